@@ -10,15 +10,17 @@
 #include "rebuild.h"
 
 struct clone {
-    uint32_t site, clone;
+    remat_site site;
+    remat_node clone;
 };
 
 struct extension {
     struct remat_arena *arena, *scratch;
     struct remat_clones *c;
     const struct remat_settled *s;
-    uint32_t kernels, alone; /* how many; the first site of what is in none, then one by round */
-    struct id_list REMAT_LIST(uint32_t) site, original, first_slot; /* by node */
+    uint32_t alone; /* the first site of what is in no kernel, then one by round */
+    struct REMAT_LIST(remat_site) site;                  /* by node */
+    struct REMAT_LIST(uint32_t) original, first_slot;    /* by node */
     struct clone_list REMAT_LIST(struct clone) * clones; /* by node of the given graph; few */
     struct REMAT_LIST(struct remat_clone_slot) slots;
 };
@@ -26,27 +28,27 @@ struct extension {
 /* --- clones --- */
 
 /* The site of a node's rerun. */
-static uint32_t rerun_site(const struct extension *x, uint32_t n, uint32_t round)
+static remat_site rerun_site(const struct extension *x, remat_node n, uint32_t round)
 {
-    uint32_t home = x->site.items[n];
-    return home == x->alone ? home + round : home + round * x->kernels;
+    remat_site home = x->site.items[n.i];
+    return home.i == x->alone ? (remat_site){home.i + round}
+                              : remat_site_of(x->s, remat_site_kernel(x->s, home), round);
 }
 
-/* The clone of a node in a site, REMAT_NONE: there is none. */
-static uint32_t find_clone(const struct extension *x, uint32_t n, uint32_t site)
+/* The clone of a node in a site, none where there is none. */
+static remat_node find_clone(const struct extension *x, remat_node n, remat_site site)
 {
-    const struct clone_list *list = &x->clones[n];
+    const struct clone_list *list = &x->clones[n.i];
     for (size_t i = 0; i < list->count; i++)
-        if (list->items[i].site == site)
+        if (list->items[i].site.i == site.i)
             return list->items[i].clone;
-    return REMAT_NONE;
+    return REMAT_NO_NODE;
 }
 
-static uint32_t add_clone(struct extension *x, uint32_t n, uint32_t site, uint32_t instance)
+static remat_node add_clone(struct extension *x, remat_node n, remat_site site, uint32_t instance)
 {
     struct remat_graph *g = x->c->graph;
-    struct remat_node_info clone = g->nodes[n];
-    uint32_t out = g->node_count;
+    struct remat_node_info clone = g->nodes[n.i];
     remat_value *outputs;
     REMAT_NEW(x->arena, outputs, clone.output_count);
     for (uint32_t o = 0; o < clone.output_count; o++) {
@@ -57,44 +59,45 @@ static uint32_t add_clone(struct extension *x, uint32_t n, uint32_t site, uint32
     clone.phase = REMAT_PHASE_BACKWARD;
     clone.instance = instance;
     if (!remat_is_none(clone.kernel))
-        clone.kernel = site;
-    remat_graph_append_node(x->arena, g, &clone);
+        clone.kernel = site.i;
+    remat_node out = remat_graph_append_node(x->arena, g, &clone);
     REMAT_PUSH(x->scratch, &x->site, site);
-    REMAT_PUSH(x->scratch, &x->original, n);
-    REMAT_PUSH(x->scratch, &x->clones[n], ((struct clone){site, out}));
+    REMAT_PUSH(x->scratch, &x->original, n.i);
+    REMAT_PUSH(x->scratch, &x->clones[n.i], ((struct clone){site, out}));
     return out;
 }
 
 /* A view may be cloned, and a cast that loads do, of what may be. */
-static bool is_cloned(const struct extension *x, uint32_t n)
+static bool is_cloned(const struct extension *x, remat_node n)
 {
-    const struct remat_node_info *node = &x->c->graph->nodes[n];
+    const struct remat_node_info *node = &x->c->graph->nodes[n.i];
     bool view = remat_op_has(node->op, REMAT_FACT_VIEW);
     if (!view && !remat_is_early(node->phase))
         return false;
-    if (!view && !remat_is_none(x->s->kernels->kernel_of_node[n])) {
+    if (!view && !remat_is_none(x->s->kernels->kernel_of_node[n.i].i)) {
         bool any = false;
         for (uint32_t o = 0; o < node->output_count; o++)
             any |= x->s->standing[node->outputs[o].i] != REMAT_STANDING_FIXED;
         return any;
     }
-    struct remat_trace trace = remat_settled_trace(x->s, node->outputs[0]);
-    return !remat_is_none(trace.root) && x->s->standing[trace.root] != REMAT_STANDING_FIXED;
+    remat_value root = remat_settled_trace(x->s, node->outputs[0]).root;
+    return !remat_is_none(root.i) && x->s->standing[root.i] != REMAT_STANDING_FIXED;
 }
 
 /* A cast that loads do stays with what it casts, if that is in one kernel with its readers. */
-static uint32_t home_of(const struct extension *x, uint32_t n)
+static remat_site home_of(const struct extension *x, remat_node n)
 {
     const struct remat_graph *g = x->c->graph;
-    const struct remat_node_info *node = &g->nodes[n];
+    const struct remat_node_info *node = &g->nodes[n.i];
+    const remat_site alone = {x->alone};
     if (!remat_is_none(node->kernel))
-        return node->kernel;
+        return (remat_site){node->kernel};
     if (remat_op_has(node->op, REMAT_FACT_VIEW) || node->input_count == 0)
-        return x->alone;
-    uint32_t producer = g->values[node->inputs[0].i].node;
-    bool near = !remat_is_none(producer) &&
-                remat_is_early(node->phase) == remat_is_early(g->nodes[producer].phase);
-    return near ? x->site.items[producer] : x->alone;
+        return alone;
+    remat_node producer = remat_producer(g, node->inputs[0]);
+    bool near = !remat_is_none(producer.i) &&
+                remat_is_early(node->phase) == remat_is_early(g->nodes[producer.i].phase);
+    return near ? x->site.items[producer.i] : alone;
 }
 
 /* Room for all clones: what more there is of what sites make for themselves, views, is little. */
@@ -102,26 +105,26 @@ static void reserve(struct extension *x)
 {
     const struct remat_graph *g = x->s->graph;
     size_t clones = 0;
-    for (uint32_t n = 0; n < g->node_count; n++)
-        clones += is_cloned(x, n) ? x->c->rounds * (size_t)g->nodes[n].output_count : 0;
-    for (uint32_t k = 0; k < x->kernels; k++)
+    for (remat_node n = {0}; n.i < g->node_count; n.i++)
+        clones += is_cloned(x, n) ? x->c->rounds * (size_t)g->nodes[n.i].output_count : 0;
+    for (uint32_t k = 0; k < x->s->kernels->count; k++)
         for (size_t i = 0; i < x->s->inlined[k].count; i++) {
             bool early = remat_is_early(x->s->kernels->kernels[k].phase);
             clones += (early ? x->c->rounds : 1) *
-                      (size_t)x->s->slices[x->s->inlined[k].items[i]].node_count;
+                      (size_t)x->s->slices[x->s->inlined[k].items[i].i].node_count;
         }
     remat_graph_reserve(x->arena, x->c->graph, g->value_count + clones, g->node_count + clones);
 }
 
 static void add_reruns(struct extension *x)
 {
-    for (uint32_t n = 0; n < x->c->node_count; n++) {
-        x->c->graph->nodes[n].kernel = x->s->kernels->kernel_of_node[n];
+    for (remat_node n = {0}; n.i < x->c->node_count; n.i++) {
+        x->c->graph->nodes[n.i].kernel = x->s->kernels->kernel_of_node[n.i].i;
         REMAT_PUSH(x->scratch, &x->site, home_of(x, n));
-        REMAT_PUSH(x->scratch, &x->original, n);
+        REMAT_PUSH(x->scratch, &x->original, n.i);
     }
     for (uint32_t r = 1; r <= x->c->rounds; r++)
-        for (uint32_t n = 0; n < x->c->node_count; n++)
+        for (remat_node n = {0}; n.i < x->c->node_count; n.i++)
             if (is_cloned(x, n))
                 add_clone(x, n, rerun_site(x, n, r), 2 * r - 1);
 }
@@ -129,41 +132,43 @@ static void add_reruns(struct extension *x)
 /* --- who reads what --- */
 
 /* What stands for a value among its node's clone's outputs. */
-static uint32_t output_of(const struct extension *x, uint32_t clone, uint32_t value)
+static remat_value output_of(const struct extension *x, remat_node clone, remat_value value)
 {
     const struct remat_graph *g = x->c->graph;
-    return g->nodes[clone].outputs[g->values[value].result].i;
+    return g->nodes[clone.i].outputs[g->values[value.i].result];
 }
 
-static uint32_t in_round(const struct extension *x, uint32_t value, uint32_t round)
+static remat_value in_round(const struct extension *x, remat_value value, uint32_t round)
 {
-    uint32_t n = x->c->graph->values[value].node;
+    remat_node n = remat_producer(x->c->graph, value);
     return output_of(x, find_clone(x, n, rerun_site(x, n, round)), value);
 }
 
 /* Of the clone of a forward node in a site that makes it for itself. */
-static uint32_t own_value(struct extension *x, uint32_t site, uint32_t value)
+static remat_value own_value(struct extension *x, remat_site site, remat_value value)
 {
-    uint32_t n = x->c->graph->values[value].node, clone = find_clone(x, n, site);
-    uint32_t round = site / x->kernels ? site / x->kernels : x->c->rounds;
-    if (remat_is_none(clone))
-        clone = add_clone(x, n, site, 2 * round);
+    remat_node n = remat_producer(x->c->graph, value), clone = find_clone(x, n, site);
+    uint32_t round = remat_site_round(x->s, site);
+    if (remat_is_none(clone.i))
+        clone = add_clone(x, n, site, 2 * (round ? round : x->c->rounds));
     return output_of(x, clone, value);
 }
 
 /* What an input of a node of the site reads, by decision. */
-static struct remat_clone_slot resolve(struct extension *x, uint32_t site, uint32_t v)
+static struct remat_clone_slot resolve(struct extension *x, remat_site site, remat_value v)
 {
-    const struct remat_node_info *node = &x->c->graph->nodes[x->c->graph->values[v].node];
-    struct remat_trace trace = remat_settled_trace(x->s, (remat_value){v});
-    struct remat_clone_slot out = {.root = trace.root, .reads = {v, v, v}};
-    uint32_t round = site / x->kernels, kernel = site % x->kernels;
-    if (remat_is_none(trace.root) || x->s->standing[trace.root] == REMAT_STANDING_FIXED)
+    struct remat_trace trace = remat_settled_trace(x->s, v);
+    remat_value root = trace.root;
+    struct remat_clone_slot out = {.root = root, .reads = {v, v, v}};
+    uint32_t round = remat_site_round(x->s, site);
+    remat_kernel_id kernel = remat_site_kernel(x->s, site);
+    if (remat_is_none(root.i) || x->s->standing[root.i] == REMAT_STANDING_FIXED)
         return out;
-    bool candidate = remat_is_candidate(x->s, trace.root);
-    bool own = kernel == remat_settled_writer(x->s, trace.root)
-                   ? x->s->inlined_by_all[trace.root]
-                   : remat_settled_inlines(x->s, kernel, trace.root);
+    const struct remat_node_info *node = &x->c->graph->nodes[remat_producer(x->c->graph, v).i];
+    bool candidate = remat_is_candidate(x->s, root);
+    bool own = kernel.i == remat_settled_writer(x->s, root).i
+                   ? x->s->inlined_by_all[root.i]
+                   : remat_settled_inlines(x->s, kernel, root);
     if (!candidate || own) {
         out.reads[1] = out.reads[2] = own_value(x, site, v);
         out.reads[0] = candidate ? v : out.reads[1];
@@ -177,17 +182,17 @@ static struct remat_clone_slot resolve(struct extension *x, uint32_t site, uint3
 
 /* Of a node of no kernel. A clone reads that of its site or its round; of others casts alone read
  * clones, those of the last round. */
-static struct remat_clone_slot resolve_alone(struct extension *x, uint32_t n, uint32_t v)
+static struct remat_clone_slot resolve_alone(struct extension *x, remat_node n, remat_value v)
 {
-    const struct remat_node_info *node = &x->c->graph->nodes[n];
+    const struct remat_node_info *node = &x->c->graph->nodes[n.i];
     struct remat_clone_slot out = {.reads = {v, v, v}};
-    uint32_t site = x->site.items[n];
-    if (site < x->alone) {
+    remat_site site = x->site.items[n.i];
+    if (site.i < x->alone) {
         out.reads[0] = out.reads[1] = out.reads[2] = own_value(x, site, v);
         return out;
     }
-    out.root = remat_settled_trace(x->s, (remat_value){v}).root;
-    if (remat_is_none(out.root) || !remat_is_candidate(x->s, out.root))
+    out.root = remat_settled_trace(x->s, v).root;
+    if (remat_is_none(out.root.i) || !remat_is_candidate(x->s, out.root))
         return out;
     uint32_t round = remat_clone_round(node->instance);
     if (round || !remat_op_has(node->op, REMAT_FACT_VIEW)) {
@@ -202,32 +207,32 @@ static struct remat_clone_slot resolve_alone(struct extension *x, uint32_t n, ui
  * backward pass casts has it too, and is there whatever is decided. */
 static remat_value shape_source(const struct remat_graph *g, remat_value like)
 {
-    uint32_t node = g->values[like.i].node;
-    if (remat_is_none(node) || remat_is_early(g->nodes[node].phase) ||
-        g->nodes[node].op != REMAT_OP_cast)
+    remat_node node = remat_producer(g, like);
+    if (remat_is_none(node.i) || remat_is_early(g->nodes[node.i].phase) ||
+        g->nodes[node.i].op != REMAT_OP_cast)
         return like;
-    return shape_source(g, g->nodes[node].inputs[0]);
+    return shape_source(g, g->nodes[node.i].inputs[0]);
 }
 
-static void add_slots(struct extension *x, uint32_t n)
+static void add_slots(struct extension *x, remat_node n)
 {
-    struct remat_graph *g = x->c->graph;
-    uint32_t site = x->site.items[n], count = remat_op_reads(&g->nodes[n]);
-    bool absorbed = remat_is_none(g->nodes[n].kernel);
+    struct remat_node_info *node = &x->c->graph->nodes[n.i];
+    remat_site site = x->site.items[n.i];
+    uint32_t count = remat_op_reads(node);
+    bool absorbed = remat_is_none(node->kernel);
     REMAT_PUSH(x->scratch, &x->first_slot, (uint32_t)x->slots.count);
-    if (remat_is_early(g->nodes[n].phase) || (absorbed && site < x->alone && !g->nodes[n].instance))
+    if (remat_is_early(node->phase) || (absorbed && site.i < x->alone && !node->instance))
         return;
-    remat_value *inputs =
-        remat_copy(x->arena, g->nodes[n].inputs, g->nodes[n].input_count, sizeof *inputs);
-    g->nodes[n].inputs = inputs;
-    if (g->nodes[n].op == REMAT_OP_column)
-        inputs[0] = shape_source(g, inputs[0]);
-    for (uint32_t i = 0; i < count; i++) {
+    remat_value *inputs = remat_copy(x->arena, node->inputs, node->input_count, sizeof *inputs);
+    node->inputs = inputs;
+    if (node->op == REMAT_OP_column)
+        inputs[0] = shape_source(x->c->graph, inputs[0]);
+    for (uint32_t i = 0; i < count; i++) { /* which may move *node */
         struct remat_clone_slot slot =
-            absorbed ? resolve_alone(x, n, inputs[i].i) : resolve(x, site, inputs[i].i);
+            absorbed ? resolve_alone(x, n, inputs[i]) : resolve(x, site, inputs[i]);
         slot.input = &inputs[i];
-        inputs[i].i = slot.reads[0];
-        if (slot.reads[0] != slot.reads[1] || slot.reads[0] != slot.reads[2])
+        inputs[i] = slot.reads[0];
+        if (slot.reads[0].i != slot.reads[1].i || slot.reads[0].i != slot.reads[2].i)
             REMAT_PUSH(x->scratch, &x->slots, slot);
     }
 }
@@ -237,9 +242,9 @@ static void add_slots(struct extension *x, uint32_t n)
 /* Whether tail nodes may read it: what is given, or stored whoever reads it. */
 static bool is_settled(const struct extension *x, remat_value v)
 {
-    uint32_t root = remat_settled_trace(x->s, v).root;
-    return remat_is_none(root) || remat_is_none(x->s->graph->values[root].node) ||
-           (x->s->standing[root] == REMAT_STANDING_FIXED && x->s->written[root]);
+    remat_value root = remat_settled_trace(x->s, v).root;
+    return remat_is_none(root.i) || remat_is_none(remat_producer(x->s->graph, root).i) ||
+           (x->s->standing[root.i] == REMAT_STANDING_FIXED && x->s->written[root.i]);
 }
 
 static uint32_t find_tail(const struct extension *x)
@@ -253,8 +258,8 @@ static uint32_t find_tail(const struct extension *x)
     for (uint32_t n = tail; n < g->node_count; n++)
         for (uint32_t i = 0; i < g->nodes[n].input_count; i++) {
             remat_value v = g->nodes[n].inputs[i];
-            uint32_t node = g->values[v.i].node;
-            if ((remat_is_none(node) || node < tail) && !is_settled(x, v))
+            remat_node node = remat_producer(g, v);
+            if ((remat_is_none(node.i) || node.i < tail) && !is_settled(x, v))
                 return g->node_count;
         }
     return first < tail ? g->node_count : tail;
@@ -262,7 +267,7 @@ static uint32_t find_tail(const struct extension *x)
 
 static uint32_t find_tail_kernel(const struct extension *x)
 {
-    uint32_t k = x->kernels;
+    uint32_t k = x->s->kernels->count;
     while (k > 0 && x->s->kernels->kernels[k - 1].nodes[0].i >= x->c->tail)
         k--;
     return k;
@@ -273,17 +278,17 @@ static uint32_t find_tail_kernel(const struct extension *x)
 static void find_kept(struct extension *x)
 {
     const struct remat_graph *g = x->s->graph;
-    struct id_list kept = {0};
+    struct REMAT_LIST(remat_node) kept = {0};
     bool *seen;
     REMAT_NEW(x->scratch, seen, g->value_count);
     for (uint32_t o = 0; o < g->output_count; o++)
         seen[g->outputs[o].i] = true;
     for (uint32_t u = 0; u < g->update_count; u++)
         seen[g->updates[u].value.i] = true;
-    for (uint32_t v = 0; v < g->value_count; v++)
-        if ((seen[v] || g->values[v].role == REMAT_ROLE_GRADIENT) &&
-            !remat_is_none(g->values[v].node))
-            REMAT_PUSH(x->arena, &kept, g->values[v].node);
+    for (remat_value v = {0}; v.i < g->value_count; v.i++)
+        if ((seen[v.i] || g->values[v.i].role == REMAT_ROLE_GRADIENT) &&
+            !remat_is_none(remat_producer(g, v).i))
+            REMAT_PUSH(x->arena, &kept, remat_producer(g, v));
     x->c->kept = kept.items;
     x->c->kept_count = (uint32_t)kept.count;
 }
@@ -294,8 +299,8 @@ static void list_makers(struct extension *x)
     const struct remat_graph *g = c->graph;
     uint32_t count = 0;
     REMAT_NEW(x->arena, c->node_of, g->value_count);
-    for (uint32_t v = 0; v < g->value_count; v++)
-        c->node_of[v] = g->values[v].node;
+    for (remat_value v = {0}; v.i < g->value_count; v.i++)
+        c->node_of[v.i] = remat_producer(g, v);
     REMAT_NEW(x->arena, c->first_maker, g->node_count + 1);
     for (uint32_t n = 0; n < g->node_count; n++)
         c->first_maker[n + 1] = c->first_maker[n] + g->nodes[n].input_count;
@@ -313,19 +318,19 @@ static void list_makers(struct extension *x)
 static void list_sites(struct extension *x)
 {
     struct remat_clones *c = x->c;
-    uint32_t count = c->graph->node_count, *order, *keys;
+    uint32_t count = c->graph->node_count, site_count = x->alone, *order, *keys, *places;
     c->site = remat_copy(x->arena, x->site.items, count, sizeof *c->site);
-    c->site_count = x->alone;
     for (uint32_t n = 0; n < count; n++)
-        if (c->site[n] >= x->alone)
-            c->site[n] = c->site_count++;
+        if (c->site[n].i >= x->alone)
+            c->site[n].i = site_count++;
     remat_group(x->scratch, x->original.items, count, c->node_count, &order);
     REMAT_NEW(x->scratch, keys, count);
     for (uint32_t i = 0; i < count; i++)
-        keys[i] = c->site[order[i]];
-    c->site_begin = remat_group(x->arena, keys, count, c->site_count, &c->site_nodes);
+        keys[i] = c->site[order[i]].i;
+    c->site_begin = remat_group(x->arena, keys, count, site_count, &places);
+    REMAT_NEW(x->arena, c->site_nodes, count);
     for (uint32_t i = 0; i < count; i++)
-        c->site_nodes[i] = order[c->site_nodes[i]];
+        c->site_nodes[i].i = order[places[i]];
 }
 
 void remat_clones_create(struct remat_arena *arena, const struct remat_settled *settled,
@@ -336,7 +341,6 @@ void remat_clones_create(struct remat_arena *arena, const struct remat_settled *
                           .scratch = remat_scratch_open(arena->ctx),
                           .c = out,
                           .s = settled,
-                          .kernels = settled->kernels->count,
                           .alone = (1 + rounds) * settled->kernels->count};
     *out = (struct remat_clones){
         .settled = settled, .node_count = graph->node_count, .rounds = rounds};
@@ -349,7 +353,7 @@ void remat_clones_create(struct remat_arena *arena, const struct remat_settled *
         out->graph->values[v].original = v;
     REMAT_NEW(x.scratch, x.clones, graph->node_count);
     add_reruns(&x);
-    for (uint32_t n = 0; n < out->graph->node_count; n++) /* which adds clones */
+    for (remat_node n = {0}; n.i < out->graph->node_count; n.i++) /* which adds clones */
         add_slots(&x, n);
     uint32_t count = out->graph->node_count;
     REMAT_PUSH(x.scratch, &x.first_slot, (uint32_t)x.slots.count);
@@ -366,81 +370,81 @@ void remat_clones_create(struct remat_arena *arena, const struct remat_settled *
 /* --- choosing --- */
 
 struct frame { /* a site to be placed, after what its nodes read */
-    uint32_t site;
+    remat_site site;
     uint32_t at, input; /* of the site's nodes, of that one's inputs: the next */
 };
 
 struct chooser {
     const struct remat_clones *c;
     struct remat_arena *arena;
-    bool *needed, *placed;   /* by node */
-    uint32_t *nodes, *stack; /* of results; of nodes that are needed */
+    bool *needed, *placed;     /* by node */
+    remat_node *nodes, *stack; /* of results; of nodes that are needed */
     uint32_t count, stack_count;
     struct REMAT_LIST(struct frame) frames;
 };
 
-static void push_needed(struct chooser *w, uint32_t node)
+static void push_needed(struct chooser *w, remat_node node)
 {
-    if (remat_is_none(node) || w->needed[node])
+    if (remat_is_none(node.i) || w->needed[node.i])
         return;
-    w->needed[node] = true;
+    w->needed[node.i] = true;
     w->stack[w->stack_count++] = node;
 }
 
 /* Sets the inputs of all that is needed for a node. */
-static void mark_needed(struct chooser *w, const uint8_t *actions, uint32_t node)
+static void mark_needed(struct chooser *w, const uint8_t *actions, remat_node node)
 {
     const struct remat_clones *c = w->c;
     push_needed(w, node);
     while (w->stack_count > 0) {
-        uint32_t n = w->stack[--w->stack_count];
+        uint32_t n = w->stack[--w->stack_count].i;
         for (uint32_t s = c->first_slot[n]; s < c->first_slot[n + 1]; s++) {
             const struct remat_clone_slot *slot = &c->slots[s];
-            uint32_t value = slot->reads[remat_action_times(actions[slot->root])];
-            slot->input->i = value;
-            c->makers[slot->maker] = c->node_of[value];
+            remat_value value = slot->reads[remat_action_times(actions[slot->root.i])];
+            *slot->input = value;
+            c->makers[slot->maker] = c->node_of[value.i];
         }
         for (uint32_t m = c->first_maker[n]; m < c->first_maker[n + 1]; m++)
             push_needed(w, c->makers[m]);
     }
 }
 
-/* The next node that makes what a site reads, REMAT_NONE: there is no other. */
-static uint32_t next_maker(const struct chooser *w, struct frame *f)
+/* The next node that makes what a site reads; none: there is no other. */
+static remat_node next_maker(const struct chooser *w, struct frame *f)
 {
     const struct remat_clones *c = w->c;
-    for (; f->at < c->site_begin[f->site + 1]; f->at++, f->input = 0) {
-        uint32_t n = c->site_nodes[f->at];
+    for (; f->at < c->site_begin[f->site.i + 1]; f->at++, f->input = 0) {
+        uint32_t n = c->site_nodes[f->at].i;
         while (w->needed[n] && c->first_maker[n] + f->input < c->first_maker[n + 1]) {
-            uint32_t maker = c->makers[c->first_maker[n] + f->input++];
-            if (!remat_is_none(maker) && !w->placed[maker] && c->site[maker] != f->site)
+            remat_node maker = c->makers[c->first_maker[n] + f->input++];
+            if (!remat_is_none(maker.i) && !w->placed[maker.i] && c->site[maker.i].i != f->site.i)
                 return maker;
         }
     }
-    return REMAT_NONE;
+    return REMAT_NO_NODE;
 }
 
-static void enter(struct chooser *w, uint32_t site)
+static void enter(struct chooser *w, remat_site site)
 {
-    REMAT_PUSH(w->arena, &w->frames, ((struct frame){site, w->c->site_begin[site], 0}));
+    REMAT_PUSH(w->arena, &w->frames, ((struct frame){site, w->c->site_begin[site.i], 0}));
 }
 
 /* Of a site all that is needed, after what it reads. */
-static void place(struct chooser *w, uint32_t site)
+static void place(struct chooser *w, remat_site site)
 {
     const struct remat_clones *c = w->c;
     enter(w, site);
     while (w->frames.count > 0) {
         struct frame *f = &w->frames.items[w->frames.count - 1];
-        uint32_t maker = next_maker(w, f);
-        if (!remat_is_none(maker)) {
-            enter(w, c->site[maker]);
+        remat_node maker = next_maker(w, f);
+        if (!remat_is_none(maker.i)) {
+            enter(w, c->site[maker.i]);
             continue;
         }
-        for (uint32_t i = c->site_begin[f->site]; i < c->site_begin[f->site + 1]; i++) {
-            uint32_t n = c->site_nodes[i];
-            if (w->needed[n] && !w->placed[n]) {
-                w->placed[n] = true;
+        for (uint32_t i = c->site_begin[f->site.i]; i < c->site_begin[f->site.i + 1]; i++) {
+            remat_node n = c->site_nodes[i];
+            if (w->needed[n.i] && !w->placed[n.i]) {
+                w->placed[n.i] = true;
                 w->nodes[w->count++] = n;
             }
         }
@@ -450,7 +454,7 @@ static void place(struct chooser *w, uint32_t site)
 
 void remat_clones_choose(struct remat_clones *clones, struct remat_arena *arena,
                          const struct remat_decision *decision, uint32_t end, uint32_t *out_count,
-                         uint32_t **out_nodes)
+                         remat_node **out_nodes)
 {
     const struct remat_graph *g = clones->graph;
     struct chooser w = {.c = clones, .arena = arena};
@@ -461,13 +465,13 @@ void remat_clones_choose(struct remat_clones *clones, struct remat_arena *arena,
     REMAT_NEW(arena, w.nodes, g->node_count);
     REMAT_NEW(arena, w.stack, g->node_count);
     for (uint32_t k = 0; k < clones->kept_count; k++)
-        if (clones->kept[k] < end)
+        if (clones->kept[k].i < end)
             mark_needed(&w, decision->actions, clones->kept[k]);
-    for (uint32_t k = 0; k < kernels; k++)
-        place(&w, k);
+    for (remat_site s = {0}; s.i < kernels; s.i++)
+        place(&w, s);
     for (uint32_t k = 0; k < clones->kept_count; k++)
-        if (w.needed[clones->kept[k]] && !w.placed[clones->kept[k]])
-            place(&w, clones->site[clones->kept[k]]);
+        if (w.needed[clones->kept[k].i] && !w.placed[clones->kept[k].i])
+            place(&w, clones->site[clones->kept[k].i]);
     *out_nodes = w.nodes;
     *out_count = w.count;
 }
@@ -475,11 +479,12 @@ void remat_clones_choose(struct remat_clones *clones, struct remat_arena *arena,
 struct remat_graph *remat_rewrite(struct remat_arena *arena, struct remat_clones *clones,
                                   const struct remat_decision *decision)
 {
-    uint32_t count, *nodes;
+    uint32_t count;
+    remat_node *nodes;
     remat_clones_choose(clones, arena, decision, clones->node_count, &count, &nodes);
     struct remat_rebuild r = remat_rebuild_begin(arena, clones->graph);
     for (uint32_t k = 0; k < count; k++)
-        remat_rebuild_copy(&r, nodes[k]);
+        remat_rebuild_copy(&r, nodes[k].i);
     struct remat_graph *out = remat_rebuild_finish(&r);
     out->has_kernels = true;
     return out;

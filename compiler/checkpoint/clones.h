@@ -10,9 +10,9 @@
 /* An input that reads a value or, by the action on its root, a clone. */
 struct remat_clone_slot {
     remat_value *input;
-    uint32_t root;
-    uint32_t reads[REMAT_ROUNDS_MAX + 1]; /* by times that the root is recomputed */
-    uint32_t maker;                       /* of clones->makers: where it stands */
+    remat_value root;
+    remat_value reads[REMAT_ROUNDS_MAX + 1]; /* by times that the root is recomputed */
+    uint32_t maker;                          /* of clones->makers: where it stands */
 };
 
 struct remat_clones {
@@ -27,14 +27,16 @@ struct remat_clones {
     uint32_t tail;        /* nodes from here on are the same under every decision */
     uint32_t tail_kernel; /* and so are kernels, in order of their last nodes */
     /* private */
-    uint32_t *site;    /* by node: its kernel, a rerun, or one of its own */
-    uint32_t *node_of; /* by value: that computes it, REMAT_NONE: given */
-    uint32_t site_count;
-    uint32_t *site_begin, *site_nodes; /* by site: its nodes in graph order */
-    uint32_t kept_count, *kept;        /* nodes that compute a gradient, an output or an update */
-    uint32_t *first_slot;              /* by node, and one more */
+    remat_site *site;       /* by node: its kernel, a rerun, or one of its own */
+    remat_node *node_of;    /* by value: that computes it; none: given */
+    uint32_t *site_begin;   /* by site, and one more: of site_nodes */
+    remat_node *site_nodes; /* in graph order */
+    uint32_t kept_count;
+    remat_node *kept;     /* that compute a gradient, an output or an update */
+    uint32_t *first_slot; /* by node, and one more */
     struct remat_clone_slot *slots;
-    uint32_t *first_maker, *makers; /* by node, and one more: the nodes of its inputs, as set */
+    uint32_t *first_maker; /* by node, and one more: of makers */
+    remat_node *makers;    /* the nodes of its inputs, as set */
 };
 
 /* `rounds`: how often a value may be recomputed, 1 to REMAT_ROUNDS_MAX. The tail is the
@@ -61,7 +63,7 @@ void remat_clones_create(struct remat_arena *arena, const struct remat_settled *
  * of nodes or the tail. Thread-compatible: one decision at a time. */
 void remat_clones_choose(struct remat_clones *clones, struct remat_arena *arena,
                          const struct remat_decision *decision, uint32_t end, uint32_t *out_count,
-                         uint32_t **out_nodes);
+                         remat_node **out_nodes);
 
 /* The rewrite: a graph with the clones that the decision asks for, without the nodes that nobody
  * needs any more. Nodes come kernel by kernel and say which one they run in. */

@@ -11,12 +11,16 @@
 
 #include <math.h>
 
+struct border_node { /* an item, a task or an extra of the problem */
+    uint32_t i;
+};
+
 struct need { /* a site needs `root` for the slice of `made`, where the task of that runs */
-    uint32_t root, made;
-    uint32_t leaf; /* what it loads at least for the root: that, or what that is made of */
+    remat_value root, made;
+    remat_value leaf; /* what it loads at least for the root: that, or what that is made of */
     double leaf_ps;
     /* Of the first need with the leaf: its extra, and the least of their leaf_ps. */
-    uint32_t extra;
+    struct border_node extra;
     double least_ps;
 };
 
@@ -37,64 +41,62 @@ struct builder {
     double constant_ps, saved_ps;         /* of sites; saved_ps: with everything saved */
 };
 
-static const struct remat_fused_kernel *kernel_at(const struct builder *b, uint32_t k)
+static const struct remat_fused_kernel *kernel_at(const struct builder *b, remat_kernel_id kernel)
 {
-    return &b->kernels->kernels[k];
+    return remat_settled_kernel(b->s, kernel);
 }
 
-static bool is_program(const struct builder *b, uint32_t kernel)
+static bool is_program(const struct builder *b, remat_kernel_id kernel)
 {
     return kernel_at(b, kernel)->kind == REMAT_KERNEL_program;
 }
 
-static bool is_pinned(const struct builder *b, uint32_t v, enum remat_action action)
+static bool is_pinned(const struct builder *b, remat_value v, enum remat_action action)
 {
-    return b->pinned && b->pinned->reasons[v] && b->pinned->actions[v] == action;
+    return b->pinned && b->pinned->reasons[v.i] && b->pinned->actions[v.i] == action;
 }
 
 /* --- items and tasks --- */
 
 static void find_items(struct builder *b)
 {
-    uint32_t count = 0;
-    struct remat_model *out = b->out;
-    for (uint32_t v = 0; v < b->graph->value_count; v++) {
-        bool item = b->s->facts.forward[v] && b->s->facts.root[v] == v &&
-                    (b->s->written[v] || remat_is_candidate(b->s, v));
-        out->item_of[v] = item ? count++ : REMAT_NONE;
+    struct REMAT_LIST(remat_value) roots = {0};
+    REMAT_NEW(b->arena, b->out->item_of, b->graph->value_count);
+    for (remat_value v = {0}; v.i < b->graph->value_count; v.i++) {
+        bool is_item = b->s->facts.forward[v.i] && b->s->facts.root[v.i].i == v.i &&
+                       (b->s->written[v.i] || remat_is_candidate(b->s, v));
+        b->out->item_of[v.i] = is_item ? (remat_item){(uint32_t)roots.count} : REMAT_NO_ITEM;
+        if (is_item)
+            REMAT_PUSH(b->arena, &roots, v);
     }
-    out->item_count = count;
-    REMAT_NEW(b->arena, out->item_value, count);
-    for (uint32_t v = 0; v < b->graph->value_count; v++)
-        if (!remat_is_none(out->item_of[v]))
-            out->item_value[out->item_of[v]] = (remat_value){v};
+    b->out->item_count = (uint32_t)roots.count;
+    b->out->item_value = roots.items;
 }
 
-static struct remat_border_item describe_item(const struct builder *b, uint32_t v)
+static struct remat_border_item describe_item(const struct builder *b, remat_value v)
 {
-    struct remat_border_item described = {
-        .bytes = remat_align_up(remat_storage_bytes(&b->graph->values[v]), REMAT_ALIGNMENT),
-        .kept = b->s->facts.output[v] || is_pinned(b, v, REMAT_ACTION_SAVE),
+    return (struct remat_border_item){
+        .bytes = remat_align_up(remat_storage_bytes(&b->graph->values[v.i]), REMAT_ALIGNMENT),
+        .kept = b->s->facts.output[v.i] || is_pinned(b, v, REMAT_ACTION_SAVE),
         .recomputed = is_pinned(b, v, REMAT_ACTION_RECOMPUTE),
-        .wanted = (b->s->reads[v] & REMAT_READ_LATE) != 0,
+        .wanted = (b->s->reads[v.i] & REMAT_READ_LATE) != 0,
     };
-    return described;
 }
 
-static void push_input(struct builder *b, uint32_t root)
+static void push_input(struct builder *b, remat_value root)
 {
-    uint32_t item = b->out->item_of[root];
-    if (!remat_is_none(item))
-        REMAT_PUSH(b->arena, &b->inputs, item);
+    remat_item item = b->out->item_of[root.i];
+    if (!remat_is_none(item.i))
+        REMAT_PUSH(b->arena, &b->inputs, item.i);
 }
 
-static void add_task(struct builder *b, uint32_t v, struct remat_border_task *made)
+static void add_task(struct builder *b, remat_value v, struct remat_border_task *made)
 {
-    uint32_t writer = remat_settled_writer(b->s, v);
-    const struct remat_slice *slice = &b->s->slices[v];
+    remat_kernel_id writer = remat_settled_writer(b->s, v);
+    const struct remat_slice *slice = &b->s->slices[v.i];
     made->input_begin = (uint32_t)b->inputs.count;
     made->forbidden = !remat_is_candidate(b->s, v);
-    made->again_ps = 1000 * (int64_t)b->prices[writer].ns;
+    made->again_ps = 1000 * (int64_t)b->prices[writer.i].ns;
     if (is_program(b, writer)) {
         for (uint32_t r = 0; r < slice->read_count; r++)
             push_input(b, slice->reads[r].root);
@@ -102,7 +104,7 @@ static void add_task(struct builder *b, uint32_t v, struct remat_border_task *ma
         const struct remat_node_info *node = &b->graph->nodes[kernel_at(b, writer)->nodes[0].i];
         for (uint32_t i = 0; i < remat_op_reads(node); i++)
             push_input(b, b->s->facts.root[node->inputs[i].i]);
-        made->cost_ps = 1000 * (int64_t)b->prices[writer].ns;
+        made->cost_ps = 1000 * (int64_t)b->prices[writer.i].ns;
     }
     made->input_end = (uint32_t)b->inputs.count;
 }
@@ -118,8 +120,9 @@ static void add_tasks(struct builder *b)
     REMAT_NEW(b->scratch, b->task_of_kernel, b->kernels->count);
     memset(b->task_of_kernel, 0xff, b->kernels->count * sizeof *b->task_of_kernel);
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t v = b->out->item_value[i].i, writer = remat_settled_writer(b->s, v);
-        uint32_t *task = &b->task_of_kernel[writer];
+        remat_value v = b->out->item_value[i];
+        remat_kernel_id writer = remat_settled_writer(b->s, v);
+        uint32_t *task = &b->task_of_kernel[writer.i];
         border->items[i] = describe_item(b, v);
         if (remat_is_none(*task) || is_program(b, writer)) {
             *task = border->task_count++;
@@ -133,12 +136,12 @@ static void add_tasks(struct builder *b)
 /* --- charges --- */
 
 /* The least of what nodes of a kernel load of a root, which it may make itself. */
-static double load_ps(const struct builder *b, uint32_t kernel, uint32_t root)
+static double load_ps(const struct builder *b, remat_kernel_id kernel, remat_value root)
 {
     const struct remat_fused_kernel *k = kernel_at(b, kernel);
     uint64_t least = UINT64_MAX;
     for (uint32_t o = 0; o < k->operand_count; o++)
-        if (k->operands[o].value.i == root) {
+        if (k->operands[o].value.i == root.i) {
             uint64_t bytes = remat_price_operand_bytes(b->graph, k, o);
             least = bytes < least ? bytes : least;
         }
@@ -146,52 +149,62 @@ static double load_ps(const struct builder *b, uint32_t kernel, uint32_t root)
 }
 
 /* What a kernel moves for a value. */
-static double moved_ps(const struct builder *b, uint32_t kernel, uint32_t root)
+static double moved_ps(const struct builder *b, remat_kernel_id kernel, remat_value root)
 {
-    return 1000 * (double)remat_price_value_bytes(b->graph, kernel_at(b, kernel), root) /
+    return 1000 * (double)remat_price_value_bytes(b->graph, kernel_at(b, kernel), root.i) /
            b->device.memory_bytes_per_ns;
 }
 
-static uint32_t task_node(const struct builder *b, uint32_t root)
+static struct border_node item_node(const struct builder *b, remat_value root)
 {
-    return remat_border_task_node(&b->out->border,
-                                  b->out->border.items[b->out->item_of[root]].task);
+    return (struct border_node){b->out->item_of[root.i].i};
+}
+
+static uint32_t task_of(const struct builder *b, remat_value root)
+{
+    return b->out->border.items[b->out->item_of[root.i].i].task;
+}
+
+static struct border_node task_node(const struct builder *b, remat_value root)
+{
+    return (struct border_node){remat_border_task_node(&b->out->border, task_of(b, root))};
 }
 
 /* Extras are numbered behind the tasks. */
-static uint32_t add_extra(struct builder *b, double ps)
+static struct border_node add_extra(struct builder *b, double ps)
 {
-    uint32_t out_node = remat_border_extra_node(&b->out->border, (uint32_t)b->extras.count);
     REMAT_PUSH(b->arena, &b->extras, remat_ps(floor(ps)));
-    return out_node;
+    uint32_t extra = (uint32_t)b->extras.count - 1;
+    return (struct border_node){remat_border_extra_node(&b->out->border, extra)};
 }
 
-static void add_arc(struct builder *b, uint32_t from, uint32_t to, int64_t ps)
+static void add_arc(struct builder *b, struct border_node from, struct border_node to, int64_t ps)
 {
     if (ps != 0)
-        REMAT_PUSH(b->arena, &b->arcs, ((struct remat_border_arc){from, to, ps}));
+        REMAT_PUSH(b->arena, &b->arcs, ((struct remat_border_arc){from.i, to.i, ps}));
 }
 
-static void charge_task(struct builder *b, uint32_t root, double ps)
+static void charge_task(struct builder *b, remat_value root, double ps)
 {
-    const struct remat_border *border = &b->out->border;
-    border->tasks[border->items[b->out->item_of[root]].task].cost_ps += remat_ps(floor(ps));
+    b->out->border.tasks[task_of(b, root)].cost_ps += remat_ps(floor(ps));
 }
 
 /* --- what a site reads --- */
 
 /* A value that the site may make for itself in place of loading it. */
-static bool may_make(const struct builder *b, uint32_t kernel, bool rerun, uint32_t root)
+static bool may_make(const struct builder *b, remat_kernel_id kernel, bool rerun, remat_value root)
 {
     return remat_settled_inlines(b->s, kernel, root) ||
-           (rerun && remat_settled_writer(b->s, root) == kernel && remat_is_candidate(b->s, root));
+           (rerun && remat_settled_writer(b->s, root).i == kernel.i &&
+            remat_is_candidate(b->s, root));
 }
 
 /* Where the site needs the root, whatever else is decided: at least leaf_ps for loading the leaf.
  */
-static void find_leaf(const struct builder *b, uint32_t kernel, bool rerun, struct need *need)
+static void find_leaf(const struct builder *b, remat_kernel_id kernel, bool rerun,
+                      struct need *need)
 {
-    const struct remat_slice *slice = &b->s->slices[need->root];
+    const struct remat_slice *slice = &b->s->slices[need->root.i];
     bool reads = !rerun && remat_kernel_reads(kernel_at(b, kernel), need->root);
     double most_ps = 0;
     need->leaf = need->root;
@@ -212,19 +225,19 @@ static void find_leaf(const struct builder *b, uint32_t kernel, bool rerun, stru
 static struct need *first_with_leaf(const struct builder *b, const struct need *need)
 {
     struct need *first = b->needs.items;
-    while (first->leaf != need->leaf || first->leaf_ps == 0)
+    while (first->leaf.i != need->leaf.i || first->leaf_ps == 0)
         first++;
     return first;
 }
 
 /* What of a need is beyond the charge for its leaf: paid where the site loads the root itself. */
-static void add_rest(struct builder *b, uint32_t kernel, bool rerun, const struct need *need,
+static void add_rest(struct builder *b, remat_kernel_id kernel, bool rerun, const struct need *need,
                      double ps)
 {
     bool may = may_make(b, kernel, rerun, need->root);
-    uint32_t own = add_extra(b, may ? 0 : ps);
+    struct border_node own = add_extra(b, may ? 0 : ps);
     for (const struct need *n = need; n < b->needs.items + b->needs.count; n++) {
-        if (n->root == need->root)
+        if (n->root.i == need->root.i)
             add_arc(b, task_node(b, n->made), own, REMAT_BORDER_RULE);
         if (n == need && may)
             add_arc(b, own, task_node(b, need->root), remat_ps(floor(ps)));
@@ -234,7 +247,7 @@ static void add_rest(struct builder *b, uint32_t kernel, bool rerun, const struc
 /* Loads of the needs that were collected: each root is charged once, in full where the site loads
  * it for certain. Where it may make it, that costs what making it does at least, and where it does
  * not, the rest. */
-static void add_loads(struct builder *b, uint32_t kernel, bool rerun)
+static void add_loads(struct builder *b, remat_kernel_id kernel, bool rerun)
 {
     struct need *needs = b->needs.items;
     for (size_t n = 0; n < b->needs.count; n++) {
@@ -249,7 +262,7 @@ static void add_loads(struct builder *b, uint32_t kernel, bool rerun)
         if (needs[n].leaf_ps > 0 && first_with_leaf(b, &needs[n]) == &needs[n])
             needs[n].extra = add_extra(b, needs[n].least_ps);
     for (size_t n = 0; n < b->needs.count; n++) {
-        uint32_t root = needs[n].root;
+        remat_value root = needs[n].root;
         double charged = 0, all = INFINITY;
         bool first = true;
         if (needs[n].leaf_ps > 0) {
@@ -258,7 +271,7 @@ static void add_loads(struct builder *b, uint32_t kernel, bool rerun)
             add_arc(b, task_node(b, needs[n].made), charge->extra, REMAT_BORDER_RULE);
         }
         for (size_t m = 0; m < b->needs.count; m++)
-            if (needs[m].root == root) {
+            if (needs[m].root.i == root.i) {
                 first &= m >= n;
                 all = fmin(all, load_ps(b, remat_settled_writer(b->s, needs[m].made), root));
             }
@@ -269,9 +282,9 @@ static void add_loads(struct builder *b, uint32_t kernel, bool rerun)
     b->needs.count = 0;
 }
 
-static void need_slice(struct builder *b, uint32_t root)
+static void need_slice(struct builder *b, remat_value root)
 {
-    const struct remat_slice *slice = &b->s->slices[root];
+    const struct remat_slice *slice = &b->s->slices[root.i];
     for (uint32_t r = 0; r < slice->read_count; r++)
         REMAT_PUSH(b->arena, &b->needs,
                    ((struct need){.root = slice->reads[r].root, .made = root}));
@@ -280,7 +293,7 @@ static void need_slice(struct builder *b, uint32_t root)
 /* --- sites --- */
 
 /* Of a kernel that makes some of its values, as a rerun does. */
-static struct remat_load load_of(struct builder *b, const uint32_t *roots, uint32_t count)
+static struct remat_load load_of(struct builder *b, const remat_value *roots, uint32_t count)
 {
     struct remat_load load = {0};
     if (count)
@@ -298,18 +311,19 @@ static void count_site(struct builder *b, double ps)
 enum { INLINED_MAX = 6 }; /* of which all sets are looked at, where the longer side changes */
 
 struct set { /* of what a kernel inlines of what it reads itself */
-    uint32_t count, roots[INLINED_MAX];
+    uint32_t count;
+    remat_value roots[INLINED_MAX];
     double compute_ns[INLINED_MAX]; /* that each adds at least */
 };
 
 /* What the kernel takes at least when it inlines a set, by bit: what these values read may be
  * loaded by the kernel anyway, or be one value. */
-static double least_with(const struct builder *b, uint32_t k, const struct set *set,
+static double least_with(const struct builder *b, remat_kernel_id k, const struct set *set,
                          struct remat_load load, uint32_t with)
 {
     double most_ps = 0;
     for (uint32_t i = 0; i < set->count; i++) {
-        const struct remat_slice *slice = &b->s->slices[set->roots[i]];
+        const struct remat_slice *slice = &b->s->slices[set->roots[i].i];
         if (!(with >> i & 1))
             continue;
         load.compute_ns += set->compute_ns[i];
@@ -338,7 +352,8 @@ static void find_shares(uint32_t count, const double *cost, double *shares)
     }
 }
 
-static void charge_set(struct builder *b, uint32_t k, const struct set *set, struct remat_load load)
+static void charge_set(struct builder *b, remat_kernel_id k, const struct set *set,
+                       struct remat_load load)
 {
     double added[1 << INLINED_MAX], shares[INLINED_MAX], base = least_with(b, k, set, load, 0);
     for (uint32_t with = 0; with < 1u << set->count; with++)
@@ -349,17 +364,17 @@ static void charge_set(struct builder *b, uint32_t k, const struct set *set, str
 }
 
 /* The arithmetic that each adds: of several of one kernel the least, since they may share it. */
-static void find_set(struct builder *b, uint32_t k, struct set *out, uint32_t *all)
+static void find_set(struct builder *b, remat_kernel_id k, struct set *out, uint32_t *all)
 {
-    const struct remat_roots *list = &b->s->inlined[k];
+    const struct remat_roots *list = &b->s->inlined[k.i];
     *all = 0;
     for (size_t r = 0; r < list->count; r++) {
-        uint32_t root = list->items[r];
+        remat_value root = list->items[r];
         if (!remat_kernel_reads(kernel_at(b, k), root) || (*all)++ >= INLINED_MAX)
             continue;
         double compute_ns = load_of(b, &root, 1).compute_ns;
         for (uint32_t i = 0; i < out->count; i++)
-            if (remat_settled_writer(b->s, out->roots[i]) == remat_settled_writer(b->s, root))
+            if (remat_settled_writer(b->s, out->roots[i]).i == remat_settled_writer(b->s, root).i)
                 compute_ns = 0;
         out->roots[out->count] = root;
         out->compute_ns[out->count++] = compute_ns;
@@ -368,7 +383,7 @@ static void find_set(struct builder *b, uint32_t k, struct set *out, uint32_t *a
 
 /* Kernels of the backward pass that inline. Where memory stays the longer side whatever they
  * inline, each value read is charged by itself; else sets of values are. */
-static void add_inlining(struct builder *b, uint32_t k)
+static void add_inlining(struct builder *b, remat_kernel_id k)
 {
     struct remat_load load = remat_price_load(b->graph, kernel_at(b, k), &b->device);
     struct set set = {0};
@@ -386,8 +401,8 @@ static void add_inlining(struct builder *b, uint32_t k)
     }
     if (load.compute_ns > load.memory_ns)
         return;
-    for (size_t r = 0; r < b->s->inlined[k].count; r++) {
-        uint32_t root = b->s->inlined[k].items[r];
+    for (size_t r = 0; r < b->s->inlined[k.i].count; r++) {
+        remat_value root = b->s->inlined[k.i].items[r];
         if (!remat_kernel_reads(kernel_at(b, k), root))
             continue;
         charge_task(b, root, -moved_ps(b, k, root));
@@ -399,19 +414,20 @@ static void add_inlining(struct builder *b, uint32_t k)
 enum { STORES_MAX = 4 }; /* of a kernel that may go: of all sets of them the price is known */
 
 /* Without the values of a set, by bit, and what makes only these. */
-static double price_without(struct builder *b, uint32_t k, const uint32_t *roots, uint32_t count,
-                            uint32_t without)
+static double price_without(struct builder *b, remat_kernel_id k, const remat_value *roots,
+                            uint32_t count, uint32_t without)
 {
     const struct remat_fused_kernel *whole = kernel_at(b, k);
-    uint32_t *stored, stored_count = 0;
+    remat_value *stored;
+    uint32_t stored_count = 0;
     double ps = 0;
     REMAT_NEW(b->scratch, stored, whole->operand_count);
     for (uint32_t o = 0; o < whole->operand_count; o++) {
         bool stays = whole->operands[o].access & REMAT_ACCESS_WRITE;
         for (uint32_t i = 0; i < count; i++)
-            stays &= !(without >> i & 1) || roots[i] != whole->operands[o].value.i;
+            stays &= !(without >> i & 1) || roots[i].i != whole->operands[o].value.i;
         if (stays)
-            stored[stored_count++] = whole->operands[o].value.i;
+            stored[stored_count++] = whole->operands[o].value;
     }
     if (stored_count) {
         struct remat_load load =
@@ -423,23 +439,24 @@ static double price_without(struct builder *b, uint32_t k, const uint32_t *roots
 }
 
 /* A forward kernel: what it need not store is spared. */
-static void add_stores(struct builder *b, uint32_t k)
+static void add_stores(struct builder *b, remat_kernel_id k)
 {
     struct remat_load load = remat_price_load(b->graph, kernel_at(b, k), &b->device);
     double all_ps = 1000 * (b->device.launch_ns + fmax(load.compute_ns, load.memory_ns));
     double costs[1 << STORES_MAX], shares[STORES_MAX];
-    uint32_t roots[STORES_MAX], found = 0;
+    remat_value roots[STORES_MAX];
+    uint32_t found = 0;
     count_site(b, all_ps);
-    for (size_t i = 0; i < b->s->own[k].count; i++) {
-        uint32_t root = b->s->own[k].items[i];
-        if ((b->s->reads[root] & REMAT_READ_EARLY) || b->s->facts.output[root] ||
+    for (size_t i = 0; i < b->s->own[k.i].count; i++) {
+        remat_value root = b->s->own[k.i].items[i];
+        if ((b->s->reads[root.i] & REMAT_READ_EARLY) || b->s->facts.output[root.i] ||
             moved_ps(b, k, root) == 0)
             continue;
         if (found < STORES_MAX) {
             roots[found++] = root;
         } else { /* as if each alone made the kernel run */
             b->constant_ps -= ceil(all_ps);
-            add_arc(b, b->out->item_of[root], task_node(b, root), remat_ps(ceil(all_ps)));
+            add_arc(b, item_node(b, root), task_node(b, root), remat_ps(ceil(all_ps)));
         }
     }
     for (uint32_t without = 0; without < 1u << found; without++)
@@ -447,24 +464,26 @@ static void add_stores(struct builder *b, uint32_t k)
     find_shares(found, costs, shares); /* below zero */
     for (uint32_t i = 0; i < found; i++) {
         b->constant_ps += floor(shares[i]);
-        add_arc(b, b->out->item_of[roots[i]], task_node(b, roots[i]), -remat_ps(floor(shares[i])));
+        add_arc(b, item_node(b, roots[i]), task_node(b, roots[i]), -remat_ps(floor(shares[i])));
     }
 }
 
 /* The rerun of a fused kernel, by the side that is longer when it makes all that a kernel of the
  * backward pass loads. Of arithmetic each value's share is what it alone needs. */
-static void add_rerun(struct builder *b, uint32_t k)
+static void add_rerun(struct builder *b, remat_kernel_id k)
 {
-    const struct remat_roots *own = &b->s->own[k];
-    uint32_t runs = add_extra(b, 1000 * b->device.launch_ns), *made, count = 0;
+    const struct remat_roots *own = &b->s->own[k.i];
+    struct border_node runs = add_extra(b, 1000 * b->device.launch_ns);
+    remat_value *made;
+    uint32_t count = 0;
     REMAT_NEW(b->arena, made, own->count);
     for (size_t i = 0; i < own->count; i++)
-        if (!b->s->inlined_by_all[own->items[i]] &&
-            (b->s->reads[own->items[i]] & REMAT_READ_LOADED))
+        if (!b->s->inlined_by_all[own->items[i].i] &&
+            (b->s->reads[own->items[i].i] & REMAT_READ_LOADED))
             made[count++] = own->items[i];
     struct remat_load all = load_of(b, made, count);
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t root = made[i];
+        remat_value root = made[i];
         add_arc(b, task_node(b, root), runs, REMAT_BORDER_RULE);
         if (all.memory_ns >= all.compute_ns) {
             charge_task(b, root, load_ps(b, k, root));
@@ -480,7 +499,7 @@ static void add_rerun(struct builder *b, uint32_t k)
     add_loads(b, k, true);
 }
 
-static bool is_lasting(const struct builder *b, uint32_t k)
+static bool is_lasting(const struct builder *b, remat_kernel_id k)
 {
     bool any = false;
     for (uint32_t n = 0; n < kernel_at(b, k)->node_count; n++)
@@ -491,22 +510,22 @@ static bool is_lasting(const struct builder *b, uint32_t k)
 static void add_sites(struct builder *b)
 {
     struct remat_border *border = &b->out->border;
-    for (uint32_t k = 0; k < b->kernels->count; k++) {
-        const struct remat_roots *own = &b->s->own[k];
+    for (remat_kernel_id k = {0}; k.i < b->kernels->count; k.i++) {
+        const struct remat_roots *own = &b->s->own[k.i];
         bool early = remat_is_early(kernel_at(b, k)->phase);
         if (is_program(b, k) && early && own->count > 0) {
             add_stores(b, k);
             add_rerun(b, k);
-        } else if (is_program(b, k) && !early && b->s->inlined[k].count > 0) {
+        } else if (is_program(b, k) && !early && b->s->inlined[k.i].count > 0) {
             add_inlining(b, k);
         } else if (early && own->count > 0 && !is_lasting(b, k)) {
-            double ps = 1000 * (double)b->prices[k].ns;
+            double ps = 1000 * (double)b->prices[k.i].ns;
             b->saved_ps += ps;
             for (size_t i = 0; i < own->count; i++)
-                add_arc(b, b->out->item_of[own->items[i]], task_node(b, own->items[i]),
+                add_arc(b, item_node(b, own->items[i]), task_node(b, own->items[i]),
                         remat_ps(floor(ps / (double)own->count)));
         } else {
-            b->out->least_ns = remat_ns_add(b->out->least_ns, b->prices[k].ns);
+            b->out->least_ns = remat_ns_add(b->out->least_ns, b->prices[k.i].ns);
         }
     }
     border->extra_ps = b->extras.items;
@@ -552,12 +571,11 @@ remat_status remat_model_create(struct remat_arena *arena, const struct remat_se
                         .out = out};
     *out = (struct remat_model){.settled = settled};
     b.scratch = remat_scratch_open(arena->ctx);
-    REMAT_NEW(arena, out->item_of, settled->graph->value_count);
     find_items(&b);
     add_tasks(&b);
     add_sites(&b);
     REMAT_TRY(check_costs(&b, device->name));
-    remat_model_layers(arena, settled->graph, out);
+    remat_model_layers(arena, out);
 fail:
     remat_scratch_close(b.scratch);
     return st;
@@ -574,10 +592,10 @@ void remat_model_decide(struct remat_arena *arena, const struct remat_model *mod
         if (s->standing[v] == REMAT_STANDING_INTERNAL)
             out->actions[v] = REMAT_ACTION_RECOMPUTE;
     for (uint32_t i = 0; i < model->item_count; i++) {
-        uint32_t v = model->item_value[i].i;
-        if (s->standing[v] == REMAT_STANDING_CANDIDATE)
-            out->actions[v] = actions[i];
-        out->reasons[v] = "planner";
+        remat_value v = model->item_value[i];
+        if (remat_is_candidate(s, v))
+            out->actions[v.i] = actions[i];
+        out->reasons[v.i] = "planner";
     }
     for (uint32_t v = 0; s->pinned && v < s->graph->value_count; v++)
         if (s->pinned->reasons[v]) {

@@ -17,11 +17,16 @@ enum remat_crossing {
     REMAT_CROSSING_BEYOND,  /* from a layer to outside of all, or the other way */
 };
 
+typedef struct remat_item { /* of the problem */
+    uint32_t i;
+} remat_item;
+#define REMAT_NO_ITEM ((remat_item){REMAT_NONE})
+
 struct remat_model {
     uint32_t item_count, region_count;
     const struct remat_settled *settled;
     remat_value *item_value;  /* by item: the storage root */
-    uint32_t *item_of;        /* by value: the item, REMAT_NONE where a root is none */
+    remat_item *item_of;      /* by value: none where a root is no item */
     uint32_t *item_region;    /* by item: number of its layer in order of the forward pass,
                                  REMAT_NONE outside layers */
     uint32_t *region_of_node; /* as item_region; REMAT_NONE behind the loss */
@@ -41,13 +46,12 @@ remat_status remat_model_create(struct remat_arena *arena, const struct remat_se
 
 /* Layers are the periods of stacks (stacks.h), of all stacks together. Fills region_count,
  * region_of_node, item_region and item_crossing of a model that has everything else. */
-void remat_model_layers(struct remat_arena *arena, const struct remat_graph *graph,
-                        struct remat_model *model);
+void remat_model_layers(struct remat_arena *arena, struct remat_model *model);
 
 /* The problem as it looks from the first run of a kernel, a program point: only what is read after
  * it is wanted, what it reads or writes itself is live in any case and counts in other_bytes. */
 struct remat_program_point {
-    uint32_t kernel;
+    remat_kernel_id kernel;
     struct remat_border border;
     uint64_t other_bytes; /* beside statics and the kept items, live during the run in every plan */
 };

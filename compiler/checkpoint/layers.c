@@ -32,15 +32,16 @@ static bool ends_layer(const struct remat_stack *stack, uint32_t shift, uint32_t
 }
 
 /* Of the stack, what ends layers is saved and nothing else; elsewhere all is. */
-static bool is_saved(const struct layers *l, uint32_t k, uint32_t shift, uint32_t item)
+static bool is_saved(const struct layers *l, uint32_t k, uint32_t shift, remat_item item)
 {
     const struct remat_border *border = &l->model->border;
     const struct remat_stack *stack = &l->stacks.stacks[k];
-    uint32_t v = l->model->item_value[item].i, node = l->graph->values[v].node;
-    if (l->stacks.stack_of[node] != k || border->tasks[border->items[item].task].forbidden)
+    remat_value v = l->model->item_value[item.i];
+    remat_node node = remat_producer(l->graph, v);
+    if (l->stacks.stack_of[node.i] != k || border->tasks[border->items[item.i].task].forbidden)
         return true;
-    uint32_t span = l->stacks.span_of[node];
-    return stack->bottlenecks[span] == v && ends_layer(stack, shift, span);
+    uint32_t span = l->stacks.span_of[node.i];
+    return stack->bottlenecks[span].i == v.i && ends_layer(stack, shift, span);
 }
 
 static int64_t measure(const struct layers *l, struct remat_arena *scratch, uint32_t k,
@@ -49,8 +50,8 @@ static int64_t measure(const struct layers *l, struct remat_arena *scratch, uint
     const struct remat_border *border = &l->model->border;
     uint8_t *times;
     REMAT_NEW(scratch, times, border->item_count);
-    for (uint32_t i = 0; i < border->item_count; i++)
-        times[i] = !is_saved(l, k, shift, i);
+    for (remat_item i = {0}; i.i < border->item_count; i.i++)
+        times[i.i] = !is_saved(l, k, shift, i);
     struct remat_border_point point = remat_border_follow(scratch, border, times);
     remat_border_measure(scratch, border, &point);
     remat_arena_reset(scratch);
@@ -65,12 +66,11 @@ static uint32_t find_shift(const struct layers *l, uint32_t k)
     int64_t least_ps = INT64_MAX;
     struct remat_arena *scratch = remat_scratch_open(l->arena->ctx);
     for (uint32_t shift = 0; shift < stack->period; shift++) {
-        uint32_t bottleneck = stack->bottlenecks[(shift + stack->period - 1) % stack->period];
-        uint64_t bytes = remat_storage_bytes(&l->graph->values[bottleneck]);
-        int64_t ps;
+        remat_value end = stack->bottlenecks[(shift + stack->period - 1) % stack->period];
+        uint64_t bytes = remat_storage_bytes(&l->graph->values[end.i]);
         if (bytes > least_bytes)
             continue;
-        ps = measure(l, scratch, k, shift);
+        int64_t ps = measure(l, scratch, k, shift);
         if (bytes < least_bytes || ps < least_ps) {
             out = shift;
             least_ps = ps;
@@ -125,20 +125,20 @@ static void order(struct layers *l)
 static bool *find_made(const struct layers *l)
 {
     bool *out;
-    const uint32_t *root = l->model->settled->facts.root;
+    const remat_value *root = l->model->settled->facts.root;
     REMAT_NEW(l->arena, out, l->graph->value_count);
     for (uint32_t n = 0; n < l->graph->node_count; n++) {
         const struct remat_node_info *node = &l->graph->nodes[n];
         bool made = !remat_is_none(l->of_node[n]);
         for (uint32_t i = 0; i < node->input_count; i++)
-            made |= out[root[node->inputs[i].i]];
+            made |= out[root[node->inputs[i].i].i];
         for (uint32_t o = 0; o < node->output_count; o++)
-            out[root[node->outputs[o].i]] |= made;
+            out[root[node->outputs[o].i].i] |= made;
     }
     return out;
 }
 
-/* *out: enum remat_crossing by root; how the forward pass and the loss read it. */
+/* By root: enum remat_crossing. */
 static uint8_t *find_crossings(const struct layers *l)
 {
     uint8_t *out;
@@ -149,29 +149,30 @@ static uint8_t *find_crossings(const struct layers *l)
     for (uint32_t n = 0; n < g->node_count; n++)
         for (uint32_t i = 0; remat_is_early(g->nodes[n].phase) && i < g->nodes[n].input_count;
              i++) {
-            uint32_t root = l->model->settled->facts.root[g->nodes[n].inputs[i].i];
-            if (!made[root] || remat_is_none(g->values[root].node))
+            remat_value root = l->model->settled->facts.root[g->nodes[n].inputs[i].i];
+            remat_node node = remat_producer(g, root);
+            if (!made[root.i] || remat_is_none(node.i))
                 continue;
-            uint32_t writer = l->of_node[g->values[root].node], reader = l->of_node[n];
+            uint32_t writer = l->of_node[node.i], reader = l->of_node[n];
             bool beyond = remat_is_none(writer) || remat_is_none(reader);
             uint8_t crossing = beyond ? REMAT_CROSSING_BEYOND : REMAT_CROSSING_BETWEEN;
-            if (writer != reader && crossing > out[root])
-                out[root] = crossing;
+            if (writer != reader && crossing > out[root.i])
+                out[root.i] = crossing;
         }
     return out;
 }
 
 /* --- the whole --- */
 
-void remat_model_layers(struct remat_arena *arena, const struct remat_graph *g,
-                        struct remat_model *model)
+void remat_model_layers(struct remat_arena *arena, struct remat_model *model)
 {
+    const struct remat_graph *g = model->settled->graph;
     struct layers l = {.arena = arena, .graph = g, .model = model};
     bool *written;
     uint8_t *crossing;
     REMAT_NEW(arena, written, g->value_count);
     for (uint32_t v = 0; v < g->value_count; v++)
-        written[v] = !remat_is_none(model->item_of[v]);
+        written[v] = !remat_is_none(model->item_of[v].i);
     REMAT_NEW(arena, l.of_node, g->node_count);
     memset(l.of_node, 0xff, g->node_count * sizeof *l.of_node);
     remat_stacks_find(arena, g, written, &l.stacks);
@@ -183,8 +184,8 @@ void remat_model_layers(struct remat_arena *arena, const struct remat_graph *g,
     REMAT_NEW(arena, model->item_region, model->item_count);
     REMAT_NEW(arena, model->item_crossing, model->item_count);
     for (uint32_t i = 0; i < model->item_count; i++) {
-        uint32_t v = model->item_value[i].i;
-        model->item_region[i] = l.of_node[g->values[v].node];
-        model->item_crossing[i] = crossing[v];
+        remat_value v = model->item_value[i];
+        model->item_region[i] = l.of_node[remat_producer(g, v).i];
+        model->item_crossing[i] = crossing[v.i];
     }
 }

@@ -16,12 +16,12 @@ struct walker {
     struct remat_program_point *out;
 };
 
-/* The root that an operand reads, REMAT_NONE where it only writes. */
-static uint32_t read_root(const struct remat_kernel_operand *o)
+/* The root that an operand reads, none where it only writes. */
+static remat_value read_root(const struct remat_kernel_operand *o)
 {
-    return o->access == REMAT_ACCESS_WRITE    ? REMAT_NONE
-           : o->access == REMAT_ACCESS_UPDATE ? o->previous.i
-                                              : o->value.i;
+    return o->access == REMAT_ACCESS_WRITE    ? REMAT_NO_VALUE
+           : o->access == REMAT_ACCESS_UPDATE ? o->previous
+                                              : o->value;
 }
 
 static bool is_named(const struct remat_fused_kernel *kernel)
@@ -31,17 +31,17 @@ static bool is_named(const struct remat_fused_kernel *kernel)
 
 /* Clones make other kernels of the backward pass's programs, so of these each node counts by
  * itself. Returns the kernel in which a node runs together with others in every plan, or NULL. */
-static const struct remat_fused_kernel *whole_of(const struct walker *w, uint32_t node)
+static const struct remat_fused_kernel *whole_of(const struct walker *w, remat_node node)
 {
-    uint32_t k = w->kernels->kernel_of_node[node];
-    const struct remat_fused_kernel *kernel = remat_is_none(k) ? NULL : &w->kernels->kernels[k];
+    remat_kernel_id k = w->kernels->kernel_of_node[node.i];
+    const struct remat_fused_kernel *kernel = remat_is_none(k.i) ? NULL : &w->kernels->kernels[k.i];
     return kernel && (remat_is_early(kernel->phase) || is_named(kernel)) ? kernel : NULL;
 }
 
-static void mark(const struct walker *w, bool *marks, uint32_t node)
+static void mark(const struct walker *w, bool *marks, remat_node node)
 {
     const struct remat_fused_kernel *whole = whole_of(w, node);
-    marks[node] = true;
+    marks[node.i] = true;
     for (uint32_t n = 0; whole && n < whole->node_count; n++)
         marks[whole->nodes[n].i] = true;
 }
@@ -52,27 +52,28 @@ static void mark(const struct walker *w, bool *marks, uint32_t node)
 static void find_relatives(struct walker *w)
 {
     const struct remat_graph *g = w->graph;
-    const struct remat_fused_kernel *at = &w->kernels->kernels[w->out->kernel];
+    const struct remat_fused_kernel *at = remat_settled_kernel(w->model->settled, w->out->kernel);
     for (uint32_t j = 0; j < w->kernels->count; j++) {
         const struct remat_fused_kernel *kernel = &w->kernels->kernels[j];
-        if (j <= w->out->kernel && (remat_is_early(kernel->phase) || is_named(kernel)))
-            mark(w, w->before, kernel->nodes[0].i);
-        if (j == w->out->kernel || (j > w->out->kernel && is_named(kernel)))
-            mark(w, w->after, kernel->nodes[0].i);
+        if (j <= w->out->kernel.i && (remat_is_early(kernel->phase) || is_named(kernel)))
+            mark(w, w->before, kernel->nodes[0]);
+        if (j == w->out->kernel.i || (j > w->out->kernel.i && is_named(kernel)))
+            mark(w, w->after, kernel->nodes[0]);
     }
-    for (uint32_t n = 0; n < g->node_count; n++) {
-        if (n > at->nodes[at->node_count - 1].i && g->nodes[n].phase == REMAT_PHASE_BACKWARD)
-            w->after[n] = true;
-        for (uint32_t i = 0; i < remat_op_reads(&g->nodes[n]); i++) {
-            uint32_t producer = g->values[g->nodes[n].inputs[i].i].node;
-            if (!remat_is_none(producer) && w->after[producer])
+    for (remat_node n = {0}; n.i < g->node_count; n.i++) {
+        const struct remat_node_info *node = &g->nodes[n.i];
+        if (n.i > at->nodes[at->node_count - 1].i && node->phase == REMAT_PHASE_BACKWARD)
+            w->after[n.i] = true;
+        for (uint32_t i = 0; i < remat_op_reads(node); i++) {
+            remat_node producer = remat_producer(g, node->inputs[i]);
+            if (!remat_is_none(producer.i) && w->after[producer.i])
                 mark(w, w->after, n);
         }
     }
     for (uint32_t n = g->node_count; n-- > 0;)
         for (uint32_t i = 0; w->before[n] && i < remat_op_reads(&g->nodes[n]); i++) {
-            uint32_t producer = g->values[g->nodes[n].inputs[i].i].node;
-            if (!remat_is_none(producer))
+            remat_node producer = remat_producer(g, g->nodes[n].inputs[i]);
+            if (!remat_is_none(producer.i))
                 mark(w, w->before, producer);
         }
     for (uint32_t n = 0; n < at->node_count; n++)
@@ -83,17 +84,17 @@ static void find_relatives(struct walker *w)
 static void find_read(struct walker *w)
 {
     const struct remat_graph *g = w->graph;
-    const uint32_t *root = w->model->settled->facts.root;
+    const remat_value *root = w->model->settled->facts.root;
     for (uint32_t n = g->node_count; n-- > 0;) {
         const struct remat_node_info *node = &g->nodes[n];
-        const struct remat_fused_kernel *whole = whole_of(w, n);
-        bool inlined = remat_is_none(w->kernels->kernel_of_node[n]);
-        bool reads = inlined ? w->read[root[node->outputs[0].i]] : w->after[n];
+        const struct remat_fused_kernel *whole = whole_of(w, (remat_node){n});
+        bool inlined = remat_is_none(w->kernels->kernel_of_node[n].i);
+        bool reads = inlined ? w->read[root[node->outputs[0].i].i] : w->after[n];
         for (uint32_t i = 0; reads && !whole && i < remat_op_reads(node); i++)
-            w->read[root[node->inputs[i].i]] = true;
+            w->read[root[node->inputs[i].i].i] = true;
         for (uint32_t o = 0; reads && whole && o < whole->operand_count; o++)
-            if (!remat_is_none(read_root(&whole->operands[o])))
-                w->read[read_root(&whole->operands[o])] = true;
+            if (!remat_is_none(read_root(&whole->operands[o]).i))
+                w->read[read_root(&whole->operands[o]).i] = true;
     }
 }
 
@@ -102,23 +103,25 @@ static void mark_wanted(struct walker *w)
 {
     struct remat_border *b = &w->out->border;
     for (uint32_t i = 0; i < b->item_count; i++) {
-        uint32_t root = w->model->item_value[i].i, node = w->graph->values[root].node;
-        bool made = w->before[node] || w->kernels->kernel_of_node[node] == w->out->kernel;
-        b->items[i].wanted = made && w->read[root];
+        remat_value root = w->model->item_value[i];
+        bool made = w->before[remat_producer(w->graph, root).i] ||
+                    remat_settled_writer(w->model->settled, root).i == w->out->kernel.i;
+        b->items[i].wanted = made && w->read[root.i];
         b->items[i].bytes = made ? b->items[i].bytes : 0;
     }
 }
 
 /* A value that lies in memory during the run, once. */
-static void count_live(struct walker *w, uint32_t root, bool *seen)
+static void count_live(struct walker *w, remat_value root, bool *seen)
 {
-    if (remat_is_none(root) || seen[root] || remat_is_none(w->graph->values[root].node))
+    if (remat_is_none(root.i) || seen[root.i] || remat_is_none(remat_producer(w->graph, root).i))
         return;
-    seen[root] = true;
+    remat_item item = w->model->item_of[root.i];
+    seen[root.i] = true;
     w->out->other_bytes +=
-        remat_align_up(remat_storage_bytes(&w->graph->values[root]), REMAT_ALIGNMENT);
-    if (!remat_is_none(w->model->item_of[root]))
-        w->out->border.items[w->model->item_of[root]].bytes = 0;
+        remat_align_up(remat_storage_bytes(&w->graph->values[root.i]), REMAT_ALIGNMENT);
+    if (!remat_is_none(item.i))
+        w->out->border.items[item.i].bytes = 0;
 }
 
 /* What the kernel reads and, where it cannot write in place, what it writes; and what was written
@@ -126,7 +129,8 @@ static void count_live(struct walker *w, uint32_t root, bool *seen)
  * do. */
 static void count_others(struct walker *w)
 {
-    const struct remat_fused_kernel *kernel = &w->kernels->kernels[w->out->kernel];
+    const struct remat_fused_kernel *kernel =
+        remat_settled_kernel(w->model->settled, w->out->kernel);
     bool *seen;
     REMAT_NEW(w->scratch, seen, w->graph->value_count);
     for (uint32_t u = 0; u < w->graph->update_count; u++)
@@ -134,15 +138,15 @@ static void count_others(struct walker *w)
     for (uint32_t o = 0; o < w->graph->output_count; o++)
         seen[w->graph->outputs[o].i] = true;
     for (uint32_t o = 0; o < kernel->operand_count; o++) {
-        uint32_t root = read_root(&kernel->operands[o]);
-        if (remat_is_none(root) && kernel->kind != REMAT_KERNEL_program)
-            root = kernel->operands[o].value.i;
+        remat_value root = read_root(&kernel->operands[o]);
+        if (remat_is_none(root.i) && kernel->kind != REMAT_KERNEL_program)
+            root = kernel->operands[o].value;
         count_live(w, root, seen);
     }
-    for (uint32_t v = 0; v < w->graph->value_count; v++) {
-        uint32_t node = w->graph->values[v].node;
-        if (w->read[v] && remat_is_none(w->model->item_of[v]) && !remat_is_none(node) &&
-            w->before[node] && !remat_is_none(w->kernels->kernel_of_node[node]))
+    for (remat_value v = {0}; v.i < w->graph->value_count; v.i++) {
+        remat_node node = remat_producer(w->graph, v);
+        if (w->read[v.i] && remat_is_none(w->model->item_of[v.i].i) && !remat_is_none(node.i) &&
+            w->before[node.i] && !remat_is_none(w->kernels->kernel_of_node[node.i].i))
             count_live(w, v, seen);
     }
 }
@@ -163,7 +167,7 @@ static void grant_before(struct walker *w)
 }
 
 static struct remat_program_point describe(struct remat_arena *arena,
-                                           const struct remat_model *model, uint32_t kernel)
+                                           const struct remat_model *model, remat_kernel_id kernel)
 {
     const struct remat_border *border = &model->border;
     struct remat_program_point out = {.kernel = kernel, .border = *border};
@@ -182,7 +186,7 @@ static struct remat_program_point describe(struct remat_arena *arena,
     find_read(&w);
     mark_wanted(&w);
     count_others(&w);
-    if (!remat_is_early(w.kernels->kernels[kernel].phase))
+    if (!remat_is_early(w.kernels->kernels[kernel.i].phase))
         grant_before(&w);
     remat_scratch_close(w.scratch);
     return out;
@@ -192,11 +196,11 @@ static struct remat_program_point describe(struct remat_arena *arena,
 static uint32_t layer_read(const struct remat_model *model, const struct remat_fused_kernel *kernel)
 {
     for (uint32_t o = 0; o < kernel->operand_count; o++) {
-        uint32_t root = read_root(&kernel->operands[o]);
-        uint32_t item = remat_is_none(root) ? REMAT_NONE : model->item_of[root];
-        if (!remat_is_none(item) && model->item_crossing[item] == REMAT_CROSSING_NONE &&
-            !remat_is_none(model->item_region[item]))
-            return model->item_region[item];
+        remat_value root = read_root(&kernel->operands[o]);
+        remat_item item = remat_is_none(root.i) ? REMAT_NO_ITEM : model->item_of[root.i];
+        if (!remat_is_none(item.i) && model->item_crossing[item.i] == REMAT_CROSSING_NONE &&
+            !remat_is_none(model->item_region[item.i]))
+            return model->item_region[item.i];
     }
     return REMAT_NONE;
 }
@@ -207,8 +211,8 @@ void remat_model_points(struct remat_arena *arena, const struct remat_model *mod
     const struct remat_kernel_list *kernels = model->settled->kernels;
     struct REMAT_LIST(struct remat_program_point) list = {0};
     uint32_t last = REMAT_NONE; /* the layer that the backward pass reaches first */
-    for (uint32_t k = 0; k < kernels->count; k++) {
-        const struct remat_fused_kernel *kernel = &kernels->kernels[k];
+    for (remat_kernel_id k = {0}; k.i < kernels->count; k.i++) {
+        const struct remat_fused_kernel *kernel = &kernels->kernels[k.i];
         bool late = kernel->phase == REMAT_PHASE_BACKWARD;
         uint32_t layer = late ? layer_read(model, kernel) : REMAT_NONE;
         if (!remat_is_none(layer) && !remat_is_none(last) && layer != last)

@@ -7,7 +7,6 @@
  * value has to be there. */
 #include "settle.h"
 
-#include "fuse.h"
 #include "ops.h"
 
 #include <math.h>
@@ -15,7 +14,7 @@
 enum { NODES_MAX = 48 }; /* as many as fusion puts into a kernel (fuse_groups.c) */
 
 struct reader {
-    uint32_t kernel;
+    remat_kernel_id kernel;
     bool direct; /* all of its reads are */
     bool own;    /* nodes of the kernel itself read it, not only what it inlines */
 };
@@ -31,29 +30,29 @@ struct settler {
     struct remat_load *loads; /* by kernel */
 };
 
-static bool has(const struct remat_graph *g, uint32_t node, uint32_t facts)
+static bool has(const struct remat_graph *g, remat_node node, uint32_t facts)
 {
-    return remat_op_has(g->nodes[node].op, facts);
+    return remat_op_has(g->nodes[node.i].op, facts);
 }
 
 struct remat_trace remat_settled_trace(const struct remat_settled *settled, remat_value value)
 {
     const struct remat_graph *g = settled->graph;
-    struct remat_trace trace = {.root = value.i};
+    struct remat_trace trace = {.root = value};
     for (;;) {
-        uint32_t node = g->values[trace.root].node;
-        if (remat_is_none(node))
+        remat_node node = remat_producer(g, trace.root);
+        if (remat_is_none(node.i))
             return trace;
         bool view = has(g, node, REMAT_FACT_VIEW);
-        if (!view && !remat_is_none(settled->kernels->kernel_of_node[node]))
+        if (!view && !remat_is_none(settled->kernels->kernel_of_node[node.i].i))
             return trace;
-        if (g->nodes[node].op == REMAT_OP_constant || g->nodes[node].op == REMAT_OP_column) {
-            trace.root = REMAT_NONE;
+        if (g->nodes[node.i].op == REMAT_OP_constant || g->nodes[node.i].op == REMAT_OP_column) {
+            trace.root = REMAT_NO_VALUE;
             return trace;
         }
         trace.viewed |= view;
         trace.cast |= !view;
-        trace.root = g->nodes[node].inputs[0].i;
+        trace.root = g->nodes[node.i].inputs[0];
     }
 }
 
@@ -72,22 +71,24 @@ static void find_standing(struct settler *s)
                 out->written[out->kernels->kernels[k].operands[o].value.i] = true;
     for (uint32_t n = 0; n < g->node_count; n++) {
         bool once = false;
-        if (remat_is_none(out->kernels->kernel_of_node[n]) || has(g, n, REMAT_FACT_VIEW))
+        remat_kernel_id kernel = out->kernels->kernel_of_node[n];
+        if (remat_is_none(kernel.i) || has(g, (remat_node){n}, REMAT_FACT_VIEW))
             continue;
         for (uint32_t i = 0; i < remat_op_reads(&g->nodes[n]); i++) {
-            struct remat_trace trace = remat_settled_trace(out, g->nodes[n].inputs[i]);
-            once |= !remat_is_none(trace.root) && !remat_is_none(g->values[trace.root].node) &&
-                    !out->written[trace.root] && out->standing[trace.root] == REMAT_STANDING_FIXED;
+            remat_value root = remat_settled_trace(out, g->nodes[n].inputs[i]).root;
+            once |= !remat_is_none(root.i) && !remat_is_none(remat_producer(g, root).i) &&
+                    !out->written[root.i] && out->standing[root.i] == REMAT_STANDING_FIXED;
         }
         for (uint32_t o = 0; o < g->nodes[n].output_count && !once; o++) {
-            uint32_t v = g->nodes[n].outputs[o].i;
-            bool saved = pinned && pinned->reasons[v] && pinned->actions[v] == REMAT_ACTION_SAVE;
-            if (!out->facts.recomputable[v])
+            remat_value v = g->nodes[n].outputs[o];
+            bool saved =
+                pinned && pinned->reasons[v.i] && pinned->actions[v.i] == REMAT_ACTION_SAVE;
+            if (!out->facts.recomputable[v.i])
                 continue;
-            out->standing[v] =
-                out->written[v] || saved ? REMAT_STANDING_CANDIDATE : REMAT_STANDING_INTERNAL;
+            out->standing[v.i] =
+                out->written[v.i] || saved ? REMAT_STANDING_CANDIDATE : REMAT_STANDING_INTERNAL;
             if (remat_is_candidate(out, v))
-                REMAT_PUSH(s->arena, &out->own[out->kernels->kernel_of_node[n]], v);
+                REMAT_PUSH(s->arena, &out->own[kernel.i], v);
         }
     }
 }
@@ -101,15 +102,15 @@ static void find_lasting(struct settler *s)
     bool *needed; /* by value */
     REMAT_NEW(s->scratch, needed, g->value_count);
     for (uint32_t v = 0; v < g->value_count; v++)
-        needed[v] = settled->facts.output[settled->facts.root[v]];
+        needed[v] = settled->facts.output[settled->facts.root[v].i];
     for (uint32_t n = g->node_count; n-- > 0;) {
         const struct remat_node_info *node = &g->nodes[n];
         bool early = remat_is_early(node->phase);
         for (uint32_t o = 0; o < node->output_count; o++)
             settled->lasting[n] |= early && needed[node->outputs[o].i];
         for (uint32_t i = 0; i < node->input_count && (!early || settled->lasting[n]); i++) {
-            uint32_t root = remat_settled_trace(settled, node->inputs[i]).root;
-            bool candidate = !remat_is_none(root) && remat_is_candidate(settled, root);
+            remat_value root = remat_settled_trace(settled, node->inputs[i]).root;
+            bool candidate = !remat_is_none(root.i) && remat_is_candidate(settled, root);
             if (early || !candidate)
                 needed[node->inputs[i].i] = true;
         }
@@ -120,11 +121,11 @@ static void find_lasting(struct settler *s)
 
 /* To make `roots`, see remat_settled_load. A kernel's nodes in reverse meet readers first. */
 static struct remat_slice find_slice(const struct remat_settled *settled, struct remat_arena *arena,
-                                     const uint32_t *roots, uint32_t count, bool again)
+                                     const remat_value *roots, uint32_t count, bool again)
 {
     const struct remat_graph *g = settled->graph;
-    uint32_t writer = remat_settled_writer(settled, roots[0]);
-    const struct remat_fused_kernel *kernel = &settled->kernels->kernels[writer];
+    remat_kernel_id writer = remat_settled_writer(settled, roots[0]);
+    const struct remat_fused_kernel *kernel = remat_settled_kernel(settled, writer);
     struct REMAT_LIST(struct remat_slice_read) reads = {0};
     bool *needed; /* by node of the kernel */
     remat_node *nodes;
@@ -134,20 +135,20 @@ static struct remat_slice find_slice(const struct remat_settled *settled, struct
     for (uint32_t k = kernel->node_count; k-- > 0;) {
         const struct remat_node_info *node = &g->nodes[kernel->nodes[k].i];
         for (uint32_t r = 0; r < count; r++)
-            needed[k] |= g->values[roots[r]].node == kernel->nodes[k].i;
+            needed[k] |= remat_producer(g, roots[r]).i == kernel->nodes[k].i;
         if (!needed[k])
             continue;
         nodes[--begin] = kernel->nodes[k];
         for (uint32_t i = 0; i < remat_op_reads(node); i++) {
             struct remat_trace trace = remat_settled_trace(settled, node->inputs[i]);
-            if (remat_is_none(trace.root))
+            if (remat_is_none(trace.root.i))
                 continue;
-            bool made = again ? settled->standing[trace.root] == REMAT_STANDING_INTERNAL
-                              : remat_settled_writer(settled, trace.root) == writer;
+            bool made = again ? settled->standing[trace.root.i] == REMAT_STANDING_INTERNAL
+                              : remat_settled_writer(settled, trace.root).i == writer.i;
             for (uint32_t m = 0; made && m < k; m++)
-                needed[m] |= kernel->nodes[m].i == g->values[trace.root].node;
+                needed[m] |= kernel->nodes[m].i == remat_producer(g, trace.root).i;
             size_t r = 0;
-            while (!made && r < reads.count && reads.items[r].root != trace.root)
+            while (!made && r < reads.count && reads.items[r].root.i != trace.root.i)
                 r++;
             if (!made && r == reads.count)
                 REMAT_PUSH(arena, &reads, ((struct remat_slice_read){trace.root, true}));
@@ -162,20 +163,20 @@ static struct remat_slice find_slice(const struct remat_settled *settled, struct
 }
 
 static void mark_stored(const struct remat_settled *s, const struct remat_slice *slice,
-                        const uint32_t *roots, uint32_t count, uint8_t stored)
+                        const remat_value *roots, uint32_t count, uint8_t stored)
 {
     for (uint32_t r = 0; r < count; r++)
-        s->stored[roots[r]] = stored;
+        s->stored[roots[r].i] = stored;
     for (uint32_t r = 0; r < slice->read_count; r++)
-        s->stored[slice->reads[r].root] = stored;
+        s->stored[slice->reads[r].root.i] = stored;
 }
 
 struct remat_load remat_settled_load(struct remat_arena *scratch, const struct remat_settled *s,
-                                     const uint32_t *roots, uint32_t count, bool again,
+                                     const remat_value *roots, uint32_t count, bool again,
                                      const struct remat_device_description *device)
 {
     const struct remat_fused_kernel *whole =
-        &s->kernels->kernels[remat_settled_writer(s, roots[0])];
+        remat_settled_kernel(s, remat_settled_writer(s, roots[0]));
     struct remat_slice slice = find_slice(s, scratch, roots, count, again);
     mark_stored(s, &slice, roots, count, 1);
     struct remat_fused_kernel made =
@@ -187,21 +188,21 @@ struct remat_load remat_settled_load(struct remat_arena *scratch, const struct r
 
 /* --- whether a kernel can make a value for itself --- */
 
-static bool is_program(const struct settler *s, uint32_t kernel)
+static bool is_program(const struct settler *s, remat_kernel_id kernel)
 {
-    return s->out->kernels->kernels[kernel].kind == REMAT_KERNEL_program;
+    return remat_settled_kernel(s->out, kernel)->kind == REMAT_KERNEL_program;
 }
 
 /* Its rerun is meant. */
-static bool is_early(const struct settler *s, uint32_t kernel)
+static bool is_early(const struct settler *s, remat_kernel_id kernel)
 {
-    return remat_is_early(s->out->kernels->kernels[kernel].phase);
+    return remat_is_early(remat_settled_kernel(s->out, kernel)->phase);
 }
 
 static bool reduces(const struct settler *s, const remat_node *nodes, uint32_t count, uint32_t fact)
 {
     for (uint32_t n = 0; n < count; n++)
-        if (has(s->out->graph, nodes[n].i, fact))
+        if (has(s->out->graph, nodes[n], fact))
             return true;
     return false;
 }
@@ -214,35 +215,34 @@ static bool is_row_of(const struct remat_shape *shape, const struct remat_shape 
 }
 
 /* All that the node reads has one element a row. */
-static bool reads_rows(const struct settler *s, uint32_t n)
+static bool reads_rows(const struct settler *s, const struct remat_node_info *node)
 {
-    const struct remat_graph *g = s->out->graph;
-    for (uint32_t i = 0; i < g->nodes[n].input_count; i++) {
-        const struct remat_shape *shape = &g->values[g->nodes[n].inputs[i].i].shape;
-        struct remat_trace trace = remat_settled_trace(s->out, g->nodes[n].inputs[i]);
-        if (!remat_is_none(trace.root) && shape->rank && shape->dims[shape->rank - 1] != 1)
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const struct remat_shape *shape = &s->out->graph->values[node->inputs[i].i].shape;
+        remat_value root = remat_settled_trace(s->out, node->inputs[i]).root;
+        if (!remat_is_none(root.i) && shape->rank && shape->dims[shape->rank - 1] != 1)
             return false;
     }
     return true;
 }
 
-static bool fits_space(const struct settler *s, uint32_t kernel, const struct remat_slice *slice)
+static bool fits_space(const struct settler *s, remat_kernel_id kernel,
+                       const struct remat_slice *slice)
 {
-    const struct remat_fused_kernel *at = &s->out->kernels->kernels[kernel];
+    const struct remat_fused_kernel *at = remat_settled_kernel(s->out, kernel);
     const struct remat_shape *space = &at->space;
     bool columns = reduces(s, at->nodes, at->node_count, REMAT_FACT_COLUMN_REDUCE);
     bool rows = reduces(s, slice->nodes, slice->node_count, REMAT_FACT_ROW_REDUCE) ||
                 reduces(s, at->nodes, at->node_count, REMAT_FACT_ROW_REDUCE);
     for (uint32_t k = 0; k < slice->node_count; k++) {
-        uint32_t n = slice->nodes[k].i;
-        const struct remat_shape *needed =
-            remat_fuse_space(s->out->graph, &s->out->graph->nodes[n]);
+        const struct remat_node_info *node = &s->out->graph->nodes[slice->nodes[k].i];
+        const struct remat_shape *needed = remat_fuse_space(s->out->graph, node);
         bool same = remat_shape_equal(needed, space);
-        bool row_reduce = has(s->out->graph, n, REMAT_FACT_ROW_REDUCE);
-        if (has(s->out->graph, n, REMAT_FACT_COLUMN_REDUCE | REMAT_FACT_NAMED) ||
+        bool row_reduce = remat_op_has(node->op, REMAT_FACT_ROW_REDUCE);
+        if (remat_op_has(node->op, REMAT_FACT_COLUMN_REDUCE | REMAT_FACT_NAMED) ||
             (row_reduce && (!same || columns)))
             return false;
-        if (!same && !(rows && !columns && is_row_of(needed, space) && reads_rows(s, n)))
+        if (!same && !(rows && !columns && is_row_of(needed, space) && reads_rows(s, node)))
             return false;
     }
     return true;
@@ -251,49 +251,50 @@ static bool fits_space(const struct settler *s, uint32_t kernel, const struct re
 static bool may_inline(const struct settler *s, const struct reader *reader,
                        const struct remat_slice *slice)
 {
-    const struct remat_fused_kernel *kernel = &s->out->kernels->kernels[reader->kernel];
+    const struct remat_fused_kernel *kernel = remat_settled_kernel(s->out, reader->kernel);
     return is_program(s, reader->kernel) && kernel->phase != REMAT_PHASE_OPTIMIZER &&
-           reader->direct && s->node_count[reader->kernel] + slice->node_count <= NODES_MAX &&
+           reader->direct && s->node_count[reader->kernel.i] + slice->node_count <= NODES_MAX &&
            fits_space(s, reader->kernel, slice);
 }
 
 /* --- whether it should --- */
 
-static double bytes_ns(const struct settler *s, uint32_t root)
+static double bytes_ns(const struct settler *s, remat_value root)
 {
-    return (double)remat_value_bytes(&s->out->graph->values[root]) / s->device.memory_bytes_per_ns;
+    return (double)remat_value_bytes(&s->out->graph->values[root.i]) /
+           s->device.memory_bytes_per_ns;
 }
 
 /* What the kernel takes beyond reading the value. */
-static double extra_ns(const struct settler *s, const struct reader *reader, uint32_t root,
+static double extra_ns(const struct settler *s, const struct reader *reader, remat_value root,
                        const struct remat_slice *slice, double compute_ns)
 {
-    struct remat_load load = s->loads[reader->kernel];
+    struct remat_load load = s->loads[reader->kernel.i];
     double memory_ns = load.memory_ns - (reader->own ? bytes_ns(s, root) : 0);
     if (!reader->own)
         load.memory_ns += bytes_ns(s, root);
     for (uint32_t r = 0; r < slice->read_count; r++)
-        if (!remat_kernel_reads(&s->out->kernels->kernels[reader->kernel], slice->reads[r].root))
+        if (!remat_kernel_reads(remat_settled_kernel(s->out, reader->kernel), slice->reads[r].root))
             memory_ns += bytes_ns(s, slice->reads[r].root);
     return fmax(load.compute_ns + compute_ns, memory_ns) - fmax(load.compute_ns, load.memory_ns);
 }
 
 /* It takes no longer than to read it, and what it is made of the kernel reads anyway. */
-static bool is_free(const struct settler *s, const struct reader *reader, uint32_t root,
+static bool is_free(const struct settler *s, const struct reader *reader, remat_value root,
                     const struct remat_slice *slice, double compute_ns)
 {
     for (uint32_t r = 0; r < slice->read_count; r++)
         if (remat_is_candidate(s->out, slice->reads[r].root) &&
-            !remat_kernel_reads(&s->out->kernels->kernels[reader->kernel], slice->reads[r].root))
+            !remat_kernel_reads(remat_settled_kernel(s->out, reader->kernel), slice->reads[r].root))
             return false;
     return extra_ns(s, reader, root, slice, compute_ns) <= 0;
 }
 
-static void add_reader(struct settler *s, uint32_t root, struct reader reader)
+static void add_reader(struct settler *s, remat_value root, struct reader reader)
 {
-    struct readers *list = &s->readers[root];
+    struct readers *list = &s->readers[root.i];
     for (size_t r = 0; r < list->count; r++)
-        if (list->items[r].kernel == reader.kernel) {
+        if (list->items[r].kernel.i == reader.kernel.i) {
             list->items[r].direct &= reader.direct;
             list->items[r].own |= reader.own;
             return;
@@ -301,20 +302,20 @@ static void add_reader(struct settler *s, uint32_t root, struct reader reader)
     REMAT_PUSH(s->scratch, list, reader);
 }
 
-static void inline_in(struct settler *s, uint32_t kernel, uint32_t root,
+static void inline_in(struct settler *s, remat_kernel_id kernel, remat_value root,
                       const struct remat_slice *slice)
 {
-    REMAT_PUSH(s->arena, &s->out->inlined[kernel], root);
-    s->node_count[kernel] += slice->node_count;
+    REMAT_PUSH(s->arena, &s->out->inlined[kernel.i], root);
+    s->node_count[kernel.i] += slice->node_count;
     for (uint32_t r = 0; r < slice->read_count; r++)
         add_reader(s, slice->reads[r].root, (struct reader){kernel, slice->reads[r].direct, false});
 }
 
-static void settle(struct settler *s, uint32_t root)
+static void settle(struct settler *s, remat_value root)
 {
-    const struct readers *list = &s->readers[root];
-    uint32_t writer = remat_settled_writer(s->out, root);
-    const struct remat_slice *slice = &s->out->slices[root];
+    const struct readers *list = &s->readers[root.i];
+    remat_kernel_id writer = remat_settled_writer(s->out, root);
+    const struct remat_slice *slice = &s->out->slices[root.i];
     double memory_ns = bytes_ns(s, root), rerun_ns, all_ns = 0;
     bool all = true;
     if (!is_program(s, writer))
@@ -323,26 +324,26 @@ static void settle(struct settler *s, uint32_t root)
     remat_arena_reset(s->once);
     for (uint32_t r = 0; r < slice->read_count; r++)
         memory_ns += bytes_ns(s, slice->reads[r].root);
-    rerun_ns = s->runs_again[writer] ? bytes_ns(s, root)
-                                     : s->device.launch_ns + fmax(compute_ns, memory_ns);
+    rerun_ns = s->runs_again[writer.i] ? bytes_ns(s, root)
+                                       : s->device.launch_ns + fmax(compute_ns, memory_ns);
     for (size_t r = 0; r < list->count; r++) {
         const struct reader *reader = &list->items[r];
         double extra = extra_ns(s, reader, root, slice, compute_ns);
-        if (reader->kernel == writer)
+        if (reader->kernel.i == writer.i)
             continue;
         all &= may_inline(s, reader, slice) && (!is_early(s, reader->kernel) || extra <= rerun_ns);
         all_ns += is_early(s, reader->kernel) ? 0 : extra;
     }
     all &= all_ns < rerun_ns && list->count > 0;
-    s->out->inlined_by_all[root] = all;
+    s->out->inlined_by_all[root.i] = all;
     for (size_t r = 0; r < list->count; r++) {
         const struct reader *reader = &list->items[r];
-        if (reader->kernel != writer && may_inline(s, reader, slice) &&
+        if (reader->kernel.i != writer.i && may_inline(s, reader, slice) &&
             (all || is_free(s, reader, root, slice, compute_ns)))
             inline_in(s, reader->kernel, root, slice);
         else if (reader->own && !is_early(s, reader->kernel)) {
-            s->runs_again[writer] = true;
-            s->out->reads[root] |= REMAT_READ_LOADED;
+            s->runs_again[writer.i] = true;
+            s->out->reads[root.i] |= REMAT_READ_LOADED;
         }
     }
 }
@@ -360,14 +361,15 @@ static void find_readers(struct settler *s)
             const struct remat_node_info *node = &g->nodes[kernel->nodes[n].i];
             for (uint32_t i = 0; i < remat_op_reads(node); i++) {
                 struct remat_trace trace = remat_settled_trace(s->out, node->inputs[i]);
-                if (remat_is_none(trace.root) || remat_settled_writer(s->out, trace.root) == k)
+                remat_value root = trace.root;
+                if (remat_is_none(root.i) || remat_settled_writer(s->out, root).i == k)
                     continue;
                 if (!remat_is_early(kernel->phase))
-                    s->out->reads[trace.root] |= REMAT_READ_LATE;
+                    s->out->reads[root.i] |= REMAT_READ_LATE;
                 else if (s->out->lasting[kernel->nodes[n].i])
-                    s->out->reads[trace.root] |= REMAT_READ_EARLY;
-                if (remat_is_candidate(s->out, trace.root))
-                    add_reader(s, trace.root, (struct reader){k, !trace.viewed, true});
+                    s->out->reads[root.i] |= REMAT_READ_EARLY;
+                if (remat_is_candidate(s->out, root))
+                    add_reader(s, root, (struct reader){{k}, !trace.viewed, true});
             }
         }
     }
@@ -400,14 +402,14 @@ void remat_settle(struct remat_arena *arena, const struct remat_graph *graph,
     REMAT_NEW(s.scratch, s.runs_again, kernels->count);
     find_standing(&s);
     find_lasting(&s);
-    for (uint32_t v = 0; v < graph->value_count; v++)
+    for (remat_value v = {0}; v.i < graph->value_count; v.i++)
         if (remat_is_candidate(out, v))
-            out->slices[v] = find_slice(out, arena, &v, 1, true);
+            out->slices[v.i] = find_slice(out, arena, &v, 1, true);
     find_readers(&s);
     for (uint32_t n = graph->node_count; n-- > 0;)
         for (uint32_t o = 0; o < graph->nodes[n].output_count; o++)
-            if (remat_is_candidate(out, graph->nodes[n].outputs[o].i))
-                settle(&s, graph->nodes[n].outputs[o].i);
+            if (remat_is_candidate(out, graph->nodes[n].outputs[o]))
+                settle(&s, graph->nodes[n].outputs[o]);
     remat_scratch_close(s.once);
     remat_scratch_close(s.scratch);
 }

@@ -26,9 +26,9 @@ enum remat_standing {
 
 /* What a node reads: the value in memory behind views and casts that are no node of any kernel. */
 struct remat_trace {
-    uint32_t root; /* REMAT_NONE: a constant or column, made in each kernel that uses it */
-    bool viewed;   /* by way of a view */
-    bool cast;     /* by way of such a cast */
+    remat_value root; /* none: a constant or column, made in each kernel that uses it */
+    bool viewed;      /* by way of a view */
+    bool cast;        /* by way of such a cast */
 };
 
 /* Nodes of a kernel that make some of its values, and what these read from memory (each root once).
@@ -37,7 +37,7 @@ struct remat_slice {
     uint32_t node_count, read_count;
     remat_node *nodes; /* in graph order */
     struct remat_slice_read {
-        uint32_t root;
+        remat_value root;
         bool direct; /* no read of it is by way of a view */
     } * reads;
 };
@@ -49,7 +49,7 @@ enum remat_reading {
     REMAT_READ_LOADED = 4, /* such a kernel loads it, a candidate, whatever is decided */
 };
 
-struct remat_roots REMAT_LIST(uint32_t);
+struct remat_roots REMAT_LIST(remat_value);
 
 struct remat_settled {
     const struct remat_graph *graph;
@@ -73,7 +73,7 @@ struct remat_settled {
  * when no others are recomputed, so that other candidates are read; else as the forward kernel
  * where no others are stored. */
 struct remat_load remat_settled_load(struct remat_arena *scratch,
-                                     const struct remat_settled *settled, const uint32_t *roots,
+                                     const struct remat_settled *settled, const remat_value *roots,
                                      uint32_t count, bool again,
                                      const struct remat_device_description *device);
 
@@ -86,36 +86,63 @@ void remat_settle(struct remat_arena *arena, const struct remat_graph *graph,
 
 struct remat_trace remat_settled_trace(const struct remat_settled *settled, remat_value value);
 
-static inline bool remat_settled_inlines(const struct remat_settled *settled, uint32_t kernel,
-                                         uint32_t root)
+static inline const struct remat_fused_kernel *
+remat_settled_kernel(const struct remat_settled *settled, remat_kernel_id kernel)
 {
-    const struct remat_roots *list = &settled->inlined[kernel];
+    return &settled->kernels->kernels[kernel.i];
+}
+
+static inline bool remat_settled_inlines(const struct remat_settled *settled,
+                                         remat_kernel_id kernel, remat_value root)
+{
+    const struct remat_roots *list = &settled->inlined[kernel.i];
     for (size_t i = 0; i < list->count; i++)
-        if (list->items[i] == root)
+        if (list->items[i].i == root.i)
             return true;
     return false;
 }
 
 /* The kernel itself reads the value from memory. */
-static inline bool remat_kernel_reads(const struct remat_fused_kernel *kernel, uint32_t root)
+static inline bool remat_kernel_reads(const struct remat_fused_kernel *kernel, remat_value root)
 {
     for (uint32_t o = 0; o < kernel->operand_count; o++)
-        if (kernel->operands[o].value.i == root &&
+        if (kernel->operands[o].value.i == root.i &&
             !(kernel->operands[o].access & REMAT_ACCESS_WRITE))
             return true;
     return false;
 }
 
-static inline bool remat_is_candidate(const struct remat_settled *settled, uint32_t root)
+static inline bool remat_is_candidate(const struct remat_settled *settled, remat_value root)
 {
-    return settled->standing[root] == REMAT_STANDING_CANDIDATE;
+    return settled->standing[root.i] == REMAT_STANDING_CANDIDATE;
 }
 
-/* The kernel that makes a value when everything is saved; REMAT_NONE: none does. */
-static inline uint32_t remat_settled_writer(const struct remat_settled *settled, uint32_t root)
+/* The kernel that makes a value when everything is saved; none: no kernel does. */
+static inline remat_kernel_id remat_settled_writer(const struct remat_settled *settled,
+                                                   remat_value root)
 {
-    uint32_t node = settled->graph->values[root].node;
-    return remat_is_none(node) ? REMAT_NONE : settled->kernels->kernel_of_node[node];
+    uint32_t node = remat_producer(settled->graph, root).i;
+    return remat_is_none(node) ? REMAT_NO_KERNEL : settled->kernels->kernel_of_node[node];
+}
+
+/* Where nodes run: round 0 has the kernels, each later round their reruns. */
+typedef struct remat_site {
+    uint32_t i;
+} remat_site;
+
+static inline remat_site remat_site_of(const struct remat_settled *settled, remat_kernel_id kernel,
+                                       uint32_t round)
+{
+    return (remat_site){round * settled->kernels->count + kernel.i};
+}
+static inline remat_kernel_id remat_site_kernel(const struct remat_settled *settled,
+                                                remat_site site)
+{
+    return (remat_kernel_id){site.i % settled->kernels->count};
+}
+static inline uint32_t remat_site_round(const struct remat_settled *settled, remat_site site)
+{
+    return site.i / settled->kernels->count;
 }
 
 #endif

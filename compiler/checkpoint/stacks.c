@@ -23,54 +23,54 @@ enum { UNREAD = REMAT_NONE - 1 };
 /* Over the values that graph inputs and the nodes of the forward pass and the loss give; of the
  * results of one node the first stands for all. */
 struct tree {
-    uint32_t exit;   /* the root: what the last such node gives that the backward pass reads from;
-                        REMAT_NONE: there is none */
-    uint32_t *next;  /* by value: the nearest other one that every way from it to the exit goes
-                        through; REMAT_NONE: the exit, and what does not lead there */
-    uint32_t *depth; /* by value: how many others that is until the exit */
-    uint32_t *jump;  /* by value: one of those */
+    remat_value exit;  /* the root: what the last such node gives that the backward pass reads
+                          from; may be none */
+    remat_value *next; /* by value: the nearest other one that every way from it to the exit goes
+                          through; none: the exit, and what does not lead there */
+    uint32_t *depth;   /* by value: how many others that is until the exit */
+    remat_value *jump; /* by value: one of those */
 };
 
-static uint32_t representative(const struct remat_graph *g, uint32_t value)
+static remat_value representative(const struct remat_graph *g, remat_value value)
 {
-    uint32_t node = g->values[value].node;
-    return remat_is_none(node) ? value : g->nodes[node].outputs[0].i;
+    remat_node node = remat_producer(g, value);
+    return remat_is_none(node.i) ? value : g->nodes[node.i].outputs[0];
 }
 
 /* Views read nothing. */
-static uint32_t find_exit(const struct remat_graph *g)
+static remat_value find_exit(const struct remat_graph *g)
 {
-    uint32_t last = REMAT_NONE;
+    remat_node last = REMAT_NO_NODE;
     for (uint32_t n = 0; n < g->node_count; n++)
         for (uint32_t i = 0; !remat_is_early(g->nodes[n].phase) && i < g->nodes[n].input_count;
              i++) {
-            uint32_t from = g->values[remat_storage_root(g, g->nodes[n].inputs[i]).i].node;
-            if (!remat_is_none(from) && remat_is_early(g->nodes[from].phase) &&
-                (remat_is_none(last) || from > last))
+            remat_node from = remat_producer(g, remat_storage_root(g, g->nodes[n].inputs[i]));
+            if (!remat_is_none(from.i) && remat_is_early(g->nodes[from.i].phase) &&
+                (remat_is_none(last.i) || from.i > last.i))
                 last = from;
         }
-    return remat_is_none(last) ? REMAT_NONE : g->nodes[last].outputs[0].i;
+    return remat_is_none(last.i) ? REMAT_NO_VALUE : g->nodes[last.i].outputs[0];
 }
 
 /* Its next is known. */
-static void place_in(struct tree *t, uint32_t v)
+static void place_in(struct tree *t, remat_value v)
 {
-    uint32_t next = t->next[v], far = t->jump[next];
-    bool even = t->depth[next] - t->depth[far] == t->depth[far] - t->depth[t->jump[far]];
-    t->depth[v] = t->depth[next] + 1;
-    t->jump[v] = even ? t->jump[far] : next;
+    remat_value next = t->next[v.i], far = t->jump[next.i];
+    bool even = t->depth[next.i] - t->depth[far.i] == t->depth[far.i] - t->depth[t->jump[far.i].i];
+    t->depth[v.i] = t->depth[next.i] + 1;
+    t->jump[v.i] = even ? t->jump[far.i] : next;
 }
 
-static uint32_t common(const struct tree *t, uint32_t a, uint32_t b)
+static remat_value common(const struct tree *t, remat_value a, remat_value b)
 {
-    if (t->depth[a] < t->depth[b])
+    if (t->depth[a.i] < t->depth[b.i])
         return common(t, b, a);
-    while (t->depth[a] > t->depth[b])
-        a = t->depth[t->jump[a]] >= t->depth[b] ? t->jump[a] : t->next[a];
-    while (a != b) {
-        bool far = t->jump[a] != t->jump[b];
-        a = far ? t->jump[a] : t->next[a];
-        b = far ? t->jump[b] : t->next[b];
+    while (t->depth[a.i] > t->depth[b.i])
+        a = t->depth[t->jump[a.i].i] >= t->depth[b.i] ? t->jump[a.i] : t->next[a.i];
+    while (a.i != b.i) {
+        bool far = t->jump[a.i].i != t->jump[b.i].i;
+        a = far ? t->jump[a.i] : t->next[a.i];
+        b = far ? t->jump[b.i] : t->next[b.i];
     }
     return a;
 }
@@ -85,19 +85,20 @@ static void find_tree(struct remat_arena *arena, const struct remat_graph *g, st
     REMAT_NEW(arena, out->jump, g->value_count);
     memset(out->next, 0xff, g->value_count * sizeof *out->next);
     out->exit = find_exit(g);
-    if (remat_is_none(out->exit))
+    if (remat_is_none(out->exit.i))
         return;
-    out->jump[out->exit] = out->exit;
-    for (uint32_t n = g->values[out->exit].node + 1; n-- > 0;) {
+    out->jump[out->exit.i] = out->exit;
+    for (uint32_t n = remat_producer(g, out->exit).i + 1; n-- > 0;) {
         const struct remat_node_info *node = &g->nodes[n];
-        uint32_t v = node->outputs[0].i;
-        if (!remat_is_early(node->phase) || (v != out->exit && remat_is_none(out->next[v])))
+        remat_value v = node->outputs[0];
+        bool leads = v.i == out->exit.i || !remat_is_none(out->next[v.i].i);
+        if (!remat_is_early(node->phase) || !leads)
             continue;
-        if (v != out->exit)
+        if (v.i != out->exit.i)
             place_in(out, v);
         for (uint32_t i = 0; i < node->input_count; i++) {
-            uint32_t *next = &out->next[representative(g, node->inputs[i].i)];
-            *next = remat_is_none(*next) ? v : common(out, *next, v);
+            remat_value *next = &out->next[representative(g, node->inputs[i]).i];
+            *next = remat_is_none(next->i) ? v : common(out, *next, v);
         }
     }
 }
@@ -105,7 +106,7 @@ static void find_tree(struct remat_arena *arena, const struct remat_graph *g, st
 /* --- the search --- */
 
 struct span {
-    uint32_t end; /* the bottleneck that it leads to; the one before begins it */
+    remat_value end; /* the bottleneck that it leads to; the one before begins it */
     uint32_t nodes, products;
     uint64_t hash;
 };
@@ -121,7 +122,8 @@ struct finder {
     struct tree tree;
     bool *flows; /* by value in the tree */
     /* The way of the source that was followed last. */
-    uint32_t source, span_count;
+    remat_value source;
+    uint32_t span_count;
     struct span *spans;  /* in order; those of all ways in one array */
     struct span *before; /* by span: what those before it have together, hashes as one number to the
                             base BASE */
@@ -136,9 +138,9 @@ struct finder {
     struct REMAT_LIST(struct remat_stack) stacks;
 };
 
-static const struct remat_node_info *node_at(const struct finder *f, uint32_t n)
+static const struct remat_node_info *node_at(const struct finder *f, remat_node n)
 {
-    return &f->graph->nodes[n];
+    return &f->graph->nodes[n.i];
 }
 
 /* --- sources --- */
@@ -156,9 +158,10 @@ static void find_flow(struct finder *f)
         f->flows[v] = data[v] && g->values[v].dtype != REMAT_I32;
     }
     for (uint32_t n = 0; n < g->node_count; n++) {
-        uint32_t v = node_at(f, n)->outputs[0].i;
-        for (uint32_t i = 0; i < node_at(f, n)->input_count; i++) {
-            uint32_t from = representative(g, node_at(f, n)->inputs[i].i);
+        const struct remat_node_info *node = &g->nodes[n];
+        uint32_t v = node->outputs[0].i;
+        for (uint32_t i = 0; i < node->input_count; i++) {
+            uint32_t from = representative(g, node->inputs[i]).i;
             data[v] |= data[from];
             parameter[v] |= parameter[from];
             f->flows[v] |= f->flows[from];
@@ -168,34 +171,35 @@ static void find_flow(struct finder *f)
 }
 
 /* What enters a stack that is known leads to no other one. */
-static bool is_source(const struct finder *f, uint32_t v)
+static bool is_source(const struct finder *f, remat_value v)
 {
-    uint32_t node = f->graph->values[v].node, next = f->tree.next[v];
-    if (!f->flows[v] || remat_is_none(next) ||
-        !remat_is_none(f->out->stack_of[f->graph->values[next].node]))
+    remat_node node = remat_producer(f->graph, v);
+    remat_value next = f->tree.next[v.i];
+    if (!f->flows[v.i] || remat_is_none(next.i) ||
+        !remat_is_none(f->out->stack_of[remat_producer(f->graph, next).i]))
         return false;
-    if (remat_is_none(node))
+    if (remat_is_none(node.i))
         return true;
     for (uint32_t i = 0; i < node_at(f, node)->input_count; i++)
-        if (f->flows[representative(f->graph, node_at(f, node)->inputs[i].i)])
+        if (f->flows[representative(f->graph, node_at(f, node)->inputs[i]).i])
             return false;
-    return remat_is_none(f->out->stack_of[node]);
+    return remat_is_none(f->out->stack_of[node.i]);
 }
 
 /* --- spans --- */
 
 static void find_bottlenecks(struct finder *f)
 {
-    uint32_t bottleneck = f->source;
+    remat_value bottleneck = f->source;
     memset(f->spans, 0, f->span_count * sizeof *f->spans);
     f->span_count = 0;
     memset(f->place, 0xff, f->graph->value_count * sizeof *f->place);
-    f->place[f->source] = 0;
-    while (bottleneck != f->tree.exit) {
-        bottleneck = f->tree.next[bottleneck];
-        if (bottleneck == f->tree.exit || f->written[bottleneck]) {
+    f->place[f->source.i] = 0;
+    while (bottleneck.i != f->tree.exit.i) {
+        bottleneck = f->tree.next[bottleneck.i];
+        if (bottleneck.i == f->tree.exit.i || f->written[bottleneck.i]) {
             f->spans[f->span_count++].end = bottleneck;
-            f->place[bottleneck] = f->span_count;
+            f->place[bottleneck.i] = f->span_count;
         }
     }
 }
@@ -207,14 +211,14 @@ static void adopt(struct finder *f)
     for (uint32_t n = 0; n < g->node_count; n++)
         f->home[n] = UNREAD;
     for (uint32_t n = g->node_count; n-- > 0;) {
-        const struct remat_node_info *node = node_at(f, n);
-        if (!remat_is_early(node_at(f, n)->phase))
+        const struct remat_node_info *node = &g->nodes[n];
+        if (!remat_is_early(node->phase))
             continue;
         if (remat_is_none(f->in[n]) && f->home[n] != UNREAD &&
             remat_is_none(f->place[node->outputs[0].i]))
             f->in[n] = f->home[n];
         for (uint32_t i = 0; i < node->input_count; i++) {
-            uint32_t from = g->values[node->inputs[i].i].node;
+            uint32_t from = remat_producer(g, node->inputs[i]).i;
             if (!remat_is_none(from) && f->home[from] != f->in[n])
                 f->home[from] = f->home[from] == UNREAD ? f->in[n] : REMAT_NONE;
         }
@@ -226,13 +230,13 @@ static void divide(struct finder *f)
 {
     const struct remat_graph *g = f->graph;
     for (uint32_t n = 0; n < g->node_count; n++) {
+        const struct remat_node_info *node = &g->nodes[n];
         f->in[n] = REMAT_NONE;
-        for (uint32_t i = 0; remat_is_early(node_at(f, n)->phase) && i < node_at(f, n)->input_count;
-             i++) {
-            uint32_t from = representative(g, node_at(f, n)->inputs[i].i);
-            uint32_t s = f->place[from];
-            if (remat_is_none(s) && !remat_is_none(g->values[from].node))
-                s = f->in[g->values[from].node];
+        for (uint32_t i = 0; remat_is_early(node->phase) && i < node->input_count; i++) {
+            remat_value from = representative(g, node->inputs[i]);
+            uint32_t s = f->place[from.i], producer = remat_producer(g, from).i;
+            if (remat_is_none(s) && !remat_is_none(producer))
+                s = f->in[producer];
             if (!remat_is_none(s) && (remat_is_none(f->in[n]) || s > f->in[n]))
                 f->in[n] = s;
         }
@@ -243,18 +247,17 @@ static void divide(struct finder *f)
             f->in[n] = REMAT_NONE;
         else {
             f->spans[f->in[n]].nodes++;
-            f->spans[f->in[n]].products +=
-                remat_op_has(node_at(f, n)->op, REMAT_FACT_COMPUTE_HEAVY);
+            f->spans[f->in[n]].products += remat_op_has(g->nodes[n].op, REMAT_FACT_COMPUTE_HEAVY);
         }
 }
 
 enum operand { FIRST_BOTTLENECK, INSIDE, PARAMETER, OUTSIDE };
 
 /* What an input of a node of span `s` is. */
-static enum operand operand_kind(const struct finder *f, uint32_t s, uint32_t v)
+static enum operand operand_kind(const struct finder *f, uint32_t s, remat_value v)
 {
-    const struct remat_value_info *value = &f->graph->values[v];
-    if (f->place[representative(f->graph, v)] == s)
+    const struct remat_value_info *value = &f->graph->values[v.i];
+    if (f->place[representative(f->graph, v).i] == s)
         return FIRST_BOTTLENECK;
     if (!remat_is_none(value->node) && f->in[value->node] == s)
         return INSIDE;
@@ -274,7 +277,7 @@ static uint64_t hash_type(uint64_t h, const struct remat_value_info *value)
     return remat_hash(value->shape.dims, value->shape.rank * sizeof value->shape.dims[0], h);
 }
 
-static uint64_t hash_node(const struct finder *f, uint32_t n)
+static uint64_t hash_node(const struct finder *f, remat_node n)
 {
     const struct remat_node_info *node = node_at(f, n);
     uint64_t h = remat_hash(&node->op, sizeof node->op, 0);
@@ -285,7 +288,7 @@ static uint64_t hash_node(const struct finder *f, uint32_t n)
         h = hash_type(h, &f->graph->values[node->outputs[o].i]);
     for (uint32_t i = 0; i < node->input_count; i++) {
         const struct remat_value_info *value = &f->graph->values[node->inputs[i].i];
-        uint32_t kind = operand_kind(f, f->in[n], node->inputs[i].i);
+        uint32_t kind = operand_kind(f, f->in[n.i], node->inputs[i]);
         h = hash_type(remat_hash(&kind, sizeof kind, h), value);
         if (kind == INSIDE)
             h = remat_hash(&f->hash[value->node], sizeof f->hash[0], h);
@@ -297,20 +300,20 @@ static void hash_spans(struct finder *f)
 {
     const struct remat_graph *g = f->graph;
     memset(f->readers, 0, g->node_count * sizeof *f->readers);
-    for (uint32_t n = 0; n < g->node_count; n++)
-        if (!remat_is_none(f->in[n]))
-            f->hash[n] = hash_node(f, n);
+    for (remat_node n = {0}; n.i < g->node_count; n.i++)
+        if (!remat_is_none(f->in[n.i]))
+            f->hash[n.i] = hash_node(f, n);
     for (uint32_t s = 0; s < f->span_count; s++)
-        f->readers[g->values[f->spans[s].end].node] = 1;
+        f->readers[remat_producer(g, f->spans[s].end).i] = 1;
     for (uint32_t n = g->node_count; n-- > 0;) {
         if (remat_is_none(f->in[n]) || f->readers[n] == 0)
             continue;
         const uint64_t words[] = {f->hash[n], f->readers[n]};
         f->spans[f->in[n]].hash += remat_hash(words, sizeof words, 0);
-        for (uint32_t i = 0; i < node_at(f, n)->input_count; i++) {
-            uint32_t v = node_at(f, n)->inputs[i].i;
+        for (uint32_t i = 0; i < g->nodes[n].input_count; i++) {
+            remat_value v = g->nodes[n].inputs[i];
             if (operand_kind(f, f->in[n], v) == INSIDE)
-                f->readers[g->values[v].node]++;
+                f->readers[remat_producer(g, v).i]++;
         }
     }
 }
@@ -380,7 +383,7 @@ static struct run find_run(const struct finder *f)
 
 /* How many nodes the runs on the source's way have. Spans of what is in a run, or in a stack, are
  * the same as no other. */
-static uint32_t follow(struct finder *f, uint32_t source)
+static uint32_t follow(struct finder *f, remat_value source)
 {
     uint32_t nodes = 0;
     f->source = source;
@@ -405,10 +408,11 @@ static uint32_t follow(struct finder *f, uint32_t source)
 
 /* --- the whole --- */
 
-static uint32_t find_best(struct finder *f)
+static remat_value find_best(struct finder *f)
 {
-    uint32_t most = 0, source = REMAT_NONE;
-    for (uint32_t v = 0; v < f->graph->value_count; v++) {
+    uint32_t most = 0;
+    remat_value source = REMAT_NO_VALUE;
+    for (remat_value v = {0}; v.i < f->graph->value_count; v.i++) {
         if (!is_source(f, v))
             continue;
         uint32_t nodes = follow(f, v);
@@ -462,8 +466,8 @@ void remat_stacks_find(struct remat_arena *arena, const struct remat_graph *grap
     REMAT_NEW(f.scratch, f.hash, graph->node_count);
     REMAT_NEW(f.scratch, f.readers, graph->node_count);
     find_flow(&f);
-    for (uint32_t source; !remat_is_none(source = find_best(&f));) {
-        if (f.source != source)
+    for (remat_value source; !remat_is_none((source = find_best(&f)).i);) {
+        if (f.source.i != source.i)
             follow(&f, source);
         for (size_t r = 0; r < f.runs.count; r++)
             take_run(&f, &f.runs.items[r]);

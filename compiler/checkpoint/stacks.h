@@ -11,8 +11,8 @@
  * Two are the same if their nodes are, in ops, attributes (but for the numbers of random sites),
  * types, and who reads what. Where in the period a layer begins is not said. */
 struct remat_stack {
-    uint32_t period, length; /* in spans; at least two periods, and perhaps a part of one */
-    uint32_t *bottlenecks;   /* by span: the value that it leads to */
+    uint32_t period, length;  /* in spans; at least two periods, and perhaps a part of one */
+    remat_value *bottlenecks; /* by span: the value that it leads to */
 };
 
 struct remat_stacks {

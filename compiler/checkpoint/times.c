@@ -14,29 +14,29 @@ static uint32_t kernel_count(const struct remat_times *t)
     return t->settled->kernels->count;
 }
 
-static const struct remat_fused_kernel *kernel_at(const struct remat_times *t, uint32_t k)
+static const struct remat_fused_kernel *kernel_at(const struct remat_times *t, remat_kernel_id k)
 {
-    return &t->settled->kernels->kernels[k];
+    return remat_settled_kernel(t->settled, k);
 }
 
-static bool is_early(const struct remat_times *t, uint32_t k)
+static bool is_early(const struct remat_times *t, remat_kernel_id k)
 {
     return remat_is_early(kernel_at(t, k)->phase);
 }
 
-static uint64_t mix(uint32_t site, struct remat_site_content content)
+static uint64_t mix(remat_site site, struct remat_site_content content)
 {
     const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
-    uint64_t h = (site ^ content.made * odd) + 1;
+    uint64_t h = (site.i ^ content.made * odd) + 1;
     h = (h ^ h >> 29) * odd + content.stored;
     h = (h ^ h >> 32) * odd;
     return h ^ h >> 29;
 }
 
-static void add(const struct remat_times *t, uint32_t site, struct remat_site_content content,
+static void add(const struct remat_times *t, remat_site site, struct remat_site_content content,
                 uint64_t ns, struct remat_times_sum *sum)
 {
-    uint64_t *class_ns = &sum->times.ns[t->classes[site % kernel_count(t)]];
+    uint64_t *class_ns = &sum->times.ns[t->classes[remat_site_kernel(t->settled, site).i]];
     *class_ns = remat_ns_add(*class_ns, ns);
     sum->effect += mix(site, content);
 }
@@ -46,29 +46,30 @@ static void add(const struct remat_times *t, uint32_t site, struct remat_site_co
 static void place_candidates(struct remat_times *t)
 {
     REMAT_NEW(t->arena, t->home, t->settled->graph->value_count);
-    for (uint32_t k = 0; k < kernel_count(t); k++) {
-        const struct remat_roots *own = &t->settled->own[k];
+    for (remat_kernel_id k = {0}; k.i < kernel_count(t); k.i++) {
+        const struct remat_roots *own = &t->settled->own[k.i];
         for (uint32_t i = 0; i < own->count; i++)
-            t->home[own->items[i]] = (struct remat_times_home){k, i};
-        assert(own->count + t->settled->inlined[k].count <= 64); /* of nodes there are fewer */
+            t->home[own->items[i].i] = (struct remat_times_home){k, i};
+        assert(own->count + t->settled->inlined[k.i].count <= 64); /* of nodes there are fewer */
     }
 }
 
 static void list_reads(struct remat_times *t)
 {
-    struct REMAT_LIST(uint32_t) list = {0};
+    struct remat_roots list = {0};
     REMAT_NEW(t->arena, t->lasting, kernel_count(t));
     REMAT_NEW(t->arena, t->read_begin, kernel_count(t) + 1);
-    for (uint32_t k = 0; k < kernel_count(t); k++) {
+    for (remat_kernel_id k = {0}; k.i < kernel_count(t); k.i++) {
         const struct remat_fused_kernel *kernel = kernel_at(t, k);
         for (uint32_t o = 0; o < kernel->operand_count; o++) {
             const struct remat_kernel_operand *operand = &kernel->operands[o];
             bool written = operand->access & REMAT_ACCESS_WRITE;
-            t->lasting[k] |= written && !remat_is_candidate(t->settled, operand->value.i);
-            if (!written && remat_is_candidate(t->settled, operand->value.i) && !is_early(t, k))
-                REMAT_PUSH(t->arena, &list, operand->value.i);
+            bool candidate = remat_is_candidate(t->settled, operand->value);
+            t->lasting[k.i] |= written && !candidate;
+            if (!written && candidate && !is_early(t, k))
+                REMAT_PUSH(t->arena, &list, operand->value);
         }
-        t->read_begin[k + 1] = (uint32_t)list.count;
+        t->read_begin[k.i + 1] = (uint32_t)list.count;
     }
     t->reads = list.items;
 }
@@ -86,10 +87,10 @@ struct remat_times remat_times_create(struct remat_arena *arena,
     REMAT_NEW(arena, t->first_entry, 2 * (size_t)count);
     memset(t->first_entry, 0xff, 2 * (size_t)count * sizeof *t->first_entry);
     REMAT_NEW(arena, t->classes, count);
-    for (uint32_t k = 0; k < count; k++) {
-        t->classes[k] = (uint8_t)remat_cost_class_of(kernel_at(t, k)->kind);
-        if (!is_early(t, k) && settled->inlined[k].count == 0)
-            add(t, k, (struct remat_site_content){0}, t->prices[k].ns, &t->same);
+    for (remat_kernel_id k = {0}; k.i < count; k.i++) {
+        t->classes[k.i] = (uint8_t)remat_cost_class_of(kernel_at(t, k)->kind);
+        if (!is_early(t, k) && settled->inlined[k.i].count == 0)
+            add(t, (remat_site){k.i}, (struct remat_site_content){0}, t->prices[k.i].ns, &t->same);
     }
     place_candidates(t);
     list_reads(t);
@@ -99,22 +100,23 @@ struct remat_times remat_times_create(struct remat_arena *arena,
 /* --- contents --- */
 
 /* Of a candidate that the kernel makes for itself; 0: it does not. */
-static uint64_t own_bit(const struct remat_times *t, uint32_t kernel, uint32_t v)
+static uint64_t own_bit(const struct remat_times *t, remat_kernel_id kernel, remat_value v)
 {
-    const struct remat_roots *inlined = &t->settled->inlined[kernel];
-    if (t->home[v].kernel == kernel)
-        return (uint64_t)t->settled->inlined_by_all[v] << t->home[v].place;
+    const struct remat_roots *inlined = &t->settled->inlined[kernel.i];
+    if (t->home[v.i].kernel.i == kernel.i)
+        return (uint64_t)t->settled->inlined_by_all[v.i] << t->home[v.i].place;
     for (size_t i = 0; i < inlined->count; i++)
-        if (inlined->items[i] == v)
-            return UINT64_C(1) << (t->settled->own[kernel].count + i);
+        if (inlined->items[i].i == v.i)
+            return UINT64_C(1) << (t->settled->own[kernel.i].count + i);
     return 0;
 }
 
 /* What is saved the forward kernel stores. */
-static void need(struct remat_times *t, uint32_t v)
+static void need(struct remat_times *t, remat_value v)
 {
+    const struct remat_times_home *home = &t->home[v.i];
     if (remat_is_candidate(t->settled, v))
-        t->sites[t->home[v].kernel].stored |= UINT64_C(1) << t->home[v].place;
+        t->sites[home->kernel.i].stored |= UINT64_C(1) << home->place;
 }
 
 /* Kernels of the graph are round 0. What they read from a rerun is that of the last round; a rerun
@@ -123,23 +125,25 @@ static void need(struct remat_times *t, uint32_t v)
  * x. */
 static void meet(struct remat_times *t, const uint8_t *actions, struct remat_times_demand demand)
 {
-    uint32_t v = demand.value, site = demand.site, count = kernel_count(t);
-    uint32_t times = remat_action_times(actions[v]), round = site / count;
-    const struct remat_slice *slice = &t->settled->slices[v];
+    remat_value v = demand.value;
+    remat_site site = demand.site;
+    uint32_t times = remat_action_times(actions[v.i]), round = remat_site_round(t->settled, site);
+    const struct remat_slice *slice = &t->settled->slices[v.i];
     if (times == 0) {
         need(t, v);
         return;
     }
-    uint64_t bit = own_bit(t, site % count, v);
+    uint64_t bit = own_bit(t, remat_site_kernel(t->settled, site), v);
     if (!bit) {
-        bit = UINT64_C(1) << t->home[v].place;
+        bit = UINT64_C(1) << t->home[v.i].place;
         round = round ? round : t->last_round;
-        site = (times < round ? times : round) * count + t->home[v].kernel;
-        t->sites[site].stored |= site == demand.site ? 0 : bit;
+        round = times < round ? times : round;
+        site = remat_site_of(t->settled, t->home[v.i].kernel, round);
+        t->sites[site.i].stored |= site.i == demand.site.i ? 0 : bit;
     }
-    if (t->sites[site].made & bit)
+    if (t->sites[site.i].made & bit)
         return;
-    t->sites[site].made |= bit;
+    t->sites[site.i].made |= bit;
     for (uint32_t r = 0; r < slice->read_count; r++)
         if (remat_is_candidate(t->settled, slice->reads[r].root))
             REMAT_PUSH(t->arena, &t->demands,
@@ -151,7 +155,7 @@ static void meet_all(struct remat_times *t, const uint8_t *actions)
 {
     for (uint32_t k = 0; k < kernel_count(t); k++)
         for (uint32_t r = t->read_begin[k]; r < t->read_begin[k + 1]; r++) {
-            meet(t, actions, (struct remat_times_demand){k, t->reads[r]});
+            meet(t, actions, (struct remat_times_demand){{k}, t->reads[r]});
             while (t->demands.count > 0)
                 meet(t, actions, t->demands.items[--t->demands.count]);
         }
@@ -160,13 +164,13 @@ static void meet_all(struct remat_times *t, const uint8_t *actions)
 /* --- prices of contents --- */
 
 /* Reruns of both rounds are the same kernels. */
-static uint32_t *first_entry(const struct remat_times *t, uint32_t site)
+static uint32_t *first_entry(const struct remat_times *t, remat_site site)
 {
-    uint32_t count = kernel_count(t);
-    return &t->first_entry[site < count ? site : count + site % count];
+    uint32_t round = remat_site_round(t->settled, site) ? 1 : 0;
+    return &t->first_entry[remat_site_of(t->settled, remat_site_kernel(t->settled, site), round).i];
 }
 
-static const struct remat_times_entry *find_entry(const struct remat_times *t, uint32_t site,
+static const struct remat_times_entry *find_entry(const struct remat_times *t, remat_site site,
                                                   struct remat_site_content content)
 {
     uint32_t e = *first_entry(t, site);
@@ -179,26 +183,28 @@ static const struct remat_times_entry *find_entry(const struct remat_times *t, u
     return NULL;
 }
 
-static void add_content(const struct remat_times *t, uint32_t site, struct remat_times_sum *sum)
+static void add_content(const struct remat_times *t, remat_site site, struct remat_times_sum *sum)
 {
-    uint32_t kernel = site % kernel_count(t);
-    uint64_t ns = t->prices[kernel].ns;
-    if (kernel_at(t, kernel)->kind == REMAT_KERNEL_program && t->sites[site].made) {
-        const struct remat_times_entry *entry = find_entry(t, site, t->sites[site]);
+    remat_kernel_id kernel = remat_site_kernel(t->settled, site);
+    struct remat_site_content content = t->sites[site.i];
+    uint64_t ns = t->prices[kernel.i].ns;
+    if (kernel_at(t, kernel)->kind == REMAT_KERNEL_program && content.made) {
+        const struct remat_times_entry *entry = find_entry(t, site, content);
         sum->known &= entry != NULL;
         ns = entry ? entry->ns : 0;
     }
-    add(t, site, t->sites[site], ns, sum);
+    add(t, site, content, ns, sum);
 }
 
-static void add_forward(struct remat_times *t, uint32_t k, struct remat_times_sum *sum)
+static void add_forward(struct remat_times *t, remat_kernel_id k, struct remat_times_sum *sum)
 {
     const struct remat_fused_kernel *whole = kernel_at(t, k);
-    uint64_t ns = t->prices[k].ns;
-    if (!t->sites[k].stored && !t->lasting[k])
+    const remat_site site = {k.i};
+    uint64_t ns = t->prices[k.i].ns;
+    if (!t->sites[k.i].stored && !t->lasting[k.i])
         return;
     if (whole->kind == REMAT_KERNEL_program) {
-        const struct remat_times_entry *entry = find_entry(t, k, t->sites[k]);
+        const struct remat_times_entry *entry = find_entry(t, site, t->sites[k.i]);
         sum->known &= entry != NULL;
         ns = entry ? entry->ns : 0;
         for (uint32_t l = entry ? entry->load_begin : 0; entry && l < entry->load_end; l++)
@@ -206,9 +212,9 @@ static void add_forward(struct remat_times *t, uint32_t k, struct remat_times_su
     } else {
         for (uint32_t o = 0; o < whole->operand_count; o++)
             if (!(whole->operands[o].access & REMAT_ACCESS_WRITE))
-                need(t, whole->operands[o].value.i);
+                need(t, whole->operands[o].value);
     }
-    add(t, k, t->sites[k], ns, sum);
+    add(t, site, t->sites[k.i], ns, sum);
 }
 
 struct remat_times_sum remat_times_find(struct remat_times *t,
@@ -223,13 +229,13 @@ struct remat_times_sum remat_times_find(struct remat_times *t,
     for (uint32_t o = 0; o < g->output_count; o++)
         need(t, t->settled->facts.root[g->outputs[o].i]);
     meet_all(t, decision->actions);
-    for (uint32_t k = 0; k < count; k++)
-        if (t->settled->inlined[k].count > 0 && !is_early(t, k))
-            add_content(t, k, &sum);
-    for (uint32_t s = count; s < (1 + rounds) * count; s++)
-        if (t->sites[s].made)
+    for (remat_kernel_id k = {0}; k.i < count; k.i++)
+        if (t->settled->inlined[k.i].count > 0 && !is_early(t, k))
+            add_content(t, (remat_site){k.i}, &sum);
+    for (remat_site s = {count}; s.i < (1 + rounds) * count; s.i++)
+        if (t->sites[s.i].made)
             add_content(t, s, &sum);
-    for (uint32_t k = count; k-- > 0;)
+    for (remat_kernel_id k = {count}; k.i-- > 0;)
         if (is_early(t, k))
             add_forward(t, k, &sum);
     return sum;
@@ -238,24 +244,24 @@ struct remat_times_sum remat_times_find(struct remat_times *t,
 static void learn(struct remat_times *t, const struct remat_graph *graph,
                   const struct remat_fused_kernel *kernel)
 {
-    uint32_t site = graph->nodes[kernel->nodes[0].i].kernel;
-    bool forward = site < kernel_count(t) && is_early(t, site);
+    remat_site site = {graph->nodes[kernel->nodes[0].i].kernel};
+    bool forward = !remat_site_round(t->settled, site) && is_early(t, (remat_kernel_id){site.i});
     struct remat_times_entry entry = {.load_begin = (uint32_t)t->loads.count};
-    if (kernel->kind != REMAT_KERNEL_program || (!forward && !t->sites[site].made))
+    if (kernel->kind != REMAT_KERNEL_program || (!forward && !t->sites[site.i].made))
         return;
     if (!forward)
-        entry.content = t->sites[site];
+        entry.content = t->sites[site.i];
     for (uint32_t o = 0; forward && o < kernel->operand_count; o++) {
-        uint32_t v = kernel->operands[o].value.i;
+        remat_value v = kernel->operands[o].value;
         if ((kernel->operands[o].access & REMAT_ACCESS_WRITE) && remat_is_candidate(t->settled, v))
-            entry.content.stored |= UINT64_C(1) << t->home[v].place;
+            entry.content.stored |= UINT64_C(1) << t->home[v.i].place;
     }
     if (find_entry(t, site, entry.content))
         return;
     for (uint32_t o = 0; forward && o < kernel->operand_count; o++)
         if (!(kernel->operands[o].access & REMAT_ACCESS_WRITE) &&
-            remat_is_candidate(t->settled, kernel->operands[o].value.i))
-            REMAT_PUSH(t->arena, &t->loads, kernel->operands[o].value.i);
+            remat_is_candidate(t->settled, kernel->operands[o].value))
+            REMAT_PUSH(t->arena, &t->loads, kernel->operands[o].value);
     entry.load_end = (uint32_t)t->loads.count;
     entry.ns = remat_price_kernel(graph, kernel, t->device).ns;
     entry.next = *first_entry(t, site);

@@ -28,7 +28,8 @@ struct remat_times_entry {
 };
 
 struct remat_times_demand {
-    uint32_t site, value;
+    remat_site site;
+    remat_value value;
 };
 
 struct remat_times {
@@ -39,16 +40,18 @@ struct remat_times {
     uint8_t *classes;            /* by kernel: enum remat_cost_class */
     struct remat_times_sum same; /* of kernels of the backward pass that are so in all plans */
     struct remat_times_home {    /* by candidate: where it is made */
-        uint32_t kernel, place;
+        remat_kernel_id kernel;
+        uint32_t place;
     } * home;
-    bool *lasting;                /* by kernel: it writes what is no candidate */
-    uint32_t *read_begin, *reads; /* by kernel of the backward pass: candidates that it reads */
+    bool *lasting;        /* by kernel: it writes what is no candidate */
+    uint32_t *read_begin; /* by kernel of the backward pass, and one more: of `reads` */
+    remat_value *reads;   /* candidates that these read */
     struct REMAT_LIST(struct remat_times_entry) entries;
     uint32_t *first_entry; /* by kernel, then by the kernel of a rerun */
-    struct REMAT_LIST(uint32_t) loads;
+    struct remat_roots loads;
     /* Of the decision that was looked up last. */
     uint32_t last_round;
-    struct remat_site_content *sites;                     /* by round * kernels + kernel */
+    struct remat_site_content *sites;                     /* by site */
     struct REMAT_LIST(struct remat_times_demand) demands; /* to be looked at */
 };
 

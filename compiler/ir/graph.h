@@ -191,6 +191,12 @@ struct remat_graph {
     bool has_kernels;             /* nodes say which kernel they run in */
 };
 
+/* The node that computes a value; none: a graph input. */
+static inline remat_node remat_producer(const struct remat_graph *graph, remat_value value)
+{
+    return (remat_node){graph->values[value.i].node};
+}
+
 /* --- building --- */
 struct remat_graph *remat_graph_create(struct remat_arena *arena, const char *name);
 /* Finds or adds a scope. */

@@ -231,7 +231,7 @@ struct remat_kernel_list remat_fuse_sequence(struct remat_arena *arena, struct r
     }
     for (uint32_t k = 0; k < tail->count; k++) {
         for (uint32_t n = 0; n < tail->kernels[k].node_count; n++)
-            out.kernel_of_node[tail->kernels[k].nodes[n].i] = out.count;
+            out.kernel_of_node[tail->kernels[k].nodes[n].i].i = out.count;
         out.kernels[out.count++] = tail->kernels[k];
     }
     return out;
@@ -241,10 +241,10 @@ struct remat_kernel_list remat_fuse(struct remat_arena *arena, const struct rema
 {
     struct remat_arena *scratch = remat_scratch_open(arena->ctx);
     struct remat_fuse_facts facts = remat_fuse_facts_create(scratch, graph);
-    uint32_t *nodes;
+    remat_node *nodes;
     REMAT_NEW(scratch, nodes, graph->node_count);
     for (uint32_t n = 0; n < graph->node_count; n++)
-        nodes[n] = n;
+        nodes[n].i = n;
     struct remat_sequence all = {.count = graph->node_count, .nodes = nodes, .facts = &facts};
     struct remat_kernel_list list = remat_fuse_sequence(arena, scratch, graph, &all);
     remat_scratch_close(scratch);

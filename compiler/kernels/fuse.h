@@ -11,6 +11,11 @@
 /* Most instructions of a fused kernel; fuse limits the nodes so that they stay below it. */
 #define REMAT_FUSED_INSTRUCTIONS_MAX 512
 
+typedef struct remat_kernel_id { /* of a list */
+    uint32_t i;
+} remat_kernel_id;
+#define REMAT_NO_KERNEL ((remat_kernel_id){REMAT_NONE})
+
 /* How a kernel sees memory. Of a kernel program the view is over the index space; of a named kernel
  * over the axes that its row in named_kernels.def gives. */
 struct remat_kernel_operand {
@@ -46,7 +51,7 @@ struct remat_fused_kernel {
 struct remat_kernel_list {
     uint32_t count;
     struct remat_fused_kernel *kernels; /* in order of their last node: after what they read */
-    uint32_t *kernel_of_node;           /* by node id; REMAT_NONE for views, constants, columns */
+    remat_kernel_id *kernel_of_node;    /* by node id; none for views, constants, columns */
 };
 
 /* --- kernels that were written before: a decision changes few of them --- */
@@ -105,7 +110,7 @@ struct remat_fuse_facts remat_fuse_facts_create(struct remat_arena *arena,
 /* The nodes of a graph that run, in order, and what is known of the nodes behind them. */
 struct remat_sequence {
     uint32_t count;
-    const uint32_t *nodes;
+    const remat_node *nodes;
     const struct remat_kernel_list *tail; /* their kernels, whose nodes are not in `nodes` */
     struct remat_kernel_memo *memo;       /* kernels of other sequences of this graph; NULL: none */
     const struct remat_fuse_facts *facts; /* of this graph */

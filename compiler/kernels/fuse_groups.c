@@ -59,8 +59,8 @@ static void find_read(struct remat_fuser *f)
         f->values[v] = (struct remat_fuse_value){
             .root = v, .read = v, .narrow = REMAT_NONE, .group = REMAT_NONE};
     for (uint32_t k = 0; k < f->sequence->count; k++) {
-        const struct remat_node_info *info = &f->graph->nodes[f->sequence->nodes[k]];
-        const struct remat_fuse_node *node = node_of(f, f->sequence->nodes[k]);
+        const struct remat_node_info *info = &f->graph->nodes[f->sequence->nodes[k].i];
+        const struct remat_fuse_node *node = node_of(f, f->sequence->nodes[k].i);
         if (!formed)
             read_inputs(f, node);
         if (has(node, REMAT_FACT_VIEW))
@@ -349,7 +349,7 @@ static void place_nodes(struct remat_fuser *f)
 {
     f->groups.count = 0;
     for (uint32_t k = 0; k < f->sequence->count; k++) {
-        uint32_t n = f->sequence->nodes[k];
+        uint32_t n = f->sequence->nodes[k].i;
         if (f->in_memory[n] || !is_absorbed(f, node_of(f, n)))
             place_node(f, n);
     }
@@ -385,7 +385,7 @@ static void take(struct remat_fuser *f)
     uint32_t kernel = REMAT_NONE;
     int64_t elements = 0; /* of the group's space */
     for (uint32_t k = 0; k < f->sequence->count; k++) {
-        uint32_t n = f->sequence->nodes[k], own = f->graph->nodes[n].kernel;
+        uint32_t n = f->sequence->nodes[k].i, own = f->graph->nodes[n].kernel;
         const struct remat_fuse_node *node = node_of(f, n);
         if (remat_is_none(own))
             continue;
@@ -408,14 +408,14 @@ static void compact(struct remat_fuser *f)
 {
     struct remat_fuse_groups ordered = {0};
     for (uint32_t k = 0; k < f->sequence->count; k++) {
-        uint32_t n = f->sequence->nodes[k], group = f->values[node_of(f, n)->output].group;
+        uint32_t n = f->sequence->nodes[k].i, group = f->values[node_of(f, n)->output].group;
         if (!remat_is_none(group) && f->groups.items[group].last == n)
             REMAT_PUSH(f->arena, &ordered, f->groups.items[group]);
     }
     memset(f->group_of, 0xff, f->graph->node_count * sizeof *f->group_of);
     for (size_t g = 0; g < ordered.count; g++)
         for (uint32_t n = ordered.items[g].first; !remat_is_none(n); n = f->next[n])
-            f->group_of[n] = (uint32_t)g;
+            f->group_of[n].i = (uint32_t)g;
     f->groups = ordered;
 }
 
@@ -423,7 +423,7 @@ static void compact(struct remat_fuser *f)
 static void find_stored(struct remat_fuser *f)
 {
     for (uint32_t k = 0; k < f->sequence->count; k++) {
-        const struct remat_fuse_node *node = node_of(f, f->sequence->nodes[k]);
+        const struct remat_fuse_node *node = node_of(f, f->sequence->nodes[k].i);
         uint32_t group = f->values[node->output].group;
         for (uint32_t i = 0; i < node->input_count && !remat_is_none(group); i++) {
             uint32_t root = f->values[remat_fuse_input(f, node, i)].root;

@@ -37,9 +37,9 @@ struct remat_fuser {
     const struct remat_fuse_facts *facts;
     struct remat_fuse_value *values;
     struct remat_fuse_groups REMAT_LIST(struct remat_fuse_group) groups;
-    uint8_t *stored;    /* by value: another kernel reads it, or it is lasting */
-    uint32_t *group_of; /* by node; REMAT_NONE of what is in no group */
-    uint32_t *next;     /* by node: the one behind it in its group */
+    uint8_t *stored;           /* by value: another kernel reads it, or it is lasting */
+    remat_kernel_id *group_of; /* by node: that its group becomes; none where it is in no group */
+    uint32_t *next;            /* by node: the one behind it in its group */
     uint32_t *within;   /* by node: the group that it may not leave; NULL: any, of any size */
     uint8_t *in_memory; /* by node: an inline one that is a kernel's result all the same */
 };

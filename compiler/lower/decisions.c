@@ -34,7 +34,7 @@ struct joiner {
 /* The time of the clone's kernel, shared among the clones that it writes. */
 static uint64_t clone_ns(const struct remat_part *in, uint32_t clone)
 {
-    uint32_t k = in->kernels->kernel_of_node[in->graph->values[clone].node];
+    uint32_t k = in->kernels->kernel_of_node[in->graph->values[clone].node].i;
     const struct remat_fused_kernel *kernel = &in->kernels->kernels[k];
     uint64_t written = 0;
     for (uint32_t o = 0; o < kernel->operand_count; o++)
@@ -70,7 +70,7 @@ static void follow_reads(struct joiner *j, uint32_t *read_end)
     const struct remat_graph *g = j->part->graph;
     for (uint32_t n = g->node_count; n-- > 0;) {
         const struct remat_node_info *node = &g->nodes[n];
-        uint32_t kernel = j->part->kernels->kernel_of_node[n], end = 0;
+        uint32_t kernel = j->part->kernels->kernel_of_node[n].i, end = 0;
         bool early = remat_is_early(node->phase);
         if (remat_op_has(node->op, REMAT_FACT_VIEW))
             continue;
@@ -129,7 +129,7 @@ static struct remat_decision_record record(const struct joiner *j, uint32_t v, c
     const struct fate *fate = &j->fates[original];
     const struct remat_alternative *other = &j->in->alternatives[original];
     const char *reason = j->in->decision->reasons[original];
-    uint32_t written_by = j->part->kernels->kernel_of_node[g->values[v].node];
+    uint32_t written_by = j->part->kernels->kernel_of_node[g->values[v].node].i;
     struct remat_decision_record record = {
         .name = name,
         .scope = scope->path,

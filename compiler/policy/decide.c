@@ -93,7 +93,7 @@ static void find_outside(struct decider *d)
     for (uint32_t k = 0; k < d->ground->forward_count; k++) {
         const struct remat_node_info *node = &graph->nodes[d->ground->forward[k]];
         for (uint32_t i = 0; i < node->input_count; i++) {
-            uint32_t root = d->ground->facts.root[node->inputs[i].i];
+            uint32_t root = d->ground->facts.root[node->inputs[i].i].i;
             const struct remat_node_info *source = producer(graph, root);
             if (source && d->group[source->scope] != d->group[node->scope])
                 d->outside[root] = true;
@@ -191,7 +191,7 @@ static void apply_pins(struct decider *d, struct remat_decision *out)
 {
     const struct remat_pins *pins = &d->ground->pins;
     for (uint32_t k = 0; k < d->ground->pinned_count; k++) {
-        uint32_t v = d->ground->pinned[k], root = d->ground->facts.root[v];
+        uint32_t v = d->ground->pinned[k], root = d->ground->facts.root[v].i;
         uint8_t pin = d->graph->values[v].pin;
         if (pin == REMAT_PIN_SAVE && d->ground->facts.forward[root])
             apply_pin(d, NULL, root, REMAT_ACTION_SAVE, out);
@@ -288,7 +288,7 @@ static void find_leaving(struct remat_arena *arena, struct remat_policy_ground *
         if (remat_op_has(node->op, REMAT_FACT_VIEW))
             continue;
         for (uint32_t i = 0; i < node->input_count; i++) {
-            uint32_t root = ground->facts.root[node->inputs[i].i];
+            uint32_t root = ground->facts.root[node->inputs[i].i].i;
             if (!ground->facts.forward[root] || leaves[root] ||
                 instance_of(graph, producer(graph, root)) == instance_of(graph, node))
                 continue;

@@ -6,7 +6,7 @@
 static void find_roots(const struct remat_graph *graph, struct remat_facts *facts)
 {
     for (uint32_t v = 0; v < graph->value_count; v++)
-        facts->root[v] = v;
+        facts->root[v].i = v;
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const struct remat_node_info *node = &graph->nodes[n];
         bool view = remat_op_has(node->op, REMAT_FACT_VIEW);
@@ -28,7 +28,7 @@ static void find_needed(const struct remat_graph *graph, struct remat_facts *fac
         if (!late || remat_op_has(node->op, REMAT_FACT_VIEW))
             continue;
         for (uint32_t i = 0; i < remat_op_reads(node); i++)
-            facts->needed[facts->root[node->inputs[i].i]] = true;
+            facts->needed[facts->root[node->inputs[i].i].i] = true;
     }
 }
 
@@ -44,7 +44,7 @@ void remat_facts_create(struct remat_arena *arena, const struct remat_graph *gra
     find_roots(graph, out);
     find_needed(graph, out);
     for (uint32_t i = 0; i < graph->output_count; i++)
-        out->output[out->root[graph->outputs[i].i]] = true;
+        out->output[out->root[graph->outputs[i].i].i] = true;
     for (uint32_t i = 0; i < graph->update_count; i++)
-        out->output[out->root[graph->updates[i].value.i]] = true;
+        out->output[out->root[graph->updates[i].value.i].i] = true;
 }

@@ -6,7 +6,7 @@
 #include "graph.h"
 
 struct remat_facts {
-    uint32_t *root;     /* by value: whose bytes it uses, itself unless a view */
+    remat_value *root;  /* by value: whose bytes it uses, itself unless a view */
     bool *forward;      /* by value: owns bytes and is computed by an original forward node */
     bool *recomputable; /* by value: forward, and its op may run again */
     bool *needed;       /* by root: the backward pass or the optimizer reads it */

@@ -230,7 +230,7 @@ static void match_pin(struct remat_arena *arena, const struct remat_graph *graph
         bool by_scope = value->node != REMAT_NONE && scopes[graph->nodes[value->node].scope];
         if (!by_name && !by_scope)
             continue;
-        uint32_t target = by_name ? facts->root[v] : v;
+        uint32_t target = by_name ? facts->root[v].i : v;
         match->matched++;
         if ((save ? facts->forward : facts->recomputable)[target]) {
             match->applied++;

@@ -121,7 +121,7 @@ struct remat_kernel_list remat_evaluator_kernels(struct remat_evaluator *e,
 {
     struct remat_clones *c = &e->clones;
     struct remat_sequence sequence = {.tail = &e->tail, .memo = &e->memo, .facts = &e->facts};
-    uint32_t *nodes;
+    remat_node *nodes;
     if (!e->memo.first)
         remat_kernel_memo_init(&e->memo, e->known, c->graph->node_count);
     remat_stopwatch_start(e->watch);

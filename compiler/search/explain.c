@@ -6,9 +6,9 @@
 
 enum { NODES_EVALUATED = 250000 }; /* for all values together; beyond it costs are estimated */
 
-static bool is_recomputable(const struct remat_model *model, uint32_t item)
+static bool is_recomputable(const struct remat_model *model, remat_item item)
 {
-    const struct remat_border_item *i = &model->border.items[item];
+    const struct remat_border_item *i = &model->border.items[item.i];
     return !i->kept && !model->border.tasks[i->task].forbidden;
 }
 
@@ -73,7 +73,7 @@ static void evaluate_alternatives(struct remat_search *c, const struct remat_mod
     as_is = remat_evaluate(c->evaluator, &other);
     for (uint32_t i = 0; i < model->item_count; i++) {
         uint8_t *action = &other.actions[model->item_value[i].i], was = *action;
-        if (!is_recomputable(model, i))
+        if (!is_recomputable(model, (remat_item){i}))
             continue;
         *action = choice->kept[i] ? choice->again[i] : REMAT_ACTION_SAVE;
         changed = remat_evaluate(c->evaluator, &other);
@@ -118,7 +118,7 @@ remat_status remat_explain(struct remat_search *c, const struct remat_decision *
     for (uint32_t i = 0; i < model.item_count; i++) {
         struct remat_alternative *a = &out->alternatives[model.item_value[i].i];
         a->written = true;
-        a->recomputable = is_recomputable(&model, i);
+        a->recomputable = is_recomputable(&model, (remat_item){i});
         a->recompute_extra_ns = a->recomputable ? extra_ps[i] / 1000 : 0;
     }
     remat_stopwatch_lap(c->watch, REMAT_LAP_EXPLAIN);

@@ -11,7 +11,7 @@
 #define RESIDENTS_NAMED 5
 
 struct resident { /* a buffer that lives at the peak, by what it holds there */
-    uint32_t value;
+    remat_value value;
     uint32_t since; /* position of the kernel that wrote the value; 0 for graph inputs */
     uint64_t bytes;
 };
@@ -21,7 +21,7 @@ static int compare_residents(const void *a, const void *b)
     const struct resident *x = a, *y = b;
     if (x->bytes != y->bytes)
         return x->bytes > y->bytes ? -1 : 1;
-    return x->value < y->value ? -1 : x->value > y->value;
+    return x->value.i < y->value.i ? -1 : x->value.i > y->value.i;
 }
 
 /* residents[buffer]: the newest value in it at the peak, bytes 0 where it does not live then. */
@@ -34,13 +34,13 @@ static struct resident *find_residents(struct remat_arena *arena, const struct r
     REMAT_NEW(arena, position, c->kernels.count);
     for (uint32_t at = 0; at < c->kernels.count; at++)
         position[c->order[at]] = at;
-    for (uint32_t v = 0; v < c->graph->value_count; v++) {
-        if (remat_is_none(l->buffer_of[v]))
+    for (remat_value v = {0}; v.i < c->graph->value_count; v.i++) {
+        if (remat_is_none(l->buffer_of[v.i]))
             continue;
-        uint32_t node = c->graph->values[v].node;
-        uint32_t since = remat_is_none(node) ? 0 : position[c->kernels.kernel_of_node[node]];
-        const struct remat_placed_buffer *b = &l->buffers[l->buffer_of[v]];
-        struct resident *resident = &out[l->buffer_of[v]];
+        uint32_t node = remat_producer(c->graph, v).i;
+        uint32_t since = remat_is_none(node) ? 0 : position[c->kernels.kernel_of_node[node].i];
+        const struct remat_placed_buffer *b = &l->buffers[l->buffer_of[v.i]];
+        struct resident *resident = &out[l->buffer_of[v.i]];
         if (b->begin <= l->peak_position && l->peak_position < b->end &&
             since <= l->peak_position && (!resident->bytes || since >= resident->since))
             *resident = (struct resident){v, since, b->bytes};
@@ -48,17 +48,17 @@ static struct resident *find_residents(struct remat_arena *arena, const struct r
     return out;
 }
 
-static bool uses(const struct remat_fused_kernel *kernel, uint32_t root)
+static bool uses(const struct remat_fused_kernel *kernel, remat_value root)
 {
     for (uint32_t o = 0; o < kernel->operand_count; o++)
-        if (kernel->operands[o].value.i == root || kernel->operands[o].previous.i == root)
+        if (kernel->operands[o].value.i == root.i || kernel->operands[o].previous.i == root.i)
             return true;
     return false;
 }
 
 /* Computing the value again takes it away from the peak: the forward pass is done with it, and the
  * backward pass has not begun. */
-static bool is_between(const struct remat_arrangement *c, uint32_t root)
+static bool is_between(const struct remat_arrangement *c, remat_value root)
 {
     for (uint32_t at = 0; at < c->kernels.count; at++) {
         const struct remat_fused_kernel *kernel = &c->kernels.kernels[c->order[at]];
@@ -70,42 +70,42 @@ static bool is_between(const struct remat_arrangement *c, uint32_t root)
     return true;
 }
 
-/* The value of the decided graph that a value which the forward pass writes is; REMAT_NONE: it is
- * none of that. */
-static uint32_t find_decided(const struct remat_search *p, const struct remat_graph *graph,
-                             uint32_t value)
+/* The value of the decided graph that a value which the forward pass writes is; none: it is none of
+ * that. */
+static remat_value find_decided(const struct remat_search *p, const struct remat_graph *graph,
+                                remat_value value)
 {
-    const struct remat_value_info *info = &graph->values[value];
+    const struct remat_value_info *info = &graph->values[value.i];
     const struct remat_node_info *node = &graph->nodes[info->node];
     if (graph == p->update->graph || node->instance || node->phase != REMAT_PHASE_FORWARD)
-        return REMAT_NONE;
-    for (uint32_t v = 0; v < p->graph->value_count; v++)
-        if (strcmp(p->graph->values[v].name, info->name) == 0)
+        return REMAT_NO_VALUE;
+    for (remat_value v = {0}; v.i < p->graph->value_count; v.i++)
+        if (strcmp(p->graph->values[v.i].name, info->name) == 0)
             return v;
-    return REMAT_NONE;
+    return REMAT_NO_VALUE;
 }
 
 /* What computing it again would cost a step, or why it stays. */
 static void append_removal(const struct remat_search *p, const struct remat_arrangement *c,
                            const struct remat_decision *decision,
-                           const struct remat_alternative *alternatives, uint32_t value,
+                           const struct remat_alternative *alternatives, remat_value value,
                            struct remat_text *text)
 {
     const struct remat_lifespans *l = &c->lifespans;
-    bool persistent = !remat_is_none(l->buffers[l->buffer_of[value]].persistent);
+    bool persistent = !remat_is_none(l->buffers[l->buffer_of[value.i]].persistent);
     if (persistent || uses(&c->kernels.kernels[c->order[l->peak_position]], value)) {
         remat_text_append(text, ": %s", persistent ? "static" : "in use");
         return;
     }
-    uint32_t v = find_decided(p, c->graph, value);
-    const char *reason = remat_is_none(v) ? NULL : decision->reasons[v];
+    remat_value v = find_decided(p, c->graph, value);
+    const char *reason = remat_is_none(v.i) ? NULL : decision->reasons[v.i];
     if (reason && strncmp(reason, "pin ", 4) == 0)
         remat_text_append(text, ": pinned");
-    else if (remat_is_none(v) || !alternatives[v].recomputable || !is_between(c, value))
+    else if (remat_is_none(v.i) || !alternatives[v.i].recomputable || !is_between(c, value))
         remat_text_append(text, ": needed");
     else
         remat_text_append(text, ": %+" PRId64 " ns a step if recomputed",
-                          alternatives[v].recompute_extra_ns *
+                          alternatives[v.i].recompute_extra_ns *
                               (int64_t)remat_microbatches(p->settings));
 }
 
@@ -122,7 +122,7 @@ static remat_status append_residents(struct remat_search *p, const struct remat_
         if (!residents[i].bytes)
             continue;
         remat_text_append(text, "%s\"%s\" (%" PRIu64 " B)", i ? ", " : "",
-                          c->graph->values[residents[i].value].name, residents[i].bytes);
+                          c->graph->values[residents[i].value.i].name, residents[i].bytes);
         append_removal(p, c, decision, explanation.alternatives, residents[i].value, text);
     }
     return REMAT_OK;

@@ -6,9 +6,7 @@
 #include "planner.h"
 
 #include "marginal.h"
-#include "neighbours.h"
 #include "ops.h"
-#include "path.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -120,7 +118,7 @@ static void find_free(struct remat_planner *p, struct remat_arena *arena)
     for (uint32_t i = 0; i < border->item_count; i++) {
         const struct remat_border_item *item = &border->items[i];
         if (!item->kept && !item->recomputed && !border->tasks[item->task].forbidden)
-            p->free_items[p->free_count++] = i;
+            p->free_items[p->free_count++].i = i;
     }
 }
 
@@ -133,7 +131,7 @@ static void find_near(struct remat_planner *p, struct remat_arena *arena)
     for (uint32_t h = 0; h < 2; h++)
         for (uint32_t c = 0; c < hulls[h]->count; c++)
             for (uint32_t f = 0; f < p->free_count; f++)
-                starts[next++] = hulls[h]->points[c].keep[p->free_items[f]]
+                starts[next++] = hulls[h]->points[c].keep[p->free_items[f].i]
                                      ? REMAT_ACTION_SAVE
                                      : REMAT_ACTION_RECOMPUTE;
     p->near = remat_neighbours_find(arena, p->free_count, starts, count,
@@ -172,7 +170,6 @@ static void find_floor(struct remat_planner *p, const struct remat_kernel_list *
     p->floor_bytes = p->static_bytes + most;
 }
 
-/* Kernels at the price of the profile, beyond the one that bounds count. */
 static void find_points(struct remat_planner *p, struct remat_arena *arena)
 {
     struct remat_program_point *points;
@@ -216,10 +213,11 @@ static void nest(const struct remat_planner *p, const struct remat_path *path, c
                  struct remat_decision *out)
 {
     for (uint32_t v = 0; v < out->value_count; v++) {
-        uint32_t node = p->graph->values[v].node, item = p->model.item_of[v];
-        uint32_t region = remat_is_none(node) ? REMAT_NONE : p->model.region_of_node[node];
+        remat_node node = remat_producer(p->graph, (remat_value){v});
+        remat_item item = p->model.item_of[v];
+        uint32_t region = remat_is_none(node.i) ? REMAT_NONE : p->model.region_of_node[node.i];
         if (remat_action_times(out->actions[v]) > 0 && !remat_is_none(region) && nested[region])
-            out->actions[v] = !remat_is_none(item) && remat_path_ends_group(path, item)
+            out->actions[v] = !remat_is_none(item.i) && remat_path_ends_group(path, item.i)
                                   ? REMAT_ACTION_RECOMPUTE
                                   : REMAT_ACTION_NESTED;
     }
@@ -246,7 +244,7 @@ void remat_planner_near(const struct remat_planner *p, struct remat_arena *arena
     uint8_t *actions; /* by item: SAVE where it is not free */
     REMAT_NEW(arena, actions, p->model.item_count);
     for (uint32_t f = 0; f < p->free_count; f++)
-        actions[p->free_items[f]] = p->near.actions[(size_t)index * p->near.item_count + f];
+        actions[p->free_items[f].i] = p->near.actions[(size_t)index * p->near.item_count + f];
     remat_model_decide(arena, &p->model, actions, out);
 }
 
@@ -293,7 +291,7 @@ struct remat_binding remat_planner_binding(const struct remat_planner *p, struct
         return (struct remat_binding){0};
     const struct bounded_point *at = &p->points[p->binding];
     const struct remat_fused_kernel *kernel =
-        &p->evaluator->settled->kernels->kernels[at->at.kernel];
+        remat_settled_kernel(p->evaluator->settled, at->at.kernel);
     uint64_t room_bytes = live_bytes - p->static_bytes - at->at.other_bytes;
     struct remat_border_cut cut = remat_border_binding_cut(at->network, room_bytes);
     struct remat_binding out = {.kernel = p->graph->values[kernel->name.i].name,

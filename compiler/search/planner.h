@@ -9,7 +9,6 @@
 #include "evaluate.h"
 #include "neighbours.h"
 #include "path.h"
-#include "sensitivity.h"
 
 /* Where decisions come from, and bounds. Thread-compatible; lies in the arena it was made in. */
 struct remat_planner {
@@ -34,8 +33,9 @@ struct remat_planner {
     struct remat_border_hull single, grouped;
     struct remat_path_steps single_steps, grouped_steps;
     bool *item_between, *item_far;
-    uint32_t tail;                    /* items from here on come behind the last layer */
-    uint32_t free_count, *free_items; /* what a decision may keep or not */
+    uint32_t tail; /* items from here on come behind the last layer */
+    uint32_t free_count;
+    remat_item *free_items; /* what a decision may keep or not */
     uint64_t static_bytes;
     uint32_t point_count;
     struct bounded_point {

@@ -81,7 +81,7 @@ static remat_status pin(struct graph *g)
     if (g->sample || g->seed % PINNED != PINNED - 2)
         return REMAT_OK;
     for (uint32_t v = 0; v < s->graph->value_count; v++)
-        if (g->facts.recomputable[v] && remat_is_none(g->model.item_of[v]) &&
+        if (g->facts.recomputable[v] && remat_is_none(g->model.item_of[v].i) &&
             random_draw(&g->random, 3) == 0)
             g->none.reasons[v] = "pin";
     remat_evaluator_release(&s->evaluator);

@@ -95,7 +95,7 @@ static remat_status report(const struct climb *c)
            d->matmul_flops_per_ns[REMAT_F32], c->microbatches, c->profile);
     for (uint32_t k = 0; k < c->count; k++)
         printf(" %s%s=%d", c->subject.graph->values[c->values[k]].name,
-               remat_is_none(c->model.item_of[c->values[k]]) ? "'" : "",
+               remat_is_none(c->model.item_of[c->values[k]].i) ? "'" : "",
                c->decision.actions[c->values[k]]);
     printf(" (': no item)\n");
     remat_arena_release(&arena);
