@@ -109,18 +109,6 @@ static remat_status emit(struct pipeline *p, struct remat_program *out)
     return REMAT_OK;
 }
 
-static void describe_mesh(struct pipeline *p, struct remat_program *out)
-{
-    const struct remat_mesh *mesh = &p->search.settings->mesh;
-    REMAT_NEW(p->search.arena, out->mesh, mesh->axis_count);
-    for (uint32_t k = 0; k < mesh->axis_count; k++) {
-        const char *name =
-            REMAT_FORMAT(p->search.arena, REMAT_COORDINATE_PREFIX "%s", mesh->axes[k].name);
-        out->mesh[out->mesh_count++] = (struct remat_mesh_axis){
-            mesh->axes[k].name, mesh->axes[k].size, remat_statics_find(&p->statics, name)};
-    }
-}
-
 static remat_status describe(struct pipeline *p, const struct remat_chosen *c,
                              struct remat_program *out)
 {
@@ -145,7 +133,6 @@ static remat_status describe(struct pipeline *p, const struct remat_chosen *c,
         out->numerics_hash =
             remat_hash(&out->workspace_bytes, sizeof out->workspace_bytes, out->numerics_hash);
     describe_manual(p, c, out);
-    describe_mesh(p, out);
     REMAT_CHECK(emit(p, out));
     out->notes = p->search.notes.items;
     out->note_count = (uint32_t)p->search.notes.count;

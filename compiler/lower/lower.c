@@ -373,12 +373,24 @@ static void reserve_tables(struct lowerer *l)
     REMAT_NEW(l->arena, l->out->calls, l->in->part_count + 1);
 }
 
+static void lower_mesh(struct lowerer *l)
+{
+    const struct remat_mesh *mesh = &l->in->parts[0].graph->mesh;
+    REMAT_NEW(l->arena, l->out->mesh, mesh->axis_count);
+    for (uint32_t k = 0; k < mesh->axis_count; k++) {
+        const char *name = REMAT_FORMAT(l->arena, REMAT_COORDINATE_PREFIX "%s", mesh->axes[k].name);
+        l->out->mesh[l->out->mesh_count++] = (struct remat_mesh_axis){
+            mesh->axes[k].name, mesh->axes[k].size, remat_statics_find(l->in->statics, name)};
+    }
+}
+
 void remat_lower(struct remat_arena *arena, const struct remat_lowering *lowering,
                  struct remat_program *out)
 {
     struct lowerer l = {.arena = arena, .in = lowering, .out = out};
     reserve_tables(&l);
     lower_statics(&l);
+    lower_mesh(&l);
     lower_init(&l);
     add_call(&l, "init", 1);
     for (uint32_t p = 0; p < lowering->part_count; p++) {

@@ -34,8 +34,8 @@ struct remat_lowering {
     const struct remat_alternative *alternatives; /* by value of the decided graph */
 };
 
-/* Fills buffers, values, operands, kernels, commands, segments, entries, tensors, decisions, the
- * byte counts and step_ns of `out`; what is known only to the pipeline (names, budget, policy,
+/* Fills buffers, values, operands, kernels, commands, segments, entries, tensors, mesh, decisions,
+ * the byte counts and step_ns of `out`; what is known only to the pipeline (names, budget, policy,
  * hashes, base time) is left to the caller. Segment and entry "init" fill parameters and states. */
 void remat_lower(struct remat_arena *arena, const struct remat_lowering *lowering,
                  struct remat_program *out);
