@@ -6,7 +6,6 @@
  * for each node. */
 #include "clones.h"
 
-#include "ops.h"
 #include "rebuild.h"
 
 struct clone {
@@ -279,14 +278,9 @@ static void find_kept(struct extension *x)
 {
     const struct remat_graph *g = x->s->graph;
     struct REMAT_LIST(remat_node) kept = {0};
-    bool *seen;
-    REMAT_NEW(x->scratch, seen, g->value_count);
-    for (uint32_t o = 0; o < g->output_count; o++)
-        seen[g->outputs[o].i] = true;
-    for (uint32_t u = 0; u < g->update_count; u++)
-        seen[g->updates[u].value.i] = true;
+    const bool *named = remat_find_kept(x->scratch, g);
     for (remat_value v = {0}; v.i < g->value_count; v.i++)
-        if ((seen[v.i] || g->values[v.i].role == REMAT_ROLE_GRADIENT) &&
+        if ((named[v.i] || g->values[v.i].role == REMAT_ROLE_GRADIENT) &&
             !remat_is_none(remat_producer(g, v).i))
             REMAT_PUSH(x->arena, &kept, remat_producer(g, v));
     x->c->kept = kept.items;

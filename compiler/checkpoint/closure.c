@@ -7,7 +7,6 @@
 #include "closure.h"
 
 #include "amounts.h"
-#include "ops.h"
 
 #include <math.h>
 
@@ -33,7 +32,6 @@ struct builder {
     struct remat_device_description device; /* that sites are priced on */
     const struct remat_decision *pinned;
     struct remat_model *out;
-    uint32_t *task_of_kernel; /* of named kernels */
     struct REMAT_LIST(uint32_t) inputs;
     struct REMAT_LIST(int64_t) extras;
     struct REMAT_LIST(struct remat_border_arc) arcs;
@@ -43,7 +41,7 @@ struct builder {
 
 static const struct remat_fused_kernel *kernel_at(const struct builder *b, remat_kernel_id kernel)
 {
-    return remat_settled_kernel(b->s, kernel);
+    return remat_kernel_at(b->s->kernels, kernel);
 }
 
 static bool is_program(const struct builder *b, remat_kernel_id kernel)
@@ -113,16 +111,16 @@ static void add_task(struct builder *b, remat_value v, struct remat_border_task 
 static void add_tasks(struct builder *b)
 {
     struct remat_border *border = &b->out->border;
-    uint32_t count = b->out->item_count;
+    uint32_t count = b->out->item_count, *task_of_kernel;
     border->item_count = count;
     REMAT_NEW(b->arena, border->items, count);
     REMAT_NEW(b->arena, border->tasks, count);
-    REMAT_NEW(b->scratch, b->task_of_kernel, b->kernels->count);
-    memset(b->task_of_kernel, 0xff, b->kernels->count * sizeof *b->task_of_kernel);
+    REMAT_NEW(b->scratch, task_of_kernel, b->kernels->count);
+    memset(task_of_kernel, 0xff, b->kernels->count * sizeof *task_of_kernel);
     for (uint32_t i = 0; i < count; i++) {
         remat_value v = b->out->item_value[i];
         remat_kernel_id writer = remat_settled_writer(b->s, v);
-        uint32_t *task = &b->task_of_kernel[writer.i];
+        uint32_t *task = &task_of_kernel[writer.i];
         border->items[i] = describe_item(b, v);
         if (remat_is_none(*task) || is_program(b, writer)) {
             *task = border->task_count++;

@@ -55,11 +55,12 @@ struct remat_program_point {
     struct remat_border border;
     uint64_t other_bytes; /* beside statics and the kept items, live during the run in every plan */
 };
+struct remat_program_points REMAT_LIST(struct remat_program_point);
 
 /* Kernels whose program points are worth a cut: all of the loss, and the named ones of the head's
  * and the last layer's backward pass. */
-void remat_model_points(struct remat_arena *arena, const struct remat_model *model,
-                        uint32_t *out_count, struct remat_program_point **out);
+struct remat_program_points remat_model_points(struct remat_arena *arena,
+                                               const struct remat_model *model);
 
 /* The decision with these actions, by item, where no pins decide. What is kernel-internal is
  * recomputed along with what is made of it. */

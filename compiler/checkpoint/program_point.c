@@ -4,7 +4,7 @@
  * others whether they have. */
 #include "closure.h"
 
-#include "ops.h"
+#include "rebuild.h"
 
 struct walker {
     struct remat_arena *scratch;
@@ -52,7 +52,7 @@ static void mark(const struct walker *w, bool *marks, remat_node node)
 static void find_relatives(struct walker *w)
 {
     const struct remat_graph *g = w->graph;
-    const struct remat_fused_kernel *at = remat_settled_kernel(w->model->settled, w->out->kernel);
+    const struct remat_fused_kernel *at = remat_kernel_at(w->kernels, w->out->kernel);
     for (uint32_t j = 0; j < w->kernels->count; j++) {
         const struct remat_fused_kernel *kernel = &w->kernels->kernels[j];
         if (j <= w->out->kernel.i && (remat_is_early(kernel->phase) || is_named(kernel)))
@@ -129,14 +129,8 @@ static void count_live(struct walker *w, remat_value root, bool *seen)
  * do. */
 static void count_others(struct walker *w)
 {
-    const struct remat_fused_kernel *kernel =
-        remat_settled_kernel(w->model->settled, w->out->kernel);
-    bool *seen;
-    REMAT_NEW(w->scratch, seen, w->graph->value_count);
-    for (uint32_t u = 0; u < w->graph->update_count; u++)
-        seen[w->graph->updates[u].value.i] = true;
-    for (uint32_t o = 0; o < w->graph->output_count; o++)
-        seen[w->graph->outputs[o].i] = true;
+    const struct remat_fused_kernel *kernel = remat_kernel_at(w->kernels, w->out->kernel);
+    bool *seen = remat_find_kept(w->scratch, w->graph);
     for (uint32_t o = 0; o < kernel->operand_count; o++) {
         remat_value root = read_root(&kernel->operands[o]);
         if (remat_is_none(root.i) && kernel->kind != REMAT_KERNEL_program)
@@ -205,11 +199,11 @@ static uint32_t layer_read(const struct remat_model *model, const struct remat_f
     return REMAT_NONE;
 }
 
-void remat_model_points(struct remat_arena *arena, const struct remat_model *model,
-                        uint32_t *out_count, struct remat_program_point **out)
+struct remat_program_points remat_model_points(struct remat_arena *arena,
+                                               const struct remat_model *model)
 {
     const struct remat_kernel_list *kernels = model->settled->kernels;
-    struct REMAT_LIST(struct remat_program_point) list = {0};
+    struct remat_program_points list = {0};
     uint32_t last = REMAT_NONE; /* the layer that the backward pass reaches first */
     for (remat_kernel_id k = {0}; k.i < kernels->count; k.i++) {
         const struct remat_fused_kernel *kernel = &kernels->kernels[k.i];
@@ -221,6 +215,5 @@ void remat_model_points(struct remat_arena *arena, const struct remat_model *mod
         if (kernel->phase == REMAT_PHASE_LOSS || (late && kernel->kind != REMAT_KERNEL_program))
             REMAT_PUSH(arena, &list, describe(arena, model, k));
     }
-    *out_count = (uint32_t)list.count;
-    *out = list.items;
+    return list;
 }

@@ -7,8 +7,6 @@
  * value has to be there. */
 #include "settle.h"
 
-#include "ops.h"
-
 #include <math.h>
 
 enum { NODES_MAX = 48 }; /* as many as fusion puts into a kernel (fuse_groups.c) */
@@ -125,7 +123,7 @@ static struct remat_slice find_slice(const struct remat_settled *settled, struct
 {
     const struct remat_graph *g = settled->graph;
     remat_kernel_id writer = remat_settled_writer(settled, roots[0]);
-    const struct remat_fused_kernel *kernel = remat_settled_kernel(settled, writer);
+    const struct remat_fused_kernel *kernel = remat_kernel_at(settled->kernels, writer);
     struct REMAT_LIST(struct remat_slice_read) reads = {0};
     bool *needed; /* by node of the kernel */
     remat_node *nodes;
@@ -176,7 +174,7 @@ struct remat_load remat_settled_load(struct remat_arena *scratch, const struct r
                                      const struct remat_device_description *device)
 {
     const struct remat_fused_kernel *whole =
-        remat_settled_kernel(s, remat_settled_writer(s, roots[0]));
+        remat_kernel_at(s->kernels, remat_settled_writer(s, roots[0]));
     struct remat_slice slice = find_slice(s, scratch, roots, count, again);
     mark_stored(s, &slice, roots, count, 1);
     struct remat_fused_kernel made =
@@ -188,15 +186,10 @@ struct remat_load remat_settled_load(struct remat_arena *scratch, const struct r
 
 /* --- whether a kernel can make a value for itself --- */
 
-static bool is_program(const struct settler *s, remat_kernel_id kernel)
-{
-    return remat_settled_kernel(s->out, kernel)->kind == REMAT_KERNEL_program;
-}
-
 /* Its rerun is meant. */
 static bool is_early(const struct settler *s, remat_kernel_id kernel)
 {
-    return remat_is_early(remat_settled_kernel(s->out, kernel)->phase);
+    return remat_is_early(remat_kernel_at(s->out->kernels, kernel)->phase);
 }
 
 static bool reduces(const struct settler *s, const remat_node *nodes, uint32_t count, uint32_t fact)
@@ -229,7 +222,7 @@ static bool reads_rows(const struct settler *s, const struct remat_node_info *no
 static bool fits_space(const struct settler *s, remat_kernel_id kernel,
                        const struct remat_slice *slice)
 {
-    const struct remat_fused_kernel *at = remat_settled_kernel(s->out, kernel);
+    const struct remat_fused_kernel *at = remat_kernel_at(s->out->kernels, kernel);
     const struct remat_shape *space = &at->space;
     bool columns = reduces(s, at->nodes, at->node_count, REMAT_FACT_COLUMN_REDUCE);
     bool rows = reduces(s, slice->nodes, slice->node_count, REMAT_FACT_ROW_REDUCE) ||
@@ -251,8 +244,8 @@ static bool fits_space(const struct settler *s, remat_kernel_id kernel,
 static bool may_inline(const struct settler *s, const struct reader *reader,
                        const struct remat_slice *slice)
 {
-    const struct remat_fused_kernel *kernel = remat_settled_kernel(s->out, reader->kernel);
-    return is_program(s, reader->kernel) && kernel->phase != REMAT_PHASE_OPTIMIZER &&
+    const struct remat_fused_kernel *kernel = remat_kernel_at(s->out->kernels, reader->kernel);
+    return kernel->kind == REMAT_KERNEL_program && kernel->phase != REMAT_PHASE_OPTIMIZER &&
            reader->direct && s->node_count[reader->kernel.i] + slice->node_count <= NODES_MAX &&
            fits_space(s, reader->kernel, slice);
 }
@@ -274,7 +267,8 @@ static double extra_ns(const struct settler *s, const struct reader *reader, rem
     if (!reader->own)
         load.memory_ns += bytes_ns(s, root);
     for (uint32_t r = 0; r < slice->read_count; r++)
-        if (!remat_kernel_reads(remat_settled_kernel(s->out, reader->kernel), slice->reads[r].root))
+        if (!remat_kernel_reads(remat_kernel_at(s->out->kernels, reader->kernel),
+                                slice->reads[r].root))
             memory_ns += bytes_ns(s, slice->reads[r].root);
     return fmax(load.compute_ns + compute_ns, memory_ns) - fmax(load.compute_ns, load.memory_ns);
 }
@@ -285,7 +279,8 @@ static bool is_free(const struct settler *s, const struct reader *reader, remat_
 {
     for (uint32_t r = 0; r < slice->read_count; r++)
         if (remat_is_candidate(s->out, slice->reads[r].root) &&
-            !remat_kernel_reads(remat_settled_kernel(s->out, reader->kernel), slice->reads[r].root))
+            !remat_kernel_reads(remat_kernel_at(s->out->kernels, reader->kernel),
+                                slice->reads[r].root))
             return false;
     return extra_ns(s, reader, root, slice, compute_ns) <= 0;
 }
@@ -318,7 +313,7 @@ static void settle(struct settler *s, remat_value root)
     const struct remat_slice *slice = &s->out->slices[root.i];
     double memory_ns = bytes_ns(s, root), rerun_ns, all_ns = 0;
     bool all = true;
-    if (!is_program(s, writer))
+    if (remat_kernel_at(s->out->kernels, writer)->kind != REMAT_KERNEL_program)
         return;
     double compute_ns = remat_settled_load(s->once, s->out, &root, 1, true, &s->device).compute_ns;
     remat_arena_reset(s->once);

@@ -86,28 +86,12 @@ void remat_settle(struct remat_arena *arena, const struct remat_graph *graph,
 
 struct remat_trace remat_settled_trace(const struct remat_settled *settled, remat_value value);
 
-static inline const struct remat_fused_kernel *
-remat_settled_kernel(const struct remat_settled *settled, remat_kernel_id kernel)
-{
-    return &settled->kernels->kernels[kernel.i];
-}
-
 static inline bool remat_settled_inlines(const struct remat_settled *settled,
                                          remat_kernel_id kernel, remat_value root)
 {
     const struct remat_roots *list = &settled->inlined[kernel.i];
     for (size_t i = 0; i < list->count; i++)
         if (list->items[i].i == root.i)
-            return true;
-    return false;
-}
-
-/* The kernel itself reads the value from memory. */
-static inline bool remat_kernel_reads(const struct remat_fused_kernel *kernel, remat_value root)
-{
-    for (uint32_t o = 0; o < kernel->operand_count; o++)
-        if (kernel->operands[o].value.i == root.i &&
-            !(kernel->operands[o].access & REMAT_ACCESS_WRITE))
             return true;
     return false;
 }

@@ -138,11 +138,6 @@ struct finder {
     struct REMAT_LIST(struct remat_stack) stacks;
 };
 
-static const struct remat_node_info *node_at(const struct finder *f, remat_node n)
-{
-    return &f->graph->nodes[n.i];
-}
-
 /* --- sources --- */
 
 static void find_flow(struct finder *f)
@@ -180,8 +175,9 @@ static bool is_source(const struct finder *f, remat_value v)
         return false;
     if (remat_is_none(node.i))
         return true;
-    for (uint32_t i = 0; i < node_at(f, node)->input_count; i++)
-        if (f->flows[representative(f->graph, node_at(f, node)->inputs[i]).i])
+    const struct remat_node_info *info = &f->graph->nodes[node.i];
+    for (uint32_t i = 0; i < info->input_count; i++)
+        if (f->flows[representative(f->graph, info->inputs[i]).i])
             return false;
     return remat_is_none(f->out->stack_of[node.i]);
 }
@@ -279,7 +275,7 @@ static uint64_t hash_type(uint64_t h, const struct remat_value_info *value)
 
 static uint64_t hash_node(const struct finder *f, remat_node n)
 {
-    const struct remat_node_info *node = node_at(f, n);
+    const struct remat_node_info *node = &f->graph->nodes[n.i];
     uint64_t h = remat_hash(&node->op, sizeof node->op, 0);
     for (uint32_t a = 0; a < node->attribute_count; a++) /* in any order */
         if (is_compared(node, &node->attributes[a]))

@@ -14,14 +14,9 @@ static uint32_t kernel_count(const struct remat_times *t)
     return t->settled->kernels->count;
 }
 
-static const struct remat_fused_kernel *kernel_at(const struct remat_times *t, remat_kernel_id k)
-{
-    return remat_settled_kernel(t->settled, k);
-}
-
 static bool is_early(const struct remat_times *t, remat_kernel_id k)
 {
-    return remat_is_early(kernel_at(t, k)->phase);
+    return remat_is_early(remat_kernel_at(t->settled->kernels, k)->phase);
 }
 
 static uint64_t mix(remat_site site, struct remat_site_content content)
@@ -60,7 +55,7 @@ static void list_reads(struct remat_times *t)
     REMAT_NEW(t->arena, t->lasting, kernel_count(t));
     REMAT_NEW(t->arena, t->read_begin, kernel_count(t) + 1);
     for (remat_kernel_id k = {0}; k.i < kernel_count(t); k.i++) {
-        const struct remat_fused_kernel *kernel = kernel_at(t, k);
+        const struct remat_fused_kernel *kernel = remat_kernel_at(t->settled->kernels, k);
         for (uint32_t o = 0; o < kernel->operand_count; o++) {
             const struct remat_kernel_operand *operand = &kernel->operands[o];
             bool written = operand->access & REMAT_ACCESS_WRITE;
@@ -88,7 +83,8 @@ struct remat_times remat_times_create(struct remat_arena *arena,
     memset(t->first_entry, 0xff, 2 * (size_t)count * sizeof *t->first_entry);
     REMAT_NEW(arena, t->classes, count);
     for (remat_kernel_id k = {0}; k.i < count; k.i++) {
-        t->classes[k.i] = (uint8_t)remat_cost_class_of(kernel_at(t, k)->kind);
+        t->classes[k.i] =
+            (uint8_t)remat_cost_class_of(remat_kernel_at(t->settled->kernels, k)->kind);
         if (!is_early(t, k) && settled->inlined[k.i].count == 0)
             add(t, (remat_site){k.i}, (struct remat_site_content){0}, t->prices[k.i].ns, &t->same);
     }
@@ -188,7 +184,8 @@ static void add_content(const struct remat_times *t, remat_site site, struct rem
     remat_kernel_id kernel = remat_site_kernel(t->settled, site);
     struct remat_site_content content = t->sites[site.i];
     uint64_t ns = t->prices[kernel.i].ns;
-    if (kernel_at(t, kernel)->kind == REMAT_KERNEL_program && content.made) {
+    if (remat_kernel_at(t->settled->kernels, kernel)->kind == REMAT_KERNEL_program &&
+        content.made) {
         const struct remat_times_entry *entry = find_entry(t, site, content);
         sum->known &= entry != NULL;
         ns = entry ? entry->ns : 0;
@@ -198,7 +195,7 @@ static void add_content(const struct remat_times *t, remat_site site, struct rem
 
 static void add_forward(struct remat_times *t, remat_kernel_id k, struct remat_times_sum *sum)
 {
-    const struct remat_fused_kernel *whole = kernel_at(t, k);
+    const struct remat_fused_kernel *whole = remat_kernel_at(t->settled->kernels, k);
     const remat_site site = {k.i};
     uint64_t ns = t->prices[k.i].ns;
     if (!t->sites[k.i].stored && !t->lasting[k.i])

@@ -54,6 +54,22 @@ struct remat_kernel_list {
     remat_kernel_id *kernel_of_node;    /* by node id; none for views, constants, columns */
 };
 
+static inline const struct remat_fused_kernel *remat_kernel_at(const struct remat_kernel_list *list,
+                                                               remat_kernel_id kernel)
+{
+    return &list->kernels[kernel.i];
+}
+
+/* The kernel itself reads the value from memory. */
+static inline bool remat_kernel_reads(const struct remat_fused_kernel *kernel, remat_value root)
+{
+    for (uint32_t o = 0; o < kernel->operand_count; o++)
+        if (kernel->operands[o].value.i == root.i &&
+            !(kernel->operands[o].access & REMAT_ACCESS_WRITE))
+            return true;
+    return false;
+}
+
 /* --- kernels that were written before: a decision changes few of them --- */
 
 struct remat_kernel_memo {

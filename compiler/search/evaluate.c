@@ -4,14 +4,6 @@
 #include "amounts.h"
 #include "schedule.h"
 
-static void add_time(const struct remat_fused_kernel *kernel, uint64_t ns, uint64_t *step_ns,
-                     struct remat_class_times *times)
-{
-    uint64_t *class_ns = &times->ns[remat_cost_class_of(kernel->kind)];
-    *step_ns = remat_ns_add(*step_ns, ns);
-    *class_ns = remat_ns_add(*class_ns, ns);
-}
-
 static struct remat_price *price_list(struct remat_arena *arena, const struct remat_graph *graph,
                                       const struct remat_kernel_list *kernels,
                                       const struct remat_device_description *device)
@@ -40,8 +32,11 @@ remat_status remat_arrange(remat_context *ctx, struct remat_arena *arena,
     out->lifespans = remat_lifespans(arena, graph, &out->kernels, out->order, statics, inputs);
     remat_stopwatch_lap(watch, REMAT_LAP_LIFESPANS);
     out->prices = price_list(arena, graph, &out->kernels, device);
-    for (uint32_t k = 0; k < out->kernels.count; k++)
-        add_time(&out->kernels.kernels[k], out->prices[k].ns, &out->step_ns, &out->times);
+    for (uint32_t k = 0; k < out->kernels.count; k++) {
+        uint64_t *class_ns = &out->times.ns[remat_cost_class_of(out->kernels.kernels[k].kind)];
+        *class_ns = remat_ns_add(*class_ns, out->prices[k].ns);
+        out->step_ns = remat_ns_add(out->step_ns, out->prices[k].ns);
+    }
     remat_stopwatch_lap(watch, REMAT_LAP_PRICE);
     return remat_price_check_list(ctx, graph, &out->kernels, out->prices, device);
 }

@@ -6,11 +6,7 @@
 #define REMAT_EVALUATE_H
 
 #include "clones.h"
-#include "device_description.h"
-#include "fuse.h"
 #include "place.h"
-#include "price.h"
-#include "sensitivity.h"
 #include "stopwatch.h"
 #include "times.h"
 

@@ -6,7 +6,6 @@
 #include "planner.h"
 
 #include "marginal.h"
-#include "ops.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -172,11 +171,11 @@ static void find_floor(struct remat_planner *p, const struct remat_kernel_list *
 
 static void find_points(struct remat_planner *p, struct remat_arena *arena)
 {
-    struct remat_program_point *points;
-    remat_model_points(arena, &p->model, &p->point_count, &points);
+    struct remat_program_points found = remat_model_points(arena, &p->model);
+    p->point_count = (uint32_t)found.count;
     REMAT_NEW(arena, p->points, p->point_count);
     for (uint32_t m = 0; m < p->point_count; m++) {
-        p->points[m].at = points[m];
+        p->points[m].at = found.items[m];
         p->points[m].network = remat_border_network(arena, &p->points[m].at.border);
         p->points[m].least_bytes = remat_border_least_bytes(p->points[m].network);
     }
@@ -291,7 +290,7 @@ struct remat_binding remat_planner_binding(const struct remat_planner *p, struct
         return (struct remat_binding){0};
     const struct bounded_point *at = &p->points[p->binding];
     const struct remat_fused_kernel *kernel =
-        remat_settled_kernel(p->evaluator->settled, at->at.kernel);
+        remat_kernel_at(p->evaluator->settled->kernels, at->at.kernel);
     uint64_t room_bytes = live_bytes - p->static_bytes - at->at.other_bytes;
     struct remat_border_cut cut = remat_border_binding_cut(at->network, room_bytes);
     struct remat_binding out = {.kernel = p->graph->values[kernel->name.i].name,

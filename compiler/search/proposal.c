@@ -3,25 +3,26 @@
 
 #include <inttypes.h>
 
-static void decide(struct remat_search *s, struct remat_arena *arena,
-                   const struct remat_proposal *proposal, struct remat_notes *notes,
-                   struct remat_decision *out)
+static struct remat_decision decide(struct remat_search *s, struct remat_arena *arena,
+                                    const struct remat_proposal *proposal,
+                                    struct remat_notes *notes)
 {
+    struct remat_decision out;
     remat_stopwatch_start(s->watch);
     if (proposal->policy)
-        remat_policy_decide(s->ground, arena, proposal->policy, out, notes);
+        remat_policy_decide(s->ground, arena, proposal->policy, &out, notes);
     else if (remat_is_none(proposal->path))
-        remat_planner_near(s->planner, arena, proposal->step, out);
+        remat_planner_near(s->planner, arena, proposal->step, &out);
     else
-        remat_planner_decide(s->planner, arena, proposal->path, proposal->step, out);
+        remat_planner_decide(s->planner, arena, proposal->path, proposal->step, &out);
     remat_stopwatch_lap(s->watch, REMAT_LAP_DECIDE);
+    return out;
 }
 
 void remat_proposal_find_least(struct remat_search *s, struct remat_proposal *proposal)
 {
-    struct remat_decision decision;
     struct remat_notes ignored = {0};
-    decide(s, s->scratch, proposal, &ignored, &decision);
+    struct remat_decision decision = decide(s, s->scratch, proposal, &ignored);
     proposal->least = remat_planner_least(s->planner, s->scratch, &decision);
     remat_arena_reset(s->scratch);
 }
@@ -37,9 +38,8 @@ static void evaluate(struct remat_search *s, const struct remat_decision *decisi
 void remat_proposal_price(struct remat_search *s, struct remat_proposal *proposal,
                           uint64_t limit_bytes)
 {
-    struct remat_decision decision;
     struct remat_notes ignored = {0};
-    decide(s, s->scratch, proposal, &ignored, &decision);
+    struct remat_decision decision = decide(s, s->scratch, proposal, &ignored);
     proposal->cost = remat_evaluate_time(s->evaluator, &decision);
     if (!proposal->cost.step_ns)
         evaluate(s, &decision, limit_bytes, &proposal->cost);
@@ -49,13 +49,12 @@ void remat_proposal_price(struct remat_search *s, struct remat_proposal *proposa
 void remat_proposal_evaluate(struct remat_search *s, struct remat_proposal *proposal,
                              uint64_t limit_bytes)
 {
-    struct remat_decision decision;
     struct remat_notes ignored = {0};
     const struct remat_evaluation *cost = &proposal->cost;
     if (cost->live_peak_bytes > limit_bytes ||
         (cost->live_peak_bytes && cost->arena_bytes != UINT64_MAX))
         return;
-    decide(s, s->scratch, proposal, &ignored, &decision);
+    struct remat_decision decision = decide(s, s->scratch, proposal, &ignored);
     evaluate(s, &decision, limit_bytes, &proposal->cost);
     remat_arena_reset(s->scratch);
 }
@@ -101,7 +100,7 @@ remat_status remat_proposal_carry(struct remat_search *s, const struct remat_pro
     struct remat_evaluator *evaluator;
     struct remat_graph *graph;
     *out = (struct remat_chosen){.name = proposal->name};
-    decide(s, s->arena, proposal, notes, &out->decision);
+    out->decision = decide(s, s->arena, proposal, notes);
     remat_stopwatch_start(s->watch);
     evaluator = remat_evaluator_for(s->evaluator, &out->decision);
     graph = remat_rewrite(s->arena, &evaluator->clones, &out->decision);

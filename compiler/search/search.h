@@ -6,8 +6,6 @@
 #ifndef REMAT_SEARCH_H
 #define REMAT_SEARCH_H
 
-#include "compile.h"
-#include "evaluate.h"
 #include "planner.h"
 
 struct remat_search {
