@@ -117,13 +117,13 @@ static void reserve(struct extension *x)
 
 static void add_reruns(struct extension *x)
 {
-    for (remat_node n = {0}; n.i < x->c->node_count; n.i++) {
+    for (remat_node n = {0}; n.i < x->s->graph->node_count; n.i++) {
         x->c->graph->nodes[n.i].kernel = x->s->kernels->kernel_of_node[n.i].i;
         REMAT_PUSH(x->scratch, &x->site, home_of(x, n));
         REMAT_PUSH(x->scratch, &x->original, n.i);
     }
     for (uint32_t r = 1; r <= x->c->rounds; r++)
-        for (remat_node n = {0}; n.i < x->c->node_count; n.i++)
+        for (remat_node n = {0}; n.i < x->s->graph->node_count; n.i++)
             if (is_cloned(x, n))
                 add_clone(x, n, rerun_site(x, n, r), 2 * r - 1);
 }
@@ -264,27 +264,16 @@ static uint32_t find_tail(const struct extension *x)
     return first < tail ? g->node_count : tail;
 }
 
-static uint32_t find_tail_kernel(const struct extension *x)
-{
-    uint32_t k = x->s->kernels->count;
-    while (k > 0 && x->s->kernels->kernels[k - 1].nodes[0].i >= x->c->tail)
-        k--;
-    return k;
-}
-
 /* --- the whole --- */
 
 static void find_kept(struct extension *x)
 {
     const struct remat_graph *g = x->s->graph;
-    struct REMAT_LIST(remat_node) kept = {0};
     const bool *named = remat_find_kept(x->scratch, g);
     for (remat_value v = {0}; v.i < g->value_count; v.i++)
         if ((named[v.i] || g->values[v.i].role == REMAT_ROLE_GRADIENT) &&
             !remat_is_none(remat_producer(g, v).i))
-            REMAT_PUSH(x->arena, &kept, remat_producer(g, v));
-    x->c->kept = kept.items;
-    x->c->kept_count = (uint32_t)kept.count;
+            REMAT_PUSH(x->arena, &x->c->kept, remat_producer(g, v));
 }
 
 static void list_makers(struct extension *x)
@@ -317,7 +306,7 @@ static void list_sites(struct extension *x)
     for (uint32_t n = 0; n < count; n++)
         if (c->site[n].i >= x->alone)
             c->site[n].i = site_count++;
-    remat_group(x->scratch, x->original.items, count, c->node_count, &order);
+    remat_group(x->scratch, x->original.items, count, x->s->graph->node_count, &order);
     REMAT_NEW(x->scratch, keys, count);
     for (uint32_t i = 0; i < count; i++)
         keys[i] = c->site[order[i]].i;
@@ -336,8 +325,7 @@ void remat_clones_create(struct remat_arena *arena, const struct remat_settled *
                           .c = out,
                           .s = settled,
                           .alone = (1 + rounds) * settled->kernels->count};
-    *out = (struct remat_clones){
-        .settled = settled, .node_count = graph->node_count, .rounds = rounds};
+    *out = (struct remat_clones){.settled = settled, .rounds = rounds};
     REMAT_NEW(arena, out->graph, 1);
     *out->graph = *graph;
     out->graph->value_capacity = out->graph->node_capacity = 0;
@@ -355,7 +343,10 @@ void remat_clones_create(struct remat_arena *arena, const struct remat_settled *
     out->slots = remat_copy(arena, x.slots.items, x.slots.count, sizeof *out->slots);
     list_makers(&x);
     out->tail = find_tail(&x);
-    out->tail_kernel = find_tail_kernel(&x);
+    out->tail_kernel = settled->kernels->count;
+    while (out->tail_kernel > 0 &&
+           settled->kernels->kernels[out->tail_kernel - 1].nodes[0].i >= out->tail)
+        out->tail_kernel--;
     list_sites(&x);
     find_kept(&x);
     remat_scratch_close(x.scratch);
@@ -371,9 +362,10 @@ struct frame { /* a site to be placed, after what its nodes read */
 struct chooser {
     const struct remat_clones *c;
     struct remat_arena *arena;
-    bool *needed, *placed;     /* by node */
-    remat_node *nodes, *stack; /* of results; of nodes that are needed */
-    uint32_t count, stack_count;
+    bool *needed, *placed;    /* by node */
+    struct remat_nodes nodes; /* the result */
+    remat_node *stack;        /* that are needed */
+    uint32_t stack_count;
     struct REMAT_LIST(struct frame) frames;
 };
 
@@ -439,46 +431,44 @@ static void place(struct chooser *w, remat_site site)
             remat_node n = c->site_nodes[i];
             if (w->needed[n.i] && !w->placed[n.i]) {
                 w->placed[n.i] = true;
-                w->nodes[w->count++] = n;
+                w->nodes.items[w->nodes.count++] = n;
             }
         }
         w->frames.count--;
     }
 }
 
-void remat_clones_choose(struct remat_clones *clones, struct remat_arena *arena,
-                         const struct remat_decision *decision, uint32_t end, uint32_t *out_count,
-                         remat_node **out_nodes)
+struct remat_nodes remat_clones_choose(struct remat_clones *clones, struct remat_arena *arena,
+                                       const struct remat_decision *decision, uint32_t end)
 {
     const struct remat_graph *g = clones->graph;
+    const struct remat_nodes *kept = &clones->kept;
     struct chooser w = {.c = clones, .arena = arena};
-    bool all = end == clones->node_count;
+    bool all = end == clones->settled->graph->node_count;
     uint32_t kernels = all ? clones->settled->kernels->count : clones->tail_kernel;
     REMAT_NEW(arena, w.needed, g->node_count);
     REMAT_NEW(arena, w.placed, g->node_count);
-    REMAT_NEW(arena, w.nodes, g->node_count);
+    REMAT_NEW(arena, w.nodes.items, g->node_count);
     REMAT_NEW(arena, w.stack, g->node_count);
-    for (uint32_t k = 0; k < clones->kept_count; k++)
-        if (clones->kept[k].i < end)
-            mark_needed(&w, decision->actions, clones->kept[k]);
+    for (size_t k = 0; k < kept->count; k++)
+        if (kept->items[k].i < end)
+            mark_needed(&w, decision->actions, kept->items[k]);
     for (remat_site s = {0}; s.i < kernels; s.i++)
         place(&w, s);
-    for (uint32_t k = 0; k < clones->kept_count; k++)
-        if (w.needed[clones->kept[k].i] && !w.placed[clones->kept[k].i])
-            place(&w, clones->site[clones->kept[k].i]);
-    *out_nodes = w.nodes;
-    *out_count = w.count;
+    for (size_t k = 0; k < kept->count; k++)
+        if (w.needed[kept->items[k].i] && !w.placed[kept->items[k].i])
+            place(&w, clones->site[kept->items[k].i]);
+    return w.nodes;
 }
 
 struct remat_graph *remat_rewrite(struct remat_arena *arena, struct remat_clones *clones,
                                   const struct remat_decision *decision)
 {
-    uint32_t count;
-    remat_node *nodes;
-    remat_clones_choose(clones, arena, decision, clones->node_count, &count, &nodes);
+    uint32_t all = clones->settled->graph->node_count;
+    struct remat_nodes nodes = remat_clones_choose(clones, arena, decision, all);
     struct remat_rebuild r = remat_rebuild_begin(arena, clones->graph);
-    for (uint32_t k = 0; k < count; k++)
-        remat_rebuild_copy(&r, nodes[k].i);
+    for (size_t k = 0; k < nodes.count; k++)
+        remat_rebuild_copy(&r, nodes.items[k].i);
     struct remat_graph *out = remat_rebuild_finish(&r);
     out->has_kernels = true;
     return out;

@@ -15,6 +15,8 @@ struct remat_clone_slot {
     uint32_t maker;                          /* of clones->makers: where it stands */
 };
 
+struct remat_nodes REMAT_LIST(remat_node);
+
 struct remat_clones {
     /* The given graph with the same ids and, behind it, the clones (phase BACKWARD): of the reruns
      * of round r instance 2 r - 1, of what they inline 2 r, of what kernels of the backward pass
@@ -23,17 +25,15 @@ struct remat_clones {
     struct remat_graph *graph;
     const struct remat_settled *settled;
     uint32_t rounds;
-    uint32_t node_count;  /* of the given graph */
     uint32_t tail;        /* nodes from here on are the same under every decision */
     uint32_t tail_kernel; /* and so are kernels, in order of their last nodes */
     /* private */
-    remat_site *site;       /* by node: its kernel, a rerun, or one of its own */
-    remat_node *node_of;    /* by value: that computes it; none: given */
-    uint32_t *site_begin;   /* by site, and one more: of site_nodes */
-    remat_node *site_nodes; /* in graph order */
-    uint32_t kept_count;
-    remat_node *kept;     /* that compute a gradient, an output or an update */
-    uint32_t *first_slot; /* by node, and one more */
+    remat_site *site;        /* by node: its kernel, a rerun, or one of its own */
+    remat_node *node_of;     /* by value: that computes it; none: given */
+    uint32_t *site_begin;    /* by site, and one more: of site_nodes */
+    remat_node *site_nodes;  /* of each in graph order */
+    struct remat_nodes kept; /* that compute a gradient, an output or an update */
+    uint32_t *first_slot;    /* by node, and one more */
     struct remat_clone_slot *slots;
     uint32_t *first_maker; /* by node, and one more: of makers */
     remat_node *makers;    /* the nodes of its inputs, as set */
@@ -61,9 +61,8 @@ void remat_clones_create(struct remat_arena *arena, const struct remat_settled *
  * Sets the inputs in clones->graph and returns the nodes of [0, end) that an output, update or
  * gradient needs, and their clones, kernel by kernel, each after what it reads. `end` is the number
  * of nodes or the tail. Thread-compatible: one decision at a time. */
-void remat_clones_choose(struct remat_clones *clones, struct remat_arena *arena,
-                         const struct remat_decision *decision, uint32_t end, uint32_t *out_count,
-                         remat_node **out_nodes);
+struct remat_nodes remat_clones_choose(struct remat_clones *clones, struct remat_arena *arena,
+                                       const struct remat_decision *decision, uint32_t end);
 
 /* The rewrite: a graph with the clones that the decision asks for, without the nodes that nobody
  * needs any more. Nodes come kernel by kernel and say which one they run in. */

@@ -26,7 +26,6 @@ struct need { /* a site needs `root` for the slice of `made`, where the task of 
 struct builder {
     struct remat_arena *arena, *scratch;
     const struct remat_settled *s;
-    const struct remat_graph *graph;
     const struct remat_kernel_list *kernels;
     const struct remat_price *prices;
     struct remat_device_description device; /* that sites are priced on */
@@ -59,8 +58,8 @@ static bool is_pinned(const struct builder *b, remat_value v, enum remat_action 
 static void find_items(struct builder *b)
 {
     struct REMAT_LIST(remat_value) roots = {0};
-    REMAT_NEW(b->arena, b->out->item_of, b->graph->value_count);
-    for (remat_value v = {0}; v.i < b->graph->value_count; v.i++) {
+    REMAT_NEW(b->arena, b->out->item_of, b->s->graph->value_count);
+    for (remat_value v = {0}; v.i < b->s->graph->value_count; v.i++) {
         bool is_item = b->s->facts.forward[v.i] && b->s->facts.root[v.i].i == v.i &&
                        (b->s->written[v.i] || remat_is_candidate(b->s, v));
         b->out->item_of[v.i] = is_item ? (remat_item){(uint32_t)roots.count} : REMAT_NO_ITEM;
@@ -74,7 +73,7 @@ static void find_items(struct builder *b)
 static struct remat_border_item describe_item(const struct builder *b, remat_value v)
 {
     return (struct remat_border_item){
-        .bytes = remat_align_up(remat_storage_bytes(&b->graph->values[v.i]), REMAT_ALIGNMENT),
+        .bytes = remat_align_up(remat_storage_bytes(&b->s->graph->values[v.i]), REMAT_ALIGNMENT),
         .kept = b->s->facts.output[v.i] || is_pinned(b, v, REMAT_ACTION_SAVE),
         .recomputed = is_pinned(b, v, REMAT_ACTION_RECOMPUTE),
         .wanted = (b->s->reads[v.i] & REMAT_READ_LATE) != 0,
@@ -99,7 +98,7 @@ static void add_task(struct builder *b, remat_value v, struct remat_border_task 
         for (uint32_t r = 0; r < slice->read_count; r++)
             push_input(b, slice->reads[r].root);
     } else {
-        const struct remat_node_info *node = &b->graph->nodes[kernel_at(b, writer)->nodes[0].i];
+        const struct remat_node_info *node = &b->s->graph->nodes[kernel_at(b, writer)->nodes[0].i];
         for (uint32_t i = 0; i < remat_op_reads(node); i++)
             push_input(b, b->s->facts.root[node->inputs[i].i]);
         made->cost_ps = 1000 * (int64_t)b->prices[writer.i].ns;
@@ -140,7 +139,7 @@ static double load_ps(const struct builder *b, remat_kernel_id kernel, remat_val
     uint64_t least = UINT64_MAX;
     for (uint32_t o = 0; o < k->operand_count; o++)
         if (k->operands[o].value.i == root.i) {
-            uint64_t bytes = remat_price_operand_bytes(b->graph, k, o);
+            uint64_t bytes = remat_price_operand_bytes(b->s->graph, k, o);
             least = bytes < least ? bytes : least;
         }
     return least == UINT64_MAX ? 0 : 1000 * (double)least / b->device.memory_bytes_per_ns;
@@ -149,7 +148,7 @@ static double load_ps(const struct builder *b, remat_kernel_id kernel, remat_val
 /* What a kernel moves for a value. */
 static double moved_ps(const struct builder *b, remat_kernel_id kernel, remat_value root)
 {
-    return 1000 * (double)remat_price_value_bytes(b->graph, kernel_at(b, kernel), root.i) /
+    return 1000 * (double)remat_price_value_bytes(b->s->graph, kernel_at(b, kernel), root.i) /
            b->device.memory_bytes_per_ns;
 }
 
@@ -308,8 +307,9 @@ static void count_site(struct builder *b, double ps)
 
 enum { INLINED_MAX = 6 }; /* of which all sets are looked at, where the longer side changes */
 
-struct set { /* of what a kernel inlines of what it reads itself */
-    uint32_t count;
+struct set {        /* of what a kernel inlines of what it reads itself */
+    uint32_t all;   /* how many there are */
+    uint32_t count; /* of them, INLINED_MAX at most, are here */
     remat_value roots[INLINED_MAX];
     double compute_ns[INLINED_MAX]; /* that each adds at least */
 };
@@ -362,38 +362,37 @@ static void charge_set(struct builder *b, remat_kernel_id k, const struct set *s
 }
 
 /* The arithmetic that each adds: of several of one kernel the least, since they may share it. */
-static void find_set(struct builder *b, remat_kernel_id k, struct set *out, uint32_t *all)
+static struct set find_set(struct builder *b, remat_kernel_id k)
 {
     const struct remat_roots *list = &b->s->inlined[k.i];
-    *all = 0;
+    struct set out = {0};
     for (size_t r = 0; r < list->count; r++) {
         remat_value root = list->items[r];
-        if (!remat_kernel_reads(kernel_at(b, k), root) || (*all)++ >= INLINED_MAX)
+        if (!remat_kernel_reads(kernel_at(b, k), root) || out.all++ >= INLINED_MAX)
             continue;
         double compute_ns = load_of(b, &root, 1).compute_ns;
-        for (uint32_t i = 0; i < out->count; i++)
-            if (remat_settled_writer(b->s, out->roots[i]).i == remat_settled_writer(b->s, root).i)
+        for (uint32_t i = 0; i < out.count; i++)
+            if (remat_settled_writer(b->s, out.roots[i]).i == remat_settled_writer(b->s, root).i)
                 compute_ns = 0;
-        out->roots[out->count] = root;
-        out->compute_ns[out->count++] = compute_ns;
+        out.roots[out.count] = root;
+        out.compute_ns[out.count++] = compute_ns;
     }
+    return out;
 }
 
 /* Kernels of the backward pass that inline. Where memory stays the longer side whatever they
  * inline, each value read is charged by itself; else sets of values are. */
 static void add_inlining(struct builder *b, remat_kernel_id k)
 {
-    struct remat_load load = remat_price_load(b->graph, kernel_at(b, k), &b->device);
-    struct set set = {0};
+    struct remat_load load = remat_price_load(b->s->graph, kernel_at(b, k), &b->device);
+    struct set set = find_set(b, k);
     double most = load.compute_ns, least = load.memory_ns;
-    uint32_t all;
     count_site(b, 1000 * (b->device.launch_ns + fmax(load.compute_ns, load.memory_ns)));
-    find_set(b, k, &set, &all);
     for (uint32_t i = 0; i < set.count; i++) {
         most += set.compute_ns[i];
         least -= moved_ps(b, k, set.roots[i]) / 1000;
     }
-    if (most > least && all <= INLINED_MAX) {
+    if (most > least && set.all <= INLINED_MAX) {
         charge_set(b, k, &set, load);
         return;
     }
@@ -416,20 +415,18 @@ static double price_without(struct builder *b, remat_kernel_id k, const remat_va
                             uint32_t count, uint32_t without)
 {
     const struct remat_fused_kernel *whole = kernel_at(b, k);
-    remat_value *stored;
-    uint32_t stored_count = 0;
+    struct remat_roots stored = {0};
     double ps = 0;
-    REMAT_NEW(b->scratch, stored, whole->operand_count);
     for (uint32_t o = 0; o < whole->operand_count; o++) {
         bool stays = whole->operands[o].access & REMAT_ACCESS_WRITE;
         for (uint32_t i = 0; i < count; i++)
             stays &= !(without >> i & 1) || roots[i].i != whole->operands[o].value.i;
         if (stays)
-            stored[stored_count++] = whole->operands[o].value;
+            REMAT_PUSH(b->scratch, &stored, whole->operands[o].value);
     }
-    if (stored_count) {
-        struct remat_load load =
-            remat_settled_load(b->scratch, b->s, stored, stored_count, false, &b->device);
+    if (stored.count) {
+        struct remat_load load = remat_settled_load(b->scratch, b->s, stored.items,
+                                                    (uint32_t)stored.count, false, &b->device);
         ps = 1000 * (b->device.launch_ns + fmax(load.compute_ns, load.memory_ns));
     }
     remat_arena_reset(b->scratch);
@@ -439,7 +436,7 @@ static double price_without(struct builder *b, remat_kernel_id k, const remat_va
 /* A forward kernel: what it need not store is spared. */
 static void add_stores(struct builder *b, remat_kernel_id k)
 {
-    struct remat_load load = remat_price_load(b->graph, kernel_at(b, k), &b->device);
+    struct remat_load load = remat_price_load(b->s->graph, kernel_at(b, k), &b->device);
     double all_ps = 1000 * (b->device.launch_ns + fmax(load.compute_ns, load.memory_ns));
     double costs[1 << STORES_MAX], shares[STORES_MAX];
     remat_value roots[STORES_MAX];
@@ -510,7 +507,7 @@ static void add_sites(struct builder *b)
     struct remat_border *border = &b->out->border;
     for (remat_kernel_id k = {0}; k.i < b->kernels->count; k.i++) {
         const struct remat_roots *own = &b->s->own[k.i];
-        bool early = remat_is_early(kernel_at(b, k)->phase);
+        bool early = remat_kernel_is_early(b->kernels, k);
         if (is_program(b, k) && early && own->count > 0) {
             add_stores(b, k);
             add_rerun(b, k);
@@ -561,7 +558,6 @@ remat_status remat_model_create(struct remat_arena *arena, const struct remat_se
     remat_status st = REMAT_OK;
     struct builder b = {.arena = arena,
                         .s = settled,
-                        .graph = settled->graph,
                         .kernels = settled->kernels,
                         .prices = prices,
                         .device = remat_price_floor(device),

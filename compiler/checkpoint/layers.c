@@ -6,7 +6,6 @@
 #include "closure.h"
 
 #include "marginal.h"
-#include "ops.h"
 #include "stacks.h"
 
 struct layers {
@@ -14,7 +13,6 @@ struct layers {
     const struct remat_graph *graph;
     struct remat_model *model;
     struct remat_stacks stacks;
-    uint32_t count;
     uint32_t *of_node; /* REMAT_NONE outside */
 };
 
@@ -24,11 +22,6 @@ struct layers {
 static uint32_t layer_at(const struct remat_stack *stack, uint32_t shift, uint32_t span)
 {
     return shift == 0 ? span / stack->period : (span + stack->period - shift) / stack->period;
-}
-
-static bool ends_layer(const struct remat_stack *stack, uint32_t shift, uint32_t span)
-{
-    return layer_at(stack, shift, span) != layer_at(stack, shift, span + 1);
 }
 
 /* Of the stack, what ends layers is saved and nothing else; elsewhere all is. */
@@ -41,7 +34,8 @@ static bool is_saved(const struct layers *l, uint32_t k, uint32_t shift, remat_i
     if (l->stacks.stack_of[node.i] != k || border->tasks[border->items[item.i].task].forbidden)
         return true;
     uint32_t span = l->stacks.span_of[node.i];
-    return stack->bottlenecks[span].i == v.i && ends_layer(stack, shift, span);
+    return stack->bottlenecks[span].i == v.i &&
+           layer_at(stack, shift, span) != layer_at(stack, shift, span + 1);
 }
 
 static int64_t measure(const struct layers *l, struct remat_arena *scratch, uint32_t k,
@@ -87,11 +81,11 @@ static void number_stacks(struct layers *l)
 {
     for (uint32_t k = 0; k < l->stacks.count; k++) {
         const struct remat_stack *stack = &l->stacks.stacks[k];
-        uint32_t shift = find_shift(l, k);
+        uint32_t shift = find_shift(l, k), before = l->model->region_count;
         for (uint32_t n = 0; n < l->graph->node_count; n++)
             if (l->stacks.stack_of[n] == k)
-                l->of_node[n] = l->count + layer_at(stack, shift, l->stacks.span_of[n]);
-        l->count += layer_at(stack, shift, stack->length - 1) + 1;
+                l->of_node[n] = before + layer_at(stack, shift, l->stacks.span_of[n]);
+        l->model->region_count += layer_at(stack, shift, stack->length - 1) + 1;
     }
 }
 
@@ -100,11 +94,11 @@ static void number_stacks(struct layers *l)
 static void order(struct layers *l)
 {
     const struct remat_graph *g = l->graph;
-    uint32_t *last, *number, count = 0;
+    uint32_t *last, *number, all = l->model->region_count, count = 0;
     bool *product;
-    REMAT_NEW(l->arena, last, l->count);
-    REMAT_NEW(l->arena, number, l->count);
-    REMAT_NEW(l->arena, product, l->count);
+    REMAT_NEW(l->arena, last, all);
+    REMAT_NEW(l->arena, number, all);
+    REMAT_NEW(l->arena, product, all);
     for (uint32_t n = 0; n < g->node_count; n++)
         if (!remat_is_none(l->of_node[n])) {
             last[l->of_node[n]] = n;
@@ -116,7 +110,7 @@ static void order(struct layers *l)
     for (uint32_t n = 0; n < g->node_count; n++)
         if (!remat_is_none(l->of_node[n]))
             l->of_node[n] = number[l->of_node[n]];
-    l->count = count;
+    l->model->region_count = count;
 }
 
 /* --- what they hand on --- */
@@ -179,7 +173,6 @@ void remat_model_layers(struct remat_arena *arena, struct remat_model *model)
     number_stacks(&l);
     order(&l);
     crossing = find_crossings(&l);
-    model->region_count = l.count;
     model->region_of_node = l.of_node;
     REMAT_NEW(arena, model->item_region, model->item_count);
     REMAT_NEW(arena, model->item_crossing, model->item_count);

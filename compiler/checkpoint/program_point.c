@@ -8,8 +8,7 @@
 
 struct walker {
     struct remat_arena *scratch;
-    const struct remat_graph *graph;
-    const struct remat_kernel_list *kernels;
+    const struct remat_settled *s;
     const struct remat_model *model;
     bool *before, *after; /* by node: it has run in every plan, it has not run in any */
     bool *read;           /* by root: something reads it that has not run */
@@ -33,8 +32,9 @@ static bool is_named(const struct remat_fused_kernel *kernel)
  * itself. Returns the kernel in which a node runs together with others in every plan, or NULL. */
 static const struct remat_fused_kernel *whole_of(const struct walker *w, remat_node node)
 {
-    remat_kernel_id k = w->kernels->kernel_of_node[node.i];
-    const struct remat_fused_kernel *kernel = remat_is_none(k.i) ? NULL : &w->kernels->kernels[k.i];
+    remat_kernel_id k = w->s->kernels->kernel_of_node[node.i];
+    const struct remat_fused_kernel *kernel =
+        remat_is_none(k.i) ? NULL : &w->s->kernels->kernels[k.i];
     return kernel && (remat_is_early(kernel->phase) || is_named(kernel)) ? kernel : NULL;
 }
 
@@ -51,10 +51,10 @@ static void mark(const struct walker *w, bool *marks, remat_node node)
  * comes before need not run before it unless it is whole or something needs it that is. */
 static void find_relatives(struct walker *w)
 {
-    const struct remat_graph *g = w->graph;
-    const struct remat_fused_kernel *at = remat_kernel_at(w->kernels, w->out->kernel);
-    for (uint32_t j = 0; j < w->kernels->count; j++) {
-        const struct remat_fused_kernel *kernel = &w->kernels->kernels[j];
+    const struct remat_graph *g = w->s->graph;
+    const struct remat_fused_kernel *at = remat_kernel_at(w->s->kernels, w->out->kernel);
+    for (uint32_t j = 0; j < w->s->kernels->count; j++) {
+        const struct remat_fused_kernel *kernel = &w->s->kernels->kernels[j];
         if (j <= w->out->kernel.i && (remat_is_early(kernel->phase) || is_named(kernel)))
             mark(w, w->before, kernel->nodes[0]);
         if (j == w->out->kernel.i || (j > w->out->kernel.i && is_named(kernel)))
@@ -83,12 +83,12 @@ static void find_relatives(struct walker *w)
 /* What runs in no kernel, as a cast that loads do, reads for its readers. */
 static void find_read(struct walker *w)
 {
-    const struct remat_graph *g = w->graph;
-    const remat_value *root = w->model->settled->facts.root;
+    const struct remat_graph *g = w->s->graph;
+    const remat_value *root = w->s->facts.root;
     for (uint32_t n = g->node_count; n-- > 0;) {
         const struct remat_node_info *node = &g->nodes[n];
         const struct remat_fused_kernel *whole = whole_of(w, (remat_node){n});
-        bool inlined = remat_is_none(w->kernels->kernel_of_node[n].i);
+        bool inlined = remat_is_none(w->s->kernels->kernel_of_node[n].i);
         bool reads = inlined ? w->read[root[node->outputs[0].i].i] : w->after[n];
         for (uint32_t i = 0; reads && !whole && i < remat_op_reads(node); i++)
             w->read[root[node->inputs[i].i].i] = true;
@@ -104,8 +104,8 @@ static void mark_wanted(struct walker *w)
     struct remat_border *b = &w->out->border;
     for (uint32_t i = 0; i < b->item_count; i++) {
         remat_value root = w->model->item_value[i];
-        bool made = w->before[remat_producer(w->graph, root).i] ||
-                    remat_settled_writer(w->model->settled, root).i == w->out->kernel.i;
+        bool made = w->before[remat_producer(w->s->graph, root).i] ||
+                    remat_settled_writer(w->s, root).i == w->out->kernel.i;
         b->items[i].wanted = made && w->read[root.i];
         b->items[i].bytes = made ? b->items[i].bytes : 0;
     }
@@ -114,12 +114,12 @@ static void mark_wanted(struct walker *w)
 /* A value that lies in memory during the run, once. */
 static void count_live(struct walker *w, remat_value root, bool *seen)
 {
-    if (remat_is_none(root.i) || seen[root.i] || remat_is_none(remat_producer(w->graph, root).i))
+    if (remat_is_none(root.i) || seen[root.i] || remat_is_none(remat_producer(w->s->graph, root).i))
         return;
     remat_item item = w->model->item_of[root.i];
     seen[root.i] = true;
     w->out->other_bytes +=
-        remat_align_up(remat_storage_bytes(&w->graph->values[root.i]), REMAT_ALIGNMENT);
+        remat_align_up(remat_storage_bytes(&w->s->graph->values[root.i]), REMAT_ALIGNMENT);
     if (!remat_is_none(item.i))
         w->out->border.items[item.i].bytes = 0;
 }
@@ -129,18 +129,18 @@ static void count_live(struct walker *w, remat_value root, bool *seen)
  * do. */
 static void count_others(struct walker *w)
 {
-    const struct remat_fused_kernel *kernel = remat_kernel_at(w->kernels, w->out->kernel);
-    bool *seen = remat_find_kept(w->scratch, w->graph);
+    const struct remat_fused_kernel *kernel = remat_kernel_at(w->s->kernels, w->out->kernel);
+    bool *seen = remat_find_kept(w->scratch, w->s->graph);
     for (uint32_t o = 0; o < kernel->operand_count; o++) {
         remat_value root = read_root(&kernel->operands[o]);
         if (remat_is_none(root.i) && kernel->kind != REMAT_KERNEL_program)
             root = kernel->operands[o].value;
         count_live(w, root, seen);
     }
-    for (remat_value v = {0}; v.i < w->graph->value_count; v.i++) {
-        remat_node node = remat_producer(w->graph, v);
+    for (remat_value v = {0}; v.i < w->s->graph->value_count; v.i++) {
+        remat_node node = remat_producer(w->s->graph, v);
         if (w->read[v.i] && remat_is_none(w->model->item_of[v.i].i) && !remat_is_none(node.i) &&
-            w->before[node.i] && !remat_is_none(w->kernels->kernel_of_node[node.i].i))
+            w->before[node.i] && !remat_is_none(w->s->kernels->kernel_of_node[node.i].i))
             count_live(w, v, seen);
     }
 }
@@ -166,21 +166,20 @@ static struct remat_program_point describe(struct remat_arena *arena,
     const struct remat_border *border = &model->border;
     struct remat_program_point out = {.kernel = kernel, .border = *border};
     struct walker w = {.scratch = remat_scratch_open(arena->ctx),
-                       .graph = model->settled->graph,
-                       .kernels = model->settled->kernels,
+                       .s = model->settled,
                        .model = model,
                        .out = &out};
     out.border.items = remat_copy(arena, border->items, border->item_count, sizeof *border->items);
     out.border.tasks = remat_copy(arena, border->tasks, border->task_count, sizeof *border->tasks);
     out.border.arcs = remat_copy(arena, border->arcs, border->arc_count, sizeof *border->arcs);
-    REMAT_NEW(w.scratch, w.before, w.graph->node_count);
-    REMAT_NEW(w.scratch, w.after, w.graph->node_count);
-    REMAT_NEW(w.scratch, w.read, w.graph->value_count);
+    REMAT_NEW(w.scratch, w.before, w.s->graph->node_count);
+    REMAT_NEW(w.scratch, w.after, w.s->graph->node_count);
+    REMAT_NEW(w.scratch, w.read, w.s->graph->value_count);
     find_relatives(&w);
     find_read(&w);
     mark_wanted(&w);
     count_others(&w);
-    if (!remat_is_early(w.kernels->kernels[kernel.i].phase))
+    if (!remat_kernel_is_early(w.s->kernels, kernel))
         grant_before(&w);
     remat_scratch_close(w.scratch);
     return out;

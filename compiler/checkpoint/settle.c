@@ -186,12 +186,6 @@ struct remat_load remat_settled_load(struct remat_arena *scratch, const struct r
 
 /* --- whether a kernel can make a value for itself --- */
 
-/* Its rerun is meant. */
-static bool is_early(const struct settler *s, remat_kernel_id kernel)
-{
-    return remat_is_early(remat_kernel_at(s->out->kernels, kernel)->phase);
-}
-
 static bool reduces(const struct settler *s, const remat_node *nodes, uint32_t count, uint32_t fact)
 {
     for (uint32_t n = 0; n < count; n++)
@@ -324,10 +318,11 @@ static void settle(struct settler *s, remat_value root)
     for (size_t r = 0; r < list->count; r++) {
         const struct reader *reader = &list->items[r];
         double extra = extra_ns(s, reader, root, slice, compute_ns);
+        bool rerun = remat_kernel_is_early(s->out->kernels, reader->kernel); /* of the reader */
         if (reader->kernel.i == writer.i)
             continue;
-        all &= may_inline(s, reader, slice) && (!is_early(s, reader->kernel) || extra <= rerun_ns);
-        all_ns += is_early(s, reader->kernel) ? 0 : extra;
+        all &= may_inline(s, reader, slice) && (!rerun || extra <= rerun_ns);
+        all_ns += rerun ? 0 : extra;
     }
     all &= all_ns < rerun_ns && list->count > 0;
     s->out->inlined_by_all[root.i] = all;
@@ -336,7 +331,7 @@ static void settle(struct settler *s, remat_value root)
         if (reader->kernel.i != writer.i && may_inline(s, reader, slice) &&
             (all || is_free(s, reader, root, slice, compute_ns)))
             inline_in(s, reader->kernel, root, slice);
-        else if (reader->own && !is_early(s, reader->kernel)) {
+        else if (reader->own && !remat_kernel_is_early(s->out->kernels, reader->kernel)) {
             s->runs_again[writer.i] = true;
             s->out->reads[root.i] |= REMAT_READ_LOADED;
         }

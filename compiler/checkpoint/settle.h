@@ -15,7 +15,6 @@
 
 #include "decision.h"
 #include "facts.h"
-#include "fuse.h"
 #include "price.h"
 
 enum remat_standing {

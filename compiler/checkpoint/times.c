@@ -9,16 +9,6 @@
 
 #include <assert.h>
 
-static uint32_t kernel_count(const struct remat_times *t)
-{
-    return t->settled->kernels->count;
-}
-
-static bool is_early(const struct remat_times *t, remat_kernel_id k)
-{
-    return remat_is_early(remat_kernel_at(t->settled->kernels, k)->phase);
-}
-
 static uint64_t mix(remat_site site, struct remat_site_content content)
 {
     const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
@@ -41,7 +31,7 @@ static void add(const struct remat_times *t, remat_site site, struct remat_site_
 static void place_candidates(struct remat_times *t)
 {
     REMAT_NEW(t->arena, t->home, t->settled->graph->value_count);
-    for (remat_kernel_id k = {0}; k.i < kernel_count(t); k.i++) {
+    for (remat_kernel_id k = {0}; k.i < t->kernels->count; k.i++) {
         const struct remat_roots *own = &t->settled->own[k.i];
         for (uint32_t i = 0; i < own->count; i++)
             t->home[own->items[i].i] = (struct remat_times_home){k, i};
@@ -52,16 +42,16 @@ static void place_candidates(struct remat_times *t)
 static void list_reads(struct remat_times *t)
 {
     struct remat_roots list = {0};
-    REMAT_NEW(t->arena, t->lasting, kernel_count(t));
-    REMAT_NEW(t->arena, t->read_begin, kernel_count(t) + 1);
-    for (remat_kernel_id k = {0}; k.i < kernel_count(t); k.i++) {
-        const struct remat_fused_kernel *kernel = remat_kernel_at(t->settled->kernels, k);
+    REMAT_NEW(t->arena, t->lasting, t->kernels->count);
+    REMAT_NEW(t->arena, t->read_begin, t->kernels->count + 1);
+    for (remat_kernel_id k = {0}; k.i < t->kernels->count; k.i++) {
+        const struct remat_fused_kernel *kernel = remat_kernel_at(t->kernels, k);
         for (uint32_t o = 0; o < kernel->operand_count; o++) {
             const struct remat_kernel_operand *operand = &kernel->operands[o];
             bool written = operand->access & REMAT_ACCESS_WRITE;
             bool candidate = remat_is_candidate(t->settled, operand->value);
             t->lasting[k.i] |= written && !candidate;
-            if (!written && candidate && !is_early(t, k))
+            if (!written && candidate && !remat_kernel_is_early(t->kernels, k))
                 REMAT_PUSH(t->arena, &list, operand->value);
         }
         t->read_begin[k.i + 1] = (uint32_t)list.count;
@@ -75,17 +65,19 @@ struct remat_times remat_times_create(struct remat_arena *arena,
                                       const struct remat_device_description *device)
 {
     uint32_t count = settled->kernels->count;
-    struct remat_times out = {
-        .arena = arena, .settled = settled, .prices = prices, .device = device};
+    struct remat_times out = {.arena = arena,
+                              .settled = settled,
+                              .kernels = settled->kernels,
+                              .prices = prices,
+                              .device = device};
     struct remat_times *t = &out;
     REMAT_NEW(arena, t->sites, (1 + REMAT_ROUNDS_MAX) * (size_t)count);
     REMAT_NEW(arena, t->first_entry, 2 * (size_t)count);
     memset(t->first_entry, 0xff, 2 * (size_t)count * sizeof *t->first_entry);
     REMAT_NEW(arena, t->classes, count);
     for (remat_kernel_id k = {0}; k.i < count; k.i++) {
-        t->classes[k.i] =
-            (uint8_t)remat_cost_class_of(remat_kernel_at(t->settled->kernels, k)->kind);
-        if (!is_early(t, k) && settled->inlined[k.i].count == 0)
+        t->classes[k.i] = (uint8_t)remat_cost_class_of(remat_kernel_at(t->kernels, k)->kind);
+        if (!remat_kernel_is_early(t->kernels, k) && settled->inlined[k.i].count == 0)
             add(t, (remat_site){k.i}, (struct remat_site_content){0}, t->prices[k.i].ns, &t->same);
     }
     place_candidates(t);
@@ -149,7 +141,7 @@ static void meet(struct remat_times *t, const uint8_t *actions, struct remat_tim
 /* All that the kernels of the backward pass ask for. */
 static void meet_all(struct remat_times *t, const uint8_t *actions)
 {
-    for (uint32_t k = 0; k < kernel_count(t); k++)
+    for (uint32_t k = 0; k < t->kernels->count; k++)
         for (uint32_t r = t->read_begin[k]; r < t->read_begin[k + 1]; r++) {
             meet(t, actions, (struct remat_times_demand){{k}, t->reads[r]});
             while (t->demands.count > 0)
@@ -184,8 +176,7 @@ static void add_content(const struct remat_times *t, remat_site site, struct rem
     remat_kernel_id kernel = remat_site_kernel(t->settled, site);
     struct remat_site_content content = t->sites[site.i];
     uint64_t ns = t->prices[kernel.i].ns;
-    if (remat_kernel_at(t->settled->kernels, kernel)->kind == REMAT_KERNEL_program &&
-        content.made) {
+    if (remat_kernel_at(t->kernels, kernel)->kind == REMAT_KERNEL_program && content.made) {
         const struct remat_times_entry *entry = find_entry(t, site, content);
         sum->known &= entry != NULL;
         ns = entry ? entry->ns : 0;
@@ -195,7 +186,7 @@ static void add_content(const struct remat_times *t, remat_site site, struct rem
 
 static void add_forward(struct remat_times *t, remat_kernel_id k, struct remat_times_sum *sum)
 {
-    const struct remat_fused_kernel *whole = remat_kernel_at(t->settled->kernels, k);
+    const struct remat_fused_kernel *whole = remat_kernel_at(t->kernels, k);
     const remat_site site = {k.i};
     uint64_t ns = t->prices[k.i].ns;
     if (!t->sites[k.i].stored && !t->lasting[k.i])
@@ -218,7 +209,7 @@ struct remat_times_sum remat_times_find(struct remat_times *t,
                                         const struct remat_decision *decision, uint32_t rounds)
 {
     const struct remat_graph *g = t->settled->graph;
-    uint32_t count = kernel_count(t);
+    uint32_t count = t->kernels->count;
     struct remat_times_sum sum = t->same;
     sum.known = true;
     t->last_round = rounds;
@@ -227,13 +218,13 @@ struct remat_times_sum remat_times_find(struct remat_times *t,
         need(t, t->settled->facts.root[g->outputs[o].i]);
     meet_all(t, decision->actions);
     for (remat_kernel_id k = {0}; k.i < count; k.i++)
-        if (t->settled->inlined[k.i].count > 0 && !is_early(t, k))
+        if (t->settled->inlined[k.i].count > 0 && !remat_kernel_is_early(t->kernels, k))
             add_content(t, (remat_site){k.i}, &sum);
     for (remat_site s = {count}; s.i < (1 + rounds) * count; s.i++)
         if (t->sites[s.i].made)
             add_content(t, s, &sum);
     for (remat_kernel_id k = {count}; k.i-- > 0;)
-        if (is_early(t, k))
+        if (remat_kernel_is_early(t->kernels, k))
             add_forward(t, k, &sum);
     return sum;
 }
@@ -242,7 +233,8 @@ static void learn(struct remat_times *t, const struct remat_graph *graph,
                   const struct remat_fused_kernel *kernel)
 {
     remat_site site = {graph->nodes[kernel->nodes[0].i].kernel};
-    bool forward = !remat_site_round(t->settled, site) && is_early(t, (remat_kernel_id){site.i});
+    bool forward = !remat_site_round(t->settled, site) &&
+                   remat_kernel_is_early(t->kernels, (remat_kernel_id){site.i});
     struct remat_times_entry entry = {.load_begin = (uint32_t)t->loads.count};
     if (kernel->kind != REMAT_KERNEL_program || (!forward && !t->sites[site.i].made))
         return;

@@ -35,7 +35,8 @@ struct remat_times_demand {
 struct remat_times {
     struct remat_arena *arena;
     const struct remat_settled *settled;
-    const struct remat_price *prices; /* by kernel: with everything saved */
+    const struct remat_kernel_list *kernels; /* settled->kernels */
+    const struct remat_price *prices;        /* by kernel: with everything saved */
     const struct remat_device_description *device;
     uint8_t *classes;            /* by kernel: enum remat_cost_class */
     struct remat_times_sum same; /* of kernels of the backward pass that are so in all plans */

@@ -60,6 +60,13 @@ static inline const struct remat_fused_kernel *remat_kernel_at(const struct rema
     return &list->kernels[kernel.i];
 }
 
+/* It is of the forward pass or the loss. */
+static inline bool remat_kernel_is_early(const struct remat_kernel_list *list,
+                                         remat_kernel_id kernel)
+{
+    return remat_is_early(list->kernels[kernel.i].phase);
+}
+
 /* The kernel itself reads the value from memory. */
 static inline bool remat_kernel_reads(const struct remat_fused_kernel *kernel, remat_value root)
 {

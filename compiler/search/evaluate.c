@@ -50,9 +50,9 @@ static void init(struct remat_evaluator *e, struct remat_arena *arena, uint32_t 
     remat_clones_create(arena, e->settled, rounds, &e->clones);
     e->facts = remat_fuse_facts_create(arena, e->clones.graph);
     /* The kernels of the tail are those of the graph that saves everything. */
-    e->tail =
-        (struct remat_kernel_list){.count = e->settled->kernels->count - e->clones.tail_kernel,
-                                   .kernels = e->settled->kernels->kernels + e->clones.tail_kernel};
+    e->tail = *e->settled->kernels;
+    e->tail.count -= e->clones.tail_kernel;
+    e->tail.kernels += e->clones.tail_kernel;
     e->inputs = remat_statics_inputs(arena, e->statics, e->clones.graph);
 }
 
@@ -115,13 +115,12 @@ struct remat_kernel_list remat_evaluator_kernels(struct remat_evaluator *e,
                                                  const struct remat_decision *decision)
 {
     struct remat_clones *c = &e->clones;
-    struct remat_sequence sequence = {.tail = &e->tail, .memo = &e->memo, .facts = &e->facts};
-    remat_node *nodes;
     if (!e->memo.first)
         remat_kernel_memo_init(&e->memo, e->known, c->graph->node_count);
     remat_stopwatch_start(e->watch);
-    remat_clones_choose(c, arena, decision, c->tail, &sequence.count, &nodes);
-    sequence.nodes = nodes;
+    struct remat_nodes nodes = remat_clones_choose(c, arena, decision, c->tail);
+    struct remat_sequence sequence = {(uint32_t)nodes.count, nodes.items, &e->tail, &e->memo,
+                                      &e->facts};
     remat_stopwatch_lap(e->watch, REMAT_LAP_CLONE);
     struct remat_kernel_list kernels = remat_fuse_sequence(arena, arena, c->graph, &sequence);
     remat_stopwatch_lap(e->watch, REMAT_LAP_FUSE);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "explain.h"
 
-#include "amounts.h"
 #include "marginal.h"
 
 enum { NODES_EVALUATED = 250000 }; /* for all values together; beyond it costs are estimated */
@@ -65,18 +64,17 @@ static void evaluate_alternatives(struct remat_search *c, const struct remat_mod
                                   const struct remat_decision *decision, int64_t *extra_ps)
 {
     struct remat_decision other;
-    struct remat_evaluation as_is, changed;
     remat_decision_create(c->arena, c->graph->value_count, &other);
     memcpy(other.actions, decision->actions, c->graph->value_count * sizeof *other.actions);
     for (uint32_t i = 0; i < model->item_count; i++)
         other.actions[model->item_value[i].i] = choice->actions[i];
-    as_is = remat_evaluate(c->evaluator, &other);
+    struct remat_evaluation as_is = remat_evaluate(c->evaluator, &other);
     for (uint32_t i = 0; i < model->item_count; i++) {
         uint8_t *action = &other.actions[model->item_value[i].i], was = *action;
         if (!is_recomputable(model, (remat_item){i}))
             continue;
         *action = choice->kept[i] ? choice->again[i] : REMAT_ACTION_SAVE;
-        changed = remat_evaluate(c->evaluator, &other);
+        struct remat_evaluation changed = remat_evaluate(c->evaluator, &other);
         *action = was;
         int64_t more_ns = (int64_t)(changed.step_ns - as_is.step_ns);
         extra_ps[i] = 1000 * (choice->kept[i] ? more_ns : -more_ns);

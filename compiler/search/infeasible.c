@@ -131,7 +131,6 @@ static remat_status append_residents(struct remat_search *p, const struct remat_
 remat_status remat_infeasible(struct remat_search *p, const struct remat_proposal *proposal)
 {
     struct remat_chosen smallest;
-    struct remat_notes ignored = {0};
     uint64_t arena_bytes = proposal->cost.arena_bytes;
     bool per_op = remat_search_per_op(p);
     uint64_t floor_bytes = per_op ? p->planner->floor_bytes : 0;
@@ -144,7 +143,7 @@ remat_status remat_infeasible(struct remat_search *p, const struct remat_proposa
     const char *when =
         p->over && !remat_policy_given(&p->settings->policy) ? " before the search was ended" : "";
     const char *proven = "";
-    REMAT_CHECK(remat_proposal_carry(p, proposal, &ignored, &smallest));
+    REMAT_CHECK(remat_proposal_carry(p, proposal, NULL, &smallest));
     if (floor_bytes)
         proven = REMAT_FORMAT(
             p->arena, ". Proven: no choice of what to recompute needs less than %" PRIu64 " B",

@@ -225,26 +225,21 @@ static void nest(const struct remat_planner *p, const struct remat_path *path, c
 void remat_planner_decide(const struct remat_planner *p, struct remat_arena *arena, uint32_t path,
                           uint32_t index, struct remat_decision *out)
 {
-    const struct remat_path *walked = &p->paths[path];
-    uint8_t *actions; /* by item */
+    const struct remat_path *walked = remat_is_none(path) ? NULL : &p->paths[path];
+    uint8_t *actions; /* by item: SAVE where it is not free */
     bool *nested;     /* by region */
     REMAT_NEW(arena, actions, p->model.item_count);
     REMAT_NEW(arena, nested, p->model.region_count);
-    remat_path_nested(walked, index, nested);
-    remat_path_choice(walked, index, nested, actions);
+    if (walked) {
+        remat_path_nested(walked, index, nested);
+        remat_path_choice(walked, index, nested, actions);
+    } else {
+        for (uint32_t f = 0; f < p->free_count; f++)
+            actions[p->free_items[f].i] = p->near.actions[(size_t)index * p->near.item_count + f];
+    }
     remat_model_decide(arena, &p->model, actions, out);
-    if (index >= remat_path_length(walked))
+    if (walked && index >= remat_path_length(walked))
         nest(p, walked, nested, out);
-}
-
-void remat_planner_near(const struct remat_planner *p, struct remat_arena *arena, uint32_t index,
-                        struct remat_decision *out)
-{
-    uint8_t *actions; /* by item: SAVE where it is not free */
-    REMAT_NEW(arena, actions, p->model.item_count);
-    for (uint32_t f = 0; f < p->free_count; f++)
-        actions[p->free_items[f].i] = p->near.actions[(size_t)index * p->near.item_count + f];
-    remat_model_decide(arena, &p->model, actions, out);
 }
 
 /* Of a step, from the least that choices cost. */

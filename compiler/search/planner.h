@@ -50,13 +50,9 @@ struct remat_planner {
 remat_status remat_planner_create(struct remat_arena *arena, struct remat_evaluator *evaluator,
                                   struct remat_planner **out);
 
-/* Decision `index` of a path, of the nested ones too. */
+/* Decision `index` of a path, of the nested ones too; path REMAT_NONE: of `near`. */
 void remat_planner_decide(const struct remat_planner *planner, struct remat_arena *arena,
                           uint32_t path, uint32_t index, struct remat_decision *out);
-
-/* A decision of `near`. */
-void remat_planner_near(const struct remat_planner *planner, struct remat_arena *arena,
-                        uint32_t index, struct remat_decision *out);
 
 /* No decision whose live peak is at most `live_bytes` gives a kernel list of less than *out_ns.
  * UINT64_MAX: there is none at all. Proof: docs/planning.md. */

@@ -8,11 +8,10 @@ static struct remat_decision decide(struct remat_search *s, struct remat_arena *
                                     struct remat_notes *notes)
 {
     struct remat_decision out;
+    struct remat_notes ignored = {0};
     remat_stopwatch_start(s->watch);
     if (proposal->policy)
-        remat_policy_decide(s->ground, arena, proposal->policy, &out, notes);
-    else if (remat_is_none(proposal->path))
-        remat_planner_near(s->planner, arena, proposal->step, &out);
+        remat_policy_decide(s->ground, arena, proposal->policy, &out, notes ? notes : &ignored);
     else
         remat_planner_decide(s->planner, arena, proposal->path, proposal->step, &out);
     remat_stopwatch_lap(s->watch, REMAT_LAP_DECIDE);
@@ -21,8 +20,7 @@ static struct remat_decision decide(struct remat_search *s, struct remat_arena *
 
 void remat_proposal_find_least(struct remat_search *s, struct remat_proposal *proposal)
 {
-    struct remat_notes ignored = {0};
-    struct remat_decision decision = decide(s, s->scratch, proposal, &ignored);
+    struct remat_decision decision = decide(s, s->scratch, proposal, NULL);
     proposal->least = remat_planner_least(s->planner, s->scratch, &decision);
     remat_arena_reset(s->scratch);
 }
@@ -38,8 +36,7 @@ static void evaluate(struct remat_search *s, const struct remat_decision *decisi
 void remat_proposal_price(struct remat_search *s, struct remat_proposal *proposal,
                           uint64_t limit_bytes)
 {
-    struct remat_notes ignored = {0};
-    struct remat_decision decision = decide(s, s->scratch, proposal, &ignored);
+    struct remat_decision decision = decide(s, s->scratch, proposal, NULL);
     proposal->cost = remat_evaluate_time(s->evaluator, &decision);
     if (!proposal->cost.step_ns)
         evaluate(s, &decision, limit_bytes, &proposal->cost);
@@ -49,12 +46,11 @@ void remat_proposal_price(struct remat_search *s, struct remat_proposal *proposa
 void remat_proposal_evaluate(struct remat_search *s, struct remat_proposal *proposal,
                              uint64_t limit_bytes)
 {
-    struct remat_notes ignored = {0};
     const struct remat_evaluation *cost = &proposal->cost;
     if (cost->live_peak_bytes > limit_bytes ||
         (cost->live_peak_bytes && cost->arena_bytes != UINT64_MAX))
         return;
-    struct remat_decision decision = decide(s, s->scratch, proposal, &ignored);
+    struct remat_decision decision = decide(s, s->scratch, proposal, NULL);
     evaluate(s, &decision, limit_bytes, &proposal->cost);
     remat_arena_reset(s->scratch);
 }

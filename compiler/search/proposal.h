@@ -42,7 +42,8 @@ bool remat_proposals_have(const struct remat_proposals *proposals,
 void remat_proposals_show(struct remat_search *search, const char *name, uint32_t all,
                           const struct remat_proposal *proposals, size_t count);
 
-/* Decide, clone, arrange, place. REMAT_ERROR_INTERNAL if that is not what was evaluated. */
+/* Decide, clone, arrange, place. REMAT_ERROR_INTERNAL if that is not what was evaluated.
+ * `notes` may be NULL. */
 remat_status remat_proposal_carry(struct remat_search *search,
                                   const struct remat_proposal *proposal, struct remat_notes *notes,
                                   struct remat_chosen *out);

@@ -3,16 +3,11 @@
 
 enum { NODES_LISTED = 2000000 }; /* in all graphs together that are entries of their own */
 
-static uint64_t key_of(const struct remat_queue *q, const struct remat_proposal *proposal)
-{
-    if (q->order == REMAT_SMALLEST_FIRST)
-        return proposal->least.live_bytes;
-    return proposal->cost.step_ns ? proposal->cost.step_ns : proposal->least.step_ns;
-}
-
 static void push(struct remat_queue *q, struct remat_queue_entry entry)
 {
-    uint64_t key = key_of(q, &entry.now);
+    const struct remat_proposal *now = &entry.now;
+    uint64_t ns = now->cost.step_ns ? now->cost.step_ns : now->least.step_ns;
+    uint64_t key = q->order == REMAT_SMALLEST_FIRST ? now->least.live_bytes : ns;
     entry.key = key > entry.key ? key : entry.key;
     remat_queue_heap_push(q->search->arena, &q->heap, entry);
 }

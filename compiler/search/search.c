@@ -5,7 +5,6 @@
 
 #include "prepare.h"
 #include "queue.h"
-#include "sensitivity.h"
 
 uint64_t remat_search_step_ns(const struct remat_search *s, uint64_t ns)
 {
