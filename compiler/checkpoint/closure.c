@@ -148,7 +148,7 @@ static double load_ps(const struct builder *b, remat_kernel_id kernel, remat_val
 /* What a kernel moves for a value. */
 static double moved_ps(const struct builder *b, remat_kernel_id kernel, remat_value root)
 {
-    return 1000 * (double)remat_price_value_bytes(b->s->graph, kernel_at(b, kernel), root.i) /
+    return 1000 * (double)remat_price_value_bytes(b->s->graph, kernel_at(b, kernel), root) /
            b->device.memory_bytes_per_ns;
 }
 

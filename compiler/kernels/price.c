@@ -109,13 +109,13 @@ uint64_t remat_price_operand_bytes(const struct remat_graph *graph,
 
 /* Values are told apart by where their views begin; of several views the largest counts. */
 uint64_t remat_price_value_bytes(const struct remat_graph *graph,
-                                 const struct remat_fused_kernel *kernel, uint32_t value)
+                                 const struct remat_fused_kernel *kernel, remat_value value)
 {
     uint64_t total = 0;
     for (uint32_t i = 0; i < kernel->operand_count; i++) {
         const struct remat_kernel_operand *o = &kernel->operands[i];
         uint64_t most = 0;
-        bool seen = !remat_is_none(value) && o->value.i != value;
+        bool seen = !remat_is_none(value.i) && o->value.i != value.i;
         for (uint32_t j = 0; j < kernel->operand_count && !seen; j++) {
             const struct remat_kernel_operand *other = &kernel->operands[j];
             if (other->value.i != o->value.i ||
@@ -316,7 +316,7 @@ static struct remat_load load_of(const struct remat_graph *graph,
 {
     struct again again = done_again(graph, kernel);
     out->flops = kernel_flops(graph, kernel);
-    out->moved_bytes = remat_price_value_bytes(graph, kernel, REMAT_NONE);
+    out->moved_bytes = remat_price_value_bytes(graph, kernel, REMAT_NO_VALUE);
     return (struct remat_load){compute_ns(graph, kernel, out->flops, out->moved_bytes, device) +
                                    (double)again.flops / device->pointwise_flops_per_ns,
                                ((double)out->moved_bytes + (double)again.bytes) /

@@ -27,9 +27,10 @@ struct remat_price remat_price_kernel(const struct remat_graph *graph,
 uint64_t remat_price_operand_bytes(const struct remat_graph *graph,
                                    const struct remat_fused_kernel *kernel, uint32_t operand);
 
-/* What it moves for all of its reads of a value, or for its writes of it; REMAT_NONE: for all. */
+/* What it moves for all of its reads of a value, or for its writes of it; REMAT_NO_VALUE: for all.
+ */
 uint64_t remat_price_value_bytes(const struct remat_graph *graph,
-                                 const struct remat_fused_kernel *kernel, uint32_t value);
+                                 const struct remat_fused_kernel *kernel, remat_value value);
 
 /* Both sides of the roofline. */
 struct remat_load {
