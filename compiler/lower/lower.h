@@ -22,7 +22,7 @@ struct remat_part {
 /* What the other action would be to a value, all others as decided. */
 struct remat_alternative {
     bool written;               /* the forward pass writes it when everything is saved */
-    bool recomputable;          /* both saving and computing again are possible */
+    bool recomputable;          /* both saving and recomputing it are possible */
     int64_t recompute_extra_ns; /* of one run: recomputed minus saved */
 };
 

@@ -13,7 +13,7 @@ static bool is_recomputable(const struct remat_model *model, remat_item item)
 
 struct choice {
     uint8_t *actions; /* by item: as decided */
-    uint8_t *again;   /* by item: the action that computes it again */
+    uint8_t *again;   /* by item: the action that recomputes it */
     bool *kept;       /* by item */
 };
 

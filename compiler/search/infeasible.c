@@ -56,7 +56,7 @@ static bool uses(const struct remat_fused_kernel *kernel, remat_value root)
     return false;
 }
 
-/* Computing the value again takes it away from the peak: the forward pass is done with it, and the
+/* Recomputing the value takes it away from the peak: the forward pass is done with it, and the
  * backward pass has not begun. */
 static bool is_between(const struct remat_arrangement *c, remat_value root)
 {
@@ -85,7 +85,7 @@ static remat_value find_decided(const struct remat_search *p, const struct remat
     return REMAT_NO_VALUE;
 }
 
-/* What computing it again would cost a step, or why it stays. */
+/* What recomputing it would cost a step, or why it stays. */
 static void append_removal(const struct remat_search *p, const struct remat_arrangement *c,
                            const struct remat_decision *decision,
                            const struct remat_alternative *alternatives, remat_value value,

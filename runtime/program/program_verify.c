@@ -330,7 +330,7 @@ static remat_status verify_report(struct remat_verifier *v)
                                       "commands of its own, and action %u", d->action);
         if (d->recompute_extra_ns && !d->recomputable)
             return remat_verify_error(v, "decisions", i, d->name,
-                                      "a cost of computing again what cannot be");
+                                      "a cost of recomputing a value that cannot be recomputed");
     }
     for (uint32_t i = 0; i < p->setting_count; i++)
         if (!p->settings[i].name || !p->settings[i].value)

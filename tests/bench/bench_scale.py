@@ -39,7 +39,7 @@ def run(command):
     if status != 0:
         raise SystemExit(f'{" ".join(map(str, command))}: status {status}')
     seconds = time.monotonic() - begin
-    return json.loads(report), usage.ru_utime + usage.ru_stime, seconds, usage.ru_maxrss / 1e3
+    return json.loads(report), usage.ru_utime + usage.ru_stime, seconds, usage.ru_maxrss * 1024 / 1e6
 
 
 def measure(build, folder, nodes, named, time_limit):

@@ -39,15 +39,15 @@ static void tell(void *user, double elapsed)
     fputc('\n', stderr);
 }
 
-/* What follows a search, up to the written plan, takes nearly as long as what comes before it
- * (docs/tables/scale.md); so the search ends that much before the limit. */
+/* A plan is lowered and written after its search, which takes nearly as long as everything before
+ * it (docs/tables/scale.md); so the search ends that much before the limit. */
 static bool is_over(void *user, const struct remat_search_state *state)
 {
     struct progress *s = user;
     s->state = *state;
-    if (!s->begun) {
+    if (s->lowers_after) {
         s->watch.limit -= cli_watch_elapsed(&s->watch);
-        s->begun = true;
+        s->lowers_after = false;
     }
     return cli_watch_over(&s->watch);
 }
@@ -72,6 +72,8 @@ remat_status progress_start(remat_context *ctx, const struct cli_arguments *args
             ctx, REMAT_ERROR_USAGE,
             "--time-limit needs a search: --budget without a policy, --curve, or auto");
     }
+    progress->lowers_after =
+        !cli_has(args, OPTION_curve) && !strstr(cli_text(args, OPTION_bind, ""), "=auto");
     settings->is_over = is_over;
     settings->is_over_user = progress;
     return cli_watch_start(ctx, limit, &progress->watch);

@@ -12,7 +12,7 @@ struct progress {
     const char *symbol; /* that a size is chosen for; NULL: none */
     uint32_t value;     /* of it */
     struct remat_search_state state;
-    bool begun; /* a search has */
+    bool lowers_after; /* the search to begin is followed by the plan alone */
 };
 
 /* If there is a choice to search for, it can be ended from now on; `progress` outlives it.

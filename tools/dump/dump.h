@@ -39,7 +39,7 @@ DUMP_VIEW(memory);    /* who lives at the peak, and the arena over the schedule 
 DUMP_VIEW(schedule);  /* the commands in order */
 DUMP_VIEW(kernels);   /* each distinct kernel, the most expensive first, with its instructions */
 
-/* What saving and computing again each cost, of every decision whose value matches the glob as by
+/* What saving and recomputing each cost, of every decision whose value matches the glob as by
  * fnmatch(3). REMAT_ERROR_USAGE: none does. */
 remat_status dump_why_text(remat_context *ctx, const struct remat_program *program,
                            const char *glob, struct remat_text *out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --why: what saving and computing again would each cost, and what removing a resident would. */
+/* --why: what saving and recomputing would each cost, and what removing a resident would. */
 #include "dump.h"
 
 #include <fnmatch.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Engines: what moves bytes between the ranks that run one plan together (docs/ranks.md).
+/* Engines, which move bytes between the ranks that run one plan together (docs/ranks.md).
  *
  * An engine copies and computes nothing; sums over ranks are kernels of the plan. It is a table of
- * functions, one table for each rank: this file's own for ranks that are threads of one process, or
- * the host's. A session is given its rank's at creation. */
+ * functions, one table for each rank: one of those below, for threads of a process and for
+ * processes, or the host's. A session is given its rank's at creation. */
 #ifndef REMAT_ENGINE_H
 #define REMAT_ENGINE_H
 
@@ -45,8 +45,9 @@ typedef struct remat_engine {
      */
     remat_status (*gather)(void *user, const remat_transfer *transfer,
                            char message[REMAT_ENGINE_MESSAGE_BYTES]);
-    /* This rank takes part in nothing any more, because of `message`: what the others wait for now
-     * or later fails at once with a message that names the rank and says why. NULL: they wait. */
+    /* This rank takes part in nothing any more, because of `message`. Threads of one process learn
+     * of it at once: their transfers fail with a message that names the rank and says why.
+     * Processes wait until their deadlines. NULL: all wait. */
     void (*fail)(void *user, const char *message);
 } remat_engine;
 
