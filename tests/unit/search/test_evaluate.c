@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An evaluation equals the rewritten graph carried through: for every manual policy and for
- * decisions drawn at random, value by value. */
+ * decisions drawn at random, value by value. Two have one effect if they make the same kernels, and
+ * only then. */
 #include <inttypes.h>
 
 #include "check.h"
@@ -26,6 +27,45 @@ static const struct {
     {"bert-tiny", REMAT_BF16, 0.1, 0, false, false, REMAT_OPTIMIZER_ADAMW, 1},
     {"encdec-tiny", REMAT_BF16, 0, 1, true, false, REMAT_OPTIMIZER_ADAMW, 1},
 };
+
+/* Of the decisions so far, by the rounds of clones that they need. */
+static struct made {
+    uint64_t effect, kernels;
+    uint32_t rounds;
+} made[512];
+static uint32_t made_count;
+
+/* A hash of all kernels: their nodes, and what they read and write. */
+static uint64_t hash_kernels(struct remat_evaluator *evaluator, struct remat_arena *scratch,
+                             const struct remat_decision *decision)
+{
+    uint64_t sum = 0;
+    struct remat_kernel_list list = remat_evaluator_kernels(evaluator, scratch, decision);
+    for (uint32_t k = 0; k < list.count; k++) {
+        const struct remat_fused_kernel *kernel = &list.kernels[k];
+        uint64_t h = remat_hash(kernel->nodes, kernel->node_count * sizeof *kernel->nodes, 0);
+        for (uint32_t o = 0; o < kernel->operand_count; o++) {
+            const uint32_t words[] = {kernel->operands[o].value.i, kernel->operands[o].access};
+            h = remat_hash(words, sizeof words, h);
+        }
+        sum += h;
+    }
+    return sum;
+}
+
+static void check_effect(struct subject *s, const struct remat_decision *decision, uint64_t effect,
+                         struct remat_arena *scratch, const char *name)
+{
+    struct remat_evaluator *evaluator = remat_evaluator_for(&s->evaluator, decision);
+    struct made now = {effect, hash_kernels(evaluator, scratch, decision),
+                       evaluator->clones.rounds};
+    for (uint32_t m = 0; m < made_count; m++)
+        CHECK(made[m].rounds != now.rounds ||
+                  (made[m].effect == effect) == (made[m].kernels == now.kernels),
+              "%s, %s: effect and kernels of decision %u", s->graph->name, name, m);
+    MUST(made_count < sizeof made / sizeof *made);
+    made[made_count++] = now;
+}
 
 static remat_status prepare(struct subject *s, size_t row)
 {
@@ -55,6 +95,7 @@ static remat_status check_decision(struct subject *s, const struct remat_decisio
     uint64_t arena_bytes, guard_bytes = REMAT_ALIGNMENT;
     remat_arena_init(&scratch, s->ctx);
     cost = remat_evaluate(&s->evaluator, decision);
+    check_effect(s, decision, cost.effect, &scratch, name);
     packed = remat_evaluate_packed(&s->evaluator, decision, cost.live_peak_bytes, guard_bytes);
     not_packed =
         remat_evaluate_packed(&s->evaluator, decision, cost.live_peak_bytes - 1, guard_bytes);
@@ -120,6 +161,7 @@ static remat_status check_case(struct subject *s, size_t row)
     CHECK((s->evaluator.tail.count > 0) == updates,
           "%s: %u kernels of %u are the same under every decision", s->graph->name,
           s->evaluator.tail.count, s->graph->node_count);
+    made_count = 0;
     REMAT_TRY(check_manual(s));
     for (uint32_t seed = 0; seed < 24; seed++)
         check_random(s, seed);
