@@ -165,20 +165,13 @@ static remat_status refuse(struct local_rank *mine, char *message)
 
 /* --- transfers --- */
 
-static uint64_t part_of(const remat_transfer *t, uint32_t position)
-{
-    uint64_t begin = position * t->part_bytes;
-    uint64_t rest = t->whole_bytes > begin ? t->whole_bytes - begin : 0;
-    return rest < t->part_bytes ? rest : t->part_bytes;
-}
-
 static void take(const struct local_rank *mine)
 {
     const remat_transfer *t = &mine->transfer;
     for (uint32_t q = 0; q < t->size; q++) {
         const char *from = mine->all->ranks[q].transfer.from;
         char *to = (char *)t->to + q * t->part_bytes;
-        uint64_t bytes = part_of(t, mine->exchanges ? t->position : q);
+        uint64_t bytes = remat_transfer_bytes(t, mine->exchanges ? t->position : q);
         if (mine->exchanges && bytes)
             from += t->position * t->part_bytes;
         if (bytes)

@@ -40,13 +40,6 @@ struct remat_mpi {
 
 /* --- a transfer --- */
 
-static uint64_t part_of(const remat_transfer *t, uint32_t position)
-{
-    uint64_t begin = position * t->part_bytes;
-    uint64_t rest = t->whole_bytes > begin ? t->whole_bytes - begin : 0;
-    return rest < t->part_bytes ? rest : t->part_bytes;
-}
-
 static bool reserve(remat_mpi *m, const remat_transfer *t)
 {
     size_t count = 2 * (size_t)t->size * (size_t)(t->part_bytes / PIECE_BYTES + 1);
@@ -87,18 +80,19 @@ static int send(remat_mpi *m, const char *from, uint64_t bytes, int to, int tag)
 static int begin(remat_mpi *m, const remat_transfer *t, bool exchanges)
 {
     int tag = (int)((2 * t->sequence + exchanges) % TAGS), error = 0;
-    uint64_t mine = part_of(t, t->position);
+    uint64_t mine = remat_transfer_bytes(t, t->position);
     const char *from = t->from;
     char *to = t->to;
     m->requests.count = 0;
     for (uint32_t q = 0; q < t->size && !error; q++)
         if (q != t->position)
-            error =
-                receive(m, to + q * t->part_bytes, exchanges ? mine : part_of(t, q), (int)q, tag);
+            error = receive(m, to + q * t->part_bytes,
+                            exchanges ? mine : remat_transfer_bytes(t, q), (int)q, tag);
     for (uint32_t q = 0; q < t->size && !error; q++)
         if (q != t->position)
-            error = exchanges ? send(m, from + q * t->part_bytes, part_of(t, q), (int)q, tag)
-                              : send(m, from, mine, (int)q, tag);
+            error = exchanges
+                        ? send(m, from + q * t->part_bytes, remat_transfer_bytes(t, q), (int)q, tag)
+                        : send(m, from, mine, (int)q, tag);
     if (mine)
         memcpy(to + t->position * t->part_bytes,
                exchanges ? from + t->position * t->part_bytes : from, mine);
@@ -143,7 +137,7 @@ static void list_missing(remat_mpi *m, const remat_transfer *t, bool exchanges, 
     MPI_Request *request = m->requests.items;
     *out = 0;
     for (uint32_t q = 0; q < t->size && length + 16 < bytes; q++) {
-        uint64_t part = q == t->position ? 0 : part_of(t, exchanges ? t->position : q);
+        uint64_t part = q == t->position ? 0 : remat_transfer_bytes(t, exchanges ? t->position : q);
         bool missing = false;
         for (uint64_t at = 0; at < part; at += PIECE_BYTES, request++) {
             int there = 0;

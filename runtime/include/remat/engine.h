@@ -31,6 +31,14 @@ typedef struct remat_transfer {
     uint64_t timeout_ns; /* the engine gives up when it has waited for so long */
 } remat_transfer;
 
+/* The bytes of a position's part: part_bytes, less or none at the end. */
+static inline uint64_t remat_transfer_bytes(const remat_transfer *transfer, uint32_t position)
+{
+    uint64_t begin = position * transfer->part_bytes;
+    uint64_t rest = transfer->whole_bytes > begin ? transfer->whole_bytes - begin : 0;
+    return rest < transfer->part_bytes ? rest : transfer->part_bytes;
+}
+
 /* Thread-compatible, as a session is. */
 typedef struct remat_engine {
     size_t struct_size;
