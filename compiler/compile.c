@@ -211,6 +211,7 @@ static remat_status start(struct pipeline *p)
     s->planning = remat_scratch_open(s->ctx);
     p->watch.running = s->settings->pass_time != NULL;
     REMAT_CHECK(remat_price_check(s->ctx, p->input, &s->settings->device));
+    REMAT_CHECK(remat_price_check_mesh(s->ctx, &s->settings->mesh, &s->settings->device));
     if (s->settings->microbatches > REMAT_MICROBATCHES_MAX)
         return remat_error(s->ctx, REMAT_ERROR_USAGE, "%" PRIu32 " microbatches, the limit is %u",
                            s->settings->microbatches, REMAT_MICROBATCHES_MAX);

@@ -168,6 +168,8 @@ struct remat_mesh {
 /* "dp=4"; axes of size 1 are left out. REMAT_ERROR_USAGE: malformed, an axis that is unknown or
  * there twice, a size out of range. */
 remat_status remat_mesh_parse(remat_context *ctx, const char *text, struct remat_mesh *out);
+/* "dp=4", "" without an axis. */
+void remat_mesh_print(const struct remat_mesh *mesh, char out[REMAT_MESH_TEXT_BYTES]);
 /* 1 where the mesh lacks the axis. */
 uint32_t remat_mesh_size(const struct remat_mesh *mesh, const char *axis);
 /* The state with this rank's coordinate along an axis: "mesh.dp". */

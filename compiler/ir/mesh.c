@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 static const char *const axes[] = {"dp"};
@@ -75,4 +76,13 @@ uint32_t remat_mesh_size(const struct remat_mesh *mesh, const char *axis)
         if (strcmp(mesh->axes[k].name, axis) == 0)
             return mesh->axes[k].size;
     return 1;
+}
+
+void remat_mesh_print(const struct remat_mesh *mesh, char out[REMAT_MESH_TEXT_BYTES])
+{
+    size_t length = 0;
+    *out = 0;
+    for (uint32_t k = 0; k < mesh->axis_count; k++)
+        length += (size_t)snprintf(out + length, REMAT_MESH_TEXT_BYTES - length, "%s%s=%" PRIu32,
+                                   k ? "," : "", mesh->axes[k].name, mesh->axes[k].size);
 }

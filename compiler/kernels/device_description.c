@@ -34,7 +34,7 @@ struct reader {
     struct remat_arena *arena;
     const char *name; /* starts every message: "built-in description" or a path */
     json_t *root;
-    json_t *items[KEYS]; /* NULL: of "cuda", which devices other than CUDA's do not have */
+    json_t *items[KEYS]; /* NULL: of an object that may be missing */
     struct remat_device_description *out;
 };
 
@@ -51,6 +51,12 @@ static bool is_known(const char *path)
         if (strncmp(keys[k].path, path, length) == 0 && strchr(".", keys[k].path[length]))
             return true;
     return false;
+}
+
+/* "cuda" is of CUDA's devices, "links" for plans of several ranks. */
+static bool may_be_missing(const char *object)
+{
+    return strcmp(object, "cuda") == 0 || strcmp(object, "links") == 0;
 }
 
 /* `object` is what is at `prefix`, which is "" or ends in a dot. */
@@ -99,7 +105,7 @@ static remat_status read_items(struct reader *r)
         if (dot) {
             snprintf(name, sizeof name, "%.*s", (int)(dot - path), path);
             object = json_object_get(r->root, name);
-            if (!object && strcmp(name, "cuda") == 0)
+            if (!object && may_be_missing(name))
                 continue;
             if (!json_is_object(object))
                 return fail(r, name, object ? "must be an object" : "is missing");
@@ -137,6 +143,20 @@ static double rate(const struct reader *r, const char *peak, const char *efficie
     return number(r, peak) * number(r, efficiency) / 1e9;
 }
 
+static struct remat_link link_of(const struct reader *r, const char *latency, const char *rate)
+{
+    return (struct remat_link){number(r, latency), number(r, rate) / 1e9};
+}
+
+static void read_links(const struct reader *r)
+{
+    if (!item(r, "links.machine_ranks"))
+        return;
+    r->out->machine_ranks = (uint32_t)number(r, "links.machine_ranks");
+    r->out->within = link_of(r, "links.within_latency_ns", "links.within_bytes_per_s");
+    r->out->between = link_of(r, "links.between_latency_ns", "links.between_bytes_per_s");
+}
+
 static remat_status read_description(void *user)
 {
     const struct reader *r = user;
@@ -165,6 +185,7 @@ static remat_status read_description(void *user)
     };
     if (!*out->name)
         return fail(r, "name", keys[0].text);
+    read_links(r);
     json_t *arch = item(r, "cuda.arch"), *gpus = item(r, "cuda.gpus");
     if (!arch) /* no device of CUDA's */
         return REMAT_OK;

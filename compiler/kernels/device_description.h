@@ -12,6 +12,11 @@ struct remat_attention_rate {
     double half_keys; /* mean keys of a query at which half of that is reached */
 };
 
+/* What a rank sends over it. */
+struct remat_link {
+    double latency_ns, bytes_per_ns;
+};
+
 struct remat_profile; /* profile.h */
 
 struct remat_device_description {
@@ -34,6 +39,8 @@ struct remat_device_description {
     uint32_t tile_rows, tile_columns; /* the largest tile of a product */
     struct remat_attention_rate attention_forward, attention_backward;
     double attention_half_width;         /* depth of a head at which half of the rate is reached */
+    uint32_t machine_ranks;              /* that share a machine; 0: no links are described */
+    struct remat_link within, between;   /* a machine, machines */
     const struct remat_profile *profile; /* measured times, which go before rates; NULL: none */
 };
 

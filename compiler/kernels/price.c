@@ -287,6 +287,33 @@ static double attention_ns(const struct remat_graph *graph, const struct remat_f
     return fmax(products, scores * score_flops[backward][dropout] / device->pointwise_flops_per_ns);
 }
 
+/* Ranks lie in the order of the mesh, the last axis nearest: a group along `axis` takes every
+ * stride-th of `span` ranks in a row. */
+static bool crosses_machines(const struct remat_mesh *mesh, uint32_t axis, uint32_t machine_ranks)
+{
+    uint32_t stride = 1, ranks = 1;
+    for (uint32_t k = 0; k < mesh->axis_count; k++) {
+        ranks *= mesh->axes[k].size;
+        stride *= k > axis ? mesh->axes[k].size : 1;
+    }
+    uint32_t span = stride * mesh->axes[axis].size;
+    return ranks > machine_ranks && machine_ranks % span != 0;
+}
+
+/* No rank sends or receives more than all parts but one. */
+static double transfer_ns(const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
+                          const struct remat_device_description *device)
+{
+    uint32_t axis = (uint32_t)kernel->parameters[0];
+    bool gathers = kernel->kind == REMAT_KERNEL_gather;
+    double ranks = graph->mesh.axes[axis].size;
+    double part = (double)view_bytes(graph, &kernel->operands[!gathers]) / (gathers ? 1 : ranks);
+    const struct remat_link *link = crosses_machines(&graph->mesh, axis, device->machine_ranks)
+                                        ? &device->between
+                                        : &device->within;
+    return link->latency_ns + (ranks - 1) * part / link->bytes_per_ns;
+}
+
 static double compute_ns(const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
                          uint64_t flops, uint64_t bytes,
                          const struct remat_device_description *device)
@@ -301,6 +328,8 @@ static double compute_ns(const struct remat_graph *graph, const struct remat_fus
     case REMAT_ARITHMETIC_SERIES:
         return ROPE_FLOPS * (double)view_bytes(graph, &kernel->operands[0]) /
                device->pointwise_flops_per_ns;
+    case REMAT_ARITHMETIC_TRANSFER:
+        return transfer_ns(graph, kernel, device);
     case REMAT_ARITHMETIC_SCATTER:
         return device->cuda_arch ? scatter_ns(graph, kernel, (double)bytes, device) : 0;
     default:
@@ -381,6 +410,16 @@ remat_status remat_price_check(remat_context *ctx, const struct remat_graph *gra
                                device->name, remat_dtype_name(value->dtype), value->name);
     }
     return REMAT_OK;
+}
+
+remat_status remat_price_check_mesh(remat_context *ctx, const struct remat_mesh *mesh,
+                                    const struct remat_device_description *device)
+{
+    if (mesh->axis_count == 0 || device->machine_ranks)
+        return REMAT_OK;
+    return remat_error(ctx, REMAT_ERROR_USAGE,
+                       "device \"%s\" describes no \"links\" between ranks, which a mesh needs",
+                       device->name);
 }
 
 remat_status remat_price_check_values(remat_context *ctx, const struct remat_graph *graph)

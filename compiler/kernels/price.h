@@ -17,7 +17,7 @@ struct remat_price {
     uint64_t flops, moved_bytes, ns;
     uint8_t source; /* enum remat_cost_source, of ns */
 };
-/* The device has all dtypes of the graph (remat_price_check). */
+/* The device has all dtypes of the graph, and links for its mesh (remat_price_check). */
 struct remat_price remat_price_kernel(const struct remat_graph *graph,
                                       const struct remat_fused_kernel *kernel,
                                       const struct remat_device_description *device);
@@ -51,6 +51,9 @@ struct remat_device_description remat_price_typical(const struct remat_device_de
  * names one of them. */
 remat_status remat_price_check(remat_context *ctx, const struct remat_graph *graph,
                                const struct remat_device_description *device);
+/* REMAT_ERROR_USAGE where there are several ranks and the device describes no links. */
+remat_status remat_price_check_mesh(remat_context *ctx, const struct remat_mesh *mesh,
+                                    const struct remat_device_description *device);
 
 /* The limits of amounts.h. REMAT_ERROR_INVALID: the values of the graph have too many bytes
  * together, or a kernel too many flops; the message names the largest. */

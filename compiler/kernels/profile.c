@@ -252,6 +252,16 @@ static remat_status check_device(const struct reader *r)
     return check_text(r, "device", device->gpus[0], advice);
 }
 
+/* Of a profile of one rank it is missing. */
+static remat_status read_mesh(const struct reader *r, const char **out)
+{
+    json_t *mesh = json_object_get(r->root, "mesh");
+    if (mesh && !json_is_string(mesh))
+        return remat_error(r->ctx, REMAT_ERROR_INVALID, "%s: \"mesh\" must be a string", r->path);
+    *out = mesh ? remat_string(r->arena, json_string_value(mesh), json_string_length(mesh)) : "";
+    return REMAT_OK;
+}
+
 static int compare_rows(const void *a, const void *b)
 {
     const struct remat_profile_row *x = a, *y = b;
@@ -276,6 +286,7 @@ static remat_status read_profile(void *user)
                            r->path);
     REMAT_NEW(r->arena, out, 1);
     REMAT_NEW(r->arena, out->rows, json_array_size(kernels));
+    REMAT_CHECK(read_mesh(r, &out->mesh));
     for (size_t i = 0; i < json_array_size(kernels); i++)
         REMAT_CHECK(read_row(r, json_array_get(kernels, i), i, &out->rows[out->count++]));
     out->typical = find_typical(&r->programs, r->device);
@@ -358,6 +369,13 @@ static uint32_t first_row(const struct remat_profile *profile, uint64_t kernel)
     return begin;
 }
 
+static bool is_of_mesh(const struct remat_profile *profile, const struct remat_mesh *mesh)
+{
+    char text[REMAT_MESH_TEXT_BYTES];
+    remat_mesh_print(mesh, text);
+    return strcmp(profile->mesh, text) == 0;
+}
+
 uint8_t remat_profile_time(const struct remat_profile *profile,
                            const struct remat_device_description *device,
                            const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
@@ -369,6 +387,9 @@ uint8_t remat_profile_time(const struct remat_profile *profile,
     bool program = kernel->kind == REMAT_KERNEL_program;
     double busy = busy_ns(kernel->kind, dtype, flops, moved_bytes, device);
     double roofline = roofline_ns(busy, device);
+    if (remat_kernel_row(kernel->kind)->arithmetic == REMAT_ARITHMETIC_TRANSFER &&
+        !is_of_mesh(profile, &graph->mesh))
+        return REMAT_COST_MODELLED;
     for (uint32_t i = first_row(profile, wanted.kernel);
          i < profile->count && profile->rows[i].kernel == wanted.kernel; i++) {
         const struct remat_profile_row *row = &profile->rows[i];

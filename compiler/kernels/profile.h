@@ -20,6 +20,7 @@ struct remat_profile_line {
 };
 struct remat_profile {
     uint32_t count;
+    const char *mesh;               /* "dp=4": on which transfers were measured; "": on none */
     struct remat_profile_row *rows; /* private */
     /* Measured / roofline of all kernel programs in the profile, by which others are modelled. */
     struct remat_profile_line typical;
@@ -33,7 +34,8 @@ struct remat_profile {
  * shapes; interpolated  the profile has the kernel in other sizes: roofline time, times measured /
  * roofline of the next sizes on both sides (on the logarithms; beyond the last size as there);
  * modelled      it has not: *ns, of kernel programs times measured / roofline of all in the
- * profile. Kernel programs that are not measured take no less than the floor. */
+ * profile. Kernel programs that are not measured take no less than the floor. Transfers are
+ * modelled unless the profile is of the graph's mesh. */
 uint8_t remat_profile_time(const struct remat_profile *profile,
                            const struct remat_device_description *device,
                            const struct remat_graph *graph, const struct remat_fused_kernel *kernel,

@@ -31,6 +31,7 @@ remat_status remat_plan_load_memory(remat_context *ctx, const char *name, const 
         return REMAT_ERROR_MEMORY;
     remat_arena_init(&plan->arena, ctx);
     REMAT_TRY(remat_program_read(ctx, name, data, bytes, &plan->arena, &plan->program));
+    remat_program_mesh_print(plan->program, plan->mesh);
     *out = plan;
     return REMAT_OK;
 fail:
@@ -65,7 +66,9 @@ void remat_plan_destroy(remat_plan **plan)
 
 struct remat_plan remat_plan_borrow(struct remat_program *program)
 {
-    return (struct remat_plan){.program = program};
+    struct remat_plan plan = {.program = program};
+    remat_program_mesh_print(program, plan.mesh);
+    return plan;
 }
 
 /* Copies as much of a struct as the caller's version of it has. */
@@ -94,6 +97,7 @@ void remat_plan_get_info(const remat_plan *plan, remat_plan_info *out)
         .command_count = p->command_count,
         .recomputed_count = remat_program_recomputed(p),
         .rank_count = remat_program_ranks(p),
+        .mesh = plan->mesh,
     };
     hand_out(out, out->struct_size, &info, sizeof info);
 }

@@ -10,6 +10,7 @@
 struct remat_plan {
     struct remat_arena arena;      /* of the program */
     struct remat_program *program; /* immutable */
+    char mesh[REMAT_MESH_TEXT_BYTES];
 };
 
 /* Wraps a verified program that the caller keeps. For tests and tools that made it in memory. */

@@ -133,7 +133,8 @@ enum remat_arithmetic {
     REMAT_ARITHMETIC_ATTENTION,
     REMAT_ARITHMETIC_ATTENTION_BACKWARD,
     REMAT_ARITHMETIC_SCATTER, /* rows are looked for by their ids */
-    REMAT_ARITHMETIC_SERIES   /* in double */
+    REMAT_ARITHMETIC_SERIES,  /* in double */
+    REMAT_ARITHMETIC_TRANSFER /* none: bytes go from rank to rank */
 };
 
 /* A row of named_kernels.def, which explains the columns; names are apart by a space. */

@@ -109,6 +109,32 @@ def refusals(work):
     check(sorted(tried) == [6, 12, 18], f"whole batches: {tried}")
 
 
+def priced(work):
+    """A profile of this mesh measures all of its plan; that of another one, no transfer."""
+    must(run(work, "ranks.plan", "--threads", 1, "--profile", "p.json"))
+    profile = json.loads((work / "p.json").read_text())
+    transfers = [row for row in profile["kernels"] if row["kernel"] in ("exchange", "gather")]
+    check(profile["mesh"] == "dp=3" and len(transfers) > 4, f"profile of {profile.get('mesh')}")
+
+    def costs(mesh):
+        must(tool(work, "remat-compile", "model.fbs", "--mesh", mesh, "--profile", "p.json", "-o", "p.plan"))
+        dump = json.loads(must(tool(work, "remat-dump", "p.plan", "--schedule", "--format", "json")).stdout)
+        shares = json.loads(must(tool(work, "remat-dump", "p.plan", "--format", "json")).stdout)["cost_shares"]
+        return shares, {c["name"]: c["estimated_ns"] for c in dump["schedule"] if "transfer" in c}
+
+    must(tool(work, "remat-compile", "model.fbs", "--mesh", "dp=2", "-o", "two.plan"))
+    dump = json.loads(must(tool(work, "remat-dump", "two.plan", "--schedule", "--format", "json")).stdout)
+    modelled = {c["name"]: c["estimated_ns"] for c in dump["schedule"] if "transfer" in c}
+    check(costs("dp=3")[0]["measured"] == 1, f"costs of the profile's mesh: {costs('dp=3')[0]}")
+    check(costs("dp=2")[1] == modelled, "a profile of dp=3 prices transfers of dp=2")
+    plain = json.loads((pathlib.Path(__file__).resolve().parent.parent.parent / "schemas/devices/cpu.json").read_text())
+    del plain["links"]
+    (work / "plain.json").write_text(json.dumps(plain))
+    must(tool(work, "remat-compile", "model.fbs", "--target", "plain.json", "-o", "x.plan"))
+    refused(tool(work, "remat-compile", "model.fbs", "--target", "plain.json", "--mesh", "dp=3", "-o", "x.plan"), USAGE,
+            'device "cpu" describes no "links" between ranks, which a mesh needs')
+
+
 def failures(work):
     """One message, the code of the rank's own failure, and no output."""
     (work / "short.txt").write_bytes(b"\xff" * 100)
@@ -132,6 +158,7 @@ def main():
             same_as_microbatches(work, family, dtype)
         shown(work)
         refusals(work)
+        priced(work)
         failures(work)
     print("\n".join(faults))
     return 1 if faults else 0

@@ -127,11 +127,13 @@ remat_status profiler_write(remat_context *ctx, struct remat_outputs *outputs,
 {
     json_t *kernels = make_kernels(profile), *root = NULL;
     const char *arch = remat_session_device_arch(session);
-    if (kernels) /* without "arch" where the device has none */
-        root = json_pack("{s:s,s:s,s:s,s:s*,s:I,s:o}", "schema", "remat-profile/1", "producer",
+    remat_plan_info info = {.struct_size = sizeof info};
+    remat_plan_get_info(profile->plan, &info);
+    if (kernels) /* without "arch" where the device has none, without "mesh" of one rank */
+        root = json_pack("{s:s,s:s,s:s,s:s*,s:I,s:s*,s:o}", "schema", "remat-profile/1", "producer",
                          cli_producer(), "device", remat_session_device_name(session), "arch",
                          *arch ? arch : NULL, "threads", (json_int_t)remat_session_threads(session),
-                         "kernels", kernels);
+                         "mesh", *info.mesh ? info.mesh : NULL, "kernels", kernels);
     return json_file_write(ctx, outputs, path, root, 1);
 }
 

@@ -23,6 +23,9 @@
 #define ATTENTION                                                                                  \
     "\"attention\": {\"forward_efficiency\": 0.5, \"forward_half_keys\": 0, "                      \
     "\"backward_efficiency\": 0.5, \"backward_half_keys\": 9, \"half_width\": 1}}"
+#define LINKS(ranks)                                                                               \
+    "\"links\": {\"machine_ranks\": " ranks ", \"within_latency_ns\": 5, \"within_bytes_per_s\": " \
+    "4e9, \"between_latency_ns\": 7, \"between_bytes_per_s\": 2e9}, "
 #define FLOPS POINTWISE PRODUCTS("0", "64") ATTENTION
 
 static const struct {
@@ -55,6 +58,11 @@ static const struct {
      "\"cuda.gpus\" must be an array of names"},
     {HEAD SIZES "\"cuda\": {\"arch\": \"sm_90\", \"workspace_bytes\": 1}, " MEMORY FLOPS,
      "\"cuda.gpus\" is missing"},
+    {HEAD SIZES LINKS("3") MEMORY FLOPS, NULL},
+    {HEAD SIZES LINKS("0") MEMORY FLOPS, "\"links.machine_ranks\" must be an integer from 1"},
+    {HEAD SIZES "\"links\": {\"machine_ranks\": 8}, " MEMORY FLOPS,
+     "\"links.within_latency_ns\" is missing"},
+    {HEAD SIZES "\"links\": 8, " MEMORY FLOPS, "\"links\" must be an object"},
     {"{\"name\": \"\", \"source\": \"s\", " SIZES MEMORY FLOPS, "\"name\" must be"},
 };
 
@@ -137,22 +145,22 @@ static void check_ranges(remat_context *ctx, struct remat_arena *arena, const ch
 }
 
 /* From other sources than the descriptions: winston-zhang-orz/gpu-specs specs.md (TFLOP/s dense,
- * GB/s and GB of the cards); for what it lacks TechPowerUp's GPU database (RTX 4090) and NVIDIA's
- * developer blogs on H200 and Blackwell. */
+ * GB/s and GB of the cards, half of the GB/s of their NVLink or PCIe); for what it lacks
+ * TechPowerUp's GPU database (RTX 4090) and NVIDIA's developer blogs on H200 and Blackwell. */
 static const struct {
     const char *name;
-    double fp32, tf32, bf16, fp16, gb_per_s, gb;
+    double fp32, tf32, bf16, fp16, gb_per_s, gb, link_gb_per_s;
 } published[] = {
-    {"a100-40", 19.5, 156, 312, 312, 1555, 40},
-    {"a100-80", 19.5, 156, 312, 312, 2039, 80},
-    {"b200", 75, 1100, 2250, 2250, 8000, 180},
-    {"h100-pcie", 51.2, 378, 756.5, 756.5, 2000, 80},
-    {"h100-sxm", 67, 495, 989.5, 989.5, 3350, 80},
-    {"h200", 67, 495, 989.5, 989.5, 4800, 141},
-    {"l40s", 91.6, 183, 362, 362, 864, 48},
-    {"rtx-4090", 82.6, 82.6, 165.2, 165.2, 1008, 24},
-    {"t4", 8.1, 0, 0, 65, 320, 16},
-    {"v100", 15.7, 0, 0, 125, 900, 16},
+    {"a100-40", 19.5, 156, 312, 312, 1555, 40, 300},
+    {"a100-80", 19.5, 156, 312, 312, 2039, 80, 300},
+    {"b200", 75, 1100, 2250, 2250, 8000, 180, 900},
+    {"h100-pcie", 51.2, 378, 756.5, 756.5, 2000, 80, 64},
+    {"h100-sxm", 67, 495, 989.5, 989.5, 3350, 80, 450},
+    {"h200", 67, 495, 989.5, 989.5, 4800, 141, 450},
+    {"l40s", 91.6, 183, 362, 362, 864, 48, 32},
+    {"rtx-4090", 82.6, 82.6, 165.2, 165.2, 1008, 24, 32},
+    {"t4", 8.1, 0, 0, 65, 320, 16, 16},
+    {"v100", 15.7, 0, 0, 125, 900, 16, 150},
 };
 
 static bool is_near(double value, double expected)
@@ -180,6 +188,9 @@ static void check_published(const struct remat_device_description *device)
         CHECK(device->memory_bytes_per_ns < published[i].gb_per_s &&
                   device->memory_bytes_per_ns > 0.7 * published[i].gb_per_s,
               "%s: bandwidth", device->name);
+        CHECK(device->within.bytes_per_ns < published[i].link_gb_per_s &&
+                  device->within.bytes_per_ns > 0.3 * published[i].link_gb_per_s,
+              "%s: links", device->name);
         CHECK(is_capacity(device->capacity_bytes, published[i].gb), "%s: capacity", device->name);
         return;
     }
@@ -196,6 +207,11 @@ static void check_sanity(const struct remat_device_description *device)
     CHECK(device->pointwise_flops_per_ns <= rates[REMAT_F32], "%s: pointwise", device->name);
     CHECK(device->attention_backward.half_keys >= device->attention_forward.half_keys,
           "%s: attention", device->name);
+    CHECK(device->machine_ranks > 0 &&
+              device->within.bytes_per_ns >= device->between.bytes_per_ns &&
+              device->within.latency_ns <= device->between.latency_ns &&
+              device->within.bytes_per_ns < device->memory_bytes_per_ns,
+          "%s: links", device->name);
     CHECK(device->launch_ns > 0 && device->reserve_bytes > 0, "%s: launch, reserve", device->name);
     CHECK(!device->capacity_bytes || device->reserve_bytes < device->capacity_bytes / 20,
           "%s: reserve", device->name);

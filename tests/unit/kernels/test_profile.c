@@ -145,6 +145,46 @@ static void check_floor(void)
     workbench_close(&w);
 }
 
+#define EXCHANGE ROW("exchange", "f32[6] f32[2,3]", "0", "48", "70000")
+
+/* Of the profile's mesh it is measured, of another one modelled, although other sizes are known. */
+static void check_transfers(void)
+{
+    static const struct {
+        const char *mesh;
+        uint32_t elements, ranks;
+        uint8_t source;
+    } rows[] = {{", \"mesh\": \"dp=2\"", 6, 2, REMAT_COST_MEASURED},
+                {", \"mesh\": \"dp=2\"", 600, 2, REMAT_COST_INTERPOLATED},
+                {", \"mesh\": \"dp=2\"", 6, 3, REMAT_COST_MODELLED},
+                {", \"mesh\": \"dp=4\"", 6, 2, REMAT_COST_MODELLED},
+                {"", 6, 2, REMAT_COST_MODELLED}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct workbench w;
+        char inputs[16], attributes[32];
+        remat_value in, out;
+        workbench_open(&w);
+        w.graph->mesh = (struct remat_mesh){1, {{"dp", rows[i].ranks}}};
+        snprintf(inputs, sizeof inputs, "%u", rows[i].elements);
+        snprintf(attributes, sizeof attributes, "group=0 ranks=%u", rows[i].ranks);
+        workbench_inputs(&w, inputs, &in);
+        workbench_node(&w, "exchange", &in, 1, attributes, &out);
+        workbench_output(&w, out);
+        struct remat_device_description device = device_of(&w);
+        struct remat_kernel_list list = remat_fuse(&w.arena, w.graph);
+        uint64_t modelled_ns = remat_price_kernel(w.graph, &list.kernels[0], &device).ns;
+        const char *text = remat_arena_format(&w.arena, HEAD EXCHANGE "]%s}", rows[i].mesh);
+        CHECK_OK(w.ctx, read_text(&w, text, strlen(text), &device));
+        struct remat_price price = remat_price_kernel(w.graph, &list.kernels[0], &device);
+        CHECK(price.source == rows[i].source, "row %zu: %s", i,
+              remat_cost_source_name(price.source));
+        CHECK(price.source == REMAT_COST_MODELLED ? price.ns == modelled_ns : price.ns >= 70000,
+              "row %zu: %llu ns, modelled %llu", i, (unsigned long long)price.ns,
+              (unsigned long long)modelled_ns);
+        workbench_close(&w);
+    }
+}
+
 static const struct {
     const char *text, *said;
 } faults[] = {
@@ -165,6 +205,7 @@ static const struct {
     {HEAD MATMUL("512", "1000000000000000001", "1", "1") "]}", "kernels[0]: \"flops\" must be"},
     {HEAD MATMUL("512", "1", "1000000000000000001", "1") "]}", "\"moved_bytes\" must be"},
     {HEAD MATMUL("512", "1", "1e300", "1") "]}", "kernels[0]: \"moved_bytes\" must be"},
+    {HEAD "], \"mesh\": 4}", "\"mesh\" must be a string"},
     {HEAD ROW("magic", "f32[2]", "1", "1", "1") "]}", "kernels[0]: \"kernel\" is no kernel"},
 };
 
@@ -241,6 +282,7 @@ int main(void)
     snprintf(path, sizeof path, "/tmp/remat_profile_%ld.json", (long)getpid());
     check_times();
     check_floor();
+    check_transfers();
     check_faults();
     check_gpus();
     check_damage();
