@@ -137,7 +137,7 @@ static struct remat_proposal find_smallest_nested(struct remat_search *s)
     return remat_queue_step(0, low);
 }
 
-/* As many groups as layers in each: if all layers are equal, no other groups hold less. */
+/* As many groups as layers in each: no others hold less where all layers are equal and small. */
 static struct remat_proposal find_even_groups(const struct remat_search *s)
 {
     const struct remat_planner *p = s->planner;

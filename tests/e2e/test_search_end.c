@@ -150,6 +150,35 @@ static void test_nested(remat_context *ctx, const struct remat_graph *graph)
     remat_arena_release(&arena);
 }
 
+/* In the bytes of seven groups of seven layers a search that is ended at once finds groups, for
+ * which no value is recomputed twice. */
+static void test_groups(remat_context *ctx, const struct remat_graph *graph)
+{
+    struct remat_arena arena;
+    struct remat_program *single, *groups, *ended;
+    struct watch watch = {.end = 0};
+    struct remat_compile_settings settings = {
+        .policy = {.recompute_granularity = "full",
+                   .recompute_method = "uniform",
+                   .has_recompute_num_layers = true,
+                   .recompute_num_layers = 1}};
+    remat_arena_init(&arena, ctx);
+    MUST_OK(ctx, remat_device_description_read(ctx, &arena, "cpu", &settings.device));
+    MUST_OK(ctx, remat_compile(ctx, &arena, graph, &settings, &single));
+    settings.policy.recompute_num_layers = 7;
+    MUST_OK(ctx, remat_compile(ctx, &arena, graph, &settings, &groups));
+    CHECK(groups->arena_bytes < single->arena_bytes, "groups are no smaller");
+    settings.policy = (struct remat_policy_settings){0};
+    settings.has_budget = true;
+    settings.budget_bytes = groups->reserve_bytes + groups->arena_bytes;
+    settings.is_over = is_over;
+    settings.is_over_user = &watch;
+    MUST_OK(ctx, remat_compile(ctx, &arena, graph, &settings, &ended));
+    CHECK(is_noted(ended) && remat_program_nested(ended) == 0, "%u values are recomputed twice",
+          remat_program_nested(ended));
+    remat_arena_release(&arena);
+}
+
 int main(void)
 {
     remat_context *ctx = remat_context_create(NULL, NULL);
@@ -163,6 +192,9 @@ int main(void)
     graph = harness_model(ctx, &arena, "gpt2-tiny",
                           (struct remat_model_settings){.layers = 10, .batch = 2});
     test_nested(ctx, graph);
+    graph = harness_model(ctx, &arena, "mlp-tiny",
+                          (struct remat_model_settings){.layers = 49, .batch = 32, .seq = 64});
+    test_groups(ctx, graph);
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
     return check_exit();

@@ -86,6 +86,11 @@ static void check_sizes(struct bench *b)
         uint32_t last = remat_path_length(&b->planner->paths[path]) - 1;
         struct remat_decision decision;
         struct remat_evaluation cost;
+        for (uint32_t i = 0; size > 1 && i <= 1; i++) { /* begins where groups do */
+            remat_planner_decide(b->planner, &b->s.arena, path, i, &decision);
+            CHECK(largest_group(b->s.graph, &decision) == i + 1, "path %u, %u: a group of %u", path,
+                  i, largest_group(b->s.graph, &decision));
+        }
         for (uint32_t i = path % 5; i < last; i += 5) {
             remat_planner_decide(b->planner, &b->s.arena, path, i, &decision);
             uint32_t most = largest_group(b->s.graph, &decision);
