@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When --time-limit ends a search, by a clock that the test sets. A plan is lowered after its
+ * search, which takes as long again as everything before the first question. */
+#include "check.h"
+#include "options.h"
+#include "progress.h"
+
+#include <time.h>
+
+static double now_seconds;
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *out); /* in place of the libc's */
+int __wrap_clock_gettime(clockid_t clock, struct timespec *out)
+{
+    (void)clock;
+    *out = (struct timespec){(time_t)now_seconds, (long)(now_seconds * 1e9) % 1000000000};
+    return 0;
+}
+
+enum { FOR_BUDGET = 1, FOR_CURVE = 2, FOR_SIZE = 4, BY_POLICY = 8 };
+
+static const struct {
+    const char *limit;
+    int what;
+    double first, last, over; /* seconds: first question, the last "no", the first "yes" */
+} cases[] = {
+    {"10s", FOR_BUDGET, 4, 5.75, 6},
+    {"10s", FOR_BUDGET, 0, 9.75, 10},
+    {"10s", FOR_BUDGET, 7, -1, 7},
+    {"10s", FOR_CURVE, 4, 9.75, 10},
+    {"10s", FOR_BUDGET | FOR_CURVE, 4, 9.75, 10},
+    {"10s", FOR_BUDGET | FOR_SIZE, 4, 9.75, 10},
+    {"2min", FOR_BUDGET, 16, 103, 104},
+    {"500ms", FOR_BUDGET, 0.125, 0.25, 0.375},
+    {NULL, FOR_BUDGET, 4, 1e6, -1},
+};
+
+static remat_status start(remat_context *ctx, const char *limit, int what,
+                          struct remat_compile_settings *settings, struct progress *progress)
+{
+    struct cli_given given[3];
+    struct cli_arguments args = {.given = given};
+    if (limit)
+        given[args.given_count++] = (struct cli_given){OPTION_time_limit, limit};
+    if (what & FOR_CURVE)
+        given[args.given_count++] = (struct cli_given){OPTION_curve, "curve.json"};
+    if (what & FOR_SIZE)
+        given[args.given_count++] = (struct cli_given){OPTION_bind, "batch=auto:1..8"};
+    settings->has_budget = what & FOR_BUDGET;
+    settings->policy.recompute_granularity = what & BY_POLICY ? "full" : NULL;
+    now_seconds = 100; /* the clock may begin anywhere */
+    return progress_start(ctx, &args, settings, progress);
+}
+
+static void check_case(remat_context *ctx, size_t row)
+{
+    const struct remat_search_state state = {0};
+    struct remat_compile_settings settings = {0};
+    struct progress progress;
+    MUST_OK(ctx, start(ctx, cases[row].limit, cases[row].what, &settings, &progress), "%zu", row);
+    now_seconds = 100 + cases[row].first;
+    bool over = settings.is_over(settings.is_over_user, &state);
+    CHECK(over == (cases[row].over == cases[row].first), "case %zu: the first question", row);
+    if (cases[row].last >= 0) {
+        now_seconds = 100 + cases[row].last;
+        CHECK(!settings.is_over(settings.is_over_user, &state), "case %zu: too early", row);
+    }
+    if (cases[row].over >= 0) {
+        now_seconds = 100 + cases[row].over;
+        CHECK(settings.is_over(settings.is_over_user, &state), "case %zu: too late", row);
+    }
+}
+
+int main(void)
+{
+    remat_context *ctx = remat_context_create(NULL, NULL);
+    struct remat_compile_settings settings = {0};
+    struct progress progress;
+    for (size_t row = 0; row < sizeof cases / sizeof *cases; row++)
+        check_case(ctx, row);
+    CHECK_STATUS(ctx, start(ctx, "10s", 0, &settings, &progress), REMAT_ERROR_USAGE,
+                 "needs a search");
+    CHECK_STATUS(ctx, start(ctx, "10s", FOR_BUDGET | BY_POLICY, &settings, &progress),
+                 REMAT_ERROR_USAGE, "needs a search");
+    CHECK_OK(ctx, start(ctx, NULL, FOR_BUDGET | BY_POLICY, &settings, &progress));
+    CHECK(!settings.is_over, "no search, but a question");
+    remat_context_destroy(&ctx);
+    return check_exit();
+}
