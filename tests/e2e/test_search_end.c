@@ -157,11 +157,10 @@ static void test_groups(remat_context *ctx, const struct remat_graph *graph)
     struct remat_arena arena;
     struct remat_program *single, *groups, *ended;
     struct watch watch = {.end = 0};
-    struct remat_compile_settings settings = {
-        .policy = {.recompute_granularity = "full",
-                   .recompute_method = "uniform",
-                   .has_recompute_num_layers = true,
-                   .recompute_num_layers = 1}};
+    struct remat_compile_settings settings = {.policy = {.recompute_granularity = "full",
+                                                         .recompute_method = "uniform",
+                                                         .has_recompute_num_layers = true,
+                                                         .recompute_num_layers = 1}};
     remat_arena_init(&arena, ctx);
     MUST_OK(ctx, remat_device_description_read(ctx, &arena, "cpu", &settings.device));
     MUST_OK(ctx, remat_compile(ctx, &arena, graph, &settings, &single));
