@@ -179,18 +179,22 @@ uint32_t remat_program_ranks(const struct remat_program *program)
     return ranks;
 }
 
-uint64_t remat_program_sent(const struct remat_program *program)
+struct remat_communication remat_program_communication(const struct remat_program *program)
 {
-    uint64_t bytes = 0;
+    struct remat_communication all = {0};
     struct remat_transfer_shape transfer;
     const struct remat_entry *entry = find_step(program);
     for (uint32_t k = entry ? entry->call_begin : 0; k < (entry ? entry->call_end : 0); k++) {
         const struct remat_segment *segment = &program->segments[program->calls[k].segment];
-        for (uint32_t c = segment->command_begin; c < segment->command_end; c++)
-            if (remat_command_transfer(program, c, &transfer))
-                bytes += program->calls[k].times * remat_transfer_sent(&transfer, 0);
+        for (uint32_t c = segment->command_begin; c < segment->command_end; c++) {
+            if (!remat_command_transfer(program, c, &transfer))
+                continue;
+            all.sent_bytes += program->calls[k].times * remat_transfer_sent(&transfer, 0);
+            all.ns += program->calls[k].times * program->commands[c].estimated_ns;
+        }
     }
-    return bytes;
+    all.exposed_ns = all.ns;
+    return all;
 }
 
 void remat_program_mesh_print(const struct remat_program *program, char out[REMAT_MESH_TEXT_BYTES])

@@ -281,8 +281,12 @@ uint64_t remat_transfer_sent(const struct remat_transfer_shape *transfer, uint32
 
 /* Ranks of the mesh; 1 without one. */
 uint32_t remat_program_ranks(const struct remat_program *program);
-/* What rank 0 sends in a run of entry point "train", or "eval" where there is none. */
-uint64_t remat_program_sent(const struct remat_program *program);
+/* Transfers of a run of entry point "train", or "eval" where there is none. */
+struct remat_communication {
+    uint64_t sent_bytes;     /* by rank 0 */
+    uint64_t ns, exposed_ns; /* predicted; exposed: what the step takes longer for them */
+};
+struct remat_communication remat_program_communication(const struct remat_program *program);
 /* "dp=4", "" without a mesh. */
 #define REMAT_MESH_TEXT_BYTES 64
 void remat_program_mesh_print(const struct remat_program *program, char out[REMAT_MESH_TEXT_BYTES]);

@@ -67,6 +67,27 @@ def same_as_threads(work, family, dtype, count, *options):
           f"{what}: {processes.stderr}")
 
 
+def recorded(work):
+    """Trace, profile and report of all ranks; the plan is the last one of four ranks."""
+    must(ranks(work, 4, "model.plan", "--steps", 3, "--trace", "trace.json", "--profile", "profile.json",
+               "--report", "report.json"))
+    trace = json.loads((work / "trace.json").read_text())["traceEvents"]
+    names = {event["args"]["name"]: event["pid"] for event in trace if event["ph"] == "M"}
+    check(names == {f"rank {r}": r + 1 for r in range(4)}, f"processes of the trace: {names}")
+    slices = [[event for event in trace if event["ph"] == "X" and event["pid"] == r + 1] for r in range(4)]
+    for mine in slices:
+        check([event["name"] for event in mine] == [event["name"] for event in slices[0]] and len(mine) > 100,
+              "ranks run other commands")
+        check(mine[0]["ts"] < slices[0][-1]["ts"] and slices[0][0]["ts"] < mine[-1]["ts"], "ranks do not run at one time")
+    profile, report = (json.loads((work / name).read_text()) for name in ("profile.json", "report.json"))
+    exchanges = [row for row in profile["kernels"] if row["kernel"] == "exchange"]
+    check(exchanges and all(row["count"] % 3 == 0 for row in exchanges), f"profile: {exchanges}")
+    for row in exchanges:
+        longest = max(event["dur"] for event in slices[0] if event["args"]["moved_bytes"] == row["moved_bytes"])
+        check(row["median_ns"] <= 1000 * longest + 1, f"{row}: {longest} us on rank 0")
+    check(len(report["rank_step_ns"]) == 4 and max(report["rank_step_ns"]) == report["step_ns"], f"{report}")
+
+
 def refused(work):
     make_plan(work, "gpt2", "fp32", "--mesh", "dp=4")
     done = ranks(work, 2, "model.plan", "--steps", 1)
@@ -104,6 +125,7 @@ def main():
         same_as_threads(work, "llama", "bf16", 4)
         same_as_threads(work, "bert", "bf16", 2, "--microbatches", 2)
         same_as_threads(work, "encdec", "fp32", 4, "--recompute-granularity", "full", "--recompute-method", "uniform")
+        recorded(work)
         refused(work)
         dies(work)
     sys.exit("\n".join(faults) or 0)

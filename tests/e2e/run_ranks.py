@@ -15,6 +15,7 @@ import tempfile
 TOOLS = pathlib.Path(sys.argv[1]).resolve()
 TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt"
 USAGE, INFEASIBLE, INVALID, IO, NOT_FINITE = 2, 3, 4, 5, 8
+SLACK_US = 0.01  # rounding: threads have one clock
 faults = []
 
 
@@ -84,12 +85,15 @@ def shown(work):
         check(where["mesh"] == [{"axis": "dp", "size": 3}] and where["ranks"] == 3, f"mesh: {where.get('mesh')}")
     step = [command for command in schedule["schedule"] if command["segment"] == "step" and "transfer" in command]
     sent = sum(command["transfer"]["sent_bytes"] for command in step)
+    spent = sum(command["estimated_ns"] for command in step)
+    for where in report, dump:
+        check(where["communication_ns"] == where["exposed_ns"] == spent > 0, f"{where['communication_ns']}, {spent}")
     check(report["sent_bytes"] == dump["sent_bytes"] == sent > 0, f"sent: {report['sent_bytes']}, {sent}")
     check(re.search(r"^mesh +dp=3: 3 ranks, rank 0 sends ", must(tool(work, "remat-dump", "ranks.plan")).stdout, re.M),
           "the summary names the mesh")
     check(any("no CUDA text" in note for note in report["notes"]), "no GPU can run it")
     plain = json.loads(must(tool(work, "remat-compile", "model.fbs", "--format", "json", "-o", "x.plan")).stdout)
-    check(not {"mesh", "ranks", "sent_bytes"} & plain.keys(), "fields of a mesh in a plan of one rank")
+    check(not {"mesh", "ranks", "sent_bytes", "communication_ns", "exposed_ns"} & plain.keys(), "fields of a mesh in a plan of one rank")
 
 
 def refusals(work):
@@ -107,6 +111,45 @@ def refusals(work):
                 "--budget", "400MB", "--format", "json", "-o", "auto.plan")
     tried = [trial["value"] for trial in json.loads(must(auto).stdout)["sizes"]["tried"]]
     check(sorted(tried) == [6, 12, 18], f"whole batches: {tried}")
+
+
+def check_records(work, count, steps, commands):
+    """Of every rank the trace has the same commands in the same order, on one time axis."""
+    trace = json.loads((work / "trace.json").read_text())["traceEvents"]
+    names = {event["args"]["name"]: event["pid"] for event in trace if event["ph"] == "M"}
+    check(names == {f"rank {r}": r + 1 for r in range(count)}, f"processes of the trace: {names}")
+    slices = [[event for event in trace if event["ph"] == "X" and event["pid"] == r + 1] for r in range(count)]
+    check(len(slices[0]) == steps * commands > 0, f"{len(slices[0])} slices")
+    for mine in slices:
+        check([event["name"] for event in mine] == [event["name"] for event in slices[0]], "ranks run other commands")
+        check(mine == sorted(mine, key=lambda event: event["ts"]), "not in order")
+        check(mine[0]["ts"] < slices[0][-1]["ts"] and slices[0][0]["ts"] < mine[-1]["ts"], "ranks do not run at one time")
+    # A transfer ends nowhere before it has begun everywhere.
+    for at, event in enumerate(slices[0]):
+        if event["args"]["kernel"] in ("exchange", "gather"):
+            begin, end = (max(mine[at]["ts"] for mine in slices), min(mine[at]["ts"] + mine[at]["dur"] for mine in slices))
+            check(end >= begin - SLACK_US, f"{event['name']}: ends at {end} before it begins at {begin}")
+    profile = json.loads((work / "profile.json").read_text())
+    report = json.loads((work / "report.json").read_text())
+    shortest = {}
+    for at, event in enumerate(slices[0]):
+        if event["args"]["kernel"] == "exchange":
+            spent = min(mine[at]["dur"] for mine in slices) * 1000
+            shortest.setdefault(event["args"]["moved_bytes"], []).append(spent)
+    for row in profile["kernels"]:
+        if row["kernel"] == "exchange":
+            found = shortest[row["moved_bytes"]]
+            check(min(found) - 1 <= row["median_ns"] <= max(found) + 1 and row["count"] == len(found), f"{row}, {found}")
+    times = report["rank_step_ns"]
+    check(len(times) == count and max(times) == report["step_ns"] and min(times) > 0, f"{times}, {report['step_ns']}")
+
+
+def recorded(work):
+    done = run(work, "ranks.plan", "--threads", 1, "--trace", "trace.json", "--profile", "profile.json", "--report",
+               "report.json", "--hash", "--json")
+    check(hashes(done) == hashes(run(work, "ranks.plan", "--json")), "recording changes bits")
+    segments = json.loads(must(tool(work, "remat-dump", "ranks.plan", "--format", "json")).stdout)["segments"]
+    check_records(work, 3, 3, segments["step"])
 
 
 def priced(work):
@@ -158,6 +201,7 @@ def main():
             same_as_microbatches(work, family, dtype)
         shown(work)
         refusals(work)
+        recorded(work)
         priced(work)
         failures(work)
     print("\n".join(faults))

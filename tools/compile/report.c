@@ -125,11 +125,14 @@ static void print_costs(const struct remat_program *p)
 static void print_mesh(const struct remat_program *p)
 {
     char mesh[REMAT_MESH_TEXT_BYTES];
+    struct remat_communication all = remat_program_communication(p);
     if (p->mesh_count == 0)
         return;
     remat_program_mesh_print(p, mesh);
-    printf("mesh         %s: %" PRIu32 " ranks, rank 0 sends %s a step\n", mesh,
-           remat_program_ranks(p), cli_short(remat_program_sent(p)).text);
+    printf("mesh         %s: %" PRIu32
+           " ranks, rank 0 sends %s a step, in %s, of which %s are exposed\n",
+           mesh, remat_program_ranks(p), cli_short(all.sent_bytes).text, cli_time(all.ns).text,
+           cli_time(all.exposed_ns).text);
 }
 
 static void print_text(const char *label, const char *text)
@@ -367,7 +370,10 @@ static void print_json_mesh(const struct remat_program *p)
                p->mesh[k].size);
     printf("],\n");
     print_json_number("ranks", remat_program_ranks(p));
-    print_json_number("sent_bytes", remat_program_sent(p));
+    struct remat_communication all = remat_program_communication(p);
+    print_json_number("sent_bytes", all.sent_bytes);
+    print_json_number("communication_ns", all.ns);
+    print_json_number("exposed_ns", all.exposed_ns);
 }
 
 static void print_json_plan(const struct report *report)

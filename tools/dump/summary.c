@@ -127,11 +127,15 @@ static void print_scripts(const struct remat_program *p, struct remat_text *out)
 static void print_mesh(const struct remat_program *p, struct remat_text *out)
 {
     char mesh[REMAT_MESH_TEXT_BYTES];
+    struct remat_communication all = remat_program_communication(p);
     if (p->mesh_count == 0)
         return;
     remat_program_mesh_print(p, mesh);
-    remat_text_append(out, "mesh        %s: %" PRIu32 " ranks, rank 0 sends %s a step\n", mesh,
-                      remat_program_ranks(p), cli_short(remat_program_sent(p)).text);
+    remat_text_append(out,
+                      "mesh        %s: %" PRIu32
+                      " ranks, rank 0 sends %s a step, in %s, of which %s are exposed\n",
+                      mesh, remat_program_ranks(p), cli_short(all.sent_bytes).text,
+                      cli_time(all.ns).text, cli_time(all.exposed_ns).text);
 }
 
 static void print_record(const struct remat_program *p, struct remat_text *out)
@@ -254,7 +258,10 @@ static void set_mesh(const struct remat_program *p, struct dump_json *out)
             json_pack("{s:s,s:I}", "axis", p->mesh[k].name, "size", (json_int_t)p->mesh[k].size));
     dump_set(out, "mesh", mesh);
     dump_set(out, "ranks", dump_bytes(remat_program_ranks(p)));
-    dump_set(out, "sent_bytes", dump_bytes(remat_program_sent(p)));
+    struct remat_communication all = remat_program_communication(p);
+    dump_set(out, "sent_bytes", dump_bytes(all.sent_bytes));
+    dump_set(out, "communication_ns", dump_bytes(all.ns));
+    dump_set(out, "exposed_ns", dump_bytes(all.exposed_ns));
 }
 
 static void set_bytes_and_times(const struct remat_program *p, struct dump_json *out)

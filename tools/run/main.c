@@ -122,7 +122,9 @@ static remat_status start_ranks(const struct cli_arguments *args,
     for (uint32_t r = 1; r < ranks_here(ranks); r++) {
         remat_context *ctx = ranks_context(ranks, r);
         remat_session **session = ranks_session(ranks, r);
-        st = create_session(ctx, args, settings, model->plan, r, session);
+        st = records_open(ctx, model->plan, r, cli_has(args, OPTION_trace),
+                          cli_has(args, OPTION_profile), ranks_records(ranks, r));
+        st = st ? st : create_session(ctx, args, settings, model->plan, r, session);
         st = st ? st : remat_session_run(*session, "init");
         if (cli_has(args, OPTION_init))
             st = st ? st : initial_weights_write(ctx, weights, *session);
@@ -222,11 +224,18 @@ static remat_status follow(remat_context *ctx, const struct cli_arguments *args,
     remat_status st = REMAT_OK;
     uint64_t total_ns;
     struct measured measured = {0};
+    struct records *records = ranks_records(settings->ranks, 0);
+    bool traced = cli_has(args, OPTION_trace), profiled = cli_has(args, OPTION_profile);
+    RUN_TRY(
+        records_open(ctx, model->plan, ranks_first(settings->ranks), traced, profiled, records));
     RUN_TRY(create_session(ctx, args, settings, model->plan, 0, session));
     RUN_TRY(remat_session_run(*session, "init"));
     if (cli_has(args, OPTION_init))
         RUN_TRY(initial_weights_write(ctx, weights, *session));
-    RUN_TRY(train_follow(ctx, model, settings, text, *session, &measured.steps, &total_ns));
+    RUN_TRY(
+        train_follow(ctx, model, settings, text, *session, records, &measured.steps, &total_ns));
+    RUN_TRY(records_collect(ctx, settings->ranks, traced ? &records->trace : NULL,
+                            profiled ? &records->profiler : NULL));
     measured.step_ns = measured.steps ? total_ns / measured.steps : 0;
     report_measure_memory(&measured);
     RUN_TRY(ranks_measure(settings->ranks, &measured));
@@ -264,7 +273,8 @@ static remat_status run(remat_context *ctx, struct remat_arena *arena,
         goto fail;
     }
     if (cli_has(args, OPTION_trace)) {
-        RUN_TRY(chrome_trace_open(args->outputs, cli_text(args, OPTION_trace, NULL), &trace));
+        RUN_TRY(chrome_trace_open(args->outputs, cli_text(args, OPTION_trace, NULL),
+                                  settings.ranks ? ranks_count(settings.ranks) : 1, &trace));
         settings.trace = &trace;
     }
     if (cli_has(args, OPTION_profile)) {
@@ -287,6 +297,8 @@ static remat_status run(remat_context *ctx, struct remat_arena *arena,
     RUN_TRY(train_ranks(ctx, &model, &settings, &text, session, &measured));
     if (cli_has(args, OPTION_save_weights) && !measured.not_finite)
         RUN_TRY(save_weights(ctx, args, plan, session, &measured));
+    if (settings.ranks)
+        RUN_TRY(records_collect(ctx, settings.ranks, settings.trace, settings.profiler));
     if (settings.trace)
         RUN_TRY(chrome_trace_close(ctx, &trace));
     if (settings.profiler)

@@ -20,7 +20,22 @@ void profiler_add(struct profiler *profile, const remat_trace_event *event)
     command->kernel = event->kernel;
     command->flops = event->flops;
     command->moved_bytes = event->moved_bytes;
-    command->ns[command->count++ % PROFILER_SAMPLES] = event->duration_ns;
+    command->runs.ns[command->runs.count++ % PROFILER_SAMPLES] = event->duration_ns;
+}
+
+static bool is_transfer(const struct profiler_command *command)
+{
+    return strcmp(command->kernel, "exchange") == 0 || strcmp(command->kernel, "gather") == 0;
+}
+
+void profiler_merge(struct profiler *profile, uint32_t command, const struct profiler_runs *other)
+{
+    struct profiler_command *mine = &profile->commands[command];
+    for (uint32_t i = 0; i < PROFILER_SAMPLES && i < mine->runs.count; i++) {
+        bool shorter = other->ns[i] < mine->runs.ns[i];
+        if (other->count == mine->runs.count && shorter == is_transfer(mine))
+            mine->runs.ns[i] = other->ns[i];
+    }
 }
 
 /* Commands of one kernel and size: their samples together. */
@@ -74,7 +89,8 @@ static struct row *find_row(struct rows *rows, const struct profiler_command *co
 static bool add_command(struct rows *rows, const struct profiler *profile, uint32_t c)
 {
     const struct profiler_command *command = &profile->commands[c];
-    size_t samples = command->count < PROFILER_SAMPLES ? command->count : PROFILER_SAMPLES;
+    uint64_t count = command->runs.count;
+    size_t samples = count < PROFILER_SAMPLES ? count : PROFILER_SAMPLES;
     size_t bytes = remat_plan_command_operands(profile->plan, c, NULL, 0);
     char *operands = malloc(bytes);
     struct row *row = NULL;
@@ -86,10 +102,10 @@ static bool add_command(struct rows *rows, const struct profiler *profile, uint3
     uint64_t *ns = row ? realloc(row->ns, (row->sample_count + samples) * sizeof *row->ns) : NULL;
     if (!ns)
         return false;
-    memcpy(ns + row->sample_count, command->ns, samples * sizeof *ns);
+    memcpy(ns + row->sample_count, command->runs.ns, samples * sizeof *ns);
     row->ns = ns;
     row->sample_count += samples;
-    row->count += command->count;
+    row->count += count;
     return true;
 }
 

@@ -10,8 +10,11 @@
 
 struct profiler_command {
     const char *kernel; /* NULL: did not run */
-    uint64_t flops, moved_bytes, count;
-    uint64_t ns[PROFILER_SAMPLES];
+    uint64_t flops, moved_bytes;
+    struct profiler_runs {
+        uint64_t count;
+        uint64_t ns[PROFILER_SAMPLES];
+    } runs;
 };
 
 struct profiler { /* zero-initialise */
@@ -22,6 +25,9 @@ struct profiler { /* zero-initialise */
 
 remat_status profiler_open(remat_context *ctx, const remat_plan *plan, struct profiler *out);
 void profiler_add(struct profiler *profile, const remat_trace_event *event);
+/* The same runs of a command on another rank: of a transfer the time of the rank that came last and
+ * waited for nobody, of other commands that of the slowest rank. */
+void profiler_merge(struct profiler *profile, uint32_t command, const struct profiler_runs *other);
 /* One row for each kernel and size, count and median, as those of the session's device. */
 remat_status profiler_write(remat_context *ctx, struct remat_outputs *outputs,
                             const struct profiler *profile, const char *path,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ranks.h"
 
+#include "progress.h"
 #include "train.h"
 
 #include <inttypes.h>
@@ -20,6 +21,7 @@ struct rank {
     bool started;
     remat_status status;
     uint64_t steps, total_ns;
+    struct records records; /* of another than rank 0 */
 };
 
 struct ranks {
@@ -28,6 +30,7 @@ struct ranks {
     remat_mpi *mpi;     /* in the place of `local`: one rank in this process */
     uint64_t *numbers;  /* of all ranks, see collect */
     uint64_t collected; /* how often */
+    uint64_t begin_ns;  /* of the first step */
     const struct train_model *model;
     const struct train_settings *settings;
     const struct text *text;
@@ -118,6 +121,8 @@ void ranks_close(struct ranks **ranks)
     if (all->local)
         end_steps(all);
     join(all);
+    for (uint32_t r = 0; r < all->here; r++)
+        records_release(&all->ranks[r].records);
     for (uint32_t r = 1; r < all->here; r++) {
         remat_session_destroy(&all->ranks[r].session);
         remat_context_destroy(&all->ranks[r].ctx);
@@ -131,6 +136,11 @@ void ranks_close(struct ranks **ranks)
     pthread_mutex_destroy(&all->mutex);
     free(all);
     *ranks = NULL;
+}
+
+uint32_t ranks_count(const struct ranks *ranks)
+{
+    return ranks->count;
 }
 
 uint32_t ranks_here(const struct ranks *ranks)
@@ -176,6 +186,16 @@ remat_session **ranks_session(struct ranks *ranks, uint32_t rank)
     return &ranks->ranks[rank].session;
 }
 
+struct records *ranks_records(struct ranks *ranks, uint32_t rank)
+{
+    return &ranks->ranks[rank].records;
+}
+
+uint64_t ranks_begin_ns(const struct ranks *ranks)
+{
+    return ranks->begin_ns;
+}
+
 /* --- steps --- */
 
 static void *follow(void *user)
@@ -183,7 +203,7 @@ static void *follow(void *user)
     struct rank *rank = user;
     struct ranks *all = rank->all;
     rank->status = train_follow(rank->ctx, all->model, all->settings, all->text, rank->session,
-                                &rank->steps, &rank->total_ns);
+                                &rank->records, &rank->steps, &rank->total_ns);
     if (rank->status)
         rank->engine.fail(rank->engine.user, remat_context_message(rank->ctx));
     return NULL;
@@ -213,8 +233,8 @@ remat_status ranks_start(struct ranks *ranks, const struct train_model *model,
     return REMAT_OK;
 }
 
-/* Of each rank a number, in ranks->numbers. Among processes only. */
-static remat_status collect(struct ranks *ranks, const char *what, uint64_t number)
+remat_status ranks_gather(struct ranks *ranks, const char *what, const void *mine, size_t bytes,
+                          void *all)
 {
     char message[REMAT_ENGINE_MESSAGE_BYTES] = "";
     const remat_engine *engine = &ranks->ranks[0].engine;
@@ -223,21 +243,31 @@ static remat_status collect(struct ranks *ranks, const char *what, uint64_t numb
                                      .sequence = ranks->collected++,
                                      .size = ranks->count,
                                      .position = engine->rank,
-                                     .part_bytes = sizeof number,
-                                     .whole_bytes = ranks->count * sizeof number,
-                                     .from = &number,
-                                     .to = ranks->numbers,
+                                     .part_bytes = bytes,
+                                     .whole_bytes = ranks->count * bytes,
+                                     .from = mine,
+                                     .to = all,
                                      .timeout_ns = UINT64_C(600000000000)};
     remat_status st = engine->gather(engine->user, &transfer, message);
     return st ? cli_error(ranks->ctx, st, "%s", message) : REMAT_OK;
 }
 
+/* Of each rank a number, in ranks->numbers. Among processes only. */
+static remat_status collect(struct ranks *ranks, const char *what, uint64_t number)
+{
+    return ranks_gather(ranks, what, &number, sizeof number, ranks->numbers);
+}
+
 remat_status ranks_begin_step(struct ranks *ranks, uint64_t step)
 {
-    if (ranks->mpi)
-        return collect(ranks, "step", step);
+    if (ranks->mpi) {
+        remat_status st = collect(ranks, "step", step);
+        ranks->begin_ns = step == 1 ? clock_ns() : ranks->begin_ns;
+        return st;
+    }
     pthread_mutex_lock(&ranks->mutex);
     ranks->step = step;
+    ranks->begin_ns = step == 1 ? clock_ns() : ranks->begin_ns;
     pthread_cond_broadcast(&ranks->changed);
     pthread_mutex_unlock(&ranks->mutex);
     return REMAT_OK;
@@ -247,6 +277,7 @@ remat_status ranks_wait_for_step(struct ranks *ranks, uint64_t step, bool *begun
 {
     if (ranks->mpi) {
         remat_status st = collect(ranks, "step", 0);
+        ranks->begin_ns = step == 1 ? clock_ns() : ranks->begin_ns;
         *begun = ranks->numbers[0] >= step;
         return st;
     }
@@ -295,16 +326,18 @@ static uint64_t most(const uint64_t *numbers, uint32_t count)
 remat_status ranks_measure(struct ranks *ranks, struct measured *measured)
 {
     remat_status st = REMAT_OK;
-    uint64_t *const numbers[] = {&measured->step_ns, &measured->resident_bytes,
-                                 &measured->address_bytes};
-    for (uint32_t r = 1; r < ranks->here && measured->steps; r++) {
-        uint64_t step_ns = ranks->ranks[r].total_ns / measured->steps;
-        measured->step_ns = step_ns > measured->step_ns ? step_ns : measured->step_ns;
-    }
+    uint64_t *const numbers[] = {&measured->resident_bytes, &measured->address_bytes,
+                                 &measured->step_ns};
+    ranks->numbers[0] = measured->step_ns;
+    for (uint32_t r = 1; r < ranks->here && measured->steps; r++)
+        ranks->numbers[r] = ranks->ranks[r].total_ns / measured->steps;
+    if (!ranks->mpi)
+        measured->step_ns = most(ranks->numbers, ranks->count);
     for (size_t i = 0; ranks->mpi && i < sizeof numbers / sizeof *numbers; i++) {
         RUN_TRY(collect(ranks, "measurements", *numbers[i]));
         *numbers[i] = most(ranks->numbers, ranks->count);
     }
+    measured->rank_step_ns = ranks->numbers;
     ranks->over = true;
 fail:
     return st;

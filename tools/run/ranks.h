@@ -7,6 +7,7 @@
 
 #include "run.h"
 
+#include "records.h"
 #include "report.h"
 
 struct train_model;
@@ -22,6 +23,7 @@ remat_status ranks_open(remat_context *ctx, const remat_plan *plan, struct ranks
  * then mpirun ends the others when this one has ended. */
 void ranks_close(struct ranks **ranks);
 
+uint32_t ranks_count(const struct ranks *ranks); /* in all */
 uint32_t ranks_here(const struct ranks *ranks);  /* in this process; 1: ranks is NULL */
 uint32_t ranks_first(const struct ranks *ranks); /* of this process */
 /* A rank's share of the machine's, at least 1. */
@@ -33,6 +35,14 @@ const remat_engine *ranks_engine(const struct ranks *ranks, uint32_t rank);
 /* Of a thread other than the caller's: its context, and its session, which the ranks destroy. */
 remat_context *ranks_context(const struct ranks *ranks, uint32_t rank);
 remat_session **ranks_session(struct ranks *ranks, uint32_t rank);
+/* The same of its records, which are not opened yet. */
+struct records *ranks_records(struct ranks *ranks, uint32_t rank);
+
+/* `bytes` of each rank, in their order, into `all`. Among processes, all of which call it. */
+remat_status ranks_gather(struct ranks *ranks, const char *what, const void *mine, size_t bytes,
+                          void *all);
+/* When the first step began, by clock_ns of this process: at one time on all ranks. */
+uint64_t ranks_begin_ns(const struct ranks *ranks);
 
 /* Starts the threads, which train on their sessions (train_follow). */
 remat_status ranks_start(struct ranks *ranks, const struct train_model *model,
@@ -44,7 +54,8 @@ remat_status ranks_wait_for_step(struct ranks *ranks, uint64_t step, bool *begun
 /* On rank 0: no more steps; waits for the threads. `status` is rank 0's, and so is the result,
  * unless another rank failed first. */
 remat_status ranks_finish(struct ranks *ranks, remat_status status);
-/* On every process, last: step time of the slowest rank, memory of the fullest process. */
+/* On every process, last: step time of the slowest rank, memory of the fullest process, and step
+ * times of all ranks, which are there until ranks_close. */
 remat_status ranks_measure(struct ranks *ranks, struct measured *measured);
 
 #endif

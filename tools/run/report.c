@@ -69,6 +69,14 @@ void report_print(FILE *out, const remat_plan_info *plan, const struct measured 
                      measured->address_bytes, "");
 }
 
+static json_t *step_times(const remat_plan_info *plan, const struct measured *measured)
+{
+    json_t *times = json_array();
+    for (uint32_t r = 0; r < plan->rank_count; r++)
+        (void)json_array_append_new(times, json_integer((json_int_t)measured->rank_step_ns[r]));
+    return times;
+}
+
 remat_status report_write(remat_context *ctx, struct remat_outputs *outputs, const char *path,
                           const remat_plan_info *plan, const struct measured *measured)
 {
@@ -84,7 +92,8 @@ remat_status report_write(remat_context *ctx, struct remat_outputs *outputs, con
         (json_int_t)measured->device_bytes);
     if (plan->rank_count > 1 &&
         (json_object_set_new(report, "ranks", json_integer(plan->rank_count)) != 0 ||
-         json_object_set_new(report, "engine", json_string(measured->engine_name)) != 0)) {
+         json_object_set_new(report, "engine", json_string(measured->engine_name)) != 0 ||
+         json_object_set_new(report, "rank_step_ns", step_times(plan, measured)) != 0)) {
         json_decref(report);
         report = NULL;
     }

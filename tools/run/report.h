@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 struct measured {
+    const uint64_t *rank_step_ns; /* of several ranks, by rank */
     uint64_t steps;
     const char
         *not_finite;  /* in the last: "the loss", "a gradient", "a parameter"; NULL: nothing */

@@ -314,8 +314,10 @@ remat_status train(remat_context *ctx, const struct train_model *model,
          step <= settings->steps && !cli_interrupted() && !output_failed() && !measured->not_finite;
          step++) {
         struct step_result result = {.step = step};
-        if (settings->ranks)
+        if (settings->ranks) {
             RUN_TRY(ranks_begin_step(settings->ranks, step));
+            recorder.origin_ns = ranks_begin_ns(settings->ranks);
+        }
         RUN_TRY(write_inputs(&feed, settings, step));
         RUN_TRY(run_step(&recorder, model, settings, session, &result));
         total_ns += result.ns;
@@ -351,12 +353,17 @@ fail:
 
 remat_status train_follow(remat_context *ctx, const struct train_model *model,
                           const struct train_settings *settings, const struct text *text,
-                          remat_session *session, uint64_t *steps, uint64_t *total_ns)
+                          remat_session *session, struct records *records, uint64_t *steps,
+                          uint64_t *total_ns)
 {
     remat_status st = REMAT_OK;
+    struct recorder recorder = {0};
     struct feed feed = {0};
     *steps = *total_ns = 0;
     RUN_TRY(feed_open(ctx, model, text, session, &feed));
+    RUN_TRY(recorder_open(ctx, model->plan, &recorder));
+    recorder.trace = records->trace.stream ? &records->trace : NULL;
+    recorder.profiler = records->profiler.commands ? &records->profiler : NULL;
     for (uint64_t step = 1;; step++) {
         bool begun;
         RUN_TRY(ranks_wait_for_step(settings->ranks, step, &begun));
@@ -364,11 +371,13 @@ remat_status train_follow(remat_context *ctx, const struct train_model *model,
             break;
         RUN_TRY(write_inputs(&feed, settings, step));
         uint64_t begin = clock_ns();
-        RUN_TRY(remat_session_run(session, settings->eval ? "eval" : "train"));
-        *total_ns += clock_ns() - begin;
+        recorder.begin_ns = begin - ranks_begin_ns(settings->ranks);
+        RUN_TRY(recorder_run(&recorder, session, settings->eval ? "eval" : "train"));
+        *total_ns += clock_ns() - begin - recorder.spent_ns;
         *steps = step;
     }
 fail:
+    recorder_release(&recorder);
     free(feed.ids);
     return st;
 }
