@@ -50,7 +50,7 @@ static remat_status arrange_fixed(struct pipeline *p)
         if (!fixed[i]->graph)
             continue;
         REMAT_CHECK(remat_arrange(p->search.ctx, p->search.arena, fixed[i]->graph, &p->statics,
-                                  &p->search.settings->device, &p->watch, fixed[i]));
+                                  NULL, &p->search.settings->device, &p->watch, fixed[i]));
         remat_stopwatch_start(&p->watch);
         REMAT_CHECK(remat_place(p->search.ctx, p->search.arena, &p->statics, &fixed[i]->lifespans,
                                 p->search.settings->guard_bytes, &bytes));
@@ -113,7 +113,6 @@ static remat_status describe(struct pipeline *p, const struct remat_chosen *c,
                              struct remat_program *out)
 {
     const struct remat_compile_settings *s = p->search.settings;
-    uint32_t microbatches = remat_microbatches(s);
     out->producer = "remat " REMAT_VERSION;
     out->graph_name = p->input->name;
     out->target = s->device.name;
@@ -127,7 +126,6 @@ static remat_status describe(struct pipeline *p, const struct remat_chosen *c,
     out->setting_count = s->setting_count;
     out->base_step_ns = remat_search_step_ns(&p->search, p->evaluator.base_ns);
     out->bound_step_ns = remat_search_step_ns(&p->search, c->bound_ns);
-    out->floor_slack_ns = c->floor_slack_ns * microbatches;
     out->floor_bytes = c->floor_bytes;
     if (out->workspace_bytes) /* GEMMs are chosen within it */
         out->numerics_hash =

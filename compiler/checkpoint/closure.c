@@ -28,7 +28,8 @@ struct builder {
     const struct remat_settled *s;
     const struct remat_kernel_list *kernels;
     const struct remat_price *prices;
-    struct remat_device_description device; /* that sites are priced on */
+    const struct remat_device_description *described;
+    struct remat_device_description device; /* that the site at hand is priced on */
     const struct remat_decision *pinned;
     struct remat_model *out;
     struct REMAT_LIST(uint32_t) inputs;
@@ -508,6 +509,7 @@ static void add_sites(struct builder *b)
     for (remat_kernel_id k = {0}; k.i < b->kernels->count; k.i++) {
         const struct remat_roots *own = &b->s->own[k.i];
         bool early = remat_kernel_is_early(b->kernels, k);
+        b->device = remat_price_variants_on(b->described, &b->prices[k.i]);
         if (is_program(b, k) && early && own->count > 0) {
             add_stores(b, k);
             add_rerun(b, k);
@@ -560,7 +562,7 @@ remat_status remat_model_create(struct remat_arena *arena, const struct remat_se
                         .s = settled,
                         .kernels = settled->kernels,
                         .prices = prices,
-                        .device = remat_price_floor(device),
+                        .described = device,
                         .pinned = pinned,
                         .out = out};
     *out = (struct remat_model){.settled = settled};

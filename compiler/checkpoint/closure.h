@@ -37,8 +37,8 @@ struct remat_model {
 };
 
 /* `prices` are those of the kernels that `settled` is about. Where the device has a profile,
- * kernels that decisions change count at remat_price_floor. `pinned`: settled->pinned, or NULL
- * to look at what they decide as well. */
+ * kernels that decisions change are priced on remat_price_variants_on. `pinned`: settled->pinned,
+ * or NULL to look at what they decide as well. */
 remat_status remat_model_create(struct remat_arena *arena, const struct remat_settled *settled,
                                 const struct remat_price *prices,
                                 const struct remat_device_description *device,

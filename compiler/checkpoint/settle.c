@@ -374,7 +374,7 @@ void remat_settle(struct remat_arena *arena, const struct remat_graph *graph,
                         .scratch = remat_scratch_open(arena->ctx),
                         .once = remat_scratch_open(arena->ctx),
                         .out = out,
-                        .device = remat_price_typical(device)};
+                        .device = *device};
     *out = (struct remat_settled){.graph = graph, .kernels = kernels, .pinned = pinned};
     remat_facts_create(arena, graph, &out->facts);
     REMAT_NEW(arena, out->stored, graph->value_count);

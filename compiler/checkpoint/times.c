@@ -252,7 +252,8 @@ static void learn(struct remat_times *t, const struct remat_graph *graph,
             remat_is_candidate(t->settled, kernel->operands[o].value))
             REMAT_PUSH(t->arena, &t->loads, kernel->operands[o].value);
     entry.load_end = (uint32_t)t->loads.count;
-    entry.ns = remat_price_kernel(graph, kernel, t->device).ns;
+    const struct remat_price *whole = &t->prices[remat_site_kernel(t->settled, site).i];
+    entry.ns = remat_price_variant(graph, kernel, whole, t->device).ns;
     entry.next = *first_entry(t, site);
     *first_entry(t, site) = (uint32_t)t->entries.count;
     REMAT_PUSH(t->arena, &t->entries, entry);

@@ -366,7 +366,8 @@ struct remat_price remat_price_kernel(const struct remat_graph *graph,
 {
     struct remat_price price = {0};
     struct remat_load load = load_of(graph, kernel, device, &price);
-    double ns = device->launch_ns + fmax(load.compute_ns, load.memory_ns);
+    price.roofline_ns = device->launch_ns + fmax(load.compute_ns, load.memory_ns);
+    double ns = price.roofline_ns;
     if (device->profile)
         price.source = remat_profile_time(device->profile, device, graph, kernel, price.flops,
                                           price.moved_bytes, &ns);
@@ -374,30 +375,34 @@ struct remat_price remat_price_kernel(const struct remat_graph *graph,
     return price;
 }
 
-static struct remat_device_description on_line(const struct remat_device_description *device,
-                                               struct remat_profile_line line)
+struct remat_price remat_price_variant(const struct remat_graph *graph,
+                                       const struct remat_fused_kernel *kernel,
+                                       const struct remat_price *whole,
+                                       const struct remat_device_description *device)
+{
+    struct remat_price price = remat_price_kernel(graph, kernel, device);
+    if (!device->profile || kernel->kind != REMAT_KERNEL_program || whole->roofline_ns <= 0)
+        return price;
+    double share = price.roofline_ns / whole->roofline_ns;
+    price.ns = remat_ns_ceil((double)whole->ns * share);
+    price.source = whole->source == REMAT_COST_MEASURED && share != 1 ? REMAT_COST_INTERPOLATED
+                                                                      : whole->source;
+    return price;
+}
+
+struct remat_device_description
+remat_price_variants_on(const struct remat_device_description *device,
+                        const struct remat_price *whole)
 {
     struct remat_device_description on = *device;
+    if (!device->profile || whole->roofline_ns <= 0)
+        return on;
+    double ratio = BELOW * (double)whole->ns / whole->roofline_ns;
     on.profile = NULL;
-    on.launch_ns = line.launch_ns;
-    on.memory_bytes_per_ns /= line.ratio;
-    on.pointwise_flops_per_ns /= line.ratio;
+    on.launch_ns *= ratio;
+    on.memory_bytes_per_ns /= ratio;
+    on.pointwise_flops_per_ns /= ratio;
     return on;
-}
-
-struct remat_device_description remat_price_floor(const struct remat_device_description *device)
-{
-    if (!device->profile)
-        return *device;
-    struct remat_profile_line line = device->profile->floor;
-    line.launch_ns *= BELOW;
-    line.ratio *= BELOW;
-    return on_line(device, line);
-}
-
-struct remat_device_description remat_price_typical(const struct remat_device_description *device)
-{
-    return device->profile ? on_line(device, device->profile->typical) : *device;
 }
 
 remat_status remat_price_check(remat_context *ctx, const struct remat_graph *graph,

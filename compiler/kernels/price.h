@@ -15,7 +15,8 @@
 
 struct remat_price {
     uint64_t flops, moved_bytes, ns;
-    uint8_t source; /* enum remat_cost_source, of ns */
+    double roofline_ns; /* without a profile */
+    uint8_t source;     /* enum remat_cost_source, of ns */
 };
 /* The device has all dtypes of the graph, and links for its mesh (remat_price_check). */
 struct remat_price remat_price_kernel(const struct remat_graph *graph,
@@ -40,12 +41,20 @@ struct remat_load remat_price_load(const struct remat_graph *graph,
                                    const struct remat_fused_kernel *kernel,
                                    const struct remat_device_description *device);
 
-/* `device` without a profile, of such rates that no kernel program costs less on `device` than on
- * this. Without a profile the device itself. Named kernels have their
- * own prices. */
-struct remat_device_description remat_price_floor(const struct remat_device_description *device);
-/* The same of rates that make it the likely price of kernel programs that are not measured. */
-struct remat_device_description remat_price_typical(const struct remat_device_description *device);
+/* A variant of a kernel program with the price `whole`: it stores less, inlines, or is a rerun.
+ * Under a profile it takes the share of whole->ns that its roofline time is of the whole's, even
+ * where the variant was measured, so that one ratio prices all variants and the bound knows it.
+ * Without a profile, and of other kernels: remat_price_kernel. */
+struct remat_price remat_price_variant(const struct remat_graph *graph,
+                                       const struct remat_fused_kernel *kernel,
+                                       const struct remat_price *whole,
+                                       const struct remat_device_description *device);
+
+/* `device` without a profile, of such rates that no variant of the kernel program costs less on
+ * `device` than on this. Without a profile the device itself. */
+struct remat_device_description
+remat_price_variants_on(const struct remat_device_description *device,
+                        const struct remat_price *whole);
 
 /* REMAT_ERROR_USAGE where the graph has values of a dtype that the device has not; the message
  * names one of them. */

@@ -10,8 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { FLOOR_STEPS = 120 };
-
 struct remat_profile_row {
     uint64_t kernel, size;
     double roofline_ns, measured_ns;
@@ -65,9 +63,8 @@ static struct remat_profile_row identify(const struct remat_graph *graph,
     return row;
 }
 
-/* Arithmetic or bytes, without the launch. */
-static double busy_ns(uint32_t kind, remat_dtype dtype, uint64_t flops, uint64_t moved_bytes,
-                      const struct remat_device_description *device)
+static double roofline_ns(uint32_t kind, remat_dtype dtype, uint64_t flops, uint64_t moved_bytes,
+                          const struct remat_device_description *device)
 {
     double rate = device->pointwise_flops_per_ns, matmul = device->matmul_flops_per_ns[dtype];
     enum remat_arithmetic arithmetic = remat_kernel_row(kind)->arithmetic;
@@ -77,63 +74,8 @@ static double busy_ns(uint32_t kind, remat_dtype dtype, uint64_t flops, uint64_t
         rate = matmul * device->attention_forward.efficiency;
     if (arithmetic == REMAT_ARITHMETIC_ATTENTION_BACKWARD && matmul > 0)
         rate = matmul * device->attention_backward.efficiency;
-    return fmax((double)flops / rate, (double)moved_bytes / device->memory_bytes_per_ns);
-}
-
-static double roofline_ns(double busy, const struct remat_device_description *device)
-{
-    return device->launch_ns + busy + 1;
-}
-
-/* --- lines through the measured programs --- */
-
-struct sample {
-    double busy_ns, measured_ns, count;
-};
-struct samples REMAT_LIST(struct sample); /* measured kernel programs */
-
-static struct remat_profile_line find_typical(const struct samples *s,
-                                              const struct remat_device_description *device)
-{
-    double measured = 0, modelled = 0;
-    for (size_t i = 0; i < s->count; i++) {
-        measured += s->items[i].measured_ns * s->items[i].count;
-        modelled += roofline_ns(s->items[i].busy_ns, device) * s->items[i].count;
-    }
-    double ratio = modelled > 0 ? measured / modelled : 1;
-    return (struct remat_profile_line){ratio * device->launch_ns, ratio};
-}
-
-/* The highest launch of a line with this ratio that runs below all, up to `most`. */
-static double launch_below(const struct samples *s, double ratio, double most)
-{
-    for (size_t i = 0; i < s->count; i++)
-        most = fmin(most, s->items[i].measured_ns - ratio * s->items[i].busy_ns);
-    return most;
-}
-
-/* Neither launch nor ratio is above the typical one. The height at the mean size is a concave
- * function of the ratio, which has to leave a launch of 0 at least. */
-static struct remat_profile_line find_floor(const struct samples *s,
-                                            struct remat_profile_line typical)
-{
-    double low = 0, high = typical.ratio, most = typical.launch_ns, sum = 0, count = 0;
-    for (size_t i = 0; i < s->count; i++) {
-        const struct sample *sample = &s->items[i];
-        sum += fmax(sample->count, 1) * sample->busy_ns;
-        count += fmax(sample->count, 1);
-        if (sample->busy_ns > 0)
-            high = fmin(high, sample->measured_ns / sample->busy_ns);
-    }
-    double mean = count > 0 ? sum / count : 0;
-    for (int step = 0; step < FLOOR_STEPS; step++) {
-        double a = low + (high - low) / 3, b = high - (high - low) / 3;
-        if (launch_below(s, a, most) + a * mean <= launch_below(s, b, most) + b * mean)
-            low = a;
-        else
-            high = b;
-    }
-    return (struct remat_profile_line){fmax(0, launch_below(s, low, most)), low};
+    return device->launch_ns + 1 +
+           fmax((double)flops / rate, (double)moved_bytes / device->memory_bytes_per_ns);
 }
 
 /* --- the file --- */
@@ -145,7 +87,7 @@ struct reader {
     const struct remat_device_description *device;
     json_t *root;
     struct remat_profile *out;
-    struct samples programs;
+    double measured_ns, modelled_ns; /* of kernel programs, all runs together */
 };
 
 static remat_status fail_key(const struct reader *r, size_t index, const char *key,
@@ -219,11 +161,11 @@ static remat_status read_row(struct reader *r, json_t *object, size_t index,
         text += length + strspn(text + length, " ");
     }
     hash_size(flops, moved_bytes, out);
-    double busy = busy_ns(kind, dtype, flops, moved_bytes, r->device);
-    out->roofline_ns = roofline_ns(busy, r->device);
-    if (kind == REMAT_KERNEL_program)
-        REMAT_PUSH(r->arena, &r->programs,
-                   ((struct sample){busy, out->measured_ns, (double)count}));
+    out->roofline_ns = roofline_ns(kind, dtype, flops, moved_bytes, r->device);
+    if (kind == REMAT_KERNEL_program) {
+        r->measured_ns += out->measured_ns * (double)count;
+        r->modelled_ns += out->roofline_ns * (double)count;
+    }
     return REMAT_OK;
 }
 
@@ -289,8 +231,7 @@ static remat_status read_profile(void *user)
     REMAT_CHECK(read_mesh(r, &out->mesh));
     for (size_t i = 0; i < json_array_size(kernels); i++)
         REMAT_CHECK(read_row(r, json_array_get(kernels, i), i, &out->rows[out->count++]));
-    out->typical = find_typical(&r->programs, r->device);
-    out->floor = find_floor(&r->programs, out->typical);
+    out->typical_ratio = r->modelled_ns > 0 ? r->measured_ns / r->modelled_ns : 1;
     r->out = out;
     qsort(out->rows, out->count, sizeof *out->rows, compare_rows);
     for (uint32_t i = 1; i < out->count; i++)
@@ -304,7 +245,7 @@ remat_status remat_profile_read(remat_context *ctx, struct remat_arena *arena, c
                                 const char *producer, const struct remat_device_description *device,
                                 const struct remat_profile **out)
 {
-    struct reader reader = {ctx, arena, path, producer, device, NULL, NULL, {0}};
+    struct reader reader = {ctx, arena, path, producer, device, NULL, NULL, 0, 0};
     json_error_t error;
     char *text;
     size_t bytes;
@@ -384,9 +325,7 @@ uint8_t remat_profile_time(const struct remat_profile *profile,
     struct remat_profile_row wanted = identify(graph, kernel, flops, moved_bytes);
     struct side below = {0}, above = {0};
     remat_dtype dtype = graph->values[kernel->operands[0].value.i].dtype;
-    bool program = kernel->kind == REMAT_KERNEL_program;
-    double busy = busy_ns(kernel->kind, dtype, flops, moved_bytes, device);
-    double roofline = roofline_ns(busy, device);
+    double roofline = roofline_ns(kernel->kind, dtype, flops, moved_bytes, device);
     if (remat_kernel_row(kernel->kind)->arithmetic == REMAT_ARITHMETIC_TRANSFER &&
         !is_of_mesh(profile, &graph->mesh))
         return REMAT_COST_MODELLED;
@@ -405,9 +344,7 @@ uint8_t remat_profile_time(const struct remat_profile *profile,
     bool known = below.count || above.count;
     if (known)
         *ns = roofline * ratio_at(&below, &above, roofline);
-    else if (program)
-        *ns *= profile->typical.ratio;
-    if (program)
-        *ns = fmax(*ns, profile->floor.launch_ns + profile->floor.ratio * busy);
+    else if (kernel->kind == REMAT_KERNEL_program)
+        *ns *= profile->typical_ratio;
     return known ? REMAT_COST_INTERPOLATED : REMAT_COST_MODELLED;
 }

@@ -14,27 +14,19 @@ remat_status remat_profile_read(remat_context *ctx, struct remat_arena *arena, c
                                 const char *producer, const struct remat_device_description *device,
                                 const struct remat_profile **out);
 
-/* Of kernel programs, by the description's roofline: launch + ratio * max(arithmetic, bytes). */
-struct remat_profile_line {
-    double launch_ns, ratio;
-};
 struct remat_profile {
     uint32_t count;
     const char *mesh;               /* "dp=4": on which transfers were measured; "": on none */
     struct remat_profile_row *rows; /* private */
     /* Measured / roofline of all kernel programs in the profile, by which others are modelled. */
-    struct remat_profile_line typical;
-    /* No kernel program has a time below this line, whatever the source: of the lines nowhere above
-     * the typical one and the measured programs the highest at their mean size. */
-    struct remat_profile_line floor;
+    double typical_ratio;
 };
 
 /* The time of a kernel with these flops and moved bytes, which is modelled as *ns, and where it
  * comes from (enum remat_cost_source): measured      it is in the profile: same kernel, dtypes,
  * shapes; interpolated  the profile has the kernel in other sizes: roofline time, times measured /
  * roofline of the next sizes on both sides (on the logarithms; beyond the last size as there);
- * modelled      it has not: *ns, of kernel programs times measured / roofline of all in the
- * profile. Kernel programs that are not measured take no less than the floor. Transfers are
+ * modelled      it has not: *ns, of kernel programs times typical_ratio. Transfers are
  * modelled unless the profile is of the graph's mesh. */
 uint8_t remat_profile_time(const struct remat_profile *profile,
                            const struct remat_device_description *device,

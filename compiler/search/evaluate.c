@@ -4,14 +4,24 @@
 #include "amounts.h"
 #include "schedule.h"
 
+/* `made_from`: whose decision made the graph, or NULL. */
 static struct remat_price *price_list(struct remat_arena *arena, const struct remat_graph *graph,
                                       const struct remat_kernel_list *kernels,
+                                      const struct remat_evaluator *made_from,
                                       const struct remat_device_description *device)
 {
     struct remat_price *prices;
     REMAT_NEW(arena, prices, kernels->count);
-    for (uint32_t k = 0; k < kernels->count; k++)
-        prices[k] = remat_price_kernel(graph, &kernels->kernels[k], device);
+    for (uint32_t k = 0; k < kernels->count; k++) {
+        const struct remat_fused_kernel *kernel = &kernels->kernels[k];
+        remat_site site = {graph->nodes[kernel->nodes[0].i].kernel};
+        if (!made_from || remat_is_none(site.i)) {
+            prices[k] = remat_price_kernel(graph, kernel, device);
+            continue;
+        }
+        remat_kernel_id whole = remat_site_kernel(made_from->settled, site);
+        prices[k] = remat_price_variant(graph, kernel, &made_from->prices[whole.i], device);
+    }
     return prices;
 }
 
@@ -19,6 +29,7 @@ static struct remat_price *price_list(struct remat_arena *arena, const struct re
 
 remat_status remat_arrange(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_graph *graph, const struct remat_statics *statics,
+                           const struct remat_evaluator *made_from,
                            const struct remat_device_description *device,
                            struct remat_stopwatch *watch, struct remat_arrangement *out)
 {
@@ -31,7 +42,7 @@ remat_status remat_arrange(remat_context *ctx, struct remat_arena *arena,
     const uint32_t *inputs = remat_statics_inputs(arena, statics, graph);
     out->lifespans = remat_lifespans(arena, graph, &out->kernels, out->order, statics, inputs);
     remat_stopwatch_lap(watch, REMAT_LAP_LIFESPANS);
-    out->prices = price_list(arena, graph, &out->kernels, device);
+    out->prices = price_list(arena, graph, &out->kernels, made_from, device);
     for (uint32_t k = 0; k < out->kernels.count; k++) {
         uint64_t *class_ns = &out->times.ns[remat_cost_class_of(out->kernels.kernels[k].kind)];
         *class_ns = remat_ns_add(*class_ns, out->prices[k].ns);
@@ -72,7 +83,7 @@ void remat_evaluator_init(struct remat_evaluator *e, struct remat_arena *arena,
     *kernels = remat_fuse(arena, graph);
     remat_stopwatch_lap(watch, REMAT_LAP_FUSE);
     remat_settle(arena, graph, kernels, device, pinned, settled);
-    e->prices = price_list(arena, graph, kernels, device);
+    e->prices = price_list(arena, graph, kernels, NULL, device);
     for (uint32_t k = 0; k < kernels->count; k++)
         e->base_ns = remat_ns_add(e->base_ns, e->prices[k].ns);
     REMAT_NEW(arena, e->sums, 1);

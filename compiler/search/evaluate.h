@@ -21,9 +21,13 @@ struct remat_arrangement {
     struct remat_class_times times; /* step_ns by class */
 };
 
-/* Fuses, schedules, measures and prices a whole graph. */
+struct remat_evaluator;
+
+/* Fuses, schedules, measures and prices a whole graph. `made_from`: the evaluator on whose graph
+ * the decision was made that this is rewritten by; NULL: none was. */
 remat_status remat_arrange(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_graph *graph, const struct remat_statics *statics,
+                           const struct remat_evaluator *made_from,
                            const struct remat_device_description *device,
                            struct remat_stopwatch *watch, struct remat_arrangement *out);
 

@@ -195,8 +195,6 @@ remat_status remat_planner_create(struct remat_arena *arena, struct remat_evalua
                                    evaluator->settled->pinned, &p->model));
     find_points(p, arena);
     find_floor(p, kernels);
-    if (evaluator->device->profile && evaluator->base_ns > p->model.saved_ns)
-        p->floor_slack_ns = evaluator->base_ns - p->model.saved_ns;
     find_free(p, arena);
     find_hulls(p, arena);
     find_paths(p, arena);

@@ -23,9 +23,6 @@ struct remat_planner {
      * from one in few values, up to every decision where there are few. In no order. */
     struct remat_neighbours near;
     uint64_t floor_bytes; /* no decision has a live peak below */
-    /* What programs take with everything saved beyond the profile's floor, at which bounds take
-     * those that not every plan runs as they are; 0 without a profile. */
-    uint64_t floor_slack_ns;
     /* private */
     const struct remat_graph *graph;
     struct remat_evaluator *evaluator;

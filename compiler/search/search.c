@@ -289,7 +289,6 @@ remat_status remat_choose(struct remat_search *s, struct remat_chosen *out)
     out->manual = manual.policy;
     out->manual_ns = manual.cost.step_ns;
     out->bound_ns = s->state.bound_ns;
-    out->floor_slack_ns = out->bound_ns ? s->planner->floor_slack_ns : 0;
     out->floor_bytes = remat_search_per_op(s) ? s->planner->floor_bytes : 0;
 fail:
     remat_scratch_close(s->scratch);

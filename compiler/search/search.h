@@ -36,7 +36,6 @@ struct remat_chosen {
     struct remat_arrangement arranged;
     uint64_t arena_bytes;
     uint64_t bound_ns;                 /* no decision that fits takes less; 0: not asked */
-    uint64_t floor_slack_ns;           /* that the bound leaves out by the profile's floor */
     uint64_t floor_bytes;              /* of the arena of any decision; 0: not asked */
     const struct remat_policy *manual; /* its own, or the fastest that fits, if possible of those
                                           that Megatron has flags for; NULL: none does */

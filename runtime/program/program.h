@@ -215,9 +215,6 @@ struct remat_program {
     uint64_t step_ns, base_step_ns; /* predicted; base: everything saved */
     uint64_t bound_step_ns;         /* proven: no decision that fits is faster; 0: nobody asked */
     uint64_t floor_bytes;           /* proven: no decision has a smaller arena; 0: nobody asked */
-    /* What programs take with everything saved beyond the profile's floor, at which the bound takes
-     * them; 0 without a profile. */
-    uint64_t floor_slack_ns;
     bool exact_extras; /* recompute_extra_ns are differences of predicted steps; else estimated */
     /* The nearest manual policy: the plan's own, or the fastest that fits; NULL or "": none. */
     const char *manual_policy;

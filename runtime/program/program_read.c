@@ -189,7 +189,6 @@ static remat_status read_head(struct remat_reader *reader, const struct remat_fb
                                       .manual_step_ns = root->manual_step_ns,
                                       .workspace_bytes = root->workspace_bytes,
                                       .exact_extras = root->exact_extras,
-                                      .floor_slack_ns = root->floor_slack_ns,
                                       .layer_count = root->layer_count};
     REMAT_TRY(remat_reader_text(reader, root->producer, "producer", 0, &program->producer));
     REMAT_TRY(remat_reader_text(reader, root->graph_name, "graph_name", 0, &program->graph_name));

@@ -63,7 +63,7 @@ static remat_status verify_head(struct remat_verifier *v)
             v->ctx, REMAT_ERROR_INVALID,
             "arena_bytes %llu and reserve_bytes %llu are more than budget_bytes %llu",
             (ull)p->arena_bytes, (ull)p->reserve_bytes, (ull)p->budget_bytes);
-    const uint64_t times_ns[] = {p->step_ns, p->base_step_ns, p->manual_step_ns, p->floor_slack_ns};
+    const uint64_t times_ns[] = {p->step_ns, p->base_step_ns, p->manual_step_ns};
     for (size_t k = 0; k < sizeof times_ns / sizeof *times_ns; k++)
         if (times_ns[k] > INT64_MAX)
             return remat_error(v->ctx, REMAT_ERROR_INVALID, "a step of %llu ns", (ull)times_ns[k]);

@@ -83,7 +83,6 @@ static remat_status write_head(struct remat_writer *w, const struct remat_progra
         .manual_step_ns = program->manual_step_ns,
         .workspace_bytes = program->workspace_bytes,
         .exact_extras = program->exact_extras,
-        .floor_slack_ns = program->floor_slack_ns,
         .layer_count = program->layer_count,
         .parameters = {program->parameters, program->parameter_count},
         .recomputed_layers = {program->recomputed_layers, program->recomputed_layer_count},

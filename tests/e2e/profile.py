@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import zlib
 
 build, text = map(os.path.abspath, sys.argv[1:])
 
@@ -22,17 +23,34 @@ def compile_with(model, *arguments):
     return json.loads(call("compile", model, "--format", "json", "-o", "x.plan", *arguments))
 
 
-def check_gap(planned):
-    """The part of the gap that is the bound's: at most what it is where everything is saved, and so what the
-    plan that saves everything is above the bound of any room."""
-    roomy = compile_with("m.fbs", "--profile", "p.json", "--budget", "1GB")
-    slack = planned["floor_slack_ns"]
-    assert roomy["floor_slack_ns"] == slack and 0 < slack <= roomy["base_step_ns"] - roomy["bound_step_ns"], roomy
-    part = min(slack, planned["step_ns"] - planned["bound_step_ns"]) / planned["bound_step_ns"]
-    text = call("compile", "m.fbs", "--profile", "p.json", "--budget", "140MB", "-o", "y.plan")
-    words = f"; {100 * part:.2f} % are the bound's, which takes programs at the profile's floor\n"
-    assert words in text and words in call("dump", "y.plan"), text
-    assert part > 0.001, planned
+def gap_of(plan):
+    return plan["step_ns"] / plan["bound_step_ns"] - 1
+
+
+def make_noisy(profile, path):
+    """Times that depend on nothing but the rows: each kernel's is 0.5 to 2 times a roofline's."""
+    for row in profile["kernels"]:
+        draw = zlib.crc32((row["kernel"] + row["operands"]).encode()) % 1000 / 1000
+        row["median_ns"] = int((2000 + row["moved_bytes"] / 10 + row["flops"] / 100) * 4**draw / 2)
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(profile, file)
+
+
+def check_gap(path):
+    """Where the certificate is below 1 % without a profile, it is with one; and where everything fits, the bound
+    is the time of the plan that saves everything, but for rounding."""
+    with open(path, encoding="utf-8") as file:
+        make_noisy(json.load(file), "noisy.json")
+    profile = ["--profile", "noisy.json"]
+    compared = 0
+    for budget in ["140.2MB", "140.4MB", "140.6MB", "140.8MB", "141MB", "141.2MB"]:
+        modelled = compile_with("m.fbs", "--budget", budget)
+        planned = compile_with("m.fbs", "--budget", budget, *profile)
+        compared += gap_of(modelled) < 0.01
+        assert gap_of(modelled) >= 0.01 or gap_of(planned) < 0.01, (budget, modelled, planned)
+    assert compared == 6
+    roomy = compile_with("m.fbs", "--budget", "1GB", *profile)
+    assert gap_of(roomy) < 1e-4, roomy
 
 
 def main():
@@ -62,8 +80,11 @@ def main():
     first = open("x.plan", "rb").read()
     compile_with("m.fbs", "--profile", "p.json", "--budget", "140MB")
     assert open("x.plan", "rb").read() == first
-    check_gap(planned)
-    assert compile_with("m.fbs", "--budget", "140MB")["floor_slack_ns"] == 0
+    check_gap("p.json")
+    # A profile of a plan that recomputes prices most kernels that it changed by their other layers.
+    compile_with("m.fbs", "--profile", "p.json", "--budget", "140MB")
+    call("run", "x.plan", "--text", text, "--steps", "9", "-j", "1", "--profile", "q.json")
+    check_gap("q.json")
     message = call("compile", "m.fbs", "--target", "t4", "--profile", "p.json", code=4)
     assert 'p.json: its "device" is "cpu", expected "Tesla T4"' in message, message
 

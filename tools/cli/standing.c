@@ -14,12 +14,6 @@ void certificate_print(const struct remat_program *p, struct remat_text *out)
                       "what to recompute that fits takes less than %s",
                       100 * ((double)p->step_ns / (double)p->bound_step_ns - 1),
                       100 * shares[REMAT_COST_MEASURED], cli_time(p->bound_step_ns).text);
-    uint64_t gap_ns = p->step_ns - p->bound_step_ns;
-    uint64_t slack_ns = p->floor_slack_ns < gap_ns ? p->floor_slack_ns : gap_ns;
-    if (slack_ns > 0)
-        remat_text_append(out,
-                          "; %.2f %% are the bound's, which takes programs at the profile's floor",
-                          100 * (double)slack_ns / (double)p->bound_step_ns);
 }
 
 void nearest_print(const struct remat_program *p, struct remat_text *out)

@@ -409,7 +409,6 @@ static void print_json_plan(const struct report *report)
     print_json_number("base_step_ns", p->base_step_ns);
     print_json_shares(p);
     print_json_number("bound_step_ns", p->bound_step_ns);
-    print_json_number("floor_slack_ns", p->floor_slack_ns);
     print_json_number("floor_bytes", p->floor_bytes);
     printf("  \"notes\": [");
     for (uint32_t i = 0; i < p->note_count; i++) {

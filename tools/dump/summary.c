@@ -278,7 +278,6 @@ static void set_bytes_and_times(const struct remat_program *p, struct dump_json 
     dump_set(out, "base_step_ns", dump_bytes(p->base_step_ns));
     dump_set(out, "cost_shares", make_cost_shares(p, out));
     dump_set(out, "bound_step_ns", dump_bytes(p->bound_step_ns));
-    dump_set(out, "floor_slack_ns", dump_bytes(p->floor_slack_ns));
     dump_set(out, "floor_bytes", dump_bytes(p->floor_bytes));
     dump_set(out, "overhead",
              json_real(p->base_step_ns ? (double)p->step_ns / (double)p->base_step_ns - 1 : 0));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Profiles: exact at measured sizes, between them as the logarithms have it; other kernels
- * modelled; no program below the floor; each fault in a file has its message, and no damage is more
- * than a message. */
+ * modelled; variants in proportion to the kernel they are made from; each fault in a file has its
+ * message, and no damage is more than a message. */
 #include "price.h"
 #include "profile.h"
 #include "workbench.h"
@@ -105,16 +105,15 @@ static void check_times(void)
                 3 * (double)modelled.ns + 3);
 }
 
-/* A small program was fast, since a launch takes less than described, a large one slow: the small
- * one is not expected to be as fast when it is large. */
-static void check_floor(void)
+/* Measured as a variant, a kernel still takes what its roofline time is of the whole's. The bound's
+ * device says the same, but for rounding, and never more. */
+static void check_variant(void)
 {
     struct workbench w;
     struct remat_kernel_list list;
-    struct remat_price price;
     remat_value values[2], outputs[2];
     workbench_open(&w);
-    workbench_inputs(&w, "4,4 4096,4096", values);
+    workbench_inputs(&w, "512,512 4096,4096", values);
     for (int i = 0; i < 2; i++)
         workbench_node(&w, "exp", &values[i], 1, "", &outputs[i]);
     w.graph->outputs = outputs;
@@ -122,26 +121,40 @@ static void check_floor(void)
     struct remat_device_description device = device_of(&w);
     list = remat_fuse(&w.arena, w.graph);
     CHECK(list.count == 2, "fuse");
-    double modelled = (double)remat_price_kernel(w.graph, &list.kernels[1], &device).ns;
+    const struct remat_fused_kernel *variant = &list.kernels[0];
+    struct remat_price modelled = remat_price_kernel(w.graph, variant, &device);
+    struct remat_price plain = remat_price_kernel(w.graph, &list.kernels[1], &device);
+    CHECK(remat_price_variant(w.graph, variant, &plain, &device).ns == modelled.ns, "no profile");
     const char *text = remat_arena_format(
         &w.arena,
-        HEAD "{\"kernel\": \"#%08x\", \"operands\": \"f32[4,4] f32[4,4]\", \"flops\": 480, "
-             "\"moved_bytes\": 128, \"count\": 9, \"median_ns\": 500}, %s]}",
-        remat_kernel_key_hash(&list.kernels[0]),
+        HEAD
+        "{\"kernel\": \"#%08x\", \"operands\": \"f32[512,512] f32[512,512]\", \"flops\": %llu, "
+        "\"moved_bytes\": 2097152, \"count\": 9, \"median_ns\": 500}, %s]}",
+        remat_kernel_key_hash(variant), (unsigned long long)modelled.flops,
         ROW("x#12345678", "f32[5]", "0", "500000000", "31500003"));
     CHECK_OK(w.ctx, read_text(&w, text, strlen(text), &device));
-    price = remat_price_kernel(w.graph, &list.kernels[0], &device);
-    CHECK(price.source == REMAT_COST_MEASURED && price.ns == 500, "measured, %llu ns",
-          (unsigned long long)price.ns);
-    price = remat_price_kernel(w.graph, &list.kernels[1], &device);
-    struct remat_device_description floor = remat_price_floor(&device);
-    uint64_t least_ns = remat_price_kernel(w.graph, &list.kernels[1], &floor).ns;
-    CHECK(price.source == REMAT_COST_INTERPOLATED && (double)price.ns > 2.5 * modelled &&
-              least_ns <= price.ns && least_ns + 2 >= price.ns,
-          "%llu ns, floor %llu ns, modelled %.0f", (unsigned long long)price.ns,
-          (unsigned long long)least_ns, modelled);
-    CHECK(remat_price_kernel(w.graph, &list.kernels[0], &floor).ns <= 500,
-          "above what is measured");
+    struct remat_price own = remat_price_kernel(w.graph, variant, &device);
+    CHECK(own.source == REMAT_COST_MEASURED && own.ns == 500, "measured, %llu ns",
+          (unsigned long long)own.ns);
+    static const uint64_t wholes_ns[] = {1, 1000, 7654321, UINT64_C(20000000011)};
+    for (int i = 0; i < 4; i++) {
+        struct remat_price whole = plain;
+        whole.ns = wholes_ns[i];
+        whole.source = REMAT_COST_MEASURED;
+        struct remat_price price = remat_price_variant(w.graph, variant, &whole, &device);
+        double share = modelled.roofline_ns / plain.roofline_ns;
+        CHECK(price.ns == (uint64_t)ceil(share * (double)whole.ns) &&
+                  price.source == REMAT_COST_INTERPOLATED,
+              "%llu ns of %llu", (unsigned long long)price.ns, (unsigned long long)whole.ns);
+        struct remat_device_description on = remat_price_variants_on(&device, &whole);
+        uint64_t bound_ns = remat_price_kernel(w.graph, variant, &on).ns;
+        CHECK(bound_ns <= price.ns && bound_ns + 2 + price.ns / 100000000 >= price.ns,
+              "%llu ns on the bound's device, %llu by share", (unsigned long long)bound_ns,
+              (unsigned long long)price.ns);
+        price = remat_price_variant(w.graph, &list.kernels[1], &whole, &device);
+        CHECK(price.ns == whole.ns && price.source == whole.source, "the whole: %llu ns",
+              (unsigned long long)price.ns);
+    }
     workbench_close(&w);
 }
 
@@ -281,7 +294,7 @@ int main(void)
 {
     snprintf(path, sizeof path, "/tmp/remat_profile_%ld.json", (long)getpid());
     check_times();
-    check_floor();
+    check_variant();
     check_transfers();
     check_faults();
     check_gpus();

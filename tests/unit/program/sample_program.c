@@ -250,7 +250,6 @@ void sample_program(struct sample *s)
                                         .manual_flags = "--recompute-num-layers 1",
                                         .manual_step_ns = 1100,
                                         .exact_extras = true,
-                                        .floor_slack_ns = 17,
                                         .layer_count = 2,
                                         .buffer_count = 7,
                                         .value_count = 9,

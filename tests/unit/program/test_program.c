@@ -228,7 +228,6 @@ static void compare_head(const struct remat_program *a, const struct remat_progr
     SAME(layer_count);
     SAME(workspace_bytes);
     SAME(exact_extras);
-    SAME(floor_slack_ns);
 }
 
 static void test_round_trip(struct remat_arena *arena)

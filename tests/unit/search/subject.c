@@ -93,7 +93,8 @@ remat_status subject_plan(struct subject *s, struct remat_arrangement *base,
                           struct remat_decision *none, struct remat_planner **planner)
 {
     remat_status st = REMAT_OK;
-    REMAT_TRY(remat_arrange(s->ctx, &s->arena, s->graph, &s->statics, &s->device, &s->watch, base));
+    REMAT_TRY(
+        remat_arrange(s->ctx, &s->arena, s->graph, &s->statics, NULL, &s->device, &s->watch, base));
     remat_decision_create(&s->arena, s->graph->value_count, none);
     REMAT_TRY(remat_planner_create(&s->arena, &s->evaluator, planner));
 fail:

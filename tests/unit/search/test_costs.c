@@ -87,7 +87,12 @@ static remat_status list_priced(struct bench *b, const struct remat_decision *de
     for (uint32_t k = 0; k < list.count; k++) {
         const struct remat_fused_kernel *kernel = &list.kernels[k];
         bool program = kernel->kind == REMAT_KERNEL_program;
+        remat_site site = {g->nodes[kernel->nodes[0].i].kernel};
         struct remat_price price = remat_price_kernel(g, kernel, &b->subject.device);
+        if (!remat_is_none(site.i))
+            price = remat_price_variant(
+                g, kernel, &evaluator->prices[remat_site_kernel(evaluator->settled, site).i],
+                &b->subject.device);
         (*out)[k] = (struct cost){
             .kernel = remat_kernel_hash(kernel->kind, program ? &kernel->program : NULL),
             .phase = kernel->phase,
@@ -182,7 +187,7 @@ static remat_status lower(struct bench *b, const struct remat_decision *decision
     uint64_t arena_bytes;
     REMAT_TRY(subject_rewrite(&b->subject, &b->scratch, decision, &rewritten));
     REMAT_TRY(remat_arrange(b->subject.ctx, &b->scratch, rewritten, &b->subject.statics,
-                            &b->subject.device, &b->subject.watch, &whole));
+                            &b->subject.evaluator, &b->subject.device, &b->subject.watch, &whole));
     REMAT_TRY(remat_place(b->subject.ctx, &b->scratch, &b->subject.statics, &whole.lifespans, 0,
                           &arena_bytes));
     REMAT_TRY_NEW(&b->scratch, alternatives, b->subject.graph->value_count);

@@ -173,8 +173,8 @@ static remat_status pack(struct oracle *o, struct choice *choice)
     remat_arena_init(&scratch, s->ctx);
     decide(o, choice->code);
     REMAT_TRY(subject_rewrite(s, &scratch, &o->decision, &rewritten));
-    REMAT_TRY(
-        remat_arrange(s->ctx, &scratch, rewritten, &s->statics, &s->device, &s->watch, &whole));
+    REMAT_TRY(remat_arrange(s->ctx, &scratch, rewritten, &s->statics, &s->evaluator, &s->device,
+                            &s->watch, &whole));
     REMAT_TRY(
         remat_place(s->ctx, &scratch, &s->statics, &whole.lifespans, 0, &choice->arena_bytes));
 fail:
