@@ -441,7 +441,9 @@ static remat_status emit_kernel_of(struct emitter *e, const struct remat_command
         for (enum cuda_shape shape = CUDA_DELTA; shape <= CUDA_QUERIES; shape++)
             REMAT_CHECK(emit_attention(e, command, shape));
         return REMAT_OK;
-    case REMAT_KERNEL_matmul: /* cuBLASLt's */
+    case REMAT_KERNEL_matmul:   /* cuBLASLt's */
+    case REMAT_KERNEL_exchange: /* the engine's, and the next */
+    case REMAT_KERNEL_gather:
         return REMAT_OK;
     default:
         return emit_items(e, command);

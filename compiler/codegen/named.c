@@ -68,6 +68,10 @@ bool cuda_write_items(struct cuda_source *s, uint32_t kind, const struct remat_o
         s->rows = s->columns = 1;
         cuda_text(s, "advance(index, count);");
         return true;
+    case REMAT_KERNEL_part_number:
+        s->rows = s->columns = 1;
+        cuda_text(s, "write4(out, read4(rank) * (u32)count + read4(microbatch));");
+        return true;
     default:
         return false;
     }

@@ -173,6 +173,15 @@ static inline uint64_t remat_hash_string(const char *text, uint64_t seed)
 /* --- random bits: Philox4x32-10 (Salmon et al., "Parallel random numbers", SC'11) --- */
 void remat_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
+/* --- waiting by looking --- */
+struct remat_wait { /* zeroed before the first look */
+    uint64_t waited_ns, last_ns;
+    uint32_t looks;
+};
+/* Between two looks: yields, and sleeps after some. No look counts for more than 100 ms: a process
+ * that was stopped for longer (Ctrl-Z) is not late for it. */
+void remat_wait_pause(struct remat_wait *wait);
+
 /* --- element types --- */
 typedef enum remat_dtype {
     REMAT_F32 = 1,

@@ -207,6 +207,15 @@ static remat_status gather(void *user, const remat_transfer *transfer,
     return transfer_all(user, transfer, false, message);
 }
 
+static remat_status check(void *user, char message[REMAT_ENGINE_MESSAGE_BYTES])
+{
+    struct local_rank *mine = user;
+    pthread_mutex_lock(&mine->all->mutex);
+    bool failed = mine->all->failed;
+    pthread_mutex_unlock(&mine->all->mutex);
+    return failed ? refuse(mine, message) : REMAT_OK;
+}
+
 static void fail(void *user, const char *why)
 {
     struct local_rank *mine = user;
@@ -275,5 +284,6 @@ void remat_local_engine(remat_local_ranks *local, uint32_t rank, remat_engine *o
         .exchange = exchange,
         .gather = gather,
         .fail = fail,
+        .check = check,
     };
 }

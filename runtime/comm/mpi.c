@@ -10,9 +10,7 @@
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <sched.h>
 #include <stdio.h>
-#include <time.h>
 
 #define LIBRARY     "libmpi.so.40" /* Open MPI 4 and 5 */
 #define PIECE_BYTES (UINT64_C(1) << 30)
@@ -101,29 +99,15 @@ static int begin(remat_mpi *m, const remat_transfer *t, bool exchanges)
 
 /* --- waiting --- */
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
-/* *arrived: all did before the deadline. No look counts for more than 100 ms: a process that was
- * stopped for longer (Ctrl-Z) is not late for it. */
+/* *arrived: all did before the deadline. */
 static int wait_for_all(remat_mpi *m, uint64_t timeout_ns, bool *arrived)
 {
-    const uint64_t most_ns = 100000000;
-    uint64_t last = now_ns(), waited_ns = 0;
+    struct remat_wait wait = {0};
     int all = 0, error = 0;
-    for (uint32_t looks = 0; !all && !error && waited_ns < timeout_ns; looks++) {
+    while (!all && !error && wait.waited_ns < timeout_ns) {
         error = m->Testall((int)m->requests.count, m->requests.items, &all, NULL);
-        uint64_t now = now_ns(), passed = now - last;
-        waited_ns += passed < most_ns ? passed : most_ns;
-        last = now;
-        if (looks < 1000)
-            sched_yield();
-        else
-            nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+        if (!all)
+            remat_wait_pause(&wait);
     }
     *arrived = all;
     return error;

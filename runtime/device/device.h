@@ -19,6 +19,10 @@ struct remat_device_params {
     void *stream;           /* CUstream; NULL is the legacy one */
     void *memory;           /* what bind will get */
     uint32_t ordinal;       /* which GPU */
+    /* Asked again and again while the host waits for the GPU, with how long it has; what it returns
+     * ends the waiting. NULL: the host waits for as long as it takes. Set before bind. */
+    remat_status (*go_on)(void *user, uint64_t waited_ns);
+    void *go_on_user;
 };
 
 #define REMAT_DEVICE_MARKS 3 /* slots for times that every device has */
@@ -72,6 +76,12 @@ struct remat_device_vtable {
     remat_status (*write)(struct remat_device *device, uint64_t offset, const void *data,
                           uint64_t bytes);
     remat_status (*read)(struct remat_device *device, uint64_t offset, void *data, uint64_t bytes);
+    /* Between begin and end, for an engine that moves the device's memory: where the arena begins
+     * there, and the stream that the engine is to go on. At most two such uses are under way: waits
+     * for those before. NULL, as the next: memory is the host's. */
+    remat_status (*lend)(struct remat_device *device, char **arena, void **stream);
+    /* Zeros, after all that is on the stream. */
+    remat_status (*clear)(struct remat_device *device, uint64_t offset, uint64_t bytes);
     /* For tests: breaks numerics rule 1 to 6 from now on (session_testing.h); 0 breaks none. */
     remat_status (*break_rule)(struct remat_device *device, uint32_t rule);
 };

@@ -256,6 +256,16 @@ static remat_status check_budget(struct run *run)
                        budget_bytes);
 }
 
+/* The engine is told first, so that nobody waits for transfers that will not be. */
+static remat_status end_failed(struct remat_session *session, remat_status st)
+{
+    char message[REMAT_MESSAGE_BYTES];
+    snprintf(message, sizeof message, "%s", remat_context_message(session->ctx));
+    remat_session_fail(session);
+    session->device->vtable->end(session->device);
+    return remat_error(session->ctx, st, "%s", message);
+}
+
 remat_status remat_session_run(remat_session *session, const char *entry_name)
 {
     remat_status st = REMAT_OK;
@@ -269,8 +279,7 @@ remat_status remat_session_run(remat_session *session, const char *entry_name)
         run.traced && !session->device->memory && !(session->trace_data && session->trace_copy);
     REMAT_TRY(vtable->begin(session->device));
     st = execute(&run);
-    remat_status ended = vtable->end(session->device);
-    st = st ? st : ended;
+    st = st ? end_failed(session, st) : vtable->end(session->device);
     if (!st && strcmp(entry_name, "init") == 0)
         st = remat_session_write_coordinates(session);
     if (!st)

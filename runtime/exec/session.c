@@ -134,6 +134,14 @@ fail:
     return st;
 }
 
+uint32_t remat_gpu_count(remat_context *ctx, const char *cuda_libraries)
+{
+    struct remat_device_params params = {.libraries = cuda_libraries};
+    while (remat_device_find("cuda")->present(ctx, &params) == REMAT_OK)
+        params.ordinal++;
+    return params.ordinal;
+}
+
 remat_status remat_session_memory_bytes(remat_context *ctx, const remat_plan *plan,
                                         const remat_session_params *params, uint64_t *out)
 {
@@ -210,6 +218,7 @@ remat_status remat_session_create(remat_context *ctx, const remat_plan *plan,
     session->trace_copies = p.trace_copies;
     REMAT_TRY(remat_session_set_engine(session, &p));
     REMAT_TRY(make_device(ctx, plan->program, &p, &session->device, &session->threads));
+    REMAT_TRY(remat_session_join_engine(session));
     REMAT_TRY(check_memory(ctx, &p, session->device->memory_bytes));
     REMAT_TRY(allocate_runs(session));
     REMAT_TRY(session->device->vtable->bind(session->device, p.memory));
@@ -232,6 +241,7 @@ void remat_session_destroy(remat_session **session)
     remat_reallocate(s->ctx, s->runs, 0);
     remat_reallocate(s->ctx, s->trace_values, 0);
     remat_reallocate(s->ctx, s->trace_copy, 0);
+    remat_reallocate(s->ctx, s->staging, 0);
     remat_reallocate(s->ctx, s->shadow, 0);
     remat_reallocate(s->ctx, s->by_offset, 0);
     remat_reallocate(s->ctx, s, 0);

@@ -30,6 +30,8 @@ struct remat_session {
     bool trace_data;                         /* they are copied now */
     remat_engine engine;                     /* of this rank; ranks 0: the plan has one rank */
     uint64_t transfer_timeout_ns, transfers; /* transfers: begun so far */
+    remat_transfer transfer;                 /* the last one that was begun */
+    char *staging; /* of a GPU's: what a transfer takes, then what it gives; NULL: not needed */
     bool poison;
     char *shadow;                      /* NULL: no guards */
     struct remat_buffer_at *by_offset; /* all buffers, sorted; only with guards */
@@ -42,6 +44,8 @@ uint64_t remat_session_copied_bytes(const struct remat_session *session);
 
 /* That the engine fits the plan. */
 remat_status remat_session_set_engine(remat_session *session, const remat_session_params *params);
+/* That it fits the device, with room for what is copied; the device then waits with a deadline. */
+remat_status remat_session_join_engine(remat_session *session);
 /* Writes this rank's coordinates into their tensors, at the end of "init". */
 remat_status remat_session_write_coordinates(remat_session *session);
 /* Executes a command that is a transfer; *done is false where it is none. */

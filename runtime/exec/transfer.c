@@ -55,36 +55,157 @@ remat_status remat_session_write_coordinates(remat_session *session)
     return st;
 }
 
-static char *address_of(const remat_session *session, const struct remat_operand *o)
+/* --- what a transfer takes and gives --- */
+
+static uint64_t bytes_taken(const struct remat_transfer_shape *s)
+{
+    return s->kind == REMAT_KERNEL_exchange ? s->whole_bytes : s->part_bytes;
+}
+
+static uint64_t bytes_given(const struct remat_transfer_shape *s)
+{
+    return s->kind == REMAT_KERNEL_exchange ? s->ranks * s->part_bytes : s->whole_bytes;
+}
+
+static uint64_t offset_of(const struct remat_session *session, const struct remat_operand *o)
 {
     const struct remat_program *p = session->program;
-    return session->device->memory + p->buffers[p->values[o->value].buffer].offset_bytes +
+    return p->buffers[p->values[o->value].buffer].offset_bytes +
            o->offset_elements * remat_dtype_bytes((remat_dtype)o->dtype);
+}
+
+/* --- waiting for a GPU --- */
+
+static remat_status go_on(void *user, uint64_t waited_ns)
+{
+    remat_session *session = user;
+    const remat_engine *engine = &session->engine;
+    char message[REMAT_ENGINE_MESSAGE_BYTES] = "";
+    remat_status st = engine->check ? engine->check(engine->user, message) : REMAT_OK;
+    if (st)
+        return remat_error(session->ctx, st, "%s", *message ? message : "a transfer failed");
+    if (waited_ns < session->transfer_timeout_ns)
+        return REMAT_OK;
+    return remat_error(
+        session->ctx, REMAT_ERROR_OTHER,
+        "rank %" PRIu32 " waited %.3g s for its GPU, last transfer %" PRIu64
+        " \"%.128s\" of %" PRIu64 " bytes: the GPU hangs, or another rank does not come",
+        engine->rank, (double)session->transfer_timeout_ns / 1e9, session->transfer.sequence,
+        session->transfer.name, session->transfer.whole_bytes);
+}
+
+static remat_status allocate_staging(remat_session *session)
+{
+    struct remat_transfer_shape shape;
+    uint64_t most = 0;
+    for (uint32_t c = 0; c < session->program->command_count; c++)
+        if (remat_command_transfer(session->program, c, &shape)) {
+            uint64_t bytes = bytes_taken(&shape) + bytes_given(&shape);
+            most = bytes > most ? bytes : most;
+        }
+    session->staging = remat_reallocate(session->ctx, NULL, most + 1);
+    return session->staging ? REMAT_OK : REMAT_ERROR_MEMORY;
+}
+
+remat_status remat_session_join_engine(remat_session *session)
+{
+    const remat_engine *engine = &session->engine;
+    if (!engine->ranks)
+        return REMAT_OK;
+    session->transfer.name = "";
+    session->device->params.go_on = go_on;
+    session->device->params.go_on_user = session;
+    if (session->device->vtable->lend)
+        return engine->on_device ? REMAT_OK : allocate_staging(session);
+    if (engine->on_device)
+        return remat_error(session->ctx, REMAT_ERROR_USAGE,
+                           "engine \"%s\" moves memory of a GPU, and the session is on the %s",
+                           engine->name, session->device->vtable->name);
+    return REMAT_OK;
+}
+
+/* --- a transfer --- */
+
+static remat_status move(remat_session *session, const struct remat_transfer_shape *shape,
+                         const remat_transfer *transfer)
+{
+    const remat_engine *engine = &session->engine;
+    char message[REMAT_ENGINE_MESSAGE_BYTES] = "";
+    bool exchange = shape->kind == REMAT_KERNEL_exchange;
+    remat_status st =
+        (exchange ? engine->exchange : engine->gather)(engine->user, transfer, message);
+    return st ? remat_error(session->ctx, st, "%s", *message ? message : "a transfer failed")
+              : REMAT_OK;
 }
 
 /* Behind a part that is shorter than a row. */
 static void clear_rests(const struct remat_transfer_shape *shape, uint32_t position, char *rows)
 {
     uint64_t part = remat_transfer_part(shape, position);
-    for (uint32_t q = 0; q < shape->ranks; q++)
+    for (uint32_t q = 0; q < shape->ranks && shape->kind == REMAT_KERNEL_exchange; q++)
         memset(rows + q * shape->part_bytes + part, 0, shape->part_bytes - part);
+}
+
+static remat_status move_on_host(remat_session *session, const struct remat_transfer_shape *shape,
+                                 remat_transfer *transfer)
+{
+    remat_status st = REMAT_OK;
+    transfer->from = session->device->memory + offset_of(session, shape->from);
+    transfer->to = session->device->memory + offset_of(session, shape->to);
+    REMAT_TRY(move(session, shape, transfer));
+    clear_rests(shape, transfer->position, transfer->to);
+fail:
+    return st;
+}
+
+/* From a GPU through the host's memory. */
+static remat_status move_copies(remat_session *session, const struct remat_transfer_shape *shape,
+                                remat_transfer *transfer)
+{
+    remat_status st = REMAT_OK;
+    struct remat_device *device = session->device;
+    char *from = session->staging, *to = from + bytes_taken(shape);
+    REMAT_TRY(
+        device->vtable->read(device, offset_of(session, shape->from), from, bytes_taken(shape)));
+    transfer->from = from;
+    transfer->to = to;
+    REMAT_TRY(move(session, shape, transfer));
+    clear_rests(shape, transfer->position, to);
+    REMAT_TRY(device->vtable->write(device, offset_of(session, shape->to), to, bytes_given(shape)));
+fail:
+    return st;
+}
+
+static remat_status move_on_device(remat_session *session, const struct remat_transfer_shape *shape,
+                                   remat_transfer *transfer)
+{
+    remat_status st = REMAT_OK;
+    struct remat_device *device = session->device;
+    uint64_t part = remat_transfer_part(shape, transfer->position), rest = shape->part_bytes - part;
+    uint64_t to = offset_of(session, shape->to);
+    char *arena;
+    REMAT_TRY(device->vtable->lend(device, &arena, &transfer->stream));
+    transfer->on_device = 1;
+    transfer->from = arena + offset_of(session, shape->from);
+    transfer->to = arena + to;
+    REMAT_TRY(move(session, shape, transfer));
+    for (uint32_t q = 0; q < shape->ranks && shape->kind == REMAT_KERNEL_exchange && rest; q++)
+        REMAT_TRY(device->vtable->clear(device, to + q * shape->part_bytes + part, rest));
+fail:
+    return st;
 }
 
 remat_status remat_session_transfer(remat_session *session, uint32_t index, bool *done)
 {
     struct remat_transfer_shape shape;
-    char message[REMAT_ENGINE_MESSAGE_BYTES] = "";
-    const remat_engine *engine = &session->engine;
     *done = remat_command_transfer(session->program, index, &shape);
     if (!*done)
         return REMAT_OK;
-    if (!engine->exchange || !session->device->memory)
-        return remat_error(session->ctx, REMAT_ERROR_INVALID,
-                           "command \"%s\": no engine moves what is on this device",
+    if (!session->engine.ranks)
+        return remat_error(session->ctx, REMAT_ERROR_INVALID, "command \"%s\": no engine",
                            session->program->commands[index].name);
-    bool exchange = shape.kind == REMAT_KERNEL_exchange;
-    const remat_transfer transfer = {
-        .struct_size = sizeof transfer,
+    session->transfer = (remat_transfer){
+        .struct_size = sizeof session->transfer,
         .name = session->program->commands[index].name,
         .sequence = session->transfers++,
         .group = shape.group,
@@ -92,17 +213,11 @@ remat_status remat_session_transfer(remat_session *session, uint32_t index, bool
         .position = coordinate(session, shape.group),
         .part_bytes = shape.part_bytes,
         .whole_bytes = shape.whole_bytes,
-        .from = address_of(session, shape.from),
-        .to = address_of(session, shape.to),
         .timeout_ns = session->transfer_timeout_ns,
     };
-    remat_status st =
-        (exchange ? engine->exchange : engine->gather)(engine->user, &transfer, message);
-    if (st)
-        return remat_error(session->ctx, st, "%s", *message ? message : "a transfer failed");
-    if (exchange)
-        clear_rests(&shape, transfer.position, transfer.to);
-    return REMAT_OK;
+    return (session->engine.on_device ? move_on_device
+            : session->staging        ? move_copies
+                                      : move_on_host)(session, &shape, &session->transfer);
 }
 
 /* The engine keeps the first failure: its own, if it was that. */

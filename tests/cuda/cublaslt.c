@@ -8,6 +8,7 @@
 #include "cuda_api.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -44,6 +45,7 @@ struct object {
     bool destroyed; /* kept, so that what is done with it later is known */
     struct object *next;
     union {
+        long charged; /* bytes, of a library */
         struct layout layout;
         struct description description;
         struct preference preference;
@@ -66,7 +68,7 @@ static double_charge_memory *charge;
 static double_refuse_capture *refuse;
 static double_end_process *end_process;
 static struct object *objects;
-static long charged; /* bytes */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of the list */
 
 size_t cublasLtGetVersion(void)
 {
@@ -78,16 +80,20 @@ static struct object *add(enum kind kind)
 {
     struct object *object = calloc(1, sizeof *object);
     object->kind = kind;
+    pthread_mutex_lock(&mutex);
     object->next = objects;
     objects = object;
+    pthread_mutex_unlock(&mutex);
     return object;
 }
 
 /* Ends the process for one that is unknown, destroyed or of another kind. */
 static struct object *find(const void *handle, enum kind kind, const char *call)
 {
-    struct object *o = objects;
     char what[64];
+    pthread_mutex_lock(&mutex);
+    struct object *o = objects;
+    pthread_mutex_unlock(&mutex); /* nothing is taken from the list */
     while (o && o != handle)
         o = o->next;
     snprintf(what, sizeof what, "%s %s",
@@ -137,28 +143,28 @@ int cublasLtDestroy(void *handle)
 {
     if (refuse(__func__))
         return 1;
-    drop(handle, LIBRARY, __func__);
+    struct object *library = find(handle, LIBRARY, __func__);
+    charge(-library->charged);
+    library->destroyed = true;
     if (count_alive(true) > 0)
         return 0;
     if (count_alive(false) > 0) {
         fprintf(stderr, "libcublasLt double: %ld objects leaked\n", count_alive(false));
         exit(DOUBLE_LEAK);
     }
-    charge(-charged);
-    charged = 0;
     return 0;
 }
 
 /* As kernels are loaded when they are first used. */
-static bool load_kernels(void)
+static bool load_kernels(struct object *library)
 {
     const char *set = getenv("REMAT_DOUBLE_PRODUCT");
     long bytes = set ? atol(set) : 1 << 16;
-    if (!charged && refuse("cublasLtMatmul, for the first time"))
+    if (!library->charged && refuse("cublasLtMatmul, for the first time"))
         return false;
-    if (!charged && charge(bytes))
-        charged = bytes;
-    return charged == bytes;
+    if (!library->charged && charge(bytes))
+        library->charged = bytes;
+    return library->charged == bytes;
 }
 
 int cublasLtMatmulDescCreate(void **out, int compute, int scale)
@@ -415,14 +421,14 @@ int cublasLtMatmul(void *handle, void *description, const void *alpha, const voi
                               workspace_bytes,
                               algorithm->data[SPLITS],
                               *(const float *)beta};
-    find(handle, LIBRARY, __func__);
+    struct object *library = find(handle, LIBRARY, __func__);
     if (*(const float *)alpha != 1 || (*(const float *)beta != 0 && *(const float *)beta != 1) ||
         c != d || c_layout != d_layout || algorithm->data[MAGIC_WORD] != MAGIC ||
         algorithm->data[SPLITS] == 0 || algorithm->data[WORKSPACE_BYTES] > workspace_bytes ||
         !is_aligned(algorithm, a, b, c, d) ||
         !shapes_agree(description, a_layout, b_layout, d_layout, __func__))
         return INVALID_VALUE;
-    if (!load_kernels())
+    if (!load_kernels(library))
         return CUBLASLT_ALLOC_FAILED;
     if (only_says(&product))
         return 0;

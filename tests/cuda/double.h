@@ -11,7 +11,8 @@
  * blocking stream captures, blocks of more threads than the kernel is compiled for. And what a real
  * driver may let pass is an error here: a call without the context, a handle that is unknown,
  * destroyed or of another kind, a blocking stream, a kernel captured before it ever ran, an access
- * outside live allocations, anything still alive when the context is released. It is said on
+ * outside live allocations or on another GPU, a wait that has no end while a transfer between ranks
+ * is not done, anything still alive when the context is released. It is said on
  * standard error; the codes below end the process.
  *
  * The environment of a test:
@@ -20,7 +21,8 @@
  *     REMAT_DOUBLE_DRIVER      version that the driver supports (13000)
  *     REMAT_DOUBLE_NAME        of the GPU (NVIDIA H200)
  *     REMAT_DOUBLE_CAPABILITY  of the GPU, as 90 (90); 0: no GPU
- *     REMAT_DOUBLE_MEMORY      bytes of the GPU (134217728)
+ *     REMAT_DOUBLE_GPUS        how many there are (1)
+ *     REMAT_DOUBLE_MEMORY      bytes of each GPU (134217728)
  *     REMAT_DOUBLE_SPLITS      parts of K in the algorithm that cuBLASLt's heuristic chooses (1)
  *     REMAT_DOUBLE_CUBLASLT    version of cuBLASLt (130100)
  *     REMAT_DOUBLE_PRODUCT     bytes that cuBLASLt takes at its first product (65536)
@@ -50,6 +52,9 @@ enum { DOUBLE_MISUSE = 97, DOUBLE_OUTSIDE, DOUBLE_LEAK }; /* exit codes */
 /* For the other doubles: queues run(data) on a stream; `data` is copied. */
 typedef int double_enqueue(void *stream, void (*run)(const void *data), const void *data,
                            size_t bytes);
+/* The same for what stands until it could be done, and is tried again until then. */
+typedef int double_enqueue_try(void *stream, bool (*try)(const void *data), const void *data,
+                               size_t bytes);
 /* Takes memory that nobody addresses, gives it back where negative; false when it is not there. */
 typedef bool double_charge_memory(long bytes);
 /* Stops the process, saying what, unless the bytes lie in one live allocation. */

@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 #include <malloc.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +14,40 @@
 
 #define STACK_BYTES 1024 /* of a thread in a new context */
 
-struct driver driver = {
-    .legacy = {.kind = STREAM}, .per_thread = {.kind = STREAM, .blocking = true}, .clock_ns = 1};
+struct driver driver = {.clock_ns = 1};
+_Thread_local struct current driver_current;
+
+/* --- threads --- */
+
+static pthread_mutex_t mutex;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void make_mutex(void)
+{
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&mutex, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+}
+
+int driver_lock(void)
+{
+    pthread_once(&once, make_mutex);
+    return pthread_mutex_lock(&mutex);
+}
+
+void driver_unlock(const int *locked)
+{
+    (void)locked;
+    pthread_mutex_unlock(&mutex);
+}
+
+struct gpu *driver_gpu(void)
+{
+    struct current *current = &driver_current;
+    return current->depth > 0 ? current->gpus[current->depth - 1] : &driver.gpus[0];
+}
 
 /* --- objects and operations --- */
 
@@ -68,6 +101,7 @@ struct object *driver_add(enum kind kind)
 {
     struct object *object = calloc(1, sizeof *object);
     object->kind = kind;
+    object->gpu = driver_gpu();
     object->next = driver.objects;
     driver.objects = object;
     return object;
@@ -85,13 +119,16 @@ struct object *driver_find(const void *handle, enum kind kind, const char *call)
                    kind_names[kind]);
     if (o->destroyed)
         driver_end(DOUBLE_MISUSE, call, "a destroyed %s", kind_names[kind]);
+    if (o->gpu != driver_gpu())
+        driver_end(DOUBLE_MISUSE, call, "a %s of another GPU", kind_names[kind]);
     return o;
 }
 
 struct object *driver_stream(void *handle, const char *call)
 {
-    return handle == NULL || handle == CUDA_STREAM_LEGACY ? &driver.legacy
-           : handle == CUDA_STREAM_PER_THREAD             ? &driver.per_thread
+    struct gpu *gpu = driver_gpu();
+    return handle == NULL || handle == CUDA_STREAM_LEGACY ? &gpu->legacy
+           : handle == CUDA_STREAM_PER_THREAD             ? &gpu->per_thread
                                                           : driver_find(handle, STREAM, call);
 }
 
@@ -125,28 +162,40 @@ int driver_failure(const char *function)
 
 /* --- the device --- */
 
+static bool make_gpus(void)
+{
+    const char *memory = getenv("REMAT_DOUBLE_MEMORY");
+    driver.gpu_count = driver_setting("REMAT_DOUBLE_GPUS", 1);
+    driver.pool_bytes = memory ? (size_t)atoll(memory) : 128 << 20;
+    size_t bytes = 2 * driver.pool_bytes, all = bytes * (size_t)driver.gpu_count;
+    char *pool =
+        mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    driver.emulator = pool == MAP_FAILED ? NULL : emulator_create(pool, all);
+    for (int g = 0; g < driver.gpu_count; g++)
+        driver.gpus[g] = (struct gpu){
+            .pool = pool + (size_t)g * bytes,
+            .legacy = {.kind = STREAM, .gpu = &driver.gpus[g]},
+            .per_thread = {.kind = STREAM, .gpu = &driver.gpus[g], .blocking = true},
+        };
+    return driver.emulator != NULL;
+}
+
 int cuInit(unsigned flags)
 {
     Dl_info self;
-    (void)flags;
+    LOCKED(void) flags;
     if (driver_failure(__func__))
         return driver_failure(__func__);
     if (driver_setting("REMAT_DOUBLE_CAPABILITY", 90) == 0)
         return CUDA_NO_DEVICE;
-    if (driver.pool)
+    if (driver.emulator)
         return SUCCESS;
     /* Kernels and the other doubles find what they call in the global scope. */
     if (!dladdr((void *)(uintptr_t)cuInit, &self) ||
         !dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL))
         return driver_fault(INVALID_VALUE, "dlopen: ", dlerror());
     mallopt(M_PERTURB, 0); /* the emulator's memory is large and mostly never touched */
-    const char *memory = getenv("REMAT_DOUBLE_MEMORY");
-    driver.pool_bytes = memory ? (size_t)atoll(memory) : 128 << 20;
-    driver.pool = mmap(NULL, 2 * driver.pool_bytes, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    driver.emulator =
-        driver.pool == MAP_FAILED ? NULL : emulator_create(driver.pool, 2 * driver.pool_bytes);
-    return driver.emulator ? SUCCESS : CUDA_OUT_OF_MEMORY;
+    return make_gpus() ? SUCCESS : CUDA_OUT_OF_MEMORY;
 }
 
 int cuDriverGetVersion(int *version)
@@ -175,14 +224,14 @@ int cuGetErrorString(int result, const char **text)
 
 int cuDeviceGetCount(int *count)
 {
-    *count = 1;
+    *count = driver.gpu_count;
     return SUCCESS;
 }
 
 int cuDeviceGet(int *device, int ordinal)
 {
-    *device = 0;
-    return ordinal == 0 ? SUCCESS : INVALID_VALUE;
+    *device = ordinal;
+    return ordinal >= 0 && ordinal < driver.gpu_count ? SUCCESS : INVALID_VALUE;
 }
 
 int cuDeviceGetName(char *name, int bytes, int device)
@@ -205,46 +254,59 @@ int cuDeviceGetAttribute(int *value, int attribute, int device)
 
 int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
 {
-    (void)device;
+    LOCKED
     *flags = 0;
-    *active = driver.retained > 0;
+    *active = driver.gpus[device].retained > 0;
     return SUCCESS;
 }
 
 int cuDevicePrimaryCtxRetain(void **context, int device)
 {
-    (void)device;
+    LOCKED
+    struct gpu *gpu = &driver.gpus[device];
     if (driver_failure(__func__))
         return driver_failure(__func__);
-    if (driver.retained++ == 0)
-        driver.stack_bytes = STACK_BYTES;
-    *context = driver.pool;
+    if (gpu->retained++ == 0)
+        gpu->stack_bytes = STACK_BYTES;
+    *context = gpu;
     return SUCCESS;
+}
+
+static bool is_current(const struct gpu *gpu)
+{
+    for (int d = 0; d < driver_current.depth; d++)
+        if (driver_current.gpus[d] == gpu)
+            return true;
+    return false;
 }
 
 int cuDevicePrimaryCtxRelease_v2(int device)
 {
-    (void)device;
-    if (driver.retained == 0)
+    LOCKED
+    struct gpu *gpu = &driver.gpus[device];
+    if (gpu->retained == 0)
         driver_end(DOUBLE_MISUSE, __func__, "nobody holds the context");
-    if (--driver.retained > 0)
+    if (--gpu->retained > 0)
         return SUCCESS;
     bool leaked = false;
     for (struct object *o = driver.objects; o; o = o->next)
-        if (!o->destroyed && o->kind != KERNEL) {
+        if (!o->destroyed && o->kind != KERNEL && o->gpu == gpu) {
             driver_fault(0, "leaked: ", kind_names[o->kind]);
             leaked = true;
         }
-    if (leaked || driver.depth != 0)
+    if (leaked || is_current(gpu))
         driver_end(DOUBLE_LEAK, __func__, leaked ? "objects are alive" : "it is still current");
     return SUCCESS;
 }
 
 int cuCtxPushCurrent_v2(void *context)
 {
-    if (context != driver.pool || driver.retained == 0)
+    LOCKED
+    struct gpu *gpu = context;
+    if (gpu < driver.gpus || gpu >= driver.gpus + driver.gpu_count || gpu->retained == 0 ||
+        driver_current.depth == DEPTH_MAX)
         driver_end(DOUBLE_MISUSE, __func__, "a context that nobody holds");
-    driver.depth++;
+    driver_current.gpus[driver_current.depth++] = gpu;
     return SUCCESS;
 }
 
@@ -253,16 +315,17 @@ int cuCtxSetLimit(int limit, size_t bytes)
     NEEDS_CONTEXT
     if (limit != CUDA_LIMIT_STACK_SIZE)
         return INVALID_VALUE;
-    if (driver.retained > 1)
+    if (driver_gpu()->retained > 1)
         driver_end(DOUBLE_MISUSE, __func__, "the limit of a context that others hold");
-    driver.stack_bytes = bytes;
+    driver_gpu()->stack_bytes = bytes;
     return SUCCESS;
 }
 
 int cuCtxPopCurrent_v2(void **context)
 {
-    if (driver.depth-- == 0)
+    if (driver_current.depth == 0)
         driver_end(DOUBLE_MISUSE, __func__, "no context is current");
-    *context = driver.pool;
+    *context = driver_gpu();
+    driver_current.depth--;
     return SUCCESS;
 }

@@ -15,6 +15,7 @@
 #include "driver.def"
 #undef FUNCTION
 EXPORT double_enqueue double_enqueue_host;
+EXPORT double_enqueue_try double_enqueue_transfer;
 EXPORT double_check_memory double_check;
 EXPORT double_charge_memory double_charge;
 EXPORT double_refuse_capture double_refuse;
@@ -27,7 +28,7 @@ enum { /* CUresult */
        INVALID_CONTEXT = 201,
        NO_BINARY_FOR_GPU = 209,
        NOT_FOUND = 500,
-       NOT_READY = 600,
+       NOT_READY = CUDA_NOT_READY,
        ILLEGAL_ADDRESS = 700,
        CAPTURE_UNSUPPORTED = 900,
        CAPTURE_INVALIDATED = 901,
@@ -45,7 +46,7 @@ struct place {             /* in a stream: all that was enqueued there before `p
 };
 
 struct operation {
-    enum { LAUNCH, COPY, SET, RECORD, WAIT, HOST } type;
+    enum { LAUNCH, COPY, SET, RECORD, WAIT, HOST, TRANSFER } type;
     union {
         struct {
             struct object *kernel;
@@ -65,7 +66,8 @@ struct operation {
         struct object *event;
         struct place wait;
         struct {
-            void (*run)(const void *);
+            void (*run)(const void *); /* HOST */
+            bool (*try)(const void *); /* TRANSFER */
             char data[512];
         } host;
     };
@@ -82,8 +84,11 @@ struct capture {
     bool invalid;         /* a call that a capture does not allow was made */
 };
 
+struct gpu;
+
 struct object {
     enum kind kind;
+    struct gpu *gpu;
     bool destroyed; /* kept, so that what is done with it later is known */
     struct object *next;
     struct queue queue; /* stream: what is to be done; graph, executable */
@@ -108,19 +113,44 @@ struct object {
     size_t bytes;
 };
 
-struct driver {
-    struct object *objects;
+#define GPUS_MAX  8
+#define DEPTH_MAX 16
+
+struct gpu {                          /* and its context */
     struct object legacy, per_thread; /* streams; not among the objects */
     char *pool;
-    size_t pool_bytes, pool_used;
+    size_t pool_used;
+    int retained;       /* how often the context is held */
+    size_t stack_bytes; /* of a thread, while it is */
+    long charged;       /* bytes */
+};
+
+struct driver {
+    struct object *objects;
+    struct gpu gpus[GPUS_MAX];
+    int gpu_count;
+    size_t pool_bytes; /* of each GPU */
     struct emulator *emulator;
-    int depth, retained; /* of contexts: current, and held */
-    size_t stack_bytes;  /* of a thread, while a context is held */
-    int broken;          /* what all calls return since a kernel failed */
-    long charged;        /* bytes */
-    uint64_t clock_ns;   /* of the GPU */
+    int broken;        /* what all calls return since a kernel failed */
+    uint64_t clock_ns; /* of the GPUs */
 };
 extern struct driver driver;
+
+struct current { /* contexts of a thread */
+    struct gpu *gpus[DEPTH_MAX];
+    int depth;
+};
+extern _Thread_local struct current driver_current;
+struct gpu *driver_gpu(void); /* that is current, else the first */
+
+/* Calls of several threads come one after the other; the lock is free at the end of the block. */
+int driver_lock(void);
+void driver_unlock(const int *locked);
+#define LOCKED_AT_(line)                                                                           \
+    __attribute__((cleanup(driver_unlock))) const int locked_##line = driver_lock();               \
+    (void)locked_##line;
+#define LOCKED_AT(line) LOCKED_AT_(line)
+#define LOCKED          LOCKED_AT(__LINE__)
 
 int driver_setting(const char *name, int otherwise); /* of the environment */
 /* What REMAT_DOUBLE_FAIL=FUNCTION:RESULT says of the function; a failure spoils captures. */
@@ -140,12 +170,16 @@ int driver_drop(void *handle, enum kind kind, const char *call);
 void driver_push(struct queue *queue, const struct operation *operation);
 int driver_enqueue(void *stream, const struct operation *operation, const char *call);
 bool driver_is_queued(const struct object *module); /* a launch of one of its kernels */
+/* Ends the process where `stream` has a transfer that is not done, or with NULL any of the GPU's: a
+ * call that waits for it could wait for ever. */
+void driver_refuse_transfers(const struct object *stream, const char *call);
 /* CAPTURE_UNSUPPORTED where the thread captures: the call does not go through a stream, so no graph
  * would have it. The capture is lost then, as with the real one. */
 int driver_refuse(const char *call);
 
 #define NEEDS_CURRENT                                                                              \
-    if (driver.broken || driver.depth == 0)                                                        \
+    LOCKED                                                                                         \
+    if (driver.broken || driver_current.depth == 0)                                                \
         return driver.broken ? driver.broken                                                       \
                              : driver_fault(INVALID_CONTEXT, __func__, " without a context");
 #define NEEDS_CONTEXT                                                                              \

@@ -13,8 +13,8 @@
 int driver_refuse(const char *call)
 {
     int refused = SUCCESS;
-    for (struct object *s = &driver.per_thread; s;
-         s = s == &driver.per_thread ? driver.objects : s->next)
+    struct object *per_thread = &driver_gpu()->per_thread;
+    for (struct object *s = per_thread; s; s = s == per_thread ? driver.objects : s->next)
         if (s->kind == STREAM && s->capture && s->capture->thread == pthread_self()) {
             s->capture->invalid = true;
             refused = driver_fault(CAPTURE_UNSUPPORTED, call, " while the thread captures");
@@ -24,6 +24,7 @@ int driver_refuse(const char *call)
 
 bool double_refuse(const char *call)
 {
+    LOCKED
     return driver_refuse(call) != SUCCESS;
 }
 
@@ -33,7 +34,7 @@ int cuStreamBeginCapture_v2(void *handle, int mode)
     NEEDS_CONTEXT
     struct object *stream = driver_stream(handle, __func__);
     bool blocking = stream->blocking && !driver_setting("REMAT_DOUBLE_BLOCKING", 0);
-    if (stream == &driver.legacy || stream->capture || blocking)
+    if (stream == &stream->gpu->legacy || stream->capture || blocking)
         return driver_fault(CAPTURE_UNSUPPORTED, __func__,
                             blocking ? " on a blocking stream" : " on the legacy stream, or twice");
     if (mode != CUDA_STREAM_CAPTURE_MODE_THREAD_LOCAL)
@@ -65,6 +66,7 @@ int cuStreamEndCapture(void *handle, void **graph)
 /* Where it fails, what it leaves in *out is no executable graph. */
 int cuGraphInstantiateWithFlags(void **out, void *handle, unsigned long long flags)
 {
+    LOCKED
     struct object *graph = driver_find(handle, GRAPH, __func__);
     *out = graph;
     NEEDS_CONTEXT

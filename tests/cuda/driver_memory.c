@@ -9,7 +9,7 @@
 static struct object *allocation_of(const char *begin, size_t bytes)
 {
     for (struct object *o = driver.objects; o; o = o->next)
-        if (o->kind == ALLOCATION && !o->destroyed && begin >= o->begin &&
+        if (o->kind == ALLOCATION && !o->destroyed && o->gpu == driver_gpu() && begin >= o->begin &&
             begin + bytes <= o->begin + o->bytes)
             return o;
     return NULL;
@@ -17,24 +17,27 @@ static struct object *allocation_of(const char *begin, size_t bytes)
 
 void double_check(const void *begin, size_t bytes, const char *what)
 {
+    LOCKED
     if (bytes && !allocation_of(begin, bytes))
         driver_end(DOUBLE_OUTSIDE, what, "outside live allocations");
 }
 
 static size_t used_bytes(void)
 {
-    size_t context = driver.retained ? CONTEXT_BYTES + driver.stack_bytes * THREADS : 0;
-    size_t bytes = context + (size_t)driver.charged;
+    const struct gpu *gpu = driver_gpu();
+    size_t context = gpu->retained ? CONTEXT_BYTES + gpu->stack_bytes * THREADS : 0;
+    size_t bytes = context + (size_t)gpu->charged;
     for (struct object *o = driver.objects; o; o = o->next)
-        bytes += o->destroyed ? 0 : o->bytes;
+        bytes += o->destroyed || o->gpu != gpu ? 0 : o->bytes;
     return bytes;
 }
 
 bool double_charge(long bytes)
 {
+    LOCKED
     if (bytes > (long)(driver.pool_bytes - used_bytes()))
         return false;
-    driver.charged += bytes;
+    driver_gpu()->charged += bytes;
     return true;
 }
 
@@ -55,14 +58,15 @@ static bool says(const char *what, uint64_t address, size_t bytes)
 int cuMemAlloc_v2(uint64_t *out, size_t bytes)
 {
     NEEDS_NO_CAPTURE
+    struct gpu *gpu = driver_gpu();
     size_t taken = (bytes + GAP_BYTES + 255) / 256 * 256;
     if (bytes == 0 || bytes > driver.pool_bytes - used_bytes() ||
-        driver.pool_used + taken > 2 * driver.pool_bytes)
+        gpu->pool_used + taken > 2 * driver.pool_bytes)
         return bytes ? CUDA_OUT_OF_MEMORY : INVALID_VALUE;
     struct object *object = driver_add(ALLOCATION);
-    object->begin = driver.pool + driver.pool_used;
+    object->begin = gpu->pool + gpu->pool_used;
     object->bytes = bytes;
-    driver.pool_used += taken;
+    gpu->pool_used += taken;
     if (!says("allocation", (uintptr_t)object->begin, bytes))
         memset(object->begin, 0xff, bytes);
     *out = (uintptr_t)object->begin;
@@ -75,11 +79,13 @@ int cuMemFree_v2(uint64_t address)
     struct object *o = driver.objects;
     while (o && !(o->kind == ALLOCATION && (uintptr_t)o->begin == address))
         o = o->next;
+    driver_refuse_transfers(NULL, __func__);
     return driver_drop(o, ALLOCATION, __func__);
 }
 
 int cuMemsetD8Async(uint64_t address, unsigned char byte, size_t bytes, void *stream)
 {
+    LOCKED
     struct operation o = {.type = SET, .set = {(void *)(uintptr_t)address, byte, bytes}};
     double_check(o.set.to, bytes, __func__);
     return says("fill", address, bytes) ? SUCCESS : driver_enqueue(stream, &o, __func__);
@@ -87,6 +93,7 @@ int cuMemsetD8Async(uint64_t address, unsigned char byte, size_t bytes, void *st
 
 int cuMemcpyHtoDAsync_v2(uint64_t address, const void *from, size_t bytes, void *stream)
 {
+    LOCKED
     struct operation o = {.type = COPY, .copy = {(void *)(uintptr_t)address, from, bytes}};
     double_check(o.copy.to, bytes, __func__);
     return says("write", address, bytes) ? SUCCESS : driver_enqueue(stream, &o, __func__);
@@ -94,6 +101,7 @@ int cuMemcpyHtoDAsync_v2(uint64_t address, const void *from, size_t bytes, void 
 
 int cuMemcpyDtoHAsync_v2(void *to, uint64_t address, size_t bytes, void *stream)
 {
+    LOCKED
     struct operation o = {.type = COPY, .copy = {to, (const void *)(uintptr_t)address, bytes}};
     double_check(o.copy.from, bytes, __func__);
     return says("read", address, bytes) ? SUCCESS : driver_enqueue(stream, &o, __func__);
@@ -103,6 +111,7 @@ int cuMemcpyDtoHAsync_v2(void *to, uint64_t address, size_t bytes, void *stream)
 EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream);
 int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream)
 {
+    LOCKED
     struct operation o = {.type = COPY,
                           .copy = {(void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes}};
     double_check(o.copy.to, bytes, __func__);

@@ -14,7 +14,7 @@ static const char *launch(const struct operation *o)
                                      .shared_bytes = o->launch.shared_bytes,
                                      .ranges = ranges};
     for (struct object *a = driver.objects; a && launch.range_count < 64; a = a->next)
-        if (a->kind == ALLOCATION && !a->destroyed)
+        if (a->kind == ALLOCATION && !a->destroyed && a->gpu == o->launch.kernel->gpu)
             ranges[launch.range_count++] =
                 (struct emulator_range){a->begin, a->begin + a->bytes, true, true};
     return emulator_run(driver.emulator, &launch);
@@ -38,7 +38,7 @@ static const char *perform(const struct operation *o)
         o->event->time_ns = driver.clock_ns;
         return NULL;
     case WAIT:
-        drain(o->wait);
+    case TRANSFER:
         return NULL;
     case HOST:
         o->host.run(o->host.data);
@@ -47,7 +47,21 @@ static const char *perform(const struct operation *o)
     return "unknown operation";
 }
 
-/* What waits was enqueued after that for which it waits, so no stream waits for itself. */
+static bool is_pending(struct place place)
+{
+    return place.stream && place.stream->done < place.position;
+}
+
+/* A transfer that other ranks have not come to stands, and so does what waits for it. What waits
+ * was enqueued after that for which it waits, so no stream waits for itself. */
+static bool may_go(const struct operation *o)
+{
+    if (o->type != WAIT)
+        return o->type != TRANSFER || o->host.try(o->host.data);
+    drain(o->wait);
+    return !is_pending(o->wait);
+}
+
 static void drain(struct place place)
 {
     struct object *stream = place.stream;
@@ -55,7 +69,10 @@ static void drain(struct place place)
     unsigned state = __builtin_ia32_stmxcsr();
     __builtin_ia32_ldmxcsr(state | 0x8040u);
     while (stream && stream->done < place.position && !driver.broken) {
-        struct operation o = stream->queue.items[stream->done++ - stream->begun];
+        struct operation o = stream->queue.items[stream->done - stream->begun];
+        if (!may_go(&o))
+            break;
+        stream->done++;
         const char *problem = perform(&o);
         if (problem)
             driver.broken = driver_fault(ILLEGAL_ADDRESS, "", problem);
@@ -72,11 +89,6 @@ static struct place end_of(struct object *stream)
     return (struct place){stream, stream->begun + stream->queue.count};
 }
 
-static bool is_pending(struct place place)
-{
-    return place.stream && place.stream->done < place.position;
-}
-
 static bool has_launch(struct object *stream, const struct object *module)
 {
     for (uint64_t i = stream->done; i < end_of(stream).position; i++) {
@@ -87,9 +99,27 @@ static bool has_launch(struct object *stream, const struct object *module)
     return false;
 }
 
+static bool has_transfer(const struct object *stream)
+{
+    for (uint64_t i = stream->done; i < stream->begun + stream->queue.count; i++)
+        if (stream->queue.items[i - stream->begun].type == TRANSFER)
+            return true;
+    return false;
+}
+
+void driver_refuse_transfers(const struct object *stream, const char *call)
+{
+    bool found = stream && has_transfer(stream);
+    for (struct object *s = driver.objects; s && !stream; s = s->next)
+        found |= s->kind == STREAM && !s->destroyed && s->gpu == driver_gpu() && has_transfer(s);
+    if (found)
+        driver_end(DOUBLE_MISUSE, call, "it may wait for other ranks for ever");
+}
+
 bool driver_is_queued(const struct object *module)
 {
-    bool queued = has_launch(&driver.legacy, module) || has_launch(&driver.per_thread, module);
+    struct gpu *gpu = module->gpu;
+    bool queued = has_launch(&gpu->legacy, module) || has_launch(&gpu->per_thread, module);
     for (struct object *s = driver.objects; s; s = s->next)
         queued |= s->kind == STREAM && has_launch(s, module);
     return queued;
@@ -97,21 +127,22 @@ bool driver_is_queued(const struct object *module)
 
 /* --- what the default streams imply --- */
 
-/* The next of the blocking streams; NULL begins and ends. */
-static struct object *next_blocking(struct object *stream)
+/* The next of the GPU's blocking streams; NULL begins and ends. */
+static struct object *next_blocking(struct gpu *gpu, struct object *stream)
 {
     if (!stream)
-        return &driver.per_thread;
-    for (stream = stream == &driver.per_thread ? driver.objects : stream->next; stream;
+        return &gpu->per_thread;
+    for (stream = stream == &gpu->per_thread ? driver.objects : stream->next; stream;
          stream = stream->next)
-        if (stream->kind == STREAM && stream->blocking && !stream->destroyed)
+        if (stream->kind == STREAM && stream->blocking && !stream->destroyed && stream->gpu == gpu)
             return stream;
     return NULL;
 }
 
 static bool is_blocked(const struct object *stream) /* by the capture of a blocking one */
 {
-    for (struct object *s = NULL; stream == &driver.legacy && (s = next_blocking(s));)
+    struct gpu *gpu = stream->gpu;
+    for (struct object *s = NULL; stream == &gpu->legacy && (s = next_blocking(gpu, s));)
         if (s->capture)
             return true;
     return false;
@@ -126,9 +157,10 @@ static void wait_for(struct object *stream, struct object *other)
 
 static void join(struct object *stream)
 {
+    struct gpu *gpu = stream->gpu;
     if (stream->blocking)
-        wait_for(stream, &driver.legacy);
-    for (struct object *s = NULL; stream == &driver.legacy && (s = next_blocking(s));)
+        wait_for(stream, &gpu->legacy);
+    for (struct object *s = NULL; stream == &gpu->legacy && (s = next_blocking(gpu, s));)
         wait_for(stream, s);
 }
 
@@ -159,6 +191,17 @@ int double_enqueue_host(void *stream, void (*run)(const void *data), const void 
     return driver_enqueue(stream, &o, __func__);
 }
 
+int double_enqueue_transfer(void *stream, bool (*try)(const void *data), const void *data,
+                            size_t bytes)
+{
+    struct operation o = {.type = TRANSFER, .host = {.try = try}};
+    NEEDS_NO_CAPTURE
+    if (bytes > sizeof o.host.data)
+        return INVALID_VALUE;
+    memcpy(o.host.data, data, bytes);
+    return driver_enqueue(stream, &o, __func__);
+}
+
 /* --- streams --- */
 
 /* One that the legacy stream waits for makes each host's work there wait for a step. */
@@ -179,6 +222,7 @@ int cuStreamDestroy_v2(void *handle)
     struct object *stream = driver_find(handle, STREAM, __func__);
     if (stream->capture)
         driver_end(DOUBLE_MISUSE, __func__, "a stream that captures");
+    driver_refuse_transfers(stream, __func__);
     drain(end_of(stream));
     return driver_drop(handle, STREAM, __func__);
 }
@@ -189,9 +233,21 @@ int cuStreamSynchronize(void *handle)
     struct object *stream = driver_stream(handle, __func__);
     if (is_blocked(stream))
         return driver_fault(CAPTURE_IMPLICIT, __func__, " of the legacy stream");
+    driver_refuse_transfers(stream, __func__);
     join(stream);
     drain(end_of(stream));
     return driver.broken;
+}
+
+int cuStreamQuery(void *handle)
+{
+    NEEDS_NO_CAPTURE
+    struct object *stream = driver_stream(handle, __func__);
+    if (is_blocked(stream))
+        return driver_fault(CAPTURE_IMPLICIT, __func__, " of the legacy stream");
+    join(stream);
+    drain(end_of(stream));
+    return driver.broken ? driver.broken : is_pending(end_of(stream)) ? NOT_READY : SUCCESS;
 }
 
 int cuStreamIsCapturing(void *handle, int *state)
@@ -253,8 +309,20 @@ int cuEventSynchronize(void *handle)
     struct object *event = driver_find(handle, EVENT, __func__);
     if (event->is_captured)
         return driver_fault(CAPTURED_EVENT, __func__, " of a captured event");
+    if (event->recorded.stream)
+        driver_refuse_transfers(event->recorded.stream, __func__);
     drain(event->recorded);
     return driver.broken;
+}
+
+int cuEventQuery(void *handle)
+{
+    NEEDS_NO_CAPTURE
+    struct object *event = driver_find(handle, EVENT, __func__);
+    if (event->is_captured)
+        return driver_fault(CAPTURED_EVENT, __func__, " of a captured event");
+    drain(event->recorded);
+    return driver.broken ? driver.broken : is_pending(event->recorded) ? NOT_READY : SUCCESS;
 }
 
 int cuEventElapsedTime(float *ms, void *begin, void *end)

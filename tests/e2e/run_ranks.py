@@ -14,7 +14,7 @@ import tempfile
 
 TOOLS = pathlib.Path(sys.argv[1]).resolve()
 TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt"
-USAGE, INFEASIBLE, INVALID, IO, NOT_FINITE = 2, 3, 4, 5, 8
+USAGE, NOT_FINITE = 2, 8
 SLACK_US = 0.01  # rounding: threads have one clock
 faults = []
 
@@ -91,7 +91,7 @@ def shown(work):
     check(report["sent_bytes"] == dump["sent_bytes"] == sent > 0, f"sent: {report['sent_bytes']}, {sent}")
     check(re.search(r"^mesh +dp=3: 3 ranks, rank 0 sends ", must(tool(work, "remat-dump", "ranks.plan")).stdout, re.M),
           "the summary names the mesh")
-    check(any("no CUDA text" in note for note in report["notes"]), "no GPU can run it")
+    check(not any("no CUDA text" in note for note in report["notes"]), "a GPU can run it")
     plain = json.loads(must(tool(work, "remat-compile", "model.fbs", "--format", "json", "-o", "x.plan")).stdout)
     check(not {"mesh", "ranks", "sent_bytes", "communication_ns", "exposed_ns"} & plain.keys(), "fields of a mesh in a plan of one rank")
 
@@ -104,9 +104,8 @@ def refusals(work):
         refused(tool(work, "remat-compile", "model.fbs", "--mesh", mesh, "-o", "x.plan"), USAGE, message)
     refused(tool(work, "remat-compile", "model.fbs", "--mesh", "dp=3", "--microbatches", 4, "-o", "x.plan"), USAGE,
             "batch 6 is not divisible by 3 ranks along dp times 4 microbatches")
-    refused(tool(work, "remat-compile", "model.fbs", "--mesh", "dp=3", "--emit-cuda", "cuda", "-o", "x.plan"), INVALID,
-            "has no CUDA text")
-    refused(run(work, "ranks.plan", "--device", "cuda"), IO if not (work / "/dev/nvidia0").exists() else INVALID, "")
+    must(tool(work, "remat-compile", "model.fbs", "--mesh", "dp=3", "--emit-cuda", "cuda", "-o", "x.plan"))
+    check(any((work / "cuda").iterdir()), "the kernels of a mesh as CUDA text")
     auto = tool(work, "remat-compile", "model.fbs", "--mesh", "dp=3", "--microbatches", 2, "--bind", "batch=auto:1..20",
                 "--budget", "400MB", "--format", "json", "-o", "auto.plan")
     tried = [trial["value"] for trial in json.loads(must(auto).stdout)["sizes"]["tried"]]

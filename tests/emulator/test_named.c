@@ -195,6 +195,17 @@ static void test_advance(remat_context *ctx, const char *compiler, uint32_t inde
     differing += !single_run(ctx, compiler, s);
 }
 
+static void test_part_number(remat_context *ctx, const char *compiler, uint32_t index, double count)
+{
+    struct single *s = single_begin(REMAT_KERNEL_part_number);
+    s->ids_begin = index;
+    s->parameters[0] = count;
+    single_add(s, REMAT_ACCESS_READ, REMAT_I32, 1, (int64_t[]){1}, false);
+    single_add(s, REMAT_ACCESS_READ, REMAT_I32, 1, (int64_t[]){1}, false);
+    single_add(s, REMAT_ACCESS_WRITE, REMAT_I32, 1, (int64_t[]){1}, false);
+    differing += !single_run(ctx, compiler, s);
+}
+
 static void test_items(remat_context *ctx, const char *compiler)
 {
     static const int64_t counts[] = {1, 3, 4, 257, 5003};
@@ -217,6 +228,8 @@ static void test_items(remat_context *ctx, const char *compiler)
     test_advance(ctx, compiler, 5, 6);
     test_advance(ctx, compiler, (uint32_t)-3, 6);
     test_advance(ctx, compiler, 2147483645, 2147483647);
+    test_part_number(ctx, compiler, 0, 1);
+    test_part_number(ctx, compiler, 255, 4096);
 }
 
 /* --- */

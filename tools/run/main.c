@@ -101,6 +101,9 @@ static remat_status create_session(remat_context *ctx, const struct cli_argument
     params.engine = ranks_engine(settings->ranks, rank);
     if (settings->ranks && !params.device)
         params.device = "cpu";
+    if (settings->ranks && strcmp(params.device, "cuda") == 0)
+        params.ordinal =
+            ranks_ordinal(settings->ranks, rank, remat_gpu_count(ctx, params.cuda_libraries));
     if (settings->ranks && !params.threads)
         params.threads = ranks_cores(settings->ranks);
     if (ranks_first(settings->ranks) + rank == 0 &&
@@ -109,6 +112,16 @@ static remat_status create_session(remat_context *ctx, const struct cli_argument
     RUN_TRY(remat_session_create(ctx, plan, &params, out));
 fail:
     return st;
+}
+
+/* How many ranks of this process its fullest device has. */
+static uint32_t ranks_together(remat_context *ctx, const struct cli_arguments *args,
+                               const struct train_settings *settings, const remat_session *session)
+{
+    uint32_t here = ranks_here(settings->ranks), gpus = 1;
+    if (strcmp(remat_session_device(session), "cuda") == 0)
+        gpus = remat_gpu_count(ctx, cli_text(args, OPTION_cuda_libraries, NULL));
+    return (here + gpus - 1) / gpus;
 }
 
 /* Sessions of the other ranks, with the same parameters, and their threads. */
@@ -237,6 +250,7 @@ static remat_status follow(remat_context *ctx, const struct cli_arguments *args,
     RUN_TRY(records_collect(ctx, settings->ranks, traced ? &records->trace : NULL,
                             profiled ? &records->profiler : NULL));
     measured.step_ns = measured.steps ? total_ns / measured.steps : 0;
+    measured.device_bytes = remat_session_device_bytes(*session);
     report_measure_memory(&measured);
     RUN_TRY(ranks_measure(settings->ranks, &measured));
 fail:
@@ -285,6 +299,7 @@ static remat_status run(remat_context *ctx, struct remat_arena *arena,
     measured.threads = remat_session_threads(session);
     measured.device = remat_session_device(session);
     measured.ranks_here = ranks_here(settings.ranks);
+    measured.ranks_together = ranks_together(ctx, args, &settings, session);
     measured.engine_name = ranks_engine_name(settings.ranks);
     RUN_TRY(remat_session_run(session, "init"));
     if (cli_has(args, OPTION_init))

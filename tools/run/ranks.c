@@ -171,6 +171,12 @@ uint32_t ranks_cores(const struct ranks *ranks)
     return cores > share ? cores / share : 1;
 }
 
+uint32_t ranks_ordinal(const struct ranks *ranks, uint32_t rank, uint32_t gpus)
+{
+    const char *mine = ranks && ranks->mpi ? getenv("OMPI_COMM_WORLD_LOCAL_RANK") : NULL;
+    return gpus ? (rank + (mine ? (uint32_t)strtoul(mine, NULL, 10) : 0)) % gpus : 0;
+}
+
 const remat_engine *ranks_engine(const struct ranks *ranks, uint32_t rank)
 {
     return ranks ? &ranks->ranks[rank].engine : NULL;
@@ -327,10 +333,14 @@ remat_status ranks_measure(struct ranks *ranks, struct measured *measured)
 {
     remat_status st = REMAT_OK;
     uint64_t *const numbers[] = {&measured->resident_bytes, &measured->address_bytes,
-                                 &measured->step_ns};
+                                 &measured->device_bytes, &measured->step_ns};
     ranks->numbers[0] = measured->step_ns;
-    for (uint32_t r = 1; r < ranks->here && measured->steps; r++)
+    for (uint32_t r = 1; r < ranks->here && measured->steps; r++) {
+        uint64_t device_bytes = remat_session_device_bytes(ranks->ranks[r].session);
         ranks->numbers[r] = ranks->ranks[r].total_ns / measured->steps;
+        if (device_bytes > measured->device_bytes)
+            measured->device_bytes = device_bytes;
+    }
     if (!ranks->mpi)
         measured->step_ns = most(ranks->numbers, ranks->count);
     for (size_t i = 0; ranks->mpi && i < sizeof numbers / sizeof *numbers; i++) {

@@ -28,6 +28,8 @@ uint32_t ranks_here(const struct ranks *ranks);  /* in this process; 1: ranks is
 uint32_t ranks_first(const struct ranks *ranks); /* of this process */
 /* A rank's share of the machine's, at least 1. */
 uint32_t ranks_cores(const struct ranks *ranks);
+/* The GPU of a rank of this process, of `gpus`, which ranks share where they are too few. */
+uint32_t ranks_ordinal(const struct ranks *ranks, uint32_t rank, uint32_t gpus);
 /* What moves bytes between them, as "mpi"; NULL: ranks is NULL. */
 const char *ranks_engine_name(const struct ranks *ranks);
 /* Of a rank of this process, counted from its first; NULL: ranks is NULL. */
@@ -54,8 +56,8 @@ remat_status ranks_wait_for_step(struct ranks *ranks, uint64_t step, bool *begun
 /* On rank 0: no more steps; waits for the threads. `status` is rank 0's, and so is the result,
  * unless another rank failed first. */
 remat_status ranks_finish(struct ranks *ranks, remat_status status);
-/* On every process, last: step time of the slowest rank, memory of the fullest process, and step
- * times of all ranks, which are there until ranks_close. */
+/* On every process, last: step time of the slowest rank, memory of the fullest process and GPU, and
+ * step times of all ranks, which are there until ranks_close. */
 remat_status ranks_measure(struct ranks *ranks, struct measured *measured);
 
 #endif

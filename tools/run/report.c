@@ -37,10 +37,10 @@ void report_print(FILE *out, const remat_plan_info *plan, const struct measured 
 {
     char parts[192];
     bool on_gpu = strcmp(measured->device, "cpu") != 0;
-    uint64_t ranks = measured->ranks_here;
+    uint64_t ranks = measured->ranks_here, together = measured->ranks_together;
     char times[24] = "";
-    if (ranks > 1)
-        snprintf(times, sizeof times, "%" PRIu64 " x ", ranks);
+    if (together > 1)
+        snprintf(times, sizeof times, "%" PRIu64 " x ", together);
     snprintf(parts, sizeof parts, "  %sarena %s + reserve %s", times,
              cli_short(plan->arena_bytes).text, cli_short(plan->reserve_bytes).text);
     fprintf(out, "\n%-20s %12s %12s\n", "", "predicted", "measured");
@@ -61,11 +61,12 @@ void report_print(FILE *out, const remat_plan_info *plan, const struct measured 
                 measured->engine_name,
                 ranks > 1 ? "threads of this process" : "processes that mpirun started");
     print_memory(out, on_gpu ? "device memory" : "resident memory",
-                 cli_short(ranks * plan->arena_bytes + plan->reserve_bytes).text,
+                 cli_short(together * plan->arena_bytes + plan->reserve_bytes).text,
                  on_gpu ? measured->device_bytes : measured->resident_bytes, parts);
     if (!on_gpu)
         print_memory(out, "address space",
-                     plan->budget_bytes ? cli_short(ranks * plan->budget_bytes).text : "no budget",
+                     plan->budget_bytes ? cli_short(together * plan->budget_bytes).text
+                                        : "no budget",
                      measured->address_bytes, "");
 }
 

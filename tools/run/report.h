@@ -19,6 +19,7 @@ struct measured {
     const char *device;
     uint32_t threads;
     uint32_t ranks_here;     /* in this process */
+    uint32_t ranks_together; /* of these on one GPU, or on the CPU, at most */
     const char *engine_name; /* that moves bytes between ranks; NULL: there is one rank */
 };
 

@@ -21,6 +21,7 @@ enum cuda_constants { /* of cuda.h, by its names without the prefix */
                       CUDA_FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8,
                       CUDA_OUT_OF_MEMORY = 2,
                       CUDA_NO_DEVICE = 100,
+                      CUDA_NOT_READY = 600,
                       CUDA_STREAM_CAPTURE_IMPLICIT = 906,
 };
 #define CUDA_STREAM_LEGACY     ((void *)0x1) /* NULL is the same */

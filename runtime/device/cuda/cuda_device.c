@@ -7,8 +7,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define CAPABILITY_MIN    80          /* bf16 in tensor cores */
-#define GEMM_WORKSPACE    (32u << 20) /* of a plan that reserves none */
+#define CAPABILITY_MIN    80                   /* bf16 in tensor cores */
+#define GEMM_WORKSPACE    (32u << 20)          /* of a plan that reserves none */
+#define GRACE_NS          UINT64_C(1000000000) /* for work that was aborted */
 #define TRY(cuda, f, ...) CUDA_TRY((cuda)->base.ctx, &(cuda)->driver, f, __VA_ARGS__)
 
 static uint32_t default_threads(void)
@@ -72,7 +73,9 @@ static remat_status check_commands(const struct cuda_device *cuda)
         const struct remat_command *command = &program->commands[c];
         uint32_t kind = program->kernels[command->kernel].kind;
         const uint32_t *begin = program->cuda.launch_begin;
-        if (kind != REMAT_KERNEL_matmul && begin[c] == begin[c + 1])
+        bool has_text = kind != REMAT_KERNEL_matmul && kind != REMAT_KERNEL_exchange &&
+                        kind != REMAT_KERNEL_gather;
+        if (has_text && begin[c] == begin[c + 1])
             return remat_error(cuda->base.ctx, REMAT_ERROR_INVALID,
                                "command \"%s\": the plan has no CUDA code for %s: run it with "
                                "--device cpu",
@@ -136,15 +139,32 @@ fail:
 
 /* --- life --- */
 
+/* What the host has given up waiting for may have ended since then, as a transfer that was aborted;
+ * if not, freeing anything would wait for it, so all stays. */
+static bool has_settled(struct cuda_device *cuda)
+{
+    struct remat_wait wait = {0};
+    if (!cuda->stuck && cuda->stream)
+        cuda_wait(cuda, "the GPU stopped");
+    while (cuda->stuck && wait.waited_ns < GRACE_NS &&
+           cuda->driver.cuStreamQuery(cuda->stream) == CUDA_NOT_READY)
+        remat_wait_pause(&wait);
+    return wait.waited_ns < GRACE_NS;
+}
+
 static void release_gpu(struct cuda_device *cuda)
 {
     void *context;
     cuda->driver.cuCtxPushCurrent_v2(cuda->context);
-    if (cuda->stream)
-        cuda->driver.cuStreamSynchronize(cuda->stream);
+    if (!has_settled(cuda)) {
+        cuda->driver.cuCtxPopCurrent_v2(&context);
+        return;
+    }
     cuda_drop_graphs(cuda);
     for (size_t e = 0; e < cuda->events.count; e++)
         cuda->driver.cuEventDestroy_v2(cuda->events.items[e]);
+    for (size_t i = 0; i < 2 && cuda->paces[i]; i++)
+        cuda->driver.cuEventDestroy_v2(cuda->paces[i]);
     if (cuda->host_reached)
         cuda->driver.cuEventDestroy_v2(cuda->host_reached);
     if (cuda->step_reached)
@@ -272,8 +292,7 @@ static remat_status bind_memory(struct remat_device *device, void *memory)
                         cuda->driver.cuMemsetD8Async(cuda->address, 0, bytes, cuda->stream),
                         "cuMemsetD8Async");
     if (!st)
-        st = cuda_check(cuda->base.ctx, &cuda->driver,
-                        cuda->driver.cuStreamSynchronize(cuda->stream), "cuStreamSynchronize");
+        st = cuda_wait(cuda, "cuMemsetD8Async");
     cuda_leave(cuda);
 fail:
     return st;
@@ -304,5 +323,7 @@ const struct remat_device_vtable remat_cuda_device = {
     .elapsed = cuda_elapsed,
     .write = cuda_write,
     .read = cuda_read,
+    .lend = cuda_lend,
+    .clear = cuda_clear,
     .break_rule = break_rule,
 };

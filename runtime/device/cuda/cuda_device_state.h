@@ -36,6 +36,11 @@ struct cuda_device {
     struct cuda_entry *warming, *capturing; /* since begin; NULL without */
     bool failed;                            /* a command since begin did */
     struct REMAT_LIST(void *) events;       /* by slot */
+    /* Of a plan of several ranks, so that no call blocks in a driver whose queue is full: */
+    void *paces[2];   /* events, recorded in turn; NULL before */
+    uint32_t pace;    /* the one recorded last */
+    uint32_t unpaced; /* commands since then */
+    bool stuck;       /* the host gave up waiting: what is on the GPU stays */
 };
 
 /* cuda_run.c */
@@ -44,6 +49,8 @@ struct cuda_device {
  * capture. */
 remat_status cuda_enter(struct cuda_device *cuda);
 void cuda_leave(struct cuda_device *cuda);
+/* Until all is done that is on the stream. */
+remat_status cuda_wait(struct cuda_device *cuda, const char *what);
 remat_status cuda_begin(struct remat_device *device);
 remat_status cuda_replay(struct remat_device *device, uint32_t entry, bool *done);
 remat_status cuda_execute(struct remat_device *device, uint32_t command);
@@ -53,6 +60,8 @@ remat_status cuda_elapsed(struct remat_device *device, uint32_t from, uint32_t t
 remat_status cuda_write(struct remat_device *device, uint64_t offset, const void *data,
                         uint64_t bytes);
 remat_status cuda_read(struct remat_device *device, uint64_t offset, void *data, uint64_t bytes);
+remat_status cuda_lend(struct remat_device *device, char **arena, void **stream);
+remat_status cuda_clear(struct remat_device *device, uint64_t offset, uint64_t bytes);
 void cuda_drop_graphs(struct cuda_device *cuda);
 
 #endif

@@ -2,9 +2,12 @@
 /* Execution: commands become launches on one stream. An entry point's first untraced run goes
  * launch by launch, the second is captured, and from then on its graph is launched: all that
  * changes from step to step lies in device memory. Captures are the session's own stream's, which
- * blocks no other, whatever the host's is. */
+ * blocks no other, whatever the host's is. A plan of several ranks is never captured: between its
+ * launches engines move bytes. The host then waits for the GPU by looking, and never enqueues so
+ * much behind a transfer that the driver itself would wait. */
 #include "cuda_device_state.h"
 
+#define PACE_COMMANDS            128 /* drivers queue about a thousand launches, and commands have some */
 #define TRY(cuda, function, ...) CUDA_TRY((cuda)->base.ctx, &(cuda)->driver, function, __VA_ARGS__)
 
 static remat_status check_stream(const struct cuda_device *cuda)
@@ -55,6 +58,63 @@ void cuda_leave(struct cuda_device *cuda)
     cuda->driver.cuCtxPopCurrent_v2(&context);
 }
 
+/* --- waiting for the GPU --- */
+
+/* Until `query` says that the stream or event is done. */
+static remat_status look(struct cuda_device *cuda, int (*query)(void *), void *handle,
+                         const char *what)
+{
+    const struct remat_device_params *params = &cuda->base.params;
+    struct remat_wait wait = {0};
+    int result;
+    remat_status st = REMAT_OK;
+    while ((result = query(handle)) == CUDA_NOT_READY && !st) {
+        remat_wait_pause(&wait);
+        st = params->go_on(params->go_on_user, wait.waited_ns);
+    }
+    cuda->stuck |= st != REMAT_OK;
+    return st ? st : cuda_check(cuda->base.ctx, &cuda->driver, result, what);
+}
+
+remat_status cuda_wait(struct cuda_device *cuda, const char *what)
+{
+    if (cuda->base.params.go_on)
+        return look(cuda, cuda->driver.cuStreamQuery, cuda->stream, what);
+    return cuda_check(cuda->base.ctx, &cuda->driver, cuda->driver.cuStreamSynchronize(cuda->stream),
+                      what);
+}
+
+static remat_status wait_for_event(struct cuda_device *cuda, void *event, const char *what)
+{
+    if (cuda->base.params.go_on)
+        return look(cuda, cuda->driver.cuEventQuery, event, what);
+    return cuda_check(cuda->base.ctx, &cuda->driver, cuda->driver.cuEventSynchronize(event), what);
+}
+
+/* Waits for the pace before this one. */
+static remat_status pace(struct cuda_device *cuda)
+{
+    remat_status st = REMAT_OK;
+    for (size_t i = 0; i < 2 && !cuda->paces[i]; i++)
+        TRY(cuda, cuEventCreate, &cuda->paces[i], CUDA_EVENT_DISABLE_TIMING);
+    REMAT_TRY(wait_for_event(cuda, cuda->paces[cuda->pace], "the GPU stopped"));
+    cuda->pace = !cuda->pace;
+    cuda->unpaced = 0;
+    TRY(cuda, cuEventRecord, cuda->paces[cuda->pace], cuda->stream);
+fail:
+    return st;
+}
+
+remat_status cuda_lend(struct remat_device *device, char **arena, void **stream)
+{
+    struct cuda_device *cuda = (struct cuda_device *)device;
+    *arena = (char *)(uintptr_t)cuda->address;
+    *stream = cuda->stream;
+    return pace(cuda);
+}
+
+/* --- entry points --- */
+
 remat_status cuda_begin(struct remat_device *device)
 {
     struct cuda_device *cuda = (struct cuda_device *)device;
@@ -92,7 +152,9 @@ remat_status cuda_replay(struct remat_device *device, uint32_t index, bool *done
     struct cuda_entry *entry = &cuda->entries[index];
     *done = entry->graph != NULL;
     cuda->grouped = true;
-    if (entry->graph) {
+    if (remat_program_ranks(device->program) > 1) {
+        return REMAT_OK;
+    } else if (entry->graph) {
         REMAT_TRY(launch_graph(cuda, entry));
     } else if (entry->warm) {
         TRY(cuda, cuStreamBeginCapture_v2, cuda->own_stream, CUDA_STREAM_CAPTURE_MODE_THREAD_LOCAL);
@@ -166,6 +228,8 @@ remat_status cuda_execute(struct remat_device *device, uint32_t index)
     uint32_t group = cuda->grouped ? groups->group[index] : REMAT_NONE;
     if (group != REMAT_NONE && groups->commands[groups->begin[group + 1] - 1] != index)
         return REMAT_OK; /* its launch is the last command's */
+    if (cuda->base.params.go_on && ++cuda->unpaced == PACE_COMMANDS)
+        REMAT_TRY(pace(cuda));
     push_range(cuda, command->name);
     if (cuda->base.program->kernels[command->kernel].kind == REMAT_KERNEL_matmul)
         st = cuda_gemms_run(cuda->gemms, index, cuda->address, cuda->workspace,
@@ -175,6 +239,7 @@ remat_status cuda_execute(struct remat_device *device, uint32_t index)
     else
         st = launch_command(cuda, index);
     pop_range(cuda);
+fail:
     cuda->failed |= st != REMAT_OK;
     return st;
 }
@@ -201,9 +266,8 @@ remat_status cuda_end(struct remat_device *device)
 {
     struct cuda_device *cuda = (struct cuda_device *)device;
     remat_status st = cuda->capturing ? end_capture(cuda) : REMAT_OK;
-    if (!st && !cuda->base.params.has_stream)
-        st = cuda_check(cuda->base.ctx, &cuda->driver,
-                        cuda->driver.cuStreamSynchronize(cuda->stream), "the GPU stopped");
+    if (!st && !cuda->stuck && !cuda->base.params.has_stream)
+        st = cuda_wait(cuda, "the GPU stopped");
     if (!st && cuda->is_legacy)
         st = order(cuda, cuda->stream, cuda->step_reached, CUDA_STREAM_LEGACY);
     if (cuda->warming)
@@ -241,7 +305,7 @@ remat_status cuda_elapsed(struct remat_device *device, uint32_t from, uint32_t t
     remat_status st = REMAT_OK;
     struct cuda_device *cuda = (struct cuda_device *)device;
     float ms = 0;
-    TRY(cuda, cuEventSynchronize, cuda->events.items[to]);
+    REMAT_TRY(wait_for_event(cuda, cuda->events.items[to], "cuEventSynchronize"));
     TRY(cuda, cuEventElapsedTime, &ms, cuda->events.items[from], cuda->events.items[to]);
     *ns = ms > 0 ? (uint64_t)((double)ms * 1e6 + 0.5) : 0;
 fail:
@@ -253,10 +317,17 @@ fail:
 static remat_status wait_and_leave(struct cuda_device *cuda, remat_status st)
 {
     if (!st)
-        st = cuda_check(cuda->base.ctx, &cuda->driver,
-                        cuda->driver.cuStreamSynchronize(cuda->stream), "cuStreamSynchronize");
+        st = cuda_wait(cuda, "cuStreamSynchronize");
     cuda_leave(cuda);
     return st;
+}
+
+remat_status cuda_clear(struct remat_device *device, uint64_t offset, uint64_t bytes)
+{
+    struct cuda_device *cuda = (struct cuda_device *)device;
+    return cuda_check(device->ctx, &cuda->driver,
+                      cuda->driver.cuMemsetD8Async(cuda->address + offset, 0, bytes, cuda->stream),
+                      "cuMemsetD8Async");
 }
 
 remat_status cuda_write(struct remat_device *device, uint64_t offset, const void *data,

@@ -29,6 +29,10 @@ typedef struct remat_transfer {
     const void *from;
     void *to;
     uint64_t timeout_ns; /* the engine gives up when it has waited for so long */
+    /* 1: `from` and `to` lie on a GPU whose context is current, and the transfer goes on this
+     * CUstream: it is enqueued and not waited for. 0: they are the host's. */
+    int on_device;
+    void *stream;
 } remat_transfer;
 
 /* The bytes of a position's part: part_bytes, less or none at the end. */
@@ -45,6 +49,9 @@ typedef struct remat_engine {
     const char *name;     /* "local" */
     void *user;           /* first argument of the functions */
     uint32_t rank, ranks; /* this rank, and how many there are in all */
+    /* 1: it moves memory of a GPU. 0: it moves the host's, and a session on a GPU copies there and
+     * back what it transfers. */
+    int on_device;
     /* `from`: whole_bytes. `to`: `size` rows of part_bytes; the beginning of row q becomes this
      * position's part of what position q has, and the rest stays as it is. */
     remat_status (*exchange)(void *user, const remat_transfer *transfer,
@@ -57,6 +64,9 @@ typedef struct remat_engine {
      * of it at once: their transfers fail with a message that names the rank and says why.
      * Processes wait until their deadlines. NULL: all wait. */
     void (*fail)(void *user, const char *message);
+    /* Asked while the session waits for its GPU: a failure of this or another rank ends that. NULL:
+     * it hears of none. */
+    remat_status (*check)(void *user, char message[REMAT_ENGINE_MESSAGE_BYTES]);
 } remat_engine;
 
 /* Ranks that are threads of this process. Thread-safe, and outlives their sessions. */

@@ -190,6 +190,10 @@ typedef struct remat_session_params {
 } remat_session_params;
 REMAT_API void remat_session_params_init(remat_session_params *params);
 
+/* How many GPUs there are for sessions, as `ordinal` counts them; `cuda_libraries` as above. 0:
+ * none, and the context's message says why. */
+REMAT_API uint32_t remat_gpu_count(remat_context *ctx, const char *cuda_libraries);
+
 /* What a session of the plan takes: arena and the threads' scratch. The same `params` as for
  * create; its memory is ignored. */
 REMAT_API remat_status remat_session_memory_bytes(remat_context *ctx, const remat_plan *plan,

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base.h"
+
+#include <sched.h>
+#include <time.h>
+
+#define YIELDS   1000
+#define SLEEP_NS 50000
+#define MOST_NS  100000000
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+void remat_wait_pause(struct remat_wait *wait)
+{
+    uint64_t now = now_ns();
+    if (wait->looks > 0)
+        wait->waited_ns += now - wait->last_ns < MOST_NS ? now - wait->last_ns : MOST_NS;
+    wait->last_ns = now;
+    if (wait->looks++ < YIELDS)
+        sched_yield();
+    else
+        nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
+}
