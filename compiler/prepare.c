@@ -3,6 +3,8 @@
  * and from the same source as an evaluation, which has no dropout. */
 #include "prepare.h"
 
+#include <inttypes.h>
+
 #include "passes.h"
 #include "stopwatch.h"
 
@@ -154,6 +156,22 @@ static remat_status prepare_training(const struct preparation *p, const struct r
     return REMAT_OK;
 }
 
+static remat_status check_zero(remat_context *ctx, const struct remat_graph *source, bool trains)
+{
+    if (source->zero > 1)
+        return remat_error(ctx, REMAT_ERROR_USAGE, "--zero %" PRIu32 ", accepted: 0 and 1",
+                           source->zero);
+    if (source->zero && remat_mesh_size(&source->mesh, "dp") == 1)
+        return remat_error(ctx, REMAT_ERROR_USAGE,
+                           "--zero 1 divides optimizer state among ranks: it needs --mesh dp=N, N "
+                           "from 2");
+    if (source->zero && (!trains || source->optimizer.kind == REMAT_OPTIMIZER_NONE))
+        return remat_error(ctx, REMAT_ERROR_USAGE,
+                           "--zero 1 divides optimizer state among ranks: the graph has no "
+                           "optimizer");
+    return REMAT_OK;
+}
+
 remat_status remat_prepare(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_graph *input,
                            const struct remat_compile_settings *settings,
@@ -163,8 +181,10 @@ remat_status remat_prepare(remat_context *ctx, struct remat_arena *arena,
     struct remat_graph source = *input;
     source.mesh = settings->mesh;
     source.microbatches = remat_microbatches(settings);
+    source.zero = settings->zero;
     source.loss_chunk = settings->loss_chunk;
     *out = (struct remat_prepared){.trains = trains(input), .decided = &source};
+    REMAT_CHECK(check_zero(ctx, &source, out->trains));
     if (out->trains)
         return prepare_training(&p, &source, out);
     REMAT_CHECK(run_passes(&p, false, true, &out->decided));

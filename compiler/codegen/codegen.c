@@ -353,7 +353,8 @@ static void add_words_of(struct emitter *e, const struct remat_command *command)
         memcpy(&bits, &e->program->parameters[p], sizeof bits);
         add_word(e, REMAT_CUDA_VALUE, bits);
     }
-    if (e->program->kernels[command->kernel].kind == REMAT_KERNEL_fill_normal)
+    uint32_t kind = e->program->kernels[command->kernel].kind;
+    if (kind == REMAT_KERNEL_fill_normal || kind == REMAT_KERNEL_fill_normal_part)
         add_word(e, REMAT_CUDA_SEED, 0);
 }
 

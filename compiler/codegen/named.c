@@ -2,7 +2,7 @@
 /* Named kernels without fragments of matrices: the few lines around functions of named.cu and
  * embedding.cu. In most threads know nothing of each other: a call of the function of its name. The
  * arguments are the threads of use, a second count, the operands, the parameters (the bits of
- * doubles) and, for fill_normal, the session's seed. What is an error on the CPU, as there is no
+ * doubles) and, for normal fills, the session's seed. What is an error on the CPU, as there is no
  * way back from a GPU, gives NaN (and -1 in integers). */
 #include "source.h"
 
@@ -18,6 +18,24 @@ static void write_names(struct cuda_source *s, uint32_t kind)
     for (uint32_t k = 0; (name = remat_kernel_row_name(row->parameters, k, &length)); k++)
         cuda_text(s, "const double %.*s = double_of_bits(arguments.word[%u]);", length, name,
                   word++);
+}
+
+/* A thread has one element of this rank's part, and one number of a call of Philox. */
+static void write_fill_part(struct cuda_source *s, const struct remat_operand *operands)
+{
+    const char *dtype = cuda_dtype_name(operands[1].dtype);
+    s->columns = s->rows;
+    cuda_text(s, "const u64 site = (u64)site_low | (u64)site_high << 32;");
+    cuda_text(s, "const i32 part = (i32)read4(rank);");
+    cuda_text(s, "const u64 index = (u64)part * arguments.word[1] + item;");
+    cuda_text(s, "float x[4];");
+    cuda_text(s, "four_normals(x, arguments.word[8], site, index / 4);");
+    cuda_text(s, "float mine = x[0];");
+    cuda_text(s, "UNROLL for (u32 e = 1; e < 4; e++) mine = index %% 4 == e ? x[e] : mine;");
+    cuda_text(s, "mine = mine * (float)deviation + (float)mean;");
+    cuda_text(s, "mine = part < 0 ? NOT_A_NUMBER : mine;");
+    cuda_text(s, "store_elements(DTYPE_%s, out + item * dtype_bytes(DTYPE_%s), &mine, 1, 1);",
+              dtype, dtype);
 }
 
 /* A thread moves as many bytes of the part as are aligned everywhere, at most 16. */
@@ -50,6 +68,9 @@ bool cuda_write_items(struct cuda_source *s, uint32_t kind, const struct remat_o
                   "fill_normal(item, arguments.word[1], out, mean, deviation, site, "
                   "arguments.word[7], DTYPE_%s, %u);",
                   cuda_dtype_name(operands[0].dtype), s->width);
+        return true;
+    case REMAT_KERNEL_fill_normal_part:
+        write_fill_part(s, operands);
         return true;
     case REMAT_KERNEL_rope_table:
         s->columns = (uint64_t)operands[0].shape[3];

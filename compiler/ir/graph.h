@@ -84,6 +84,9 @@ struct remat_value_info {
     bool trainable;      /* parameters: autodiff makes a gradient */
     bool batched;        /* graph inputs: the first axis is the batch */
     double init_mean, init_std;
+    /* Of which this is one of as many equal parts as there are ranks, in row-major order: rank r
+     * along "dp" has part r. No axes: this is no part. */
+    struct remat_shape whole;
     /* Of graph inputs, as the pass of that name found it. */
     struct remat_indices indices;
     int64_t pitch;   /* elements from one row of the last axis to the next; 0: as many as it has */
@@ -180,6 +183,7 @@ struct remat_graph {
     struct remat_optimizer optimizer;
     struct remat_mesh mesh; /* that the pass microbatches divides a step among */
     uint32_t microbatches;  /* what the pass of that name divides a step into; 0 as 1 */
+    uint32_t zero;          /* 1: the ranks along "dp" divide what updates are made of */
     uint32_t loss_chunk;    /* rows of the logits that the pass chunk_loss has exist at once; 0: all
                                of them; REMAT_LOSS_CHUNK_AUTO */
     uint32_t value_count, node_count, scope_count, output_count, update_count, symbol_count;

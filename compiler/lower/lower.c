@@ -23,6 +23,12 @@ struct lowerer {
 
 /* --- statics: the first values and buffers, with the same indices --- */
 
+static void lower_whole(const struct remat_value_info *info, struct remat_program_value *out)
+{
+    out->whole_rank = (uint8_t)info->whole.rank;
+    memcpy(out->whole, info->whole.dims, sizeof out->whole);
+}
+
 static void lower_statics(struct lowerer *l)
 {
     const struct remat_statics *statics = l->in->statics;
@@ -43,6 +49,7 @@ static void lower_statics(struct lowerer *l)
             .buffer = i,
         };
         memcpy(l->out->values[i].shape, info->shape.dims, sizeof info->shape.dims);
+        lower_whole(info, &l->out->values[i]);
         l->out->tensors[i] = (struct remat_tensor){
             .name = info->name,
             .value = i,
@@ -110,6 +117,7 @@ static void lower_value(struct lowerer *l, uint32_t v)
         .buffer = l->buffer_of[l->part->lifespans->buffer_of[v]],
     };
     memcpy(out->shape, info->shape.dims, sizeof out->shape);
+    lower_whole(info, out);
     l->value_of[v] = l->out->value_count++;
 }
 
@@ -180,21 +188,27 @@ static uint64_t site_of(const struct remat_value_info *info)
     return remat_hash(info->name, length - (master ? suffix : 0), 0);
 }
 
-static void init_command(struct lowerer *l, uint32_t i)
+static struct remat_operand static_operand(const struct lowerer *l, uint32_t i, uint8_t access)
 {
     const struct remat_value_info *info = l->in->statics->items[i].info;
-    bool normal = info->initializer == REMAT_INIT_NORMAL;
-    uint64_t site = site_of(info);
-    struct remat_command *command = &l->out->commands[l->out->command_count++];
-    struct remat_operand operand = {
+    return (struct remat_operand){
         .value = i,
         .previous = REMAT_NONE,
-        .access = REMAT_ACCESS_WRITE,
+        .access = access,
         .dtype = (uint8_t)info->dtype,
         .rank = 1,
         .shape = {remat_shape_elements(&info->shape)},
         .strides = {1},
     };
+}
+
+/* A part is filled as its place in the whole says. */
+static void init_command(struct lowerer *l, uint32_t i)
+{
+    const struct remat_value_info *info = l->in->statics->items[i].info;
+    bool normal = info->initializer == REMAT_INIT_NORMAL, part = normal && info->whole.rank;
+    uint64_t site = site_of(info);
+    struct remat_command *command = &l->out->commands[l->out->command_count++];
     *command = (struct remat_command){
         .operand_begin = (uint32_t)l->operands.count,
         .parameter_begin = (uint32_t)l->parameters.count,
@@ -205,8 +219,14 @@ static void init_command(struct lowerer *l, uint32_t i)
         .moved_bytes = remat_value_bytes(info),
         .live_bytes = l->in->statics->total_bytes,
     };
-    command->kernel = intern_kernel(l, normal ? REMAT_KERNEL_fill_normal : REMAT_KERNEL_fill, NULL);
-    REMAT_PUSH(l->arena, &l->operands, operand);
+    uint32_t kind = part     ? REMAT_KERNEL_fill_normal_part
+                    : normal ? REMAT_KERNEL_fill_normal
+                             : REMAT_KERNEL_fill;
+    command->kernel = intern_kernel(l, kind, NULL);
+    if (part)
+        REMAT_PUSH(l->arena, &l->operands,
+                   static_operand(l, l->out->mesh[0].tensor, REMAT_ACCESS_READ));
+    REMAT_PUSH(l->arena, &l->operands, static_operand(l, i, REMAT_ACCESS_WRITE));
     REMAT_PUSH(l->arena, &l->parameters, info->init_mean);
     if (normal) {
         REMAT_PUSH(l->arena, &l->parameters, info->init_std);

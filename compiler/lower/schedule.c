@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Edges, grouped by either end, then a depth-first walk in graph order; optimizer kernels are held
- * back from the walk and emitted when the last kernel they wait for is. */
+ * back from the walk and emitted when the last kernel they wait for is. One that takes a rank's
+ * part of a parameter waits for nothing, and comes right before the update that reads it. */
 #include "schedule.h"
 
 #include <assert.h>
@@ -20,6 +21,11 @@ struct scheduler {
 static bool is_optimizer(const struct scheduler *s, uint32_t k)
 {
     return s->kernels->kernels[k].phase == REMAT_PHASE_OPTIMIZER;
+}
+
+static bool takes_part(const struct scheduler *s, uint32_t k)
+{
+    return is_optimizer(s, k) && s->kernels->kernels[k].kind == REMAT_KERNEL_batch_slice;
 }
 
 static void add_edge(struct scheduler *s, uint32_t from, uint32_t to)
@@ -68,10 +74,21 @@ static void collect_edges(struct scheduler *s)
     s->after_begin = remat_group(s->arena, s->from, s->edge_count, s->kernels->count, &s->after);
 }
 
+static void append(struct scheduler *s, uint32_t k)
+{
+    if (s->state[k] != 2)
+        s->order[s->count++] = k;
+    s->state[k] = 2;
+}
+
 static void emit(struct scheduler *s, uint32_t k)
 {
-    s->state[k] = 2;
-    s->order[s->count++] = k;
+    for (uint32_t e = s->before_begin[k]; e < s->before_begin[k + 1]; e++)
+        if (takes_part(s, s->from[s->before[e]]))
+            append(s, s->from[s->before[e]]);
+    append(s, k);
+    if (takes_part(s, k))
+        return;
     for (uint32_t e = s->after_begin[k]; e < s->after_begin[k + 1]; e++) {
         uint32_t next = s->to[s->after[e]];
         if (is_optimizer(s, next) && --s->waiting[next] == 0)
@@ -100,10 +117,10 @@ uint32_t *remat_schedule(struct remat_arena *arena, const struct remat_graph *gr
     collect_edges(&s);
     REMAT_NEW(arena, s.waiting, kernels->count);
     REMAT_NEW(arena, s.state, kernels->count);
+    for (uint32_t e = 0; e < s.edge_count; e++)
+        s.waiting[s.to[e]] += !takes_part(&s, s.from[e]);
     for (uint32_t k = 0; k < kernels->count; k++)
-        s.waiting[k] = s.before_begin[k + 1] - s.before_begin[k];
-    for (uint32_t k = 0; k < kernels->count; k++)
-        if (is_optimizer(&s, k) && s.waiting[k] == 0 && s.state[k] == 0)
+        if (is_optimizer(&s, k) && !takes_part(&s, k) && s.waiting[k] == 0 && s.state[k] == 0)
             emit(&s, k);
     for (uint32_t k = 0; k < kernels->count; k++)
         visit(&s, k);

@@ -9,7 +9,8 @@
  * accumulator, so nothing has to clear it.
  *
  * Over ranks a tensor is exchanged, so that each rank has its part of all ranks' tensors, added by
- * a kernel in rank order, and gathered; an output of one element is gathered first. */
+ * a kernel in rank order, and gathered; an output of one element is gathered first. With ZeRO a
+ * gradient that the ranks divide is left in parts: the pass optimizer gathers parameters. */
 #include "rebuild.h"
 
 struct divider {
@@ -58,6 +59,8 @@ static void add_part(struct divider *d)
     if (d->ranks == 1)
         return;
     d->part = add_number(d, REMAT_COORDINATE_PREFIX "dp");
+    if (d->r.from->zero) /* initial values of parts depend on it: the session writes it before */
+        d->r.to->values[d->part.i].initializer = REMAT_INIT_NONE;
     if (d->microbatches == 1)
         return;
     const remat_value inputs[] = {d->part, d->index};
@@ -199,6 +202,10 @@ static remat_value average_gradient(struct divider *d, remat_value part, const c
     part = remat_build_reshape(&d->b, part, &elements, 1);
     remat_value rows = transfer(d, REMAT_OP_exchange, part, NULL);
     remat_value sum = add_rows(d, rows, &share);
+    if (d->r.from->zero && elements % d->ranks == 0) {
+        d->r.to->values[sum.i].whole = *shape;
+        return sum;
+    }
     d->b.name = name;
     return transfer(d, REMAT_OP_gather, sum, shape);
 }

@@ -2,7 +2,11 @@
 /* Appends AdamW or SGD: the states and one node for every parameter with a gradient, in the order
  * in which the gradients are computed, and what all of them share. Updates are f32: a bf16
  * parameter is the rounded copy of a master, which is a state. Every update flags a gradient that
- * is not finite, in the output "not_finite". */
+ * is not finite, in the output "not_finite".
+ *
+ * Of a gradient in parts on the ranks a rank updates its part: states are parts too, and the
+ * parameter is gathered. The rank that has an element that is not finite makes the parameter so on
+ * all of them, and they flag that. */
 #include "rebuild.h"
 
 struct gradient {
@@ -17,6 +21,7 @@ struct appender {
     remat_value coefficients; /* of AdamW; the learning rate of SGD */
     remat_value factor;       /* of all gradients, REMAT_NO_VALUE without a limit to their norm */
     remat_value flag;         /* 1 after a step with a gradient that is not finite, else 0 */
+    remat_value rank;         /* its coordinate along "dp"; REMAT_NO_VALUE: nothing is in parts */
     struct remat_builder b;
 };
 
@@ -52,8 +57,9 @@ static remat_status find_gradients(struct appender *a, const struct remat_graph 
                                    "gradient \"%s\": no parameter has this name without \".grad\"",
                                    info->name);
             const struct remat_value_info *parameter = &graph->values[g.parameter.i];
+            const struct remat_shape *shape = info->whole.rank ? &info->whole : &info->shape;
             if (info->dtype == REMAT_I32 || parameter->dtype == REMAT_I32 ||
-                !remat_shape_equal(&info->shape, &parameter->shape))
+                !remat_shape_equal(shape, &parameter->shape))
                 return remat_error(a->arena->ctx, REMAT_ERROR_INVALID,
                                    "gradient \"%s\" and its parameter are not floats of one shape",
                                    info->name);
@@ -102,20 +108,67 @@ static void add_flag(struct appender *a)
     a->flag = remat_build(&a->b, REMAT_OP_advance, &state, 1, &count, 1, NULL);
 }
 
-static remat_value add_state(struct appender *a, remat_value parameter, const char *suffix)
+/* Of the parameter as far as this rank has its gradient. */
+static remat_value add_state(struct appender *a, const struct gradient *g, const char *suffix)
+{
+    const struct remat_value_info of = a->graph->values[g->value.i];
+    const char *parameter = a->graph->values[g->parameter.i].name;
+    const char *name = REMAT_FORMAT(a->arena, "%s.%s", parameter, suffix);
+    remat_value out = remat_add_input(&a->b, name, REMAT_F32, of.shape, REMAT_ROLE_OPTIMIZER_STATE);
+    a->graph->values[out.i].whole = of.whole;
+    return out;
+}
+
+/* --- parts --- */
+
+static bool is_part(const struct appender *a, const struct gradient *g)
+{
+    return a->graph->values[g->value.i].whole.rank > 0;
+}
+
+static int64_t rank_count(const struct appender *a)
+{
+    return remat_mesh_size(&a->graph->mesh, "dp");
+}
+
+static remat_value find_rank(const struct remat_graph *graph)
+{
+    for (uint32_t v = 0; graph->zero && v < graph->value_count; v++)
+        if (strcmp(graph->values[v].name, REMAT_COORDINATE_PREFIX "dp") == 0)
+            return (remat_value){v};
+    return REMAT_NO_VALUE;
+}
+
+/* A copy of this rank's part. */
+static remat_value take_part(struct appender *a, remat_value parameter)
 {
     const struct remat_value_info *of = &a->graph->values[parameter.i];
-    const char *name = REMAT_FORMAT(a->arena, "%s.%s", of->name, suffix);
-    return remat_add_input(&a->b, name, REMAT_F32, of->shape, REMAT_ROLE_OPTIMIZER_STATE);
+    const struct remat_attribute count = remat_attribute_int("count", rank_count(a));
+    const char *name = REMAT_FORMAT(a->arena, "%s.part", of->name);
+    int64_t elements = remat_shape_elements(&of->shape);
+    remat_value inputs[] = {remat_build_reshape(&a->b, parameter, &elements, 1), a->rank};
+    a->b.name = name;
+    return remat_build(&a->b, REMAT_OP_batch_slice, inputs, 2, &count, 1, NULL);
 }
+
+static remat_value gather(struct appender *a, remat_value part, struct remat_shape shape)
+{
+    const struct remat_attribute attributes[] = {
+        remat_attribute_int("group", 0), remat_attribute_int("ranks", rank_count(a)),
+        remat_attribute_ints("shape", shape.dims, shape.rank)};
+    return remat_build(&a->b, REMAT_OP_gather, &part, 1, attributes, 3, NULL);
+}
+
+/* --- updates --- */
 
 /* What is updated in f32: the parameter itself, or its master copy, which starts with the values
  * that the parameter would have if it were not rounded. */
-static remat_value add_master(struct appender *a, remat_value parameter)
+static remat_value add_master(struct appender *a, const struct gradient *g)
 {
+    remat_value parameter = g->parameter;
     if (a->graph->values[parameter.i].dtype == REMAT_F32)
-        return parameter;
-    remat_value out = add_state(a, parameter, REMAT_MASTER_SUFFIX);
+        return is_part(a, g) ? take_part(a, parameter) : parameter;
+    remat_value out = add_state(a, g, REMAT_MASTER_SUFFIX);
     const struct remat_value_info *from = &a->graph->values[parameter.i];
     struct remat_value_info *to = &a->graph->values[out.i];
     to->initializer = from->initializer;
@@ -124,15 +177,25 @@ static remat_value add_master(struct appender *a, remat_value parameter)
     return out;
 }
 
-/* The parameter's new version is its master's, rounded. */
-static void add_master_update(struct appender *a, remat_value parameter, remat_value master,
+/* The parameter's new version is its master's, rounded, and gathered where that is a part. */
+static void add_master_update(struct appender *a, const struct gradient *g, remat_value master,
                               remat_value next)
 {
-    add_update(a, master, next);
-    if (master.i == parameter.i)
+    const struct remat_value_info parameter = a->graph->values[g->parameter.i];
+    if (master.i == g->parameter.i || parameter.dtype != REMAT_F32)
+        add_update(a, master, next);
+    if (master.i == g->parameter.i)
         return;
-    remat_value rounded = remat_build_cast(&a->b, next, a->graph->values[parameter.i].dtype);
-    add_update(a, parameter, remat_build2(&a->b, REMAT_OP_assign, parameter, rounded));
+    remat_value inputs[] = {g->parameter, remat_build_cast(&a->b, next, parameter.dtype), a->flag,
+                            REMAT_NO_VALUE};
+    uint32_t count = 2;
+    if (is_part(a, g)) {
+        a->b.name = REMAT_FORMAT(a->arena, "%s.gathered", parameter.name);
+        inputs[1] = gather(a, inputs[1], parameter.shape);
+        inputs[3] = remat_build_cast(&a->b, inputs[1], REMAT_F32);
+        count = 4;
+    }
+    add_update(a, g->parameter, remat_build(&a->b, REMAT_OP_assign, inputs, count, NULL, 0, NULL));
 }
 
 /* The gradient in f32, scaled down if the norm of all is too large. */
@@ -146,7 +209,7 @@ static remat_value usable(struct appender *a, remat_value gradient)
     return remat_build2(&a->b, REMAT_OP_mul, gradient, factor);
 }
 
-static void add_adamw(struct appender *a, remat_value parameter, remat_value gradient)
+static void add_adamw(struct appender *a, const struct gradient *g)
 {
     const struct remat_optimizer *optimizer = &a->graph->optimizer;
     const struct remat_attribute attributes[] = {
@@ -155,34 +218,48 @@ static void add_adamw(struct appender *a, remat_value parameter, remat_value gra
         remat_attribute_float("epsilon", optimizer->epsilon),
     };
     remat_value inputs[] = {REMAT_NO_VALUE,      REMAT_NO_VALUE,  REMAT_NO_VALUE,
-                            usable(a, gradient), a->coefficients, a->flag};
+                            usable(a, g->value), a->coefficients, a->flag};
     remat_value outputs[3];
-    inputs[0] = add_master(a, parameter);
-    inputs[1] = add_state(a, parameter, "m");
-    inputs[2] = add_state(a, parameter, "v");
+    inputs[0] = add_master(a, g);
+    inputs[1] = add_state(a, g, "m");
+    inputs[2] = add_state(a, g, "v");
     remat_build(&a->b, REMAT_OP_adamw, inputs, 6, attributes, 3, outputs);
-    add_master_update(a, parameter, inputs[0], outputs[0]);
+    add_master_update(a, g, inputs[0], outputs[0]);
     add_update(a, inputs[1], outputs[1]);
     add_update(a, inputs[2], outputs[2]);
 }
 
-static void add_sgd(struct appender *a, remat_value parameter, remat_value gradient)
+static void add_sgd(struct appender *a, const struct gradient *g)
 {
     const struct remat_attribute decay =
         remat_attribute_float("weight_decay", a->graph->optimizer.weight_decay);
-    remat_value inputs[] = {REMAT_NO_VALUE, usable(a, gradient), a->coefficients, a->flag};
-    inputs[0] = add_master(a, parameter);
+    remat_value inputs[] = {REMAT_NO_VALUE, usable(a, g->value), a->coefficients, a->flag};
+    inputs[0] = add_master(a, g);
     remat_value next = remat_build(&a->b, REMAT_OP_sgd, inputs, 4, &decay, 1, NULL);
-    add_master_update(a, parameter, inputs[0], next);
+    add_master_update(a, g, inputs[0], next);
 }
 
 /* --- the norm of all gradients --- */
 
+/* Rows of a part: of equal length, the largest up to 4096. */
+static struct remat_shape rows_of(int64_t elements)
+{
+    int64_t columns = elements < 4096 ? elements : 4096;
+    while (elements % columns)
+        columns--;
+    return (struct remat_shape){2, {elements / columns, columns}};
+}
+
 /* The sum of a gradient's squares, [1]: by rows, then over the rows. */
-static remat_value sum_of_squares(struct appender *a, remat_value gradient)
+static remat_value sum_of_squares(struct appender *a, const struct gradient *g)
 {
     struct remat_builder *b = &a->b;
+    remat_value gradient = g->value;
     struct remat_shape shape = a->graph->values[gradient.i].shape;
+    if (is_part(a, g)) {
+        shape = rows_of(shape.dims[0]);
+        gradient = remat_build_reshape(b, gradient, shape.dims, 2);
+    }
     if (shape.rank == 0)
         gradient = remat_build_reshape(b, gradient, (int64_t[]){1}, 1);
     gradient = remat_build_cast(b, gradient, REMAT_F32);
@@ -196,16 +273,31 @@ static remat_value sum_of_squares(struct appender *a, remat_value gradient)
     return remat_build_reshape(b, sum, (int64_t[]){1}, 1);
 }
 
-/* min(1, limit / (norm + 1e-6)), as PyTorch has it, [1]. The squares are added in the order in
- * which the gradients are computed. */
+static remat_value add_or_begin(struct appender *a, remat_value sum, remat_value x)
+{
+    return remat_is_none(sum.i) ? x : remat_build2(&a->b, REMAT_OP_add, sum, x);
+}
+
+/* The squares of the gradients that this rank has whole, or of those that it has in parts, added in
+ * the order in which the gradients are computed; REMAT_NO_VALUE: there are none. */
+static remat_value add_squares(struct appender *a, bool parts)
+{
+    remat_value sum = REMAT_NO_VALUE;
+    for (size_t k = 0; k < a->gradients.count; k++)
+        if (is_part(a, &a->gradients.items[k]) == parts)
+            sum = add_or_begin(a, sum, sum_of_squares(a, &a->gradients.items[k]));
+    return sum;
+}
+
+/* min(1, limit / (norm + 1e-6)), as PyTorch has it, [1]. */
 static void add_factor(struct appender *a)
 {
     struct remat_builder *b = &a->b;
-    remat_value sum = REMAT_NO_VALUE;
     b->prefix = "clip";
-    for (size_t k = 0; k < a->gradients.count; k++) {
-        remat_value squares = sum_of_squares(a, a->gradients.items[k].value);
-        sum = k == 0 ? squares : remat_build2(b, REMAT_OP_add, sum, squares);
+    remat_value sum = add_squares(a, false), parts = add_squares(a, true);
+    if (!remat_is_none(parts.i)) {
+        parts = gather(a, parts, (struct remat_shape){1, {rank_count(a)}});
+        sum = add_or_begin(a, sum, remat_build1(b, REMAT_OP_row_sum, parts));
     }
     remat_value limit = remat_build_constant(b, a->graph->optimizer.clip_norm);
     remat_value one = remat_build_constant(b, 1), tiny = remat_build_constant(b, 1e-6);
@@ -225,7 +317,7 @@ static bool updates_parameters(const struct remat_graph *graph)
 
 REMAT_PASS(optimizer)
 {
-    struct appender a = {.arena = arena, .factor = REMAT_NO_VALUE};
+    struct appender a = {.arena = arena, .factor = REMAT_NO_VALUE, .rank = find_rank(graph)};
     a.graph = remat_graph_copy(arena, graph);
     *out = a.graph;
     if (graph->optimizer.kind == REMAT_OPTIMIZER_NONE || updates_parameters(graph))
@@ -245,9 +337,9 @@ REMAT_PASS(optimizer)
         const struct gradient *g = &a.gradients.items[k];
         a.b.scope = g->scope;
         if (graph->optimizer.kind == REMAT_OPTIMIZER_SGD)
-            add_sgd(&a, g->parameter, g->value);
+            add_sgd(&a, g);
         else
-            add_adamw(&a, g->parameter, g->value);
+            add_adamw(&a, g);
     }
     add_update(&a, remat_state_of(a.graph, a.flag), a.flag);
     return REMAT_OK;

@@ -33,14 +33,16 @@ REMAT_PASS(autodiff);
  * graph itself). Random numbers are those of the part's place in the whole batch. Every gradient
  * "P.grad" is averaged over the microbatches in an f32 accumulator of that name (graph input of
  * role GRADIENT), every output in a tensor of its name (role OUTPUT): the first microbatch sets
- * them, the others add to them; the graph has updates in place of outputs. INVALID where an output
- * is not one f32 element, or the graph has updates. */
+ * them, the others add to them; the graph has updates in place of outputs. With graph->zero a
+ * gradient that the ranks divide is left in parts, flat. INVALID where an output is not one f32
+ * element, or the graph has updates. */
 REMAT_PASS(microbatches);
 
 /* Appends the optimizer of graph->optimizer: for every parameter "P" with a gradient the states
  * "P.m" and "P.v" (role OPTIMIZER_STATE, zero), inputs "lr" f32 [1] and "step" i32 [1], the
- * coefficients, an adamw node right after each gradient, and the updates. No-op without an
- * optimizer or when the graph updates parameters already. */
+ * coefficients, an adamw node right after each gradient, and the updates. Of a gradient in parts
+ * states are parts too, and the parameter is gathered. No-op without an optimizer or when the graph
+ * updates parameters already. */
 REMAT_PASS(optimizer);
 
 REMAT_PASS(eliminate_common); /* merges equal pure nodes; only before clones exist */

@@ -121,8 +121,11 @@ int remat_plan_get_tensor(const remat_plan *plan, uint32_t index, remat_tensor_i
         .bytes = value->bytes,
         .index_bound = p->tensors[index].index_bound,
         .index_ignored = p->tensors[index].index_ignored,
+        .part_count = value->whole_rank ? p->mesh[0].size : 1,
+        .whole_rank = value->whole_rank ? value->whole_rank : value->rank,
     };
     memcpy(info.shape, value->shape, sizeof info.shape);
+    memcpy(info.whole_shape, value->whole_rank ? value->whole : value->shape, sizeof info.shape);
     hand_out(out, out->struct_size, &info, sizeof info);
     return 1;
 }

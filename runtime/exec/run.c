@@ -124,6 +124,7 @@ static remat_status list_written(struct remat_session *session, const struct rem
             .element = (remat_element)value->dtype,
             .instance = value->instance,
             .bytes = value->bytes,
+            .part_count = value->whole_rank ? program->mesh[0].size : 1,
         };
         REMAT_TRY(find_data(session, &program->operands[o], &copy, &out->data));
     }
@@ -277,10 +278,13 @@ remat_status remat_session_run(remat_session *session, const char *entry_name)
                            entry_name);
     run.at_end =
         run.traced && !session->device->memory && !(session->trace_data && session->trace_copy);
+    bool init = strcmp(entry_name, "init") == 0;
+    if (init)
+        REMAT_TRY(remat_session_write_coordinates(session));
     REMAT_TRY(vtable->begin(session->device));
     st = execute(&run);
     st = st ? end_failed(session, st) : vtable->end(session->device);
-    if (!st && strcmp(entry_name, "init") == 0)
+    if (!st && init)
         st = remat_session_write_coordinates(session);
     if (!st)
         st = check_budget(&run);

@@ -64,6 +64,11 @@ struct remat_program_value {
     int64_t shape[REMAT_RANK_MAX];
     uint64_t bytes;
     uint32_t buffer;
+    /* Of a tensor of which the N ranks along the first axis of the mesh have N equal parts, in
+     * row-major order: rank r has elements [r n, (r + 1) n), n as `shape` has them. whole_rank 0:
+     * this is no part. */
+    uint8_t whole_rank;
+    int64_t whole[REMAT_RANK_MAX];
 };
 
 enum remat_access {
@@ -188,7 +193,7 @@ struct remat_decision_record {
 };
 
 /* An axis of the mesh of ranks that run the plan together. The session writes this rank's
- * coordinate into the tensor, i32 [1], at the end of "init". */
+ * coordinate into the tensor, i32 [1], before "init" and after it. */
 struct remat_mesh_axis {
     const char *name;
     uint32_t size;   /* 2 ... REMAT_RANKS_MAX */

@@ -34,7 +34,9 @@ fail:
 #define INDEX(field) out->field = (uint32_t)in.field;
 #define TEXT(field)  REMAT_TRY(remat_reader_text(reader, in.field, table, i, &out->field));
 #define RANK(field)  REMAT_TRY(read_dims(reader, in.field, table, i, &out->rank, out->field));
-#define DIMS(field)  REMAT_TRY(read_strides(reader, in.field, table, i, out->rank, out->field));
+#define WHOLE(field)                                                                               \
+    REMAT_TRY(read_dims(reader, in.field, table, i, &out->field##_rank, out->field));
+#define DIMS(field) REMAT_TRY(read_strides(reader, in.field, table, i, out->rank, out->field));
 #define TABLE(Table, Item, items, item_count, fields)                                              \
     static remat_status read_##items(struct remat_reader *reader,                                  \
                                      const struct remat_fb_program_Plan *root,                     \
@@ -212,9 +214,9 @@ remat_status remat_program_read(remat_context *ctx, const char *name, const void
     REMAT_TRY(remat_reader_open(ctx, name, data, bytes, arena, REMAT_PLAN_IDENTIFIER, &reader));
     REMAT_TRY(
         remat_reader_result(&reader, remat_fb_open_program(reader.data, reader.bytes, &root)));
-    REMAT_TRY(remat_reader_versions(&reader, root.producer, root.format_version,
-                                    root.min_reader_version, root.required_features,
-                                    REMAT_FEATURE_TENSORS | REMAT_FEATURE_MESH));
+    REMAT_TRY(remat_reader_versions(
+        &reader, root.producer, root.format_version, root.min_reader_version,
+        root.required_features, REMAT_FEATURE_TENSORS | REMAT_FEATURE_MESH | REMAT_FEATURE_PARTS));
     REMAT_TRY_NEW(arena, program, 1);
     REMAT_TRY(read_head(&reader, &root, program));
     REMAT_TRY(read_buffers(&reader, &root, program));

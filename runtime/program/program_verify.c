@@ -255,6 +255,23 @@ static remat_status verify_value(struct remat_verifier *v, uint32_t i)
     return REMAT_OK;
 }
 
+/* Ranks have equal parts of the whole. */
+static remat_status verify_part(struct remat_verifier *v, uint32_t i)
+{
+    const struct remat_program *p = v->program;
+    const struct remat_program_value *value = &p->values[i];
+    uint64_t whole, elements;
+    if (value->whole_rank == 0)
+        return REMAT_OK;
+    bool good = p->mesh_count && value->whole_rank <= REMAT_RANK_MAX &&
+                remat_dims_elements(value->whole, value->whole_rank, &whole) &&
+                remat_dims_elements(value->shape, value->rank, &elements) &&
+                whole == elements * p->mesh[0].size;
+    return good ? REMAT_OK
+                : remat_verify_error(v, "values", i, value->name,
+                                     "it is no equal part of a tensor for each rank of the mesh");
+}
+
 static remat_status verify_tensors(struct remat_verifier *v)
 {
     const struct remat_program *p = v->program;
@@ -358,6 +375,8 @@ remat_status remat_program_verify(remat_context *ctx, const struct remat_program
     for (uint32_t i = 0; i < program->value_count; i++)
         REMAT_TRY(verify_value(&verifier, i));
     REMAT_TRY(verify_mesh(&verifier));
+    for (uint32_t i = 0; i < program->value_count; i++)
+        REMAT_TRY(verify_part(&verifier, i));
     REMAT_TRY(remat_verify_kernels(&verifier));
     for (uint32_t i = 0; i < program->command_count; i++)
         REMAT_TRY(remat_verify_command(&verifier, i));

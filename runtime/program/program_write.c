@@ -8,6 +8,7 @@
 #define TEXT(field)  REMAT_TRY(remat_writer_text(w, from->field, &in.field));
 #define DIMS(field)  in.field = (struct remat_fb_array){from->field, from->rank};
 #define RANK(field)  DIMS(field)
+#define WHOLE(field) in.field = (struct remat_fb_array){from->field, from->field##_rank};
 #define TABLE(Table, Item, items, item_count, fields)                                              \
     REMAT_WRITE_TABLES(program_##Table, struct remat_program, Item, items, item_count, fields)
 #include "program_tables.def"
@@ -58,6 +59,16 @@ REMAT_WRITE_TABLES(program_Kernel, struct remat_program, struct remat_kernel, ke
                        in.operand_count = from->program.operand_count;
                    })
 
+/* What a reader must know of. */
+static uint64_t features(const struct remat_program *program)
+{
+    uint64_t out = remat_cuda_features(&program->cuda);
+    for (uint32_t v = 0; v < program->value_count; v++)
+        if (program->values[v].whole_rank)
+            out |= REMAT_FEATURE_PARTS;
+    return program->mesh_count ? out | REMAT_FEATURE_MESH : out;
+}
+
 static remat_status write_head(struct remat_writer *w, const struct remat_program *program,
                                struct remat_fb_program_Plan *root)
 {
@@ -65,8 +76,7 @@ static remat_status write_head(struct remat_writer *w, const struct remat_progra
     *root = (struct remat_fb_program_Plan){
         .format_version = REMAT_FORMAT_VERSION,
         .min_reader_version = REMAT_FORMAT_VERSION,
-        .required_features =
-            remat_cuda_features(&program->cuda) | (program->mesh_count ? REMAT_FEATURE_MESH : 0),
+        .required_features = features(program),
         .graph_hash = program->graph_hash,
         .numerics_hash = program->numerics_hash,
         .budget_bytes = program->budget_bytes,

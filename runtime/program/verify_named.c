@@ -355,6 +355,13 @@ static remat_status check_fill_normal(const struct call *call)
     return contiguous(&call->o[0]) ? REMAT_OK : mismatch(call, "out is not contiguous");
 }
 
+static remat_status check_fill_normal_part(const struct call *call)
+{
+    struct call fill = *call;
+    fill.o++;
+    return is_one(&call->o[0]) ? check_fill_normal(&fill) : mismatch(call, "rank is not [1]");
+}
+
 static remat_status check_rope_table(const struct call *call)
 {
     const struct remat_operand *out = &call->o[0];

@@ -47,6 +47,7 @@ remat_status harness_compile(remat_context *ctx, struct remat_arena *arena,
     settings.has_budget = budget_bytes != 0;
     settings.mesh = graph->mesh;
     settings.microbatches = graph->microbatches;
+    settings.zero = graph->zero;
     settings.loss_chunk = graph->loss_chunk;
     settings.budget_bytes = budget_bytes;
     return remat_compile(ctx, arena, graph, &settings, out);

@@ -4,6 +4,52 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+/* --- models --- */
+
+struct remat_graph *ranks_graph(remat_context *ctx, struct remat_arena *arena,
+                                const struct ranks_model *model, uint32_t ranks,
+                                uint32_t microbatches, uint32_t batch, bool forward_only)
+{
+    struct remat_model_settings sizes = {.layers = 2,
+                                         .width = 12,
+                                         .heads = 2,
+                                         .kv_heads = strcmp(model->preset, "llama-tiny") ? 0 : 1,
+                                         .vocab = 259,
+                                         .seq = 8,
+                                         .batch = batch / (ranks * microbatches),
+                                         .dropout = 0.1,
+                                         .dtype = model->dtype,
+                                         .forward_only = forward_only,
+                                         .optimizer = {.clip_norm = model->clip_norm}};
+    if (strcmp(model->preset, "llama-tiny") == 0)
+        sizes.dropout = 0;
+    struct remat_graph *graph = harness_model(ctx, arena, model->preset, sizes);
+    graph->microbatches = microbatches;
+    if (ranks > 1) {
+        graph->mesh = (struct remat_mesh){1, {{"dp", ranks}}};
+        graph->zero = model->zero;
+    }
+    return graph;
+}
+
+struct remat_program *ranks_compile(remat_context *ctx, struct remat_arena *arena,
+                                    const struct ranks_model *model, uint32_t ranks,
+                                    uint32_t microbatches, uint32_t batch)
+{
+    const struct remat_policy_settings none = {0};
+    struct remat_program *program;
+    struct remat_graph *graph = ranks_graph(ctx, arena, model, ranks, microbatches, batch, false);
+    MUST_OK(ctx, harness_compile(ctx, arena, graph, &none, 0, 0, &program));
+    return program;
+}
+
+void ranks_describe(char out[80], const struct ranks_model *model, uint32_t ranks)
+{
+    snprintf(out, 80, "%s %s dp=%u", model->preset, remat_dtype_name(model->dtype), ranks);
+}
+
+/* --- ranks --- */
+
 struct rank {
     pthread_t thread;
     uint32_t number;
@@ -13,6 +59,7 @@ struct rank {
     remat_engine engine, inner; /* inner: the one that is tapped */
     bool has_engine, first_step;
     uint32_t commands;
+    uint64_t joined; /* tensors, of their parts */
     struct {
         const char *name;
         uint64_t hash;
@@ -71,9 +118,36 @@ static void set_engine(struct rank *rank, remat_local_ranks *local)
 
 /* --- what is recorded --- */
 
+/* Of a tensor of which every rank has a part, of the whole. All ranks ask for the same ones. */
+static uint64_t hash_tensor(struct rank *rank, const char *name, const void *data, uint64_t bytes,
+                            uint32_t part_count)
+{
+    char message[REMAT_ENGINE_MESSAGE_BYTES] = "";
+    const uint64_t seed = remat_hash_string(name, 0);
+    if (part_count == 1)
+        return remat_hash(data, bytes, seed);
+    MUST(part_count == rank->engine.ranks);
+    char *whole = malloc(part_count * bytes);
+    const remat_transfer transfer = {.struct_size = sizeof transfer,
+                                     .name = name,
+                                     .sequence = rank->joined++,
+                                     .size = part_count,
+                                     .position = rank->number,
+                                     .part_bytes = bytes,
+                                     .whole_bytes = part_count * bytes,
+                                     .from = data,
+                                     .to = whole,
+                                     .timeout_ns = UINT64_C(60000000000)};
+    MUST(whole && rank->inner.gather(rank->inner.user, &transfer, message) == REMAT_OK, "%s: %s",
+         name, message);
+    uint64_t hash = remat_hash(whole, part_count * bytes, seed);
+    free(whole);
+    return hash;
+}
+
 static void keep_gradient(struct rank *rank, const remat_trace_value *v)
 {
-    uint64_t hash = remat_hash(v->data, v->bytes, remat_hash_string(v->name, 0));
+    uint64_t hash = hash_tensor(rank, v->name, v->data, v->bytes, v->part_count);
     uint32_t k = 0;
     while (k < rank->gradient_count && strcmp(rank->gradients[k].name, v->name) != 0)
         k++;
@@ -86,9 +160,13 @@ static void keep_gradient(struct rank *rank, const remat_trace_value *v)
 static int record(void *user, const remat_trace_event *event)
 {
     struct rank *rank = user;
-    for (uint32_t i = 0; i < event->value_count; i++)
-        if (event->values[i].role == REMAT_TENSOR_GRADIENT)
-            keep_gradient(rank, &event->values[i]);
+    for (uint32_t i = 0; i < event->value_count; i++) {
+        const remat_trace_value *v = &event->values[i];
+        if (v->role == REMAT_TENSOR_GRADIENT)
+            keep_gradient(rank, v);
+        if (rank->first_step && strncmp(v->name, "clip.minimum", strlen("clip.minimum")) == 0)
+            memcpy(&rank->result->factor, v->data, sizeof(float));
+    }
     uint32_t limit = rank->number == 1 ? rank->settings->stopped_after : 0;
     return limit && ++rank->commands > limit;
 }
@@ -110,17 +188,17 @@ static bool is_compared(const remat_tensor_info *t)
            (t->role == REMAT_TENSOR_OPTIMIZER_STATE && t->element != REMAT_ELEMENT_I32 && !local);
 }
 
-static uint64_t hash_states(remat_context *ctx, remat_session *session, const remat_plan *plan)
+static uint64_t hash_states(remat_context *ctx, struct rank *rank, remat_session *session)
 {
     uint64_t sum = 0;
     remat_tensor_info t = {.struct_size = sizeof t};
-    for (uint32_t i = 0; remat_plan_get_tensor(plan, i, &t); i++) {
+    for (uint32_t i = 0; remat_plan_get_tensor(&rank->plan, i, &t); i++) {
         if (!is_compared(&t))
             continue;
         char *data = malloc(t.bytes);
         MUST(data);
         MUST_OK(ctx, remat_session_read(session, t.name, data, t.bytes));
-        sum += remat_hash(data, t.bytes, remat_hash_string(t.name, 0));
+        sum += hash_tensor(rank, t.name, data, t.bytes, t.part_count);
         free(data);
     }
     return sum;
@@ -159,7 +237,7 @@ static remat_status steps(remat_context *ctx, struct rank *rank, remat_session *
     remat_session_poison(session, settings->guard);
     for (uint32_t n = 0; n < settings->steps; n++)
         REMAT_TRY(step(ctx, rank, session, n));
-    rank->result->states = hash_states(ctx, session, &rank->plan);
+    rank->result->states = hash_states(ctx, rank, session);
     rank->result->touched_bytes = settings->paint ? remat_session_touched_bytes(session) : 0;
     remat_session_set_trace(session, NULL, NULL);
     harness_write_inputs(ctx, session, &rank->plan, settings->steps, 0);

@@ -8,6 +8,26 @@
 #define RANKS_MAX       8
 #define RANKS_STEPS_MAX 10
 
+/* A tiny model of a family. */
+struct ranks_model {
+    const char *preset;
+    remat_dtype dtype;
+    double clip_norm;
+    uint32_t zero; /* of its plans on several ranks */
+};
+
+/* Of two layers of width 12 on 259 ids: no vector and no table divides among 8 ranks, matrices do.
+ * `batch` is that of all parts. */
+struct remat_graph *ranks_graph(remat_context *ctx, struct remat_arena *arena,
+                                const struct ranks_model *model, uint32_t ranks,
+                                uint32_t microbatches, uint32_t batch, bool forward_only);
+/* Its plan that recomputes nothing. */
+struct remat_program *ranks_compile(remat_context *ctx, struct remat_arena *arena,
+                                    const struct ranks_model *model, uint32_t ranks,
+                                    uint32_t microbatches, uint32_t batch);
+/* "gpt2-tiny bf16 dp=4", for messages. */
+void ranks_describe(char out[80], const struct ranks_model *model, uint32_t ranks);
+
 /* What a rank's step gave, in bits that do not depend on how the step was divided. */
 struct ranks_result {
     remat_status status;
@@ -18,6 +38,7 @@ struct ranks_result {
     uint64_t states; /* parameters and the optimizer's states after the last step */
     uint64_t touched_bytes;
     uint64_t sent_bytes; /* in the first step, as the engine was told */
+    float factor;        /* of clipped gradients in the first step; 0: they are not */
 };
 
 /* Stands between a session and the ranks' engine: counts, and may do wrong. */

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--mesh on the command line: the hashes, gradients and weights of dp=N are those of N microbatches, dp=1
+"""--mesh and --zero on the command line: the hashes, gradients and weights of dp=N are those of N microbatches, dp=1
 is no mesh, reports and dumps name the mesh, unfit settings are refused, and a rank that fails or an
 interrupted run ends all.
 
@@ -72,6 +72,28 @@ def same_as_microbatches(work, family, dtype):
     check(ranks["ranks"] == 3 and "ranks" not in parts, f"reports: {ranks}, {parts}")
 
 
+def same_as_whole(work):
+    """--zero 1: hashes, gradients and weights are those of states that every rank has whole; from a file too."""
+    must(tool(work, "remat-graph", "gpt2-tiny", "--batch", 6, "--seq", 16, "--dtype", "bf16", "--dropout", 0.1, "-o", "z.fbs"))
+    found = []
+    for zero in 0, 1:
+        made = must(tool(work, "remat-compile", "z.fbs", "--mesh", "dp=3", "--zero", zero, "--format", "json", "-o", "z.plan"))
+        report, runs = json.loads(made.stdout), []
+        for init in (), ("--init", "first.w"):
+            done = run(work, "z.plan", "--json", "--save-gradients", "z.g", "--save-weights", "z.w", *init,
+                       "--threads", 1, "--gradients-step", 2)
+            runs += [hashes(done), tensors(work / "z.g"), tensors(work / "z.w")]
+            if zero == 0 and not init:
+                (work / "z.w").rename(work / "first.w")
+        found.append((runs, report))
+    (whole, first), (parts, second) = found
+    check(whole == parts and whole[0] != whole[3], "--zero 1: other hashes, gradients or weights")
+    check(second["static_bytes"] < first["static_bytes"], "--zero 1 saves nothing")
+    notes = [note for note in second["notes"] if note.startswith("ZeRO: ")]
+    check(len(notes) == 1 and "h.0.ln_1.weight" in notes[0] and not any("ZeRO" in note for note in first["notes"]),
+          f"what 3 ranks do not divide: {second['notes']}")
+
+
 def shown(work):
     """In the plan's report and in dumps; nothing of it where there is one rank."""
     must(tool(work, "remat-compile", "model.fbs", "--mesh", "dp=1", "-o", "one.plan"))
@@ -102,6 +124,15 @@ def refusals(work):
                           ("dp", "is malformed"), ("dp=2,", "is malformed"), ("dp=99999999999999999999", "accepted: 1 to"),
                           ("dp=4", "batch 6 is not divisible by 4 ranks along dp times 1 microbatches")):
         refused(tool(work, "remat-compile", "model.fbs", "--mesh", mesh, "-o", "x.plan"), USAGE, message)
+    for options, message in ((("--zero", 1), "it needs --mesh dp=N, N from 2"),
+                             (("--zero", 1, "--mesh", "dp=1"), "it needs --mesh dp=N, N from 2"),
+                             (("--zero", 2, "--mesh", "dp=3"), "--zero '2' is unknown (accepted: 0|1)"),
+                             (("--zero", "x", "--mesh", "dp=3"), "--zero 'x' is unknown (accepted: 0|1)")):
+        refused(tool(work, "remat-compile", "model.fbs", *options, "-o", "x.plan"), USAGE, message)
+    for option in ("--forward-only",), ("--optimizer", "none"):
+        must(tool(work, "remat-graph", "gpt2-tiny", "--batch", 6, *option, "-o", "without.fbs"))
+        refused(tool(work, "remat-compile", "without.fbs", "--mesh", "dp=3", "--zero", 1, "-o", "x.plan"), USAGE,
+                "the graph has no optimizer")
     refused(tool(work, "remat-compile", "model.fbs", "--mesh", "dp=3", "--microbatches", 4, "-o", "x.plan"), USAGE,
             "batch 6 is not divisible by 3 ranks along dp times 4 microbatches")
     must(tool(work, "remat-compile", "model.fbs", "--mesh", "dp=3", "--emit-cuda", "cuda", "-o", "x.plan"))
@@ -180,9 +211,10 @@ def priced(work):
 def failures(work):
     """One message, the code of the rank's own failure, and no output."""
     (work / "short.txt").write_bytes(b"\xff" * 100)
-    done = tool(work, "remat-run", "ranks.plan", "--text", "short.txt", "--steps", 2, "--lr", 1e30, "--save-weights", "w")
-    refused(done, NOT_FINITE, "step 2: ")
-    check(not (work / "w").exists(), "weights that are not finite are not saved")
+    for plan in "ranks.plan", "z.plan":
+        done = tool(work, "remat-run", plan, "--text", "short.txt", "--steps", 2, "--lr", 1e30, "--save-weights", "w")
+        refused(done, NOT_FINITE, "step 2: ")
+        check(not (work / "w").exists(), "weights that are not finite are not saved")
     process = subprocess.Popen([TOOLS / "remat-run", "ranks.plan", "--text", TEXT, "--steps", "1000000",
                                 "--save-weights", "w"], cwd=work, encoding="utf-8", stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE)
@@ -198,6 +230,7 @@ def main():
         work = pathlib.Path(folder)
         for family, dtype in ("gpt2", "fp32"), ("encdec", "bf16"), ("llama", "bf16"), ("bert", "fp32"):
             same_as_microbatches(work, family, dtype)
+        same_as_whole(work)
         shown(work)
         refusals(work)
         recorded(work)

@@ -11,53 +11,6 @@
 
 #define STEPS 10
 
-struct model {
-    const char *preset;
-    remat_dtype dtype;
-    double clip_norm;
-};
-
-/* No tensor of width 12 or of 259 rows divides among 8 ranks: the last parts are short or empty. */
-static struct remat_graph *make(remat_context *ctx, struct remat_arena *arena,
-                                const struct model *model, uint32_t ranks, uint32_t microbatches,
-                                uint32_t batch, bool forward_only)
-{
-    struct remat_model_settings sizes = {.layers = 2,
-                                         .width = 12,
-                                         .heads = 2,
-                                         .kv_heads = strcmp(model->preset, "llama-tiny") ? 0 : 1,
-                                         .vocab = 259,
-                                         .seq = 8,
-                                         .batch = batch / (ranks * microbatches),
-                                         .dropout = 0.1,
-                                         .dtype = model->dtype,
-                                         .forward_only = forward_only,
-                                         .optimizer = {.clip_norm = model->clip_norm}};
-    if (strcmp(model->preset, "llama-tiny") == 0)
-        sizes.dropout = 0;
-    struct remat_graph *graph = harness_model(ctx, arena, model->preset, sizes);
-    graph->microbatches = microbatches;
-    if (ranks > 1)
-        graph->mesh = (struct remat_mesh){1, {{"dp", ranks}}};
-    return graph;
-}
-
-static struct remat_program *compile(remat_context *ctx, struct remat_arena *arena,
-                                     const struct model *model, uint32_t ranks,
-                                     uint32_t microbatches, uint32_t batch)
-{
-    const struct remat_policy_settings none = {0};
-    struct remat_program *program;
-    struct remat_graph *graph = make(ctx, arena, model, ranks, microbatches, batch, false);
-    MUST_OK(ctx, harness_compile(ctx, arena, graph, &none, 0, 0, &program));
-    return program;
-}
-
-static void describe(char out[80], const struct model *model, uint32_t ranks)
-{
-    snprintf(out, 80, "%s %s dp=%u", model->preset, remat_dtype_name(model->dtype), ranks);
-}
-
 /* --- bytes --- */
 
 /* A gradient travels in its own dtype, the sum over microbatches in f32, and both come back in f32;
@@ -93,16 +46,16 @@ static void check_bytes(const char *name, const struct remat_program *program,
 
 /* --- one level --- */
 
-static void test_model(remat_context *ctx, const struct model *model, uint32_t ranks)
+static void test_model(remat_context *ctx, const struct ranks_model *model, uint32_t ranks)
 {
     const struct ranks_settings settings = {.steps = STEPS};
     struct ranks_result one, results[RANKS_MAX];
     struct remat_arena arena;
     char name[80];
-    describe(name, model, ranks);
+    ranks_describe(name, model, ranks);
     remat_arena_init(&arena, ctx);
-    struct remat_program *whole = compile(ctx, &arena, model, 1, ranks, 8);
-    struct remat_program *parted = compile(ctx, &arena, model, ranks, 1, 8);
+    struct remat_program *whole = ranks_compile(ctx, &arena, model, 1, ranks, 8);
+    struct remat_program *parted = ranks_compile(ctx, &arena, model, ranks, 1, 8);
     ranks_run(ctx, whole, &settings, &one);
     ranks_run(ctx, parted, &settings, results);
     CHECK(one.gradient_count > 4 && isfinite(one.loss[STEPS - 1]) && one.loss[1] != one.loss[0],
@@ -126,7 +79,7 @@ static bool is_chosen(const struct plan_request *request, uint32_t *budgets)
     return request->budget_bytes && ++*budgets % 2;
 }
 
-static void test_plans(remat_context *ctx, const struct model *model, uint32_t ranks)
+static void test_plans(remat_context *ctx, const struct ranks_model *model, uint32_t ranks)
 {
     const struct ranks_settings settings = {.steps = 2, .paint = true};
     struct ranks_result first, results[RANKS_MAX];
@@ -134,7 +87,7 @@ static void test_plans(remat_context *ctx, const struct model *model, uint32_t r
     struct remat_arena arena;
     uint32_t compared = 0, budgets = 0, recomputing = 0;
     remat_arena_init(&arena, ctx);
-    struct remat_graph *graph = make(ctx, &arena, model, ranks, 1, 8, false);
+    struct remat_graph *graph = ranks_graph(ctx, &arena, model, ranks, 1, 8, false);
     uint32_t count = plan_requests(ctx, &arena, graph, requests);
     for (uint32_t k = 0; k < count; k++) {
         if (!is_chosen(&requests[k], &budgets))
@@ -255,16 +208,16 @@ static void check_gradient(const struct captured *parts, const struct captured *
           (unsigned long long)elements, (unsigned long long)wrong, (unsigned long long)far);
 }
 
-static void test_levels(remat_context *ctx, const struct model *model)
+static void test_levels(remat_context *ctx, const struct ranks_model *model)
 {
     struct captured *parts = calloc(1, sizeof *parts), *twice = calloc(1, sizeof *twice);
     const struct ranks_tap parts_tap = {capture, parts}, twice_tap = {capture, twice};
     struct ranks_result results[RANKS_MAX], again[RANKS_MAX], one;
     struct remat_arena arena;
     remat_arena_init(&arena, ctx);
-    struct remat_program *four = compile(ctx, &arena, model, 4, 1, 8);
-    struct remat_program *two = compile(ctx, &arena, model, 2, 2, 8);
-    struct remat_program *whole = compile(ctx, &arena, model, 1, 4, 8);
+    struct remat_program *four = ranks_compile(ctx, &arena, model, 4, 1, 8);
+    struct remat_program *two = ranks_compile(ctx, &arena, model, 2, 2, 8);
+    struct remat_program *whole = ranks_compile(ctx, &arena, model, 1, 4, 8);
     ranks_run(ctx, four, &(struct ranks_settings){.steps = 1, .tap = &parts_tap}, results);
     ranks_run(ctx, two, &(struct ranks_settings){.steps = 1, .tap = &twice_tap}, results);
     uint32_t checked = 0;
@@ -300,7 +253,7 @@ static void test_evaluation(remat_context *ctx)
     static const struct {
         uint32_t ranks, microbatches;
     } ways[] = {{1, 4}, {4, 1}, {2, 2}};
-    const struct model model = {"gpt2-tiny", REMAT_F32, 0};
+    const struct ranks_model model = {"gpt2-tiny", REMAT_F32, 0, 0};
     const struct remat_policy_settings none = {0};
     struct ranks_result results[3][RANKS_MAX];
     for (uint32_t k = 0; k < 3; k++) {
@@ -308,7 +261,7 @@ static void test_evaluation(remat_context *ctx)
         struct remat_program *program;
         remat_arena_init(&arena, ctx);
         struct remat_graph *graph =
-            make(ctx, &arena, &model, ways[k].ranks, ways[k].microbatches, 8, true);
+            ranks_graph(ctx, &arena, &model, ways[k].ranks, ways[k].microbatches, 8, true);
         MUST_OK(ctx, harness_compile(ctx, &arena, graph, &none, 0, 0, &program));
         ranks_run(ctx, program, &(struct ranks_settings){0}, results[k]);
         CHECK(program->base_step_ns == program->step_ns, "nothing is recomputed");
@@ -350,7 +303,7 @@ static void shift_parts(void *user, const remat_transfer *t, bool exchange, uint
 
 static void test_faults(remat_context *ctx)
 {
-    const struct model model = {"gpt2-tiny", REMAT_F32, 0};
+    const struct ranks_model model = {"gpt2-tiny", REMAT_F32, 0, 0};
     const struct ranks_tap reversed = {reverse_rows, NULL}, shifted = {shift_parts, NULL};
     const struct {
         const char *name;
@@ -363,7 +316,7 @@ static void test_faults(remat_context *ctx)
     struct ranks_result good[RANKS_MAX], bad[RANKS_MAX];
     struct remat_arena arena;
     remat_arena_init(&arena, ctx);
-    struct remat_program *program = compile(ctx, &arena, &model, 4, 1, 8);
+    struct remat_program *program = ranks_compile(ctx, &arena, &model, 4, 1, 8);
     ranks_run(ctx, program, &(struct ranks_settings){.steps = 2}, good);
     for (size_t k = 0; k < sizeof faults / sizeof *faults; k++) {
         ranks_run(ctx, program, &faults[k].settings, bad);
@@ -390,13 +343,15 @@ static void expect_failure(remat_context *ctx, struct remat_program *program,
 
 static void test_failure(remat_context *ctx)
 {
-    const struct model model = {"gpt2-tiny", REMAT_F32, 0}, other = {"gpt2-tiny", REMAT_BF16, 0};
+    const struct ranks_model model = {"gpt2-tiny", REMAT_F32, 0, 0},
+                             other = {"gpt2-tiny", REMAT_BF16, 0, 0};
     const struct ranks_settings absent = {.steps = 1, .absent = 1, .timeout_ns = 200000000},
                                 stopped = {.steps = 1, .stopped_after = 100};
     struct remat_arena arena;
     remat_arena_init(&arena, ctx);
-    struct remat_program *program = compile(ctx, &arena, &model, 4, 1, 8);
-    const struct ranks_settings odd = {.steps = 1, .odd = compile(ctx, &arena, &other, 4, 1, 8)};
+    struct remat_program *program = ranks_compile(ctx, &arena, &model, 4, 1, 8);
+    const struct ranks_settings odd = {.steps = 1,
+                                       .odd = ranks_compile(ctx, &arena, &other, 4, 1, 8)};
     expect_failure(ctx, program, &absent, "a rank never comes", "; missing: rank ");
     expect_failure(ctx, program, &stopped, "a rank stops",
                    "rank 1 failed: stopped by the trace callback at command \"");
@@ -418,12 +373,12 @@ static void refuse(remat_context *ctx, const struct remat_plan *plan, const rema
 
 static void test_refusals(remat_context *ctx)
 {
-    const struct model model = {"gpt2-tiny", REMAT_F32, 0};
+    const struct ranks_model model = {"gpt2-tiny", REMAT_F32, 0, 0};
     struct remat_arena arena;
     remat_engine engine;
     remat_local_ranks *local;
     remat_arena_init(&arena, ctx);
-    struct remat_plan plan = remat_plan_borrow(compile(ctx, &arena, &model, 4, 1, 8));
+    struct remat_plan plan = remat_plan_borrow(ranks_compile(ctx, &arena, &model, 4, 1, 8));
     remat_plan_info info = {.struct_size = sizeof info};
     remat_plan_get_info(&plan, &info);
     CHECK(info.rank_count == 4, "%u ranks", info.rank_count);
@@ -447,7 +402,7 @@ static void test_all(remat_context *ctx)
     static const char *const presets[] = {"gpt2-tiny", "llama-tiny", "bert-tiny", "encdec-tiny"};
     for (uint32_t p = 0; p < 4; p++)
         for (uint32_t k = 0; k < 2; k++) {
-            const struct model model = {presets[p], k ? REMAT_BF16 : REMAT_F32, 0};
+            const struct ranks_model model = {presets[p], k ? REMAT_BF16 : REMAT_F32, 0, 0};
             for (uint32_t ranks = 2; ranks <= 8; ranks *= 2)
                 test_model(ctx, &model, ranks);
             test_levels(ctx, &model);
@@ -456,8 +411,9 @@ static void test_all(remat_context *ctx)
 
 int main(int argc, char **argv)
 {
-    const struct model f32 = {"gpt2-tiny", REMAT_F32, 0}, bf16 = {"encdec-tiny", REMAT_BF16, 0};
-    const struct model clipped = {"bert-tiny", REMAT_BF16, 0.5};
+    const struct ranks_model f32 = {"gpt2-tiny", REMAT_F32, 0, 0},
+                             bf16 = {"encdec-tiny", REMAT_BF16, 0, 0};
+    const struct ranks_model clipped = {"bert-tiny", REMAT_BF16, 0.5, 0};
     bool small = argc > 1 && strcmp(argv[1], "small") == 0;
     remat_context *ctx = remat_context_create(NULL, NULL);
     MUST(ctx);

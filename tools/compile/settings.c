@@ -42,7 +42,8 @@ remat_status settings_record(struct remat_arena *arena, const struct cli_argumen
             option == OPTION_print_after || option == OPTION_print_plan ||
             option == OPTION_emit_cuda || option == OPTION_arch || option == OPTION_nvrtc ||
             option == OPTION_cache || option == OPTION_curve ||
-            (option == OPTION_mesh && out->mesh.axis_count == 0))
+            (option == OPTION_mesh && out->mesh.axis_count == 0) ||
+            (option == OPTION_zero && out->zero == 0))
             continue;
         settings[out->setting_count++] =
             (struct remat_setting){args->tool->options[option].name,
@@ -89,6 +90,7 @@ remat_status settings_read(remat_context *ctx, struct remat_arena *arena,
     out->microbatches = (uint32_t)cli_integer(args, OPTION_microbatches, 1);
     if (cli_has(args, OPTION_mesh))
         REMAT_TRY(remat_mesh_parse(ctx, cli_text(args, OPTION_mesh, ""), &out->mesh));
+    out->zero = cli_choice(args, OPTION_zero, 0);
     REMAT_TRY(read_loss_chunk(ctx, args, &out->loss_chunk));
     out->has_budget = cli_has(args, OPTION_budget);
     out->has_reserve = cli_has(args, OPTION_reserve);

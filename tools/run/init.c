@@ -160,9 +160,23 @@ static remat_status write_chunk(remat_session *session, const remat_tensor_info 
     return remat_session_write_part(session, to->name, 2 * begin, chunk->bf16, 2 * count);
 }
 
+/* Of the elements [begin, begin + count) of the whole in `chunk` those that part `rank` has. */
+static remat_status write_part(remat_session *session, const remat_tensor_info *to, uint32_t rank,
+                               uint64_t begin, uint64_t count, struct chunk *chunk)
+{
+    uint64_t size = element_count(to), first = to->part_count > 1 ? rank * size : 0;
+    uint64_t from = begin > first ? begin : first;
+    uint64_t end = begin + count < first + size ? begin + count : first + size;
+    if (from >= end)
+        return REMAT_OK;
+    memmove(chunk->f32, chunk->f32 + (from - begin), (end - from) * sizeof *chunk->f32);
+    return write_chunk(session, to, from - first, end - from, chunk);
+}
+
 /* Into the parameter, and into its master if it has one. */
 static remat_status write_parameter(remat_context *ctx, const struct initial_weights *weights,
-                                    uint32_t i, remat_session *session, struct chunk *chunk)
+                                    uint32_t i, uint32_t rank, remat_session *session,
+                                    struct chunk *chunk)
 {
     remat_status st = REMAT_OK;
     const struct safetensors_tensor *from = &weights->file.tensors[i];
@@ -179,7 +193,7 @@ static remat_status write_parameter(remat_context *ctx, const struct initial_wei
         RUN_TRY(read_f32(ctx, &weights->file, from, at, count, chunk, chunk->f32));
         RUN_TRY(write_chunk(session, &to, at, count, chunk));
         if (has_master)
-            RUN_TRY(write_chunk(session, &master, at, count, chunk));
+            RUN_TRY(write_part(session, &master, rank, at, count, chunk));
     }
 fail:
     free(name);
@@ -246,7 +260,7 @@ static remat_status check_extra(remat_context *ctx, const struct initial_weights
 }
 
 remat_status initial_weights_write(remat_context *ctx, const struct initial_weights *weights,
-                                   remat_session *session)
+                                   uint32_t rank, remat_session *session)
 {
     remat_status st = REMAT_OK;
     struct chunk *chunk = malloc(sizeof *chunk);
@@ -254,7 +268,7 @@ remat_status initial_weights_write(remat_context *ctx, const struct initial_weig
         return cli_error(ctx, REMAT_ERROR_MEMORY, "%s: out of memory", weights->file.path);
     for (uint32_t i = 0; i < weights->file.count; i++)
         if (weights->parameters[i] != UINT32_MAX)
-            RUN_TRY(write_parameter(ctx, weights, i, session, chunk));
+            RUN_TRY(write_parameter(ctx, weights, i, rank, session, chunk));
         else
             RUN_TRY(check_extra(ctx, weights, i, chunk));
 fail:

@@ -18,9 +18,10 @@ struct initial_weights { /* zero-initialise */
 /* Reads the header and checks everything but the data. */
 remat_status initial_weights_open(remat_context *ctx, const char *path, const remat_plan *plan,
                                   struct initial_weights *out);
-/* Checks the data of extra tensors and writes the parameters, through buffers of 1 MiB. */
+/* Checks the data of extra tensors and writes the parameters, on a rank of which masters may be
+ * parts, through buffers of 1 MiB. */
 remat_status initial_weights_write(remat_context *ctx, const struct initial_weights *weights,
-                                   remat_session *session);
+                                   uint32_t rank, remat_session *session);
 void initial_weights_release(struct initial_weights *weights); /* harmless when released */
 
 #endif

@@ -106,8 +106,7 @@ static remat_status create_session(remat_context *ctx, const struct cli_argument
             ranks_ordinal(settings->ranks, rank, remat_gpu_count(ctx, params.cuda_libraries));
     if (settings->ranks && !params.threads)
         params.threads = ranks_cores(settings->ranks);
-    if (ranks_first(settings->ranks) + rank == 0 &&
-        (settings->hash || settings->json || settings->gradients_path))
+    if (settings->hash || settings->json || settings->gradients_path)
         params.trace_copies = 1u << REMAT_TENSOR_OUTPUT | 1u << REMAT_TENSOR_GRADIENT;
     RUN_TRY(remat_session_create(ctx, plan, &params, out));
 fail:
@@ -140,7 +139,7 @@ static remat_status start_ranks(const struct cli_arguments *args,
         st = st ? st : create_session(ctx, args, settings, model->plan, r, session);
         st = st ? st : remat_session_run(*session, "init");
         if (cli_has(args, OPTION_init))
-            st = st ? st : initial_weights_write(ctx, weights, *session);
+            st = st ? st : initial_weights_write(ctx, weights, r, *session);
         if (st)
             return cli_error(ranks_context(ranks, 0), st, "rank %u: %s", r,
                              remat_context_message(ctx));
@@ -244,9 +243,9 @@ static remat_status follow(remat_context *ctx, const struct cli_arguments *args,
     RUN_TRY(create_session(ctx, args, settings, model->plan, 0, session));
     RUN_TRY(remat_session_run(*session, "init"));
     if (cli_has(args, OPTION_init))
-        RUN_TRY(initial_weights_write(ctx, weights, *session));
-    RUN_TRY(
-        train_follow(ctx, model, settings, text, *session, records, &measured.steps, &total_ns));
+        RUN_TRY(initial_weights_write(ctx, weights, ranks_first(settings->ranks), *session));
+    RUN_TRY(train_follow(ctx, model, settings, text, *session, ranks_engine(settings->ranks, 0),
+                         records, &measured.steps, &total_ns));
     RUN_TRY(records_collect(ctx, settings->ranks, traced ? &records->trace : NULL,
                             profiled ? &records->profiler : NULL));
     measured.step_ns = measured.steps ? total_ns / measured.steps : 0;
@@ -303,7 +302,7 @@ static remat_status run(remat_context *ctx, struct remat_arena *arena,
     measured.engine_name = ranks_engine_name(settings.ranks);
     RUN_TRY(remat_session_run(session, "init"));
     if (cli_has(args, OPTION_init))
-        RUN_TRY(initial_weights_write(ctx, &weights, session));
+        RUN_TRY(initial_weights_write(ctx, &weights, 0, session));
     if (cli_has(args, OPTION_save_initial_weights))
         RUN_TRY(safetensors_save_weights(
             ctx, args->outputs, cli_text(args, OPTION_save_initial_weights, NULL), plan, session));

@@ -209,7 +209,7 @@ static void *follow(void *user)
     struct rank *rank = user;
     struct ranks *all = rank->all;
     rank->status = train_follow(rank->ctx, all->model, all->settings, all->text, rank->session,
-                                &rank->records, &rank->steps, &rank->total_ns);
+                                &rank->engine, &rank->records, &rank->steps, &rank->total_ns);
     if (rank->status)
         rank->engine.fail(rank->engine.user, remat_context_message(rank->ctx));
     return NULL;

@@ -58,9 +58,50 @@ fail:
     return st;
 }
 
+/* A gradient of which each rank has a part, from all ranks. */
+static remat_status join(struct recorder *recorder, remat_trace_value *value)
+{
+    remat_status st = REMAT_OK;
+    char message[REMAT_ENGINE_MESSAGE_BYTES] = "";
+    const remat_engine *engine = recorder->engine;
+    uint64_t bytes = value->bytes * value->part_count;
+    if (engine && engine->on_device)
+        RUN_FAIL(
+            recorder->ctx, REMAT_ERROR_INVALID,
+            "gradient \"%s\" lies in parts, which engine %s joins on GPUs only: without --hash, "
+            "--json and --save-gradients the plan runs",
+            value->name, engine->name);
+    void *whole = realloc(recorder->whole, bytes);
+    if (!whole || !engine)
+        RUN_FAIL(recorder->ctx, REMAT_ERROR_MEMORY, "out of memory");
+    recorder->whole = whole;
+    const remat_transfer transfer = {.struct_size = sizeof transfer,
+                                     .name = value->name,
+                                     .sequence = recorder->joined++,
+                                     .size = value->part_count,
+                                     .position = engine->rank,
+                                     .part_bytes = value->bytes,
+                                     .whole_bytes = bytes,
+                                     .from = value->data,
+                                     .to = whole,
+                                     .timeout_ns = UINT64_C(600000000000)};
+    st = engine->gather(engine->user, &transfer, message);
+    if (st)
+        RUN_FAIL(recorder->ctx, st, "%s", message);
+    value->data = whole;
+    value->bytes = bytes;
+fail:
+    return st;
+}
+
+static bool looks_at_data(const struct recorder *recorder)
+{
+    return recorder->hashing || recorder->gradients || recorder->joining;
+}
+
 bool recorder_is_needed(const struct recorder *recorder)
 {
-    return recorder->hashing || recorder->gradients || recorder->trace || recorder->profiler;
+    return looks_at_data(recorder) || recorder->trace || recorder->profiler;
 }
 
 static remat_status record(struct recorder *recorder, const remat_trace_event *event)
@@ -71,11 +112,13 @@ static remat_status record(struct recorder *recorder, const remat_trace_event *e
     if (recorder->profiler)
         profiler_add(recorder->profiler, event);
     for (uint32_t i = 0; i < event->value_count; i++) {
-        const remat_trace_value *value = &event->values[i];
+        remat_trace_value value = event->values[i];
+        if (looks_at_data(recorder) && value.role == REMAT_TENSOR_GRADIENT && value.part_count > 1)
+            RUN_TRY(join(recorder, &value));
         if (recorder->hashing)
-            add_hash(recorder, value);
-        if (recorder->gradients && value->role == REMAT_TENSOR_GRADIENT)
-            RUN_TRY(save_gradient(recorder, value));
+            add_hash(recorder, &value);
+        if (recorder->gradients && value.role == REMAT_TENSOR_GRADIENT)
+            RUN_TRY(save_gradient(recorder, &value));
     }
 fail:
     return st;
@@ -93,9 +136,10 @@ int recorder_trace(void *user, const remat_trace_event *event)
     return recorder->status != REMAT_OK;
 }
 
-remat_status recorder_open(remat_context *ctx, const remat_plan *plan, struct recorder *out)
+remat_status recorder_open(remat_context *ctx, const remat_plan *plan, const remat_engine *engine,
+                           struct recorder *out)
 {
-    *out = (struct recorder){.ctx = ctx, .plan = plan};
+    *out = (struct recorder){.ctx = ctx, .plan = plan, .engine = engine};
     out->earlier = calloc(remat_plan_tensor_count(plan) + 1, sizeof *out->earlier);
     return out->earlier ? REMAT_OK : cli_error(ctx, REMAT_ERROR_MEMORY, "out of memory");
 }
@@ -103,6 +147,7 @@ remat_status recorder_open(remat_context *ctx, const remat_plan *plan, struct re
 void recorder_release(struct recorder *recorder)
 {
     free(recorder->earlier);
+    free(recorder->whole);
     *recorder = (struct recorder){0};
 }
 
@@ -115,7 +160,7 @@ remat_status recorder_run(struct recorder *recorder, remat_session *session, con
     recorder->status = REMAT_OK;
     remat_session_set_trace(session, recorder_is_needed(recorder) ? recorder_trace : NULL,
                             recorder);
-    remat_session_set_trace_data(session, recorder->hashing || recorder->gradients);
+    remat_session_set_trace_data(session, looks_at_data(recorder));
     remat_status st = remat_session_run(session, entry);
     return recorder->status == REMAT_OK
                ? st

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What remat-run does with a trace: hashes, gradients to a file, Chrome trace,
- * profile. */
+ * profile. Gradients of which ranks have parts are joined, for which all ranks record. */
 #ifndef REMAT_TOOLS_RUN_RECORDER_H
 #define REMAT_TOOLS_RUN_RECORDER_H
 
@@ -22,6 +22,10 @@ struct step_hashes {
 struct recorder { /* zero-initialise */
     remat_context *ctx;
     const remat_plan *plan;
+    const remat_engine *engine; /* which joins gradients of which ranks have parts; or NULL */
+    bool joining;               /* only that, for rank 0 */
+    uint64_t joined;            /* how many */
+    void *whole;                /* the one of this moment */
     bool hashing;
     struct step_hashes hashes;     /* of the entry point that runs or ran last */
     uint64_t *earlier;             /* by tensor: hash of a gradient's version before */
@@ -35,7 +39,9 @@ struct recorder { /* zero-initialise */
     char message[1024];
 };
 
-remat_status recorder_open(remat_context *ctx, const remat_plan *plan, struct recorder *out);
+/* `engine`: the rank's, NULL: there is one rank. */
+remat_status recorder_open(remat_context *ctx, const remat_plan *plan, const remat_engine *engine,
+                           struct recorder *out);
 void recorder_release(struct recorder *recorder); /* harmless when released */
 /* True when there is anything to do for the entry point that comes next. */
 bool recorder_is_needed(const struct recorder *recorder);

@@ -286,6 +286,11 @@ static const char *find_not_finite(const struct step_result *result)
     return result->flag ? a_gradient : NULL;
 }
 
+static bool is_hashed(const struct train_settings *settings)
+{
+    return settings->hash || settings->json;
+}
+
 static bool output_failed(void)
 {
     return ferror(stdout) && !cli_hung_up();
@@ -305,8 +310,8 @@ remat_status train(remat_context *ctx, const struct train_model *model,
     signal(SIGPIPE, SIG_IGN); /* what was trained is worth more than the lines about it */
     progress_start(&progress, settings->steps);
     RUN_TRY(feed_open(ctx, model, text, session, &feed));
-    RUN_TRY(recorder_open(ctx, model->plan, &recorder));
-    recorder.hashing = settings->hash || settings->json;
+    RUN_TRY(recorder_open(ctx, model->plan, ranks_engine(settings->ranks, 0), &recorder));
+    recorder.hashing = is_hashed(settings);
     recorder.trace = settings->trace;
     recorder.profiler = settings->profiler;
     recorder.origin_ns = progress.start_ns;
@@ -353,15 +358,15 @@ fail:
 
 remat_status train_follow(remat_context *ctx, const struct train_model *model,
                           const struct train_settings *settings, const struct text *text,
-                          remat_session *session, struct records *records, uint64_t *steps,
-                          uint64_t *total_ns)
+                          remat_session *session, const remat_engine *engine,
+                          struct records *records, uint64_t *steps, uint64_t *total_ns)
 {
     remat_status st = REMAT_OK;
     struct recorder recorder = {0};
     struct feed feed = {0};
     *steps = *total_ns = 0;
     RUN_TRY(feed_open(ctx, model, text, session, &feed));
-    RUN_TRY(recorder_open(ctx, model->plan, &recorder));
+    RUN_TRY(recorder_open(ctx, model->plan, engine, &recorder));
     recorder.trace = records->trace.stream ? &records->trace : NULL;
     recorder.profiler = records->profiler.commands ? &records->profiler : NULL;
     for (uint64_t step = 1;; step++) {
@@ -372,6 +377,8 @@ remat_status train_follow(remat_context *ctx, const struct train_model *model,
         RUN_TRY(write_inputs(&feed, settings, step));
         uint64_t begin = clock_ns();
         recorder.begin_ns = begin - ranks_begin_ns(settings->ranks);
+        recorder.joining =
+            is_hashed(settings) || (settings->gradients_path && step == settings->gradients_step);
         RUN_TRY(recorder_run(&recorder, session, settings->eval ? "eval" : "train"));
         *total_ns += clock_ns() - begin - recorder.spent_ns;
         *steps = step;

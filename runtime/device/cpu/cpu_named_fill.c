@@ -7,11 +7,17 @@
 
 #include <math.h>
 
+/* Its last operand. */
+static struct cpu_view filled(struct cpu_device *device, const struct remat_command *command)
+{
+    return cpu_view_of(device, command, command->operand_end - command->operand_begin - 1);
+}
+
 static remat_status prepare_fill(struct cpu_device *device, const struct remat_command *command,
                                  struct cpu_tile **tile)
 {
     (void)tile;
-    struct cpu_view out = cpu_view_of(device, command, 0);
+    struct cpu_view out = filled(device, command);
     bool constant = device->base.program->kernels[command->kernel].kind == REMAT_KERNEL_fill;
     bool type = cpu_view_is_float(&out) || (constant && cpu_view_is(&out, REMAT_I32));
     return cpu_expect(device, command, type && cpu_view_dense(&out),
@@ -34,12 +40,12 @@ static remat_status run_fill(struct cpu_device *device, const struct remat_comma
     return REMAT_OK;
 }
 
-static remat_status run_fill_normal(struct cpu_device *device, const struct remat_command *command,
-                                    const struct cpu_tile *tile)
+static remat_status fill_normal(struct cpu_device *device, const struct remat_command *command,
+                                uint64_t first)
 {
-    (void)tile;
-    struct cpu_view out = cpu_view_of(device, command, 0);
+    struct cpu_view out = filled(device, command);
     struct cpu_normal normal = {
+        .first = first,
         .seed = device->base.params.seed,
         .site = (uint64_t)cpu_parameter(device, command, 2) |
                 (uint64_t)cpu_parameter(device, command, 3) << 32,
@@ -52,6 +58,34 @@ static remat_status run_fill_normal(struct cpu_device *device, const struct rema
         cpu_fill_normal(device->pool, device->functions, out.data, out.type, cpu_view_count(&out),
                         &normal);
     return REMAT_OK;
+}
+
+static remat_status run_fill_normal(struct cpu_device *device, const struct remat_command *command,
+                                    const struct cpu_tile *tile)
+{
+    (void)tile;
+    return fill_normal(device, command, 0);
+}
+
+static remat_status prepare_fill_part(struct cpu_device *device,
+                                      const struct remat_command *command, struct cpu_tile **tile)
+{
+    struct cpu_view rank = cpu_view_of(device, command, 0);
+    bool good = cpu_view_is(&rank, REMAT_I32) && cpu_view_count(&rank) == 1;
+    remat_status st = cpu_expect(device, command, good, "the rank is not i32 [1]");
+    return st ? st : prepare_fill(device, command, tile);
+}
+
+static remat_status run_fill_part(struct cpu_device *device, const struct remat_command *command,
+                                  const struct cpu_tile *tile)
+{
+    (void)tile;
+    int32_t rank = *(const int32_t *)cpu_view_of(device, command, 0).data;
+    struct cpu_view out = filled(device, command);
+    if (rank < 0)
+        return remat_error(device->base.ctx, REMAT_ERROR_INVALID, "command \"%s\": rank %d",
+                           command->name, rank);
+    return fill_normal(device, command, (uint64_t)rank * (uint64_t)cpu_view_count(&out));
 }
 
 /* --- rope_table (cpu_rope.c) --- */
@@ -122,6 +156,8 @@ static remat_status run_adamw(struct cpu_device *device, const struct remat_comm
 const struct cpu_named_kernel cpu_named_fill = {prepare_fill, run_fill, 0};
 
 const struct cpu_named_kernel cpu_named_fill_normal = {prepare_fill, run_fill_normal, 0};
+
+const struct cpu_named_kernel cpu_named_fill_normal_part = {prepare_fill_part, run_fill_part, 0};
 
 const struct cpu_named_kernel cpu_named_rope_table = {prepare_rope_table, run_rope_table, 0};
 

@@ -27,7 +27,7 @@ extern "C" {
 #endif
 
 /* Counts incompatible changes of this header; the library's own, to compare with the macro. */
-#define REMAT_API_VERSION 3
+#define REMAT_API_VERSION 4
 REMAT_API uint32_t remat_api_version(void);
 
 /* --- plans --- */
@@ -89,6 +89,12 @@ typedef struct remat_tensor_info {
      * out. Bound 0: any element. */
     uint32_t index_bound;
     int32_t index_ignored;
+    /* Of a tensor that the ranks divide this rank has one part, which is what `shape` and `bytes`
+     * are of and what is read and written: of as many equal parts as there are ranks, in row-major
+     * order, that of the rank's number. 1: this is all of it. */
+    uint32_t part_count;
+    uint32_t whole_rank;
+    int64_t whole_shape[REMAT_TENSOR_RANK_MAX]; /* of all parts together */
 } remat_tensor_info;
 REMAT_API uint32_t remat_plan_tensor_count(const remat_plan *plan);
 /* False when `index` is out of range; set out->struct_size first. */
@@ -121,6 +127,7 @@ typedef struct remat_trace_value {
      * remat_session_params.trace_copies, remat_session_set_trace_data. */
     const void *data;
     uint64_t bytes;
+    uint32_t part_count; /* as in remat_tensor_info; a gradient may be a part */
 } remat_trace_value;
 
 typedef struct remat_trace_event {

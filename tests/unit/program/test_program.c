@@ -313,17 +313,31 @@ static void test_mesh(struct remat_arena *arena)
     CHECK(remat_program_ranks(&s.program) == 1, "ranks without a mesh");
     s.program.mesh = &mesh;
     s.program.mesh_count = 1;
+    struct remat_program_value *value = &s.program.values[s.program.tensors[0].value];
+    value->whole_rank = 2;
+    value->whole[0] = (int64_t)(value->bytes / remat_dtype_bytes((remat_dtype)value->dtype));
+    value->whole[1] = 4;
     remat_status st = remat_program_write(ctx, &s.program, arena, &data, &bytes);
     if (st == REMAT_OK)
         st = remat_program_read(ctx, "p", data, bytes, arena, &q);
     if (!CHECK_OK(ctx, st))
         return;
+    const struct remat_program_value *part = &q->values[q->tensors[0].value];
+    CHECK(part->whole_rank == 2 && part->whole[0] == value->whole[0] && part->whole[1] == 4,
+          "the part that was read");
+    value->whole[1] = 5;
+    CHECK_STATUS(ctx, remat_program_verify(ctx, &s.program), REMAT_ERROR_INVALID,
+                 "it is no equal part of a tensor for each rank of the mesh");
+    value->whole[1] = 4;
+    s.program.mesh_count = 0;
+    CHECK_STATUS(ctx, remat_program_verify(ctx, &s.program), REMAT_ERROR_INVALID,
+                 "it is no equal part of a tensor for each rank of the mesh");
     CHECK(q->mesh_count == 1 && strcmp(q->mesh[0].name, "dp") == 0 && q->mesh[0].size == 4 &&
               q->mesh[0].tensor == 1 && remat_program_ranks(q) == 4,
           "the mesh that was read");
     CHECK(remat_fb_open_program((const char *)data + REMAT_CONTAINER_BYTES,
                                 bytes - REMAT_CONTAINER_BYTES, &root) == REMAT_FB_OK &&
-              root.required_features == REMAT_FEATURE_MESH,
+              root.required_features == (REMAT_FEATURE_MESH | REMAT_FEATURE_PARTS),
           "features");
 }
 

@@ -227,6 +227,7 @@ static bool count_flops(const struct auditor *a, uint64_t *out)
     case REMAT_KERNEL_fill:
     case REMAT_KERNEL_rope_table:
     case REMAT_KERNEL_fill_normal:
+    case REMAT_KERNEL_fill_normal_part:
         return true;
     default:
         return false;
