@@ -109,6 +109,16 @@ static void visit(struct scheduler *s, uint32_t k)
         emit(s, k);
 }
 
+/* Optimizer kernels that wait for nothing. Exchanges of accumulators are the last of them, so that
+ * all else is there and each is followed by its update. */
+static void emit_first(struct scheduler *s, bool exchanges)
+{
+    for (uint32_t k = 0; k < s->kernels->count; k++)
+        if (is_optimizer(s, k) && !takes_part(s, k) && s->waiting[k] == 0 && s->state[k] == 0 &&
+            (s->kernels->kernels[k].kind == REMAT_KERNEL_exchange) == exchanges)
+            emit(s, k);
+}
+
 uint32_t *remat_schedule(struct remat_arena *arena, const struct remat_graph *graph,
                          const struct remat_kernel_list *kernels)
 {
@@ -119,9 +129,8 @@ uint32_t *remat_schedule(struct remat_arena *arena, const struct remat_graph *gr
     REMAT_NEW(arena, s.state, kernels->count);
     for (uint32_t e = 0; e < s.edge_count; e++)
         s.waiting[s.to[e]] += !takes_part(&s, s.from[e]);
-    for (uint32_t k = 0; k < kernels->count; k++)
-        if (is_optimizer(&s, k) && !takes_part(&s, k) && s.waiting[k] == 0 && s.state[k] == 0)
-            emit(&s, k);
+    emit_first(&s, false);
+    emit_first(&s, true);
     for (uint32_t k = 0; k < kernels->count; k++)
         visit(&s, k);
     return s.order;

@@ -88,6 +88,26 @@ static void check_bytes(const char *name, const struct remat_program *program,
     CHECK(planned == sent[0], "%s: the plan says %llu", name, (unsigned long long)planned);
 }
 
+/* An accumulator's exchange, sum and update come one after the other: never is more transient than
+ * three times the largest tensor in f32. */
+static void check_update(const char *name, const struct remat_program *program)
+{
+    uint64_t largest = 0, most = 0;
+    for (uint32_t t = 0; t < program->tensor_count; t++) {
+        const struct remat_program_value *v = &program->values[program->tensors[t].value];
+        uint64_t bytes = v->bytes / remat_dtype_bytes((remat_dtype)v->dtype) * 4;
+        largest = v->role == REMAT_ROLE_PARAMETER && bytes > largest ? bytes : largest;
+    }
+    for (uint32_t s = 0; s < program->segment_count; s++)
+        for (uint32_t c = program->segments[s].command_begin;
+             strcmp(program->segments[s].name, "update") == 0 &&
+             c < program->segments[s].command_end;
+             c++)
+            most = program->commands[c].live_bytes > most ? program->commands[c].live_bytes : most;
+    CHECK(most && most <= program->static_bytes + 3 * largest, "%s: %llu bytes in the update", name,
+          (unsigned long long)most);
+}
+
 /* --- bits --- */
 
 static void test_model(remat_context *ctx, struct ranks_model model, uint32_t ranks,
@@ -117,6 +137,10 @@ static void test_model(remat_context *ctx, struct ranks_model model, uint32_t ra
     CHECK(zero1->static_bytes < zero0->static_bytes && zero1->arena_bytes < zero0->arena_bytes,
           "%s: nothing is saved", name);
     check_bytes(name, zero1, parts, ranks, microbatches > 1, false);
+    if (microbatches > 1) {
+        check_update(name, zero0);
+        check_update(name, zero1);
+    }
     remat_arena_release(&arena);
 }
 

@@ -155,6 +155,8 @@ static const struct field {
     VALUE(role, 1, SMALL),
     VALUE(rank, 1, SMALL),
     VALUE(shape, REMAT_RANK_MAX, INDEX),
+    VALUE(whole_rank, 1, SMALL),
+    VALUE(whole, REMAT_RANK_MAX, INDEX),
     VALUE(bytes, 1, SIZE),
     VALUE(buffer, 1, INDEX),
     OPERAND(value, 1, INDEX),
@@ -674,6 +676,7 @@ static struct remat_program *compile(remat_context *ctx, struct remat_arena *are
     graph->microbatches = seed->microbatches;
     if (seed->ranks > 1)
         graph->mesh = (struct remat_mesh){1, {{"dp", seed->ranks}}};
+    graph->zero = seed->ranks == 3;
     MUST_OK(ctx,
             harness_compile(ctx, arena, graph, &named_policies[policy].settings, 0, 0, &program));
     program->cuda = (struct remat_cuda_code){0};
