@@ -214,6 +214,7 @@ static remat_status step(remat_context *ctx, struct rank *rank, remat_session *s
     harness_write_inputs(ctx, session, &rank->plan, n, 1e-3f);
     REMAT_TRY(remat_session_run(session, "train"));
     MUST_OK(ctx, remat_session_read(session, "loss", &result->loss[n], sizeof(float)));
+    MUST_OK(ctx, remat_session_read(session, "not_finite", &result->not_finite, sizeof(int32_t)));
     result->gradients[n] = hash_gradients(rank);
     result->gradient_count = rank->gradient_count;
     rank->first_step = false;

@@ -38,6 +38,7 @@ struct ranks_result {
     uint64_t states; /* parameters and the optimizer's states after the last step */
     uint64_t touched_bytes;
     uint64_t sent_bytes; /* in the first step, as the engine was told */
+    int32_t not_finite;  /* the flag after the last step */
     float factor;        /* of clipped gradients in the first step; 0: they are not */
 };
 

@@ -315,6 +315,35 @@ static void test_faults(remat_context *ctx)
     remat_arena_release(&arena);
 }
 
+/* --- a gradient that is not finite, on one rank alone --- */
+
+static void plant_infinity(void *user, const remat_transfer *t, bool exchange, uint32_t rank)
+{
+    const struct ranks_model *model = user;
+    const uint32_t infinity = 0x7f800000;
+    if (exchange && rank == 2 && strstr(t->name, "h.1.mlp.c_fc.weight.grad"))
+        memcpy(t->to, (const char *)&infinity + (model->dtype == REMAT_BF16 ? 2 : 0),
+               remat_dtype_bytes(model->dtype));
+}
+
+static void test_not_finite(remat_context *ctx, struct ranks_model model)
+{
+    const struct ranks_tap tap = {plant_infinity, &model};
+    struct ranks_result results[RANKS_MAX];
+    struct remat_arena arena;
+    remat_arena_init(&arena, ctx);
+    model.zero = 1;
+    struct remat_program *program = ranks_compile(ctx, &arena, &model, 4, 1, 8);
+    for (int planted = 0; planted < 2; planted++) {
+        ranks_run(ctx, program, &(struct ranks_settings){.steps = 1, .tap = planted ? &tap : NULL},
+                  results);
+        for (uint32_t r = 0; r < 4; r++)
+            CHECK(results[r].not_finite == planted, "%s: rank %u: not_finite is %d",
+                  remat_dtype_name(model.dtype), r, (int)results[r].not_finite);
+    }
+    remat_arena_release(&arena);
+}
+
 /* --- */
 
 static void test_all(remat_context *ctx)
@@ -347,6 +376,8 @@ int main(int argc, char **argv)
         test_plans(ctx, bf16, 2);
     }
     test_faults(ctx);
+    test_not_finite(ctx, f32);
+    test_not_finite(ctx, (struct ranks_model){"gpt2-tiny", REMAT_BF16, 0.01, 0});
     remat_context_destroy(&ctx);
     return check_exit();
 }
