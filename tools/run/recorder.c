@@ -65,12 +65,6 @@ static remat_status join(struct recorder *recorder, remat_trace_value *value)
     char message[REMAT_ENGINE_MESSAGE_BYTES] = "";
     const remat_engine *engine = recorder->engine;
     uint64_t bytes = value->bytes * value->part_count;
-    if (engine && engine->on_device)
-        RUN_FAIL(
-            recorder->ctx, REMAT_ERROR_INVALID,
-            "gradient \"%s\" lies in parts, which engine %s joins on GPUs only: without --hash, "
-            "--json and --save-gradients the plan runs",
-            value->name, engine->name);
     void *whole = realloc(recorder->whole, bytes);
     if (!whole || !engine)
         RUN_FAIL(recorder->ctx, REMAT_ERROR_MEMORY, "out of memory");
