@@ -16,15 +16,18 @@ static const struct remat_buffer buffers[] = {
 enum { W, M, IDS, H0, H1, LOSS, H0_AGAIN, G, W_NEW, VALUES };
 
 static const struct remat_program_value values[VALUES] = {
-    [W] = {"h.0.w", "h.0", 0, 0, REMAT_F32, REMAT_ROLE_PARAMETER, 0, 1, {64}, 256, 0},
-    [M] = {"h.0.w.m", "", -1, 0, REMAT_F32, REMAT_ROLE_OPTIMIZER_STATE, 0, 1, {64}, 256, 1},
-    [IDS] = {"tokens", "", -1, 0, REMAT_I32, REMAT_ROLE_INPUT, 0, 1, {32}, 128, 2},
-    [H0] = {"h.0.act", "h.0", 0, 0, REMAT_F32, REMAT_ROLE_ACTIVATION, 0, 1, {64}, 256, 3},
-    [H1] = {"h.1.act", "h.1", 1, 0, REMAT_F32, REMAT_ROLE_ACTIVATION, 0, 1, {64}, 256, 4},
-    [LOSS] = {"loss", "", -1, 0, REMAT_F32, REMAT_ROLE_OUTPUT, 1, 1, {1}, 4, 5},
-    [H0_AGAIN] = {"h.0.act", "h.0", 0, 1, REMAT_F32, REMAT_ROLE_ACTIVATION, 2, 1, {64}, 256, 6},
-    [G] = {"h.0.w.grad", "h.0", 0, 0, REMAT_F32, REMAT_ROLE_GRADIENT, 2, 1, {64}, 256, 7},
-    [W_NEW] = {"h.0.w.new", "h.0", 0, 0, REMAT_F32, REMAT_ROLE_PARAMETER, 3, 1, {64}, 256, 0},
+    [W] = {"h.0.w", "h.0", 0, 0, REMAT_F32, REMAT_ROLE_PARAMETER, 0, 1, {64}, 256, .buffer = 0},
+    [M] =
+        {"h.0.w.m", "", -1, 0, REMAT_F32, REMAT_ROLE_OPTIMIZER_STATE, 0, 1, {64}, 256, .buffer = 1},
+    [IDS] = {"tokens", "", -1, 0, REMAT_I32, REMAT_ROLE_INPUT, 0, 1, {32}, 128, .buffer = 2},
+    [H0] = {"h.0.act", "h.0", 0, 0, REMAT_F32, REMAT_ROLE_ACTIVATION, 0, 1, {64}, 256, .buffer = 3},
+    [H1] = {"h.1.act", "h.1", 1, 0, REMAT_F32, REMAT_ROLE_ACTIVATION, 0, 1, {64}, 256, .buffer = 4},
+    [LOSS] = {"loss", "", -1, 0, REMAT_F32, REMAT_ROLE_OUTPUT, 1, 1, {1}, 4, .buffer = 5},
+    [H0_AGAIN] =
+        {"h.0.act", "h.0", 0, 1, REMAT_F32, REMAT_ROLE_ACTIVATION, 2, 1, {64}, 256, .buffer = 6},
+    [G] = {"h.0.w.grad", "h.0", 0, 0, REMAT_F32, REMAT_ROLE_GRADIENT, 2, 1, {64}, 256, .buffer = 7},
+    [W_NEW] =
+        {"h.0.w.new", "h.0", 0, 0, REMAT_F32, REMAT_ROLE_PARAMETER, 3, 1, {64}, 256, .buffer = 0},
 };
 
 #define READ(v)                                                                                    \
