@@ -356,8 +356,8 @@ static void test_all(remat_context *ctx)
                 test_model(ctx, model, ranks, 1);
                 test_model(ctx, model, ranks, 2);
                 test_clipping(ctx, model, ranks);
+                test_plans(ctx, model, ranks);
             }
-            test_plans(ctx, model, 4);
         }
 }
 
