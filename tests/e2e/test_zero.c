@@ -315,6 +315,33 @@ static void test_faults(remat_context *ctx)
     remat_arena_release(&arena);
 }
 
+/* --- what a host is told --- */
+
+static bool get_tensor(const remat_plan *plan, const char *name, remat_tensor_info *out)
+{
+    *out = (remat_tensor_info){.struct_size = sizeof *out};
+    return remat_plan_get_tensor(plan, remat_plan_find_tensor(plan, name), out);
+}
+
+static void test_info(remat_context *ctx)
+{
+    const struct ranks_model model = {"gpt2-tiny", REMAT_BF16, 0, 1};
+    struct remat_arena arena;
+    remat_tensor_info whole, part;
+    remat_arena_init(&arena, ctx);
+    const struct remat_plan plan = remat_plan_borrow(ranks_compile(ctx, &arena, &model, 8, 1, 8));
+    MUST(get_tensor(&plan, "h.0.mlp.c_fc.weight", &whole) &&
+         get_tensor(&plan, "h.0.mlp.c_fc.weight.master", &part));
+    CHECK(whole.part_count == 1 && whole.whole_rank == 2 && part.part_count == 8 &&
+              part.rank == 1 && part.whole_rank == 2 && part.bytes * 8 == 2 * whole.bytes &&
+              memcmp(part.whole_shape, whole.shape, sizeof whole.shape) == 0 &&
+              memcmp(whole.whole_shape, whole.shape, sizeof whole.shape) == 0,
+          "%u parts of %u axes", part.part_count, part.whole_rank);
+    MUST(get_tensor(&plan, "h.0.ln_1.weight.m", &part)); /* 12 elements */
+    CHECK(part.part_count == 1 && part.shape[0] == 12, "%u parts of 12 elements", part.part_count);
+    remat_arena_release(&arena);
+}
+
 /* --- a gradient that is not finite, on one rank alone --- */
 
 static void plant_infinity(void *user, const remat_transfer *t, bool exchange, uint32_t rank)
@@ -376,6 +403,7 @@ int main(int argc, char **argv)
         test_plans(ctx, bf16, 2);
     }
     test_faults(ctx);
+    test_info(ctx);
     test_not_finite(ctx, f32);
     test_not_finite(ctx, (struct ranks_model){"gpt2-tiny", REMAT_BF16, 0.01, 0});
     remat_context_destroy(&ctx);
