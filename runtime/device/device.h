@@ -35,6 +35,7 @@ struct remat_device { /* the first member of each device's own struct */
     struct remat_arena arena; /* of what was prepared */
     uint64_t memory_bytes;    /* that bind needs: the program's arena, then scratch; of create */
     char *memory;     /* the program's arena, after bind; NULL where the host cannot address it */
+    bool abandoned;   /* what an engine does there may never end: destroy leaves all as it is */
     const char *name; /* its own, as a GPU's driver has it: "NVIDIA H200"; "cpu" */
     const char *arch; /* "sm_90"; "" for a CPU */
 };

@@ -257,13 +257,15 @@ static remat_status check_budget(struct run *run)
                        budget_bytes);
 }
 
-/* The engine is told first, so that nobody waits for transfers that will not be. */
+/* With several ranks. The engine is told first, so that nobody waits for transfers that will not
+ * be.
+ */
 static remat_status end_failed(struct remat_session *session, remat_status st)
 {
     char message[REMAT_MESSAGE_BYTES];
     snprintf(message, sizeof message, "%s", remat_context_message(session->ctx));
     remat_session_fail(session);
-    session->device->vtable->end(session->device);
+    (void)session->device->vtable->end(session->device);
     return remat_error(session->ctx, st, "%s", message);
 }
 
@@ -283,7 +285,12 @@ remat_status remat_session_run(remat_session *session, const char *entry_name)
         REMAT_TRY(remat_session_write_coordinates(session));
     REMAT_TRY(vtable->begin(session->device));
     st = execute(&run);
-    st = st ? end_failed(session, st) : vtable->end(session->device);
+    if (st && session->engine.ranks) {
+        st = end_failed(session, st);
+    } else {
+        remat_status ended = vtable->end(session->device);
+        st = st ? st : ended;
+    }
     if (!st && init)
         st = remat_session_write_coordinates(session);
     if (!st)

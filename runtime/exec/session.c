@@ -236,8 +236,10 @@ void remat_session_destroy(remat_session **session)
     struct remat_session *s = *session;
     if (!s)
         return;
-    if (s->device)
+    if (s->device) {
+        s->device->abandoned = remat_session_is_abandoned(s);
         s->device->vtable->destroy(&s->device);
+    }
     remat_reallocate(s->ctx, s->runs, 0);
     remat_reallocate(s->ctx, s->trace_values, 0);
     remat_reallocate(s->ctx, s->trace_copy, 0);

@@ -50,6 +50,8 @@ remat_status remat_session_join_engine(remat_session *session);
 remat_status remat_session_write_coordinates(remat_session *session);
 /* Executes a command that is a transfer; *done is false where it is none. */
 remat_status remat_session_transfer(remat_session *session, uint32_t command, bool *done);
+/* An engine that moves the device's memory has failed. */
+bool remat_session_is_abandoned(const remat_session *session);
 /* Tells the engine that an entry point failed, unless the engine said so itself. */
 void remat_session_fail(remat_session *session);
 

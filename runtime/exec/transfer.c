@@ -220,6 +220,13 @@ remat_status remat_session_transfer(remat_session *session, uint32_t index, bool
                                       : move_on_host)(session, &shape, &session->transfer);
 }
 
+bool remat_session_is_abandoned(const remat_session *session)
+{
+    char message[REMAT_ENGINE_MESSAGE_BYTES];
+    const remat_engine *engine = &session->engine;
+    return engine->on_device && engine->check && engine->check(engine->user, message) != REMAT_OK;
+}
+
 /* The engine keeps the first failure: its own, if it was that. */
 void remat_session_fail(remat_session *session)
 {

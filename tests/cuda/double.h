@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Doubles of NVIDIA's libraries, for tests of the CUDA device without a GPU: libcuda.so.1 runs
  * launches in the emulator (tests/emulator), libnvrtc.so.13 and .12 keep the text as their cubin,
- * libcublasLt.so.13 and .12 multiply in plain loops. The device code and the tools are what a GPU
- * runs. libnvtx3interop.so.1 lists ranges.
+ * libcublasLt.so.13 and .12 multiply in plain loops, libnccl.so.2 moves bytes as files. The device
+ * code and the tools are what a GPU runs. libnvtx3interop.so.1 lists ranges.
  *
  * Work is queued and done when somebody waits for its stream or an event on it, so that a missing
  * wait and a wrong stream show; the legacy stream waits for all blocking streams, and they for it.
@@ -34,6 +34,10 @@
  *     REMAT_DOUBLE_DRY         a file: launches, products, fills and copies are only written
  *                              there, a line each (dry.c); kernels are not compiled, memory is
  *                              not touched
+ *     REMAT_DOUBLE_NCCL        the folder in which NCCL's ranks meet (/tmp)
+ *     REMAT_DOUBLE_NCCL_VERSION  as ncclGetVersion has it (22809)
+ *     REMAT_DOUBLE_NCCL_BYTES  of the GPU that a communicator takes when it is first used (262144)
+ *     REMAT_DOUBLE_NCCL_BREAK  RANK:N: that rank's NCCL says after N groups that another is gone
  *     REMAT_DOUBLE_NVTX        a file that gets the ranges of NVTX's double
  *     REMAT_DOUBLE_LOG         a file that gets a line for each launch of a graph */
 #ifndef TESTS_CUDA_DOUBLE_H

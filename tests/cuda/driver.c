@@ -303,10 +303,14 @@ int cuCtxPushCurrent_v2(void *context)
 {
     LOCKED
     struct gpu *gpu = context;
-    if (gpu < driver.gpus || gpu >= driver.gpus + driver.gpu_count || gpu->retained == 0 ||
-        driver_current.depth == DEPTH_MAX)
+    if (gpu < driver.gpus || gpu >= driver.gpus + driver.gpu_count || gpu->retained == 0)
         driver_end(DOUBLE_MISUSE, __func__, "a context that nobody holds");
-    driver_current.gpus[driver_current.depth++] = gpu;
+    struct current *current = &driver_current;
+    if (current->depth == current->capacity) {
+        current->capacity = 2 * current->capacity + 16;
+        current->gpus = realloc(current->gpus, (size_t)current->capacity * sizeof(void *));
+    }
+    current->gpus[current->depth++] = gpu;
     return SUCCESS;
 }
 

@@ -113,8 +113,7 @@ struct object {
     size_t bytes;
 };
 
-#define GPUS_MAX  8
-#define DEPTH_MAX 16
+#define GPUS_MAX 8
 
 struct gpu {                          /* and its context */
     struct object legacy, per_thread; /* streams; not among the objects */
@@ -137,8 +136,8 @@ struct driver {
 extern struct driver driver;
 
 struct current { /* contexts of a thread */
-    struct gpu *gpus[DEPTH_MAX];
-    int depth;
+    struct gpu **gpus;
+    int depth, capacity;
 };
 extern _Thread_local struct current driver_current;
 struct gpu *driver_gpu(void); /* that is current, else the first */

@@ -239,6 +239,16 @@ int cuStreamSynchronize(void *handle)
     return driver.broken;
 }
 
+/* GPUs work while somebody looks at one of them. */
+static void look(struct place place)
+{
+    drain(place);
+    for (struct object *s = driver.objects; s && is_pending(place); s = s->next)
+        if (s->kind == STREAM && !s->destroyed && has_transfer(s))
+            drain(end_of(s));
+    drain(place);
+}
+
 int cuStreamQuery(void *handle)
 {
     NEEDS_NO_CAPTURE
@@ -246,7 +256,7 @@ int cuStreamQuery(void *handle)
     if (is_blocked(stream))
         return driver_fault(CAPTURE_IMPLICIT, __func__, " of the legacy stream");
     join(stream);
-    drain(end_of(stream));
+    look(end_of(stream));
     return driver.broken ? driver.broken : is_pending(end_of(stream)) ? NOT_READY : SUCCESS;
 }
 
@@ -321,7 +331,7 @@ int cuEventQuery(void *handle)
     struct object *event = driver_find(handle, EVENT, __func__);
     if (event->is_captured)
         return driver_fault(CAPTURED_EVENT, __func__, " of a captured event");
-    drain(event->recorded);
+    look(event->recorded);
     return driver.broken ? driver.broken : is_pending(event->recorded) ? NOT_READY : SUCCESS;
 }
 

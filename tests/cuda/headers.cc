@@ -4,32 +4,11 @@
 #include <cublasLt.h>
 #include <cuda.h>
 
+#include "prototypes.h"
 #include <cstdio>
-#include <type_traits>
 
 extern "C" {
 #include "cuda_api.h"
-}
-
-template <class A, class B> constexpr bool same_argument()
-{
-    using X = std::remove_pointer_t<A>;
-    using Y = std::remove_pointer_t<B>;
-    if (sizeof(A) != sizeof(B) || std::is_pointer_v<A> != std::is_pointer_v<B>)
-        return false;
-    if constexpr (std::is_pointer_v<A> && !std::is_void_v<X> && !std::is_void_v<Y> &&
-                  std::is_arithmetic_v<X> && std::is_arithmetic_v<Y>)
-        return sizeof(X) == sizeof(Y);
-    return true;
-}
-
-template <class R, class... A, class S, class... B>
-constexpr bool same_function(R (*)(A...), S (*)(B...))
-{
-    if constexpr (sizeof...(A) != sizeof...(B))
-        return false;
-    else
-        return sizeof(R) == sizeof(S) && (same_argument<A, B>() && ...);
 }
 
 #define FUNCTION(symbol, ...)                                                                      \

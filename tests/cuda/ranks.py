@@ -1,34 +1,78 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole steps of plans of several ranks on the doubles, by every engine, each rank on a GPU: the bits of one rank
-with as many microbatches, and of each other where ranks sum theirs first.
+"""Whole steps of plans of several ranks on the doubles, by every engine and rendezvous, each rank on a GPU: the bits
+of one rank with as many microbatches, and of each other where ranks sum theirs first. What a failure says.
 
     ranks.py TOOLS LIBRARIES COMPILER"""
+import ctypes
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 
-from doubles import CACHE, COMPILER, LIBRARIES, TEXT, TOOLS, check, finish, folder, graph, hashes, must, plan, train
+from doubles import (CACHE, COMPILER, LIBRARIES, TEXT, TOOLS, check, finish, folder, graph, hashes, must, pathlib, plan,
+                     train)
 
 # Open MPI keeps memory of its own.
 MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
        "OMPI_MCA_rmaps_base_oversubscribe": "1", "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
 # preset, dtype, ranks, microbatches
-MODELS = [("gpt2-tiny", "fp32", 2, 1), ("llama-tiny", "bf16", 4, 1), ("gpt2-tiny", "fp32", 2, 2)]
-RUN = ["--steps", 3, "--hash", "--json"]
+MODELS = [("gpt2-tiny", "fp32", 2, 1), ("llama-tiny", "bf16", 4, 1), ("bert-tiny", "fp32", 3, 1), ("gpt2-tiny", "fp32", 2, 2)]
+RUN = ["--hash", "--json"]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+INFEASIBLE, IO, OTHER = 3, 5, 1
 
 
-def threads(work, ranks, *options, **environment):
-    return train(work, "ranks.plan", "cuda", *RUN, *options, REMAT_DOUBLE_GPUS=ranks, **environment)
+def variables(work, **more):
+    return {"REMAT_DOUBLE_NCCL": str(work), "REMAT_DOUBLE_COMPILER": COMPILER, "REMAT_DOUBLE_CACHE": str(CACHE),
+            **{name: str(value) for name, value in more.items()}}
 
 
-def processes(work, ranks, *options, **environment):
-    """By mpirun; each process sees all GPUs and has its own."""
-    variables = {**os.environ, **MPI, "REMAT_DOUBLE_COMPILER": COMPILER, "REMAT_DOUBLE_CACHE": str(CACHE),
-                 "REMAT_DOUBLE_GPUS": str(ranks), **environment}
-    return subprocess.run(["mpirun", "-n", str(ranks), TOOLS / "remat-run", "ranks.plan", "--text", TEXT, "--device", "cuda",
-                           "--cuda-libraries", LIBRARIES, *map(str, [*RUN, *options])], cwd=work, encoding="utf-8",
-                          capture_output=True, env=variables)
+def threads(work, ranks, *options, libraries=LIBRARIES, **more):
+    return train(work, "ranks.plan", "cuda", *RUN, "--steps", 3, *options, libraries=libraries,
+                 **variables(work, REMAT_DOUBLE_GPUS=ranks, **more))
+
+
+def command(*options):
+    steps = [] if "--steps" in options else ["--steps", 3]
+    return [TOOLS / "remat-run", "ranks.plan", "--text", TEXT, "--device", "cuda", "--cuda-libraries", LIBRARIES,
+            *map(str, [*RUN, *steps, *options])]
+
+
+def mpirun(work, ranks, *options):
+    """Each process sees all GPUs and has its own."""
+    return subprocess.run(["mpirun", "-n", str(ranks), *command(*options)], cwd=work, encoding="utf-8", capture_output=True,
+                          env={**os.environ, **MPI, **variables(work, REMAT_DOUBLE_GPUS=ranks)})
+
+
+LAUNCHERS = {"torchrun": lambda r, n, port: {"WORLD_SIZE": n, "RANK": r, "LOCAL_RANK": r, "LOCAL_WORLD_SIZE": n,
+                                             "MASTER_ADDR": "localhost", "MASTER_PORT": port},
+             "srun": lambda r, n, port: {"SLURM_STEP_NUM_TASKS": n, "SLURM_PROCID": r, "SLURM_LOCALID": r,
+                                         "SLURM_STEP_TASKS_PER_NODE": f"{n}(x1)", "NCCL_COMM_ID": f"localhost:{port}"}}
+
+
+def start(work, launcher, rank, ranks, port, *options):
+    """A process as a launcher without MPI starts it; it has one GPU, as with --gpus-per-task, under srun."""
+    gpus = 1 if launcher == "srun" else ranks
+    return subprocess.Popen(command(*options), cwd=work, encoding="utf-8", stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            env={**os.environ, **variables(work, REMAT_DOUBLE_GPUS=gpus,
+                                                           **LAUNCHERS[launcher](rank, ranks, port))})
+
+
+def ended(process):
+    out, error = process.communicate(timeout=120)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, error)
+
+
+def launched(work, launcher, ranks, *options):
+    """Rank 0's; the others print nothing and end well."""
+    port = 20000 + time.monotonic_ns() // 1000 % 30000
+    processes = [start(work, launcher, rank, ranks, port, *options) for rank in range(ranks)]
+    done = [ended(process) for process in processes]
+    for each in done[1:]:
+        check(each.returncode == 0 and not each.stdout, f"{launcher}: {each.stdout} {each.stderr}")
+    return done[0]
 
 
 def same_bits(work, preset, dtype, ranks, microbatches):
@@ -36,18 +80,96 @@ def same_bits(work, preset, dtype, ranks, microbatches):
           *([] if preset == "llama-tiny" else ["--dropout", 0.1]))
     plan(work, "ranks.plan", "--mesh", f"dp={ranks}", "--microbatches", microbatches, "--target", "h200")
     plan(work, "parts.plan", "--microbatches", ranks * microbatches, "--target", "h200")
-    runs = {"local": threads(work, ranks), "one GPU for all": threads(work, 1, REMAT_DOUBLE_MEMORY=256 << 20)}
+    runs = {"local, threads of this process": threads(work, ranks, "--engine", "local"),
+            "local, threads": threads(work, 1, "--engine", "local", REMAT_DOUBLE_MEMORY=256 << 20),
+            "nccl, threads of this process": threads(work, ranks),
+            "nccl, processes that torchrun started, which met at localhost:": launched(work, "torchrun", ranks),
+            "nccl, processes that srun started, which met at localhost:": launched(work, "srun", ranks)}
     if shutil.which("mpirun"):
-        runs["mpi"] = processes(work, ranks)
-    one = train(work, "parts.plan", "cuda", *RUN)
-    expected = hashes(one if microbatches == 1 else runs["local"])
+        runs["mpi, processes that mpirun started"] = mpirun(work, ranks, "--engine", "mpi")
+        runs["nccl, processes that mpirun started, which met by MPI"] = mpirun(work, ranks)
+    one = train(work, "parts.plan", "cuda", *RUN, "--steps", 3)
+    expected = hashes(one if microbatches == 1 else runs["local, threads"])
     for name, done in runs.items():
         check(hashes(done) == expected and len(expected) == 3, f"{preset} {dtype} on {ranks} ranks, {name}: other bits")
-        engine = name if name == "mpi" else "local"
-        check(f"engine {engine}, " in done.stderr, f"{name}: {done.stderr}")
+        check(f"engine {name}" in done.stderr, f"{name}: {done.stderr}")
+
+
+def says(done, code, *messages):
+    check(done.returncode == code and all(message in done.stderr for message in messages)
+          and done.stderr.count("error: ") == 1, f"expected {code} and {messages}: {done.returncode} {done.stderr}")
+
+
+def with_nccl(work, nccl):
+    """A folder of the other doubles, and this one."""
+    made = pathlib.Path(work) / ("real" if nccl else "without")
+    made.mkdir()
+    for library in LIBRARIES.glob("lib*.so.*"):
+        if library.is_file() and "nccl" not in library.name:
+            shutil.copy(library, made)
+    if nccl:
+        (made / "libnccl.so.2").symlink_to(nccl)
+    return made
+
+
+def has_nccl():
+    try:
+        ctypes.CDLL("libnccl.so.2")
+        return True
+    except OSError:
+        return False
+
+
+def real_library(work):
+    """NVIDIA's own makes its id, starts, and fails for want of a real driver, with one message."""
+    wheels = sorted((ROOT / ".venv").glob("lib/python*/site-packages/nvidia/nccl/lib/libnccl.so.2"))
+    for wheel in wheels[-1:]:
+        says(threads(work, 2, "--timeout", 60, libraries=with_nccl(work, wheel.resolve())), OTHER,
+             "NCCL failed to bring all ranks together: ")
+    print("NVIDIA's own NCCL:", *wheels[-1:])
+
+
+def failures(work):
+    """One message and a code other than 0, within the deadline."""
+    graph(work, "gpt2-tiny", "--layers", 1, "--batch", 2, "--seq", 8)
+    plan(work, "ranks.plan", "--mesh", "dp=2", "--target", "h200")
+    if not has_nccl():
+        says(threads(work, 2, libraries=with_nccl(work, None)), IO, "cannot open NCCL, libnccl.so.2")
+    real_library(work)
+    says(threads(work, 2, REMAT_DOUBLE_NCCL_VERSION=21212), IO, "NCCL has version 21212: install 2.14 or newer")
+    says(threads(work, 2, REMAT_DOUBLE_FAIL="ncclGetUniqueId:2"), IO, "NCCL has no id for its ranks: ")
+    says(threads(work, 2, REMAT_DOUBLE_FAIL="ncclCommInitRankConfig:1"), OTHER, "NCCL failed to bring all ranks together: ")
+    says(threads(work, 2, REMAT_DOUBLE_FAIL="ncclSend:3"), OTHER, "NCCL failed to make connections: ")
+    says(threads(work, 1), 2, "there is no GPU 1 for rank 1")
+    says(threads(work, 2, REMAT_DOUBLE_NCCL_BREAK="1:9"), OTHER, "rank 1: NCCL failed ", "remote process exited")
+    begin = time.monotonic()
+    says(threads(work, 2, "--timeout", 1, REMAT_DOUBLE_NCCL_BREAK="1:9", REMAT_DOUBLE_FAIL="ncclCommAbort:1"), OTHER,
+         "remote process exited")
+    check(time.monotonic() - begin < 30, "an abort that hangs is not waited for")
+    plan(work, "ranks.plan", "--mesh", "dp=2", "--target", "h200", "--budget", "200MB", "--reserve", "20MB")
+    must(threads(work, 2))
+    says(threads(work, 2, REMAT_DOUBLE_NCCL_BYTES=64 << 20), INFEASIBLE, " bytes of the GPU are in use beside the arena")
+
+
+def absent(work):
+    """A rank that never comes, one that is stopped, and one that is killed: the other ends by its deadline."""
+    done = ended(start(work, "torchrun", 0, 2, 1, "--timeout", 1))
+    says(done, OTHER, "rank 0 waited 1 s for NCCL to bring all ranks together")
+    for number, (name, end) in enumerate([("stopped", signal.SIGSTOP), ("killed", signal.SIGKILL)]):
+        pair = [start(work, "torchrun", rank, 2, 3 + 2 * number, "--timeout", 2, "--steps", 100000) for rank in range(2)]
+        pair[0].stdout.readline()
+        pair[1].send_signal(end)
+        begin = time.monotonic()
+        done = ended(pair[0])
+        says(done, OTHER, "rank 0 waited 2 s for ")
+        check(time.monotonic() - begin < 5 + 3, f"{name}: it took {time.monotonic() - begin:.1f} s")
+        pair[1].kill()
+        pair[1].communicate()
 
 
 with folder() as work:
     for model in MODELS:
         same_bits(work, *model)
+    failures(work)
+    absent(work)
 finish()

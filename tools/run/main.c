@@ -84,6 +84,11 @@ static remat_status name_gemm_table(remat_context *ctx, const char *plan, char *
                : cli_error(ctx, REMAT_ERROR_USAGE, "%s: the name is too long", plan);
 }
 
+static uint64_t timeout_ns(const struct cli_arguments *args)
+{
+    return (uint64_t)(cli_number(args, OPTION_timeout, 600) * 1e9);
+}
+
 static remat_status create_session(remat_context *ctx, const struct cli_arguments *args,
                                    const struct train_settings *settings, const remat_plan *plan,
                                    uint32_t rank, remat_session **out)
@@ -99,11 +104,11 @@ static remat_status create_session(remat_context *ctx, const struct cli_argument
     params.threads = (uint32_t)cli_integer(args, OPTION_threads, 0);
     params.seed = settings->seed;
     params.engine = ranks_engine(settings->ranks, rank);
-    if (settings->ranks && !params.device)
-        params.device = "cpu";
-    if (settings->ranks && strcmp(params.device, "cuda") == 0)
-        params.ordinal =
-            ranks_ordinal(settings->ranks, rank, remat_gpu_count(ctx, params.cuda_libraries));
+    params.transfer_timeout_ns = timeout_ns(args);
+    if (settings->ranks)
+        params.device = ranks_device(settings->ranks);
+    if (settings->ranks)
+        params.ordinal = ranks_ordinal(settings->ranks, rank);
     if (settings->ranks && !params.threads)
         params.threads = ranks_cores(settings->ranks);
     if (settings->hash || settings->json || settings->gradients_path)
@@ -111,16 +116,6 @@ static remat_status create_session(remat_context *ctx, const struct cli_argument
     RUN_TRY(remat_session_create(ctx, plan, &params, out));
 fail:
     return st;
-}
-
-/* How many ranks of this process its fullest device has. */
-static uint32_t ranks_together(remat_context *ctx, const struct cli_arguments *args,
-                               const struct train_settings *settings, const remat_session *session)
-{
-    uint32_t here = ranks_here(settings->ranks), gpus = 1;
-    if (strcmp(remat_session_device(session), "cuda") == 0)
-        gpus = remat_gpu_count(ctx, cli_text(args, OPTION_cuda_libraries, NULL));
-    return (here + gpus - 1) / gpus;
 }
 
 /* Sessions of the other ranks, with the same parameters, and their threads. */
@@ -250,6 +245,7 @@ static remat_status follow(remat_context *ctx, const struct cli_arguments *args,
                             profiled ? &records->profiler : NULL));
     measured.step_ns = measured.steps ? total_ns / measured.steps : 0;
     measured.device_bytes = remat_session_device_bytes(*session);
+    measured.engine_bytes = ranks_engine_bytes(settings->ranks);
     report_measure_memory(&measured);
     RUN_TRY(ranks_measure(settings->ranks, &measured));
 fail:
@@ -280,7 +276,10 @@ static remat_status run(remat_context *ctx, struct remat_arena *arena,
     RUN_TRY(train_check_text(ctx, &model, &settings, &text));
     if (cli_has(args, OPTION_init))
         RUN_TRY(initial_weights_open(ctx, cli_text(args, OPTION_init, NULL), plan, &weights));
-    RUN_TRY(ranks_open(ctx, plan, &settings.ranks));
+    const struct ranks_wish wish = {cli_text(args, OPTION_device, NULL),
+                                    cli_text(args, OPTION_engine, NULL),
+                                    cli_text(args, OPTION_cuda_libraries, NULL), timeout_ns(args)};
+    RUN_TRY(ranks_open(ctx, plan, &wish, &settings.ranks));
     if (ranks_first(settings.ranks) > 0) {
         st = follow(ctx, args, &model, &settings, &weights, &text, &session);
         goto fail;
@@ -298,8 +297,12 @@ static remat_status run(remat_context *ctx, struct remat_arena *arena,
     measured.threads = remat_session_threads(session);
     measured.device = remat_session_device(session);
     measured.ranks_here = ranks_here(settings.ranks);
-    measured.ranks_together = ranks_together(ctx, args, &settings, session);
+    measured.ranks_together = ranks_together(settings.ranks);
     measured.engine_name = ranks_engine_name(settings.ranks);
+    if (settings.ranks) {
+        measured.place = ranks_place(settings.ranks);
+        measured.engine_bytes = ranks_engine_bytes(settings.ranks);
+    }
     RUN_TRY(remat_session_run(session, "init"));
     if (cli_has(args, OPTION_init))
         RUN_TRY(initial_weights_write(ctx, &weights, 0, session));
@@ -327,8 +330,9 @@ fail:
     profiler_release(&profiler);
     initial_weights_release(&weights);
     text_release(&text);
-    ranks_close(&settings.ranks);
+    ranks_leave(settings.ranks);
     remat_session_destroy(&session);
+    ranks_close(&settings.ranks);
     remat_plan_destroy(&plan);
     return st;
 }

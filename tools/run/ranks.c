@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ranks.h"
 
+#include "launch.h"
 #include "progress.h"
 #include "train.h"
 
@@ -26,10 +27,19 @@ struct rank {
 
 struct ranks {
     remat_context *ctx; /* of the first rank of this process */
+    struct ranks_wish wish;
+    struct launch launch;
+    bool processes;    /* one rank in this process */
+    remat_engine meet; /* among processes: of the host's memory */
     remat_local_ranks *local;
-    remat_mpi *mpi;     /* in the place of `local`: one rank in this process */
+    remat_mpi *mpi;
+    remat_nccl *nccl;
+    const char *device; /* of all ranks */
+    uint32_t gpus;      /* of this machine, where the device is "cuda" */
+    char place[300];    /* where ranks are and how they met */
     uint64_t *numbers;  /* of all ranks, see collect */
     uint64_t collected; /* how often */
+    bool finished;      /* no rank failed */
     uint64_t begin_ns;  /* of the first step */
     const struct train_model *model;
     const struct train_settings *settings;
@@ -41,6 +51,33 @@ struct ranks {
     uint32_t count, here; /* ranks in all, in this process */
     struct rank ranks[];
 };
+
+/* --- among processes --- */
+
+remat_status ranks_gather(struct ranks *ranks, const char *what, const void *mine, size_t bytes,
+                          void *all)
+{
+    char message[REMAT_ENGINE_MESSAGE_BYTES] = "";
+    const remat_engine *engine = &ranks->meet;
+    const remat_transfer transfer = {.struct_size = sizeof transfer,
+                                     .name = what,
+                                     .sequence = ranks->collected++,
+                                     .size = ranks->count,
+                                     .position = engine->rank,
+                                     .part_bytes = bytes,
+                                     .whole_bytes = ranks->count * bytes,
+                                     .from = mine,
+                                     .to = all,
+                                     .timeout_ns = ranks->wish.timeout_ns};
+    remat_status st = engine->gather(engine->user, &transfer, message);
+    return st ? cli_error(ranks->ctx, st, "%s", message) : REMAT_OK;
+}
+
+/* Of each rank a number, in ranks->numbers. Among processes only. */
+static remat_status collect(struct ranks *ranks, const char *what, uint64_t number)
+{
+    return ranks_gather(ranks, what, &number, sizeof number, ranks->numbers);
+}
 
 /* --- life --- */
 
@@ -56,31 +93,128 @@ static remat_status open_threads(struct ranks *all)
             RUN_FAIL(all->ctx, REMAT_ERROR_MEMORY, "out of memory");
         remat_local_engine(all->local, all->here, &rank->engine);
     }
+    snprintf(all->place, sizeof all->place, "threads of this process");
 fail:
     return st;
 }
 
-static remat_status open_process(struct ranks *all, const char *started)
+static remat_status open_process(struct ranks *all)
 {
     remat_status st = REMAT_OK;
-    if (strtoull(started, NULL, 10) != all->count)
+    if (all->launch.size != all->count)
         RUN_FAIL(all->ctx, REMAT_ERROR_USAGE,
-                 "the plan is for %" PRIu32 " ranks, mpirun started %.20s processes", all->count,
-                 started);
+                 "the plan is for %" PRIu32 " ranks, %s started %" PRIu32 " processes", all->count,
+                 all->launch.by, all->launch.size);
+    all->processes = true;
+    all->here = 1;
+    snprintf(all->place, sizeof all->place, "processes that %s started", all->launch.by);
+    if (!all->launch.has_mpi)
+        return REMAT_OK;
     RUN_TRY(remat_mpi_create(all->ctx, &all->mpi));
     remat_mpi_engine(all->mpi, &all->ranks[0].engine);
-    all->here = 1;
+    all->meet = all->ranks[0].engine;
 fail:
     return st;
 }
 
-remat_status ranks_open(remat_context *ctx, const remat_plan *plan, struct ranks **out)
+static remat_status open_nccl(struct ranks *all)
 {
+    remat_status st = REMAT_OK;
+    const char *place = NULL;
+    if (all->processes && !all->mpi)
+        RUN_TRY(launch_meet(all->ctx, &all->launch, &place));
+    const remat_nccl_params params = {
+        .struct_size = sizeof params,
+        .ranks = all->count,
+        .first = all->launch.rank,
+        .here = all->here,
+        .ordinal = ranks_ordinal(all, 0),
+        .libraries = all->wish.libraries,
+        .meet = all->mpi ? &all->meet : NULL,
+        .timeout_ns = all->wish.timeout_ns,
+    };
+    RUN_TRY(remat_nccl_create(all->ctx, &params, &all->nccl));
+    for (uint32_t r = 0; r < all->here; r++)
+        remat_nccl_engine(all->nccl, r, &all->ranks[r].engine);
+    if (!all->mpi)
+        all->meet = all->ranks[0].engine;
+    if (all->processes)
+        snprintf(all->place, sizeof all->place, "processes that %s started, which met %s%.200s",
+                 all->launch.by, place ? "at " : "by MPI", place ? place : "");
+fail:
+    return st;
+}
+
+/* A GPU for each rank of this process; among processes, for all. */
+static remat_status have_gpus(struct ranks *all, bool *out)
+{
+    remat_status st = REMAT_OK;
+    uint64_t have = all->processes ? all->gpus > 0 : all->gpus >= all->count;
+    if (all->mpi)
+        RUN_TRY(collect(all, "devices", have));
+    for (uint32_t r = 0; r < all->count && all->mpi; r++)
+        have &= all->numbers[r];
+    *out = have;
+fail:
+    return st;
+}
+
+/* Where nobody says which: GPUs where there are enough of them, but a plan with a budget for a CPU
+ * runs there. */
+static remat_status choose_device(struct ranks *all, const remat_plan_info *plan)
+{
+    remat_status st = REMAT_OK;
+    bool bound = plan->budget_bytes && strcmp(plan->target, "cpu") == 0, have = false;
+    const char *engine = all->wish.engine;
+    bool is_nccl = engine && strcmp(engine, "nccl") == 0;
+    all->device = all->wish.device ? all->wish.device : is_nccl ? "cuda" : "cpu";
+    all->gpus = strcmp(all->device, "cuda") == 0 || (!all->wish.device && !engine && !bound)
+                    ? remat_gpu_count(all->ctx, all->wish.libraries)
+                    : 0;
+    if (!all->wish.device && !engine && !bound)
+        RUN_TRY(have_gpus(all, &have));
+    if (have)
+        all->device = "cuda";
+    if (is_nccl && strcmp(all->device, "cuda") != 0)
+        RUN_FAIL(all->ctx, REMAT_ERROR_USAGE, "--engine nccl contradicts --device cpu");
+    if (engine && !is_nccl &&
+        (all->processes ? !all->mpi || strcmp(engine, "mpi") != 0 : strcmp(engine, "local") != 0))
+        RUN_FAIL(all->ctx, REMAT_ERROR_USAGE, "--engine %s: the ranks are %s", engine, all->place);
+fail:
+    return st;
+}
+
+static remat_status open_engine(struct ranks *all)
+{
+    const char *engine = all->wish.engine;
+    bool on_gpus = strcmp(all->device, "cuda") == 0;
+    bool is_free = !all->wish.device && !engine && !all->processes;
+    if (engine ? strcmp(engine, "nccl") != 0 : !on_gpus) {
+        if (all->processes && !all->mpi)
+            return cli_error(all->ctx, REMAT_ERROR_USAGE,
+                             "%s: only NCCL connects them, and they have no GPUs: start them with "
+                             "mpirun",
+                             all->place);
+        return REMAT_OK;
+    }
+    remat_status st = open_nccl(all);
+    if (st != REMAT_ERROR_IO || !is_free)
+        return st;
+    cli_log(all->ctx, REMAT_SEVERITY_INFO, "the GPUs are not used: %s",
+            remat_context_message(all->ctx));
+    all->device = "cpu";
+    return REMAT_OK;
+}
+
+remat_status ranks_open(remat_context *ctx, const remat_plan *plan, const struct ranks_wish *wish,
+                        struct ranks **out)
+{
+    remat_status st = REMAT_OK;
     remat_plan_info info = {.struct_size = sizeof info};
-    const char *started = getenv("OMPI_COMM_WORLD_SIZE");
+    struct launch launch = launch_find();
     remat_plan_get_info(plan, &info);
     *out = NULL;
-    if (info.rank_count == 1 && (!started || strcmp(started, "1") == 0))
+    if (info.rank_count == 1 && launch.size == 1)
         return REMAT_OK;
     struct ranks *all = calloc(1, sizeof *all + info.rank_count * sizeof *all->ranks);
     if (!all)
@@ -88,12 +222,18 @@ remat_status ranks_open(remat_context *ctx, const remat_plan *plan, struct ranks
     *out = all;
     all->ctx = ctx;
     all->count = info.rank_count;
+    all->wish = *wish;
+    all->launch = launch;
     pthread_mutex_init(&all->mutex, NULL);
     pthread_cond_init(&all->changed, NULL);
     all->numbers = calloc(all->count, sizeof *all->numbers);
     if (!all->numbers)
         return cli_error(ctx, REMAT_ERROR_MEMORY, "out of memory");
-    return started ? open_process(all, started) : open_threads(all);
+    RUN_TRY(launch.by ? open_process(all) : open_threads(all));
+    RUN_TRY(choose_device(all, &info));
+    RUN_TRY(open_engine(all));
+fail:
+    return st;
 }
 
 static void end_steps(struct ranks *ranks)
@@ -113,12 +253,26 @@ static void join(struct ranks *ranks)
     }
 }
 
+static void fail(const remat_engine *engine, const char *why)
+{
+    if (engine->fail)
+        engine->fail(engine->user, why);
+}
+
+void ranks_leave(struct ranks *ranks)
+{
+    if (!ranks || ranks->finished)
+        return;
+    fail(&ranks->ranks[0].engine, remat_context_message(ranks->ctx));
+    fail(&ranks->meet, remat_context_message(ranks->ctx));
+}
+
 void ranks_close(struct ranks **ranks)
 {
     struct ranks *all = *ranks;
     if (!all)
         return;
-    if (all->local)
+    if (!all->processes)
         end_steps(all);
     join(all);
     for (uint32_t r = 0; r < all->here; r++)
@@ -127,10 +281,11 @@ void ranks_close(struct ranks **ranks)
         remat_session_destroy(&all->ranks[r].session);
         remat_context_destroy(&all->ranks[r].ctx);
     }
-    remat_local_destroy(&all->local);
-    if (all->mpi && !all->over)
-        all->ranks[0].engine.fail(all->mpi, "its process ends");
+    for (uint32_t r = 1; r < all->here && !all->finished; r++)
+        fail(&all->ranks[r].engine, "its process ends");
+    remat_nccl_destroy(&all->nccl);
     remat_mpi_destroy(&all->mpi);
+    remat_local_destroy(&all->local);
     free(all->numbers);
     pthread_cond_destroy(&all->changed);
     pthread_mutex_destroy(&all->mutex);
@@ -150,7 +305,7 @@ uint32_t ranks_here(const struct ranks *ranks)
 
 uint32_t ranks_first(const struct ranks *ranks)
 {
-    return ranks ? ranks->ranks[0].engine.rank : 0;
+    return ranks ? ranks->launch.rank : 0;
 }
 
 const char *ranks_engine_name(const struct ranks *ranks)
@@ -163,18 +318,42 @@ uint32_t ranks_cores(const struct ranks *ranks)
 {
     cpu_set_t set;
     CPU_ZERO(&set);
-    const char *started = ranks->mpi ? getenv("OMPI_COMM_WORLD_LOCAL_SIZE") : NULL;
     uint32_t cores = sched_getaffinity(0, sizeof set, &set) ? 1 : (uint32_t)CPU_COUNT(&set);
-    uint32_t share = started && cores == sysconf(_SC_NPROCESSORS_ONLN)
-                         ? (uint32_t)strtoul(started, NULL, 10)
+    uint32_t share = ranks->processes && cores == sysconf(_SC_NPROCESSORS_ONLN)
+                         ? ranks->launch.local_size
                          : ranks->here;
-    return cores > share ? cores / share : 1;
+    return cores > share && share ? cores / share : 1;
 }
 
-uint32_t ranks_ordinal(const struct ranks *ranks, uint32_t rank, uint32_t gpus)
+const char *ranks_place(const struct ranks *ranks)
 {
-    const char *mine = ranks && ranks->mpi ? getenv("OMPI_COMM_WORLD_LOCAL_RANK") : NULL;
-    return gpus ? (rank + (mine ? (uint32_t)strtoul(mine, NULL, 10) : 0)) % gpus : 0;
+    return ranks->place;
+}
+
+uint64_t ranks_engine_bytes(const struct ranks *ranks)
+{
+    uint64_t most = 0;
+    for (uint32_t r = 0; ranks->nccl && r < ranks->here; r++) {
+        uint64_t bytes = remat_nccl_device_bytes(ranks->nccl, r);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+const char *ranks_device(const struct ranks *ranks)
+{
+    return ranks->device;
+}
+
+uint32_t ranks_ordinal(const struct ranks *ranks, uint32_t rank)
+{
+    return ranks->gpus ? (ranks->launch.local + rank) % ranks->gpus : 0;
+}
+
+uint32_t ranks_together(const struct ranks *ranks)
+{
+    uint32_t devices = ranks && ranks->gpus ? ranks->gpus : 1;
+    return (ranks_here(ranks) + devices - 1) / devices;
 }
 
 const remat_engine *ranks_engine(const struct ranks *ranks, uint32_t rank)
@@ -239,34 +418,9 @@ remat_status ranks_start(struct ranks *ranks, const struct train_model *model,
     return REMAT_OK;
 }
 
-remat_status ranks_gather(struct ranks *ranks, const char *what, const void *mine, size_t bytes,
-                          void *all)
-{
-    char message[REMAT_ENGINE_MESSAGE_BYTES] = "";
-    const remat_engine *engine = &ranks->ranks[0].engine;
-    const remat_transfer transfer = {.struct_size = sizeof transfer,
-                                     .name = what,
-                                     .sequence = ranks->collected++,
-                                     .size = ranks->count,
-                                     .position = engine->rank,
-                                     .part_bytes = bytes,
-                                     .whole_bytes = ranks->count * bytes,
-                                     .from = mine,
-                                     .to = all,
-                                     .timeout_ns = UINT64_C(600000000000)};
-    remat_status st = engine->gather(engine->user, &transfer, message);
-    return st ? cli_error(ranks->ctx, st, "%s", message) : REMAT_OK;
-}
-
-/* Of each rank a number, in ranks->numbers. Among processes only. */
-static remat_status collect(struct ranks *ranks, const char *what, uint64_t number)
-{
-    return ranks_gather(ranks, what, &number, sizeof number, ranks->numbers);
-}
-
 remat_status ranks_begin_step(struct ranks *ranks, uint64_t step)
 {
-    if (ranks->mpi) {
+    if (ranks->processes) {
         remat_status st = collect(ranks, "step", step);
         ranks->begin_ns = step == 1 ? clock_ns() : ranks->begin_ns;
         return st;
@@ -281,7 +435,7 @@ remat_status ranks_begin_step(struct ranks *ranks, uint64_t step)
 
 remat_status ranks_wait_for_step(struct ranks *ranks, uint64_t step, bool *begun)
 {
-    if (ranks->mpi) {
+    if (ranks->processes) {
         remat_status st = collect(ranks, "step", 0);
         ranks->begin_ns = step == 1 ? clock_ns() : ranks->begin_ns;
         *begun = ranks->numbers[0] >= step;
@@ -314,7 +468,7 @@ remat_status ranks_finish(struct ranks *ranks, remat_status status)
     struct rank *first = &ranks->ranks[0];
     if (status)
         first->engine.fail(first->engine.user, remat_context_message(ranks->ctx));
-    if (ranks->mpi)
+    if (ranks->processes)
         return status ? status : collect(ranks, "step", 0);
     end_steps(ranks);
     join(ranks);
@@ -333,7 +487,8 @@ remat_status ranks_measure(struct ranks *ranks, struct measured *measured)
 {
     remat_status st = REMAT_OK;
     uint64_t *const numbers[] = {&measured->resident_bytes, &measured->address_bytes,
-                                 &measured->device_bytes, &measured->step_ns};
+                                 &measured->device_bytes, &measured->engine_bytes,
+                                 &measured->step_ns};
     ranks->numbers[0] = measured->step_ns;
     for (uint32_t r = 1; r < ranks->here && measured->steps; r++) {
         uint64_t device_bytes = remat_session_device_bytes(ranks->ranks[r].session);
@@ -341,14 +496,14 @@ remat_status ranks_measure(struct ranks *ranks, struct measured *measured)
         if (device_bytes > measured->device_bytes)
             measured->device_bytes = device_bytes;
     }
-    if (!ranks->mpi)
+    if (!ranks->processes)
         measured->step_ns = most(ranks->numbers, ranks->count);
-    for (size_t i = 0; ranks->mpi && i < sizeof numbers / sizeof *numbers; i++) {
+    for (size_t i = 0; ranks->processes && i < sizeof numbers / sizeof *numbers; i++) {
         RUN_TRY(collect(ranks, "measurements", *numbers[i]));
         *numbers[i] = most(ranks->numbers, ranks->count);
     }
     measured->rank_step_ns = ranks->numbers;
-    ranks->over = true;
+    ranks->over = ranks->finished = true;
 fail:
     return st;
 }

@@ -15,12 +15,21 @@ struct train_settings;
 struct text;
 struct ranks;
 
-/* Contexts for all ranks of this process but the first, whose is `ctx`, and their engines. *out is
- * NULL for one rank. REMAT_ERROR_USAGE: mpirun started another number of processes than the plan
- * has ranks. */
-remat_status ranks_open(remat_context *ctx, const remat_plan *plan, struct ranks **out);
-/* Ends the threads; NULL in *ranks is harmless. Processes leave MPI, unless there was a failure:
- * then mpirun ends the others when this one has ended. */
+struct ranks_wish { /* of the command line; NULL: as it comes */
+    const char *device, *engine, *libraries;
+    uint64_t timeout_ns;
+};
+
+/* Contexts for all ranks of this process but the first, whose is `ctx`, their device and their
+ * engines. *out is NULL for one rank. REMAT_ERROR_USAGE: a launcher started another number of
+ * processes than the plan has ranks, or the wishes do not fit. */
+remat_status ranks_open(remat_context *ctx, const remat_plan *plan, const struct ranks_wish *wish,
+                        struct ranks **out);
+/* Last, before the first rank's session is destroyed: after a failure what it waits for ends. */
+void ranks_leave(struct ranks *ranks);
+/* After the first rank's session was destroyed. Ends the threads; NULL in *ranks is harmless. Ranks
+ * leave each other, unless there was a failure: then a launcher ends the others when this process
+ * has ended. */
 void ranks_close(struct ranks **ranks);
 
 uint32_t ranks_count(const struct ranks *ranks); /* in all */
@@ -28,10 +37,17 @@ uint32_t ranks_here(const struct ranks *ranks);  /* in this process; 1: ranks is
 uint32_t ranks_first(const struct ranks *ranks); /* of this process */
 /* A rank's share of the machine's, at least 1. */
 uint32_t ranks_cores(const struct ranks *ranks);
-/* The GPU of a rank of this process, of `gpus`, which ranks share where they are too few. */
-uint32_t ranks_ordinal(const struct ranks *ranks, uint32_t rank, uint32_t gpus);
+const char *ranks_device(const struct ranks *ranks); /* of all: "cuda" or "cpu" */
+/* The GPU of a rank of this process. They share GPUs where these are too few. */
+uint32_t ranks_ordinal(const struct ranks *ranks, uint32_t rank);
+/* How many ranks of this process its fullest device has. */
+uint32_t ranks_together(const struct ranks *ranks);
 /* What moves bytes between them, as "mpi"; NULL: ranks is NULL. */
 const char *ranks_engine_name(const struct ranks *ranks);
+/* "threads of this process", or who started the processes and how they met. */
+const char *ranks_place(const struct ranks *ranks);
+/* What the engine took of this process's GPUs, of the one where that is most. */
+uint64_t ranks_engine_bytes(const struct ranks *ranks);
 /* Of a rank of this process, counted from its first; NULL: ranks is NULL. */
 const remat_engine *ranks_engine(const struct ranks *ranks, uint32_t rank);
 /* Of a thread other than the caller's: its context, and its session, which the ranks destroy. */

@@ -37,7 +37,7 @@ void report_print(FILE *out, const remat_plan_info *plan, const struct measured 
 {
     char parts[192];
     bool on_gpu = strcmp(measured->device, "cpu") != 0;
-    uint64_t ranks = measured->ranks_here, together = measured->ranks_together;
+    uint64_t together = measured->ranks_together;
     char times[24] = "";
     if (together > 1)
         snprintf(times, sizeof times, "%" PRIu64 " x ", together);
@@ -56,10 +56,13 @@ void report_print(FILE *out, const remat_plan_info *plan, const struct measured 
                     measured->threads == 1 ? "thread" : "threads");
     }
     fputc('\n', out);
-    if (measured->engine_name)
-        fprintf(out, "%-20s %12s %12" PRIu32 "  engine %s, %s\n", "ranks", "", plan->rank_count,
-                measured->engine_name,
-                ranks > 1 ? "threads of this process" : "processes that mpirun started");
+    if (measured->engine_name) {
+        fprintf(out, "%-20s %12s %12" PRIu32 "  engine %s, %s", "ranks", "", plan->rank_count,
+                measured->engine_name, measured->place);
+        if (measured->engine_bytes)
+            fprintf(out, ", %s of the GPU", cli_short(measured->engine_bytes).text);
+        fputc('\n', out);
+    }
     print_memory(out, on_gpu ? "device memory" : "resident memory",
                  cli_short(together * plan->arena_bytes + plan->reserve_bytes).text,
                  on_gpu ? measured->device_bytes : measured->resident_bytes, parts);
@@ -94,6 +97,9 @@ remat_status report_write(remat_context *ctx, struct remat_outputs *outputs, con
     if (plan->rank_count > 1 &&
         (json_object_set_new(report, "ranks", json_integer(plan->rank_count)) != 0 ||
          json_object_set_new(report, "engine", json_string(measured->engine_name)) != 0 ||
+         json_object_set_new(report, "rendezvous", json_string(measured->place)) != 0 ||
+         json_object_set_new(report, "engine_bytes",
+                             json_integer((json_int_t)measured->engine_bytes)) != 0 ||
          json_object_set_new(report, "rank_step_ns", step_times(plan, measured)) != 0)) {
         json_decref(report);
         report = NULL;

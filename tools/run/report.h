@@ -19,6 +19,8 @@ struct measured {
     const char *device;
     uint32_t threads;
     uint32_t ranks_here;     /* in this process */
+    const char *place;       /* where ranks are, and how they met */
+    uint64_t engine_bytes;   /* that the engine took of a GPU */
     uint32_t ranks_together; /* of these on one GPU, or on the CPU, at most */
     const char *engine_name; /* that moves bytes between ranks; NULL: there is one rank */
 };

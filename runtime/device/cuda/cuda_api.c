@@ -6,9 +6,7 @@
 
 #define STACK_BYTES 256 /* of a thread */
 
-/* `result` becomes the address of the function; a pointer to an object is one to a function here.
- */
-static bool find(void *library, const char *symbol, void *result)
+bool cuda_library_find(void *library, const char *symbol, void *result)
 {
     void *address = dlsym(library, symbol);
     memcpy(result, &address, sizeof address);
@@ -16,7 +14,7 @@ static bool find(void *library, const char *symbol, void *result)
 }
 
 /* NODELETE: they have threads of their own that outlive any handle. */
-static void *open_in(const char *folder, const char *soname)
+void *cuda_library_open(const char *folder, const char *soname)
 {
     char path[4096];
     int length =
@@ -58,7 +56,7 @@ remat_status cuda_check(remat_context *ctx, const struct cuda_driver *driver, in
 static remat_status find_driver(remat_context *ctx, struct cuda_driver *driver)
 {
 #define FUNCTION(symbol, ...)                                                                      \
-    if (!find(driver->library, #symbol, &driver->symbol))                                          \
+    if (!cuda_library_find(driver->library, #symbol, &driver->symbol))                             \
         return remat_error(ctx, REMAT_ERROR_IO,                                                    \
                            "the NVIDIA driver has no " #symbol ": install driver 525 or newer");
 #include "driver.def"
@@ -69,7 +67,7 @@ static remat_status find_driver(remat_context *ctx, struct cuda_driver *driver)
 static remat_status check_version(remat_context *ctx, struct cuda_driver *driver)
 {
     remat_status st = REMAT_OK;
-    if (!find(driver->library, "cuDriverGetVersion", &driver->cuDriverGetVersion) ||
+    if (!cuda_library_find(driver->library, "cuDriverGetVersion", &driver->cuDriverGetVersion) ||
         driver->cuDriverGetVersion(&driver->version))
         REMAT_FAIL(ctx, REMAT_ERROR_IO, "libcuda.so.1 is not NVIDIA's driver");
     if (driver->version < CUDA_DRIVER_VERSION_MIN)
@@ -86,9 +84,10 @@ fail:
 remat_status cuda_driver_open(remat_context *ctx, const char *folder, struct cuda_driver *out)
 {
     remat_status st = REMAT_OK;
-    *out = (struct cuda_driver){.library = folder ? open_in(folder, "libcuda.so.1") : NULL};
+    *out =
+        (struct cuda_driver){.library = folder ? cuda_library_open(folder, "libcuda.so.1") : NULL};
     if (!out->library)
-        out->library = open_in(NULL, "libcuda.so.1");
+        out->library = cuda_library_open(NULL, "libcuda.so.1");
     if (!out->library)
         REMAT_FAIL(
             ctx, REMAT_ERROR_IO,
@@ -135,10 +134,11 @@ int cuda_context_retain(const struct cuda_driver *driver, int ordinal, void **co
 
 static remat_status find_cublaslt(remat_context *ctx, struct cublaslt *library)
 {
-    bool found = find(library->library, "cublasLtGetVersion", &library->cublasLtGetVersion);
+    bool found =
+        cuda_library_find(library->library, "cublasLtGetVersion", &library->cublasLtGetVersion);
     const char *missing = found ? NULL : "cublasLtGetVersion";
 #define FUNCTION(symbol, ...)                                                                      \
-    if (!find(library->library, #symbol, &library->symbol))                                        \
+    if (!cuda_library_find(library->library, #symbol, &library->symbol))                           \
         missing = #symbol;
 #include "cublaslt.def"
 #undef FUNCTION
@@ -160,7 +160,7 @@ remat_status cublaslt_open(remat_context *ctx, const char *folder, int driver_ve
     *out = (struct cublaslt){0};
     for (size_t c = 0; c < sizeof candidates / sizeof *candidates && !out->library; c++)
         if (candidates[c].version <= driver_version)
-            out->library = open_in(folder, candidates[c].soname);
+            out->library = cuda_library_open(folder, candidates[c].soname);
     if (!out->library)
         REMAT_FAIL(
             ctx, REMAT_ERROR_IO,
@@ -185,8 +185,8 @@ void cublaslt_close(struct cublaslt *library)
 
 static void *open_nvtx(const char *folder)
 {
-    void *library = open_in(folder, "libnvtx3interop.so.1");
-    return library ? library : open_in(folder, "libnvToolsExt.so.1");
+    void *library = cuda_library_open(folder, "libnvtx3interop.so.1");
+    return library ? library : cuda_library_open(folder, "libnvToolsExt.so.1");
 }
 
 void cuda_nvtx_open(const char *folder, struct cuda_nvtx *out)
@@ -194,8 +194,8 @@ void cuda_nvtx_open(const char *folder, struct cuda_nvtx *out)
     *out = (struct cuda_nvtx){.library = folder ? open_nvtx(folder) : NULL};
     if (!out->library)
         out->library = open_nvtx(NULL);
-    if (out->library && (!find(out->library, "nvtxRangePushA", &out->nvtxRangePushA) ||
-                         !find(out->library, "nvtxRangePop", &out->nvtxRangePop)))
+    if (out->library && (!cuda_library_find(out->library, "nvtxRangePushA", &out->nvtxRangePushA) ||
+                         !cuda_library_find(out->library, "nvtxRangePop", &out->nvtxRangePop)))
         cuda_nvtx_close(out);
 }
 

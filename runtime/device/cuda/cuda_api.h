@@ -81,6 +81,11 @@ struct cuda_nvtx {
     int (*nvtxRangePop)(void);
 };
 
+/* A library of NVIDIA's in `folder`, or NULL as above; NULL: it is not there. It stays. */
+void *cuda_library_open(const char *folder, const char *soname);
+/* `result` becomes the address of a function; a pointer to an object is one to a function here. */
+bool cuda_library_find(void *library, const char *symbol, void *result);
+
 /* Opens libcuda.so.1, in `folder` where that has one (NULL: nowhere), else where the system's
  * loader looks, and initialises it. REMAT_ERROR_IO with what to do when there is none, it is too
  * old, or no GPU is there. */

@@ -7,9 +7,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define CAPABILITY_MIN    80                   /* bf16 in tensor cores */
-#define GEMM_WORKSPACE    (32u << 20)          /* of a plan that reserves none */
-#define GRACE_NS          UINT64_C(1000000000) /* for work that was aborted */
+#define CAPABILITY_MIN    80          /* bf16 in tensor cores */
+#define GEMM_WORKSPACE    (32u << 20) /* of a plan that reserves none */
+#define GRACE_NS          UINT64_C(1000000000)
 #define TRY(cuda, f, ...) CUDA_TRY((cuda)->base.ctx, &(cuda)->driver, f, __VA_ARGS__)
 
 static uint32_t default_threads(void)
@@ -139,13 +139,15 @@ fail:
 
 /* --- life --- */
 
-/* What the host has given up waiting for may have ended since then, as a transfer that was aborted;
- * if not, freeing anything would wait for it, so all stays. */
+/* What the host has given up waiting for may have ended since then; if not, freeing anything would
+ * wait for it, so all stays. */
 static bool has_settled(struct cuda_device *cuda)
 {
     struct remat_wait wait = {0};
+    if (cuda->base.abandoned)
+        return false;
     if (!cuda->stuck && cuda->stream)
-        cuda_wait(cuda, "the GPU stopped");
+        (void)cuda_wait(cuda, "the GPU stopped");
     while (cuda->stuck && wait.waited_ns < GRACE_NS &&
            cuda->driver.cuStreamQuery(cuda->stream) == CUDA_NOT_READY)
         remat_wait_pause(&wait);

@@ -152,9 +152,9 @@ remat_status cuda_replay(struct remat_device *device, uint32_t index, bool *done
     struct cuda_entry *entry = &cuda->entries[index];
     *done = entry->graph != NULL;
     cuda->grouped = true;
-    if (remat_program_ranks(device->program) > 1) {
+    if (remat_program_ranks(device->program) > 1)
         return REMAT_OK;
-    } else if (entry->graph) {
+    if (entry->graph) {
         REMAT_TRY(launch_graph(cuda, entry));
     } else if (entry->warm) {
         TRY(cuda, cuStreamBeginCapture_v2, cuda->own_stream, CUDA_STREAM_CAPTURE_MODE_THREAD_LOCAL);

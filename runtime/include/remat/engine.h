@@ -97,6 +97,41 @@ REMAT_API void remat_mpi_destroy(remat_mpi **mpi);
  * they wait until their deadlines or until this process ends. */
 REMAT_API void remat_mpi_engine(remat_mpi *mpi, remat_engine *out);
 
+/* Ranks that have a GPU each, in one process, in one process each or both, by NVIDIA's NCCL. Its
+ * library, libnccl.so.2 of 2.14 or later, is opened at run time. Engines are thread-compatible, one
+ * for each session's thread, and outlive their sessions. */
+typedef struct remat_nccl remat_nccl;
+
+typedef struct remat_nccl_params {
+    size_t struct_size;
+    uint32_t ranks;       /* in all */
+    uint32_t first, here; /* those of this process: [first, first + here) */
+    uint32_t ordinal; /* the GPU of `first`, as the driver counts them; the next have the next */
+    const char
+        *libraries; /* where libnccl lies, libcuda if it is there; NULL: see cuda_libraries */
+    /* Brings NCCL's id from the first process to all: an engine of the host's memory, of which each
+     * process is a rank. NULL: all ranks are here, or NCCL's environment says where processes meet
+     * (NCCL_COMM_ID is HOST:PORT of rank 0's machine in all of them). Used by create only. */
+    const remat_engine *meet;
+    uint64_t timeout_ns; /* of create and destroy, for the others; 0: 10 minutes */
+} remat_nccl_params;
+
+/* All processes call it, before they make sessions: what NCCL then takes on the GPUs counts in the
+ * sessions' checks of reserve and budget. REMAT_ERROR_IO: NCCL or a driver is missing.
+ * REMAT_ERROR_OTHER: NCCL failed, or some rank did not come in time. */
+REMAT_API remat_status remat_nccl_create(remat_context *ctx, const remat_nccl_params *params,
+                                         remat_nccl **out);
+/* All processes call it, after their last transfer. After a failure nothing waits for others, and
+ * what NCCL and the sessions have on the GPUs stays there until the process ends. */
+REMAT_API void remat_nccl_destroy(remat_nccl **nccl);
+/* What NCCL took of the GPU of a rank of this process, counted from its first. */
+REMAT_API uint64_t remat_nccl_device_bytes(const remat_nccl *nccl, uint32_t rank);
+/* The engine of a rank of this process, counted from its first; its transfers are enqueued on the
+ * session's stream. `gather` takes memory of the host as well, and then waits. NCCL does not notice
+ * when ranks come with different transfers. A failure ends the transfers of all ranks of the
+ * process at once; those of others wait until their deadlines, or until NCCL notices. */
+REMAT_API void remat_nccl_engine(remat_nccl *nccl, uint32_t rank, remat_engine *out);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* NCCL's types and numbers as runtime/comm/nccl.c sees them, without its header, against which
+ * tests/unit/comm/nccl_types.c holds them. */
+#ifndef REMAT_NCCL_API_H
+#define REMAT_NCCL_API_H
+
+#include <stddef.h>
+
+struct nccl_id {
+    char data[128];
+};
+struct nccl_config { /* as of 2.14; what later versions added has its default then */
+    size_t size;
+    unsigned magic, version;
+    int blocking;
+};
+
+enum nccl_constants {
+    NCCL_CHAR = 0, /* a data type of one byte */
+    NCCL_IN_PROGRESS = 7,
+    NCCL_CONFIG_VERSION = 21400, /* 10000 major + 100 minor + patch */
+};
+#define NCCL_CONFIG_MAGIC 0xcafebeefu
+
+#endif
