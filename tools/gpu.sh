@@ -3,7 +3,7 @@
 # Runs a stage of the tests and measurements on a GPU in less than eight minutes, and again what is left of it.
 #   tools/gpu.sh pack [FOLDER]      what the GPU's machine needs of build/, with libraries, into FOLDER (build-carried)
 #   tools/gpu.sh commit             what is built here
-#   tools/gpu.sh STAGE [OPTION...]  first, conformance, kernels, steps, sanitizer, profile or bench (tests/gpu/stages.py --help)
+#   tools/gpu.sh STAGE [OPTION...]  first, conformance, kernels, steps, ranks, sanitizer, profile or bench (tests/gpu/stages.py --help)
 #   tools/gpu.sh keep FOLDER        what came of the stage first, into schemas/devices, docs/tables and docs/benchmarks.md
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -4,6 +4,7 @@ of one rank with as many microbatches, and of each other where ranks sum theirs 
 
     ranks.py TOOLS LIBRARIES COMPILER"""
 import ctypes
+import json
 import os
 import shutil
 import signal
@@ -17,11 +18,12 @@ from doubles import (CACHE, COMPILER, LIBRARIES, TEXT, TOOLS, check, finish, fol
 # Open MPI keeps memory of its own.
 MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
        "OMPI_MCA_rmaps_base_oversubscribe": "1", "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
-# preset, dtype, ranks, microbatches
-MODELS = [("gpt2-tiny", "fp32", 2, 1), ("llama-tiny", "bf16", 4, 1), ("bert-tiny", "fp32", 3, 1), ("gpt2-tiny", "fp32", 2, 2)]
+# preset, dtype, ranks, microbatches, --zero
+MODELS = [("gpt2-tiny", "fp32", 2, 1, 0), ("llama-tiny", "bf16", 4, 1, 1), ("bert-tiny", "fp32", 3, 1, 0),
+          ("gpt2-tiny", "bf16", 2, 2, 1)]
 RUN = ["--hash", "--json"]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-INFEASIBLE, IO, OTHER = 3, 5, 1
+USAGE, INFEASIBLE, IO, OTHER = 2, 3, 5, 1
 
 
 def variables(work, **more):
@@ -75,10 +77,11 @@ def launched(work, launcher, ranks, *options):
     return done[0]
 
 
-def same_bits(work, preset, dtype, ranks, microbatches):
+def same_bits(work, preset, dtype, ranks, microbatches, zero):
     graph(work, preset, "--dtype", dtype, "--layers", 1, "--batch", ranks * microbatches, "--seq", 19,
           *([] if preset == "llama-tiny" else ["--dropout", 0.1]))
-    plan(work, "ranks.plan", "--mesh", f"dp={ranks}", "--microbatches", microbatches, "--target", "h200")
+    plan(work, "ranks.plan", "--mesh", f"dp={ranks}", "--microbatches", microbatches, "--zero", zero, "--target",
+         "h200")
     plan(work, "parts.plan", "--microbatches", ranks * microbatches, "--target", "h200")
     runs = {"local, threads of this process": threads(work, ranks, "--engine", "local"),
             "local, threads": threads(work, 1, "--engine", "local", REMAT_DOUBLE_MEMORY=256 << 20),
@@ -149,7 +152,7 @@ def failures(work):
     says(threads(work, 2, REMAT_DOUBLE_FAIL="ncclGetUniqueId:2"), IO, "NCCL has no id for its ranks: ")
     says(threads(work, 2, REMAT_DOUBLE_FAIL="ncclCommInitRankConfig:1"), OTHER, "NCCL failed to bring all ranks together: ")
     says(threads(work, 2, REMAT_DOUBLE_FAIL="ncclSend:3"), OTHER, "NCCL failed to make connections: ")
-    says(threads(work, 1), 2, "there is no GPU 1 for rank 1")
+    says(threads(work, 1), USAGE, "there is no GPU 1 for rank 1")
     says(threads(work, 2, REMAT_DOUBLE_NCCL_BREAK="1:9"), OTHER, "rank 1: NCCL failed ", "remote process exited")
     begin = time.monotonic()
     says(threads(work, 2, "--timeout", 1, REMAT_DOUBLE_NCCL_BREAK="1:9", REMAT_DOUBLE_FAIL="ncclCommAbort:1"), OTHER,
@@ -158,6 +161,25 @@ def failures(work):
     plan(work, "ranks.plan", "--mesh", "dp=2", "--target", "h200", "--budget", "200MB", "--reserve", "20MB")
     must(threads(work, 2))
     says(threads(work, 2, REMAT_DOUBLE_NCCL_BYTES=64 << 20), INFEASIBLE, " bytes of the GPU are in use beside the arena")
+
+
+def choice(work):
+    """Without --device: GPUs where there is one for each rank, and NCCL."""
+    def chosen(gpus, *options, **more):
+        done = must(train(work, "ranks.plan", None, "--steps", 1, *options, "--report", "report.json", libraries=LIBRARIES,
+                          **variables(work, REMAT_DOUBLE_GPUS=gpus, **more)))
+        report = json.loads((pathlib.Path(work) / "report.json").read_text())
+        return report["device"], report["engine"], done.stderr
+
+    plan(work, "ranks.plan", "--mesh", "dp=2", "--target", "h200")
+    check(chosen(2) == ("cuda", "nccl", ""), f"two GPUs: {chosen(2)}")
+    check(chosen(1) == ("cpu", "local", ""), f"one GPU: {chosen(1)}")
+    check(chosen(2, "--engine", "local") == ("cpu", "local", ""), "an engine of the host's memory")
+    old = chosen(2, REMAT_DOUBLE_NCCL_VERSION=21212)
+    check(old[:2] == ("cpu", "local") and "the GPUs are not used: NCCL has version 21212" in old[2], f"an old NCCL: {old}")
+    for options, message in [(["--engine", "nccl", "--device", "cpu"], "--engine nccl contradicts --device cpu"),
+                             (["--engine", "mpi"], "--engine mpi: the ranks are threads of this process")]:
+        says(train(work, "ranks.plan", None, *options), USAGE, message)
 
 
 def absent(work):
@@ -181,5 +203,6 @@ with folder() as work:
         same_bits(work, *model)
     zero(work)
     failures(work)
+    choice(work)
     absent(work)
 finish()

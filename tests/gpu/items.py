@@ -4,6 +4,7 @@ what it found; Skip and Fault say why not."""
 import itertools
 import json
 
+import ranks_items
 from machine import ROOT, SMALL_MODELS, Fault, Skip, accepted, find_program, replace_file
 
 # Ragged and whole rows, one and many vectors, heads in groups: what kernels may get wrong.
@@ -42,7 +43,8 @@ GRAPH_STEPS = 3  # launch by launch, captured, launched as a graph
 SMALL = {"sanitizer": ["memcheck", "racecheck attention 1"],
          "kernels": ["samples 0", "attention 1", "gpt2-tiny fp32 --batch 1 --seq 2", "encdec-tiny bf16 --dropout 0.1 "
                      "--batch 2 --seq 19 --source-seq 70"],
-         "steps": ["memory", "host", "process memory gpt2-tiny", "model 2"]}
+         "steps": ["memory", "host", "process memory gpt2-tiny", "model 2"],
+         "ranks": ["gpt2 fp32 local", "gpt2 fp32 nccl", "llama bf16 nccl, processes", "killed"]}
 
 
 # --- conformance, kernels, steps ---
@@ -315,6 +317,7 @@ def items_of(machine, stage):
                          for check in ["memcheck", "racecheck", "synccheck"]
                          for of in [("samples", SAMPLES_EACH, 0), ("named", "moves"), ("named", "items"),
                                     *(("attention", number) for number in SANITIZED)]}},
+        "ranks": ranks_items.items(),
         "profile": {model: (profile, model) for model in models},
         "bench": {**{f"{model} ranking{how}": (ranking, model, how != "") for how in ["", " profiled"]
                      for model in models}, "bandwidth": (bandwidth,),

@@ -21,13 +21,13 @@ MODELS = {"gpt2-124m": ["gpt2-124m", "--dtype", "bf16", "--batch", "8", "--seq",
           "llama-1b": ["llama3.2-1b", "--dtype", "bf16", "--batch", "2", "--seq", "2048"],
           "bert-large": ["bert-large", "--dtype", "bf16", "--batch", "8", "--seq", "512"]}
 SMALL_MODELS = {"gpt2-tiny": ["gpt2-tiny", "--layers", "2", "--batch", "2", "--seq", "16"]}
-LIBRARIES = ["libcublasLt.so.1[23]", "libnvrtc.so.1[23]", "libnvrtc-builtins.so.1[23].*"]
+LIBRARIES = ["libcublasLt.so.1[23]", "libnvrtc.so.1[23]", "libnvrtc-builtins.so.1[23].*", "libnccl.so.2"]
 # Where toolkits and wheels put them; the driver, where containers mount it.
 LIBRARY_FOLDERS = ["usr/local/cuda*/lib64", "usr/local/cuda*/lib", "usr/local/cuda*/targets/*/lib", "opt/cuda*/lib64",
                    "usr/lib/x86_64-linux-gnu"]
 PROGRAM_FOLDERS = ["/usr/local/cuda*/bin", "/opt/nvidia/nsight-compute/*"]
 OVERTIME = 60  # seconds that an item may take when time is over
-WHEEL_FOLDERS = ["nvidia/cu1[23]/lib", "nvidia/cublas/lib", "nvidia/cuda_nvrtc/lib"]
+WHEEL_FOLDERS = ["nvidia/cu1[23]/lib", "nvidia/cublas/lib", "nvidia/cuda_nvrtc/lib", "nvidia/nccl/lib"]
 DRIVER_FOLDERS = ["usr/local/nvidia/lib64", "usr/local/nvidia/lib", "usr/lib/x86_64-linux-gnu", "usr/lib64"]
 
 

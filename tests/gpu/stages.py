@@ -35,7 +35,7 @@ import first
 from items import SMALL, items_of
 from machine import ROOT, Fault, Later, Machine, Skip, collect_libraries, describe, replace_file
 
-STAGES = ["first", "conformance", "kernels", "steps", "sanitizer", "profile", "bench"]
+STAGES = ["first", "conformance", "kernels", "steps", "ranks", "sanitizer", "profile", "bench"]
 
 
 def do(machine, function, *arguments):

@@ -18,7 +18,7 @@ import stages
 BUILD, LIBRARIES, COMPILER = sys.argv[1:]
 SCRIPT = pathlib.Path(__file__).resolve().parent.parent.parent / "tools/gpu.sh"
 # stage: exit codes that it may have here; 77 where PyTorch with a GPU is missing
-STAGES = {"conformance": {0}, "kernels": {0}, "steps": {0}, "sanitizer": {0}, "profile": {0}, "bench": {0, 77}}
+STAGES = {"conformance": {0}, "kernels": {0}, "steps": {0}, "ranks": {0}, "sanitizer": {0}, "profile": {0}, "bench": {0, 77}}
 SANITIZER = """#!/bin/sh
 shift 4
 "$@"
@@ -53,7 +53,8 @@ def log_of(stage, out):
 
 def check_stage(stage, out, doubles):
     path = pathlib.Path(out) / f"{stage}.json"
-    code, said = run(stage, out, *doubles, REMAT_DOUBLE_LOG=log_of(stage, out))
+    gpus = {"REMAT_DOUBLE_GPUS": "2"} if stage == "ranks" else {}
+    code, said = run(stage, out, *doubles, REMAT_DOUBLE_LOG=log_of(stage, out), **gpus)
     rows = json.loads(path.read_text())["items"]
     check(code in STAGES[stage] and rows, f"{stage}: exit code {code}: {said}")
     check(all(row.keys() >= set(stages.ABOUT) for row in rows.values()), f"{stage}: of what is not said: {rows}")
