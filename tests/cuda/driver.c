@@ -272,14 +272,6 @@ int cuDevicePrimaryCtxRetain(void **context, int device)
     return SUCCESS;
 }
 
-static bool is_current(const struct gpu *gpu)
-{
-    for (int d = 0; d < driver_current.depth; d++)
-        if (driver_current.gpus[d] == gpu)
-            return true;
-    return false;
-}
-
 int cuDevicePrimaryCtxRelease_v2(int device)
 {
     LOCKED
@@ -294,7 +286,7 @@ int cuDevicePrimaryCtxRelease_v2(int device)
             driver_fault(0, "leaked: ", kind_names[o->kind]);
             leaked = true;
         }
-    if (leaked || is_current(gpu))
+    if (leaked || gpu->current)
         driver_end(DOUBLE_LEAK, __func__, leaked ? "objects are alive" : "it is still current");
     return SUCCESS;
 }
@@ -311,6 +303,7 @@ int cuCtxPushCurrent_v2(void *context)
         current->gpus = realloc(current->gpus, (size_t)current->capacity * sizeof(void *));
     }
     current->gpus[current->depth++] = gpu;
+    gpu->current++;
     return SUCCESS;
 }
 
@@ -327,9 +320,11 @@ int cuCtxSetLimit(int limit, size_t bytes)
 
 int cuCtxPopCurrent_v2(void **context)
 {
+    LOCKED
     if (driver_current.depth == 0)
         driver_end(DOUBLE_MISUSE, __func__, "no context is current");
     *context = driver_gpu();
+    driver_gpu()->current--;
     driver_current.depth--;
     return SUCCESS;
 }

@@ -120,6 +120,7 @@ struct gpu {                          /* and its context */
     char *pool;
     size_t pool_used;
     int retained;       /* how often the context is held */
+    int current;        /* and how often it is current, in all threads */
     size_t stack_bytes; /* of a thread, while it is */
     long charged;       /* bytes */
 };

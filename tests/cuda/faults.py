@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The doubles show each fault of driver_mutants.def, planted into the CUDA device, and say what it is, by host.c or,
-for what is cut in plans too large to run here, by dry.c.
+for what is cut in plans too large to run here, by dry.c, or for several ranks by nccl_ranks.c.
 
     faults.py TOOLS LIBRARIES COMPILER SOURCES LINKER ARCHIVE... [--only TEXT]"""
 import concurrent.futures
@@ -18,6 +18,7 @@ DEVICE, HERE = SOURCES / "runtime/device/cuda", pathlib.Path(__file__).resolve()
 LIMIT_S = 60
 PROGRAMS = {  # of each kind of fault: the program, its arguments after the libraries, what the doubles are told
     "MUTANT": ("host.c", "small.plan", ["--doubles"], {}),
+    "NCCL_MUTANT": ("nccl_ranks.c", "ranks.plan", [], {}),
     "DRY_MUTANT": ("dry.c", "large.plan", ["{name}.log", "wide.plan"], {"REMAT_DOUBLE_MEMORY": str(512 * 10**9)})}
 
 
@@ -70,6 +71,9 @@ with folder() as work:
     graph(work, "gpt2-tiny", "--layers", "1", "--width", "16", "--heads", "1", "--vocab", "5", "--batch", "1", "--seq",
           "4", "--context", "4", "--dropout", "0.1")
     plan(work, "small.plan", "--target", small_target(work))
+    graph(work, "gpt2-tiny", "--layers", "1", "--width", "20", "--heads", "1", "--vocab", "7", "--batch", "3", "--seq", "4",
+          "--context", "4", "--dropout", "0.1")
+    plan(work, "ranks.plan", "--mesh", "dp=3", "--target", small_target(work))
     graph(work, "llama", "--layers", "1", "--width", "2048", "--heads", "2", "--hidden", "4096", "--vocab", "70000",
           "--batch", "4", "--seq", "65600", "--context", "65600", "--attention", "written-out")
     plan(work, "large.plan", "--target", "h200", "--microbatches", "2")

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine of GPUs, for threads of one process: what arrives is what the header says, for tensors
+ * of every length up to beyond the number of ranks, on GPUs and in the host's memory; then steps of
+ * a plan of so many ranks, whose losses are one. faults.py plants faults under it.
+ *
+ *     nccl_ranks PLAN LIBRARIES */
+#include "check.h"
+
+#include "cuda_api.h"
+#include "plan.h"
+
+#include <remat/remat.h>
+
+#include <pthread.h>
+#include <stdlib.h>
+
+enum { RANKS = 3, STEPS = 3 };
+#define BYTES      (UINT64_C(3) << 20) /* of a rank's memory on its GPU, a half to send */
+#define TIMEOUT_NS UINT64_C(20000000000)
+
+struct rank {
+    uint32_t rank;
+    remat_engine engine;
+    remat_context *ctx;
+    const remat_plan *plan;
+    const char *libraries;
+    struct cuda_driver driver;
+    void *context, *stream;
+    uint64_t memory;
+    float losses[STEPS];
+    uint64_t rests; /* bytes looked at, in a row of each exchange */
+};
+
+static void must_cuda(int result)
+{
+    MUST(result == 0, "the driver says %d", result);
+}
+
+/* Byte i of what rank r has in a tensor of `length` bytes. */
+static unsigned char byte_of(uint32_t r, uint64_t length, uint64_t i)
+{
+    return (unsigned char)(37 * r + 11 * length + 13 * (i >> 8) + i + 1);
+}
+
+static remat_transfer describe(const struct rank *rank, uint64_t length)
+{
+    return (remat_transfer){.struct_size = sizeof(remat_transfer),
+                            .name = "tensor",
+                            .size = RANKS,
+                            .position = rank->rank,
+                            .part_bytes = (length + RANKS - 1) / RANKS,
+                            .whole_bytes = length,
+                            .timeout_ns = TIMEOUT_NS};
+}
+
+/* --- bytes --- */
+
+/* What the rank has of a tensor: all of it, or its part. */
+static uint64_t fill(const remat_transfer *t, bool exchanges, unsigned char *out)
+{
+    uint64_t begin = exchanges ? 0 : t->position * t->part_bytes;
+    uint64_t bytes = exchanges ? t->whole_bytes : remat_transfer_bytes(t, t->position);
+    for (uint64_t i = 0; i < bytes; i++)
+        out[i] = byte_of(t->position, t->whole_bytes, begin + i);
+    return bytes;
+}
+
+static void check_bytes(const remat_transfer *t, bool exchanges, const unsigned char *to,
+                        const char *where)
+{
+    uint64_t own = remat_transfer_bytes(t, t->position);
+    uint64_t rows = exchanges ? t->size * t->part_bytes : t->whole_bytes;
+    for (uint64_t i = 0; i < rows; i++) {
+        uint32_t q = (uint32_t)(i / t->part_bytes);
+        uint64_t at = exchanges ? t->position * t->part_bytes + i % t->part_bytes : i;
+        bool stays = exchanges && i % t->part_bytes >= own;
+        if (to[i] != (stays ? 0 : byte_of(q, t->whole_bytes, at))) {
+            CHECK(false, "%s of %llu bytes %s: byte %llu on rank %u",
+                  exchanges ? "exchange" : "gather", (unsigned long long)t->whole_bytes, where,
+                  (unsigned long long)i, t->position);
+            return;
+        }
+    }
+}
+
+static void wait_for_stream(struct rank *rank)
+{
+    struct remat_wait wait = {0};
+    while (rank->driver.cuStreamQuery(rank->stream) == CUDA_NOT_READY)
+        remat_wait_pause(&wait);
+}
+
+/* The receiver's memory ends where the result does, so nothing may be written behind it. */
+static void check_on_gpu(struct rank *rank, uint64_t length, bool exchanges)
+{
+    char message[REMAT_ENGINE_MESSAGE_BYTES] = "";
+    remat_transfer t = describe(rank, length);
+    const struct cuda_driver *driver = &rank->driver;
+    uint64_t bytes = exchanges ? t.size * t.part_bytes : length, to;
+    unsigned char *data = calloc(1, BYTES);
+    MUST(data);
+    must_cuda(driver->cuMemAlloc_v2(&to, bytes));
+    must_cuda(driver->cuMemsetD8Async(to, 0, bytes, rank->stream));
+    uint64_t sent = fill(&t, exchanges, data);
+    if (sent)
+        must_cuda(driver->cuMemcpyHtoDAsync_v2(rank->memory, data, sent, rank->stream));
+    t.from = (const void *)(uintptr_t)rank->memory;
+    t.to = (void *)(uintptr_t)to;
+    t.on_device = 1;
+    t.stream = rank->stream;
+    MUST((exchanges ? rank->engine.exchange : rank->engine.gather)(rank->engine.user, &t,
+                                                                   message) == REMAT_OK,
+         "%s", message);
+    wait_for_stream(rank);
+    must_cuda(driver->cuMemcpyDtoHAsync_v2(data, to, bytes, rank->stream));
+    wait_for_stream(rank);
+    check_bytes(&t, exchanges, data, "on GPUs");
+    must_cuda(driver->cuMemFree_v2(to));
+    free(data);
+}
+
+static void check_on_host(struct rank *rank, uint64_t length)
+{
+    char message[REMAT_ENGINE_MESSAGE_BYTES] = "";
+    remat_transfer t = describe(rank, length);
+    unsigned char *from = calloc(1, length), *to = calloc(1, length);
+    MUST(from && to);
+    fill(&t, false, from);
+    t.from = from;
+    t.to = to;
+    MUST(rank->engine.gather(rank->engine.user, &t, message) == REMAT_OK, "%s", message);
+    check_bytes(&t, false, to, "in the host's memory");
+    free(from);
+    free(to);
+}
+
+static void check_transfers(struct rank *rank)
+{
+    const struct cuda_driver *driver = &rank->driver;
+    must_cuda(driver->cuCtxPushCurrent_v2(rank->context));
+    must_cuda(driver->cuStreamCreate(&rank->stream, CUDA_STREAM_NON_BLOCKING));
+    must_cuda(driver->cuMemAlloc_v2(&rank->memory, BYTES));
+    for (uint64_t length = 1; length < 3 * RANKS; length++)
+        for (int exchanges = 0; exchanges < 2; exchanges++)
+            check_on_gpu(rank, length, exchanges);
+    check_on_gpu(rank, 1000003, false);
+    check_on_gpu(rank, 1000003, true);
+    must_cuda(driver->cuMemFree_v2(rank->memory));
+    must_cuda(driver->cuStreamDestroy_v2(rank->stream));
+    must_cuda(driver->cuCtxPopCurrent_v2(&rank->context));
+    check_on_host(rank, 1);
+    check_on_host(rank, 2 * RANKS + 1);
+    check_on_host(rank, (UINT64_C(5) << 20) + 7); /* in pieces */
+}
+
+/* --- steps --- */
+
+/* Behind a part that is shorter than a row of an exchange, the row is 0. */
+static int check_rests(void *user, const remat_trace_event *event)
+{
+    struct rank *rank = user;
+    struct remat_transfer_shape shape;
+    if (!remat_command_transfer(rank->plan->program, event->command, &shape) ||
+        shape.kind != REMAT_KERNEL_exchange)
+        return 0;
+    const char *data = event->values[0].data;
+    uint64_t part = remat_transfer_part(&shape, rank->rank);
+    MUST(data, "%s", event->name);
+    for (uint64_t i = 0; i < RANKS * shape.part_bytes; i++)
+        if (i % shape.part_bytes >= part && data[i])
+            CHECK(false, "%s: byte %llu on rank %u is not 0", event->name, (unsigned long long)i,
+                  rank->rank);
+    rank->rests += shape.part_bytes - part;
+    return 0;
+}
+
+static void write_zeros(struct rank *rank, remat_session *session)
+{
+    for (uint32_t t = 0; t < 2; t++) {
+        const char *name = t ? "targets" : "tokens";
+        remat_tensor_info info = {.struct_size = sizeof info};
+        remat_plan_get_tensor(rank->plan, remat_plan_find_tensor(rank->plan, name), &info);
+        void *ids = calloc(1, info.bytes);
+        MUST(ids);
+        MUST_OK(rank->ctx, remat_session_write(session, name, ids, info.bytes));
+        free(ids);
+    }
+}
+
+static void train(struct rank *rank)
+{
+    remat_session *session;
+    remat_session_params params;
+    remat_session_params_init(&params);
+    params.device = "cuda";
+    params.cuda_libraries = rank->libraries;
+    params.ordinal = rank->rank;
+    params.engine = &rank->engine;
+    params.transfer_timeout_ns = TIMEOUT_NS;
+    params.trace_copies = UINT32_MAX;
+    MUST_OK(rank->ctx, remat_session_create(rank->ctx, rank->plan, &params, &session));
+    MUST_OK(rank->ctx, remat_session_run(session, "init"));
+    write_zeros(rank, session);
+    for (int32_t step = 1; step <= STEPS; step++) {
+        float lr = 0.01f;
+        MUST_OK(rank->ctx, remat_session_write(session, "lr", &lr, sizeof lr));
+        MUST_OK(rank->ctx, remat_session_write(session, "step", &step, sizeof step));
+        if (step == STEPS) /* memory is not as bind cleared it */
+            remat_session_set_trace(session, check_rests, rank);
+        MUST_OK(rank->ctx, remat_session_run(session, "train"));
+        MUST_OK(rank->ctx,
+                remat_session_read(session, "loss", &rank->losses[step - 1], sizeof(float)));
+    }
+    remat_session_destroy(&session);
+}
+
+static void *run(void *user)
+{
+    check_transfers(user);
+    train(user);
+    return NULL;
+}
+
+static void open_rank(struct rank *rank)
+{
+    MUST(rank->ctx = remat_context_create(NULL, NULL));
+    MUST_OK(rank->ctx, cuda_driver_open(rank->ctx, rank->libraries, &rank->driver));
+    must_cuda(cuda_context_retain(&rank->driver, (int)rank->rank, &rank->context));
+}
+
+static void close_rank(struct rank *rank)
+{
+    must_cuda(rank->driver.cuDevicePrimaryCtxRelease_v2((int)rank->rank));
+    cuda_driver_close(&rank->driver);
+    remat_context_destroy(&rank->ctx);
+}
+
+int main(int argc, char **argv)
+{
+    remat_context *ctx = remat_context_create(NULL, NULL);
+    struct rank ranks[RANKS] = {0};
+    pthread_t threads[RANKS];
+    remat_nccl *nccl;
+    remat_plan *plan;
+    MUST(argc == 3);
+    setenv("REMAT_DOUBLE_GPUS", "3", 1);
+    setenv("REMAT_DOUBLE_NCCL", ".", 0);
+    MUST_OK(ctx, remat_plan_load_file(ctx, argv[1], &plan));
+    const remat_nccl_params params = {.struct_size = sizeof params,
+                                      .ranks = RANKS,
+                                      .here = RANKS,
+                                      .libraries = argv[2],
+                                      .timeout_ns = TIMEOUT_NS};
+    MUST_OK(ctx, remat_nccl_create(ctx, &params, &nccl));
+    for (uint32_t r = 0; r < RANKS; r++) {
+        ranks[r] = (struct rank){.rank = r, .plan = plan, .libraries = argv[2]};
+        remat_nccl_engine(nccl, r, &ranks[r].engine);
+        open_rank(&ranks[r]);
+        CHECK(remat_nccl_device_bytes(nccl, r) > 2 << 20, "rank %u: NCCL takes nothing", r);
+    }
+    for (uint32_t r = 0; r < RANKS; r++)
+        MUST(pthread_create(&threads[r], NULL, run, &ranks[r]) == 0);
+    for (uint32_t r = 0; r < RANKS; r++)
+        pthread_join(threads[r], NULL);
+    for (uint32_t r = 0; r < RANKS; r++)
+        CHECK(memcmp(ranks[r].losses, ranks[0].losses, sizeof ranks[r].losses) == 0 &&
+                  ranks[r].losses[0] > ranks[r].losses[STEPS - 1],
+              "rank %u: losses %g to %g, on rank 0 %g to %g", r, ranks[r].losses[0],
+              ranks[r].losses[STEPS - 1], ranks[0].losses[0], ranks[0].losses[STEPS - 1]);
+    CHECK(ranks[RANKS - 1].rests > 0, "all parts are equal");
+    remat_nccl_destroy(&nccl);
+    for (uint32_t r = 0; r < RANKS; r++)
+        close_rank(&ranks[r]);
+    remat_plan_destroy(&plan);
+    remat_context_destroy(&ctx);
+    return check_exit();
+}
