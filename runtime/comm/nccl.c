@@ -27,6 +27,10 @@ struct nccl_rank {
     uint64_t scratch;
     size_t free_bytes, taken_bytes; /* of the GPU: before there was a communicator; by it */
     void *comm;                     /* NULL before, and after it was aborted */
+    int (*function)(void *comm);    /* see call_guarded */
+    void *argument;
+    atomic_bool done;
+    bool hangs;
 };
 
 struct remat_nccl {
@@ -85,47 +89,38 @@ static void fail_call(struct nccl_rank *mine, int result, uint64_t timeout_ns, c
 
 /* --- what may hang --- */
 
-struct guarded {
-    int (*function)(void *comm);
-    void *comm;
-    atomic_bool done;
-};
-
 static void *run_guarded(void *user)
 {
-    struct guarded *call = user;
-    call->function(call->comm);
-    atomic_store(&call->done, true);
+    struct nccl_rank *mine = user;
+    mine->function(mine->argument);
+    atomic_store(&mine->done, true);
     return NULL;
 }
 
-/* In a thread, which is left behind with what it uses when it is late. */
-static void call_guarded(remat_nccl *all, int (*function)(void *comm), void *comm)
+/* In a thread, which is left behind when it is late: what it uses then stays for good. */
+static void call_guarded(struct nccl_rank *mine, int (*function)(void *comm))
 {
     struct remat_wait wait = {0};
     pthread_t thread;
-    struct guarded *call = remat_reallocate(all->ctx, NULL, sizeof *call);
-    if (!call)
+    mine->function = function;
+    mine->argument = mine->comm;
+    atomic_store(&mine->done, false);
+    if (pthread_create(&thread, NULL, run_guarded, mine))
         return;
-    *call = (struct guarded){.function = function, .comm = comm};
-    if (pthread_create(&thread, NULL, run_guarded, call)) {
-        remat_reallocate(all->ctx, call, 0);
-        return;
-    }
-    while (!atomic_load(&call->done) && wait.waited_ns < END_NS && wait.waited_ns < all->timeout_ns)
+    while (!atomic_load(&mine->done) && wait.waited_ns < END_NS &&
+           wait.waited_ns < mine->all->timeout_ns)
         remat_wait_pause(&wait);
-    if (!atomic_load(&call->done)) {
+    mine->hangs = !atomic_load(&mine->done);
+    if (mine->hangs)
         pthread_detach(thread);
-        return;
-    }
-    pthread_join(thread, NULL);
-    remat_reallocate(all->ctx, call, 0);
+    else
+        pthread_join(thread, NULL);
 }
 
 static void abort_comm(struct nccl_rank *mine)
 {
     if (mine->comm)
-        call_guarded(mine->all, mine->all->CommAbort, mine->comm);
+        call_guarded(mine, mine->all->CommAbort);
     mine->comm = NULL;
 }
 
@@ -519,21 +514,24 @@ void remat_nccl_destroy(remat_nccl **nccl)
     remat_nccl *all = *nccl;
     if (!all)
         return;
-    bool whole = !all->failed && all->items[all->here - 1].comm;
+    bool hangs = false, whole = !all->failed && all->items[all->here - 1].comm;
     if (whole)
         whole = step_all(all, finalize, NULL, "to end") == REMAT_OK;
     for (uint32_t i = 0; i < all->here; i++) {
         if (whole)
-            call_guarded(all, all->CommDestroy, all->items[i].comm);
+            call_guarded(&all->items[i], all->CommDestroy);
         else
             abort_comm(&all->items[i]);
+        hangs |= all->items[i].hangs;
     }
     /* After a failure freeing anything may wait for a transfer that does not end. */
-    for (uint32_t i = 0; i < all->here && !all->failed; i++)
+    for (uint32_t i = 0; i < all->here && !all->failed && !hangs; i++)
         close_gpu(&all->items[i]);
-    cuda_driver_close(&all->driver);
-    pthread_mutex_destroy(&all->mutex);
-    remat_reallocate(all->ctx, all, 0); /* the library stays: it has threads */
+    if (!hangs) {
+        cuda_driver_close(&all->driver);
+        pthread_mutex_destroy(&all->mutex);
+        remat_reallocate(all->ctx, all, 0); /* the library stays: it has threads */
+    }
     *nccl = NULL;
 }
 
