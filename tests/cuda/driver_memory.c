@@ -91,10 +91,12 @@ int cuMemsetD8Async(uint64_t address, unsigned char byte, size_t bytes, void *st
     return says("fill", address, bytes) ? SUCCESS : driver_enqueue(stream, &o, __func__);
 }
 
+/* Of memory of the host that is not pinned, this and the next wait for what is on the stream. */
 int cuMemcpyHtoDAsync_v2(uint64_t address, const void *from, size_t bytes, void *stream)
 {
     LOCKED
     struct operation o = {.type = COPY, .copy = {(void *)(uintptr_t)address, from, bytes}};
+    driver_refuse_transfers(driver_stream(stream, __func__), __func__);
     double_check(o.copy.to, bytes, __func__);
     return says("write", address, bytes) ? SUCCESS : driver_enqueue(stream, &o, __func__);
 }
@@ -103,6 +105,7 @@ int cuMemcpyDtoHAsync_v2(void *to, uint64_t address, size_t bytes, void *stream)
 {
     LOCKED
     struct operation o = {.type = COPY, .copy = {to, (const void *)(uintptr_t)address, bytes}};
+    driver_refuse_transfers(driver_stream(stream, __func__), __func__);
     double_check(o.copy.from, bytes, __func__);
     return says("read", address, bytes) ? SUCCESS : driver_enqueue(stream, &o, __func__);
 }

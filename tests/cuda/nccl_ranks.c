@@ -187,11 +187,17 @@ static void write_zeros(struct rank *rank, remat_session *session)
     }
 }
 
+/* One rank is on a stream of the host's, so that nothing has waited for its steps. */
 static void train(struct rank *rank)
 {
     remat_session *session;
     remat_session_params params;
     remat_session_params_init(&params);
+    must_cuda(rank->driver.cuCtxPushCurrent_v2(rank->context));
+    must_cuda(rank->driver.cuStreamCreate(&rank->stream, CUDA_STREAM_NON_BLOCKING));
+    must_cuda(rank->driver.cuCtxPopCurrent_v2(&rank->context));
+    if (rank->rank == 1)
+        params.stream = rank->stream;
     params.device = "cuda";
     params.cuda_libraries = rank->libraries;
     params.ordinal = rank->rank;
@@ -212,6 +218,9 @@ static void train(struct rank *rank)
                 remat_session_read(session, "loss", &rank->losses[step - 1], sizeof(float)));
     }
     remat_session_destroy(&session);
+    must_cuda(rank->driver.cuCtxPushCurrent_v2(rank->context));
+    must_cuda(rank->driver.cuStreamDestroy_v2(rank->stream));
+    must_cuda(rank->driver.cuCtxPopCurrent_v2(&rank->context));
 }
 
 static void *run(void *user)

@@ -314,6 +314,19 @@ fail:
 
 /* --- the host's access --- */
 
+/* With several ranks: a copy from or to memory that the driver has not pinned waits in the driver
+ * for all that is on the stream. */
+static remat_status enter_to_copy(struct cuda_device *cuda)
+{
+    remat_status st = cuda_enter(cuda);
+    if (!st && cuda->base.params.go_on) {
+        st = cuda_wait(cuda, "the GPU stopped");
+        if (st)
+            cuda_leave(cuda);
+    }
+    return st;
+}
+
 static remat_status wait_and_leave(struct cuda_device *cuda, remat_status st)
 {
     if (!st)
@@ -335,7 +348,7 @@ remat_status cuda_write(struct remat_device *device, uint64_t offset, const void
 {
     remat_status st = REMAT_OK;
     struct cuda_device *cuda = (struct cuda_device *)device;
-    REMAT_TRY(cuda_enter(cuda));
+    REMAT_TRY(enter_to_copy(cuda));
     st = cuda_check(
         cuda->base.ctx, &cuda->driver,
         cuda->driver.cuMemcpyHtoDAsync_v2(cuda->address + offset, data, bytes, cuda->stream),
@@ -349,7 +362,7 @@ remat_status cuda_read(struct remat_device *device, uint64_t offset, void *data,
 {
     remat_status st = REMAT_OK;
     struct cuda_device *cuda = (struct cuda_device *)device;
-    REMAT_TRY(cuda_enter(cuda));
+    REMAT_TRY(enter_to_copy(cuda));
     st = cuda_check(
         cuda->base.ctx, &cuda->driver,
         cuda->driver.cuMemcpyDtoHAsync_v2(data, cuda->address + offset, bytes, cuda->stream),
