@@ -160,14 +160,23 @@ def choice(work):
         done = must(train(work, "ranks.plan", None, "--steps", 1, *options, "--report", "report.json", libraries=LIBRARIES,
                           **variables(work, REMAT_DOUBLE_GPUS=gpus, **more)))
         report = json.loads((pathlib.Path(work) / "report.json").read_text())
-        return report["device"], report["engine"], done.stderr
+        return report["device"], report["engine"], done.stderr + done.stdout
 
     plan(work, "ranks.plan", "--mesh", "dp=2", "--target", "h200")
-    check(chosen(2) == ("cuda", "nccl", ""), f"two GPUs: {chosen(2)}")
-    check(chosen(1) == ("cpu", "local", ""), f"one GPU: {chosen(1)}")
-    check(chosen(2, "--engine", "local") == ("cpu", "local", ""), "an engine of the host's memory")
+    check(chosen(2)[:2] == ("cuda", "nccl"), f"two GPUs: {chosen(2)}")
+    check(chosen(1)[:2] == ("cpu", "local"), f"one GPU: {chosen(1)}")
+    check(chosen(2, "--engine", "local")[:2] == ("cpu", "local"), "an engine of the host's memory")
     old = chosen(2, REMAT_DOUBLE_NCCL_VERSION=21212)
     check(old[:2] == ("cpu", "local") and "the GPUs are not used: NCCL has version 21212" in old[2], f"an old NCCL: {old}")
+    report = json.loads((pathlib.Path(work) / "report.json").read_text())
+    check("2 x arena" in old[2] and report["engine_bytes"] == 0, f"memory on the CPU is that of two ranks: {old}")
+    if shutil.which("mpirun"):
+        for gpus, expected in [(2, "engine nccl"), (1, "engine mpi")]:
+            command = ["mpirun", "-n", "2", TOOLS / "remat-run", "ranks.plan", "--text", TEXT, "--steps", "1",
+                       "--cuda-libraries", LIBRARIES]
+            done = must(subprocess.run(command, cwd=work, encoding="utf-8", capture_output=True,
+                                       env={**os.environ, **MPI, **variables(work, REMAT_DOUBLE_GPUS=gpus)}))
+            check(expected in done.stdout, f"mpirun with {gpus} GPUs: {done.stdout}")
     for options, message in [(["--engine", "nccl", "--device", "cpu"], "--engine nccl contradicts --device cpu"),
                              (["--engine", "mpi"], "--engine mpi: the ranks are threads of this process")]:
         says(train(work, "ranks.plan", None, *options), USAGE, message)

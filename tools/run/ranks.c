@@ -145,11 +145,13 @@ fail:
     return st;
 }
 
-/* A GPU for each rank of this process; among processes, for all. */
+/* A GPU for each rank on this machine; among processes of MPI, on all. Other launchers may show
+ * each process its own, and ranks that they started have no other way than NCCL. */
 static remat_status have_gpus(struct ranks *all, bool *out)
 {
     remat_status st = REMAT_OK;
-    uint64_t have = all->processes ? all->gpus > 0 : all->gpus >= all->count;
+    uint32_t needed = !all->processes ? all->count : all->mpi ? all->launch.local_size : 1;
+    uint64_t have = all->gpus >= needed;
     if (all->mpi)
         RUN_TRY(collect(all, "devices", have));
     for (uint32_t r = 0; r < all->count && all->mpi; r++)
@@ -232,6 +234,8 @@ remat_status ranks_open(remat_context *ctx, const remat_plan *plan, const struct
     RUN_TRY(launch.by ? open_process(all) : open_threads(all));
     RUN_TRY(choose_device(all, &info));
     RUN_TRY(open_engine(all));
+    if (strcmp(all->device, "cuda") != 0)
+        all->gpus = 0;
 fail:
     return st;
 }
