@@ -131,10 +131,11 @@ def commands_that_wait(work, name):
 
 
 def check_profile(work):
-    """All of a plan's time is measured, on the GPU's clock: the double's counts OPERATION_NS for each launch, of
-    which each command has its own. Another GPU's profile is refused."""
-    arguments = ["--target", "h200", "--budget", "1GB", "--format", "json"]
-    must(train(work, "gpu.plan", "cuda", "--steps", 2, "--profile", "p.json"))
+    """All time of a plan that saves everything is measured, on the GPU's clock: the double's counts OPERATION_NS for
+    each launch, of which each command has its own. Another GPU's profile is refused."""
+    arguments = ["--target", "h200", "--format", "json"]
+    plan(work, "saved.plan", *arguments)
+    must(train(work, "saved.plan", "cuda", "--steps", 2, "--profile", "p.json"))
     with_profile = json.loads(plan(work, "profiled.plan", *arguments, "--profile", "p.json").stdout)
     check(with_profile["cost_shares"] == {"modelled": 0, "interpolated": 0, "measured": 1}, f"{with_profile}")
     log = pathlib.Path(work) / "profiled.log"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* remat-run: trains a plan on a text, through libremat's public headers. */
+#include "checkpoint.h"
 #include "init.h"
 #include "train.h"
 
@@ -40,8 +41,10 @@ static remat_status check_seekable(remat_context *ctx, const struct cli_argument
 static remat_status read_settings(remat_context *ctx, const struct cli_arguments *args,
                                   struct train_settings *out)
 {
-    static const uint32_t training[] = {OPTION_lr, OPTION_save_weights, OPTION_save_gradients,
-                                        OPTION_gradients_step, OPTION_report};
+    static const uint32_t training[] = {
+        OPTION_lr,     OPTION_save_weights, OPTION_save_gradients, OPTION_gradients_step,
+        OPTION_report, OPTION_checkpoint,   OPTION_every,          OPTION_resume};
+    static const uint32_t beginning[] = {OPTION_init, OPTION_save_initial_weights};
     static const uint32_t weights[] = {OPTION_save_initial_weights, OPTION_save_weights,
                                        OPTION_save_gradients};
     remat_status st = REMAT_OK;
@@ -49,6 +52,8 @@ static remat_status read_settings(remat_context *ctx, const struct cli_arguments
                                    .gradients_step =
                                        (uint64_t)cli_integer(args, OPTION_gradients_step, 1),
                                    .seed = (uint64_t)cli_integer(args, OPTION_seed, 0),
+                                   .every = (uint64_t)cli_integer(args, OPTION_every, 100),
+                                   .checkpoint = cli_text(args, OPTION_checkpoint, NULL),
                                    .lr = (float)cli_number(args, OPTION_lr, 3e-4),
                                    .hash = cli_has(args, OPTION_hash),
                                    .json = cli_has(args, OPTION_json),
@@ -63,6 +68,13 @@ static remat_status read_settings(remat_context *ctx, const struct cli_arguments
         if (cli_has(args, training[i]))
             return cli_error(ctx, REMAT_ERROR_USAGE, "--%s contradicts --eval",
                              options[training[i]].name);
+    for (size_t i = 0; cli_has(args, OPTION_resume) && i < sizeof beginning / sizeof *beginning;
+         i++)
+        if (cli_has(args, beginning[i]))
+            return cli_error(ctx, REMAT_ERROR_USAGE, "--%s contradicts --resume",
+                             options[beginning[i]].name);
+    if (cli_has(args, OPTION_every) && !out->checkpoint)
+        return cli_error(ctx, REMAT_ERROR_USAGE, "--every needs --checkpoint");
     if (cli_has(args, OPTION_gradients_step) && !out->gradients_path)
         return cli_error(ctx, REMAT_ERROR_USAGE, "--gradients-step needs --save-gradients");
     for (size_t i = 0; i < sizeof weights / sizeof *weights; i++)
@@ -118,11 +130,70 @@ fail:
     return st;
 }
 
+/* What a session begins with; zero-initialise. */
+struct beginning {
+    struct initial_weights weights;
+    struct checkpoint checkpoint;
+};
+
+static void release_beginning(struct beginning *from)
+{
+    initial_weights_release(&from->weights);
+    checkpoint_release(&from->checkpoint);
+}
+
+static remat_status begin_session(remat_context *ctx, const struct beginning *from,
+                                  const remat_plan *plan, uint32_t rank, remat_session *session)
+{
+    remat_status st = REMAT_OK;
+    RUN_TRY(remat_session_run(session, "init"));
+    if (from->weights.plan)
+        RUN_TRY(initial_weights_write(ctx, &from->weights, rank, session));
+    if (from->checkpoint.path)
+        RUN_TRY(checkpoint_restore(ctx, &from->checkpoint, plan, rank, session));
+fail:
+    return st;
+}
+
+/* The run that goes on is the one that was interrupted: same data, same random state. */
+static remat_status resume(remat_context *ctx, const struct cli_arguments *args,
+                           const struct train_model *model, struct train_settings *settings,
+                           struct checkpoint *checkpoint)
+{
+    remat_status st = REMAT_OK;
+    const struct checkpoint_state *state = &checkpoint->state;
+    const char *folder = cli_text(args, OPTION_resume, NULL);
+    RUN_TRY(checkpoint_open(ctx, folder, model->plan, checkpoint));
+    const struct {
+        const char *what;
+        uint64_t here, there;
+    } same[] = {{"the plan's batch", model->batch, state->batch},
+                {"the plan's sequence", model->seq, state->seq},
+                {"the size of the text", settings->text_bytes, state->text_bytes},
+                {"--seed", cli_has(args, OPTION_seed) ? settings->seed : state->seed, state->seed}};
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        if (same[i].here != same[i].there)
+            RUN_FAIL(ctx, REMAT_ERROR_USAGE, "%s: %s is %llu, of the checkpoint's run %llu",
+                     checkpoint->path, same[i].what, (unsigned long long)same[i].here,
+                     (unsigned long long)same[i].there);
+    if (state->step >= settings->steps)
+        RUN_FAIL(ctx, REMAT_ERROR_USAGE, "--steps %llu: --resume %s begins after step %llu",
+                 (unsigned long long)settings->steps, folder, (unsigned long long)state->step);
+    if (settings->gradients_path && settings->gradients_step <= state->step)
+        RUN_FAIL(
+            ctx, REMAT_ERROR_USAGE, "--gradients-step %llu: --resume %s begins after step %llu",
+            (unsigned long long)settings->gradients_step, folder, (unsigned long long)state->step);
+    settings->resumed = state->step;
+    settings->seed = state->seed;
+fail:
+    return st;
+}
+
 /* Sessions of the other ranks, with the same parameters, and their threads. */
 static remat_status start_ranks(const struct cli_arguments *args,
                                 const struct train_settings *settings,
-                                const struct train_model *model,
-                                const struct initial_weights *weights, const struct text *text)
+                                const struct train_model *model, const struct beginning *from,
+                                const struct text *text)
 {
     remat_status st = REMAT_OK;
     struct ranks *ranks = settings->ranks;
@@ -132,9 +203,7 @@ static remat_status start_ranks(const struct cli_arguments *args,
         st = records_open(ctx, model->plan, r, cli_has(args, OPTION_trace),
                           cli_has(args, OPTION_profile), ranks_records(ranks, r));
         st = st ? st : create_session(ctx, args, settings, model->plan, r, session);
-        st = st ? st : remat_session_run(*session, "init");
-        if (cli_has(args, OPTION_init))
-            st = st ? st : initial_weights_write(ctx, weights, r, *session);
+        st = st ? st : begin_session(ctx, from, model->plan, r, *session);
         if (st)
             return cli_error(ranks_context(ranks, 0), st, "rank %u: %s", r,
                              remat_context_message(ctx));
@@ -175,7 +244,7 @@ static remat_status finish(remat_context *ctx, const struct cli_arguments *args,
     remat_status st = REMAT_OK;
     remat_plan_info info = {.struct_size = sizeof info};
     remat_plan_get_info(plan, &info);
-    if (settings->gradients_path && measured->steps < settings->gradients_step)
+    if (settings->gradients_path && measured->last_step < settings->gradients_step)
         cli_log(ctx, REMAT_SEVERITY_WARNING, "%s is not written: step %llu was not reached",
                 settings->gradients_path, (unsigned long long)settings->gradients_step);
     if (measured->steps > 2 && measured->device_bytes > measured->settled_device_bytes)
@@ -217,7 +286,8 @@ static remat_status check_weights_files(remat_context *ctx, const struct cli_arg
     remat_status st = REMAT_OK;
     for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
         if (cli_has(args, outputs[i]))
-            RUN_TRY(safetensors_check(ctx, cli_text(args, outputs[i], NULL), plan));
+            RUN_TRY(safetensors_check(ctx, cli_text(args, outputs[i], NULL), plan,
+                                      safetensors_is_parameter));
 fail:
     return st;
 }
@@ -225,7 +295,7 @@ fail:
 /* A process of another rank than 0. */
 static remat_status follow(remat_context *ctx, const struct cli_arguments *args,
                            const struct train_model *model, const struct train_settings *settings,
-                           const struct initial_weights *weights, const struct text *text,
+                           const struct beginning *from, const struct text *text,
                            remat_session **session)
 {
     remat_status st = REMAT_OK;
@@ -236,9 +306,7 @@ static remat_status follow(remat_context *ctx, const struct cli_arguments *args,
     RUN_TRY(
         records_open(ctx, model->plan, ranks_first(settings->ranks), traced, profiled, records));
     RUN_TRY(create_session(ctx, args, settings, model->plan, 0, session));
-    RUN_TRY(remat_session_run(*session, "init"));
-    if (cli_has(args, OPTION_init))
-        RUN_TRY(initial_weights_write(ctx, weights, ranks_first(settings->ranks), *session));
+    RUN_TRY(begin_session(ctx, from, model->plan, ranks_first(settings->ranks), *session));
     RUN_TRY(train_follow(ctx, model, settings, text, *session, ranks_engine(settings->ranks, 0),
                          records, &measured.steps, &total_ns));
     RUN_TRY(records_collect(ctx, settings->ranks, traced ? &records->trace : NULL,
@@ -254,6 +322,18 @@ fail:
               : REMAT_OK;
 }
 
+static remat_status fail_not_finite(remat_context *ctx, const struct train_settings *settings,
+                                    const struct measured *measured)
+{
+    char before[64] = "";
+    if (measured->saved_step)
+        snprintf(before, sizeof before, "; the last checkpoint is of step %llu in ",
+                 (unsigned long long)measured->saved_step);
+    return cli_error(ctx, REMAT_ERROR_NOT_FINITE, "step %llu: %s is not finite%s%s",
+                     (unsigned long long)measured->last_step, measured->not_finite, before,
+                     measured->saved_step ? settings->checkpoint : "");
+}
+
 static remat_status run(remat_context *ctx, struct remat_arena *arena,
                         const struct cli_arguments *args)
 {
@@ -267,23 +347,29 @@ static remat_status run(remat_context *ctx, struct remat_arena *arena,
     struct train_model model;
     struct text text = {0};
     struct measured measured = {0};
-    struct initial_weights weights = {0};
+    struct beginning from = {0};
     RUN_TRY(read_settings(ctx, args, &settings));
     RUN_TRY(remat_plan_load_file(ctx, args->operands[0], &plan));
     RUN_TRY(check_weights_files(ctx, args, plan));
     RUN_TRY(train_inspect(ctx, plan, settings.eval, &model));
     RUN_TRY(get_text(ctx, args, &model, &text));
+    settings.text_bytes = text.length;
+    if (cli_has(args, OPTION_resume))
+        RUN_TRY(resume(ctx, args, &model, &settings, &from.checkpoint));
     RUN_TRY(train_check_text(ctx, &model, &settings, &text));
     if (cli_has(args, OPTION_init))
-        RUN_TRY(initial_weights_open(ctx, cli_text(args, OPTION_init, NULL), plan, &weights));
+        RUN_TRY(initial_weights_open(ctx, cli_text(args, OPTION_init, NULL), plan, &from.weights));
     const struct ranks_wish wish = {cli_text(args, OPTION_device, NULL),
                                     cli_text(args, OPTION_engine, NULL),
                                     cli_text(args, OPTION_cuda_libraries, NULL), timeout_ns(args)};
     RUN_TRY(ranks_open(ctx, plan, &wish, &settings.ranks));
     if (ranks_first(settings.ranks) > 0) {
-        st = follow(ctx, args, &model, &settings, &weights, &text, &session);
+        st = follow(ctx, args, &model, &settings, &from, &text, &session);
         goto fail;
     }
+    if (settings.checkpoint)
+        RUN_TRY(checkpoint_prepare(ctx, settings.checkpoint, cli_text(args, OPTION_resume, NULL),
+                                   plan));
     if (cli_has(args, OPTION_trace)) {
         RUN_TRY(chrome_trace_open(args->outputs, cli_text(args, OPTION_trace, NULL),
                                   settings.ranks ? ranks_count(settings.ranks) : 1, &trace));
@@ -303,14 +389,12 @@ static remat_status run(remat_context *ctx, struct remat_arena *arena,
         measured.place = ranks_place(settings.ranks);
         measured.engine_bytes = ranks_engine_bytes(settings.ranks);
     }
-    RUN_TRY(remat_session_run(session, "init"));
-    if (cli_has(args, OPTION_init))
-        RUN_TRY(initial_weights_write(ctx, &weights, 0, session));
+    RUN_TRY(begin_session(ctx, &from, plan, 0, session));
     if (cli_has(args, OPTION_save_initial_weights))
         RUN_TRY(safetensors_save_weights(
             ctx, args->outputs, cli_text(args, OPTION_save_initial_weights, NULL), plan, session));
-    RUN_TRY(start_ranks(args, &settings, &model, &weights, &text));
-    initial_weights_release(&weights);
+    RUN_TRY(start_ranks(args, &settings, &model, &from, &text));
+    release_beginning(&from);
     RUN_TRY(train_ranks(ctx, &model, &settings, &text, session, &measured));
     if (cli_has(args, OPTION_save_weights) && !measured.not_finite)
         RUN_TRY(save_weights(ctx, args, plan, session, &measured));
@@ -324,11 +408,10 @@ static remat_status run(remat_context *ctx, struct remat_arena *arena,
     measured.device_bytes = remat_session_device_bytes(session);
     RUN_TRY(finish(ctx, args, plan, &settings, &measured));
     if (measured.not_finite)
-        RUN_FAIL(ctx, REMAT_ERROR_NOT_FINITE, "step %llu: %s is not finite",
-                 (unsigned long long)measured.steps, measured.not_finite);
+        RUN_TRY(fail_not_finite(ctx, &settings, &measured));
 fail:
     profiler_release(&profiler);
-    initial_weights_release(&weights);
+    release_beginning(&from);
     text_release(&text);
     ranks_leave(settings.ranks);
     remat_session_destroy(&session);

@@ -15,11 +15,14 @@ uint64_t clock_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-void progress_start(struct progress *progress, uint64_t steps)
+void progress_start(struct progress *progress, uint64_t begin, uint64_t end)
 {
     uint64_t now = clock_ns();
-    *progress = (struct progress){
-        .terminal = isatty(STDERR_FILENO) == 1, .start_ns = now, .last_ns = now, .steps = steps};
+    *progress = (struct progress){.terminal = isatty(STDERR_FILENO) == 1,
+                                  .start_ns = now,
+                                  .last_ns = now,
+                                  .begin = begin,
+                                  .end = end};
 }
 
 void progress_update(struct progress *progress, uint64_t done, float loss, double tokens_per_s)
@@ -28,12 +31,13 @@ void progress_update(struct progress *progress, uint64_t done, float loss, doubl
     if (!progress->terminal && now - progress->last_ns < INTERVAL_NS)
         return;
     progress->last_ns = now;
-    uint64_t left_s = (now - progress->start_ns) / done * (progress->steps - done) / 1000000000;
+    uint64_t left_s =
+        (now - progress->start_ns) / (done - progress->begin) * (progress->end - done) / 1000000000;
     progress_clear(progress);
     fprintf(stderr,
             "step %" PRIu64 "/%" PRIu64 "  loss %.4f  %.0f tokens/s  %" PRIu64 ":%02" PRIu64
             " left%s",
-            done, progress->steps, (double)loss, tokens_per_s, left_s / 60, left_s % 60,
+            done, progress->end, (double)loss, tokens_per_s, left_s / 60, left_s % 60,
             progress->terminal ? "" : "\n");
     fflush(stderr);
     progress->shown = progress->terminal;

@@ -9,11 +9,12 @@ uint64_t clock_ns(void); /* monotonic */
 
 struct progress {
     bool terminal, shown;
-    uint64_t start_ns, last_ns, steps;
+    uint64_t start_ns, last_ns, begin, end;
 };
 
-void progress_start(struct progress *progress, uint64_t steps);
-/* After step `done` (from 1). */
+/* Steps [begin + 1, end]. */
+void progress_start(struct progress *progress, uint64_t begin, uint64_t end);
+/* After step `done`. */
 void progress_update(struct progress *progress, uint64_t done, float loss, double tokens_per_s);
 /* Takes the rewritten line away, before anything else is printed. */
 void progress_clear(struct progress *progress);

@@ -426,12 +426,12 @@ remat_status ranks_begin_step(struct ranks *ranks, uint64_t step)
 {
     if (ranks->processes) {
         remat_status st = collect(ranks, "step", step);
-        ranks->begin_ns = step == 1 ? clock_ns() : ranks->begin_ns;
+        ranks->begin_ns = ranks->begin_ns ? ranks->begin_ns : clock_ns();
         return st;
     }
     pthread_mutex_lock(&ranks->mutex);
     ranks->step = step;
-    ranks->begin_ns = step == 1 ? clock_ns() : ranks->begin_ns;
+    ranks->begin_ns = ranks->begin_ns ? ranks->begin_ns : clock_ns();
     pthread_cond_broadcast(&ranks->changed);
     pthread_mutex_unlock(&ranks->mutex);
     return REMAT_OK;
@@ -441,7 +441,7 @@ remat_status ranks_wait_for_step(struct ranks *ranks, uint64_t step, bool *begun
 {
     if (ranks->processes) {
         remat_status st = collect(ranks, "step", 0);
-        ranks->begin_ns = step == 1 ? clock_ns() : ranks->begin_ns;
+        ranks->begin_ns = ranks->begin_ns ? ranks->begin_ns : clock_ns();
         *begun = ranks->numbers[0] >= step;
         return st;
     }

@@ -8,7 +8,9 @@
 
 struct measured {
     const uint64_t *rank_step_ns; /* of several ranks, by rank */
-    uint64_t steps;
+    uint64_t steps;               /* of this process */
+    uint64_t last_step;           /* of the run */
+    uint64_t saved_step;          /* of the last checkpoint, 0: none */
     const char
         *not_finite;  /* in the last: "the loss", "a gradient", "a parameter"; NULL: nothing */
     uint64_t step_ns; /* mean */

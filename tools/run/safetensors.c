@@ -6,13 +6,27 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define METADATA "__metadata__"     /* the format's own entry of the header */
-enum { TENSOR_HEADER_BYTES = 256 }; /* of one tensor, its name aside: at most 6 + 2 numbers */
+#define METADATA "__metadata__" /* the format's own entry of the header */
+enum {
+    METADATA_BYTES = 512,      /* at most */
+    TENSOR_HEADER_BYTES = 256, /* of one tensor, its name aside: at most 6 + 2 numbers */
+};
+
+bool safetensors_is_parameter(const remat_tensor_info *tensor)
+{
+    return tensor->role == REMAT_TENSOR_PARAMETER;
+}
+
+static bool get_tensor(const remat_plan *plan, uint32_t index, safetensors_filter *has,
+                       remat_tensor_info *out)
+{
+    *out = (remat_tensor_info){.struct_size = sizeof *out};
+    return remat_plan_get_tensor(plan, index, out) && has(out);
+}
 
 static bool get_parameter(const remat_plan *plan, uint32_t index, remat_tensor_info *out)
 {
-    *out = (remat_tensor_info){.struct_size = sizeof *out};
-    return remat_plan_get_tensor(plan, index, out) && out->role == REMAT_TENSOR_PARAMETER;
+    return get_tensor(plan, index, safetensors_is_parameter, out);
 }
 
 static remat_status fail_write(remat_context *ctx, const struct safetensors *file)
@@ -28,38 +42,41 @@ static remat_status write_spaces(remat_context *ctx, struct safetensors *file, u
     return REMAT_OK;
 }
 
-static uint64_t reserve_header(const remat_plan *plan)
+static uint64_t reserve_header(const remat_plan *plan, safetensors_filter *has)
 {
     remat_tensor_info tensor;
-    uint64_t bytes = TENSOR_HEADER_BYTES;
+    uint64_t bytes = METADATA_BYTES;
     for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++)
-        if (get_parameter(plan, i, &tensor))
+        if (get_tensor(plan, i, has, &tensor))
             bytes += 6 * strlen(tensor.name) + TENSOR_HEADER_BYTES;
     return (bytes + 7) / 8 * 8;
 }
 
-remat_status safetensors_check(remat_context *ctx, const char *path, const remat_plan *plan)
+remat_status safetensors_check(remat_context *ctx, const char *path, const remat_plan *plan,
+                               safetensors_filter *has)
 {
-    uint64_t header_bytes = reserve_header(plan);
+    uint64_t header_bytes = reserve_header(plan, has);
     remat_tensor_info tensor;
     if (header_bytes > SAFETENSORS_HEADER_BYTES_MAX)
         return cli_error(ctx, REMAT_ERROR_INVALID,
-                         "%s: the names of the parameters take a header of %llu bytes (accepted: "
+                         "%s: the names of the tensors take a header of %llu bytes (accepted: "
                          "at most %u)",
                          path, (unsigned long long)header_bytes, SAFETENSORS_HEADER_BYTES_MAX);
     for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++)
-        if (get_parameter(plan, i, &tensor) && strcmp(tensor.name, METADATA) == 0)
+        if (get_tensor(plan, i, has, &tensor) && strcmp(tensor.name, METADATA) == 0)
             return cli_error(ctx, REMAT_ERROR_INVALID,
                              "%s: safetensors files have no tensor \"" METADATA "\"", path);
     return REMAT_OK;
 }
 
 remat_status safetensors_open(remat_context *ctx, struct remat_outputs *outputs, const char *path,
-                              const remat_plan *plan, struct safetensors *out)
+                              const remat_plan *plan, safetensors_filter *has, json_t *metadata,
+                              struct safetensors *out)
 {
     remat_status st = REMAT_OK;
-    *out = (struct safetensors){.path = path, .header_bytes = reserve_header(plan)};
-    out->header = json_pack("{s:{s:s}}", METADATA, "format", "pt");
+    *out = (struct safetensors){.path = path, .header_bytes = reserve_header(plan, has)};
+    out->header = metadata ? json_pack("{s:O}", METADATA, metadata)
+                           : json_pack("{s:{s:s}}", METADATA, "format", "pt");
     if (!out->header)
         RUN_FAIL(ctx, REMAT_ERROR_MEMORY, "out of memory");
     RUN_TRY(remat_outputs_stream(outputs, path, &out->stream));
@@ -68,7 +85,7 @@ fail:
     return st;
 }
 
-static const char *element_name(remat_element element)
+const char *safetensors_dtype(remat_element element)
 {
     switch (element) {
     case REMAT_ELEMENT_F32:
@@ -103,8 +120,8 @@ static remat_status begin_tensor(remat_context *ctx, struct safetensors *file,
     if (json_object_get(file->header, tensor->name))
         return cli_error(ctx, REMAT_ERROR_INVALID, "%s: the plan computes \"%s\" twice", file->path,
                          tensor->name);
-    json_t *entry = json_pack("{s:s,s:o,s:[I,I]}", "dtype", element_name(tensor->element), "shape",
-                              make_shape(tensor), "data_offsets", begin, end);
+    json_t *entry = json_pack("{s:s,s:o,s:[I,I]}", "dtype", safetensors_dtype(tensor->element),
+                              "shape", make_shape(tensor), "data_offsets", begin, end);
     if (json_object_set_new(file->header, tensor->name, entry) != 0)
         return cli_error(ctx, REMAT_ERROR_MEMORY, "%s: cannot name \"%s\": out of memory",
                          file->path, tensor->name);
@@ -177,9 +194,9 @@ fail:
     return st;
 }
 
-remat_status safetensors_save_weights(remat_context *ctx, struct remat_outputs *outputs,
-                                      const char *path, const remat_plan *plan,
-                                      remat_session *session)
+remat_status safetensors_save(remat_context *ctx, struct remat_outputs *outputs, const char *path,
+                              const remat_plan *plan, safetensors_filter *has, json_t *metadata,
+                              remat_session *session)
 {
     remat_status st = REMAT_OK;
     struct safetensors file = {0};
@@ -187,17 +204,22 @@ remat_status safetensors_save_weights(remat_context *ctx, struct remat_outputs *
     void *buffer = malloc(BUFFER_BYTES);
     if (!buffer)
         RUN_FAIL(ctx, REMAT_ERROR_MEMORY, "out of memory");
-    RUN_TRY(safetensors_open(ctx, outputs, path, plan, &file));
-    for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++) {
-        if (!get_parameter(plan, i, &tensor))
-            continue;
-        RUN_TRY(save_tensor(ctx, &file, session, &tensor, tensor.name, buffer));
-    }
+    RUN_TRY(safetensors_open(ctx, outputs, path, plan, has, metadata, &file));
+    for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++)
+        if (get_tensor(plan, i, has, &tensor))
+            RUN_TRY(save_tensor(ctx, &file, session, &tensor, tensor.name, buffer));
     RUN_TRY(safetensors_close(ctx, &file));
 fail:
     safetensors_abandon(&file);
     free(buffer);
     return st;
+}
+
+remat_status safetensors_save_weights(remat_context *ctx, struct remat_outputs *outputs,
+                                      const char *path, const remat_plan *plan,
+                                      remat_session *session)
+{
+    return safetensors_save(ctx, outputs, path, plan, safetensors_is_parameter, NULL, session);
 }
 
 /* An exponent of ones is an infinity or a NaN. */

@@ -17,12 +17,20 @@ struct safetensors {  /* zero-initialise */
     uint32_t count;
 };
 
-/* Whether the parameters of the plan can be written: to be asked before there is anything to lose.
- */
-remat_status safetensors_check(remat_context *ctx, const char *path, const remat_plan *plan);
-/* Room in the header for every parameter of the plan. */
+/* Which tensors of a plan a file has. */
+typedef bool safetensors_filter(const remat_tensor_info *tensor);
+bool safetensors_is_parameter(const remat_tensor_info *tensor);
+
+const char *safetensors_dtype(remat_element element); /* "F32" */
+
+/* Whether these tensors can be written: to be asked before there is anything to lose. */
+remat_status safetensors_check(remat_context *ctx, const char *path, const remat_plan *plan,
+                               safetensors_filter *has);
+/* Room in the header for all of them, and for `metadata`, an object of strings; NULL: that of a
+ * model for PyTorch. */
 remat_status safetensors_open(remat_context *ctx, struct remat_outputs *outputs, const char *path,
-                              const remat_plan *plan, struct safetensors *out);
+                              const remat_plan *plan, safetensors_filter *has, json_t *metadata,
+                              struct safetensors *out);
 /* `tensor` gives name, element type and shape; `data` is dense and row-major. */
 remat_status safetensors_add(remat_context *ctx, struct safetensors *file,
                              const remat_tensor_info *tensor, const void *data);
@@ -37,7 +45,11 @@ remat_status safetensors_add_accumulators(remat_context *ctx, struct safetensors
 /* Whether every element of every parameter of a session is finite. */
 remat_status safetensors_check_weights(remat_context *ctx, const remat_plan *plan,
                                        remat_session *session, bool *out_finite);
-/* All parameters of a session. Both go through a buffer of 1 MiB. */
+/* These tensors of a session. Both go through a buffer of 1 MiB. */
+remat_status safetensors_save(remat_context *ctx, struct remat_outputs *outputs, const char *path,
+                              const remat_plan *plan, safetensors_filter *has, json_t *metadata,
+                              remat_session *session);
+/* All parameters, as PyTorch's tools read them. */
 remat_status safetensors_save_weights(remat_context *ctx, struct remat_outputs *outputs,
                                       const char *path, const remat_plan *plan,
                                       remat_session *session);

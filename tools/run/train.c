@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "train.h"
 
+#include "checkpoint.h"
 #include "progress.h"
 
 #include <inttypes.h>
@@ -199,7 +200,7 @@ static remat_status run_step(struct recorder *recorder, const struct train_model
     bool save = settings->gradients_path && result->step == settings->gradients_step;
     if (save) {
         RUN_TRY(safetensors_open(recorder->ctx, settings->outputs, settings->gradients_path,
-                                 model->plan, &gradients));
+                                 model->plan, safetensors_is_parameter, NULL, &gradients));
         recorder->gradients = &gradients;
     }
     uint64_t begin = clock_ns();
@@ -291,6 +292,30 @@ static bool is_hashed(const struct train_settings *settings)
     return settings->hash || settings->json;
 }
 
+/* Nothing that is not finite is saved: the run ends instead. */
+static remat_status save_checkpoint(remat_context *ctx, const struct train_model *model,
+                                    const struct train_settings *settings, remat_session *session,
+                                    struct measured *measured)
+{
+    remat_status st = REMAT_OK;
+    bool finite;
+    const struct checkpoint_state state = {.step = measured->last_step,
+                                           .seed = settings->seed,
+                                           .batch = model->batch,
+                                           .seq = model->seq,
+                                           .text_bytes = settings->text_bytes};
+    if (!settings->checkpoint || measured->not_finite)
+        return REMAT_OK;
+    RUN_TRY(safetensors_check_weights(ctx, model->plan, session, &finite));
+    if (!finite)
+        measured->not_finite = "a parameter";
+    else
+        RUN_TRY(checkpoint_write(ctx, settings->checkpoint, model->plan, session, &state));
+    measured->saved_step = finite ? state.step : measured->saved_step;
+fail:
+    return st;
+}
+
 static bool output_failed(void)
 {
     return ferror(stdout) && !cli_hung_up();
@@ -308,14 +333,14 @@ remat_status train(remat_context *ctx, const struct train_model *model,
     double total_loss = 0;
     cli_catch_interrupts();
     signal(SIGPIPE, SIG_IGN); /* what was trained is worth more than the lines about it */
-    progress_start(&progress, settings->steps);
+    progress_start(&progress, settings->resumed, settings->steps);
     RUN_TRY(feed_open(ctx, model, text, session, &feed));
     RUN_TRY(recorder_open(ctx, model->plan, ranks_engine(settings->ranks, 0), &recorder));
     recorder.hashing = is_hashed(settings);
     recorder.trace = settings->trace;
     recorder.profiler = settings->profiler;
     recorder.origin_ns = progress.start_ns;
-    for (uint64_t step = 1;
+    for (uint64_t step = settings->resumed + 1;
          step <= settings->steps && !cli_interrupted() && !output_failed() && !measured->not_finite;
          step++) {
         struct step_result result = {.step = step};
@@ -327,28 +352,31 @@ remat_status train(remat_context *ctx, const struct train_model *model,
         RUN_TRY(run_step(&recorder, model, settings, session, &result));
         total_ns += result.ns;
         total_loss += (double)result.loss;
-        measured->steps = step;
+        measured->steps++;
+        measured->last_step = step;
         measured->not_finite = find_not_finite(&result);
-        if (step == 2)
+        if (measured->steps == 2)
             measured->settled_device_bytes = remat_session_device_bytes(session);
         print_step(settings, &progress, &result);
-        if (step == 1 && output_failed())
+        if (measured->steps == 1 && output_failed())
             RUN_FAIL(ctx, REMAT_ERROR_IO, "standard output: nothing can be written to it");
         cli_keep_files();
+        if (step % settings->every == 0 || step == settings->steps || cli_interrupted())
+            RUN_TRY(save_checkpoint(ctx, model, settings, session, measured));
     }
     progress_clear(&progress);
     if (settings->eval && measured->steps && !measured->not_finite)
         fprintf(settings->json ? stderr : stdout, "mean loss %.6f of %" PRIu64 " steps\n",
                 total_loss / (double)measured->steps, measured->steps);
     measured->step_ns = measured->steps ? total_ns / measured->steps : 0;
-    bool saved = settings->gradients_path && settings->gradients_step == measured->steps;
+    bool saved = settings->gradients_path && settings->gradients_step == measured->last_step;
     if (measured->not_finite == a_gradient && !saved)
         cli_log(ctx, REMAT_SEVERITY_INFO,
                 "with --save-gradients FILE --gradients-step %" PRIu64 " its gradients are in FILE",
-                measured->steps);
+                measured->last_step);
     if (cli_interrupted() || output_failed())
         cli_log(ctx, REMAT_SEVERITY_INFO, "interrupted after step %" PRIu64 " of %" PRIu64,
-                measured->steps, settings->steps);
+                measured->last_step, settings->steps);
 fail:
     progress_clear(&progress);
     recorder_release(&recorder);
@@ -369,7 +397,7 @@ remat_status train_follow(remat_context *ctx, const struct train_model *model,
     RUN_TRY(recorder_open(ctx, model->plan, engine, &recorder));
     recorder.trace = records->trace.stream ? &records->trace : NULL;
     recorder.profiler = records->profiler.commands ? &records->profiler : NULL;
-    for (uint64_t step = 1;; step++) {
+    for (uint64_t step = settings->resumed + 1;; step++) {
         bool begun;
         RUN_TRY(ranks_wait_for_step(settings->ranks, step, &begun));
         if (!begun)
@@ -381,7 +409,7 @@ remat_status train_follow(remat_context *ctx, const struct train_model *model,
             is_hashed(settings) || (settings->gradients_path && step == settings->gradients_step);
         RUN_TRY(recorder_run(&recorder, session, settings->eval ? "eval" : "train"));
         *total_ns += clock_ns() - begin - recorder.spent_ns;
-        *steps = step;
+        ++*steps;
     }
 fail:
     recorder_release(&recorder);

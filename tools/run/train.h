@@ -12,6 +12,10 @@
 struct train_settings {
     uint64_t steps, gradients_step; /* counted from 1 */
     uint64_t seed;
+    uint64_t resumed;       /* steps of the run that another process did */
+    uint64_t every;         /* so many steps have a checkpoint */
+    const char *checkpoint; /* folder; NULL: there are none */
+    uint64_t text_bytes;
     float lr;
     bool hash, json;
     bool eval; /* entry point "eval": nothing is trained, and the mean loss is printed */

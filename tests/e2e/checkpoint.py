@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs that are killed and resumed have the bits of one that was not; what is no checkpoint of the run is refused.
+
+    checkpoint.py BUILD_DIRECTORY TEXT"""
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+
+build, text = map(os.path.abspath, sys.argv[1:])
+STEPS, KILLS = 14, 10
+
+
+def call(tool, *arguments, code=0):
+    result = subprocess.run([f"{build}/tools/remat-{tool}", *arguments], capture_output=True, text=True)
+    assert result.returncode == code, (tool, arguments, result.returncode, result.stderr)
+    return result.stdout if code == 0 else result.stderr
+
+
+def train(plan, *arguments, code=0):
+    return call("run", plan, "--text", text, "-j", "1", "--hash", *arguments, code=code)
+
+
+def steps_of(output):
+    return [line for line in output.splitlines() if re.match(r"step \d+ loss", line)]
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def make_plans():
+    """Of one training: with a budget and without, on one rank and on two."""
+    call("graph", "gpt2-tiny", "--batch", "4", "--dropout", "0.1", "--dtype", "bf16", "-o", "m.fbs")
+    call("compile", "m.fbs", "--microbatches", "2", "-o", "one.plan")
+    call("compile", "m.fbs", "--microbatches", "2", "--budget", "140.9MB", "-o", "small.plan")
+    call("compile", "m.fbs", "--mesh", "dp=2", "-o", "two.plan")
+    call("compile", "m.fbs", "--mesh", "dp=2", "--zero", "1", "-o", "zero.plan")
+
+
+def check_killed(whole):
+    """Killed at random moments, and resumed under another plan each time."""
+    draw = random.Random(7)
+    plans = ["one.plan", "small.plan", "two.plan"]
+    seen, kills, turn = {}, 0, 0
+    while kills < KILLS or len(seen) < STEPS:
+        resume = ["--resume", "c"] if os.path.isdir("c") and os.listdir("c") else []
+        done = max((int(name[5:15]) for name in os.listdir("c")), default=0) if resume else 0
+        if done == STEPS:
+            shutil.rmtree("c")
+            seen.clear()
+            continue
+        process = subprocess.Popen([f"{build}/tools/remat-run", plans[turn % 3], "--text", text, "-j", "1", "--hash",
+                                    "--steps", str(STEPS), "--checkpoint", "c", "--every", "3", *resume],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        turn += 1
+        try:
+            output, errors = process.communicate(timeout=draw.uniform(0.02, 0.5) if kills < KILLS else 60)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            output, errors = process.communicate()
+            kills += 1
+        assert process.returncode in (0, -signal.SIGKILL), (process.returncode, errors)
+        for line in steps_of(output):
+            number = int(line.split()[1])
+            assert line == whole[number - 1], (line, whole[number - 1])
+            seen[number] = line
+        assert len(os.listdir("c")) <= 2 if os.path.isdir("c") else True
+    return kills, turn
+
+
+def change_header(path, change):
+    data = read(path)
+    length = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + length])
+    change(header)
+    text_of = json.dumps(header).encode().ljust(length)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text_of)) + text_of + data[8 + length:])
+
+
+def check_refused():
+    def set_metadata(key, value):
+        return lambda header: header["__metadata__"].update({key: value})
+
+    def rename(header):
+        header["wpe.other"] = header.pop("wpe.weight")
+
+    def retype(header):
+        header["wpe.weight"]["dtype"] = "F16"
+
+    faults = [(set_metadata("format", "pt"), 4, 'no checkpoint: its "format" is "pt"'),
+              (set_metadata("step", "7x"), 4, '"step" must be a number'),
+              (set_metadata("step", "7"), 4, "it is of step 7"),
+              (set_metadata("seed", "-1"), 4, '"seed" must be a number'),
+              (set_metadata("batch", "8"), 2, "the plan's batch is 4, of the checkpoint's run 8"),
+              (set_metadata("text_bytes", "5"), 2, "the size of the text is "),
+              (rename, 4, 'tensor "wpe.weight" of the plan is missing'),
+              (retype, 4, 'tensor "wpe.weight" is F16 [128, 64], in the plan BF16 [128, 64]')]
+    train("one.plan", "--steps", "2", "--checkpoint", "d")
+    name = os.listdir("d")[0]
+    for change, code, said in faults:
+        shutil.rmtree("e", ignore_errors=True)
+        shutil.copytree("d", "e")
+        change_header(f"e/{name}", change)
+        message = train("one.plan", "--resume", "e", code=code)
+        assert said in message and "e/step-0000000002.safetensors: " in message, message
+    with open(f"e/{name}", "wb") as file:
+        file.write(read(f"d/{name}")[:-1])
+    assert "its data ends at" in train("one.plan", "--resume", "e", code=4)
+    call("graph", "llama-tiny", "--batch", "4", "-o", "l.fbs")
+    call("compile", "l.fbs", "-o", "l.plan")
+    assert " of the plan is missing" in train("l.plan", "--resume", "d", code=4)
+    for arguments, said in [(["--checkpoint", "d"], "checkpoints of another run, up to step 2"),
+                            (["--resume", "d", "--steps", "2"], "begins after step 2"),
+                            (["--resume", "d", "--seed", "1"], "--seed is 1, of the checkpoint's run 0"),
+                            (["--resume", "d", "--init", f"d/{name}"], "--init contradicts --resume"),
+                            (["--resume", "."], "it has no checkpoint"), (["--every", "2"], "--every needs"),
+                            (["--eval", "--resume", "d"], "--resume contradicts --eval")]:
+        assert said in train("one.plan", *arguments, code=2), arguments
+    assert "No such file" in train("one.plan", "--resume", "nowhere", code=5)
+    assert os.listdir("d") == [name]
+
+
+def check_kept():
+    """The newest two, and nothing that has another name."""
+    os.mkdir("k")
+    others = ["step-1.safetensors", "step-0000000001.safetensors.bak", "notes"]
+    for name in others:
+        with open(f"k/{name}", "w", encoding="utf-8") as file:
+            file.write("mine")
+    train("one.plan", "--steps", "5", "--checkpoint", "k", "--every", "1")
+    expected = others + ["step-0000000004.safetensors", "step-0000000005.safetensors"]
+    assert sorted(os.listdir("k")) == sorted(expected), os.listdir("k")
+
+
+def main():
+    os.chdir(tempfile.mkdtemp())
+    make_plans()
+    whole = steps_of(train("one.plan", "--steps", str(STEPS), "--save-weights", "whole.safetensors"))
+    assert len(whole) == STEPS
+    kills, runs = check_killed(whole)
+    train("one.plan", "--steps", "6", "--checkpoint", "w")
+    for plan in ["two.plan", "zero.plan"]:
+        train(plan, "--steps", str(STEPS), "--resume", "w", "--save-weights", "resumed.safetensors")
+        assert read("resumed.safetensors") == read("whole.safetensors"), plan
+    assert "each rank has a part of" in train("zero.plan", "--checkpoint", "z", code=2) and not os.path.exists("z")
+    check_refused()
+    check_kept()
+    print(f"{kills} kills in {runs} runs")
+
+
+main()

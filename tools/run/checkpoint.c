@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "checkpoint.h"
+
+#include "safetensors.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FORMAT "remat-checkpoint/1"
+#define NAME   "step-%010" PRIu64 ".safetensors"
+enum { KEPT = 2, NAME_BYTES = 40 };
+
+/* What lasts from one step to the next; not the sums and counters of a step, which dividing its
+ * batch adds to the plan. */
+static bool lasts(const remat_tensor_info *tensor)
+{
+    static const char *const of_a_step[] = {"microbatch", "mesh.*", "*.grad.local"};
+    for (size_t i = 0; i < sizeof of_a_step / sizeof *of_a_step; i++)
+        if (fnmatch(of_a_step[i], tensor->name, 0) == 0)
+            return false;
+    return tensor->role == REMAT_TENSOR_PARAMETER || tensor->role == REMAT_TENSOR_OPTIMIZER_STATE;
+}
+
+static const struct number {
+    const char *key;
+    size_t offset;
+} numbers[] = {{"step", offsetof(struct checkpoint_state, step)},
+               {"seed", offsetof(struct checkpoint_state, seed)},
+               {"batch", offsetof(struct checkpoint_state, batch)},
+               {"seq", offsetof(struct checkpoint_state, seq)},
+               {"text_bytes", offsetof(struct checkpoint_state, text_bytes)}};
+#define NUMBERS (sizeof numbers / sizeof *numbers)
+
+static uint64_t *number_of(struct checkpoint_state *state, size_t i)
+{
+    return (uint64_t *)((char *)state + numbers[i].offset);
+}
+
+/* --- the folder --- */
+
+/* False: the name is no checkpoint's. */
+static bool parse_name(const char *name, uint64_t *step)
+{
+    char again[NAME_BYTES];
+    *step = strncmp(name, "step-", 5) == 0 ? strtoull(name + 5, NULL, 10) : 0;
+    snprintf(again, sizeof again, NAME, *step);
+    return *step > 0 && strcmp(name, again) == 0;
+}
+
+/* The newest steps, the last one first; 0 where there are fewer. */
+static remat_status find_newest(remat_context *ctx, const char *folder, uint64_t newest[KEPT])
+{
+    DIR *listing = opendir(folder);
+    memset(newest, 0, KEPT * sizeof *newest);
+    if (!listing)
+        return cli_file_error(ctx, folder, "", errno);
+    for (struct dirent *entry; (entry = readdir(listing));) {
+        uint64_t step;
+        if (!parse_name(entry->d_name, &step) || step <= newest[KEPT - 1])
+            continue;
+        newest[KEPT - 1] = step;
+        for (int i = KEPT - 1; i > 0 && newest[i - 1] < newest[i]; i--) {
+            uint64_t other = newest[i];
+            newest[i] = newest[i - 1];
+            newest[i - 1] = other;
+        }
+    }
+    closedir(listing);
+    return REMAT_OK;
+}
+
+/* Of those that cannot be removed nothing is lost. */
+static void remove_older(const char *folder, uint64_t than)
+{
+    DIR *listing = opendir(folder);
+    for (struct dirent *entry; listing && (entry = readdir(listing));) {
+        uint64_t step;
+        if (parse_name(entry->d_name, &step) && step < than)
+            unlinkat(dirfd(listing), entry->d_name, 0);
+    }
+    if (listing)
+        closedir(listing);
+}
+
+static remat_status make_path(remat_context *ctx, const char *folder, uint64_t step, char **out)
+{
+    if (asprintf(out, "%s/" NAME, folder, step) >= 0)
+        return REMAT_OK;
+    *out = NULL;
+    return cli_error(ctx, REMAT_ERROR_MEMORY, "out of memory");
+}
+
+static bool is_same_folder(const char *a, const char *b)
+{
+    struct stat x, y;
+    return b && stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev &&
+           x.st_ino == y.st_ino;
+}
+
+static bool get_lasting(const remat_plan *plan, uint32_t i, remat_tensor_info *out)
+{
+    *out = (remat_tensor_info){.struct_size = sizeof *out};
+    return remat_plan_get_tensor(plan, i, out) && lasts(out);
+}
+
+/* Rank 0 writes what it has. */
+static remat_status check_whole(remat_context *ctx, const remat_plan *plan)
+{
+    remat_tensor_info tensor;
+    for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++)
+        if (get_lasting(plan, i, &tensor) && tensor.part_count > 1)
+            return cli_error(
+                ctx, REMAT_ERROR_USAGE,
+                "--checkpoint: each rank has a part of \"%s\" (--zero): such a plan can "
+                "be resumed, but writes no checkpoints",
+                tensor.name);
+    return REMAT_OK;
+}
+
+remat_status checkpoint_prepare(remat_context *ctx, const char *folder, const char *resumed,
+                                const remat_plan *plan)
+{
+    remat_status st = REMAT_OK;
+    uint64_t newest[KEPT];
+    RUN_TRY(safetensors_check(ctx, folder, plan, lasts));
+    RUN_TRY(check_whole(ctx, plan));
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
+        return cli_file_error(ctx, folder, "cannot be made: ", errno);
+    RUN_TRY(find_newest(ctx, folder, newest));
+    if (newest[0] && !is_same_folder(folder, resumed))
+        RUN_FAIL(ctx, REMAT_ERROR_USAGE,
+                 "--checkpoint %s: it has checkpoints of another run, up to step %" PRIu64
+                 ": go on from there with --resume %s, or take another folder",
+                 folder, newest[0], folder);
+    if (access(folder, W_OK) != 0)
+        return cli_file_error(ctx, folder, "cannot write: ", errno);
+fail:
+    return st;
+}
+
+/* --- writing --- */
+
+static json_t *make_metadata(const struct checkpoint_state *state)
+{
+    struct checkpoint_state copy = *state;
+    json_t *out = json_pack("{s:s}", "format", FORMAT);
+    for (size_t i = 0; out && i < NUMBERS; i++) {
+        json_t *text = json_sprintf("%" PRIu64, *number_of(&copy, i));
+        if (json_object_set_new(out, numbers[i].key, text) != 0) {
+            json_decref(out);
+            out = NULL;
+        }
+    }
+    return out;
+}
+
+remat_status checkpoint_write(remat_context *ctx, const char *folder, const remat_plan *plan,
+                              remat_session *session, const struct checkpoint_state *state)
+{
+    remat_status st = REMAT_OK;
+    struct remat_outputs *outputs = NULL;
+    char *path = NULL;
+    uint64_t newest[KEPT];
+    json_t *metadata = make_metadata(state);
+    if (!metadata)
+        return cli_error(ctx, REMAT_ERROR_MEMORY, "out of memory");
+    RUN_TRY(make_path(ctx, folder, state->step, &path));
+    RUN_TRY(remat_outputs_create(ctx, &outputs));
+    RUN_TRY(remat_outputs_claim(outputs, "--checkpoint", path));
+    RUN_TRY(safetensors_save(ctx, outputs, path, plan, lasts, metadata, session));
+    RUN_TRY(remat_outputs_commit(outputs));
+    RUN_TRY(find_newest(ctx, folder, newest));
+    remove_older(folder, newest[KEPT - 1]);
+fail:
+    json_decref(metadata);
+    remat_outputs_destroy(&outputs);
+    free(path);
+    return st;
+}
+
+/* --- reading --- */
+
+static remat_status read_metadata(remat_context *ctx, struct checkpoint *c)
+{
+    const json_t *metadata = json_object_get(c->file.header, "__metadata__");
+    const char *format = json_string_value(json_object_get(metadata, "format"));
+    if (!format || strcmp(format, FORMAT) != 0)
+        return cli_error(ctx, REMAT_ERROR_INVALID,
+                         "%s: no checkpoint: its \"format\" is \"%.40s\", expected \"" FORMAT "\"",
+                         c->path, format ? format : "");
+    for (size_t i = 0; i < NUMBERS; i++) {
+        const char *text = json_string_value(json_object_get(metadata, numbers[i].key));
+        char *end = NULL;
+        errno = 0;
+        if (text && *text >= '0' && *text <= '9')
+            *number_of(&c->state, i) = strtoull(text, &end, 10);
+        if (!end || *end || errno)
+            return cli_error(ctx, REMAT_ERROR_INVALID, "%s: \"%s\" must be a number", c->path,
+                             numbers[i].key);
+    }
+    return REMAT_OK;
+}
+
+static const struct safetensors_tensor *find(const struct checkpoint *c, const char *name)
+{
+    for (uint32_t i = 0; i < c->file.count; i++)
+        if (strcmp(c->file.tensors[i].name, name) == 0)
+            return &c->file.tensors[i];
+    return NULL;
+}
+
+static remat_status check_tensor(remat_context *ctx, const struct checkpoint *c,
+                                 const remat_tensor_info *wanted)
+{
+    const struct safetensors_tensor *found = find(c, wanted->name);
+    const char *dtype = safetensors_dtype(wanted->element);
+    bool part = wanted->part_count > 1;
+    const int64_t *shape = part ? wanted->whole_shape : wanted->shape;
+    uint32_t rank = part ? wanted->whole_rank : wanted->rank;
+    if (!found)
+        return cli_error(ctx, REMAT_ERROR_INVALID, "%s: tensor \"%s\" of the plan is missing",
+                         c->path, wanted->name);
+    if (strcmp(found->dtype, dtype) == 0 && found->rank == rank &&
+        memcmp(found->shape, shape, rank * sizeof *shape) == 0)
+        return REMAT_OK;
+    return cli_error(ctx, REMAT_ERROR_INVALID, "%s: tensor \"%s\" is %s %s, in the plan %s %s",
+                     c->path, wanted->name, found->dtype,
+                     shape_text(found->shape, found->rank).text, dtype,
+                     shape_text(shape, rank).text);
+}
+
+static remat_status check_tensors(remat_context *ctx, const struct checkpoint *c,
+                                  const remat_plan *plan)
+{
+    remat_status st = REMAT_OK;
+    remat_tensor_info tensor;
+    for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++)
+        if (get_lasting(plan, i, &tensor))
+            RUN_TRY(check_tensor(ctx, c, &tensor));
+    for (uint32_t i = 0; i < c->file.count; i++) {
+        uint32_t at = remat_plan_find_tensor(plan, c->file.tensors[i].name);
+        if (!get_lasting(plan, at, &tensor))
+            RUN_FAIL(ctx, REMAT_ERROR_INVALID, "%s: the plan has no parameter or state \"%s\"",
+                     c->path, c->file.tensors[i].name);
+    }
+fail:
+    return st;
+}
+
+remat_status checkpoint_open(remat_context *ctx, const char *folder, const remat_plan *plan,
+                             struct checkpoint *out)
+{
+    remat_status st = REMAT_OK;
+    uint64_t newest[KEPT];
+    *out = (struct checkpoint){0};
+    RUN_TRY(find_newest(ctx, folder, newest));
+    if (!newest[0])
+        RUN_FAIL(ctx, REMAT_ERROR_USAGE, "--resume %s: it has no checkpoint", folder);
+    RUN_TRY(make_path(ctx, folder, newest[0], &out->path));
+    RUN_TRY(safetensors_read_file(ctx, out->path, &out->file));
+    RUN_TRY(read_metadata(ctx, out));
+    if (out->state.step != newest[0])
+        RUN_FAIL(ctx, REMAT_ERROR_INVALID, "%s: it is of step %" PRIu64, out->path,
+                 out->state.step);
+    RUN_TRY(check_tensors(ctx, out, plan));
+fail:
+    return st;
+}
+
+#define BUFFER_BYTES (1u << 20)
+
+remat_status checkpoint_restore(remat_context *ctx, const struct checkpoint *c,
+                                const remat_plan *plan, uint32_t rank, remat_session *session)
+{
+    remat_status st = REMAT_OK;
+    remat_tensor_info tensor;
+    void *buffer = malloc(BUFFER_BYTES);
+    if (!buffer)
+        return cli_error(ctx, REMAT_ERROR_MEMORY, "%s: out of memory", c->path);
+    for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++)
+        for (uint64_t at = 0; get_lasting(plan, i, &tensor) && at < tensor.bytes;
+             at += BUFFER_BYTES) {
+            uint64_t bytes = tensor.bytes - at < BUFFER_BYTES ? tensor.bytes - at : BUFFER_BYTES;
+            uint64_t from = at + (tensor.part_count > 1 ? rank * tensor.bytes : 0);
+            RUN_TRY(
+                safetensors_read_part(ctx, &c->file, find(c, tensor.name), from, buffer, bytes));
+            RUN_TRY(remat_session_write_part(session, tensor.name, at, buffer, bytes));
+        }
+fail:
+    free(buffer);
+    return st;
+}
+
+void checkpoint_release(struct checkpoint *checkpoint)
+{
+    safetensors_release(&checkpoint->file);
+    free(checkpoint->path);
+    *checkpoint = (struct checkpoint){0};
+}

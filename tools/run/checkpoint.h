@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checkpoints of a run: all that the next steps depend on, so that a run that is resumed has the
+ * bits of one that was not interrupted.
+ *
+ * One is a safetensors file, step-0000000120.safetensors in the run's folder, with the parameters
+ * and the optimizer's state under their names in the plan. The header's metadata has the rest:
+ * "format" ("remat-checkpoint/1"), "step" (steps done), "seed" (of the random state, which a step's
+ * number completes) and "batch", "seq" and "text_bytes", from which the position in the data
+ * follows. A file is there whole or not at all, and the newest two are kept. */
+#ifndef REMAT_TOOLS_RUN_CHECKPOINT_H
+#define REMAT_TOOLS_RUN_CHECKPOINT_H
+
+#include "safetensors_reader.h"
+
+struct checkpoint_state {
+    uint64_t step, seed, batch, seq, text_bytes;
+};
+
+/* Whether checkpoints of the plan can be written to `folder`, which is made if it is not there.
+ * REMAT_ERROR_USAGE: it has checkpoints, and is not `resumed`, from which the run begins (NULL: it
+ * begins anew); or the plan divides its state among ranks, which only a resumed run may. */
+remat_status checkpoint_prepare(remat_context *ctx, const char *folder, const char *resumed,
+                                const remat_plan *plan);
+
+/* Writes a checkpoint and removes all but the newest two. Takes 1 MiB and the header. */
+remat_status checkpoint_write(remat_context *ctx, const char *folder, const remat_plan *plan,
+                              remat_session *session, const struct checkpoint_state *state);
+
+struct checkpoint { /* zero-initialise */
+    char *path;
+    struct safetensors_file file;
+    struct checkpoint_state state;
+};
+/* Opens the newest checkpoint of a folder. REMAT_ERROR_INVALID, with the tensor's name: it is not
+ * one of this plan. */
+remat_status checkpoint_open(remat_context *ctx, const char *folder, const remat_plan *plan,
+                             struct checkpoint *out);
+/* Into a rank's session that has run "init". */
+remat_status checkpoint_restore(remat_context *ctx, const struct checkpoint *checkpoint,
+                                const remat_plan *plan, uint32_t rank, remat_session *session);
+void checkpoint_release(struct checkpoint *checkpoint); /* harmless when released */
+
+#endif
