@@ -121,7 +121,9 @@ static void keep_written(struct remat_kernel_memo *memo, const uint32_t *words, 
 /* --- kernels --- */
 
 struct writer {
-    struct remat_arena *arena; /* of kernels; what is not needed later lies in that of the groups */
+    struct remat_arena *arena; /* of kernels; with a memo, which has copies, of one at a time. What
+                                  is not needed later lies in that of the groups. */
+    struct remat_kernel_memo *memo; /* NULL: none */
     struct remat_fuser groups;
     struct REMAT_LIST(uint32_t) key;
 };
@@ -191,16 +193,16 @@ static void write_key(struct writer *w, const remat_node *nodes, uint32_t count)
 static struct remat_fused_kernel find_kernel(struct writer *w, const struct remat_fuse_group *group,
                                              remat_node *nodes)
 {
-    struct remat_kernel_memo *memo = w->groups.sequence->memo;
-    if (!memo || w->groups.graph->value_count > KEY_VALUES_MAX)
+    if (!w->memo)
         return write_kernel(w, group, nodes);
     write_key(w, nodes, group->node_count);
     const struct remat_fused_kernel *found =
-        find_written(memo, group->first, w->key.items, (uint32_t)w->key.count);
+        find_written(w->memo, group->first, w->key.items, (uint32_t)w->key.count);
     if (found)
         return *found;
     struct remat_fused_kernel kernel = write_kernel(w, group, nodes);
-    keep_written(memo, w->key.items, (uint32_t)w->key.count, &kernel);
+    keep_written(w->memo, w->key.items, (uint32_t)w->key.count, &kernel);
+    remat_arena_reset(w->arena);
     return kernel;
 }
 
@@ -210,8 +212,10 @@ struct remat_kernel_list remat_fuse_sequence(struct remat_arena *arena, struct r
 {
     static const struct remat_kernel_list none = {0};
     const struct remat_kernel_list *tail = sequence->tail ? sequence->tail : &none;
+    bool known = sequence->memo && graph->value_count <= KEY_VALUES_MAX;
     struct writer w = {
-        .arena = arena,
+        .arena = known ? remat_scratch_open(arena->ctx) : arena,
+        .memo = known ? sequence->memo : NULL,
         .groups = {
             .arena = scratch, .graph = graph, .sequence = sequence, .facts = sequence->facts}};
     struct remat_kernel_list out = {0};
@@ -234,6 +238,8 @@ struct remat_kernel_list remat_fuse_sequence(struct remat_arena *arena, struct r
             out.kernel_of_node[tail->kernels[k].nodes[n].i].i = out.count;
         out.kernels[out.count++] = tail->kernels[k];
     }
+    if (known)
+        remat_scratch_close(w.arena);
     return out;
 }
 

@@ -101,10 +101,18 @@ void remat_evaluator_forget(struct remat_evaluator *e)
     e->memo = (struct remat_kernel_memo){0};
 }
 
+void remat_evaluator_release_nested(struct remat_evaluator *e)
+{
+    if (e->nested) {
+        remat_scratch_close(e->nested->known);
+        remat_scratch_close(e->nested->tables);
+    }
+    e->nested = NULL;
+}
+
 void remat_evaluator_release(struct remat_evaluator *e)
 {
-    if (e->nested)
-        remat_scratch_close(e->nested->known);
+    remat_evaluator_release_nested(e);
     remat_scratch_close(e->known);
     remat_scratch_close(e->scratch);
 }
@@ -115,8 +123,10 @@ struct remat_evaluator *remat_evaluator_for(struct remat_evaluator *e,
     if (remat_decision_rounds(decision) <= e->clones.rounds)
         return e;
     if (!e->nested) {
+        remat_evaluator_forget(e); /* both are much in a large graph */
         e->nested = remat_copy(e->sums->arena, e, 1, sizeof *e);
-        init(e->nested, e->sums->arena, REMAT_ROUNDS_MAX);
+        e->nested->tables = remat_scratch_open(e->scratch->ctx);
+        init(e->nested, e->nested->tables, REMAT_ROUNDS_MAX);
     }
     return e->nested;
 }

@@ -53,6 +53,7 @@ struct remat_evaluator {
     const uint32_t *inputs; /* by value of the clones' graph: which static it is */
     const struct remat_device_description *device;
     struct remat_stopwatch *watch;
+    struct remat_arena *tables;  /* of a nested one's clones */
     struct remat_arena *known;   /* of the memo */
     struct remat_arena *scratch; /* of one evaluation */
 };
@@ -67,6 +68,8 @@ void remat_evaluator_init(struct remat_evaluator *evaluator, struct remat_arena 
                           const struct remat_decision *pinned, struct remat_stopwatch *watch);
 /* Gives back the memory of evaluations, and what is known from them; more can follow. */
 void remat_evaluator_forget(struct remat_evaluator *evaluator);
+/* The same of the clones for nested decisions, and what is known of those. */
+void remat_evaluator_release_nested(struct remat_evaluator *evaluator);
 void remat_evaluator_release(struct remat_evaluator *evaluator);
 
 /* The evaluator whose clones the decision needs: the given one, or one that belongs to it. */

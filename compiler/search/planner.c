@@ -52,7 +52,7 @@ static void find_hull(struct remat_planner *p, struct remat_arena *arena, enum r
                       struct remat_border_hull *hull, struct remat_path_steps *steps)
 {
     keep_anchors(p, kept);
-    *hull = remat_border_find_hull(remat_border_network(arena, &p->model.border));
+    *hull = remat_border_find_hull(arena, &p->model.border);
     remat_path_find_steps(arena, &p->model.border, hull, p->model.item_region,
                           p->model.region_count, steps);
 }

@@ -248,6 +248,8 @@ static remat_status choose_freely(struct remat_search *s, struct remat_proposals
     }
     if (!found)
         return s->over ? rescue(s, policies, best) : refuse(s, policies);
+    if (remat_is_none(best->path) || best->step < remat_path_length(&s->planner->paths[best->path]))
+        remat_evaluator_release_nested(s->evaluator); /* nothing nested comes any more */
     if (by_hand && !s->over) {
         compare_manual(s, policies, best, manual);
         if (!remat_policy_megatron_flags(s->arena, manual->policy))

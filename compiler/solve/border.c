@@ -100,6 +100,19 @@ static void add_task(struct remat_border_network *n, uint32_t t)
         add_arc(n, node, b->inputs[i], INFINITY);
 }
 
+/* Room for all arcs: lists that grow would leave as much behind. */
+static void reserve(struct remat_border_network *n)
+{
+    const struct remat_border *b = n->border;
+    size_t count = 3 * (size_t)b->item_count + b->task_count + b->extra_count + b->arc_count;
+    for (uint32_t t = 0; t < b->task_count; t++)
+        count += b->tasks[t].input_end - b->tasks[t].input_begin;
+    remat_flow_reserve(&n->flow, count);
+    n->capacities.capacity = count;
+    n->capacities.items =
+        remat_have(n->arena->ctx, remat_arena_room(n->arena, count, sizeof *n->capacities.items));
+}
+
 struct remat_border_network *remat_border_network(struct remat_arena *arena,
                                                   const struct remat_border *b)
 {
@@ -112,6 +125,7 @@ struct remat_border_network *remat_border_network(struct remat_arena *arena,
                                        .source = nodes,
                                        .sink = nodes + 1};
     sum_up(n);
+    reserve(n);
     for (uint32_t i = 0; i < b->item_count; i++)
         add_item(n, i);
     for (uint32_t t = 0; t < b->task_count; t++)
@@ -214,27 +228,37 @@ static bool is_below(const struct remat_border_point *from, const struct remat_b
 struct points REMAT_LIST(struct remat_border_point);
 
 /* Appends the corners after `from`, up to and with `to`. */
-static void between(struct remat_border_network *n, struct points *points,
-                    const struct remat_border_point *from, const struct remat_border_point *to)
+static void between(struct remat_border_network *n, struct remat_arena *arena,
+                    struct points *points, const struct remat_border_point *from,
+                    const struct remat_border_point *to)
 {
     struct remat_border_point middle = remat_border_cut(n, price_between(from, to)).point;
     if (is_below(from, &middle, to) && middle.cost_ps > from->cost_ps &&
         middle.cost_ps < to->cost_ps && points->count < HULL_POINTS_MAX) {
-        between(n, points, from, &middle);
-        between(n, points, &middle, to);
+        between(n, arena, points, from, &middle);
+        between(n, arena, points, &middle, to);
     } else {
-        REMAT_PUSH(n->arena, points, *to);
+        REMAT_PUSH(arena, points, *to);
     }
 }
 
-struct remat_border_hull remat_border_find_hull(struct remat_border_network *n)
+struct remat_border_hull remat_border_find_hull(struct remat_arena *arena,
+                                                const struct remat_border *border)
 {
+    struct remat_arena *scratch = remat_scratch_open(arena->ctx);
+    struct remat_border_network *n = remat_border_network(scratch, border);
     struct points points = {0};
     struct remat_border_point most = remat_border_cut(n, LEAST_PRICE).point;
     struct remat_border_point least = remat_border_cut(n, highest_price(n)).point;
-    REMAT_PUSH(n->arena, &points, most);
+    REMAT_PUSH(arena, &points, most);
     if (least.bytes < most.bytes && least.cost_ps > most.cost_ps)
-        between(n, &points, &most, &least);
+        between(n, arena, &points, &most, &least);
+    for (size_t p = 0; p < points.count; p++) {
+        bool **run = &points.items[p].run, **keep = &points.items[p].keep;
+        *run = remat_copy(arena, *run, border->task_count, sizeof **run);
+        *keep = remat_copy(arena, *keep, border->item_count, sizeof **keep);
+    }
+    remat_scratch_close(scratch);
     return (struct remat_border_hull){(uint32_t)points.count, points.items};
 }
 

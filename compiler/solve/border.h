@@ -95,8 +95,10 @@ struct remat_border_hull {
     struct remat_border_point *points; /* bytes descend, costs ascend */
 };
 
-/* The corners of the lower convex hull, from the cheapest choice to the one that keeps least. */
-struct remat_border_hull remat_border_find_hull(struct remat_border_network *network);
+/* The corners of the lower convex hull, from the cheapest choice to the one that keeps least; in
+ * `arena`. */
+struct remat_border_hull remat_border_find_hull(struct remat_arena *arena,
+                                                const struct remat_border *border);
 
 /* A lower bound of cost_ps over every choice that keeps at most `bytes`, by Newton's method on the
  * price: never more than the least cost of such a choice. The search ends where it could not come

@@ -4,6 +4,13 @@
 
 enum { POLL = 4096 };
 
+void remat_flow_reserve(struct remat_flow *f, size_t count)
+{
+    f->arcs.capacity = 2 * count;
+    f->arcs.items = remat_have(f->arena->ctx,
+                               remat_arena_room(f->arena, f->arcs.capacity, sizeof *f->arcs.items));
+}
+
 void remat_flow_add(struct remat_flow *f, uint32_t from, uint32_t to)
 {
     struct remat_flow_arc forward = {.to = to}, backward = {.to = from};
@@ -18,11 +25,13 @@ static uint32_t tail_of(const struct remat_flow *f, uint32_t arc)
 
 static void index_arcs(struct remat_flow *f)
 {
+    struct remat_arena *scratch = remat_scratch_open(f->arena->ctx);
     uint32_t *tails, count = (uint32_t)f->arcs.count;
-    REMAT_NEW(f->arena, tails, count);
+    REMAT_NEW(scratch, tails, count);
     for (uint32_t a = 0; a < count; a++)
         tails[a] = tail_of(f, a);
     f->begin = remat_group(f->arena, tails, count, f->node_count, &f->order);
+    remat_scratch_close(scratch);
     REMAT_NEW(f->arena, f->level, f->node_count);
     REMAT_NEW(f->arena, f->next, f->node_count);
     REMAT_NEW(f->arena, f->queue, f->node_count);

@@ -25,6 +25,8 @@ struct remat_flow {
     uint64_t steps;                  /* nodes and arcs looked at so far */
 };
 
+/* Room for so many arcs without their reverses; before the first one. */
+void remat_flow_reserve(struct remat_flow *flow, size_t count);
 /* Arc 2i is the i-th that is added. It has no capacity yet. */
 void remat_flow_add(struct remat_flow *flow, uint32_t from, uint32_t to);
 /* Capacity of an arc, with no flow on it. After a run all arcs of the network need this. */

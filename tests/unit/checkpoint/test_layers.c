@@ -258,7 +258,7 @@ static remat_status check_corners(struct subject_bench *b)
     struct remat_border_hull hull;
     struct remat_model *model = &b->model;
     uint32_t compared = 0;
-    hull = remat_border_find_hull(remat_border_network(&b->s.arena, &model->border));
+    hull = remat_border_find_hull(&b->s.arena, &model->border);
     CHECK(hull.count > 2, "%u corners", hull.count);
     for (uint32_t c = 0; c < hull.count; c++)
         for (uint32_t layer = 1; layer + 2 < LAYERS; layer++)

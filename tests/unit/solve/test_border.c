@@ -154,9 +154,9 @@ static void check_cut(const struct sample *s, struct remat_border_network *netwo
           (double)cost + price * (double)bytes, best);
 }
 
-static void check_hull(const struct sample *s, struct remat_border_network *network)
+static void check_hull(const struct sample *s, struct remat_arena *arena)
 {
-    struct remat_border_hull hull = remat_border_find_hull(network);
+    struct remat_border_hull hull = remat_border_find_hull(arena, &s->border);
     for (uint32_t i = 0; i < hull.count; i++) {
         const struct remat_border_point *p = &hull.points[i];
         CHECK((double)p->cost_ps == least(s, 0, p->bytes), "corner %u: %ld, optimum %g", i,
@@ -235,7 +235,7 @@ int main(void)
         struct remat_border_network *network = remat_border_network(&t.arena, &s.border);
         for (int k = 0; k < 5; k++)
             check_cut(&s, network, (double[]){0, 0.002, 0.01, 0.04, 3}[k]);
-        check_hull(&s, network);
+        check_hull(&s, &t.arena);
         check_bounds(&s, network, &share, &cases);
         test_next(&t);
     }
