@@ -9,6 +9,7 @@
 #include "codegen.h"
 #include "explain.h"
 #include "lower.h"
+#include "notes.h"
 #include "prepare.h"
 
 struct pipeline {
@@ -109,27 +110,6 @@ static remat_status emit(struct pipeline *p, struct remat_program *out)
     return REMAT_OK;
 }
 
-/* Of the gradients that ranks do not divide. */
-static void note_whole(struct pipeline *p, const struct remat_program *out)
-{
-    struct remat_text text = {.arena = p->search.arena};
-    for (uint32_t v = 0; v < out->value_count && p->search.settings->zero; v++) {
-        const struct remat_program_value *value = &out->values[v];
-        if (value->role != REMAT_ROLE_GRADIENT || value->whole_rank)
-            continue;
-        int length = (int)strlen(value->name) - (int)strlen(".grad");
-        remat_text_append(&text, "%s%.*s",
-                          text.items ? ", "
-                                     : "ZeRO: every rank has the whole state of what the "
-                                       "ranks do not divide: ",
-                          length, value->name);
-    }
-    if (!text.items)
-        return;
-    remat_text_complete(&text);
-    REMAT_PUSH(p->search.arena, &p->search.notes, text.items);
-}
-
 static remat_status describe(struct pipeline *p, const struct remat_chosen *c,
                              struct remat_program *out)
 {
@@ -152,7 +132,9 @@ static remat_status describe(struct pipeline *p, const struct remat_chosen *c,
         out->numerics_hash =
             remat_hash(&out->workspace_bytes, sizeof out->workspace_bytes, out->numerics_hash);
     describe_manual(p, c, out);
-    note_whole(p, out);
+    const char *whole = s->zero ? remat_note_whole(p->search.arena, out) : NULL;
+    if (whole)
+        REMAT_PUSH(p->search.arena, &p->search.notes, whole);
     REMAT_CHECK(emit(p, out));
     out->notes = p->search.notes.items;
     out->note_count = (uint32_t)p->search.notes.count;

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a user is told of a plan beside its figures. */
+#ifndef REMAT_NOTES_H
+#define REMAT_NOTES_H
+
+#include "program.h"
+#include "unwind.h"
+
+/* Of a plan with --zero: the parameters whose state every rank has whole, because the ranks do not
+ * divide them. NULL: there is none. In `arena`. */
+const char *remat_note_whole(struct remat_arena *arena, const struct remat_program *program);
+
+#endif
