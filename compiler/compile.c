@@ -9,7 +9,7 @@
 #include "codegen.h"
 #include "explain.h"
 #include "lower.h"
-#include "notes.h"
+#include "plan_notes.h"
 #include "prepare.h"
 
 struct pipeline {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a user is told of a plan beside its figures. */
-#ifndef REMAT_NOTES_H
-#define REMAT_NOTES_H
+#ifndef REMAT_PLAN_NOTES_H
+#define REMAT_PLAN_NOTES_H
 
 #include "program.h"
 #include "unwind.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "notes.h"
+#include "plan_notes.h"
 
 #define WHOLE "ZeRO: every rank has the whole state of what the ranks do not divide: "
 
