@@ -85,8 +85,8 @@ struct remat_value_info {
     bool batched;        /* graph inputs: the first axis is the batch */
     double init_mean, init_std;
     /* Of which this is one of as many equal parts as there are ranks, in row-major order: rank r
-     * along "dp" has part r. No axes: this is no part. */
-    struct remat_shape whole;
+     * along "dp" has part r. NULL: this is no part. */
+    const struct remat_shape *whole;
     /* Of graph inputs, as the pass of that name found it. */
     struct remat_indices indices;
     int64_t pitch;   /* elements from one row of the last axis to the next; 0: as many as it has */

@@ -25,8 +25,10 @@ struct lowerer {
 
 static void lower_whole(const struct remat_value_info *info, struct remat_program_value *out)
 {
-    out->whole_rank = (uint8_t)info->whole.rank;
-    memcpy(out->whole, info->whole.dims, sizeof out->whole);
+    if (!info->whole)
+        return;
+    out->whole_rank = (uint8_t)info->whole->rank;
+    memcpy(out->whole, info->whole->dims, sizeof out->whole);
 }
 
 static void lower_statics(struct lowerer *l)
@@ -206,7 +208,7 @@ static struct remat_operand static_operand(const struct lowerer *l, uint32_t i, 
 static void init_command(struct lowerer *l, uint32_t i)
 {
     const struct remat_value_info *info = l->in->statics->items[i].info;
-    bool normal = info->initializer == REMAT_INIT_NORMAL, part = normal && info->whole.rank;
+    bool normal = info->initializer == REMAT_INIT_NORMAL, part = normal && info->whole;
     uint64_t site = site_of(info);
     struct remat_command *command = &l->out->commands[l->out->command_count++];
     *command = (struct remat_command){

@@ -203,7 +203,7 @@ static remat_value average_gradient(struct divider *d, remat_value part, const c
     remat_value rows = transfer(d, REMAT_OP_exchange, part, NULL);
     remat_value sum = add_rows(d, rows, &share);
     if (d->r.from->zero && elements % d->ranks == 0) {
-        d->r.to->values[sum.i].whole = *shape;
+        d->r.to->values[sum.i].whole = remat_copy(d->r.arena, shape, 1, sizeof *shape);
         return sum;
     }
     d->b.name = name;

@@ -57,7 +57,7 @@ static remat_status find_gradients(struct appender *a, const struct remat_graph 
                                    "gradient \"%s\": no parameter has this name without \".grad\"",
                                    info->name);
             const struct remat_value_info *parameter = &graph->values[g.parameter.i];
-            const struct remat_shape *shape = info->whole.rank ? &info->whole : &info->shape;
+            const struct remat_shape *shape = info->whole ? info->whole : &info->shape;
             if (info->dtype == REMAT_I32 || parameter->dtype == REMAT_I32 ||
                 !remat_shape_equal(shape, &parameter->shape))
                 return remat_error(a->arena->ctx, REMAT_ERROR_INVALID,
@@ -123,7 +123,7 @@ static remat_value add_state(struct appender *a, const struct gradient *g, const
 
 static bool is_part(const struct appender *a, const struct gradient *g)
 {
-    return a->graph->values[g->value.i].whole.rank > 0;
+    return a->graph->values[g->value.i].whole != NULL;
 }
 
 static int64_t rank_count(const struct appender *a)
