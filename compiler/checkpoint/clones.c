@@ -17,7 +17,7 @@ struct extension {
     struct remat_arena *arena, *scratch;
     struct remat_clones *c;
     const struct remat_settled *s;
-    uint32_t alone; /* the first site of what is in no kernel, then one by round */
+    uint32_t alone; /* the first site of nodes in no kernel, then one by round */
     struct REMAT_LIST(remat_site) site;                  /* by node */
     struct REMAT_LIST(uint32_t) original, first_slot;    /* by node */
     struct clone_list REMAT_LIST(struct clone) * clones; /* by node of the given graph; few */
@@ -99,7 +99,7 @@ static remat_site home_of(const struct extension *x, remat_node n)
     return near ? x->site.items[producer.i] : alone;
 }
 
-/* Room for all clones: what more there is of what sites make for themselves, views, is little. */
+/* Room for all clones but the few views that sites make for themselves. */
 static void reserve(struct extension *x)
 {
     const struct remat_graph *g = x->s->graph;
@@ -238,7 +238,7 @@ static void add_slots(struct extension *x, remat_node n)
 
 /* --- the tail --- */
 
-/* Whether tail nodes may read it: what is given, or stored whoever reads it. */
+/* Whether tail nodes may read it: it is an input, or every plan stores it. */
 static bool is_settled(const struct extension *x, remat_value v)
 {
     remat_value root = remat_settled_trace(x->s, v).root;
@@ -415,7 +415,7 @@ static void enter(struct chooser *w, remat_site site)
     REMAT_PUSH(w->arena, &w->frames, ((struct frame){site, w->c->site_begin[site.i], 0}));
 }
 
-/* Of a site all that is needed, after what it reads. */
+/* All clones of a site that are needed, after those that they read. */
 static void place(struct chooser *w, remat_site site)
 {
     const struct remat_clones *c = w->c;

@@ -51,9 +51,9 @@ void remat_clones_create(struct remat_arena *arena, const struct remat_settled *
  * recomputed and the originals of what is saved. Views of recomputed values are cloned along, and
  * so are casts that loads do.
  *
- * All that is in the first round. Of what is recomputed twice the backward pass and reruns of the
- * second round read a clone of the second, reruns of the first round one of the first: when the
- * backward pass comes to what is made of such a value, the first round passes through; the second
+ * All that is in the first round. Of a value recomputed twice, the backward pass and reruns of the
+ * second round read the second clone, reruns of the first round the first: when the backward pass
+ * comes to the results of such a value, the first round passes through; the second
  * makes it for the backward pass, from values that are saved, that the first round made and that
  * stayed, or that are recomputed twice too. With fewer rounds than the decision asks for, the last
  * one is the only one.

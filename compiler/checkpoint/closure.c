@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A kernel whose content a decision changes is a site: a forward kernel that stores less, a kernel
- * of the backward pass that inlines, a rerun. What a site takes is launch + the longer of compute
- * and memory, so no less than either side: each site counts by the side that is longer when
+ * of the backward pass that inlines, a rerun. A site's time is launch + the longer of compute and
+ * memory, so no less than either side: each site counts by the side that is longer when
  * everything is saved, a rerun when all of it runs. On that side costs add up, each value read once
  * by a node of its own; docs/planning.md has the proof. */
 #include "closure.h"
@@ -146,7 +146,7 @@ static double load_ps(const struct builder *b, remat_kernel_id kernel, remat_val
     return least == UINT64_MAX ? 0 : 1000 * (double)least / b->device.memory_bytes_per_ns;
 }
 
-/* What a kernel moves for a value. */
+/* Bytes that a kernel moves for a value, as time. */
 static double moved_ps(const struct builder *b, remat_kernel_id kernel, remat_value root)
 {
     return 1000 * (double)remat_price_value_bytes(b->s->graph, kernel_at(b, kernel), root) /
@@ -228,7 +228,7 @@ static struct need *first_with_leaf(const struct builder *b, const struct need *
     return first;
 }
 
-/* What of a need is beyond the charge for its leaf: paid where the site loads the root itself. */
+/* The rest of a need's bytes beyond its leaf's: charged where the site loads the root itself. */
 static void add_rest(struct builder *b, remat_kernel_id kernel, bool rerun, const struct need *need,
                      double ps)
 {
@@ -308,7 +308,7 @@ static void count_site(struct builder *b, double ps)
 
 enum { INLINED_MAX = 6 }; /* of which all sets are looked at, where the longer side changes */
 
-struct set {        /* of what a kernel inlines of what it reads itself */
+struct set {        /* of inlined values that the kernel's own nodes read */
     uint32_t all;   /* how many there are */
     uint32_t count; /* of them, INLINED_MAX at most, are here */
     remat_value roots[INLINED_MAX];
@@ -336,7 +336,7 @@ static double least_with(const struct builder *b, remat_kernel_id k, const struc
     return fmax(load.compute_ns, load.memory_ns + most_ps / 1000);
 }
 
-/* Shares of what sets of `count` values cost, by bit and beyond nothing: what each costs alone,
+/* Divides the costs of sets of `count` values, by bit, into a share for each value: its cost alone,
  * less where several cost less together, so that no set costs less than the sum of its shares. */
 static void find_shares(uint32_t count, const double *cost, double *shares)
 {
@@ -434,7 +434,7 @@ static double price_without(struct builder *b, remat_kernel_id k, const remat_va
     return ps;
 }
 
-/* A forward kernel: what it need not store is spared. */
+/* A forward kernel: stores of recomputed values are spared. */
 static void add_stores(struct builder *b, remat_kernel_id k)
 {
     struct remat_load load = remat_price_load(b->s->graph, kernel_at(b, k), &b->device);

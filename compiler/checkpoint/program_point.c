@@ -98,7 +98,7 @@ static void find_read(struct walker *w)
     }
 }
 
-/* What no plan has made before, as a forward pass goes on behind a loss, takes no room yet. */
+/* A value that no plan has made before, as in a forward pass behind a loss, takes no room yet. */
 static void mark_wanted(struct walker *w)
 {
     struct remat_border *b = &w->out->border;
@@ -124,8 +124,8 @@ static void count_live(struct walker *w, remat_value root, bool *seen)
         w->out->border.items[item.i].bytes = 0;
 }
 
-/* What the kernel reads and, where it cannot write in place, what it writes; and what was written
- * before, is read after, and cannot be recomputed. New versions of states lie where the old ones
+/* The kernel's inputs and, where it cannot write in place, its outputs; and values that were made
+ * before, are read after, and cannot be recomputed. New versions of states lie where the old ones
  * do. */
 static void count_others(struct walker *w)
 {
@@ -185,7 +185,7 @@ static struct remat_program_point describe(struct remat_arena *arena,
     return out;
 }
 
-/* A layer from which the kernel reads what no other one does, REMAT_NONE: there is none. */
+/* A layer of which the kernel reads a value that no other reads, REMAT_NONE: there is none. */
 static uint32_t layer_read(const struct remat_model *model, const struct remat_fused_kernel *kernel)
 {
     for (uint32_t o = 0; o < kernel->operand_count; o++) {

@@ -91,8 +91,8 @@ static void find_standing(struct settler *s)
     }
 }
 
-/* Early nodes that lead to an output or to what is no candidate and read later. Others may go where
- * what they lead to need not be stored. */
+/* Early nodes that lead to an output, or to a value that is read later and no candidate. Others may
+ * be left out where none of the values that they lead to is stored. */
 static void find_lasting(struct settler *s)
 {
     const struct remat_settled *settled = s->out;
@@ -252,7 +252,7 @@ static double bytes_ns(const struct settler *s, remat_value root)
            s->device.memory_bytes_per_ns;
 }
 
-/* What the kernel takes beyond reading the value. */
+/* The kernel's time beyond that with the value read. */
 static double extra_ns(const struct settler *s, const struct reader *reader, remat_value root,
                        const struct remat_slice *slice, double compute_ns)
 {
@@ -267,7 +267,7 @@ static double extra_ns(const struct settler *s, const struct reader *reader, rem
     return fmax(load.compute_ns + compute_ns, memory_ns) - fmax(load.compute_ns, load.memory_ns);
 }
 
-/* It takes no longer than to read it, and what it is made of the kernel reads anyway. */
+/* It takes no longer than to read it, and the kernel reads its inputs anyway. */
 static bool is_free(const struct settler *s, const struct reader *reader, remat_value root,
                     const struct remat_slice *slice, double compute_ns)
 {

@@ -19,7 +19,7 @@
 
 enum remat_standing {
     REMAT_STANDING_FIXED,     /* given, or in memory when it is read: never recomputed */
-    REMAT_STANDING_INTERNAL,  /* its kernel keeps it: recomputed with what is made of it */
+    REMAT_STANDING_INTERNAL,  /* its kernel keeps it: recomputed with its results */
     REMAT_STANDING_CANDIDATE, /* a decision saves or recomputes it */
 };
 
@@ -68,7 +68,7 @@ struct remat_settled {
     struct remat_roots *inlined;
 };
 
-/* What a kernel takes that makes and stores some values of a fused kernel. `again`: as a rerun does
+/* Both sides of a kernel that makes and stores some values of a fused one. `again`: as a rerun does
  * when no others are recomputed, so that other candidates are read; else as the forward kernel
  * where no others are stored. */
 struct remat_load remat_settled_load(struct remat_arena *scratch,

@@ -8,7 +8,7 @@
  * bottleneck is made of, with the number of their readers: a node that is read twice is not two
  * equal nodes.
  *
- * Of all sources the one whose stacks have most nodes comes first, then of what is left. One source
+ * The source whose stacks have most nodes comes first, then the best of the nodes left. One source
  * takes O(inputs of all nodes), and one search for a run O(bottlenecks log^2 bottlenecks). */
 #include "stacks.h"
 
@@ -221,7 +221,7 @@ static void adopt(struct finder *f)
     }
 }
 
-/* What a bottleneck leads to, and no later one, is in the span that begins with it. */
+/* A node that a bottleneck leads to, and no later one does, is in the span that begins there. */
 static void divide(struct finder *f)
 {
     const struct remat_graph *g = f->graph;
@@ -377,8 +377,8 @@ static struct run find_run(const struct finder *f)
     return best;
 }
 
-/* How many nodes the runs on the source's way have. Spans of what is in a run, or in a stack, are
- * the same as no other. */
+/* How many nodes the runs on the source's way have. A span with nodes of a run or of a stack equals
+ * no other. */
 static uint32_t follow(struct finder *f, remat_value source)
 {
     uint32_t nodes = 0;

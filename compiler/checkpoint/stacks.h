@@ -6,10 +6,10 @@
 #include "graph.h"
 
 /* A *bottleneck* of a value's way to the loss is a value that the whole way goes through. Between
- * two bottlenecks lies a *span*: what the first one leads to, up to and with the second, and what
- * nothing else reads. Spans that repeat with some period, and have a product in it, are a stack.
- * Two are the same if their nodes are, in ops, attributes (but for the numbers of random sites),
- * types, and who reads what. Where in the period a layer begins is not said. */
+ * two bottlenecks lies a *span*: the nodes from the first to the second, the second among them, and
+ * those that only they read. Spans that repeat with some period, and have a product in it, are a
+ * stack. Two are the same if their nodes are, in ops, attributes (but for the numbers of random
+ * sites), types, and who reads what. Where in the period a layer begins is not said. */
 struct remat_stack {
     uint32_t period, length;  /* in spans; at least two periods, and perhaps a part of one */
     remat_value *bottlenecks; /* by span: the value that it leads to */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A walk over candidates: what a kernel of the backward pass reads is saved, made inside it, or
- * made by a rerun, which reads in turn. So each site's content is two sets of candidates: those it
- * makes, those it stores. Forward kernels come last, from the last one back: one that stores
- * nothing does not run. */
+/* A walk over candidates: each input of a kernel of the backward pass is saved, made inside it, or
+ * made by a rerun, which has inputs in turn. So each site's content is two sets of candidates:
+ * those it makes, those it stores. Forward kernels come last, from the last one back: one that
+ * stores nothing does not run. */
 #include "times.h"
 
 #include "amounts.h"
@@ -99,7 +99,7 @@ static uint64_t own_bit(const struct remat_times *t, remat_kernel_id kernel, rem
     return 0;
 }
 
-/* What is saved the forward kernel stores. */
+/* The forward kernel stores a value that is saved. */
 static void need(struct remat_times *t, remat_value v)
 {
     const struct remat_times_home *home = &t->home[v.i];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The time of a decision as a sum over kernels: what each is made of follows from the decision
+/* The time of a decision as a sum over kernels: the content of each follows from the decision
  * value by value, and of each such content the price is known once a decision with it has been
  * carried through (evaluate.h). */
 #ifndef REMAT_TIMES_H
@@ -44,7 +44,7 @@ struct remat_times {
         remat_kernel_id kernel;
         uint32_t place;
     } * home;
-    bool *lasting;        /* by kernel: it writes what is no candidate */
+    bool *lasting;        /* by kernel: it writes a value that is no candidate */
     uint32_t *read_begin; /* by kernel of the backward pass, and one more: of `reads` */
     remat_value *reads;   /* candidates that these read */
     struct REMAT_LIST(struct remat_times_entry) entries;

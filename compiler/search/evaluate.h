@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a decision costs, exactly: clone, schedule, lifespans, price. The same kernels come
+/* The exact cost of a decision: clone, schedule, lifespans, price. The same kernels come
  * out as when the rewritten graph is carried through (remat_arrange), but what no decision changes
  * is done once: kernels are formed and clones are made when the evaluator is created. */
 #ifndef REMAT_EVALUATE_H

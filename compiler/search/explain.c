@@ -33,8 +33,8 @@ static void find_again(struct remat_arena *arena, const struct remat_model *mode
     }
 }
 
-/* What the decision keeps. What it could keep but nothing needs is recomputed where something
- * comes to need it, so that no value's alternative keeps another one in its place. */
+/* The values that the decision keeps. Those that nothing needs count as recomputed, so that no
+ * value's alternative keeps another one in its place. */
 static void find_choice(struct remat_arena *arena, const struct remat_model *model,
                         const struct remat_decision *decision, struct choice *out)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a plan says beside what was decided: what the other action would have cost for each value,
- * and the manual policy next to it. */
+/* Explanations of a plan: the time of the other action for each value, and the nearest manual
+ * policy. */
 #ifndef REMAT_EXPLAIN_H
 #define REMAT_EXPLAIN_H
 

@@ -92,7 +92,7 @@ static remat_status begin(struct walk *w)
     return REMAT_OK;
 }
 
-/* What is slower than one with that live peak is of use if it needs no more than this. */
+/* The live peak below which a slower decision is worth having beside one with that live peak. */
 static uint64_t lower(const struct walk *w, uint64_t live_peak_bytes)
 {
     uint64_t static_bytes = w->search->statics->total_bytes, below = live_peak_bytes - 1;

@@ -10,7 +10,7 @@
 
 #define RESIDENTS_NAMED 5
 
-struct resident { /* a buffer that lives at the peak, by what it holds there */
+struct resident { /* a buffer that lives at the peak, and the value in it */
     remat_value value;
     uint32_t since; /* position of the kernel that wrote the value; 0 for graph inputs */
     uint64_t bytes;

@@ -16,7 +16,7 @@ enum {
     NODES_GROUPED = 4000000, /* for groups of all sizes up to one; larger ones are a part larger */
 };
 
-/* For a hull what is live at the loss anyway stays saved, and so does what crosses as much or more.
+/* Of a hull: values that are live at the loss anyway stay saved, and those that cross at `least`.
  */
 static void keep_anchors(struct remat_planner *p, enum remat_crossing least)
 {
@@ -137,7 +137,7 @@ static void find_near(struct remat_planner *p, struct remat_arena *arena)
                                     NODES_NEAR / (p->graph->node_count + 1));
 }
 
-/* What a built-in kernel reads and writes beside statics. */
+/* Bytes of a built-in kernel's operands that are no statics. */
 static uint64_t working_set(const struct remat_graph *graph,
                             const struct remat_fused_kernel *kernel)
 {
@@ -204,8 +204,8 @@ remat_status remat_planner_create(struct remat_arena *arena, struct remat_evalua
     return REMAT_OK;
 }
 
-/* What nested layers compute is nested, but for what groups hand on: that stays in memory from the
- * first round on. */
+/* Values of nested layers are nested, but for those that a group hands on: they stay in memory from
+ * the first round on. */
 static void nest(const struct remat_planner *p, const struct remat_path *path, const bool *nested,
                  struct remat_decision *out)
 {
