@@ -23,6 +23,10 @@ static remat_status divide_batch(remat_context *ctx, const char *path, struct re
         return remat_error(ctx, REMAT_ERROR_USAGE,
                            "%s: --%s needs a graph with the symbol \"batch\"", path,
                            ranks > 1 ? "mesh" : "microbatches");
+    if (batch->value % parts && settings->microbatches <= 1)
+        return remat_error(ctx, REMAT_ERROR_USAGE,
+                           "%s: batch %lld is not divisible by %" PRIu32 " ranks along dp", path,
+                           (long long)batch->value, ranks);
     if (batch->value % parts && ranks > 1)
         return remat_error(ctx, REMAT_ERROR_USAGE,
                            "%s: batch %lld is not divisible by %" PRIu32
