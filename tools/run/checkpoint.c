@@ -108,18 +108,13 @@ static bool get_lasting(const remat_plan *plan, uint32_t i, remat_tensor_info *o
     return remat_plan_get_tensor(plan, i, out) && lasts(out);
 }
 
-/* Rank 0 writes what it has. */
-static remat_status check_whole(remat_context *ctx, const remat_plan *plan)
+bool checkpoint_has_parts(const remat_plan *plan)
 {
     remat_tensor_info tensor;
     for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++)
         if (get_lasting(plan, i, &tensor) && tensor.part_count > 1)
-            return cli_error(
-                ctx, REMAT_ERROR_USAGE,
-                "--checkpoint: each rank has a part of \"%s\" (--zero): such a plan can "
-                "be resumed, but writes no checkpoints",
-                tensor.name);
-    return REMAT_OK;
+            return true;
+    return false;
 }
 
 remat_status checkpoint_prepare(remat_context *ctx, const char *folder, const char *resumed,
@@ -128,7 +123,6 @@ remat_status checkpoint_prepare(remat_context *ctx, const char *folder, const ch
     remat_status st = REMAT_OK;
     uint64_t newest[KEPT];
     RUN_TRY(safetensors_check(ctx, folder, plan, lasts));
-    RUN_TRY(check_whole(ctx, plan));
     if (mkdir(folder, 0777) != 0 && errno != EEXIST)
         return cli_file_error(ctx, folder, "cannot be made: ", errno);
     RUN_TRY(find_newest(ctx, folder, newest));
@@ -160,7 +154,8 @@ static json_t *make_metadata(const struct checkpoint_state *state)
 }
 
 remat_status checkpoint_write(remat_context *ctx, const char *folder, const remat_plan *plan,
-                              remat_session *session, const struct checkpoint_state *state)
+                              remat_session *session, const remat_engine *engine,
+                              const struct checkpoint_state *state)
 {
     remat_status st = REMAT_OK;
     struct remat_outputs *outputs = NULL;
@@ -172,7 +167,7 @@ remat_status checkpoint_write(remat_context *ctx, const char *folder, const rema
     RUN_TRY(make_path(ctx, folder, state->step, &path));
     RUN_TRY(remat_outputs_create(ctx, &outputs));
     RUN_TRY(remat_outputs_claim(outputs, "--checkpoint", path));
-    RUN_TRY(safetensors_save(ctx, outputs, path, plan, lasts, metadata, session));
+    RUN_TRY(safetensors_save(ctx, outputs, path, plan, lasts, metadata, session, engine));
     RUN_TRY(remat_outputs_commit(outputs));
     RUN_TRY(find_newest(ctx, folder, newest));
     remove_older(folder, newest[KEPT - 1]);
@@ -181,6 +176,12 @@ fail:
     remat_outputs_destroy(&outputs);
     free(path);
     return st;
+}
+
+remat_status checkpoint_join(remat_context *ctx, const remat_plan *plan, remat_session *session,
+                             const remat_engine *engine)
+{
+    return safetensors_join(ctx, plan, lasts, session, engine);
 }
 
 /* --- reading --- */

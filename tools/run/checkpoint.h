@@ -18,13 +18,19 @@ struct checkpoint_state {
 
 /* Whether checkpoints of the plan can be written to `folder`, which is made if it is not there.
  * REMAT_ERROR_USAGE: it has checkpoints, and is not `resumed`, from which the run begins (NULL: it
- * begins anew); or the plan divides its state among ranks, which only a resumed run may. */
+ * begins anew). */
 remat_status checkpoint_prepare(remat_context *ctx, const char *folder, const char *resumed,
                                 const remat_plan *plan);
 
-/* Writes a checkpoint and removes all but the newest two. Takes 1 MiB and the header. */
+/* Whether ranks have parts of what a checkpoint has. */
+bool checkpoint_has_parts(const remat_plan *plan);
+/* Writes a checkpoint and removes all but the newest two. Takes 1 MiB and the header. `engine`
+ * joins parts: all other ranks call checkpoint_join meanwhile; NULL: there are no parts. */
 remat_status checkpoint_write(remat_context *ctx, const char *folder, const remat_plan *plan,
-                              remat_session *session, const struct checkpoint_state *state);
+                              remat_session *session, const remat_engine *engine,
+                              const struct checkpoint_state *state);
+remat_status checkpoint_join(remat_context *ctx, const remat_plan *plan, remat_session *session,
+                             const remat_engine *engine);
 
 struct checkpoint { /* zero-initialise */
     char *path;

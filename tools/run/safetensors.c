@@ -194,9 +194,68 @@ fail:
     return st;
 }
 
+/* Parts of all ranks, piece by piece: in the buffer this rank's, then those of all. They go where
+ * they lie in the whole; `file` NULL: to nowhere, another rank writes them. */
+static remat_status join_tensor(remat_context *ctx, struct safetensors *file,
+                                remat_session *session, const remat_engine *engine,
+                                const remat_tensor_info *tensor, char *buffer)
+{
+    remat_status st = REMAT_OK;
+    char message[REMAT_ENGINE_MESSAGE_BYTES] = "";
+    uint64_t parts = tensor->part_count, most = BUFFER_BYTES / (parts + 1);
+    uint64_t begin = file ? 8 + file->header_bytes + file->data_bytes : 0;
+    remat_tensor_info whole = *tensor;
+    whole.bytes *= parts;
+    whole.rank = tensor->whole_rank;
+    memcpy(whole.shape, tensor->whole_shape, sizeof whole.shape);
+    if (file)
+        RUN_TRY(begin_tensor(ctx, file, &whole));
+    for (uint64_t at = 0; at < tensor->bytes; at += most) {
+        uint64_t bytes = tensor->bytes - at < most ? tensor->bytes - at : most;
+        const remat_transfer transfer = {.struct_size = sizeof transfer,
+                                         .name = tensor->name,
+                                         .sequence = at / most,
+                                         .size = tensor->part_count,
+                                         .position = engine->rank,
+                                         .part_bytes = bytes,
+                                         .whole_bytes = parts * bytes,
+                                         .from = buffer,
+                                         .to = buffer + bytes,
+                                         .timeout_ns = UINT64_C(600000000000)};
+        RUN_TRY(remat_session_read_part(session, tensor->name, at, buffer, bytes));
+        st = engine->gather(engine->user, &transfer, message);
+        if (st)
+            RUN_FAIL(ctx, st, "%s", message);
+        for (uint64_t r = 0; r < parts && file; r++)
+            if (fseeko(file->stream, (off_t)(begin + r * tensor->bytes + at), SEEK_SET) != 0 ||
+                fwrite(buffer + (r + 1) * bytes, 1, bytes, file->stream) != bytes)
+                return fail_write(ctx, file);
+    }
+    if (file && fseeko(file->stream, 0, SEEK_END) != 0)
+        return fail_write(ctx, file);
+fail:
+    return st;
+}
+
+remat_status safetensors_join(remat_context *ctx, const remat_plan *plan, safetensors_filter *has,
+                              remat_session *session, const remat_engine *engine)
+{
+    remat_status st = REMAT_OK;
+    remat_tensor_info tensor;
+    char *buffer = malloc(BUFFER_BYTES);
+    if (!buffer)
+        RUN_FAIL(ctx, REMAT_ERROR_MEMORY, "out of memory");
+    for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++)
+        if (get_tensor(plan, i, has, &tensor) && tensor.part_count > 1)
+            RUN_TRY(join_tensor(ctx, NULL, session, engine, &tensor, buffer));
+fail:
+    free(buffer);
+    return st;
+}
+
 remat_status safetensors_save(remat_context *ctx, struct remat_outputs *outputs, const char *path,
                               const remat_plan *plan, safetensors_filter *has, json_t *metadata,
-                              remat_session *session)
+                              remat_session *session, const remat_engine *engine)
 {
     remat_status st = REMAT_OK;
     struct safetensors file = {0};
@@ -207,7 +266,9 @@ remat_status safetensors_save(remat_context *ctx, struct remat_outputs *outputs,
     RUN_TRY(safetensors_open(ctx, outputs, path, plan, has, metadata, &file));
     for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++)
         if (get_tensor(plan, i, has, &tensor))
-            RUN_TRY(save_tensor(ctx, &file, session, &tensor, tensor.name, buffer));
+            RUN_TRY(tensor.part_count > 1
+                        ? join_tensor(ctx, &file, session, engine, &tensor, buffer)
+                        : save_tensor(ctx, &file, session, &tensor, tensor.name, buffer));
     RUN_TRY(safetensors_close(ctx, &file));
 fail:
     safetensors_abandon(&file);
@@ -219,7 +280,8 @@ remat_status safetensors_save_weights(remat_context *ctx, struct remat_outputs *
                                       const char *path, const remat_plan *plan,
                                       remat_session *session)
 {
-    return safetensors_save(ctx, outputs, path, plan, safetensors_is_parameter, NULL, session);
+    return safetensors_save(ctx, outputs, path, plan, safetensors_is_parameter, NULL, session,
+                            NULL);
 }
 
 /* An exponent of ones is an infinity or a NaN. */

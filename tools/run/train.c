@@ -292,6 +292,11 @@ static bool is_hashed(const struct train_settings *settings)
     return settings->hash || settings->json;
 }
 
+static bool has_checkpoint(const struct train_settings *settings, uint64_t step)
+{
+    return settings->checkpoint && (step % settings->every == 0 || step == settings->steps);
+}
+
 /* Nothing that is not finite is saved: the run ends instead. */
 static remat_status save_checkpoint(remat_context *ctx, const struct train_model *model,
                                     const struct train_settings *settings, remat_session *session,
@@ -304,13 +309,14 @@ static remat_status save_checkpoint(remat_context *ctx, const struct train_model
                                            .batch = model->batch,
                                            .seq = model->seq,
                                            .text_bytes = settings->text_bytes};
-    if (!settings->checkpoint || measured->not_finite)
+    if (measured->not_finite)
         return REMAT_OK;
     RUN_TRY(safetensors_check_weights(ctx, model->plan, session, &finite));
     if (!finite)
         measured->not_finite = "a parameter";
     else
-        RUN_TRY(checkpoint_write(ctx, settings->checkpoint, model->plan, session, &state));
+        RUN_TRY(checkpoint_write(ctx, settings->checkpoint, model->plan, session,
+                                 ranks_engine(settings->ranks, 0), &state));
     measured->saved_step = finite ? state.step : measured->saved_step;
 fail:
     return st;
@@ -331,6 +337,7 @@ remat_status train(remat_context *ctx, const struct train_model *model,
     struct progress progress;
     uint64_t total_ns = 0;
     double total_loss = 0;
+    bool parts = checkpoint_has_parts(model->plan); /* which all ranks save, or none */
     cli_catch_interrupts();
     signal(SIGPIPE, SIG_IGN); /* what was trained is worth more than the lines about it */
     progress_start(&progress, settings->resumed, settings->steps);
@@ -361,7 +368,7 @@ remat_status train(remat_context *ctx, const struct train_model *model,
         if (measured->steps == 1 && output_failed())
             RUN_FAIL(ctx, REMAT_ERROR_IO, "standard output: nothing can be written to it");
         cli_keep_files();
-        if (step % settings->every == 0 || step == settings->steps || cli_interrupted())
+        if (has_checkpoint(settings, step) || (settings->checkpoint && cli_interrupted() && !parts))
             RUN_TRY(save_checkpoint(ctx, model, settings, session, measured));
     }
     progress_clear(&progress);
@@ -381,6 +388,24 @@ fail:
     progress_clear(&progress);
     recorder_release(&recorder);
     free(feed.ids);
+    return st;
+}
+
+/* What decides on rank 0 whether there is one is equal on all ranks. */
+static remat_status join_checkpoint(remat_context *ctx, const struct train_model *model,
+                                    remat_session *session, const remat_engine *engine,
+                                    uint64_t step)
+{
+    remat_status st = REMAT_OK;
+    struct step_result result = {.step = step};
+    bool finite;
+    RUN_TRY(remat_session_read(session, "loss", &result.loss, sizeof result.loss));
+    if (model->has_flag)
+        RUN_TRY(remat_session_read(session, "not_finite", &result.flag, sizeof result.flag));
+    RUN_TRY(safetensors_check_weights(ctx, model->plan, session, &finite));
+    if (finite && !find_not_finite(&result))
+        RUN_TRY(checkpoint_join(ctx, model->plan, session, engine));
+fail:
     return st;
 }
 
@@ -410,6 +435,8 @@ remat_status train_follow(remat_context *ctx, const struct train_model *model,
         RUN_TRY(recorder_run(&recorder, session, settings->eval ? "eval" : "train"));
         *total_ns += clock_ns() - begin - recorder.spent_ns;
         ++*steps;
+        if (has_checkpoint(settings, step) && checkpoint_has_parts(model->plan))
+            RUN_TRY(join_checkpoint(ctx, model, session, engine, step));
     }
 fail:
     recorder_release(&recorder);
