@@ -100,6 +100,26 @@ def refused(work):
     check("loss" in must(ranks(work, 1, "model.plan", "--steps", 1)).stdout, "one process")
 
 
+def differ(work):
+    """Ranks with another plan, build, text or options end before the first step, and write nothing."""
+    for name, options in (("a.plan", ()), ("b.plan", ("--recompute-granularity", "selective"))):
+        make_plan(work, "gpt2", "fp32", "--mesh", "dp=2", *options)
+        (work / "model.plan").rename(work / name)
+    library = os.path.realpath(TOOLS / "../runtime/exec/libremat.so")
+    (work / "lib").mkdir()
+    (work / "lib/libremat.so.0").write_bytes(pathlib.Path(library).read_bytes() + b"another build")
+    (work / "short").write_bytes(pathlib.Path(TEXT).read_bytes()[:-1])
+    say = [TOOLS / "remat-run", "a.plan", "--steps", 2, "--save-weights", "never", "--text", TEXT]
+    other = {"plan": [say[0], "b.plan", *say[2:]],
+             "build of remat": ["env", f"LD_LIBRARY_PATH={work}/lib", *say],
+             "set of options, or another text,": [*say[:3], 3, *say[4:]]}
+    for what, second in [*other.items(), ("set of options, or another text,", [*say[:-1], "short"])]:
+        done = run(work, MPIRUN, "-n", 1, *say, ":", "-n", 1, *second)
+        check(done.returncode == USAGE and f"rank 1 has another {what} than rank 0" in done.stderr,
+              f"{what}: {done.returncode} {done.stderr}")
+        check("step 1 loss" not in done.stdout and not (work / "never").exists(), f"{what}: {done.stdout}")
+
+
 def dies(work):
     """A rank that is killed in the middle ends all, and nothing is written."""
     make_plan(work, "gpt2", "fp32", "--mesh", "dp=2")
@@ -128,6 +148,7 @@ def main():
         same_as_threads(work, "encdec", "fp32", 4, "--recompute-granularity", "full", "--recompute-method", "uniform")
         recorded(work)
         refused(work)
+        differ(work)
         dies(work)
     sys.exit("\n".join(faults) or 0)
 

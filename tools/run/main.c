@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* remat-run: trains a plan on a text, through libremat's public headers. */
+#include "agree.h"
 #include "checkpoint.h"
 #include "init.h"
 #include "train.h"
@@ -363,6 +364,7 @@ static remat_status run(remat_context *ctx, struct remat_arena *arena,
                                     cli_text(args, OPTION_engine, NULL),
                                     cli_text(args, OPTION_cuda_libraries, NULL), timeout_ns(args)};
     RUN_TRY(ranks_open(ctx, plan, &wish, &settings.ranks));
+    RUN_TRY(agree(ctx, settings.ranks, args->operands[0], &settings));
     if (ranks_first(settings.ranks) > 0) {
         st = follow(ctx, args, &model, &settings, &from, &text, &session);
         goto fail;
