@@ -96,6 +96,8 @@ struct object {
     bool blocking;           /* the legacy stream waits for it, and it for the legacy stream */
     struct capture *capture; /* NULL when it captures nothing */
     uint64_t begun, done;    /* positions: of the queue's first operation, of the next to do */
+    uint64_t transferred,
+        seen; /* up to the last transfer, and as far as a query said it was done */
     /* event */
     struct place recorded;
     bool is_captured, is_timed;
@@ -170,8 +172,8 @@ int driver_drop(void *handle, enum kind kind, const char *call);
 void driver_push(struct queue *queue, const struct operation *operation);
 int driver_enqueue(void *stream, const struct operation *operation, const char *call);
 bool driver_is_queued(const struct object *module); /* a launch of one of its kernels */
-/* Ends the process where `stream` has a transfer that is not done, or with NULL any of the GPU's: a
- * call that waits for it could wait for ever. */
+/* Ends the process where `stream`, or with NULL any of the GPU's, has a transfer of which no query
+ * said that it is done: a call that waits for it could wait for ever. */
 void driver_refuse_transfers(const struct object *stream, const char *call);
 /* CAPTURE_UNSUPPORTED where the thread captures: the call does not go through a stream, so no graph
  * would have it. The capture is lost then, as with the real one. */

@@ -109,9 +109,10 @@ static bool has_transfer(const struct object *stream)
 
 void driver_refuse_transfers(const struct object *stream, const char *call)
 {
-    bool found = stream && has_transfer(stream);
+    bool found = stream && stream->transferred > stream->seen;
     for (struct object *s = driver.objects; s && !stream; s = s->next)
-        found |= s->kind == STREAM && !s->destroyed && s->gpu == driver_gpu() && has_transfer(s);
+        found |= s->kind == STREAM && !s->destroyed && s->gpu == driver_gpu() &&
+                 s->transferred > s->seen;
     if (found)
         driver_end(DOUBLE_MISUSE, call, "it may wait for other ranks for ever");
 }
@@ -199,7 +200,10 @@ int double_enqueue_transfer(void *stream, bool (*try)(const void *data), const v
     if (bytes > sizeof o.host.data)
         return INVALID_VALUE;
     memcpy(o.host.data, data, bytes);
-    return driver_enqueue(stream, &o, __func__);
+    int result = driver_enqueue(stream, &o, __func__);
+    struct object *on = driver_stream(stream, __func__);
+    on->transferred = end_of(on).position;
+    return result;
 }
 
 /* --- streams --- */
@@ -239,6 +243,15 @@ int cuStreamSynchronize(void *handle)
     return driver.broken;
 }
 
+static int answer(struct place place)
+{
+    if (driver.broken || is_pending(place))
+        return driver.broken ? driver.broken : NOT_READY;
+    if (place.stream && place.position > place.stream->seen)
+        place.stream->seen = place.position;
+    return SUCCESS;
+}
+
 /* GPUs work while somebody looks at one of them. */
 static void look(struct place place)
 {
@@ -257,7 +270,7 @@ int cuStreamQuery(void *handle)
         return driver_fault(CAPTURE_IMPLICIT, __func__, " of the legacy stream");
     join(stream);
     look(end_of(stream));
-    return driver.broken ? driver.broken : is_pending(end_of(stream)) ? NOT_READY : SUCCESS;
+    return answer(end_of(stream));
 }
 
 int cuStreamIsCapturing(void *handle, int *state)
@@ -332,7 +345,7 @@ int cuEventQuery(void *handle)
     if (event->is_captured)
         return driver_fault(CAPTURED_EVENT, __func__, " of a captured event");
     look(event->recorded);
-    return driver.broken ? driver.broken : is_pending(event->recorded) ? NOT_READY : SUCCESS;
+    return answer(event->recorded);
 }
 
 int cuEventElapsedTime(float *ms, void *begin, void *end)
