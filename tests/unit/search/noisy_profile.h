@@ -7,10 +7,9 @@
 #include "subject.h"
 
 /* Seven in ten kernels of the plan that saves everything, at 1 to 3.3 times their modelled time,
- * and of plans that compute values again inside their readers, at 0.3 to 1 times; launches at 0.2
- * to 0.6 times. So what changes looks cheap. The subject is evaluated with the profile from then
- * on.
- */
+ * and of plans that recompute values inside their readers, at 0.3 to 1 times, which must not
+ * count: variants are priced by the kernels that they are made from. Launches at 0.2 to 0.6 times.
+ * The subject is evaluated with the profile from then on. */
 remat_status noisy_profile(struct subject *subject, uint32_t seed);
 
 #endif
