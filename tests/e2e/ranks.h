@@ -67,4 +67,10 @@ void ranks_run(remat_context *ctx, struct remat_program *program,
 /* The same bits in all that was trained. */
 bool ranks_equal(const struct ranks_result *a, const struct ranks_result *b, uint32_t steps);
 
+/* None, full, block, selective and five budgets: two steps have the bits of *expected, or, if it is
+ * NULL, of the first plan, on all ranks; painted arenas are touched as far as planned; and one plan
+ * runs with guards. */
+void ranks_check_plans(remat_context *ctx, const struct ranks_model *model, uint32_t ranks,
+                       const struct ranks_result *expected);
+
 #endif

@@ -70,49 +70,9 @@ static void test_model(remat_context *ctx, const struct ranks_model *model, uint
 
 /* --- every plan of a mesh --- */
 
-static bool is_chosen(const struct plan_request *request, uint32_t *budgets)
-{
-    static const char *const names[] = {"none", "uniform 1", "block 1", "selective core_attn"};
-    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
-        if (strcmp(request->name, names[k]) == 0)
-            return true;
-    return request->budget_bytes && ++*budgets % 2;
-}
-
 static void test_plans(remat_context *ctx, const struct ranks_model *model, uint32_t ranks)
 {
-    const struct ranks_settings settings = {.steps = 2, .paint = true};
-    struct ranks_result first, results[RANKS_MAX];
-    struct plan_request requests[PLAN_REQUESTS_MAX];
-    struct remat_arena arena;
-    uint32_t compared = 0, budgets = 0, recomputing = 0;
-    remat_arena_init(&arena, ctx);
-    struct remat_graph *graph = ranks_graph(ctx, &arena, model, ranks, 1, 8, false);
-    uint32_t count = plan_requests(ctx, &arena, graph, requests);
-    for (uint32_t k = 0; k < count; k++) {
-        if (!is_chosen(&requests[k], &budgets))
-            continue;
-        struct remat_program *program = plan_compile(ctx, &arena, graph, &requests[k], 0);
-        ranks_run(ctx, program, &settings, results);
-        first = compared++ ? first : results[0];
-        recomputing += remat_program_recomputed(program) > 0;
-        for (uint32_t r = 0; r < ranks; r++) {
-            CHECK(ranks_equal(&first, &results[r], 2), "%s: %s: rank %u has other bits",
-                  model->preset, requests[k].name, r);
-            CHECK(results[r].touched_bytes == program->touched_bytes,
-                  "%s: %s: rank %u touched %llu bytes of %llu", model->preset, requests[k].name, r,
-                  (unsigned long long)results[r].touched_bytes,
-                  (unsigned long long)program->touched_bytes);
-        }
-    }
-    CHECK(compared == 9 && recomputing >= 5, "%u plans, %u recompute", compared, recomputing);
-    struct remat_program *program =
-        plan_compile(ctx, &arena, graph, &requests[1 + PLAN_BUDGETS], 64);
-    ranks_run(ctx, program, &(struct ranks_settings){.steps = 2, .guard = true}, results);
-    for (uint32_t r = 0; r < ranks; r++)
-        CHECK(ranks_equal(&first, &results[r], 2), "%s: rank %u with guards: %s", model->preset, r,
-              results[r].message);
-    remat_arena_release(&arena);
+    ranks_check_plans(ctx, model, ranks, NULL);
 }
 
 /* --- two levels --- */
