@@ -154,7 +154,7 @@ static json_t *make_metadata(const struct checkpoint_state *state)
 }
 
 remat_status checkpoint_write(remat_context *ctx, const char *folder, const remat_plan *plan,
-                              remat_session *session, const remat_engine *engine,
+                              remat_session *session, const struct peers *peers,
                               const struct checkpoint_state *state)
 {
     remat_status st = REMAT_OK;
@@ -167,7 +167,7 @@ remat_status checkpoint_write(remat_context *ctx, const char *folder, const rema
     RUN_TRY(make_path(ctx, folder, state->step, &path));
     RUN_TRY(remat_outputs_create(ctx, &outputs));
     RUN_TRY(remat_outputs_claim(outputs, "--checkpoint", path));
-    RUN_TRY(safetensors_save(ctx, outputs, path, plan, lasts, metadata, session, engine));
+    RUN_TRY(safetensors_save(ctx, outputs, path, plan, lasts, metadata, session, peers));
     RUN_TRY(remat_outputs_commit(outputs));
     RUN_TRY(find_newest(ctx, folder, newest));
     remove_older(folder, newest[KEPT - 1]);
@@ -179,9 +179,9 @@ fail:
 }
 
 remat_status checkpoint_join(remat_context *ctx, const remat_plan *plan, remat_session *session,
-                             const remat_engine *engine)
+                             const struct peers *peers)
 {
-    return safetensors_join(ctx, plan, lasts, session, engine);
+    return safetensors_join(ctx, plan, lasts, session, peers);
 }
 
 /* --- reading --- */

@@ -10,6 +10,7 @@
 #ifndef REMAT_TOOLS_RUN_CHECKPOINT_H
 #define REMAT_TOOLS_RUN_CHECKPOINT_H
 
+#include "peers.h"
 #include "safetensors_reader.h"
 
 struct checkpoint_state {
@@ -24,13 +25,14 @@ remat_status checkpoint_prepare(remat_context *ctx, const char *folder, const ch
 
 /* Whether ranks have parts of what a checkpoint has. */
 bool checkpoint_has_parts(const remat_plan *plan);
-/* Writes a checkpoint and removes all but the newest two. Takes 1 MiB and the header. `engine`
- * joins parts: all other ranks call checkpoint_join meanwhile; NULL: there are no parts. */
+/* Writes a checkpoint and removes all but the newest two. Takes 1 MiB and the header. Parts
+ * are joined with `peers`: all other ranks call checkpoint_join meanwhile; NULL: there are no
+ * parts. */
 remat_status checkpoint_write(remat_context *ctx, const char *folder, const remat_plan *plan,
-                              remat_session *session, const remat_engine *engine,
+                              remat_session *session, const struct peers *peers,
                               const struct checkpoint_state *state);
 remat_status checkpoint_join(remat_context *ctx, const remat_plan *plan, remat_session *session,
-                             const remat_engine *engine);
+                             const struct peers *peers);
 
 struct checkpoint { /* zero-initialise */
     char *path;

@@ -308,7 +308,7 @@ static remat_status follow(remat_context *ctx, const struct cli_arguments *args,
         records_open(ctx, model->plan, ranks_first(settings->ranks), traced, profiled, records));
     RUN_TRY(create_session(ctx, args, settings, model->plan, 0, session));
     RUN_TRY(begin_session(ctx, from, model->plan, ranks_first(settings->ranks), *session));
-    RUN_TRY(train_follow(ctx, model, settings, text, *session, ranks_engine(settings->ranks, 0),
+    RUN_TRY(train_follow(ctx, model, settings, text, *session, ranks_peers(settings->ranks, 0),
                          records, &measured.steps, &total_ns));
     RUN_TRY(records_collect(ctx, settings->ranks, traced ? &records->trace : NULL,
                             profiled ? &records->profiler : NULL));
@@ -335,6 +335,89 @@ static remat_status fail_not_finite(remat_context *ctx, const struct train_setti
                      measured->saved_step ? settings->checkpoint : "");
 }
 
+/* What the run needs beside the plan. */
+static remat_status read_inputs(remat_context *ctx, const struct cli_arguments *args,
+                                struct train_settings *settings, const remat_plan *plan,
+                                struct train_model *model, struct text *text,
+                                struct beginning *from)
+{
+    remat_status st = REMAT_OK;
+    RUN_TRY(check_weights_files(ctx, args, plan));
+    RUN_TRY(train_inspect(ctx, plan, settings->eval, model));
+    RUN_TRY(get_text(ctx, args, model, text));
+    settings->text_bytes = text->length;
+    if (cli_has(args, OPTION_resume))
+        RUN_TRY(resume(ctx, args, model, settings, &from->checkpoint));
+    RUN_TRY(train_check_text(ctx, model, settings, text));
+    if (cli_has(args, OPTION_init))
+        RUN_TRY(initial_weights_open(ctx, cli_text(args, OPTION_init, NULL), plan, &from->weights));
+fail:
+    return st;
+}
+
+static struct measured describe(const struct ranks *ranks, const remat_session *session)
+{
+    struct measured out = {.threads = remat_session_threads(session),
+                           .device = remat_session_device(session),
+                           .ranks_here = ranks_here(ranks),
+                           .ranks_together = ranks_together(ranks),
+                           .engine_name = ranks_engine_name(ranks)};
+    if (ranks) {
+        out.place = ranks_place(ranks);
+        out.engine_bytes = ranks_engine_bytes(ranks);
+    }
+    return out;
+}
+
+/* Rank 0, or the only one. */
+static remat_status lead(remat_context *ctx, const struct cli_arguments *args,
+                         const struct train_model *model, struct train_settings *settings,
+                         struct beginning *from, const struct text *text, remat_session **session)
+{
+    remat_status st = REMAT_OK;
+    struct chrome_trace trace = {0};
+    struct profiler profiler = {0};
+    struct measured measured;
+    const remat_plan *plan = model->plan;
+    if (settings->checkpoint)
+        RUN_TRY(checkpoint_prepare(ctx, settings->checkpoint, cli_text(args, OPTION_resume, NULL),
+                                   plan));
+    if (cli_has(args, OPTION_trace)) {
+        RUN_TRY(chrome_trace_open(args->outputs, cli_text(args, OPTION_trace, NULL),
+                                  settings->ranks ? ranks_count(settings->ranks) : 1, &trace));
+        settings->trace = &trace;
+    }
+    if (cli_has(args, OPTION_profile)) {
+        RUN_TRY(profiler_open(ctx, plan, &profiler));
+        settings->profiler = &profiler;
+    }
+    RUN_TRY(create_session(ctx, args, settings, plan, 0, session));
+    measured = describe(settings->ranks, *session);
+    RUN_TRY(begin_session(ctx, from, plan, 0, *session));
+    if (cli_has(args, OPTION_save_initial_weights))
+        RUN_TRY(safetensors_save_weights(
+            ctx, args->outputs, cli_text(args, OPTION_save_initial_weights, NULL), plan, *session));
+    RUN_TRY(start_ranks(args, settings, model, from, text));
+    release_beginning(from);
+    RUN_TRY(train_ranks(ctx, model, settings, text, *session, &measured));
+    if (cli_has(args, OPTION_save_weights) && !measured.not_finite)
+        RUN_TRY(save_weights(ctx, args, plan, *session, &measured));
+    if (settings->ranks)
+        RUN_TRY(records_collect(ctx, settings->ranks, settings->trace, settings->profiler));
+    if (settings->trace)
+        RUN_TRY(chrome_trace_close(ctx, &trace));
+    if (settings->profiler)
+        RUN_TRY(profiler_write(ctx, args->outputs, settings->profiler,
+                               cli_text(args, OPTION_profile, NULL), *session));
+    measured.device_bytes = remat_session_device_bytes(*session);
+    RUN_TRY(finish(ctx, args, plan, settings, &measured));
+    if (measured.not_finite)
+        RUN_TRY(fail_not_finite(ctx, settings, &measured));
+fail:
+    profiler_release(&profiler);
+    return st;
+}
+
 static remat_status run(remat_context *ctx, struct remat_arena *arena,
                         const struct cli_arguments *args)
 {
@@ -342,77 +425,23 @@ static remat_status run(remat_context *ctx, struct remat_arena *arena,
     remat_status st = REMAT_OK;
     remat_plan *plan = NULL;
     remat_session *session = NULL;
-    struct chrome_trace trace = {0};
-    struct profiler profiler = {0};
     struct train_settings settings = {0};
     struct train_model model;
     struct text text = {0};
-    struct measured measured = {0};
     struct beginning from = {0};
     RUN_TRY(read_settings(ctx, args, &settings));
     RUN_TRY(remat_plan_load_file(ctx, args->operands[0], &plan));
-    RUN_TRY(check_weights_files(ctx, args, plan));
-    RUN_TRY(train_inspect(ctx, plan, settings.eval, &model));
-    RUN_TRY(get_text(ctx, args, &model, &text));
-    settings.text_bytes = text.length;
-    if (cli_has(args, OPTION_resume))
-        RUN_TRY(resume(ctx, args, &model, &settings, &from.checkpoint));
-    RUN_TRY(train_check_text(ctx, &model, &settings, &text));
-    if (cli_has(args, OPTION_init))
-        RUN_TRY(initial_weights_open(ctx, cli_text(args, OPTION_init, NULL), plan, &from.weights));
+    RUN_TRY(read_inputs(ctx, args, &settings, plan, &model, &text, &from));
     const struct ranks_wish wish = {cli_text(args, OPTION_device, NULL),
                                     cli_text(args, OPTION_engine, NULL),
                                     cli_text(args, OPTION_cuda_libraries, NULL), timeout_ns(args)};
     RUN_TRY(ranks_open(ctx, plan, &wish, &settings.ranks));
     RUN_TRY(agree(ctx, settings.ranks, args->operands[0], &settings));
-    if (ranks_first(settings.ranks) > 0) {
+    if (ranks_first(settings.ranks) > 0)
         st = follow(ctx, args, &model, &settings, &from, &text, &session);
-        goto fail;
-    }
-    if (settings.checkpoint)
-        RUN_TRY(checkpoint_prepare(ctx, settings.checkpoint, cli_text(args, OPTION_resume, NULL),
-                                   plan));
-    if (cli_has(args, OPTION_trace)) {
-        RUN_TRY(chrome_trace_open(args->outputs, cli_text(args, OPTION_trace, NULL),
-                                  settings.ranks ? ranks_count(settings.ranks) : 1, &trace));
-        settings.trace = &trace;
-    }
-    if (cli_has(args, OPTION_profile)) {
-        RUN_TRY(profiler_open(ctx, plan, &profiler));
-        settings.profiler = &profiler;
-    }
-    RUN_TRY(create_session(ctx, args, &settings, plan, 0, &session));
-    measured.threads = remat_session_threads(session);
-    measured.device = remat_session_device(session);
-    measured.ranks_here = ranks_here(settings.ranks);
-    measured.ranks_together = ranks_together(settings.ranks);
-    measured.engine_name = ranks_engine_name(settings.ranks);
-    if (settings.ranks) {
-        measured.place = ranks_place(settings.ranks);
-        measured.engine_bytes = ranks_engine_bytes(settings.ranks);
-    }
-    RUN_TRY(begin_session(ctx, &from, plan, 0, session));
-    if (cli_has(args, OPTION_save_initial_weights))
-        RUN_TRY(safetensors_save_weights(
-            ctx, args->outputs, cli_text(args, OPTION_save_initial_weights, NULL), plan, session));
-    RUN_TRY(start_ranks(args, &settings, &model, &from, &text));
-    release_beginning(&from);
-    RUN_TRY(train_ranks(ctx, &model, &settings, &text, session, &measured));
-    if (cli_has(args, OPTION_save_weights) && !measured.not_finite)
-        RUN_TRY(save_weights(ctx, args, plan, session, &measured));
-    if (settings.ranks)
-        RUN_TRY(records_collect(ctx, settings.ranks, settings.trace, settings.profiler));
-    if (settings.trace)
-        RUN_TRY(chrome_trace_close(ctx, &trace));
-    if (settings.profiler)
-        RUN_TRY(profiler_write(ctx, args->outputs, settings.profiler,
-                               cli_text(args, OPTION_profile, NULL), session));
-    measured.device_bytes = remat_session_device_bytes(session);
-    RUN_TRY(finish(ctx, args, plan, &settings, &measured));
-    if (measured.not_finite)
-        RUN_TRY(fail_not_finite(ctx, &settings, &measured));
+    else
+        st = lead(ctx, args, &model, &settings, &from, &text, &session);
 fail:
-    profiler_release(&profiler);
     release_beginning(&from);
     text_release(&text);
     ranks_leave(settings.ranks);

@@ -57,20 +57,8 @@ struct ranks {
 remat_status ranks_gather(struct ranks *ranks, const char *what, const void *mine, size_t bytes,
                           void *all)
 {
-    char message[REMAT_ENGINE_MESSAGE_BYTES] = "";
-    const remat_engine *engine = &ranks->meet;
-    const remat_transfer transfer = {.struct_size = sizeof transfer,
-                                     .name = what,
-                                     .sequence = ranks->collected++,
-                                     .size = ranks->count,
-                                     .position = engine->rank,
-                                     .part_bytes = bytes,
-                                     .whole_bytes = ranks->count * bytes,
-                                     .from = mine,
-                                     .to = all,
-                                     .timeout_ns = ranks->wish.timeout_ns};
-    remat_status st = engine->gather(engine->user, &transfer, message);
-    return st ? cli_error(ranks->ctx, st, "%s", message) : REMAT_OK;
+    const struct peers meet = {&ranks->meet, ranks->wish.timeout_ns};
+    return peers_gather(ranks->ctx, &meet, what, ranks->collected++, bytes, mine, all);
 }
 
 /* Of each rank a number, in ranks->numbers. Among processes only. */
@@ -365,6 +353,11 @@ const remat_engine *ranks_engine(const struct ranks *ranks, uint32_t rank)
     return ranks ? &ranks->ranks[rank].engine : NULL;
 }
 
+struct peers ranks_peers(const struct ranks *ranks, uint32_t rank)
+{
+    return (struct peers){ranks_engine(ranks, rank), ranks ? ranks->wish.timeout_ns : 0};
+}
+
 remat_context *ranks_context(const struct ranks *ranks, uint32_t rank)
 {
     return ranks->ranks[rank].ctx;
@@ -392,7 +385,8 @@ static void *follow(void *user)
     struct rank *rank = user;
     struct ranks *all = rank->all;
     rank->status = train_follow(rank->ctx, all->model, all->settings, all->text, rank->session,
-                                &rank->engine, &rank->records, &rank->steps, &rank->total_ns);
+                                ranks_peers(all, (uint32_t)(rank - all->ranks)), &rank->records,
+                                &rank->steps, &rank->total_ns);
     if (rank->status)
         rank->engine.fail(rank->engine.user, remat_context_message(rank->ctx));
     return NULL;

@@ -7,6 +7,7 @@
 
 #include "run.h"
 
+#include "peers.h"
 #include "records.h"
 #include "report.h"
 
@@ -50,6 +51,7 @@ const char *ranks_place(const struct ranks *ranks);
 uint64_t ranks_engine_bytes(const struct ranks *ranks);
 /* Of a rank of this process, counted from its first; NULL: ranks is NULL. */
 const remat_engine *ranks_engine(const struct ranks *ranks, uint32_t rank);
+struct peers ranks_peers(const struct ranks *ranks, uint32_t rank); /* engine NULL: none */
 /* Of a thread other than the caller's: its context, and its session, which the ranks destroy. */
 remat_context *ranks_context(const struct ranks *ranks, uint32_t rank);
 remat_session **ranks_session(struct ranks *ranks, uint32_t rank);

@@ -62,26 +62,13 @@ fail:
 static remat_status join(struct recorder *recorder, remat_trace_value *value)
 {
     remat_status st = REMAT_OK;
-    char message[REMAT_ENGINE_MESSAGE_BYTES] = "";
-    const remat_engine *engine = recorder->engine;
     uint64_t bytes = value->bytes * value->part_count;
     void *whole = realloc(recorder->whole, bytes);
-    if (!whole || !engine)
+    if (!whole)
         RUN_FAIL(recorder->ctx, REMAT_ERROR_MEMORY, "out of memory");
     recorder->whole = whole;
-    const remat_transfer transfer = {.struct_size = sizeof transfer,
-                                     .name = value->name,
-                                     .sequence = recorder->joined++,
-                                     .size = value->part_count,
-                                     .position = engine->rank,
-                                     .part_bytes = value->bytes,
-                                     .whole_bytes = bytes,
-                                     .from = value->data,
-                                     .to = whole,
-                                     .timeout_ns = UINT64_C(600000000000)};
-    st = engine->gather(engine->user, &transfer, message);
-    if (st)
-        RUN_FAIL(recorder->ctx, st, "%s", message);
+    RUN_TRY(peers_gather(recorder->ctx, &recorder->peers, value->name, recorder->joined++,
+                         value->bytes, value->data, whole));
     value->data = whole;
     value->bytes = bytes;
 fail:
@@ -130,10 +117,10 @@ int recorder_trace(void *user, const remat_trace_event *event)
     return recorder->status != REMAT_OK;
 }
 
-remat_status recorder_open(remat_context *ctx, const remat_plan *plan, const remat_engine *engine,
+remat_status recorder_open(remat_context *ctx, const remat_plan *plan, struct peers peers,
                            struct recorder *out)
 {
-    *out = (struct recorder){.ctx = ctx, .plan = plan, .engine = engine};
+    *out = (struct recorder){.ctx = ctx, .plan = plan, .peers = peers};
     out->earlier = calloc(remat_plan_tensor_count(plan) + 1, sizeof *out->earlier);
     return out->earlier ? REMAT_OK : cli_error(ctx, REMAT_ERROR_MEMORY, "out of memory");
 }

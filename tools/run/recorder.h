@@ -5,6 +5,7 @@
 #define REMAT_TOOLS_RUN_RECORDER_H
 
 #include "chrome_trace.h"
+#include "peers.h"
 #include "profiler.h"
 #include "safetensors.h"
 
@@ -22,10 +23,10 @@ struct step_hashes {
 struct recorder { /* zero-initialise */
     remat_context *ctx;
     const remat_plan *plan;
-    const remat_engine *engine; /* which joins gradients of which ranks have parts; or NULL */
-    bool joining;               /* only that, for rank 0 */
-    uint64_t joined;            /* how many */
-    void *whole;                /* the one of this moment */
+    struct peers peers; /* with whom gradients are joined of which ranks have parts */
+    bool joining;       /* only that, for rank 0 */
+    uint64_t joined;    /* how many */
+    void *whole;        /* the one of this moment */
     bool hashing;
     struct step_hashes hashes;     /* of the entry point that runs or ran last */
     uint64_t *earlier;             /* by tensor: hash of a gradient's version before */
@@ -39,8 +40,8 @@ struct recorder { /* zero-initialise */
     char message[1024];
 };
 
-/* `engine`: the rank's, NULL: there is one rank. */
-remat_status recorder_open(remat_context *ctx, const remat_plan *plan, const remat_engine *engine,
+/* `peers`: without an engine where there is one rank. */
+remat_status recorder_open(remat_context *ctx, const remat_plan *plan, struct peers peers,
                            struct recorder *out);
 void recorder_release(struct recorder *recorder); /* harmless when released */
 /* True when there is anything to do for the entry point that comes next. */

@@ -197,11 +197,10 @@ fail:
 /* Parts of all ranks, piece by piece: in the buffer this rank's, then those of all. They go where
  * they lie in the whole; `file` NULL: to nowhere, another rank writes them. */
 static remat_status join_tensor(remat_context *ctx, struct safetensors *file,
-                                remat_session *session, const remat_engine *engine,
+                                remat_session *session, const struct peers *peers,
                                 const remat_tensor_info *tensor, char *buffer)
 {
     remat_status st = REMAT_OK;
-    char message[REMAT_ENGINE_MESSAGE_BYTES] = "";
     uint64_t parts = tensor->part_count, most = BUFFER_BYTES / (parts + 1);
     uint64_t begin = file ? 8 + file->header_bytes + file->data_bytes : 0;
     remat_tensor_info whole = *tensor;
@@ -212,20 +211,8 @@ static remat_status join_tensor(remat_context *ctx, struct safetensors *file,
         RUN_TRY(begin_tensor(ctx, file, &whole));
     for (uint64_t at = 0; at < tensor->bytes; at += most) {
         uint64_t bytes = tensor->bytes - at < most ? tensor->bytes - at : most;
-        const remat_transfer transfer = {.struct_size = sizeof transfer,
-                                         .name = tensor->name,
-                                         .sequence = at / most,
-                                         .size = tensor->part_count,
-                                         .position = engine->rank,
-                                         .part_bytes = bytes,
-                                         .whole_bytes = parts * bytes,
-                                         .from = buffer,
-                                         .to = buffer + bytes,
-                                         .timeout_ns = UINT64_C(600000000000)};
         RUN_TRY(remat_session_read_part(session, tensor->name, at, buffer, bytes));
-        st = engine->gather(engine->user, &transfer, message);
-        if (st)
-            RUN_FAIL(ctx, st, "%s", message);
+        RUN_TRY(peers_gather(ctx, peers, tensor->name, at / most, bytes, buffer, buffer + bytes));
         for (uint64_t r = 0; r < parts && file; r++)
             if (fseeko(file->stream, (off_t)(begin + r * tensor->bytes + at), SEEK_SET) != 0 ||
                 fwrite(buffer + (r + 1) * bytes, 1, bytes, file->stream) != bytes)
@@ -238,7 +225,7 @@ fail:
 }
 
 remat_status safetensors_join(remat_context *ctx, const remat_plan *plan, safetensors_filter *has,
-                              remat_session *session, const remat_engine *engine)
+                              remat_session *session, const struct peers *peers)
 {
     remat_status st = REMAT_OK;
     remat_tensor_info tensor;
@@ -247,7 +234,7 @@ remat_status safetensors_join(remat_context *ctx, const remat_plan *plan, safete
         RUN_FAIL(ctx, REMAT_ERROR_MEMORY, "out of memory");
     for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++)
         if (get_tensor(plan, i, has, &tensor) && tensor.part_count > 1)
-            RUN_TRY(join_tensor(ctx, NULL, session, engine, &tensor, buffer));
+            RUN_TRY(join_tensor(ctx, NULL, session, peers, &tensor, buffer));
 fail:
     free(buffer);
     return st;
@@ -255,7 +242,7 @@ fail:
 
 remat_status safetensors_save(remat_context *ctx, struct remat_outputs *outputs, const char *path,
                               const remat_plan *plan, safetensors_filter *has, json_t *metadata,
-                              remat_session *session, const remat_engine *engine)
+                              remat_session *session, const struct peers *peers)
 {
     remat_status st = REMAT_OK;
     struct safetensors file = {0};
@@ -267,7 +254,7 @@ remat_status safetensors_save(remat_context *ctx, struct remat_outputs *outputs,
     for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++)
         if (get_tensor(plan, i, has, &tensor))
             RUN_TRY(tensor.part_count > 1
-                        ? join_tensor(ctx, &file, session, engine, &tensor, buffer)
+                        ? join_tensor(ctx, &file, session, peers, &tensor, buffer)
                         : save_tensor(ctx, &file, session, &tensor, tensor.name, buffer));
     RUN_TRY(safetensors_close(ctx, &file));
 fail:

@@ -5,6 +5,7 @@
 #define REMAT_TOOLS_RUN_SAFETENSORS_H
 
 #include "files.h"
+#include "peers.h"
 #include "run.h"
 #include <jansson.h>
 
@@ -46,13 +47,13 @@ remat_status safetensors_add_accumulators(remat_context *ctx, struct safetensors
 remat_status safetensors_check_weights(remat_context *ctx, const remat_plan *plan,
                                        remat_session *session, bool *out_finite);
 /* These tensors of a session. Both go through a buffer of 1 MiB. Those of which each rank has a
- * part are joined by `engine`, the rank's: all other ranks call safetensors_join meanwhile. NULL:
+ * part are joined with `peers`: all other ranks call safetensors_join meanwhile. NULL:
  * there are none. */
 remat_status safetensors_save(remat_context *ctx, struct remat_outputs *outputs, const char *path,
                               const remat_plan *plan, safetensors_filter *has, json_t *metadata,
-                              remat_session *session, const remat_engine *engine);
+                              remat_session *session, const struct peers *peers);
 remat_status safetensors_join(remat_context *ctx, const remat_plan *plan, safetensors_filter *has,
-                              remat_session *session, const remat_engine *engine);
+                              remat_session *session, const struct peers *peers);
 /* All parameters, as PyTorch's tools read them. */
 remat_status safetensors_save_weights(remat_context *ctx, struct remat_outputs *outputs,
                                       const char *path, const remat_plan *plan,

@@ -309,14 +309,14 @@ static remat_status save_checkpoint(remat_context *ctx, const struct train_model
                                            .batch = model->batch,
                                            .seq = model->seq,
                                            .text_bytes = settings->text_bytes};
+    const struct peers peers = ranks_peers(settings->ranks, 0);
     if (measured->not_finite)
         return REMAT_OK;
     RUN_TRY(safetensors_check_weights(ctx, model->plan, session, &finite));
     if (!finite)
         measured->not_finite = "a parameter";
     else
-        RUN_TRY(checkpoint_write(ctx, settings->checkpoint, model->plan, session,
-                                 ranks_engine(settings->ranks, 0), &state));
+        RUN_TRY(checkpoint_write(ctx, settings->checkpoint, model->plan, session, &peers, &state));
     measured->saved_step = finite ? state.step : measured->saved_step;
 fail:
     return st;
@@ -342,7 +342,7 @@ remat_status train(remat_context *ctx, const struct train_model *model,
     signal(SIGPIPE, SIG_IGN); /* what was trained is worth more than the lines about it */
     progress_start(&progress, settings->resumed, settings->steps);
     RUN_TRY(feed_open(ctx, model, text, session, &feed));
-    RUN_TRY(recorder_open(ctx, model->plan, ranks_engine(settings->ranks, 0), &recorder));
+    RUN_TRY(recorder_open(ctx, model->plan, ranks_peers(settings->ranks, 0), &recorder));
     recorder.hashing = is_hashed(settings);
     recorder.trace = settings->trace;
     recorder.profiler = settings->profiler;
@@ -393,7 +393,7 @@ fail:
 
 /* What decides on rank 0 whether there is one is equal on all ranks. */
 static remat_status join_checkpoint(remat_context *ctx, const struct train_model *model,
-                                    remat_session *session, const remat_engine *engine,
+                                    remat_session *session, const struct peers *peers,
                                     uint64_t step)
 {
     remat_status st = REMAT_OK;
@@ -404,22 +404,22 @@ static remat_status join_checkpoint(remat_context *ctx, const struct train_model
         RUN_TRY(remat_session_read(session, "not_finite", &result.flag, sizeof result.flag));
     RUN_TRY(safetensors_check_weights(ctx, model->plan, session, &finite));
     if (finite && !find_not_finite(&result))
-        RUN_TRY(checkpoint_join(ctx, model->plan, session, engine));
+        RUN_TRY(checkpoint_join(ctx, model->plan, session, peers));
 fail:
     return st;
 }
 
 remat_status train_follow(remat_context *ctx, const struct train_model *model,
                           const struct train_settings *settings, const struct text *text,
-                          remat_session *session, const remat_engine *engine,
-                          struct records *records, uint64_t *steps, uint64_t *total_ns)
+                          remat_session *session, struct peers peers, struct records *records,
+                          uint64_t *steps, uint64_t *total_ns)
 {
     remat_status st = REMAT_OK;
     struct recorder recorder = {0};
     struct feed feed = {0};
     *steps = *total_ns = 0;
     RUN_TRY(feed_open(ctx, model, text, session, &feed));
-    RUN_TRY(recorder_open(ctx, model->plan, engine, &recorder));
+    RUN_TRY(recorder_open(ctx, model->plan, peers, &recorder));
     recorder.trace = records->trace.stream ? &records->trace : NULL;
     recorder.profiler = records->profiler.commands ? &records->profiler : NULL;
     for (uint64_t step = settings->resumed + 1;; step++) {
@@ -436,7 +436,7 @@ remat_status train_follow(remat_context *ctx, const struct train_model *model,
         *total_ns += clock_ns() - begin - recorder.spent_ns;
         ++*steps;
         if (has_checkpoint(settings, step) && checkpoint_has_parts(model->plan))
-            RUN_TRY(join_checkpoint(ctx, model, session, engine, step));
+            RUN_TRY(join_checkpoint(ctx, model, session, &peers, step));
     }
 fail:
     recorder_release(&recorder);

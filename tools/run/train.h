@@ -50,11 +50,11 @@ remat_status train(remat_context *ctx, const struct train_model *model,
                    const struct train_settings *settings, const struct text *text,
                    remat_session *session, struct measured *measured);
 
-/* The same steps on another rank, of `engine`, as long as rank 0 begins them; nothing is printed.
+/* The same steps on another rank, with `peers`, as long as rank 0 begins them; nothing is printed.
  * *steps: how many; *total_ns: the time in entry points. */
 remat_status train_follow(remat_context *ctx, const struct train_model *model,
                           const struct train_settings *settings, const struct text *text,
-                          remat_session *session, const remat_engine *engine,
-                          struct records *records, uint64_t *steps, uint64_t *total_ns);
+                          remat_session *session, struct peers peers, struct records *records,
+                          uint64_t *steps, uint64_t *total_ns);
 
 #endif
