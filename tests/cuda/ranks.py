@@ -15,9 +15,6 @@ import time
 from doubles import (CACHE, COMPILER, LIBRARIES, TEXT, TOOLS, check, finish, folder, graph, hashes, must, pathlib, plan,
                      train)
 
-# Open MPI keeps memory of its own.
-MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-       "OMPI_MCA_rmaps_base_oversubscribe": "1", "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
 # preset, dtype, ranks, microbatches, --zero
 MODELS = [("gpt2-tiny", "fp32", 2, 1, 0), ("llama-tiny", "bf16", 4, 1, 1), ("bert-tiny", "fp32", 3, 1, 0),
           ("gpt2-tiny", "bf16", 2, 2, 1)]
@@ -45,7 +42,7 @@ def command(*options):
 def mpirun(work, ranks, *options):
     """Each process sees all GPUs and has its own."""
     return subprocess.run(["mpirun", "-n", str(ranks), *command(*options)], cwd=work, encoding="utf-8", capture_output=True,
-                          env={**os.environ, **MPI, **variables(work, REMAT_DOUBLE_GPUS=ranks)})
+                          env={**os.environ, **variables(work, REMAT_DOUBLE_GPUS=ranks)})
 
 
 LAUNCHERS = {"torchrun": lambda r, n, port: {"WORLD_SIZE": n, "RANK": r, "LOCAL_RANK": r, "LOCAL_WORLD_SIZE": n,
@@ -175,7 +172,7 @@ def choice(work):
             command = ["mpirun", "-n", "2", TOOLS / "remat-run", "ranks.plan", "--text", TEXT, "--steps", "1",
                        "--cuda-libraries", LIBRARIES]
             done = must(subprocess.run(command, cwd=work, encoding="utf-8", capture_output=True,
-                                       env={**os.environ, **MPI, **variables(work, REMAT_DOUBLE_GPUS=gpus)}))
+                                       env={**os.environ, **variables(work, REMAT_DOUBLE_GPUS=gpus)}))
             check(expected in done.stdout, f"mpirun with {gpus} GPUs: {done.stdout}")
     for options, message in [(["--engine", "nccl", "--device", "cpu"], "--engine nccl contradicts --device cpu"),
                              (["--engine", "mpi"], "--engine mpi: the ranks are threads of this process")]:

@@ -6,6 +6,7 @@ alone prints and writes; unfit numbers of processes are refused, and a process t
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,10 +16,6 @@ import time
 TOOLS, MPIRUN = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
 TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt"
 USAGE = 2
-# Open MPI keeps memory of its own.
-ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-               "OMPI_MCA_rmaps_base_oversubscribe": "1",
-               "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
 faults = []
 
 
@@ -28,7 +25,7 @@ def check(good, what):
 
 
 def run(work, *command):
-    return subprocess.run([str(part) for part in command], cwd=work, encoding="utf-8", capture_output=True, env=ENVIRONMENT)
+    return subprocess.run([str(part) for part in command], cwd=work, encoding="utf-8", capture_output=True)
 
 
 def must(done):
@@ -56,11 +53,18 @@ def hashes(done):
 def same_as_threads(work, family, dtype, count, *options):
     make_plan(work, family, dtype, "--mesh", f"dp={count}", *options)
     say = ["--steps", 3, "--hash", "--json"]
-    threads = must(run(work, TOOLS / "remat-run", "model.plan", "--text", TEXT, *say, "--save-weights", "threads"))
-    processes = ranks(work, count, "model.plan", *say, "--save-weights", "processes", "--report", "report.json")
+    threads = must(run(work, TOOLS / "remat-run", "model.plan", "--text", TEXT, *say, "--save-weights", "threads",
+                       "--checkpoint", "of_threads", "--every", 2))
+    processes = ranks(work, count, "model.plan", *say, "--save-weights", "processes", "--report", "report.json",
+                      "--checkpoint", "of_processes", "--every", 2)
     what = f"{family} {dtype} on {count} ranks {options}"
     check(hashes(threads) == hashes(processes) and len(hashes(processes)) == 3, f"{what}: {processes.stdout}")
     check((work / "threads").read_bytes() == (work / "processes").read_bytes(), f"{what}: weights differ")
+    written = [{path.name: path.read_bytes() for path in (work / folder).iterdir()}
+               for folder in ("of_threads", "of_processes")]
+    shutil.rmtree(work / "of_threads")
+    shutil.rmtree(work / "of_processes")
+    check(written[0] == written[1] and len(written[0]) == 2, f"{what}: checkpoints differ")
     report = json.loads((work / "report.json").read_text())
     check(report["ranks"] == count and report["engine"] == "mpi", f"{what}: {report}")
     check("processes that mpirun started" in processes.stderr and processes.stderr.count("predicted") == 1,
@@ -127,7 +131,7 @@ def dies(work):
     script = f'echo $OMPI_COMM_WORLD_RANK $$ >>{marker}; exec "$@"'
     job = subprocess.Popen([MPIRUN, "-n", "2", "sh", "-c", script, "sh", TOOLS / "remat-run", "model.plan", "--text", TEXT,
                             "--steps", "1000000", "--save-weights", "never"],
-                           cwd=work, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=ENVIRONMENT)
+                           cwd=work, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     job.stdout.readline()
     pids = dict(line.split() for line in marker.read_text().splitlines())
     os.kill(int(pids["1"]), signal.SIGKILL)
