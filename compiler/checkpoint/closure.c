@@ -46,7 +46,7 @@ static const struct remat_fused_kernel *kernel_at(const struct builder *b, remat
 
 static bool is_program(const struct builder *b, remat_kernel_id kernel)
 {
-    return kernel_at(b, kernel)->kind == REMAT_KERNEL_program;
+    return kernel_at(b, kernel)->kind == REMAT_KERNEL_fused;
 }
 
 static bool is_pinned(const struct builder *b, remat_value v, enum remat_action action)
@@ -107,7 +107,7 @@ static void add_task(struct builder *b, remat_value v, struct remat_border_task 
     made->input_end = (uint32_t)b->inputs.count;
 }
 
-/* One for each item, but for those of a named kernel together. */
+/* One for each item, but for those of a built-in kernel together. */
 static void add_tasks(struct builder *b)
 {
     struct remat_border *border = &b->out->border;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The forward pass and the loss run the same kernels in every plan, and named kernels are the same
- * everywhere and run in graph order (schedule.h). So when one of these runs, it is known of many
- * others whether they have. */
+/* The forward pass and the loss run the same kernels in every plan, and built-in kernels are the
+ * same everywhere and run in graph order (schedule.h). So when one of these runs, it is known of
+ * many others whether they have. */
 #include "closure.h"
 
 #include "rebuild.h"
@@ -25,7 +25,7 @@ static remat_value read_root(const struct remat_kernel_operand *o)
 
 static bool is_named(const struct remat_fused_kernel *kernel)
 {
-    return kernel->kind != REMAT_KERNEL_program && kernel->phase != REMAT_PHASE_OPTIMIZER;
+    return kernel->kind != REMAT_KERNEL_fused && kernel->phase != REMAT_PHASE_OPTIMIZER;
 }
 
 /* Clones make other kernels of the backward pass's programs, so of these each node counts by
@@ -133,7 +133,7 @@ static void count_others(struct walker *w)
     bool *seen = remat_find_kept(w->scratch, w->s->graph);
     for (uint32_t o = 0; o < kernel->operand_count; o++) {
         remat_value root = read_root(&kernel->operands[o]);
-        if (remat_is_none(root.i) && kernel->kind != REMAT_KERNEL_program)
+        if (remat_is_none(root.i) && kernel->kind != REMAT_KERNEL_fused)
             root = kernel->operands[o].value;
         count_live(w, root, seen);
     }
@@ -211,7 +211,7 @@ struct remat_program_points remat_model_points(struct remat_arena *arena,
         if (!remat_is_none(layer) && !remat_is_none(last) && layer != last)
             break;
         last = remat_is_none(layer) ? last : layer;
-        if (kernel->phase == REMAT_PHASE_LOSS || (late && kernel->kind != REMAT_KERNEL_program))
+        if (kernel->phase == REMAT_PHASE_LOSS || (late && kernel->kind != REMAT_KERNEL_fused))
             REMAT_PUSH(arena, &list, describe(arena, model, k));
     }
     return list;

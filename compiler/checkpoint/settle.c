@@ -226,7 +226,7 @@ static bool fits_space(const struct settler *s, remat_kernel_id kernel,
         const struct remat_shape *needed = remat_fuse_space(s->out->graph, node);
         bool same = remat_shape_equal(needed, space);
         bool row_reduce = remat_op_has(node->op, REMAT_FACT_ROW_REDUCE);
-        if (remat_op_has(node->op, REMAT_FACT_COLUMN_REDUCE | REMAT_FACT_NAMED) ||
+        if (remat_op_has(node->op, REMAT_FACT_COLUMN_REDUCE | REMAT_FACT_BUILTIN) ||
             (row_reduce && (!same || columns)))
             return false;
         if (!same && !(rows && !columns && is_row_of(needed, space) && reads_rows(s, node)))
@@ -239,7 +239,7 @@ static bool may_inline(const struct settler *s, const struct reader *reader,
                        const struct remat_slice *slice)
 {
     const struct remat_fused_kernel *kernel = remat_kernel_at(s->out->kernels, reader->kernel);
-    return kernel->kind == REMAT_KERNEL_program && kernel->phase != REMAT_PHASE_OPTIMIZER &&
+    return kernel->kind == REMAT_KERNEL_fused && kernel->phase != REMAT_PHASE_OPTIMIZER &&
            reader->direct && s->node_count[reader->kernel.i] + slice->node_count <= NODES_MAX &&
            fits_space(s, reader->kernel, slice);
 }
@@ -307,7 +307,7 @@ static void settle(struct settler *s, remat_value root)
     const struct remat_slice *slice = &s->out->slices[root.i];
     double memory_ns = bytes_ns(s, root), rerun_ns, all_ns = 0;
     bool all = true;
-    if (remat_kernel_at(s->out->kernels, writer)->kind != REMAT_KERNEL_program)
+    if (remat_kernel_at(s->out->kernels, writer)->kind != REMAT_KERNEL_fused)
         return;
     double compute_ns = remat_settled_load(s->once, s->out, &root, 1, true, &s->device).compute_ns;
     remat_arena_reset(s->once);

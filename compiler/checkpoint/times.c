@@ -176,7 +176,7 @@ static void add_content(const struct remat_times *t, remat_site site, struct rem
     remat_kernel_id kernel = remat_site_kernel(t->settled, site);
     struct remat_site_content content = t->sites[site.i];
     uint64_t ns = t->prices[kernel.i].ns;
-    if (remat_kernel_at(t->kernels, kernel)->kind == REMAT_KERNEL_program && content.made) {
+    if (remat_kernel_at(t->kernels, kernel)->kind == REMAT_KERNEL_fused && content.made) {
         const struct remat_times_entry *entry = find_entry(t, site, content);
         sum->known &= entry != NULL;
         ns = entry ? entry->ns : 0;
@@ -191,7 +191,7 @@ static void add_forward(struct remat_times *t, remat_kernel_id k, struct remat_t
     uint64_t ns = t->prices[k.i].ns;
     if (!t->sites[k.i].stored && !t->lasting[k.i])
         return;
-    if (whole->kind == REMAT_KERNEL_program) {
+    if (whole->kind == REMAT_KERNEL_fused) {
         const struct remat_times_entry *entry = find_entry(t, site, t->sites[k.i]);
         sum->known &= entry != NULL;
         ns = entry ? entry->ns : 0;
@@ -236,7 +236,7 @@ static void learn(struct remat_times *t, const struct remat_graph *graph,
     bool forward = !remat_site_round(t->settled, site) &&
                    remat_kernel_is_early(t->kernels, (remat_kernel_id){site.i});
     struct remat_times_entry entry = {.load_begin = (uint32_t)t->loads.count};
-    if (kernel->kind != REMAT_KERNEL_program || (!forward && !t->sites[site.i].made))
+    if (kernel->kind != REMAT_KERNEL_fused || (!forward && !t->sites[site.i].made))
         return;
     if (!forward)
         entry.content = t->sites[site.i];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fused attention on tiles in shared memory, forward and backward, as runtime/kernel/named_kernels.def
+/* Fused attention on tiles in shared memory, forward and backward, as runtime/kernel/builtin_kernels.def
  * defines it. A block owns rows of one head and visits tiles of rows of the other side in ascending
  * order: queries visit keys (out; dq), keys visit the queries of their group of heads (dk, dv). Each
  * sum is one thread's own, so there are no atomics, and how many rows a block owns changes no bit.

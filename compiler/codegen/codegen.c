@@ -184,7 +184,7 @@ static remat_status emit_command(struct emitter *e, const struct remat_command *
     return add_launch(e, &s);
 }
 
-/* --- named kernels --- */
+/* --- built-in kernels --- */
 
 static const struct remat_operand *operand_of(const struct emitter *e,
                                               const struct remat_command *command, uint32_t index)
@@ -194,10 +194,10 @@ static const struct remat_operand *operand_of(const struct emitter *e,
 
 /* Runs `instructions` over the shape of operand 0, as if the plan's command were so. */
 static remat_status emit_program(struct emitter *e, const struct remat_command *command,
-                                 const struct remat_kernel_program *instructions,
+                                 const struct remat_kernel_body *instructions,
                                  struct remat_operand *operands)
 {
-    struct remat_kernel kernel = {REMAT_KERNEL_program, *instructions,
+    struct remat_kernel kernel = {REMAT_KERNEL_fused, *instructions,
                                   e->program->kernels[command->kernel].key};
     struct remat_command run = {.operand_end = instructions->operand_count,
                                 .rank = operands[0].rank,
@@ -228,7 +228,7 @@ static remat_status emit_move(struct emitter *e, const struct remat_command *com
     for (uint32_t o = 0; o < 2; o++)
         operands[o].dtype =
             remat_dtype_bytes((remat_dtype)operands[o].dtype) == 2 ? CUDA_WORD16 : REMAT_F32;
-    return emit_program(e, command, &(struct remat_kernel_program){2, instructions, 2}, operands);
+    return emit_program(e, command, &(struct remat_kernel_body){2, instructions, 2}, operands);
 }
 
 /* An i32 is stored as the f32 that has its bits. */
@@ -246,7 +246,7 @@ static remat_status emit_fill(struct emitter *e, const struct remat_command *com
         memcpy(&instructions[0].immediate, &integer, sizeof integer);
         operand.dtype = REMAT_F32;
     }
-    return emit_program(e, command, &(struct remat_kernel_program){2, instructions, 1}, &operand);
+    return emit_program(e, command, &(struct remat_kernel_body){2, instructions, 1}, &operand);
 }
 
 /* Each input to its part of the result, from `begin` on along the axis. */
@@ -420,7 +420,7 @@ static remat_status emit_kernel_of(struct emitter *e, const struct remat_command
 {
     uint32_t last = command->operand_end - command->operand_begin - 1;
     switch (e->program->kernels[command->kernel].kind) {
-    case REMAT_KERNEL_program:
+    case REMAT_KERNEL_fused:
         return emit_command(e, command);
     case REMAT_KERNEL_copy:
         return emit_move(e, command, operand_of(e, command, 0), operand_of(e, command, 1));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernel programs and named kernels as CUDA text, and how the commands of a plan launch it.
+/* Fused kernels and built-in kernels as CUDA text, and how the commands of a plan launch it.
  *
  * The text is a subset of CUDA C over the primitives of primitives.cu and includes nothing, so that
  * NVRTC compiles it for a GPU and a plain C compiler for the emulator of tests/emulator. It

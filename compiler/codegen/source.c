@@ -120,7 +120,7 @@ static bool is_persistent(const struct cuda_source *s, const struct remat_progra
 
 static remat_status read_instructions(struct cuda_source *s, const struct remat_program *program)
 {
-    const struct remat_kernel_program *kernel = &program->kernels[s->command->kernel].program;
+    const struct remat_kernel_body *kernel = &program->kernels[s->command->kernel].body;
     enum remat_register_class *classes;
     int64_t(*strides)[REMAT_RANK_MAX];
     s->count = kernel->instruction_count;
@@ -130,7 +130,7 @@ static remat_status read_instructions(struct cuda_source *s, const struct remat_
     REMAT_NEW(s->arena, strides, s->count);
     REMAT_NEW(s->arena, s->nodes, s->count);
     REMAT_NEW(s->arena, s->accesses, s->count);
-    REMAT_CHECK(remat_kernel_program_check(s->ctx, kernel, s->command->name, classes));
+    REMAT_CHECK(remat_kernel_body_check(s->ctx, kernel, s->command->name, classes));
     for (uint32_t i = 0; i < s->count; i++) {
         const struct remat_instruction *in = &kernel->instructions[i];
         struct cuda_node *node = &s->nodes[i];

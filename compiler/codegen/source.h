@@ -202,8 +202,8 @@ void cuda_write_gather(struct cuda_source *s, const struct cuda_embedding *embed
 /* A digit of so many bits, in a list of tokens and their ids; then the rows of the sorted list. */
 void cuda_write_sort(struct cuda_source *s, uint64_t table_rows, uint32_t digit_bits);
 void cuda_write_scatter_add(struct cuda_source *s, const struct cuda_embedding *embedding);
-/* A named kernel of threads that each do `item` (named.c): its body and how many items there are
- * (s->rows, which is the number of elements of the last operand before); false if the kind has
+/* A built-in kernel of threads that each do `item` (builtin.c): its body and how many items there
+ * are (s->rows, which is the number of elements of the last operand before); false if the kind has
  * none. All `operands` are aligned to `alignment` bytes, at most 16. */
 bool cuda_write_items(struct cuda_source *s, uint32_t kind, const struct remat_operand *operands,
                       uint32_t alignment);

@@ -101,9 +101,9 @@ static void copy_kernel(struct remat_arena *arena, struct remat_fused_kernel *ke
         remat_copy(arena, kernel->parameters, kernel->parameter_count, sizeof *kernel->parameters);
     kernel->shared =
         remat_copy(arena, kernel->shared, kernel->shared_count, sizeof *kernel->shared);
-    kernel->program.instructions =
-        remat_copy(arena, kernel->program.instructions, kernel->program.instruction_count,
-                   sizeof *kernel->program.instructions);
+    kernel->body.instructions =
+        remat_copy(arena, kernel->body.instructions, kernel->body.instruction_count,
+                   sizeof *kernel->body.instructions);
 }
 
 /* Copies the kernel and all it points to. */
@@ -144,9 +144,9 @@ write_kernel(struct writer *w, const struct remat_fuse_group *group, remat_node 
 {
     const struct remat_fuser *f = &w->groups;
     const struct remat_node_info *first = name_of(f, group);
-    bool named = group->kind == REMAT_GROUP_NAMED;
+    bool builtin = group->kind == REMAT_GROUP_BUILTIN;
     struct remat_fused_kernel kernel = {
-        .kind = named ? remat_op_info(first->op)->executor : (uint32_t)REMAT_KERNEL_program,
+        .kind = builtin ? remat_op_info(first->op)->executor : (uint32_t)REMAT_KERNEL_fused,
         .phase = first->phase,
         .instance = first->instance,
         .scope = first->scope,
@@ -154,11 +154,11 @@ write_kernel(struct writer *w, const struct remat_fuse_group *group, remat_node 
         .node_count = group->node_count,
         .name = first->outputs[0],
     };
-    if (named) {
-        remat_named_body(w->arena, f->graph, &kernel);
+    if (builtin) {
+        remat_builtin_body(w->arena, f->graph, &kernel);
     } else {
         kernel.space = *group->space;
-        remat_program_body(w->arena, f->graph, f->stored, &kernel);
+        remat_fused_body(w->arena, f->graph, f->stored, &kernel);
         remat_kernel_list_shared(w->arena, f->graph, &kernel);
     }
     return kernel;
@@ -265,6 +265,6 @@ struct remat_fused_kernel remat_fuse_nodes(struct remat_arena *arena,
     struct remat_fused_kernel out = *whole;
     out.nodes = nodes;
     out.node_count = count;
-    remat_program_body(arena, graph, stored, &out);
+    remat_fused_body(arena, graph, stored, &out);
     return out;
 }

@@ -16,8 +16,8 @@ typedef struct remat_kernel_id { /* of a list */
 } remat_kernel_id;
 #define REMAT_NO_KERNEL ((remat_kernel_id){REMAT_NONE})
 
-/* How a kernel sees memory. Of a kernel program the view is over the index space; of a named kernel
- * over the axes that its row in named_kernels.def gives. */
+/* How a kernel sees memory. Of a fused kernel the view is over the index space; of a built-in
+ * kernel over the axes that its row in builtin_kernels.def gives. */
 struct remat_kernel_operand {
     remat_value value;    /* the storage root that is read, or the value that is written */
     remat_value previous; /* UPDATE: the storage root of the version that is replaced */
@@ -41,9 +41,9 @@ struct remat_fused_kernel {
     remat_node *nodes; /* in graph order */
     struct remat_kernel_operand *operands;
     double *parameters;
-    struct remat_shape space;            /* of a kernel program */
-    struct remat_kernel_program program; /* of a kernel program */
-    remat_value name; /* the first value it computes: what the kernel is called */
+    struct remat_shape space;      /* of a fused kernel */
+    struct remat_kernel_body body; /* of a fused kernel */
+    remat_value name;              /* the first value it computes: what the kernel is called */
     uint32_t shared_count;
     struct remat_shared_operands *shared; /* all pairs, by `written`; none of a part of a kernel */
 };
@@ -97,7 +97,7 @@ void remat_kernel_memo_init(struct remat_kernel_memo *memo, struct remat_arena *
 
 /* Beside those of enum remat_op_fact, which are the low bits. */
 enum remat_fuse_fact {
-    REMAT_FUSE_INLINE = 1 << 16, /* a constant or a column: made anew in each kernel program */
+    REMAT_FUSE_INLINE = 1 << 16, /* a constant or a column: made anew in each fused kernel */
     REMAT_FUSE_COLUMN = 1 << 17, /* a column */
     REMAT_FUSE_CAST = 1 << 18,   /* a cast */
     REMAT_FUSE_WIDENS = 1 << 19, /* a cast from bf16 to f32 */
@@ -139,9 +139,9 @@ struct remat_sequence {
     const struct remat_fuse_facts *facts; /* of this graph */
 };
 
-/* Equal for equal kernels: of the kind and, of a kernel program (else NULL), the instructions. */
-uint64_t remat_kernel_hash(uint32_t kind, const struct remat_kernel_program *program);
-/* The same of a kernel program in 32 bits, as its printed key has it. */
+/* Equal for equal kernels: of the kind and, of a fused kernel (else NULL), the instructions. */
+uint64_t remat_kernel_hash(uint32_t kind, const struct remat_kernel_body *body);
+/* The same of a fused kernel in 32 bits, as its printed key has it. */
 uint32_t remat_kernel_key_hash(const struct remat_fused_kernel *kernel);
 
 /* Greedy in graph order: a pointwise or reduction node joins the kernel that computes one of its

@@ -26,19 +26,19 @@ static const struct remat_fuse_node *producer_of(const struct remat_fuser *f, ui
 
 /* --- what nodes read --- */
 
-/* An inline node is in memory where a named kernel, the host, or (a column) a view reads it. */
+/* An inline node is in memory where a built-in kernel, the host, or (a column) a view reads it. */
 static void find_in_memory(struct remat_fuser *f, const struct remat_fuse_node *reader,
                            uint32_t root)
 {
     const struct remat_fuse_node *producer = producer_of(f, root);
-    bool named = has(reader, REMAT_FACT_NAMED);
-    if (producer && has(producer, named ? REMAT_FUSE_INLINE : REMAT_FUSE_COLUMN))
+    bool builtin = has(reader, REMAT_FACT_BUILTIN);
+    if (producer && has(producer, builtin ? REMAT_FUSE_INLINE : REMAT_FUSE_COLUMN))
         f->in_memory[f->graph->values[root].node] = 1;
 }
 
 static void read_inputs(struct remat_fuser *f, const struct remat_fuse_node *node)
 {
-    bool as_is = has(node, REMAT_FACT_VIEW | REMAT_FACT_NAMED);
+    bool as_is = has(node, REMAT_FACT_VIEW | REMAT_FACT_BUILTIN);
     for (uint32_t i = 0; i < node->input_count; i++) {
         struct remat_fuse_value *input = &f->values[node->inputs[i].i];
         input->readers++;
@@ -50,8 +50,8 @@ static void read_inputs(struct remat_fuser *f, const struct remat_fuse_node *nod
 }
 
 /* Instructions read the f32 of a bf16 value from the value itself: loads widen, and a register
- * holds an f32 anyway. Such a cast is no node of any kernel unless a view or a named kernel reads
- * it. */
+ * holds an f32 anyway. Such a cast is no node of any kernel unless a view or a built-in kernel
+ * reads it. */
 static void find_read(struct remat_fuser *f)
 {
     bool formed = f->graph->has_kernels;
@@ -172,7 +172,7 @@ static bool can_join(const struct remat_fuser *f, uint32_t id, const struct rema
 {
     const struct remat_fuse_group *group = &f->groups.items[id];
     bool apart = f->within && f->within[group->first] != f->within[node - f->facts->nodes];
-    if (group->kind == REMAT_GROUP_NAMED || group->consumed || group->bucket != node->bucket ||
+    if (group->kind == REMAT_GROUP_BUILTIN || group->consumed || group->bucket != node->bucket ||
         apart)
         return false;
     if (rounds_columns(f, id, node))
@@ -243,8 +243,8 @@ static uint32_t find_sibling(const struct remat_fuser *f, uint32_t n)
 
 static uint8_t kind_of(const struct remat_fuse_node *node)
 {
-    if (has(node, REMAT_FACT_NAMED))
-        return REMAT_GROUP_NAMED;
+    if (has(node, REMAT_FACT_BUILTIN))
+        return REMAT_GROUP_BUILTIN;
     if (has(node, REMAT_FACT_ROW_REDUCE))
         return REMAT_GROUP_ROW;
     return has(node, REMAT_FACT_COLUMN_REDUCE) ? REMAT_GROUP_COLUMN : REMAT_GROUP_POINTWISE;
@@ -330,7 +330,7 @@ static void place_node(struct remat_fuser *f, uint32_t n)
 {
     const struct remat_fuse_node *node = node_of(f, n);
     uint32_t id = REMAT_NONE;
-    if (!has(node, REMAT_FACT_NAMED)) {
+    if (!has(node, REMAT_FACT_BUILTIN)) {
         id = find_group(f, node);
         if (remat_is_none(id))
             id = find_sibling(f, n);

@@ -10,7 +10,7 @@ enum remat_group_kind {
     REMAT_GROUP_POINTWISE,
     REMAT_GROUP_ROW,
     REMAT_GROUP_COLUMN,
-    REMAT_GROUP_NAMED
+    REMAT_GROUP_BUILTIN
 };
 
 struct remat_fuse_group {
@@ -59,10 +59,10 @@ void remat_fuse_collect(struct remat_fuser *f);
 
 /* `stored[v]` tells whether value v is read outside its kernel and so must be written. Fills
  * operands, program and parameters of a kernel whose nodes, kind and space are set. */
-void remat_program_body(struct remat_arena *arena, const struct remat_graph *graph,
-                        const uint8_t *stored, struct remat_fused_kernel *kernel);
-void remat_named_body(struct remat_arena *arena, const struct remat_graph *graph,
-                      struct remat_fused_kernel *kernel);
+void remat_fused_body(struct remat_arena *arena, const struct remat_graph *graph,
+                      const uint8_t *stored, struct remat_fused_kernel *kernel);
+void remat_builtin_body(struct remat_arena *arena, const struct remat_graph *graph,
+                        struct remat_fused_kernel *kernel);
 
 /* Fills `shared`. */
 void remat_kernel_list_shared(struct remat_arena *arena, const struct remat_graph *graph,

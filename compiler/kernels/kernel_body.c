@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes a kernel's operands and, for a kernel program, its instructions.
+/* Writes a kernel's operands and, for a fused kernel, its instructions.
  *
  * Nodes come in graph order, so each argument is a register of the same kernel, an inline constant
  * or column index, or a load of another kernel's value. Stores come last. */
@@ -190,8 +190,8 @@ static void store(struct body *b, const struct remat_node_info *node)
     emit(b, i);
 }
 
-void remat_program_body(struct remat_arena *arena, const struct remat_graph *graph,
-                        const uint8_t *stored, struct remat_fused_kernel *kernel)
+void remat_fused_body(struct remat_arena *arena, const struct remat_graph *graph,
+                      const uint8_t *stored, struct remat_fused_kernel *kernel)
 {
     struct body b = {.arena = arena, .graph = graph, .stored = stored, .kernel = kernel};
     for (uint32_t n = 0; n < kernel->node_count; n++)
@@ -203,14 +203,14 @@ void remat_program_body(struct remat_arena *arena, const struct remat_graph *gra
     }
     kernel->operands = b.operands.items;
     kernel->operand_count = (uint32_t)b.operands.count;
-    kernel->program = (struct remat_kernel_program){
+    kernel->body = (struct remat_kernel_body){
         .instruction_count = (uint32_t)b.instructions.count,
         .instructions = b.instructions.items,
         .operand_count = kernel->operand_count,
     };
 }
 
-/* A named kernel's parameters are attributes of its op, by the names of its row. */
+/* A built-in kernel's parameters are attributes of its op, by the names of its row. */
 static void find_parameters(struct remat_arena *arena, const struct remat_node_info *node,
                             struct remat_fused_kernel *kernel)
 {
@@ -252,8 +252,8 @@ static uint32_t inputs_before_results(const struct remat_node_info *node)
     return node->input_count - drops;
 }
 
-void remat_named_body(struct remat_arena *arena, const struct remat_graph *graph,
-                      struct remat_fused_kernel *kernel)
+void remat_builtin_body(struct remat_arena *arena, const struct remat_graph *graph,
+                        struct remat_fused_kernel *kernel)
 {
     struct body b = {.arena = arena, .graph = graph};
     const struct remat_node_info *node = &graph->nodes[kernel->nodes[0].i];
@@ -291,7 +291,7 @@ void remat_named_body(struct remat_arena *arena, const struct remat_graph *graph
  */
 
 /* Fills, of each instruction, its stage and the latest one in which it is computed per element. */
-static void find_stages(const struct remat_kernel_program *p, uint16_t *stages, uint16_t *needed)
+static void find_stages(const struct remat_kernel_body *p, uint16_t *stages, uint16_t *needed)
 {
     assert(p->instruction_count <= REMAT_FUSED_INSTRUCTIONS_MAX);
     for (uint32_t i = 0; i < p->instruction_count; i++) {
@@ -313,7 +313,7 @@ static void find_stages(const struct remat_kernel_program *p, uint16_t *stages, 
         }
 }
 
-static bool depends(const struct remat_kernel_program *p, uint32_t i, const uint8_t *reached,
+static bool depends(const struct remat_kernel_body *p, uint32_t i, const uint8_t *reached,
                     uint16_t except)
 {
     for (uint32_t a = 0; a < remat_opcode_arity(p->instructions[i].opcode); a++) {
@@ -325,8 +325,7 @@ static bool depends(const struct remat_kernel_program *p, uint32_t i, const uint
     return false;
 }
 
-static bool read_before_written(const struct remat_kernel_program *p, uint32_t read,
-                                uint32_t written)
+static bool read_before_written(const struct remat_kernel_body *p, uint32_t read, uint32_t written)
 {
     uint16_t stages[REMAT_FUSED_INSTRUCTIONS_MAX], needed[REMAT_FUSED_INSTRUCTIONS_MAX];
     uint8_t reached[REMAT_FUSED_INSTRUCTIONS_MAX], aside[REMAT_FUSED_INSTRUCTIONS_MAX];
@@ -371,7 +370,7 @@ static bool may_share(const struct remat_graph *graph, const struct remat_fused_
 {
     const struct remat_kernel_operand *in = &kernel->operands[read];
     const struct remat_kernel_operand *out = &kernel->operands[written];
-    if (kernel->kind != REMAT_KERNEL_program || in->access != REMAT_ACCESS_READ ||
+    if (kernel->kind != REMAT_KERNEL_fused || in->access != REMAT_ACCESS_READ ||
         out->access != REMAT_ACCESS_WRITE || in->bytes != out->bytes ||
         graph->values[in->value.i].dtype != graph->values[out->value.i].dtype)
         return false;
@@ -381,7 +380,7 @@ static bool may_share(const struct remat_graph *graph, const struct remat_fused_
     for (uint32_t o = 0; o < kernel->operand_count; o++)
         if (o != read && kernel->operands[o].value.i == in->value.i)
             return false; /* also read in another way */
-    return read_before_written(&kernel->program, read, written);
+    return read_before_written(&kernel->body, read, written);
 }
 
 void remat_kernel_list_shared(struct remat_arena *arena, const struct remat_graph *graph,
@@ -399,11 +398,11 @@ void remat_kernel_list_shared(struct remat_arena *arena, const struct remat_grap
 /* --- identity --- */
 
 /* Opcodes enter by name, so it outlives changes of their table. */
-uint64_t remat_kernel_hash(uint32_t kind, const struct remat_kernel_program *program)
+uint64_t remat_kernel_hash(uint32_t kind, const struct remat_kernel_body *body)
 {
     uint64_t hash = remat_hash_string(remat_kernel_kind_name(kind), 0);
-    for (uint32_t i = 0; program && i < program->instruction_count; i++) {
-        const struct remat_instruction *instruction = &program->instructions[i];
+    for (uint32_t i = 0; body && i < body->instruction_count; i++) {
+        const struct remat_instruction *instruction = &body->instructions[i];
         hash = remat_hash_string(remat_opcode_name(instruction->opcode), hash);
         hash = remat_hash(&instruction->operand, sizeof instruction->operand, hash);
         hash = remat_hash(instruction->args, sizeof instruction->args, hash);
@@ -414,6 +413,6 @@ uint64_t remat_kernel_hash(uint32_t kind, const struct remat_kernel_program *pro
 
 uint32_t remat_kernel_key_hash(const struct remat_fused_kernel *kernel)
 {
-    uint64_t hash = remat_kernel_hash(kernel->kind, &kernel->program);
+    uint64_t hash = remat_kernel_hash(kernel->kind, &kernel->body);
     return (uint32_t)(hash ^ hash >> 32);
 }

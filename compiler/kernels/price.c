@@ -51,8 +51,8 @@ static uint64_t program_flops(const struct remat_fused_kernel *kernel)
     enum remat_register_class classes[REMAT_FUSED_INSTRUCTIONS_MAX];
     int64_t columns = kernel->space.rank ? kernel->space.dims[kernel->space.rank - 1] : 1;
     uint64_t flops = 0;
-    for (uint32_t i = 0; i < kernel->program.instruction_count; i++) {
-        const struct remat_instruction *in = &kernel->program.instructions[i];
+    for (uint32_t i = 0; i < kernel->body.instruction_count; i++) {
+        const struct remat_instruction *in = &kernel->body.instructions[i];
         bool reduces =
             remat_opcode_is_reduction(in->opcode) || in->opcode == REMAT_INSTRUCTION_flag;
         classes[i] = remat_instruction_class(in, classes);
@@ -74,7 +74,7 @@ static uint64_t program_flops(const struct remat_fused_kernel *kernel)
 static uint64_t kernel_flops(const struct remat_graph *graph,
                              const struct remat_fused_kernel *kernel)
 {
-    if (kernel->kind == REMAT_KERNEL_program)
+    if (kernel->kind == REMAT_KERNEL_fused)
         return program_flops(kernel);
     const struct remat_node_info *node = &graph->nodes[kernel->nodes[0].i];
     const struct remat_op_info *op = remat_op_info(node->op);
@@ -92,19 +92,19 @@ static uint64_t view_bytes(const struct remat_graph *graph, const struct remat_k
 }
 
 /* A table of embeddings is touched where the ids point: as often as there are rows of values; a
- * batch where its part is. An update is read and written; a kernel program reads the old version,
+ * batch where its part is. An update is read and written; a fused kernel reads the old version,
  * if it does, as an operand of its own. */
 uint64_t remat_price_operand_bytes(const struct remat_graph *graph,
                                    const struct remat_fused_kernel *kernel, uint32_t operand)
 {
     const struct remat_kernel_operand *o = &kernel->operands[operand];
-    bool update = o->access == REMAT_ACCESS_UPDATE, program = kernel->kind == REMAT_KERNEL_program;
+    bool update = o->access == REMAT_ACCESS_UPDATE, fused = kernel->kind == REMAT_KERNEL_fused;
     const struct remat_kernel_row *row = remat_kernel_row(kernel->kind);
-    bool part = !program && operand == row->touched && o->access != REMAT_ACCESS_WRITE;
+    bool part = !fused && operand == row->touched && o->access != REMAT_ACCESS_WRITE;
     uint64_t bytes = view_bytes(graph, o), touched = UINT64_MAX;
     if (part)
         touched = view_bytes(graph, &kernel->operands[row->touched_like]);
-    return remat_mul_saturated(touched < bytes ? touched : bytes, update && !program ? 2 : 1);
+    return remat_mul_saturated(touched < bytes ? touched : bytes, update && !fused ? 2 : 1);
 }
 
 /* Values are told apart by where their views begin; of several views the largest counts. */
@@ -140,17 +140,17 @@ struct again {
 static struct again done_again(const struct remat_graph *graph,
                                const struct remat_fused_kernel *kernel)
 {
-    const struct remat_kernel_program *program = &kernel->program;
+    const struct remat_kernel_body *body = &kernel->body;
     uint8_t passes[REMAT_FUSED_INSTRUCTIONS_MAX] = {0};
     uint32_t needed[REMAT_FUSED_INSTRUCTIONS_MAX] = {0}; /* bit p: by pass p */
     enum remat_register_class classes[REMAT_FUSED_INSTRUCTIONS_MAX];
     struct again again = {0, 0};
     bool early = remat_is_early(kernel->phase);
-    if (kernel->kind != REMAT_KERNEL_program || !early || kernel->space.rank == 0 ||
+    if (kernel->kind != REMAT_KERNEL_fused || !early || kernel->space.rank == 0 ||
         kernel->space.dims[kernel->space.rank - 1] <= RESIDENT_COLUMNS)
         return again;
-    for (uint32_t i = 0; i < program->instruction_count; i++) {
-        const struct remat_instruction *in = &program->instructions[i];
+    for (uint32_t i = 0; i < body->instruction_count; i++) {
+        const struct remat_instruction *in = &body->instructions[i];
         bool reduces = remat_opcode_is_row_reduction(in->opcode);
         classes[i] = remat_instruction_class(in, classes);
         for (uint32_t a = 0; a < remat_opcode_arity(in->opcode); a++)
@@ -159,8 +159,8 @@ static struct again done_again(const struct remat_graph *graph,
             needed[in->args[0]] |= 1u << (passes[i] < 31 ? passes[i] : 31);
         passes[i] += reduces;
     }
-    for (uint32_t i = program->instruction_count; i-- > 0;) {
-        const struct remat_instruction *in = &program->instructions[i];
+    for (uint32_t i = body->instruction_count; i-- > 0;) {
+        const struct remat_instruction *in = &body->instructions[i];
         if (classes[i] != REMAT_CLASS_ELEMENT)
             continue;
         for (uint32_t a = 0; a < remat_opcode_arity(in->opcode); a++)
@@ -381,7 +381,7 @@ struct remat_price remat_price_variant(const struct remat_graph *graph,
                                        const struct remat_device_description *device)
 {
     struct remat_price price = remat_price_kernel(graph, kernel, device);
-    if (!device->profile || kernel->kind != REMAT_KERNEL_program || whole->roofline_ns <= 0)
+    if (!device->profile || kernel->kind != REMAT_KERNEL_fused || whole->roofline_ns <= 0)
         return price;
     double share = price.roofline_ns / whole->roofline_ns;
     price.ns = remat_ns_ceil((double)whole->ns * share);

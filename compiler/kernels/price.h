@@ -3,7 +3,7 @@
  *
  * Roofline: launch + max(arithmetic, moved bytes / bandwidth), where moved bytes are those of the
  * distinct operands (in long rows as often as they are read) and arithmetic has the rate of the
- * kernel's kind and size. Of kernel programs
+ * kernel's kind and size. Of fused kernels
  * the cost is sub-additive: a fused one costs at most what its parts cost (Williams et al.,
  * "Roofline", CACM 2009; docs/cost_model.md). Where the device has a profile, its times go before
  * these. */
@@ -41,7 +41,7 @@ struct remat_load remat_price_load(const struct remat_graph *graph,
                                    const struct remat_fused_kernel *kernel,
                                    const struct remat_device_description *device);
 
-/* A variant of a kernel program with the price `whole`: it stores less, inlines, or is a rerun.
+/* A variant of a fused kernel with the price `whole`: it stores less, inlines, or is a rerun.
  * Under a profile it takes the share of whole->ns that its roofline time is of the whole's, even
  * where the variant was measured, so that one ratio prices all variants and the bound knows it.
  * Without a profile, and of other kernels: remat_price_kernel. */
@@ -50,7 +50,7 @@ struct remat_price remat_price_variant(const struct remat_graph *graph,
                                        const struct remat_price *whole,
                                        const struct remat_device_description *device);
 
-/* `device` without a profile, of such rates that no variant of the kernel program costs less on
+/* `device` without a profile, of such rates that no variant of the fused kernel costs less on
  * `device` than on this. Without a profile the device itself. */
 struct remat_device_description
 remat_price_variants_on(const struct remat_device_description *device,

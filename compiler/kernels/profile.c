@@ -17,7 +17,7 @@ struct remat_profile_row {
 
 /* --- what identifies a row --- */
 
-/* A kernel program is known by the hash in its key; the composite ops before it are for the reader.
+/* A fused kernel is known by the hash in its key; the composite ops before it are for the reader.
  */
 static uint64_t hash_name(const char *name)
 {
@@ -44,7 +44,7 @@ static struct remat_profile_row identify(const struct remat_graph *graph,
 {
     char text[REMAT_OPERAND_TEXT_BYTES];
     struct remat_profile_row row = {0};
-    if (kernel->kind == REMAT_KERNEL_program)
+    if (kernel->kind == REMAT_KERNEL_fused)
         snprintf(text, sizeof text, "#%08" PRIx32, remat_kernel_key_hash(kernel));
     else
         snprintf(text, sizeof text, "%s", remat_kernel_kind_name(kernel->kind));
@@ -87,7 +87,7 @@ struct reader {
     const struct remat_device_description *device;
     json_t *root;
     struct remat_profile *out;
-    double measured_ns, modelled_ns; /* of kernel programs, all runs together */
+    double measured_ns, modelled_ns; /* of fused kernels, all runs together */
 };
 
 static remat_status fail_key(const struct reader *r, size_t index, const char *key,
@@ -131,10 +131,10 @@ static remat_status read_text(const struct reader *r, json_t *object, size_t ind
 
 static uint32_t kind_of(const char *kernel)
 {
-    for (uint32_t kind = REMAT_KERNEL_program + 1; kind < REMAT_KERNEL_KIND_COUNT; kind++)
+    for (uint32_t kind = REMAT_KERNEL_fused + 1; kind < REMAT_KERNEL_KIND_COUNT; kind++)
         if (strcmp(kernel, remat_kernel_kind_name(kind)) == 0)
             return kind;
-    return strchr(kernel, '#') ? REMAT_KERNEL_program : REMAT_KERNEL_KIND_COUNT;
+    return strchr(kernel, '#') ? REMAT_KERNEL_fused : REMAT_KERNEL_KIND_COUNT;
 }
 
 static remat_status read_row(struct reader *r, json_t *object, size_t index,
@@ -162,7 +162,7 @@ static remat_status read_row(struct reader *r, json_t *object, size_t index,
     }
     hash_size(flops, moved_bytes, out);
     out->roofline_ns = roofline_ns(kind, dtype, flops, moved_bytes, r->device);
-    if (kind == REMAT_KERNEL_program) {
+    if (kind == REMAT_KERNEL_fused) {
         r->measured_ns += out->measured_ns * (double)count;
         r->modelled_ns += out->roofline_ns * (double)count;
     }
@@ -344,7 +344,7 @@ uint8_t remat_profile_time(const struct remat_profile *profile,
     bool known = below.count || above.count;
     if (known)
         *ns = roofline * ratio_at(&below, &above, roofline);
-    else if (kernel->kind == REMAT_KERNEL_program)
+    else if (kernel->kind == REMAT_KERNEL_fused)
         *ns *= profile->typical_ratio;
     return known ? REMAT_COST_INTERPOLATED : REMAT_COST_MODELLED;
 }

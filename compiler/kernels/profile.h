@@ -18,7 +18,7 @@ struct remat_profile {
     uint32_t count;
     const char *mesh;               /* "dp=4": on which transfers were measured; "": on none */
     struct remat_profile_row *rows; /* private */
-    /* Measured / roofline of all kernel programs in the profile, by which others are modelled. */
+    /* Measured / roofline of all fused kernels in the profile, by which others are modelled. */
     double typical_ratio;
 };
 
@@ -26,7 +26,7 @@ struct remat_profile {
  * comes from (enum remat_cost_source): measured      it is in the profile: same kernel, dtypes,
  * shapes; interpolated  the profile has the kernel in other sizes: roofline time, times measured /
  * roofline of the next sizes on both sides (on the logarithms; beyond the last size as there);
- * modelled      it has not: *ns, of kernel programs times typical_ratio. Transfers are
+ * modelled      it has not: *ns, of fused kernels times typical_ratio. Transfers are
  * modelled unless the profile is of the graph's mesh. */
 uint8_t remat_profile_time(const struct remat_profile *profile,
                            const struct remat_device_description *device,

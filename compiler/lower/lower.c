@@ -161,20 +161,20 @@ static const char *kernel_key(struct lowerer *l, const struct remat_fused_kernel
     return text.items;
 }
 
-/* Finds or adds the kernel; `source` is NULL for named kernels. */
+/* Finds or adds the kernel; `source` is NULL for built-in kernels. */
 static uint32_t intern_kernel(struct lowerer *l, uint32_t kind,
                               const struct remat_fused_kernel *source)
 {
-    bool program = kind == REMAT_KERNEL_program;
-    uint64_t hash = remat_kernel_hash(kind, program ? &source->program : NULL);
+    bool fused = kind == REMAT_KERNEL_fused;
+    uint64_t hash = remat_kernel_hash(kind, fused ? &source->body : NULL);
     uint32_t k = 0;
     while (k < l->out->kernel_count && l->kernel_hashes[k] != hash)
         k++;
     if (k < l->out->kernel_count)
         return k;
     l->out->kernels[k] = (struct remat_kernel){.kind = kind, .key = remat_kernel_kind_name(kind)};
-    if (program) {
-        l->out->kernels[k].program = source->program;
+    if (fused) {
+        l->out->kernels[k].body = source->body;
         l->out->kernels[k].key = kernel_key(l, source);
     }
     l->kernel_hashes[k] = hash;
@@ -266,7 +266,7 @@ static void part_command(struct lowerer *l, uint32_t position)
         .operand_begin = (uint32_t)l->operands.count,
         .parameter_begin = (uint32_t)l->parameters.count,
         .phase = kernel->phase,
-        .rank = (uint8_t)(kernel->kind == REMAT_KERNEL_program ? kernel->space.rank : 0),
+        .rank = (uint8_t)(kernel->kind == REMAT_KERNEL_fused ? kernel->space.rank : 0),
         .name = l->root_name[kernel->name.i],
         .scope = scope->path,
         .layer = scope->layer,

@@ -24,7 +24,7 @@ struct remat_lifespans {
 
 /* Buffers and lifespans of a scheduled kernel list, without offsets. `inputs` says which of
  * `statics` the graph's inputs are; a new version lies where the old one does; the result of a
- * kernel program takes the place of an operand that dies there where the kernel allows it. Outputs,
+ * fused kernel takes the place of an operand that dies there where the kernel allows it. Outputs,
  * and gradients that nobody reads, live to the end. */
 struct remat_lifespans remat_lifespans(struct remat_arena *arena, const struct remat_graph *graph,
                                        const struct remat_kernel_list *kernels,

@@ -22,7 +22,7 @@ enum remat_op_fact {
     REMAT_FACT_ROW_REDUCE = 1 << 2, /* [.., n] -> [.., 1]; executor: an opcode */
     REMAT_FACT_COLUMN_REDUCE = 1 << 3, /* [.., n] -> [n]; executor: an opcode */
     REMAT_FACT_VIEW = 1 << 4,          /* owns no bytes */
-    REMAT_FACT_NAMED = 1 << 5,         /* executor: a named kernel */
+    REMAT_FACT_BUILTIN = 1 << 5,       /* executor: a built-in kernel */
     REMAT_FACT_IN_PLACE =
         1 << 6, /* output i is the new version of input i for the leading outputs */
     REMAT_FACT_COMPUTE_HEAVY = 1 << 7, /* saved by the default per-op policy */

@@ -58,7 +58,7 @@ static void name_gradient(struct autodiff *a, remat_value value)
 }
 
 /* `named` covers all values added so far. */
-static void extend_named(struct autodiff *a)
+static void extend_builtin(struct autodiff *a)
 {
     while (a->named.count < a->graph->value_count)
         REMAT_PUSH(a->arena, &a->named, false);
@@ -94,7 +94,7 @@ static remat_status check_derivable(struct autodiff *a, const struct remat_node_
 static bool is_reached(struct autodiff *a, const struct remat_node_info *node)
 {
     bool reached = false;
-    extend_named(a);
+    extend_builtin(a);
     for (uint32_t k = 0; k < node->output_count; k++) {
         remat_value output = node->outputs[k];
         if (!a->needed[output.i] || remat_is_none(a->gradients[output.i].i))
@@ -157,7 +157,7 @@ static remat_status finish_parameter(struct autodiff *a, remat_value parameter)
     if (remat_is_none(gradient.i))
         return remat_error(a->arena->ctx, REMAT_ERROR_INVALID,
                            "parameter \"%s\": the loss does not depend on it", name);
-    extend_named(a);
+    extend_builtin(a);
     const struct remat_node_info *node = &a->graph->nodes[a->graph->values[gradient.i].node];
     if (a->named.items[gradient.i] || remat_op_has(node->op, REMAT_FACT_VIEW) ||
         node->op == REMAT_OP_constant) {
@@ -169,7 +169,7 @@ static remat_status finish_parameter(struct autodiff *a, remat_value parameter)
         gradient = remat_build2(&a->b, REMAT_OP_mul, gradient, remat_build_constant(&a->b, 1));
         gradient = remat_build_cast(&a->b, gradient, dtype);
         a->gradients[parameter.i] = gradient;
-        extend_named(a);
+        extend_builtin(a);
     }
     name_gradient(a, parameter);
     a->graph->values[gradient.i].role = REMAT_ROLE_GRADIENT;

@@ -23,7 +23,7 @@ static int64_t choose_pitch(const struct remat_value_info *value)
 static bool takes_strides(uint16_t op)
 {
     return op == REMAT_OP_matmul ||
-           !remat_op_has(op, REMAT_FACT_NAMED | REMAT_FACT_COMPOSITE | REMAT_FACT_IN_PLACE);
+           !remat_op_has(op, REMAT_FACT_BUILTIN | REMAT_FACT_COMPOSITE | REMAT_FACT_IN_PLACE);
 }
 
 static struct remat_value_info *root_of(const struct remat_graph *graph, remat_value value)

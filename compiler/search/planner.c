@@ -159,7 +159,7 @@ static void find_floor(struct remat_planner *p, const struct remat_kernel_list *
     uint64_t most = 0;
     for (uint32_t k = 0; k < kernels->count; k++) {
         const struct remat_fused_kernel *kernel = &kernels->kernels[k];
-        uint64_t bytes = kernel->kind == REMAT_KERNEL_program ? 0 : working_set(p->graph, kernel);
+        uint64_t bytes = kernel->kind == REMAT_KERNEL_fused ? 0 : working_set(p->graph, kernel);
         most = bytes > most ? bytes : most;
     }
     for (uint32_t m = 0; m < p->point_count; m++) {

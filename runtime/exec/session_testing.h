@@ -7,10 +7,10 @@
 
 /* clang-format off: a list */
 /* Breaks a rule of docs/numerics.md from now on, 0 mends it:
- *   1  kernel programs keep sums and products of intermediates unrounded, and bf16 intermediates
+ *   1  fused kernels keep sums and products of intermediates unrounded, and bf16 intermediates
  *      in f32
- *   2  recomputed kernel programs contract a product and a sum into one rounding
- *   3  row sums in 32 lanes, column blocks of 3 rows: with several threads, or in kernel programs
+ *   2  recomputed fused kernels contract a product and a sum into one rounding
+ *   3  row sums in 32 lanes, column blocks of 3 rows: with several threads, or in fused kernels
  *      of more than 12 instructions
  *   4  attention's K/V block is one key: in recomputed instances, and where the live bytes hash
  *      to odd

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opcode and named-kernel tables, the check of untrusted kernel programs, and their text. */
+/* Opcode and built-in-kernel tables, the check of untrusted fused kernels, and their text. */
 #include "kernel.h"
 
 static const struct {
@@ -97,11 +97,11 @@ static bool is_site(float immediate)
     return immediate >= 0 && immediate < REMAT_SITES && immediate == (float)(uint32_t)immediate;
 }
 
-static remat_status check_arguments(remat_context *ctx, const struct remat_kernel_program *program,
+static remat_status check_arguments(remat_context *ctx, const struct remat_kernel_body *body,
                                     uint32_t index, const char *where,
                                     const enum remat_register_class *classes)
 {
-    const struct remat_instruction *instruction = &program->instructions[index];
+    const struct remat_instruction *instruction = &body->instructions[index];
     if (instruction->opcode >= REMAT_INSTRUCTION_COUNT)
         return remat_error(ctx, REMAT_ERROR_INVALID, "%s: instruction %u: unknown opcode %u", where,
                            index, instruction->opcode);
@@ -121,8 +121,7 @@ static remat_status check_arguments(remat_context *ctx, const struct remat_kerne
         } else if (classes[arg] == REMAT_CLASS_NONE) {
             return remat_error(ctx, REMAT_ERROR_INVALID,
                                "%s: instruction %u (%s): argument %u is register %u, a %s", where,
-                               index, name, k, arg,
-                               opcodes[program->instructions[arg].opcode].name);
+                               index, name, k, arg, opcodes[body->instructions[arg].opcode].name);
         } else if (classes[arg] == REMAT_CLASS_COLUMN &&
                    remat_opcode_is_column_reduction(instruction->opcode)) {
             return remat_error(ctx, REMAT_ERROR_INVALID,
@@ -130,10 +129,10 @@ static remat_status check_arguments(remat_context *ctx, const struct remat_kerne
                                index, name);
         }
     }
-    if (has_operand(instruction->opcode) && instruction->operand >= program->operand_count)
+    if (has_operand(instruction->opcode) && instruction->operand >= body->operand_count)
         return remat_error(ctx, REMAT_ERROR_INVALID,
                            "%s: instruction %u (%s): operand %u of %u operands", where, index, name,
-                           instruction->operand, program->operand_count);
+                           instruction->operand, body->operand_count);
     if (instruction->opcode == REMAT_INSTRUCTION_random && !is_site(instruction->immediate))
         return remat_error(ctx, REMAT_ERROR_INVALID,
                            "%s: instruction %u (%s): %g is no site, a whole number below %d", where,
@@ -141,22 +140,21 @@ static remat_status check_arguments(remat_context *ctx, const struct remat_kerne
     return REMAT_OK;
 }
 
-remat_status remat_kernel_program_check(remat_context *ctx,
-                                        const struct remat_kernel_program *program,
-                                        const char *where, enum remat_register_class *classes)
+remat_status remat_kernel_body_check(remat_context *ctx, const struct remat_kernel_body *body,
+                                     const char *where, enum remat_register_class *classes)
 {
     remat_status st = REMAT_OK;
     struct remat_arena scratch;
     remat_arena_init(&scratch, ctx);
     bool rows = false, columns = false;
-    if (program->instruction_count >= REMAT_NO_REGISTER)
+    if (body->instruction_count >= REMAT_NO_REGISTER)
         REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "%s: %u instructions, the limit is %u", where,
-                   program->instruction_count, REMAT_NO_REGISTER - 1);
+                   body->instruction_count, REMAT_NO_REGISTER - 1);
     if (!classes)
-        REMAT_TRY_NEW(&scratch, classes, program->instruction_count);
-    for (uint32_t i = 0; i < program->instruction_count; i++) {
-        const struct remat_instruction *instruction = &program->instructions[i];
-        REMAT_TRY(check_arguments(ctx, program, i, where, classes));
+        REMAT_TRY_NEW(&scratch, classes, body->instruction_count);
+    for (uint32_t i = 0; i < body->instruction_count; i++) {
+        const struct remat_instruction *instruction = &body->instructions[i];
+        REMAT_TRY(check_arguments(ctx, body, i, where, classes));
         classes[i] = remat_instruction_class(instruction, classes);
         rows |= remat_opcode_is_row_reduction(instruction->opcode);
         columns |= remat_opcode_is_column_reduction(instruction->opcode);
@@ -170,10 +168,10 @@ fail:
     return st;
 }
 
-void remat_kernel_program_print(const struct remat_kernel_program *program, struct remat_text *out)
+void remat_kernel_body_print(const struct remat_kernel_body *body, struct remat_text *out)
 {
-    for (uint32_t i = 0; i < program->instruction_count; i++) {
-        const struct remat_instruction *instruction = &program->instructions[i];
+    for (uint32_t i = 0; i < body->instruction_count; i++) {
+        const struct remat_instruction *instruction = &body->instructions[i];
         uint16_t opcode = instruction->opcode;
         if (remat_opcode_has_result(opcode))
             remat_text_append(out, "r%u = ", i);
@@ -189,15 +187,15 @@ void remat_kernel_program_print(const struct remat_kernel_program *program, stru
 }
 
 static const struct remat_kernel_row rows[REMAT_KERNEL_KIND_COUNT] = {
-    [REMAT_KERNEL_program] = {.name = "program",
-                              .operands_max = UINT16_MAX,
-                              .operands = "",
-                              .dtypes = "",
-                              .access = "",
-                              .parameters = ""},
-#define NAMED_KERNEL(name, ...) [REMAT_KERNEL_##name] = {#name, __VA_ARGS__},
-#include "named_kernels.def"
-#undef NAMED_KERNEL
+    [REMAT_KERNEL_fused] = {.name = "program",
+                            .operands_max = UINT16_MAX,
+                            .operands = "",
+                            .dtypes = "",
+                            .access = "",
+                            .parameters = ""},
+#define BUILTIN_KERNEL(name, ...) [REMAT_KERNEL_##name] = {#name, __VA_ARGS__},
+#include "builtin_kernels.def"
+#undef BUILTIN_KERNEL
 };
 
 const struct remat_kernel_row *remat_kernel_row(uint32_t kind)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a command executes: a kernel program or a named kernel. This header says what they mean; the
- * CPU device, the emitted CUDA text and the float64 reference are executors of the same definition.
+/* What a command executes: a fused kernel or a built-in kernel. This header says what they mean;
+ * the CPU device, the emitted CUDA text and the float64 reference are executors of the same
+ * definition.
  *
  * Kernel program: straight-line SSA over an index space of rows x columns. The space has up to
  * REMAT_RANK_MAX axes; the last one is the columns, the others together are the rows (row-major
@@ -82,7 +83,7 @@ struct remat_instruction {
     float immediate; /* constant: its value; random: the site */
 };
 
-struct remat_kernel_program {
+struct remat_kernel_body {
     uint32_t instruction_count;
     const struct remat_instruction *instructions;
     uint32_t operand_count; /* operands 0 ... operand_count - 1 are used */
@@ -107,20 +108,19 @@ enum remat_register_class remat_instruction_class(const struct remat_instruction
 
 /* Verifies untrusted instructions (opcodes, arguments before use, operand indices, classes) and
  * fills classes[instruction_count] when it is not NULL. `where` starts the message. Thread-safe. */
-remat_status remat_kernel_program_check(remat_context *ctx,
-                                        const struct remat_kernel_program *program,
-                                        const char *where, enum remat_register_class *classes);
+remat_status remat_kernel_body_check(remat_context *ctx, const struct remat_kernel_body *body,
+                                     const char *where, enum remat_register_class *classes);
 
 /* The program as text, one instruction a line, e.g. "r3 = add r0 r2". */
-void remat_kernel_program_print(const struct remat_kernel_program *program, struct remat_text *out);
+void remat_kernel_body_print(const struct remat_kernel_body *body, struct remat_text *out);
 
-/* Named kernels, from named_kernels.def: REMAT_KERNEL_matmul, ... Operand order, shapes and
- * parameters are documented row by row there. REMAT_KERNEL_program stands for a kernel program. */
+/* Built-in kernels, from builtin_kernels.def: REMAT_KERNEL_matmul, ... Operand order, shapes and
+ * parameters are documented row by row there. REMAT_KERNEL_fused stands for a fused kernel. */
 enum remat_kernel_kind {
-    REMAT_KERNEL_program,
-#define NAMED_KERNEL(name, ...) REMAT_KERNEL_##name,
-#include "named_kernels.def"
-#undef NAMED_KERNEL
+    REMAT_KERNEL_fused,
+#define BUILTIN_KERNEL(name, ...) REMAT_KERNEL_##name,
+#include "builtin_kernels.def"
+#undef BUILTIN_KERNEL
     REMAT_KERNEL_KIND_COUNT
 };
 const char *remat_kernel_kind_name(uint32_t kind); /* "program", "matmul", ...; NULL out of range */
@@ -137,7 +137,7 @@ enum remat_arithmetic {
     REMAT_ARITHMETIC_TRANSFER /* none: bytes go from rank to rank */
 };
 
-/* A row of named_kernels.def, which explains the columns; names are apart by a space. */
+/* A row of builtin_kernels.def, which explains the columns; names are apart by a space. */
 struct remat_kernel_row {
     const char *name;
     uint32_t operands_min, operands_max;
@@ -145,7 +145,7 @@ struct remat_kernel_row {
     uint32_t touched, touched_like;
     enum remat_arithmetic arithmetic;
 };
-/* `kind` is in range; REMAT_KERNEL_program has the arithmetic and no names. */
+/* `kind` is in range; REMAT_KERNEL_fused has the arithmetic and no names. */
 const struct remat_kernel_row *remat_kernel_row(uint32_t kind);
 /* The name number `index` of a row's operands or parameters, to be printed with "%.*s"; NULL behind
  * the last. */

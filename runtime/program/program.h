@@ -91,9 +91,9 @@ struct remat_operand {
 };
 
 struct remat_kernel {
-    uint32_t kind;                       /* enum remat_kernel_kind */
-    struct remat_kernel_program program; /* of REMAT_KERNEL_program */
-    const char *key;                     /* printable name, equal for equal kernels */
+    uint32_t kind;                 /* enum remat_kernel_kind */
+    struct remat_kernel_body body; /* of REMAT_KERNEL_fused */
+    const char *key;               /* printable name, equal for equal kernels */
 };
 
 /* Where a command's estimated_ns comes from: price.h. */
@@ -110,7 +110,7 @@ struct remat_command {
     uint32_t operand_begin, operand_end;     /* of remat_program.operands */
     uint32_t parameter_begin, parameter_end; /* of remat_program.parameters */
     uint8_t phase, rank;
-    int64_t space[REMAT_RANK_MAX]; /* index space of a kernel program */
+    int64_t space[REMAT_RANK_MAX]; /* index space of a fused kernel */
     const char *name;              /* of the first value it computes */
     const char *scope;
     int32_t layer;
@@ -265,7 +265,7 @@ uint32_t remat_program_recomputed(const struct remat_program *program);
 uint32_t remat_program_fused(const struct remat_program *program);
 uint32_t remat_program_nested(const struct remat_program *program);
 
-/* What a command that is a transfer moves (named_kernels.def says how), of a verified program. */
+/* What a command that is a transfer moves (builtin_kernels.def says how), of a verified program. */
 struct remat_transfer_shape {
     uint32_t kind;  /* REMAT_KERNEL_exchange or REMAT_KERNEL_gather */
     uint32_t group; /* axis of the mesh */

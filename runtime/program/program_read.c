@@ -83,7 +83,7 @@ fail:
 
 static remat_status read_instructions(struct remat_reader *reader, uint32_t kernel,
                                       struct remat_fb_array array, const uint16_t *opcodes,
-                                      uint32_t opcode_count, struct remat_kernel_program *out)
+                                      uint32_t opcode_count, struct remat_kernel_body *out)
 {
     remat_status st = REMAT_OK;
     struct remat_instruction *instructions;
@@ -129,9 +129,9 @@ static remat_status read_kernels(struct remat_reader *reader,
             REMAT_FAIL(reader->ctx, REMAT_ERROR_INVALID,
                        "%s: kernels[%u] \"%s\": unknown kernel \"%s\"", reader->name, i, out->key,
                        kind);
-        out->program.operand_count = in.operand_count;
+        out->body.operand_count = in.operand_count;
         REMAT_TRY(read_instructions(reader, i, in.instructions, opcodes, root->opcodes.count,
-                                    &out->program));
+                                    &out->body));
     }
 fail:
     return st;

@@ -29,15 +29,14 @@ fail:
     return st;
 }
 
-static remat_status write_instructions(struct remat_writer *w,
-                                       const struct remat_kernel_program *program,
+static remat_status write_instructions(struct remat_writer *w, const struct remat_kernel_body *body,
                                        struct remat_fb_array *out)
 {
     remat_status st = REMAT_OK;
     struct remat_fb_instruction *instructions;
-    REMAT_TRY_NEW(w->scratch, instructions, program->instruction_count);
-    for (uint32_t i = 0; i < program->instruction_count; i++) {
-        const struct remat_instruction *from = &program->instructions[i];
+    REMAT_TRY_NEW(w->scratch, instructions, body->instruction_count);
+    for (uint32_t i = 0; i < body->instruction_count; i++) {
+        const struct remat_instruction *from = &body->instructions[i];
         instructions[i] = (struct remat_fb_instruction){.opcode = from->opcode,
                                                         .operand = from->operand,
                                                         .a = from->args[0],
@@ -45,7 +44,7 @@ static remat_status write_instructions(struct remat_writer *w,
                                                         .c = from->args[2],
                                                         .immediate = from->immediate};
     }
-    *out = (struct remat_fb_array){instructions, program->instruction_count};
+    *out = (struct remat_fb_array){instructions, body->instruction_count};
 fail:
     return st;
 }
@@ -55,8 +54,8 @@ REMAT_WRITE_TABLES(program_Kernel, struct remat_program, struct remat_kernel, ke
                        REMAT_TRY(
                            remat_writer_text(w, remat_kernel_kind_name(from->kind), &in.kind));
                        TEXT(key)
-                       REMAT_TRY(write_instructions(w, &from->program, &in.instructions));
-                       in.operand_count = from->program.operand_count;
+                       REMAT_TRY(write_instructions(w, &from->body, &in.instructions));
+                       in.operand_count = from->body.operand_count;
                    })
 
 /* What a reader must know of. */

@@ -5,7 +5,7 @@
 
 #include "program.h"
 
-/* How a kernel program uses one operand. */
+/* How a fused kernel uses one operand. */
 struct remat_operand_use {
     bool loaded, stored;
     bool random;                        /* its first four elements are the random state */
@@ -17,7 +17,7 @@ struct remat_verifier {
     remat_context *ctx;
     const struct remat_program *program;
     struct remat_arena scratch;
-    struct remat_operand_use **uses; /* [kernel], each [operand_count]; NULL for named kernels */
+    struct remat_operand_use **uses; /* [kernel], each [operand_count]; NULL for built-in kernels */
     bool *sums_columns;              /* [kernel] */
     /* Of the command under check, by operand: the end of what its kernel addresses, in bytes from
      * the start of the buffer. */
@@ -44,8 +44,8 @@ remat_status remat_verify_random_state(struct remat_verifier *verifier, uint32_t
 /* Tensors have names of their own, and so have the gradients that commands write, but for those
  * that are parts of a tensor. Everything else is verified already. */
 remat_status remat_verify_names(struct remat_verifier *verifier);
-/* Shapes, access and parameters of a named kernel's operands; their number is right already. */
-remat_status remat_verify_named(struct remat_verifier *verifier, uint32_t index);
+/* Shapes, access and parameters of a built-in kernel's operands; their number is right already. */
+remat_status remat_verify_builtin(struct remat_verifier *verifier, uint32_t index);
 
 /* Whether distinct indices along axes [begin, end) are distinct elements: each stride, in ascending
  * order, steps over everything that the smaller ones reach. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operands over each other. What a command writes lies apart from all else that it uses, in bytes
  * of the arena, so that neither the order of a kernel's loads and stores nor that of its threads
- * decides what it reads. The exceptions: a kernel program stores where it loads, element for
+ * decides what it reads. The exceptions: a fused kernel stores where it loads, element for
  * element, and flags are flagged by several. One value for a row of several columns is no element:
  * it is loaded for one column when it may be stored for another already. */
 #include "verify.h"

@@ -13,21 +13,21 @@ static remat_status fill_uses(struct remat_verifier *v, uint32_t index)
 {
     remat_status st = REMAT_OK;
     const struct remat_kernel *kernel = &v->program->kernels[index];
-    const struct remat_kernel_program *program = &kernel->program;
+    const struct remat_kernel_body *body = &kernel->body;
     enum remat_register_class *classes;
     const char *where;
-    if (program->operand_count > program->instruction_count)
+    if (body->operand_count > body->instruction_count)
         return remat_verify_error(v, "kernels", index, kernel->key,
-                                  "%u operands, but only %u instructions", program->operand_count,
-                                  program->instruction_count);
-    REMAT_TRY_NEW(&v->scratch, classes, program->instruction_count);
+                                  "%u operands, but only %u instructions", body->operand_count,
+                                  body->instruction_count);
+    REMAT_TRY_NEW(&v->scratch, classes, body->instruction_count);
     where = remat_arena_format(&v->scratch, "kernels[%u] \"%.200s\"", index, kernel->key);
     if (!where)
         return REMAT_ERROR_MEMORY;
-    REMAT_TRY(remat_kernel_program_check(v->ctx, program, where, classes));
-    REMAT_TRY_NEW(&v->scratch, v->uses[index], program->operand_count);
-    for (uint32_t i = 0; i < program->instruction_count; i++) {
-        const struct remat_instruction *instruction = &program->instructions[i];
+    REMAT_TRY(remat_kernel_body_check(v->ctx, body, where, classes));
+    REMAT_TRY_NEW(&v->scratch, v->uses[index], body->operand_count);
+    for (uint32_t i = 0; i < body->instruction_count; i++) {
+        const struct remat_instruction *instruction = &body->instructions[i];
         v->sums_columns[index] |= remat_opcode_is_column_reduction(instruction->opcode);
         bool store = instruction->opcode == REMAT_INSTRUCTION_store;
         bool row = instruction->opcode == REMAT_INSTRUCTION_load_row;
@@ -47,7 +47,7 @@ static remat_status fill_uses(struct remat_verifier *v, uint32_t index)
         use->by_column |= class == REMAT_CLASS_COLUMN;
         use->by_element |= class != REMAT_CLASS_ROW && class != REMAT_CLASS_COLUMN;
     }
-    for (uint32_t k = 0; k < program->operand_count; k++) {
+    for (uint32_t k = 0; k < body->operand_count; k++) {
         const struct remat_operand_use *use = &v->uses[index][k];
         if (!use->loaded && !use->stored && !use->random && !use->flagged)
             return remat_verify_error(v, "kernels", index, kernel->key, "operand %u is never used",
@@ -70,11 +70,11 @@ remat_status remat_verify_kernels(struct remat_verifier *v)
         if (kernel->kind >= REMAT_KERNEL_KIND_COUNT)
             return remat_verify_error(v, "kernels", i, kernel->key, "unknown kind %u",
                                       kernel->kind);
-        if (kernel->kind == REMAT_KERNEL_program)
+        if (kernel->kind == REMAT_KERNEL_fused)
             REMAT_TRY(fill_uses(v, i));
-        else if (kernel->program.instruction_count || kernel->program.operand_count)
+        else if (kernel->body.instruction_count || kernel->body.operand_count)
             return remat_verify_error(v, "kernels", i, kernel->key,
-                                      "a named kernel with instructions");
+                                      "a built-in kernel with instructions");
     }
 fail:
     return st;
@@ -174,7 +174,7 @@ static remat_status verify_operand(struct remat_verifier *v, uint32_t index, uin
                                   "\"%s\"",
                                   k, value->buffer, (ull)p->buffers[value->buffer].bytes,
                                   value->name);
-    if (p->kernels[c->kernel].kind != REMAT_KERNEL_program)
+    if (p->kernels[c->kernel].kind != REMAT_KERNEL_fused)
         reach(v, k, bytes);
     return REMAT_OK;
 }
@@ -272,15 +272,15 @@ static remat_status verify_kernel_program(struct remat_verifier *v, uint32_t ind
 {
     remat_status st = REMAT_OK;
     const struct remat_command *c = &v->program->commands[index];
-    const struct remat_kernel_program *program = &v->program->kernels[c->kernel].program;
-    if (c->operand_end - c->operand_begin != program->operand_count)
+    const struct remat_kernel_body *body = &v->program->kernels[c->kernel].body;
+    if (c->operand_end - c->operand_begin != body->operand_count)
         return remat_verify_error(v, "commands", index, c->name, "%u operands, its kernel has %u",
-                                  c->operand_end - c->operand_begin, program->operand_count);
+                                  c->operand_end - c->operand_begin, body->operand_count);
     if (v->sums_columns[c->kernel] && remat_command_rows(c) > COLUMN_ROWS_MAX)
         return remat_verify_error(v, "commands", index, c->name,
                                   "sums over %llu rows, the limit is %u",
                                   (ull)remat_command_rows(c), COLUMN_ROWS_MAX);
-    for (uint32_t k = 0; k < program->operand_count; k++) {
+    for (uint32_t k = 0; k < body->operand_count; k++) {
         const struct remat_operand_use *use = &v->uses[c->kernel][k];
         REMAT_TRY(verify_access(v, index, k));
         if (use->by_element)
@@ -294,7 +294,7 @@ fail:
     return st;
 }
 
-static remat_status verify_named_kernel(struct remat_verifier *v, uint32_t index)
+static remat_status verify_builtin_kernel(struct remat_verifier *v, uint32_t index)
 {
     const struct remat_command *c = &v->program->commands[index];
     uint32_t count = c->operand_end - c->operand_begin, least, most, parameters;
@@ -306,7 +306,7 @@ static remat_status verify_named_kernel(struct remat_verifier *v, uint32_t index
         return remat_verify_error(v, "commands", index, c->name,
                                   "%u parameters, its kernel takes %u",
                                   c->parameter_end - c->parameter_begin, parameters);
-    return remat_verify_named(v, index);
+    return remat_verify_builtin(v, index);
 }
 
 static remat_status verify_ranges(struct remat_verifier *v, uint32_t index)
@@ -354,10 +354,10 @@ remat_status remat_verify_command(struct remat_verifier *v, uint32_t index)
     memset(v->reach_bytes, 0, (c->operand_end - c->operand_begin) * sizeof *v->reach_bytes);
     for (uint32_t k = 0; k < c->operand_end - c->operand_begin; k++)
         REMAT_TRY(verify_operand(v, index, k));
-    if (v->program->kernels[c->kernel].kind == REMAT_KERNEL_program)
+    if (v->program->kernels[c->kernel].kind == REMAT_KERNEL_fused)
         REMAT_TRY(verify_kernel_program(v, index));
     else
-        REMAT_TRY(verify_named_kernel(v, index));
+        REMAT_TRY(verify_builtin_kernel(v, index));
     REMAT_TRY(remat_verify_alias(v, index));
 fail:
     return st;

@@ -12,7 +12,7 @@ static void emit(remat_context *ctx, struct remat_arena *arena,
                  const struct remat_cuda_settings *settings, struct item *item)
 {
     struct sample *s = &item->sample;
-    item->kernel = (struct remat_kernel){REMAT_KERNEL_program, s->kernel, item->key};
+    item->kernel = (struct remat_kernel){REMAT_KERNEL_fused, s->kernel, item->key};
     item->command = (struct remat_command){
         .operand_end = s->operand_count, .rank = (uint8_t)s->rank, .name = item->key};
     memcpy(item->command.space, s->space, sizeof s->space);
@@ -98,8 +98,7 @@ void item_make_functions(remat_context *ctx, struct remat_arena *arena, struct i
             uint16_t value = add(s, opcode, 0, x);
             add(s, REMAT_INSTRUCTION_store, add_operand(s, REMAT_F32), value);
         }
-    s->kernel =
-        (struct remat_kernel_program){s->instruction_count, s->instructions, s->operand_count};
+    s->kernel = (struct remat_kernel_body){s->instruction_count, s->instructions, s->operand_count};
     emit(ctx, arena, &REMAT_CUDA_DEFAULTS, item);
 }
 
@@ -123,8 +122,7 @@ void item_make_sums(remat_context *ctx, struct remat_arena *arena, uint32_t sums
         values[k] = add(s, REMAT_INSTRUCTION_column_sum, 0, values[k]);
     for (uint32_t k = 0; k < sums; k++)
         add(s, REMAT_INSTRUCTION_store, add_operand(s, k % 2 ? REMAT_F32 : REMAT_BF16), values[k]);
-    s->kernel =
-        (struct remat_kernel_program){s->instruction_count, s->instructions, s->operand_count};
+    s->kernel = (struct remat_kernel_body){s->instruction_count, s->instructions, s->operand_count};
     emit(ctx, arena, &REMAT_CUDA_DEFAULTS, item);
 }
 
@@ -172,7 +170,7 @@ const char *item_run(remat_context *ctx, const struct item *item, void *library,
     for (uint32_t k = 0; k < item->code.kernel_count; k++)
         kernels[k] = kernels_find(library, item->code.kernels[k].symbol);
     const char *fault = NULL;
-    MUST_OK(ctx, remat_kernel_program_check(ctx, &s->kernel, "sample", classes));
+    MUST_OK(ctx, remat_kernel_body_check(ctx, &s->kernel, "sample", classes));
     fill(item, initial, bytes);
     memcpy(expected, initial, bytes);
     sample_run(s, classes, expected);
@@ -228,7 +226,7 @@ const char *item_check(remat_context *ctx, const struct item *item, struct bound
     char *expected = aligned_alloc(REMAT_ALIGNMENT, bytes);
     char *memory = aligned_alloc(REMAT_ALIGNMENT, bytes);
     const char *fault = NULL;
-    MUST_OK(ctx, remat_kernel_program_check(ctx, &s->kernel, "sample", classes));
+    MUST_OK(ctx, remat_kernel_body_check(ctx, &s->kernel, "sample", classes));
     fill(item, initial, bytes);
     memcpy(expected, initial, bytes);
     memcpy(memory, initial, bytes);

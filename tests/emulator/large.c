@@ -55,7 +55,7 @@ static void add_2d(struct large *c, uint8_t access, remat_dtype dtype, int64_t r
 
 static void instruct(struct large *c, uint16_t opcode, uint16_t operand, uint16_t a, uint16_t b)
 {
-    c->instructions[c->kernel.program.instruction_count++] = (struct remat_instruction){
+    c->instructions[c->kernel.body.instruction_count++] = (struct remat_instruction){
         .opcode = opcode, .operand = operand, .args = {a, b, REMAT_NO_REGISTER}};
 }
 
@@ -67,7 +67,7 @@ static void begin(struct large *c, uint32_t kind, uint64_t rows, uint64_t column
         .name = "large", .rank = 2, .space = {(int64_t)rows, (int64_t)columns}};
     c->rows = rows;
     c->columns = columns;
-    if (kind != REMAT_KERNEL_program)
+    if (kind != REMAT_KERNEL_fused)
         remat_kernel_kind_arity(kind, &least, &most, &c->command.parameter_end);
 }
 
@@ -76,7 +76,7 @@ static void begin(struct large *c, uint32_t kind, uint64_t rows, uint64_t column
 
 static void make_pointwise(struct large *c) /* x + bias */
 {
-    begin(c, REMAT_KERNEL_program, 1000003, 65601);
+    begin(c, REMAT_KERNEL_fused, 1000003, 65601);
     add_2d(c, REMAT_ACCESS_READ, REMAT_BF16, 65608, 1);
     add_2d(c, REMAT_ACCESS_READ, REMAT_BF16, 0, 1);
     add_2d(c, REMAT_ACCESS_WRITE, REMAT_BF16, 65608, 1);
@@ -89,7 +89,7 @@ static void make_pointwise(struct large *c) /* x + bias */
 
 static void make_rows(struct large *c, uint64_t rows, uint64_t columns) /* x - max(x) */
 {
-    begin(c, REMAT_KERNEL_program, rows, columns);
+    begin(c, REMAT_KERNEL_fused, rows, columns);
     add_2d(c, REMAT_ACCESS_READ, REMAT_BF16, (int64_t)columns, 1);
     add_2d(c, REMAT_ACCESS_WRITE, REMAT_BF16, (int64_t)columns, 1);
     instruct(c, OP(load), 0, NONE, NONE);
@@ -111,7 +111,7 @@ static void make_block(struct large *c)
 
 static void make_sums(struct large *c, uint64_t rows, uint64_t columns)
 {
-    begin(c, REMAT_KERNEL_program, rows, columns);
+    begin(c, REMAT_KERNEL_fused, rows, columns);
     add_2d(c, REMAT_ACCESS_READ, REMAT_BF16, (int64_t)columns, 1);
     add_2d(c, REMAT_ACCESS_WRITE, REMAT_F32, 0, 1);
     instruct(c, OP(load), 0, NONE, NONE);
@@ -136,7 +136,7 @@ static void make_wide(struct large *c)
 
 static void make_tensors(struct large *c) /* y += x */
 {
-    begin(c, REMAT_KERNEL_program, 1, 4294901752);
+    begin(c, REMAT_KERNEL_fused, 1, 4294901752);
     add_2d(c, REMAT_ACCESS_READ, REMAT_F32, 0, 1);
     add_2d(c, REMAT_ACCESS_UPDATE, REMAT_F32, 0, 1);
     for (uint32_t o = 0; o < 2; o++)
@@ -292,8 +292,8 @@ void large_make(remat_context *ctx, struct remat_arena *arena, const struct larg
                 struct large *c)
 {
     maker->make(c);
-    c->kernel.program.instructions = c->instructions;
-    c->kernel.program.operand_count = c->command.operand_end;
+    c->kernel.body.instructions = c->instructions;
+    c->kernel.body.operand_count = c->command.operand_end;
     c->program.kernels = &c->kernel, c->program.kernel_count = 1;
     c->program.commands = &c->command, c->program.command_count = 1;
     c->program.operands = c->operands, c->program.operand_count = c->command.operand_end;

@@ -206,7 +206,7 @@ struct reference64_run reference64_begin(const struct remat_program *program, ui
 {
     const struct remat_command *command = &program->commands[c];
     struct reference64_run r = {
-        program, command, &program->kernels[command->kernel].program, before, 1, 1, 1, NULL, 0};
+        program, command, &program->kernels[command->kernel].body, before, 1, 1, 1, NULL, 0};
     for (uint32_t k = 0; k < command->rank; k++) {
         r.count *= command->space[k];
         r.columns = command->space[k];
@@ -214,7 +214,7 @@ struct reference64_run reference64_begin(const struct remat_program *program, ui
     r.rows = r.count / r.columns;
     *classes = calloc(r.kernel->instruction_count, sizeof **classes);
     remat_context *ctx = remat_context_create(NULL, NULL);
-    MUST_OK(ctx, remat_kernel_program_check(ctx, r.kernel, "", *classes));
+    MUST_OK(ctx, remat_kernel_body_check(ctx, r.kernel, "", *classes));
     remat_context_destroy(&ctx);
     return r;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernel programs in float64, read literally from kernel.h; only what is bf16 is rounded. */
+/* Fused kernels in float64, read literally from kernel.h; only what is bf16 is rounded. */
 #ifndef EMULATOR_REFERENCE64_H
 #define EMULATOR_REFERENCE64_H
 
@@ -18,7 +18,7 @@ double reference64_difference(const struct remat_program *program, uint32_t c, c
 struct reference64_run {
     const struct remat_program *program;
     const struct remat_command *command;
-    const struct remat_kernel_program *kernel;
+    const struct remat_kernel_body *kernel;
     const char *before; /* arena */
     int64_t rows, columns, count;
     double *registers;    /* [instruction][row][column] */

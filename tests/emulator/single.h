@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A named kernel as a program of one command: emitted kernels in the emulator against the CPU
+/* A built-in kernel as a program of one command: emitted kernels in the emulator against the CPU
  * device, bit for bit (where
  * there are f16, against what it makes of f32, rounded), threads and blocks in order and in random
  * order. */

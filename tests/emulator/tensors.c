@@ -208,7 +208,7 @@ void tensors_make(remat_context *ctx, struct remat_arena *arena, enum tensors_up
     p->commands = array(arena, count, sizeof *p->commands);
     p->kernels = array(arena, 1, sizeof *p->kernels);
     p->kernels[p->kernel_count++] =
-        (struct remat_kernel){REMAT_KERNEL_program,
+        (struct remat_kernel){REMAT_KERNEL_fused,
                               {form->instruction_count, form->instructions, form->operand_count},
                               form->key};
     add_buffer(&m, REMAT_F32, COEFFICIENTS, true);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random kernel programs over ragged spaces: emitted kernels in the emulator against kernel.h read
+/* Random fused kernels over ragged spaces: emitted kernels in the emulator against kernel.h read
  * literally, bit for bit, threads and blocks in order and in random order; that against the CPU
  * device, bit for bit, and float64, within rounding. Number 0 are the elementary functions over
  * floats of all sizes.

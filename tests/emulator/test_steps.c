@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole training steps through the runtime on an emulated device: emitted kernels run in the
  * emulator, matmul on the CPU device. After each emitted command the arena is the CPU device's, bit
- * for bit, and attention's results to rounding; of kernel programs also float64's, to rounding. The
+ * for bit, and attention's results to rounding; of fused kernels also float64's, to rounding. The
  * losses and gradients of two plans have the same bits. Then groups alone are emulated, each in the
  * place of its last command, and losses and all that lasts have the CPU device's bits.
  *
@@ -251,7 +251,7 @@ static remat_status execute(struct remat_device *device, uint32_t c)
             st = remat_error(e->ctx, REMAT_ERROR_INTERNAL,
                              "command \"%s\", %s: byte %llu of the arena is not the CPU's",
                              command->name, key, (unsigned long long)i);
-    if (kind == REMAT_KERNEL_program && e->compared64[command->kernel]++ < 2) {
+    if (kind == REMAT_KERNEL_fused && e->compared64[command->kernel]++ < 2) {
         double difference = reference64_difference(e->program, c, e->before, e->after);
         worst64 = difference > worst64 ? difference : worst64;
         if (st == REMAT_OK && !(difference < TOLERANCE64))

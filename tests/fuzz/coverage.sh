@@ -6,7 +6,7 @@ cd "$(dirname "$0")/../.."
 directory=build-coverage
 [ -f "$directory/build.ninja" ] || meson setup "$directory" --buildtype=debug -Db_coverage=true
 ninja -C "$directory"
-meson test -C "$directory" unit_program unit_program_named unit_program_alias unit_ingest ir_graph ir_text models \
+meson test -C "$directory" unit_program unit_program_builtin unit_program_alias unit_ingest ir_graph ir_text models \
     ops_verify config device_description profile weights fuzz_files fuzz_weights runtime_gemm_table solve_cli
 meson test -C "$directory" --suite golden
 gcovr -r . --object-directory "$directory" \

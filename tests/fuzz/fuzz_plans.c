@@ -181,7 +181,7 @@ static const struct field {
     COMMAND(space, REMAT_RANK_MAX, INDEX),
     COMMAND(instance, 1, INDEX),
     OF(kernels, kernel_count, struct remat_kernel, kind, 1, SMALL),
-    OF(kernels, kernel_count, struct remat_kernel, program.operand_count, 1, SMALL),
+    OF(kernels, kernel_count, struct remat_kernel, body.operand_count, 1, SMALL),
     OF(segments, segment_count, struct remat_segment, command_begin, 1, INDEX),
     OF(segments, segment_count, struct remat_segment, command_end, 1, INDEX),
     OF(calls, call_count, struct remat_call, segment, 1, INDEX),
@@ -393,10 +393,10 @@ static void mutate_value(struct mutant *m)
 static void mutate_instruction(struct mutant *m)
 {
     struct remat_kernel *k = &m->program->kernels[below(m, m->program->kernel_count)];
-    if (!k->program.instruction_count)
+    if (!k->body.instruction_count)
         return;
-    uint64_t index = below(m, k->program.instruction_count);
-    struct remat_instruction *i = (struct remat_instruction *)&k->program.instructions[index];
+    uint64_t index = below(m, k->body.instruction_count);
+    struct remat_instruction *i = (struct remat_instruction *)&k->body.instructions[index];
     struct remat_instruction new = *i;
     uint32_t arity = remat_opcode_arity(i->opcode);
     switch (below(m, 6)) {
@@ -414,7 +414,7 @@ static void mutate_instruction(struct mutant *m)
             new.args[below(m, arity)] = (uint16_t)below(m, index + 1);
         break;
     case 4:
-        new.operand = (uint16_t)below(m, k->program.operand_count + 1u);
+        new.operand = (uint16_t)below(m, k->body.operand_count + 1u);
         break;
     default:
         new.immediate = (float)below(m, 20) - 3;
@@ -518,7 +518,7 @@ static uint64_t work_of(const struct remat_program *p, const struct remat_comman
         work += elements;
     }
     /* a product of matrices: each of its three sides against another */
-    return p->kernels[c->kernel].kind == REMAT_KERNEL_program || most > WIDE_WORK_MAX
+    return p->kernels[c->kernel].kind == REMAT_KERNEL_fused || most > WIDE_WORK_MAX
                ? most
                : work + 8 * most;
 }

@@ -10,7 +10,7 @@ int session_main(int argc, char **argv);     /* tests/bench/bench_session.c */
 int conformance_main(int argc, char **argv); /* tests/cuda/conformance.c */
 int samples_main(int argc, char **argv);     /* tests/emulator/test_samples.c */
 int attention_main(int argc, char **argv);   /* tests/emulator/test_attention.c */
-int named_main(int argc, char **argv);       /* tests/emulator/test_named.c */
+int named_main(int argc, char **argv);       /* tests/emulator/test_builtin.c */
 
 /* products.c, probe.c */
 int products_main(int argc, char **argv);

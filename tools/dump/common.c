@@ -45,7 +45,7 @@ const char *dump_ranges(struct remat_arena *arena, const uint32_t *items, size_t
 const char *dump_kernel_name(const struct remat_program *program, uint32_t kernel)
 {
     const struct remat_kernel *k = &program->kernels[kernel];
-    return k->kind == REMAT_KERNEL_program ? k->key : remat_kernel_kind_name(k->kind);
+    return k->kind == REMAT_KERNEL_fused ? k->key : remat_kernel_kind_name(k->kind);
 }
 
 uint32_t dump_segment_of(const struct remat_program *program, uint32_t command)

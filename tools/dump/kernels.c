@@ -33,12 +33,12 @@ static struct usage *sum_usage(struct remat_arena *arena, const struct remat_pro
     return usage;
 }
 
-/* The instructions, one a line; "" for named kernels. */
+/* The instructions, one a line; "" for built-in kernels. */
 static const char *print_program(struct remat_arena *arena, const struct remat_kernel *kernel)
 {
     struct remat_text text = {.arena = arena};
-    if (kernel->kind == REMAT_KERNEL_program)
-        remat_kernel_program_print(&kernel->program, &text);
+    if (kernel->kind == REMAT_KERNEL_fused)
+        remat_kernel_body_print(&kernel->body, &text);
     return text.count && !text.failed ? text.items : "";
 }
 

@@ -54,10 +54,10 @@ static remat_status prepare_command(struct cpu_device *device, uint32_t index)
     const struct remat_kernel *kernel = &program->kernels[command->kernel];
     struct cpu_tile **tile = &device->tiles[index];
     uint64_t bytes = 0;
-    if (kernel->kind == REMAT_KERNEL_program) {
+    if (kernel->kind == REMAT_KERNEL_fused) {
         struct cpu_tile_source source = {
             .name = command->name,
-            .kernel = &kernel->program,
+            .kernel = &kernel->body,
             .operands = &program->operands[command->operand_begin],
             .operand_count = command->operand_end - command->operand_begin,
             .rank = command->rank,
@@ -65,14 +65,14 @@ static remat_status prepare_command(struct cpu_device *device, uint32_t index)
         };
         REMAT_TRY(cpu_device_prepare_tile(device, &source, command->instance > 0, tile));
     } else {
-        const struct cpu_named_kernel *named = cpu_named_kernel_find(kernel->kind);
-        if (!named)
+        const struct cpu_builtin_kernel *builtin = cpu_builtin_kernel_find(kernel->kind);
+        if (!builtin)
             REMAT_FAIL(device->base.ctx, REMAT_ERROR_INVALID,
                        "command \"%s\": the cpu device has no kernel %s", command->name,
                        remat_kernel_kind_name(kernel->kind));
         REMAT_TRY(cpu_expect_arity(device, command));
-        REMAT_TRY(named->prepare(device, command, tile));
-        bytes = named->scratch_bytes;
+        REMAT_TRY(builtin->prepare(device, command, tile));
+        bytes = builtin->scratch_bytes;
     }
     if (*tile && cpu_tile_scratch_bytes(*tile) > bytes)
         bytes = cpu_tile_scratch_bytes(*tile);
@@ -210,8 +210,8 @@ static remat_status execute(struct remat_device *device, uint32_t index)
     struct cpu_device *cpu = (struct cpu_device *)device;
     const struct remat_command *command = &cpu->base.program->commands[index];
     uint32_t kind = cpu->base.program->kernels[command->kernel].kind;
-    if (kind != REMAT_KERNEL_program)
-        return cpu_named_kernel_find(kind)->run(cpu, command, cpu->tiles[index]);
+    if (kind != REMAT_KERNEL_fused)
+        return cpu_builtin_kernel_find(kind)->run(cpu, command, cpu->tiles[index]);
     cpu_tile_run(cpu->tiles[index], cpu->pool, device->memory, cpu->scratch, cpu->scratch_bytes);
     return REMAT_OK;
 }

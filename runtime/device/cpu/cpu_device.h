@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CPU as a device: kernel programs by the tile interpreter, named kernels by the functions of
+/* The CPU as a device: fused kernels by the tile interpreter, built-in kernels by the functions of
  * this folder, on a pool of threads. */
 #ifndef CPU_DEVICE_H
 #define CPU_DEVICE_H

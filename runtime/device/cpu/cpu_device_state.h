@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Private to cpu_device*.c: the device object and the table of named kernels. */
+/* Private to cpu_device*.c: the device object and the table of built-in kernels. */
 #ifndef CPU_DEVICE_STATE_H
 #define CPU_DEVICE_STATE_H
 
@@ -34,9 +34,9 @@ struct cpu_view {
 struct cpu_view cpu_view_of(const struct cpu_device *device, const struct remat_command *command,
                             uint32_t operand);
 
-struct cpu_named_kernel {
+struct cpu_builtin_kernel {
     /* Verifies shapes and dtypes of a command of the right arity, once; prepares *tile when part of
-     * the work is a kernel program. */
+     * the work is a fused kernel. */
     remat_status (*prepare)(struct cpu_device *device, const struct remat_command *command,
                             struct cpu_tile **tile);
     remat_status (*run)(struct cpu_device *device, const struct remat_command *command,
@@ -44,11 +44,11 @@ struct cpu_named_kernel {
     uint64_t scratch_bytes;
 };
 /* NULL for what this device does not have. */
-const struct cpu_named_kernel *cpu_named_kernel_find(uint32_t kind);
-/* As many operands and parameters as named_kernels.def says. */
+const struct cpu_builtin_kernel *cpu_builtin_kernel_find(uint32_t kind);
+/* As many operands and parameters as builtin_kernels.def says. */
 remat_status cpu_expect_arity(struct cpu_device *device, const struct remat_command *command);
 
-/* Prepares kernel programs with the device's options. */
+/* Prepares fused kernels with the device's options. */
 remat_status cpu_device_prepare_tile(struct cpu_device *device,
                                      const struct cpu_tile_source *source, bool recomputed,
                                      struct cpu_tile **out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of rotary positions (named_kernels.def: rope_table). No libm: its bits depend on no
+/* The table of rotary positions (builtin_kernels.def: rope_table). No libm: its bits depend on no
  * library's version. */
 #ifndef CPU_ROPE_H
 #define CPU_ROPE_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernel programs on the CPU: an interpreter whose instructions are compiled loops over tiles of
+/* Fused kernels on the CPU: an interpreter whose instructions are compiled loops over tiles of
  * CPU_TILE elements.
  *
  * Preparation turns the SSA list into stages, one pass over a row (or, with column reductions, over
@@ -31,10 +31,10 @@ struct cpu_tile_options {
     uint64_t column_sums;  /* of remat_column_block_rows; 0: REMAT_COLUMN_SUMS */
 };
 
-/* What is to be run: a kernel program over a space, and what its operands are. */
+/* What is to be run: a fused kernel over a space, and what its operands are. */
 struct cpu_tile_source {
     const char *name; /* of the command, for messages */
-    const struct remat_kernel_program *kernel;
+    const struct remat_kernel_body *kernel;
     const struct remat_operand *operands; /* with as many strides as the space has axes */
     uint32_t operand_count;
     uint32_t rank;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What of a kernel program changes by row, column or element, and what each stage needs. */
+/* What of a fused kernel changes by row, column or element, and what each stage needs. */
 #include "cpu_tile_builder.h"
 
 remat_status cpu_tile_count_uses(struct builder *b, uint32_t **uses)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Private to the files that cpu_tile_prepare calls: a kernel program on its way to stages. */
+/* Private to the files that cpu_tile_prepare calls: a fused kernel on its way to stages. */
 #ifndef CPU_TILE_BUILDER_H
 #define CPU_TILE_BUILDER_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Deliberate faults, for tests: numerics rules 1 to 3 and 6 broken in a kernel program. */
+/* Deliberate faults, for tests: numerics rules 1 to 3 and 6 broken in a fused kernel. */
 #include "cpu_tile_builder.h"
 
 static bool fuse_argument(struct builder *b, uint32_t index, const uint32_t *uses, uint16_t inner,

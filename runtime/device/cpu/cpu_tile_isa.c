@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One compiled loop per instruction of a kernel program; built once per instruction set. */
+/* One compiled loop per instruction of a fused kernel; built once per instruction set. */
 #include "cpu_tile_isa.h"
 
 #include "cpu_bf16.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a kernel program and its operands' strides to stages of steps: read, analyse, emit. */
+/* From a fused kernel and its operands' strides to stages of steps: read, analyse, emit. */
 #include "cpu_tile_builder.h"
 
 static int64_t divide_up(int64_t a, int64_t b)

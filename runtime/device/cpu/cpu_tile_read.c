@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The index space of a kernel program: strides of its operands over as few axes as they allow. */
+/* The index space of a fused kernel: strides of its operands over as few axes as they allow. */
 #include "cpu_tile_builder.h"
 
 #define PREFETCH_BYTES                                                                             \
@@ -107,7 +107,7 @@ static remat_status check_operands(remat_context *ctx, const struct cpu_tile_sou
 {
     if (source->kernel->operand_count > source->operand_count)
         return remat_error(ctx, REMAT_ERROR_INVALID,
-                           "command \"%s\": %u operands, its kernel program has %u", source->name,
+                           "command \"%s\": %u operands, its fused kernel has %u", source->name,
                            source->operand_count, source->kernel->operand_count);
     for (uint32_t i = 0; i < source->kernel->instruction_count; i++) {
         const struct remat_instruction *in = &source->kernel->instructions[i];
@@ -143,7 +143,7 @@ remat_status cpu_tile_read(struct builder *b, const struct remat_program *progra
                            const struct cpu_tile_source *source)
 {
     remat_status st = REMAT_OK;
-    const struct remat_kernel_program *kernel = source->kernel;
+    const struct remat_kernel_body *kernel = source->kernel;
     struct cpu_tile *tile = b->tile;
     enum remat_register_class *classes;
     int64_t(*strides)[REMAT_RANK_MAX];
@@ -153,7 +153,7 @@ remat_status cpu_tile_read(struct builder *b, const struct remat_program *progra
     REMAT_TRY_NEW(&b->scratch, strides, b->count);
     REMAT_TRY_NEW(b->arena, tile->accesses, b->count);
     REMAT_TRY_NEW(b->arena, tile->moving, b->count);
-    REMAT_TRY(remat_kernel_program_check(b->ctx, kernel, source->name, classes));
+    REMAT_TRY(remat_kernel_body_check(b->ctx, kernel, source->name, classes));
     REMAT_TRY(check_operands(b->ctx, source));
     for (uint32_t i = 0; i < b->count; i++) {
         const struct remat_instruction *in = &kernel->instructions[i];

@@ -80,8 +80,8 @@ static remat_status check_commands(const struct cuda_device *cuda)
                                "command \"%s\": the plan has no CUDA code for %s: run it with "
                                "--device cpu",
                                command->name,
-                               kind == REMAT_KERNEL_program ? program->kernels[command->kernel].key
-                                                            : remat_kernel_kind_name(kind));
+                               kind == REMAT_KERNEL_fused ? program->kernels[command->kernel].key
+                                                          : remat_kernel_kind_name(kind));
     }
     return REMAT_OK;
 }

@@ -2,7 +2,7 @@
 #include "bound_samples.h"
 
 const struct bound_sample bound_samples[] = {
-    /* a program reads %x before a named kernel does, and its clone is the one that is written */
+    /* a program reads %x before a built-in kernel does, and its clone is the one that is written */
     {.text = "parameter %b : f32[64]\n"
              "%x = add %e %b\n"
              "parameter %w : f32[64,64]\n"

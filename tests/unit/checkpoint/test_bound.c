@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The certified bound against small graphs that are made to break it: kernel programs between
+/* The certified bound against small graphs that are made to break it: fused kernels between
  * bound by arithmetic and bound by memory, values of single rows, broadcasts, views, equal layers,
  * microbatches and profiles. Every decision over their items that is not nested, and some that
  * are, are evaluated: none takes less or holds less than its least cost says, nor less than the
@@ -288,7 +288,7 @@ static void count_programs(const struct graph *g, struct tally *y)
     const struct remat_device_description *d = &g->subject.device;
     for (uint32_t k = 0; k < g->base.kernels.count; k++) {
         const struct remat_fused_kernel *kernel = &g->base.kernels.kernels[k];
-        if (kernel->kind != REMAT_KERNEL_program || kernel->phase != REMAT_PHASE_BACKWARD)
+        if (kernel->kind != REMAT_KERNEL_fused || kernel->phase != REMAT_PHASE_BACKWARD)
             continue;
         const struct remat_price *price = &g->base.prices[k];
         y->programs++;
@@ -322,7 +322,7 @@ int main(int argc, char **argv)
     static const uint32_t known[] = {652,    1384, 1819,
                                      2012,   2946, /* row values in wider kernels */
                                      51022,        /* what a clone reads hides behind arithmetic */
-                                     17267,        /* a named kernel reads what is made twice */
+                                     17267,        /* a built-in kernel reads what is made twice */
                                      28142,        /* what is saved inside is read */
                                      202061,   /* a kernel is read before a node could join it */
                                      402878,   /* a pin changes what was profiled */

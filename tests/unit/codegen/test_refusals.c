@@ -158,7 +158,7 @@ static void test_sums(remat_context *ctx, uint32_t sums)
     struct remat_program_value value = {0};
     struct remat_buffer buffer = {.bytes = 4096};
     struct remat_kernel kernel = {
-        REMAT_KERNEL_program, {1 + 2 * sums, instructions, 1 + sums}, "sums"};
+        REMAT_KERNEL_fused, {1 + 2 * sums, instructions, 1 + sums}, "sums"};
     struct remat_command command = {
         .operand_end = 1 + sums, .rank = 2, .space = {2, 64}, .name = "sums"};
     const struct remat_program program = {.kernels = &kernel,

@@ -340,14 +340,14 @@ void sample_make(struct sample *s, uint64_t number)
         for (uint32_t k = random_below(4); k > 0; k--)
             add(s, REMAT_INSTRUCTION_mul, 0, s->instruction_count - 1, any_value(s), 0);
     }
-    s->kernel = (struct remat_kernel_program){s->instruction_count, s->instructions, 24};
+    s->kernel = (struct remat_kernel_body){s->instruction_count, s->instructions, 24};
     remat_context *ctx = remat_context_create(NULL, NULL);
-    if (remat_kernel_program_check(ctx, &s->kernel, "sample", classes)) {
+    if (remat_kernel_body_check(ctx, &s->kernel, "sample", classes)) {
         /* a sum of a sum: take the sums' arguments from the first load instead */
         for (uint32_t i = 0; i < s->instruction_count; i++)
             if (s->instructions[i].opcode == REMAT_INSTRUCTION_column_sum)
                 s->instructions[i].args[0] = 0;
-        if (remat_kernel_program_check(ctx, &s->kernel, "sample", classes))
+        if (remat_kernel_body_check(ctx, &s->kernel, "sample", classes))
             s->kernel.instruction_count = 0; /* does not happen */
     }
     remat_context_destroy(&ctx);
@@ -360,8 +360,7 @@ void sample_make(struct sample *s, uint64_t number)
     if (number % 2)
         add(s, REMAT_INSTRUCTION_flag, add_fixed(s, 1, number / 2 % 3),
             (uint32_t)(number / 2 % values), 0, 0);
-    s->kernel =
-        (struct remat_kernel_program){s->instruction_count, s->instructions, s->operand_count};
+    s->kernel = (struct remat_kernel_body){s->instruction_count, s->instructions, s->operand_count};
     s->program = (struct remat_program){.buffers = s->buffers, .values = s->values};
 }
 
@@ -415,7 +414,7 @@ void sample_print(const struct sample *s)
     struct remat_arena arena;
     remat_arena_init(&arena, ctx);
     struct remat_text text = {.arena = &arena};
-    remat_kernel_program_print(&s->kernel, &text);
+    remat_kernel_body_print(&s->kernel, &text);
     printf("rows %lld columns %lld rank %u:\n%s", (long long)s->rows, (long long)s->columns,
            s->rank, text.items);
     for (uint32_t o = 0; o < s->operand_count; o++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random kernel programs over ragged spaces, and kernel.h read literally: what executors are held
+/* Random fused kernels over ragged spaces, and kernel.h read literally: what executors are held
  * against. */
 #ifndef TESTS_SAMPLE_H
 #define TESTS_SAMPLE_H
@@ -18,7 +18,7 @@ struct sample {
     struct remat_program_value values[SAMPLE_OPERANDS_MAX];
     struct remat_buffer buffers[SAMPLE_OPERANDS_MAX];
     uint64_t arena_bytes;
-    struct remat_kernel_program kernel;
+    struct remat_kernel_body kernel;
     struct remat_program program;
     int reduction;        /* 0 none, 1 rows, 2 columns */
     uint64_t column_sums; /* of remat_column_block_rows */

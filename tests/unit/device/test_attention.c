@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention forward and backward, f32 and bf16, with and without dropout: against float64, and the
- * same bits over threads, instruction sets and strides; its mask against a kernel program's. */
+ * same bits over threads, instruction sets and strides; its mask against a fused kernel's. */
 #include "cpu_attention.h"
 #include "cpu_test.h"
 #include "cpu_tile.h"
@@ -279,7 +279,7 @@ static void check_problem(struct test *test, struct test_pools *pools, struct pr
     free_problem(p);
 }
 
-/* With V the unit matrix O is P times the mask: zero where a kernel program over [B, H, Tq, Tk]
+/* With V the unit matrix O is P times the mask: zero where a fused kernel over [B, H, Tq, Tk]
  * with the same site and random state draws less than p. */
 enum { B = 3, H = 2, TQ = 35, TK = 70, MASK = B * H * TQ * TK };
 static const uint32_t random_state[4] = {5, 6, 7, 2}; /* seed, seed, step, microbatch */
@@ -291,7 +291,7 @@ static void draw_by_program(struct test *test, struct test_pools *pools, float *
         {.opcode = REMAT_INSTRUCTION_random, .immediate = SITE, .args = {65535, 65535, 65535}},
         {.opcode = REMAT_INSTRUCTION_store, .operand = 1, .args = {0, 65535, 65535}},
     };
-    const struct remat_kernel_program kernel = {2, instructions, 2};
+    const struct remat_kernel_body kernel = {2, instructions, 2};
     const int64_t space[4] = {B, H, TQ, TK};
     struct remat_operand operands[2] = {
         {.value = 0, .dtype = REMAT_I32, .rank = 1, .shape = {4}, .strides = {1}},

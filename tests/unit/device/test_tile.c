@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random kernel programs over ragged spaces: the tile interpreter against kernel.h read literally,
+/* Random fused kernels over ragged spaces: the tile interpreter against kernel.h read literally,
  * bit for bit, for every instruction set and 1 to 3 threads. */
 #include "check.h"
 #include "cpu_tile.h"
@@ -12,7 +12,7 @@
 static void run_sample(remat_context *ctx, const struct sample *s, struct cpu_pool **pools)
 {
     enum remat_register_class classes[SAMPLE_INSTRUCTIONS_MAX];
-    CHECK_OK(ctx, remat_kernel_program_check(ctx, &s->kernel, "sample", classes));
+    CHECK_OK(ctx, remat_kernel_body_check(ctx, &s->kernel, "sample", classes));
     char *initial = aligned_alloc(256, s->arena_bytes),
          *expected = aligned_alloc(256, s->arena_bytes);
     char *memory = aligned_alloc(256, s->arena_bytes);
@@ -105,7 +105,7 @@ static void test_in_place(remat_context *ctx, struct cpu_pool **pools)
         s.buffers[o] = (struct remat_buffer){.offset_bytes = (uint64_t)o * 4096,
                                              .bytes = (uint64_t)4 * COLUMNS};
     }
-    s.kernel = (struct remat_kernel_program){s.instruction_count, s.instructions, s.operand_count};
+    s.kernel = (struct remat_kernel_body){s.instruction_count, s.instructions, s.operand_count};
     s.program = (struct remat_program){.buffers = s.buffers, .values = s.values};
     run_sample(ctx, &s, pools);
 }

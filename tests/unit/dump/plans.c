@@ -61,7 +61,7 @@ static const struct remat_instruction square[] = {
 static const struct remat_kernel kernels[] = {
     {REMAT_KERNEL_fill, {0}, "fill"},
     {REMAT_KERNEL_embedding, {0}, "embedding"},
-    {REMAT_KERNEL_program, {3, square, 2}, "square/f32"},
+    {REMAT_KERNEL_fused, {3, square, 2}, "square/f32"},
 };
 
 #define COMMAND(kernel_, begin, end, phase_, name_, layer_, instance_, ns, live)                   \

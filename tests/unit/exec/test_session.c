@@ -98,8 +98,8 @@ static void make_commands(struct fixture *f)
     add_operand(f, c, X, read, 2);
     add_operand(f, c, W, read, 2);
     add_operand(f, c, Y, write, 2);
-    c = add_command(f, "loss", REMAT_KERNEL_program);
-    f->kernels[c->kernel].program = (struct remat_kernel_program){5, loss_instructions, 2};
+    c = add_command(f, "loss", REMAT_KERNEL_fused);
+    f->kernels[c->kernel].body = (struct remat_kernel_body){5, loss_instructions, 2};
     add_operand(f, c, Y, read, 2);
     add_operand(f, c, LOSS, write, 2);
     f->operands[c->operand_end - 1].strides[1] = 0;

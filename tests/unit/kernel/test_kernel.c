@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The check and the text of kernel programs; the tables. */
+/* The check and the text of fused kernels; the tables. */
 #include "check.h"
 #include "kernel.h"
 
@@ -12,8 +12,8 @@
 static remat_status check(remat_context *ctx, const struct remat_instruction *instructions,
                           uint32_t count, enum remat_register_class *classes)
 {
-    struct remat_kernel_program program = {count, instructions, 2};
-    return remat_kernel_program_check(ctx, &program, "here", classes);
+    struct remat_kernel_body program = {count, instructions, 2};
+    return remat_kernel_body_check(ctx, &program, "here", classes);
 }
 
 static void test_classes(remat_context *ctx)
@@ -83,11 +83,11 @@ static void test_print(remat_context *ctx)
         OP(store, 1, 2, NO, NO),
         {.opcode = REMAT_INSTRUCTION_random, .operand = 1, .immediate = 16777215.0f},
         OP(flag, 1, 2, NO, NO)};
-    struct remat_kernel_program kernel = {6, program, 2};
+    struct remat_kernel_body kernel = {6, program, 2};
     struct remat_arena arena;
     remat_arena_init(&arena, ctx);
     struct remat_text text = {.arena = &arena};
-    remat_kernel_program_print(&kernel, &text);
+    remat_kernel_body_print(&kernel, &text);
     CHECK(strcmp(text.items, "r0 = load [0]\nr1 = constant 0.5\nr2 = add r0 r1\nstore [1] r2\n"
                              "r4 = random [1] 16777215\nflag [1] r2\n") == 0);
     remat_arena_release(&arena);
@@ -99,7 +99,7 @@ static void test_tables(void)
     CHECK(strcmp(remat_opcode_name(REMAT_INSTRUCTION_column_sum), "column_sum") == 0);
     CHECK(!remat_opcode_name(REMAT_INSTRUCTION_COUNT));
     CHECK(remat_opcode_arity(REMAT_INSTRUCTION_select) == 3);
-    CHECK(strcmp(remat_kernel_kind_name(REMAT_KERNEL_program), "program") == 0);
+    CHECK(strcmp(remat_kernel_kind_name(REMAT_KERNEL_fused), "program") == 0);
     CHECK(!remat_kernel_kind_name(REMAT_KERNEL_KIND_COUNT));
     remat_kernel_kind_arity(REMAT_KERNEL_attention_backward, &least, &most, &parameters);
     CHECK(least == 9 && most == 10 && parameters == 4, "%u to %u, %u", least, most, parameters);

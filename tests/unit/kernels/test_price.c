@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prices: sub-additive over kernel programs, however they are cut; of products and attention as
+/* Prices: sub-additive over fused kernels, however they are cut; of products and attention as
  * published measurements have them; nothing for dtypes that a device lacks. */
 #include "price.h"
 #include "workbench.h"
@@ -136,7 +136,7 @@ static void check_sub_additive(void)
     CHECK(cut > 500, "only %u programs were cut", cut);
 }
 
-/* --- named kernels --- */
+/* --- built-in kernels --- */
 
 static double price_ns(const char *device_name, const char *op, const char *inputs,
                        const char *attributes)

@@ -40,7 +40,7 @@ int main(void)
           "what may lead");
     CHECK(remat_cost_class_of(REMAT_KERNEL_matmul) == REMAT_COST_MATMUL &&
               remat_cost_class_of(REMAT_KERNEL_attention_backward) == REMAT_COST_ATTENTION &&
-              remat_cost_class_of(REMAT_KERNEL_program) == REMAT_COST_REST,
+              remat_cost_class_of(REMAT_KERNEL_fused) == REMAT_COST_REST,
           "classes");
     return check_exit();
 }

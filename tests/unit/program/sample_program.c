@@ -53,9 +53,9 @@ static void fill_kernels(struct sample *s)
     s->kernels[0] = (struct remat_kernel){.kind = REMAT_KERNEL_fill_normal, .key = "fill_normal"};
     s->kernels[1] = (struct remat_kernel){.kind = REMAT_KERNEL_fill, .key = "fill"};
     s->kernels[2] = (struct remat_kernel){.kind = REMAT_KERNEL_matmul, .key = "matmul"};
-    s->kernels[3] = (struct remat_kernel){.program = {6, s->multiply, 3}, .key = "multiply#1"};
-    s->kernels[4] = (struct remat_kernel){.program = {4, s->subtract, 2}, .key = "subtract#2"};
-    s->kernels[5] = (struct remat_kernel){.program = {6, s->update, 3}, .key = "update#3"};
+    s->kernels[3] = (struct remat_kernel){.body = {6, s->multiply, 3}, .key = "multiply#1"};
+    s->kernels[4] = (struct remat_kernel){.body = {4, s->subtract, 2}, .key = "subtract#2"};
+    s->kernels[5] = (struct remat_kernel){.body = {6, s->update, 3}, .key = "update#3"};
 }
 
 static void fill_values(struct sample *s)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verifier on one kernel program whose operands lie over each other: what is in place, its
+/* The verifier on one fused kernel whose operands lie over each other: what is in place, its
  * nearest neighbour that is not, and what the difference is. All operands are of one buffer. */
 #include "check.h"
 
@@ -92,7 +92,7 @@ static void run_case(const struct test_case *t)
     }
     for (uint32_t k = count; k < OPERANDS; k++)
         values[k] = values[OPERANDS + k] = values[0];
-    kernel.program = (struct remat_kernel_program){instructions, t->instructions, count};
+    kernel.body = (struct remat_kernel_body){instructions, t->instructions, count};
     command.operand_end = count;
     const struct remat_program program = {.producer = "",
                                           .graph_name = "",

@@ -61,10 +61,10 @@ static void compare_tables(const struct remat_program *p, const struct remat_pro
         const struct remat_kernel *a = &p->kernels[i], *b = &q->kernels[i];
         SAME(kind);
         SAME_TEXT(key);
-        SAME(program.operand_count);
-        SAME(program.instruction_count);
-        size_t bytes = a->program.instruction_count * sizeof *a->program.instructions;
-        CHECK(!bytes || !memcmp(a->program.instructions, b->program.instructions, bytes),
+        SAME(body.operand_count);
+        SAME(body.instruction_count);
+        size_t bytes = a->body.instruction_count * sizeof *a->body.instructions;
+        CHECK(!bytes || !memcmp(a->body.instructions, b->body.instructions, bytes),
               "%u: instructions", i);
     }
     EACH(commands, command_count)

@@ -45,11 +45,11 @@ static void mark(uint8_t *map, const struct remat_operand *o)
     }
 }
 
-/* A kernel program touches what its loads, its stores and its random state name. A flag counts as
+/* A fused kernel touches what its loads, its stores and its random state name. A flag counts as
  * read: it is written only where something went wrong. */
 static bool program_touches(const struct auditor *a, uint32_t operand, bool writes)
 {
-    const struct remat_kernel_program *p = &kernel_of(a)->program;
+    const struct remat_kernel_body *p = &kernel_of(a)->body;
     for (uint32_t i = 0; i < p->instruction_count; i++) {
         uint16_t opcode = p->instructions[i].opcode;
         bool reads = opcode == REMAT_INSTRUCTION_load || opcode == REMAT_INSTRUCTION_load_row ||
@@ -67,7 +67,7 @@ static uint32_t touched_value(const struct auditor *a, uint32_t operand, bool wr
     const struct remat_operand *o = &a->operands[operand];
     bool update = o->access == REMAT_ACCESS_UPDATE;
     bool touched = o->access == (writes ? REMAT_ACCESS_WRITE : REMAT_ACCESS_READ) || update;
-    if (a->kind == REMAT_KERNEL_program)
+    if (a->kind == REMAT_KERNEL_fused)
         touched = program_touches(a, operand, writes);
     return !touched ? REMAT_NONE : update && !writes ? o->previous : o->value;
 }
@@ -85,13 +85,13 @@ static uint64_t elements_of(const struct remat_operand *o)
 static uint64_t limit_bytes(const struct auditor *a, uint32_t o)
 {
     const struct remat_operand *operand = &a->operands[o], *whole = operand;
-    const struct remat_kernel_program *p = &kernel_of(a)->program;
+    const struct remat_kernel_body *p = &kernel_of(a)->body;
     bool accumulates = operand->access == REMAT_ACCESS_UPDATE;
     if ((a->kind == REMAT_KERNEL_embedding || a->kind == REMAT_KERNEL_batch_slice) && o == 0)
         whole = &a->operands[2];
     else if (a->kind == REMAT_KERNEL_embedding_backward && accumulates)
         whole = &a->operands[0];
-    else if (a->kind == REMAT_KERNEL_program) {
+    else if (a->kind == REMAT_KERNEL_fused) {
         for (uint32_t i = 0; i < p->instruction_count; i++)
             if (p->instructions[i].opcode == REMAT_INSTRUCTION_random &&
                 p->instructions[i].operand == o)
@@ -146,7 +146,7 @@ static uint32_t flops_each(uint16_t opcode)
 /* extents[i]: how many values register i has; a reduction counts its argument's. */
 static uint64_t program_flops(const struct auditor *a)
 {
-    const struct remat_kernel_program *p = &kernel_of(a)->program;
+    const struct remat_kernel_body *p = &kernel_of(a)->body;
     uint64_t rows = 1, columns = (uint64_t)a->command->space[a->command->rank - 1], flops = 0;
     uint64_t *extents = calloc(p->instruction_count, sizeof *extents);
     bool *spans_rows = calloc(2 * p->instruction_count, sizeof *spans_rows);
@@ -199,7 +199,7 @@ static bool count_flops(const struct auditor *a, uint64_t *out)
     const struct remat_operand *o = a->operands;
     *out = 0;
     switch (a->kind) {
-    case REMAT_KERNEL_program:
+    case REMAT_KERNEL_fused:
         *out = program_flops(a);
         return true;
     case REMAT_KERNEL_matmul: /* one product and one sum for each k of each element */

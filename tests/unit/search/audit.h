@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a command moves and computes, from the plan alone: operands element by element, instructions
- * one by one, named kernels by the formulas of named_kernels.def. Shares no code with price.c. */
+ * one by one, built-in kernels by the formulas of builtin_kernels.def. Shares no code with price.c.
+ */
 #ifndef TESTS_UNIT_COMPILE_AUDIT_H
 #define TESTS_UNIT_COMPILE_AUDIT_H
 

@@ -33,7 +33,7 @@ static double draw(struct recorder *r)
 static void describe(const struct remat_graph *g, const struct remat_fused_kernel *kernel,
                      struct remat_text *out)
 {
-    if (kernel->kind == REMAT_KERNEL_program)
+    if (kernel->kind == REMAT_KERNEL_fused)
         remat_text_append(out, "{\"kernel\": \"#%08" PRIx32 "\"", remat_kernel_key_hash(kernel));
     else
         remat_text_append(out, "{\"kernel\": \"%s\"", remat_kernel_kind_name(kernel->kind));

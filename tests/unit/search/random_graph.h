@@ -26,7 +26,7 @@ remat_status random_graph(remat_context *ctx, struct remat_arena *arena, struct 
  * short, as beside large kernels. */
 void random_rates(struct random *r, struct remat_device_description *device);
 
-/* A device so slow that rounding to nanoseconds is nothing, on which about as many kernel programs
+/* A device so slow that rounding to nanoseconds is nothing, on which about as many fused kernels
  * are bound by arithmetic as by memory. */
 void random_balance(struct random *r, struct remat_device_description *device);
 

@@ -86,7 +86,7 @@ static remat_status list_priced(struct bench *b, const struct remat_decision *de
     *count = list.count;
     for (uint32_t k = 0; k < list.count; k++) {
         const struct remat_fused_kernel *kernel = &list.kernels[k];
-        bool program = kernel->kind == REMAT_KERNEL_program;
+        bool program = kernel->kind == REMAT_KERNEL_fused;
         remat_site site = {g->nodes[kernel->nodes[0].i].kernel};
         struct remat_price price = remat_price_kernel(g, kernel, &b->subject.device);
         if (!remat_is_none(site.i))
@@ -94,7 +94,7 @@ static remat_status list_priced(struct bench *b, const struct remat_decision *de
                 g, kernel, &evaluator->prices[remat_site_kernel(evaluator->settled, site).i],
                 &b->subject.device);
         (*out)[k] = (struct cost){
-            .kernel = remat_kernel_hash(kernel->kind, program ? &kernel->program : NULL),
+            .kernel = remat_kernel_hash(kernel->kind, program ? &kernel->body : NULL),
             .phase = kernel->phase,
             .flops = price.flops,
             .moved_bytes = price.moved_bytes,
@@ -118,9 +118,9 @@ static remat_status list_lowered(struct bench *b, const struct remat_program *pr
     for (uint32_t c = 0; c < *count; c++) {
         const struct remat_command *command = &program->commands[segment->command_begin + c];
         const struct remat_kernel *kernel = &program->kernels[command->kernel];
-        bool is_program = kernel->kind == REMAT_KERNEL_program;
+        bool is_program = kernel->kind == REMAT_KERNEL_fused;
         (*out)[c] = (struct cost){
-            .kernel = remat_kernel_hash(kernel->kind, is_program ? &kernel->program : NULL),
+            .kernel = remat_kernel_hash(kernel->kind, is_program ? &kernel->body : NULL),
             .phase = command->phase,
             .flops = command->flops,
             .moved_bytes = command->moved_bytes,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The planner's bounds against plans: decisions of its own, of manual policies and at random are
  * carried through, and none is faster than the least cost says, or than the bound for its own live
- * peak, or smaller than the floor; what computes named kernels twice costs that much more at least.
- * How near they come is printed. The estimates of what one value more or less would change are
- * compared with the exact step times. */
+ * peak, or smaller than the floor; what computes built-in kernels twice costs that much more at
+ * least. How near they come is printed. The estimates of what one value more or less would change
+ * are compared with the exact step times. */
 #include <inttypes.h>
 #include <math.h>
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Private to the named kernels of the CPU device: a file for each family, its rows here, and what
- * their preparations check. A verified program keeps operands inside their buffers, no more. */
-#ifndef CPU_NAMED_H
-#define CPU_NAMED_H
+/* Private to the built-in kernels of the CPU device: a file for each family, its rows here, and
+ * what their preparations check. A verified program keeps operands inside their buffers, no more.
+ */
+#ifndef CPU_BUILTIN_H
+#define CPU_BUILTIN_H
 
 #include "cpu_device_state.h"
 
-#define NAMED_KERNEL(name, ...) extern const struct cpu_named_kernel cpu_named_##name;
-#include "named_kernels.def"
-#undef NAMED_KERNEL
+#define BUILTIN_KERNEL(name, ...) extern const struct cpu_builtin_kernel cpu_builtin_##name;
+#include "builtin_kernels.def"
+#undef BUILTIN_KERNEL
 
 double cpu_parameter(const struct cpu_device *device, const struct remat_command *command,
                      uint32_t index);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Embeddings and their gradient by cpu_embedding. */
-#include "cpu_named.h"
+#include "cpu_builtin.h"
 
 #include "cpu_embedding.h"
 
@@ -81,7 +81,7 @@ static remat_status run_embedding_backward(struct cpu_device *device,
     return bad_id(device, command, &embedding, position);
 }
 
-const struct cpu_named_kernel cpu_named_embedding = {prepare_embedding, run_embedding, 0};
+const struct cpu_builtin_kernel cpu_builtin_embedding = {prepare_embedding, run_embedding, 0};
 
-const struct cpu_named_kernel cpu_named_embedding_backward = {
+const struct cpu_builtin_kernel cpu_builtin_embedding_backward = {
     prepare_embedding_backward, run_embedding_backward, CPU_SCRATCH_BYTES};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Batched matrix products by cpu_sgemm. */
-#include "cpu_named.h"
+#include "cpu_builtin.h"
 
 static remat_status prepare_matmul(struct cpu_device *device, const struct remat_command *command,
                                    struct cpu_tile **tile)
@@ -86,4 +86,5 @@ static remat_status run_matmul(struct cpu_device *device, const struct remat_com
     return REMAT_OK;
 }
 
-const struct cpu_named_kernel cpu_named_matmul = {prepare_matmul, run_matmul, CPU_SCRATCH_BYTES};
+const struct cpu_builtin_kernel cpu_builtin_matmul = {prepare_matmul, run_matmul,
+                                                      CPU_SCRATCH_BYTES};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verifier against broken commands of every named kernel: one command, each operand in a buffer
- * of its own. */
+/* The verifier against broken commands of every built-in kernel: one command, each operand in a
+ * buffer of its own. */
 #include "check.h"
 
 #include <math.h>
@@ -221,7 +221,7 @@ static void expect(const struct named *n, const char *message)
 
 static void test_broken(void)
 {
-#include "broken_named.def"
+#include "broken_builtin.def"
 }
 
 int main(int argc, char **argv)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What reads no tensor: fills, the rope table, AdamW's coefficients. */
-#include "cpu_named.h"
+#include "cpu_builtin.h"
 
 #include "cpu_fill.h"
 #include "cpu_rope.h"
@@ -153,12 +153,13 @@ static remat_status run_adamw(struct cpu_device *device, const struct remat_comm
     return REMAT_OK;
 }
 
-const struct cpu_named_kernel cpu_named_fill = {prepare_fill, run_fill, 0};
+const struct cpu_builtin_kernel cpu_builtin_fill = {prepare_fill, run_fill, 0};
 
-const struct cpu_named_kernel cpu_named_fill_normal = {prepare_fill, run_fill_normal, 0};
+const struct cpu_builtin_kernel cpu_builtin_fill_normal = {prepare_fill, run_fill_normal, 0};
 
-const struct cpu_named_kernel cpu_named_fill_normal_part = {prepare_fill_part, run_fill_part, 0};
+const struct cpu_builtin_kernel cpu_builtin_fill_normal_part = {prepare_fill_part, run_fill_part,
+                                                                0};
 
-const struct cpu_named_kernel cpu_named_rope_table = {prepare_rope_table, run_rope_table, 0};
+const struct cpu_builtin_kernel cpu_builtin_rope_table = {prepare_rope_table, run_rope_table, 0};
 
-const struct cpu_named_kernel cpu_named_adamw_coefficients = {prepare_adamw, run_adamw, 0};
+const struct cpu_builtin_kernel cpu_builtin_adamw_coefficients = {prepare_adamw, run_adamw, 0};

@@ -103,7 +103,7 @@ static const struct command {
      3,
      {0.25, 1, 0.1, 3},
      4},
-    {"dropped", REMAT_KERNEL_program, {Y, RNG, DROPPED, FLAGGED, -1}, 2, {0}, 0},
+    {"dropped", REMAT_KERNEL_fused, {Y, RNG, DROPPED, FLAGGED, -1}, 2, {0}, 0},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands, ATTENTION = 9, GRADIENT, PROGRAM };
 
@@ -157,7 +157,7 @@ static void add_command(struct fixture *f, uint32_t index)
            from->parameter_count * sizeof(double));
     int count = 0, rng = 0;
     while (from->operands[count] >= 0)
-        rng = from->operands[count++] == RNG && from->kind != REMAT_KERNEL_program;
+        rng = from->operands[count++] == RNG && from->kind != REMAT_KERNEL_fused;
     for (int k = 0; k < count; k++) {
         int tensor = from->operands[k];
         struct remat_operand *o = &f->operands[c->operand_end++];
@@ -175,8 +175,8 @@ static void add_command(struct fixture *f, uint32_t index)
         }
     }
     f->kernels[index] = (struct remat_kernel){.kind = from->kind, .key = from->name};
-    if (from->kind == REMAT_KERNEL_program) {
-        f->kernels[index].program = (struct remat_kernel_program){8, instructions, 4};
+    if (from->kind == REMAT_KERNEL_fused) {
+        f->kernels[index].body = (struct remat_kernel_body){8, instructions, 4};
         c->rank = 2;
         c->space[0] = T;
         c->space[1] = C;
@@ -461,9 +461,9 @@ static void test_flag(remat_context *ctx, struct fixture *f)
     operands[0] = input;
     memcpy(changed, instructions, sizeof changed);
     changed[1] = load;
-    f->kernels[PROGRAM].program.instructions = changed;
+    f->kernels[PROGRAM].body.instructions = changed;
     refuse(ctx, f, "operand 3: a flag and used in another way");
-    f->kernels[PROGRAM].program.instructions = instructions;
+    f->kernels[PROGRAM].body.instructions = instructions;
 }
 
 static void set_dtype(struct fixture *f, int tensor, remat_dtype dtype)

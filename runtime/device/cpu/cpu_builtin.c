@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Named kernels: the table, and what their preparations share. */
-#include "cpu_named.h"
+/* Built-in kernels: the table, and what their preparations share. */
+#include "cpu_builtin.h"
 
 #include <math.h>
 
@@ -85,13 +85,13 @@ bool cpu_view_movable(const struct cpu_view *in, const struct cpu_view *out)
     return in->operand->dtype == out->operand->dtype && in->rank == out->rank;
 }
 
-static const struct cpu_named_kernel *const named_kernels[REMAT_KERNEL_KIND_COUNT] = {
-#define NAMED_KERNEL(name, ...) [REMAT_KERNEL_##name] = &cpu_named_##name,
-#include "named_kernels.def"
-#undef NAMED_KERNEL
+static const struct cpu_builtin_kernel *const builtin_kernels[REMAT_KERNEL_KIND_COUNT] = {
+#define BUILTIN_KERNEL(name, ...) [REMAT_KERNEL_##name] = &cpu_builtin_##name,
+#include "builtin_kernels.def"
+#undef BUILTIN_KERNEL
 };
 
-const struct cpu_named_kernel *cpu_named_kernel_find(uint32_t kind)
+const struct cpu_builtin_kernel *cpu_builtin_kernel_find(uint32_t kind)
 {
-    return kind < REMAT_KERNEL_KIND_COUNT ? named_kernels[kind] : NULL;
+    return kind < REMAT_KERNEL_KIND_COUNT ? builtin_kernels[kind] : NULL;
 }

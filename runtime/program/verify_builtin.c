@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The operands of named kernels: what named_kernels.def says of them, checked. */
+/* The operands of built-in kernels: what builtin_kernels.def says of them, checked. */
 #include "verify.h"
 
 struct call { /* one command under check */
@@ -373,12 +373,12 @@ static remat_status check_rope_table(const struct call *call)
     return contiguous(out) ? REMAT_OK : mismatch(call, "out is not contiguous");
 }
 
-remat_status remat_verify_named(struct remat_verifier *verifier, uint32_t index)
+remat_status remat_verify_builtin(struct remat_verifier *verifier, uint32_t index)
 {
     static remat_status (*const checks[REMAT_KERNEL_KIND_COUNT])(const struct call *) = {
-#define NAMED_KERNEL(name, ...) [REMAT_KERNEL_##name] = check_##name,
-#include "named_kernels.def"
-#undef NAMED_KERNEL
+#define BUILTIN_KERNEL(name, ...) [REMAT_KERNEL_##name] = check_##name,
+#include "builtin_kernels.def"
+#undef BUILTIN_KERNEL
     };
     const struct remat_program *p = verifier->program;
     const struct remat_command *c = &p->commands[index];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What moves elements and computes nothing: copy, pad, concat, parts of a batch. */
-#include "cpu_named.h"
+#include "cpu_builtin.h"
 
 /* out = in, both as views of the same shape. */
 static remat_status prepare_move(struct cpu_device *device, const struct remat_command *command,
@@ -13,7 +13,7 @@ static remat_status prepare_move(struct cpu_device *device, const struct remat_c
          .operand = 1,
          .args = {0, REMAT_NO_REGISTER, REMAT_NO_REGISTER}},
     };
-    static const struct remat_kernel_program kernel = {2, instructions, 2};
+    static const struct remat_kernel_body kernel = {2, instructions, 2};
     struct cpu_tile_source source = {
         .name = command->name,
         .kernel = &kernel,
@@ -266,18 +266,18 @@ static remat_status run_transfer(struct cpu_device *device, const struct remat_c
                        "command \"%s\": a transfer without an engine", command->name);
 }
 
-const struct cpu_named_kernel cpu_named_copy = {prepare_copy, run_copy, 0};
+const struct cpu_builtin_kernel cpu_builtin_copy = {prepare_copy, run_copy, 0};
 
-const struct cpu_named_kernel cpu_named_pad = {prepare_pad, run_pad, 0};
+const struct cpu_builtin_kernel cpu_builtin_pad = {prepare_pad, run_pad, 0};
 
-const struct cpu_named_kernel cpu_named_concat = {prepare_concat, run_concat, 0};
+const struct cpu_builtin_kernel cpu_builtin_concat = {prepare_concat, run_concat, 0};
 
-const struct cpu_named_kernel cpu_named_batch_slice = {prepare_batch_slice, run_batch_slice, 0};
+const struct cpu_builtin_kernel cpu_builtin_batch_slice = {prepare_batch_slice, run_batch_slice, 0};
 
-const struct cpu_named_kernel cpu_named_advance = {prepare_advance, run_advance, 0};
+const struct cpu_builtin_kernel cpu_builtin_advance = {prepare_advance, run_advance, 0};
 
-const struct cpu_named_kernel cpu_named_part_number = {prepare_part_number, run_part_number, 0};
+const struct cpu_builtin_kernel cpu_builtin_part_number = {prepare_part_number, run_part_number, 0};
 
-const struct cpu_named_kernel cpu_named_exchange = {prepare_transfer, run_transfer, 0};
+const struct cpu_builtin_kernel cpu_builtin_exchange = {prepare_transfer, run_transfer, 0};
 
-const struct cpu_named_kernel cpu_named_gather = {prepare_transfer, run_transfer, 0};
+const struct cpu_builtin_kernel cpu_builtin_gather = {prepare_transfer, run_transfer, 0};

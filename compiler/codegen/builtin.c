@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Named kernels without fragments of matrices: the few lines around functions of named.cu and
+/* Built-in kernels without fragments of matrices: the few lines around functions of builtin.cu and
  * embedding.cu. In most threads know nothing of each other: a call of the function of its name. The
  * arguments are the threads of use, a second count, the operands, the parameters (the bits of
  * doubles) and, for normal fills, the session's seed. What is an error on the CPU, as there is no
  * way back from a GPU, gives NaN (and -1 in integers). */
 #include "source.h"
 
-/* Operands and parameters by the names in named_kernels.def. */
+/* Operands and parameters by the names in builtin_kernels.def. */
 static void write_names(struct cuda_source *s, uint32_t kind)
 {
     const struct remat_kernel_row *row = remat_kernel_row(kind);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Named kernels but attention over shapes, offsets and parameters (single.h), among them what is an
- * error on the CPU; and faults planted into their text (named_mutants.def), each of which must make
- * one of these fail.
+/* Built-in kernels but attention over shapes, offsets and parameters (single.h), among them what is
+ * an error on the CPU; and faults planted into their text (builtin_mutants.def), each of which must
+ * make one of these fail.
  *
- *     test_named COMPILER moves|vocabulary|items|mutants */
+ *     test_builtin COMPILER moves|vocabulary|items|mutants */
 #include "check.h"
 #include "single.h"
 
@@ -13,7 +13,7 @@ static uint32_t differing; /* kernels, from the CPU device */
 
 static const struct single_mutant mutants[] = {
 #define MUTANT(kind, what, find, replacement) {REMAT_KERNEL_##kind, what, find, replacement},
-#include "named_mutants.def"
+#include "builtin_mutants.def"
 #undef MUTANT
 };
 #define MUTANTS (sizeof mutants / sizeof *mutants)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Named kernels of a few lines, with the CPU device's bits. */
+/* Built-in kernels of a few lines, with the CPU device's bits. */
 #ifndef REMAT_NAMED
 #define REMAT_NAMED
 #define NOT_A_NUMBER float_of_bits(0xffffffffu)

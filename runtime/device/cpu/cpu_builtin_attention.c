@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention and its gradient by cpu_attention. */
-#include "cpu_named.h"
+#include "cpu_builtin.h"
 
 #include "cpu_attention.h"
 
@@ -132,8 +132,8 @@ static remat_status run_attention_backward(struct cpu_device *device,
     return REMAT_OK;
 }
 
-const struct cpu_named_kernel cpu_named_attention = {prepare_attention, run_attention,
-                                                     CPU_SCRATCH_BYTES};
+const struct cpu_builtin_kernel cpu_builtin_attention = {prepare_attention, run_attention,
+                                                         CPU_SCRATCH_BYTES};
 
-const struct cpu_named_kernel cpu_named_attention_backward = {
+const struct cpu_builtin_kernel cpu_builtin_attention_backward = {
     prepare_attention_backward, run_attention_backward, CPU_SCRATCH_BYTES};
