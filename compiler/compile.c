@@ -20,7 +20,7 @@ struct pipeline {
     struct remat_frontier *frontier;
     const struct remat_program *compared; /* to be a point of the frontier, or NULL */
     struct remat_prepared prepared;
-    struct remat_statics statics;
+    struct remat_persistent persistent;
     /* Segments without a decision; graph NULL: there is none. */
     struct remat_arrangement update, forward, mean;
     struct remat_stopwatch watch;
@@ -44,17 +44,17 @@ static remat_status arrange_fixed(struct pipeline *p)
             graphs[count++] = fixed[i]->graph;
     for (uint32_t i = 0; i < count; i++)
         REMAT_CHECK(remat_price_check_values(p->search.ctx, graphs[i]));
-    p->statics = remat_statics_collect(p->search.arena, graphs, count,
-                                       p->search.settings->device.workspace_bytes);
+    p->persistent = remat_persistent_collect(p->search.arena, graphs, count,
+                                             p->search.settings->device.workspace_bytes);
     for (size_t i = 0; i < COUNT(fixed); i++) {
         uint64_t bytes = 0;
         if (!fixed[i]->graph)
             continue;
-        REMAT_CHECK(remat_arrange(p->search.ctx, p->search.arena, fixed[i]->graph, &p->statics,
+        REMAT_CHECK(remat_arrange(p->search.ctx, p->search.arena, fixed[i]->graph, &p->persistent,
                                   NULL, &p->search.settings->device, &p->watch, fixed[i]));
         remat_stopwatch_start(&p->watch);
-        REMAT_CHECK(remat_place(p->search.ctx, p->search.arena, &p->statics, &fixed[i]->lifespans,
-                                p->search.settings->guard_bytes, &bytes));
+        REMAT_CHECK(remat_place(p->search.ctx, p->search.arena, &p->persistent,
+                                &fixed[i]->lifespans, p->search.settings->guard_bytes, &bytes));
         remat_stopwatch_lap(&p->watch, REMAT_LAP_PLACE);
         if (bytes > p->search.fixed_arena_bytes)
             p->search.fixed_arena_bytes = bytes;
@@ -181,7 +181,7 @@ static void lower(struct pipeline *p, const struct remat_chosen *decided,
     struct remat_lowering lowering = {
         .part_count = count,
         .parts = parts,
-        .statics = &p->statics,
+        .persistent = &p->persistent,
         .decision = &decided->decision,
         .alternatives = explanation->alternatives,
     };
@@ -207,7 +207,7 @@ static void end_planning(struct pipeline *p)
 static remat_status start(struct pipeline *p)
 {
     struct remat_search *s = &p->search;
-    s->statics = &p->statics;
+    s->persistent = &p->persistent;
     s->evaluator = &p->evaluator;
     s->watch = &p->watch;
     s->planning = remat_scratch_open(s->ctx);
@@ -222,7 +222,7 @@ static remat_status start(struct pipeline *p)
     REMAT_CHECK(arrange_fixed(p));
     set_limit(p);
     REMAT_CHECK(remat_policy_prepare(s->ctx, s->arena, s->graph, &s->settings->policy, &s->ground));
-    remat_evaluator_init(&p->evaluator, s->planning, s->graph, &p->statics, &s->settings->device,
+    remat_evaluator_init(&p->evaluator, s->planning, s->graph, &p->persistent, &s->settings->device,
                          remat_policy_pinned(s->ground, s->arena), &p->watch);
     return REMAT_OK;
 }

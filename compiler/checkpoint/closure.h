@@ -53,7 +53,8 @@ void remat_model_layers(struct remat_arena *arena, struct remat_model *model);
 struct remat_program_point {
     remat_kernel_id kernel;
     struct remat_border border;
-    uint64_t other_bytes; /* beside statics and the kept items, live during the run in every plan */
+    uint64_t other_bytes; /* beside persistent tensors and kept items, live during the run in every
+                             plan */
 };
 struct remat_program_points REMAT_LIST(struct remat_program_point);
 

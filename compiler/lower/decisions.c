@@ -116,8 +116,8 @@ static uint8_t action_of(const struct fate *fate)
 {
     if (fate->rounds == 0)
         return REMAT_ACTION_SAVE;
-    uint32_t action = fate->rewritten ? REMAT_ACTION_RECOMPUTE : REMAT_ACTION_FUSED;
-    return (uint8_t)(fate->rounds > 1 ? remat_action_nested(action) : action);
+    uint32_t action = fate->rewritten ? REMAT_ACTION_RECOMPUTE : REMAT_ACTION_INLINE;
+    return (uint8_t)(fate->rounds > 1 ? remat_action_twice(action) : action);
 }
 
 static struct remat_decision_record record(const struct joiner *j, uint32_t v, const char *name,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lowering is a change of tables: statics and graph values with bytes become program values,
- * kernels become commands in schedule order, views become operands; a part becomes a segment. */
+/* Lowering is a change of tables: persistent tensors and graph values with bytes become program
+ * values, kernels become commands in schedule order, views become operands; a part becomes a
+ * segment. */
 #include "lower.h"
 
 #include "decisions.h"
@@ -21,7 +22,7 @@ struct lowerer {
     uint8_t *root_role;     /* by graph value */
 };
 
-/* --- statics: the first values and buffers, with the same indices --- */
+/* --- persistent tensors: the first values and buffers, with the same indices --- */
 
 static void lower_whole(const struct remat_value_info *info, struct remat_program_value *out)
 {
@@ -33,9 +34,9 @@ static void lower_whole(const struct remat_value_info *info, struct remat_progra
 
 static void lower_statics(struct lowerer *l)
 {
-    const struct remat_statics *statics = l->in->statics;
-    for (uint32_t i = 0; i < statics->count; i++) {
-        const struct remat_static *item = &statics->items[i];
+    const struct remat_persistent *persistent = l->in->persistent;
+    for (uint32_t i = 0; i < persistent->count; i++) {
+        const struct remat_persistent_tensor *item = &persistent->items[i];
         const struct remat_value_info *info = item->info;
         l->out->buffers[i] = (struct remat_buffer){
             .offset_bytes = item->offset_bytes, .bytes = item->bytes, .persistent = true};
@@ -62,9 +63,9 @@ static void lower_statics(struct lowerer *l)
             .index_ignored = info->indices.ignored,
         };
     }
-    l->out->buffer_count = l->out->value_count = l->out->tensor_count = statics->count;
-    l->out->static_bytes = statics->total_bytes;
-    l->out->workspace_bytes = statics->workspace_bytes;
+    l->out->buffer_count = l->out->value_count = l->out->tensor_count = persistent->count;
+    l->out->static_bytes = persistent->total_bytes;
+    l->out->workspace_bytes = persistent->workspace_bytes;
 }
 
 /* --- values --- */
@@ -129,7 +130,7 @@ static void lower_values(struct lowerer *l)
     REMAT_NEW(l->arena, l->value_of, g->value_count);
     for (uint32_t v = 0; v < g->value_count; v++)
         if (remat_is_none(g->values[v].node))
-            l->value_of[v] = remat_statics_find(l->in->statics, g->values[v].name);
+            l->value_of[v] = remat_persistent_find(l->in->persistent, g->values[v].name);
         else if (remat_is_none(l->part->lifespans->buffer_of[v]))
             l->value_of[v] = REMAT_NONE;
         else
@@ -192,7 +193,7 @@ static uint64_t site_of(const struct remat_value_info *info)
 
 static struct remat_operand static_operand(const struct lowerer *l, uint32_t i, uint8_t access)
 {
-    const struct remat_value_info *info = l->in->statics->items[i].info;
+    const struct remat_value_info *info = l->in->persistent->items[i].info;
     return (struct remat_operand){
         .value = i,
         .previous = REMAT_NONE,
@@ -207,7 +208,7 @@ static struct remat_operand static_operand(const struct lowerer *l, uint32_t i, 
 /* A part is filled as its place in the whole says. */
 static void init_command(struct lowerer *l, uint32_t i)
 {
-    const struct remat_value_info *info = l->in->statics->items[i].info;
+    const struct remat_value_info *info = l->in->persistent->items[i].info;
     bool normal = info->initializer == REMAT_INIT_NORMAL, part = normal && info->whole;
     uint64_t site = site_of(info);
     struct remat_command *command = &l->out->commands[l->out->command_count++];
@@ -219,7 +220,7 @@ static void init_command(struct lowerer *l, uint32_t i)
         .scope = "",
         .layer = -1,
         .moved_bytes = remat_value_bytes(info),
-        .live_bytes = l->in->statics->total_bytes,
+        .live_bytes = l->in->persistent->total_bytes,
     };
     uint32_t kind = part     ? REMAT_KERNEL_fill_normal_part
                     : normal ? REMAT_KERNEL_fill_normal
@@ -319,9 +320,9 @@ static uint64_t part_ns(const struct remat_part *part)
 
 static void lower_init(struct lowerer *l)
 {
-    const struct remat_statics *statics = l->in->statics;
-    for (uint32_t i = 0; i < statics->count; i++)
-        if (statics->items[i].info->initializer != REMAT_INIT_NONE)
+    const struct remat_persistent *persistent = l->in->persistent;
+    for (uint32_t i = 0; i < persistent->count; i++)
+        if (persistent->items[i].info->initializer != REMAT_INIT_NONE)
             init_command(l, i);
     add_segment(l, "init", 0);
 }
@@ -379,14 +380,14 @@ static void finish_buffers(struct lowerer *l)
 
 static void reserve_tables(struct lowerer *l)
 {
-    size_t values = l->in->statics->count, commands = values;
+    size_t values = l->in->persistent->count, commands = values;
     for (uint32_t p = 0; p < l->in->part_count; p++) {
         values += l->in->parts[p].graph->value_count;
         commands += l->in->parts[p].kernels->count;
     }
     REMAT_NEW(l->arena, l->out->values, values);
     REMAT_NEW(l->arena, l->out->buffers, values);
-    REMAT_NEW(l->arena, l->out->tensors, l->in->statics->count);
+    REMAT_NEW(l->arena, l->out->tensors, l->in->persistent->count);
     REMAT_NEW(l->arena, l->out->commands, commands);
     REMAT_NEW(l->arena, l->out->kernels, commands);
     REMAT_NEW(l->arena, l->kernel_hashes, commands);
@@ -402,7 +403,7 @@ static void lower_mesh(struct lowerer *l)
     for (uint32_t k = 0; k < mesh->axis_count; k++) {
         const char *name = REMAT_FORMAT(l->arena, REMAT_COORDINATE_PREFIX "%s", mesh->axes[k].name);
         l->out->mesh[l->out->mesh_count++] = (struct remat_mesh_axis){
-            mesh->axes[k].name, mesh->axes[k].size, remat_statics_find(l->in->statics, name)};
+            mesh->axes[k].name, mesh->axes[k].size, remat_persistent_find(l->in->persistent, name)};
     }
 }
 

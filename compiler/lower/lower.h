@@ -29,7 +29,7 @@ struct remat_alternative {
 struct remat_lowering {
     uint32_t part_count;
     const struct remat_part *parts; /* the first one is what was decided about */
-    const struct remat_statics *statics;
+    const struct remat_persistent *persistent;
     const struct remat_decision *decision;
     const struct remat_alternative *alternatives; /* by value of the decided graph */
 };

@@ -12,7 +12,7 @@ struct placer {
     const struct remat_graph *graph;
     const struct remat_kernel_list *kernels;
     const uint32_t *order;
-    const struct remat_statics *statics;
+    const struct remat_persistent *persistent;
     struct remat_lifespans *out;
     uint32_t *static_of; /* by value: of a given one, or of a root that is an output; REMAT_NONE */
     uint32_t *moved;     /* by buffer: the one that it shares, itself otherwise */
@@ -39,7 +39,7 @@ static void add_buffer(struct placer *p, uint32_t v, uint64_t bytes, uint32_t be
 /* A buffer for each input, room for one of each value that a kernel writes. */
 static void begin_buffers(struct placer *p, const uint32_t *inputs)
 {
-    uint32_t count = p->statics->count;
+    uint32_t count = p->persistent->count;
     for (uint32_t k = 0; k < p->kernels->count; k++)
         count += p->kernels->kernels[k].operand_count;
     REMAT_NEW(p->arena, p->out->buffers, count);
@@ -50,11 +50,11 @@ static void begin_buffers(struct placer *p, const uint32_t *inputs)
     p->static_of = remat_copy(p->arena, inputs, p->graph->value_count, sizeof *inputs);
     for (uint32_t v = 0; v < p->graph->value_count; v++)
         if (!remat_is_none(inputs[v]))
-            add_buffer(p, v, p->statics->items[inputs[v]].bytes, 0);
+            add_buffer(p, v, p->persistent->items[inputs[v]].bytes, 0);
     for (uint32_t o = p->graph->output_count; o-- > 0;) { /* of several the first */
         remat_value output = p->graph->outputs[o];
         p->static_of[remat_storage_root(p->graph, output).i] =
-            remat_statics_find(p->statics, p->graph->values[output.i].name);
+            remat_persistent_find(p->persistent, p->graph->values[output.i].name);
     }
 }
 
@@ -142,7 +142,7 @@ static void profile(struct placer *p)
     struct remat_lifespans *l = p->out;
     uint64_t *change;
     uint32_t count = p->kernels->count;
-    l->live_peak_bytes = p->statics->total_bytes;
+    l->live_peak_bytes = p->persistent->total_bytes;
     REMAT_NEW(p->arena, change, count + 1);
     REMAT_NEW(p->arena, l->live_bytes, count);
     for (uint32_t b = 0; b < l->buffer_count; b++) {
@@ -152,7 +152,7 @@ static void profile(struct placer *p)
         change[buffer->begin] += slot_bytes(buffer);
         change[buffer->end] -= slot_bytes(buffer); /* modulo 2^64 */
     }
-    uint64_t live = p->statics->total_bytes;
+    uint64_t live = p->persistent->total_bytes;
     for (uint32_t at = 0; at < count; at++) {
         live += change[at];
         l->live_bytes[at] = live;
@@ -165,7 +165,8 @@ static void profile(struct placer *p)
 
 struct remat_lifespans remat_lifespans(struct remat_arena *arena, const struct remat_graph *graph,
                                        const struct remat_kernel_list *kernels,
-                                       const uint32_t *order, const struct remat_statics *statics,
+                                       const uint32_t *order,
+                                       const struct remat_persistent *persistent,
                                        const uint32_t *inputs)
 {
     struct remat_lifespans lifespans = {0};
@@ -173,7 +174,7 @@ struct remat_lifespans remat_lifespans(struct remat_arena *arena, const struct r
                        .graph = graph,
                        .kernels = kernels,
                        .order = order,
-                       .statics = statics,
+                       .persistent = persistent,
                        .out = &lifespans};
     begin_buffers(&p, inputs);
     find_uses(&p);
@@ -200,17 +201,18 @@ static struct remat_slot *list_slots(struct remat_arena *arena,
     return slots;
 }
 
-uint64_t remat_packed_bytes(struct remat_arena *arena, const struct remat_statics *statics,
+uint64_t remat_packed_bytes(struct remat_arena *arena, const struct remat_persistent *persistent,
                             const struct remat_lifespans *lifespans, uint64_t guard_bytes)
 {
     uint32_t count;
     const struct remat_slot *slots = list_slots(arena, lifespans, guard_bytes, &count);
-    return statics->total_bytes + remat_pack(arena, slots, count).arena_bytes;
+    return persistent->total_bytes + remat_pack(arena, slots, count).arena_bytes;
 }
 
 remat_status remat_place(remat_context *ctx, struct remat_arena *arena,
-                         const struct remat_statics *statics, struct remat_lifespans *lifespans,
-                         uint64_t guard_bytes, uint64_t *out_arena_bytes)
+                         const struct remat_persistent *persistent,
+                         struct remat_lifespans *lifespans, uint64_t guard_bytes,
+                         uint64_t *out_arena_bytes)
 {
     uint32_t count;
     const struct remat_slot *slots = list_slots(arena, lifespans, guard_bytes, &count);
@@ -220,9 +222,9 @@ remat_status remat_place(remat_context *ctx, struct remat_arena *arena,
     for (uint32_t b = 0; b < lifespans->buffer_count; b++) {
         struct remat_placed_buffer *buffer = &lifespans->buffers[b];
         buffer->offset_bytes = remat_is_none(buffer->persistent)
-                                   ? statics->total_bytes + *offset++
-                                   : statics->items[buffer->persistent].offset_bytes;
+                                   ? persistent->total_bytes + *offset++
+                                   : persistent->items[buffer->persistent].offset_bytes;
     }
-    *out_arena_bytes = statics->total_bytes + packing.arena_bytes;
+    *out_arena_bytes = persistent->total_bytes + packing.arena_bytes;
     return st;
 }

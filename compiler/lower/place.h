@@ -4,12 +4,12 @@
 #define REMAT_PLACE_H
 
 #include "fuse.h"
-#include "statics.h"
+#include "persistent.h"
 
 struct remat_placed_buffer {
     uint64_t offset_bytes, bytes;
     uint32_t begin, end; /* positions in the schedule */
-    uint32_t persistent; /* index among the statics, REMAT_NONE: lives from begin to end */
+    uint32_t persistent; /* index in struct remat_persistent, REMAT_NONE: lives from begin to end */
 };
 
 struct remat_lifespans {
@@ -17,29 +17,31 @@ struct remat_lifespans {
     uint32_t *buffer_of; /* by value id: the one buffer of a storage root, REMAT_NONE for views and
                             values that never leave their kernel */
     struct remat_placed_buffer *buffers;
-    uint64_t live_peak_bytes; /* static ones included */
+    uint64_t live_peak_bytes; /* persistent ones included */
     uint32_t peak_position;
-    uint64_t *live_bytes; /* by position, static ones included */
+    uint64_t *live_bytes; /* by position, persistent ones included */
 };
 
 /* Buffers and lifespans of a scheduled kernel list, without offsets. `inputs` says which of
- * `statics` the graph's inputs are; a new version lies where the old one does; the result of a
- * fused kernel takes the place of an operand that dies there where the kernel allows it. Outputs,
- * and gradients that nobody reads, live to the end. */
+ * the persistent tensors the graph's inputs are; a new version lies where the old one does; the
+ * result of a fused kernel takes the place of an operand that dies there where the kernel allows
+ * it. Outputs, and gradients that nobody reads, live to the end. */
 struct remat_lifespans remat_lifespans(struct remat_arena *arena, const struct remat_graph *graph,
                                        const struct remat_kernel_list *kernels,
-                                       const uint32_t *order, const struct remat_statics *statics,
+                                       const uint32_t *order,
+                                       const struct remat_persistent *persistent,
                                        const uint32_t *inputs);
 
-/* Packs: buffers of statics lie where those do, the others above them; checks the result with the
- * independent checker. *out_arena_bytes does not depend on any budget. `guard_bytes` stay unused
- * after each buffer that is not persistent (tests). */
+/* Packs: persistent buffers lie where their tensors do, the others above them; checks the result
+ * with the independent checker. *out_arena_bytes does not depend on any budget. `guard_bytes` stay
+ * unused after each buffer that is not persistent (tests). */
 remat_status remat_place(remat_context *ctx, struct remat_arena *arena,
-                         const struct remat_statics *statics, struct remat_lifespans *lifespans,
-                         uint64_t guard_bytes, uint64_t *out_arena_bytes);
+                         const struct remat_persistent *persistent,
+                         struct remat_lifespans *lifespans, uint64_t guard_bytes,
+                         uint64_t *out_arena_bytes);
 
 /* *out_arena_bytes of remat_place, unchecked. */
-uint64_t remat_packed_bytes(struct remat_arena *arena, const struct remat_statics *statics,
+uint64_t remat_packed_bytes(struct remat_arena *arena, const struct remat_persistent *persistent,
                             const struct remat_lifespans *lifespans, uint64_t guard_bytes);
 
 #endif

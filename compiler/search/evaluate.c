@@ -28,7 +28,8 @@ static struct remat_price *price_list(struct remat_arena *arena, const struct re
 /* --- a whole graph --- */
 
 remat_status remat_arrange(remat_context *ctx, struct remat_arena *arena,
-                           const struct remat_graph *graph, const struct remat_statics *statics,
+                           const struct remat_graph *graph,
+                           const struct remat_persistent *persistent,
                            const struct remat_evaluator *made_from,
                            const struct remat_device_description *device,
                            struct remat_stopwatch *watch, struct remat_arrangement *out)
@@ -39,8 +40,8 @@ remat_status remat_arrange(remat_context *ctx, struct remat_arena *arena,
     remat_stopwatch_lap(watch, REMAT_LAP_FUSE);
     out->order = remat_schedule(arena, graph, &out->kernels);
     remat_stopwatch_lap(watch, REMAT_LAP_SCHEDULE);
-    const uint32_t *inputs = remat_statics_inputs(arena, statics, graph);
-    out->lifespans = remat_lifespans(arena, graph, &out->kernels, out->order, statics, inputs);
+    const uint32_t *inputs = remat_persistent_inputs(arena, persistent, graph);
+    out->lifespans = remat_lifespans(arena, graph, &out->kernels, out->order, persistent, inputs);
     remat_stopwatch_lap(watch, REMAT_LAP_LIFESPANS);
     out->prices = price_list(arena, graph, &out->kernels, made_from, device);
     for (uint32_t k = 0; k < out->kernels.count; k++) {
@@ -64,17 +65,18 @@ static void init(struct remat_evaluator *e, struct remat_arena *arena, uint32_t 
     e->tail = *e->settled->kernels;
     e->tail.count -= e->clones.tail_kernel;
     e->tail.kernels += e->clones.tail_kernel;
-    e->inputs = remat_statics_inputs(arena, e->statics, e->clones.graph);
+    e->inputs = remat_persistent_inputs(arena, e->persistent, e->clones.graph);
 }
 
 void remat_evaluator_init(struct remat_evaluator *e, struct remat_arena *arena,
-                          const struct remat_graph *graph, const struct remat_statics *statics,
+                          const struct remat_graph *graph,
+                          const struct remat_persistent *persistent,
                           const struct remat_device_description *device,
                           const struct remat_decision *pinned, struct remat_stopwatch *watch)
 {
     struct remat_kernel_list *kernels;
     struct remat_settled *settled;
-    *e = (struct remat_evaluator){.statics = statics, .device = device, .watch = watch};
+    *e = (struct remat_evaluator){.persistent = persistent, .device = device, .watch = watch};
     e->scratch = remat_scratch_open(arena->ctx);
     REMAT_NEW(arena, kernels, 1);
     REMAT_NEW(arena, settled, 1);
@@ -94,25 +96,25 @@ void remat_evaluator_init(struct remat_evaluator *e, struct remat_arena *arena,
 
 void remat_evaluator_forget(struct remat_evaluator *e)
 {
-    if (e->nested)
-        remat_evaluator_forget(e->nested);
+    if (e->two_level)
+        remat_evaluator_forget(e->two_level);
     remat_arena_release(e->scratch);
     remat_arena_release(e->known);
     e->memo = (struct remat_kernel_memo){0};
 }
 
-void remat_evaluator_release_nested(struct remat_evaluator *e)
+void remat_evaluator_release_two_level(struct remat_evaluator *e)
 {
-    if (e->nested) {
-        remat_scratch_close(e->nested->known);
-        remat_scratch_close(e->nested->tables);
+    if (e->two_level) {
+        remat_scratch_close(e->two_level->known);
+        remat_scratch_close(e->two_level->tables);
     }
-    e->nested = NULL;
+    e->two_level = NULL;
 }
 
 void remat_evaluator_release(struct remat_evaluator *e)
 {
-    remat_evaluator_release_nested(e);
+    remat_evaluator_release_two_level(e);
     remat_scratch_close(e->known);
     remat_scratch_close(e->scratch);
 }
@@ -122,13 +124,13 @@ struct remat_evaluator *remat_evaluator_for(struct remat_evaluator *e,
 {
     if (remat_decision_rounds(decision) <= e->clones.rounds)
         return e;
-    if (!e->nested) {
+    if (!e->two_level) {
         remat_evaluator_forget(e); /* both are much in a large graph */
-        e->nested = remat_copy(e->sums->arena, e, 1, sizeof *e);
-        e->nested->tables = remat_scratch_open(e->scratch->ctx);
-        init(e->nested, e->nested->tables, REMAT_ROUNDS_MAX);
+        e->two_level = remat_copy(e->sums->arena, e, 1, sizeof *e);
+        e->two_level->tables = remat_scratch_open(e->scratch->ctx);
+        init(e->two_level, e->two_level->tables, REMAT_ROUNDS_MAX);
     }
-    return e->nested;
+    return e->two_level;
 }
 
 struct remat_kernel_list remat_evaluator_kernels(struct remat_evaluator *e,
@@ -172,7 +174,7 @@ struct remat_evaluation remat_evaluate_packed(struct remat_evaluator *e,
     uint32_t *order = remat_schedule(e->scratch, graph, &kernels);
     remat_stopwatch_lap(e->watch, REMAT_LAP_SCHEDULE);
     struct remat_lifespans lifespans =
-        remat_lifespans(e->scratch, graph, &kernels, order, e->statics, e->inputs);
+        remat_lifespans(e->scratch, graph, &kernels, order, e->persistent, e->inputs);
     remat_stopwatch_lap(e->watch, REMAT_LAP_LIFESPANS);
     struct remat_evaluation cost = remat_evaluate_time(e, decision);
     if (!cost.step_ns) {
@@ -182,7 +184,7 @@ struct remat_evaluation remat_evaluate_packed(struct remat_evaluator *e,
     cost.live_peak_bytes = lifespans.live_peak_bytes;
     remat_stopwatch_lap(e->watch, REMAT_LAP_PRICE);
     if (cost.live_peak_bytes <= limit_bytes) {
-        cost.arena_bytes = remat_packed_bytes(e->scratch, e->statics, &lifespans, guard_bytes);
+        cost.arena_bytes = remat_packed_bytes(e->scratch, e->persistent, &lifespans, guard_bytes);
         remat_stopwatch_lap(e->watch, REMAT_LAP_PLACE);
     }
     remat_arena_reset(e->scratch);

@@ -26,7 +26,8 @@ struct remat_evaluator;
 /* Fuses, schedules, measures and prices a whole graph. `made_from`: the evaluator on whose graph
  * the decision was made that this is rewritten by; NULL: none was. */
 remat_status remat_arrange(remat_context *ctx, struct remat_arena *arena,
-                           const struct remat_graph *graph, const struct remat_statics *statics,
+                           const struct remat_graph *graph,
+                           const struct remat_persistent *persistent,
                            const struct remat_evaluator *made_from,
                            const struct remat_device_description *device,
                            struct remat_stopwatch *watch, struct remat_arrangement *out);
@@ -43,33 +44,34 @@ struct remat_evaluator {
     const struct remat_settled *settled;
     struct remat_price *prices; /* of settled->kernels: everything is saved */
     uint64_t base_ns;           /* their sum */
-    struct remat_times *sums;   /* times of decisions, of nested ones too */
+    struct remat_times *sums;   /* times of decisions, of two-level ones too */
     struct remat_clones clones;
-    struct remat_evaluator *nested; /* with two rounds of clones; NULL until it is needed */
+    struct remat_evaluator *two_level; /* with two rounds of clones; NULL until it is needed */
     struct remat_kernel_list tail;
     struct remat_fuse_facts facts;
     struct remat_kernel_memo memo;
-    const struct remat_statics *statics;
+    const struct remat_persistent *persistent;
     const uint32_t *inputs; /* by value of the clones' graph: which static it is */
     const struct remat_device_description *device;
     struct remat_stopwatch *watch;
-    struct remat_arena *tables;  /* of a nested one's clones */
+    struct remat_arena *tables;  /* of a two-level one's clones */
     struct remat_arena *known;   /* of the memo */
     struct remat_arena *scratch; /* of one evaluation */
 };
 
 /* `graph` is what decisions are made on; `pinned` as for remat_settle; all pointers outlive the
  * evaluator, whose tables lie in `arena`. Thread-compatible.
- * Decisions with nested values are evaluated on clones of their own, so that all others have half
+ * Two-level decisions are evaluated on clones of their own, so that all others have half
  * as many to look at. */
 void remat_evaluator_init(struct remat_evaluator *evaluator, struct remat_arena *arena,
-                          const struct remat_graph *graph, const struct remat_statics *statics,
+                          const struct remat_graph *graph,
+                          const struct remat_persistent *persistent,
                           const struct remat_device_description *device,
                           const struct remat_decision *pinned, struct remat_stopwatch *watch);
 /* Gives back the memory of evaluations, and what is known from them; more can follow. */
 void remat_evaluator_forget(struct remat_evaluator *evaluator);
-/* The same of the clones for nested decisions, and what is known of those. */
-void remat_evaluator_release_nested(struct remat_evaluator *evaluator);
+/* The same of the clones for two-level decisions, and what is known of those. */
+void remat_evaluator_release_two_level(struct remat_evaluator *evaluator);
 void remat_evaluator_release(struct remat_evaluator *evaluator);
 
 /* The evaluator whose clones the decision needs: the given one, or one that belongs to it. */

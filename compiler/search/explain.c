@@ -17,19 +17,19 @@ struct choice {
     bool *kept;       /* by item */
 };
 
-/* Layers of which something is nested: what else they come to recompute would be nested too. */
+/* Layers of which a value is recomputed twice: so would be any other value of theirs. */
 static void find_again(struct remat_arena *arena, const struct remat_model *model,
                        struct choice *choice)
 {
-    bool *nested;
-    REMAT_NEW(arena, nested, model->region_count);
+    bool *twice;
+    REMAT_NEW(arena, twice, model->region_count);
     for (uint32_t i = 0; i < model->item_count; i++)
         if (!remat_is_none(model->item_region[i]))
-            nested[model->item_region[i]] |= remat_action_times(choice->actions[i]) > 1;
+            twice[model->item_region[i]] |= remat_action_times(choice->actions[i]) > 1;
     for (uint32_t i = 0; i < model->item_count; i++) {
         uint32_t region = model->item_region[i];
         choice->again[i] =
-            !remat_is_none(region) && nested[region] ? REMAT_ACTION_NESTED : REMAT_ACTION_RECOMPUTE;
+            !remat_is_none(region) && twice[region] ? REMAT_ACTION_TWICE : REMAT_ACTION_RECOMPUTE;
     }
 }
 

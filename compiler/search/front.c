@@ -87,7 +87,7 @@ static remat_status begin(struct walk *w)
     if (s->settings->solver == REMAT_SOLVER_PER_OP)
         remat_queue_add_planned(&w->queue);
     w->queue.rough = (uint64_t)w->queue.added_count * s->graph->node_count > NODES_PRICED;
-    w->room_bytes = (s->state.least_bytes - s->statics->total_bytes) / ROOMS + 1;
+    w->room_bytes = (s->state.least_bytes - s->persistent->total_bytes) / ROOMS + 1;
     s->state.to_see_count += w->queue.added_count - added;
     return REMAT_OK;
 }
@@ -95,7 +95,7 @@ static remat_status begin(struct walk *w)
 /* The live peak below which a slower decision is worth having beside one with that live peak. */
 static uint64_t lower(const struct walk *w, uint64_t live_peak_bytes)
 {
-    uint64_t static_bytes = w->search->statics->total_bytes, below = live_peak_bytes - 1;
+    uint64_t static_bytes = w->search->persistent->total_bytes, below = live_peak_bytes - 1;
     uint64_t moving = below > static_bytes ? below - static_bytes : 0;
     if (!w->queue.rough)
         return below;

@@ -94,7 +94,7 @@ static void append_removal(const struct remat_search *p, const struct remat_arra
     const struct remat_lifespans *l = &c->lifespans;
     bool persistent = !remat_is_none(l->buffers[l->buffer_of[value.i]].persistent);
     if (persistent || uses(&c->kernels.kernels[c->order[l->peak_position]], value)) {
-        remat_text_append(text, ": %s", persistent ? "static" : "in use");
+        remat_text_append(text, ": %s", persistent ? "persistent" : "in use");
         return;
     }
     remat_value v = find_decided(p, c->graph, value);
@@ -109,7 +109,7 @@ static void append_removal(const struct remat_search *p, const struct remat_arra
                               (int64_t)remat_microbatches(p->settings));
 }
 
-/* "\"a\" (5 B): static, ..." : the largest buffers that live at the peak. */
+/* "\"a\" (5 B): persistent, ..." : the largest buffers that live at the peak. */
 static remat_status append_residents(struct remat_search *p, const struct remat_arrangement *c,
                                      const struct remat_decision *decision, struct remat_text *text)
 {
@@ -153,16 +153,16 @@ remat_status remat_infeasible(struct remat_search *p, const struct remat_proposa
     const struct remat_lifespans *l = &c->lifespans;
     uint32_t k = c->order[l->peak_position];
     REMAT_CHECK(append_residents(p, c, &smallest.decision, &residents));
-    return remat_error(p->ctx, REMAT_ERROR_INFEASIBLE,
-                       "budget %" PRIu64 " B is too small: %s%s needs %" PRIu64
-                       " B = arena %" PRIu64 " B + reserve %" PRIu64 " B (live peak %" PRIu64
-                       " B, of it %" PRIu64
-                       " B static). Binding command: \"%s\" (%s). Largest residents: %s%s",
-                       p->settings->budget_bytes, what, when, arena_bytes + p->reserve_bytes,
-                       arena_bytes, p->reserve_bytes, l->live_peak_bytes, p->statics->total_bytes,
-                       c->graph->values[c->kernels.kernels[k].name.i].name,
-                       remat_phase_name(c->kernels.kernels[k].phase),
-                       residents.items ? residents.items : "none", proven);
+    return remat_error(
+        p->ctx, REMAT_ERROR_INFEASIBLE,
+        "budget %" PRIu64 " B is too small: %s%s needs %" PRIu64 " B = arena %" PRIu64
+        " B + reserve %" PRIu64 " B (live peak %" PRIu64 " B, of it %" PRIu64
+        " B persistent). Binding command: \"%s\" (%s). Largest residents: %s%s",
+        p->settings->budget_bytes, what, when, arena_bytes + p->reserve_bytes, arena_bytes,
+        p->reserve_bytes, l->live_peak_bytes, p->persistent->total_bytes,
+        c->graph->values[c->kernels.kernels[k].name.i].name,
+        remat_phase_name(c->kernels.kernels[k].phase), residents.items ? residents.items : "none",
+        proven);
 }
 
 remat_status remat_infeasible_cut_short(const struct remat_search *p)

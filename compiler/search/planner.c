@@ -137,7 +137,7 @@ static void find_near(struct remat_planner *p, struct remat_arena *arena)
                                     NODES_NEAR / (p->graph->node_count + 1));
 }
 
-/* Bytes of a built-in kernel's operands that are no statics. */
+/* Bytes of a built-in kernel's operands that are not persistent. */
 static uint64_t working_set(const struct remat_graph *graph,
                             const struct remat_fused_kernel *kernel)
 {
@@ -190,7 +190,7 @@ remat_status remat_planner_create(struct remat_arena *arena, struct remat_evalua
     REMAT_NEW(arena, p, 1);
     p->graph = evaluator->settled->graph;
     p->evaluator = evaluator;
-    p->static_bytes = evaluator->statics->total_bytes;
+    p->static_bytes = evaluator->persistent->total_bytes;
     REMAT_CHECK(remat_model_create(arena, evaluator->settled, evaluator->prices, evaluator->device,
                                    evaluator->settled->pinned, &p->model));
     find_points(p, arena);
@@ -204,19 +204,19 @@ remat_status remat_planner_create(struct remat_arena *arena, struct remat_evalua
     return REMAT_OK;
 }
 
-/* Values of nested layers are nested, but for those that a group hands on: they stay in memory from
- * the first round on. */
-static void nest(const struct remat_planner *p, const struct remat_path *path, const bool *nested,
-                 struct remat_decision *out)
+/* Layers recomputed twice have all their values so, but for those that a group hands on: they stay
+ * in memory from the first round on. */
+static void recompute_twice(const struct remat_planner *p, const struct remat_path *path,
+                            const bool *twice, struct remat_decision *out)
 {
     for (uint32_t v = 0; v < out->value_count; v++) {
         remat_node node = remat_producer(p->graph, (remat_value){v});
         remat_item item = p->model.item_of[v];
         uint32_t region = remat_is_none(node.i) ? REMAT_NONE : p->model.region_of_node[node.i];
-        if (remat_action_times(out->actions[v]) > 0 && !remat_is_none(region) && nested[region])
+        if (remat_action_times(out->actions[v]) > 0 && !remat_is_none(region) && twice[region])
             out->actions[v] = !remat_is_none(item.i) && remat_path_ends_group(path, item.i)
                                   ? REMAT_ACTION_RECOMPUTE
-                                  : REMAT_ACTION_NESTED;
+                                  : REMAT_ACTION_TWICE;
     }
 }
 
@@ -225,19 +225,19 @@ void remat_planner_decide(const struct remat_planner *p, struct remat_arena *are
 {
     const struct remat_path *walked = remat_is_none(path) ? NULL : &p->paths[path];
     uint8_t *actions; /* by item: SAVE where it is not free */
-    bool *nested;     /* by region */
+    bool *twice;      /* by region */
     REMAT_NEW(arena, actions, p->model.item_count);
-    REMAT_NEW(arena, nested, p->model.region_count);
+    REMAT_NEW(arena, twice, p->model.region_count);
     if (walked) {
-        remat_path_nested(walked, index, nested);
-        remat_path_choice(walked, index, nested, actions);
+        remat_path_twice(walked, index, twice);
+        remat_path_choice(walked, index, twice, actions);
     } else {
         for (uint32_t f = 0; f < p->free_count; f++)
             actions[p->free_items[f].i] = p->near.actions[(size_t)index * p->near.item_count + f];
     }
     remat_model_decide(arena, &p->model, actions, out);
     if (walked && index >= remat_path_length(walked))
-        nest(p, walked, nested, out);
+        recompute_twice(p, walked, twice, out);
 }
 
 /* Of a step, from the least that choices cost. */

@@ -15,7 +15,7 @@ struct remat_planner {
     /* Decisions that get smaller and, from corner to corner, slower; they depend on no budget. The
      * single paths recompute each layer from its own input; those behind, groups of 2 layers, of 3
      * and so on from one input: they begin where the first layer's input is no longer saved. At
-     * the end of a path come nested decisions: one group's input after the other is recomputed
+     * the end of a path come two-level decisions: one group's input after the other is recomputed
      * too. */
     uint32_t path_count, single_count;
     struct remat_path *paths;
@@ -47,7 +47,7 @@ struct remat_planner {
 remat_status remat_planner_create(struct remat_arena *arena, struct remat_evaluator *evaluator,
                                   struct remat_planner **out);
 
-/* Decision `index` of a path, of the nested ones too; path REMAT_NONE: of `near`. */
+/* Decision `index` of a path, of the two-level ones too; path REMAT_NONE: of `near`. */
 void remat_planner_decide(const struct remat_planner *planner, struct remat_arena *arena,
                           uint32_t path, uint32_t index, struct remat_decision *out);
 

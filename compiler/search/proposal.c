@@ -101,10 +101,10 @@ remat_status remat_proposal_carry(struct remat_search *s, const struct remat_pro
     evaluator = remat_evaluator_for(s->evaluator, &out->decision);
     graph = remat_rewrite(s->arena, &evaluator->clones, &out->decision);
     remat_stopwatch_lap(s->watch, REMAT_LAP_CLONE);
-    REMAT_CHECK(remat_arrange(s->ctx, s->arena, graph, s->statics, s->evaluator,
+    REMAT_CHECK(remat_arrange(s->ctx, s->arena, graph, s->persistent, s->evaluator,
                               &s->settings->device, s->watch, &out->arranged));
     remat_stopwatch_start(s->watch);
-    REMAT_CHECK(remat_place(s->ctx, s->arena, s->statics, &out->arranged.lifespans,
+    REMAT_CHECK(remat_place(s->ctx, s->arena, s->persistent, &out->arranged.lifespans,
                             s->settings->guard_bytes, &out->arena_bytes));
     remat_stopwatch_lap(s->watch, REMAT_LAP_PLACE);
     if (out->arena_bytes < s->fixed_arena_bytes)

@@ -43,7 +43,7 @@ static uint32_t find_path_count(struct remat_queue *q)
 static uint32_t step_count(const struct remat_queue *q, uint32_t path)
 {
     const struct remat_path *p = &q->search->planner->paths[path];
-    return remat_path_length(p) + remat_path_nested_count(p);
+    return remat_path_length(p) + remat_path_twice_count(p);
 }
 
 /* Another step of what the proposal is one of. */

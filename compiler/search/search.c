@@ -122,11 +122,12 @@ static uint64_t live_peak(struct remat_search *s, uint32_t step)
     return proposal.cost.live_peak_bytes;
 }
 
-/* Live peaks of what the first path nests fall and then rise: bisection finds the smallest. */
-static struct remat_proposal find_smallest_nested(struct remat_search *s)
+/* Live peaks of the first path's two-level decisions fall and then rise: bisection finds the
+ * smallest. */
+static struct remat_proposal find_smallest_two_level(struct remat_search *s)
 {
     uint32_t low = remat_path_length(&s->planner->paths[0]) - 1;
-    uint32_t high = low + remat_path_nested_count(&s->planner->paths[0]);
+    uint32_t high = low + remat_path_twice_count(&s->planner->paths[0]);
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         if (live_peak(s, middle + 1) < live_peak(s, middle))
@@ -156,7 +157,7 @@ static bool fits(struct remat_search *s, struct remat_proposal proposal, struct 
 }
 
 /* When the search was ended with nothing found, without a look at the clock: everything saved, full
- * recomputation, the end of the first path, that of groups, and the smallest of what is nested. */
+ * recomputation, the end of the first path, that of groups, and the smallest two-level one. */
 static remat_status rescue(struct remat_search *s, const struct remat_proposals *policies,
                            struct remat_proposal *out)
 {
@@ -168,7 +169,7 @@ static remat_status rescue(struct remat_search *s, const struct remat_proposals 
         (fits(s, policies->items[0], out) || fits(s, *full, out) ||
          (remat_search_per_op(s) &&
           (fits(s, remat_queue_step(0, remat_path_length(&s->planner->paths[0]) - 1), out) ||
-           fits(s, find_even_groups(s), out) || fits(s, find_smallest_nested(s), out)))))
+           fits(s, find_even_groups(s), out) || fits(s, find_smallest_two_level(s), out)))))
         return REMAT_OK;
     return remat_infeasible_cut_short(s);
 }
@@ -249,7 +250,7 @@ static remat_status choose_freely(struct remat_search *s, struct remat_proposals
     if (!found)
         return s->over ? rescue(s, policies, best) : refuse(s, policies);
     if (remat_is_none(best->path) || best->step < remat_path_length(&s->planner->paths[best->path]))
-        remat_evaluator_release_nested(s->evaluator); /* nothing nested comes any more */
+        remat_evaluator_release_two_level(s->evaluator); /* no two-level decision comes any more */
     if (by_hand && !s->over) {
         compare_manual(s, policies, best, manual);
         if (!remat_policy_megatron_flags(s->arena, manual->policy))

@@ -16,7 +16,7 @@ struct remat_search {
     struct remat_planner *planner; /* NULL: not needed, as where there is no budget */
     const struct remat_compile_settings *settings;
     const struct remat_graph *graph; /* what decisions are made on */
-    const struct remat_statics *statics;
+    const struct remat_persistent *persistent;
     struct remat_evaluator *evaluator;
     struct remat_stopwatch *watch;
     const struct remat_arrangement *update;       /* what else a step runs; graph NULL: nothing */

@@ -10,7 +10,7 @@
 struct remat_decision {
     uint32_t value_count;
     uint8_t *actions; /* enum remat_action by value id. RECOMPUTE or FUSED: nodes of the backward
-                         pass and of the optimizer read a clone; NESTED: made twice. Only
+                         pass and of the optimizer read a clone; TWICE: made twice. Only
                          forward values may be other than SAVE; on a value that owns no bytes (a
                          view) or that the backward pass does not need it has no effect. */
     const char **reasons; /* by value id: "policy", "pin", NULL when nobody said anything */
@@ -18,7 +18,7 @@ struct remat_decision {
 
 enum { REMAT_ROUNDS_MAX = 2 };
 
-/* Rounds of clones (clones.h) that the decision takes: 1, or with nested values 2. */
+/* Rounds of clones (clones.h) that the decision takes: 1, or for a two-level one 2. */
 static inline uint32_t remat_decision_rounds(const struct remat_decision *decision)
 {
     uint32_t most = 1;

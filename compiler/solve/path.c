@@ -143,7 +143,7 @@ static uint32_t covered(uint32_t groups, uint32_t most)
     return stages;
 }
 
-void remat_nest(uint32_t stage_count, uint32_t dropped, bool *out)
+void remat_choose_twice(uint32_t stage_count, uint32_t dropped, bool *out)
 {
     uint32_t groups = stage_count - dropped, most = 1, stage = 0;
     while (covered(groups, most) < stage_count)
@@ -161,32 +161,32 @@ static uint32_t group_count(const struct remat_path *path)
     return (path->region_count + path->group - 1) / path->group;
 }
 
-uint32_t remat_path_nested_count(const struct remat_path *path)
+uint32_t remat_path_twice_count(const struct remat_path *path)
 {
     return path->held || path->region_count == 0 ? 0 : group_count(path) - 1;
 }
 
-void remat_path_nested(const struct remat_path *path, uint32_t index, bool *nested)
+void remat_path_twice(const struct remat_path *path, uint32_t index, bool *twice)
 {
     uint32_t last = remat_path_length(path) - 1;
-    memset(nested, 0, path->region_count * sizeof *nested);
+    memset(twice, 0, path->region_count * sizeof *twice);
     if (index <= last)
         return;
-    remat_nest(group_count(path), index - last, nested);
+    remat_choose_twice(group_count(path), index - last, twice);
     for (uint32_t r = path->region_count; r-- > 0;)
-        nested[r] = nested[r / path->group];
+        twice[r] = twice[r / path->group];
     for (uint32_t i = 0; i < path->item_count; i++)
         for (uint32_t r = 0; path->item_far[i] && remat_path_ends_group(path, i) && r < path->group;
              r++)
-            nested[path->item_region[i] - r] = false;
+            twice[path->item_region[i] - r] = false;
 }
 
-void remat_path_choice(const struct remat_path *path, uint32_t index, const bool *nested,
+void remat_path_choice(const struct remat_path *path, uint32_t index, const bool *twice,
                        uint8_t *actions)
 {
     uint32_t last = remat_path_length(path) - 1;
     choose_plain(path, index < last ? index : last, actions);
     for (uint32_t i = 0; i < path->item_count; i++)
-        if (remat_path_ends_group(path, i) && nested[path->item_region[i]])
+        if (remat_path_ends_group(path, i) && twice[path->item_region[i]])
             actions[i] = REMAT_ACTION_RECOMPUTE;
 }

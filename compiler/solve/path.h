@@ -50,18 +50,18 @@ struct remat_path {
 uint32_t remat_path_length(const struct remat_path *path);
 
 /* Number of choices behind the last one: as that, with one more of the groups' inputs dropped each
- * time (remat_nest). */
-uint32_t remat_path_nested_count(const struct remat_path *path);
+ * time (remat_choose_twice). */
+uint32_t remat_path_twice_count(const struct remat_path *path);
 
 /* Which regions choice `index` has passed through on the way to an input that is dropped: what such
- * a region computes, but for what it hands on, is nested. By region. */
-void remat_path_nested(const struct remat_path *path, uint32_t index, bool *nested);
+ * a region computes, but for what it hands on, is recomputed twice. By region. */
+void remat_path_twice(const struct remat_path *path, uint32_t index, bool *twice);
 
 /* The first choice from `index` on that is a corner of the hull. */
 uint32_t remat_path_corner(const struct remat_path *path, uint32_t index);
 
-/* actions[item], SAVE or RECOMPUTE, of choice `index`, which has these regions nested. */
-void remat_path_choice(const struct remat_path *path, uint32_t index, const bool *nested,
+/* actions[item], SAVE or RECOMPUTE, of choice `index`, which recomputes these regions twice. */
+void remat_path_choice(const struct remat_path *path, uint32_t index, const bool *twice,
                        uint8_t *actions);
 
 /* Whether the item is what a group of regions hands on. */
@@ -74,6 +74,6 @@ bool remat_path_ends_group(const struct remat_path *path, uint32_t item);
  * Which of `stage_count` stages in a row hand on what is not saved, when `dropped` of them (fewer
  * than stage_count) do: groups such that the most inputs at once, saved or inner, are fewest.
  * out[stage]; false for the last one. */
-void remat_nest(uint32_t stage_count, uint32_t dropped, bool *out);
+void remat_choose_twice(uint32_t stage_count, uint32_t dropped, bool *out);
 
 #endif

@@ -33,11 +33,11 @@ uint32_t remat_program_recomputed(const struct remat_program *program)
     return count;
 }
 
-uint32_t remat_program_fused(const struct remat_program *program)
+uint32_t remat_program_inline(const struct remat_program *program)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < program->decision_count; i++)
-        count += program->decisions[i].action == REMAT_ACTION_FUSED;
+        count += program->decisions[i].action == REMAT_ACTION_INLINE;
     return count;
 }
 
@@ -46,14 +46,14 @@ const char *remat_action_name(uint32_t action)
     static const char *const names[REMAT_ACTION_COUNT] = {
         [REMAT_ACTION_SAVE] = "save",
         [REMAT_ACTION_RECOMPUTE] = "recompute",
-        [REMAT_ACTION_FUSED] = "recompute fused",
-        [REMAT_ACTION_NESTED] = "nested",
-        [REMAT_ACTION_NESTED_FUSED] = "nested fused",
+        [REMAT_ACTION_INLINE] = "recompute inline",
+        [REMAT_ACTION_TWICE] = "twice",
+        [REMAT_ACTION_TWICE_INLINE] = "twice inline",
     };
     return action < REMAT_ACTION_COUNT ? names[action] : NULL;
 }
 
-uint32_t remat_program_nested(const struct remat_program *program)
+uint32_t remat_program_twice(const struct remat_program *program)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < program->decision_count; i++)
@@ -61,10 +61,10 @@ uint32_t remat_program_nested(const struct remat_program *program)
     return count;
 }
 
-uint32_t remat_action_nested(uint32_t action)
+uint32_t remat_action_twice(uint32_t action)
 {
-    return action == REMAT_ACTION_RECOMPUTE ? REMAT_ACTION_NESTED
-           : action == REMAT_ACTION_FUSED   ? REMAT_ACTION_NESTED_FUSED
+    return action == REMAT_ACTION_RECOMPUTE ? REMAT_ACTION_TWICE
+           : action == REMAT_ACTION_INLINE  ? REMAT_ACTION_TWICE_INLINE
                                             : action;
 }
 

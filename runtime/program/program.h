@@ -158,24 +158,24 @@ struct remat_tensor {
 enum remat_action {
     REMAT_ACTION_SAVE = 0,
     REMAT_ACTION_RECOMPUTE = 1, /* recomputed and written */
-    REMAT_ACTION_FUSED = 2,     /* recomputed inside the kernels that read it: never written */
+    REMAT_ACTION_INLINE = 2,    /* recomputed inside the kernels that read it: never written */
     /* Recomputed twice: for what is made of it on the way to a later layer's input, and for the
      * backward pass, then as RECOMPUTE or as FUSED. */
-    REMAT_ACTION_NESTED = 3,
-    REMAT_ACTION_NESTED_FUSED = 4,
+    REMAT_ACTION_TWICE = 3,
+    REMAT_ACTION_TWICE_INLINE = 4,
 };
-enum { REMAT_ACTION_COUNT = REMAT_ACTION_NESTED_FUSED + 1 };
+enum { REMAT_ACTION_COUNT = REMAT_ACTION_TWICE_INLINE + 1 };
 /* How often it has a value recomputed. */
 static inline uint32_t remat_action_times(uint32_t action)
 {
     static const uint8_t times[REMAT_ACTION_COUNT] = {[REMAT_ACTION_RECOMPUTE] = 1,
-                                                      [REMAT_ACTION_FUSED] = 1,
-                                                      [REMAT_ACTION_NESTED] = 2,
-                                                      [REMAT_ACTION_NESTED_FUSED] = 2};
+                                                      [REMAT_ACTION_INLINE] = 1,
+                                                      [REMAT_ACTION_TWICE] = 2,
+                                                      [REMAT_ACTION_TWICE_INLINE] = 2};
     return times[action];
 }
-const char *remat_action_name(uint32_t action); /* "recompute fused"; NULL when out of range */
-uint32_t remat_action_nested(uint32_t action);  /* RECOMPUTE and FUSED: the same nested */
+const char *remat_action_name(uint32_t action); /* "recompute inline"; NULL when out of range */
+uint32_t remat_action_twice(uint32_t action);   /* RECOMPUTE and INLINE: the same twice */
 
 /* What was decided for a forward value that the backward pass needs. */
 struct remat_decision_record {
@@ -262,8 +262,8 @@ void remat_program_cost_shares(const struct remat_program *program,
 /* Number of values that are not saved, of those with action FUSED, and of those that are computed
  * again twice. */
 uint32_t remat_program_recomputed(const struct remat_program *program);
-uint32_t remat_program_fused(const struct remat_program *program);
-uint32_t remat_program_nested(const struct remat_program *program);
+uint32_t remat_program_inline(const struct remat_program *program);
+uint32_t remat_program_twice(const struct remat_program *program);
 
 /* What a command that is a transfer moves (builtin_kernels.def says how), of a verified program. */
 struct remat_transfer_shape {

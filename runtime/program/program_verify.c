@@ -342,7 +342,7 @@ static remat_status verify_report(struct remat_verifier *v)
             return remat_verify_error(v, "decisions", i, d->name,
                                       "commands %u to %u are out of range (%u commands)",
                                       d->saved_begin, d->saved_end, p->command_count);
-        if (d->recompute_ns && (d->action == REMAT_ACTION_SAVE || d->action == REMAT_ACTION_FUSED))
+        if (d->recompute_ns && (d->action == REMAT_ACTION_SAVE || d->action == REMAT_ACTION_INLINE))
             return remat_verify_error(v, "decisions", i, d->name,
                                       "commands of its own, and action %u", d->action);
         if (d->recompute_extra_ns && !d->recomputable)

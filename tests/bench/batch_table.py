@@ -29,7 +29,7 @@ SHOWN = [1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64]
 
 
 class Experiment:
-    """A model under a budget. `ranks` share what is static, and the budget is of one of them."""
+    """A model under a budget. `ranks` share persistent memory, and the budget is of one of them."""
 
     def __init__(self, build, work, model, seq, target, budget_bytes, largest, ranks=1):
         self.tool = os.path.join(build, "tools", "remat-compile")
@@ -115,7 +115,7 @@ def make_tables(build, small):
                 f"## llama3.2-3b, sequence 2048, bf16, `--budget 80GB --target h100-sxm`\n\n"
                 f"{one.markdown()}\n\n"
                 f"## llama3-8b, sequence 2048, bf16, 91 GB on each of 8 ranks\n\n"
-                f"Budget {eight.budget_bytes / 1e9:.1f} GB: 91 GB and the seven eighths of the static bytes "
+                f"Budget {eight.budget_bytes / 1e9:.1f} GB: 91 GB and the seven eighths of the persistent bytes "
                 f"that the other ranks hold.\n\n{eight.markdown()}")
 
 

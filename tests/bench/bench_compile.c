@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CPU time of compiling large models, by stage: bench_compile [PRESET...]. Each is compiled for a
- * budget of its static bytes and half of transient memory, by manual policies, also in eight
+ * budget of its persistent bytes and half of transient memory, by manual policies, also in eight
  * microbatches, and value by value; the total has everything from generating the graph to writing
  * the plan. Figures are of one run. */
 #include <inttypes.h>
@@ -38,7 +38,8 @@ fail:
     return st;
 }
 
-/* What moves between the smallest plan and the one that saves everything: all but the statics. */
+/* What moves between the smallest plan and the one that saves everything: all but the persistent.
+ */
 static remat_status find_budget(remat_context *ctx, const struct remat_graph *graph,
                                 struct remat_compile_settings *settings)
 {

@@ -47,8 +47,8 @@ def measure(build, folder, nodes, named, time_limit):
     graph.write_text(chain(nodes, named))
     command = [build / 'tools/remat-compile', graph, '--reserve', '0', '--format', 'json', '-o', folder / 'chain.plan']
     report, *saved = run(command)
-    static, arena = report['static_bytes'], report['arena_bytes']
-    command += ['--budget', str(static + (arena - static) // 2)]
+    persistent, arena = report['static_bytes'], report['arena_bytes']
+    command += ['--budget', str(persistent + (arena - persistent) // 2)]
     _, *planned = run(command + (['--time-limit', time_limit] if time_limit else []))
     return saved, planned
 

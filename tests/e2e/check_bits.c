@@ -7,7 +7,7 @@
 #define STEPS 3
 
 struct plan_set {
-    uint32_t count, budgeted, nested; /* of these, by a budget, and with nested values */
+    uint32_t count, budgeted, two_level; /* of these, by a budget, and with two-level values */
     const char *names[PLAN_REQUESTS_MAX];
     struct remat_program *programs[PLAN_REQUESTS_MAX];
 };
@@ -29,7 +29,7 @@ static void make_plans(remat_context *ctx, struct remat_arena *arena,
         set->names[set->count] = requests[i].name;
         set->programs[set->count++] = program;
         set->budgeted += requests[i].budget_bytes > 0;
-        set->nested += remat_program_nested(program) > 0;
+        set->two_level += remat_program_twice(program) > 0;
     }
 }
 
@@ -67,7 +67,7 @@ uint64_t check_bits(remat_context *ctx, const struct check_model *model, uint32_
           set.budgeted);
     CHECK(!model->policy || has_plan(&set, model->policy), "%s: no plan \"%s\"", model->name,
           model->policy);
-    CHECK(!model->nested || set.nested > 0, "%s: no plan nests", model->name);
+    CHECK(!model->two_level || set.two_level > 0, "%s: no plan is two-level", model->name);
     struct run_result first = run(ctx, set.programs[0], 1, 0);
     uint64_t numerics_hash = set.programs[0]->numerics_hash;
     CHECK(first.gradient_count > 0 && first.loss_hash[0] != first.loss_hash[1],
@@ -81,10 +81,11 @@ uint64_t check_bits(remat_context *ctx, const struct check_model *model, uint32_
                   set.names[p], threads);
         }
     }
-    printf("%s: %u distinct plans, %u of them by budgets, %u with nested values, loss %.6f, loss "
-           "hash %016llx\n",
-           model->name, set.count, set.budgeted, set.nested, (double)first.loss[0],
-           (unsigned long long)first.loss_hash[0]);
+    printf(
+        "%s: %u distinct plans, %u of them by budgets, %u with two-level values, loss %.6f, loss "
+        "hash %016llx\n",
+        model->name, set.count, set.budgeted, set.two_level, (double)first.loss[0],
+        (unsigned long long)first.loss_hash[0]);
     remat_arena_release(&arena);
     return numerics_hash;
 }

@@ -9,7 +9,7 @@ struct check_model {
     const char *name; /* for messages */
     const struct remat_graph *graph;
     const char *policy; /* must be among the plans that check_bits compares; NULL: any */
-    bool nested;        /* so must one in which values are recomputed twice */
+    bool two_level;     /* so must one in which values are recomputed twice */
     bool pitch;         /* check_peak: of every plan some buffer must have rows with a pitch */
 };
 
@@ -24,7 +24,7 @@ uint64_t check_bits(remat_context *ctx, const struct check_model *model, uint32_
 void check_rules(remat_context *ctx, const struct check_model *model);
 
 /* The planned peak is the used one under all plans of plan_requests: of an arena painted above the
- * statics the steps touch all up to the last byte of the highest buffer and nothing above it; no
+ * persistent the steps touch all up to the last byte of the highest buffer and nothing above it; no
  * buffer is larger than what it holds; freed bytes that become NaN, and, where a policy was asked
  * for, guards between buffers, change nothing. Prints a line. */
 void check_peak(remat_context *ctx, const struct check_model *model);

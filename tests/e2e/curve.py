@@ -103,7 +103,7 @@ def check_smallest(curve, options):
 
 def check_samples():
     """Of a large model some decisions are priced: budgets between rows give a plan that is little
-    faster, at tenths of what everything saved takes beside statics hardly."""
+    faster, at tenths of what everything saved takes beside persistent hardly."""
     options = ["--microbatches", "8", "--target", "h100-sxm", "--arch", "none"]
     call("graph", "gpt3-175b", "-o", "m.fbs", "--layers", "48", "--batch", "8", "--dtype", "bf16", "--attention", "written-out")
     call("compile", "m.fbs", "--curve", "c.json", *options)

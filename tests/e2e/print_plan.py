@@ -52,7 +52,7 @@ def read_bound(lines):
     assert int(cut[1]) == sum(b for b, _ in kept) + rest[0] and int(cut[3]) == len(kept) + rest[1], lines[:16]
     assert len(kept) <= 10 and (not rest[1] or rest[0] <= rest[1] * kept[-1][0]), kept
     assert kept == sorted(kept, key=lambda k: -k[0]), kept
-    return {"ns": int(found[1]), "at": found[2], "static": rows[0], "other": rows[1], "room": rows[2],
+    return {"ns": int(found[1]), "at": found[2], "persistent": rows[0], "other": rows[1], "room": rows[2],
             "price": float(cut[2]), "kept": kept}
 
 
@@ -94,8 +94,8 @@ def print_plan(budget, path, options):
 
 
 def check_bound(bound, report, room, budget, options):
-    assert bound["ns"] == report["bound_step_ns"] and bound["static"] == report["static_bytes"]
-    assert bound["static"] + bound["other"] + bound["room"] == room, bound
+    assert bound["ns"] == report["bound_step_ns"] and bound["persistent"] == report["static_bytes"]
+    assert bound["persistent"] + bound["other"] + bound["room"] == room, bound
     shown = json.loads(call("dump", "a.plan", "--decisions", "--format", "json").stdout)
     values = {d["name"]: -(-d["bytes"] // 256) * 256 for d in shown["decisions"]}
     for kept, name in bound["kept"]:

@@ -15,7 +15,7 @@ MODELS = [["gpt2-tiny"], ["llama-tiny", "--batch", "4"], ["gpt2-tiny", "--batch"
 POLICIES = [[], ["--recompute-granularity", "selective", "--recompute-modules", "mlp"],
             ["--recompute-granularity", "full", "--recompute-method", "block", "--recompute-num-layers", "2"],
             ["--save", "*.mlp.*"]]
-RESIDENT = re.compile(r'"([^"]*)" \((\d+) B\): (static|in use|pinned|needed|([+-]\d+) ns a step if recomputed)')
+RESIDENT = re.compile(r'"([^"]*)" \((\d+) B\): (persistent|in use|pinned|needed|([+-]\d+) ns a step if recomputed)')
 
 
 def call(tool, *arguments):

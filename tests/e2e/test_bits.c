@@ -3,7 +3,7 @@
  * that comparison fail. Here the shapes and the settings that test_pairs.c has not. */
 #include "check_model.h"
 
-enum { DEEP = 10 }; /* layers, from which on the smallest plan nests */
+enum { DEEP = 10 }; /* layers, from which on the smallest plan is two-level */
 
 static void test_model(remat_context *ctx, const char *preset, struct remat_model_settings sizes,
                        uint32_t microbatches, uint32_t budgets, uint32_t policies, bool rules)

@@ -3,13 +3,13 @@
 #include "check_model.h"
 
 static void test_model(remat_context *ctx, const char *preset, struct remat_model_settings sizes,
-                       uint32_t microbatches, bool nested, bool pitch)
+                       uint32_t microbatches, bool two_level, bool pitch)
 {
     struct remat_arena arena;
     remat_arena_init(&arena, ctx);
     struct remat_graph *graph = harness_model(ctx, &arena, preset, sizes);
     graph->microbatches = microbatches;
-    struct check_model model = {preset, graph, NULL, nested, pitch};
+    struct check_model model = {preset, graph, NULL, two_level, pitch};
     check_peak(ctx, &model);
     remat_arena_release(&arena);
 }

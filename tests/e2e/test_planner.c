@@ -141,7 +141,7 @@ static void add_manuals(struct drawn *d)
 /* --- one budget --- */
 
 struct outcome {
-    bool fits, nested; /* nested: some values are recomputed twice */
+    bool fits, two_level; /* two-level: some values are recomputed twice */
     uint64_t budget_bytes, step_ns, bound_ns;
 };
 
@@ -188,8 +188,8 @@ static struct outcome compile_for(struct drawn *d, uint64_t budget, uint64_t *ne
         check_refusal(d, budget, remat_context_message(d->ctx));
     } else {
         MUST_OK(d->ctx, st);
-        outcome = (struct outcome){true, remat_program_nested(program) > 0, budget,
-                                   program->step_ns, program->bound_step_ns};
+        outcome = (struct outcome){true, remat_program_twice(program) > 0, budget, program->step_ns,
+                                   program->bound_step_ns};
         check_fitting(d, budget, program);
     }
     remat_arena_release(&scratch);
@@ -224,7 +224,7 @@ static uint32_t list_budgets(struct drawn *d, uint64_t *budgets)
     return count;
 }
 
-static void check_case(remat_context *ctx, uint32_t seed, uint32_t *fitting, uint32_t *nested)
+static void check_case(remat_context *ctx, uint32_t seed, uint32_t *fitting, uint32_t *two_level)
 {
     struct remat_arena arena;
     struct drawn d = {.ctx = ctx, .arena = &arena, .seed = seed};
@@ -249,23 +249,24 @@ static void check_case(remat_context *ctx, uint32_t seed, uint32_t *fitting, uin
     compile_for(&d, 1, &needs);
     last = compile_for(&d, needs, &needs);
     CHECK(last.fits, "%s: %" PRIu64 " B were said to be enough", d.name, needs);
-    *nested += last.nested;
+    *two_level += last.two_level;
     CHECK(!compile_for(&d, needs - 1, &needs).fits, "%s: %" PRIu64 " B - 1 fits too", d.name,
           needs);
     remat_arena_release(&arena);
 }
 
-/* Arguments: the first seed and the number of cases; from 16 on the smallest plans of some nest. */
+/* Arguments: the first seed and the number of cases; from 16 on the smallest plans of some are
+ * two-level. */
 int main(int argc, char **argv)
 {
     remat_context *ctx = remat_context_create(NULL, NULL);
     uint32_t first = argc > 1 ? (uint32_t)atoi(argv[1]) : 10;
-    uint32_t cases = argc > 2 ? (uint32_t)atoi(argv[2]) : 16, fitting = 0, nested = 0;
+    uint32_t cases = argc > 2 ? (uint32_t)atoi(argv[2]) : 16, fitting = 0, two_level = 0;
     for (uint32_t seed = first; seed < first + cases; seed++)
-        check_case(ctx, seed, &fitting, &nested);
+        check_case(ctx, seed, &fitting, &two_level);
     CHECK(fitting > 10 * cases, "only %u budgets fit", fitting);
-    CHECK(nested > 0, "no plan nests");
-    printf("%u plans of %u models, the smallest of %u nested\n", fitting, cases, nested);
+    CHECK(two_level > 0, "no plan is two-level");
+    printf("%u plans of %u models, the smallest of %u two-level\n", fitting, cases, two_level);
     remat_context_destroy(&ctx);
     return check_exit();
 }

@@ -132,8 +132,8 @@ static void test_ends(remat_context *ctx, const struct remat_graph *graph, enum 
     remat_arena_release(&arena);
 }
 
-/* In the smallest budget of a deep model nothing fits but what is nested, and that is found. */
-static void test_nested(remat_context *ctx, const struct remat_graph *graph)
+/* In the smallest budget of a deep model nothing fits but what is two-level, and that is found. */
+static void test_two_level(remat_context *ctx, const struct remat_graph *graph)
 {
     struct remat_arena arena;
     struct remat_program *whole;
@@ -142,11 +142,11 @@ static void test_nested(remat_context *ctx, const struct remat_graph *graph)
     MUST_OK(ctx, remat_device_description_read(ctx, &arena, "cpu", &settings.device));
     settings.budget_bytes = smallest_budget(ctx, graph, settings);
     MUST_OK(ctx, remat_compile(ctx, &arena, graph, &settings, &whole));
-    CHECK(remat_program_nested(whole) > 0, "nothing is nested");
+    CHECK(remat_program_twice(whole) > 0, "nothing is two-level");
     uint32_t calls = check_end(ctx, graph, settings, UINT32_MAX, whole, REMAT_OK);
     for (uint32_t end = 0; end < calls; end = 2 * end + 1)
         check_end(ctx, graph, settings, end, whole, REMAT_OK);
-    printf("nested: %u questions\n", calls);
+    printf("two-level: %u questions\n", calls);
     remat_arena_release(&arena);
 }
 
@@ -173,8 +173,8 @@ static void test_groups(remat_context *ctx, const struct remat_graph *graph)
     settings.is_over = is_over;
     settings.is_over_user = &watch;
     MUST_OK(ctx, remat_compile(ctx, &arena, graph, &settings, &ended));
-    CHECK(is_noted(ended) && remat_program_nested(ended) == 0, "%u values are recomputed twice",
-          remat_program_nested(ended));
+    CHECK(is_noted(ended) && remat_program_twice(ended) == 0, "%u values are recomputed twice",
+          remat_program_twice(ended));
     remat_arena_release(&arena);
 }
 
@@ -190,7 +190,7 @@ int main(void)
     test_ends(ctx, graph, REMAT_SOLVER_MANUAL, 1);
     graph = harness_model(ctx, &arena, "gpt2-tiny",
                           (struct remat_model_settings){.layers = 10, .batch = 2});
-    test_nested(ctx, graph);
+    test_two_level(ctx, graph);
     graph = harness_model(ctx, &arena, "mlp-tiny",
                           (struct remat_model_settings){.layers = 49, .batch = 32, .seq = 64});
     test_groups(ctx, graph);

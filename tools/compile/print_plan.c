@@ -40,7 +40,7 @@ void print_plan_bound(void *user, const struct remat_binding *b)
     printf("lower bound: %" PRIu64 " ns a step, found at \"", b->bound_ns);
     cli_show(stdout, b->kernel);
     printf("\" (%s)\n", b->phase);
-    printf("%16" PRIu64 "  bytes static\n", b->static_bytes);
+    printf("%16" PRIu64 "  bytes persistent\n", b->static_bytes);
     printf("%16" PRIu64 "  bytes live there in every plan\n", b->other_bytes);
     printf("%16" PRIu64 "  bytes of room for what is saved\n", b->room_bytes);
     printf("%16" PRIu64 "  bytes kept by the cut at %.4g ps a byte, %" PRIu32 " values:\n",

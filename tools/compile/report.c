@@ -103,7 +103,7 @@ static void print_memory(const struct remat_program *p)
     if (p->peak_command < p->command_count)
         cli_show(stdout, p->commands[p->peak_command].name);
     printf("\"\n");
-    printf("  static       %s", cli_exact(p->static_bytes).text);
+    printf("  persistent   %s", cli_exact(p->static_bytes).text);
     if (p->workspace_bytes)
         printf(", of it workspace %s", cli_exact(p->workspace_bytes).text);
     printf("\n");
@@ -171,10 +171,10 @@ static void print_plan(const struct report *report)
     print_layers(p);
     printf("\nvalues       %" PRIu32 " of %" PRIu32 " recomputed", remat_program_recomputed(p),
            p->decision_count);
-    if (remat_program_fused(p))
-        printf(", %" PRIu32 " of them fused", remat_program_fused(p));
-    if (remat_program_nested(p))
-        printf(", %" PRIu32 " of them twice (nested)", remat_program_nested(p));
+    if (remat_program_inline(p))
+        printf(", %" PRIu32 " of them inline", remat_program_inline(p));
+    if (remat_program_twice(p))
+        printf(", %" PRIu32 " of them twice", remat_program_twice(p));
     printf("\n");
     printf("step         %s predicted, %+.2f %% over everything saved (%s)",
            cli_time(p->step_ns).text, overhead_percent(p), cli_time(p->base_step_ns).text);
@@ -390,8 +390,8 @@ static void print_json_plan(const struct report *report)
         printf("%s%" PRIu32, i ? ", " : "", p->recomputed_layers[i]);
     printf("],\n");
     print_json_number("recomputed", remat_program_recomputed(p));
-    print_json_number("recomputed_fused", remat_program_fused(p));
-    print_json_number("recomputed_nested", remat_program_nested(p));
+    print_json_number("recomputed_fused", remat_program_inline(p));
+    print_json_number("recomputed_nested", remat_program_twice(p));
     print_json_text("manual_policy", p->manual_policy);
     print_json_text("manual_flags", p->manual_flags);
     print_json_number("manual_step_ns", p->manual_step_ns);

@@ -62,26 +62,26 @@ fail:
 
 static void print_totals(const struct remat_program *program, struct remat_text *out)
 {
-    uint64_t bytes[REMAT_ACTION_COUNT] = {0}, ns = 0, nested_ns = 0;
+    uint64_t bytes[REMAT_ACTION_COUNT] = {0}, ns = 0, twice_ns = 0;
     uint32_t counts[REMAT_ACTION_COUNT] = {0};
     for (uint32_t i = 0; i < program->decision_count; i++) {
         const struct remat_decision_record *record = &program->decisions[i];
         counts[record->action]++;
         bytes[record->action] += record->bytes;
-        *(remat_action_times(record->action) > 1 ? &nested_ns : &ns) += record->recompute_ns;
+        *(remat_action_times(record->action) > 1 ? &twice_ns : &ns) += record->recompute_ns;
     }
     remat_text_append(out, "%" PRIu32 " values saved: %s; %" PRIu32 " recomputed: %s, in %s",
                       counts[REMAT_ACTION_SAVE], cli_short(bytes[REMAT_ACTION_SAVE]).text,
                       counts[REMAT_ACTION_RECOMPUTE], cli_short(bytes[REMAT_ACTION_RECOMPUTE]).text,
                       cli_time(ns).text);
-    if (counts[REMAT_ACTION_FUSED])
-        remat_text_append(out, "; %" PRIu32 " recomputed inside their readers: %s",
-                          counts[REMAT_ACTION_FUSED], cli_short(bytes[REMAT_ACTION_FUSED]).text);
-    if (remat_program_nested(program))
+    if (counts[REMAT_ACTION_INLINE])
+        remat_text_append(out, "; %" PRIu32 " recomputed inline: %s", counts[REMAT_ACTION_INLINE],
+                          cli_short(bytes[REMAT_ACTION_INLINE]).text);
+    if (remat_program_twice(program))
         remat_text_append(
-            out, "; %" PRIu32 " nested: %s, in %s", remat_program_nested(program),
-            cli_short(bytes[REMAT_ACTION_NESTED] + bytes[REMAT_ACTION_NESTED_FUSED]).text,
-            cli_time(nested_ns).text);
+            out, "; %" PRIu32 " recomputed twice: %s, in %s", remat_program_twice(program),
+            cli_short(bytes[REMAT_ACTION_TWICE] + bytes[REMAT_ACTION_TWICE_INLINE]).text,
+            cli_time(twice_ns).text);
     remat_text_append(out, "\n\n");
 }
 
@@ -118,13 +118,13 @@ remat_status dump_decisions_text(remat_context *ctx, struct remat_arena *arena,
     print_totals(program, out);
     int width, layers;
     find_widths(arena, &groups, &width, &layers);
-    remat_text_append(out, "%-15s  %-*s  %-*s %10s %10s  %s\n", "action", width, "value", layers,
+    remat_text_append(out, "%-16s  %-*s  %-*s %10s %10s  %s\n", "action", width, "value", layers,
                       "layers", "bytes", "recompute", "reason");
     for (size_t g = 0; g < groups.count; g++) {
         const struct group *group = &groups.items[g];
         const struct remat_decision_record *first = group->first;
         remat_text_append(
-            out, "%-15s  %-*s  %-*s %10s %10s  %s\n", remat_action_name(first->action), width,
+            out, "%-16s  %-*s  %-*s %10s %10s  %s\n", remat_action_name(first->action), width,
             group->label, layers, group->layers, cli_short(first->bytes).text,
             first->recompute_ns == 0 ? "-" : cli_time(first->recompute_ns).text, first->reason);
     }

@@ -56,7 +56,7 @@ static void print_budget(const struct remat_program *p, struct remat_text *out)
     uint64_t gap = p->arena_bytes > p->peak_bytes ? p->arena_bytes - p->peak_bytes : 0;
     remat_text_append(out, "; the arena is %.2f %% above it\n",
                       p->peak_bytes ? 100.0 * (double)gap / (double)p->peak_bytes : 0.0);
-    remat_text_append(out, "static      %s", cli_exact(p->static_bytes).text);
+    remat_text_append(out, "persistent  %s", cli_exact(p->static_bytes).text);
     if (p->workspace_bytes)
         remat_text_append(out, ", of it workspace %s", cli_exact(p->workspace_bytes).text);
     remat_text_append(out, "\n");
@@ -73,10 +73,10 @@ static void print_policy(struct remat_arena *arena, const struct remat_program *
         remat_text_append(out, "megatron    %s\n", flags.items);
     remat_text_append(out, "recomputed  %" PRIu32 " of %" PRIu32 " values", recomputed,
                       p->decision_count);
-    if (remat_program_fused(p))
-        remat_text_append(out, ", %" PRIu32 " of them fused", remat_program_fused(p));
-    if (remat_program_nested(p))
-        remat_text_append(out, ", %" PRIu32 " of them twice (nested)", remat_program_nested(p));
+    if (remat_program_inline(p))
+        remat_text_append(out, ", %" PRIu32 " of them inline", remat_program_inline(p));
+    if (remat_program_twice(p))
+        remat_text_append(out, ", %" PRIu32 " of them twice", remat_program_twice(p));
     remat_text_append(out, "; layers %s of %" PRIu32 "\n",
                       dump_ranges(arena, p->recomputed_layers, p->recomputed_layer_count),
                       p->layer_count);
@@ -300,8 +300,8 @@ remat_status dump_summary_json(remat_context *ctx, struct remat_arena *arena,
         dump_push(out, layers, dump_bytes(p->recomputed_layers[i]));
     dump_set(out, "recomputed_layers", layers);
     dump_set(out, "recomputed", dump_bytes(remat_program_recomputed(p)));
-    dump_set(out, "recomputed_fused", dump_bytes(remat_program_fused(p)));
-    dump_set(out, "recomputed_nested", dump_bytes(remat_program_nested(p)));
+    dump_set(out, "recomputed_fused", dump_bytes(remat_program_inline(p)));
+    dump_set(out, "recomputed_nested", dump_bytes(remat_program_twice(p)));
     dump_set(out, "manual_policy", json_string(p->manual_policy ? p->manual_policy : ""));
     dump_set(out, "manual_flags", json_string(p->manual_flags ? p->manual_flags : ""));
     dump_set(out, "manual_step_ns", dump_bytes(p->manual_step_ns));

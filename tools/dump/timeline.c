@@ -111,7 +111,7 @@ remat_status dump_timeline(struct remat_arena *arena, const struct remat_program
         if (!program->buffers[b].persistent)
             add_buffer(grid, &program->buffers[b], classes[b], bytes, commands, columns);
     remat_text_append(out,
-                      "\nthe arena above the static %s, by address, over the %" PRIu64
+                      "\nthe arena above the persistent %s, by address, over the %" PRIu64
                       " commands of \"%s\"\n",
                       cli_short(program->static_bytes).text, length, program->segments[s].name);
     print_rows(grid, bytes, commands, columns, out);

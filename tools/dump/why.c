@@ -97,7 +97,7 @@ struct dump_removal dump_removal(const struct remat_program *program, uint32_t b
                                  uint32_t value)
 {
     if (program->buffers[buffer].persistent)
-        return (struct dump_removal){"static", 0};
+        return (struct dump_removal){"persistent", 0};
     if (is_in_use(program, buffer))
         return (struct dump_removal){"in use", 0};
     const struct remat_decision_record *record =

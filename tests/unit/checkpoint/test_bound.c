@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The certified bound against small graphs that are made to break it: fused kernels between
  * bound by arithmetic and bound by memory, values of single rows, broadcasts, views, equal layers,
- * microbatches and profiles. Every decision over their items that is not nested, and some that
+ * microbatches and profiles. Every decision over their items that is not two-level, and some that
  * are, are evaluated: none takes less or holds less than its least cost says, nor less than the
  * bound for its live peak. */
 #include <inttypes.h>
@@ -20,9 +20,9 @@ enum {
     ITEMS_MIN = 2,
     ITEMS_MAX = 8, /* of random graphs */
     SAMPLE_ITEMS_MAX = 9,
-    NESTED = 60,
+    TWO_LEVEL = 60,
     INSIDE = 2000,
-    INSIDE_NESTED = 500,
+    INSIDE_TWO_LEVEL = 500,
     PINNED = 5,
     LAYERS_MAX = 3,
     ACTIONS = 2
@@ -85,7 +85,7 @@ static remat_status pin(struct graph *g)
             random_draw(&g->random, 3) == 0)
             g->none.reasons[v] = "pin";
     remat_evaluator_release(&s->evaluator);
-    remat_evaluator_init(&s->evaluator, &s->arena, s->graph, &s->statics, &s->device, &g->none,
+    remat_evaluator_init(&s->evaluator, &s->arena, s->graph, &s->persistent, &s->device, &g->none,
                          &s->watch);
     REMAT_TRY(remat_planner_create(&s->arena, &s->evaluator, &g->planner));
 fail:
@@ -232,20 +232,20 @@ static remat_status check_optima(struct graph *g, struct cost *costs, uint32_t c
     return st;
 }
 
-/* What saves values that are no items, too; the last ones nest. */
+/* What saves values that are no items, too; the last ones are two-level. */
 static void check_inside(struct graph *g)
 {
     struct cost ignored;
-    for (uint32_t k = 0; k < INSIDE + INSIDE_NESTED; k++) {
+    for (uint32_t k = 0; k < INSIDE + INSIDE_TWO_LEVEL; k++) {
         uint32_t again = 1 + random_draw(&g->random, 9);
         for (uint32_t v = 0; v < g->decision.value_count; v++) {
             if (!g->facts.recomputable[v] || g->none.reasons[v])
                 continue;
             uint8_t action =
                 random_draw(&g->random, 10) >= again ? REMAT_ACTION_SAVE : REMAT_ACTION_RECOMPUTE;
-            bool nested =
+            bool two_level =
                 k >= INSIDE && action != REMAT_ACTION_SAVE && random_draw(&g->random, 3) == 0;
-            g->decision.actions[v] = nested ? remat_action_nested(action) : action;
+            g->decision.actions[v] = two_level ? remat_action_twice(action) : action;
         }
         CHECK_OK(g->subject.ctx, check_decision(g, "inside", k, &ignored));
     }
@@ -256,7 +256,7 @@ static remat_status check_all(struct graph *g, struct tally *y)
     remat_status st = REMAT_OK;
     static const uint8_t actions[] = {REMAT_ACTION_SAVE, REMAT_ACTION_RECOMPUTE};
     uint32_t count = 1;
-    struct cost *costs, nested;
+    struct cost *costs, two_level;
     for (uint32_t f = 0; f < g->free_count; f++)
         count *= ACTIONS;
     REMAT_TRY_NEW(&g->subject.arena, costs, count);
@@ -267,18 +267,18 @@ static remat_status check_all(struct graph *g, struct tally *y)
         REMAT_TRY(check_decision(g, "decision", code, &costs[code]));
     }
     REMAT_TRY(check_optima(g, costs, count, y));
-    for (uint32_t k = 0; k < NESTED; k++) {
+    for (uint32_t k = 0; k < TWO_LEVEL; k++) {
         bool rest = random_draw(&g->random, 7) > 0;
         for (uint32_t v = 0; v < g->decision.value_count; v++)
             if (g->decision.actions[v] != REMAT_ACTION_SAVE)
-                g->decision.actions[v] = rest ? REMAT_ACTION_NESTED_FUSED : REMAT_ACTION_FUSED;
+                g->decision.actions[v] = rest ? REMAT_ACTION_TWICE_INLINE : REMAT_ACTION_INLINE;
         for (uint32_t f = 0; f < g->free_count; f++)
             g->decision.actions[g->free_values[f]] =
                 (uint8_t)random_draw(&g->random, REMAT_ACTION_COUNT);
-        REMAT_TRY(check_decision(g, "nested", k, &nested));
+        REMAT_TRY(check_decision(g, "two-level", k, &two_level));
     }
     check_inside(g);
-    y->decisions += count + NESTED + INSIDE + INSIDE_NESTED;
+    y->decisions += count + TWO_LEVEL + INSIDE + INSIDE_TWO_LEVEL;
 fail:
     return st;
 }

@@ -28,7 +28,7 @@ struct climb {
     struct remat_planner *planner;
     struct remat_model model;
     uint32_t *values, count; /* those that a decision may recompute */
-    uint32_t actions;        /* that are drawn: not nested in two of three starts */
+    uint32_t actions;        /* that are drawn: not two-level in two of three starts */
     enum { TO_BOUND, TO_LEAST_NS, TO_LEAST_BYTES, GOALS } goal;
     uint64_t excess;   /* of the decision, over the goal */
     bool broken, near; /* near: within 1/MARGIN of the bound, not where all is saved */
@@ -141,20 +141,20 @@ fail:
 static void draw_decision(struct climb *c)
 {
     uint32_t again = 1 + random_draw(&c->random, 10);
-    bool nested = random_draw(&c->random, 3) == 0;
-    c->actions = nested ? 3 : 2;
+    bool two_level = random_draw(&c->random, 3) == 0;
+    c->actions = two_level ? 3 : 2;
     for (uint32_t k = 0; k < c->count; k++) {
         uint8_t action =
             random_draw(&c->random, 10) >= again ? REMAT_ACTION_SAVE : REMAT_ACTION_RECOMPUTE;
-        bool inner = nested && action != REMAT_ACTION_SAVE && random_draw(&c->random, 3) == 0;
-        c->decision.actions[c->values[k]] = inner ? remat_action_nested(action) : action;
+        bool inner = two_level && action != REMAT_ACTION_SAVE && random_draw(&c->random, 3) == 0;
+        c->decision.actions[c->values[k]] = inner ? remat_action_twice(action) : action;
     }
 }
 
 static void draw_action(struct climb *c, uint32_t v)
 {
     static const uint8_t actions[] = {REMAT_ACTION_SAVE, REMAT_ACTION_RECOMPUTE,
-                                      REMAT_ACTION_NESTED};
+                                      REMAT_ACTION_TWICE};
     c->decision.actions[v] = actions[random_draw(&c->random, c->actions)];
 }
 

@@ -60,7 +60,7 @@ static void test_summary(struct remat_arena *arena, const struct remat_program *
     CHECK(count_lines(text) <= 60, "%u lines", count_lines(text));
     check_holds(text, "plan        small for cpu, by remat test\n");
     check_holds(text, "policy      full-block-1\n");
-    check_holds(text, "recomputed  2 of 6 values, 1 of them fused; layers 0 of 2\n");
+    check_holds(text, "recomputed  2 of 6 values, 1 of them inline; layers 0 of 2\n");
     check_holds(text, "budget      4,096 B (4.00 KiB)\n");
     check_holds(text, "which leaves 3,072 B (3.00 KiB)\n");
     check_holds(text, "live peak   1,536 B (1.50 KiB) at command 4 \"h.0.act\" (backward)");
@@ -115,12 +115,12 @@ static void test_decisions(struct remat_arena *arena, const struct remat_program
 {
     const char *text = show(arena, program, dump_decisions_text);
     check_holds(text, "4 values saved: 4.61 kB; 1 recomputed: 256 B, in 1.00 us; 1 recomputed "
-                      "inside their readers: 128 B\n");
-    check_holds(text, "save             h.*.mid  1,10              128 B          -  policy\n");
-    check_holds(text, "recompute fused  h.*.mid  0                 128 B          -  planner\n");
-    check_holds(text, "recompute        h.*.act  0                 256 B    1.00 us  policy\n");
+                      "inline: 128 B\n");
+    check_holds(text, "save              h.*.mid  1,10              128 B          -  policy\n");
+    check_holds(text, "recompute inline  h.*.mid  0                 128 B          -  planner\n");
+    check_holds(text, "recompute         h.*.act  0                 256 B    1.00 us  policy\n");
     check_holds(
-        text, "save             logits   -               4.10 kB          -  pin --save \"log*\"");
+        text, "save              logits   -               4.10 kB          -  pin --save \"log*\"");
     CHECK(!strstr(text, program->policy), "the policy shows in its decisions");
     json_t *json = show_json(arena, program, dump_decisions_json);
     const json_t *decisions = json_object_get(json, "decisions");
@@ -145,7 +145,7 @@ static void test_memory(struct remat_arena *arena, const struct remat_program *p
         text, "     256 B             768       4      7        5      in use  recomputed          "
               "h.0.act #1\n");
     check_holds(
-        text, "     256 B               0       -      -        7      static  parameters          "
+        text, "     256 B               0       -      -        7  persistent  parameters          "
               "h.0.w\n");
     check_holds(text, "     phase  fflrbbo\n");
     check_holds(text, "      peak     ^\n");
@@ -176,7 +176,7 @@ static void test_why(struct remat_arena *arena, const struct remat_program *prog
                 "  saved       256 B at the binding command; lives from command 1 to 5\n"
                 "  recomputed  256 B at the binding command; +900 ns a step, estimated\n");
     check_holds(text.items,
-                "\nh.0.mid: 128 B, recompute fused (planner)\n"
+                "\nh.0.mid: 128 B, recompute inline (planner)\n"
                 "  saved       0 B at the binding command; lives from command 1 to 3\n"
                 "  recomputed  0 B at the binding command; -150 ns a step, estimated\n");
     CHECK(!strstr(text.items, "h.1"), "%s", text.items);

@@ -164,7 +164,7 @@ static void fill_report(struct sample *s)
         "z", "layers.0/mlp", 0, REMAT_ACTION_RECOMPUTE, "pin --recompute z", 64, 77, 3,
         4,   true,           70};
     s->decisions[2] = (struct remat_decision_record){
-        "q", "layers.1/mlp", 1, REMAT_ACTION_FUSED, "planner", 32, 0, 3, 6, false, 0};
+        "q", "layers.1/mlp", 1, REMAT_ACTION_INLINE, "planner", 32, 0, 3, 6, false, 0};
     s->settings[0] = (struct remat_setting){"budget", "2.2GB"};
     s->settings[1] = (struct remat_setting){"policy", ""};
     s->mesh[0] = s->mesh[1] = (struct remat_mesh_axis){"dp", 4, 0};

@@ -86,7 +86,7 @@ static remat_status record_plan(struct recorder *r, uint32_t plan)
     remat_facts_create(&s->arena, s->graph, &facts);
     for (uint32_t v = 0; v < s->graph->value_count; v++)
         if (facts.recomputable[v])
-            decision.actions[v] = draw(r) * PLANS < plan ? REMAT_ACTION_FUSED : REMAT_ACTION_SAVE;
+            decision.actions[v] = draw(r) * PLANS < plan ? REMAT_ACTION_INLINE : REMAT_ACTION_SAVE;
     list = remat_evaluator_kernels(&s->evaluator, &s->arena, &decision);
     for (uint32_t k = 0; k < list.count; k++)
         REMAT_TRY(record_kernel(r, s->evaluator.clones.graph, &list.kernels[k], plan));
@@ -107,7 +107,7 @@ static remat_status read_back(struct subject *s, const char *rows, const char *p
     fclose(file);
     REMAT_TRY(remat_profile_read(s->ctx, &s->arena, path, "p", &s->device, &s->device.profile));
     remat_evaluator_release(&s->evaluator);
-    remat_evaluator_init(&s->evaluator, &s->arena, s->graph, &s->statics, &s->device, NULL,
+    remat_evaluator_init(&s->evaluator, &s->arena, s->graph, &s->persistent, &s->device, NULL,
                          &s->watch);
 fail:
     remove(path);

@@ -28,8 +28,8 @@ remat_status subject_prepare_graph(struct subject *s, const struct remat_graph *
     struct remat_prepared prepared;
     REMAT_TRY(remat_prepare(s->ctx, &s->arena, source, &compile, &prepared));
     s->graph = prepared.decided;
-    s->statics = remat_statics_collect(&s->arena, &s->graph, 1, 0);
-    remat_evaluator_init(&s->evaluator, &s->arena, s->graph, &s->statics, &s->device, NULL,
+    s->persistent = remat_persistent_collect(&s->arena, &s->graph, 1, 0);
+    remat_evaluator_init(&s->evaluator, &s->arena, s->graph, &s->persistent, &s->device, NULL,
                          &s->watch);
 fail:
     return st;
@@ -38,7 +38,7 @@ fail:
 void subject_reprice(struct subject *s)
 {
     remat_evaluator_release(&s->evaluator);
-    remat_evaluator_init(&s->evaluator, &s->arena, s->graph, &s->statics, &s->device, NULL,
+    remat_evaluator_init(&s->evaluator, &s->arena, s->graph, &s->persistent, &s->device, NULL,
                          &s->watch);
 }
 
@@ -68,7 +68,7 @@ remat_status subject_choose(struct subject *s, struct remat_arena *arena, uint64
                                   .planning = arena,
                                   .settings = &settings,
                                   .graph = s->graph,
-                                  .statics = &s->statics,
+                                  .persistent = &s->persistent,
                                   .evaluator = &s->evaluator,
                                   .watch = &s->watch,
                                   .update = &nothing,
@@ -93,8 +93,8 @@ remat_status subject_plan(struct subject *s, struct remat_arrangement *base,
                           struct remat_decision *none, struct remat_planner **planner)
 {
     remat_status st = REMAT_OK;
-    REMAT_TRY(
-        remat_arrange(s->ctx, &s->arena, s->graph, &s->statics, NULL, &s->device, &s->watch, base));
+    REMAT_TRY(remat_arrange(s->ctx, &s->arena, s->graph, &s->persistent, NULL, &s->device,
+                            &s->watch, base));
     remat_decision_create(&s->arena, s->graph->value_count, none);
     REMAT_TRY(remat_planner_create(&s->arena, &s->evaluator, planner));
 fail:

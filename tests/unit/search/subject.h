@@ -14,7 +14,7 @@ struct subject {
     struct remat_device_description device;
     uint32_t loss_chunk;             /* rows, set before the graph is prepared; 0: no chunks */
     const struct remat_graph *graph; /* what decisions are made on */
-    struct remat_statics statics;
+    struct remat_persistent persistent;
     struct remat_stopwatch watch;
     struct remat_evaluator evaluator;
 };

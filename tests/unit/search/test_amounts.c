@@ -100,8 +100,8 @@ static void open_subject(struct subject *s, struct random *r)
 /* Statics, and a part of what else everything saved takes. */
 static uint64_t budget_of(const struct subject *s, const struct plan *free, uint32_t i)
 {
-    uint64_t rest = free->arena_bytes - s->statics.total_bytes;
-    return s->statics.total_bytes + rest - rest / 16 * i;
+    uint64_t rest = free->arena_bytes - s->persistent.total_bytes;
+    return s->persistent.total_bytes + rest - rest / 16 * i;
 }
 
 static void check_plan(struct subject *s, uint32_t seed, const struct plan *plan,

@@ -35,9 +35,9 @@ static remat_status measure(struct subject *s, const struct remat_planner *plann
     remat_arena_init(&scratch, s->ctx);
     remat_planner_decide(planner, &scratch, path, index, &decision);
     REMAT_TRY(subject_rewrite(s, &scratch, &decision, &rewritten));
-    REMAT_TRY(remat_arrange(s->ctx, &scratch, rewritten, &s->statics, &s->evaluator, &s->device,
+    REMAT_TRY(remat_arrange(s->ctx, &scratch, rewritten, &s->persistent, &s->evaluator, &s->device,
                             &s->watch, &whole));
-    REMAT_TRY(remat_place(s->ctx, &scratch, &s->statics, &whole.lifespans, 0, &out->bytes));
+    REMAT_TRY(remat_place(s->ctx, &scratch, &s->persistent, &whole.lifespans, 0, &out->bytes));
     out->ns = whole.step_ns;
 fail:
     remat_arena_release(&scratch);
@@ -68,7 +68,7 @@ static remat_status check_paths(struct subject *s, const struct remat_planner *p
     remat_status st = REMAT_OK;
     for (uint32_t path = 0; path < planner->path_count; path++) {
         uint32_t count = remat_path_length(&planner->paths[path]) +
-                         remat_path_nested_count(&planner->paths[path]);
+                         remat_path_twice_count(&planner->paths[path]);
         for (uint32_t i = 0; i < count; i++) {
             struct measured here;
             if ((*seen)++ % stride > 0)

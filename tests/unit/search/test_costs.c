@@ -186,9 +186,9 @@ static remat_status lower(struct bench *b, const struct remat_decision *decision
     struct remat_alternative *alternatives;
     uint64_t arena_bytes;
     REMAT_TRY(subject_rewrite(&b->subject, &b->scratch, decision, &rewritten));
-    REMAT_TRY(remat_arrange(b->subject.ctx, &b->scratch, rewritten, &b->subject.statics,
+    REMAT_TRY(remat_arrange(b->subject.ctx, &b->scratch, rewritten, &b->subject.persistent,
                             &b->subject.evaluator, &b->subject.device, &b->subject.watch, &whole));
-    REMAT_TRY(remat_place(b->subject.ctx, &b->scratch, &b->subject.statics, &whole.lifespans, 0,
+    REMAT_TRY(remat_place(b->subject.ctx, &b->scratch, &b->subject.persistent, &whole.lifespans, 0,
                           &arena_bytes));
     REMAT_TRY_NEW(&b->scratch, alternatives, b->subject.graph->value_count);
     REMAT_TRY_NEW(&b->scratch, *out, 1);
@@ -196,7 +196,7 @@ static remat_status lower(struct bench *b, const struct remat_decision *decision
                               &whole.kernels, whole.order, whole.prices,    &whole.lifespans};
     struct remat_lowering lowering = {.part_count = 1,
                                       .parts = &part,
-                                      .statics = &b->subject.statics,
+                                      .persistent = &b->subject.persistent,
                                       .decision = decision,
                                       .alternatives = alternatives};
     remat_lower(&b->scratch, &lowering, *out);
@@ -263,7 +263,7 @@ static void check_per_op(struct bench *b)
     uint32_t paths = b->planner->path_count;
     for (uint32_t path = 0; path < paths; path++) {
         uint32_t last = remat_path_length(&b->planner->paths[path]) - 1 +
-                        remat_path_nested_count(&b->planner->paths[path]);
+                        remat_path_twice_count(&b->planner->paths[path]);
         for (uint32_t i = 0; i < PER_OP; i++) {
             struct remat_decision decision;
             remat_planner_decide(b->planner, &b->subject.arena, path, i * last / (PER_OP - 1),

@@ -101,7 +101,7 @@ static remat_status check_decision(struct subject *s, const struct remat_decisio
         remat_evaluate_packed(&s->evaluator, decision, cost.live_peak_bytes - 1, guard_bytes);
     REMAT_TRY(subject_rewrite(s, &scratch, decision, &rewritten));
     REMAT_TRY(remat_graph_verify(s->ctx, rewritten));
-    REMAT_TRY(remat_arrange(s->ctx, &scratch, rewritten, &s->statics, &s->evaluator, &s->device,
+    REMAT_TRY(remat_arrange(s->ctx, &scratch, rewritten, &s->persistent, &s->evaluator, &s->device,
                             &s->watch, &whole));
     CHECK(cost.step_ns == whole.step_ns && cost.live_peak_bytes == whole.lifespans.live_peak_bytes,
           "%s, %s: evaluated %" PRIu64 " ns, %" PRIu64 " B, carried through %" PRIu64
@@ -109,7 +109,7 @@ static remat_status check_decision(struct subject *s, const struct remat_decisio
           s->graph->name, name, cost.step_ns, cost.live_peak_bytes, whole.step_ns,
           whole.lifespans.live_peak_bytes);
     REMAT_TRY(
-        remat_place(s->ctx, &scratch, &s->statics, &whole.lifespans, guard_bytes, &arena_bytes));
+        remat_place(s->ctx, &scratch, &s->persistent, &whole.lifespans, guard_bytes, &arena_bytes));
     CHECK(packed.arena_bytes == arena_bytes && packed.step_ns == cost.step_ns,
           "%s, %s: packed to %" PRIu64 " B, carried through to %" PRIu64 " B", s->graph->name, name,
           packed.arena_bytes, arena_bytes);
@@ -145,9 +145,9 @@ static void check_random(struct subject *s, uint32_t seed)
         remat_philox((const uint32_t[4]){v}, (const uint32_t[2]){seed}, bits);
         if (facts.recomputable[v] && bits[0] % 8 <= seed % 8)
             decision.actions[v] =
-                bits[1] % 3 < seed % 3 ? REMAT_ACTION_FUSED : REMAT_ACTION_RECOMPUTE;
+                bits[1] % 3 < seed % 3 ? REMAT_ACTION_INLINE : REMAT_ACTION_RECOMPUTE;
         if (decision.actions[v] && bits[2] % 4 < seed % 4)
-            decision.actions[v] += REMAT_ACTION_NESTED - REMAT_ACTION_RECOMPUTE;
+            decision.actions[v] += REMAT_ACTION_TWICE - REMAT_ACTION_RECOMPUTE;
     }
     CHECK_OK(s->ctx, check_decision(s, &decision, "at random"));
 }

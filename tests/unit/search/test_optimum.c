@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Small graphs at random against every decision over their items, saved or recomputed, each
- * evaluated, and packed where it matters; and against nested ones, all or some of them. No decision
- * is cheaper or smaller than the least cost says, no bound is above the optimum, no floor above the
- * smallest. Prints how often and how nearly the plan chosen is the fastest that fits, and how often
- * a nested decision is better than all others. */
+ * evaluated, and packed where it matters; and against two-level ones, all or some of them. No
+ * decision is cheaper or smaller than the least cost says, no bound is above the optimum, no floor
+ * above the smallest. Prints how often and how nearly the plan chosen is the fastest that fits, and
+ * how often a two-level decision is better than all others. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -13,7 +13,14 @@
 #include "random_graph.h"
 #include "subject.h"
 
-enum { ITEMS_MAX = 9, BUDGETS = 4, ACTIONS = 2, NESTED_ACTIONS = 3, LAYERS = 3, NESTED_MAX = 625 };
+enum {
+    ITEMS_MAX = 9,
+    BUDGETS = 4,
+    ACTIONS = 2,
+    TWO_LEVEL_ACTIONS = 3,
+    LAYERS = 3,
+    TWO_LEVEL_MAX = 625
+};
 
 struct kind {
     const char *what;
@@ -22,7 +29,7 @@ struct kind {
     uint32_t seeds;
     uint32_t also[3]; /* seeds beside them: 21556 has programs of more nodes than a kernel takes,
                          2895 one that clones divide at a product, 112016 one whose arithmetic hides
-                         what a clone reads; of 40247 the smallest plan is nested */
+                         what a clone reads; of 40247 the smallest plan is two-level */
 };
 
 /* A decision by number: in base 2, an action for each free item. */
@@ -46,13 +53,15 @@ struct oracle {
 
 struct tally {
     uint32_t graphs, items, decisions, steps, too_much, budgets, optimal, refused,
-        exact, /* refusals that name the smallest of all decisions that are not nested, or less */
-        nested_named;                               /* less */
-    uint32_t nested, nested_faster, nested_smaller; /* decisions; those that are faster than all
-                                                       that are as small, smaller than all */
-    double least_ratio;                             /* summed over nested decisions */
-    double bound_ratio;                             /* summed over steps */
-    double excess, worst;                           /* over budgets with a plan */
+        exact, /* refusals that name the smallest of all decisions that are not two-level, or less
+                */
+        two_level_named; /* less */
+    uint32_t two_level, two_level_faster,
+        two_level_smaller; /* decisions; those that are faster than all
+                     that are as small, smaller than all */
+    double least_ratio;    /* summed over two-level decisions */
+    double bound_ratio;    /* summed over steps */
+    double excess, worst;  /* over budgets with a plan */
 };
 
 /* --- every decision --- */
@@ -103,17 +112,17 @@ fail:
     return st;
 }
 
-/* Makes oracle->decision the one with that number in base NESTED_ACTIONS. */
-static void decide_nested(struct oracle *o, uint32_t code)
+/* Makes oracle->decision the one with that number in base TWO_LEVEL_ACTIONS. */
+static void decide_two_level(struct oracle *o, uint32_t code)
 {
     static const uint8_t actions[] = {REMAT_ACTION_SAVE, REMAT_ACTION_RECOMPUTE,
-                                      REMAT_ACTION_NESTED};
-    for (uint32_t f = 0; f < o->free_count; f++, code /= NESTED_ACTIONS)
+                                      REMAT_ACTION_TWICE};
+    for (uint32_t f = 0; f < o->free_count; f++, code /= TWO_LEVEL_ACTIONS)
         o->decision.actions[o->model.item_value[o->free_items[f]].i] =
-            actions[code % NESTED_ACTIONS];
+            actions[code % TWO_LEVEL_ACTIONS];
 }
 
-/* The fastest of all that are not nested and hold at most so much; UINT64_MAX: none does. */
+/* The fastest of all that are not two-level and hold at most so much; UINT64_MAX: none does. */
 static uint64_t fastest_ns(const struct oracle *o, uint64_t live_bytes)
 {
     for (uint32_t c = 0; c < o->count; c++)
@@ -122,43 +131,44 @@ static uint64_t fastest_ns(const struct oracle *o, uint64_t live_bytes)
     return UINT64_MAX;
 }
 
-static void check_nested(struct oracle *o, uint32_t code, struct tally *y)
+static void check_two_level(struct oracle *o, uint32_t code, struct tally *y)
 {
     struct remat_arena scratch;
     struct remat_evaluation cost;
     struct remat_least least;
     uint64_t bound_ns;
     remat_arena_init(&scratch, o->subject.ctx);
-    decide_nested(o, code);
+    decide_two_level(o, code);
     cost = remat_evaluate(&o->subject.evaluator, &o->decision);
     least = remat_planner_least(o->planner, &scratch, &o->decision);
     bound_ns = remat_planner_bound(o->planner, cost.live_peak_bytes);
     CHECK(least.step_ns <= cost.step_ns && least.live_bytes <= cost.live_peak_bytes &&
               remat_evaluate_time(&o->subject.evaluator, &o->decision).step_ns == cost.step_ns,
-          "%s, nested %u: %" PRIu64 " ns, %" PRIu64 " B, but at least %" PRIu64 " ns, %" PRIu64
+          "%s, two-level %u: %" PRIu64 " ns, %" PRIu64 " B, but at least %" PRIu64 " ns, %" PRIu64
           " B",
           o->subject.graph->name, code, cost.step_ns, cost.live_peak_bytes, least.step_ns,
           least.live_bytes);
     CHECK(bound_ns <= cost.step_ns && o->planner->floor_bytes <= cost.live_peak_bytes,
-          "%s, nested %u: %" PRIu64 " ns, %" PRIu64 " B, bound %" PRIu64 " ns, floor %" PRIu64 " B",
+          "%s, two-level %u: %" PRIu64 " ns, %" PRIu64 " B, bound %" PRIu64 " ns, floor %" PRIu64
+          " B",
           o->subject.graph->name, code, cost.step_ns, cost.live_peak_bytes, bound_ns,
           o->planner->floor_bytes);
     uint64_t once_ns = fastest_ns(o, cost.live_peak_bytes);
-    y->nested++;
-    y->nested_faster += once_ns != UINT64_MAX && cost.step_ns < once_ns;
-    y->nested_smaller += once_ns == UINT64_MAX;
+    y->two_level++;
+    y->two_level_faster += once_ns != UINT64_MAX && cost.step_ns < once_ns;
+    y->two_level_smaller += once_ns == UINT64_MAX;
     y->least_ratio += (double)least.step_ns / (double)cost.step_ns;
     remat_arena_release(&scratch);
 }
 
-/* Every nested decision, or where they are many, some. */
-static void check_all_nested(struct oracle *o, struct tally *y)
+/* Every two-level decision, or where they are many, some. */
+static void check_all_two_level(struct oracle *o, struct tally *y)
 {
     uint32_t all = 1;
     for (uint32_t f = 0; f < o->free_count; f++)
-        all *= NESTED_ACTIONS;
-    for (uint32_t k = 0; k < all && k < NESTED_MAX; k++)
-        check_nested(o, all <= NESTED_MAX ? k : random_draw(&o->random, all), y);
+        all *= TWO_LEVEL_ACTIONS;
+    for (uint32_t k = 0; k < all && k < TWO_LEVEL_MAX; k++)
+        check_two_level(o, all <= TWO_LEVEL_MAX ? k : random_draw(&o->random, all), y);
 }
 
 static remat_status pack(struct oracle *o, struct choice *choice)
@@ -173,10 +183,10 @@ static remat_status pack(struct oracle *o, struct choice *choice)
     remat_arena_init(&scratch, s->ctx);
     decide(o, choice->code);
     REMAT_TRY(subject_rewrite(s, &scratch, &o->decision, &rewritten));
-    REMAT_TRY(remat_arrange(s->ctx, &scratch, rewritten, &s->statics, &s->evaluator, &s->device,
+    REMAT_TRY(remat_arrange(s->ctx, &scratch, rewritten, &s->persistent, &s->evaluator, &s->device,
                             &s->watch, &whole));
     REMAT_TRY(
-        remat_place(s->ctx, &scratch, &s->statics, &whole.lifespans, 0, &choice->arena_bytes));
+        remat_place(s->ctx, &scratch, &s->persistent, &whole.lifespans, 0, &choice->arena_bytes));
 fail:
     remat_arena_release(&scratch);
     return st;
@@ -229,7 +239,7 @@ fail:
     return st;
 }
 
-/* Of all that are not nested, by their packed arenas. */
+/* Of all that are not two-level, by their packed arenas. */
 static remat_status find_smallest(struct oracle *o, uint64_t *out_bytes)
 {
     remat_status st = REMAT_OK;
@@ -246,7 +256,7 @@ fail:
 }
 
 /* Room for nothing: the refusal names what the smallest arena needs, as far as it is known. A plan
- * fits that and none a byte less; it is nested where nothing else is so small. */
+ * fits that and none a byte less; it is two-level where nothing else is so small. */
 static remat_status check_refusal(struct oracle *o, struct tally *y)
 {
     remat_status st = REMAT_OK;
@@ -261,14 +271,14 @@ static remat_status check_refusal(struct oracle *o, struct tally *y)
     if (refused == REMAT_ERROR_INFEASIBLE && arena)
         named = strtoull(arena + strlen("= arena "), NULL, 10);
     REMAT_TRY(subject_choose(s, &scratch, named, &chosen));
-    bool nested = remat_decision_rounds(&chosen.decision) > 1;
-    CHECK(chosen.arena_bytes <= named && (nested || named >= smallest),
+    bool two_level = remat_decision_rounds(&chosen.decision) > 1;
+    CHECK(chosen.arena_bytes <= named && (two_level || named >= smallest),
           "%s: %" PRIu64 " B named, %" PRIu64 " B is the smallest", s->graph->name, named,
           smallest);
     CHECK(subject_choose(s, &scratch, named - 1, &chosen) == REMAT_ERROR_INFEASIBLE,
           "%s: %" PRIu64 " B named, less will do", s->graph->name, named);
     y->exact += named <= smallest;
-    y->nested_named += named < smallest;
+    y->two_level_named += named < smallest;
 fail:
     remat_arena_release(&scratch);
     return st;
@@ -361,7 +371,7 @@ static remat_status check_graph(struct oracle *o, const struct kind *kind, uint3
     y->decisions += o->count;
     REMAT_TRY(check_optima(o, y));
     REMAT_TRY(check_refusal(o, y));
-    check_all_nested(o, y);
+    check_all_two_level(o, y);
 fail:
     return st;
 }
@@ -384,15 +394,15 @@ static void check_kind(const struct kind *kind, uint32_t first_seed, uint32_t se
     printf("%s: %u graphs with %.1f items on average, %u decisions\n", kind->what, y.graphs,
            (double)y.items / y.graphs, y.decisions);
     printf("  %u budgets: %.1f %% optimal, %.1f %% refused; mean excess of the others %.3f %%, "
-           "worst %.2f %%; the smallest named by %.1f %% of refusals, a nested one by %u\n",
+           "worst %.2f %%; the smallest named by %.1f %% of refusals, a two-level one by %u\n",
            y.budgets, 100 * y.optimal / n, 100 * y.refused / n, 100 * y.excess / planned,
-           100 * y.worst, 100.0 * y.exact / y.graphs, y.nested_named);
+           100 * y.worst, 100.0 * y.exact / y.graphs, y.two_level_named);
     printf("  bound / optimum %.4f on average of %u, for a byte less above it in %u\n",
            y.bound_ratio / y.steps, y.steps, y.too_much);
-    printf(
-        "  %u nested decisions: %u faster than every other as small, %u smaller than every other; "
-        "least / exact %.4f on average\n",
-        y.nested, y.nested_faster, y.nested_smaller, y.least_ratio / y.nested);
+    printf("  %u two-level decisions: %u faster than every other as small, %u smaller than every "
+           "other; "
+           "least / exact %.4f on average\n",
+           y.two_level, y.two_level_faster, y.two_level_smaller, y.least_ratio / y.two_level);
     CHECK(y.optimal >= 0.95 * n && y.excess <= 0.005 * planned, "%s: too much is missed",
           kind->what);
     CHECK(y.exact >= 0.95 * y.graphs, "%s: refusals name too much", kind->what);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The second path is the first, but that the last layer by its scopes, and all behind it in the
  * graph, stay as in the first decision. A result that all layers of a decoder read is never dropped
- * to nest the layers before it. */
+ * to recompute the layers before it twice. */
 #include "check.h"
 #include "graph_text.h"
 #include "subject.h"
@@ -131,7 +131,7 @@ static uint32_t find_value(const struct remat_graph *g, const char *name)
 static void check_shared(void)
 {
     struct subject_bench b = {0};
-    uint32_t nested = 0;
+    uint32_t two_level = 0;
     subject_init(&b.s);
     MUST_OK(b.s.ctx, prepare_shared(&b));
     uint32_t shared = find_value(b.s.graph, "x6");
@@ -141,13 +141,14 @@ static void check_shared(void)
         remat_planner_decide(b.planner, &b.s.arena, path, last, &decision);
         if (decision.actions[shared] != REMAT_ACTION_SAVE)
             continue;
-        for (uint32_t k = 1; k <= remat_path_nested_count(&b.planner->paths[path]); k++, nested++) {
+        for (uint32_t k = 1; k <= remat_path_twice_count(&b.planner->paths[path]);
+             k++, two_level++) {
             remat_planner_decide(b.planner, &b.s.arena, path, last + k, &decision);
-            CHECK(decision.actions[shared] == REMAT_ACTION_SAVE, "path %u nests %u: action %u",
+            CHECK(decision.actions[shared] == REMAT_ACTION_SAVE, "path %u, two-level %u: action %u",
                   path, k, decision.actions[shared]);
         }
     }
-    CHECK(nested > LAYERS, "only %u decisions", nested);
+    CHECK(two_level > LAYERS, "only %u decisions", two_level);
     subject_release(&b.s);
 }
 

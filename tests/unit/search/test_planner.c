@@ -102,7 +102,7 @@ static void check_decision(struct bench *b, const struct remat_decision *decisio
 }
 
 /* Saved by a share that goes from few to most: any set of values, recomputed apart or fused,
- * nested or not. */
+ * two-level or not. */
 static void check_random(struct bench *b, uint32_t seed)
 {
     struct remat_decision decision;
@@ -116,10 +116,10 @@ static void check_random(struct bench *b, uint32_t seed)
         remat_philox((const uint32_t[4]){v}, (const uint32_t[2]){seed}, bits);
         if (facts.recomputable[v] && bits[0] % 8 <= seed % 8)
             decision.actions[v] = seed % 3 == 0 || (seed % 3 == 1 && bits[1] % 2)
-                                      ? REMAT_ACTION_FUSED
+                                      ? REMAT_ACTION_INLINE
                                       : REMAT_ACTION_RECOMPUTE;
         if (bits[2] % 4 < seed % 4)
-            decision.actions[v] = (uint8_t)remat_action_nested(decision.actions[v]);
+            decision.actions[v] = (uint8_t)remat_action_twice(decision.actions[v]);
     }
     check_decision(b, &decision, "at random", seed, &ns, &excess);
 }
@@ -161,7 +161,7 @@ static remat_status check_path(struct bench *b, uint32_t path, uint32_t stride)
 {
     remat_status st = REMAT_OK;
     uint32_t count = remat_path_length(&b->planner->paths[path]) +
-                     remat_path_nested_count(&b->planner->paths[path]);
+                     remat_path_twice_count(&b->planner->paths[path]);
     uint64_t *ns;
     REMAT_TRY_NEW(&b->subject.arena, ns, count);
     for (uint32_t i = path % stride; i < count; i += stride) {
@@ -246,7 +246,7 @@ static remat_status check_explained(struct bench *b)
                                   .arena = &s->arena,
                                   .settings = &settings,
                                   .graph = s->graph,
-                                  .statics = &s->statics,
+                                  .persistent = &s->persistent,
                                   .evaluator = &s->evaluator,
                                   .watch = &s->watch};
     struct remat_decision decision;

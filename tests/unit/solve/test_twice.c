@@ -42,7 +42,7 @@ int main(void)
         for (uint32_t count = 0; count < stages; count++) {
             bool dropped[STAGES] = {false};
             uint32_t mask = 0;
-            remat_nest(stages, count, dropped);
+            remat_choose_twice(stages, count, dropped);
             for (uint32_t s = 0; s < stages; s++)
                 mask |= (uint32_t)dropped[s] << s;
             CHECK(!dropped[stages - 1] && (uint32_t)__builtin_popcount(mask) == count,

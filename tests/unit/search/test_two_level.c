@@ -4,8 +4,9 @@
  * the forward pass of n - m layers more than with room for all inputs, if m (m + 1) / 2 >= n. With
  * an input more, for packing, the planner's plans take no longer than that.
  *
- * Groups of several layers that nest less may be faster than single layers that nest more: in the
- * room of every nested decision of any path the plan takes no longer than the fastest that fits. */
+ * Groups of several layers that recompute less twice may be faster than single layers that
+ * recompute more: in the room of every two-level decision of any path the plan takes no longer than
+ * the fastest that fits. */
 #include <inttypes.h>
 
 #include "check.h"
@@ -24,7 +25,7 @@ struct bench {
     struct remat_decision none, all_inputs;
     uint64_t input_bytes, layer_ns; /* of one layer: its input; its forward pass */
     struct remat_evaluation single; /* with all inputs saved, and nothing else of the layers */
-    uint32_t nested;                /* plans that nest */
+    uint32_t two_level;             /* two-level plans */
 };
 
 static remat_status prepare(struct bench *b, size_t row)
@@ -81,7 +82,7 @@ static remat_status check_room(struct bench *b, uint32_t m)
     CHECK(chosen.arranged.step_ns <= most_ns,
           "%s, room for %u inputs: %" PRIu64 " ns, %" PRIu64 " ns are enough", b->s.graph->name, m,
           chosen.arranged.step_ns, most_ns);
-    b->nested += remat_decision_rounds(&chosen.decision) > 1;
+    b->two_level += remat_decision_rounds(&chosen.decision) > 1;
 fail:
     remat_arena_release(&scratch);
     return st;
@@ -89,14 +90,14 @@ fail:
 
 /* --- groups of all sizes --- */
 
-enum { GROUPS_MAX = 6, NESTED_MAX = 128 };
+enum { GROUPS_MAX = 6, TWO_LEVEL_MAX = 128 };
 
 struct sizes {
     uint32_t count;
-    struct nested {
+    struct two_level {
         uint32_t path;
         struct remat_evaluation cost;
-    } nested[NESTED_MAX]; /* what is as small as nothing before it on its path */
+    } two_level[TWO_LEVEL_MAX]; /* what is as small as nothing before it on its path */
 };
 
 /* Much of a layer's time goes into its result, which groups of two compute once more for every
@@ -120,14 +121,14 @@ fail:
     return st;
 }
 
-static void list_nested(struct subject *s, const struct remat_planner *planner, uint32_t path,
-                        struct sizes *sizes)
+static void list_two_level(struct subject *s, const struct remat_planner *planner, uint32_t path,
+                           struct sizes *sizes)
 {
     uint32_t length = remat_path_length(&planner->paths[path]);
-    uint32_t end = length + remat_path_nested_count(&planner->paths[path]);
+    uint32_t end = length + remat_path_twice_count(&planner->paths[path]);
     uint64_t least_bytes = UINT64_MAX;
-    for (uint32_t step = length; step < end && sizes->count < NESTED_MAX; step++) {
-        struct nested *here = &sizes->nested[sizes->count];
+    for (uint32_t step = length; step < end && sizes->count < TWO_LEVEL_MAX; step++) {
+        struct two_level *here = &sizes->two_level[sizes->count];
         struct remat_decision decision;
         remat_planner_decide(planner, &s->arena, path, step, &decision);
         here->cost = remat_evaluate_packed(&s->evaluator, &decision, UINT64_MAX, 0);
@@ -139,10 +140,10 @@ static void list_nested(struct subject *s, const struct remat_planner *planner, 
     }
 }
 
-static const struct nested *fastest(const struct sizes *sizes, uint64_t arena_bytes)
+static const struct two_level *fastest(const struct sizes *sizes, uint64_t arena_bytes)
 {
-    const struct nested *best = NULL;
-    for (const struct nested *n = sizes->nested; n < sizes->nested + sizes->count; n++)
+    const struct two_level *best = NULL;
+    for (const struct two_level *n = sizes->two_level; n < sizes->two_level + sizes->count; n++)
         if (n->cost.arena_bytes <= arena_bytes && (!best || n->cost.step_ns < best->cost.step_ns))
             best = n;
     return best;
@@ -158,14 +159,14 @@ static remat_status check_sizes(struct subject *s)
     remat_arena_init(&scratch, s->ctx);
     REMAT_TRY(prepare_sizes(s, &planner));
     for (uint32_t path = 0; path < planner->single_count + GROUPS_MAX - 1; path++)
-        list_nested(s, planner, path, &sizes);
+        list_two_level(s, planner, path, &sizes);
     for (uint32_t i = 0; i < sizes.count; i += 5) {
-        uint64_t arena_bytes = sizes.nested[i].cost.arena_bytes;
-        const struct nested *best = fastest(&sizes, arena_bytes);
+        uint64_t arena_bytes = sizes.two_level[i].cost.arena_bytes;
+        const struct two_level *best = fastest(&sizes, arena_bytes);
         struct remat_chosen chosen;
         REMAT_TRY(subject_choose(s, &scratch, arena_bytes, &chosen));
         CHECK(chosen.arranged.step_ns <= best->cost.step_ns,
-              "%" PRIu64 " B: %" PRIu64 " ns, path %u nests for %" PRIu64 " ns", arena_bytes,
+              "%" PRIu64 " B: %" PRIu64 " ns, path %u, two-level, for %" PRIu64 " ns", arena_bytes,
               chosen.arranged.step_ns, best->path, best->cost.step_ns);
         larger += best->path > planner->single_count;
         remat_arena_reset(&scratch);
@@ -189,7 +190,7 @@ int main(void)
         for (uint32_t m = fewest_inputs(); m < LAYERS && st == REMAT_OK; m += 9)
             st = check_room(&b, m);
         CHECK_OK(b.s.ctx, st, "%s", cases[row].preset);
-        CHECK(b.nested > 1, "%s: %u plans nest", cases[row].preset, b.nested);
+        CHECK(b.two_level > 1, "%s: %u two-level plans", cases[row].preset, b.two_level);
         subject_release(&b.s);
     }
     return check_exit();
