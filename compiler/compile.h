@@ -86,7 +86,8 @@ struct remat_compile_settings {
     bool needs_cuda;        /* a command without CUDA text is an error, not a note */
     struct remat_mesh mesh; /* of the ranks that run the plan */
     uint32_t microbatches;  /* of a rank's step, each with the batch of the graph; 0 as 1 */
-    uint32_t zero;          /* 1: optimizer state in parts on the ranks, as in struct remat_graph */
+    uint32_t zero;          /* 1: optimizer state in parts on the ranks, 3: and parameters, as in
+                               struct remat_graph */
     uint32_t loss_chunk;    /* rows of logits at once, as in struct remat_graph; 0: all */
     uint64_t guard_bytes;   /* tests only: unused bytes after each buffer */
 };

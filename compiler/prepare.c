@@ -27,6 +27,7 @@ static const struct named_pass {
     {"forward_only", remat_pass_forward_only, false, true},
     {"autodiff", remat_pass_autodiff, true, false},
     {"microbatches", remat_pass_microbatches, true, true},
+    {"shard", remat_pass_shard, true, true},
     {"optimizer", remat_pass_optimizer, true, false},
     {"eliminate_common", remat_pass_eliminate_common, true, true},
     {"expand", remat_pass_expand, true, true},
@@ -158,17 +159,19 @@ static remat_status prepare_training(const struct preparation *p, const struct r
 
 static remat_status check_zero(remat_context *ctx, const struct remat_graph *source, bool trains)
 {
-    if (source->zero > 1)
-        return remat_error(ctx, REMAT_ERROR_USAGE, "--zero %" PRIu32 ", accepted: 0 and 1",
+    if (source->zero > 3 || source->zero == 2)
+        return remat_error(ctx, REMAT_ERROR_USAGE, "--zero %" PRIu32 ", accepted: 0, 1 and 3",
                            source->zero);
+    const char *what = source->zero == 3 ? "optimizer state and parameters" : "optimizer state";
     if (source->zero && remat_mesh_size(&source->mesh, "dp") == 1)
         return remat_error(ctx, REMAT_ERROR_USAGE,
-                           "--zero 1 divides optimizer state among ranks: it needs --mesh dp=N, N "
-                           "from 2");
+                           "--zero %" PRIu32 " divides %s among ranks: it needs --mesh dp=N, N "
+                           "from 2",
+                           source->zero, what);
     if (source->zero && (!trains || source->optimizer.kind == REMAT_OPTIMIZER_NONE))
         return remat_error(ctx, REMAT_ERROR_USAGE,
-                           "--zero 1 divides optimizer state among ranks: the graph has no "
-                           "optimizer");
+                           "--zero %" PRIu32 " divides %s among ranks: the graph has no optimizer",
+                           source->zero, what);
     return REMAT_OK;
 }
 

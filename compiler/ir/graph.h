@@ -183,7 +183,8 @@ struct remat_graph {
     struct remat_optimizer optimizer;
     struct remat_mesh mesh; /* that the pass microbatches divides a step among */
     uint32_t microbatches;  /* what the pass of that name divides a step into; 0 as 1 */
-    uint32_t zero;          /* 1: the ranks along "dp" divide what updates are made of */
+    uint32_t zero;          /* 1: the ranks along "dp" divide what updates are made of; 3: and
+                               parameters */
     uint32_t loss_chunk;    /* rows of the logits that the pass chunk_loss has exist at once; 0: all
                                of them; REMAT_LOSS_CHUNK_AUTO */
     uint32_t value_count, node_count, scope_count, output_count, update_count, symbol_count;

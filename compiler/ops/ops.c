@@ -67,7 +67,7 @@ bool remat_op_has(uint16_t op, uint32_t facts)
 
 bool remat_op_recomputable(uint16_t op)
 {
-    return !remat_op_has(op, REMAT_FACT_IN_PLACE | REMAT_FACT_STATEFUL | REMAT_FACT_COLLECTIVE);
+    return !remat_op_has(op, REMAT_FACT_IN_PLACE | REMAT_FACT_STATEFUL);
 }
 
 /* What the keys mean that are not any integer or that can be left out for another number than 0; a

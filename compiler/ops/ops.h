@@ -63,7 +63,7 @@ bool remat_op_find(const char *name, size_t length, uint16_t *out);
 bool remat_op_has(uint16_t op, uint32_t facts); /* any of these facts */
 /* An attribute, or what it stands for where it is left out, of the op table's keys. */
 double remat_node_number(const struct remat_node_info *node, const char *key);
-bool remat_op_recomputable(uint16_t op); /* derived: not in place, stateful or collective */
+bool remat_op_recomputable(uint16_t op); /* derived: neither in place nor stateful */
 
 /* Checks arity, attribute keys, and calls shape(). The message does not name the node. */
 remat_status remat_op_infer(remat_context *ctx, const struct remat_graph *graph,

@@ -6,7 +6,7 @@
  *
  * Of a gradient in parts on the ranks a rank updates its part: states are parts too, and the
  * parameter is gathered. The rank that has an element that is not finite makes the parameter so on
- * all of them, and they flag that. */
+ * all of them, and they flag that. A parameter that is a part itself is left so. */
 #include "rebuild.h"
 
 struct gradient {
@@ -42,6 +42,11 @@ static remat_value find_parameter(const struct remat_graph *graph, remat_value g
     return REMAT_NO_VALUE;
 }
 
+static const struct remat_shape *whole_shape(const struct remat_value_info *info)
+{
+    return info->whole ? info->whole : &info->shape;
+}
+
 /* In the order in which they are computed. */
 static remat_status find_gradients(struct appender *a, const struct remat_graph *graph)
 {
@@ -57,9 +62,8 @@ static remat_status find_gradients(struct appender *a, const struct remat_graph 
                                    "gradient \"%s\": no parameter has this name without \".grad\"",
                                    info->name);
             const struct remat_value_info *parameter = &graph->values[g.parameter.i];
-            const struct remat_shape *shape = info->whole ? info->whole : &info->shape;
             if (info->dtype == REMAT_I32 || parameter->dtype == REMAT_I32 ||
-                !remat_shape_equal(shape, &parameter->shape))
+                !remat_shape_equal(whole_shape(info), whole_shape(parameter)))
                 return remat_error(a->arena->ctx, REMAT_ERROR_INVALID,
                                    "gradient \"%s\" and its parameter are not floats of one shape",
                                    info->name);
@@ -126,6 +130,12 @@ static bool is_part(const struct appender *a, const struct gradient *g)
     return a->graph->values[g->value.i].whole != NULL;
 }
 
+/* Ranks have the whole parameter, and update parts of it. */
+static bool is_gathered(const struct appender *a, const struct gradient *g)
+{
+    return is_part(a, g) && !a->graph->values[g->parameter.i].whole;
+}
+
 static int64_t rank_count(const struct appender *a)
 {
     return remat_mesh_size(&a->graph->mesh, "dp");
@@ -167,7 +177,7 @@ static remat_value add_master(struct appender *a, const struct gradient *g)
 {
     remat_value parameter = g->parameter;
     if (a->graph->values[parameter.i].dtype == REMAT_F32)
-        return is_part(a, g) ? take_part(a, parameter) : parameter;
+        return is_gathered(a, g) ? take_part(a, parameter) : parameter;
     remat_value out = add_state(a, g, REMAT_MASTER_SUFFIX);
     const struct remat_value_info *from = &a->graph->values[parameter.i];
     struct remat_value_info *to = &a->graph->values[out.i];
@@ -177,7 +187,7 @@ static remat_value add_master(struct appender *a, const struct gradient *g)
     return out;
 }
 
-/* The parameter's new version is its master's, rounded, and gathered where that is a part. */
+/* The parameter's new version is its master's, rounded, and gathered where that alone is a part. */
 static void add_master_update(struct appender *a, const struct gradient *g, remat_value master,
                               remat_value next)
 {
@@ -189,7 +199,7 @@ static void add_master_update(struct appender *a, const struct gradient *g, rema
     remat_value inputs[] = {g->parameter, remat_build_cast(&a->b, next, parameter.dtype), a->flag,
                             REMAT_NO_VALUE};
     uint32_t count = 2;
-    if (is_part(a, g)) {
+    if (is_gathered(a, g)) {
         a->b.name = REMAT_FORMAT(a->arena, "%s.gathered", parameter.name);
         inputs[1] = gather(a, inputs[1], parameter.shape);
         inputs[3] = remat_build_cast(&a->b, inputs[1], REMAT_F32);

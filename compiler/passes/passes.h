@@ -38,11 +38,16 @@ REMAT_PASS(autodiff);
  * element, or the graph has updates. */
 REMAT_PASS(microbatches);
 
+/* With graph->zero 3 every parameter that the ranks along "dp" divide is a part, flat, as it is on
+ * this rank, and its readers read "P.gathered", which a gather just before the first of them makes.
+ * No-op with less. */
+REMAT_PASS(shard);
+
 /* Appends the optimizer of graph->optimizer: for every parameter "P" with a gradient the states
  * "P.m" and "P.v" (role OPTIMIZER_STATE, zero), inputs "lr" f32 [1] and "step" i32 [1], the
  * coefficients, an adamw node right after each gradient, and the updates. Of a gradient in parts
- * states are parts too, and the parameter is gathered. No-op without an optimizer or when the graph
- * updates parameters already. */
+ * states are parts too, and the parameter is gathered unless it is a part itself. No-op without an
+ * optimizer or when the graph updates parameters already. */
 REMAT_PASS(optimizer);
 
 REMAT_PASS(eliminate_common); /* merges equal pure nodes; only before clones exist */

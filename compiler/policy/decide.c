@@ -176,6 +176,21 @@ static void save_op_outputs(struct decider *d, struct remat_decision *out)
             out->actions[ground->leaving[k]] = REMAT_ACTION_SAVE;
 }
 
+/* --- parameters in parts: every policy that recomputes gathers them again --- */
+
+static void regather(struct decider *d, struct remat_decision *out)
+{
+    for (uint32_t k = 0; k < d->ground->forward_count; k++) {
+        const struct remat_node_info *node = &d->graph->nodes[d->ground->forward[k]];
+        uint32_t v = node->outputs[0].i;
+        if (!remat_op_has(node->op, REMAT_FACT_COLLECTIVE) || !d->ground->facts.recomputable[v] ||
+            d->ground->facts.output[v])
+            continue;
+        out->actions[v] = REMAT_ACTION_RECOMPUTE;
+        out->reasons[v] = "policy";
+    }
+}
+
 /* --- pins --- */
 
 static void apply_pin(struct decider *d, const struct remat_pin_match *match, uint32_t value,
@@ -343,6 +358,8 @@ void remat_policy_decide(const struct remat_policy_ground *ground, struct remat_
     }
     if (policy->granularity == REMAT_POLICY_OPS)
         save_op_outputs(&d, out);
+    if (policy->granularity != REMAT_POLICY_NONE)
+        regather(&d, out);
     apply_pins(&d, out);
     note_fused_attention(&d, out, notes);
 }

@@ -144,7 +144,8 @@ struct op_lists {
     uint16_t ops[REMAT_OP_COUNT]; /* those that take long come last */
     uint32_t op_count;
     uint64_t count; /* from `first` down */
-    uint64_t first; /* without one op: the list of all saves what `none` does */
+    uint64_t first; /* without one op, as the list of all saves what `none` does; of that list where
+                       parameters are gathered, which `none` alone keeps */
 };
 
 /* All where the graph is small or has few ops, else those that save most of what takes long. */
@@ -160,7 +161,7 @@ static void find_lists(const struct remat_graph *graph, struct op_lists *out)
                 out->ops[out->op_count++] = op;
     if (out->op_count == 0 || out->op_count > LISTED_OPS)
         return;
-    out->first = (UINT64_C(1) << out->op_count) - 2;
+    out->first = (UINT64_C(1) << out->op_count) - (graph->zero == 3 ? 1 : 2);
     most = most < LISTS_MIN ? LISTS_MIN : most;
     most = most < most_policies(graph) ? most : most_policies(graph);
     out->count = out->first < most ? out->first : most;

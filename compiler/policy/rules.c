@@ -166,7 +166,7 @@ void remat_layer_ops(const struct remat_graph *graph, bool found[])
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const struct remat_node_info *node = &graph->nodes[n];
         if (node->phase == REMAT_PHASE_FORWARD && graph->scopes[node->scope].layer >= 0 &&
-            !remat_op_has(node->op, REMAT_FACT_VIEW))
+            !remat_op_has(node->op, REMAT_FACT_VIEW | REMAT_FACT_COLLECTIVE))
             found[node->origin] = true;
     }
 }

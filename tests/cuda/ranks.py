@@ -16,8 +16,8 @@ from doubles import (CACHE, COMPILER, LIBRARIES, TEXT, TOOLS, check, finish, fol
                      train)
 
 # preset, dtype, ranks, microbatches, --zero
-MODELS = [("gpt2-tiny", "fp32", 2, 1, 0), ("llama-tiny", "bf16", 4, 1, 1), ("bert-tiny", "fp32", 3, 1, 0),
-          ("gpt2-tiny", "bf16", 2, 2, 1)]
+MODELS = [("gpt2-tiny", "fp32", 2, 1, 3), ("llama-tiny", "bf16", 4, 1, 1), ("bert-tiny", "fp32", 3, 1, 0),
+          ("gpt2-tiny", "bf16", 2, 2, 3)]
 RUN = ["--hash", "--json"]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 USAGE, INFEASIBLE, IO, OTHER = 2, 3, 5, 1
@@ -78,7 +78,7 @@ def same_bits(work, preset, dtype, ranks, microbatches, zero):
     graph(work, preset, "--dtype", dtype, "--layers", 1, "--batch", ranks * microbatches, "--seq", 19,
           *([] if preset == "llama-tiny" else ["--dropout", 0.1]))
     plan(work, "ranks.plan", "--mesh", f"dp={ranks}", "--microbatches", microbatches, "--zero", zero, "--target",
-         "h200")
+         "h200", *(["--recompute", "*.gathered"] if zero == 3 else []))
     plan(work, "parts.plan", "--microbatches", ranks * microbatches, "--target", "h200")
     runs = {"local, threads of this process": threads(work, ranks, "--engine", "local"),
             "local, threads": threads(work, 1, "--engine", "local", REMAT_DOUBLE_MEMORY=256 << 20),

@@ -43,12 +43,13 @@ def make_plans():
     call("compile", "m.fbs", "--microbatches", "2", "--budget", "140.9MB", "-o", "small.plan")
     call("compile", "m.fbs", "--mesh", "dp=2", "-o", "two.plan")
     call("compile", "m.fbs", "--mesh", "dp=2", "--zero", "1", "-o", "zero.plan")
+    call("compile", "m.fbs", "--mesh", "dp=2", "--zero", "3", "-o", "three.plan")
 
 
 def check_killed(whole):
     """Killed at random moments, and resumed under another plan each time."""
     draw = random.Random(7)
-    plans = ["one.plan", "small.plan", "two.plan", "zero.plan"]
+    plans = ["one.plan", "small.plan", "two.plan", "zero.plan", "three.plan"]
     seen, kills, turn = {}, 0, 0
     while kills < KILLS or len(seen) < STEPS:
         resume = ["--resume", "c"] if os.path.isdir("c") and os.listdir("c") else []
@@ -57,7 +58,7 @@ def check_killed(whole):
             shutil.rmtree("c")
             seen.clear()
             continue
-        process = subprocess.Popen([f"{build}/tools/remat-run", plans[turn % 4], "--text", text, "-j", "1", "--hash",
+        process = subprocess.Popen([f"{build}/tools/remat-run", plans[turn % len(plans)], "--text", text, "-j", "1", "--hash",
                                     "--steps", str(STEPS), "--checkpoint", "c", "--every", "3", *resume],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         turn += 1
@@ -89,7 +90,7 @@ def check_equal():
     """A checkpoint is the same by whomever it was written."""
     expected = load("w/step-0000000006.safetensors")
     assert {"wte.weight", "wte.weight.m", "wte.weight.v", "wte.weight.master"} < set(expected)
-    for plan in ["two.plan", "zero.plan"]:
+    for plan in ["two.plan", "zero.plan", "three.plan"]:
         train(plan, "--steps", "6", "--checkpoint", f"t.{plan}", "--every", "4")
         assert load(f"t.{plan}/step-0000000006.safetensors") == expected, plan
 
@@ -166,7 +167,7 @@ def main():
     assert len(whole) == STEPS
     kills, runs = check_killed(whole)
     train("one.plan", "--steps", "6", "--checkpoint", "w")
-    for plan in ["two.plan", "zero.plan"]:
+    for plan in ["two.plan", "zero.plan", "three.plan"]:
         train(plan, "--steps", str(STEPS), "--resume", "w", "--save-weights", "resumed.safetensors")
         assert read("resumed.safetensors") == read("whole.safetensors"), plan
     check_equal()

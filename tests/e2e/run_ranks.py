@@ -73,25 +73,34 @@ def same_as_microbatches(work, family, dtype):
 
 
 def same_as_whole(work):
-    """--zero 1: hashes, gradients and weights are those of states that every rank has whole; from a file too."""
+    """--zero 1 and 3: hashes, gradients and weights are those of states and parameters that every rank has whole; from
+    a file too."""
     must(tool(work, "remat-graph", "gpt2-tiny", "--batch", 6, "--seq", 16, "--dtype", "bf16", "--dropout", 0.1, "-o", "z.fbs"))
     found = []
-    for zero in 0, 1:
+    for zero in 0, 1, 3:
         made = must(tool(work, "remat-compile", "z.fbs", "--mesh", "dp=3", "--zero", zero, "--format", "json", "-o", "z.plan"))
         report, runs = json.loads(made.stdout), []
         for init in (), ("--init", "first.w"):
             done = run(work, "z.plan", "--json", "--save-gradients", "z.g", "--save-weights", "z.w", *init,
-                       "--threads", 1, "--gradients-step", 2)
-            runs += [hashes(done), tensors(work / "z.g"), tensors(work / "z.w")]
+                       "--save-initial-weights", "z.i", "--threads", 1, "--gradients-step", 2)
+            runs += [hashes(done), (work / "z.g").read_bytes(), (work / "z.w").read_bytes(), (work / "z.i").read_bytes()]
             if zero == 0 and not init:
                 (work / "z.w").rename(work / "first.w")
         found.append((runs, report))
-    (whole, first), (parts, second) = found
-    check(whole == parts and whole[0] != whole[3], "--zero 1: other hashes, gradients or weights")
-    check(second["static_bytes"] < first["static_bytes"], "--zero 1 saves nothing")
-    notes = [note for note in second["notes"] if note.startswith("ZeRO: ")]
-    check(len(notes) == 1 and "h.0.ln_1.weight" in notes[0] and not any("ZeRO" in note for note in first["notes"]),
-          f"what 3 ranks do not divide: {second['notes']}")
+    (whole, first), *others = found
+    check(whole[0] != whole[4] and whole[2] == whole[7], "from a file: the hashes differ, initial weights are its own")
+    for parts, report in others:
+        check(whole == parts, "other hashes, gradients or weights")
+        notes = [note for note in report["notes"] if note.startswith("ZeRO: ")]
+        check(len(notes) == 1 and "h.0.ln_1.weight" in notes[0] and not any("ZeRO" in note for note in first["notes"]),
+              f"what 3 ranks do not divide: {report['notes']}")
+    sizes = [report["static_bytes"] for _, report in found]
+    check(sizes[0] > sizes[1] > sizes[2], f"nothing is saved: {sizes}")
+    kept, again = (json.loads(must(tool(work, "remat-compile", "z.fbs", "--mesh", "dp=3", "--zero", 3, *options,
+                                        "--format", "json", "-o", "x.plan")).stdout)
+                   for options in ((), ("--recompute", "*.gathered")))
+    check(again["sent_bytes"] > kept["sent_bytes"] and again["communication_ns"] > kept["communication_ns"] and
+          again["arena_bytes"] < kept["arena_bytes"], "gathered again: more is sent, less is kept")
 
 
 def shown(work):
@@ -124,15 +133,17 @@ def refusals(work):
                           ("dp", "is malformed"), ("dp=2,", "is malformed"), ("dp=99999999999999999999", "accepted: 1 to"),
                           ("dp=4", "batch 6 is not divisible by 4 ranks along dp\n")):
         refused(tool(work, "remat-compile", "model.fbs", "--mesh", mesh, "-o", "x.plan"), USAGE, message)
-    for options, message in ((("--zero", 1), "it needs --mesh dp=N, N from 2"),
+    for options, message in ((("--zero", 1), "--zero 1 divides optimizer state among ranks: it needs --mesh dp=N, N from 2"),
                              (("--zero", 1, "--mesh", "dp=1"), "it needs --mesh dp=N, N from 2"),
-                             (("--zero", 2, "--mesh", "dp=3"), "--zero '2' is unknown (accepted: 0|1)"),
-                             (("--zero", "x", "--mesh", "dp=3"), "--zero 'x' is unknown (accepted: 0|1)")):
+                             (("--zero", 3), "--zero 3 divides optimizer state and parameters among ranks: it needs"),
+                             (("--zero", 2, "--mesh", "dp=3"), "--zero '2' is unknown (accepted: 0|1|3)"),
+                             (("--zero", "x", "--mesh", "dp=3"), "--zero 'x' is unknown (accepted: 0|1|3)")):
         refused(tool(work, "remat-compile", "model.fbs", *options, "-o", "x.plan"), USAGE, message)
     for option in ("--forward-only",), ("--optimizer", "none"):
         must(tool(work, "remat-graph", "gpt2-tiny", "--batch", 6, *option, "-o", "without.fbs"))
-        refused(tool(work, "remat-compile", "without.fbs", "--mesh", "dp=3", "--zero", 1, "-o", "x.plan"), USAGE,
-                "the graph has no optimizer")
+        for zero in 1, 3:
+            refused(tool(work, "remat-compile", "without.fbs", "--mesh", "dp=3", "--zero", zero, "-o", "x.plan"), USAGE,
+                    "the graph has no optimizer")
     refused(tool(work, "remat-compile", "model.fbs", "--mesh", "dp=3", "--microbatches", 4, "-o", "x.plan"), USAGE,
             "batch 6 is not divisible by 3 ranks along dp times 4 microbatches")
     must(tool(work, "remat-compile", "model.fbs", "--mesh", "dp=3", "--emit-cuda", "cuda", "-o", "x.plan"))
@@ -215,14 +226,14 @@ def failures(work):
         done = tool(work, "remat-run", plan, "--text", "short.txt", "--steps", 2, "--lr", 1e30, "--save-weights", "w")
         refused(done, NOT_FINITE, "step 2: ")
         check(not (work / "w").exists(), "weights that are not finite are not saved")
-    process = subprocess.Popen([TOOLS / "remat-run", "ranks.plan", "--text", TEXT, "--steps", "1000000",
-                                "--save-weights", "w"], cwd=work, encoding="utf-8", stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE)
-    process.stdout.readline()
-    process.send_signal(signal.SIGINT)
-    error = process.communicate(timeout=60)[1]
-    check(process.returncode == 0 and "interrupted after step " in error and (work / "w").exists(),
-          f"interrupted: {process.returncode} {error}")
+        process = subprocess.Popen([TOOLS / "remat-run", plan, "--text", TEXT, "--steps", "1000000", "--save-weights",
+                                    f"{plan}.w"], cwd=work, encoding="utf-8", stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE)
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        error = process.communicate(timeout=60)[1]
+        check(process.returncode == 0 and "interrupted after step " in error and (work / f"{plan}.w").exists(),
+              f"interrupted: {process.returncode} {error}")
 
 
 def main():

@@ -54,6 +54,12 @@ fail:
     return st;
 }
 
+static uint32_t read_zero(const struct cli_arguments *args)
+{
+    static const uint32_t stages[] = {0, 1, 3};
+    return stages[cli_choice(args, OPTION_zero, 0)];
+}
+
 /* ROWS, auto or off. */
 static remat_status read_loss_chunk(remat_context *ctx, const struct cli_arguments *args,
                                     uint32_t *out)
@@ -90,7 +96,7 @@ remat_status settings_read(remat_context *ctx, struct remat_arena *arena,
     out->microbatches = (uint32_t)cli_integer(args, OPTION_microbatches, 1);
     if (cli_has(args, OPTION_mesh))
         REMAT_TRY(remat_mesh_parse(ctx, cli_text(args, OPTION_mesh, ""), &out->mesh));
-    out->zero = cli_choice(args, OPTION_zero, 0);
+    out->zero = read_zero(args);
     REMAT_TRY(read_loss_chunk(ctx, args, &out->loss_chunk));
     out->has_budget = cli_has(args, OPTION_budget);
     out->has_reserve = cli_has(args, OPTION_reserve);

@@ -53,6 +53,8 @@ static uint64_t hash_settings(const struct train_settings *s)
                           s->eval,
                           s->hash || s->json,
                           s->gradients_path != NULL,
+                          s->initial_path != NULL,
+                          s->weights_path != NULL,
                           s->checkpoint != NULL};
     return XXH64(&s->lr, sizeof s->lr, XXH64(numbers, sizeof numbers, 0));
 }

@@ -110,11 +110,7 @@ static bool get_lasting(const remat_plan *plan, uint32_t i, remat_tensor_info *o
 
 bool checkpoint_has_parts(const remat_plan *plan)
 {
-    remat_tensor_info tensor;
-    for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++)
-        if (get_lasting(plan, i, &tensor) && tensor.part_count > 1)
-            return true;
-    return false;
+    return safetensors_has_parts(plan, lasts);
 }
 
 remat_status checkpoint_prepare(remat_context *ctx, const char *folder, const char *resumed,

@@ -31,12 +31,12 @@ static remat_status check_fit(remat_context *ctx, const char *path,
                               const struct safetensors_tensor *tensor,
                               const remat_tensor_info *parameter)
 {
-    if (tensor->rank != parameter->rank ||
-        memcmp(tensor->shape, parameter->shape, tensor->rank * sizeof *tensor->shape) != 0)
+    if (tensor->rank != parameter->whole_rank ||
+        memcmp(tensor->shape, parameter->whole_shape, tensor->rank * sizeof *tensor->shape) != 0)
         return cli_error(ctx, REMAT_ERROR_INVALID,
                          "%s: tensor \"%s\" has shape %s, in the plan it has %s", path,
                          tensor->name, shape_text(tensor->shape, tensor->rank).text,
-                         shape_text(parameter->shape, parameter->rank).text);
+                         shape_text(parameter->whole_shape, parameter->whole_rank).text);
     if (strcmp(tensor->dtype, "F32") != 0 && strcmp(tensor->dtype, "BF16") != 0)
         return cli_error(ctx, REMAT_ERROR_INVALID,
                          "%s: tensor \"%s\" is of dtype %s (accepted: F32, BF16)", path,
@@ -87,7 +87,7 @@ static remat_status match_all(remat_context *ctx, struct initial_weights *weight
             !given[i])
             RUN_FAIL(ctx, REMAT_ERROR_INVALID, "%s: tensor \"%s\", %s %s in the plan, is missing",
                      weights->file.path, tensor.name, element_name(tensor.element),
-                     shape_text(tensor.shape, tensor.rank).text);
+                     shape_text(tensor.whole_shape, tensor.whole_rank).text);
 fail:
     return st;
 }
@@ -150,27 +150,27 @@ static uint64_t element_count(const remat_tensor_info *tensor)
     return tensor->bytes / (tensor->element == REMAT_ELEMENT_BF16 ? 2 : 4);
 }
 
-static remat_status write_chunk(remat_session *session, const remat_tensor_info *to, uint64_t begin,
-                                uint64_t count, struct chunk *chunk)
+static remat_status write_elements(remat_session *session, const remat_tensor_info *to,
+                                   uint64_t begin, uint64_t count, const uint32_t *f32,
+                                   uint16_t *bf16)
 {
     if (to->element == REMAT_ELEMENT_F32)
-        return remat_session_write_part(session, to->name, 4 * begin, chunk->f32, 4 * count);
+        return remat_session_write_part(session, to->name, 4 * begin, f32, 4 * count);
     for (uint64_t i = 0; i < count; i++)
-        chunk->bf16[i] = round_bf16(chunk->f32[i]);
-    return remat_session_write_part(session, to->name, 2 * begin, chunk->bf16, 2 * count);
+        bf16[i] = round_bf16(f32[i]);
+    return remat_session_write_part(session, to->name, 2 * begin, bf16, 2 * count);
 }
 
-/* Of the elements [begin, begin + count) of the whole in `chunk` those that part `rank` has. */
-static remat_status write_part(remat_session *session, const remat_tensor_info *to, uint32_t rank,
-                               uint64_t begin, uint64_t count, struct chunk *chunk)
+/* Of the elements [begin, begin + count) of the whole in `chunk` those that rank `rank` has. */
+static remat_status write_chunk(remat_session *session, const remat_tensor_info *to, uint32_t rank,
+                                uint64_t begin, uint64_t count, struct chunk *chunk)
 {
     uint64_t size = element_count(to), first = to->part_count > 1 ? rank * size : 0;
     uint64_t from = begin > first ? begin : first;
     uint64_t end = begin + count < first + size ? begin + count : first + size;
-    if (from >= end)
-        return REMAT_OK;
-    memmove(chunk->f32, chunk->f32 + (from - begin), (end - from) * sizeof *chunk->f32);
-    return write_chunk(session, to, from - first, end - from, chunk);
+    return from < end ? write_elements(session, to, from - first, end - from,
+                                       chunk->f32 + (from - begin), chunk->bf16)
+                      : REMAT_OK;
 }
 
 /* Into the parameter, and into its master if it has one. */
@@ -187,13 +187,13 @@ static remat_status write_parameter(remat_context *ctx, const struct initial_wei
         return cli_error(ctx, REMAT_ERROR_MEMORY, "out of memory");
     bool has_master =
         get_tensor(weights->plan, remat_plan_find_tensor(weights->plan, name), &master);
-    uint64_t total = element_count(&to);
+    uint64_t total = to.part_count * element_count(&to);
     for (uint64_t at = 0; at < total; at += CHUNK_ELEMENTS) {
         uint64_t count = total - at < CHUNK_ELEMENTS ? total - at : CHUNK_ELEMENTS;
         RUN_TRY(read_f32(ctx, &weights->file, from, at, count, chunk, chunk->f32));
-        RUN_TRY(write_chunk(session, &to, at, count, chunk));
+        RUN_TRY(write_chunk(session, &to, rank, at, count, chunk));
         if (has_master)
-            RUN_TRY(write_part(session, &master, rank, at, count, chunk));
+            RUN_TRY(write_chunk(session, &master, rank, at, count, chunk));
     }
 fail:
     free(name);

@@ -49,18 +49,20 @@ static remat_status read_settings(remat_context *ctx, const struct cli_arguments
     static const uint32_t weights[] = {OPTION_save_initial_weights, OPTION_save_weights,
                                        OPTION_save_gradients};
     remat_status st = REMAT_OK;
-    *out = (struct train_settings){.steps = (uint64_t)cli_integer(args, OPTION_steps, 20),
-                                   .gradients_step =
-                                       (uint64_t)cli_integer(args, OPTION_gradients_step, 1),
-                                   .seed = (uint64_t)cli_integer(args, OPTION_seed, 0),
-                                   .every = (uint64_t)cli_integer(args, OPTION_every, 100),
-                                   .checkpoint = cli_text(args, OPTION_checkpoint, NULL),
-                                   .lr = (float)cli_number(args, OPTION_lr, 3e-4),
-                                   .hash = cli_has(args, OPTION_hash),
-                                   .json = cli_has(args, OPTION_json),
-                                   .eval = cli_has(args, OPTION_eval),
-                                   .gradients_path = cli_text(args, OPTION_save_gradients, NULL),
-                                   .outputs = args->outputs};
+    *out = (struct train_settings){
+        .steps = (uint64_t)cli_integer(args, OPTION_steps, 20),
+        .gradients_step = (uint64_t)cli_integer(args, OPTION_gradients_step, 1),
+        .seed = (uint64_t)cli_integer(args, OPTION_seed, 0),
+        .every = (uint64_t)cli_integer(args, OPTION_every, 100),
+        .checkpoint = cli_text(args, OPTION_checkpoint, NULL),
+        .lr = (float)cli_number(args, OPTION_lr, 3e-4),
+        .hash = cli_has(args, OPTION_hash),
+        .json = cli_has(args, OPTION_json),
+        .eval = cli_has(args, OPTION_eval),
+        .gradients_path = cli_text(args, OPTION_save_gradients, NULL),
+        .initial_path = cli_text(args, OPTION_save_initial_weights, NULL),
+        .weights_path = cli_text(args, OPTION_save_weights, NULL),
+        .outputs = args->outputs};
     if (!cli_has(args, OPTION_text) && !cli_has(args, OPTION_ids))
         return cli_error(ctx, REMAT_ERROR_USAGE, "--text is missing, or --ids");
     if (cli_has(args, OPTION_text) && cli_has(args, OPTION_ids))
@@ -217,25 +219,12 @@ static remat_status train_ranks(remat_context *ctx, const struct train_model *mo
                                 const struct train_settings *settings, const struct text *text,
                                 remat_session *session, struct measured *measured)
 {
-    remat_status st = train(ctx, model, settings, text, session, measured);
+    remat_status st = train_save_initial(ctx, model, settings, session);
+    st = st ? st : train(ctx, model, settings, text, session, measured);
+    if (settings->ranks)
+        st = st ? st : ranks_end_steps(settings->ranks);
+    st = st ? st : train_save_weights(ctx, model, settings, session, measured);
     return settings->ranks ? ranks_finish(settings->ranks, st) : st;
-}
-
-/* What the last update made of them no loss tells. */
-static remat_status save_weights(remat_context *ctx, const struct cli_arguments *args,
-                                 const remat_plan *plan, remat_session *session,
-                                 struct measured *measured)
-{
-    remat_status st = REMAT_OK;
-    bool finite;
-    RUN_TRY(safetensors_check_weights(ctx, plan, session, &finite));
-    if (finite)
-        RUN_TRY(safetensors_save_weights(ctx, args->outputs,
-                                         cli_text(args, OPTION_save_weights, NULL), plan, session));
-    else
-        measured->not_finite = "a parameter";
-fail:
-    return st;
 }
 
 static remat_status finish(remat_context *ctx, const struct cli_arguments *args,
@@ -394,14 +383,9 @@ static remat_status lead(remat_context *ctx, const struct cli_arguments *args,
     RUN_TRY(create_session(ctx, args, settings, plan, 0, session));
     measured = describe(settings->ranks, *session);
     RUN_TRY(begin_session(ctx, from, plan, 0, *session));
-    if (cli_has(args, OPTION_save_initial_weights))
-        RUN_TRY(safetensors_save_weights(
-            ctx, args->outputs, cli_text(args, OPTION_save_initial_weights, NULL), plan, *session));
     RUN_TRY(start_ranks(args, settings, model, from, text));
     release_beginning(from);
     RUN_TRY(train_ranks(ctx, model, settings, text, *session, &measured));
-    if (cli_has(args, OPTION_save_weights) && !measured.not_finite)
-        RUN_TRY(save_weights(ctx, args, plan, *session, &measured));
     if (settings->ranks)
         RUN_TRY(records_collect(ctx, settings->ranks, settings->trace, settings->profiler));
     if (settings->trace)

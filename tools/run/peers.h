@@ -14,5 +14,8 @@ struct peers {
  * and `sequence` are equal on all and say in messages what is gathered. */
 remat_status peers_gather(remat_context *ctx, const struct peers *peers, const char *name,
                           uint64_t sequence, uint64_t bytes, const void *mine, void *all);
+/* *value: whether it is true of some rank; the same conditions. */
+remat_status peers_any(remat_context *ctx, const struct peers *peers, const char *name,
+                       uint64_t sequence, bool *value);
 
 #endif

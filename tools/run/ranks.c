@@ -228,7 +228,7 @@ fail:
     return st;
 }
 
-static void end_steps(struct ranks *ranks)
+static void tell_end(struct ranks *ranks)
 {
     pthread_mutex_lock(&ranks->mutex);
     ranks->over = true;
@@ -265,7 +265,7 @@ void ranks_close(struct ranks **ranks)
     if (!all)
         return;
     if (!all->processes)
-        end_steps(all);
+        tell_end(all);
     join(all);
     for (uint32_t r = 0; r < all->here; r++)
         records_release(&all->ranks[r].records);
@@ -461,14 +461,22 @@ static remat_status first_failure(struct ranks *ranks, remat_status status)
     return status;
 }
 
+remat_status ranks_end_steps(struct ranks *ranks)
+{
+    if (ranks->processes)
+        return collect(ranks, "step", 0);
+    tell_end(ranks);
+    return REMAT_OK;
+}
+
 remat_status ranks_finish(struct ranks *ranks, remat_status status)
 {
     struct rank *first = &ranks->ranks[0];
     if (status)
         first->engine.fail(first->engine.user, remat_context_message(ranks->ctx));
     if (ranks->processes)
-        return status ? status : collect(ranks, "step", 0);
-    end_steps(ranks);
+        return status;
+    tell_end(ranks);
     join(ranks);
     return first_failure(ranks, status);
 }

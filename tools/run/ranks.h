@@ -71,8 +71,10 @@ remat_status ranks_start(struct ranks *ranks, const struct train_model *model,
 remat_status ranks_begin_step(struct ranks *ranks, uint64_t step);
 /* Another rank waits until it does; *begun false: there are no more. */
 remat_status ranks_wait_for_step(struct ranks *ranks, uint64_t step, bool *begun);
-/* On rank 0: no more steps; waits for the threads. `status` is rank 0's, and so is the result,
- * unless another rank failed first. */
+/* On rank 0: no more steps. */
+remat_status ranks_end_steps(struct ranks *ranks);
+/* On rank 0, after it or a failure: waits for the threads. `status` is rank 0's, and so is the
+ * result, unless another rank failed first. */
 remat_status ranks_finish(struct ranks *ranks, remat_status status);
 /* On every process, last: step time of the slowest rank, memory of the fullest process and GPU, and
  * step times of all ranks, which are there until ranks_close. */

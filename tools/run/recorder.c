@@ -45,13 +45,15 @@ static remat_status save_gradient(struct recorder *recorder, const remat_trace_v
         RUN_FAIL(recorder->ctx, REMAT_ERROR_MEMORY, "out of memory");
     if (!remat_plan_get_tensor(recorder->plan, remat_plan_find_tensor(recorder->plan, name),
                                &tensor) ||
-        tensor.bytes / element_bytes(tensor.element) !=
+        tensor.part_count * tensor.bytes / element_bytes(tensor.element) !=
             value->bytes / element_bytes(value->element))
         RUN_FAIL(recorder->ctx, REMAT_ERROR_INVALID,
                  "gradient \"%s\": the plan has no parameter \"%s\" of its size", value->name,
                  name);
     tensor.element = value->element;
     tensor.bytes = value->bytes;
+    tensor.rank = tensor.whole_rank;
+    memcpy(tensor.shape, tensor.whole_shape, sizeof tensor.shape);
     RUN_TRY(safetensors_add(recorder->ctx, recorder->gradients, &tensor, value->data));
 fail:
     free(name);

@@ -265,10 +265,25 @@ fail:
 
 remat_status safetensors_save_weights(remat_context *ctx, struct remat_outputs *outputs,
                                       const char *path, const remat_plan *plan,
-                                      remat_session *session)
+                                      remat_session *session, const struct peers *peers)
 {
     return safetensors_save(ctx, outputs, path, plan, safetensors_is_parameter, NULL, session,
-                            NULL);
+                            peers);
+}
+
+remat_status safetensors_join_weights(remat_context *ctx, const remat_plan *plan,
+                                      remat_session *session, const struct peers *peers)
+{
+    return safetensors_join(ctx, plan, safetensors_is_parameter, session, peers);
+}
+
+bool safetensors_has_parts(const remat_plan *plan, safetensors_filter *has)
+{
+    remat_tensor_info tensor;
+    for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++)
+        if (get_tensor(plan, i, has, &tensor) && tensor.part_count > 1)
+            return true;
+    return false;
 }
 
 /* An exponent of ones is an infinity or a NaN. */
@@ -284,8 +299,9 @@ static bool is_finite(remat_element element, const void *data, uint64_t bytes)
     return finite;
 }
 
-remat_status safetensors_check_weights(remat_context *ctx, const remat_plan *plan,
-                                       remat_session *session, bool *out_finite)
+/* Of this rank's. */
+static remat_status check_weights(remat_context *ctx, const remat_plan *plan,
+                                  remat_session *session, bool *out_finite)
 {
     remat_status st = REMAT_OK;
     remat_tensor_info tensor;
@@ -302,6 +318,19 @@ remat_status safetensors_check_weights(remat_context *ctx, const remat_plan *pla
         }
 fail:
     free(buffer);
+    return st;
+}
+
+remat_status safetensors_check_weights(remat_context *ctx, const remat_plan *plan,
+                                       remat_session *session, const struct peers *peers,
+                                       bool *out_finite)
+{
+    remat_status st = check_weights(ctx, plan, session, out_finite);
+    if (st || !safetensors_has_parts(plan, safetensors_is_parameter))
+        return st;
+    bool infinite = !*out_finite;
+    st = peers_any(ctx, peers, "weights that are not finite", 0, &infinite);
+    *out_finite = !infinite;
     return st;
 }
 

@@ -43,9 +43,14 @@ void safetensors_abandon(struct safetensors *file); /* harmless when closed */
 remat_status safetensors_add_accumulators(remat_context *ctx, struct safetensors *file,
                                           const remat_plan *plan, remat_session *session);
 
-/* Whether every element of every parameter of a session is finite. */
+/* Whether ranks have parts of some of these tensors. */
+bool safetensors_has_parts(const remat_plan *plan, safetensors_filter *has);
+
+/* Whether every element of every parameter is finite. All ranks call it where they have parts of
+ * parameters, and get the same answer. */
 remat_status safetensors_check_weights(remat_context *ctx, const remat_plan *plan,
-                                       remat_session *session, bool *out_finite);
+                                       remat_session *session, const struct peers *peers,
+                                       bool *out_finite);
 /* These tensors of a session. Both go through a buffer of 1 MiB. Those of which each rank has a
  * part are joined with `peers`: all other ranks call safetensors_join meanwhile. NULL:
  * there are none. */
@@ -57,6 +62,8 @@ remat_status safetensors_join(remat_context *ctx, const remat_plan *plan, safete
 /* All parameters, as PyTorch's tools read them. */
 remat_status safetensors_save_weights(remat_context *ctx, struct remat_outputs *outputs,
                                       const char *path, const remat_plan *plan,
-                                      remat_session *session);
+                                      remat_session *session, const struct peers *peers);
+remat_status safetensors_join_weights(remat_context *ctx, const remat_plan *plan,
+                                      remat_session *session, const struct peers *peers);
 
 #endif

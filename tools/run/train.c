@@ -105,6 +105,7 @@ remat_status train_inspect(remat_context *ctx, const remat_plan *plan, bool eval
     out->has_step = find_tensor(plan, "step", &other);
     out->has_flag = find_tensor(plan, "not_finite", &other) && other.element == REMAT_ELEMENT_I32 &&
                     other.bytes == sizeof(int32_t);
+    out->has_parts = safetensors_has_parts(plan, safetensors_is_parameter);
 fail:
     return st;
 }
@@ -191,6 +192,35 @@ fail:
     return st;
 }
 
+static const char a_gradient[] = "a gradient";
+
+/* NULL: all is finite. */
+static const char *find_not_finite(const struct step_result *result)
+{
+    if (!isfinite(result->loss))
+        return "the loss";
+    return result->flag ? a_gradient : NULL;
+}
+
+/* Loss and flag after a step, equal on all ranks. */
+static remat_status read_result(remat_context *ctx, const struct train_model *model,
+                                const struct train_settings *settings, const struct peers *peers,
+                                remat_session *session, struct step_result *result)
+{
+    remat_status st = REMAT_OK;
+    RUN_TRY(remat_session_read(session, "loss", &result->loss, sizeof result->loss));
+    if (!model->has_flag || settings->eval)
+        return REMAT_OK;
+    RUN_TRY(remat_session_read(session, "not_finite", &result->flag, sizeof result->flag));
+    if (model->has_parts) {
+        bool flag = result->flag;
+        RUN_TRY(peers_any(ctx, peers, "not_finite", result->step, &flag));
+        result->flag = flag;
+    }
+fail:
+    return st;
+}
+
 static remat_status run_step(struct recorder *recorder, const struct train_model *model,
                              const struct train_settings *settings, remat_session *session,
                              struct step_result *result)
@@ -209,9 +239,7 @@ static remat_status run_step(struct recorder *recorder, const struct train_model
     result->ns = clock_ns() - begin - recorder->spent_ns;
     result->tokens_per_s = (double)(model->batch * model->seq) * 1e9 / (double)(result->ns + 1);
     result->hashes = recorder->hashes;
-    RUN_TRY(remat_session_read(session, "loss", &result->loss, sizeof result->loss));
-    if (model->has_flag && !settings->eval)
-        RUN_TRY(remat_session_read(session, "not_finite", &result->flag, sizeof result->flag));
+    RUN_TRY(read_result(recorder->ctx, model, settings, &recorder->peers, session, result));
     if (save) {
         RUN_TRY(safetensors_add_accumulators(recorder->ctx, &gradients, model->plan, session));
         RUN_TRY(safetensors_close(recorder->ctx, &gradients));
@@ -277,16 +305,6 @@ static remat_status feed_open(remat_context *ctx, const struct train_model *mode
     return out->ids ? REMAT_OK : cli_error(ctx, REMAT_ERROR_MEMORY, "out of memory");
 }
 
-static const char a_gradient[] = "a gradient";
-
-/* NULL: all is finite. */
-static const char *find_not_finite(const struct step_result *result)
-{
-    if (!isfinite(result->loss))
-        return "the loss";
-    return result->flag ? a_gradient : NULL;
-}
-
 static bool is_hashed(const struct train_settings *settings)
 {
     return settings->hash || settings->json;
@@ -312,12 +330,42 @@ static remat_status save_checkpoint(remat_context *ctx, const struct train_model
     const struct peers peers = ranks_peers(settings->ranks, 0);
     if (measured->not_finite)
         return REMAT_OK;
-    RUN_TRY(safetensors_check_weights(ctx, model->plan, session, &finite));
+    RUN_TRY(safetensors_check_weights(ctx, model->plan, session, &peers, &finite));
     if (!finite)
         measured->not_finite = "a parameter";
     else
         RUN_TRY(checkpoint_write(ctx, settings->checkpoint, model->plan, session, &peers, &state));
     measured->saved_step = finite ? state.step : measured->saved_step;
+fail:
+    return st;
+}
+
+remat_status train_save_initial(remat_context *ctx, const struct train_model *model,
+                                const struct train_settings *settings, remat_session *session)
+{
+    const struct peers peers = ranks_peers(settings->ranks, 0);
+    return settings->initial_path
+               ? safetensors_save_weights(ctx, settings->outputs, settings->initial_path,
+                                          model->plan, session, &peers)
+               : REMAT_OK;
+}
+
+/* What the last update made of them no loss tells. */
+remat_status train_save_weights(remat_context *ctx, const struct train_model *model,
+                                const struct train_settings *settings, remat_session *session,
+                                struct measured *measured)
+{
+    remat_status st = REMAT_OK;
+    bool finite;
+    const struct peers peers = ranks_peers(settings->ranks, 0);
+    if (!settings->weights_path || measured->not_finite)
+        return REMAT_OK;
+    RUN_TRY(safetensors_check_weights(ctx, model->plan, session, &peers, &finite));
+    if (finite)
+        RUN_TRY(safetensors_save_weights(ctx, settings->outputs, settings->weights_path,
+                                         model->plan, session, &peers));
+    else
+        measured->not_finite = "a parameter";
 fail:
     return st;
 }
@@ -391,20 +439,29 @@ fail:
     return st;
 }
 
-/* What decides on rank 0 whether there is one is equal on all ranks. */
+/* What decides on rank 0 whether there is a file is equal on all ranks. */
 static remat_status join_checkpoint(remat_context *ctx, const struct train_model *model,
-                                    remat_session *session, const struct peers *peers,
-                                    uint64_t step)
+                                    remat_session *session, const struct peers *peers, bool *finite)
 {
     remat_status st = REMAT_OK;
-    struct step_result result = {.step = step};
-    bool finite;
-    RUN_TRY(remat_session_read(session, "loss", &result.loss, sizeof result.loss));
-    if (model->has_flag)
-        RUN_TRY(remat_session_read(session, "not_finite", &result.flag, sizeof result.flag));
-    RUN_TRY(safetensors_check_weights(ctx, model->plan, session, &finite));
-    if (finite && !find_not_finite(&result))
+    if (!*finite)
+        return REMAT_OK;
+    RUN_TRY(safetensors_check_weights(ctx, model->plan, session, peers, finite));
+    if (*finite)
         RUN_TRY(checkpoint_join(ctx, model->plan, session, peers));
+fail:
+    return st;
+}
+
+static remat_status join_weights(remat_context *ctx, const struct train_model *model,
+                                 remat_session *session, const struct peers *peers, bool finite)
+{
+    remat_status st = REMAT_OK;
+    if (!finite)
+        return REMAT_OK;
+    RUN_TRY(safetensors_check_weights(ctx, model->plan, session, peers, &finite));
+    if (finite)
+        RUN_TRY(safetensors_join_weights(ctx, model->plan, session, peers));
 fail:
     return st;
 }
@@ -417,12 +474,16 @@ remat_status train_follow(remat_context *ctx, const struct train_model *model,
     remat_status st = REMAT_OK;
     struct recorder recorder = {0};
     struct feed feed = {0};
+    bool finite = true;
     *steps = *total_ns = 0;
     RUN_TRY(feed_open(ctx, model, text, session, &feed));
     RUN_TRY(recorder_open(ctx, model->plan, peers, &recorder));
     recorder.trace = records->trace.stream ? &records->trace : NULL;
     recorder.profiler = records->profiler.commands ? &records->profiler : NULL;
+    if (settings->initial_path && model->has_parts)
+        RUN_TRY(safetensors_join_weights(ctx, model->plan, session, &peers));
     for (uint64_t step = settings->resumed + 1;; step++) {
+        struct step_result result = {.step = step};
         bool begun;
         RUN_TRY(ranks_wait_for_step(settings->ranks, step, &begun));
         if (!begun)
@@ -435,9 +496,13 @@ remat_status train_follow(remat_context *ctx, const struct train_model *model,
         RUN_TRY(recorder_run(&recorder, session, settings->eval ? "eval" : "train"));
         *total_ns += clock_ns() - begin - recorder.spent_ns;
         ++*steps;
+        RUN_TRY(read_result(ctx, model, settings, &peers, session, &result));
+        finite = !find_not_finite(&result);
         if (has_checkpoint(settings, step) && checkpoint_has_parts(model->plan))
-            RUN_TRY(join_checkpoint(ctx, model, session, &peers, step));
+            RUN_TRY(join_checkpoint(ctx, model, session, &peers, &finite));
     }
+    if (settings->weights_path && model->has_parts)
+        RUN_TRY(join_weights(ctx, model, session, &peers, finite));
 fail:
     recorder_release(&recorder);
     free(feed.ids);

@@ -19,7 +19,8 @@ struct train_settings {
     float lr;
     bool hash, json;
     bool eval; /* entry point "eval": nothing is trained, and the mean loss is printed */
-    const char *gradients_path; /* NULL: not saved */
+    const char *gradients_path;              /* NULL: not saved */
+    const char *initial_path, *weights_path; /* of parameters before and after; NULL: not saved */
     struct remat_outputs *outputs;
     struct chrome_trace *trace; /* NULL: none */
     struct profiler *profiler;  /* NULL: none */
@@ -34,7 +35,8 @@ struct train_model {
     int64_t vocabulary;  /* bytes of a text are below it, INT64_MAX: all may be */
     enum feeding feeding;
     bool has_lr, has_step, has_rng;
-    bool has_flag; /* the output "not_finite", i32 [1], which tells of gradients */
+    bool has_flag;  /* the output "not_finite", i32 [1], which tells of gradients */
+    bool has_parts; /* of parameters, on the ranks; then the flag is a rank's own */
 };
 /* `eval`: the plan must have the entry point "eval", else "train". */
 remat_status train_inspect(remat_context *ctx, const remat_plan *plan, bool eval,
@@ -44,11 +46,22 @@ remat_status train_inspect(remat_context *ctx, const remat_plan *plan, bool eval
 remat_status train_check_text(remat_context *ctx, const struct train_model *model,
                               const struct train_settings *settings, const struct text *text);
 
+/* Before the first step, if settings->initial_path says so: while other ranks are in train_follow.
+ */
+remat_status train_save_initial(remat_context *ctx, const struct train_model *model,
+                                const struct train_settings *settings, remat_session *session);
+
 /* Runs the steps on an initialised session; stops early, and says so, when it is interrupted; and
  * after a step with a result that is not finite. */
 remat_status train(remat_context *ctx, const struct train_model *model,
                    const struct train_settings *settings, const struct text *text,
                    remat_session *session, struct measured *measured);
+
+/* After the last step, if settings->weights_path says so and all is finite, or else says in
+ * `measured` what is not. Between ranks_end_steps and ranks_finish. */
+remat_status train_save_weights(remat_context *ctx, const struct train_model *model,
+                                const struct train_settings *settings, remat_session *session,
+                                struct measured *measured);
 
 /* The same steps on another rank, with `peers`, as long as rank 0 begins them; nothing is printed.
  * *steps: how many; *total_ns: the time in entry points. */
