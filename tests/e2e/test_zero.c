@@ -289,6 +289,27 @@ static void test_plans(remat_context *ctx, struct ranks_model model, uint32_t ra
     remat_arena_release(&arena);
 }
 
+/* Where layers are recomputed, all that they read is gathered again; `none` keeps all. */
+static void test_full(remat_context *ctx, struct ranks_model model, uint32_t ranks)
+{
+    const struct remat_policy_settings full = {.ac_mode = "full"};
+    const struct stage again = {3, true};
+    struct ranks_result results[RANKS_MAX];
+    struct remat_arena arena;
+    struct remat_program *programs[2];
+    char name[80];
+    describe(name, &model, again, ranks);
+    remat_arena_init(&arena, ctx);
+    for (int k = 0; k < 2; k++) {
+        model.zero = k ? again.zero : 0;
+        struct remat_graph *graph = ranks_graph(ctx, &arena, &model, ranks, 1, 8, false);
+        MUST_OK(ctx, harness_compile(ctx, &arena, graph, &full, 0, 0, &programs[k]));
+    }
+    ranks_run(ctx, programs[1], &(struct ranks_settings){.steps = 1}, results);
+    check_bytes(name, programs[0], programs[1], again, results, ranks, 1, false);
+    remat_arena_release(&arena);
+}
+
 /* --- planted faults --- */
 
 static bool is_parameter(const remat_transfer *t)
@@ -466,6 +487,8 @@ int main(int argc, char **argv)
         test_clipping(ctx, f32, stages[2], 4);
         test_plans(ctx, bf16, 2);
     }
+    test_full(ctx, f32, 4);
+    test_full(ctx, (struct ranks_model){"llama-tiny", REMAT_BF16, 0, 0}, 2);
     test_faults(ctx, stages[0]);
     test_faults(ctx, stages[2]);
     test_info(ctx);

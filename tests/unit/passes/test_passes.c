@@ -402,6 +402,53 @@ done:
     workbench_close(&w);
 }
 
+/* On four ranks the table and both other parameters are parts; of 5 columns nothing is. Each is
+ * gathered once, right before its first reader, in the scope and phase of that. */
+static void check_shard(void)
+{
+    struct workbench w;
+    struct remat_graph *graph;
+    workbench_open(&w);
+    build_tied(&w);
+    remat_value odd = workbench_input(&w, "odd", "5");
+    workbench_output(&w, workbench_node(&w, "neg", &odd, 1, "", NULL));
+    w.graph->mesh = (struct remat_mesh){1, {{"dp", 4}}};
+    w.graph->zero = 1;
+    RUN(&w, shard, w.graph, &graph);
+    CHECK(remat_graph_hash(graph) == remat_graph_hash(w.graph), "--zero 1 divides no parameter");
+    w.graph->zero = 3;
+    RUN(&w, shard, w.graph, &graph);
+    CHECK(workbench_count(graph, REMAT_OP_gather) == 3, "%u gathers",
+          workbench_count(graph, REMAT_OP_gather));
+    const struct {
+        const char *name, *reader, *scope;
+        int64_t elements;
+    } parts[] = {{"wte", "embedding", "", 7},
+                 {"w", "linear", "layers.0", 12},
+                 {"b", "linear", "layers.0", 3}};
+    for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) {
+        remat_value part = workbench_find(graph, parts[k].name);
+        const struct remat_value_info *info = &graph->values[part.i];
+        uint32_t n = node_of(graph, remat_arena_format(&w.arena, "%s.gathered", parts[k].name));
+        uint32_t reader = n + 1;
+        while (graph->nodes[reader].op == REMAT_OP_gather)
+            reader++;
+        CHECK(info->shape.rank == 1 && info->shape.dims[0] == parts[k].elements && info->whole &&
+                  remat_shape_elements(info->whole) == 4 * parts[k].elements &&
+                  graph->nodes[n].inputs[0].i == part.i &&
+                  graph->nodes[n].phase == REMAT_PHASE_FORWARD &&
+                  strcmp(graph->scopes[graph->nodes[n].scope].path, parts[k].scope) == 0 &&
+                  strcmp(remat_op_info(graph->nodes[reader].op)->name, parts[k].reader) == 0,
+              "\"%s\" in parts", parts[k].name);
+        for (uint32_t v = 0; v < graph->node_count; v++)
+            for (uint32_t i = 0; i < graph->nodes[v].input_count; i++)
+                CHECK(v == n || graph->nodes[v].inputs[i].i != part.i, "node %u reads the part", v);
+    }
+    CHECK(!graph->values[workbench_find(graph, "odd").i].whole, "5 elements on 4 ranks");
+done:
+    workbench_close(&w);
+}
+
 /* --- the n-th allocation fails --- */
 
 struct limited {
@@ -468,6 +515,7 @@ int main(void)
     check_gradients();
     check_chain();
     check_own_gradients();
+    check_shard();
     check_chunk_loss();
     check_pitch();
     return check_exit();
