@@ -7,7 +7,11 @@
 
 #include "amounts.h"
 #include "codegen.h"
+#include "decide.h"
 #include "explain.h"
+#include "front.h"
+#include "graph_verify.h"
+#include "hash.h"
 #include "lower.h"
 #include "plan_notes.h"
 #include "prepare.h"

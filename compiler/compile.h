@@ -145,7 +145,4 @@ remat_status remat_compile_frontier(remat_context *ctx, struct remat_arena *aren
                                     const struct remat_compile_settings *settings,
                                     const struct remat_program *plan, struct remat_frontier *out);
 
-/* The names that after_pass is called with, in order, NULL-terminated. */
-const char *const *remat_compile_passes(void);
-
 #endif

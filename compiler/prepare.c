@@ -5,7 +5,11 @@
 
 #include <inttypes.h>
 
+#include "graph_verify.h"
+#include "hash.h"
+#include "mesh.h"
 #include "passes.h"
+#include "split.h"
 #include "stopwatch.h"
 
 struct preparation {

@@ -7,6 +7,7 @@
 #include "closure.h"
 
 #include "amounts.h"
+#include "layers.h"
 
 #include <math.h>
 

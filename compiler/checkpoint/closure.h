@@ -44,10 +44,6 @@ remat_status remat_model_create(struct remat_arena *arena, const struct remat_se
                                 const struct remat_device_description *device,
                                 const struct remat_decision *pinned, struct remat_model *out);
 
-/* Layers are the periods of stacks (stacks.h), of all stacks together. Fills region_count,
- * region_of_node, item_region and item_crossing of a model that has everything else. */
-void remat_model_layers(struct remat_arena *arena, struct remat_model *model);
-
 /* The problem as it looks from the first run of a kernel, a program point: only what is read after
  * it is wanted, what it reads or writes itself is live in any case and counts in other_bytes. */
 struct remat_program_point {
@@ -57,11 +53,6 @@ struct remat_program_point {
                              plan */
 };
 struct remat_program_points REMAT_LIST(struct remat_program_point);
-
-/* Kernels whose program points are worth a cut: all of the loss, and the named ones of the head's
- * and the last layer's backward pass. */
-struct remat_program_points remat_model_points(struct remat_arena *arena,
-                                               const struct remat_model *model);
 
 /* The decision with these actions, by item, where no pins decide. What is kernel-internal is
  * recomputed along with what is made of it. */

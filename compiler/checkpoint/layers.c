@@ -3,7 +3,7 @@
  * are smallest, and of these the ones to compute the stack again from at least cost. So a layer
  * with its norm behind the sum begins before the norm: the norm needs the sum, and a layer that has
  * it need not recompute the product before it. */
-#include "closure.h"
+#include "layers.h"
 
 #include "marginal.h"
 #include "stacks.h"

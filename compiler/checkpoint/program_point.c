@@ -2,7 +2,7 @@
 /* The forward pass and the loss run the same kernels in every plan, and built-in kernels are the
  * same everywhere and run in graph order (schedule.h). So when one of these runs, it is known of
  * many others whether they have. */
-#include "closure.h"
+#include "program_point.h"
 
 #include "rebuild.h"
 

@@ -12,6 +12,7 @@
  * takes O(inputs of all nodes), and one search for a run O(bottlenecks log^2 bottlenecks). */
 #include "stacks.h"
 
+#include "hash.h"
 #include "ops.h"
 
 #define BASE UINT64_C(0x9e3779b97f4a7c15)

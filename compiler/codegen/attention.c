@@ -5,7 +5,8 @@
  * Shared memory holds, of a row in `pitch` bytes, 32 KiB of the rows that a block owns (twice in
  * backward) and 8 KiB of those it visits, twice or four times: at most 97 KiB, which all GPUs have.
  * Bits depend on the visited rows of forward alone, which follow from dtype and head size. */
-#include "source.h"
+#include "attention.h"
+#include "body.h"
 #include "unwind.h"
 
 #define TILE_ALIGNMENT 256 /* attention.cu changes bits of addresses up to there */

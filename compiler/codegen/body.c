@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The text that all shapes share: values, loads and stores. Register i of the program is r<i>, or
  * x<i>[e] where it is loaded for all elements of a step, or k<i>[step][e] where it is kept. */
-#include "source.h"
+#include "body.h"
+
+#include "layout.h"
 
 #include <math.h>
 #include <stdarg.h>

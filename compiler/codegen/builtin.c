@@ -4,7 +4,9 @@
  * arguments are the threads of use, a second count, the operands, the parameters (the bits of
  * doubles) and, for normal fills, the session's seed. What is an error on the CPU, as there is no
  * way back from a GPU, gives NaN (and -1 in integers). */
-#include "source.h"
+#include "builtin.h"
+
+#include "body.h"
 
 /* Operands and parameters by the names in builtin_kernels.def. */
 static void write_names(struct cuda_source *s, uint32_t kind)

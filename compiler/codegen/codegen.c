@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Commands to kernels and launches. Texts are compared, so commands that differ in counts,
  * addresses and sites only share a kernel. */
+#include "attention.h"
+#include "builtin.h"
+#include "columns.h"
+#include "layout.h"
+#include "shapes.h"
 #include "source.h"
 #include "unwind.h"
 

@@ -9,7 +9,9 @@
  * - columns: a block has 64 columns of block_rows rows; 64 threads add what the others hand them,
  *   in vectors so narrow that the tiles of all sums fit
  */
-#include "source.h"
+#include "layout.h"
+
+#include "columns.h"
 #include "unwind.h"
 
 #define LOADS_AHEAD  4    /* 16-byte loads of a thread in flight, about */

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The bodies of kernels without column sums: pointwise, tensors, team, block (layout.c). */
-#include "source.h"
+#include "shapes.h"
+
+#include "body.h"
+#include "layout.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ingest.h"
+#include "graph_read.h"
 
+#include "bind.h"
 #include "ops.h"
 #include "reader.h"
 

@@ -10,6 +10,7 @@
 #ifndef REMAT_GRAPH_H
 #define REMAT_GRAPH_H
 
+#include "mesh.h"
 #include "program.h" /* enum remat_role, enum remat_phase, enum remat_initializer, REMAT_RANK_MAX */
 #include "unwind.h"
 
@@ -160,21 +161,6 @@ struct remat_optimizer { /* what the optimizer pass appends */
 #define REMAT_LOSS_CHUNK_AUTO UINT32_MAX /* chosen from the shapes alone */
 #define REMAT_LOSS_CHUNKS_MAX 16         /* as many as concat joins */
 
-/* The ranks that run a step together: axes, the last one of nearest neighbours. */
-struct remat_mesh {
-    uint32_t axis_count;
-    struct remat_mesh_size {
-        const char *name; /* "dp": parts of the batch */
-        uint32_t size;    /* 2 ... REMAT_RANKS_MAX */
-    } axes[REMAT_MESH_AXES_MAX];
-};
-/* "dp=4"; axes of size 1 are left out. REMAT_ERROR_USAGE: malformed, an axis that is unknown or
- * there twice, a size out of range. */
-remat_status remat_mesh_parse(remat_context *ctx, const char *text, struct remat_mesh *out);
-/* "dp=4", "" without an axis. */
-void remat_mesh_print(const struct remat_mesh *mesh, char out[REMAT_MESH_TEXT_BYTES]);
-/* 1 where the mesh lacks the axis. */
-uint32_t remat_mesh_size(const struct remat_mesh *mesh, const char *axis);
 /* The state with this rank's coordinate along an axis: "mesh.dp". */
 #define REMAT_COORDINATE_PREFIX "mesh."
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "graph.h"
+#include "mesh.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -4,6 +4,8 @@
 #include "fuse.h"
 
 #include "fuse_groups.h"
+#include "kernel_body.h"
+#include "view.h"
 
 /* --- what is asked of every node --- */
 

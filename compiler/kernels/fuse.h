@@ -7,6 +7,7 @@
 #define REMAT_FUSE_H
 
 #include "ops.h"
+#include "view.h"
 
 /* Most instructions of a fused kernel; fuse limits the nodes so that they stay below it. */
 #define REMAT_FUSED_INSTRUCTIONS_MAX 512
@@ -138,11 +139,6 @@ struct remat_sequence {
     struct remat_kernel_memo *memo;       /* kernels of other sequences of this graph; NULL: none */
     const struct remat_fuse_facts *facts; /* of this graph */
 };
-
-/* Equal for equal kernels: of the kind and, of a fused kernel (else NULL), the instructions. */
-uint64_t remat_kernel_hash(uint32_t kind, const struct remat_kernel_body *body);
-/* The same of a fused kernel in 32 bits, as its printed key has it. */
-uint32_t remat_kernel_key_hash(const struct remat_fused_kernel *kernel);
 
 /* Greedy in graph order: a pointwise or reduction node joins the kernel that computes one of its
  * inputs when both run over the same index space in the same phase, and nothing outside that kernel

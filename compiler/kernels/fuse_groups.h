@@ -55,17 +55,4 @@ static inline uint32_t remat_fuse_input(const struct remat_fuser *f,
  * graph order. Of a graph that has kernels these are the groups. */
 void remat_fuse_collect(struct remat_fuser *f);
 
-/* --- kernel_body.c: from the nodes of one kernel to its operands and instructions --- */
-
-/* `stored[v]` tells whether value v is read outside its kernel and so must be written. Fills
- * operands, program and parameters of a kernel whose nodes, kind and space are set. */
-void remat_fused_body(struct remat_arena *arena, const struct remat_graph *graph,
-                      const uint8_t *stored, struct remat_fused_kernel *kernel);
-void remat_builtin_body(struct remat_arena *arena, const struct remat_graph *graph,
-                        struct remat_fused_kernel *kernel);
-
-/* Fills `shared`. */
-void remat_kernel_list_shared(struct remat_arena *arena, const struct remat_graph *graph,
-                              struct remat_fused_kernel *kernel);
-
 #endif

@@ -3,7 +3,11 @@
  *
  * Nodes come in graph order, so each argument is a register of the same kernel, an inline constant
  * or column index, or a load of another kernel's value. Stores come last. */
+#include "kernel_body.h"
+
+#include "cast.h"
 #include "fuse_groups.h"
+#include "view.h"
 
 #include <assert.h>
 

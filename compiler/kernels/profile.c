@@ -4,6 +4,9 @@
  * time, so that a kernel's sizes are neighbours. */
 #include "profile.h"
 
+#include "kernel_body.h"
+#include "mesh.h"
+
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>

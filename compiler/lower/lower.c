@@ -5,6 +5,7 @@
 #include "lower.h"
 
 #include "decisions.h"
+#include "kernel_body.h"
 #include "ops.h"
 
 struct lowerer {

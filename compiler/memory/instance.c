@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sorting the slots, compressing time to the positions where something begins or ends, and traits,
  * by which packers order the slots. */
-#include "packers.h"
+#include "instance.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A ladder of attempts, cheapest first; the lowest result is kept. */
-#include "packers.h"
+#include "pack.h"
+
+#include "instance.h"
+#include "skyline.h"
 
 enum {
     PERTURBED_MAX = 20000,    /* more slots get the keys only */

@@ -26,7 +26,7 @@ struct remat_packing {
 };
 
 /* Tries a fixed sequence of attempts and keeps the first of the lowest: the skyline packer with the
- * keys OZ, TAW, TWA, L, WAT, AT, TZW, ZAT (letters: packers.h); while that leaves a gap above the
+ * keys OZ, TAW, TWA, L, WAT, AT, TZW, ZAT (letters: instance.h); while that leaves a gap above the
  * live peak, and up to 20,000 slots, a fixed number of perturbations of the winner from a fixed
  * seed. It stops at the first attempt with arena_bytes equal to the live
  * peak. No time limit: the same arguments give the same packing.

@@ -6,7 +6,9 @@
  * segment rises to its lower neighbour. This equals placing the slot whose lowest feasible offset
  * above all placed slots that it overlaps is least. A slot adds at most two segments, so there are
  * O(N) steps; each searches a tree over the slots, which prunes well but has no good worst case. */
-#include "packers.h"
+#include "skyline.h"
+
+#include "instance.h"
 
 #define NONE UINT32_MAX
 

@@ -2,6 +2,7 @@
 /* Scaled dot-product attention, whole: dropout(softmax(scale q k^T, masked)) v with grouped key
  * heads. Its second output, the log of each row's sum of exponentials, is all that the gradient
  * needs to recompute the probabilities. */
+#include "builder.h"
 #include "family.h"
 
 /* Of the gradient the queries are input 1. */

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Appending nodes so that a rewrite reads like its formula. */
+#include "builder.h"
+
+#include "cast.h"
 #include "family.h"
+#include "ops.h"
+#include "view.h"
 
 #include <assert.h>
 #include <math.h>

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Changes of dtype: where bf16 values meet f32 arithmetic. Widening is exact, so a cast that undoes
  * one is the value itself. */
+#include "cast.h"
+
+#include "builder.h"
 #include "family.h"
 
 OP_SHAPE(cast)

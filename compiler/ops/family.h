@@ -4,7 +4,9 @@
 #ifndef REMAT_FAMILY_H
 #define REMAT_FAMILY_H
 
-#include "ops.h"
+#include "builder.h"
+#include "cast.h"
+#include "view.h"
 
 #define REMAT_FLOAT_MAX 1e30 /* of initial values and attributes, but for constants */
 
@@ -47,10 +49,6 @@
  * itself where there is nothing to do. */
 #define F32(x)        remat_build_cast(b, x, REMAT_F32)
 #define LIKE(x, like) remat_build_like(b, x, like)
-remat_value remat_build_like(struct remat_builder *b, remat_value x, remat_value like);
-void remat_push(struct remat_builder *b, remat_value operand);
-/* Builds an op from the newest `count` operands and takes them off. */
-remat_value remat_apply(struct remat_builder *b, uint16_t op, uint32_t count);
 
 #define INVALID(ctx, ...) remat_error((ctx), REMAT_ERROR_INVALID, __VA_ARGS__)
 
@@ -81,27 +79,15 @@ struct remat_shape_text remat_shape_text(const struct remat_shape *shape);
 remat_status remat_check_input(remat_context *ctx, const struct remat_graph *graph,
                                const struct remat_node_info *node, uint32_t k, remat_dtype dtype,
                                uint32_t rank_min, uint32_t rank_max);
-/* The shape that the attribute "shape" says. */
-remat_status remat_shape_of_attribute(remat_context *ctx, const struct remat_node_info *node,
-                                      struct remat_shape *out);
+
 remat_status remat_check_shape(remat_context *ctx, const struct remat_graph *graph,
                                const struct remat_node_info *node, uint32_t k,
                                const struct remat_shape *expected);
+
 /* Axis attribute in [0, rank). */
 remat_status remat_check_axis(remat_context *ctx, const struct remat_node_info *node,
                               uint32_t rank);
 
-remat_value remat_build_matmul(struct remat_builder *b, remat_value x, remat_value y,
-                               bool transpose_x, bool transpose_y);
-remat_value remat_build_slice(struct remat_builder *b, remat_value x, uint32_t axis, int64_t begin,
-                              int64_t end);
-/* [.., n] -> [product of .., n] */
-remat_value remat_build_rows(struct remat_builder *b, remat_value x);
-/* That one more view can be made of x: no chain is longer than REMAT_VIEW_CHAIN_MAX. */
-bool remat_can_view(const struct remat_graph *graph, remat_value x);
-/* That a reshape of x is a view. */
-bool remat_can_reshape(const struct remat_graph *graph, remat_value x,
-                       const struct remat_shape *to);
 /* How many rows of the last axis a shape has. */
 int64_t remat_shape_rows(const struct remat_shape *shape);
 

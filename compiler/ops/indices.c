@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which elements an op accepts of an operand that has indices: the rows below, and
  * "ignore_index". */
-#include "ops.h"
+#include "indices.h"
 
 #define FIRST 0
 #define LAST  (shape->rank - 1)

@@ -5,7 +5,9 @@
  * linear_cross_entropy makes the logits too, a chunk of rows at a time. As the loss is a mean, what
  * each row has of its gradient is known before it, so a chunk's gradients follow its logits, which
  * nobody needs again. Each row has the bits that it has without chunks. */
+#include "builder.h"
 #include "family.h"
+#include "ops.h"
 
 #include <math.h>
 

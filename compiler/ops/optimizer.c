@@ -2,6 +2,9 @@
 /* AdamW and SGD with PyTorch's formulas and order of operations. What depends on the step alone is
  * computed once by adamw_coefficients; `assign` makes each new value the new version of its state.
  */
+#include "optimizer.h"
+
+#include "builder.h"
 #include "family.h"
 
 uint32_t remat_op_flag(const struct remat_node_info *node)

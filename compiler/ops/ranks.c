@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A step on several ranks: which part of the batch is a rank's, and transfers between ranks. */
 #include "family.h"
+#include "view.h"
 
 OP_SHAPE(part_number)
 {

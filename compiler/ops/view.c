@@ -4,6 +4,8 @@
  * A view owns no bytes: its elements lie in its storage root at an offset with strides. Reshaping
  * strided elements is a view only where the axes that it joins lie evenly; where they do not, the
  * graph has to say that it copies. */
+#include "view.h"
+
 #include "family.h"
 
 /* --- layout --- */

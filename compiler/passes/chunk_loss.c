@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cross_entropy(linear(x, w)) -> linear_cross_entropy, where nobody else reads the logits. */
+#include "builder.h"
 #include "rebuild.h"
 
 /* Products of fewer rows leave a GPU idle. */

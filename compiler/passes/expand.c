@@ -2,6 +2,7 @@
 /* Replaces every composite node by primitive ones. They keep its scope, phase and instance, name it
  * as their origin and share one group; its values keep their names, those inside are named after
  * the first of them. */
+#include "builder.h"
 #include "rebuild.h"
 
 #include <assert.h>

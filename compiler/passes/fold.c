@@ -7,6 +7,7 @@
  * The first needs x to die there: one use, own bytes. The second undoes what the derivatives of
  * slices (q, k, v of one product) leave. Replaced nodes disappear; the result takes over the name
  * and role of the sum. */
+#include "builder.h"
 #include "rebuild.h"
 
 #define PARTS_MAX 16

@@ -11,6 +11,9 @@
  * Over ranks a tensor is exchanged, so that each rank has its part of all ranks' tensors, added by
  * a kernel in rank order, and gathered; an output of one element is gathered first. With ZeRO a
  * gradient that the ranks divide is left in parts: the pass optimizer gathers parameters. */
+#include "builder.h"
+#include "cast.h"
+#include "mesh.h"
 #include "rebuild.h"
 
 struct divider {

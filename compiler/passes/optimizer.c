@@ -7,6 +7,9 @@
  * Of a gradient in parts on the ranks a rank updates its part: states are parts too, and the
  * parameter is gathered. The rank that has an element that is not finite makes the parameter so on
  * all of them, and they flag that. A parameter that is a part itself is left so. */
+#include "builder.h"
+#include "cast.h"
+#include "mesh.h"
 #include "rebuild.h"
 
 struct gradient {

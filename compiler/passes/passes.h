@@ -68,9 +68,4 @@ REMAT_PASS(pitch);
  * dropout, and that of attention). */
 REMAT_PASS(forward_only);
 
-/* A training graph in microbatches as two: what every microbatch does, and the update after the
- * last one, which reads the accumulators: the nodes of phase OPTIMIZER and what else they need. */
-struct remat_graph *remat_split(struct remat_arena *arena, const struct remat_graph *graph,
-                                bool update);
-
 #endif

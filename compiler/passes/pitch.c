@@ -2,6 +2,7 @@
 /* A candidate is given its pitch, and loses it again to the first reader, writer or view that
  * cannot have it. */
 #include "passes.h"
+#include "view.h"
 
 #define PITCH_ELEMENTS 64
 #define ALIGNED_BYTES  16

@@ -3,6 +3,8 @@
  * stay groups; a group's number is the id of its first node in the new graph. */
 #include "rebuild.h"
 
+#include "builder.h"
+
 struct remat_rebuild remat_rebuild_begin(struct remat_arena *arena, const struct remat_graph *from)
 {
     struct remat_rebuild r = {

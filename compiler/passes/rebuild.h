@@ -3,6 +3,7 @@
 #ifndef REMAT_REBUILD_H
 #define REMAT_REBUILD_H
 
+#include "builder.h"
 #include "passes.h"
 
 struct remat_rebuild {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Accumulators are where the two graphs meet: in the update each stands for its newest version, and
  * what made that is dead. With several ranks gradients are complete in the update. */
+#include "split.h"
+
 #include "rebuild.h"
 
 /* A value of the update. */

@@ -3,6 +3,8 @@
  *
  * A policy divides the forward nodes into groups that are replayed on their own: k layers, or one
  * module of one layer. What a group computes is recomputed, except what nodes outside it read. */
+#include "decide.h"
+
 #include "facts.h"
 #include "ops.h"
 #include "policy.h"

@@ -59,26 +59,6 @@ remat_status remat_policy_resolve(remat_context *ctx, struct remat_arena *arena,
                                   const struct remat_policy_settings *settings,
                                   struct remat_policy *out);
 
-/* What the decisions of all policies on one graph rest on; in `arena`. `graph` is expanded and
- * outlives it, like the settings' strings. REMAT_ERROR_USAGE where pins match nothing, cannot be
- * followed or contradict each other. */
-struct remat_policy_ground;
-remat_status remat_policy_prepare(remat_context *ctx, struct remat_arena *arena,
-                                  const struct remat_graph *graph,
-                                  const struct remat_policy_settings *pins,
-                                  struct remat_policy_ground **out);
-
-/* What the pins alone decide: a reason marks each value that they are about. In `arena`. */
-const struct remat_decision *remat_policy_pinned(const struct remat_policy_ground *ground,
-                                                 struct remat_arena *arena);
-
-/* The decision of a policy with the pins on top. A note is a sentence for the report ("selective
- * saves nothing here: attention is fused ..."). */
-struct remat_notes REMAT_LIST(const char *);
-void remat_policy_decide(const struct remat_policy_ground *ground, struct remat_arena *arena,
-                         const struct remat_policy *policy, struct remat_decision *out,
-                         struct remat_notes *notes);
-
 /* Megatron-LM's flags for the policy, "" for none of them; NULL: it has none for it. */
 const char *remat_policy_megatron_flags(struct remat_arena *arena,
                                         const struct remat_policy *policy);

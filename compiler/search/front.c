@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Proposals are taken by time. Each that is priced lowers the limit for those behind it, which are
  * slower: in small graphs to just below its live peak, else to the next of evenly spaced rooms. */
-#include <stdlib.h>
+#include "front.h"
 
 #include "amounts.h"
 #include "queue.h"
+#include "search.h"
+
+#include <stdlib.h>
 
 enum {
     NODES_PRICED = 1000000, /* small: all graphs of all proposals together */

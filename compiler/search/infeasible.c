@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Why nothing fits: what lives at the peak of the smallest plan, and why it stays. The reasons are
  * those of `remat-dump --memory`, which has them of a plan. */
-#include <inttypes.h>
-#include <stdlib.h>
+#include "infeasible.h"
 
 #include "explain.h"
 #include "prepare.h"
 #include "proposal.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
 
 #define RESIDENTS_NAMED 5
 

@@ -6,6 +6,7 @@
 #include "planner.h"
 
 #include "marginal.h"
+#include "program_point.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proposal.h"
 
+#include "decide.h"
+
 #include <inttypes.h>
 
 static struct remat_decision decide(struct remat_search *s, struct remat_arena *arena,

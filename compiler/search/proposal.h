@@ -5,6 +5,7 @@
 #ifndef REMAT_PROPOSAL_H
 #define REMAT_PROPOSAL_H
 
+#include "decide.h"
 #include "search.h"
 
 struct remat_proposal {
@@ -17,10 +18,6 @@ struct remat_proposal {
 };
 
 struct remat_proposals REMAT_LIST(struct remat_proposal);
-
-/* The policy that was given; `manual`: all manual policies. They lie in the search's arena. */
-remat_status remat_search_policies(struct remat_search *search, bool manual,
-                                   struct remat_proposals *out);
 
 /* Fills proposal->least. */
 void remat_proposal_find_least(struct remat_search *search, struct remat_proposal *proposal);
@@ -47,14 +44,5 @@ void remat_proposals_show(struct remat_search *search, const char *name, uint32_
 remat_status remat_proposal_carry(struct remat_search *search,
                                   const struct remat_proposal *proposal, struct remat_notes *notes,
                                   struct remat_chosen *out);
-
-/* --- where none fits: infeasible.c --- */
-
-/* REMAT_ERROR_INFEASIBLE: nothing fits, and `smallest`, which is packed, needs least. */
-remat_status remat_infeasible(struct remat_search *search, const struct remat_proposal *smallest);
-
-/* Nothing was found before the search was ended: REMAT_ERROR_CUT_SHORT, or REMAT_ERROR_INFEASIBLE
- * where it is proven that there is nothing. */
-remat_status remat_infeasible_cut_short(const struct remat_search *search);
 
 #endif

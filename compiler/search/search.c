@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 
+#include "infeasible.h"
 #include "prepare.h"
 #include "queue.h"
 

@@ -6,6 +6,7 @@
 #ifndef REMAT_SEARCH_H
 #define REMAT_SEARCH_H
 
+#include "decide.h"
 #include "planner.h"
 
 struct remat_search {
@@ -48,13 +49,6 @@ struct remat_chosen {
  * found, and neither what is likely smallest fits. */
 remat_status remat_choose(struct remat_search *search, struct remat_chosen *out);
 
-/* Step time against memory: what the planner and the manual policies offer. Keeps what nothing else
- * is as small and as fast as; in large graphs points lie some way apart. `plan`, which may be NULL,
- * is one more point. Times are of a step, bytes are live peaks of all segments; the points lie in
- * the search's arena. */
-remat_status remat_search_front(struct remat_search *search, const struct remat_program *plan,
-                                struct remat_frontier *out);
-
 /* REMAT_ERROR_INTERNAL where a bound says that what has been found cannot be: no such bound is ever
  * shown. Both of the decided segment. */
 remat_status remat_search_check_bound(struct remat_search *search, uint64_t bound_ns,
@@ -71,5 +65,10 @@ remat_status remat_search_plan(struct remat_search *search);
 
 /* Of a whole step, when the decided segment takes `ns`; 0: not known. */
 uint64_t remat_search_step_ns(const struct remat_search *search, uint64_t ns);
+
+struct remat_proposals;
+/* The policy that was given; `manual`: all manual policies. They lie in the search's arena. */
+remat_status remat_search_policies(struct remat_search *search, bool manual,
+                                   struct remat_proposals *out);
 
 #endif

@@ -6,6 +6,7 @@
 #include "descend.h"
 
 #include "construct.h"
+#include "greedy.h"
 
 #include <math.h>
 

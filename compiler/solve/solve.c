@@ -8,6 +8,7 @@
 #include "construct.h"
 #include "descend.h"
 #include "exact.h"
+#include "greedy.h"
 
 #include <math.h>
 

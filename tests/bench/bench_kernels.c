@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "graph_text.h"
+#include "graph_parse.h"
 #include "harness.h"
 
 #define STEPS_AT_LEAST 3

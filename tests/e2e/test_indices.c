@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "graph_text.h"
+#include "graph_parse.h"
 #include "harness.h"
 
 /* --- what follows from a graph --- */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph_file.h"
 
-#include "graph_text.h"
-#include "ingest.h"
+#include "bind.h"
+#include "graph_parse.h"
+#include "graph_read.h"
 #include "ops.h"
 
 #include <errno.h>

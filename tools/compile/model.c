@@ -2,6 +2,7 @@
 #include "model.h"
 
 #include "graph_file.h"
+#include "mesh.h"
 #include "options.h"
 
 #include <inttypes.h>

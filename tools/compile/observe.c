@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "observe.h"
 
-#include "graph_text.h"
+#include "graph_print.h"
 #include "options.h"
+#include "prepare.h"
 #include "print_plan.h"
 
 #include <inttypes.h>

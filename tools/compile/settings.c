@@ -3,6 +3,7 @@
 
 #include "cubins_option.h"
 #include "emit_cuda.h"
+#include "mesh.h"
 #include "options.h"
 #include "profile.h"
 

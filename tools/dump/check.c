@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "check.h"
 
+#include "body.h"
 #include "code_check.h"
 
 #include <inttypes.h>

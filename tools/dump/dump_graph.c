@@ -2,6 +2,7 @@
 /* A graph in numbers. */
 #include "dump_graph.h"
 
+#include "hash.h"
 #include "ops.h"
 
 #include <inttypes.h>

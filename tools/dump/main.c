@@ -3,7 +3,7 @@
 #include "check.h"
 #include "dump_graph.h"
 #include "graph_file.h"
-#include "graph_text.h"
+#include "graph_print.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model_builder.h"
 
+#include "builder.h"
+
 #include <math.h>
 #include <stdio.h>
 

@@ -7,6 +7,7 @@
 #ifndef REMAT_MODEL_BUILDER_H
 #define REMAT_MODEL_BUILDER_H
 
+#include "builder.h"
 #include "models.h"
 #include "ops.h"
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "models.h"
 
+#include "builder.h"
+#include "graph_verify.h"
 #include "model_builder.h"
 
 #include <stddef.h>

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Graph text, statement by statement. */
+#include "graph_parse.h"
+
+#include "bind.h"
 #include "graph_lex.h"
-#include "graph_text.h"
 #include "index.h"
 #include "ops.h"
 

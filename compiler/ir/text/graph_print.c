@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "graph_print.h"
+
 #include "graph_lex.h"
-#include "graph_text.h"
 #include "ops.h"
 
 #include <math.h>

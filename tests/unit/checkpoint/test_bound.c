@@ -11,7 +11,7 @@
 #include "bound_samples.h"
 #include "check.h"
 #include "facts.h"
-#include "graph_text.h"
+#include "graph_parse.h"
 #include "noisy_profile.h"
 #include "random_graph.h"
 #include "subject.h"

@@ -10,7 +10,7 @@
 
 #include "check.h"
 #include "facts.h"
-#include "graph_text.h"
+#include "graph_print.h"
 #include "noisy_profile.h"
 #include "random_graph.h"
 #include "subject.h"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The generator: published sizes, settings that are refused, failing allocations. */
+#include "bind.h"
 #include "check.h"
+#include "hash.h"
 #include "models.h"
 #include "ops.h"
 

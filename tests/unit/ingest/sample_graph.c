@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sample_graph.h"
 
-#include <graph_text.h>
+#include "builder.h"
+
+#include <graph_parse.h>
 #include <ops.h>
 
 static remat_value given(struct remat_builder *b, const char *name, uint8_t role, remat_dtype dtype,

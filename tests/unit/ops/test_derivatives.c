@@ -2,6 +2,9 @@
 /* Gradients of every differentiable op against central finite differences in float64; the list
  * below must name each row of the op table that has a derivative. Then the same gradients after all
  * passes, which must be equal, and of the expanded composite. */
+#include "builder.h"
+#include "cast.h"
+#include "graph_verify.h"
 #include "reference.h"
 #include "workbench.h"
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What inference says of bad nodes, and a few good results. */
+#include "builder.h"
+#include "view.h"
 #include "workbench.h"
 
 static const struct {

@@ -2,6 +2,7 @@
 /* Graphs for tests, written in short texts. */
 #include "workbench.h"
 
+#include "builder.h"
 #include "reference.h"
 
 #include <math.h>

@@ -4,6 +4,7 @@
 #ifndef WORKBENCH_H
 #define WORKBENCH_H
 
+#include "builder.h"
 #include "check.h"
 #include "passes.h"
 

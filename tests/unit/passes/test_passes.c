@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Each pass alone: what autodiff orders and names, what the optimizer appends, what common, dead
  * and folded nodes are and are not. */
+#include "graph_verify.h"
+#include "hash.h"
 #include "reference.h"
+#include "view.h"
 #include "workbench.h"
 
 #include <math.h>

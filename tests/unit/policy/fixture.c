@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fixture.h"
 
+#include "decide.h"
 #include "models.h"
 #include "passes.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Decisions of every policy on gpt2-tiny. */
 #include "check.h"
+#include "decide.h"
 #include "fixture.h"
 #include "ops.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Walks every row of rules.def: each needs a case below that breaks it first. */
 #include "check.h"
+#include "decide.h"
 #include "fixture.h"
 #include "rules.h"
 

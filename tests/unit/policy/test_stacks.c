@@ -2,8 +2,9 @@
 /* Two stacks of layers of unequal length, an encoder and a decoder whose layers all read its
  * output: each is counted on its own, and N is checked against the longer. */
 #include "check.h"
+#include "decide.h"
 #include "fixture.h"
-#include "graph_text.h"
+#include "graph_parse.h"
 
 #include <stdio.h>
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "facts.h"
+#include "kernel_body.h"
 #include "profile.h"
 
 enum { PLANS = 3 }; /* that compute a third, two thirds and all again, beside the plain one */

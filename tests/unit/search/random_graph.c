@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "graph_text.h"
+#include "graph_parse.h"
 
 enum { VALUES_MAX = 128, WIDTHS = 3 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "subject.h"
 
+#include "decide.h"
 #include "marginal.h"
 #include "prepare.h"
 

@@ -9,6 +9,7 @@
 #include "audit.h"
 #include "check.h"
 #include "facts.h"
+#include "kernel_body.h"
 #include "lower.h"
 #include "subject.h"
 

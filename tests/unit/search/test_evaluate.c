@@ -6,6 +6,7 @@
 
 #include "check.h"
 #include "facts.h"
+#include "graph_verify.h"
 #include "subject.h"
 
 static const struct {

@@ -5,6 +5,7 @@
 #include "bound.h"
 #include "chain.h"
 #include "construct.h"
+#include "greedy.h"
 #include "solve.h"
 #include "support.h"
 

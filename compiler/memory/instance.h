@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The slots of one packing, the orders in which the packer takes them, and the packer; internal to
- * memory/. */
-#ifndef REMAT_MEMORY_PACKERS_H
-#define REMAT_MEMORY_PACKERS_H
+/* What the packers of one problem share, and orders of its buffers. */
+#ifndef REMAT_INSTANCE_H
+#define REMAT_INSTANCE_H
 
 #include "pack.h"
 #include "unwind.h"
-
-/* --- instance.c --- */
 
 /* Slots that need memory, in the order (begin, end descending, index). Time is compressed: position
  * p is the interval between the p-th and the next of the distinct begins and ends. Sizes are
@@ -40,18 +37,5 @@ void remat_sort_ranked(struct remat_ranked *ranked, uint32_t count, uint32_t *or
  * `scratch` has room for all slots. */
 void remat_order_by_key(const struct remat_instance *in, const char *key,
                         struct remat_ranked *scratch, uint32_t *order);
-
-/* --- skyline.c --- */
-
-struct remat_skyline; /* working memory of one instance, reused by each call */
-
-struct remat_skyline *remat_skyline_create(struct remat_arena *arena,
-                                           const struct remat_instance *in);
-
-/* Packs the slots, preferring those that come first in `order`. Returns the height in bytes and
- * fills `offsets` (indexed by slot of the instance), or returns UINT64_MAX as soon as the height
- * reaches bound_bytes. */
-uint64_t remat_skyline_pack(struct remat_skyline *skyline, const uint32_t *order,
-                            uint64_t bound_bytes, uint64_t *offsets);
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graph files (schemas/graph.fbs, docs/formats.md): bytes nobody trusts -> struct remat_graph, and
- * back. */
-#ifndef REMAT_INGEST_H
-#define REMAT_INGEST_H
+/* Graph files (schemas/graph.fbs, docs/formats.md) to graphs; nobody trusts their bytes. */
+#ifndef REMAT_GRAPH_READ_H
+#define REMAT_GRAPH_READ_H
 
 #include "graph.h"
 
@@ -12,9 +11,5 @@
  * `name` starts every message. The graph lies in `arena` and does not refer to `data`. */
 remat_status remat_graph_read(remat_context *ctx, const char *name, const void *data, size_t bytes,
                               struct remat_arena *arena, struct remat_graph **out);
-
-/* Graph -> file bytes in `arena`. Same graph, same bytes. */
-remat_status remat_graph_write(remat_context *ctx, const struct remat_graph *graph,
-                               struct remat_arena *arena, const void **out_data, size_t *out_bytes);
 
 #endif

@@ -2,8 +2,11 @@
 /* The semantic check of a whole graph, in one pass over the nodes. Besides structure and inference
  * it follows versions: once a node has updated a value in place, nobody may read the old one. A
  * flag has no versions, so nobody may read it but those that set it. */
+#include "graph_verify.h"
+
 #include "family.h"
 #include "index.h"
+#include "optimizer.h"
 
 #include <math.h>
 

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Meshes: named axes of ranks. */
+#ifndef REMAT_MESH_H
+#define REMAT_MESH_H
+
+#include "program.h" /* REMAT_MESH_AXES_MAX */
+
+/* The ranks that run a step together: axes, the last one of nearest neighbours. */
+struct remat_mesh {
+    uint32_t axis_count;
+    struct remat_mesh_size {
+        const char *name; /* "dp": parts of the batch */
+        uint32_t size;    /* 2 ... REMAT_RANKS_MAX */
+    } axes[REMAT_MESH_AXES_MAX];
+};
+
+/* "dp=4"; axes of size 1 are left out. REMAT_ERROR_USAGE: malformed, an axis that is unknown or
+ * there twice, a size out of range. */
+remat_status remat_mesh_parse(remat_context *ctx, const char *text, struct remat_mesh *out);
+
+/* "dp=4", "" without an axis. */
+void remat_mesh_print(const struct remat_mesh *mesh, char out[REMAT_MESH_TEXT_BYTES]);
+
+/* 1 where the mesh lacks the axis. */
+uint32_t remat_mesh_size(const struct remat_mesh *mesh, const char *axis);
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From the nodes of one kernel to its operands and instructions. */
+#ifndef REMAT_KERNEL_BODY_H
+#define REMAT_KERNEL_BODY_H
+
+#include "fuse.h"
+
+/* Equal for equal kernels: of the kind and, of a fused kernel (else NULL), the instructions. */
+uint64_t remat_kernel_hash(uint32_t kind, const struct remat_kernel_body *body);
+/* The same of a fused kernel in 32 bits, as its printed key has it. */
+uint32_t remat_kernel_key_hash(const struct remat_fused_kernel *kernel);
+
+/* `stored[v]` tells whether value v is read outside its kernel and so must be written. Fills
+ * operands, body and parameters of a kernel whose nodes, kind and space are set. */
+void remat_fused_body(struct remat_arena *arena, const struct remat_graph *graph,
+                      const uint8_t *stored, struct remat_fused_kernel *kernel);
+void remat_builtin_body(struct remat_arena *arena, const struct remat_graph *graph,
+                        struct remat_fused_kernel *kernel);
+
+/* Fills `shared`. */
+void remat_kernel_list_shared(struct remat_arena *arena, const struct remat_graph *graph,
+                              struct remat_fused_kernel *kernel);
+
+#endif
