@@ -182,6 +182,10 @@ struct remat_wait { /* zeroed before the first look */
  * that was stopped for longer (Ctrl-Z) is not late for it. */
 void remat_wait_pause(struct remat_wait *wait);
 
+/* --- for messages --- */
+#define REMAT_HOST_BYTES 64
+void remat_host_name(char out[REMAT_HOST_BYTES]); /* of this machine */
+
 /* --- element types --- */
 typedef enum remat_dtype {
     REMAT_F32 = 1,

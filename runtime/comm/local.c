@@ -2,7 +2,7 @@
 /* Ranks that are threads of one process. A transfer is two meetings of all ranks: when the last one
  * has come every rank reads the others' memory, and when the last one has read it may change. Who
  * has come to the first comes to the second, whatever fails, so memory that is read stays. */
-#include "base.h"
+#include "comm.h"
 
 #include <remat/engine.h>
 
@@ -27,7 +27,7 @@ struct remat_local_ranks {
     uint64_t meetings; /* that were held */
     uint32_t arrived;  /* ranks that wait for the next one */
     uint32_t count;
-    bool failed;
+    remat_status failed;
     char message[REMAT_ENGINE_MESSAGE_BYTES]; /* why */
     struct local_rank ranks[];
 };
@@ -35,11 +35,12 @@ struct remat_local_ranks {
 /* --- failure, with the mutex held --- */
 
 /* The first failure is that of all ranks. */
-static void fail_all(remat_local_ranks *all, const char *message)
+static void fail_all(remat_local_ranks *all, remat_status status, const char *message)
 {
-    if (!all->failed)
+    if (all->failed == REMAT_OK) {
         snprintf(all->message, sizeof all->message, "%s", message);
-    all->failed = true;
+        all->failed = status;
+    }
     pthread_cond_broadcast(&all->changed);
 }
 
@@ -56,15 +57,12 @@ static void list_missing(const remat_local_ranks *all, uint64_t meetings, char *
 
 static void fail_late(remat_local_ranks *all, const struct local_rank *mine)
 {
-    char missing[128], message[REMAT_ENGINE_MESSAGE_BYTES];
-    const remat_transfer *t = &mine->transfer;
+    char missing[128], where[DESCRIPTION_BYTES], message[REMAT_ENGINE_MESSAGE_BYTES];
     list_missing(all, mine->meetings, missing, sizeof missing);
-    snprintf(message, sizeof message,
-             "rank %" PRIu32 " waited %.3g s at transfer %" PRIu64 " \"%.128s\" of %" PRIu64
-             " bytes; missing: rank %s",
-             mine->rank, (double)t->timeout_ns / 1e9, t->sequence, t->name, t->whole_bytes,
-             missing);
-    fail_all(all, message);
+    remat_transfer_describe(&mine->transfer, where, sizeof where);
+    snprintf(message, sizeof message, "rank %" PRIu32 " waited %.3g s %s; missing: rank %s",
+             mine->rank, (double)mine->transfer.timeout_ns / 1e9, where, missing);
+    fail_all(all, REMAT_ERROR_RANK_LOST, message);
 }
 
 static bool same_transfer(const struct local_rank *a, const struct local_rank *b)
@@ -93,7 +91,7 @@ static void compare_all(remat_local_ranks *all)
              first->transfer.name, first->transfer.whole_bytes,
              other->exchanges ? "exchange" : "gather", other->transfer.sequence,
              other->transfer.name, other->transfer.whole_bytes, r);
-    fail_all(all, message);
+    fail_all(all, REMAT_ERROR_OTHER, message);
 }
 
 /* --- meeting --- */
@@ -159,8 +157,9 @@ static remat_status refuse(struct local_rank *mine, char *message)
 {
     pthread_mutex_lock(&mine->all->mutex);
     snprintf(message, REMAT_ENGINE_MESSAGE_BYTES, "%s", mine->all->message);
+    remat_status st = mine->all->failed;
     pthread_mutex_unlock(&mine->all->mutex);
-    return REMAT_ERROR_OTHER;
+    return st;
 }
 
 /* --- transfers --- */
@@ -216,13 +215,13 @@ static remat_status check(void *user, char message[REMAT_ENGINE_MESSAGE_BYTES])
     return failed ? refuse(mine, message) : REMAT_OK;
 }
 
-static void fail(void *user, const char *why)
+static void fail(void *user, remat_status status, const char *why)
 {
     struct local_rank *mine = user;
     char message[REMAT_ENGINE_MESSAGE_BYTES];
     snprintf(message, sizeof message, "rank %" PRIu32 " failed: %.400s", mine->rank, why);
     pthread_mutex_lock(&mine->all->mutex);
-    fail_all(mine->all, message);
+    fail_all(mine->all, status, message);
     pthread_mutex_unlock(&mine->all->mutex);
 }
 

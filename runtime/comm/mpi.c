@@ -2,45 +2,57 @@
 /* Ranks that are processes, by Open MPI, which is opened when it is needed: nothing here needs its
  * headers, whose types are pointers (tests/unit/comm/mpi_types.c holds them against mpi.h). Every
  * rank sends each other one its part and receives theirs, in pieces that an int can count. Nothing
- * waits in MPI: what is on its way is asked for until it is there or the deadline is over. */
-#include "base.h"
-
-#include <remat/engine.h>
+ * waits in MPI: what is on its way is asked for until it is there, the deadline is over, or a rank
+ * says that it has failed. */
+#include "comm.h"
 
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 
 #define LIBRARY     "libmpi.so.40" /* Open MPI 4 and 5 */
 #define PIECE_BYTES (UINT64_C(1) << 30)
-#define TAGS        32768 /* that there are at least */
+#define TIMEOUT_NS  UINT64_C(600000000000)
+#define TELL_NS     UINT64_C(100000000) /* for a failure to reach the others */
 
-enum { SERIALIZED = 2 }; /* MPI_THREAD_SERIALIZED: sessions belong to one thread each */
+enum {
+    SERIALIZED = 2,  /* MPI_THREAD_SERIALIZED: sessions belong to one thread each */
+    ANY_SOURCE = -1, /* MPI_ANY_SOURCE */
+    TAGS = 32766,    /* of transfers; there are 32768 at least */
+    FAILURE_TAG = TAGS,
+};
 
 typedef void *MPI_Comm, *MPI_Datatype, *MPI_Errhandler, *MPI_Request, MPI_Status;
 
+struct failure { /* as ranks tell it */
+    int32_t status;
+    char message[REMAT_ENGINE_MESSAGE_BYTES];
+};
+
 struct remat_mpi {
     remat_context *ctx;
+    remat_mpi_params params;
     void *library;
 #define MPI_FUNCTION(name, ...) int (*name)(__VA_ARGS__);
 #include "mpi.def"
 #undef MPI_FUNCTION
     MPI_Comm world;
     MPI_Datatype byte;
-    MPI_Request done; /* MPI_REQUEST_NULL */
-    bool initialized; /* by us, so that we finalize */
+    MPI_Request done;      /* MPI_REQUEST_NULL */
+    bool initialized;      /* by us, so that we finalize */
+    struct comm_call call; /* of these two, which wait for all ranks */
+    bool hangs;            /* it does not return */
     int rank, ranks;
+    char host[REMAT_HOST_BYTES], (*hosts)[REMAT_HOST_BYTES]; /* of this rank; of all, or NULL */
     struct REMAT_LIST(MPI_Request) requests; /* of one transfer: what it receives, then sends */
     bool failed;
-    char message[REMAT_ENGINE_MESSAGE_BYTES]; /* why */
+    struct failure failure; /* why */
 };
 
-/* --- a transfer --- */
-
-static bool reserve(remat_mpi *m, const remat_transfer *t)
+static bool reserve(remat_mpi *m, size_t count)
 {
-    size_t count = 2 * (size_t)t->size * (size_t)(t->part_bytes / PIECE_BYTES + 1);
     if (count <= m->requests.capacity)
         return count <= INT_MAX;
     void *items = remat_reallocate(m->ctx, m->requests.items, count * sizeof *m->requests.items);
@@ -50,6 +62,52 @@ static bool reserve(remat_mpi *m, const remat_transfer *t)
     m->requests.capacity = count;
     return count <= INT_MAX;
 }
+
+/* --- failure: the first one that this rank has or hears of --- */
+
+static void set_failure(remat_mpi *m, remat_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void set_failure(remat_mpi *m, remat_status status, const char *format, ...)
+{
+    va_list arguments;
+    if (m->failed)
+        return;
+    va_start(arguments, format);
+    vsnprintf(m->failure.message, sizeof m->failure.message, format, arguments);
+    va_end(arguments);
+    m->failure.status = (int32_t)status;
+    m->failed = true;
+}
+
+static void hear(remat_mpi *m)
+{
+    struct failure heard;
+    int there = 0;
+    if (m->Iprobe(ANY_SOURCE, FAILURE_TAG, m->world, &there, NULL) || !there ||
+        m->Recv(&heard, sizeof heard, m->byte, ANY_SOURCE, FAILURE_TAG, m->world, NULL))
+        return;
+    heard.message[sizeof heard.message - 1] = 0;
+    set_failure(m, (remat_status)heard.status, "%s", heard.message);
+}
+
+/* What it sends may stay on its way: this process ends. */
+static void tell(remat_mpi *m)
+{
+    struct remat_wait wait = {0};
+    int all = 0, error = !reserve(m, (size_t)m->ranks);
+    m->requests.count = 0;
+    for (int q = 0; q < m->ranks && !error; q++)
+        if (q != m->rank)
+            error = m->Isend(&m->failure, sizeof m->failure, m->byte, q, FAILURE_TAG, m->world,
+                             &m->requests.items[m->requests.count++]);
+    while (!all && !error && wait.waited_ns < TELL_NS) {
+        error = m->Testall((int)m->requests.count, m->requests.items, &all, NULL);
+        remat_wait_pause(&wait);
+    }
+}
+
+/* --- a transfer --- */
 
 static int receive(remat_mpi *m, char *to, uint64_t bytes, int from, int tag)
 {
@@ -99,76 +157,90 @@ static int begin(remat_mpi *m, const remat_transfer *t, bool exchanges)
 
 /* --- waiting --- */
 
+static bool goes_on(remat_mpi *m, uint64_t waited_ns, uint64_t timeout_ns)
+{
+    return waited_ns < timeout_ns && !m->failed &&
+           (!m->params.go_on || m->params.go_on(m->params.user, waited_ns));
+}
+
 /* *arrived: all did before the deadline. */
-static int wait_for_all(remat_mpi *m, uint64_t timeout_ns, bool *arrived)
+static int wait_for_all(remat_mpi *m, uint64_t timeout_ns, bool *arrived, uint64_t *waited_ns)
 {
     struct remat_wait wait = {0};
     int all = 0, error = 0;
-    while (!all && !error && wait.waited_ns < timeout_ns) {
+    while (!all && !error && goes_on(m, wait.waited_ns, timeout_ns)) {
         error = m->Testall((int)m->requests.count, m->requests.items, &all, NULL);
-        if (!all)
+        if (!all) {
+            hear(m);
             remat_wait_pause(&wait);
+        }
     }
     *arrived = all;
+    *waited_ns = wait.waited_ns;
     return error;
 }
 
-/* "1, 2, 5": the others of which something is missing. */
-static void list_missing(remat_mpi *m, const remat_transfer *t, bool exchanges, char *out,
-                         size_t bytes)
+/* "1 on a, 2 on b": the others of which something is missing or, with `sends`, who did not take
+ * what they were sent. Returns the first request behind theirs. */
+static MPI_Request *list_missing(remat_mpi *m, const remat_transfer *t, bool exchanges, bool sends,
+                                 MPI_Request *request, char *out, size_t bytes)
 {
     size_t length = 0;
-    MPI_Request *request = m->requests.items;
     *out = 0;
-    for (uint32_t q = 0; q < t->size && length + 16 < bytes; q++) {
-        uint64_t part = q == t->position ? 0 : remat_transfer_bytes(t, exchanges ? t->position : q);
+    for (uint32_t q = 0; q < t->size; q++) {
+        uint64_t part = remat_transfer_bytes(t, exchanges != sends ? t->position : q);
         bool missing = false;
-        for (uint64_t at = 0; at < part; at += PIECE_BYTES, request++) {
+        for (uint64_t at = 0; at < part && q != t->position; at += PIECE_BYTES, request++) {
             int there = 0;
             missing |= *request != m->done && (m->Test(request, &there, NULL) || !there);
         }
-        if (missing)
-            length +=
-                (size_t)snprintf(out + length, bytes - length, "%s%" PRIu32, length ? ", " : "", q);
+        if (missing && length + 16 + REMAT_HOST_BYTES < bytes)
+            length += (size_t)snprintf(out + length, bytes - length, "%s%" PRIu32 "%s%s",
+                                       length ? ", " : "", q, m->hosts ? " on " : "",
+                                       m->hosts ? m->hosts[q] : "");
     }
+    return request;
 }
 
-static void fail_late(remat_mpi *m, const remat_transfer *t, bool exchanges)
+static void fail_late(remat_mpi *m, const remat_transfer *t, bool exchanges, uint64_t waited_ns)
 {
-    char missing[128];
-    list_missing(m, t, exchanges, missing, sizeof missing);
-    snprintf(m->message, sizeof m->message,
-             "rank %d waited %.3g s at transfer %" PRIu64 " \"%.128s\" of %" PRIu64
-             " bytes; missing: rank %s",
-             m->rank, (double)t->timeout_ns / 1e9, t->sequence, t->name, t->whole_bytes,
-             *missing ? missing : "none, but what this one sends is not taken");
-    m->failed = true;
+    char missing[160], where[DESCRIPTION_BYTES];
+    bool told = waited_ns < t->timeout_ns;
+    MPI_Request *sends =
+        list_missing(m, t, exchanges, false, m->requests.items, missing, sizeof missing);
+    if (!*missing)
+        list_missing(m, t, exchanges, true, sends, missing, sizeof missing);
+    remat_transfer_describe(t, where, sizeof where);
+    set_failure(m, REMAT_ERROR_RANK_LOST, "rank %d on %s%s waited %.3g s %s; missing: rank %s",
+                m->rank, m->host, told ? " is told to end, and" : "", (double)waited_ns / 1e9,
+                where, missing);
+    tell(m);
 }
 
 static remat_status transfer_all(remat_mpi *m, const remat_transfer *t, bool exchanges,
                                  char *message)
 {
     bool arrived = false;
+    uint64_t waited_ns = 0;
     int error = 0;
-    if (!m->failed && !reserve(m, t)) {
-        snprintf(m->message, sizeof m->message, "rank %d: out of memory", m->rank);
-        m->failed = true;
-    }
+    char where[DESCRIPTION_BYTES];
+    if (!m->failed && !reserve(m, 2 * (size_t)t->size * (size_t)(t->part_bytes / PIECE_BYTES + 1)))
+        set_failure(m, REMAT_ERROR_MEMORY, "rank %d on %s: out of memory", m->rank, m->host);
     if (!m->failed) {
         error = begin(m, t, exchanges);
-        error = error ? error : wait_for_all(m, t->timeout_ns, &arrived);
+        error = error ? error : wait_for_all(m, t->timeout_ns, &arrived, &waited_ns);
     }
     if (error) {
-        snprintf(m->message, sizeof m->message,
-                 "rank %d: MPI error %d at transfer %" PRIu64 " \"%.128s\" of %" PRIu64 " bytes",
-                 m->rank, error, t->sequence, t->name, t->whole_bytes);
-        m->failed = true;
+        remat_transfer_describe(t, where, sizeof where);
+        set_failure(m, REMAT_ERROR_OTHER, "rank %d on %s: MPI error %d %s", m->rank, m->host, error,
+                    where);
     }
     if (!m->failed && !arrived)
-        fail_late(m, t, exchanges);
-    if (m->failed)
-        snprintf(message, REMAT_ENGINE_MESSAGE_BYTES, "%s", m->message);
-    return m->failed ? REMAT_ERROR_OTHER : REMAT_OK;
+        fail_late(m, t, exchanges, waited_ns);
+    if (!m->failed)
+        return REMAT_OK;
+    snprintf(message, REMAT_ENGINE_MESSAGE_BYTES, "%s", m->failure.message);
+    return (remat_status)m->failure.status;
 }
 
 static remat_status exchange(void *user, const remat_transfer *transfer,
@@ -183,13 +255,13 @@ static remat_status gather(void *user, const remat_transfer *transfer,
     return transfer_all(user, transfer, false, message);
 }
 
-/* The others learn of it from their deadlines, or when this process ends. */
-static void fail(void *user, const char *why)
+static void fail(void *user, remat_status status, const char *why)
 {
     remat_mpi *m = user;
-    if (!m->failed)
-        snprintf(m->message, sizeof m->message, "rank %d failed: %.400s", m->rank, why);
-    m->failed = true;
+    if (m->failed)
+        return;
+    set_failure(m, status, "rank %d on %s failed: %.400s", m->rank, m->host, why);
+    tell(m);
 }
 
 /* --- life --- */
@@ -217,28 +289,95 @@ static remat_status find_symbols(remat_mpi *m)
     return REMAT_OK;
 }
 
+static remat_status report(const remat_mpi *m)
+{
+    return m->failed
+               ? remat_error(m->ctx, (remat_status)m->failure.status, "%s", m->failure.message)
+               : REMAT_OK;
+}
+
+/* A function of MPI that waits for all ranks. */
+static remat_status call_all(remat_mpi *m, int (*function)(void *), const char *what)
+{
+    m->call.function = function;
+    m->call.argument = m;
+    remat_status st = comm_call_within(&m->call, m->params.timeout_ns);
+    m->hangs = st == REMAT_ERROR_RANK_LOST;
+    if (m->hangs)
+        set_failure(m, st, "a process on %s waited %.3g s for all others to %s MPI", m->host,
+                    (double)m->params.timeout_ns / 1e9, what);
+    else if (st)
+        set_failure(m, st, "out of memory, or of threads: cannot %s MPI", what);
+    else if (m->call.result)
+        set_failure(m, REMAT_ERROR_IO, "MPI cannot %s: error %d", what, m->call.result);
+    return report(m);
+}
+
+static int initialize(void *user)
+{
+    int provided;
+    return ((remat_mpi *)user)->Init_thread(NULL, NULL, SERIALIZED, &provided);
+}
+
+static int finalize(void *user)
+{
+    return ((remat_mpi *)user)->Finalize();
+}
+
+/* So that messages say where a missing rank is. */
+static remat_status gather_hosts(remat_mpi *m)
+{
+    char message[REMAT_ENGINE_MESSAGE_BYTES], (*hosts)[REMAT_HOST_BYTES];
+    uint64_t bytes = (uint64_t)m->ranks * sizeof *hosts;
+    hosts = remat_reallocate(m->ctx, NULL, bytes);
+    if (!hosts)
+        return REMAT_ERROR_MEMORY;
+    const remat_transfer transfer = {.struct_size = sizeof transfer,
+                                     .name = "hosts",
+                                     .size = (uint32_t)m->ranks,
+                                     .position = (uint32_t)m->rank,
+                                     .part_bytes = sizeof *hosts,
+                                     .whole_bytes = bytes,
+                                     .from = m->host,
+                                     .to = hosts,
+                                     .timeout_ns = m->params.timeout_ns};
+    remat_status st = gather(m, &transfer, message);
+    m->hosts = hosts;
+    return st ? remat_error(m->ctx, st, "%s", message) : REMAT_OK;
+}
+
 static remat_status start(remat_mpi *m)
 {
-    int provided, there = 0;
+    remat_status st = REMAT_OK;
+    int there = 0;
     void *errors_return = dlsym(m->library, "ompi_mpi_errors_return");
     if (m->Initialized(&there))
         there = 0;
-    if (!there && m->Init_thread(NULL, NULL, SERIALIZED, &provided))
-        return remat_error(m->ctx, REMAT_ERROR_IO, "MPI cannot be initialized");
+    if (!there)
+        REMAT_TRY(call_all(m, initialize, "initialize"));
     m->initialized = !there;
     if ((errors_return && m->Comm_set_errhandler(m->world, errors_return)) ||
         m->Comm_rank(m->world, &m->rank) || m->Comm_size(m->world, &m->ranks))
-        return remat_error(m->ctx, REMAT_ERROR_IO, "MPI does not say which rank this is");
-    return REMAT_OK;
+        REMAT_FAIL(m->ctx, REMAT_ERROR_IO, "MPI does not say which rank this is");
+    REMAT_TRY(gather_hosts(m));
+fail:
+    return st;
 }
 
-remat_status remat_mpi_create(remat_context *ctx, remat_mpi **out)
+remat_status remat_mpi_create(remat_context *ctx, const remat_mpi_params *params, remat_mpi **out)
 {
     remat_status st;
+    *out = NULL;
+    if (params->struct_size < sizeof *params)
+        return remat_error(ctx, REMAT_ERROR_USAGE, "parameters of %zu bytes, expected %zu",
+                           params->struct_size, sizeof *params);
     remat_mpi *m = *out = remat_reallocate(ctx, NULL, sizeof *m);
     if (!m)
         return REMAT_ERROR_MEMORY;
-    *m = (remat_mpi){.ctx = ctx, .library = dlopen(LIBRARY, RTLD_NOW | RTLD_GLOBAL)};
+    *m = (remat_mpi){
+        .ctx = ctx, .params = *params, .library = dlopen(LIBRARY, RTLD_NOW | RTLD_GLOBAL)};
+    m->params.timeout_ns = params->timeout_ns ? params->timeout_ns : TIMEOUT_NS;
+    remat_host_name(m->host);
     if (!m->library)
         st = remat_error(ctx, REMAT_ERROR_IO, "Open MPI could not be opened: %s", dlerror());
     else
@@ -249,17 +388,26 @@ remat_status remat_mpi_create(remat_context *ctx, remat_mpi **out)
     return st;
 }
 
+remat_status remat_mpi_finish(remat_mpi *m)
+{
+    if (m->failed || !m->initialized)
+        return report(m);
+    m->initialized = false;
+    return call_all(m, finalize, "finalize");
+}
+
+/* What hangs keeps what it uses, and the library stays: it has threads. */
 void remat_mpi_destroy(remat_mpi **mpi)
 {
     remat_mpi *m = *mpi;
-    if (!m)
+    *mpi = NULL;
+    if (!m || m->hangs)
         return;
-    if (m->initialized && !m->failed)
-        m->Finalize();
     if (m->requests.items)
         remat_reallocate(m->ctx, m->requests.items, 0);
-    remat_reallocate(m->ctx, m, 0); /* the library stays: it has threads */
-    *mpi = NULL;
+    if (m->hosts)
+        remat_reallocate(m->ctx, m->hosts, 0);
+    remat_reallocate(m->ctx, m, 0);
 }
 
 void remat_mpi_engine(remat_mpi *mpi, remat_engine *out)

@@ -4,6 +4,7 @@
  * blocks: communicators are made non-blocking, so that each call returns at once, and what is still
  * under way is asked for until it is done or a deadline is over. Aborting and destroying, which
  * have been seen to hang, happen in a thread that is left behind when it is late. */
+#include "comm.h"
 #include "cuda_api.h"
 #include "nccl_api.h"
 
@@ -11,7 +12,6 @@
 
 #include <inttypes.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 
 #define LIBRARY       "libnccl.so.2"
@@ -27,9 +27,7 @@ struct nccl_rank {
     uint64_t scratch;
     size_t free_bytes, taken_bytes; /* of the GPU: before there was a communicator; by it */
     void *comm;                     /* NULL before, and after it was aborted */
-    int (*function)(void *comm);    /* see call_guarded */
-    void *argument;
-    atomic_bool done;
+    struct comm_call call;          /* see call_guarded */
     bool hangs;
 };
 
@@ -42,7 +40,7 @@ struct remat_nccl {
     struct cuda_driver driver;
     uint64_t timeout_ns;
     pthread_mutex_t mutex; /* of the two below */
-    bool failed;
+    remat_status failed;
     char message[REMAT_ENGINE_MESSAGE_BYTES]; /* why */
     uint32_t ranks, here;
     struct nccl_rank items[];
@@ -50,71 +48,60 @@ struct remat_nccl {
 
 /* --- failure: the first one is that of all ranks of the process --- */
 
-static void fail_all(remat_nccl *all, const char *message)
+static void fail_all(remat_nccl *all, remat_status status, const char *message)
 {
     pthread_mutex_lock(&all->mutex);
-    if (!all->failed)
+    if (all->failed == REMAT_OK) {
         snprintf(all->message, sizeof all->message, "%s", message);
-    all->failed = true;
+        all->failed = status;
+    }
     pthread_mutex_unlock(&all->mutex);
 }
 
-/* `message` may be NULL. */
-static bool has_failed(remat_nccl *all, char *message)
+/* REMAT_OK: it has not. `message` may be NULL. */
+static remat_status failure_of(remat_nccl *all, char *message)
 {
     pthread_mutex_lock(&all->mutex);
-    bool failed = all->failed;
+    remat_status failed = all->failed;
     if (failed && message)
         snprintf(message, REMAT_ENGINE_MESSAGE_BYTES, "%s", all->message);
     pthread_mutex_unlock(&all->mutex);
     return failed;
 }
 
+static bool has_failed(remat_nccl *all)
+{
+    return failure_of(all, NULL) != REMAT_OK;
+}
+
 /* A call of NCCL or, where `result` is NCCL_IN_PROGRESS, a deadline. */
 static void fail_call(struct nccl_rank *mine, int result, uint64_t timeout_ns, const char *what)
 {
-    char message[REMAT_ENGINE_MESSAGE_BYTES];
+    char message[REMAT_ENGINE_MESSAGE_BYTES], host[REMAT_HOST_BYTES];
     remat_nccl *all = mine->all;
+    bool lost = result == NCCL_IN_PROGRESS || result == NCCL_REMOTE_ERROR;
+    remat_host_name(host);
     if (result == NCCL_IN_PROGRESS) {
-        snprintf(message, sizeof message, "rank %" PRIu32 " waited %.3g s for NCCL %.200s",
-                 mine->rank, (double)timeout_ns / 1e9, what);
+        snprintf(message, sizeof message, "rank %" PRIu32 " on %s waited %.3g s for NCCL %.250s",
+                 mine->rank, host, (double)timeout_ns / 1e9, what);
     } else {
         const char *last = all->GetLastError(mine->comm);
-        snprintf(message, sizeof message, "rank %" PRIu32 ": NCCL failed %.200s: %.100s%s%.100s",
-                 mine->rank, what, all->GetErrorString(result), last && *last ? ": " : "",
-                 last ? last : "");
+        snprintf(message, sizeof message,
+                 "rank %" PRIu32 " on %s: NCCL failed %.250s: %.80s%s%.60s", mine->rank, host, what,
+                 all->GetErrorString(result), last && *last ? ": " : "", last ? last : "");
     }
-    fail_all(all, message);
+    fail_all(all, lost ? REMAT_ERROR_RANK_LOST : REMAT_ERROR_OTHER, message);
 }
 
 /* --- what may hang --- */
 
-static void *run_guarded(void *user)
-{
-    struct nccl_rank *mine = user;
-    mine->function(mine->argument);
-    atomic_store(&mine->done, true);
-    return NULL;
-}
-
-/* In a thread, which is left behind when it is late: what it uses then stays for good. */
+/* When it is late, what it uses stays for good. */
 static void call_guarded(struct nccl_rank *mine, int (*function)(void *comm))
 {
-    struct remat_wait wait = {0};
-    pthread_t thread;
-    mine->function = function;
-    mine->argument = mine->comm;
-    atomic_store(&mine->done, false);
-    if (pthread_create(&thread, NULL, run_guarded, mine))
-        return;
-    while (!atomic_load(&mine->done) && wait.waited_ns < END_NS &&
-           wait.waited_ns < mine->all->timeout_ns)
-        remat_wait_pause(&wait);
-    mine->hangs = !atomic_load(&mine->done);
-    if (mine->hangs)
-        pthread_detach(thread);
-    else
-        pthread_join(thread, NULL);
+    uint64_t timeout_ns = mine->all->timeout_ns < END_NS ? mine->all->timeout_ns : END_NS;
+    mine->call.function = function;
+    mine->call.argument = mine->comm;
+    mine->hangs = comm_call_within(&mine->call, timeout_ns) == REMAT_ERROR_RANK_LOST;
 }
 
 static void abort_comm(struct nccl_rank *mine)
@@ -132,7 +119,7 @@ static int settle(struct nccl_rank *mine, uint64_t timeout_ns)
     struct remat_wait wait = {0};
     int state = NCCL_IN_PROGRESS, result = 0;
     while (!(result = mine->all->CommGetAsyncError(mine->comm, &state)) &&
-           state == NCCL_IN_PROGRESS && wait.waited_ns < timeout_ns && !has_failed(mine->all, NULL))
+           state == NCCL_IN_PROGRESS && wait.waited_ns < timeout_ns && !has_failed(mine->all))
         remat_wait_pause(&wait);
     return result ? result : state;
 }
@@ -142,7 +129,7 @@ static int wait_for_stream(struct nccl_rank *mine, uint64_t timeout_ns)
     struct remat_wait wait = {0};
     int result, state = 0;
     while ((result = mine->all->driver.cuStreamQuery(mine->stream)) == CUDA_NOT_READY &&
-           wait.waited_ns < timeout_ns && !has_failed(mine->all, NULL)) {
+           wait.waited_ns < timeout_ns && !has_failed(mine->all)) {
         remat_wait_pause(&wait);
         if (mine->all->CommGetAsyncError(mine->comm, &state) || state)
             return state ? state : 1;
@@ -192,21 +179,15 @@ static int post_group(struct nccl_rank *mine, const remat_transfer *t, bool exch
     return settle(mine, t->timeout_ns);
 }
 
-static void describe(const remat_transfer *t, char out[160])
-{
-    snprintf(out, 160, "at transfer %" PRIu64 " \"%.96s\" of %" PRIu64 " bytes", t->sequence,
-             t->name, t->whole_bytes);
-}
-
 static remat_status move(struct nccl_rank *mine, const remat_transfer *t, bool exchanges,
                          char *message)
 {
-    char what[160];
-    int result = has_failed(mine->all, NULL) ? 0 : post_group(mine, t, exchanges, t->stream);
-    describe(t, what);
+    char what[DESCRIPTION_BYTES];
+    int result = has_failed(mine->all) ? 0 : post_group(mine, t, exchanges, t->stream);
+    remat_transfer_describe(t, what, sizeof what);
     if (result)
         fail_call(mine, result, t->timeout_ns, what);
-    return has_failed(mine->all, message) ? REMAT_ERROR_OTHER : REMAT_OK;
+    return failure_of(mine->all, message);
 }
 
 /* Bytes [at, at + bytes) of all parts, which are the host's. */
@@ -240,17 +221,17 @@ static int gather_piece(struct nccl_rank *mine, const remat_transfer *t, uint64_
 
 static remat_status gather_host(struct nccl_rank *mine, const remat_transfer *t, char *message)
 {
-    char what[160];
+    char what[DESCRIPTION_BYTES];
     uint64_t most = SCRATCH_BYTES / t->size;
     int result = 0;
     mine->all->driver.cuCtxPushCurrent_v2(mine->context);
-    for (uint64_t at = 0; at < t->part_bytes && !result && !has_failed(mine->all, NULL); at += most)
+    for (uint64_t at = 0; at < t->part_bytes && !result && !has_failed(mine->all); at += most)
         result = gather_piece(mine, t, at, t->part_bytes - at < most ? t->part_bytes - at : most);
     mine->all->driver.cuCtxPopCurrent_v2(&mine->context);
-    describe(t, what);
+    remat_transfer_describe(t, what, sizeof what);
     if (result)
         fail_call(mine, result, t->timeout_ns, what);
-    return has_failed(mine->all, message) ? REMAT_ERROR_OTHER : REMAT_OK;
+    return failure_of(mine->all, message);
 }
 
 static remat_status exchange(void *user, const remat_transfer *transfer,
@@ -274,22 +255,22 @@ static remat_status check(void *user, char message[REMAT_ENGINE_MESSAGE_BYTES])
 {
     struct nccl_rank *mine = user;
     int state = 0;
-    if (!has_failed(mine->all, NULL)) {
+    if (!has_failed(mine->all)) {
         int result = mine->all->CommGetAsyncError(mine->comm, &state);
         if (result || (state && state != NCCL_IN_PROGRESS))
             fail_call(mine, result ? result : state, 0, "while its GPU works");
     }
-    return has_failed(mine->all, message) ? REMAT_ERROR_OTHER : REMAT_OK;
+    return failure_of(mine->all, message);
 }
 
 /* What is on the streams ends when communicators are aborted. Other ranks of the process do that
  * when they hear of it, each in its thread. */
-static void fail(void *user, const char *why)
+static void fail(void *user, remat_status status, const char *why)
 {
     struct nccl_rank *mine = user;
     char message[REMAT_ENGINE_MESSAGE_BYTES];
     snprintf(message, sizeof message, "rank %" PRIu32 " failed: %.400s", mine->rank, why);
-    fail_all(mine->all, message);
+    fail_all(mine->all, status, message);
     abort_comm(mine);
 }
 
@@ -399,9 +380,9 @@ static remat_status step_all(remat_nccl *all, step_function *step, const void *u
         if (result)
             fail_call(&all->items[i], result, all->timeout_ns, what);
     }
-    if (result && !has_failed(all, NULL))
+    if (result && !has_failed(all))
         fail_call(&all->items[0], result, all->timeout_ns, what);
-    return result ? remat_error(all->ctx, REMAT_ERROR_OTHER, "%s", all->message) : REMAT_OK;
+    return result ? remat_error(all->ctx, all->failed, "%s", all->message) : REMAT_OK;
 }
 
 static int start_comm(struct nccl_rank *mine, const void *id)
@@ -447,8 +428,8 @@ static remat_status warm_up(remat_nccl *all)
             mine->taken_bytes = mine->free_bytes - available;
         all->driver.cuCtxPopCurrent_v2(&mine->context);
     }
-    if (has_failed(all, NULL))
-        st = remat_error(all->ctx, REMAT_ERROR_OTHER, "%s", all->message);
+    if (has_failed(all))
+        st = remat_error(all->ctx, all->failed, "%s", all->message);
 fail:
     return st;
 }

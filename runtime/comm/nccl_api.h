@@ -17,6 +17,7 @@ struct nccl_config { /* as of 2.14; what later versions added has its default th
 
 enum nccl_constants {
     NCCL_CHAR = 0, /* a data type of one byte */
+    NCCL_REMOTE_ERROR = 6,
     NCCL_IN_PROGRESS = 7,
     NCCL_CONFIG_VERSION = 21400, /* 10000 major + 100 minor + patch */
 };

@@ -264,7 +264,7 @@ static remat_status end_failed(struct remat_session *session, remat_status st)
 {
     char message[REMAT_MESSAGE_BYTES];
     snprintf(message, sizeof message, "%s", remat_context_message(session->ctx));
-    remat_session_fail(session);
+    remat_session_fail(session, st);
     (void)session->device->vtable->end(session->device);
     return remat_error(session->ctx, st, "%s", message);
 }
@@ -297,6 +297,6 @@ remat_status remat_session_run(remat_session *session, const char *entry_name)
         st = check_budget(&run);
 fail:
     if (st)
-        remat_session_fail(session);
+        remat_session_fail(session, st);
     return st;
 }

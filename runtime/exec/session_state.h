@@ -53,7 +53,7 @@ remat_status remat_session_transfer(remat_session *session, uint32_t command, bo
 /* An engine that moves the device's memory has failed. */
 bool remat_session_is_abandoned(const remat_session *session);
 /* Tells the engine that an entry point failed, unless the engine said so itself. */
-void remat_session_fail(remat_session *session);
+void remat_session_fail(remat_session *session, remat_status status);
 
 /* Before and after a command, when a test asked for checks. */
 void remat_session_before(struct remat_session *session, uint32_t command);

@@ -82,16 +82,17 @@ static remat_status go_on(void *user, uint64_t waited_ns)
     const remat_engine *engine = &session->engine;
     char message[REMAT_ENGINE_MESSAGE_BYTES] = "";
     remat_status st = engine->check ? engine->check(engine->user, message) : REMAT_OK;
+    char where[256], host[REMAT_HOST_BYTES];
     if (st)
         return remat_error(session->ctx, st, "%s", *message ? message : "a transfer failed");
     if (waited_ns < session->transfer_timeout_ns)
         return REMAT_OK;
-    return remat_error(
-        session->ctx, REMAT_ERROR_OTHER,
-        "rank %" PRIu32 " waited %.3g s for its GPU, last transfer %" PRIu64
-        " \"%.128s\" of %" PRIu64 " bytes: the GPU hangs, or another rank does not come",
-        engine->rank, (double)session->transfer_timeout_ns / 1e9, session->transfer.sequence,
-        session->transfer.name, session->transfer.whole_bytes);
+    remat_host_name(host);
+    remat_transfer_describe(&session->transfer, where, sizeof where);
+    return remat_error(session->ctx, REMAT_ERROR_RANK_LOST,
+                       "rank %" PRIu32 " on %s waited %.3g s for its GPU, last %s: the GPU hangs, "
+                       "or another rank does not come",
+                       engine->rank, host, (double)session->transfer_timeout_ns / 1e9, where);
 }
 
 static remat_status allocate_staging(remat_session *session)
@@ -208,6 +209,7 @@ remat_status remat_session_transfer(remat_session *session, uint32_t index, bool
         .struct_size = sizeof session->transfer,
         .name = session->program->commands[index].name,
         .sequence = session->transfers++,
+        .axis = session->program->mesh[shape.group].name,
         .group = shape.group,
         .size = shape.ranks,
         .position = coordinate(session, shape.group),
@@ -228,8 +230,8 @@ bool remat_session_is_abandoned(const remat_session *session)
 }
 
 /* The engine keeps the first failure: its own, if it was that. */
-void remat_session_fail(remat_session *session)
+void remat_session_fail(remat_session *session, remat_status status)
 {
     if (session->engine.fail)
-        session->engine.fail(session->engine.user, remat_context_message(session->ctx));
+        session->engine.fail(session->engine.user, status, remat_context_message(session->ctx));
 }

@@ -20,6 +20,7 @@ static_assert(offsetof(nccl_config, version) == offsetof(ncclConfig_t, version))
 static_assert(offsetof(nccl_config, blocking) == offsetof(ncclConfig_t, blocking));
 static_assert(sizeof(nccl_config) <= sizeof(ncclConfig_t));
 static_assert(NCCL_CHAR == (int)ncclChar && NCCL_IN_PROGRESS == (int)ncclInProgress);
+static_assert(NCCL_REMOTE_ERROR == (int)ncclRemoteError);
 static_assert((int)ncclSuccess == 0 && NCCL_CONFIG_VERSION == NCCL_VERSION(2, 14, 0));
 
 int main()

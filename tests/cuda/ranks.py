@@ -2,7 +2,7 @@
 """Whole steps of plans of several ranks on the doubles, by every engine and rendezvous, each rank on a GPU: the bits
 of one rank with as many microbatches, and of each other where ranks sum theirs first. What a failure says.
 
-    ranks.py TOOLS LIBRARIES COMPILER"""
+    ranks.py TOOLS LIBRARIES COMPILER LEAVE_LIBRARY"""
 import ctypes
 import json
 import os
@@ -20,7 +20,8 @@ MODELS = [("gpt2-tiny", "fp32", 2, 1, 3), ("llama-tiny", "bf16", 4, 1, 1), ("ber
           ("gpt2-tiny", "bf16", 2, 2, 3)]
 RUN = ["--hash", "--json"]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-USAGE, INFEASIBLE, IO, OTHER = 2, 3, 5, 1
+USAGE, INFEASIBLE, IO, OTHER, LOST = 2, 3, 5, 1, 75
+LEAVE = sys.argv[4]
 
 
 def variables(work, **more):
@@ -51,11 +52,11 @@ LAUNCHERS = {"torchrun": lambda r, n, port: {"WORLD_SIZE": n, "RANK": r, "LOCAL_
                                          "SLURM_STEP_TASKS_PER_NODE": f"{n}(x1)", "NCCL_COMM_ID": f"localhost:{port}"}}
 
 
-def start(work, launcher, rank, ranks, port, *options):
+def start(work, launcher, rank, ranks, port, *options, preload=""):
     """A process as a launcher without MPI starts it; it has one GPU, as with --gpus-per-task, under srun."""
     gpus = 1 if launcher == "srun" else ranks
     return subprocess.Popen(command(*options), cwd=work, encoding="utf-8", stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                            env={**os.environ, **variables(work, REMAT_DOUBLE_GPUS=gpus,
+                            env={**os.environ, **variables(work, REMAT_DOUBLE_GPUS=gpus, LD_PRELOAD=preload,
                                                            **LAUNCHERS[launcher](rank, ranks, port))})
 
 
@@ -141,9 +142,10 @@ def failures(work):
     says(threads(work, 2, REMAT_DOUBLE_FAIL="ncclCommInitRankConfig:1"), OTHER, "NCCL failed to bring all ranks together: ")
     says(threads(work, 2, REMAT_DOUBLE_FAIL="ncclSend:3"), OTHER, "NCCL failed to make connections: ")
     says(threads(work, 1), USAGE, "there is no GPU 1 for rank 1")
-    says(threads(work, 2, REMAT_DOUBLE_NCCL_BREAK="1:9"), OTHER, "rank 1: NCCL failed ", "remote process exited")
+    says(threads(work, 2, REMAT_DOUBLE_NCCL_BREAK="1:9"), LOST, "rank 1 on ", ": NCCL failed at transfer ",
+         "remote process exited")
     begin = time.monotonic()
-    says(threads(work, 2, "--timeout", 1, REMAT_DOUBLE_NCCL_BREAK="1:9", REMAT_DOUBLE_FAIL="ncclCommAbort:1"), OTHER,
+    says(threads(work, 2, "--timeout", 1, REMAT_DOUBLE_NCCL_BREAK="1:9", REMAT_DOUBLE_FAIL="ncclCommAbort:1"), LOST,
          "remote process exited")
     check(time.monotonic() - begin < 30, "an abort that hangs is not waited for")
     plan(work, "ranks.plan", "--mesh", "dp=2", "--target", "h200", "--budget", "200MB", "--reserve", "20MB")
@@ -180,19 +182,21 @@ def choice(work):
 
 
 def absent(work):
-    """A rank that never comes, one that is stopped, and one that is killed: the other ends by its deadline."""
+    """A rank that never comes, and ones that stop, die or leave: the other ends by its deadline."""
     done = ended(start(work, "torchrun", 0, 2, 1, "--timeout", 1))
-    says(done, OTHER, "rank 0 waited 1 s for NCCL to bring all ranks together")
-    for number, (name, end) in enumerate([("stopped", signal.SIGSTOP), ("killed", signal.SIGKILL)]):
-        pair = [start(work, "torchrun", rank, 2, 3 + 2 * number, "--timeout", 2, "--steps", 100000) for rank in range(2)]
+    says(done, LOST, "rank 0 on ", " waited 1 s for NCCL to bring all ranks together")
+    ways = [signal.SIGSTOP, signal.SIGKILL, signal.SIGSEGV, signal.SIGUSR1, signal.SIGUSR2] # the last two: exit(0), exit(3)
+    for number, way in enumerate(ways):
+        victim = number % 2
+        pair = [start(work, "torchrun", rank, 2, 3 + 2 * number, "--timeout", 2, "--steps", 100000, preload=LEAVE)
+                for rank in range(2)]
         pair[0].stdout.readline()
-        pair[1].send_signal(end)
+        pair[victim].send_signal(way)
         begin = time.monotonic()
-        done = ended(pair[0])
-        says(done, OTHER, "rank 0 waited 2 s for ")
-        check(time.monotonic() - begin < 5 + 3, f"{name}: it took {time.monotonic() - begin:.1f} s")
-        pair[1].kill()
-        pair[1].communicate()
+        says(ended(pair[1 - victim]), LOST, f"rank {1 - victim} on ", " waited 2 s for ", " (2 ranks)")
+        check(time.monotonic() - begin < 2 + 3, f"{way}: it took {time.monotonic() - begin:.1f} s")
+        pair[victim].kill()
+        pair[victim].communicate()
 
 
 with folder() as work:

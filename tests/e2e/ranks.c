@@ -101,10 +101,10 @@ static remat_status tapped_gather(void *user, const remat_transfer *t, char *mes
     return tapped(user, t, false, message);
 }
 
-static void tapped_fail(void *user, const char *message)
+static void tapped_fail(void *user, remat_status status, const char *message)
 {
     struct rank *rank = user;
-    rank->inner.fail(rank->inner.user, message);
+    rank->inner.fail(rank->inner.user, status, message);
 }
 
 static void set_engine(struct rank *rank, remat_local_ranks *local)

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans of several ranks under mpirun: loss, gradients and weights have the bits of threads of one process; rank 0
-alone prints and writes; unfit numbers of processes are refused, and a process that ends or is killed ends the job.
+alone prints and writes; unfit numbers of processes are refused, and a rank that fails ends the job with its code.
 
     run_mpi.py TOOLS_DIRECTORY MPIRUN"""
 import json
 import os
 import pathlib
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -15,7 +14,8 @@ import time
 
 TOOLS, MPIRUN = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
 TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt"
-USAGE = 2
+USAGE, IO = 2, 5
+DEADLINE_S, GRACE_S = 2, 3
 faults = []
 
 
@@ -66,7 +66,8 @@ def same_as_threads(work, family, dtype, count, *options):
     shutil.rmtree(work / "of_processes")
     check(written[0] == written[1] and len(written[0]) == 2, f"{what}: checkpoints differ")
     report = json.loads((work / "report.json").read_text())
-    check(report["ranks"] == count and report["engine"] == "mpi", f"{what}: {report}")
+    check(report["ranks"] == count and report["engine"] == "mpi" and report["completed"], f"{what}: {report}")
+    check(processes.stderr.endswith(f"remat-run: all {count} ranks have finished\n"), f"{what}: {processes.stderr}")
     check("processes that mpirun started" in processes.stderr and processes.stderr.count("predicted") == 1,
           f"{what}: {processes.stderr}")
 
@@ -113,33 +114,28 @@ def differ(work):
     (work / "lib").mkdir()
     (work / "lib/libremat.so.0").write_bytes(pathlib.Path(library).read_bytes() + b"another build")
     (work / "short").write_bytes(pathlib.Path(TEXT).read_bytes()[:-1])
-    say = [TOOLS / "remat-run", "a.plan", "--steps", 2, "--save-weights", "never", "--text", TEXT]
+    say = [TOOLS / "remat-run", "a.plan", "--steps", 2, "--timeout", DEADLINE_S, "--save-weights", "never", "--text", TEXT]
     other = {"plan": [say[0], "b.plan", *say[2:]],
              "build of remat": ["env", f"LD_LIBRARY_PATH={work}/lib", *say],
              "set of options, or another text,": [*say[:3], 3, *say[4:]]}
     for what, second in [*other.items(), ("set of options, or another text,", [*say[:-1], "short"])]:
+        begin = time.monotonic()
         done = run(work, MPIRUN, "-n", 1, *say, ":", "-n", 1, *second)
+        check(time.monotonic() - begin < DEADLINE_S + GRACE_S, f"{what}: {time.monotonic() - begin:.1f} s")
         check(done.returncode == USAGE and f"rank 1 has another {what} than rank 0" in done.stderr,
               f"{what}: {done.returncode} {done.stderr}")
         check("step 1 loss" not in done.stdout and not (work / "never").exists(), f"{what}: {done.stdout}")
 
 
-def dies(work):
-    """A rank that is killed in the middle ends all, and nothing is written."""
+def fails(work):
+    """A rank with a failure of its own: the job has its code, and its message."""
     make_plan(work, "gpt2", "fp32", "--mesh", "dp=2")
-    marker = work / "pids"
-    script = f'echo $OMPI_COMM_WORLD_RANK $$ >>{marker}; exec "$@"'
-    job = subprocess.Popen([MPIRUN, "-n", "2", "sh", "-c", script, "sh", TOOLS / "remat-run", "model.plan", "--text", TEXT,
-                            "--steps", "1000000", "--save-weights", "never"],
-                           cwd=work, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    job.stdout.readline()
-    pids = dict(line.split() for line in marker.read_text().splitlines())
-    os.kill(int(pids["1"]), signal.SIGKILL)
+    first = [TOOLS / "remat-run", "model.plan", "--text", TEXT, "--save-weights", "never", "--timeout", DEADLINE_S]
     begin = time.monotonic()
-    job.stdout.read()
-    code = job.wait(timeout=60)
-    check(code not in (0, None) and time.monotonic() - begin < 30, f"killed: {code}")
-    check(not (work / "never").exists(), "killed: weights were written")
+    done = run(work, MPIRUN, "-n", 1, *first, "--checkpoint", "/proc/none", ":", "-n", 1, *first, "--checkpoint", "/proc/none")
+    check(done.returncode == IO and "/proc/none" in done.stderr and time.monotonic() - begin < DEADLINE_S + GRACE_S,
+          f"no folder for checkpoints: {done.returncode} after {time.monotonic() - begin:.1f} s: {done.stderr}")
+    check(not (work / "never").exists(), "failed: weights were written")
 
 
 def main():
@@ -153,7 +149,7 @@ def main():
         recorded(work)
         refused(work)
         differ(work)
-        dies(work)
+        fails(work)
     sys.exit("\n".join(faults) or 0)
 
 

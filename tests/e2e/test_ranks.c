@@ -289,13 +289,13 @@ static void test_faults(remat_context *ctx)
 
 static void expect_failure(remat_context *ctx, struct remat_program *program,
                            const struct ranks_settings *settings, const char *what,
-                           const char *message)
+                           remat_status status, const char *message)
 {
     struct ranks_result results[RANKS_MAX];
     ranks_run(ctx, program, settings, results);
     for (uint32_t r = 0; r < remat_program_ranks(program) - settings->absent; r++) {
         bool first = r == 1 && settings->stopped_after; /* it has a message of its own */
-        CHECK(results[r].status == REMAT_ERROR_OTHER &&
+        CHECK(results[r].status == status &&
                   strstr(results[r].message, first ? "stopped by the trace callback" : message),
               "%s: rank %u: %d %s", what, r, (int)results[r].status, results[r].message);
     }
@@ -312,10 +312,12 @@ static void test_failure(remat_context *ctx)
     struct remat_program *program = ranks_compile(ctx, &arena, &model, 4, 1, 8);
     const struct ranks_settings odd = {.steps = 1,
                                        .odd = ranks_compile(ctx, &arena, &other, 4, 1, 8)};
-    expect_failure(ctx, program, &absent, "a rank never comes", "; missing: rank ");
-    expect_failure(ctx, program, &stopped, "a rank stops",
+    expect_failure(ctx, program, &absent, "a rank never comes", REMAT_ERROR_RANK_LOST,
+                   " along dp (4 ranks); missing: rank 3");
+    expect_failure(ctx, program, &stopped, "a rank stops", REMAT_ERROR_OTHER,
                    "rank 1 failed: stopped by the trace callback at command \"");
-    expect_failure(ctx, program, &odd, "a rank has another plan", "ranks differ: ");
+    expect_failure(ctx, program, &odd, "a rank has another plan", REMAT_ERROR_OTHER,
+                   "ranks differ: ");
     remat_arena_release(&arena);
 }
 

@@ -149,12 +149,15 @@ remat_status cli_open_file(remat_context *ctx, const char *path, FILE **out, uin
 void cli_catch_interrupts(void);
 bool cli_interrupted(void);
 bool cli_hung_up(void);            /* that was SIGHUP: the terminal is gone */
+bool cli_terminated(void);         /* that was SIGTERM */
 void cli_release_interrupts(void); /* the first one ends the process again */
 /* From now on none of them ends the process: it is about to write its files. */
 void cli_hold_interrupts(void);
 /* From now on the files are worth more than what is printed: they are written although standard
  * output fails, and then the exit code says that it did. */
 void cli_keep_files(void);
+/* Before the end of `run`, whose files are moved into place now. */
+remat_status cli_finish(remat_context *ctx, const struct cli_arguments *args);
 
 /* --- sizes --- */
 /* "80GB" = 80e9, "80GiB" = 80 * 2^30, "1.5MB", "4096", "90%" of `capacity`. Case does not matter; a

@@ -50,3 +50,8 @@ bool cli_hung_up(void)
 {
     return interrupted == SIGHUP;
 }
+
+bool cli_terminated(void)
+{
+    return interrupted == SIGTERM;
+}

@@ -127,7 +127,7 @@ void cli_keep_files(void)
 
 /* All that a tool has to say must have been said before its files are moved, unless the terminal is
  * gone or the files matter more. */
-static remat_status finish(remat_context *ctx, const struct cli_arguments *args)
+remat_status cli_finish(remat_context *ctx, const struct cli_arguments *args)
 {
     remat_status said = REMAT_OK;
     if ((fflush(stdout) != 0 || ferror(stdout)) && !cli_hung_up())
@@ -178,7 +178,7 @@ int cli_main(const struct cli_tool *tool, int argc, char **argv,
     if (json_incomplete) /* whatever came of it */
         st = remat_error(ctx, REMAT_ERROR_MEMORY, "out of memory");
     if (st == REMAT_OK || st == REMAT_ERROR_NOT_FINITE) {
-        remat_status finished = finish(ctx, &args);
+        remat_status finished = cli_finish(ctx, &args);
         st = finished ? finished : st;
     }
     remat_outputs_destroy(&args.outputs);

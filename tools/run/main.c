@@ -246,6 +246,7 @@ static remat_status finish(remat_context *ctx, const struct cli_arguments *args,
     report_measure_memory(measured);
     if (settings->ranks)
         RUN_TRY(ranks_measure(settings->ranks, measured));
+    measured->completed = measured->last_step == settings->steps && !measured->not_finite;
     if (!settings->eval)
         report_print(settings->json ? stderr : stdout, &info, measured);
     if (cli_has(args, OPTION_report))
@@ -307,9 +308,10 @@ static remat_status follow(remat_context *ctx, const struct cli_arguments *args,
     report_measure_memory(&measured);
     RUN_TRY(ranks_measure(settings->ranks, &measured));
 fail:
-    return st ? cli_error(ctx, st, "rank %u: %s", ranks_first(settings->ranks),
-                          remat_context_message(ctx))
-              : REMAT_OK;
+    return st == REMAT_OK || st == REMAT_ERROR_RANK_LOST
+               ? st
+               : cli_error(ctx, st, "rank %u: %s", ranks_first(settings->ranks),
+                           remat_context_message(ctx));
 }
 
 static remat_status fail_not_finite(remat_context *ctx, const struct train_settings *settings,
@@ -402,6 +404,22 @@ fail:
     return st;
 }
 
+/* Of several ranks none has ended before the files are in place and all know it. */
+static remat_status end(remat_context *ctx, const struct cli_arguments *args, struct ranks *ranks,
+                        remat_status st)
+{
+    remat_status finished = REMAT_OK;
+    if (st == REMAT_OK || st == REMAT_ERROR_NOT_FINITE)
+        finished = cli_finish(ctx, args);
+    st = finished ? finished : st;
+    RUN_TRY(st);
+    RUN_TRY(ranks_end(ranks));
+    if (ranks_first(ranks) == 0)
+        cli_log(ctx, REMAT_SEVERITY_INFO, "all %u ranks have finished", ranks_count(ranks));
+fail:
+    return st;
+}
+
 static remat_status run(remat_context *ctx, struct remat_arena *arena,
                         const struct cli_arguments *args)
 {
@@ -425,10 +443,12 @@ static remat_status run(remat_context *ctx, struct remat_arena *arena,
         st = follow(ctx, args, &model, &settings, &from, &text, &session);
     else
         st = lead(ctx, args, &model, &settings, &from, &text, &session);
+    if (settings.ranks)
+        st = end(ctx, args, settings.ranks, st);
 fail:
     release_beginning(&from);
     text_release(&text);
-    ranks_leave(settings.ranks);
+    ranks_leave(settings.ranks, st);
     remat_session_destroy(&session);
     ranks_close(&settings.ranks);
     remat_plan_destroy(&plan);

@@ -13,6 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define LAST_WAIT_NS UINT64_C(500000000)
+
 struct rank {
     struct ranks *all;
     remat_context *ctx;
@@ -39,7 +41,7 @@ struct ranks {
     char place[300];    /* where ranks are and how they met */
     uint64_t *numbers;  /* of all ranks, see collect */
     uint64_t collected; /* how often */
-    bool finished;      /* no rank failed */
+    bool finished;      /* all ranks have come to the end */
     uint64_t begin_ns;  /* of the first step */
     const struct train_model *model;
     const struct train_settings *settings;
@@ -86,6 +88,13 @@ fail:
     return st;
 }
 
+/* By SIGTERM mpirun tells a process that another one is gone, and a second later kills it. */
+static int go_on(void *user, uint64_t waited_ns)
+{
+    (void)user;
+    return !cli_terminated() || waited_ns < LAST_WAIT_NS;
+}
+
 static remat_status open_process(struct ranks *all)
 {
     remat_status st = REMAT_OK;
@@ -95,10 +104,16 @@ static remat_status open_process(struct ranks *all)
                  all->launch.by, all->launch.size);
     all->processes = true;
     all->here = 1;
+    cli_catch_interrupts();
     snprintf(all->place, sizeof all->place, "processes that %s started", all->launch.by);
+    const remat_mpi_params params = {
+        .struct_size = sizeof params, .timeout_ns = all->wish.timeout_ns, .go_on = go_on};
     if (!all->launch.has_mpi)
         return REMAT_OK;
-    RUN_TRY(remat_mpi_create(all->ctx, &all->mpi));
+    st = remat_mpi_create(all->ctx, &params, &all->mpi);
+    if (st)
+        RUN_FAIL(all->ctx, st, "rank %" PRIu32 ": %s", all->launch.rank,
+                 remat_context_message(all->ctx));
     remat_mpi_engine(all->mpi, &all->ranks[0].engine);
     all->meet = all->ranks[0].engine;
 fail:
@@ -245,18 +260,18 @@ static void join(struct ranks *ranks)
     }
 }
 
-static void fail(const remat_engine *engine, const char *why)
+static void fail(const remat_engine *engine, remat_status status, const char *why)
 {
     if (engine->fail)
-        engine->fail(engine->user, why);
+        engine->fail(engine->user, status, why);
 }
 
-void ranks_leave(struct ranks *ranks)
+void ranks_leave(struct ranks *ranks, remat_status status)
 {
     if (!ranks || ranks->finished)
         return;
-    fail(&ranks->ranks[0].engine, remat_context_message(ranks->ctx));
-    fail(&ranks->meet, remat_context_message(ranks->ctx));
+    fail(&ranks->ranks[0].engine, status, remat_context_message(ranks->ctx));
+    fail(&ranks->meet, status, remat_context_message(ranks->ctx));
 }
 
 void ranks_close(struct ranks **ranks)
@@ -274,7 +289,7 @@ void ranks_close(struct ranks **ranks)
         remat_context_destroy(&all->ranks[r].ctx);
     }
     for (uint32_t r = 1; r < all->here && !all->finished; r++)
-        fail(&all->ranks[r].engine, "its process ends");
+        fail(&all->ranks[r].engine, REMAT_ERROR_RANK_LOST, "its process ends");
     remat_nccl_destroy(&all->nccl);
     remat_mpi_destroy(&all->mpi);
     remat_local_destroy(&all->local);
@@ -388,7 +403,7 @@ static void *follow(void *user)
                                 ranks_peers(all, (uint32_t)(rank - all->ranks)), &rank->records,
                                 &rank->steps, &rank->total_ns);
     if (rank->status)
-        rank->engine.fail(rank->engine.user, remat_context_message(rank->ctx));
+        fail(&rank->engine, rank->status, remat_context_message(rank->ctx));
     return NULL;
 }
 
@@ -447,14 +462,13 @@ remat_status ranks_wait_for_step(struct ranks *ranks, uint64_t step, bool *begun
     return REMAT_OK;
 }
 
-/* What a rank failed of by itself is not REMAT_ERROR_OTHER, as what it heard from others is. */
+/* A rank that was late for the others may have a failure of its own. */
 static remat_status first_failure(struct ranks *ranks, remat_status status)
 {
     for (uint32_t r = 1; r < ranks->here; r++) {
         const struct rank *rank = &ranks->ranks[r];
-        bool tells_more = rank->status != REMAT_OK && rank->status != REMAT_ERROR_OTHER;
-        if (status == REMAT_OK ? rank->status != REMAT_OK
-                               : status == REMAT_ERROR_OTHER && tells_more)
+        bool told = status == REMAT_OK || status == REMAT_ERROR_RANK_LOST;
+        if (told && rank->status != REMAT_OK && rank->status != status)
             return cli_error(ranks->ctx, rank->status, "rank %" PRIu32 ": %s", r,
                              remat_context_message(rank->ctx));
     }
@@ -473,7 +487,7 @@ remat_status ranks_finish(struct ranks *ranks, remat_status status)
 {
     struct rank *first = &ranks->ranks[0];
     if (status)
-        first->engine.fail(first->engine.user, remat_context_message(ranks->ctx));
+        fail(&first->engine, status, remat_context_message(ranks->ctx));
     if (ranks->processes)
         return status;
     tell_end(ranks);
@@ -509,6 +523,17 @@ remat_status ranks_measure(struct ranks *ranks, struct measured *measured)
         *numbers[i] = most(ranks->numbers, ranks->count);
     }
     measured->rank_step_ns = ranks->numbers;
+fail:
+    return st;
+}
+
+remat_status ranks_end(struct ranks *ranks)
+{
+    remat_status st = REMAT_OK;
+    if (ranks->processes)
+        RUN_TRY(collect(ranks, "end", 0));
+    if (ranks->mpi)
+        RUN_TRY(remat_mpi_finish(ranks->mpi));
     ranks->over = ranks->finished = true;
 fail:
     return st;

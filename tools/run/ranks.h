@@ -26,8 +26,9 @@ struct ranks_wish { /* of the command line; NULL: as it comes */
  * processes than the plan has ranks, or the wishes do not fit. */
 remat_status ranks_open(remat_context *ctx, const remat_plan *plan, const struct ranks_wish *wish,
                         struct ranks **out);
-/* Last, before the first rank's session is destroyed: after a failure what it waits for ends. */
-void ranks_leave(struct ranks *ranks);
+/* Before the first rank's session is destroyed. Unless all have come to the end, tells the others
+ * that this rank is gone, and why; what its session waits for ends. */
+void ranks_leave(struct ranks *ranks, remat_status status);
 /* After the first rank's session was destroyed. Ends the threads; NULL in *ranks is harmless. Ranks
  * leave each other, unless there was a failure: then a launcher ends the others when this process
  * has ended. */
@@ -76,8 +77,10 @@ remat_status ranks_end_steps(struct ranks *ranks);
 /* On rank 0, after it or a failure: waits for the threads. `status` is rank 0's, and so is the
  * result, unless another rank failed first. */
 remat_status ranks_finish(struct ranks *ranks, remat_status status);
-/* On every process, last: step time of the slowest rank, memory of the fullest process and GPU, and
- * step times of all ranks, which are there until ranks_close. */
+/* On every process, after its last step: step time of the slowest rank, memory of the fullest
+ * process and GPU, and step times of all ranks, which are there until ranks_close. */
 remat_status ranks_measure(struct ranks *ranks, struct measured *measured);
+/* On every process, last, on rank 0 when its files are in place: none goes before all have come. */
+remat_status ranks_end(struct ranks *ranks);
 
 #endif

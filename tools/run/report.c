@@ -85,11 +85,12 @@ remat_status report_write(remat_context *ctx, struct remat_outputs *outputs, con
                           const remat_plan_info *plan, const struct measured *measured)
 {
     json_t *report = json_pack(
-        "{s:s,s:s,s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "schema", "remat-run/1",
-        "policy", plan->policy, "graph", plan->graph_name, "device", measured->device, "steps",
-        (json_int_t)measured->steps, "threads", (json_int_t)measured->threads, "budget_bytes",
-        (json_int_t)plan->budget_bytes, "reserve_bytes", (json_int_t)plan->reserve_bytes,
-        "arena_bytes", (json_int_t)plan->arena_bytes, "peak_bytes", (json_int_t)plan->peak_bytes,
+        "{s:s,s:s,s:s,s:s,s:b,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "schema",
+        "remat-run/1", "policy", plan->policy, "graph", plan->graph_name, "device",
+        measured->device, "completed", measured->completed, "steps", (json_int_t)measured->steps,
+        "threads", (json_int_t)measured->threads, "budget_bytes", (json_int_t)plan->budget_bytes,
+        "reserve_bytes", (json_int_t)plan->reserve_bytes, "arena_bytes",
+        (json_int_t)plan->arena_bytes, "peak_bytes", (json_int_t)plan->peak_bytes,
         "predicted_step_ns", (json_int_t)plan->predicted_step_ns, "step_ns",
         (json_int_t)measured->step_ns, "resident_bytes", (json_int_t)measured->resident_bytes,
         "address_bytes", (json_int_t)measured->address_bytes, "device_bytes",

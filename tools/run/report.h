@@ -4,12 +4,14 @@
 #define REMAT_TOOLS_RUN_REPORT_H
 
 #include "run.h"
+#include <stdbool.h>
 #include <stdio.h>
 
 struct measured {
     const uint64_t *rank_step_ns; /* of several ranks, by rank */
     uint64_t steps;               /* of this process */
     uint64_t last_step;           /* of the run */
+    bool completed;               /* all steps were done, by all ranks */
     uint64_t saved_step;          /* of the last checkpoint, 0: none */
     const char
         *not_finite;  /* in the last: "the loss", "a gradient", "a parameter"; NULL: nothing */

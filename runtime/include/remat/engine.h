@@ -22,7 +22,8 @@ typedef struct remat_transfer {
     size_t struct_size;
     const char *name;  /* of the command in the plan, for messages */
     uint64_t sequence; /* how many transfers this session began before */
-    uint32_t group;    /* axis of the plan's mesh along which the group lies */
+    const char *axis;  /* of the plan's mesh, for messages; NULL: the group is all ranks */
+    uint32_t group;    /* number of that axis, along which the group lies */
     uint32_t size;     /* ranks of the group */
     uint32_t position; /* of this rank among them */
     uint64_t part_bytes, whole_bytes;
@@ -43,6 +44,10 @@ static inline uint64_t remat_transfer_bytes(const remat_transfer *transfer, uint
     return rest < transfer->part_bytes ? rest : transfer->part_bytes;
 }
 
+/* For messages: `at transfer 17 "wte.weight.grad.exchange" of 65536 bytes along dp (4 ranks)`. What
+ * does not fit `bytes` is cut off. */
+REMAT_API void remat_transfer_describe(const remat_transfer *transfer, char *out, size_t bytes);
+
 /* Thread-compatible, as a session is. */
 typedef struct remat_engine {
     size_t struct_size;
@@ -60,10 +65,10 @@ typedef struct remat_engine {
      */
     remat_status (*gather)(void *user, const remat_transfer *transfer,
                            char message[REMAT_ENGINE_MESSAGE_BYTES]);
-    /* This rank takes part in nothing any more, because of `message`. Threads of one process learn
-     * of it at once: their transfers fail with a message that names the rank and says why.
-     * Processes wait until their deadlines. NULL: all wait. */
-    void (*fail)(void *user, const char *message);
+    /* This rank takes part in nothing any more, because of `message`. Other ranks that learn of it
+     * end with the same status and a message that names the rank and says why; the rest wait until
+     * their deadlines. NULL: all wait. */
+    void (*fail)(void *user, remat_status status, const char *message);
     /* Asked while the session waits for its GPU: a failure of this or another rank ends that. NULL:
      * it hears of none. */
     remat_status (*check)(void *user, char message[REMAT_ENGINE_MESSAGE_BYTES]);
@@ -77,24 +82,37 @@ REMAT_API remat_status remat_local_create(remat_context *ctx, uint32_t ranks,
                                           remat_local_ranks **out);
 REMAT_API void remat_local_destroy(remat_local_ranks **local);
 /* The engine of a rank, which is below the number of ranks. A transfer returns when all ranks have
- * what they are to get. REMAT_ERROR_OTHER, with one message for all ranks: some did not come in
- * time, or came with another transfer, or one has failed. All later transfers then fail too. */
+ * what they are to get. With one message for all ranks: REMAT_ERROR_RANK_LOST, some did not come in
+ * time; REMAT_ERROR_OTHER, they came with another transfer; the status of a rank that has failed.
+ * All later transfers then fail too. */
 REMAT_API void remat_local_engine(remat_local_ranks *local, uint32_t rank, remat_engine *out);
 
 /* Ranks that are processes, which Open MPI's mpirun has started. Its library, libmpi.so.40, is
  * opened at run time. Thread-compatible, one in a process, and outlives its sessions. */
 typedef struct remat_mpi remat_mpi;
 
-/* Initializes MPI unless the host has. REMAT_ERROR_IO: there is no Open MPI, or it refused. */
-REMAT_API remat_status remat_mpi_create(remat_context *ctx, remat_mpi **out);
+typedef struct remat_mpi_params {
+    size_t struct_size;
+    uint64_t timeout_ns; /* of create and finish, for the others; 0: 10 minutes */
+    /* Asked while a transfer waits, with how long it has: 0 ends it, as its deadline does. NULL:
+     * nothing but that does. */
+    int (*go_on)(void *user, uint64_t waited_ns);
+    void *user;
+} remat_mpi_params;
+
+/* All ranks call it. Initializes MPI unless the host has. REMAT_ERROR_IO: there is no Open MPI, or
+ * it refused. REMAT_ERROR_RANK_LOST: some rank did not come in time. */
+REMAT_API remat_status remat_mpi_create(remat_context *ctx, const remat_mpi_params *params,
+                                        remat_mpi **out);
 /* All ranks call it, after their last transfer: MPI is finalized if remat_mpi_create initialized
- * it, which waits for the others. After a failure it is not: the process should end, with a status
- * other than 0, and mpirun then ends the others. */
+ * it. REMAT_ERROR_RANK_LOST: some rank did not come in time. Without it, as after a failure, the
+ * process should end with a status other than 0, and mpirun then ends the others. */
+REMAT_API remat_status remat_mpi_finish(remat_mpi *mpi);
 REMAT_API void remat_mpi_destroy(remat_mpi **mpi);
 /* The engine of this process. A transfer returns when this rank has what it is to get and its
- * memory may change. REMAT_ERROR_OTHER: some rank did not come in time, or came with another
- * transfer; all later transfers then fail with the same message. `fail` tells the others nothing:
- * they wait until their deadlines or until this process ends. */
+ * memory may change. REMAT_ERROR_RANK_LOST: some rank did not come in time, or came with another
+ * transfer. The first rank that is kept waiting, and one that fails, tell all others, whose
+ * transfers end with the same status and message. All later transfers then fail too. */
 REMAT_API void remat_mpi_engine(remat_mpi *mpi, remat_engine *out);
 
 /* Ranks that have a GPU each, in one process, in one process each or both, by NVIDIA's NCCL. Its
@@ -118,7 +136,7 @@ typedef struct remat_nccl_params {
 
 /* All processes call it, before they make sessions: what NCCL then takes on the GPUs counts in the
  * sessions' checks of reserve and budget. REMAT_ERROR_IO: NCCL or a driver is missing.
- * REMAT_ERROR_OTHER: NCCL failed, or some rank did not come in time. */
+ * REMAT_ERROR_OTHER: NCCL failed. REMAT_ERROR_RANK_LOST: some rank did not come in time. */
 REMAT_API remat_status remat_nccl_create(remat_context *ctx, const remat_nccl_params *params,
                                          remat_nccl **out);
 /* All processes call it, after their last transfer. After a failure nothing waits for others, and
@@ -129,7 +147,8 @@ REMAT_API uint64_t remat_nccl_device_bytes(const remat_nccl *nccl, uint32_t rank
 /* The engine of a rank of this process, counted from its first; its transfers are enqueued on the
  * session's stream. `gather` takes memory of the host as well, and then waits. NCCL does not notice
  * when ranks come with different transfers. A failure ends the transfers of all ranks of the
- * process at once; those of others wait until their deadlines, or until NCCL notices. */
+ * process at once, with its status; those of others wait until their deadlines, or until NCCL
+ * notices: REMAT_ERROR_RANK_LOST. */
 REMAT_API void remat_nccl_engine(remat_nccl *nccl, uint32_t rank, remat_engine *out);
 
 #ifdef __cplusplus

@@ -41,6 +41,7 @@ typedef enum REMAT_NODISCARD remat_status {
     REMAT_ERROR_CUT_SHORT = 7,  /* a search was ended before it found anything */
     REMAT_ERROR_NOT_FINITE = 8, /* training or evaluation met an infinity or a NaN */
     REMAT_ERROR_INTERNAL = 70,  /* a broken invariant of ours */
+    REMAT_ERROR_RANK_LOST = 75, /* another rank is gone or late: a repetition may succeed */
 } remat_status;
 
 /* Host memory. `reallocate(user, NULL, n)` allocates n > 0 bytes aligned for any type,

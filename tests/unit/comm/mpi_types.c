@@ -13,7 +13,7 @@ _Static_assert(sizeof(MPI_Comm) == sizeof(void *) && sizeof(MPI_Datatype) == siz
                    sizeof(MPI_Request) == sizeof(void *) &&
                    sizeof(MPI_Errhandler) == sizeof(void *),
                "handles are pointers");
-_Static_assert(MPI_SUCCESS == 0 && MPI_THREAD_SERIALIZED == 2, "numbers");
+_Static_assert(MPI_ANY_SOURCE == -1 && MPI_SUCCESS == 0 && MPI_THREAD_SERIALIZED == 2, "numbers");
 
 int main(void)
 {

@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# run_mpi.sh MPIRUN TEST: the engine of processes on 1, 2, 3 and 5 of them, and where one comes to another transfer.
+# run_mpi.sh MPIRUN TEST: the engine of processes on 1, 2, 3 and 5 of them, where one comes to another transfer, and
+# where one fails.
 set -euo pipefail
 
 for ranks in 1 2 3 5; do
     "$1" -n "$ranks" "$2"
 done
-code=0
-"$1" -n 3 "$2" late || code=$?
-[ "$code" -eq 3 ] || { echo "FAILED: late gives $code" >&2; exit 1; }
+for how in late failed; do
+    code=0
+    "$1" -n 3 "$2" "$how" || code=$?
+    [ "$code" -eq 3 ] || { echo "FAILED: $how gives $code" >&2; exit 1; }
+done

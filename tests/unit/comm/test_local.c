@@ -33,6 +33,7 @@ static remat_transfer describe(const struct rank *rank, uint32_t length, uint64_
     return (remat_transfer){.struct_size = sizeof(remat_transfer),
                             .name = "tensor",
                             .sequence = sequence,
+                            .axis = "dp",
                             .size = ranks,
                             .position = rank->engine.rank,
                             .part_bytes = (length + ranks - 1) / ranks,
@@ -150,14 +151,14 @@ static void *gather_once(void *user)
 static void *fail_early(void *user)
 {
     struct rank *rank = user;
-    rank->engine.fail(rank->engine.user, "no disk");
-    rank->status = REMAT_ERROR_OTHER;
+    rank->engine.fail(rank->engine.user, REMAT_ERROR_IO, "no disk");
+    rank->status = REMAT_ERROR_IO;
     snprintf(rank->message, sizeof rank->message, "rank 2 failed: no disk");
     return NULL;
 }
 
 /* Rank 2 of 3 does something else, or never comes (NULL). */
-static void expect_failure(void *(*odd)(void *), const char *message)
+static void expect_failure(void *(*odd)(void *), remat_status status, const char *message)
 {
     remat_local_ranks *local;
     struct rank ranks[RANKS];
@@ -170,12 +171,12 @@ static void expect_failure(void *(*odd)(void *), const char *message)
         start(&ranks[2], odd);
     for (uint32_t r = 0; r < (odd ? 3u : 2u); r++) {
         pthread_join(ranks[r].thread, NULL);
-        CHECK(ranks[r].status == REMAT_ERROR_OTHER && strstr(ranks[r].message, message),
+        CHECK(ranks[r].status == status && strstr(ranks[r].message, message),
               "rank %u: %d %s, expected %s", r, (int)ranks[r].status, ranks[r].message, message);
         CHECK(strcmp(ranks[r].message, ranks[0].message) == 0, "messages differ");
     }
     check_gather(&ranks[0], 8, 1); /* so does what comes later, at once */
-    CHECK(ranks[0].status == REMAT_ERROR_OTHER && strstr(ranks[0].message, message), "later: %s",
+    CHECK(ranks[0].status == status && strstr(ranks[0].message, message), "later: %s",
           ranks[0].message);
     clock_gettime(CLOCK_MONOTONIC, &end);
     CHECK(end.tv_sec - begin.tv_sec < 30, "%s: %d s", message, (int)(end.tv_sec - begin.tv_sec));
@@ -187,11 +188,15 @@ int main(void)
     remat_local_ranks *local;
     MUST(ctx = remat_context_create(NULL, NULL));
     test_transfers();
-    expect_failure(NULL, " waited 1 s at transfer 0 \"tensor\" of 8 bytes; missing: rank 2");
-    expect_failure(exchange_other, "ranks differ: exchange 0 \"tensor\" of 8 bytes on rank 0, "
-                                   "exchange 0 \"tensor\" of 9 bytes on rank 2");
-    expect_failure(gather_once, "8 bytes on rank 0, gather 0 \"tensor\" of 8 bytes on rank 2");
-    expect_failure(fail_early, "rank 2 failed: no disk");
+    expect_failure(NULL, REMAT_ERROR_RANK_LOST,
+                   " waited 1 s at transfer 0 \"tensor\" of 8 bytes along dp (3 ranks); missing: "
+                   "rank 2");
+    expect_failure(exchange_other, REMAT_ERROR_OTHER,
+                   "ranks differ: exchange 0 \"tensor\" of 8 bytes on rank 0, "
+                   "exchange 0 \"tensor\" of 9 bytes on rank 2");
+    expect_failure(gather_once, REMAT_ERROR_OTHER,
+                   "8 bytes on rank 0, gather 0 \"tensor\" of 8 bytes on rank 2");
+    expect_failure(fail_early, REMAT_ERROR_IO, "rank 2 failed: no disk");
     CHECK_STATUS(ctx, remat_local_create(ctx, 0, &local), REMAT_ERROR_USAGE, "0 ranks");
     remat_local_destroy(&local);
     remat_context_destroy(&ctx);

@@ -2,14 +2,15 @@
 /* The engine of processes, under mpirun: what arrives is what the header says, for tensors of every
  * length up to beyond the number of ranks, large ones too; what is late fails with a message.
  *
- *     mpirun -n 3 test_mpi [late] */
+ *     mpirun -n 3 test_mpi [late | failed] */
 #include "check.h"
 
 #include <remat/engine.h>
 
 #include <stdlib.h>
+#include <unistd.h>
 
-enum { LATE = 3 }; /* all was as it should: mpirun wants no 0 of who has not finalized */
+enum { FAILED = 3 }; /* as it should: mpirun wants no 0 of who has not finalized */
 
 static remat_engine engine;
 static char message[REMAT_ENGINE_MESSAGE_BYTES];
@@ -25,6 +26,7 @@ static remat_transfer describe(size_t length, uint64_t sequence)
     return (remat_transfer){.struct_size = sizeof(remat_transfer),
                             .name = "tensor",
                             .sequence = sequence,
+                            .axis = "dp",
                             .size = engine.ranks,
                             .position = engine.rank,
                             .part_bytes = (length + engine.ranks - 1) / engine.ranks,
@@ -79,24 +81,49 @@ static void check_gather(size_t length, uint64_t sequence)
     free(to);
 }
 
-/* The last rank comes to another transfer than the rest. */
+static void expect(const remat_transfer *t, remat_status status, const char *first,
+                   const char *second)
+{
+    remat_status st = engine.exchange(engine.user, t, message);
+    for (int k = 0; k < 2; k++) {
+        CHECK(st == status && strstr(message, first) && strstr(message, second),
+              "%d %s, expected %s and %s", (int)st, message, first, second);
+        st = engine.gather(engine.user, t, message); /* so does what comes later */
+    }
+}
+
+/* The last of three ranks comes to another transfer than the rest, late: the others name it, with
+ * its host, and it hears of it, long before its deadline. */
 static void check_late(void)
 {
-    char buffer[64] = "";
+    char buffer[64] = "", host[64] = "", missing[96];
     bool odd = engine.rank + 1 == engine.ranks;
     remat_transfer t = describe(8, odd ? 7 : 3);
     t.from = buffer;
     t.to = buffer + 16;
-    t.timeout_ns = 300000000;
-    char expected[64], other[8];
-    snprintf(other, sizeof other, "%u", engine.ranks - 1);
-    snprintf(expected, sizeof expected, "transfer %d \"tensor\" of 8 bytes; missing: rank %s",
-             odd ? 7 : 3, odd ? "0" : other);
+    t.timeout_ns = UINT64_C(1000000) * (odd ? 60000 : 2000);
+    gethostname(host, sizeof host - 1);
+    snprintf(missing, sizeof missing, "; missing: rank 2 on %s", host);
+    expect(&t, REMAT_ERROR_RANK_LOST, "transfer 3 \"tensor\" of 8 bytes along dp (3 ranks)",
+           missing);
+}
+
+/* The last rank has a failure of its own, after a transfer. The others hear of it while they wait,
+ * if not already in that transfer for each other. */
+static void check_gone(void)
+{
+    char buffer[64] = "";
+    remat_transfer t = describe(8, 0);
+    t.from = buffer;
+    t.to = buffer + 16;
+    t.timeout_ns = UINT64_C(60000000000);
+    bool last = engine.rank + 1 == engine.ranks;
     remat_status st = engine.exchange(engine.user, &t, message);
-    CHECK(st == REMAT_ERROR_OTHER && strstr(message, expected), "%d %s, expected %s", (int)st,
-          message, expected);
-    st = engine.gather(engine.user, &t, message);
-    CHECK(st == REMAT_ERROR_OTHER && strstr(message, expected), "later: %d %s", (int)st, message);
+    CHECK(st == REMAT_OK || (!last && st == REMAT_ERROR_IO), "%s", message);
+    t.sequence++;
+    if (last)
+        engine.fail(engine.user, REMAT_ERROR_IO, "no disk");
+    expect(&t, REMAT_ERROR_IO, "rank 2 on ", " failed: no disk");
 }
 
 int main(int argc, char **argv)
@@ -105,12 +132,12 @@ int main(int argc, char **argv)
     uint64_t sequence = 0;
     remat_context *ctx = remat_context_create(NULL, NULL);
     MUST(ctx);
-    CHECK_OK(ctx, remat_mpi_create(ctx, &mpi), "mpi");
+    const remat_mpi_params params = {.struct_size = sizeof params};
+    CHECK_OK(ctx, remat_mpi_create(ctx, &params, &mpi), "mpi");
     remat_mpi_engine(mpi, &engine);
     CHECK(engine.ranks == (uint32_t)atoi(getenv("OMPI_COMM_WORLD_SIZE")), "%u ranks", engine.ranks);
-    bool late = argc > 1 && strcmp(argv[1], "late") == 0;
-    if (late) {
-        check_late();
+    if (argc > 1) {
+        (strcmp(argv[1], "late") == 0 ? check_late : check_gone)();
     } else {
         for (size_t length = 1; length < 18; length++) {
             check_exchange(length, sequence++);
@@ -118,8 +145,9 @@ int main(int argc, char **argv)
         }
         check_exchange(5000001, sequence++);
         check_gather(5000001, sequence++);
+        CHECK_OK(ctx, remat_mpi_finish(mpi), "finish");
     }
     remat_mpi_destroy(&mpi);
     remat_context_destroy(&ctx);
-    return check_exit() ? EXIT_FAILURE : late ? LATE : EXIT_SUCCESS;
+    return check_exit() ? EXIT_FAILURE : argc > 1 ? FAILED : EXIT_SUCCESS;
 }

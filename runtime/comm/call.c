@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "comm.h"
+
+#include <pthread.h>
+
+static void *make_call(void *user)
+{
+    struct comm_call *call = user;
+    call->result = call->function(call->argument);
+    atomic_store(&call->done, true);
+    return NULL;
+}
+
+remat_status comm_call_within(struct comm_call *call, uint64_t timeout_ns)
+{
+    struct remat_wait wait = {0};
+    pthread_t thread;
+    atomic_store(&call->done, false);
+    if (pthread_create(&thread, NULL, make_call, call))
+        return REMAT_ERROR_MEMORY;
+    while (!atomic_load(&call->done) && wait.waited_ns < timeout_ns)
+        remat_wait_pause(&wait);
+    if (!atomic_load(&call->done)) {
+        pthread_detach(thread);
+        return REMAT_ERROR_RANK_LOST;
+    }
+    pthread_join(thread, NULL);
+    return REMAT_OK;
+}

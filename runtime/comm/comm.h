@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What engines share. */
+#ifndef REMAT_COMM_H
+#define REMAT_COMM_H
+
+#include "base.h"
+
+#include <remat/engine.h>
+
+#include <stdatomic.h>
+
+#define DESCRIPTION_BYTES 256 /* enough for remat_transfer_describe, unless a name is long */
+
+/* A call of a library that may hang. It lives as long as the call does. */
+struct comm_call {
+    int (*function)(void *argument); /* these two are the caller's */
+    void *argument;
+    int result;
+    atomic_bool done;
+};
+/* Makes it in a thread, which is left behind when it is late: REMAT_ERROR_RANK_LOST.
+ * REMAT_ERROR_MEMORY: there is no thread for it. */
+remat_status comm_call_within(struct comm_call *call, uint64_t timeout_ns);
+
+#endif

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A rank under mpirun that ends, dies or hangs at a random step ends the job within its deadline, with a message and a
+code other than 0; code 0 always comes with a report that says "completed". What was killed and resumed has the bits
+of a run that was not.
+
+    failures.py TOOLS_DIRECTORY MPIRUN LEAVE_LIBRARY [RUNS_OF_EACH]"""
+import concurrent.futures
+import json
+import os
+import pathlib
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+TOOLS, MPIRUN, LEAVE = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2], pathlib.Path(sys.argv[3]).resolve()
+COUNT = int(sys.argv[4]) if len(sys.argv) > 4 else 10
+TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt"
+RANKS, DEADLINE_S, GRACE_S, AT_ONCE, SEED = 3, 2, 3, 3, 19
+LOST = 75
+# What is done to a rank: the signal, and the code of the job. A rank that ends has the job's code, by mpirun, where an
+# early exit(0) is 1.
+FAULTS = {"exit(3)": (signal.SIGUSR2, 3), "exit(0)": (signal.SIGUSR1, 1), "SIGKILL": (signal.SIGKILL, 128 + 9),
+          "SIGSEGV": (signal.SIGSEGV, 128 + 11), "SIGSTOP": (signal.SIGSTOP, LOST)}
+WAITED = re.compile(r"rank \d on \S+ (is told to end, and )?waited \S+ s at transfer \d+ \"\S+\" of \d+ bytes "
+                    r"(along dp|among all) \(3 ranks\); missing: rank \d on \S+")
+faults = []
+
+
+def check(good, what):
+    if not good:
+        faults.append(f"FAILED: {what}")
+
+
+def must(work, name, *arguments):
+    done = subprocess.run([TOOLS / name, *map(str, arguments)], cwd=work, encoding="utf-8", capture_output=True)
+    if done.returncode != 0:
+        sys.exit(f"{done.args}: {done.stderr}")
+    return done.stdout
+
+
+class Job:
+    """mpirun of remat-run in a folder of its own."""
+
+    def __init__(self, work, *options):
+        self.folder = pathlib.Path(tempfile.mkdtemp(dir=work))
+        script = f'echo $OMPI_COMM_WORLD_RANK $$ >>{self.folder}/pids; LD_PRELOAD={LEAVE} exec "$@"'
+        command = [MPIRUN, "-n", RANKS, "sh", "-c", script, "sh", TOOLS / "remat-run", work / "model.plan", "--text", TEXT,
+                   "--timeout", DEADLINE_S, "--report", "report.json", *options]
+        self.process = subprocess.Popen([str(part) for part in command], cwd=self.folder, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, encoding="utf-8")
+
+    def wait_for_step(self, step):
+        for line in self.process.stdout:
+            if line.startswith(f"step {step} "):
+                return
+
+    def send(self, rank, number):
+        pids = dict(line.split() for line in (self.folder / "pids").read_text().splitlines())
+        try:
+            os.kill(int(pids[str(rank)]), number)
+        except ProcessLookupError:
+            pass  # it has finished
+
+    def end(self):
+        """Its code, seconds from now, and standard error. What mpirun leaves behind is killed."""
+        begin = time.monotonic()
+        try:
+            _, error = self.process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            _, error = self.process.communicate()
+        seconds = time.monotonic() - begin
+        for line in (self.folder / "pids").read_text().splitlines():
+            path = pathlib.Path("/proc") / line.split()[1] / "cmdline"
+            if path.exists() and b"remat-run" in path.read_bytes():
+                os.kill(int(line.split()[1]), signal.SIGKILL)
+                check(False, f"{line} is left behind")
+        return self.process.returncode, seconds, error
+
+    def report(self):
+        path = self.folder / "report.json"
+        return json.loads(path.read_text()) if path.exists() else None
+
+
+def in_the_middle(work, name, rank, step):
+    job = Job(work, "--steps", 1000000, "--save-weights", "never")
+    job.wait_for_step(step)
+    job.send(rank, FAULTS[name][0])
+    code, seconds, error = job.end()
+    what = f"{name} of rank {rank} after step {step}: code {code} after {seconds:.1f} s: {error}"
+    check(code == FAULTS[name][1], what)
+    check(seconds < DEADLINE_S + GRACE_S, what)
+    check(job.report() is None and not (job.folder / "never").exists(), f"files: {what}")
+    check(any(WAITED.search(line) for line in error.splitlines()), f"no message: {what}")
+    return name, seconds
+
+
+def at_the_end(work, name, rank, delay_s):
+    """When the last step is done: code 0 comes with a complete report."""
+    job = Job(work, "--steps", 3)
+    job.wait_for_step(3)
+    time.sleep(delay_s)
+    job.send(rank, FAULTS[name][0])
+    code, seconds, error = job.end()
+    what = f"{name} of rank {rank} {delay_s:.3f} s after the last step: code {code} after {seconds:.1f} s: {error}"
+    check(code in (0, LOST, FAULTS[name][1]) and seconds < DEADLINE_S + GRACE_S, what)
+    check(code != 0 or (job.report() and job.report()["completed"]), f"no record: {what}")
+    return code
+
+
+def missing(work):
+    """Processes that never become ranks, or end before they are."""
+    def run(*others):
+        command = [MPIRUN, "-n", 1, TOOLS / "remat-run", "model.plan", "--text", TEXT, "--timeout", DEADLINE_S, ":", "-n",
+                   RANKS - 1, *others]
+        begin = time.monotonic()
+        done = subprocess.run([str(part) for part in command], cwd=work, encoding="utf-8", capture_output=True)
+        what = f"{others}: code {done.returncode} after {time.monotonic() - begin:.1f} s: {done.stderr}"
+        check(time.monotonic() - begin < DEADLINE_S + GRACE_S, what)
+        return done, what
+
+    done, what = run("sleep", 60)
+    check(done.returncode == LOST and re.search(r"rank 0: a process on \S+ waited 2 s for all others to initialize MPI",
+                                                done.stderr), what)
+    done, what = run("true")
+    check(done.returncode != 0, what)
+
+
+def hashes(text):
+    return {int(line.split()[1]): line for line in text.splitlines() if re.match(r"step \d+ loss", line)}
+
+
+def resumed(work, draw):
+    """Killed after a random step, and resumed: each step and the weights are those of a run that was not killed."""
+    checkpoints = work / "checkpoints"
+    job = Job(work, "--steps", 1000000, "--checkpoint", checkpoints, "--every", 3)
+    job.wait_for_step(draw.randrange(4, 40))
+    job.send(draw.randrange(RANKS), signal.SIGKILL)
+    check(job.end()[0] == 128 + 9, "it was not killed")
+    saved = max(int(path.name[5:15]) for path in checkpoints.iterdir())
+
+    def finish(name, *options):
+        command = [MPIRUN, "-n", RANKS, TOOLS / "remat-run", "model.plan", "--text", TEXT, "--steps", saved + 4, "--hash",
+                   "--save-weights", name, *options]
+        done = subprocess.run([str(part) for part in command], cwd=work, encoding="utf-8", capture_output=True)
+        check(done.returncode == 0, f"{command}: {done.stderr}")
+        return hashes(done.stdout), (work / name).read_bytes()
+
+    expected, weights = finish("whole")
+    found, again = finish("resumed", "--resume", checkpoints)
+    check(sorted(found) == list(range(saved + 1, saved + 5)) and all(found[k] == expected[k] for k in found)
+          and weights == again, f"killed after checkpoint {saved}: {found}, expected {expected}")
+
+
+def run_all(work, draw):
+    cases = [(name, draw.randrange(RANKS), draw.randrange(1, 60)) for name in FAULTS for _ in range(COUNT)]
+    draw.shuffle(cases)
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        done = list(pool.map(lambda case: in_the_middle(work, *case), cases))
+    for name in FAULTS:
+        times = [seconds for other, seconds in done if other == name]
+        print(f"{name}: {len(times)} runs, at most {max(times):.1f} s")
+    ends = [(name, draw.randrange(RANKS), draw.uniform(0, 0.2)) for name in FAULTS if name != "SIGSTOP"
+            for _ in range((COUNT + 3) // 4)]
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        codes = list(pool.map(lambda case: at_the_end(work, *case), ends))
+    print("at the end:", *codes)
+
+
+def main():
+    print(f"seed {SEED}")
+    draw = random.Random(SEED)
+    with tempfile.TemporaryDirectory() as folder:
+        work = pathlib.Path(folder)
+        must(work, "remat-graph", "gpt2-tiny", "--batch", RANKS, "--seq", 8, "--layers", 1, "-o", "model.fbs")
+        must(work, "remat-compile", "model.fbs", "--mesh", f"dp={RANKS}", "--zero", 1, "-o", "model.plan")
+        run_all(work, draw)
+        missing(work)
+        resumed(work, draw)
+    sys.exit("\n".join(faults) or 0)
+
+
+main()
