@@ -73,6 +73,37 @@ static void find_far(struct remat_planner *p, struct remat_arena *arena)
     }
 }
 
+/* A parameter that ranks have in parts, gathered, which the backward pass reads before it comes to
+ * a layer: dropping it frees nothing in a kernel that reads it. */
+static bool is_of_head(const struct remat_planner *p, uint32_t item)
+{
+    const struct remat_kernel_list *kernels = p->evaluator->settled->kernels;
+    remat_value value = p->model.item_value[item];
+    uint16_t op = p->graph->nodes[remat_producer(p->graph, value).i].op;
+    bool read = false;
+    if (!remat_op_has(op, REMAT_FACT_COLLECTIVE) || !remat_is_none(p->model.item_region[item]))
+        return false;
+    for (uint32_t m = 0; m < p->point_count; m++)
+        read |= !remat_kernel_is_early(kernels, p->points[m].at.kernel) &&
+                remat_kernel_reads(remat_kernel_at(kernels, p->points[m].at.kernel), value);
+    return read;
+}
+
+/* As the single hull, with those kept; none where there are none. */
+static void find_headed(struct remat_planner *p, struct remat_arena *arena)
+{
+    struct remat_border *border = &p->model.border;
+    struct remat_border_item *before =
+        remat_copy(arena, border->items, border->item_count, sizeof *before);
+    bool any = false;
+    for (uint32_t i = 0; i < p->model.item_count; i++)
+        if (!before[i].kept && !before[i].recomputed && is_of_head(p, i))
+            any = border->items[i].kept = true;
+    if (any)
+        find_hull(p, arena, REMAT_CROSSING_BETWEEN, &p->headed, &p->headed_steps);
+    memcpy(border->items, before, border->item_count * sizeof *before);
+}
+
 static void find_hulls(struct remat_planner *p, struct remat_arena *arena)
 {
     REMAT_NEW(arena, p->item_between, p->model.item_count);
@@ -83,6 +114,7 @@ static void find_hulls(struct remat_planner *p, struct remat_arena *arena)
     find_far(p, arena);
     find_hull(p, arena, REMAT_CROSSING_BEYOND, &p->grouped, &p->grouped_steps);
     find_hull(p, arena, REMAT_CROSSING_BETWEEN, &p->single, &p->single_steps);
+    find_headed(p, arena);
 }
 
 static void find_paths(struct remat_planner *p, struct remat_arena *arena)
@@ -97,10 +129,17 @@ static void find_paths(struct remat_planner *p, struct remat_arena *arena)
                               .item_far = p->item_far,
                               .tail = p->tail,
                               .group = 1};
-    p->single_count = 1 + (p->model.region_count > HELD_MAX ? HELD_MAX : 0);
+    uint32_t held_count = 1 + (p->model.region_count > HELD_MAX ? HELD_MAX : 0);
+    p->single_count = held_count + (p->headed.count > 0);
     REMAT_NEW(arena, p->paths, p->single_count + p->model.region_count);
-    for (; path.held < p->single_count; path.held++)
+    for (; path.held < held_count; path.held++)
         p->paths[p->path_count++] = path;
+    if (p->headed.count > 0) {
+        path.hull = &p->headed;
+        path.steps = &p->headed_steps;
+        path.held = 0;
+        p->paths[p->path_count++] = path;
+    }
     path.hull = &p->grouped;
     path.steps = &p->grouped_steps;
     path.held = 0;

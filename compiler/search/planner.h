@@ -27,8 +27,9 @@ struct remat_planner {
     const struct remat_graph *graph;
     struct remat_evaluator *evaluator;
     struct remat_model model;
-    struct remat_border_hull single, grouped;
-    struct remat_path_steps single_steps, grouped_steps;
+    struct remat_border_hull single, headed, grouped; /* headed: with gathered parameters of the
+                                                         head kept; none where there are none */
+    struct remat_path_steps single_steps, headed_steps, grouped_steps;
     bool *item_between, *item_far;
     uint32_t tail; /* items from here on come behind the last layer */
     uint32_t free_count;
