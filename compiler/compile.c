@@ -58,7 +58,7 @@ static remat_status arrange_fixed(struct pipeline *p)
                                   NULL, &p->search.settings->device, &p->watch, fixed[i]));
         remat_stopwatch_start(&p->watch);
         REMAT_CHECK(remat_place(p->search.ctx, p->search.arena, &p->persistent,
-                                &fixed[i]->lifespans, p->search.settings->guard_bytes, &bytes));
+                                &fixed[i]->lifespans, &bytes));
         remat_stopwatch_lap(&p->watch, REMAT_LAP_PLACE);
         if (bytes > p->search.fixed_arena_bytes)
             p->search.fixed_arena_bytes = bytes;

@@ -89,7 +89,6 @@ struct remat_compile_settings {
     uint32_t zero;          /* 1: optimizer state in parts on the ranks, 3: and parameters, as in
                                struct remat_graph */
     uint32_t loss_chunk;    /* rows of logits at once, as in struct remat_graph; 0: all */
-    uint64_t guard_bytes;   /* tests only: unused bytes after each buffer */
 };
 
 /* Compiles a verified graph. With neither policy nor budget nothing is recomputed; with a policy it

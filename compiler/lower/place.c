@@ -186,8 +186,7 @@ struct remat_lifespans remat_lifespans(struct remat_arena *arena, const struct r
 }
 
 static struct remat_slot *list_slots(struct remat_arena *arena,
-                                     const struct remat_lifespans *lifespans, uint64_t guard_bytes,
-                                     uint32_t *out_count)
+                                     const struct remat_lifespans *lifespans, uint32_t *out_count)
 {
     struct remat_slot *slots;
     *out_count = 0;
@@ -196,26 +195,25 @@ static struct remat_slot *list_slots(struct remat_arena *arena,
         const struct remat_placed_buffer *buffer = &lifespans->buffers[b];
         if (remat_is_none(buffer->persistent))
             slots[(*out_count)++] =
-                (struct remat_slot){buffer->begin, buffer->end, slot_bytes(buffer) + guard_bytes};
+                (struct remat_slot){buffer->begin, buffer->end, slot_bytes(buffer)};
     }
     return slots;
 }
 
 uint64_t remat_packed_bytes(struct remat_arena *arena, const struct remat_persistent *persistent,
-                            const struct remat_lifespans *lifespans, uint64_t guard_bytes)
+                            const struct remat_lifespans *lifespans)
 {
     uint32_t count;
-    const struct remat_slot *slots = list_slots(arena, lifespans, guard_bytes, &count);
+    const struct remat_slot *slots = list_slots(arena, lifespans, &count);
     return persistent->total_bytes + remat_pack(arena, slots, count).arena_bytes;
 }
 
 remat_status remat_place(remat_context *ctx, struct remat_arena *arena,
                          const struct remat_persistent *persistent,
-                         struct remat_lifespans *lifespans, uint64_t guard_bytes,
-                         uint64_t *out_arena_bytes)
+                         struct remat_lifespans *lifespans, uint64_t *out_arena_bytes)
 {
     uint32_t count;
-    const struct remat_slot *slots = list_slots(arena, lifespans, guard_bytes, &count);
+    const struct remat_slot *slots = list_slots(arena, lifespans, &count);
     struct remat_packing packing = remat_pack(arena, slots, count);
     remat_status st = remat_pack_check(ctx, slots, count, &packing);
     const uint64_t *offset = packing.offsets;

@@ -33,15 +33,13 @@ struct remat_lifespans remat_lifespans(struct remat_arena *arena, const struct r
                                        const uint32_t *inputs);
 
 /* Packs: persistent buffers lie where their tensors do, the others above them; checks the result
- * with the independent checker. *out_arena_bytes does not depend on any budget. `guard_bytes` stay
- * unused after each buffer that is not persistent (tests). */
+ * with the independent checker. *out_arena_bytes does not depend on any budget. */
 remat_status remat_place(remat_context *ctx, struct remat_arena *arena,
                          const struct remat_persistent *persistent,
-                         struct remat_lifespans *lifespans, uint64_t guard_bytes,
-                         uint64_t *out_arena_bytes);
+                         struct remat_lifespans *lifespans, uint64_t *out_arena_bytes);
 
 /* *out_arena_bytes of remat_place, unchecked. */
 uint64_t remat_packed_bytes(struct remat_arena *arena, const struct remat_persistent *persistent,
-                            const struct remat_lifespans *lifespans, uint64_t guard_bytes);
+                            const struct remat_lifespans *lifespans);
 
 #endif

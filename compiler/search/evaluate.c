@@ -166,7 +166,7 @@ struct remat_evaluation remat_evaluate_time(struct remat_evaluator *e,
 
 struct remat_evaluation remat_evaluate_packed(struct remat_evaluator *e,
                                               const struct remat_decision *decision,
-                                              uint64_t limit_bytes, uint64_t guard_bytes)
+                                              uint64_t limit_bytes)
 {
     e = remat_evaluator_for(e, decision);
     const struct remat_graph *graph = e->clones.graph;
@@ -184,7 +184,7 @@ struct remat_evaluation remat_evaluate_packed(struct remat_evaluator *e,
     cost.live_peak_bytes = lifespans.live_peak_bytes;
     remat_stopwatch_lap(e->watch, REMAT_LAP_PRICE);
     if (cost.live_peak_bytes <= limit_bytes) {
-        cost.arena_bytes = remat_packed_bytes(e->scratch, e->persistent, &lifespans, guard_bytes);
+        cost.arena_bytes = remat_packed_bytes(e->scratch, e->persistent, &lifespans);
         remat_stopwatch_lap(e->watch, REMAT_LAP_PLACE);
     }
     remat_arena_reset(e->scratch);
@@ -194,5 +194,5 @@ struct remat_evaluation remat_evaluate_packed(struct remat_evaluator *e,
 struct remat_evaluation remat_evaluate(struct remat_evaluator *e,
                                        const struct remat_decision *decision)
 {
-    return remat_evaluate_packed(e, decision, 0, 0);
+    return remat_evaluate_packed(e, decision, 0);
 }

@@ -93,10 +93,9 @@ struct remat_evaluation remat_evaluate(struct remat_evaluator *evaluator,
 struct remat_evaluation remat_evaluate_time(struct remat_evaluator *evaluator,
                                             const struct remat_decision *decision);
 
-/* Packs too, where the live peak is at most limit_bytes: the arena is that of remat_place, with
- * its guard_bytes. */
+/* Packs too, where the live peak is at most limit_bytes: the arena is that of remat_place. */
 struct remat_evaluation remat_evaluate_packed(struct remat_evaluator *evaluator,
                                               const struct remat_decision *decision,
-                                              uint64_t limit_bytes, uint64_t guard_bytes);
+                                              uint64_t limit_bytes);
 
 #endif

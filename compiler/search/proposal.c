@@ -30,7 +30,7 @@ void remat_proposal_find_least(struct remat_search *s, struct remat_proposal *pr
 static void evaluate(struct remat_search *s, const struct remat_decision *decision,
                      uint64_t limit_bytes, struct remat_evaluation *cost)
 {
-    *cost = remat_evaluate_packed(s->evaluator, decision, limit_bytes, s->settings->guard_bytes);
+    *cost = remat_evaluate_packed(s->evaluator, decision, limit_bytes);
     if (cost->arena_bytes < s->fixed_arena_bytes)
         cost->arena_bytes = s->fixed_arena_bytes;
 }
@@ -106,8 +106,8 @@ remat_status remat_proposal_carry(struct remat_search *s, const struct remat_pro
     REMAT_CHECK(remat_arrange(s->ctx, s->arena, graph, s->persistent, s->evaluator,
                               &s->settings->device, s->watch, &out->arranged));
     remat_stopwatch_start(s->watch);
-    REMAT_CHECK(remat_place(s->ctx, s->arena, s->persistent, &out->arranged.lifespans,
-                            s->settings->guard_bytes, &out->arena_bytes));
+    REMAT_CHECK(
+        remat_place(s->ctx, s->arena, s->persistent, &out->arranged.lifespans, &out->arena_bytes));
     remat_stopwatch_lap(s->watch, REMAT_LAP_PLACE);
     if (out->arena_bytes < s->fixed_arena_bytes)
         out->arena_bytes = s->fixed_arena_bytes;

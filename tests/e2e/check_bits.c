@@ -19,7 +19,7 @@ static void make_plans(remat_context *ctx, struct remat_arena *arena,
     struct plan_request requests[PLAN_REQUESTS_MAX];
     uint32_t count = plan_requests(ctx, arena, model->graph, requests);
     for (uint32_t i = 0; i < count; i++) {
-        struct remat_program *program = plan_compile(ctx, arena, model->graph, &requests[i], 0);
+        struct remat_program *program = plan_compile(ctx, arena, model->graph, &requests[i]);
         uint64_t hash = harness_decisions_hash(program);
         bool is_new = true;
         for (uint32_t p = 0; p < set->count; p++)

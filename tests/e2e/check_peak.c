@@ -38,13 +38,13 @@ struct span {
     uint64_t least_bytes, most_bytes;
 };
 
-/* With guards another decision would fit a budget, so these are for policies alone. */
 static void check_guards(remat_context *ctx, const struct check_model *model,
                          const struct plan_request *request, const struct run_result *expected)
 {
     struct remat_arena arena;
     remat_arena_init(&arena, ctx);
-    struct remat_program *spaced = plan_compile(ctx, &arena, model->graph, request, 4096);
+    struct remat_program *spaced = plan_compile(ctx, &arena, model->graph, request);
+    harness_spread(spaced);
     struct run_result guarded = harness_run(
         ctx, spaced,
         &(struct run_settings){.threads = 2, .steps = 1, .poison = true, .guard = true});
@@ -59,7 +59,7 @@ static void check_plan(remat_context *ctx, const struct check_model *model,
 {
     struct remat_arena arena;
     remat_arena_init(&arena, ctx);
-    struct remat_program *program = plan_compile(ctx, &arena, model->graph, request, 0);
+    struct remat_program *program = plan_compile(ctx, &arena, model->graph, request);
     const char *name = remat_arena_format(&arena, "%s, %s", model->name, request->name);
     struct run_result painted =
         harness_run(ctx, program, &(struct run_settings){.threads = 2, .steps = 1, .paint = true});
@@ -96,13 +96,12 @@ void check_peak(remat_context *ctx, const struct check_model *model)
     struct span arenas = {0};
     remat_arena_init(&arena, ctx);
     uint32_t count = plan_requests(ctx, &arena, model->graph, requests);
-    struct remat_program *program = plan_compile(ctx, &arena, model->graph, &requests[0], 0);
+    struct remat_program *program = plan_compile(ctx, &arena, model->graph, &requests[0]);
     struct run_result expected =
         harness_run(ctx, program, &(struct run_settings){.threads = 1, .steps = 1});
     for (uint32_t i = 0; i < count; i++) {
         check_plan(ctx, model, &requests[i], &expected, &arenas);
-        if (!requests[i].budget_bytes)
-            check_guards(ctx, model, &requests[i], &expected);
+        check_guards(ctx, model, &requests[i], &expected);
     }
     CHECK(!model->two_level || arenas.two_level > 0, "%s: no plan is two-level", model->name);
     printf("%s: peak of %u plans, %u with two-level values, arenas of %llu to %llu B\n",

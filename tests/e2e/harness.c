@@ -40,9 +40,9 @@ struct remat_graph *harness_model(remat_context *ctx, struct remat_arena *arena,
 remat_status harness_compile(remat_context *ctx, struct remat_arena *arena,
                              const struct remat_graph *graph,
                              const struct remat_policy_settings *policy, uint64_t budget_bytes,
-                             uint64_t guard_bytes, struct remat_program **out)
+                             struct remat_program **out)
 {
-    struct remat_compile_settings settings = {.policy = *policy, .guard_bytes = guard_bytes};
+    struct remat_compile_settings settings = {.policy = *policy};
     MUST_OK(ctx, remat_device_description_read(ctx, arena, "cpu", &settings.device));
     settings.has_budget = budget_bytes != 0;
     settings.mesh = graph->mesh;
@@ -51,6 +51,15 @@ remat_status harness_compile(remat_context *ctx, struct remat_arena *arena,
     settings.loss_chunk = graph->loss_chunk;
     settings.budget_bytes = budget_bytes;
     return remat_compile(ctx, arena, graph, &settings, out);
+}
+
+void harness_spread(struct remat_program *program)
+{
+    for (uint32_t b = 0; b < program->buffer_count; b++)
+        if (!program->buffers[b].persistent)
+            program->buffers[b].offset_bytes +=
+                program->buffers[b].offset_bytes - program->static_bytes;
+    program->arena_bytes += program->arena_bytes - program->static_bytes;
 }
 
 struct hashes {

@@ -36,7 +36,12 @@ struct remat_graph *harness_model(remat_context *ctx, struct remat_arena *arena,
 remat_status harness_compile(remat_context *ctx, struct remat_arena *arena,
                              const struct remat_graph *graph,
                              const struct remat_policy_settings *policy, uint64_t budget_bytes,
-                             uint64_t guard_bytes, struct remat_program **out);
+                             struct remat_program **out);
+
+/* Moves the transient buffers apart: twice as far from the begin of their range, so that as many
+ * bytes as each has are unused behind it. */
+void harness_spread(struct remat_program *program);
+
 /* Creates a session and runs init. */
 remat_session *harness_open(remat_context *ctx, const remat_plan *plan, uint32_t threads);
 /* What the step, counted from 0, reads, as far as the model has it: a fixed pseudo-random stream of

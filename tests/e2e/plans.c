@@ -50,7 +50,7 @@ static uint64_t smallest_budget(remat_context *ctx, const struct remat_graph *gr
     struct remat_arena scratch;
     struct remat_program *program;
     remat_arena_init(&scratch, ctx);
-    remat_status st = harness_compile(ctx, &scratch, graph, &none, 1, 0, &program);
+    remat_status st = harness_compile(ctx, &scratch, graph, &none, 1, &program);
     const char *needs = strstr(remat_context_message(ctx), " needs ");
     MUST(st == REMAT_ERROR_INFEASIBLE && needs, "%s", remat_context_message(ctx));
     uint64_t bytes = strtoull(needs + strlen(" needs "), NULL, 10);
@@ -71,7 +71,7 @@ uint32_t plan_requests(remat_context *ctx, struct remat_arena *arena,
     uint32_t count = 0;
     for (unsigned i = 0; i < named_policy_count; i++) {
         const struct named_policy *named = &named_policies[i];
-        remat_status st = harness_compile(ctx, arena, graph, &named->settings, 0, 0, &program);
+        remat_status st = harness_compile(ctx, arena, graph, &named->settings, 0, &program);
         if (st == REMAT_ERROR_USAGE)
             continue; /* it names an op or a module that this model has not */
         MUST_OK(ctx, st);
@@ -91,10 +91,10 @@ uint32_t plan_requests(remat_context *ctx, struct remat_arena *arena,
 
 struct remat_program *plan_compile(remat_context *ctx, struct remat_arena *arena,
                                    const struct remat_graph *graph,
-                                   const struct plan_request *request, uint64_t guard_bytes)
+                                   const struct plan_request *request)
 {
     struct remat_program *program;
-    MUST_OK(ctx, harness_compile(ctx, arena, graph, &request->policy, request->budget_bytes,
-                                 guard_bytes, &program));
+    MUST_OK(ctx,
+            harness_compile(ctx, arena, graph, &request->policy, request->budget_bytes, &program));
     return program;
 }

@@ -31,6 +31,6 @@ uint32_t plan_requests(remat_context *ctx, struct remat_arena *arena,
 /* For the CPU; fails the process on errors. */
 struct remat_program *plan_compile(remat_context *ctx, struct remat_arena *arena,
                                    const struct remat_graph *graph,
-                                   const struct plan_request *request, uint64_t guard_bytes);
+                                   const struct plan_request *request);
 
 #endif

@@ -41,7 +41,7 @@ struct remat_program *ranks_compile(remat_context *ctx, struct remat_arena *aren
     const struct remat_policy_settings none = {0};
     struct remat_program *program;
     struct remat_graph *graph = ranks_graph(ctx, arena, model, ranks, microbatches, batch, false);
-    MUST_OK(ctx, harness_compile(ctx, arena, graph, &none, 0, 0, &program));
+    MUST_OK(ctx, harness_compile(ctx, arena, graph, &none, 0, &program));
     return program;
 }
 
@@ -335,7 +335,7 @@ void ranks_check_plans(remat_context *ctx, const struct ranks_model *model, uint
     for (uint32_t k = 0; k < count; k++) {
         if (!is_chosen(&requests[k], &budgets))
             continue;
-        struct remat_program *program = plan_compile(ctx, &arena, graph, &requests[k], 0);
+        struct remat_program *program = plan_compile(ctx, &arena, graph, &requests[k]);
         ranks_run(ctx, program, &settings, results);
         if (compared++ == 0)
             first = expected ? *expected : results[0];
@@ -350,8 +350,8 @@ void ranks_check_plans(remat_context *ctx, const struct ranks_model *model, uint
         }
     }
     CHECK(compared == 9 && recomputing >= 5, "%u plans, %u recompute", compared, recomputing);
-    struct remat_program *guarded =
-        plan_compile(ctx, &arena, graph, &requests[1 + PLAN_BUDGETS], 64);
+    struct remat_program *guarded = plan_compile(ctx, &arena, graph, &requests[1 + PLAN_BUDGETS]);
+    harness_spread(guarded);
     ranks_run(ctx, guarded, &(struct ranks_settings){.steps = 2, .guard = true}, results);
     for (uint32_t r = 0; r < ranks; r++)
         CHECK(ranks_equal(&first, &results[r], 2), "%s: rank %u with guards: %s", model->preset, r,

@@ -182,9 +182,8 @@ static void test_model(remat_context *ctx, const char *preset, bool written_out,
     for (uint32_t n = 0; n < graph->node_count; n++)
         if (graph->nodes[n].op == REMAT_OP_relu)
             graph->nodes[n].op = REMAT_OP_gelu;
-    MUST_OK(ctx,
-            harness_compile(ctx, &arena, graph, &(struct remat_policy_settings){.ac_mode = "full"},
-                            0, 0, &program));
+    MUST_OK(ctx, harness_compile(ctx, &arena, graph,
+                                 &(struct remat_policy_settings){.ac_mode = "full"}, 0, &program));
     s.plan = remat_plan_borrow(program);
     s.session = harness_open(ctx, &s.plan, 1);
     take_weights(&s);

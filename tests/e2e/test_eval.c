@@ -75,7 +75,7 @@ static struct losses run_model(remat_context *ctx, struct remat_model_settings s
     sizes.seq = SEQ;
     struct remat_graph *graph = harness_model(ctx, &arena, "gpt2-tiny", sizes);
     graph->microbatches = microbatches;
-    MUST_OK(ctx, harness_compile(ctx, &arena, graph, &policy, 0, 0, &program));
+    MUST_OK(ctx, harness_compile(ctx, &arena, graph, &policy, 0, &program));
     struct remat_plan plan = remat_plan_borrow(program);
     remat_session_params_init(&params);
     MUST_OK(ctx, remat_session_create(ctx, &plan, &params, &session));

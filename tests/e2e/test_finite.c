@@ -231,7 +231,7 @@ static void test(const struct subject *s)
                                                 .recompute_method = "uniform"};
     struct remat_graph *graph = harness_model(ctx, &arena, "llama-tiny", sizes);
     graph->microbatches = s->microbatches;
-    MUST_OK(ctx, harness_compile(ctx, &arena, graph, &policy, 0, 0, &program));
+    MUST_OK(ctx, harness_compile(ctx, &arena, graph, &policy, 0, &program));
     check_commands(program, s);
     run(ctx, program, s);
     if (s == subjects)
@@ -250,7 +250,7 @@ static void test_without_optimizer(void)
     struct remat_graph *graph = harness_model(
         ctx, &arena, "llama-tiny", (struct remat_model_settings){.seq = SEQ, .batch = 1});
     graph->optimizer = (struct remat_optimizer){0};
-    MUST_OK(ctx, harness_compile(ctx, &arena, graph, &policy, 0, 0, &program));
+    MUST_OK(ctx, harness_compile(ctx, &arena, graph, &policy, 0, &program));
     for (uint32_t t = 0; t < program->tensor_count; t++)
         CHECK(strcmp(program->tensors[t].name, "not_finite") != 0, "a flag without an optimizer");
     remat_arena_release(&arena);

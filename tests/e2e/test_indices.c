@@ -164,7 +164,7 @@ static void check_graphs(void)
         remat_arena_init(&arena, ctx);
         const char *text = remat_arena_format(&arena, "%s%s", HEAD, graphs[i].text);
         MUST_OK(ctx, remat_graph_parse(ctx, graphs[i].name, text, strlen(text), &arena, &graph));
-        MUST_OK(ctx, harness_compile(ctx, &arena, graph, &policy, 0, 0, &program));
+        MUST_OK(ctx, harness_compile(ctx, &arena, graph, &policy, 0, &program));
         struct remat_plan plan = remat_plan_borrow(program);
         check_tensor(graphs[i].name, &plan, "a", graphs[i].a);
         check_tensor(graphs[i].name, &plan, "b", graphs[i].b);
@@ -344,7 +344,7 @@ int main(void)
                                                         .dtype = s->dtype});
         graph->microbatches = s->microbatches;
         graph->loss_chunk = s->loss_chunk;
-        MUST_OK(r.ctx, harness_compile(r.ctx, &arena, graph, &policy, 0, 0, &program));
+        MUST_OK(r.ctx, harness_compile(r.ctx, &arena, graph, &policy, 0, &program));
         struct remat_plan plan = remat_plan_borrow(program);
         r.plan = &plan;
         check_session(&r);

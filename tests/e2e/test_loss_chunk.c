@@ -211,7 +211,7 @@ static struct remat_program *compile(remat_context *ctx, struct remat_arena *are
     const struct remat_policy_settings none = {.ac_mode = "none"};
     struct remat_program *program;
     graph->loss_chunk = rows;
-    MUST_OK(ctx, harness_compile(ctx, arena, graph, &none, 0, 0, &program));
+    MUST_OK(ctx, harness_compile(ctx, arena, graph, &none, 0, &program));
     return program;
 }
 

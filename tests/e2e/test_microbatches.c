@@ -197,7 +197,7 @@ static struct remat_program *compile(remat_context *ctx, struct remat_arena *are
     sizes.batch = BATCH / microbatches;
     struct remat_graph *graph = harness_model(ctx, arena, preset, sizes);
     graph->microbatches = microbatches;
-    MUST_OK(ctx, harness_compile(ctx, arena, graph, &none, 0, 0, &program));
+    MUST_OK(ctx, harness_compile(ctx, arena, graph, &none, 0, &program));
     return program;
 }
 

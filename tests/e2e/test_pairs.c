@@ -99,7 +99,7 @@ static void check_attention_forms(remat_context *ctx)
             sizes.written_out = form;
             MUST_OK(ctx, harness_compile(ctx, &arena,
                                          harness_model(ctx, &arena, families[f].preset, sizes),
-                                         &named_policies[0].settings, 0, 0, &programs[form]));
+                                         &named_policies[0].settings, 0, &programs[form]));
         }
         CHECK(programs[0]->numerics_hash != programs[1]->numerics_hash,
               "%s: both forms of attention have one numerics_hash", families[f].preset);

@@ -154,7 +154,7 @@ static struct remat_program *compile_stage(remat_context *ctx, struct remat_aren
     struct remat_program *program;
     model.zero = stage.zero;
     struct remat_graph *graph = ranks_graph(ctx, arena, &model, ranks, microbatches, batch, false);
-    MUST_OK(ctx, harness_compile(ctx, arena, graph, &policy, 0, 0, &program));
+    MUST_OK(ctx, harness_compile(ctx, arena, graph, &policy, 0, &program));
     return program;
 }
 
@@ -303,7 +303,7 @@ static void test_full(remat_context *ctx, struct ranks_model model, uint32_t ran
     for (int k = 0; k < 2; k++) {
         model.zero = k ? again.zero : 0;
         struct remat_graph *graph = ranks_graph(ctx, &arena, &model, ranks, 1, 8, false);
-        MUST_OK(ctx, harness_compile(ctx, &arena, graph, &full, 0, 0, &programs[k]));
+        MUST_OK(ctx, harness_compile(ctx, &arena, graph, &full, 0, &programs[k]));
     }
     ranks_run(ctx, programs[1], &(struct ranks_settings){.steps = 1}, results);
     check_bytes(name, programs[0], programs[1], again, results, ranks, 1, false);

@@ -382,7 +382,7 @@ static void test_model(const char *preset, struct remat_model_settings sizes, ui
         struct remat_graph *graph = harness_model(ctx, &arena, preset, sizes);
         graph->microbatches = microbatches;
         graph->loss_chunk = microbatches > 1 ? 11 : 0;
-        MUST_OK(ctx, harness_compile(ctx, &arena, graph, &policy, 0, 0, &program));
+        MUST_OK(ctx, harness_compile(ctx, &arena, graph, &policy, 0, &program));
         emulate = runs[r].emulate;
         results[r] = harness_run(ctx, program, &settings);
         states[r] = lasting_hash;

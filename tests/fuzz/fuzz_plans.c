@@ -677,8 +677,7 @@ static struct remat_program *compile(remat_context *ctx, struct remat_arena *are
     if (seed->ranks > 1)
         graph->mesh = (struct remat_mesh){1, {{"dp", seed->ranks}}};
     graph->zero = seed->ranks == 3;
-    MUST_OK(ctx,
-            harness_compile(ctx, arena, graph, &named_policies[policy].settings, 0, 0, &program));
+    MUST_OK(ctx, harness_compile(ctx, arena, graph, &named_policies[policy].settings, 0, &program));
     program->cuda = (struct remat_cuda_code){0};
     return program;
 }

@@ -189,7 +189,7 @@ static remat_status lower(struct bench *b, const struct remat_decision *decision
     REMAT_TRY(subject_rewrite(&b->subject, &b->scratch, decision, &rewritten));
     REMAT_TRY(remat_arrange(b->subject.ctx, &b->scratch, rewritten, &b->subject.persistent,
                             &b->subject.evaluator, &b->subject.device, &b->subject.watch, &whole));
-    REMAT_TRY(remat_place(b->subject.ctx, &b->scratch, &b->subject.persistent, &whole.lifespans, 0,
+    REMAT_TRY(remat_place(b->subject.ctx, &b->scratch, &b->subject.persistent, &whole.lifespans,
                           &arena_bytes));
     REMAT_TRY_NEW(&b->scratch, alternatives, b->subject.graph->value_count);
     REMAT_TRY_NEW(&b->scratch, *out, 1);

@@ -93,13 +93,12 @@ static remat_status check_decision(struct subject *s, const struct remat_decisio
     struct remat_graph *rewritten;
     struct remat_arrangement whole;
     struct remat_evaluation cost, packed, not_packed;
-    uint64_t arena_bytes, guard_bytes = REMAT_ALIGNMENT;
+    uint64_t arena_bytes;
     remat_arena_init(&scratch, s->ctx);
     cost = remat_evaluate(&s->evaluator, decision);
     check_effect(s, decision, cost.effect, &scratch, name);
-    packed = remat_evaluate_packed(&s->evaluator, decision, cost.live_peak_bytes, guard_bytes);
-    not_packed =
-        remat_evaluate_packed(&s->evaluator, decision, cost.live_peak_bytes - 1, guard_bytes);
+    packed = remat_evaluate_packed(&s->evaluator, decision, cost.live_peak_bytes);
+    not_packed = remat_evaluate_packed(&s->evaluator, decision, cost.live_peak_bytes - 1);
     REMAT_TRY(subject_rewrite(s, &scratch, decision, &rewritten));
     REMAT_TRY(remat_graph_verify(s->ctx, rewritten));
     REMAT_TRY(remat_arrange(s->ctx, &scratch, rewritten, &s->persistent, &s->evaluator, &s->device,
@@ -109,8 +108,7 @@ static remat_status check_decision(struct subject *s, const struct remat_decisio
           " ns, %" PRIu64 " B",
           s->graph->name, name, cost.step_ns, cost.live_peak_bytes, whole.step_ns,
           whole.lifespans.live_peak_bytes);
-    REMAT_TRY(
-        remat_place(s->ctx, &scratch, &s->persistent, &whole.lifespans, guard_bytes, &arena_bytes));
+    REMAT_TRY(remat_place(s->ctx, &scratch, &s->persistent, &whole.lifespans, &arena_bytes));
     CHECK(packed.arena_bytes == arena_bytes && packed.step_ns == cost.step_ns,
           "%s, %s: packed to %" PRIu64 " B, carried through to %" PRIu64 " B", s->graph->name, name,
           packed.arena_bytes, arena_bytes);

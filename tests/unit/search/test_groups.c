@@ -118,7 +118,7 @@ static remat_status check_policy(struct bench *b, const struct subject_manual *l
     struct remat_chosen chosen;
     remat_arena_init(&scratch, b->s.ctx);
     REMAT_TRY(subject_manual_decide(listed, &scratch, policy, &decision));
-    manual = remat_evaluate_packed(&b->s.evaluator, &decision, UINT64_MAX, 0);
+    manual = remat_evaluate_packed(&b->s.evaluator, &decision, UINT64_MAX);
     REMAT_TRY(subject_choose(&b->s, &scratch, manual.arena_bytes, &chosen));
     CHECK(chosen.arranged.step_ns <= manual.step_ns,
           "%s: %s takes %" PRIu64 " ns, %s %" PRIu64 " ns in %" PRIu64 " B", b->s.graph->name,

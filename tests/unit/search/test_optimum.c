@@ -186,7 +186,7 @@ static remat_status pack(struct oracle *o, struct choice *choice)
     REMAT_TRY(remat_arrange(s->ctx, &scratch, rewritten, &s->persistent, &s->evaluator, &s->device,
                             &s->watch, &whole));
     REMAT_TRY(
-        remat_place(s->ctx, &scratch, &s->persistent, &whole.lifespans, 0, &choice->arena_bytes));
+        remat_place(s->ctx, &scratch, &s->persistent, &whole.lifespans, &choice->arena_bytes));
 fail:
     remat_arena_release(&scratch);
     return st;

@@ -131,7 +131,7 @@ static void list_two_level(struct subject *s, const struct remat_planner *planne
         struct two_level *here = &sizes->two_level[sizes->count];
         struct remat_decision decision;
         remat_planner_decide(planner, &s->arena, path, step, &decision);
-        here->cost = remat_evaluate_packed(&s->evaluator, &decision, UINT64_MAX, 0);
+        here->cost = remat_evaluate_packed(&s->evaluator, &decision, UINT64_MAX);
         if (here->cost.live_peak_bytes >= least_bytes)
             break;
         least_bytes = here->cost.live_peak_bytes;
