@@ -64,13 +64,6 @@ void remat_plan_destroy(remat_plan **plan)
     *plan = NULL;
 }
 
-struct remat_plan remat_plan_borrow(struct remat_program *program)
-{
-    struct remat_plan plan = {.program = program};
-    remat_program_mesh_print(program, plan.mesh);
-    return plan;
-}
-
 /* Copies as much of a struct as the caller's version of it has. */
 static void hand_out(void *out, size_t struct_size, const void *from, size_t bytes)
 {

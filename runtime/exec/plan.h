@@ -13,9 +13,6 @@ struct remat_plan {
     char mesh[REMAT_MESH_TEXT_BYTES];
 };
 
-/* Wraps a verified program that the caller keeps. For tests and tools that made it in memory. */
-struct remat_plan remat_plan_borrow(struct remat_program *program);
-
 /* An entry point by name, NULL when there is none. */
 const struct remat_entry *remat_plan_find_entry(const struct remat_plan *plan, const char *name);
 

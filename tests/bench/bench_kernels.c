@@ -14,6 +14,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "borrowed_plan.h"
 #include "graph_parse.h"
 #include "harness.h"
 
@@ -89,7 +90,7 @@ static struct sums time_steps(remat_context *ctx, struct remat_program *program,
                               const struct settings *s)
 {
     struct sums best = {{UINT64_MAX, UINT64_MAX, UINT64_MAX}, {0}, {0}}, sums;
-    struct remat_plan plan = remat_plan_borrow(program);
+    struct remat_plan plan = borrowed_plan(program);
     remat_session_params params;
     remat_session *session;
     remat_session_params_init(&params);

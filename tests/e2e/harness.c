@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "harness.h"
 
+#include "borrowed_plan.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -140,7 +142,7 @@ struct run_result harness_run(remat_context *ctx, struct remat_program *program,
                               const struct run_settings *settings)
 {
     struct run_result result = {0};
-    struct remat_plan plan = remat_plan_borrow(program);
+    struct remat_plan plan = borrowed_plan(program);
     struct hashes hashes = {0};
     remat_session_params params;
     remat_session *session;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ranks.h"
 
+#include "borrowed_plan.h"
 #include "plans.h"
 
 #include <pthread.h>
@@ -287,7 +288,7 @@ void ranks_run(remat_context *ctx, struct remat_program *program,
         bool odd = r == 1 && settings->odd;
         results[r] = (struct ranks_result){0};
         ranks[r].number = r;
-        ranks[r].plan = remat_plan_borrow(odd ? (struct remat_program *)settings->odd : program);
+        ranks[r].plan = borrowed_plan(odd ? (struct remat_program *)settings->odd : program);
         ranks[r].settings = settings;
         ranks[r].result = &results[r];
         if (count > 1)

@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "borrowed_plan.h"
 #include "harness.h"
 #include "ops.h"
 
@@ -184,7 +185,7 @@ static void test_model(remat_context *ctx, const char *preset, bool written_out,
             graph->nodes[n].op = REMAT_OP_gelu;
     MUST_OK(ctx, harness_compile(ctx, &arena, graph,
                                  &(struct remat_policy_settings){.ac_mode = "full"}, 0, &program));
-    s.plan = remat_plan_borrow(program);
+    s.plan = borrowed_plan(program);
     s.session = harness_open(ctx, &s.plan, 1);
     take_weights(&s);
     harness_write_inputs(ctx, s.session, &s.plan, seed, 0);

@@ -4,6 +4,7 @@
  * only entry point of a graph that trains nothing. */
 #include <stdio.h>
 
+#include "borrowed_plan.h"
 #include "harness.h"
 
 #define BATCH 4
@@ -76,7 +77,7 @@ static struct losses run_model(remat_context *ctx, struct remat_model_settings s
     struct remat_graph *graph = harness_model(ctx, &arena, "gpt2-tiny", sizes);
     graph->microbatches = microbatches;
     MUST_OK(ctx, harness_compile(ctx, &arena, graph, &policy, 0, &program));
-    struct remat_plan plan = remat_plan_borrow(program);
+    struct remat_plan plan = borrowed_plan(program);
     remat_session_params_init(&params);
     MUST_OK(ctx, remat_session_create(ctx, &plan, &params, &session));
     MUST_OK(ctx, remat_session_run(session, "init"));

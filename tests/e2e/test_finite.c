@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "borrowed_plan.h"
 #include "harness.h"
 
 #define BATCH  2
@@ -126,7 +127,7 @@ static void step(remat_context *ctx, remat_session *session, const struct subjec
 
 static void run(remat_context *ctx, struct remat_program *program, const struct subject *s)
 {
-    struct remat_plan plan = remat_plan_borrow(program);
+    struct remat_plan plan = borrowed_plan(program);
     struct watched watched;
     remat_session *session = harness_open(ctx, &plan, 2);
     remat_session_set_trace(session, watch, &watched);

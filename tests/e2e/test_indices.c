@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "borrowed_plan.h"
 #include "graph_parse.h"
 #include "harness.h"
 
@@ -165,7 +166,7 @@ static void check_graphs(void)
         const char *text = remat_arena_format(&arena, "%s%s", HEAD, graphs[i].text);
         MUST_OK(ctx, remat_graph_parse(ctx, graphs[i].name, text, strlen(text), &arena, &graph));
         MUST_OK(ctx, harness_compile(ctx, &arena, graph, &policy, 0, &program));
-        struct remat_plan plan = remat_plan_borrow(program);
+        struct remat_plan plan = borrowed_plan(program);
         check_tensor(graphs[i].name, &plan, "a", graphs[i].a);
         check_tensor(graphs[i].name, &plan, "b", graphs[i].b);
         remat_arena_release(&arena);
@@ -345,7 +346,7 @@ int main(void)
         graph->microbatches = s->microbatches;
         graph->loss_chunk = s->loss_chunk;
         MUST_OK(r.ctx, harness_compile(r.ctx, &arena, graph, &policy, 0, &program));
-        struct remat_plan plan = remat_plan_borrow(program);
+        struct remat_plan plan = borrowed_plan(program);
         r.plan = &plan;
         check_session(&r);
         remat_arena_release(&arena);

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "borrowed_plan.h"
 #include "check_model.h"
 
 #define GRADIENTS_MAX 128
@@ -126,7 +127,7 @@ static struct result run(const struct subject *s, struct remat_program *program)
 {
     struct result result = {.head_count = (uint64_t)remat_shape_elements(
                                 &s->graph->values[head_of(s->graph)->inputs[1].i].shape)};
-    struct remat_plan plan = remat_plan_borrow(program);
+    struct remat_plan plan = borrowed_plan(program);
     remat_session *session = harness_open(s->ctx, &plan, 2);
     write_inputs(s, session, &plan);
     MUST_OK(s->ctx, remat_session_run(session, "eval"));

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "borrowed_plan.h"
 #include "harness.h"
 
 #define BATCH 4
@@ -125,7 +126,7 @@ static void check_accumulators(remat_context *ctx, remat_session *session, const
 static struct result run(remat_context *ctx, struct remat_program *program, uint32_t microbatches)
 {
     struct result result = {0};
-    struct remat_plan plan = remat_plan_borrow(program);
+    struct remat_plan plan = borrowed_plan(program);
     remat_session *session = harness_open(ctx, &plan, 2);
     check_batch(&plan);
     for (uint32_t step = 0; step < STEPS; step++) {
@@ -266,7 +267,7 @@ static void test_interrupted(remat_context *ctx)
     remat_arena_init(&arena, ctx);
     struct remat_program *program =
         compile(ctx, &arena, "gpt2-tiny", (struct remat_model_settings){.layers = 1, .seq = 8}, 4);
-    struct remat_plan plan = remat_plan_borrow(program);
+    struct remat_plan plan = borrowed_plan(program);
     remat_session *session = harness_open(ctx, &plan, 1);
     harness_write_inputs(ctx, session, &plan, 0, 1e-2f);
     remat_session_set_trace(session, stop_late, &seen);

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "borrowed_plan.h"
 #include "harness.h"
 
 #define BATCH 2
@@ -93,7 +94,7 @@ int main(void)
         ctx, &arena, "gpt2-tiny",
         (struct remat_model_settings){.layers = 1, .batch = BATCH, .seq = SEQ, .vocab = IDS});
     MUST_OK(ctx, harness_compile(ctx, &arena, graph, &policy, 0, &program));
-    struct remat_plan plan = remat_plan_borrow(program);
+    struct remat_plan plan = borrowed_plan(program);
     double loss = run(ctx, &plan, 1u << REMAT_TENSOR_ACTIVATION, targets);
     double expected = cross_entropy(targets);
     CHECK(seen.without_data == 0, "copies were asked for in vain");

@@ -3,6 +3,7 @@
  * recomputed; with microbatches of its own it sums on two levels; planned memory is used memory and
  * planned bytes are sent bytes; what goes wrong in a rank ends all.
  *     e2e-ranks [small] */
+#include "borrowed_plan.h"
 #include "plans.h"
 #include "ranks.h"
 
@@ -340,7 +341,7 @@ static void test_refusals(remat_context *ctx)
     remat_engine engine;
     remat_local_ranks *local;
     remat_arena_init(&arena, ctx);
-    struct remat_plan plan = remat_plan_borrow(ranks_compile(ctx, &arena, &model, 4, 1, 8));
+    struct remat_plan plan = borrowed_plan(ranks_compile(ctx, &arena, &model, 4, 1, 8));
     remat_plan_info info = {.struct_size = sizeof info};
     remat_plan_get_info(&plan, &info);
     CHECK(info.rank_count == 4, "%u ranks", info.rank_count);

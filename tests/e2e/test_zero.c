@@ -3,6 +3,7 @@
  * the bits of whole ones, under every plan of the mesh; a clipped norm differs by rounding.
  * Persistent and sent bytes are those of the paper's formulas; what the ranks do not divide stays
  * whole. e2e-zero [all] */
+#include "borrowed_plan.h"
 #include "plans.h"
 #include "ranks.h"
 
@@ -401,7 +402,7 @@ static void test_info(remat_context *ctx)
     struct remat_arena arena;
     remat_tensor_info whole, part;
     remat_arena_init(&arena, ctx);
-    const struct remat_plan plan = remat_plan_borrow(ranks_compile(ctx, &arena, &model, 8, 1, 8));
+    const struct remat_plan plan = borrowed_plan(ranks_compile(ctx, &arena, &model, 8, 1, 8));
     MUST(get_tensor(&plan, "h.0.mlp.c_fc.weight", &whole) &&
          get_tensor(&plan, "h.0.mlp.c_fc.weight.master", &part));
     CHECK(whole.part_count == 1 && whole.whole_rank == 2 && part.part_count == 8 &&
@@ -412,7 +413,7 @@ static void test_info(remat_context *ctx)
     MUST(get_tensor(&plan, "h.0.ln_1.weight.m", &part)); /* 12 elements */
     CHECK(part.part_count == 1 && part.shape[0] == 12, "%u parts of 12 elements", part.part_count);
     const struct ranks_model three = {"gpt2-tiny", REMAT_BF16, 0, 3};
-    const struct remat_plan parts = remat_plan_borrow(ranks_compile(ctx, &arena, &three, 8, 1, 8));
+    const struct remat_plan parts = borrowed_plan(ranks_compile(ctx, &arena, &three, 8, 1, 8));
     MUST(get_tensor(&parts, "h.0.mlp.c_fc.weight", &part));
     CHECK(part.role == REMAT_TENSOR_PARAMETER && part.part_count == 8 && part.rank == 1 &&
               part.whole_rank == 2 && part.bytes * 8 == whole.bytes &&

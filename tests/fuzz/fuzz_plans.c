@@ -9,6 +9,7 @@
  *
  * runs until so many plans were accepted, counting mutations from FIRST on; the same seed repeats
  * the same mutations. A crash names the mutation. */
+#include "borrowed_plan.h"
 #include "harness.h"
 #include "mutate.h"
 #include "plans.h"
@@ -591,7 +592,7 @@ struct tally {
 
 static void execute(remat_context *ctx, struct mutant *m, struct tally *tally)
 {
-    struct remat_plan plan = remat_plan_borrow(m->program);
+    struct remat_plan plan = borrowed_plan(m->program);
     remat_session_params params;
     remat_session *session = NULL;
     remat_session_params_init(&params);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Scripts, parts of a batch and the index that the device counts; what is refused of them. */
+#include "borrowed_plan.h"
 #include "check.h"
 #include "sample_microbatches.h"
 #include "session_testing.h"
@@ -93,7 +94,7 @@ int main(void)
     struct sample_microbatches s;
     remat_context *ctx = remat_context_create(NULL, NULL);
     sample_microbatches(&s);
-    const struct remat_plan plan = remat_plan_borrow(&s.program);
+    const struct remat_plan plan = borrowed_plan(&s.program);
     test_parts(ctx, &plan);
     test_refused(ctx);
     remat_context_destroy(&ctx);

@@ -2,6 +2,7 @@
 /* Sessions over a small program made by hand: a linear layer whose weight is drawn at init, a loss,
  * and AdamW's coefficients; plus errors, the trace, memory, and the switches of session_testing.h.
  */
+#include "borrowed_plan.h"
 #include "check.h"
 #include "session_testing.h"
 
@@ -466,7 +467,7 @@ static void test_caller_memory(remat_context *ctx, const struct remat_plan *plan
 static void test_sizes(remat_context *ctx, struct fixture *f)
 {
     struct remat_program program = f->program;
-    struct remat_plan plan = remat_plan_borrow(&program);
+    struct remat_plan plan = borrowed_plan(&program);
     remat_session_params params;
     remat_session_params_init(&params);
     params.threads = 1;
@@ -511,7 +512,7 @@ int main(void)
 {
     static struct fixture f;
     make_fixture(&f);
-    struct remat_plan plan = remat_plan_borrow(&f.program);
+    struct remat_plan plan = borrowed_plan(&f.program);
     remat_context *ctx = remat_context_create(NULL, NULL);
     test_bits(ctx, &plan);
     test_trace(ctx, &plan);
