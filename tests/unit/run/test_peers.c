@@ -20,7 +20,8 @@ static void *gather(void *user)
     remat_context *ctx = remat_context_create(NULL, NULL);
     rank->status = peers_gather(ctx, &rank->peers, "x", 7, sizeof rank->own, &rank->own, rank->all);
     if (rank->status)
-        CHECK(strstr(remat_context_message(ctx), "at transfer 7 \"x\" of 6 bytes; missing: rank 2"),
+        CHECK(strstr(remat_context_message(ctx),
+                     "at transfer 7 \"x\" of 6 bytes among all (3 ranks); missing: rank 2"),
               "%s", remat_context_message(ctx));
     remat_context_destroy(&ctx);
     return NULL;
