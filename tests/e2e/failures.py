@@ -156,6 +156,20 @@ def resumed(work, draw):
           and weights == again, f"killed after checkpoint {saved}: {found}, expected {expected}")
 
 
+def interrupted(work, rank, number):
+    """The run ends after a step, of which there is a checkpoint, though ranks have parts of it."""
+    job = Job(work, "--steps", 1000000, "--checkpoint", "checkpoints", "--every", 1000000)
+    job.wait_for_step(3)
+    job.send(rank, number)
+    code, seconds, error = job.end()
+    what = f"signal {number} to rank {rank}: code {code} after {seconds:.1f} s: {error}"
+    last = re.search(r"interrupted after step (\d+) of 1000000", error)
+    check(code == 0 and seconds < DEADLINE_S and last and "all 3 ranks have finished" in error, what)
+    check([int(path.name[5:15]) for path in (job.folder / "checkpoints").iterdir()] == [int(last[1])] if last else False,
+          f"checkpoints: {what}")
+    check(job.report() and not job.report()["completed"], f"report: {what}")
+
+
 def run_all(work, draw):
     cases = [(name, draw.randrange(RANKS), draw.randrange(1, 60)) for name in FAULTS for _ in range(COUNT)]
     draw.shuffle(cases)
@@ -181,6 +195,8 @@ def main():
         run_all(work, draw)
         missing(work)
         resumed(work, draw)
+        for rank, number in (0, signal.SIGINT), (2, signal.SIGTERM):
+            interrupted(work, rank, number)
     sys.exit("\n".join(faults) or 0)
 
 

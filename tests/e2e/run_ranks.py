@@ -242,13 +242,14 @@ def failures(work):
         refused(done, NOT_FINITE, "step 2: ")
         check(not (work / "w").exists(), "weights that are not finite are not saved")
         process = subprocess.Popen([TOOLS / "remat-run", plan, "--text", TEXT, "--steps", "1000000", "--save-weights",
-                                    f"{plan}.w"], cwd=work, encoding="utf-8", stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE)
+                                    f"{plan}.w", "--checkpoint", f"{plan}.c", "--every", "1000000"], cwd=work,
+                                   encoding="utf-8", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         process.stdout.readline()
         process.send_signal(signal.SIGINT)
         error = process.communicate(timeout=60)[1]
-        check(process.returncode == 0 and "interrupted after step " in error and (work / f"{plan}.w").exists(),
-              f"interrupted: {process.returncode} {error}")
+        last = re.search(r"interrupted after step (\d+) ", error)
+        check(process.returncode == 0 and last and (work / f"{plan}.w").exists(), f"interrupted: {process.returncode} {error}")
+        check([int(path.name[5:15]) for path in (work / f"{plan}.c").iterdir()] == [int(last[1])], f"checkpoints: {error}")
 
 
 def main():

@@ -222,7 +222,7 @@ static remat_status train_ranks(remat_context *ctx, const struct train_model *mo
     remat_status st = train_save_initial(ctx, model, settings, session);
     st = st ? st : train(ctx, model, settings, text, session, measured);
     if (settings->ranks)
-        st = st ? st : ranks_end_steps(settings->ranks);
+        st = st ? st : ranks_order(settings->ranks, RANKS_END);
     st = st ? st : train_save_weights(ctx, model, settings, session, measured);
     return settings->ranks ? ranks_finish(settings->ranks, st) : st;
 }

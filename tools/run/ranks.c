@@ -46,9 +46,11 @@ struct ranks {
     const struct train_model *model;
     const struct train_settings *settings;
     const struct text *text;
-    pthread_mutex_t mutex; /* of the two below */
+    bool interrupted;      /* a process was */
+    pthread_mutex_t mutex; /* of the three below */
     pthread_cond_t changed;
-    uint64_t step; /* that rank 0 began */
+    uint64_t turn; /* how many orders rank 0 gave */
+    enum ranks_order order;
     bool over;
     uint32_t count, here; /* ranks in all, in this process */
     struct rank ranks[];
@@ -431,35 +433,50 @@ remat_status ranks_start(struct ranks *ranks, const struct train_model *model,
     return REMAT_OK;
 }
 
-remat_status ranks_begin_step(struct ranks *ranks, uint64_t step)
+/* Among processes each one says at every order what it has to say: rank 0 the order, the others
+ * whether they were interrupted. */
+static remat_status tell_order(struct ranks *ranks, uint64_t number)
+{
+    remat_status st = collect(ranks, "order", number);
+    ranks->begin_ns = ranks->begin_ns ? ranks->begin_ns : clock_ns();
+    return st;
+}
+
+remat_status ranks_order(struct ranks *ranks, enum ranks_order order)
 {
     if (ranks->processes) {
-        remat_status st = collect(ranks, "step", step);
-        ranks->begin_ns = ranks->begin_ns ? ranks->begin_ns : clock_ns();
+        remat_status st = tell_order(ranks, order);
+        for (uint32_t r = 1; r < ranks->count && st == REMAT_OK; r++)
+            ranks->interrupted |= ranks->numbers[r] != 0;
         return st;
     }
     pthread_mutex_lock(&ranks->mutex);
-    ranks->step = step;
+    ranks->turn++;
+    ranks->order = order;
     ranks->begin_ns = ranks->begin_ns ? ranks->begin_ns : clock_ns();
     pthread_cond_broadcast(&ranks->changed);
     pthread_mutex_unlock(&ranks->mutex);
     return REMAT_OK;
 }
 
-remat_status ranks_wait_for_step(struct ranks *ranks, uint64_t step, bool *begun)
+remat_status ranks_wait_for_order(struct ranks *ranks, uint64_t turn, enum ranks_order *order)
 {
     if (ranks->processes) {
-        remat_status st = collect(ranks, "step", 0);
-        ranks->begin_ns = ranks->begin_ns ? ranks->begin_ns : clock_ns();
-        *begun = ranks->numbers[0] >= step;
+        remat_status st = tell_order(ranks, cli_interrupted());
+        *order = (enum ranks_order)ranks->numbers[0];
         return st;
     }
     pthread_mutex_lock(&ranks->mutex);
-    while (ranks->step < step && !ranks->over)
+    while (ranks->turn < turn && !ranks->over)
         pthread_cond_wait(&ranks->changed, &ranks->mutex);
-    *begun = ranks->step >= step;
+    *order = ranks->turn < turn ? RANKS_END : ranks->order;
     pthread_mutex_unlock(&ranks->mutex);
     return REMAT_OK;
+}
+
+bool ranks_interrupted(const struct ranks *ranks)
+{
+    return cli_interrupted() || (ranks && ranks->interrupted);
 }
 
 /* A rank that was late for the others may have a failure of its own. */
@@ -473,14 +490,6 @@ static remat_status first_failure(struct ranks *ranks, remat_status status)
                              remat_context_message(rank->ctx));
     }
     return status;
-}
-
-remat_status ranks_end_steps(struct ranks *ranks)
-{
-    if (ranks->processes)
-        return collect(ranks, "step", 0);
-    tell_end(ranks);
-    return REMAT_OK;
 }
 
 remat_status ranks_finish(struct ranks *ranks, remat_status status)

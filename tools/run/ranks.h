@@ -11,6 +11,8 @@
 #include "records.h"
 #include "report.h"
 
+#include <stdbool.h>
+
 struct train_model;
 struct train_settings;
 struct text;
@@ -68,12 +70,13 @@ uint64_t ranks_begin_ns(const struct ranks *ranks);
 /* Starts the threads, which train on their sessions (train_follow). */
 remat_status ranks_start(struct ranks *ranks, const struct train_model *model,
                          const struct train_settings *settings, const struct text *text);
-/* Rank 0 begins a step, counted from 1. */
-remat_status ranks_begin_step(struct ranks *ranks, uint64_t step);
-/* Another rank waits until it does; *begun false: there are no more. */
-remat_status ranks_wait_for_step(struct ranks *ranks, uint64_t step, bool *begun);
-/* On rank 0: no more steps. */
-remat_status ranks_end_steps(struct ranks *ranks);
+/* What all ranks do next, as rank 0 says: no more steps, a step, a checkpoint. */
+enum ranks_order { RANKS_END, RANKS_STEP, RANKS_SAVE };
+remat_status ranks_order(struct ranks *ranks, enum ranks_order order);
+/* Another rank waits for order number `turn`, counted from 1. */
+remat_status ranks_wait_for_order(struct ranks *ranks, uint64_t turn, enum ranks_order *order);
+/* Whether this or, on rank 0, another process was interrupted before the last order. */
+bool ranks_interrupted(const struct ranks *ranks);
 /* On rank 0, after it or a failure: waits for the threads. `status` is rank 0's, and so is the
  * result, unless another rank failed first. */
 remat_status ranks_finish(struct ranks *ranks, remat_status status);

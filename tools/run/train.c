@@ -330,6 +330,8 @@ static remat_status save_checkpoint(remat_context *ctx, const struct train_model
     const struct peers peers = ranks_peers(settings->ranks, 0);
     if (measured->not_finite)
         return REMAT_OK;
+    if (checkpoint_has_parts(model->plan)) /* the others have theirs */
+        RUN_TRY(ranks_order(settings->ranks, RANKS_SAVE));
     RUN_TRY(safetensors_check_weights(ctx, model->plan, session, &peers, &finite));
     if (!finite)
         measured->not_finite = "a parameter";
@@ -375,6 +377,11 @@ static bool output_failed(void)
     return ferror(stdout) && !cli_hung_up();
 }
 
+static bool must_stop(const struct train_settings *settings)
+{
+    return ranks_interrupted(settings->ranks) || output_failed();
+}
+
 remat_status train(remat_context *ctx, const struct train_model *model,
                    const struct train_settings *settings, const struct text *text,
                    remat_session *session, struct measured *measured)
@@ -385,8 +392,8 @@ remat_status train(remat_context *ctx, const struct train_model *model,
     struct progress progress;
     uint64_t total_ns = 0;
     double total_loss = 0;
-    bool parts = checkpoint_has_parts(model->plan); /* which all ranks save, or none */
     cli_catch_interrupts();
+    bool stop = must_stop(settings);
     signal(SIGPIPE, SIG_IGN); /* what was trained is worth more than the lines about it */
     progress_start(&progress, settings->resumed, settings->steps);
     RUN_TRY(feed_open(ctx, model, text, session, &feed));
@@ -396,11 +403,10 @@ remat_status train(remat_context *ctx, const struct train_model *model,
     recorder.profiler = settings->profiler;
     recorder.origin_ns = progress.start_ns;
     for (uint64_t step = settings->resumed + 1;
-         step <= settings->steps && !cli_interrupted() && !output_failed() && !measured->not_finite;
-         step++) {
+         step <= settings->steps && !stop && !measured->not_finite; step++) {
         struct step_result result = {.step = step};
         if (settings->ranks) {
-            RUN_TRY(ranks_begin_step(settings->ranks, step));
+            RUN_TRY(ranks_order(settings->ranks, RANKS_STEP));
             recorder.origin_ns = ranks_begin_ns(settings->ranks);
         }
         RUN_TRY(write_inputs(&feed, settings, step));
@@ -416,7 +422,8 @@ remat_status train(remat_context *ctx, const struct train_model *model,
         if (measured->steps == 1 && output_failed())
             RUN_FAIL(ctx, REMAT_ERROR_IO, "standard output: nothing can be written to it");
         cli_keep_files();
-        if (has_checkpoint(settings, step) || (settings->checkpoint && cli_interrupted() && !parts))
+        stop = must_stop(settings);
+        if (has_checkpoint(settings, step) || (settings->checkpoint && stop))
             RUN_TRY(save_checkpoint(ctx, model, settings, session, measured));
     }
     progress_clear(&progress);
@@ -429,7 +436,7 @@ remat_status train(remat_context *ctx, const struct train_model *model,
         cli_log(ctx, REMAT_SEVERITY_INFO,
                 "with --save-gradients FILE --gradients-step %" PRIu64 " its gradients are in FILE",
                 measured->last_step);
-    if (cli_interrupted() || output_failed())
+    if (stop)
         cli_log(ctx, REMAT_SEVERITY_INFO, "interrupted after step %" PRIu64 " of %" PRIu64,
                 measured->last_step, settings->steps);
 fail:
@@ -444,8 +451,6 @@ static remat_status join_checkpoint(remat_context *ctx, const struct train_model
                                     remat_session *session, const struct peers *peers, bool *finite)
 {
     remat_status st = REMAT_OK;
-    if (!*finite)
-        return REMAT_OK;
     RUN_TRY(safetensors_check_weights(ctx, model->plan, session, peers, finite));
     if (*finite)
         RUN_TRY(checkpoint_join(ctx, model->plan, session, peers));
@@ -466,6 +471,22 @@ fail:
     return st;
 }
 
+static remat_status follow_step(struct recorder *recorder, const struct train_model *model,
+                                const struct train_settings *settings, remat_session *session,
+                                struct step_result *result)
+{
+    remat_status st = REMAT_OK;
+    uint64_t begin = clock_ns();
+    recorder->begin_ns = begin - ranks_begin_ns(settings->ranks);
+    recorder->joining = is_hashed(settings) ||
+                        (settings->gradients_path && result->step == settings->gradients_step);
+    RUN_TRY(recorder_run(recorder, session, settings->eval ? "eval" : "train"));
+    result->ns = clock_ns() - begin - recorder->spent_ns;
+    RUN_TRY(read_result(recorder->ctx, model, settings, &recorder->peers, session, result));
+fail:
+    return st;
+}
+
 remat_status train_follow(remat_context *ctx, const struct train_model *model,
                           const struct train_settings *settings, const struct text *text,
                           remat_session *session, struct peers peers, struct records *records,
@@ -474,6 +495,7 @@ remat_status train_follow(remat_context *ctx, const struct train_model *model,
     remat_status st = REMAT_OK;
     struct recorder recorder = {0};
     struct feed feed = {0};
+    enum ranks_order order;
     bool finite = true;
     *steps = *total_ns = 0;
     RUN_TRY(feed_open(ctx, model, text, session, &feed));
@@ -482,24 +504,19 @@ remat_status train_follow(remat_context *ctx, const struct train_model *model,
     recorder.profiler = records->profiler.commands ? &records->profiler : NULL;
     if (settings->initial_path && model->has_parts)
         RUN_TRY(safetensors_join_weights(ctx, model->plan, session, &peers));
-    for (uint64_t step = settings->resumed + 1;; step++) {
-        struct step_result result = {.step = step};
-        bool begun;
-        RUN_TRY(ranks_wait_for_step(settings->ranks, step, &begun));
-        if (!begun)
+    for (uint64_t turn = 1;; turn++) {
+        RUN_TRY(ranks_wait_for_order(settings->ranks, turn, &order));
+        if (order == RANKS_END)
             break;
-        RUN_TRY(write_inputs(&feed, settings, step));
-        uint64_t begin = clock_ns();
-        recorder.begin_ns = begin - ranks_begin_ns(settings->ranks);
-        recorder.joining =
-            is_hashed(settings) || (settings->gradients_path && step == settings->gradients_step);
-        RUN_TRY(recorder_run(&recorder, session, settings->eval ? "eval" : "train"));
-        *total_ns += clock_ns() - begin - recorder.spent_ns;
-        ++*steps;
-        RUN_TRY(read_result(ctx, model, settings, &peers, session, &result));
-        finite = !find_not_finite(&result);
-        if (has_checkpoint(settings, step) && checkpoint_has_parts(model->plan))
+        if (order == RANKS_SAVE) {
             RUN_TRY(join_checkpoint(ctx, model, session, &peers, &finite));
+            continue;
+        }
+        struct step_result result = {.step = settings->resumed + ++*steps};
+        RUN_TRY(write_inputs(&feed, settings, result.step));
+        RUN_TRY(follow_step(&recorder, model, settings, session, &result));
+        *total_ns += result.ns;
+        finite = !find_not_finite(&result);
     }
     if (settings->weights_path && model->has_parts)
         RUN_TRY(join_weights(ctx, model, session, &peers, finite));

@@ -58,12 +58,12 @@ remat_status train(remat_context *ctx, const struct train_model *model,
                    remat_session *session, struct measured *measured);
 
 /* After the last step, if settings->weights_path says so and all is finite, or else says in
- * `measured` what is not. Between ranks_end_steps and ranks_finish. */
+ * `measured` what is not. Between RANKS_END and ranks_finish. */
 remat_status train_save_weights(remat_context *ctx, const struct train_model *model,
                                 const struct train_settings *settings, remat_session *session,
                                 struct measured *measured);
 
-/* The same steps on another rank, with `peers`, as long as rank 0 begins them; nothing is printed.
+/* The same steps on another rank, with `peers`, as rank 0 orders them; nothing is printed.
  * *steps: how many; *total_ns: the time in entry points. */
 remat_status train_follow(remat_context *ctx, const struct train_model *model,
                           const struct train_settings *settings, const struct text *text,
