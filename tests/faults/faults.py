@@ -70,6 +70,8 @@ COMMANDS = [
              outputs={"m.plan": "same"}),
     compile_("ranks", "--mesh", "dp=2", "--zero", "1", "--bind", "batch=4", "--microbatches", "2", "-o", "m.plan",
              outputs={"m.plan": "same"}),
+    compile_("parts", "--mesh", "dp=2", "--zero", "3", "--bind", "batch=2", "--budget", "140MB", "-o", "m.plan",
+             outputs={"m.plan": "same"}),
     compile_("passes", "--print-after", "autodiff", "-o", "m.plan", outputs={"m.plan": "same"}),
     Command("dump", "dump", ["in.plan"]),
     Command("dump json", "dump", ["in.plan", "--format", "json", "-o", "d.json"], {"d.json": "same"}),
@@ -171,7 +173,7 @@ class Workplace:
             json.dump({"schema": "remat-problem/1", "nodes": nodes}, file)
         self.must("graph", "mlp-tiny", "-o", "m.fbs")
         self.must("compile", "m.fbs", "-o", "in.plan")
-        self.must("compile", "m.fbs", "--mesh", "dp=3", "--zero", "1", "--bind", "batch=3", "-o", "ranks.plan")
+        self.must("compile", "m.fbs", "--mesh", "dp=3", "--zero", "3", "--bind", "batch=3", "-o", "ranks.plan")
         self.must("run", "in.plan", "--text", "text.txt", "-j", "1", "--steps", "3", "--profile", "profile.json",
                   "--save-weights", "in.safetensors")
 

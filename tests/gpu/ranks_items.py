@@ -9,6 +9,7 @@ import time
 from machine import Fault, Skip
 
 MODELS = {"gpt2 fp32": ["gpt2-tiny", "--dtype", "fp32", "--dropout", "0.1"], "llama bf16": ["llama-tiny", "--dtype", "bf16"]}
+ZERO = {"gpt2 fp32": ["--zero", "3", "--recompute", "*.gathered"], "llama bf16": ["--zero", "1"]}
 SHAPE = ["--layers", "1", "--batch", "2", "--seq", "19"]
 RANKS, STEPS, LATE_S, SLACK_S = 2, 3, 5, 10
 PORT = 23456
@@ -62,7 +63,7 @@ def hashes(done):
 
 def make_plans(machine, work, model):
     machine.graph(work, *MODELS[model], *SHAPE)
-    machine.compile(work, "ranks.plan", "--mesh", f"dp={RANKS}", "--zero", "1")
+    machine.compile(work, "ranks.plan", "--mesh", f"dp={RANKS}", *ZERO[model])
     machine.compile(work, "parts.plan", "--microbatches", RANKS)
 
 
