@@ -217,30 +217,40 @@ static void fail_late(remat_mpi *m, const remat_transfer *t, bool exchanges, uin
     tell(m);
 }
 
-static remat_status transfer_all(remat_mpi *m, const remat_transfer *t, bool exchanges,
-                                 char *message)
+static void fail_in_mpi(remat_mpi *m, const remat_transfer *t, int error)
+{
+    char where[DESCRIPTION_BYTES];
+    remat_transfer_describe(t, where, sizeof where);
+    set_failure(m, REMAT_ERROR_OTHER, "rank %d on %s: MPI error %d %s", m->rank, m->host, error,
+                where);
+    tell(m);
+}
+
+static void move(remat_mpi *m, const remat_transfer *t, bool exchanges)
 {
     bool arrived = false;
     uint64_t waited_ns = 0;
-    int error = 0;
-    char where[DESCRIPTION_BYTES];
-    if (!m->failed && !reserve(m, 2 * (size_t)t->size * (size_t)(t->part_bytes / PIECE_BYTES + 1)))
+    if (!reserve(m, 2 * (size_t)t->size * (size_t)(t->part_bytes / PIECE_BYTES + 1))) {
         set_failure(m, REMAT_ERROR_MEMORY, "rank %d on %s: out of memory", m->rank, m->host);
-    if (!m->failed) {
-        error = begin(m, t, exchanges);
-        error = error ? error : wait_for_all(m, t->timeout_ns, &arrived, &waited_ns);
+        tell(m);
+        return;
     }
-    if (error) {
-        remat_transfer_describe(t, where, sizeof where);
-        set_failure(m, REMAT_ERROR_OTHER, "rank %d on %s: MPI error %d %s", m->rank, m->host, error,
-                    where);
-    }
-    if (!m->failed && !arrived)
+    int error = begin(m, t, exchanges);
+    error = error ? error : wait_for_all(m, t->timeout_ns, &arrived, &waited_ns);
+    if (error)
+        fail_in_mpi(m, t, error);
+    else if (!arrived && !m->failed)
         fail_late(m, t, exchanges, waited_ns);
+}
+
+static remat_status transfer_all(remat_mpi *m, const remat_transfer *t, bool exchanges,
+                                 char *message)
+{
     if (!m->failed)
-        return REMAT_OK;
-    snprintf(message, REMAT_ENGINE_MESSAGE_BYTES, "%s", m->failure.message);
-    return (remat_status)m->failure.status;
+        move(m, t, exchanges);
+    if (m->failed)
+        snprintf(message, REMAT_ENGINE_MESSAGE_BYTES, "%s", m->failure.message);
+    return m->failed ? (remat_status)m->failure.status : REMAT_OK;
 }
 
 static remat_status exchange(void *user, const remat_transfer *transfer,

@@ -66,7 +66,7 @@ class Job:
             pass  # it has finished
 
     def end(self):
-        """Its code, seconds from now, and standard error. What mpirun leaves behind is killed."""
+        """Its code, seconds from now, and standard error. All its processes end with it."""
         begin = time.monotonic()
         try:
             _, error = self.process.communicate(timeout=60)
@@ -74,12 +74,23 @@ class Job:
             self.process.kill()
             _, error = self.process.communicate()
         seconds = time.monotonic() - begin
-        for line in (self.folder / "pids").read_text().splitlines():
-            path = pathlib.Path("/proc") / line.split()[1] / "cmdline"
-            if path.exists() and b"remat-run" in path.read_bytes():
-                os.kill(int(line.split()[1]), signal.SIGKILL)
-                check(False, f"{line} is left behind")
+        while self.left() and time.monotonic() - begin < seconds + 1:
+            time.sleep(0.01)  # mpirun has killed them
+        for pid in self.left():
+            os.kill(pid, signal.SIGKILL)
+            check(False, f"{pid} is left behind, code {self.process.returncode}: {error}")
         return self.process.returncode, seconds, error
+
+    def left(self):
+        """Processes of ranks that have not ended."""
+        left = []
+        for line in (self.folder / "pids").read_text().splitlines():
+            try:
+                if b"remat-run" in pathlib.Path(f"/proc/{line.split()[1]}/cmdline").read_bytes():
+                    left.append(int(line.split()[1]))
+            except OSError:
+                pass
+        return left
 
     def report(self):
         path = self.folder / "report.json"

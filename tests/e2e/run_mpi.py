@@ -14,7 +14,7 @@ import time
 
 TOOLS, MPIRUN = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
 TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt"
-USAGE, IO = 2, 5
+USAGE, IO, NOT_FINITE = 2, 5, 8
 DEADLINE_S, GRACE_S = 2, 3
 faults = []
 
@@ -135,6 +135,11 @@ def fails(work):
     done = run(work, MPIRUN, "-n", 1, *first, "--checkpoint", "/proc/none", ":", "-n", 1, *first, "--checkpoint", "/proc/none")
     check(done.returncode == IO and "/proc/none" in done.stderr and time.monotonic() - begin < DEADLINE_S + GRACE_S,
           f"no folder for checkpoints: {done.returncode} after {time.monotonic() - begin:.1f} s: {done.stderr}")
+    (work / "bad").write_bytes(b"\xff" * 100)
+    done = run(work, MPIRUN, "-n", 2, TOOLS / "remat-run", "model.plan", "--text", "bad", "--steps", 3, "--lr", 1e30,
+               "--save-weights", "never", "--report", "report.json")
+    check(done.returncode == NOT_FINITE and "step 2: the loss is not finite" in done.stderr
+          and not json.loads((work / "report.json").read_text())["completed"], f"{done.returncode}: {done.stderr}")
     check(not (work / "never").exists(), "failed: weights were written")
 
 
