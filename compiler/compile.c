@@ -163,8 +163,7 @@ static struct remat_part part_of(const struct remat_arrangement *c, const char *
                                &c->kernels, c->order, c->prices,       &c->lifespans};
 }
 
-/* The segments of the plan: a step, whole or as microbatches and their update, and an evaluation.
- */
+/* The segments of the plan: a step, in one or as microbatches and an update, and an evaluation. */
 static void lower(struct pipeline *p, const struct remat_chosen *decided,
                   const struct remat_explanation *explanation, struct remat_program *out)
 {
@@ -201,20 +200,13 @@ static void report_laps(const struct pipeline *p)
                                       p->watch.ns[lap], p->watch.runs[lap]);
 }
 
-static void end_planning(struct pipeline *p)
-{
-    remat_evaluator_release(&p->evaluator);
-    remat_scratch_close(p->search.planning);
-}
-
 /* Everything before the decision. */
 static remat_status start(struct pipeline *p)
 {
     struct remat_search *s = &p->search;
-    s->persistent = &p->persistent;
     s->evaluator = &p->evaluator;
-    s->watch = &p->watch;
     s->planning = remat_scratch_open(s->ctx);
+    s->scratch = remat_scratch_open(s->ctx);
     p->watch.running = s->settings->pass_time != NULL;
     REMAT_CHECK(remat_price_check(s->ctx, p->input, &s->settings->device));
     REMAT_CHECK(remat_price_check_mesh(s->ctx, &s->settings->mesh, &s->settings->device));
@@ -248,7 +240,9 @@ static remat_status make_plan(void *user)
 
     REMAT_NEW(p->search.arena, program, 1);
     REMAT_CHECK(remat_explain(&p->search, &best.decision, &explanation));
-    end_planning(p);
+    remat_evaluator_release(&p->evaluator); /* lowering and text need room too */
+    remat_scratch_close(p->search.scratch);
+    remat_scratch_close(p->search.planning);
     lower(p, &best, &explanation, program);
     program->exact_extras = explanation.exact;
     REMAT_CHECK(describe(p, &best, program));
@@ -277,7 +271,6 @@ static remat_status find_bound(void *user)
     REMAT_CHECK(start(p));
     REMAT_CHECK(remat_search_plan(&p->search));
     *p->bound_ns = remat_search_step_ns(&p->search, p->search.state.bound_ns);
-    end_planning(p);
     return REMAT_OK;
 }
 
@@ -298,7 +291,6 @@ static remat_status find_frontier(void *user)
     REMAT_CHECK(start(p));
     REMAT_CHECK(remat_search_front(&p->search, p->compared, p->frontier));
     report_laps(p);
-    end_planning(p);
     return REMAT_OK;
 }
 

@@ -8,9 +8,10 @@
 #include "policy.h"
 #include "program.h"
 
-enum remat_solver {                      /* who decides when there is a budget and no policy */
-                    REMAT_SOLVER_PER_OP, /* the planner, value by value */
-                    REMAT_SOLVER_MANUAL, /* the fastest manual policy */
+/* Who decides when there is a budget and no policy. */
+enum remat_solver {
+    REMAT_SOLVER_PER_OP, /* the planner, value by value */
+    REMAT_SOLVER_MANUAL, /* the fastest manual policy */
 };
 
 /* What a search has found by now. Times are of a step; 0: not known yet. */
@@ -36,7 +37,7 @@ struct remat_tried {
 /* Those of one queue, in the order in which they were scheduled. */
 struct remat_tried_list {
     const char *name;
-    uint32_t proposal_count, count; /* in the queue; of them were scheduled */
+    uint32_t proposal_count, count; /* in the queue; of these, scheduled */
     const struct remat_tried *items;
 };
 
@@ -125,14 +126,14 @@ struct remat_frontier_point {
 struct remat_frontier {
     struct remat_frontier_point *points;
     uint32_t count;
-    /* Plans that there are, that were priced or, in small graphs, found to be no better, and that
-     * were priced. */
-    uint32_t decision_count, seen_count, evaluated_count;
-    bool cut_short;         /* by settings->is_over */
-    bool bounded;           /* there are bounds: solver per-op */
-    uint64_t base_ns;       /* step with everything saved */
-    uint64_t floor_bytes;   /* no live peak is below; 0: not known */
-    uint64_t reserve_bytes; /* beside the live peak in a budget */
+    uint32_t decision_count;  /* in all */
+    uint32_t seen_count;      /* priced or, in small graphs, found to be no better */
+    uint32_t evaluated_count; /* priced */
+    bool cut_short;           /* by settings->is_over */
+    bool bounded;             /* there are bounds: solver per-op */
+    uint64_t base_ns;         /* step with everything saved */
+    uint64_t floor_bytes;     /* no live peak is below; 0: not known */
+    uint64_t reserve_bytes;   /* beside the live peak in a budget */
 };
 
 /* What remat_compile would choose from at any budget, by live peak (search/front.c); budget

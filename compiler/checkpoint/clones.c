@@ -99,22 +99,6 @@ static remat_site home_of(const struct extension *x, remat_node n)
     return near ? x->site.items[producer.i] : alone;
 }
 
-/* Room for all clones but the few views that sites make for themselves. */
-static void reserve(struct extension *x)
-{
-    const struct remat_graph *g = x->s->graph;
-    size_t clones = 0;
-    for (remat_node n = {0}; n.i < g->node_count; n.i++)
-        clones += is_cloned(x, n) ? x->c->rounds * (size_t)g->nodes[n.i].output_count : 0;
-    for (uint32_t k = 0; k < x->s->kernels->count; k++)
-        for (size_t i = 0; i < x->s->inlined[k].count; i++) {
-            bool early = remat_is_early(x->s->kernels->kernels[k].phase);
-            clones += (early ? x->c->rounds : 1) *
-                      (size_t)x->s->slices[x->s->inlined[k].items[i].i].node_count;
-        }
-    remat_graph_reserve(x->arena, x->c->graph, g->value_count + clones, g->node_count + clones);
-}
-
 static void add_reruns(struct extension *x)
 {
     for (remat_node n = {0}; n.i < x->s->graph->node_count; n.i++) {
@@ -330,7 +314,9 @@ void remat_clones_create(struct remat_arena *arena, const struct remat_settled *
     *out->graph = *graph;
     out->graph->value_capacity = out->graph->node_capacity = 0;
     out->graph->has_kernels = true;
-    reserve(&x);
+    /* Reruns fit; what is inlined, mostly. */
+    remat_graph_reserve(arena, out->graph, (1 + rounds) * (size_t)graph->value_count,
+                        (1 + rounds) * (size_t)graph->node_count);
     for (uint32_t v = 0; v < graph->value_count; v++) /* which clones take over */
         out->graph->values[v].original = v;
     REMAT_NEW(x.scratch, x.clones, graph->node_count);

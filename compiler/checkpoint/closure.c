@@ -19,15 +19,12 @@ struct need { /* a site needs `root` for the slice of `made`, where the task of 
     remat_value root, made;
     remat_value leaf; /* what it loads at least for the root: that, or what that is made of */
     double leaf_ps;
-    /* Of the first need with the leaf: its extra, and the least of their leaf_ps. */
-    struct border_node extra;
-    double least_ps;
+    struct border_node extra; /* of the first need with the leaf: for loading it */
 };
 
 struct builder {
     struct remat_arena *arena, *scratch;
     const struct remat_settled *s;
-    const struct remat_kernel_list *kernels;
     const struct remat_price *prices;
     const struct remat_device_description *described;
     struct remat_device_description device; /* that the site at hand is priced on */
@@ -37,7 +34,7 @@ struct builder {
     struct REMAT_LIST(int64_t) extras;
     struct REMAT_LIST(struct remat_border_arc) arcs;
     struct REMAT_LIST(struct need) needs; /* of the site at hand */
-    double constant_ps, saved_ps;         /* of sites; saved_ps: with everything saved */
+    double constant_ps;                   /* of sites */
 };
 
 static const struct remat_fused_kernel *kernel_at(const struct builder *b, remat_kernel_id kernel)
@@ -116,8 +113,8 @@ static void add_tasks(struct builder *b)
     border->item_count = count;
     REMAT_NEW(b->arena, border->items, count);
     REMAT_NEW(b->arena, border->tasks, count);
-    REMAT_NEW(b->scratch, task_of_kernel, b->kernels->count);
-    memset(task_of_kernel, 0xff, b->kernels->count * sizeof *task_of_kernel);
+    REMAT_NEW(b->scratch, task_of_kernel, b->s->kernels->count);
+    memset(task_of_kernel, 0xff, b->s->kernels->count * sizeof *task_of_kernel);
     for (uint32_t i = 0; i < count; i++) {
         remat_value v = b->out->item_value[i];
         remat_kernel_id writer = remat_settled_writer(b->s, v);
@@ -198,8 +195,7 @@ static bool may_make(const struct builder *b, remat_kernel_id kernel, bool rerun
             remat_is_candidate(b->s, root));
 }
 
-/* Where the site needs the root, whatever else is decided: at least leaf_ps for loading the leaf.
- */
+/* A site that needs the root loads the leaf for at least leaf_ps, whatever else is decided. */
 static void find_leaf(const struct builder *b, remat_kernel_id kernel, bool rerun,
                       struct need *need)
 {
@@ -251,22 +247,21 @@ static void add_loads(struct builder *b, remat_kernel_id kernel, bool rerun)
     struct need *needs = b->needs.items;
     for (size_t n = 0; n < b->needs.count; n++) {
         find_leaf(b, kernel, rerun, &needs[n]);
-        needs[n].least_ps = needs[n].leaf_ps;
-        if (needs[n].leaf_ps > 0) {
+        if (needs[n].leaf_ps > 0) { /* the first one gets the least of all with its leaf */
             struct need *first = first_with_leaf(b, &needs[n]);
-            first->least_ps = fmin(first->least_ps, needs[n].leaf_ps);
+            first->leaf_ps = fmin(first->leaf_ps, needs[n].leaf_ps);
         }
     }
     for (size_t n = 0; n < b->needs.count; n++)
         if (needs[n].leaf_ps > 0 && first_with_leaf(b, &needs[n]) == &needs[n])
-            needs[n].extra = add_extra(b, needs[n].least_ps);
+            needs[n].extra = add_extra(b, needs[n].leaf_ps);
     for (size_t n = 0; n < b->needs.count; n++) {
         remat_value root = needs[n].root;
         double charged = 0, all = INFINITY;
         bool first = true;
         if (needs[n].leaf_ps > 0) {
             const struct need *charge = first_with_leaf(b, &needs[n]);
-            charged = charge->least_ps;
+            charged = charge->leaf_ps;
             add_arc(b, task_node(b, needs[n].made), charge->extra, REMAT_BORDER_RULE);
         }
         for (size_t m = 0; m < b->needs.count; m++)
@@ -299,12 +294,6 @@ static struct remat_load load_of(struct builder *b, const remat_value *roots, ui
         load = remat_settled_load(b->scratch, b->s, roots, count, true, &b->device);
     remat_arena_reset(b->scratch);
     return load;
-}
-
-static void count_site(struct builder *b, double ps)
-{
-    b->constant_ps += ps;
-    b->saved_ps += ps;
 }
 
 enum { INLINED_MAX = 6 }; /* of which all sets are looked at, where the longer side changes */
@@ -389,7 +378,7 @@ static void add_inlining(struct builder *b, remat_kernel_id k)
     struct remat_load load = remat_price_load(b->s->graph, kernel_at(b, k), &b->device);
     struct set set = find_set(b, k);
     double most = load.compute_ns, least = load.memory_ns;
-    count_site(b, 1000 * (b->device.launch_ns + fmax(load.compute_ns, load.memory_ns)));
+    b->constant_ps += 1000 * (b->device.launch_ns + fmax(load.compute_ns, load.memory_ns));
     for (uint32_t i = 0; i < set.count; i++) {
         most += set.compute_ns[i];
         least -= moved_ps(b, k, set.roots[i]) / 1000;
@@ -443,7 +432,7 @@ static void add_stores(struct builder *b, remat_kernel_id k)
     double costs[1 << STORES_MAX], shares[STORES_MAX];
     remat_value roots[STORES_MAX];
     uint32_t found = 0;
-    count_site(b, all_ps);
+    b->constant_ps += all_ps;
     for (size_t i = 0; i < b->s->own[k.i].count; i++) {
         remat_value root = b->s->own[k.i].items[i];
         if ((b->s->reads[root.i] & REMAT_READ_EARLY) || b->s->facts.output[root.i] ||
@@ -507,9 +496,9 @@ static bool is_lasting(const struct builder *b, remat_kernel_id k)
 static void add_sites(struct builder *b)
 {
     struct remat_border *border = &b->out->border;
-    for (remat_kernel_id k = {0}; k.i < b->kernels->count; k.i++) {
+    for (remat_kernel_id k = {0}; k.i < b->s->kernels->count; k.i++) {
         const struct remat_roots *own = &b->s->own[k.i];
-        bool early = remat_kernel_is_early(b->kernels, k);
+        bool early = remat_kernel_is_early(b->s->kernels, k);
         b->device = remat_price_variants_on(b->described, &b->prices[k.i]);
         if (is_program(b, k) && early && own->count > 0) {
             add_stores(b, k);
@@ -518,7 +507,6 @@ static void add_sites(struct builder *b)
             add_inlining(b, k);
         } else if (early && own->count > 0 && !is_lasting(b, k)) {
             double ps = 1000 * (double)b->prices[k.i].ns;
-            b->saved_ps += ps;
             for (size_t i = 0; i < own->count; i++)
                 add_arc(b, item_node(b, own->items[i]), task_node(b, own->items[i]),
                         remat_ps(floor(ps / (double)own->count)));
@@ -531,7 +519,6 @@ static void add_sites(struct builder *b)
     border->arcs = b->arcs.items;
     border->arc_count = (uint32_t)b->arcs.count;
     border->constant_ps = remat_ps(floor(b->constant_ps));
-    b->out->saved_ns = remat_ns_add(b->out->least_ns, remat_ns_ceil(b->saved_ps / 1000));
 }
 
 /* So that no choice costs more than what 64 bits hold. */
@@ -558,10 +545,8 @@ remat_status remat_model_create(struct remat_arena *arena, const struct remat_se
                                 const struct remat_device_description *device,
                                 const struct remat_decision *pinned, struct remat_model *out)
 {
-    remat_status st = REMAT_OK;
     struct builder b = {.arena = arena,
                         .s = settled,
-                        .kernels = settled->kernels,
                         .prices = prices,
                         .described = device,
                         .pinned = pinned,
@@ -571,11 +556,10 @@ remat_status remat_model_create(struct remat_arena *arena, const struct remat_se
     find_items(&b);
     add_tasks(&b);
     add_sites(&b);
-    REMAT_TRY(check_costs(&b, device->name));
-    remat_model_layers(arena, out);
-fail:
     remat_scratch_close(b.scratch);
-    return st;
+    REMAT_CHECK(check_costs(&b, device->name));
+    remat_model_layers(arena, out);
+    return REMAT_OK;
 }
 
 /* --- from a choice to a decision --- */

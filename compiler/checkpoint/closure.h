@@ -33,7 +33,6 @@ struct remat_model {
     uint8_t *item_crossing;   /* by item: enum remat_crossing */
     struct remat_border border;
     uint64_t least_ns; /* of the kernels that no decision changes; the problem has the others */
-    uint64_t saved_ns; /* with everything saved, as the problem counts */
 };
 
 /* `prices` are those of the kernels that `settled` is about. Where the device has a profile,
@@ -43,16 +42,6 @@ remat_status remat_model_create(struct remat_arena *arena, const struct remat_se
                                 const struct remat_price *prices,
                                 const struct remat_device_description *device,
                                 const struct remat_decision *pinned, struct remat_model *out);
-
-/* The problem as it looks from the first run of a kernel, a program point: only what is read after
- * it is wanted, what it reads or writes itself is live in any case and counts in other_bytes. */
-struct remat_program_point {
-    remat_kernel_id kernel;
-    struct remat_border border;
-    uint64_t other_bytes; /* beside persistent tensors and kept items, live during the run in every
-                             plan */
-};
-struct remat_program_points REMAT_LIST(struct remat_program_point);
 
 /* The decision with these actions, by item, where no pins decide. What is kernel-internal is
  * recomputed along with what is made of it. */

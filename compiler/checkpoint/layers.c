@@ -137,9 +137,8 @@ static uint8_t *find_crossings(const struct layers *l)
 {
     uint8_t *out;
     const struct remat_graph *g = l->graph;
-    bool *made;
+    const bool *made = find_made(l);
     REMAT_NEW(l->arena, out, g->value_count);
-    made = find_made(l);
     for (uint32_t n = 0; n < g->node_count; n++)
         for (uint32_t i = 0; remat_is_early(g->nodes[n].phase) && i < g->nodes[n].input_count;
              i++) {
@@ -163,7 +162,6 @@ void remat_model_layers(struct remat_arena *arena, struct remat_model *model)
     const struct remat_graph *g = model->settled->graph;
     struct layers l = {.arena = arena, .graph = g, .model = model};
     bool *written;
-    uint8_t *crossing;
     REMAT_NEW(arena, written, g->value_count);
     for (uint32_t v = 0; v < g->value_count; v++)
         written[v] = !remat_is_none(model->item_of[v].i);
@@ -172,7 +170,7 @@ void remat_model_layers(struct remat_arena *arena, struct remat_model *model)
     remat_stacks_find(arena, g, written, &l.stacks);
     number_stacks(&l);
     order(&l);
-    crossing = find_crossings(&l);
+    const uint8_t *crossing = find_crossings(&l);
     model->region_of_node = l.of_node;
     REMAT_NEW(arena, model->item_region, model->item_count);
     REMAT_NEW(arena, model->item_crossing, model->item_count);

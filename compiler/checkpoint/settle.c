@@ -28,11 +28,6 @@ struct settler {
     struct remat_load *loads; /* by kernel */
 };
 
-static bool has(const struct remat_graph *g, remat_node node, uint32_t facts)
-{
-    return remat_op_has(g->nodes[node.i].op, facts);
-}
-
 struct remat_trace remat_settled_trace(const struct remat_settled *settled, remat_value value)
 {
     const struct remat_graph *g = settled->graph;
@@ -41,7 +36,7 @@ struct remat_trace remat_settled_trace(const struct remat_settled *settled, rema
         remat_node node = remat_producer(g, trace.root);
         if (remat_is_none(node.i))
             return trace;
-        bool view = has(g, node, REMAT_FACT_VIEW);
+        bool view = remat_op_has(g->nodes[node.i].op, REMAT_FACT_VIEW);
         if (!view && !remat_is_none(settled->kernels->kernel_of_node[node.i].i))
             return trace;
         if (g->nodes[node.i].op == REMAT_OP_constant || g->nodes[node.i].op == REMAT_OP_column) {
@@ -70,7 +65,7 @@ static void find_standing(struct settler *s)
     for (uint32_t n = 0; n < g->node_count; n++) {
         bool once = false;
         remat_kernel_id kernel = out->kernels->kernel_of_node[n];
-        if (remat_is_none(kernel.i) || has(g, (remat_node){n}, REMAT_FACT_VIEW))
+        if (remat_is_none(kernel.i) || remat_op_has(g->nodes[n].op, REMAT_FACT_VIEW))
             continue;
         for (uint32_t i = 0; i < remat_op_reads(&g->nodes[n]); i++) {
             remat_value root = remat_settled_trace(out, g->nodes[n].inputs[i]).root;
@@ -189,7 +184,7 @@ struct remat_load remat_settled_load(struct remat_arena *scratch, const struct r
 static bool reduces(const struct settler *s, const remat_node *nodes, uint32_t count, uint32_t fact)
 {
     for (uint32_t n = 0; n < count; n++)
-        if (has(s->out->graph, nodes[n], fact))
+        if (remat_op_has(s->out->graph->nodes[nodes[n].i].op, fact))
             return true;
     return false;
 }

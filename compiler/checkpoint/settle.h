@@ -30,14 +30,13 @@ struct remat_trace {
     bool cast;        /* by way of such a cast */
 };
 
-/* Nodes of a kernel that make some of its values, and what these read from memory (each root once).
- */
+/* Nodes of a kernel that make some of its values, and what they read from memory. */
 struct remat_slice {
     uint32_t node_count, read_count;
     remat_node *nodes; /* in graph order */
     struct remat_slice_read {
-        remat_value root;
-        bool direct; /* no read of it is by way of a view */
+        remat_value root; /* each once */
+        bool direct;      /* no read of it is by way of a view */
     } * reads;
 };
 

@@ -353,8 +353,8 @@ static uint32_t count_same(const struct finder *f, uint32_t a, uint32_t b, uint3
     return same;
 }
 
-/* The run with the most nodes that has a product. One with a period has a
- * span at a multiple of the period that is as the one a period later. */
+/* The run with the most nodes, of those that have a product. A run has, at a multiple of its
+ * period, a span that equals the one a period later. */
 static struct run find_run(const struct finder *f)
 {
     const struct span *s = f->spans;
@@ -450,13 +450,9 @@ void remat_stacks_find(struct remat_arena *arena, const struct remat_graph *grap
     memset(out->stack_of, 0xff, graph->node_count * sizeof *out->stack_of);
     memset(out->span_of, 0xff, graph->node_count * sizeof *out->span_of);
     find_tree(f.scratch, graph, &f.tree);
-    uint32_t most = 0;
-    for (uint32_t v = 0; v < graph->value_count; v++)
-        most = f.tree.depth[v] > most ? f.tree.depth[v] : most;
-    most++; /* spans of a way */
-    REMAT_NEW(f.scratch, f.spans, most);
-    REMAT_NEW(f.scratch, f.before, most + 1);
-    REMAT_NEW(f.scratch, f.powers, most + 1);
+    REMAT_NEW(f.scratch, f.spans, graph->value_count);
+    REMAT_NEW(f.scratch, f.before, graph->value_count + 1);
+    REMAT_NEW(f.scratch, f.powers, graph->value_count + 1);
     REMAT_NEW(f.scratch, f.place, graph->value_count);
     REMAT_NEW(f.scratch, f.in, graph->node_count);
     REMAT_NEW(f.scratch, f.home, graph->node_count);

@@ -21,7 +21,9 @@ static uint64_t mix(remat_site site, struct remat_site_content content)
 static void add(const struct remat_times *t, remat_site site, struct remat_site_content content,
                 uint64_t ns, struct remat_times_sum *sum)
 {
-    uint64_t *class_ns = &sum->times.ns[t->classes[remat_site_kernel(t->settled, site).i]];
+    const struct remat_fused_kernel *kernel =
+        remat_kernel_at(t->kernels, remat_site_kernel(t->settled, site));
+    uint64_t *class_ns = &sum->times.ns[remat_cost_class_of(kernel->kind)];
     *class_ns = remat_ns_add(*class_ns, ns);
     sum->effect += mix(site, content);
 }
@@ -74,12 +76,9 @@ struct remat_times remat_times_create(struct remat_arena *arena,
     REMAT_NEW(arena, t->sites, (1 + REMAT_ROUNDS_MAX) * (size_t)count);
     REMAT_NEW(arena, t->first_entry, 2 * (size_t)count);
     memset(t->first_entry, 0xff, 2 * (size_t)count * sizeof *t->first_entry);
-    REMAT_NEW(arena, t->classes, count);
-    for (remat_kernel_id k = {0}; k.i < count; k.i++) {
-        t->classes[k.i] = (uint8_t)remat_cost_class_of(remat_kernel_at(t->kernels, k)->kind);
+    for (remat_kernel_id k = {0}; k.i < count; k.i++)
         if (!remat_kernel_is_early(t->kernels, k) && settled->inlined[k.i].count == 0)
             add(t, (remat_site){k.i}, (struct remat_site_content){0}, t->prices[k.i].ns, &t->same);
-    }
     place_candidates(t);
     list_reads(t);
     return out;
@@ -151,6 +150,12 @@ static void meet_all(struct remat_times *t, const uint8_t *actions)
 
 /* --- prices of contents --- */
 
+static bool is_forward(const struct remat_times *t, remat_site site)
+{
+    return site.i < t->kernels->count &&
+           remat_kernel_is_early(t->kernels, (remat_kernel_id){site.i});
+}
+
 /* Reruns of both rounds are the same kernels. */
 static uint32_t *first_entry(const struct remat_times *t, remat_site site)
 {
@@ -171,38 +176,26 @@ static const struct remat_times_entry *find_entry(const struct remat_times *t, r
     return NULL;
 }
 
-static void add_content(const struct remat_times *t, remat_site site, struct remat_times_sum *sum)
+/* A forward kernel needs what it loads to be stored. */
+static void add_site(struct remat_times *t, remat_site site, struct remat_times_sum *sum)
 {
     remat_kernel_id kernel = remat_site_kernel(t->settled, site);
+    const struct remat_fused_kernel *whole = remat_kernel_at(t->kernels, kernel);
     struct remat_site_content content = t->sites[site.i];
+    bool forward = is_forward(t, site);
     uint64_t ns = t->prices[kernel.i].ns;
-    if (remat_kernel_at(t->kernels, kernel)->kind == REMAT_KERNEL_fused && content.made) {
+    if (whole->kind == REMAT_KERNEL_fused && (forward || content.made)) {
         const struct remat_times_entry *entry = find_entry(t, site, content);
-        sum->known &= entry != NULL;
-        ns = entry ? entry->ns : 0;
-    }
-    add(t, site, content, ns, sum);
-}
-
-static void add_forward(struct remat_times *t, remat_kernel_id k, struct remat_times_sum *sum)
-{
-    const struct remat_fused_kernel *whole = remat_kernel_at(t->kernels, k);
-    const remat_site site = {k.i};
-    uint64_t ns = t->prices[k.i].ns;
-    if (!t->sites[k.i].stored && !t->lasting[k.i])
-        return;
-    if (whole->kind == REMAT_KERNEL_fused) {
-        const struct remat_times_entry *entry = find_entry(t, site, t->sites[k.i]);
         sum->known &= entry != NULL;
         ns = entry ? entry->ns : 0;
         for (uint32_t l = entry ? entry->load_begin : 0; entry && l < entry->load_end; l++)
             need(t, t->loads.items[l]);
-    } else {
+    } else if (forward) {
         for (uint32_t o = 0; o < whole->operand_count; o++)
             if (!(whole->operands[o].access & REMAT_ACCESS_WRITE))
                 need(t, whole->operands[o].value);
     }
-    add(t, site, t->sites[k.i], ns, sum);
+    add(t, site, content, ns, sum);
 }
 
 struct remat_times_sum remat_times_find(struct remat_times *t,
@@ -219,13 +212,13 @@ struct remat_times_sum remat_times_find(struct remat_times *t,
     meet_all(t, decision->actions);
     for (remat_kernel_id k = {0}; k.i < count; k.i++)
         if (t->settled->inlined[k.i].count > 0 && !remat_kernel_is_early(t->kernels, k))
-            add_content(t, (remat_site){k.i}, &sum);
+            add_site(t, (remat_site){k.i}, &sum);
     for (remat_site s = {count}; s.i < (1 + rounds) * count; s.i++)
         if (t->sites[s.i].made)
-            add_content(t, s, &sum);
+            add_site(t, s, &sum);
     for (remat_kernel_id k = {count}; k.i-- > 0;)
-        if (remat_kernel_is_early(t->kernels, k))
-            add_forward(t, k, &sum);
+        if (remat_kernel_is_early(t->kernels, k) && (t->sites[k.i].stored || t->lasting[k.i]))
+            add_site(t, (remat_site){k.i}, &sum);
     return sum;
 }
 
@@ -233,8 +226,7 @@ static void learn(struct remat_times *t, const struct remat_graph *graph,
                   const struct remat_fused_kernel *kernel)
 {
     remat_site site = {graph->nodes[kernel->nodes[0].i].kernel};
-    bool forward = !remat_site_round(t->settled, site) &&
-                   remat_kernel_is_early(t->kernels, (remat_kernel_id){site.i});
+    bool forward = is_forward(t, site);
     struct remat_times_entry entry = {.load_begin = (uint32_t)t->loads.count};
     if (kernel->kind != REMAT_KERNEL_fused || (!forward && !t->sites[site.i].made))
         return;

@@ -38,7 +38,6 @@ struct remat_times {
     const struct remat_kernel_list *kernels; /* settled->kernels */
     const struct remat_price *prices;        /* by kernel: with everything saved */
     const struct remat_device_description *device;
-    uint8_t *classes;            /* by kernel: enum remat_cost_class */
     struct remat_times_sum same; /* of kernels of the backward pass that are so in all plans */
     struct remat_times_home {    /* by candidate: where it is made */
         remat_kernel_id kernel;
@@ -66,9 +65,8 @@ struct remat_times remat_times_create(struct remat_arena *arena,
 struct remat_times_sum remat_times_find(struct remat_times *times,
                                         const struct remat_decision *decision, uint32_t rounds);
 
-/* Prices the kernels of that decision which are new, in a graph whose nodes say which site they run
- * in, and the values of the given graph that operands of forward kernels stand for are their own.
- */
+/* Prices the new kernels of that decision. Nodes of `graph` say which site they run in; forward
+ * kernels have the same operands as in the given graph. */
 void remat_times_learn(struct remat_times *times, const struct remat_graph *graph,
                        const struct remat_kernel_list *kernels);
 

@@ -164,9 +164,8 @@ struct remat_evaluation remat_evaluate_time(struct remat_evaluator *e,
     return cost;
 }
 
-struct remat_evaluation remat_evaluate_packed(struct remat_evaluator *e,
-                                              const struct remat_decision *decision,
-                                              uint64_t limit_bytes)
+struct remat_evaluation remat_evaluate(struct remat_evaluator *e,
+                                       const struct remat_decision *decision, uint64_t limit_bytes)
 {
     e = remat_evaluator_for(e, decision);
     const struct remat_graph *graph = e->clones.graph;
@@ -178,7 +177,7 @@ struct remat_evaluation remat_evaluate_packed(struct remat_evaluator *e,
     remat_stopwatch_lap(e->watch, REMAT_LAP_LIFESPANS);
     struct remat_evaluation cost = remat_evaluate_time(e, decision);
     if (!cost.step_ns) {
-        remat_times_learn(e->sums, e->clones.graph, &kernels);
+        remat_times_learn(e->sums, graph, &kernels);
         cost = remat_evaluate_time(e, decision);
     }
     cost.live_peak_bytes = lifespans.live_peak_bytes;
@@ -189,10 +188,4 @@ struct remat_evaluation remat_evaluate_packed(struct remat_evaluator *e,
     }
     remat_arena_reset(e->scratch);
     return cost;
-}
-
-struct remat_evaluation remat_evaluate(struct remat_evaluator *e,
-                                       const struct remat_decision *decision)
-{
-    return remat_evaluate_packed(e, decision, 0);
 }

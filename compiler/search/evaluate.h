@@ -84,18 +84,13 @@ struct remat_kernel_list remat_evaluator_kernels(struct remat_evaluator *evaluat
                                                  struct remat_arena *arena,
                                                  const struct remat_decision *decision);
 
-/* Their time and live peak, equal to those of remat_arrange on what remat_rewrite makes of the
- * decision. */
-struct remat_evaluation remat_evaluate(struct remat_evaluator *evaluator,
-                                       const struct remat_decision *decision);
-
 /* The time alone, without a schedule: step_ns is 0 where a kernel is new to the evaluator. */
 struct remat_evaluation remat_evaluate_time(struct remat_evaluator *evaluator,
                                             const struct remat_decision *decision);
 
-/* Packs too, where the live peak is at most limit_bytes: the arena is that of remat_place. */
-struct remat_evaluation remat_evaluate_packed(struct remat_evaluator *evaluator,
-                                              const struct remat_decision *decision,
-                                              uint64_t limit_bytes);
+/* Time and live peak, equal to those of remat_arrange on what remat_rewrite makes of the decision.
+ * Packs too, where the live peak is at most limit_bytes: the arena is that of remat_place. */
+struct remat_evaluation remat_evaluate(struct remat_evaluator *evaluator,
+                                       const struct remat_decision *decision, uint64_t limit_bytes);
 
 #endif

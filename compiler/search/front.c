@@ -15,12 +15,9 @@ enum {
     LAST_ROOMS = 20,        /* that the last one is divided into */
 };
 
-struct points REMAT_LIST(struct remat_frontier_point);
-
 struct walk {
-    struct remat_search *search;
     struct remat_queue queue;
-    struct points points;
+    struct REMAT_LIST(struct remat_frontier_point) points;
     uint64_t room_bytes;
 };
 
@@ -36,13 +33,13 @@ static int compare_points(const void *a, const void *b)
 }
 
 /* Sorts, and drops points that another one is as small and as fast as. */
-static void sort_points(struct points *points)
+static void sort_points(struct walk *w)
 {
-    struct remat_frontier_point *items = points->items;
+    struct remat_frontier_point *items = w->points.items;
     size_t kept = 0;
-    if (points->count > 0)
-        qsort(items, points->count, sizeof *items, compare_points);
-    for (size_t i = 0; i < points->count; i++) {
+    if (w->points.count > 0)
+        qsort(items, w->points.count, sizeof *items, compare_points);
+    for (size_t i = 0; i < w->points.count; i++) {
         const struct remat_frontier_point point = items[i];
         if (kept > 0 && items[kept - 1].live_peak_bytes == point.live_peak_bytes)
             continue;
@@ -50,14 +47,14 @@ static void sort_points(struct points *points)
             kept--;
         items[kept++] = point;
     }
-    points->count = kept;
+    w->points.count = kept;
 }
 
 /* Of a proposal that has been evaluated. Times saturate, and what takes that long is no plan:
  * remat_arrange refuses it. */
 static void add_point(struct walk *w, const struct remat_proposal *proposal)
 {
-    struct remat_search *s = w->search;
+    struct remat_search *s = w->queue.search;
     uint64_t step_ns = proposal->cost.step_ns, bytes = proposal->cost.live_peak_bytes;
     bytes = bytes < s->fixed_live_bytes ? s->fixed_live_bytes : bytes;
     if (step_ns < REMAT_SEGMENT_NS_MAX)
@@ -74,14 +71,9 @@ static void add_point(struct walk *w, const struct remat_proposal *proposal)
 /* Everything saved is priced first: it says how far apart rooms are. */
 static remat_status begin(struct walk *w)
 {
-    struct remat_search *s = w->search;
-    struct remat_proposals policies = {0};
+    struct remat_search *s = w->queue.search;
     REMAT_CHECK(remat_search_plan(s));
-    w->queue = (struct remat_queue){.search = s,
-                                    .name = "the curve, fastest first",
-                                    .order = REMAT_FASTEST_FIRST,
-                                    .curve = true};
-    REMAT_CHECK(remat_search_policies(s, true, &policies));
+    struct remat_proposals policies = remat_search_policies(s);
     remat_proposal_evaluate(s, &policies.items[0], 0);
     add_point(w, &policies.items[0]);
     s->state.to_see_count = (uint32_t)policies.count;
@@ -90,7 +82,7 @@ static remat_status begin(struct walk *w)
     if (s->settings->solver == REMAT_SOLVER_PER_OP)
         remat_queue_add_planned(&w->queue);
     w->queue.rough = (uint64_t)w->queue.added_count * s->graph->node_count > NODES_PRICED;
-    w->room_bytes = (s->state.least_bytes - s->persistent->total_bytes) / ROOMS + 1;
+    w->room_bytes = (s->state.least_bytes - s->evaluator->persistent->total_bytes) / ROOMS + 1;
     s->state.to_see_count += w->queue.added_count - added;
     return REMAT_OK;
 }
@@ -98,7 +90,8 @@ static remat_status begin(struct walk *w)
 /* The live peak below which a slower decision is worth having beside one with that live peak. */
 static uint64_t lower(const struct walk *w, uint64_t live_peak_bytes)
 {
-    uint64_t static_bytes = w->search->persistent->total_bytes, below = live_peak_bytes - 1;
+    uint64_t static_bytes = w->queue.search->evaluator->persistent->total_bytes;
+    uint64_t below = live_peak_bytes - 1;
     uint64_t moving = below > static_bytes ? below - static_bytes : 0;
     if (!w->queue.rough)
         return below;
@@ -117,29 +110,30 @@ static void walk(struct walk *w)
         if (proposal.cost.live_peak_bytes <= limit_bytes)
             limit_bytes = lower(w, proposal.cost.live_peak_bytes);
     }
-    remat_proposals_show(w->search, w->queue.name, w->queue.added_count, w->queue.taken.items,
+    remat_proposals_show(w->queue.search, w->queue.name, w->queue.added_count, w->queue.taken.items,
                          w->queue.taken.count);
 }
 
 remat_status remat_search_front(struct remat_search *s, const struct remat_program *plan,
                                 struct remat_frontier *out)
 {
-    remat_status st = REMAT_OK;
-    struct walk w = {.search = s};
+    struct walk w = {.queue = {.search = s,
+                               .name = "the curve, fastest first",
+                               .order = REMAT_FASTEST_FIRST,
+                               .curve = true}};
     bool bounded = s->settings->solver == REMAT_SOLVER_PER_OP;
-    s->scratch = remat_scratch_open(s->ctx);
-    REMAT_TRY(begin(&w));
+    REMAT_CHECK(begin(&w));
     walk(&w);
     if (plan)
         REMAT_PUSH(
             s->arena, &w.points,
             ((struct remat_frontier_point){plan->policy, plan->peak_bytes, plan->step_ns, 0}));
-    sort_points(&w.points);
+    sort_points(&w);
     for (uint32_t i = 0; i < w.points.count && bounded; i++) {
         struct remat_frontier_point *point = &w.points.items[i];
         uint64_t bound_ns = remat_planner_bound(s->planner, point->live_peak_bytes);
         point->bound_ns = remat_search_step_ns(s, bound_ns);
-        REMAT_TRY(remat_search_check_bound(s, point->bound_ns, point->step_ns));
+        REMAT_CHECK(remat_search_check_bound(s, point->bound_ns, point->step_ns));
     }
     *out = (struct remat_frontier){.points = w.points.items,
                                    .count = (uint32_t)w.points.count,
@@ -152,7 +146,5 @@ remat_status remat_search_front(struct remat_search *s, const struct remat_progr
                                    .base_ns = remat_search_step_ns(s, s->evaluator->base_ns),
                                    .floor_bytes = bounded ? s->planner->floor_bytes : 0,
                                    .reserve_bytes = s->reserve_bytes};
-fail:
-    remat_scratch_close(s->scratch);
-    return st;
+    return REMAT_OK;
 }

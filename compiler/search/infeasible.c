@@ -72,19 +72,14 @@ static bool is_between(const struct remat_arrangement *c, remat_value root)
     return true;
 }
 
-/* The value of the decided graph that a value which the forward pass writes is; none: it is none of
- * that. */
+/* The value as it is before the rewrite; none unless the forward pass writes it. */
 static remat_value find_decided(const struct remat_search *p, const struct remat_graph *graph,
                                 remat_value value)
 {
     const struct remat_value_info *info = &graph->values[value.i];
     const struct remat_node_info *node = &graph->nodes[info->node];
-    if (graph == p->update->graph || node->instance || node->phase != REMAT_PHASE_FORWARD)
-        return REMAT_NO_VALUE;
-    for (remat_value v = {0}; v.i < p->graph->value_count; v.i++)
-        if (strcmp(p->graph->values[v.i].name, info->name) == 0)
-            return v;
-    return REMAT_NO_VALUE;
+    bool other = graph == p->update->graph || node->instance || node->phase != REMAT_PHASE_FORWARD;
+    return other ? REMAT_NO_VALUE : (remat_value){info->original};
 }
 
 /* What recomputing it would cost a step, or why it stays. */
@@ -116,9 +111,8 @@ static remat_status append_residents(struct remat_search *p, const struct remat_
                                      const struct remat_decision *decision, struct remat_text *text)
 {
     struct remat_explanation explanation;
-    struct resident *residents;
     REMAT_CHECK(remat_explain(p, decision, &explanation));
-    residents = find_residents(text->arena, c);
+    struct resident *residents = find_residents(text->arena, c);
     qsort(residents, c->lifespans.buffer_count, sizeof *residents, compare_residents);
     for (uint32_t i = 0; i < c->lifespans.buffer_count && i < RESIDENTS_NAMED; i++) {
         if (!residents[i].bytes)
@@ -135,7 +129,6 @@ remat_status remat_infeasible(struct remat_search *p, const struct remat_proposa
     struct remat_chosen smallest;
     uint64_t arena_bytes = proposal->cost.arena_bytes;
     bool per_op = remat_search_per_op(p);
-    uint64_t floor_bytes = per_op ? p->planner->floor_bytes : 0;
     const struct remat_arrangement *c = &smallest.arranged;
     struct remat_text residents = {.arena = p->arena};
     const char *what = remat_policy_given(&p->settings->policy) ? "this policy"
@@ -145,11 +138,11 @@ remat_status remat_infeasible(struct remat_search *p, const struct remat_proposa
     const char *when =
         p->over && !remat_policy_given(&p->settings->policy) ? " before the search was ended" : "";
     const char *proven = "";
-    REMAT_CHECK(remat_proposal_carry(p, proposal, NULL, &smallest));
-    if (floor_bytes)
+    if (per_op)
         proven = REMAT_FORMAT(
             p->arena, ". Proven: no choice of what to recompute needs less than %" PRIu64 " B",
-            floor_bytes + p->reserve_bytes);
+            p->planner->floor_bytes + p->reserve_bytes);
+    REMAT_CHECK(remat_proposal_carry(p, proposal, &smallest));
     if (p->update->graph && c->lifespans.live_peak_bytes < p->update->lifespans.live_peak_bytes)
         c = p->update;
     const struct remat_lifespans *l = &c->lifespans;
@@ -161,7 +154,7 @@ remat_status remat_infeasible(struct remat_search *p, const struct remat_proposa
         " B + reserve %" PRIu64 " B (live peak %" PRIu64 " B, of it %" PRIu64
         " B persistent). Binding command: \"%s\" (%s). Largest residents: %s%s",
         p->settings->budget_bytes, what, when, arena_bytes + p->reserve_bytes, arena_bytes,
-        p->reserve_bytes, l->live_peak_bytes, p->persistent->total_bytes,
+        p->reserve_bytes, l->live_peak_bytes, p->evaluator->persistent->total_bytes,
         c->graph->values[c->kernels.kernels[k].name.i].name,
         remat_phase_name(c->kernels.kernels[k].phase), residents.items ? residents.items : "none",
         proven);

@@ -6,7 +6,6 @@
 #include "planner.h"
 
 #include "marginal.h"
-#include "program_point.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -17,8 +16,7 @@ enum {
     NODES_GROUPED = 4000000, /* for groups of all sizes up to one; larger ones are a part larger */
 };
 
-/* Of a hull: values that are live at the loss anyway stay saved, and those that cross at `least`.
- */
+/* Keeps values that are live at the loss anyway, and those whose crossing is at least `least`. */
 static void keep_anchors(struct remat_planner *p, enum remat_crossing least)
 {
     struct remat_border_item *items = p->model.border.items;
@@ -32,45 +30,47 @@ static void keep_anchors(struct remat_planner *p, enum remat_crossing least)
 }
 
 /* The first step of the grouped hull that drops a value between layers. */
-static uint32_t find_fork(const struct remat_planner *p, struct remat_arena *arena)
+static uint32_t find_fork(const struct remat_planner *p, struct remat_arena *arena,
+                          const bool *between)
 {
-    const struct remat_border_point *points = p->grouped.points;
-    const struct remat_path_step *steps = p->grouped_steps.steps;
+    const struct remat_border_point *points = p->grouped.hull.points;
+    const struct remat_path_step *steps = p->grouped.steps;
     uint32_t step = 0, *first; /* by region: corner behind which it drops some */
     REMAT_NEW(arena, first, p->model.region_count);
     memset(first, 0xff, p->model.region_count * sizeof *first);
-    for (uint32_t c = p->grouped.count; c-- > 1;)
+    for (uint32_t c = p->grouped.hull.count; c-- > 1;)
         for (uint32_t i = 0; i < p->model.item_count; i++)
-            if (p->item_between[i] && points[c - 1].keep[i] && !points[c].keep[i])
+            if (between[i] && points[c - 1].keep[i] && !points[c].keep[i])
                 first[p->model.item_region[i]] = c - 1;
-    while (step < p->grouped_steps.count &&
+    while (step < p->grouped.count &&
            (remat_is_none(steps[step].region) || first[steps[step].region] != steps[step].corner))
         step++;
     return step;
 }
 
-static void find_hull(struct remat_planner *p, struct remat_arena *arena, enum remat_crossing kept,
-                      struct remat_border_hull *hull, struct remat_path_steps *steps)
+static struct remat_path_steps find_steps(struct remat_planner *p, struct remat_arena *arena,
+                                          enum remat_crossing kept)
 {
     keep_anchors(p, kept);
-    *hull = remat_border_find_hull(arena, &p->model.border);
-    remat_path_find_steps(arena, &p->model.border, hull, p->model.item_region,
-                          p->model.region_count, steps);
+    return remat_path_find_steps(arena, &p->model.border, p->model.item_region,
+                                 p->model.region_count);
 }
 
-/* What more than the next layer needs. */
-static void find_far(struct remat_planner *p, struct remat_arena *arena)
+/* By item: more than the next layer needs it. */
+static bool *find_far(const struct remat_planner *p, struct remat_arena *arena)
 {
+    bool *far;
     const struct remat_border *b = &p->model.border;
     const uint32_t *region = p->model.item_region;
-    REMAT_NEW(arena, p->item_far, b->item_count);
+    REMAT_NEW(arena, far, b->item_count);
     for (uint32_t i = 0; i < b->item_count; i++) {
         const struct remat_border_task *task = &b->tasks[b->items[i].task];
         for (uint32_t e = task->input_begin; e < task->input_end; e++) {
             uint32_t input = b->inputs[e];
-            p->item_far[input] |= region[i] != region[input] && region[i] != region[input] + 1;
+            far[input] |= region[i] != region[input] && region[i] != region[input] + 1;
         }
     }
+    return far;
 }
 
 /* A parameter that ranks have in parts, gathered, which the backward pass reads before it comes to
@@ -89,9 +89,10 @@ static bool is_of_head(const struct remat_planner *p, uint32_t item)
     return read;
 }
 
-/* As the single hull, with those kept; none where there are none. */
-static void find_headed(struct remat_planner *p, struct remat_arena *arena)
+/* As the single hull, with those kept; without corners where there are none. */
+static struct remat_path_steps find_headed(struct remat_planner *p, struct remat_arena *arena)
 {
+    struct remat_path_steps out = {0};
     struct remat_border *border = &p->model.border;
     struct remat_border_item *before =
         remat_copy(arena, border->items, border->item_count, sizeof *before);
@@ -100,51 +101,39 @@ static void find_headed(struct remat_planner *p, struct remat_arena *arena)
         if (!before[i].kept && !before[i].recomputed && is_of_head(p, i))
             any = border->items[i].kept = true;
     if (any)
-        find_hull(p, arena, REMAT_CROSSING_BETWEEN, &p->headed, &p->headed_steps);
+        out = find_steps(p, arena, REMAT_CROSSING_BETWEEN);
     memcpy(border->items, before, border->item_count * sizeof *before);
-}
-
-static void find_hulls(struct remat_planner *p, struct remat_arena *arena)
-{
-    REMAT_NEW(arena, p->item_between, p->model.item_count);
-    for (uint32_t i = 0; i < p->model.item_count; i++) {
-        p->item_between[i] = p->model.item_crossing[i] == REMAT_CROSSING_BETWEEN;
-        p->tail = p->model.item_region[i] + 1 == p->model.region_count ? i + 1 : p->tail;
-    }
-    find_far(p, arena);
-    find_hull(p, arena, REMAT_CROSSING_BEYOND, &p->grouped, &p->grouped_steps);
-    find_hull(p, arena, REMAT_CROSSING_BETWEEN, &p->single, &p->single_steps);
-    find_headed(p, arena);
+    return out;
 }
 
 static void find_paths(struct remat_planner *p, struct remat_arena *arena)
 {
-    uint32_t all = NODES_GROUPED / (p->graph->node_count + 1) + 4, fork = find_fork(p, arena);
-    struct remat_path path = {.hull = &p->single,
-                              .steps = &p->single_steps,
+    uint32_t all = NODES_GROUPED / (p->graph->node_count + 1) + 4;
+    bool *between;
+    struct remat_path path = {.steps = &p->single,
                               .item_count = p->model.item_count,
                               .item_region = p->model.item_region,
                               .region_count = p->model.region_count,
-                              .item_between = p->item_between,
-                              .item_far = p->item_far,
-                              .tail = p->tail,
+                              .item_far = find_far(p, arena),
                               .group = 1};
     uint32_t held_count = 1 + (p->model.region_count > HELD_MAX ? HELD_MAX : 0);
-    p->single_count = held_count + (p->headed.count > 0);
-    REMAT_NEW(arena, p->paths, p->single_count + p->model.region_count);
+    REMAT_NEW(arena, between, p->model.item_count);
+    for (uint32_t i = 0; i < p->model.item_count; i++) {
+        between[i] = p->model.item_crossing[i] == REMAT_CROSSING_BETWEEN;
+        path.tail = p->model.item_region[i] + 1 == p->model.region_count ? i + 1 : path.tail;
+    }
+    path.item_between = between;
+    REMAT_NEW(arena, p->paths, held_count + 1 + p->model.region_count);
     for (; path.held < held_count; path.held++)
         p->paths[p->path_count++] = path;
-    if (p->headed.count > 0) {
-        path.hull = &p->headed;
-        path.steps = &p->headed_steps;
-        path.held = 0;
-        p->paths[p->path_count++] = path;
-    }
-    path.hull = &p->grouped;
-    path.steps = &p->grouped_steps;
     path.held = 0;
-    path.first = fork;
-    if (fork < p->grouped_steps.count)
+    path.steps = &p->headed;
+    if (p->headed.hull.count > 0)
+        p->paths[p->path_count++] = path;
+    p->single_count = p->path_count;
+    path.steps = &p->grouped;
+    path.first = find_fork(p, arena, between);
+    if (path.first < p->grouped.count)
         for (path.group = 2; path.group <= p->model.region_count;
              path.group += 1 + path.group / all)
             p->paths[p->path_count++] = path;
@@ -163,8 +152,8 @@ static void find_free(struct remat_planner *p, struct remat_arena *arena)
 
 static void find_near(struct remat_planner *p, struct remat_arena *arena)
 {
-    const struct remat_border_hull *hulls[] = {&p->single, &p->grouped};
-    uint32_t count = p->single.count + p->grouped.count, next = 0;
+    const struct remat_border_hull *hulls[] = {&p->single.hull, &p->grouped.hull};
+    uint32_t count = hulls[0]->count + hulls[1]->count, next = 0;
     uint8_t *starts;
     REMAT_NEW(arena, starts, (size_t)count * p->free_count);
     for (uint32_t h = 0; h < 2; h++)
@@ -203,7 +192,8 @@ static void find_floor(struct remat_planner *p, const struct remat_kernel_list *
         most = bytes > most ? bytes : most;
     }
     for (uint32_t m = 0; m < p->point_count; m++) {
-        uint64_t bytes = p->points[m].at.other_bytes + p->points[m].least_bytes;
+        uint64_t bytes =
+            p->points[m].at.other_bytes + remat_border_least_bytes(p->points[m].network);
         most = bytes > most ? bytes : most;
     }
     p->floor_bytes = p->static_bytes + most;
@@ -217,7 +207,6 @@ static void find_points(struct remat_planner *p, struct remat_arena *arena)
     for (uint32_t m = 0; m < p->point_count; m++) {
         p->points[m].at = found.items[m];
         p->points[m].network = remat_border_network(arena, &p->points[m].at.border);
-        p->points[m].least_bytes = remat_border_least_bytes(p->points[m].network);
     }
 }
 
@@ -236,7 +225,9 @@ remat_status remat_planner_create(struct remat_arena *arena, struct remat_evalua
     find_points(p, arena);
     find_floor(p, kernels);
     find_free(p, arena);
-    find_hulls(p, arena);
+    p->grouped = find_steps(p, arena, REMAT_CROSSING_BEYOND); /* keeps less: it comes first */
+    p->single = find_steps(p, arena, REMAT_CROSSING_BETWEEN);
+    p->headed = find_headed(p, arena);
     find_paths(p, arena);
     find_near(p, arena);
     remat_stopwatch_lap(evaluator->watch, REMAT_LAP_PLAN);

@@ -9,6 +9,7 @@
 #include "evaluate.h"
 #include "neighbours.h"
 #include "path.h"
+#include "program_point.h"
 
 /* Where decisions come from, and bounds. Thread-compatible; lies in the arena it was made in. */
 struct remat_planner {
@@ -27,11 +28,9 @@ struct remat_planner {
     const struct remat_graph *graph;
     struct remat_evaluator *evaluator;
     struct remat_model model;
-    struct remat_border_hull single, headed, grouped; /* headed: with gathered parameters of the
-                                                         head kept; none where there are none */
-    struct remat_path_steps single_steps, headed_steps, grouped_steps;
-    bool *item_between, *item_far;
-    uint32_t tail; /* items from here on come behind the last layer */
+    struct remat_path_steps single, grouped;
+    struct remat_path_steps headed; /* with gathered parameters of the head kept; without corners
+                                       where there are none */
     uint32_t free_count;
     remat_item *free_items; /* what a decision may keep or not */
     uint64_t static_bytes;
@@ -39,7 +38,6 @@ struct remat_planner {
     struct bounded_point {
         struct remat_program_point at;
         struct remat_border_network *network;
-        uint64_t least_bytes; /* that any choice keeps */
     } * points;
     uint32_t binding; /* the one that bounded last: others need not be looked at as closely */
 };

@@ -11,12 +11,12 @@ static struct remat_decision decide(struct remat_search *s, struct remat_arena *
 {
     struct remat_decision out;
     struct remat_notes ignored = {0};
-    remat_stopwatch_start(s->watch);
+    remat_stopwatch_start(s->evaluator->watch);
     if (proposal->policy)
         remat_policy_decide(s->ground, arena, proposal->policy, &out, notes ? notes : &ignored);
     else
         remat_planner_decide(s->planner, arena, proposal->path, proposal->step, &out);
-    remat_stopwatch_lap(s->watch, REMAT_LAP_DECIDE);
+    remat_stopwatch_lap(s->evaluator->watch, REMAT_LAP_DECIDE);
     return out;
 }
 
@@ -30,7 +30,7 @@ void remat_proposal_find_least(struct remat_search *s, struct remat_proposal *pr
 static void evaluate(struct remat_search *s, const struct remat_decision *decision,
                      uint64_t limit_bytes, struct remat_evaluation *cost)
 {
-    *cost = remat_evaluate_packed(s->evaluator, decision, limit_bytes);
+    *cost = remat_evaluate(s->evaluator, decision, limit_bytes);
     if (cost->arena_bytes < s->fixed_arena_bytes)
         cost->arena_bytes = s->fixed_arena_bytes;
 }
@@ -93,22 +93,22 @@ void remat_proposals_show(struct remat_search *s, const char *name, uint32_t all
 }
 
 remat_status remat_proposal_carry(struct remat_search *s, const struct remat_proposal *proposal,
-                                  struct remat_notes *notes, struct remat_chosen *out)
+                                  struct remat_chosen *out)
 {
-    struct remat_evaluator *evaluator;
-    struct remat_graph *graph;
+    const struct remat_persistent *persistent = s->evaluator->persistent;
+    struct remat_stopwatch *watch = s->evaluator->watch;
     *out = (struct remat_chosen){.name = proposal->name};
-    out->decision = decide(s, s->arena, proposal, notes);
-    remat_stopwatch_start(s->watch);
-    evaluator = remat_evaluator_for(s->evaluator, &out->decision);
-    graph = remat_rewrite(s->arena, &evaluator->clones, &out->decision);
-    remat_stopwatch_lap(s->watch, REMAT_LAP_CLONE);
-    REMAT_CHECK(remat_arrange(s->ctx, s->arena, graph, s->persistent, s->evaluator,
-                              &s->settings->device, s->watch, &out->arranged));
-    remat_stopwatch_start(s->watch);
+    out->decision = decide(s, s->arena, proposal, &s->notes);
+    remat_stopwatch_start(watch);
+    struct remat_evaluator *evaluator = remat_evaluator_for(s->evaluator, &out->decision);
+    const struct remat_graph *graph = remat_rewrite(s->arena, &evaluator->clones, &out->decision);
+    remat_stopwatch_lap(watch, REMAT_LAP_CLONE);
+    REMAT_CHECK(remat_arrange(s->ctx, s->arena, graph, persistent, s->evaluator,
+                              &s->settings->device, watch, &out->arranged));
+    remat_stopwatch_start(watch);
     REMAT_CHECK(
-        remat_place(s->ctx, s->arena, s->persistent, &out->arranged.lifespans, &out->arena_bytes));
-    remat_stopwatch_lap(s->watch, REMAT_LAP_PLACE);
+        remat_place(s->ctx, s->arena, persistent, &out->arranged.lifespans, &out->arena_bytes));
+    remat_stopwatch_lap(watch, REMAT_LAP_PLACE);
     if (out->arena_bytes < s->fixed_arena_bytes)
         out->arena_bytes = s->fixed_arena_bytes;
     if (out->arranged.step_ns != proposal->cost.step_ns ||

@@ -34,15 +34,13 @@ void remat_proposal_evaluate(struct remat_search *search, struct remat_proposal 
 bool remat_proposals_have(const struct remat_proposals *proposals,
                           const struct remat_proposal *proposal);
 
-/* Those that have been evaluated, to settings->tried; `all` is how many there were to choose from.
- */
+/* Shows those that have been evaluated to settings->tried, out of `all` that there were. */
 void remat_proposals_show(struct remat_search *search, const char *name, uint32_t all,
                           const struct remat_proposal *proposals, size_t count);
 
-/* Decide, clone, arrange, place. REMAT_ERROR_INTERNAL if that is not what was evaluated.
- * `notes` may be NULL. */
+/* Decide, clone, arrange, place; adds the policy's notes to those of the search.
+ * REMAT_ERROR_INTERNAL if that is not what was evaluated. */
 remat_status remat_proposal_carry(struct remat_search *search,
-                                  const struct remat_proposal *proposal, struct remat_notes *notes,
-                                  struct remat_chosen *out);
+                                  const struct remat_proposal *proposal, struct remat_chosen *out);
 
 #endif

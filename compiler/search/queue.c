@@ -19,15 +19,17 @@ struct remat_proposal remat_queue_step(uint32_t path, uint32_t step)
     return (struct remat_proposal){.name = "per-op", .path = path, .step = step};
 }
 
-/* How many paths are of use. The group that is recomputed at once grows with its layers, what is
- * saved between groups gets less. Groups that need more than those before are the last ones: on the
+/* How many paths are of use: the more layers a group has, the more is recomputed at once, and the
+ * less is saved between groups. Groups that need more than those before are the last ones: on the
  * way to them there may be something smaller yet. */
 static uint32_t find_path_count(struct remat_queue *q)
 {
     struct remat_search *s = q->search;
     uint32_t path = s->planner->single_count, count = s->planner->path_count;
     uint64_t least_bytes = UINT64_MAX, bytes = 0;
-    while (s->path_count == 0 && path < count && bytes < least_bytes && !remat_search_is_over(s)) {
+    if (s->path_count > 0)
+        return s->path_count;
+    while (path < count && bytes < least_bytes && !remat_search_is_over(s)) {
         least_bytes = bytes ? bytes : least_bytes;
         struct remat_proposal last =
             remat_queue_step(path, remat_path_length(&s->planner->paths[path]) - 1);
@@ -35,9 +37,8 @@ static uint32_t find_path_count(struct remat_queue *q)
         bytes = last.cost.live_peak_bytes;
         path++;
     }
-    if (s->path_count == 0)
-        s->path_count = path;
-    return s->path_count;
+    s->path_count = path;
+    return path;
 }
 
 static uint32_t step_count(const struct remat_queue *q, uint32_t path)

@@ -31,24 +31,20 @@ bool remat_search_per_op(const struct remat_search *s)
            !remat_policy_given(&s->settings->policy);
 }
 
-remat_status remat_search_policies(struct remat_search *s, bool manual, struct remat_proposals *out)
+static struct remat_proposal propose(const struct remat_policy *policy, uint32_t step)
 {
-    const struct remat_policy_settings *given = &s->settings->policy;
+    return (struct remat_proposal){
+        .name = policy->name, .policy = policy, .path = REMAT_NONE, .step = step};
+}
+
+struct remat_proposals remat_search_policies(struct remat_search *s)
+{
     struct remat_policies policies = {0};
-    if (manual) {
-        remat_manual_policies(s->arena, s->graph, &policies);
-    } else {
-        struct remat_policy policy;
-        REMAT_CHECK(remat_policy_resolve(s->ctx, s->arena, s->graph, given, &policy));
-        REMAT_PUSH(s->arena, &policies, policy);
-    }
+    struct remat_proposals out = {0};
+    remat_manual_policies(s->arena, s->graph, &policies);
     for (uint32_t i = 0; i < policies.count; i++)
-        REMAT_PUSH(s->arena, out,
-                   ((struct remat_proposal){.name = policies.items[i].name,
-                                            .policy = &policies.items[i],
-                                            .path = REMAT_NONE,
-                                            .step = i}));
-    return REMAT_OK;
+        REMAT_PUSH(s->arena, &out, propose(&policies.items[i], i));
+    return out;
 }
 
 remat_status remat_search_plan(struct remat_search *s)
@@ -72,12 +68,6 @@ remat_status remat_search_check_bound(struct remat_search *s, uint64_t bound_ns,
 
 /* --- one budget --- */
 
-static struct remat_queue queue_of(struct remat_search *s, const char *name,
-                                   enum remat_queue_order order)
-{
-    return (struct remat_queue){.search = s, .name = name, .order = order};
-}
-
 static void show_bound(struct remat_search *s)
 {
     if (!s->settings->bounded || !s->state.bound_ns)
@@ -92,9 +82,10 @@ static void show_bound(struct remat_search *s)
 static bool find_manual(struct remat_search *s, const struct remat_proposals *policies,
                         bool with_flags, struct remat_proposal *out)
 {
-    struct remat_queue queue = queue_of(
-        s, with_flags ? "manual policies with Megatron flags" : "manual policies, fastest first",
-        REMAT_FASTEST_FIRST);
+    struct remat_queue queue = {.search = s,
+                                .name = with_flags ? "manual policies with Megatron flags"
+                                                   : "manual policies, fastest first",
+                                .order = REMAT_FASTEST_FIRST};
     struct remat_proposals with = {0};
     for (size_t i = 0; i < policies->count; i++)
         if (!with_flags || remat_policy_megatron_flags(s->arena, policies->items[i].policy))
@@ -105,8 +96,9 @@ static bool find_manual(struct remat_search *s, const struct remat_proposals *po
 
 static remat_status refuse(struct remat_search *s, const struct remat_proposals *policies)
 {
-    struct remat_queue queue =
-        queue_of(s, "nothing fits: all, smallest bound first", REMAT_SMALLEST_FIRST);
+    struct remat_queue queue = {.search = s,
+                                .name = "nothing fits: all, smallest bound first",
+                                .order = REMAT_SMALLEST_FIRST};
     struct remat_proposal smallest;
     remat_queue_add_policies(&queue, policies);
     if (remat_search_per_op(s))
@@ -226,75 +218,73 @@ static void compare_manual(struct remat_search *s, struct remat_proposals *polic
         rival =
             REMAT_FORMAT(s->arena, "the fastest manual policy that fits is \"%s\", %.2f %% slower",
                          manual->name, 100 * slower);
-    const char *note = REMAT_FORMAT(s->arena,
-                                    "%s; with costs of matmul, attention or the rest 20 %% "
-                                    "off no %sthat fits is faster in %u of "
-                                    "%u cases",
-                                    rival, chosen->policy ? "other " : "manual policy ",
-                                    sensitivity.held, REMAT_SENSITIVITY_CASES);
+    const char *note = REMAT_FORMAT(
+        s->arena,
+        "%s; with costs of matmul, attention or the rest 20 %% off no %sthat fits is faster in %u "
+        "of %u cases",
+        rival, chosen->policy ? "other " : "manual policy ", sensitivity.held,
+        REMAT_SENSITIVITY_CASES);
     REMAT_PUSH(s->arena, &s->notes, note);
 }
 
 /* The fastest of all proposals. *manual: the fastest policy that fits, if possible of those that
  * Megatron has flags for; policy NULL where none does. */
-static remat_status choose_freely(struct remat_search *s, struct remat_proposals *policies,
-                                  struct remat_proposal *best, struct remat_proposal *manual)
+static remat_status choose_freely(struct remat_search *s, struct remat_proposal *best,
+                                  struct remat_proposal *manual)
 {
-    struct remat_queue queue =
-        queue_of(s, "paths and neighbours, fastest first", REMAT_FASTEST_FIRST);
-    bool by_hand = find_manual(s, policies, false, manual), found = by_hand;
+    struct remat_queue queue = {
+        .search = s, .name = "paths and neighbours, fastest first", .order = REMAT_FASTEST_FIRST};
+    struct remat_proposals policies = remat_search_policies(s);
+    bool by_hand = find_manual(s, &policies, false, manual), found = by_hand;
     *best = *manual;
     if (remat_search_per_op(s)) {
         remat_queue_add_planned(&queue);
         found = remat_queue_best(&queue, s->limit_bytes, found, best);
     }
     if (!found)
-        return s->over ? rescue(s, policies, best) : refuse(s, policies);
+        return s->over ? rescue(s, &policies, best) : refuse(s, &policies);
     if (remat_is_none(best->path) || best->step < remat_path_length(&s->planner->paths[best->path]))
         remat_evaluator_release_two_level(s->evaluator); /* no two-level decision comes any more */
     if (by_hand && !s->over) {
-        compare_manual(s, policies, best, manual);
+        compare_manual(s, &policies, best, manual);
         if (!remat_policy_megatron_flags(s->arena, manual->policy))
-            find_manual(s, policies, true, manual);
+            find_manual(s, &policies, true, manual);
     }
     return REMAT_OK;
 }
 
-static remat_status choose_given(struct remat_search *s, struct remat_proposal *policy)
+static remat_status choose_given(struct remat_search *s, struct remat_proposal *best)
 {
-    remat_proposal_evaluate(s, policy, UINT64_MAX);
-    return policy->cost.arena_bytes > s->limit_bytes ? remat_infeasible(s, policy) : REMAT_OK;
+    struct remat_policy *policy;
+    REMAT_NEW(s->arena, policy, 1);
+    REMAT_CHECK(remat_policy_resolve(s->ctx, s->arena, s->graph, &s->settings->policy, policy));
+    *best = propose(policy, 0);
+    remat_proposal_evaluate(s, best, UINT64_MAX);
+    return best->cost.arena_bytes > s->limit_bytes ? remat_infeasible(s, best) : REMAT_OK;
 }
 
 remat_status remat_choose(struct remat_search *s, struct remat_chosen *out)
 {
-    remat_status st = REMAT_OK;
-    struct remat_proposals policies = {0};
     struct remat_proposal best, manual = {0};
-    bool free = s->settings->has_budget && !remat_policy_given(&s->settings->policy);
-    s->scratch = remat_scratch_open(s->ctx);
     if (s->settings->has_budget)
-        REMAT_TRY(remat_search_plan(s));
-    REMAT_TRY(remat_search_policies(s, free, &policies));
-    if (free) {
-        REMAT_TRY(choose_freely(s, &policies, &best, &manual));
+        REMAT_CHECK(remat_search_plan(s));
+    if (s->settings->has_budget && !remat_policy_given(&s->settings->policy)) {
+        REMAT_CHECK(choose_freely(s, &best, &manual));
     } else {
-        REMAT_TRY(choose_given(s, &policies.items[0]));
-        best = manual = policies.items[0];
+        REMAT_CHECK(choose_given(s, &best));
+        manual = best;
     }
     if (s->over)
         REMAT_PUSH(s->arena, &s->notes,
                    "the search was cut short: what was found by then depends on the machine");
-    REMAT_TRY(remat_search_check_bound(s, s->state.bound_ns, best.cost.step_ns));
+    REMAT_CHECK(remat_search_check_bound(s, s->state.bound_ns, best.cost.step_ns));
     show_bound(s);
     remat_proposals_show(s, "the plan", 1, &best, 1);
     remat_evaluator_forget(s->evaluator);
-    REMAT_TRY(remat_proposal_carry(s, &best, &s->notes, out));
+    REMAT_CHECK(remat_proposal_carry(s, &best, out));
     out->manual = manual.policy;
     out->manual_ns = manual.cost.step_ns;
     out->bound_ns = s->state.bound_ns;
     out->floor_bytes = remat_search_per_op(s) ? s->planner->floor_bytes : 0;
-fail:
-    remat_scratch_close(s->scratch);
-    return st;
+    return REMAT_OK;
 }

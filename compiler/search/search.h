@@ -16,10 +16,8 @@ struct remat_search {
     struct remat_arena *scratch;   /* of one proposal at a time: empty between two */
     struct remat_planner *planner; /* NULL: not needed, as where there is no budget */
     const struct remat_compile_settings *settings;
-    const struct remat_graph *graph; /* what decisions are made on */
-    const struct remat_persistent *persistent;
-    struct remat_evaluator *evaluator;
-    struct remat_stopwatch *watch;
+    const struct remat_graph *graph;              /* what decisions are made on */
+    struct remat_evaluator *evaluator;            /* of that */
     const struct remat_arrangement *update;       /* what else a step runs; graph NULL: nothing */
     uint64_t fixed_arena_bytes, fixed_live_bytes; /* that other segments need */
     uint64_t reserve_bytes, limit_bytes; /* limit: budget - reserve, UINT64_MAX without one */
@@ -46,7 +44,7 @@ struct remat_chosen {
 /* REMAT_ERROR_INFEASIBLE: nothing fits; the message names the smallest feasible budget, the binding
  * command, its largest residents with what removing them would cost, and with the planner, the
  * budget below which there is nothing. REMAT_ERROR_CUT_SHORT: the search was ended with nothing
- * found, and neither what is likely smallest fits. */
+ * found, and what is likely smallest does not fit either. */
 remat_status remat_choose(struct remat_search *search, struct remat_chosen *out);
 
 /* REMAT_ERROR_INTERNAL where a bound says that what has been found cannot be: no such bound is ever
@@ -67,8 +65,7 @@ remat_status remat_search_plan(struct remat_search *search);
 uint64_t remat_search_step_ns(const struct remat_search *search, uint64_t ns);
 
 struct remat_proposals;
-/* The policy that was given; `manual`: all manual policies. They lie in the search's arena. */
-remat_status remat_search_policies(struct remat_search *search, bool manual,
-                                   struct remat_proposals *out);
+/* The manual policies, in the search's arena. */
+struct remat_proposals remat_search_policies(struct remat_search *search);
 
 #endif

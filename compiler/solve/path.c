@@ -6,7 +6,7 @@
 struct builder {
     struct remat_arena *arena;
     const struct remat_border *border;
-    const struct remat_border_hull *hull;
+    struct remat_border_hull hull;
     uint32_t *begin, *items; /* by region, those in none last */
     uint8_t *part;
     struct REMAT_LIST(struct remat_path_step) steps;
@@ -14,7 +14,7 @@ struct builder {
 
 static bool changes(const struct builder *b, uint32_t corner, uint32_t i)
 {
-    const struct remat_border_point *now = &b->hull->points[corner];
+    const struct remat_border_point *now = &b->hull.points[corner];
     return now->keep[i] != now[1].keep[i];
 }
 
@@ -27,7 +27,7 @@ static uint64_t large_bytes(const struct builder *b, uint32_t corner, uint32_t r
         uint32_t i = b->items[k];
         if (!changes(b, corner, i))
             continue;
-        if (b->hull->points[corner + 1].keep[i])
+        if (b->hull.points[corner + 1].keep[i])
             return UINT64_MAX;
         most = b->border->items[i].bytes > most ? b->border->items[i].bytes : most;
     }
@@ -58,23 +58,24 @@ static void add_region(struct builder *b, uint32_t corner, uint32_t region, uint
             ((struct remat_path_step){corner, region < region_count ? region : REMAT_NONE, p}));
 }
 
-void remat_path_find_steps(struct remat_arena *arena, const struct remat_border *border,
-                           const struct remat_border_hull *hull, const uint32_t *item_region,
-                           uint32_t region_count, struct remat_path_steps *out)
+struct remat_path_steps remat_path_find_steps(struct remat_arena *arena,
+                                              const struct remat_border *border,
+                                              const uint32_t *item_region, uint32_t region_count)
 {
-    struct builder b = {.arena = arena, .border = border, .hull = hull};
+    struct builder b = {
+        .arena = arena, .border = border, .hull = remat_border_find_hull(arena, border)};
     uint32_t *region_of; /* by item; of those in none the one behind the last */
-    REMAT_NEW(arena, b.part, (size_t)hull->count * border->item_count);
+    REMAT_NEW(arena, b.part, (size_t)b.hull.count * border->item_count);
     REMAT_NEW(arena, region_of, border->item_count);
     for (uint32_t i = 0; i < border->item_count; i++)
         region_of[i] = item_region[i] < region_count ? item_region[i] : region_count;
     b.begin = remat_group(arena, region_of, border->item_count, region_count + 1, &b.items);
-    for (uint32_t corner = 0; corner + 1 < hull->count; corner++) {
+    for (uint32_t corner = 0; corner + 1 < b.hull.count; corner++) {
         add_region(&b, corner, region_count, region_count);
         for (uint32_t region = 0; region < region_count; region++)
             add_region(&b, corner, region, region_count);
     }
-    *out = (struct remat_path_steps){(uint32_t)b.steps.count, b.steps.items, b.part};
+    return (struct remat_path_steps){b.hull, (uint32_t)b.steps.count, b.steps.items, b.part};
 }
 
 uint32_t remat_path_length(const struct remat_path *path)
@@ -111,13 +112,14 @@ static void choose_plain(const struct remat_path *path, uint32_t index, uint8_t 
     const struct remat_path_steps *steps = path->steps;
     uint32_t done = path->first + index;
     const struct remat_path_step *last = done > 0 ? &steps->steps[done - 1] : NULL;
-    const struct remat_border_point *now = &path->hull->points[last ? last->corner : 0];
+    const struct remat_border_point *first = steps->hull.points;
+    const struct remat_border_point *now = &first[last ? last->corner : 0];
     for (uint32_t i = 0; i < path->item_count; i++) {
         uint32_t region = path->item_region[i];
         bool is_held = region == REMAT_NONE ? path->held > 0 && i >= path->tail
                                             : region >= path->region_count - path->held;
         bool next = last && is_changed(path, last, i);
-        bool kept = is_held ? path->hull->points[0].keep[i] : now[next].keep[i];
+        bool kept = is_held ? first->keep[i] : now[next].keep[i];
         actions[i] =
             kept || remat_path_ends_group(path, i) ? REMAT_ACTION_SAVE : REMAT_ACTION_RECOMPUTE;
     }

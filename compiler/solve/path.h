@@ -21,18 +21,19 @@ struct remat_path_step {
 };
 
 struct remat_path_steps {
+    struct remat_border_hull hull; /* whose corners they are */
     uint32_t count;
     struct remat_path_step *steps; /* in order */
     const uint8_t *part;           /* by corner * item_count + item */
 };
 
-/* `item_region` is by item, of region_count regions. The result lies in the arena. */
-void remat_path_find_steps(struct remat_arena *arena, const struct remat_border *border,
-                           const struct remat_border_hull *hull, const uint32_t *item_region,
-                           uint32_t region_count, struct remat_path_steps *out);
+/* Along the hull of `border`. `item_region` is by item, of region_count regions. The result lies in
+ * the arena. */
+struct remat_path_steps remat_path_find_steps(struct remat_arena *arena,
+                                              const struct remat_border *border,
+                                              const uint32_t *item_region, uint32_t region_count);
 
 struct remat_path {
-    const struct remat_border_hull *hull;
     const struct remat_path_steps *steps;
     uint32_t item_count;
     const uint32_t *item_region;

@@ -186,7 +186,7 @@ static remat_status check_decision(struct graph *g, const char *what, uint32_t c
     struct remat_least least;
     uint64_t bound_ns, charged_ns;
     remat_arena_init(&scratch, g->subject.ctx);
-    cost = remat_evaluate(&g->subject.evaluator, &g->decision);
+    cost = remat_evaluate(&g->subject.evaluator, &g->decision, 0);
     least = remat_planner_least(g->planner, &scratch, &g->decision);
     CHECK(least.step_ns <= cost.step_ns && least.live_bytes <= cost.live_peak_bytes &&
               remat_evaluate_time(&g->subject.evaluator, &g->decision).step_ns == cost.step_ns,

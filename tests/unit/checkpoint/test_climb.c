@@ -111,7 +111,7 @@ static remat_status visit(struct climb *c, struct tally *y)
     struct remat_least least;
     uint64_t bound_ns, charged_ns;
     remat_arena_init(&scratch, c->subject.ctx);
-    cost = remat_evaluate(&c->subject.evaluator, &c->decision);
+    cost = remat_evaluate(&c->subject.evaluator, &c->decision, 0);
     least = remat_planner_least(c->planner, &scratch, &c->decision);
     bound_ns = remat_planner_bound(c->planner, cost.live_peak_bytes);
     REMAT_TRY(subject_charged(&scratch, &c->model, &c->decision, &charged_ns));

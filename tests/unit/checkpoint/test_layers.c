@@ -148,7 +148,7 @@ static void check_plans(struct subject_bench *a, struct subject_bench *b)
     struct remat_evaluation all;
     uint32_t own = 0;
     remat_arena_init(&scratch, a->s.ctx);
-    all = remat_evaluate(&a->s.evaluator, &a->none);
+    all = remat_evaluate(&a->s.evaluator, &a->none, 0);
     uint64_t least = a->planner->floor_bytes, moved = all.live_peak_bytes - least;
     for (uint32_t part = 3; part <= 9; part += 2) {
         struct remat_chosen with, without;

@@ -67,15 +67,15 @@ remat_status subject_choose(struct subject *s, struct remat_arena *arena, uint64
     struct remat_search search = {.ctx = s->ctx,
                                   .arena = arena,
                                   .planning = arena,
+                                  .scratch = remat_scratch_open(s->ctx),
                                   .settings = &settings,
                                   .graph = s->graph,
-                                  .persistent = &s->persistent,
                                   .evaluator = &s->evaluator,
-                                  .watch = &s->watch,
                                   .update = &nothing,
                                   .ground = ground,
                                   .limit_bytes = limit_bytes};
-    return remat_choose(&search, out);
+    st = remat_choose(&search, out);
+    remat_scratch_close(search.scratch);
 fail:
     return st;
 }

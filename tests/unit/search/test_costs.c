@@ -214,7 +214,7 @@ static remat_status check_decision(struct bench *b, const struct remat_decision 
     struct remat_evaluation cost;
     uint32_t priced_count, lowered_count;
     uint64_t ns = 0;
-    cost = remat_evaluate(&b->subject.evaluator, decision);
+    cost = remat_evaluate(&b->subject.evaluator, decision, 0);
     REMAT_TRY(list_priced(b, decision, &priced_count, &priced));
     REMAT_TRY(lower(b, decision, &program));
     REMAT_TRY(list_lowered(b, program, &program->segments[program->segment_count - 1],

@@ -95,10 +95,10 @@ static remat_status check_decision(struct subject *s, const struct remat_decisio
     struct remat_evaluation cost, packed, not_packed;
     uint64_t arena_bytes;
     remat_arena_init(&scratch, s->ctx);
-    cost = remat_evaluate(&s->evaluator, decision);
+    cost = remat_evaluate(&s->evaluator, decision, 0);
     check_effect(s, decision, cost.effect, &scratch, name);
-    packed = remat_evaluate_packed(&s->evaluator, decision, cost.live_peak_bytes);
-    not_packed = remat_evaluate_packed(&s->evaluator, decision, cost.live_peak_bytes - 1);
+    packed = remat_evaluate(&s->evaluator, decision, cost.live_peak_bytes);
+    not_packed = remat_evaluate(&s->evaluator, decision, cost.live_peak_bytes - 1);
     REMAT_TRY(subject_rewrite(s, &scratch, decision, &rewritten));
     REMAT_TRY(remat_graph_verify(s->ctx, rewritten));
     REMAT_TRY(remat_arrange(s->ctx, &scratch, rewritten, &s->persistent, &s->evaluator, &s->device,

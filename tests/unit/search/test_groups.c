@@ -99,7 +99,7 @@ static void check_sizes(struct bench *b)
         remat_planner_decide(b->planner, &b->s.arena, path, last, &decision);
         CHECK(largest_group(b->s.graph, &decision) == size, "path %u ends with groups of %u", path,
               largest_group(b->s.graph, &decision));
-        cost = remat_evaluate(&b->s.evaluator, &decision);
+        cost = remat_evaluate(&b->s.evaluator, &decision, 0);
         uint64_t *least = size == 1 ? &single_bytes : &pairs_bytes;
         if (size <= 2 && cost.live_peak_bytes < *least)
             *least = cost.live_peak_bytes;
@@ -118,7 +118,7 @@ static remat_status check_policy(struct bench *b, const struct subject_manual *l
     struct remat_chosen chosen;
     remat_arena_init(&scratch, b->s.ctx);
     REMAT_TRY(subject_manual_decide(listed, &scratch, policy, &decision));
-    manual = remat_evaluate_packed(&b->s.evaluator, &decision, UINT64_MAX);
+    manual = remat_evaluate(&b->s.evaluator, &decision, UINT64_MAX);
     REMAT_TRY(subject_choose(&b->s, &scratch, manual.arena_bytes, &chosen));
     CHECK(chosen.arranged.step_ns <= manual.step_ns,
           "%s: %s takes %" PRIu64 " ns, %s %" PRIu64 " ns in %" PRIu64 " B", b->s.graph->name,

@@ -94,7 +94,7 @@ static remat_status evaluate_all(struct oracle *o)
     for (uint32_t code = 0; code < o->count; code++) {
         struct remat_evaluation cost;
         decide(o, code);
-        cost = remat_evaluate(&o->subject.evaluator, &o->decision);
+        cost = remat_evaluate(&o->subject.evaluator, &o->decision, 0);
         struct remat_least least;
         least = remat_planner_least(o->planner, &scratch, &o->decision);
         CHECK(least.step_ns <= cost.step_ns && least.live_bytes <= cost.live_peak_bytes &&
@@ -139,7 +139,7 @@ static void check_two_level(struct oracle *o, uint32_t code, struct tally *y)
     uint64_t bound_ns;
     remat_arena_init(&scratch, o->subject.ctx);
     decide_two_level(o, code);
-    cost = remat_evaluate(&o->subject.evaluator, &o->decision);
+    cost = remat_evaluate(&o->subject.evaluator, &o->decision, 0);
     least = remat_planner_least(o->planner, &scratch, &o->decision);
     bound_ns = remat_planner_bound(o->planner, cost.live_peak_bytes);
     CHECK(least.step_ns <= cost.step_ns && least.live_bytes <= cost.live_peak_bytes &&

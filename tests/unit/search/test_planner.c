@@ -73,7 +73,7 @@ static void check_decision(struct bench *b, const struct remat_decision *decisio
     struct remat_evaluation cost;
     struct remat_least least;
     uint64_t bound_ns;
-    cost = remat_evaluate(&b->subject.evaluator, decision);
+    cost = remat_evaluate(&b->subject.evaluator, decision, 0);
     bound_ns = remat_planner_bound(b->planner, cost.live_peak_bytes);
     CHECK(cost.live_peak_bytes >= b->planner->floor_bytes,
           "%s, %s %u: live peak %" PRIu64 " B below the floor %" PRIu64 " B",
@@ -213,9 +213,9 @@ static remat_status check_marginals(struct bench *b)
         if (model.border.items[i].kept || !extra_ps[i])
             continue;
         *action = REMAT_ACTION_SAVE;
-        with = remat_evaluate(&b->subject.evaluator, &decision);
+        with = remat_evaluate(&b->subject.evaluator, &decision, 0);
         *action = REMAT_ACTION_RECOMPUTE;
-        without = remat_evaluate(&b->subject.evaluator, &decision);
+        without = remat_evaluate(&b->subject.evaluator, &decision, 0);
         *action = was;
         double exact_ns = (double)without.step_ns - (double)with.step_ns;
         b->estimate_error_ns += fabs((double)extra_ps[i] / 1000 - exact_ns);
@@ -231,7 +231,7 @@ static int64_t evaluate_as(struct bench *b, struct remat_decision *decision, uin
 {
     uint8_t was = decision->actions[value];
     decision->actions[value] = action;
-    struct remat_evaluation cost = remat_evaluate(&b->subject.evaluator, decision);
+    struct remat_evaluation cost = remat_evaluate(&b->subject.evaluator, decision, 0);
     decision->actions[value] = was;
     return (int64_t)cost.step_ns;
 }
@@ -246,9 +246,7 @@ static remat_status check_explained(struct bench *b)
                                   .arena = &s->arena,
                                   .settings = &settings,
                                   .graph = s->graph,
-                                  .persistent = &s->persistent,
-                                  .evaluator = &s->evaluator,
-                                  .watch = &s->watch};
+                                  .evaluator = &s->evaluator};
     struct remat_decision decision;
     struct remat_explanation explained;
     uint32_t count = 0;

@@ -35,9 +35,7 @@ static remat_status prepare(struct fixture *f)
                                       .planner = f->bench.planner,
                                       .settings = &f->settings,
                                       .graph = s->graph,
-                                      .persistent = &s->persistent,
                                       .evaluator = &s->evaluator,
-                                      .watch = &s->watch,
                                       .update = &f->nothing,
                                       .limit_bytes = UINT64_MAX};
 fail:

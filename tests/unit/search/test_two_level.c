@@ -50,7 +50,7 @@ static remat_status prepare(struct bench *b, size_t row)
                      (uint64_t)settings.seq * (uint64_t)settings.width;
     remat_planner_decide(b->planner, &b->s.arena, 0, remat_path_length(&b->planner->paths[0]) - 1,
                          &b->all_inputs);
-    b->single = remat_evaluate(&b->s.evaluator, &b->all_inputs);
+    b->single = remat_evaluate(&b->s.evaluator, &b->all_inputs, 0);
 fail:
     return st;
 }
@@ -131,7 +131,7 @@ static void list_two_level(struct subject *s, const struct remat_planner *planne
         struct two_level *here = &sizes->two_level[sizes->count];
         struct remat_decision decision;
         remat_planner_decide(planner, &s->arena, path, step, &decision);
-        here->cost = remat_evaluate_packed(&s->evaluator, &decision, UINT64_MAX);
+        here->cost = remat_evaluate(&s->evaluator, &decision, UINT64_MAX);
         if (here->cost.live_peak_bytes >= least_bytes)
             break;
         least_bytes = here->cost.live_peak_bytes;
