@@ -178,7 +178,7 @@ static void save_op_outputs(struct decider *d, struct remat_decision *out)
             out->actions[ground->leaving[k]] = REMAT_ACTION_SAVE;
 }
 
-/* --- parameters in parts: every policy that recomputes gathers them again --- */
+/* --- parameters in parts: every policy that recomputes gathers those of layers again --- */
 
 static void regather(struct decider *d, struct remat_decision *out)
 {
@@ -186,7 +186,7 @@ static void regather(struct decider *d, struct remat_decision *out)
         const struct remat_node_info *node = &d->graph->nodes[d->ground->forward[k]];
         uint32_t v = node->outputs[0].i;
         if (!remat_op_has(node->op, REMAT_FACT_COLLECTIVE) || !d->ground->facts.recomputable[v] ||
-            d->ground->facts.output[v])
+            d->ground->facts.output[v] || d->graph->scopes[node->scope].layer < 0)
             continue;
         out->actions[v] = REMAT_ACTION_RECOMPUTE;
         out->reasons[v] = "policy";
