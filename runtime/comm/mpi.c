@@ -180,12 +180,25 @@ static int wait_for_all(remat_mpi *m, uint64_t timeout_ns, bool *arrived, uint64
     return error;
 }
 
+/* Adds "2 on b" to a list, or "..." where it ends for want of room. */
+static void list_rank(const remat_mpi *m, uint32_t rank, char *out, size_t bytes)
+{
+    size_t length = strlen(out);
+    const char *before = length ? ", " : "";
+    bool fits = length + 24 + REMAT_HOST_BYTES < bytes, ended = strstr(out, "...");
+    if (fits && m->hosts)
+        snprintf(out + length, bytes - length, "%s%" PRIu32 " on %s", before, rank, m->hosts[rank]);
+    else if (fits)
+        snprintf(out + length, bytes - length, "%s%" PRIu32, before, rank);
+    else if (!ended)
+        snprintf(out + length, bytes - length, "%s...", before);
+}
+
 /* "1 on a, 2 on b": the others of which something is missing or, with `sends`, who did not take
  * what they were sent. Returns the first request behind theirs. */
 static MPI_Request *list_missing(remat_mpi *m, const remat_transfer *t, bool exchanges, bool sends,
                                  MPI_Request *request, char *out, size_t bytes)
 {
-    size_t length = 0;
     *out = 0;
     for (uint32_t q = 0; q < t->size; q++) {
         uint64_t part = remat_transfer_bytes(t, exchanges != sends ? t->position : q);
@@ -194,10 +207,8 @@ static MPI_Request *list_missing(remat_mpi *m, const remat_transfer *t, bool exc
             int there = 0;
             missing |= *request != m->done && (m->Test(request, &there, NULL) || !there);
         }
-        if (missing && length + 16 + REMAT_HOST_BYTES < bytes)
-            length += (size_t)snprintf(out + length, bytes - length, "%s%" PRIu32 "%s%s",
-                                       length ? ", " : "", q, m->hosts ? " on " : "",
-                                       m->hosts ? m->hosts[q] : "");
+        if (missing)
+            list_rank(m, q, out, bytes);
     }
     return request;
 }
