@@ -127,7 +127,7 @@ def is_long(text, scratch, env):
 
 def is_progress(text, line):
     return (text.startswith("remat-run") and re.search(r"tokens/s .*left$", line)
-            or re.match(r"remat-\w+: \d+ s, ", line))
+            or re.match(r"remat-\w+: \d+ s[,:] ", line))
 
 
 def normal(text, lines):

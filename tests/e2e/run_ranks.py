@@ -16,6 +16,7 @@ TOOLS = pathlib.Path(sys.argv[1]).resolve()
 TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt"
 USAGE, NOT_FINITE = 2, 8
 SLACK_US = 0.01  # rounding: threads have one clock
+ATTEMPTS = 3  # a rank that loses its core between its clock and its first command is late in the trace
 faults = []
 
 
@@ -201,11 +202,19 @@ def check_records(work, count, steps, commands):
 
 
 def recorded(work):
-    done = run(work, "ranks.plan", "--threads", 1, "--trace", "trace.json", "--profile", "profile.json", "--report",
-               "report.json", "--hash", "--json")
-    check(hashes(done) == hashes(run(work, "ranks.plan", "--json")), "recording changes bits")
     segments = json.loads(must(tool(work, "remat-dump", "ranks.plan", "--format", "json")).stdout)["segments"]
-    check_records(work, 3, 3, segments["step"])
+    for _ in range(ATTEMPTS):
+        known = len(faults)
+        done = run(work, "ranks.plan", "--threads", 1, "--trace", "trace.json", "--profile", "profile.json", "--report",
+                   "report.json", "--hash", "--json")
+        check_records(work, 3, 3, segments["step"])
+        if len(faults) == known:
+            break
+        found = faults[known:]
+        del faults[known:]
+    else:
+        faults.extend(found)
+    check(hashes(done) == hashes(run(work, "ranks.plan", "--json")), "recording changes bits")
 
 
 def priced(work):
