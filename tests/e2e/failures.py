@@ -19,7 +19,7 @@ import time
 TOOLS, MPIRUN, LEAVE = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2], pathlib.Path(sys.argv[3]).resolve()
 COUNT = int(sys.argv[4]) if len(sys.argv) > 4 else 10
 TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt"
-RANKS, DEADLINE_S, GRACE_S, AT_ONCE, SEED = 3, 2, 3, 3, 19
+RANKS, DEADLINE_S, GRACE_S, AT_ONCE, SEED = 3, 2, 3, 4, 19
 LOST = 75
 # What is done to a rank: the signal, and the code of the job. A rank that ends has the job's code, by mpirun, where an
 # early exit(0) is 1.
