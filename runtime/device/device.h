@@ -83,8 +83,6 @@ struct remat_device_vtable {
     remat_status (*lend)(struct remat_device *device, char **arena, void **stream);
     /* Zeros, after all that is on the stream. */
     remat_status (*clear)(struct remat_device *device, uint64_t offset, uint64_t bytes);
-    /* For tests: breaks numerics rule 1 to 6 from now on (session_testing.h); 0 breaks none. */
-    remat_status (*break_rule)(struct remat_device *device, uint32_t rule);
 };
 
 /* The device of that name, or NULL: "cuda", "cpu". */

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks on the memory of a session, and broken rules. The device must be the host's. */
+/* Checks on the memory of a session. The device must be the host's. */
 #include "session_state.h"
 
 #include <stdlib.h>
 
 #define POISON 0x7fc0deadu
 #define PAINT  0xa5u
-
-remat_status remat_session_break_rule(remat_session *session, uint32_t rule)
-{
-    return session->device->vtable->break_rule(session->device, rule);
-}
 
 void remat_session_poison(remat_session *session, bool on)
 {

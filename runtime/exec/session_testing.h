@@ -5,21 +5,6 @@
 
 #include "plan.h"
 
-/* clang-format off: a list */
-/* Breaks a rule of docs/numerics.md from now on, 0 mends it:
- *   1  fused kernels keep sums and products of intermediates unrounded, and bf16 intermediates
- *      in f32
- *   2  recomputed fused kernels contract a product and a sum into one rounding
- *   3  row sums in 32 lanes, column blocks of 3 rows: with several threads, or in fused kernels
- *      of more than 12 instructions
- *   4  attention's K/V block is one key: in recomputed instances, and where the live bytes hash
- *      to odd
- *   5  a product's K in two halves: with several threads, or in recomputed instances
- *   6  random numbers count from zero in each thread's share: initial values, `random`, attention's
- *      dropout */
-/* clang-format on */
-remat_status remat_session_break_rule(remat_session *session, uint32_t rule);
-
 /* After each command, ranges of buffers whose lifespan ended are filled with NaN (0x7fc0dead). */
 void remat_session_poison(remat_session *session, bool on);
 

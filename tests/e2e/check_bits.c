@@ -47,12 +47,9 @@ static bool same(const struct run_result *a, const struct run_result *b)
            memcmp(a->gradient_hash, b->gradient_hash, sizeof a->gradient_hash) == 0;
 }
 
-static struct run_result run(remat_context *ctx, struct remat_program *program, uint32_t threads,
-                             uint32_t broken_rule)
+static struct run_result run(remat_context *ctx, struct remat_program *program, uint32_t threads)
 {
-    return harness_run(
-        ctx, program,
-        &(struct run_settings){.threads = threads, .steps = STEPS, .break_rule = broken_rule});
+    return harness_run(ctx, program, &(struct run_settings){.threads = threads, .steps = STEPS});
 }
 
 uint64_t check_bits(remat_context *ctx, const struct check_model *model, uint32_t budgets,
@@ -68,7 +65,7 @@ uint64_t check_bits(remat_context *ctx, const struct check_model *model, uint32_
     CHECK(!model->policy || has_plan(&set, model->policy), "%s: no plan \"%s\"", model->name,
           model->policy);
     CHECK(!model->two_level || set.two_level > 0, "%s: no plan is two-level", model->name);
-    struct run_result first = run(ctx, set.programs[0], 1, 0);
+    struct run_result first = run(ctx, set.programs[0], 1);
     uint64_t numerics_hash = set.programs[0]->numerics_hash;
     CHECK(first.gradient_count > 0 && first.loss_hash[0] != first.loss_hash[1],
           "%s: nothing was hashed", model->name);
@@ -76,7 +73,7 @@ uint64_t check_bits(remat_context *ctx, const struct check_model *model, uint32_
         CHECK(set.programs[p]->numerics_hash == numerics_hash,
               "%s, plan \"%s\": numerics_hash differs", model->name, set.names[p]);
         for (uint32_t threads = 1; threads <= 2; threads++) {
-            struct run_result other = run(ctx, set.programs[p], threads, 0);
+            struct run_result other = run(ctx, set.programs[p], threads);
             CHECK(same(&first, &other), "%s, plan \"%s\", %u threads: bits differ", model->name,
                   set.names[p], threads);
         }
@@ -88,23 +85,4 @@ uint64_t check_bits(remat_context *ctx, const struct check_model *model, uint32_
         (unsigned long long)first.loss_hash[0]);
     remat_arena_release(&arena);
     return numerics_hash;
-}
-
-void check_rules(remat_context *ctx, const struct check_model *model)
-{
-    struct remat_arena arena;
-    struct plan_set set = {0};
-    remat_arena_init(&arena, ctx);
-    make_plans(ctx, &arena, model, &set);
-    for (uint32_t rule = 1; rule <= 6; rule++) {
-        struct run_result base = run(ctx, set.programs[0], 1, rule);
-        bool found = false;
-        for (uint32_t p = 0; p < set.count && !found; p++)
-            for (uint32_t threads = 1; threads <= 2 && !found; threads++) {
-                struct run_result other = run(ctx, set.programs[p], threads, rule);
-                found = !same(&base, &other);
-            }
-        CHECK(found, "%s: rule %u broken, and no comparison of plans noticed", model->name, rule);
-    }
-    remat_arena_release(&arena);
 }

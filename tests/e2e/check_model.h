@@ -20,9 +20,6 @@ struct check_model {
 uint64_t check_bits(remat_context *ctx, const struct check_model *model, uint32_t budgets,
                     uint32_t policies);
 
-/* Each switch that breaks a rule of docs/numerics.md makes that comparison fail. */
-void check_rules(remat_context *ctx, const struct check_model *model);
-
 /* The planned peak is the used one under all plans of plan_requests: of an arena painted above the
  * persistent the steps touch all up to the last byte of the highest buffer and nothing above it; no
  * buffer is larger than what it holds; freed bytes that become NaN, and, where a policy was asked

@@ -152,7 +152,6 @@ struct run_result harness_run(remat_context *ctx, struct remat_program *program,
     params.trace_copies = UINT32_MAX;
     MUST_OK(ctx, remat_session_create(ctx, &plan, &params, &session));
     remat_session_set_trace(session, hash_written, &hashes);
-    MUST_OK(ctx, remat_session_break_rule(session, settings->break_rule));
     MUST_OK(ctx, remat_session_run(session, "init"));
     if (settings->paint)
         remat_session_paint(session, program->static_bytes);

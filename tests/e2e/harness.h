@@ -12,7 +12,6 @@
 
 struct run_settings {
     uint32_t threads, steps;
-    uint32_t break_rule; /* 0: none */
     bool poison, guard;
     bool paint; /* what the steps may touch, before them; excludes the other two, which write there
                  */

@@ -276,12 +276,6 @@ static remat_status read_memory(struct remat_device *device, uint64_t offset, vo
     return REMAT_OK;
 }
 
-static remat_status break_rule(struct remat_device *device, uint32_t rule)
-{
-    struct emulated *e = (struct emulated *)device;
-    return rule ? REMAT_ERROR_USAGE : e->cpu->vtable->break_rule(e->cpu, 0);
-}
-
 static const struct remat_device_vtable emulated_device = {
     .name = "cpu",
     .default_threads = default_threads,
@@ -297,7 +291,6 @@ static const struct remat_device_vtable emulated_device = {
     .elapsed = elapsed,
     .write = write_memory,
     .read = read_memory,
-    .break_rule = break_rule,
 };
 
 /* In every entry point; cuBLASLt multiplies. */

@@ -203,28 +203,19 @@ static void key_product(const struct run *run, const struct queries *q, const fl
 
 /* --- dropout --- */
 
-void cpu_attention_uniforms(const struct cpu_functions *functions,
-                            const struct cpu_attention *attention, int64_t batch, int64_t head,
-                            int64_t query, int64_t begin, int64_t count, float *out)
-{
-    const struct cpu_attention_shape *shape = &attention->shape;
-    const struct cpu_dropout *dropout = &attention->dropout;
-    uint64_t entry = (uint64_t)batch + dropout->microbatch * (uint64_t)shape->batch;
-    uint64_t row =
-        (entry * (uint64_t)shape->query_heads + (uint64_t)head) * (uint64_t)shape->query_length +
-        (uint64_t)query;
-    uint64_t index = row * (uint64_t)shape->kv_length + (uint64_t)begin;
-    if (dropout->share)
-        index %= dropout->share;
-    functions->uniforms(out, index, count, dropout->site | (uint64_t)dropout->step << 32,
-                        dropout->seed);
-}
-
+/* The random numbers of query number `row` and the keys [begin, begin + count). */
 static void draw(const struct run *run, const struct queries *q, int64_t row, int64_t begin,
                  int64_t count, float *uniforms)
 {
-    cpu_attention_uniforms(run->functions, run->attention, q->batch, q->head, q->begin + row, begin,
-                           count, uniforms);
+    const struct cpu_attention_shape *shape = &run->attention->shape;
+    const struct cpu_dropout *dropout = &run->attention->dropout;
+    uint64_t entry = (uint64_t)q->batch + dropout->microbatch * (uint64_t)shape->batch;
+    uint64_t query =
+        (entry * (uint64_t)shape->query_heads + (uint64_t)q->head) * (uint64_t)shape->query_length +
+        (uint64_t)(q->begin + row);
+    uint64_t index = query * (uint64_t)shape->kv_length + (uint64_t)begin;
+    run->functions->uniforms(uniforms, index, count, dropout->site | (uint64_t)dropout->step << 32,
+                             dropout->seed);
 }
 
 static void drop(const struct run *run, float *row, const float *uniforms, int64_t count)

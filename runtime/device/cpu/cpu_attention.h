@@ -42,7 +42,6 @@ struct cpu_dropout {
     float p, factor; /* factor: 1 / (1 - p) */
     uint32_t site, step, microbatch;
     uint64_t seed;
-    uint64_t share; /* for tests: elements after which random numbers repeat; 0: never */
 };
 
 /* [batch, time, head, head_dim]; strides in elements, head_dim is contiguous. */
@@ -66,11 +65,6 @@ struct cpu_attention_gradient {
     struct cpu_heads dout;       /* operand: gradient of out */
     struct cpu_heads dq, dk, dv; /* results */
 };
-
-/* The random numbers of one query's keys [begin, begin + count). */
-void cpu_attention_uniforms(const struct cpu_functions *functions,
-                            const struct cpu_attention *attention, int64_t batch, int64_t head,
-                            int64_t query, int64_t begin, int64_t count, float *out);
 
 /* scratch[worker] is the worker's memory of CPU_SCRATCH_BYTES (cpu_sgemm.h). */
 void cpu_attention_forward(struct cpu_pool *pool, const struct cpu_functions *functions,

@@ -13,8 +13,7 @@ static struct cpu_heads heads_of(const struct cpu_device *device,
 
 /* Dropout by the random state in operand `operand`, which is there when p > 0. */
 static struct cpu_dropout dropout_of(const struct cpu_device *device,
-                                     const struct remat_command *command, uint32_t operand,
-                                     uint64_t probabilities)
+                                     const struct remat_command *command, uint32_t operand)
 {
     double p = cpu_parameter(device, command, 2);
     struct cpu_dropout dropout = {(float)p, (float)(1.0 / (1.0 - p)),
@@ -26,8 +25,6 @@ static struct cpu_dropout dropout_of(const struct cpu_device *device,
         dropout.step = state[2];
         dropout.microbatch = state[3];
     }
-    if (cpu_fault_applies(device, command, 6))
-        dropout.share = probabilities / device->base.params.threads + 1;
     return dropout;
 }
 
@@ -47,8 +44,7 @@ static struct cpu_attention attention_of(const struct cpu_device *device,
         .v = heads_of(device, command, first + 2),
         .out = heads_of(device, command, first + 3),
         .lse = cpu_view_of(device, command, first + 4).data,
-        .dropout = dropout_of(device, command, rng,
-                              (uint64_t)(q.shape[0] * q.shape[2] * q.shape[1] * k.shape[1])),
+        .dropout = dropout_of(device, command, rng),
     };
 }
 
@@ -100,10 +96,7 @@ static remat_status run_attention(struct cpu_device *device, const struct remat_
 {
     (void)tile;
     struct cpu_attention attention = attention_of(device, command, 0, 5);
-    if (cpu_fault_applies(device, command, 4))
-        cpu_fault_attention(device, &attention);
-    else
-        cpu_attention_forward(device->pool, device->functions, &attention, device->scratch_of);
+    cpu_attention_forward(device->pool, device->functions, &attention, device->scratch_of);
     return REMAT_OK;
 }
 

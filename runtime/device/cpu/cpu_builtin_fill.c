@@ -52,11 +52,8 @@ static remat_status fill_normal(struct cpu_device *device, const struct remat_co
         .mean = (float)cpu_parameter(device, command, 0),
         .stddev = (float)cpu_parameter(device, command, 1),
     };
-    if (cpu_fault_applies(device, command, 6))
-        cpu_fault_normal(device, &out, cpu_view_count(&out), &normal);
-    else
-        cpu_fill_normal(device->pool, device->functions, out.data, out.type, cpu_view_count(&out),
-                        &normal);
+    cpu_fill_normal(device->pool, device->functions, out.data, out.type, cpu_view_count(&out),
+                    &normal);
     return REMAT_OK;
 }
 

@@ -23,7 +23,7 @@ static remat_status prepare_move(struct cpu_device *device, const struct remat_c
         .space = operands[0].shape,
         .words = true,
     };
-    return cpu_device_prepare_tile(device, &source, command->instance > 0, tile);
+    return cpu_device_prepare_tile(device, &source, tile);
 }
 
 static remat_status prepare_copy(struct cpu_device *device, const struct remat_command *command,

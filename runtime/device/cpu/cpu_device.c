@@ -25,22 +25,12 @@ struct cpu_view cpu_view_of(const struct cpu_device *device, const struct remat_
 /* --- preparation --- */
 
 remat_status cpu_device_prepare_tile(struct cpu_device *device,
-                                     const struct cpu_tile_source *source, bool recomputed,
-                                     struct cpu_tile **out)
+                                     const struct cpu_tile_source *source, struct cpu_tile **out)
 {
-    static const uint32_t faults[] = {
-        [1] = CPU_TILE_FAULT_UNROUNDED,
-        [2] = CPU_TILE_FAULT_CONTRACTED,
-        [3] = CPU_TILE_FAULT_REDUCTION,
-        [6] = CPU_TILE_FAULT_RANDOM,
-    };
-    /* As if a compiler contracted what it was given anew. */
-    bool kept = device->broken_rule == 2 && !recomputed;
     struct cpu_tile_options options = {
         .isa = device->functions->isa,
         .threads = device->base.params.threads,
         .stream_bytes = STREAM_BYTES,
-        .faults = kept || device->broken_rule > 6 ? 0 : faults[device->broken_rule],
     };
     return cpu_tile_prepare(device->base.ctx, device->base.program, source, &options,
                             &device->base.arena, out);
@@ -63,7 +53,7 @@ static remat_status prepare_command(struct cpu_device *device, uint32_t index)
             .rank = command->rank,
             .space = command->space,
         };
-        REMAT_TRY(cpu_device_prepare_tile(device, &source, command->instance > 0, tile));
+        REMAT_TRY(cpu_device_prepare_tile(device, &source, tile));
     } else {
         const struct cpu_builtin_kernel *builtin = cpu_builtin_kernel_find(kernel->kind);
         if (!builtin)
@@ -85,7 +75,6 @@ fail:
 static remat_status prepare(struct cpu_device *device)
 {
     remat_status st = REMAT_OK;
-    device->scratch_bytes = 0;
     REMAT_TRY_NEW(&device->base.arena, device->tiles, device->base.program->command_count);
     REMAT_TRY_NEW(&device->base.arena, device->scratch_of, device->base.params.threads);
     for (uint32_t c = 0; c < device->base.program->command_count; c++)
@@ -149,13 +138,6 @@ static uint64_t thread_bytes(const struct remat_device *device)
     return ((const struct cpu_device *)device)->scratch_bytes + CPU_THREAD_STACK_BYTES;
 }
 
-static void lay_out_scratch(struct cpu_device *cpu)
-{
-    cpu->scratch = cpu->base.memory + cpu->base.program->arena_bytes;
-    for (uint32_t t = 0; t < cpu->base.params.threads; t++)
-        cpu->scratch_of[t] = (float *)(cpu->scratch + t * cpu->scratch_bytes);
-}
-
 static remat_status bind_memory(struct remat_device *device, void *memory)
 {
     remat_status st = REMAT_OK;
@@ -169,7 +151,9 @@ static remat_status bind_memory(struct remat_device *device, void *memory)
     }
     memset(memory, 0, bytes); /* every page is there before the first step is timed */
     device->memory = memory;
-    lay_out_scratch(cpu);
+    cpu->scratch = device->memory + device->program->arena_bytes;
+    for (uint32_t t = 0; t < device->params.threads; t++)
+        cpu->scratch_of[t] = (float *)(cpu->scratch + t * cpu->scratch_bytes);
     REMAT_TRY(cpu_pool_create(cpu->base.ctx, (int)cpu->base.params.threads, &cpu->pool));
 fail:
     return st;
@@ -230,22 +214,6 @@ static remat_status read_memory(struct remat_device *device, uint64_t offset, vo
     return REMAT_OK;
 }
 
-static remat_status break_rule(struct remat_device *device, uint32_t rule)
-{
-    remat_status st = REMAT_OK;
-    struct cpu_device *cpu = (struct cpu_device *)device;
-    uint64_t bound = cpu->scratch_bytes;
-    cpu->broken_rule = rule;
-    remat_arena_release(&cpu->base.arena);
-    REMAT_TRY(prepare(cpu));
-    if (cpu->scratch_bytes > bound)
-        REMAT_FAIL(cpu->base.ctx, REMAT_ERROR_INTERNAL, "rule %u needs more scratch", rule);
-    cpu->scratch_bytes = bound;
-    lay_out_scratch(cpu);
-fail:
-    return st;
-}
-
 const struct remat_device_vtable remat_cpu_device = {
     .name = "cpu",
     .present = present,
@@ -262,5 +230,4 @@ const struct remat_device_vtable remat_cpu_device = {
     .elapsed = elapsed,
     .write = write_memory,
     .read = read_memory,
-    .break_rule = break_rule,
 };

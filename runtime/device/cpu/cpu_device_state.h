@@ -19,7 +19,6 @@ struct cpu_device {
     float **scratch_of; /* by thread */
     struct cpu_pool *pool;
     uint32_t float_state;
-    uint32_t broken_rule; /* 0, or what a test broke */
     uint64_t marks_ns[REMAT_DEVICE_MARKS];
 };
 
@@ -50,17 +49,6 @@ remat_status cpu_expect_arity(struct cpu_device *device, const struct remat_comm
 
 /* Prepares fused kernels with the device's options. */
 remat_status cpu_device_prepare_tile(struct cpu_device *device,
-                                     const struct cpu_tile_source *source, bool recomputed,
-                                     struct cpu_tile **out);
-
-/* The broken rules 4 to 6: wrong on purpose, same signatures as what they replace. */
-bool cpu_fault_applies(const struct cpu_device *device, const struct remat_command *command,
-                       uint32_t rule);
-void cpu_fault_matmul(struct cpu_device *device, const struct cpu_matmul *matmul);
-struct cpu_attention;
-void cpu_fault_attention(const struct cpu_device *device, const struct cpu_attention *attention);
-struct cpu_normal;
-void cpu_fault_normal(struct cpu_device *device, const struct cpu_view *out, int64_t count,
-                      const struct cpu_normal *normal);
+                                     const struct cpu_tile_source *source, struct cpu_tile **out);
 
 #endif

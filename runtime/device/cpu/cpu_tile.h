@@ -15,18 +15,9 @@
 #include "cpu_tile_isa.h"
 #include "program.h"
 
-/* Deliberate faults for tests, 0 in production; session_testing.h says what each breaks. */
-enum cpu_tile_fault {
-    CPU_TILE_FAULT_UNROUNDED = 1,
-    CPU_TILE_FAULT_CONTRACTED = 2,
-    CPU_TILE_FAULT_REDUCTION = 4,
-    CPU_TILE_FAULT_RANDOM = 8,
-};
-
 struct cpu_tile_options {
     enum cpu_isa isa;
-    uint32_t faults;
-    uint32_t threads;      /* read by faults only */
+    uint32_t threads;      /* that stripes of columns are divided among; 0: 1 */
     uint64_t stream_bytes; /* outputs at least this large bypass the caches; 0: never */
     uint64_t column_sums;  /* of remat_column_block_rows; 0: REMAT_COLUMN_SUMS */
 };

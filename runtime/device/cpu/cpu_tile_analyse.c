@@ -2,7 +2,8 @@
 /* What of a fused kernel changes by row, column or element, and what each stage needs. */
 #include "cpu_tile_builder.h"
 
-remat_status cpu_tile_count_uses(struct builder *b, uint32_t **uses)
+/* How many arguments each value is, in scratch memory. */
+static remat_status count_uses(struct builder *b, uint32_t **uses)
 {
     remat_status st = REMAT_OK;
     REMAT_TRY_NEW(&b->scratch, *uses, b->count);
@@ -94,7 +95,7 @@ static remat_status join_pairs(struct builder *b)
     };
     remat_status st = REMAT_OK;
     uint32_t *uses;
-    REMAT_TRY(cpu_tile_count_uses(b, &uses));
+    REMAT_TRY(count_uses(b, &uses));
     for (uint32_t i = 0; i < b->count; i++) {
         struct node *node = &b->nodes[i];
         for (int k = 0; k < 2 && is_basic(node); k++) {

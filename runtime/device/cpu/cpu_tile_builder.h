@@ -60,21 +60,15 @@ static inline bool is_random(const struct node *node)
 
 static inline bool is_reduction(const struct node *node)
 {
-    return remat_opcode_is_row_reduction(node->opcode) || node->opcode == CPU_TILE_narrow_sum ||
+    return remat_opcode_is_row_reduction(node->opcode) ||
            remat_opcode_is_column_reduction(node->opcode);
 }
 
 static inline uint32_t arity_of(const struct node *node)
-{
-    if (node->opcode < REMAT_INSTRUCTION_COUNT)
-        return remat_opcode_arity(node->opcode);
-    return node->opcode == CPU_TILE_narrow_sum || node->opcode == CPU_TILE_copy ? 1 : 3;
+{ /* an internal opcode here is a pair */
+    return node->opcode < REMAT_INSTRUCTION_COUNT ? remat_opcode_arity(node->opcode) : 3;
 }
 
-/* How many arguments each value is, in scratch memory. */
-remat_status cpu_tile_count_uses(struct builder *b, uint32_t **uses);
-/* Breaks what the options say; for tests. */
-remat_status cpu_tile_plant_faults(struct builder *b);
 /* Fills nodes, accesses and the tile's axes from a program and its operands' strides. */
 remat_status cpu_tile_read(struct builder *b, const struct remat_program *program,
                            const struct cpu_tile_source *source);

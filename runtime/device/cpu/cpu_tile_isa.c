@@ -53,9 +53,6 @@ LOOP(sigmoid, cpu_sigmoid(a[i]))
 LOOP(round_bf16, cpu_round_bf16(a[i]))
 LOOP(column_sum, d[i] + a[i])
 LOOP(copy, a[i])
-LOOP(contracted, __builtin_fmaf(a[i], b[i], c[i]))
-LOOP(wide_add, (float)((double)a[i] + (double)b[i] + (double)c[i]))
-LOOP(wide_multiply, (float)((double)a[i] * (double)b[i] * (double)c[i]))
 
 #define PAIRS(inner, value)                                                                        \
     LOOP(inner##_add, (value) + c[i])                                                              \
@@ -70,14 +67,14 @@ PAIRS(mul, (a[i] * b[i]))
 PAIRS(div, (a[i] / b[i]))
 
 #define LANES REMAT_REDUCTION_LANES
-#define REDUCE(name, lanes, combine)                                                               \
+#define REDUCE(name, combine)                                                                      \
     static void op_##name(float *d, const float *a, const float *b, const float *c, int64_t count) \
     {                                                                                              \
         (void)b, (void)c;                                                                          \
         int64_t i = 0;                                                                             \
-        for (; i + (lanes) <= count; i += (lanes)) {                                               \
+        for (; i + LANES <= count; i += LANES) {                                                   \
             INDEPENDENT                                                                            \
-            for (int l = 0; l < (lanes); l++)                                                      \
+            for (int l = 0; l < LANES; l++)                                                        \
                 d[l] = combine(d[l], a[i + l]);                                                    \
         }                                                                                          \
         for (int l = 0; i + l < count; l++)                                                        \
@@ -85,9 +82,8 @@ PAIRS(div, (a[i] / b[i]))
     }
 #define SUM(x, y)     ((x) + (y))
 #define MAXIMUM(x, y) ((x) > (y) ? (x) : (y))
-REDUCE(row_sum, LANES, SUM)
-REDUCE(row_max, LANES, MAXIMUM)
-REDUCE(narrow_sum, LANES / 2, SUM)
+REDUCE(row_sum, SUM)
+REDUCE(row_max, MAXIMUM)
 
 static void op_fill(float *d, const float *a, const float *b, const float *c, int64_t count)
 {
@@ -171,13 +167,12 @@ STORE(word16, uint16_t, UPPER_HALF)
         PAIR(inner, rdiv)
 #define OWN(name) [CPU_TILE_##name] = op_##name
 const struct cpu_tile_table CPU_NAME(cpu_tile_table) = {
-    .ops = {ROW(add),        ROW(sub),      ROW(mul),           ROW(div),        ROW(maximum),
-            ROW(minimum),    ROW(equal),    ROW(less),          ROW(select),     ROW(neg),
-            ROW(exp),        ROW(log),      ROW(sqrt),          ROW(rsqrt),      ROW(tanh),
-            ROW(erf),        ROW(sigmoid),  ROW(round_bf16),    ROW(row_sum),    ROW(row_max),
-            ROW(column_sum), ROW(flag),     OWN(copy),          OWN(fill),       OWN(stream),
-            OWN(contracted), OWN(wide_add), OWN(wide_multiply), OWN(narrow_sum), PAIRS_OF(add),
-            PAIRS_OF(sub),   PAIRS_OF(mul), PAIRS_OF(div)},
+    .ops = {ROW(add),        ROW(sub),      ROW(mul),        ROW(div),     ROW(maximum),
+            ROW(minimum),    ROW(equal),    ROW(less),       ROW(select),  ROW(neg),
+            ROW(exp),        ROW(log),      ROW(sqrt),       ROW(rsqrt),   ROW(tanh),
+            ROW(erf),        ROW(sigmoid),  ROW(round_bf16), ROW(row_sum), ROW(row_max),
+            ROW(column_sum), ROW(flag),     OWN(copy),       OWN(fill),    OWN(stream),
+            PAIRS_OF(add),   PAIRS_OF(sub), PAIRS_OF(mul),   PAIRS_OF(div)},
     .loads = {[REMAT_F32] = load_f32,
               [REMAT_I32] = load_i32,
               [REMAT_BF16] = load_bf16,

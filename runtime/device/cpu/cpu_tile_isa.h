@@ -32,17 +32,13 @@ enum cpu_tile_outer {
 };
 #define CPU_TILE_PAIR(inner, outer) (CPU_TILE_pairs + (inner)*CPU_TILE_OUTER_COUNT + (outer))
 
-/* Executor-internal opcodes; the last four exist to break numerics rules 1 to 3 in tests. */
+/* Executor-internal opcodes. */
 enum {
     CPU_TILE_copy = REMAT_INSTRUCTION_COUNT,
     CPU_TILE_fill,   /* a[0] everywhere; d may be a */
     CPU_TILE_stream, /* copy past the caches where d is aligned to 64 bytes */
     CPU_TILE_pairs,  /* the first of CPU_TILE_PAIR */
-    CPU_TILE_contracted = CPU_TILE_pairs + 4 * CPU_TILE_OUTER_COUNT, /* fma(a, b, c) */
-    CPU_TILE_wide_add,                                               /* a + b + c rounded once */
-    CPU_TILE_wide_multiply,
-    CPU_TILE_narrow_sum, /* row_sum in half the lanes */
-    CPU_TILE_OP_COUNT
+    CPU_TILE_OP_COUNT = CPU_TILE_pairs + 4 * CPU_TILE_OUTER_COUNT
 };
 
 /* d[i] = op(a[i], b[i], c[i]) for i < count; d may equal an argument. Row reductions combine a[i]

@@ -46,7 +46,6 @@ remat_status cpu_tile_prepare(remat_context *ctx, const struct remat_program *pr
     remat_arena_init(&b.scratch, ctx);
     REMAT_TRY_NEW(arena, b.tile, 1);
     b.tile->table = cpu_tile_table_get(options->isa);
-    b.tile->random_share = INT64_MAX;
     REMAT_TRY(cpu_tile_read(&b, program, source));
     REMAT_TRY(cpu_tile_analyse(&b));
     REMAT_TRY(cpu_tile_emit(&b));

@@ -177,7 +177,6 @@ remat_status cpu_tile_read(struct builder *b, const struct remat_program *progra
     tile->column_block_rows = remat_column_block_rows(
         (uint64_t)tile->rows, (uint64_t)tile->columns,
         b->options->column_sums ? b->options->column_sums : REMAT_COLUMN_SUMS);
-    REMAT_TRY(cpu_tile_plant_faults(b));
     drop_roundings(b);
 fail:
     return st;

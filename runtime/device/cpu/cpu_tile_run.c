@@ -110,7 +110,6 @@ static void run_random(const struct worker *worker, const struct step *step, int
     uint32_t state[4]; /* seed low, seed high, step, microbatch */
     memcpy(state, worker->pointers[step->access], sizeof state);
     int64_t index = worker->row_number * tile->columns + column;
-    index %= tile->random_share;
     tile->table->uniforms(worker->pointers[step->d],
                           (uint64_t)index + state[3] * (uint64_t)(tile->rows * tile->columns),
                           count, step->u.site | (uint64_t)state[2] << 32,

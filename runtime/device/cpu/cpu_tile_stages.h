@@ -62,7 +62,6 @@ struct cpu_tile {
     uint32_t row_axes;
     int64_t axes[REMAT_RANK_MAX]; /* lengths of the row axes */
     int64_t rows, columns;
-    int64_t random_share; /* elements after which random numbers repeat; INT64_MAX but in tests */
     bool by_columns; /* column reductions: an item is a stripe; else a block of rows and columns */
     bool streams;    /* has stores that need a fence */
     bool prefetches;

@@ -300,13 +300,6 @@ fail:
     return st;
 }
 
-static remat_status break_rule(struct remat_device *device, uint32_t rule)
-{
-    struct cuda_device *cuda = (struct cuda_device *)device;
-    return rule ? remat_error(cuda->base.ctx, REMAT_ERROR_USAGE, "the cuda device breaks no rules")
-                : REMAT_OK;
-}
-
 const struct remat_device_vtable remat_cuda_device = {
     .name = "cuda",
     .present = present,
@@ -327,5 +320,4 @@ const struct remat_device_vtable remat_cuda_device = {
     .read = cuda_read,
     .lend = cuda_lend,
     .clear = cuda_clear,
-    .break_rule = break_rule,
 };

@@ -324,7 +324,7 @@ static void check_mask(struct test *test, struct test_pools *pools)
     draw_by_program(test, pools, uniforms);
     struct problem p = {.shape = {B, H, H, TQ, TK, TK, 0.125f, false},
                         .dropout = {0.3f, 1 / 0.7f, SITE, random_state[2], random_state[3],
-                                    random_state[0] | (uint64_t)random_state[1] << 32, 0}};
+                                    random_state[0] | (uint64_t)random_state[1] << 32}};
     make_problem(test, &p);
     for (int64_t i = 0; i < p.k_floats; i++)
         p.v[i] = i % TK == i / (H * TK) % TK;
@@ -362,7 +362,7 @@ int main(void)
         for (int kind = 0; kind < 4; kind++) {
             struct problem p = {.shape = shapes[i], .type = kind & 1 ? CPU_BF16 : CPU_F32};
             if (kind & 2)
-                p.dropout = (struct cpu_dropout){0.1f, 1 / 0.9f, 77, 3, 2, 0x123456789abcdef0, 0};
+                p.dropout = (struct cpu_dropout){0.1f, 1 / 0.9f, 77, 3, 2, 0x123456789abcdef0};
             check_problem(&test, &pools, &p);
         }
     struct problem wide = {.shape = {1, 1, 1, 70, 300, 512, 0.04f, false}, .type = CPU_BF16};
