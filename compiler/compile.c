@@ -72,20 +72,12 @@ static remat_status arrange_fixed(struct pipeline *p)
 #define NUMERICS_VERSION                                                                           \
     "2: rows 64 lanes, columns 256 of 1048576 sums, gemm k 384, attention q 64 kv 4096"
 
-static bool has_pins(const struct remat_decision *decision)
-{
-    for (uint32_t v = 0; v < decision->value_count; v++)
-        if (decision->reasons[v] && strncmp(decision->reasons[v], "pin ", 4) == 0)
-            return true;
-    return false;
-}
-
 /* The manual policy next to the plan, where Megatron has flags for it; it has none for pins. */
 static void describe_manual(struct pipeline *p, const struct remat_chosen *c,
                             struct remat_program *out)
 {
     const char *flags = NULL;
-    if (c->manual && !has_pins(&c->decision))
+    if (c->manual && !remat_decision_has_pins(&c->decision))
         flags = remat_policy_megatron_flags(p->search.arena, c->manual);
     out->manual_policy = flags ? c->manual->name : "";
     out->manual_flags = flags ? flags : "";

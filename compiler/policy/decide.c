@@ -336,6 +336,14 @@ remat_status remat_policy_prepare(remat_context *ctx, struct remat_arena *arena,
     return REMAT_OK;
 }
 
+bool remat_decision_has_pins(const struct remat_decision *decision)
+{
+    for (uint32_t v = 0; decision && v < decision->value_count; v++)
+        if (decision->reasons[v] && strncmp(decision->reasons[v], "pin ", 4) == 0)
+            return true;
+    return false;
+}
+
 const struct remat_decision *remat_policy_pinned(const struct remat_policy_ground *ground,
                                                  struct remat_arena *arena)
 {

@@ -14,6 +14,9 @@ remat_status remat_policy_prepare(remat_context *ctx, struct remat_arena *arena,
                                   const struct remat_policy_settings *pins,
                                   struct remat_policy_ground **out);
 
+/* Some value is as a pin says; false for NULL. */
+bool remat_decision_has_pins(const struct remat_decision *decision);
+
 /* What the pins alone decide: a reason marks each value that they are about. In `arena`. */
 const struct remat_decision *remat_policy_pinned(const struct remat_policy_ground *ground,
                                                  struct remat_arena *arena);

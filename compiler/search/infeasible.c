@@ -106,6 +106,15 @@ static void append_removal(const struct remat_search *p, const struct remat_arra
                               (int64_t)remat_microbatches(p->settings));
 }
 
+/* "Proven: ...": the floor, which holds for decisions that keep the pins. */
+static const char *say_proven(const struct remat_search *p)
+{
+    bool pinned = remat_decision_has_pins(p->evaluator->settled->pinned);
+    return REMAT_FORMAT(
+        p->arena, "Proven: %sno choice of what to recompute needs less than %" PRIu64 " B",
+        pinned ? "with these pins " : "", p->planner->floor_bytes + p->reserve_bytes);
+}
+
 /* "\"a\" (5 B): persistent, ..." : the largest buffers that live at the peak. */
 static remat_status append_residents(struct remat_search *p, const struct remat_arrangement *c,
                                      const struct remat_decision *decision, struct remat_text *text)
@@ -139,9 +148,7 @@ remat_status remat_infeasible(struct remat_search *p, const struct remat_proposa
         p->over && !remat_policy_given(&p->settings->policy) ? " before the search was ended" : "";
     const char *proven = "";
     if (per_op)
-        proven = REMAT_FORMAT(
-            p->arena, ". Proven: no choice of what to recompute needs less than %" PRIu64 " B",
-            p->planner->floor_bytes + p->reserve_bytes);
+        proven = REMAT_FORMAT(p->arena, ". %s", say_proven(p));
     REMAT_CHECK(remat_proposal_carry(p, proposal, &smallest));
     if (p->update->graph && c->lifespans.live_peak_bytes < p->update->lifespans.live_peak_bytes)
         c = p->update;
@@ -162,12 +169,10 @@ remat_status remat_infeasible(struct remat_search *p, const struct remat_proposa
 
 remat_status remat_infeasible_cut_short(const struct remat_search *p)
 {
-    uint64_t floor_bytes = p->planner->floor_bytes, budget_bytes = p->settings->budget_bytes;
-    if (p->limit_bytes < floor_bytes)
-        return remat_error(p->ctx, REMAT_ERROR_INFEASIBLE,
-                           "budget %" PRIu64 " B is too small. Proven: no choice of what to "
-                           "recompute needs less than %" PRIu64 " B",
-                           budget_bytes, floor_bytes + p->reserve_bytes);
+    uint64_t budget_bytes = p->settings->budget_bytes;
+    if (p->limit_bytes < p->planner->floor_bytes)
+        return remat_error(p->ctx, REMAT_ERROR_INFEASIBLE, "budget %" PRIu64 " B is too small. %s",
+                           budget_bytes, say_proven(p));
     return remat_error(p->ctx, REMAT_ERROR_CUT_SHORT,
                        "the search was ended before it found a plan for %" PRIu64
                        " B; there may be one",

@@ -3,6 +3,14 @@
 
 #include "cli.h"
 
+static bool has_pins(const struct remat_program *p)
+{
+    for (uint32_t i = 0; i < p->decision_count; i++)
+        if (strncmp(p->decisions[i].reason, "pin ", 4) == 0)
+            return true;
+    return false;
+}
+
 void certificate_print(const struct remat_program *p, struct remat_text *out)
 {
     double shares[REMAT_COST_SOURCES];
@@ -10,10 +18,11 @@ void certificate_print(const struct remat_program *p, struct remat_text *out)
         return;
     remat_program_cost_shares(p, shares);
     remat_text_append(out,
-                      "optimal within %.2f %% under these costs (%.1f %% measured): no choice of "
+                      "optimal within %.2f %% under these costs (%.1f %% measured): %sno choice of "
                       "what to recompute that fits takes less than %s",
                       100 * ((double)p->step_ns / (double)p->bound_step_ns - 1),
-                      100 * shares[REMAT_COST_MEASURED], cli_time(p->bound_step_ns).text);
+                      100 * shares[REMAT_COST_MEASURED], has_pins(p) ? "with these pins " : "",
+                      cli_time(p->bound_step_ns).text);
 }
 
 void nearest_print(const struct remat_program *p, struct remat_text *out)

@@ -6,7 +6,8 @@
 #include "base.h"
 #include "program.h"
 
-/* Appends "optimal within 0.41 % under these costs (12.3 % measured): ...", the share of the step's
+/* Appends "optimal within 0.41 % under these costs (12.3 % measured): ...", "with these pins" where
+ * pins decided some value, the share of the step's
  * time that is measured, and with a profile, how much of the gap the bound leaves by its floor;
  * nothing when the plan has no bound. */
 void certificate_print(const struct remat_program *program, struct remat_text *out);

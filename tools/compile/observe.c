@@ -41,18 +41,18 @@ static void print_time(void *user, const char *pass, uint64_t ns, uint32_t runs)
 static remat_status check_pass_names(remat_context *ctx, struct remat_arena *arena,
                                      const struct cli_arguments *args)
 {
-    const char *const *passes = remat_compile_passes();
     for (uint32_t i = 0; i < args->given_count; i++) {
-        uint32_t p = 0;
+        const char *name;
+        size_t p = 0;
         if (args->given[i].option != OPTION_print_after)
             continue;
-        while (passes[p] && strcmp(passes[p], args->given[i].value) != 0)
+        while ((name = remat_pass_name(p)) && strcmp(name, args->given[i].value) != 0)
             p++;
-        if (passes[p])
+        if (name)
             continue;
         struct remat_text names = {.arena = arena};
-        for (p = 0; passes[p]; p++)
-            remat_text_append(&names, "%s%s", p ? ", " : "", passes[p]);
+        for (p = 0; (name = remat_pass_name(p)); p++)
+            remat_text_append(&names, "%s%s", p ? ", " : "", name);
         return remat_error(ctx, REMAT_ERROR_USAGE, "--print-after '%s' is unknown (accepted: %s)",
                            args->given[i].value, names.items ? names.items : "");
     }
