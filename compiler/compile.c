@@ -212,6 +212,10 @@ static remat_status start(struct pipeline *p)
     REMAT_CHECK(remat_policy_prepare(s->ctx, s->arena, s->graph, &s->settings->policy, &s->ground));
     remat_evaluator_init(&p->evaluator, s->planning, s->graph, &p->persistent, &s->settings->device,
                          remat_policy_pinned(s->ground, s->arena), &p->watch);
+    remat_stopwatch_start(&p->watch);
+    REMAT_CHECK(remat_model_create(s->planning, p->evaluator.settled, p->evaluator.prices,
+                                   &s->settings->device, &s->model));
+    remat_stopwatch_lap(&p->watch, REMAT_LAP_EXTRACT);
     return REMAT_OK;
 }
 

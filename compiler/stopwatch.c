@@ -5,9 +5,9 @@
 
 const char *remat_lap_name(enum remat_lap lap)
 {
-    static const char *const names[] = {"plan",     "decide",    "clone", "fuse",
-                                        "schedule", "lifespans", "price", "place",
-                                        "explain",  "lower",     "emit"};
+    static const char *const names[] = {"extract", "plan",     "decide",    "clone",
+                                        "fuse",    "schedule", "lifespans", "price",
+                                        "place",   "explain",  "lower",     "emit"};
     return names[lap];
 }
 

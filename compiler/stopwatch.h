@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 enum remat_lap {
+    REMAT_LAP_EXTRACT,
     REMAT_LAP_PLAN,
     REMAT_LAP_DECIDE,
     REMAT_LAP_CLONE,

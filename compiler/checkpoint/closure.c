@@ -28,7 +28,6 @@ struct builder {
     const struct remat_price *prices;
     const struct remat_device_description *described;
     struct remat_device_description device; /* that the site at hand is priced on */
-    const struct remat_decision *pinned;
     struct remat_model *out;
     struct REMAT_LIST(uint32_t) inputs;
     struct REMAT_LIST(int64_t) extras;
@@ -45,11 +44,6 @@ static const struct remat_fused_kernel *kernel_at(const struct builder *b, remat
 static bool is_program(const struct builder *b, remat_kernel_id kernel)
 {
     return kernel_at(b, kernel)->kind == REMAT_KERNEL_fused;
-}
-
-static bool is_pinned(const struct builder *b, remat_value v, enum remat_action action)
-{
-    return b->pinned && b->pinned->reasons[v.i] && b->pinned->actions[v.i] == action;
 }
 
 /* --- items and tasks --- */
@@ -73,8 +67,7 @@ static struct remat_border_item describe_item(const struct builder *b, remat_val
 {
     return (struct remat_border_item){
         .bytes = remat_align_up(remat_storage_bytes(&b->s->graph->values[v.i]), REMAT_ALIGNMENT),
-        .kept = b->s->facts.output[v.i] || is_pinned(b, v, REMAT_ACTION_SAVE),
-        .recomputed = is_pinned(b, v, REMAT_ACTION_RECOMPUTE),
+        .kept = b->s->facts.output[v.i],
         .wanted = (b->s->reads[v.i] & REMAT_READ_LATE) != 0,
     };
 }
@@ -543,14 +536,10 @@ static remat_status check_costs(const struct builder *b, const char *device)
 remat_status remat_model_create(struct remat_arena *arena, const struct remat_settled *settled,
                                 const struct remat_price *prices,
                                 const struct remat_device_description *device,
-                                const struct remat_decision *pinned, struct remat_model *out)
+                                struct remat_model *out)
 {
-    struct builder b = {.arena = arena,
-                        .s = settled,
-                        .prices = prices,
-                        .described = device,
-                        .pinned = pinned,
-                        .out = out};
+    struct builder b = {
+        .arena = arena, .s = settled, .prices = prices, .described = device, .out = out};
     *out = (struct remat_model){.settled = settled};
     b.scratch = remat_scratch_open(arena->ctx);
     find_items(&b);

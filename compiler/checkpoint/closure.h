@@ -36,12 +36,11 @@ struct remat_model {
 };
 
 /* `prices` are those of the kernels that `settled` is about. Where the device has a profile,
- * kernels that decisions change are priced on remat_price_variants_on. `pinned`: settled->pinned,
- * or NULL to look at what they decide as well. */
+ * kernels that decisions change are priced on remat_price_variants_on. What pins decide is free. */
 remat_status remat_model_create(struct remat_arena *arena, const struct remat_settled *settled,
                                 const struct remat_price *prices,
                                 const struct remat_device_description *device,
-                                const struct remat_decision *pinned, struct remat_model *out);
+                                struct remat_model *out);
 
 /* The decision with these actions, by item, where no pins decide. What is kernel-internal is
  * recomputed along with what is made of it. */

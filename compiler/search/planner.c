@@ -210,8 +210,24 @@ static void find_points(struct remat_planner *p, struct remat_arena *arena)
     }
 }
 
-remat_status remat_planner_create(struct remat_arena *arena, struct remat_evaluator *evaluator,
-                                  struct remat_planner **out)
+/* What pins decide is not free. */
+static void pin_items(struct remat_planner *p, struct remat_arena *arena)
+{
+    const struct remat_decision *pinned = p->evaluator->settled->pinned;
+    struct remat_border *border = &p->model.border;
+    border->items = remat_copy(arena, border->items, border->item_count, sizeof *border->items);
+    for (uint32_t i = 0; pinned && i < border->item_count; i++) {
+        uint32_t v = p->model.item_value[i].i;
+        if (!pinned->reasons[v])
+            continue;
+        border->items[i].kept |= pinned->actions[v] == REMAT_ACTION_SAVE;
+        border->items[i].recomputed = pinned->actions[v] == REMAT_ACTION_RECOMPUTE;
+    }
+}
+
+struct remat_planner *remat_planner_create(struct remat_arena *arena,
+                                           struct remat_evaluator *evaluator,
+                                           const struct remat_model *model)
 {
     struct remat_planner *p;
     const struct remat_kernel_list *kernels = evaluator->settled->kernels;
@@ -220,8 +236,8 @@ remat_status remat_planner_create(struct remat_arena *arena, struct remat_evalua
     p->graph = evaluator->settled->graph;
     p->evaluator = evaluator;
     p->static_bytes = evaluator->persistent->total_bytes;
-    REMAT_CHECK(remat_model_create(arena, evaluator->settled, evaluator->prices, evaluator->device,
-                                   evaluator->settled->pinned, &p->model));
+    p->model = *model;
+    pin_items(p, arena);
     find_points(p, arena);
     find_floor(p, kernels);
     find_free(p, arena);
@@ -231,8 +247,7 @@ remat_status remat_planner_create(struct remat_arena *arena, struct remat_evalua
     find_paths(p, arena);
     find_near(p, arena);
     remat_stopwatch_lap(evaluator->watch, REMAT_LAP_PLAN);
-    *out = p;
-    return REMAT_OK;
+    return p;
 }
 
 /* Layers recomputed twice have all their values so, but for those that a group hands on: they stay

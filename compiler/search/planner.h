@@ -27,7 +27,7 @@ struct remat_planner {
     /* private */
     const struct remat_graph *graph;
     struct remat_evaluator *evaluator;
-    struct remat_model model;
+    struct remat_model model; /* with the pins */
     struct remat_path_steps single, grouped;
     struct remat_path_steps headed; /* with gathered parameters of the head kept; without corners
                                        where there are none */
@@ -42,9 +42,11 @@ struct remat_planner {
     uint32_t binding; /* the one that bounded last: others need not be looked at as closely */
 };
 
-/* `evaluator` is of the graph that decisions are made on, and outlives the planner. */
-remat_status remat_planner_create(struct remat_arena *arena, struct remat_evaluator *evaluator,
-                                  struct remat_planner **out);
+/* `evaluator` is of the graph that decisions are made on, and `model` of that; both outlive the
+ * planner. */
+struct remat_planner *remat_planner_create(struct remat_arena *arena,
+                                           struct remat_evaluator *evaluator,
+                                           const struct remat_model *model);
 
 /* Decision `index` of a path, of the two-level ones too; path REMAT_NONE: of `near`. */
 void remat_planner_decide(const struct remat_planner *planner, struct remat_arena *arena,

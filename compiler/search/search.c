@@ -51,7 +51,7 @@ remat_status remat_search_plan(struct remat_search *s)
 {
     REMAT_CHECK(remat_price_check_list(s->ctx, s->graph, s->evaluator->settled->kernels,
                                        s->evaluator->prices, &s->settings->device));
-    REMAT_CHECK(remat_planner_create(s->planning, s->evaluator, &s->planner));
+    s->planner = remat_planner_create(s->planning, s->evaluator, &s->model);
     if (s->settings->has_budget && s->limit_bytes >= s->planner->floor_bytes)
         s->state.bound_ns = remat_planner_bound(s->planner, s->limit_bytes);
     return REMAT_OK;

@@ -18,6 +18,7 @@ struct remat_search {
     const struct remat_compile_settings *settings;
     const struct remat_graph *graph;              /* what decisions are made on */
     struct remat_evaluator *evaluator;            /* of that */
+    struct remat_model model;                     /* of that; no pins */
     const struct remat_arrangement *update;       /* what else a step runs; graph NULL: nothing */
     uint64_t fixed_arena_bytes, fixed_live_bytes; /* that other segments need */
     uint64_t reserve_bytes, limit_bytes; /* limit: budget - reserve, UINT64_MAX without one */

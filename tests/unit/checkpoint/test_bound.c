@@ -87,7 +87,8 @@ static remat_status pin(struct graph *g)
     remat_evaluator_release(&s->evaluator);
     remat_evaluator_init(&s->evaluator, &s->arena, s->graph, &s->persistent, &s->device, &g->none,
                          &s->watch);
-    REMAT_TRY(remat_planner_create(&s->arena, &s->evaluator, &g->planner));
+    REMAT_TRY(subject_extract(s, &g->model));
+    g->planner = remat_planner_create(&s->arena, &s->evaluator, &g->model);
 fail:
     return st;
 }
@@ -144,10 +145,9 @@ static remat_status plan(struct graph *g)
     if (g->profile)
         REMAT_TRY(noisy_profile(s, g->seed));
     REMAT_TRY(subject_plan(s, &g->base, &g->none, &g->planner));
-    REMAT_TRY(subject_extract(s, &g->base, &g->none, &g->model));
+    REMAT_TRY(subject_extract(s, &g->model));
     g->facts = g->model.settled->facts;
     REMAT_TRY(pin(g));
-    REMAT_TRY(subject_extract(s, &g->base, &g->none, &g->model));
     REMAT_TRY_NEW(&s->arena, actions, g->model.item_count);
     memset(actions, REMAT_ACTION_RECOMPUTE, g->model.item_count);
     remat_model_decide(&s->arena, &g->model, actions, &g->decision);

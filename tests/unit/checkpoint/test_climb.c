@@ -69,7 +69,7 @@ static remat_status plan(struct climb *c)
     remat_status st = REMAT_OK;
     struct subject *s = &c->subject;
     REMAT_TRY(subject_plan(s, &c->base, &c->none, &c->planner));
-    REMAT_TRY(subject_extract(s, &c->base, &c->none, &c->model));
+    REMAT_TRY(subject_extract(s, &c->model));
     remat_decision_create(&s->arena, s->graph->value_count, &c->decision);
     REMAT_TRY_NEW(&s->arena, c->values, s->graph->value_count);
     for (uint32_t v = 0; v < s->graph->value_count; v++)

@@ -74,6 +74,8 @@ remat_status subject_choose(struct subject *s, struct remat_arena *arena, uint64
                                   .update = &nothing,
                                   .ground = ground,
                                   .limit_bytes = limit_bytes};
+    REMAT_TRY(remat_model_create(arena, s->evaluator.settled, s->evaluator.prices, &s->device,
+                                 &search.model));
     st = remat_choose(&search, out);
     remat_scratch_close(search.scratch);
 fail:
@@ -94,19 +96,20 @@ remat_status subject_plan(struct subject *s, struct remat_arrangement *base,
                           struct remat_decision *none, struct remat_planner **planner)
 {
     remat_status st = REMAT_OK;
+    struct remat_model model;
     REMAT_TRY(remat_arrange(s->ctx, &s->arena, s->graph, &s->persistent, NULL, &s->device,
                             &s->watch, base));
     remat_decision_create(&s->arena, s->graph->value_count, none);
-    REMAT_TRY(remat_planner_create(&s->arena, &s->evaluator, planner));
+    REMAT_TRY(subject_extract(s, &model));
+    *planner = remat_planner_create(&s->arena, &s->evaluator, &model);
 fail:
     return st;
 }
 
-remat_status subject_extract(struct subject *s, const struct remat_arrangement *base,
-                             const struct remat_decision *none, struct remat_model *model)
+remat_status subject_extract(struct subject *s, struct remat_model *out)
 {
-    return remat_model_create(&s->arena, s->evaluator.settled, base->prices, &s->device, none,
-                              model);
+    return remat_model_create(&s->arena, s->evaluator.settled, s->evaluator.prices, &s->device,
+                              out);
 }
 
 remat_status subject_charged(struct remat_arena *scratch, const struct remat_model *model,
@@ -132,7 +135,7 @@ remat_status subject_bench_extract(struct subject_bench *b)
 {
     remat_status st = REMAT_OK;
     REMAT_TRY(subject_plan(&b->s, &b->base, &b->none, &b->planner));
-    REMAT_TRY(subject_extract(&b->s, &b->base, &b->none, &b->model));
+    REMAT_TRY(subject_extract(&b->s, &b->model));
 fail:
     return st;
 }

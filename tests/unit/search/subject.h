@@ -50,8 +50,7 @@ remat_status subject_charged(struct remat_arena *scratch, const struct remat_mod
                              const struct remat_decision *decision, uint64_t *out_ns);
 
 /* The model that such a planner is made of. */
-remat_status subject_extract(struct subject *subject, const struct remat_arrangement *base,
-                             const struct remat_decision *none, struct remat_model *model);
+remat_status subject_extract(struct subject *subject, struct remat_model *model);
 
 /* A prepared subject with both. */
 struct subject_bench {

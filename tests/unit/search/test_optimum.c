@@ -336,7 +336,7 @@ static remat_status find_items(struct oracle *o)
     uint8_t *actions;
     REMAT_TRY(subject_plan(s, &o->base, &o->none, &o->planner));
     remat_facts_create(&s->arena, s->graph, &facts);
-    REMAT_TRY(subject_extract(s, &o->base, &o->none, &o->model));
+    REMAT_TRY(subject_extract(s, &o->model));
     REMAT_TRY_NEW(&s->arena, actions, o->model.item_count);
     memset(actions, REMAT_ACTION_RECOMPUTE, o->model.item_count);
     remat_model_decide(&s->arena, &o->model, actions, &o->decision);

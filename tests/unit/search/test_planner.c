@@ -197,7 +197,7 @@ static remat_status check_marginals(struct bench *b)
     struct remat_decision decision;
     int64_t *extra_ps;
     uint8_t *times, *once;
-    REMAT_TRY(subject_extract(&b->subject, &b->base, &b->none, &model));
+    REMAT_TRY(subject_extract(&b->subject, &model));
     remat_planner_decide(b->planner, &b->subject.arena, 0,
                          remat_path_length(&b->planner->paths[0]) / 2, &decision);
     REMAT_TRY_NEW(&b->subject.arena, extra_ps, model.item_count);
@@ -246,7 +246,8 @@ static remat_status check_explained(struct bench *b)
                                   .arena = &s->arena,
                                   .settings = &settings,
                                   .graph = s->graph,
-                                  .evaluator = &s->evaluator};
+                                  .evaluator = &s->evaluator,
+                                  .model = b->planner->model};
     struct remat_decision decision;
     struct remat_explanation explained;
     uint32_t count = 0;
