@@ -282,6 +282,8 @@ static void part_command(struct lowerer *l, uint32_t position)
     if (command->rank)
         memcpy(command->space, kernel->space.dims, sizeof command->space);
     command->kernel = intern_kernel(l, kernel->kind, kernel);
+    if (remat_kernel_kind_is_transfer(kernel->kind))
+        command->complete_before = l->out->command_count;
     for (uint32_t o = 0; o < kernel->operand_count; o++)
         REMAT_PUSH(l->arena, &l->operands, lower_operand(l, &kernel->operands[o]));
     for (uint32_t p = 0; p < kernel->parameter_count; p++)

@@ -229,3 +229,8 @@ void remat_kernel_kind_arity(uint32_t kind, uint32_t *operands_min, uint32_t *op
     while (known && remat_kernel_row_name(rows[kind].parameters, *parameters, &length))
         ++*parameters;
 }
+
+bool remat_kernel_kind_is_transfer(uint32_t kind)
+{
+    return kind < REMAT_KERNEL_KIND_COUNT && rows[kind].arithmetic == REMAT_ARITHMETIC_TRANSFER;
+}

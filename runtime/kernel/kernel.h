@@ -137,6 +137,8 @@ enum remat_arithmetic {
     REMAT_ARITHMETIC_TRANSFER /* none: bytes go from rank to rank */
 };
 
+bool remat_kernel_kind_is_transfer(uint32_t kind); /* exchange, gather; false out of range */
+
 /* A row of builtin_kernels.def, which explains the columns; names are apart by a space. */
 struct remat_kernel_row {
     const char *name;

@@ -139,7 +139,7 @@ bool remat_command_transfer(const struct remat_program *program, uint32_t index,
 {
     const struct remat_command *command = &program->commands[index];
     uint32_t kind = program->kernels[command->kernel].kind;
-    if (kind != REMAT_KERNEL_exchange && kind != REMAT_KERNEL_gather)
+    if (!remat_kernel_kind_is_transfer(kind))
         return false;
     const struct remat_operand *from = &program->operands[command->operand_begin], *to = from + 1;
     uint32_t group = (uint32_t)program->parameters[command->parameter_begin];

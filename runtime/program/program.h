@@ -119,6 +119,10 @@ struct remat_command {
     uint64_t estimated_ns;
     uint8_t cost_source; /* enum remat_cost_source */
     uint64_t live_bytes; /* arena bytes live while it runs, static ones included */
+    /* Of a transfer: it is complete before this command starts, the end of a segment at the latest;
+     * until then it goes on beside the commands in between. In line: one more than its own index.
+     * 0 where the command is no transfer. */
+    uint32_t complete_before;
 };
 
 struct remat_segment {

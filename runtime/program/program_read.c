@@ -57,6 +57,17 @@ fail:
     }
 #include "program_tables.def"
 
+/* Files of before transfers could be in flight say nothing. */
+static void complete_in_line(struct remat_program *program)
+{
+    for (uint32_t i = 0; i < program->command_count; i++) {
+        struct remat_command *c = &program->commands[i];
+        if (c->kernel < program->kernel_count && c->complete_before == 0 &&
+            remat_kernel_kind_is_transfer(program->kernels[c->kernel].kind))
+            c->complete_before = i + 1;
+    }
+}
+
 /* The file's opcodes by name: result[k] is the native number of opcodes[k]. */
 static remat_status read_opcodes(struct remat_reader *reader,
                                  const struct remat_fb_program_Plan *root, uint16_t **out)
@@ -224,6 +235,7 @@ remat_status remat_program_read(remat_context *ctx, const char *name, const void
     REMAT_TRY(read_operands(&reader, &root, program));
     REMAT_TRY(read_kernels(&reader, &root, program));
     REMAT_TRY(read_commands(&reader, &root, program));
+    complete_in_line(program);
     REMAT_TRY(read_segments(&reader, &root, program));
     REMAT_TRY(read_entries(&reader, &root, program));
     REMAT_TRY(read_calls(&reader, &root, program));

@@ -346,11 +346,35 @@ static remat_status verify_ranges(struct remat_verifier *v, uint32_t index)
     return REMAT_OK;
 }
 
+/* Of a transfer alone, behind it, and in every segment that has it. */
+static remat_status verify_completion(struct remat_verifier *v, uint32_t index)
+{
+    const struct remat_program *p = v->program;
+    const struct remat_command *c = &p->commands[index];
+    uint32_t end = p->command_count;
+    if (!remat_kernel_kind_is_transfer(p->kernels[c->kernel].kind))
+        return c->complete_before
+                   ? remat_verify_error(v, "commands", index, c->name,
+                                        "complete before command %u, but it is no transfer",
+                                        c->complete_before)
+                   : REMAT_OK;
+    for (uint32_t s = 0; s < p->segment_count; s++)
+        if (p->segments[s].command_begin <= index && index < p->segments[s].command_end &&
+            p->segments[s].command_end < end)
+            end = p->segments[s].command_end;
+    if (c->complete_before <= index || c->complete_before > end)
+        return remat_verify_error(v, "commands", index, c->name,
+                                  "complete before command %u, accepted: %u to %u",
+                                  c->complete_before, index + 1, end);
+    return REMAT_OK;
+}
+
 remat_status remat_verify_command(struct remat_verifier *v, uint32_t index)
 {
     remat_status st = REMAT_OK;
     const struct remat_command *c = &v->program->commands[index];
     REMAT_TRY(verify_ranges(v, index));
+    REMAT_TRY(verify_completion(v, index));
     memset(v->reach_bytes, 0, (c->operand_end - c->operand_begin) * sizeof *v->reach_bytes);
     for (uint32_t k = 0; k < c->operand_end - c->operand_begin; k++)
         REMAT_TRY(verify_operand(v, index, k));

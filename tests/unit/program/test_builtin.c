@@ -143,8 +143,10 @@ static void make(struct named *n, const struct sample *sample)
     p->commands = &n->command;
     p->segments = &n->segment;
     p->parameters = n->parameters;
-    if (sample->kind == REMAT_KERNEL_exchange || sample->kind == REMAT_KERNEL_gather)
-        add_mesh(n, count);
+    if (!remat_kernel_kind_is_transfer(sample->kind))
+        return;
+    n->command.complete_before = 1;
+    add_mesh(n, count);
 }
 
 static void dtype(struct named *n, uint32_t operand, remat_dtype dtype)

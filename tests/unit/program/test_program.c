@@ -87,6 +87,7 @@ static void compare_tables(const struct remat_program *p, const struct remat_pro
         SAME(estimated_ns);
         SAME(live_bytes);
         SAME(cost_source);
+        SAME(complete_before);
     }
 }
 
