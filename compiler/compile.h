@@ -27,6 +27,7 @@ struct remat_search_state {
 struct remat_tried {
     const char *policy;       /* a manual policy, or "per-op": the planner's */
     uint32_t path, step;      /* of the planner's; path REMAT_NONE: neighbour number `step` */
+    uint64_t least_ns;        /* lower bound of the step's time; 0: not known */
     uint64_t step_ns;         /* exact before it is scheduled */
     uint64_t least_bytes;     /* lower bound of the live peak; 0: not known */
     uint64_t live_peak_bytes; /* of the segment that is decided */

@@ -82,6 +82,7 @@ void remat_proposals_show(struct remat_search *s, const char *name, uint32_t all
                 .policy = p->name,
                 .path = p->path,
                 .step = p->step,
+                .least_ns = remat_search_step_ns(s, p->least.step_ns),
                 .step_ns = remat_search_step_ns(s, p->cost.step_ns),
                 .least_bytes = p->least.live_bytes,
                 .live_peak_bytes = p->cost.live_peak_bytes,

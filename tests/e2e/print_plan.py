@@ -21,7 +21,7 @@ MODELS = [  # preset, what remat-graph gets, what remat-compile gets
 ]
 BOUND = re.compile(r'lower bound: (\d+) ns a step, found at "(.+)" \((\w+)\)')
 HEADING = re.compile(r"(.+?)(?:: (\d+) of (\d+) scheduled, (\d+) never)?")
-ROW = re.compile(r" *(\d+) +(\d+|-) +(\d+|-) +(\d+|-)  (fits|    )  (.+)")
+ROW = re.compile(r" *(\d+|-) +(\d+) +(\d+|-) +(\d+|-) +(\d+|-)  (fits|    )  (.+)")
 CURVE, REFUSED = "the curve, fastest first", "nothing fits: all, smallest bound first"
 KEPT = re.compile(r" *(\d+)  (?:layer \d+ *|no layer  )(.+)")
 
@@ -65,8 +65,12 @@ def read_search(text):
         lines = block.strip("\n").splitlines()
         name, scheduled, count, never = HEADING.fullmatch(lines[0]).groups()
         number = lambda text: None if text == "-" else int(text)
-        rows = [(*map(number, ROW.fullmatch(line).groups()[:4]), ROW.fullmatch(line)[5] == "fits",
-                 ROW.fullmatch(line)[6]) for line in lines[2:]]
+        rows = []
+        for line in lines[2:]:
+            *numbers, fits, label = ROW.fullmatch(line).groups()
+            estimate, *exact = map(number, numbers)
+            assert estimate is None or estimate <= exact[0], line
+            rows.append((*exact, fits == "fits", label))
         assert int(scheduled or 1) == len(rows), (lines[0], len(rows))
         assert int(scheduled or 1) + int(never or 0) == int(count or 1), lines[0]
         assert name not in lists, name

@@ -60,12 +60,12 @@ static void print_name(const struct remat_tried *t)
     putchar('\n');
 }
 
-static void print_bytes(uint64_t bytes, uint64_t unknown)
+static void print_number(uint64_t number, uint64_t unknown)
 {
-    if (bytes == unknown)
+    if (number == unknown)
         printf("%16s", "-");
     else
-        printf("%16" PRIu64, bytes);
+        printf("%16" PRIu64, number);
 }
 
 void print_plan_tried(void *user, const struct remat_tried_list *list)
@@ -77,13 +77,15 @@ void print_plan_tried(void *user, const struct remat_tried_list *list)
                list->proposal_count, list->proposal_count - list->count);
     putchar('\n');
     if (list->count > 0)
-        printf("%16s%16s%16s%16s\n", "time ns", "at least B", "live peak B", "arena B");
+        printf("%16s%16s%16s%16s%16s\n", "at least ns", "time ns", "at least B", "live peak B",
+               "arena B");
     for (uint32_t i = 0; i < list->count; i++) {
         const struct remat_tried *t = &list->items[i];
+        print_number(t->least_ns, 0);
         printf("%16" PRIu64, t->step_ns);
-        print_bytes(t->least_bytes, 0);
-        print_bytes(t->live_peak_bytes, UINT64_MAX);
-        print_bytes(t->arena_bytes, UINT64_MAX);
+        print_number(t->least_bytes, 0);
+        print_number(t->live_peak_bytes, UINT64_MAX);
+        print_number(t->arena_bytes, UINT64_MAX);
         printf("  %-4s  ", t->fits ? "fits" : "");
         print_name(t);
     }
