@@ -183,17 +183,21 @@ struct remat_communication remat_program_communication(const struct remat_progra
 {
     struct remat_communication all = {0};
     struct remat_transfer_shape transfer;
+    uint64_t computed_ns = 0;
     const struct remat_entry *entry = find_step(program);
     for (uint32_t k = entry ? entry->call_begin : 0; k < (entry ? entry->call_end : 0); k++) {
         const struct remat_segment *segment = &program->segments[program->calls[k].segment];
         for (uint32_t c = segment->command_begin; c < segment->command_end; c++) {
-            if (!remat_command_transfer(program, c, &transfer))
+            if (!remat_command_transfer(program, c, &transfer)) {
+                computed_ns += program->calls[k].times * program->commands[c].estimated_ns;
                 continue;
+            }
             all.sent_bytes += program->calls[k].times * remat_transfer_sent(&transfer, 0);
             all.ns += program->calls[k].times * program->commands[c].estimated_ns;
         }
     }
-    all.exposed_ns = all.ns;
+    all.exposed_ns = program->step_ns > computed_ns ? program->step_ns - computed_ns : 0;
+    all.exposed_ns = all.exposed_ns < all.ns ? all.exposed_ns : all.ns;
     return all;
 }
 

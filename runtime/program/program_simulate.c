@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The naive replay. First the arena alone, command by command: which buffers live. Then each
- * segment: for each buffer the value that it holds. It believes only lifespans, offsets and
- * accesses, and recomputes everything that the plan claims from them. */
+ * segment: for each buffer the value that it holds, and the transfers that go on with it. It
+ * believes only lifespans, offsets and accesses, and recomputes everything that the plan claims
+ * from them. */
 #include "program.h"
 
 #include <stdlib.h>
@@ -38,6 +39,9 @@ struct replay {
     uint32_t *chain;  /* [value]: the number of the WRITE that it and all its updates come from */
     uint32_t chains;
     bool *written; /* [value]: by some command */
+    /* [buffer]: the transfer in flight that reads, or writes, it and is complete last; REMAT_NONE
+     * before there was one */
+    uint32_t *sent, *received;
 };
 
 static bool is_live(const struct remat_buffer *b, uint32_t command)
@@ -217,6 +221,8 @@ static remat_status begin_segment(struct replay *r)
     memset(r->held, 0xff, p->buffer_count * sizeof *r->held);
     memset(r->writer, 0xff, p->buffer_count * sizeof *r->writer);
     memset(r->chain, 0, p->value_count * sizeof *r->chain);
+    memset(r->sent, 0xff, p->buffer_count * sizeof *r->sent);
+    memset(r->received, 0xff, p->buffer_count * sizeof *r->received);
     r->chains = 0;
     for (uint32_t c = r->segment->command_begin; c < r->segment->command_end; c++)
         for (uint32_t k = p->commands[c].operand_begin; k < p->commands[c].operand_end; k++)
@@ -266,7 +272,7 @@ static remat_status end_segment(const struct replay *r)
     return REMAT_OK;
 }
 
-/* --- one command --- */
+/* --- wrong reads --- */
 
 static remat_status wrong_read(const struct replay *r, uint32_t command, uint32_t k, uint32_t v)
 {
@@ -298,8 +304,62 @@ static remat_status wrong_read(const struct replay *r, uint32_t command, uint32_
                        p->values[held].instance, writer, p->commands[writer].name);
 }
 
+/* --- transfers --- */
+
+static bool goes_on(const struct replay *r, uint32_t transfer, uint32_t command)
+{
+    return transfer != REMAT_NONE && command < r->p->commands[transfer].complete_before;
+}
+
+/* What a transfer sends is only read, and what it receives is not used. */
+static remat_status check_transfers(const struct replay *r, uint32_t command)
+{
+    const struct remat_program *p = r->p;
+    const struct remat_command *c = &p->commands[command];
+    for (uint32_t k = c->operand_begin; k < c->operand_end; k++) {
+        const struct remat_operand *o = &p->operands[k];
+        uint32_t buffer = p->values[o->value].buffer;
+        bool receives = goes_on(r, r->received[buffer], command);
+        uint32_t transfer = receives ? r->received[buffer] : r->sent[buffer];
+        if (!receives && (o->access == REMAT_ACCESS_READ || !goes_on(r, transfer, command)))
+            continue;
+        return remat_error(r->ctx, REMAT_ERROR_INVALID,
+                           "commands[%u] \"%s\": operand %u uses \"%s\" in buffer %u [%llu, %llu), "
+                           "which commands[%u] \"%s\" %s until command %u",
+                           command, c->name, k - c->operand_begin, p->values[o->value].name, buffer,
+                           (ull)p->buffers[buffer].offset_bytes, (ull)end_of(&p->buffers[buffer]),
+                           transfer, p->commands[transfer].name, receives ? "receives" : "sends",
+                           p->commands[transfer].complete_before);
+    }
+    return REMAT_OK;
+}
+
+static remat_status start_transfer(struct replay *r, uint32_t command)
+{
+    const struct remat_program *p = r->p;
+    const struct remat_command *c = &p->commands[command];
+    for (uint32_t k = c->operand_begin; k < c->operand_end; k++) {
+        uint32_t buffer = p->values[p->operands[k].value].buffer;
+        uint32_t *transfer =
+            p->operands[k].access == REMAT_ACCESS_READ ? &r->sent[buffer] : &r->received[buffer];
+        if (!is_live(&p->buffers[buffer], c->complete_before - 1))
+            return remat_error(
+                r->ctx, REMAT_ERROR_INVALID,
+                "commands[%u] \"%s\": it goes on until command %u, and the buffer %u "
+                "of \"%s\" is freed before command %u",
+                command, c->name, c->complete_before, buffer, p->values[p->operands[k].value].name,
+                p->buffers[buffer].end);
+        if (!goes_on(r, *transfer, c->complete_before - 1))
+            *transfer = command;
+    }
+    return REMAT_OK;
+}
+
+/* --- one command --- */
+
 static remat_status replay_command(struct replay *r, uint32_t command)
 {
+    remat_status st = REMAT_OK;
     const struct remat_program *p = r->p;
     const struct remat_command *c = &p->commands[command];
     for (uint32_t i = r->born.first[command]; i != REMAT_NONE; i = r->born.next[i])
@@ -313,6 +373,7 @@ static remat_status replay_command(struct replay *r, uint32_t command)
             (o->access != REMAT_ACCESS_WRITE && r->held[buffer] != read))
             return wrong_read(r, command, k, o->access == REMAT_ACCESS_WRITE ? o->value : read);
     }
+    REMAT_TRY(check_transfers(r, command));
     for (uint32_t k = c->operand_begin; k < c->operand_end; k++) {
         const struct remat_operand *o = &p->operands[k];
         uint32_t buffer = p->values[o->value].buffer;
@@ -323,7 +384,10 @@ static remat_status replay_command(struct replay *r, uint32_t command)
         r->held[buffer] = o->value;
         r->writer[buffer] = command;
     }
-    return REMAT_OK;
+    if (c->complete_before)
+        st = start_transfer(r, command);
+fail:
+    return st;
 }
 
 /* --- the whole --- */
@@ -352,6 +416,8 @@ remat_status remat_program_simulate(remat_context *ctx, const struct remat_progr
     REMAT_TRY_NEW(&scratch, replay.writer, program->buffer_count);
     REMAT_TRY_NEW(&scratch, replay.chain, program->value_count);
     REMAT_TRY_NEW(&scratch, replay.written, program->value_count);
+    REMAT_TRY_NEW(&scratch, replay.sent, program->buffer_count);
+    REMAT_TRY_NEW(&scratch, replay.received, program->buffer_count);
     REMAT_TRY(list_lifespans(&replay, &scratch));
     REMAT_TRY(make_lives(&replay, &scratch));
     REMAT_TRY(replay_arena(&replay));

@@ -378,8 +378,11 @@ remat_status remat_program_verify(remat_context *ctx, const struct remat_program
     for (uint32_t i = 0; i < program->value_count; i++)
         REMAT_TRY(verify_part(&verifier, i));
     REMAT_TRY(remat_verify_kernels(&verifier));
-    for (uint32_t i = 0; i < program->command_count; i++)
+    REMAT_TRY(remat_verify_flights_begin(&verifier));
+    for (uint32_t i = 0; i < program->command_count; i++) {
         REMAT_TRY(remat_verify_command(&verifier, i));
+        REMAT_TRY(remat_verify_flights(&verifier, i));
+    }
     REMAT_TRY(verify_times(&verifier));
     REMAT_TRY(remat_verify_cuda(&verifier));
     REMAT_TRY(verify_tensors(&verifier));

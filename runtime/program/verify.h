@@ -13,6 +13,10 @@ struct remat_operand_use {
     bool by_element, by_row, by_column; /* which axes it is addressed with: all, rows, the last */
 };
 
+struct remat_range { /* of bytes of the arena */
+    uint64_t begin, end;
+};
+
 struct remat_verifier {
     remat_context *ctx;
     const struct remat_program *program;
@@ -22,6 +26,7 @@ struct remat_verifier {
     /* Of the command under check, by operand: the end of what its kernel addresses, in bytes from
      * the start of the buffer. */
     uint64_t reach_bytes[REMAT_OPERANDS_MAX];
+    struct remat_flights *flights; /* verify_flight.c's */
 };
 
 /* Stores `table[index] "name": ...` (without the name when it is NULL) and returns INVALID. */
@@ -39,6 +44,13 @@ remat_status remat_verify_cuda(struct remat_verifier *verifier);
 uint64_t remat_command_rows(const struct remat_command *c);
 /* What a command writes lies apart from all else that it uses, or may alias; after the command. */
 remat_status remat_verify_alias(struct remat_verifier *verifier, uint32_t index);
+/* What the kernel of the command under check addresses of `operand`, its k-th one. */
+struct remat_range remat_verify_range(const struct remat_verifier *verifier,
+                                      const struct remat_operand *operand, uint32_t k);
+/* Command `index`, just after remat_verify_command, leaves alone what transfers before it use until
+ * they are complete; and if it is one, what it uses lives for as long. */
+remat_status remat_verify_flights_begin(struct remat_verifier *verifier);
+remat_status remat_verify_flights(struct remat_verifier *verifier, uint32_t index);
 /* Operand k as the random state of `random` and of attention's dropout. */
 remat_status remat_verify_random_state(struct remat_verifier *verifier, uint32_t index, uint32_t k);
 /* Tensors have names of their own, and so have the gradients that commands write, but for those

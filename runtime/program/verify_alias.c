@@ -6,17 +6,14 @@
  * it is loaded for one column when it may be stored for another already. */
 #include "verify.h"
 
-struct range { /* of bytes of the arena */
-    uint64_t begin, end;
-};
-
-static struct range range_of(const struct remat_verifier *v, const struct remat_operand *o,
-                             uint32_t k)
+struct remat_range remat_verify_range(const struct remat_verifier *v, const struct remat_operand *o,
+                                      uint32_t k)
 {
     const struct remat_program *p = v->program;
     uint64_t offset = p->buffers[p->values[o->value].buffer].offset_bytes;
-    return (struct range){offset + o->offset_elements * remat_dtype_bytes((remat_dtype)o->dtype),
-                          offset + v->reach_bytes[k]};
+    return (struct remat_range){offset +
+                                    o->offset_elements * remat_dtype_bytes((remat_dtype)o->dtype),
+                                offset + v->reach_bytes[k]};
 }
 
 /* In one way only, and not once for several columns. */
@@ -45,8 +42,8 @@ static bool is_same_view(const struct remat_verifier *v, const struct remat_comm
     const struct remat_operand *x = &v->program->operands[c->operand_begin + j],
                                *y = &v->program->operands[c->operand_begin + k];
     const struct remat_operand_use *a = &v->uses[c->kernel][j], *b = &v->uses[c->kernel][k];
-    bool same = range_of(v, x, j).begin == range_of(v, y, k).begin && x->dtype == y->dtype &&
-                may_be_in_place(a, c) && may_be_in_place(b, c);
+    bool same = remat_verify_range(v, x, j).begin == remat_verify_range(v, y, k).begin &&
+                x->dtype == y->dtype && may_be_in_place(a, c) && may_be_in_place(b, c);
     for (uint8_t d = 0; same && d < c->rank; d++)
         same = c->space[d] == 1 || stride_of(a, x, d, c->rank) == stride_of(b, y, d, c->rank);
     return same;
@@ -68,7 +65,7 @@ static remat_status verify_written(struct remat_verifier *v, uint32_t index, uin
     const struct remat_program *p = v->program;
     const struct remat_command *c = &p->commands[index];
     const struct remat_operand *operands = &p->operands[c->operand_begin];
-    struct range written = range_of(v, &operands[k], k);
+    struct remat_range written = remat_verify_range(v, &operands[k], k);
     const struct remat_operand_use *use = v->uses[c->kernel] ? &v->uses[c->kernel][k] : NULL;
     if (use && use->loaded && !may_be_in_place(use, c))
         return remat_verify_error(v, "commands", index, c->name,
@@ -76,7 +73,7 @@ static remat_status verify_written(struct remat_verifier *v, uint32_t index, uin
                                   "as it loads it",
                                   k, p->values[operands[k].value].name);
     for (uint32_t j = 0; j < c->operand_end - c->operand_begin; j++) {
-        struct range used = range_of(v, &operands[j], j);
+        struct remat_range used = remat_verify_range(v, &operands[j], j);
         if (j == k || used.end <= written.begin || written.end <= used.begin)
             continue;
         if (may_alias(v, c, j, k))
