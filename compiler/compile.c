@@ -140,7 +140,9 @@ static remat_status describe(struct pipeline *p, const struct remat_chosen *c,
 static void set_limit(struct pipeline *p)
 {
     const struct remat_compile_settings *s = p->search.settings;
-    p->search.reserve_bytes = s->has_reserve ? s->reserve_bytes : s->device.reserve_bytes;
+    p->search.reserve_bytes =
+        s->has_reserve ? s->reserve_bytes
+                       : s->device.reserve_bytes + remat_price_engine_bytes(&s->mesh, &s->device);
     p->search.limit_bytes = UINT64_MAX;
     if (s->has_budget)
         p->search.limit_bytes = s->budget_bytes > p->search.reserve_bytes

@@ -143,9 +143,11 @@ static double rate(const struct reader *r, const char *peak, const char *efficie
     return number(r, peak) * number(r, efficiency) / 1e9;
 }
 
-static struct remat_link link_of(const struct reader *r, const char *latency, const char *rate)
+static struct remat_link link_of(const struct reader *r, const char *latency, const char *rate,
+                                 const char *peer)
 {
-    return (struct remat_link){number(r, latency), number(r, rate) / 1e9};
+    return (struct remat_link){number(r, latency), number(r, rate) / 1e9,
+                               (uint64_t)number(r, peer)};
 }
 
 static void read_links(const struct reader *r)
@@ -153,8 +155,10 @@ static void read_links(const struct reader *r)
     if (!item(r, "links.machine_ranks"))
         return;
     r->out->machine_ranks = (uint32_t)number(r, "links.machine_ranks");
-    r->out->within = link_of(r, "links.within_latency_ns", "links.within_bytes_per_s");
-    r->out->between = link_of(r, "links.between_latency_ns", "links.between_bytes_per_s");
+    r->out->within = link_of(r, "links.within_latency_ns", "links.within_bytes_per_s",
+                             "links.within_peer_bytes");
+    r->out->between = link_of(r, "links.between_latency_ns", "links.between_bytes_per_s",
+                              "links.between_peer_bytes");
 }
 
 static remat_status read_description(void *user)

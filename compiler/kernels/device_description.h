@@ -15,6 +15,7 @@ struct remat_attention_rate {
 /* What a rank sends over it. */
 struct remat_link {
     double latency_ns, bytes_per_ns;
+    uint64_t peer_bytes; /* that an engine takes on the device for each other rank */
 };
 
 struct remat_profile; /* profile.h */

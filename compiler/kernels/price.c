@@ -301,6 +301,18 @@ static bool crosses_machines(const struct remat_mesh *mesh, uint32_t axis, uint3
     return ranks > machine_ranks && machine_ranks % span != 0;
 }
 
+uint64_t remat_price_engine_bytes(const struct remat_mesh *mesh,
+                                  const struct remat_device_description *device)
+{
+    uint32_t ranks = 1;
+    for (uint32_t k = 0; k < mesh->axis_count; k++)
+        ranks *= mesh->axes[k].size;
+    uint32_t near = ranks < device->machine_ranks ? ranks : device->machine_ranks;
+    if (ranks == 1)
+        return 0;
+    return (near - 1) * device->within.peer_bytes + (ranks - near) * device->between.peer_bytes;
+}
+
 /* No rank sends or receives more than all parts but one. */
 static double transfer_ns(const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
                           const struct remat_device_description *device)

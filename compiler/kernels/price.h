@@ -60,6 +60,10 @@ remat_price_variants_on(const struct remat_device_description *device,
  * names one of them. */
 remat_status remat_price_check(remat_context *ctx, const struct remat_graph *graph,
                                const struct remat_device_description *device);
+/* What the engine of a rank takes on the device, on the machine with the most ranks. */
+uint64_t remat_price_engine_bytes(const struct remat_mesh *mesh,
+                                  const struct remat_device_description *device);
+
 /* REMAT_ERROR_USAGE where there are several ranks and the device describes no links. */
 remat_status remat_price_check_mesh(remat_context *ctx, const struct remat_mesh *mesh,
                                     const struct remat_device_description *device);

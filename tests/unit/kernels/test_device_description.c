@@ -25,7 +25,8 @@
     "\"backward_efficiency\": 0.5, \"backward_half_keys\": 9, \"half_width\": 1}}"
 #define LINKS(ranks)                                                                               \
     "\"links\": {\"machine_ranks\": " ranks ", \"within_latency_ns\": 5, \"within_bytes_per_s\": " \
-    "4e9, \"between_latency_ns\": 7, \"between_bytes_per_s\": 2e9}, "
+    "4e9, \"within_peer_bytes\": 600, \"between_latency_ns\": 7, \"between_bytes_per_s\": 2e9, "   \
+    "\"between_peer_bytes\": 20}, "
 #define FLOPS POINTWISE PRODUCTS("0", "64") ATTENTION
 
 static const struct {

@@ -4,6 +4,7 @@
 #include "price.h"
 #include "workbench.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -290,6 +291,27 @@ static void check_mesh(void)
     workbench_close(&w);
 }
 
+/* An H100 has 535 MB for each of the 7 others of its machine, 26 MB for those of other machines. */
+static void check_engine(void)
+{
+    static const struct {
+        uint32_t ranks;
+        uint64_t mb;
+    } cases[] = {{2, 535}, {8, 7 * 535}, {12, 7 * 535 + 4 * 26}, {16, 7 * 535 + 8 * 26}};
+    const struct remat_mesh one = {0};
+    struct workbench w;
+    workbench_open(&w);
+    struct remat_device_description device = device_of(&w, "h100-sxm"), cpu = device_of(&w, "cpu");
+    CHECK(remat_price_engine_bytes(&one, &device) == 0, "one rank has an engine");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct remat_mesh mesh = {1, {{"dp", cases[i].ranks}}};
+        uint64_t bytes = remat_price_engine_bytes(&mesh, &device);
+        CHECK(bytes == 1000000 * cases[i].mb, "%u ranks: %" PRIu64, cases[i].ranks, bytes);
+        CHECK(remat_price_engine_bytes(&mesh, &cpu) == 0, "%u ranks on a CPU", cases[i].ranks);
+    }
+    workbench_close(&w);
+}
+
 static void check_dtypes(void)
 {
     struct workbench w;
@@ -314,5 +336,6 @@ int main(void)
     check_dtypes();
     check_transfers();
     check_mesh();
+    check_engine();
     return check_exit();
 }
