@@ -85,12 +85,13 @@ struct remat_compile_settings {
     void (*bounded)(void *user, const struct remat_binding *binding);
     void (*tried)(void *user, const struct remat_tried_list *list);
     void *search_user;
-    bool needs_cuda;        /* a command without CUDA text is an error, not a note */
-    struct remat_mesh mesh; /* of the ranks that run the plan */
-    uint32_t microbatches;  /* of a rank's step, each with the batch of the graph; 0 as 1 */
-    uint32_t zero;          /* 1: optimizer state in parts on the ranks, 3: and parameters, as in
-                               struct remat_graph */
-    uint32_t loss_chunk;    /* rows of logits at once, as in struct remat_graph; 0: all */
+    bool needs_cuda;         /* a command without CUDA text is an error, not a note */
+    struct remat_mesh mesh;  /* of the ranks that run the plan */
+    uint32_t microbatches;   /* of a rank's step, each with the batch of the graph; 0 as 1 */
+    uint32_t zero;           /* 1: optimizer state in parts on the ranks, 3: and parameters, as in
+                                struct remat_graph */
+    uint64_t exchange_bytes; /* of a gradient at once, as in struct remat_graph; 0: its default */
+    uint32_t loss_chunk;     /* rows of logits at once, as in struct remat_graph; 0: all */
 };
 
 /* Compiles a verified graph. With neither policy nor budget nothing is recomputed; with a policy it

@@ -189,6 +189,7 @@ remat_status remat_prepare(remat_context *ctx, struct remat_arena *arena,
     source.mesh = settings->mesh;
     source.microbatches = remat_microbatches(settings);
     source.zero = settings->zero;
+    source.exchange_bytes = settings->exchange_bytes;
     source.loss_chunk = settings->loss_chunk;
     *out = (struct remat_prepared){.trains = trains(input), .decided = &source};
     REMAT_CHECK(check_zero(ctx, &source, out->trains));

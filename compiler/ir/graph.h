@@ -164,15 +164,20 @@ struct remat_optimizer { /* what the optimizer pass appends */
 /* The state with this rank's coordinate along an axis: "mesh.dp". */
 #define REMAT_COORDINATE_PREFIX "mesh."
 
+/* Takes a link of 400 GB/s thirty times as long as a transfer's latency. */
+#define REMAT_EXCHANGE_BYTES ((uint64_t)256 << 20)
+
 struct remat_graph {
     const char *name;
     struct remat_optimizer optimizer;
-    struct remat_mesh mesh; /* that the pass microbatches divides a step among */
-    uint32_t microbatches;  /* what the pass of that name divides a step into; 0 as 1 */
-    uint32_t zero;          /* 1: the ranks along "dp" divide what updates are made of; 3: and
-                               parameters */
-    uint32_t loss_chunk;    /* rows of the logits that the pass chunk_loss has exist at once; 0: all
-                               of them; REMAT_LOSS_CHUNK_AUTO */
+    struct remat_mesh mesh;  /* that the pass microbatches divides a step among */
+    uint32_t microbatches;   /* what the pass of that name divides a step into; 0 as 1 */
+    uint32_t zero;           /* 1: the ranks along "dp" divide what updates are made of; 3: and
+                                parameters */
+    uint64_t exchange_bytes; /* of a gradient that ranks exchange at once, larger ones in pieces; 0:
+                                REMAT_EXCHANGE_BYTES */
+    uint32_t loss_chunk; /* rows of the logits that the pass chunk_loss has exist at once; 0: all
+                            of them; REMAT_LOSS_CHUNK_AUTO */
     uint32_t value_count, node_count, scope_count, output_count, update_count, symbol_count;
     size_t value_capacity, node_capacity, scope_capacity;
     struct remat_value_info *values;

@@ -32,8 +32,9 @@ OP_SHAPE(exchange)
     REMAT_CHECK(check_group(ctx, node));
     const struct remat_value_info *x = remat_input(graph, node, 0);
     int64_t ranks = remat_node_int(node, "ranks", 0);
-    outputs[0] =
-        remat_typed(x->dtype, (struct remat_shape){2, {ranks, part_length(&x->shape, ranks)}});
+    bool rows = x->shape.rank == 2 && x->shape.dims[0] == ranks;
+    int64_t part = rows ? x->shape.dims[1] : part_length(&x->shape, ranks);
+    outputs[0] = remat_typed(x->dtype, (struct remat_shape){2, {ranks, part}});
     return REMAT_OK;
 }
 

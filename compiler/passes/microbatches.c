@@ -16,6 +16,8 @@
 #include "mesh.h"
 #include "rebuild.h"
 
+enum { PIECES_MAX = 16 }; /* as many as concat joins */
+
 struct divider {
     struct remat_rebuild r;
     struct remat_builder b;
@@ -197,14 +199,47 @@ static remat_value average_output(struct divider *d, remat_value part,
     return add_rows(d, transfer(d, REMAT_OP_gather, part, &all), shape);
 }
 
+/* The sums of a tensor's parts [ranks, c], in pieces [ranks, rows]: what one of them receives is no
+ * longer needed when the next one is exchanged. */
+static remat_value add_pieces(struct divider *d, remat_value parts, int64_t share, int64_t length)
+{
+    remat_value sums[PIECES_MAX];
+    uint32_t count = 0;
+    const struct remat_attribute axis = remat_attribute_int("axis", 0);
+    parts = remat_build_reshape(&d->b, parts, (int64_t[]){d->ranks, share}, 2);
+    for (int64_t begin = 0; begin < share; begin += length) {
+        int64_t end = begin + length < share ? begin + length : share;
+        const struct remat_shape shape = {1, {end - begin}};
+        const struct remat_attribute box[] = {remat_attribute_int("axis", 1),
+                                              remat_attribute_int("begin", begin),
+                                              remat_attribute_int("end", end)};
+        remat_value piece = remat_build(&d->b, REMAT_OP_slice, &parts, 1, box, 3, NULL);
+        piece = transfer(d, REMAT_OP_exchange, piece, NULL);
+        sums[count++] = add_rows(d, piece, &shape);
+    }
+    return remat_build(&d->b, REMAT_OP_concat, sums, count, &axis, 1, NULL);
+}
+
+/* This rank's part of the sum over the ranks. */
+static remat_value add_parts(struct divider *d, remat_value part, int64_t elements)
+{
+    const struct remat_graph *to = d->r.to;
+    const struct remat_shape share = {1, {(elements - 1) / d->ranks + 1}};
+    uint64_t limit_bytes = to->exchange_bytes ? to->exchange_bytes : REMAT_EXCHANGE_BYTES;
+    uint64_t bytes = remat_dtype_bytes(to->values[part.i].dtype) * (uint64_t)elements;
+    uint64_t pieces = (bytes - 1) / limit_bytes + 1;
+    pieces = pieces < PIECES_MAX ? pieces : PIECES_MAX;
+    if (pieces > 1 && elements % d->ranks == 0 && share.dims[0] >= (int64_t)pieces)
+        return add_pieces(d, part, share.dims[0], (share.dims[0] - 1) / (int64_t)pieces + 1);
+    return add_rows(d, transfer(d, REMAT_OP_exchange, part, NULL), &share);
+}
+
 static remat_value average_gradient(struct divider *d, remat_value part, const char *name,
                                     const struct remat_shape *shape)
 {
     int64_t elements = remat_shape_elements(shape);
-    const struct remat_shape share = {1, {(elements - 1) / d->ranks + 1}};
     part = remat_build_reshape(&d->b, part, &elements, 1);
-    remat_value rows = transfer(d, REMAT_OP_exchange, part, NULL);
-    remat_value sum = add_rows(d, rows, &share);
+    remat_value sum = add_parts(d, part, elements);
     if (d->r.from->zero && elements % d->ranks == 0) {
         d->r.to->values[sum.i].whole = remat_copy(d->r.arena, shape, 1, sizeof *shape);
         return sum;

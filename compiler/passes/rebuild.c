@@ -13,6 +13,7 @@ struct remat_rebuild remat_rebuild_begin(struct remat_arena *arena, const struct
     r.to->mesh = from->mesh;
     r.to->microbatches = from->microbatches;
     r.to->zero = from->zero;
+    r.to->exchange_bytes = from->exchange_bytes;
     r.to->loss_chunk = from->loss_chunk;
     r.to->scopes = remat_copy(arena, from->scopes, from->scope_count, sizeof *from->scopes);
     r.to->scope_count = r.to->scope_capacity = from->scope_count;

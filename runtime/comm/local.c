@@ -168,11 +168,12 @@ static void take(const struct local_rank *mine)
 {
     const remat_transfer *t = &mine->transfer;
     for (uint32_t q = 0; q < t->size; q++) {
-        const char *from = mine->all->ranks[q].transfer.from;
+        const remat_transfer *theirs = &mine->all->ranks[q].transfer;
+        const void *from = theirs->from;
         char *to = (char *)t->to + q * t->part_bytes;
         uint64_t bytes = remat_transfer_bytes(t, mine->exchanges ? t->position : q);
         if (mine->exchanges && bytes)
-            from += t->position * t->part_bytes;
+            from = remat_transfer_part_for(theirs, t->position);
         if (bytes)
             memcpy(to, from, bytes);
     }

@@ -137,7 +137,6 @@ static int begin(remat_mpi *m, const remat_transfer *t, bool exchanges)
 {
     int tag = (int)((2 * t->sequence + exchanges) % TAGS), error = 0;
     uint64_t mine = remat_transfer_bytes(t, t->position);
-    const char *from = t->from;
     char *to = t->to;
     m->requests.count = 0;
     for (uint32_t q = 0; q < t->size && !error; q++)
@@ -146,12 +145,12 @@ static int begin(remat_mpi *m, const remat_transfer *t, bool exchanges)
                             exchanges ? mine : remat_transfer_bytes(t, q), (int)q, tag);
     for (uint32_t q = 0; q < t->size && !error; q++)
         if (q != t->position)
-            error = exchanges
-                        ? send(m, from + q * t->part_bytes, remat_transfer_bytes(t, q), (int)q, tag)
-                        : send(m, from, mine, (int)q, tag);
+            error = exchanges ? send(m, remat_transfer_part_for(t, q), remat_transfer_bytes(t, q),
+                                     (int)q, tag)
+                              : send(m, t->from, mine, (int)q, tag);
     if (mine)
         memcpy(to + t->position * t->part_bytes,
-               exchanges ? from + t->position * t->part_bytes : from, mine);
+               exchanges ? remat_transfer_part_for(t, t->position) : t->from, mine);
     return error;
 }
 

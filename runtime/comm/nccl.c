@@ -144,15 +144,14 @@ static int post_parts(struct nccl_rank *mine, const remat_transfer *t, bool exch
 {
     const remat_nccl *all = mine->all;
     uint64_t own = remat_transfer_bytes(t, t->position);
-    const char *from = t->from;
     char *to = t->to;
     int result = 0;
     for (uint32_t q = 0; q < t->size && !result; q++) {
         uint64_t theirs = remat_transfer_bytes(t, q), sent = exchanges ? theirs : own,
                  received = exchanges ? own : theirs;
         if (sent)
-            result = all->Send(exchanges ? from + q * t->part_bytes : from, sent, NCCL_CHAR, (int)q,
-                               mine->comm, stream);
+            result = all->Send(exchanges ? remat_transfer_part_for(t, q) : t->from, sent, NCCL_CHAR,
+                               (int)q, mine->comm, stream);
         if (received && !result)
             result =
                 all->Recv(to + q * t->part_bytes, received, NCCL_CHAR, (int)q, mine->comm, stream);

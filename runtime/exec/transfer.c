@@ -159,6 +159,22 @@ fail:
     return st;
 }
 
+/* What a transfer takes, part by part behind each other. */
+static remat_status read_parts(remat_session *session, const struct remat_transfer_shape *shape,
+                               char *to)
+{
+    remat_status st = REMAT_OK;
+    struct remat_device *device = session->device;
+    uint64_t from = offset_of(session, shape->from);
+    uint32_t apart = shape->stride_bytes == shape->part_bytes ? 1 : shape->ranks;
+    uint64_t bytes = bytes_taken(shape) / apart;
+    for (uint32_t q = 0; q < apart; q++)
+        REMAT_TRY(
+            device->vtable->read(device, from + q * shape->stride_bytes, to + q * bytes, bytes));
+fail:
+    return st;
+}
+
 /* From a GPU through the host's memory. */
 static remat_status move_copies(remat_session *session, const struct remat_transfer_shape *shape,
                                 remat_transfer *transfer)
@@ -166,9 +182,9 @@ static remat_status move_copies(remat_session *session, const struct remat_trans
     remat_status st = REMAT_OK;
     struct remat_device *device = session->device;
     char *from = session->staging, *to = from + bytes_taken(shape);
-    REMAT_TRY(
-        device->vtable->read(device, offset_of(session, shape->from), from, bytes_taken(shape)));
+    REMAT_TRY(read_parts(session, shape, from));
     transfer->from = from;
+    transfer->stride_bytes = 0;
     transfer->to = to;
     REMAT_TRY(move(session, shape, transfer));
     clear_rests(shape, transfer->position, to);
@@ -214,6 +230,7 @@ remat_status remat_session_transfer(remat_session *session, uint32_t index, bool
         .size = shape.ranks,
         .position = coordinate(session, shape.group),
         .part_bytes = shape.part_bytes,
+        .stride_bytes = shape.stride_bytes,
         .whole_bytes = shape.whole_bytes,
         .timeout_ns = session->transfer_timeout_ns,
     };

@@ -145,12 +145,17 @@ bool remat_command_transfer(const struct remat_program *program, uint32_t index,
     uint32_t group = (uint32_t)program->parameters[command->parameter_begin];
     uint32_t ranks = program->mesh[group].size;
     bool exchange = kind == REMAT_KERNEL_exchange;
+    bool rows = exchange && from->rank == 2 && (uint64_t)from->shape[0] == ranks;
+    uint64_t part_bytes = exchange ? operand_bytes(to) / ranks : operand_bytes(from);
     *out = (struct remat_transfer_shape){
         .kind = kind,
         .group = group,
         .ranks = ranks,
-        .part_bytes = exchange ? operand_bytes(to) / ranks : operand_bytes(from),
+        .part_bytes = part_bytes,
         .whole_bytes = operand_bytes(exchange ? from : to),
+        .stride_bytes =
+            rows ? (uint64_t)from->strides[0] * remat_dtype_bytes((remat_dtype)from->dtype)
+                 : part_bytes,
         .from = from,
         .to = to,
     };

@@ -275,6 +275,7 @@ struct remat_transfer_shape {
     uint32_t group; /* axis of the mesh */
     uint32_t ranks; /* along it */
     uint64_t part_bytes, whole_bytes;
+    uint64_t stride_bytes; /* of an exchange, in `from`: from part to part */
     const struct remat_operand *from, *to;
 };
 /* False: the command is none. */

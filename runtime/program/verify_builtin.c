@@ -303,6 +303,13 @@ static remat_status check_part_number(const struct call *call)
     return REMAT_OK;
 }
 
+/* Rows one behind the other, each element by element. */
+static bool are_rows(const struct remat_operand *o, uint64_t count)
+{
+    return o->rank == 2 && (uint64_t)o->shape[0] == count && rows_contiguous(o) &&
+           o->strides[0] >= o->shape[1];
+}
+
 /* `whole` in as many parts as the group has ranks, each of the length of a row of `parts`. */
 static remat_status check_transfer(const struct call *call, const struct remat_operand *whole,
                                    const struct remat_operand *parts)
@@ -317,7 +324,7 @@ static remat_status check_transfer(const struct call *call, const struct remat_o
         return mismatch(call, "a part is not the whole divided by the ranks of its group");
     if (parts->rank == 2 && (uint64_t)parts->shape[0] != ranks)
         return mismatch(call, "out has not as many rows as its group has ranks");
-    if (!contiguous(whole) || !contiguous(parts))
+    if (!contiguous(parts) || !(contiguous(whole) || (parts->rank == 2 && are_rows(whole, ranks))))
         return mismatch(call, "in or out is not contiguous");
     return REMAT_OK;
 }

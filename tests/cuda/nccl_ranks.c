@@ -90,8 +90,18 @@ static void wait_for_stream(struct rank *rank)
         remat_wait_pause(&wait);
 }
 
-/* The receiver's memory ends where the result does, so nothing may be written behind it. */
-static void check_on_gpu(struct rank *rank, uint64_t length, bool exchanges)
+/* Parts `stride` bytes apart. */
+static void write_parts(struct rank *rank, const remat_transfer *t, const unsigned char *data,
+                        uint64_t stride)
+{
+    for (uint32_t q = 0; q < t->size; q++)
+        must_cuda(rank->driver.cuMemcpyHtoDAsync_v2(
+            rank->memory + q * stride, data + q * t->part_bytes, t->part_bytes, rank->stream));
+}
+
+/* The receiver's memory ends where the result does, so nothing may be written behind it. `apart`:
+ * bytes between the parts that an exchange sends. */
+static void check_on_gpu(struct rank *rank, uint64_t length, bool exchanges, uint64_t apart)
 {
     char message[REMAT_ENGINE_MESSAGE_BYTES] = "";
     remat_transfer t = describe(rank, length);
@@ -102,7 +112,10 @@ static void check_on_gpu(struct rank *rank, uint64_t length, bool exchanges)
     must_cuda(driver->cuMemAlloc_v2(&to, bytes));
     must_cuda(driver->cuMemsetD8Async(to, 0, bytes, rank->stream));
     uint64_t sent = fill(&t, exchanges, data);
-    if (sent)
+    t.stride_bytes = apart ? t.part_bytes + apart : 0;
+    if (apart)
+        write_parts(rank, &t, data, t.stride_bytes);
+    else if (sent)
         must_cuda(driver->cuMemcpyHtoDAsync_v2(rank->memory, data, sent, rank->stream));
     t.from = (const void *)(uintptr_t)rank->memory;
     t.to = (void *)(uintptr_t)to;
@@ -142,9 +155,11 @@ static void check_transfers(struct rank *rank)
     must_cuda(driver->cuMemAlloc_v2(&rank->memory, BYTES));
     for (uint64_t length = 1; length < 3 * RANKS; length++)
         for (int exchanges = 0; exchanges < 2; exchanges++)
-            check_on_gpu(rank, length, exchanges);
-    check_on_gpu(rank, 1000003, false);
-    check_on_gpu(rank, 1000003, true);
+            check_on_gpu(rank, length, exchanges, 0);
+    check_on_gpu(rank, 1000003, false, 0);
+    check_on_gpu(rank, 1000003, true, 0);
+    check_on_gpu(rank, RANKS, true, 5);
+    check_on_gpu(rank, 1000 * RANKS, true, 77);
     must_cuda(driver->cuMemFree_v2(rank->memory));
     must_cuda(driver->cuStreamDestroy_v2(rank->stream));
     must_cuda(driver->cuCtxPopCurrent_v2(&rank->context));

@@ -79,7 +79,8 @@ def same_bits(work, preset, dtype, ranks, microbatches, zero):
     graph(work, preset, "--dtype", dtype, "--layers", 1, "--batch", ranks * microbatches, "--seq", 19,
           *([] if preset == "llama-tiny" else ["--dropout", 0.1]))
     plan(work, "ranks.plan", "--mesh", f"dp={ranks}", "--microbatches", microbatches, "--zero", zero, "--target",
-         "h200", *(["--recompute", "*.gathered"] if zero == 3 else []))
+         "h200", *(["--recompute", "*.gathered"] if zero == 3 else []),
+         *(["--exchange-size", 3000] if zero else []))  # many tensors travel in pieces
     plan(work, "parts.plan", "--microbatches", ranks * microbatches, "--target", "h200")
     runs = {"local, threads of this process": threads(work, ranks, "--engine", "local"),
             "local, threads": threads(work, 1, "--engine", "local", REMAT_DOUBLE_MEMORY=256 << 20),

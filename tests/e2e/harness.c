@@ -50,6 +50,7 @@ remat_status harness_compile(remat_context *ctx, struct remat_arena *arena,
     settings.mesh = graph->mesh;
     settings.microbatches = graph->microbatches;
     settings.zero = graph->zero;
+    settings.exchange_bytes = graph->exchange_bytes;
     settings.loss_chunk = graph->loss_chunk;
     settings.budget_bytes = budget_bytes;
     return remat_compile(ctx, arena, graph, &settings, out);

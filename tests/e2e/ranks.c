@@ -31,6 +31,7 @@ struct remat_graph *ranks_graph(remat_context *ctx, struct remat_arena *arena,
     if (ranks > 1) {
         graph->mesh = (struct remat_mesh){1, {{"dp", ranks}}};
         graph->zero = model->zero;
+        graph->exchange_bytes = model->exchange_bytes;
     }
     return graph;
 }

@@ -13,7 +13,8 @@ struct ranks_model {
     const char *preset;
     remat_dtype dtype;
     double clip_norm;
-    uint32_t zero; /* of its plans on several ranks */
+    uint32_t zero;           /* of its plans on several ranks */
+    uint64_t exchange_bytes; /* of a gradient at once; 0: all */
 };
 
 /* Of two layers of width 12 on 259 ids: no vector and no table divides among 8 ranks, matrices do.

@@ -373,7 +373,7 @@ static void forget_rank(struct remat_program *program)
 
 static void test_faults(remat_context *ctx, struct stage stage)
 {
-    const struct ranks_model model = {"gpt2-tiny", REMAT_BF16, 0, 0};
+    const struct ranks_model model = {"gpt2-tiny", REMAT_BF16, 0, 0, 0};
     uint32_t times[RANKS_MAX] = {0};
     const struct ranks_tap old = {keep_old, NULL}, swapped = {swap_parts, NULL},
                            spoiled = {spoil_second, times};
@@ -406,7 +406,7 @@ static bool get_tensor(const remat_plan *plan, const char *name, remat_tensor_in
 
 static void test_info(remat_context *ctx)
 {
-    const struct ranks_model model = {"gpt2-tiny", REMAT_BF16, 0, 1};
+    const struct ranks_model model = {"gpt2-tiny", REMAT_BF16, 0, 1, 0};
     struct remat_arena arena;
     remat_tensor_info whole, part;
     remat_arena_init(&arena, ctx);
@@ -420,7 +420,7 @@ static void test_info(remat_context *ctx)
           "%u parts of %u axes", part.part_count, part.whole_rank);
     MUST(get_tensor(&plan, "h.0.ln_1.weight.m", &part)); /* 12 elements */
     CHECK(part.part_count == 1 && part.shape[0] == 12, "%u parts of 12 elements", part.part_count);
-    const struct ranks_model three = {"gpt2-tiny", REMAT_BF16, 0, 3};
+    const struct ranks_model three = {"gpt2-tiny", REMAT_BF16, 0, 3, 0};
     const struct remat_plan parts = borrowed_plan(ranks_compile(ctx, &arena, &three, 8, 1, 8));
     MUST(get_tensor(&parts, "h.0.mlp.c_fc.weight", &part));
     CHECK(part.role == REMAT_TENSOR_PARAMETER && part.part_count == 8 && part.rank == 1 &&
@@ -470,7 +470,7 @@ static void test_all(remat_context *ctx)
     static const char *const presets[] = {"gpt2-tiny", "llama-tiny", "bert-tiny", "encdec-tiny"};
     for (uint32_t p = 0; p < 4; p++)
         for (uint32_t k = 0; k < 2; k++) {
-            const struct ranks_model model = {presets[p], k ? REMAT_BF16 : REMAT_F32, 0, 0};
+            const struct ranks_model model = {presets[p], k ? REMAT_BF16 : REMAT_F32, 0, 0, 0};
             for (uint32_t ranks = 2; ranks <= 8; ranks *= 2) {
                 test_model(ctx, model, ranks, 1);
                 test_model(ctx, model, ranks, 2);
@@ -483,8 +483,8 @@ static void test_all(remat_context *ctx)
 
 int main(int argc, char **argv)
 {
-    const struct ranks_model f32 = {"gpt2-tiny", REMAT_F32, 0, 0},
-                             bf16 = {"encdec-tiny", REMAT_BF16, 0, 0};
+    const struct ranks_model f32 = {"gpt2-tiny", REMAT_F32, 0, 0, 0},
+                             bf16 = {"encdec-tiny", REMAT_BF16, 0, 0, 0};
     remat_context *ctx = remat_context_create(NULL, NULL);
     MUST(ctx);
     if (argc > 1 && strcmp(argv[1], "all") == 0) {
@@ -497,13 +497,13 @@ int main(int argc, char **argv)
         test_plans(ctx, bf16, 2);
     }
     test_full(ctx, f32, 4);
-    test_full(ctx, (struct ranks_model){"llama-tiny", REMAT_BF16, 0, 0}, 2);
+    test_full(ctx, (struct ranks_model){"llama-tiny", REMAT_BF16, 0, 0, 0}, 2);
     test_faults(ctx, stages[0]);
     test_faults(ctx, stages[2]);
     test_info(ctx);
     for (uint32_t zero = 1; zero <= 3; zero += 2) {
         test_not_finite(ctx, f32, zero);
-        test_not_finite(ctx, (struct ranks_model){"gpt2-tiny", REMAT_BF16, 0.01, 0}, zero);
+        test_not_finite(ctx, (struct ranks_model){"gpt2-tiny", REMAT_BF16, 0.01, 0, 0}, zero);
     }
     remat_context_destroy(&ctx);
     return check_exit();

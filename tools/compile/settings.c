@@ -99,6 +99,7 @@ remat_status settings_read(remat_context *ctx, struct remat_arena *arena,
         REMAT_TRY(remat_mesh_parse(ctx, cli_text(args, OPTION_mesh, ""), &out->mesh));
     out->zero = read_zero(args);
     REMAT_TRY(read_loss_chunk(ctx, args, &out->loss_chunk));
+    REMAT_TRY(cli_size(ctx, args, OPTION_exchange_size, capacity, &out->exchange_bytes));
     out->has_budget = cli_has(args, OPTION_budget);
     out->has_reserve = cli_has(args, OPTION_reserve);
     out->reserve_bytes = out->device.reserve_bytes;

@@ -254,7 +254,7 @@ static remat_status prepare_transfer(struct cpu_device *device, const struct rem
 {
     (void)tile;
     struct cpu_view in = cpu_view_of(device, command, 0), out = cpu_view_of(device, command, 1);
-    return cpu_expect(device, command, cpu_view_dense(&in) && cpu_view_dense(&out),
+    return cpu_expect(device, command, cpu_view_last_contiguous(&in) && cpu_view_dense(&out),
                       "in or out is not contiguous");
 }
 

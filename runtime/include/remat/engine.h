@@ -17,7 +17,9 @@ extern "C" {
 
 /* A transfer among the ranks of a group, in which a tensor of `whole_bytes` is divided into parts:
  * that of position q is the bytes [q * part_bytes, (q + 1) * part_bytes) as far as they are below
- * whole_bytes. All ranks of a group make the same transfers in the same order. */
+ * whole_bytes. What an exchange sends may be a piece of each part of a larger tensor: then parts
+ * lie stride_bytes apart in `from`, and all have part_bytes. All ranks of a group make the same
+ * transfers in the same order. */
 typedef struct remat_transfer {
     size_t struct_size;
     const char *name;  /* of the command in the plan, for messages */
@@ -27,6 +29,7 @@ typedef struct remat_transfer {
     uint32_t size;     /* ranks of the group */
     uint32_t position; /* of this rank among them */
     uint64_t part_bytes, whole_bytes;
+    uint64_t stride_bytes; /* of an exchange, at least part_bytes; 0: that */
     const void *from;
     void *to;
     uint64_t timeout_ns; /* the engine gives up when it has waited for so long */
@@ -44,6 +47,13 @@ static inline uint64_t remat_transfer_bytes(const remat_transfer *transfer, uint
     return rest < transfer->part_bytes ? rest : transfer->part_bytes;
 }
 
+/* The part of an exchange for a position. */
+static inline const void *remat_transfer_part_for(const remat_transfer *transfer, uint32_t position)
+{
+    uint64_t stride = transfer->stride_bytes ? transfer->stride_bytes : transfer->part_bytes;
+    return (const char *)transfer->from + position * stride;
+}
+
 /* For messages: `at transfer 17 "wte.weight.grad.exchange" of 65536 bytes along dp (4 ranks)`. What
  * does not fit `bytes` is cut off. */
 REMAT_API void remat_transfer_describe(const remat_transfer *transfer, char *out, size_t bytes);
@@ -57,8 +67,8 @@ typedef struct remat_engine {
     /* 1: it moves memory of a GPU. 0: it moves the host's, and a session on a GPU copies there and
      * back what it transfers. */
     int on_device;
-    /* `from`: whole_bytes. `to`: `size` rows of part_bytes; the beginning of row q becomes this
-     * position's part of what position q has, and the rest stays as it is. */
+    /* `from`: a part for each position. `to`: `size` rows of part_bytes; the beginning of row q
+     * becomes this position's part of what position q has, and the rest stays as it is. */
     remat_status (*exchange)(void *user, const remat_transfer *transfer,
                              char message[REMAT_ENGINE_MESSAGE_BYTES]);
     /* `from`: this position's part. `to`: whole_bytes, of which part q becomes what position q has.

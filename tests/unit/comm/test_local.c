@@ -69,6 +69,26 @@ static void check_exchange(struct rank *rank, uint32_t length, uint64_t sequence
     memset(from, 0xff, sizeof from); /* the others have read it */
 }
 
+/* The bytes behind the first third of each part. */
+static void check_piece(struct rank *rank, uint32_t length, uint64_t sequence)
+{
+    unsigned char from[RANKS * LONGEST], to[RANKS * LONGEST];
+    uint32_t begin = length / 3, piece = length - begin;
+    remat_transfer t = describe(rank, rank->engine.ranks * piece, sequence);
+    for (uint32_t i = 0; i < t.size * length; i++)
+        from[i] = byte_of(t.position, length, i);
+    t.from = from + begin;
+    t.to = to;
+    t.stride_bytes = length;
+    rank->status = rank->engine.exchange(rank->engine.user, &t, rank->message);
+    for (uint32_t q = 0; q < t.size && rank->status == REMAT_OK; q++)
+        for (uint32_t i = 0; i < piece; i++)
+            CHECK(to[q * piece + i] == byte_of(q, length, t.position * length + begin + i),
+                  "rank %u, a piece of parts of %u bytes: row %u, byte %u", t.position, length, q,
+                  i);
+    memset(from, 0xff, sizeof from);
+}
+
 static void check_gather(struct rank *rank, uint32_t length, uint64_t sequence)
 {
     unsigned char from[LONGEST], to[LONGEST];
@@ -91,6 +111,7 @@ static void *transfer_all(void *user)
     for (uint32_t round = 0; round < 20; round++)
         for (uint32_t length = 1; length <= LONGEST && rank->status == REMAT_OK; length++) {
             check_exchange(rank, length, sequence++);
+            check_piece(rank, length, sequence++);
             check_gather(rank, length, sequence++);
         }
     return NULL;

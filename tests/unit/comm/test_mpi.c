@@ -64,6 +64,27 @@ static void check_exchange(size_t length, uint64_t sequence)
     free(to);
 }
 
+/* The bytes behind the first third of each part. */
+static void check_piece(size_t length, uint64_t sequence)
+{
+    size_t begin = length / 3, piece = length - begin;
+    remat_transfer t = describe(engine.ranks * piece, sequence);
+    unsigned char *from = malloc(t.size * length), *to = malloc(t.whole_bytes);
+    MUST(from && to);
+    for (size_t i = 0; i < t.size * length; i++)
+        from[i] = byte_of(t.position, length, i);
+    t.from = from + begin;
+    t.to = to;
+    t.stride_bytes = length;
+    CHECK(engine.exchange(engine.user, &t, message) == REMAT_OK, "%s", message);
+    for (uint32_t q = 0; q < t.size; q++)
+        for (size_t i = 0; i < piece; i++)
+            if (to[q * piece + i] != byte_of(q, length, t.position * length + begin + i))
+                CHECK(false, "a piece of parts of %zu bytes: byte %zu of row %u", length, i, q);
+    free(from);
+    free(to);
+}
+
 static void check_gather(size_t length, uint64_t sequence)
 {
     remat_transfer t = describe(length, sequence);
@@ -141,6 +162,7 @@ int main(int argc, char **argv)
     } else {
         for (size_t length = 1; length < 18; length++) {
             check_exchange(length, sequence++);
+            check_piece(length, sequence++);
             check_gather(length, sequence++);
         }
         check_exchange(5000001, sequence++);
