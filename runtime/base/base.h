@@ -173,6 +173,9 @@ static inline uint64_t remat_hash_string(const char *text, uint64_t seed)
 /* --- random bits: Philox4x32-10 (Salmon et al., "Parallel random numbers", SC'11) --- */
 void remat_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
+/* --- time --- */
+uint64_t remat_now_ns(void); /* of a clock that is never set */
+
 /* --- waiting by looking --- */
 struct remat_wait { /* zeroed before the first look */
     uint64_t waited_ns, last_ns;

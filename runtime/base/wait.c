@@ -8,7 +8,7 @@
 #define SLEEP_NS 50000
 #define MOST_NS  100000000
 
-static uint64_t now_ns(void)
+uint64_t remat_now_ns(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -17,7 +17,7 @@ static uint64_t now_ns(void)
 
 void remat_wait_pause(struct remat_wait *wait)
 {
-    uint64_t now = now_ns();
+    uint64_t now = remat_now_ns();
     if (wait->looks > 0)
         wait->waited_ns += now - wait->last_ns < MOST_NS ? now - wait->last_ns : MOST_NS;
     wait->last_ns = now;

@@ -69,6 +69,7 @@ static bool same_transfer(const struct local_rank *a, const struct local_rank *b
 {
     return a->exchanges == b->exchanges && a->transfer.sequence == b->transfer.sequence &&
            a->transfer.group == b->transfer.group && a->transfer.size == b->transfer.size &&
+           strcmp(a->transfer.name, b->transfer.name) == 0 &&
            a->transfer.part_bytes == b->transfer.part_bytes &&
            a->transfer.whole_bytes == b->transfer.whole_bytes;
 }

@@ -78,11 +78,16 @@ struct remat_device_vtable {
                           uint64_t bytes);
     remat_status (*read)(struct remat_device *device, uint64_t offset, void *data, uint64_t bytes);
     /* Between begin and end, for an engine that moves the device's memory: where the arena begins
-     * there, and the stream that the engine is to go on. At most two such uses are under way: waits
-     * for those before. NULL, as the next: memory is the host's. */
-    remat_status (*lend)(struct remat_device *device, char **arena, void **stream);
-    /* Zeros, after all that is on the stream. */
+     * there, and a stream for the engine, beside the commands: it goes on after all that were
+     * executed. At most two transfers are under way: waits for those before. Marks slot `slot` on
+     * the stream, 0: none. NULL, as the next three: memory is the host's. */
+    remat_status (*lend)(struct remat_device *device, uint32_t slot, char **arena, void **stream);
+    /* Zeros, after all that is on that stream. */
     remat_status (*clear)(struct remat_device *device, uint64_t offset, uint64_t bytes);
+    /* What is on the stream since lend is the transfer *number; marks a slot as lend does. */
+    remat_status (*take_back)(struct remat_device *device, uint32_t slot, uint64_t *number);
+    /* What is executed next comes after that transfer and those before it. */
+    remat_status (*await)(struct remat_device *device, uint64_t number);
 };
 
 /* The device of that name, or NULL: "cuda", "cpu". */

@@ -10,8 +10,14 @@
 struct run {
     struct remat_session *session;
     const struct remat_entry *entry;
-    bool traced, at_end; /* callbacks come at the end */
-    uint32_t executed;   /* commands */
+    bool traced, at_end;  /* callbacks come at the end */
+    uint32_t slot, after; /* then: the last slot, and that of the end of the last command */
+};
+
+/* When a command ran, since the entry point began; lane as in remat_trace_event. */
+struct span {
+    uint64_t start_ns, duration_ns;
+    uint32_t lane;
 };
 
 /* --- what a command wrote, as a trace shows it --- */
@@ -132,8 +138,7 @@ fail:
     return st;
 }
 
-/* Of a command between two marks. */
-static remat_status trace(struct remat_session *session, uint32_t index, uint32_t from, uint32_t to)
+static remat_status trace(struct remat_session *session, uint32_t index, struct span span)
 {
     remat_status st = REMAT_OK;
     const struct remat_command *command = &session->program->commands[index];
@@ -146,15 +151,15 @@ static remat_status trace(struct remat_session *session, uint32_t index, uint32_
         .phase = remat_phase_name(command->phase),
         .instance = command->instance,
         .kernel = session->program->kernels[command->kernel].key,
+        .start_ns = span.start_ns,
+        .duration_ns = span.duration_ns,
         .live_bytes = command->live_bytes,
         .flops = command->flops,
         .moved_bytes = command->moved_bytes,
         .predicted_ns = command->estimated_ns,
         .values = session->trace_values,
+        .lane = span.lane,
     };
-    const struct remat_device_vtable *vtable = session->device->vtable;
-    REMAT_TRY(vtable->elapsed(session->device, from, to, &event.duration_ns));
-    REMAT_TRY(vtable->elapsed(session->device, 0, from, &event.start_ns));
     REMAT_TRY(list_written(session, command, &event.value_count));
     if (session->trace(session->trace_user, &event))
         st = remat_error(session->ctx, REMAT_ERROR_OTHER,
@@ -163,54 +168,162 @@ fail:
     return st;
 }
 
-static remat_status run_command(struct run *run, const struct remat_segment *segment,
-                                uint32_t command)
+/* Of a command between two marks. */
+static remat_status trace_marked(struct remat_session *session, uint32_t index, uint32_t from,
+                                 uint32_t to, uint32_t lane)
 {
     remat_status st = REMAT_OK;
-    struct remat_session *session = run->session;
+    struct span span = {.lane = lane};
     const struct remat_device_vtable *vtable = session->device->vtable;
-    bool checked = session->poison || session->shadow, transferred;
-    if (checked)
-        remat_session_before(session, command);
-    if (run->traced && !run->at_end)
-        REMAT_TRY(vtable->mark(session->device, 1));
-    REMAT_TRY(remat_session_transfer(session, command, &transferred));
-    if (!transferred)
-        REMAT_TRY(vtable->execute(session->device, command));
-    run->executed++;
-    if (run->traced)
-        REMAT_TRY(vtable->mark(session->device, run->at_end ? run->executed : 2));
-    if (run->traced && !run->at_end)
-        REMAT_TRY(trace(session, command, 1, 2));
-    if (checked)
-        REMAT_TRY(remat_session_after(session, segment, command));
+    REMAT_TRY(vtable->elapsed(session->device, from, to, &span.duration_ns));
+    REMAT_TRY(vtable->elapsed(session->device, 0, from, &span.start_ns));
+    st = trace(session, index, span);
 fail:
     return st;
 }
 
-typedef remat_status visit(struct run *run, const struct remat_segment *segment, uint32_t command);
+static bool is_transfer(const struct remat_session *session, uint32_t command)
+{
+    return session->program->commands[command].complete_before != 0;
+}
 
-/* Every command that the entry point runs, in order. */
-static remat_status walk(struct run *run, visit *each)
+/* With callbacks at the end: between which two a command is marked. What waits for a transfer has a
+ * mark of its own behind it, anything else begins where the command before it ended. */
+static void take_slots(struct run *run, uint32_t command, uint32_t *from, uint32_t *to)
+{
+    bool transfer = is_transfer(run->session, command);
+    bool waits = run->session->waits && run->session->waits[command];
+    *from = transfer || waits ? ++run->slot : run->after;
+    *to = ++run->slot;
+    run->after = transfer ? run->after : *to;
+}
+
+/* The callback is given this rank's part of something, and may ask the engine for the others. */
+static bool shows_part(const struct run *run, uint32_t command)
+{
+    const struct remat_session *session = run->session;
+    const struct remat_program *program = session->program;
+    const struct remat_command *c = &program->commands[command];
+    for (uint32_t o = c->operand_begin; o < c->operand_end && run->traced; o++) {
+        const struct remat_program_value *value = &program->values[program->operands[o].value];
+        if ((program->operands[o].access & REMAT_ACCESS_WRITE) && value->whole_rank &&
+            session->trace_data && session->trace_copies >> value->role & 1)
+            return true;
+    }
+    return false;
+}
+
+/* --- commands --- */
+
+static remat_status trace_flight(struct remat_session *session, const struct remat_flight *flight)
+{
+    struct span span = {.lane = REMAT_LANE_TRANSFERS};
+    if (!session->device->memory)
+        return trace_marked(session, flight->command, flight->slot, flight->slot + 1, span.lane);
+    span.start_ns = flight->begin_ns - session->begin_ns;
+    span.duration_ns = flight->end_ns - flight->begin_ns;
+    return trace(session, flight->command, span);
+}
+
+/* Transfers that the next command needs. */
+static remat_status complete(struct run *run, uint32_t command)
 {
     remat_status st = REMAT_OK;
-    const struct remat_program *program = run->session->program;
-    for (uint32_t k = run->entry->call_begin; k < run->entry->call_end; k++) {
-        const struct remat_segment *segment = &program->segments[program->calls[k].segment];
-        for (uint32_t t = 0; t < program->calls[k].times; t++)
-            for (uint32_t c = segment->command_begin; c < segment->command_end; c++)
-                REMAT_TRY(each(run, segment, c));
+    uint32_t first, count;
+    REMAT_TRY(remat_flights_complete(run->session, command, &first, &count));
+    for (uint32_t f = first; f < first + count && run->traced && !run->at_end; f++)
+        REMAT_TRY(trace_flight(run->session, &run->session->flights[f]));
+fail:
+    return st;
+}
+
+static remat_status start_transfer(struct run *run, uint32_t command)
+{
+    struct remat_session *session = run->session;
+    uint32_t slot = 0, end;
+    if (run->at_end)
+        take_slots(run, command, &slot, &end);
+    else if (run->traced && !session->device->memory)
+        slot = REMAT_DEVICE_MARKS + 2 * session->flight_end;
+    return remat_flight_start(session, command, slot);
+}
+
+static remat_status compute(struct run *run, uint32_t command)
+{
+    remat_status st = REMAT_OK;
+    struct remat_session *session = run->session;
+    const struct remat_device_vtable *vtable = session->device->vtable;
+    uint32_t from = 1, to = 2, before = run->after;
+    if (run->at_end)
+        take_slots(run, command, &from, &to);
+    if (run->traced && !(run->at_end && from == before))
+        REMAT_TRY(vtable->mark(session->device, from));
+    REMAT_TRY(vtable->execute(session->device, command));
+    if (run->traced)
+        REMAT_TRY(vtable->mark(session->device, to));
+    if (shows_part(run, command))
+        REMAT_TRY(complete(run, REMAT_NONE));
+    if (run->traced && !run->at_end)
+        REMAT_TRY(trace_marked(session, command, from, to, REMAT_LANE_COMPUTATION));
+fail:
+    return st;
+}
+
+static remat_status run_command(struct run *run, uint32_t command)
+{
+    remat_status st = REMAT_OK;
+    struct remat_session *session = run->session;
+    bool transfers = is_transfer(session, command);
+    remat_session_before(session, command);
+    REMAT_TRY(transfers ? start_transfer(run, command) : compute(run, command));
+    /* The shadow shows what each command changes. */
+    if (session->shadow || (transfers && shows_part(run, command)))
+        REMAT_TRY(complete(run, REMAT_NONE));
+    st = remat_session_after(session, command);
+fail:
+    return st;
+}
+
+static remat_status run_segment(struct run *run, const struct remat_segment *segment)
+{
+    remat_status st = REMAT_OK;
+    for (uint32_t c = segment->command_begin; c <= segment->command_end; c++) {
+        REMAT_TRY(complete(run, c));
+        remat_session_free(run->session, segment, c);
+        if (c < segment->command_end)
+            REMAT_TRY(run_command(run, c));
     }
 fail:
     return st;
 }
 
-static remat_status trace_at_end(struct run *run, const struct remat_segment *segment,
-                                 uint32_t command)
+static remat_status trace_segment(struct run *run, const struct remat_segment *segment)
 {
-    (void)segment;
-    run->executed++;
-    return trace(run->session, command, run->executed - 1, run->executed);
+    remat_status st = REMAT_OK;
+    uint32_t from, to;
+    for (uint32_t c = segment->command_begin; c < segment->command_end; c++) {
+        take_slots(run, c, &from, &to);
+        REMAT_TRY(trace_marked(run->session, c, from, to,
+                               is_transfer(run->session, c) ? REMAT_LANE_TRANSFERS
+                                                            : REMAT_LANE_COMPUTATION));
+    }
+fail:
+    return st;
+}
+
+typedef remat_status visit(struct run *run, const struct remat_segment *segment);
+
+/* Every segment that the entry point runs, in order. */
+static remat_status walk(struct run *run, visit *each)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_program *program = run->session->program;
+    run->slot = run->after = 0;
+    for (uint32_t k = run->entry->call_begin; k < run->entry->call_end; k++)
+        for (uint32_t t = 0; t < program->calls[k].times; t++)
+            REMAT_TRY(each(run, &program->segments[program->calls[k].segment]));
+fail:
+    return st;
 }
 
 static remat_status execute(struct run *run)
@@ -222,13 +335,14 @@ static remat_status execute(struct run *run)
     if (vtable->replay && !run->traced && !checked)
         REMAT_TRY(vtable->replay(session->device,
                                  (uint32_t)(run->entry - session->program->entries), &done));
-    if (run->traced)
+    if (run->traced) {
         REMAT_TRY(vtable->mark(session->device, 0));
+        session->begin_ns = remat_now_ns();
+    }
     if (!done)
-        REMAT_TRY(walk(run, run_command));
-    run->executed = 0;
+        REMAT_TRY(walk(run, run_segment));
     if (run->at_end)
-        REMAT_TRY(walk(run, trace_at_end));
+        REMAT_TRY(walk(run, trace_segment));
 fail:
     return st;
 }
@@ -258,12 +372,12 @@ static remat_status check_budget(struct run *run)
 }
 
 /* With several ranks. The engine is told first, so that nobody waits for transfers that will not
- * be.
- */
+ * be; but nothing is told it while a transfer uses it. */
 static remat_status end_failed(struct remat_session *session, remat_status st)
 {
     char message[REMAT_MESSAGE_BYTES];
     snprintf(message, sizeof message, "%s", remat_context_message(session->ctx));
+    remat_flights_clear(session);
     remat_session_fail(session, st);
     (void)session->device->vtable->end(session->device);
     return remat_error(session->ctx, st, "%s", message);

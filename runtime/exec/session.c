@@ -219,6 +219,7 @@ remat_status remat_session_create(remat_context *ctx, const remat_plan *plan,
     REMAT_TRY(remat_session_set_engine(session, &p));
     REMAT_TRY(make_device(ctx, plan->program, &p, &session->device, &session->threads));
     REMAT_TRY(remat_session_join_engine(session));
+    REMAT_TRY(remat_flights_create(session));
     REMAT_TRY(check_memory(ctx, &p, session->device->memory_bytes));
     REMAT_TRY(allocate_runs(session));
     REMAT_TRY(session->device->vtable->bind(session->device, p.memory));
@@ -236,6 +237,7 @@ void remat_session_destroy(remat_session **session)
     struct remat_session *s = *session;
     if (!s)
         return;
+    remat_flights_destroy(s);
     if (s->device) {
         s->device->abandoned = remat_session_is_abandoned(s);
         s->device->vtable->destroy(&s->device);

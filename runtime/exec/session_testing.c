@@ -144,27 +144,27 @@ static remat_status check_gaps(const struct remat_session *session, uint32_t com
     return REMAT_OK;
 }
 
-/* Of the segment's buffers, those that end with this command. */
+/* Of the segment's buffers, those that live until this command. */
 static void poison_dead(const struct remat_session *session, const struct remat_segment *segment,
                         uint32_t command)
 {
     const struct remat_program *program = session->program;
     for (uint32_t b = 0; b < program->buffer_count; b++) {
         const struct remat_buffer *buffer = &program->buffers[b];
-        if (!buffer->persistent && buffer->end == command + 1 &&
+        if (!buffer->persistent && buffer->end == command &&
             buffer->begin >= segment->command_begin && buffer->end <= segment->command_end)
             fill(session->device->memory + buffer->offset_bytes, buffer->bytes);
     }
 }
 
-remat_status remat_session_after(struct remat_session *session, const struct remat_segment *segment,
-                                 uint32_t command)
+void remat_session_free(struct remat_session *session, const struct remat_segment *segment,
+                        uint32_t command)
 {
-    remat_status st = REMAT_OK;
-    if (session->shadow)
-        REMAT_TRY(check_gaps(session, command));
     if (session->poison)
         poison_dead(session, segment, command);
-fail:
-    return st;
+}
+
+remat_status remat_session_after(struct remat_session *session, uint32_t command)
+{
+    return session->shadow ? check_gaps(session, command) : REMAT_OK;
 }

@@ -127,16 +127,17 @@ remat_status remat_session_join_engine(remat_session *session)
 
 /* --- a transfer --- */
 
-static remat_status move(remat_session *session, const struct remat_transfer_shape *shape,
-                         const remat_transfer *transfer)
+/* The engine's part. */
+static remat_status move(const remat_session *session, const struct remat_transfer_shape *shape,
+                         const remat_transfer *transfer, char *message)
 {
     const remat_engine *engine = &session->engine;
-    char message[REMAT_ENGINE_MESSAGE_BYTES] = "";
     bool exchange = shape->kind == REMAT_KERNEL_exchange;
     remat_status st =
         (exchange ? engine->exchange : engine->gather)(engine->user, transfer, message);
-    return st ? remat_error(session->ctx, st, "%s", *message ? message : "a transfer failed")
-              : REMAT_OK;
+    if (st && !*message)
+        snprintf(message, REMAT_ENGINE_MESSAGE_BYTES, "a transfer failed");
+    return st;
 }
 
 /* Behind a part that is shorter than a row. */
@@ -148,14 +149,16 @@ static void clear_rests(const struct remat_transfer_shape *shape, uint32_t posit
 }
 
 static remat_status move_on_host(remat_session *session, const struct remat_transfer_shape *shape,
-                                 remat_transfer *transfer)
+                                 struct remat_flight *flight, char *message)
 {
-    remat_status st = REMAT_OK;
+    remat_transfer *transfer = &flight->transfer;
+    flight->begin_ns = remat_now_ns();
     transfer->from = session->device->memory + offset_of(session, shape->from);
     transfer->to = session->device->memory + offset_of(session, shape->to);
-    REMAT_TRY(move(session, shape, transfer));
-    clear_rests(shape, transfer->position, transfer->to);
-fail:
+    remat_status st = move(session, shape, transfer, message);
+    if (!st)
+        clear_rests(shape, transfer->position, transfer->to);
+    flight->end_ns = remat_now_ns();
     return st;
 }
 
@@ -177,53 +180,65 @@ fail:
 
 /* From a GPU through the host's memory. */
 static remat_status move_copies(remat_session *session, const struct remat_transfer_shape *shape,
-                                remat_transfer *transfer)
+                                struct remat_flight *flight, char *message)
 {
     remat_status st = REMAT_OK;
     struct remat_device *device = session->device;
+    remat_transfer *transfer = &flight->transfer;
     char *from = session->staging, *to = from + bytes_taken(shape);
+    if (flight->slot)
+        REMAT_TRY(device->vtable->mark(device, flight->slot));
     REMAT_TRY(read_parts(session, shape, from));
     transfer->from = from;
     transfer->stride_bytes = 0;
     transfer->to = to;
-    REMAT_TRY(move(session, shape, transfer));
+    REMAT_TRY(move(session, shape, transfer, message));
     clear_rests(shape, transfer->position, to);
     REMAT_TRY(device->vtable->write(device, offset_of(session, shape->to), to, bytes_given(shape)));
+    if (flight->slot)
+        REMAT_TRY(device->vtable->mark(device, flight->slot + 1));
 fail:
     return st;
 }
 
 static remat_status move_on_device(remat_session *session, const struct remat_transfer_shape *shape,
-                                   remat_transfer *transfer)
+                                   struct remat_flight *flight, char *message)
 {
     remat_status st = REMAT_OK;
     struct remat_device *device = session->device;
+    remat_transfer *transfer = &flight->transfer;
     uint64_t part = remat_transfer_part(shape, transfer->position), rest = shape->part_bytes - part;
     uint64_t to = offset_of(session, shape->to);
     char *arena;
-    REMAT_TRY(device->vtable->lend(device, &arena, &transfer->stream));
+    REMAT_TRY(device->vtable->lend(device, flight->slot, &arena, &transfer->stream));
     transfer->on_device = 1;
     transfer->from = arena + offset_of(session, shape->from);
     transfer->to = arena + to;
-    REMAT_TRY(move(session, shape, transfer));
+    REMAT_TRY(move(session, shape, transfer, message));
     for (uint32_t q = 0; q < shape->ranks && shape->kind == REMAT_KERNEL_exchange && rest; q++)
         REMAT_TRY(device->vtable->clear(device, to + q * shape->part_bytes + part, rest));
+    REMAT_TRY(
+        device->vtable->take_back(device, flight->slot ? flight->slot + 1 : 0, &flight->number));
 fail:
     return st;
 }
 
-remat_status remat_session_transfer(remat_session *session, uint32_t index, bool *done)
+remat_status remat_session_move(remat_session *session, struct remat_flight *flight, char *message)
 {
     struct remat_transfer_shape shape;
-    *done = remat_command_transfer(session->program, index, &shape);
-    if (!*done)
-        return REMAT_OK;
-    if (!session->engine.ranks)
-        return remat_error(session->ctx, REMAT_ERROR_INVALID, "command \"%s\": no engine",
-                           session->program->commands[index].name);
-    session->transfer = (remat_transfer){
-        .struct_size = sizeof session->transfer,
-        .name = session->program->commands[index].name,
+    remat_command_transfer(session->program, flight->command, &shape);
+    return (session->engine.on_device ? move_on_device
+            : session->staging        ? move_copies
+                                      : move_on_host)(session, &shape, flight, message);
+}
+
+void remat_session_describe(remat_session *session, uint32_t command, remat_transfer *out)
+{
+    struct remat_transfer_shape shape;
+    remat_command_transfer(session->program, command, &shape);
+    *out = (remat_transfer){
+        .struct_size = sizeof *out,
+        .name = session->program->commands[command].name,
         .sequence = session->transfers++,
         .axis = session->program->mesh[shape.group].name,
         .group = shape.group,
@@ -234,9 +249,6 @@ remat_status remat_session_transfer(remat_session *session, uint32_t index, bool
         .whole_bytes = shape.whole_bytes,
         .timeout_ns = session->transfer_timeout_ns,
     };
-    return (session->engine.on_device ? move_on_device
-            : session->staging        ? move_copies
-                                      : move_on_host)(session, &shape, &session->transfer);
 }
 
 bool remat_session_is_abandoned(const remat_session *session)

@@ -54,6 +54,15 @@ void ranks_describe(char out[80], const struct ranks_model *model, uint32_t rank
 
 /* --- ranks --- */
 
+/* What each transfer of a step waits for: commands that compute, of those that the step traced. */
+struct lateness {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    uint32_t computed, transferred;
+    bool on;
+    uint32_t needs[4096], count;
+};
+
 struct rank {
     pthread_t thread;
     uint32_t number;
@@ -61,6 +70,8 @@ struct rank {
     const struct ranks_settings *settings;
     struct ranks_result *result;
     remat_engine engine, inner; /* inner: the one that is tapped */
+    remat_engine joiner;        /* for what sessions do not transfer, while they do */
+    struct lateness late;
     bool has_engine, first_step;
     uint32_t commands;
     uint64_t joined; /* tensors, of their parts */
@@ -70,6 +81,78 @@ struct rank {
     } gradients[256]; /* the last version of each */
     uint32_t gradient_count;
 };
+
+/* --- as late as possible --- */
+
+/* Of one run of a segment, whose first command finds `computed` ones before it. A transfer goes on
+ * until the next one that is needed: they come in order. */
+static void list_needs(struct lateness *late, const struct remat_program *p,
+                       const struct remat_segment *segment, uint32_t *computed)
+{
+    uint32_t first = late->count, done = *computed;
+    for (uint32_t c = segment->command_begin; c < segment->command_end; c++) {
+        const struct remat_command *command = &p->commands[c];
+        uint32_t need = *computed;
+        for (uint32_t k = segment->command_begin; k < command->complete_before; k++)
+            need += p->commands[k].complete_before == 0;
+        done += command->complete_before == 0;
+        MUST(late->count < sizeof late->needs / sizeof *late->needs);
+        if (command->complete_before)
+            late->needs[late->count++] = need;
+    }
+    for (uint32_t i = late->count; i-- > first + 1;)
+        if (late->needs[i] < late->needs[i - 1])
+            late->needs[i - 1] = late->needs[i];
+    *computed = done;
+}
+
+static void prepare_late(struct rank *rank)
+{
+    const struct remat_program *p = rank->plan.program;
+    uint32_t computed = 0, e = 0;
+    pthread_mutex_init(&rank->late.mutex, NULL);
+    pthread_cond_init(&rank->late.changed, NULL);
+    while (e < p->entry_count && strcmp(p->entries[e].name, "train") != 0)
+        e++;
+    if (e == p->entry_count)
+        return;
+    for (uint32_t k = p->entries[e].call_begin; k < p->entries[e].call_end; k++)
+        for (uint32_t t = 0; t < p->calls[k].times; t++)
+            list_needs(&rank->late, p, &p->segments[p->calls[k].segment], &computed);
+}
+
+static void release_late(struct rank *rank)
+{
+    pthread_cond_destroy(&rank->late.changed);
+    pthread_mutex_destroy(&rank->late.mutex);
+}
+
+static void count_computed(struct rank *rank)
+{
+    pthread_mutex_lock(&rank->late.mutex);
+    rank->late.computed++;
+    pthread_cond_signal(&rank->late.changed);
+    pthread_mutex_unlock(&rank->late.mutex);
+}
+
+static void set_late(struct rank *rank, bool on)
+{
+    rank->late.on = on && rank->settings->late;
+    rank->late.computed = rank->late.transferred = 0;
+}
+
+static void wait_until_late(struct rank *rank, const remat_transfer *t, bool exchange)
+{
+    struct lateness *late = &rank->late;
+    MUST(late->transferred < late->count);
+    uint32_t need = late->needs[late->transferred++];
+    rank->result->late_count++;
+    memset(t->to, 0xa5, exchange ? t->size * t->part_bytes : t->whole_bytes);
+    pthread_mutex_lock(&late->mutex);
+    while (late->computed < need)
+        pthread_cond_wait(&late->changed, &late->mutex);
+    pthread_mutex_unlock(&late->mutex);
+}
 
 /* --- the tap --- */
 
@@ -82,6 +165,8 @@ static uint64_t part_bytes(const remat_transfer *t)
 
 static remat_status tapped(struct rank *rank, const remat_transfer *t, bool exchange, char *message)
 {
+    if (rank->late.on)
+        wait_until_late(rank, t, exchange);
     remat_status st =
         (exchange ? rank->inner.exchange : rank->inner.gather)(rank->inner.user, t, message);
     const struct ranks_tap *tap = rank->settings->tap;
@@ -109,9 +194,10 @@ static void tapped_fail(void *user, remat_status status, const char *message)
     rank->inner.fail(rank->inner.user, status, message);
 }
 
-static void set_engine(struct rank *rank, remat_local_ranks *local)
+static void set_engine(struct rank *rank, remat_local_ranks *local, remat_local_ranks *beside)
 {
     remat_local_engine(local, rank->number, &rank->inner);
+    remat_local_engine(rank->settings->late ? beside : local, rank->number, &rank->joiner);
     rank->engine = rank->inner;
     rank->engine.user = rank;
     rank->engine.exchange = tapped_exchange;
@@ -142,7 +228,7 @@ static uint64_t hash_tensor(struct rank *rank, const char *name, const void *dat
                                      .from = data,
                                      .to = whole,
                                      .timeout_ns = UINT64_C(60000000000)};
-    MUST(whole && rank->inner.gather(rank->inner.user, &transfer, message) == REMAT_OK, "%s: %s",
+    MUST(whole && rank->joiner.gather(rank->joiner.user, &transfer, message) == REMAT_OK, "%s: %s",
          name, message);
     uint64_t hash = remat_hash(whole, part_count * bytes, seed);
     free(whole);
@@ -164,6 +250,8 @@ static void keep_gradient(struct rank *rank, const remat_trace_value *v)
 static int record(void *user, const remat_trace_event *event)
 {
     struct rank *rank = user;
+    if (rank->late.on && event->lane == REMAT_LANE_COMPUTATION)
+        count_computed(rank);
     for (uint32_t i = 0; i < event->value_count; i++) {
         const remat_trace_value *v = &event->values[i];
         if (v->role == REMAT_TENSOR_GRADIENT)
@@ -216,7 +304,9 @@ static remat_status step(remat_context *ctx, struct rank *rank, remat_session *s
     struct ranks_result *result = rank->result;
     rank->first_step = n == 0;
     harness_write_inputs(ctx, session, &rank->plan, n, 1e-3f);
+    set_late(rank, true);
     REMAT_TRY(remat_session_run(session, "train"));
+    set_late(rank, false);
     MUST_OK(ctx, remat_session_read(session, "loss", &result->loss[n], sizeof(float)));
     MUST_OK(ctx, remat_session_read(session, "not_finite", &result->not_finite, sizeof(int32_t)));
     result->gradients[n] = hash_gradients(rank);
@@ -239,7 +329,9 @@ static remat_status steps(remat_context *ctx, struct rank *rank, remat_session *
         remat_session_paint(session, rank->plan.program->static_bytes);
     if (settings->guard)
         MUST_OK(ctx, remat_session_guard(session));
-    remat_session_poison(session, settings->guard);
+    remat_session_poison(session, settings->guard || settings->late);
+    if (settings->late) /* it would have transfers complete before parts are shown */
+        remat_session_set_trace_data(session, 0);
     for (uint32_t n = 0; n < settings->steps; n++)
         REMAT_TRY(step(ctx, rank, session, n));
     rank->result->states = hash_states(ctx, rank, session);
@@ -282,9 +374,10 @@ void ranks_run(remat_context *ctx, struct remat_program *program,
 {
     uint32_t count = remat_program_ranks(program);
     struct rank *ranks = calloc(count, sizeof *ranks);
-    remat_local_ranks *local = NULL;
+    remat_local_ranks *local = NULL, *beside = NULL;
     MUST(ranks && count <= RANKS_MAX);
     MUST_OK(ctx, remat_local_create(ctx, count, &local));
+    MUST_OK(ctx, remat_local_create(ctx, count, &beside));
     for (uint32_t r = 0; r < count; r++) {
         bool odd = r == 1 && settings->odd;
         results[r] = (struct ranks_result){0};
@@ -292,13 +385,17 @@ void ranks_run(remat_context *ctx, struct remat_program *program,
         ranks[r].plan = borrowed_plan(odd ? (struct remat_program *)settings->odd : program);
         ranks[r].settings = settings;
         ranks[r].result = &results[r];
+        prepare_late(&ranks[r]);
         if (count > 1)
-            set_engine(&ranks[r], local);
+            set_engine(&ranks[r], local, beside);
     }
     for (uint32_t r = 0; r < count - settings->absent; r++)
         MUST(pthread_create(&ranks[r].thread, NULL, run, &ranks[r]) == 0);
     for (uint32_t r = 0; r < count - settings->absent; r++)
         pthread_join(ranks[r].thread, NULL);
+    for (uint32_t r = 0; r < count; r++)
+        release_late(&ranks[r]);
+    remat_local_destroy(&beside);
     remat_local_destroy(&local);
     free(ranks);
 }

@@ -39,6 +39,7 @@ struct ranks_result {
     uint64_t states; /* parameters and the optimizer's states after the last step */
     uint64_t touched_bytes;
     uint64_t sent_bytes; /* in the first step, as the engine was told */
+    uint32_t late_count; /* transfers that were made late */
     int32_t not_finite;  /* the flag after the last step */
     float factor;        /* of clipped gradients in the first step; 0: they are not */
 };
@@ -52,6 +53,8 @@ struct ranks_tap {
 struct ranks_settings {
     uint32_t steps;
     bool paint, guard;
+    bool late; /* each transfer of a step is made as late as the plan allows, and what it writes is
+                  filled with a pattern when it could begin */
     const struct ranks_tap *tap;     /* called after each transfer; NULL: none */
     uint32_t shift;                  /* added to each coordinate: a planted fault */
     uint32_t absent;                 /* how many ranks, the last ones, never come */

@@ -3,7 +3,6 @@
 #include "cpu_device_state.h"
 
 #include <sched.h>
-#include <time.h>
 
 #define BASE_BYTES   (48u << 20) /* what the process needs beside arena and threads: code, files */
 #define STREAM_BYTES (32u << 20) /* outputs that no cache would hold for their reader */
@@ -175,10 +174,7 @@ static remat_status end(struct remat_device *device)
 
 static remat_status mark(struct remat_device *device, uint32_t slot)
 {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    ((struct cpu_device *)device)->marks_ns[slot] =
-        (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+    ((struct cpu_device *)device)->marks_ns[slot] = remat_now_ns();
     return REMAT_OK;
 }
 

@@ -103,6 +103,11 @@ static remat_status choose_stream(struct cuda_device *cuda)
     cuda->is_legacy = cuda->base.params.has_stream && (!stream || stream == CUDA_STREAM_LEGACY);
     TRY(cuda, cuStreamCreate, &cuda->own_stream, CUDA_STREAM_NON_BLOCKING);
     cuda->stream = cuda->base.params.has_stream && !cuda->is_legacy ? stream : cuda->own_stream;
+    if (remat_program_ranks(cuda->base.program) > 1) {
+        TRY(cuda, cuStreamCreate, &cuda->lane, CUDA_STREAM_NON_BLOCKING);
+        for (size_t i = 0; i < 2; i++)
+            TRY(cuda, cuEventCreate, &cuda->transferred[i], CUDA_EVENT_DISABLE_TIMING);
+    }
     if (cuda->is_legacy) {
         TRY(cuda, cuEventCreate, &cuda->host_reached, CUDA_EVENT_DISABLE_TIMING);
         TRY(cuda, cuEventCreate, &cuda->step_reached, CUDA_EVENT_DISABLE_TIMING);
@@ -138,6 +143,12 @@ fail:
 
 /* --- life --- */
 
+static bool is_at_work(const struct cuda_device *cuda)
+{
+    return cuda->driver.cuStreamQuery(cuda->stream) == CUDA_NOT_READY ||
+           (cuda->lane && cuda->driver.cuStreamQuery(cuda->lane) == CUDA_NOT_READY);
+}
+
 /* What the host has given up waiting for may have ended since then; if not, freeing anything would
  * wait for it, so all stays. */
 static bool has_settled(struct cuda_device *cuda)
@@ -146,9 +157,8 @@ static bool has_settled(struct cuda_device *cuda)
     if (cuda->base.abandoned)
         return false;
     if (!cuda->stuck && cuda->stream)
-        (void)cuda_wait(cuda, "the GPU stopped");
-    while (cuda->stuck && wait.waited_ns < GRACE_NS &&
-           cuda->driver.cuStreamQuery(cuda->stream) == CUDA_NOT_READY)
+        (void)cuda_wait_for_all(cuda);
+    while (cuda->stuck && wait.waited_ns < GRACE_NS && is_at_work(cuda))
         remat_wait_pause(&wait);
     return wait.waited_ns < GRACE_NS;
 }
@@ -166,6 +176,10 @@ static void release_gpu(struct cuda_device *cuda)
         cuda->driver.cuEventDestroy_v2(cuda->events.items[e]);
     for (size_t i = 0; i < 2 && cuda->paces[i]; i++)
         cuda->driver.cuEventDestroy_v2(cuda->paces[i]);
+    for (size_t i = 0; i < 2 && cuda->transferred[i]; i++)
+        cuda->driver.cuEventDestroy_v2(cuda->transferred[i]);
+    if (cuda->lane)
+        cuda->driver.cuStreamDestroy_v2(cuda->lane);
     if (cuda->host_reached)
         cuda->driver.cuEventDestroy_v2(cuda->host_reached);
     if (cuda->step_reached)
@@ -319,4 +333,6 @@ const struct remat_device_vtable remat_cuda_device = {
     .read = cuda_read,
     .lend = cuda_lend,
     .clear = cuda_clear,
+    .take_back = cuda_take_back,
+    .await = cuda_await,
 };

@@ -41,6 +41,10 @@ struct cuda_device {
     uint32_t pace;    /* the one recorded last */
     uint32_t unpaced; /* commands since then */
     bool stuck;       /* the host gave up waiting: what is on the GPU stays */
+    /* Of transfers by an engine for the GPU's memory: */
+    void *lane;           /* their stream; NULL in a plan of one rank */
+    void *transferred[2]; /* events, recorded behind them in turn */
+    uint64_t lent;        /* transfers so far */
 };
 
 /* cuda_run.c */
@@ -51,6 +55,7 @@ remat_status cuda_enter(struct cuda_device *cuda);
 void cuda_leave(struct cuda_device *cuda);
 /* Until all is done that is on the stream. */
 remat_status cuda_wait(struct cuda_device *cuda, const char *what);
+remat_status cuda_wait_for_all(struct cuda_device *cuda); /* and on that of transfers */
 remat_status cuda_begin(struct remat_device *device);
 remat_status cuda_replay(struct remat_device *device, uint32_t entry, bool *done);
 remat_status cuda_execute(struct remat_device *device, uint32_t command);
@@ -60,7 +65,9 @@ remat_status cuda_elapsed(struct remat_device *device, uint32_t from, uint32_t t
 remat_status cuda_write(struct remat_device *device, uint64_t offset, const void *data,
                         uint64_t bytes);
 remat_status cuda_read(struct remat_device *device, uint64_t offset, void *data, uint64_t bytes);
-remat_status cuda_lend(struct remat_device *device, char **arena, void **stream);
+remat_status cuda_lend(struct remat_device *device, uint32_t slot, char **arena, void **stream);
+remat_status cuda_take_back(struct remat_device *device, uint32_t slot, uint64_t *number);
+remat_status cuda_await(struct remat_device *device, uint64_t number);
 remat_status cuda_clear(struct remat_device *device, uint64_t offset, uint64_t bytes);
 void cuda_drop_graphs(struct cuda_device *cuda);
 

@@ -84,6 +84,14 @@ remat_status cuda_wait(struct cuda_device *cuda, const char *what)
                       what);
 }
 
+remat_status cuda_wait_for_all(struct cuda_device *cuda)
+{
+    remat_status st = cuda_wait(cuda, "the GPU stopped");
+    if (!st && cuda->lent)
+        st = look(cuda, cuda->driver.cuStreamQuery, cuda->lane, "the GPU stopped");
+    return st;
+}
+
 static remat_status wait_for_event(struct cuda_device *cuda, void *event, const char *what)
 {
     if (cuda->base.params.go_on)
@@ -105,12 +113,59 @@ fail:
     return st;
 }
 
-remat_status cuda_lend(struct remat_device *device, char **arena, void **stream)
+/* --- transfers --- */
+
+static remat_status mark_on(struct cuda_device *cuda, uint32_t slot, void *stream)
 {
+    remat_status st = REMAT_OK;
+    while (cuda->events.count <= slot) {
+        void *event;
+        TRY(cuda, cuEventCreate, &event, CUDA_EVENT_DEFAULT);
+        REMAT_TRY_PUSH(&cuda->base.arena, &cuda->events, event);
+    }
+    TRY(cuda, cuEventRecord, cuda->events.items[slot], stream);
+fail:
+    return st;
+}
+
+/* For the transfer before the last, whose event the next one takes over. */
+remat_status cuda_lend(struct remat_device *device, uint32_t slot, char **arena, void **stream)
+{
+    remat_status st = REMAT_OK;
     struct cuda_device *cuda = (struct cuda_device *)device;
+    void *event = cuda->transferred[cuda->lent % 2];
     *arena = (char *)(uintptr_t)cuda->address;
-    *stream = cuda->stream;
-    return pace(cuda);
+    *stream = cuda->lane;
+    if (cuda->lent >= 2)
+        REMAT_TRY(wait_for_event(cuda, event, "the GPU stopped"));
+    REMAT_TRY(order(cuda, cuda->stream, event, cuda->lane));
+    if (slot)
+        st = mark_on(cuda, slot, cuda->lane);
+fail:
+    return st;
+}
+
+remat_status cuda_take_back(struct remat_device *device, uint32_t slot, uint64_t *number)
+{
+    remat_status st = REMAT_OK;
+    struct cuda_device *cuda = (struct cuda_device *)device;
+    if (slot)
+        REMAT_TRY(mark_on(cuda, slot, cuda->lane));
+    TRY(cuda, cuEventRecord, cuda->transferred[cuda->lent % 2], cuda->lane);
+    *number = cuda->lent++;
+fail:
+    return st;
+}
+
+/* All but the last two are done. */
+remat_status cuda_await(struct remat_device *device, uint64_t number)
+{
+    remat_status st = REMAT_OK;
+    struct cuda_device *cuda = (struct cuda_device *)device;
+    if (cuda->lent - number <= 2)
+        TRY(cuda, cuStreamWaitEvent, cuda->stream, cuda->transferred[number % 2], 0);
+fail:
+    return st;
 }
 
 /* --- entry points --- */
@@ -267,7 +322,7 @@ remat_status cuda_end(struct remat_device *device)
     struct cuda_device *cuda = (struct cuda_device *)device;
     remat_status st = cuda->capturing ? end_capture(cuda) : REMAT_OK;
     if (!st && !cuda->stuck && !cuda->base.params.has_stream)
-        st = cuda_wait(cuda, "the GPU stopped");
+        st = cuda_wait_for_all(cuda);
     if (!st && cuda->is_legacy)
         st = order(cuda, cuda->stream, cuda->step_reached, CUDA_STREAM_LEGACY);
     if (cuda->warming)
@@ -288,16 +343,8 @@ void cuda_drop_graphs(struct cuda_device *cuda)
 
 remat_status cuda_mark(struct remat_device *device, uint32_t slot)
 {
-    remat_status st = REMAT_OK;
     struct cuda_device *cuda = (struct cuda_device *)device;
-    while (cuda->events.count <= slot) {
-        void *event;
-        TRY(cuda, cuEventCreate, &event, CUDA_EVENT_DEFAULT);
-        REMAT_TRY_PUSH(&cuda->base.arena, &cuda->events, event);
-    }
-    TRY(cuda, cuEventRecord, cuda->events.items[slot], cuda->stream);
-fail:
-    return st;
+    return mark_on(cuda, slot, cuda->stream);
 }
 
 remat_status cuda_elapsed(struct remat_device *device, uint32_t from, uint32_t to, uint64_t *ns)
@@ -339,7 +386,7 @@ remat_status cuda_clear(struct remat_device *device, uint64_t offset, uint64_t b
 {
     struct cuda_device *cuda = (struct cuda_device *)device;
     return cuda_check(device->ctx, &cuda->driver,
-                      cuda->driver.cuMemsetD8Async(cuda->address + offset, 0, bytes, cuda->stream),
+                      cuda->driver.cuMemsetD8Async(cuda->address + offset, 0, bytes, cuda->lane),
                       "cuMemsetD8Async");
 }
 

@@ -58,7 +58,8 @@ static inline const void *remat_transfer_part_for(const remat_transfer *transfer
  * does not fit `bytes` is cut off. */
 REMAT_API void remat_transfer_describe(const remat_transfer *transfer, char *out, size_t bytes);
 
-/* Thread-compatible, as a session is. */
+/* One call at a time. On a CPU a session makes transfers that go on beside computation in a thread
+ * of its own, and calls `fail` when none is under way; between runs no function is called. */
 typedef struct remat_engine {
     size_t struct_size;
     const char *name;     /* "local" */

@@ -144,11 +144,15 @@ typedef struct remat_trace_event {
     uint64_t flops, moved_bytes, predicted_ns;
     uint32_t value_count;
     const remat_trace_value *values; /* what it wrote */
+    uint32_t lane; /* REMAT_LANE_TRANSFERS: it went on beside those of REMAT_LANE_COMPUTATION */
 } remat_trace_event;
+#define REMAT_LANE_COMPUTATION 0
+#define REMAT_LANE_TRANSFERS   1
 
-/* Called after every command by the thread that runs the session; what it points to is valid during
- * the call only. The callback must not use the session. Returning 0 goes on, anything else stops
- * the entry point with REMAT_ERROR_OTHER. */
+/* Called after every command by the thread that runs the session, after a transfer as soon as a
+ * command needs that it is complete; what it points to is valid during the call only. The callback
+ * must not use the session. Returning 0 goes on, anything else stops the entry point with
+ * REMAT_ERROR_OTHER. */
 typedef int remat_trace_function(void *user, const remat_trace_event *event);
 
 /* `stream` where the host gives none. No stream has that address, and NULL is a stream. */
@@ -225,7 +229,8 @@ REMAT_API void remat_session_set_trace(remat_session *session, remat_trace_funct
                                        void *user);
 /* Whether the data of params.trace_copies is copied (1, from creation on). On a GPU the host then
  * waits for every command; without copies, commands run back to back and all callbacks come at the
- * end. */
+ * end. A callback that gets the data of a part that was asked for may use the engine, until it
+ * returns: no transfer goes on then. */
 REMAT_API void remat_session_set_trace_data(remat_session *session, int wanted);
 
 /* Whole tensors by name, row-major; `bytes` must be the tensor's, `data` is memory of the host.

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Transfers in flight. They are made one after the other, in the order in which they are started:
+ * on a CPU by a thread, unless all of the plan are in line; on a GPU by an engine for its memory,
+ * which only enqueues them. Else, and in line, each is made when it is started, which is always
+ * early enough. */
+#include "session_state.h"
+
+static bool counts(const struct remat_session *session, uint32_t command)
+{
+    return session->program->commands[command].complete_before != 0;
+}
+
+/* The most transfers of a segment. */
+static uint32_t most_flights(const struct remat_session *session)
+{
+    const struct remat_program *p = session->program;
+    uint32_t most = 0;
+    for (uint32_t s = 0; s < p->segment_count; s++) {
+        uint32_t count = 0;
+        for (uint32_t c = p->segments[s].command_begin; c < p->segments[s].command_end; c++)
+            count += counts(session, c);
+        most = count > most ? count : most;
+    }
+    return most;
+}
+
+static bool any_beside(const struct remat_session *session)
+{
+    const struct remat_program *p = session->program;
+    bool any = false;
+    for (uint32_t c = 0; c < p->command_count; c++)
+        any |= p->commands[c].complete_before > c + 1;
+    return any;
+}
+
+static remat_status fly(void *user, uint32_t flight, char message[REMAT_ENGINE_MESSAGE_BYTES])
+{
+    remat_session *session = user;
+    return remat_session_move(session, &session->flights[flight], message);
+}
+
+remat_status remat_flights_create(remat_session *session)
+{
+    remat_context *ctx = session->ctx;
+    const struct remat_program *p = session->program;
+    uint32_t most = most_flights(session);
+    size_t waits_bytes = ((size_t)p->command_count + 1) * sizeof *session->waits;
+    if (!session->engine.ranks || !most)
+        return REMAT_OK;
+    session->flights = remat_reallocate(ctx, NULL, most * sizeof *session->flights);
+    session->waits = remat_reallocate(ctx, NULL, waits_bytes);
+    if (!session->flights || !session->waits)
+        return REMAT_ERROR_MEMORY;
+    memset(session->waits, 0, waits_bytes);
+    for (uint32_t c = 0; c < p->command_count; c++)
+        session->waits[p->commands[c].complete_before] |= counts(session, c);
+    if (session->device->vtable->lend || !any_beside(session))
+        return REMAT_OK;
+    return remat_lane_create(ctx, fly, session, most, &session->lane);
+}
+
+void remat_flights_destroy(remat_session *session)
+{
+    remat_lane_destroy(&session->lane);
+    remat_reallocate(session->ctx, session->flights, 0);
+    remat_reallocate(session->ctx, session->waits, 0);
+}
+
+static remat_status report(const remat_session *session, remat_status st, const char *message)
+{
+    return st && *message ? remat_error(session->ctx, st, "%s", message) : st;
+}
+
+remat_status remat_flight_start(remat_session *session, uint32_t command, uint32_t slot)
+{
+    char message[REMAT_ENGINE_MESSAGE_BYTES] = "";
+    if (!session->engine.ranks)
+        return remat_error(session->ctx, REMAT_ERROR_INVALID, "command \"%s\": no engine",
+                           session->program->commands[command].name);
+    uint32_t flight = session->flight_end++;
+    session->flights[flight] = (struct remat_flight){.command = command, .slot = slot};
+    remat_session_describe(session, command, &session->flights[flight].transfer);
+    session->transfer = session->flights[flight].transfer;
+    if (!session->lane)
+        return report(session, fly(session, flight, message), message);
+    remat_lane_start(session->lane, flight);
+    return REMAT_OK;
+}
+
+remat_status remat_flights_complete(remat_session *session, uint32_t command, uint32_t *first,
+                                    uint32_t *count)
+{
+    remat_status st = REMAT_OK;
+    char message[REMAT_ENGINE_MESSAGE_BYTES] = "";
+    const struct remat_command *commands = session->program->commands;
+    uint32_t end = session->flight_end;
+    while (end > session->flight_begin &&
+           commands[session->flights[end - 1].command].complete_before > command)
+        end--;
+    *first = session->flight_begin;
+    *count = end - *first;
+    if (!*count)
+        return REMAT_OK;
+    session->flight_begin = end;
+    if (end == session->flight_end)
+        session->flight_begin = session->flight_end = 0;
+    if (session->lane)
+        st = remat_lane_wait(session->lane, *count, message);
+    else if (session->engine.on_device)
+        st = session->device->vtable->await(session->device, session->flights[end - 1].number);
+    return report(session, st, message);
+}
+
+void remat_flights_clear(remat_session *session)
+{
+    if (session->lane)
+        remat_lane_clear(session->lane);
+    session->flight_begin = session->flight_end = 0;
+}

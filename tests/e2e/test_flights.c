@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Transfers beside computation: whenever they are made between the command that starts them and the
+ * one that needs them, the bits are those of transfers in line. A plan with one wait too few, or
+ * with a buffer that is used in flight, is refused, whichever transfer it is; and so is a rank with
+ * another transfer. e2e-flights [small] */
+#include "flights.h"
+#include "ranks.h"
+
+#define STEPS 3
+
+/* As compiled, stretched in the arena that it has, and in one that is large enough for anything. */
+enum { COMPILED, STRETCHED, SPREAD, PLANS };
+
+static void make_plans(remat_context *ctx, struct remat_arena *arena,
+                       const struct ranks_model *model, uint32_t ranks, uint32_t microbatches,
+                       struct remat_program *plans[PLANS])
+{
+    plans[COMPILED] = ranks_compile(ctx, arena, model, ranks, microbatches, 8);
+    for (uint32_t k = STRETCHED; k < PLANS; k++) {
+        plans[k] = flights_copy(ctx, arena, plans[COMPILED]);
+        if (k == SPREAD)
+            flights_spread(plans[k]);
+        flights_stretch(plans[k]);
+        MUST_OK(ctx, remat_program_verify(ctx, plans[k]));
+        MUST_OK(ctx, remat_program_simulate(ctx, plans[k]));
+    }
+}
+
+/* --- bits --- */
+
+static void check_late(remat_context *ctx, const struct ranks_model *model, uint32_t ranks,
+                       struct remat_program *plan, const char *what,
+                       const struct ranks_result *expected)
+{
+    struct ranks_result results[RANKS_MAX];
+    char name[80];
+    ranks_describe(name, model, ranks);
+    for (uint32_t late = 0; late < 2; late++) {
+        ranks_run(ctx, plan, &(struct ranks_settings){.steps = STEPS, .late = late}, results);
+        for (uint32_t r = 0; r < ranks; r++) {
+            CHECK(ranks_equal(expected, &results[r], STEPS), "%s zero %u %s%s: rank %u: %s", name,
+                  model->zero, what, late ? " late" : "", r, results[r].message);
+            CHECK((results[r].late_count > 0) == late, "%s zero %u %s: %u late transfers", name,
+                  model->zero, what, results[r].late_count);
+        }
+    }
+}
+
+static void test_bits(remat_context *ctx, const struct ranks_model *model, uint32_t ranks,
+                      uint32_t microbatches, uint32_t *beside)
+{
+    static const char *const names[PLANS] = {"as compiled", "stretched", "spread"};
+    struct remat_program *plans[PLANS], *in_line;
+    struct ranks_result expected[RANKS_MAX];
+    struct remat_arena arena;
+    remat_arena_init(&arena, ctx);
+    make_plans(ctx, &arena, model, ranks, microbatches, plans);
+    in_line = flights_copy(ctx, &arena, plans[COMPILED]);
+    for (uint32_t c = 0; c < in_line->command_count; c++)
+        if (flights_is_transfer(in_line, c))
+            in_line->commands[c].complete_before = c + 1;
+    ranks_run(ctx, in_line, &(struct ranks_settings){.steps = STEPS}, expected);
+    printf("zero %u: %u transfers beside, at most %u at once\n", model->zero,
+           flights_count(plans[SPREAD]), flights_most(plans[SPREAD]));
+    *beside += flights_count(plans[STRETCHED]);
+    for (uint32_t k = 0; k < PLANS; k++)
+        check_late(ctx, model, ranks, plans[k], names[k], &expected[0]);
+    remat_arena_release(&arena);
+}
+
+/* --- plans that are refused --- */
+
+static void expect_refusal(remat_context *ctx, const struct remat_program *plan, uint32_t transfer,
+                           const char *what, const char *place)
+{
+    const char *name = plan->commands[transfer].name;
+    remat_status st = remat_program_verify(ctx, plan);
+    CHECK(st == REMAT_ERROR_INVALID && strstr(remat_context_message(ctx), place),
+          "%s of \"%s\": verifier: %s", what, name, st ? remat_context_message(ctx) : "nothing");
+    st = remat_program_simulate(ctx, plan);
+    CHECK(st == REMAT_ERROR_INVALID, "%s of \"%s\": simulator: nothing", what, name);
+}
+
+/* Complete one command too late: after the one that needs it. */
+static void remove_wait(remat_context *ctx, struct remat_arena *arena,
+                        const struct remat_program *plan, uint32_t transfer)
+{
+    char place[64];
+    struct remat_program *broken = flights_copy(ctx, arena, plan);
+    struct remat_command *c = &broken->commands[transfer];
+    bool at_end = c->complete_before == flights_segment_end(plan, transfer);
+    c->complete_before++;
+    for (uint32_t k = 0; k < 2; k++) {
+        struct remat_buffer *buffer = flights_buffer(broken, transfer, k);
+        if (!buffer->persistent && !at_end && buffer->end < c->complete_before)
+            buffer->end = c->complete_before;
+    }
+    flights_claim(broken);
+    snprintf(place, sizeof place, at_end ? "commands[%u] \"" : "but commands[%u] \"", transfer);
+    expect_refusal(ctx, broken, transfer, "no wait", place);
+}
+
+/* A buffer that is written in flight lies where the transfer's operand does. Returns whether there
+ * is one. */
+static bool reuse_buffer(remat_context *ctx, struct remat_arena *arena,
+                         const struct remat_program *plan, uint32_t transfer, uint32_t operand)
+{
+    struct remat_program *broken = flights_copy(ctx, arena, plan);
+    const struct remat_buffer *used = flights_buffer(broken, transfer, operand);
+    for (uint32_t c = transfer + 1; c < plan->commands[transfer].complete_before; c++)
+        for (uint32_t o = plan->commands[c].operand_begin; o < plan->commands[c].operand_end; o++) {
+            uint32_t b = plan->values[plan->operands[o].value].buffer;
+            bool fresh = plan->operands[o].access == REMAT_ACCESS_WRITE &&
+                         !plan->buffers[b].persistent && plan->buffers[b].begin == c;
+            if (!fresh || used->persistent)
+                continue;
+            broken->buffers[b].offset_bytes = used->offset_bytes;
+            broken->arena_bytes += remat_align_up(broken->buffers[b].bytes, REMAT_ALIGNMENT);
+            flights_claim(broken);
+            expect_refusal(ctx, broken, transfer, "a buffer used in flight", "commands[");
+            return true;
+        }
+    return false;
+}
+
+static void test_refusals(remat_context *ctx, const struct ranks_model *model, uint32_t ranks)
+{
+    struct remat_program *plans[PLANS];
+    struct remat_arena arena;
+    uint32_t transfers = 0, reused = 0;
+    remat_arena_init(&arena, ctx);
+    make_plans(ctx, &arena, model, ranks, 1, plans);
+    for (uint32_t t = 0; t < plans[SPREAD]->command_count; t++) {
+        if (!flights_is_transfer(plans[SPREAD], t))
+            continue;
+        transfers++;
+        remove_wait(ctx, &arena, plans[SPREAD], t);
+        reused += reuse_buffer(ctx, &arena, plans[SPREAD], t, 0);
+        reused += reuse_buffer(ctx, &arena, plans[SPREAD], t, 1);
+    }
+    printf("zero %u: %u transfers, %u buffers reused in flight\n", model->zero, transfers, reused);
+    CHECK(transfers > 10 && reused > 10, "%u transfers, %u buffers", transfers, reused);
+    remat_arena_release(&arena);
+}
+
+/* --- a rank with another transfer --- */
+
+static void expect_difference(remat_context *ctx, struct remat_program *plan,
+                              const struct remat_program *odd, uint32_t transfer, const char *what)
+{
+    struct ranks_result results[RANKS_MAX];
+    char place[200];
+    ranks_run(ctx, plan, &(struct ranks_settings){.steps = 1, .odd = odd}, results);
+    snprintf(place, sizeof place, "\"%.96s\" of ", plan->commands[transfer].name);
+    for (uint32_t r = 0; r < remat_program_ranks(plan); r++)
+        CHECK(results[r].status == REMAT_ERROR_OTHER &&
+                  strstr(results[r].message, "ranks differ: ") && strstr(results[r].message, place),
+              "%s: \"%s\": rank %u: %d %s", what, plan->commands[transfer].name, r,
+              (int)results[r].status, results[r].message);
+}
+
+/* Command `other` moves what `transfer` moves, and the other way round. */
+static void swap(remat_context *ctx, struct remat_arena *arena, struct remat_program *plan,
+                 uint32_t transfer, uint32_t other)
+{
+    struct remat_program *odd = flights_copy(ctx, arena, plan);
+    struct remat_command *a = &odd->commands[transfer], *b = &odd->commands[other], kept = *a;
+    uint32_t before[2] = {a->complete_before, b->complete_before};
+    *a = *b;
+    *b = kept;
+    a->complete_before = before[0];
+    b->complete_before = before[1];
+    expect_difference(ctx, plan, odd, transfer, "swapped");
+}
+
+/* Rank 1 exchanges, or gathers, one row fewer. */
+static void resize(remat_context *ctx, struct remat_arena *arena, struct remat_program *plan,
+                   uint32_t transfer)
+{
+    struct remat_program *odd = flights_copy(ctx, arena, plan);
+    struct remat_transfer_shape shape;
+    odd->operands = harness_array(ctx, arena, plan->operand_count, sizeof *odd->operands);
+    memcpy(odd->operands, plan->operands, plan->operand_count * sizeof *odd->operands);
+    remat_command_transfer(plan, transfer, &shape);
+    struct remat_operand *whole =
+        &odd->operands[(shape.kind == REMAT_KERNEL_exchange ? shape.from : shape.to) -
+                       plan->operands];
+    if (whole->shape[0] == 1)
+        return;
+    whole->shape[0]--;
+    expect_difference(ctx, plan, odd, transfer, "resized");
+}
+
+static void test_differences(remat_context *ctx, const struct ranks_model *model, uint32_t ranks)
+{
+    struct remat_program *plans[PLANS];
+    struct remat_arena arena;
+    uint32_t last = REMAT_NONE, swapped = 0;
+    remat_arena_init(&arena, ctx);
+    make_plans(ctx, &arena, model, ranks, 1, plans);
+    struct remat_program *plan = plans[SPREAD];
+    const struct remat_segment *train = &plan->segments[1];
+    for (uint32_t t = train->command_begin; t < train->command_end; t++) {
+        if (!flights_is_transfer(plan, t))
+            continue;
+        resize(ctx, &arena, plan, t);
+        if (last != REMAT_NONE)
+            swap(ctx, &arena, plan, last, t);
+        swapped += last != REMAT_NONE;
+        last = t;
+    }
+    CHECK(swapped > 10, "%u pairs", swapped);
+    remat_arena_release(&arena);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct ranks_model models[] = {
+        {.preset = "gpt2-tiny", .dtype = REMAT_F32},
+        {.preset = "encdec-tiny", .dtype = REMAT_BF16, .zero = 1},
+        {.preset = "gpt2-tiny", .dtype = REMAT_BF16, .zero = 3},
+        {.preset = "bert-tiny", .dtype = REMAT_F32, .clip_norm = 0.5, .zero = 1},
+        {.preset = "encdec-tiny", .dtype = REMAT_F32, .zero = 3},
+        {.preset = "gpt2-tiny", .dtype = REMAT_BF16, .exchange_bytes = 1000}};
+    bool small = argc > 1 && strcmp(argv[1], "small") == 0;
+    uint32_t beside = 0;
+    remat_context *ctx = remat_context_create(NULL, NULL);
+    MUST(ctx);
+    for (size_t k = 0; k < (small ? 3 : sizeof models / sizeof *models); k++)
+        for (uint32_t ranks = 2; ranks <= (small ? 2 : 4); ranks *= 2)
+            test_bits(ctx, &models[k], ranks, 1, &beside);
+    test_bits(ctx, &models[2], 2, 2, &beside);
+    CHECK(beside > 50, "%u transfers beside computation", beside);
+    for (size_t k = 0; k < 3 && !small; k++)
+        test_refusals(ctx, &models[k], 2);
+    if (!small)
+        test_differences(ctx, &models[0], 2);
+    remat_context_destroy(&ctx);
+    return check_exit();
+}
