@@ -13,7 +13,7 @@ import sys
 import time
 
 from doubles import (CACHE, COMPILER, LIBRARIES, TEXT, TOOLS, check, finish, folder, graph, hashes, must, pathlib, plan,
-                     train)
+                     tool, train)
 
 # preset, dtype, ranks, microbatches, --zero
 MODELS = [("gpt2-tiny", "fp32", 2, 1, 3), ("llama-tiny", "bf16", 4, 1, 1), ("bert-tiny", "fp32", 3, 1, 0),
@@ -81,6 +81,7 @@ def same_bits(work, preset, dtype, ranks, microbatches, zero):
     plan(work, "ranks.plan", "--mesh", f"dp={ranks}", "--microbatches", microbatches, "--zero", zero, "--target",
          "h200", *(["--recompute", "*.gathered"] if zero == 3 else []),
          *(["--exchange-size", 3000] if zero else []))  # many tensors travel in pieces
+    must(tool(TOOLS.parent / "tests/e2e/stretch", "ranks.plan", cwd=work))  # transfers go on beside commands
     plan(work, "parts.plan", "--microbatches", ranks * microbatches, "--target", "h200")
     runs = {"local, threads of this process": threads(work, ranks, "--engine", "local"),
             "local, threads": threads(work, 1, "--engine", "local", REMAT_DOUBLE_MEMORY=256 << 20),

@@ -203,6 +203,7 @@ def main():
         work = pathlib.Path(folder)
         must(work, "remat-graph", "gpt2-tiny", "--batch", RANKS, "--seq", 8, "--layers", 1, "-o", "model.fbs")
         must(work, "remat-compile", "model.fbs", "--mesh", f"dp={RANKS}", "--zero", 1, "-o", "model.plan")
+        must(work, TOOLS.parent / "tests/e2e/stretch", "model.plan")  # transfers go on beside commands
         run_all(work, draw)
         missing(work)
         resumed(work, draw)

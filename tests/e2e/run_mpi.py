@@ -13,6 +13,7 @@ import tempfile
 import time
 
 TOOLS, MPIRUN = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
+STRETCH = TOOLS.parent / "tests/e2e/stretch"  # transfers beside commands
 TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt"
 USAGE, IO, NOT_FINITE = 2, 5, 8
 DEADLINE_S, GRACE_S = 2, 3
@@ -52,6 +53,7 @@ def hashes(done):
 
 def same_as_threads(work, family, dtype, count, *options):
     make_plan(work, family, dtype, "--mesh", f"dp={count}", *options)
+    must(run(work, STRETCH, "model.plan"))
     say = ["--steps", 3, "--hash", "--json"]
     threads = must(run(work, TOOLS / "remat-run", "model.plan", "--text", TEXT, *say, "--save-weights", "threads",
                        "--checkpoint", "of_threads", "--every", 2))
@@ -77,7 +79,7 @@ def recorded(work):
     must(ranks(work, 4, "model.plan", "--steps", 3, "--trace", "trace.json", "--profile", "profile.json",
                "--report", "report.json"))
     trace = json.loads((work / "trace.json").read_text())["traceEvents"]
-    names = {event["args"]["name"]: event["pid"] for event in trace if event["ph"] == "M"}
+    names = {event["args"]["name"]: event["pid"] for event in trace if event["name"] == "process_name"}
     check(names == {f"rank {r}": r + 1 for r in range(4)}, f"processes of the trace: {names}")
     slices = [[event for event in trace if event["ph"] == "X" and event["pid"] == r + 1] for r in range(4)]
     for mine in slices:

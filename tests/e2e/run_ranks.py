@@ -13,6 +13,7 @@ import sys
 import tempfile
 
 TOOLS = pathlib.Path(sys.argv[1]).resolve()
+STRETCH = TOOLS.parent / "tests/e2e/stretch"
 TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt"
 USAGE, NOT_FINITE = 2, 8
 SLACK_US = 0.01  # rounding: threads have one clock
@@ -104,6 +105,38 @@ def same_as_whole(work):
           again["arena_bytes"] < kept["arena_bytes"], "gathered again: more is sent, less is kept")
 
 
+def beside(work):
+    """Transfers that go on beside commands: the bits of those in line; dump and trace say which they are."""
+    must(tool(work, "remat-graph", "gpt2-tiny", "--batch", 6, "--seq", 16, "--dropout", 0.1, "-o", "b.fbs"))
+    for zero in 0, 1, 3:
+        must(tool(work, "remat-compile", "b.fbs", "--mesh", "dp=3", "--zero", zero, "-o", "b.plan"))
+        expected = hashes(run(work, "b.plan", "--json"))
+        must(tool(work, STRETCH, "b.plan"))
+        check(hashes(run(work, "b.plan", "--json")) == expected, f"--zero {zero}: other bits")
+        check(hashes(run(work, "b.plan", "--json", "--hash", "--save-gradients", "b.g")) ==
+              hashes(run(work, "b.plan", "--json", "--hash")), f"--zero {zero}: looking changes bits")
+    schedule = json.loads(must(tool(work, "remat-dump", "b.plan", "--schedule", "--format", "json")).stdout)["schedule"]
+    text = must(tool(work, "remat-dump", "b.plan", "--schedule")).stdout
+    flights = {c["index"]: c["transfer"]["complete_before"] for c in schedule if "complete_before" in c.get("transfer", {})}
+    lines = {int(line.split()[0]): line for line in text.splitlines() if re.match(r" *\d+ ", line)}
+    for command, before in flights.items():
+        check(before > command + 1 and f", complete before command {before} {schedule[before]['name']})" in lines[command],
+              f"{before}: {lines[command]}")
+    check(len(flights) > 10 and text.count(", complete ") == len(flights), f"{len(flights)} transfers beside commands")
+    must(run(work, "b.plan", "--trace", "b.json", "--threads", 1))
+    trace = json.loads((work / "b.json").read_text())["traceEvents"]
+    names = {(event["pid"], event["args"]["name"]): event["tid"] for event in trace if event["name"] == "thread_name"}
+    check(names == {(r + 1, name): tid for r in range(3) for tid, name in ((1, "computation"), (2, "transfers"))}, f"{names}")
+    slices = [event for event in trace if event["ph"] == "X"]
+    check(all((event["tid"] == 2) == ("transfer" in schedule[event["args"]["command"]]) for event in slices),
+          "transfers are on a lane of their own")
+    for rank in range(3):
+        for tid in 1, 2:
+            mine = [event for event in slices if (event["pid"], event["tid"]) == (rank + 1, tid)]
+            check(len(mine) > 100 and all(a["ts"] + a["dur"] <= b["ts"] + SLACK_US for a, b in zip(mine, mine[1:])),
+                  f"lane {tid} of rank {rank} does one thing after the other")
+
+
 def near_bound(work):
     """A tied table of 525 MB, gathered, is what the first kernels behind the loss read: no plan gathers it again to fit."""
     must(tool(work, "remat-graph", "llama3.2-1b", "--batch", 8, "--seq", 2048, "--dtype", "bf16", "-o", "t.fbs"))
@@ -173,7 +206,7 @@ def refusals(work):
 def check_records(work, count, steps, commands):
     """Of every rank the trace has the same commands in the same order, on one time axis."""
     trace = json.loads((work / "trace.json").read_text())["traceEvents"]
-    names = {event["args"]["name"]: event["pid"] for event in trace if event["ph"] == "M"}
+    names = {event["args"]["name"]: event["pid"] for event in trace if event["name"] == "process_name"}
     check(names == {f"rank {r}": r + 1 for r in range(count)}, f"processes of the trace: {names}")
     slices = [[event for event in trace if event["ph"] == "X" and event["pid"] == r + 1] for r in range(count)]
     check(len(slices[0]) == steps * commands > 0, f"{len(slices[0])} slices")
@@ -267,6 +300,7 @@ def main():
         for family, dtype in ("gpt2", "fp32"), ("encdec", "bf16"), ("llama", "bf16"), ("bert", "fp32"):
             same_as_microbatches(work, family, dtype)
         same_as_whole(work)
+        beside(work)
         near_bound(work)
         shown(work)
         refusals(work)

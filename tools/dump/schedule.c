@@ -10,9 +10,17 @@ static void print_transfer(const struct remat_program *program, uint32_t index,
                            struct remat_text *out)
 {
     struct remat_transfer_shape transfer;
-    if (remat_command_transfer(program, index, &transfer))
-        remat_text_append(out, " (%s, rank 0 sends %s)", program->mesh[transfer.group].name,
-                          cli_short(remat_transfer_sent(&transfer, 0)).text);
+    uint32_t before = program->commands[index].complete_before;
+    if (!remat_command_transfer(program, index, &transfer))
+        return;
+    remat_text_append(out, " (%s, rank 0 sends %s", program->mesh[transfer.group].name,
+                      cli_short(remat_transfer_sent(&transfer, 0)).text);
+    if (before > index + 1 && dump_segment_of(program, before) == dump_segment_of(program, index))
+        remat_text_append(out, ", complete before command %" PRIu32 " %s", before,
+                          program->commands[before].name);
+    else if (before > index + 1)
+        remat_text_append(out, ", complete at the end");
+    remat_text_append(out, ")");
 }
 
 static void print_command(const struct remat_program *program, uint32_t index,
@@ -79,13 +87,16 @@ static json_t *make_command(const struct remat_program *program, uint32_t index,
         (json_int_t)c->live_bytes, "flops", (json_int_t)c->flops, "moved_bytes",
         (json_int_t)c->moved_bytes, "operands", make_operands(program, c, out));
     struct remat_transfer_shape transfer;
-    if (remat_command_transfer(program, index, &transfer) &&
-        json_object_set_new(command, "transfer",
-                            json_pack("{s:s,s:I,s:I,s:I}", "axis",
-                                      program->mesh[transfer.group].name, "whole_bytes",
-                                      (json_int_t)transfer.whole_bytes, "part_bytes",
-                                      (json_int_t)transfer.part_bytes, "sent_bytes",
-                                      (json_int_t)remat_transfer_sent(&transfer, 0))) != 0)
+    if (!remat_command_transfer(program, index, &transfer))
+        return command;
+    json_t *moved =
+        json_pack("{s:s,s:I,s:I,s:I}", "axis", program->mesh[transfer.group].name, "whole_bytes",
+                  (json_int_t)transfer.whole_bytes, "part_bytes", (json_int_t)transfer.part_bytes,
+                  "sent_bytes", (json_int_t)remat_transfer_sent(&transfer, 0));
+    if (c->complete_before > index + 1 &&
+        json_object_set_new(moved, "complete_before", json_integer(c->complete_before)) != 0)
+        out->failed = true;
+    if (json_object_set_new(command, "transfer", moved) != 0)
         out->failed = true;
     return command;
 }

@@ -13,6 +13,8 @@ static void write_event(struct chrome_trace *trace, const char *before, json_t *
     json_decref(event);
 }
 
+#define THREAD(lane) ((int)(lane) + 1)
+
 /* Its process. */
 static int process_of(const struct chrome_trace *trace)
 {
@@ -26,6 +28,16 @@ static void write_name(struct chrome_trace *trace, const char *before, const cha
                           process_of(trace), "args", "name", name));
 }
 
+static void write_lanes(struct chrome_trace *trace)
+{
+    static const char *const names[] = {
+        [REMAT_LANE_COMPUTATION] = "computation", [REMAT_LANE_TRANSFERS] = "transfers"};
+    for (uint32_t lane = 0; lane < sizeof names / sizeof *names; lane++)
+        write_event(trace, ",\n",
+                    json_pack("{s:s,s:s,s:i,s:i,s:{s:s}}", "ph", "M", "name", "thread_name", "pid",
+                              process_of(trace), "tid", THREAD(lane), "args", "name", names[lane]));
+}
+
 remat_status chrome_trace_open(struct remat_outputs *outputs, const char *path, uint32_t ranks,
                                struct chrome_trace *out)
 {
@@ -34,6 +46,8 @@ remat_status chrome_trace_open(struct remat_outputs *outputs, const char *path, 
     RUN_TRY(remat_outputs_stream(outputs, path, &out->stream));
     fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n", out->stream);
     write_name(out, "", ranks > 1 ? "rank 0" : "remat-run");
+    if (ranks > 1)
+        write_lanes(out);
 fail:
     return st;
 }
@@ -47,6 +61,7 @@ remat_status chrome_trace_open_part(remat_context *ctx, uint32_t rank, struct ch
                          rank);
     snprintf(name, sizeof name, "rank %" PRIu32, rank);
     write_name(out, ",\n", name);
+    write_lanes(out);
     return REMAT_OK;
 }
 
@@ -87,9 +102,10 @@ void chrome_trace_add(struct chrome_trace *trace, uint64_t begin_ns, const remat
     write_event(trace, ",\n",
                 json_pack("{s:s,s:s,s:s,s:i,s:i,s:f,s:f,s:{s:I,s:s,s:s,s:I,s:I,s:I,s:I}}", "ph",
                           "X", "name", event->name, "cat", category, "pid", process_of(trace),
-                          "tid", 1, "ts", start_us, "dur", (double)event->duration_ns / 1000,
-                          "args", "command", (json_int_t)event->command, "scope", event->scope,
-                          "kernel", event->kernel, "recomputation", (json_int_t)event->instance,
+                          "tid", THREAD(event->lane), "ts", start_us, "dur",
+                          (double)event->duration_ns / 1000, "args", "command",
+                          (json_int_t)event->command, "scope", event->scope, "kernel",
+                          event->kernel, "recomputation", (json_int_t)event->instance,
                           "predicted_ns", (json_int_t)event->predicted_ns, "flops",
                           (json_int_t)event->flops, "moved_bytes", (json_int_t)event->moved_bytes));
     write_event(trace, ",\n",

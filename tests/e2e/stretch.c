@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rewrites a plan so that its transfers go on for as long as nothing needs them: stretch PLAN */
+#include "flights.h"
+
+#include <program.h>
+#include <stdio.h>
+
+int main(int argc, char **argv)
+{
+    remat_context *ctx = remat_context_create(NULL, NULL);
+    struct remat_program *program;
+    struct remat_arena arena;
+    const void *written;
+    char *data;
+    size_t bytes;
+    MUST(argc == 2 && ctx);
+    remat_arena_init(&arena, ctx);
+    MUST_OK(ctx, remat_file_read(ctx, argv[1], &arena, &data, &bytes));
+    MUST_OK(ctx, remat_program_read(ctx, argv[1], data, bytes, &arena, &program));
+    flights_stretch(program);
+    MUST_OK(ctx, remat_program_write(ctx, program, &arena, &written, &bytes));
+    FILE *file = fopen(argv[1], "wb");
+    MUST(file && fwrite(written, 1, bytes, file) == bytes && fclose(file) == 0);
+    printf("%u transfers beside commands\n", flights_count(program));
+    remat_arena_release(&arena);
+    remat_context_destroy(&ctx);
+    return check_exit();
+}
