@@ -18,7 +18,7 @@
 #define TELL_NS     UINT64_C(100000000) /* for a failure to reach the others */
 
 enum {
-    SERIALIZED = 2,  /* MPI_THREAD_SERIALIZED: sessions belong to one thread each */
+    SERIALIZED = 2,  /* MPI_THREAD_SERIALIZED: one thread at a time, whichever */
     ANY_SOURCE = -1, /* MPI_ANY_SOURCE */
     TAGS = 32766,    /* of transfers; there are 32768 at least */
     FAILURE_TAG = TAGS,
@@ -369,13 +369,18 @@ static remat_status gather_hosts(remat_mpi *m)
 static remat_status start(remat_mpi *m)
 {
     remat_status st = REMAT_OK;
-    int there = 0;
+    int there = 0, level = 0;
     void *errors_return = dlsym(m->library, "ompi_mpi_errors_return");
     if (m->Initialized(&there))
         there = 0;
     if (!there)
         REMAT_TRY(call_all(m, initialize, "initialize"));
     m->initialized = !there;
+    if (m->Query_thread(&level) || level < SERIALIZED)
+        REMAT_FAIL(m->ctx, REMAT_ERROR_IO,
+                   "MPI allows calls of one thread alone (level %d): initialize it with "
+                   "MPI_THREAD_SERIALIZED or more",
+                   level);
     if ((errors_return && m->Comm_set_errhandler(m->world, errors_return)) ||
         m->Comm_rank(m->world, &m->rank) || m->Comm_size(m->world, &m->ranks))
         REMAT_FAIL(m->ctx, REMAT_ERROR_IO, "MPI does not say which rank this is");

@@ -213,6 +213,37 @@ static void test_differences(remat_context *ctx, const struct ranks_model *model
     remat_arena_release(&arena);
 }
 
+/* --- failure --- */
+
+/* A rank that ends its step after any command, whatever is in flight then, and one that never
+ * comes: all ranks have the same message. */
+static void test_failure(remat_context *ctx)
+{
+    const struct ranks_model model = {.preset = "gpt2-tiny", .dtype = REMAT_F32};
+    struct ranks_result results[RANKS_MAX];
+    struct remat_program *plans[PLANS];
+    struct remat_arena arena;
+    remat_arena_init(&arena, ctx);
+    make_plans(ctx, &arena, &model, 3, 1, plans);
+    struct remat_program *plan = plans[SPREAD];
+    for (uint32_t after = 1; after < plan->segments[1].command_end - 20; after += 6) {
+        ranks_run(ctx, plan, &(struct ranks_settings){.steps = 1, .stopped_after = after}, results);
+        for (uint32_t r = 0; r < 3; r++)
+            CHECK(results[r].status == REMAT_ERROR_OTHER &&
+                      strstr(results[r].message, r == 1 ? "stopped by the trace callback at"
+                                                        : "rank 1 failed: stopped by the trace"),
+                  "after %u commands: rank %u: %d %s", after, r, (int)results[r].status,
+                  results[r].message);
+    }
+    const struct ranks_settings absent = {.steps = 1, .absent = 1, .timeout_ns = 200000000};
+    ranks_run(ctx, plan, &absent, results);
+    for (uint32_t r = 0; r < 2; r++)
+        CHECK(results[r].status == REMAT_ERROR_RANK_LOST &&
+                  strstr(results[r].message, " along dp (3 ranks); missing: rank 2"),
+              "rank %u: %d %s", r, (int)results[r].status, results[r].message);
+    remat_arena_release(&arena);
+}
+
 int main(int argc, char **argv)
 {
     static const struct ranks_model models[] = {
@@ -235,6 +266,7 @@ int main(int argc, char **argv)
         test_refusals(ctx, &models[k], 2);
     if (!small)
         test_differences(ctx, &models[0], 2);
+    test_failure(ctx);
     remat_context_destroy(&ctx);
     return check_exit();
 }

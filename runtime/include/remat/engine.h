@@ -111,8 +111,10 @@ typedef struct remat_mpi_params {
     void *user;
 } remat_mpi_params;
 
-/* All ranks call it. Initializes MPI unless the host has. REMAT_ERROR_IO: there is no Open MPI, or
- * it refused. REMAT_ERROR_RANK_LOST: some rank did not come in time. */
+/* All ranks call it. Initializes MPI unless the host has, which asks for MPI_THREAD_SERIALIZED or
+ * more: a session's transfers may have a thread of their own. REMAT_ERROR_IO: there is no Open MPI,
+ * it refused, or it allows calls of one thread alone. REMAT_ERROR_RANK_LOST: some rank did not come
+ * in time. */
 REMAT_API remat_status remat_mpi_create(remat_context *ctx, const remat_mpi_params *params,
                                         remat_mpi **out);
 /* All ranks call it, after their last transfer: MPI is finalized if remat_mpi_create initialized
@@ -155,9 +157,9 @@ REMAT_API remat_status remat_nccl_create(remat_context *ctx, const remat_nccl_pa
 REMAT_API void remat_nccl_destroy(remat_nccl **nccl);
 /* What NCCL took of the GPU of a rank of this process, counted from its first. */
 REMAT_API uint64_t remat_nccl_device_bytes(const remat_nccl *nccl, uint32_t rank);
-/* The engine of a rank of this process, counted from its first; its transfers are enqueued on the
- * session's stream. `gather` takes memory of the host as well, and then waits. NCCL does not notice
- * when ranks come with different transfers. A failure ends the transfers of all ranks of the
+/* The engine of a rank of this process, counted from its first; its transfers are enqueued on a
+ * stream of the session. `gather` takes memory of the host as well, and then waits. NCCL does not
+ * notice when ranks come with different transfers. A failure ends the transfers of all ranks of the
  * process at once, with its status; those of others wait until their deadlines, or until NCCL
  * notices: REMAT_ERROR_RANK_LOST. */
 REMAT_API void remat_nccl_engine(remat_nccl *nccl, uint32_t rank, remat_engine *out);

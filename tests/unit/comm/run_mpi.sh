@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# run_mpi.sh MPIRUN TEST: the engine of processes on 1, 2, 3 and 5 of them, where one comes to another transfer, and
-# where one fails.
+# run_mpi.sh MPIRUN TEST: the engine of processes on 1, 2, 3 and 5 of them, where one comes to another transfer, where
+# one fails, and where the host has initialized MPI for itself alone.
 set -euo pipefail
 
 for ranks in 1 2 3 5; do
     "$1" -n "$ranks" "$2"
 done
-for how in late failed; do
+for how in late failed alone; do
     code=0
     "$1" -n 3 "$2" "$how" || code=$?
     [ "$code" -eq 3 ] || { echo "FAILED: $how gives $code" >&2; exit 1; }

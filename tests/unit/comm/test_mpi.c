@@ -2,11 +2,12 @@
 /* The engine of processes, under mpirun: what arrives is what the header says, for tensors of every
  * length up to beyond the number of ranks, large ones too; what is late fails with a message.
  *
- *     mpirun -n 3 test_mpi [late | failed] */
+ *     mpirun -n 3 test_mpi [late | failed | alone] */
 #include "check.h"
 
 #include <remat/engine.h>
 
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -147,6 +148,20 @@ static void check_gone(void)
     expect(&t, REMAT_ERROR_IO, "rank 2 on ", " failed: no disk");
 }
 
+/* The host has initialized MPI for calls of its own thread alone. */
+static void check_alone(remat_context *ctx, const remat_mpi_params *params)
+{
+    int (*initialize)(int *, char ***) = NULL;
+    void *library = dlopen("libmpi.so.40", RTLD_NOW | RTLD_GLOBAL), *found;
+    remat_mpi *mpi;
+    MUST(library && (found = dlsym(library, "MPI_Init")));
+    memcpy(&initialize, &found, sizeof found);
+    MUST(initialize(NULL, NULL) == 0);
+    CHECK_STATUS(ctx, remat_mpi_create(ctx, params, &mpi), REMAT_ERROR_IO,
+                 "MPI allows calls of one thread alone (level 0)");
+    exit(check_exit() ? EXIT_FAILURE : FAILED);
+}
+
 int main(int argc, char **argv)
 {
     remat_mpi *mpi;
@@ -154,6 +169,8 @@ int main(int argc, char **argv)
     remat_context *ctx = remat_context_create(NULL, NULL);
     MUST(ctx);
     const remat_mpi_params params = {.struct_size = sizeof params};
+    if (argc > 1 && strcmp(argv[1], "alone") == 0)
+        check_alone(ctx, &params);
     CHECK_OK(ctx, remat_mpi_create(ctx, &params, &mpi), "mpi");
     remat_mpi_engine(mpi, &engine);
     CHECK(engine.ranks == (uint32_t)atoi(getenv("OMPI_COMM_WORLD_SIZE")), "%u ranks", engine.ranks);
