@@ -33,7 +33,20 @@ struct pipeline {
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* Segments that no decision is about; and where every tensor that outlives a segment lies. */
+static remat_status arrange(struct pipeline *p, const struct remat_graph *graph, bool in_line,
+                            struct remat_arrangement *out, uint64_t *out_bytes)
+{
+    struct remat_search *s = &p->search;
+    REMAT_CHECK(remat_arrange(s->ctx, s->arena, graph, &p->persistent, NULL, &s->settings->device,
+                              &p->watch, in_line, out));
+    remat_stopwatch_start(&p->watch);
+    REMAT_CHECK(remat_place(s->ctx, s->arena, &p->persistent, &out->lifespans, out_bytes));
+    remat_stopwatch_lap(&p->watch, REMAT_LAP_PLACE);
+    return REMAT_OK;
+}
+
+/* Segments that no decision is about; and where every tensor that outlives a segment lies.
+ * Transfers of an update run beside computation where there is room. */
 static remat_status arrange_fixed(struct pipeline *p)
 {
     struct remat_arrangement *const fixed[] = {&p->update, &p->forward, &p->mean};
@@ -54,12 +67,9 @@ static remat_status arrange_fixed(struct pipeline *p)
         uint64_t bytes = 0;
         if (!fixed[i]->graph)
             continue;
-        REMAT_CHECK(remat_arrange(p->search.ctx, p->search.arena, fixed[i]->graph, &p->persistent,
-                                  NULL, &p->search.settings->device, &p->watch, fixed[i]));
-        remat_stopwatch_start(&p->watch);
-        REMAT_CHECK(remat_place(p->search.ctx, p->search.arena, &p->persistent,
-                                &fixed[i]->lifespans, &bytes));
-        remat_stopwatch_lap(&p->watch, REMAT_LAP_PLACE);
+        REMAT_CHECK(arrange(p, fixed[i]->graph, fixed[i] != &p->update, fixed[i], &bytes));
+        if (fixed[i]->complete_before && bytes > p->search.limit_bytes)
+            REMAT_CHECK(arrange(p, fixed[i]->graph, true, fixed[i], &bytes));
         if (bytes > p->search.fixed_arena_bytes)
             p->search.fixed_arena_bytes = bytes;
         if (fixed[i]->lifespans.live_peak_bytes > p->search.fixed_live_bytes)
@@ -122,7 +132,7 @@ static remat_status describe(struct pipeline *p, const struct remat_chosen *c,
     out->settings = remat_copy(p->search.arena, s->settings, s->setting_count, sizeof *s->settings);
     out->setting_count = s->setting_count;
     out->base_step_ns = remat_search_step_ns(&p->search, p->evaluator.base_ns);
-    out->bound_step_ns = remat_search_step_ns(&p->search, c->bound_ns);
+    out->bound_step_ns = remat_search_bound_ns(&p->search, c->bound_ns);
     out->floor_bytes = c->floor_bytes;
     if (out->workspace_bytes) /* GEMMs are chosen within it */
         out->numerics_hash =
@@ -153,8 +163,9 @@ static void set_limit(struct pipeline *p)
 static struct remat_part part_of(const struct remat_arrangement *c, const char *name,
                                  const char *entry, uint64_t times)
 {
-    return (struct remat_part){name,        entry,    (uint32_t)times, c->graph,
-                               &c->kernels, c->order, c->prices,       &c->lifespans};
+    return (struct remat_part){name,          entry,     (uint32_t)times,    c->graph,
+                               &c->kernels,   c->order,  c->complete_before, c->prices,
+                               &c->lifespans, c->step_ns};
 }
 
 /* The segments of the plan: a step, in one or as microbatches and an update, and an evaluation. */
@@ -209,8 +220,8 @@ static remat_status start(struct pipeline *p)
                            s->settings->microbatches, REMAT_MICROBATCHES_MAX);
     REMAT_CHECK(remat_prepare(s->ctx, s->arena, p->input, s->settings, &p->prepared));
     s->update = p->prepared.trains ? &p->update : &p->mean;
-    REMAT_CHECK(arrange_fixed(p));
     set_limit(p);
+    REMAT_CHECK(arrange_fixed(p));
     REMAT_CHECK(remat_policy_prepare(s->ctx, s->arena, s->graph, &s->settings->policy, &s->ground));
     remat_evaluator_init(&p->evaluator, s->planning, s->graph, &p->persistent, &s->settings->device,
                          remat_policy_pinned(s->ground, s->arena), &p->watch);
@@ -268,7 +279,7 @@ static remat_status find_bound(void *user)
     struct pipeline *p = user;
     REMAT_CHECK(start(p));
     REMAT_CHECK(remat_search_plan(&p->search));
-    *p->bound_ns = remat_search_step_ns(&p->search, p->search.state.bound_ns);
+    *p->bound_ns = remat_search_bound_ns(&p->search, p->search.state.bound_ns);
     return REMAT_OK;
 }
 

@@ -503,7 +503,7 @@ static void add_sites(struct builder *b)
             for (size_t i = 0; i < own->count; i++)
                 add_arc(b, item_node(b, own->items[i]), task_node(b, own->items[i]),
                         remat_ps(floor(ps / (double)own->count)));
-        } else {
+        } else if (!remat_runs_beside(b->s->graph, kernel_at(b, k))) {
             b->out->least_ns = remat_ns_add(b->out->least_ns, b->prices[k.i].ns);
         }
     }

@@ -32,7 +32,8 @@ struct remat_model {
     uint32_t *region_of_node; /* as item_region; REMAT_NONE behind the loss */
     uint8_t *item_crossing;   /* by item: enum remat_crossing */
     struct remat_border border;
-    uint64_t least_ns; /* of the kernels that no decision changes; the problem has the others */
+    uint64_t least_ns; /* of the kernels that no decision changes, but for those that may run beside
+                          computation; the problem has the others */
 };
 
 /* `prices` are those of the kernels that `settled` is about. Where the device has a profile,

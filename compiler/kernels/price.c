@@ -301,6 +301,14 @@ static bool crosses_machines(const struct remat_mesh *mesh, uint32_t axis, uint3
     return ranks > machine_ranks && machine_ranks % span != 0;
 }
 
+bool remat_runs_beside(const struct remat_graph *graph, const struct remat_fused_kernel *kernel)
+{
+    const struct remat_value_info *from = &graph->values[kernel->operands[0].value.i];
+    if (kernel->kind == REMAT_KERNEL_gather)
+        return !remat_is_none(from->node) || from->role != REMAT_ROLE_PARAMETER;
+    return kernel->kind == REMAT_KERNEL_exchange;
+}
+
 uint64_t remat_price_engine_bytes(const struct remat_mesh *mesh,
                                   const struct remat_device_description *device)
 {

@@ -60,6 +60,10 @@ remat_price_variants_on(const struct remat_device_description *device,
  * names one of them. */
 remat_status remat_price_check(remat_context *ctx, const struct remat_graph *graph,
                                const struct remat_device_description *device);
+/* A transfer that no decision is about, which may run beside computation: of a gradient, an updated
+ * parameter or an output, but not the gather of a parameter that ranks have in parts. */
+bool remat_runs_beside(const struct remat_graph *graph, const struct remat_fused_kernel *kernel);
+
 /* What the engine of a rank takes on the device, on the machine with the most ranks. */
 uint64_t remat_price_engine_bytes(const struct remat_mesh *mesh,
                                   const struct remat_device_description *device);

@@ -17,6 +17,7 @@ struct lowerer {
     struct REMAT_LIST(double) parameters;
     /* of the part in hand */
     const struct remat_part *part;
+    uint32_t first;         /* of its commands */
     uint32_t *value_of;     /* graph value -> program value */
     uint32_t *buffer_of;    /* placed buffer -> program buffer */
     const char **root_name; /* by graph value: the name that users know a root by */
@@ -283,7 +284,9 @@ static void part_command(struct lowerer *l, uint32_t position)
         memcpy(command->space, kernel->space.dims, sizeof command->space);
     command->kernel = intern_kernel(l, kernel->kind, kernel);
     if (remat_kernel_kind_is_transfer(kernel->kind))
-        command->complete_before = l->out->command_count;
+        command->complete_before =
+            l->first +
+            (l->part->complete_before ? l->part->complete_before[position] : position + 1);
     for (uint32_t o = 0; o < kernel->operand_count; o++)
         REMAT_PUSH(l->arena, &l->operands, lower_operand(l, &kernel->operands[o]));
     for (uint32_t p = 0; p < kernel->parameter_count; p++)
@@ -311,14 +314,6 @@ static void add_call(struct lowerer *l, const char *entry, uint32_t times)
     else
         out->entries[out->entry_count++] =
             (struct remat_entry){entry, out->call_count - 1, out->call_count};
-}
-
-static uint64_t part_ns(const struct remat_part *part)
-{
-    uint64_t ns = 0;
-    for (uint32_t k = 0; k < part->kernels->count; k++)
-        ns += part->prices[k].ns;
-    return ns * part->times;
 }
 
 static void lower_init(struct lowerer *l)
@@ -354,6 +349,7 @@ static void lower_part(struct lowerer *l, const struct remat_part *part)
 {
     uint32_t first = l->out->command_count;
     l->part = part;
+    l->first = first;
     name_roots(l);
     lower_buffers(l, first);
     lower_values(l);
@@ -430,5 +426,5 @@ void remat_lower(struct remat_arena *arena, const struct remat_lowering *lowerin
     out->parameter_count = (uint32_t)l.parameters.count;
     for (uint32_t p = 0; p < lowering->part_count; p++)
         if (strcmp(lowering->parts[p].entry, lowering->parts[0].entry) == 0)
-            out->step_ns += part_ns(&lowering->parts[p]);
+            out->step_ns += lowering->parts[p].times * lowering->parts[p].ns;
 }

@@ -14,9 +14,10 @@ struct remat_part {
     uint32_t times;                  /* how often */
     const struct remat_graph *graph; /* rewritten */
     const struct remat_kernel_list *kernels;
-    const uint32_t *order;
-    const struct remat_price *prices; /* by kernel */
+    const uint32_t *order, *complete_before; /* by position; NULL: all is in line */
+    const struct remat_price *prices;        /* by kernel */
     const struct remat_lifespans *lifespans;
+    uint64_t ns; /* of one run */
 };
 
 /* What the other action would be to a value, all others as decided. */

@@ -11,7 +11,7 @@ struct placer {
     struct remat_arena *arena;
     const struct remat_graph *graph;
     const struct remat_kernel_list *kernels;
-    const uint32_t *order;
+    const uint32_t *order, *complete_before;
     const struct remat_persistent *persistent;
     struct remat_lifespans *out;
     uint32_t *static_of; /* by value: of a given one, or of a root that is an output; REMAT_NONE */
@@ -63,6 +63,7 @@ static void find_uses(struct placer *p)
 {
     for (uint32_t at = 0; at < p->kernels->count; at++) {
         const struct remat_fused_kernel *kernel = &p->kernels->kernels[p->order[at]];
+        uint32_t end = p->complete_before ? p->complete_before[at] : at + 1;
         for (uint32_t o = 0; o < kernel->operand_count; o++) {
             const struct remat_kernel_operand *operand = &kernel->operands[o];
             uint32_t v = operand->value.i;
@@ -70,9 +71,10 @@ static void find_uses(struct placer *p)
                 add_buffer(p, v, operand->bytes, at);
             else if (operand->access == REMAT_ACCESS_UPDATE)
                 p->out->buffer_of[v] = p->out->buffer_of[operand->previous.i];
-            struct remat_placed_buffer *b = &p->out->buffers[p->out->buffer_of[v]];
-            if (b->end < at + 1)
-                b->end = at + 1;
+            uint32_t buffer = p->out->buffer_of[v];
+            p->pinned[buffer] |= end > at + 1 && operand->access == REMAT_ACCESS_READ;
+            if (p->out->buffers[buffer].end < end)
+                p->out->buffers[buffer].end = end;
         }
     }
 }
@@ -165,7 +167,7 @@ static void profile(struct placer *p)
 
 struct remat_lifespans remat_lifespans(struct remat_arena *arena, const struct remat_graph *graph,
                                        const struct remat_kernel_list *kernels,
-                                       const uint32_t *order,
+                                       const uint32_t *order, const uint32_t *complete_before,
                                        const struct remat_persistent *persistent,
                                        const uint32_t *inputs)
 {
@@ -174,6 +176,7 @@ struct remat_lifespans remat_lifespans(struct remat_arena *arena, const struct r
                        .graph = graph,
                        .kernels = kernels,
                        .order = order,
+                       .complete_before = complete_before,
                        .persistent = persistent,
                        .out = &lifespans};
     begin_buffers(&p, inputs);

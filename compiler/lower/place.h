@@ -22,13 +22,14 @@ struct remat_lifespans {
     uint64_t *live_bytes; /* by position, persistent ones included */
 };
 
-/* Buffers and lifespans of a scheduled kernel list, without offsets. `inputs` says which of
- * the persistent tensors the graph's inputs are; a new version lies where the old one does; the
- * result of a fused kernel takes the place of an operand that dies there where the kernel allows
- * it. Outputs, and gradients that nobody reads, live to the end. */
+/* Buffers and lifespans of a scheduled kernel list, without offsets. `complete_before` is that of
+ * beside.h, or NULL: all is in line; what a transfer takes and gives lives until then. `inputs`
+ * says which of the persistent tensors the graph's inputs are; a new version lies where the old one
+ * does; the result of a fused kernel takes the place of an operand that dies there where the kernel
+ * allows it. Outputs, and gradients that nobody reads, live to the end. */
 struct remat_lifespans remat_lifespans(struct remat_arena *arena, const struct remat_graph *graph,
                                        const struct remat_kernel_list *kernels,
-                                       const uint32_t *order,
+                                       const uint32_t *order, const uint32_t *complete_before,
                                        const struct remat_persistent *persistent,
                                        const uint32_t *inputs);
 

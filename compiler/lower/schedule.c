@@ -23,9 +23,14 @@ static bool is_optimizer(const struct scheduler *s, uint32_t k)
     return s->kernels->kernels[k].phase == REMAT_PHASE_OPTIMIZER;
 }
 
+bool remat_takes_part(const struct remat_fused_kernel *kernel)
+{
+    return kernel->phase == REMAT_PHASE_OPTIMIZER && kernel->kind == REMAT_KERNEL_batch_slice;
+}
+
 static bool takes_part(const struct scheduler *s, uint32_t k)
 {
-    return is_optimizer(s, k) && s->kernels->kernels[k].kind == REMAT_KERNEL_batch_slice;
+    return remat_takes_part(&s->kernels->kernels[k]);
 }
 
 static void add_edge(struct scheduler *s, uint32_t from, uint32_t to)

@@ -12,4 +12,8 @@
 uint32_t *remat_schedule(struct remat_arena *arena, const struct remat_graph *graph,
                          const struct remat_kernel_list *kernels);
 
+/* A kernel of the optimizer that takes this rank's part of a parameter: it waits for nothing, and
+ * comes right before the update that reads it. */
+bool remat_takes_part(const struct remat_fused_kernel *kernel);
+
 #endif

@@ -2,6 +2,7 @@
 #include "evaluate.h"
 
 #include "amounts.h"
+#include "beside.h"
 #include "schedule.h"
 
 /* `made_from`: whose decision made the graph, or NULL. */
@@ -25,31 +26,48 @@ static struct remat_price *price_list(struct remat_arena *arena, const struct re
     return prices;
 }
 
+/* Of transfers, what runs beside computation and takes a step no longer. */
+static void hide(struct remat_class_times *times, uint64_t hidden_ns)
+{
+    times->ns[remat_cost_class_of(REMAT_KERNEL_exchange)] -= hidden_ns;
+}
+
 /* --- a whole graph --- */
 
-remat_status remat_arrange(remat_context *ctx, struct remat_arena *arena,
-                           const struct remat_graph *graph,
-                           const struct remat_persistent *persistent,
-                           const struct remat_evaluator *made_from,
-                           const struct remat_device_description *device,
-                           struct remat_stopwatch *watch, struct remat_arrangement *out)
+remat_status
+remat_arrange(remat_context *ctx, struct remat_arena *arena, const struct remat_graph *graph,
+              const struct remat_persistent *persistent, const struct remat_evaluator *made_from,
+              const struct remat_device_description *device, struct remat_stopwatch *watch,
+              bool in_line, struct remat_arrangement *out)
 {
     *out = (struct remat_arrangement){.graph = graph};
     remat_stopwatch_start(watch);
     out->kernels = remat_fuse(arena, graph);
     remat_stopwatch_lap(watch, REMAT_LAP_FUSE);
-    out->order = remat_schedule(arena, graph, &out->kernels);
-    remat_stopwatch_lap(watch, REMAT_LAP_SCHEDULE);
-    const uint32_t *inputs = remat_persistent_inputs(arena, persistent, graph);
-    out->lifespans = remat_lifespans(arena, graph, &out->kernels, out->order, persistent, inputs);
-    remat_stopwatch_lap(watch, REMAT_LAP_LIFESPANS);
     out->prices = price_list(arena, graph, &out->kernels, made_from, device);
     for (uint32_t k = 0; k < out->kernels.count; k++) {
-        uint64_t *class_ns = &out->times.ns[remat_cost_class_of(out->kernels.kernels[k].kind)];
+        const struct remat_fused_kernel *kernel = &out->kernels.kernels[k];
+        uint64_t *class_ns = &out->times.ns[remat_cost_class_of(kernel->kind)];
         *class_ns = remat_ns_add(*class_ns, out->prices[k].ns);
         out->step_ns = remat_ns_add(out->step_ns, out->prices[k].ns);
+        if (!remat_runs_beside(graph, kernel))
+            out->computed_ns = remat_ns_add(out->computed_ns, out->prices[k].ns);
     }
     remat_stopwatch_lap(watch, REMAT_LAP_PRICE);
+    out->order = remat_schedule(arena, graph, &out->kernels);
+    if (!in_line && out->computed_ns < out->step_ns) {
+        struct remat_beside beside =
+            remat_run_beside(arena, graph, &out->kernels, out->prices, out->order);
+        out->order = beside.order;
+        out->complete_before = beside.complete_before;
+        hide(&out->times, out->step_ns - beside.ns);
+        out->step_ns = beside.ns;
+    }
+    remat_stopwatch_lap(watch, REMAT_LAP_SCHEDULE);
+    const uint32_t *inputs = remat_persistent_inputs(arena, persistent, graph);
+    out->lifespans = remat_lifespans(arena, graph, &out->kernels, out->order, out->complete_before,
+                                     persistent, inputs);
+    remat_stopwatch_lap(watch, REMAT_LAP_LIFESPANS);
     return remat_price_check_list(ctx, graph, &out->kernels, out->prices, device);
 }
 
@@ -86,12 +104,20 @@ void remat_evaluator_init(struct remat_evaluator *e, struct remat_arena *arena,
     remat_stopwatch_lap(watch, REMAT_LAP_FUSE);
     remat_settle(arena, graph, kernels, device, pinned, settled);
     e->prices = price_list(arena, graph, kernels, NULL, device);
-    for (uint32_t k = 0; k < kernels->count; k++)
+    for (uint32_t k = 0; k < kernels->count; k++) {
         e->base_ns = remat_ns_add(e->base_ns, e->prices[k].ns);
+        if (remat_runs_beside(graph, &kernels->kernels[k]))
+            e->beside_ns = remat_ns_add(e->beside_ns, e->prices[k].ns);
+    }
     REMAT_NEW(arena, e->sums, 1);
     *e->sums = remat_times_create(arena, settled, e->prices, device);
     init(e, arena, 1);
     remat_stopwatch_lap(watch, REMAT_LAP_CLONE);
+    if (e->beside_ns) {
+        struct remat_decision none;
+        remat_decision_create(arena, graph->value_count, &none);
+        e->base_ns = remat_evaluate(e, &none, 0).step_ns;
+    }
 }
 
 void remat_evaluator_forget(struct remat_evaluator *e)
@@ -150,11 +176,11 @@ struct remat_kernel_list remat_evaluator_kernels(struct remat_evaluator *e,
     return kernels;
 }
 
-struct remat_evaluation remat_evaluate_time(struct remat_evaluator *e,
-                                            const struct remat_decision *decision)
+/* The time with all in line. */
+static struct remat_evaluation add_up(struct remat_evaluator *e,
+                                      const struct remat_decision *decision)
 {
     remat_stopwatch_start(e->watch);
-    e = remat_evaluator_for(e, decision);
     struct remat_times_sum sum = remat_times_find(e->sums, decision, e->clones.rounds);
     struct remat_evaluation cost = {
         .arena_bytes = UINT64_MAX, .times = sum.times, .effect = sum.effect};
@@ -164,24 +190,38 @@ struct remat_evaluation remat_evaluate_time(struct remat_evaluator *e,
     return cost;
 }
 
+struct remat_evaluation remat_evaluate_time(struct remat_evaluator *e,
+                                            const struct remat_decision *decision)
+{
+    struct remat_evaluation cost = add_up(remat_evaluator_for(e, decision), decision);
+    if (e->beside_ns && !decision->in_line)
+        cost.step_ns = 0;
+    return cost;
+}
+
 struct remat_evaluation remat_evaluate(struct remat_evaluator *e,
                                        const struct remat_decision *decision, uint64_t limit_bytes)
 {
     e = remat_evaluator_for(e, decision);
     const struct remat_graph *graph = e->clones.graph;
     struct remat_kernel_list kernels = remat_evaluator_kernels(e, e->scratch, decision);
-    uint32_t *order = remat_schedule(e->scratch, graph, &kernels);
-    remat_stopwatch_lap(e->watch, REMAT_LAP_SCHEDULE);
-    struct remat_lifespans lifespans =
-        remat_lifespans(e->scratch, graph, &kernels, order, e->persistent, e->inputs);
-    remat_stopwatch_lap(e->watch, REMAT_LAP_LIFESPANS);
-    struct remat_evaluation cost = remat_evaluate_time(e, decision);
+    struct remat_evaluation cost = add_up(e, decision);
     if (!cost.step_ns) {
         remat_times_learn(e->sums, graph, &kernels);
-        cost = remat_evaluate_time(e, decision);
+        cost = add_up(e, decision);
     }
+    struct remat_beside run = {.order = remat_schedule(e->scratch, graph, &kernels)};
+    if (e->beside_ns && !decision->in_line) {
+        const struct remat_price *prices = price_list(e->scratch, graph, &kernels, e, e->device);
+        run = remat_run_beside(e->scratch, graph, &kernels, prices, run.order);
+        hide(&cost.times, cost.step_ns - run.ns);
+        cost.step_ns = run.ns;
+    }
+    remat_stopwatch_lap(e->watch, REMAT_LAP_SCHEDULE);
+    struct remat_lifespans lifespans = remat_lifespans(
+        e->scratch, graph, &kernels, run.order, run.complete_before, e->persistent, e->inputs);
+    remat_stopwatch_lap(e->watch, REMAT_LAP_LIFESPANS);
     cost.live_peak_bytes = lifespans.live_peak_bytes;
-    remat_stopwatch_lap(e->watch, REMAT_LAP_PRICE);
     if (cost.live_peak_bytes <= limit_bytes) {
         cost.arena_bytes = remat_packed_bytes(e->scratch, e->persistent, &lifespans);
         remat_stopwatch_lap(e->watch, REMAT_LAP_PLACE);

@@ -14,23 +14,22 @@
 struct remat_arrangement {
     const struct remat_graph *graph;
     struct remat_kernel_list kernels;
-    struct remat_price *prices; /* by kernel */
-    uint32_t *order;
+    struct remat_price *prices;        /* by kernel */
+    uint32_t *order, *complete_before; /* by position; the latter NULL: all is in line */
     struct remat_lifespans lifespans;
-    uint64_t step_ns;
+    uint64_t step_ns, computed_ns;  /* the latter without what may run beside computation */
     struct remat_class_times times; /* step_ns by class */
 };
 
 struct remat_evaluator;
 
 /* Fuses, schedules, measures and prices a whole graph. `made_from`: the evaluator on whose graph
- * the decision was made that this is rewritten by; NULL: none was. */
-remat_status remat_arrange(remat_context *ctx, struct remat_arena *arena,
-                           const struct remat_graph *graph,
-                           const struct remat_persistent *persistent,
-                           const struct remat_evaluator *made_from,
-                           const struct remat_device_description *device,
-                           struct remat_stopwatch *watch, struct remat_arrangement *out);
+ * the decision was made that this is rewritten by; NULL: none was. `in_line`: as of a decision. */
+remat_status
+remat_arrange(remat_context *ctx, struct remat_arena *arena, const struct remat_graph *graph,
+              const struct remat_persistent *persistent, const struct remat_evaluator *made_from,
+              const struct remat_device_description *device, struct remat_stopwatch *watch,
+              bool in_line, struct remat_arrangement *out);
 
 struct remat_evaluation {
     uint64_t step_ns;               /* 0: not known */
@@ -43,7 +42,8 @@ struct remat_evaluation {
 struct remat_evaluator {
     const struct remat_settled *settled;
     struct remat_price *prices; /* of settled->kernels: everything is saved */
-    uint64_t base_ns;           /* their sum */
+    uint64_t base_ns;           /* of a step with these */
+    uint64_t beside_ns;         /* of them what may run beside computation */
     struct remat_times *sums;   /* times of decisions, of two-level ones too */
     struct remat_clones clones;
     struct remat_evaluator *two_level; /* with two rounds of clones; NULL until it is needed */
@@ -84,7 +84,8 @@ struct remat_kernel_list remat_evaluator_kernels(struct remat_evaluator *evaluat
                                                  struct remat_arena *arena,
                                                  const struct remat_decision *decision);
 
-/* The time alone, without a schedule: step_ns is 0 where a kernel is new to the evaluator. */
+/* The time alone, without a schedule: step_ns is 0 where a kernel is new to the evaluator, or where
+ * transfers run beside computation. */
 struct remat_evaluation remat_evaluate_time(struct remat_evaluator *evaluator,
                                             const struct remat_decision *decision);
 

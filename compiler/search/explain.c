@@ -40,6 +40,7 @@ static void find_choice(struct remat_arena *arena, const struct remat_model *mod
     uint8_t *times;
     remat_decision_create(arena, decision->value_count, &out->decision);
     memcpy(out->decision.actions, decision->actions, decision->value_count);
+    out->decision.in_line = decision->in_line;
     REMAT_NEW(arena, out->twice, model->region_count);
     REMAT_NEW(arena, times, model->item_count);
     for (uint32_t i = 0; i < model->item_count; i++) {

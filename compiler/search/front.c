@@ -132,7 +132,7 @@ remat_status remat_search_front(struct remat_search *s, const struct remat_progr
     for (uint32_t i = 0; i < w.points.count && bounded; i++) {
         struct remat_frontier_point *point = &w.points.items[i];
         uint64_t bound_ns = remat_planner_bound(s->planner, point->live_peak_bytes);
-        point->bound_ns = remat_search_step_ns(s, bound_ns);
+        point->bound_ns = remat_search_bound_ns(s, bound_ns);
         REMAT_CHECK(remat_search_check_bound(s, point->bound_ns, point->step_ns));
     }
     *out = (struct remat_frontier){.points = w.points.items,

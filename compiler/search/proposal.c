@@ -16,6 +16,7 @@ static struct remat_decision decide(struct remat_search *s, struct remat_arena *
         remat_policy_decide(s->ground, arena, proposal->policy, &out, notes ? notes : &ignored);
     else
         remat_planner_decide(s->planner, arena, proposal->path, proposal->step, &out);
+    out.in_line = proposal->in_line;
     remat_stopwatch_lap(s->evaluator->watch, REMAT_LAP_DECIDE);
     return out;
 }
@@ -24,6 +25,7 @@ void remat_proposal_find_least(struct remat_search *s, struct remat_proposal *pr
 {
     struct remat_decision decision = decide(s, s->scratch, proposal, NULL);
     proposal->least = remat_planner_least(s->planner, s->scratch, &decision);
+    proposal->least.step_ns += proposal->in_line ? s->evaluator->beside_ns : 0;
     remat_arena_reset(s->scratch);
 }
 
@@ -62,6 +64,7 @@ bool remat_proposals_have(const struct remat_proposals *proposals,
 {
     for (size_t i = proposals->count; i-- > 0;)
         if (proposals->items[i].cost.effect == proposal->cost.effect &&
+            proposals->items[i].in_line == proposal->in_line &&
             proposals->items[i].cost.step_ns == proposal->cost.step_ns)
             return true;
     return false;
@@ -105,7 +108,7 @@ remat_status remat_proposal_carry(struct remat_search *s, const struct remat_pro
     const struct remat_graph *graph = remat_rewrite(s->arena, &evaluator->clones, &out->decision);
     remat_stopwatch_lap(watch, REMAT_LAP_CLONE);
     REMAT_CHECK(remat_arrange(s->ctx, s->arena, graph, persistent, s->evaluator,
-                              &s->settings->device, watch, &out->arranged));
+                              &s->settings->device, watch, proposal->in_line, &out->arranged));
     remat_stopwatch_start(watch);
     REMAT_CHECK(
         remat_place(s->ctx, s->arena, persistent, &out->arranged.lifespans, &out->arena_bytes));

@@ -12,6 +12,7 @@ struct remat_proposal {
     const char *name;                  /* of the policy, or "per-op" */
     const struct remat_policy *policy; /* NULL: the planner's */
     uint32_t path, step;               /* path REMAT_NONE: step is the number of one near corners */
+    bool in_line;                      /* as of the decision */
     uint32_t index;                    /* decides between equals */
     struct remat_least least;
     struct remat_evaluation cost;

@@ -61,19 +61,22 @@ static struct remat_proposal look_at(const struct remat_queue *q, struct remat_p
     return proposal;
 }
 
-/* The steps from `first` to `last`, in the order of the queue. */
+/* The steps from `first` to `last`, in the order of the queue, with transfers beside computation
+ * and in line. */
 static void add_entry(struct remat_queue *q, struct remat_proposal of, uint32_t first,
                       uint32_t last)
 {
     bool down = q->order == REMAT_SMALLEST_FIRST;
-    if (remat_search_is_over(q->search))
-        return;
-    of.index = q->added_count;
-    q->added_count += last - first + 1;
-    struct remat_queue_entry entry = {.now = look_at(q, of, down ? last : first),
-                                      .last = down ? first : last};
-    entry.corner = entry.now;
-    push(q, entry);
+    int ways = q->search->evaluator->beside_ns ? 2 : 1;
+    for (int way = 0; way < ways && !remat_search_is_over(q->search); way++) {
+        of.in_line = way == 1;
+        of.index = q->added_count;
+        q->added_count += last - first + 1;
+        struct remat_queue_entry entry = {.now = look_at(q, of, down ? last : first),
+                                          .last = down ? first : last};
+        entry.corner = entry.now;
+        push(q, entry);
+    }
 }
 
 static bool is_listed(const struct remat_queue *q, uint64_t decisions)

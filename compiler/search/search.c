@@ -12,12 +12,17 @@ uint64_t remat_search_step_ns(const struct remat_search *s, uint64_t ns)
     return ns ? ns * remat_microbatches(s->settings) + s->update->step_ns : 0;
 }
 
+uint64_t remat_search_bound_ns(const struct remat_search *s, uint64_t ns)
+{
+    return ns ? ns * remat_microbatches(s->settings) + s->update->computed_ns : 0;
+}
+
 bool remat_search_is_over(struct remat_search *s)
 {
     const struct remat_compile_settings *settings = s->settings;
     struct remat_search_state state = s->state;
     state.best_ns = remat_search_step_ns(s, state.best_ns);
-    state.bound_ns = remat_search_step_ns(s, state.bound_ns);
+    state.bound_ns = remat_search_bound_ns(s, state.bound_ns);
     if (state.best_ns && state.bound_ns > state.best_ns)
         state.bound_ns = 0; /* never shown: remat_choose fails for it */
     if (!s->over && settings->is_over)
@@ -73,9 +78,21 @@ static void show_bound(struct remat_search *s)
     if (!s->settings->bounded || !s->state.bound_ns)
         return;
     struct remat_binding binding = remat_planner_binding(s->planner, s->planning, s->limit_bytes);
-    binding.bound_ns = remat_search_step_ns(s, s->state.bound_ns);
+    binding.bound_ns = remat_search_bound_ns(s, s->state.bound_ns);
     if (binding.kernel)
         s->settings->bounded(s->settings->search_user, &binding);
+}
+
+/* In line where there is no room for transfers beside computation. */
+static bool fits(struct remat_search *s, struct remat_proposal proposal, struct remat_proposal *out)
+{
+    *out = proposal;
+    remat_proposal_evaluate(s, out, s->limit_bytes);
+    if (out->cost.arena_bytes <= s->limit_bytes || proposal.in_line || !s->evaluator->beside_ns)
+        return out->cost.arena_bytes <= s->limit_bytes;
+    proposal.in_line = true;
+    proposal.cost = (struct remat_evaluation){0};
+    return fits(s, proposal, out);
 }
 
 /* The fastest policy that fits; `with_flags`: of those that Megatron has flags for. */
@@ -142,13 +159,6 @@ static struct remat_proposal find_even_groups(const struct remat_search *s)
     return remat_queue_step(path, remat_path_length(&p->paths[path]) - 1);
 }
 
-static bool fits(struct remat_search *s, struct remat_proposal proposal, struct remat_proposal *out)
-{
-    *out = proposal;
-    remat_proposal_evaluate(s, out, s->limit_bytes);
-    return out->cost.arena_bytes <= s->limit_bytes;
-}
-
 /* When the search was ended with nothing found, without a look at the clock: everything saved, full
  * recomputation, the end of the first path, that of groups, and the smallest two-level one. */
 static remat_status rescue(struct remat_search *s, const struct remat_proposals *policies,
@@ -189,8 +199,7 @@ static bool is_rival(struct remat_search *s, struct remat_proposal *policy,
     if (!remat_sensitivity_may_lead(&times, chosen) || remat_proposals_have(priced, policy))
         return false;
     REMAT_PUSH(s->arena, priced, *policy);
-    remat_proposal_evaluate(s, policy, s->limit_bytes);
-    return policy->cost.arena_bytes <= s->limit_bytes;
+    return fits(s, *policy, policy);
 }
 
 /* Adds the note on `chosen` against all policies that fit, the fastest of which is `manual`, also
@@ -258,9 +267,10 @@ static remat_status choose_given(struct remat_search *s, struct remat_proposal *
     struct remat_policy *policy;
     REMAT_NEW(s->arena, policy, 1);
     REMAT_CHECK(remat_policy_resolve(s->ctx, s->arena, s->graph, &s->settings->policy, policy));
-    *best = propose(policy, 0);
+    if (fits(s, propose(policy, 0), best))
+        return REMAT_OK;
     remat_proposal_evaluate(s, best, UINT64_MAX);
-    return best->cost.arena_bytes > s->limit_bytes ? remat_infeasible(s, best) : REMAT_OK;
+    return remat_infeasible(s, best);
 }
 
 remat_status remat_choose(struct remat_search *s, struct remat_chosen *out)

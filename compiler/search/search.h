@@ -56,6 +56,9 @@ remat_status remat_search_check_bound(struct remat_search *search, uint64_t boun
 /* With a budget, and neither a policy nor the manual solver: the planner's decisions count. */
 bool remat_search_per_op(const struct remat_search *search);
 
+/* Of a step, from one for the decided segment. */
+uint64_t remat_search_bound_ns(const struct remat_search *search, uint64_t ns);
+
 /* Whether a search is to end; asks settings->is_over. */
 bool remat_search_is_over(struct remat_search *search);
 

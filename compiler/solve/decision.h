@@ -14,6 +14,7 @@ struct remat_decision {
                          forward values may be other than SAVE; on a value that owns no bytes (a
                          view) or that the backward pass does not need it has no effect. */
     const char **reasons; /* by value id: "policy", "pin", NULL when nobody said anything */
+    bool in_line; /* transfers that no decision is about do not run beside computation (beside.h) */
 };
 
 enum { REMAT_ROUNDS_MAX = 2 };

@@ -138,7 +138,8 @@ def beside(work):
 
 
 def near_bound(work):
-    """A tied table of 525 MB, gathered, is what the first kernels behind the loss read: no plan gathers it again to fit."""
+    """A tied table of 525 MB, gathered, is what the first kernels behind the loss read: no plan gathers it again to fit.
+    What the step waits for gradients is not in the bound."""
     must(tool(work, "remat-graph", "llama3.2-1b", "--batch", 8, "--seq", 2048, "--dtype", "bf16", "-o", "t.fbs"))
 
     def plan(*options):
@@ -148,8 +149,12 @@ def near_bound(work):
     for share in 2, 5, 8:
         budget = least["arena_bytes"] + (most["arena_bytes"] - least["arena_bytes"]) * share // 10
         found = plan("--budget", budget + most["reserve_bytes"])
-        check(found["bound_step_ns"] <= found["step_ns"] <= 1.002 * found["bound_step_ns"],
-              f"{share} of 10: {found['step_ns']}, bound {found['bound_step_ns']}")
+        schedule = json.loads(must(tool(work, "remat-dump", "t.plan", "--schedule", "--format", "json")).stdout)["schedule"]
+        gathered = sum(c["estimated_ns"] for c in schedule if c["segment"] == "step" and c["name"].endswith(".gathered"))
+        waited = found["exposed_ns"] - gathered
+        check(0 < waited < 0.05 * found["step_ns"], f"{share} of 10: {waited} ns waited for gradients")
+        check(found["bound_step_ns"] <= found["step_ns"] - waited <= 1.002 * found["bound_step_ns"],
+              f"{share} of 10: {found['step_ns']}, {waited} of it waited, bound {found['bound_step_ns']}")
 
 
 def shown(work):
@@ -167,7 +172,7 @@ def shown(work):
     sent = sum(command["transfer"]["sent_bytes"] for command in step)
     spent = sum(command["estimated_ns"] for command in step)
     for where in report, dump:
-        check(where["communication_ns"] == where["exposed_ns"] == spent > 0, f"{where['communication_ns']}, {spent}")
+        check(where["communication_ns"] == spent > where["exposed_ns"] > 0, f"{where['communication_ns']}, {spent}")
     check(report["sent_bytes"] == dump["sent_bytes"] == sent > 0, f"sent: {report['sent_bytes']}, {sent}")
     check(re.search(r"^mesh +dp=3: 3 ranks, rank 0 sends ", must(tool(work, "remat-dump", "ranks.plan")).stdout, re.M),
           "the summary names the mesh")
@@ -212,7 +217,9 @@ def check_records(work, count, steps, commands):
     check(len(slices[0]) == steps * commands > 0, f"{len(slices[0])} slices")
     for mine in slices:
         check([event["name"] for event in mine] == [event["name"] for event in slices[0]], "ranks run other commands")
-        check(mine == sorted(mine, key=lambda event: event["ts"]), "not in order")
+        for lane in 1, 2:  # computation and transfers
+            events = [event for event in mine if event["tid"] == lane]
+            check(events == sorted(events, key=lambda event: event["ts"]), "not in order")
         check(mine[0]["ts"] < slices[0][-1]["ts"] and slices[0][0]["ts"] < mine[-1]["ts"], "ranks do not run at one time")
     # A transfer ends nowhere before it has begun everywhere.
     for at, event in enumerate(slices[0]):

@@ -98,7 +98,7 @@ remat_status subject_plan(struct subject *s, struct remat_arrangement *base,
     remat_status st = REMAT_OK;
     struct remat_model model;
     REMAT_TRY(remat_arrange(s->ctx, &s->arena, s->graph, &s->persistent, NULL, &s->device,
-                            &s->watch, base));
+                            &s->watch, false, base));
     remat_decision_create(&s->arena, s->graph->value_count, none);
     REMAT_TRY(subject_extract(s, &model));
     *planner = remat_planner_create(&s->arena, &s->evaluator, &model);

@@ -36,7 +36,7 @@ static remat_status measure(struct subject *s, const struct remat_planner *plann
     remat_planner_decide(planner, &scratch, path, index, &decision);
     REMAT_TRY(subject_rewrite(s, &scratch, &decision, &rewritten));
     REMAT_TRY(remat_arrange(s->ctx, &scratch, rewritten, &s->persistent, &s->evaluator, &s->device,
-                            &s->watch, &whole));
+                            &s->watch, false, &whole));
     REMAT_TRY(remat_place(s->ctx, &scratch, &s->persistent, &whole.lifespans, &out->bytes));
     out->ns = whole.step_ns;
 fail:

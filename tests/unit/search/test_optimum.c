@@ -184,7 +184,7 @@ static remat_status pack(struct oracle *o, struct choice *choice)
     decide(o, choice->code);
     REMAT_TRY(subject_rewrite(s, &scratch, &o->decision, &rewritten));
     REMAT_TRY(remat_arrange(s->ctx, &scratch, rewritten, &s->persistent, &s->evaluator, &s->device,
-                            &s->watch, &whole));
+                            &s->watch, false, &whole));
     REMAT_TRY(
         remat_place(s->ctx, &scratch, &s->persistent, &whole.lifespans, &choice->arena_bytes));
 fail:

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Transfers beside computation. */
+#ifndef REMAT_BESIDE_H
+#define REMAT_BESIDE_H
+
+#include "price.h"
+
+struct remat_beside {
+    uint32_t *order;           /* by position: the kernel */
+    uint32_t *complete_before; /* by position: of a transfer, the first position that may not begin
+                                  before it is complete; of others the next one */
+    uint64_t ns;               /* of both lanes */
+    uint64_t computed_ns;      /* of all but what runs beside computation */
+};
+
+/* `order`: as remat_schedule has it; `prices`: by kernel. Transfers run one after the other on a
+ * lane of their own, at most two of them started and not complete; all else runs in order, but what
+ * waits for a transfer lets pass what does not. */
+struct remat_beside remat_run_beside(struct remat_arena *arena, const struct remat_graph *graph,
+                                     const struct remat_kernel_list *kernels,
+                                     const struct remat_price *prices, const uint32_t *order);
+
+#endif
