@@ -19,6 +19,7 @@ struct remat_flights {
     uint32_t *by[SIDES];   /* [buffer]: the transfer that uses it for the longest */
     uint32_t *first_done;  /* [command + 1]: transfers that are complete before it, a list */
     uint32_t *next_done;   /* [command] */
+    uint32_t count;        /* of transfers in flight */
 };
 
 /* --- the trees --- */
@@ -118,8 +119,8 @@ static uint32_t buffer_of(const struct remat_program *p, uint32_t transfer, int 
 static void complete(const struct remat_verifier *v, uint32_t command)
 {
     const struct remat_program *p = v->program;
-    const struct remat_flights *f = v->flights;
-    for (uint32_t t = f->first_done[command]; t != REMAT_NONE; t = f->next_done[t])
+    struct remat_flights *f = v->flights;
+    for (uint32_t t = f->first_done[command]; t != REMAT_NONE; t = f->next_done[t], f->count--)
         for (int side = 0; side < SIDES; side++)
             if (p->commands[f->by[side][buffer_of(p, t, side)]].complete_before <= command)
                 set_leaf(v, side, buffer_of(p, t, side), false);
@@ -165,6 +166,7 @@ static remat_status start(struct remat_verifier *v, uint32_t index)
     }
     f->next_done[index] = f->first_done[c->complete_before];
     f->first_done[c->complete_before] = index;
+    f->count++;
     return REMAT_OK;
 }
 
@@ -173,7 +175,7 @@ remat_status remat_verify_flights(struct remat_verifier *v, uint32_t index)
     const struct remat_program *p = v->program;
     const struct remat_command *c = &p->commands[index];
     complete(v, index);
-    for (uint32_t k = 0; k < c->operand_end - c->operand_begin; k++) {
+    for (uint32_t k = 0; v->flights->count && k < c->operand_end - c->operand_begin; k++) {
         const struct remat_operand *o = &p->operands[c->operand_begin + k];
         for (int side = o->access == REMAT_ACCESS_READ ? RESULT : SOURCE; side < SIDES; side++) {
             uint32_t buffer = find(v, side, remat_verify_range(v, o, k));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams and events of libcuda's double: operations are performed when somebody waits for their
- * stream, or for an event on it; of other streams only what these wait for. The legacy stream waits
- * for all blocking ones at each call, and they for it. */
+ * stream, or for an event on it; of other streams only what these wait for. With
+ * REMAT_DOUBLE_EAGER they are performed at once, but for transfers and what has to wait. The legacy
+ * stream waits for all blocking ones at each call, and they for it. */
 #include "driver.h"
 
 static const char *launch(const struct operation *o)
@@ -179,6 +180,8 @@ int driver_enqueue(void *handle, const struct operation *operation, const char *
     end_of(stream);
     join(stream);
     driver_push(&stream->queue, operation);
+    if (driver_setting("REMAT_DOUBLE_EAGER", 0) && !has_transfer(stream))
+        drain(end_of(stream));
     return SUCCESS;
 }
 
@@ -291,7 +294,11 @@ int cuStreamWaitEvent(void *handle, void *waited, unsigned flags)
         return INVALID_VALUE;
     if (event->is_captured || stream->capture) /* nothing here captures over several streams */
         return driver_fault(CAPTURE_ISOLATION, __func__, " across a capture");
-    return driver_enqueue(handle, &o, __func__);
+    int result = driver_enqueue(handle, &o, __func__);
+    struct object *from = event->recorded.stream;
+    if (from && from->transferred > from->seen && from->seen < event->recorded.position)
+        stream->transferred = end_of(stream).position; /* it waits for other ranks, too */
+    return result;
 }
 
 /* --- events --- */
@@ -319,8 +326,8 @@ int cuEventRecord(void *handle, void *stream)
     struct object *event = driver_find(handle, EVENT, __func__),
                   *on = driver_stream(stream, __func__);
     struct operation o = {.type = RECORD, .event = event};
-    int result = driver_enqueue(stream, &o, __func__);
     event->time_ns = 0;
+    int result = driver_enqueue(stream, &o, __func__);
     event->is_captured = on->capture != NULL;
     event->recorded = end_of(on);
     return result;

@@ -19,6 +19,7 @@ LIMIT_S = 60
 PROGRAMS = {  # of each kind of fault: the program, its arguments after the libraries, what the doubles are told
     "MUTANT": ("host.c", "small.plan", ["--doubles"], {}),
     "NCCL_MUTANT": ("nccl_ranks.c", "ranks.plan", [], {}),
+    "EAGER_MUTANT": ("nccl_ranks.c", "ranks.plan", [], {"REMAT_DOUBLE_EAGER": "1"}),
     "DRY_MUTANT": ("dry.c", "large.plan", ["{name}.log", "wide.plan"], {"REMAT_DOUBLE_MEMORY": str(512 * 10**9)})}
 
 

@@ -7,7 +7,10 @@
 #include "harness.h"
 
 /* Gives each transient buffer bytes of its own. */
-void flights_spread(struct remat_program *program);
+void flights_spread(remat_context *ctx, struct remat_arena *arena, struct remat_program *program);
+/* Reorders the commands of each segment, which share none, so that what a transfer brings is used
+ * later, where something else can be done meanwhile. */
+void flights_defer(remat_context *ctx, struct remat_arena *arena, struct remat_program *program);
 /* Each transfer is complete before the first command that writes what it reads, uses what it
  * writes, or for which one of the two makes room; its buffers live until then. */
 void flights_stretch(struct remat_program *program);

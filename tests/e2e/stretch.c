@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rewrites a plan so that its transfers go on for as long as nothing needs them: stretch PLAN */
+/* Rewrites a plan so that its transfers go on beside as many commands as they can, in an arena as
+ * large as that takes: stretch PLAN */
 #include "flights.h"
 
 #include <program.h>
@@ -17,11 +18,14 @@ int main(int argc, char **argv)
     remat_arena_init(&arena, ctx);
     MUST_OK(ctx, remat_file_read(ctx, argv[1], &arena, &data, &bytes));
     MUST_OK(ctx, remat_program_read(ctx, argv[1], data, bytes, &arena, &program));
+    flights_spread(ctx, &arena, program);
+    flights_defer(ctx, &arena, program);
     flights_stretch(program);
     MUST_OK(ctx, remat_program_write(ctx, program, &arena, &written, &bytes));
     FILE *file = fopen(argv[1], "wb");
     MUST(file && fwrite(written, 1, bytes, file) == bytes && fclose(file) == 0);
-    printf("%u transfers beside commands\n", flights_count(program));
+    printf("%u transfers beside commands, at most %u at once\n", flights_count(program),
+           flights_most(program));
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
     return check_exit();

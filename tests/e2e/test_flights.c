@@ -8,8 +8,9 @@
 
 #define STEPS 3
 
-/* As compiled, stretched in the arena that it has, and in one that is large enough for anything. */
-enum { COMPILED, STRETCHED, SPREAD, PLANS };
+/* As compiled; stretched in the arena that it has; in one that is large enough for anything; and
+ * there in an order that gives transfers time. */
+enum { COMPILED, STRETCHED, SPREAD, DEFERRED, PLANS };
 
 static void make_plans(remat_context *ctx, struct remat_arena *arena,
                        const struct ranks_model *model, uint32_t ranks, uint32_t microbatches,
@@ -18,8 +19,10 @@ static void make_plans(remat_context *ctx, struct remat_arena *arena,
     plans[COMPILED] = ranks_compile(ctx, arena, model, ranks, microbatches, 8);
     for (uint32_t k = STRETCHED; k < PLANS; k++) {
         plans[k] = flights_copy(ctx, arena, plans[COMPILED]);
-        if (k == SPREAD)
-            flights_spread(plans[k]);
+        if (k != STRETCHED)
+            flights_spread(ctx, arena, plans[k]);
+        if (k == DEFERRED)
+            flights_defer(ctx, arena, plans[k]);
         flights_stretch(plans[k]);
         MUST_OK(ctx, remat_program_verify(ctx, plans[k]));
         MUST_OK(ctx, remat_program_simulate(ctx, plans[k]));
@@ -49,7 +52,7 @@ static void check_late(remat_context *ctx, const struct ranks_model *model, uint
 static void test_bits(remat_context *ctx, const struct ranks_model *model, uint32_t ranks,
                       uint32_t microbatches, uint32_t *beside)
 {
-    static const char *const names[PLANS] = {"as compiled", "stretched", "spread"};
+    static const char *const names[PLANS] = {"as compiled", "stretched", "spread", "deferred"};
     struct remat_program *plans[PLANS], *in_line;
     struct ranks_result expected[RANKS_MAX];
     struct remat_arena arena;
@@ -61,7 +64,9 @@ static void test_bits(remat_context *ctx, const struct ranks_model *model, uint3
             in_line->commands[c].complete_before = c + 1;
     ranks_run(ctx, in_line, &(struct ranks_settings){.steps = STEPS}, expected);
     printf("zero %u: %u transfers beside, at most %u at once\n", model->zero,
-           flights_count(plans[SPREAD]), flights_most(plans[SPREAD]));
+           flights_count(plans[DEFERRED]), flights_most(plans[DEFERRED]));
+    CHECK(flights_most(plans[DEFERRED]) > 2, "at most %u transfers at once",
+          flights_most(plans[DEFERRED]));
     *beside += flights_count(plans[STRETCHED]);
     for (uint32_t k = 0; k < PLANS; k++)
         check_late(ctx, model, ranks, plans[k], names[k], &expected[0]);
@@ -130,13 +135,13 @@ static void test_refusals(remat_context *ctx, const struct ranks_model *model, u
     uint32_t transfers = 0, reused = 0;
     remat_arena_init(&arena, ctx);
     make_plans(ctx, &arena, model, ranks, 1, plans);
-    for (uint32_t t = 0; t < plans[SPREAD]->command_count; t++) {
-        if (!flights_is_transfer(plans[SPREAD], t))
+    for (uint32_t t = 0; t < plans[DEFERRED]->command_count; t++) {
+        if (!flights_is_transfer(plans[DEFERRED], t))
             continue;
         transfers++;
-        remove_wait(ctx, &arena, plans[SPREAD], t);
-        reused += reuse_buffer(ctx, &arena, plans[SPREAD], t, 0);
-        reused += reuse_buffer(ctx, &arena, plans[SPREAD], t, 1);
+        remove_wait(ctx, &arena, plans[DEFERRED], t);
+        reused += reuse_buffer(ctx, &arena, plans[DEFERRED], t, 0);
+        reused += reuse_buffer(ctx, &arena, plans[DEFERRED], t, 1);
     }
     printf("zero %u: %u transfers, %u buffers reused in flight\n", model->zero, transfers, reused);
     CHECK(transfers > 10 && reused > 10, "%u transfers, %u buffers", transfers, reused);
@@ -198,7 +203,7 @@ static void test_differences(remat_context *ctx, const struct ranks_model *model
     uint32_t last = REMAT_NONE, swapped = 0;
     remat_arena_init(&arena, ctx);
     make_plans(ctx, &arena, model, ranks, 1, plans);
-    struct remat_program *plan = plans[SPREAD];
+    struct remat_program *plan = plans[DEFERRED];
     const struct remat_segment *train = &plan->segments[1];
     for (uint32_t t = train->command_begin; t < train->command_end; t++) {
         if (!flights_is_transfer(plan, t))
@@ -225,7 +230,7 @@ static void test_failure(remat_context *ctx)
     struct remat_arena arena;
     remat_arena_init(&arena, ctx);
     make_plans(ctx, &arena, &model, 3, 1, plans);
-    struct remat_program *plan = plans[SPREAD];
+    struct remat_program *plan = plans[DEFERRED];
     for (uint32_t after = 1; after < plan->segments[1].command_end - 20; after += 6) {
         ranks_run(ctx, plan, &(struct ranks_settings){.steps = 1, .stopped_after = after}, results);
         for (uint32_t r = 0; r < 3; r++)
