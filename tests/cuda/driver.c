@@ -102,6 +102,7 @@ struct object *driver_add(enum kind kind)
     struct object *object = calloc(1, sizeof *object);
     object->kind = kind;
     object->gpu = driver_gpu();
+    object->thread = pthread_self();
     object->next = driver.objects;
     driver.objects = object;
     return object;

@@ -89,7 +89,8 @@ struct gpu;
 struct object {
     enum kind kind;
     struct gpu *gpu;
-    bool destroyed; /* kept, so that what is done with it later is known */
+    unsigned long thread; /* that made it */
+    bool destroyed;       /* kept, so that what is done with it later is known */
     struct object *next;
     struct queue queue; /* stream: what is to be done; graph, executable */
     /* stream */

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams and events of libcuda's double: operations are performed when somebody waits for their
  * stream, or for an event on it; of other streams only what these wait for. With
- * REMAT_DOUBLE_EAGER they are performed at once, but for transfers and what has to wait. The legacy
+ * REMAT_DOUBLE_EAGER, 1 or 2, what is on streams without transfers, or with them, is performed at
+ * once, as far as it has not to wait. The legacy
  * stream waits for all blocking ones at each call, and they for it. */
 #include "driver.h"
+
+#include <pthread.h>
 
 static const char *launch(const struct operation *o)
 {
@@ -180,7 +183,7 @@ int driver_enqueue(void *handle, const struct operation *operation, const char *
     end_of(stream);
     join(stream);
     driver_push(&stream->queue, operation);
-    if (driver_setting("REMAT_DOUBLE_EAGER", 0) && !has_transfer(stream))
+    if (driver_setting("REMAT_DOUBLE_EAGER", 0) == (has_transfer(stream) ? 2 : 1))
         drain(end_of(stream));
     return SUCCESS;
 }
@@ -255,12 +258,15 @@ static int answer(struct place place)
     return SUCCESS;
 }
 
-/* GPUs work while somebody looks at one of them. */
+/* GPUs work while somebody looks at one of them; where no transfer may come early, those alone
+ * whose streams are the thread's. */
 static void look(struct place place)
 {
+    bool all = driver_setting("REMAT_DOUBLE_EAGER", 0) != 1;
     drain(place);
     for (struct object *s = driver.objects; s && is_pending(place); s = s->next)
-        if (s->kind == STREAM && !s->destroyed && has_transfer(s))
+        if (s->kind == STREAM && !s->destroyed && has_transfer(s) &&
+            (all || s->thread == pthread_self()))
             drain(end_of(s));
     drain(place);
 }

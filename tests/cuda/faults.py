@@ -20,6 +20,7 @@ PROGRAMS = {  # of each kind of fault: the program, its arguments after the libr
     "MUTANT": ("host.c", "small.plan", ["--doubles"], {}),
     "NCCL_MUTANT": ("nccl_ranks.c", "ranks.plan", [], {}),
     "EAGER_MUTANT": ("nccl_ranks.c", "ranks.plan", [], {"REMAT_DOUBLE_EAGER": "1"}),
+    "EAGER_TRANSFER_MUTANT": ("nccl_ranks.c", "ranks.plan", [], {"REMAT_DOUBLE_EAGER": "2"}),
     "DRY_MUTANT": ("dry.c", "large.plan", ["{name}.log", "wide.plan"], {"REMAT_DOUBLE_MEMORY": str(512 * 10**9)})}
 
 

@@ -183,6 +183,23 @@ def choice(work):
         says(train(work, "ranks.plan", None, *options), USAGE, message)
 
 
+def traced(work):
+    """Times of commands and transfers come from events on two streams, each of which does one thing after the other."""
+    graph(work, "gpt2-tiny", "--layers", 1, "--batch", 2, "--seq", 8)
+    plan(work, "ranks.plan", "--mesh", "dp=2", "--zero", 1, "--target", "h200")
+    must(tool(TOOLS.parent / "tests/e2e/stretch", "ranks.plan", cwd=work))
+    must(train(work, "ranks.plan", "cuda", "--steps", 2, "--trace", "trace.json",
+               **variables(work, REMAT_DOUBLE_GPUS=2)))
+    trace = json.loads((pathlib.Path(work) / "trace.json").read_text())["traceEvents"]
+    for rank in range(2):
+        lanes = [[event for event in trace if event["ph"] == "X" and (event["pid"], event["tid"]) == (rank + 1, tid)]
+                 for tid in (1, 2)]
+        check(all(event["args"]["kernel"] in ("exchange", "gather") for event in lanes[1]), "no transfer on its lane")
+        for lane in lanes:
+            check(len(lane) > 50 and all(a["ts"] + a["dur"] <= b["ts"] + 0.01 for a, b in zip(lane, lane[1:])),
+                  f"{len(lane)} on a lane of rank {rank}, not one after the other")
+
+
 def absent(work):
     """A rank that never comes, and ones that stop, die or leave: the other ends by its deadline."""
     done = ended(start(work, "torchrun", 0, 2, 1, "--timeout", 1))
@@ -206,5 +223,6 @@ with folder() as work:
         same_bits(work, *model)
     failures(work)
     choice(work)
+    traced(work)
     absent(work)
 finish()
