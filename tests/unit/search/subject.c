@@ -67,7 +67,6 @@ remat_status subject_choose(struct subject *s, struct remat_arena *arena, uint64
     struct remat_search search = {.ctx = s->ctx,
                                   .arena = arena,
                                   .planning = arena,
-                                  .scratch = remat_scratch_open(s->ctx),
                                   .settings = &settings,
                                   .graph = s->graph,
                                   .evaluator = &s->evaluator,
@@ -76,6 +75,7 @@ remat_status subject_choose(struct subject *s, struct remat_arena *arena, uint64
                                   .limit_bytes = limit_bytes};
     REMAT_TRY(remat_model_create(arena, s->evaluator.settled, s->evaluator.prices, &s->device,
                                  &search.model));
+    search.scratch = remat_scratch_open(s->ctx);
     st = remat_choose(&search, out);
     remat_scratch_close(search.scratch);
 fail:
