@@ -22,7 +22,7 @@ static const struct cli_tool tool = {
     .operands_max = 1,
     .examples = {{"GPT-2 124M, two sequences of 512 tokens",
                   "remat-graph gpt2-124m --batch 2 --seq 512 -o model.fbs"},
-                 {"sizes of one's own",
+                 {"other sizes",
                   "remat-graph gpt2 --layers 4 --width 256 --heads 8 --seq 256 -o model.fbs"},
                  {"a Hugging Face model in bf16",
                   "remat-graph config.json --dtype bf16 --seq 1024 -o model.fbs"}},

@@ -12,7 +12,7 @@
 
 static const struct cli_tool tool = {
     .name = "remat-run",
-    .summary = "Trains a plan on a text and says how predictions and measurements compare.",
+    .summary = "Trains a plan on a text and reports predicted and measured memory and time.",
     .operands = "PLAN",
     .operand_kind = CLI_INPUT,
     .operands_min = 1,
@@ -20,7 +20,7 @@ static const struct cli_tool tool = {
     .examples = {{"twenty steps", "remat-run model.plan --text FILE --steps 20 --lr 3e-4"},
                  {"the bits of every step, for comparison with another plan",
                   "remat-run model.plan --text FILE --steps 3 --hash --json"},
-                 {"what PyTorch is compared with",
+                 {"initial weights and gradients, to compare with PyTorch",
                   "remat-run model.plan --text FILE --save-initial-weights w0.safetensors "
                   "--save-gradients g.safetensors"}},
     .options = options,

@@ -12,12 +12,12 @@
 
 static const struct cli_tool tool = {
     .name = "remat-solve",
-    .summary = "Plans a bare problem: which nodes to run again, and when, so that a graph fits.",
+    .summary = "Plans a problem without a graph file: which nodes to recompute, and when.",
     .operands = "PROBLEM",
     .operand_kind = CLI_INPUT,
     .operands_min = 1,
     .operands_max = 1,
-    .examples = {{"half of the memory that the given order takes",
+    .examples = {{"half of the memory of the given order",
                   "remat-solve problem.json --budget 50%"},
                  {"a longer search, of a problem from standard input",
                   "generate | remat-solve - --budget 8GiB --time-limit 10s"},
