@@ -20,8 +20,7 @@ static const struct cli_tool tool = {
     .operands_max = 1,
     .examples = {{"cost of the plan", "remat-dump model.plan"},
                  {"bytes live at the peak", "remat-dump model.plan --memory"},
-                 {"whether its CUDA code matches its commands",
-                  "remat-dump model.plan --check"}},
+                 {"whether its CUDA code matches its commands", "remat-dump model.plan --check"}},
     .options = options,
     .option_count = OPTION_COUNT,
 };
