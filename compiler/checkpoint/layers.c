@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where in the period of a stack the layers begin is for the costs to say: at the bottlenecks that
- * are smallest, and of these the ones to compute the stack again from at least cost. So a layer
- * with its norm behind the sum begins before the norm: the norm needs the sum, and a layer that has
- * it need not recompute the product before it. */
+/* Costs say where in the period of a stack the layers begin: at the smallest bottlenecks and, of
+ * these, those from which recomputing the stack costs least. So a layer with its norm behind the
+ * sum begins before the norm: the norm needs the sum, and a layer that has it need not recompute
+ * the product before it. */
 #include "layers.h"
 
 #include "marginal.h"

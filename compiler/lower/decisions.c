@@ -18,7 +18,7 @@ static bool is_forward(const struct remat_graph *g, uint32_t v)
 /* What the rewritten graph does with a forward value: its own, and its clones. */
 struct fate {
     bool read_late;     /* the value itself, by the backward pass or later */
-    uint32_t rounds;    /* the last one (passes/clones.h) that makes a clone; 0: none does */
+    uint32_t rounds;    /* the last one (checkpoint/clones.h) that makes a clone; 0: none does */
     bool rewritten;     /* a clone of that round owns bytes */
     uint64_t clones_ns; /* of the kernels that write clones */
     uint32_t read_end;  /* position after the last kernel that reads it or a clone */

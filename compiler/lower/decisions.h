@@ -6,7 +6,8 @@
 #include "lower.h"
 
 /* One record a forward value that the backward pass needs, in graph order: SAVE when it reads the
- * original, RECOMPUTE when a clone owns bytes, FUSED when there are clones and none does. What
+ * original, RECOMPUTE when a clone owns bytes, INLINE when there are clones and none does; TWICE
+ * or TWICE_INLINE likewise, of the last round's clones, when there are two rounds. A value that
  * never leaves its kernel when everything is saved has no record. Fills decisions and
  * recomputed_layers; `first_command` is the segment's. */
 void remat_lower_decisions(struct remat_arena *arena, const struct remat_lowering *lowering,

@@ -163,8 +163,8 @@ enum remat_action {
     REMAT_ACTION_SAVE = 0,
     REMAT_ACTION_RECOMPUTE = 1, /* recomputed and written */
     REMAT_ACTION_INLINE = 2,    /* recomputed inside the kernels that read it: never written */
-    /* Recomputed twice: for what is made of it on the way to a later layer's input, and for the
-     * backward pass, then as RECOMPUTE or as FUSED. */
+    /* Recomputed twice: on the way to a later layer's input, and for the backward pass, then as
+     * RECOMPUTE or as INLINE. */
     REMAT_ACTION_TWICE = 3,
     REMAT_ACTION_TWICE_INLINE = 4,
 };
@@ -189,9 +189,9 @@ struct remat_decision_record {
     uint8_t action;
     const char *reason; /* "policy", "pin --save h.*", "fits", ... */
     uint64_t bytes;
-    uint64_t recompute_ns; /* time of the commands that recompute it; 0 when saved or fused */
+    uint64_t recompute_ns; /* time of the commands that recompute it; 0 when saved or inline */
     uint32_t saved_begin, saved_end; /* commands that it lives through when saved, in this order */
-    bool recomputable;               /* saving and computing it again are both possible */
+    bool recomputable;               /* it may be saved or recomputed */
     int64_t recompute_extra_ns;      /* time of a step with it recomputed minus with it saved,
                                         all else as decided; 0 when not recomputable */
 };
@@ -263,8 +263,8 @@ size_t remat_operand_print(const struct remat_operand *operand, char *out, size_
 void remat_program_cost_shares(const struct remat_program *program,
                                double shares[REMAT_COST_SOURCES]);
 
-/* Number of values that are not saved, of those with action FUSED, and of those that are computed
- * again twice. */
+/* Number of values that are not saved, of those with action INLINE, and of those that are
+ * recomputed twice. */
 uint32_t remat_program_recomputed(const struct remat_program *program);
 uint32_t remat_program_inline(const struct remat_program *program);
 uint32_t remat_program_twice(const struct remat_program *program);

@@ -44,7 +44,7 @@ static struct use use_of(const struct remat_program *program, uint32_t value)
     return use;
 }
 
-/* True when computing the value again does not take it away from the peak. */
+/* True when recomputing the value does not take it away from the peak. */
 static bool stays(const struct remat_program *program, const struct remat_decision_record *record)
 {
     for (uint32_t v = 0; v < program->value_count; v++) {
