@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ranges in docs/cost_model.md are those that the readers check, row by row.
+"""The ranges in docs/tables/ranges.md are those that the readers check, row by row.
 
     ranges.py ROOT"""
 import os
@@ -19,7 +19,7 @@ def main():
     for name in ("device_ranges.def", "profile_ranges.def"):
         expected += [f"| `{key}` | {kinds[kind]} from {least} to {most} |"
                      for key, kind, least, most in rows_of(root, name)]
-    with open(os.path.join(root, "docs/cost_model.md"), encoding="utf-8") as file:
+    with open(os.path.join(root, "docs/tables/ranges.md"), encoding="utf-8") as file:
         written = re.findall(r"^(\| `[^`]+` \| .*from .* to .*\|)$", file.read(), re.M)
     assert len(expected) > 20, expected
     for row in sorted(set(expected) ^ set(written)):
