@@ -4,7 +4,7 @@
  * room for a run, and then a minimal set of them: any schedule can be followed with more kept than
  * it keeps, skipping its repeats of what is still there. A node without users that fits beside
  * everything live is run at once, for the same reason. Nodes that take nothing and nobody reads run
- * first. docs/problems.md. */
+ * first. */
 #include "exact.h"
 
 #include "heap.h"
