@@ -81,7 +81,7 @@ static inline uint32_t look_around(struct greedy *g, uint32_t v, bool users, uin
     return count;
 }
 
-/* Time to make v again from what is live, as far as a short look back sees. */
+/* Time to recompute v from what is live, as far as a short look back sees. */
 static double restore_cost(struct greedy *g, uint32_t v)
 {
     uint32_t found[LOOK_BACK], count = look_around(g, v, false, found);

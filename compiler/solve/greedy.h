@@ -28,7 +28,7 @@ struct remat_looks {
 struct remat_looks remat_construct_looks(const struct remat_problem *problem);
 
 /* The given order in at most `budget` bytes: evicts the least worthy value when room is needed, and
- * makes missing inputs again. Empty when it gets stuck or takes too many looks. */
+ * recomputes missing inputs. Empty when it gets stuck or takes too many looks. */
 struct remat_sequence remat_construct_greedy(struct remat_arena *arena,
                                              const struct remat_problem *problem, uint64_t budget,
                                              const struct remat_eviction *eviction,

@@ -223,8 +223,12 @@ static void test_model(remat_context *ctx, struct ranks_model model, uint32_t ra
     remat_arena_release(&arena);
 }
 
-/* Roundings between a square and the sum of a row, and between it and the norm's root: by rows,
- * then over rows, gradients and ranks. */
+/* A row of n elements takes at most ceil(n/64) + 6 roundings (rule 3 of docs/numerics.md). Let D be
+ * the most that a square goes through on its way to the sum s: its own, those of a row and of the
+ * rows' sums, one for each gradient, and with ranks those of a row of their sums. As all terms are
+ * positive, s is exact but for a relative error of D 2^-24, to first order; its root for half of
+ * that, and the factor limit / (norm + 1e-6) for three roundings more. So two factors differ by at
+ * most ((D0 + D1) / 2 + 6) 2^-24. */
 static double row_roundings(uint64_t elements)
 {
     return (double)((elements + 63) / 64 + 6);
@@ -252,8 +256,8 @@ static double roundings(const struct remat_program *program, uint32_t ranks, boo
     return most + gradients + (parts ? row_roundings(ranks) : 0);
 }
 
-/* The squares are added in another order: docs/numerics.md derives how far factors are apart.
- * Before the first update all else has the same bits, and on all ranks ever. */
+/* The squares are added in another order. Before the first update all else has the same bits, and
+ * on all ranks ever. */
 static void test_clipping(remat_context *ctx, struct ranks_model model, struct stage stage,
                           uint32_t ranks)
 {

@@ -46,7 +46,7 @@ const char *ranks_device(const struct ranks *ranks); /* of all: "cuda" or "cpu" 
 uint32_t ranks_ordinal(const struct ranks *ranks, uint32_t rank);
 /* How many ranks of this process its fullest device has. */
 uint32_t ranks_together(const struct ranks *ranks);
-/* What moves bytes between them, as "mpi"; NULL: ranks is NULL. */
+/* The engine between them, as "mpi"; NULL: ranks is NULL. */
 const char *ranks_engine_name(const struct ranks *ranks);
 /* "threads of this process", or who started the processes and how they met. */
 const char *ranks_place(const struct ranks *ranks);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What moves elements and computes nothing: copy, pad, concat, parts of a batch. */
+/* Kernels that copy elements and compute nothing: copy, pad, concat, parts of a batch. */
 #include "cpu_builtin.h"
 
 /* out = in, both as views of the same shape. */
