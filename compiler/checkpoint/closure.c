@@ -41,7 +41,7 @@ static const struct remat_fused_kernel *kernel_at(const struct builder *b, remat
     return remat_kernel_at(b->s->kernels, kernel);
 }
 
-static bool is_program(const struct builder *b, remat_kernel_id kernel)
+static bool is_fused(const struct builder *b, remat_kernel_id kernel)
 {
     return kernel_at(b, kernel)->kind == REMAT_KERNEL_fused;
 }
@@ -86,7 +86,7 @@ static void add_task(struct builder *b, remat_value v, struct remat_border_task 
     made->input_begin = (uint32_t)b->inputs.count;
     made->forbidden = !remat_is_candidate(b->s, v);
     made->again_ps = 1000 * (int64_t)b->prices[writer.i].ns;
-    if (is_program(b, writer)) {
+    if (is_fused(b, writer)) {
         for (uint32_t r = 0; r < slice->read_count; r++)
             push_input(b, slice->reads[r].root);
     } else {
@@ -113,7 +113,7 @@ static void add_tasks(struct builder *b)
         remat_kernel_id writer = remat_settled_writer(b->s, v);
         uint32_t *task = &task_of_kernel[writer.i];
         border->items[i] = describe_item(b, v);
-        if (remat_is_none(*task) || is_program(b, writer)) {
+        if (remat_is_none(*task) || is_fused(b, writer)) {
             *task = border->task_count++;
             add_task(b, v, &border->tasks[*task]);
         }
@@ -493,10 +493,10 @@ static void add_sites(struct builder *b)
         const struct remat_roots *own = &b->s->own[k.i];
         bool early = remat_kernel_is_early(b->s->kernels, k);
         b->device = remat_price_variants_on(b->described, &b->prices[k.i]);
-        if (is_program(b, k) && early && own->count > 0) {
+        if (is_fused(b, k) && early && own->count > 0) {
             add_stores(b, k);
             add_rerun(b, k);
-        } else if (is_program(b, k) && !early && b->s->inlined[k.i].count > 0) {
+        } else if (is_fused(b, k) && !early && b->s->inlined[k.i].count > 0) {
             add_inlining(b, k);
         } else if (early && own->count > 0 && !is_lasting(b, k)) {
             double ps = 1000 * (double)b->prices[k.i].ns;

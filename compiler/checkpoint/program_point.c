@@ -23,19 +23,19 @@ static remat_value read_root(const struct remat_kernel_operand *o)
                                               : o->value;
 }
 
-static bool is_named(const struct remat_fused_kernel *kernel)
+static bool is_builtin(const struct remat_fused_kernel *kernel)
 {
     return kernel->kind != REMAT_KERNEL_fused && kernel->phase != REMAT_PHASE_OPTIMIZER;
 }
 
-/* Clones make other kernels of the backward pass's programs, so of these each node counts by
- * itself. Returns the kernel in which a node runs together with others in every plan, or NULL. */
+/* Inlining changes fused kernels of the backward pass, so each node of these counts by itself.
+ * Returns the kernel in which a node runs together with others in every plan, or NULL. */
 static const struct remat_fused_kernel *whole_of(const struct walker *w, remat_node node)
 {
     remat_kernel_id k = w->s->kernels->kernel_of_node[node.i];
     const struct remat_fused_kernel *kernel =
         remat_is_none(k.i) ? NULL : &w->s->kernels->kernels[k.i];
-    return kernel && (remat_is_early(kernel->phase) || is_named(kernel)) ? kernel : NULL;
+    return kernel && (remat_is_early(kernel->phase) || is_builtin(kernel)) ? kernel : NULL;
 }
 
 static void mark(const struct walker *w, bool *marks, remat_node node)
@@ -46,18 +46,19 @@ static void mark(const struct walker *w, bool *marks, remat_node node)
         marks[whole->nodes[n].i] = true;
 }
 
-/* What has run in every plan, and what has not: kernels run in the order of their last nodes, but
- * for the optimizer's, so what comes behind a named one, or behind the loss, runs after it. What
- * comes before need not run before it unless it is whole or something needs it that is. */
+/* Finds nodes that have run in every plan, and nodes that have not in any. Kernels but the
+ * optimizer's run in the order of their last nodes. So a node behind a built-in kernel, or behind
+ * the loss, runs after it; a node before it runs before it if it is in a kernel that every plan has
+ * as a whole, or such a kernel needs it. */
 static void find_relatives(struct walker *w)
 {
     const struct remat_graph *g = w->s->graph;
     const struct remat_fused_kernel *at = remat_kernel_at(w->s->kernels, w->out->kernel);
     for (uint32_t j = 0; j < w->s->kernels->count; j++) {
         const struct remat_fused_kernel *kernel = &w->s->kernels->kernels[j];
-        if (j <= w->out->kernel.i && (remat_is_early(kernel->phase) || is_named(kernel)))
+        if (j <= w->out->kernel.i && (remat_is_early(kernel->phase) || is_builtin(kernel)))
             mark(w, w->before, kernel->nodes[0]);
-        if (j == w->out->kernel.i || (j > w->out->kernel.i && is_named(kernel)))
+        if (j == w->out->kernel.i || (j > w->out->kernel.i && is_builtin(kernel)))
             mark(w, w->after, kernel->nodes[0]);
     }
     for (remat_node n = {0}; n.i < g->node_count; n.i++) {

@@ -5,8 +5,8 @@
 
 #include "closure.h"
 
-/* The problem as it looks from the first run of a kernel, a program point: only what is read after
- * it is wanted, what it reads or writes itself is live in any case and counts in other_bytes. */
+/* The problem at a program point, the first run of a kernel: only values that are read after it are
+ * wanted; its own operands are live in any case and count in other_bytes. */
 struct remat_program_point {
     remat_kernel_id kernel;
     struct remat_border border;
@@ -15,8 +15,8 @@ struct remat_program_point {
 };
 struct remat_program_points REMAT_LIST(struct remat_program_point);
 
-/* Kernels whose program points are worth a cut: all of the loss, and the named ones of the head's
- * and the last layer's backward pass. */
+/* Kernels whose program points are worth a cut: all of the loss, and the built-in ones of the
+ * backward pass up to the end of the last layer's. */
 struct remat_program_points remat_model_points(struct remat_arena *arena,
                                                const struct remat_model *model);
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* price: what one kernel costs on a device. Pure; the only place that says so.
+/* The price of one kernel on a device. Pure; no other file prices kernels.
  *
  * Roofline: launch + max(arithmetic, moved bytes / bandwidth), where moved bytes are those of the
  * distinct operands (in long rows as often as they are read) and arithmetic has the rate of the
- * kernel's kind and size. Of fused kernels
- * the cost is sub-additive: a fused one costs at most what its parts cost (Williams et al.,
- * "Roofline", CACM 2009; docs/cost_model.md). Where the device has a profile, its times go before
- * these. */
+ * kernel's kind and size (Williams et al., "Roofline", CACM 2009; docs/cost_model.md). Prices of
+ * fused kernels are sub-additive: a kernel costs at most as much as its parts. Times of the
+ * device's profile, if it has one, go before these. */
 #ifndef REMAT_PRICE_H
 #define REMAT_PRICE_H
 

@@ -32,8 +32,8 @@ struct remat_border_task {
 
 /* Nodes of the problem: items, which are available or not, then tasks, which run or not, then
  * extras, each a charge that holds or not. An arc costs ps where `from` holds and `to` does not;
- * REMAT_BORDER_RULE forbids that. Rules
- * lead to extras alone, and those that lead to one come before those that start from it. */
+ * REMAT_BORDER_RULE forbids that. Rules lead to extras alone, and those that lead to one come
+ * before those that start from it. */
 enum { REMAT_BORDER_RULE = -1 };
 struct remat_border_arc {
     uint32_t from, to;
