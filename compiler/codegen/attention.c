@@ -5,8 +5,8 @@
  * Shared memory holds, of a row in `pitch` bytes, 32 KiB of the rows that a block owns (twice in
  * backward) and 8 KiB of those it visits, twice or four times: at most 97 KiB, which all GPUs have.
  * Bits depend on the visited rows of forward alone, which follow from dtype and head size. */
-#include "attention.h"
 #include "body.h"
+#include "builtin.h"
 #include "unwind.h"
 
 #define TILE_ALIGNMENT 256 /* attention.cu changes bits of addresses up to there */
@@ -199,9 +199,13 @@ static const char *const calls[] = {
     [CUDA_QUERIES] = ("attention_backward_queries(&a, &dout, &q, &k, &v, lse, delta, &dq, &random, "
                       "shared);")};
 
-remat_status cuda_write_attention(struct cuda_source *s, const struct remat_operand *operands,
-                                  uint32_t operand_count, const double *parameters,
-                                  uint32_t alignment, const struct remat_cuda_settings *settings)
+/* The kernel that the shape says: its body, threads, shared memory and blocks; `s->columns`: the
+ * rows whose deltas, f32 each, lie in the workspace. All operands begin at multiples of `alignment`
+ * bytes, at most 16. The arguments are the number of probabilities, the columns, the operands, the
+ * parameters and, in backward, the workspace. */
+static remat_status write_attention(struct cuda_source *s, const struct remat_operand *operands,
+                                    uint32_t operand_count, const double *parameters,
+                                    uint32_t alignment, const struct remat_cuda_settings *settings)
 {
     bool backward = s->shape != CUDA_FORWARD;
     struct attention a = read_attention(operands, operand_count, parameters, backward);
@@ -221,5 +225,37 @@ remat_status cuda_write_attention(struct cuda_source *s, const struct remat_oper
     write_operands(s, &a);
     cuda_text(s, "%s", calls[s->shape]);
     s->blocks = blocks_of(&a, s->shape);
+    return REMAT_OK;
+}
+
+static remat_status emit_attention(struct cuda_emitter *e, const struct remat_command *command,
+                                   enum cuda_shape shape)
+{
+    struct cuda_source s = cuda_start_source(e, command, shape);
+    if (e->code->prelude_count == 1)
+        cuda_add_prelude(e, cuda_attention);
+    REMAT_CHECK(write_attention(&s, cuda_operand(e, command, 0),
+                                command->operand_end - command->operand_begin,
+                                &e->program->parameters[command->parameter_begin],
+                                cuda_alignment(e, command), e->settings));
+    REMAT_CHECK(cuda_add_launch(e, &s));
+    cuda_add_command_words(e, command);
+    if (shape != CUDA_FORWARD) {
+        cuda_add_word(e, REMAT_CUDA_WORKSPACE, 0);
+        REMAT_CHECK(cuda_use_workspace(e, &s, remat_align_up(s.columns * 4, REMAT_ALIGNMENT)));
+    }
+    return REMAT_OK;
+}
+
+remat_status cuda_emit_attention(struct cuda_emitter *e, const struct remat_command *command)
+{
+    return emit_attention(e, command, CUDA_FORWARD);
+}
+
+remat_status cuda_emit_attention_backward(struct cuda_emitter *e,
+                                          const struct remat_command *command)
+{
+    for (enum cuda_shape shape = CUDA_DELTA; shape <= CUDA_QUERIES; shape++)
+        REMAT_CHECK(emit_attention(e, command, shape));
     return REMAT_OK;
 }

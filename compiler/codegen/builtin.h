@@ -1,28 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Built-in kernels without fragments of matrices as text. */
-#ifndef REMAT_BUILTIN_H
-#define REMAT_BUILTIN_H
+/* Kernels to the functions that emit them: cuda_emit_NAME for each row of builtin_kernels.def that
+ * is dispatched as TEXT. */
+#ifndef REMAT_CODEGEN_BUILTIN_H
+#define REMAT_CODEGEN_BUILTIN_H
 
-#include "source.h"
+#include "emitter.h"
 
-/* A row of a table for each id, and back (embedding.cu). */
-struct cuda_embedding { /* s->rows tokens, s->columns; a thread has s->width of these */
-    uint64_t table_rows;
-    uint8_t table, rows; /* dtypes; of what the ids are of, and of the rows */
-    bool accumulate;
-};
+#define BUILTIN_KERNEL(name, ...) cuda_emit cuda_emit_##name;
+#include "builtin_kernels.def"
+#undef BUILTIN_KERNEL
 
-void cuda_write_gather(struct cuda_source *s, const struct cuda_embedding *embedding);
-
-/* A digit of so many bits, in a list of tokens and their ids; then the rows of the sorted list. */
-void cuda_write_sort(struct cuda_source *s, uint64_t table_rows, uint32_t digit_bits);
-
-void cuda_write_scatter_add(struct cuda_source *s, const struct cuda_embedding *embedding);
-
-/* A built-in kernel of threads that each do `item` (builtin.c): its body and how many items there
- * are (s->rows, which is the number of elements of the last operand before); false if the kind has
- * none. All `operands` are aligned to `alignment` bytes, at most 16. */
-bool cuda_write_items(struct cuda_source *s, uint32_t kind, const struct remat_operand *operands,
-                      uint32_t alignment);
+/* NULL: there is no CUDA text, as something else executes the kernel. */
+cuda_emit *cuda_emit_of(uint32_t kind);
 
 #endif

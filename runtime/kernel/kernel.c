@@ -193,7 +193,8 @@ static const struct remat_kernel_row rows[REMAT_KERNEL_KIND_COUNT] = {
                             .dtypes = "",
                             .access = "",
                             .parameters = ""},
-#define BUILTIN_KERNEL(name, ...) [REMAT_KERNEL_##name] = {#name, __VA_ARGS__},
+#define BUILTIN_KERNEL(name, dispatch, ...)                                                        \
+    [REMAT_KERNEL_##name] = {#name, REMAT_DISPATCH_##dispatch, __VA_ARGS__},
 #include "builtin_kernels.def"
 #undef BUILTIN_KERNEL
 };
@@ -232,5 +233,5 @@ void remat_kernel_kind_arity(uint32_t kind, uint32_t *operands_min, uint32_t *op
 
 bool remat_kernel_kind_is_transfer(uint32_t kind)
 {
-    return kind < REMAT_KERNEL_KIND_COUNT && rows[kind].arithmetic == REMAT_ARITHMETIC_TRANSFER;
+    return kind < REMAT_KERNEL_KIND_COUNT && rows[kind].dispatch == REMAT_DISPATCH_ENGINE;
 }

@@ -137,17 +137,25 @@ enum remat_arithmetic {
     REMAT_ARITHMETIC_TRANSFER /* none: bytes go from rank to rank */
 };
 
+/* What executes a command. */
+enum remat_dispatch {
+    REMAT_DISPATCH_TEXT,  /* the device: a GPU by the plan's CUDA text */
+    REMAT_DISPATCH_GEMM,  /* the device: a GPU by cuBLASLt */
+    REMAT_DISPATCH_ENGINE /* the session's engine */
+};
+
 bool remat_kernel_kind_is_transfer(uint32_t kind); /* exchange, gather; false out of range */
 
 /* A row of builtin_kernels.def, which explains the columns; names are apart by a space. */
 struct remat_kernel_row {
     const char *name;
+    enum remat_dispatch dispatch;
     uint32_t operands_min, operands_max;
     const char *operands, *dtypes, *access, *parameters;
     uint32_t touched, touched_like;
     enum remat_arithmetic arithmetic;
 };
-/* `kind` is in range; REMAT_KERNEL_fused has the arithmetic and no names. */
+/* `kind` is in range; REMAT_KERNEL_fused has dispatch, arithmetic and no names. */
 const struct remat_kernel_row *remat_kernel_row(uint32_t kind);
 /* The name number `index` of a row's operands or parameters, to be printed with "%.*s"; NULL behind
  * the last. */

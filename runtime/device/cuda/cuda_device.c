@@ -73,7 +73,7 @@ static remat_status check_commands(const struct cuda_device *cuda)
         const struct remat_command *command = &program->commands[c];
         uint32_t kind = program->kernels[command->kernel].kind;
         const uint32_t *begin = program->cuda.launch_begin;
-        bool has_text = kind != REMAT_KERNEL_matmul && !remat_kernel_kind_is_transfer(kind);
+        bool has_text = remat_kernel_row(kind)->dispatch == REMAT_DISPATCH_TEXT;
         if (has_text && begin[c] == begin[c + 1])
             return remat_error(cuda->base.ctx, REMAT_ERROR_INVALID,
                                "command \"%s\": the plan has no CUDA code for %s: run it with "

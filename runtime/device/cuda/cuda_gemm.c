@@ -314,9 +314,10 @@ fail:
 
 /* --- life --- */
 
-static bool is_matmul(const struct remat_program *program, uint32_t c)
+static bool is_gemm(const struct remat_program *program, uint32_t c)
 {
-    return program->kernels[program->commands[c].kernel].kind == REMAT_KERNEL_matmul;
+    uint32_t kind = program->kernels[program->commands[c].kernel].kind;
+    return remat_kernel_row(kind)->dispatch == REMAT_DISPATCH_GEMM;
 }
 
 static remat_status prepare(struct cuda_gemms *g, const struct cuda_gemm_settings *settings)
@@ -327,7 +328,7 @@ static remat_status prepare(struct cuda_gemms *g, const struct cuda_gemm_setting
     REMAT_TRY(gemm_table_open(g->ctx, &g->arena, settings->table, settings->device,
                               g->library.version, settings->workspace_bytes, &table));
     for (uint32_t c = 0; c < g->program->command_count; c++)
-        if (is_matmul(g->program, c))
+        if (is_gemm(g->program, c))
             REMAT_TRY(add_product(g, &table, c));
     REMAT_TRY(gemm_table_save(&table));
 fail:
@@ -341,7 +342,7 @@ remat_status cuda_gemms_create(remat_context *ctx, const struct cuda_driver *dri
     remat_status st = REMAT_OK;
     uint32_t c = 0;
     *out = NULL;
-    while (c < program->command_count && !is_matmul(program, c))
+    while (c < program->command_count && !is_gemm(program, c))
         c++;
     if (c == program->command_count)
         return REMAT_OK;

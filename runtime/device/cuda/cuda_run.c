@@ -280,13 +280,14 @@ remat_status cuda_execute(struct remat_device *device, uint32_t index)
     struct cuda_device *cuda = (struct cuda_device *)device;
     const struct remat_command *command = &cuda->base.program->commands[index];
     const struct remat_cuda_groups *groups = &cuda->groups;
+    uint32_t kind = cuda->base.program->kernels[command->kernel].kind;
     uint32_t group = cuda->grouped ? groups->group[index] : REMAT_NONE;
     if (group != REMAT_NONE && groups->commands[groups->begin[group + 1] - 1] != index)
         return REMAT_OK; /* its launch is the last command's */
     if (cuda->base.params.go_on && ++cuda->unpaced == PACE_COMMANDS)
         REMAT_TRY(pace(cuda));
     push_range(cuda, command->name);
-    if (cuda->base.program->kernels[command->kernel].kind == REMAT_KERNEL_matmul)
+    if (remat_kernel_row(kind)->dispatch == REMAT_DISPATCH_GEMM)
         st = cuda_gemms_run(cuda->gemms, index, cuda->address, cuda->workspace,
                             stream_of_commands(cuda));
     else if (group != REMAT_NONE)

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Built-in kernels whose threads know nothing of each other: each does one item, by a function of
+ * builtin.cu. The arguments are the items, a second count, the operands and the parameters (the
+ * bits of doubles). What is an error on the CPU, as there is no way back from a GPU, gives NaN (and
+ * -1 in integers). */
+#include "body.h"
+#include "builtin.h"
+#include "unwind.h"
+
+/* Operands and parameters by the names in builtin_kernels.def. */
+static void write_names(struct cuda_source *s, uint32_t kind)
+{
+    const struct remat_kernel_row *row = remat_kernel_row(kind);
+    const char *name;
+    uint32_t word = 2;
+    int length;
+    for (uint32_t k = 0; (name = remat_kernel_row_name(row->operands, k, &length)); k++)
+        cuda_text(s, "u8 *const %.*s = (u8 *)arguments.word[%u];", length, name, word++);
+    for (uint32_t k = 0; (name = remat_kernel_row_name(row->parameters, k, &length)); k++)
+        cuda_text(s, "const double %.*s = double_of_bits(arguments.word[%u]);", length, name,
+                  word++);
+}
+
+/* The body up to the item; as many items as the last operand has elements, unless the kernel says
+ * otherwise. */
+static struct cuda_source begin_items(struct cuda_emitter *e, const struct remat_command *command)
+{
+    struct cuda_source s = cuda_start_source(e, command, CUDA_ITEMS);
+    const struct remat_operand *last = &e->program->operands[command->operand_end - 1];
+    for (uint32_t k = 0; k < last->rank; k++)
+        s.rows *= (uint64_t)last->shape[k];
+    cuda_text(&s, "const u64 item = (u64)block_index() * %u + thread_index();", CUDA_THREADS);
+    cuda_text(&s, "if (item >= arguments.word[0]) return;");
+    write_names(&s, e->program->kernels[command->kernel].kind);
+    return s;
+}
+
+static remat_status end_items(struct cuda_emitter *e, struct cuda_source *s)
+{
+    s->blocks = cuda_divide_up(s->rows, CUDA_THREADS);
+    REMAT_CHECK(cuda_add_launch(e, s));
+    cuda_add_command_words(e, s->command);
+    return REMAT_OK;
+}
+
+/* A thread has four elements, which are one call of Philox; the seed is the last argument. */
+remat_status cuda_emit_fill_normal(struct cuda_emitter *e, const struct remat_command *command)
+{
+    struct cuda_source s = begin_items(e, command);
+    const struct remat_operand *out = cuda_operand(e, command, 0);
+    s.columns = s.rows;
+    s.rows = (s.columns + 3) / 4;
+    s.width = cuda_alignment(e, command) >= 4 * cuda_dtype_bytes(out->dtype) ? 4 : 1;
+    cuda_text(&s, "const u64 site = (u64)site_low | (u64)site_high << 32;");
+    cuda_text(&s,
+              "fill_normal(item, arguments.word[1], out, mean, deviation, site, "
+              "arguments.word[7], DTYPE_%s, %u);",
+              cuda_dtype_name(out->dtype), s.width);
+    REMAT_CHECK(end_items(e, &s));
+    cuda_add_word(e, REMAT_CUDA_SEED, 0);
+    return REMAT_OK;
+}
+
+/* A thread has one element of this rank's part, and one number of a call of Philox. */
+remat_status cuda_emit_fill_normal_part(struct cuda_emitter *e, const struct remat_command *command)
+{
+    struct cuda_source s = begin_items(e, command);
+    const char *dtype = cuda_dtype_name(cuda_operand(e, command, 1)->dtype);
+    s.columns = s.rows;
+    cuda_text(&s, "const u64 site = (u64)site_low | (u64)site_high << 32;");
+    cuda_text(&s, "const i32 part = (i32)read4(rank);");
+    cuda_text(&s, "const u64 index = (u64)part * arguments.word[1] + item;");
+    cuda_text(&s, "float x[4];");
+    cuda_text(&s, "four_normals(x, arguments.word[8], site, index / 4);");
+    cuda_text(&s, "float mine = x[0];");
+    cuda_text(&s, "UNROLL for (u32 e = 1; e < 4; e++) mine = index %% 4 == e ? x[e] : mine;");
+    cuda_text(&s, "mine = mine * (float)deviation + (float)mean;");
+    cuda_text(&s, "mine = part < 0 ? NOT_A_NUMBER : mine;");
+    cuda_text(&s, "store_elements(DTYPE_%s, out + item * dtype_bytes(DTYPE_%s), &mine, 1, 1);",
+              dtype, dtype);
+    REMAT_CHECK(end_items(e, &s));
+    cuda_add_word(e, REMAT_CUDA_SEED, 0);
+    return REMAT_OK;
+}
+
+/* A thread has a pair of columns at a position. */
+remat_status cuda_emit_rope_table(struct cuda_emitter *e, const struct remat_command *command)
+{
+    struct cuda_source s = begin_items(e, command);
+    const int64_t *shape = cuda_operand(e, command, 0)->shape;
+    s.columns = (uint64_t)shape[3];
+    s.rows = (uint64_t)shape[0] * s.columns;
+    cuda_text(&s, "rope_table(item, (u32)arguments.word[1], out, theta, factor, low, high, "
+                  "context);");
+    return end_items(e, &s);
+}
+
+/* A thread moves as many bytes of the part as are aligned everywhere, at most 16. */
+remat_status cuda_emit_batch_slice(struct cuda_emitter *e, const struct remat_command *command)
+{
+    struct cuda_source s = begin_items(e, command);
+    const struct remat_operand *in = cuda_operand(e, command, 0);
+    const struct remat_operand *out = cuda_operand(e, command, 2);
+    uint32_t unit = cuda_alignment(e, command);
+    uint64_t bytes = s.rows * cuda_dtype_bytes(out->dtype);
+    while (bytes % unit)
+        unit /= 2;
+    s.width = unit / cuda_dtype_bytes(out->dtype);
+    s.rows = bytes / unit;
+    s.columns = (uint64_t)(in->shape[0] / out->shape[0]);
+    cuda_text(&s, "batch_slice(item, arguments.word[0], arguments.word[1], in, index, out, %u);",
+              unit);
+    return end_items(e, &s);
+}
+
+static remat_status emit_one(struct cuda_emitter *e, const struct remat_command *command,
+                             const char *body)
+{
+    struct cuda_source s = begin_items(e, command);
+    s.rows = s.columns = 1;
+    cuda_text(&s, "%s", body);
+    return end_items(e, &s);
+}
+
+remat_status cuda_emit_adamw_coefficients(struct cuda_emitter *e,
+                                          const struct remat_command *command)
+{
+    return emit_one(e, command, "adamw_coefficients(lr, step, out, beta1, beta2, weight_decay);");
+}
+
+remat_status cuda_emit_advance(struct cuda_emitter *e, const struct remat_command *command)
+{
+    return emit_one(e, command, "advance(index, count);");
+}
+
+remat_status cuda_emit_part_number(struct cuda_emitter *e, const struct remat_command *command)
+{
+    return emit_one(e, command, "write4(out, read4(rank) * (u32)count + read4(microbatch));");
+}
