@@ -254,8 +254,29 @@ static void test_items(remat_context *ctx, const char *compiler)
 
 /* --- */
 
+/* Kernels whose text is that of a fused kernel, and attention, which has a test of its own. */
+static bool planted_elsewhere(uint32_t kind)
+{
+    return kind == REMAT_KERNEL_copy || kind == REMAT_KERNEL_concat || kind == REMAT_KERNEL_pad ||
+           kind == REMAT_KERNEL_fill || kind == REMAT_KERNEL_attention ||
+           kind == REMAT_KERNEL_attention_backward;
+}
+
+static void test_covered(void)
+{
+    for (uint32_t kind = 0; kind < REMAT_KERNEL_KIND_COUNT; kind++) {
+        const struct remat_kernel_row *row = remat_kernel_row(kind);
+        bool covered = kind == REMAT_KERNEL_fused || row->dispatch != REMAT_DISPATCH_TEXT ||
+                       planted_elsewhere(kind);
+        for (uint32_t m = 0; m < MUTANTS; m++)
+            covered |= mutants[m].kind == kind;
+        CHECK(covered, "%s has no case in builtin_mutants.def", row->name);
+    }
+}
+
 static void test_mutants(remat_context *ctx, const char *compiler)
 {
+    test_covered();
     for (uint32_t m = 0; m < MUTANTS; m++) {
         differing = 0;
         single_plant(&mutants[m]);
