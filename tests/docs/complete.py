@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """README.md and every document in docs is among those whose commands are run, and every relative link
-in them, and in CONTRIBUTING.md and CHANGELOG.md, leads somewhere.
+in them, and in CONTRIBUTING.md and CHANGELOG.md, leads to a file and a heading in it.
 
     complete.py ROOT DOCUMENT..."""
 import os
 import re
 import sys
+
+
+def anchors_of(path):
+    """Those of the headings, as GitHub makes them."""
+    with open(path, encoding="utf-8") as file:
+        headings = re.findall(r"^#+ (.*)$", file.read(), flags=re.M)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def main():
@@ -17,9 +24,12 @@ def main():
     for path in written + ["CONTRIBUTING.md", "CHANGELOG.md"]:
         with open(os.path.join(root, path), encoding="utf-8") as file:
             text = file.read()
-        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
-            if not os.path.exists(os.path.join(root, os.path.dirname(path), link)):
+        for link, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", text):
+            target = os.path.join(root, os.path.dirname(path), link) if link else os.path.join(root, path)
+            if not os.path.exists(target):
                 faults.append(f"{path}: no {link}")
+            elif anchor and anchor not in anchors_of(target):
+                faults.append(f"{path}: {link} has no heading #{anchor}")
     print("\n".join(faults))
     return 1 if faults else 0
 
