@@ -7,6 +7,7 @@
  * Bits depend on the visited rows of forward alone, which follow from dtype and head size. */
 #include "body.h"
 #include "builtin.h"
+#include "template.h"
 #include "unwind.h"
 
 #define TILE_ALIGNMENT 256 /* attention.cu changes bits of addresses up to there */
@@ -129,39 +130,48 @@ static uint64_t first_kept(float p)
     return (below + ((double)below < bound)) << 8;
 }
 
-static void write_float(struct cuda_source *s, const char *name, float x)
+struct float_text { /* a number as it is written */
+    char bits[9], value[32];
+};
+
+static struct float_text text_of(float x)
 {
+    struct float_text text;
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
-    cuda_text(s, "a.%s = float_of_bits(0x%08xu); /* %g */", name, bits, (double)x);
+    snprintf(text.bits, sizeof text.bits, "%08x", bits);
+    snprintf(text.value, sizeof text.value, "%g", (double)x);
+    return text;
 }
 
 static void write_constants(struct cuda_source *s, const struct attention *a)
 {
-    const struct {
-        const char *name;
-        uint64_t value;
-    } fields[] = {{"element_bytes", a->bytes},
-                  {"half", a->operands[a->q].dtype == REMAT_F16},
-                  {"head_size", a->head_size},
-                  {"heads", a->heads},
-                  {"kv_heads", a->kv_heads},
-                  {"queries", a->queries},
-                  {"keys", a->keys},
-                  {"causal", a->causal},
-                  {"depth", cuda_divide_up(a->head_size, 16) * 16},
-                  {"pitch", a->pitch},
-                  {"copy_bytes", a->copy_bytes},
-                  {"warps", a->warps},
-                  {"strips", a->strips},
-                  {"visited", a->visited},
-                  {"drops", a->p > 0},
-                  {"kept_from", first_kept((float)a->p)}};
-    cuda_text(s, "struct attention a;");
-    for (uint32_t f = 0; f < sizeof fields / sizeof *fields; f++)
-        cuda_text(s, "a.%s = %lluu;", fields[f].name, (unsigned long long)fields[f].value);
-    write_float(s, "scale", (float)a->scale);
-    write_float(s, "factor", (float)(1.0 / (1.0 - a->p)));
+    struct float_text scale = text_of((float)a->scale),
+                      factor = text_of((float)(1.0 / (1.0 - a->p)));
+    const struct cuda_constant constants[] = {
+        {"element_bytes", a->bytes, NULL},
+        {"half", a->operands[a->q].dtype == REMAT_F16, NULL},
+        {"head_size", a->head_size, NULL},
+        {"heads", a->heads, NULL},
+        {"kv_heads", a->kv_heads, NULL},
+        {"queries", a->queries, NULL},
+        {"keys", a->keys, NULL},
+        {"causal", a->causal, NULL},
+        {"depth", cuda_divide_up(a->head_size, 16) * 16, NULL},
+        {"pitch", a->pitch, NULL},
+        {"copy_bytes", a->copy_bytes, NULL},
+        {"warps", a->warps, NULL},
+        {"strips", a->strips, NULL},
+        {"visited", a->visited, NULL},
+        {"drops", a->p > 0, NULL},
+        {"kept_from", first_kept((float)a->p), NULL},
+        {"scale_bits", 0, scale.bits},
+        {"scale", 0, scale.value},
+        {"factor_bits", 0, factor.bits},
+        {"factor", 0, factor.value},
+    };
+    cuda_write_template(s, cuda_body_attention_constants, constants,
+                        sizeof constants / sizeof *constants);
 }
 
 static void write_operands(struct cuda_source *s, const struct attention *a)
@@ -183,21 +193,16 @@ static void write_operands(struct cuda_source *s, const struct attention *a)
         cuda_text(s, "u8 *const delta = (u8 *)arguments.word[%u];", 2 + a->operand_count + 4);
     if (s->shape == CUDA_DELTA)
         return;
-    cuda_text(s, "struct random_state random;");
-    if (a->p > 0)
-        cuda_text(s,
-                  "random = read_random_state(rng, arguments.word[0], "
-                  "(u32)double_of_bits(arguments.word[%u]));",
-                  2 + a->operand_count + 3);
+    const struct cuda_constant site = {"site_word", 2 + a->operand_count + 3, NULL};
+    cuda_write_template(
+        s, a->p > 0 ? cuda_body_attention_with_dropout : cuda_body_attention_without_dropout, &site,
+        1);
 }
 
-static const char *const calls[] = {
-    [CUDA_FORWARD] = "attention_forward(&a, &q, &k, &v, &out, lse, &random, shared);",
-    [CUDA_DELTA] = "attention_delta(&a, &dout, &out, delta, arguments.word[1]);",
-    [CUDA_KEYS] = ("attention_backward_keys(&a, &dout, &q, &k, &v, lse, delta, &dk, &dv, &random, "
-                   "shared);"),
-    [CUDA_QUERIES] = ("attention_backward_queries(&a, &dout, &q, &k, &v, lse, delta, &dq, &random, "
-                      "shared);")};
+static const char *const calls[] = {[CUDA_FORWARD] = cuda_body_attention_forward,
+                                    [CUDA_DELTA] = cuda_body_attention_delta,
+                                    [CUDA_KEYS] = cuda_body_attention_backward_keys,
+                                    [CUDA_QUERIES] = cuda_body_attention_backward_queries};
 
 /* The kernel that the shape says: its body, threads, shared memory and blocks; `s->columns`: the
  * rows whose deltas, f32 each, lie in the workspace. All operands begin at multiples of `alignment`
@@ -219,11 +224,10 @@ static remat_status write_attention(struct cuda_source *s, const struct remat_op
     s->rows = a.batch * a.heads * a.queries * a.keys;
     s->columns = a.batch * a.heads * a.queries;
     if (s->shared_bytes)
-        cuda_text(s, "TILE_MEMORY(memory); const u32 shared = (memory + %d) / %d * %d;",
-                  TILE_ALIGNMENT - 1, TILE_ALIGNMENT, TILE_ALIGNMENT);
+        cuda_write_template(s, cuda_body_attention_tiles, NULL, 0);
     write_constants(s, &a);
     write_operands(s, &a);
-    cuda_text(s, "%s", calls[s->shape]);
+    cuda_write_template(s, calls[s->shape], NULL, 0);
     s->blocks = blocks_of(&a, s->shape);
     return REMAT_OK;
 }

@@ -314,3 +314,42 @@ DEV u32 kept_by_key(const struct attention *a, const struct random_state *s, u64
     return kept;
 }
 #endif
+
+BODY(attention_tiles)
+{
+    TILE_MEMORY(memory); const u32 shared = (memory + 255) / 256 * 256;
+}
+
+BODY(attention_constants)
+{
+    struct attention a;
+    a.element_bytes = @element_bytes@u;
+    a.half = @half@u;
+    a.head_size = @head_size@u;
+    a.heads = @heads@u;
+    a.kv_heads = @kv_heads@u;
+    a.queries = @queries@u;
+    a.keys = @keys@u;
+    a.causal = @causal@u;
+    a.depth = @depth@u;
+    a.pitch = @pitch@u;
+    a.copy_bytes = @copy_bytes@u;
+    a.warps = @warps@u;
+    a.strips = @strips@u;
+    a.visited = @visited@u;
+    a.drops = @drops@u;
+    a.kept_from = @kept_from@u;
+    a.scale = float_of_bits(0x@scale_bits@u); /* @scale@ */
+    a.factor = float_of_bits(0x@factor_bits@u); /* @factor@ */
+}
+
+BODY(attention_without_dropout)
+{
+    struct random_state random;
+}
+
+BODY(attention_with_dropout)
+{
+    struct random_state random;
+    random = read_random_state(rng, arguments.word[0], (u32)double_of_bits(arguments.word[@site_word@]));
+}

@@ -220,3 +220,18 @@ DEV void attention_backward_keys(const struct attention *a, const struct heads *
     }
 }
 #endif
+
+BODY(attention_delta)
+{
+    attention_delta(&a, &dout, &out, delta, arguments.word[1]);
+}
+
+BODY(attention_backward_keys)
+{
+    attention_backward_keys(&a, &dout, &q, &k, &v, lse, delta, &dk, &dv, &random, shared);
+}
+
+BODY(attention_backward_queries)
+{
+    attention_backward_queries(&a, &dout, &q, &k, &v, lse, delta, &dq, &random, shared);
+}

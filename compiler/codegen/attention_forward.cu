@@ -110,3 +110,8 @@ DEV void attention_forward(const struct attention *a, const struct heads *q, con
     }
 }
 #endif
+
+BODY(attention_forward)
+{
+    attention_forward(&a, &q, &k, &v, &out, lse, &random, shared);
+}

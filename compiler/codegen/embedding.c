@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of a table by ids, and back (embedding.cu). */
-#include "body.h"
+/* Rows of a table by ids, and back. */
 #include "builtin.h"
 #include "move.h"
+#include "template.h"
 #include "unwind.h"
 
 enum { DIGIT_BITS_MAX = 6 };       /* by which tokens are sorted at once: so many blocks */
@@ -14,46 +14,26 @@ struct embedding { /* s->rows tokens, s->columns; a thread has s->width of these
     bool accumulate;
 };
 
-static void write_constants(struct cuda_source *s, const struct embedding *embedding, uint8_t table,
-                            uint8_t rows)
+static void write_rows(struct cuda_source *s, const char *body, const struct embedding *embedding)
 {
-    cuda_text(s, "struct embedding a;");
-    cuda_text(s, "a.table_rows = %lluu;", (unsigned long long)embedding->table_rows);
-    cuda_text(s, "a.tokens = (u32)arguments.word[0];");
-    cuda_text(s, "a.columns = %llu;", (unsigned long long)s->columns);
-    cuda_text(s, "a.width = %u;", s->width);
-    cuda_text(s, "a.table = DTYPE_%s;", cuda_dtype_name(table));
-    cuda_text(s, "a.rows = DTYPE_%s;", cuda_dtype_name(rows));
-    cuda_text(s, "a.accumulate = %d;", embedding->accumulate);
-    cuda_text(s, "u8 *const table = (u8 *)arguments.word[2];");
-    cuda_text(s, "const u8 *const ids = (const u8 *)arguments.word[3];");
-    cuda_text(s, "u8 *const rows = (u8 *)arguments.word[4];");
+    const struct cuda_constant constants[] = {
+        {"table_rows", embedding->table_rows, NULL},
+        {"columns", s->columns, NULL},
+        {"width", s->width, NULL},
+        {"table", 0, cuda_dtype_name(embedding->table)},
+        {"rows", 0, cuda_dtype_name(embedding->rows)},
+        {"accumulate", embedding->accumulate, NULL},
+    };
+    cuda_write_template(s, body, constants, sizeof constants / sizeof *constants);
 }
 
-static void write_gather(struct cuda_source *s, const struct embedding *embedding)
-{
-    uint8_t dtype = cuda_dtype_bytes(embedding->table) == 2 ? CUDA_WORD16 : REMAT_F32;
-    write_constants(s, embedding, dtype, dtype);
-    cuda_text(s, "gather(&a, table, ids, rows);");
-}
-
+/* A digit of so many bits, in a list of tokens and their ids. */
 static void write_sort(struct cuda_source *s, uint64_t table_rows, uint32_t digit_bits)
 {
-    cuda_text(s, "SHARED_MEMORY(counts, 2 * SORT_WARPS);");
-    cuda_text(s, "struct digit d;");
-    cuda_text(s, "d.tokens = (u32)arguments.word[0];");
-    cuda_text(s, "d.shift = (u32)arguments.word[1];");
-    cuda_text(s, "d.mask = %uu;", (1u << digit_bits) - 1);
-    cuda_text(s, "d.first = %d;", s->columns == 0);
-    cuda_text(s, "d.ids = %lluu;", (unsigned long long)table_rows);
-    cuda_text(s, "sort(&d, (u8 *)arguments.word[2], (const u8 *)arguments.word[3], counts);");
-}
-
-static void write_scatter_add(struct cuda_source *s, const struct embedding *embedding)
-{
-    cuda_text(s, "SHARED_MEMORY(shared, RUN_ROWS * (32 * %u + 1));", s->width);
-    write_constants(s, embedding, embedding->table, embedding->rows);
-    cuda_text(s, "add_runs(&a, table, ids, rows, shared);");
+    const struct cuda_constant constants[] = {{"mask", (1u << digit_bits) - 1, NULL},
+                                              {"first", s->columns == 0, NULL},
+                                              {"ids", table_rows, NULL}};
+    cuda_write_template(s, cuda_body_sort, constants, sizeof constants / sizeof *constants);
 }
 
 /* At most `width`: vectors of both tensors are aligned where their rows are. */
@@ -113,9 +93,11 @@ static remat_status emit_embedding(struct cuda_emitter *e, const struct remat_co
         if (!embedding.accumulate)
             REMAT_CHECK(cuda_fill(e, command, table, 0));
         REMAT_CHECK(emit_sort(e, s, embedding.table_rows, &list));
-        write_scatter_add(&s, &embedding);
+        write_rows(&s, cuda_body_scatter_add, &embedding);
     } else {
-        write_gather(&s, &embedding);
+        embedding.table = embedding.rows =
+            cuda_dtype_bytes(table->dtype) == 2 ? CUDA_WORD16 : REMAT_F32;
+        write_rows(&s, cuda_body_embedding, &embedding);
     }
     REMAT_CHECK(cuda_add_launch(e, &s));
     cuda_add_word(e, REMAT_CUDA_ARENA, cuda_operand_begin(e, table));

@@ -4,6 +4,7 @@
 #ifndef REMAT_FUNCTIONS
 #define REMAT_FUNCTIONS
 #define INFINITE float_of_bits(0x7f800000u)
+#define NOT_A_NUMBER float_of_bits(0xffffffffu)
 
 DEV u32 not_finite(float x) { return (bits_of_float(x) & 0x7f800000u) == 0x7f800000u; }
 

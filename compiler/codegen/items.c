@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Built-in kernels whose threads know nothing of each other: each does one item, by a function of
- * builtin.cu. The arguments are the items, a second count, the operands and the parameters (the
+/* Built-in kernels whose threads know nothing of each other: each does one item, by the body in
+ * its .cu file. The arguments are the items, a second count, the operands and the parameters (the
  * bits of doubles). What is an error on the CPU, as there is no way back from a GPU, gives NaN (and
  * -1 in integers). */
 #include "body.h"
 #include "builtin.h"
+#include "template.h"
 #include "unwind.h"
 
 /* Operands and parameters by the names in builtin_kernels.def. */
@@ -51,33 +52,21 @@ remat_status cuda_emit_fill_normal(struct cuda_emitter *e, const struct remat_co
     s.columns = s.rows;
     s.rows = (s.columns + 3) / 4;
     s.width = cuda_alignment(e, command) >= 4 * cuda_dtype_bytes(out->dtype) ? 4 : 1;
-    cuda_text(&s, "const u64 site = (u64)site_low | (u64)site_high << 32;");
-    cuda_text(&s,
-              "fill_normal(item, arguments.word[1], out, mean, deviation, site, "
-              "arguments.word[7], DTYPE_%s, %u);",
-              cuda_dtype_name(out->dtype), s.width);
+    const struct cuda_constant constants[] = {{"dtype", 0, cuda_dtype_name(out->dtype)},
+                                              {"width", s.width, NULL}};
+    cuda_write_template(&s, cuda_body_fill_normal, constants, 2);
     REMAT_CHECK(end_items(e, &s));
     cuda_add_word(e, REMAT_CUDA_SEED, 0);
     return REMAT_OK;
 }
 
-/* A thread has one element of this rank's part, and one number of a call of Philox. */
 remat_status cuda_emit_fill_normal_part(struct cuda_emitter *e, const struct remat_command *command)
 {
     struct cuda_source s = begin_items(e, command);
-    const char *dtype = cuda_dtype_name(cuda_operand(e, command, 1)->dtype);
+    const struct remat_operand *out = cuda_operand(e, command, 1);
+    const struct cuda_constant constants[] = {{"dtype", 0, cuda_dtype_name(out->dtype)}};
     s.columns = s.rows;
-    cuda_text(&s, "const u64 site = (u64)site_low | (u64)site_high << 32;");
-    cuda_text(&s, "const i32 part = (i32)read4(rank);");
-    cuda_text(&s, "const u64 index = (u64)part * arguments.word[1] + item;");
-    cuda_text(&s, "float x[4];");
-    cuda_text(&s, "four_normals(x, arguments.word[8], site, index / 4);");
-    cuda_text(&s, "float mine = x[0];");
-    cuda_text(&s, "UNROLL for (u32 e = 1; e < 4; e++) mine = index %% 4 == e ? x[e] : mine;");
-    cuda_text(&s, "mine = mine * (float)deviation + (float)mean;");
-    cuda_text(&s, "mine = part < 0 ? NOT_A_NUMBER : mine;");
-    cuda_text(&s, "store_elements(DTYPE_%s, out + item * dtype_bytes(DTYPE_%s), &mine, 1, 1);",
-              dtype, dtype);
+    cuda_write_template(&s, cuda_body_fill_normal_part, constants, 1);
     REMAT_CHECK(end_items(e, &s));
     cuda_add_word(e, REMAT_CUDA_SEED, 0);
     return REMAT_OK;
@@ -90,8 +79,7 @@ remat_status cuda_emit_rope_table(struct cuda_emitter *e, const struct remat_com
     const int64_t *shape = cuda_operand(e, command, 0)->shape;
     s.columns = (uint64_t)shape[3];
     s.rows = (uint64_t)shape[0] * s.columns;
-    cuda_text(&s, "rope_table(item, (u32)arguments.word[1], out, theta, factor, low, high, "
-                  "context);");
+    cuda_write_template(&s, cuda_body_rope_table, NULL, 0);
     return end_items(e, &s);
 }
 
@@ -108,8 +96,8 @@ remat_status cuda_emit_batch_slice(struct cuda_emitter *e, const struct remat_co
     s.width = unit / cuda_dtype_bytes(out->dtype);
     s.rows = bytes / unit;
     s.columns = (uint64_t)(in->shape[0] / out->shape[0]);
-    cuda_text(&s, "batch_slice(item, arguments.word[0], arguments.word[1], in, index, out, %u);",
-              unit);
+    const struct cuda_constant constants[] = {{"unit", unit, NULL}};
+    cuda_write_template(&s, cuda_body_batch_slice, constants, 1);
     return end_items(e, &s);
 }
 
@@ -118,22 +106,22 @@ static remat_status emit_one(struct cuda_emitter *e, const struct remat_command 
 {
     struct cuda_source s = begin_items(e, command);
     s.rows = s.columns = 1;
-    cuda_text(&s, "%s", body);
+    cuda_write_template(&s, body, NULL, 0);
     return end_items(e, &s);
 }
 
 remat_status cuda_emit_adamw_coefficients(struct cuda_emitter *e,
                                           const struct remat_command *command)
 {
-    return emit_one(e, command, "adamw_coefficients(lr, step, out, beta1, beta2, weight_decay);");
+    return emit_one(e, command, cuda_body_adamw_coefficients);
 }
 
 remat_status cuda_emit_advance(struct cuda_emitter *e, const struct remat_command *command)
 {
-    return emit_one(e, command, "advance(index, count);");
+    return emit_one(e, command, cuda_body_advance);
 }
 
 remat_status cuda_emit_part_number(struct cuda_emitter *e, const struct remat_command *command)
 {
-    return emit_one(e, command, "write4(out, read4(rank) * (u32)count + read4(microbatch));");
+    return emit_one(e, command, cuda_body_part_number);
 }

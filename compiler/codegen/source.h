@@ -11,7 +11,7 @@
 #include "codegen.h"
 
 #define CUDA_THREADS  256 /* of every block, but of sort and attention */
-#define CUDA_RUN_ROWS 128 /* of a block that adds rows (embedding.cu) */
+#define CUDA_RUN_ROWS 128 /* of a block that adds rows (embedding_backward.cu) */
 #define CUDA_NONE     UINT16_MAX
 #define CUDA_WORD16   REMAT_DTYPE_COUNT /* beside the dtypes: 16 bits of any, moved as they are */
 

@@ -182,7 +182,8 @@ static struct again done_again(const struct remat_graph *graph,
 
 /* Tokens are sorted by their ids, a digit a launch, with a block for each of its values that looks
  * through all tokens; then the rows of each id are added one after the other
- * (compiler/codegen/embedding.cu). Ids by Zipf's law: so long is the longest of these chains. */
+ * (compiler/codegen/embedding_backward.cu). Ids by Zipf's law: so long is the longest of these
+ * chains. */
 static double scatter_ns(const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
                          double bytes, const struct remat_device_description *device)
 {

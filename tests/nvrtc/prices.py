@@ -36,7 +36,7 @@ ISSUED_PER_NS = PROCESSORS * 4 * CLOCKS_PER_NS
 BYTES_PER_NS = 3352 * 0.9
 PRODUCT_FLOPS = 2 * 16 * 8 * 16
 TENSOR_FLOPS_PER_NS = 989.4e3 * 0.22
-STEP_ROWS = int(re.search(r"RUN_ROWS\s+(\d+)", (library.ROOT / "compiler/codegen/embedding.cu").read_text())[1])
+STEP_ROWS = int(re.search(r"RUN_ROWS\s+(\d+)", (library.ROOT / "compiler/codegen/embedding_backward.cu").read_text())[1])
 APART_MOST = 0.3
 
 
