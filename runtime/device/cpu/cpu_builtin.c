@@ -2,8 +2,6 @@
 /* Built-in kernels: the table, and what their preparations share. */
 #include "cpu_builtin.h"
 
-#include <math.h>
-
 double cpu_parameter(const struct cpu_device *device, const struct remat_command *command,
                      uint32_t index)
 {
@@ -91,7 +89,7 @@ static const struct cpu_builtin_kernel *const builtin_kernels[REMAT_KERNEL_KIND_
 #undef BUILTIN_KERNEL
 };
 
-const struct cpu_builtin_kernel *cpu_builtin_kernel_find(uint32_t kind)
+const struct cpu_builtin_kernel *cpu_builtin_kernel(uint32_t kind)
 {
-    return kind < REMAT_KERNEL_KIND_COUNT ? builtin_kernels[kind] : NULL;
+    return builtin_kernels[kind];
 }

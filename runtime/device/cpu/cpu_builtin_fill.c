@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What reads no tensor: fills, the rope table, AdamW's coefficients. */
+/* Fills, with a constant and with normal random numbers. */
 #include "cpu_builtin.h"
 
 #include "cpu_fill.h"
-#include "cpu_rope.h"
-
-#include <math.h>
 
 /* Its last operand. */
 static struct cpu_view filled(struct cpu_device *device, const struct remat_command *command)
@@ -13,15 +10,20 @@ static struct cpu_view filled(struct cpu_device *device, const struct remat_comm
     return cpu_view_of(device, command, command->operand_end - command->operand_begin - 1);
 }
 
+static remat_status expect_result(struct cpu_device *device, const struct remat_command *command,
+                                  bool integers)
+{
+    struct cpu_view out = filled(device, command);
+    bool type = cpu_view_is_float(&out) || (integers && cpu_view_is(&out, REMAT_I32));
+    return cpu_expect(device, command, type && cpu_view_dense(&out),
+                      "the result has another dtype or is not contiguous");
+}
+
 static remat_status prepare_fill(struct cpu_device *device, const struct remat_command *command,
                                  struct cpu_tile **tile)
 {
     (void)tile;
-    struct cpu_view out = filled(device, command);
-    bool constant = device->base.program->kernels[command->kernel].kind == REMAT_KERNEL_fill;
-    bool type = cpu_view_is_float(&out) || (constant && cpu_view_is(&out, REMAT_I32));
-    return cpu_expect(device, command, type && cpu_view_dense(&out),
-                      "the result has another dtype or is not contiguous");
+    return expect_result(device, command, true);
 }
 
 static remat_status run_fill(struct cpu_device *device, const struct remat_command *command,
@@ -57,6 +59,13 @@ static remat_status fill_normal(struct cpu_device *device, const struct remat_co
     return REMAT_OK;
 }
 
+static remat_status prepare_fill_normal(struct cpu_device *device,
+                                        const struct remat_command *command, struct cpu_tile **tile)
+{
+    (void)tile;
+    return expect_result(device, command, false);
+}
+
 static remat_status run_fill_normal(struct cpu_device *device, const struct remat_command *command,
                                     const struct cpu_tile *tile)
 {
@@ -70,7 +79,7 @@ static remat_status prepare_fill_part(struct cpu_device *device,
     struct cpu_view rank = cpu_view_of(device, command, 0);
     bool good = cpu_view_is(&rank, REMAT_I32) && cpu_view_count(&rank) == 1;
     remat_status st = cpu_expect(device, command, good, "the rank is not i32 [1]");
-    return st ? st : prepare_fill(device, command, tile);
+    return st ? st : prepare_fill_normal(device, command, tile);
 }
 
 static remat_status run_fill_part(struct cpu_device *device, const struct remat_command *command,
@@ -85,78 +94,9 @@ static remat_status run_fill_part(struct cpu_device *device, const struct remat_
     return fill_normal(device, command, (uint64_t)rank * (uint64_t)cpu_view_count(&out));
 }
 
-/* --- rope_table (cpu_rope.c) --- */
-
-static remat_status prepare_rope_table(struct cpu_device *device,
-                                       const struct remat_command *command, struct cpu_tile **tile)
-{
-    (void)tile;
-    struct cpu_view out = cpu_view_of(device, command, 0);
-    return cpu_expect(device, command,
-                      cpu_view_is(&out, REMAT_F32) && out.rank == 4 && cpu_view_dense(&out),
-                      "the result is not f32 of rank 4 and contiguous");
-}
-
-static remat_status run_rope_table(struct cpu_device *device, const struct remat_command *command,
-                                   const struct cpu_tile *tile)
-{
-    (void)tile;
-    struct cpu_view out = cpu_view_of(device, command, 0);
-    struct cpu_rope rope = {cpu_parameter(device, command, 0), cpu_parameter(device, command, 1),
-                            cpu_parameter(device, command, 2), cpu_parameter(device, command, 3),
-                            cpu_parameter(device, command, 4)};
-    cpu_rope_table(device->pool, out.data, out.shape[0], out.shape[3], &rope);
-    return REMAT_OK;
-}
-
-/* --- optimizer coefficients --- */
-
-static remat_status prepare_adamw(struct cpu_device *device, const struct remat_command *command,
-                                  struct cpu_tile **tile)
-{
-    (void)tile;
-    struct cpu_view lr = cpu_view_of(device, command, 0), step = cpu_view_of(device, command, 1),
-                    out = cpu_view_of(device, command, 2);
-    bool good = cpu_view_is(&lr, REMAT_F32) && cpu_view_is(&step, REMAT_I32) &&
-                cpu_view_is(&out, REMAT_F32) && cpu_view_count(&lr) == 1 &&
-                cpu_view_count(&step) == 1 && cpu_view_count(&out) == 3 && cpu_view_dense(&out);
-    return cpu_expect(device, command, good,
-                      "operands are not lr f32 [1], step i32 [1], out f32 [3]");
-}
-
-/* base^exponent in a fixed order of double multiplications, so that no libm decides the bits. */
-static double power(double base, int32_t exponent)
-{
-    double result = 1.0;
-    for (; exponent; exponent >>= 1, base *= base)
-        if (exponent & 1)
-            result *= base;
-    return result;
-}
-
-static remat_status run_adamw(struct cpu_device *device, const struct remat_command *command,
-                              const struct cpu_tile *tile)
-{
-    (void)tile;
-    double lr = (double)*(const float *)cpu_view_of(device, command, 0).data;
-    int32_t step = *(const int32_t *)cpu_view_of(device, command, 1).data;
-    float *out = cpu_view_of(device, command, 2).data;
-    if (step < 1)
-        return remat_error(device->base.ctx, REMAT_ERROR_INVALID,
-                           "command \"%s\": step is %d, it counts from 1", command->name, step);
-    out[0] = (float)(1.0 - lr * cpu_parameter(device, command, 2));
-    out[1] = (float)(lr / (1.0 - power(cpu_parameter(device, command, 0), step)));
-    out[2] = (float)sqrt(1.0 - power(cpu_parameter(device, command, 1), step));
-    return REMAT_OK;
-}
-
 const struct cpu_builtin_kernel cpu_builtin_fill = {prepare_fill, run_fill, 0};
 
-const struct cpu_builtin_kernel cpu_builtin_fill_normal = {prepare_fill, run_fill_normal, 0};
+const struct cpu_builtin_kernel cpu_builtin_fill_normal = {prepare_fill_normal, run_fill_normal, 0};
 
 const struct cpu_builtin_kernel cpu_builtin_fill_normal_part = {prepare_fill_part, run_fill_part,
                                                                 0};
-
-const struct cpu_builtin_kernel cpu_builtin_rope_table = {prepare_rope_table, run_rope_table, 0};
-
-const struct cpu_builtin_kernel cpu_builtin_adamw_coefficients = {prepare_adamw, run_adamw, 0};

@@ -54,11 +54,7 @@ static remat_status prepare_command(struct cpu_device *device, uint32_t index)
         };
         REMAT_TRY(cpu_device_prepare_tile(device, &source, tile));
     } else {
-        const struct cpu_builtin_kernel *builtin = cpu_builtin_kernel_find(kernel->kind);
-        if (!builtin)
-            REMAT_FAIL(device->base.ctx, REMAT_ERROR_INVALID,
-                       "command \"%s\": the cpu device has no kernel %s", command->name,
-                       remat_kernel_kind_name(kernel->kind));
+        const struct cpu_builtin_kernel *builtin = cpu_builtin_kernel(kernel->kind);
         REMAT_TRY(cpu_expect_arity(device, command));
         REMAT_TRY(builtin->prepare(device, command, tile));
         bytes = builtin->scratch_bytes;
@@ -191,7 +187,7 @@ static remat_status execute(struct remat_device *device, uint32_t index)
     const struct remat_command *command = &cpu->base.program->commands[index];
     uint32_t kind = cpu->base.program->kernels[command->kernel].kind;
     if (kind != REMAT_KERNEL_fused)
-        return cpu_builtin_kernel_find(kind)->run(cpu, command, cpu->tiles[index]);
+        return cpu_builtin_kernel(kind)->run(cpu, command, cpu->tiles[index]);
     cpu_tile_run(cpu->tiles[index], cpu->pool, device->memory, cpu->scratch, cpu->scratch_bytes);
     return REMAT_OK;
 }

@@ -42,8 +42,7 @@ struct cpu_builtin_kernel {
                         const struct cpu_tile *tile);
     uint64_t scratch_bytes;
 };
-/* NULL for what this device does not have. */
-const struct cpu_builtin_kernel *cpu_builtin_kernel_find(uint32_t kind);
+const struct cpu_builtin_kernel *cpu_builtin_kernel(uint32_t kind); /* of a verified program */
 /* As many operands and parameters as builtin_kernels.def says. */
 remat_status cpu_expect_arity(struct cpu_device *device, const struct remat_command *command);
 
