@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention: how large tiles are, and the few lines around the functions of attention*.cu that say
- * it to the compiler as constants.
+/* Attention: the constants of attention*.cu, which say how large tiles are.
  *
  * Shared memory holds, of a row in `pitch` bytes, 32 KiB of the rows that a block owns (twice in
  * backward) and 8 KiB of those it visits, twice or four times: at most 97 KiB, which all GPUs have.
@@ -10,7 +9,7 @@
 #include "template.h"
 #include "unwind.h"
 
-#define TILE_ALIGNMENT 256 /* attention.cu changes bits of addresses up to there */
+#define TILE_ALIGNMENT 256 /* of BODY(attention_tiles), as bits of addresses change up to there */
 #define HEAD_SIZE_MAX  128 /* sums of 16 rows are that many f32 over a warp's registers */
 #define OWNED_BYTES    32768
 #define STAGE_BYTES    8192
