@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """README.md and every document in docs is among those whose commands are run, and every relative link
-in them, and in CONTRIBUTING.md and CHANGELOG.md, leads to a file and a heading in it.
+in them, in docs/tables, CONTRIBUTING.md and CHANGELOG.md, leads to a file and a heading in it.
 
     complete.py ROOT DOCUMENT..."""
 import os
@@ -15,13 +15,16 @@ def anchors_of(path):
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
+def documents(root, folder):
+    return sorted(f"{folder}/{name}" for name in os.listdir(os.path.join(root, folder)) if name.endswith(".md"))
+
+
 def main():
     root, *tested = sys.argv[1:]
-    written = ["README.md"] + sorted("docs/" + name for name in os.listdir(os.path.join(root, "docs"))
-                                     if name.endswith(".md"))
+    written = ["README.md"] + documents(root, "docs")
     faults = [f"{path}: its commands are not run (tests/docs/meson.build)"
               for path in written if path not in tested]
-    for path in written + ["CONTRIBUTING.md", "CHANGELOG.md"]:
+    for path in written + documents(root, "docs/tables") + ["CONTRIBUTING.md", "CHANGELOG.md"]:
         with open(os.path.join(root, path), encoding="utf-8") as file:
             text = file.read()
         for link, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", text):
