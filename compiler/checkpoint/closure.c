@@ -9,6 +9,7 @@
 #include "amounts.h"
 #include "layers.h"
 
+#include <assert.h>
 #include <math.h>
 
 struct border_node { /* an item, a task or an extra of the problem */
@@ -65,9 +66,11 @@ static void find_items(struct builder *b)
 
 static struct remat_border_item describe_item(const struct builder *b, remat_value v)
 {
+    uint64_t bytes = remat_storage_bytes(&b->s->graph->values[v.i]);
+    bool output = b->s->facts.output[v.i]; /* lies in persistent memory */
     return (struct remat_border_item){
-        .bytes = remat_align_up(remat_storage_bytes(&b->s->graph->values[v.i]), REMAT_ALIGNMENT),
-        .kept = b->s->facts.output[v.i],
+        .bytes = output ? 0 : remat_align_up(bytes, REMAT_ALIGNMENT),
+        .kept = output,
         .wanted = (b->s->reads[v.i] & REMAT_READ_LATE) != 0,
     };
 }
@@ -400,7 +403,6 @@ static double price_without(struct builder *b, remat_kernel_id k, const remat_va
 {
     const struct remat_fused_kernel *whole = kernel_at(b, k);
     struct remat_roots stored = {0};
-    double ps = 0;
     for (uint32_t o = 0; o < whole->operand_count; o++) {
         bool stays = whole->operands[o].access & REMAT_ACCESS_WRITE;
         for (uint32_t i = 0; i < count; i++)
@@ -408,13 +410,11 @@ static double price_without(struct builder *b, remat_kernel_id k, const remat_va
         if (stays)
             REMAT_PUSH(b->scratch, &stored, whole->operands[o].value);
     }
-    if (stored.count) {
-        struct remat_load load = remat_settled_load(b->scratch, b->s, stored.items,
-                                                    (uint32_t)stored.count, false, &b->device);
-        ps = 1000 * (b->device.launch_ns + fmax(load.compute_ns, load.memory_ns));
-    }
+    assert(stored.count > 0); /* what leads to an output */
+    struct remat_load load = remat_settled_load(b->scratch, b->s, stored.items,
+                                                (uint32_t)stored.count, false, &b->device);
     remat_arena_reset(b->scratch);
-    return ps;
+    return 1000 * (b->device.launch_ns + fmax(load.compute_ns, load.memory_ns));
 }
 
 /* A forward kernel: stores of recomputed values are spared. */
@@ -457,8 +457,7 @@ static void add_rerun(struct builder *b, remat_kernel_id k)
     uint32_t count = 0;
     REMAT_NEW(b->arena, made, own->count);
     for (size_t i = 0; i < own->count; i++)
-        if (!b->s->inlined_by_all[own->items[i].i] &&
-            (b->s->reads[own->items[i].i] & REMAT_READ_LOADED))
+        if (b->s->reads[own->items[i].i] & REMAT_READ_LOADED)
             made[count++] = own->items[i];
     struct remat_load all = load_of(b, made, count);
     for (uint32_t i = 0; i < count; i++) {
@@ -478,14 +477,6 @@ static void add_rerun(struct builder *b, remat_kernel_id k)
     add_loads(b, k, true);
 }
 
-static bool is_lasting(const struct builder *b, remat_kernel_id k)
-{
-    bool any = false;
-    for (uint32_t n = 0; n < kernel_at(b, k)->node_count; n++)
-        any |= b->s->lasting[kernel_at(b, k)->nodes[n].i];
-    return any;
-}
-
 static void add_sites(struct builder *b)
 {
     struct remat_border *border = &b->out->border;
@@ -498,11 +489,6 @@ static void add_sites(struct builder *b)
             add_rerun(b, k);
         } else if (is_fused(b, k) && !early && b->s->inlined[k.i].count > 0) {
             add_inlining(b, k);
-        } else if (early && own->count > 0 && !is_lasting(b, k)) {
-            double ps = 1000 * (double)b->prices[k.i].ns;
-            for (size_t i = 0; i < own->count; i++)
-                add_arc(b, item_node(b, own->items[i]), task_node(b, own->items[i]),
-                        remat_ps(floor(ps / (double)own->count)));
         } else if (!remat_runs_beside(b->s->graph, kernel_at(b, k))) {
             b->out->least_ns = remat_ns_add(b->out->least_ns, b->prices[k.i].ns);
         }

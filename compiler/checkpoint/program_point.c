@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The forward pass and the loss run the same kernels in every plan, and built-in kernels are the
- * same everywhere and run in graph order (schedule.h). So when one of these runs, it is known of
- * many others whether they have. */
+/* Kernels run in one order in every plan, but for the optimizer's, which run as soon as they can
+ * (schedule.h); a decision changes what they inline and store, and inserts reruns. So when one
+ * runs, it is known of the others whether they have. */
 #include "program_point.h"
 
 #include "rebuild.h"
@@ -10,8 +10,8 @@ struct walker {
     struct remat_arena *scratch;
     const struct remat_settled *s;
     const struct remat_model *model;
-    bool *before, *after; /* by node: it has run in every plan, it has not run in any */
-    bool *read;           /* by root: something reads it that has not run */
+    bool *after; /* by kernel: it has not run in any plan */
+    bool *read;  /* by root: something reads it that has not run */
     struct remat_program_point *out;
 };
 
@@ -23,79 +23,33 @@ static remat_value read_root(const struct remat_kernel_operand *o)
                                               : o->value;
 }
 
-static bool is_builtin(const struct remat_fused_kernel *kernel)
+/* The kernel that writes a value, none of a value that no kernel writes. */
+static remat_kernel_id writer_of(const struct walker *w, remat_value root)
 {
-    return kernel->kind != REMAT_KERNEL_fused && kernel->phase != REMAT_PHASE_OPTIMIZER;
+    return remat_is_none(root.i) ? REMAT_NO_KERNEL : remat_settled_writer(w->s, root);
 }
 
-/* Inlining changes fused kernels of the backward pass, so each node of these counts by itself.
- * Returns the kernel in which a node runs together with others in every plan, or NULL. */
-static const struct remat_fused_kernel *whole_of(const struct walker *w, remat_node node)
+static bool is_made(const struct walker *w, remat_value root)
 {
-    remat_kernel_id k = w->s->kernels->kernel_of_node[node.i];
-    const struct remat_fused_kernel *kernel =
-        remat_is_none(k.i) ? NULL : &w->s->kernels->kernels[k.i];
-    return kernel && (remat_is_early(kernel->phase) || is_builtin(kernel)) ? kernel : NULL;
+    remat_kernel_id writer = writer_of(w, root);
+    return !remat_is_none(writer.i) && writer.i <= w->out->kernel.i;
 }
 
-static void mark(const struct walker *w, bool *marks, remat_node node)
+/* Kernels behind it have not run: of the optimizer's, which come last in the list, those that need
+ * what it or one that has not run writes. */
+static void find_after(struct walker *w)
 {
-    const struct remat_fused_kernel *whole = whole_of(w, node);
-    marks[node.i] = true;
-    for (uint32_t n = 0; whole && n < whole->node_count; n++)
-        marks[whole->nodes[n].i] = true;
-}
-
-/* Finds nodes that have run in every plan, and nodes that have not in any. Kernels but the
- * optimizer's run in the order of their last nodes. So a node behind a built-in kernel, or behind
- * the loss, runs after it; a node before it runs before it if it is in a kernel that every plan has
- * as a whole, or such a kernel needs it. */
-static void find_relatives(struct walker *w)
-{
-    const struct remat_graph *g = w->s->graph;
-    const struct remat_fused_kernel *at = remat_kernel_at(w->s->kernels, w->out->kernel);
-    for (uint32_t j = 0; j < w->s->kernels->count; j++) {
-        const struct remat_fused_kernel *kernel = &w->s->kernels->kernels[j];
-        if (j <= w->out->kernel.i && (remat_is_early(kernel->phase) || is_builtin(kernel)))
-            mark(w, w->before, kernel->nodes[0]);
-        if (j == w->out->kernel.i || (j > w->out->kernel.i && is_builtin(kernel)))
-            mark(w, w->after, kernel->nodes[0]);
-    }
-    for (remat_node n = {0}; n.i < g->node_count; n.i++) {
-        const struct remat_node_info *node = &g->nodes[n.i];
-        if (n.i > at->nodes[at->node_count - 1].i && node->phase == REMAT_PHASE_BACKWARD)
-            w->after[n.i] = true;
-        for (uint32_t i = 0; i < remat_op_reads(node); i++) {
-            remat_node producer = remat_producer(g, node->inputs[i]);
-            if (!remat_is_none(producer.i) && w->after[producer.i])
-                mark(w, w->after, n);
+    for (uint32_t k = w->out->kernel.i + 1; k < w->s->kernels->count; k++) {
+        const struct remat_fused_kernel *kernel = &w->s->kernels->kernels[k];
+        w->after[k] = kernel->phase != REMAT_PHASE_OPTIMIZER;
+        for (uint32_t o = 0; o < kernel->operand_count; o++) {
+            remat_kernel_id writer = writer_of(w, read_root(&kernel->operands[o]));
+            w->after[k] |=
+                writer.i == w->out->kernel.i || (!remat_is_none(writer.i) && w->after[writer.i]);
         }
-    }
-    for (uint32_t n = g->node_count; n-- > 0;)
-        for (uint32_t i = 0; w->before[n] && i < remat_op_reads(&g->nodes[n]); i++) {
-            remat_node producer = remat_producer(g, g->nodes[n].inputs[i]);
-            if (!remat_is_none(producer.i))
-                mark(w, w->before, producer);
-        }
-    for (uint32_t n = 0; n < at->node_count; n++)
-        w->before[at->nodes[n].i] = w->after[at->nodes[n].i] = false;
-}
-
-/* What runs in no kernel, as a cast that loads do, reads for its readers. */
-static void find_read(struct walker *w)
-{
-    const struct remat_graph *g = w->s->graph;
-    const remat_value *root = w->s->facts.root;
-    for (uint32_t n = g->node_count; n-- > 0;) {
-        const struct remat_node_info *node = &g->nodes[n];
-        const struct remat_fused_kernel *whole = whole_of(w, (remat_node){n});
-        bool inlined = remat_is_none(w->s->kernels->kernel_of_node[n].i);
-        bool reads = inlined ? w->read[root[node->outputs[0].i].i] : w->after[n];
-        for (uint32_t i = 0; reads && !whole && i < remat_op_reads(node); i++)
-            w->read[root[node->inputs[i].i].i] = true;
-        for (uint32_t o = 0; reads && whole && o < whole->operand_count; o++)
-            if (!remat_is_none(read_root(&whole->operands[o]).i))
-                w->read[read_root(&whole->operands[o]).i] = true;
+        for (uint32_t o = 0; w->after[k] && o < kernel->operand_count; o++)
+            if (!remat_is_none(read_root(&kernel->operands[o]).i))
+                w->read[read_root(&kernel->operands[o]).i] = true;
     }
 }
 
@@ -105,8 +59,7 @@ static void mark_wanted(struct walker *w)
     struct remat_border *b = &w->out->border;
     for (uint32_t i = 0; i < b->item_count; i++) {
         remat_value root = w->model->item_value[i];
-        bool made = w->before[remat_producer(w->s->graph, root).i] ||
-                    remat_settled_writer(w->s, root).i == w->out->kernel.i;
+        bool made = is_made(w, root);
         b->items[i].wanted = made && w->read[root.i];
         b->items[i].bytes = made ? b->items[i].bytes : 0;
     }
@@ -138,16 +91,15 @@ static void count_others(struct walker *w)
             root = kernel->operands[o].value;
         count_live(w, root, seen);
     }
-    for (remat_value v = {0}; v.i < w->s->graph->value_count; v.i++) {
-        remat_node node = remat_producer(w->s->graph, v);
-        if (w->read[v.i] && remat_is_none(w->model->item_of[v.i].i) && !remat_is_none(node.i) &&
-            w->before[node.i] && !remat_is_none(w->s->kernels->kernel_of_node[node.i].i))
+    for (remat_value v = {0}; v.i < w->s->graph->value_count; v.i++)
+        if (w->read[v.i] && remat_is_none(w->model->item_of[v.i].i) && is_made(w, v) &&
+            writer_of(w, v).i != w->out->kernel.i)
             count_live(w, v, seen);
-    }
 }
 
-/* Behind the loss what recomputation spares may have been spared before: all of it is granted, and
- * not offered again. */
+/* Behind the loss the loads that recomputation spares may have been spared before: all of them are
+ * granted, and not offered again. A held value has been stored: by the forward pass, or by its
+ * rerun, which takes no less. */
 static void grant_before(struct walker *w)
 {
     struct remat_border *b = &w->out->border;
@@ -156,9 +108,6 @@ static void grant_before(struct walker *w)
             b->constant_ps += b->tasks[t].cost_ps;
             b->tasks[t].cost_ps = 0;
         }
-    for (uint32_t a = 0; a < b->arc_count; a++)
-        if (b->arcs[a].from < b->item_count && b->arcs[a].ps > 0)
-            b->arcs[a].ps = 0;
 }
 
 static struct remat_program_point describe(struct remat_arena *arena,
@@ -172,12 +121,9 @@ static struct remat_program_point describe(struct remat_arena *arena,
                        .out = &out};
     out.border.items = remat_copy(arena, border->items, border->item_count, sizeof *border->items);
     out.border.tasks = remat_copy(arena, border->tasks, border->task_count, sizeof *border->tasks);
-    out.border.arcs = remat_copy(arena, border->arcs, border->arc_count, sizeof *border->arcs);
-    REMAT_NEW(w.scratch, w.before, w.s->graph->node_count);
-    REMAT_NEW(w.scratch, w.after, w.s->graph->node_count);
+    REMAT_NEW(w.scratch, w.after, w.s->kernels->count);
     REMAT_NEW(w.scratch, w.read, w.s->graph->value_count);
-    find_relatives(&w);
-    find_read(&w);
+    find_after(&w);
     mark_wanted(&w);
     count_others(&w);
     if (!remat_kernel_is_early(w.s->kernels, kernel))

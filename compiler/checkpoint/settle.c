@@ -86,30 +86,6 @@ static void find_standing(struct settler *s)
     }
 }
 
-/* Early nodes that lead to an output, or to a value that is read later and no candidate. Others may
- * be left out where none of the values that they lead to is stored. */
-static void find_lasting(struct settler *s)
-{
-    const struct remat_settled *settled = s->out;
-    const struct remat_graph *g = settled->graph;
-    bool *needed; /* by value */
-    REMAT_NEW(s->scratch, needed, g->value_count);
-    for (uint32_t v = 0; v < g->value_count; v++)
-        needed[v] = settled->facts.output[settled->facts.root[v].i];
-    for (uint32_t n = g->node_count; n-- > 0;) {
-        const struct remat_node_info *node = &g->nodes[n];
-        bool early = remat_is_early(node->phase);
-        for (uint32_t o = 0; o < node->output_count; o++)
-            settled->lasting[n] |= early && needed[node->outputs[o].i];
-        for (uint32_t i = 0; i < node->input_count && (!early || settled->lasting[n]); i++) {
-            remat_value root = remat_settled_trace(settled, node->inputs[i]).root;
-            bool candidate = !remat_is_none(root.i) && remat_is_candidate(settled, root);
-            if (early || !candidate)
-                needed[node->inputs[i].i] = true;
-        }
-    }
-}
-
 /* --- slices --- */
 
 /* To make `roots`, see remat_settled_load. A kernel's nodes in reverse meet readers first. */
@@ -351,7 +327,7 @@ static void find_readers(struct settler *s)
                     continue;
                 if (!remat_is_early(kernel->phase))
                     s->out->reads[root.i] |= REMAT_READ_LATE;
-                else if (s->out->lasting[kernel->nodes[n].i])
+                else
                     s->out->reads[root.i] |= REMAT_READ_EARLY;
                 if (remat_is_candidate(s->out, root))
                     add_reader(s, root, (struct reader){{k}, !trace.viewed, true});
@@ -376,7 +352,6 @@ void remat_settle(struct remat_arena *arena, const struct remat_graph *graph,
     REMAT_NEW(arena, out->standing, graph->value_count);
     REMAT_NEW(arena, out->written, graph->value_count);
     REMAT_NEW(arena, out->reads, graph->value_count);
-    REMAT_NEW(arena, out->lasting, graph->node_count);
     REMAT_NEW(arena, out->inlined_by_all, graph->value_count);
     REMAT_NEW(arena, out->slices, graph->value_count);
     REMAT_NEW(arena, out->own, kernels->count);
@@ -386,7 +361,6 @@ void remat_settle(struct remat_arena *arena, const struct remat_graph *graph,
     REMAT_NEW(s.scratch, s.loads, kernels->count);
     REMAT_NEW(s.scratch, s.runs_again, kernels->count);
     find_standing(&s);
-    find_lasting(&s);
     for (remat_value v = {0}; v.i < graph->value_count; v.i++)
         if (remat_is_candidate(out, v))
             out->slices[v.i] = find_slice(out, arena, &v, 1, true);

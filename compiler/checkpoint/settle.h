@@ -42,7 +42,7 @@ struct remat_slice {
 
 /* Who reads a value that another kernel writes. */
 enum remat_reading {
-    REMAT_READ_EARLY = 1,  /* what of the forward pass or the loss runs in every plan */
+    REMAT_READ_EARLY = 1,  /* the forward pass or the loss: all of it leads to an output */
     REMAT_READ_LATE = 2,   /* a kernel of the backward pass or the optimizer */
     REMAT_READ_LOADED = 4, /* such a kernel loads it, a candidate, whatever is decided */
 };
@@ -54,12 +54,11 @@ struct remat_settled {
     const struct remat_kernel_list *kernels; /* the graph's own: everything is saved */
     const struct remat_decision *pinned;     /* of the pins alone; NULL: there are none */
     struct remat_facts facts;
-    uint8_t *stored;      /* by value: scratch of remat_settled_load, all 0 */
-    uint8_t *standing;    /* by value: enum remat_standing; a view is FIXED */
-    bool *written;        /* by value: its kernel writes it to memory */
-    uint8_t *reads;       /* by value: enum remat_reading */
-    bool *lasting;        /* by node: of the forward pass or the loss, and runs in every plan */
-    bool *inlined_by_all; /* by value: no rerun has to write it */
+    uint8_t *stored;            /* by value: scratch of remat_settled_load, all 0 */
+    uint8_t *standing;          /* by value: enum remat_standing; a view is FIXED */
+    bool *written;              /* by value: its kernel writes it to memory */
+    uint8_t *reads;             /* by value: enum remat_reading */
+    bool *inlined_by_all;       /* by value: no rerun has to write it */
     struct remat_slice *slices; /* by value: of candidates */
     struct remat_roots *own;    /* by kernel: the candidates that it makes */
     /* By kernel, the candidates that it inlines: of a kernel of the backward pass, or of the rerun

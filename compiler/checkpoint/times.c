@@ -44,7 +44,6 @@ static void place_candidates(struct remat_times *t)
 static void list_reads(struct remat_times *t)
 {
     struct remat_roots list = {0};
-    REMAT_NEW(t->arena, t->lasting, t->kernels->count);
     REMAT_NEW(t->arena, t->read_begin, t->kernels->count + 1);
     for (remat_kernel_id k = {0}; k.i < t->kernels->count; k.i++) {
         const struct remat_fused_kernel *kernel = remat_kernel_at(t->kernels, k);
@@ -52,7 +51,6 @@ static void list_reads(struct remat_times *t)
             const struct remat_kernel_operand *operand = &kernel->operands[o];
             bool written = operand->access & REMAT_ACCESS_WRITE;
             bool candidate = remat_is_candidate(t->settled, operand->value);
-            t->lasting[k.i] |= written && !candidate;
             if (!written && candidate && !remat_kernel_is_early(t->kernels, k))
                 REMAT_PUSH(t->arena, &list, operand->value);
         }
@@ -217,7 +215,7 @@ struct remat_times_sum remat_times_find(struct remat_times *t,
         if (t->sites[s.i].made)
             add_site(t, s, &sum);
     for (remat_kernel_id k = {count}; k.i-- > 0;)
-        if (remat_kernel_is_early(t->kernels, k) && (t->sites[k.i].stored || t->lasting[k.i]))
+        if (remat_kernel_is_early(t->kernels, k))
             add_site(t, (remat_site){k.i}, &sum);
     return sum;
 }

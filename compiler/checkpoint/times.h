@@ -43,7 +43,6 @@ struct remat_times {
         remat_kernel_id kernel;
         uint32_t place;
     } * home;
-    bool *lasting;        /* by kernel: it writes a value that is no candidate */
     uint32_t *read_begin; /* by kernel of the backward pass, and one more: of `reads` */
     remat_value *reads;   /* candidates that these read */
     struct REMAT_LIST(struct remat_times_entry) entries;
