@@ -227,6 +227,67 @@ const struct bound_sample bound_samples[] = {
              "%v : f32[2,64,64], %n : f32[2,64,1] = rms_norm %data %gain { epsilon = 1e-05 }\n"
              "%s : f32[2,64,1] = row_sum %v\n"
              "%z = mul %s %data\n"},
+    /* an output is stored and kept */
+    {.text = "parameter %w1 : f32[64,64]\n"
+             "%x : f32[2,64,64] output = tanh %e\n"
+             "%y = add %x %data\n"
+             "%z = linear %y %w1\n"
+             "output %x\n"},
+    /* %b, recomputed, needs %a and %e, which nothing else of the backward pass does */
+    {.text = "%m : f32[64,128] = reshape %data { shape = [64, 128] }\n"
+             "%a = neg %e\n"
+             "%b : f32[2,64,128] = linear %a %m\n"
+             "%g : f32[2,64,128] = gelu %b\n"
+             "%s : f32[2,64,1] = row_sum %g\n"
+             "%z = mul %data %s\n"},
+    /* %x is made of %p, of a loss, which its kernel keeps to itself: it is not recomputed */
+    {.text = "parameter %w1 : f32[64,64]\n"
+             "%p : f32[2,64,64] = mul %data %data phase loss\n"
+             "%x = add %e %p\n"
+             "%y = linear %x %w1\n"
+             "%z = gelu %y\n"},
+    /* the rerun that makes %u loads half of %r, its kernel all of it */
+    {.text = "parameter %w1 : f32[64,64]\n"
+             "parameter %w2 : f32[64,64]\n"
+             "%rows : f32[128,64] = reshape %data { shape = [128, 64] }\n"
+             "%r = embedding %rows %ids\n"
+             "%h : f32[1,64,64] = slice %r { axis = 0, begin = 0, end = 1 }\n"
+             "%m = mul %h %data\n"
+             "%u = tanh %m\n"
+             "%v = sigmoid %r\n"
+             "%y = add %u %v\n"
+             "%p = linear %u %w1\n"
+             "%q = linear %y %w2\n"
+             "%z = add %p %q\n"},
+    /* a kernel that inlines %v loads half of %r, one that inlines %u all of it */
+    {.text = "parameter %w1 : f32[64,64]\n"
+             "parameter %w2 : f32[64,64]\n"
+             "%rows : f32[128,64] = reshape %data { shape = [128, 64] }\n"
+             "%r = embedding %rows %ids\n"
+             "%h : f32[1,64,64] = slice %r { axis = 0, begin = 0, end = 1 }\n"
+             "%rn = neg %r\n"
+             "%u = tanh %rn\n"
+             "%l = linear %data %w1\n"
+             "%hl = add %h %l\n"
+             "%v = tanh %hl\n"
+             "%y = mul %u %v\n"
+             "%z = linear %y %w2\n"},
+    /* %x and %y are made with the same arithmetic */
+    {.text = "parameter %b : f32[64]\n"
+             "parameter %w1 : f32[64,64]\n"
+             "%g = gelu %data\n"
+             "%x = add %g %e\n"
+             "%y = add %g %b\n"
+             "%p = gelu %x\n"
+             "%q = gelu %y\n"
+             "%s = add %p %q\n"
+             "%z = linear %s %w1\n",
+     .flops_per_ns = 0.1,
+     .launch_ns = 1e7},
+    /* a built-in kernel reads %e eight times */
+    {.text = "%p : f32[2,64,512] = concat %e %e %e %e %e %e %e %e { axis = 2 }\n"
+             "%t : f32[2,64,1] = row_sum %p\n"
+             "%z = mul %e %t\n"},
 };
 
 const uint32_t bound_sample_count = sizeof bound_samples / sizeof *bound_samples;

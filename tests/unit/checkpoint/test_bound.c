@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The certified bound against small graphs that are made to break it: fused kernels between
  * bound by arithmetic and bound by memory, values of single rows, broadcasts, views, equal layers,
- * microbatches and profiles. Every decision over their items that is not two-level, and some that
- * are, are evaluated: none takes less or holds less than its least cost says, nor less than the
- * bound for its live peak. */
+ * microbatches and profiles. Every decision over their items is evaluated, of larger graphs those
+ * that are not two-level, and some others: none takes less or holds less than its least cost says,
+ * nor less than the bound for its live peak. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -18,14 +18,14 @@
 
 enum {
     ITEMS_MIN = 2,
-    ITEMS_MAX = 8, /* of random graphs */
-    SAMPLE_ITEMS_MAX = 9,
+    ITEMS_MAX = 9,
+    TWICE_ITEMS_MAX = 6, /* that every decision may recompute twice */
     TWO_LEVEL = 60,
     INSIDE = 2000,
     INSIDE_TWO_LEVEL = 500,
-    PINNED = 5,
-    LAYERS_MAX = 3,
-    ACTIONS = 2
+    PINNED = 5,    /* each graph of so many has pins, */
+    OPTIMIZED = 4, /* or an optimizer */
+    LAYERS_MAX = 3
 };
 
 struct graph {
@@ -40,7 +40,7 @@ struct graph {
     struct remat_model model;
     struct remat_facts facts;
     uint32_t free_count;
-    uint32_t free_values[SAMPLE_ITEMS_MAX];
+    uint32_t free_values[ITEMS_MAX];
 };
 
 struct tally {
@@ -68,6 +68,13 @@ static remat_status prepare(struct graph *g)
     uint32_t microbatches = kind == 6 ? 2 : 1;
     uint32_t nodes = 2 + random_draw(&g->random, 8);
     REMAT_TRY(random_graph(s->ctx, &s->arena, &g->random, nodes, layers > 1 ? layers : 0, &source));
+    if (g->seed % OPTIMIZED == 1)
+        source->optimizer = (struct remat_optimizer){.kind = REMAT_OPTIMIZER_ADAMW,
+                                                     .beta1 = 0.9,
+                                                     .beta2 = 0.999,
+                                                     .epsilon = 1e-8,
+                                                     .weight_decay = 0.01,
+                                                     .clip_norm = g->seed % (2 * OPTIMIZED) == 1};
     REMAT_TRY(subject_prepare_graph(s, source, microbatches));
 fail:
     return st;
@@ -101,7 +108,7 @@ static void append_lines(struct remat_text *t, const char *text)
         if (text[0] == '%')
             remat_text_append(t, "%.*s%s%.*s%s\n", name, text, typed ? "" : " : f32[2,64,64]",
                               length - name, text + name, placed ? "" : " phase forward");
-        else
+        else if (text[0] == 'p')
             remat_text_append(t, "%.*s = normal(0.0, 0.02)\n", length, text);
     }
 }
@@ -112,6 +119,7 @@ static remat_status prepare_sample(struct graph *g, const struct bound_sample *s
     struct subject *s = &g->subject;
     struct remat_graph *source;
     struct remat_text whole = {.arena = &s->arena};
+    const char *outputs = strstr(sample->text, "output %"); /* the loss is the first one */
     REMAT_TRY(remat_device_description_read(s->ctx, &s->arena, "h100-sxm", &s->device));
     random_balance(&g->random, &s->device);
     s->device.pointwise_flops_per_ns = sample->flops_per_ns > 0 ? sample->flops_per_ns : 1;
@@ -129,7 +137,8 @@ static remat_status prepare_sample(struct graph *g, const struct bound_sample *s
                       "%%logits : f32[2,64,64] = linear %%z %%head phase forward\n"
                       "%%loss : f32[] output, %%lse : f32[2,64,1] = cross_entropy %%logits %%ids "
                       "phase loss\n"
-                      "output %%loss\n");
+                      "output %%loss\n%s",
+                      outputs ? outputs : "");
     REMAT_TRY(remat_graph_parse(s->ctx, "sample", whole.items, whole.count, &s->arena, &source));
     REMAT_TRY(subject_prepare_graph(s, source, 1));
 fail:
@@ -154,7 +163,7 @@ static remat_status plan(struct graph *g)
     for (uint32_t i = 0; i < g->model.item_count; i++)
         if (g->facts.recomputable[g->model.item_value[i].i] &&
             !g->none.reasons[g->model.item_value[i].i]) {
-            if (g->free_count < SAMPLE_ITEMS_MAX)
+            if (g->free_count < ITEMS_MAX)
                 g->free_values[g->free_count] = g->model.item_value[i].i;
             g->free_count++;
         }
@@ -254,16 +263,17 @@ static void check_inside(struct graph *g)
 static remat_status check_all(struct graph *g, struct tally *y)
 {
     remat_status st = REMAT_OK;
-    static const uint8_t actions[] = {REMAT_ACTION_SAVE, REMAT_ACTION_RECOMPUTE};
-    uint32_t count = 1;
+    static const uint8_t actions[] = {REMAT_ACTION_SAVE, REMAT_ACTION_RECOMPUTE,
+                                      REMAT_ACTION_TWICE};
+    uint32_t each = g->free_count <= TWICE_ITEMS_MAX ? 3 : 2, count = 1;
     struct cost *costs, two_level;
     for (uint32_t f = 0; f < g->free_count; f++)
-        count *= ACTIONS;
+        count *= each;
     REMAT_TRY_NEW(&g->subject.arena, costs, count);
     for (uint32_t code = 0; code < count; code++) {
         uint32_t rest = code;
-        for (uint32_t f = 0; f < g->free_count; f++, rest /= ACTIONS)
-            g->decision.actions[g->free_values[f]] = actions[rest % ACTIONS];
+        for (uint32_t f = 0; f < g->free_count; f++, rest /= each)
+            g->decision.actions[g->free_values[f]] = actions[rest % each];
         REMAT_TRY(check_decision(g, "decision", code, &costs[code]));
     }
     REMAT_TRY(check_optima(g, costs, count, y));
@@ -305,8 +315,7 @@ static void check_seed(uint32_t seed, const struct bound_sample *sample, struct 
     remat_status st = sample ? prepare_sample(&g, sample) : prepare(&g);
     if (st == REMAT_OK)
         st = plan(&g);
-    if (st == REMAT_OK && g.free_count >= ITEMS_MIN &&
-        g.free_count <= (sample ? SAMPLE_ITEMS_MAX : ITEMS_MAX)) {
+    if (st == REMAT_OK && g.free_count >= ITEMS_MIN && g.free_count <= ITEMS_MAX) {
         y->graphs++;
         count_programs(&g, y);
         st = check_all(&g, y);
@@ -315,8 +324,13 @@ static void check_seed(uint32_t seed, const struct bound_sample *sample, struct 
     subject_release(&g.subject);
 }
 
-/* Arguments: the first seed, and how many. Without them, also samples, and seeds whose graphs broke
- * bounds. */
+/* Of the run without arguments. A bound that becomes weaker fails; who means it states the new mean
+ * here and in docs/testing.md. */
+enum { GRAPHS = 305, OPTIMA = 798 };
+static const double RATIO_LEAST = 0.9968;
+
+/* Arguments: the first seed, and how many; or "samples". Without them, both, and seeds whose graphs
+ * broke bounds. */
 int main(int argc, char **argv)
 {
     static const uint32_t known[] = {652,    1384, 1819,
@@ -327,18 +341,22 @@ int main(int argc, char **argv)
                                      202061,   /* a kernel is read before a node could join it */
                                      402878,   /* a pin changes what was profiled */
                                      1009697}; /* a source is larger than what is made of it */
+    bool samples = argc < 2 || strcmp(argv[1], "samples") == 0;
     uint32_t first = argc > 1 ? (uint32_t)atoi(argv[1]) : 1;
-    uint32_t seeds = argc > 2 ? (uint32_t)atoi(argv[2]) : 400;
+    uint32_t seeds = argc > 2 ? (uint32_t)atoi(argv[2]) : argc > 1 ? 0 : 400;
     struct tally y = {0};
     for (size_t k = 0; argc < 2 && k < sizeof known / sizeof *known; k++)
         check_seed(known[k], NULL, &y);
     for (uint32_t s = 0; s < seeds; s++)
         check_seed(first + s, NULL, &y);
-    for (uint32_t k = 0; argc < 2 && k < bound_sample_count; k++)
+    for (uint32_t k = 0; samples && k < bound_sample_count; k++)
         check_seed(k, &bound_samples[k], &y);
-    printf("%u graphs, %u decisions; bound / optimum %.4f on average of %u optima, %.1f %% within "
+    printf("%u graphs, %u decisions; bound / optimum %.9f on average of %u optima, %.1f %% within "
            "0.1 %%; %.1f %% of %u programs of the backward pass bound by arithmetic\n",
            y.graphs, y.decisions, y.ratio / y.optima, y.optima, 100.0 * y.hit / y.optima,
            100.0 * y.bound_by_arithmetic / y.programs, y.programs);
+    CHECK(argc > 1 ||
+              (y.graphs == GRAPHS && y.optima == OPTIMA && y.ratio / y.optima >= RATIO_LEAST),
+          "another corpus, or a weaker bound");
     return check_exit();
 }

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""test_bound notices each fault of bound_mutants.def: a bound that is too high fails one of its graphs, one that is too
+low lowers the mean of bound / optimum.
+
+    bound_mutants.py SOURCES COMPILER LINKER ARCHIVE... [--only TEXT] [--find]
+
+--find: prints what test_bound says of each without its seeds, to choose them."""
+import pathlib
+import re
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1]))
+import mutants
+
+BUILDER = mutants.Builder(sys.argv[1:], ["runtime", "compiler"], "compiler", ["-O1"])
+ONLY = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else ""
+FIND = "--find" in sys.argv
+UNCHANGED = {}  # mean of bound / optimum, by first seed and count
+
+
+def mean(output):
+    return float(re.search(r"bound / optimum ([\d.]+)", output)[1])
+
+
+def test(program, first, count):
+    return mutants.run(program, str(first), *([str(count)] if count else []))
+
+
+def find(work, index, side, what, first, count, *edits):
+    code, output = mutants.run(BUILDER.build(work, index, edits), limit_s=300)
+    return f"{side}, {what}: exit code {code}: {output[:400]}"
+
+
+def plant(work, index, side, what, first, count, *edits):
+    """What is wrong with how this mutant is found, or None."""
+    try:
+        code, output = test(BUILDER.build(work, index, edits), first, count)
+    except ValueError as error:
+        return f"{what}: {error}"
+    failed = code == 1 and "seed " in output
+    lowered = code == 0 and side == "low" and mean(output) < UNCHANGED[first, count]
+    return None if (failed if side == "high" else lowered) else f"{what}: NOT FOUND: exit code {code}: {output[:400]}"
+
+
+rows = [row for row in mutants.read(HERE / "bound_mutants.def") if ONLY in row[1]]
+with tempfile.TemporaryDirectory() as folder:
+    program = BUILDER.build(pathlib.Path(folder), "unchanged", [])
+    for first, count in {row[2:4] for row in rows}:
+        code, output = test(program, first, count)
+        if code:
+            sys.exit(f"graphs {first}, {count}, without a mutant: exit code {code}: {output}")
+        UNCHANGED[first, count] = mean(output) if re.search(r"optimum \d", output) else None
+sys.exit(mutants.plant_all(find if FIND else plant, rows))
