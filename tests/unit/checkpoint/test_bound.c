@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The certified bound against small graphs that are made to break it: fused kernels between
  * bound by arithmetic and bound by memory, values of single rows, broadcasts, views, equal layers,
- * microbatches and profiles. Every decision over their items is evaluated, of larger graphs those
- * that are not two-level, and some others: none takes less or holds less than its least cost says,
- * nor less than the bound for its live peak. */
+ * microbatches, ranks and profiles. Every decision over their items is evaluated, of larger graphs
+ * those that are not two-level, and some others: none takes less or holds less than its least cost
+ * says, nor less than the bound for its live peak. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -24,7 +24,8 @@ enum {
     INSIDE = 2000,
     INSIDE_TWO_LEVEL = 500,
     PINNED = 5,    /* each graph of so many has pins, */
-    OPTIMIZED = 4, /* or an optimizer */
+    OPTIMIZED = 4, /* or an optimizer, */
+    SPREAD = 8,    /* or several ranks and one */
     LAYERS_MAX = 3
 };
 
@@ -44,7 +45,7 @@ struct graph {
 };
 
 struct tally {
-    uint32_t graphs, decisions, hit; /* graphs with an optimum that the bound meets */
+    uint32_t graphs, spread, decisions, hit; /* of several ranks; optima that the bound meets */
     uint32_t optima, steps, bound_by_arithmetic, programs;
     double ratio; /* summed over optima */
 };
@@ -68,7 +69,12 @@ static remat_status prepare(struct graph *g)
     uint32_t microbatches = kind == 6 ? 2 : 1;
     uint32_t nodes = 2 + random_draw(&g->random, 8);
     REMAT_TRY(random_graph(s->ctx, &s->arena, &g->random, nodes, layers > 1 ? layers : 0, &source));
-    if (g->seed % OPTIMIZED == 1)
+    if (g->seed % SPREAD == SPREAD - 1) {
+        static const uint32_t zero[] = {0, 1, 3};
+        s->ranks = g->seed % (2 * SPREAD) < SPREAD ? 2 : 4;
+        s->zero = zero[random_draw(&g->random, 3)];
+    }
+    if (g->seed % OPTIMIZED == 1 || s->ranks)
         source->optimizer = (struct remat_optimizer){.kind = REMAT_OPTIMIZER_ADAMW,
                                                      .beta1 = 0.9,
                                                      .beta2 = 0.999,
@@ -177,6 +183,12 @@ struct cost {
     uint64_t ns, live_bytes;
 };
 
+/* Some transfers may run beside computation, or else in line. */
+static bool has_lane(const struct graph *g)
+{
+    return g->subject.evaluator.beside_ns > 0;
+}
+
 static int compare_costs(const void *a, const void *b)
 {
     const struct cost *x = a, *y = b;
@@ -185,7 +197,7 @@ static int compare_costs(const void *a, const void *b)
     return x->live_bytes < y->live_bytes ? -1 : x->live_bytes > y->live_bytes;
 }
 
-/* Of the decision that the graph holds. */
+/* Of the decision that the graph holds, with transfers as it says. */
 static remat_status check_decision(struct graph *g, const char *what, uint32_t code,
                                    struct cost *out)
 {
@@ -198,7 +210,8 @@ static remat_status check_decision(struct graph *g, const char *what, uint32_t c
     cost = remat_evaluate(&g->subject.evaluator, &g->decision, 0);
     least = remat_planner_least(g->planner, &scratch, &g->decision);
     CHECK(least.step_ns <= cost.step_ns && least.live_bytes <= cost.live_peak_bytes &&
-              remat_evaluate_time(&g->subject.evaluator, &g->decision).step_ns == cost.step_ns,
+              (remat_evaluate_time(&g->subject.evaluator, &g->decision).step_ns == cost.step_ns ||
+               has_lane(g) > g->decision.in_line),
           "seed %u, %s %u: %" PRIu64 " ns, %" PRIu64 " B, but at least %" PRIu64 " ns, %" PRIu64
           " B",
           g->seed, what, code, cost.step_ns, cost.live_peak_bytes, least.step_ns, least.live_bytes);
@@ -256,6 +269,7 @@ static void check_inside(struct graph *g)
                 k >= INSIDE && action != REMAT_ACTION_SAVE && random_draw(&g->random, 3) == 0;
             g->decision.actions[v] = two_level ? remat_action_twice(action) : action;
         }
+        g->decision.in_line = has_lane(g) && k % 2;
         CHECK_OK(g->subject.ctx, check_decision(g, "inside", k, &ignored));
     }
 }
@@ -265,18 +279,19 @@ static remat_status check_all(struct graph *g, struct tally *y)
     remat_status st = REMAT_OK;
     static const uint8_t actions[] = {REMAT_ACTION_SAVE, REMAT_ACTION_RECOMPUTE,
                                       REMAT_ACTION_TWICE};
-    uint32_t each = g->free_count <= TWICE_ITEMS_MAX ? 3 : 2, count = 1;
+    uint32_t each = g->free_count <= TWICE_ITEMS_MAX ? 3 : 2, count = 1, ways = 1 + has_lane(g);
     struct cost *costs, two_level;
     for (uint32_t f = 0; f < g->free_count; f++)
         count *= each;
-    REMAT_TRY_NEW(&g->subject.arena, costs, count);
-    for (uint32_t code = 0; code < count; code++) {
-        uint32_t rest = code;
+    REMAT_TRY_NEW(&g->subject.arena, costs, count * ways);
+    for (uint32_t code = 0; code < count * ways; code++) {
+        uint32_t rest = code / ways;
+        g->decision.in_line = code % ways;
         for (uint32_t f = 0; f < g->free_count; f++, rest /= each)
             g->decision.actions[g->free_values[f]] = actions[rest % each];
         REMAT_TRY(check_decision(g, "decision", code, &costs[code]));
     }
-    REMAT_TRY(check_optima(g, costs, count, y));
+    REMAT_TRY(check_optima(g, costs, count * ways, y));
     for (uint32_t k = 0; k < TWO_LEVEL; k++) {
         bool rest = random_draw(&g->random, 7) > 0;
         for (uint32_t v = 0; v < g->decision.value_count; v++)
@@ -285,10 +300,11 @@ static remat_status check_all(struct graph *g, struct tally *y)
         for (uint32_t f = 0; f < g->free_count; f++)
             g->decision.actions[g->free_values[f]] =
                 (uint8_t)random_draw(&g->random, REMAT_ACTION_COUNT);
+        g->decision.in_line = k % ways;
         REMAT_TRY(check_decision(g, "two-level", k, &two_level));
     }
     check_inside(g);
-    y->decisions += count + TWO_LEVEL + INSIDE + INSIDE_TWO_LEVEL;
+    y->decisions += count * ways + TWO_LEVEL + INSIDE + INSIDE_TWO_LEVEL;
 fail:
     return st;
 }
@@ -317,6 +333,7 @@ static void check_seed(uint32_t seed, const struct bound_sample *sample, struct 
         st = plan(&g);
     if (st == REMAT_OK && g.free_count >= ITEMS_MIN && g.free_count <= ITEMS_MAX) {
         y->graphs++;
+        y->spread += has_lane(&g);
         count_programs(&g, y);
         st = check_all(&g, y);
     }
@@ -326,8 +343,8 @@ static void check_seed(uint32_t seed, const struct bound_sample *sample, struct 
 
 /* Of the run without arguments. A bound that becomes weaker fails; who means it states the new mean
  * here and in docs/testing.md. */
-enum { GRAPHS = 305, OPTIMA = 798 };
-static const double RATIO_LEAST = 0.9968;
+enum { GRAPHS = 301, OPTIMA = 845 };
+static const double RATIO_LEAST = 0.98499;
 
 /* Arguments: the first seed, and how many; or "samples". Without them, both, and seeds whose graphs
  * broke bounds. */
@@ -351,9 +368,10 @@ int main(int argc, char **argv)
         check_seed(first + s, NULL, &y);
     for (uint32_t k = 0; samples && k < bound_sample_count; k++)
         check_seed(k, &bound_samples[k], &y);
-    printf("%u graphs, %u decisions; bound / optimum %.9f on average of %u optima, %.1f %% within "
-           "0.1 %%; %.1f %% of %u programs of the backward pass bound by arithmetic\n",
-           y.graphs, y.decisions, y.ratio / y.optima, y.optima, 100.0 * y.hit / y.optima,
+    printf("%u graphs, %u of several ranks, %u decisions; bound / optimum %.9f on average of %u "
+           "optima, %.1f %% within 0.1 %%; %.1f %% of %u programs of the backward pass bound by "
+           "arithmetic\n",
+           y.graphs, y.spread, y.decisions, y.ratio / y.optima, y.optima, 100.0 * y.hit / y.optima,
            100.0 * y.bound_by_arithmetic / y.programs, y.programs);
     CHECK(argc > 1 ||
               (y.graphs == GRAPHS && y.optima == OPTIMA && y.ratio / y.optima >= RATIO_LEAST),

@@ -24,8 +24,10 @@ remat_status subject_prepare_graph(struct subject *s, const struct remat_graph *
                                    uint32_t microbatches)
 {
     remat_status st = REMAT_OK;
-    const struct remat_compile_settings compile = {.microbatches = microbatches,
-                                                   .loss_chunk = s->loss_chunk};
+    struct remat_compile_settings compile = {
+        .microbatches = microbatches, .loss_chunk = s->loss_chunk, .zero = s->zero};
+    if (s->ranks)
+        compile.mesh = (struct remat_mesh){.axis_count = 1, .axes = {{"dp", s->ranks}}};
     struct remat_prepared prepared;
     REMAT_TRY(remat_prepare(s->ctx, &s->arena, source, &compile, &prepared));
     s->graph = prepared.decided;

@@ -12,7 +12,8 @@ struct subject {
     remat_context *ctx;
     struct remat_arena arena;
     struct remat_device_description device;
-    uint32_t loss_chunk;             /* rows, set before the graph is prepared; 0: no chunks */
+    /* Set before the graph is prepared: rows, 0 for no chunks; ranks, 0 for one. */
+    uint32_t loss_chunk, ranks, zero;
     const struct remat_graph *graph; /* what decisions are made on */
     struct remat_persistent persistent;
     struct remat_stopwatch watch;
