@@ -144,15 +144,11 @@ static struct remat_clone_slot resolve(struct extension *x, remat_site site, rem
     remat_value root = trace.root;
     struct remat_clone_slot out = {.root = root, .reads = {v, v, v}};
     uint32_t round = remat_site_round(x->s, site);
-    remat_kernel_id kernel = remat_site_kernel(x->s, site);
     if (remat_is_none(root.i) || x->s->standing[root.i] == REMAT_STANDING_FIXED)
         return out;
     const struct remat_node_info *node = &x->c->graph->nodes[remat_producer(x->c->graph, v).i];
     bool candidate = remat_is_candidate(x->s, root);
-    bool own = kernel.i == remat_settled_writer(x->s, root).i
-                   ? x->s->inlined_by_all[root.i]
-                   : remat_settled_inlines(x->s, kernel, root);
-    if (!candidate || own) {
+    if (!candidate || x->s->inlined[root.i]) {
         out.reads[1] = out.reads[2] = own_value(x, site, v);
         out.reads[0] = candidate ? v : out.reads[1];
     } else if (!trace.cast || remat_is_early(node->phase) ||

@@ -186,7 +186,7 @@ static void charge_task(struct builder *b, remat_value root, double ps)
 /* A value that the site may make for itself in place of loading it. */
 static bool may_make(const struct builder *b, remat_kernel_id kernel, bool rerun, remat_value root)
 {
-    return remat_settled_inlines(b->s, kernel, root) ||
+    return b->s->inlined[root.i] ||
            (rerun && remat_settled_writer(b->s, root).i == kernel.i &&
             remat_is_candidate(b->s, root));
 }
@@ -351,7 +351,7 @@ static void charge_set(struct builder *b, remat_kernel_id k, const struct set *s
 /* The arithmetic that each adds: of several of one kernel the least, since they may share it. */
 static struct set find_set(struct builder *b, remat_kernel_id k)
 {
-    const struct remat_roots *list = &b->s->inlined[k.i];
+    const struct remat_roots *list = &b->s->inlines[k.i];
     struct set out = {0};
     for (size_t r = 0; r < list->count; r++) {
         remat_value root = list->items[r];
@@ -385,8 +385,8 @@ static void add_inlining(struct builder *b, remat_kernel_id k)
     }
     if (load.compute_ns > load.memory_ns)
         return;
-    for (size_t r = 0; r < b->s->inlined[k.i].count; r++) {
-        remat_value root = b->s->inlined[k.i].items[r];
+    for (size_t r = 0; r < b->s->inlines[k.i].count; r++) {
+        remat_value root = b->s->inlines[k.i].items[r];
         if (!remat_kernel_reads(kernel_at(b, k), root))
             continue;
         charge_task(b, root, -moved_ps(b, k, root));
@@ -487,7 +487,7 @@ static void add_sites(struct builder *b)
         if (is_fused(b, k) && early && own->count > 0) {
             add_stores(b, k);
             add_rerun(b, k);
-        } else if (is_fused(b, k) && !early && b->s->inlined[k.i].count > 0) {
+        } else if (is_fused(b, k) && !early && b->s->inlines[k.i].count > 0) {
             add_inlining(b, k);
         } else if (!remat_runs_beside(b->s->graph, kernel_at(b, k))) {
             b->out->least_ns = remat_ns_add(b->out->least_ns, b->prices[k.i].ns);

@@ -3,8 +3,7 @@
  * those of kernels themselves and those of what they inline. A kernel may inline a value where the
  * nodes that make it fit its index space, the rules of fusion and its limit of nodes, together with
  * all that it inlines already; so every subset is legal. All readers inline a value where that
- * takes less than a rerun; else those for which it takes no longer than to read it, and no other
- * value has to be there. */
+ * takes less than a rerun, else none. */
 #include "settle.h"
 
 #include <math.h>
@@ -238,18 +237,6 @@ static double extra_ns(const struct settler *s, const struct reader *reader, rem
     return fmax(load.compute_ns + compute_ns, memory_ns) - fmax(load.compute_ns, load.memory_ns);
 }
 
-/* It takes no longer than to read it, and the kernel reads its inputs anyway. */
-static bool is_free(const struct settler *s, const struct reader *reader, remat_value root,
-                    const struct remat_slice *slice, double compute_ns)
-{
-    for (uint32_t r = 0; r < slice->read_count; r++)
-        if (remat_is_candidate(s->out, slice->reads[r].root) &&
-            !remat_kernel_reads(remat_kernel_at(s->out->kernels, reader->kernel),
-                                slice->reads[r].root))
-            return false;
-    return extra_ns(s, reader, root, slice, compute_ns) <= 0;
-}
-
 static void add_reader(struct settler *s, remat_value root, struct reader reader)
 {
     struct readers *list = &s->readers[root.i];
@@ -265,7 +252,7 @@ static void add_reader(struct settler *s, remat_value root, struct reader reader
 static void inline_in(struct settler *s, remat_kernel_id kernel, remat_value root,
                       const struct remat_slice *slice)
 {
-    REMAT_PUSH(s->arena, &s->out->inlined[kernel.i], root);
+    REMAT_PUSH(s->arena, &s->out->inlines[kernel.i], root);
     s->node_count[kernel.i] += slice->node_count;
     for (uint32_t r = 0; r < slice->read_count; r++)
         add_reader(s, slice->reads[r].root, (struct reader){kernel, slice->reads[r].direct, false});
@@ -296,13 +283,12 @@ static void settle(struct settler *s, remat_value root)
         all_ns += rerun ? 0 : extra;
     }
     all &= all_ns < rerun_ns && list->count > 0;
-    s->out->inlined_by_all[root.i] = all;
+    s->out->inlined[root.i] = all;
     for (size_t r = 0; r < list->count; r++) {
         const struct reader *reader = &list->items[r];
-        if (reader->kernel.i != writer.i && may_inline(s, reader, slice) &&
-            (all || is_free(s, reader, root, slice, compute_ns)))
+        if (all && reader->kernel.i != writer.i) {
             inline_in(s, reader->kernel, root, slice);
-        else if (reader->own && !remat_kernel_is_early(s->out->kernels, reader->kernel)) {
+        } else if (reader->own && !remat_kernel_is_early(s->out->kernels, reader->kernel)) {
             s->runs_again[writer.i] = true;
             s->out->reads[root.i] |= REMAT_READ_LOADED;
         }
@@ -352,10 +338,10 @@ void remat_settle(struct remat_arena *arena, const struct remat_graph *graph,
     REMAT_NEW(arena, out->standing, graph->value_count);
     REMAT_NEW(arena, out->written, graph->value_count);
     REMAT_NEW(arena, out->reads, graph->value_count);
-    REMAT_NEW(arena, out->inlined_by_all, graph->value_count);
+    REMAT_NEW(arena, out->inlined, graph->value_count);
     REMAT_NEW(arena, out->slices, graph->value_count);
     REMAT_NEW(arena, out->own, kernels->count);
-    REMAT_NEW(arena, out->inlined, kernels->count);
+    REMAT_NEW(arena, out->inlines, kernels->count);
     REMAT_NEW(s.scratch, s.readers, graph->value_count);
     REMAT_NEW(s.scratch, s.node_count, kernels->count);
     REMAT_NEW(s.scratch, s.loads, kernels->count);

@@ -58,12 +58,12 @@ struct remat_settled {
     uint8_t *standing;          /* by value: enum remat_standing; a view is FIXED */
     bool *written;              /* by value: its kernel writes it to memory */
     uint8_t *reads;             /* by value: enum remat_reading */
-    bool *inlined_by_all;       /* by value: no rerun has to write it */
+    bool *inlined;              /* by value: by all that read it, so that no rerun writes it */
     struct remat_slice *slices; /* by value: of candidates */
     struct remat_roots *own;    /* by kernel: the candidates that it makes */
     /* By kernel, the candidates that it inlines: of a kernel of the backward pass, or of the rerun
      * of a forward one. */
-    struct remat_roots *inlined;
+    struct remat_roots *inlines;
 };
 
 /* Both sides of a kernel that makes and stores some values of a fused one. `again`: as a rerun does
@@ -82,16 +82,6 @@ void remat_settle(struct remat_arena *arena, const struct remat_graph *graph,
                   const struct remat_decision *pinned, struct remat_settled *out);
 
 struct remat_trace remat_settled_trace(const struct remat_settled *settled, remat_value value);
-
-static inline bool remat_settled_inlines(const struct remat_settled *settled,
-                                         remat_kernel_id kernel, remat_value root)
-{
-    const struct remat_roots *list = &settled->inlined[kernel.i];
-    for (size_t i = 0; i < list->count; i++)
-        if (list->items[i].i == root.i)
-            return true;
-    return false;
-}
 
 static inline bool remat_is_candidate(const struct remat_settled *settled, remat_value root)
 {

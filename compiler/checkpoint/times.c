@@ -37,7 +37,7 @@ static void place_candidates(struct remat_times *t)
         const struct remat_roots *own = &t->settled->own[k.i];
         for (uint32_t i = 0; i < own->count; i++)
             t->home[own->items[i].i] = (struct remat_times_home){k, i};
-        assert(own->count + t->settled->inlined[k.i].count <= 64); /* of nodes there are fewer */
+        assert(own->count + t->settled->inlines[k.i].count <= 64); /* of nodes there are fewer */
     }
 }
 
@@ -75,7 +75,7 @@ struct remat_times remat_times_create(struct remat_arena *arena,
     REMAT_NEW(arena, t->first_entry, 2 * (size_t)count);
     memset(t->first_entry, 0xff, 2 * (size_t)count * sizeof *t->first_entry);
     for (remat_kernel_id k = {0}; k.i < count; k.i++)
-        if (!remat_kernel_is_early(t->kernels, k) && settled->inlined[k.i].count == 0)
+        if (!remat_kernel_is_early(t->kernels, k) && settled->inlines[k.i].count == 0)
             add(t, (remat_site){k.i}, (struct remat_site_content){0}, t->prices[k.i].ns, &t->same);
     place_candidates(t);
     list_reads(t);
@@ -87,11 +87,11 @@ struct remat_times remat_times_create(struct remat_arena *arena,
 /* Of a candidate that the kernel makes for itself; 0: it does not. */
 static uint64_t own_bit(const struct remat_times *t, remat_kernel_id kernel, remat_value v)
 {
-    const struct remat_roots *inlined = &t->settled->inlined[kernel.i];
+    const struct remat_roots *inlines = &t->settled->inlines[kernel.i];
     if (t->home[v.i].kernel.i == kernel.i)
-        return (uint64_t)t->settled->inlined_by_all[v.i] << t->home[v.i].place;
-    for (size_t i = 0; i < inlined->count; i++)
-        if (inlined->items[i].i == v.i)
+        return (uint64_t)t->settled->inlined[v.i] << t->home[v.i].place;
+    for (size_t i = 0; i < inlines->count; i++)
+        if (inlines->items[i].i == v.i)
             return UINT64_C(1) << (t->settled->own[kernel.i].count + i);
     return 0;
 }
@@ -209,7 +209,7 @@ struct remat_times_sum remat_times_find(struct remat_times *t,
         need(t, t->settled->facts.root[g->outputs[o].i]);
     meet_all(t, decision->actions);
     for (remat_kernel_id k = {0}; k.i < count; k.i++)
-        if (t->settled->inlined[k.i].count > 0 && !remat_kernel_is_early(t->kernels, k))
+        if (t->settled->inlines[k.i].count > 0 && !remat_kernel_is_early(t->kernels, k))
             add_site(t, (remat_site){k.i}, &sum);
     for (remat_site s = {count}; s.i < (1 + rounds) * count; s.i++)
         if (t->sites[s.i].made)

@@ -30,7 +30,8 @@ def test(program, first, count):
 
 def find(work, index, side, what, first, count, *edits):
     code, output = mutants.run(BUILDER.build(work, index, edits), limit_s=300)
-    return f"{side}, {what}: exit code {code}: {output[:400]}"
+    seeds = sorted({int(seed) for seed in re.findall(r"seed (\d+)", output)})
+    return f"{side}, {what}: exit code {code}, seeds {seeds[:8]}: {output[:400]}"
 
 
 def plant(work, index, side, what, first, count, *edits):

@@ -288,6 +288,37 @@ const struct bound_sample bound_samples[] = {
     {.text = "%p : f32[2,64,512] = concat %e %e %e %e %e %e %e %e { axis = 2 }\n"
              "%t : f32[2,64,1] = row_sum %p\n"
              "%z = mul %e %t\n"},
+    /* %a and %b, made in one kernel, share a gelu */
+    {.text = "parameter %w1 : f32[64,64]\n"
+             "parameter %g1 : f32[64]\n"
+             "parameter %g2 : f32[64]\n"
+             "parameter %g3 : f32[64]\n"
+             "%p = linear %e %w1\n"
+             "%s = gelu %p\n"
+             "%a = add %s %g1\n"
+             "%b = add %s %g2\n"
+             "%c = add %s %g3\n"
+             "%l = matmul %c %data\n"
+             "%t = mul %a %l\n"
+             "%z = mul %t %b\n",
+     .flops_per_ns = 0.1,
+     .launch_ns = 1e7},
+    /* %v loads a column of %u, %w all of it; a second output keeps their kernels apart */
+    {.text = "parameter %w1 : f32[64,64]\n"
+             "parameter %w2 : f32[64,64]\n"
+             "parameter %w3 : f32[64,64]\n"
+             "%u = linear %data %w1\n"
+             "%m = linear %data %w2\n"
+             "%n = linear %data %w3\n"
+             "%c : f32[2,64,1] = slice %u { axis = 2, begin = 0, end = 1 }\n"
+             "%v = mul %data %c\n"
+             "%q = mul %v %m\n"
+             "%o = matmul %q %data\n"
+             "%w = add %u %data\n"
+             "%t = mul %w %n\n"
+             "%y = add %q %t\n"
+             "%z = neg %y\n"
+             "output %o\n"},
 };
 
 const uint32_t bound_sample_count = sizeof bound_samples / sizeof *bound_samples;

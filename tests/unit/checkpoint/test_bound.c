@@ -343,8 +343,8 @@ static void check_seed(uint32_t seed, const struct bound_sample *sample, struct 
 
 /* Of the run without arguments. A bound that becomes weaker fails; who means it states the new mean
  * here and in docs/testing.md. */
-enum { GRAPHS = 301, OPTIMA = 845 };
-static const double RATIO_LEAST = 0.98499;
+enum { GRAPHS = 303, OPTIMA = 824 };
+static const double RATIO_LEAST = 0.98616;
 
 /* Arguments: the first seed, and how many; or "samples". Without them, both, and seeds whose graphs
  * broke bounds. */
