@@ -313,8 +313,8 @@ void remat_clones_create(struct remat_arena *arena, const struct remat_settled *
     /* Reruns fit; what is inlined, mostly. */
     remat_graph_reserve(arena, out->graph, (1 + rounds) * (size_t)graph->value_count,
                         (1 + rounds) * (size_t)graph->node_count);
-    for (uint32_t v = 0; v < graph->value_count; v++) /* which clones take over */
-        out->graph->values[v].original = v;
+    for (remat_value v = {0}; v.i < graph->value_count; v.i++) /* which clones take over */
+        out->graph->values[v.i].original = v;
     REMAT_NEW(x.scratch, x.clones, graph->node_count);
     add_reruns(&x);
     for (remat_node n = {0}; n.i < out->graph->node_count; n.i++) /* which adds clones */

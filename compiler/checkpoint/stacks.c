@@ -149,7 +149,7 @@ static void find_flow(struct finder *f)
     REMAT_NEW(f->scratch, data, g->value_count);
     REMAT_NEW(f->scratch, parameter, g->value_count);
     for (uint32_t v = 0; v < g->value_count; v++) {
-        data[v] = g->values[v].role == REMAT_ROLE_INPUT && remat_is_none(g->values[v].node);
+        data[v] = g->values[v].role == REMAT_ROLE_INPUT && remat_is_none(g->values[v].node.i);
         parameter[v] = g->values[v].role == REMAT_ROLE_PARAMETER;
         f->flows[v] = data[v] && g->values[v].dtype != REMAT_I32;
     }
@@ -256,7 +256,7 @@ static enum operand operand_kind(const struct finder *f, uint32_t s, remat_value
     const struct remat_value_info *value = &f->graph->values[v.i];
     if (f->place[representative(f->graph, v).i] == s)
         return FIRST_BOTTLENECK;
-    if (!remat_is_none(value->node) && f->in[value->node] == s)
+    if (!remat_is_none(value->node.i) && f->in[value->node.i] == s)
         return INSIDE;
     return value->role == REMAT_ROLE_PARAMETER ? PARAMETER : OUTSIDE;
 }
@@ -288,7 +288,7 @@ static uint64_t hash_node(const struct finder *f, remat_node n)
         uint32_t kind = operand_kind(f, f->in[n.i], node->inputs[i]);
         h = hash_type(remat_hash(&kind, sizeof kind, h), value);
         if (kind == INSIDE)
-            h = remat_hash(&f->hash[value->node], sizeof f->hash[0], h);
+            h = remat_hash(&f->hash[value->node.i], sizeof f->hash[0], h);
     }
     return h;
 }

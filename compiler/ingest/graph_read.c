@@ -14,8 +14,8 @@ struct ingest {
     struct remat_reader reader;
     struct remat_fb_graph_Graph root;
     struct remat_graph *graph;
-    uint16_t *ops;    /* by the file's opcode index */
-    uint32_t *scopes; /* by the file's scope index */
+    uint16_t *ops;          /* by the file's opcode index */
+    remat_scope_id *scopes; /* by the file's scope index */
 };
 
 /* Where a message is about: `FILE: values[17] "NAME": `, `FILE: nodes[17] "NAME" (op): `. */
@@ -127,7 +127,7 @@ static remat_status read_value(struct ingest *in, uint32_t i)
                                     .trainable = from.trainable,
                                     .init_mean = from.init_mean + 0.0, /* no negative zero */
                                     .init_std = from.init_std + 0.0,
-                                    .node = REMAT_NONE};
+                                    .node = REMAT_NO_NODE};
     REMAT_CHECK(remat_reader_text(r, from.name, "values", i, &info.name));
     if (!*info.name)
         return INVALID(in, "%s: values[%u]: it has no name", r->name, i);
@@ -244,10 +244,10 @@ static remat_status check_outputs(struct ingest *in, uint32_t n,
     const struct remat_graph *g = in->graph;
     for (uint32_t k = 0; k < info->output_count; k++) {
         uint32_t v = info->outputs[k].i;
-        if (g->values[v].node != REMAT_NONE)
+        if (g->values[v].node.i != REMAT_NONE)
             return INVALID(
                 in, NODE "output %u: \"%.200s\" (values[%u]) is computed by nodes[%u] already",
-                AT_NODE(in, n, node), k, g->values[v].name, v, g->values[v].node);
+                AT_NODE(in, n, node), k, g->values[v].name, v, g->values[v].node.i);
         for (uint32_t j = 0; j < k; j++)
             if (info->outputs[j].i == v)
                 return INVALID(in, NODE "outputs %u and %u are both \"%.200s\"",
@@ -285,7 +285,7 @@ static remat_status read_node_head(struct ingest *in, uint32_t n,
                                     .phase = from->phase,
                                     .origin_group =
                                         from->origin_group < 0 ? n : (uint32_t)from->origin_group,
-                                    .scope = in->root.scopes.count ? in->scopes[scope] : 0,
+                                    .scope = in->root.scopes.count ? in->scopes[scope] : REMAT_TOP,
                                     .input_count = from->inputs.count,
                                     .output_count = from->outputs.count,
                                     .attribute_count = from->attributes.count,
@@ -327,14 +327,14 @@ static remat_status check_inputs(struct ingest *in)
         for (uint32_t k = 0; k < g->nodes[n].input_count; k++) {
             uint32_t v = g->nodes[n].inputs[k].i;
             struct remat_fb_graph_Node node;
-            if (g->values[v].node == REMAT_NONE || g->values[v].node < n)
+            if (g->values[v].node.i == REMAT_NONE || g->values[v].node.i < n)
                 continue;
             remat_fb_read_graph_Node(in->root.nodes, n, &node);
             return INVALID(in, NODE "input %u: \"%.200s\" (values[%u]) is computed later",
                            AT_NODE(in, n, &node), k, g->values[v].name, v);
         }
     for (uint32_t i = 0; i < g->value_count; i++)
-        if (g->values[i].node == REMAT_NONE && g->values[i].role == REMAT_ROLE_ACTIVATION)
+        if (g->values[i].node.i == REMAT_NONE && g->values[i].role == REMAT_ROLE_ACTIVATION)
             return INVALID(in, VALUE "an activation that no node computes",
                            AT_VALUE(in, i, g->values[i].name));
     return REMAT_OK;

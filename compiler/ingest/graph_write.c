@@ -75,7 +75,7 @@ REMAT_WRITE_TABLES(graph_Node, struct numbered, struct remat_node_info, nodes, n
     in.op = whole->index[from->op];
     in.inputs = (struct remat_fb_array){from->inputs, from->input_count};
     in.outputs = (struct remat_fb_array){from->outputs, from->output_count};
-    in.scope = (int32_t)from->scope;
+    in.scope = (int32_t)from->scope.i;
     in.phase = from->phase;
     in.origin = from->origin == from->op ? -1 : whole->index[from->origin];
     in.origin_group = from->origin_group == i ? -1 : (int32_t)from->origin_group;

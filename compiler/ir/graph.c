@@ -102,16 +102,17 @@ static void scope_init(struct remat_arena *arena, const char *path, struct remat
     }
 }
 
-uint32_t remat_graph_scope(struct remat_arena *arena, struct remat_graph *graph, const char *path)
+remat_scope_id remat_graph_scope(struct remat_arena *arena, struct remat_graph *graph,
+                                 const char *path)
 {
     /* Nodes come scope by scope, so the newest one is the likeliest. */
-    for (uint32_t s = graph->scope_count; s-- > 0;)
-        if (strcmp(graph->scopes[s].path, path) == 0)
+    for (remat_scope_id s = {graph->scope_count}; s.i-- > 0;)
+        if (strcmp(graph->scopes[s.i].path, path) == 0)
             return s;
     graph->scopes = reserve(arena, graph->scopes, graph->scope_count, &graph->scope_capacity,
                             graph->scope_count + (size_t)1, sizeof *graph->scopes);
     scope_init(arena, path, &graph->scopes[graph->scope_count]);
-    return graph->scope_count++;
+    return (remat_scope_id){graph->scope_count++};
 }
 
 /* --- symbols --- */
@@ -232,18 +233,18 @@ remat_node remat_graph_append_node(struct remat_arena *arena, struct remat_graph
     graph->nodes = reserve(arena, graph->nodes, graph->node_count, &graph->node_capacity,
                            graph->node_count + (size_t)1, sizeof *graph->nodes);
 
-    uint32_t id = graph->node_count++;
-    struct remat_node_info *node = &graph->nodes[id];
+    remat_node id = {graph->node_count++};
+    struct remat_node_info *node = &graph->nodes[id.i];
     *node = *info;
     if (node->origin_group == REMAT_NONE) {
         node->origin = node->op;
-        node->origin_group = id;
+        node->origin_group = id.i;
     }
     for (uint32_t k = 0; k < node->output_count; k++) {
         graph->values[node->outputs[k].i].node = id;
         graph->values[node->outputs[k].i].result = k;
     }
-    return (remat_node){id};
+    return id;
 }
 
 remat_node remat_graph_add_node(struct remat_arena *arena, struct remat_graph *graph,
@@ -329,7 +330,7 @@ uint32_t remat_graph_layers(const struct remat_graph *graph)
 {
     int32_t last = -1;
     for (uint32_t n = 0; n < graph->node_count; n++) {
-        int32_t layer = graph->scopes[graph->nodes[n].scope].layer;
+        int32_t layer = graph->scopes[graph->nodes[n].scope.i].layer;
         last = layer > last ? layer : last;
     }
     return (uint32_t)(last + 1);

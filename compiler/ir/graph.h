@@ -20,9 +20,13 @@ typedef struct remat_value {
 typedef struct remat_node {
     uint32_t i;
 } remat_node;
+typedef struct remat_scope_id {
+    uint32_t i;
+} remat_scope_id;
 
 #define REMAT_NO_VALUE ((remat_value){REMAT_NONE})
 #define REMAT_NO_NODE  ((remat_node){REMAT_NONE})
+#define REMAT_TOP      ((remat_scope_id){0}) /* the top level */
 static inline bool remat_is_none(uint32_t i)
 {
     return i == REMAT_NONE;
@@ -74,7 +78,7 @@ static inline bool remat_is_early(uint8_t phase)
     return phase == REMAT_PHASE_FORWARD || phase == REMAT_PHASE_LOSS;
 }
 
-/* Where a value comes from: node REMAT_NONE for graph inputs (parameters, states, inputs). */
+/* Where a value comes from: no node for graph inputs (parameters, states, inputs). */
 struct remat_value_info {
     const char *name; /* unique in the graph, except that a clone's value has its original's name */
     struct remat_shape shape;
@@ -91,10 +95,10 @@ struct remat_value_info {
     /* Of graph inputs, as the pass of that name found it. */
     struct remat_indices indices;
     int64_t pitch;   /* elements from one row of the last axis to the next; 0: as many as it has */
-    uint32_t node;   /* producer, REMAT_NONE for graph inputs */
+    remat_node node; /* producer, none for graph inputs */
     uint32_t result; /* which output of the producer */
-    uint32_t original; /* after the rewrite: the value of the graph before that this is, or is a
-                          clone of */
+    remat_value original; /* after the rewrite: the value of the graph before that this is, or is
+                             a clone of */
 };
 
 /* Shapes and dtypes are equal. */
@@ -116,7 +120,7 @@ struct remat_node_info {
     uint16_t origin; /* the composite op that this node was expanded from; its own op otherwise */
     uint8_t phase;
     uint32_t origin_group; /* equal for the nodes expanded from one composite node, else own id */
-    uint32_t scope;
+    remat_scope_id scope;
     uint32_t input_count, output_count, attribute_count;
     const remat_value *inputs;
     const remat_value *outputs;
@@ -182,7 +186,7 @@ struct remat_graph {
     size_t value_capacity, node_capacity, scope_capacity;
     struct remat_value_info *values;
     struct remat_node_info *nodes;
-    struct remat_scope *scopes; /* scopes[0] is the top level */
+    struct remat_scope *scopes; /* the top level first */
     remat_value *outputs;       /* the loss first */
     struct remat_update *updates;
     struct remat_symbol *symbols; /* none in a bound graph */
@@ -192,13 +196,22 @@ struct remat_graph {
 /* The node that computes a value; none: a graph input. */
 static inline remat_node remat_producer(const struct remat_graph *graph, remat_value value)
 {
-    return (remat_node){graph->values[value.i].node};
+    return graph->values[value.i].node;
+}
+
+/* The same; NULL: a graph input. */
+static inline const struct remat_node_info *remat_producer_info(const struct remat_graph *graph,
+                                                                remat_value value)
+{
+    remat_node node = remat_producer(graph, value);
+    return remat_is_none(node.i) ? NULL : &graph->nodes[node.i];
 }
 
 /* --- building --- */
 struct remat_graph *remat_graph_create(struct remat_arena *arena, const char *name);
 /* Finds or adds a scope. */
-uint32_t remat_graph_scope(struct remat_arena *arena, struct remat_graph *graph, const char *path);
+remat_scope_id remat_graph_scope(struct remat_arena *arena, struct remat_graph *graph,
+                                 const char *path);
 /* Adds a symbol; `name` must live in `arena`. `value` 0: none. The message names what is wrong. */
 remat_status remat_graph_add_symbol(remat_context *ctx, struct remat_arena *arena,
                                     struct remat_graph *graph, const char *name, int64_t value);

@@ -37,7 +37,8 @@ struct remat_shared_operands {
 struct remat_fused_kernel {
     uint32_t kind; /* enum remat_kernel_kind */
     uint8_t phase;
-    uint32_t instance, scope;
+    uint32_t instance;
+    remat_scope_id scope;
     uint32_t node_count, operand_count, parameter_count;
     remat_node *nodes; /* in graph order */
     struct remat_kernel_operand *operands;

@@ -20,7 +20,7 @@ static const struct remat_fuse_node *node_of(const struct remat_fuser *f, uint32
 /* The node that computes a value; NULL of what is given. */
 static const struct remat_fuse_node *producer_of(const struct remat_fuser *f, uint32_t value)
 {
-    uint32_t producer = f->graph->values[value].node;
+    uint32_t producer = f->graph->values[value].node.i;
     return remat_is_none(producer) ? NULL : node_of(f, producer);
 }
 
@@ -33,7 +33,7 @@ static void find_in_memory(struct remat_fuser *f, const struct remat_fuse_node *
     const struct remat_fuse_node *producer = producer_of(f, root);
     bool builtin = has(reader, REMAT_FACT_BUILTIN);
     if (producer && has(producer, builtin ? REMAT_FUSE_INLINE : REMAT_FUSE_COLUMN))
-        f->in_memory[f->graph->values[root].node] = 1;
+        f->in_memory[f->graph->values[root].node.i] = 1;
 }
 
 static void read_inputs(struct remat_fuser *f, const struct remat_fuse_node *node)
@@ -80,7 +80,7 @@ static void count_readers(struct remat_fuser *f)
         if (f->values[v].read != v)
             f->values[f->values[v].read].readers += f->values[v].readers - 1;
     for (uint32_t o = 0; o < f->graph->output_count; o++) {
-        uint32_t producer = f->graph->values[f->values[f->graph->outputs[o].i].root].node;
+        uint32_t producer = f->graph->values[f->values[f->graph->outputs[o].i].root].node.i;
         if (!remat_is_none(producer))
             f->in_memory[producer] = 1;
     }
@@ -233,7 +233,7 @@ static uint32_t find_sibling(const struct remat_fuser *f, uint32_t n)
         uint32_t id = (uint32_t)(f->groups.count - back);
         const struct remat_fuse_group *group = &f->groups.items[id];
         if (group->node_count > 0 && group->kind == REMAT_GROUP_COLUMN &&
-            f->graph->nodes[group->first].scope == f->graph->nodes[n].scope &&
+            f->graph->nodes[group->first].scope.i == f->graph->nodes[n].scope.i &&
             reads_root(f, group, f->values[remat_fuse_input(f, node, 0)].root) &&
             can_join(f, id, node))
             return id;

@@ -101,20 +101,15 @@ static uint16_t load(struct body *b, remat_value v)
     return emit(b, i);
 }
 
-static const struct remat_node_info *producer_of(const struct body *b, remat_value v)
-{
-    uint32_t producer = b->graph->values[v.i].node;
-    return remat_is_none(producer) ? NULL : &b->graph->nodes[producer];
-}
-
 /* The register that holds `v`, made if need be. A view of a constant is the constant. */
 static uint16_t argument(struct body *b, remat_value v)
 {
     uint16_t reg = bound(b, v);
     if (reg != REMAT_NO_REGISTER)
         return reg;
-    const struct remat_node_info *node = producer_of(b, v);
-    const struct remat_node_info *root = producer_of(b, remat_storage_root(b->graph, v));
+    const struct remat_node_info *node = remat_producer_info(b->graph, v);
+    const struct remat_node_info *root =
+        remat_producer_info(b->graph, remat_storage_root(b->graph, v));
     if (root && root->op == REMAT_OP_constant) {
         struct remat_instruction i = instruction(REMAT_INSTRUCTION_constant);
         i.immediate = (float)remat_node_float(root, "value", 0);
@@ -133,7 +128,7 @@ static uint16_t argument(struct body *b, remat_value v)
 /* What rounds it is its store, the one reader that fusion leaves it in its kernel. */
 static bool is_column_sum(const struct body *b, remat_value v)
 {
-    const struct remat_node_info *node = producer_of(b, v);
+    const struct remat_node_info *node = remat_producer_info(b->graph, v);
     return node && bound(b, v) != REMAT_NO_REGISTER &&
            remat_op_has(node->op, REMAT_FACT_COLUMN_REDUCE);
 }

@@ -306,7 +306,7 @@ bool remat_runs_beside(const struct remat_graph *graph, const struct remat_fused
 {
     const struct remat_value_info *from = &graph->values[kernel->operands[0].value.i];
     if (kernel->kind == REMAT_KERNEL_gather)
-        return !remat_is_none(from->node) || from->role != REMAT_ROLE_PARAMETER;
+        return !remat_is_none(from->node.i) || from->role != REMAT_ROLE_PARAMETER;
     return kernel->kind == REMAT_KERNEL_exchange;
 }
 

@@ -6,13 +6,13 @@
 
 static bool is_clone(const struct remat_graph *g, uint32_t v)
 {
-    return !remat_is_none(g->values[v].node) && g->nodes[g->values[v].node].instance > 0;
+    return !remat_is_none(g->values[v].node.i) && g->nodes[g->values[v].node.i].instance > 0;
 }
 
 static bool is_forward(const struct remat_graph *g, uint32_t v)
 {
-    return !remat_is_none(g->values[v].node) && !is_clone(g, v) &&
-           remat_is_early(g->nodes[g->values[v].node].phase);
+    return !remat_is_none(g->values[v].node.i) && !is_clone(g, v) &&
+           remat_is_early(g->nodes[g->values[v].node.i].phase);
 }
 
 /* What the rewritten graph does with a forward value: its own, and its clones. */
@@ -34,7 +34,7 @@ struct joiner {
 /* The time of the clone's kernel, shared among the clones that it writes. */
 static uint64_t clone_ns(const struct remat_part *in, uint32_t clone)
 {
-    uint32_t k = in->kernels->kernel_of_node[in->graph->values[clone].node].i;
+    uint32_t k = in->kernels->kernel_of_node[in->graph->values[clone].node.i].i;
     const struct remat_fused_kernel *kernel = &in->kernels->kernels[k];
     uint64_t written = 0;
     for (uint32_t o = 0; o < kernel->operand_count; o++)
@@ -53,8 +53,8 @@ static void follow_clones(struct joiner *j)
     for (uint32_t v = 0; v < g->value_count; v++) {
         if (!is_clone(g, v))
             continue;
-        struct fate *fate = &j->fates[g->values[v].original];
-        uint32_t round = remat_clone_round(g->nodes[g->values[v].node].instance);
+        struct fate *fate = &j->fates[g->values[v].original.i];
+        uint32_t round = remat_clone_round(g->nodes[g->values[v].node.i].instance);
         bool written = !remat_is_none(j->part->lifespans->buffer_of[v]);
         if (round >= fate->rounds)
             fate->rewritten = written || (round == fate->rounds && fate->rewritten);
@@ -81,11 +81,11 @@ static void follow_reads(struct joiner *j, uint32_t *read_end)
         for (uint32_t i = 0; i < node->input_count; i++) {
             uint32_t root = remat_storage_root(g, node->inputs[i]).i;
             read_end[root] = later(read_end[root], end);
-            j->fates[g->values[root].original].read_late |= !early && !is_clone(g, root);
+            j->fates[g->values[root].original.i].read_late |= !early && !is_clone(g, root);
         }
     }
     for (uint32_t v = 0; v < g->value_count; v++) {
-        struct fate *fate = &j->fates[g->values[v].original];
+        struct fate *fate = &j->fates[g->values[v].original.i];
         fate->read_end = later(fate->read_end, read_end[v]);
     }
 }
@@ -105,7 +105,7 @@ static void join(struct remat_arena *arena, struct joiner *j)
 
 static bool is_decided(const struct joiner *j, uint32_t v)
 {
-    uint32_t original = j->part->graph->values[v].original;
+    uint32_t original = j->part->graph->values[v].original.i;
     const struct fate *fate = &j->fates[original];
     bool saved = fate->read_late && !remat_is_none(j->part->lifespans->buffer_of[v]);
     return saved || fate->clones_ns || fate->rewritten ||
@@ -124,12 +124,12 @@ static struct remat_decision_record record(const struct joiner *j, uint32_t v, c
                                            uint32_t first_command)
 {
     const struct remat_graph *g = j->part->graph;
-    uint32_t original = g->values[v].original;
-    const struct remat_scope *scope = &g->scopes[g->nodes[g->values[v].node].scope];
+    uint32_t original = g->values[v].original.i;
+    const struct remat_scope *scope = &g->scopes[g->nodes[g->values[v].node.i].scope.i];
     const struct fate *fate = &j->fates[original];
     const struct remat_alternative *other = &j->in->alternatives[original];
     const char *reason = j->in->decision->reasons[original];
-    uint32_t written_by = j->part->kernels->kernel_of_node[g->values[v].node].i;
+    uint32_t written_by = j->part->kernels->kernel_of_node[g->values[v].node.i].i;
     struct remat_decision_record record = {
         .name = name,
         .scope = scope->path,

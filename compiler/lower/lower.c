@@ -47,7 +47,7 @@ static void lower_statics(struct lowerer *l)
             .scope = "",
             .layer = -1,
             .dtype = (uint8_t)info->dtype,
-            .role = remat_is_none(info->node) ? info->role : (uint8_t)REMAT_ROLE_OUTPUT,
+            .role = remat_is_none(info->node.i) ? info->role : (uint8_t)REMAT_ROLE_OUTPUT,
             .phase = REMAT_PHASE_INIT,
             .rank = (uint8_t)info->shape.rank,
             .bytes = item->bytes,
@@ -106,8 +106,8 @@ static void lower_value(struct lowerer *l, uint32_t v)
 {
     const struct remat_graph *g = l->part->graph;
     const struct remat_value_info *info = &g->values[v];
-    const struct remat_node_info *node = &g->nodes[info->node];
-    const struct remat_scope *scope = &g->scopes[node->scope];
+    const struct remat_node_info *node = &g->nodes[info->node.i];
+    const struct remat_scope *scope = &g->scopes[node->scope.i];
     struct remat_program_value *out = &l->out->values[l->out->value_count];
     *out = (struct remat_program_value){
         .name = l->root_name[v],
@@ -131,7 +131,7 @@ static void lower_values(struct lowerer *l)
     const struct remat_graph *g = l->part->graph;
     REMAT_NEW(l->arena, l->value_of, g->value_count);
     for (uint32_t v = 0; v < g->value_count; v++)
-        if (remat_is_none(g->values[v].node))
+        if (remat_is_none(g->values[v].node.i))
             l->value_of[v] = remat_persistent_find(l->in->persistent, g->values[v].name);
         else if (remat_is_none(l->part->lifespans->buffer_of[v]))
             l->value_of[v] = REMAT_NONE;
@@ -262,7 +262,7 @@ static void part_command(struct lowerer *l, uint32_t position)
 {
     uint32_t k = l->part->order[position];
     const struct remat_fused_kernel *kernel = &l->part->kernels->kernels[k];
-    const struct remat_scope *scope = &l->part->graph->scopes[kernel->scope];
+    const struct remat_scope *scope = &l->part->graph->scopes[kernel->scope.i];
     const struct remat_price *price = &l->part->prices[k];
     struct remat_command *command = &l->out->commands[l->out->command_count++];
     *command = (struct remat_command){

@@ -61,7 +61,7 @@ struct remat_persistent remat_persistent_collect(struct remat_arena *arena,
         if (needed_bytes > out.workspace_bytes)
             out.workspace_bytes = needed_bytes;
         for (uint32_t v = 0; v < graph->value_count; v++)
-            if (remat_is_none(graph->values[v].node))
+            if (remat_is_none(graph->values[v].node.i))
                 add(arena, &out, &graph->values[v]);
         for (uint32_t o = 0; o < graph->output_count; o++)
             add(arena, &out, &graph->values[graph->outputs[o].i]);
@@ -78,7 +78,7 @@ uint32_t *remat_persistent_inputs(struct remat_arena *arena,
     uint32_t *out;
     REMAT_NEW(arena, out, graph->value_count);
     for (uint32_t v = 0; v < graph->value_count; v++) {
-        bool input = remat_is_none(graph->values[v].node);
+        bool input = remat_is_none(graph->values[v].node.i);
         out[v] = input ? remat_persistent_find(persistent, graph->values[v].name) : REMAT_NONE;
         assert(!input || !remat_is_none(out[v]));
     }

@@ -56,7 +56,7 @@ remat_status remat_build_checked(struct remat_builder *b, uint16_t op, const rem
     for (uint32_t k = 0; k < node.output_count; k++) {
         infos[k].name = result_name(b, infos[0].name, op, k);
         infos[k].role = REMAT_ROLE_ACTIVATION;
-        infos[k].node = REMAT_NONE;
+        infos[k].node = REMAT_NO_NODE;
         results[k] = remat_graph_add_value(b->arena, b->graph, &infos[k]);
     }
     remat_graph_add_node(b->arena, b->graph, &node);
@@ -125,10 +125,8 @@ remat_value remat_build_constant(struct remat_builder *b, double value)
 /* NAN where x is no constant. */
 static double constant_value(const struct remat_graph *graph, remat_value x)
 {
-    uint32_t node = graph->values[x.i].node;
-    return node != REMAT_NONE && graph->nodes[node].op == REMAT_OP_constant
-               ? remat_node_number(&graph->nodes[node], "value")
-               : NAN;
+    const struct remat_node_info *node = remat_producer_info(graph, x);
+    return node && node->op == REMAT_OP_constant ? remat_node_number(node, "value") : NAN;
 }
 
 remat_value remat_build_product(struct remat_builder *b, remat_value x, remat_value y)

@@ -17,7 +17,7 @@
 struct remat_builder {
     struct remat_arena *arena;
     struct remat_graph *graph;
-    uint32_t scope;
+    remat_scope_id scope;
     uint8_t phase;
     bool keep_origin; /* take origin and origin_group from here instead of from the new node */
     uint16_t origin;

@@ -22,9 +22,8 @@ OP_SHAPE(cast)
 
 bool remat_is_widening(const struct remat_graph *graph, remat_value x)
 {
-    uint32_t node = graph->values[x.i].node;
-    return node != REMAT_NONE && graph->nodes[node].op == REMAT_OP_cast &&
-           graph->values[x.i].dtype == REMAT_F32;
+    const struct remat_node_info *node = remat_producer_info(graph, x);
+    return node && node->op == REMAT_OP_cast && graph->values[x.i].dtype == REMAT_F32;
 }
 
 remat_value remat_build_cast(struct remat_builder *b, remat_value x, remat_dtype dtype)
@@ -32,7 +31,7 @@ remat_value remat_build_cast(struct remat_builder *b, remat_value x, remat_dtype
     if (b->graph->values[x.i].dtype == dtype)
         return x;
     if (remat_is_widening(b->graph, x))
-        return b->graph->nodes[b->graph->values[x.i].node].inputs[0];
+        return remat_producer_info(b->graph, x)->inputs[0];
     const struct remat_attribute attribute = remat_attribute_int("dtype", dtype);
     return remat_build(b, REMAT_OP_cast, &x, 1, &attribute, 1, NULL);
 }

@@ -14,36 +14,36 @@ struct verifier {
     remat_context *ctx;
     const struct remat_graph *graph;
     struct remat_arena *scratch;
-    uint32_t *producer;   /* of each value: the node seen so far that computes it */
-    uint32_t *superseded; /* of each storage root: the node that updated it in place */
-    uint8_t *uses;        /* of each storage root: READ, FLAGGED */
+    remat_node *producer;   /* of each value: the node seen so far that computes it */
+    remat_node *superseded; /* of each storage root: the node that updated it in place */
+    uint8_t *uses;          /* of each storage root: READ, FLAGGED */
 };
 enum { READ = 1, FLAGGED = 2 };
 
-static const char *node_name(const struct verifier *v, uint32_t n)
+static const char *node_name(const struct verifier *v, remat_node n)
 {
-    const struct remat_node_info *node = &v->graph->nodes[n];
+    const struct remat_node_info *node = &v->graph->nodes[n.i];
     if (node->output_count == 0 || node->outputs[0].i >= v->graph->value_count)
         return "";
     return v->graph->values[node->outputs[0].i].name;
 }
 
 /* The message so far, with the node before it. */
-static remat_status locate(struct verifier *v, uint32_t n)
+static remat_status locate(struct verifier *v, remat_node n)
 {
-    const struct remat_node_info *node = &v->graph->nodes[n];
+    const struct remat_node_info *node = &v->graph->nodes[n.i];
     const char *op = node->op < REMAT_OP_COUNT ? remat_op_info(node->op)->name : "?";
     return INVALID(v->ctx, "node \"%.200s\" (%s): %.700s", node_name(v, n), op, v->ctx->message);
 }
 
 /* --- values --- */
 
-static remat_status check_value(struct verifier *v, uint32_t i)
+static remat_status check_value(struct verifier *v, remat_value x)
 {
-    const struct remat_value_info *value = &v->graph->values[i];
+    const struct remat_value_info *value = &v->graph->values[x.i];
     const char *fault = NULL;
     if (!value->name || !*value->name)
-        return INVALID(v->ctx, "value %u has no name", i);
+        return INVALID(v->ctx, "value %u has no name", x.i);
     if (!remat_dtype_name(value->dtype))
         fault = "unknown type";
     else if (value->role >= REMAT_ROLE_COUNT)
@@ -71,93 +71,99 @@ static remat_status check_value(struct verifier *v, uint32_t i)
     return REMAT_OK;
 }
 
-static bool is_clone(const struct remat_graph *graph, const struct remat_value_info *value)
+static bool is_clone(const struct remat_graph *graph, remat_value value)
 {
-    return value->node != REMAT_NONE && graph->nodes[value->node].instance > 0;
+    const struct remat_node_info *node = remat_producer_info(graph, value);
+    return node && node->instance > 0;
 }
 
 static remat_status check_names(struct verifier *v)
 {
     const struct remat_value_info *values = v->graph->values;
     struct remat_index names = {0};
-    for (uint32_t i = 0, other; i < v->graph->value_count; i++) {
-        if (is_clone(v->graph, &values[i]))
+    for (remat_value x = {0}, other; x.i < v->graph->value_count; x.i++) {
+        if (is_clone(v->graph, x))
             continue;
-        uint64_t hash = remat_hash_string(values[i].name, 0);
-        for (size_t at = 0; (other = remat_index_find(&names, hash, &at)) != REMAT_NONE;)
-            if (strcmp(values[other].name, values[i].name) == 0)
-                return INVALID(v->ctx, "two values are named \"%.200s\"", values[i].name);
-        remat_index_add(v->scratch, &names, hash, i);
+        uint64_t hash = remat_hash_string(values[x.i].name, 0);
+        for (size_t at = 0; (other.i = remat_index_find(&names, hash, &at)) != REMAT_NONE;)
+            if (strcmp(values[other.i].name, values[x.i].name) == 0)
+                return INVALID(v->ctx, "two values are named \"%.200s\"", values[x.i].name);
+        remat_index_add(v->scratch, &names, hash, x.i);
     }
     return REMAT_OK;
 }
 
 /* --- nodes --- */
 
-static remat_status check_inputs(struct verifier *v, uint32_t n)
+static bool is_defined(const struct verifier *v, remat_value x)
+{
+    return x.i < v->graph->value_count &&
+           (remat_is_none(remat_producer(v->graph, x).i) || !remat_is_none(v->producer[x.i].i));
+}
+
+static remat_status check_inputs(struct verifier *v, remat_node n)
 {
     const struct remat_graph *graph = v->graph;
-    const struct remat_node_info *node = &graph->nodes[n];
+    const struct remat_node_info *node = &graph->nodes[n.i];
     for (uint32_t k = 0; k < node->input_count; k++) {
-        uint32_t i = node->inputs[k].i;
-        if (i >= graph->value_count)
+        remat_value x = node->inputs[k];
+        if (x.i >= graph->value_count)
             return INVALID(v->ctx, "input %u is no value", k);
-        if (graph->values[i].node != REMAT_NONE && v->producer[i] == REMAT_NONE)
+        if (!is_defined(v, x))
             return INVALID(v->ctx, "input %u (\"%.200s\") is computed later or not at all", k,
-                           graph->values[i].name);
-        uint32_t newer = v->superseded[remat_storage_root(graph, node->inputs[k]).i];
-        if (newer != REMAT_NONE)
+                           graph->values[x.i].name);
+        remat_node newer = v->superseded[remat_storage_root(graph, x).i];
+        if (!remat_is_none(newer.i))
             return INVALID(v->ctx, "input %u (\"%.200s\") has been updated in place by \"%.200s\"",
-                           k, graph->values[i].name, node_name(v, newer));
+                           k, graph->values[x.i].name, node_name(v, newer));
     }
     return REMAT_OK;
 }
 
-static remat_status check_flags(struct verifier *v, uint32_t n)
+static remat_status check_flags(struct verifier *v, remat_node n)
 {
     const struct remat_graph *graph = v->graph;
-    const struct remat_node_info *node = &graph->nodes[n];
+    const struct remat_node_info *node = &graph->nodes[n.i];
     for (uint32_t k = 0; k < remat_op_reads(node); k++) {
-        uint32_t root = remat_storage_root(graph, node->inputs[k]).i;
-        uint32_t producer = graph->values[root].node;
+        remat_value root = remat_storage_root(graph, node->inputs[k]);
+        const struct remat_node_info *producer = remat_producer_info(graph, root);
         bool flag = k == remat_op_flag(node);
-        v->uses[root] |= flag ? FLAGGED : READ;
-        if (flag && !remat_is_none(producer) &&
-            !remat_op_has(graph->nodes[producer].op, REMAT_FACT_IN_PLACE))
+        v->uses[root.i] |= flag ? FLAGGED : READ;
+        if (flag && producer && !remat_op_has(producer->op, REMAT_FACT_IN_PLACE))
             return INVALID(v->ctx,
                            "input %u (\"%.200s\") is a flag, which is a graph input or an "
                            "update of one",
-                           k, graph->values[root].name);
-        if (v->uses[root] == (READ | FLAGGED))
+                           k, graph->values[root.i].name);
+        if (v->uses[root.i] == (READ | FLAGGED))
             return INVALID(v->ctx,
                            "input %u (\"%.200s\") is a flag, which is read by nothing but "
                            "what sets it",
-                           k, graph->values[root].name);
+                           k, graph->values[root.i].name);
     }
     return REMAT_OK;
 }
 
-static remat_status check_outputs(struct verifier *v, uint32_t n)
+static remat_status check_outputs(struct verifier *v, remat_node n)
 {
     const struct remat_graph *graph = v->graph;
-    const struct remat_node_info *node = &graph->nodes[n];
+    const struct remat_node_info *node = &graph->nodes[n.i];
     for (uint32_t k = 0; k < node->output_count; k++) {
-        uint32_t i = node->outputs[k].i;
-        if (i >= graph->value_count)
+        remat_value x = node->outputs[k];
+        if (x.i >= graph->value_count)
             return INVALID(v->ctx, "output %u is no value", k);
-        if (graph->values[i].node != n || graph->values[i].result != k ||
-            v->producer[i] != REMAT_NONE)
+        if (remat_producer(graph, x).i != n.i || graph->values[x.i].result != k ||
+            !remat_is_none(v->producer[x.i].i))
             return INVALID(v->ctx, "output %u (\"%.200s\") belongs to another node", k,
-                           graph->values[i].name);
-        v->producer[i] = n;
+                           graph->values[x.i].name);
+        v->producer[x.i] = n;
     }
     return REMAT_OK;
 }
 
-static remat_status check_inferred(struct verifier *v, uint32_t n)
+static remat_status check_inferred(struct verifier *v, remat_node n)
 {
     const struct remat_graph *graph = v->graph;
-    const struct remat_node_info *node = &graph->nodes[n];
+    const struct remat_node_info *node = &graph->nodes[n.i];
     struct remat_value_info *inferred;
     REMAT_NEW(v->scratch, inferred, node->output_count);
     REMAT_CHECK(remat_op_infer(v->ctx, graph, node, inferred));
@@ -172,10 +178,10 @@ static remat_status check_inferred(struct verifier *v, uint32_t n)
     return REMAT_OK;
 }
 
-static remat_status check_node(struct verifier *v, uint32_t n)
+static remat_status check_node(struct verifier *v, remat_node n)
 {
-    const struct remat_node_info *node = &v->graph->nodes[n];
-    if (node->scope >= v->graph->scope_count)
+    const struct remat_node_info *node = &v->graph->nodes[n.i];
+    if (node->scope.i >= v->graph->scope_count)
         return INVALID(v->ctx, "unknown scope");
     if (node->phase >= REMAT_PHASE_COUNT)
         return INVALID(v->ctx, "unknown phase");
@@ -187,29 +193,23 @@ static remat_status check_node(struct verifier *v, uint32_t n)
     REMAT_CHECK(check_inferred(v, n));
     if (remat_op_has(node->op, REMAT_FACT_IN_PLACE))
         for (uint32_t k = 0; k < node->output_count; k++) {
-            uint32_t root = remat_storage_root(v->graph, node->inputs[k]).i;
-            if (v->superseded[root] != REMAT_NONE)
+            remat_value root = remat_storage_root(v->graph, node->inputs[k]);
+            if (!remat_is_none(v->superseded[root.i].i))
                 return INVALID(v->ctx, "input %u is updated twice", k);
-            v->superseded[root] = n;
+            v->superseded[root.i] = n;
         }
     return REMAT_OK;
 }
 
 /* --- graph --- */
 
-static bool is_defined(const struct verifier *v, remat_value value)
-{
-    return value.i < v->graph->value_count &&
-           (v->graph->values[value.i].node == REMAT_NONE || v->producer[value.i] != REMAT_NONE);
-}
-
 static remat_status check_results(struct verifier *v)
 {
     const struct remat_graph *graph = v->graph;
-    for (uint32_t i = 0; i < graph->value_count; i++)
-        if (!is_defined(v, (remat_value){i}))
+    for (remat_value x = {0}; x.i < graph->value_count; x.i++)
+        if (!is_defined(v, x))
             return INVALID(v->ctx, "value \"%.200s\" names a producer that does not compute it",
-                           graph->values[i].name);
+                           graph->values[x.i].name);
     for (uint32_t k = 0; k < graph->output_count; k++)
         if (!is_defined(v, graph->outputs[k]))
             return INVALID(v->ctx, "graph output %u is no value", k);
@@ -219,7 +219,7 @@ static remat_status check_results(struct verifier *v)
             return INVALID(v->ctx, "update %u names no value", k);
         const struct remat_value_info *state = &graph->values[update.state.i];
         const struct remat_value_info *value = &graph->values[update.value.i];
-        if (state->node != REMAT_NONE || value->node == REMAT_NONE ||
+        if (!remat_is_none(state->node.i) || remat_is_none(value->node.i) ||
             !remat_type_equal(state, value))
             return INVALID(v->ctx,
                            "update of \"%.200s\" by \"%.200s\": expected a graph input and a "
@@ -237,14 +237,15 @@ static remat_status verify(struct verifier *v)
     REMAT_NEW(v->scratch, v->producer, graph->value_count);
     REMAT_NEW(v->scratch, v->superseded, graph->value_count);
     REMAT_NEW(v->scratch, v->uses, graph->value_count);
-    for (uint32_t i = 0; i < graph->value_count; i++) {
-        v->producer[i] = v->superseded[i] = REMAT_NONE;
-        REMAT_CHECK(check_value(v, i));
-        if (graph->values[i].node != REMAT_NONE && graph->values[i].node >= graph->node_count)
-            return INVALID(v->ctx, "value \"%.200s\" names no node", graph->values[i].name);
+    for (remat_value x = {0}; x.i < graph->value_count; x.i++) {
+        remat_node producer = remat_producer(graph, x);
+        v->producer[x.i] = v->superseded[x.i] = REMAT_NO_NODE;
+        REMAT_CHECK(check_value(v, x));
+        if (!remat_is_none(producer.i) && producer.i >= graph->node_count)
+            return INVALID(v->ctx, "value \"%.200s\" names no node", graph->values[x.i].name);
     }
     REMAT_CHECK(check_names(v));
-    for (uint32_t n = 0; n < graph->node_count; n++)
+    for (remat_node n = {0}; n.i < graph->node_count; n.i++)
         if (check_node(v, n) != REMAT_OK)
             return locate(v, n);
     return check_results(v);

@@ -62,7 +62,7 @@ static uint64_t hash_node(uint64_t h, const struct remat_graph *graph,
     h = remat_hash_string(remat_op_info(node->op)->name, h);
     h = hash_u64(h, node->phase);
     h = hash_u64(h, node->instance);
-    h = remat_hash_string(graph->scopes[node->scope].path, h);
+    h = remat_hash_string(graph->scopes[node->scope.i].path, h);
     h = hash_ids(h, node->inputs, node->input_count);
     h = hash_ids(h, node->outputs, node->output_count);
     h = hash_u64(h, node->attribute_count);

@@ -304,21 +304,21 @@ remat_value remat_state_of(const struct remat_graph *graph, remat_value value)
 {
     remat_value first = value;
     for (;;) {
-        const struct remat_value_info *info = &graph->values[first.i];
-        if (info->node == REMAT_NONE)
+        const struct remat_node_info *node = remat_producer_info(graph, first);
+        if (!node)
             return first;
-        if (!remat_op_has(graph->nodes[info->node].op, REMAT_FACT_IN_PLACE))
+        if (!remat_op_has(node->op, REMAT_FACT_IN_PLACE))
             return value;
-        first = graph->nodes[info->node].inputs[info->result];
+        first = node->inputs[graph->values[first.i].result];
     }
 }
 
 remat_value remat_storage_root(const struct remat_graph *graph, remat_value value)
 {
     for (;;) {
-        uint32_t node = graph->values[value.i].node;
-        if (node == REMAT_NONE || !remat_op_has(graph->nodes[node].op, REMAT_FACT_VIEW))
+        const struct remat_node_info *node = remat_producer_info(graph, value);
+        if (!node || !remat_op_has(node->op, REMAT_FACT_VIEW))
             return value;
-        value = graph->nodes[node].inputs[0];
+        value = node->inputs[0];
     }
 }

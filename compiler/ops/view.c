@@ -78,10 +78,8 @@ static bool apply_view(const struct remat_graph *graph, const struct remat_node_
 /* The node that value is a view by; NULL where it owns bytes. */
 static const struct remat_node_info *view_of(const struct remat_graph *graph, remat_value value)
 {
-    uint32_t node = graph->values[value.i].node;
-    return node != REMAT_NONE && remat_op_has(graph->nodes[node].op, REMAT_FACT_VIEW)
-               ? &graph->nodes[node]
-               : NULL;
+    const struct remat_node_info *node = remat_producer_info(graph, value);
+    return node && remat_op_has(node->op, REMAT_FACT_VIEW) ? node : NULL;
 }
 
 struct remat_view remat_view_of(const struct remat_graph *graph, remat_value value)

@@ -23,7 +23,7 @@ struct autodiff {
 
 static bool is_trainable(const struct remat_value_info *value)
 {
-    return value->role == REMAT_ROLE_PARAMETER && value->trainable && value->node == REMAT_NONE;
+    return value->role == REMAT_ROLE_PARAMETER && value->trainable && value->node.i == REMAT_NONE;
 }
 
 static void find_needed(struct autodiff *a)
@@ -143,8 +143,8 @@ static remat_status seed(struct autodiff *a)
         return remat_error(a->arena->ctx, REMAT_ERROR_INVALID,
                            "the loss \"%s\" is not one f32 element", info.name);
     a->b.prefix = REMAT_FORMAT(a->arena, "%s.seed", info.name);
-    if (info.node != REMAT_NONE)
-        a->b.scope = a->graph->nodes[info.node].scope;
+    if (info.node.i != REMAT_NONE)
+        a->b.scope = a->graph->nodes[info.node.i].scope;
     remat_value one = remat_build_constant(&a->b, 1);
     a->gradients[loss.i] = remat_build_reshape(&a->b, one, info.shape.dims, info.shape.rank);
     return REMAT_OK;
@@ -160,7 +160,7 @@ static remat_status finish_parameter(struct autodiff *a, remat_value parameter)
         return remat_error(a->arena->ctx, REMAT_ERROR_INVALID,
                            "parameter \"%s\": the loss does not depend on it", name);
     extend_builtin(a);
-    const struct remat_node_info *node = &a->graph->nodes[a->graph->values[gradient.i].node];
+    const struct remat_node_info *node = &a->graph->nodes[a->graph->values[gradient.i].node.i];
     if (a->named.items[gradient.i] || remat_op_has(node->op, REMAT_FACT_VIEW) ||
         node->op == REMAT_OP_constant) {
         a->b.scope = node->scope;

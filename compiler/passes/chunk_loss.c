@@ -15,12 +15,12 @@ static bool find_head(const struct remat_graph *graph, const uint32_t *uses, str
 {
     if (graph->output_count == 0)
         return false;
-    out->loss = graph->values[graph->outputs[0].i].node;
+    out->loss = graph->values[graph->outputs[0].i].node.i;
     if (remat_is_none(out->loss) || graph->nodes[out->loss].op != REMAT_OP_cross_entropy)
         return false;
     const struct remat_node_info *loss = &graph->nodes[out->loss];
     remat_value logits = loss->inputs[0];
-    out->linear = graph->values[logits.i].node;
+    out->linear = graph->values[logits.i].node.i;
     return graph->outputs[0].i == loss->outputs[0].i && uses[loss->outputs[1].i] == 0 &&
            uses[logits.i] == 1 && !remat_is_none(out->linear) &&
            graph->nodes[out->linear].op == REMAT_OP_linear;

@@ -47,7 +47,7 @@ static bool equal_attributes(const struct remat_node_info *a, const struct remat
 static bool equal_nodes(const struct remat_rebuild *r, const struct remat_node_info *a,
                         const struct remat_node_info *b)
 {
-    if (a->op != b->op || a->scope != b->scope || a->phase != b->phase ||
+    if (a->op != b->op || a->scope.i != b->scope.i || a->phase != b->phase ||
         a->input_count != b->input_count || !equal_attributes(a, b))
         return false;
     for (uint32_t k = 0; k < a->input_count; k++)
@@ -58,7 +58,7 @@ static bool equal_nodes(const struct remat_rebuild *r, const struct remat_node_i
 
 static uint64_t hash_node(const struct remat_rebuild *r, const struct remat_node_info *node)
 {
-    const uint32_t head[] = {node->op, node->scope, node->phase};
+    const uint32_t head[] = {node->op, node->scope.i, node->phase};
     uint64_t h = remat_hash(head, sizeof head, 0);
     for (uint32_t k = 0; k < node->input_count; k++) {
         uint32_t input = r->values[node->inputs[k].i].i;

@@ -40,10 +40,11 @@ struct fold {
 static const struct remat_node_info *sole_producer(const struct fold *f, remat_value value)
 {
     const struct remat_value_info *info = &f->graph->values[value.i];
-    if (info->node == REMAT_NONE || f->uses[value.i] != 1 || info->role != REMAT_ROLE_ACTIVATION ||
-        f->graph->nodes[info->node].instance > 0 || f->skipped[info->node])
+    if (info->node.i == REMAT_NONE || f->uses[value.i] != 1 ||
+        info->role != REMAT_ROLE_ACTIVATION || f->graph->nodes[info->node.i].instance > 0 ||
+        f->skipped[info->node.i])
         return NULL;
-    return &f->graph->nodes[info->node];
+    return &f->graph->nodes[info->node.i];
 }
 
 static bool same_shape(const struct fold *f, remat_value a, remat_value b)
@@ -74,7 +75,7 @@ static void mark_accumulate(struct fold *f, uint32_t n)
     uint32_t k = find_embedding(f, &f->graph->nodes[n]);
     if (k == REMAT_NONE)
         return;
-    uint32_t id = f->graph->values[terms[k].i].node;
+    uint32_t id = f->graph->values[terms[k].i].node.i;
     const remat_value *gradient = f->graph->nodes[id].inputs;
     const struct replacement made = {
         REMAT_OP_embedding_accumulate, 3, {terms[1 - k], gradient[0], gradient[1]}, {0}};
@@ -113,7 +114,7 @@ static bool find_parts(const struct fold *f, uint32_t n, struct parts *parts)
             const struct remat_node_info *part = sole_producer(f, sum->inputs[k]);
             if (!part || !same_shape(f, sum->inputs[k], sum->outputs[0]))
                 return false;
-            uint32_t id = f->graph->values[sum->inputs[k].i].node;
+            uint32_t id = f->graph->values[sum->inputs[k].i].node.i;
             if (part->op == REMAT_OP_add && count < PARTS_MAX && parts->sum_count < PARTS_MAX)
                 parts->sums[parts->sum_count++] = pending[count++] = id;
             else if (part->op != REMAT_OP_pad || !add_pad(f, parts, id))

@@ -96,7 +96,8 @@ REMAT_PASS(indices)
     find_readers(graph, readers);
     for (uint32_t v = 0; v < graph->value_count; v++) {
         struct remat_value_info *info = &(*out)->values[v];
-        if (remat_is_none(info->node) && info->role == REMAT_ROLE_INPUT && info->dtype == REMAT_I32)
+        if (remat_is_none(info->node.i) && info->role == REMAT_ROLE_INPUT &&
+            info->dtype == REMAT_I32)
             info->indices = accepted_by(&readers[v]);
     }
     return REMAT_OK;

@@ -112,7 +112,7 @@ static void find_random(const struct remat_graph *graph, bool *random)
             continue;
         remat_value last = node->inputs[node->input_count - 1];
         const struct remat_value_info *info = &graph->values[last.i];
-        random[last.i] |= info->dtype == REMAT_I32 && remat_is_none(info->node);
+        random[last.i] |= info->dtype == REMAT_I32 && remat_is_none(info->node.i);
     }
 }
 
@@ -126,7 +126,7 @@ static remat_status divide_inputs(struct divider *d)
     for (uint32_t v = 0; v < from->value_count && st == REMAT_OK; v++)
         if (random[v])
             count_random(d, v);
-        else if (remat_is_none(from->values[v].node) && from->values[v].batched)
+        else if (remat_is_none(from->values[v].node.i) && from->values[v].batched)
             st = divide(d, v);
     return st;
 }
@@ -284,8 +284,8 @@ static void average(struct divider *d, remat_value old)
 {
     const struct remat_value_info info = d->r.from->values[old.i];
     remat_value mean = d->r.values[old.i];
-    d->b.scope = d->r.from->nodes[info.node].scope;
-    d->b.phase = d->r.from->nodes[info.node].phase;
+    d->b.scope = d->r.from->nodes[info.node.i].scope;
+    d->b.phase = d->r.from->nodes[info.node.i].phase;
     d->b.prefix = suffixed(d, info.name, "mean");
     d->b.counter = 0;
     d->r.to->values[mean.i].name = suffixed(d, info.name, "part");
@@ -325,7 +325,7 @@ static remat_status find_averaged(struct divider *d)
     for (uint32_t o = 0; o < from->output_count; o++) {
         const struct remat_value_info *info = &from->values[from->outputs[o].i];
         if (info->dtype != REMAT_F32 || remat_shape_elements(&info->shape) != 1 ||
-            remat_is_none(info->node))
+            remat_is_none(info->node.i))
             return remat_error(
                 d->r.arena->ctx, REMAT_ERROR_INVALID,
                 "output \"%s\" is not one computed f32 element, which microbatches average",
@@ -348,7 +348,7 @@ static void advance(struct divider *d)
 {
     const struct remat_graph *from = d->r.from;
     const struct remat_attribute count = remat_attribute_int("count", d->microbatches);
-    d->b.scope = 0;
+    d->b.scope = REMAT_TOP;
     d->b.phase = from->nodes[from->node_count - 1].phase;
     d->b.name = "microbatch.next";
     remat_value next = remat_build(&d->b, REMAT_OP_advance, &d->index, 1, &count, 1, NULL);

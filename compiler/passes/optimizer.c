@@ -14,7 +14,7 @@
 
 struct gradient {
     remat_value value, parameter;
-    uint32_t scope;
+    remat_scope_id scope;
 };
 
 struct appender {
@@ -37,7 +37,7 @@ static remat_value find_parameter(const struct remat_graph *graph, remat_value g
         return REMAT_NO_VALUE;
     for (uint32_t v = 0; v < graph->value_count; v++) {
         const struct remat_value_info *value = &graph->values[v];
-        if (value->role == REMAT_ROLE_PARAMETER && value->node == REMAT_NONE &&
+        if (value->role == REMAT_ROLE_PARAMETER && value->node.i == REMAT_NONE &&
             strlen(value->name) == length - suffix &&
             memcmp(value->name, name, length - suffix) == 0)
             return (remat_value){v};
@@ -111,7 +111,7 @@ static void add_flag(struct appender *a)
     const struct remat_shape one = {1, {1}};
     const struct remat_attribute count = remat_attribute_int("count", 1);
     remat_value state = remat_add_input(&a->b, REMAT_NOT_FINITE, REMAT_I32, one, REMAT_ROLE_OUTPUT);
-    a->b.scope = 0;
+    a->b.scope = REMAT_TOP;
     a->flag = remat_build(&a->b, REMAT_OP_advance, &state, 1, &count, 1, NULL);
 }
 

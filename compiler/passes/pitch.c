@@ -12,7 +12,7 @@
 static int64_t choose_pitch(const struct remat_value_info *value)
 {
     const struct remat_shape *shape = &value->shape;
-    if (shape->rank < 2 || remat_is_none(value->node) || value->role != REMAT_ROLE_ACTIVATION)
+    if (shape->rank < 2 || remat_is_none(value->node.i) || value->role != REMAT_ROLE_ACTIVATION)
         return 0;
     int64_t columns = shape->dims[shape->rank - 1];
     int64_t pitch = (columns + PITCH_ELEMENTS - 1) / PITCH_ELEMENTS * PITCH_ELEMENTS;

@@ -23,7 +23,7 @@ struct remat_rebuild remat_rebuild_begin(struct remat_arena *arena, const struct
     for (uint32_t n = 0; n < from->node_count; n++)
         r.groups[n] = REMAT_NONE;
     for (uint32_t v = 0; v < from->value_count; v++)
-        r.values[v] = from->values[v].node == REMAT_NONE
+        r.values[v] = from->values[v].node.i == REMAT_NONE
                           ? remat_graph_add_value(arena, r.to, &from->values[v])
                           : REMAT_NO_VALUE;
     return r;
@@ -152,7 +152,7 @@ remat_value remat_add_input(struct remat_builder *b, const char *name, remat_dty
         .dtype = dtype,
         .role = role,
         .initializer = role == REMAT_ROLE_OPTIMIZER_STATE ? REMAT_INIT_CONSTANT : REMAT_INIT_NONE,
-        .node = REMAT_NONE,
+        .node = REMAT_NO_NODE,
     };
     return remat_graph_add_value(b->arena, b->graph, &info);
 }

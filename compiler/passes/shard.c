@@ -19,7 +19,7 @@ static void divide_parameters(struct sharder *s)
     for (uint32_t v = 0; v < from->value_count; v++) {
         const struct remat_value_info *old = &from->values[v];
         int64_t elements = remat_shape_elements(&old->shape);
-        if (old->role != REMAT_ROLE_PARAMETER || !remat_is_none(old->node) || elements % s->ranks)
+        if (old->role != REMAT_ROLE_PARAMETER || !remat_is_none(old->node.i) || elements % s->ranks)
             continue;
         struct remat_value_info *part = &s->r.to->values[s->r.values[v].i];
         s->whole[v] = remat_copy(s->r.arena, &old->shape, 1, sizeof old->shape);

@@ -8,7 +8,7 @@
 /* A value of the update. */
 static bool is_later(const struct remat_graph *graph, uint32_t value)
 {
-    uint32_t node = graph->values[value].node;
+    uint32_t node = graph->values[value].node.i;
     return !remat_is_none(node) && graph->nodes[node].phase == REMAT_PHASE_OPTIMIZER;
 }
 

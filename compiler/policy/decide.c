@@ -82,12 +82,6 @@ static void find_groups(struct decider *d)
     }
 }
 
-static const struct remat_node_info *producer(const struct remat_graph *graph, uint32_t value)
-{
-    uint32_t node = graph->values[value].node;
-    return node == REMAT_NONE ? NULL : &graph->nodes[node];
-}
-
 static void find_outside(struct decider *d)
 {
     const struct remat_graph *graph = d->graph;
@@ -96,8 +90,8 @@ static void find_outside(struct decider *d)
         const struct remat_node_info *node = &graph->nodes[d->ground->forward[k]];
         for (uint32_t i = 0; i < node->input_count; i++) {
             uint32_t root = d->ground->facts.root[node->inputs[i].i].i;
-            const struct remat_node_info *source = producer(graph, root);
-            if (source && d->group[source->scope] != d->group[node->scope])
+            const struct remat_node_info *source = remat_producer_info(graph, (remat_value){root});
+            if (source && d->group[source->scope.i] != d->group[node->scope.i])
                 d->outside[root] = true;
         }
     }
@@ -109,11 +103,11 @@ static void recompute_groups(struct decider *d, struct remat_decision *out)
 {
     for (uint32_t k = 0; k < d->ground->forward_count; k++) {
         const struct remat_node_info *node = &d->graph->nodes[d->ground->forward[k]];
-        for (uint32_t o = 0; d->group[node->scope] != REMAT_NONE && o < node->output_count; o++) {
+        for (uint32_t o = 0; d->group[node->scope.i] != REMAT_NONE && o < node->output_count; o++) {
             uint32_t v = node->outputs[o].i;
             if (!d->ground->facts.forward[v])
                 continue;
-            bool kept = d->ground->facts.output[v] || (d->outside[v] && !d->discard[node->scope]);
+            bool kept = d->ground->facts.output[v] || (d->outside[v] && !d->discard[node->scope.i]);
             out->actions[v] = d->ground->facts.recomputable[v] && !kept ? REMAT_ACTION_RECOMPUTE
                                                                         : REMAT_ACTION_SAVE;
             out->reasons[v] = "policy";
@@ -158,7 +152,7 @@ static void find_saved_instances(struct decider *d, bool *saved_instance)
     mark_listed_ops(d->policy->save_ops, saved_op);
     for (uint32_t k = 0; k < d->ground->forward_count; k++) {
         const struct remat_node_info *node = &d->graph->nodes[d->ground->forward[k]];
-        uint32_t layer = d->group[node->scope], instance = instance_of(d->graph, node);
+        uint32_t layer = d->group[node->scope.i], instance = instance_of(d->graph, node);
         if (node->phase != REMAT_PHASE_FORWARD || layer == REMAT_NONE || seen[instance])
             continue;
         seen[instance] = true;
@@ -174,7 +168,8 @@ static void save_op_outputs(struct decider *d, struct remat_decision *out)
     REMAT_NEW(d->arena, saved_instance, d->graph->node_count);
     find_saved_instances(d, saved_instance);
     for (uint32_t k = 0; k < ground->leaving_count; k++)
-        if (saved_instance[instance_of(d->graph, producer(d->graph, ground->leaving[k]))])
+        if (saved_instance[instance_of(
+                d->graph, remat_producer_info(d->graph, (remat_value){ground->leaving[k]}))])
             out->actions[ground->leaving[k]] = REMAT_ACTION_SAVE;
 }
 
@@ -186,7 +181,7 @@ static void regather(struct decider *d, struct remat_decision *out)
         const struct remat_node_info *node = &d->graph->nodes[d->ground->forward[k]];
         uint32_t v = node->outputs[0].i;
         if (!remat_op_has(node->op, REMAT_FACT_COLLECTIVE) || !d->ground->facts.recomputable[v] ||
-            d->ground->facts.output[v] || d->graph->scopes[node->scope].layer < 0)
+            d->ground->facts.output[v] || d->graph->scopes[node->scope.i].layer < 0)
             continue;
         out->actions[v] = REMAT_ACTION_RECOMPUTE;
         out->reasons[v] = "policy";
@@ -239,8 +234,8 @@ static struct savings measure_core_attn(const struct decider *d,
     for (uint32_t v = 0; v < d->graph->value_count; v++) {
         if (!d->ground->facts.forward[v] || !d->ground->facts.needed[v])
             continue;
-        const struct remat_node_info *node = producer(d->graph, v);
-        const struct remat_scope *scope = &d->graph->scopes[node->scope];
+        const struct remat_node_info *node = remat_producer_info(d->graph, (remat_value){v});
+        const struct remat_scope *scope = &d->graph->scopes[node->scope.i];
         uint64_t bytes = remat_value_bytes(&d->graph->values[v]);
         if (scope->layer < 0)
             continue;
@@ -307,7 +302,8 @@ static void find_leaving(struct remat_arena *arena, struct remat_policy_ground *
         for (uint32_t i = 0; i < node->input_count; i++) {
             uint32_t root = ground->facts.root[node->inputs[i].i].i;
             if (!ground->facts.forward[root] || leaves[root] ||
-                instance_of(graph, producer(graph, root)) == instance_of(graph, node))
+                instance_of(graph, remat_producer_info(graph, (remat_value){root})) ==
+                    instance_of(graph, node))
                 continue;
             leaves[root] = true;
             ground->leaving[ground->leaving_count++] = root;

@@ -152,7 +152,7 @@ static bool module_missing(struct remat_rule_case *c)
     uint32_t missing = remat_module_mask(list ? list : "core_attn");
     for (uint32_t n = 0; n < c->graph->node_count && missing; n++)
         if (c->graph->nodes[n].phase == REMAT_PHASE_FORWARD)
-            missing &= ~remat_modules_of(&c->graph->scopes[c->graph->nodes[n].scope]);
+            missing &= ~remat_modules_of(&c->graph->scopes[c->graph->nodes[n].scope.i]);
     if (!missing)
         return false;
     c->value = remat_modules[__builtin_ctz(missing)].name;
@@ -165,7 +165,7 @@ void remat_layer_ops(const struct remat_graph *graph, bool found[])
     memset(found, 0, REMAT_OP_COUNT * sizeof *found);
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const struct remat_node_info *node = &graph->nodes[n];
-        if (node->phase == REMAT_PHASE_FORWARD && graph->scopes[node->scope].layer >= 0 &&
+        if (node->phase == REMAT_PHASE_FORWARD && graph->scopes[node->scope.i].layer >= 0 &&
             !remat_op_has(node->op, REMAT_FACT_VIEW | REMAT_FACT_COLLECTIVE))
             found[node->origin] = true;
     }
@@ -227,7 +227,7 @@ static void match_pin(struct remat_arena *arena, const struct remat_graph *graph
     for (uint32_t v = 0; v < graph->value_count; v++) {
         const struct remat_value_info *value = &graph->values[v];
         bool by_name = fnmatch(match->glob, value->name, 0) == 0;
-        bool by_scope = value->node != REMAT_NONE && scopes[graph->nodes[value->node].scope];
+        bool by_scope = value->node.i != REMAT_NONE && scopes[graph->nodes[value->node.i].scope.i];
         if (!by_name && !by_scope)
             continue;
         uint32_t target = by_name ? facts->root[v].i : v;
@@ -274,7 +274,7 @@ static bool pin_matches_nothing(struct remat_rule_case *c)
 
 static const char *why_not_recomputable(const struct remat_graph *graph, uint32_t value)
 {
-    uint32_t node = graph->values[value].node;
+    uint32_t node = graph->values[value].node.i;
     if (node == REMAT_NONE)
         return "it is not computed in the step";
     if (remat_op_has(graph->nodes[node].op, REMAT_FACT_VIEW))

@@ -77,9 +77,9 @@ static remat_value find_decided(const struct remat_search *p, const struct remat
                                 remat_value value)
 {
     const struct remat_value_info *info = &graph->values[value.i];
-    const struct remat_node_info *node = &graph->nodes[info->node];
+    const struct remat_node_info *node = &graph->nodes[info->node.i];
     bool other = graph == p->update->graph || node->instance || node->phase != REMAT_PHASE_FORWARD;
-    return other ? REMAT_NO_VALUE : (remat_value){info->original};
+    return other ? REMAT_NO_VALUE : info->original;
 }
 
 /* What recomputing it would cost a step, or why it stays. */

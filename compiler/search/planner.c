@@ -174,7 +174,7 @@ static uint64_t working_set(const struct remat_graph *graph,
     for (uint32_t o = 0; o < kernel->operand_count; o++) {
         const struct remat_kernel_operand *operand = &kernel->operands[o];
         const struct remat_value_info *info = &graph->values[operand->value.i];
-        bool seen = remat_is_none(info->node) || operand->access == REMAT_ACCESS_UPDATE ||
+        bool seen = remat_is_none(info->node.i) || operand->access == REMAT_ACCESS_UPDATE ||
                     info->role == REMAT_ROLE_OUTPUT;
         for (uint32_t before = 0; before < o && !seen; before++)
             seen = kernel->operands[before].value.i == operand->value.i;

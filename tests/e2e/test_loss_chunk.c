@@ -100,13 +100,13 @@ struct subject {
 /* Of the loss: logits, targets. */
 static const struct remat_node_info *loss_of(const struct remat_graph *graph)
 {
-    return &graph->nodes[graph->values[graph->outputs[0].i].node];
+    return &graph->nodes[graph->values[graph->outputs[0].i].node.i];
 }
 
 /* Of the logits: x, the head's weight and perhaps its bias. */
 static const struct remat_node_info *head_of(const struct remat_graph *graph)
 {
-    return &graph->nodes[graph->values[loss_of(graph)->inputs[0].i].node];
+    return &graph->nodes[graph->values[loss_of(graph)->inputs[0].i].node.i];
 }
 
 /* Those of a step, but for the targets: every fifth or so is ignored. */

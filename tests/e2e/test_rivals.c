@@ -88,7 +88,7 @@ static void list_words(struct drawn *d)
 {
     for (uint32_t n = 0; n < d->graph->node_count; n++) {
         const struct remat_node_info *node = &d->graph->nodes[n];
-        const char *scope = d->graph->scopes[node->scope].path;
+        const char *scope = d->graph->scopes[node->scope.i].path;
         const char *globs[] = {every_layer(d, scope),
                                every_layer(d, d->graph->values[node->outputs[0].i].name)};
         if (globs[0])

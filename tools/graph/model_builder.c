@@ -38,7 +38,7 @@ void remat_model_layer(struct remat_model *m, const char *stack, const char *pre
 
 static remat_value add_source(struct remat_model *m, struct remat_value_info *info)
 {
-    info->node = REMAT_NONE;
+    info->node = REMAT_NO_NODE;
     return remat_graph_add_value(m->b.arena, m->b.graph, info);
 }
 
@@ -227,7 +227,7 @@ static remat_value product(struct remat_model *m, const char *name, remat_value 
 static remat_value positions(struct remat_model *m)
 {
     const char *scope = m->scope, *prefix = m->prefix;
-    uint32_t own = m->b.scope;
+    remat_scope_id own = m->b.scope;
     if (!remat_is_none(m->positions.i))
         return m->positions;
     m->scope = m->prefix = "";

@@ -85,7 +85,7 @@ static remat_status parse_name(struct parser *p, struct result *result)
         return remat_lex_expected(&p->lexer, "a value");
     *result = (struct result){.instance = token->instance};
     result->info.name = token->text;
-    result->info.node = REMAT_NONE;
+    result->info.node = REMAT_NO_NODE;
     remat_lex(&p->lexer);
     return REMAT_OK;
 }
@@ -220,9 +220,9 @@ static remat_status parse_op(struct parser *p, uint16_t *out)
     return REMAT_OK;
 }
 
-static remat_status parse_scope(struct parser *p, uint32_t *out)
+static remat_status parse_scope(struct parser *p, remat_scope_id *out)
 {
-    *out = 0;
+    *out = REMAT_TOP;
     if (!remat_lex_accept(&p->lexer, "scope"))
         return REMAT_OK;
     if (p->lexer.token.kind != REMAT_TOKEN_STRING)

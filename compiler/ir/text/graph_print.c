@@ -61,8 +61,8 @@ static void print_ints(struct remat_text *text, const struct remat_graph *graph,
 
 static uint32_t instance_of(const struct remat_graph *graph, remat_value value)
 {
-    uint32_t node = graph->values[value.i].node;
-    return remat_is_none(node) ? 0 : graph->nodes[node].instance;
+    const struct remat_node_info *node = remat_producer_info(graph, value);
+    return node ? node->instance : 0;
 }
 
 static void print_name(struct remat_text *text, const struct remat_graph *graph, remat_value value)
@@ -148,9 +148,9 @@ static void print_attribute(struct remat_text *text, const struct remat_graph *g
         print_ints(text, graph, attribute->ints, attribute->count, ", ");
 }
 
-static void print_node(struct remat_text *text, const struct remat_graph *graph, uint32_t id)
+static void print_node(struct remat_text *text, const struct remat_graph *graph, remat_node id)
 {
-    const struct remat_node_info *node = &graph->nodes[id];
+    const struct remat_node_info *node = &graph->nodes[id.i];
     for (uint32_t k = 0; k < node->output_count; k++) {
         remat_text_append(text, k ? ", " : "");
         print_result(text, graph, node->outputs[k]);
@@ -163,12 +163,12 @@ static void print_node(struct remat_text *text, const struct remat_graph *graph,
     }
     remat_text_append(text, "%s phase %s", node->attribute_count ? " }" : "",
                       remat_phase_name(node->phase));
-    const char *path = graph->scopes[node->scope].path;
+    const char *path = graph->scopes[node->scope.i].path;
     if (*path) {
         remat_text_append(text, " scope ");
         print_quoted(text, path);
     }
-    if (node->origin != node->op || node->origin_group != id)
+    if (node->origin != node->op || node->origin_group != id.i)
         remat_text_append(text, " origin %s group %u", remat_op_info(node->origin)->name,
                           node->origin_group);
     remat_text_append(text, "\n");
@@ -205,33 +205,33 @@ static void print_heading(struct remat_text *text, const struct remat_graph *gra
 }
 
 /* Prints the graph inputs among values [begin, end). */
-static void print_sources(struct remat_text *text, const struct remat_graph *graph, uint32_t begin,
-                          uint32_t end)
+static void print_sources(struct remat_text *text, const struct remat_graph *graph,
+                          remat_value begin, remat_value end)
 {
-    for (uint32_t v = begin; v < end; v++)
-        if (remat_is_none(graph->values[v].node))
-            print_source(text, graph, (remat_value){v});
+    for (remat_value v = begin; v.i < end.i; v.i++)
+        if (remat_is_none(remat_producer(graph, v).i))
+            print_source(text, graph, v);
 }
 
 /* Nodes in order, and each graph input before the first node whose results come after it, so that
  * parsing gives the same value ids. */
 static void print_body(struct remat_text *text, const struct remat_graph *graph)
 {
-    uint32_t printed = 0; /* sources among the values before this one are printed */
-    for (uint32_t n = 0; n < graph->node_count; n++) {
-        const struct remat_node_info *node = &graph->nodes[n];
-        uint32_t until = printed;
+    remat_value printed = {0}; /* sources among the values before this one are printed */
+    for (remat_node n = {0}; n.i < graph->node_count; n.i++) {
+        const struct remat_node_info *node = &graph->nodes[n.i];
+        remat_value until = printed;
         for (uint32_t k = 0; k < node->input_count; k++)
-            until = node->inputs[k].i >= until ? node->inputs[k].i + 1 : until;
-        if (node->output_count && node->outputs[0].i > until)
-            until = node->outputs[0].i;
+            until.i = node->inputs[k].i >= until.i ? node->inputs[k].i + 1 : until.i;
+        if (node->output_count && node->outputs[0].i > until.i)
+            until = node->outputs[0];
         print_sources(text, graph, printed, until);
-        if (n == 0)
+        if (n.i == 0)
             remat_text_append(text, "\n");
         printed = until;
         print_node(text, graph, n);
     }
-    print_sources(text, graph, printed, graph->value_count);
+    print_sources(text, graph, printed, (remat_value){graph->value_count});
 }
 
 static void print_ends(struct remat_text *text, const struct remat_graph *graph)

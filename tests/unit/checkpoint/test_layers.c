@@ -43,7 +43,7 @@ static remat_status change_scopes(struct remat_arena *arena, enum scopes scopes,
                                   struct remat_graph *g)
 {
     for (uint32_t n = 0; n < g->node_count && scopes == NONE; n++)
-        g->nodes[n].scope = 0;
+        g->nodes[n].scope = REMAT_TOP;
     for (uint32_t k = 0; k < g->scope_count && scopes == WITHOUT_LAYERS; k++) {
         char *path = remat_arena_format(arena, "%s", g->scopes[k].path);
         if (!path)
@@ -85,7 +85,7 @@ static bool ends_with(const char *text, const char *end)
 static uint32_t layer_named(const struct remat_graph *g, uint32_t item_node,
                             const struct family *family)
 {
-    const struct remat_scope *scope = &g->scopes[g->nodes[item_node].scope];
+    const struct remat_scope *scope = &g->scopes[g->nodes[item_node].scope.i];
     uint32_t layers = remat_graph_layers(g), before = 0;
     if (scope->layer < 0)
         return REMAT_NONE;
@@ -101,9 +101,9 @@ static void check_named(const struct subject_bench *b, const struct family *fami
     const struct remat_graph *g = b->s.graph;
     uint32_t named = 0;
     for (uint32_t i = 0; i < b->model.item_count; i++) {
-        uint32_t v = b->model.item_value[i].i, node = g->values[v].node;
+        uint32_t v = b->model.item_value[i].i, node = g->values[v].node.i;
         uint32_t expected = layer_named(g, node, family), found = b->model.item_region[i];
-        bool embedded = family->norm && ends_with(g->scopes[g->nodes[node].scope].path, "embed");
+        bool embedded = family->norm && ends_with(g->scopes[g->nodes[node].scope.i].path, "embed");
         CHECK(found == expected || (embedded && found % remat_graph_layers(g) == 0),
               "%s: \"%s\" is in layer %d, by its scope in %d", g->name, g->values[v].name,
               (int)found, (int)expected);

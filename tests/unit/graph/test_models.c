@@ -23,7 +23,7 @@ static uint32_t count_layer_nodes(const struct remat_graph *graph, uint16_t op)
 {
     uint32_t count = 0;
     for (uint32_t n = 0; n < graph->node_count; n++)
-        count += graph->nodes[n].op == op && graph->scopes[graph->nodes[n].scope].layer >= 0;
+        count += graph->nodes[n].op == op && graph->scopes[graph->nodes[n].scope.i].layer >= 0;
     return count;
 }
 

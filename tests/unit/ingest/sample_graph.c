@@ -19,7 +19,7 @@ static remat_value given(struct remat_builder *b, const char *name, uint8_t role
         .trainable = parameter,
         .init_mean = parameter ? 0.25 : 0,
         .init_std = parameter ? 0.02 : 0,
-        .node = REMAT_NONE,
+        .node = REMAT_NO_NODE,
     };
     return remat_graph_add_value(b->arena, b->graph, &info);
 }
@@ -61,7 +61,7 @@ struct remat_graph *sample_graph(struct remat_arena *arena)
     remat_value targets = given(&b, "targets", REMAT_ROLE_INPUT, REMAT_I32, 1, 2, 0);
     b.scope = remat_graph_scope(arena, graph, "layers.3/mlp");
     remat_value y = layer(&b, x);
-    b.scope = 0;
+    b.scope = REMAT_TOP;
     b.phase = REMAT_PHASE_LOSS;
     remat_value loss[2] = {REMAT_NO_VALUE, REMAT_NO_VALUE};
     remat_build(&b, REMAT_OP_cross_entropy, (remat_value[]){y, targets}, 2, NULL, 0, loss);

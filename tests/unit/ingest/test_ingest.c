@@ -33,7 +33,7 @@ static void compare_values(const struct remat_graph *p, const struct remat_graph
         CHECK(a->initializer == b->initializer && a->init_mean == b->init_mean &&
                   a->init_std == b->init_std,
               "%s: initializer", a->name);
-        CHECK(a->node == b->node && a->result == b->result, "%s: producer", a->name);
+        CHECK(a->node.i == b->node.i && a->result == b->result, "%s: producer", a->name);
     }
 }
 
@@ -58,7 +58,7 @@ static void compare_nodes(const struct remat_graph *p, const struct remat_graph 
         CHECK(a->op == b->op && a->origin == b->origin && a->origin_group == b->origin_group,
               "%u: op", n);
         CHECK(a->phase == b->phase && a->instance == b->instance, "%u: phase", n);
-        CHECK(strcmp(p->scopes[a->scope].path, q->scopes[b->scope].path) == 0, "%u: scope", n);
+        CHECK(strcmp(p->scopes[a->scope.i].path, q->scopes[b->scope.i].path) == 0, "%u: scope", n);
         CHECK(a->input_count == b->input_count && a->output_count == b->output_count, "%u", n);
         CHECK(memcmp(a->inputs, b->inputs, a->input_count * sizeof *a->inputs) == 0, "%u", n);
         CHECK(memcmp(a->outputs, b->outputs, a->output_count * sizeof *a->outputs) == 0, "%u", n);
@@ -142,9 +142,9 @@ static void check_bound(const struct remat_graph *graph)
         CHECK(value && remat_shape_equal(&value->shape, &rows[k].shape), "%s: shape", rows[k].name);
         CHECK(value && value->batched == rows[k].batched, "%s: batched", rows[k].name);
     }
-    const struct remat_node_info *slice = &graph->nodes[find_value(graph, "position")->node];
-    const struct remat_node_info *reshape = &graph->nodes[find_value(graph, "pairs")->node];
-    const struct remat_node_info *loss = &graph->nodes[find_value(graph, "loss")->node];
+    const struct remat_node_info *slice = &graph->nodes[find_value(graph, "position")->node.i];
+    const struct remat_node_info *reshape = &graph->nodes[find_value(graph, "pairs")->node.i];
+    const struct remat_node_info *loss = &graph->nodes[find_value(graph, "loss")->node.i];
     const int64_t *dims = remat_node_attribute(reshape, "shape")->ints;
     CHECK(remat_node_int(slice, "end", 0) == 9, "end");
     CHECK(dims[0] == 3 && dims[1] == 9 && dims[2] == 2 && dims[3] == 4, "shape");
@@ -210,7 +210,7 @@ static void test_large(struct remat_arena *arena)
                                      .shape = {2, {64, 64}},
                                      .dtype = REMAT_F32,
                                      .role = REMAT_ROLE_INPUT,
-                                     .node = REMAT_NONE};
+                                     .node = REMAT_NO_NODE};
     remat_status st;
     const void *data = NULL;
     size_t bytes = 0;

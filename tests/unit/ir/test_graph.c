@@ -37,14 +37,14 @@ static void test_scopes(struct remat_arena *arena)
     };
     struct remat_graph *graph = remat_graph_create(arena, "scopes");
     for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
-        uint32_t id = remat_graph_scope(arena, graph, rows[k].path);
+        uint32_t id = remat_graph_scope(arena, graph, rows[k].path).i;
         const struct remat_scope *scope = &graph->scopes[id];
         CHECK(strcmp(scope->path, rows[k].path) == 0, "path of \"%s\"", rows[k].path);
         CHECK(scope->layer == rows[k].layer, "\"%s\": layer %d", rows[k].path, scope->layer);
         CHECK(!scope->stack == !rows[k].stack &&
                   (!scope->stack || strcmp(scope->stack, rows[k].stack) == 0),
               "\"%s\": stack \"%s\"", rows[k].path, scope->stack ? scope->stack : "none");
-        CHECK(remat_graph_scope(arena, graph, rows[k].path) == id, "\"%s\" twice", rows[k].path);
+        CHECK(remat_graph_scope(arena, graph, rows[k].path).i == id, "\"%s\" twice", rows[k].path);
     }
     CHECK(graph->scope_count == sizeof rows / sizeof rows[0], "%u scopes", graph->scope_count);
     CHECK(remat_graph_layers(graph) == 0, "layers without nodes");
@@ -95,9 +95,9 @@ static struct remat_graph *make(struct remat_arena *arena, const struct small *s
                                       .trainable = s->trainable,
                                       .initializer = s->initializer,
                                       .init_std = s->init_std,
-                                      .node = REMAT_NONE};
+                                      .node = REMAT_NO_NODE};
     struct remat_value_info result = {
-        .name = "y", .shape = {2, {2, 3}}, .dtype = REMAT_F32, .node = REMAT_NONE};
+        .name = "y", .shape = {2, {2, 3}}, .dtype = REMAT_F32, .node = REMAT_NO_NODE};
     remat_value inputs[2], output;
     inputs[s->swapped] = remat_graph_add_value(arena, graph, &source);
     inputs[!s->swapped] = remat_graph_add_value(arena, graph, &source);
@@ -138,8 +138,8 @@ static void test_reading(struct remat_arena *arena)
     const struct remat_graph *graph = make(arena, &original);
     const struct remat_node_info *node = &graph->nodes[0];
     CHECK(node->origin == original.op && node->origin_group == 0, "origin of its own");
-    CHECK(graph->values[2].node == 0 && graph->values[2].result == 0, "producer");
-    CHECK(remat_is_none(graph->values[0].node), "graph input");
+    CHECK(graph->values[2].node.i == 0 && graph->values[2].result == 0, "producer");
+    CHECK(remat_is_none(graph->values[0].node.i), "graph input");
     CHECK(remat_node_int(node, "axis", 9) == 1, "axis");
     CHECK(remat_node_int(node, "absent", 9) == 9, "absent integer");
     CHECK(remat_node_int(node, "epsilon", 9) == 9, "an integer that is a float");
@@ -166,7 +166,7 @@ static void test_copy(struct remat_arena *arena)
     for (int k = 0; k < 100; k++) {
         remat_value value = remat_graph_add_value(&other, copy, &copy->values[0]);
         CHECK(value.i == 3u + (uint32_t)k, "id %u", value.i);
-        CHECK(remat_graph_scope(&other, copy, k % 2 ? "new" : "h.1/fc") != REMAT_NONE, "scope");
+        CHECK(!remat_is_none(remat_graph_scope(&other, copy, k % 2 ? "new" : "h.1/fc").i), "scope");
     }
     copy->values[0].shape.dims[0] = 5;
     CHECK(graph->value_count == 3 && graph->scope_count == 2, "the original stays");

@@ -139,7 +139,7 @@ static remat_value weighted_sum(struct workbench *w, remat_value x, const char *
                                      .shape = info.shape,
                                      .dtype = REMAT_F32,
                                      .role = REMAT_ROLE_INPUT,
-                                     .node = REMAT_NONE};
+                                     .node = REMAT_NO_NODE};
     remat_value weight = REMAT_NO_VALUE;
     weight = remat_graph_add_value(&w->arena, w->graph, &info);
     return sum_all(w, remat_build2(&w->b, REMAT_OP_mul, x, weight));

@@ -81,7 +81,7 @@ static void check_nodes(struct workbench *w, const struct remat_graph *expanded,
         const struct remat_node_info *node = &expanded->nodes[n];
         CHECK(!remat_op_has(node->op, REMAT_FACT_COMPOSITE), "%s is left", cases[c].op);
         CHECK(node->origin == op && node->origin_group == 0, "%s: origin", cases[c].op);
-        CHECK(node->scope == 1 && node->phase == REMAT_PHASE_LOSS && node->instance == 3,
+        CHECK(node->scope.i == 1 && node->phase == REMAT_PHASE_LOSS && node->instance == 3,
               "%s: scope, phase or instance", cases[c].op);
     }
 }

@@ -94,12 +94,12 @@ static void break_result(struct workbench *w)
 }
 static void break_no_node(struct workbench *w)
 {
-    w->graph->values[0].node = 9;
+    w->graph->values[0].node.i = 9;
 }
 static void break_not_computed(struct workbench *w)
 {
     remat_value spare = workbench_input(w, "spare", "3");
-    w->graph->values[spare.i].node = 1;
+    w->graph->values[spare.i].node.i = 1;
 }
 static void break_op(struct workbench *w)
 {
@@ -111,11 +111,11 @@ static void break_arity(struct workbench *w)
 }
 static void break_producer(struct workbench *w)
 {
-    w->graph->values[3].node = 0;
+    w->graph->values[3].node.i = 0;
 }
 static void break_scope(struct workbench *w)
 {
-    w->graph->nodes[1].scope = 4;
+    w->graph->nodes[1].scope.i = 4;
 }
 static void break_output(struct workbench *w)
 {

@@ -38,7 +38,7 @@ static uint32_t parse_list(const char *text, int64_t *list)
 
 remat_value workbench_input(struct workbench *w, const char *name, const char *text)
 {
-    struct remat_value_info info = {.name = name, .dtype = REMAT_F32, .node = REMAT_NONE};
+    struct remat_value_info info = {.name = name, .dtype = REMAT_F32, .node = REMAT_NO_NODE};
     info.role = REMAT_ROLE_PARAMETER;
     info.trainable = true;
     if (*text == '=' || *text == 'i') {
@@ -147,7 +147,7 @@ double **workbench_random(struct workbench *w, const struct remat_graph *graph)
     double **values = remat_arena_array(&w->arena, graph->value_count, sizeof *values);
     for (uint32_t v = 0; v < graph->value_count; v++) {
         const struct remat_value_info *info = &graph->values[v];
-        if (info->node != REMAT_NONE)
+        if (info->node.i != REMAT_NONE)
             continue;
         int64_t n = remat_shape_elements(&info->shape);
         values[v] = remat_arena_array(&w->arena, (size_t)n, sizeof **values);

@@ -70,10 +70,10 @@ static void carry(const struct remat_graph *from, double **values, const struct 
                   double **others)
 {
     for (uint32_t v = 0; v < from->value_count; v++) {
-        if (!remat_is_none(from->values[v].node))
+        if (!remat_is_none(from->values[v].node.i))
             continue;
         remat_value same = workbench_find(to, from->values[v].name);
-        if (!remat_is_none(same.i) && remat_is_none(to->values[same.i].node))
+        if (!remat_is_none(same.i) && remat_is_none(to->values[same.i].node.i))
             others[same.i] = values[v];
     }
 }

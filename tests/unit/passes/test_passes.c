@@ -39,7 +39,7 @@ static void build_tied(struct workbench *w)
     remat_value a = workbench_node(w, "attention", heads, 3, "scale=0.7 causal=1", NULL);
     a = workbench_node(w, "reshape", &a, 1, "shape=2,3,4", NULL);
     h = workbench_node(w, "add", (remat_value[]){h, a}, 2, "", NULL);
-    w->b.scope = 0;
+    w->b.scope = REMAT_TOP;
     h = workbench_node(w, "linear", (remat_value[]){h, table}, 2, "transpose_weight=1", NULL);
     workbench_output(w, workbench_node(w, "cross_entropy", (remat_value[]){h, ids}, 2, "", NULL));
     w->graph->optimizer =
@@ -49,7 +49,7 @@ static void build_tied(struct workbench *w)
 static uint32_t node_of(const struct remat_graph *graph, const char *value)
 {
     remat_value v = workbench_find(graph, value);
-    return remat_is_none(v.i) ? REMAT_NONE : graph->values[v.i].node;
+    return remat_is_none(v.i) ? REMAT_NONE : graph->values[v.i].node.i;
 }
 
 static void check_autodiff(const struct remat_graph *joint)
@@ -60,16 +60,17 @@ static void check_autodiff(const struct remat_graph *joint)
           "gradients are named after parameters");
     if (w_grad == REMAT_NONE || remat_is_none(table.i))
         return;
-    CHECK(strcmp(joint->scopes[joint->nodes[w_grad].scope].path, "layers.0") == 0 &&
+    CHECK(strcmp(joint->scopes[joint->nodes[w_grad].scope.i].path, "layers.0") == 0 &&
               joint->nodes[w_grad].phase == REMAT_PHASE_BACKWARD,
           "scope and phase of a gradient");
     CHECK(joint->nodes[w_grad + 1].op == REMAT_OP_column_sum &&
               joint->nodes[w_grad + 2].op == REMAT_OP_matmul,
           "the weight's gradient comes before the input's");
-    const struct remat_node_info *sum = &joint->nodes[joint->values[table.i].node];
+    const struct remat_node_info *sum = &joint->nodes[joint->values[table.i].node.i];
     CHECK(sum->op == REMAT_OP_add &&
-              joint->nodes[joint->values[sum->inputs[0].i].node].op == REMAT_OP_matmul &&
-              joint->nodes[joint->values[sum->inputs[1].i].node].op == REMAT_OP_embedding_backward,
+              joint->nodes[joint->values[sum->inputs[0].i].node.i].op == REMAT_OP_matmul &&
+              joint->nodes[joint->values[sum->inputs[1].i].node.i].op ==
+                  REMAT_OP_embedding_backward,
           "contributions of the last user come first");
     CHECK(workbench_count(joint, REMAT_OP_mul) == 1, "no products with one: %u",
           workbench_count(joint, REMAT_OP_mul));
@@ -86,7 +87,7 @@ static void check_optimizer(const struct remat_graph *graph)
           "states and inputs");
     uint32_t node = node_of(graph, "w.next");
     CHECK(node != REMAT_NONE &&
-              strcmp(graph->scopes[graph->nodes[node].scope].path, "layers.0") == 0 &&
+              strcmp(graph->scopes[graph->nodes[node].scope.i].path, "layers.0") == 0 &&
               graph->nodes[node].phase == REMAT_PHASE_OPTIMIZER,
           "scope and phase of an update");
     remat_value flag = workbench_find(graph, "not_finite");
@@ -100,7 +101,7 @@ static void check_folded(const struct remat_graph *graph)
     remat_value table = workbench_find(graph, "wte.grad");
     CHECK(workbench_count(graph, REMAT_OP_embedding_backward) == 0 &&
               workbench_count(graph, REMAT_OP_embedding_accumulate) == 1 &&
-              graph->nodes[graph->values[table.i].node].op == REMAT_OP_embedding_accumulate &&
+              graph->nodes[graph->values[table.i].node.i].op == REMAT_OP_embedding_accumulate &&
               graph->values[table.i].role == REMAT_ROLE_GRADIENT,
           "the table's gradient accumulates and keeps name and role");
     uint32_t node = node_of(graph, "qkv.grad");
@@ -306,7 +307,7 @@ static void check_chunk_loss(void)
     CHECK(remat_graph_hash(graph) == remat_graph_hash(w.graph), "no chunks were asked for");
     w.graph->loss_chunk = REMAT_LOSS_CHUNK_AUTO;
     RUN(&w, chunk_loss, w.graph, &graph);
-    const struct remat_node_info *node = &graph->nodes[graph->values[graph->outputs[0].i].node];
+    const struct remat_node_info *node = &graph->nodes[graph->values[graph->outputs[0].i].node.i];
     CHECK(graph->node_count == 1 && node->op == REMAT_OP_linear_cross_entropy &&
               remat_node_int(node, "rows", 0) == 1024 &&
               remat_node_int(node, "ignore_index", 0) == 3 &&
@@ -440,7 +441,7 @@ static void check_shard(void)
                   remat_shape_elements(info->whole) == 4 * parts[k].elements &&
                   graph->nodes[n].inputs[0].i == part.i &&
                   graph->nodes[n].phase == REMAT_PHASE_FORWARD &&
-                  strcmp(graph->scopes[graph->nodes[n].scope].path, parts[k].scope) == 0 &&
+                  strcmp(graph->scopes[graph->nodes[n].scope.i].path, parts[k].scope) == 0 &&
                   strcmp(remat_op_info(graph->nodes[reader].op)->name, parts[k].reader) == 0,
               "\"%s\" in parts", parts[k].name);
         for (uint32_t v = 0; v < graph->node_count; v++)

@@ -42,11 +42,11 @@ static uint32_t count_in_layer(const struct remat_decision *decision, int32_t la
 {
     uint32_t count = 0;
     for (uint32_t v = 0; v < graph->value_count; v++) {
-        uint32_t node = graph->values[v].node;
+        uint32_t node = graph->values[v].node.i;
         if (decision->actions[v] != REMAT_ACTION_RECOMPUTE)
             continue;
         CHECK(graph->nodes[node].phase == REMAT_PHASE_FORWARD, "%s", graph->values[v].name);
-        count += graph->scopes[graph->nodes[node].scope].layer == layer;
+        count += graph->scopes[graph->nodes[node].scope.i].layer == layer;
     }
     return count;
 }

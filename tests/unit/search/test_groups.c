@@ -47,14 +47,15 @@ fail:
 /* The layer that hands its result on as this value, -1: none does. */
 static int32_t layer_of_input(const struct remat_graph *g, uint32_t v)
 {
-    uint32_t from = g->values[v].node;
-    const struct remat_scope *scope = remat_is_none(from) ? NULL : &g->scopes[g->nodes[from].scope];
+    uint32_t from = g->values[v].node.i;
+    const struct remat_scope *scope =
+        remat_is_none(from) ? NULL : &g->scopes[g->nodes[from].scope.i];
     if (!scope || scope->layer < 0 || g->nodes[from].phase != REMAT_PHASE_FORWARD)
         return -1;
     for (uint32_t n = 0; n < g->node_count; n++)
         for (uint32_t i = 0; i < g->nodes[n].input_count; i++)
             if (g->nodes[n].inputs[i].i == v && g->nodes[n].phase == REMAT_PHASE_FORWARD &&
-                g->scopes[g->nodes[n].scope].layer > scope->layer)
+                g->scopes[g->nodes[n].scope.i].layer > scope->layer)
                 return scope->layer;
     return -1;
 }

@@ -30,7 +30,7 @@ fail:
 
 static int32_t layer_of(const struct remat_graph *g, uint32_t node)
 {
-    return g->scopes[g->nodes[node].scope].layer;
+    return g->scopes[g->nodes[node].scope.i].layer;
 }
 
 /* The first node of the last layer. */
@@ -52,7 +52,7 @@ static void check_held(struct subject_bench *b, uint32_t *inside, uint32_t *behi
     remat_planner_decide(b->planner, &b->s.arena, 0, last_step(b->planner, 0), &free);
     remat_planner_decide(b->planner, &b->s.arena, 1, last_step(b->planner, 1), &held);
     for (uint32_t v = 0; v < g->value_count; v++) {
-        uint32_t node = g->values[v].node;
+        uint32_t node = g->values[v].node.i;
         bool is_held = !remat_is_none(node) && node >= begin;
         uint8_t expected = is_held ? all.actions[v] : free.actions[v];
         CHECK(held.actions[v] == expected, "%s: \"%s\": action %u, not %u", g->name,
