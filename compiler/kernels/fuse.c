@@ -48,18 +48,18 @@ struct remat_fuse_facts remat_fuse_facts_create(struct remat_arena *arena,
             .facts = facts_of(graph, node),
             .space = space,
             .elements = remat_shape_elements(space),
-            .output = node->outputs[0].i,
+            .output = node->outputs[0],
             .input_count = node->input_count,
             .inputs = node->inputs,
             .output_count = node->output_count,
             .bucket = node->phase == REMAT_PHASE_LOSS ? REMAT_PHASE_FORWARD : node->phase};
     }
     for (uint32_t o = 0; o < graph->output_count; o++)
-        REMAT_PUSH(arena, &out.lasting, graph->outputs[o].i);
+        REMAT_PUSH(arena, &out.lasting, graph->outputs[o]);
     for (uint32_t u = 0; u < graph->update_count; u++)
-        REMAT_PUSH(arena, &out.lasting, graph->updates[u].value.i);
-    for (uint32_t v = 0; v < graph->value_count; v++)
-        if (graph->values[v].role == REMAT_ROLE_GRADIENT)
+        REMAT_PUSH(arena, &out.lasting, graph->updates[u].value);
+    for (remat_value v = {0}; v.i < graph->value_count; v.i++)
+        if (graph->values[v.i].role == REMAT_ROLE_GRADIENT)
             REMAT_PUSH(arena, &out.lasting, v);
     return out;
 }
@@ -73,16 +73,17 @@ void remat_kernel_memo_init(struct remat_kernel_memo *memo, struct remat_arena *
     REMAT_NEW(arena, memo->first, node_count);
 }
 
-static const struct remat_fused_kernel *find_written(struct remat_kernel_memo *memo, uint32_t first,
-                                                     const uint32_t *words, uint32_t count)
+static const struct remat_fused_kernel *find_written(struct remat_kernel_memo *memo,
+                                                     remat_node first, const uint32_t *words,
+                                                     uint32_t count)
 {
-    struct remat_memo_entry *entry, **link = &memo->first[first];
+    struct remat_memo_entry *entry, **link = &memo->first[first.i];
     for (; (entry = *link); link = &entry->next) {
         if (entry->word_count != count || memcmp(entry->words, words, count * sizeof *words) != 0)
             continue;
         *link = entry->next;
-        entry->next = memo->first[first];
-        memo->first[first] = entry;
+        entry->next = memo->first[first.i];
+        memo->first[first.i] = entry;
         return &entry->kernel;
     }
     return NULL;
@@ -135,10 +136,10 @@ static const struct remat_node_info *name_of(const struct remat_fuser *f,
                                              const struct remat_fuse_group *group)
 {
     const struct remat_node_info *nodes = f->graph->nodes;
-    uint32_t n = group->first;
-    while (nodes[n].instance && nodes[n].instance % 2 == 0 && !remat_is_none(f->next[n]))
-        n = f->next[n];
-    return &nodes[n];
+    remat_node n = group->first;
+    while (nodes[n.i].instance && nodes[n.i].instance % 2 == 0 && !remat_is_none(f->next[n.i].i))
+        n = f->next[n.i];
+    return &nodes[n.i];
 }
 
 static struct remat_fused_kernel
@@ -169,12 +170,13 @@ write_kernel(struct writer *w, const struct remat_fuse_group *group, remat_node 
 /* Whether it is stored lies in the low bits, and its root follows where that is another value. */
 #define KEY_VALUES_MAX (1u << 30)
 
-static inline void push_value(struct writer *w, uint32_t v)
+static inline void push_value(struct writer *w, remat_value v)
 {
-    uint32_t root = w->groups.values[v].root;
-    REMAT_PUSH(w->groups.arena, &w->key, v << 2 | (uint32_t)(root != v) << 1 | w->groups.stored[v]);
-    if (root != v)
-        REMAT_PUSH(w->groups.arena, &w->key, root);
+    remat_value root = w->groups.values[v.i].root;
+    uint32_t other = root.i != v.i;
+    REMAT_PUSH(w->groups.arena, &w->key, v.i << 2 | other << 1 | w->groups.stored[v.i]);
+    if (other)
+        REMAT_PUSH(w->groups.arena, &w->key, root.i);
 }
 
 /* All that the bodies above depend on and a sequence can change: the nodes, where their inputs come
@@ -187,7 +189,7 @@ static void write_key(struct writer *w, const remat_node *nodes, uint32_t count)
         const struct remat_fuse_node *node = &f->facts->nodes[nodes[n].i];
         push_value(w, node->output); /* which names the node */
         for (uint32_t i = 0; i < node->input_count; i++)
-            for (uint32_t v = node->inputs[i].i; !remat_is_none(v); v = f->values[v].narrow)
+            for (remat_value v = node->inputs[i]; !remat_is_none(v.i); v = f->values[v.i].narrow)
                 push_value(w, v);
     }
 }
@@ -222,16 +224,16 @@ struct remat_kernel_list remat_fuse_sequence(struct remat_arena *arena, struct r
             .arena = scratch, .graph = graph, .sequence = sequence, .facts = sequence->facts}};
     struct remat_kernel_list out = {0};
     remat_node *nodes;
-    REMAT_NEW(arena, w.groups.group_of, graph->node_count);
+    REMAT_NEW(arena, w.groups.kernel_of, graph->node_count);
     remat_fuse_collect(&w.groups);
-    out.kernel_of_node = w.groups.group_of;
+    out.kernel_of_node = w.groups.kernel_of;
     REMAT_NEW(arena, out.kernels, w.groups.groups.count + tail->count);
     REMAT_NEW(arena, nodes, sequence->count);
     for (size_t g = 0; g < w.groups.groups.count; g++) {
         const struct remat_fuse_group *group = &w.groups.groups.items[g];
         uint32_t count = 0;
-        for (uint32_t n = group->first; !remat_is_none(n); n = w.groups.next[n])
-            nodes[count++].i = n;
+        for (remat_node n = group->first; !remat_is_none(n.i); n = w.groups.next[n.i])
+            nodes[count++] = n;
         out.kernels[out.count++] = find_kernel(&w, group, nodes);
         nodes += count;
     }
@@ -251,8 +253,8 @@ struct remat_kernel_list remat_fuse(struct remat_arena *arena, const struct rema
     struct remat_fuse_facts facts = remat_fuse_facts_create(scratch, graph);
     remat_node *nodes;
     REMAT_NEW(scratch, nodes, graph->node_count);
-    for (uint32_t n = 0; n < graph->node_count; n++)
-        nodes[n].i = n;
+    for (remat_node n = {0}; n.i < graph->node_count; n.i++)
+        nodes[n.i] = n;
     struct remat_sequence all = {.count = graph->node_count, .nodes = nodes, .facts = &facts};
     struct remat_kernel_list list = remat_fuse_sequence(arena, scratch, graph, &all);
     remat_scratch_close(scratch);

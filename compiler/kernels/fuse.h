@@ -108,7 +108,7 @@ enum remat_fuse_fact {
 
 struct remat_fuse_node {
     uint32_t facts;
-    uint32_t output;                 /* the first one */
+    remat_value output;              /* the first one */
     const struct remat_shape *space; /* the index space that it needs */
     int64_t elements;                /* of that */
     uint32_t input_count;
@@ -120,7 +120,7 @@ struct remat_fuse_node {
 struct remat_fuse_facts {
     struct remat_fuse_node *nodes;
     /* Values that outlive the step's commands: outputs, states, gradients. */
-    struct REMAT_LIST(uint32_t) lasting;
+    struct REMAT_LIST(remat_value) lasting;
 };
 
 /* The index space that a node needs. */

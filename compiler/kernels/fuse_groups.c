@@ -12,28 +12,38 @@ static bool has(const struct remat_fuse_node *node, uint32_t facts)
     return (node->facts & facts) != 0;
 }
 
-static const struct remat_fuse_node *node_of(const struct remat_fuser *f, uint32_t n)
+static const struct remat_fuse_node *node_of(const struct remat_fuser *f, remat_node n)
 {
-    return &f->facts->nodes[n];
+    return &f->facts->nodes[n.i];
 }
 
 /* The node that computes a value; NULL of what is given. */
-static const struct remat_fuse_node *producer_of(const struct remat_fuser *f, uint32_t value)
+static const struct remat_fuse_node *producer_of(const struct remat_fuser *f, remat_value value)
 {
-    uint32_t producer = f->graph->values[value].node.i;
-    return remat_is_none(producer) ? NULL : node_of(f, producer);
+    remat_node producer = remat_producer(f->graph, value);
+    return remat_is_none(producer.i) ? NULL : node_of(f, producer);
+}
+
+static remat_value root_of(const struct remat_fuser *f, remat_value value)
+{
+    return f->values[value.i].root;
+}
+
+static remat_group_id group_of(const struct remat_fuser *f, remat_value value)
+{
+    return f->values[value.i].group;
 }
 
 /* --- what nodes read --- */
 
 /* An inline node is in memory where a built-in kernel, the host, or (a column) a view reads it. */
 static void find_in_memory(struct remat_fuser *f, const struct remat_fuse_node *reader,
-                           uint32_t root)
+                           remat_value root)
 {
     const struct remat_fuse_node *producer = producer_of(f, root);
     bool builtin = has(reader, REMAT_FACT_BUILTIN);
     if (producer && has(producer, builtin ? REMAT_FUSE_INLINE : REMAT_FUSE_COLUMN))
-        f->in_memory[f->graph->values[root].node.i] = 1;
+        f->in_memory[remat_producer(f->graph, root).i] = 1;
 }
 
 static void read_inputs(struct remat_fuser *f, const struct remat_fuse_node *node)
@@ -43,8 +53,8 @@ static void read_inputs(struct remat_fuser *f, const struct remat_fuse_node *nod
         struct remat_fuse_value *input = &f->values[node->inputs[i].i];
         input->readers++;
         if (as_is)
-            input->read = node->inputs[i].i;
-        if (as_is || input->root != node->inputs[i].i)
+            input->read = node->inputs[i];
+        if (as_is || input->root.i != node->inputs[i].i)
             find_in_memory(f, node, input->root);
     }
 }
@@ -55,21 +65,22 @@ static void read_inputs(struct remat_fuser *f, const struct remat_fuse_node *nod
 static void find_read(struct remat_fuser *f)
 {
     bool formed = f->graph->has_kernels;
-    for (uint32_t v = 0; v < f->graph->value_count; v++)
-        f->values[v] = (struct remat_fuse_value){
-            .root = v, .read = v, .narrow = REMAT_NONE, .group = REMAT_NONE};
+    for (remat_value v = {0}; v.i < f->graph->value_count; v.i++)
+        f->values[v.i] = (struct remat_fuse_value){
+            .root = v, .read = v, .narrow = REMAT_NO_VALUE, .group = REMAT_NO_GROUP};
     for (uint32_t k = 0; k < f->sequence->count; k++) {
         const struct remat_node_info *info = &f->graph->nodes[f->sequence->nodes[k].i];
-        const struct remat_fuse_node *node = node_of(f, f->sequence->nodes[k].i);
+        const struct remat_fuse_node *node = node_of(f, f->sequence->nodes[k]);
+        struct remat_fuse_value *output = &f->values[node->output.i];
         if (!formed)
             read_inputs(f, node);
         if (has(node, REMAT_FACT_VIEW))
-            f->values[node->output].root = f->values[node->inputs[0].i].root;
+            output->root = root_of(f, node->inputs[0]);
         if (!has(node, REMAT_FUSE_WIDENS))
             continue;
-        f->values[node->output].narrow = node->inputs[0].i;
+        output->narrow = node->inputs[0];
         if (formed ? remat_is_none(info->kernel) : !has(node, REMAT_FUSE_ROLE))
-            f->values[node->output].read = node->inputs[0].i;
+            output->read = node->inputs[0];
     }
 }
 
@@ -77,12 +88,12 @@ static void find_read(struct remat_fuser *f)
 static void count_readers(struct remat_fuser *f)
 {
     for (uint32_t v = 0; v < f->graph->value_count; v++)
-        if (f->values[v].read != v)
-            f->values[f->values[v].read].readers += f->values[v].readers - 1;
+        if (f->values[v].read.i != v)
+            f->values[f->values[v].read.i].readers += f->values[v].readers - 1;
     for (uint32_t o = 0; o < f->graph->output_count; o++) {
-        uint32_t producer = f->graph->values[f->values[f->graph->outputs[o].i].root].node.i;
-        if (!remat_is_none(producer))
-            f->in_memory[producer] = 1;
+        remat_node producer = remat_producer(f->graph, root_of(f, f->graph->outputs[o]));
+        if (!remat_is_none(producer.i))
+            f->in_memory[producer.i] = 1;
     }
 }
 
@@ -90,7 +101,7 @@ static void count_readers(struct remat_fuser *f)
 static bool is_absorbed(const struct remat_fuser *f, const struct remat_fuse_node *node)
 {
     return has(node, REMAT_FACT_VIEW | REMAT_FUSE_INLINE) ||
-           f->values[node->output].read != node->output;
+           f->values[node->output.i].read.i != node->output.i;
 }
 
 /* --- whether a node may join --- */
@@ -103,11 +114,11 @@ static bool is_row_of(const struct remat_shape *shape, const struct remat_shape 
 }
 
 static uint32_t count_reads(const struct remat_fuser *f, const struct remat_fuse_node *node,
-                            uint32_t value)
+                            remat_value value)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < node->input_count; i++)
-        count += remat_fuse_input(f, node, i) == value;
+        count += remat_fuse_input(f, node, i).i == value.i;
     return count;
 }
 
@@ -115,15 +126,16 @@ static bool reads_only_through_itself(const struct remat_fuser *f,
                                       const struct remat_fuse_group *group,
                                       const struct remat_fuse_node *node)
 {
-    for (uint32_t m = group->first; !remat_is_none(m); m = f->next[m]) {
-        const struct remat_node_info *member = &f->graph->nodes[m];
+    for (remat_node m = group->first; !remat_is_none(m.i); m = f->next[m.i]) {
+        const struct remat_node_info *member = &f->graph->nodes[m.i];
         for (uint32_t o = 0; o < member->output_count; o++) {
-            uint32_t v = member->outputs[o].i, inside = count_reads(f, node, v);
-            for (uint32_t r = group->first; !remat_is_none(r); r = f->next[r])
+            remat_value v = member->outputs[o];
+            uint32_t inside = count_reads(f, node, v);
+            for (remat_node r = group->first; !remat_is_none(r.i); r = f->next[r.i])
                 inside += count_reads(f, node_of(f, r), v);
-            bool kept = f->graph->values[v].role != REMAT_ROLE_ACTIVATION;
+            bool kept = f->graph->values[v.i].role != REMAT_ROLE_ACTIVATION;
             bool reduced = has(node_of(f, m), REMAT_FACT_COLUMN_REDUCE);
-            if (!reduced && (kept || inside != f->values[v].readers))
+            if (!reduced && (kept || inside != f->values[v.i].readers))
                 return false;
         }
     }
@@ -132,19 +144,19 @@ static bool reads_only_through_itself(const struct remat_fuser *f,
 
 /* All inputs come from the group itself or can be loaded over its space; none is a view of what the
  * group computes. */
-static bool inputs_fit(const struct remat_fuser *f, uint32_t group,
+static bool inputs_fit(const struct remat_fuser *f, remat_group_id group,
                        const struct remat_fuse_node *node, const struct remat_shape *space,
                        bool row)
 {
     for (uint32_t i = 0; i < node->input_count; i++) {
-        uint32_t in = remat_fuse_input(f, node, i), root = f->values[in].root;
+        remat_value in = remat_fuse_input(f, node, i), root = root_of(f, in);
         const struct remat_fuse_node *producer = producer_of(f, in);
         if (producer && has(producer, REMAT_FUSE_INLINE))
             continue;
-        bool inside = f->values[root].group == group;
-        if (inside && root != in)
+        bool inside = group_of(f, root).i == group.i;
+        if (inside && root.i != in.i)
             return false;
-        const struct remat_shape *shape = &f->graph->values[in].shape;
+        const struct remat_shape *shape = &f->graph->values[in.i].shape;
         if (row &&
             (inside ? !is_row_of(shape, space) : shape->rank && shape->dims[shape->rank - 1] != 1))
             return false;
@@ -153,11 +165,11 @@ static bool inputs_fit(const struct remat_fuser *f, uint32_t group,
 }
 
 /* The node rounds column sums that the group computes: their store does that. */
-static bool rounds_columns(const struct remat_fuser *f, uint32_t id,
+static bool rounds_columns(const struct remat_fuser *f, remat_group_id id,
                            const struct remat_fuse_node *node)
 {
-    return has(node, REMAT_FUSE_CAST) && f->values[node->inputs[0].i].group == id &&
-           has(producer_of(f, node->inputs[0].i), REMAT_FACT_COLUMN_REDUCE);
+    return has(node, REMAT_FUSE_CAST) && group_of(f, node->inputs[0]).i == id.i &&
+           has(producer_of(f, node->inputs[0]), REMAT_FACT_COLUMN_REDUCE);
 }
 
 /* So that many nodes more may be in the group. */
@@ -168,10 +180,11 @@ static bool has_room(const struct remat_fuser *f, const struct remat_fuse_group 
            group->node_count + nodes <= GROUP_NODES_MAX;
 }
 
-static bool can_join(const struct remat_fuser *f, uint32_t id, const struct remat_fuse_node *node)
+static bool can_join(const struct remat_fuser *f, remat_group_id id,
+                     const struct remat_fuse_node *node)
 {
-    const struct remat_fuse_group *group = &f->groups.items[id];
-    bool apart = f->within && f->within[group->first] != f->within[node - f->facts->nodes];
+    const struct remat_fuse_group *group = &f->groups.items[id.i];
+    bool apart = f->within && f->within[group->first.i].i != f->within[node - f->facts->nodes].i;
     if (group->kind == REMAT_GROUP_BUILTIN || group->consumed || group->bucket != node->bucket ||
         apart)
         return false;
@@ -201,12 +214,12 @@ static bool can_join(const struct remat_fuser *f, uint32_t id, const struct rema
 /* --- choosing a group --- */
 
 /* The latest group that computes a direct input of the node and accepts it. */
-static uint32_t find_group(const struct remat_fuser *f, const struct remat_fuse_node *node)
+static remat_group_id find_group(const struct remat_fuser *f, const struct remat_fuse_node *node)
 {
-    uint32_t best = REMAT_NONE;
+    remat_group_id best = REMAT_NO_GROUP;
     for (uint32_t i = 0; i < node->input_count; i++) {
-        uint32_t group = f->values[remat_fuse_input(f, node, i)].group;
-        if (!remat_is_none(group) && (remat_is_none(best) || group > best) &&
+        remat_group_id group = group_of(f, remat_fuse_input(f, node, i));
+        if (!remat_is_none(group.i) && (remat_is_none(best.i) || group.i > best.i) &&
             can_join(f, group, node))
             best = group;
     }
@@ -214,31 +227,30 @@ static uint32_t find_group(const struct remat_fuser *f, const struct remat_fuse_
 }
 
 static bool reads_root(const struct remat_fuser *f, const struct remat_fuse_group *group,
-                       uint32_t root)
+                       remat_value root)
 {
-    for (uint32_t m = group->first; !remat_is_none(m); m = f->next[m])
+    for (remat_node m = group->first; !remat_is_none(m.i); m = f->next[m.i])
         for (uint32_t i = 0; i < node_of(f, m)->input_count; i++)
-            if (f->values[remat_fuse_input(f, node_of(f, m), i)].root == root)
+            if (root_of(f, remat_fuse_input(f, node_of(f, m), i)).i == root.i)
                 return true;
     return false;
 }
 
 /* A column reduction of a value that the latest column kernel of the same scope reads anyway. */
-static uint32_t find_sibling(const struct remat_fuser *f, uint32_t n)
+static remat_group_id find_sibling(const struct remat_fuser *f, remat_node n)
 {
     const struct remat_fuse_node *node = node_of(f, n);
     if (!has(node, REMAT_FACT_COLUMN_REDUCE))
-        return REMAT_NONE;
+        return REMAT_NO_GROUP;
     for (size_t back = 1; back <= 8 && back <= f->groups.count; back++) {
-        uint32_t id = (uint32_t)(f->groups.count - back);
-        const struct remat_fuse_group *group = &f->groups.items[id];
+        remat_group_id id = {(uint32_t)(f->groups.count - back)};
+        const struct remat_fuse_group *group = &f->groups.items[id.i];
         if (group->node_count > 0 && group->kind == REMAT_GROUP_COLUMN &&
-            f->graph->nodes[group->first].scope.i == f->graph->nodes[n].scope.i &&
-            reads_root(f, group, f->values[remat_fuse_input(f, node, 0)].root) &&
-            can_join(f, id, node))
+            f->graph->nodes[group->first.i].scope.i == f->graph->nodes[n.i].scope.i &&
+            reads_root(f, group, root_of(f, remat_fuse_input(f, node, 0))) && can_join(f, id, node))
             return id;
     }
-    return REMAT_NONE;
+    return REMAT_NO_GROUP;
 }
 
 static uint8_t kind_of(const struct remat_fuse_node *node)
@@ -250,97 +262,98 @@ static uint8_t kind_of(const struct remat_fuse_node *node)
     return has(node, REMAT_FACT_COLUMN_REDUCE) ? REMAT_GROUP_COLUMN : REMAT_GROUP_POINTWISE;
 }
 
-static void open_group(struct remat_fuser *f, const struct remat_fuse_node *node)
+static remat_group_id open_group(struct remat_fuser *f, const struct remat_fuse_node *node)
 {
     struct remat_fuse_group group = {
         .kind = kind_of(node), .bucket = node->bucket, .space = node->space};
     REMAT_PUSH(f->arena, &f->groups, group);
+    return (remat_group_id){(uint32_t)f->groups.count - 1};
 }
 
 /* Joins two lists in graph order; returns the last node. */
-static uint32_t join(struct remat_fuser *f, uint32_t a, uint32_t b, uint32_t *first)
+static remat_node join(struct remat_fuser *f, remat_node a, remat_node b, remat_node *first)
 {
-    uint32_t last = REMAT_NONE, *link = first;
-    while (!remat_is_none(a) || !remat_is_none(b)) {
-        bool from_a = remat_is_none(b) || (!remat_is_none(a) && a < b);
+    remat_node last = REMAT_NO_NODE, *link = first;
+    while (!remat_is_none(a.i) || !remat_is_none(b.i)) {
+        bool from_a = a.i < b.i; /* none is the greatest */
         last = *link = from_a ? a : b;
-        *(from_a ? &a : &b) = f->next[last];
-        link = &f->next[last];
+        *(from_a ? &a : &b) = f->next[last.i];
+        link = &f->next[last.i];
     }
     return last;
 }
 
-static void set_group(struct remat_fuser *f, uint32_t n, uint32_t group)
+static void set_group(struct remat_fuser *f, remat_node n, remat_group_id group)
 {
-    f->values[node_of(f, n)->output].group = group;
+    f->values[node_of(f, n)->output.i].group = group;
     for (uint32_t o = 1; o < node_of(f, n)->output_count; o++)
-        f->values[f->graph->nodes[n].outputs[o].i].group = group;
+        f->values[f->graph->nodes[n.i].outputs[o].i].group = group;
 }
 
 /* Moves the nodes of `from` into `to`. */
-static void merge(struct remat_fuser *f, uint32_t from, uint32_t to)
+static void merge(struct remat_fuser *f, remat_group_id from, remat_group_id to)
 {
-    struct remat_fuse_group *source = &f->groups.items[from], *target = &f->groups.items[to];
-    for (uint32_t n = source->first; !remat_is_none(n); n = f->next[n])
+    struct remat_fuse_group *source = &f->groups.items[from.i], *target = &f->groups.items[to.i];
+    for (remat_node n = source->first; !remat_is_none(n.i); n = f->next[n.i])
         set_group(f, n, to);
     target->last = join(f, source->first, target->first, &target->first);
     target->node_count += source->node_count;
     if (target->kind == REMAT_GROUP_POINTWISE)
         target->kind = source->kind;
     source->node_count = 0;
-    source->first = source->last = REMAT_NONE;
+    source->first = source->last = REMAT_NO_NODE;
 }
 
 /* The other kernels that compute inputs of the node and that it could have joined become one with
  * its own: neither has been read from outside, so no cycle can arise. */
-static void merge_producers(struct remat_fuser *f, const struct remat_fuse_node *node, uint32_t id)
+static void merge_producers(struct remat_fuser *f, const struct remat_fuse_node *node,
+                            remat_group_id id)
 {
     for (uint32_t i = 0; i < node->input_count; i++) {
-        uint32_t other = f->values[remat_fuse_input(f, node, i)].group;
-        if (remat_is_none(other) || other == id || !can_join(f, other, node))
+        remat_group_id other = group_of(f, remat_fuse_input(f, node, i));
+        if (remat_is_none(other.i) || other.i == id.i || !can_join(f, other, node))
             continue;
-        const struct remat_fuse_group *a = &f->groups.items[other], *b = &f->groups.items[id];
+        const struct remat_fuse_group *a = &f->groups.items[other.i], *b = &f->groups.items[id.i];
         bool mixed = (a->kind == REMAT_GROUP_COLUMN) != (b->kind == REMAT_GROUP_COLUMN);
         if (!mixed && remat_shape_equal(a->space, b->space) && has_room(f, a, b->node_count + 1))
             merge(f, other, id);
     }
 }
 
-static void append(struct remat_fuser *f, uint32_t n, uint32_t id)
+static void append(struct remat_fuser *f, remat_node n, remat_group_id id)
 {
-    struct remat_fuse_group *group = &f->groups.items[id];
+    struct remat_fuse_group *group = &f->groups.items[id.i];
     if (group->kind == REMAT_GROUP_POINTWISE)
         group->kind = kind_of(node_of(f, n));
-    *(group->node_count++ ? &f->next[group->last] : &group->first) = n;
+    *(group->node_count++ ? &f->next[group->last.i] : &group->first) = n;
     group->last = n;
-    f->next[n] = REMAT_NONE;
+    f->next[n.i] = REMAT_NO_NODE;
     set_group(f, n, id);
 }
 
-static void mark_consumed(struct remat_fuser *f, const struct remat_fuse_node *node, uint32_t own)
+static void mark_consumed(struct remat_fuser *f, const struct remat_fuse_node *node,
+                          remat_group_id own)
 {
     for (uint32_t i = 0; i < node->input_count; i++) {
-        uint32_t group = f->values[f->values[remat_fuse_input(f, node, i)].root].group;
-        if (!remat_is_none(group) && group != own)
-            f->groups.items[group].consumed = true;
+        remat_group_id group = group_of(f, root_of(f, remat_fuse_input(f, node, i)));
+        if (!remat_is_none(group.i) && group.i != own.i)
+            f->groups.items[group.i].consumed = true;
     }
 }
 
-static void place_node(struct remat_fuser *f, uint32_t n)
+static void place_node(struct remat_fuser *f, remat_node n)
 {
     const struct remat_fuse_node *node = node_of(f, n);
-    uint32_t id = REMAT_NONE;
+    remat_group_id id = REMAT_NO_GROUP;
     if (!has(node, REMAT_FACT_BUILTIN)) {
         id = find_group(f, node);
-        if (remat_is_none(id))
+        if (remat_is_none(id.i))
             id = find_sibling(f, n);
         else
             merge_producers(f, node, id);
     }
-    if (remat_is_none(id)) {
-        id = (uint32_t)f->groups.count;
-        open_group(f, node);
-    }
+    if (remat_is_none(id.i))
+        id = open_group(f, node);
     append(f, n, id);
     mark_consumed(f, node, id);
 }
@@ -349,8 +362,8 @@ static void place_nodes(struct remat_fuser *f)
 {
     f->groups.count = 0;
     for (uint32_t k = 0; k < f->sequence->count; k++) {
-        uint32_t n = f->sequence->nodes[k].i;
-        if (f->in_memory[n] || !is_absorbed(f, node_of(f, n)))
+        remat_node n = f->sequence->nodes[k];
+        if (f->in_memory[n.i] || !is_absorbed(f, node_of(f, n)))
             place_node(f, n);
     }
 }
@@ -368,11 +381,11 @@ static bool is_full(const struct remat_fuser *f)
 static void divide(struct remat_fuser *f)
 {
     REMAT_NEW(f->arena, f->within, f->graph->node_count);
-    for (size_t g = 0; g < f->groups.count; g++)
-        for (uint32_t n = f->groups.items[g].first; !remat_is_none(n); n = f->next[n])
-            f->within[n] = (uint32_t)g;
+    for (remat_group_id g = {0}; g.i < f->groups.count; g.i++)
+        for (remat_node n = f->groups.items[g.i].first; !remat_is_none(n.i); n = f->next[n.i])
+            f->within[n.i] = g;
     for (uint32_t v = 0; v < f->graph->value_count; v++)
-        f->values[v].group = REMAT_NONE;
+        f->values[v].group = REMAT_NO_GROUP;
     place_nodes(f);
 }
 
@@ -383,21 +396,24 @@ static void divide(struct remat_fuser *f)
 static void take(struct remat_fuser *f)
 {
     uint32_t kernel = REMAT_NONE;
+    remat_group_id group = REMAT_NO_GROUP;
     int64_t elements = 0; /* of the group's space */
     for (uint32_t k = 0; k < f->sequence->count; k++) {
-        uint32_t n = f->sequence->nodes[k].i, own = f->graph->nodes[n].kernel;
+        remat_node n = f->sequence->nodes[k];
+        uint32_t own = f->graph->nodes[n.i].kernel;
         const struct remat_fuse_node *node = node_of(f, n);
         if (remat_is_none(own))
             continue;
-        if (own != kernel)
-            open_group(f, node);
-        elements = own != kernel ? node->elements : elements;
-        kernel = own;
-        if (node->elements > elements) {
-            f->groups.items[f->groups.count - 1].space = node->space;
+        if (own != kernel) {
+            group = open_group(f, node);
             elements = node->elements;
         }
-        append(f, n, (uint32_t)f->groups.count - 1);
+        kernel = own;
+        if (node->elements > elements) {
+            f->groups.items[group.i].space = node->space;
+            elements = node->elements;
+        }
+        append(f, n, group);
     }
 }
 
@@ -408,14 +424,15 @@ static void compact(struct remat_fuser *f)
 {
     struct remat_fuse_groups ordered = {0};
     for (uint32_t k = 0; k < f->sequence->count; k++) {
-        uint32_t n = f->sequence->nodes[k].i, group = f->values[node_of(f, n)->output].group;
-        if (!remat_is_none(group) && f->groups.items[group].last == n)
-            REMAT_PUSH(f->arena, &ordered, f->groups.items[group]);
+        remat_node n = f->sequence->nodes[k];
+        remat_group_id group = group_of(f, node_of(f, n)->output);
+        if (!remat_is_none(group.i) && f->groups.items[group.i].last.i == n.i)
+            REMAT_PUSH(f->arena, &ordered, f->groups.items[group.i]);
     }
-    memset(f->group_of, 0xff, f->graph->node_count * sizeof *f->group_of);
-    for (size_t g = 0; g < ordered.count; g++)
-        for (uint32_t n = ordered.items[g].first; !remat_is_none(n); n = f->next[n])
-            f->group_of[n].i = (uint32_t)g;
+    memset(f->kernel_of, 0xff, f->graph->node_count * sizeof *f->kernel_of);
+    for (remat_kernel_id k = {0}; k.i < ordered.count; k.i++)
+        for (remat_node n = ordered.items[k.i].first; !remat_is_none(n.i); n = f->next[n.i])
+            f->kernel_of[n.i] = k;
     f->groups = ordered;
 }
 
@@ -423,16 +440,16 @@ static void compact(struct remat_fuser *f)
 static void find_stored(struct remat_fuser *f)
 {
     for (uint32_t k = 0; k < f->sequence->count; k++) {
-        const struct remat_fuse_node *node = node_of(f, f->sequence->nodes[k].i);
-        uint32_t group = f->values[node->output].group;
-        for (uint32_t i = 0; i < node->input_count && !remat_is_none(group); i++) {
-            uint32_t root = f->values[remat_fuse_input(f, node, i)].root;
-            if (f->values[root].group != group)
-                f->stored[root] = 1;
+        const struct remat_fuse_node *node = node_of(f, f->sequence->nodes[k]);
+        remat_group_id group = group_of(f, node->output);
+        for (uint32_t i = 0; i < node->input_count && !remat_is_none(group.i); i++) {
+            remat_value root = root_of(f, remat_fuse_input(f, node, i));
+            if (group_of(f, root).i != group.i)
+                f->stored[root.i] = 1;
         }
     }
     for (size_t l = 0; l < f->facts->lasting.count; l++)
-        f->stored[f->values[f->facts->lasting.items[l]].root] = 1;
+        f->stored[root_of(f, f->facts->lasting.items[l]).i] = 1;
 }
 
 void remat_fuse_collect(struct remat_fuser *f)

@@ -13,21 +13,26 @@ enum remat_group_kind {
     REMAT_GROUP_BUILTIN
 };
 
+typedef struct remat_group_id { /* of a fuser */
+    uint32_t i;
+} remat_group_id;
+#define REMAT_NO_GROUP ((remat_group_id){REMAT_NONE})
+
 struct remat_fuse_group {
     uint8_t kind; /* enum remat_group_kind */
     uint8_t bucket;
     bool consumed;                   /* a node outside has read from it: closed */
     const struct remat_shape *space; /* the index space */
     uint32_t node_count;             /* 0: merged into another */
-    uint32_t first, last;            /* nodes */
+    remat_node first, last;
 };
 
 struct remat_fuse_value {
-    uint32_t root;    /* its storage root */
-    uint32_t read;    /* what its readers read */
-    uint32_t narrow;  /* what it widens, REMAT_NONE otherwise */
-    uint32_t readers; /* number of nodes that read it */
-    uint32_t group;   /* that computes it; REMAT_NONE: none */
+    remat_value root;     /* its storage root */
+    remat_value read;     /* what its readers read */
+    remat_value narrow;   /* what it widens, none otherwise */
+    uint32_t readers;     /* number of nodes that read it */
+    remat_group_id group; /* that computes it; none: no group does */
 };
 
 struct remat_fuser {
@@ -37,20 +42,20 @@ struct remat_fuser {
     const struct remat_fuse_facts *facts;
     struct remat_fuse_value *values;
     struct remat_fuse_groups REMAT_LIST(struct remat_fuse_group) groups;
-    uint8_t *stored;           /* by value: another kernel reads it, or it is lasting */
-    remat_kernel_id *group_of; /* by node: that its group becomes; none where it is in no group */
-    uint32_t *next;            /* by node: the one behind it in its group */
-    uint32_t *within;   /* by node: the group that it may not leave; NULL: any, of any size */
-    uint8_t *in_memory; /* by node: an inline one that is a kernel's result all the same */
+    uint8_t *stored;            /* by value: another kernel reads it, or it is lasting */
+    remat_kernel_id *kernel_of; /* by node: that its group becomes; none where it is in no group */
+    remat_node *next;           /* by node: the one behind it in its group */
+    remat_group_id *within; /* by node: the group that it may not leave; NULL: any, of any size */
+    uint8_t *in_memory;     /* by node: an inline one that is a kernel's result all the same */
 };
 
-static inline uint32_t remat_fuse_input(const struct remat_fuser *f,
-                                        const struct remat_fuse_node *node, uint32_t i)
+static inline remat_value remat_fuse_input(const struct remat_fuser *f,
+                                           const struct remat_fuse_node *node, uint32_t i)
 {
     return f->values[node->inputs[i].i].read;
 }
 
-/* The first four members and group_of are given, the latter with room for all nodes; fills the
+/* The first four members and kernel_of are given, the latter with room for all nodes; fills the
  * others. Groups come in order of their last nodes, which is that of kernels; the nodes of each in
  * graph order. Of a graph that has kernels these are the groups. */
 void remat_fuse_collect(struct remat_fuser *f);

@@ -12,7 +12,7 @@
 #include <assert.h>
 
 struct binding { /* value -> register */
-    uint32_t value;
+    remat_value value;
     uint16_t reg;
 };
 
@@ -28,13 +28,13 @@ struct body {
 
 static void bind(struct body *b, remat_value v, uint16_t reg)
 {
-    REMAT_PUSH(b->arena, &b->bindings, ((struct binding){v.i, reg}));
+    REMAT_PUSH(b->arena, &b->bindings, ((struct binding){v, reg}));
 }
 
 static uint16_t bound(const struct body *b, remat_value v)
 {
     for (size_t i = b->bindings.count; i-- > 0;)
-        if (b->bindings.items[i].value == v.i)
+        if (b->bindings.items[i].value.i == v.i)
             return b->bindings.items[i].reg;
     return REMAT_NO_REGISTER;
 }

@@ -480,19 +480,19 @@ remat_status remat_price_check_list(remat_context *ctx, const struct remat_graph
                                     const struct remat_device_description *device)
 {
     uint64_t ns = 0;
-    uint32_t longest = 0;
-    for (uint32_t k = 0; k < kernels->count; k++) {
-        if (prices[k].flops > INT64_MAX || prices[k].moved_bytes > INT64_MAX)
+    remat_kernel_id longest = {0};
+    for (remat_kernel_id k = {0}; k.i < kernels->count; k.i++) {
+        if (prices[k.i].flops > INT64_MAX || prices[k.i].moved_bytes > INT64_MAX)
             return remat_error(ctx, REMAT_ERROR_INVALID,
                                "node \"%.200s\" has more than 2^63 flops or moved bytes",
-                               kernel_name(graph, &kernels->kernels[k]));
-        ns = remat_ns_add(ns, prices[k].ns);
-        longest = prices[k].ns > prices[longest].ns ? k : longest;
+                               kernel_name(graph, remat_kernel_at(kernels, k)));
+        ns = remat_ns_add(ns, prices[k.i].ns);
+        longest = prices[k.i].ns > prices[longest.i].ns ? k : longest;
     }
     if (ns < REMAT_SEGMENT_NS_MAX)
         return REMAT_OK;
     return remat_error(ctx, REMAT_ERROR_USAGE,
                        "device \"%.200s\": a pass over the graph takes 2^45 ns (9 h 46 min) or "
                        "more, most of it in node \"%.200s\"",
-                       device->name, kernel_name(graph, &kernels->kernels[longest]));
+                       device->name, kernel_name(graph, remat_kernel_at(kernels, longest)));
 }
