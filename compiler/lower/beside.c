@@ -32,7 +32,7 @@ struct runner {
     const struct remat_graph *graph;
     const struct remat_kernel_list *kernels;
     const struct remat_price *prices;
-    const uint32_t *from;
+    const remat_kernel_id *from;
     struct remat_beside *out;
     uint32_t count;    /* emitted */
     bool *unwritten;   /* by value: made by what is held or under way */
@@ -46,7 +46,7 @@ struct runner {
 
 static const struct remat_fused_kernel *kernel_of(const struct runner *r, struct unit unit)
 {
-    return &r->kernels->kernels[r->from[unit.end - 1]];
+    return remat_kernel_at(r->kernels, r->from[unit.end - 1]);
 }
 
 /* --- what waits for what --- */
@@ -109,7 +109,7 @@ static void complete_for(struct runner *r, const struct remat_fused_kernel *kern
     size_t kept = 0;
     for (size_t i = 0; i < r->open.count; i++) {
         uint32_t position = r->open.items[i];
-        if (needs(kernel, &r->kernels->kernels[r->out->order[position]]))
+        if (needs(kernel, remat_kernel_at(r->kernels, r->out->order[position])))
             r->out->complete_before[position] = r->count;
         else
             r->open.items[kept++] = position;
@@ -118,10 +118,10 @@ static void complete_for(struct runner *r, const struct remat_fused_kernel *kern
 }
 
 /* A transfer in line takes its turn on the lane, too. */
-static void emit_kernel(struct runner *r, uint32_t k)
+static void emit_kernel(struct runner *r, remat_kernel_id k)
 {
-    const struct remat_fused_kernel *kernel = &r->kernels->kernels[k];
-    uint64_t ns = r->prices[k].ns;
+    const struct remat_fused_kernel *kernel = remat_kernel_at(r->kernels, k);
+    uint64_t ns = r->prices[k.i].ns;
     bool transfer = remat_kernel_kind_is_transfer(kernel->kind);
     r->out->order[r->count] = k;
     r->out->complete_before[r->count] = r->count + 1;
@@ -170,14 +170,14 @@ static void land(struct runner *r, bool to_end)
         struct flight first = r->flights[0];
         memmove(r->flights, r->flights + 1, --r->flight_count * sizeof *r->flights);
         r->now_ns = r->now_ns < first.end_ns ? first.end_ns : r->now_ns;
-        mark(r, &r->kernels->kernels[r->out->order[first.position]], false);
+        mark(r, remat_kernel_at(r->kernels, r->out->order[first.position]), false);
         release(r);
     }
 }
 
 struct remat_beside remat_run_beside(struct remat_arena *arena, const struct remat_graph *graph,
                                      const struct remat_kernel_list *kernels,
-                                     const struct remat_price *prices, const uint32_t *order)
+                                     const struct remat_price *prices, const remat_kernel_id *order)
 {
     struct remat_beside out = {0};
     struct runner r = {.arena = arena,
@@ -191,7 +191,8 @@ struct remat_beside remat_run_beside(struct remat_arena *arena, const struct rem
     REMAT_NEW(arena, r.unwritten, graph->value_count);
     REMAT_NEW(arena, r.readers, graph->value_count);
     for (struct unit unit = {0}; unit.end < kernels->count; unit.begin = unit.end) {
-        while (remat_takes_part(&kernels->kernels[order[unit.end++]]) && unit.end < kernels->count)
+        while (remat_takes_part(remat_kernel_at(kernels, order[unit.end++])) &&
+               unit.end < kernels->count)
             ;
         const struct remat_fused_kernel *kernel = kernel_of(&r, unit);
         if (waits(&r, kernel, false)) {

@@ -6,7 +6,7 @@
 #include "price.h"
 
 struct remat_beside {
-    uint32_t *order;           /* by position: the kernel */
+    remat_kernel_id *order;    /* by position: the kernel */
     uint32_t *complete_before; /* by position: of a transfer, the first position that may not begin
                                   before it is complete; of others the next one */
     uint64_t ns;               /* of both lanes */
@@ -18,6 +18,7 @@ struct remat_beside {
  * waits for a transfer lets pass what does not. */
 struct remat_beside remat_run_beside(struct remat_arena *arena, const struct remat_graph *graph,
                                      const struct remat_kernel_list *kernels,
-                                     const struct remat_price *prices, const uint32_t *order);
+                                     const struct remat_price *prices,
+                                     const remat_kernel_id *order);
 
 #endif

@@ -4,15 +4,16 @@
 
 #include "ops.h"
 
-static bool is_clone(const struct remat_graph *g, uint32_t v)
+static bool is_clone(const struct remat_graph *g, remat_value v)
 {
-    return !remat_is_none(g->values[v].node.i) && g->nodes[g->values[v].node.i].instance > 0;
+    const struct remat_node_info *node = remat_producer_info(g, v);
+    return node && node->instance > 0;
 }
 
-static bool is_forward(const struct remat_graph *g, uint32_t v)
+static bool is_forward(const struct remat_graph *g, remat_value v)
 {
-    return !remat_is_none(g->values[v].node.i) && !is_clone(g, v) &&
-           remat_is_early(g->nodes[g->values[v].node.i].phase);
+    const struct remat_node_info *node = remat_producer_info(g, v);
+    return node && node->instance == 0 && remat_is_early(node->phase);
 }
 
 /* What the rewritten graph does with a forward value: its own, and its clones. */
@@ -32,14 +33,14 @@ struct joiner {
 };
 
 /* The time of the clone's kernel, shared among the clones that it writes. */
-static uint64_t clone_ns(const struct remat_part *in, uint32_t clone)
+static uint64_t clone_ns(const struct remat_part *in, remat_value clone)
 {
-    uint32_t k = in->kernels->kernel_of_node[in->graph->values[clone].node.i].i;
-    const struct remat_fused_kernel *kernel = &in->kernels->kernels[k];
+    remat_kernel_id k = in->kernels->kernel_of_node[remat_producer(in->graph, clone).i];
+    const struct remat_fused_kernel *kernel = remat_kernel_at(in->kernels, k);
     uint64_t written = 0;
     for (uint32_t o = 0; o < kernel->operand_count; o++)
         written += kernel->operands[o].access == REMAT_ACCESS_WRITE;
-    return in->prices[k].ns / (written ? written : 1);
+    return in->prices[k.i].ns / (written ? written : 1);
 }
 
 static uint32_t later(uint32_t a, uint32_t b)
@@ -47,15 +48,25 @@ static uint32_t later(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
+static struct fate *fate_of(const struct joiner *j, remat_value v)
+{
+    return &j->fates[j->part->graph->values[v.i].original.i];
+}
+
+static bool has_buffer(const struct joiner *j, remat_value v)
+{
+    return !remat_is_none(j->part->lifespans->buffer_of[v.i].i);
+}
+
 static void follow_clones(struct joiner *j)
 {
     const struct remat_graph *g = j->part->graph;
-    for (uint32_t v = 0; v < g->value_count; v++) {
+    for (remat_value v = {0}; v.i < g->value_count; v.i++) {
         if (!is_clone(g, v))
             continue;
-        struct fate *fate = &j->fates[g->values[v].original.i];
-        uint32_t round = remat_clone_round(g->nodes[g->values[v].node.i].instance);
-        bool written = !remat_is_none(j->part->lifespans->buffer_of[v]);
+        struct fate *fate = fate_of(j, v);
+        uint32_t round = remat_clone_round(remat_producer_info(g, v)->instance);
+        bool written = has_buffer(j, v);
         if (round >= fate->rounds)
             fate->rewritten = written || (round == fate->rounds && fate->rewritten);
         fate->rounds = later(fate->rounds, round);
@@ -70,23 +81,24 @@ static void follow_reads(struct joiner *j, uint32_t *read_end)
     const struct remat_graph *g = j->part->graph;
     for (uint32_t n = g->node_count; n-- > 0;) {
         const struct remat_node_info *node = &g->nodes[n];
-        uint32_t kernel = j->part->kernels->kernel_of_node[n].i, end = 0;
+        remat_kernel_id kernel = j->part->kernels->kernel_of_node[n];
+        uint32_t end = 0;
         bool early = remat_is_early(node->phase);
         if (remat_op_has(node->op, REMAT_FACT_VIEW))
             continue;
-        for (uint32_t o = 0; o < node->output_count && remat_is_none(kernel); o++)
+        for (uint32_t o = 0; o < node->output_count && remat_is_none(kernel.i); o++)
             end = later(end, read_end[node->outputs[o].i]);
-        if (!remat_is_none(kernel))
-            end = j->position[kernel] + 1;
+        if (!remat_is_none(kernel.i))
+            end = j->position[kernel.i] + 1;
         for (uint32_t i = 0; i < node->input_count; i++) {
-            uint32_t root = remat_storage_root(g, node->inputs[i]).i;
-            read_end[root] = later(read_end[root], end);
-            j->fates[g->values[root].original.i].read_late |= !early && !is_clone(g, root);
+            remat_value root = remat_storage_root(g, node->inputs[i]);
+            read_end[root.i] = later(read_end[root.i], end);
+            fate_of(j, root)->read_late |= !early && !is_clone(g, root);
         }
     }
-    for (uint32_t v = 0; v < g->value_count; v++) {
-        struct fate *fate = &j->fates[g->values[v].original.i];
-        fate->read_end = later(fate->read_end, read_end[v]);
+    for (remat_value v = {0}; v.i < g->value_count; v.i++) {
+        struct fate *fate = fate_of(j, v);
+        fate->read_end = later(fate->read_end, read_end[v.i]);
     }
 }
 
@@ -98,18 +110,18 @@ static void join(struct remat_arena *arena, struct joiner *j)
     REMAT_NEW(arena, read_end, g->value_count);
     REMAT_NEW(arena, j->position, j->part->kernels->count);
     for (uint32_t at = 0; at < j->part->kernels->count; at++)
-        j->position[j->part->order[at]] = at;
+        j->position[j->part->order[at].i] = at;
     follow_clones(j);
     follow_reads(j, read_end);
 }
 
-static bool is_decided(const struct joiner *j, uint32_t v)
+static bool is_decided(const struct joiner *j, remat_value v)
 {
-    uint32_t original = j->part->graph->values[v].original.i;
-    const struct fate *fate = &j->fates[original];
-    bool saved = fate->read_late && !remat_is_none(j->part->lifespans->buffer_of[v]);
+    remat_value original = j->part->graph->values[v.i].original;
+    const struct fate *fate = &j->fates[original.i];
+    bool saved = fate->read_late && has_buffer(j, v);
     return saved || fate->clones_ns || fate->rewritten ||
-           (fate->rounds && j->in->alternatives[original].written);
+           (fate->rounds && j->in->alternatives[original.i].written);
 }
 
 static uint8_t action_of(const struct fate *fate)
@@ -120,16 +132,17 @@ static uint8_t action_of(const struct fate *fate)
     return (uint8_t)(fate->rounds > 1 ? remat_action_twice(action) : action);
 }
 
-static struct remat_decision_record record(const struct joiner *j, uint32_t v, const char *name,
+static struct remat_decision_record record(const struct joiner *j, remat_value v, const char *name,
                                            uint32_t first_command)
 {
     const struct remat_graph *g = j->part->graph;
-    uint32_t original = g->values[v].original.i;
-    const struct remat_scope *scope = &g->scopes[g->nodes[g->values[v].node.i].scope.i];
-    const struct fate *fate = &j->fates[original];
-    const struct remat_alternative *other = &j->in->alternatives[original];
-    const char *reason = j->in->decision->reasons[original];
-    uint32_t written_by = j->part->kernels->kernel_of_node[g->values[v].node.i].i;
+    remat_value original = g->values[v.i].original;
+    remat_node node = remat_producer(g, v);
+    const struct remat_scope *scope = &g->scopes[g->nodes[node.i].scope.i];
+    const struct fate *fate = &j->fates[original.i];
+    const struct remat_alternative *other = &j->in->alternatives[original.i];
+    const char *reason = j->in->decision->reasons[original.i];
+    remat_kernel_id written_by = j->part->kernels->kernel_of_node[node.i];
     struct remat_decision_record record = {
         .name = name,
         .scope = scope->path,
@@ -138,11 +151,11 @@ static struct remat_decision_record record(const struct joiner *j, uint32_t v, c
         .reason = reason ? reason : "default",
         .recomputable = other->recomputable,
         .recompute_extra_ns = other->recompute_extra_ns * j->part->times,
-        .bytes = remat_storage_bytes(&g->values[v]),
+        .bytes = remat_storage_bytes(&g->values[v.i]),
         .recompute_ns = fate->clones_ns * j->part->times,
     };
-    if (!remat_is_none(written_by)) {
-        record.saved_begin = first_command + j->position[written_by];
+    if (!remat_is_none(written_by.i)) {
+        record.saved_begin = first_command + j->position[written_by.i];
         record.saved_end = later(record.saved_begin, first_command + fate->read_end);
     }
     return record;
@@ -168,9 +181,9 @@ void remat_lower_decisions(struct remat_arena *arena, const struct remat_lowerin
     struct joiner j = {.in = lowering, .part = &lowering->parts[0]};
     join(arena, &j);
     REMAT_NEW(arena, out->decisions, g->value_count);
-    for (uint32_t v = 0; v < g->value_count; v++)
-        if (is_forward(g, v) && remat_storage_root(g, (remat_value){v}).i == v && is_decided(&j, v))
-            out->decisions[out->decision_count++] = record(&j, v, root_name[v], first_command);
+    for (remat_value v = {0}; v.i < g->value_count; v.i++)
+        if (is_forward(g, v) && remat_storage_root(g, v).i == v.i && is_decided(&j, v))
+            out->decisions[out->decision_count++] = record(&j, v, root_name[v.i], first_command);
     out->layer_count = remat_graph_layers(g);
     add_layers(arena, out);
 }

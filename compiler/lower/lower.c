@@ -83,10 +83,10 @@ static void name_roots(struct lowerer *l)
         l->root_name[v] = g->values[v].name;
         l->root_role[v] = g->values[v].role;
     }
-    for (uint32_t v = 0; v < g->value_count; v++) {
-        remat_value root = remat_storage_root(g, (remat_value){v});
-        if (root.i != v && g->values[v].role == REMAT_ROLE_GRADIENT) {
-            l->root_name[root.i] = g->values[v].name;
+    for (remat_value v = {0}; v.i < g->value_count; v.i++) {
+        remat_value root = remat_storage_root(g, v);
+        if (root.i != v.i && g->values[v.i].role == REMAT_ROLE_GRADIENT) {
+            l->root_name[root.i] = g->values[v.i].name;
             l->root_role[root.i] = REMAT_ROLE_GRADIENT;
         }
     }
@@ -102,39 +102,39 @@ static void name_roots(struct lowerer *l)
     }
 }
 
-static void lower_value(struct lowerer *l, uint32_t v)
+static void lower_value(struct lowerer *l, remat_value v)
 {
     const struct remat_graph *g = l->part->graph;
-    const struct remat_value_info *info = &g->values[v];
+    const struct remat_value_info *info = &g->values[v.i];
     const struct remat_node_info *node = &g->nodes[info->node.i];
     const struct remat_scope *scope = &g->scopes[node->scope.i];
     struct remat_program_value *out = &l->out->values[l->out->value_count];
     *out = (struct remat_program_value){
-        .name = l->root_name[v],
+        .name = l->root_name[v.i],
         .scope = scope->path,
         .layer = scope->layer,
         .instance = node->instance,
         .dtype = (uint8_t)info->dtype,
-        .role = l->root_role[v],
+        .role = l->root_role[v.i],
         .phase = node->phase,
         .rank = (uint8_t)info->shape.rank,
         .bytes = remat_value_bytes(info),
-        .buffer = l->buffer_of[l->part->lifespans->buffer_of[v]],
+        .buffer = l->buffer_of[l->part->lifespans->buffer_of[v.i].i],
     };
     memcpy(out->shape, info->shape.dims, sizeof out->shape);
     lower_whole(info, out);
-    l->value_of[v] = l->out->value_count++;
+    l->value_of[v.i] = l->out->value_count++;
 }
 
 static void lower_values(struct lowerer *l)
 {
     const struct remat_graph *g = l->part->graph;
     REMAT_NEW(l->arena, l->value_of, g->value_count);
-    for (uint32_t v = 0; v < g->value_count; v++)
-        if (remat_is_none(g->values[v].node.i))
-            l->value_of[v] = remat_persistent_find(l->in->persistent, g->values[v].name);
-        else if (remat_is_none(l->part->lifespans->buffer_of[v]))
-            l->value_of[v] = REMAT_NONE;
+    for (remat_value v = {0}; v.i < g->value_count; v.i++)
+        if (remat_is_none(remat_producer(g, v).i))
+            l->value_of[v.i] = remat_persistent_find(l->in->persistent, g->values[v.i].name).i;
+        else if (remat_is_none(l->part->lifespans->buffer_of[v.i].i))
+            l->value_of[v.i] = REMAT_NONE;
         else
             lower_value(l, v);
 }
@@ -193,11 +193,12 @@ static uint64_t site_of(const struct remat_value_info *info)
     return remat_hash(info->name, length - (master ? suffix : 0), 0);
 }
 
-static struct remat_operand static_operand(const struct lowerer *l, uint32_t i, uint8_t access)
+static struct remat_operand static_operand(const struct lowerer *l, remat_tensor_id tensor,
+                                           uint8_t access)
 {
-    const struct remat_value_info *info = l->in->persistent->items[i].info;
+    const struct remat_value_info *info = l->in->persistent->items[tensor.i].info;
     return (struct remat_operand){
-        .value = i,
+        .value = tensor.i,
         .previous = REMAT_NONE,
         .access = access,
         .dtype = (uint8_t)info->dtype,
@@ -208,9 +209,9 @@ static struct remat_operand static_operand(const struct lowerer *l, uint32_t i, 
 }
 
 /* A part is filled as its place in the whole says. */
-static void init_command(struct lowerer *l, uint32_t i)
+static void init_command(struct lowerer *l, remat_tensor_id tensor)
 {
-    const struct remat_value_info *info = l->in->persistent->items[i].info;
+    const struct remat_value_info *info = l->in->persistent->items[tensor.i].info;
     bool normal = info->initializer == REMAT_INIT_NORMAL, part = normal && info->whole;
     uint64_t site = site_of(info);
     struct remat_command *command = &l->out->commands[l->out->command_count++];
@@ -228,10 +229,11 @@ static void init_command(struct lowerer *l, uint32_t i)
                     : normal ? REMAT_KERNEL_fill_normal
                              : REMAT_KERNEL_fill;
     command->kernel = intern_kernel(l, kind, NULL);
-    if (part)
-        REMAT_PUSH(l->arena, &l->operands,
-                   static_operand(l, l->out->mesh[0].tensor, REMAT_ACCESS_READ));
-    REMAT_PUSH(l->arena, &l->operands, static_operand(l, i, REMAT_ACCESS_WRITE));
+    if (part) {
+        remat_tensor_id coordinate = {l->out->mesh[0].tensor};
+        REMAT_PUSH(l->arena, &l->operands, static_operand(l, coordinate, REMAT_ACCESS_READ));
+    }
+    REMAT_PUSH(l->arena, &l->operands, static_operand(l, tensor, REMAT_ACCESS_WRITE));
     REMAT_PUSH(l->arena, &l->parameters, info->init_mean);
     if (normal) {
         REMAT_PUSH(l->arena, &l->parameters, info->init_std);
@@ -260,10 +262,10 @@ static struct remat_operand lower_operand(const struct lowerer *l,
 
 static void part_command(struct lowerer *l, uint32_t position)
 {
-    uint32_t k = l->part->order[position];
-    const struct remat_fused_kernel *kernel = &l->part->kernels->kernels[k];
+    remat_kernel_id k = l->part->order[position];
+    const struct remat_fused_kernel *kernel = remat_kernel_at(l->part->kernels, k);
     const struct remat_scope *scope = &l->part->graph->scopes[kernel->scope.i];
-    const struct remat_price *price = &l->part->prices[k];
+    const struct remat_price *price = &l->part->prices[k.i];
     struct remat_command *command = &l->out->commands[l->out->command_count++];
     *command = (struct remat_command){
         .operand_begin = (uint32_t)l->operands.count,
@@ -319,9 +321,9 @@ static void add_call(struct lowerer *l, const char *entry, uint32_t times)
 static void lower_init(struct lowerer *l)
 {
     const struct remat_persistent *persistent = l->in->persistent;
-    for (uint32_t i = 0; i < persistent->count; i++)
-        if (persistent->items[i].info->initializer != REMAT_INIT_NONE)
-            init_command(l, i);
+    for (remat_tensor_id t = {0}; t.i < persistent->count; t.i++)
+        if (persistent->items[t.i].info->initializer != REMAT_INIT_NONE)
+            init_command(l, t);
     add_segment(l, "init", 0);
 }
 
@@ -331,8 +333,8 @@ static void lower_buffers(struct lowerer *l, uint32_t first_command)
     REMAT_NEW(l->arena, l->buffer_of, from->buffer_count);
     for (uint32_t b = 0; b < from->buffer_count; b++) {
         const struct remat_placed_buffer *buffer = &from->buffers[b];
-        if (!remat_is_none(buffer->persistent)) {
-            l->buffer_of[b] = buffer->persistent;
+        if (!remat_is_none(buffer->persistent.i)) {
+            l->buffer_of[b] = buffer->persistent.i;
             continue;
         }
         l->buffer_of[b] = l->out->buffer_count;
@@ -401,8 +403,9 @@ static void lower_mesh(struct lowerer *l)
     REMAT_NEW(l->arena, l->out->mesh, mesh->axis_count);
     for (uint32_t k = 0; k < mesh->axis_count; k++) {
         const char *name = REMAT_FORMAT(l->arena, REMAT_COORDINATE_PREFIX "%s", mesh->axes[k].name);
-        l->out->mesh[l->out->mesh_count++] = (struct remat_mesh_axis){
-            mesh->axes[k].name, mesh->axes[k].size, remat_persistent_find(l->in->persistent, name)};
+        remat_tensor_id coordinate = remat_persistent_find(l->in->persistent, name);
+        l->out->mesh[l->out->mesh_count++] =
+            (struct remat_mesh_axis){mesh->axes[k].name, mesh->axes[k].size, coordinate.i};
     }
 }
 

@@ -14,8 +14,9 @@ struct remat_part {
     uint32_t times;                  /* how often */
     const struct remat_graph *graph; /* rewritten */
     const struct remat_kernel_list *kernels;
-    const uint32_t *order, *complete_before; /* by position; NULL: all is in line */
-    const struct remat_price *prices;        /* by kernel */
+    const remat_kernel_id *order;     /* by position */
+    const uint32_t *complete_before;  /* by position; NULL: all is in line */
+    const struct remat_price *prices; /* by kernel */
     const struct remat_lifespans *lifespans;
     uint64_t ns; /* of one run */
 };

@@ -6,12 +6,13 @@
 
 #include <assert.h>
 
-uint32_t remat_persistent_find(const struct remat_persistent *persistent, const char *name)
+remat_tensor_id remat_persistent_find(const struct remat_persistent *persistent, const char *name)
 {
-    uint32_t found;
-    for (size_t at = 0; (found = remat_index_find(&persistent->by_name, remat_hash_string(name, 0),
-                                                  &at)) != REMAT_NONE;)
-        if (strcmp(persistent->items[found].info->name, name) == 0)
+    remat_tensor_id found;
+    uint64_t hash = remat_hash_string(name, 0);
+    for (size_t at = 0;
+         (found.i = remat_index_find(&persistent->by_name, hash, &at)) != REMAT_NONE;)
+        if (strcmp(persistent->items[found.i].info->name, name) == 0)
             break;
     return found;
 }
@@ -19,11 +20,10 @@ uint32_t remat_persistent_find(const struct remat_persistent *persistent, const 
 static void add(struct remat_arena *arena, struct remat_persistent *out,
                 const struct remat_value_info *info)
 {
-    uint32_t known = remat_persistent_find(out, info->name);
+    remat_tensor_id known = remat_persistent_find(out, info->name);
     uint64_t bytes = remat_value_bytes(info);
-    if (!remat_is_none(known)) {
-        assert(out->items[known].info->dtype == info->dtype &&
-               remat_shape_equal(&out->items[known].info->shape, &info->shape));
+    if (!remat_is_none(known.i)) {
+        assert(remat_type_equal(out->items[known.i].info, info));
         return;
     }
     remat_index_add(arena, &out->by_name, remat_hash_string(info->name, 0), (uint32_t)out->count);
@@ -71,16 +71,16 @@ struct remat_persistent remat_persistent_collect(struct remat_arena *arena,
     return out;
 }
 
-uint32_t *remat_persistent_inputs(struct remat_arena *arena,
-                                  const struct remat_persistent *persistent,
-                                  const struct remat_graph *graph)
+remat_tensor_id *remat_persistent_inputs(struct remat_arena *arena,
+                                         const struct remat_persistent *persistent,
+                                         const struct remat_graph *graph)
 {
-    uint32_t *out;
+    remat_tensor_id *out;
     REMAT_NEW(arena, out, graph->value_count);
     for (uint32_t v = 0; v < graph->value_count; v++) {
         bool input = remat_is_none(graph->values[v].node.i);
-        out[v] = input ? remat_persistent_find(persistent, graph->values[v].name) : REMAT_NONE;
-        assert(!input || !remat_is_none(out[v]));
+        out[v] = input ? remat_persistent_find(persistent, graph->values[v].name) : REMAT_NO_TENSOR;
+        assert(!input || !remat_is_none(out[v].i));
     }
     return out;
 }

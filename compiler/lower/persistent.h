@@ -7,6 +7,11 @@
 #include "graph.h"
 #include "index.h"
 
+typedef struct remat_tensor_id { /* of struct remat_persistent */
+    uint32_t i;
+} remat_tensor_id;
+#define REMAT_NO_TENSOR ((remat_tensor_id){REMAT_NONE})
+
 struct remat_persistent_tensor {
     const struct remat_value_info *info; /* as in the first graph that has it */
     uint64_t offset_bytes, bytes;        /* offset a multiple of REMAT_ALIGNMENT */
@@ -29,13 +34,13 @@ struct remat_persistent remat_persistent_collect(struct remat_arena *arena,
                                                  const struct remat_graph *const *graphs,
                                                  uint32_t graph_count, uint64_t workspace_bytes);
 
-/* The index of the tensor of that name, REMAT_NONE when there is none. */
-uint32_t remat_persistent_find(const struct remat_persistent *persistent, const char *name);
+/* The tensor of that name, REMAT_NO_TENSOR when there is none. */
+remat_tensor_id remat_persistent_find(const struct remat_persistent *persistent, const char *name);
 
-/* By value of the graph: which tensor an input is, REMAT_NONE for what a node computes. Every input
- * of the graph is persistent. */
-uint32_t *remat_persistent_inputs(struct remat_arena *arena,
-                                  const struct remat_persistent *persistent,
-                                  const struct remat_graph *graph);
+/* By value of the graph: which tensor an input is, none for what a node computes. Every input of
+ * the graph is persistent. */
+remat_tensor_id *remat_persistent_inputs(struct remat_arena *arena,
+                                         const struct remat_persistent *persistent,
+                                         const struct remat_graph *graph);
 
 #endif

@@ -11,12 +11,13 @@ struct placer {
     struct remat_arena *arena;
     const struct remat_graph *graph;
     const struct remat_kernel_list *kernels;
-    const uint32_t *order, *complete_before;
+    const remat_kernel_id *order;
+    const uint32_t *complete_before;
     const struct remat_persistent *persistent;
     struct remat_lifespans *out;
-    uint32_t *static_of; /* by value: of a given one, or of a root that is an output; REMAT_NONE */
-    uint32_t *moved;     /* by buffer: the one that it shares, itself otherwise */
-    bool *pinned;        /* by buffer: may not be overwritten */
+    remat_tensor_id *static_of; /* by value: of a given one, or of a root that is an output */
+    remat_buffer_id *moved;     /* by buffer: the one that it shares, itself otherwise */
+    bool *pinned;               /* by buffer: may not be overwritten */
 };
 
 static uint64_t slot_bytes(const struct remat_placed_buffer *b)
@@ -24,20 +25,26 @@ static uint64_t slot_bytes(const struct remat_placed_buffer *b)
     return remat_align_up(b->bytes, REMAT_ALIGNMENT);
 }
 
-static void add_buffer(struct placer *p, uint32_t v, uint64_t bytes, uint32_t begin)
+static void add_buffer(struct placer *p, remat_value v, uint64_t bytes, uint32_t begin)
 {
-    uint32_t id = p->out->buffer_count++, persistent = p->static_of[v];
-    p->out->buffers[id] = (struct remat_placed_buffer){
+    remat_buffer_id id = {p->out->buffer_count++};
+    remat_tensor_id persistent = p->static_of[v.i];
+    p->out->buffers[id.i] = (struct remat_placed_buffer){
         .bytes = bytes,
         .begin = begin,
-        .end = remat_is_none(persistent) ? begin + 1 : p->kernels->count,
+        .end = remat_is_none(persistent.i) ? begin + 1 : p->kernels->count,
         .persistent = persistent,
     };
-    p->out->buffer_of[v] = p->moved[id] = id;
+    p->out->buffer_of[v.i] = p->moved[id.i] = id;
+}
+
+static const struct remat_fused_kernel *kernel_at(const struct placer *p, uint32_t position)
+{
+    return remat_kernel_at(p->kernels, p->order[position]);
 }
 
 /* A buffer for each input, room for one of each value that a kernel writes. */
-static void begin_buffers(struct placer *p, const uint32_t *inputs)
+static void begin_buffers(struct placer *p, const remat_tensor_id *inputs)
 {
     uint32_t count = p->persistent->count;
     for (uint32_t k = 0; k < p->kernels->count; k++)
@@ -48,9 +55,9 @@ static void begin_buffers(struct placer *p, const uint32_t *inputs)
     REMAT_NEW(p->arena, p->out->buffer_of, p->graph->value_count);
     memset(p->out->buffer_of, 0xff, p->graph->value_count * sizeof *p->out->buffer_of);
     p->static_of = remat_copy(p->arena, inputs, p->graph->value_count, sizeof *inputs);
-    for (uint32_t v = 0; v < p->graph->value_count; v++)
-        if (!remat_is_none(inputs[v]))
-            add_buffer(p, v, p->persistent->items[inputs[v]].bytes, 0);
+    for (remat_value v = {0}; v.i < p->graph->value_count; v.i++)
+        if (!remat_is_none(inputs[v.i].i))
+            add_buffer(p, v, p->persistent->items[inputs[v.i].i].bytes, 0);
     for (uint32_t o = p->graph->output_count; o-- > 0;) { /* of several the first */
         remat_value output = p->graph->outputs[o];
         p->static_of[remat_storage_root(p->graph, output).i] =
@@ -62,19 +69,19 @@ static void begin_buffers(struct placer *p, const uint32_t *inputs)
 static void find_uses(struct placer *p)
 {
     for (uint32_t at = 0; at < p->kernels->count; at++) {
-        const struct remat_fused_kernel *kernel = &p->kernels->kernels[p->order[at]];
+        const struct remat_fused_kernel *kernel = kernel_at(p, at);
         uint32_t end = p->complete_before ? p->complete_before[at] : at + 1;
         for (uint32_t o = 0; o < kernel->operand_count; o++) {
             const struct remat_kernel_operand *operand = &kernel->operands[o];
-            uint32_t v = operand->value.i;
+            remat_value v = operand->value;
             if (operand->access == REMAT_ACCESS_WRITE)
                 add_buffer(p, v, operand->bytes, at);
             else if (operand->access == REMAT_ACCESS_UPDATE)
-                p->out->buffer_of[v] = p->out->buffer_of[operand->previous.i];
-            uint32_t buffer = p->out->buffer_of[v];
-            p->pinned[buffer] |= end > at + 1 && operand->access == REMAT_ACCESS_READ;
-            if (p->out->buffers[buffer].end < end)
-                p->out->buffers[buffer].end = end;
+                p->out->buffer_of[v.i] = p->out->buffer_of[operand->previous.i];
+            remat_buffer_id buffer = p->out->buffer_of[v.i];
+            p->pinned[buffer.i] |= end > at + 1 && operand->access == REMAT_ACCESS_READ;
+            if (p->out->buffers[buffer.i].end < end)
+                p->out->buffers[buffer.i].end = end;
         }
     }
 }
@@ -82,14 +89,14 @@ static void find_uses(struct placer *p)
 /* Without an optimizer the host reads the gradients. */
 static void keep_gradients(struct placer *p)
 {
-    for (uint32_t v = 0; v < p->graph->value_count && p->graph->update_count == 0; v++) {
-        if (p->graph->values[v].role != REMAT_ROLE_GRADIENT)
+    for (remat_value v = {0}; v.i < p->graph->value_count && p->graph->update_count == 0; v.i++) {
+        if (p->graph->values[v.i].role != REMAT_ROLE_GRADIENT)
             continue;
-        uint32_t buffer = p->out->buffer_of[remat_storage_root(p->graph, (remat_value){v}).i];
-        if (remat_is_none(buffer))
+        remat_buffer_id buffer = p->out->buffer_of[remat_storage_root(p->graph, v).i];
+        if (remat_is_none(buffer.i))
             continue;
-        p->out->buffers[buffer].end = p->kernels->count;
-        p->pinned[buffer] = true;
+        p->out->buffers[buffer.i].end = p->kernels->count;
+        p->pinned[buffer.i] = true;
     }
 }
 
@@ -97,27 +104,27 @@ static void keep_gradients(struct placer *p)
  * there, unless it has moved already. */
 static void share(struct placer *p, uint32_t at, uint32_t r, uint32_t w)
 {
-    const struct remat_fused_kernel *kernel = &p->kernels->kernels[p->order[at]];
-    uint32_t mine = p->out->buffer_of[kernel->operands[w].value.i];
-    uint32_t theirs = p->moved[p->out->buffer_of[kernel->operands[r].value.i]];
-    struct remat_placed_buffer *own = &p->out->buffers[mine];
-    struct remat_placed_buffer *other = &p->out->buffers[theirs];
-    if (own->bytes == 0 || !remat_is_none(own->persistent))
+    const struct remat_fused_kernel *kernel = kernel_at(p, at);
+    remat_buffer_id mine = p->out->buffer_of[kernel->operands[w].value.i];
+    remat_buffer_id theirs = p->moved[p->out->buffer_of[kernel->operands[r].value.i].i];
+    struct remat_placed_buffer *own = &p->out->buffers[mine.i];
+    struct remat_placed_buffer *other = &p->out->buffers[theirs.i];
+    if (own->bytes == 0 || !remat_is_none(own->persistent.i))
         return;
-    if (theirs == mine || !remat_is_none(other->persistent) || p->pinned[theirs] ||
+    if (theirs.i == mine.i || !remat_is_none(other->persistent.i) || p->pinned[theirs.i] ||
         other->end != at + 1)
         return;
     other->end = own->end;
-    p->pinned[theirs] = p->pinned[mine];
+    p->pinned[theirs.i] = p->pinned[mine.i];
     own->bytes = 0;
     own->begin = own->end = at;
-    p->moved[mine] = theirs; /* which was written earlier and so moves no more */
+    p->moved[mine.i] = theirs; /* which was written earlier and so moves no more */
 }
 
 static void share_in_place(struct placer *p)
 {
     for (uint32_t at = 0; at < p->kernels->count; at++) {
-        const struct remat_fused_kernel *kernel = &p->kernels->kernels[p->order[at]];
+        const struct remat_fused_kernel *kernel = kernel_at(p, at);
         for (uint32_t s = 0; s < kernel->shared_count; s++)
             share(p, at, kernel->shared[s].read, kernel->shared[s].written);
     }
@@ -126,17 +133,19 @@ static void share_in_place(struct placer *p)
 /* Drops the buffers that sharing has emptied and renumbers. */
 static void compact(struct placer *p)
 {
-    uint32_t *renamed, count = 0;
+    remat_buffer_id *renamed, next = {0};
     REMAT_NEW(p->arena, renamed, p->out->buffer_count);
     for (uint32_t b = 0; b < p->out->buffer_count; b++) {
-        renamed[b] = count;
+        renamed[b] = next;
         if (p->out->buffers[b].bytes)
-            p->out->buffers[count++] = p->out->buffers[b];
+            p->out->buffers[next.i++] = p->out->buffers[b];
     }
-    for (uint32_t v = 0; v < p->graph->value_count; v++)
-        if (!remat_is_none(p->out->buffer_of[v]))
-            p->out->buffer_of[v] = renamed[p->moved[p->out->buffer_of[v]]];
-    p->out->buffer_count = count;
+    for (uint32_t v = 0; v < p->graph->value_count; v++) {
+        remat_buffer_id *buffer = &p->out->buffer_of[v];
+        if (!remat_is_none(buffer->i))
+            *buffer = renamed[p->moved[buffer->i].i];
+    }
+    p->out->buffer_count = next.i;
 }
 
 static void profile(struct placer *p)
@@ -149,7 +158,7 @@ static void profile(struct placer *p)
     REMAT_NEW(p->arena, l->live_bytes, count);
     for (uint32_t b = 0; b < l->buffer_count; b++) {
         const struct remat_placed_buffer *buffer = &l->buffers[b];
-        if (!remat_is_none(buffer->persistent))
+        if (!remat_is_none(buffer->persistent.i))
             continue;
         change[buffer->begin] += slot_bytes(buffer);
         change[buffer->end] -= slot_bytes(buffer); /* modulo 2^64 */
@@ -167,9 +176,10 @@ static void profile(struct placer *p)
 
 struct remat_lifespans remat_lifespans(struct remat_arena *arena, const struct remat_graph *graph,
                                        const struct remat_kernel_list *kernels,
-                                       const uint32_t *order, const uint32_t *complete_before,
+                                       const remat_kernel_id *order,
+                                       const uint32_t *complete_before,
                                        const struct remat_persistent *persistent,
-                                       const uint32_t *inputs)
+                                       const remat_tensor_id *inputs)
 {
     struct remat_lifespans lifespans = {0};
     struct placer p = {.arena = arena,
@@ -196,7 +206,7 @@ static struct remat_slot *list_slots(struct remat_arena *arena,
     REMAT_NEW(arena, slots, lifespans->buffer_count);
     for (uint32_t b = 0; b < lifespans->buffer_count; b++) {
         const struct remat_placed_buffer *buffer = &lifespans->buffers[b];
-        if (remat_is_none(buffer->persistent))
+        if (remat_is_none(buffer->persistent.i))
             slots[(*out_count)++] =
                 (struct remat_slot){buffer->begin, buffer->end, slot_bytes(buffer)};
     }
@@ -222,9 +232,9 @@ remat_status remat_place(remat_context *ctx, struct remat_arena *arena,
     const uint64_t *offset = packing.offsets;
     for (uint32_t b = 0; b < lifespans->buffer_count; b++) {
         struct remat_placed_buffer *buffer = &lifespans->buffers[b];
-        buffer->offset_bytes = remat_is_none(buffer->persistent)
+        buffer->offset_bytes = remat_is_none(buffer->persistent.i)
                                    ? persistent->total_bytes + *offset++
-                                   : persistent->items[buffer->persistent].offset_bytes;
+                                   : persistent->items[buffer->persistent.i].offset_bytes;
     }
     *out_arena_bytes = persistent->total_bytes + packing.arena_bytes;
     return st;

@@ -6,16 +6,20 @@
 #include "fuse.h"
 #include "persistent.h"
 
+typedef struct remat_buffer_id { /* of struct remat_lifespans */
+    uint32_t i;
+} remat_buffer_id;
+
 struct remat_placed_buffer {
     uint64_t offset_bytes, bytes;
-    uint32_t begin, end; /* positions in the schedule */
-    uint32_t persistent; /* index in struct remat_persistent, REMAT_NONE: lives from begin to end */
+    uint32_t begin, end;        /* positions in the schedule */
+    remat_tensor_id persistent; /* none: lives from begin to end */
 };
 
 struct remat_lifespans {
     uint32_t buffer_count;
-    uint32_t *buffer_of; /* by value id: the one buffer of a storage root, REMAT_NONE for views and
-                            values that never leave their kernel */
+    remat_buffer_id *buffer_of; /* by value: the one buffer of a storage root, none for views and
+                                   values that never leave their kernel */
     struct remat_placed_buffer *buffers;
     uint64_t live_peak_bytes; /* persistent ones included */
     uint32_t peak_position;
@@ -29,9 +33,10 @@ struct remat_lifespans {
  * allows it. Outputs, and gradients that nobody reads, live to the end. */
 struct remat_lifespans remat_lifespans(struct remat_arena *arena, const struct remat_graph *graph,
                                        const struct remat_kernel_list *kernels,
-                                       const uint32_t *order, const uint32_t *complete_before,
+                                       const remat_kernel_id *order,
+                                       const uint32_t *complete_before,
                                        const struct remat_persistent *persistent,
-                                       const uint32_t *inputs);
+                                       const remat_tensor_id *inputs);
 
 /* Packs: persistent buffers lie where their tensors do, the others above them; checks the result
  * with the independent checker. *out_arena_bytes does not depend on any budget. */

@@ -10,17 +10,18 @@ struct scheduler {
     struct remat_arena *arena;
     const struct remat_graph *graph;
     const struct remat_kernel_list *kernels;
-    uint32_t *from, *to, edge_count;                       /* of an edge: `from` runs before `to` */
+    remat_kernel_id *from, *to; /* by edge: `from` runs before `to` */
+    uint32_t edge_count;
     uint32_t *before_begin, *before, *after_begin, *after; /* edges to and from each kernel */
     uint32_t *waiting; /* optimizer kernels: edges not yet satisfied */
     uint8_t *state;    /* 0 new, 1 on the walk's stack, 2 emitted */
-    uint32_t *order;
+    remat_kernel_id *order;
     uint32_t count;
 };
 
-static bool is_optimizer(const struct scheduler *s, uint32_t k)
+static bool is_optimizer(const struct scheduler *s, remat_kernel_id k)
 {
-    return s->kernels->kernels[k].phase == REMAT_PHASE_OPTIMIZER;
+    return remat_kernel_at(s->kernels, k)->phase == REMAT_PHASE_OPTIMIZER;
 }
 
 bool remat_takes_part(const struct remat_fused_kernel *kernel)
@@ -28,23 +29,23 @@ bool remat_takes_part(const struct remat_fused_kernel *kernel)
     return kernel->phase == REMAT_PHASE_OPTIMIZER && kernel->kind == REMAT_KERNEL_batch_slice;
 }
 
-static bool takes_part(const struct scheduler *s, uint32_t k)
+static bool takes_part(const struct scheduler *s, remat_kernel_id k)
 {
-    return remat_takes_part(&s->kernels->kernels[k]);
+    return remat_takes_part(remat_kernel_at(s->kernels, k));
 }
 
-static void add_edge(struct scheduler *s, uint32_t from, uint32_t to)
+static void add_edge(struct scheduler *s, remat_kernel_id from, remat_kernel_id to)
 {
-    if (remat_is_none(from) || remat_is_none(to) || from == to)
+    if (remat_is_none(from.i) || remat_is_none(to.i) || from.i == to.i)
         return;
     s->from[s->edge_count] = from;
     s->to[s->edge_count++] = to;
 }
 
 /* Of an operand that is written, itself. */
-static uint32_t version_read(const struct remat_kernel_operand *operand)
+static remat_value version_read(const struct remat_kernel_operand *operand)
 {
-    return operand->access == REMAT_ACCESS_UPDATE ? operand->previous.i : operand->value.i;
+    return operand->access == REMAT_ACCESS_UPDATE ? operand->previous : operand->value;
 }
 
 /* writer[v], replacer[v]: the kernel that makes version v, and that which replaces it in place. Two
@@ -52,14 +53,14 @@ static uint32_t version_read(const struct remat_kernel_operand *operand)
 static void collect_edges(struct scheduler *s)
 {
     size_t values = s->graph->value_count, operands = 0;
-    uint32_t *writer, *replacer;
+    remat_kernel_id *writer, *replacer;
     REMAT_NEW(s->arena, writer, values);
     REMAT_NEW(s->arena, replacer, values);
     memset(writer, 0xff, values * sizeof *writer);
     memset(replacer, 0xff, values * sizeof *replacer);
-    for (uint32_t k = 0; k < s->kernels->count; k++)
-        for (uint32_t o = 0; o < s->kernels->kernels[k].operand_count; o++, operands++) {
-            const struct remat_kernel_operand *operand = &s->kernels->kernels[k].operands[o];
+    for (remat_kernel_id k = {0}; k.i < s->kernels->count; k.i++)
+        for (uint32_t o = 0; o < s->kernels->kernels[k.i].operand_count; o++, operands++) {
+            const struct remat_kernel_operand *operand = &s->kernels->kernels[k.i].operands[o];
             if (operand->access & REMAT_ACCESS_WRITE)
                 writer[operand->value.i] = k;
             if (operand->access == REMAT_ACCESS_UPDATE)
@@ -67,50 +68,52 @@ static void collect_edges(struct scheduler *s)
         }
     REMAT_NEW(s->arena, s->from, 2 * operands);
     REMAT_NEW(s->arena, s->to, 2 * operands);
-    for (uint32_t k = 0; k < s->kernels->count; k++)
-        for (uint32_t o = 0; o < s->kernels->kernels[k].operand_count; o++) {
-            const struct remat_kernel_operand *operand = &s->kernels->kernels[k].operands[o];
+    for (remat_kernel_id k = {0}; k.i < s->kernels->count; k.i++)
+        for (uint32_t o = 0; o < s->kernels->kernels[k.i].operand_count; o++) {
+            const struct remat_kernel_operand *operand = &s->kernels->kernels[k.i].operands[o];
             if (operand->access == REMAT_ACCESS_WRITE)
                 continue;
-            add_edge(s, writer[version_read(operand)], k);
-            add_edge(s, k, replacer[version_read(operand)]);
+            add_edge(s, writer[version_read(operand).i], k);
+            add_edge(s, k, replacer[version_read(operand).i]);
         }
-    s->before_begin = remat_group(s->arena, s->to, s->edge_count, s->kernels->count, &s->before);
-    s->after_begin = remat_group(s->arena, s->from, s->edge_count, s->kernels->count, &s->after);
+    s->before_begin =
+        remat_group(s->arena, &s->to->i, s->edge_count, s->kernels->count, &s->before);
+    s->after_begin =
+        remat_group(s->arena, &s->from->i, s->edge_count, s->kernels->count, &s->after);
 }
 
-static void append(struct scheduler *s, uint32_t k)
+static void append(struct scheduler *s, remat_kernel_id k)
 {
-    if (s->state[k] != 2)
+    if (s->state[k.i] != 2)
         s->order[s->count++] = k;
-    s->state[k] = 2;
+    s->state[k.i] = 2;
 }
 
-static void emit(struct scheduler *s, uint32_t k)
+static void emit(struct scheduler *s, remat_kernel_id k)
 {
-    for (uint32_t e = s->before_begin[k]; e < s->before_begin[k + 1]; e++)
+    for (uint32_t e = s->before_begin[k.i]; e < s->before_begin[k.i + 1]; e++)
         if (takes_part(s, s->from[s->before[e]]))
             append(s, s->from[s->before[e]]);
     append(s, k);
     if (takes_part(s, k))
         return;
-    for (uint32_t e = s->after_begin[k]; e < s->after_begin[k + 1]; e++) {
-        uint32_t next = s->to[s->after[e]];
-        if (is_optimizer(s, next) && --s->waiting[next] == 0)
+    for (uint32_t e = s->after_begin[k.i]; e < s->after_begin[k.i + 1]; e++) {
+        remat_kernel_id next = s->to[s->after[e]];
+        if (is_optimizer(s, next) && --s->waiting[next.i] == 0)
             emit(s, next);
     }
 }
 
 /* Depth is bounded by the longest chain that graph order does not already satisfy. */
-static void visit(struct scheduler *s, uint32_t k)
+static void visit(struct scheduler *s, remat_kernel_id k)
 {
-    if (s->state[k] == 2)
+    if (s->state[k.i] == 2)
         return;
-    assert(s->state[k] != 1); /* else it waits for itself */
-    s->state[k] = 1;
-    for (uint32_t e = s->before_begin[k]; e < s->before_begin[k + 1]; e++)
+    assert(s->state[k.i] != 1); /* else it waits for itself */
+    s->state[k.i] = 1;
+    for (uint32_t e = s->before_begin[k.i]; e < s->before_begin[k.i + 1]; e++)
         visit(s, s->from[s->before[e]]);
-    if (s->state[k] != 2)
+    if (s->state[k.i] != 2)
         emit(s, k);
 }
 
@@ -118,14 +121,14 @@ static void visit(struct scheduler *s, uint32_t k)
  * all else is there and each is followed by its update. */
 static void emit_first(struct scheduler *s, bool exchanges)
 {
-    for (uint32_t k = 0; k < s->kernels->count; k++)
-        if (is_optimizer(s, k) && !takes_part(s, k) && s->waiting[k] == 0 && s->state[k] == 0 &&
-            (s->kernels->kernels[k].kind == REMAT_KERNEL_exchange) == exchanges)
+    for (remat_kernel_id k = {0}; k.i < s->kernels->count; k.i++)
+        if (is_optimizer(s, k) && !takes_part(s, k) && s->waiting[k.i] == 0 && s->state[k.i] == 0 &&
+            (s->kernels->kernels[k.i].kind == REMAT_KERNEL_exchange) == exchanges)
             emit(s, k);
 }
 
-uint32_t *remat_schedule(struct remat_arena *arena, const struct remat_graph *graph,
-                         const struct remat_kernel_list *kernels)
+remat_kernel_id *remat_schedule(struct remat_arena *arena, const struct remat_graph *graph,
+                                const struct remat_kernel_list *kernels)
 {
     struct scheduler s = {.arena = arena, .graph = graph, .kernels = kernels};
     REMAT_NEW(arena, s.order, kernels->count);
@@ -133,10 +136,10 @@ uint32_t *remat_schedule(struct remat_arena *arena, const struct remat_graph *gr
     REMAT_NEW(arena, s.waiting, kernels->count);
     REMAT_NEW(arena, s.state, kernels->count);
     for (uint32_t e = 0; e < s.edge_count; e++)
-        s.waiting[s.to[e]] += !takes_part(&s, s.from[e]);
+        s.waiting[s.to[e].i] += !takes_part(&s, s.from[e]);
     emit_first(&s, false);
     emit_first(&s, true);
-    for (uint32_t k = 0; k < kernels->count; k++)
+    for (remat_kernel_id k = {0}; k.i < kernels->count; k.i++)
         visit(&s, k);
     return s.order;
 }

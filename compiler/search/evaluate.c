@@ -64,7 +64,7 @@ remat_arrange(remat_context *ctx, struct remat_arena *arena, const struct remat_
         out->step_ns = beside.ns;
     }
     remat_stopwatch_lap(watch, REMAT_LAP_SCHEDULE);
-    const uint32_t *inputs = remat_persistent_inputs(arena, persistent, graph);
+    const remat_tensor_id *inputs = remat_persistent_inputs(arena, persistent, graph);
     out->lifespans = remat_lifespans(arena, graph, &out->kernels, out->order, out->complete_before,
                                      persistent, inputs);
     remat_stopwatch_lap(watch, REMAT_LAP_LIFESPANS);

@@ -14,8 +14,9 @@
 struct remat_arrangement {
     const struct remat_graph *graph;
     struct remat_kernel_list kernels;
-    struct remat_price *prices;        /* by kernel */
-    uint32_t *order, *complete_before; /* by position; the latter NULL: all is in line */
+    struct remat_price *prices; /* by kernel */
+    remat_kernel_id *order;     /* by position */
+    uint32_t *complete_before;  /* by position; NULL: all is in line */
     struct remat_lifespans lifespans;
     uint64_t step_ns, computed_ns;  /* the latter without what may run beside computation */
     struct remat_class_times times; /* step_ns by class */
@@ -51,7 +52,7 @@ struct remat_evaluator {
     struct remat_fuse_facts facts;
     struct remat_kernel_memo memo;
     const struct remat_persistent *persistent;
-    const uint32_t *inputs; /* by value of the clones' graph: which static it is */
+    const remat_tensor_id *inputs; /* by value of the clones' graph: which static it is */
     const struct remat_device_description *device;
     struct remat_stopwatch *watch;
     struct remat_arena *tables;  /* of a two-level one's clones */

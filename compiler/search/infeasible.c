@@ -35,14 +35,15 @@ static struct resident *find_residents(struct remat_arena *arena, const struct r
     REMAT_NEW(arena, out, l->buffer_count);
     REMAT_NEW(arena, position, c->kernels.count);
     for (uint32_t at = 0; at < c->kernels.count; at++)
-        position[c->order[at]] = at;
+        position[c->order[at].i] = at;
     for (remat_value v = {0}; v.i < c->graph->value_count; v.i++) {
-        if (remat_is_none(l->buffer_of[v.i]))
+        remat_buffer_id buffer = l->buffer_of[v.i];
+        if (remat_is_none(buffer.i))
             continue;
-        uint32_t node = remat_producer(c->graph, v).i;
-        uint32_t since = remat_is_none(node) ? 0 : position[c->kernels.kernel_of_node[node].i];
-        const struct remat_placed_buffer *b = &l->buffers[l->buffer_of[v.i]];
-        struct resident *resident = &out[l->buffer_of[v.i]];
+        remat_node node = remat_producer(c->graph, v);
+        uint32_t since = remat_is_none(node.i) ? 0 : position[c->kernels.kernel_of_node[node.i].i];
+        const struct remat_placed_buffer *b = &l->buffers[buffer.i];
+        struct resident *resident = &out[buffer.i];
         if (b->begin <= l->peak_position && l->peak_position < b->end &&
             since <= l->peak_position && (!resident->bytes || since >= resident->since))
             *resident = (struct resident){v, since, b->bytes};
@@ -63,7 +64,7 @@ static bool uses(const struct remat_fused_kernel *kernel, remat_value root)
 static bool is_between(const struct remat_arrangement *c, remat_value root)
 {
     for (uint32_t at = 0; at < c->kernels.count; at++) {
-        const struct remat_fused_kernel *kernel = &c->kernels.kernels[c->order[at]];
+        const struct remat_fused_kernel *kernel = remat_kernel_at(&c->kernels, c->order[at]);
         bool early = remat_is_early(kernel->phase);
         bool beyond = early ? at >= c->lifespans.peak_position : at <= c->lifespans.peak_position;
         if (beyond && uses(kernel, root))
@@ -89,8 +90,8 @@ static void append_removal(const struct remat_search *p, const struct remat_arra
                            struct remat_text *text)
 {
     const struct remat_lifespans *l = &c->lifespans;
-    bool persistent = !remat_is_none(l->buffers[l->buffer_of[value.i]].persistent);
-    if (persistent || uses(&c->kernels.kernels[c->order[l->peak_position]], value)) {
+    bool persistent = !remat_is_none(l->buffers[l->buffer_of[value.i].i].persistent.i);
+    if (persistent || uses(remat_kernel_at(&c->kernels, c->order[l->peak_position]), value)) {
         remat_text_append(text, ": %s", persistent ? "persistent" : "in use");
         return;
     }
@@ -153,7 +154,8 @@ remat_status remat_infeasible(struct remat_search *p, const struct remat_proposa
     if (p->update->graph && c->lifespans.live_peak_bytes < p->update->lifespans.live_peak_bytes)
         c = p->update;
     const struct remat_lifespans *l = &c->lifespans;
-    uint32_t k = c->order[l->peak_position];
+    const struct remat_fused_kernel *binding =
+        remat_kernel_at(&c->kernels, c->order[l->peak_position]);
     REMAT_CHECK(append_residents(p, c, &smallest.decision, &residents));
     return remat_error(
         p->ctx, REMAT_ERROR_INFEASIBLE,
@@ -162,9 +164,8 @@ remat_status remat_infeasible(struct remat_search *p, const struct remat_proposa
         " B persistent). Binding command: \"%s\" (%s). Largest residents: %s%s",
         p->settings->budget_bytes, what, when, arena_bytes + p->reserve_bytes, arena_bytes,
         p->reserve_bytes, l->live_peak_bytes, p->evaluator->persistent->total_bytes,
-        c->graph->values[c->kernels.kernels[k].name.i].name,
-        remat_phase_name(c->kernels.kernels[k].phase), residents.items ? residents.items : "none",
-        proven);
+        c->graph->values[binding->name.i].name, remat_phase_name(binding->phase),
+        residents.items ? residents.items : "none", proven);
 }
 
 remat_status remat_infeasible_cut_short(const struct remat_search *p)
