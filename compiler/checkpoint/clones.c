@@ -450,7 +450,7 @@ struct remat_graph *remat_rewrite(struct remat_arena *arena, struct remat_clones
     struct remat_nodes nodes = remat_clones_choose(clones, arena, decision, all);
     struct remat_rebuild r = remat_rebuild_begin(arena, clones->graph);
     for (size_t k = 0; k < nodes.count; k++)
-        remat_rebuild_copy(&r, nodes.items[k].i);
+        remat_rebuild_copy(&r, nodes.items[k]);
     struct remat_graph *out = remat_rebuild_finish(&r);
     out->has_kernels = true;
     return out;

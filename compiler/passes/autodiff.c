@@ -23,7 +23,7 @@ struct autodiff {
 
 static bool is_trainable(const struct remat_value_info *value)
 {
-    return value->role == REMAT_ROLE_PARAMETER && value->trainable && value->node.i == REMAT_NONE;
+    return value->role == REMAT_ROLE_PARAMETER && value->trainable && remat_is_none(value->node.i);
 }
 
 static void find_needed(struct autodiff *a)
@@ -107,9 +107,9 @@ static bool is_reached(struct autodiff *a, const struct remat_node_info *node)
     return reached;
 }
 
-static remat_status visit(struct autodiff *a, uint32_t n)
+static remat_status visit(struct autodiff *a, remat_node n)
 {
-    const struct remat_node_info node = a->graph->nodes[n];
+    const struct remat_node_info node = a->graph->nodes[n.i];
     if (!is_reached(a, &node))
         return REMAT_OK;
     REMAT_CHECK(check_derivable(a, &node));
@@ -143,7 +143,7 @@ static remat_status seed(struct autodiff *a)
         return remat_error(a->arena->ctx, REMAT_ERROR_INVALID,
                            "the loss \"%s\" is not one f32 element", info.name);
     a->b.prefix = REMAT_FORMAT(a->arena, "%s.seed", info.name);
-    if (info.node.i != REMAT_NONE)
+    if (!remat_is_none(info.node.i))
         a->b.scope = a->graph->nodes[info.node.i].scope;
     remat_value one = remat_build_constant(&a->b, 1);
     a->gradients[loss.i] = remat_build_reshape(&a->b, one, info.shape.dims, info.shape.rank);
@@ -160,7 +160,7 @@ static remat_status finish_parameter(struct autodiff *a, remat_value parameter)
         return remat_error(a->arena->ctx, REMAT_ERROR_INVALID,
                            "parameter \"%s\": the loss does not depend on it", name);
     extend_builtin(a);
-    const struct remat_node_info *node = &a->graph->nodes[a->graph->values[gradient.i].node.i];
+    const struct remat_node_info *node = remat_producer_info(a->graph, gradient);
     if (a->named.items[gradient.i] || remat_op_has(node->op, REMAT_FACT_VIEW) ||
         node->op == REMAT_OP_constant) {
         a->b.scope = node->scope;
@@ -200,10 +200,10 @@ REMAT_PASS(autodiff)
     a.b = (struct remat_builder){.arena = arena, .graph = a.graph, .phase = REMAT_PHASE_BACKWARD};
     find_needed(&a);
     REMAT_CHECK(seed(&a));
-    for (uint32_t n = graph->node_count; n-- > 0;)
+    for (remat_node n = {graph->node_count}; n.i-- > 0;)
         REMAT_CHECK(visit(&a, n));
-    for (uint32_t v = 0; v < graph->value_count; v++)
-        if (is_trainable(&graph->values[v]))
-            REMAT_CHECK(finish_parameter(&a, (remat_value){v}));
+    for (remat_value v = {0}; v.i < graph->value_count; v.i++)
+        if (is_trainable(&graph->values[v.i]))
+            REMAT_CHECK(finish_parameter(&a, v));
     return REMAT_OK;
 }

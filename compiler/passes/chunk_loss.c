@@ -7,7 +7,7 @@
 #define ROWS_MIN 1024
 
 struct head { /* what becomes one node */
-    uint32_t loss, linear;
+    remat_node loss, linear;
 };
 
 /* False where the loss is something else. */
@@ -15,21 +15,20 @@ static bool find_head(const struct remat_graph *graph, const uint32_t *uses, str
 {
     if (graph->output_count == 0)
         return false;
-    out->loss = graph->values[graph->outputs[0].i].node.i;
-    if (remat_is_none(out->loss) || graph->nodes[out->loss].op != REMAT_OP_cross_entropy)
+    const struct remat_node_info *loss = remat_producer_info(graph, graph->outputs[0]);
+    if (!loss || loss->op != REMAT_OP_cross_entropy)
         return false;
-    const struct remat_node_info *loss = &graph->nodes[out->loss];
     remat_value logits = loss->inputs[0];
-    out->linear = graph->values[logits.i].node.i;
+    const struct remat_node_info *linear = remat_producer_info(graph, logits);
+    *out = (struct head){remat_producer(graph, graph->outputs[0]), remat_producer(graph, logits)};
     return graph->outputs[0].i == loss->outputs[0].i && uses[loss->outputs[1].i] == 0 &&
-           uses[logits.i] == 1 && !remat_is_none(out->linear) &&
-           graph->nodes[out->linear].op == REMAT_OP_linear;
+           uses[logits.i] == 1 && linear && linear->op == REMAT_OP_linear;
 }
 
 /* Chunks of logits about as large as x, at most as many as there may be. */
 static int64_t choose_rows(const struct remat_graph *graph, const struct head *head)
 {
-    const struct remat_node_info *linear = &graph->nodes[head->linear];
+    const struct remat_node_info *linear = &graph->nodes[head->linear.i];
     const struct remat_shape *x = &graph->values[linear->inputs[0].i].shape;
     const struct remat_shape *logits = &graph->values[linear->outputs[0].i].shape;
     int64_t width = x->dims[x->rank - 1], classes = logits->dims[logits->rank - 1];
@@ -44,8 +43,8 @@ static int64_t choose_rows(const struct remat_graph *graph, const struct head *h
 
 static remat_status replace(struct remat_rebuild *r, const struct head *head)
 {
-    const struct remat_node_info *loss = &r->from->nodes[head->loss];
-    const struct remat_node_info *linear = &r->from->nodes[head->linear];
+    const struct remat_node_info *loss = &r->from->nodes[head->loss.i];
+    const struct remat_node_info *linear = &r->from->nodes[head->linear.i];
     struct remat_attribute attributes[3] = {
         remat_attribute_int("rows", choose_rows(r->from, head)),
         remat_attribute_int("transpose_weight", remat_node_int(linear, "transpose_weight", 0)),
@@ -83,10 +82,10 @@ REMAT_PASS(chunk_loss)
     }
     remat_status st = REMAT_OK;
     struct remat_rebuild r = remat_rebuild_begin(arena, graph);
-    for (uint32_t n = 0; n < graph->node_count && st == REMAT_OK; n++)
-        if (n == head.loss)
+    for (remat_node n = {0}; n.i < graph->node_count && st == REMAT_OK; n.i++)
+        if (n.i == head.loss.i)
             st = replace(&r, &head);
-        else if (n != head.linear)
+        else if (n.i != head.linear.i)
             remat_rebuild_copy(&r, n);
     *out = remat_rebuild_finish(&r);
     return st;

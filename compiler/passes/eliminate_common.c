@@ -69,17 +69,18 @@ static uint64_t hash_node(const struct remat_rebuild *r, const struct remat_node
     return h;
 }
 
-/* The earlier equal node; else REMAT_NONE, and the node is in the index. */
-static uint32_t find_or_add(const struct remat_rebuild *r, struct remat_index *index, uint32_t n)
+/* The earlier equal node; else none, and the node is in the index. */
+static remat_node find_or_add(const struct remat_rebuild *r, struct remat_index *index,
+                              remat_node n)
 {
     const struct remat_node_info *nodes = r->from->nodes;
-    uint64_t hash = hash_node(r, &nodes[n]);
-    uint32_t equal;
-    for (size_t at = 0; (equal = remat_index_find(index, hash, &at)) != REMAT_NONE;)
-        if (equal_nodes(r, &nodes[equal], &nodes[n]))
+    uint64_t hash = hash_node(r, &nodes[n.i]);
+    remat_node equal;
+    for (size_t at = 0; (equal.i = remat_index_find(index, hash, &at)) != REMAT_NONE;)
+        if (equal_nodes(r, &nodes[equal.i], &nodes[n.i]))
             return equal;
-    remat_index_add(r->arena, index, hash, n);
-    return REMAT_NONE;
+    remat_index_add(r->arena, index, hash, n.i);
+    return REMAT_NO_NODE;
 }
 
 REMAT_PASS(eliminate_common)
@@ -87,16 +88,16 @@ REMAT_PASS(eliminate_common)
     struct remat_index index = {0};
     struct remat_rebuild r = remat_rebuild_begin(arena, graph);
     const bool *named = remat_find_kept(arena, graph);
-    for (uint32_t n = 0; n < graph->node_count; n++) {
-        const struct remat_node_info *node = &graph->nodes[n];
-        uint32_t equal = REMAT_NONE;
+    for (remat_node n = {0}; n.i < graph->node_count; n.i++) {
+        const struct remat_node_info *node = &graph->nodes[n.i];
+        remat_node equal = REMAT_NO_NODE;
         if (may_merge(node) && !is_visible(graph, node, named))
             equal = find_or_add(&r, &index, n);
-        if (equal == REMAT_NONE)
+        if (remat_is_none(equal.i))
             remat_rebuild_copy(&r, n);
         else
             for (uint32_t k = 0; k < node->output_count; k++)
-                r.values[node->outputs[k].i] = r.values[graph->nodes[equal].outputs[k].i];
+                r.values[node->outputs[k].i] = r.values[graph->nodes[equal.i].outputs[k].i];
     }
     *out = remat_rebuild_finish(&r);
     return REMAT_OK;

@@ -9,9 +9,9 @@
 
 #define OUTPUTS_MAX 8
 
-static void expand_node(struct remat_rebuild *r, uint32_t n)
+static void expand_node(struct remat_rebuild *r, remat_node n)
 {
-    const struct remat_node_info *node = &r->from->nodes[n];
+    const struct remat_node_info *node = &r->from->nodes[n.i];
     remat_value outputs[OUTPUTS_MAX];
     remat_value *inputs = remat_rebuild_inputs(r, node);
     const uint32_t first = r->to->value_count;
@@ -36,8 +36,8 @@ static void expand_node(struct remat_rebuild *r, uint32_t n)
 REMAT_PASS(expand)
 {
     struct remat_rebuild r = remat_rebuild_begin(arena, graph);
-    for (uint32_t n = 0; n < graph->node_count; n++)
-        if (remat_op_has(graph->nodes[n].op, REMAT_FACT_COMPOSITE))
+    for (remat_node n = {0}; n.i < graph->node_count; n.i++)
+        if (remat_op_has(graph->nodes[n.i].op, REMAT_FACT_COMPOSITE))
             expand_node(&r, n);
         else
             remat_rebuild_copy(&r, n);

@@ -14,9 +14,9 @@
 
 struct parts { /* of a sum of pads */
     uint32_t count;
-    uint32_t pads[PARTS_MAX]; /* node ids, by position along the axis */
+    remat_node pads[PARTS_MAX]; /* by position along the axis */
     uint32_t sum_count;
-    uint32_t sums[PARTS_MAX]; /* the sums but the last */
+    remat_node sums[PARTS_MAX]; /* the sums but the last */
 };
 
 struct replacement { /* of a sum */
@@ -39,12 +39,11 @@ struct fold {
  */
 static const struct remat_node_info *sole_producer(const struct fold *f, remat_value value)
 {
-    const struct remat_value_info *info = &f->graph->values[value.i];
-    if (info->node.i == REMAT_NONE || f->uses[value.i] != 1 ||
-        info->role != REMAT_ROLE_ACTIVATION || f->graph->nodes[info->node.i].instance > 0 ||
-        f->skipped[info->node.i])
+    const struct remat_node_info *node = remat_producer_info(f->graph, value);
+    if (!node || f->uses[value.i] != 1 || f->graph->values[value.i].role != REMAT_ROLE_ACTIVATION ||
+        node->instance > 0 || f->skipped[remat_producer(f->graph, value).i])
         return NULL;
-    return &f->graph->nodes[info->node.i];
+    return node;
 }
 
 static bool same_shape(const struct fold *f, remat_value a, remat_value b)
@@ -69,28 +68,28 @@ static uint32_t find_embedding(const struct fold *f, const struct remat_node_inf
     return REMAT_NONE;
 }
 
-static void mark_accumulate(struct fold *f, uint32_t n)
+static void mark_accumulate(struct fold *f, remat_node n)
 {
-    const remat_value *terms = f->graph->nodes[n].inputs;
-    uint32_t k = find_embedding(f, &f->graph->nodes[n]);
+    const remat_value *terms = f->graph->nodes[n.i].inputs;
+    uint32_t k = find_embedding(f, &f->graph->nodes[n.i]);
     if (k == REMAT_NONE)
         return;
-    uint32_t id = f->graph->values[terms[k].i].node.i;
-    const remat_value *gradient = f->graph->nodes[id].inputs;
+    remat_node id = remat_producer(f->graph, terms[k]);
+    const remat_value *gradient = f->graph->nodes[id.i].inputs;
     const struct replacement made = {
         REMAT_OP_embedding_accumulate, 3, {terms[1 - k], gradient[0], gradient[1]}, {0}};
-    f->replacements[n] = remat_copy(f->arena, &made, 1, sizeof made);
-    f->skipped[id] = true;
+    f->replacements[n.i] = remat_copy(f->arena, &made, 1, sizeof made);
+    f->skipped[id.i] = true;
 }
 
 /* --- concat --- */
 
-static int64_t pad_int(const struct fold *f, uint32_t pad, const char *key)
+static int64_t pad_int(const struct fold *f, remat_node pad, const char *key)
 {
-    return remat_node_int(&f->graph->nodes[pad], key, 0);
+    return remat_node_int(&f->graph->nodes[pad.i], key, 0);
 }
 
-static bool add_pad(const struct fold *f, struct parts *parts, uint32_t pad)
+static bool add_pad(const struct fold *f, struct parts *parts, remat_node pad)
 {
     if (parts->count == PARTS_MAX ||
         (parts->count > 0 && pad_int(f, pad, "axis") != pad_int(f, parts->pads[0], "axis")))
@@ -105,16 +104,17 @@ static bool add_pad(const struct fold *f, struct parts *parts, uint32_t pad)
 }
 
 /* Takes the sum apart as far as it consists of sums and pads that nobody else reads. */
-static bool find_parts(const struct fold *f, uint32_t n, struct parts *parts)
+static bool find_parts(const struct fold *f, remat_node n, struct parts *parts)
 {
-    uint32_t pending[PARTS_MAX] = {n}, count = 1;
+    remat_node pending[PARTS_MAX] = {n};
+    uint32_t count = 1;
     while (count > 0) {
-        const struct remat_node_info *sum = &f->graph->nodes[pending[--count]];
+        const struct remat_node_info *sum = &f->graph->nodes[pending[--count].i];
         for (uint32_t k = 0; k < 2; k++) {
             const struct remat_node_info *part = sole_producer(f, sum->inputs[k]);
             if (!part || !same_shape(f, sum->inputs[k], sum->outputs[0]))
                 return false;
-            uint32_t id = f->graph->values[sum->inputs[k].i].node.i;
+            remat_node id = remat_producer(f->graph, sum->inputs[k]);
             if (part->op == REMAT_OP_add && count < PARTS_MAX && parts->sum_count < PARTS_MAX)
                 parts->sums[parts->sum_count++] = pending[count++] = id;
             else if (part->op != REMAT_OP_pad || !add_pad(f, parts, id))
@@ -128,7 +128,7 @@ static bool is_tiled(const struct fold *f, const struct parts *parts)
 {
     int64_t axis = pad_int(f, parts->pads[0], "axis"), at = 0;
     for (uint32_t p = 0; p < parts->count; p++) {
-        const struct remat_node_info *pad = &f->graph->nodes[parts->pads[p]];
+        const struct remat_node_info *pad = &f->graph->nodes[parts->pads[p].i];
         if (pad_int(f, parts->pads[p], "begin") != at)
             return false;
         at += f->graph->values[pad->inputs[0].i].shape.dims[axis];
@@ -136,7 +136,7 @@ static bool is_tiled(const struct fold *f, const struct parts *parts)
     return at == pad_int(f, parts->pads[0], "length");
 }
 
-static bool mark_concat(struct fold *f, uint32_t n)
+static bool mark_concat(struct fold *f, remat_node n)
 {
     struct parts parts = {0};
     if (!find_parts(f, n, &parts) || !is_tiled(f, &parts))
@@ -146,20 +146,20 @@ static bool mark_concat(struct fold *f, uint32_t n)
                                .axis =
                                    remat_attribute_int("axis", pad_int(f, parts.pads[0], "axis"))};
     for (uint32_t p = 0; p < parts.count; p++) {
-        made.inputs[p] = f->graph->nodes[parts.pads[p]].inputs[0];
-        f->skipped[parts.pads[p]] = true;
+        made.inputs[p] = f->graph->nodes[parts.pads[p].i].inputs[0];
+        f->skipped[parts.pads[p].i] = true;
     }
     for (uint32_t s = 0; s < parts.sum_count; s++)
-        f->skipped[parts.sums[s]] = true;
-    f->replacements[n] = remat_copy(f->arena, &made, 1, sizeof made);
+        f->skipped[parts.sums[s].i] = true;
+    f->replacements[n.i] = remat_copy(f->arena, &made, 1, sizeof made);
     return true;
 }
 
 /* --- the pass --- */
 
-static void replace(struct remat_rebuild *r, uint32_t n, const struct replacement *made)
+static void replace(struct remat_rebuild *r, const struct remat_node_info *sum,
+                    const struct replacement *made)
 {
-    const struct remat_node_info *sum = &r->from->nodes[n];
     remat_value inputs[PARTS_MAX];
     struct remat_builder b = {.arena = r->arena,
                               .graph = r->to,
@@ -179,9 +179,10 @@ static void mark(struct fold *f)
     f->uses = remat_count_uses(f->arena, f->graph);
     REMAT_NEW(f->arena, f->skipped, f->graph->node_count);
     REMAT_NEW(f->arena, f->replacements, f->graph->node_count);
-    for (uint32_t n = f->graph->node_count; n-- > 0;) {
-        const struct remat_node_info *node = &f->graph->nodes[n];
-        if (node->op == REMAT_OP_add && node->instance == 0 && !f->skipped[n] && !mark_concat(f, n))
+    for (remat_node n = {f->graph->node_count}; n.i-- > 0;) {
+        const struct remat_node_info *node = &f->graph->nodes[n.i];
+        if (node->op == REMAT_OP_add && node->instance == 0 && !f->skipped[n.i] &&
+            !mark_concat(f, n))
             mark_accumulate(f, n);
     }
 }
@@ -191,10 +192,10 @@ REMAT_PASS(fold)
     struct fold f = {.arena = arena, .graph = graph};
     struct remat_rebuild r = remat_rebuild_begin(arena, graph);
     mark(&f);
-    for (uint32_t n = 0; n < graph->node_count; n++)
-        if (f.replacements[n])
-            replace(&r, n, f.replacements[n]);
-        else if (!f.skipped[n])
+    for (remat_node n = {0}; n.i < graph->node_count; n.i++)
+        if (f.replacements[n.i])
+            replace(&r, &graph->nodes[n.i], f.replacements[n.i]);
+        else if (!f.skipped[n.i])
             remat_rebuild_copy(&r, n);
     *out = remat_rebuild_finish(&r);
     return REMAT_OK;

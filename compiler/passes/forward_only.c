@@ -12,7 +12,7 @@ static bool is_output(const struct remat_graph *graph, remat_value value)
 }
 
 /* Attention without its dropout: its first three operands, scale and causal. */
-static void copy_attention(struct remat_rebuild *r, uint32_t n)
+static void copy_attention(struct remat_rebuild *r, remat_node n)
 {
     struct remat_attribute *kept;
     remat_rebuild_copy(r, n);
@@ -31,8 +31,8 @@ static void copy_attention(struct remat_rebuild *r, uint32_t n)
 REMAT_PASS(forward_only)
 {
     struct remat_rebuild r = remat_rebuild_begin(arena, graph);
-    for (uint32_t n = 0; n < graph->node_count; n++) {
-        const struct remat_node_info *node = &graph->nodes[n];
+    for (remat_node n = {0}; n.i < graph->node_count; n.i++) {
+        const struct remat_node_info *node = &graph->nodes[n.i];
         if (node->op == REMAT_OP_attention)
             copy_attention(&r, n);
         else if (node->op == REMAT_OP_dropout && !is_output(graph, node->outputs[0]))

@@ -74,33 +74,33 @@ static void add_part(struct divider *d)
 }
 
 /* The input gets the whole batch; what reads it reads its part. */
-static remat_status divide(struct divider *d, uint32_t v)
+static remat_status divide(struct divider *d, remat_value v)
 {
-    struct remat_value_info *whole = &d->r.to->values[d->r.values[v].i];
+    struct remat_value_info *whole = &d->r.to->values[d->r.values[v.i].i];
     const struct remat_attribute count = remat_attribute_int("count", d->parts);
-    const remat_value inputs[] = {d->r.values[v], d->part};
+    const remat_value inputs[] = {d->r.values[v.i], d->part};
     int64_t *batch = &whole->shape.dims[0];
     if (whole->shape.rank == 0 || __builtin_mul_overflow(*batch, d->parts, batch))
         return remat_error(d->r.arena->ctx, REMAT_ERROR_INVALID,
                            "input \"%s\": no batch of %lld microbatches", whole->name,
                            (long long)d->parts);
     d->b.name = suffixed(d, whole->name, "part");
-    d->r.values[v] = remat_build(&d->b, REMAT_OP_batch_slice, inputs, 2, &count, 1, NULL);
+    d->r.values[v.i] = remat_build(&d->b, REMAT_OP_batch_slice, inputs, 2, &count, 1, NULL);
     return REMAT_OK;
 }
 
 /* The random state as the host wrote it, but for the last word. */
-static void count_random(struct divider *d, uint32_t v)
+static void count_random(struct divider *d, remat_value v)
 {
     const struct remat_attribute box[] = {remat_attribute_int("axis", 0),
                                           remat_attribute_int("begin", 0),
                                           remat_attribute_int("end", 3)};
     const struct remat_attribute axis = remat_attribute_int("axis", 0);
-    const char *name = d->r.from->values[v].name;
-    remat_value parts[] = {remat_build(&d->b, REMAT_OP_slice, &d->r.values[v], 1, box, 3, NULL),
+    const char *name = d->r.from->values[v.i].name;
+    remat_value parts[] = {remat_build(&d->b, REMAT_OP_slice, &d->r.values[v.i], 1, box, 3, NULL),
                            d->part};
     d->b.name = suffixed(d, name, "part");
-    d->r.values[v] = remat_build(&d->b, REMAT_OP_concat, parts, 2, &axis, 1, NULL);
+    d->r.values[v.i] = remat_build(&d->b, REMAT_OP_concat, parts, 2, &axis, 1, NULL);
 }
 
 /* random[v]: some node takes input v as the state of its random numbers, its last operand. */
@@ -123,10 +123,10 @@ static remat_status divide_inputs(struct divider *d)
     bool *random;
     REMAT_NEW(d->r.arena, random, from->value_count);
     find_random(from, random);
-    for (uint32_t v = 0; v < from->value_count && st == REMAT_OK; v++)
-        if (random[v])
+    for (remat_value v = {0}; v.i < from->value_count && st == REMAT_OK; v.i++)
+        if (random[v.i])
             count_random(d, v);
-        else if (remat_is_none(from->values[v].node.i) && from->values[v].batched)
+        else if (remat_is_none(from->values[v.i].node.i) && from->values[v.i].batched)
             st = divide(d, v);
     return st;
 }
@@ -300,8 +300,8 @@ static void average(struct divider *d, remat_value old)
 static void divide_nodes(struct divider *d)
 {
     const struct remat_graph *from = d->r.from;
-    for (uint32_t n = 0; n < from->node_count; n++) {
-        const struct remat_node_info *node = &from->nodes[n];
+    for (remat_node n = {0}; n.i < from->node_count; n.i++) {
+        const struct remat_node_info *node = &from->nodes[n.i];
         remat_rebuild_copy(&d->r, n);
         for (uint32_t k = 0; k < node->output_count; k++)
             if (d->averaged[node->outputs[k].i])

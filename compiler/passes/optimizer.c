@@ -35,12 +35,12 @@ static remat_value find_parameter(const struct remat_graph *graph, remat_value g
     size_t length = strlen(name), suffix = strlen(".grad");
     if (length <= suffix || strcmp(name + length - suffix, ".grad") != 0)
         return REMAT_NO_VALUE;
-    for (uint32_t v = 0; v < graph->value_count; v++) {
-        const struct remat_value_info *value = &graph->values[v];
-        if (value->role == REMAT_ROLE_PARAMETER && value->node.i == REMAT_NONE &&
+    for (remat_value v = {0}; v.i < graph->value_count; v.i++) {
+        const struct remat_value_info *value = &graph->values[v.i];
+        if (value->role == REMAT_ROLE_PARAMETER && remat_is_none(value->node.i) &&
             strlen(value->name) == length - suffix &&
             memcmp(value->name, name, length - suffix) == 0)
-            return (remat_value){v};
+            return v;
     }
     return REMAT_NO_VALUE;
 }
@@ -146,9 +146,9 @@ static int64_t rank_count(const struct appender *a)
 
 static remat_value find_rank(const struct remat_graph *graph)
 {
-    for (uint32_t v = 0; graph->zero && v < graph->value_count; v++)
-        if (strcmp(graph->values[v].name, REMAT_COORDINATE_PREFIX "dp") == 0)
-            return (remat_value){v};
+    for (remat_value v = {0}; graph->zero && v.i < graph->value_count; v.i++)
+        if (strcmp(graph->values[v.i].name, REMAT_COORDINATE_PREFIX "dp") == 0)
+            return v;
     return REMAT_NO_VALUE;
 }
 

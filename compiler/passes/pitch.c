@@ -70,9 +70,9 @@ static void take_from_others(struct remat_graph *graph)
                 take(graph, node->outputs[o]);
         }
     }
-    for (uint32_t v = 0; v < graph->value_count; v++)
-        if (graph->values[v].role != REMAT_ROLE_ACTIVATION)
-            take(graph, (remat_value){v});
+    for (remat_value v = {0}; v.i < graph->value_count; v.i++)
+        if (graph->values[v.i].role != REMAT_ROLE_ACTIVATION)
+            take(graph, v);
     for (uint32_t o = 0; o < graph->output_count; o++)
         take(graph, graph->outputs[o]);
     for (uint32_t u = 0; u < graph->update_count; u++)

@@ -23,7 +23,7 @@ struct remat_rebuild remat_rebuild_begin(struct remat_arena *arena, const struct
     for (uint32_t n = 0; n < from->node_count; n++)
         r.groups[n] = REMAT_NONE;
     for (uint32_t v = 0; v < from->value_count; v++)
-        r.values[v] = from->values[v].node.i == REMAT_NONE
+        r.values[v] = remat_is_none(from->values[v].node.i)
                           ? remat_graph_add_value(arena, r.to, &from->values[v])
                           : REMAT_NO_VALUE;
     return r;
@@ -46,9 +46,9 @@ static uint32_t new_group(struct remat_rebuild *r, uint32_t old)
     return r->groups[old];
 }
 
-void remat_rebuild_copy(struct remat_rebuild *r, uint32_t n)
+void remat_rebuild_copy(struct remat_rebuild *r, remat_node n)
 {
-    struct remat_node_info node = r->from->nodes[n];
+    struct remat_node_info node = r->from->nodes[n.i];
     const remat_value *old = node.outputs;
     remat_value *inputs = remat_rebuild_inputs(r, &node), *outputs;
     REMAT_NEW(r->arena, outputs, node.output_count);
@@ -88,10 +88,10 @@ static bool is_needed(const struct remat_rebuild *r, const struct remat_node_inf
 {
     bool any = false;
     for (uint32_t k = 0; k < node->output_count; k++) {
-        uint32_t v = node->outputs[k].i;
-        if (!remat_is_none(r->values[v].i))
+        remat_value v = node->outputs[k];
+        if (!remat_is_none(r->values[v.i].i))
             return false;
-        any |= needed[v] || r->from->values[v].role == REMAT_ROLE_GRADIENT;
+        any |= needed[v.i] || r->from->values[v.i].role == REMAT_ROLE_GRADIENT;
     }
     return any;
 }
@@ -107,8 +107,8 @@ void remat_rebuild_live(struct remat_rebuild *r)
         for (uint32_t k = 0; live[n] && k < node->input_count; k++)
             needed[node->inputs[k].i] = true;
     }
-    for (uint32_t n = 0; n < from->node_count; n++)
-        if (live[n])
+    for (remat_node n = {0}; n.i < from->node_count; n.i++)
+        if (live[n.i])
             remat_rebuild_copy(r, n);
 }
 

@@ -19,7 +19,7 @@ struct remat_rebuild remat_rebuild_begin(struct remat_arena *arena, const struct
 /* New ids of the node's inputs, in the arena. */
 remat_value *remat_rebuild_inputs(struct remat_rebuild *r, const struct remat_node_info *node);
 /* Copies a node and the values it computes. */
-void remat_rebuild_copy(struct remat_rebuild *r, uint32_t node);
+void remat_rebuild_copy(struct remat_rebuild *r, remat_node node);
 /* Lets `value` of the new graph stand for `old`: it takes over all that was said of it. */
 void remat_rebuild_replace(struct remat_rebuild *r, remat_value old, remat_value value);
 /* Copies what the outputs and updates of `from` need, and what makes its gradients, down to values

@@ -28,17 +28,18 @@ static void divide_parameters(struct sharder *s)
     }
 }
 
-static void gather(struct sharder *s, uint32_t v, const struct remat_node_info *reader)
+static void gather(struct sharder *s, remat_value v, const struct remat_node_info *reader)
 {
-    const struct remat_shape *whole = s->whole[v];
+    const struct remat_shape *whole = s->whole[v.i];
+    remat_value *part = &s->r.values[v.i];
     const struct remat_attribute attributes[] = {
         remat_attribute_int("group", 0), remat_attribute_int("ranks", s->ranks),
         remat_attribute_ints("shape", whole->dims, whole->rank)};
-    s->b.name = REMAT_FORMAT(s->r.arena, "%s.gathered", s->r.from->values[v].name);
+    s->b.name = REMAT_FORMAT(s->r.arena, "%s.gathered", s->r.from->values[v.i].name);
     s->b.scope = reader->scope;
     s->b.phase = reader->phase;
-    s->r.values[v] = remat_build(&s->b, REMAT_OP_gather, &s->r.values[v], 1, attributes, 3, NULL);
-    s->whole[v] = NULL;
+    *part = remat_build(&s->b, REMAT_OP_gather, part, 1, attributes, 3, NULL);
+    s->whole[v.i] = NULL;
 }
 
 REMAT_PASS(shard)
@@ -51,11 +52,11 @@ REMAT_PASS(shard)
     s.r = remat_rebuild_begin(arena, graph);
     s.b = (struct remat_builder){.arena = arena, .graph = s.r.to};
     divide_parameters(&s);
-    for (uint32_t n = 0; n < graph->node_count; n++) {
-        const struct remat_node_info *node = &graph->nodes[n];
+    for (remat_node n = {0}; n.i < graph->node_count; n.i++) {
+        const struct remat_node_info *node = &graph->nodes[n.i];
         for (uint32_t i = 0; i < node->input_count; i++)
             if (s.whole[node->inputs[i].i])
-                gather(&s, node->inputs[i].i, node);
+                gather(&s, node->inputs[i], node);
         remat_rebuild_copy(&s.r, n);
     }
     *out = remat_rebuild_finish(&s.r);

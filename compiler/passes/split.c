@@ -6,10 +6,10 @@
 #include "rebuild.h"
 
 /* A value of the update. */
-static bool is_later(const struct remat_graph *graph, uint32_t value)
+static bool is_later(const struct remat_graph *graph, remat_value value)
 {
-    uint32_t node = graph->values[value].node.i;
-    return !remat_is_none(node) && graph->nodes[node].phase == REMAT_PHASE_OPTIMIZER;
+    const struct remat_node_info *node = remat_producer_info(graph, value);
+    return node && node->phase == REMAT_PHASE_OPTIMIZER;
 }
 
 struct remat_graph *remat_split(struct remat_arena *arena, const struct remat_graph *graph,
@@ -17,18 +17,18 @@ struct remat_graph *remat_split(struct remat_arena *arena, const struct remat_gr
 {
     struct remat_graph part = *graph;
     part.values = remat_copy(arena, graph->values, graph->value_count, sizeof *graph->values);
-    for (uint32_t v = 0; !update && v < graph->value_count; v++)
-        if (is_later(graph, v) && part.values[v].role == REMAT_ROLE_GRADIENT)
-            part.values[v].role = REMAT_ROLE_ACTIVATION; /* needs nothing here */
+    for (remat_value v = {0}; !update && v.i < graph->value_count; v.i++)
+        if (is_later(graph, v) && part.values[v.i].role == REMAT_ROLE_GRADIENT)
+            part.values[v.i].role = REMAT_ROLE_ACTIVATION; /* needs nothing here */
     part.update_count = 0;
     part.output_count = update ? 0 : graph->output_count;
     REMAT_NEW(arena, part.updates, graph->update_count);
     for (uint32_t u = 0; u < graph->update_count; u++)
-        if (is_later(graph, graph->updates[u].value.i) == update)
+        if (is_later(graph, graph->updates[u].value) == update)
             part.updates[part.update_count++] = graph->updates[u];
     struct remat_rebuild r = remat_rebuild_begin(arena, &part);
     for (uint32_t u = 0; update && u < graph->update_count; u++)
-        if (!is_later(graph, graph->updates[u].value.i))
+        if (!is_later(graph, graph->updates[u].value))
             r.values[graph->updates[u].value.i] = r.values[graph->updates[u].state.i];
     remat_rebuild_live(&r);
     return remat_rebuild_finish(&r);
