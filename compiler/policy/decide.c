@@ -17,12 +17,12 @@ struct remat_policy_ground {
     uint32_t stack_count; /* with one for what is in none */
     uint32_t *stack_of_scope;
     uint32_t forward_count;
-    uint32_t *forward; /* nodes of the forward pass and the loss that are no views */
+    remat_node *forward; /* nodes of the forward pass and the loss that are no views */
     uint32_t leaving_count;
-    uint32_t *leaving; /* values that nodes outside of their composite read */
+    remat_value *leaving; /* that nodes outside of their composite read */
     struct remat_pins pins;
     uint32_t pinned_count;
-    uint32_t *pinned; /* values with a pin, in the graph or from the settings */
+    remat_value *pinned; /* with a pin, in the graph or from the settings */
 };
 
 struct decider {
@@ -82,17 +82,21 @@ static void find_groups(struct decider *d)
     }
 }
 
+static const struct remat_node_info *forward_node(const struct decider *d, uint32_t k)
+{
+    return &d->graph->nodes[d->ground->forward[k].i];
+}
+
 static void find_outside(struct decider *d)
 {
-    const struct remat_graph *graph = d->graph;
-    REMAT_NEW(d->arena, d->outside, graph->value_count);
+    REMAT_NEW(d->arena, d->outside, d->graph->value_count);
     for (uint32_t k = 0; k < d->ground->forward_count; k++) {
-        const struct remat_node_info *node = &graph->nodes[d->ground->forward[k]];
+        const struct remat_node_info *node = forward_node(d, k);
         for (uint32_t i = 0; i < node->input_count; i++) {
-            uint32_t root = d->ground->facts.root[node->inputs[i].i].i;
-            const struct remat_node_info *source = remat_producer_info(graph, (remat_value){root});
+            remat_value root = d->ground->facts.root[node->inputs[i].i];
+            const struct remat_node_info *source = remat_producer_info(d->graph, root);
             if (source && d->group[source->scope.i] != d->group[node->scope.i])
-                d->outside[root] = true;
+                d->outside[root.i] = true;
         }
     }
 }
@@ -102,15 +106,16 @@ static void find_outside(struct decider *d)
 static void recompute_groups(struct decider *d, struct remat_decision *out)
 {
     for (uint32_t k = 0; k < d->ground->forward_count; k++) {
-        const struct remat_node_info *node = &d->graph->nodes[d->ground->forward[k]];
+        const struct remat_node_info *node = forward_node(d, k);
         for (uint32_t o = 0; d->group[node->scope.i] != REMAT_NONE && o < node->output_count; o++) {
-            uint32_t v = node->outputs[o].i;
-            if (!d->ground->facts.forward[v])
+            remat_value v = node->outputs[o];
+            if (!d->ground->facts.forward[v.i])
                 continue;
-            bool kept = d->ground->facts.output[v] || (d->outside[v] && !d->discard[node->scope.i]);
-            out->actions[v] = d->ground->facts.recomputable[v] && !kept ? REMAT_ACTION_RECOMPUTE
-                                                                        : REMAT_ACTION_SAVE;
-            out->reasons[v] = "policy";
+            bool kept =
+                d->ground->facts.output[v.i] || (d->outside[v.i] && !d->discard[node->scope.i]);
+            out->actions[v.i] = d->ground->facts.recomputable[v.i] && !kept ? REMAT_ACTION_RECOMPUTE
+                                                                            : REMAT_ACTION_SAVE;
+            out->reasons[v.i] = "policy";
         }
     }
 }
@@ -151,7 +156,7 @@ static void find_saved_instances(struct decider *d, bool *saved_instance)
     REMAT_NEW(d->arena, matmuls, (size_t)d->ground->stack_count * d->policy->layer_count);
     mark_listed_ops(d->policy->save_ops, saved_op);
     for (uint32_t k = 0; k < d->ground->forward_count; k++) {
-        const struct remat_node_info *node = &d->graph->nodes[d->ground->forward[k]];
+        const struct remat_node_info *node = forward_node(d, k);
         uint32_t layer = d->group[node->scope.i], instance = instance_of(d->graph, node);
         if (node->phase != REMAT_PHASE_FORWARD || layer == REMAT_NONE || seen[instance])
             continue;
@@ -167,10 +172,11 @@ static void save_op_outputs(struct decider *d, struct remat_decision *out)
     bool *saved_instance;
     REMAT_NEW(d->arena, saved_instance, d->graph->node_count);
     find_saved_instances(d, saved_instance);
-    for (uint32_t k = 0; k < ground->leaving_count; k++)
-        if (saved_instance[instance_of(
-                d->graph, remat_producer_info(d->graph, (remat_value){ground->leaving[k]}))])
-            out->actions[ground->leaving[k]] = REMAT_ACTION_SAVE;
+    for (uint32_t k = 0; k < ground->leaving_count; k++) {
+        remat_value v = ground->leaving[k];
+        if (saved_instance[instance_of(d->graph, remat_producer_info(d->graph, v))])
+            out->actions[v.i] = REMAT_ACTION_SAVE;
+    }
 }
 
 /* --- parameters in parts: every policy that recomputes gathers those of layers again --- */
@@ -178,24 +184,24 @@ static void save_op_outputs(struct decider *d, struct remat_decision *out)
 static void regather(struct decider *d, struct remat_decision *out)
 {
     for (uint32_t k = 0; k < d->ground->forward_count; k++) {
-        const struct remat_node_info *node = &d->graph->nodes[d->ground->forward[k]];
-        uint32_t v = node->outputs[0].i;
-        if (!remat_op_has(node->op, REMAT_FACT_COLLECTIVE) || !d->ground->facts.recomputable[v] ||
-            d->ground->facts.output[v] || d->graph->scopes[node->scope.i].layer < 0)
+        const struct remat_node_info *node = forward_node(d, k);
+        remat_value v = node->outputs[0];
+        if (!remat_op_has(node->op, REMAT_FACT_COLLECTIVE) || !d->ground->facts.recomputable[v.i] ||
+            d->ground->facts.output[v.i] || d->graph->scopes[node->scope.i].layer < 0)
             continue;
-        out->actions[v] = REMAT_ACTION_RECOMPUTE;
-        out->reasons[v] = "policy";
+        out->actions[v.i] = REMAT_ACTION_RECOMPUTE;
+        out->reasons[v.i] = "policy";
     }
 }
 
 /* --- pins --- */
 
-static void apply_pin(struct decider *d, const struct remat_pin_match *match, uint32_t value,
+static void apply_pin(struct decider *d, const struct remat_pin_match *match, remat_value v,
                       uint8_t action, struct remat_decision *out)
 {
-    out->actions[value] = action;
-    out->reasons[value] = match ? REMAT_FORMAT(d->arena, "pin %s %s", match->setting, match->glob)
-                                : "pin in the graph";
+    out->actions[v.i] = action;
+    out->reasons[v.i] = match ? REMAT_FORMAT(d->arena, "pin %s %s", match->setting, match->glob)
+                              : "pin in the graph";
 }
 
 /* Those in the graph first: the command line overrides them. */
@@ -203,19 +209,19 @@ static void apply_pins(struct decider *d, struct remat_decision *out)
 {
     const struct remat_pins *pins = &d->ground->pins;
     for (uint32_t k = 0; k < d->ground->pinned_count; k++) {
-        uint32_t v = d->ground->pinned[k], root = d->ground->facts.root[v].i;
-        uint8_t pin = d->graph->values[v].pin;
-        if (pin == REMAT_PIN_SAVE && d->ground->facts.forward[root])
+        remat_value v = d->ground->pinned[k], root = d->ground->facts.root[v.i];
+        uint8_t pin = d->graph->values[v.i].pin;
+        if (pin == REMAT_PIN_SAVE && d->ground->facts.forward[root.i])
             apply_pin(d, NULL, root, REMAT_ACTION_SAVE, out);
-        else if (pin == REMAT_PIN_RECOMPUTE && d->ground->facts.recomputable[root])
+        else if (pin == REMAT_PIN_RECOMPUTE && d->ground->facts.recomputable[root.i])
             apply_pin(d, NULL, root, REMAT_ACTION_RECOMPUTE, out);
     }
     for (uint32_t k = 0; k < d->ground->pinned_count; k++) {
-        uint32_t v = d->ground->pinned[k];
-        if (pins->save[v] != REMAT_NONE)
-            apply_pin(d, &pins->matches[pins->save[v]], v, REMAT_ACTION_SAVE, out);
-        if (pins->recompute[v] != REMAT_NONE)
-            apply_pin(d, &pins->matches[pins->recompute[v]], v, REMAT_ACTION_RECOMPUTE, out);
+        remat_value v = d->ground->pinned[k];
+        if (pins->save[v.i])
+            apply_pin(d, pins->save[v.i], v, REMAT_ACTION_SAVE, out);
+        if (pins->recompute[v.i])
+            apply_pin(d, pins->recompute[v.i], v, REMAT_ACTION_RECOMPUTE, out);
     }
 }
 
@@ -231,19 +237,19 @@ static struct savings measure_core_attn(const struct decider *d,
                                         const struct remat_decision *decision)
 {
     struct savings s = {0};
-    for (uint32_t v = 0; v < d->graph->value_count; v++) {
-        if (!d->ground->facts.forward[v] || !d->ground->facts.needed[v])
+    for (remat_value v = {0}; v.i < d->graph->value_count; v.i++) {
+        if (!d->ground->facts.forward[v.i] || !d->ground->facts.needed[v.i])
             continue;
-        const struct remat_node_info *node = remat_producer_info(d->graph, (remat_value){v});
+        const struct remat_node_info *node = remat_producer_info(d->graph, v);
         const struct remat_scope *scope = &d->graph->scopes[node->scope.i];
-        uint64_t bytes = remat_value_bytes(&d->graph->values[v]);
+        uint64_t bytes = remat_value_bytes(&d->graph->values[v.i]);
         if (scope->layer < 0)
             continue;
         s.forward += bytes;
         if (!(remat_modules_of(scope) >> REMAT_MODULE_CORE_ATTN & 1))
             continue;
         s.fused |= node->op == REMAT_OP_attention;
-        if (decision->actions[v] == REMAT_ACTION_RECOMPUTE)
+        if (decision->actions[v.i] == REMAT_ACTION_RECOMPUTE)
             s.saved += bytes;
     }
     return s;
@@ -273,9 +279,9 @@ static void find_pinned(struct remat_arena *arena, struct remat_policy_ground *g
 {
     const struct remat_graph *graph = ground->graph;
     REMAT_NEW(arena, ground->pinned, graph->value_count);
-    for (uint32_t v = 0; v < graph->value_count; v++)
-        if (graph->values[v].pin != REMAT_PIN_NONE || ground->pins.save[v] != REMAT_NONE ||
-            ground->pins.recompute[v] != REMAT_NONE)
+    for (remat_value v = {0}; v.i < graph->value_count; v.i++)
+        if (graph->values[v.i].pin != REMAT_PIN_NONE || ground->pins.save[v.i] ||
+            ground->pins.recompute[v.i])
             ground->pinned[ground->pinned_count++] = v;
 }
 
@@ -283,9 +289,9 @@ static void find_forward(struct remat_arena *arena, struct remat_policy_ground *
 {
     const struct remat_graph *graph = ground->graph;
     REMAT_NEW(arena, ground->forward, graph->node_count);
-    for (uint32_t n = 0; n < graph->node_count; n++)
-        if (remat_is_early(graph->nodes[n].phase) &&
-            !remat_op_has(graph->nodes[n].op, REMAT_FACT_VIEW))
+    for (remat_node n = {0}; n.i < graph->node_count; n.i++)
+        if (remat_is_early(graph->nodes[n.i].phase) &&
+            !remat_op_has(graph->nodes[n.i].op, REMAT_FACT_VIEW))
             ground->forward[ground->forward_count++] = n;
 }
 
@@ -300,12 +306,11 @@ static void find_leaving(struct remat_arena *arena, struct remat_policy_ground *
         if (remat_op_has(node->op, REMAT_FACT_VIEW))
             continue;
         for (uint32_t i = 0; i < node->input_count; i++) {
-            uint32_t root = ground->facts.root[node->inputs[i].i].i;
-            if (!ground->facts.forward[root] || leaves[root] ||
-                instance_of(graph, remat_producer_info(graph, (remat_value){root})) ==
-                    instance_of(graph, node))
+            remat_value root = ground->facts.root[node->inputs[i].i];
+            if (!ground->facts.forward[root.i] || leaves[root.i] ||
+                instance_of(graph, remat_producer_info(graph, root)) == instance_of(graph, node))
                 continue;
-            leaves[root] = true;
+            leaves[root.i] = true;
             ground->leaving[ground->leaving_count++] = root;
         }
     }

@@ -5,17 +5,18 @@
 
 static void find_roots(const struct remat_graph *graph, struct remat_facts *facts)
 {
-    for (uint32_t v = 0; v < graph->value_count; v++)
-        facts->root[v].i = v;
+    for (remat_value v = {0}; v.i < graph->value_count; v.i++)
+        facts->root[v.i] = v;
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const struct remat_node_info *node = &graph->nodes[n];
         bool view = remat_op_has(node->op, REMAT_FACT_VIEW);
         for (uint32_t i = 0; i < node->output_count; i++) {
-            uint32_t v = node->outputs[i].i;
+            remat_value v = node->outputs[i];
+            bool forward = !view && node->phase == REMAT_PHASE_FORWARD && node->instance == 0;
             if (view)
-                facts->root[v] = facts->root[node->inputs[0].i];
-            facts->forward[v] = !view && node->phase == REMAT_PHASE_FORWARD && node->instance == 0;
-            facts->recomputable[v] = facts->forward[v] && remat_op_recomputable(node->op);
+                facts->root[v.i] = facts->root[node->inputs[0].i];
+            facts->forward[v.i] = forward;
+            facts->recomputable[v.i] = forward && remat_op_recomputable(node->op);
         }
     }
 }

@@ -217,25 +217,25 @@ static bool scope_matches(const char *glob, const char *path)
 
 /* A name reaches through views to the bytes; a scope only holds what is computed in it. */
 static void match_pin(struct remat_arena *arena, const struct remat_graph *graph,
-                      const struct remat_facts *facts, uint32_t index, struct remat_pins *pins)
+                      const struct remat_facts *facts, struct remat_pin_match *match,
+                      struct remat_pins *pins)
 {
-    struct remat_pin_match *match = &pins->matches[index];
     bool *scopes, save = strcmp(match->setting, "--save") == 0;
     REMAT_NEW(arena, scopes, graph->scope_count);
     for (uint32_t s = 0; s < graph->scope_count; s++)
         scopes[s] = scope_matches(match->glob, graph->scopes[s].path);
-    for (uint32_t v = 0; v < graph->value_count; v++) {
-        const struct remat_value_info *value = &graph->values[v];
-        bool by_name = fnmatch(match->glob, value->name, 0) == 0;
-        bool by_scope = value->node.i != REMAT_NONE && scopes[graph->nodes[value->node.i].scope.i];
+    for (remat_value v = {0}; v.i < graph->value_count; v.i++) {
+        const struct remat_node_info *node = remat_producer_info(graph, v);
+        bool by_name = fnmatch(match->glob, graph->values[v.i].name, 0) == 0;
+        bool by_scope = node && scopes[node->scope.i];
         if (!by_name && !by_scope)
             continue;
-        uint32_t target = by_name ? facts->root[v].i : v;
+        remat_value target = by_name ? facts->root[v.i] : v;
         match->matched++;
-        if ((save ? facts->forward : facts->recomputable)[target]) {
+        if ((save ? facts->forward : facts->recomputable)[target.i]) {
             match->applied++;
-            (save ? pins->save : pins->recompute)[target] = index;
-        } else if (match->example == REMAT_NONE) {
+            (save ? pins->save : pins->recompute)[target.i] = match;
+        } else if (remat_is_none(match->example.i)) {
             match->example = v;
         }
     }
@@ -249,14 +249,12 @@ void remat_pins_match(struct remat_arena *arena, const struct remat_graph *graph
     REMAT_NEW(arena, out->matches, out->match_count);
     REMAT_NEW(arena, out->save, graph->value_count);
     REMAT_NEW(arena, out->recompute, graph->value_count);
-    for (uint32_t v = 0; v < graph->value_count; v++)
-        out->save[v] = out->recompute[v] = REMAT_NONE;
     for (uint32_t i = 0; i < out->match_count; i++) {
         bool save = i < settings->save_count;
         const char *glob = save ? settings->save[i] : settings->recompute[i - settings->save_count];
         out->matches[i] = (struct remat_pin_match){
-            .setting = save ? "--save" : "--recompute", .glob = glob, .example = REMAT_NONE};
-        match_pin(arena, graph, facts, i, out);
+            .setting = save ? "--save" : "--recompute", .glob = glob, .example = REMAT_NO_VALUE};
+        match_pin(arena, graph, facts, &out->matches[i], out);
     }
 }
 
@@ -272,14 +270,13 @@ static bool pin_matches_nothing(struct remat_rule_case *c)
     return false;
 }
 
-static const char *why_not_recomputable(const struct remat_graph *graph, uint32_t value)
+static const char *why_not_recomputable(const struct remat_node_info *producer)
 {
-    uint32_t node = graph->values[value].node.i;
-    if (node == REMAT_NONE)
+    if (!producer)
         return "it is not computed in the step";
-    if (remat_op_has(graph->nodes[node].op, REMAT_FACT_VIEW))
+    if (remat_op_has(producer->op, REMAT_FACT_VIEW))
         return "it is a view, which owns no bytes";
-    if (graph->nodes[node].phase != REMAT_PHASE_FORWARD)
+    if (producer->phase != REMAT_PHASE_FORWARD)
         return "it is not computed in the forward pass";
     return "its op may run only once in a step";
 }
@@ -293,8 +290,8 @@ static bool pin_is_idle(struct remat_rule_case *c, const char *setting)
             continue;
         c->setting = setting;
         c->value = match->glob;
-        c->other = c->graph->values[match->example].name;
-        c->accepted = why_not_recomputable(c->graph, match->example);
+        c->other = c->graph->values[match->example.i].name;
+        c->accepted = why_not_recomputable(remat_producer_info(c->graph, match->example));
         return true;
     }
     return false;
@@ -303,11 +300,11 @@ static bool pin_is_idle(struct remat_rule_case *c, const char *setting)
 static bool pin_conflict(struct remat_rule_case *c)
 {
     for (uint32_t v = 0; v < c->graph->value_count; v++) {
-        uint32_t save = c->pins->save[v], recompute = c->pins->recompute[v];
-        if (save == REMAT_NONE || recompute == REMAT_NONE)
+        const struct remat_pin_match *save = c->pins->save[v], *recompute = c->pins->recompute[v];
+        if (!save || !recompute)
             continue;
-        c->value = c->pins->matches[save].glob;
-        c->other = c->pins->matches[recompute].glob;
+        c->value = save->glob;
+        c->other = recompute->glob;
         c->accepted = c->graph->values[v].name;
         return true;
     }

@@ -12,16 +12,16 @@
 struct remat_pin_match {
     const char *setting; /* "--save" */
     const char *glob;
-    uint32_t matched; /* scopes or values of whatever kind */
-    uint32_t applied; /* values that it decides */
-    uint32_t example; /* a matched value that it cannot decide, REMAT_NONE: none */
+    uint32_t matched;    /* scopes or values of whatever kind */
+    uint32_t applied;    /* values that it decides */
+    remat_value example; /* a matched value that it cannot decide; none: there is none */
 };
 
 struct remat_pins {
     uint32_t match_count;
-    struct remat_pin_match *matches; /* --save pins first, in the order given */
-    uint32_t *save,
-        *recompute; /* by value: index into matches, REMAT_NONE. The value owns its bytes */
+    struct remat_pin_match *matches;                  /* --save pins first, in the order given */
+    const struct remat_pin_match **save, **recompute; /* by value, which owns its bytes: the match
+                                                         that decides it; NULL: none */
 };
 
 void remat_pins_match(struct remat_arena *arena, const struct remat_graph *graph,
