@@ -21,9 +21,9 @@ struct ingest {
 /* Where a message is about: `FILE: values[17] "NAME": `, `FILE: nodes[17] "NAME" (op): `. */
 #define INVALID(in, ...)        remat_error((in)->reader.ctx, REMAT_ERROR_INVALID, __VA_ARGS__)
 #define VALUE                   "%s: values[%u] \"%.200s\": "
-#define AT_VALUE(in, i, called) (in)->reader.name, i, called
+#define AT_VALUE(in, v, called) (in)->reader.name, (v).i, called
 #define NODE                    "%s: nodes[%u] \"%.200s\" (%s): "
-#define AT_NODE(in, i, node)    (in)->reader.name, i, node_name(in, node), op_name(in, node)
+#define AT_NODE(in, n, node)    (in)->reader.name, (n).i, node_name(in, node), op_name(in, node)
 
 /* --- tables that nodes refer to --- */
 
@@ -85,7 +85,7 @@ static bool is_no_symbol(const struct ingest *in, int64_t number)
     return remat_is_symbol(number) && remat_symbol_index(number) >= in->graph->symbol_count;
 }
 
-static remat_status read_shape(struct ingest *in, uint32_t value, const char *name,
+static remat_status read_shape(struct ingest *in, remat_value value, const char *name,
                                struct remat_fb_array dims, uint64_t element_bytes,
                                struct remat_shape *out)
 {
@@ -115,11 +115,11 @@ static remat_status read_shape(struct ingest *in, uint32_t value, const char *na
 
 /* --- values --- */
 
-static remat_status read_value(struct ingest *in, uint32_t i)
+static remat_status read_value(struct ingest *in, remat_value v)
 {
     struct remat_reader *r = &in->reader;
     struct remat_fb_graph_Value from;
-    remat_fb_read_graph_Value(in->root.values, i, &from);
+    remat_fb_read_graph_Value(in->root.values, v.i, &from);
     struct remat_value_info info = {.dtype = (remat_dtype)from.dtype,
                                     .role = from.role,
                                     .pin = from.pin,
@@ -128,9 +128,9 @@ static remat_status read_value(struct ingest *in, uint32_t i)
                                     .init_mean = from.init_mean + 0.0, /* no negative zero */
                                     .init_std = from.init_std + 0.0,
                                     .node = REMAT_NO_NODE};
-    REMAT_CHECK(remat_reader_text(r, from.name, "values", i, &info.name));
+    REMAT_CHECK(remat_reader_text(r, from.name, "values", v.i, &info.name));
     if (!*info.name)
-        return INVALID(in, "%s: values[%u]: it has no name", r->name, i);
+        return INVALID(in, "%s: values[%u]: it has no name", r->name, v.i);
     const struct {
         const char *what;
         uint32_t number;
@@ -141,12 +141,12 @@ static remat_status read_value(struct ingest *in, uint32_t i)
                   {"initializer", from.initializer, from.initializer <= REMAT_INIT_NORMAL}};
     for (size_t f = 0; f < sizeof fields / sizeof *fields; f++)
         if (!fields[f].known)
-            return INVALID(in, VALUE "unknown %s %u", AT_VALUE(in, i, info.name), fields[f].what,
+            return INVALID(in, VALUE "unknown %s %u", AT_VALUE(in, v, info.name), fields[f].what,
                            fields[f].number);
     if (!isfinite(from.init_mean) || !isfinite(from.init_std))
-        return INVALID(in, VALUE "an initial value is not finite", AT_VALUE(in, i, info.name));
+        return INVALID(in, VALUE "an initial value is not finite", AT_VALUE(in, v, info.name));
     REMAT_CHECK(
-        read_shape(in, i, info.name, from.shape, remat_dtype_bytes(info.dtype), &info.shape));
+        read_shape(in, v, info.name, from.shape, remat_dtype_bytes(info.dtype), &info.shape));
     remat_graph_add_value(r->arena, in->graph, &info);
     return REMAT_OK;
 }
@@ -154,8 +154,8 @@ static remat_status read_value(struct ingest *in, uint32_t i)
 static remat_status read_values(struct ingest *in)
 {
     REMAT_CHECK(remat_reader_claim(&in->reader, in->root.values.count, REMAT_READER_TABLE_BYTES));
-    for (uint32_t i = 0; i < in->root.values.count; i++)
-        REMAT_CHECK(read_value(in, i));
+    for (remat_value v = {0}; v.i < in->root.values.count; v.i++)
+        REMAT_CHECK(read_value(in, v));
     return REMAT_OK;
 }
 
@@ -174,14 +174,15 @@ static const char *op_name(const struct ingest *in, const struct remat_fb_graph_
     return known ? remat_op_info(in->ops[node->op])->name : "?";
 }
 
-static remat_status no_symbol(struct ingest *in, uint32_t n, const struct remat_fb_graph_Node *node,
-                              const char *key, int64_t number)
+static remat_status no_symbol(struct ingest *in, remat_node n,
+                              const struct remat_fb_graph_Node *node, const char *key,
+                              int64_t number)
 {
     return INVALID(in, NODE "attribute \"%.100s\": symbol %u is out of range (%u symbols)",
                    AT_NODE(in, n, node), key, remat_symbol_index(number), in->graph->symbol_count);
 }
 
-static remat_status read_attributes(struct ingest *in, uint32_t n,
+static remat_status read_attributes(struct ingest *in, remat_node n,
                                     const struct remat_fb_graph_Node *node,
                                     struct remat_attribute **out)
 {
@@ -193,7 +194,7 @@ static remat_status read_attributes(struct ingest *in, uint32_t n,
         struct remat_attribute *to = &(*out)[a];
         int64_t *ints;
         remat_fb_read_graph_Attribute(node->attributes, a, &from);
-        REMAT_CHECK(remat_reader_text(r, from.key, "nodes", n, &to->key));
+        REMAT_CHECK(remat_reader_text(r, from.key, "nodes", n.i, &to->key));
         if (from.kind > REMAT_ATTRIBUTE_INTS)
             return INVALID(in, NODE "attribute \"%.100s\": unknown kind %u", AT_NODE(in, n, node),
                            to->key, from.kind);
@@ -221,8 +222,9 @@ static remat_status read_attributes(struct ingest *in, uint32_t n,
     return REMAT_OK;
 }
 
-static remat_status read_ids(struct ingest *in, uint32_t n, const struct remat_fb_graph_Node *node,
-                             struct remat_fb_array ids, const char *what, remat_value **out)
+static remat_status read_ids(struct ingest *in, remat_node n,
+                             const struct remat_fb_graph_Node *node, struct remat_fb_array ids,
+                             const char *what, remat_value **out)
 {
     REMAT_CHECK(remat_reader_claim(&in->reader, ids.count, sizeof(int32_t)));
     REMAT_NEW(in->reader.arena, *out, ids.count);
@@ -237,26 +239,26 @@ static remat_status read_ids(struct ingest *in, uint32_t n, const struct remat_f
 }
 
 /* Each value is computed once. */
-static remat_status check_outputs(struct ingest *in, uint32_t n,
+static remat_status check_outputs(struct ingest *in, remat_node n,
                                   const struct remat_fb_graph_Node *node,
                                   const struct remat_node_info *info)
 {
     const struct remat_graph *g = in->graph;
     for (uint32_t k = 0; k < info->output_count; k++) {
-        uint32_t v = info->outputs[k].i;
-        if (g->values[v].node.i != REMAT_NONE)
+        remat_value v = info->outputs[k];
+        if (!remat_is_none(g->values[v.i].node.i))
             return INVALID(
                 in, NODE "output %u: \"%.200s\" (values[%u]) is computed by nodes[%u] already",
-                AT_NODE(in, n, node), k, g->values[v].name, v, g->values[v].node.i);
+                AT_NODE(in, n, node), k, g->values[v.i].name, v.i, g->values[v.i].node.i);
         for (uint32_t j = 0; j < k; j++)
-            if (info->outputs[j].i == v)
+            if (info->outputs[j].i == v.i)
                 return INVALID(in, NODE "outputs %u and %u are both \"%.200s\"",
-                               AT_NODE(in, n, node), j, k, g->values[v].name);
+                               AT_NODE(in, n, node), j, k, g->values[v.i].name);
     }
     return REMAT_OK;
 }
 
-static remat_status read_node_head(struct ingest *in, uint32_t n,
+static remat_status read_node_head(struct ingest *in, remat_node n,
                                    const struct remat_fb_graph_Node *from,
                                    struct remat_node_info *out)
 {
@@ -284,7 +286,7 @@ static remat_status read_node_head(struct ingest *in, uint32_t n,
                                     .origin = in->ops[from->origin < 0 ? from->op : from->origin],
                                     .phase = from->phase,
                                     .origin_group =
-                                        from->origin_group < 0 ? n : (uint32_t)from->origin_group,
+                                        from->origin_group < 0 ? n.i : (uint32_t)from->origin_group,
                                     .scope = in->root.scopes.count ? in->scopes[scope] : REMAT_TOP,
                                     .input_count = from->inputs.count,
                                     .output_count = from->outputs.count,
@@ -300,13 +302,13 @@ static remat_status read_node_head(struct ingest *in, uint32_t n,
     return REMAT_OK;
 }
 
-static remat_status read_node(struct ingest *in, uint32_t n)
+static remat_status read_node(struct ingest *in, remat_node n)
 {
     struct remat_fb_graph_Node from;
     struct remat_node_info info;
     remat_value *inputs, *outputs;
     struct remat_attribute *attributes;
-    remat_fb_read_graph_Node(in->root.nodes, n, &from);
+    remat_fb_read_graph_Node(in->root.nodes, n.i, &from);
     REMAT_CHECK(read_node_head(in, n, &from, &info));
     REMAT_CHECK(read_ids(in, n, &from, from.inputs, "input", &inputs));
     REMAT_CHECK(read_ids(in, n, &from, from.outputs, "output", &outputs));
@@ -323,27 +325,28 @@ static remat_status read_node(struct ingest *in, uint32_t n)
 static remat_status check_inputs(struct ingest *in)
 {
     const struct remat_graph *g = in->graph;
-    for (uint32_t n = 0; n < g->node_count; n++)
-        for (uint32_t k = 0; k < g->nodes[n].input_count; k++) {
-            uint32_t v = g->nodes[n].inputs[k].i;
+    for (remat_node n = {0}; n.i < g->node_count; n.i++)
+        for (uint32_t k = 0; k < g->nodes[n.i].input_count; k++) {
+            remat_value v = g->nodes[n.i].inputs[k];
+            remat_node producer = remat_producer(g, v);
             struct remat_fb_graph_Node node;
-            if (g->values[v].node.i == REMAT_NONE || g->values[v].node.i < n)
+            if (remat_is_none(producer.i) || producer.i < n.i)
                 continue;
-            remat_fb_read_graph_Node(in->root.nodes, n, &node);
+            remat_fb_read_graph_Node(in->root.nodes, n.i, &node);
             return INVALID(in, NODE "input %u: \"%.200s\" (values[%u]) is computed later",
-                           AT_NODE(in, n, &node), k, g->values[v].name, v);
+                           AT_NODE(in, n, &node), k, g->values[v.i].name, v.i);
         }
-    for (uint32_t i = 0; i < g->value_count; i++)
-        if (g->values[i].node.i == REMAT_NONE && g->values[i].role == REMAT_ROLE_ACTIVATION)
+    for (remat_value v = {0}; v.i < g->value_count; v.i++)
+        if (remat_is_none(remat_producer(g, v).i) && g->values[v.i].role == REMAT_ROLE_ACTIVATION)
             return INVALID(in, VALUE "an activation that no node computes",
-                           AT_VALUE(in, i, g->values[i].name));
+                           AT_VALUE(in, v, g->values[v.i].name));
     return REMAT_OK;
 }
 
 static remat_status read_nodes(struct ingest *in)
 {
     REMAT_CHECK(remat_reader_claim(&in->reader, in->root.nodes.count, REMAT_READER_TABLE_BYTES));
-    for (uint32_t n = 0; n < in->root.nodes.count; n++)
+    for (remat_node n = {0}; n.i < in->root.nodes.count; n.i++)
         REMAT_CHECK(read_node(in, n));
     return check_inputs(in);
 }
