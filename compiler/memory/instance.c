@@ -18,10 +18,10 @@ static int compare_ranked(const void *left, const void *right)
     for (int k = 0; k < 3; k++)
         if (a->value[k] != b->value[k])
             return a->value[k] > b->value[k] ? -1 : 1;
-    return (a->slot > b->slot) - (a->slot < b->slot);
+    return (a->slot.i > b->slot.i) - (a->slot.i < b->slot.i);
 }
 
-void remat_sort_ranked(struct remat_ranked *ranked, uint32_t count, uint32_t *order)
+void remat_sort_ranked(struct remat_ranked *ranked, uint32_t count, remat_slot_id *order)
 {
     qsort(ranked, count, sizeof *ranked, compare_ranked);
     for (uint32_t i = 0; i < count; i++)
@@ -34,8 +34,8 @@ static void sort_slots(struct remat_arena *arena, const struct remat_slot *slots
     struct remat_ranked *ranked;
     uint64_t total_bytes = 0;
     REMAT_NEW(arena, ranked, count);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct remat_slot *s = &slots[i];
+    for (remat_slot_id i = {0}; i.i < count; i.i++) {
+        const struct remat_slot *s = &slots[i.i];
         assert(s->begin <= s->end && s->bytes <= REMAT_SLOT_BYTES_MAX);
         if (s->begin == s->end || s->bytes == 0)
             continue;
@@ -45,10 +45,10 @@ static void sort_slots(struct remat_arena *arena, const struct remat_slot *slots
         ranked[out->count++] = (struct remat_ranked){{UINT64_MAX - s->begin, s->end}, i};
     }
     REMAT_NEW(arena, out->slots, out->count);
-    REMAT_NEW(arena, out->index, out->count);
-    remat_sort_ranked(ranked, out->count, out->index);
+    REMAT_NEW(arena, out->given, out->count);
+    remat_sort_ranked(ranked, out->count, out->given);
     for (uint32_t i = 0; i < out->count; i++) {
-        out->slots[i] = slots[out->index[i]];
+        out->slots[i] = slots[out->given[i].i];
         out->slots[i].bytes = remat_align_up(out->slots[i].bytes, REMAT_ALIGNMENT);
     }
 }
@@ -149,11 +149,11 @@ struct remat_instance remat_instance_create(struct remat_arena *arena,
 }
 
 void remat_order_by_key(const struct remat_instance *in, const char *key,
-                        struct remat_ranked *scratch, uint32_t *order)
+                        struct remat_ranked *scratch, remat_slot_id *order)
 {
     static const char letters[] = "WZATOUL";
     for (uint32_t i = 0; i < in->count; i++) {
-        scratch[i] = (struct remat_ranked){.slot = i};
+        scratch[i] = (struct remat_ranked){.slot = {i}};
         for (int k = 0; k < 3 && key[k]; k++)
             scratch[i].value[k] = in->traits[i].of[strchr(letters, key[k]) - letters];
     }

@@ -6,15 +6,19 @@
 #include "pack.h"
 #include "unwind.h"
 
+typedef struct remat_slot_id { /* of an array of slots */
+    uint32_t i;
+} remat_slot_id;
+
 /* Slots that need memory, in the order (begin, end descending, index). Time is compressed: position
  * p is the interval between the p-th and the next of the distinct begins and ends. Sizes are
  * rounded up to REMAT_ALIGNMENT. All arrays are of the arena. */
 struct remat_instance {
     uint32_t count, positions;
     struct remat_slot *slots;
-    uint32_t *index;    /* of each slot in the caller's array */
-    uint32_t *first_at; /* positions + 1: the number of slots with begin < position */
-    uint64_t *live;     /* bytes at each position */
+    remat_slot_id *given; /* by slot: which of the caller's it is */
+    uint32_t *first_at;   /* positions + 1: the number of slots with begin < position */
+    uint64_t *live;       /* bytes at each position */
     uint64_t live_peak_bytes;
     struct remat_traits {
         uint64_t of[7]; /* in the order WZATOUL, larger comes first */
@@ -27,15 +31,15 @@ struct remat_instance remat_instance_create(struct remat_arena *arena,
 /* Slots ordered by up to three values, larger first, ties by slot. O(N log N). */
 struct remat_ranked {
     uint64_t value[3];
-    uint32_t slot;
+    remat_slot_id slot;
 };
-void remat_sort_ranked(struct remat_ranked *ranked, uint32_t count, uint32_t *order);
+void remat_sort_ranked(struct remat_ranked *ranked, uint32_t count, remat_slot_id *order);
 
 /* `key` is a string of at most three letters, compared lexicographically, descending except L, ties
  * by slot: W length of the lifespan in compressed time; Z bytes; A = W * Z; T the largest live
  * bytes during the lifespan; O the number of slots that overlap it in time; U end; L begin.
  * `scratch` has room for all slots. */
 void remat_order_by_key(const struct remat_instance *in, const char *key,
-                        struct remat_ranked *scratch, uint32_t *order);
+                        struct remat_ranked *scratch, remat_slot_id *order);
 
 #endif

@@ -20,7 +20,7 @@ struct packer_state {
     struct remat_instance in;
     struct remat_skyline *skyline;
     struct remat_ranked *ranked;
-    uint32_t *order, *last_order;                    /* to try; of the last attempt that was kept */
+    remat_slot_id *order, *last_order;               /* to try; of the last attempt that was kept */
     uint64_t *offsets, *last_offsets, *best_offsets; /* best: the first of least height */
     uint64_t best_bytes;                             /* UINT64_MAX at first */
 };
@@ -46,7 +46,7 @@ static void attempt(struct packer_state *s, uint64_t bound_bytes)
     uint64_t bytes = remat_skyline_pack(s->skyline, s->order, bound_bytes, s->offsets);
     if (bytes >= bound_bytes)
         return;
-    uint32_t *order = s->last_order;
+    remat_slot_id *order = s->last_order;
     uint64_t *offsets = s->last_offsets;
     s->last_order = s->order, s->order = order;
     s->last_offsets = s->offsets, s->offsets = offsets;
@@ -80,8 +80,8 @@ static void perturb_order(struct packer_state *s, uint64_t *seed)
     bool above = draw(seed, 2);
     uint64_t scale = draw(seed, 1024);
     for (uint32_t rank = 0; rank < count; rank++) {
-        uint32_t slot = s->last_order[rank];
-        uint64_t top = s->last_offsets[slot] + s->in.slots[slot].bytes;
+        remat_slot_id slot = s->last_order[rank];
+        uint64_t top = s->last_offsets[slot.i] + s->in.slots[slot.i].bytes;
         uint64_t place = rank * UINT64_C(1024);
         if (above && top > s->in.live_peak_bytes)
             place = rank * scale;
@@ -118,7 +118,7 @@ struct remat_packing remat_pack(struct remat_arena *arena, const struct remat_sl
                                 .live_peak_bytes = s.in.live_peak_bytes};
     REMAT_NEW(arena, out.offsets, count);
     for (uint32_t i = 0; i < s.in.count; i++)
-        out.offsets[s.in.index[i]] = s.best_offsets[i];
+        out.offsets[s.in.given[i].i] = s.best_offsets[i];
     remat_scratch_close(scratch);
     return out;
 }

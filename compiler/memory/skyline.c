@@ -57,14 +57,14 @@ static void join_slots(struct remat_skyline *s, uint32_t node)
     s->slots[node].min_rank = a.min_rank < b.min_rank ? a.min_rank : b.min_rank;
 }
 
-static void reset(struct remat_skyline *s, const uint32_t *order)
+static void reset(struct remat_skyline *s, const remat_slot_id *order)
 {
     const struct remat_instance *in = s->in;
     for (uint32_t i = 0; i < s->slot_leaves; i++)
         s->slots[s->slot_leaves + i] = (struct slot_node){NONE, NONE};
     for (uint32_t rank = 0; rank < in->count; rank++)
-        s->slots[s->slot_leaves + order[rank]] =
-            (struct slot_node){in->slots[order[rank]].end, rank};
+        s->slots[s->slot_leaves + order[rank].i] =
+            (struct slot_node){in->slots[order[rank].i].end, rank};
     for (uint32_t node = s->slot_leaves - 1; node > 0; node--)
         join_slots(s, node);
     for (uint32_t node = 1; node < 2 * s->position_leaves; node++)
@@ -159,8 +159,8 @@ static uint32_t find(const struct slot_node *slots, uint32_t node, uint32_t begi
     return best;
 }
 
-uint64_t remat_skyline_pack(struct remat_skyline *s, const uint32_t *order, uint64_t bound_bytes,
-                            uint64_t *offsets)
+uint64_t remat_skyline_pack(struct remat_skyline *s, const remat_slot_id *order,
+                            uint64_t bound_bytes, uint64_t *offsets)
 {
     const struct remat_instance *in = s->in;
     uint64_t top = 0;
@@ -173,14 +173,15 @@ uint64_t remat_skyline_pack(struct remat_skyline *s, const uint32_t *order, uint
             raise_to_neighbour(s, start);
             continue;
         }
-        uint32_t slot = order[rank], node = s->slot_leaves + slot;
-        offsets[slot] = s->height[start];
-        put(s, start, &in->slots[slot]);
+        remat_slot_id slot = order[rank];
+        uint32_t node = s->slot_leaves + slot.i;
+        offsets[slot.i] = s->height[start];
+        put(s, start, &in->slots[slot.i]);
         s->slots[node] = (struct slot_node){NONE, NONE};
         while (node /= 2)
             join_slots(s, node);
-        if (offsets[slot] + in->slots[slot].bytes > top)
-            top = offsets[slot] + in->slots[slot].bytes;
+        if (offsets[slot.i] + in->slots[slot.i].bytes > top)
+            top = offsets[slot.i] + in->slots[slot.i].bytes;
         if (top >= bound_bytes)
             return UINT64_MAX;
         placed++;

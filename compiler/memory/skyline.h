@@ -13,7 +13,7 @@ struct remat_skyline *remat_skyline_create(struct remat_arena *arena,
 /* Packs the slots, preferring those that come first in `order`. Returns the height in bytes and
  * fills `offsets` (indexed by slot of the instance), or returns UINT64_MAX as soon as the height
  * reaches bound_bytes. */
-uint64_t remat_skyline_pack(struct remat_skyline *skyline, const uint32_t *order,
+uint64_t remat_skyline_pack(struct remat_skyline *skyline, const remat_slot_id *order,
                             uint64_t bound_bytes, uint64_t *offsets);
 
 #endif
