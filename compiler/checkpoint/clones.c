@@ -19,7 +19,8 @@ struct extension {
     const struct remat_settled *s;
     uint32_t alone; /* the first site of nodes in no kernel, then one by round */
     struct REMAT_LIST(remat_site) site;                  /* by node */
-    struct REMAT_LIST(uint32_t) original, first_slot;    /* by node */
+    struct REMAT_LIST(remat_node) original;              /* by node */
+    struct REMAT_LIST(uint32_t) first_slot;              /* by node */
     struct clone_list REMAT_LIST(struct clone) * clones; /* by node of the given graph; few */
     struct REMAT_LIST(struct remat_clone_slot) slots;
 };
@@ -61,7 +62,7 @@ static remat_node add_clone(struct extension *x, remat_node n, remat_site site, 
         clone.kernel = site.i;
     remat_node out = remat_graph_append_node(x->arena, g, &clone);
     REMAT_PUSH(x->scratch, &x->site, site);
-    REMAT_PUSH(x->scratch, &x->original, n.i);
+    REMAT_PUSH(x->scratch, &x->original, n);
     REMAT_PUSH(x->scratch, &x->clones[n.i], ((struct clone){site, out}));
     return out;
 }
@@ -104,7 +105,7 @@ static void add_reruns(struct extension *x)
     for (remat_node n = {0}; n.i < x->s->graph->node_count; n.i++) {
         x->c->graph->nodes[n.i].kernel = x->s->kernels->kernel_of_node[n.i].i;
         REMAT_PUSH(x->scratch, &x->site, home_of(x, n));
-        REMAT_PUSH(x->scratch, &x->original, n.i);
+        REMAT_PUSH(x->scratch, &x->original, n);
     }
     for (uint32_t r = 1; r <= x->c->rounds; r++)
         for (remat_node n = {0}; n.i < x->s->graph->node_count; n.i++)
@@ -286,7 +287,7 @@ static void list_sites(struct extension *x)
     for (uint32_t n = 0; n < count; n++)
         if (c->site[n].i >= x->alone)
             c->site[n].i = site_count++;
-    remat_group(x->scratch, x->original.items, count, x->s->graph->node_count, &order);
+    remat_group(x->scratch, &x->original.items->i, count, x->s->graph->node_count, &order);
     REMAT_NEW(x->scratch, keys, count);
     for (uint32_t i = 0; i < count; i++)
         keys[i] = c->site[order[i]].i;

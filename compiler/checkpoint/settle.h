@@ -92,8 +92,8 @@ static inline bool remat_is_candidate(const struct remat_settled *settled, remat
 static inline remat_kernel_id remat_settled_writer(const struct remat_settled *settled,
                                                    remat_value root)
 {
-    uint32_t node = remat_producer(settled->graph, root).i;
-    return remat_is_none(node) ? REMAT_NO_KERNEL : settled->kernels->kernel_of_node[node];
+    remat_node node = remat_producer(settled->graph, root);
+    return remat_is_none(node.i) ? REMAT_NO_KERNEL : settled->kernels->kernel_of_node[node.i];
 }
 
 /* Where nodes run: round 0 has the kernels, each later round their reruns. */

@@ -155,14 +155,14 @@ static void find_flow(struct finder *f)
     }
     for (uint32_t n = 0; n < g->node_count; n++) {
         const struct remat_node_info *node = &g->nodes[n];
-        uint32_t v = node->outputs[0].i;
+        remat_value v = node->outputs[0];
         for (uint32_t i = 0; i < node->input_count; i++) {
-            uint32_t from = representative(g, node->inputs[i]).i;
-            data[v] |= data[from];
-            parameter[v] |= parameter[from];
-            f->flows[v] |= f->flows[from];
+            remat_value from = representative(g, node->inputs[i]);
+            data[v.i] |= data[from.i];
+            parameter[v.i] |= parameter[from.i];
+            f->flows[v.i] |= f->flows[from.i];
         }
-        f->flows[v] |= data[v] && parameter[v];
+        f->flows[v.i] |= data[v.i] && parameter[v.i];
     }
 }
 
@@ -215,9 +215,9 @@ static void adopt(struct finder *f)
             remat_is_none(f->place[node->outputs[0].i]))
             f->in[n] = f->home[n];
         for (uint32_t i = 0; i < node->input_count; i++) {
-            uint32_t from = remat_producer(g, node->inputs[i]).i;
-            if (!remat_is_none(from) && f->home[from] != f->in[n])
-                f->home[from] = f->home[from] == UNREAD ? f->in[n] : REMAT_NONE;
+            remat_node from = remat_producer(g, node->inputs[i]);
+            if (!remat_is_none(from.i) && f->home[from.i] != f->in[n])
+                f->home[from.i] = f->home[from.i] == UNREAD ? f->in[n] : REMAT_NONE;
         }
     }
 }
@@ -231,9 +231,10 @@ static void divide(struct finder *f)
         f->in[n] = REMAT_NONE;
         for (uint32_t i = 0; remat_is_early(node->phase) && i < node->input_count; i++) {
             remat_value from = representative(g, node->inputs[i]);
-            uint32_t s = f->place[from.i], producer = remat_producer(g, from).i;
-            if (remat_is_none(s) && !remat_is_none(producer))
-                s = f->in[producer];
+            remat_node producer = remat_producer(g, from);
+            uint32_t s = f->place[from.i];
+            if (remat_is_none(s) && !remat_is_none(producer.i))
+                s = f->in[producer.i];
             if (!remat_is_none(s) && (remat_is_none(f->in[n]) || s > f->in[n]))
                 f->in[n] = s;
         }

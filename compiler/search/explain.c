@@ -18,15 +18,15 @@ struct choice {
 };
 
 static uint8_t *action_of(const struct remat_model *model, const struct choice *choice,
-                          uint32_t item)
+                          remat_item item)
 {
-    return &choice->decision.actions[model->item_value[item].i];
+    return &choice->decision.actions[model->item_value[item.i].i];
 }
 
 /* The action that recomputes an item: twice where other values of its layer are. */
-static uint8_t again(const struct remat_model *model, const struct choice *choice, uint32_t item)
+static uint8_t again(const struct remat_model *model, const struct choice *choice, remat_item item)
 {
-    uint32_t layer = model->item_region[item];
+    uint32_t layer = model->item_region[item.i];
     bool twice = !remat_is_none(layer) && choice->twice[layer];
     return twice ? REMAT_ACTION_TWICE : REMAT_ACTION_RECOMPUTE;
 }
@@ -43,16 +43,17 @@ static void find_choice(struct remat_arena *arena, const struct remat_model *mod
     out->decision.in_line = decision->in_line;
     REMAT_NEW(arena, out->twice, model->region_count);
     REMAT_NEW(arena, times, model->item_count);
-    for (uint32_t i = 0; i < model->item_count; i++) {
-        times[i] = (uint8_t)remat_action_times(*action_of(model, out, i));
-        if (!remat_is_none(model->item_region[i]))
-            out->twice[model->item_region[i]] |= times[i] > 1;
+    for (remat_item i = {0}; i.i < model->item_count; i.i++) {
+        times[i.i] = (uint8_t)remat_action_times(*action_of(model, out, i));
+        if (!remat_is_none(model->item_region[i.i]))
+            out->twice[model->item_region[i.i]] |= times[i.i] > 1;
     }
     struct remat_border_point point = remat_border_follow(arena, border, times);
     remat_border_measure(arena, border, &point);
-    for (uint32_t i = 0; i < model->item_count; i++) {
-        point.keep[i] |= border->items[i].kept || border->tasks[border->items[i].task].forbidden;
-        if (times[i] == 0 && !point.keep[i])
+    for (remat_item i = {0}; i.i < model->item_count; i.i++) {
+        const struct remat_border_item *item = &border->items[i.i];
+        point.keep[i.i] |= item->kept || border->tasks[item->task].forbidden;
+        if (times[i.i] == 0 && !point.keep[i.i])
             *action_of(model, out, i) = again(model, out, i);
     }
     out->kept = point.keep;
@@ -63,15 +64,15 @@ static void evaluate_alternatives(struct remat_search *c, const struct remat_mod
                                   const struct choice *choice, int64_t *extra_ps)
 {
     struct remat_evaluation as_is = remat_evaluate(c->evaluator, &choice->decision, 0);
-    for (uint32_t i = 0; i < model->item_count; i++) {
+    for (remat_item i = {0}; i.i < model->item_count; i.i++) {
         uint8_t *action = action_of(model, choice, i), was = *action;
-        if (!is_recomputable(model, (remat_item){i}))
+        if (!is_recomputable(model, i))
             continue;
-        *action = choice->kept[i] ? again(model, choice, i) : REMAT_ACTION_SAVE;
+        *action = choice->kept[i.i] ? again(model, choice, i) : REMAT_ACTION_SAVE;
         struct remat_evaluation changed = remat_evaluate(c->evaluator, &choice->decision, 0);
         *action = was;
         int64_t more_ns = (int64_t)(changed.step_ns - as_is.step_ns);
-        extra_ps[i] = 1000 * (choice->kept[i] ? more_ns : -more_ns);
+        extra_ps[i.i] = 1000 * (choice->kept[i.i] ? more_ns : -more_ns);
     }
 }
 
@@ -81,9 +82,10 @@ static void estimate_alternatives(struct remat_arena *arena, const struct remat_
     uint8_t *times, *otherwise;
     REMAT_NEW(arena, times, model->item_count);
     REMAT_NEW(arena, otherwise, model->item_count);
-    for (uint32_t i = 0; i < model->item_count; i++) {
-        times[i] = choice->kept[i] ? 0 : (uint8_t)remat_action_times(*action_of(model, choice, i));
-        otherwise[i] = (uint8_t)remat_action_times(again(model, choice, i));
+    for (remat_item i = {0}; i.i < model->item_count; i.i++) {
+        uint8_t action = choice->kept[i.i] ? REMAT_ACTION_SAVE : *action_of(model, choice, i);
+        times[i.i] = (uint8_t)remat_action_times(action);
+        otherwise[i.i] = (uint8_t)remat_action_times(again(model, choice, i));
     }
     remat_border_marginals(arena, &model->border, times, otherwise, extra_ps);
 }

@@ -75,13 +75,13 @@ static bool *find_far(const struct remat_planner *p, struct remat_arena *arena)
 
 /* A parameter that ranks have in parts, gathered, which the backward pass reads before it comes to
  * a layer: dropping it frees nothing in a kernel that reads it. */
-static bool is_of_head(const struct remat_planner *p, uint32_t item)
+static bool is_of_head(const struct remat_planner *p, remat_item item)
 {
     const struct remat_kernel_list *kernels = p->evaluator->settled->kernels;
-    remat_value value = p->model.item_value[item];
+    remat_value value = p->model.item_value[item.i];
     uint16_t op = p->graph->nodes[remat_producer(p->graph, value).i].op;
     bool read = false;
-    if (!remat_op_has(op, REMAT_FACT_COLLECTIVE) || !remat_is_none(p->model.item_region[item]))
+    if (!remat_op_has(op, REMAT_FACT_COLLECTIVE) || !remat_is_none(p->model.item_region[item.i]))
         return false;
     for (uint32_t m = 0; m < p->point_count; m++)
         read |= !remat_kernel_is_early(kernels, p->points[m].at.kernel) &&
@@ -97,9 +97,9 @@ static struct remat_path_steps find_headed(struct remat_planner *p, struct remat
     struct remat_border_item *before =
         remat_copy(arena, border->items, border->item_count, sizeof *before);
     bool any = false;
-    for (uint32_t i = 0; i < p->model.item_count; i++)
-        if (!before[i].kept && !before[i].recomputed && is_of_head(p, i))
-            any = border->items[i].kept = true;
+    for (remat_item i = {0}; i.i < p->model.item_count; i.i++)
+        if (!before[i.i].kept && !before[i.i].recomputed && is_of_head(p, i))
+            any = border->items[i.i].kept = true;
     if (any)
         out = find_steps(p, arena, REMAT_CROSSING_BETWEEN);
     memcpy(border->items, before, border->item_count * sizeof *before);
@@ -217,11 +217,11 @@ static void pin_items(struct remat_planner *p, struct remat_arena *arena)
     struct remat_border *border = &p->model.border;
     border->items = remat_copy(arena, border->items, border->item_count, sizeof *border->items);
     for (uint32_t i = 0; pinned && i < border->item_count; i++) {
-        uint32_t v = p->model.item_value[i].i;
-        if (!pinned->reasons[v])
+        remat_value v = p->model.item_value[i];
+        if (!pinned->reasons[v.i])
             continue;
-        border->items[i].kept |= pinned->actions[v] == REMAT_ACTION_SAVE;
-        border->items[i].recomputed = pinned->actions[v] == REMAT_ACTION_RECOMPUTE;
+        border->items[i].kept |= pinned->actions[v.i] == REMAT_ACTION_SAVE;
+        border->items[i].recomputed = pinned->actions[v.i] == REMAT_ACTION_RECOMPUTE;
     }
 }
 
@@ -255,14 +255,14 @@ struct remat_planner *remat_planner_create(struct remat_arena *arena,
 static void recompute_twice(const struct remat_planner *p, const struct remat_path *path,
                             const bool *twice, struct remat_decision *out)
 {
-    for (uint32_t v = 0; v < out->value_count; v++) {
-        remat_node node = remat_producer(p->graph, (remat_value){v});
-        remat_item item = p->model.item_of[v];
+    for (remat_value v = {0}; v.i < out->value_count; v.i++) {
+        remat_node node = remat_producer(p->graph, v);
+        remat_item item = p->model.item_of[v.i];
         uint32_t region = remat_is_none(node.i) ? REMAT_NONE : p->model.region_of_node[node.i];
-        if (remat_action_times(out->actions[v]) > 0 && !remat_is_none(region) && twice[region])
-            out->actions[v] = !remat_is_none(item.i) && remat_path_ends_group(path, item.i)
-                                  ? REMAT_ACTION_RECOMPUTE
-                                  : REMAT_ACTION_TWICE;
+        if (remat_action_times(out->actions[v.i]) > 0 && !remat_is_none(region) && twice[region])
+            out->actions[v.i] = !remat_is_none(item.i) && remat_path_ends_group(path, item.i)
+                                    ? REMAT_ACTION_RECOMPUTE
+                                    : REMAT_ACTION_TWICE;
     }
 }
 
