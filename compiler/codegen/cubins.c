@@ -3,6 +3,7 @@
  * its own, which live until the results are copied: what makes them has a guard too. */
 #include "cubins.h"
 
+#include "file.h"
 #include "files.h"
 #include "unwind.h"
 

@@ -7,6 +7,7 @@
 #include <jansson.h>
 
 #include "device_table.h"
+#include "file.h"
 
 enum kind { INTEGER, NUMBER, NUMBER_OR_0, TEXT, NAMES };
 

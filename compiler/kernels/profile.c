@@ -4,6 +4,7 @@
  * time, so that a kernel's sizes are neighbours. */
 #include "profile.h"
 
+#include "file.h"
 #include "kernel_body.h"
 #include "mesh.h"
 

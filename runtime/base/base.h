@@ -121,20 +121,6 @@ struct remat_text { /* zero-terminated; owned by the arena */
 };
 void remat_text_append(struct remat_text *text, const char *format, ...) REMAT_PRINTF(2, 3);
 
-/* --- text that others wrote (show.c) --- */
-/* Length of the UTF-8 sequence at `text`, which has `left` > 0 bytes; 0: it is none, or a control
- * character: C0, DEL, C1, U+2028 to U+202E (ends of lines, directional overrides), U+2066 to
- * U+2069. */
-uint32_t remat_printable(const char *text, size_t left);
-/* The next character of a zero-terminated text as people are shown it, which `text` then is past:
- * itself when it is printable, else as JSON writes it (\n, \u001b, \u0085), a byte that is not
- * UTF-8 as \x9b. Returns its length, 0 at the end. */
-#define REMAT_SHOWN_BYTES 8
-uint32_t remat_show(const char **text, char out[REMAT_SHOWN_BYTES]);
-/* All of it; what fits into `bytes`, never a part of a character. */
-void remat_text_show(struct remat_text *text, const char *what);
-void remat_show_text(char *out, size_t bytes, const char *text);
-
 /* --- checked sizes: false on overflow, *result is then unspecified --- */
 static inline bool remat_add_u64(uint64_t a, uint64_t b, uint64_t *result)
 {
@@ -173,22 +159,6 @@ static inline uint64_t remat_hash_string(const char *text, uint64_t seed)
 /* --- random bits: Philox4x32-10 (Salmon et al., "Parallel random numbers", SC'11) --- */
 void remat_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
-/* --- time --- */
-uint64_t remat_now_ns(void); /* of a clock that is never set */
-
-/* --- waiting by looking --- */
-struct remat_wait { /* zeroed before the first look */
-    uint64_t waited_ns, last_ns;
-    uint32_t looks;
-};
-/* Between two looks: yields, and sleeps after some. No look counts for more than 100 ms: a process
- * that was stopped for longer (Ctrl-Z) is not late for it. */
-void remat_wait_pause(struct remat_wait *wait);
-
-/* --- for messages --- */
-#define REMAT_HOST_BYTES 64
-void remat_host_name(char out[REMAT_HOST_BYTES]); /* of this machine */
-
 /* --- element types --- */
 typedef enum remat_dtype {
     REMAT_F32 = 1,
@@ -200,17 +170,5 @@ typedef enum remat_dtype {
 const char *remat_dtype_name(remat_dtype dtype); /* "f32", ...; NULL when out of range */
 bool remat_dtype_parse(const char *name, size_t length, remat_dtype *out);
 uint32_t remat_dtype_bytes(remat_dtype dtype);
-
-/* --- files; how they are written: runtime/files --- */
-/* The status and the message "PATH: `what`REASON" of a call that failed with errno `reason`:
- * REMAT_ERROR_IO, or REMAT_ERROR_MEMORY and "out of memory". */
-remat_status remat_file_error(remat_context *ctx, const char *path, const char *what, int reason);
-/* Opens a regular file for reading. Anything else is refused (REMAT_ERROR_IO), at once: a pipe
- * without a writer too. */
-remat_status remat_file_open(remat_context *ctx, const char *path, FILE **out, uint64_t *out_bytes);
-/* Reads a whole regular file into the arena. The data is aligned to 16 bytes and followed by a zero
- * byte that is not counted. At most 2^31 - 2 bytes. */
-remat_status remat_file_read(remat_context *ctx, const char *path, struct remat_arena *arena,
-                             char **out_data, size_t *out_bytes);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole files, read with a limit. */
-#include "base.h"
+#include "file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 /* Text that others wrote, as people are shown it: a terminal obeys control characters, so none
  * reaches one. What is printable stays as it is, backslashes too, so showing twice changes
  * nothing, and a message may quote another. */
-#include "base.h"
+#include "show.h"
 
 #include <stdio.h>
 
@@ -70,4 +70,17 @@ void remat_show_text(char *out, size_t bytes, const char *text)
          count += length)
         memcpy(out + count, shown, length);
     out[count] = 0;
+}
+
+void remat_text_show(struct remat_text *text, const char *what)
+{
+    char shown[REMAT_SHOWN_BYTES];
+    while (*what) {
+        const char *begin = what;
+        for (uint32_t length; *what && (length = remat_printable(what, strnlen(what, 4)));)
+            what += length;
+        remat_text_append(text, "%.*s", (int)(what - begin), begin);
+        if (remat_show(&what, shown))
+            remat_text_append(text, "%s", shown);
+    }
 }

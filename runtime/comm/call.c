@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "comm.h"
+#include "host.h"
 
 #include <pthread.h>
 

@@ -5,6 +5,7 @@
  * waits in MPI: what is on its way is asked for until it is there, the deadline is over, or a rank
  * says that it has failed. */
 #include "comm.h"
+#include "host.h"
 
 #include <dlfcn.h>
 #include <inttypes.h>

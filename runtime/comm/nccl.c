@@ -6,6 +6,7 @@
  * have been seen to hang, happen in a thread that is left behind when it is late. */
 #include "comm.h"
 #include "cuda_api.h"
+#include "host.h"
 #include "nccl_api.h"
 
 #include <remat/engine.h>

@@ -2,6 +2,8 @@
 /* Loading plans, and what a host may ask them. */
 #include "plan.h"
 
+#include "file.h"
+
 #include <stdio.h>
 
 _Static_assert((int)REMAT_ELEMENT_F32 == REMAT_F32 && (int)REMAT_ELEMENT_F16 == REMAT_F16 &&

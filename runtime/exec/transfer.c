@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Commands that move bytes between ranks: from the plan's words to the engine's. */
+#include "host.h"
 #include "session_state.h"
 
 #include <inttypes.h>

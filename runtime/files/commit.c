@@ -2,6 +2,7 @@
 /* The commit, stage by stage: flush to disk, give the temporary file a name and the old one a
  * second, move. All outputs go through one stage before any begins the next, so what is likely to
  * fail has failed before anything moves. */
+#include "file.h"
 #include "outputs.h"
 
 #include <errno.h>

@@ -2,6 +2,8 @@
 /* Outputs up to the commit: claims and writing. */
 #include "outputs.h"
 
+#include "file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

@@ -2,6 +2,8 @@
 /* The container around both formats, and what their readers share. */
 #include "reader.h"
 
+#include "show.h"
+
 static const struct {
     const char *identifier, *what, *maker;
 } kinds[] = {

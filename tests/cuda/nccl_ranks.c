@@ -5,6 +5,7 @@
  *
  *     nccl_ranks PLAN LIBRARIES */
 #include "check.h"
+#include "host.h"
 
 #include "cuda_api.h"
 #include "plan.h"

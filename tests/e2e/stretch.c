@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rewrites a plan so that its transfers go on beside as many commands as they can, in an arena as
  * large as that takes: stretch PLAN */
+#include "file.h"
 #include "flights.h"
 
 #include <program.h>

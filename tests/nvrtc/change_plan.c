@@ -3,6 +3,8 @@
  *
  *     change_plan                     lists the cases: a name and what remat-dump --check says
  *     change_plan PLAN CASE CHANGED   writes the plan so changed */
+#include "file.h"
+
 #include <files.h>
 #include <program.h>
 #include <stdio.h>

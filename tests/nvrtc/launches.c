@@ -3,6 +3,8 @@
  * the command and the instructions of its kernels can be compared by.
  *
  *     launches PLAN */
+#include "file.h"
+
 #include <program.h>
 #include <stdio.h>
 #include <stdlib.h>

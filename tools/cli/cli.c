@@ -2,6 +2,8 @@
 /* Parsing by a table, over getopt_long. */
 #include "cli.h"
 #include "base.h"
+#include "file.h"
+#include "show.h"
 
 #include <errno.h>
 #include <getopt.h>

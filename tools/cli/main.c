@@ -3,6 +3,7 @@
  * all that it says. */
 #include "base.h"
 #include "cli.h"
+#include "file.h"
 #include "files.h"
 #include "unwind.h"
 

@@ -2,6 +2,7 @@
 #include "cubins_option.h"
 
 #include "cubins.h"
+#include "file.h"
 #include "notes.h"
 #include "options.h"
 #include "watch.h"

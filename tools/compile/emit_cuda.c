@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "emit_cuda.h"
 
+#include "file.h"
+
 #include <dirent.h>
 #include <errno.h>
 

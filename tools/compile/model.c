@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model.h"
 
+#include "file.h"
 #include "graph_file.h"
 #include "mesh.h"
 #include "options.h"

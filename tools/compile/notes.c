@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "notes.h"
 
+#include "show.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 

@@ -3,6 +3,7 @@
 
 #include "base.h"
 #include "cli.h"
+#include "show.h"
 
 #include <inttypes.h>
 #include <stdio.h>

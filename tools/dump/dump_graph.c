@@ -4,6 +4,7 @@
 
 #include "hash.h"
 #include "ops.h"
+#include "show.h"
 
 #include <inttypes.h>
 

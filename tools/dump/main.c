@@ -2,8 +2,10 @@
 /* remat-dump: what a plan or a graph says, for people and for programs. */
 #include "check.h"
 #include "dump_graph.h"
+#include "file.h"
 #include "graph_file.h"
 #include "graph_print.h"
+#include "show.h"
 
 #include <stdio.h>
 #include <stdlib.h>

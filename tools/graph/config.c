@@ -3,6 +3,8 @@
  * the file's keys finds those without a row. */
 #include "config.h"
 
+#include "file.h"
+
 #include <jansson.h>
 #include <stddef.h>
 

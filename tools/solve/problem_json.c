@@ -2,6 +2,8 @@
 /* The reader checks the form; remat_problem_create checks the meaning. */
 #include "problem_json.h"
 
+#include "file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>

@@ -3,6 +3,7 @@
 
 #include "graph_lex.h"
 #include "ops.h"
+#include "show.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Creation, memory and execution of the CPU device. */
 #include "cpu_device_state.h"
+#include "host.h"
 
 #include <sched.h>
 

@@ -3,6 +3,7 @@
  * driver then says is in use is, but for what libraries load late, what the arena has to fit
  * beside. */
 #include "cuda_device_state.h"
+#include "host.h"
 
 #include <inttypes.h>
 #include <stdio.h>

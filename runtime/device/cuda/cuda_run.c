@@ -6,6 +6,7 @@
  * launches engines move bytes. The host then waits for the GPU by looking, and never enqueues so
  * much behind a transfer that the driver itself would wait. */
 #include "cuda_device_state.h"
+#include "host.h"
 
 #define PACE_COMMANDS            128 /* drivers queue about a thousand launches, and commands have some */
 #define TRY(cuda, function, ...) CUDA_TRY((cuda)->base.ctx, &(cuda)->driver, function, __VA_ARGS__)

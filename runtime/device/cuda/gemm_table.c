@@ -5,6 +5,7 @@
  */
 #include "gemm_table.h"
 
+#include "file.h"
 #include "files.h"
 
 #include <inttypes.h>

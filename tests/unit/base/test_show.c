@@ -2,6 +2,7 @@
 /* What people are shown of text that others wrote: every control character by itself, messages and
  * log lines, and where they are cut. */
 #include "check.h"
+#include "show.h"
 
 #include <base.h>
 
