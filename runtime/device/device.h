@@ -93,17 +93,4 @@ struct remat_device_vtable {
 /* The device of that name, or NULL: "cuda", "cpu". */
 const struct remat_device_vtable *remat_device_find(const char *name);
 
-/* --- for devices --- */
-
-/* Zeroed, `bytes` of the device's own struct, with what the vtable's create got. `name` and `arch`
- * are left. REMAT_ERROR_MEMORY. */
-remat_status remat_device_make(remat_context *ctx, const struct remat_device_vtable *vtable,
-                               const struct remat_program *program,
-                               const struct remat_device_params *params, size_t bytes,
-                               struct remat_device **out);
-void remat_device_free(struct remat_device **device); /* and its arena */
-/* Sets memory_bytes; scratch begins arena_bytes into it. */
-remat_status remat_device_add_scratch(struct remat_device *device, uint64_t threads,
-                                      uint64_t bytes_of_each);
-
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What devices share: the object's life, and how much memory it takes. */
-#include "device.h"
+#include "device_base.h"
 
 remat_status remat_device_make(remat_context *ctx, const struct remat_device_vtable *vtable,
                                const struct remat_program *program,

@@ -8,6 +8,20 @@ double cpu_parameter(const struct cpu_device *device, const struct remat_command
     return device->base.program->parameters[command->parameter_begin + index];
 }
 
+struct cpu_view cpu_view_of(const struct cpu_device *device, const struct remat_command *command,
+                            uint32_t operand)
+{
+    const struct remat_program *program = device->base.program;
+    const struct remat_operand *o = &program->operands[command->operand_begin + operand];
+    const struct remat_buffer *buffer = &program->buffers[program->values[o->value].buffer];
+    char *data = device->base.memory; /* NULL while preparing */
+    if (data)
+        data +=
+            buffer->offset_bytes + o->offset_elements * remat_dtype_bytes((remat_dtype)o->dtype);
+    enum cpu_element type = o->dtype == REMAT_BF16 ? CPU_BF16 : CPU_F32;
+    return (struct cpu_view){data, type, o, o->shape, o->strides, o->rank};
+}
+
 int64_t cpu_view_count(const struct cpu_view *view)
 {
     int64_t count = 1;

@@ -1,19 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Private to the built-in kernels of the CPU device: a file for each family, its rows here, and
- * what their preparations check. A verified program keeps operands inside their buffers, no more.
- */
+/* Private to the CPU device: the table of built-in kernels, a file for each family, and what their
+ * preparations check. A verified program keeps operands inside their buffers, no more. */
 #ifndef CPU_BUILTIN_H
 #define CPU_BUILTIN_H
 
 #include "cpu_device_state.h"
 
+struct cpu_builtin_kernel {
+    /* Verifies shapes and dtypes of a command of the right arity, once; prepares *tile when part of
+     * the work is a fused kernel. */
+    remat_status (*prepare)(struct cpu_device *device, const struct remat_command *command,
+                            struct cpu_tile **tile);
+    remat_status (*run)(struct cpu_device *device, const struct remat_command *command,
+                        const struct cpu_tile *tile);
+    uint64_t scratch_bytes;
+};
 #define BUILTIN_KERNEL(name, ...) extern const struct cpu_builtin_kernel cpu_builtin_##name;
 #include "builtin_kernels.def"
 #undef BUILTIN_KERNEL
 
+const struct cpu_builtin_kernel *cpu_builtin_kernel(uint32_t kind); /* of a verified program */
+
 double cpu_parameter(const struct cpu_device *device, const struct remat_command *command,
                      uint32_t index);
 
+/* An operand of a command, resolved. */
+struct cpu_view {
+    void *data;
+    enum cpu_element type; /* of float operands */
+    const struct remat_operand *operand;
+    const int64_t *shape, *strides;
+    int rank;
+};
+struct cpu_view cpu_view_of(const struct cpu_device *device, const struct remat_command *command,
+                            uint32_t operand);
 int64_t cpu_view_count(const struct cpu_view *view); /* of elements */
 int64_t cpu_view_element_bytes(const struct cpu_view *view);
 bool cpu_view_same_shape(const struct cpu_view *x, const struct cpu_view *y);
@@ -24,6 +44,8 @@ bool cpu_view_is_float(const struct cpu_view *view); /* f32 or bf16 */
 bool cpu_view_same_float(const struct cpu_view *x, const struct cpu_view *y);
 bool cpu_view_movable(const struct cpu_view *in, const struct cpu_view *out); /* dtype and rank */
 
+/* As many operands and parameters as builtin_kernels.def says. */
+remat_status cpu_expect_arity(struct cpu_device *device, const struct remat_command *command);
 /* REMAT_ERROR_INVALID with `what`, the command and its kernel, unless `condition` holds. */
 remat_status cpu_expect(struct cpu_device *device, const struct remat_command *command,
                         bool condition, const char *what);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels that copy elements and compute nothing: copy, pad, concat. */
 #include "cpu_builtin.h"
+#include "cpu_tile_run.h"
 
 /* out = in, both as views of the same shape. */
 static remat_status prepare_move(struct cpu_device *device, const struct remat_command *command,

@@ -1,26 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Creation, memory and execution of the CPU device. */
+#include "cpu_builtin.h"
 #include "cpu_device_state.h"
+#include "cpu_tile_prepare.h"
+#include "cpu_tile_run.h"
+#include "device_base.h"
 #include "host.h"
 
 #include <sched.h>
 
 #define BASE_BYTES   (48u << 20) /* what the process needs beside arena and threads: code, files */
 #define STREAM_BYTES (32u << 20) /* outputs that no cache would hold for their reader */
-
-struct cpu_view cpu_view_of(const struct cpu_device *device, const struct remat_command *command,
-                            uint32_t operand)
-{
-    const struct remat_program *program = device->base.program;
-    const struct remat_operand *o = &program->operands[command->operand_begin + operand];
-    const struct remat_buffer *buffer = &program->buffers[program->values[o->value].buffer];
-    char *data = device->base.memory; /* NULL while preparing */
-    if (data)
-        data +=
-            buffer->offset_bytes + o->offset_elements * remat_dtype_bytes((remat_dtype)o->dtype);
-    enum cpu_element type = o->dtype == REMAT_BF16 ? CPU_BF16 : CPU_F32;
-    return (struct cpu_view){data, type, o, o->shape, o->strides, o->rank};
-}
 
 /* --- preparation --- */
 

@@ -8,4 +8,12 @@
 
 extern const struct remat_device_vtable remat_cpu_device;
 
+struct cpu_device;
+struct cpu_tile;
+struct cpu_tile_source;
+
+/* Prepares fused kernels with the device's options. */
+remat_status cpu_device_prepare_tile(struct cpu_device *device,
+                                     const struct cpu_tile_source *source, struct cpu_tile **out);
+
 #endif

@@ -65,7 +65,4 @@ struct cpu_tile_table {
 extern const struct cpu_tile_table cpu_tile_table_baseline, cpu_tile_table_avx2,
     cpu_tile_table_avx512;
 
-/* The table of an instruction set that the machine can run (cpu_functions_get is not NULL). */
-const struct cpu_tile_table *cpu_tile_table_get(enum cpu_isa isa);
-
 #endif

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From a fused kernel and its operands' strides to stages of steps: read, analyse, emit. */
-#include "cpu_tile_builder.h"
+#include "cpu_tile_prepare.h"
+
+#include "cpu_tile_analyse.h"
+#include "cpu_tile_emit.h"
+#include "cpu_tile_read.h"
+#include "cpu_tile_table.h"
 
 static int64_t divide_up(int64_t a, int64_t b)
 {

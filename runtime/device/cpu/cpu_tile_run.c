@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs a prepared command: items of rows and columns, rows, stages, tiles, steps. */
+#include "cpu_tile_run.h"
+
 #include "cpu_tile_stages.h"
 
 #if defined(__SSE2__)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The interpreter's loops by instruction set. */
-#include "cpu_tile_isa.h"
+#include "cpu_tile_table.h"
 
 const struct cpu_tile_table *cpu_tile_table_get(enum cpu_isa isa)
 {

@@ -5,7 +5,8 @@
  * blocks no other, whatever the host's is. A plan of several ranks is never captured: between its
  * launches engines move bytes. The host then waits for the GPU by looking, and never enqueues so
  * much behind a transfer that the driver itself would wait. */
-#include "cuda_device_state.h"
+#include "cuda_run.h"
+
 #include "host.h"
 
 #define PACE_COMMANDS            128 /* drivers queue about a thousand launches, and commands have some */

@@ -2,7 +2,9 @@
 /* Random fused kernels over ragged spaces: the tile interpreter against kernel.h read literally,
  * bit for bit, for every instruction set and 1 to 3 threads. */
 #include "check.h"
-#include "cpu_tile.h"
+#include "cpu_tile_prepare.h"
+#include "cpu_tile_run.h"
+#include "cpu_tile_table.h"
 #include "sample.h"
 
 #include <stdlib.h>

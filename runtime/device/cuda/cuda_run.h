@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Private to cuda/: the device object. */
-#ifndef REMAT_CUDA_DEVICE_STATE_H
-#define REMAT_CUDA_DEVICE_STATE_H
+/* Private to cuda/: the device object, what it enqueues, and waiting for it. */
+#ifndef REMAT_CUDA_RUN_H
+#define REMAT_CUDA_RUN_H
 
 #include "cuda_code_load.h"
 #include "cuda_device.h"
@@ -47,7 +47,6 @@ struct cuda_device {
     uint64_t lent;        /* transfers so far */
 };
 
-/* cuda_run.c */
 /* Makes the context current, for work on the stream that comes after what the host has enqueued.
  * REMAT_ERROR_USAGE, and it is not, while the host captures the stream: a wait would break its
  * capture. */
