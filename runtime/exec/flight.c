@@ -3,7 +3,9 @@
  * on a CPU by a thread, unless all of the plan are in line; on a GPU by an engine for its memory,
  * which only enqueues them. Else, and in line, each is made when it is started, which is always
  * early enough. */
-#include "session_state.h"
+#include "flight.h"
+
+#include "transfer.h"
 
 static bool counts(const struct remat_session *session, uint32_t command)
 {

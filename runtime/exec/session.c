@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sessions: memory and threads for a plan, host access to tensors, entry points, trace. */
-#include "session_state.h"
+#include "flight.h"
+#include "run.h"
+#include "transfer.h"
 
 #include <inttypes.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Private to exec: the session object, and the checks that tests can switch on. */
+/* Private to exec: the session object. */
 #ifndef REMAT_SESSION_STATE_H
 #define REMAT_SESSION_STATE_H
 
@@ -50,49 +50,5 @@ struct remat_session {
     char *shadow;                      /* NULL: no guards */
     struct remat_buffer_at *by_offset; /* all buffers, sorted; only with guards */
 };
-
-/* The most that the trace of one command copies. */
-uint64_t remat_session_copied_bytes(const struct remat_session *session);
-
-/* --- transfer.c --- */
-
-/* That the engine fits the plan. */
-remat_status remat_session_set_engine(remat_session *session, const remat_session_params *params);
-/* That it fits the device, with room for what is copied; the device then waits with a deadline. */
-remat_status remat_session_join_engine(remat_session *session);
-/* Writes this rank's coordinates into their tensors, at the end of "init". */
-remat_status remat_session_write_coordinates(remat_session *session);
-/* What the engine is told of the next transfer, but for what only the mover knows. */
-void remat_session_describe(remat_session *session, uint32_t command, remat_transfer *out);
-/* Makes the transfer; on a GPU with an engine for its memory, enqueues it. On the host it uses
- * nothing of the session that changes in a run, so it may go on beside commands. `message` is empty
- * before; where it is empty after a failure, the context has one. */
-remat_status remat_session_move(remat_session *session, struct remat_flight *flight, char *message);
-/* An engine that moves the device's memory has failed. */
-bool remat_session_is_abandoned(const remat_session *session);
-/* Tells the engine that an entry point failed, unless the engine said so itself. */
-void remat_session_fail(remat_session *session, remat_status status);
-
-/* --- flight.c: transfers that were started, until a command needs that they are complete --- */
-
-remat_status remat_flights_create(remat_session *session);
-void remat_flights_destroy(remat_session *session);
-/* `slot`, not 0, of a device without memory of the host: marks its begin there, its end in the next
- * one. */
-remat_status remat_flight_start(remat_session *session, uint32_t command, uint32_t slot);
-/* Those that are complete before `command`, REMAT_NONE for all, and those that were started before
- * them; what is executed next finds them done. They are session->flights[*first] and so on, until
- * the next start. */
-remat_status remat_flights_complete(remat_session *session, uint32_t command, uint32_t *first,
-                                    uint32_t *count);
-/* After a failure: drops what has not begun, and waits for what has. */
-void remat_flights_clear(remat_session *session);
-
-/* When a test asked for checks: before a command, when transfers that it waits for are complete,
- * what lived until then is freed; before and after it runs. */
-void remat_session_free(struct remat_session *session, const struct remat_segment *segment,
-                        uint32_t command);
-void remat_session_before(struct remat_session *session, uint32_t command);
-remat_status remat_session_after(struct remat_session *session, uint32_t command);
 
 #endif

@@ -22,4 +22,13 @@ remat_status remat_session_guard(remat_session *session);
 /* The arena, for tests that look into it. */
 char *remat_session_arena(remat_session *session);
 
+/* --- for run.c --- */
+
+/* When a test asked for checks: before a command, when transfers that it waits for are complete,
+ * what lived until then is freed; before and after it runs. */
+void remat_session_free(struct remat_session *session, const struct remat_segment *segment,
+                        uint32_t command);
+void remat_session_before(struct remat_session *session, uint32_t command);
+remat_status remat_session_after(struct remat_session *session, uint32_t command);
+
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Commands that move bytes between ranks: from the plan's words to the engine's. */
+#include "transfer.h"
+
 #include "host.h"
-#include "session_state.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Private to exec: transfers by the engine of a rank. */
+#ifndef REMAT_TRANSFER_H
+#define REMAT_TRANSFER_H
+
+#include "session_state.h"
+
+/* That the engine fits the plan. */
+remat_status remat_session_set_engine(remat_session *session, const remat_session_params *params);
+/* That it fits the device, with room for what is copied; the device then waits with a deadline. */
+remat_status remat_session_join_engine(remat_session *session);
+/* Writes this rank's coordinates into their tensors, at the end of "init". */
+remat_status remat_session_write_coordinates(remat_session *session);
+/* What the engine is told of the next transfer, but for what only the mover knows. */
+void remat_session_describe(remat_session *session, uint32_t command, remat_transfer *out);
+/* Makes the transfer; on a GPU with an engine for its memory, enqueues it. On the host it uses
+ * nothing of the session that changes in a run, so it may go on beside commands. `message` is empty
+ * before; where it is empty after a failure, the context has one. */
+remat_status remat_session_move(remat_session *session, struct remat_flight *flight, char *message);
+/* An engine that moves the device's memory has failed. */
+bool remat_session_is_abandoned(const remat_session *session);
+/* Tells the engine that an entry point failed, unless the engine said so itself. */
+void remat_session_fail(remat_session *session, remat_status status);
+
+#endif
