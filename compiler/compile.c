@@ -15,6 +15,8 @@
 #include "lower.h"
 #include "plan_notes.h"
 #include "prepare.h"
+#include "program_simulate.h"
+#include "program_verify.h"
 
 struct pipeline {
     struct remat_search search; /* on what decisions are made, and within what */

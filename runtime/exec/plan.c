@@ -3,6 +3,7 @@
 #include "plan.h"
 
 #include "file.h"
+#include "program_read.h"
 
 #include <stdio.h>
 

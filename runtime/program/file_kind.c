@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names the files that people give by mistake, by their first bytes. */
+#include "file_kind.h"
+
 #include "reader.h"
 
 static const struct {

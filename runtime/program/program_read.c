@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Plan file -> struct remat_program: what cannot be expressed natively is refused here, the rest by
  * remat_program_verify and remat_program_simulate. */
+#include "program_read.h"
+
 #include "cuda_read.h"
+#include "program_simulate.h"
+#include "program_verify.h"
 
 _Static_assert(REMAT_RANK_MAX < 256, "ranks are stored in a byte");
 

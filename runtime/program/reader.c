@@ -2,6 +2,7 @@
 /* The container around both formats, and what their readers share. */
 #include "reader.h"
 
+#include "file_kind.h"
 #include "show.h"
 
 static const struct {

@@ -76,7 +76,4 @@ remat_status remat_reader_lines(struct remat_reader *reader, struct remat_fb_tex
 /* Puts the reader's name before the context's message; returns `status`. */
 remat_status remat_reader_prefix(const struct remat_reader *reader, remat_status status);
 
-/* file_kind.c: says what the bytes are when they are neither graph nor plan, "" when unknown. */
-const char *remat_foreign_file(const void *data, size_t bytes);
-
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of remat_program_verify; private to this folder. */
+/* What the parts of remat_program_verify share; private to this folder. */
 #ifndef REMAT_VERIFY_H
 #define REMAT_VERIFY_H
 
@@ -33,36 +33,6 @@ struct remat_verifier {
 remat_status remat_verify_error(struct remat_verifier *verifier, const char *table, uint32_t index,
                                 const char *name, const char *format, ...) REMAT_PRINTF(5, 6);
 
-/* Every kernel by itself; fills verifier->uses. */
-remat_status remat_verify_kernels(struct remat_verifier *verifier);
-/* Command `index`: ranges, operands against values and buffers, kernel against operands. The tables
- * of buffers, values and kernels are verified already. */
-remat_status remat_verify_command(struct remat_verifier *verifier, uint32_t index);
-/* program->cuda; the commands are verified already. */
-remat_status remat_verify_cuda(struct remat_verifier *verifier);
-/* Product of all lengths of its index space but the last. */
-uint64_t remat_command_rows(const struct remat_command *c);
-/* What a command writes lies apart from all else that it uses, or may alias; after the command. */
-remat_status remat_verify_alias(struct remat_verifier *verifier, uint32_t index);
-/* What the kernel of the command under check addresses of `operand`, its k-th one. */
-struct remat_range remat_verify_range(const struct remat_verifier *verifier,
-                                      const struct remat_operand *operand, uint32_t k);
-/* Command `index`, just after remat_verify_command, leaves alone what transfers before it use until
- * they are complete; and if it is one, what it uses lives for as long. */
-remat_status remat_verify_flights_begin(struct remat_verifier *verifier);
-remat_status remat_verify_flights(struct remat_verifier *verifier, uint32_t index);
-/* Operand k as the random state of `random` and of attention's dropout. */
-remat_status remat_verify_random_state(struct remat_verifier *verifier, uint32_t index, uint32_t k);
-/* Tensors have names of their own, and so have the gradients that commands write, but for those
- * that are parts of a tensor. Everything else is verified already. */
-remat_status remat_verify_names(struct remat_verifier *verifier);
-/* Shapes, access and parameters of a built-in kernel's operands; their number is right already. */
-remat_status remat_verify_builtin(struct remat_verifier *verifier, uint32_t index);
-
-/* Whether distinct indices along axes [begin, end) are distinct elements: each stride, in ascending
- * order, steps over everything that the smaller ones reach. */
-bool remat_view_injective(const struct remat_operand *operand, const int64_t *dims, uint32_t begin,
-                          uint32_t end);
 /* Product of dims, each of which must be positive; false otherwise or beyond REMAT_ELEMENTS_MAX. */
 bool remat_dims_elements(const int64_t *dims, uint32_t rank, uint64_t *out);
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The operands of built-in kernels: what builtin_kernels.def says of them, checked. */
-#include "verify.h"
+#include "verify_builtin.h"
+
+#include "verify_command.h"
 
 struct call { /* one command under check */
     struct remat_verifier *v;

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels, and commands against kernels, values and buffers: after this no view leads out of its
  * buffer, whatever the executor trusts. */
-#include "verify.h"
+#include "verify_command.h"
+
+#include "verify_alias.h"
+#include "verify_builtin.h"
 
 #define COLUMN_ROWS_MAX (UINT32_MAX - 255) /* remat_column_block_rows's */
 

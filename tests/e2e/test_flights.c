@@ -4,6 +4,8 @@
  * with a buffer that is used in flight, is refused, whichever transfer it is; and so is a rank with
  * another transfer. e2e-flights [small] */
 #include "flights.h"
+#include "program_simulate.h"
+#include "program_verify.h"
 #include "ranks.h"
 
 #define STEPS 3

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "harness.h"
+#include "program_simulate.h"
 
 enum { POLICIES_MAX = 64, BUDGETS = 10 };
 

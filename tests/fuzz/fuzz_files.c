@@ -14,6 +14,9 @@
 #include "hash.h"
 #include "mutate.h"
 #include "ops.h"
+#include "program_read.h"
+#include "program_simulate.h"
+#include "program_write.h"
 
 #include <graph_read.h>
 #include <program.h>

@@ -13,6 +13,8 @@
 #include "harness.h"
 #include "mutate.h"
 #include "plans.h"
+#include "program_simulate.h"
+#include "program_verify.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -4,6 +4,8 @@
  *     change_plan                     lists the cases: a name and what remat-dump --check says
  *     change_plan PLAN CASE CHANGED   writes the plan so changed */
 #include "file.h"
+#include "program_read.h"
+#include "program_write.h"
 
 #include <files.h>
 #include <program.h>

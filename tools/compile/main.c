@@ -8,6 +8,7 @@
 #include "notes.h"
 #include "observe.h"
 #include "options.h"
+#include "program_write.h"
 #include "report.h"
 #include "settings.h"
 #include "standing.h"

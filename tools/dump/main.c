@@ -5,6 +5,7 @@
 #include "file.h"
 #include "graph_file.h"
 #include "graph_print.h"
+#include "program_read.h"
 #include "show.h"
 
 #include <stdio.h>

@@ -4,6 +4,7 @@
 #include "check.h"
 #include "cpu_bf16.h"
 #include "device.h"
+#include "program_verify.h"
 
 #include <math.h>
 #include <stdlib.h>
