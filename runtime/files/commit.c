@@ -2,8 +2,9 @@
 /* The commit, stage by stage: flush to disk, give the temporary file a name and the old one a
  * second, move. All outputs go through one stage before any begins the next, so what is likely to
  * fail has failed before anything moves. */
+#include "commit.h"
+
 #include "file.h"
-#include "outputs.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -118,7 +119,7 @@ static remat_status sync_folder(struct remat_outputs *set, struct output *o)
     return remat_file_error(set->ctx, o->path, "cannot write: ", errno);
 }
 
-remat_status remat_outputs_commit(struct remat_outputs *set)
+remat_status outputs_commit(struct remat_outputs *set)
 {
     remat_status (*const stages[])(struct remat_outputs *,
                                    struct output *) = {flush, finish, keep_old, move, sync_folder};
@@ -127,11 +128,7 @@ remat_status remat_outputs_commit(struct remat_outputs *set)
         for (size_t i = 0; st == REMAT_OK && i < set->output_count; i++)
             if (set->outputs[i].asked_for)
                 st = stages[s](set, &set->outputs[i]);
-    for (size_t i = set->output_count; i-- > 0;) {
-        if (st != REMAT_OK)
-            undo(set, &set->outputs[i]);
-        output_release(&set->outputs[i]);
-    }
-    set->output_count = 0;
+    for (size_t i = set->output_count; st != REMAT_OK && i-- > 0;)
+        undo(set, &set->outputs[i]);
     return st;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Outputs up to the commit: claims and writing. */
-#include "outputs.h"
+/* The set: claims, writing, and its commit. */
+#include "files.h"
 
+#include "commit.h"
 #include "file.h"
 
 #include <errno.h>
@@ -9,8 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define SUFFIX ".remat-tmp"
-enum { NAME_PART = 200, TRIES = 1000, FILE_MODE = 0666 };
+enum { FILE_MODE = 0666 };
 
 /* --- the set --- */
 
@@ -30,39 +30,6 @@ static remat_status grow(remat_context *ctx, void **items, size_t count, size_t 
         return remat_error(ctx, REMAT_ERROR_MEMORY, "out of memory");
     *items = grown;
     return REMAT_OK;
-}
-
-static void close_file(struct output *o)
-{
-    if (o->stream)
-        fclose(o->stream);
-    else if (o->file != NO_FILE)
-        close(o->file);
-    o->stream = NULL;
-    o->file = NO_FILE;
-}
-
-static void remove_folder(struct output *o)
-{
-    if (o->listing)
-        rewinddir(o->listing);
-    for (struct dirent *entry; o->listing && (entry = readdir(o->listing));)
-        unlinkat(dirfd(o->listing), entry->d_name, 0); /* fails for "." and ".." */
-    unlinkat(o->target.folder, o->temporary, AT_REMOVEDIR);
-}
-
-void output_release(struct output *o)
-{
-    close_file(o);
-    if (*o->old)
-        unlinkat(o->target.folder, o->old, 0);
-    if (*o->temporary && o->is_folder && !o->moved)
-        remove_folder(o);
-    else if (*o->temporary && !o->moved)
-        unlinkat(o->target.folder, o->temporary, 0);
-    if (o->listing)
-        closedir(o->listing);
-    target_close(&o->target);
 }
 
 void remat_outputs_destroy(struct remat_outputs **set)
@@ -129,26 +96,6 @@ static remat_status check_distinct(const struct remat_outputs *set, const struct
                    o->path, label, path);
 fail:
     return st;
-}
-
-int output_make_temporary(const struct output *o, char name[NAME_MAX + 1],
-                          int (*make)(const struct output *o, const char *name))
-{
-    int result = -1;
-    errno = EEXIST;
-    for (int i = 0; result < 0 && errno == EEXIST && i < TRIES; i++) {
-        snprintf(name, NAME_MAX + 1, "%.*s.%ld-%d" SUFFIX, NAME_PART, o->target.name,
-                 (long)getpid(), i);
-        result = make(o, name);
-    }
-    if (result < 0)
-        *name = 0;
-    return result;
-}
-
-mode_t output_mode(const struct output *o, mode_t otherwise)
-{
-    return o->target.exists ? o->target.info.st_mode & (o->is_folder ? 07777 : 0777) : otherwise;
 }
 
 static int create_named(const struct output *o, const char *name)
@@ -376,11 +323,6 @@ static bool write_all(int file, const char *data, size_t bytes)
     return true;
 }
 
-bool output_sync(int file)
-{
-    return fsync(file) == 0 || errno == EINVAL || errno == EROFS || errno == EBADF;
-}
-
 remat_status remat_outputs_write_into(struct remat_outputs *set, const char *folder,
                                       const char *name, const void *data, size_t bytes)
 {
@@ -404,6 +346,14 @@ remat_status remat_outputs_write_into(struct remat_outputs *set, const char *fol
                    "%s/%s: cannot write: %s", folder, name,
                    reason == ENOMEM ? "out of memory" : strerror(reason));
 fail:
+    return st;
+}
+
+remat_status remat_outputs_commit(struct remat_outputs *set)
+{
+    remat_status st = outputs_commit(set);
+    while (set->output_count > 0)
+        output_release(&set->outputs[--set->output_count]);
     return st;
 }
 

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A set of outputs from within. The life of one: claimed (its target is known, a temporary file is
- * open), asked for (it has a stream), then committed (commit.c). */
-#ifndef REMAT_OUTPUTS_H
-#define REMAT_OUTPUTS_H
+ * open), asked for (it has a stream), then committed (commit.h). */
+#ifndef REMAT_OUTPUT_H
+#define REMAT_OUTPUT_H
+
+#include "target.h"
 
 #include <dirent.h>
-
-#include "files.h"
-#include "target.h"
 
 struct output {
     const char *label, *path; /* borrowed */
