@@ -3,7 +3,9 @@
 #include "cli.h"
 #include "base.h"
 #include "file.h"
+#include "help.h"
 #include "show.h"
+#include "size.h"
 
 #include <errno.h>
 #include <getopt.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the command-line tools share: options from one table, sizes, messages and exit codes.
+/* What the command-line tools share: options from one table, messages and exit codes.
  *
  * A tool's options are rows of tools/cli/TOOL.def; everything about them comes from there: the
  * parser, --help, --list-options, --man and the record of settings in a plan.
@@ -15,7 +15,7 @@
  *                                 const struct cli_arguments *args);
  *     int main(int argc, char **argv)
  *     {
- *         return cli_main(&tool, argc, argv, compile);
+ *         return cli_main(&tool, argc, argv, compile); // tool.h
  *     }
  *
  * Every tool also has --help (-h), --version (-V), --list-options and --man; they need no rows.
@@ -94,18 +94,6 @@ struct cli_arguments {
     struct remat_outputs *outputs; /* files.h: those given are claimed */
 };
 
-/* "remat 0.1.0": what wrote a file. */
-const char *cli_producer(void);
-
-/* The whole main: context with a logger to stderr, arena, parsing, files claimed, `run`, stdout
- * flushed and checked, then the outputs moved into place; the error message `NAME: error: ...`.
- * Returns the exit code, which is the status. No file becomes a standard stream that was closed
- * before: reading and writing those fails. Results that are not finite move the outputs too, of
- * which `run` has then written those that help to find the cause. */
-int cli_main(const struct cli_tool *tool, int argc, char **argv,
-             remat_status (*run)(remat_context *ctx, struct remat_arena *arena,
-                                 const struct cli_arguments *args));
-
 /* --- messages, for tools that see public headers only --- */
 #if defined(__GNUC__)
 #define CLI_PRINTF(at, first) __attribute__((format(printf, at, first)))
@@ -136,48 +124,6 @@ remat_status cli_size(remat_context *ctx, const struct cli_arguments *args, uint
 const char *const *cli_texts(struct remat_arena *arena, const struct cli_arguments *args,
                              uint32_t option, uint32_t *count);
 
-/* --- files --- */
-/* Writes all of a file: the option's if it is given, else standard output. */
-remat_status cli_write(remat_context *ctx, const struct cli_arguments *args, uint32_t option,
-                       const void *data, size_t bytes);
-/* Opens a regular file for reading; anything else, a pipe too, is refused at once. */
-remat_status cli_open_file(remat_context *ctx, const char *path, FILE **out, uint64_t *bytes);
-
-/* --- ending early --- */
-/* From now on the first SIGINT (Ctrl-C), SIGTERM or SIGHUP is only noted; a second one ends the
- * process. One that is ignored stays ignored, as nohup wants it. */
-void cli_catch_interrupts(void);
-bool cli_interrupted(void);
-bool cli_hung_up(void);            /* that was SIGHUP: the terminal is gone */
-bool cli_terminated(void);         /* that was SIGTERM */
-void cli_release_interrupts(void); /* the first one ends the process again */
-/* From now on none of them ends the process: it is about to write its files. */
-void cli_hold_interrupts(void);
-/* From now on the files are worth more than what is printed: they are written although standard
- * output fails, and then the exit code says that it did. */
-void cli_keep_files(void);
-/* Before the end of `run`, whose files are moved into place now. */
-remat_status cli_finish(remat_context *ctx, const struct cli_arguments *args);
-
-/* --- sizes --- */
-/* "80GB" = 80e9, "80GiB" = 80 * 2^30, "1.5MB", "4096", "90%" of `capacity`. Case does not matter; a
- * bare "80G" is an error that shows both readings. `setting` ("--budget") starts every message;
- * `zero`: 0 is a size too. */
-remat_status cli_size_parse(remat_context *ctx, const char *setting, const char *text,
-                            uint64_t capacity, bool zero, uint64_t *bytes);
-
-#define CLI_TEXT_BYTES 64
-struct cli_buffer {
-    char text[CLI_TEXT_BYTES];
-};
-/* For printf: cli_exact(n).text is "2,200,000,000 B (2.05 GiB)", cli_short(n).text "2.20 GB",
- * cli_brief(n).text "2.2 GB",
- * cli_time(ns).text "12.3 ms". */
-struct cli_buffer cli_exact(uint64_t bytes);
-struct cli_buffer cli_short(uint64_t bytes);
-struct cli_buffer cli_brief(uint64_t bytes);
-struct cli_buffer cli_time(uint64_t ns);
-
 /* --- parts of cli_main, for tests --- */
 /* Sets *done when the arguments asked for help, version, options or the man page, which it has then
  * printed on stdout. */
@@ -187,8 +133,5 @@ remat_status cli_parse(remat_context *ctx, struct remat_arena *arena, const stru
 #define CLI_NONE UINT32_MAX
 uint32_t cli_nearest(const char *word, const char *(*candidate)(const void *user, uint32_t i),
                      const void *user, uint32_t count);
-void cli_print_help(const struct cli_tool *tool);
-void cli_print_options(const struct cli_tool *tool); /* a line each: name, kind, value, accepted */
-void cli_print_man(const struct cli_tool *tool);
 
 #endif

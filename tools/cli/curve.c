@@ -2,6 +2,7 @@
 #include "curve.h"
 
 #include "cli.h"
+#include "size.h"
 
 #include <inttypes.h>
 #include <math.h>

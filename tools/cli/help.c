@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Help, option list and man page: the option table in three shapes. */
+#include "help.h"
+
 #include "base.h"
-#include "cli.h"
 
 #include <stdio.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Byte sizes as people write and read them. */
+#include "size.h"
+
 #include "base.h"
-#include "cli.h"
 
 #include <inttypes.h>
 #include <stdio.h>

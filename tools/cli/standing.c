@@ -2,6 +2,7 @@
 #include "standing.h"
 
 #include "cli.h"
+#include "size.h"
 
 static bool has_pins(const struct remat_program *p)
 {

@@ -2,6 +2,7 @@
 #include "watch.h"
 
 #include "cli.h"
+#include "interrupt.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,6 +5,7 @@
 #include "file.h"
 #include "notes.h"
 #include "options.h"
+#include "size.h"
 #include "watch.h"
 
 #include <errno.h>

@@ -4,6 +4,7 @@
 #include "curve_file.h"
 #include "emit_cuda.h"
 #include "files.h"
+#include "interrupt.h"
 #include "model.h"
 #include "notes.h"
 #include "observe.h"
@@ -12,6 +13,7 @@
 #include "report.h"
 #include "settings.h"
 #include "standing.h"
+#include "tool.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -5,6 +5,7 @@
 #include "options.h"
 #include "prepare.h"
 #include "print_plan.h"
+#include "size.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,6 +2,7 @@
 #include "progress.h"
 
 #include "options.h"
+#include "size.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,6 +4,7 @@
 #include "base.h"
 #include "cli.h"
 #include "show.h"
+#include "size.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -6,6 +6,7 @@
 #include "mesh.h"
 #include "options.h"
 #include "profile.h"
+#include "tool.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

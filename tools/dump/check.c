@@ -3,6 +3,7 @@
 
 #include "body.h"
 #include "code_check.h"
+#include "tool.h"
 
 #include <inttypes.h>
 #include <unistd.h>

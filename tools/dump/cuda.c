@@ -2,6 +2,7 @@
 /* --kernels, second part: the CUDA kernels of a plan, and what NVRTC made of them. */
 #include "cuda_groups.h"
 #include "dump.h"
+#include "size.h"
 
 #include <inttypes.h>
 

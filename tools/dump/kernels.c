@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* --kernels: each distinct kernel, the most expensive first. */
 #include "dump.h"
+#include "size.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

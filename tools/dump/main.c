@@ -7,6 +7,7 @@
 #include "graph_print.h"
 #include "program_read.h"
 #include "show.h"
+#include "tool.h"
 
 #include <stdio.h>
 #include <stdlib.h>

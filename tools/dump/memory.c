@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* --memory: who lives at the peak, how much each class holds, and every buffer's place. */
 #include "dump.h"
+#include "size.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* --schedule: the commands in order. */
 #include "dump.h"
+#include "size.h"
 
 #include <inttypes.h>
 #include <stdio.h>

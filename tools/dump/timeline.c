@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The arena over the schedule, as a picture in letters. */
 #include "dump.h"
+#include "size.h"
 
 #include <inttypes.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* --why: what saving and recomputing would each cost, and what removing a resident would. */
 #include "dump.h"
+#include "size.h"
 
 #include <fnmatch.h>
 #include <inttypes.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agree.h"
 
+#include "tool.h"
+
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <stdlib.h>

@@ -3,6 +3,7 @@
 #include "agree.h"
 #include "checkpoint.h"
 #include "init.h"
+#include "tool.h"
 #include "train.h"
 
 #include <sys/stat.h>

@@ -2,6 +2,7 @@
 #include "profiler.h"
 
 #include "json_file.h"
+#include "tool.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ranks.h"
 
+#include "interrupt.h"
 #include "launch.h"
 #include "progress.h"
 #include "train.h"

@@ -2,6 +2,7 @@
 #include "report.h"
 
 #include "json_file.h"
+#include "size.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "safetensors_reader.h"
 
+#include "tool.h"
+
 #include <errno.h>
 #include <stdlib.h>
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "text.h"
 
+#include "tool.h"
+
 #include <errno.h>
 #include <math.h>
 #include <unistd.h>

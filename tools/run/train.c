@@ -2,7 +2,9 @@
 #include "train.h"
 
 #include "checkpoint.h"
+#include "interrupt.h"
 #include "progress.h"
+#include "tool.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* remat-solve: the fastest way to run a graph within a memory budget. */
 #include "cli.h"
+#include "interrupt.h"
 #include "problem_json.h"
 #include "report.h"
+#include "size.h"
+#include "tool.h"
 #include "watch.h"
 
 #include <stdio.h>

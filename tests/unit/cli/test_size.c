@@ -2,6 +2,7 @@
 /* Sizes as --budget takes them. */
 #include "check.h"
 #include "cli.h"
+#include "size.h"
 
 #include <string.h>
 

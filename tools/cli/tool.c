@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The frame of every tool's main: its files are claimed before it runs and moved into place behind
  * all that it says. */
+#include "tool.h"
+
 #include "base.h"
-#include "cli.h"
 #include "file.h"
 #include "files.h"
+#include "interrupt.h"
 #include "unwind.h"
 
 #include <errno.h>

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sizes and times for people. */
+#ifndef REMAT_TOOLS_SIZE_H
+#define REMAT_TOOLS_SIZE_H
+
+#include <remat/status.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* "80GB" = 80e9, "80GiB" = 80 * 2^30, "1.5MB", "4096", "90%" of `capacity`. Case does not matter; a
+ * bare "80G" is an error that shows both readings. `setting` ("--budget") starts every message;
+ * `zero`: 0 is a size too. */
+remat_status cli_size_parse(remat_context *ctx, const char *setting, const char *text,
+                            uint64_t capacity, bool zero, uint64_t *bytes);
+
+#define CLI_TEXT_BYTES 64
+struct cli_buffer {
+    char text[CLI_TEXT_BYTES];
+};
+/* For printf: cli_exact(n).text is "2,200,000,000 B (2.05 GiB)", cli_short(n).text "2.20 GB",
+ * cli_brief(n).text "2.2 GB", cli_time(ns).text "12.3 ms". */
+struct cli_buffer cli_exact(uint64_t bytes);
+struct cli_buffer cli_short(uint64_t bytes);
+struct cli_buffer cli_brief(uint64_t bytes);
+struct cli_buffer cli_time(uint64_t ns);
+
+#endif
