@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What each buffer is for, and who is live. */
-#include "dump.h"
+#include "classes.h"
 
 const char *const dump_class_names[DUMP_CLASS_COUNT] = {
     "parameters", "optimizer state", "gradients",          "activations kept",

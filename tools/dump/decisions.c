@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* --decisions: for each value that the backward pass reads, saved or recomputed, and why. */
-#include "dump.h"
+#include "decisions.h"
+
 #include "size.h"
 
 #include <inttypes.h>

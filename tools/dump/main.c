@@ -5,9 +5,11 @@
 #include "file.h"
 #include "graph_file.h"
 #include "graph_print.h"
+#include "memory_csv.h"
 #include "program_read.h"
 #include "show.h"
 #include "tool.h"
+#include "why.h"
 
 #include <stdio.h>
 #include <stdlib.h>

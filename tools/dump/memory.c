@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* --memory: who lives at the peak, how much each class holds, and every buffer's place. */
+#include "classes.h"
 #include "dump.h"
 #include "size.h"
+#include "timeline.h"
+#include "why.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -248,16 +251,4 @@ remat_status dump_memory_json(remat_context *ctx, struct remat_arena *arena,
     dump_set(out, "buffers", make_buffers(program, classes, out));
 fail:
     return st;
-}
-
-void dump_memory_csv(const struct remat_program *program, struct remat_text *out)
-{
-    remat_text_append(out, "id,lower,upper,size,offset\n");
-    for (uint32_t b = 0; b < program->buffer_count; b++) {
-        const struct remat_buffer *buffer = &program->buffers[b];
-        remat_text_append(out, "%" PRIu32 ",%" PRIu32 ",%" PRIu32 ",%" PRIu64 ",%" PRIu64 "\n", b,
-                          buffer->persistent ? 0 : buffer->begin,
-                          buffer->persistent ? program->command_count : buffer->end, buffer->bytes,
-                          buffer->offset_bytes);
-    }
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* --summary: what was asked for, what it costs, where the bytes and the time go. */
+#include "classes.h"
+#include "cuda_kernels.h"
 #include "dump.h"
 #include "size.h"
 #include "standing.h"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The arena over the schedule, as a picture in letters. */
-#include "dump.h"
+#include "timeline.h"
+
+#include "classes.h"
 #include "size.h"
 
 #include <inttypes.h>

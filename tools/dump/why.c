@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* --why: what saving and recomputing would each cost, and what removing a resident would. */
-#include "dump.h"
+#include "why.h"
+
+#include "decisions.h"
 #include "size.h"
 
 #include <fnmatch.h>

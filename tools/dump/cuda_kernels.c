@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* --kernels, second part: the CUDA kernels of a plan, and what NVRTC made of them. */
+#include "cuda_kernels.h"
+
 #include "cuda_groups.h"
-#include "dump.h"
 #include "size.h"
 
 #include <inttypes.h>

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What saving and recomputing cost. */
+#ifndef REMAT_DUMP_WHY_H
+#define REMAT_DUMP_WHY_H
+
+#include "dump.h"
+#include "size.h"
+
+/* What saving and recomputing each cost, of every decision whose value matches the glob as by
+ * fnmatch(3). REMAT_ERROR_USAGE: none does. */
+remat_status dump_why_text(remat_context *ctx, const struct remat_program *program,
+                           const char *glob, struct remat_text *out);
+remat_status dump_why_json(remat_context *ctx, const struct remat_program *program,
+                           const char *glob, struct dump_json *out);
+
+/* What it takes to have a buffer that is live at the peak gone from there. */
+struct dump_removal {
+    const char *how;  /* "static", "in use", "pinned", "needed": not possible; "recompute" */
+    int64_t extra_ns; /* of a step, by recomputing */
+};
+struct dump_removal dump_removal(const struct remat_program *program, uint32_t buffer,
+                                 uint32_t value); /* what the buffer holds then, or REMAT_NONE */
+/* What is said behind such times: ", estimated", or nothing where they are exact. */
+const char *dump_estimated(const struct remat_program *program);
+struct cli_buffer dump_added_time(int64_t ns); /* "+1.20 us" */
+
+#endif
