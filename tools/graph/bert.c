@@ -78,7 +78,7 @@ static remat_value layer(struct remat_model *m, remat_value x, int64_t index)
     return remat_model_layer_norm(m, "ln_2", "output.LayerNorm", x);
 }
 
-void remat_model_bert(struct remat_model *m)
+REMAT_MODEL(bert)
 {
     const struct remat_model_settings *s = m->settings;
     m->tokens = remat_model_input(m, "tokens", s->seq);

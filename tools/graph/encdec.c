@@ -111,7 +111,7 @@ static remat_value stack(struct remat_model *m, const struct sequence *sequence,
     return x;
 }
 
-void remat_model_encdec(struct remat_model *m)
+REMAT_MODEL(encdec)
 {
     const struct remat_model_settings *s = m->settings;
     struct sequence source = {"encoder", "encoder/layers", "model.encoder.layers",

@@ -80,7 +80,7 @@ static remat_value layer(struct remat_model *m, remat_value x, int64_t index)
     return remat_model_add(m, "mlp.residual", x, y);
 }
 
-void remat_model_gpt2(struct remat_model *m)
+REMAT_MODEL(gpt2)
 {
     const struct remat_model_settings *s = m->settings;
     remat_value tokens = m->tokens = remat_model_input(m, "tokens", s->seq);

@@ -61,7 +61,7 @@ static remat_value layer(struct remat_model *m, remat_value x, remat_value table
     return remat_model_add(m, "mlp.residual", x, y);
 }
 
-void remat_model_llama(struct remat_model *m)
+REMAT_MODEL(llama)
 {
     const struct remat_model_settings *s = m->settings;
     m->tokens = remat_model_input(m, "tokens", s->seq);

@@ -5,6 +5,7 @@
 #include "graph_print.h"
 #include "graph_write.h"
 #include "models.h"
+#include "symbols.h"
 #include "tool.h"
 
 #include <stdio.h>

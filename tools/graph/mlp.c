@@ -15,7 +15,7 @@ static remat_value layer(struct remat_model *m, remat_value x, int64_t index)
     return remat_model_add(m, "residual", x, y);
 }
 
-void remat_model_mlp(struct remat_model *m)
+REMAT_MODEL(mlp)
 {
     const struct remat_model_settings *s = m->settings;
     remat_value tokens = remat_model_input(m, "tokens", s->seq);

@@ -83,11 +83,12 @@ remat_value remat_model_tied_head(struct remat_model *m, const char *name, remat
  * `ignores`. */
 void remat_model_loss(struct remat_model *m, remat_value logits, remat_value targets, bool ignores);
 
-/* --- families --- */
-void remat_model_mlp(struct remat_model *m);
-void remat_model_gpt2(struct remat_model *m);
-void remat_model_llama(struct remat_model *m);
-void remat_model_bert(struct remat_model *m);
-void remat_model_encdec(struct remat_model *m);
+/* --- families, each in a file of its name --- */
+#define REMAT_MODEL(family) void remat_model_##family(struct remat_model *m)
+REMAT_MODEL(mlp);
+REMAT_MODEL(gpt2);
+REMAT_MODEL(llama);
+REMAT_MODEL(bert);
+REMAT_MODEL(encdec);
 
 #endif

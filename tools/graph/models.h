@@ -55,10 +55,5 @@ void remat_model_complete(struct remat_model_settings *settings);
 remat_status remat_model_generate(remat_context *ctx, struct remat_arena *arena,
                                   const struct remat_model_settings *settings,
                                   struct remat_graph **out);
-/* The same with batch, seq and, for families that have it, source_seq as symbols, which have the
- * lengths that are set as their values. */
-remat_status remat_model_generate_symbolic(remat_context *ctx, struct remat_arena *arena,
-                                           const struct remat_model_settings *settings,
-                                           struct remat_graph **out);
 
 #endif

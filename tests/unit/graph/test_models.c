@@ -5,6 +5,7 @@
 #include "hash.h"
 #include "models.h"
 #include "ops.h"
+#include "symbols.h"
 
 #include <stdlib.h>
 

@@ -7,6 +7,7 @@
 #include "hash.h"
 #include "models.h"
 #include "ops.h"
+#include "symbols.h"
 #include "view.h"
 
 #include <stdlib.h>
