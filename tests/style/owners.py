@@ -1,26 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In compiler/ a header declares no function that another file than the one of its name defines.
+"""In compiler/, runtime/ and tools/ a header declares no function that another file than the one of its name defines.
+
+Two kinds of declarations are free: runtime/include is the API of all, and a name that a macro makes, as CPU_NAME(x) and
+REMAT_PASS(x) do, is an interface with several implementations, such as an instruction set or a pass.
 
     owners.py ROOT"""
 import pathlib
 import re
 import sys
 
-DEFINITION = re.compile(r"^(?!static)[A-Za-z_][^;{}=#]*?\b(\w+)\([^;{}]*\)\n\{", re.M)
-DECLARATION = re.compile(r"^(?!static|#|typedef)[A-Za-z_][^;{}=#]*?\b(\w+)\([^;{}]*\)[^;{}]*;", re.M)
+TREES = ("compiler", "runtime", "tools")
+DEFINITION = re.compile(r"^(?!static)[A-Za-z_][^;{}=#]*?\b([a-z]\w*)\([^;{}]*\)\n\{", re.M)
+DECLARATION = re.compile(r"^(?!static|#|typedef)[A-Za-z_][^;{}=#]*?\b([a-z]\w*)\([^;{}]*\)[^;{}]*;", re.M)
 
 
-def names(pattern, path):
-    return [found[1] for found in pattern.finditer(re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S))]
+def names(pattern, paths):
+    """Of each name the files that have it."""
+    found = {}
+    for path in paths:
+        for match in pattern.finditer(re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S)):
+            found.setdefault(match[1], set()).add(path)
+    return found
 
 
 def main():
-    compiler = pathlib.Path(sys.argv[1]) / "compiler"
-    owners = {name: path for path in compiler.rglob("*.c") for name in names(DEFINITION, path)}
-    declared = [(name, path) for path in sorted(compiler.rglob("*.h")) for name in names(DECLARATION, path)]
-    faults = [f"{path}: {name} is {owners[name]}'s" for name, path in declared
-              if name in owners and owners[name].with_suffix(".h") != path]
-    if len(owners) < 300 or len(declared) < 300:
+    root = pathlib.Path(sys.argv[1])
+    files = [path for tree in TREES for path in sorted((root / tree).rglob("*.[ch]"))]
+    owners = names(DEFINITION, [path for path in files if path.suffix == ".c"])
+    declared = names(DECLARATION, [path for path in files
+                                   if path.suffix == ".h" and root / "runtime/include" not in path.parents])
+    faults = [f"{path}: {name} is defined in {', '.join(map(str, sorted(owners[name])))}"
+              for name in declared if name in owners for path in sorted(declared[name])
+              if path.with_suffix(".c") not in owners[name]]
+    if len(owners) < 800 or len(declared) < 700:
         faults.append(f"{len(owners)} definitions, {len(declared)} declarations: too few to be all")
     sys.exit("\n".join(faults) or 0)
 
