@@ -164,13 +164,6 @@ static bool reduces(const struct settler *s, const remat_node *nodes, uint32_t c
     return false;
 }
 
-static bool is_row_of(const struct remat_shape *shape, const struct remat_shape *space)
-{
-    if (shape->rank != space->rank || shape->dims[shape->rank - 1] != 1)
-        return false;
-    return memcmp(shape->dims, space->dims, (shape->rank - 1) * sizeof *shape->dims) == 0;
-}
-
 /* All that the node reads has one element a row. */
 static bool reads_rows(const struct settler *s, const struct remat_node_info *node)
 {
@@ -199,7 +192,7 @@ static bool fits_space(const struct settler *s, remat_kernel_id kernel,
         if (remat_op_has(node->op, REMAT_FACT_COLUMN_REDUCE | REMAT_FACT_BUILTIN) ||
             (row_reduce && (!same || columns)))
             return false;
-        if (!same && !(rows && !columns && is_row_of(needed, space) && reads_rows(s, node)))
+        if (!same && !(rows && !columns && remat_fuse_is_row(needed, space) && reads_rows(s, node)))
             return false;
     }
     return true;

@@ -207,6 +207,13 @@ static inline const struct remat_node_info *remat_producer_info(const struct rem
     return remat_is_none(node.i) ? NULL : &graph->nodes[node.i];
 }
 
+/* Of its producer: 0 where it is none, or an original. */
+static inline uint32_t remat_instance(const struct remat_graph *graph, remat_value value)
+{
+    const struct remat_node_info *node = remat_producer_info(graph, value);
+    return node ? node->instance : 0;
+}
+
 /* --- building --- */
 struct remat_graph *remat_graph_create(struct remat_arena *arena, const char *name);
 /* Finds or adds a scope. */

@@ -36,6 +36,13 @@ const struct remat_shape *remat_fuse_space(const struct remat_graph *g,
     return shape->rank ? shape : &scalar;
 }
 
+bool remat_fuse_is_row(const struct remat_shape *shape, const struct remat_shape *space)
+{
+    if (shape->rank != space->rank || shape->dims[shape->rank - 1] != 1)
+        return false;
+    return memcmp(shape->dims, space->dims, (shape->rank - 1) * sizeof *shape->dims) == 0;
+}
+
 struct remat_fuse_facts remat_fuse_facts_create(struct remat_arena *arena,
                                                 const struct remat_graph *graph)
 {

@@ -126,6 +126,8 @@ struct remat_fuse_facts {
 /* The index space that a node needs. */
 const struct remat_shape *remat_fuse_space(const struct remat_graph *graph,
                                            const struct remat_node_info *node);
+/* The shape has one element for each row of the space. */
+bool remat_fuse_is_row(const struct remat_shape *shape, const struct remat_shape *space);
 
 /* Lies in the arena; the graph's nodes, values and shapes stay as they are, inputs may change where
  * they lie, to others of the same shape. */

@@ -106,13 +106,6 @@ static bool is_absorbed(const struct remat_fuser *f, const struct remat_fuse_nod
 
 /* --- whether a node may join --- */
 
-static bool is_row_of(const struct remat_shape *shape, const struct remat_shape *space)
-{
-    if (shape->rank != space->rank || shape->dims[shape->rank - 1] != 1)
-        return false;
-    return memcmp(shape->dims, space->dims, (shape->rank - 1) * sizeof *shape->dims) == 0;
-}
-
 static uint32_t count_reads(const struct remat_fuser *f, const struct remat_fuse_node *node,
                             remat_value value)
 {
@@ -157,8 +150,8 @@ static bool inputs_fit(const struct remat_fuser *f, remat_group_id group,
         if (inside && root.i != in.i)
             return false;
         const struct remat_shape *shape = &f->graph->values[in.i].shape;
-        if (row &&
-            (inside ? !is_row_of(shape, space) : shape->rank && shape->dims[shape->rank - 1] != 1))
+        if (row && (inside ? !remat_fuse_is_row(shape, space)
+                           : shape->rank && shape->dims[shape->rank - 1] != 1))
             return false;
     }
     return true;
@@ -198,7 +191,7 @@ static bool can_join(const struct remat_fuser *f, remat_group_id id,
         return false;
     bool same = remat_shape_equal(node->space, group->space);
     bool row = !same && group->kind == REMAT_GROUP_ROW && !row_reduce && !column_reduce &&
-               is_row_of(node->space, group->space);
+               remat_fuse_is_row(node->space, group->space);
     if (!same && !row)
         return false;
     if (row_reduce && group->kind == REMAT_GROUP_COLUMN)

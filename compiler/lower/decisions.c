@@ -4,12 +4,6 @@
 
 #include "ops.h"
 
-static bool is_clone(const struct remat_graph *g, remat_value v)
-{
-    const struct remat_node_info *node = remat_producer_info(g, v);
-    return node && node->instance > 0;
-}
-
 static bool is_forward(const struct remat_graph *g, remat_value v)
 {
     const struct remat_node_info *node = remat_producer_info(g, v);
@@ -53,20 +47,15 @@ static struct fate *fate_of(const struct joiner *j, remat_value v)
     return &j->fates[j->part->graph->values[v.i].original.i];
 }
 
-static bool has_buffer(const struct joiner *j, remat_value v)
-{
-    return !remat_is_none(j->part->lifespans->buffer_of[v.i].i);
-}
-
 static void follow_clones(struct joiner *j)
 {
     const struct remat_graph *g = j->part->graph;
     for (remat_value v = {0}; v.i < g->value_count; v.i++) {
-        if (!is_clone(g, v))
+        uint32_t round = remat_clone_round(remat_instance(g, v));
+        if (round == 0)
             continue;
         struct fate *fate = fate_of(j, v);
-        uint32_t round = remat_clone_round(remat_producer_info(g, v)->instance);
-        bool written = has_buffer(j, v);
+        bool written = !remat_is_none(j->part->lifespans->buffer_of[v.i].i);
         if (round >= fate->rounds)
             fate->rewritten = written || (round == fate->rounds && fate->rewritten);
         fate->rounds = later(fate->rounds, round);
@@ -93,7 +82,7 @@ static void follow_reads(struct joiner *j, uint32_t *read_end)
         for (uint32_t i = 0; i < node->input_count; i++) {
             remat_value root = remat_storage_root(g, node->inputs[i]);
             read_end[root.i] = later(read_end[root.i], end);
-            fate_of(j, root)->read_late |= !early && !is_clone(g, root);
+            fate_of(j, root)->read_late |= !early && remat_instance(g, root) == 0;
         }
     }
     for (remat_value v = {0}; v.i < g->value_count; v.i++) {
@@ -119,7 +108,7 @@ static bool is_decided(const struct joiner *j, remat_value v)
 {
     remat_value original = j->part->graph->values[v.i].original;
     const struct fate *fate = &j->fates[original.i];
-    bool saved = fate->read_late && has_buffer(j, v);
+    bool saved = fate->read_late && !remat_is_none(j->part->lifespans->buffer_of[v.i].i);
     return saved || fate->clones_ns || fate->rewritten ||
            (fate->rounds && j->in->alternatives[original.i].written);
 }

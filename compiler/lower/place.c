@@ -38,11 +38,6 @@ static void add_buffer(struct placer *p, remat_value v, uint64_t bytes, uint32_t
     p->out->buffer_of[v.i] = p->moved[id.i] = id;
 }
 
-static const struct remat_fused_kernel *kernel_at(const struct placer *p, uint32_t position)
-{
-    return remat_kernel_at(p->kernels, p->order[position]);
-}
-
 /* A buffer for each input, room for one of each value that a kernel writes. */
 static void begin_buffers(struct placer *p, const remat_tensor_id *inputs)
 {
@@ -69,7 +64,7 @@ static void begin_buffers(struct placer *p, const remat_tensor_id *inputs)
 static void find_uses(struct placer *p)
 {
     for (uint32_t at = 0; at < p->kernels->count; at++) {
-        const struct remat_fused_kernel *kernel = kernel_at(p, at);
+        const struct remat_fused_kernel *kernel = remat_kernel_at(p->kernels, p->order[at]);
         uint32_t end = p->complete_before ? p->complete_before[at] : at + 1;
         for (uint32_t o = 0; o < kernel->operand_count; o++) {
             const struct remat_kernel_operand *operand = &kernel->operands[o];
@@ -100,13 +95,12 @@ static void keep_gradients(struct placer *p)
     }
 }
 
-/* The result `w` of the kernel at position `at` moves into the buffer of operand `r`, which dies
- * there, unless it has moved already. */
-static void share(struct placer *p, uint32_t at, uint32_t r, uint32_t w)
+/* The result of the kernel at position `at` moves into the buffer of an operand that dies there,
+ * unless it has moved already. */
+static void share(struct placer *p, uint32_t at, remat_value operand, remat_value result)
 {
-    const struct remat_fused_kernel *kernel = kernel_at(p, at);
-    remat_buffer_id mine = p->out->buffer_of[kernel->operands[w].value.i];
-    remat_buffer_id theirs = p->moved[p->out->buffer_of[kernel->operands[r].value.i].i];
+    remat_buffer_id mine = p->out->buffer_of[result.i];
+    remat_buffer_id theirs = p->moved[p->out->buffer_of[operand.i].i];
     struct remat_placed_buffer *own = &p->out->buffers[mine.i];
     struct remat_placed_buffer *other = &p->out->buffers[theirs.i];
     if (own->bytes == 0 || !remat_is_none(own->persistent.i))
@@ -124,9 +118,10 @@ static void share(struct placer *p, uint32_t at, uint32_t r, uint32_t w)
 static void share_in_place(struct placer *p)
 {
     for (uint32_t at = 0; at < p->kernels->count; at++) {
-        const struct remat_fused_kernel *kernel = kernel_at(p, at);
+        const struct remat_fused_kernel *kernel = remat_kernel_at(p->kernels, p->order[at]);
         for (uint32_t s = 0; s < kernel->shared_count; s++)
-            share(p, at, kernel->shared[s].read, kernel->shared[s].written);
+            share(p, at, kernel->operands[kernel->shared[s].read].value,
+                  kernel->operands[kernel->shared[s].written].value);
     }
 }
 

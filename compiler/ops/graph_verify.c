@@ -71,18 +71,12 @@ static remat_status check_value(struct verifier *v, remat_value x)
     return REMAT_OK;
 }
 
-static bool is_clone(const struct remat_graph *graph, remat_value value)
-{
-    const struct remat_node_info *node = remat_producer_info(graph, value);
-    return node && node->instance > 0;
-}
-
 static remat_status check_names(struct verifier *v)
 {
     const struct remat_value_info *values = v->graph->values;
     struct remat_index names = {0};
     for (remat_value x = {0}, other; x.i < v->graph->value_count; x.i++) {
-        if (is_clone(v->graph, x))
+        if (remat_instance(v->graph, x) > 0)
             continue;
         uint64_t hash = remat_hash_string(values[x.i].name, 0);
         for (size_t at = 0; (other.i = remat_index_find(&names, hash, &at)) != REMAT_NONE;)

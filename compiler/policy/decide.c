@@ -17,7 +17,7 @@ struct remat_policy_ground {
     uint32_t stack_count; /* with one for what is in none */
     uint32_t *stack_of_scope;
     uint32_t forward_count;
-    remat_node *forward; /* nodes of the forward pass and the loss that are no views */
+    const struct remat_node_info **forward; /* of the forward pass and the loss, no views */
     uint32_t leaving_count;
     remat_value *leaving; /* that nodes outside of their composite read */
     struct remat_pins pins;
@@ -82,16 +82,11 @@ static void find_groups(struct decider *d)
     }
 }
 
-static const struct remat_node_info *forward_node(const struct decider *d, uint32_t k)
-{
-    return &d->graph->nodes[d->ground->forward[k].i];
-}
-
 static void find_outside(struct decider *d)
 {
     REMAT_NEW(d->arena, d->outside, d->graph->value_count);
     for (uint32_t k = 0; k < d->ground->forward_count; k++) {
-        const struct remat_node_info *node = forward_node(d, k);
+        const struct remat_node_info *node = d->ground->forward[k];
         for (uint32_t i = 0; i < node->input_count; i++) {
             remat_value root = d->ground->facts.root[node->inputs[i].i];
             const struct remat_node_info *source = remat_producer_info(d->graph, root);
@@ -106,7 +101,7 @@ static void find_outside(struct decider *d)
 static void recompute_groups(struct decider *d, struct remat_decision *out)
 {
     for (uint32_t k = 0; k < d->ground->forward_count; k++) {
-        const struct remat_node_info *node = forward_node(d, k);
+        const struct remat_node_info *node = d->ground->forward[k];
         for (uint32_t o = 0; d->group[node->scope.i] != REMAT_NONE && o < node->output_count; o++) {
             remat_value v = node->outputs[o];
             if (!d->ground->facts.forward[v.i])
@@ -156,7 +151,7 @@ static void find_saved_instances(struct decider *d, bool *saved_instance)
     REMAT_NEW(d->arena, matmuls, (size_t)d->ground->stack_count * d->policy->layer_count);
     mark_listed_ops(d->policy->save_ops, saved_op);
     for (uint32_t k = 0; k < d->ground->forward_count; k++) {
-        const struct remat_node_info *node = forward_node(d, k);
+        const struct remat_node_info *node = d->ground->forward[k];
         uint32_t layer = d->group[node->scope.i], instance = instance_of(d->graph, node);
         if (node->phase != REMAT_PHASE_FORWARD || layer == REMAT_NONE || seen[instance])
             continue;
@@ -184,7 +179,7 @@ static void save_op_outputs(struct decider *d, struct remat_decision *out)
 static void regather(struct decider *d, struct remat_decision *out)
 {
     for (uint32_t k = 0; k < d->ground->forward_count; k++) {
-        const struct remat_node_info *node = forward_node(d, k);
+        const struct remat_node_info *node = d->ground->forward[k];
         remat_value v = node->outputs[0];
         if (!remat_op_has(node->op, REMAT_FACT_COLLECTIVE) || !d->ground->facts.recomputable[v.i] ||
             d->ground->facts.output[v.i] || d->graph->scopes[node->scope.i].layer < 0)
@@ -289,10 +284,10 @@ static void find_forward(struct remat_arena *arena, struct remat_policy_ground *
 {
     const struct remat_graph *graph = ground->graph;
     REMAT_NEW(arena, ground->forward, graph->node_count);
-    for (remat_node n = {0}; n.i < graph->node_count; n.i++)
-        if (remat_is_early(graph->nodes[n.i].phase) &&
-            !remat_op_has(graph->nodes[n.i].op, REMAT_FACT_VIEW))
-            ground->forward[ground->forward_count++] = n;
+    for (uint32_t n = 0; n < graph->node_count; n++)
+        if (remat_is_early(graph->nodes[n].phase) &&
+            !remat_op_has(graph->nodes[n].op, REMAT_FACT_VIEW))
+            ground->forward[ground->forward_count++] = &graph->nodes[n];
 }
 
 static void find_leaving(struct remat_arena *arena, struct remat_policy_ground *ground)

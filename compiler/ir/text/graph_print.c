@@ -60,12 +60,6 @@ static void print_ints(struct remat_text *text, const struct remat_graph *graph,
 
 /* --- values --- */
 
-static uint32_t instance_of(const struct remat_graph *graph, remat_value value)
-{
-    const struct remat_node_info *node = remat_producer_info(graph, value);
-    return node ? node->instance : 0;
-}
-
 static void print_name(struct remat_text *text, const struct remat_graph *graph, remat_value value)
 {
     static const char plain[] =
@@ -76,8 +70,8 @@ static void print_name(struct remat_text *text, const struct remat_graph *graph,
         remat_text_append(text, "%s", name);
     else
         print_quoted(text, name);
-    if (instance_of(graph, value))
-        remat_text_append(text, "@%u", instance_of(graph, value));
+    if (remat_instance(graph, value))
+        remat_text_append(text, "@%u", remat_instance(graph, value));
 }
 
 static void print_names(struct remat_text *text, const struct remat_graph *graph,
