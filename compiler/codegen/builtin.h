@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels to the functions that emit them: cuda_emit_NAME for each row of builtin_kernels.def that
+/* The functions that emit built-in kernels: cuda_emit_NAME for each row of builtin_kernels.def that
  * is dispatched as TEXT. */
 #ifndef REMAT_CODEGEN_BUILTIN_H
 #define REMAT_CODEGEN_BUILTIN_H
@@ -9,8 +9,5 @@
 #define BUILTIN_KERNEL(name, ...) cuda_emit cuda_emit_##name;
 #include "builtin_kernels.def"
 #undef BUILTIN_KERNEL
-
-/* NULL: there is no CUDA text, as something else executes the kernel. */
-cuda_emit *cuda_emit_of(uint32_t kind);
 
 #endif

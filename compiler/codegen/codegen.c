@@ -2,7 +2,20 @@
 #include "codegen.h"
 
 #include "builtin.h"
+#include "fused.h"
 #include "unwind.h"
+
+#define EMIT_TEXT(name)   cuda_emit_##name
+#define EMIT_GEMM(name)   NULL
+#define EMIT_ENGINE(name) NULL
+
+/* NULL: there is no CUDA text, as something else executes the kernel. */
+static cuda_emit *const emitters[REMAT_KERNEL_KIND_COUNT] = {
+    [REMAT_KERNEL_fused] = cuda_emit_fused,
+#define BUILTIN_KERNEL(name, dispatch, ...) [REMAT_KERNEL_##name] = EMIT_##dispatch(name),
+#include "builtin_kernels.def"
+#undef BUILTIN_KERNEL
+};
 
 remat_status remat_cuda_emit(remat_context *ctx, struct remat_arena *arena,
                              const struct remat_program *program,
@@ -18,7 +31,7 @@ remat_status remat_cuda_emit(remat_context *ctx, struct remat_arena *arena,
     REMAT_NEW(arena, out->launch_begin, program->command_count + 1);
     for (uint32_t c = 0; c < program->command_count; c++) {
         out->launch_begin[c] = (uint32_t)e.launches.count;
-        cuda_emit *emit = cuda_emit_of(program->kernels[program->commands[c].kernel].kind);
+        cuda_emit *emit = emitters[program->kernels[program->commands[c].kernel].kind];
         if (emit)
             REMAT_TRY(emit(&e, &program->commands[c]));
         remat_arena_reset(e.scratch);

@@ -16,6 +16,8 @@ struct ingest {
     struct remat_graph *graph;
     uint16_t *ops;          /* by the file's opcode index */
     remat_scope_id *scopes; /* by the file's scope index */
+    remat_node n;           /* being read */
+    struct remat_fb_graph_Node node;
 };
 
 /* Where a message is about: `FILE: values[17] "NAME": `, `FILE: nodes[17] "NAME" (op): `. */
@@ -23,7 +25,7 @@ struct ingest {
 #define VALUE                   "%s: values[%u] \"%.200s\": "
 #define AT_VALUE(in, v, called) (in)->reader.name, (v).i, called
 #define NODE                    "%s: nodes[%u] \"%.200s\" (%s): "
-#define AT_NODE(in, n, node)    (in)->reader.name, (n).i, node_name(in, node), op_name(in, node)
+#define AT_NODE(in)             (in)->reader.name, (in)->n.i, node_name(in), op_name(in)
 
 /* --- tables that nodes refer to --- */
 
@@ -162,51 +164,48 @@ static remat_status read_values(struct ingest *in)
 /* --- nodes --- */
 
 /* The first output, where it is a valid one. */
-static const char *node_name(const struct ingest *in, const struct remat_fb_graph_Node *node)
+static const char *node_name(const struct ingest *in)
 {
-    uint32_t output = node->outputs.count ? (uint32_t)remat_fb_i32(node->outputs, 0) : REMAT_NONE;
-    return output < in->graph->value_count ? in->graph->values[output].name : "";
+    struct remat_fb_array outputs = in->node.outputs;
+    uint32_t first = outputs.count ? (uint32_t)remat_fb_i32(outputs, 0) : REMAT_NONE;
+    return first < in->graph->value_count ? in->graph->values[first].name : "";
 }
 
-static const char *op_name(const struct ingest *in, const struct remat_fb_graph_Node *node)
+static const char *op_name(const struct ingest *in)
 {
-    bool known = node->op >= 0 && (uint32_t)node->op < in->root.opcodes.count;
-    return known ? remat_op_info(in->ops[node->op])->name : "?";
+    bool known = in->node.op >= 0 && (uint32_t)in->node.op < in->root.opcodes.count;
+    return known ? remat_op_info(in->ops[in->node.op])->name : "?";
 }
 
-static remat_status no_symbol(struct ingest *in, remat_node n,
-                              const struct remat_fb_graph_Node *node, const char *key,
-                              int64_t number)
+static remat_status no_symbol(struct ingest *in, const char *key, int64_t number)
 {
     return INVALID(in, NODE "attribute \"%.100s\": symbol %u is out of range (%u symbols)",
-                   AT_NODE(in, n, node), key, remat_symbol_index(number), in->graph->symbol_count);
+                   AT_NODE(in), key, remat_symbol_index(number), in->graph->symbol_count);
 }
 
-static remat_status read_attributes(struct ingest *in, remat_node n,
-                                    const struct remat_fb_graph_Node *node,
-                                    struct remat_attribute **out)
+static remat_status read_attributes(struct ingest *in, struct remat_attribute **out)
 {
     struct remat_reader *r = &in->reader;
-    REMAT_CHECK(remat_reader_claim(r, node->attributes.count, REMAT_READER_TABLE_BYTES));
-    REMAT_NEW(r->arena, *out, node->attributes.count);
-    for (uint32_t a = 0; a < node->attributes.count; a++) {
+    REMAT_CHECK(remat_reader_claim(r, in->node.attributes.count, REMAT_READER_TABLE_BYTES));
+    REMAT_NEW(r->arena, *out, in->node.attributes.count);
+    for (uint32_t a = 0; a < in->node.attributes.count; a++) {
         struct remat_fb_graph_Attribute from;
         struct remat_attribute *to = &(*out)[a];
         int64_t *ints;
-        remat_fb_read_graph_Attribute(node->attributes, a, &from);
-        REMAT_CHECK(remat_reader_text(r, from.key, "nodes", n.i, &to->key));
+        remat_fb_read_graph_Attribute(in->node.attributes, a, &from);
+        REMAT_CHECK(remat_reader_text(r, from.key, "nodes", in->n.i, &to->key));
         if (from.kind > REMAT_ATTRIBUTE_INTS)
-            return INVALID(in, NODE "attribute \"%.100s\": unknown kind %u", AT_NODE(in, n, node),
-                           to->key, from.kind);
+            return INVALID(in, NODE "attribute \"%.100s\": unknown kind %u", AT_NODE(in), to->key,
+                           from.kind);
         for (uint32_t b = 0; b < a; b++)
             if (strcmp((*out)[b].key, to->key) == 0)
-                return INVALID(in, NODE "attribute \"%.100s\" is given twice", AT_NODE(in, n, node),
+                return INVALID(in, NODE "attribute \"%.100s\" is given twice", AT_NODE(in),
                                to->key);
         to->kind = from.kind;
         to->i = from.kind == REMAT_ATTRIBUTE_INT ? from.i : 0;
         to->f = from.kind == REMAT_ATTRIBUTE_FLOAT ? from.f : 0;
         if (is_no_symbol(in, to->i))
-            return no_symbol(in, n, node, to->key, to->i);
+            return no_symbol(in, to->key, to->i);
         if (from.kind != REMAT_ATTRIBUTE_INTS)
             continue;
         REMAT_CHECK(remat_reader_claim(r, from.ints.count, sizeof *ints));
@@ -214,7 +213,7 @@ static remat_status read_attributes(struct ingest *in, remat_node n,
         for (uint32_t k = 0; k < from.ints.count; k++) {
             ints[k] = remat_fb_i64(from.ints, k);
             if (is_no_symbol(in, ints[k]))
-                return no_symbol(in, n, node, to->key, ints[k]);
+                return no_symbol(in, to->key, ints[k]);
         }
         to->ints = ints;
         to->count = from.ints.count;
@@ -222,26 +221,23 @@ static remat_status read_attributes(struct ingest *in, remat_node n,
     return REMAT_OK;
 }
 
-static remat_status read_ids(struct ingest *in, remat_node n,
-                             const struct remat_fb_graph_Node *node, struct remat_fb_array ids,
-                             const char *what, remat_value **out)
+static remat_status read_ids(struct ingest *in, struct remat_fb_array ids, const char *what,
+                             remat_value **out)
 {
     REMAT_CHECK(remat_reader_claim(&in->reader, ids.count, sizeof(int32_t)));
     REMAT_NEW(in->reader.arena, *out, ids.count);
     for (uint32_t k = 0; k < ids.count; k++) {
         int32_t id = remat_fb_i32(ids, k);
         if (id < 0 || (uint32_t)id >= in->graph->value_count)
-            return INVALID(in, NODE "%s value %d is out of range (%u values)", AT_NODE(in, n, node),
-                           what, id, in->graph->value_count);
+            return INVALID(in, NODE "%s value %d is out of range (%u values)", AT_NODE(in), what,
+                           id, in->graph->value_count);
         (*out)[k].i = (uint32_t)id;
     }
     return REMAT_OK;
 }
 
 /* Each value is computed once. */
-static remat_status check_outputs(struct ingest *in, remat_node n,
-                                  const struct remat_fb_graph_Node *node,
-                                  const struct remat_node_info *info)
+static remat_status check_outputs(struct ingest *in, const struct remat_node_info *info)
 {
     const struct remat_graph *g = in->graph;
     for (uint32_t k = 0; k < info->output_count; k++) {
@@ -249,74 +245,78 @@ static remat_status check_outputs(struct ingest *in, remat_node n,
         if (!remat_is_none(g->values[v.i].node.i))
             return INVALID(
                 in, NODE "output %u: \"%.200s\" (values[%u]) is computed by nodes[%u] already",
-                AT_NODE(in, n, node), k, g->values[v.i].name, v.i, g->values[v.i].node.i);
+                AT_NODE(in), k, g->values[v.i].name, v.i, g->values[v.i].node.i);
         for (uint32_t j = 0; j < k; j++)
             if (info->outputs[j].i == v.i)
-                return INVALID(in, NODE "outputs %u and %u are both \"%.200s\"",
-                               AT_NODE(in, n, node), j, k, g->values[v.i].name);
+                return INVALID(in, NODE "outputs %u and %u are both \"%.200s\"", AT_NODE(in), j, k,
+                               g->values[v.i].name);
     }
     return REMAT_OK;
 }
 
-static remat_status read_node_head(struct ingest *in, remat_node n,
-                                   const struct remat_fb_graph_Node *from,
-                                   struct remat_node_info *out)
+static remat_status read_node_head(struct ingest *in, struct remat_node_info *out)
 {
+    const struct remat_fb_graph_Node *from = &in->node;
     uint32_t opcodes = in->root.opcodes.count, nodes = in->root.nodes.count;
     uint32_t scope = (uint32_t)from->scope;
     if (from->op < 0 || (uint32_t)from->op >= opcodes)
-        return INVALID(in, NODE "opcode %d is out of range (%u opcodes)", AT_NODE(in, n, from),
-                       from->op, opcodes);
+        return INVALID(in, NODE "opcode %d is out of range (%u opcodes)", AT_NODE(in), from->op,
+                       opcodes);
     if (from->origin < -1 || (from->origin >= 0 && (uint32_t)from->origin >= opcodes))
-        return INVALID(in, NODE "origin %d is out of range (%u opcodes)", AT_NODE(in, n, from),
-                       from->origin, opcodes);
+        return INVALID(in, NODE "origin %d is out of range (%u opcodes)", AT_NODE(in), from->origin,
+                       opcodes);
     if (from->origin_group < -1 ||
         (from->origin_group >= 0 && (uint32_t)from->origin_group >= nodes))
-        return INVALID(in, NODE "origin_group %d is out of range (%u nodes)", AT_NODE(in, n, from),
+        return INVALID(in, NODE "origin_group %d is out of range (%u nodes)", AT_NODE(in),
                        from->origin_group, nodes);
     if (scope >= in->root.scopes.count && scope != 0)
-        return INVALID(in, NODE "scope %d is out of range (%u scopes)", AT_NODE(in, n, from),
-                       from->scope, in->root.scopes.count);
+        return INVALID(in, NODE "scope %d is out of range (%u scopes)", AT_NODE(in), from->scope,
+                       in->root.scopes.count);
     if (from->attributes.count > ATTRIBUTES_MAX)
-        return INVALID(in, NODE "%u attributes, the limit is %u", AT_NODE(in, n, from),
+        return INVALID(in, NODE "%u attributes, the limit is %u", AT_NODE(in),
                        from->attributes.count, ATTRIBUTES_MAX);
     if (from->phase >= REMAT_PHASE_COUNT)
-        return INVALID(in, NODE "unknown phase %u", AT_NODE(in, n, from), from->phase);
-    *out = (struct remat_node_info){.op = in->ops[from->op],
-                                    .origin = in->ops[from->origin < 0 ? from->op : from->origin],
-                                    .phase = from->phase,
-                                    .origin_group =
-                                        from->origin_group < 0 ? n.i : (uint32_t)from->origin_group,
-                                    .scope = in->root.scopes.count ? in->scopes[scope] : REMAT_TOP,
-                                    .input_count = from->inputs.count,
-                                    .output_count = from->outputs.count,
-                                    .attribute_count = from->attributes.count,
-                                    .instance = from->instance};
+        return INVALID(in, NODE "unknown phase %u", AT_NODE(in), from->phase);
+    *out = (struct remat_node_info){
+        .op = in->ops[from->op],
+        .origin = in->ops[from->origin < 0 ? from->op : from->origin],
+        .phase = from->phase,
+        .origin_group = from->origin_group < 0 ? in->n.i : (uint32_t)from->origin_group,
+        .scope = in->root.scopes.count ? in->scopes[scope] : REMAT_TOP,
+        .input_count = from->inputs.count,
+        .output_count = from->outputs.count,
+        .attribute_count = from->attributes.count,
+        .instance = from->instance};
     const struct remat_op_info *op = remat_op_info(out->op);
     if (out->input_count < op->inputs_min || out->input_count > op->inputs_max)
-        return INVALID(in, NODE "%u inputs, expected %u to %u", AT_NODE(in, n, from),
-                       out->input_count, op->inputs_min, op->inputs_max);
+        return INVALID(in, NODE "%u inputs, expected %u to %u", AT_NODE(in), out->input_count,
+                       op->inputs_min, op->inputs_max);
     if (out->output_count != op->outputs)
-        return INVALID(in, NODE "%u outputs, expected %u", AT_NODE(in, n, from), out->output_count,
+        return INVALID(in, NODE "%u outputs, expected %u", AT_NODE(in), out->output_count,
                        op->outputs);
     return REMAT_OK;
 }
 
+static void begin_node(struct ingest *in, remat_node n)
+{
+    in->n = n;
+    remat_fb_read_graph_Node(in->root.nodes, n.i, &in->node);
+}
+
 static remat_status read_node(struct ingest *in, remat_node n)
 {
-    struct remat_fb_graph_Node from;
     struct remat_node_info info;
     remat_value *inputs, *outputs;
     struct remat_attribute *attributes;
-    remat_fb_read_graph_Node(in->root.nodes, n.i, &from);
-    REMAT_CHECK(read_node_head(in, n, &from, &info));
-    REMAT_CHECK(read_ids(in, n, &from, from.inputs, "input", &inputs));
-    REMAT_CHECK(read_ids(in, n, &from, from.outputs, "output", &outputs));
-    REMAT_CHECK(read_attributes(in, n, &from, &attributes));
+    begin_node(in, n);
+    REMAT_CHECK(read_node_head(in, &info));
+    REMAT_CHECK(read_ids(in, in->node.inputs, "input", &inputs));
+    REMAT_CHECK(read_ids(in, in->node.outputs, "output", &outputs));
+    REMAT_CHECK(read_attributes(in, &attributes));
     info.inputs = inputs;
     info.outputs = outputs;
     info.attributes = attributes;
-    REMAT_CHECK(check_outputs(in, n, &from, &info));
+    REMAT_CHECK(check_outputs(in, &info));
     remat_graph_append_node(in->reader.arena, in->graph, &info);
     return REMAT_OK;
 }
@@ -329,12 +329,11 @@ static remat_status check_inputs(struct ingest *in)
         for (uint32_t k = 0; k < g->nodes[n.i].input_count; k++) {
             remat_value v = g->nodes[n.i].inputs[k];
             remat_node producer = remat_producer(g, v);
-            struct remat_fb_graph_Node node;
             if (remat_is_none(producer.i) || producer.i < n.i)
                 continue;
-            remat_fb_read_graph_Node(in->root.nodes, n.i, &node);
+            begin_node(in, n);
             return INVALID(in, NODE "input %u: \"%.200s\" (values[%u]) is computed later",
-                           AT_NODE(in, n, &node), k, g->values[v.i].name, v.i);
+                           AT_NODE(in), k, g->values[v.i].name, v.i);
         }
     for (remat_value v = {0}; v.i < g->value_count; v.i++)
         if (remat_is_none(remat_producer(g, v).i) && g->values[v.i].role == REMAT_ROLE_ACTIVATION)

@@ -76,10 +76,9 @@ static void collect_edges(struct scheduler *s)
             add_edge(s, writer[version_read(operand).i], k);
             add_edge(s, k, replacer[version_read(operand).i]);
         }
-    s->before_begin =
-        remat_group(s->arena, &s->to->i, s->edge_count, s->kernels->count, &s->before);
-    s->after_begin =
-        remat_group(s->arena, &s->from->i, s->edge_count, s->kernels->count, &s->after);
+    uint32_t edges = s->edge_count, kernels = s->kernels->count;
+    s->before_begin = remat_group(s->arena, &s->to->i, edges, kernels, &s->before);
+    s->after_begin = remat_group(s->arena, &s->from->i, edges, kernels, &s->after);
 }
 
 static void append(struct scheduler *s, remat_kernel_id k)

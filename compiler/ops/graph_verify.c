@@ -95,10 +95,9 @@ static bool is_defined(const struct verifier *v, remat_value x)
            (remat_is_none(remat_producer(v->graph, x).i) || !remat_is_none(v->producer[x.i].i));
 }
 
-static remat_status check_inputs(struct verifier *v, remat_node n)
+static remat_status check_inputs(struct verifier *v, const struct remat_node_info *node)
 {
     const struct remat_graph *graph = v->graph;
-    const struct remat_node_info *node = &graph->nodes[n.i];
     for (uint32_t k = 0; k < node->input_count; k++) {
         remat_value x = node->inputs[k];
         if (x.i >= graph->value_count)
@@ -114,10 +113,9 @@ static remat_status check_inputs(struct verifier *v, remat_node n)
     return REMAT_OK;
 }
 
-static remat_status check_flags(struct verifier *v, remat_node n)
+static remat_status check_flags(struct verifier *v, const struct remat_node_info *node)
 {
     const struct remat_graph *graph = v->graph;
-    const struct remat_node_info *node = &graph->nodes[n.i];
     for (uint32_t k = 0; k < remat_op_reads(node); k++) {
         remat_value root = remat_storage_root(graph, node->inputs[k]);
         const struct remat_node_info *producer = remat_producer_info(graph, root);
@@ -154,10 +152,9 @@ static remat_status check_outputs(struct verifier *v, remat_node n)
     return REMAT_OK;
 }
 
-static remat_status check_inferred(struct verifier *v, remat_node n)
+static remat_status check_inferred(struct verifier *v, const struct remat_node_info *node)
 {
     const struct remat_graph *graph = v->graph;
-    const struct remat_node_info *node = &graph->nodes[n.i];
     struct remat_value_info *inferred;
     REMAT_NEW(v->scratch, inferred, node->output_count);
     REMAT_CHECK(remat_op_infer(v->ctx, graph, node, inferred));
@@ -181,10 +178,10 @@ static remat_status check_node(struct verifier *v, remat_node n)
         return INVALID(v->ctx, "unknown phase");
     if (node->op >= REMAT_OP_COUNT || node->origin >= REMAT_OP_COUNT)
         return INVALID(v->ctx, "unknown op");
-    REMAT_CHECK(check_inputs(v, n));
-    REMAT_CHECK(check_flags(v, n));
+    REMAT_CHECK(check_inputs(v, node));
+    REMAT_CHECK(check_flags(v, node));
     REMAT_CHECK(check_outputs(v, n));
-    REMAT_CHECK(check_inferred(v, n));
+    REMAT_CHECK(check_inferred(v, node));
     if (remat_op_has(node->op, REMAT_FACT_IN_PLACE))
         for (uint32_t k = 0; k < node->output_count; k++) {
             remat_value root = remat_storage_root(v->graph, node->inputs[k]);
