@@ -186,9 +186,8 @@ static void charge_task(struct builder *b, remat_value root, double ps)
 /* A value that the site may make for itself in place of loading it. */
 static bool may_make(const struct builder *b, remat_kernel_id kernel, bool rerun, remat_value root)
 {
-    return b->s->inlined[root.i] ||
-           (rerun && remat_settled_writer(b->s, root).i == kernel.i &&
-            remat_is_candidate(b->s, root));
+    bool own = remat_settled_writer(b->s, root).i == kernel.i;
+    return b->s->inlined[root.i] || (rerun && own && remat_is_candidate(b->s, root));
 }
 
 /* A site that needs the root loads the leaf for at least leaf_ps, whatever else is decided. */
