@@ -5,7 +5,6 @@
 
 #include "fuse_groups.h"
 #include "kernel_body.h"
-#include "view.h"
 
 /* --- what is asked of every node --- */
 
@@ -96,33 +95,13 @@ static const struct remat_fused_kernel *find_written(struct remat_kernel_memo *m
     return NULL;
 }
 
-static void copy_kernel(struct remat_arena *arena, struct remat_fused_kernel *kernel)
-{
-    struct remat_view *views;
-    REMAT_NEW(arena, views, kernel->operand_count);
-    kernel->nodes = remat_copy(arena, kernel->nodes, kernel->node_count, sizeof *kernel->nodes);
-    kernel->operands =
-        remat_copy(arena, kernel->operands, kernel->operand_count, sizeof *kernel->operands);
-    for (uint32_t o = 0; o < kernel->operand_count; o++) {
-        views[o] = *kernel->operands[o].view;
-        kernel->operands[o].view = &views[o];
-    }
-    kernel->parameters =
-        remat_copy(arena, kernel->parameters, kernel->parameter_count, sizeof *kernel->parameters);
-    kernel->shared =
-        remat_copy(arena, kernel->shared, kernel->shared_count, sizeof *kernel->shared);
-    kernel->body.instructions =
-        remat_copy(arena, kernel->body.instructions, kernel->body.instruction_count,
-                   sizeof *kernel->body.instructions);
-}
-
-/* Copies the kernel and all it points to. */
 static void keep_written(struct remat_kernel_memo *memo, const uint32_t *words, uint32_t count,
                          struct remat_fused_kernel *kernel)
 {
     struct remat_memo_entry *entry, **first = &memo->first[kernel->nodes[0].i];
     REMAT_NEW(memo->arena, entry, 1);
-    copy_kernel(memo->arena, kernel);
+    kernel->nodes =
+        remat_copy(memo->arena, kernel->nodes, kernel->node_count, sizeof *kernel->nodes);
     *entry = (struct remat_memo_entry){
         *first, count, remat_copy(memo->arena, words, count, sizeof *words), *kernel};
     *first = entry;
@@ -131,8 +110,7 @@ static void keep_written(struct remat_kernel_memo *memo, const uint32_t *words, 
 /* --- kernels --- */
 
 struct writer {
-    struct remat_arena *arena; /* of kernels; with a memo, which has copies, of one at a time. What
-                                  is not needed later lies in that of the groups. */
+    struct remat_arena *arena; /* of kernels; what is not needed later is in that of the groups */
     struct remat_kernel_memo *memo; /* NULL: none */
     struct remat_fuser groups;
     struct REMAT_LIST(uint32_t) key;
@@ -168,7 +146,7 @@ write_kernel(struct writer *w, const struct remat_fuse_group *group, remat_node 
         remat_builtin_body(w->arena, f->graph, &kernel);
     } else {
         kernel.space = *group->space;
-        remat_fused_body(w->arena, f->graph, f->stored, &kernel);
+        remat_fused_body(w->arena, f->arena, f->graph, f->stored, &kernel);
         remat_kernel_list_shared(w->arena, f->graph, &kernel);
     }
     return kernel;
@@ -213,7 +191,6 @@ static struct remat_fused_kernel find_kernel(struct writer *w, const struct rema
         return *found;
     struct remat_fused_kernel kernel = write_kernel(w, group, nodes);
     keep_written(w->memo, w->key.items, (uint32_t)w->key.count, &kernel);
-    remat_arena_reset(w->arena);
     return kernel;
 }
 
@@ -225,7 +202,7 @@ struct remat_kernel_list remat_fuse_sequence(struct remat_arena *arena, struct r
     const struct remat_kernel_list *tail = sequence->tail ? sequence->tail : &none;
     bool known = sequence->memo && graph->value_count <= KEY_VALUES_MAX;
     struct writer w = {
-        .arena = known ? remat_scratch_open(arena->ctx) : arena,
+        .arena = known ? sequence->memo->arena : arena,
         .memo = known ? sequence->memo : NULL,
         .groups = {
             .arena = scratch, .graph = graph, .sequence = sequence, .facts = sequence->facts}};
@@ -249,8 +226,6 @@ struct remat_kernel_list remat_fuse_sequence(struct remat_arena *arena, struct r
             out.kernel_of_node[tail->kernels[k].nodes[n].i].i = out.count;
         out.kernels[out.count++] = tail->kernels[k];
     }
-    if (known)
-        remat_scratch_close(w.arena);
     return out;
 }
 
@@ -276,6 +251,6 @@ struct remat_fused_kernel remat_fuse_nodes(struct remat_arena *arena,
     struct remat_fused_kernel out = *whole;
     out.nodes = nodes;
     out.node_count = count;
-    remat_fused_body(arena, graph, stored, &out);
+    remat_fused_body(arena, arena, graph, stored, &out);
     return out;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which nodes of a sequence run in one kernel, and what it is. Private to fuse*.c and
- * kernel_body.c. */
+/* Which nodes of a sequence run in one kernel, and what it is. Private to fuse*.c. */
 #ifndef REMAT_FUSE_GROUPS_H
 #define REMAT_FUSE_GROUPS_H
 

@@ -6,7 +6,6 @@
 #include "kernel_body.h"
 
 #include "cast.h"
-#include "fuse_groups.h"
 #include "view.h"
 
 #include <assert.h>
@@ -17,7 +16,7 @@ struct binding { /* value -> register */
 };
 
 struct body {
-    struct remat_arena *arena;
+    struct remat_arena *arena, *scratch;
     const struct remat_graph *graph;
     const uint8_t *stored;
     const struct remat_fused_kernel *kernel;
@@ -28,7 +27,7 @@ struct body {
 
 static void bind(struct body *b, remat_value v, uint16_t reg)
 {
-    REMAT_PUSH(b->arena, &b->bindings, ((struct binding){v, reg}));
+    REMAT_PUSH(b->scratch, &b->bindings, ((struct binding){v, reg}));
 }
 
 static uint16_t bound(const struct body *b, remat_value v)
@@ -41,7 +40,7 @@ static uint16_t bound(const struct body *b, remat_value v)
 
 static uint16_t emit(struct body *b, struct remat_instruction instruction)
 {
-    REMAT_PUSH(b->arena, &b->instructions, instruction);
+    REMAT_PUSH(b->scratch, &b->instructions, instruction);
     return (uint16_t)(b->instructions.count - 1);
 }
 
@@ -60,7 +59,7 @@ static uint16_t add_operand(struct body *b, remat_value v, uint8_t access, struc
         .bytes = remat_storage_bytes(&b->graph->values[v.i]),
         .view = remat_copy(b->arena, &view, 1, sizeof view),
     };
-    REMAT_PUSH(b->arena, &b->operands, operand);
+    REMAT_PUSH(b->scratch, &b->operands, operand);
     return (uint16_t)(b->operands.count - 1);
 }
 
@@ -189,10 +188,12 @@ static void store(struct body *b, const struct remat_node_info *node)
     emit(b, i);
 }
 
-void remat_fused_body(struct remat_arena *arena, const struct remat_graph *graph,
-                      const uint8_t *stored, struct remat_fused_kernel *kernel)
+void remat_fused_body(struct remat_arena *arena, struct remat_arena *scratch,
+                      const struct remat_graph *graph, const uint8_t *stored,
+                      struct remat_fused_kernel *kernel)
 {
-    struct body b = {.arena = arena, .graph = graph, .stored = stored, .kernel = kernel};
+    struct body b = {
+        .arena = arena, .scratch = scratch, .graph = graph, .stored = stored, .kernel = kernel};
     for (uint32_t n = 0; n < kernel->node_count; n++)
         node_instruction(&b, &graph->nodes[kernel->nodes[n].i]);
     for (uint32_t n = 0; n < kernel->node_count; n++) {
@@ -200,11 +201,13 @@ void remat_fused_body(struct remat_arena *arena, const struct remat_graph *graph
         if (stored[node->outputs[0].i] || node->op == REMAT_OP_assign)
             store(&b, node);
     }
-    kernel->operands = b.operands.items;
+    kernel->operands =
+        remat_copy(arena, b.operands.items, b.operands.count, sizeof *b.operands.items);
     kernel->operand_count = (uint32_t)b.operands.count;
     kernel->body = (struct remat_kernel_body){
         .instruction_count = (uint32_t)b.instructions.count,
-        .instructions = b.instructions.items,
+        .instructions = remat_copy(arena, b.instructions.items, b.instructions.count,
+                                   sizeof *b.instructions.items),
         .operand_count = kernel->operand_count,
     };
 }
@@ -254,7 +257,7 @@ static uint32_t inputs_before_results(const struct remat_node_info *node)
 void remat_builtin_body(struct remat_arena *arena, const struct remat_graph *graph,
                         struct remat_fused_kernel *kernel)
 {
-    struct body b = {.arena = arena, .graph = graph};
+    struct body b = {.arena = arena, .scratch = arena, .graph = graph};
     const struct remat_node_info *node = &graph->nodes[kernel->nodes[0].i];
     bool in_place = remat_op_has(node->op, REMAT_FACT_IN_PLACE);
     bool multiplies = remat_op_info(node->op)->executor == REMAT_KERNEL_matmul;
