@@ -17,9 +17,7 @@ enum remat_crossing {
     REMAT_CROSSING_BEYOND,  /* from a layer to outside of all, or the other way */
 };
 
-typedef struct remat_item { /* of the problem */
-    uint32_t i;
-} remat_item;
+REMAT_INDEX(remat_item); /* of the problem */
 #define REMAT_NO_ITEM ((remat_item){REMAT_NONE})
 
 struct remat_model {

@@ -97,9 +97,7 @@ static inline remat_kernel_id remat_settled_writer(const struct remat_settled *s
 }
 
 /* Where nodes run: round 0 has the kernels, each later round their reruns. */
-typedef struct remat_site {
-    uint32_t i;
-} remat_site;
+REMAT_INDEX(remat_site);
 
 static inline remat_site remat_site_of(const struct remat_settled *settled, remat_kernel_id kernel,
                                        uint32_t round)

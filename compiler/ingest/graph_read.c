@@ -297,18 +297,13 @@ static remat_status read_node_head(struct ingest *in, struct remat_node_info *ou
     return REMAT_OK;
 }
 
-static void begin_node(struct ingest *in, remat_node n)
-{
-    in->n = n;
-    remat_fb_read_graph_Node(in->root.nodes, n.i, &in->node);
-}
-
 static remat_status read_node(struct ingest *in, remat_node n)
 {
     struct remat_node_info info;
     remat_value *inputs, *outputs;
     struct remat_attribute *attributes;
-    begin_node(in, n);
+    in->n = n;
+    remat_fb_read_graph_Node(in->root.nodes, n.i, &in->node);
     REMAT_CHECK(read_node_head(in, &info));
     REMAT_CHECK(read_ids(in, in->node.inputs, "input", &inputs));
     REMAT_CHECK(read_ids(in, in->node.outputs, "output", &outputs));
@@ -331,7 +326,8 @@ static remat_status check_inputs(struct ingest *in)
             remat_node producer = remat_producer(g, v);
             if (remat_is_none(producer.i) || producer.i < n.i)
                 continue;
-            begin_node(in, n);
+            in->n = n;
+            remat_fb_read_graph_Node(in->root.nodes, n.i, &in->node);
             return INVALID(in, NODE "input %u: \"%.200s\" (values[%u]) is computed later",
                            AT_NODE(in), k, g->values[v.i].name, v.i);
         }

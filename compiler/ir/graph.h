@@ -14,15 +14,9 @@
 #include "program.h" /* enum remat_role, enum remat_phase, enum remat_initializer, REMAT_RANK_MAX */
 #include "unwind.h"
 
-typedef struct remat_value {
-    uint32_t i;
-} remat_value;
-typedef struct remat_node {
-    uint32_t i;
-} remat_node;
-typedef struct remat_scope_id {
-    uint32_t i;
-} remat_scope_id;
+REMAT_INDEX(remat_value);
+REMAT_INDEX(remat_node);
+REMAT_INDEX(remat_scope_id);
 
 #define REMAT_NO_VALUE ((remat_value){REMAT_NONE})
 #define REMAT_NO_NODE  ((remat_node){REMAT_NONE})

@@ -12,9 +12,7 @@
 /* Most instructions of a fused kernel; fuse limits the nodes so that they stay below it. */
 #define REMAT_FUSED_INSTRUCTIONS_MAX 512
 
-typedef struct remat_kernel_id { /* of a list */
-    uint32_t i;
-} remat_kernel_id;
+REMAT_INDEX(remat_kernel_id); /* of a list */
 #define REMAT_NO_KERNEL ((remat_kernel_id){REMAT_NONE})
 
 /* How a kernel sees memory. Of a fused kernel the view is over the index space; of a built-in

@@ -12,9 +12,7 @@ enum remat_group_kind {
     REMAT_GROUP_BUILTIN
 };
 
-typedef struct remat_group_id { /* of a fuser */
-    uint32_t i;
-} remat_group_id;
+REMAT_INDEX(remat_group_id); /* of a fuser */
 #define REMAT_NO_GROUP ((remat_group_id){REMAT_NONE})
 
 struct remat_fuse_group {

@@ -7,9 +7,7 @@
 #include "graph.h"
 #include "index.h"
 
-typedef struct remat_tensor_id { /* of struct remat_persistent */
-    uint32_t i;
-} remat_tensor_id;
+REMAT_INDEX(remat_tensor_id); /* of struct remat_persistent */
 #define REMAT_NO_TENSOR ((remat_tensor_id){REMAT_NONE})
 
 struct remat_persistent_tensor {

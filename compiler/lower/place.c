@@ -135,11 +135,9 @@ static void compact(struct placer *p)
         if (p->out->buffers[b].bytes)
             p->out->buffers[next.i++] = p->out->buffers[b];
     }
-    for (uint32_t v = 0; v < p->graph->value_count; v++) {
-        remat_buffer_id *buffer = &p->out->buffer_of[v];
-        if (!remat_is_none(buffer->i))
-            *buffer = renamed[p->moved[buffer->i].i];
-    }
+    for (uint32_t v = 0; v < p->graph->value_count; v++)
+        if (!remat_is_none(p->out->buffer_of[v].i))
+            p->out->buffer_of[v] = renamed[p->moved[p->out->buffer_of[v].i].i];
     p->out->buffer_count = next.i;
 }
 

@@ -6,9 +6,7 @@
 #include "fuse.h"
 #include "persistent.h"
 
-typedef struct remat_buffer_id { /* of struct remat_lifespans */
-    uint32_t i;
-} remat_buffer_id;
+REMAT_INDEX(remat_buffer_id); /* of struct remat_lifespans */
 
 struct remat_placed_buffer {
     uint64_t offset_bytes, bytes;

@@ -10,13 +10,12 @@ struct scheduler {
     struct remat_arena *arena;
     const struct remat_graph *graph;
     const struct remat_kernel_list *kernels;
-    remat_kernel_id *from, *to; /* by edge: `from` runs before `to` */
-    uint32_t edge_count;
+    remat_kernel_id *from, *to;                            /* by edge: `from` runs before `to` */
     uint32_t *before_begin, *before, *after_begin, *after; /* edges to and from each kernel */
     uint32_t *waiting; /* optimizer kernels: edges not yet satisfied */
     uint8_t *state;    /* 0 new, 1 on the walk's stack, 2 emitted */
     remat_kernel_id *order;
-    uint32_t count;
+    uint32_t edge_count, count;
 };
 
 static bool is_optimizer(const struct scheduler *s, remat_kernel_id k)

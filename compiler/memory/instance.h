@@ -6,9 +6,7 @@
 #include "pack.h"
 #include "unwind.h"
 
-typedef struct remat_slot_id { /* of an array of slots */
-    uint32_t i;
-} remat_slot_id;
+REMAT_INDEX(remat_slot_id); /* of an array of slots */
 
 /* Slots that need memory, in the order (begin, end descending, index). Time is compressed: position
  * p is the interval between the p-th and the next of the distinct begins and ends. Sizes are

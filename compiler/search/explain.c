@@ -36,7 +36,6 @@ static uint8_t again(const struct remat_model *model, const struct choice *choic
 static void find_choice(struct remat_arena *arena, const struct remat_model *model,
                         const struct remat_decision *decision, struct choice *out)
 {
-    const struct remat_border *border = &model->border;
     uint8_t *times;
     remat_decision_create(arena, decision->value_count, &out->decision);
     memcpy(out->decision.actions, decision->actions, decision->value_count);
@@ -48,11 +47,10 @@ static void find_choice(struct remat_arena *arena, const struct remat_model *mod
         if (!remat_is_none(model->item_region[i.i]))
             out->twice[model->item_region[i.i]] |= times[i.i] > 1;
     }
-    struct remat_border_point point = remat_border_follow(arena, border, times);
-    remat_border_measure(arena, border, &point);
+    struct remat_border_point point = remat_border_follow(arena, &model->border, times);
+    remat_border_measure(arena, &model->border, &point);
     for (remat_item i = {0}; i.i < model->item_count; i.i++) {
-        const struct remat_border_item *item = &border->items[i.i];
-        point.keep[i.i] |= item->kept || border->tasks[item->task].forbidden;
+        point.keep[i.i] |= !is_recomputable(model, i);
         if (times[i.i] == 0 && !point.keep[i.i])
             *action_of(model, out, i) = again(model, out, i);
     }

@@ -90,6 +90,12 @@ void *remat_arena_grow(struct remat_arena *arena, void *old, size_t count, size_
         size_t count, capacity;                                                                    \
     }
 
+/* The index of one kind of things, which passes for no other: nodes[n.i]. */
+#define REMAT_INDEX(name)                                                                          \
+    typedef struct name {                                                                          \
+        uint32_t i;                                                                                \
+    } name
+
 #define REMAT_TRY_NEW(arena, pointer, count)                                                       \
     do {                                                                                           \
         if (!((pointer) = remat_arena_array((arena), (count), sizeof *(pointer)))) {               \
