@@ -335,3 +335,15 @@ uint32_t remat_graph_layers(const struct remat_graph *graph)
     }
     return (uint32_t)(last + 1);
 }
+
+remat_value remat_graph_coordinate(const struct remat_graph *graph, const char *axis)
+{
+    size_t prefix = strlen(REMAT_COORDINATE_PREFIX);
+    for (remat_value v = {0}; v.i < graph->value_count; v.i++) {
+        const char *name = graph->values[v.i].name;
+        if (remat_is_none(remat_producer(graph, v).i) &&
+            strncmp(name, REMAT_COORDINATE_PREFIX, prefix) == 0 && strcmp(name + prefix, axis) == 0)
+            return v;
+    }
+    return REMAT_NO_VALUE;
+}

@@ -3,6 +3,7 @@
  * the whole, just before its first reader, is what all its readers read: a value like any other,
  * which may be kept for the backward pass or gathered again. */
 #include "rebuild.h"
+#include "transfers.h"
 
 struct sharder {
     struct remat_rebuild r;
@@ -32,13 +33,10 @@ static void gather(struct sharder *s, remat_value v, const struct remat_node_inf
 {
     const struct remat_shape *whole = s->whole[v.i];
     remat_value *part = &s->r.values[v.i];
-    const struct remat_attribute attributes[] = {
-        remat_attribute_int("group", 0), remat_attribute_int("ranks", s->ranks),
-        remat_attribute_ints("shape", whole->dims, whole->rank)};
     s->b.name = REMAT_FORMAT(s->r.arena, "%s.gathered", s->r.from->values[v.i].name);
     s->b.scope = reader->scope;
     s->b.phase = reader->phase;
-    *part = remat_build(&s->b, REMAT_OP_gather, part, 1, attributes, 3, NULL);
+    *part = remat_build_gather(&s->b, "dp", *part, whole);
     s->whole[v.i] = NULL;
 }
 
