@@ -127,6 +127,7 @@ static remat_status read_value(struct ingest *in, remat_value v)
                                     .pin = from.pin,
                                     .initializer = from.initializer,
                                     .trainable = from.trainable,
+                                    .no_decay = from.no_decay,
                                     .init_mean = from.init_mean + 0.0, /* no negative zero */
                                     .init_std = from.init_std + 0.0,
                                     .node = REMAT_NO_NODE};
@@ -406,7 +407,9 @@ static remat_status read_optimizer(struct ingest *in)
                                                     .beta2 = from.beta2 + 0.0,
                                                     .epsilon = from.epsilon + 0.0,
                                                     .weight_decay = from.weight_decay + 0.0,
-                                                    .clip_norm = from.clip_norm + 0.0};
+                                                    .clip_norm = from.clip_norm + 0.0,
+                                                    .no_master = from.no_master,
+                                                    .bf16_moments = from.bf16_moments};
     return REMAT_OK;
 }
 

@@ -49,6 +49,7 @@ REMAT_WRITE_TABLES(graph_Value, struct remat_graph, struct remat_value_info, val
     in.trainable = from->trainable;
     in.init_mean = from->init_mean;
     in.init_std = from->init_std;
+    in.no_decay = from->no_decay;
     COPY_TEXT(name);
 })
 
@@ -107,7 +108,9 @@ static remat_status write_optimizer(struct remat_writer *w, const struct remat_o
                                           .beta2 = from->beta2,
                                           .epsilon = from->epsilon,
                                           .weight_decay = from->weight_decay,
-                                          .clip_norm = from->clip_norm};
+                                          .clip_norm = from->clip_norm,
+                                          .no_master = from->no_master,
+                                          .bf16_moments = from->bf16_moments};
     REMAT_TRY_NEW(w->scratch, ids, 1);
     ids[0] = remat_fb_write_graph_Optimizer(w->builder, &in);
     *out = (struct remat_fb_tables){ids, 1};

@@ -81,6 +81,7 @@ struct remat_value_info {
     uint8_t pin;         /* enum remat_pin */
     uint8_t initializer; /* enum remat_initializer: parameters and states */
     bool trainable;      /* parameters: autodiff makes a gradient */
+    bool no_decay;       /* parameters: weight decay leaves it out */
     bool batched;        /* graph inputs: the first axis is the batch */
     double init_mean, init_std;
     /* Of which this is one of as many equal parts as there are ranks, in row-major order: rank r
@@ -154,6 +155,8 @@ struct remat_optimizer { /* what the optimizer pass appends */
         };
         double settings[REMAT_OPTIMIZER_SETTINGS]; /* the same by number */
     };
+    bool no_master;    /* bf16 parameters are updated themselves, without an f32 copy */
+    bool bf16_moments; /* states that AdamW averages gradients in are bf16, not f32 */
 };
 
 #define REMAT_LOSS_CHUNK_AUTO UINT32_MAX /* chosen from the shapes alone */

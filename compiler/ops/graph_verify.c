@@ -66,6 +66,8 @@ static remat_status check_value(struct verifier *v, remat_value x)
         (value->role != REMAT_ROLE_PARAMETER ||
          (value->dtype != REMAT_F32 && value->dtype != REMAT_BF16)))
         fault = "trainable, but no f32 or bf16 parameter";
+    if (!fault && value->no_decay && value->role != REMAT_ROLE_PARAMETER)
+        fault = "no_decay, but no parameter";
     if (fault)
         return INVALID(v->ctx, "value \"%.200s\": %s", value->name, fault);
     return REMAT_OK;

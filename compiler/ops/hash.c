@@ -24,7 +24,7 @@ static uint64_t hash_value(uint64_t h, const struct remat_value_info *value)
     h = remat_hash(value->shape.dims, value->shape.rank * sizeof value->shape.dims[0], h);
     h = hash_u64(h, value->dtype);
     h = hash_u64(h, value->role);
-    h = hash_u64(h, value->trainable);
+    h = hash_u64(h, value->trainable | (uint64_t)value->no_decay << 1);
     h = hash_u64(h, value->initializer);
     h = hash_double(h, value->init_mean);
     return hash_double(h, value->init_std);
@@ -73,10 +73,12 @@ static uint64_t hash_node(uint64_t h, const struct remat_graph *graph,
 
 uint64_t remat_graph_hash(const struct remat_graph *graph)
 {
-    uint64_t h = hash_u64(0, graph->optimizer.kind);
-    if (graph->optimizer.kind != REMAT_OPTIMIZER_NONE)
+    const struct remat_optimizer *optimizer = &graph->optimizer;
+    uint64_t h = hash_u64(0, optimizer->kind | (uint64_t)optimizer->no_master << 8 |
+                                 (uint64_t)optimizer->bf16_moments << 9);
+    if (optimizer->kind != REMAT_OPTIMIZER_NONE)
         for (uint32_t k = 0; k < REMAT_OPTIMIZER_SETTINGS; k++)
-            h = hash_double(h, graph->optimizer.settings[k]);
+            h = hash_double(h, optimizer->settings[k]);
     h = hash_u64(h, graph->value_count);
     for (uint32_t v = 0; v < graph->value_count; v++)
         h = hash_value(h, &graph->values[v]);

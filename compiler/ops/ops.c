@@ -104,6 +104,7 @@ static const struct key {
     {"causal", FLAG},
     {"approximate", FLAG},
     {"inverse", FLAG},
+    {"no_decay", FLAG},
 };
 
 static struct key find_key(const char *name)

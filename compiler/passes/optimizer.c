@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Appends AdamW or SGD: the states and one node for every parameter with a gradient, in the order
  * in which the gradients are computed, and what all of them share. Updates are f32: a bf16
- * parameter is the rounded copy of a master, which is a state. Every update flags a gradient that
- * is not finite, in the output "not_finite".
+ * parameter is the rounded copy of a master, which is a state, or without masters rounded itself.
+ * Every update flags a gradient that is not finite, in the output "not_finite".
  *
  * Of a gradient in parts on the ranks a rank updates its part: states are parts too, and the
  * parameter is gathered. The rank that has an element that is not finite makes the parameter so on
@@ -117,12 +117,13 @@ static void add_flag(struct appender *a)
 }
 
 /* Of the parameter as far as this rank has its gradient. */
-static remat_value add_state(struct appender *a, const struct gradient *g, const char *suffix)
+static remat_value add_state(struct appender *a, const struct gradient *g, const char *suffix,
+                             remat_dtype dtype)
 {
     const struct remat_value_info of = a->graph->values[g->value.i];
     const char *parameter = a->graph->values[g->parameter.i].name;
     const char *name = REMAT_FORMAT(a->arena, "%s.%s", parameter, suffix);
-    remat_value out = remat_add_input(&a->b, name, REMAT_F32, of.shape, REMAT_ROLE_OPTIMIZER_STATE);
+    remat_value out = remat_add_input(&a->b, name, dtype, of.shape, REMAT_ROLE_OPTIMIZER_STATE);
     a->graph->values[out.i].whole = of.whole;
     return out;
 }
@@ -159,14 +160,19 @@ static remat_value take_part(struct appender *a, remat_value parameter)
 
 /* --- updates --- */
 
-/* What is updated in f32: the parameter itself, or its master copy, which starts with the values
- * that the parameter would have if it were not rounded. */
+static bool has_master(const struct appender *a, const struct gradient *g)
+{
+    return a->graph->values[g->parameter.i].dtype != REMAT_F32 && !a->graph->optimizer.no_master;
+}
+
+/* What is updated: the parameter itself, or its master copy, which starts with the values that the
+ * parameter would have if it were not rounded. */
 static remat_value add_master(struct appender *a, const struct gradient *g)
 {
     remat_value parameter = g->parameter;
-    if (a->graph->values[parameter.i].dtype == REMAT_F32)
+    if (!has_master(a, g))
         return is_gathered(a, g) ? take_part(a, parameter) : parameter;
-    remat_value out = add_state(a, g, REMAT_MASTER_SUFFIX);
+    remat_value out = add_state(a, g, REMAT_MASTER_SUFFIX, REMAT_F32);
     const struct remat_value_info *from = &a->graph->values[parameter.i];
     struct remat_value_info *to = &a->graph->values[out.i];
     to->initializer = from->initializer;
@@ -180,7 +186,7 @@ static void add_master_update(struct appender *a, const struct gradient *g, rema
                               remat_value next)
 {
     const struct remat_value_info parameter = a->graph->values[g->parameter.i];
-    if (master.i == g->parameter.i || parameter.dtype != REMAT_F32)
+    if (master.i == g->parameter.i || has_master(a, g))
         add_update(a, master, next);
     if (master.i == g->parameter.i)
         return;
@@ -214,14 +220,17 @@ static void add_adamw(struct appender *a, const struct gradient *g)
         remat_attribute_float("beta1", optimizer->beta1),
         remat_attribute_float("beta2", optimizer->beta2),
         remat_attribute_float("epsilon", optimizer->epsilon),
+        remat_attribute_int("no_decay", 1),
     };
+    remat_dtype dtype = optimizer->bf16_moments ? REMAT_BF16 : REMAT_F32;
+    bool plain = a->graph->values[g->parameter.i].no_decay;
     remat_value inputs[] = {REMAT_NO_VALUE,      REMAT_NO_VALUE,  REMAT_NO_VALUE,
                             usable(a, g->value), a->coefficients, a->flag};
     remat_value outputs[3];
     inputs[0] = add_master(a, g);
-    inputs[1] = add_state(a, g, "m");
-    inputs[2] = add_state(a, g, "v");
-    remat_build(&a->b, REMAT_OP_adamw, inputs, 6, attributes, 3, outputs);
+    inputs[1] = add_state(a, g, "m", dtype);
+    inputs[2] = add_state(a, g, "v", dtype);
+    remat_build(&a->b, REMAT_OP_adamw, inputs, 6, attributes, plain ? 4 : 3, outputs);
     add_master_update(a, g, inputs[0], outputs[0]);
     add_update(a, inputs[1], outputs[1]);
     add_update(a, inputs[2], outputs[2]);
@@ -229,8 +238,9 @@ static void add_adamw(struct appender *a, const struct gradient *g)
 
 static void add_sgd(struct appender *a, const struct gradient *g)
 {
+    bool plain = a->graph->values[g->parameter.i].no_decay;
     const struct remat_attribute decay =
-        remat_attribute_float("weight_decay", a->graph->optimizer.weight_decay);
+        remat_attribute_float("weight_decay", plain ? 0 : a->graph->optimizer.weight_decay);
     remat_value inputs[] = {REMAT_NO_VALUE, usable(a, g->value), a->coefficients, a->flag};
     inputs[0] = add_master(a, g);
     remat_value next = remat_build(&a->b, REMAT_OP_sgd, inputs, 4, &decay, 1, NULL);

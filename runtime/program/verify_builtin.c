@@ -210,12 +210,12 @@ static remat_status check_embedding_backward(const struct call *call)
 
 static remat_status check_adamw_coefficients(const struct call *call)
 {
-    static const uint64_t counts[3] = {1, 1, 3};
+    static const uint64_t counts[3] = {1, 1, 4};
     for (uint32_t k = 0; k < 3; k++) {
         uint64_t elements = 0;
         (void)remat_dims_elements(call->o[k].shape, call->o[k].rank, &elements);
         if (elements != counts[k] || !contiguous(&call->o[k]))
-            return mismatch(call, "lr [1], step [1] and out [3] are expected");
+            return mismatch(call, "lr [1], step [1] and out [4] are expected");
     }
     return REMAT_OK;
 }

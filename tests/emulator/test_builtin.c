@@ -183,7 +183,7 @@ static void test_adamw(remat_context *ctx, const char *compiler, uint32_t step)
     memcpy(s->parameters, parameters, sizeof parameters);
     single_add(s, REMAT_ACCESS_READ, REMAT_F32, 1, (int64_t[]){1}, false);
     single_add(s, REMAT_ACCESS_READ, REMAT_I32, 1, (int64_t[]){1}, false);
-    single_add(s, REMAT_ACCESS_WRITE, REMAT_F32, 1, (int64_t[]){3}, false);
+    single_add(s, REMAT_ACCESS_WRITE, REMAT_F32, 1, (int64_t[]){4}, false);
     differing += !single_run(ctx, compiler, s);
 }
 

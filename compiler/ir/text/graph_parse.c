@@ -331,6 +331,7 @@ static remat_status parse_source(struct parser *p, struct result *result)
     result->info.trainable =
         remat_lex_accept(&p->lexer, "trainable") ||
         (!remat_lex_accept(&p->lexer, "frozen") && result->info.role == REMAT_ROLE_PARAMETER);
+    result->info.no_decay = remat_lex_accept(&p->lexer, "no_decay");
     REMAT_CHECK(parse_pin(p, &result->info));
     return define(p, result, &value);
 }
@@ -369,6 +370,8 @@ static remat_status parse_optimizer(struct parser *p)
                                "%s: unknown setting; accepted: %sweight_decay, clip_norm", name,
                                first == 0 ? "beta1, beta2, epsilon, " : "");
     optimizer->kind = kind;
+    optimizer->no_master = remat_lex_accept(&p->lexer, "no_master");
+    optimizer->bf16_moments = first == 0 && remat_lex_accept(&p->lexer, "bf16_moments");
     return REMAT_OK;
 }
 

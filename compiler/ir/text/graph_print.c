@@ -114,6 +114,7 @@ static void print_source(struct remat_text *text, const struct remat_graph *grap
     }
     if (info->trainable != (info->role == REMAT_ROLE_PARAMETER))
         remat_text_append(text, info->trainable ? " trainable" : " frozen");
+    remat_text_append(text, info->no_decay ? " no_decay" : "");
     print_pin(text, info);
     remat_text_append(text, "\n");
 }
@@ -181,7 +182,8 @@ static void print_optimizer(struct remat_text *text, const struct remat_optimize
         remat_text_append(text, "%s %s = ", k == first ? " {" : ",", remat_optimizer_setting(k));
         print_float(text, optimizer->settings[k]);
     }
-    remat_text_append(text, " }\n");
+    remat_text_append(text, " }%s%s\n", optimizer->no_master ? " no_master" : "",
+                      optimizer->bf16_moments ? " bf16_moments" : "");
 }
 
 static void print_heading(struct remat_text *text, const struct remat_graph *graph)

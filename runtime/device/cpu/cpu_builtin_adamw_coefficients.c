@@ -12,9 +12,9 @@ static remat_status prepare_adamw(struct cpu_device *device, const struct remat_
                     out = cpu_view_of(device, command, 2);
     bool good = cpu_view_is(&lr, REMAT_F32) && cpu_view_is(&step, REMAT_I32) &&
                 cpu_view_is(&out, REMAT_F32) && cpu_view_count(&lr) == 1 &&
-                cpu_view_count(&step) == 1 && cpu_view_count(&out) == 3 && cpu_view_dense(&out);
+                cpu_view_count(&step) == 1 && cpu_view_count(&out) == 4 && cpu_view_dense(&out);
     return cpu_expect(device, command, good,
-                      "operands are not lr f32 [1], step i32 [1], out f32 [3]");
+                      "operands are not lr f32 [1], step i32 [1], out f32 [4]");
 }
 
 /* base^exponent in a fixed order of double multiplications, so that no libm decides the bits. */
@@ -40,6 +40,7 @@ static remat_status run_adamw(struct cpu_device *device, const struct remat_comm
     out[0] = (float)(1.0 - lr * cpu_parameter(device, command, 2));
     out[1] = (float)(lr / (1.0 - power(cpu_parameter(device, command, 0), step)));
     out[2] = (float)sqrt(1.0 - power(cpu_parameter(device, command, 1), step));
+    out[3] = 1;
     return REMAT_OK;
 }
 

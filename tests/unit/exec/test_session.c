@@ -25,7 +25,7 @@ static const struct {
     [IDS] = {"ids", 1, M, REMAT_I32, REMAT_ROLE_INPUT, 0, 0},
     [LR] = {"lr", 1, 1, REMAT_F32, REMAT_ROLE_INPUT, 0, 0},
     [STEP] = {"step", 1, 1, REMAT_I32, REMAT_ROLE_INPUT, 0, 0},
-    [COEFFICIENTS] = {"coefficients", 1, 3, REMAT_F32, REMAT_ROLE_OUTPUT, 0, 0},
+    [COEFFICIENTS] = {"coefficients", 1, 4, REMAT_F32, REMAT_ROLE_OUTPUT, 0, 0},
     [ROWS] = {"rows", M, N, REMAT_F32, REMAT_ROLE_OUTPUT, 0, 0},
     [Y] = {"y", M, N, REMAT_F32, REMAT_ROLE_ACTIVATION, 1, 3},
     [LOSS] = {"loss", M, 1, REMAT_F32, REMAT_ROLE_OUTPUT, 0, 0},
@@ -258,11 +258,11 @@ static void test_trace(remat_context *ctx, const struct remat_plan *plan)
     remat_session_set_trace(session, NULL, NULL);
     CHECK_OK(ctx, remat_session_run(session, "train"));
     CHECK(count == 100, "%d", count);
-    float got[3];
+    float got[4];
     CHECK_OK(ctx, remat_session_read(session, "coefficients", got, sizeof got));
     CHECK(fabsf(got[0] - 0.975f) < 1e-6f && fabsf(got[1] - 2.5f) < 1e-5f &&
-              fabsf(got[2] - sqrtf(0.001f)) < 1e-7f,
-          "%g %g %g", (double)got[0], (double)got[1], (double)got[2]);
+              fabsf(got[2] - sqrtf(0.001f)) < 1e-7f && got[3] == 1,
+          "%g %g %g %g", (double)got[0], (double)got[1], (double)got[2], (double)got[3]);
     remat_session_destroy(&session);
 }
 

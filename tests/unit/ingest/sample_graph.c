@@ -17,6 +17,7 @@ static remat_value given(struct remat_builder *b, const char *name, uint8_t role
         .role = role,
         .initializer = parameter ? REMAT_INIT_NORMAL : REMAT_INIT_NONE,
         .trainable = parameter,
+        .no_decay = parameter && rank == 1,
         .init_mean = parameter ? 0.25 : 0,
         .init_std = parameter ? 0.02 : 0,
         .node = REMAT_NO_NODE,
@@ -70,7 +71,7 @@ struct remat_graph *sample_graph(struct remat_arena *arena)
     graph->values[loss[0].i].role = REMAT_ROLE_OUTPUT;
     graph->values[y.i].pin = REMAT_PIN_SAVE;
     graph->optimizer =
-        (struct remat_optimizer){REMAT_OPTIMIZER_ADAMW, {{0.9, 0.95, 1e-8, 0.1, 0.5}}};
+        (struct remat_optimizer){REMAT_OPTIMIZER_ADAMW, {{0.9, 0.95, 1e-8, 0.1, 0.5}}, true, true};
     return graph;
 }
 

@@ -28,8 +28,9 @@ static void compare_values(const struct remat_graph *p, const struct remat_graph
         CHECK(strcmp(a->name, b->name) == 0, "%u: name %s", i, b->name);
         CHECK(remat_shape_equal(&a->shape, &b->shape) && a->dtype == b->dtype, "%s: shape",
               a->name);
-        CHECK(a->role == b->role && a->pin == b->pin && a->trainable == b->trainable, "%s",
-              a->name);
+        CHECK(a->role == b->role && a->pin == b->pin && a->trainable == b->trainable &&
+                  a->no_decay == b->no_decay,
+              "%s", a->name);
         CHECK(a->initializer == b->initializer && a->init_mean == b->init_mean &&
                   a->init_std == b->init_std,
               "%s: initializer", a->name);
@@ -86,7 +87,8 @@ static void test_round_trip(struct remat_arena *arena)
               p->optimizer.beta2 == q->optimizer.beta2 &&
               p->optimizer.epsilon == q->optimizer.epsilon &&
               p->optimizer.weight_decay == q->optimizer.weight_decay &&
-              p->optimizer.clip_norm == q->optimizer.clip_norm,
+              p->optimizer.clip_norm == q->optimizer.clip_norm && q->optimizer.no_master &&
+              q->optimizer.bf16_moments,
           "optimizer");
     CHECK(remat_graph_hash(p) == remat_graph_hash(q), "hash");
     CHECK(remat_graph_layers(q) == 4, "layers");

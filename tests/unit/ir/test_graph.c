@@ -57,7 +57,7 @@ struct small { /* what the tests vary */
     int64_t columns;
     remat_dtype dtype;
     uint8_t role, initializer, pin;
-    bool trainable;
+    bool trainable, no_decay;
     double init_std, epsilon;
     int64_t axis, last_int;
     uint16_t op;
@@ -81,7 +81,7 @@ static const struct small original = {
     .last_int = 4,
     .op = 7,
     .has_output = true,
-    .optimizer = {REMAT_OPTIMIZER_ADAMW, {{0.9, 0.999, 1e-8, 0.01, 0}}},
+    .optimizer = {REMAT_OPTIMIZER_ADAMW, {{0.9, 0.999, 1e-8, 0.01, 0}}, false, false},
 };
 
 static struct remat_graph *make(struct remat_arena *arena, const struct small *s)
@@ -93,6 +93,7 @@ static struct remat_graph *make(struct remat_arena *arena, const struct small *s
                                       .role = s->role,
                                       .pin = s->pin,
                                       .trainable = s->trainable,
+                                      .no_decay = s->no_decay,
                                       .initializer = s->initializer,
                                       .init_std = s->init_std,
                                       .node = REMAT_NO_NODE};
@@ -200,6 +201,7 @@ static void test_hash(struct remat_arena *arena)
     DIFFERS(dtype, REMAT_I32);
     DIFFERS(role, REMAT_ROLE_INPUT);
     DIFFERS(trainable, false);
+    DIFFERS(no_decay, true);
     DIFFERS(initializer, REMAT_INIT_CONSTANT);
     DIFFERS(init_std, 0.03);
     DIFFERS(epsilon, 1e-6);
@@ -215,6 +217,8 @@ static void test_hash(struct remat_arena *arena)
     DIFFERS(optimizer.kind, REMAT_OPTIMIZER_SGD);
     DIFFERS(optimizer.kind, REMAT_OPTIMIZER_NONE);
     DIFFERS(optimizer.clip_norm, 1);
+    DIFFERS(optimizer.no_master, true);
+    DIFFERS(optimizer.bf16_moments, true);
 }
 
 int main(void)

@@ -100,6 +100,7 @@ void evaluate_adamw_coefficients(const struct call *c)
     c->out[0][0] = 1 - lr * number(c, "weight_decay", NAN);
     c->out[0][1] = lr / (1 - pow(number(c, "beta1", NAN), step));
     c->out[0][2] = sqrt(1 - pow(number(c, "beta2", NAN), step));
+    c->out[0][3] = 1;
 }
 
 void evaluate_adamw(const struct call *c)
@@ -107,11 +108,13 @@ void evaluate_adamw(const struct call *c)
     set_flag(c, 5, 3);
     double beta1 = number(c, "beta1", NAN), beta2 = number(c, "beta2", NAN);
     const double *s = c->in[4];
+    double decay = attribute(c, "no_decay") ? s[3] : s[0];
     for (int64_t i = 0; i < count_of(c->out_shape[0]); i++) {
         double g = c->in[3][i];
         double m = beta1 * c->in[1][i] + (1 - beta1) * g;
         double v = beta2 * c->in[2][i] + (1 - beta2) * g * g;
-        c->out[0][i] = c->in[0][i] * s[0] - s[1] * m / (sqrt(v) / s[2] + number(c, "epsilon", NAN));
+        c->out[0][i] =
+            c->in[0][i] * decay - s[1] * m / (sqrt(v) / s[2] + number(c, "epsilon", NAN));
         c->out[1][i] = m;
         c->out[2][i] = v;
     }

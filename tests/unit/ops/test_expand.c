@@ -49,10 +49,15 @@ static const struct {
     {"gelu", "b4,5", ""},
     {"sgd", "2,3 2,3 1", "weight_decay=0.1"},
     {"sgd", "- - 1", "weight_decay=0.0"},
-    {"adamw", "2,3 2,3 +2,3 2,3 +3", "beta1=0.9 beta2=0.95 epsilon=0.00000001"},
-    {"adamw", "- - + - +3", "beta1=0.9 beta2=0.95 epsilon=0.00000001"},
+    {"adamw", "2,3 2,3 +2,3 2,3 +4", "beta1=0.9 beta2=0.95 epsilon=0.00000001"},
+    {"adamw", "- - + - +4", "beta1=0.9 beta2=0.95 epsilon=0.00000001"},
+    {"sgd", "b2,3 2,3 1", "weight_decay=0.1"},
+    {"adamw", "b2,3 2,3 +2,3 2,3 +4", "beta1=0.9 beta2=0.95 epsilon=0.00000001 no_decay=1"},
+    {"adamw", "2,3 b2,3 b+2,3 2,3 +4", "beta1=0.9 beta2=0.95 epsilon=0.00000001"},
     {"sgd", "2,3 2,3 1 i1<1", "weight_decay=0.1"},
-    {"adamw", "2,3 2,3 +2,3 2,3 +3 i1<1", "beta1=0.9 beta2=0.95 epsilon=0.00000001"},
+    {"sgd", "b2,3 2,3 1 i1<1", "weight_decay=0.1"},
+    {"adamw", "b2,3 b2,3 b+2,3 2,3 +4 i1<1", "beta1=0.9 beta2=0.95 epsilon=0.00000001"},
+    {"adamw", "2,3 2,3 +2,3 2,3 +4 i1<1", "beta1=0.9 beta2=0.95 epsilon=0.00000001"},
 };
 #define CASE_COUNT (sizeof cases / sizeof cases[0])
 
@@ -118,7 +123,7 @@ static void run_case(size_t c)
         check_nodes(&w, expanded, c);
         if (strstr(cases[c].inputs, "1 i1<1"))
             check_flag(&w, expanded, c, 1, 3);
-        if (strstr(cases[c].inputs, "+3 i1<1"))
+        if (strstr(cases[c].inputs, "+4 i1<1"))
             check_flag(&w, expanded, c, 3, 5);
     }
     workbench_close(&w);

@@ -45,15 +45,17 @@ remat_value workbench_input(struct workbench *w, const char *name, const char *t
         info.role = REMAT_ROLE_INPUT;
         info.trainable = false;
     }
-    if (*text == 'b')
+    if (*text == 'b') {
         info.dtype = REMAT_BF16;
+        text++;
+    }
     if (*text == 'i') {
         info.dtype = REMAT_I32;
         info.init_mean = atof(strchr(text, '<') + 1); /* remembers the limit */
     } else if (*text == '+') {
         info.init_std = 1; /* remembers the sign */
     }
-    text += *text == '=' || *text == 'i' || *text == '+' || *text == 'b';
+    text += *text == '=' || *text == 'i' || *text == '+';
     info.shape.rank = *text >= '0' && *text <= '9' ? parse_list(text, info.shape.dims) : 0;
     return remat_graph_add_value(&w->arena, w->graph, &info);
 }

@@ -20,7 +20,8 @@ void workbench_open(struct workbench *w);
 void workbench_close(struct workbench *w);
 
 /* A graph input. Text: "2,3" f32 parameter (trainable), "+2,3" the same with positive values,
- * "=2,3" f32 input, "b2,3" bf16 parameter, "i2,3<5" i32 input with values below 5, "" rank 0. */
+ * "=2,3" f32 input, "b2,3" and "b+2,3" bf16 parameters, "i2,3<5" i32 input with values below 5, ""
+ * rank 0. */
 remat_value workbench_input(struct workbench *w, const char *name, const char *text);
 /* A node from inputs and attributes such as "axis=1 scale=0.5 permutation=1,0"; the first output.
  */

@@ -29,7 +29,8 @@ static void build(struct workbench *w, int64_t batch, uint8_t optimizer)
     remat_value loss = workbench_node(w, "cross_entropy", (remat_value[]){h, targets}, 2, "", NULL);
     w->graph->values[loss.i].role = REMAT_ROLE_OUTPUT;
     workbench_output(w, loss);
-    w->graph->optimizer = (struct remat_optimizer){optimizer, {{0.9, 0.95, 1e-8, 0.1, 0.5}}};
+    w->graph->optimizer =
+        (struct remat_optimizer){optimizer, {{0.9, 0.95, 1e-8, 0.1, 0.5}}, false, false};
 }
 
 /* The joint graph after all passes. */

@@ -43,7 +43,7 @@ static void build_tied(struct workbench *w)
     h = workbench_node(w, "linear", (remat_value[]){h, table}, 2, "transpose_weight=1", NULL);
     workbench_output(w, workbench_node(w, "cross_entropy", (remat_value[]){h, ids}, 2, "", NULL));
     w->graph->optimizer =
-        (struct remat_optimizer){REMAT_OPTIMIZER_ADAMW, {{0.9, 0.95, 1e-8, 0.1, 0}}};
+        (struct remat_optimizer){REMAT_OPTIMIZER_ADAMW, {{0.9, 0.95, 1e-8, 0.1, 0}}, false, false};
 }
 
 static uint32_t node_of(const struct remat_graph *graph, const char *value)
@@ -108,6 +108,53 @@ static void check_folded(const struct remat_graph *graph)
     CHECK(workbench_count(graph, REMAT_OP_pad) == 0 && node != REMAT_NONE &&
               graph->nodes[node].op == REMAT_OP_concat && graph->nodes[node].input_count == 3,
           "pads that tile an axis become one concat");
+}
+
+/* The dtype of a state; REMAT_I32: there is none. */
+static remat_dtype dtype_of(const struct remat_graph *graph, const char *state)
+{
+    remat_value found = workbench_find(graph, state);
+    return remat_is_none(found.i) ? REMAT_I32 : graph->values[found.i].dtype;
+}
+
+/* A bf16 and an f32 parameter, of which one decays. */
+static void check_states(void)
+{
+    for (int form = 0; form < 4; form++) {
+        struct workbench w;
+        struct remat_graph *joint, *graph;
+        remat_value in[2], x[2];
+        bool no_master = form & 1, bf16_moments = form & 2;
+        workbench_open(&w);
+        workbench_inputs(&w, "b2,3 2,3", in);
+        w.graph->values[in[1].i].no_decay = true;
+        const struct remat_attribute wide = remat_attribute_int("dtype", REMAT_F32);
+        x[0] = remat_build(&w.b, REMAT_OP_cast, in, 1, &wide, 1, NULL);
+        x[0] = workbench_node(&w, "mul", (remat_value[]){x[0], in[1]}, 2, "", NULL);
+        x[0] = workbench_node(&w, "row_sum", x, 1, "", NULL);
+        x[0] = workbench_node(&w, "column_sum", x, 1, "", NULL);
+        workbench_output(&w, x[0]);
+        w.graph->optimizer = (struct remat_optimizer){
+            REMAT_OPTIMIZER_ADAMW, {{0.9, 0.95, 1e-8, 0.1, 0}}, no_master, bf16_moments};
+        RUN(&w, autodiff, w.graph, &joint);
+        RUN(&w, optimizer, joint, &graph);
+        remat_dtype moments = bf16_moments ? REMAT_BF16 : REMAT_F32;
+        CHECK(dtype_of(graph, "x0.master") == (no_master ? REMAT_I32 : REMAT_F32) &&
+                  dtype_of(graph, "x1.master") == REMAT_I32,
+              "form %d: masters", form);
+        CHECK(dtype_of(graph, "x0.m") == moments && dtype_of(graph, "x0.v") == moments &&
+                  dtype_of(graph, "x1.m") == moments && dtype_of(graph, "x1.v") == moments,
+              "form %d: moments", form);
+        CHECK(graph->update_count == 7u + !no_master, "form %d: %u updates", form,
+              graph->update_count);
+        uint32_t decays = node_of(graph, no_master ? "x0.next" : "x0.master.next");
+        uint32_t plain = node_of(graph, "x1.next");
+        CHECK(remat_node_int(&graph->nodes[decays], "no_decay", 0) == 0 &&
+                  remat_node_int(&graph->nodes[plain], "no_decay", 0) == 1,
+              "form %d: decay", form);
+    done:
+        workbench_close(&w);
+    }
 }
 
 static void compare_values(struct workbench *w, const struct remat_graph *a,
@@ -513,6 +560,7 @@ int main(void)
 {
     check_memory();
     check_pipeline();
+    check_states();
     check_common();
     check_unfolded();
     check_errors();

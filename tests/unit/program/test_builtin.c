@@ -39,7 +39,7 @@ static const struct sample {
      {1, 1, 0.1, 7}},
     {REMAT_KERNEL_embedding, {"r7,4", "ri3", "w3,4"}, {0}},
     {REMAT_KERNEL_embedding_backward, {"r3,4", "ri3", "w7,4"}, {0}},
-    {REMAT_KERNEL_adamw_coefficients, {"r1", "ri1", "w3"}, {0.9, 0.99, 0.01}},
+    {REMAT_KERNEL_adamw_coefficients, {"r1", "ri1", "w4"}, {0.9, 0.99, 0.01}},
     {REMAT_KERNEL_copy, {"r2,3", "w2,3"}, {0}},
     {REMAT_KERNEL_concat, {"r2,3", "r2,4", "w2,7"}, {1}},
     {REMAT_KERNEL_pad, {"r2,3", "w2,5"}, {1, 2}},
