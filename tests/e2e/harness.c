@@ -35,6 +35,9 @@ struct remat_graph *harness_model(remat_context *ctx, struct remat_arena *arena,
     s.forward_only = sizes.forward_only;
     s.optimizer.kind = sizes.optimizer.kind ? sizes.optimizer.kind : s.optimizer.kind;
     s.optimizer.clip_norm = sizes.optimizer.clip_norm;
+    s.optimizer.no_master = sizes.optimizer.no_master;
+    s.optimizer.bf16_moments = sizes.optimizer.bf16_moments;
+    s.lora = sizes.lora;
     MUST_OK(ctx, remat_model_generate(ctx, arena, &s, &graph));
     return graph;
 }

@@ -23,7 +23,10 @@ struct remat_graph *ranks_graph(remat_context *ctx, struct remat_arena *arena,
                                          .dropout = 0.1,
                                          .dtype = model->dtype,
                                          .forward_only = forward_only,
-                                         .optimizer = {.clip_norm = model->clip_norm}};
+                                         .optimizer = {.clip_norm = model->clip_norm,
+                                                       .no_master = model->narrow,
+                                                       .bf16_moments = model->narrow},
+                                         .lora = {.rank = model->lora}};
     if (strcmp(model->preset, "llama-tiny") == 0)
         sizes.dropout = 0;
     struct remat_graph *graph = harness_model(ctx, arena, model->preset, sizes);

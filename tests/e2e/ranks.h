@@ -15,6 +15,8 @@ struct ranks_model {
     double clip_norm;
     uint32_t zero;           /* of its plans on several ranks */
     uint64_t exchange_bytes; /* of a gradient at once; 0: all */
+    bool narrow;             /* no masters, bf16 moments */
+    int64_t lora;            /* rank of adapters, beside which nothing trains; 0: none */
 };
 
 /* Of two layers of width 12 on 259 ids: no vector and no table divides among 8 ranks, matrices do.

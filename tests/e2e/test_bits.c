@@ -50,6 +50,17 @@ static const struct remat_model_settings
     clipped = {SMALL, .heads = 3, .source_seq = 17, .dtype = REMAT_BF16,
                .optimizer = {.clip_norm = 0.5}};
 
+/* States as small as they can be, adapters, and the rest frozen. */
+static const struct remat_model_settings adapted = {
+    SMALL,
+    .heads = 6,
+    .kv_heads = 2,
+    .hidden = 100,
+    .dropout = 0.1,
+    .dtype = REMAT_BF16,
+    .optimizer = {.clip_norm = 0.5, .no_master = true, .bf16_moments = true},
+    .lora = {.rank = 3}};
+
 /* Rows of logits have a pitch. */
 static const struct remat_model_settings pitched = {.layers = 4,
                                                     .width = 36,
@@ -70,6 +81,7 @@ int main(int argc, char **argv)
         test_model(ctx, "gpt2-tiny", many, 1, 8, 10);
         test_model(ctx, "llama-tiny", plain_sgd, 1, 8, 10);
         test_model(ctx, "encdec-tiny", clipped, 2, 8, 10);
+        test_model(ctx, "llama-tiny", adapted, 2, 8, 10);
     }
     test_model(ctx, "gpt2-tiny", few, 3, 8, 10);
     test_model(ctx, "gpt2-tiny", deep, 3, 8, 10);

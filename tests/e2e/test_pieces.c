@@ -114,7 +114,8 @@ static void swap_rows(void *user, const remat_transfer *t, bool exchange, uint32
 static void test_noticed(remat_context *ctx)
 {
     const struct ranks_tap tap = {swap_rows, NULL};
-    const struct ranks_model model = {"gpt2-tiny", REMAT_F32, 0, 1, PIECE_BYTES};
+    const struct ranks_model model = {
+        .preset = "gpt2-tiny", .dtype = REMAT_F32, .zero = 1, .exchange_bytes = PIECE_BYTES};
     struct ranks_result good[RANKS_MAX], bad[RANKS_MAX];
     struct remat_arena arena;
     remat_arena_init(&arena, ctx);
@@ -132,8 +133,9 @@ int main(void)
     MUST(ctx);
     for (uint32_t k = 0; k < 8; k++)
         for (uint32_t zero = 0; zero <= 3; zero += zero + 1) {
-            const struct ranks_model model = {
-                presets[k / 2], k / 2 % 2 == k % 2 ? REMAT_BF16 : REMAT_F32, 0, zero, 0};
+            const struct ranks_model model = {.preset = presets[k / 2],
+                                              .dtype = k / 2 % 2 == k % 2 ? REMAT_BF16 : REMAT_F32,
+                                              .zero = zero};
             test_model(ctx, model, 2u << k % 2, 1 + (k / 2 + zero) % 2);
         }
     test_noticed(ctx);

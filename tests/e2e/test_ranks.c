@@ -214,7 +214,7 @@ static void test_evaluation(remat_context *ctx)
     static const struct {
         uint32_t ranks, microbatches;
     } ways[] = {{1, 4}, {4, 1}, {2, 2}};
-    const struct ranks_model model = {"gpt2-tiny", REMAT_F32, 0, 0, 0};
+    const struct ranks_model model = {.preset = "gpt2-tiny", .dtype = REMAT_F32};
     const struct remat_policy_settings none = {0};
     struct ranks_result results[3][RANKS_MAX];
     for (uint32_t k = 0; k < 3; k++) {
@@ -264,7 +264,7 @@ static void shift_parts(void *user, const remat_transfer *t, bool exchange, uint
 
 static void test_faults(remat_context *ctx)
 {
-    const struct ranks_model model = {"gpt2-tiny", REMAT_F32, 0, 0, 0};
+    const struct ranks_model model = {.preset = "gpt2-tiny", .dtype = REMAT_F32};
     const struct ranks_tap reversed = {reverse_rows, NULL}, shifted = {shift_parts, NULL};
     const struct {
         const char *name;
@@ -304,8 +304,8 @@ static void expect_failure(remat_context *ctx, struct remat_program *program,
 
 static void test_failure(remat_context *ctx)
 {
-    const struct ranks_model model = {"gpt2-tiny", REMAT_F32, 0, 0, 0},
-                             other = {"gpt2-tiny", REMAT_BF16, 0, 0, 0};
+    const struct ranks_model model = {.preset = "gpt2-tiny", .dtype = REMAT_F32},
+                             other = {.preset = "gpt2-tiny", .dtype = REMAT_BF16};
     const struct ranks_settings absent = {.steps = 1, .absent = 1, .timeout_ns = 200000000},
                                 stopped = {.steps = 1, .stopped_after = 100};
     struct remat_arena arena;
@@ -336,7 +336,7 @@ static void refuse(remat_context *ctx, const struct remat_plan *plan, const rema
 
 static void test_refusals(remat_context *ctx)
 {
-    const struct ranks_model model = {"gpt2-tiny", REMAT_F32, 0, 0, 0};
+    const struct ranks_model model = {.preset = "gpt2-tiny", .dtype = REMAT_F32};
     struct remat_arena arena;
     remat_engine engine;
     remat_local_ranks *local;
@@ -365,7 +365,8 @@ static void test_all(remat_context *ctx)
     static const char *const presets[] = {"gpt2-tiny", "llama-tiny", "bert-tiny", "encdec-tiny"};
     for (uint32_t p = 0; p < 4; p++)
         for (uint32_t k = 0; k < 2; k++) {
-            const struct ranks_model model = {presets[p], k ? REMAT_BF16 : REMAT_F32, 0, 0, 0};
+            const struct ranks_model model = {.preset = presets[p],
+                                              .dtype = k ? REMAT_BF16 : REMAT_F32};
             for (uint32_t ranks = 2; ranks <= 8; ranks *= 2)
                 test_model(ctx, &model, ranks);
             test_levels(ctx, &model);
@@ -374,9 +375,10 @@ static void test_all(remat_context *ctx)
 
 int main(int argc, char **argv)
 {
-    const struct ranks_model f32 = {"gpt2-tiny", REMAT_F32, 0, 0, 0},
-                             bf16 = {"encdec-tiny", REMAT_BF16, 0, 0, 0};
-    const struct ranks_model clipped = {"bert-tiny", REMAT_BF16, 0.5, 0, 0};
+    const struct ranks_model f32 = {.preset = "gpt2-tiny", .dtype = REMAT_F32},
+                             bf16 = {.preset = "encdec-tiny", .dtype = REMAT_BF16};
+    const struct ranks_model clipped = {
+        .preset = "bert-tiny", .dtype = REMAT_BF16, .clip_norm = 0.5};
     bool small = argc > 1 && strcmp(argv[1], "small") == 0;
     remat_context *ctx = remat_context_create(NULL, NULL);
     MUST(ctx);

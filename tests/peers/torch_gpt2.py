@@ -3,6 +3,7 @@
 
 Parameters have the names and shapes of Hugging Face's GPT-2 ([in, out] linear weights, head tied to
 wte). Data are feed.py's."""
+import re
 from dataclasses import dataclass
 
 import torch
@@ -138,10 +139,15 @@ def loss_and_grads(model, ids, microbatches=1):
     return total, {name: param.grad for name, param in model.params.items()}
 
 
+def decays(name):
+    """Norms, biases and embeddings do not."""
+    return not re.search(r"bias$|norm|ln_|embed|w[tp]e\.|shared", name, re.IGNORECASE)
+
+
 def adamw(model, lr, weight_decay=0.01, fused=False):
-    """Weight decay on every parameter."""
-    return torch.optim.AdamW(model.params.values(), lr=lr, betas=(0.9, 0.999), eps=1e-8,
-                             weight_decay=weight_decay, fused=fused)
+    groups = [{"params": [param for name, param in model.params.items() if decays(name) == decayed],
+               "weight_decay": weight_decay if decayed else 0} for decayed in (True, False)]
+    return torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.999), eps=1e-8, fused=fused)
 
 
 def train(model, ids_of, steps, lr, weight_decay=0.01, fused=False, microbatches=1, clip_norm=None):

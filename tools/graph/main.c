@@ -8,7 +8,9 @@
 #include "symbols.h"
 #include "tool.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #define CLI_OPTIONS "graph.def"
 #include "option_table.h"
@@ -41,6 +43,34 @@ static remat_status read_model(remat_context *ctx, struct remat_arena *arena, co
                    : remat_model_preset(ctx, model, s);
 }
 
+/* Settings of an optimizer that there is not, or is another. */
+static remat_status check_optimizer(remat_context *ctx, const struct cli_arguments *args,
+                                    const struct remat_optimizer *o)
+{
+    static const uint32_t of_adamw[] = {OPTION_beta1, OPTION_beta2, OPTION_epsilon, OPTION_moments};
+    static const uint32_t of_decay[] = {OPTION_decay, OPTION_no_decay};
+    bool forward_only = cli_has(args, OPTION_forward_only);
+    bool none = o->kind == REMAT_OPTIMIZER_NONE || forward_only;
+    for (uint32_t k = OPTION_optimizer; none && k <= OPTION_clip_norm; k++)
+        if (cli_has(args, k) && (k != OPTION_optimizer || o->kind != REMAT_OPTIMIZER_NONE))
+            return remat_error(ctx, REMAT_ERROR_USAGE,
+                               forward_only ? "--%s contradicts --forward-only"
+                                            : "--%s needs an optimizer",
+                               options[k].name);
+    for (size_t i = 0; i < sizeof of_adamw / sizeof *of_adamw; i++)
+        if (o->kind != REMAT_OPTIMIZER_ADAMW && cli_has(args, of_adamw[i]))
+            return remat_error(ctx, REMAT_ERROR_USAGE, "--%s needs --optimizer adamw",
+                               options[of_adamw[i]].name);
+    for (size_t i = 0; i < sizeof of_decay / sizeof *of_decay; i++)
+        if (o->weight_decay == 0 && cli_has(args, of_decay[i]))
+            return remat_error(ctx, REMAT_ERROR_USAGE, "--%s needs --weight-decay above 0",
+                               options[of_decay[i]].name);
+    if (cli_has(args, OPTION_clip_norm) && !(o->clip_norm > 0))
+        return remat_error(ctx, REMAT_ERROR_USAGE,
+                           "--clip-norm 0 is out of range (accepted: more than 0)");
+    return REMAT_OK;
+}
+
 static remat_status read_optimizer(remat_context *ctx, const struct cli_arguments *args,
                                    struct remat_optimizer *o)
 {
@@ -50,25 +80,59 @@ static remat_status read_optimizer(remat_context *ctx, const struct cli_argument
     o->beta1 = cli_number(args, OPTION_beta1, o->beta1);
     o->beta2 = cli_number(args, OPTION_beta2, o->beta2);
     o->epsilon = cli_number(args, OPTION_epsilon, o->epsilon);
-    double decay = o->kind == REMAT_OPTIMIZER_SGD ? 0 : o->weight_decay;
+    double decay = o->kind == REMAT_OPTIMIZER_ADAMW ? o->weight_decay : 0;
     o->weight_decay = cli_number(args, OPTION_weight_decay, decay);
     o->clip_norm = cli_number(args, OPTION_clip_norm, 0);
-    if (cli_has(args, OPTION_clip_norm) && !(o->clip_norm > 0))
+    o->no_master = cli_choice(args, OPTION_master, 0) == 1;
+    o->bf16_moments = cli_choice(args, OPTION_moments, 0) == 1;
+    return check_optimizer(ctx, args, o);
+}
+
+/* "RANK" or "RANK:GLOB" */
+static remat_status read_lora(remat_context *ctx, const struct cli_arguments *args,
+                              struct remat_model_settings *s)
+{
+    const char *text = cli_text(args, OPTION_lora, "");
+    char *end;
+    s->lora.alpha = cli_number(args, OPTION_lora_alpha, 0);
+    if (cli_has(args, OPTION_lora_alpha) && !cli_has(args, OPTION_lora))
+        return remat_error(ctx, REMAT_ERROR_USAGE, "--lora-alpha needs --lora");
+    if (cli_has(args, OPTION_lora_alpha) && !(s->lora.alpha > 0))
         return remat_error(ctx, REMAT_ERROR_USAGE,
-                           "--clip-norm 0 is out of range (accepted: more than 0)");
-    bool forward_only = cli_has(args, OPTION_forward_only);
-    bool none = o->kind == REMAT_OPTIMIZER_NONE || forward_only;
-    for (uint32_t k = OPTION_optimizer; none && k <= OPTION_clip_norm; k++)
-        if (cli_has(args, k) && (k != OPTION_optimizer || o->kind != REMAT_OPTIMIZER_NONE))
-            return remat_error(ctx, REMAT_ERROR_USAGE,
-                               forward_only ? "--%s contradicts --forward-only"
-                                            : "--%s needs an optimizer",
-                               options[k].name);
-    for (uint32_t k = OPTION_beta1; k <= OPTION_epsilon; k++)
-        if (o->kind != REMAT_OPTIMIZER_ADAMW && cli_has(args, k))
-            return remat_error(ctx, REMAT_ERROR_USAGE, "--%s needs --optimizer adamw",
-                               options[k].name);
+                           "--lora-alpha 0 is out of range (accepted: more than 0)");
+    if (!cli_has(args, OPTION_lora))
+        return REMAT_OK;
+    errno = 0;
+    s->lora.rank = *text >= '0' && *text <= '9' ? strtoll(text, &end, 10) : 0;
+    if (s->lora.rank < 1 || errno || (*end && *end != ':') || (*end && !end[1]))
+        return remat_error(
+            ctx, REMAT_ERROR_USAGE,
+            "--lora '%.200s' (accepted: RANK, 1 to 65536, or RANK:GLOB, such as 16:'*q_proj*')",
+            text);
+    s->lora.glob = *end ? end + 1 : NULL;
     return REMAT_OK;
+}
+
+/* Which parameters train, and which decay. */
+static remat_status read_training(remat_context *ctx, struct remat_arena *arena,
+                                  const struct cli_arguments *args, struct remat_model_settings *s)
+{
+    const struct {
+        uint32_t option;
+        struct remat_globs *globs;
+    } rows[] = {
+        {OPTION_decay, &s->decay}, {OPTION_no_decay, &s->no_decay}, {OPTION_freeze, &s->freeze}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        rows[i].globs->items = cli_texts(arena, args, rows[i].option, &rows[i].globs->count);
+        if (!rows[i].globs->items)
+            return REMAT_ERROR_MEMORY;
+    }
+    if (s->optimizer.no_master && s->dtype == REMAT_F32)
+        return remat_error(ctx, REMAT_ERROR_USAGE,
+                           "--master none needs --dtype bf16: parameters in fp32 have no master");
+    if (s->forward_only && s->freeze.count)
+        return remat_error(ctx, REMAT_ERROR_USAGE, "--freeze contradicts --forward-only");
+    return read_lora(ctx, args, s);
 }
 
 static remat_status read_settings(remat_context *ctx, struct remat_arena *arena,
@@ -93,6 +157,7 @@ static remat_status read_settings(remat_context *ctx, struct remat_arena *arena,
     s->written_out = cli_choice(args, OPTION_attention, 0) == 1;
     s->forward_only = cli_has(args, OPTION_forward_only);
     REMAT_TRY(read_optimizer(ctx, args, &s->optimizer));
+    REMAT_TRY(read_training(ctx, arena, args, s));
     if (!cli_has(args, OPTION_text) && !cli_has(args, OPTION_output))
         REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--output is missing (or --text, which can do without)");
     return REMAT_OK;

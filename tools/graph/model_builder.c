@@ -3,6 +3,7 @@
 
 #include "builder.h"
 
+#include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -69,7 +70,7 @@ remat_value remat_model_parameter(struct remat_model *m, const char *name, int64
         .dtype = m->settings->dtype,
         .role = REMAT_ROLE_PARAMETER,
         .shape = {columns ? 2 : 1, {rows, columns}},
-        .trainable = !m->settings->forward_only,
+        .trainable = !m->settings->forward_only && !m->settings->lora.rank,
         .initializer = std > 0 ? REMAT_INIT_NORMAL : REMAT_INIT_CONSTANT,
         .init_mean = mean,
         .init_std = std,
@@ -299,23 +300,73 @@ static remat_value module_parameter(struct remat_model *m, const char *module, c
     return remat_model_parameter(m, join(m, module, ".", kind), rows, columns, mean, std);
 }
 
+/* x times a weight, transposed or as it is, plus a bias unless that is REMAT_NO_VALUE. */
+static remat_value linear(struct remat_model *m, const char *name, remat_value x,
+                          remat_value weight, remat_value bias, bool transposed)
+{
+    struct remat_attribute attribute = remat_attribute_int("transpose_weight", 1);
+    remat_value inputs[] = {x, weight, bias};
+    return build(m, name, REMAT_OP_linear, inputs, remat_is_none(bias.i) ? 2 : 3, &attribute,
+                 transposed);
+}
+
+static bool is_adapted(const struct remat_model *m, remat_value weight)
+{
+    const char *glob = m->settings->lora.glob;
+    if (!m->settings->lora.rank)
+        return false;
+    return glob ? fnmatch(glob, m->b.graph->values[weight.i].name, 0) == 0 : *m->scope != 0;
+}
+
+static remat_value adapter_parameter(struct remat_model *m, const char *module, const char *kind,
+                                     int64_t rows, int64_t columns, double std)
+{
+    remat_value out = module_parameter(m, module, kind, rows, columns, 0, std);
+    m->b.graph->values[out.i].trainable = !m->settings->forward_only;
+    return out;
+}
+
+/* A has the variance of the uniform initial values that peft gives it. */
+static remat_value adapter(struct remat_model *m, const char *name, const char *module,
+                           remat_value x, int64_t outputs)
+{
+    int64_t rank = m->settings->lora.rank, width = width_of(m, x);
+    double factor = m->settings->lora.alpha / (double)rank, std = 1 / sqrt(3 * (double)width);
+    remat_value a = adapter_parameter(m, module, "lora_A.weight", rank, width, std);
+    remat_value b = adapter_parameter(m, module, "lora_B.weight", outputs, rank, 0);
+    m->adapters++;
+    x = linear(m, join(m, name, ".", "lora_A"), x, a, REMAT_NO_VALUE, true);
+    if (factor != 1)
+        x = remat_model_scale(m, join(m, name, ".", "lora_A.scaled"), x, factor);
+    return linear(m, join(m, name, ".", "lora_B"), x, b, REMAT_NO_VALUE, true);
+}
+
+static remat_value maybe_adapted(struct remat_model *m, const char *name, const char *module,
+                                 remat_value x, remat_value weight, remat_value bias,
+                                 bool transposed)
+{
+    if (!is_adapted(m, weight))
+        return linear(m, name, x, weight, bias, transposed);
+    remat_value y = linear(m, join(m, name, ".", "base"), x, weight, bias, transposed);
+    return remat_model_add(m, name, y, adapter(m, name, module, x, width_of(m, y)));
+}
+
 remat_value remat_model_linear(struct remat_model *m, const char *name, const char *parameters,
                                remat_value x, int64_t columns, double std)
 {
     remat_value weight = module_parameter(m, parameters, "weight", width_of(m, x), columns, 0, std);
     remat_value bias = module_parameter(m, parameters, "bias", columns, 0, 0, 0);
-    return build(m, name, REMAT_OP_linear, (remat_value[]){x, weight, bias}, 3, NULL, 0);
+    return maybe_adapted(m, name, parameters, x, weight, bias, false);
 }
 
 remat_value remat_model_dense(struct remat_model *m, const char *name, const char *parameters,
-                              remat_value x, int64_t columns, double std, bool bias)
+                              remat_value x, int64_t columns, double std, bool with_bias)
 {
-    struct remat_attribute transposed = remat_attribute_int("transpose_weight", 1);
-    remat_value inputs[3] = {x, REMAT_NO_VALUE, REMAT_NO_VALUE};
-    inputs[1] = module_parameter(m, parameters, "weight", columns, width_of(m, x), 0, std);
-    if (bias)
-        inputs[2] = module_parameter(m, parameters, "bias", columns, 0, 0, 0);
-    return build(m, name, REMAT_OP_linear, inputs, bias ? 3 : 2, &transposed, 1);
+    remat_value bias = REMAT_NO_VALUE, weight;
+    weight = module_parameter(m, parameters, "weight", columns, width_of(m, x), 0, std);
+    if (with_bias)
+        bias = module_parameter(m, parameters, "bias", columns, 0, 0, 0);
+    return maybe_adapted(m, name, parameters, x, weight, bias, true);
 }
 
 remat_value remat_model_layer_norm(struct remat_model *m, const char *name, const char *parameters,
@@ -338,9 +389,7 @@ remat_value remat_model_rms_norm(struct remat_model *m, const char *name, const 
 remat_value remat_model_tied_head(struct remat_model *m, const char *name, remat_value x,
                                   remat_value table, remat_value bias)
 {
-    struct remat_attribute transposed = remat_attribute_int("transpose_weight", 1);
-    remat_value inputs[] = {x, table, bias};
-    return build(m, name, REMAT_OP_linear, inputs, remat_is_none(bias.i) ? 2 : 3, &transposed, 1);
+    return linear(m, name, x, table, bias, true);
 }
 
 void remat_model_loss(struct remat_model *m, remat_value logits, remat_value targets, bool ignores)

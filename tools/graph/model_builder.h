@@ -19,6 +19,7 @@ struct remat_model {
     remat_value rng;       /* the state of dropout's generator, REMAT_NO_VALUE before its use */
     remat_value positions; /* f32 [seq] for written-out causal masks, likewise */
     int64_t sites;         /* of dropout, so far */
+    uint32_t adapters;     /* of linears, so far */
 };
 
 /* Enters layer `index` of a stack ("h", "encoder/layers"), whose names begin with `prefix`, a dot
@@ -63,8 +64,9 @@ remat_value remat_model_heads(struct remat_model *m, const char *name, remat_val
  * One op or written out, as the settings say. */
 remat_value remat_model_attention(struct remat_model *m, const char *name, remat_value q,
                                   remat_value k, remat_value v, bool causal);
-/* With the parameters "PARAMETERS.weight" [width of x, columns] ~ N(0, std) and "PARAMETERS.bias".
- */
+/* With the parameters "PARAMETERS.weight" [width of x, columns] ~ N(0, std) and "PARAMETERS.bias",
+ * and plus B (alpha / rank A x) where the settings give the linear an adapter: A [rank, width of x]
+ * is "PARAMETERS.lora_A.weight", B [columns, rank], zeros, "PARAMETERS.lora_B.weight". */
 remat_value remat_model_linear(struct remat_model *m, const char *name, const char *parameters,
                                remat_value x, int64_t columns, double std);
 /* The same with weight [columns, width of x], and the bias only if wanted. */

@@ -4,6 +4,7 @@
 #include "builder.h"
 #include "graph_verify.h"
 #include "model_builder.h"
+#include "training.h"
 
 #include <stddef.h>
 
@@ -154,6 +155,9 @@ static remat_status check_sizes(remat_context *ctx, const struct remat_model_set
                        source ? "source-seq" : "seq", (long long)seq, (long long)s->context,
                        (long long)s->context);
     }
+    if (s->lora.rank < 0 || s->lora.rank > 65536)
+        REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--lora %lld is out of range (accepted: 1 to 65536)",
+                   (long long)s->lora.rank);
     if (!(s->dropout >= 0 && s->dropout < 1))
         REMAT_FAIL(ctx, REMAT_ERROR_USAGE,
                    "--dropout %g is out of range (accepted: 0 up to, not including, 1)",
@@ -206,6 +210,8 @@ void remat_model_complete(struct remat_model_settings *s)
         s->theta = 1e4;
     if (s->epsilon == 0)
         s->epsilon = family->epsilon;
+    if (s->lora.alpha == 0)
+        s->lora.alpha = 2 * (double)s->lora.rank;
     if (s->forward_only)
         s->optimizer = (struct remat_optimizer){.kind = REMAT_OPTIMIZER_NONE};
 }
@@ -229,6 +235,10 @@ remat_status remat_model_generate(remat_context *ctx, struct remat_arena *arena,
     graph->optimizer = s.optimizer;
     m.b = (struct remat_builder){.arena = arena, .graph = graph};
     families[s.family].build(&m);
+    if (s.lora.glob && !m.adapters)
+        REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--lora '%.200s' matches no weight of a linear of %s",
+                   s.lora.glob, s.name);
+    REMAT_TRY(remat_model_train(ctx, &s, graph));
     REMAT_TRY(remat_graph_verify(ctx, graph));
     *out = graph;
     return REMAT_OK;

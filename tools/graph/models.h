@@ -16,6 +16,11 @@ enum remat_model_family {
     REMAT_FAMILY_COUNT
 };
 
+struct remat_globs { /* of fnmatch(3), over names of parameters */
+    const char *const *items;
+    uint32_t count;
+};
+
 struct remat_model_settings { /* 0: not given; what a family has no use for must be 0 */
     enum remat_model_family family;
     const char *name; /* of the graph */
@@ -37,6 +42,14 @@ struct remat_model_settings { /* 0: not given; what a family has no use for must
     bool written_out;                        /* attention as products and softmax */
     bool forward_only;                       /* parameters are frozen, there is no optimizer */
     struct remat_optimizer optimizer;
+    /* Without these every parameter trains, and weight decay is for weights of linears that are no
+     * embeddings; a parameter in several has the last mark. */
+    struct remat_globs decay, no_decay, freeze;
+    struct remat_lora {
+        int64_t rank;     /* 0: no adapters; else they are all that trains */
+        const char *glob; /* weights of linears that have one; NULL: those of all in layers */
+        double alpha;     /* an adapter counts alpha / rank times; default: 2 rank */
+    } lora;
 };
 
 /* Settings of a preset ("gpt2-124m"), or of a family ("gpt2"), which leaves its sizes to be given.

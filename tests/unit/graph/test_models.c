@@ -105,11 +105,12 @@ static void test_refusals(struct remat_arena *arena)
 
 /* --- symbols --- */
 
-/* Attention, dropout, dtype: what changes the nodes. */
+/* Attention, dropout, adapters, dtype: what changes the nodes. */
 static void choose_form(struct remat_model_settings *s, uint32_t form)
 {
     s->written_out = form & 1;
     s->dropout = form & 2 ? 0.1 : 0;
+    s->lora.rank = form & 2 ? 3 : 0;
     s->dtype = form & 4 ? REMAT_BF16 : REMAT_F32;
 }
 

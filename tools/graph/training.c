@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "training.h"
+
+#include "ops.h"
+
+#include <fnmatch.h>
+
+/* What trains decays if it is only ever the weight of linears. That leaves out norms, biases,
+ * positions and embeddings, also those that are the head's weight too. */
+static void leave_out_decay(struct remat_graph *graph)
+{
+    for (uint32_t n = 0; n < graph->node_count; n++)
+        for (uint32_t k = 0; k < graph->nodes[n].input_count; k++) {
+            remat_value v = graph->nodes[n].inputs[k];
+            bool weight = graph->nodes[n].op == REMAT_OP_linear && k == 1;
+            graph->values[v.i].no_decay |= graph->values[v.i].trainable && !weight;
+        }
+}
+
+enum mark { DECAY, NO_DECAY, FREEZE };
+
+static void set_mark(struct remat_value_info *parameter, enum mark mark)
+{
+    if (mark == FREEZE)
+        parameter->trainable = false;
+    else
+        parameter->no_decay = mark == NO_DECAY;
+}
+
+static remat_status set_marks(remat_context *ctx, struct remat_graph *graph, const char *option,
+                              const struct remat_globs *globs, enum mark mark)
+{
+    for (uint32_t g = 0; g < globs->count; g++) {
+        bool found = false;
+        for (uint32_t v = 0; v < graph->value_count; v++)
+            if (graph->values[v].role == REMAT_ROLE_PARAMETER &&
+                fnmatch(globs->items[g], graph->values[v].name, 0) == 0) {
+                set_mark(&graph->values[v], mark);
+                found = true;
+            }
+        if (!found)
+            return remat_error(ctx, REMAT_ERROR_USAGE, "%s '%.200s' matches no parameter of %s",
+                               option, globs->items[g], graph->name);
+    }
+    return REMAT_OK;
+}
+
+static remat_status check_trained(remat_context *ctx, const struct remat_graph *graph)
+{
+    for (uint32_t v = 0; v < graph->value_count; v++)
+        if (graph->values[v].trainable)
+            return REMAT_OK;
+    return remat_error(ctx, REMAT_ERROR_USAGE,
+                       "--freeze leaves nothing to train (--forward-only makes such a graph)");
+}
+
+remat_status remat_model_train(remat_context *ctx, const struct remat_model_settings *settings,
+                               struct remat_graph *graph)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(set_marks(ctx, graph, "--freeze", &settings->freeze, FREEZE));
+    if (settings->optimizer.weight_decay > 0)
+        leave_out_decay(graph);
+    REMAT_TRY(set_marks(ctx, graph, "--decay", &settings->decay, DECAY));
+    REMAT_TRY(set_marks(ctx, graph, "--no-decay", &settings->no_decay, NO_DECAY));
+    if (!settings->forward_only)
+        REMAT_TRY(check_trained(ctx, graph));
+fail:
+    return st;
+}
