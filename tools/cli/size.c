@@ -178,6 +178,13 @@ struct cli_buffer cli_exact(uint64_t bytes)
     return out;
 }
 
+struct cli_buffer cli_count(uint64_t number)
+{
+    struct cli_buffer out;
+    group_digits(number, out.text);
+    return out;
+}
+
 struct cli_buffer cli_short(uint64_t bytes)
 {
     static const char *const names[] = {"B", "kB", "MB", "GB", "TB"};

@@ -20,6 +20,7 @@ struct cli_buffer {
 /* For printf: cli_exact(n).text is "2,200,000,000 B (2.05 GiB)", cli_short(n).text "2.20 GB",
  * cli_brief(n).text "2.2 GB", cli_time(ns).text "12.3 ms". */
 struct cli_buffer cli_exact(uint64_t bytes);
+struct cli_buffer cli_count(uint64_t number); /* "2,200,000,000" */
 struct cli_buffer cli_short(uint64_t bytes);
 struct cli_buffer cli_brief(uint64_t bytes);
 struct cli_buffer cli_time(uint64_t ns);

@@ -5,6 +5,7 @@
 #include "cli.h"
 #include "show.h"
 #include "size.h"
+#include "static_parts.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -113,6 +114,40 @@ static void print_memory(const struct remat_program *p)
     printf("  activations  %s\n", cli_exact(parts[PART_ACTIVATIONS]).text);
 }
 
+/* "14", "3.5": at most two digits behind the point */
+static void print_each(uint64_t bytes, uint64_t count)
+{
+    char digits[32];
+    int length = snprintf(digits, sizeof digits, "%.2f", (double)bytes / (double)count);
+    while (digits[length - 1] == '0')
+        length--;
+    printf("%.*s", digits[length - 1] == '.' ? length - 1 : length, digits);
+}
+
+/* Bytes that a rank keeps of each parameter. */
+static void print_parameters(const struct remat_program *p)
+{
+    const struct static_parts parts = static_parts_measure(p);
+    uint64_t bytes = 0;
+    for (int k = PART_WEIGHTS; k < PART_FROZEN; k++)
+        bytes += parts.bytes[k];
+    if (parts.trained) {
+        printf("trained      %s parameters of ", cli_count(parts.trained).text);
+        print_each(bytes, parts.trained);
+        for (int k = PART_WEIGHTS; k < PART_FROZEN; k++)
+            if (parts.bytes[k]) {
+                printf("%s%s ", k == PART_WEIGHTS ? " B: " : ", ", static_part_name(k));
+                print_each(parts.bytes[k], parts.trained);
+            }
+        printf("\n");
+    }
+    if (parts.frozen) {
+        printf("frozen       %s parameters of ", cli_count(parts.frozen).text);
+        print_each(parts.bytes[PART_FROZEN], parts.frozen);
+        printf(" B\n");
+    }
+}
+
 /* Where the predicted time comes from; without a profile all of it is modelled. */
 static void print_costs(const struct remat_program *p)
 {
@@ -159,6 +194,7 @@ static void print_plan(const struct report *report)
     cli_show(stdout, p->graph_name);
     printf(", %" PRIu32 " layers", p->layer_count);
     print_text(", for ", p->target);
+    print_parameters(p);
     print_memory(p);
     printf("policy       ");
     cli_show(stdout, p->policy);
@@ -361,6 +397,17 @@ static void print_json_sizes(const struct sizes *s)
     printf("]},\n");
 }
 
+static void print_json_parts(const struct remat_program *p)
+{
+    const struct static_parts parts = static_parts_measure(p);
+    print_json_number("trained_parameters", parts.trained);
+    print_json_number("frozen_parameters", parts.frozen);
+    printf("  \"static_parts\": {");
+    for (int k = 0; k < STATIC_PART_COUNT; k++)
+        printf("%s\"%s\": %" PRIu64, k ? ", " : "", static_part_name(k), parts.bytes[k]);
+    printf("},\n");
+}
+
 /* What a plan of one rank lacks. */
 static void print_json_mesh(const struct remat_program *p)
 {
@@ -404,6 +451,7 @@ static void print_json_plan(const struct report *report)
     print_json_number("arena_bytes", p->arena_bytes);
     print_json_number("peak_bytes", p->peak_bytes);
     print_json_number("static_bytes", p->static_bytes);
+    print_json_parts(p);
     print_json_number("workspace_bytes", p->workspace_bytes);
     print_json_number("peak_gradient_bytes", parts[PART_GRADIENTS]);
     print_json_number("peak_activation_bytes", parts[PART_ACTIVATIONS]);

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "static_parts.h"
+
+#include <fnmatch.h>
+
+const char *static_part_name(enum static_part part)
+{
+    static const char *const names[] = {"weights", "accumulators", "masters",
+                                        "moments", "frozen",       "other"};
+    return names[part];
+}
+
+/* Some step makes a new version of it, in its buffer. */
+static bool is_updated(const struct remat_program *program, uint32_t value)
+{
+    for (uint32_t v = 0; v < program->value_count; v++)
+        if (v != value && program->values[v].buffer == program->values[value].buffer)
+            return true;
+    return false;
+}
+
+/* States have the names that the passes give them. */
+static enum static_part part_of(const struct remat_program *program, const struct remat_tensor *t)
+{
+    static const struct {
+        const char *pattern;
+        enum static_part part;
+    } states[] = {{"*.grad.local", PART_ACCUMULATORS},
+                  {"*.master", PART_MASTERS},
+                  {"*.m", PART_MOMENTS},
+                  {"*.v", PART_MOMENTS}};
+    const struct remat_program_value *value = &program->values[t->value];
+    if (value->role == REMAT_ROLE_PARAMETER)
+        return is_updated(program, t->value) ? PART_WEIGHTS : PART_FROZEN;
+    if (value->role == REMAT_ROLE_GRADIENT)
+        return PART_ACCUMULATORS;
+    for (size_t i = 0; i < sizeof states / sizeof *states; i++)
+        if (value->role == REMAT_ROLE_OPTIMIZER_STATE &&
+            fnmatch(states[i].pattern, t->name, 0) == 0)
+            return states[i].part;
+    return PART_OTHER;
+}
+
+static uint64_t elements_of(const struct remat_program_value *value)
+{
+    bool part = value->whole_rank > 0;
+    uint64_t elements = 1;
+    for (uint32_t d = 0; d < (part ? value->whole_rank : value->rank); d++)
+        elements *= (uint64_t)(part ? value->whole[d] : value->shape[d]);
+    return elements;
+}
+
+struct static_parts static_parts_measure(const struct remat_program *program)
+{
+    struct static_parts out = {.bytes[PART_OTHER] = program->static_bytes};
+    for (uint32_t i = 0; i < program->tensor_count; i++) {
+        const struct remat_program_value *value = &program->values[program->tensors[i].value];
+        enum static_part part = part_of(program, &program->tensors[i]);
+        if (part == PART_WEIGHTS)
+            out.trained += elements_of(value);
+        if (part == PART_FROZEN)
+            out.frozen += elements_of(value);
+        out.bytes[PART_OTHER] -= value->bytes;
+        out.bytes[part] += value->bytes;
+    }
+    return out;
+}
