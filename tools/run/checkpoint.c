@@ -163,7 +163,7 @@ remat_status checkpoint_write(remat_context *ctx, const char *folder, const rema
     RUN_TRY(make_path(ctx, folder, state->step, &path));
     RUN_TRY(remat_outputs_create(ctx, &outputs));
     RUN_TRY(remat_outputs_claim(outputs, "--checkpoint", path));
-    RUN_TRY(safetensors_save(ctx, outputs, path, plan, lasts, metadata, session, peers));
+    RUN_TRY(safetensors_save(ctx, outputs, path, plan, lasts, NULL, metadata, session, peers));
     RUN_TRY(remat_outputs_commit(outputs));
     RUN_TRY(find_newest(ctx, folder, newest));
     remove_older(folder, newest[KEPT - 1]);

@@ -38,9 +38,10 @@ const struct family *family_of(const remat_plan *plan)
 
 const char *family_name(const struct family *family, const char *name, char *buffer, size_t bytes)
 {
-    size_t prefix = strlen(family->prefix);
-    if (strncmp(name, family->prefix, prefix) == 0)
-        name += prefix;
+    const char *const prefixes[] = {ADAPTER_PREFIX, family->prefix};
+    for (size_t i = 0; i < 2; i++)
+        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
+            name += strlen(prefixes[i]);
     for (size_t i = 0; i < 2 && family->renamed[i][0]; i++) {
         size_t length = strlen(name), end = strlen(family->renamed[i][0]);
         if (length < end || strcmp(name + length - end, family->renamed[i][0]) != 0)
@@ -50,6 +51,22 @@ const char *family_name(const struct family *family, const char *name, char *buf
         return count >= 0 && (size_t)count < bytes ? buffer : NULL;
     }
     return name;
+}
+
+bool is_adapter(const remat_tensor_info *tensor)
+{
+    return tensor->role == REMAT_TENSOR_PARAMETER &&
+           fnmatch("*.lora_[AB].weight", tensor->name, 0) == 0;
+}
+
+bool has_adapters(const remat_plan *plan)
+{
+    for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++) {
+        remat_tensor_info tensor = {.struct_size = sizeof tensor};
+        if (remat_plan_get_tensor(plan, i, &tensor) && is_adapter(&tensor))
+            return true;
+    }
+    return false;
 }
 
 const struct extra_tensor *family_extra(const struct family *family, const char *name)

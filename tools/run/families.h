@@ -32,9 +32,15 @@ struct family {
 /* NULL when the plan has none of the tables of token embeddings. */
 const struct family *family_of(const remat_plan *plan);
 
-/* The name in a plan of a tensor in a checkpoint, in `buffer` where it is neither the same nor the
- * end of it. NULL: it does not fit. */
+/* The name in a plan of a tensor in a file of weights, in `buffer` where it is neither the same nor
+ * the end of it. NULL: it does not fit. */
 const char *family_name(const struct family *family, const char *name, char *buffer, size_t bytes);
+/* In files of weights the names of adapters (LoRA) are those of Hugging Face's peft:
+ * ADAPTER_PREFIX, the family's prefix, then the name in the plan. */
+#define ADAPTER_PREFIX "base_model.model."
+bool is_adapter(const remat_tensor_info *tensor);
+bool has_adapters(const remat_plan *plan);
+
 /* NULL: none. */
 const struct extra_tensor *family_extra(const struct family *family, const char *name);
 

@@ -48,8 +48,8 @@ static remat_status check_fit(remat_context *ctx, const char *path,
     return REMAT_OK;
 }
 
-/* `given`: of each tensor of the plan, whether the file has it. */
-static remat_status match_tensor(remat_context *ctx, struct initial_weights *weights,
+/* `given`: of each tensor of the plan, whether a file has it. */
+static remat_status match_tensor(remat_context *ctx, struct weights_file *weights,
                                  const struct family *family, uint32_t i, bool *given)
 {
     const struct safetensors_tensor *tensor = &weights->file.tensors[i];
@@ -75,35 +75,54 @@ static remat_status match_tensor(remat_context *ctx, struct initial_weights *wei
     return check_fit(ctx, weights->file.path, tensor, &parameter);
 }
 
-static remat_status match_all(remat_context *ctx, struct initial_weights *weights, bool *given)
+static remat_status open_file(remat_context *ctx, const char *path, const remat_plan *plan,
+                              bool *given, struct weights_file *out)
 {
     remat_status st = REMAT_OK;
-    const struct family *family = family_of(weights->plan);
-    remat_tensor_info tensor;
-    for (uint32_t i = 0; i < weights->file.count; i++)
-        RUN_TRY(match_tensor(ctx, weights, family, i, given));
-    for (uint32_t i = 0; i < remat_plan_tensor_count(weights->plan); i++)
-        if (get_tensor(weights->plan, i, &tensor) && tensor.role == REMAT_TENSOR_PARAMETER &&
-            !given[i])
-            RUN_FAIL(ctx, REMAT_ERROR_INVALID, "%s: tensor \"%s\", %s %s in the plan, is missing",
-                     weights->file.path, tensor.name, element_name(tensor.element),
-                     shape_text(tensor.whole_shape, tensor.whole_rank).text);
+    const struct family *family = family_of(plan);
+    out->plan = plan;
+    RUN_TRY(safetensors_read_file(ctx, path, &out->file));
+    out->parameters = calloc(out->file.count + 1, sizeof *out->parameters);
+    if (!out->parameters)
+        RUN_FAIL(ctx, REMAT_ERROR_MEMORY, "%s: out of memory", path);
+    for (uint32_t i = 0; i < out->file.count; i++)
+        RUN_TRY(match_tensor(ctx, out, family, i, given));
 fail:
     return st;
 }
 
-remat_status initial_weights_open(remat_context *ctx, const char *path, const remat_plan *plan,
-                                  struct initial_weights *out)
+static remat_status check_given(remat_context *ctx, const char *path, const remat_plan *plan,
+                                const bool *given)
+{
+    bool adapters = false;
+    remat_tensor_info tensor;
+    for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++)
+        adapters |= given[i] && get_tensor(plan, i, &tensor) && is_adapter(&tensor);
+    for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++) {
+        if (given[i] || !get_tensor(plan, i, &tensor) || tensor.role != REMAT_TENSOR_PARAMETER ||
+            (is_adapter(&tensor) && !adapters))
+            continue;
+        return cli_error(ctx, REMAT_ERROR_INVALID,
+                         "%s: tensor \"%s\", %s %s in the plan, is missing", path, tensor.name,
+                         element_name(tensor.element),
+                         shape_text(tensor.whole_shape, tensor.whole_rank).text);
+    }
+    return REMAT_OK;
+}
+
+remat_status initial_weights_open(remat_context *ctx, const char *const *paths, uint32_t count,
+                                  const remat_plan *plan, struct initial_weights *out)
 {
     remat_status st = REMAT_OK;
-    bool *given = NULL;
-    *out = (struct initial_weights){.plan = plan};
-    RUN_TRY(safetensors_read_file(ctx, path, &out->file));
-    given = calloc(remat_plan_tensor_count(plan) + 1, sizeof *given);
-    out->parameters = calloc(out->file.count + 1, sizeof *out->parameters);
-    if (!given || !out->parameters)
-        RUN_FAIL(ctx, REMAT_ERROR_MEMORY, "%s: out of memory", path);
-    RUN_TRY(match_all(ctx, out, given));
+    bool *given = calloc(remat_plan_tensor_count(plan) + 1, sizeof *given);
+    *out = (struct initial_weights){.files = calloc(count, sizeof *out->files)};
+    if (!given || !out->files)
+        RUN_FAIL(ctx, REMAT_ERROR_MEMORY, "%s: out of memory", paths[0]);
+    while (out->count < count) {
+        uint32_t i = out->count++;
+        RUN_TRY(open_file(ctx, paths[i], plan, given, &out->files[i]));
+    }
+    RUN_TRY(check_given(ctx, count == 1 ? paths[0] : "the files of --init", plan, given));
 fail:
     free(given);
     return st;
@@ -111,8 +130,11 @@ fail:
 
 void initial_weights_release(struct initial_weights *weights)
 {
-    safetensors_release(&weights->file);
-    free(weights->parameters);
+    for (uint32_t i = 0; i < weights->count; i++) {
+        safetensors_release(&weights->files[i].file);
+        free(weights->files[i].parameters);
+    }
+    free(weights->files);
     *weights = (struct initial_weights){0};
 }
 
@@ -174,7 +196,7 @@ static remat_status write_chunk(remat_session *session, const remat_tensor_info 
 }
 
 /* Into the parameter, and into its master if it has one. */
-static remat_status write_parameter(remat_context *ctx, const struct initial_weights *weights,
+static remat_status write_parameter(remat_context *ctx, const struct weights_file *weights,
                                     uint32_t i, uint32_t rank, remat_session *session,
                                     struct chunk *chunk)
 {
@@ -240,8 +262,8 @@ fail:
     return st;
 }
 
-static remat_status check_extra(remat_context *ctx, const struct initial_weights *weights,
-                                uint32_t i, struct chunk *chunk)
+static remat_status check_extra(remat_context *ctx, const struct weights_file *weights, uint32_t i,
+                                struct chunk *chunk)
 {
     const struct safetensors_tensor *tensor = &weights->file.tensors[i];
     const struct family *family = family_of(weights->plan);
@@ -259,18 +281,28 @@ static remat_status check_extra(remat_context *ctx, const struct initial_weights
     return REMAT_OK;
 }
 
+static remat_status write_file(remat_context *ctx, const struct weights_file *weights,
+                               uint32_t rank, remat_session *session, struct chunk *chunk)
+{
+    remat_status st = REMAT_OK;
+    for (uint32_t i = 0; i < weights->file.count; i++)
+        if (weights->parameters[i] != UINT32_MAX)
+            RUN_TRY(write_parameter(ctx, weights, i, rank, session, chunk));
+        else
+            RUN_TRY(check_extra(ctx, weights, i, chunk));
+fail:
+    return st;
+}
+
 remat_status initial_weights_write(remat_context *ctx, const struct initial_weights *weights,
                                    uint32_t rank, remat_session *session)
 {
     remat_status st = REMAT_OK;
     struct chunk *chunk = malloc(sizeof *chunk);
     if (!chunk)
-        return cli_error(ctx, REMAT_ERROR_MEMORY, "%s: out of memory", weights->file.path);
-    for (uint32_t i = 0; i < weights->file.count; i++)
-        if (weights->parameters[i] != UINT32_MAX)
-            RUN_TRY(write_parameter(ctx, weights, i, rank, session, chunk));
-        else
-            RUN_TRY(check_extra(ctx, weights, i, chunk));
+        return cli_error(ctx, REMAT_ERROR_MEMORY, "out of memory");
+    for (uint32_t i = 0; i < weights->count; i++)
+        RUN_TRY(write_file(ctx, &weights->files[i], rank, session, chunk));
 fail:
     free(chunk);
     return st;

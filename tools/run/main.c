@@ -151,7 +151,7 @@ static remat_status begin_session(remat_context *ctx, const struct beginning *fr
 {
     remat_status st = REMAT_OK;
     RUN_TRY(remat_session_run(session, "init"));
-    if (from->weights.plan)
+    if (from->weights.count)
         RUN_TRY(initial_weights_write(ctx, &from->weights, rank, session));
     if (from->checkpoint.path)
         RUN_TRY(checkpoint_restore(ctx, &from->checkpoint, plan, rank, session));
@@ -284,6 +284,15 @@ fail:
     return st;
 }
 
+static remat_status open_weights(remat_context *ctx, struct remat_arena *arena,
+                                 const struct cli_arguments *args, const remat_plan *plan,
+                                 struct initial_weights *out)
+{
+    uint32_t count;
+    const char *const *paths = cli_texts(arena, args, OPTION_init, &count);
+    return paths ? initial_weights_open(ctx, paths, count, plan, out) : REMAT_ERROR_MEMORY;
+}
+
 /* A process of another rank than 0. */
 static remat_status follow(remat_context *ctx, const struct cli_arguments *args,
                            const struct train_model *model, const struct train_settings *settings,
@@ -328,10 +337,10 @@ static remat_status fail_not_finite(remat_context *ctx, const struct train_setti
 }
 
 /* What the run needs beside the plan. */
-static remat_status read_inputs(remat_context *ctx, const struct cli_arguments *args,
-                                struct train_settings *settings, const remat_plan *plan,
-                                struct train_model *model, struct text *text,
-                                struct beginning *from)
+static remat_status read_inputs(remat_context *ctx, struct remat_arena *arena,
+                                const struct cli_arguments *args, struct train_settings *settings,
+                                const remat_plan *plan, struct train_model *model,
+                                struct text *text, struct beginning *from)
 {
     remat_status st = REMAT_OK;
     RUN_TRY(check_weights_files(ctx, args, plan));
@@ -342,7 +351,7 @@ static remat_status read_inputs(remat_context *ctx, const struct cli_arguments *
         RUN_TRY(resume(ctx, args, model, settings, &from->checkpoint));
     RUN_TRY(train_check_text(ctx, model, settings, text));
     if (cli_has(args, OPTION_init))
-        RUN_TRY(initial_weights_open(ctx, cli_text(args, OPTION_init, NULL), plan, &from->weights));
+        RUN_TRY(open_weights(ctx, arena, args, plan, &from->weights));
 fail:
     return st;
 }
@@ -424,7 +433,6 @@ fail:
 static remat_status run(remat_context *ctx, struct remat_arena *arena,
                         const struct cli_arguments *args)
 {
-    (void)arena;
     remat_status st = REMAT_OK;
     remat_plan *plan = NULL;
     remat_session *session = NULL;
@@ -434,7 +442,7 @@ static remat_status run(remat_context *ctx, struct remat_arena *arena,
     struct beginning from = {0};
     RUN_TRY(read_settings(ctx, args, &settings));
     RUN_TRY(remat_plan_load_file(ctx, args->operands[0], &plan));
-    RUN_TRY(read_inputs(ctx, args, &settings, plan, &model, &text, &from));
+    RUN_TRY(read_inputs(ctx, arena, args, &settings, plan, &model, &text, &from));
     const struct ranks_wish wish = {cli_text(args, OPTION_device, NULL),
                                     cli_text(args, OPTION_engine, NULL),
                                     cli_text(args, OPTION_cuda_libraries, NULL), timeout_ns(args)};

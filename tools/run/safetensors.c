@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "safetensors.h"
 
+#include "families.h"
 #include "safetensors_reader.h"
 
 #include <errno.h>
@@ -9,7 +10,7 @@
 #define METADATA "__metadata__" /* the format's own entry of the header */
 enum {
     METADATA_BYTES = 512,      /* at most */
-    TENSOR_HEADER_BYTES = 256, /* of one tensor, its name aside: at most 6 + 2 numbers */
+    TENSOR_HEADER_BYTES = 320, /* of one tensor, its name aside: a prefix, at most 6 + 2 numbers */
 };
 
 bool safetensors_is_parameter(const remat_tensor_info *tensor)
@@ -115,19 +116,24 @@ static json_t *make_shape(const remat_tensor_info *tensor)
 static remat_status begin_tensor(remat_context *ctx, struct safetensors *file,
                                  const remat_tensor_info *tensor)
 {
+    remat_status st = REMAT_OK;
     json_int_t begin = (json_int_t)file->data_bytes;
     json_int_t end = (json_int_t)(file->data_bytes + tensor->bytes);
-    if (json_object_get(file->header, tensor->name))
-        return cli_error(ctx, REMAT_ERROR_INVALID, "%s: the plan computes \"%s\" twice", file->path,
-                         tensor->name);
+    char *name = NULL;
+    if (asprintf(&name, "%s%s", file->prefix ? file->prefix : "", tensor->name) < 0)
+        return cli_error(ctx, REMAT_ERROR_MEMORY, "out of memory");
+    if (json_object_get(file->header, name))
+        RUN_FAIL(ctx, REMAT_ERROR_INVALID, "%s: the plan computes \"%s\" twice", file->path, name);
     json_t *entry = json_pack("{s:s,s:o,s:[I,I]}", "dtype", safetensors_dtype(tensor->element),
                               "shape", make_shape(tensor), "data_offsets", begin, end);
-    if (json_object_set_new(file->header, tensor->name, entry) != 0)
-        return cli_error(ctx, REMAT_ERROR_MEMORY, "%s: cannot name \"%s\": out of memory",
-                         file->path, tensor->name);
+    if (json_object_set_new(file->header, name, entry) != 0)
+        RUN_FAIL(ctx, REMAT_ERROR_MEMORY, "%s: cannot name \"%s\": out of memory", file->path,
+                 name);
     file->data_bytes += tensor->bytes;
     file->count++;
-    return REMAT_OK;
+fail:
+    free(name);
+    return st;
 }
 
 remat_status safetensors_add(remat_context *ctx, struct safetensors *file,
@@ -241,8 +247,8 @@ fail:
 }
 
 remat_status safetensors_save(remat_context *ctx, struct remat_outputs *outputs, const char *path,
-                              const remat_plan *plan, safetensors_filter *has, json_t *metadata,
-                              remat_session *session, const struct peers *peers)
+                              const remat_plan *plan, safetensors_filter *has, const char *prefix,
+                              json_t *metadata, remat_session *session, const struct peers *peers)
 {
     remat_status st = REMAT_OK;
     struct safetensors file = {0};
@@ -251,6 +257,7 @@ remat_status safetensors_save(remat_context *ctx, struct remat_outputs *outputs,
     if (!buffer)
         RUN_FAIL(ctx, REMAT_ERROR_MEMORY, "out of memory");
     RUN_TRY(safetensors_open(ctx, outputs, path, plan, has, metadata, &file));
+    file.prefix = prefix;
     for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++)
         if (get_tensor(plan, i, has, &tensor))
             RUN_TRY(tensor.part_count > 1
@@ -263,18 +270,27 @@ fail:
     return st;
 }
 
+/* Those that a file of weights has. */
+static safetensors_filter *weights_of(const remat_plan *plan)
+{
+    return has_adapters(plan) ? is_adapter : safetensors_is_parameter;
+}
+
 remat_status safetensors_save_weights(remat_context *ctx, struct remat_outputs *outputs,
                                       const char *path, const remat_plan *plan,
                                       remat_session *session, const struct peers *peers)
 {
-    return safetensors_save(ctx, outputs, path, plan, safetensors_is_parameter, NULL, session,
-                            peers);
+    char prefix[64];
+    const struct family *family = family_of(plan);
+    snprintf(prefix, sizeof prefix, ADAPTER_PREFIX "%s", family ? family->prefix : "");
+    return safetensors_save(ctx, outputs, path, plan, weights_of(plan),
+                            has_adapters(plan) ? prefix : NULL, NULL, session, peers);
 }
 
 remat_status safetensors_join_weights(remat_context *ctx, const remat_plan *plan,
                                       remat_session *session, const struct peers *peers)
 {
-    return safetensors_join(ctx, plan, safetensors_is_parameter, session, peers);
+    return safetensors_join(ctx, plan, weights_of(plan), session, peers);
 }
 
 bool safetensors_has_parts(const remat_plan *plan, safetensors_filter *has)

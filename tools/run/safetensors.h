@@ -9,9 +9,10 @@
 #include "run.h"
 #include <jansson.h>
 
-struct safetensors {  /* zero-initialise */
-    const char *path; /* borrowed */
-    FILE *stream;     /* the output's */
+struct safetensors {    /* zero-initialise */
+    const char *path;   /* borrowed */
+    const char *prefix; /* of all names in it; NULL: none */
+    FILE *stream;       /* the output's */
     json_t *header;
     uint64_t header_bytes; /* reserved for it, a multiple of 8 */
     uint64_t data_bytes;   /* written so far */
@@ -51,15 +52,16 @@ bool safetensors_has_parts(const remat_plan *plan, safetensors_filter *has);
 remat_status safetensors_check_weights(remat_context *ctx, const remat_plan *plan,
                                        remat_session *session, const struct peers *peers,
                                        bool *out_finite);
-/* These tensors of a session. Both go through a buffer of 1 MiB. Those of which each rank has a
- * part are joined with `peers`: all other ranks call safetensors_join meanwhile. NULL:
- * there are none. */
+/* These tensors of a session, their names behind `prefix` (NULL: none). Both go through a buffer of
+ * 1 MiB. Those of which each rank has a part are joined with `peers`: all other ranks call
+ * safetensors_join meanwhile. NULL: there are none. */
 remat_status safetensors_save(remat_context *ctx, struct remat_outputs *outputs, const char *path,
-                              const remat_plan *plan, safetensors_filter *has, json_t *metadata,
-                              remat_session *session, const struct peers *peers);
+                              const remat_plan *plan, safetensors_filter *has, const char *prefix,
+                              json_t *metadata, remat_session *session, const struct peers *peers);
 remat_status safetensors_join(remat_context *ctx, const remat_plan *plan, safetensors_filter *has,
                               remat_session *session, const struct peers *peers);
-/* All parameters, as PyTorch's tools read them. */
+/* All parameters, as PyTorch's tools read them; of a plan with adapters only those, as Hugging
+ * Face's peft reads them. */
 remat_status safetensors_save_weights(remat_context *ctx, struct remat_outputs *outputs,
                                       const char *path, const remat_plan *plan,
                                       remat_session *session, const struct peers *peers);
