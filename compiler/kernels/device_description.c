@@ -8,6 +8,7 @@
 
 #include "device_table.h"
 #include "file.h"
+#include "suggest.h"
 
 enum kind { INTEGER, NUMBER, NUMBER_OR_0, TEXT, NAMES };
 
@@ -218,15 +219,22 @@ static remat_status parse(remat_context *ctx, struct remat_arena *arena, const c
     return st;
 }
 
+static const char *target_name(const void *user, uint32_t i)
+{
+    (void)user;
+    return remat_device_texts[i].name;
+}
+
 static remat_status fail_unknown(remat_context *ctx, struct remat_arena *arena, const char *name)
 {
     struct remat_text names = {.arena = arena};
     for (unsigned i = 0; i < remat_device_text_count; i++)
         remat_text_append(&names, "%s%s", i ? ", " : "", remat_device_texts[i].name);
     remat_text_complete(&names);
-    return remat_error(ctx, REMAT_ERROR_USAGE,
-                       "--target '%s' is unknown (accepted: %s, or a description file NAME.json)",
-                       name, names.items);
+    return remat_error(
+        ctx, REMAT_ERROR_USAGE,
+        "--target '%s' is unknown%s (accepted: %s, or a description file NAME.json)", name,
+        remat_suggest("", name, target_name, NULL, remat_device_text_count).text, names.items);
 }
 
 remat_status remat_device_description_read(remat_context *ctx, struct remat_arena *arena,

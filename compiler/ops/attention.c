@@ -22,6 +22,7 @@ OP_SHAPE(attention)
         return INVALID(
             ctx, "causal attention of %lld queries to %lld keys: the first queries see no key",
             (long long)q->dims[1], (long long)k->dims[1]);
+    REMAT_CHECK(remat_check_window(ctx, node, k->dims[1]));
     if (node->input_count < remat_op_info(node->op)->inputs_max &&
         remat_node_number(node, "p") != 0)
         return INVALID(ctx, "dropout needs the state of the random generator");

@@ -46,6 +46,16 @@ remat_status remat_check_axis(remat_context *ctx, const struct remat_node_info *
     return INVALID(ctx, "axis %lld of a value of rank %u", (long long)axis, rank);
 }
 
+remat_status remat_check_window(remat_context *ctx, const struct remat_node_info *node,
+                                int64_t keys)
+{
+    int64_t window = remat_node_int(node, "window", 0);
+    if (window == 0 || keys <= window)
+        return REMAT_OK;
+    return INVALID(ctx, "a window of %lld keys slides over %lld (accepted: up to %lld keys)",
+                   (long long)window, (long long)keys, (long long)window);
+}
+
 int64_t remat_shape_rows(const struct remat_shape *shape)
 {
     int64_t rows = 1;

@@ -88,6 +88,10 @@ remat_status remat_check_shape(remat_context *ctx, const struct remat_graph *gra
 remat_status remat_check_axis(remat_context *ctx, const struct remat_node_info *node,
                               uint32_t rank);
 
+/* Attention to `keys` keys: no fewer than these in the attribute "window", if it is not 0. */
+remat_status remat_check_window(remat_context *ctx, const struct remat_node_info *node,
+                                int64_t keys);
+
 /* How many rows of the last axis a shape has. */
 int64_t remat_shape_rows(const struct remat_shape *shape);
 

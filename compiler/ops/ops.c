@@ -103,6 +103,7 @@ static const struct key {
     {"transpose_weight", FLAG},
     {"causal", FLAG},
     {"approximate", FLAG},
+    {"window", REMAT_ATTRIBUTE_INT, .expected = "0 or more", .below = INFINITY},
     {"inverse", FLAG},
     {"no_decay", FLAG},
 };

@@ -28,7 +28,7 @@ OP_SHAPE(mask_causal)
         return INVALID(ctx,
                        "causal mask of %lld queries to %lld keys: the first queries see no key",
                        (long long)queries, (long long)keys);
-    return REMAT_OK;
+    return remat_check_window(ctx, node, keys);
 }
 
 /* Not 0 where x is masked. */

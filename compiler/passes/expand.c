@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Replaces every composite node by primitive ones. They keep its scope, phase and instance, name it
  * as their origin and share one group; its values keep their names, those inside are named after
- * the first of them. */
+ * the first of them. That may be the gradient of another node's result, whose derivative's values
+ * have its name, too: of a gradient they are named after the op as well. */
 #include "builder.h"
 #include "rebuild.h"
 
@@ -16,6 +17,9 @@ static void expand_node(struct remat_rebuild *r, remat_node n)
     remat_value *inputs = remat_rebuild_inputs(r, node);
     const uint32_t first = r->to->value_count;
     (void)first;
+    const char *name = r->from->values[node->outputs[0].i].name;
+    if (node->phase == REMAT_PHASE_BACKWARD)
+        name = REMAT_FORMAT(r->arena, "%s.%s", name, remat_op_info(node->op)->name);
     struct remat_builder b = {.arena = r->arena,
                               .graph = r->to,
                               .scope = node->scope,
@@ -24,7 +28,7 @@ static void expand_node(struct remat_rebuild *r, remat_node n)
                               .keep_origin = true,
                               .origin = node->origin,
                               .origin_group = r->to->node_count,
-                              .prefix = r->from->values[node->outputs[0].i].name};
+                              .prefix = name};
     remat_op_info(node->op)->expand(&b, node, inputs, outputs);
     for (uint32_t k = 0; k < node->output_count; k++) {
         assert(outputs[k].i >= first && remat_type_equal(&r->to->values[outputs[k].i],

@@ -1,20 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""remat-graph refuses each kind of entry of a config.json that it cannot follow, and names it.
+"""remat-graph refuses each kind of entry of a config.json that it cannot follow, and names it; files as
+Hugging Face's hub has them give models with the published numbers of parameters.
 
     config.py BUILD_DIRECTORY"""
 import json
+import math
 import os
+import re
 import subprocess
 import sys
 import tempfile
 
 build = os.path.abspath(sys.argv[1])
 LLAMA = {"model_type": "llama", "hidden_size": 64, "intermediate_size": 176, "num_hidden_layers": 2,
-         "num_attention_heads": 4, "vocab_size": 300, "max_position_embeddings": 512, "rms_norm_eps": 1e-5,
-         "hidden_act": "silu"}
+         "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 300, "max_position_embeddings": 512,
+         "rms_norm_eps": 1e-5, "hidden_act": "silu"}
 LONG = {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4,
         "original_max_position_embeddings": 256}
-CASES = [  # what is changed (... is absent), the message or None where it is accepted
+TYPES = "gpt2, llama, mistral, qwen2, qwen3, phi3, bert, marian"
+ACTIVATIONS = ("gelu, gelu_python, gelu_new, gelu_fast, gelu_accurate, gelu_pytorch_tanh, gelu_python_tanh, relu, silu, "
+               "swish, sigmoid, tanh")
+WINDOW = {"model_type": "qwen2", "use_sliding_window": True, "sliding_window": 256}
+LONGER = ("--seq", "257")
+CASES = [  # what is changed (... is absent), the message or None where it is accepted, options
     ({}, None),
     ({"num_key_value_heads": None, "rope_scaling": None, "head_dim": None}, None),
     ({"head_dim": 16, "tie_word_embeddings": False, "rope_scaling": LONG}, None),
@@ -26,11 +34,30 @@ CASES = [  # what is changed (... is absent), the message or None where it is ac
     ({"vocab_size": 1e3}, "vocab_size is 1000.0 (accepted: 1 to 16777216)"),
     ({"rms_norm_eps": -1}, "rms_norm_eps is -1 (accepted: a number above 0)"),
     ({"rms_norm_eps": "tiny"}, 'rms_norm_eps is "tiny" (accepted: a number above 0)'),
-    ({"hidden_act": "gelu"}, 'hidden_act is "gelu" (accepted: "silu")'),
+    ({"hidden_act": "quick_gelu"}, f'hidden_act is "quick_gelu" (accepted: {ACTIVATIONS})'),
+    ({"hidden_act": 3}, f"hidden_act is 3 (accepted: {ACTIVATIONS})"),
     ({"hidden_act": "s" * 200}, "... (accepted: "),
     ({"attention_dropout": 1}, "attention_dropout is 1 (accepted: 0"),
     ({"attention_dropout": "none"}, 'attention_dropout is "none" (accepted: 0'),
-    ({"head_dim": 32}, "head_dim is 32 (accepted: hidden_size / num_attention_heads)"),
+    ({"head_dim": 32}, None),
+    ({"head_dim": 15}, "--head-size 15, by default --width / --heads, is odd"),
+    ({"num_attention_heads": 5}, "--heads 5 does not divide --width 64"),
+    ({"num_attention_heads": 5, "num_key_value_heads": 5, "head_dim": 16}, None),
+    ({"attention_bias": 1}, "attention_bias is 1 (accepted: true, false)"),
+    ({"qk_layernorm": True}, "qk_layernorm is true (accepted: absent)"),
+    ({"model_type": "gemma2"}, f'model_type is "gemma2" (accepted: {TYPES}; a graph of any other model can be '
+                               "written as text, docs/ir.md)"),
+    ({"model_type": ...}, f"model_type is missing (accepted: {TYPES};"),
+    ({"sliding_window": 64}, "sliding_window is 64 (accepted: null)"),
+    ({"model_type": "mistral", "sliding_window": 511}, None),
+    ({"model_type": "mistral", "sliding_window": 0}, "sliding_window is 0 (accepted: 1 to 16777216)"),
+    (WINDOW, None),
+    ({**WINDOW, "use_sliding_window": "no"}, 'use_sliding_window is "no" (accepted: true, false)'),
+    ({**WINDOW, "layer_types": ["full_attention", "linear_attention"]},
+     'layer_types is "linear_attention" (accepted: full_attention, sliding_attention)'),
+    ({**WINDOW, "layer_types": "full_attention"}, 'layer_types is "full_attention" (accepted: a list)'),
+    ({"model_type": "phi3", "attention_bias": True}, "attention_bias is true (accepted: false)"),
+    ({"model_type": "phi3", "embd_pdrop": 0.1}, "embd_pdrop is 0.1 (accepted: 0, or --dropout to replace"),
     ({"head_dim": "16"}, 'head_dim is "16" (accepted: 1 to 16777216)'),
     ({"tie_word_embeddings": 1}, "tie_word_embeddings is 1 (accepted: true, false)"),
     ({"rope_scaling": LONG, "rope_parameters": LONG}, "(accepted: null beside rope_parameters)"),
@@ -43,23 +70,74 @@ CASES = [  # what is changed (... is absent), the message or None where it is ac
      "original_max_position_embeddings is -1 (accepted: a number above 0)"),
     ({"rope_scaling": {**LONG, "beta": 2}}, "beta is 2 (accepted: absent)"),
     ({"rope_parameters": {"rope_type": "default", "rope_theta": 0}}, "rope_theta is 0 (accepted: a number above 0)"),
+    (WINDOW, "--seq 257 is above the model's sliding_window 256, and attention is not computed in windows "
+             "(accepted: 1 to 256)", *LONGER),
+    ({**WINDOW, "use_sliding_window": False}, None, *LONGER),
+    ({**WINDOW, "use_sliding_window": ...}, None, *LONGER),
+    ({**WINDOW, "layer_types": ["full_attention"] * 2}, None, *LONGER),
+    ({**WINDOW, "layer_types": ["full_attention", "sliding_attention"]}, "--seq 257 is above", *LONGER),
+    ({"model_type": "mistral", "sliding_window": 256}, "--seq 257 is above", *LONGER),
+    ({"model_type": "mistral", "sliding_window": None}, None, *LONGER),
+    ({"model_type": "phi3", "sliding_window": 256}, "--seq 257 is above", *LONGER),
 ]
 
 
-def main():
+COMMON = {"hidden_act": "silu", "initializer_range": 0.02, "tie_word_embeddings": False, "torch_dtype": "bfloat16",
+          "transformers_version": "4.51.0", "use_cache": True, "rope_theta": 10000.0, "bos_token_id": 1}
+QWEN = {**COMMON, "attention_dropout": 0.0, "rms_norm_eps": 1e-6, "rope_theta": 1000000.0, "vocab_size": 151936,
+        "use_sliding_window": False}
+HUB = [  # the file, what it is of, its parameters
+    ({**COMMON, "model_type": "mistral", "architectures": ["MistralForCausalLM"], "hidden_size": 4096,
+      "intermediate_size": 14336, "max_position_embeddings": 32768, "num_attention_heads": 32, "num_hidden_layers": 32,
+      "num_key_value_heads": 8, "rms_norm_eps": 1e-5, "sliding_window": 4096, "vocab_size": 32000},
+     "Mistral-7B-v0.1", 7241732096),
+    ({**QWEN, "model_type": "qwen2", "hidden_size": 896, "intermediate_size": 4864, "max_position_embeddings": 32768,
+      "max_window_layers": 24, "num_attention_heads": 14, "num_hidden_layers": 24, "num_key_value_heads": 2,
+      "sliding_window": 32768, "tie_word_embeddings": True, "use_mrope": False}, "Qwen2.5-0.5B", 494032768),
+    ({**QWEN, "model_type": "qwen3", "attention_bias": False, "head_dim": 128, "hidden_size": 4096,
+      "intermediate_size": 12288, "max_position_embeddings": 40960, "max_window_layers": 36, "num_attention_heads": 32,
+      "num_hidden_layers": 36, "num_key_value_heads": 8, "rope_scaling": None, "sliding_window": None},
+     "Qwen3-8B", 8190735360),
+    ({**COMMON, "model_type": "phi3", "auto_map": {"AutoConfig": "configuration_phi3.Phi3Config"},
+      "attention_bias": False, "attention_dropout": 0.0, "embd_pdrop": 0.0, "hidden_size": 3072,
+      "intermediate_size": 8192, "max_position_embeddings": 4096, "num_attention_heads": 32, "num_hidden_layers": 32,
+      "num_key_value_heads": 32, "original_max_position_embeddings": 4096, "resid_pdrop": 0.0, "rms_norm_eps": 1e-5,
+      "rope_scaling": None, "sliding_window": 2047, "vocab_size": 32064}, "Phi-3-mini-4k-instruct", 3821079552),
+]
+
+
+def run(path, config, *options):
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(config, file)
+    return subprocess.run([f"{build}/tools/remat-graph", path, "--text", *options], capture_output=True, text=True)
+
+
+def check_hub(path):
     failures = 0
+    for config, name, published in HUB:
+        result = run(path, config)
+        shapes = re.findall(r"^parameter %\S+ : f32\[([\d,]+)\]", result.stdout, re.M)
+        count = sum(math.prod(map(int, shape.split(","))) for shape in shapes)
+        if count != published:
+            failures += 1
+            print(f"{name}: {count} parameters, published {published}: {result.stderr}")
+    return failures
+
+
+def main():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "config.json")
-        for change, message in CASES:
-            with open(path, "w", encoding="utf-8") as file:
-                json.dump({k: v for k, v in {**LLAMA, **change}.items() if v is not ...}, file)
-            result = subprocess.run([f"{build}/tools/remat-graph", path, "--text"], capture_output=True, text=True)
+        failures = check_hub(path)
+        for change, message, *options in CASES:
+            config = {key: value for key, value in {**LLAMA, **change}.items() if value is not ...}
+            result = run(path, config, *options)
+            named = result.stderr.startswith(("remat-graph: error: --", f"remat-graph: error: {path}: "))
             good = (result.returncode == 0 if message is None
-                    else result.returncode == 2 and f"{path}: " in result.stderr and message in result.stderr)
+                    else result.returncode == 2 and named and message in result.stderr)
             if not good:
                 failures += 1
                 print(f"{change}: expected {message}, got {result.returncode} {result.stderr}")
-    print(f"{len(CASES)} cases, {failures} failures")
+    print(f"{len(CASES) + len(HUB)} cases, {failures} failures")
     sys.exit(failures > 0)
 
 

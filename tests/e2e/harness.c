@@ -29,6 +29,13 @@ struct remat_graph *harness_model(remat_context *ctx, struct remat_arena *arena,
     s.source_seq = sizes.source_seq ? sizes.source_seq : s.source_seq;
     s.kv_heads = sizes.kv_heads ? sizes.kv_heads : s.kv_heads;
     s.hidden = sizes.hidden ? sizes.hidden : s.hidden;
+    s.head_size = sizes.head_size ? sizes.head_size : s.head_size;
+    s.window = sizes.window;
+    s.activation = sizes.activation;
+    s.attention_bias = sizes.attention_bias;
+    s.mlp_bias = sizes.mlp_bias;
+    s.qk_norm = sizes.qk_norm;
+    s.fused = sizes.fused;
     s.dtype = sizes.dtype ? sizes.dtype : s.dtype;
     s.dropout = sizes.dropout;
     s.written_out = sizes.written_out;

@@ -54,7 +54,10 @@ static const struct {
 } families[] = {
 #define SMALL .layers = 4, .width = 24, .vocab = 251, .context = 16, .batch = 4, .seq = 13
     {"gpt2-tiny", {SMALL, .heads = 3}},
-    {"llama-tiny", {SMALL, .heads = 6, .kv_heads = 2, .hidden = 70}},
+    /* with all that its relatives have */
+    {"llama-tiny",
+     {SMALL, .heads = 6, .kv_heads = 2, .hidden = 70, .head_size = 6, .window = 16,
+      .attention_bias = true, .mlp_bias = true, .qk_norm = true, .fused = true}},
     {"bert-tiny", {SMALL, .heads = 3}},
     {"encdec-tiny", {SMALL, .heads = 3, .source_seq = 11}},
 };

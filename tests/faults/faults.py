@@ -55,6 +55,7 @@ CUBINS = ["--arch", "sm_80", "--nvrtc", "@nvrtc@"]
 COMMANDS = [
     Command("graph", "graph", ["mlp-tiny", "-o", "g.fbs"], {"g.fbs": "same"}),
     Command("graph text", "graph", ["mlp-tiny", "--text"]),
+    Command("graph list", "graph", ["--list"]),
     Command("graph config", "graph", ["config.json", "--text", "-o", "g.graph"], {"g.graph": "same"}),
     compile_("plan", "-o", "m.plan", outputs={"m.plan": "same"}),
     compile_("default plan", outputs={"m.plan": "same"}),

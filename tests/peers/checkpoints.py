@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weights go to Hugging Face's models and come back, and the losses agree:
 
-    checkpoints.py BUILD_DIRECTORY FAMILY
+    checkpoints.py BUILD_DIRECTORY FAMILY...
 
 1. A model of Hugging Face's is saved with its config.json; remat-graph makes the model from that file,
    remat-run --init takes the weights. Our first loss is theirs.
@@ -51,11 +51,13 @@ LLAMA3 = {"rope_type": "llama3", "rope_theta": 5e5, "factor": 8.0, "low_freq_fac
           "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
 
 
-def llama(tied=False, rope=None):
-    return transformers.LlamaForCausalLM(transformers.LlamaConfig(
+def llama(name="Llama", **changes):
+    """Llama or a relative."""
+    config = getattr(transformers, f"{name}Config")(
         vocab_size=256, hidden_size=64, intermediate_size=176, num_hidden_layers=3,
         num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=128,
-        tie_word_embeddings=tied, rope_parameters=rope, bos_token_id=0, eos_token_id=0, pad_token_id=None))
+        bos_token_id=0, eos_token_id=0, pad_token_id=None, **changes)
+    return getattr(transformers, f"{name}ForCausalLM")(config)
 
 
 def bert():
@@ -75,9 +77,13 @@ def encdec():
 
 
 FAMILIES = {"gpt2": (gpt2, "gpt2"), "llama": (llama, "llama"),
-            "llama_tied": (lambda: llama(True), "llama"),
-            "llama_rope": (lambda: llama(rope=LLAMA3), "llama"),
-            "llama_theta": (lambda: llama(rope={"rope_type": "default", "rope_theta": 5e5}), "llama"),
+            "llama_tied": (lambda: llama(tie_word_embeddings=True), "llama"),
+            "llama_rope": (lambda: llama(rope_parameters=LLAMA3), "llama"),
+            "llama_theta": (lambda: llama(rope_parameters={"rope_type": "default", "rope_theta": 5e5}), "llama"),
+            "mistral": (lambda: llama("Mistral", sliding_window=SEQ, head_dim=24), "llama"),
+            "qwen2": (lambda: llama("Qwen2", tie_word_embeddings=True), "llama"),
+            "qwen3": (lambda: llama("Qwen3", head_dim=24), "llama"),
+            "phi3": (lambda: llama("Phi3"), "llama"),
             "bert": (bert, "bert"),
             "encdec": (encdec, "encdec")}
 
@@ -91,15 +97,19 @@ def randomise(model):
                 param.add_(torch.randn(param.shape, generator=generator) * 0.05)
 
 
-def loss_of(model, family, step, vocab=256):
+def forward(model, family, step, vocab=256):
+    """Their loss of a step."""
     ids = feed.inputs(family, feed.read_text(TEXT), step, BATCH, SEQ, SOURCE_SEQ, vocab)
+    if family == "encdec":
+        logits = model(input_ids=ids["source"], decoder_input_ids=ids["tokens"]).logits
+    else:
+        logits = model(input_ids=ids["tokens"]).logits
+    return torch.nn.functional.cross_entropy(logits.float().flatten(0, 1), ids["targets"].flatten())
+
+
+def loss_of(model, family, step):
     with torch.no_grad():
-        if family == "encdec":
-            logits = model(input_ids=ids["source"], decoder_input_ids=ids["tokens"]).logits
-        else:
-            logits = model(input_ids=ids["tokens"]).logits
-        return torch.nn.functional.cross_entropy(logits.float().flatten(0, 1),
-                                                 ids["targets"].flatten()).item()
+        return forward(model, family, step).item()
 
 
 class Tools:
@@ -113,10 +123,10 @@ class Tools:
             sys.exit(f"FAILED: {command}: exit code {done.returncode}\n{done.stderr}")
         return done
 
-    def compile(self, config, family, dtype):
+    def compile(self, config, family, dtype, *options):
         source = ["--source-seq", SOURCE_SEQ] if family == "encdec" else []
         self.run("remat-graph", config, "--batch", BATCH, "--seq", SEQ, *source, "--dtype", dtype,
-                 "-o", "model.fbs")
+                 *options, "-o", "model.fbs")
         self.run("remat-compile", "model.fbs", "-o", "model.plan")
 
     def train(self, weights, steps, *options):
@@ -199,17 +209,19 @@ def across_dtypes(tools, maker, family):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build")
-    parser.add_argument("family", choices=FAMILIES)
+    parser.add_argument("families", nargs="+", choices=FAMILIES)
     options = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    maker, family = FAMILIES[options.family]
-    for dtype in DTYPES:
-        with tempfile.TemporaryDirectory() as work:
-            tools = Tools(options.build, pathlib.Path(work))
-            there_and_back(tools, maker, family, dtype)
-            if dtype == "fp32":
-                across_dtypes(tools, maker, family)
+    for name in options.families:
+        maker, family = FAMILIES[name]
+        for dtype in DTYPES:
+            print(f"{name}:")
+            with tempfile.TemporaryDirectory() as work:
+                tools = Tools(options.build, pathlib.Path(work))
+                there_and_back(tools, maker, family, dtype)
+                if dtype == "fp32":
+                    across_dtypes(tools, maker, family)
     print("equal within the limits")
     return 0
 

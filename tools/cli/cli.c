@@ -6,6 +6,7 @@
 #include "help.h"
 #include "show.h"
 #include "size.h"
+#include "suggest.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -15,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define CLI_NONE UINT32_MAX
 enum { CODE_HELP = 1000, CODE_VERSION, CODE_LIST, CODE_MAN, CODE_OPTION };
 
 static const struct option common[] = {
@@ -59,45 +61,7 @@ void cli_show(FILE *out, const char *text)
         fputs(shown, out);
 }
 
-/* --- suggestions --- */
-
-static uint32_t edit_distance(const char *a, const char *b)
-{
-    uint32_t row[64], la = (uint32_t)strlen(a), lb = (uint32_t)strlen(b);
-    if (la >= 64 || lb >= 64)
-        return UINT32_MAX;
-    for (uint32_t j = 0; j <= lb; j++)
-        row[j] = j;
-    for (uint32_t i = 1; i <= la; i++) {
-        uint32_t diagonal = row[0];
-        row[0] = i;
-        for (uint32_t j = 1; j <= lb; j++) {
-            uint32_t best = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            best = best < row[j] + 1 ? best : row[j] + 1;
-            row[j] = best < row[j - 1] + 1 ? best : row[j - 1] + 1;
-        }
-    }
-    return row[lb];
-}
-
-uint32_t cli_nearest(const char *word, const char *(*candidate)(const void *user, uint32_t i),
-                     const void *user, uint32_t count)
-{
-    uint32_t nearest = CLI_NONE, least = UINT32_MAX;
-    size_t length = strlen(word);
-    for (uint32_t i = 0; i < count; i++) {
-        const char *name = candidate(user, i);
-        uint32_t distance = edit_distance(word, name);
-        if (length >= 3 && strncmp(word, name, length) == 0)
-            distance = 1; /* an abbreviation */
-        if (distance < least && distance <= 1 + length / 4) {
-            least = distance;
-            nearest = i;
-        }
-    }
-    return nearest;
-}
+/* --- names --- */
 
 static const char *option_name(const void *user, uint32_t i)
 {
@@ -109,11 +73,9 @@ static remat_status fail_unknown(remat_context *ctx, const struct cli_tool *tool
 {
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(given, "="), given);
-    uint32_t near = cli_nearest(name, option_name, tool, tool->option_count + COMMON_COUNT);
-    if (near == CLI_NONE)
-        return remat_error(ctx, REMAT_ERROR_USAGE, "unknown option '--%s'", name);
-    return remat_error(ctx, REMAT_ERROR_USAGE, "unknown option '--%s': did you mean '--%s'?", name,
-                       option_name(tool, near));
+    return remat_error(
+        ctx, REMAT_ERROR_USAGE, "unknown option '--%s'%s", name,
+        remat_suggest("--", name, option_name, tool, tool->option_count + COMMON_COUNT).text);
 }
 
 /* --- values --- */
@@ -308,16 +270,26 @@ static remat_status fail_refused(remat_context *ctx, const struct cli_tool *tool
                    : remat_error(ctx, REMAT_ERROR_USAGE, "unknown option '-%c'", optopt);
 }
 
-static void print_common(const struct cli_tool *tool, int code)
+static remat_status print_help(remat_context *ctx, const struct cli_tool *tool)
 {
-    if (code == CODE_HELP)
-        cli_print_help(tool);
-    else if (code == CODE_LIST)
+    cli_print_help(tool);
+    if (!tool->more)
+        return REMAT_OK;
+    printf("\n%s:\n", tool->more);
+    return tool->print_more(ctx);
+}
+
+static remat_status print_common(remat_context *ctx, const struct cli_tool *tool, int code)
+{
+    if (code == CODE_HELP || code == 'h')
+        return print_help(ctx, tool);
+    if (code == CODE_LIST)
         cli_print_options(tool);
     else if (code == CODE_MAN)
         cli_print_man(tool);
     else
         printf("%s %s\n", tool->name, REMAT_VERSION);
+    return REMAT_OK;
 }
 
 static remat_status parse_options(remat_context *ctx, const struct cli_tool *tool, int argc,
@@ -335,9 +307,8 @@ static remat_status parse_options(remat_context *ctx, const struct cli_tool *too
         if (code == '?' || code == ':')
             return fail_refused(ctx, tool, code == ':');
         if (code == 'h' || code == 'V' || (code >= CODE_HELP && code < CODE_OPTION)) {
-            print_common(tool, code == 'h' ? CODE_HELP : code == 'V' ? CODE_VERSION : code);
             *done = true;
-            return REMAT_OK;
+            return print_common(ctx, tool, code);
         }
         uint32_t index =
             code >= CODE_OPTION ? (uint32_t)(code - CODE_OPTION) : find_letter(tool, code);

@@ -77,6 +77,8 @@ struct cli_tool {
     struct cli_example examples[3];
     const struct cli_option *options;
     uint32_t option_count;
+    const char *more; /* heading of a last section of --help, or NULL, and who prints it */
+    remat_status (*print_more)(remat_context *ctx);
 };
 
 struct cli_given { /* one option as given, in the order of the command line */
@@ -129,9 +131,5 @@ const char *const *cli_texts(struct remat_arena *arena, const struct cli_argumen
  * printed on stdout. */
 remat_status cli_parse(remat_context *ctx, struct remat_arena *arena, const struct cli_tool *tool,
                        int argc, char **argv, struct cli_arguments *out, bool *done);
-/* Index of the candidate nearest to `word` if it is near enough to be meant, else CLI_NONE. */
-#define CLI_NONE UINT32_MAX
-uint32_t cli_nearest(const char *word, const char *(*candidate)(const void *user, uint32_t i),
-                     const void *user, uint32_t count);
 
 #endif

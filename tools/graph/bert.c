@@ -2,6 +2,7 @@
 /* BERT with its head for masked tokens, with the parameter names and layouts of Hugging Face's
  * checkpoints and its initial values, N(0, 0.02): norms after the residual sums, learned positions,
  * full attention. All tokens are of type 0. Targets of -100 are tokens that were not masked. */
+#include "activation.h"
 #include "model_builder.h"
 
 #define STD 0.02
@@ -56,7 +57,7 @@ static remat_value mlp(struct remat_model *m, remat_value x)
     remat_model_scope(m, "mlp/fc");
     x = dense(m, "mlp.fc", "intermediate.dense", x, s->hidden);
     remat_model_scope(m, "mlp/act");
-    x = remat_model_gelu(m, "mlp.act", x, false);
+    x = remat_model_activate(m, "mlp.act", x);
     remat_model_scope(m, "mlp/proj");
     x = dense(m, "mlp.proj", "output.dense", x, s->width);
     return remat_model_dropout(m, "mlp.proj.dropout", x);
@@ -91,7 +92,7 @@ REMAT_MODEL(bert)
     remat_model_layer(m, NULL, NULL, 0);
     remat_model_scope(m, "head");
     x = dense(m, "head.dense", "cls.predictions.transform.dense", x, s->width);
-    x = remat_model_gelu(m, "head.act", x, false);
+    x = remat_model_activate(m, "head.act", x);
     x = remat_model_layer_norm(m, "head.norm", "cls.predictions.transform.LayerNorm", x);
     remat_value bias = remat_model_parameter(m, "cls.predictions.bias", s->vocab, 0, 0, 0);
     remat_model_loss(m, remat_model_tied_head(m, "logits", x, words, bias), targets, true);

@@ -3,6 +3,8 @@
  * the file's keys finds those without a row. */
 #include "config.h"
 
+#include "activation.h"
+
 #include "file.h"
 
 #include <jansson.h>
@@ -11,51 +13,87 @@
 #define DEFAULT_SEQ 2048
 #define SIZE_MOST   (1 << 24)
 
-static const struct type {
-    const char *name; /* "model_type" */
-    enum remat_model_family family;
-} types[] = {{"gpt2", REMAT_FAMILY_gpt2},
-             {"llama", REMAT_FAMILY_llama},
-             {"bert", REMAT_FAMILY_bert},
-             {"marian", REMAT_FAMILY_encdec}};
+/* Sets of model types. */
+enum {
+    gpt2 = 1 << 0,
+    llama = 1 << 1,
+    mistral = 1 << 2,
+    qwen2 = 1 << 3,
+    qwen3 = 1 << 4,
+    phi3 = 1 << 5,
+    bert = 1 << 6,
+    marian = 1 << 7,
+    llamas = llama | mistral | qwen2 | qwen3 | phi3,
+    any = gpt2 | llamas | bert | marian
+};
 
-enum kind { SIZE, NUMBER, FIXED, EQUAL, DROPOUT, NO_DROPOUT, OTHER };
-#define REMAT_FAMILY_any REMAT_FAMILY_COUNT
+static const struct type {
+    uint32_t set;
+    struct remat_model_settings settings; /* what the type alone says */
+} types[] = {
+    {gpt2, {.name = "gpt2", .family = REMAT_FAMILY_gpt2}},
+    {llama, {.name = "llama", .family = REMAT_FAMILY_llama}},
+    {mistral, {.name = "mistral", .family = REMAT_FAMILY_llama}},
+    {qwen2, {.name = "qwen2", .family = REMAT_FAMILY_llama, .qkv_bias = true}},
+    {qwen3, {.name = "qwen3", .family = REMAT_FAMILY_llama, .qk_norm = true}},
+    {phi3, {.name = "phi3", .family = REMAT_FAMILY_llama, .fused = true}},
+    {bert, {.name = "bert", .family = REMAT_FAMILY_bert}},
+    {marian, {.name = "marian", .family = REMAT_FAMILY_encdec}},
+};
+
+enum kind { SIZE, NUMBER, BOOLEAN, SWITCH, ACTIVATION, FIXED, EQUAL, DROPOUT, NO_DROPOUT, OTHER };
 
 static const struct key {
-    enum remat_model_family family;
+    uint32_t types;
     const char *name;
     enum kind kind;
     bool required;
-    size_t offset;    /* of SIZE, NUMBER: the member of the settings */
-    const char *text; /* of FIXED: the value as JSON; of EQUAL: the other key */
-    double absent;    /* of NUMBER, DROPOUT: what an absent key means */
+    size_t offset;    /* of SIZE, NUMBER, BOOLEAN, SWITCH, DROPOUT: the member of the settings */
+    const char *text; /* of FIXED: the value as JSON; of EQUAL: the other key; of ACTIVATION: what
+                         an absent key means */
+    double absent;    /* of SIZE, NUMBER, DROPOUT: the same */
 } keys[] = {
-#define ROW(family, key, kind, required, offset, text, absent)                                     \
-    {REMAT_FAMILY_##family, key, kind, required, offset, text, absent},
-#define MEMBER(member)                     offsetof(struct remat_model_settings, member)
-#define SIZE(family, key, member)          ROW(family, key, SIZE, true, MEMBER(member), NULL, 0)
-#define OPTIONAL_SIZE(family, key, member) ROW(family, key, SIZE, false, MEMBER(member), NULL, 0)
-#define NUMBER(family, key, member, absent)                                                        \
-    ROW(family, key, NUMBER, false, MEMBER(member), NULL, absent)
-#define FIXED(family, key, value)          ROW(family, key, FIXED, false, 0, value, 0)
-#define REQUIRED(family, key, value)       ROW(family, key, FIXED, true, 0, value, 0)
-#define EQUAL(family, key, other)          ROW(family, key, EQUAL, true, 0, other, 0)
-#define OPTIONAL_EQUAL(family, key, other) ROW(family, key, EQUAL, false, 0, other, 0)
-#define DROPOUT(family, key, absent)       ROW(family, key, DROPOUT, false, 0, NULL, absent)
-#define NO_DROPOUT(family, key)            ROW(family, key, NO_DROPOUT, false, 0, NULL, 0)
-#define READ(family, key)                  ROW(family, key, OTHER, false, 0, NULL, 0)
-#define IGNORED(family, key)               ROW(family, key, OTHER, false, 0, NULL, 0)
+#define ROW(types, key, kind, required, offset, text, absent)                                      \
+    {types, key, kind, required, offset, text, absent},
+#define MEMBER(member)           offsetof(struct remat_model_settings, member)
+#define SIZE(types, key, member) ROW(types, key, SIZE, true, MEMBER(member), NULL, 0)
+#define OPTIONAL_SIZE(types, key, member, absent)                                                  \
+    ROW(types, key, SIZE, false, MEMBER(member), NULL, absent)
+#define NUMBER(types, key, member, absent)                                                         \
+    ROW(types, key, NUMBER, false, MEMBER(member), NULL, absent)
+#define BOOLEAN(types, key, member)       ROW(types, key, BOOLEAN, false, MEMBER(member), NULL, 0)
+#define SWITCH(types, key, member)        ROW(types, key, SWITCH, false, MEMBER(member), NULL, 0)
+#define ACTIVATION(types, key, absent)    ROW(types, key, ACTIVATION, false, 0, absent, 0)
+#define FIXED(types, key, value)          ROW(types, key, FIXED, false, 0, value, 0)
+#define EQUAL(types, key, other)          ROW(types, key, EQUAL, true, 0, other, 0)
+#define OPTIONAL_EQUAL(types, key, other) ROW(types, key, EQUAL, false, 0, other, 0)
+#define DROPOUT(types, key, member, absent)                                                        \
+    ROW(types, key, DROPOUT, false, MEMBER(member), NULL, absent)
+#define NO_DROPOUT(types, key) ROW(types, key, NO_DROPOUT, false, 0, NULL, 0)
+#define READ(types, key)       ROW(types, key, OTHER, false, 0, NULL, 0)
+#define IGNORED(key)           ROW(any, key, OTHER, false, 0, NULL, 0)
 #include "config.def"
 };
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
+const char *remat_config_types(struct remat_arena *arena)
+{
+    struct remat_text names = {.arena = arena};
+    for (size_t k = 0; k < COUNT(types); k++)
+        remat_text_append(&names, "%s%s", k ? ", " : "", types[k].settings.name);
+    remat_text_complete(&names);
+    return names.items;
+}
+
 struct config {
     remat_context *ctx;
+    struct remat_arena *arena;
     const char *path;
     json_t *root;
+    uint32_t type; /* one of the set */
     bool with_dropout;
+    struct remat_model_settings *out;
 };
 
 /* "PATH: KEY is VALUE (accepted: ACCEPTED)" */
@@ -79,15 +117,17 @@ static bool is_given(const json_t *value)
     return value && !json_is_null(value);
 }
 
-static remat_status read_integer(const struct config *c, const char *key, bool required,
-                                 int64_t *out)
+/* *out stays where the key is absent; null is 0. */
+static remat_status read_integer(const struct config *c, const struct key *row, int64_t *out)
 {
-    const json_t *value = json_object_get(c->root, key);
-    if (!is_given(value) && !required)
+    const json_t *value = json_object_get(c->root, row->name);
+    if (!is_given(value) && !row->required) {
+        *out = value ? 0 : *out;
         return REMAT_OK;
+    }
     if (!json_is_integer(value) || json_integer_value(value) < 1 ||
         json_integer_value(value) > SIZE_MOST)
-        return refuse(c, key, value, "1 to 16777216");
+        return refuse(c, row->name, value, "1 to 16777216");
     *out = json_integer_value(value);
     return REMAT_OK;
 }
@@ -105,11 +145,28 @@ static remat_status read_number(const struct config *c, const json_t *object, co
     return REMAT_OK;
 }
 
+static remat_status read_boolean(const struct config *c, const char *key, bool *out)
+{
+    const json_t *value = json_object_get(c->root, key);
+    *out = json_is_true(value);
+    return !is_given(value) || json_is_boolean(value) ? REMAT_OK
+                                                      : refuse(c, key, value, "true, false");
+}
+
+static remat_status read_activation(const struct config *c, const struct key *row,
+                                    const struct remat_activation **out)
+{
+    const json_t *value = json_object_get(c->root, row->name);
+    const char *name = is_given(value) ? json_string_value(value) : row->text;
+    *out = name ? remat_activation_find(name) : NULL;
+    return *out ? REMAT_OK : refuse(c, row->name, value, remat_activation_names(c->arena));
+}
+
 static remat_status check_fixed(const struct config *c, const struct key *row)
 {
     const json_t *value = json_object_get(c->root, row->name);
     json_t *expected = json_loads(row->text, JSON_DECODE_ANY, NULL);
-    bool good = is_given(value) ? json_equal(value, expected) : !row->required;
+    bool good = !is_given(value) || json_equal(value, expected);
     if (json_is_number(value) && json_is_number(expected))
         good = json_number_value(value) == json_number_value(expected);
     if (json_is_null(expected) && json_is_false(value))
@@ -141,25 +198,32 @@ static remat_status read_probability(const struct config *c, const struct key *r
     return REMAT_OK;
 }
 
-/* The first row decides, the others must agree. */
+/* The first of the rows whose probabilities must agree with that of `row`. */
+static const struct key *first_like(const struct config *c, const struct key *row)
+{
+    const struct key *first = keys;
+    while (first->kind != DROPOUT || first->offset != row->offset || !(first->types & c->type))
+        first++;
+    return first;
+}
+
 static remat_status read_dropout(const struct config *c, struct remat_model_settings *s)
 {
     remat_status st = REMAT_OK;
-    const struct key *first = NULL;
+    s->attention_apart = true;
     for (const struct key *row = keys; row < keys + COUNT(keys); row++) {
-        double p;
-        if (row->family != s->family || (row->kind != DROPOUT && row->kind != NO_DROPOUT))
+        double p, *member = (double *)(void *)((char *)s + row->offset);
+        if (!(row->types & c->type) || (row->kind != DROPOUT && row->kind != NO_DROPOUT))
             continue;
         REMAT_TRY(read_probability(c, row, &p));
         if (row->kind == NO_DROPOUT)
             continue;
-        if (first && p != s->dropout)
+        if (row != first_like(c, row) && p != *member)
             REMAT_FAIL(c->ctx, REMAT_ERROR_USAGE,
                        "%s: %s is %g and %s is %g (accepted: equal ones, or --dropout to replace "
                        "all of the file)",
-                       c->path, first->name, s->dropout, row->name, p);
-        first = first ? first : row;
-        s->dropout = p;
+                       c->path, first_like(c, row)->name, *member, row->name, p);
+        *member = p;
     }
 fail:
     return st;
@@ -218,55 +282,86 @@ static remat_status read_rope(const struct config *c, const char *key,
     return st || strcmp(type, "default") == 0 ? st : read_scaling(c, key, rope, s);
 }
 
+/* Where no layer slides its window has no effect. */
+static remat_status read_layer_types(const struct config *c, struct remat_model_settings *s)
+{
+    const json_t *list = json_object_get(c->root, "layer_types");
+    bool slides = !is_given(list);
+    if (is_given(list) && !json_is_array(list))
+        return refuse(c, "layer_types", list, "a list");
+    for (size_t k = 0; k < json_array_size(list); k++) {
+        const json_t *value = json_array_get(list, k);
+        const char *name = json_string_value(value);
+        bool sliding = name && strcmp(name, "sliding_attention") == 0;
+        if (!name || (!sliding && strcmp(name, "full_attention") != 0))
+            return refuse(c, "layer_types", value, "full_attention, sliding_attention");
+        slides |= sliding;
+    }
+    s->window = slides ? s->window : 0;
+    return REMAT_OK;
+}
+
+/* A size of heads that is the usual one follows --width and --heads. */
 static remat_status read_llama(const struct config *c, struct remat_model_settings *s)
 {
     remat_status st = REMAT_OK;
-    int64_t head = s->width / s->heads;
-    const json_t *tied = json_object_get(c->root, "tie_word_embeddings");
     const json_t *scaling = json_object_get(c->root, "rope_scaling");
-    REMAT_TRY(read_integer(c, "head_dim", false, &head));
-    if (head != s->width / s->heads)
-        return refuse(c, "head_dim", json_object_get(c->root, "head_dim"),
-                      "hidden_size / num_attention_heads");
-    if (is_given(tied) && !json_is_boolean(tied))
-        return refuse(c, "tie_word_embeddings", tied, "true, false");
+    if (s->head_size * s->heads == s->width)
+        s->head_size = 0;
     if (is_given(scaling) && is_given(json_object_get(c->root, "rope_parameters")))
         return refuse(c, "rope_scaling", scaling, "null beside rope_parameters");
     REMAT_TRY(read_rope(c, "rope_scaling", s));
     REMAT_TRY(read_rope(c, "rope_parameters", s));
-    s->tied = json_is_true(tied);
+    REMAT_TRY(read_layer_types(c, s));
 fail:
     return st;
 }
 
-static remat_status read_type(const struct config *c, struct remat_model_settings *s)
+static remat_status read_type(struct config *c, struct remat_model_settings *s)
 {
     const json_t *value = json_object_get(c->root, "model_type");
     const char *name = json_string_value(value);
-    for (size_t k = 0; name && k < COUNT(types); k++)
-        if (strcmp(types[k].name, name) == 0) {
-            s->family = types[k].family;
-            s->name = types[k].name;
-            return REMAT_OK;
-        }
-    return refuse(c, "model_type", value, "gpt2, llama, bert, marian");
+    for (size_t k = 0; name && k < COUNT(types); k++) {
+        if (strcmp(types[k].settings.name, name) != 0)
+            continue;
+        c->type = types[k].set;
+        *s = types[k].settings;
+        return REMAT_OK;
+    }
+    return refuse(c, "model_type", value,
+                  REMAT_FORMAT(c->arena,
+                               "%s; a graph of any other model can be written as text, docs/ir.md",
+                               remat_config_types(c->arena)));
 }
 
 static remat_status read_key(const struct config *c, const struct key *row,
                              struct remat_model_settings *s)
 {
     remat_status st = REMAT_OK;
-    int64_t size = 0;
+    char *member = (char *)s + row->offset;
+    int64_t size = (int64_t)row->absent;
     double number = row->absent;
+    bool flag;
     switch (row->kind) {
     case SIZE:
-        REMAT_TRY(read_integer(c, row->name, row->required, &size));
-        memcpy((char *)s + row->offset, &size, sizeof size);
+        REMAT_TRY(read_integer(c, row, &size));
+        memcpy(member, &size, sizeof size);
         return REMAT_OK;
     case NUMBER:
         REMAT_TRY(read_number(c, c->root, row->name, &number));
-        memcpy((char *)s + row->offset, &number, sizeof number);
+        memcpy(member, &number, sizeof number);
         return REMAT_OK;
+    case BOOLEAN:
+        REMAT_TRY(read_boolean(c, row->name, &flag));
+        memcpy(member, &flag, sizeof flag);
+        return REMAT_OK;
+    case SWITCH:
+        REMAT_TRY(read_boolean(c, row->name, &flag));
+        if (!flag)
+            memset(member, 0, sizeof size);
+        return REMAT_OK;
+    case ACTIVATION:
+        return read_activation(c, row, &s->activation);
     case FIXED:
         return check_fixed(c, row);
     case EQUAL:
@@ -278,19 +373,15 @@ fail:
     return st;
 }
 
-static bool applies(const struct key *row, const struct remat_model_settings *s)
-{
-    return row->family == s->family || row->family == REMAT_FAMILY_any;
-}
-
-static remat_status check_known(const struct config *c, const struct remat_model_settings *s)
+static remat_status check_known(const struct config *c)
 {
     const char *name;
     json_t *value;
     json_object_foreach(c->root, name, value)
     {
         const struct key *row = keys;
-        while (row < keys + COUNT(keys) && !(applies(row, s) && strcmp(row->name, name) == 0))
+        while (row < keys + COUNT(keys) &&
+               !((row->types & c->type) && strcmp(row->name, name) == 0))
             row++;
         if (row == keys + COUNT(keys) && is_given(value))
             return refuse(c, name, value, "absent");
@@ -298,19 +389,23 @@ static remat_status check_known(const struct config *c, const struct remat_model
     return REMAT_OK;
 }
 
-static remat_status read_root(const struct config *c, struct remat_model_settings *s)
+static remat_status read_root(void *user)
 {
     remat_status st = REMAT_OK;
+    struct config *c = user;
+    struct remat_model_settings *s = c->out;
     REMAT_TRY(read_type(c, s));
-    REMAT_TRY(check_known(c, s));
+    REMAT_TRY(check_known(c));
     for (const struct key *row = keys; row < keys + COUNT(keys); row++)
-        if (applies(row, s))
+        if (row->types & c->type)
             REMAT_TRY(read_key(c, row, s));
     if (c->with_dropout)
         REMAT_TRY(read_dropout(c, s));
     if (s->family == REMAT_FAMILY_llama)
         REMAT_TRY(read_llama(c, s));
     s->seq = s->context < DEFAULT_SEQ ? s->context : DEFAULT_SEQ;
+    if (s->window > 0 && s->window < s->seq)
+        s->seq = s->window;
 fail:
     return st;
 }
@@ -319,19 +414,18 @@ remat_status remat_model_config(remat_context *ctx, struct remat_arena *arena, c
                                 bool with_dropout, struct remat_model_settings *out)
 {
     remat_status st = REMAT_OK;
-    struct config c = {ctx, path, NULL, with_dropout};
+    struct config c = {ctx, arena, path, NULL, 0, with_dropout, out};
     json_error_t error;
     char *data;
     size_t bytes;
-    *out = (struct remat_model_settings){0};
-    remat_model_defaults(out);
     REMAT_TRY(remat_file_read(ctx, path, arena, &data, &bytes));
     c.root = json_loadb(data, bytes, JSON_REJECT_DUPLICATES, &error);
     if (!c.root)
         REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "%s:%d: %s", path, error.line, error.text);
     if (!json_is_object(c.root))
         REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "%s: not a JSON object", path);
-    REMAT_TRY(read_root(&c, out));
+    REMAT_TRY(remat_guard(ctx, read_root, &c)); /* which frees no JSON */
+    remat_model_defaults(out);
 fail:
     json_decref(c.root);
     return st;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Settings from a Hugging Face config.json of model type gpt2, llama, bert or marian. */
+/* Settings from a Hugging Face config.json of a model type that has a row in config.c. */
 #ifndef REMAT_MODEL_CONFIG_H
 #define REMAT_MODEL_CONFIG_H
 
@@ -7,9 +7,13 @@
 
 /* Keys are those of config.def: any other, and a value that the family cannot build, is
  * REMAT_ERROR_USAGE; the message names the key, its value and what is accepted. A file that is no
- * JSON object is REMAT_ERROR_INVALID. seq is at most 2048; the rest is as remat_model_defaults has
- * it. Dropout is read only with `with_dropout`: without it, it is 0 whatever the file says. */
+ * JSON object is REMAT_ERROR_INVALID. seq is at most 2048 and the sliding window; the rest is as
+ * remat_model_defaults has it. Dropout is read only with `with_dropout`: without it, it is 0
+ * whatever the file says. */
 remat_status remat_model_config(remat_context *ctx, struct remat_arena *arena, const char *path,
                                 bool with_dropout, struct remat_model_settings *out);
+
+/* The model types, separated by commas. */
+const char *remat_config_types(struct remat_arena *arena);
 
 #endif

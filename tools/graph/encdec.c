@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The original encoder-decoder (Vaswani et al., 2017) with the parameter names and layouts of
- * Hugging Face's Marian: norms after the residual sums, sines and cosines as positions, relu, one
+ * Hugging Face's Marian: norms after the residual sums, sines and cosines as positions, one
  * embedding for source, target and head. The encoder reads "source" [batch, source_seq], the
  * decoder "tokens" [batch, seq]; every decoder layer reads the encoder's output. */
+#include "activation.h"
 #include "model_builder.h"
 
 #include <math.h>
@@ -34,11 +35,13 @@ static remat_value embed(struct remat_model *m, const struct sequence *sequence,
     m->prefix = sequence->name;
     remat_model_scope(m, sequence->name);
     remat_value x = remat_model_embedding(m, "embed.token", shared, sequence->tokens);
-    x = remat_model_scale(m, "embed.scaled", x, sqrt((double)s->width));
+    if (s->scaled_embedding)
+        x = remat_model_scale(m, "embed.scaled", x, sqrt((double)s->width));
     remat_value table = remat_model_rope_table(m, "embed.table", sequence->length, s->width / 2);
     remat_value position = remat_model_slice(m, "embed.sines", table, 1, 1, 2);
     position = remat_model_reshape(m, "embed.position", position, dims, 2);
-    x = remat_model_add(m, "embed", x, remat_model_cast(m, "embed.position.cast", position));
+    x = remat_model_add(m, "embed", x,
+                        remat_model_cast(m, "embed.position.cast", position, s->dtype));
     return remat_model_dropout(m, "embed.dropout", x);
 }
 
@@ -76,7 +79,7 @@ static remat_value mlp(struct remat_model *m, remat_value x)
     remat_model_scope(m, "mlp/fc");
     x = dense(m, "mlp.fc", "fc1", x, s->hidden);
     remat_model_scope(m, "mlp/act");
-    x = remat_model_relu(m, "mlp.act", x);
+    x = remat_model_activate(m, "mlp.act", x);
     remat_model_scope(m, "mlp/proj");
     x = dense(m, "mlp.proj", "fc2", x, s->width);
     return remat_model_dropout(m, "mlp.dropout", x);

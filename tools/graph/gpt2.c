@@ -2,6 +2,7 @@
 /* GPT-2 with the parameter names and layouts of Hugging Face's checkpoints (its Conv1D weights are
  * [in, out]) and GPT-2's initial values: N(0, 0.02), and N(0, 0.02 / sqrt(2 layers)) for the two
  * projections of a layer that end in the residual stream. */
+#include "activation.h"
 #include "model_builder.h"
 
 #include <math.h>
@@ -60,7 +61,7 @@ static remat_value mlp(struct remat_model *m, remat_value x)
     remat_model_scope(m, "mlp/fc");
     x = remat_model_linear(m, "mlp.fc", "mlp.c_fc", x, m->settings->hidden, STD);
     remat_model_scope(m, "mlp/act");
-    x = remat_model_gelu(m, "mlp.act", x, true);
+    x = remat_model_activate(m, "mlp.act", x);
     remat_model_scope(m, "mlp/proj");
     x = remat_model_linear(m, "mlp.proj", "mlp.c_proj", x, width, residual_std(m));
     return remat_model_dropout(m, "mlp.proj.dropout", x);

@@ -1,48 +1,94 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Llama with the parameter names and layouts of Hugging Face's checkpoints and its initial values,
- * N(0, 0.02): root-mean-square norms, rotary positions, grouped key heads, gated MLP, no biases. */
+/* Llama and its relatives with the parameter names and layouts of Hugging Face's checkpoints and
+ * their initial values, N(0, 0.02): root-mean-square norms, rotary positions, grouped key heads,
+ * gated MLP. Qwen 2 adds biases, Qwen 3 norms of queries and keys; Phi-3 fuses products. */
+#include "activation.h"
 #include "model_builder.h"
 
 #define STD 0.02
 
 static remat_value dense(struct remat_model *m, const char *name, const char *parameters,
-                         remat_value x, int64_t columns)
+                         remat_value x, int64_t columns, bool bias)
 {
-    return remat_model_dense(m, name, parameters, x, columns, STD, false);
+    return remat_model_dense(m, name, parameters, x, columns, STD, bias);
+}
+
+static remat_value columns(struct remat_model *m, const char *name, remat_value x, int64_t begin,
+                           int64_t count)
+{
+    return remat_model_slice(m, name, x, 2, begin, begin + count);
+}
+
+struct heads {
+    remat_value q, k, v;
+};
+
+static struct heads project(struct remat_model *m, remat_value x)
+{
+    const struct remat_model_settings *s = m->settings;
+    int64_t width = s->heads * s->head_size, kv_width = s->kv_heads * s->head_size;
+    bool bias = s->qkv_bias || s->attention_bias;
+    struct heads h;
+    if (s->fused) {
+        remat_value qkv = dense(m, "attn.qkv", "self_attn.qkv_proj", x, width + 2 * kv_width, bias);
+        h.q = columns(m, "attn.q_proj", qkv, 0, width);
+        h.k = columns(m, "attn.k_proj", qkv, width, kv_width);
+        h.v = columns(m, "attn.v_proj", qkv, width + kv_width, kv_width);
+        return h;
+    }
+    h.q = dense(m, "attn.q_proj", "self_attn.q_proj", x, width, bias);
+    h.k = dense(m, "attn.k_proj", "self_attn.k_proj", x, kv_width, bias);
+    h.v = dense(m, "attn.v_proj", "self_attn.v_proj", x, kv_width, bias);
+    return h;
+}
+
+/* x by heads, with their norm if the model has one, rotated. */
+static remat_value rotate(struct remat_model *m, const char *name, const char *norm, remat_value x,
+                          int64_t heads, remat_value table)
+{
+    x = remat_model_heads(m, REMAT_FORMAT(m->b.arena, "%s.heads", name), x, heads);
+    if (m->settings->qk_norm)
+        x = remat_model_rms_norm(m, REMAT_FORMAT(m->b.arena, "%s.norm", name), norm, x);
+    return remat_model_rope(m, name, x, table);
 }
 
 static remat_value attention(struct remat_model *m, remat_value x, remat_value table)
 {
     const struct remat_model_settings *s = m->settings;
-    int64_t joined[] = {s->batch, s->seq, s->width}, kv_width = s->width / s->heads * s->kv_heads;
+    int64_t joined[] = {s->batch, s->seq, s->heads * s->head_size};
     remat_model_scope(m, "attn/qkv");
-    remat_value q = dense(m, "attn.q_proj", "self_attn.q_proj", x, s->width);
-    remat_value k = dense(m, "attn.k_proj", "self_attn.k_proj", x, kv_width);
-    remat_value v = dense(m, "attn.v_proj", "self_attn.v_proj", x, kv_width);
+    struct heads h = project(m, x);
 
     remat_model_scope(m, "attn/rope");
-    q = remat_model_rope(m, "attn.q", remat_model_heads(m, "attn.q.heads", q, s->heads), table);
-    k = remat_model_rope(m, "attn.k", remat_model_heads(m, "attn.k.heads", k, s->kv_heads), table);
-    v = remat_model_heads(m, "attn.v", v, s->kv_heads);
+    h.q = rotate(m, "attn.q", "self_attn.q_norm", h.q, s->heads, table);
+    h.k = rotate(m, "attn.k", "self_attn.k_norm", h.k, s->kv_heads, table);
+    h.v = remat_model_heads(m, "attn.v", h.v, s->kv_heads);
 
     remat_model_scope(m, "attn/core");
-    remat_value by_head = remat_model_attention(m, "attn.core", q, k, v, true);
+    remat_value by_head = remat_model_attention(m, "attn.core", h.q, h.k, h.v, true);
     remat_value context = remat_model_reshape(m, "attn.context", by_head, joined, 3);
 
     remat_model_scope(m, "attn/proj");
-    return dense(m, "attn.proj", "self_attn.o_proj", context, s->width);
+    return dense(m, "attn.proj", "self_attn.o_proj", context, s->width, s->attention_bias);
 }
 
 static remat_value mlp(struct remat_model *m, remat_value x)
 {
     const struct remat_model_settings *s = m->settings;
+    remat_value gate, up;
     remat_model_scope(m, "mlp/fc");
-    remat_value gate = dense(m, "mlp.gate", "mlp.gate_proj", x, s->hidden);
-    remat_value up = dense(m, "mlp.up", "mlp.up_proj", x, s->hidden);
+    if (s->fused) {
+        up = dense(m, "mlp.gate_up", "mlp.gate_up_proj", x, 2 * s->hidden, s->mlp_bias);
+        gate = columns(m, "mlp.gate", up, 0, s->hidden);
+        up = columns(m, "mlp.up", up, s->hidden, s->hidden);
+    } else {
+        gate = dense(m, "mlp.gate", "mlp.gate_proj", x, s->hidden, s->mlp_bias);
+        up = dense(m, "mlp.up", "mlp.up_proj", x, s->hidden, s->mlp_bias);
+    }
     remat_model_scope(m, "mlp/act");
-    x = remat_model_swiglu(m, "mlp.act", gate, up);
+    x = remat_model_gated(m, "mlp.act", gate, up);
     remat_model_scope(m, "mlp/proj");
-    return dense(m, "mlp.proj", "mlp.down_proj", x, s->width);
+    return dense(m, "mlp.proj", "mlp.down_proj", x, s->width, s->mlp_bias);
 }
 
 static remat_value layer(struct remat_model *m, remat_value x, remat_value table, int64_t index)
@@ -71,7 +117,7 @@ REMAT_MODEL(llama)
 
     remat_model_scope(m, "embed");
     remat_value x = remat_model_embedding(m, "embed", embedding, m->tokens);
-    remat_value table = remat_model_rope_table(m, "rope", s->seq, s->width / s->heads / 2);
+    remat_value table = remat_model_rope_table(m, "rope", s->seq, s->head_size / 2);
     for (int64_t i = 0; i < s->layers; i++)
         x = layer(m, x, table, i);
     remat_model_layer(m, NULL, NULL, 0);
@@ -79,6 +125,6 @@ REMAT_MODEL(llama)
     x = remat_model_rms_norm(m, "norm_f", "model.norm", x);
     remat_model_scope(m, "head");
     remat_value logits = s->tied ? remat_model_tied_head(m, "logits", x, embedding, REMAT_NO_VALUE)
-                                 : dense(m, "logits", "lm_head", x, s->vocab);
+                                 : dense(m, "logits", "lm_head", x, s->vocab, false);
     remat_model_loss(m, logits, targets, false);
 }

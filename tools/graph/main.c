@@ -4,6 +4,7 @@
 #include "config.h"
 #include "graph_print.h"
 #include "graph_write.h"
+#include "list.h"
 #include "models.h"
 #include "symbols.h"
 #include "tool.h"
@@ -22,7 +23,7 @@ static const struct cli_tool tool = {
         "and loss; the compiler adds the rest.",
     .operands = "MODEL",
     .operand_kind = CLI_NAME,
-    .operands_min = 1,
+    .operands_min = 0,
     .operands_max = 1,
     .examples = {{"GPT-2 124M, two sequences of 512 tokens",
                   "remat-graph gpt2-124m --batch 2 --seq 512 -o model.fbs"},
@@ -32,6 +33,8 @@ static const struct cli_tool tool = {
                   "remat-graph config.json --dtype bf16 --seq 1024 -o model.fbs"}},
     .options = options,
     .option_count = OPTION_COUNT,
+    .more = "Models",
+    .print_more = remat_model_list,
 };
 
 static remat_status read_model(remat_context *ctx, struct remat_arena *arena, const char *model,
@@ -150,6 +153,7 @@ static remat_status read_settings(remat_context *ctx, struct remat_arena *arena,
     s->seq = cli_integer(args, OPTION_seq, s->seq);
     s->source_seq = cli_integer(args, OPTION_source_seq, s->source_seq);
     s->kv_heads = cli_integer(args, OPTION_kv_heads, s->kv_heads);
+    s->head_size = cli_integer(args, OPTION_head_size, s->head_size);
     s->hidden = cli_integer(args, OPTION_hidden, s->hidden);
 
     s->dtype = cli_choice(args, OPTION_dtype, 0) == 1 ? REMAT_BF16 : REMAT_F32;
@@ -210,6 +214,10 @@ static remat_status generate(remat_context *ctx, struct remat_arena *arena,
     struct remat_graph *graph;
     const void *data;
     size_t bytes;
+    if (cli_has(args, OPTION_list))
+        return remat_model_list(ctx);
+    if (args->operand_count == 0)
+        return remat_error(ctx, REMAT_ERROR_USAGE, "MODEL is missing (--list names all)");
     REMAT_TRY(read_settings(ctx, arena, args, &settings));
     REMAT_TRY(remat_model_generate_symbolic(ctx, arena, &settings, &graph));
     REMAT_TRY(unbind(ctx, args, graph));

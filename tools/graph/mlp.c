@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A small MLP over single tokens: embedding, layers of linear and gelu with a residual, a head. */
+#include "activation.h"
 #include "model_builder.h"
 
 #define STD 0.02
@@ -10,7 +11,7 @@ static remat_value layer(struct remat_model *m, remat_value x, int64_t index)
     remat_model_scope(m, "fc");
     remat_value y = remat_model_linear(m, "fc", "fc", x, m->settings->width, STD);
     remat_model_scope(m, "act");
-    y = remat_model_gelu(m, "act", y, true);
+    y = remat_model_activate(m, "act", y);
     remat_model_scope(m, "");
     return remat_model_add(m, "residual", x, y);
 }

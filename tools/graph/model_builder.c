@@ -80,9 +80,9 @@ remat_value remat_model_parameter(struct remat_model *m, const char *name, int64
 
 /* --- nodes --- */
 
-static remat_value build(struct remat_model *m, const char *name, uint16_t op,
-                         const remat_value *inputs, uint32_t input_count,
-                         const struct remat_attribute *attributes, uint32_t attribute_count)
+remat_value remat_model_op(struct remat_model *m, const char *name, uint16_t op,
+                           const remat_value *inputs, uint32_t input_count,
+                           const struct remat_attribute *attributes, uint32_t attribute_count)
 {
     m->b.name = full_name(m, name);
     return remat_build(&m->b, op, inputs, input_count, attributes, attribute_count, NULL);
@@ -97,36 +97,19 @@ static int64_t width_of(const struct remat_model *m, remat_value x)
 
 remat_value remat_model_add(struct remat_model *m, const char *name, remat_value x, remat_value y)
 {
-    return build(m, name, REMAT_OP_add, (remat_value[]){x, y}, 2, NULL, 0);
+    return remat_model_op(m, name, REMAT_OP_add, (remat_value[]){x, y}, 2, NULL, 0);
 }
 
 remat_value remat_model_scale(struct remat_model *m, const char *name, remat_value x, double factor)
 {
     struct remat_attribute scale = remat_attribute_float("scale", factor);
-    return build(m, name, REMAT_OP_scale, &x, 1, &scale, 1);
-}
-
-remat_value remat_model_gelu(struct remat_model *m, const char *name, remat_value x, bool tanh_form)
-{
-    struct remat_attribute approximate = remat_attribute_int("approximate", tanh_form);
-    return build(m, name, REMAT_OP_gelu, &x, 1, &approximate, 1);
-}
-
-remat_value remat_model_relu(struct remat_model *m, const char *name, remat_value x)
-{
-    return build(m, name, REMAT_OP_relu, &x, 1, NULL, 0);
-}
-
-remat_value remat_model_swiglu(struct remat_model *m, const char *name, remat_value gate,
-                               remat_value x)
-{
-    return build(m, name, REMAT_OP_swiglu, (remat_value[]){gate, x}, 2, NULL, 0);
+    return remat_model_op(m, name, REMAT_OP_scale, &x, 1, &scale, 1);
 }
 
 remat_value remat_model_embedding(struct remat_model *m, const char *name, remat_value table,
                                   remat_value ids)
 {
-    return build(m, name, REMAT_OP_embedding, (remat_value[]){table, ids}, 2, NULL, 0);
+    return remat_model_op(m, name, REMAT_OP_embedding, (remat_value[]){table, ids}, 2, NULL, 0);
 }
 
 remat_value remat_model_slice(struct remat_model *m, const char *name, remat_value x, int64_t axis,
@@ -135,7 +118,7 @@ remat_value remat_model_slice(struct remat_model *m, const char *name, remat_val
     struct remat_attribute attributes[] = {remat_attribute_int("axis", axis),
                                            remat_attribute_int("begin", begin),
                                            remat_attribute_int("end", end)};
-    return build(m, name, REMAT_OP_slice, &x, 1, attributes, 3);
+    return remat_model_op(m, name, REMAT_OP_slice, &x, 1, attributes, 3);
 }
 
 remat_value remat_model_reshape(struct remat_model *m, const char *name, remat_value x,
@@ -143,25 +126,30 @@ remat_value remat_model_reshape(struct remat_model *m, const char *name, remat_v
 {
     struct remat_attribute shape = {
         .key = "shape", .kind = REMAT_ATTRIBUTE_INTS, .count = rank, .ints = dims};
-    return build(m, name, REMAT_OP_reshape, &x, 1, &shape, 1);
+    return remat_model_op(m, name, REMAT_OP_reshape, &x, 1, &shape, 1);
 }
 
-remat_value remat_model_cast(struct remat_model *m, const char *name, remat_value x)
+remat_value remat_model_cast(struct remat_model *m, const char *name, remat_value x,
+                             remat_dtype dtype)
 {
-    struct remat_attribute dtype = remat_attribute_int("dtype", m->settings->dtype);
-    if (m->b.graph->values[x.i].dtype == m->settings->dtype)
+    struct remat_attribute to = remat_attribute_int("dtype", dtype);
+    if (m->b.graph->values[x.i].dtype == dtype)
         return x;
-    return build(m, name, REMAT_OP_cast, &x, 1, &dtype, 1);
+    return remat_model_op(m, name, REMAT_OP_cast, &x, 1, &to, 1);
 }
 
-remat_value remat_model_dropout(struct remat_model *m, const char *name, remat_value x)
+static remat_value drop(struct remat_model *m, const char *name, remat_value x, double p)
 {
-    double p = m->settings->dropout;
     if (p == 0)
         return x;
     struct remat_attribute attributes[] = {remat_attribute_float("p", p),
                                            remat_attribute_int("site", m->sites++)};
-    return build(m, name, REMAT_OP_dropout, (remat_value[]){x, rng(m)}, 2, attributes, 2);
+    return remat_model_op(m, name, REMAT_OP_dropout, (remat_value[]){x, rng(m)}, 2, attributes, 2);
+}
+
+remat_value remat_model_dropout(struct remat_model *m, const char *name, remat_value x)
+{
+    return drop(m, name, x, m->settings->dropout);
 }
 
 remat_value remat_model_heads(struct remat_model *m, const char *name, remat_value x, int64_t heads)
@@ -184,13 +172,14 @@ remat_value remat_model_rope_table(struct remat_model *m, const char *name, int6
                                            remat_attribute_float("low", s->rope_low),
                                            remat_attribute_float("high", s->rope_high),
                                            remat_attribute_int("context", s->rope_context)};
-    return build(m, name, REMAT_OP_rope_table, NULL, 0, attributes, s->rope_factor > 0 ? 7 : 3);
+    return remat_model_op(m, name, REMAT_OP_rope_table, NULL, 0, attributes,
+                          s->rope_factor > 0 ? 7 : 3);
 }
 
 remat_value remat_model_rope(struct remat_model *m, const char *name, remat_value x,
                              remat_value table)
 {
-    return build(m, name, REMAT_OP_rope, (remat_value[]){x, table}, 2, NULL, 0);
+    return remat_model_op(m, name, REMAT_OP_rope, (remat_value[]){x, table}, 2, NULL, 0);
 }
 
 /* --- attention --- */
@@ -200,7 +189,7 @@ static remat_value transpose(struct remat_model *m, const char *name, remat_valu
 {
     struct remat_attribute permutation = {
         .key = "permutation", .kind = REMAT_ATTRIBUTE_INTS, .count = rank, .ints = axes};
-    return build(m, name, REMAT_OP_transpose, &x, 1, &permutation, 1);
+    return remat_model_op(m, name, REMAT_OP_transpose, &x, 1, &permutation, 1);
 }
 
 /* [B, T, H, D] with heads first and their groups apart: [B, H / group, group, T, D], or
@@ -221,7 +210,7 @@ static remat_value product(struct remat_model *m, const char *name, remat_value 
                            bool transposed)
 {
     struct remat_attribute transpose_b = remat_attribute_int("transpose_b", transposed);
-    return build(m, name, REMAT_OP_matmul, (remat_value[]){x, y}, 2, &transpose_b, 1);
+    return remat_model_op(m, name, REMAT_OP_matmul, (remat_value[]){x, y}, 2, &transpose_b, 1);
 }
 
 /* 0, 1, ..., seq - 1, once for all layers. */
@@ -235,7 +224,7 @@ static remat_value positions(struct remat_model *m)
     remat_model_scope(m, "mask");
     remat_value row = remat_model_slice(m, "positions.tokens", m->tokens, 0, 0, 1);
     row = remat_model_reshape(m, "positions.like", row, &m->settings->seq, 1);
-    remat_value column = build(m, "positions.column", REMAT_OP_column, &row, 1, NULL, 0);
+    remat_value column = remat_model_op(m, "positions.column", REMAT_OP_column, &row, 1, NULL, 0);
     m->b.name = "positions.zero";
     remat_value zero = remat_build_constant(&m->b, 0);
     m->positions = remat_model_add(m, "positions", column, zero);
@@ -259,22 +248,24 @@ static remat_value written_out(struct remat_model *m, const char *name, remat_va
     v = heads_first(m, join(m, name, ".", "v"), v, grouped ? kv_heads : 0, 1);
 
     remat_value scores = product(m, join(m, name, ".", "scores"), q, k, true);
-    struct remat_attribute factor = remat_attribute_float("scale", scale);
+    struct remat_attribute mask[] = {remat_attribute_float("scale", scale),
+                                     remat_attribute_int("window", m->settings->window)};
     if (causal)
-        scores = build(m, join(m, name, ".", "masked"), REMAT_OP_mask_causal,
-                       (remat_value[]){scores, positions(m)}, 2, &factor, 1);
+        scores = remat_model_op(m, join(m, name, ".", "masked"), REMAT_OP_mask_causal,
+                                (remat_value[]){scores, positions(m)}, 2, mask,
+                                1 + (m->settings->window > 0));
     else
         scores = remat_model_scale(m, join(m, name, ".", "scaled"), scores, scale);
     remat_value weights =
-        build(m, join(m, name, ".", "softmax"), REMAT_OP_softmax, &scores, 1, NULL, 0);
-    weights = remat_model_dropout(m, join(m, name, ".", "dropout"), weights);
+        remat_model_op(m, join(m, name, ".", "softmax"), REMAT_OP_softmax, &scores, 1, NULL, 0);
+    weights = drop(m, join(m, name, ".", "dropout"), weights, m->settings->attention_dropout);
     remat_value y = product(m, join(m, name, ".", "by_head"), weights, v, false);
     int64_t by_head[] = {shape.dims[0], heads, shape.dims[1], shape.dims[3]};
     if (grouped)
         y = remat_model_reshape(m, join(m, name, ".", "joined"), y, by_head, 4);
     y = transpose(m, join(m, name, ".", "by_token"), y, back, 4);
     struct remat_attribute axis = remat_attribute_int("axis", 0); /* concat of one is a copy */
-    return build(m, name, REMAT_OP_concat, &y, 1, &axis, 1);
+    return remat_model_op(m, name, REMAT_OP_concat, &y, 1, &axis, 1);
 }
 
 remat_value remat_model_attention(struct remat_model *m, const char *name, remat_value q,
@@ -282,13 +273,20 @@ remat_value remat_model_attention(struct remat_model *m, const char *name, remat
 {
     if (m->settings->written_out)
         return written_out(m, name, q, k, v, causal);
-    double p = m->settings->dropout;
-    struct remat_attribute attributes[] = {
-        remat_attribute_float("scale", 1 / sqrt((double)width_of(m, q))),
-        remat_attribute_int("causal", causal), remat_attribute_float("p", p),
-        remat_attribute_int("site", p > 0 ? m->sites++ : 0)};
+    double p = m->settings->attention_dropout;
+    int64_t window = m->settings->window;
+    struct remat_attribute attributes[5];
+    uint32_t count = 0;
+    attributes[count++] = remat_attribute_float("scale", 1 / sqrt((double)width_of(m, q)));
+    attributes[count++] = remat_attribute_int("causal", causal);
+    if (p > 0) {
+        attributes[count++] = remat_attribute_float("p", p);
+        attributes[count++] = remat_attribute_int("site", m->sites++);
+    }
+    if (window > 0)
+        attributes[count++] = remat_attribute_int("window", window);
     remat_value inputs[] = {q, k, v, p > 0 ? rng(m) : REMAT_NO_VALUE};
-    return build(m, name, REMAT_OP_attention, inputs, p > 0 ? 4 : 3, attributes, p > 0 ? 4 : 2);
+    return remat_model_op(m, name, REMAT_OP_attention, inputs, p > 0 ? 4 : 3, attributes, count);
 }
 
 /* --- layers --- */
@@ -306,8 +304,8 @@ static remat_value linear(struct remat_model *m, const char *name, remat_value x
 {
     struct remat_attribute attribute = remat_attribute_int("transpose_weight", 1);
     remat_value inputs[] = {x, weight, bias};
-    return build(m, name, REMAT_OP_linear, inputs, remat_is_none(bias.i) ? 2 : 3, &attribute,
-                 transposed);
+    return remat_model_op(m, name, REMAT_OP_linear, inputs, remat_is_none(bias.i) ? 2 : 3,
+                          &attribute, transposed);
 }
 
 static bool is_adapted(const struct remat_model *m, remat_value weight)
@@ -375,7 +373,8 @@ remat_value remat_model_layer_norm(struct remat_model *m, const char *name, cons
     struct remat_attribute epsilon = remat_attribute_float("epsilon", m->settings->epsilon);
     remat_value weight = module_parameter(m, parameters, "weight", width_of(m, x), 0, 1, 0);
     remat_value bias = module_parameter(m, parameters, "bias", width_of(m, x), 0, 0, 0);
-    return build(m, name, REMAT_OP_layer_norm, (remat_value[]){x, weight, bias}, 3, &epsilon, 1);
+    return remat_model_op(m, name, REMAT_OP_layer_norm, (remat_value[]){x, weight, bias}, 3,
+                          &epsilon, 1);
 }
 
 remat_value remat_model_rms_norm(struct remat_model *m, const char *name, const char *parameters,
@@ -383,7 +382,7 @@ remat_value remat_model_rms_norm(struct remat_model *m, const char *name, const 
 {
     struct remat_attribute epsilon = remat_attribute_float("epsilon", m->settings->epsilon);
     remat_value weight = module_parameter(m, parameters, "weight", width_of(m, x), 0, 1, 0);
-    return build(m, name, REMAT_OP_rms_norm, (remat_value[]){x, weight}, 2, &epsilon, 1);
+    return remat_model_op(m, name, REMAT_OP_rms_norm, (remat_value[]){x, weight}, 2, &epsilon, 1);
 }
 
 remat_value remat_model_tied_head(struct remat_model *m, const char *name, remat_value x,
@@ -399,8 +398,8 @@ void remat_model_loss(struct remat_model *m, remat_value logits, remat_value tar
     remat_model_layer(m, NULL, NULL, 0);
     remat_model_scope(m, "loss");
     m->b.phase = REMAT_PHASE_LOSS;
-    remat_value loss = build(m, "loss", REMAT_OP_cross_entropy, (remat_value[]){logits, targets}, 2,
-                             &ignored, ignores);
+    remat_value loss = remat_model_op(m, "loss", REMAT_OP_cross_entropy,
+                                      (remat_value[]){logits, targets}, 2, &ignored, ignores);
     graph->values[loss.i].role = REMAT_ROLE_OUTPUT;
     graph->outputs = remat_copy(m->b.arena, &loss, 1, sizeof loss);
     graph->output_count = 1;

@@ -36,19 +36,19 @@ remat_value remat_model_parameter(struct remat_model *m, const char *name, int64
 remat_value remat_model_add(struct remat_model *m, const char *name, remat_value x, remat_value y);
 remat_value remat_model_scale(struct remat_model *m, const char *name, remat_value x,
                               double factor);
-remat_value remat_model_gelu(struct remat_model *m, const char *name, remat_value x,
-                             bool tanh_form);
-remat_value remat_model_relu(struct remat_model *m, const char *name, remat_value x);
-remat_value remat_model_swiglu(struct remat_model *m, const char *name, remat_value gate,
-                               remat_value x);
+/* A node and the first of its results. */
+remat_value remat_model_op(struct remat_model *m, const char *name, uint16_t op,
+                           const remat_value *inputs, uint32_t input_count,
+                           const struct remat_attribute *attributes, uint32_t attribute_count);
 remat_value remat_model_embedding(struct remat_model *m, const char *name, remat_value table,
                                   remat_value ids);
 remat_value remat_model_slice(struct remat_model *m, const char *name, remat_value x, int64_t axis,
                               int64_t begin, int64_t end);
 remat_value remat_model_reshape(struct remat_model *m, const char *name, remat_value x,
                                 const int64_t *dims, uint32_t rank);
-/* In the dtype of the activations. */
-remat_value remat_model_cast(struct remat_model *m, const char *name, remat_value x);
+/* x itself where it has that dtype. */
+remat_value remat_model_cast(struct remat_model *m, const char *name, remat_value x,
+                             remat_dtype dtype);
 /* By the settings' probability; x itself where that is 0. */
 remat_value remat_model_dropout(struct remat_model *m, const char *name, remat_value x);
 /* The rotations of `length` positions of vectors of 2 pairs elements; and x [B, T, H, D] rotated.

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "models.h"
 
+#include "activation.h"
 #include "builder.h"
 #include "graph_verify.h"
 #include "model_builder.h"
+#include "suggest.h"
 #include "training.h"
 
 #include <stddef.h>
@@ -15,18 +17,21 @@ enum {
     HIDDEN = 1 << 2,
     KV_HEADS = 1 << 3,
     SOURCE = 1 << 4,
+    HEAD_SIZE = 1 << 5,
 };
+#define LLAMA_SIZES (HEADS | CONTEXT | HIDDEN | KV_HEADS | HEAD_SIZE)
 
 static const struct family {
     uint32_t sizes;
     double epsilon;
+    const char *activation;
     void (*build)(struct remat_model *m);
 } families[REMAT_FAMILY_COUNT] = {
-    [REMAT_FAMILY_mlp] = {0, 1e-5, remat_model_mlp},
-    [REMAT_FAMILY_gpt2] = {HEADS | CONTEXT | HIDDEN, 1e-5, remat_model_gpt2},
-    [REMAT_FAMILY_llama] = {HEADS | CONTEXT | HIDDEN | KV_HEADS, 1e-5, remat_model_llama},
-    [REMAT_FAMILY_bert] = {HEADS | CONTEXT | HIDDEN, 1e-12, remat_model_bert},
-    [REMAT_FAMILY_encdec] = {HEADS | CONTEXT | HIDDEN | SOURCE, 1e-5, remat_model_encdec},
+    [REMAT_FAMILY_mlp] = {0, 1e-5, "gelu_new", remat_model_mlp},
+    [REMAT_FAMILY_gpt2] = {HEADS | CONTEXT | HIDDEN, 1e-5, "gelu_new", remat_model_gpt2},
+    [REMAT_FAMILY_llama] = {LLAMA_SIZES, 1e-5, "silu", remat_model_llama},
+    [REMAT_FAMILY_bert] = {HEADS | CONTEXT | HIDDEN, 1e-12, "gelu", remat_model_bert},
+    [REMAT_FAMILY_encdec] = {HEADS | CONTEXT | HIDDEN | SOURCE, 1e-5, "relu", remat_model_encdec},
 };
 
 static const struct remat_model_settings presets[] = {
@@ -52,6 +57,7 @@ static const struct size {
     SIZE("--width", width, 131072, 0),
     SIZE("--heads", heads, 4096, HEADS),
     SIZE("--kv-heads", kv_heads, 4096, KV_HEADS),
+    SIZE("--head-size", head_size, 4096, HEAD_SIZE),
     SIZE("--hidden", hidden, 1048576, HIDDEN),
     SIZE("--vocab", vocab, 1 << 24, 0),
     SIZE("--context", context, 1048576, CONTEXT),
@@ -62,20 +68,15 @@ static const struct size {
 
 /* --- presets --- */
 
-static remat_status fail_unknown(remat_context *ctx, const char *name)
+const char *remat_model_name(uint32_t preset)
 {
-    char known[512] = "";
-    size_t used = 0;
-    for (size_t k = 0; k < PRESET_COUNT; k++) {
-        size_t length = strlen(presets[k].name);
-        if (used + length + 3 > sizeof known)
-            break;
-        memcpy(known + used, k ? ", " : "", k ? 2 : 0);
-        used += k ? 2 : 0;
-        memcpy(known + used, presets[k].name, length + 1);
-        used += length;
-    }
-    return remat_error(ctx, REMAT_ERROR_USAGE, "unknown model '%.60s' (accepted: %s)", name, known);
+    return preset < PRESET_COUNT ? presets[preset].name : NULL;
+}
+
+static const char *preset_name(const void *user, uint32_t i)
+{
+    (void)user;
+    return remat_model_name(i);
 }
 
 remat_status remat_model_preset(remat_context *ctx, const char *name,
@@ -88,7 +89,10 @@ remat_status remat_model_preset(remat_context *ctx, const char *name,
         remat_model_defaults(out);
         return REMAT_OK;
     }
-    return fail_unknown(ctx, name);
+    return remat_error(
+        ctx, REMAT_ERROR_USAGE,
+        "unknown model '%.60s'%s (accepted: the presets of remat-graph --list, or a config.json)",
+        name, remat_suggest("", name, preset_name, NULL, PRESET_COUNT).text);
 }
 
 void remat_model_defaults(struct remat_model_settings *s)
@@ -120,30 +124,38 @@ static remat_status check_size(remat_context *ctx, const struct size *size, int6
     return REMAT_OK;
 }
 
+/* How they go together; what is not given is the table's to refuse. */
+static remat_status check_heads(remat_context *ctx, const struct remat_model_settings *s)
+{
+    uint32_t has = families[s->family].sizes;
+    if ((has & HEADS) && s->head_size == 0 && s->heads > 0 && s->width % s->heads != 0)
+        return remat_error(ctx, REMAT_ERROR_USAGE,
+                           "--heads %lld does not divide --width %lld (accepted: divisors of %lld)",
+                           (long long)s->heads, (long long)s->width, (long long)s->width);
+    if ((has & KV_HEADS) && s->kv_heads > 0 && s->heads % s->kv_heads != 0)
+        return remat_error(
+            ctx, REMAT_ERROR_USAGE,
+            "--kv-heads %lld does not divide --heads %lld (accepted: divisors of %lld)",
+            (long long)s->kv_heads, (long long)s->heads, (long long)s->heads);
+    if ((has & HEAD_SIZE) && s->head_size % 2 != 0)
+        return remat_error(ctx, REMAT_ERROR_USAGE,
+                           "--head-size %lld, by default --width / --heads, is odd, which rotary "
+                           "positions do not turn (accepted: even sizes)",
+                           (long long)s->head_size);
+    return REMAT_OK;
+}
+
 static remat_status check_sizes(remat_context *ctx, const struct remat_model_settings *s)
 {
     remat_status st = REMAT_OK;
     const struct family *family = &families[s->family];
+    REMAT_TRY(check_heads(ctx, s));
     for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
         int64_t value;
         memcpy(&value, (const char *)s + sizes[k].offset, sizeof value);
         bool applies = !sizes[k].families || (family->sizes & sizes[k].families);
         REMAT_TRY(check_size(ctx, &sizes[k], value, applies, s->name));
     }
-    if ((family->sizes & HEADS) && s->width % s->heads != 0)
-        REMAT_FAIL(ctx, REMAT_ERROR_USAGE,
-                   "--heads %lld does not divide --width %lld (accepted: divisors of %lld)",
-                   (long long)s->heads, (long long)s->width, (long long)s->width);
-    if ((family->sizes & KV_HEADS) && s->heads % s->kv_heads != 0)
-        REMAT_FAIL(ctx, REMAT_ERROR_USAGE,
-                   "--kv-heads %lld does not divide --heads %lld (accepted: divisors of %lld)",
-                   (long long)s->kv_heads, (long long)s->heads, (long long)s->heads);
-    if (s->family == REMAT_FAMILY_llama && s->width / s->heads % 2 != 0)
-        REMAT_FAIL(
-            ctx, REMAT_ERROR_USAGE,
-            "--heads %lld makes heads of odd length %lld, which rotary positions do not turn "
-            "(accepted: heads of even length)",
-            (long long)s->heads, (long long)(s->width / s->heads));
     if (s->family == REMAT_FAMILY_encdec && s->width % 2 != 0)
         REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--width %lld is odd (accepted: even widths)",
                    (long long)s->width);
@@ -158,6 +170,11 @@ static remat_status check_sizes(remat_context *ctx, const struct remat_model_set
     if (s->lora.rank < 0 || s->lora.rank > 65536)
         REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--lora %lld is out of range (accepted: 1 to 65536)",
                    (long long)s->lora.rank);
+    if (s->window > 0 && s->seq > s->window)
+        REMAT_FAIL(ctx, REMAT_ERROR_USAGE,
+                   "--seq %lld is above the model's sliding_window %lld, and attention is not "
+                   "computed in windows (accepted: 1 to %lld)",
+                   (long long)s->seq, (long long)s->window, (long long)s->window);
     if (!(s->dropout >= 0 && s->dropout < 1))
         REMAT_FAIL(ctx, REMAT_ERROR_USAGE,
                    "--dropout %g is out of range (accepted: 0 up to, not including, 1)",
@@ -202,12 +219,19 @@ void remat_model_complete(struct remat_model_settings *s)
         s->seq = s->context;
     if (s->kv_heads == 0 && (family->sizes & KV_HEADS))
         s->kv_heads = s->heads;
+    if (s->head_size == 0 && (family->sizes & HEAD_SIZE) && s->heads > 0 &&
+        s->width % s->heads == 0)
+        s->head_size = s->width / s->heads;
     if (s->hidden == 0 && (family->sizes & HIDDEN))
         s->hidden = 4 * s->width;
     if (s->source_seq == 0 && (family->sizes & SOURCE))
         s->source_seq = s->seq;
     if (s->theta == 0)
         s->theta = 1e4;
+    if (!s->attention_apart)
+        s->attention_dropout = s->dropout;
+    if (!s->activation)
+        s->activation = remat_activation_find(family->activation);
     if (s->epsilon == 0)
         s->epsilon = family->epsilon;
     if (s->lora.alpha == 0)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The model generator: training graphs of model families, forward and loss only, at composite
  * level. Sizes come from presets, settings or a Hugging Face config.json (config.h). A family is
- * one file (gpt2.c) and a row of the table in models.c; a preset is a row of models.def. */
+ * one file (gpt2.c) and a row of the table in models.c, a preset a row of models.def, an activation
+ * a row of activation.c. */
 #ifndef REMAT_MODELS_H
 #define REMAT_MODELS_H
 
@@ -16,7 +17,8 @@ enum remat_model_family {
     REMAT_FAMILY_COUNT
 };
 
-struct remat_globs { /* of fnmatch(3), over names of parameters */
+struct remat_activation; /* activation.h */
+struct remat_globs {     /* of fnmatch(3), over names of parameters */
     const char *const *items;
     uint32_t count;
 };
@@ -26,21 +28,32 @@ struct remat_model_settings { /* 0: not given; what a family has no use for must
     const char *name; /* of the graph */
     int64_t layers;   /* of each stack */
     int64_t width, heads;
-    int64_t kv_heads; /* heads of keys and values; default: heads */
-    int64_t hidden;   /* width inside the MLP; default: 4 width */
-    int64_t vocab;    /* number of token ids */
-    int64_t context;  /* positions that the model provides for */
+    int64_t kv_heads;  /* heads of keys and values; default: heads */
+    int64_t head_size; /* elements of a head; default: width / heads */
+    int64_t window;    /* of sliding attention, 0: none; sequences must not be longer */
+    int64_t hidden;    /* width inside the MLP; default: 4 width */
+    int64_t vocab;     /* number of token ids */
+    int64_t context;   /* positions that the model provides for */
     int64_t batch, seq;
-    int64_t source_seq;                      /* tokens for the encoder; default: seq */
-    double epsilon;                          /* of the norms; default: the family's */
-    double theta;                            /* of rotary positions */
-    double rope_factor, rope_low, rope_high; /* Llama 3's scaling; factor 0: none */
-    int64_t rope_context;                    /* that the model was scaled up from */
-    bool tied;                               /* the head is the embedding (Llama) */
-    remat_dtype dtype;                       /* of weights and activations; default: f32 */
-    double dropout;                          /* probability, in [0, 1) */
-    bool written_out;                        /* attention as products and softmax */
-    bool forward_only;                       /* parameters are frozen, there is no optimizer */
+    int64_t source_seq;                        /* tokens for the encoder; default: seq */
+    const struct remat_activation *activation; /* of MLPs; default: the family's */
+    double epsilon;                            /* of the norms; default: the family's */
+    double theta;                              /* of rotary positions */
+    double rope_factor, rope_low, rope_high;   /* Llama 3's scaling; factor 0: none */
+    int64_t rope_context;                      /* that the model was scaled up from */
+    bool tied;                                 /* the head is the embedding (Llama) */
+    bool qkv_bias;       /* of the products for queries, keys and values (Llama) */
+    bool attention_bias; /* of those and of attention's output (Llama) */
+    bool mlp_bias;       /* (Llama) */
+    bool qk_norm;        /* queries and keys have norms (Llama) */
+    bool fused;          /* one product for queries, keys and values, one for gate and up (Llama) */
+    bool scaled_embedding;    /* times sqrt(width) (encoder-decoder) */
+    remat_dtype dtype;        /* of weights and activations; default: f32 */
+    double dropout;           /* probability, in [0, 1) */
+    double attention_dropout; /* of attention's probabilities; if not `attention_apart`: dropout */
+    bool attention_apart;
+    bool written_out;  /* attention as products and softmax */
+    bool forward_only; /* parameters are frozen, there is no optimizer */
     struct remat_optimizer optimizer;
     /* Without these every parameter trains, and weight decay is for weights of linears that are no
      * embeddings; a parameter in several has the last mark. */
@@ -57,6 +70,8 @@ struct remat_model_settings { /* 0: not given; what a family has no use for must
  */
 remat_status remat_model_preset(remat_context *ctx, const char *name,
                                 struct remat_model_settings *out);
+/* The presets' names in order, then NULL. */
+const char *remat_model_name(uint32_t preset);
 /* What a preset leaves: batch 1, AdamW with PyTorch's defaults, f32. */
 void remat_model_defaults(struct remat_model_settings *settings);
 

@@ -6,6 +6,7 @@
 #include "graph_lex.h"
 #include "index.h"
 #include "ops.h"
+#include "suggest.h"
 
 #include <math.h>
 
@@ -208,14 +209,24 @@ static remat_status parse_attributes(struct parser *p, struct attributes *out)
     return remat_lex_expect(&p->lexer, "}");
 }
 
+static const char *op_name(const void *user, uint32_t op)
+{
+    (void)user;
+    return remat_op_info((uint16_t)op)->name;
+}
+
 static remat_status parse_op(struct parser *p, uint16_t *out)
 {
     const struct remat_token *token = &p->lexer.token;
     if (token->kind != REMAT_TOKEN_WORD)
         return remat_lex_expected(&p->lexer, "an op");
-    if (!remat_op_find(token->text, token->length, out))
-        return REMAT_LEX_ERROR(&p->lexer, "unknown op '%.*s'",
-                               token->length > 60 ? 60 : (int)token->length, token->text);
+    if (!remat_op_find(token->text, token->length, out)) {
+        char name[61];
+        snprintf(name, sizeof name, "%.*s", (int)(token->length > 60 ? 60 : token->length),
+                 token->text);
+        return REMAT_LEX_ERROR(&p->lexer, "unknown op '%s'%s (compiler/ops/ops.def lists all)",
+                               name, remat_suggest("", name, op_name, NULL, REMAT_OP_COUNT).text);
+    }
     remat_lex(&p->lexer);
     return REMAT_OK;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The generator: published sizes, settings that are refused, failing allocations. */
+#include "activation.h"
 #include "bind.h"
 #include "check.h"
 #include "hash.h"
@@ -88,6 +89,9 @@ static void test_refusals(struct remat_arena *arena)
          "--vocab 9223372036854775807 is out of range (accepted: 1 to 16777216)"},
         {"gpt2", 1, 64, 4, 9, 8, 65537, 8, "--batch 65537 is out of range (accepted: 1 to 65536)"},
         {"mlp", 1, 64, 0, 9, 8, 1, 8, "--context 8 does not apply to model mlp"},
+        {"llama", 1, 66, 6, 9, 8, 1, 8,
+         "--head-size 11, by default --width / --heads, is odd, which rotary positions do not turn "
+         "(accepted: even sizes)"},
     };
     for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
         struct remat_model_settings s;
@@ -105,13 +109,18 @@ static void test_refusals(struct remat_arena *arena)
 
 /* --- symbols --- */
 
-/* Attention, dropout, adapters, dtype: what changes the nodes. */
+/* Attention, dropout, adapters, dtype, and what relatives of Llama have: what changes the nodes. */
 static void choose_form(struct remat_model_settings *s, uint32_t form)
 {
+    bool relative = form & 8;
     s->written_out = form & 1;
     s->dropout = form & 2 ? 0.1 : 0;
     s->lora.rank = form & 2 ? 3 : 0;
     s->dtype = form & 4 ? REMAT_BF16 : REMAT_F32;
+    s->fused = s->qk_norm = s->attention_bias = relative;
+    s->head_size = relative ? 24 : 0;
+    s->window = relative ? 128 : 0;
+    s->activation = relative ? remat_activation_find("tanh") : NULL;
 }
 
 static void compare_bound(struct remat_arena *arena, const struct remat_model_settings *from,
@@ -142,9 +151,11 @@ static void test_symbols(struct remat_arena *arena)
     static const char *const presets[] = {"mlp-tiny", "gpt2-tiny", "llama-tiny", "bert-tiny",
                                           "encdec-tiny"};
     for (size_t k = 0; k < sizeof presets / sizeof presets[0]; k++)
-        for (uint32_t form = 0; form < 8; form++) {
+        for (uint32_t form = 0; form < 16; form++) {
             struct remat_model_settings from, to;
             CHECK_OK(ctx, remat_model_preset(ctx, presets[k], &from), "%s", presets[k]);
+            if (form >= 8 && from.family != REMAT_FAMILY_llama)
+                continue;
             choose_form(&from, form);
             to = from;
             to.batch = 3, to.seq = 24;
@@ -176,6 +187,51 @@ static void test_symbol_tables(struct remat_arena *arena)
               graph->symbols[1].value == 128 && graph->symbols[2].value == 40 &&
               strcmp(graph->symbols[2].name, "source_seq") == 0,
           "three lengths: %s", remat_context_message(ctx));
+}
+
+/* Ops of all activations take what the families give them. */
+static void test_activation(struct remat_arena *arena, const char *name)
+{
+    static const char *const presets[] = {"gpt2-tiny", "llama-tiny"};
+    for (uint32_t k = 0; k < 4; k++) {
+        struct remat_model_settings s;
+        struct remat_graph *graph;
+        CHECK_OK(ctx, remat_model_preset(ctx, presets[k / 2], &s));
+        s.activation = remat_activation_find(name);
+        s.dtype = k % 2 ? REMAT_BF16 : REMAT_F32;
+        CHECK(s.activation != NULL, "%s", name);
+        CHECK_OK(ctx, remat_model_generate(ctx, arena, &s, &graph), "%s of %s", presets[k / 2],
+                 name);
+    }
+}
+
+static void test_activations(struct remat_arena *arena)
+{
+    for (const char *rest = remat_activation_names(arena); *rest; rest += strspn(rest, ", ")) {
+        size_t length = strcspn(rest, ",");
+        test_activation(arena, remat_arena_string(arena, rest, length));
+        rest += length;
+    }
+    CHECK(!remat_activation_find("gelu_10"), "a clipped gelu");
+}
+
+/* Every graph that reads the window knows it, so that no binding goes beyond. */
+static void test_window(struct remat_arena *arena)
+{
+    for (uint32_t form = 0; form < 2; form++) {
+        struct remat_model_settings s;
+        struct remat_graph *graph, *bound;
+        CHECK_OK(ctx, remat_model_preset(ctx, "llama-tiny", &s));
+        s.written_out = form;
+        s.window = 64;
+        CHECK_STATUS(ctx, remat_model_generate(ctx, arena, &s, &graph), REMAT_ERROR_USAGE,
+                     "--seq 128 is above the model's sliding_window 64");
+        s.seq = 64;
+        CHECK_OK(ctx, remat_model_generate_symbolic(ctx, arena, &s, &graph));
+        CHECK_OK(ctx, remat_graph_set_symbol(ctx, graph, "seq", 65));
+        CHECK_STATUS(ctx, remat_graph_bind(ctx, arena, graph, &bound), REMAT_ERROR_INVALID,
+                     "a window of 64 keys slides over 65 (accepted: up to 64 keys)");
+    }
 }
 
 /* The largest accepted sizes overflow nothing. */
@@ -238,6 +294,8 @@ int main(void)
     test_refusals(&arena);
     test_symbols(&arena);
     test_symbol_tables(&arena);
+    test_activations(&arena);
+    test_window(&arena);
     test_limits(&arena);
     test_out_of_memory();
     remat_arena_release(&arena);

@@ -202,6 +202,31 @@ done:
     workbench_close(&w);
 }
 
+/* What a rotation's derivative, a rotation, makes is the gradient of the norm's result, after which
+ * the norm's derivative names its values too: all have names of their own. */
+static void check_rotated_norm(void)
+{
+    struct workbench w;
+    struct remat_graph *joint, *expanded;
+    workbench_open(&w);
+    remat_value ids = workbench_input(&w, "ids", "i2<4"), weight = workbench_input(&w, "w", "4");
+    remat_value x = workbench_input(&w, "x", "1,2,1,4");
+    w.b.name = "n";
+    x = workbench_node(&w, "rms_norm", (remat_value[]){x, weight}, 2, "", NULL);
+    remat_value table =
+        workbench_node(&w, "rope_table", NULL, 0, "length=2 pairs=2 theta=100", NULL);
+    x = workbench_node(&w, "rope", (remat_value[]){x, table}, 2, "", NULL);
+    x = workbench_node(&w, "reshape", &x, 1, "shape=2,4", NULL);
+    workbench_output(&w, workbench_node(&w, "cross_entropy", (remat_value[]){x, ids}, 2, "", NULL));
+    CHECK_OK(w.ctx, w.status, "rotated norm");
+    RUN(&w, autodiff, w.graph, &joint);
+    CHECK(joint->nodes[node_of(joint, "n.grad")].op == REMAT_OP_rope, "whose gradient it is");
+    RUN(&w, expand, joint, &expanded);
+    compare_values(&w, joint, expanded);
+done:
+    workbench_close(&w);
+}
+
 static void check_common(void)
 {
     struct workbench w;
@@ -561,6 +586,7 @@ int main(void)
     check_memory();
     check_pipeline();
     check_states();
+    check_rotated_norm();
     check_common();
     check_unfolded();
     check_errors();
