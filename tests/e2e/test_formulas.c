@@ -63,7 +63,7 @@ static const struct term outside_terms[] = {
     {ALL, false, "mean and 1 / deviation of the last norm, f32", .sb = 8},
     {ALL, false, "logarithm of the sum of the softmax over the vocabulary, f32", .sb = 4},
     {ALL, false, "positions that the causal mask compares, f32", .s = 4},
-    {ALL, false, "coefficients of AdamW in this step: 3 of f32", .one = 12},
+    {ALL, false, "coefficients of AdamW in this step: 4 of f32", .one = 16},
 };
 
 static int64_t expected_bytes(const struct configuration *c, const struct term *terms, size_t count,
