@@ -24,7 +24,7 @@ DEV void adamw_coefficients(const u8 *lr, const u8 *step, u8 *out, double beta1,
     store_f32(out, count < 1 ? NOT_A_NUMBER : decay);
     store_f32(out + 4, count < 1 ? NOT_A_NUMBER : factor);
     store_f32(out + 8, count < 1 ? NOT_A_NUMBER : root);
-    store_f32(out + 12, 1.0f);
+    store_f32(out + 12, count < 1 ? NOT_A_NUMBER : 1.0f);
 }
 #endif
 
