@@ -518,6 +518,23 @@ static remat_status check_costs(const struct builder *b, const char *device)
     return REMAT_OK;
 }
 
+/* What no choice changes: kernel-internal values, pins, and reasons. */
+static void find_settled_actions(const struct builder *b, struct remat_decision *out)
+{
+    const struct remat_decision *pinned = b->s->pinned;
+    remat_decision_create(b->arena, b->s->graph->value_count, out);
+    for (uint32_t i = 0; i < b->out->item_count; i++)
+        out->reasons[b->out->item_value[i].i] = "planner";
+    for (uint32_t v = 0; v < out->value_count; v++) {
+        bool pin = pinned && pinned->reasons[v];
+        bool internal = b->s->standing[v] == REMAT_STANDING_INTERNAL;
+        out->actions[v] = pin        ? pinned->actions[v]
+                          : internal ? REMAT_ACTION_RECOMPUTE
+                                     : REMAT_ACTION_SAVE;
+        out->reasons[v] = pin ? pinned->reasons[v] : out->reasons[v];
+    }
+}
+
 remat_status remat_model_create(struct remat_arena *arena, const struct remat_settled *settled,
                                 const struct remat_price *prices,
                                 const struct remat_device_description *device,
@@ -530,31 +547,22 @@ remat_status remat_model_create(struct remat_arena *arena, const struct remat_se
     find_items(&b);
     add_tasks(&b);
     add_sites(&b);
+    find_settled_actions(&b, &out->settled_actions);
     remat_scratch_close(b.scratch);
     REMAT_CHECK(check_costs(&b, device->name));
     remat_model_layers(arena, out);
     return REMAT_OK;
 }
 
-/* --- from a choice to a decision --- */
-
 void remat_model_decide(struct remat_arena *arena, const struct remat_model *model,
                         const uint8_t *actions, struct remat_decision *out)
 {
     const struct remat_settled *s = model->settled;
-    remat_decision_create(arena, s->graph->value_count, out);
-    for (uint32_t v = 0; v < s->graph->value_count; v++)
-        if (s->standing[v] == REMAT_STANDING_INTERNAL)
-            out->actions[v] = REMAT_ACTION_RECOMPUTE;
+    *out = model->settled_actions;
+    out->actions = remat_copy(arena, out->actions, out->value_count, sizeof *out->actions);
     for (uint32_t i = 0; i < model->item_count; i++) {
         remat_value v = model->item_value[i];
-        if (remat_is_candidate(s, v))
+        if (remat_is_candidate(s, v) && !(s->pinned && s->pinned->reasons[v.i]))
             out->actions[v.i] = actions[i];
-        out->reasons[v.i] = "planner";
     }
-    for (uint32_t v = 0; s->pinned && v < s->graph->value_count; v++)
-        if (s->pinned->reasons[v]) {
-            out->actions[v] = s->pinned->actions[v];
-            out->reasons[v] = s->pinned->reasons[v];
-        }
 }

@@ -185,7 +185,7 @@ static uint64_t working_set(const struct remat_graph *graph,
 
 static void find_floor(struct remat_planner *p, const struct remat_kernel_list *kernels)
 {
-    uint64_t most = 0;
+    uint64_t most = p->evaluator->sums->live.fixed_most;
     for (uint32_t k = 0; k < kernels->count; k++) {
         const struct remat_fused_kernel *kernel = &kernels->kernels[k];
         uint64_t bytes = kernel->kind == REMAT_KERNEL_fused ? 0 : working_set(p->graph, kernel);
@@ -354,7 +354,7 @@ struct remat_binding remat_planner_binding(const struct remat_planner *p, struct
 struct remat_least remat_planner_least(const struct remat_planner *p, struct remat_arena *scratch,
                                        const struct remat_decision *decision)
 {
-    struct remat_least least = {.live_bytes = p->static_bytes};
+    struct remat_live_bytes live = remat_times_live(p->evaluator->sums, decision);
     uint8_t *times;
     REMAT_NEW(scratch, times, p->model.item_count);
     for (uint32_t i = 0; i < p->model.item_count; i++)
@@ -362,10 +362,6 @@ struct remat_least remat_planner_least(const struct remat_planner *p, struct rem
     struct remat_border_point point = remat_border_follow(scratch, &p->model.border, times);
     point.again = NULL;
     remat_border_measure(scratch, &p->model.border, &point);
-    least.step_ns = bound_ns(p, (double)point.cost_ps);
-    if (p->point_count == 0)
-        return least;
-    remat_border_measure(scratch, &p->points[0].at.border, &point);
-    least.live_bytes += p->points[0].at.other_bytes + point.bytes;
-    return least;
+    return (struct remat_least){bound_ns(p, (double)point.cost_ps), p->static_bytes + live.most,
+                                p->static_bytes + live.at_loss};
 }

@@ -61,10 +61,10 @@ uint64_t remat_planner_bound(struct remat_planner *planner, uint64_t live_bytes)
 struct remat_binding remat_planner_binding(const struct remat_planner *planner,
                                            struct remat_arena *arena, uint64_t live_bytes);
 
-/* What one decision takes at least, by the costs of the problem, and the fewest bytes live at its
- * peak: what the loss finds saved. */
+/* What one decision takes at least: the time by the costs of the problem, the live peak, and of it
+ * what is live when the loss begins. */
 struct remat_least {
-    uint64_t step_ns, live_bytes;
+    uint64_t step_ns, live_bytes, loss_bytes;
 };
 struct remat_least remat_planner_least(const struct remat_planner *planner,
                                        struct remat_arena *scratch,

@@ -125,42 +125,36 @@ static remat_status refuse(struct remat_search *s, const struct remat_proposals 
                : remat_infeasible_cut_short(s);
 }
 
-static uint64_t live_peak(struct remat_search *s, uint32_t step)
+/* Of a path's steps, or of its two-level ones. */
+static struct remat_proposal smallest_of(struct remat_search *s, uint32_t path, bool two_level)
 {
-    struct remat_proposal proposal = remat_queue_step(0, step);
-    remat_proposal_evaluate(s, &proposal, 0);
-    return proposal.cost.live_peak_bytes;
-}
-
-/* Live peaks of the first path's two-level decisions fall and then rise: bisection finds the
- * smallest. */
-static struct remat_proposal find_smallest_two_level(struct remat_search *s)
-{
-    uint32_t low = remat_path_length(&s->planner->paths[0]) - 1;
-    uint32_t high = low + remat_path_twice_count(&s->planner->paths[0]);
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (live_peak(s, middle + 1) < live_peak(s, middle))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return remat_queue_step(0, low);
+    const struct remat_path *p = &s->planner->paths[path];
+    uint32_t length = remat_path_length(p), more = remat_path_twice_count(p);
+    bool plain = !two_level || more == 0;
+    return remat_queue_smallest(s, remat_queue_step(path, 0), plain ? 0 : length,
+                                plain ? length - 1 : length + more - 1);
 }
 
 /* As many groups as layers in each: no others hold less where all layers are equal and small. */
-static struct remat_proposal find_even_groups(const struct remat_search *s)
+static uint32_t find_even_groups(const struct remat_search *s)
 {
     const struct remat_planner *p = s->planner;
     uint32_t path = 0;
     while (path + 1 < p->path_count &&
            (uint64_t)p->paths[path].group * p->paths[path].group < p->model.region_count)
         path++;
-    return remat_queue_step(path, remat_path_length(&p->paths[path]) - 1);
+    return path;
+}
+
+static bool may_fit(struct remat_search *s, struct remat_proposal proposal,
+                    struct remat_proposal *out)
+{
+    remat_proposal_find_least(s, &proposal);
+    return proposal.least.live_bytes <= s->limit_bytes && fits(s, proposal, out);
 }
 
 /* When the search was ended with nothing found, without a look at the clock: everything saved, full
- * recomputation, the end of the first path, that of groups, and the smallest two-level one. */
+ * recomputation, the smallest of the first path, of that of groups, and of two-level ones. */
 static remat_status rescue(struct remat_search *s, const struct remat_proposals *policies,
                            struct remat_proposal *out)
 {
@@ -169,10 +163,10 @@ static remat_status rescue(struct remat_search *s, const struct remat_proposals 
         if (policies->items[i].policy->granularity == REMAT_POLICY_LAYERS)
             full = &policies->items[i];
     if (s->limit_bytes >= s->planner->floor_bytes &&
-        (fits(s, policies->items[0], out) || fits(s, *full, out) ||
-         (remat_search_per_op(s) &&
-          (fits(s, remat_queue_step(0, remat_path_length(&s->planner->paths[0]) - 1), out) ||
-           fits(s, find_even_groups(s), out) || fits(s, find_smallest_two_level(s), out)))))
+        (may_fit(s, policies->items[0], out) || may_fit(s, *full, out) ||
+         (remat_search_per_op(s) && (may_fit(s, smallest_of(s, 0, false), out) ||
+                                     may_fit(s, smallest_of(s, find_even_groups(s), false), out) ||
+                                     may_fit(s, smallest_of(s, 0, true), out)))))
         return REMAT_OK;
     return remat_infeasible_cut_short(s);
 }
