@@ -518,20 +518,17 @@ static remat_status check_costs(const struct builder *b, const char *device)
     return REMAT_OK;
 }
 
-/* What no choice changes: kernel-internal values, pins, and reasons. */
 static void find_settled_actions(const struct builder *b, struct remat_decision *out)
 {
     const struct remat_decision *pinned = b->s->pinned;
     remat_decision_create(b->arena, b->s->graph->value_count, out);
-    for (uint32_t i = 0; i < b->out->item_count; i++)
-        out->reasons[b->out->item_value[i].i] = "planner";
     for (uint32_t v = 0; v < out->value_count; v++) {
-        bool pin = pinned && pinned->reasons[v];
+        const char *pin = pinned ? pinned->reasons[v] : NULL;
         bool internal = b->s->standing[v] == REMAT_STANDING_INTERNAL;
         out->actions[v] = pin        ? pinned->actions[v]
                           : internal ? REMAT_ACTION_RECOMPUTE
                                      : REMAT_ACTION_SAVE;
-        out->reasons[v] = pin ? pinned->reasons[v] : out->reasons[v];
+        out->reasons[v] = pin || remat_is_none(b->out->item_of[v].i) ? pin : "planner";
     }
 }
 

@@ -118,7 +118,7 @@ static void meet(struct remat_times *t, const uint8_t *actions, struct remat_tim
     const struct remat_slice *slice = &t->settled->slices[v.i];
     if (times == 0) {
         need(t, v);
-        remat_live_read(&t->live, v, round ? t->live.first : t->live.place[kernel]);
+        remat_live_read(&t->live, v, round ? t->live.first : kernel);
         return;
     }
     uint64_t bit = own_bit(t, remat_site_kernel(t->settled, site), v);
@@ -131,7 +131,7 @@ static void meet(struct remat_times *t, const uint8_t *actions, struct remat_tim
         if (!(t->sites[site.i].made & bit) && (round == times || round == t->last_round))
             remat_live_make(&t->live, v, kernel);
         if (remat_site_round(t->settled, demand.site) == 0)
-            remat_live_read(&t->live, v, t->live.place[kernel]);
+            remat_live_read(&t->live, v, kernel);
     }
     if (t->sites[site.i].made & bit)
         return;
@@ -228,11 +228,10 @@ struct remat_times_sum remat_times_find(struct remat_times *t,
     return sum;
 }
 
-struct remat_live_bytes remat_times_live(struct remat_times *t,
-                                         const struct remat_decision *decision)
+uint64_t remat_times_live(struct remat_times *t, const struct remat_decision *decision)
 {
     meet_all(t, decision->actions, REMAT_ROUNDS_MAX);
-    return remat_live_most(&t->live);
+    return remat_live_end(&t->live);
 }
 
 static void learn(struct remat_times *t, const struct remat_graph *graph,

@@ -66,9 +66,8 @@ struct remat_times remat_times_create(struct remat_arena *arena,
 struct remat_times_sum remat_times_find(struct remat_times *times,
                                         const struct remat_decision *decision, uint32_t rounds);
 
-/* What is live under the decision, at least. */
-struct remat_live_bytes remat_times_live(struct remat_times *times,
-                                         const struct remat_decision *decision);
+/* The live peak under the decision is no less, beside persistent tensors. */
+uint64_t remat_times_live(struct remat_times *times, const struct remat_decision *decision);
 
 /* Prices the new kernels of that decision. Nodes of `graph` say which site they run in; forward
  * kernels have the same operands as in the given graph. */

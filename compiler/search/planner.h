@@ -18,7 +18,7 @@ struct remat_planner {
      * and so on from one input: they begin where the first layer's input is no longer saved. At
      * the end of a path come two-level decisions: one group's input after the other is recomputed
      * too. */
-    uint32_t path_count, single_count;
+    uint32_t path_count, single_count, smallest_path; /* the last: of those of groups */
     struct remat_path *paths;
     /* Further decisions, by free items: the corners of the hulls, and in small graphs what differs
      * from one in few values, up to every decision where there are few. In no order. */
@@ -61,10 +61,9 @@ uint64_t remat_planner_bound(struct remat_planner *planner, uint64_t live_bytes)
 struct remat_binding remat_planner_binding(const struct remat_planner *planner,
                                            struct remat_arena *arena, uint64_t live_bytes);
 
-/* What one decision takes at least: the time by the costs of the problem, the live peak, and of it
- * what is live when the loss begins. */
+/* What one decision takes at least, by the costs of the problem, and the live peak (live.h). */
 struct remat_least {
-    uint64_t step_ns, live_bytes, loss_bytes;
+    uint64_t step_ns, live_bytes;
 };
 struct remat_least remat_planner_least(const struct remat_planner *planner,
                                        struct remat_arena *scratch,

@@ -62,26 +62,10 @@ struct remat_proposal remat_queue_smallest(struct remat_search *s, struct remat_
 
 /* --- adding --- */
 
-/* How many paths are of use: the more layers a group has, the more is recomputed at once, and the
- * less is saved between groups. Groups that need more than those before are the last ones: on the
- * way to them there may be something smaller yet. */
-static uint32_t find_path_count(struct remat_queue *q)
+static uint32_t step_count(const struct remat_queue *q, uint32_t path)
 {
-    struct remat_search *s = q->search;
-    uint32_t path = s->planner->single_count, count = s->planner->path_count;
-    uint64_t least_bytes = UINT64_MAX, bytes = 0;
-    if (s->path_count > 0)
-        return s->path_count;
-    while (path < count && bytes < least_bytes && !remat_search_is_over(s)) {
-        least_bytes = bytes ? bytes : least_bytes;
-        struct remat_proposal last =
-            remat_queue_step(path, remat_path_length(&s->planner->paths[path]) - 1);
-        remat_proposal_find_least(s, &last);
-        bytes = last.least.live_bytes;
-        path++;
-    }
-    s->path_count = path;
-    return path;
+    const struct remat_path *p = &q->search->planner->paths[path];
+    return remat_path_length(p) + remat_path_twice_count(p);
 }
 
 /* The steps from `first` to `last`, in the order of the queue, with transfers beside computation
@@ -127,13 +111,10 @@ void remat_queue_add_planned(struct remat_queue *q)
     uint64_t decisions = 0;
     for (uint32_t i = 0; i < planner->near.count; i++)
         add_entry(q, remat_queue_step(REMAT_NONE, i), i, i);
-    uint32_t path_count = find_path_count(q);
-    for (uint32_t path = 0; path < path_count; path++)
-        decisions += remat_path_length(&planner->paths[path]) +
-                     remat_path_twice_count(&planner->paths[path]);
-    for (uint32_t path = 0; path < path_count; path++) {
-        uint32_t length = remat_path_length(&planner->paths[path]);
-        uint32_t end = length + remat_path_twice_count(&planner->paths[path]);
+    for (uint32_t path = 0; path < planner->path_count; path++)
+        decisions += step_count(q, path);
+    for (uint32_t path = 0; path < planner->path_count; path++) {
+        uint32_t length = remat_path_length(&planner->paths[path]), end = step_count(q, path);
         for (uint32_t first = 0, last; first < end; first = last + 1) {
             last = is_listed(q, decisions) ? first : first < length ? length - 1 : end - 1;
             add_entry(q, remat_queue_step(path, first), first, last);
@@ -169,40 +150,29 @@ static uint32_t next_corner(const struct remat_queue *q, const struct remat_queu
     return next < remat_path_length(path) ? remat_path_corner(path, next) : e->last;
 }
 
-/* The step up to which some between now and the corner need at most `bytes`; now where none do. */
-static struct remat_proposal find_end(struct remat_search *s, const struct remat_queue_entry *e,
-                                      uint64_t bytes)
-{
-    if (e->corner.step == e->now.step || e->corner.least.loss_bytes > bytes)
-        return e->now;
-    if (e->corner.least.live_bytes <= bytes && e->now.least.live_bytes > bytes)
-        return e->corner;
-    struct remat_proposal smallest = remat_queue_smallest(s, e->now, e->now.step, e->corner.step);
-    return smallest.least.live_bytes <= bytes ? smallest : e->now;
-}
-
 /* On to the next step that needs at most `bytes`. False: there is none. */
 static bool advance(const struct remat_queue *q, struct remat_queue_entry *e, uint64_t bytes)
 {
     struct remat_search *s = q->search;
+    bool fits = e->now.least.live_bytes <= bytes; /* but for its arena, or it is known */
     if (q->order == REMAT_SMALLEST_FIRST)
         return false;
-    for (;;) {
-        struct remat_proposal end = find_end(s, e, bytes);
-        if (end.step > e->now.step) {
-            e->now = e->now.least.live_bytes <= bytes ? look_at(s, e->now, e->now.step + 1)
-                                                      : find_step(s, e->now, end, bytes);
+    for (;; fits = false) {
+        struct remat_proposal end = e->corner;
+        if (end.step > e->now.step && (fits || end.least.live_bytes > bytes))
+            end = remat_queue_smallest(s, e->now, e->now.step, end.step);
+        if (end.step > e->now.step && end.least.live_bytes <= bytes) {
+            e->now = fits ? look_at(s, e->now, e->now.step + 1) : find_step(s, e->now, end, bytes);
             return true;
+        }
+        if (e->corner.step > e->now.step) {
+            e->now = e->corner;
+            if (e->now.least.live_bytes <= bytes)
+                return true;
         }
         if (e->now.step == e->last)
             return false;
-        if (e->corner.step == e->now.step) {
-            e->corner = look_at(s, e->now, next_corner(q, e));
-            continue;
-        }
-        e->now = e->corner;
-        if (e->now.least.live_bytes <= bytes)
-            return true;
+        e->corner = look_at(s, e->now, next_corner(q, e));
     }
 }
 

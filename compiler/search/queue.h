@@ -2,11 +2,10 @@
 /* Decisions one by one, best first: by time, or by the bytes they need at least. A decision's place
  * rests on what the problem charges for it until it is the next one; then its exact time is found.
  *
- * In large graphs an entry is a run of decisions: a path up to the two-level ones, these, or a
- * family of policies. From corner to corner of a path times rise, and between two of them bytes
- * fall and then rise again. So by time the entry goes on to the first step that needs little
- * enough, and leaves out what lies behind the smallest of a segment; by bytes it is the smallest
- * step alone. Most steps are never looked at.
+ * In large graphs an entry is a run of decisions: a path, its two-level ones, or a family of
+ * policies. From corner to corner times rise, and between two of them bytes fall and then may rise.
+ * So by time an entry goes on to the first step that needs little enough, and leaves out what is
+ * behind the smallest before a corner; by bytes it is the smallest step alone.
  *
  *     room for 70    step  0  1  2  3  4  5  6  7  8      4 and 8 are corners
  *                    bytes 99 95 90 84 85 68 60 50 53     looked at: 0, 4, 3, 8, 7, then 5 */

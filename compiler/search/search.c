@@ -125,27 +125,6 @@ static remat_status refuse(struct remat_search *s, const struct remat_proposals 
                : remat_infeasible_cut_short(s);
 }
 
-/* Of a path's steps, or of its two-level ones. */
-static struct remat_proposal smallest_of(struct remat_search *s, uint32_t path, bool two_level)
-{
-    const struct remat_path *p = &s->planner->paths[path];
-    uint32_t length = remat_path_length(p), more = remat_path_twice_count(p);
-    bool plain = !two_level || more == 0;
-    return remat_queue_smallest(s, remat_queue_step(path, 0), plain ? 0 : length,
-                                plain ? length - 1 : length + more - 1);
-}
-
-/* As many groups as layers in each: no others hold less where all layers are equal and small. */
-static uint32_t find_even_groups(const struct remat_search *s)
-{
-    const struct remat_planner *p = s->planner;
-    uint32_t path = 0;
-    while (path + 1 < p->path_count &&
-           (uint64_t)p->paths[path].group * p->paths[path].group < p->model.region_count)
-        path++;
-    return path;
-}
-
 static bool may_fit(struct remat_search *s, struct remat_proposal proposal,
                     struct remat_proposal *out)
 {
@@ -153,20 +132,27 @@ static bool may_fit(struct remat_search *s, struct remat_proposal proposal,
     return proposal.least.live_bytes <= s->limit_bytes && fits(s, proposal, out);
 }
 
+static struct remat_proposal end_of(const struct remat_search *s, uint32_t path)
+{
+    return remat_queue_step(path, remat_path_length(&s->planner->paths[path]) - 1);
+}
+
 /* When the search was ended with nothing found, without a look at the clock: everything saved, full
- * recomputation, the smallest of the first path, of that of groups, and of two-level ones. */
+ * recomputation, the end of the first path, that of groups, and the smallest two-level one. */
 static remat_status rescue(struct remat_search *s, const struct remat_proposals *policies,
                            struct remat_proposal *out)
 {
     const struct remat_proposal *full = policies->items; /* the last one of whole layers */
+    struct remat_proposal end = end_of(s, 0);
+    uint32_t more = remat_path_twice_count(&s->planner->paths[0]);
     for (size_t i = 0; i < policies->count; i++)
         if (policies->items[i].policy->granularity == REMAT_POLICY_LAYERS)
             full = &policies->items[i];
     if (s->limit_bytes >= s->planner->floor_bytes &&
         (may_fit(s, policies->items[0], out) || may_fit(s, *full, out) ||
-         (remat_search_per_op(s) && (may_fit(s, smallest_of(s, 0, false), out) ||
-                                     may_fit(s, smallest_of(s, find_even_groups(s), false), out) ||
-                                     may_fit(s, smallest_of(s, 0, true), out)))))
+         (remat_search_per_op(s) &&
+          (may_fit(s, end, out) || may_fit(s, end_of(s, s->planner->smallest_path), out) ||
+           may_fit(s, remat_queue_smallest(s, end, end.step, end.step + more), out)))))
         return REMAT_OK;
     return remat_infeasible_cut_short(s);
 }
