@@ -92,13 +92,10 @@ static remat_status begin(struct walk *w)
 static uint64_t lower(const struct walk *w, uint64_t live_peak_bytes)
 {
     uint64_t static_bytes = w->queue.search->evaluator->persistent->total_bytes;
-    uint64_t below = live_peak_bytes - 1;
-    uint64_t moving = below > static_bytes ? below - static_bytes : 0;
-    if (!w->rough)
-        return below;
-    if (moving >= w->room_bytes)
-        return static_bytes + moving / w->room_bytes * w->room_bytes;
-    return below > w->room_bytes / LAST_ROOMS ? below - w->room_bytes / LAST_ROOMS : 0;
+    uint64_t below = live_peak_bytes - 1, room_bytes = w->rough ? w->room_bytes : 1;
+    if (below < static_bytes + room_bytes)
+        return below - below % (room_bytes / LAST_ROOMS + 1);
+    return below - (below - static_bytes) % room_bytes;
 }
 
 static void walk(struct walk *w)

@@ -62,12 +62,6 @@ struct remat_proposal remat_queue_smallest(struct remat_search *s, struct remat_
 
 /* --- adding --- */
 
-static uint32_t step_count(const struct remat_queue *q, uint32_t path)
-{
-    const struct remat_path *p = &q->search->planner->paths[path];
-    return remat_path_length(p) + remat_path_twice_count(p);
-}
-
 /* The steps from `first` to `last`, in the order of the queue, with transfers beside computation
  * and in line. */
 static void add_entry(struct remat_queue *q, struct remat_proposal of, uint32_t first,
@@ -108,17 +102,14 @@ void remat_queue_add_policies(struct remat_queue *q, const struct remat_proposal
 void remat_queue_add_planned(struct remat_queue *q)
 {
     const struct remat_planner *planner = q->search->planner;
-    uint64_t decisions = 0;
     for (uint32_t i = 0; i < planner->near.count; i++)
         add_entry(q, remat_queue_step(REMAT_NONE, i), i, i);
-    for (uint32_t path = 0; path < planner->path_count; path++)
-        decisions += step_count(q, path);
     for (uint32_t path = 0; path < planner->path_count; path++) {
-        uint32_t length = remat_path_length(&planner->paths[path]), end = step_count(q, path);
-        for (uint32_t first = 0, last; first < end; first = last + 1) {
-            last = is_listed(q, decisions) ? first : first < length ? length - 1 : end - 1;
-            add_entry(q, remat_queue_step(path, first), first, last);
-        }
+        uint32_t length = remat_path_length(&planner->paths[path]);
+        uint32_t end = length + remat_path_twice_count(&planner->paths[path]);
+        add_entry(q, remat_queue_step(path, 0), 0, length - 1);
+        if (length < end)
+            add_entry(q, remat_queue_step(path, length), length, end - 1);
     }
 }
 

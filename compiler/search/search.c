@@ -125,13 +125,6 @@ static remat_status refuse(struct remat_search *s, const struct remat_proposals 
                : remat_infeasible_cut_short(s);
 }
 
-static bool may_fit(struct remat_search *s, struct remat_proposal proposal,
-                    struct remat_proposal *out)
-{
-    remat_proposal_find_least(s, &proposal);
-    return proposal.least.live_bytes <= s->limit_bytes && fits(s, proposal, out);
-}
-
 static struct remat_proposal end_of(const struct remat_search *s, uint32_t path)
 {
     return remat_queue_step(path, remat_path_length(&s->planner->paths[path]) - 1);
@@ -143,17 +136,20 @@ static remat_status rescue(struct remat_search *s, const struct remat_proposals 
                            struct remat_proposal *out)
 {
     const struct remat_proposal *full = policies->items; /* the last one of whole layers */
-    struct remat_proposal end = end_of(s, 0);
-    uint32_t more = remat_path_twice_count(&s->planner->paths[0]);
     for (size_t i = 0; i < policies->count; i++)
         if (policies->items[i].policy->granularity == REMAT_POLICY_LAYERS)
             full = &policies->items[i];
-    if (s->limit_bytes >= s->planner->floor_bytes &&
-        (may_fit(s, policies->items[0], out) || may_fit(s, *full, out) ||
-         (remat_search_per_op(s) &&
-          (may_fit(s, end, out) || may_fit(s, end_of(s, s->planner->smallest_path), out) ||
-           may_fit(s, remat_queue_smallest(s, end, end.step, end.step + more), out)))))
-        return REMAT_OK;
+    struct remat_proposal end = end_of(s, 0);
+    struct remat_proposal small[] = {policies->items[0], *full, end,
+                                     end_of(s, s->planner->smallest_path)};
+    uint32_t last = end.step + remat_path_twice_count(&s->planner->paths[0]);
+    uint32_t count = remat_search_per_op(s) ? 5 : 2;
+    for (uint32_t i = 0; i < count && s->limit_bytes >= s->planner->floor_bytes; i++) {
+        *out = i < 4 ? small[i] : remat_queue_smallest(s, end, end.step, last);
+        remat_proposal_find_least(s, out);
+        if (out->least.live_bytes <= s->limit_bytes && fits(s, *out, out))
+            return REMAT_OK;
+    }
     return remat_infeasible_cut_short(s);
 }
 
