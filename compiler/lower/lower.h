@@ -15,6 +15,7 @@ struct remat_part {
     const struct remat_graph *graph; /* rewritten */
     const struct remat_kernel_list *kernels;
     const uint32_t *order, *complete_before; /* by position; NULL: all is in line */
+    const bool *continues;                   /* by position: beside.h; NULL: no groups */
     const struct remat_price *prices;        /* by kernel */
     const struct remat_lifespans *lifespans;
     uint64_t ns; /* of one run */

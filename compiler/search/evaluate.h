@@ -16,6 +16,7 @@ struct remat_arrangement {
     struct remat_kernel_list kernels;
     struct remat_price *prices;        /* by kernel */
     uint32_t *order, *complete_before; /* by position; the latter NULL: all is in line */
+    bool *continues; /* by position: a transfer of the group of the one before; NULL: none is */
     struct remat_lifespans lifespans;
     uint64_t step_ns, computed_ns;  /* the latter without what may run beside computation */
     struct remat_class_times times; /* step_ns by class */
@@ -44,6 +45,7 @@ struct remat_evaluator {
     struct remat_price *prices; /* of settled->kernels: everything is saved */
     uint64_t base_ns;           /* of a step with these */
     uint64_t beside_ns;         /* of them what may run beside computation */
+    bool transfers;             /* some are: beside computation, in groups, or in line */
     struct remat_times *sums;   /* times of decisions, of two-level ones too */
     struct remat_clones clones;
     struct remat_evaluator *two_level; /* with two rounds of clones; NULL until it is needed */

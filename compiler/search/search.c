@@ -88,7 +88,7 @@ static bool fits(struct remat_search *s, struct remat_proposal proposal, struct 
 {
     *out = proposal;
     remat_proposal_evaluate(s, out, s->limit_bytes);
-    if (out->cost.arena_bytes <= s->limit_bytes || proposal.in_line || !s->evaluator->beside_ns)
+    if (out->cost.arena_bytes <= s->limit_bytes || proposal.in_line || !s->evaluator->transfers)
         return out->cost.arena_bytes <= s->limit_bytes;
     proposal.in_line = true;
     proposal.cost = (struct remat_evaluation){0};

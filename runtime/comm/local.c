@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks that are threads of one process. A transfer is two meetings of all ranks: when the last one
- * has come every rank reads the others' memory, and when the last one has read it may change. Who
- * has come to the first comes to the second, whatever fails, so memory that is read stays. */
+/* Ranks that are threads of one process. A group of transfers is two meetings of all ranks: when
+ * the last one has come every rank reads the others' memory, and when the last one has read it may
+ * change. Who has come to the first comes to the second, whatever fails, so memory that is read
+ * stays. */
 #include "comm.h"
 
 #include <remat/engine.h>
@@ -16,8 +17,10 @@ struct local_rank {
     remat_local_ranks *all;
     uint32_t rank;
     uint64_t meetings; /* that it came to */
-    bool exchanges;    /* what it came with: an exchange, else a gather */
-    remat_transfer transfer;
+    /* What it came with, until it leaves: exchanges, else gathers. */
+    bool exchanges;
+    const remat_transfer *transfers;
+    uint32_t count;
 };
 
 struct remat_local_ranks {
@@ -59,40 +62,59 @@ static void fail_late(remat_local_ranks *all, const struct local_rank *mine)
 {
     char missing[128], where[DESCRIPTION_BYTES], message[REMAT_ENGINE_MESSAGE_BYTES];
     list_missing(all, mine->meetings, missing, sizeof missing);
-    remat_transfer_describe(&mine->transfer, where, sizeof where);
+    remat_transfer_describe(mine->transfers, mine->count, where, sizeof where);
     snprintf(message, sizeof message, "rank %" PRIu32 " waited %.3g s %s; missing: rank %s",
-             mine->rank, (double)mine->transfer.timeout_ns / 1e9, where, missing);
+             mine->rank, (double)mine->transfers->timeout_ns / 1e9, where, missing);
     fail_all(all, REMAT_ERROR_RANK_LOST, message);
 }
 
-static bool same_transfer(const struct local_rank *a, const struct local_rank *b)
+static bool same_transfer(const remat_transfer *a, const remat_transfer *b)
 {
-    return a->exchanges == b->exchanges && a->transfer.sequence == b->transfer.sequence &&
-           a->transfer.group == b->transfer.group && a->transfer.size == b->transfer.size &&
-           strcmp(a->transfer.name, b->transfer.name) == 0 &&
-           a->transfer.part_bytes == b->transfer.part_bytes &&
-           a->transfer.whole_bytes == b->transfer.whole_bytes;
+    return a->sequence == b->sequence && a->axis_number == b->axis_number && a->size == b->size &&
+           strcmp(a->name, b->name) == 0 && a->part_bytes == b->part_bytes &&
+           a->whole_bytes == b->whole_bytes;
+}
+
+/* The first transfer in which they differ; as many as there are: in none. */
+static uint32_t first_difference(const struct local_rank *a, const struct local_rank *b)
+{
+    uint32_t k = 0;
+    while (a->exchanges == b->exchanges && k < a->count && k < b->count &&
+           same_transfer(&a->transfers[k], &b->transfers[k]))
+        k++;
+    return k;
+}
+
+static void append(char *message, const struct local_rank *rank, uint32_t k)
+{
+    const remat_transfer *t = &rank->transfers[k];
+    size_t length = strlen(message), rest = REMAT_ENGINE_MESSAGE_BYTES - length;
+    if (k == rank->count)
+        snprintf(message + length, rest, "no more in a group of %" PRIu32 " on rank %" PRIu32,
+                 rank->count, rank->rank);
+    else
+        snprintf(message + length, rest,
+                 "%s %" PRIu64 " \"%.96s\" of %" PRIu64 " bytes along axis %" PRIu32
+                 " on rank %" PRIu32,
+                 rank->exchanges ? "exchange" : "gather", t->sequence, t->name, t->whole_bytes,
+                 t->axis_number, rank->rank);
 }
 
 /* Every rank compares all, so that none reads what is not there. */
 static void compare_all(remat_local_ranks *all)
 {
-    char message[REMAT_ENGINE_MESSAGE_BYTES];
+    char message[REMAT_ENGINE_MESSAGE_BYTES] = "ranks differ: ";
     const struct local_rank *first = &all->ranks[0];
-    uint32_t r = 0;
-    while (r < all->count && same_transfer(first, &all->ranks[r]))
-        r++;
-    if (r == all->count)
+    for (uint32_t r = 1; r < all->count; r++) {
+        uint32_t k = first_difference(first, &all->ranks[r]);
+        if (k == first->count && k == all->ranks[r].count)
+            continue;
+        append(message, first, k);
+        strcat(message, ", ");
+        append(message, &all->ranks[r], k);
+        fail_all(all, REMAT_ERROR_OTHER, message);
         return;
-    const struct local_rank *other = &all->ranks[r];
-    snprintf(message, sizeof message,
-             "ranks differ: %s %" PRIu64 " \"%.96s\" of %" PRIu64 " bytes on rank 0, %s %" PRIu64
-             " \"%.96s\" of %" PRIu64 " bytes on rank %" PRIu32,
-             first->exchanges ? "exchange" : "gather", first->transfer.sequence,
-             first->transfer.name, first->transfer.whole_bytes,
-             other->exchanges ? "exchange" : "gather", other->transfer.sequence,
-             other->transfer.name, other->transfer.whole_bytes, r);
-    fail_all(all, REMAT_ERROR_OTHER, message);
+    }
 }
 
 /* --- meeting --- */
@@ -129,7 +151,7 @@ static uint64_t arrive(struct local_rank *mine)
 static bool meet(struct local_rank *mine)
 {
     remat_local_ranks *all = mine->all;
-    uint64_t left_ns = mine->transfer.timeout_ns;
+    uint64_t left_ns = mine->transfers->timeout_ns;
     pthread_mutex_lock(&all->mutex);
     uint64_t meeting = all->failed ? UINT64_MAX : arrive(mine);
     while (!all->failed && all->meetings < meeting && left_ns > 0)
@@ -165,11 +187,11 @@ static remat_status refuse(struct local_rank *mine, char *message)
 
 /* --- transfers --- */
 
-static void take(const struct local_rank *mine)
+static void take(const struct local_rank *mine, uint32_t k)
 {
-    const remat_transfer *t = &mine->transfer;
+    const remat_transfer *t = &mine->transfers[k];
     for (uint32_t q = 0; q < t->size; q++) {
-        const remat_transfer *theirs = &mine->all->ranks[q].transfer;
+        const remat_transfer *theirs = &mine->all->ranks[q].transfers[k];
         const void *from = theirs->from;
         char *to = (char *)t->to + q * t->part_bytes;
         uint64_t bytes = remat_transfer_bytes(t, mine->exchanges ? t->position : q);
@@ -180,10 +202,11 @@ static void take(const struct local_rank *mine)
     }
 }
 
-static remat_status transfer_all(struct local_rank *mine, const remat_transfer *transfer,
-                                 bool exchanges, char *message)
+static remat_status transfer_all(struct local_rank *mine, const remat_transfer *transfers,
+                                 uint32_t count, bool exchanges, char *message)
 {
-    mine->transfer = *transfer;
+    mine->transfers = transfers;
+    mine->count = count;
     mine->exchanges = exchanges;
     if (!meet(mine))
         return refuse(mine, message);
@@ -191,21 +214,21 @@ static remat_status transfer_all(struct local_rank *mine, const remat_transfer *
     compare_all(mine->all);
     bool good = !mine->all->failed;
     pthread_mutex_unlock(&mine->all->mutex);
-    if (good)
-        take(mine);
+    for (uint32_t k = 0; k < count && good; k++)
+        take(mine, k);
     return part(mine) ? REMAT_OK : refuse(mine, message);
 }
 
-static remat_status exchange(void *user, const remat_transfer *transfer,
+static remat_status exchange(void *user, const remat_transfer *transfers, uint32_t count,
                              char message[REMAT_ENGINE_MESSAGE_BYTES])
 {
-    return transfer_all(user, transfer, true, message);
+    return transfer_all(user, transfers, count, true, message);
 }
 
-static remat_status gather(void *user, const remat_transfer *transfer,
+static remat_status gather(void *user, const remat_transfer *transfers, uint32_t count,
                            char message[REMAT_ENGINE_MESSAGE_BYTES])
 {
-    return transfer_all(user, transfer, false, message);
+    return transfer_all(user, transfers, count, false, message);
 }
 
 static remat_status check(void *user, char message[REMAT_ENGINE_MESSAGE_BYTES])

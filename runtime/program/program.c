@@ -142,14 +142,14 @@ bool remat_command_transfer(const struct remat_program *program, uint32_t index,
     if (!remat_kernel_kind_is_transfer(kind))
         return false;
     const struct remat_operand *from = &program->operands[command->operand_begin], *to = from + 1;
-    uint32_t group = (uint32_t)program->parameters[command->parameter_begin];
-    uint32_t ranks = program->mesh[group].size;
+    uint32_t axis = (uint32_t)program->parameters[command->parameter_begin];
+    uint32_t ranks = program->mesh[axis].size;
     bool exchange = kind == REMAT_KERNEL_exchange;
     bool rows = exchange && from->rank == 2 && (uint64_t)from->shape[0] == ranks;
     uint64_t part_bytes = exchange ? operand_bytes(to) / ranks : operand_bytes(from);
     *out = (struct remat_transfer_shape){
         .kind = kind,
-        .group = group,
+        .axis = axis,
         .ranks = ranks,
         .part_bytes = part_bytes,
         .whole_bytes = operand_bytes(exchange ? from : to),
@@ -160,6 +160,21 @@ bool remat_command_transfer(const struct remat_program *program, uint32_t index,
         .to = to,
     };
     return true;
+}
+
+uint32_t remat_group_begin(const struct remat_program *program, uint32_t command)
+{
+    while (program->commands[command].continues_group)
+        command--;
+    return command;
+}
+
+uint32_t remat_group_end(const struct remat_program *program, uint32_t command)
+{
+    uint32_t end = command + 1;
+    while (end < program->command_count && program->commands[end].continues_group)
+        end++;
+    return end;
 }
 
 uint64_t remat_transfer_part(const struct remat_transfer_shape *transfer, uint32_t rank)

@@ -120,9 +120,12 @@ struct remat_command {
     uint8_t cost_source; /* enum remat_cost_source */
     uint64_t live_bytes; /* arena bytes live while it runs, static ones included */
     /* Of a transfer: it is complete before this command starts, the end of a segment at the latest;
-     * until then it goes on beside the commands in between. In line: one more than its own index.
-     * 0 where the command is no transfer. */
+     * until then it goes on beside the commands in between. In line: the end of its group. 0 where
+     * the command is no transfer. */
     uint32_t complete_before;
+    /* Of a transfer: it is in the group of the command before it, which is one of the same kind
+     * along the same axis, complete before the same command. A group is started at once. */
+    bool continues_group;
 };
 
 struct remat_segment {
@@ -272,7 +275,7 @@ uint32_t remat_program_twice(const struct remat_program *program);
 /* What a command that is a transfer moves (builtin_kernels.def says how), of a verified program. */
 struct remat_transfer_shape {
     uint32_t kind;  /* REMAT_KERNEL_exchange or REMAT_KERNEL_gather */
-    uint32_t group; /* axis of the mesh */
+    uint32_t axis;  /* of the mesh */
     uint32_t ranks; /* along it */
     uint64_t part_bytes, whole_bytes;
     uint64_t stride_bytes; /* of an exchange, in `from`: from part to part */
@@ -281,6 +284,9 @@ struct remat_transfer_shape {
 /* False: the command is none. */
 bool remat_command_transfer(const struct remat_program *program, uint32_t command,
                             struct remat_transfer_shape *out);
+/* A transfer's group: its commands are [begin, end). */
+uint32_t remat_group_begin(const struct remat_program *program, uint32_t command);
+uint32_t remat_group_end(const struct remat_program *program, uint32_t command);
 /* The bytes of a part: part_bytes, less at the end. */
 uint64_t remat_transfer_part(const struct remat_transfer_shape *transfer, uint32_t rank);
 /* What a rank of that position sends to others. */
@@ -294,6 +300,12 @@ struct remat_communication {
     uint64_t ns, exposed_ns; /* predicted; exposed: what the step takes longer for them */
 };
 struct remat_communication remat_program_communication(const struct remat_program *program);
+/* exposed_ns[command], for the commands of the segment: of a transfer's predicted time that in
+ * which computation waits, in one run of the segment; else 0. Over the segments of a step they add
+ * up to the exposed_ns above. */
+remat_status remat_program_exposed(const struct remat_program *program,
+                                   const struct remat_segment *segment, struct remat_arena *scratch,
+                                   uint64_t *exposed_ns);
 /* "dp=4", "" without a mesh. */
 #define REMAT_MESH_TEXT_BYTES 64
 void remat_program_mesh_print(const struct remat_program *program, char out[REMAT_MESH_TEXT_BYTES]);

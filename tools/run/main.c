@@ -120,6 +120,7 @@ static remat_status create_session(remat_context *ctx, const struct cli_argument
     params.seed = settings->seed;
     params.engine = ranks_engine(settings->ranks, rank);
     params.transfer_timeout_ns = timeout_ns(args);
+    params.ungrouped = cli_has(args, OPTION_profile);
     if (settings->ranks)
         params.device = ranks_device(settings->ranks);
     if (settings->ranks)
@@ -449,6 +450,7 @@ fail:
     release_beginning(&from);
     text_release(&text);
     ranks_leave(settings.ranks, st);
+    ranks_watch_exit(settings.ranks, st);
     remat_session_destroy(&session);
     ranks_close(&settings.ranks);
     remat_plan_destroy(&plan);

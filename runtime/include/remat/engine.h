@@ -15,19 +15,19 @@ extern "C" {
 
 #define REMAT_ENGINE_MESSAGE_BYTES 512
 
-/* A transfer among the ranks of a group, in which a tensor of `whole_bytes` is divided into parts:
+/* A transfer among ranks along an axis, in which a tensor of `whole_bytes` is divided into parts:
  * that of position q is the bytes [q * part_bytes, (q + 1) * part_bytes) as far as they are below
  * whole_bytes. What an exchange sends may be a piece of each part of a larger tensor: then parts
- * lie stride_bytes apart in `from`, and all have part_bytes. All ranks of a group make the same
- * transfers in the same order. */
+ * lie stride_bytes apart in `from`, and all have part_bytes. Those ranks make the same transfers in
+ * the same order. */
 typedef struct remat_transfer {
     size_t struct_size;
-    const char *name;  /* of the command in the plan, for messages */
-    uint64_t sequence; /* how many transfers this session began before */
-    const char *axis;  /* of the plan's mesh, for messages; NULL: the group is all ranks */
-    uint32_t group;    /* number of that axis, along which the group lies */
-    uint32_t size;     /* ranks of the group */
-    uint32_t position; /* of this rank among them */
+    const char *name;     /* of the command in the plan, for messages */
+    uint64_t sequence;    /* how many transfers this session began before */
+    const char *axis;     /* of the plan's mesh, for messages; NULL: among all ranks */
+    uint32_t axis_number; /* which of its axes that is */
+    uint32_t size;        /* ranks along it */
+    uint32_t position;    /* of this rank among them */
     uint64_t part_bytes, whole_bytes;
     uint64_t stride_bytes; /* of an exchange, at least part_bytes; 0: that */
     const void *from;
@@ -54,12 +54,19 @@ static inline const void *remat_transfer_part_for(const remat_transfer *transfer
     return (const char *)transfer->from + position * stride;
 }
 
-/* For messages: `at transfer 17 "wte.weight.grad.exchange" of 65536 bytes along dp (4 ranks)`. What
- * does not fit `bytes` is cut off. */
-REMAT_API void remat_transfer_describe(const remat_transfer *transfer, char *out, size_t bytes);
+/* For messages, of a group: `at transfer 17 "wte.weight.grad.exchange" of 65536 bytes along dp (4
+ * ranks)`, or `at transfers 17 to 20, first "wte.weight.grad.exchange" of ...`. What does not fit
+ * `bytes` is cut off. */
+REMAT_API void remat_transfer_describe(const remat_transfer *first, uint32_t count, char *out,
+                                       size_t bytes);
 
 /* One call at a time. On a CPU a session makes transfers that go on beside computation in a thread
- * of its own, and calls `fail` when none is under way; between runs no function is called. */
+ * of its own, and calls `fail` when none is under way; between runs no function is called.
+ *
+ * A call is given a group: `count` transfers, at least 1, of one kind among the same ranks, with
+ * sequence numbers in a row. An engine starts all of them before it waits for one, so that latency
+ * is paid once; no memory is in two of them, unless both read it. All ranks have the same groups.
+ */
 typedef struct remat_engine {
     size_t struct_size;
     const char *name;     /* "local" */
@@ -70,11 +77,11 @@ typedef struct remat_engine {
     int on_device;
     /* `from`: a part for each position. `to`: `size` rows of part_bytes; the beginning of row q
      * becomes this position's part of what position q has, and the rest stays as it is. */
-    remat_status (*exchange)(void *user, const remat_transfer *transfer,
+    remat_status (*exchange)(void *user, const remat_transfer *transfers, uint32_t count,
                              char message[REMAT_ENGINE_MESSAGE_BYTES]);
     /* `from`: this position's part. `to`: whole_bytes, of which part q becomes what position q has.
      */
-    remat_status (*gather)(void *user, const remat_transfer *transfer,
+    remat_status (*gather)(void *user, const remat_transfer *transfers, uint32_t count,
                            char message[REMAT_ENGINE_MESSAGE_BYTES]);
     /* This rank takes part in nothing any more, because of `message`. Other ranks that learn of it
      * end with the same status and a message that names the rank and says why; the rest wait until
