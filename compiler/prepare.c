@@ -161,6 +161,15 @@ static remat_status prepare_training(const struct preparation *p, const struct r
     return REMAT_OK;
 }
 
+static remat_status prepare_evaluation(const struct preparation *p,
+                                       const struct remat_graph *source, struct remat_prepared *out)
+{
+    out->decided = source;
+    REMAT_CHECK(run_passes(p, false, true, &out->decided));
+    out->numerics_hash = remat_graph_hash(out->decided);
+    return split_evaluation(p, &out->decided, &out->mean);
+}
+
 static remat_status check_zero(remat_context *ctx, const struct remat_graph *source, bool trains)
 {
     if (source->zero > 3 || source->zero == 2)
@@ -172,10 +181,28 @@ static remat_status check_zero(remat_context *ctx, const struct remat_graph *sou
                            "--zero %" PRIu32 " divides %s among ranks: it needs --mesh dp=N, N "
                            "from 2",
                            source->zero, what);
+    if (source->zero && source->mesh.axis_count > 1)
+        return remat_error(ctx, REMAT_ERROR_USAGE,
+                           "--zero %" PRIu32 " divides %s among ranks: it accepts no mesh with "
+                           "other axes than dp",
+                           source->zero, what);
     if (source->zero && (!trains || source->optimizer.kind == REMAT_OPTIMIZER_NONE))
         return remat_error(ctx, REMAT_ERROR_USAGE,
                            "--zero %" PRIu32 " divides %s among ranks: the graph has no optimizer",
                            source->zero, what);
+    return REMAT_OK;
+}
+
+/* An axis along which nothing is divided would be ranks that all do the same. */
+static remat_status check_mesh(remat_context *ctx, const struct remat_graph *graph)
+{
+    for (uint32_t k = 0; k < graph->mesh.axis_count; k++) {
+        const char *axis = graph->mesh.axes[k].name;
+        if (remat_is_none(remat_graph_coordinate(graph, axis).i))
+            return remat_error(ctx, REMAT_ERROR_USAGE,
+                               "graph \"%s\" has nothing to divide along axis %s of the mesh",
+                               graph->name, axis);
+    }
     return REMAT_OK;
 }
 
@@ -193,10 +220,6 @@ remat_status remat_prepare(remat_context *ctx, struct remat_arena *arena,
     source.loss_chunk = settings->loss_chunk;
     *out = (struct remat_prepared){.trains = trains(input), .decided = &source};
     REMAT_CHECK(check_zero(ctx, &source, out->trains));
-    if (out->trains)
-        return prepare_training(&p, &source, out);
-    REMAT_CHECK(run_passes(&p, false, true, &out->decided));
-    out->numerics_hash = remat_graph_hash(out->decided);
-    REMAT_CHECK(split_evaluation(&p, &out->decided, &out->mean));
-    return REMAT_OK;
+    REMAT_CHECK((out->trains ? prepare_training : prepare_evaluation)(&p, &source, out));
+    return check_mesh(ctx, out->decided);
 }

@@ -334,3 +334,15 @@ uint32_t remat_graph_layers(const struct remat_graph *graph)
     }
     return (uint32_t)(last + 1);
 }
+
+remat_value remat_graph_coordinate(const struct remat_graph *graph, const char *axis)
+{
+    size_t prefix = strlen(REMAT_COORDINATE_PREFIX);
+    for (uint32_t v = 0; v < graph->value_count; v++) {
+        const char *name = graph->values[v].name;
+        if (remat_is_none(graph->values[v].node) &&
+            strncmp(name, REMAT_COORDINATE_PREFIX, prefix) == 0 && strcmp(name + prefix, axis) == 0)
+            return (remat_value){v};
+    }
+    return REMAT_NO_VALUE;
+}

@@ -228,6 +228,8 @@ struct remat_graph *remat_graph_deep_copy(struct remat_arena *arena,
                                           const struct remat_graph *graph);
 
 /* --- reading --- */
+/* The graph input with this rank's coordinate along an axis; REMAT_NO_VALUE: there is none. */
+remat_value remat_graph_coordinate(const struct remat_graph *graph, const char *axis);
 /* NULL when the graph has no such symbol. */
 struct remat_symbol *remat_graph_symbol(const struct remat_graph *graph, const char *name);
 const struct remat_attribute *remat_node_attribute(const struct remat_node_info *node,

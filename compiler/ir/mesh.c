@@ -4,7 +4,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-static const char *const axes[] = {"dp"};
+#define AXES "dp, tp"
+static const char *const axes[] = {"dp", "tp"};
 
 /* The name of the axis at the beginning of `text`, NULL: there is none of it. */
 static const char *find_axis(const char *text, size_t length)
@@ -17,8 +18,8 @@ static const char *find_axis(const char *text, size_t length)
 
 static remat_status malformed(remat_context *ctx, const char *text)
 {
-    return remat_error(ctx, REMAT_ERROR_USAGE, "mesh \"%.100s\" is malformed (accepted: dp=N)",
-                       text);
+    return remat_error(ctx, REMAT_ERROR_USAGE,
+                       "mesh \"%.100s\" is malformed (accepted: a list of AXIS=SIZE)", text);
 }
 
 /* One "AXIS=SIZE" of the list; *text then begins the next one. */
@@ -33,7 +34,7 @@ static remat_status parse_axis(remat_context *ctx, const char *mesh, const char 
     out->name = find_axis(*text, length);
     if (!out->name)
         return remat_error(ctx, REMAT_ERROR_USAGE,
-                           "mesh \"%.100s\": axis \"%.*s\" is unknown (accepted: dp)", mesh,
+                           "mesh \"%.100s\": axis \"%.*s\" is unknown (accepted: " AXES ")", mesh,
                            (int)(length < 100 ? length : 100), *text);
     unsigned long long size = strtoull(digits, &end, 10);
     if (*end && *end != ',')
@@ -70,12 +71,18 @@ remat_status remat_mesh_parse(remat_context *ctx, const char *mesh, struct remat
     return REMAT_OK;
 }
 
+uint32_t remat_mesh_axis(const struct remat_mesh *mesh, const char *axis)
+{
+    uint32_t k = 0;
+    while (k < mesh->axis_count && strcmp(mesh->axes[k].name, axis) != 0)
+        k++;
+    return k;
+}
+
 uint32_t remat_mesh_size(const struct remat_mesh *mesh, const char *axis)
 {
-    for (uint32_t k = 0; k < mesh->axis_count; k++)
-        if (strcmp(mesh->axes[k].name, axis) == 0)
-            return mesh->axes[k].size;
-    return 1;
+    uint32_t k = remat_mesh_axis(mesh, axis);
+    return k < mesh->axis_count ? mesh->axes[k].size : 1;
 }
 
 void remat_mesh_print(const struct remat_mesh *mesh, char out[REMAT_MESH_TEXT_BYTES])

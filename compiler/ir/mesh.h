@@ -9,17 +9,20 @@
 struct remat_mesh {
     uint32_t axis_count;
     struct remat_mesh_size {
-        const char *name; /* "dp": parts of the batch */
+        const char *name; /* "dp": parts of the batch; "tp": of what layers compute within */
         uint32_t size;    /* 2 ... REMAT_RANKS_MAX */
     } axes[REMAT_MESH_AXES_MAX];
 };
 
-/* "dp=4"; axes of size 1 are left out. REMAT_ERROR_USAGE: malformed, an axis that is unknown or
- * there twice, a size out of range. */
+/* "dp=2,tp=4"; axes of size 1 are left out. REMAT_ERROR_USAGE: malformed, an axis that is unknown
+ * or there twice, a size out of range. */
 remat_status remat_mesh_parse(remat_context *ctx, const char *text, struct remat_mesh *out);
 
-/* "dp=4", "" without an axis. */
+/* "dp=2,tp=4", "" without an axis. */
 void remat_mesh_print(const struct remat_mesh *mesh, char out[REMAT_MESH_TEXT_BYTES]);
+
+/* The number of an axis; axis_count where the mesh lacks it. */
+uint32_t remat_mesh_axis(const struct remat_mesh *mesh, const char *axis);
 
 /* 1 where the mesh lacks the axis. */
 uint32_t remat_mesh_size(const struct remat_mesh *mesh, const char *axis);

@@ -15,6 +15,7 @@
 #include "cast.h"
 #include "mesh.h"
 #include "rebuild.h"
+#include "transfers.h"
 
 enum { PIECES_MAX = 16 }; /* as many as concat joins */
 
@@ -63,7 +64,7 @@ static void add_part(struct divider *d)
     d->part = d->index;
     if (d->ranks == 1)
         return;
-    d->part = add_number(d, REMAT_COORDINATE_PREFIX "dp");
+    d->part = remat_build_coordinate(&d->b, "dp");
     if (d->r.from->zero) /* initial values of parts depend on it: the session writes it before */
         d->r.to->values[d->part.i].initializer = REMAT_INIT_NONE;
     if (d->microbatches == 1)
@@ -164,25 +165,13 @@ static remat_value accumulate(struct divider *d, remat_value state, remat_value 
     return assign(d, state, remat_build3(b, REMAT_OP_select, first, part, sum), name);
 }
 
-static remat_value transfer(struct divider *d, uint16_t op, remat_value x,
-                            const struct remat_shape *whole)
-{
-    const struct remat_attribute attributes[] = {
-        remat_attribute_int("group", 0), remat_attribute_int("ranks", d->ranks),
-        remat_attribute_ints("shape", whole ? whole->dims : NULL, whole ? whole->rank : 0)};
-    return remat_build(&d->b, op, &x, 1, attributes, whole ? 3 : 2, NULL);
-}
-
 /* Adds the rows of [ranks, ..], each in `shape`, in their order. */
 static remat_value add_rows(struct divider *d, remat_value rows, const struct remat_shape *shape)
 {
     struct remat_builder *b = &d->b;
     remat_value sum = REMAT_NO_VALUE;
     for (int64_t q = 0; q < d->ranks; q++) {
-        const struct remat_attribute box[] = {remat_attribute_int("axis", 0),
-                                              remat_attribute_int("begin", q),
-                                              remat_attribute_int("end", q + 1)};
-        remat_value row = remat_build(b, REMAT_OP_slice, &rows, 1, box, 3, NULL);
+        remat_value row = remat_build_row(b, rows, q);
         row = remat_build_reshape(b, row, shape->dims, shape->rank);
         row = d->microbatches > 1 ? row : scale(d, row); /* else they are scaled */
         sum = q == 0 ? row : remat_build2(b, REMAT_OP_add, sum, row);
@@ -196,7 +185,7 @@ static remat_value average_output(struct divider *d, remat_value part,
 {
     const struct remat_shape all = {1, {d->ranks}};
     part = remat_build_reshape(&d->b, part, (int64_t[]){1}, 1);
-    return add_rows(d, transfer(d, REMAT_OP_gather, part, &all), shape);
+    return add_rows(d, remat_build_gather(&d->b, "dp", part, &all), shape);
 }
 
 /* The sums of a tensor's parts [ranks, c], in pieces [ranks, rows]: what one of them receives is no
@@ -210,11 +199,8 @@ static remat_value add_pieces(struct divider *d, remat_value parts, int64_t shar
     for (int64_t begin = 0; begin < share; begin += length) {
         int64_t end = begin + length < share ? begin + length : share;
         const struct remat_shape shape = {1, {end - begin}};
-        const struct remat_attribute box[] = {remat_attribute_int("axis", 1),
-                                              remat_attribute_int("begin", begin),
-                                              remat_attribute_int("end", end)};
-        remat_value piece = remat_build(&d->b, REMAT_OP_slice, &parts, 1, box, 3, NULL);
-        piece = transfer(d, REMAT_OP_exchange, piece, NULL);
+        remat_value piece = remat_build_slice(&d->b, parts, 1, begin, end);
+        piece = remat_build_exchange(&d->b, "dp", piece);
         sums[count++] = add_rows(d, piece, &shape);
     }
     return remat_build(&d->b, REMAT_OP_concat, sums, count, &axis, 1, NULL);
@@ -231,7 +217,7 @@ static remat_value add_parts(struct divider *d, remat_value part, int64_t elemen
     pieces = pieces < PIECES_MAX ? pieces : PIECES_MAX;
     if (pieces > 1 && elements % d->ranks == 0 && share.dims[0] >= (int64_t)pieces)
         return add_pieces(d, part, share.dims[0], (share.dims[0] - 1) / (int64_t)pieces + 1);
-    return add_rows(d, transfer(d, REMAT_OP_exchange, part, NULL), &share);
+    return add_rows(d, remat_build_exchange(&d->b, "dp", part), &share);
 }
 
 static remat_value average_gradient(struct divider *d, remat_value part, const char *name,
@@ -245,7 +231,7 @@ static remat_value average_gradient(struct divider *d, remat_value part, const c
         return sum;
     }
     d->b.name = name;
-    return transfer(d, REMAT_OP_gather, sum, shape);
+    return remat_build_gather(&d->b, "dp", sum, shape);
 }
 
 static remat_value add_state(struct divider *d, const struct remat_value_info *of, const char *name,

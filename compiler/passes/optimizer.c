@@ -11,6 +11,7 @@
 #include "cast.h"
 #include "mesh.h"
 #include "rebuild.h"
+#include "transfers.h"
 
 struct gradient {
     remat_value value, parameter;
@@ -144,14 +145,6 @@ static int64_t rank_count(const struct appender *a)
     return remat_mesh_size(&a->graph->mesh, "dp");
 }
 
-static remat_value find_rank(const struct remat_graph *graph)
-{
-    for (uint32_t v = 0; graph->zero && v < graph->value_count; v++)
-        if (strcmp(graph->values[v].name, REMAT_COORDINATE_PREFIX "dp") == 0)
-            return (remat_value){v};
-    return REMAT_NO_VALUE;
-}
-
 /* A copy of this rank's part. */
 static remat_value take_part(struct appender *a, remat_value parameter)
 {
@@ -162,14 +155,6 @@ static remat_value take_part(struct appender *a, remat_value parameter)
     remat_value inputs[] = {remat_build_reshape(&a->b, parameter, &elements, 1), a->rank};
     a->b.name = name;
     return remat_build(&a->b, REMAT_OP_batch_slice, inputs, 2, &count, 1, NULL);
-}
-
-static remat_value gather(struct appender *a, remat_value part, struct remat_shape shape)
-{
-    const struct remat_attribute attributes[] = {
-        remat_attribute_int("group", 0), remat_attribute_int("ranks", rank_count(a)),
-        remat_attribute_ints("shape", shape.dims, shape.rank)};
-    return remat_build(&a->b, REMAT_OP_gather, &part, 1, attributes, 3, NULL);
 }
 
 /* --- updates --- */
@@ -204,7 +189,7 @@ static void add_master_update(struct appender *a, const struct gradient *g, rema
     uint32_t count = 2;
     if (is_gathered(a, g)) {
         a->b.name = REMAT_FORMAT(a->arena, "%s.gathered", parameter.name);
-        inputs[1] = gather(a, inputs[1], parameter.shape);
+        inputs[1] = remat_build_gather(&a->b, "dp", inputs[1], &parameter.shape);
         inputs[3] = remat_build_cast(&a->b, inputs[1], REMAT_F32);
         count = 4;
     }
@@ -309,7 +294,7 @@ static void add_factor(struct appender *a)
     b->prefix = "clip";
     remat_value sum = add_squares(a, false), parts = add_squares(a, true);
     if (!remat_is_none(parts.i)) {
-        parts = gather(a, parts, (struct remat_shape){1, {rank_count(a)}});
+        parts = remat_build_gather(&a->b, "dp", parts, &(struct remat_shape){1, {rank_count(a)}});
         sum = add_or_begin(a, sum, remat_build1(b, REMAT_OP_row_sum, parts));
     }
     remat_value limit = remat_build_constant(b, a->graph->optimizer.clip_norm);
@@ -330,7 +315,9 @@ static bool updates_parameters(const struct remat_graph *graph)
 
 REMAT_PASS(optimizer)
 {
-    struct appender a = {.arena = arena, .factor = REMAT_NO_VALUE, .rank = find_rank(graph)};
+    struct appender a = {.arena = arena, .factor = REMAT_NO_VALUE, .rank = REMAT_NO_VALUE};
+    if (graph->zero)
+        a.rank = remat_graph_coordinate(graph, "dp");
     a.graph = remat_graph_copy(arena, graph);
     *out = a.graph;
     if (graph->optimizer.kind == REMAT_OPTIMIZER_NONE || updates_parameters(graph))

@@ -3,6 +3,7 @@
  * the whole, just before its first reader, is what all its readers read: a value like any other,
  * which may be kept for the backward pass or gathered again. */
 #include "rebuild.h"
+#include "transfers.h"
 
 struct sharder {
     struct remat_rebuild r;
@@ -31,13 +32,10 @@ static void divide_parameters(struct sharder *s)
 static void gather(struct sharder *s, uint32_t v, const struct remat_node_info *reader)
 {
     const struct remat_shape *whole = s->whole[v];
-    const struct remat_attribute attributes[] = {
-        remat_attribute_int("group", 0), remat_attribute_int("ranks", s->ranks),
-        remat_attribute_ints("shape", whole->dims, whole->rank)};
     s->b.name = REMAT_FORMAT(s->r.arena, "%s.gathered", s->r.from->values[v].name);
     s->b.scope = reader->scope;
     s->b.phase = reader->phase;
-    s->r.values[v] = remat_build(&s->b, REMAT_OP_gather, &s->r.values[v], 1, attributes, 3, NULL);
+    s->r.values[v] = remat_build_gather(&s->b, "dp", s->r.values[v], whole);
     s->whole[v] = NULL;
 }
 

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks that are threads of one process. A transfer is two meetings of all ranks: when the last one
- * has come every rank reads the others' memory, and when the last one has read it may change. Who
- * has come to the first comes to the second, whatever fails, so memory that is read stays. */
+/* Ranks that are threads of one process. A transfer is two meetings of the ranks of a group: when
+ * the last one has come every rank reads the others' memory, and when the last one has read it may
+ * change. Who has come to the first and found all with one transfer comes to the second, whatever
+ * fails, so memory that is read stays.
+ *
+ * Groups meet by themselves. As all ranks make the same transfers, they are at their k-th at the
+ * same meeting: one that is further, or there with another group, does not make the same. */
 #include "comm.h"
 
 #include <remat/engine.h>
 
-#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -15,8 +18,9 @@
 struct local_rank {
     remat_local_ranks *all;
     uint32_t rank;
-    uint64_t meetings; /* that it came to */
-    bool exchanges;    /* what it came with: an exchange, else a gather */
+    uint64_t begun, read; /* transfers: that it came with; of which it has read all */
+    bool exchanges;       /* the last one: an exchange, else a gather */
+    bool asked, missing;  /* when one is late */
     remat_transfer transfer;
 };
 
@@ -24,8 +28,6 @@ struct remat_local_ranks {
     remat_context *ctx;
     pthread_mutex_t mutex; /* of all that follows */
     pthread_cond_t changed;
-    uint64_t meetings; /* that were held */
-    uint32_t arrived;  /* ranks that wait for the next one */
     uint32_t count;
     remat_status failed;
     char message[REMAT_ENGINE_MESSAGE_BYTES]; /* why */
@@ -44,99 +46,137 @@ static void fail_all(remat_local_ranks *all, remat_status status, const char *me
     pthread_cond_broadcast(&all->changed);
 }
 
-/* "1, 2, 5": those that have come to fewer meetings. */
-static void list_missing(const remat_local_ranks *all, uint64_t meetings, char *out, size_t bytes)
+/* Of its group. */
+static struct local_rank *member(const struct local_rank *mine, uint32_t position)
+{
+    return &mine->all->ranks[remat_transfer_rank(&mine->transfer, mine->rank, position)];
+}
+
+/* Marks those of its group that have begun fewer transfers and, of those that themselves wait for
+ * others, whom they wait for instead. */
+static void mark_missing(struct local_rank *mine)
+{
+    for (uint32_t q = 0; q < mine->transfer.size; q++) {
+        struct local_rank *other = member(mine, q);
+        if (other->begun >= mine->begun || other->asked)
+            continue;
+        other->asked = true;
+        other->missing = other->begun == other->read;
+        if (!other->missing)
+            mark_missing(other);
+    }
+}
+
+/* "1, 2, 5" */
+static void list_missing(struct local_rank *mine, char *out, size_t bytes)
 {
     size_t length = 0;
+    const remat_local_ranks *all = mine->all;
     *out = 0;
+    mark_missing(mine);
     for (uint32_t r = 0; r < all->count && length + 16 < bytes; r++)
-        if (all->ranks[r].meetings < meetings)
+        if (all->ranks[r].missing)
             length +=
                 (size_t)snprintf(out + length, bytes - length, "%s%" PRIu32, length ? ", " : "", r);
 }
 
-static void fail_late(remat_local_ranks *all, const struct local_rank *mine)
+static void fail_late(struct local_rank *mine)
 {
     char missing[128], where[DESCRIPTION_BYTES], message[REMAT_ENGINE_MESSAGE_BYTES];
-    list_missing(all, mine->meetings, missing, sizeof missing);
+    list_missing(mine, missing, sizeof missing);
     remat_transfer_describe(&mine->transfer, where, sizeof where);
     snprintf(message, sizeof message, "rank %" PRIu32 " waited %.3g s %s; missing: rank %s",
              mine->rank, (double)mine->transfer.timeout_ns / 1e9, where, missing);
-    fail_all(all, REMAT_ERROR_RANK_LOST, message);
+    fail_all(mine->all, REMAT_ERROR_RANK_LOST, message);
 }
 
 static bool same_transfer(const struct local_rank *a, const struct local_rank *b)
 {
-    return a->exchanges == b->exchanges && a->transfer.sequence == b->transfer.sequence &&
-           a->transfer.group == b->transfer.group && a->transfer.size == b->transfer.size &&
+    return a->begun == b->begun && a->exchanges == b->exchanges && member(a, 0) == member(b, 0) &&
+           a->transfer.rank_stride == b->transfer.rank_stride &&
+           a->transfer.sequence == b->transfer.sequence && a->transfer.group == b->transfer.group &&
+           a->transfer.size == b->transfer.size &&
            strcmp(a->transfer.name, b->transfer.name) == 0 &&
            a->transfer.part_bytes == b->transfer.part_bytes &&
            a->transfer.whole_bytes == b->transfer.whole_bytes;
 }
 
-/* Every rank compares all, so that none reads what is not there. */
-static void compare_all(remat_local_ranks *all)
+/* Every rank compares all of its group, so that none reads what is not there. */
+static bool compare_all(const struct local_rank *mine)
 {
     char message[REMAT_ENGINE_MESSAGE_BYTES];
-    const struct local_rank *first = &all->ranks[0];
-    uint32_t r = 0;
-    while (r < all->count && same_transfer(first, &all->ranks[r]))
-        r++;
-    if (r == all->count)
-        return;
-    const struct local_rank *other = &all->ranks[r];
+    const struct local_rank *first = member(mine, 0), *other = mine;
+    uint32_t q = 0;
+    while (q < mine->transfer.size && same_transfer(mine, member(mine, q)))
+        q++;
+    if (q == mine->transfer.size)
+        return true;
+    if (same_transfer(mine, first))
+        other = member(mine, q);
     snprintf(message, sizeof message,
-             "ranks differ: %s %" PRIu64 " \"%.96s\" of %" PRIu64 " bytes on rank 0, %s %" PRIu64
-             " \"%.96s\" of %" PRIu64 " bytes on rank %" PRIu32,
+             "ranks differ: %s %" PRIu64 " \"%.96s\" of %" PRIu64 " bytes on rank %" PRIu32
+             ", %s %" PRIu64 " \"%.96s\" of %" PRIu64 " bytes on rank %" PRIu32,
              first->exchanges ? "exchange" : "gather", first->transfer.sequence,
-             first->transfer.name, first->transfer.whole_bytes,
+             first->transfer.name, first->transfer.whole_bytes, first->rank,
              other->exchanges ? "exchange" : "gather", other->transfer.sequence,
-             other->transfer.name, other->transfer.whole_bytes, r);
-    fail_all(all, REMAT_ERROR_OTHER, message);
+             other->transfer.name, other->transfer.whole_bytes, other->rank);
+    fail_all(mine->all, REMAT_ERROR_OTHER, message);
+    return false;
 }
 
 /* --- meeting --- */
 
 #define SECOND_NS UINT64_C(1000000000)
 
-/* Waits for a change, at most for what is left of a deadline and for a second, which is taken off
- * what is left: a process that was stopped for longer (Ctrl-Z) is not late for it. */
+/* Waits for a change, at most for what is left of a deadline and for a second, and takes that time
+ * off what is left: a process that was stopped for longer (Ctrl-Z) is not late for it. */
 static void wait_for_change(remat_local_ranks *all, uint64_t *left_ns)
 {
     struct timespec until;
-    uint64_t slice_ns = *left_ns < SECOND_NS ? *left_ns : SECOND_NS;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    uint64_t ns = (uint64_t)until.tv_nsec + slice_ns;
-    until.tv_sec += (time_t)(ns / SECOND_NS);
-    until.tv_nsec = (long)(ns % SECOND_NS);
-    if (pthread_cond_timedwait(&all->changed, &all->mutex, &until) == ETIMEDOUT)
-        *left_ns -= slice_ns;
+    uint64_t slice_ns = *left_ns < SECOND_NS ? *left_ns : SECOND_NS, begin_ns = remat_now_ns();
+    uint64_t end_ns = begin_ns + slice_ns;
+    until.tv_sec = (time_t)(end_ns / SECOND_NS);
+    until.tv_nsec = (long)(end_ns % SECOND_NS);
+    pthread_cond_timedwait(&all->changed, &all->mutex, &until);
+    uint64_t waited_ns = remat_now_ns() - begin_ns;
+    *left_ns -= waited_ns < slice_ns ? waited_ns : slice_ns;
 }
 
-/* With the mutex held; the number of the meeting that this rank has come to. */
-static uint64_t arrive(struct local_rank *mine)
+static bool all_have_come(const struct local_rank *mine)
+{
+    bool all = true;
+    for (uint32_t q = 0; q < mine->transfer.size; q++)
+        all &= member(mine, q)->begun >= mine->begun;
+    return all;
+}
+
+static bool all_have_read(const struct local_rank *mine)
+{
+    bool all = true;
+    for (uint32_t q = 0; q < mine->transfer.size; q++)
+        all &= member(mine, q)->read >= mine->begun;
+    return all;
+}
+
+/* Before anything is read. False: there is nothing to read, as a rank has failed, is late or has
+ * come with another transfer. */
+static bool meet(struct local_rank *mine, const remat_transfer *transfer, bool exchanges)
 {
     remat_local_ranks *all = mine->all;
-    if (++all->arrived == all->count) {
-        all->arrived = 0;
-        all->meetings++;
+    uint64_t left_ns = transfer->timeout_ns;
+    pthread_mutex_lock(&all->mutex);
+    bool comes = !all->failed, held = false;
+    if (comes) {
+        mine->transfer = *transfer;
+        mine->exchanges = exchanges;
+        mine->begun++;
         pthread_cond_broadcast(&all->changed);
     }
-    return ++mine->meetings;
-}
-
-/* Before anything is read. False: it was not held, as a rank has failed or is late. */
-static bool meet(struct local_rank *mine)
-{
-    remat_local_ranks *all = mine->all;
-    uint64_t left_ns = mine->transfer.timeout_ns;
-    pthread_mutex_lock(&all->mutex);
-    uint64_t meeting = all->failed ? UINT64_MAX : arrive(mine);
-    while (!all->failed && all->meetings < meeting && left_ns > 0)
+    while (comes && !(held = all_have_come(mine)) && !all->failed && left_ns > 0)
         wait_for_change(all, &left_ns);
-    if (!all->failed && all->meetings < meeting)
-        fail_late(all, mine);
-    bool held = all->meetings >= meeting;
+    if (comes && !held && !all->failed)
+        fail_late(mine);
+    held = held && compare_all(mine);
     pthread_mutex_unlock(&all->mutex);
     return held;
 }
@@ -146,8 +186,9 @@ static bool part(struct local_rank *mine)
 {
     remat_local_ranks *all = mine->all;
     pthread_mutex_lock(&all->mutex);
-    uint64_t meeting = arrive(mine);
-    while (all->meetings < meeting)
+    mine->read = mine->begun;
+    pthread_cond_broadcast(&all->changed);
+    while (!all_have_read(mine))
         pthread_cond_wait(&all->changed, &all->mutex);
     bool good = !all->failed;
     pthread_mutex_unlock(&all->mutex);
@@ -169,7 +210,7 @@ static void take(const struct local_rank *mine)
 {
     const remat_transfer *t = &mine->transfer;
     for (uint32_t q = 0; q < t->size; q++) {
-        const remat_transfer *theirs = &mine->all->ranks[q].transfer;
+        const remat_transfer *theirs = &member(mine, q)->transfer;
         const void *from = theirs->from;
         char *to = (char *)t->to + q * t->part_bytes;
         uint64_t bytes = remat_transfer_bytes(t, mine->exchanges ? t->position : q);
@@ -183,16 +224,9 @@ static void take(const struct local_rank *mine)
 static remat_status transfer_all(struct local_rank *mine, const remat_transfer *transfer,
                                  bool exchanges, char *message)
 {
-    mine->transfer = *transfer;
-    mine->exchanges = exchanges;
-    if (!meet(mine))
+    if (!meet(mine, transfer, exchanges))
         return refuse(mine, message);
-    pthread_mutex_lock(&mine->all->mutex);
-    compare_all(mine->all);
-    bool good = !mine->all->failed;
-    pthread_mutex_unlock(&mine->all->mutex);
-    if (good)
-        take(mine);
+    take(mine);
     return part(mine) ? REMAT_OK : refuse(mine, message);
 }
 

@@ -131,8 +131,12 @@ static int send(remat_mpi *m, const char *from, uint64_t bytes, int to, int tag)
     return error;
 }
 
-/* Ranks are positions: the mesh has one axis. Tags tell transfers and their kinds apart, so that
- * ranks which differ wait. */
+static int rank_at(const remat_mpi *m, const remat_transfer *t, uint32_t position)
+{
+    return (int)remat_transfer_rank(t, (uint32_t)m->rank, position);
+}
+
+/* Tags tell transfers and their kinds apart, so that ranks which differ wait. */
 static int begin(remat_mpi *m, const remat_transfer *t, bool exchanges)
 {
     int tag = (int)((2 * t->sequence + exchanges) % TAGS), error = 0;
@@ -142,12 +146,12 @@ static int begin(remat_mpi *m, const remat_transfer *t, bool exchanges)
     for (uint32_t q = 0; q < t->size && !error; q++)
         if (q != t->position)
             error = receive(m, to + q * t->part_bytes,
-                            exchanges ? mine : remat_transfer_bytes(t, q), (int)q, tag);
+                            exchanges ? mine : remat_transfer_bytes(t, q), rank_at(m, t, q), tag);
     for (uint32_t q = 0; q < t->size && !error; q++)
         if (q != t->position)
             error = exchanges ? send(m, remat_transfer_part_for(t, q), remat_transfer_bytes(t, q),
-                                     (int)q, tag)
-                              : send(m, t->from, mine, (int)q, tag);
+                                     rank_at(m, t, q), tag)
+                              : send(m, t->from, mine, rank_at(m, t, q), tag);
     if (mine)
         memcpy(to + t->position * t->part_bytes,
                exchanges ? remat_transfer_part_for(t, t->position) : t->from, mine);
@@ -207,7 +211,7 @@ static MPI_Request *list_missing(remat_mpi *m, const remat_transfer *t, bool exc
             missing |= *request != m->done && (m->Test(request, &there, NULL) || !there);
         }
         if (missing)
-            list_rank(m, q, out, bytes);
+            list_rank(m, (uint32_t)rank_at(m, t, q), out, bytes);
     }
     return request;
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks that have a GPU each, by NCCL, which is opened when it is needed. A transfer is a group of
- * sends and receives on the session's stream, or ncclAllGather where all parts are equal. Nothing
- * blocks: communicators are made non-blocking, so that each call returns at once, and what is still
- * under way is asked for until it is done or a deadline is over. Aborting and destroying, which
- * have been seen to hang, happen in a thread that is left behind when it is late. */
+ * sends and receives on the session's stream, or ncclAllGather where all ranks gather equal parts.
+ * One communicator of all ranks does for the groups of every axis, as sends and receives concern
+ * those two alone: no order among communicators can be wrong, and none has memory of its own.
+ * Nothing blocks: communicators are made non-blocking, so that each call returns at once, and what
+ * is still under way is asked for until it is done or a deadline is over. Aborting and destroying,
+ * which have been seen to hang, happen in a thread that is left behind when it is late. */
 #include "comm.h"
 #include "cuda_api.h"
 #include "nccl_api.h"
@@ -139,7 +141,7 @@ static int wait_for_stream(struct nccl_rank *mine, uint64_t timeout_ns)
 
 /* --- a transfer --- */
 
-/* Ranks are positions: the mesh has one axis. Within a group. */
+/* Within a group of NCCL's calls. */
 static int post_parts(struct nccl_rank *mine, const remat_transfer *t, bool exchanges, void *stream)
 {
     const remat_nccl *all = mine->all;
@@ -149,19 +151,21 @@ static int post_parts(struct nccl_rank *mine, const remat_transfer *t, bool exch
     for (uint32_t q = 0; q < t->size && !result; q++) {
         uint64_t theirs = remat_transfer_bytes(t, q), sent = exchanges ? theirs : own,
                  received = exchanges ? own : theirs;
+        int peer = (int)remat_transfer_rank(t, mine->rank, q);
         if (sent)
             result = all->Send(exchanges ? remat_transfer_part_for(t, q) : t->from, sent, NCCL_CHAR,
-                               (int)q, mine->comm, stream);
+                               peer, mine->comm, stream);
         if (received && !result)
             result =
-                all->Recv(to + q * t->part_bytes, received, NCCL_CHAR, (int)q, mine->comm, stream);
+                all->Recv(to + q * t->part_bytes, received, NCCL_CHAR, peer, mine->comm, stream);
     }
     return result;
 }
 
 static int post(struct nccl_rank *mine, const remat_transfer *t, bool exchanges, void *stream)
 {
-    if (!exchanges && t->size * t->part_bytes == t->whole_bytes)
+    bool all_equal = t->size == mine->all->ranks && t->size * t->part_bytes == t->whole_bytes;
+    if (!exchanges && all_equal)
         return mine->all->AllGather(t->from, t->to, t->part_bytes, NCCL_CHAR, mine->comm, stream);
     return post_parts(mine, t, exchanges, stream);
 }

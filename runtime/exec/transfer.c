@@ -32,13 +32,19 @@ remat_status remat_session_set_engine(remat_session *session, const remat_sessio
     return REMAT_OK;
 }
 
-/* Along an axis of the mesh, whose last one has the nearest neighbours. */
+/* From a rank to the next one along an axis of the mesh, whose last one has the nearest neighbours.
+ */
+static uint32_t rank_stride(const remat_session *session, uint32_t axis)
+{
+    uint32_t stride = 1;
+    for (uint32_t k = axis + 1; k < session->program->mesh_count; k++)
+        stride *= session->program->mesh[k].size;
+    return stride;
+}
+
 static uint32_t coordinate(const remat_session *session, uint32_t axis)
 {
-    uint32_t rank = session->engine.rank;
-    for (uint32_t k = session->program->mesh_count; k-- > axis + 1;)
-        rank /= session->program->mesh[k].size;
-    return rank % session->program->mesh[axis].size;
+    return session->engine.rank / rank_stride(session, axis) % session->program->mesh[axis].size;
 }
 
 remat_status remat_session_write_coordinates(remat_session *session)
@@ -248,6 +254,7 @@ void remat_session_describe(remat_session *session, uint32_t command, remat_tran
         .stride_bytes = shape.stride_bytes,
         .whole_bytes = shape.whole_bytes,
         .timeout_ns = session->transfer_timeout_ns,
+        .rank_stride = rank_stride(session, shape.group),
     };
 }
 

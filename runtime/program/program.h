@@ -203,8 +203,8 @@ struct remat_mesh_axis {
     uint32_t size;   /* 2 ... REMAT_RANKS_MAX */
     uint32_t tensor; /* index of the one with the coordinate */
 };
-#define REMAT_MESH_AXES_MAX 1
-#define REMAT_RANKS_MAX     256
+#define REMAT_MESH_AXES_MAX 2
+#define REMAT_RANKS_MAX     256 /* along an axis */
 
 struct remat_setting { /* the command line as it was understood */
     const char *name, *value;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The engine of GPUs, for threads of one process: what arrives is what the header says, for tensors
- * of every length up to beyond the number of ranks, on GPUs and in the host's memory; then steps of
- * a plan of so many ranks, whose losses are one. faults.py plants faults under it.
+ * of every length up to beyond the number of ranks, on GPUs and in the host's memory, among all
+ * ranks and in the rows and columns of a mesh; then steps of a plan of three ranks, whose losses
+ * are one. faults.py plants faults under it.
  *
  *     nccl_ranks PLAN LIBRARIES */
 #include "check.h"
@@ -14,12 +15,13 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { RANKS = 3, STEPS = 3 };
+enum { RANKS = 3, RANKS_MAX = 6, STEPS = 3 };
 #define BYTES      (UINT64_C(3) << 20) /* of a rank's memory on its GPU, a half to send */
 #define TIMEOUT_NS UINT64_C(20000000000)
 
 struct rank {
-    uint32_t rank;
+    uint32_t rank, columns; /* columns: of the mesh, [ranks / columns, columns] */
+    bool along_rows;        /* the next transfer is among the ranks of a row, else of a column */
     remat_engine engine;
     remat_context *ctx;
     const remat_plan *plan;
@@ -44,29 +46,41 @@ static unsigned char byte_of(uint32_t r, uint64_t length, uint64_t i)
 
 static remat_transfer describe(const struct rank *rank, uint64_t length)
 {
+    uint32_t columns = rank->columns, size = rank->engine.ranks / columns;
+    size = rank->along_rows ? columns : size;
     return (remat_transfer){.struct_size = sizeof(remat_transfer),
                             .name = "tensor",
-                            .size = RANKS,
-                            .position = rank->rank,
-                            .part_bytes = (length + RANKS - 1) / RANKS,
+                            .size = size,
+                            .position =
+                                rank->along_rows ? rank->rank % columns : rank->rank / columns,
+                            .part_bytes = (length + size - 1) / size,
                             .whole_bytes = length,
-                            .timeout_ns = TIMEOUT_NS};
+                            .timeout_ns = TIMEOUT_NS,
+                            .rank_stride = rank->along_rows ? 1 : columns};
+}
+
+/* The rank of a position in the group, by the definition of the mesh. */
+static uint32_t rank_of(const struct rank *rank, uint32_t position)
+{
+    return rank->along_rows ? rank->rank / rank->columns * rank->columns + position
+                            : position * rank->columns + rank->rank % rank->columns;
 }
 
 /* --- bytes --- */
 
 /* What the rank has of a tensor: all of it, or its part. */
-static uint64_t fill(const remat_transfer *t, bool exchanges, unsigned char *out)
+static uint64_t fill(const struct rank *rank, const remat_transfer *t, bool exchanges,
+                     unsigned char *out)
 {
     uint64_t begin = exchanges ? 0 : t->position * t->part_bytes;
     uint64_t bytes = exchanges ? t->whole_bytes : remat_transfer_bytes(t, t->position);
     for (uint64_t i = 0; i < bytes; i++)
-        out[i] = byte_of(t->position, t->whole_bytes, begin + i);
+        out[i] = byte_of(rank->rank, t->whole_bytes, begin + i);
     return bytes;
 }
 
-static void check_bytes(const remat_transfer *t, bool exchanges, const unsigned char *to,
-                        const char *where)
+static void check_bytes(const struct rank *rank, const remat_transfer *t, bool exchanges,
+                        const unsigned char *to, const char *where)
 {
     uint64_t own = remat_transfer_bytes(t, t->position);
     uint64_t rows = exchanges ? t->size * t->part_bytes : t->whole_bytes;
@@ -74,10 +88,10 @@ static void check_bytes(const remat_transfer *t, bool exchanges, const unsigned 
         uint32_t q = (uint32_t)(i / t->part_bytes);
         uint64_t at = exchanges ? t->position * t->part_bytes + i % t->part_bytes : i;
         bool stays = exchanges && i % t->part_bytes >= own;
-        if (to[i] != (stays ? 0 : byte_of(q, t->whole_bytes, at))) {
+        if (to[i] != (stays ? 0 : byte_of(rank_of(rank, q), t->whole_bytes, at))) {
             CHECK(false, "%s of %llu bytes %s: byte %llu on rank %u",
                   exchanges ? "exchange" : "gather", (unsigned long long)t->whole_bytes, where,
-                  (unsigned long long)i, t->position);
+                  (unsigned long long)i, rank->rank);
             return;
         }
     }
@@ -111,7 +125,7 @@ static void check_on_gpu(struct rank *rank, uint64_t length, bool exchanges, uin
     MUST(data);
     must_cuda(driver->cuMemAlloc_v2(&to, bytes));
     must_cuda(driver->cuMemsetD8Async(to, 0, bytes, rank->stream));
-    uint64_t sent = fill(&t, exchanges, data);
+    uint64_t sent = fill(rank, &t, exchanges, data);
     t.stride_bytes = apart ? t.part_bytes + apart : 0;
     if (apart)
         write_parts(rank, &t, data, t.stride_bytes);
@@ -127,7 +141,7 @@ static void check_on_gpu(struct rank *rank, uint64_t length, bool exchanges, uin
     wait_for_stream(rank);
     must_cuda(driver->cuMemcpyDtoHAsync_v2(data, to, bytes, rank->stream));
     wait_for_stream(rank);
-    check_bytes(&t, exchanges, data, "on GPUs");
+    check_bytes(rank, &t, exchanges, data, "on GPUs");
     must_cuda(driver->cuMemFree_v2(to));
     free(data);
 }
@@ -138,11 +152,11 @@ static void check_on_host(struct rank *rank, uint64_t length)
     remat_transfer t = describe(rank, length);
     unsigned char *from = calloc(1, length), *to = calloc(1, length);
     MUST(from && to);
-    fill(&t, false, from);
+    fill(rank, &t, false, from);
     t.from = from;
     t.to = to;
     MUST(rank->engine.gather(rank->engine.user, &t, message) == REMAT_OK, "%s", message);
-    check_bytes(&t, false, to, "in the host's memory");
+    check_bytes(rank, &t, false, to, "in the host's memory");
     free(from);
     free(to);
 }
@@ -154,18 +168,20 @@ static void check_transfers(struct rank *rank)
     must_cuda(driver->cuStreamCreate(&rank->stream, CUDA_STREAM_NON_BLOCKING));
     must_cuda(driver->cuMemAlloc_v2(&rank->memory, BYTES));
     for (uint64_t length = 1; length < 3 * RANKS; length++)
-        for (int exchanges = 0; exchanges < 2; exchanges++)
+        for (int exchanges = 0; exchanges < 2; exchanges++) {
+            rank->along_rows = rank->columns > 1 && length % 2;
             check_on_gpu(rank, length, exchanges, 0);
-    check_on_gpu(rank, 1000003, false, 0);
-    check_on_gpu(rank, 1000003, true, 0);
-    check_on_gpu(rank, RANKS, true, 5);
-    check_on_gpu(rank, 1000 * RANKS, true, 77);
+        }
+    for (int exchanges = 0; exchanges < 2 && rank->plan; exchanges++)
+        check_on_gpu(rank, 1000003, exchanges, 0);
+    check_on_gpu(rank, describe(rank, 1).size, true, 5);
+    check_on_gpu(rank, UINT64_C(1000) * describe(rank, 1).size, true, 77);
     must_cuda(driver->cuMemFree_v2(rank->memory));
     must_cuda(driver->cuStreamDestroy_v2(rank->stream));
     must_cuda(driver->cuCtxPopCurrent_v2(&rank->context));
     check_on_host(rank, 1);
     check_on_host(rank, 2 * RANKS + 1);
-    check_on_host(rank, (UINT64_C(5) << 20) + 7); /* in pieces */
+    check_on_host(rank, (UINT64_C(1) << 20) + 7); /* in pieces */
 }
 
 /* --- steps --- */
@@ -240,8 +256,10 @@ static void train(struct rank *rank)
 
 static void *run(void *user)
 {
-    check_transfers(user);
-    train(user);
+    struct rank *rank = user;
+    check_transfers(rank);
+    if (rank->plan)
+        train(rank);
     return NULL;
 }
 
@@ -259,33 +277,8 @@ static void close_rank(struct rank *rank)
     remat_context_destroy(&rank->ctx);
 }
 
-int main(int argc, char **argv)
+static void check_losses(const struct rank *ranks)
 {
-    remat_context *ctx = remat_context_create(NULL, NULL);
-    struct rank ranks[RANKS] = {0};
-    pthread_t threads[RANKS];
-    remat_nccl *nccl;
-    remat_plan *plan;
-    MUST(argc == 3);
-    setenv("REMAT_DOUBLE_GPUS", "3", 1);
-    setenv("REMAT_DOUBLE_NCCL", ".", 0);
-    MUST_OK(ctx, remat_plan_load_file(ctx, argv[1], &plan));
-    const remat_nccl_params params = {.struct_size = sizeof params,
-                                      .ranks = RANKS,
-                                      .here = RANKS,
-                                      .libraries = argv[2],
-                                      .timeout_ns = TIMEOUT_NS};
-    MUST_OK(ctx, remat_nccl_create(ctx, &params, &nccl));
-    for (uint32_t r = 0; r < RANKS; r++) {
-        ranks[r] = (struct rank){.rank = r, .plan = plan, .libraries = argv[2]};
-        remat_nccl_engine(nccl, r, &ranks[r].engine);
-        open_rank(&ranks[r]);
-        CHECK(remat_nccl_device_bytes(nccl, r) > 2 << 20, "rank %u: NCCL takes nothing", r);
-    }
-    for (uint32_t r = 0; r < RANKS; r++)
-        MUST(pthread_create(&threads[r], NULL, run, &ranks[r]) == 0);
-    for (uint32_t r = 0; r < RANKS; r++)
-        pthread_join(threads[r], NULL);
     for (uint32_t r = 0; r < RANKS; r++)
         for (uint32_t step = 0; step < STEPS; step++)
             CHECK(ranks[r].losses[step] == ranks[0].losses[step] &&
@@ -293,9 +286,50 @@ int main(int argc, char **argv)
                   "rank %u: loss %g after %u steps, on rank 0 %g", r, ranks[r].losses[step], step,
                   ranks[0].losses[step]);
     CHECK(ranks[RANKS - 1].rests > 0, "all parts are equal");
+}
+
+/* Transfers and, unless it is NULL, steps of the plan. */
+static void run_all(remat_context *ctx, uint32_t count, uint32_t columns, const remat_plan *plan,
+                    const char *libraries)
+{
+    struct rank ranks[RANKS_MAX] = {0};
+    pthread_t threads[RANKS_MAX];
+    remat_nccl *nccl;
+    const remat_nccl_params params = {.struct_size = sizeof params,
+                                      .ranks = count,
+                                      .here = count,
+                                      .libraries = libraries,
+                                      .timeout_ns = TIMEOUT_NS};
+    MUST_OK(ctx, remat_nccl_create(ctx, &params, &nccl));
+    for (uint32_t r = 0; r < count; r++) {
+        ranks[r] =
+            (struct rank){.rank = r, .columns = columns, .plan = plan, .libraries = libraries};
+        remat_nccl_engine(nccl, r, &ranks[r].engine);
+        open_rank(&ranks[r]);
+        CHECK(remat_nccl_device_bytes(nccl, r) > 2 << 20, "rank %u: NCCL takes nothing", r);
+    }
+    for (uint32_t r = 0; r < count; r++)
+        MUST(pthread_create(&threads[r], NULL, run, &ranks[r]) == 0);
+    for (uint32_t r = 0; r < count; r++)
+        pthread_join(threads[r], NULL);
+    if (plan)
+        check_losses(ranks);
     remat_nccl_destroy(&nccl);
-    for (uint32_t r = 0; r < RANKS; r++)
+    for (uint32_t r = 0; r < count; r++)
         close_rank(&ranks[r]);
+}
+
+int main(int argc, char **argv)
+{
+    remat_context *ctx = remat_context_create(NULL, NULL);
+    remat_plan *plan;
+    MUST(argc == 3);
+    setenv("REMAT_DOUBLE_GPUS", "6", 1);
+    setenv("REMAT_DOUBLE_NCCL", ".", 0);
+    MUST_OK(ctx, remat_plan_load_file(ctx, argv[1], &plan));
+    run_all(ctx, RANKS, 1, plan, argv[2]);
+    run_all(ctx, 6, 2, NULL, argv[2]);
+    run_all(ctx, 6, 3, NULL, argv[2]);
     remat_plan_destroy(&plan);
     remat_context_destroy(&ctx);
     return check_exit();

@@ -183,7 +183,8 @@ def shown(work):
 
 def refusals(work):
     for mesh, message in (("dp=0", "dp is 0, accepted: 1 to 256"), ("dp=257", "dp is 257, accepted: 1 to 256"),
-                          ("tp=2", 'axis "tp" is unknown (accepted: dp)'), ("dp=2,dp=3", "axis dp is given twice"),
+                          ("xp=2", 'axis "xp" is unknown (accepted: dp, tp)'), ("dp=2,dp=3", "axis dp is given twice"),
+                          ("dp=3,tp=2", 'has nothing to divide along axis tp of the mesh'),
                           ("dp", "is malformed"), ("dp=2,", "is malformed"), ("dp=99999999999999999999", "accepted: 1 to"),
                           ("dp=4", "batch 6 is not divisible by 4 ranks along dp\n")):
         refused(tool(work, "remat-compile", "model.fbs", "--mesh", mesh, "-o", "x.plan"), USAGE, message)

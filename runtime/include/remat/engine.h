@@ -18,8 +18,10 @@ extern "C" {
 /* A transfer among the ranks of a group, in which a tensor of `whole_bytes` is divided into parts:
  * that of position q is the bytes [q * part_bytes, (q + 1) * part_bytes) as far as they are below
  * whole_bytes. What an exchange sends may be a piece of each part of a larger tensor: then parts
- * lie stride_bytes apart in `from`, and all have part_bytes. All ranks of a group make the same
- * transfers in the same order. */
+ * lie stride_bytes apart in `from`, and all have part_bytes.
+ *
+ * A group lies along an axis of the mesh, so its ranks are as far apart as the axis has it. All
+ * ranks make the same transfers in the same order, each of them in the group of the rank. */
 typedef struct remat_transfer {
     size_t struct_size;
     const char *name;  /* of the command in the plan, for messages */
@@ -27,7 +29,7 @@ typedef struct remat_transfer {
     const char *axis;  /* of the plan's mesh, for messages; NULL: the group is all ranks */
     uint32_t group;    /* number of that axis, along which the group lies */
     uint32_t size;     /* ranks of the group */
-    uint32_t position; /* of this rank among them */
+    uint32_t position; /* of this rank among them, in the order of their numbers */
     uint64_t part_bytes, whole_bytes;
     uint64_t stride_bytes; /* of an exchange, at least part_bytes; 0: that */
     const void *from;
@@ -37,6 +39,7 @@ typedef struct remat_transfer {
      * CUstream: it is enqueued and not waited for. 0: they are the host's. */
     int on_device;
     void *stream;
+    uint32_t rank_stride; /* from the rank of a position to that of the next; 0: 1 */
 } remat_transfer;
 
 /* The bytes of a position's part: part_bytes, less or none at the end. */
@@ -45,6 +48,14 @@ static inline uint64_t remat_transfer_bytes(const remat_transfer *transfer, uint
     uint64_t begin = position * transfer->part_bytes;
     uint64_t rest = transfer->whole_bytes > begin ? transfer->whole_bytes - begin : 0;
     return rest < transfer->part_bytes ? rest : transfer->part_bytes;
+}
+
+/* The rank of a position, where `rank` is that of the transfer's own. */
+static inline uint32_t remat_transfer_rank(const remat_transfer *transfer, uint32_t rank,
+                                           uint32_t position)
+{
+    uint32_t stride = transfer->rank_stride ? transfer->rank_stride : 1;
+    return rank - transfer->position * stride + position * stride;
 }
 
 /* The part of an exchange for a position. */
@@ -92,10 +103,10 @@ typedef struct remat_local_ranks remat_local_ranks;
 REMAT_API remat_status remat_local_create(remat_context *ctx, uint32_t ranks,
                                           remat_local_ranks **out);
 REMAT_API void remat_local_destroy(remat_local_ranks **local);
-/* The engine of a rank, which is below the number of ranks. A transfer returns when all ranks have
- * what they are to get. With one message for all ranks: REMAT_ERROR_RANK_LOST, some did not come in
- * time; REMAT_ERROR_OTHER, they came with another transfer; the status of a rank that has failed.
- * All later transfers then fail too. */
+/* The engine of a rank, which is below the number of ranks. A transfer returns when all ranks of
+ * its group have what they are to get. With one message for all ranks: REMAT_ERROR_RANK_LOST, some
+ * did not come in time; REMAT_ERROR_OTHER, they came with another transfer; the status of a rank
+ * that has failed. All later transfers then fail too. */
 REMAT_API void remat_local_engine(remat_local_ranks *local, uint32_t rank, remat_engine *out);
 
 /* Ranks that are processes, which Open MPI's mpirun has started. Its library, libmpi.so.40, is

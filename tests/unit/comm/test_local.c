@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The engine of ranks in one process: what arrives is what the header says, for tensors of every
- * length among 1 to 5 ranks; what is late, different or failed ends all of them with one message.
- */
+ * length among 1 to 5 ranks, and in the rows and columns of a mesh; what is late, different or
+ * failed ends all of them with one message. */
 #include "check.h"
 
 #include <remat/engine.h>
@@ -9,13 +9,17 @@
 #include <pthread.h>
 #include <time.h>
 
-enum { RANKS = 5, LONGEST = 17 };
+enum { RANKS = 6, LONGEST = 17 };
+
+static const char *const axes[] = {"dp", "tp"};
 
 static remat_context *ctx;
 
 struct rank {
     pthread_t thread;
     remat_engine engine;
+    uint32_t columns; /* of the mesh; 0: it has one axis */
+    uint32_t axis;    /* that the next transfer goes along */
     uint64_t timeout_ns;
     remat_status status;
     char message[REMAT_ENGINE_MESSAGE_BYTES];
@@ -27,18 +31,30 @@ static unsigned char byte_of(uint32_t r, uint32_t length, uint32_t i)
     return (unsigned char)(37 * r + 11 * length + i + 1);
 }
 
+/* Along an axis of the mesh, [ranks / columns, columns]. */
 static remat_transfer describe(const struct rank *rank, uint32_t length, uint64_t sequence)
 {
-    uint32_t ranks = rank->engine.ranks;
+    uint32_t columns = rank->columns ? rank->columns : 1, rows = rank->engine.ranks / columns;
+    uint32_t size = rank->axis ? columns : rows;
     return (remat_transfer){.struct_size = sizeof(remat_transfer),
                             .name = "tensor",
                             .sequence = sequence,
-                            .axis = "dp",
-                            .size = ranks,
-                            .position = rank->engine.rank,
-                            .part_bytes = (length + ranks - 1) / ranks,
+                            .axis = axes[rank->axis],
+                            .group = rank->axis,
+                            .size = size,
+                            .position = rank->axis ? rank->engine.rank % columns
+                                                   : rank->engine.rank / columns,
+                            .part_bytes = (length + size - 1) / size,
                             .whole_bytes = length,
-                            .timeout_ns = rank->timeout_ns};
+                            .timeout_ns = rank->timeout_ns,
+                            .rank_stride = rank->axis ? 1 : rank->columns};
+}
+
+/* The rank of a position in the group, by the definition of the mesh. */
+static uint32_t rank_of(const struct rank *rank, uint32_t position)
+{
+    uint32_t columns = rank->columns ? rank->columns : 1, row = rank->engine.rank / columns;
+    return rank->axis ? row * columns + position : position * columns + rank->engine.rank % columns;
 }
 
 static uint32_t part_length(const remat_transfer *t, uint32_t q)
@@ -54,7 +70,7 @@ static void check_exchange(struct rank *rank, uint32_t length, uint64_t sequence
     unsigned char from[LONGEST], to[RANKS * LONGEST];
     remat_transfer t = describe(rank, length, sequence);
     for (uint32_t i = 0; i < length; i++)
-        from[i] = byte_of(t.position, length, i);
+        from[i] = byte_of(rank->engine.rank, length, i);
     memset(to, 0, sizeof to);
     t.from = from;
     t.to = to;
@@ -62,7 +78,8 @@ static void check_exchange(struct rank *rank, uint32_t length, uint64_t sequence
     for (uint32_t q = 0; q < t.size && rank->status == REMAT_OK; q++)
         for (uint32_t i = 0; i < t.part_bytes; i++) {
             uint32_t at = t.position * (uint32_t)t.part_bytes + i;
-            unsigned char expected = i < part_length(&t, t.position) ? byte_of(q, length, at) : 0;
+            unsigned char expected =
+                i < part_length(&t, t.position) ? byte_of(rank_of(rank, q), length, at) : 0;
             CHECK(to[q * t.part_bytes + i] == expected, "rank %u, %u bytes: row %u, byte %u",
                   t.position, length, q, i);
         }
@@ -74,16 +91,19 @@ static void check_piece(struct rank *rank, uint32_t length, uint64_t sequence)
 {
     unsigned char from[RANKS * LONGEST], to[RANKS * LONGEST];
     uint32_t begin = length / 3, piece = length - begin;
-    remat_transfer t = describe(rank, rank->engine.ranks * piece, sequence);
+    remat_transfer t = describe(rank, 0, sequence);
+    t.part_bytes = piece;
+    t.whole_bytes = t.size * piece;
     for (uint32_t i = 0; i < t.size * length; i++)
-        from[i] = byte_of(t.position, length, i);
+        from[i] = byte_of(rank->engine.rank, length, i);
     t.from = from + begin;
     t.to = to;
     t.stride_bytes = length;
     rank->status = rank->engine.exchange(rank->engine.user, &t, rank->message);
     for (uint32_t q = 0; q < t.size && rank->status == REMAT_OK; q++)
         for (uint32_t i = 0; i < piece; i++)
-            CHECK(to[q * piece + i] == byte_of(q, length, t.position * length + begin + i),
+            CHECK(to[q * piece + i] ==
+                      byte_of(rank_of(rank, q), length, t.position * length + begin + i),
                   "rank %u, a piece of parts of %u bytes: row %u, byte %u", t.position, length, q,
                   i);
     memset(from, 0xff, sizeof from);
@@ -95,12 +115,13 @@ static void check_gather(struct rank *rank, uint32_t length, uint64_t sequence)
     remat_transfer t = describe(rank, length, sequence);
     uint32_t before = t.position * (uint32_t)t.part_bytes;
     for (uint32_t i = 0; i < t.part_bytes; i++)
-        from[i] = byte_of(7, length, before + i);
+        from[i] = byte_of(rank_of(rank, 0), length, before + i);
     t.from = from;
     t.to = to;
     rank->status = rank->engine.gather(rank->engine.user, &t, rank->message);
     for (uint32_t i = 0; i < length && rank->status == REMAT_OK; i++)
-        CHECK(to[i] == byte_of(7, length, i), "rank %u: byte %u of %u", t.position, i, length);
+        CHECK(to[i] == byte_of(rank_of(rank, 0), length, i), "rank %u: byte %u of %u", t.position,
+              i, length);
     memset(from, 0xff, sizeof from);
 }
 
@@ -113,16 +134,17 @@ static void *transfer_all(void *user)
             check_exchange(rank, length, sequence++);
             check_piece(rank, length, sequence++);
             check_gather(rank, length, sequence++);
+            rank->axis = rank->columns ? length % 2 : 0;
         }
     return NULL;
 }
 
-static void open_ranks(uint32_t count, uint64_t timeout_ns, remat_local_ranks **local,
-                       struct rank *ranks)
+static void open_ranks(uint32_t count, uint32_t columns, uint64_t timeout_ns,
+                       remat_local_ranks **local, struct rank *ranks)
 {
     MUST_OK(ctx, remat_local_create(ctx, count, local));
     for (uint32_t r = 0; r < count; r++) {
-        ranks[r] = (struct rank){.timeout_ns = timeout_ns};
+        ranks[r] = (struct rank){.timeout_ns = timeout_ns, .columns = columns};
         remat_local_engine(*local, r, &ranks[r].engine);
         CHECK(ranks[r].engine.rank == r && ranks[r].engine.ranks == count, "rank %u", r);
     }
@@ -133,20 +155,18 @@ static void start(struct rank *rank, void *(*run)(void *))
     MUST(pthread_create(&rank->thread, NULL, run, rank) == 0);
 }
 
-static void test_transfers(void)
+static void test_transfers(uint32_t count, uint32_t columns)
 {
-    for (uint32_t count = 1; count <= RANKS; count++) {
-        remat_local_ranks *local;
-        struct rank ranks[RANKS];
-        open_ranks(count, UINT64_C(60000000000), &local, ranks);
-        for (uint32_t r = 0; r < count; r++)
-            start(&ranks[r], transfer_all);
-        for (uint32_t r = 0; r < count; r++) {
-            pthread_join(ranks[r].thread, NULL);
-            CHECK(ranks[r].status == REMAT_OK, "rank %u: %s", r, ranks[r].message);
-        }
-        remat_local_destroy(&local);
+    remat_local_ranks *local;
+    struct rank ranks[RANKS];
+    open_ranks(count, columns, UINT64_C(60000000000), &local, ranks);
+    for (uint32_t r = 0; r < count; r++)
+        start(&ranks[r], transfer_all);
+    for (uint32_t r = 0; r < count; r++) {
+        pthread_join(ranks[r].thread, NULL);
+        CHECK(ranks[r].status == REMAT_OK, "rank %u: %s", r, ranks[r].message);
     }
+    remat_local_destroy(&local);
 }
 
 /* --- failure --- */
@@ -185,7 +205,7 @@ static void expect_failure(void *(*odd)(void *), remat_status status, const char
     struct rank ranks[RANKS];
     struct timespec begin, end;
     clock_gettime(CLOCK_MONOTONIC, &begin);
-    open_ranks(3, UINT64_C(1000000000) * (odd ? 60 : 1), &local, ranks);
+    open_ranks(3, 0, UINT64_C(1000000000) * (odd ? 60 : 1), &local, ranks);
     for (uint32_t r = 0; r < 2; r++)
         start(&ranks[r], exchange_once);
     if (odd)
@@ -204,11 +224,59 @@ static void expect_failure(void *(*odd)(void *), remat_status status, const char
     remat_local_destroy(&local);
 }
 
+/* --- failure in a mesh --- */
+
+/* Along columns, then along rows, until it fails. */
+static void *alternate(void *user)
+{
+    struct rank *rank = user;
+    for (uint64_t sequence = 0; rank->status == REMAT_OK; sequence++) {
+        rank->axis = sequence % 2;
+        check_exchange(rank, 8, sequence);
+    }
+    return NULL;
+}
+
+/* The other axis. */
+static void *confuse(void *user)
+{
+    struct rank *rank = user;
+    for (uint64_t sequence = 0; rank->status == REMAT_OK; sequence++) {
+        rank->axis = sequence % 2 != (sequence > 6);
+        check_exchange(rank, 8, sequence);
+    }
+    return NULL;
+}
+
+/* Rank 3 of 2 x 2 does something else, or never comes (NULL): ranks that share no group with it
+ * end, too. */
+static void expect_failure_in_mesh(void *(*odd)(void *), remat_status status, const char *message)
+{
+    remat_local_ranks *local;
+    struct rank ranks[RANKS];
+    open_ranks(4, 2, UINT64_C(1000000000) * (odd ? 60 : 1), &local, ranks);
+    for (uint32_t r = 0; r < 3; r++)
+        start(&ranks[r], alternate);
+    if (odd)
+        start(&ranks[3], odd);
+    for (uint32_t r = 0; r < (odd ? 4u : 3u); r++) {
+        pthread_join(ranks[r].thread, NULL);
+        CHECK(ranks[r].status == status && strstr(ranks[r].message, message) &&
+                  strcmp(ranks[r].message, ranks[0].message) == 0,
+              "rank %u: %d %s, expected %s", r, (int)ranks[r].status, ranks[r].message, message);
+    }
+    remat_local_destroy(&local);
+}
+
 int main(void)
 {
     remat_local_ranks *local;
     MUST(ctx = remat_context_create(NULL, NULL));
-    test_transfers();
+    for (uint32_t count = 1; count < RANKS; count++)
+        test_transfers(count, 0);
+    test_transfers(4, 2);
+    test_transfers(6, 3);
+    test_transfers(6, 2);
     expect_failure(NULL, REMAT_ERROR_RANK_LOST,
                    " waited 1 s at transfer 0 \"tensor\" of 8 bytes along dp (3 ranks); missing: "
                    "rank 2");
@@ -218,6 +286,8 @@ int main(void)
     expect_failure(gather_once, REMAT_ERROR_OTHER,
                    "8 bytes on rank 0, gather 0 \"tensor\" of 8 bytes on rank 2");
     expect_failure(fail_early, REMAT_ERROR_IO, "rank 2 failed: no disk");
+    expect_failure_in_mesh(NULL, REMAT_ERROR_RANK_LOST, "; missing: rank 3");
+    expect_failure_in_mesh(confuse, REMAT_ERROR_OTHER, "ranks differ: exchange ");
     CHECK_STATUS(ctx, remat_local_create(ctx, 0, &local), REMAT_ERROR_USAGE, "0 ranks");
     remat_local_destroy(&local);
     remat_context_destroy(&ctx);

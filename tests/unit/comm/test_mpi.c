@@ -2,7 +2,7 @@
 /* The engine of processes, under mpirun: what arrives is what the header says, for tensors of every
  * length up to beyond the number of ranks, large ones too; what is late fails with a message.
  *
- *     mpirun -n 3 test_mpi [late | failed | alone] */
+ *     mpirun -n 3 test_mpi [mesh | late | failed | alone] */
 #include "check.h"
 
 #include <remat/engine.h>
@@ -15,6 +15,8 @@ enum { FAILED = 3 }; /* as it should: mpirun wants no 0 of who has not finalized
 
 static remat_engine engine;
 static char message[REMAT_ENGINE_MESSAGE_BYTES];
+static uint32_t columns = 1,
+                axis; /* of the mesh, [ranks / columns, columns]; of the next transfer */
 
 /* Byte i of what rank r has in a tensor of `length` bytes. */
 static unsigned char byte_of(uint32_t r, size_t length, size_t i)
@@ -24,15 +26,25 @@ static unsigned char byte_of(uint32_t r, size_t length, size_t i)
 
 static remat_transfer describe(size_t length, uint64_t sequence)
 {
+    uint32_t size = axis ? columns : engine.ranks / columns;
     return (remat_transfer){.struct_size = sizeof(remat_transfer),
                             .name = "tensor",
                             .sequence = sequence,
-                            .axis = "dp",
-                            .size = engine.ranks,
-                            .position = engine.rank,
-                            .part_bytes = (length + engine.ranks - 1) / engine.ranks,
+                            .axis = axis ? "tp" : "dp",
+                            .group = axis,
+                            .size = size,
+                            .position = axis ? engine.rank % columns : engine.rank / columns,
+                            .part_bytes = (length + size - 1) / size,
                             .whole_bytes = length,
-                            .timeout_ns = UINT64_C(20000000000)};
+                            .timeout_ns = UINT64_C(20000000000),
+                            .rank_stride = axis ? 1 : columns};
+}
+
+/* The rank of a position in the group, by the definition of the mesh. */
+static uint32_t rank_of(uint32_t position)
+{
+    return axis ? engine.rank / columns * columns + position
+                : position * columns + engine.rank % columns;
 }
 
 static size_t part_length(const remat_transfer *t, uint32_t q)
@@ -49,15 +61,16 @@ static void check_exchange(size_t length, uint64_t sequence)
     unsigned char *from = malloc(length), *to = calloc(t.size, t.part_bytes);
     MUST(from && to);
     for (size_t i = 0; i < length; i++)
-        from[i] = byte_of(t.position, length, i);
+        from[i] = byte_of(engine.rank, length, i);
     t.from = from;
     t.to = to;
     CHECK(engine.exchange(engine.user, &t, message) == REMAT_OK, "%s", message);
     for (uint32_t q = 0; q < t.size; q++)
         for (size_t i = 0; i < t.part_bytes; i++) {
             size_t at = t.position * t.part_bytes + i;
-            unsigned char expected =
-                i < part_length(&t, t.position) ? byte_of(q, length, at) : (unsigned char)0;
+            unsigned char expected = i < part_length(&t, t.position)
+                                         ? byte_of(rank_of(q), length, at)
+                                         : (unsigned char)0;
             if (to[q * t.part_bytes + i] != expected)
                 CHECK(false, "exchange of %zu bytes: byte %zu of row %u", length, i, q);
         }
@@ -69,18 +82,20 @@ static void check_exchange(size_t length, uint64_t sequence)
 static void check_piece(size_t length, uint64_t sequence)
 {
     size_t begin = length / 3, piece = length - begin;
-    remat_transfer t = describe(engine.ranks * piece, sequence);
+    remat_transfer t = describe(0, sequence);
+    t.part_bytes = piece;
+    t.whole_bytes = t.size * piece;
     unsigned char *from = malloc(t.size * length), *to = malloc(t.whole_bytes);
     MUST(from && to);
     for (size_t i = 0; i < t.size * length; i++)
-        from[i] = byte_of(t.position, length, i);
+        from[i] = byte_of(engine.rank, length, i);
     t.from = from + begin;
     t.to = to;
     t.stride_bytes = length;
     CHECK(engine.exchange(engine.user, &t, message) == REMAT_OK, "%s", message);
     for (uint32_t q = 0; q < t.size; q++)
         for (size_t i = 0; i < piece; i++)
-            if (to[q * piece + i] != byte_of(q, length, t.position * length + begin + i))
+            if (to[q * piece + i] != byte_of(rank_of(q), length, t.position * length + begin + i))
                 CHECK(false, "a piece of parts of %zu bytes: byte %zu of row %u", length, i, q);
     free(from);
     free(to);
@@ -92,12 +107,12 @@ static void check_gather(size_t length, uint64_t sequence)
     unsigned char *from = malloc(t.part_bytes), *to = calloc(1, length);
     MUST(from && to);
     for (size_t i = 0; i < part_length(&t, t.position); i++)
-        from[i] = byte_of(0, length, t.position * t.part_bytes + i);
+        from[i] = byte_of(rank_of(0), length, t.position * t.part_bytes + i);
     t.from = from;
     t.to = to;
     CHECK(engine.gather(engine.user, &t, message) == REMAT_OK, "%s", message);
     for (size_t i = 0; i < length; i++)
-        if (to[i] != byte_of(0, length, i))
+        if (to[i] != byte_of(rank_of(0), length, i))
             CHECK(false, "gather of %zu bytes: byte %zu", length, i);
     free(from);
     free(to);
@@ -162,10 +177,22 @@ static void check_alone(remat_context *ctx, const remat_mpi_params *params)
     exit(check_exit() ? EXIT_FAILURE : FAILED);
 }
 
+/* In the rows and columns of a mesh, by turns. */
+static void check_all(uint64_t sequence)
+{
+    for (size_t length = 1; length < 18; length++) {
+        axis = columns > 1 ? length % 2 : 0;
+        check_exchange(length, sequence++);
+        check_piece(length, sequence++);
+        check_gather(length, sequence++);
+    }
+    check_exchange(5000001, sequence++);
+    check_gather(5000001, sequence++);
+}
+
 int main(int argc, char **argv)
 {
     remat_mpi *mpi;
-    uint64_t sequence = 0;
     remat_context *ctx = remat_context_create(NULL, NULL);
     MUST(ctx);
     const remat_mpi_params params = {.struct_size = sizeof params};
@@ -174,19 +201,15 @@ int main(int argc, char **argv)
     CHECK_OK(ctx, remat_mpi_create(ctx, &params, &mpi), "mpi");
     remat_mpi_engine(mpi, &engine);
     CHECK(engine.ranks == (uint32_t)atoi(getenv("OMPI_COMM_WORLD_SIZE")), "%u ranks", engine.ranks);
-    if (argc > 1) {
+    bool in_mesh = argc > 1 && strcmp(argv[1], "mesh") == 0, fails = argc > 1 && !in_mesh;
+    columns = in_mesh ? 2 : 1;
+    if (fails) {
         (strcmp(argv[1], "late") == 0 ? check_late : check_gone)();
     } else {
-        for (size_t length = 1; length < 18; length++) {
-            check_exchange(length, sequence++);
-            check_piece(length, sequence++);
-            check_gather(length, sequence++);
-        }
-        check_exchange(5000001, sequence++);
-        check_gather(5000001, sequence++);
+        check_all(0);
         CHECK_OK(ctx, remat_mpi_finish(mpi), "finish");
     }
     remat_mpi_destroy(&mpi);
     remat_context_destroy(&ctx);
-    return check_exit() ? EXIT_FAILURE : argc > 1 ? FAILED : EXIT_SUCCESS;
+    return check_exit() ? EXIT_FAILURE : fails ? FAILED : EXIT_SUCCESS;
 }

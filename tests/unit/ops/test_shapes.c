@@ -106,7 +106,7 @@ static const struct {
     {"part_number", "i1<2 i1<2", "count=65537", "a count of 65537"},
     {"exchange", "6,2", "group=0 ranks=1", "1 ranks, accepted: 2 to 256"},
     {"exchange", "6,2", "group=0 ranks=257", "257 ranks, accepted: 2 to 256"},
-    {"exchange", "6,2", "group=1 ranks=4", "group 1 of a mesh of at most 1 axes"},
+    {"exchange", "6,2", "group=2 ranks=4", "group 2 of a mesh of at most 2 axes"},
     {"gather", "4", "group=0 ranks=4 shape=2,5", "a part of 4 elements of shape [2, 5] on 4 ranks"},
     {"gather", "2", "group=0 ranks=4 shape=2,5", "a part of 2 elements of shape [2, 5] on 4 ranks"},
     {"column", "-", "", "input 0 has shape [], expected rank at least 1"},

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transfers.h"
+
+#include "mesh.h"
+#include "rebuild.h"
+
+static remat_value transfer(struct remat_builder *b, uint16_t op, const char *axis, remat_value x,
+                            const struct remat_shape *whole)
+{
+    const struct remat_mesh *mesh = &b->graph->mesh;
+    const struct remat_attribute attributes[] = {
+        remat_attribute_int("group", remat_mesh_axis(mesh, axis)),
+        remat_attribute_int("ranks", remat_mesh_size(mesh, axis)),
+        remat_attribute_ints("shape", whole ? whole->dims : NULL, whole ? whole->rank : 0)};
+    return remat_build(b, op, &x, 1, attributes, whole ? 3 : 2, NULL);
+}
+
+remat_value remat_build_exchange(struct remat_builder *b, const char *axis, remat_value x)
+{
+    return transfer(b, REMAT_OP_exchange, axis, x, NULL);
+}
+
+remat_value remat_build_gather(struct remat_builder *b, const char *axis, remat_value part,
+                               const struct remat_shape *whole)
+{
+    return transfer(b, REMAT_OP_gather, axis, part, whole);
+}
+
+remat_value remat_build_row(struct remat_builder *b, remat_value x, int64_t q)
+{
+    return remat_build_slice(b, x, 0, q, q + 1);
+}
+
+remat_value remat_build_coordinate(struct remat_builder *b, const char *axis)
+{
+    remat_value there = remat_graph_coordinate(b->graph, axis);
+    if (!remat_is_none(there.i))
+        return there;
+    return remat_add_input(b, REMAT_FORMAT(b->arena, REMAT_COORDINATE_PREFIX "%s", axis), REMAT_I32,
+                           (struct remat_shape){1, {1}}, REMAT_ROLE_OPTIMIZER_STATE);
+}
