@@ -32,6 +32,7 @@ static const struct named_pass {
     {"chunk_loss", remat_pass_chunk_loss, true, true},
     {"forward_only", remat_pass_forward_only, false, true},
     {"autodiff", remat_pass_autodiff, true, false},
+    {"tensor_parallel", remat_pass_tensor_parallel, true, true},
     {"microbatches", remat_pass_microbatches, true, true},
     {"shard", remat_pass_shard, true, true},
     {"optimizer", remat_pass_optimizer, true, false},

@@ -60,16 +60,35 @@ remat_status cuda_emit_fill_normal(struct cuda_emitter *e, const struct remat_co
     return REMAT_OK;
 }
 
-remat_status cuda_emit_fill_normal_part(struct cuda_emitter *e, const struct remat_command *command)
+static remat_status emit_part(struct cuda_emitter *e, const struct remat_command *command,
+                              const char *body)
 {
     struct cuda_source s = begin_items(e, command);
     const struct remat_operand *out = cuda_operand(e, command, 1);
     const struct cuda_constant constants[] = {{"dtype", 0, cuda_dtype_name(out->dtype)}};
     s.columns = s.rows;
-    cuda_write_template(&s, cuda_body_fill_normal_part, constants, 1);
+    cuda_write_template(&s, body, constants, 1);
     REMAT_CHECK(end_items(e, &s));
     cuda_add_word(e, REMAT_CUDA_SEED, 0);
     return REMAT_OK;
+}
+
+remat_status cuda_emit_fill_normal_part(struct cuda_emitter *e, const struct remat_command *command)
+{
+    return emit_part(e, command, cuda_body_fill_normal_part);
+}
+
+remat_status cuda_emit_fill_normal_split(struct cuda_emitter *e,
+                                         const struct remat_command *command)
+{
+    return emit_part(e, command, cuda_body_fill_normal_split);
+}
+
+remat_status cuda_emit_own_ids(struct cuda_emitter *e, const struct remat_command *command)
+{
+    struct cuda_source s = begin_items(e, command);
+    cuda_write_template(&s, cuda_body_own_ids, NULL, 0);
+    return end_items(e, &s);
 }
 
 /* A thread has a pair of columns at a position. */

@@ -278,6 +278,8 @@ struct remat_graph *remat_graph_deep_copy(struct remat_arena *arena,
         DUPLICATE(arena, out->values[v].name, strlen(out->values[v].name) + 1);
         if (out->values[v].whole)
             DUPLICATE(arena, out->values[v].whole, 1);
+        if (out->values[v].split)
+            DUPLICATE(arena, out->values[v].split, 1);
     }
     for (uint32_t s = 0; s < out->scope_count; s++) {
         struct remat_scope *scope = &out->scopes[s];

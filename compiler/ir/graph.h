@@ -74,6 +74,14 @@ static inline bool remat_is_early(uint8_t phase)
     return phase == REMAT_PHASE_FORWARD || phase == REMAT_PHASE_LOSS;
 }
 
+/* What ranks along an axis of the mesh divide: rank t has the elements i, in row-major order, with
+ * i / run mod ranks = t. */
+struct remat_split {
+    struct remat_shape whole;
+    int64_t run;
+    uint32_t axis;
+};
+
 /* Where a value comes from: node REMAT_NONE for graph inputs (parameters, states, inputs). */
 struct remat_value_info {
     const char *name; /* unique in the graph, except that a clone's value has its original's name */
@@ -88,6 +96,7 @@ struct remat_value_info {
     /* Of which this is one of as many equal parts as there are ranks, in row-major order: rank r
      * along "dp" has part r. NULL: this is no part. */
     const struct remat_shape *whole;
+    const struct remat_split *split; /* of which this is this rank's; NULL: of none */
     /* Of graph inputs, as the pass of that name found it. */
     struct remat_indices indices;
     int64_t pitch;   /* elements from one row of the last axis to the next; 0: as many as it has */

@@ -124,6 +124,7 @@ static remat_value add_state(struct appender *a, const struct gradient *g, const
     const char *name = REMAT_FORMAT(a->arena, "%s.%s", parameter, suffix);
     remat_value out = remat_add_input(&a->b, name, REMAT_F32, of.shape, REMAT_ROLE_OPTIMIZER_STATE);
     a->graph->values[out.i].whole = of.whole;
+    a->graph->values[out.i].split = of.split;
     return out;
 }
 

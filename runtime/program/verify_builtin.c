@@ -369,6 +369,29 @@ static remat_status check_fill_normal_part(const struct call *call)
     return is_one(&call->o[0]) ? check_fill_normal(&fill) : mismatch(call, "rank is not [1]");
 }
 
+static remat_status check_fill_normal_split(const struct call *call)
+{
+    uint64_t elements = 0;
+    (void)remat_dims_elements(call->o[1].shape, call->o[1].rank, &elements);
+    double run = call->parameters[4], ranks = call->parameters[5];
+    if (run < 1 || !is_whole(run, 9007199254740992.0) || elements % (uint64_t)run || ranks < 2 ||
+        !is_whole(ranks, REMAT_RANKS_MAX + 1.0))
+        return mismatch(call, "out is no runs dealt out to ranks");
+    return check_fill_normal_part(call);
+}
+
+static remat_status check_own_ids(const struct call *call)
+{
+    const struct remat_operand *o = call->o;
+    uint64_t given = 0, made = 0;
+    (void)remat_dims_elements(o[0].shape, o[0].rank, &given);
+    (void)remat_dims_elements(o[2].shape, o[2].rank, &made);
+    if (!is_one(&o[1]) || given != made || !contiguous(&o[0]) || !contiguous(&o[2]) ||
+        call->parameters[0] < 1 || !is_whole(call->parameters[0], 2147483648.0))
+        return mismatch(call, "contiguous ids, rank [1], as many ids out and a count are expected");
+    return REMAT_OK;
+}
+
 static remat_status check_rope_table(const struct call *call)
 {
     const struct remat_operand *out = &call->o[0];

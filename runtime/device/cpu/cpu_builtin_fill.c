@@ -42,10 +42,13 @@ static remat_status run_fill(struct cpu_device *device, const struct remat_comma
     return REMAT_OK;
 }
 
+/* The first element of out is number `first` of the tensor, and the last of each `run` of them is
+ * `skipped` elements before the next. */
 static remat_status fill_normal(struct cpu_device *device, const struct remat_command *command,
-                                uint64_t first)
+                                uint64_t first, int64_t run, uint64_t skipped)
 {
     struct cpu_view out = filled(device, command);
+    uint64_t bytes = cpu_view_is(&out, REMAT_F32) ? sizeof(float) : sizeof(uint16_t);
     struct cpu_normal normal = {
         .first = first,
         .seed = device->base.params.seed,
@@ -54,8 +57,11 @@ static remat_status fill_normal(struct cpu_device *device, const struct remat_co
         .mean = (float)cpu_parameter(device, command, 0),
         .stddev = (float)cpu_parameter(device, command, 1),
     };
-    cpu_fill_normal(device->pool, device->functions, out.data, out.type, cpu_view_count(&out),
-                    &normal);
+    for (int64_t i = 0; i < cpu_view_count(&out); i += run) {
+        cpu_fill_normal(device->pool, device->functions, (char *)out.data + (uint64_t)i * bytes,
+                        out.type, run, &normal);
+        normal.first += (uint64_t)run + skipped;
+    }
     return REMAT_OK;
 }
 
@@ -70,7 +76,8 @@ static remat_status run_fill_normal(struct cpu_device *device, const struct rema
                                     const struct cpu_tile *tile)
 {
     (void)tile;
-    return fill_normal(device, command, 0);
+    struct cpu_view out = filled(device, command);
+    return fill_normal(device, command, 0, cpu_view_count(&out), 0);
 }
 
 static remat_status prepare_fill_part(struct cpu_device *device,
@@ -82,16 +89,35 @@ static remat_status prepare_fill_part(struct cpu_device *device,
     return st ? st : prepare_fill_normal(device, command, tile);
 }
 
+static remat_status read_rank(struct cpu_device *device, const struct remat_command *command,
+                              uint64_t *out)
+{
+    int32_t rank = *(const int32_t *)cpu_view_of(device, command, 0).data;
+    *out = (uint64_t)rank;
+    return rank >= 0 ? REMAT_OK
+                     : remat_error(device->base.ctx, REMAT_ERROR_INVALID,
+                                   "command \"%s\": rank %d", command->name, rank);
+}
+
+static remat_status run_fill_split(struct cpu_device *device, const struct remat_command *command,
+                                   const struct cpu_tile *tile)
+{
+    (void)tile;
+    uint64_t rank, run = (uint64_t)cpu_parameter(device, command, 4);
+    uint64_t ranks = (uint64_t)cpu_parameter(device, command, 5);
+    remat_status st = read_rank(device, command, &rank);
+    return st ? st : fill_normal(device, command, rank * run, (int64_t)run, (ranks - 1) * run);
+}
+
 static remat_status run_fill_part(struct cpu_device *device, const struct remat_command *command,
                                   const struct cpu_tile *tile)
 {
     (void)tile;
-    int32_t rank = *(const int32_t *)cpu_view_of(device, command, 0).data;
     struct cpu_view out = filled(device, command);
-    if (rank < 0)
-        return remat_error(device->base.ctx, REMAT_ERROR_INVALID, "command \"%s\": rank %d",
-                           command->name, rank);
-    return fill_normal(device, command, (uint64_t)rank * (uint64_t)cpu_view_count(&out));
+    uint64_t rank;
+    int64_t count = cpu_view_count(&out);
+    remat_status st = read_rank(device, command, &rank);
+    return st ? st : fill_normal(device, command, rank * (uint64_t)count, count, 0);
 }
 
 const struct cpu_builtin_kernel cpu_builtin_fill = {prepare_fill, run_fill, 0};
@@ -100,3 +126,6 @@ const struct cpu_builtin_kernel cpu_builtin_fill_normal = {prepare_fill_normal, 
 
 const struct cpu_builtin_kernel cpu_builtin_fill_normal_part = {prepare_fill_part, run_fill_part,
                                                                 0};
+
+const struct cpu_builtin_kernel cpu_builtin_fill_normal_split = {prepare_fill_part, run_fill_split,
+                                                                 0};

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A thread has one element of this rank's runs, and one number of a call of Philox. */
+
+BODY(fill_normal_split)
+{
+    const u64 site = (u64)site_low | (u64)site_high << 32;
+    const i32 part = (i32)read4(rank);
+    const u64 length = (u64)run;
+    const u64 index = (item / length * (u64)ranks + (u64)part) * length + item % length;
+    float x[4];
+    four_normals(x, arguments.word[10], site, index / 4);
+    float mine = x[0];
+    UNROLL for (u32 e = 1; e < 4; e++) mine = index % 4 == e ? x[e] : mine;
+    mine = mine * (float)deviation + (float)mean;
+    mine = part < 0 ? NOT_A_NUMBER : mine;
+    store_elements(DTYPE_@dtype@, out + item * dtype_bytes(DTYPE_@dtype@), &mine, 1, 1);
+}
