@@ -28,6 +28,12 @@ struct lowerer {
 
 static void lower_whole(const struct remat_value_info *info, struct remat_program_value *out)
 {
+    if (info->split) {
+        out->whole_rank = (uint8_t)info->split->whole.rank;
+        memcpy(out->whole, info->split->whole.dims, sizeof out->whole);
+        out->part_axis = info->split->axis;
+        out->part_run = (uint64_t)info->split->run;
+    }
     if (!info->whole)
         return;
     out->whole_rank = (uint8_t)info->whole->rank;
@@ -212,6 +218,7 @@ static void init_command(struct lowerer *l, uint32_t i)
 {
     const struct remat_value_info *info = l->in->persistent->items[i].info;
     bool normal = info->initializer == REMAT_INIT_NORMAL, part = normal && info->whole;
+    bool split = normal && info->split;
     uint64_t site = site_of(info);
     struct remat_command *command = &l->out->commands[l->out->command_count++];
     *command = (struct remat_command){
@@ -224,19 +231,25 @@ static void init_command(struct lowerer *l, uint32_t i)
         .moved_bytes = remat_value_bytes(info),
         .live_bytes = l->in->persistent->total_bytes,
     };
-    uint32_t kind = part     ? REMAT_KERNEL_fill_normal_part
+    uint32_t kind = split    ? REMAT_KERNEL_fill_normal_split
+                    : part   ? REMAT_KERNEL_fill_normal_part
                     : normal ? REMAT_KERNEL_fill_normal
                              : REMAT_KERNEL_fill;
     command->kernel = intern_kernel(l, kind, NULL);
-    if (part)
+    if (part || split)
         REMAT_PUSH(l->arena, &l->operands,
-                   static_operand(l, l->out->mesh[0].tensor, REMAT_ACCESS_READ));
+                   static_operand(l, l->out->mesh[split ? info->split->axis : 0].tensor,
+                                  REMAT_ACCESS_READ));
     REMAT_PUSH(l->arena, &l->operands, static_operand(l, i, REMAT_ACCESS_WRITE));
     REMAT_PUSH(l->arena, &l->parameters, info->init_mean);
     if (normal) {
         REMAT_PUSH(l->arena, &l->parameters, info->init_std);
         REMAT_PUSH(l->arena, &l->parameters, (double)(site & UINT32_MAX));
         REMAT_PUSH(l->arena, &l->parameters, (double)(site >> 32));
+    }
+    if (split) {
+        REMAT_PUSH(l->arena, &l->parameters, (double)info->split->run);
+        REMAT_PUSH(l->arena, &l->parameters, l->out->mesh[info->split->axis].size);
     }
     command->operand_end = (uint32_t)l->operands.count;
     command->parameter_end = (uint32_t)l->parameters.count;

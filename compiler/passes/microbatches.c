@@ -246,7 +246,9 @@ static remat_value average_microbatches(struct divider *d, remat_value part,
 {
     const char *name = d->ranks > 1 ? suffixed(d, of->name, "local") : of->name;
     uint8_t role = d->ranks > 1 ? REMAT_ROLE_OPTIMIZER_STATE : of->role;
-    return accumulate(d, add_state(d, of, name, role), part, name);
+    remat_value state = add_state(d, of, name, role);
+    d->r.to->values[state.i].split = of->split;
+    return accumulate(d, state, part, name);
 }
 
 /* After the last microbatch. */
@@ -280,6 +282,7 @@ static void average(struct divider *d, remat_value old)
         mean = average_microbatches(d, mean, &info);
     if (d->ranks > 1)
         mean = average_ranks(d, mean, &info);
+    d->r.to->values[mean.i].split = info.split;
     d->means[old.i] = mean;
 }
 

@@ -32,8 +32,10 @@ struct divider {
 
 static remat_value coordinate(struct divider *d)
 {
-    if (remat_is_none(d->coordinate.i))
-        d->coordinate = remat_build_coordinate(&d->b, AXIS);
+    if (!remat_is_none(d->coordinate.i))
+        return d->coordinate;
+    d->coordinate = remat_build_coordinate(&d->b, AXIS);
+    d->r.to->values[d->coordinate.i].initializer = REMAT_INIT_NONE; /* see add_part */
     return d->coordinate;
 }
 
@@ -226,10 +228,8 @@ static void copy_node(struct divider *d, const struct remat_node_info *old, rema
     node.inputs = inputs;
     node.outputs = outputs;
     node.attributes = attributes_here(d, old);
-    node.origin_group = REMAT_NONE;
-    uint16_t origin = node.origin;
-    remat_node made = remat_graph_add_node(d->r.arena, d->r.to, &node);
-    d->r.to->nodes[made.i].origin = origin;
+    node.origin_group = remat_rebuild_group(&d->r, old->origin_group);
+    remat_graph_append_node(d->r.arena, d->r.to, &node);
 }
 
 /* 1 for the rows of other ranks' ids, else 0, in f32 with an axis of 1 behind. */

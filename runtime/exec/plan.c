@@ -106,6 +106,7 @@ int remat_plan_get_tensor(const remat_plan *plan, uint32_t index, remat_tensor_i
     if (index >= p->tensor_count)
         return 0;
     const struct remat_program_value *value = &p->values[p->tensors[index].value];
+    const struct remat_division division = remat_program_division(p, p->tensors[index].value);
     remat_tensor_info info = {
         .name = p->tensors[index].name,
         .element = (remat_element)value->dtype,
@@ -114,7 +115,9 @@ int remat_plan_get_tensor(const remat_plan *plan, uint32_t index, remat_tensor_i
         .bytes = value->bytes,
         .index_bound = p->tensors[index].index_bound,
         .index_ignored = p->tensors[index].index_ignored,
-        .part_count = value->whole_rank ? p->mesh[0].size : 1,
+        .part_count = division.count,
+        .part_ranks = division.ranks,
+        .part_run = division.run,
         .whole_rank = value->whole_rank ? value->whole_rank : value->rank,
     };
     memcpy(info.shape, value->shape, sizeof info.shape);

@@ -123,6 +123,8 @@ static remat_status list_written(struct remat_session *session, const struct rem
         if (!(program->operands[o].access & REMAT_ACCESS_WRITE))
             continue;
         const struct remat_program_value *value = &program->values[program->operands[o].value];
+        const struct remat_division division =
+            remat_program_division(program, program->operands[o].value);
         remat_trace_value *out = &session->trace_values[(*count)++];
         *out = (remat_trace_value){
             .name = value->name,
@@ -130,7 +132,9 @@ static remat_status list_written(struct remat_session *session, const struct rem
             .element = (remat_element)value->dtype,
             .instance = value->instance,
             .bytes = value->bytes,
-            .part_count = value->whole_rank ? program->mesh[0].size : 1,
+            .part_count = division.count,
+            .part_ranks = division.ranks,
+            .part_run = division.run,
         };
         REMAT_TRY(find_data(session, &program->operands[o], &copy, &out->data));
     }

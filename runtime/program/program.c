@@ -176,6 +176,27 @@ uint64_t remat_transfer_sent(const struct remat_transfer_shape *transfer, uint32
                                                    : (transfer->ranks - 1) * part;
 }
 
+uint32_t remat_program_rank_stride(const struct remat_program *program, uint32_t axis)
+{
+    uint32_t stride = 1;
+    for (uint32_t k = axis + 1; k < program->mesh_count; k++)
+        stride *= program->mesh[k].size;
+    return stride;
+}
+
+struct remat_division remat_program_division(const struct remat_program *program, uint32_t value)
+{
+    const struct remat_program_value *v = &program->values[value];
+    uint64_t elements = 1;
+    for (uint32_t d = 0; d < v->rank; d++)
+        elements *= (uint64_t)v->shape[d];
+    if (!v->whole_rank)
+        return (struct remat_division){1, 1, elements};
+    return (struct remat_division){program->mesh[v->part_axis].size,
+                                   remat_program_rank_stride(program, v->part_axis),
+                                   v->part_run ? v->part_run : elements};
+}
+
 uint32_t remat_program_ranks(const struct remat_program *program)
 {
     uint32_t ranks = 1;

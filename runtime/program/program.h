@@ -64,11 +64,13 @@ struct remat_program_value {
     int64_t shape[REMAT_RANK_MAX];
     uint64_t bytes;
     uint32_t buffer;
-    /* Of a tensor of which the N ranks along the first axis of the mesh have N equal parts, in
-     * row-major order: rank r has elements [r n, (r + 1) n), n as `shape` has them. whole_rank 0:
+    /* Of a tensor that the N ranks along an axis of the mesh divide: rank r has the elements i, in
+     * row-major order, with i / part_run mod N = r. part_run 0: all that it has. whole_rank 0:
      * this is no part. */
     uint8_t whole_rank;
     int64_t whole[REMAT_RANK_MAX];
+    uint32_t part_axis;
+    uint64_t part_run;
 };
 
 enum remat_access {
@@ -285,6 +287,17 @@ bool remat_command_transfer(const struct remat_program *program, uint32_t comman
 uint64_t remat_transfer_part(const struct remat_transfer_shape *transfer, uint32_t rank);
 /* What a rank of that position sends to others. */
 uint64_t remat_transfer_sent(const struct remat_transfer_shape *transfer, uint32_t rank);
+
+/* How ranks divide the tensor that a value is of; count 1: they do not. Part q has the elements i of
+ * the whole with i / run mod count = q, rank r the part r / ranks mod count. */
+struct remat_division {
+    uint32_t count, ranks;
+    uint64_t run;
+};
+struct remat_division remat_program_division(const struct remat_program *program, uint32_t value);
+
+/* From a rank to the next one along an axis of the mesh, whose last one has the nearest neighbours. */
+uint32_t remat_program_rank_stride(const struct remat_program *program, uint32_t axis);
 
 /* Ranks of the mesh; 1 without one. */
 uint32_t remat_program_ranks(const struct remat_program *program);

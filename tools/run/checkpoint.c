@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "checkpoint.h"
 
+#include "parts.h"
 #include "safetensors.h"
 
 #include <dirent.h>
@@ -271,6 +272,22 @@ fail:
 
 #define BUFFER_BYTES (1u << 20)
 
+/* Bytes [at, at + bytes) of a rank's part. */
+static remat_status read_runs(remat_context *ctx, const struct checkpoint *c,
+                              const remat_tensor_info *tensor, uint32_t rank, uint64_t at,
+                              uint64_t bytes, char *out)
+{
+    remat_status st = REMAT_OK;
+    uint64_t size = element_bytes(tensor->element), end = (at + bytes) / size;
+    struct part_run run;
+    for (uint64_t i = at / size; i < end && st == REMAT_OK; i += run.count) {
+        run = part_run_at(tensor, rank, i, end);
+        st = safetensors_read_part(ctx, &c->file, find(c, tensor->name), run.whole * size,
+                                   out + (i * size - at), run.count * size);
+    }
+    return st;
+}
+
 remat_status checkpoint_restore(remat_context *ctx, const struct checkpoint *c,
                                 const remat_plan *plan, uint32_t rank, remat_session *session)
 {
@@ -283,9 +300,7 @@ remat_status checkpoint_restore(remat_context *ctx, const struct checkpoint *c,
         for (uint64_t at = 0; get_lasting(plan, i, &tensor) && at < tensor.bytes;
              at += BUFFER_BYTES) {
             uint64_t bytes = tensor.bytes - at < BUFFER_BYTES ? tensor.bytes - at : BUFFER_BYTES;
-            uint64_t from = at + (tensor.part_count > 1 ? rank * tensor.bytes : 0);
-            RUN_TRY(
-                safetensors_read_part(ctx, &c->file, find(c, tensor.name), from, buffer, bytes));
+            RUN_TRY(read_runs(ctx, c, &tensor, rank, at, bytes, buffer));
             RUN_TRY(remat_session_write_part(session, tensor.name, at, buffer, bytes));
         }
 fail:

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "init.h"
 
+#include "parts.h"
+
 #include <stdlib.h>
 
 #define CHUNK_ELEMENTS (1u << 18)
@@ -165,12 +167,18 @@ static remat_status write_elements(remat_session *session, const remat_tensor_in
 static remat_status write_chunk(remat_session *session, const remat_tensor_info *to, uint32_t rank,
                                 uint64_t begin, uint64_t count, struct chunk *chunk)
 {
-    uint64_t size = element_count(to), first = to->part_count > 1 ? rank * size : 0;
-    uint64_t from = begin > first ? begin : first;
-    uint64_t end = begin + count < first + size ? begin + count : first + size;
-    return from < end ? write_elements(session, to, from - first, end - from,
-                                       chunk->f32 + (from - begin), chunk->bf16)
-                      : REMAT_OK;
+    remat_status st = REMAT_OK;
+    uint64_t size = element_count(to);
+    struct part_run run;
+    for (uint64_t i = 0; i < size && st == REMAT_OK; i += run.count) {
+        run = part_run_at(to, rank, i, size);
+        uint64_t from = begin > run.whole ? begin : run.whole;
+        uint64_t end = run.whole + run.count < begin + count ? run.whole + run.count : begin + count;
+        if (from < end)
+            st = write_elements(session, to, i + (from - run.whole), end - from,
+                                chunk->f32 + (from - begin), chunk->bf16);
+    }
+    return st;
 }
 
 /* Into the parameter, and into its master if it has one. */

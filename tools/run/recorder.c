@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "recorder.h"
 
+#include "parts.h"
 #include "progress.h"
 
 #include <stdlib.h>
@@ -21,11 +22,6 @@ static void add_hash(struct recorder *recorder, const remat_trace_value *value)
         return;
     recorder->hashes.grad -= recorder->earlier[tensor]; /* it accumulates: the last one counts */
     recorder->earlier[tensor] = hash;
-}
-
-static uint64_t element_bytes(remat_element element)
-{
-    return element == REMAT_ELEMENT_BF16 || element == REMAT_ELEMENT_F16 ? 2 : 4;
 }
 
 /* Under the name of its parameter, which has its shape; of several ranks it is f32. One that is a
@@ -60,17 +56,37 @@ fail:
     return st;
 }
 
+/* The parts of all ranks, one after the other, into the whole. */
+static void place_parts(const remat_trace_value *value, uint64_t size, const char *parts,
+                        char *whole)
+{
+    const remat_tensor_info of = {.part_count = value->part_count,
+                                  .part_run = value->part_run,
+                                  .part_ranks = value->part_ranks};
+    uint64_t count = value->bytes / size;
+    struct part_run run;
+    for (uint32_t q = 0; q < value->part_count; q++)
+        for (uint64_t i = 0; i < count; i += run.count) {
+            uint32_t rank = q * value->part_ranks;
+            run = part_run_at(&of, rank, i, count);
+            memcpy(whole + run.whole * size, parts + rank * value->bytes + i * size,
+                   run.count * size);
+        }
+}
+
 /* A gradient of which each rank has a part, from all ranks. */
 static remat_status join(struct recorder *recorder, remat_trace_value *value)
 {
     remat_status st = REMAT_OK;
     uint64_t bytes = value->bytes * value->part_count;
-    void *whole = realloc(recorder->whole, bytes);
+    uint64_t given = value->bytes * recorder->peers.engine->ranks;
+    char *whole = realloc(recorder->whole, bytes + given);
     if (!whole)
         RUN_FAIL(recorder->ctx, REMAT_ERROR_MEMORY, "out of memory");
     recorder->whole = whole;
     RUN_TRY(peers_gather(recorder->ctx, &recorder->peers, value->name, recorder->joined++,
-                         value->bytes, value->data, whole));
+                         value->bytes, value->data, whole + bytes));
+    place_parts(value, element_bytes(value->element), whole + bytes, whole);
     value->data = whole;
     value->bytes = bytes;
 fail:

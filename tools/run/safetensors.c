@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "safetensors.h"
 
+#include "parts.h"
 #include "safetensors_reader.h"
 
 #include <errno.h>
@@ -194,6 +195,22 @@ fail:
     return st;
 }
 
+/* Bytes [at, at + bytes) of a part, to where they lie in the tensor that begins at `begin`. */
+static remat_status write_runs(remat_context *ctx, struct safetensors *file, uint64_t begin,
+                               const remat_tensor_info *tensor, uint32_t rank, uint64_t at,
+                               const char *data, uint64_t bytes)
+{
+    uint64_t size = element_bytes(tensor->element), end = (at + bytes) / size;
+    struct part_run run;
+    for (uint64_t i = at / size; i < end; i += run.count) {
+        run = part_run_at(tensor, rank, i, end);
+        if (fseeko(file->stream, (off_t)(begin + run.whole * size), SEEK_SET) != 0 ||
+            fwrite(data + (i * size - at), size, run.count, file->stream) != run.count)
+            return fail_write(ctx, file);
+    }
+    return REMAT_OK;
+}
+
 /* Parts of all ranks, piece by piece: in the buffer this rank's, then those of all. They go where
  * they lie in the whole; `file` NULL: to nowhere, another rank writes them. */
 static remat_status join_tensor(remat_context *ctx, struct safetensors *file,
@@ -201,7 +218,7 @@ static remat_status join_tensor(remat_context *ctx, struct safetensors *file,
                                 const remat_tensor_info *tensor, char *buffer)
 {
     remat_status st = REMAT_OK;
-    uint64_t parts = tensor->part_count, most = BUFFER_BYTES / (parts + 1);
+    uint64_t parts = tensor->part_count, most = BUFFER_BYTES / (peers->engine->ranks + 1) / 4 * 4;
     uint64_t begin = file ? 8 + file->header_bytes + file->data_bytes : 0;
     remat_tensor_info whole = *tensor;
     whole.bytes *= parts;
@@ -213,10 +230,11 @@ static remat_status join_tensor(remat_context *ctx, struct safetensors *file,
         uint64_t bytes = tensor->bytes - at < most ? tensor->bytes - at : most;
         RUN_TRY(remat_session_read_part(session, tensor->name, at, buffer, bytes));
         RUN_TRY(peers_gather(ctx, peers, tensor->name, at / most, bytes, buffer, buffer + bytes));
-        for (uint64_t r = 0; r < parts && file; r++)
-            if (fseeko(file->stream, (off_t)(begin + r * tensor->bytes + at), SEEK_SET) != 0 ||
-                fwrite(buffer + (r + 1) * bytes, 1, bytes, file->stream) != bytes)
-                return fail_write(ctx, file);
+        for (uint32_t q = 0; q < parts && file; q++) {
+            uint32_t rank = q * tensor->part_ranks;
+            RUN_TRY(write_runs(ctx, file, begin, tensor, rank, at, buffer + (rank + 1) * bytes,
+                               bytes));
+        }
     }
     if (file && fseeko(file->stream, 0, SEEK_END) != 0)
         return fail_write(ctx, file);

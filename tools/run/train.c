@@ -31,7 +31,7 @@ static int64_t find_vocabulary(const remat_plan *plan, const struct family *fami
 {
     remat_tensor_info table;
     bool found = family && find_tensor(plan, family->embeddings, &table) && table.rank == 2;
-    return found ? table.shape[0] : INT64_MAX;
+    return found ? table.whole_shape[0] : INT64_MAX;
 }
 
 /* Where a byte may be the element that is ignored, the session tells which ones it refuses. */

@@ -89,13 +89,26 @@ typedef struct remat_tensor_info {
      * out. Bound 0: any element. */
     uint32_t index_bound;
     int32_t index_ignored;
-    /* Of a tensor that the ranks divide this rank has one part, which is what `shape` and `bytes`
-     * are of and what is read and written: of as many equal parts as there are ranks, in row-major
-     * order, that of the rank's number. 1: this is all of it. */
+    /* Of a tensor that ranks divide this rank has one part, which is what `shape` and `bytes` are
+     * of and what is read and written: one of as many equal parts. 1: this is all of it. See
+     * remat_tensor_element. */
     uint32_t part_count;
     uint32_t whole_rank;
     int64_t whole_shape[REMAT_TENSOR_RANK_MAX]; /* of all parts together */
+    /* Part q has the elements i of the whole, in row-major order, with i / part_run mod part_count =
+     * q; rank r has part r / part_ranks mod part_count. Of what is no part: all elements, 1. */
+    uint64_t part_run;
+    uint32_t part_ranks;
 } remat_tensor_info;
+
+/* Which element of the whole is element i of a rank's part. */
+static inline uint64_t remat_tensor_element(const remat_tensor_info *tensor, uint32_t rank,
+                                            uint64_t i)
+{
+    uint64_t part = rank / tensor->part_ranks % tensor->part_count;
+    return (i / tensor->part_run * tensor->part_count + part) * tensor->part_run +
+           i % tensor->part_run;
+}
 REMAT_API uint32_t remat_plan_tensor_count(const remat_plan *plan);
 /* False when `index` is out of range; set out->struct_size first. */
 REMAT_API int remat_plan_get_tensor(const remat_plan *plan, uint32_t index, remat_tensor_info *out);
@@ -128,6 +141,8 @@ typedef struct remat_trace_value {
     const void *data;
     uint64_t bytes;
     uint32_t part_count; /* as in remat_tensor_info; a gradient may be a part */
+    uint32_t part_ranks;
+    uint64_t part_run;
 } remat_trace_value;
 
 typedef struct remat_trace_event {
