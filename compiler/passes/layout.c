@@ -394,10 +394,13 @@ static remat_status rule_attention(struct finder *f, const struct rule_of *r)
                   place.blocks == 1;
     if (!splits)
         return REMAT_OK;
-    if (remat_node_number(node, "p") != 0)
+    int64_t entries = shape_of(f, node->inputs[0])->dims[0];
+    if (remat_node_number(node, "p") != 0 && entries > REMAT_LAYOUT_ENTRIES_MAX)
         return remat_error(f->arena->ctx, REMAT_ERROR_INVALID,
-                           "node \"%.400s\": the dropout of attention is not divided along %s yet",
-                           f->graph->values[node->outputs[0].i].name, f->axis);
+                           "node \"%.400s\": attention with dropout divides at most %d sequences "
+                           "along %s, here are %lld: use more microbatches",
+                           f->graph->values[node->outputs[0].i].name, REMAT_LAYOUT_ENTRIES_MAX,
+                           f->axis, (long long)entries);
     for (uint32_t k = 0; k < node->input_count + node->output_count; k++) {
         bool is_output = k >= node->input_count;
         remat_value v = is_output ? node->outputs[k - node->input_count] : node->inputs[k];

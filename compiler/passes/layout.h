@@ -9,6 +9,9 @@
 
 #include "passes.h"
 
+/* Of a batch, whose heads are divided where attention has dropout: as many as concat joins. */
+#define REMAT_LAYOUT_ENTRIES_MAX 16
+
 enum remat_layout_kind {
     REMAT_LAYOUT_OPEN, /* of a parameter that nothing was read as yet */
     REMAT_LAYOUT_WHOLE,

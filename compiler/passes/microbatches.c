@@ -104,6 +104,19 @@ static void count_random(struct divider *d, uint32_t v)
     d->r.values[v] = remat_build(&d->b, REMAT_OP_concat, parts, 2, &axis, 1, NULL);
 }
 
+/* The input that a random state has its first words of. */
+static remat_value find_state(const struct remat_graph *graph, remat_value state)
+{
+    for (uint32_t node; !remat_is_none(node = graph->values[state.i].node);) {
+        bool moved = graph->nodes[node].op == REMAT_OP_concat ||
+                     graph->nodes[node].op == REMAT_OP_slice;
+        if (!moved)
+            break;
+        state = graph->nodes[node].inputs[0];
+    }
+    return state;
+}
+
 /* random[v]: some node takes input v as the state of its random numbers, its last operand. */
 static void find_random(const struct remat_graph *graph, bool *random)
 {
@@ -111,7 +124,7 @@ static void find_random(const struct remat_graph *graph, bool *random)
         const struct remat_node_info *node = &graph->nodes[n];
         if (!remat_op_has(node->op, REMAT_FACT_RANDOM) || node->input_count == 0)
             continue;
-        remat_value last = node->inputs[node->input_count - 1];
+        remat_value last = find_state(graph, node->inputs[node->input_count - 1]);
         const struct remat_value_info *info = &graph->values[last.i];
         random[last.i] |= info->dtype == REMAT_I32 && remat_is_none(info->node);
     }

@@ -277,15 +277,28 @@ static remat_value add_or_begin(struct appender *a, remat_value sum, remat_value
     return remat_is_none(sum.i) ? x : remat_build2(&a->b, REMAT_OP_add, sum, x);
 }
 
-/* The squares of the gradients that this rank has whole, or of those that it has in parts, added in
- * the order in which the gradients are computed; REMAT_NO_VALUE: there are none. */
-static remat_value add_squares(struct appender *a, bool parts)
+/* The axis along which ranks divide a gradient, NULL: they do not. */
+static const char *axis_of(const struct appender *a, const struct gradient *g)
 {
-    remat_value sum = REMAT_NO_VALUE;
-    for (size_t k = 0; k < a->gradients.count; k++)
-        if (is_part(a, &a->gradients.items[k]) == parts)
-            sum = add_or_begin(a, sum, sum_of_squares(a, &a->gradients.items[k]));
-    return sum;
+    const struct remat_split *split = a->graph->values[g->value.i].split;
+    return split ? a->graph->mesh.axes[split->axis].name : is_part(a, g) ? "dp" : NULL;
+}
+
+/* Adds the squares of the gradients that ranks divide along an axis, or of those that they have
+ * whole, in the order in which the gradients are computed. */
+static remat_value add_squares(struct appender *a, const char *axis, remat_value sum)
+{
+    remat_value own = axis ? REMAT_NO_VALUE : sum;
+    for (size_t k = 0; k < a->gradients.count; k++) {
+        const char *of = axis_of(a, &a->gradients.items[k]);
+        if (axis ? of && strcmp(of, axis) == 0 : !of)
+            own = add_or_begin(a, own, sum_of_squares(a, &a->gradients.items[k]));
+    }
+    if (!axis || remat_is_none(own.i))
+        return axis ? sum : own;
+    const struct remat_shape all = {1, {remat_mesh_size(&a->graph->mesh, axis)}};
+    remat_value parts = remat_build_gather(&a->b, axis, own, &all);
+    return add_or_begin(a, sum, remat_build1(&a->b, REMAT_OP_row_sum, parts));
 }
 
 /* min(1, limit / (norm + 1e-6)), as PyTorch has it, [1]. */
@@ -293,11 +306,9 @@ static void add_factor(struct appender *a)
 {
     struct remat_builder *b = &a->b;
     b->prefix = "clip";
-    remat_value sum = add_squares(a, false), parts = add_squares(a, true);
-    if (!remat_is_none(parts.i)) {
-        parts = remat_build_gather(&a->b, "dp", parts, &(struct remat_shape){1, {rank_count(a)}});
-        sum = add_or_begin(a, sum, remat_build1(b, REMAT_OP_row_sum, parts));
-    }
+    remat_value sum = add_squares(a, NULL, REMAT_NO_VALUE);
+    sum = add_squares(a, "dp", sum);
+    sum = add_squares(a, "tp", sum);
     remat_value limit = remat_build_constant(b, a->graph->optimizer.clip_norm);
     remat_value one = remat_build_constant(b, 1), tiny = remat_build_constant(b, 1e-6);
     remat_value norm = remat_build1(b, REMAT_OP_sqrt, sum);

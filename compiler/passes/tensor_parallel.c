@@ -26,6 +26,7 @@ struct divider {
     } *readings;            /* by old value */
     remat_value coordinate; /* REMAT_NO_VALUE: nothing has needed it yet */
     remat_value number;     /* it in f32 */
+    remat_value entries[REMAT_LAYOUT_ENTRIES_MAX]; /* 0, 1, ..., i32 [1] */
 };
 
 /* --- the rank's number --- */
@@ -294,6 +295,68 @@ static void scatter(struct divider *d, const struct remat_node_info *node, remat
     copy_node(d, node, inputs);
 }
 
+/* --- attention with dropout --- */
+
+/* A constant, i32 [1]. */
+static remat_value entry(struct divider *d, uint32_t number)
+{
+    if (!remat_is_none(d->entries[number].i))
+        return d->entries[number];
+    const char *name = REMAT_FORMAT(d->r.arena, "mesh." AXIS ".%u", number);
+    const struct remat_shape one = {1, {1}};
+    remat_value x = remat_add_input(&d->b, name, REMAT_I32, one, REMAT_ROLE_CONSTANT);
+    d->r.to->values[x.i].initializer = REMAT_INIT_CONSTANT;
+    d->r.to->values[x.i].init_mean = number;
+    return d->entries[number] = x;
+}
+
+static remat_value part_number(struct divider *d, remat_value x, int64_t count, remat_value y)
+{
+    const struct remat_attribute attribute = remat_attribute_int("count", count);
+    const remat_value inputs[] = {x, y};
+    return remat_build(&d->b, REMAT_OP_part_number, inputs, 2, &attribute, 1, NULL);
+}
+
+/* The state with which an entry's heads of this rank draw what they do in the whole: they are a
+ * microbatch of one entry, of which each rank has one part. */
+static remat_value random_state(struct divider *d, remat_value rng, int64_t entries,
+                                uint32_t number)
+{
+    const struct remat_attribute axis = remat_attribute_int("axis", 0);
+    remat_value part = remat_build_slice(&d->b, rng, 0, 3, 4);
+    if (entries > 1)
+        part = part_number(d, part, entries, entry(d, number));
+    part = part_number(d, part, d->ranks, coordinate(d));
+    const remat_value words[] = {remat_build_slice(&d->b, rng, 0, 0, 3), part};
+    return remat_build(&d->b, REMAT_OP_concat, words, 2, &axis, 1, NULL);
+}
+
+/* The entries of a batch one by one. */
+static void attend(struct divider *d, const struct remat_node_info *node, const remat_value *inputs)
+{
+    struct remat_builder *b = &d->b;
+    const struct remat_attribute axis = remat_attribute_int("axis", 0);
+    int64_t entries = b->graph->values[inputs[0].i].shape.dims[0];
+    uint32_t count = node->input_count;
+    remat_value own[8], made[3], parts[3][REMAT_LAYOUT_ENTRIES_MAX];
+    for (uint32_t e = 0; e < entries; e++) {
+        b->prefix = REMAT_FORMAT(d->r.arena, "%s.entry_%u",
+                                 d->r.from->values[node->outputs[0].i].name, e);
+        b->counter = 0;
+        for (uint32_t k = 0; k + 1 < count; k++)
+            own[k] = entries > 1 ? remat_build_slice(b, inputs[k], 0, e, e + 1) : inputs[k];
+        own[count - 1] = random_state(d, inputs[count - 1], entries, e);
+        remat_build(b, node->op, own, count, node->attributes, node->attribute_count, made);
+        for (uint32_t k = 0; k < node->output_count; k++)
+            parts[k][e] = made[k];
+    }
+    for (uint32_t k = 0; k < node->output_count; k++)
+        stand_for(d, node->outputs[k],
+                  entries > 1 ? remat_build(b, REMAT_OP_concat, parts[k], (uint32_t)entries, &axis,
+                                            1, NULL)
+                              : parts[k][0]);
+}
+
 /* Columns of this rank begin where those of the ranks before it end. */
 static void count_columns(struct divider *d, const struct remat_node_info *node,
                           remat_value *inputs)
@@ -330,6 +393,14 @@ static void settle_gradient(struct divider *d, remat_value old)
     d->r.values[old.i] = x;
 }
 
+/* Attention with dropout, in parts. */
+static bool drops_heads(const struct divider *d, const struct remat_node_info *node)
+{
+    bool attends = node->op == REMAT_OP_attention || node->op == REMAT_OP_attention_backward;
+    return attends && remat_node_number(node, "p") != 0 &&
+           d->layouts.made[node->outputs[0].i].kind == REMAT_LAYOUT_SPLIT;
+}
+
 static void divide_node(struct divider *d, uint32_t n)
 {
     const struct remat_node_info *node = &d->r.from->nodes[n];
@@ -345,6 +416,8 @@ static void divide_node(struct divider *d, uint32_t n)
         look_up(d, node, inputs);
     else if (adds_rows && splits_rows(d, node->outputs[0], d->layouts.made[node->outputs[0].i]))
         scatter(d, node, inputs);
+    else if (drops_heads(d, node))
+        attend(d, node, inputs);
     else if (node->op == REMAT_OP_column)
         count_columns(d, node, inputs);
     else
@@ -420,6 +493,8 @@ REMAT_PASS(tensor_parallel)
     d.r = remat_rebuild_begin(arena, expanded);
     d.b = (struct remat_builder){.arena = arena, .graph = d.r.to};
     d.coordinate = d.number = REMAT_NO_VALUE;
+    for (uint32_t e = 0; e < REMAT_LAYOUT_ENTRIES_MAX; e++)
+        d.entries[e] = REMAT_NO_VALUE;
     REMAT_NEW(arena, d.readings, expanded->value_count);
     for (uint32_t v = 0; v < expanded->value_count; v++)
         d.readings[v].value = REMAT_NO_VALUE;

@@ -164,6 +164,20 @@ static void test_fill_part(remat_context *ctx, const char *compiler, uint32_t ra
     differing += !single_run(ctx, compiler, s);
 }
 
+/* What rank `rank` of `ranks` has of a tensor in runs of `run` elements. */
+static void test_fill_split(remat_context *ctx, const char *compiler, uint32_t rank, uint32_t ranks,
+                            int64_t run, int64_t runs, remat_dtype dtype)
+{
+    const double parameters[6] = {0.25, 0.02, 4000000007.0, 123456789.0, (double)run, ranks};
+    struct single *s = single_begin(REMAT_KERNEL_fill_normal_split);
+    s->ids_begin = rank;
+    s->fails = (int32_t)rank < 0;
+    memcpy(s->parameters, parameters, sizeof parameters);
+    single_add(s, REMAT_ACCESS_READ, REMAT_I32, 1, (int64_t[]){1}, false);
+    single_add(s, REMAT_ACCESS_WRITE, dtype, 2, (int64_t[]){runs, run}, false);
+    differing += !single_run(ctx, compiler, s);
+}
+
 static void test_rope(remat_context *ctx, const char *compiler, int64_t length, int64_t pairs,
                       double theta, double factor)
 {
@@ -221,6 +235,20 @@ static void test_part_number(remat_context *ctx, const char *compiler, uint32_t 
     differing += !single_run(ctx, compiler, s);
 }
 
+/* Of `tokens` ids, and a rank, below a bound. */
+static void test_own_ids(remat_context *ctx, const char *compiler, int64_t tokens, uint32_t below,
+                         double count)
+{
+    struct single *s = single_begin(REMAT_KERNEL_own_ids);
+    s->ids_begin = 0;
+    s->ids_below = below;
+    s->parameters[0] = count;
+    single_add(s, REMAT_ACCESS_READ, REMAT_I32, 1, &tokens, false);
+    single_add(s, REMAT_ACCESS_READ, REMAT_I32, 1, (int64_t[]){1}, false);
+    single_add(s, REMAT_ACCESS_WRITE, REMAT_I32, 1, &tokens, false);
+    differing += !single_run(ctx, compiler, s);
+}
+
 static void test_items(remat_context *ctx, const char *compiler)
 {
     static const int64_t counts[] = {1, 3, 4, 257, 5003};
@@ -232,6 +260,10 @@ static void test_items(remat_context *ctx, const char *compiler)
     test_fill_part(ctx, compiler, 7, 1031, REMAT_BF16, 3);
     test_fill_part(ctx, compiler, 2147483647, 5003, REMAT_F16, 2);
     test_fill_part(ctx, compiler, (uint32_t)-1, 17, REMAT_F32, 0);
+    test_fill_split(ctx, compiler, 0, 2, 1, 5, REMAT_F32);
+    test_fill_split(ctx, compiler, 2, 3, 7, 41, REMAT_F32);
+    test_fill_split(ctx, compiler, 255, 256, 1031, 3, REMAT_BF16);
+    test_fill_split(ctx, compiler, (uint32_t)-1, 4, 5, 3, REMAT_F32);
     test_rope(ctx, compiler, 1, 1, 10000, 1);
     test_rope(ctx, compiler, 67, 5, 10000, 1);
     test_rope(ctx, compiler, 129, 32, 500000, 8);
@@ -250,6 +282,10 @@ static void test_items(remat_context *ctx, const char *compiler)
     test_advance(ctx, compiler, 2147483645, 2147483647);
     test_part_number(ctx, compiler, 0, 1);
     test_part_number(ctx, compiler, 255, 4096);
+    test_own_ids(ctx, compiler, 100, 1, 1);
+    test_own_ids(ctx, compiler, 1031, 12, 3);
+    test_own_ids(ctx, compiler, 1031, 12, 1);
+    test_own_ids(ctx, compiler, 257, 255, 2147483647);
 }
 
 /* --- */
