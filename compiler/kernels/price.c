@@ -305,6 +305,9 @@ static bool crosses_machines(const struct remat_mesh *mesh, uint32_t axis, uint3
 bool remat_runs_beside(const struct remat_graph *graph, const struct remat_fused_kernel *kernel)
 {
     const struct remat_value_info *from = &graph->values[kernel->operands[0].value.i];
+    if (!remat_kernel_kind_is_transfer(kernel->kind) ||
+        strcmp(graph->mesh.axes[(uint32_t)kernel->parameters[0]].name, "tp") == 0)
+        return false;
     if (kernel->kind == REMAT_KERNEL_gather)
         return !remat_is_none(from->node) || from->role != REMAT_ROLE_PARAMETER;
     return kernel->kind == REMAT_KERNEL_exchange;

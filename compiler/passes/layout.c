@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Layouts go forward through the graph, backward pass included: a node's op says, from the layouts of
- * its inputs, as what it reads them and what its results are. A parameter has the layout that its
- * first reader asks for. Only two ops begin to split: embedding, the rows of its table; and matmul, the
- * columns of a parameter whose product lies within what layers hand on to each other, or is logits. All
- * else follows: a product over split columns is unfinished, and is finished where an op is not linear.
+/* Layouts go forward through the graph, backward pass included: a node's op says, from the layouts
+ * of its inputs, as what it reads them and what its results are. A parameter has the layout that
+ * its first reader asks for. Only two ops begin to split: embedding, the rows of its table; and
+ * matmul, the columns of a parameter whose product lies within what layers hand on to each other,
+ * or is logits. All else follows: a product over split columns is unfinished, and is finished where
+ * an op is not linear.
  *
  * What layers hand on are the values that every way from an input to the loss passes. */
 #include "layout.h"
@@ -18,12 +19,12 @@ struct finder {
     struct remat_layouts *layouts;
     const char *axis;
     int64_t ranks;
-    uint32_t *root;      /* of each value: itself, or the open parameter that it is a view or cast of */
-    uint32_t *uses;      /* of each value */
-    uint32_t *reader;    /* of each value: its last use, REMAT_NONE: none */
-    uint32_t *next;      /* of each use: the one before it */
-    uint32_t *user;      /* of each use: the node */
-    bool *handed;        /* of each node: layers hand its result on */
+    uint32_t *root; /* of each value: itself, or the open parameter that it is a view or cast of */
+    uint32_t *uses; /* of each value */
+    uint32_t *reader; /* of each value: its last use, REMAT_NONE: none */
+    uint32_t *next;   /* of each use: the one before it */
+    uint32_t *user;   /* of each use: the node */
+    bool *handed;     /* of each node: layers hand its result on */
 };
 
 /* --- layouts --- */
@@ -61,7 +62,6 @@ static struct remat_layout split_at(const struct remat_shape *shape, uint32_t ax
         out.run *= shape->dims[d];
     return out;
 }
-
 
 static const struct remat_shape *shape_of(const struct finder *f, remat_value v)
 {
@@ -277,7 +277,8 @@ static remat_status rule_concat(struct finder *f, const struct rule_of *r)
     if (fits)
         (void)place_of(f, node->inputs[k], &place);
     for (uint32_t i = 0; i < node->input_count; i++) {
-        fits = fits && shape_of(f, node->inputs[i])->dims[place.axis] % (f->ranks * place.width) == 0;
+        fits =
+            fits && shape_of(f, node->inputs[i])->dims[place.axis] % (f->ranks * place.width) == 0;
         sums += passes_on(f, node->inputs[i]);
     }
     if (!fits && sums < node->input_count)
@@ -350,7 +351,8 @@ static remat_status rule_matmul(struct finder *f, const struct rule_of *r)
     const struct remat_shape *as = shape_of(f, a), *bs = shape_of(f, b);
     const struct remat_shape *to = shape_of(f, r->node->outputs[0]);
     uint32_t rank = as->rank;
-    bool ta = remat_node_int(r->node, "transpose_a", 0), tb = remat_node_int(r->node, "transpose_b", 0);
+    bool ta = remat_node_int(r->node, "transpose_a", 0),
+         tb = remat_node_int(r->node, "transpose_b", 0);
     uint32_t a_k = ta ? rank - 2 : rank - 1, b_k = tb ? rank - 1 : rank - 2;
     uint32_t a_m = ta ? rank - 1 : rank - 2, b_n = tb ? rank - 2 : rank - 1;
     struct remat_layout *want = r->want + first, *out = r->out;
@@ -390,8 +392,8 @@ static remat_status rule_attention(struct finder *f, const struct rule_of *r)
     bool splits = false;
     struct remat_place place;
     for (uint32_t k = 0; k < 3; k++)
-        splits |= place_of(f, node->inputs[backward + k], &place) && place.axis == 2 &&
-                  place.blocks == 1;
+        splits |=
+            place_of(f, node->inputs[backward + k], &place) && place.axis == 2 && place.blocks == 1;
     if (!splits)
         return REMAT_OK;
     int64_t entries = shape_of(f, node->inputs[0])->dims[0];

@@ -2,8 +2,9 @@
 /* How the ranks along an axis of the mesh divide the values of a graph of primitive ops. Private.
  *
  * A value is whole on every rank, split, or unfinished: what each rank has is one term of it. Of a
- * split value rank t has the elements whose row-major index i has i / run mod ranks = t. So columns of
- * q, k and v in one product can be dealt out as well as rows, and no reshape changes a layout. */
+ * split value rank t has the elements whose row-major index i has i / run mod ranks = t. So columns
+ * of q, k and v in one product can be dealt out as well as rows, and no reshape changes a layout.
+ */
 #ifndef REMAT_LAYOUT_H
 #define REMAT_LAYOUT_H
 
@@ -39,8 +40,8 @@ struct remat_shape remat_layout_shape(const struct remat_shape *shape, struct re
                                       int64_t ranks);
 
 struct remat_layouts {
-    struct remat_layout *made;    /* by value: as its node computes it */
-    struct remat_layout *of;      /* by value: as it is read; a gradient has that of its parameter */
+    struct remat_layout *made; /* by value: as its node computes it */
+    struct remat_layout *of;   /* by value: as it is read; a gradient has that of its parameter */
     struct remat_layout **wanted; /* by node: as it reads its inputs */
 };
 

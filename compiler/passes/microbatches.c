@@ -108,8 +108,8 @@ static void count_random(struct divider *d, uint32_t v)
 static remat_value find_state(const struct remat_graph *graph, remat_value state)
 {
     for (uint32_t node; !remat_is_none(node = graph->values[state.i].node);) {
-        bool moved = graph->nodes[node].op == REMAT_OP_concat ||
-                     graph->nodes[node].op == REMAT_OP_slice;
+        bool moved =
+            graph->nodes[node].op == REMAT_OP_concat || graph->nodes[node].op == REMAT_OP_slice;
         if (!moved)
             break;
         state = graph->nodes[node].inputs[0];

@@ -27,10 +27,10 @@ REMAT_PASS(chunk_loss);
  * GRADIENT already (a graph that arrives joint). */
 REMAT_PASS(autodiff);
 
-/* With several ranks along axis "tp" of graph->mesh: expands the graph and divides what layers compute
- * among them: heads, inner widths, the rows of tables that they divide; and inserts transfers.
- * Parameters and their gradients are then parts (`split`). INVALID where a dimension is not divisible.
- * No-op with one rank. */
+/* With several ranks along axis "tp" of graph->mesh: expands the graph and divides what layers
+ * compute among them: heads, inner widths, the rows of tables that they divide; and inserts
+ * transfers. Parameters and their gradients are then parts (`split`). INVALID where a dimension is
+ * not divisible. No-op with one rank. */
 REMAT_PASS(tensor_parallel);
 
 /* Makes the graph of a microbatch of each rank from one whose batch is that of a microbatch; no-op

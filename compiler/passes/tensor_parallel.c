@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Divides what layers compute among the ranks along "tp" (layout.h says how), and inserts the transfers
- * that bring values from the layout in which they are computed to those in which they are read. A node
- * becomes itself on this rank's part of its operands. What is read in another layout by several nodes
- * is transferred once, before the first of them.
+/* Divides what layers compute among the ranks along "tp" (layout.h says how), and inserts the
+ * transfers that bring values from the layout in which they are computed to those in which they are
+ * read. A node becomes itself on this rank's part of its operands. What is read in another layout
+ * by several nodes is transferred once, before the first of them.
  *
  * An unfinished sum is exchanged, added in rank order in f32 and gathered; a small one is gathered
  * from all ranks and added by each. */
@@ -12,8 +12,8 @@
 #include "rebuild.h"
 #include "transfers.h"
 
-#define AXIS         "tp"
-#define SMALL_BYTES  65536 /* of an unfinished value: latency is most of its transfer */
+#define AXIS        "tp"
+#define SMALL_BYTES 65536 /* of an unfinished value: latency is most of its transfer */
 
 struct divider {
     struct remat_rebuild r;
@@ -23,10 +23,14 @@ struct divider {
     struct reading { /* in another layout than it is computed in, the last one that was made */
         struct remat_layout layout;
         remat_value value;
-    } *readings;            /* by old value */
+    } * readings;           /* by old value */
     remat_value coordinate; /* REMAT_NO_VALUE: nothing has needed it yet */
     remat_value number;     /* it in f32 */
-    remat_value entries[REMAT_LAYOUT_ENTRIES_MAX]; /* 0, 1, ..., i32 [1] */
+    /* Of attention with dropout, by entry of the batch: its number, i32 [1], and its random state.
+     */
+    remat_value entries[REMAT_LAYOUT_ENTRIES_MAX], states[REMAT_LAYOUT_ENTRIES_MAX];
+    remat_value rng;     /* that they are of */
+    remat_value **parts; /* by old value: of each entry, as attention made it; NULL: it did not */
 };
 
 /* --- the rank's number --- */
@@ -48,8 +52,8 @@ static remat_value number(struct divider *d)
     if (!remat_is_none(d->number.i))
         return d->number;
     for (int64_t q = 1; q < d->ranks; q++) {
-        remat_value is = remat_build2(b, REMAT_OP_equal, coordinate(d),
-                                      remat_build_constant(b, (double)q));
+        remat_value is =
+            remat_build2(b, REMAT_OP_equal, coordinate(d), remat_build_constant(b, (double)q));
         remat_value term = remat_build2(b, REMAT_OP_mul, is, remat_build_constant(b, (double)q));
         sum = q == 1 ? term : remat_build2(b, REMAT_OP_add, sum, term);
     }
@@ -184,8 +188,8 @@ static struct remat_shape shape_here(const struct divider *d, remat_value old)
 static const struct remat_attribute *attributes_here(struct divider *d,
                                                      const struct remat_node_info *node)
 {
-    struct remat_attribute *out = remat_copy(d->r.arena, node->attributes, node->attribute_count,
-                                             sizeof *node->attributes);
+    struct remat_attribute *out =
+        remat_copy(d->r.arena, node->attributes, node->attribute_count, sizeof *node->attributes);
     remat_value y = node->outputs[0];
     struct remat_layout layout = d->layouts.made[y.i];
     struct remat_shape *shape = remat_array(d->r.arena, 1, sizeof *shape);
@@ -197,8 +201,8 @@ static const struct remat_attribute *attributes_here(struct divider *d,
     bool cut = remat_node_int(node, "axis", -1) == place.axis;
     for (uint32_t k = 0; k < node->attribute_count; k++) {
         const char *key = out[k].key;
-        bool is_length = strcmp(key, "begin") == 0 || strcmp(key, "end") == 0 ||
-                         strcmp(key, "length") == 0;
+        bool is_length =
+            strcmp(key, "begin") == 0 || strcmp(key, "end") == 0 || strcmp(key, "length") == 0;
         if (strcmp(key, "shape") == 0)
             out[k].ints = shape->dims;
         else if ((is_length && cut) || (strcmp(key, "rows") == 0 && place.axis == 0))
@@ -239,8 +243,8 @@ static remat_value others(struct divider *d, remat_value ids, int64_t count)
     struct remat_builder *b = &d->b;
     struct remat_shape shape = b->graph->values[ids.i].shape;
     remat_value first = first_of(d, count);
-    remat_value last = remat_build2(b, REMAT_OP_add, first,
-                                    remat_build_constant(b, (double)(count - 1)));
+    remat_value last =
+        remat_build2(b, REMAT_OP_add, first, remat_build_constant(b, (double)(count - 1)));
     shape.dims[shape.rank++] = 1;
     ids = remat_build_reshape(b, ids, shape.dims, shape.rank);
     return remat_build2(b, REMAT_OP_maximum, remat_build2(b, REMAT_OP_less, ids, first),
@@ -319,8 +323,7 @@ static remat_value part_number(struct divider *d, remat_value x, int64_t count, 
 
 /* The state with which an entry's heads of this rank draw what they do in the whole: they are a
  * microbatch of one entry, of which each rank has one part. */
-static remat_value random_state(struct divider *d, remat_value rng, int64_t entries,
-                                uint32_t number)
+static remat_value make_state(struct divider *d, remat_value rng, int64_t entries, uint32_t number)
 {
     const struct remat_attribute axis = remat_attribute_int("axis", 0);
     remat_value part = remat_build_slice(&d->b, rng, 0, 3, 4);
@@ -331,6 +334,32 @@ static remat_value random_state(struct divider *d, remat_value rng, int64_t entr
     return remat_build(&d->b, REMAT_OP_concat, words, 2, &axis, 1, NULL);
 }
 
+/* All layers have it from the first one, but it is none's. */
+static remat_value random_state(struct divider *d, remat_value rng, int64_t entries,
+                                uint32_t number)
+{
+    const uint32_t scope = d->b.scope;
+    if (d->rng.i == rng.i && !remat_is_none(d->states[number].i))
+        return d->states[number];
+    if (d->rng.i != rng.i)
+        for (uint32_t e = 0; e < REMAT_LAYOUT_ENTRIES_MAX; e++)
+            d->states[e] = REMAT_NO_VALUE;
+    d->rng = rng;
+    d->b.scope = 0;
+    d->states[number] = make_state(d, rng, entries, number);
+    d->b.scope = scope;
+    return d->states[number];
+}
+
+/* The logs of sums, which only the backward pass reads, are never joined. */
+static remat_value entry_of(struct divider *d, remat_value old, remat_value x, int64_t entries,
+                            uint32_t number)
+{
+    if (d->parts[old.i])
+        return d->parts[old.i][number];
+    return entries > 1 ? remat_build_slice(&d->b, x, 0, number, number + 1) : x;
+}
+
 /* The entries of a batch one by one. */
 static void attend(struct divider *d, const struct remat_node_info *node, const remat_value *inputs)
 {
@@ -338,23 +367,27 @@ static void attend(struct divider *d, const struct remat_node_info *node, const 
     const struct remat_attribute axis = remat_attribute_int("axis", 0);
     int64_t entries = b->graph->values[inputs[0].i].shape.dims[0];
     uint32_t count = node->input_count;
-    remat_value own[8], made[3], parts[3][REMAT_LAYOUT_ENTRIES_MAX];
+    remat_value own[8], made[3], *parts[3];
+    for (uint32_t k = 0; k < node->output_count; k++)
+        parts[k] = remat_array(d->r.arena, (size_t)entries, sizeof **parts);
     for (uint32_t e = 0; e < entries; e++) {
-        b->prefix = REMAT_FORMAT(d->r.arena, "%s.entry_%u",
-                                 d->r.from->values[node->outputs[0].i].name, e);
+        b->prefix =
+            REMAT_FORMAT(d->r.arena, "%s.entry_%u", d->r.from->values[node->outputs[0].i].name, e);
         b->counter = 0;
         for (uint32_t k = 0; k + 1 < count; k++)
-            own[k] = entries > 1 ? remat_build_slice(b, inputs[k], 0, e, e + 1) : inputs[k];
+            own[k] = entry_of(d, node->inputs[k], inputs[k], entries, e);
         own[count - 1] = random_state(d, inputs[count - 1], entries, e);
         remat_build(b, node->op, own, count, node->attributes, node->attribute_count, made);
         for (uint32_t k = 0; k < node->output_count; k++)
             parts[k][e] = made[k];
     }
+    if (node->op == REMAT_OP_attention)
+        d->parts[node->outputs[1].i] = parts[1];
     for (uint32_t k = 0; k < node->output_count; k++)
         stand_for(d, node->outputs[k],
-                  entries > 1 ? remat_build(b, REMAT_OP_concat, parts[k], (uint32_t)entries, &axis,
-                                            1, NULL)
-                              : parts[k][0]);
+                  entries > 1
+                      ? remat_build(b, REMAT_OP_concat, parts[k], (uint32_t)entries, &axis, 1, NULL)
+                      : parts[k][0]);
 }
 
 /* Columns of this rank begin where those of the ranks before it end. */
@@ -406,8 +439,8 @@ static void divide_node(struct divider *d, uint32_t n)
     const struct remat_node_info *node = &d->r.from->nodes[n];
     remat_value *inputs = remat_array(d->r.arena, node->input_count, sizeof *inputs);
     bool reads_table = node->op == REMAT_OP_embedding;
-    bool adds_rows = node->op == REMAT_OP_embedding_backward ||
-                     node->op == REMAT_OP_embedding_accumulate;
+    bool adds_rows =
+        node->op == REMAT_OP_embedding_backward || node->op == REMAT_OP_embedding_accumulate;
     d->b.scope = node->scope;
     d->b.phase = node->phase;
     for (uint32_t k = 0; k < node->input_count; k++)
@@ -439,6 +472,8 @@ static void divide_inputs(struct divider *d)
         struct remat_value_info *here = &d->r.to->values[d->r.values[v].i];
         const struct remat_split split = {from->values[v].shape, layout.run,
                                           remat_mesh_axis(&from->mesh, AXIS)};
+        (void)coordinate(d); /* initial values need it */
+        here = &d->r.to->values[d->r.values[v].i];
         here->split = remat_copy(d->r.arena, &split, 1, sizeof split);
         here->shape = remat_layout_shape(&here->shape, layout, d->ranks);
     }
@@ -453,8 +488,7 @@ static void name_split_gradients(struct divider *d)
             continue;
         const struct remat_split split = {from->values[v].shape, layout.run,
                                           remat_mesh_axis(&from->mesh, AXIS)};
-        d->r.to->values[d->r.values[v].i].split =
-            remat_copy(d->r.arena, &split, 1, sizeof split);
+        d->r.to->values[d->r.values[v].i].split = remat_copy(d->r.arena, &split, 1, sizeof split);
     }
 }
 
@@ -469,8 +503,7 @@ static void finish_outputs(struct divider *d)
             continue;
         d->b.scope = from->nodes[from->values[old.i].node].scope;
         d->b.phase = from->nodes[from->values[old.i].node].phase;
-        d->r.to->values[x.i].name =
-            REMAT_FORMAT(d->r.arena, "%s.term", from->values[old.i].name);
+        d->r.to->values[x.i].name = REMAT_FORMAT(d->r.arena, "%s.term", from->values[old.i].name);
         d->r.to->values[x.i].role = REMAT_ROLE_ACTIVATION;
         x = read_as(d, old, whole);
         d->r.to->values[x.i].name = from->values[old.i].name;
@@ -492,9 +525,10 @@ REMAT_PASS(tensor_parallel)
     REMAT_CHECK(remat_layouts_find(arena, expanded, AXIS, &d.layouts));
     d.r = remat_rebuild_begin(arena, expanded);
     d.b = (struct remat_builder){.arena = arena, .graph = d.r.to};
-    d.coordinate = d.number = REMAT_NO_VALUE;
+    d.coordinate = d.number = d.rng = REMAT_NO_VALUE;
     for (uint32_t e = 0; e < REMAT_LAYOUT_ENTRIES_MAX; e++)
-        d.entries[e] = REMAT_NO_VALUE;
+        d.entries[e] = d.states[e] = REMAT_NO_VALUE;
+    REMAT_NEW(arena, d.parts, expanded->value_count);
     REMAT_NEW(arena, d.readings, expanded->value_count);
     for (uint32_t v = 0; v < expanded->value_count; v++)
         d.readings[v].value = REMAT_NO_VALUE;

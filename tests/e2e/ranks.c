@@ -208,36 +208,65 @@ static void set_engine(struct rank *rank, remat_local_ranks *local, remat_local_
 
 /* --- what is recorded --- */
 
-/* Of a tensor of which every rank has a part, of the whole. All ranks ask for the same ones. */
-static uint64_t hash_tensor(struct rank *rank, const char *name, const void *data, uint64_t bytes,
-                            uint32_t part_count)
+/* How a tensor is divided among ranks: as remat_tensor_info says it. */
+struct parts {
+    uint32_t count, ranks;
+    uint64_t run, element_bytes;
+};
+
+/* Element by element, from the parts of all ranks one after the other. */
+static void place_parts(const struct parts *parts, const char *all, uint64_t bytes, char *whole)
+{
+    uint64_t size = parts->element_bytes;
+    for (uint64_t i = 0; i < parts->count * (bytes / size); i++) {
+        uint64_t part = i / parts->run % parts->count;
+        uint64_t at = i / (parts->run * parts->count) * parts->run + i % parts->run;
+        memcpy(whole + i * size, all + part * parts->ranks * bytes + at * size, size);
+    }
+}
+
+/* Of what every rank has a part, the whole, to be freed. All ranks ask for the same ones. */
+static char *join(struct rank *rank, const char *name, const void *data, uint64_t bytes,
+                  const struct parts *parts)
 {
     char message[REMAT_ENGINE_MESSAGE_BYTES] = "";
-    const uint64_t seed = remat_hash_string(name, 0);
-    if (part_count == 1)
-        return remat_hash(data, bytes, seed);
-    MUST(part_count == rank->engine.ranks);
-    char *whole = malloc(part_count * bytes);
+    char *whole = malloc(parts->count * bytes), *all = malloc(rank->engine.ranks * bytes + 1);
+    MUST(whole && all);
     const remat_transfer transfer = {.struct_size = sizeof transfer,
                                      .name = name,
                                      .sequence = rank->joined++,
-                                     .size = part_count,
+                                     .size = rank->engine.ranks,
                                      .position = rank->number,
                                      .part_bytes = bytes,
-                                     .whole_bytes = part_count * bytes,
+                                     .whole_bytes = rank->engine.ranks * bytes,
                                      .from = data,
-                                     .to = whole,
+                                     .to = all,
                                      .timeout_ns = UINT64_C(60000000000)};
-    MUST(whole && rank->joiner.gather(rank->joiner.user, &transfer, message) == REMAT_OK, "%s: %s",
-         name, message);
-    uint64_t hash = remat_hash(whole, part_count * bytes, seed);
-    free(whole);
-    return hash;
+    if (parts->count == 1)
+        memcpy(whole, data, bytes);
+    else
+        MUST(rank->joiner.gather(rank->joiner.user, &transfer, message) == REMAT_OK, "%s: %s", name,
+             message);
+    if (parts->count > 1)
+        place_parts(parts, all, bytes, whole);
+    free(all);
+    return whole;
+}
+
+static uint64_t element_bytes(remat_element element)
+{
+    return element == REMAT_ELEMENT_BF16 ? 2 : 4;
 }
 
 static void keep_gradient(struct rank *rank, const remat_trace_value *v)
 {
-    uint64_t hash = hash_tensor(rank, v->name, v->data, v->bytes, v->part_count);
+    const struct parts parts = {v->part_count, v->part_ranks, v->part_run,
+                                element_bytes(v->element)};
+    char *whole = join(rank, v->name, v->data, v->bytes, &parts);
+    uint64_t hash = remat_hash(whole, parts.count * v->bytes, remat_hash_string(v->name, 0));
+    if (rank->settings->keep && rank->number == 0)
+        rank->settings->keep(rank->settings->keep_user, v->name, whole, parts.count * v->bytes);
+    free(whole);
     uint32_t k = 0;
     while (k < rank->gradient_count && strcmp(rank->gradients[k].name, v->name) != 0)
         k++;
@@ -290,7 +319,11 @@ static uint64_t hash_states(remat_context *ctx, struct rank *rank, remat_session
         char *data = malloc(t.bytes);
         MUST(data);
         MUST_OK(ctx, remat_session_read(session, t.name, data, t.bytes));
-        sum += hash_tensor(rank, t.name, data, t.bytes, t.part_count);
+        const struct parts parts = {t.part_count, t.part_ranks, t.part_run,
+                                    element_bytes(t.element)};
+        char *whole = join(rank, t.name, data, t.bytes, &parts);
+        sum += remat_hash(whole, parts.count * t.bytes, remat_hash_string(t.name, 0));
+        free(whole);
         free(data);
     }
     return sum;

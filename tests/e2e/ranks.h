@@ -61,6 +61,9 @@ struct ranks_settings {
     uint32_t stopped_after;          /* commands, after which rank 1's trace stops it; 0: never */
     uint64_t timeout_ns;             /* 0: as the session has it */
     const struct remat_program *odd; /* the plan of rank 1; NULL: that of all */
+    /* Called with each gradient that rank 0 computes, whole; NULL: not. */
+    void (*keep)(void *user, const char *name, const void *data, uint64_t bytes);
+    void *keep_user;
 };
 
 /* Runs init, the steps on harness_write_inputs, and eval once; one result for each rank. A plan of

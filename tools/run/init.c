@@ -173,7 +173,8 @@ static remat_status write_chunk(remat_session *session, const remat_tensor_info 
     for (uint64_t i = 0; i < size && st == REMAT_OK; i += run.count) {
         run = part_run_at(to, rank, i, size);
         uint64_t from = begin > run.whole ? begin : run.whole;
-        uint64_t end = run.whole + run.count < begin + count ? run.whole + run.count : begin + count;
+        uint64_t end =
+            run.whole + run.count < begin + count ? run.whole + run.count : begin + count;
         if (from < end)
             st = write_elements(session, to, i + (from - run.whole), end - from,
                                 chunk->f32 + (from - begin), chunk->bf16);

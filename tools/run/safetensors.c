@@ -215,12 +215,13 @@ static remat_status write_runs(remat_context *ctx, struct safetensors *file, uin
  * they lie in the whole; `file` NULL: to nowhere, another rank writes them. */
 static remat_status join_tensor(remat_context *ctx, struct safetensors *file,
                                 remat_session *session, const struct peers *peers,
-                                const remat_tensor_info *tensor, char *buffer)
+                                const remat_tensor_info *tensor, const char *name, char *buffer)
 {
     remat_status st = REMAT_OK;
     uint64_t parts = tensor->part_count, most = BUFFER_BYTES / (peers->engine->ranks + 1) / 4 * 4;
     uint64_t begin = file ? 8 + file->header_bytes + file->data_bytes : 0;
     remat_tensor_info whole = *tensor;
+    whole.name = name;
     whole.bytes *= parts;
     whole.rank = tensor->whole_rank;
     memcpy(whole.shape, tensor->whole_shape, sizeof whole.shape);
@@ -232,8 +233,8 @@ static remat_status join_tensor(remat_context *ctx, struct safetensors *file,
         RUN_TRY(peers_gather(ctx, peers, tensor->name, at / most, bytes, buffer, buffer + bytes));
         for (uint32_t q = 0; q < parts && file; q++) {
             uint32_t rank = q * tensor->part_ranks;
-            RUN_TRY(write_runs(ctx, file, begin, tensor, rank, at, buffer + (rank + 1) * bytes,
-                               bytes));
+            RUN_TRY(
+                write_runs(ctx, file, begin, tensor, rank, at, buffer + (rank + 1) * bytes, bytes));
         }
     }
     if (file && fseeko(file->stream, 0, SEEK_END) != 0)
@@ -252,7 +253,7 @@ remat_status safetensors_join(remat_context *ctx, const remat_plan *plan, safete
         RUN_FAIL(ctx, REMAT_ERROR_MEMORY, "out of memory");
     for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++)
         if (get_tensor(plan, i, has, &tensor) && tensor.part_count > 1)
-            RUN_TRY(join_tensor(ctx, NULL, session, peers, &tensor, buffer));
+            RUN_TRY(join_tensor(ctx, NULL, session, peers, &tensor, tensor.name, buffer));
 fail:
     free(buffer);
     return st;
@@ -272,7 +273,7 @@ remat_status safetensors_save(remat_context *ctx, struct remat_outputs *outputs,
     for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++)
         if (get_tensor(plan, i, has, &tensor))
             RUN_TRY(tensor.part_count > 1
-                        ? join_tensor(ctx, &file, session, peers, &tensor, buffer)
+                        ? join_tensor(ctx, &file, session, peers, &tensor, tensor.name, buffer)
                         : save_tensor(ctx, &file, session, &tensor, tensor.name, buffer));
     RUN_TRY(safetensors_close(ctx, &file));
 fail:
@@ -353,7 +354,8 @@ remat_status safetensors_check_weights(remat_context *ctx, const remat_plan *pla
 }
 
 remat_status safetensors_add_accumulators(remat_context *ctx, struct safetensors *file,
-                                          const remat_plan *plan, remat_session *session)
+                                          const remat_plan *plan, remat_session *session,
+                                          const struct peers *peers)
 {
     remat_status st = REMAT_OK;
     remat_tensor_info parameter;
@@ -370,8 +372,10 @@ remat_status safetensors_add_accumulators(remat_context *ctx, struct safetensors
             RUN_FAIL(ctx, REMAT_ERROR_MEMORY, "out of memory");
         }
         if (remat_plan_get_tensor(plan, remat_plan_find_tensor(plan, name), &gradient) &&
-            gradient.role == REMAT_TENSOR_GRADIENT)
-            RUN_TRY(save_tensor(ctx, file, session, &gradient, parameter.name, buffer));
+            gradient.role == REMAT_TENSOR_GRADIENT && (file || gradient.part_count > 1))
+            RUN_TRY(gradient.part_count > 1
+                        ? join_tensor(ctx, file, session, peers, &gradient, parameter.name, buffer)
+                        : save_tensor(ctx, file, session, &gradient, parameter.name, buffer));
         free(name);
         name = NULL;
     }

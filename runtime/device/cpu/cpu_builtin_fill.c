@@ -95,8 +95,8 @@ static remat_status read_rank(struct cpu_device *device, const struct remat_comm
     int32_t rank = *(const int32_t *)cpu_view_of(device, command, 0).data;
     *out = (uint64_t)rank;
     return rank >= 0 ? REMAT_OK
-                     : remat_error(device->base.ctx, REMAT_ERROR_INVALID,
-                                   "command \"%s\": rank %d", command->name, rank);
+                     : remat_error(device->base.ctx, REMAT_ERROR_INVALID, "command \"%s\": rank %d",
+                                   command->name, rank);
 }
 
 static remat_status run_fill_split(struct cpu_device *device, const struct remat_command *command,
