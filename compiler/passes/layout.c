@@ -173,13 +173,16 @@ static remat_status rule_pointwise(struct finder *f, const struct rule_of *r)
     return REMAT_OK;
 }
 
-/* Names only a shape. Columns of several blocks have no one offset. */
+/* Only the shape of its input counts. Columns of several blocks have no one offset. */
 static remat_status rule_column(struct finder *f, const struct rule_of *r)
 {
+    remat_value x = r->node->inputs[0];
     struct remat_place place;
-    r->want[0] = *layout_of(f, r->node->inputs[0]);
-    if (place_of(f, r->node->inputs[0], &place) &&
-        (place.axis + 1 < shape_of(f, r->node->inputs[0])->rank || place.blocks == 1))
+    bool split = place_of(f, x, &place);
+    if (split && place.axis + 1 == shape_of(f, x)->rank && place.blocks > 1)
+        return REMAT_OK;
+    r->want[0] = *layout_of(f, x);
+    if (split)
         r->out[0] = r->want[0];
     return REMAT_OK;
 }
