@@ -95,7 +95,7 @@ static bool passes_on(struct finder *f, remat_value v)
 static remat_status refuse(const struct finder *f, remat_value v, uint32_t dimension)
 {
     const struct remat_value_info *info = &f->graph->values[v.i];
-    return remat_error(f->arena->ctx, REMAT_ERROR_INVALID,
+    return remat_error(f->arena->ctx, REMAT_ERROR_USAGE,
                        "value \"%.400s\": dimension %" PRIu32 ", of %lld, is not divisible by %lld "
                        "ranks along %s",
                        info->name, dimension, (long long)info->shape.dims[dimension],
@@ -401,7 +401,7 @@ static remat_status rule_attention(struct finder *f, const struct rule_of *r)
         return REMAT_OK;
     int64_t entries = shape_of(f, node->inputs[0])->dims[0];
     if (remat_node_number(node, "p") != 0 && entries > REMAT_LAYOUT_ENTRIES_MAX)
-        return remat_error(f->arena->ctx, REMAT_ERROR_INVALID,
+        return remat_error(f->arena->ctx, REMAT_ERROR_USAGE,
                            "node \"%.400s\": attention with dropout divides at most %d sequences "
                            "along %s, here are %lld: use more microbatches",
                            f->graph->values[node->outputs[0].i].name, REMAT_LAYOUT_ENTRIES_MAX,

@@ -45,7 +45,8 @@ struct remat_layouts {
     struct remat_layout **wanted; /* by node: as it reads its inputs */
 };
 
-/* Of a graph without composite ops. INVALID names a value, its dimension and the axis. */
+/* Of a graph without composite ops. USAGE: a dimension is not divisible; the message names it, its
+ * value and the axis. */
 remat_status remat_layouts_find(struct remat_arena *arena, const struct remat_graph *graph,
                                 const char *axis, struct remat_layouts *out);
 

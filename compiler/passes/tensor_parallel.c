@@ -12,6 +12,8 @@
 #include "rebuild.h"
 #include "transfers.h"
 
+#include <inttypes.h>
+
 #define AXIS        "tp"
 #define SMALL_BYTES 65536 /* of an unfinished value: latency is most of its transfer */
 
@@ -20,10 +22,11 @@ struct divider {
     struct remat_builder b;
     struct remat_layouts layouts;
     int64_t ranks;
-    struct reading { /* in another layout than it is computed in, the last one that was made */
+    struct reading { /* in another layout than it is computed in */
         struct remat_layout layout;
         remat_value value;
-    } * readings;           /* by old value */
+        struct reading *next;
+    } * *readings;          /* by old value, the last one made first */
     remat_value coordinate; /* REMAT_NO_VALUE: nothing has needed it yet */
     remat_value number;     /* it in f32 */
     /* Of attention with dropout, by entry of the batch: its number, i32 [1], and its random state.
@@ -151,30 +154,42 @@ static bool equal(struct remat_layout a, struct remat_layout b)
 }
 
 static remat_value convert(struct divider *d, remat_value old, struct remat_layout from,
-                           struct remat_layout to)
-{
-    const struct remat_value_info *info = &d->r.from->values[old.i];
-    remat_value x = d->r.values[old.i];
-    d->b.prefix = REMAT_FORMAT(d->r.arena, "%s.%s", info->name,
-                               to.kind == REMAT_LAYOUT_WHOLE ? "whole" : "split");
-    d->b.counter = 0;
-    if (from.kind >= REMAT_LAYOUT_SUM)
-        x = finish(d, x, from.kind);
-    else if (from.kind == REMAT_LAYOUT_SPLIT)
-        x = join(d, x, &info->shape, from.run);
-    return to.kind == REMAT_LAYOUT_SPLIT ? take(d, x, to) : x;
-}
+                           struct remat_layout to, uint32_t number);
 
 /* The value in this layout, for a reader. */
 static remat_value read_as(struct divider *d, remat_value old, struct remat_layout layout)
 {
-    struct reading *reading = &d->readings[old.i];
     struct remat_layout from = d->layouts.of[old.i];
+    uint32_t number = 0;
     if (equal(from, layout))
         return d->r.values[old.i];
-    if (remat_is_none(reading->value.i) || !equal(reading->layout, layout))
-        *reading = (struct reading){layout, convert(d, old, from, layout)};
-    return reading->value;
+    for (struct reading *r = d->readings[old.i]; r; r = r->next, number++)
+        if (equal(r->layout, layout))
+            return r->value;
+    remat_value value = convert(d, old, from, layout, number);
+    struct reading *made = remat_array(d->r.arena, 1, sizeof *made);
+    *made = (struct reading){layout, value, d->readings[old.i]};
+    d->readings[old.i] = made;
+    return value;
+}
+
+/* Into its `number`-th other layout; a part by way of the whole, which others may read. */
+static remat_value convert(struct divider *d, remat_value old, struct remat_layout from,
+                           struct remat_layout to, uint32_t number)
+{
+    static const struct remat_layout whole = {REMAT_LAYOUT_WHOLE, 0};
+    const struct remat_value_info *info = &d->r.from->values[old.i];
+    remat_value x = d->r.values[old.i];
+    if (to.kind == REMAT_LAYOUT_SPLIT && from.kind != REMAT_LAYOUT_WHOLE)
+        x = read_as(d, old, whole);
+    d->b.prefix = to.kind == REMAT_LAYOUT_WHOLE
+                      ? REMAT_FORMAT(d->r.arena, "%s.whole", info->name)
+                      : REMAT_FORMAT(d->r.arena, "%s.split_%" PRIu32, info->name, number);
+    d->b.counter = 0;
+    if (to.kind == REMAT_LAYOUT_SPLIT)
+        return take(d, x, to);
+    return from.kind == REMAT_LAYOUT_SPLIT ? join(d, x, &info->shape, from.run)
+                                           : finish(d, x, from.kind);
 }
 
 /* --- nodes --- */
@@ -420,7 +435,9 @@ static void settle_gradient(struct divider *d, remat_value old)
         return;
     d->r.to->values[x.i].name = REMAT_FORMAT(d->r.arena, "%s.term", info->name);
     d->r.to->values[x.i].role = REMAT_ROLE_ACTIVATION;
-    x = convert(d, old, made, wanted);
+    d->layouts.of[old.i] = made;
+    x = read_as(d, old, wanted);
+    d->layouts.of[old.i] = wanted;
     d->r.to->values[x.i].name = info->name;
     d->r.to->values[x.i].role = info->role;
     d->r.values[old.i] = x;
@@ -530,8 +547,6 @@ REMAT_PASS(tensor_parallel)
         d.entries[e] = d.states[e] = REMAT_NO_VALUE;
     REMAT_NEW(arena, d.parts, expanded->value_count);
     REMAT_NEW(arena, d.readings, expanded->value_count);
-    for (uint32_t v = 0; v < expanded->value_count; v++)
-        d.readings[v].value = REMAT_NO_VALUE;
     divide_inputs(&d);
     for (uint32_t n = 0; n < expanded->node_count; n++)
         divide_node(&d, n);

@@ -288,15 +288,16 @@ uint64_t remat_transfer_part(const struct remat_transfer_shape *transfer, uint32
 /* What a rank of that position sends to others. */
 uint64_t remat_transfer_sent(const struct remat_transfer_shape *transfer, uint32_t rank);
 
-/* How ranks divide the tensor that a value is of; count 1: they do not. Part q has the elements i of
- * the whole with i / run mod count = q, rank r the part r / ranks mod count. */
+/* How ranks divide the tensor that a value is of; count 1: they do not. Part q has the elements i
+ * of the whole with i / run mod count = q, rank r the part r / ranks mod count. */
 struct remat_division {
     uint32_t count, ranks;
     uint64_t run;
 };
 struct remat_division remat_program_division(const struct remat_program *program, uint32_t value);
 
-/* From a rank to the next one along an axis of the mesh, whose last one has the nearest neighbours. */
+/* From a rank to the next one along an axis of the mesh, whose last one has the nearest neighbours.
+ */
 uint32_t remat_program_rank_stride(const struct remat_program *program, uint32_t axis);
 
 /* Ranks of the mesh; 1 without one. */

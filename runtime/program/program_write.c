@@ -64,7 +64,10 @@ static uint64_t features(const struct remat_program *program)
     uint64_t out = remat_cuda_features(&program->cuda);
     for (uint32_t v = 0; v < program->value_count; v++)
         if (program->values[v].whole_rank)
-            out |= REMAT_FEATURE_PARTS;
+            out |=
+                REMAT_FEATURE_PARTS |
+                (program->values[v].part_axis || program->values[v].part_run ? REMAT_FEATURE_SPLITS
+                                                                             : 0);
     return program->mesh_count ? out | REMAT_FEATURE_MESH : out;
 }
 

@@ -253,12 +253,12 @@ static void test_refusals(remat_context *ctx)
     const struct model heads = {"gpt2-tiny", 3, 0, 260, 8, false, 0, 0, REMAT_F32};
     const struct model keys = {"llama-tiny", 4, 2, 260, 8, false, 0, 0, REMAT_F32};
     const struct model five = {"gpt2-tiny", 4, 0, 260, 8, false, 0, 0, REMAT_F32};
-    refuse(ctx, &heads, 1, 2, REMAT_ERROR_INVALID,
+    refuse(ctx, &heads, 1, 2, REMAT_ERROR_USAGE,
            "value \"h.0.attn.q\": dimension 2, of 3, is not divisible by 2 ranks along tp");
-    refuse(ctx, &keys, 1, 4, REMAT_ERROR_INVALID,
+    refuse(ctx, &keys, 1, 4, REMAT_ERROR_USAGE,
            "value \"model.layers.0.attn.k.heads\": dimension 2, of 2, is not divisible by 4 ranks "
            "along tp");
-    refuse(ctx, &five, 1, 5, REMAT_ERROR_INVALID, "is not divisible by 5 ranks along tp");
+    refuse(ctx, &five, 1, 5, REMAT_ERROR_USAGE, "is not divisible by 5 ranks along tp");
 }
 
 /* --- */
