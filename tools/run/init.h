@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* --init: parameters from a checkpoint in safetensors, as Hugging Face's models have them
- * (families.h), in f32 or bf16. Every parameter of the plan must be there in its shape, and nothing
- * else that would matter to the model. A bf16 parameter with an f32 master gives it the file's
- * values and has them rounded to nearest even. */
+ * (families.h), in f32, bf16 or f16. Every parameter of the plan must be there in its shape, and
+ * nothing else that would matter to the model. A bf16 parameter with an f32 master gives it the
+ * file's values and has them rounded to nearest even. */
 #ifndef REMAT_TOOLS_RUN_INIT_H
 #define REMAT_TOOLS_RUN_INIT_H
 
