@@ -8,7 +8,7 @@
 
 #define METADATA "__metadata__" /* the format's own entry of the header */
 enum {
-    METADATA_BYTES = 512,      /* at most */
+    METADATA_BYTES = 1024,     /* at most */
     TENSOR_HEADER_BYTES = 256, /* of one tensor, its name aside: at most 6 + 2 numbers */
 };
 
