@@ -7,17 +7,20 @@
 
 #include <jansson.h>
 #include <stddef.h>
+#include <stdlib.h>
 
-#define DEFAULT_SEQ 2048
-#define SIZE_MOST   (1 << 24)
+#define DEFAULT_SEQ     2048
+#define SIZE_MOST       (1 << 24)
+#define TEXT_BYTES_MOST 65535 /* docs/formats.md */
 
 static const struct type {
     const char *name; /* "model_type" */
     enum remat_model_family family;
-} types[] = {{"gpt2", REMAT_FAMILY_gpt2},
-             {"llama", REMAT_FAMILY_llama},
-             {"bert", REMAT_FAMILY_bert},
-             {"marian", REMAT_FAMILY_encdec}};
+    const char *architecture; /* of the model with the head that the graph has */
+} types[] = {{"gpt2", REMAT_FAMILY_gpt2, "GPT2LMHeadModel"},
+             {"llama", REMAT_FAMILY_llama, "LlamaForCausalLM"},
+             {"bert", REMAT_FAMILY_bert, "BertForMaskedLM"},
+             {"marian", REMAT_FAMILY_encdec, "MarianMTModel"}};
 
 enum kind { SIZE, NUMBER, FIXED, EQUAL, DROPOUT, NO_DROPOUT, OTHER };
 #define REMAT_FAMILY_any REMAT_FAMILY_COUNT
@@ -315,6 +318,25 @@ fail:
     return st;
 }
 
+/* With as few digits as give the same numbers again. NULL: out of memory, which the tool tells at
+ * its end. */
+static const char *print_root(struct remat_arena *arena, const json_t *root)
+{
+    static const size_t digits[] = {15, 17};
+    char *text = NULL;
+    bool equal = false;
+    for (size_t k = 0; !equal && k < COUNT(digits); k++) {
+        free(text);
+        text = json_dumps(root, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(digits[k]));
+        json_t *again = text ? json_loads(text, 0, NULL) : NULL;
+        equal = json_equal(root, again);
+        json_decref(again);
+    }
+    const char *out = text ? remat_arena_string(arena, text, strlen(text)) : NULL;
+    free(text);
+    return out;
+}
+
 remat_status remat_model_config(remat_context *ctx, struct remat_arena *arena, const char *path,
                                 bool with_dropout, struct remat_model_settings *out)
 {
@@ -332,7 +354,93 @@ remat_status remat_model_config(remat_context *ctx, struct remat_arena *arena, c
     if (!json_is_object(c.root))
         REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "%s: not a JSON object", path);
     REMAT_TRY(read_root(&c, out));
+    out->config = print_root(arena, c.root);
 fail:
     json_decref(c.root);
     return st;
+}
+
+/* --- writing --- */
+
+static json_t *make_value(const struct key *row, const struct remat_model_settings *s)
+{
+    const char *member = (const char *)s + row->offset;
+    int64_t size;
+    double number;
+    memcpy(&size, member, sizeof size);
+    memcpy(&number, member, sizeof number);
+    switch (row->kind) {
+    case SIZE:
+        return size ? json_integer(size) : NULL;
+    case NUMBER:
+        return json_real(number);
+    case FIXED: /* what an absent key means, unless it must be there */
+        return row->required ? json_loads(row->text, JSON_DECODE_ANY, NULL) : NULL;
+    case DROPOUT:
+        return json_real(s->dropout);
+    case NO_DROPOUT:
+        return json_real(0);
+    default:
+        return NULL;
+    }
+}
+
+/* What keys of other forms say, where no file does. */
+static json_t *make_others(const struct remat_model_settings *s)
+{
+    json_int_t last = s->vocab - 1;
+    switch (s->family) {
+    case REMAT_FAMILY_gpt2:
+        return json_pack("{s:I,s:I}", "bos_token_id", last, "eos_token_id", last);
+    case REMAT_FAMILY_encdec:
+        return json_pack("{s:I,s:I,s:i,s:i}", "pad_token_id", last, "decoder_start_token_id", last,
+                         "eos_token_id", 0, "forced_eos_token_id", 0);
+    case REMAT_FAMILY_llama:
+        return s->rope_factor > 0
+                   ? json_pack("{s:b,s:{s:s,s:f,s:f,s:f,s:I}}", "tie_word_embeddings", s->tied,
+                               "rope_scaling", "rope_type", "llama3", "factor", s->rope_factor,
+                               "low_freq_factor", s->rope_low, "high_freq_factor", s->rope_high,
+                               "original_max_position_embeddings", (json_int_t)s->rope_context)
+                   : json_pack("{s:b}", "tie_word_embeddings", s->tied);
+    default:
+        return json_object();
+    }
+}
+
+static const struct type *type_of(const struct remat_model_settings *s)
+{
+    for (size_t k = 0; k < COUNT(types); k++)
+        if (types[k].family == s->family)
+            return &types[k];
+    return NULL;
+}
+
+const char *remat_model_config_text(struct remat_arena *arena,
+                                    const struct remat_model_settings *settings)
+{
+    struct remat_model_settings s = *settings;
+    const struct type *type = type_of(&s);
+    if (!type)
+        return NULL;
+    remat_model_complete(&s);
+    json_t *root = s.config ? json_loads(s.config, 0, NULL) : json_object();
+    json_t *others = s.config ? NULL : make_others(&s);
+    json_object_set_new(root, "model_type", json_string(type->name));
+    json_object_set_new(root, "architectures", json_pack("[s]", type->architecture));
+    json_object_update(root, others);
+    json_decref(others);
+    for (const struct key *row = keys; row < keys + COUNT(keys); row++) {
+        json_t *value = applies(row, &s) ? make_value(row, &s) : NULL;
+        if (value)
+            json_object_set_new(root, row->name, value);
+    }
+    for (const struct key *row = keys; row < keys + COUNT(keys); row++)
+        if (applies(row, &s) && row->kind == EQUAL &&
+            (row->required || is_given(json_object_get(root, row->name))))
+            json_object_set(root, row->name, json_object_get(root, row->text));
+    if (s.family == REMAT_FAMILY_llama)
+        json_object_set_new(root, "head_dim", json_integer(s.width / s.heads));
+    const char *text = print_root(arena, root);
+    json_decref(root);
+    return text && strlen(text) <= TEXT_BYTES_MOST ? text : NULL;
 }

@@ -12,4 +12,10 @@
 remat_status remat_model_config(remat_context *ctx, struct remat_arena *arena, const char *path,
                                 bool with_dropout, struct remat_model_settings *out);
 
+/* A config.json, in a line, from which Hugging Face's library makes the model of these settings:
+ * that of settings->config, if there is one, with all keys of config.def that the settings decide.
+ * NULL: the family has no such model, or the text would be too long for a graph. */
+const char *remat_model_config_text(struct remat_arena *arena,
+                                    const struct remat_model_settings *settings);
+
 #endif

@@ -37,6 +37,7 @@ struct remat_model_settings { /* 0: not given; what a family has no use for must
     bool written_out;                        /* attention as products and softmax */
     bool forward_only;                       /* parameters are frozen, there is no optimizer */
     struct remat_optimizer optimizer;
+    const char *config; /* the file that they are from, in a line; NULL: a preset */
 };
 
 /* Settings of a preset ("gpt2-124m"), or of a family ("gpt2"), which leaves its sizes to be given.
