@@ -37,9 +37,10 @@ static remat_status check_fit(remat_context *ctx, const char *path,
                          "%s: tensor \"%s\" has shape %s, in the plan it has %s", path,
                          tensor->name, shape_text(tensor->shape, tensor->rank).text,
                          shape_text(parameter->whole_shape, parameter->whole_rank).text);
-    if (strcmp(tensor->dtype, "F32") != 0 && strcmp(tensor->dtype, "BF16") != 0)
+    if (strcmp(tensor->dtype, "F32") != 0 && strcmp(tensor->dtype, "BF16") != 0 &&
+        strcmp(tensor->dtype, "F16") != 0)
         return cli_error(ctx, REMAT_ERROR_INVALID,
-                         "%s: tensor \"%s\" is of dtype %s (accepted: F32, BF16)", path,
+                         "%s: tensor \"%s\" is of dtype %s (accepted: F32, BF16, F16)", path,
                          tensor->name, tensor->dtype);
     if (parameter->element != REMAT_ELEMENT_F32 && parameter->element != REMAT_ELEMENT_BF16)
         return cli_error(ctx, REMAT_ERROR_INVALID,
@@ -141,7 +142,7 @@ void initial_weights_release(struct initial_weights *weights)
 /* --- data --- */
 
 struct chunk {
-    uint16_t bf16[CHUNK_ELEMENTS];
+    uint16_t halves[CHUNK_ELEMENTS];
     uint32_t f32[CHUNK_ELEMENTS], other[CHUNK_ELEMENTS];
 };
 
@@ -152,7 +153,18 @@ static uint16_t round_bf16(uint32_t bits)
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-/* Elements [begin, begin + count) of an F32 or BF16 tensor as the bits of f32. */
+static uint32_t widen_f16(uint16_t half)
+{
+    uint32_t sign = (uint32_t)(half & 0x8000) << 16;
+    uint32_t exponent = half >> 10 & 31, fraction = half & 1023, bits;
+    float subnormal = (float)fraction * 0x1p-24f;
+    if (exponent)
+        return sign | (exponent == 31 ? 255 : exponent + 112) << 23 | fraction << 13;
+    memcpy(&bits, &subnormal, sizeof bits);
+    return sign | bits;
+}
+
+/* Elements [begin, begin + count) of an F32, BF16 or F16 tensor as the bits of f32. */
 static remat_status read_f32(remat_context *ctx, const struct safetensors_file *file,
                              const struct safetensors_tensor *tensor, uint64_t begin,
                              uint64_t count, struct chunk *chunk, uint32_t *out)
@@ -160,9 +172,10 @@ static remat_status read_f32(remat_context *ctx, const struct safetensors_file *
     remat_status st = REMAT_OK;
     if (strcmp(tensor->dtype, "F32") == 0)
         return safetensors_read_part(ctx, file, tensor, 4 * begin, out, 4 * count);
-    RUN_TRY(safetensors_read_part(ctx, file, tensor, 2 * begin, chunk->bf16, 2 * count));
+    RUN_TRY(safetensors_read_part(ctx, file, tensor, 2 * begin, chunk->halves, 2 * count));
+    bool is_bf16 = strcmp(tensor->dtype, "BF16") == 0;
     for (uint64_t i = 0; i < count; i++)
-        out[i] = (uint32_t)chunk->bf16[i] << 16;
+        out[i] = is_bf16 ? (uint32_t)chunk->halves[i] << 16 : widen_f16(chunk->halves[i]);
 fail:
     return st;
 }
@@ -191,7 +204,7 @@ static remat_status write_chunk(remat_session *session, const remat_tensor_info 
     uint64_t from = begin > first ? begin : first;
     uint64_t end = begin + count < first + size ? begin + count : first + size;
     return from < end ? write_elements(session, to, from - first, end - from,
-                                       chunk->f32 + (from - begin), chunk->bf16)
+                                       chunk->f32 + (from - begin), chunk->halves)
                       : REMAT_OK;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --init: parameters from safetensors files as Hugging Face's models have them (families.h), in f32
- * or bf16. Together the files must have every parameter of the plan in its shape, and nothing else
- * that would matter to the model; adapters may be left out, all of them. A bf16 parameter with an
- * f32 master gives it the file's values and has them rounded to nearest even. */
+/* --init: parameters from safetensors files as Hugging Face's models have them (families.h), in
+ * f32, bf16 or f16. Together the files must have every parameter of the plan in its shape, and
+ * nothing else that would matter to the model; adapters may be left out, all of them. A bf16
+ * parameter with an f32 master gives it the file's values and has them rounded to nearest even. */
 #ifndef REMAT_TOOLS_RUN_INIT_H
 #define REMAT_TOOLS_RUN_INIT_H
 
