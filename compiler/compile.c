@@ -125,6 +125,7 @@ static remat_status describe(struct pipeline *p, const struct remat_chosen *c,
     out->producer = "remat " REMAT_VERSION;
     out->graph_name = p->input->name;
     out->target = s->device.name;
+    out->target_arch = s->device.cuda_arch;
     out->policy = c->name;
     out->graph_hash = remat_graph_hash(p->input);
     out->numerics_hash = remat_hash_string(NUMERICS_VERSION, p->prepared.numerics_hash);

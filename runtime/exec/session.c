@@ -46,7 +46,8 @@ static remat_status choose_device(remat_context *ctx, const struct remat_program
                                   const struct remat_device_vtable **out)
 {
     struct remat_device_params device = device_params(params);
-    bool bound = program->budget_bytes && strcmp(program->target, "cpu") == 0;
+    bool for_gpu = program->target_arch && *program->target_arch;
+    bool bound = program->budget_bytes && !for_gpu;
     *out = remat_device_find(params->device ? params->device : "cuda");
     if (!*out)
         return remat_error(ctx, REMAT_ERROR_USAGE, "unknown device \"%s\" (accepted: cuda, cpu)",

@@ -86,14 +86,14 @@ def report_of(work, name, *arguments, **environment):
 
 def check_choice(work):
     """Without --device: a GPU where there is one that can run the plan, but a plan with a budget for a CPU stays
-    there. What the GPU lacks is said, if it may run it."""
+    there. What the GPU lacks is said, if it may run it. A plan for a GPU runs on no CPU that nobody asked for."""
     lacks = "the GPU is not used: cannot open cuBLASLt"
     old = {"REMAT_DOUBLE_CAPABILITY": 75}
     for name, missing, environment, expected, said in [
             ("model.plan", set(), {}, "cuda", ""), ("budget.plan", set(), {}, "cpu", ""),
             ("model.plan", set(), old, "cpu", ""), ("model.plan", CUBLASLT, {}, "cpu", lacks),
             ("budget.plan", CUBLASLT, {}, "cpu", ""),
-            ("sm_80.plan", NVRTC, {}, "cpu", "the GPU is not used: the plan has no code for this GPU, which is sm_90"),
+            ("gpu.plan", set(), {}, "cuda", ""),
             ("model.plan", set(), {"REMAT_DOUBLE_DRIVER": 12080}, "cuda", "")]:
         done = must(train(work, name, None, "--steps", 1, "--report", "report.json", libraries=without(work, missing),
                           **environment))
@@ -101,6 +101,11 @@ def check_choice(work):
         check(found == expected, f"{name} without {missing}, {environment}: {found}, not {expected}")
         check(said in done.stderr and len(done.stderr.splitlines()) == (said != ""),
               f"{name} without {missing}, {environment}: {done.stderr}")
+    for name, missing, environment in [("gpu.plan", set(), old), ("gpu.plan", CUBLASLT, {}), ("sm_80.plan", NVRTC, {})]:
+        done = train(work, name, None, "--steps", 1, libraries=without(work, missing), **environment)
+        check(done.returncode == 5 and "error: the plan is for h200: " in done.stderr and "--device cpu" in done.stderr,
+              f"{name} without {missing}, {environment}: {done.returncode}, {done.stderr}")
+        must(train(work, name, "cpu", "--steps", 1))
 
 
 def check_cubins(work):

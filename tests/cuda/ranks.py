@@ -156,14 +156,23 @@ def failures(work):
 
 
 def choice(work):
-    """Without --device: GPUs where there is one for each rank, and NCCL."""
-    def chosen(gpus, *options, **more):
-        done = must(train(work, "ranks.plan", None, "--steps", 1, *options, "--report", "report.json", libraries=LIBRARIES,
-                          **variables(work, REMAT_DOUBLE_GPUS=gpus, **more)))
+    """Without --device: GPUs where there is one for each rank, and NCCL; otherwise the CPU, if the plan is for one."""
+    def run(gpus, *options, **more):
+        return train(work, "ranks.plan", None, "--steps", 1, *options, "--report", "report.json", libraries=LIBRARIES,
+                     **variables(work, REMAT_DOUBLE_GPUS=gpus, **more))
+
+    def chosen(*arguments, **more):
+        done = must(run(*arguments, **more))
         report = json.loads((pathlib.Path(work) / "report.json").read_text())
         return report["device"], report["engine"], done.stderr + done.stdout
 
     plan(work, "ranks.plan", "--mesh", "dp=2", "--target", "h200")
+    check(chosen(2)[:2] == ("cuda", "nccl"), f"two GPUs: {chosen(2)}")
+    check(chosen(1, "--device", "cpu")[:2] == ("cpu", "local"), "a plan for GPUs on the CPU")
+    says(run(1), IO, "the plan is for h200, and there is no GPU for each of its ranks: run it with --device cpu")
+    says(run(2, REMAT_DOUBLE_NCCL_VERSION=21212), IO, "NCCL has version 21212")
+    says(run(2, "--engine", "local"), USAGE, "the plan is for h200, and --engine does not say where it runs")
+    plan(work, "ranks.plan", "--mesh", "dp=2")
     check(chosen(2)[:2] == ("cuda", "nccl"), f"two GPUs: {chosen(2)}")
     check(chosen(1)[:2] == ("cpu", "local"), f"one GPU: {chosen(1)}")
     check(chosen(2, "--engine", "local")[:2] == ("cpu", "local"), "an engine of the host's memory")

@@ -168,6 +168,21 @@ def indices():
                 check(done.returncode == 0 and done.stderr == "", rows, classes, attributes, options, done.stderr)
 
 
+# --- devices ---
+
+def devices():
+    """A plan for a GPU runs on the CPU when it is told to, not by itself; one for a CPU needs no word."""
+    must(tool("compile", "model.fbs", "--target", "h100-sxm", "--arch", "none", "-o", "gpu.plan"))
+    arguments = ["gpu.plan", "--text", TEXT, "--steps", 1, "--threads", 1]
+    blind = {"env": dict(os.environ, CUDA_VISIBLE_DEVICES="")}
+    refused("a plan for a GPU", tool("run", *arguments, **blind), IO, "the plan is for h100-sxm: .*--device cpu.*")
+    must(tool("run", *arguments, "--device", "cpu", **blind))
+    must(tool("compile", "model.fbs", "--mesh", "dp=2", "--bind", "batch=2", "--target", "h100-sxm", "--arch", "none", "-o", "gpu.plan"))
+    refused("ranks of a plan for GPUs", tool("run", *arguments, **blind), IO,
+            "the plan is for h100-sxm, and there is no GPU for each of its ranks: run it with --device cpu")
+    must(tool("run", *arguments, "--device", "cpu", **blind))
+
+
 # --- signals ---
 
 def begin_training(*options, **settings):
@@ -291,7 +306,7 @@ def main():
         must(tool("compile", "model.fbs", "--budget", LIMIT or "140MB", "-o", "model.plan"))
         must(tool("graph", "gpt2-tiny", "--dtype", "bf16", "-o", "bf16.fbs"))
         must(tool("compile", "bf16.fbs", "-o", "bf16.plan"))
-        for part in (texts, vocabularies, losses, last_update, initial_weights, indices, signals, streams, pipes):
+        for part in (texts, vocabularies, losses, last_update, initial_weights, indices, devices, signals, streams, pipes):
             part()
         os.chdir("/")
     print("\n".join(faults) or "as it should be")

@@ -111,10 +111,13 @@ static remat_status create_session(remat_context *ctx, const struct cli_argument
 {
     remat_status st = REMAT_OK;
     remat_session_params params;
+    remat_plan_info info = {.struct_size = sizeof info};
     char table[4096];
     RUN_TRY(name_gemm_table(ctx, args->operands[0], table, sizeof table));
     remat_session_params_init(&params);
-    params.device = cli_text(args, OPTION_device, NULL);
+    remat_plan_get_info(plan, &info);
+    /* One for a GPU runs on the CPU only when the user says so. */
+    params.device = cli_text(args, OPTION_device, *info.target_arch ? "cuda" : NULL);
     params.cuda_libraries = cli_text(args, OPTION_cuda_libraries, NULL);
     params.gemm_table = table;
     params.threads = (uint32_t)cli_integer(args, OPTION_threads, 0);
@@ -129,7 +132,9 @@ static remat_status create_session(remat_context *ctx, const struct cli_argument
         params.threads = ranks_cores(settings->ranks);
     if (settings->hash || settings->json || settings->gradients_path)
         params.trace_copies = 1u << REMAT_TENSOR_OUTPUT | 1u << REMAT_TENSOR_GRADIENT;
-    RUN_TRY(remat_session_create(ctx, plan, &params, out));
+    st = remat_session_create(ctx, plan, &params, out);
+    if (st == REMAT_ERROR_IO && !cli_has(args, OPTION_device) && *info.target_arch)
+        RUN_FAIL(ctx, st, "the plan is for %s: %s", info.target, remat_context_message(ctx));
 fail:
     return st;
 }

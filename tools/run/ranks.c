@@ -168,11 +168,11 @@ fail:
 }
 
 /* Where nobody says which: GPUs where there are enough of them, but a plan with a budget for a CPU
- * runs there. */
+ * runs there, and no plan for a GPU does. */
 static remat_status choose_device(struct ranks *all, const remat_plan_info *plan)
 {
     remat_status st = REMAT_OK;
-    bool bound = plan->budget_bytes && strcmp(plan->target, "cpu") == 0, have = false;
+    bool for_gpu = *plan->target_arch, bound = plan->budget_bytes && !for_gpu, have = false;
     const char *engine = all->wish.engine;
     bool is_nccl = engine && strcmp(engine, "nccl") == 0;
     all->device = all->wish.device ? all->wish.device : is_nccl ? "cuda" : "cpu";
@@ -183,6 +183,11 @@ static remat_status choose_device(struct ranks *all, const remat_plan_info *plan
         RUN_TRY(have_gpus(all, &have));
     if (have)
         all->device = "cuda";
+    if (for_gpu && !all->wish.device && strcmp(all->device, "cuda") != 0)
+        RUN_FAIL(all->ctx, engine ? REMAT_ERROR_USAGE : REMAT_ERROR_IO,
+                 "the plan is for %s, and %s: run it with --device cpu", plan->target,
+                 engine ? "--engine does not say where it runs"
+                        : "there is no GPU for each of its ranks");
     if (is_nccl && strcmp(all->device, "cuda") != 0)
         RUN_FAIL(all->ctx, REMAT_ERROR_USAGE, "--engine nccl contradicts --device cpu");
     if (engine && !is_nccl &&
@@ -192,11 +197,11 @@ fail:
     return st;
 }
 
-static remat_status open_engine(struct ranks *all)
+static remat_status open_engine(struct ranks *all, const remat_plan_info *plan)
 {
     const char *engine = all->wish.engine;
     bool on_gpus = strcmp(all->device, "cuda") == 0;
-    bool is_free = !all->wish.device && !engine && !all->processes;
+    bool is_free = !all->wish.device && !engine && !all->processes && !*plan->target_arch;
     if (engine ? strcmp(engine, "nccl") != 0 : !on_gpus) {
         if (all->processes && !all->mpi)
             return cli_error(all->ctx, REMAT_ERROR_USAGE,
@@ -239,7 +244,7 @@ remat_status ranks_open(remat_context *ctx, const remat_plan *plan, const struct
         return cli_error(ctx, REMAT_ERROR_MEMORY, "out of memory");
     RUN_TRY(launch.by ? open_process(all) : open_threads(all));
     RUN_TRY(choose_device(all, &info));
-    RUN_TRY(open_engine(all));
+    RUN_TRY(open_engine(all, &info));
     if (strcmp(all->device, "cuda") != 0)
         all->gpus = 0;
 fail:

@@ -52,8 +52,9 @@ typedef struct remat_plan_info {
     uint64_t predicted_step_ns, predicted_base_step_ns; /* base: nothing recomputed */
     uint64_t numerics_hash; /* plans with equal hashes give equal bits on one device */
     uint32_t command_count, recomputed_count; /* values that are recomputed */
-    uint32_t rank_count; /* that run the plan together; bytes and times are one rank's */
-    const char *mesh;    /* how they are arranged, "dp=4"; "": one rank */
+    uint32_t rank_count;     /* that run the plan together; bytes and times are one rank's */
+    const char *mesh;        /* how they are arranged, "dp=4"; "": one rank */
+    const char *target_arch; /* of the target if that is a GPU, "sm_90"; "": it is a CPU */
 } remat_plan_info;
 REMAT_API void remat_plan_get_info(const remat_plan *plan, remat_plan_info *out);
 

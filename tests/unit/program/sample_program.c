@@ -232,6 +232,7 @@ void sample_program(struct sample *s)
     s->program = (struct remat_program){.producer = "test 1",
                                         .graph_name = "sample",
                                         .target = "cpu",
+                                        .target_arch = "sm_90",
                                         .policy = "layers",
                                         .graph_hash = UINT64_C(0xfedcba9876543210),
                                         .numerics_hash = 42,
