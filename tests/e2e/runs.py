@@ -21,7 +21,7 @@ TOOLS = pathlib.Path(sys.argv[1]).resolve()
 LIMIT_S = 120  # of a process; a loaded machine takes its time
 TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt"
 LIMIT = int(sys.argv[2])
-INVALID, IO, NOT_FINITE = 4, 5, 8
+INVALID, IO, OUT_OF_MEMORY, NOT_FINITE = 4, 5, 6, 8
 HUGE = 10 << 30  # bytes of a text
 faults = []
 
@@ -183,6 +183,24 @@ def devices():
     must(tool("run", *arguments, "--device", "cpu", **blind))
 
 
+# --- memory ---
+
+def memory():
+    """An arena that the machine or the process's limit has no room for is refused before it is touched."""
+    must(tool("graph", "mlp", "--layers", 1, "--width", 131072, "--vocab", 1 << 24, "-o", "vast.fbs"))
+    must(tool("compile", "vast.fbs", "--arch", "none", "-o", "vast.plan"))
+    done = tool("run", "vast.plan", "--text", TEXT)
+    refused("a vast plan", done, OUT_OF_MEMORY, r"the (machine|control group) has (\d+) bytes of memory free, the plan needs (\d+): "
+            "compile with a smaller --budget, or end what else runs there")
+    numbers = [int(number) for number in re.findall(r"\d{6,}", done.stderr)]
+    available = int(re.search(r"MemAvailable: *(\d+)", pathlib.Path("/proc/meminfo").read_text())[1]) * 1024
+    check(numbers[0] < available + (1 << 30) and numbers[1] > 1 << 45, "free and needed:", numbers, available)
+    if LIMIT:
+        done = tool("run", "vast.plan", "--text", TEXT, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 40, 1 << 40)))
+        refused("a limited address space", done, OUT_OF_MEMORY, r"the limit of this process's address space \(ulimit -v\) leaves "
+                r"\d+ bytes, the plan needs \d+: raise it, or compile with a smaller --budget")
+
+
 # --- signals ---
 
 def begin_training(*options, **settings):
@@ -306,7 +324,7 @@ def main():
         must(tool("compile", "model.fbs", "--budget", LIMIT or "140MB", "-o", "model.plan"))
         must(tool("graph", "gpt2-tiny", "--dtype", "bf16", "-o", "bf16.fbs"))
         must(tool("compile", "bf16.fbs", "-o", "bf16.plan"))
-        for part in (texts, vocabularies, losses, last_update, initial_weights, indices, devices, signals, streams, pipes):
+        for part in (texts, vocabularies, losses, last_update, initial_weights, indices, devices, memory, signals, streams, pipes):
             part()
         os.chdir("/")
     print("\n".join(faults) or "as it should be")

@@ -323,6 +323,11 @@ uint32_t ranks_first(const struct ranks *ranks)
     return ranks ? ranks->launch.rank : 0;
 }
 
+uint32_t ranks_on_machine(const struct ranks *ranks)
+{
+    return ranks_here(ranks) * (ranks ? ranks->launch.local_size : 1);
+}
+
 const char *ranks_engine_name(const struct ranks *ranks)
 {
     return ranks ? ranks->ranks[0].engine.name : NULL;

@@ -39,6 +39,7 @@ void ranks_close(struct ranks **ranks);
 uint32_t ranks_count(const struct ranks *ranks); /* in all */
 uint32_t ranks_here(const struct ranks *ranks);  /* in this process; 1: ranks is NULL */
 uint32_t ranks_first(const struct ranks *ranks); /* of this process */
+uint32_t ranks_on_machine(const struct ranks *ranks); /* this one: of all its processes */
 /* A rank's share of the machine's, at least 1. */
 uint32_t ranks_cores(const struct ranks *ranks);
 const char *ranks_device(const struct ranks *ranks); /* of all: "cuda" or "cpu" */
