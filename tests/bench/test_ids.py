@@ -48,7 +48,7 @@ with tempfile.TemporaryDirectory() as work:
         call("tools/remat-run", plan, *source, "--steps", "1", "--device", "cpu", "--save-gradients", f"{work}/found")
         found = rows_that_occur(read_tensors(pathlib.Path(work) / "found")["wte.weight"])
         assert least <= found <= most, (source, found, expected)
-    call("tools/remat-run", plan, "--steps", "1", code=2, said="--text is missing, or --ids")
+    call("tools/remat-run", plan, "--steps", "1", code=2, said="--text is missing, or --tokens, or --ids")
     call("tools/remat-run", plan, "--ids", "zipf", "--text", graph, code=2, said="--ids contradicts --text")
     call("tools/remat-run", plan, "--ids", "even", code=2, said="--ids 'even' is unknown (accepted: zipf)")
 print("ok")

@@ -121,8 +121,8 @@ def differ(work):
     say = [TOOLS / "remat-run", "a.plan", "--steps", 2, "--timeout", DEADLINE_S, "--save-weights", "never", "--text", TEXT]
     other = {"plan": [say[0], "b.plan", *say[2:]],
              "build of remat": ["env", f"LD_LIBRARY_PATH={work}/lib", *say],
-             "set of options, or another text,": [*say[:3], 3, *say[4:]]}
-    for what, second in [*other.items(), ("set of options, or another text,", [*say[:-1], "short"])]:
+             "set of options, or other data,": [*say[:3], 3, *say[4:]]}
+    for what, second in [*other.items(), ("set of options, or other data,", [*say[:-1], "short"])]:
         begin = time.monotonic()
         done = run(work, MPIRUN, "-n", 1, *say, ":", "-n", 1, *second)
         check(time.monotonic() - begin < DEADLINE_S + GRACE_S, f"{what}: {time.monotonic() - begin:.1f} s")

@@ -86,6 +86,12 @@ static bool repeatable(const struct cli_option *option)
     return length > 3 && strcmp(option->value + length - 3, "...") == 0;
 }
 
+/* All words up to the next option: what the shell made of a pattern. */
+static bool takes_list(const struct cli_option *option)
+{
+    return option->kind == CLI_INPUT && repeatable(option);
+}
+
 static bool find_choice(const char *accepted, const char *text, uint32_t *out)
 {
     for (uint32_t i = 0;; i++) {
@@ -313,6 +319,8 @@ static remat_status parse_options(remat_context *ctx, const struct cli_tool *too
         uint32_t index =
             code >= CODE_OPTION ? (uint32_t)(code - CODE_OPTION) : find_letter(tool, code);
         REMAT_TRY(take_option(ctx, args, index, optarg));
+        while (takes_list(&tool->options[index]) && optind < argc && *argv[optind] != '-')
+            REMAT_TRY(take_option(ctx, args, index, argv[optind++]));
     }
 fail:
     return st;

@@ -36,7 +36,8 @@ struct remat_arena; /* base.h; remat-run, which sees public headers only, passes
  * "0.." if "0" is a size too. Files, where `accepted` is shown: INPUT: one that is read ("-":
  * standard input); NAME: one if it ends in ".json"; OUTPUT: one that is written, FOLDER: a folder
  * that is. Before the tool runs, its outputs are claimed, so none is another one or an input. A
- * trailing "..." in the value name ("GLOB...") lets the option be given several times. */
+ * trailing "..." in the value name ("GLOB...") lets the option be given several times; an INPUT
+ * takes all words up to the next option then. */
 enum cli_kind {
     CLI_FLAG,
     CLI_TEXT,

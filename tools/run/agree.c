@@ -10,8 +10,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-static const char *const subjects[] = {"plan", "build of remat",
-                                       "set of options, or another text,"};
+static const char *const subjects[] = {"plan", "build of remat", "set of options, or other data,"};
 enum { PLAN, BUILD, SETTINGS, SUBJECTS };
 
 static remat_status hash_file(remat_context *ctx, const char *path, uint64_t *out)
@@ -51,7 +50,8 @@ static uint64_t hash_settings(const struct train_settings *s)
                           s->seed,
                           s->resumed,
                           s->every,
-                          s->text_bytes,
+                          s->rows.count,
+                          s->data_hash,
                           s->eval,
                           s->hash || s->json,
                           s->gradients_path != NULL,

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FORMAT "remat-checkpoint/1"
+#define FORMAT "remat-checkpoint/2"
 #define NAME   "step-%010" PRIu64 ".safetensors"
 enum { KEPT = 2, NAME_BYTES = 40 };
 
@@ -33,7 +33,8 @@ static const struct number {
                {"seed", offsetof(struct checkpoint_state, seed)},
                {"batch", offsetof(struct checkpoint_state, batch)},
                {"seq", offsetof(struct checkpoint_state, seq)},
-               {"text_bytes", offsetof(struct checkpoint_state, text_bytes)}};
+               {"data_size", offsetof(struct checkpoint_state, data_size)},
+               {"data_hash", offsetof(struct checkpoint_state, data_hash)}};
 #define NUMBERS (sizeof numbers / sizeof *numbers)
 
 static uint64_t *number_of(struct checkpoint_state *state, size_t i)

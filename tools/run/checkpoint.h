@@ -4,9 +4,11 @@
  *
  * One is a safetensors file, step-0000000120.safetensors in the run's folder, with the parameters
  * and the optimizer's state under their names in the plan. The header's metadata has the rest:
- * "format" ("remat-checkpoint/1"), "step" (steps done), "seed" (of the random state, which a step's
- * number completes) and "batch", "seq" and "text_bytes", from which the position in the data
- * follows. A file is there whole or not at all, and the newest two are kept. */
+ * "format" ("remat-checkpoint/2"), "step" (steps done), "seed" (of the random state and of the
+ * order of the data, which a step's number completes), "batch" and "seq", from which the place in
+ * the data follows, "data_size" (bytes of a text, sequences of token files, that are trained on)
+ * and "data_hash" (of sizes and beginnings of the files). A file is there whole or not at all, and
+ * the newest two are kept. */
 #ifndef REMAT_TOOLS_RUN_CHECKPOINT_H
 #define REMAT_TOOLS_RUN_CHECKPOINT_H
 
@@ -14,7 +16,7 @@
 #include "safetensors_reader.h"
 
 struct checkpoint_state {
-    uint64_t step, seed, batch, seq, text_bytes;
+    uint64_t step, seed, batch, seq, data_size, data_hash;
 };
 
 /* Whether checkpoints of the plan can be written to `folder`, which is made if it is not there.

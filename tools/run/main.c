@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* remat-run: trains a plan on a text, through libremat's public headers. */
+/* remat-run: trains a plan on a text or token files, through libremat's public headers. */
 #include "agree.h"
 #include "checkpoint.h"
 #include "init.h"
@@ -14,7 +14,9 @@
 
 static const struct cli_tool tool = {
     .name = "remat-run",
-    .summary = "Trains a plan on a text and reports predicted and measured memory and time.",
+    .summary =
+        "Trains a plan on a text or token files and reports predicted and measured memory and "
+        "time.",
     .operands = "PLAN",
     .operand_kind = CLI_INPUT,
     .operands_min = 1,
@@ -41,6 +43,22 @@ static remat_status check_seekable(remat_context *ctx, const struct cli_argument
                      options[option].name, path);
 }
 
+static remat_status check_source(remat_context *ctx, const struct cli_arguments *args)
+{
+    static const uint32_t sources[] = {OPTION_text, OPTION_tokens, OPTION_ids};
+    const struct cli_option *given = NULL;
+    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
+        if (!cli_has(args, sources[i]))
+            continue;
+        if (given)
+            return cli_error(ctx, REMAT_ERROR_USAGE, "--%s contradicts --%s",
+                             options[sources[i]].name, given->name);
+        given = &options[sources[i]];
+    }
+    return given ? REMAT_OK
+                 : cli_error(ctx, REMAT_ERROR_USAGE, "--text is missing, or --tokens, or --ids");
+}
+
 static remat_status read_settings(remat_context *ctx, const struct cli_arguments *args,
                                   struct train_settings *out)
 {
@@ -65,10 +83,7 @@ static remat_status read_settings(remat_context *ctx, const struct cli_arguments
         .initial_path = cli_text(args, OPTION_save_initial_weights, NULL),
         .weights_path = cli_text(args, OPTION_save_weights, NULL),
         .outputs = args->outputs};
-    if (!cli_has(args, OPTION_text) && !cli_has(args, OPTION_ids))
-        return cli_error(ctx, REMAT_ERROR_USAGE, "--text is missing, or --ids");
-    if (cli_has(args, OPTION_text) && cli_has(args, OPTION_ids))
-        return cli_error(ctx, REMAT_ERROR_USAGE, "--ids contradicts --text");
+    RUN_TRY(check_source(ctx, args));
     for (size_t i = 0; out->eval && i < sizeof training / sizeof *training; i++)
         if (cli_has(args, training[i]))
             return cli_error(ctx, REMAT_ERROR_USAGE, "--%s contradicts --eval",
@@ -217,7 +232,7 @@ fail:
 
 /* The run that goes on is the one that was interrupted: same data, same random state. */
 static remat_status resume(remat_context *ctx, const struct cli_arguments *args,
-                           const struct train_model *model, struct train_settings *settings,
+                           const struct model *model, struct train_settings *settings,
                            struct checkpoint *checkpoint)
 {
     remat_status st = REMAT_OK;
@@ -229,7 +244,8 @@ static remat_status resume(remat_context *ctx, const struct cli_arguments *args,
         uint64_t here, there;
     } same[] = {{"the plan's batch", model->batch, state->batch},
                 {"the plan's sequence", model->seq, state->seq},
-                {"the size of the text", settings->text_bytes, state->text_bytes},
+                {"the size of the data", settings->rows.count, state->data_size},
+                {"the hash of the data", settings->data_hash, state->data_hash},
                 {"--seed", cli_has(args, OPTION_seed) ? settings->seed : state->seed, state->seed}};
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
         if (same[i].here != same[i].there)
@@ -251,9 +267,8 @@ fail:
 
 /* Sessions of the other ranks, with the same parameters, and their threads. */
 static remat_status start_ranks(const struct cli_arguments *args,
-                                const struct train_settings *settings,
-                                const struct train_model *model, const struct beginning *from,
-                                const struct text *text)
+                                const struct train_settings *settings, const struct model *model,
+                                const struct beginning *from)
 {
     remat_status st = REMAT_OK;
     struct ranks *ranks = settings->ranks;
@@ -268,16 +283,16 @@ static remat_status start_ranks(const struct cli_arguments *args,
             return cli_error(ranks_context(ranks, 0), st, "rank %u: %s", r,
                              remat_context_message(ctx));
     }
-    return ranks ? ranks_start(ranks, model, settings, text) : REMAT_OK;
+    return ranks ? ranks_start(ranks, model, settings) : REMAT_OK;
 }
 
 /* The steps on all ranks. */
-static remat_status train_ranks(remat_context *ctx, const struct train_model *model,
-                                const struct train_settings *settings, const struct text *text,
-                                remat_session *session, struct measured *measured)
+static remat_status train_ranks(remat_context *ctx, const struct model *model,
+                                const struct train_settings *settings, remat_session *session,
+                                struct measured *measured)
 {
     remat_status st = train_save_initial(ctx, model, settings, session);
-    st = st ? st : train(ctx, model, settings, text, session, measured);
+    st = st ? st : train(ctx, model, settings, session, measured);
     if (settings->ranks)
         st = st ? st : ranks_order(settings->ranks, RANKS_END);
     st = st ? st : train_save_weights(ctx, model, settings, session, measured);
@@ -313,17 +328,17 @@ fail:
     return st;
 }
 
-static remat_status get_text(remat_context *ctx, const struct cli_arguments *args,
-                             const struct train_model *model, struct text *out)
+static remat_status open_data(remat_context *ctx, struct remat_arena *arena,
+                              const struct cli_arguments *args, const struct model *model,
+                              struct data *out)
 {
+    uint32_t count;
     if (cli_has(args, OPTION_text))
-        return text_open(ctx, cli_text(args, OPTION_text, NULL), model->vocabulary, out);
-    if (model->vocabulary > INT32_MAX)
-        return cli_error(ctx, REMAT_ERROR_INVALID,
-                         "--ids: the plan does not say how many ids its inputs accept: train on a "
-                         "--text");
-    text_draw(model->vocabulary, out);
-    return REMAT_OK;
+        return data_open_text(ctx, cli_text(args, OPTION_text, NULL), model, out);
+    if (cli_has(args, OPTION_ids))
+        return data_draw(ctx, model, out);
+    const char *const *paths = cli_texts(arena, args, OPTION_tokens, &count);
+    return paths ? data_open_tokens(ctx, paths, count, model, out) : REMAT_ERROR_MEMORY;
 }
 
 static remat_status check_weights_files(remat_context *ctx, const struct cli_arguments *args,
@@ -351,9 +366,8 @@ static remat_status open_weights(remat_context *ctx, struct remat_arena *arena,
 
 /* A process of another rank than 0. */
 static remat_status follow(remat_context *ctx, const struct cli_arguments *args,
-                           const struct train_model *model, const struct train_settings *settings,
-                           const struct beginning *from, const struct text *text,
-                           remat_session **session)
+                           const struct model *model, const struct train_settings *settings,
+                           const struct beginning *from, remat_session **session)
 {
     remat_status st = REMAT_OK;
     uint64_t total_ns;
@@ -364,8 +378,8 @@ static remat_status follow(remat_context *ctx, const struct cli_arguments *args,
         records_open(ctx, model->plan, ranks_first(settings->ranks), traced, profiled, records));
     RUN_TRY(create_session(ctx, args, settings, model->plan, 0, session));
     RUN_TRY(begin_session(ctx, from, model->plan, ranks_first(settings->ranks), *session));
-    RUN_TRY(train_follow(ctx, model, settings, text, *session, ranks_peers(settings->ranks, 0),
-                         records, &measured.steps, &total_ns));
+    RUN_TRY(train_follow(ctx, model, settings, *session, ranks_peers(settings->ranks, 0), records,
+                         &measured.steps, &total_ns));
     RUN_TRY(records_collect(ctx, settings->ranks, traced ? &records->trace : NULL,
                             profiled ? &records->profiler : NULL));
     measured.step_ns = measured.steps ? total_ns / measured.steps : 0;
@@ -395,17 +409,22 @@ static remat_status fail_not_finite(remat_context *ctx, const struct train_setti
 /* What the run needs beside the plan. */
 static remat_status read_inputs(remat_context *ctx, struct remat_arena *arena,
                                 const struct cli_arguments *args, struct train_settings *settings,
-                                const remat_plan *plan, struct train_model *model,
-                                struct text *text, struct beginning *from)
+                                const remat_plan *plan, struct model *model, struct data *data,
+                                struct beginning *from)
 {
     remat_status st = REMAT_OK;
+    const char *const entries[] = {settings->eval ? "eval" : "train", NULL};
     RUN_TRY(check_weights_files(ctx, args, plan));
-    RUN_TRY(train_inspect(ctx, plan, settings->eval, model));
-    RUN_TRY(get_text(ctx, args, model, text));
-    settings->text_bytes = text->length;
+    RUN_TRY(model_inspect(ctx, plan, entries, model));
+    RUN_TRY(open_data(ctx, arena, args, model, data));
+    RUN_TRY(data_hash(ctx, data, &settings->data_hash));
+    settings->rows = data_rows(data);
+    settings->rows.shuffled = !settings->eval;
     if (cli_has(args, OPTION_resume))
         RUN_TRY(resume(ctx, args, model, settings, &from->checkpoint));
-    RUN_TRY(train_check_text(ctx, model, settings, text));
+    settings->rows.seed = settings->seed;
+    RUN_TRY(rows_check(ctx, &settings->rows, settings->resumed * model->batch,
+                       settings->steps * model->batch));
     if (cli_has(args, OPTION_init))
         RUN_TRY(open_weights(ctx, arena, args, plan, &from->weights));
 fail:
@@ -428,8 +447,8 @@ static struct measured describe(const struct ranks *ranks, const remat_session *
 
 /* Rank 0, or the only one. */
 static remat_status lead(remat_context *ctx, const struct cli_arguments *args,
-                         const struct train_model *model, struct train_settings *settings,
-                         struct beginning *from, const struct text *text, remat_session **session)
+                         const struct model *model, struct train_settings *settings,
+                         struct beginning *from, remat_session **session)
 {
     remat_status st = REMAT_OK;
     struct chrome_trace trace = {0};
@@ -451,9 +470,9 @@ static remat_status lead(remat_context *ctx, const struct cli_arguments *args,
     RUN_TRY(create_session(ctx, args, settings, plan, 0, session));
     measured = describe(settings->ranks, *session);
     RUN_TRY(begin_session(ctx, from, plan, 0, *session));
-    RUN_TRY(start_ranks(args, settings, model, from, text));
+    RUN_TRY(start_ranks(args, settings, model, from));
     release_beginning(from);
-    RUN_TRY(train_ranks(ctx, model, settings, text, *session, &measured));
+    RUN_TRY(train_ranks(ctx, model, settings, *session, &measured));
     if (settings->ranks)
         RUN_TRY(records_collect(ctx, settings->ranks, settings->trace, settings->profiler));
     if (settings->trace)
@@ -493,12 +512,12 @@ static remat_status run(remat_context *ctx, struct remat_arena *arena,
     remat_plan *plan = NULL;
     remat_session *session = NULL;
     struct train_settings settings = {0};
-    struct train_model model;
-    struct text text = {0};
+    struct model model;
+    struct data data = {0};
     struct beginning from = {0};
     RUN_TRY(read_settings(ctx, args, &settings));
     RUN_TRY(remat_plan_load_file(ctx, args->operands[0], &plan));
-    RUN_TRY(read_inputs(ctx, arena, args, &settings, plan, &model, &text, &from));
+    RUN_TRY(read_inputs(ctx, arena, args, &settings, plan, &model, &data, &from));
     const struct ranks_wish wish = {cli_text(args, OPTION_device, NULL),
                                     cli_text(args, OPTION_engine, NULL),
                                     cli_text(args, OPTION_cuda_libraries, NULL), timeout_ns(args)};
@@ -506,14 +525,14 @@ static remat_status run(remat_context *ctx, struct remat_arena *arena,
     RUN_TRY(check_memory(ctx, args, &settings, plan));
     RUN_TRY(agree(ctx, settings.ranks, args->operands[0], &settings));
     if (ranks_first(settings.ranks) > 0)
-        st = follow(ctx, args, &model, &settings, &from, &text, &session);
+        st = follow(ctx, args, &model, &settings, &from, &session);
     else
-        st = lead(ctx, args, &model, &settings, &from, &text, &session);
+        st = lead(ctx, args, &model, &settings, &from, &session);
     if (settings.ranks)
         st = end(ctx, args, settings.ranks, st);
 fail:
     release_beginning(&from);
-    text_release(&text);
+    data_release(&data);
     ranks_leave(settings.ranks, st);
     remat_session_destroy(&session);
     ranks_close(&settings.ranks);

@@ -44,9 +44,8 @@ struct ranks {
     uint64_t collected; /* how often */
     bool finished;      /* all ranks have come to the end */
     uint64_t begin_ns;  /* of the first step */
-    const struct train_model *model;
+    const struct model *model;
     const struct train_settings *settings;
-    const struct text *text;
     bool interrupted;      /* a process was */
     pthread_mutex_t mutex; /* of the three below */
     pthread_cond_t changed;
@@ -412,7 +411,7 @@ static void *follow(void *user)
 {
     struct rank *rank = user;
     struct ranks *all = rank->all;
-    rank->status = train_follow(rank->ctx, all->model, all->settings, all->text, rank->session,
+    rank->status = train_follow(rank->ctx, all->model, all->settings, rank->session,
                                 ranks_peers(all, (uint32_t)(rank - all->ranks)), &rank->records,
                                 &rank->steps, &rank->total_ns);
     if (rank->status)
@@ -431,12 +430,11 @@ static bool start_thread(struct rank *rank)
     return rank->started;
 }
 
-remat_status ranks_start(struct ranks *ranks, const struct train_model *model,
-                         const struct train_settings *settings, const struct text *text)
+remat_status ranks_start(struct ranks *ranks, const struct model *model,
+                         const struct train_settings *settings)
 {
     ranks->model = model;
     ranks->settings = settings;
-    ranks->text = text;
     for (uint32_t r = 1; r < ranks->here; r++)
         if (!start_thread(&ranks->ranks[r]))
             return cli_error(ranks->ctx, REMAT_ERROR_MEMORY,

@@ -13,9 +13,8 @@
 
 #include <stdbool.h>
 
-struct train_model;
+struct model;
 struct train_settings;
-struct text;
 struct ranks;
 
 struct ranks_wish { /* of the command line; NULL: as it comes */
@@ -36,9 +35,9 @@ void ranks_leave(struct ranks *ranks, remat_status status);
  * has ended. */
 void ranks_close(struct ranks **ranks);
 
-uint32_t ranks_count(const struct ranks *ranks); /* in all */
-uint32_t ranks_here(const struct ranks *ranks);  /* in this process; 1: ranks is NULL */
-uint32_t ranks_first(const struct ranks *ranks); /* of this process */
+uint32_t ranks_count(const struct ranks *ranks);      /* in all */
+uint32_t ranks_here(const struct ranks *ranks);       /* in this process; 1: ranks is NULL */
+uint32_t ranks_first(const struct ranks *ranks);      /* of this process */
 uint32_t ranks_on_machine(const struct ranks *ranks); /* this one: of all its processes */
 /* A rank's share of the machine's, at least 1. */
 uint32_t ranks_cores(const struct ranks *ranks);
@@ -69,8 +68,8 @@ remat_status ranks_gather(struct ranks *ranks, const char *what, const void *min
 uint64_t ranks_begin_ns(const struct ranks *ranks);
 
 /* Starts the threads, which train on their sessions (train_follow). */
-remat_status ranks_start(struct ranks *ranks, const struct train_model *model,
-                         const struct train_settings *settings, const struct text *text);
+remat_status ranks_start(struct ranks *ranks, const struct model *model,
+                         const struct train_settings *settings);
 /* What all ranks do next, as rank 0 says: no more steps, a step, a checkpoint. */
 enum ranks_order { RANKS_END, RANKS_STEP, RANKS_SAVE };
 remat_status ranks_order(struct ranks *ranks, enum ranks_order order);

@@ -1,22 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "text.h"
 
+#include "file_part.h"
+#include "mix.h"
 #include "tool.h"
 
-#include <errno.h>
 #include <math.h>
-#include <unistd.h>
 
 #define PART_BYTES 4096u
 #define DRAWN      (UINT64_C(1) << 20)
-
-static uint64_t mix(uint64_t state) /* splitmix64 */
-{
-    uint64_t z = state + UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
 
 void text_zipf(uint64_t first, uint64_t count, int64_t vocabulary, int32_t *ids)
 {
@@ -50,63 +42,30 @@ void text_release(struct text *text)
     *text = (struct text){0};
 }
 
-/* Without a buffer of the library's, which would read ahead in every row. */
 static remat_status read_part(remat_context *ctx, const struct text *text, uint64_t begin,
-                              uint64_t count, unsigned char *out)
+                              uint64_t count, int32_t *ids)
 {
-    for (uint64_t done = 0; done < count;) {
-        ssize_t got = pread(fileno(text->file), out + done, count - done, (off_t)(begin + done));
-        if (got < 0 && errno != EINTR)
-            return cli_file_error(ctx, text->path, "", errno);
-        if (got == 0)
-            return cli_error(ctx, REMAT_ERROR_IO, "%s: it ends before byte %llu, and had %llu",
-                             text->path, (unsigned long long)(begin + done),
-                             (unsigned long long)text->length);
-        done += got < 0 ? 0 : (uint64_t)got;
-    }
-    for (uint64_t i = 0; i < count; i++)
-        if (out[i] >= text->vocabulary)
-            return cli_error(ctx, REMAT_ERROR_INVALID,
-                             "%s: byte %llu is %d, beyond the model's vocabulary of %lld",
-                             text->path, (unsigned long long)(begin + i), out[i],
-                             (long long)text->vocabulary);
-    return REMAT_OK;
-}
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
-remat_status text_check(remat_context *ctx, const struct text *text, uint64_t end)
-{
-    remat_status st = REMAT_OK;
     unsigned char part[PART_BYTES];
-    end = text->file && text->vocabulary < 256 ? least(end, text->length) : 0;
-    for (uint64_t at = 0; at < end; at += sizeof part)
-        RUN_TRY(read_part(ctx, text, at, least(end - at, sizeof part), part));
-fail:
+    remat_status st = file_read_part(ctx, text->file, text->path, text->length, begin, part, count);
+    for (uint64_t i = 0; i < count && st == REMAT_OK; i++) {
+        ids[i] = part[i];
+        if (part[i] >= text->vocabulary)
+            st = cli_error(ctx, REMAT_ERROR_INVALID,
+                           "%s: byte %llu is %d, beyond the model's vocabulary of %lld", text->path,
+                           (unsigned long long)(begin + i), part[i], (long long)text->vocabulary);
+    }
     return st;
 }
 
-remat_status text_window(remat_context *ctx, const struct text *text, uint64_t window,
-                         uint64_t batch, uint64_t seq, uint64_t offset, uint64_t count,
-                         int32_t *ids)
+remat_status text_read(remat_context *ctx, const struct text *text, uint64_t begin, uint64_t count,
+                       int32_t *ids)
 {
     remat_status st = REMAT_OK;
-    unsigned char part[PART_BYTES];
-    for (uint64_t b = 0; b < batch; b++) {
-        uint64_t at = ((window * batch + b) * seq + offset) % text->length;
-        for (uint64_t left = count, got; left; left -= got, at = (at + got) % text->length) {
-            got = least(least(left, sizeof part), text->length - at);
-            if (text->file)
-                RUN_TRY(read_part(ctx, text, at, got, part));
-            else
-                text_zipf(at, got, text->vocabulary, ids);
-            for (uint64_t i = 0; i < got && text->file; i++)
-                ids[i] = part[i];
-            ids += got;
-        }
+    if (!text->file)
+        text_zipf(begin, count, text->vocabulary, ids);
+    for (uint64_t got; text->file && count; begin += got, ids += got, count -= got) {
+        got = count < PART_BYTES ? count : PART_BYTES;
+        RUN_TRY(read_part(ctx, text, begin, got, ids));
     }
 fail:
     return st;

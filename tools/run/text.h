@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Training data: a byte of a text is a token id, or, without a text, ids are drawn.
+/* Texts, of which a byte is a token id, or, without a text, ids that are drawn; and what is hidden
+ * of them from a model that is to find it.
  *
- * Row b of window w (both from 0) starts at byte ((w * batch + b) * seq) modulo the text's length
- * and wraps. Step n counts from 1.
- *
- * Next bytes: a step's tokens are window n - 1, its targets the bytes one further on. With an
- * encoder, which reads "source", the source is rows of source_seq bytes from where those of window
- * n - 1 start, and the tokens are window n: the window after is predicted from this one.
- *
- * Masked (BERT): tokens and targets are window n - 1. Element i of it, from 0, draws
+ * Masked (BERT): element i of a step's rows, from 0, step n counted from 1, draws
  *     z = mix(mix(n) + i),  a = z mod 2^32,  b = z / 2^32,
  * mix being a step of splitmix64 from a state of that value. Where a < 0.15 * 2^32 the token is
  * hidden: the target stays, and the token becomes the last id (which no UTF-8 text has) where
@@ -43,16 +37,11 @@ void text_draw(int64_t vocabulary, struct text *out);
 remat_status text_open(remat_context *ctx, const char *path, int64_t vocabulary, struct text *out);
 void text_release(struct text *text); /* harmless when released */
 
-/* Reads the first `end` bytes if one of them could be beyond the vocabulary: the error comes before
- * the first step. */
-remat_status text_check(remat_context *ctx, const struct text *text, uint64_t end);
+/* Ids [begin, begin + count), which lie before its end. */
+remat_status text_read(remat_context *ctx, const struct text *text, uint64_t begin, uint64_t count,
+                       int32_t *ids);
 
-/* `count` ids of each row of a window, from `offset` ids after its start. */
-remat_status text_window(remat_context *ctx, const struct text *text, uint64_t window,
-                         uint64_t batch, uint64_t seq, uint64_t offset, uint64_t count,
-                         int32_t *ids);
-
-/* Masks the ids of a whole window, as the tokens or as the targets of step `step`. */
+/* Masks the ids of all rows of a step, as its tokens or as its targets. */
 enum text_mask { TEXT_MASK_TOKENS, TEXT_MASK_TARGETS };
 void text_mask(uint64_t step, uint64_t batch, uint64_t seq, int64_t vocabulary, int32_t *ids,
                enum text_mask what);

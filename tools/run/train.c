@@ -2,6 +2,7 @@
 #include "train.h"
 
 #include "checkpoint.h"
+#include "feed.h"
 #include "interrupt.h"
 #include "progress.h"
 #include "tool.h"
@@ -11,107 +12,6 @@
 #include <signal.h>
 #include <stdlib.h>
 
-static bool find_tensor(const remat_plan *plan, const char *name, remat_tensor_info *out)
-{
-    *out = (remat_tensor_info){.struct_size = sizeof *out};
-    return remat_plan_get_tensor(plan, remat_plan_find_tensor(plan, name), out);
-}
-
-static remat_status check_ids(remat_context *ctx, const remat_plan *plan, const char *name,
-                              remat_tensor_info *out)
-{
-    if (!find_tensor(plan, name, out))
-        return cli_error(ctx, REMAT_ERROR_INVALID, "the plan has no input \"%s\"", name);
-    if (out->role != REMAT_TENSOR_INPUT || out->element != REMAT_ELEMENT_I32 || out->rank != 2)
-        return cli_error(ctx, REMAT_ERROR_INVALID,
-                         "\"%s\" is not an input of i32 [batch, sequence]", name);
-    return REMAT_OK;
-}
-
-/* Rows of the family's table of token embeddings. */
-static int64_t find_vocabulary(const remat_plan *plan, const struct family *family)
-{
-    remat_tensor_info table;
-    bool found = family && find_tensor(plan, family->embeddings, &table) && table.rank == 2;
-    return found ? table.shape[0] : INT64_MAX;
-}
-
-/* Where a byte may be the element that is ignored, the session tells which ones it refuses. */
-static void narrow_vocabulary(struct train_model *model, const remat_tensor_info *ids)
-{
-    int64_t bound = ids->index_bound ? ids->index_bound : INT64_MAX;
-    bool ignores_byte = ids->index_ignored >= bound && ids->index_ignored <= UINT8_MAX;
-    if (!ignores_byte && bound < model->vocabulary)
-        model->vocabulary = bound;
-}
-
-static remat_status inspect_source(remat_context *ctx, struct train_model *model)
-{
-    remat_status st = REMAT_OK;
-    remat_tensor_info source;
-    if (!find_tensor(model->plan, "source", &source))
-        return REMAT_OK;
-    RUN_TRY(check_ids(ctx, model->plan, "source", &source));
-    if ((uint64_t)source.shape[0] != model->batch)
-        RUN_FAIL(ctx, REMAT_ERROR_INVALID, "\"source\" and \"tokens\" differ in batch");
-    model->source_seq = (uint64_t)source.shape[1];
-    narrow_vocabulary(model, &source);
-fail:
-    return st;
-}
-
-static remat_status inspect_rng(remat_context *ctx, struct train_model *model)
-{
-    remat_tensor_info rng;
-    model->has_rng = find_tensor(model->plan, "rng", &rng);
-    if (model->has_rng && (rng.role != REMAT_TENSOR_INPUT || rng.element != REMAT_ELEMENT_I32 ||
-                           rng.bytes != 4 * sizeof(int32_t)))
-        return cli_error(ctx, REMAT_ERROR_INVALID, "\"rng\" is not an input of i32 [4]");
-    return REMAT_OK;
-}
-
-static remat_status check_entry(remat_context *ctx, const remat_plan *plan, bool eval)
-{
-    const char *entry = eval ? "eval" : "train";
-    for (uint32_t e = 0; e < remat_plan_entry_count(plan); e++)
-        if (strcmp(remat_plan_entry_name(plan, e), entry) == 0)
-            return REMAT_OK;
-    return cli_error(ctx, REMAT_ERROR_INVALID, "the plan has no entry point \"%s\"%s", entry,
-                     eval ? "" : ": its graph trains nothing (--eval evaluates it)");
-}
-
-remat_status train_inspect(remat_context *ctx, const remat_plan *plan, bool eval,
-                           struct train_model *out)
-{
-    remat_status st = REMAT_OK;
-    remat_tensor_info tokens, targets, other;
-    const struct family *family = family_of(plan);
-    *out = (struct train_model){.plan = plan,
-                                .feeding = family ? family->feeding : FEED_NEXT,
-                                .vocabulary = find_vocabulary(plan, family)};
-    RUN_TRY(check_entry(ctx, plan, eval));
-    RUN_TRY(check_ids(ctx, plan, "tokens", &tokens));
-    RUN_TRY(check_ids(ctx, plan, "targets", &targets));
-    if (tokens.bytes != targets.bytes)
-        RUN_FAIL(ctx, REMAT_ERROR_INVALID, "\"tokens\" and \"targets\" differ in shape");
-    narrow_vocabulary(out, &tokens);
-    narrow_vocabulary(out, &targets);
-    out->batch = (uint64_t)tokens.shape[0];
-    out->seq = (uint64_t)tokens.shape[1];
-    if (!find_tensor(plan, "loss", &other) || other.bytes != sizeof(float) ||
-        other.element != REMAT_ELEMENT_F32)
-        RUN_FAIL(ctx, REMAT_ERROR_INVALID, "the plan has no output \"loss\" of one f32");
-    RUN_TRY(inspect_source(ctx, out));
-    RUN_TRY(inspect_rng(ctx, out));
-    out->has_lr = find_tensor(plan, "lr", &other);
-    out->has_step = find_tensor(plan, "step", &other);
-    out->has_flag = find_tensor(plan, "not_finite", &other) && other.element == REMAT_ELEMENT_I32 &&
-                    other.bytes == sizeof(int32_t);
-    out->has_parts = safetensors_has_parts(plan, safetensors_is_parameter);
-fail:
-    return st;
-}
-
 struct step_result {
     uint64_t step, ns; /* step counted from 1 */
     float loss;
@@ -120,78 +20,11 @@ struct step_result {
     struct step_hashes hashes;
 };
 
-/* What of a text feeds a step. */
-struct feed {
-    remat_context *ctx;
-    const struct train_model *model;
-    const struct text *text;
-    remat_session *session;
-    int32_t *ids; /* room for an input */
-};
-
-static remat_status read_ids(const struct feed *feed, uint64_t window, uint64_t offset,
-                             uint64_t count)
-{
-    return text_window(feed->ctx, feed->text, window, feed->model->batch, feed->model->seq, offset,
-                       count, feed->ids);
-}
-
-static remat_status write_ids(const struct feed *feed, const char *input, uint64_t count)
-{
-    return remat_session_write(feed->session, input, feed->ids,
-                               feed->model->batch * count * sizeof *feed->ids);
-}
-
-static remat_status write_masked(const struct feed *feed, uint64_t step)
-{
-    static const char *const inputs[] = {
-        [TEXT_MASK_TOKENS] = "tokens", [TEXT_MASK_TARGETS] = "targets"};
-    remat_status st = REMAT_OK;
-    const struct train_model *model = feed->model;
-    for (int i = TEXT_MASK_TOKENS; i <= TEXT_MASK_TARGETS; i++) {
-        RUN_TRY(read_ids(feed, step - 1, 0, model->seq));
-        text_mask(step, model->batch, model->seq, model->vocabulary, feed->ids, (enum text_mask)i);
-        RUN_TRY(write_ids(feed, inputs[i], model->seq));
-    }
-fail:
-    return st;
-}
-
-static remat_status write_next(const struct feed *feed, uint64_t step)
-{
-    remat_status st = REMAT_OK;
-    uint64_t seq = feed->model->seq, source_seq = feed->model->source_seq;
-    uint64_t window = source_seq ? step : step - 1;
-    RUN_TRY(read_ids(feed, window, 0, seq));
-    RUN_TRY(write_ids(feed, "tokens", seq));
-    RUN_TRY(read_ids(feed, window, 1, seq));
-    RUN_TRY(write_ids(feed, "targets", seq));
-    if (source_seq) {
-        RUN_TRY(read_ids(feed, step - 1, 0, source_seq));
-        RUN_TRY(write_ids(feed, "source", source_seq));
-    }
-fail:
-    return st;
-}
-
 static remat_status write_inputs(const struct feed *feed, const struct train_settings *settings,
                                  uint64_t step)
 {
-    remat_status st = REMAT_OK;
-    const struct train_model *model = feed->model;
-    remat_session *session = feed->session;
-    int32_t number = (int32_t)step;
-    const uint32_t rng[4] = {(uint32_t)settings->seed, (uint32_t)(settings->seed >> 32),
-                             (uint32_t)step, 0}; /* the last: number of the microbatch */
-    RUN_TRY((model->feeding == FEED_MASKED ? write_masked : write_next)(feed, step));
-    if (model->has_rng)
-        RUN_TRY(remat_session_write(session, "rng", rng, sizeof rng));
-    if (model->has_lr)
-        RUN_TRY(remat_session_write(session, "lr", &settings->lr, sizeof settings->lr));
-    if (model->has_step)
-        RUN_TRY(remat_session_write(session, "step", &number, sizeof number));
-fail:
-    return st;
+    const struct step_inputs in = {step, settings->seed, settings->lr};
+    return feed_write(feed, &settings->rows, &in);
 }
 
 static const char a_gradient[] = "a gradient";
@@ -205,7 +38,7 @@ static const char *find_not_finite(const struct step_result *result)
 }
 
 /* Loss and flag after a step, equal on all ranks. */
-static remat_status read_result(remat_context *ctx, const struct train_model *model,
+static remat_status read_result(remat_context *ctx, const struct model *model,
                                 const struct train_settings *settings, const struct peers *peers,
                                 remat_session *session, struct step_result *result)
 {
@@ -223,7 +56,7 @@ fail:
     return st;
 }
 
-static remat_status run_step(struct recorder *recorder, const struct train_model *model,
+static remat_status run_step(struct recorder *recorder, const struct model *model,
                              const struct train_settings *settings, remat_session *session,
                              struct step_result *result)
 {
@@ -285,28 +118,6 @@ static void print_step(const struct train_settings *settings, struct progress *p
         progress_update(progress, result->step, result->loss, result->tokens_per_s);
 }
 
-static uint64_t longest_row(const struct train_model *model)
-{
-    return model->seq > model->source_seq ? model->seq : model->source_seq;
-}
-
-remat_status train_check_text(remat_context *ctx, const struct train_model *model,
-                              const struct train_settings *settings, const struct text *text)
-{
-    uint64_t windows = settings->steps + 1, end;
-    if (__builtin_mul_overflow(windows, model->batch * model->seq, &end))
-        end = text->length;
-    return text_check(ctx, text, end + longest_row(model));
-}
-
-static remat_status feed_open(remat_context *ctx, const struct train_model *model,
-                              const struct text *text, remat_session *session, struct feed *out)
-{
-    *out = (struct feed){ctx, model, text, session,
-                         calloc(model->batch * longest_row(model) + 1, sizeof *out->ids)};
-    return out->ids ? REMAT_OK : cli_error(ctx, REMAT_ERROR_MEMORY, "out of memory");
-}
-
 static bool is_hashed(const struct train_settings *settings)
 {
     return settings->hash || settings->json;
@@ -317,18 +128,25 @@ static bool has_checkpoint(const struct train_settings *settings, uint64_t step)
     return settings->checkpoint && (step % settings->every == 0 || step == settings->steps);
 }
 
+static struct checkpoint_state state_of(const struct model *model,
+                                        const struct train_settings *settings, uint64_t step)
+{
+    return (struct checkpoint_state){.step = step,
+                                     .seed = settings->seed,
+                                     .batch = model->batch,
+                                     .seq = model->seq,
+                                     .data_hash = settings->data_hash,
+                                     .data_size = settings->rows.count};
+}
+
 /* Nothing that is not finite is saved: the run ends instead. */
-static remat_status save_checkpoint(remat_context *ctx, const struct train_model *model,
+static remat_status save_checkpoint(remat_context *ctx, const struct model *model,
                                     const struct train_settings *settings, remat_session *session,
                                     struct measured *measured)
 {
     remat_status st = REMAT_OK;
     bool finite;
-    const struct checkpoint_state state = {.step = measured->last_step,
-                                           .seed = settings->seed,
-                                           .batch = model->batch,
-                                           .seq = model->seq,
-                                           .text_bytes = settings->text_bytes};
+    const struct checkpoint_state state = state_of(model, settings, measured->last_step);
     const struct peers peers = ranks_peers(settings->ranks, 0);
     if (measured->not_finite)
         return REMAT_OK;
@@ -344,7 +162,7 @@ fail:
     return st;
 }
 
-remat_status train_save_initial(remat_context *ctx, const struct train_model *model,
+remat_status train_save_initial(remat_context *ctx, const struct model *model,
                                 const struct train_settings *settings, remat_session *session)
 {
     const struct peers peers = ranks_peers(settings->ranks, 0);
@@ -355,7 +173,7 @@ remat_status train_save_initial(remat_context *ctx, const struct train_model *mo
 }
 
 /* What the last update made of them no loss tells. */
-remat_status train_save_weights(remat_context *ctx, const struct train_model *model,
+remat_status train_save_weights(remat_context *ctx, const struct model *model,
                                 const struct train_settings *settings, remat_session *session,
                                 struct measured *measured)
 {
@@ -384,9 +202,9 @@ static bool must_stop(const struct train_settings *settings)
     return ranks_interrupted(settings->ranks) || output_failed();
 }
 
-remat_status train(remat_context *ctx, const struct train_model *model,
-                   const struct train_settings *settings, const struct text *text,
-                   remat_session *session, struct measured *measured)
+remat_status train(remat_context *ctx, const struct model *model,
+                   const struct train_settings *settings, remat_session *session,
+                   struct measured *measured)
 {
     remat_status st = REMAT_OK;
     struct recorder recorder = {0};
@@ -398,7 +216,7 @@ remat_status train(remat_context *ctx, const struct train_model *model,
     bool stop = must_stop(settings);
     signal(SIGPIPE, SIG_IGN); /* what was trained is worth more than the lines about it */
     progress_start(&progress, settings->resumed, settings->steps);
-    RUN_TRY(feed_open(ctx, model, text, session, &feed));
+    RUN_TRY(feed_open(ctx, model, session, &feed));
     RUN_TRY(recorder_open(ctx, model->plan, ranks_peers(settings->ranks, 0), &recorder));
     recorder.hashing = is_hashed(settings);
     recorder.trace = settings->trace;
@@ -444,12 +262,12 @@ remat_status train(remat_context *ctx, const struct train_model *model,
 fail:
     progress_clear(&progress);
     recorder_release(&recorder);
-    free(feed.ids);
+    feed_close(&feed);
     return st;
 }
 
 /* What decides on rank 0 whether there is a file is equal on all ranks. */
-static remat_status join_checkpoint(remat_context *ctx, const struct train_model *model,
+static remat_status join_checkpoint(remat_context *ctx, const struct model *model,
                                     remat_session *session, const struct peers *peers, bool *finite)
 {
     remat_status st = REMAT_OK;
@@ -460,7 +278,7 @@ fail:
     return st;
 }
 
-static remat_status join_weights(remat_context *ctx, const struct train_model *model,
+static remat_status join_weights(remat_context *ctx, const struct model *model,
                                  remat_session *session, const struct peers *peers, bool finite)
 {
     remat_status st = REMAT_OK;
@@ -473,7 +291,7 @@ fail:
     return st;
 }
 
-static remat_status follow_step(struct recorder *recorder, const struct train_model *model,
+static remat_status follow_step(struct recorder *recorder, const struct model *model,
                                 const struct train_settings *settings, remat_session *session,
                                 struct step_result *result)
 {
@@ -489,10 +307,10 @@ fail:
     return st;
 }
 
-remat_status train_follow(remat_context *ctx, const struct train_model *model,
-                          const struct train_settings *settings, const struct text *text,
-                          remat_session *session, struct peers peers, struct records *records,
-                          uint64_t *steps, uint64_t *total_ns)
+remat_status train_follow(remat_context *ctx, const struct model *model,
+                          const struct train_settings *settings, remat_session *session,
+                          struct peers peers, struct records *records, uint64_t *steps,
+                          uint64_t *total_ns)
 {
     remat_status st = REMAT_OK;
     struct recorder recorder = {0};
@@ -500,7 +318,7 @@ remat_status train_follow(remat_context *ctx, const struct train_model *model,
     enum ranks_order order;
     bool finite = true;
     *steps = *total_ns = 0;
-    RUN_TRY(feed_open(ctx, model, text, session, &feed));
+    RUN_TRY(feed_open(ctx, model, session, &feed));
     RUN_TRY(recorder_open(ctx, model->plan, peers, &recorder));
     recorder.trace = records->trace.stream ? &records->trace : NULL;
     recorder.profiler = records->profiler.commands ? &records->profiler : NULL;
@@ -524,6 +342,6 @@ remat_status train_follow(remat_context *ctx, const struct train_model *model,
         RUN_TRY(join_weights(ctx, model, session, &peers, finite));
 fail:
     recorder_release(&recorder);
-    free(feed.ids);
+    feed_close(&feed);
     return st;
 }

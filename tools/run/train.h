@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop of training or evaluation: feed, run, record, print. */
+/* The loop of training, or of an evaluation by itself: feed, run, record, print. */
 #ifndef REMAT_TOOLS_RUN_TRAIN_H
 #define REMAT_TOOLS_RUN_TRAIN_H
 
-#include "families.h"
+#include "data.h"
 #include "ranks.h"
 #include "recorder.h"
 #include "report.h"
-#include "text.h"
 
 struct train_settings {
     uint64_t steps, gradients_step; /* counted from 1 */
@@ -15,7 +14,8 @@ struct train_settings {
     uint64_t resumed;       /* steps of the run that another process did */
     uint64_t every;         /* so many steps have a checkpoint */
     const char *checkpoint; /* folder; NULL: there are none */
-    uint64_t text_bytes;
+    struct rows rows;       /* that the steps read */
+    uint64_t data_hash;
     float lr;
     bool hash, json;
     bool eval; /* entry point "eval": nothing is trained, and the mean loss is printed */
@@ -27,47 +27,28 @@ struct train_settings {
     struct ranks *ranks;        /* which wait for each step of rank 0; NULL: there is one rank */
 };
 
-/* What the tool needs of a plan, found by name. */
-struct train_model {
-    const remat_plan *plan;
-    uint64_t batch, seq; /* of the inputs "tokens" and "targets", i32 [batch, seq] */
-    uint64_t source_seq; /* of the input "source", 0: none */
-    int64_t vocabulary;  /* bytes of a text are below it, INT64_MAX: all may be */
-    enum feeding feeding;
-    bool has_lr, has_step, has_rng;
-    bool has_flag;  /* the output "not_finite", i32 [1], which tells of gradients */
-    bool has_parts; /* of parameters, on the ranks; then the flag is a rank's own */
-};
-/* `eval`: the plan must have the entry point "eval", else "train". */
-remat_status train_inspect(remat_context *ctx, const remat_plan *plan, bool eval,
-                           struct train_model *out);
-
-/* Whether the model takes every byte that the steps will read. */
-remat_status train_check_text(remat_context *ctx, const struct train_model *model,
-                              const struct train_settings *settings, const struct text *text);
-
 /* Before the first step, if settings->initial_path says so: while other ranks are in train_follow.
  */
-remat_status train_save_initial(remat_context *ctx, const struct train_model *model,
+remat_status train_save_initial(remat_context *ctx, const struct model *model,
                                 const struct train_settings *settings, remat_session *session);
 
 /* Runs the steps on an initialised session; stops early, and says so, when it is interrupted; and
  * after a step with a result that is not finite. */
-remat_status train(remat_context *ctx, const struct train_model *model,
-                   const struct train_settings *settings, const struct text *text,
-                   remat_session *session, struct measured *measured);
+remat_status train(remat_context *ctx, const struct model *model,
+                   const struct train_settings *settings, remat_session *session,
+                   struct measured *measured);
 
 /* After the last step, if settings->weights_path says so and all is finite, or else says in
  * `measured` what is not. Between RANKS_END and ranks_finish. */
-remat_status train_save_weights(remat_context *ctx, const struct train_model *model,
+remat_status train_save_weights(remat_context *ctx, const struct model *model,
                                 const struct train_settings *settings, remat_session *session,
                                 struct measured *measured);
 
 /* The same steps on another rank, with `peers`, as rank 0 orders them; nothing is printed.
  * *steps: how many; *total_ns: the time in entry points. */
-remat_status train_follow(remat_context *ctx, const struct train_model *model,
-                          const struct train_settings *settings, const struct text *text,
-                          remat_session *session, struct peers peers, struct records *records,
-                          uint64_t *steps, uint64_t *total_ns);
+remat_status train_follow(remat_context *ctx, const struct model *model,
+                          const struct train_settings *settings, remat_session *session,
+                          struct peers peers, struct records *records, uint64_t *steps,
+                          uint64_t *total_ns);
 
 #endif
