@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "beginning.h"
+
+#include "options.h"
+
+static remat_status open_data(remat_context *ctx, struct remat_arena *arena,
+                              const struct cli_arguments *args, const struct model *model,
+                              struct data *out)
+{
+    uint32_t count;
+    if (cli_has(args, OPTION_text))
+        return data_open_text(ctx, cli_text(args, OPTION_text, NULL), model, out);
+    if (cli_has(args, OPTION_ids))
+        return data_draw(ctx, model, out);
+    const char *const *paths = cli_texts(arena, args, OPTION_tokens, &count);
+    return paths ? data_open_tokens(ctx, paths, count, model, out) : REMAT_ERROR_MEMORY;
+}
+
+static remat_status check_weights_files(remat_context *ctx, const struct cli_arguments *args,
+                                        const remat_plan *plan)
+{
+    static const uint32_t outputs[] = {OPTION_save_initial_weights, OPTION_save_weights,
+                                       OPTION_save_gradients};
+    remat_status st = REMAT_OK;
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
+        if (cli_has(args, outputs[i]))
+            RUN_TRY(safetensors_check(ctx, cli_text(args, outputs[i], NULL), plan,
+                                      safetensors_is_parameter));
+fail:
+    return st;
+}
+
+static remat_status open_weights(remat_context *ctx, struct remat_arena *arena,
+                                 const struct cli_arguments *args, const remat_plan *plan,
+                                 struct initial_weights *out)
+{
+    uint32_t count;
+    const char *const *paths = cli_texts(arena, args, OPTION_init, &count);
+    return paths ? initial_weights_open(ctx, paths, count, plan, out) : REMAT_ERROR_MEMORY;
+}
+
+/* The run that goes on is the one that was interrupted: same data, same random state. */
+static remat_status resume(remat_context *ctx, const struct cli_arguments *args,
+                           const struct model *model, struct train_settings *settings,
+                           struct checkpoint *checkpoint)
+{
+    remat_status st = REMAT_OK;
+    const struct checkpoint_state *state = &checkpoint->state;
+    const char *folder = cli_text(args, OPTION_resume, NULL);
+    RUN_TRY(checkpoint_open(ctx, folder, model->plan, checkpoint));
+    const struct {
+        const char *what;
+        uint64_t here, there;
+    } same[] = {{"the plan's batch", model->batch, state->batch},
+                {"the plan's sequence", model->seq, state->seq},
+                {"the size of the data", settings->rows.count, state->data_size},
+                {"the hash of the data", settings->data_hash, state->data_hash},
+                {"--seed", cli_has(args, OPTION_seed) ? settings->seed : state->seed, state->seed}};
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        if (same[i].here != same[i].there)
+            RUN_FAIL(ctx, REMAT_ERROR_USAGE, "%s: %s is %llu, of the checkpoint's run %llu",
+                     checkpoint->path, same[i].what, (unsigned long long)same[i].here,
+                     (unsigned long long)same[i].there);
+    if (state->step >= settings->steps)
+        RUN_FAIL(ctx, REMAT_ERROR_USAGE, "--steps %llu: --resume %s begins after step %llu",
+                 (unsigned long long)settings->steps, folder, (unsigned long long)state->step);
+    if (settings->gradients_path && settings->gradients_step <= state->step)
+        RUN_FAIL(
+            ctx, REMAT_ERROR_USAGE, "--gradients-step %llu: --resume %s begins after step %llu",
+            (unsigned long long)settings->gradients_step, folder, (unsigned long long)state->step);
+    settings->resumed = state->step;
+    settings->seed = state->seed;
+fail:
+    return st;
+}
+
+remat_status beginning_read(remat_context *ctx, struct remat_arena *arena,
+                            const struct cli_arguments *args, struct train_settings *settings,
+                            const remat_plan *plan, struct model *model, struct data *data,
+                            struct beginning *from)
+{
+    remat_status st = REMAT_OK;
+    const char *const entries[] = {settings->eval ? "eval" : "train", NULL};
+    RUN_TRY(check_weights_files(ctx, args, plan));
+    RUN_TRY(model_inspect(ctx, plan, entries, model));
+    RUN_TRY(open_data(ctx, arena, args, model, data));
+    RUN_TRY(data_hash(ctx, data, &settings->data_hash));
+    settings->rows = data_rows(data);
+    settings->rows.shuffled = !settings->eval;
+    if (cli_has(args, OPTION_resume))
+        RUN_TRY(resume(ctx, args, model, settings, &from->checkpoint));
+    settings->rows.seed = settings->seed;
+    RUN_TRY(rows_check(ctx, &settings->rows, settings->resumed * model->batch,
+                       settings->steps * model->batch));
+    if (cli_has(args, OPTION_init))
+        RUN_TRY(open_weights(ctx, arena, args, plan, &from->weights));
+fail:
+    return st;
+}
+
+remat_status beginning_write(remat_context *ctx, const struct beginning *from,
+                             const remat_plan *plan, uint32_t rank, remat_session *session)
+{
+    remat_status st = REMAT_OK;
+    RUN_TRY(remat_session_run(session, "init"));
+    if (from->weights.count)
+        RUN_TRY(initial_weights_write(ctx, &from->weights, rank, session));
+    if (from->checkpoint.path)
+        RUN_TRY(checkpoint_restore(ctx, &from->checkpoint, plan, rank, session));
+fail:
+    return st;
+}
+
+void beginning_release(struct beginning *from)
+{
+    initial_weights_release(&from->weights);
+    checkpoint_release(&from->checkpoint);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a run needs beside its plan: data, and parameters from a file or a checkpoint. */
+#ifndef REMAT_TOOLS_RUN_BEGINNING_H
+#define REMAT_TOOLS_RUN_BEGINNING_H
+
+#include "checkpoint.h"
+#include "init.h"
+#include "train.h"
+
+/* What a session begins with; zero-initialise. */
+struct beginning {
+    struct initial_weights weights;
+    struct checkpoint checkpoint;
+};
+
+/* Opens and checks all of it; settings get what the checkpoint says. The data refer to the model.
+ */
+remat_status beginning_read(remat_context *ctx, struct remat_arena *arena,
+                            const struct cli_arguments *args, struct train_settings *settings,
+                            const remat_plan *plan, struct model *model, struct data *data,
+                            struct beginning *from);
+/* Initialises the session of a rank. */
+remat_status beginning_write(remat_context *ctx, const struct beginning *from,
+                             const remat_plan *plan, uint32_t rank, remat_session *session);
+void beginning_release(struct beginning *from); /* harmless when released */
+
+#endif

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "settings.h"
+
+#include "options.h"
+
+#include <sys/stat.h>
+
+/* A safetensors file begins with its header, which is written last. */
+static remat_status check_seekable(remat_context *ctx, const struct cli_arguments *args,
+                                   uint32_t option)
+{
+    const char *path = cli_text(args, option, NULL);
+    struct stat info;
+    if (!path || stat(path, &info) != 0 || !S_ISFIFO(info.st_mode))
+        return REMAT_OK;
+    return cli_error(ctx, REMAT_ERROR_IO, "--%s %s: a safetensors file cannot be written to a pipe",
+                     args->tool->options[option].name, path);
+}
+
+static remat_status check_source(remat_context *ctx, const struct cli_arguments *args)
+{
+    static const uint32_t sources[] = {OPTION_text, OPTION_tokens, OPTION_ids};
+    const struct cli_option *given = NULL;
+    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
+        if (!cli_has(args, sources[i]))
+            continue;
+        if (given)
+            return cli_error(ctx, REMAT_ERROR_USAGE, "--%s contradicts --%s",
+                             args->tool->options[sources[i]].name, given->name);
+        given = &args->tool->options[sources[i]];
+    }
+    return given ? REMAT_OK
+                 : cli_error(ctx, REMAT_ERROR_USAGE, "--text is missing, or --tokens, or --ids");
+}
+
+remat_status settings_read(remat_context *ctx, const struct cli_arguments *args,
+                           struct train_settings *out)
+{
+    static const uint32_t training[] = {
+        OPTION_lr,     OPTION_save_weights, OPTION_save_gradients, OPTION_gradients_step,
+        OPTION_report, OPTION_checkpoint,   OPTION_every,          OPTION_resume};
+    static const uint32_t beginning[] = {OPTION_init, OPTION_save_initial_weights};
+    static const uint32_t weights[] = {OPTION_save_initial_weights, OPTION_save_weights,
+                                       OPTION_save_gradients};
+    remat_status st = REMAT_OK;
+    *out = (struct train_settings){
+        .steps = (uint64_t)cli_integer(args, OPTION_steps, 20),
+        .gradients_step = (uint64_t)cli_integer(args, OPTION_gradients_step, 1),
+        .seed = (uint64_t)cli_integer(args, OPTION_seed, 0),
+        .every = (uint64_t)cli_integer(args, OPTION_every, 100),
+        .checkpoint = cli_text(args, OPTION_checkpoint, NULL),
+        .lr = (float)cli_number(args, OPTION_lr, 3e-4),
+        .hash = cli_has(args, OPTION_hash),
+        .json = cli_has(args, OPTION_json),
+        .eval = cli_has(args, OPTION_eval),
+        .gradients_path = cli_text(args, OPTION_save_gradients, NULL),
+        .initial_path = cli_text(args, OPTION_save_initial_weights, NULL),
+        .weights_path = cli_text(args, OPTION_save_weights, NULL),
+        .outputs = args->outputs};
+    RUN_TRY(check_source(ctx, args));
+    for (size_t i = 0; out->eval && i < sizeof training / sizeof *training; i++)
+        if (cli_has(args, training[i]))
+            return cli_error(ctx, REMAT_ERROR_USAGE, "--%s contradicts --eval",
+                             args->tool->options[training[i]].name);
+    for (size_t i = 0; cli_has(args, OPTION_resume) && i < sizeof beginning / sizeof *beginning;
+         i++)
+        if (cli_has(args, beginning[i]))
+            return cli_error(ctx, REMAT_ERROR_USAGE, "--%s contradicts --resume",
+                             args->tool->options[beginning[i]].name);
+    if (cli_has(args, OPTION_every) && !out->checkpoint)
+        return cli_error(ctx, REMAT_ERROR_USAGE, "--every needs --checkpoint");
+    if (cli_has(args, OPTION_gradients_step) && !out->gradients_path)
+        return cli_error(ctx, REMAT_ERROR_USAGE, "--gradients-step needs --save-gradients");
+    for (size_t i = 0; i < sizeof weights / sizeof *weights; i++)
+        RUN_TRY(check_seekable(ctx, args, weights[i]));
+    if (out->gradients_step > out->steps)
+        return cli_error(ctx, REMAT_ERROR_USAGE,
+                         "--gradients-step %llu is out of range (accepted: 1..%llu)",
+                         (unsigned long long)out->gradients_step, (unsigned long long)out->steps);
+fail:
+    return st;
+}
+
+uint64_t settings_timeout_ns(const struct cli_arguments *args)
+{
+    return (uint64_t)(cli_number(args, OPTION_timeout, 600) * 1e9);
+}
