@@ -15,6 +15,7 @@ import tempfile
 
 build, text = map(os.path.abspath, sys.argv[1:])
 STEPS, KILLS = 14, 10
+FALL = ["--lr", "1e-3", "--schedule", "cosine", "--warmup", "3", "--min-lr", "1e-4", "--decay-steps", "12"]  # a resumed run knows
 
 
 def call(tool, *arguments, code=0):
@@ -52,14 +53,15 @@ def check_killed(whole):
     plans = ["one.plan", "small.plan", "two.plan", "zero.plan", "three.plan"]
     seen, kills, turn = {}, 0, 0
     while kills < KILLS or len(seen) < STEPS:
-        resume = ["--resume", "c"] if os.path.isdir("c") and os.listdir("c") else []
-        done = max((int(name[5:15]) for name in os.listdir("c")), default=0) if resume else 0
+        resumes = os.path.isdir("c") and os.listdir("c")
+        done = max((int(name[5:15]) for name in os.listdir("c")), default=0) if resumes else 0
         if done == STEPS:
             shutil.rmtree("c")
             seen.clear()
             continue
         process = subprocess.Popen([f"{build}/tools/remat-run", plans[turn % len(plans)], "--text", text, "-j", "1", "--hash",
-                                    "--steps", str(STEPS), "--checkpoint", "c", "--every", "3", *resume],
+                                    "--steps", str(STEPS), "--checkpoint", "c", "--every", "3",
+                                    *(["--resume", "c"] if resumes else FALL)],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         turn += 1
         try:
@@ -91,7 +93,7 @@ def check_equal():
     expected = load("w/step-0000000006.safetensors")
     assert {"wte.weight", "wte.weight.m", "wte.weight.v", "wte.weight.master"} < set(expected)
     for plan in ["two.plan", "zero.plan", "three.plan"]:
-        train(plan, "--steps", "6", "--checkpoint", f"t.{plan}", "--every", "4")
+        train(plan, "--steps", "6", *FALL, "--checkpoint", f"t.{plan}", "--every", "4")
         assert load(f"t.{plan}/step-0000000006.safetensors") == expected, plan
 
 
@@ -119,13 +121,16 @@ def check_refused():
               (set_metadata("step", "7x"), 4, '"step" must be a number'),
               (set_metadata("step", "7"), 4, "it is of step 7"),
               (set_metadata("seed", "-1"), 4, '"seed" must be a number'),
+              (set_metadata("lr", "nan"), 4, '"lr" must be a number'),
+              (set_metadata("lr", "1e999"), 4, '"lr" must be a number'),
+              (set_metadata("schedule", "steep"), 4, '"schedule" is "steep", no schedule'),
               (set_metadata("batch", "8"), 2, "the plan's batch is 4, of the checkpoint's run 8"),
               (set_metadata("format", "remat-checkpoint/1"), 4, 'its "format" is "remat-checkpoint/1", expected "remat-checkpoint/2"'),
               (set_metadata("data_size", "5"), 2, "the size of the data is "),
               (set_metadata("data_hash", "5"), 2, "the hash of the data is "),
               (rename, 4, 'tensor "wpe.weight" of the plan is missing'),
               (retype, 4, 'tensor "wpe.weight" is F16 [128, 64], in the plan BF16 [128, 64]')]
-    train("one.plan", "--steps", "2", "--checkpoint", "d")
+    train("one.plan", "--steps", "2", *FALL, "--checkpoint", "d")
     name = os.listdir("d")[0]
     for change, code, said in faults:
         shutil.rmtree("e", ignore_errors=True)
@@ -144,7 +149,10 @@ def check_refused():
                             (["--resume", "d", "--seed", "1"], "--seed is 1, of the checkpoint's run 0"),
                             (["--resume", "d", "--init", f"d/{name}"], "--init contradicts --resume"),
                             (["--resume", "."], "it has no checkpoint"), (["--every", "2"], "--every needs"),
-                            (["--eval", "--resume", "d"], "--resume contradicts --eval")]:
+                            (["--eval", "--resume", "d"], "--resume contradicts --eval"),
+                            (["--resume", "d", "--min-lr", "1"], "--min-lr 1 is above --lr 0.001"),
+                            (["--resume", "d", "--schedule", "constant", "--min-lr", "0"], "--min-lr needs --schedule"),
+                            (["--resume", "d", "--warmup", "12"], "--warmup 12 leaves none of 12 steps")]:
         assert said in train("one.plan", *arguments, code=2), arguments
     assert "No such file" in train("one.plan", "--resume", "nowhere", code=5)
     assert os.listdir("d") == [name]
@@ -165,10 +173,10 @@ def check_kept():
 def main():
     os.chdir(tempfile.mkdtemp())
     make_plans()
-    whole = steps_of(train("one.plan", "--steps", str(STEPS), "--save-weights", "whole.safetensors"))
+    whole = steps_of(train("one.plan", "--steps", str(STEPS), *FALL, "--save-weights", "whole.safetensors"))
     assert len(whole) == STEPS
     kills, runs = check_killed(whole)
-    train("one.plan", "--steps", "6", "--checkpoint", "w")
+    train("one.plan", "--steps", "6", *FALL, "--checkpoint", "w")
     for plan in ["two.plan", "zero.plan", "three.plan"]:
         train(plan, "--steps", str(STEPS), "--resume", "w", "--save-weights", "resumed.safetensors")
         assert read("resumed.safetensors") == read("whole.safetensors"), plan

@@ -52,13 +52,17 @@ static uint64_t hash_settings(const struct train_settings *s)
                           s->every,
                           s->rows.count,
                           s->data_hash,
+                          s->schedule.kind,
+                          s->schedule.warmup,
+                          s->schedule.steps,
                           s->eval,
                           s->hash || s->json,
                           s->gradients_path != NULL,
                           s->initial_path != NULL,
                           s->weights_path != NULL,
                           s->checkpoint != NULL};
-    return XXH64(&s->lr, sizeof s->lr, XXH64(numbers, sizeof numbers, 0));
+    const double rates[] = {s->schedule.lr, s->schedule.min_lr};
+    return XXH64(rates, sizeof rates, XXH64(numbers, sizeof numbers, 0));
 }
 
 remat_status agree(remat_context *ctx, struct ranks *ranks, const char *plan_path,

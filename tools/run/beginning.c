@@ -2,6 +2,7 @@
 #include "beginning.h"
 
 #include "options.h"
+#include "settings.h"
 
 static remat_status open_data(remat_context *ctx, struct remat_arena *arena,
                               const struct cli_arguments *args, const struct model *model,
@@ -70,6 +71,7 @@ static remat_status resume(remat_context *ctx, const struct cli_arguments *args,
             (unsigned long long)settings->gradients_step, folder, (unsigned long long)state->step);
     settings->resumed = state->step;
     settings->seed = state->seed;
+    settings_resume_schedule(ctx, args, &state->schedule, &settings->schedule);
 fail:
     return st;
 }
@@ -89,6 +91,7 @@ remat_status beginning_read(remat_context *ctx, struct remat_arena *arena,
     settings->rows.shuffled = !settings->eval;
     if (cli_has(args, OPTION_resume))
         RUN_TRY(resume(ctx, args, model, settings, &from->checkpoint));
+    RUN_TRY(settings_check_schedule(ctx, args, &settings->schedule));
     settings->rows.seed = settings->seed;
     RUN_TRY(rows_check(ctx, &settings->rows, settings->resumed * model->batch,
                        settings->steps * model->batch));

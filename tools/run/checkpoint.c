@@ -26,20 +26,49 @@ static bool lasts(const remat_tensor_info *tensor)
     return tensor->role == REMAT_TENSOR_PARAMETER || tensor->role == REMAT_TENSOR_OPTIMIZER_STATE;
 }
 
-static const struct number {
+#define SCHEDULE "schedule"
+static const struct number { /* u64, or double */
     const char *key;
     size_t offset;
-} numbers[] = {{"step", offsetof(struct checkpoint_state, step)},
-               {"seed", offsetof(struct checkpoint_state, seed)},
-               {"batch", offsetof(struct checkpoint_state, batch)},
-               {"seq", offsetof(struct checkpoint_state, seq)},
-               {"data_size", offsetof(struct checkpoint_state, data_size)},
-               {"data_hash", offsetof(struct checkpoint_state, data_hash)}};
+    bool is_real;
+} numbers[] = {
+#define AT(member) offsetof(struct checkpoint_state, member)
+    {"step", AT(step), false},
+    {"seed", AT(seed), false},
+    {"batch", AT(batch), false},
+    {"seq", AT(seq), false},
+    {"data_size", AT(data_size), false},
+    {"data_hash", AT(data_hash), false},
+    {"lr", AT(schedule.lr), true},
+    {"min_lr", AT(schedule.min_lr), true},
+    {"warmup", AT(schedule.warmup), false},
+    {"decay_steps", AT(schedule.steps), false},
+#undef AT
+};
 #define NUMBERS (sizeof numbers / sizeof *numbers)
 
-static uint64_t *number_of(struct checkpoint_state *state, size_t i)
+static json_t *print_number(const struct checkpoint_state *state, const struct number *number)
 {
-    return (uint64_t *)((char *)state + numbers[i].offset);
+    uint64_t whole;
+    double real;
+    memcpy(&whole, (const char *)state + number->offset, sizeof whole);
+    memcpy(&real, (const char *)state + number->offset, sizeof real);
+    return number->is_real ? json_sprintf("%.17g", real) : json_sprintf("%" PRIu64, whole);
+}
+
+/* False: the text is no such number. */
+static bool parse_number(const char *text, const struct number *number,
+                         struct checkpoint_state *state)
+{
+    char *end = NULL;
+    errno = 0;
+    if (!text || *text < '0' || *text > '9')
+        return false;
+    double real = strtod(text, &end);
+    uint64_t whole = number->is_real ? 0 : strtoull(text, &end, 10);
+    memcpy((char *)state + number->offset, number->is_real ? (void *)&real : (void *)&whole,
+           sizeof whole);
+    return !*end && !errno;
 }
 
 /* --- the folder --- */
@@ -138,15 +167,13 @@ fail:
 
 static json_t *make_metadata(const struct checkpoint_state *state)
 {
-    struct checkpoint_state copy = *state;
-    json_t *out = json_pack("{s:s}", "format", FORMAT);
-    for (size_t i = 0; out && i < NUMBERS; i++) {
-        json_t *text = json_sprintf("%" PRIu64, *number_of(&copy, i));
-        if (json_object_set_new(out, numbers[i].key, text) != 0) {
+    json_t *out =
+        json_pack("{s:s,s:s}", "format", FORMAT, SCHEDULE, schedule_name(state->schedule.kind));
+    for (size_t i = 0; out && i < NUMBERS; i++)
+        if (json_object_set_new(out, numbers[i].key, print_number(state, &numbers[i])) != 0) {
             json_decref(out);
             out = NULL;
         }
-    }
     return out;
 }
 
@@ -191,16 +218,15 @@ static remat_status read_metadata(remat_context *ctx, struct checkpoint *c)
         return cli_error(ctx, REMAT_ERROR_INVALID,
                          "%s: no checkpoint: its \"format\" is \"%.40s\", expected \"" FORMAT "\"",
                          c->path, format ? format : "");
-    for (size_t i = 0; i < NUMBERS; i++) {
-        const char *text = json_string_value(json_object_get(metadata, numbers[i].key));
-        char *end = NULL;
-        errno = 0;
-        if (text && *text >= '0' && *text <= '9')
-            *number_of(&c->state, i) = strtoull(text, &end, 10);
-        if (!end || *end || errno)
+    for (size_t i = 0; i < NUMBERS; i++)
+        if (!parse_number(json_string_value(json_object_get(metadata, numbers[i].key)), &numbers[i],
+                          &c->state))
             return cli_error(ctx, REMAT_ERROR_INVALID, "%s: \"%s\" must be a number", c->path,
                              numbers[i].key);
-    }
+    const char *schedule = json_string_value(json_object_get(metadata, SCHEDULE));
+    if (!schedule || !schedule_find(schedule, &c->state.schedule.kind))
+        return cli_error(ctx, REMAT_ERROR_INVALID, "%s: \"" SCHEDULE "\" is \"%.40s\", no schedule",
+                         c->path, schedule ? schedule : "");
     return REMAT_OK;
 }
 

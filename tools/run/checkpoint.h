@@ -4,19 +4,24 @@
  *
  * One is a safetensors file, step-0000000120.safetensors in the run's folder, with the parameters
  * and the optimizer's state under their names in the plan. The header's metadata has the rest:
- * "format" ("remat-checkpoint/2"), "step" (steps done), "seed" (of the random state and of the
- * order of the data, which a step's number completes), "batch" and "seq", from which the place in
- * the data follows, "data_size" (bytes of a text, sequences of token files, that are trained on)
- * and "data_hash" (of sizes and beginnings of the files). A file is there whole or not at all, and
- * the newest two are kept. */
+ *     "format"          "remat-checkpoint/2"
+ *     "step"            steps done
+ *     "seed"            of random state and order of the data, which a step's number completes
+ *     "batch", "seq"    of the plan, from which the place in the data follows
+ *     "data_size"       bytes of a text, or sequences of token files, that are trained on
+ *     "data_hash"       of sizes and beginnings of the files
+ *     "schedule", "lr", "min_lr", "warmup", "decay_steps"    of the learning rate
+ * A file is there whole or not at all, and the newest two are kept. */
 #ifndef REMAT_TOOLS_RUN_CHECKPOINT_H
 #define REMAT_TOOLS_RUN_CHECKPOINT_H
 
 #include "peers.h"
 #include "safetensors_reader.h"
+#include "schedule.h"
 
 struct checkpoint_state {
     uint64_t step, seed, batch, seq, data_size, data_hash;
+    struct schedule schedule;
 };
 
 /* Whether checkpoints of the plan can be written to `folder`, which is made if it is not there.

@@ -9,7 +9,7 @@
 
 #define METADATA "__metadata__" /* the format's own entry of the header */
 enum {
-    METADATA_BYTES = 512,      /* at most */
+    METADATA_BYTES = 1024,     /* at most */
     TENSOR_HEADER_BYTES = 320, /* of one tensor, its name aside: a prefix, at most 6 + 2 numbers */
 };
 

@@ -37,8 +37,9 @@ remat_status settings_read(remat_context *ctx, const struct cli_arguments *args,
                            struct train_settings *out)
 {
     static const uint32_t training[] = {
-        OPTION_lr,     OPTION_save_weights, OPTION_save_gradients, OPTION_gradients_step,
-        OPTION_report, OPTION_checkpoint,   OPTION_every,          OPTION_resume};
+        OPTION_lr,          OPTION_schedule,     OPTION_warmup,         OPTION_min_lr,
+        OPTION_decay_steps, OPTION_save_weights, OPTION_save_gradients, OPTION_gradients_step,
+        OPTION_report,      OPTION_checkpoint,   OPTION_every,          OPTION_resume};
     static const uint32_t beginning[] = {OPTION_init, OPTION_save_initial_weights};
     static const uint32_t weights[] = {OPTION_save_initial_weights, OPTION_save_weights,
                                        OPTION_save_gradients};
@@ -49,7 +50,10 @@ remat_status settings_read(remat_context *ctx, const struct cli_arguments *args,
         .seed = (uint64_t)cli_integer(args, OPTION_seed, 0),
         .every = (uint64_t)cli_integer(args, OPTION_every, 100),
         .checkpoint = cli_text(args, OPTION_checkpoint, NULL),
-        .lr = (float)cli_number(args, OPTION_lr, 3e-4),
+        .schedule = {.kind = (enum schedule_kind)cli_choice(args, OPTION_schedule, 0),
+                     .lr = cli_number(args, OPTION_lr, 3e-4),
+                     .min_lr = cli_number(args, OPTION_min_lr, 0),
+                     .warmup = (uint64_t)cli_integer(args, OPTION_warmup, 0)},
         .hash = cli_has(args, OPTION_hash),
         .json = cli_has(args, OPTION_json),
         .eval = cli_has(args, OPTION_eval),
@@ -57,6 +61,7 @@ remat_status settings_read(remat_context *ctx, const struct cli_arguments *args,
         .initial_path = cli_text(args, OPTION_save_initial_weights, NULL),
         .weights_path = cli_text(args, OPTION_save_weights, NULL),
         .outputs = args->outputs};
+    out->schedule.steps = (uint64_t)cli_integer(args, OPTION_decay_steps, (int64_t)out->steps);
     RUN_TRY(check_source(ctx, args));
     for (size_t i = 0; out->eval && i < sizeof training / sizeof *training; i++)
         if (cli_has(args, training[i]))
@@ -79,6 +84,41 @@ remat_status settings_read(remat_context *ctx, const struct cli_arguments *args,
                          (unsigned long long)out->gradients_step, (unsigned long long)out->steps);
 fail:
     return st;
+}
+
+remat_status settings_check_schedule(remat_context *ctx, const struct cli_arguments *args,
+                                     const struct schedule *s)
+{
+    static const uint32_t of_a_fall[] = {OPTION_min_lr, OPTION_decay_steps};
+    bool falls = s->kind != SCHEDULE_CONSTANT;
+    for (size_t i = 0; !falls && i < sizeof of_a_fall / sizeof *of_a_fall; i++)
+        if (cli_has(args, of_a_fall[i]))
+            return cli_error(ctx, REMAT_ERROR_USAGE, "--%s needs --schedule linear or cosine",
+                             args->tool->options[of_a_fall[i]].name);
+    if (falls && s->min_lr > s->lr)
+        return cli_error(ctx, REMAT_ERROR_USAGE, "--min-lr %g is above --lr %g", s->min_lr, s->lr);
+    if (falls && s->warmup >= s->steps)
+        return cli_error(ctx, REMAT_ERROR_USAGE,
+                         "--warmup %llu leaves none of %llu steps for the fall (--decay-steps)",
+                         (unsigned long long)s->warmup, (unsigned long long)s->steps);
+    return REMAT_OK;
+}
+
+void settings_resume_schedule(remat_context *ctx, const struct cli_arguments *args,
+                              const struct schedule *before, struct schedule *now)
+{
+    struct schedule merged = *before;
+    merged.kind = cli_has(args, OPTION_schedule) ? now->kind : before->kind;
+    merged.lr = cli_has(args, OPTION_lr) ? now->lr : before->lr;
+    merged.min_lr = cli_has(args, OPTION_min_lr) ? now->min_lr : before->min_lr;
+    merged.warmup = cli_has(args, OPTION_warmup) ? now->warmup : before->warmup;
+    merged.steps = cli_has(args, OPTION_decay_steps) ? now->steps : before->steps;
+    *now = merged;
+    if (now->kind != before->kind || now->lr != before->lr || now->min_lr != before->min_lr ||
+        now->warmup != before->warmup || now->steps != before->steps)
+        cli_log(ctx, REMAT_SEVERITY_INFO,
+                "the learning rate is no longer that of the checkpoint's run, %s %g",
+                schedule_name(before->kind), before->lr);
 }
 
 uint64_t settings_timeout_ns(const struct cli_arguments *args)

@@ -10,6 +10,14 @@
 remat_status settings_read(remat_context *ctx, const struct cli_arguments *args,
                            struct train_settings *out);
 
+/* REMAT_ERROR_USAGE: no learning rate could follow it. */
+remat_status settings_check_schedule(remat_context *ctx, const struct cli_arguments *args,
+                                     const struct schedule *schedule);
+/* What is not given stays as it was in the run that is resumed; what is given changes it, and the
+ * logger is told. */
+void settings_resume_schedule(remat_context *ctx, const struct cli_arguments *args,
+                              const struct schedule *before, struct schedule *now);
+
 /* Limit of a rank's wait. */
 uint64_t settings_timeout_ns(const struct cli_arguments *args);
 

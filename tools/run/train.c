@@ -23,7 +23,7 @@ struct step_result {
 static remat_status write_inputs(const struct feed *feed, const struct train_settings *settings,
                                  uint64_t step)
 {
-    const struct step_inputs in = {step, settings->seed, settings->lr};
+    const struct step_inputs in = {step, settings->seed, schedule_lr(&settings->schedule, step)};
     return feed_write(feed, &settings->rows, &in);
 }
 
@@ -136,7 +136,8 @@ static struct checkpoint_state state_of(const struct model *model,
                                      .batch = model->batch,
                                      .seq = model->seq,
                                      .data_hash = settings->data_hash,
-                                     .data_size = settings->rows.count};
+                                     .data_size = settings->rows.count,
+                                     .schedule = settings->schedule};
 }
 
 /* Nothing that is not finite is saved: the run ends instead. */

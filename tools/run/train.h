@@ -7,6 +7,7 @@
 #include "ranks.h"
 #include "recorder.h"
 #include "report.h"
+#include "schedule.h"
 
 struct train_settings {
     uint64_t steps, gradients_step; /* counted from 1 */
@@ -16,7 +17,7 @@ struct train_settings {
     const char *checkpoint; /* folder; NULL: there are none */
     struct rows rows;       /* that the steps read */
     uint64_t data_hash;
-    float lr;
+    struct schedule schedule;
     bool hash, json;
     bool eval; /* entry point "eval": nothing is trained, and the mean loss is printed */
     const char *gradients_path;              /* NULL: not saved */
