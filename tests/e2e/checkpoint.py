@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs that are killed and resumed have the bits of one that was not; what is no checkpoint of the run is refused.
+"""Runs that are resumed have the bits of one that was not interrupted; what is no checkpoint of the run is refused.
 
     checkpoint.py BUILD_DIRECTORY TEXT"""
 import json
 import os
-import random
 import re
 import shutil
-import signal
 import struct
 import subprocess
 import sys
 import tempfile
 
 build, text = map(os.path.abspath, sys.argv[1:])
-STEPS, KILLS = 14, 10
+STEPS = 14
 FALL = ["--lr", "1e-3", "--schedule", "cosine", "--warmup", "3", "--min-lr", "1e-4", "--decay-steps", "12"]  # a resumed run knows
 
 
@@ -38,45 +36,12 @@ def read(path):
 
 
 def make_plans():
-    """Of one training: with a budget and without, on one rank and on two."""
+    """Of one training, on one rank and on two."""
     call("graph", "gpt2-tiny", "--batch", "4", "--dropout", "0.1", "--dtype", "bf16", "-o", "m.fbs")
     call("compile", "m.fbs", "--microbatches", "2", "-o", "one.plan")
-    call("compile", "m.fbs", "--microbatches", "2", "--budget", "140.9MB", "-o", "small.plan")
     call("compile", "m.fbs", "--mesh", "dp=2", "-o", "two.plan")
     call("compile", "m.fbs", "--mesh", "dp=2", "--zero", "1", "-o", "zero.plan")
     call("compile", "m.fbs", "--mesh", "dp=2", "--zero", "3", "-o", "three.plan")
-
-
-def check_killed(whole):
-    """Killed at random moments, and resumed under another plan each time."""
-    draw = random.Random(7)
-    plans = ["one.plan", "small.plan", "two.plan", "zero.plan", "three.plan"]
-    seen, kills, turn = {}, 0, 0
-    while kills < KILLS or len(seen) < STEPS:
-        resumes = os.path.isdir("c") and os.listdir("c")
-        done = max((int(name[5:15]) for name in os.listdir("c")), default=0) if resumes else 0
-        if done == STEPS:
-            shutil.rmtree("c")
-            seen.clear()
-            continue
-        process = subprocess.Popen([f"{build}/tools/remat-run", plans[turn % len(plans)], "--text", text, "-j", "1", "--hash",
-                                    "--steps", str(STEPS), "--checkpoint", "c", "--every", "3",
-                                    *(["--resume", "c"] if resumes else FALL)],
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        turn += 1
-        try:
-            output, errors = process.communicate(timeout=draw.uniform(0.02, 0.5) if kills < KILLS else 60)
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            output, errors = process.communicate()
-            kills += 1
-        assert process.returncode in (0, -signal.SIGKILL), (process.returncode, errors)
-        for line in steps_of(output):
-            number = int(line.split()[1])
-            assert line == whole[number - 1], (line, whole[number - 1])
-            seen[number] = line
-        assert len(os.listdir("c")) <= 2 if os.path.isdir("c") else True
-    return kills, turn
 
 
 def load(path):
@@ -175,7 +140,6 @@ def main():
     make_plans()
     whole = steps_of(train("one.plan", "--steps", str(STEPS), *FALL, "--save-weights", "whole.safetensors"))
     assert len(whole) == STEPS
-    kills, runs = check_killed(whole)
     train("one.plan", "--steps", "6", *FALL, "--checkpoint", "w")
     for plan in ["two.plan", "zero.plan", "three.plan"]:
         train(plan, "--steps", str(STEPS), "--resume", "w", "--save-weights", "resumed.safetensors")
@@ -183,7 +147,6 @@ def main():
     check_equal()
     check_refused()
     check_kept()
-    print(f"{kills} kills in {runs} runs")
 
 
 main()

@@ -6,6 +6,7 @@ refuses.
 import json
 import pathlib
 import re
+import struct
 import subprocess
 import sys
 import tempfile
@@ -62,8 +63,82 @@ def evaluates(work, family):
     check("mean loss" in must(run(work, "forward.plan", "--eval")).stdout, f"{family}: mean in the text form")
 
 
+def steps(done):
+    return re.findall(r"^step .* loss_hash.*$", must(done).stdout, re.M)
+
+
+def without(lines):
+    return [re.sub(" eval_loss [0-9.]+", "", line) for line in lines]
+
+
+def between_steps(work, family):
+    """--eval-every: the mean of --eval on what is held out, with the weights of that step; the steps are those of a training
+    without evaluations on the rest."""
+    compile_plan(work, "dropout.plan", family, "--dropout", 0.3)
+    data = TEXT.read_bytes()[:5000]
+    seq, batch, count = 24, 2, 3
+    ahead = 1 + (family == "encdec") * batch * seq - (family == "bert")
+    held = (batch * count - 1) * seq + ahead + seq
+    (work / "all").write_bytes(data)
+    (work / "rest").write_bytes(data[:-held])
+    (work / "end").write_bytes(data[-held:])
+    plain = "dropout.plan", "--hash", "--lr", 1e-2, "--steps", 6
+
+    def evaluated(text, last, *options):
+        must(tool(work, "remat-run", *plain[:-1], last, "--text", text, *options, "--save-weights", "w.safetensors"))
+        done = must(tool(work, "remat-run", "dropout.plan", "--text", "end", "--steps", count, "--eval", "--init", "w.safetensors"))
+        return re.search(r"mean loss ([\d.]+) of", done.stdout)[1]
+
+    rest = steps(tool(work, "remat-run", *plain, "--text", "rest"))
+    found = steps(tool(work, "remat-run", *plain, "--text", "all", "--eval-every", 4, "--eval-steps", count, "--log", "log"))
+    log = [json.loads(line) for line in (work / "log").read_text().splitlines()]
+    check(without(found) == rest and without(found) != found, f"{family}: {found} is not {rest}")
+    for step in 4, 6:
+        mean = evaluated("rest", step)
+        check(f"step {step} " in found[step - 1] and f" eval_loss {float(mean):.4f} " in found[step - 1] and
+              abs(log[step - 1]["eval_loss"] - float(mean)) < 1e-6, f"{family}: {found[step - 1]}, evaluated {mean}")
+    check([line["step"] for line in log if "eval_loss" in line] == [4, 6], f"{family}: {log}")
+
+
+def token_files(work):
+    """The same of token files: the last sequences are held out, or others are read, as many batches as there are."""
+    must(tool(work, "remat-graph", "gpt2-tiny", "--batch", 2, "--seq", 24, "-o", "model.fbs"))
+    must(tool(work, "remat-compile", "model.fbs", "-o", "model.plan"))
+    must(tool(work, "remat-compile", "model.fbs", "--mesh", "dp=2", "--zero", 3, "-o", "ranks.plan"))
+    ids = [int(byte) for byte in TEXT.read_bytes()[:24 * 30 + 1]]
+    rest = 24 * (30 - 2 * 3) + 1
+    for name, part in (("all", ids), ("rest", ids[:rest]), ("end", ids[rest - 1:])):
+        (work / name).write_bytes(struct.pack(f"<{len(part)}H", *part))
+    plain = "--hash", "--lr", 1e-2, "--steps", 6
+    plan = tool(work, "remat-run", "model.plan", *plain, "--tokens", "rest", "--save-weights", "w.safetensors")
+    mean = re.search(r"mean loss ([\d.]+) of 3", must(tool(work, "remat-run", "model.plan", "--tokens", "end", "--eval", "--steps", 3,
+                                                           "--init", "w.safetensors")).stdout)[1]
+    held = steps(tool(work, "remat-run", "model.plan", *plain, "--tokens", "all", "--eval-every", 6, "--eval-steps", 3))
+    other = steps(tool(work, "remat-run", "model.plan", *plain, "--tokens", "rest", "--eval-every", 6, "--eval-tokens", "end"))
+    check(held == other and without(held) == steps(plan) and f"eval_loss {float(mean):.4f} " in held[-1], f"{held}, {other}, {mean}")
+    (work / "short").write_bytes(struct.pack("<25H", *ids[:25]))  # less than a batch: its sequence comes twice
+    for tokens in "end", "short":
+        losses = {re.search(r"step 6 loss .*?eval_loss ([\d.]+)", must(tool(work, "remat-run", plan, *plain, "--tokens", "rest",
+                                                                            "--eval-every", 6, "--eval-tokens", tokens)).stdout)[1]
+                  for plan in ("model.plan", "ranks.plan")}
+        check(len(losses) == 1, f"{tokens}: ranks have {losses}")
+
+
+def refuses_between(work):
+    for options, code, message in (
+            (["--eval-steps", 3], USAGE, "--eval-steps needs --eval-every"),
+            (["--eval-tokens", "end"], USAGE, "--eval-tokens needs --eval-every"),
+            (["--eval-every", 1, "--eval"], USAGE, "--eval-every contradicts --eval"),
+            (["--eval-every", 1, "--eval-steps", 15], USAGE,
+             "--eval-every: 30 of the 30 sequences are to be held out for it: take fewer --eval-steps, or --eval-tokens"),
+            (["--eval-every", 1, "--eval-tokens", "beyond"], INVALID, "beyond: id 3 is 256, beyond the model's vocabulary")):
+        (work / "beyond").write_bytes(struct.pack("<99H", 1, 2, 3, 256, *range(95)))
+        done = tool(work, "remat-run", "model.plan", "--tokens", "all", *options)
+        check(done.returncode == code and message in done.stderr, f"{options}: {done.stderr}")
+
+
 def refuses(work):
-    for option in ("--lr", "--save-weights", "--save-gradients", "--report"):
+    for option in ("--lr", "--save-weights", "--save-gradients", "--report", "--log"):
         done = run(work, "plain.plan", "--eval", option, 1)
         check(done.returncode == USAGE and f"{option} contradicts --eval" in done.stderr, f"{option}: {done.stderr}")
     done = run(work, "forward.plan")
@@ -77,6 +152,9 @@ def main():
             evaluates(work, family)
             if family == "gpt2":
                 refuses(work)
+                token_files(work)
+                refuses_between(work)
+            between_steps(work, family)
     print("\n".join(faults) or "as it should be")
     return len(faults) > 0
 

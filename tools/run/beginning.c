@@ -4,17 +4,41 @@
 #include "options.h"
 #include "settings.h"
 
+static remat_status open_tokens(remat_context *ctx, struct remat_arena *arena,
+                                const struct cli_arguments *args, uint32_t option,
+                                const struct model *model, struct data *out)
+{
+    uint32_t count;
+    const char *const *paths = cli_texts(arena, args, option, &count);
+    return paths ? data_open_tokens(ctx, paths, count, model, out) : REMAT_ERROR_MEMORY;
+}
+
 static remat_status open_data(remat_context *ctx, struct remat_arena *arena,
                               const struct cli_arguments *args, const struct model *model,
                               struct data *out)
 {
-    uint32_t count;
     if (cli_has(args, OPTION_text))
         return data_open_text(ctx, cli_text(args, OPTION_text, NULL), model, out);
     if (cli_has(args, OPTION_ids))
         return data_draw(ctx, model, out);
-    const char *const *paths = cli_texts(arena, args, OPTION_tokens, &count);
-    return paths ? data_open_tokens(ctx, paths, count, model, out) : REMAT_ERROR_MEMORY;
+    return open_tokens(ctx, arena, args, OPTION_tokens, model, out);
+}
+
+/* Of files of its own, or what is held out of the run's. */
+static remat_status choose_eval_rows(remat_context *ctx, struct remat_arena *arena,
+                                     const struct cli_arguments *args, const struct model *model,
+                                     struct train_settings *settings, struct data *data)
+{
+    remat_status st = REMAT_OK;
+    struct rows *rows = &settings->eval_rows;
+    if (!cli_has(args, OPTION_eval_tokens))
+        return rows_hold_out(ctx, settings->eval_steps * model->batch, &settings->rows, rows);
+    RUN_TRY(open_tokens(ctx, arena, args, OPTION_eval_tokens, model, data));
+    *rows = data_rows(data);
+    uint64_t whole = rows->count / model->batch;
+    settings->eval_steps = whole < settings->eval_steps ? whole + !whole : settings->eval_steps;
+fail:
+    return st;
 }
 
 static remat_status check_weights_files(remat_context *ctx, const struct cli_arguments *args,
@@ -47,7 +71,7 @@ static remat_status resume(remat_context *ctx, const struct cli_arguments *args,
 {
     remat_status st = REMAT_OK;
     const struct checkpoint_state *state = &checkpoint->state;
-    const char *folder = cli_text(args, OPTION_resume, NULL);
+    const char *folder = settings->resume;
     RUN_TRY(checkpoint_open(ctx, folder, model->plan, checkpoint));
     const struct {
         const char *what;
@@ -62,7 +86,7 @@ static remat_status resume(remat_context *ctx, const struct cli_arguments *args,
             RUN_FAIL(ctx, REMAT_ERROR_USAGE, "%s: %s is %llu, of the checkpoint's run %llu",
                      checkpoint->path, same[i].what, (unsigned long long)same[i].here,
                      (unsigned long long)same[i].there);
-    if (state->step >= settings->steps)
+    if (settings->repeatable ? state->step > settings->steps : state->step >= settings->steps)
         RUN_FAIL(ctx, REMAT_ERROR_USAGE, "--steps %llu: --resume %s begins after step %llu",
                  (unsigned long long)settings->steps, folder, (unsigned long long)state->step);
     if (settings->gradients_path && settings->gradients_step <= state->step)
@@ -78,24 +102,33 @@ fail:
 
 remat_status beginning_read(remat_context *ctx, struct remat_arena *arena,
                             const struct cli_arguments *args, struct train_settings *settings,
-                            const remat_plan *plan, struct model *model, struct data *data,
+                            const remat_plan *plan, struct model *model, struct run_data *data,
                             struct beginning *from)
 {
     remat_status st = REMAT_OK;
-    const char *const entries[] = {settings->eval ? "eval" : "train", NULL};
+    const char *const entries[] = {settings->eval ? "eval" : "train",
+                                   settings->eval_every ? "eval" : NULL, NULL};
     RUN_TRY(check_weights_files(ctx, args, plan));
     RUN_TRY(model_inspect(ctx, plan, entries, model));
-    RUN_TRY(open_data(ctx, arena, args, model, data));
-    RUN_TRY(data_hash(ctx, data, &settings->data_hash));
-    settings->rows = data_rows(data);
+    RUN_TRY(open_data(ctx, arena, args, model, &data->train));
+    RUN_TRY(data_hash(ctx, &data->train, &settings->data_hash));
+    settings->rows = data_rows(&data->train);
+    if (settings->eval_every)
+        RUN_TRY(choose_eval_rows(ctx, arena, args, model, settings, &data->eval));
     settings->rows.shuffled = !settings->eval;
-    if (cli_has(args, OPTION_resume))
+    if (settings->repeatable && !checkpoint_is_there(settings->resume))
+        settings->resume = NULL;
+    if (settings->resume) {
         RUN_TRY(resume(ctx, args, model, settings, &from->checkpoint));
+        settings->initial_path = NULL;
+    }
     RUN_TRY(settings_check_schedule(ctx, args, &settings->schedule));
     settings->rows.seed = settings->seed;
     RUN_TRY(rows_check(ctx, &settings->rows, settings->resumed * model->batch,
                        settings->steps * model->batch));
-    if (cli_has(args, OPTION_init))
+    if (settings->eval_every)
+        RUN_TRY(rows_check(ctx, &settings->eval_rows, 0, settings->eval_steps * model->batch));
+    if (cli_has(args, OPTION_init) && !settings->resume)
         RUN_TRY(open_weights(ctx, arena, args, plan, &from->weights));
 fail:
     return st;

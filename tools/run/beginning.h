@@ -8,6 +8,10 @@
 #include "train.h"
 
 /* What a session begins with; zero-initialise. */
+struct run_data {            /* zero-initialise */
+    struct data train, eval; /* eval: where it has files of its own */
+};
+
 struct beginning {
     struct initial_weights weights;
     struct checkpoint checkpoint;
@@ -17,7 +21,7 @@ struct beginning {
  */
 remat_status beginning_read(remat_context *ctx, struct remat_arena *arena,
                             const struct cli_arguments *args, struct train_settings *settings,
-                            const remat_plan *plan, struct model *model, struct data *data,
+                            const remat_plan *plan, struct model *model, struct run_data *data,
                             struct beginning *from);
 /* Initialises the session of a rank. */
 remat_status beginning_write(remat_context *ctx, const struct beginning *from,

@@ -6,13 +6,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fnmatch.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define FORMAT "remat-checkpoint/2"
-#define NAME   "step-%010" PRIu64 ".safetensors"
 enum { KEPT = 2, NAME_BYTES = 40 };
 
 /* What lasts from one step to the next; not the sums and counters of a step, which dividing its
@@ -78,7 +76,7 @@ static bool parse_name(const char *name, uint64_t *step)
 {
     char again[NAME_BYTES];
     *step = strncmp(name, "step-", 5) == 0 ? strtoull(name + 5, NULL, 10) : 0;
-    snprintf(again, sizeof again, NAME, *step);
+    snprintf(again, sizeof again, CHECKPOINT_NAME, *step);
     return *step > 0 && strcmp(name, again) == 0;
 }
 
@@ -104,6 +102,18 @@ static remat_status find_newest(remat_context *ctx, const char *folder, uint64_t
     return REMAT_OK;
 }
 
+bool checkpoint_is_there(const char *folder)
+{
+    DIR *listing = opendir(folder);
+    bool found = false;
+    uint64_t step;
+    for (struct dirent *entry; listing && !found && (entry = readdir(listing));)
+        found = parse_name(entry->d_name, &step);
+    if (listing)
+        closedir(listing);
+    return found;
+}
+
 /* Of those that cannot be removed nothing is lost. */
 static void remove_older(const char *folder, uint64_t than)
 {
@@ -119,7 +129,7 @@ static void remove_older(const char *folder, uint64_t than)
 
 static remat_status make_path(remat_context *ctx, const char *folder, uint64_t step, char **out)
 {
-    if (asprintf(out, "%s/" NAME, folder, step) >= 0)
+    if (asprintf(out, "%s/" CHECKPOINT_NAME, folder, step) >= 0)
         return REMAT_OK;
     *out = NULL;
     return cli_error(ctx, REMAT_ERROR_MEMORY, "out of memory");

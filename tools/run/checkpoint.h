@@ -17,12 +17,16 @@
 
 #include "peers.h"
 #include "safetensors_reader.h"
-#include "schedule.h"
+#include "lr_schedule.h"
+
+#include <inttypes.h>
 
 struct checkpoint_state {
     uint64_t step, seed, batch, seq, data_size, data_hash;
     struct schedule schedule;
 };
+
+#define CHECKPOINT_NAME "step-%010" PRIu64 ".safetensors"
 
 /* Whether checkpoints of the plan can be written to `folder`, which is made if it is not there.
  * REMAT_ERROR_USAGE: it has checkpoints, and is not `resumed`, from which the run begins (NULL: it
@@ -40,6 +44,8 @@ remat_status checkpoint_write(remat_context *ctx, const char *folder, const rema
                               const struct checkpoint_state *state);
 remat_status checkpoint_join(remat_context *ctx, const remat_plan *plan, remat_session *session,
                              const struct peers *peers);
+
+bool checkpoint_is_there(const char *folder); /* at least one */
 
 struct checkpoint { /* zero-initialise */
     char *path;

@@ -125,22 +125,26 @@ fail:
                            remat_context_message(ctx));
 }
 
-static remat_status fail_not_finite(remat_context *ctx, const struct train_settings *settings,
-                                    const struct measured *measured)
+static remat_status fail_not_finite(remat_context *ctx, const struct measured *measured)
 {
-    char before[64] = "";
-    if (measured->saved_step)
-        snprintf(before, sizeof before, "; the last checkpoint is of step %llu in ",
-                 (unsigned long long)measured->saved_step);
-    return cli_error(ctx, REMAT_ERROR_NOT_FINITE, "step %llu: %s is not finite%s%s",
-                     (unsigned long long)measured->last_step, measured->not_finite, before,
-                     measured->saved_step ? settings->checkpoint : "");
+    if (!measured->saved_step)
+        return cli_error(ctx, REMAT_ERROR_NOT_FINITE, "step %" PRIu64 ": %s is not finite",
+                         measured->last_step, measured->not_finite);
+    return cli_error(ctx, REMAT_ERROR_NOT_FINITE,
+                     "step %" PRIu64 ": %s is not finite; the last good checkpoint is "
+                     "%s/" CHECKPOINT_NAME,
+                     measured->last_step, measured->not_finite, measured->saved_in,
+                     measured->saved_step);
 }
 
-static struct measured describe(const struct ranks *ranks, const remat_session *session)
+static struct measured describe(const struct train_settings *settings, const remat_session *session)
 {
+    const struct ranks *ranks = settings->ranks;
     struct measured out = {.threads = remat_session_threads(session),
                            .device = remat_session_device(session),
+                           .last_step = settings->resumed,
+                           .saved_step = settings->resumed,
+                           .saved_in = settings->resume,
                            .ranks_here = ranks_here(ranks),
                            .ranks_together = ranks_together(ranks),
                            .engine_name = ranks_engine_name(ranks)};
@@ -162,8 +166,7 @@ static remat_status lead(remat_context *ctx, const struct cli_arguments *args,
     struct measured measured;
     const remat_plan *plan = model->plan;
     if (settings->checkpoint)
-        RUN_TRY(checkpoint_prepare(ctx, settings->checkpoint, cli_text(args, OPTION_resume, NULL),
-                                   plan));
+        RUN_TRY(checkpoint_prepare(ctx, settings->checkpoint, settings->resume, plan));
     if (cli_has(args, OPTION_trace)) {
         RUN_TRY(chrome_trace_open(args->outputs, cli_text(args, OPTION_trace, NULL),
                                   settings->ranks ? ranks_count(settings->ranks) : 1, &trace));
@@ -174,7 +177,7 @@ static remat_status lead(remat_context *ctx, const struct cli_arguments *args,
         settings->profiler = &profiler;
     }
     RUN_TRY(sessions_create(ctx, args, settings, plan, 0, session));
-    measured = describe(settings->ranks, *session);
+    measured = describe(settings, *session);
     RUN_TRY(beginning_write(ctx, from, plan, 0, *session));
     RUN_TRY(start_ranks(args, settings, model, from));
     beginning_release(from);
@@ -189,7 +192,7 @@ static remat_status lead(remat_context *ctx, const struct cli_arguments *args,
     measured.device_bytes = remat_session_device_bytes(*session);
     RUN_TRY(finish(ctx, args, plan, settings, &measured));
     if (measured.not_finite)
-        RUN_TRY(fail_not_finite(ctx, settings, &measured));
+        RUN_TRY(fail_not_finite(ctx, &measured));
 fail:
     profiler_release(&profiler);
     return st;
@@ -219,7 +222,7 @@ static remat_status run(remat_context *ctx, struct remat_arena *arena,
     remat_session *session = NULL;
     struct train_settings settings = {0};
     struct model model;
-    struct data data = {0};
+    struct run_data data = {0};
     struct beginning from = {0};
     RUN_TRY(settings_read(ctx, args, &settings));
     RUN_TRY(remat_plan_load_file(ctx, args->operands[0], &plan));
@@ -238,7 +241,8 @@ static remat_status run(remat_context *ctx, struct remat_arena *arena,
         st = end(ctx, args, settings.ranks, st);
 fail:
     beginning_release(&from);
-    data_release(&data);
+    data_release(&data.train);
+    data_release(&data.eval);
     ranks_leave(settings.ranks, st);
     remat_session_destroy(&session);
     ranks_close(&settings.ranks);

@@ -70,8 +70,8 @@ uint64_t ranks_begin_ns(const struct ranks *ranks);
 /* Starts the threads, which train on their sessions (train_follow). */
 remat_status ranks_start(struct ranks *ranks, const struct model *model,
                          const struct train_settings *settings);
-/* What all ranks do next, as rank 0 says: no more steps, a step, a checkpoint. */
-enum ranks_order { RANKS_END, RANKS_STEP, RANKS_SAVE };
+/* What all ranks do next, as rank 0 says: no more steps, a step, an evaluation, a checkpoint. */
+enum ranks_order { RANKS_END, RANKS_STEP, RANKS_EVALUATE, RANKS_SAVE };
 remat_status ranks_order(struct ranks *ranks, enum ranks_order order);
 /* Another rank waits for order number `turn`, counted from 1. */
 remat_status ranks_wait_for_order(struct ranks *ranks, uint64_t turn, enum ranks_order *order);

@@ -12,7 +12,8 @@ struct measured {
     uint64_t steps;               /* of this process */
     uint64_t last_step;           /* of the run */
     bool completed;               /* all steps were done, by all ranks */
-    uint64_t saved_step;          /* of the last checkpoint, 0: none */
+    uint64_t saved_step;          /* of the last good checkpoint, 0: none */
+    const char *saved_in;         /* its folder */
     const char
         *not_finite;  /* in the last: "the loss", "a gradient", "a parameter"; NULL: nothing */
     uint64_t step_ns; /* mean */

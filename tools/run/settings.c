@@ -33,13 +33,32 @@ static remat_status check_source(remat_context *ctx, const struct cli_arguments 
                  : cli_error(ctx, REMAT_ERROR_USAGE, "--text is missing, or --tokens, or --ids");
 }
 
-remat_status settings_read(remat_context *ctx, const struct cli_arguments *args,
-                           struct train_settings *out)
+static remat_status check_needs(remat_context *ctx, const struct cli_arguments *args)
 {
+    static const uint32_t needs[][2] = {{OPTION_every, OPTION_checkpoint},
+                                        {OPTION_gradients_step, OPTION_save_gradients},
+                                        {OPTION_eval_steps, OPTION_eval_every},
+                                        {OPTION_eval_tokens, OPTION_eval_every}};
     static const uint32_t training[] = {
         OPTION_lr,          OPTION_schedule,     OPTION_warmup,         OPTION_min_lr,
         OPTION_decay_steps, OPTION_save_weights, OPTION_save_gradients, OPTION_gradients_step,
-        OPTION_report,      OPTION_checkpoint,   OPTION_every,          OPTION_resume};
+        OPTION_report,      OPTION_checkpoint,   OPTION_every,          OPTION_resume,
+        OPTION_log,         OPTION_eval_every,   OPTION_eval_steps,     OPTION_eval_tokens};
+    const struct cli_option *options = args->tool->options;
+    for (size_t i = 0; cli_has(args, OPTION_eval) && i < sizeof training / sizeof *training; i++)
+        if (cli_has(args, training[i]))
+            return cli_error(ctx, REMAT_ERROR_USAGE, "--%s contradicts --eval",
+                             options[training[i]].name);
+    for (size_t i = 0; i < sizeof needs / sizeof *needs; i++)
+        if (cli_has(args, needs[i][0]) && !cli_has(args, needs[i][1]))
+            return cli_error(ctx, REMAT_ERROR_USAGE, "--%s needs --%s", options[needs[i][0]].name,
+                             options[needs[i][1]].name);
+    return REMAT_OK;
+}
+
+remat_status settings_read(remat_context *ctx, const struct cli_arguments *args,
+                           struct train_settings *out)
+{
     static const uint32_t beginning[] = {OPTION_init, OPTION_save_initial_weights};
     static const uint32_t weights[] = {OPTION_save_initial_weights, OPTION_save_weights,
                                        OPTION_save_gradients};
@@ -54,6 +73,10 @@ remat_status settings_read(remat_context *ctx, const struct cli_arguments *args,
                      .lr = cli_number(args, OPTION_lr, 3e-4),
                      .min_lr = cli_number(args, OPTION_min_lr, 0),
                      .warmup = (uint64_t)cli_integer(args, OPTION_warmup, 0)},
+        .resume = cli_text(args, OPTION_resume, NULL),
+        .eval_every = (uint64_t)cli_integer(args, OPTION_eval_every, 0),
+        .eval_steps = (uint64_t)cli_integer(args, OPTION_eval_steps, 20),
+        .log_path = cli_text(args, OPTION_log, NULL),
         .hash = cli_has(args, OPTION_hash),
         .json = cli_has(args, OPTION_json),
         .eval = cli_has(args, OPTION_eval),
@@ -63,19 +86,14 @@ remat_status settings_read(remat_context *ctx, const struct cli_arguments *args,
         .outputs = args->outputs};
     out->schedule.steps = (uint64_t)cli_integer(args, OPTION_decay_steps, (int64_t)out->steps);
     RUN_TRY(check_source(ctx, args));
-    for (size_t i = 0; out->eval && i < sizeof training / sizeof *training; i++)
-        if (cli_has(args, training[i]))
-            return cli_error(ctx, REMAT_ERROR_USAGE, "--%s contradicts --eval",
-                             args->tool->options[training[i]].name);
-    for (size_t i = 0; cli_has(args, OPTION_resume) && i < sizeof beginning / sizeof *beginning;
-         i++)
-        if (cli_has(args, beginning[i]))
+    out->repeatable = out->resume && out->checkpoint && strcmp(out->resume, out->checkpoint) == 0;
+    for (size_t i = 0; i < sizeof beginning / sizeof *beginning; i++)
+        if (out->resume && !out->repeatable && cli_has(args, beginning[i]))
             return cli_error(ctx, REMAT_ERROR_USAGE, "--%s contradicts --resume",
                              args->tool->options[beginning[i]].name);
-    if (cli_has(args, OPTION_every) && !out->checkpoint)
-        return cli_error(ctx, REMAT_ERROR_USAGE, "--every needs --checkpoint");
-    if (cli_has(args, OPTION_gradients_step) && !out->gradients_path)
-        return cli_error(ctx, REMAT_ERROR_USAGE, "--gradients-step needs --save-gradients");
+    RUN_TRY(check_needs(ctx, args));
+    if (out->log_path)
+        RUN_TRY(remat_outputs_claim(args->outputs, "--log", out->log_path));
     for (size_t i = 0; i < sizeof weights / sizeof *weights; i++)
         RUN_TRY(check_seekable(ctx, args, weights[i]));
     if (out->gradients_step > out->steps)

@@ -2,28 +2,31 @@
 #include "train.h"
 
 #include "checkpoint.h"
-#include "feed.h"
+#include "evaluate.h"
 #include "interrupt.h"
 #include "progress.h"
+#include "step_log.h"
 #include "tool.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <signal.h>
-#include <stdlib.h>
+#include <time.h>
 
 struct step_result {
     uint64_t step, ns; /* step counted from 1 */
-    float loss;
+    float loss, lr;
+    bool evaluated;
+    double eval_loss;
     int32_t flag; /* 1: a gradient is not finite */
     double tokens_per_s;
     struct step_hashes hashes;
 };
 
 static remat_status write_inputs(const struct feed *feed, const struct train_settings *settings,
-                                 uint64_t step)
+                                 struct step_result *result)
 {
-    const struct step_inputs in = {step, settings->seed, schedule_lr(&settings->schedule, step)};
+    result->lr = schedule_lr(&settings->schedule, result->step);
+    const struct step_inputs in = {result->step, settings->seed, result->lr};
     return feed_write(feed, &settings->rows, &in);
 }
 
@@ -34,6 +37,8 @@ static const char *find_not_finite(const struct step_result *result)
 {
     if (!isfinite(result->loss))
         return "the loss";
+    if (result->evaluated && !isfinite(result->eval_loss))
+        return "the loss of the evaluation";
     return result->flag ? a_gradient : NULL;
 }
 
@@ -85,20 +90,58 @@ fail:
     return st;
 }
 
+struct number_text {
+    char text[32];
+};
+/* JSON has no infinities. */
+static struct number_text json_number(double value)
+{
+    struct number_text out = {"null"};
+    if (isfinite(value))
+        snprintf(out.text, sizeof out.text, "%.9g", value);
+    return out;
+}
+
+/* ,"eval_loss":X where there was an evaluation. */
+static struct number_text json_eval_loss(const struct step_result *result)
+{
+    struct number_text out = {""};
+    if (result->evaluated)
+        snprintf(out.text, sizeof out.text, ",\"eval_loss\":%.18s",
+                 json_number(result->eval_loss).text);
+    return out;
+}
+
 static void print_json(const struct step_result *result)
 {
-    char loss[32] = "null"; /* JSON has no infinities */
-    if (isfinite(result->loss))
-        snprintf(loss, sizeof loss, "%.9g", (double)result->loss);
-    printf("{\"step\":%" PRIu64 ",\"loss\":%s,\"tokens_per_s\":%.3f,\"step_ns\":%" PRIu64
+    printf("{\"step\":%" PRIu64 ",\"loss\":%s%s,\"tokens_per_s\":%.3f,\"step_ns\":%" PRIu64
            ",\"loss_hash\":\"%016" PRIx64 "\",\"grad_hash\":\"%016" PRIx64 "\"}\n",
-           result->step, loss, result->tokens_per_s, result->ns, result->hashes.loss,
-           result->hashes.grad);
+           result->step, json_number((double)result->loss).text, json_eval_loss(result).text,
+           result->tokens_per_s, result->ns, result->hashes.loss, result->hashes.grad);
+}
+
+static remat_status log_step(remat_context *ctx, const struct step_log *log,
+                             const struct model *model, const struct step_result *result)
+{
+    char line[512];
+    struct timespec now;
+    if (log->file < 0)
+        return REMAT_OK;
+    clock_gettime(CLOCK_REALTIME, &now);
+    snprintf(line, sizeof line,
+             "{\"step\":%" PRIu64 ",\"loss\":%s%s,\"lr\":%.7g,\"tokens\":%" PRIu64
+             ",\"tokens_per_s\":%.3f,\"step_ns\":%" PRIu64 ",\"unix_s\":%lld.%03ld}\n",
+             result->step, json_number((double)result->loss).text, json_eval_loss(result).text,
+             (double)result->lr, result->step * model->batch * model->seq, result->tokens_per_s,
+             result->ns, (long long)now.tv_sec, now.tv_nsec / 1000000);
+    return step_log_add(ctx, log, line);
 }
 
 static void print_text(const struct train_settings *settings, const struct step_result *result)
 {
     printf("step %" PRIu64 " loss %.4f", result->step, (double)result->loss);
+    if (result->evaluated)
+        printf(" eval_loss %.4f", result->eval_loss);
     if (settings->hash)
         printf(" loss_hash %016" PRIx64 " grad_hash %016" PRIx64, result->hashes.loss,
                result->hashes.grad);
@@ -121,6 +164,11 @@ static void print_step(const struct train_settings *settings, struct progress *p
 static bool is_hashed(const struct train_settings *settings)
 {
     return settings->hash || settings->json;
+}
+
+static bool has_evaluation(const struct train_settings *settings, uint64_t step)
+{
+    return settings->eval_every && (step % settings->eval_every == 0 || step == settings->steps);
 }
 
 static bool has_checkpoint(const struct train_settings *settings, uint64_t step)
@@ -159,6 +207,7 @@ static remat_status save_checkpoint(remat_context *ctx, const struct model *mode
     else
         RUN_TRY(checkpoint_write(ctx, settings->checkpoint, model->plan, session, &peers, &state));
     measured->saved_step = finite ? state.step : measured->saved_step;
+    measured->saved_in = finite ? settings->checkpoint : measured->saved_in;
 fail:
     return st;
 }
@@ -203,6 +252,28 @@ static bool must_stop(const struct train_settings *settings)
     return ranks_interrupted(settings->ranks) || output_failed();
 }
 
+/* Runs a step, and an evaluation if it is due. */
+static remat_status lead_step(struct recorder *recorder, const struct feed *feed,
+                              const struct train_settings *settings, struct step_result *result)
+{
+    remat_status st = REMAT_OK;
+    struct ranks *ranks = settings->ranks;
+    if (ranks) {
+        RUN_TRY(ranks_order(ranks, RANKS_STEP));
+        recorder->origin_ns = ranks_begin_ns(ranks);
+    }
+    RUN_TRY(write_inputs(feed, settings, result));
+    RUN_TRY(run_step(recorder, feed->model, settings, feed->session, result));
+    if (find_not_finite(result) || !has_evaluation(settings, result->step))
+        return REMAT_OK;
+    if (ranks)
+        RUN_TRY(ranks_order(ranks, RANKS_EVALUATE));
+    RUN_TRY(evaluate(settings, feed, &result->eval_loss));
+    result->evaluated = true;
+fail:
+    return st;
+}
+
 remat_status train(remat_context *ctx, const struct model *model,
                    const struct train_settings *settings, remat_session *session,
                    struct measured *measured)
@@ -210,6 +281,7 @@ remat_status train(remat_context *ctx, const struct model *model,
     remat_status st = REMAT_OK;
     struct recorder recorder = {0};
     struct feed feed = {0};
+    struct step_log log = {-1, NULL};
     struct progress progress;
     uint64_t total_ns = 0;
     double total_loss = 0;
@@ -219,6 +291,7 @@ remat_status train(remat_context *ctx, const struct model *model,
     progress_start(&progress, settings->resumed, settings->steps);
     RUN_TRY(feed_open(ctx, model, session, &feed));
     RUN_TRY(recorder_open(ctx, model->plan, ranks_peers(settings->ranks, 0), &recorder));
+    RUN_TRY(step_log_open(ctx, settings->log_path, settings->resumed, &log));
     recorder.hashing = is_hashed(settings);
     recorder.trace = settings->trace;
     recorder.profiler = settings->profiler;
@@ -226,12 +299,7 @@ remat_status train(remat_context *ctx, const struct model *model,
     for (uint64_t step = settings->resumed + 1;
          step <= settings->steps && !stop && !measured->not_finite; step++) {
         struct step_result result = {.step = step};
-        if (settings->ranks) {
-            RUN_TRY(ranks_order(settings->ranks, RANKS_STEP));
-            recorder.origin_ns = ranks_begin_ns(settings->ranks);
-        }
-        RUN_TRY(write_inputs(&feed, settings, step));
-        RUN_TRY(run_step(&recorder, model, settings, session, &result));
+        RUN_TRY(lead_step(&recorder, &feed, settings, &result));
         total_ns += result.ns;
         total_loss += (double)result.loss;
         measured->steps++;
@@ -239,6 +307,7 @@ remat_status train(remat_context *ctx, const struct model *model,
         measured->not_finite = find_not_finite(&result);
         if (measured->steps == 2)
             measured->settled_device_bytes = remat_session_device_bytes(session);
+        RUN_TRY(log_step(ctx, &log, model, &result));
         print_step(settings, &progress, &result);
         if (measured->steps == 1 && output_failed())
             RUN_FAIL(ctx, REMAT_ERROR_IO, "standard output: nothing can be written to it");
@@ -263,6 +332,7 @@ remat_status train(remat_context *ctx, const struct model *model,
 fail:
     progress_clear(&progress);
     recorder_release(&recorder);
+    step_log_close(&log);
     feed_close(&feed);
     return st;
 }
@@ -318,6 +388,7 @@ remat_status train_follow(remat_context *ctx, const struct model *model,
     struct feed feed = {0};
     enum ranks_order order;
     bool finite = true;
+    double eval_loss;
     *steps = *total_ns = 0;
     RUN_TRY(feed_open(ctx, model, session, &feed));
     RUN_TRY(recorder_open(ctx, model->plan, peers, &recorder));
@@ -333,8 +404,13 @@ remat_status train_follow(remat_context *ctx, const struct model *model,
             RUN_TRY(join_checkpoint(ctx, model, session, &peers, &finite));
             continue;
         }
+        if (order == RANKS_EVALUATE) {
+            RUN_TRY(evaluate(settings, &feed, &eval_loss));
+            finite &= isfinite(eval_loss) != 0;
+            continue;
+        }
         struct step_result result = {.step = settings->resumed + ++*steps};
-        RUN_TRY(write_inputs(&feed, settings, result.step));
+        RUN_TRY(write_inputs(&feed, settings, &result));
         RUN_TRY(follow_step(&recorder, model, settings, session, &result));
         *total_ns += result.ns;
         finite = !find_not_finite(&result);

@@ -7,7 +7,7 @@
 #include "ranks.h"
 #include "recorder.h"
 #include "report.h"
-#include "schedule.h"
+#include "lr_schedule.h"
 
 struct train_settings {
     uint64_t steps, gradients_step; /* counted from 1 */
@@ -15,11 +15,17 @@ struct train_settings {
     uint64_t resumed;       /* steps of the run that another process did */
     uint64_t every;         /* so many steps have a checkpoint */
     const char *checkpoint; /* folder; NULL: there are none */
+    const char *resume;     /* the folder that the run goes on from; NULL: it begins */
+    bool repeatable;        /* the same command begins the run and goes on with it */
     struct rows rows;       /* that the steps read */
     uint64_t data_hash;
     struct schedule schedule;
+    uint64_t eval_every;   /* so many steps, and the last, are followed by an evaluation; 0: none */
+    uint64_t eval_steps;   /* batches of it */
+    struct rows eval_rows; /* that it reads */
     bool hash, json;
-    bool eval; /* entry point "eval": nothing is trained, and the mean loss is printed */
+    const char *log_path; /* a line for each step; NULL: none */
+    bool eval;            /* entry point "eval": nothing is trained, and the mean loss is printed */
     const char *gradients_path;              /* NULL: not saved */
     const char *initial_path, *weights_path; /* of parameters before and after; NULL: not saved */
     struct remat_outputs *outputs;

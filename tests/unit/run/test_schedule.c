@@ -2,7 +2,7 @@
 /* The rise, the two ways to fall and what comes behind, at places where the value is known by
  * itself; names that are found again. */
 #include "check.h"
-#include "schedule.h"
+#include "lr_schedule.h"
 
 #include <math.h>
 

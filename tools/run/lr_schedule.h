@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The learning rate of each step. */
-#ifndef REMAT_TOOLS_RUN_SCHEDULE_H
-#define REMAT_TOOLS_RUN_SCHEDULE_H
+#ifndef REMAT_TOOLS_RUN_LR_SCHEDULE_H
+#define REMAT_TOOLS_RUN_LR_SCHEDULE_H
 
 #include <stdbool.h>
 #include <stdint.h>

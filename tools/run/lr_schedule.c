@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "schedule.h"
+#include "lr_schedule.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run that is left alone: killed at random moments and begun again by the same command, under another plan each time, it
+ends with the bits of one that was not killed, in steps, log, checkpoints and weights. Its log and its last words.
+
+    alone.py TOOLS_DIRECTORY [KILLS [SEED]]      5 kills in the suite, 100 by hand"""
+import json
+import math
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+TOOLS = pathlib.Path(sys.argv[1]).resolve()
+KILLS = int(sys.argv[2]) if len(sys.argv) > 2 else 5
+SEED = int(sys.argv[3]) if len(sys.argv) > 3 else 1
+USAGE, IO, NOT_FINITE = 2, 5, 8
+STEPS, EVERY, SEQ, BATCH = 40, 3, 16, 4
+PLANS = {"one.plan": ["--microbatches", 2], "small.plan": ["--microbatches", 2, "--budget", "138MB"], "two.plan": ["--mesh", "dp=2"],
+         "zero.plan": ["--mesh", "dp=2", "--zero", 1], "three.plan": ["--mesh", "dp=2", "--zero", 3]}
+FALL = ["--lr", 3e-3, "--schedule", "cosine", "--warmup", 5, "--min-lr", 1e-4]
+RUN = ["--tokens", "a.bin", "b.bin", "--steps", STEPS, *FALL, "--eval-every", 7, "--eval-steps", 2, "--threads", 1, "--hash"]
+TIMES = "tokens_per_s", "step_ns", "unix_s"
+faults = []
+
+
+def check(good, *what):
+    if not good:
+        faults.append(" ".join(map(str, what)))
+
+
+def tool(name, *arguments, **settings):
+    return subprocess.run([TOOLS / f"remat-{name}", *map(str, arguments)], encoding="utf-8", capture_output=True, timeout=300,
+                          **settings)
+
+
+def must(done):
+    if done.returncode != 0:
+        sys.exit(f"{done.args}: {done.stderr}")
+    return done
+
+
+def steps_of(output):
+    """Those whose line is whole."""
+    return {int(step): line for line, step in re.findall(r"^(step (\d+) .*)\n", output, re.M)}
+
+
+def log_of(path):
+    lines = [json.loads(line) for line in pathlib.Path(path).read_text().splitlines()]
+    return [{key: value for key, value in line.items() if key not in TIMES} for line in lines]
+
+
+def prepare():
+    generator = random.Random(3)
+    for name, count in (("a.bin", 1000), ("b.bin", 700)):  # ids with something to learn, nearly three epochs
+        ids = [7 * i % 31 + generator.randrange(3) for i in range(count)]
+        pathlib.Path(name).write_bytes(struct.pack(f"<{count}H", *ids))
+    must(tool("graph", "gpt2-tiny", "--layers", 2, "--batch", BATCH, "--seq", SEQ, "--dropout", 0.1, "--dtype", "bf16", "-o", "m.fbs"))
+    for name, options in PLANS.items():
+        must(tool("compile", "m.fbs", *options, "-o", name))
+
+
+# --- kills ---
+
+def repeatable(plan):
+    return [TOOLS / "remat-run", plan, *map(str, RUN), "--checkpoint", "c", "--every", str(EVERY), "--resume", "c", "--log", "log",
+            "--save-weights", "w"]
+
+
+def check_life(whole):
+    check(pathlib.Path("w").read_bytes() == pathlib.Path("whole.w").read_bytes(), "other weights")
+    check(log_of("log") == log_of("whole.log"), "another log:", log_of("log"))
+    last = f"step-{STEPS:010}.safetensors"
+    check(sorted(os.listdir("c"))[-1] == last and len(os.listdir("c")) <= 2, os.listdir("c"))
+    check(pathlib.Path("c", last).read_bytes() == pathlib.Path("whole.c", last).read_bytes(), "another checkpoint")
+    shutil.rmtree("c")
+    for name in "w", "log":
+        os.unlink(name)
+
+
+def kill(whole, longest):
+    """At moments of a run's whole life: `longest` follows what this machine makes of it. At least half of the kills are
+    behind a checkpoint, so that a later process goes on from there."""
+    generator = random.Random(SEED)
+    kills = lives = runs = late = 0
+    plans = list(PLANS)
+    while kills < KILLS or late < KILLS / 2 or os.path.exists("c"):
+        more = kills < KILLS or late < KILLS / 2
+        process = subprocess.Popen(repeatable(plans[runs % len(plans)]), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   encoding="utf-8")
+        runs += 1
+        try:
+            output, errors = process.communicate(timeout=generator.random() * longest if more else 300)
+            longest *= 0.8
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            output, errors = process.communicate()
+            longest *= 1.1
+        check(process.returncode in (0, -signal.SIGKILL), process.returncode, errors)
+        for step, line in steps_of(output).items():
+            check(line == whole[step], "step", step, line, whole[step])
+        if process.returncode == 0:
+            lives += 1
+            check_life(whole)
+        else:
+            kills += 1
+            late += os.path.isdir("c") and len(os.listdir("c")) > 0
+        if faults:
+            break
+    print(f"{kills} kills in {runs} runs, {late} of them behind a checkpoint; {lives} came to their end")
+
+
+def kills():
+    begin = time.monotonic()
+    done = must(tool("run", "one.plan", *RUN, "--log", "whole.log", "--save-weights", "whole.w", "--checkpoint", "whole.c", "--every",
+                     EVERY))
+    whole = steps_of(done.stdout)
+    check(list(whole) == list(range(1, STEPS + 1)), "steps", list(whole))
+    kill(whole, time.monotonic() - begin)
+
+
+# --- the log ---
+
+def expected_lr(step):
+    if step <= 5:
+        return 3e-3 * step / 5
+    return 1e-4 + (3e-3 - 1e-4) * (1 + math.cos(math.pi * (step - 6) / (STEPS - 5))) / 2
+
+
+def logs():
+    for line in map(json.loads, pathlib.Path("whole.log").read_text().splitlines()):
+        step = line["step"]
+        check(abs(line["lr"] - expected_lr(step)) < 1e-6 * line["lr"], "lr", line)
+        check(("eval_loss" in line) == (step % 7 == 0 or step == STEPS), "evaluations", line)
+        check(line["tokens"] == step * BATCH * SEQ and line["step_ns"] > 0 and abs(line["unix_s"] - time.time()) < 3600, line)
+    losses = [line["eval_loss"] for line in log_of("whole.log") if "eval_loss" in line]
+    check(losses[-1] < losses[0] - 0.5, "nothing is learned", losses)
+    short = "one.plan", "--tokens", "a.bin", "--threads", 1
+    pathlib.Path("notes").write_text("mine\n")
+    must(tool("run", *short, "--steps", 4, "--checkpoint", "d", "--every", 2, "--log", "x"))
+    whole = pathlib.Path("x").read_text()
+    again = [*short, "--steps", 6, "--resume", "d"]
+    done = tool("run", *again, "--log", "notes")
+    check(done.returncode == USAGE and "--log notes: line 1 is no step's: take another file" in done.stderr and
+          pathlib.Path("notes").read_text() == "mine\n", done.stderr)
+    pathlib.Path("x").write_text(whole + '{"step":5,"loss":1,"lr":1}\n{"step":6,"lo')  # killed while it wrote
+    must(tool("run", *again, "--log", "x"))
+    check(pathlib.Path("x").read_text().startswith(whole) and [line["step"] for line in log_of("x")] == [1, 2, 3, 4, 5, 6], "goes on")
+    must(tool("run", *again, "--log", "new"))
+    check([line["step"] for line in log_of("new")] == [5, 6], "a new file")
+    must(tool("run", *short, "--steps", 2, "--log", "x"))
+    check([line["step"] for line in log_of("x")] == [1, 2], "a run that begins")
+    done = must(tool("run", *short, "--steps", 2, "--log", "/dev/stderr"))
+    check(len(done.stderr.splitlines()) == 2, done.stderr)
+    done = tool("run", *short, "--log", "a.bin")
+    check(done.returncode == USAGE and "--log 'a.bin' is the same file as --tokens 'a.bin'" in done.stderr, done.stderr)
+    done = tool("run", *short, "--log", "nowhere/x")
+    check(done.returncode == IO and "nowhere/x: No such file" in done.stderr, done.stderr)
+    done = tool("run", *short, "--steps", 9, "--log", "/dev/full")
+    check(done.returncode == IO and "/dev/full: cannot write: No space left" in done.stderr, done.stderr)
+
+
+# --- last words ---
+
+def last_words():
+    """The last good checkpoint is named, also one of the run before, and only if there is one."""
+    short = "one.plan", "--tokens", "a.bin", "--threads", 1, "--steps", 40
+    done = tool("run", *short, "--lr", 1e30)
+    check(done.returncode == NOT_FINITE and re.search(r"step \d+: .* is not finite\n", done.stderr), done.stderr)
+    for end in (["--checkpoint", "e", "--every", 1], ["--resume", "e", "--checkpoint", "e"], ["--resume", "e"]):
+        if "--resume" in end:
+            must(tool("run", *short[:-1], 3, "--checkpoint", "e", "--every", 1))
+        done = tool("run", *short, *end, "--lr", 1e30)
+        names = sorted(os.listdir("e"))
+        check(done.returncode == NOT_FINITE and names and done.stderr.endswith(
+            f" is not finite; the last good checkpoint is e/{names[-1]}\n"), done.stderr, names)
+        shutil.rmtree("e")
+    done = tool("run", *short, "--resume", "e")
+    check(done.returncode == IO and "e: No such file" in done.stderr, done.stderr)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as work:
+        os.chdir(work)
+        prepare()
+        for part in (kills, logs, last_words):
+            part()
+        os.chdir("/")
+    print("\n".join(faults) or "as it should be")
+    return len(faults) > 0
+
+
+sys.exit(main())

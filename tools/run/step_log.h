@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A line for each step, in a file that grows with the run: what is written is there whatever
+ * becomes of the process. */
+#ifndef REMAT_TOOLS_RUN_STEP_LOG_H
+#define REMAT_TOOLS_RUN_STEP_LOG_H
+
+#include "run.h"
+
+struct step_log {
+    int file; /* -1: none */
+    const char *path;
+};
+
+/* Begins the file anew, or, for a run that goes on after step `resumed`, behind the line of that
+ * step. REMAT_ERROR_USAGE: it has other lines than those of a log. */
+remat_status step_log_open(remat_context *ctx, const char *path, uint64_t resumed,
+                           struct step_log *out);
+void step_log_close(struct step_log *log); /* harmless when closed */
+
+/* A whole line, which begins with {"step":N, */
+remat_status step_log_add(remat_context *ctx, const struct step_log *log, const char *line);
+
+#endif
