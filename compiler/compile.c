@@ -124,6 +124,7 @@ static remat_status describe(struct pipeline *p, const struct remat_chosen *c,
     const struct remat_compile_settings *s = p->search.settings;
     out->producer = "remat " REMAT_VERSION;
     out->graph_name = p->input->name;
+    out->config = p->input->config;
     out->target = s->device.name;
     out->target_arch = s->device.cuda_arch;
     out->policy = c->name;

@@ -124,7 +124,7 @@ namespace
 {
 
 const size_t table_bytes_max = 2048; // a table, its vtable and both's scratch, without arrays
-const size_t children_max = 24;      // of one table
+const size_t children_max = 32;      // of one table
 
 // Hands out one block, once: `reserve` keeps the builder from asking for more.
 class BlockAllocator final : public fb::Allocator

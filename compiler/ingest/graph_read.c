@@ -425,6 +425,7 @@ remat_status remat_graph_read(remat_context *ctx, const char *name, const void *
                                       in.root.min_reader_version, in.root.required_features, 0));
     REMAT_CHECK(remat_reader_text(r, in.root.name, "name", 0, &graph_name));
     in.graph = remat_graph_create(arena, graph_name);
+    REMAT_CHECK(remat_reader_text(r, in.root.config, "config", 0, &in.graph->config));
     REMAT_CHECK(read_opcodes(&in));
     REMAT_CHECK(read_symbols(&in));
     REMAT_CHECK(read_scopes(&in));

@@ -129,6 +129,7 @@ static remat_status write_graph(struct remat_writer *w, const void *what,
                                       .outputs = {graph->outputs, graph->output_count}};
     REMAT_TRY(remat_writer_text(w, "remat", &in.producer));
     REMAT_TRY(remat_writer_text(w, graph->name, &in.name));
+    REMAT_TRY(remat_writer_text(w, graph->config, &in.config));
     REMAT_TRY(write_opcodes(w, graph, index, &in.opcodes));
     REMAT_TRY(write_symbols(w, graph, &in.symbols));
     REMAT_TRY(write_scopes(w, graph, &in.scopes));

@@ -9,6 +9,7 @@ struct remat_rebuild remat_rebuild_begin(struct remat_arena *arena, const struct
 {
     struct remat_rebuild r = {
         .arena = arena, .from = from, .to = remat_graph_create(arena, from->name)};
+    r.to->config = from->config;
     r.to->optimizer = from->optimizer;
     r.to->mesh = from->mesh;
     r.to->microbatches = from->microbatches;

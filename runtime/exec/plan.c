@@ -95,6 +95,7 @@ void remat_plan_get_info(const remat_plan *plan, remat_plan_info *out)
         .rank_count = remat_program_ranks(p),
         .mesh = plan->mesh,
         .target_arch = p->target_arch ? p->target_arch : "",
+        .config = p->config ? p->config : "",
     };
     hand_out(out, out->struct_size, &info, sizeof info);
 }

@@ -213,6 +213,7 @@ struct remat_setting { /* the command line as it was understood */
 struct remat_program {
     const char *producer, *graph_name, *target, *policy;
     const char *target_arch; /* of a GPU, "sm_90"; NULL or "": the target is a CPU */
+    const char *config; /* Hugging Face's config.json of the model, in a line; NULL or "": none */
     uint64_t graph_hash, numerics_hash;
     uint64_t budget_bytes;    /* 0: unlimited */
     uint64_t reserve_bytes;   /* what the process needs beside the arena */

@@ -212,6 +212,7 @@ static remat_status read_head(struct remat_reader *reader, const struct remat_fb
     REMAT_TRY(remat_reader_text(reader, root->target, "target", 0, &program->target));
     REMAT_TRY(
         remat_reader_text(reader, root->target_arch, "target_arch", 0, &program->target_arch));
+    REMAT_TRY(remat_reader_text(reader, root->config, "config", 0, &program->config));
     REMAT_TRY(remat_reader_text(reader, root->policy, "policy", 0, &program->policy));
     REMAT_TRY(remat_reader_text(reader, root->manual_policy, "manual_policy", 0,
                                 &program->manual_policy));

@@ -103,6 +103,7 @@ static remat_status write_head(struct remat_writer *w, const struct remat_progra
     REMAT_TRY(remat_writer_text(w, program->graph_name, &root->graph_name));
     REMAT_TRY(remat_writer_text(w, program->target, &root->target));
     REMAT_TRY(remat_writer_text(w, program->target_arch, &root->target_arch));
+    REMAT_TRY(remat_writer_text(w, program->config, &root->config));
     REMAT_TRY(remat_writer_text(w, program->policy, &root->policy));
     REMAT_TRY(remat_writer_text(w, program->manual_policy, &root->manual_policy));
     REMAT_TRY(remat_writer_text(w, program->manual_flags, &root->manual_flags));

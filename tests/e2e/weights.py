@@ -219,6 +219,48 @@ def hostile(work, tensors):
            "to no tensor")
 
 
+def folders(work):
+    """model.safetensors and config.json, of which remat-graph makes the same graph."""
+    def check(good, *what):
+        if not good:
+            faults.append(" ".join(map(str, ("--save-weights FOLDER:", *what))))
+
+    def text(*arguments):
+        lines = must(tool("remat-graph", *arguments, *SIZES[-4:], "--name", "x", "--text", cwd=work)).stdout.splitlines()
+        return [line for line in lines if not line.startswith("config ")]
+
+    must(run(work, "--save-weights", "alone.safetensors"))
+    (work / "there").mkdir()
+    for name, path in ("new", "new//"), ("there", "there"):
+        must(run(work, "--save-weights", path))
+        found = {file.name for file in (work / name).iterdir()}
+        check(found == {"model.safetensors", "config.json"}, path, found)
+        check((work / name / "model.safetensors").read_bytes() == (work / "alone.safetensors").read_bytes(), path, "weights")
+    config = json.loads((work / "new/config.json").read_text())
+    check(config["architectures"] == ["GPT2LMHeadModel"] and config["dtype"] == config["torch_dtype"] == "float32", config)
+    check(text("new/config.json") == text("gpt2", *SIZES[:-4]), "another graph")
+
+    def refused(code, message, *options, plan="model.plan"):
+        before = sorted(work.iterdir())
+        done = tool("remat-run", plan, *options, cwd=work)
+        check(done.returncode == code and message in done.stderr and sorted(work.iterdir()) == before, options, done.returncode, done.stderr)
+
+    refused(5, "nowhere: No such file", "--text", "nowhere", "--save-weights", "other/")
+    refused(5, "no/where/: cannot be made: No such file", "--text", TEXT, "--save-weights", "no/where/")
+    refused(2, "is the same file as --report 'there/config.json'", "--text", TEXT, "--save-weights", "there", "--report",
+            "there/config.json")
+    refused(8, "is not finite", "--text", TEXT, "--save-weights", "other/", "--lr", 1e30, "--steps", 4)
+    for what in ("mlp-tiny", "\"[1]\"", "\"{\"", None):
+        if what == "mlp-tiny":
+            must(tool("remat-graph", what, "-o", "other.fbs", cwd=work))
+        else:
+            lines = must(tool("remat-dump", "model.fbs", "--text", cwd=work)).stdout.splitlines()
+            (work / "other.fbs").write_text("\n".join(lines[:-1] + ([f"config {what}"] if what else [])) + "\n")
+        must(tool("remat-compile", "other.fbs", "-o", "other.plan", cwd=work))
+        refused(4, "other/: the plan's graph has no config.json of its model", "--text", TEXT, "--save-weights", "other/",
+                plan="other.plan")
+
+
 def main():
     for family in FAMILIES:
         with tempfile.TemporaryDirectory() as folder:
@@ -233,6 +275,7 @@ def main():
             if family == "gpt2":
                 contents(work, tensors)
                 halves(work, tensors)
+                folders(work)
                 hostile(work, tensors)
                 done = run(work, "--init", "absent.safetensors")
                 if done.returncode != 5:

@@ -5,14 +5,15 @@
 
 1. A model of Hugging Face's is saved with its config.json; remat-graph makes the model from that file,
    remat-run --init takes the weights. Our first loss is theirs.
-2. We train some steps and save the weights; Hugging Face's model loads them, none missing, none left.
-   Its loss on the next step's data is ours.
+2. We train some steps and save weights and config.json; Hugging Face's model loads them, none missing, none left.
+   Its loss on the next step's data is ours. The same of a preset's model, whose class the file tells.
 3. What no parameter of the plan has (tied copies, buffers, other heads) is accepted or refused as
    tools/run/families.h says.
 
 Exit code 0: equal within the limits, 1: not, 77: PyTorch or transformers is absent (1 when CI=true)."""
 import argparse
 import json
+import math
 import os
 import pathlib
 import subprocess
@@ -143,10 +144,11 @@ def check_loss(what, ours, theirs, limit):
         sys.exit("FAILED")
 
 
-def load_exactly(maker, path, dtype):
-    """A model of theirs with all weights from the file, and all of the file used."""
-    model_class = type(maker())
-    model, info = model_class.from_pretrained(path, dtype=dtype, output_loading_info=True)
+def load_exactly(model_class, path, dtype):
+    """A model of theirs with all weights from the file, and all of the file used, in the dtype of the file."""
+    model, info = model_class.from_pretrained(path, dtype="auto", output_loading_info=True)
+    if model.dtype != dtype:
+        sys.exit(f"FAILED: {path}: it is loaded as {model.dtype}")
     troubles = {key: value for key, value in info.items() if value}
     # Buffers that are computed or zero, not weights.
     missing = {name for name in troubles.pop("missing_keys", ())
@@ -171,12 +173,30 @@ def there_and_back(tools, maker, family, dtype):
         if tensor.dtype != given.dtype or not torch.equal(tensor, given):
             sys.exit(f"FAILED: {name} is not what was loaded")
 
-    (work / "ours").mkdir()
-    (work / "ours/config.json").write_bytes((work / "theirs/config.json").read_bytes())
-    tools.train(work / "theirs/model.safetensors", STEPS, "--save-weights",
-                work / "ours/model.safetensors")
-    trained = load_exactly(maker, work / "ours", DTYPES[dtype])
+    tools.train(work / "theirs/model.safetensors", STEPS, "--save-weights", f"{work}/ours/")
+    trained = load_exactly(type(maker()), work / "ours", DTYPES[dtype])
     check_loss(f"{dtype}, our weights there", losses[STEPS], loss_of(trained, family, STEPS + 1), LIMITS[dtype])
+
+
+def preset(tools, family, options=()):
+    """Nothing but what remat-graph knows of a preset; graph from the config.json that comes with the weights."""
+    work = tools.work
+    source = ["--source-seq", SOURCE_SEQ] if family == "encdec" else []
+    tools.run("remat-graph", f"{family}-tiny", "--batch", BATCH, "--seq", SEQ, *source, *options, "-o", "model.fbs")
+    tools.run("remat-compile", "model.fbs", "-o", "model.plan")
+    train = ["remat-run", "model.plan", "--text", TEXT, "--json", "--lr", 1e-2, "--steps"]
+    tools.run(*train, STEPS, "--save-weights", "preset/")
+    losses = [json.loads(line)["loss"] for line in tools.run(*train, STEPS + 1).stdout.splitlines()]
+    name = json.loads((work / "preset/config.json").read_text())["architectures"][0]
+    trained = load_exactly(getattr(transformers, name), work / "preset", torch.float32)
+    check_loss(f"preset {family} {options}", losses[STEPS], loss_of(trained, family, STEPS + 1), LIMITS["fp32"])
+    tools.compile(work / "preset/config.json", family, "fp32")
+    loss = tools.train(work / "preset/model.safetensors", 1, "--eval")[0]
+    tools.run("remat-run", "model.plan", "--text", TEXT, "--init", work / "preset/model.safetensors", "--steps", 1,
+              "--save-weights", "again/")
+    config, again = ((work / folder / "config.json").read_text() for folder in ("preset", "again"))
+    if config != again or not math.isfinite(loss):
+        sys.exit(f"FAILED: config.json, read and written:\n{config}\n{again}")
 
 
 def across_dtypes(tools, maker, family):
@@ -222,6 +242,9 @@ def main():
                 there_and_back(tools, maker, family, dtype)
                 if dtype == "fp32":
                     across_dtypes(tools, maker, family)
+                    if name == family:
+                        preset(tools, family)
+                        preset(tools, family, ["--layers", 2, "--width", 32, "--heads", 2])
     print("equal within the limits")
     return 0
 

@@ -31,6 +31,11 @@ const struct remat_activation *remat_activation_find(const char *name)
     return NULL;
 }
 
+const char *remat_activation_name(const struct remat_activation *activation)
+{
+    return activation->name;
+}
+
 const char *remat_activation_names(struct remat_arena *arena)
 {
     struct remat_text names = {.arena = arena};

@@ -7,6 +7,7 @@
 
 /* NULL: there is none. */
 const struct remat_activation *remat_activation_find(const char *name);
+const char *remat_activation_name(const struct remat_activation *activation);
 /* All names, separated by commas. */
 const char *remat_activation_names(struct remat_arena *arena);
 

@@ -9,9 +9,11 @@
 
 #include <jansson.h>
 #include <stddef.h>
+#include <stdlib.h>
 
-#define DEFAULT_SEQ 2048
-#define SIZE_MOST   (1 << 24)
+#define DEFAULT_SEQ     2048
+#define SIZE_MOST       (1 << 24)
+#define TEXT_BYTES_MOST 65535 /* docs/formats.md */
 
 /* Sets of model types. */
 enum {
@@ -29,16 +31,17 @@ enum {
 
 static const struct type {
     uint32_t set;
+    const char *architecture;             /* the model with the head that the graph has */
     struct remat_model_settings settings; /* what the type alone says */
 } types[] = {
-    {gpt2, {.name = "gpt2", .family = REMAT_FAMILY_gpt2}},
-    {llama, {.name = "llama", .family = REMAT_FAMILY_llama}},
-    {mistral, {.name = "mistral", .family = REMAT_FAMILY_llama}},
-    {qwen2, {.name = "qwen2", .family = REMAT_FAMILY_llama, .qkv_bias = true}},
-    {qwen3, {.name = "qwen3", .family = REMAT_FAMILY_llama, .qk_norm = true}},
-    {phi3, {.name = "phi3", .family = REMAT_FAMILY_llama, .fused = true}},
-    {bert, {.name = "bert", .family = REMAT_FAMILY_bert}},
-    {marian, {.name = "marian", .family = REMAT_FAMILY_encdec}},
+    {gpt2, "GPT2LMHeadModel", {.name = "gpt2", .family = REMAT_FAMILY_gpt2}},
+    {llama, "LlamaForCausalLM", {.name = "llama", .family = REMAT_FAMILY_llama}},
+    {mistral, "MistralForCausalLM", {.name = "mistral", .family = REMAT_FAMILY_llama}},
+    {qwen2, "Qwen2ForCausalLM", {.name = "qwen2", .family = REMAT_FAMILY_llama, .qkv_bias = true}},
+    {qwen3, "Qwen3ForCausalLM", {.name = "qwen3", .family = REMAT_FAMILY_llama, .qk_norm = true}},
+    {phi3, "Phi3ForCausalLM", {.name = "phi3", .family = REMAT_FAMILY_llama, .fused = true}},
+    {bert, "BertForMaskedLM", {.name = "bert", .family = REMAT_FAMILY_bert}},
+    {marian, "MarianMTModel", {.name = "marian", .family = REMAT_FAMILY_encdec}},
 };
 
 enum kind { SIZE, NUMBER, BOOLEAN, SWITCH, ACTIVATION, FIXED, EQUAL, DROPOUT, NO_DROPOUT, OTHER };
@@ -410,6 +413,25 @@ fail:
     return st;
 }
 
+/* With as few digits as give the same numbers again. NULL: out of memory, which the tool tells at
+ * its end. */
+static const char *print_root(struct remat_arena *arena, const json_t *root)
+{
+    static const size_t digits[] = {15, 17};
+    char *text = NULL;
+    bool equal = false;
+    for (size_t k = 0; !equal && k < COUNT(digits); k++) {
+        free(text);
+        text = json_dumps(root, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(digits[k]));
+        json_t *again = text ? json_loads(text, 0, NULL) : NULL;
+        equal = json_equal(root, again);
+        json_decref(again);
+    }
+    const char *out = text ? remat_arena_string(arena, text, strlen(text)) : NULL;
+    free(text);
+    return out;
+}
+
 remat_status remat_model_config(remat_context *ctx, struct remat_arena *arena, const char *path,
                                 bool with_dropout, struct remat_model_settings *out)
 {
@@ -426,7 +448,105 @@ remat_status remat_model_config(remat_context *ctx, struct remat_arena *arena, c
         REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "%s: not a JSON object", path);
     REMAT_TRY(remat_guard(ctx, read_root, &c)); /* which frees no JSON */
     remat_model_defaults(out);
+    out->config = print_root(arena, c.root);
 fail:
     json_decref(c.root);
     return st;
+}
+
+/* --- writing --- */
+
+static json_t *make_value(const struct key *row, const struct remat_model_settings *s)
+{
+    const char *member = (const char *)s + row->offset;
+    int64_t size;
+    double number;
+    bool flag;
+    memcpy(&size, member, sizeof size);
+    memcpy(&number, member, sizeof number);
+    memcpy(&flag, member, sizeof flag);
+    switch (row->kind) {
+    case SIZE:
+        return size ? json_integer(size) : NULL;
+    case NUMBER:
+    case DROPOUT:
+        return json_real(number);
+    case BOOLEAN:
+        return json_boolean(flag);
+    case ACTIVATION:
+        return json_string(remat_activation_name(s->activation));
+    case FIXED: /* what an absent key means, unless it must be there */
+        return row->required ? json_loads(row->text, JSON_DECODE_ANY, NULL) : NULL;
+    case NO_DROPOUT:
+        return json_real(0);
+    default:
+        return NULL;
+    }
+}
+
+/* What keys of other forms say, where no file does. */
+static json_t *make_others(const struct remat_model_settings *s)
+{
+    json_int_t last = s->vocab - 1;
+    switch (s->family) {
+    case REMAT_FAMILY_gpt2:
+        return json_pack("{s:I,s:I}", "bos_token_id", last, "eos_token_id", last);
+    case REMAT_FAMILY_encdec:
+        return json_pack("{s:I,s:I,s:i,s:i}", "pad_token_id", last, "decoder_start_token_id", last,
+                         "eos_token_id", 0, "forced_eos_token_id", 0);
+    case REMAT_FAMILY_llama:
+        return s->rope_factor > 0
+                   ? json_pack("{s:{s:s,s:f,s:f,s:f,s:I}}", "rope_scaling", "rope_type", "llama3",
+                               "factor", s->rope_factor, "low_freq_factor", s->rope_low,
+                               "high_freq_factor", s->rope_high, "original_max_position_embeddings",
+                               (json_int_t)s->rope_context)
+                   : json_object();
+    default:
+        return json_object();
+    }
+}
+
+/* That of the file, or the first of the family. */
+static const struct type *type_of(const json_t *root, const struct remat_model_settings *s)
+{
+    const char *name = json_string_value(json_object_get(root, "model_type"));
+    for (size_t k = 0; k < COUNT(types); k++)
+        if (name ? strcmp(types[k].settings.name, name) == 0
+                 : types[k].settings.family == s->family)
+            return &types[k];
+    return NULL;
+}
+
+static void set_values(json_t *root, const struct type *type, const struct remat_model_settings *s)
+{
+    for (const struct key *row = keys; row < keys + COUNT(keys); row++) {
+        json_t *value = row->types & type->set ? make_value(row, s) : NULL;
+        if (value)
+            json_object_set_new(root, row->name, value);
+    }
+    for (const struct key *row = keys; row < keys + COUNT(keys); row++)
+        if ((row->types & type->set) && row->kind == EQUAL &&
+            (row->required || is_given(json_object_get(root, row->name))))
+            json_object_set(root, row->name, json_object_get(root, row->text));
+}
+
+const char *remat_model_config_text(struct remat_arena *arena,
+                                    const struct remat_model_settings *settings)
+{
+    struct remat_model_settings s = *settings;
+    json_t *root = s.config ? json_loads(s.config, 0, NULL) : json_object();
+    const struct type *type = type_of(root, &s);
+    const char *text = NULL;
+    remat_model_complete(&s);
+    if (type) {
+        json_t *others = s.config ? NULL : make_others(&s);
+        json_object_set_new(root, "model_type", json_string(type->settings.name));
+        json_object_set_new(root, "architectures", json_pack("[s]", type->architecture));
+        json_object_update(root, others);
+        json_decref(others);
+        set_values(root, type, &s);
+        text = print_root(arena, root);
+    }
+    json_decref(root);
+    return text && strlen(text) <= TEXT_BYTES_MOST ? text : NULL;
 }

@@ -220,6 +220,7 @@ static remat_status generate(remat_context *ctx, struct remat_arena *arena,
         return remat_error(ctx, REMAT_ERROR_USAGE, "MODEL is missing (--list names all)");
     REMAT_TRY(read_settings(ctx, arena, args, &settings));
     REMAT_TRY(remat_model_generate_symbolic(ctx, arena, &settings, &graph));
+    graph->config = remat_model_config_text(arena, &settings);
     REMAT_TRY(unbind(ctx, args, graph));
     REMAT_TRY(make_file(ctx, arena, graph, cli_has(args, OPTION_text), &data, &bytes));
     st = cli_write(ctx, args, OPTION_output, data, bytes);

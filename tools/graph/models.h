@@ -63,6 +63,7 @@ struct remat_model_settings { /* 0: not given; what a family has no use for must
         const char *glob; /* weights of linears that have one; NULL: those of all in layers */
         double alpha;     /* an adapter counts alpha / rank times; default: 2 rank */
     } lora;
+    const char *config; /* the file that they are from, in a line; NULL: a preset */
 };
 
 /* Settings of a preset ("gpt2-124m"), or of a family ("gpt2"), which leaves its sizes to be given.

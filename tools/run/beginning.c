@@ -109,6 +109,7 @@ remat_status beginning_read(remat_context *ctx, struct remat_arena *arena,
     const char *const entries[] = {settings->eval ? "eval" : "train",
                                    settings->eval_every ? "eval" : NULL, NULL};
     RUN_TRY(check_weights_files(ctx, args, plan));
+    RUN_TRY(model_folder_check(ctx, &settings->folder, plan));
     RUN_TRY(model_inspect(ctx, plan, entries, model));
     RUN_TRY(open_data(ctx, arena, args, model, &data->train));
     RUN_TRY(data_hash(ctx, &data->train, &settings->data_hash));

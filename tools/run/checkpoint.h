@@ -15,9 +15,9 @@
 #ifndef REMAT_TOOLS_RUN_CHECKPOINT_H
 #define REMAT_TOOLS_RUN_CHECKPOINT_H
 
+#include "lr_schedule.h"
 #include "peers.h"
 #include "safetensors_reader.h"
-#include "lr_schedule.h"
 
 #include <inttypes.h>
 

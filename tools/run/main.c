@@ -247,6 +247,8 @@ fail:
     remat_session_destroy(&session);
     ranks_close(&settings.ranks);
     remat_plan_destroy(&plan);
+    if (st)
+        model_folder_abandon(&settings.folder);
     return st;
 }
 

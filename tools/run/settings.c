@@ -56,6 +56,18 @@ static remat_status check_needs(remat_context *ctx, const struct cli_arguments *
     return REMAT_OK;
 }
 
+static remat_status claim_weights(remat_context *ctx, const struct cli_arguments *args,
+                                  struct train_settings *settings)
+{
+    static const char label[] = "--save-weights";
+    if (!model_folder_is_meant(settings->weights_path))
+        return remat_outputs_claim(args->outputs, label, settings->weights_path);
+    remat_status st =
+        model_folder_claim(ctx, args->outputs, label, settings->weights_path, &settings->folder);
+    settings->weights_path = settings->folder.weights;
+    return st;
+}
+
 remat_status settings_read(remat_context *ctx, const struct cli_arguments *args,
                            struct train_settings *out)
 {
@@ -92,6 +104,8 @@ remat_status settings_read(remat_context *ctx, const struct cli_arguments *args,
             return cli_error(ctx, REMAT_ERROR_USAGE, "--%s contradicts --resume",
                              args->tool->options[beginning[i]].name);
     RUN_TRY(check_needs(ctx, args));
+    if (out->weights_path)
+        RUN_TRY(claim_weights(ctx, args, out));
     if (out->log_path)
         RUN_TRY(remat_outputs_claim(args->outputs, "--log", out->log_path));
     for (size_t i = 0; i < sizeof weights / sizeof *weights; i++)

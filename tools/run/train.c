@@ -233,11 +233,14 @@ remat_status train_save_weights(remat_context *ctx, const struct model *model,
     if (!settings->weights_path || measured->not_finite)
         return REMAT_OK;
     RUN_TRY(safetensors_check_weights(ctx, model->plan, session, &peers, &finite));
-    if (finite)
-        RUN_TRY(safetensors_save_weights(ctx, settings->outputs, settings->weights_path,
-                                         model->plan, session, &peers));
-    else
+    if (!finite) {
         measured->not_finite = "a parameter";
+        return REMAT_OK;
+    }
+    RUN_TRY(safetensors_save_weights(ctx, settings->outputs, settings->weights_path, model->plan,
+                                     session, &peers));
+    if (settings->folder.path)
+        RUN_TRY(model_folder_write_config(ctx, settings->outputs, &settings->folder, model->plan));
 fail:
     return st;
 }

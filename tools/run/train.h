@@ -4,10 +4,11 @@
 #define REMAT_TOOLS_RUN_TRAIN_H
 
 #include "data.h"
+#include "lr_schedule.h"
+#include "model_folder.h"
 #include "ranks.h"
 #include "recorder.h"
 #include "report.h"
-#include "lr_schedule.h"
 
 struct train_settings {
     uint64_t steps, gradients_step; /* counted from 1 */
@@ -28,6 +29,7 @@ struct train_settings {
     bool eval;            /* entry point "eval": nothing is trained, and the mean loss is printed */
     const char *gradients_path;              /* NULL: not saved */
     const char *initial_path, *weights_path; /* of parameters before and after; NULL: not saved */
+    struct model_folder folder;              /* of weights_path, if that is in one */
     struct remat_outputs *outputs;
     struct chrome_trace *trace; /* NULL: none */
     struct profiler *profiler;  /* NULL: none */

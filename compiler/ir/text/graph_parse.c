@@ -386,6 +386,17 @@ static remat_status parse_optimizer(struct parser *p)
     return REMAT_OK;
 }
 
+static remat_status parse_config(struct parser *p)
+{
+    if (p->graph->config)
+        return REMAT_LEX_ERROR(&p->lexer, "%s", "config is given twice");
+    if (p->lexer.token.kind != REMAT_TOKEN_STRING)
+        return remat_lex_expected(&p->lexer, "a text in quotes");
+    p->graph->config = p->lexer.token.text;
+    remat_lex(&p->lexer);
+    return REMAT_OK;
+}
+
 /* Symbols are declared before they are used. */
 static remat_status parse_symbol(struct parser *p)
 {
@@ -441,8 +452,10 @@ static remat_status parse_statement(struct parser *p)
         return parse_optimizer(p);
     if (remat_lex_accept(&p->lexer, "symbol"))
         return parse_symbol(p);
+    if (remat_lex_accept(&p->lexer, "config"))
+        return parse_config(p);
     return remat_lex_expected(&p->lexer,
-                              "a node, a graph input, output, update, symbol or optimizer");
+                              "a node, a graph input, output, update, symbol, optimizer or config");
 }
 
 static remat_status parse_end_of_line(struct parser *p)

@@ -246,6 +246,11 @@ static void print_ends(struct remat_text *text, const struct remat_graph *graph)
         print_names(text, graph, &graph->updates[u].value, 1);
         remat_text_append(text, "\n");
     }
+    if (graph->config && *graph->config) {
+        remat_text_append(text, "config ");
+        print_quoted(text, graph->config);
+        remat_text_append(text, "\n");
+    }
 }
 
 void remat_graph_print(const struct remat_graph *graph, struct remat_text *text)

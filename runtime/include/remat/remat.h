@@ -55,6 +55,7 @@ typedef struct remat_plan_info {
     uint32_t rank_count;     /* that run the plan together; bytes and times are one rank's */
     const char *mesh;        /* how they are arranged, "dp=4"; "": one rank */
     const char *target_arch; /* of the target if that is a GPU, "sm_90"; "": it is a CPU */
+    const char *config;      /* Hugging Face's config.json of the model; "": the graph had none */
 } remat_plan_info;
 REMAT_API void remat_plan_get_info(const remat_plan *plan, remat_plan_info *out);
 

@@ -57,6 +57,7 @@ static remat_value layer(struct remat_builder *b, remat_value x)
 struct remat_graph *sample_graph(struct remat_arena *arena)
 {
     struct remat_graph *graph = remat_graph_create(arena, "sample");
+    graph->config = "{\"model_type\":\"none\"}";
     struct remat_builder b = {.arena = arena, .graph = graph};
     remat_value x = given(&b, "x", REMAT_ROLE_INPUT, REMAT_F32, 2, 2, 4);
     remat_value targets = given(&b, "targets", REMAT_ROLE_INPUT, REMAT_I32, 1, 2, 0);

@@ -83,7 +83,8 @@ static const char corner_cases[] =
     "%r : f32[6] = reshape %a { shape = [6] } phase forward\n"
     "\n"
     "output %s\n"
-    "output %a\n";
+    "output %a\n"
+    "config \"{\\\"key\\\": \\\"\\\\u00e9 \xc3\xa9\\\"}\"\n";
 
 static void test_corner_cases(struct remat_arena *arena)
 {
@@ -95,6 +96,7 @@ static void test_corner_cases(struct remat_arena *arena)
           print(arena, graph));
     CHECK(graph->nodes[1].origin_group == 7 && graph->nodes[0].origin_group == 0, "groups");
     CHECK(graph->nodes[2].instance == 1, "instance");
+    CHECK(strcmp(graph->config, "{\"key\": \"\\u00e9 \xc3\xa9\"}") == 0, "%s", graph->config);
     CHECK(graph->optimizer.epsilon == 5e-324, "a subnormal number");
     CHECK(!graph->values[2].trainable && graph->values[1].trainable, "trainable");
     CHECK(!graph->values[2].no_decay && graph->values[1].no_decay, "decay");

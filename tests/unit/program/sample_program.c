@@ -233,6 +233,7 @@ void sample_program(struct sample *s)
                                         .graph_name = "sample",
                                         .target = "cpu",
                                         .target_arch = "sm_90",
+                                        .config = "{\"model_type\": \"gpt2\"}",
                                         .policy = "layers",
                                         .graph_hash = UINT64_C(0xfedcba9876543210),
                                         .numerics_hash = 42,

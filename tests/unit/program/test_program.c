@@ -214,6 +214,7 @@ static void compare_head(const struct remat_program *a, const struct remat_progr
     SAME_TEXT(graph_name);
     SAME_TEXT(target);
     SAME_TEXT(target_arch);
+    SAME_TEXT(config);
     SAME_TEXT(policy);
     SAME(graph_hash);
     SAME(numerics_hash);
