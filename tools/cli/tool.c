@@ -133,6 +133,8 @@ void cli_keep_files(void)
 remat_status cli_finish(remat_context *ctx, const struct cli_arguments *args)
 {
     remat_status said = REMAT_OK;
+    if (json_incomplete)
+        return remat_error(ctx, REMAT_ERROR_MEMORY, "out of memory");
     if ((fflush(stdout) != 0 || ferror(stdout)) && !cli_hung_up())
         said = remat_file_error(ctx, "standard output", "", errno ? errno : EIO);
     if (said != REMAT_OK && !files_kept)
