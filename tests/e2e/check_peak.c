@@ -2,7 +2,6 @@
 #include <stdio.h>
 
 #include "check_model.h"
-#include "plans.h"
 
 /* A buffer is as large as the largest tensor in it: size claimed for nothing would pass for a peak.
  * With a pitch that is rows of whole 64 elements. Returns how many have one. */
@@ -39,28 +38,25 @@ struct span {
 };
 
 static void check_guards(remat_context *ctx, const struct check_model *model,
-                         const struct plan_request *request, const struct run_result *expected)
+                         const struct plan *plan, const struct run_result *expected)
 {
     struct remat_arena arena;
     remat_arena_init(&arena, ctx);
-    struct remat_program *spaced = plan_compile(ctx, &arena, model->graph, request);
-    harness_spread(spaced);
     struct run_result guarded = harness_run(
-        ctx, spaced,
+        ctx, harness_spread(ctx, &arena, plan->program),
         &(struct run_settings){.threads = 2, .steps = 1, .poison = true, .guard = true});
     CHECK(guarded.gradient_hash[0] == expected->gradient_hash[0],
-          "%s, %s: bits differ under guards", model->name, request->name);
+          "%s, %s: bits differ under guards", model->name, plan->name);
     remat_arena_release(&arena);
 }
 
-static void check_plan(remat_context *ctx, const struct check_model *model,
-                       const struct plan_request *request, const struct run_result *expected,
-                       struct span *arenas)
+static void check_plan(remat_context *ctx, const struct check_model *model, const struct plan *plan,
+                       const struct run_result *expected, struct span *arenas)
 {
     struct remat_arena arena;
     remat_arena_init(&arena, ctx);
-    struct remat_program *program = plan_compile(ctx, &arena, model->graph, request);
-    const char *name = remat_arena_format(&arena, "%s, %s", model->name, request->name);
+    struct remat_program *program = plan->program;
+    const char *name = remat_arena_format(&arena, "%s, %s", model->name, plan->name);
     struct run_result painted =
         harness_run(ctx, program, &(struct run_settings){.threads = 2, .steps = 1, .paint = true});
     struct run_result poisoned =
@@ -77,8 +73,8 @@ static void check_plan(remat_context *ctx, const struct check_model *model,
     CHECK(painted.gradient_hash[0] == expected->gradient_hash[0] &&
               poisoned.gradient_hash[0] == expected->gradient_hash[0],
           "%s: bits differ under paint or poison", name);
-    CHECK(!request->budget_bytes ||
-              program->arena_bytes + program->reserve_bytes <= request->budget_bytes,
+    CHECK(!plan->budget_bytes ||
+              program->arena_bytes + program->reserve_bytes <= plan->budget_bytes,
           "%s: over the budget", name);
     uint64_t bytes = program->arena_bytes;
     arenas->least_bytes =
@@ -91,21 +87,17 @@ static void check_plan(remat_context *ctx, const struct check_model *model,
 
 void check_peak(remat_context *ctx, const struct check_model *model)
 {
-    struct remat_arena arena;
-    struct plan_request requests[PLAN_REQUESTS_MAX];
     struct span arenas = {0};
-    remat_arena_init(&arena, ctx);
-    uint32_t count = plan_requests(ctx, &arena, model->graph, requests);
-    struct remat_program *program = plan_compile(ctx, &arena, model->graph, &requests[0]);
+    const struct plan *plans = model->plans->items;
     struct run_result expected =
-        harness_run(ctx, program, &(struct run_settings){.threads = 1, .steps = 1});
-    for (uint32_t i = 0; i < count; i++) {
-        check_plan(ctx, model, &requests[i], &expected, &arenas);
-        check_guards(ctx, model, &requests[i], &expected);
+        harness_run(ctx, plans[0].program, &(struct run_settings){.threads = 1, .steps = 1});
+    for (uint32_t i = 0; i < model->plans->count; i++) {
+        check_plan(ctx, model, &plans[i], &expected, &arenas);
+        if (i % 4 == 1) /* the smallest budget is plan 1 */
+            check_guards(ctx, model, &plans[i], &expected);
     }
     CHECK(!model->two_level || arenas.two_level > 0, "%s: no plan is two-level", model->name);
     printf("%s: peak of %u plans, %u with two-level values, arenas of %llu to %llu B\n",
            model->name, arenas.plans, arenas.two_level, (unsigned long long)arenas.least_bytes,
            (unsigned long long)arenas.most_bytes);
-    remat_arena_release(&arena);
 }

@@ -66,13 +66,20 @@ remat_status harness_compile(remat_context *ctx, struct remat_arena *arena,
     return remat_compile(ctx, arena, graph, &settings, out);
 }
 
-void harness_spread(struct remat_program *program)
+struct remat_program *harness_spread(remat_context *ctx, struct remat_arena *arena,
+                                     const struct remat_program *program)
 {
-    for (uint32_t b = 0; b < program->buffer_count; b++)
-        if (!program->buffers[b].persistent)
-            program->buffers[b].offset_bytes +=
-                program->buffers[b].offset_bytes - program->static_bytes;
-    program->arena_bytes += program->arena_bytes - program->static_bytes;
+    struct remat_program *spread = harness_array(ctx, arena, 1, sizeof *spread);
+    *spread = *program;
+    spread->buffers = harness_array(ctx, arena, program->buffer_count, sizeof *spread->buffers);
+    for (uint32_t b = 0; b < program->buffer_count; b++) {
+        struct remat_buffer *buffer = &spread->buffers[b];
+        *buffer = program->buffers[b];
+        if (!buffer->persistent)
+            buffer->offset_bytes += buffer->offset_bytes - program->static_bytes;
+    }
+    spread->arena_bytes += program->arena_bytes - program->static_bytes;
+    return spread;
 }
 
 struct hashes {

@@ -37,9 +37,10 @@ remat_status harness_compile(remat_context *ctx, struct remat_arena *arena,
                              const struct remat_policy_settings *policy, uint64_t budget_bytes,
                              struct remat_program **out);
 
-/* Moves the transient buffers apart: twice as far from the begin of their range, so that as many
- * bytes as each has are unused behind it. */
-void harness_spread(struct remat_program *program);
+/* `program` with its transient buffers apart: twice as far from the begin of their range, so that
+ * as many bytes as each has are unused behind it. The rest is shared. */
+struct remat_program *harness_spread(remat_context *ctx, struct remat_arena *arena,
+                                     const struct remat_program *program);
 
 /* Creates a session and runs init. */
 remat_session *harness_open(remat_context *ctx, const remat_plan *plan, uint32_t threads);

@@ -63,38 +63,41 @@ static uint64_t needed_budget(const struct remat_program *program)
     return program->arena_bytes + program->reserve_bytes;
 }
 
-uint32_t plan_requests(remat_context *ctx, struct remat_arena *arena,
-                       const struct remat_graph *graph,
-                       struct plan_request requests[PLAN_REQUESTS_MAX])
+static void add(struct plan_set *set, const char *name, uint64_t budget_bytes,
+                struct remat_program *program)
 {
+    MUST(set->count < PLANS_MAX, "%s: more than %d plans", name, PLANS_MAX);
+    set->items[set->count++] = (struct plan){name, budget_bytes, program};
+}
+
+static void add_budgets(remat_context *ctx, struct remat_arena *arena,
+                        const struct remat_graph *graph, struct plan_set *set)
+{
+    const struct remat_policy_settings none = {0};
     struct remat_program *program;
-    uint32_t count = 0;
+    uint64_t least = smallest_budget(ctx, graph), most = needed_budget(set->items[0].program);
+    for (uint32_t k = 0; k < PLAN_BUDGETS; k++) {
+        uint64_t budget = least + (most - least) * k / (PLAN_BUDGETS - 1);
+        MUST_OK(ctx, harness_compile(ctx, arena, graph, &none, budget, &program));
+        add(set, remat_arena_format(arena, "budget %llu B", (unsigned long long)budget), budget,
+            program);
+    }
+}
+
+struct plan_set plans_make(remat_context *ctx, struct remat_arena *arena,
+                           const struct remat_graph *graph)
+{
+    struct plan_set set = {0};
+    struct remat_program *program;
     for (unsigned i = 0; i < named_policy_count; i++) {
         const struct named_policy *named = &named_policies[i];
         remat_status st = harness_compile(ctx, arena, graph, &named->settings, 0, &program);
         if (st == REMAT_ERROR_USAGE)
             continue; /* it names an op or a module that this model has not */
         MUST_OK(ctx, st);
-        requests[count++] = (struct plan_request){named->name, named->settings, 0};
-        if (i > 0)
-            continue;
-        uint64_t least = smallest_budget(ctx, graph), most = needed_budget(program);
-        for (uint32_t k = 0; k < PLAN_BUDGETS; k++, count++) {
-            uint64_t budget = least + (most - least) * k / (PLAN_BUDGETS - 1);
-            const char *name =
-                remat_arena_format(arena, "budget %llu B", (unsigned long long)budget);
-            requests[count] = (struct plan_request){.name = name, .budget_bytes = budget};
-        }
+        add(&set, named->name, 0, program);
+        if (i == 0)
+            add_budgets(ctx, arena, graph, &set);
     }
-    return count;
-}
-
-struct remat_program *plan_compile(remat_context *ctx, struct remat_arena *arena,
-                                   const struct remat_graph *graph,
-                                   const struct plan_request *request)
-{
-    struct remat_program *program;
-    MUST_OK(ctx,
-            harness_compile(ctx, arena, graph, &request->policy, request->budget_bytes, &program));
-    return program;
+    return set;
 }

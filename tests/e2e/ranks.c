@@ -414,13 +414,13 @@ bool ranks_equal(const struct ranks_result *a, const struct ranks_result *b, uin
 
 /* --- every plan of a mesh --- */
 
-static bool is_chosen(const struct plan_request *request, uint32_t *budgets)
+static bool is_chosen(const struct plan *plan, uint32_t *budgets)
 {
     static const char *const names[] = {"none", "uniform 1", "block 1", "selective core_attn"};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++)
-        if (strcmp(request->name, names[k]) == 0)
+        if (strcmp(plan->name, names[k]) == 0)
             return true;
-    return request->budget_bytes && ++*budgets % 2;
+    return plan->budget_bytes && ++*budgets % 2;
 }
 
 void ranks_check_plans(remat_context *ctx, const struct ranks_model *model, uint32_t ranks,
@@ -428,32 +428,31 @@ void ranks_check_plans(remat_context *ctx, const struct ranks_model *model, uint
 {
     const struct ranks_settings settings = {.steps = 2, .paint = true};
     struct ranks_result first, results[RANKS_MAX];
-    struct plan_request requests[PLAN_REQUESTS_MAX];
     struct remat_arena arena;
     uint32_t compared = 0, budgets = 0, recomputing = 0;
     remat_arena_init(&arena, ctx);
     struct remat_graph *graph = ranks_graph(ctx, &arena, model, ranks, 1, 8, false);
-    uint32_t count = plan_requests(ctx, &arena, graph, requests);
-    for (uint32_t k = 0; k < count; k++) {
-        if (!is_chosen(&requests[k], &budgets))
+    const struct plan_set plans = plans_make(ctx, &arena, graph);
+    for (uint32_t k = 0; k < plans.count; k++) {
+        if (!is_chosen(&plans.items[k], &budgets))
             continue;
-        struct remat_program *program = plan_compile(ctx, &arena, graph, &requests[k]);
+        struct remat_program *program = plans.items[k].program;
         ranks_run(ctx, program, &settings, results);
         if (compared++ == 0)
             first = expected ? *expected : results[0];
         recomputing += remat_program_recomputed(program) > 0;
         for (uint32_t r = 0; r < ranks; r++) {
             CHECK(ranks_equal(&first, &results[r], 2), "%s: %s: rank %u has other bits",
-                  model->preset, requests[k].name, r);
+                  model->preset, plans.items[k].name, r);
             CHECK(results[r].touched_bytes == program->touched_bytes,
-                  "%s: %s: rank %u touched %llu bytes of %llu", model->preset, requests[k].name, r,
-                  (unsigned long long)results[r].touched_bytes,
+                  "%s: %s: rank %u touched %llu bytes of %llu", model->preset, plans.items[k].name,
+                  r, (unsigned long long)results[r].touched_bytes,
                   (unsigned long long)program->touched_bytes);
         }
     }
     CHECK(compared == 9 && recomputing >= 5, "%u plans, %u recompute", compared, recomputing);
-    struct remat_program *guarded = plan_compile(ctx, &arena, graph, &requests[1 + PLAN_BUDGETS]);
-    harness_spread(guarded);
+    struct remat_program *guarded =
+        harness_spread(ctx, &arena, plans.items[1 + PLAN_BUDGETS].program);
     ranks_run(ctx, guarded, &(struct ranks_settings){.steps = 2, .guard = true}, results);
     for (uint32_t r = 0; r < ranks; r++)
         CHECK(ranks_equal(&first, &results[r], 2), "%s: rank %u with guards: %s", model->preset, r,

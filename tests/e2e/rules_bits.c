@@ -28,8 +28,9 @@ int main(int argc, char **argv)
     struct remat_arena arena;
     remat_context *ctx = remat_context_create(NULL, NULL);
     remat_arena_init(&arena, ctx);
-    const struct check_model model = {
-        .name = models[m].name, .graph = harness_model(ctx, &arena, "gpt2-tiny", models[m].sizes)};
+    const struct plan_set plans =
+        plans_make(ctx, &arena, harness_model(ctx, &arena, "gpt2-tiny", models[m].sizes));
+    const struct check_model model = {.name = models[m].name, .plans = &plans};
     check_bits(ctx, &model, 4, 4);
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);

@@ -271,7 +271,8 @@ static void test_plans(remat_context *ctx, const char *preset, struct remat_mode
     struct remat_graph *graph = harness_model(ctx, &arena, preset, sizes);
     graph->microbatches = microbatches;
     graph->loss_chunk = 11;
-    struct check_model model = {preset, graph, NULL, false, false};
+    struct plan_set plans = plans_make(ctx, &arena, graph);
+    struct check_model model = {preset, &plans, NULL, false, false};
     check_bits(ctx, &model, 4, 2);
     check_peak(ctx, &model);
     remat_arena_release(&arena);

@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 #include "check_model.h"
-#include "plans.h"
 
 enum { FAMILY, DTYPE, DROPOUT, ATTENTION, MICROBATCHES, FACTOR_COUNT };
 #define LEVELS_MAX 4
@@ -81,7 +80,8 @@ static void test_row(remat_context *ctx, const uint8_t *row, struct numerics *nu
         factors[ATTENTION].names[row[ATTENTION]], factors[MICROBATCHES].names[row[MICROBATCHES]]);
     struct remat_graph *graph = harness_model(ctx, &arena, families[row[FAMILY]].preset, sizes);
     graph->microbatches = 1u << row[MICROBATCHES];
-    struct check_model model = {name, graph, "selective core_attn", false, false};
+    struct plan_set plans = plans_make(ctx, &arena, graph);
+    struct check_model model = {name, &plans, "selective core_attn", false, false};
     uint64_t hash = check_bits(ctx, &model, 8, 10);
     check_peak(ctx, &model);
     for (size_t k = 0; k < numerics->count; k++)

@@ -9,7 +9,8 @@ static void test_model(remat_context *ctx, const char *preset, struct remat_mode
     remat_arena_init(&arena, ctx);
     struct remat_graph *graph = harness_model(ctx, &arena, preset, sizes);
     graph->microbatches = microbatches;
-    struct check_model model = {preset, graph, NULL, two_level, pitch};
+    struct plan_set plans = plans_make(ctx, &arena, graph);
+    struct check_model model = {preset, &plans, NULL, two_level, pitch};
     check_peak(ctx, &model);
     remat_arena_release(&arena);
 }

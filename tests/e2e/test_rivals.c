@@ -196,7 +196,7 @@ int main(int argc, char **argv)
 {
     remat_context *ctx = remat_context_create(NULL, NULL);
     uint32_t first = argc > 1 ? (uint32_t)atoi(argv[1]) : 0;
-    uint32_t cases = argc > 2 ? (uint32_t)atoi(argv[2]) : 28;
+    uint32_t cases = argc > 2 ? (uint32_t)atoi(argv[2]) : 14;
     uint32_t rivals = 0;
     for (uint32_t seed = first; seed < first + cases; seed++) {
         struct remat_arena arena;
