@@ -20,6 +20,7 @@ TOOLS, MPIRUN, LEAVE = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2], pathlib
 COUNT = int(sys.argv[4]) if len(sys.argv) > 4 else 10
 TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt"
 RANKS, DEADLINE_S, GRACE_S, AT_ONCE, SEED = 3, 2, 3, 4, 19
+START_S = 10  # of a job, with its steps
 LOST = 75
 # What is done to a rank: the signal, and the code of the job. A rank that ends has the job's code, by mpirun, where an
 # early exit(0) is 1.
@@ -45,13 +46,13 @@ def must(work, name, *arguments):
 class Job:
     """mpirun of remat-run in a folder of its own."""
 
-    def __init__(self, work, *options):
+    def __init__(self, work, *options, **variables):
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=work))
         script = f'echo $OMPI_COMM_WORLD_RANK $$ >>{self.folder}/pids; LD_PRELOAD={LEAVE} exec "$@"'
         command = [MPIRUN, "-n", RANKS, "sh", "-c", script, "sh", TOOLS / "remat-run", work / "model.plan", "--text", TEXT,
                    "--timeout", DEADLINE_S, "--report", "report.json", *options]
         self.process = subprocess.Popen([str(part) for part in command], cwd=self.folder, stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE, encoding="utf-8")
+                                        stderr=subprocess.PIPE, encoding="utf-8", env={**os.environ, **variables})
 
     def wait_for_step(self, step):
         for line in self.process.stdout:
@@ -121,6 +122,16 @@ def at_the_end(work, name, rank, delay_s):
     check(code in (0, LOST, FAULTS[name][1]) and seconds < DEADLINE_S + GRACE_S, what)
     check(code != 0 or (job.report() and job.report()["completed"]), f"no record: {what}")
     return code
+
+
+def behind_the_end(work, rank):
+    """All have finished, but a library hangs when this rank's process exits."""
+    job = Job(work, "--steps", 3, LEAVE_HANGS=str(rank))
+    code, seconds, error = job.end()
+    what = f"rank {rank} hangs when it exits: code {code} after {seconds:.1f} s: {error}"
+    check(code == LOST and seconds < DEADLINE_S + GRACE_S + START_S, what)
+    check(re.search(rf"rank {rank} on \S+ waited 2 s for its process to end", error), what)
+    check(job.report() and job.report()["completed"], f"no record: {what}")
 
 
 def missing(work):
@@ -206,6 +217,7 @@ def main():
         must(work, TOOLS.parent / "tests/e2e/stretch", "model.plan")  # transfers go on beside commands
         run_all(work, draw)
         missing(work)
+        behind_the_end(work, draw.randrange(RANKS))
         resumed(work, draw)
         for rank, number in (0, signal.SIGINT), (2, signal.SIGTERM):
             interrupted(work, rank, number)

@@ -244,6 +244,7 @@ fail:
     data_release(&data.train);
     data_release(&data.eval);
     ranks_leave(settings.ranks, st);
+    ranks_watch_exit(settings.ranks, st);
     remat_session_destroy(&session);
     ranks_close(&settings.ranks);
     remat_plan_destroy(&plan);

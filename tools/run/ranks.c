@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ranks.h"
 
+#include "exit_watch.h"
 #include "interrupt.h"
 #include "launch.h"
 #include "progress.h"
@@ -279,6 +280,13 @@ void ranks_leave(struct ranks *ranks, remat_status status)
         return;
     fail(&ranks->ranks[0].engine, status, remat_context_message(ranks->ctx));
     fail(&ranks->meet, status, remat_context_message(ranks->ctx));
+}
+
+void ranks_watch_exit(const struct ranks *ranks, remat_status status)
+{
+    if (ranks && (ranks->processes || ranks->nccl))
+        exit_watch(ranks_first(ranks), ranks->wish.timeout_ns,
+                   status ? (int)status : REMAT_ERROR_RANK_LOST);
 }
 
 void ranks_close(struct ranks **ranks)

@@ -30,6 +30,9 @@ remat_status ranks_open(remat_context *ctx, const remat_plan *plan, const struct
 /* Before the first rank's session is destroyed. Unless all have come to the end, tells the others
  * that this rank is gone, and why; what its session waits for ends. */
 void ranks_leave(struct ranks *ranks, remat_status status);
+/* From here on a process of several, or on a GPU, ends within the wish's timeout, whatever hangs:
+ * with `status` or, without a failure, REMAT_ERROR_RANK_LOST. NULL is harmless. */
+void ranks_watch_exit(const struct ranks *ranks, remat_status status);
 /* After the first rank's session was destroyed. Ends the threads; NULL in *ranks is harmless. Ranks
  * leave each other, unless there was a failure: then a launcher ends the others when this process
  * has ended. */
