@@ -167,9 +167,9 @@ static void set_limit(struct pipeline *p)
 static struct remat_part part_of(const struct remat_arrangement *c, const char *name,
                                  const char *entry, uint64_t times)
 {
-    return (struct remat_part){name,          entry,     (uint32_t)times,    c->graph,
-                               &c->kernels,   c->order,  c->complete_before, c->prices,
-                               &c->lifespans, c->step_ns};
+    return (struct remat_part){name,        entry,         (uint32_t)times,    c->graph,
+                               &c->kernels, c->order,      c->complete_before, c->continues,
+                               c->prices,   &c->lifespans, c->step_ns};
 }
 
 /* The segments of the plan: a step, in one or as microbatches and an update, and an evaluation. */

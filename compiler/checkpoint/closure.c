@@ -88,7 +88,7 @@ static void add_task(struct builder *b, remat_value v, struct remat_border_task 
     const struct remat_slice *slice = &b->s->slices[v.i];
     made->input_begin = (uint32_t)b->inputs.count;
     made->forbidden = !remat_is_candidate(b->s, v);
-    made->again_ps = 1000 * (int64_t)b->prices[writer.i].ns;
+    made->again_ps = 1000 * (int64_t)remat_price_least_ns(&b->prices[writer.i]);
     if (is_fused(b, writer)) {
         for (uint32_t r = 0; r < slice->read_count; r++)
             push_input(b, slice->reads[r].root);
@@ -96,7 +96,7 @@ static void add_task(struct builder *b, remat_value v, struct remat_border_task 
         const struct remat_node_info *node = &b->s->graph->nodes[kernel_at(b, writer)->nodes[0].i];
         for (uint32_t i = 0; i < remat_op_reads(node); i++)
             push_input(b, b->s->facts.root[node->inputs[i].i]);
-        made->cost_ps = 1000 * (int64_t)b->prices[writer.i].ns;
+        made->cost_ps = 1000 * (int64_t)remat_price_least_ns(&b->prices[writer.i]);
     }
     made->input_end = (uint32_t)b->inputs.count;
 }
@@ -489,7 +489,8 @@ static void add_sites(struct builder *b)
         } else if (is_fused(b, k) && !early && b->s->inlines[k.i].count > 0) {
             add_inlining(b, k);
         } else if (!remat_runs_beside(b->s->graph, kernel_at(b, k))) {
-            b->out->least_ns = remat_ns_add(b->out->least_ns, b->prices[k.i].ns);
+            b->out->least_ns =
+                remat_ns_add(b->out->least_ns, remat_price_least_ns(&b->prices[k.i]));
         }
     }
     border->extra_ps = b->extras.items;

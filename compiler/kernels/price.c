@@ -322,17 +322,23 @@ uint64_t remat_price_engine_bytes(const struct remat_mesh *mesh,
     return (near - 1) * device->within.peer_bytes + (ranks - near) * device->between.peer_bytes;
 }
 
+static const struct remat_link *link_of(const struct remat_graph *graph,
+                                        const struct remat_fused_kernel *kernel,
+                                        const struct remat_device_description *device)
+{
+    uint32_t axis = (uint32_t)kernel->parameters[0];
+    return crosses_machines(&graph->mesh, axis, device->machine_ranks) ? &device->between
+                                                                       : &device->within;
+}
+
 /* No rank sends or receives more than all parts but one. */
 static double transfer_ns(const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
                           const struct remat_device_description *device)
 {
-    uint32_t axis = (uint32_t)kernel->parameters[0];
     bool gathers = kernel->kind == REMAT_KERNEL_gather;
-    double ranks = graph->mesh.axes[axis].size;
+    double ranks = graph->mesh.axes[(uint32_t)kernel->parameters[0]].size;
     double part = (double)view_bytes(graph, &kernel->operands[!gathers]) / (gathers ? 1 : ranks);
-    const struct remat_link *link = crosses_machines(&graph->mesh, axis, device->machine_ranks)
-                                        ? &device->between
-                                        : &device->within;
+    const struct remat_link *link = link_of(graph, kernel, device);
     return link->latency_ns + (ranks - 1) * part / link->bytes_per_ns;
 }
 
@@ -394,7 +400,19 @@ struct remat_price remat_price_kernel(const struct remat_graph *graph,
         price.source = remat_profile_time(device->profile, device, graph, kernel, price.flops,
                                           price.moved_bytes, &ns);
     price.ns = remat_ns_ceil(ns);
+    if (remat_kernel_kind_is_transfer(kernel->kind)) {
+        double spared = fmin(link_of(graph, kernel, device)->latency_ns,
+                             fmax(0, load.compute_ns - load.memory_ns));
+        price.latency_ns = (uint64_t)(spared * ns / price.roofline_ns);
+    }
     return price;
+}
+
+uint64_t remat_price_least_ns(const struct remat_price *price)
+{
+    uint64_t rest_ns = price->ns - price->latency_ns;
+    double ns = (double)rest_ns * (1 + 1.0 / REMAT_GROUP_LATENCIES);
+    return price->latency_ns && ns < (double)price->ns ? (uint64_t)ns : price->ns;
 }
 
 struct remat_price remat_price_variant(const struct remat_graph *graph,

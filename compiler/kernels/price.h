@@ -14,9 +14,16 @@
 
 struct remat_price {
     uint64_t flops, moved_bytes, ns;
-    double roofline_ns; /* without a profile */
-    uint8_t source;     /* enum remat_cost_source, of ns */
+    uint64_t latency_ns; /* of ns; a transfer in a group (beside.h) has none but the first's */
+    double roofline_ns;  /* without a profile */
+    uint8_t source;      /* enum remat_cost_source, of ns */
 };
+
+/* A group is full when its transfers take so many times the latency without it. */
+#define REMAT_GROUP_LATENCIES 32
+/* What a kernel takes at least, in whatever group: a full one pays one latency. */
+uint64_t remat_price_least_ns(const struct remat_price *price);
+
 /* The device has all dtypes of the graph, and links for its mesh (remat_price_check). */
 struct remat_price remat_price_kernel(const struct remat_graph *graph,
                                       const struct remat_fused_kernel *kernel,

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The order is run once, with two clocks. A transfer starts when all before it is computed and the
- * one before it is complete. A kernel that needs a transfer under way, or a kernel that is held, is
- * held too; when the transfer is complete by the clock of computation, held kernels come in their
- * order. At the end computation waits.
+/* The order is run once, with two clocks. A group of transfers starts when all before it is
+ * computed and the one before it is complete. A kernel that needs a transfer under way, or a kernel
+ * that is held, is held too; when the group is complete by the clock of computation, held transfers
+ * that are ready start together, then held kernels come in their order. So transfers meet in groups
+ * while the lane is busy, and none waits for another that is not ready. At the end computation
+ * waits.
  *
  *     order         dW2  send2  add2  update2  dX1  dW1  send1  add1  update1
  *     computation   dW2  dX1    dW1   add2  update2  ......  add1  update1
@@ -12,6 +14,7 @@
 #include "beside.h"
 
 #include "amounts.h"
+#include "groups.h"
 #include "schedule.h"
 
 #include <assert.h>
@@ -22,8 +25,9 @@ struct unit { /* of the given order: a kernel, behind those that take parts of p
     uint32_t begin, end;
 };
 
-struct flight { /* a transfer under way */
-    uint32_t position;
+struct group { /* of transfers beside computation, at these positions */
+    uint32_t begin, end;
+    uint64_t left_ns; /* that more of them may take */
     uint64_t end_ns;
 };
 
@@ -32,21 +36,39 @@ struct runner {
     const struct remat_graph *graph;
     const struct remat_kernel_list *kernels;
     const struct remat_price *prices;
-    const remat_kernel_id *from;
+    remat_kernel_id *from, *after; /* the order, and groups in line: groups.h */
     struct remat_beside *out;
     uint32_t count;    /* emitted */
     bool *unwritten;   /* by value: made by what is held or under way */
     uint32_t *readers; /* by value: of these, how many read it */
     struct REMAT_LIST(struct unit) held;
-    struct REMAT_LIST(uint32_t) open; /* positions of transfers that nothing has needed yet */
-    struct flight flights[FLIGHTS_MAX];
-    uint32_t flight_count;
-    uint64_t now_ns, lane_ns; /* computation has come to; the lane will have come to */
+    struct REMAT_LIST(struct group) open; /* that nothing has needed yet */
+    uint32_t flight_count;                /* of these, the last ones: under way */
+    uint64_t now_ns, lane_ns;             /* computation has come to; the lane will have come to */
 };
 
 static const struct remat_fused_kernel *kernel_of(const struct runner *r, struct unit unit)
 {
     return remat_kernel_at(r->kernels, r->from[unit.end - 1]);
+}
+
+static const struct remat_fused_kernel *kernel_at(const struct runner *r, uint32_t position)
+{
+    return remat_kernel_at(r->kernels, r->out->order[position]);
+}
+
+static struct group *first_flight(const struct runner *r)
+{
+    return &r->open.items[r->open.count - r->flight_count];
+}
+
+/* A transfer beside computation joins the group of the one before it, if that is under way and no
+ * kernel came in between. */
+static bool joins(const struct runner *r, remat_kernel_id k)
+{
+    const struct group *last = r->flight_count ? &r->open.items[r->open.count - 1] : NULL;
+    return last && last->end == r->count && remat_continued_ns(&r->prices[k.i]) < last->left_ns &&
+           remat_go_together(r->graph, kernel_at(r, r->count - 1), remat_kernel_at(r->kernels, k));
 }
 
 /* --- what waits for what --- */
@@ -72,8 +94,9 @@ static uint32_t own_reads(const struct remat_fused_kernel *kernel, remat_value v
 }
 
 /* `held`: the kernel's own reads are marked. */
-static bool waits(const struct runner *r, const struct remat_fused_kernel *kernel, bool held)
+static bool waits(const struct runner *r, struct unit unit, bool held)
 {
+    const struct remat_fused_kernel *kernel = kernel_of(r, unit);
     bool beside = remat_runs_beside(r->graph, kernel);
     for (uint32_t o = 0; o < kernel->operand_count; o++) {
         const struct remat_kernel_operand *operand = &kernel->operands[o];
@@ -84,7 +107,7 @@ static bool waits(const struct runner *r, const struct remat_fused_kernel *kerne
             r->readers[v.i] > (held ? own_reads(kernel, v) : 0))
             return true;
     }
-    return beside && r->flight_count == FLIGHTS_MAX;
+    return beside && r->flight_count == FLIGHTS_MAX && !joins(r, r->from[unit.end - 1]);
 }
 
 /* The kernel reads what the transfer gives, or replaces what it takes. */
@@ -104,40 +127,77 @@ static bool needs(const struct remat_fused_kernel *kernel,
 
 /* --- running --- */
 
+static void set_complete(struct runner *r, uint32_t begin, uint32_t end, uint32_t before)
+{
+    for (uint32_t position = begin; position < end; position++)
+        r->out->complete_before[position] = before;
+}
+
+static bool needs_any(const struct runner *r, const struct remat_fused_kernel *kernel,
+                      const struct group *group)
+{
+    bool any = false;
+    for (uint32_t position = group->begin; position < group->end; position++)
+        any |= needs(kernel, kernel_at(r, position));
+    return any;
+}
+
 static void complete_for(struct runner *r, const struct remat_fused_kernel *kernel)
 {
     size_t kept = 0;
     for (size_t i = 0; i < r->open.count; i++) {
-        uint32_t position = r->open.items[i];
-        if (needs(kernel, remat_kernel_at(r->kernels, r->out->order[position])))
-            r->out->complete_before[position] = r->count;
+        struct group group = r->open.items[i];
+        if (needs_any(r, kernel, &group))
+            set_complete(r, group.begin, group.end, r->count);
         else
-            r->open.items[kept++] = position;
+            r->open.items[kept++] = group;
     }
     r->open.count = kept;
 }
 
-/* A transfer in line takes its turn on the lane, too. */
+static void start_beside(struct runner *r, remat_kernel_id k)
+{
+    const struct remat_price *price = &r->prices[k.i];
+    bool continues = r->out->continues[r->count] = joins(r, k);
+    uint64_t ns = continues ? remat_continued_ns(price) : price->ns;
+    mark(r, remat_kernel_at(r->kernels, k), true);
+    r->lane_ns = remat_ns_add(r->lane_ns, ns);
+    if (!continues) {
+        struct group group = {.begin = r->count, .left_ns = ns + remat_group_room_ns(price)};
+        REMAT_PUSH(r->arena, &r->open, group);
+        r->flight_count++;
+    }
+    struct group *group = &r->open.items[r->open.count - 1];
+    group->left_ns -= ns;
+    group->end = r->count + 1;
+    group->end_ns = r->lane_ns;
+}
+
+/* It takes its turn on the lane, too. */
+static void transfer_in_line(struct runner *r, remat_kernel_id k)
+{
+    const struct remat_price *price = &r->prices[k.i];
+    uint32_t begin = r->count;
+    bool continues = r->count && r->out->order[r->count - 1].i == r->after[k.i].i;
+    r->out->continues[r->count] = continues;
+    while (r->out->continues[begin])
+        begin--;
+    set_complete(r, begin, r->count, r->count + 1);
+    r->now_ns = r->lane_ns =
+        remat_ns_add(r->lane_ns, continues ? remat_continued_ns(price) : price->ns);
+}
+
 static void emit_kernel(struct runner *r, remat_kernel_id k)
 {
     const struct remat_fused_kernel *kernel = remat_kernel_at(r->kernels, k);
-    uint64_t ns = r->prices[k.i].ns;
-    bool transfer = remat_kernel_kind_is_transfer(kernel->kind);
-    r->out->order[r->count] = k;
     r->out->complete_before[r->count] = r->count + 1;
-    if (transfer && r->lane_ns < r->now_ns)
-        r->lane_ns = r->now_ns;
-    if (remat_runs_beside(r->graph, kernel)) {
-        mark(r, kernel, true);
-        r->lane_ns = remat_ns_add(r->lane_ns, ns);
-        r->flights[r->flight_count++] = (struct flight){r->count, r->lane_ns};
-        REMAT_PUSH(r->arena, &r->open, r->count);
+    if (!remat_kernel_kind_is_transfer(kernel->kind)) {
+        r->now_ns = remat_ns_add(r->now_ns, r->prices[k.i].ns);
     } else {
-        r->out->computed_ns = remat_ns_add(r->out->computed_ns, ns);
-        r->now_ns = remat_ns_add(transfer ? r->lane_ns : r->now_ns, ns);
-        r->lane_ns = transfer ? r->now_ns : r->lane_ns;
+        r->lane_ns = r->lane_ns < r->now_ns ? r->now_ns : r->lane_ns;
+        (remat_runs_beside(r->graph, kernel) ? start_beside : transfer_in_line)(r, k);
     }
-    r->count++;
+    r->out->order[r->count++] = k;
 }
 
 static void emit(struct runner *r, struct unit unit)
@@ -147,17 +207,39 @@ static void emit(struct runner *r, struct unit unit)
         emit_kernel(r, r->from[i]);
 }
 
-static void release(struct runner *r)
+/* Held transfers of which one is ready: it and all that join it. */
+static bool release_group(struct runner *r)
 {
     size_t kept = 0;
+    bool any = false;
     for (size_t i = 0; i < r->held.count; i++) {
         struct unit unit = r->held.items[i];
         const struct remat_fused_kernel *kernel = kernel_of(r, unit);
-        if (waits(r, kernel, true)) {
+        if (!remat_runs_beside(r->graph, kernel) || waits(r, unit, true) ||
+            (any && !joins(r, r->from[unit.end - 1]))) {
             r->held.items[kept++] = unit;
             continue;
         }
         mark(r, kernel, false);
+        emit(r, unit);
+        any = true;
+    }
+    r->held.count = kept;
+    return any;
+}
+
+static void release(struct runner *r)
+{
+    size_t kept = 0;
+    while (release_group(r))
+        ;
+    for (size_t i = 0; i < r->held.count; i++) {
+        struct unit unit = r->held.items[i];
+        if (waits(r, unit, true)) {
+            r->held.items[kept++] = unit;
+            continue;
+        }
+        mark(r, kernel_of(r, unit), false);
         emit(r, unit);
     }
     r->held.count = kept;
@@ -166,11 +248,12 @@ static void release(struct runner *r)
 /* What the clock of computation has come to; `to_end`: all. */
 static void land(struct runner *r, bool to_end)
 {
-    while (r->flight_count > 0 && (to_end || r->flights[0].end_ns <= r->now_ns)) {
-        struct flight first = r->flights[0];
-        memmove(r->flights, r->flights + 1, --r->flight_count * sizeof *r->flights);
-        r->now_ns = r->now_ns < first.end_ns ? first.end_ns : r->now_ns;
-        mark(r, remat_kernel_at(r->kernels, r->out->order[first.position]), false);
+    while (r->flight_count > 0 && (to_end || first_flight(r)->end_ns <= r->now_ns)) {
+        const struct group *first = first_flight(r);
+        r->flight_count--;
+        r->now_ns = r->now_ns < first->end_ns ? first->end_ns : r->now_ns;
+        for (uint32_t position = first->begin; position < first->end; position++)
+            mark(r, kernel_at(r, position), false);
         release(r);
     }
 }
@@ -180,23 +263,20 @@ struct remat_beside remat_run_beside(struct remat_arena *arena, const struct rem
                                      const struct remat_price *prices, const remat_kernel_id *order)
 {
     struct remat_beside out = {0};
-    struct runner r = {.arena = arena,
-                       .graph = graph,
-                       .kernels = kernels,
-                       .prices = prices,
-                       .from = order,
-                       .out = &out};
+    struct runner r = {
+        .arena = arena, .graph = graph, .kernels = kernels, .prices = prices, .out = &out};
     REMAT_NEW(arena, out.order, kernels->count);
     REMAT_NEW(arena, out.complete_before, kernels->count);
+    REMAT_NEW(arena, out.continues, kernels->count);
     REMAT_NEW(arena, r.unwritten, graph->value_count);
     REMAT_NEW(arena, r.readers, graph->value_count);
+    r.from = remat_group_gathers(arena, graph, kernels, prices, order, &r.after);
     for (struct unit unit = {0}; unit.end < kernels->count; unit.begin = unit.end) {
-        while (remat_takes_part(remat_kernel_at(kernels, order[unit.end++])) &&
+        while (remat_takes_part(remat_kernel_at(kernels, r.from[unit.end++])) &&
                unit.end < kernels->count)
             ;
-        const struct remat_fused_kernel *kernel = kernel_of(&r, unit);
-        if (waits(&r, kernel, false)) {
-            mark(&r, kernel, true);
+        if (waits(&r, unit, false)) {
+            mark(&r, kernel_of(&r, unit), true);
             REMAT_PUSH(arena, &r.held, unit);
         } else {
             emit(&r, unit);
@@ -206,7 +286,7 @@ struct remat_beside remat_run_beside(struct remat_arena *arena, const struct rem
     land(&r, true);
     assert(r.held.count == 0 && r.count == kernels->count);
     for (size_t i = 0; i < r.open.count; i++)
-        out.complete_before[r.open.items[i]] = r.count;
+        set_complete(&r, r.open.items[i].begin, r.open.items[i].end, r.count);
     out.ns = r.now_ns;
     return out;
 }

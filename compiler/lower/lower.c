@@ -289,6 +289,7 @@ static void part_command(struct lowerer *l, uint32_t position)
         command->complete_before =
             l->first +
             (l->part->complete_before ? l->part->complete_before[position] : position + 1);
+    command->continues_group = l->part->continues && l->part->continues[position];
     for (uint32_t o = 0; o < kernel->operand_count; o++)
         REMAT_PUSH(l->arena, &l->operands, lower_operand(l, &kernel->operands[o]));
     for (uint32_t p = 0; p < kernel->parameter_count; p++)

@@ -16,6 +16,7 @@ struct remat_part {
     const struct remat_kernel_list *kernels;
     const remat_kernel_id *order;     /* by position */
     const uint32_t *complete_before;  /* by position; NULL: all is in line */
+    const bool *continues;            /* by position: beside.h; NULL: no groups */
     const struct remat_price *prices; /* by kernel */
     const struct remat_lifespans *lifespans;
     uint64_t ns; /* of one run */

@@ -45,21 +45,27 @@ remat_arrange(remat_context *ctx, struct remat_arena *arena, const struct remat_
     out->kernels = remat_fuse(arena, graph);
     remat_stopwatch_lap(watch, REMAT_LAP_FUSE);
     out->prices = price_list(arena, graph, &out->kernels, made_from, device);
+    bool transfers = false;
     for (uint32_t k = 0; k < out->kernels.count; k++) {
         const struct remat_fused_kernel *kernel = &out->kernels.kernels[k];
+        transfers |= remat_kernel_kind_is_transfer(kernel->kind);
         uint64_t *class_ns = &out->times.ns[remat_cost_class_of(kernel->kind)];
         *class_ns = remat_ns_add(*class_ns, out->prices[k].ns);
         out->step_ns = remat_ns_add(out->step_ns, out->prices[k].ns);
         if (!remat_runs_beside(graph, kernel))
-            out->computed_ns = remat_ns_add(out->computed_ns, out->prices[k].ns);
+            out->least_ns = remat_ns_add(out->least_ns, remat_price_least_ns(&out->prices[k]));
     }
     remat_stopwatch_lap(watch, REMAT_LAP_PRICE);
     out->order = remat_schedule(arena, graph, &out->kernels);
-    if (!in_line && out->computed_ns < out->step_ns) {
+    if (!in_line && transfers) {
         struct remat_beside beside =
             remat_run_beside(arena, graph, &out->kernels, out->prices, out->order);
         out->order = beside.order;
         out->complete_before = beside.complete_before;
+        out->continues = beside.continues;
+        for (uint32_t at = 0; at < out->kernels.count; at++)
+            if (beside.continues[at])
+                out->prices[out->order[at].i].ns -= out->prices[out->order[at].i].latency_ns;
         hide(&out->times, out->step_ns - beside.ns);
         out->step_ns = beside.ns;
     }
@@ -106,6 +112,7 @@ void remat_evaluator_init(struct remat_evaluator *e, struct remat_arena *arena,
     e->prices = price_list(arena, graph, kernels, NULL, device);
     for (uint32_t k = 0; k < kernels->count; k++) {
         e->base_ns = remat_ns_add(e->base_ns, e->prices[k].ns);
+        e->transfers |= remat_kernel_kind_is_transfer(kernels->kernels[k].kind);
         if (remat_runs_beside(graph, &kernels->kernels[k]))
             e->beside_ns = remat_ns_add(e->beside_ns, e->prices[k].ns);
     }
@@ -113,7 +120,7 @@ void remat_evaluator_init(struct remat_evaluator *e, struct remat_arena *arena,
     *e->sums = remat_times_create(arena, settled, e->prices, device);
     init(e, arena, 1);
     remat_stopwatch_lap(watch, REMAT_LAP_CLONE);
-    if (e->beside_ns) {
+    if (e->transfers) {
         struct remat_decision none;
         remat_decision_create(arena, graph->value_count, &none);
         e->base_ns = remat_evaluate(e, &none, 0).step_ns;
@@ -194,7 +201,7 @@ struct remat_evaluation remat_evaluate_time(struct remat_evaluator *e,
                                             const struct remat_decision *decision)
 {
     struct remat_evaluation cost = add_up(remat_evaluator_for(e, decision), decision);
-    if (e->beside_ns && !decision->in_line)
+    if (e->transfers && !decision->in_line)
         cost.step_ns = 0;
     return cost;
 }
@@ -211,7 +218,7 @@ struct remat_evaluation remat_evaluate(struct remat_evaluator *e,
         cost = add_up(e, decision);
     }
     struct remat_beside run = {.order = remat_schedule(e->scratch, graph, &kernels)};
-    if (e->beside_ns && !decision->in_line) {
+    if (e->transfers && !decision->in_line) {
         const struct remat_price *prices = price_list(e->scratch, graph, &kernels, e, e->device);
         run = remat_run_beside(e->scratch, graph, &kernels, prices, run.order);
         hide(&cost.times, cost.step_ns - run.ns);

@@ -17,8 +17,10 @@ struct remat_arrangement {
     struct remat_price *prices; /* by kernel */
     remat_kernel_id *order;     /* by position */
     uint32_t *complete_before;  /* by position; NULL: all is in line */
+    bool *continues; /* by position: a transfer of the group of the one before; NULL: none is */
     struct remat_lifespans lifespans;
-    uint64_t step_ns, computed_ns;  /* the latter without what may run beside computation */
+    uint64_t step_ns;
+    uint64_t least_ns; /* without what may run beside computation, gathers as in full groups */
     struct remat_class_times times; /* step_ns by class */
 };
 
@@ -45,6 +47,7 @@ struct remat_evaluator {
     struct remat_price *prices; /* of settled->kernels: everything is saved */
     uint64_t base_ns;           /* of a step with these */
     uint64_t beside_ns;         /* of them what may run beside computation */
+    bool transfers;             /* some are: beside computation, in groups, or in line */
     struct remat_times *sums;   /* times of decisions, of two-level ones too */
     struct remat_clones clones;
     struct remat_evaluator *two_level; /* with two rounds of clones; NULL until it is needed */

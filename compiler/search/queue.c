@@ -67,7 +67,7 @@ static void add_entry(struct remat_queue *q, struct remat_proposal of, uint32_t 
                       uint32_t last)
 {
     bool down = q->order == REMAT_SMALLEST_FIRST;
-    int ways = q->search->evaluator->beside_ns ? 2 : 1;
+    int ways = q->search->evaluator->transfers ? 2 : 1;
     for (int way = 0; way < ways && !remat_search_is_over(q->search); way++) {
         of.in_line = way == 1;
         of.index = q->added_count;

@@ -14,7 +14,7 @@ uint64_t remat_search_step_ns(const struct remat_search *s, uint64_t ns)
 
 uint64_t remat_search_bound_ns(const struct remat_search *s, uint64_t ns)
 {
-    return ns ? ns * remat_microbatches(s->settings) + s->update->computed_ns : 0;
+    return ns ? ns * remat_microbatches(s->settings) + s->update->least_ns : 0;
 }
 
 bool remat_search_is_over(struct remat_search *s)
@@ -88,7 +88,7 @@ static bool fits(struct remat_search *s, struct remat_proposal proposal, struct 
 {
     *out = proposal;
     remat_proposal_evaluate(s, out, s->limit_bytes);
-    if (out->cost.arena_bytes <= s->limit_bytes || proposal.in_line || !s->evaluator->beside_ns)
+    if (out->cost.arena_bytes <= s->limit_bytes || proposal.in_line || !s->evaluator->transfers)
         return out->cost.arena_bytes <= s->limit_bytes;
     proposal.in_line = true;
     proposal.cost = (struct remat_evaluation){0};

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks that are threads of one process. A transfer is two meetings of the ranks of a group: when
- * the last one has come every rank reads the others' memory, and when the last one has read it may
- * change. Who has come to the first and found all with one transfer comes to the second, whatever
- * fails, so memory that is read stays.
+/* Ranks that are threads of one process. Transfers that are made at once are two meetings of the
+ * ranks of a group: when the last one has come every rank reads the others' memory, and when the
+ * last one has read it may change. Who has come to the first and found all with the same transfers
+ * comes to the second, whatever fails, so memory that is read stays.
  *
- * Groups meet by themselves. As all ranks make the same transfers, they are at their k-th at the
- * same meeting: one that is further, or there with another group, does not make the same. */
+ * Groups meet by themselves. As all ranks make the same transfers, they are at their k-th call at
+ * the same meeting: one that is further, or there with another group, does not make the same. */
 #include "comm.h"
 #include "host.h"
 
@@ -19,10 +19,12 @@
 struct local_rank {
     remat_local_ranks *all;
     uint32_t rank;
-    uint64_t begun, read; /* transfers: that it came with; of which it has read all */
-    bool exchanges;       /* the last one: an exchange, else a gather */
-    bool asked, missing;  /* when one is late */
-    remat_transfer transfer;
+    uint64_t begun, read;            /* meetings: that it came to; at which it has read all */
+    bool exchanges;                  /* at the last one: exchanges, else gathers */
+    bool asked, missing;             /* when one is late */
+    remat_transfer transfer;         /* the first of them */
+    const remat_transfer *transfers; /* all; NULL when it has left the meeting */
+    uint32_t count;
 };
 
 struct remat_local_ranks {
@@ -85,42 +87,66 @@ static void fail_late(struct local_rank *mine)
 {
     char missing[128], where[DESCRIPTION_BYTES], message[REMAT_ENGINE_MESSAGE_BYTES];
     list_missing(mine, missing, sizeof missing);
-    remat_transfer_describe(&mine->transfer, where, sizeof where);
+    remat_transfer_describe(&mine->transfer, mine->count, where, sizeof where);
     snprintf(message, sizeof message, "rank %" PRIu32 " waited %.3g s %s; missing: rank %s",
              mine->rank, (double)mine->transfer.timeout_ns / 1e9, where, missing);
     fail_all(mine->all, REMAT_ERROR_RANK_LOST, message);
 }
 
-static bool same_transfer(const struct local_rank *a, const struct local_rank *b)
+static bool same_transfer(const remat_transfer *a, const remat_transfer *b)
 {
-    return a->begun == b->begun && a->exchanges == b->exchanges && member(a, 0) == member(b, 0) &&
-           a->transfer.rank_stride == b->transfer.rank_stride &&
-           a->transfer.sequence == b->transfer.sequence && a->transfer.group == b->transfer.group &&
-           a->transfer.size == b->transfer.size &&
-           strcmp(a->transfer.name, b->transfer.name) == 0 &&
-           a->transfer.part_bytes == b->transfer.part_bytes &&
-           a->transfer.whole_bytes == b->transfer.whole_bytes;
+    return a->rank_stride == b->rank_stride && a->sequence == b->sequence && a->group == b->group &&
+           a->size == b->size && strcmp(a->name, b->name) == 0 && a->part_bytes == b->part_bytes &&
+           a->whole_bytes == b->whole_bytes;
+}
+
+/* Which of the transfers is the first that they do not have in common; a->count: none. */
+static uint32_t first_difference(const struct local_rank *a, const struct local_rank *b)
+{
+    uint32_t k = 0;
+    if (a->begun != b->begun || a->exchanges != b->exchanges || member(a, 0) != member(b, 0) ||
+        !a->transfers || !b->transfers)
+        return 0;
+    while (k < a->count && k < b->count && same_transfer(&a->transfers[k], &b->transfers[k]))
+        k++;
+    return k;
+}
+
+static bool same_transfers(const struct local_rank *a, const struct local_rank *b)
+{
+    return a->count == b->count && first_difference(a, b) == a->count;
+}
+
+static void append(char *message, const struct local_rank *rank, uint32_t k, const char *before)
+{
+    const remat_transfer *t = k == 0 ? &rank->transfer : &rank->transfers[k];
+    size_t length = strlen(message), rest = REMAT_ENGINE_MESSAGE_BYTES - length;
+    if (k == rank->count)
+        snprintf(message + length, rest, "%sno more than %" PRIu32 " at once on rank %" PRIu32,
+                 before, rank->count, rank->rank);
+    else
+        snprintf(message + length, rest,
+                 "%s%s %" PRIu64 " \"%.80s\" of %" PRIu64 " bytes %s %.16s on rank %" PRIu32,
+                 before, rank->exchanges ? "exchange" : "gather", t->sequence, t->name,
+                 t->whole_bytes, t->axis ? "along" : "among", t->axis ? t->axis : "all",
+                 rank->rank);
 }
 
 /* Every rank compares all of its group, so that none reads what is not there. */
 static bool compare_all(const struct local_rank *mine)
 {
-    char message[REMAT_ENGINE_MESSAGE_BYTES];
+    char message[REMAT_ENGINE_MESSAGE_BYTES] = "ranks differ: ";
     const struct local_rank *first = member(mine, 0), *other = mine;
     uint32_t q = 0;
-    while (q < mine->transfer.size && same_transfer(mine, member(mine, q)))
+    while (q < mine->transfer.size && same_transfers(mine, member(mine, q)))
         q++;
     if (q == mine->transfer.size)
         return true;
-    if (same_transfer(mine, first))
+    if (same_transfers(mine, first))
         other = member(mine, q);
-    snprintf(message, sizeof message,
-             "ranks differ: %s %" PRIu64 " \"%.96s\" of %" PRIu64 " bytes on rank %" PRIu32
-             ", %s %" PRIu64 " \"%.96s\" of %" PRIu64 " bytes on rank %" PRIu32,
-             first->exchanges ? "exchange" : "gather", first->transfer.sequence,
-             first->transfer.name, first->transfer.whole_bytes, first->rank,
-             other->exchanges ? "exchange" : "gather", other->transfer.sequence,
-             other->transfer.name, other->transfer.whole_bytes, other->rank);
+    uint32_t k = first_difference(first, other);
+    append(message, first, k, "");
+    append(message, other, k, ", ");
     fail_all(mine->all, REMAT_ERROR_OTHER, message);
     return false;
 }
@@ -161,14 +187,17 @@ static bool all_have_read(const struct local_rank *mine)
 
 /* Before anything is read. False: there is nothing to read, as a rank has failed, is late or has
  * come with another transfer. */
-static bool meet(struct local_rank *mine, const remat_transfer *transfer, bool exchanges)
+static bool meet(struct local_rank *mine, const remat_transfer *transfers, uint32_t count,
+                 bool exchanges)
 {
     remat_local_ranks *all = mine->all;
-    uint64_t left_ns = transfer->timeout_ns;
+    uint64_t left_ns = transfers->timeout_ns;
     pthread_mutex_lock(&all->mutex);
     bool comes = !all->failed, held = false;
     if (comes) {
-        mine->transfer = *transfer;
+        mine->transfer = *transfers;
+        mine->transfers = transfers;
+        mine->count = count;
         mine->exchanges = exchanges;
         mine->begun++;
         pthread_cond_broadcast(&all->changed);
@@ -178,6 +207,8 @@ static bool meet(struct local_rank *mine, const remat_transfer *transfer, bool e
     if (comes && !held && !all->failed)
         fail_late(mine);
     held = held && compare_all(mine);
+    if (!held)
+        mine->transfers = NULL;
     pthread_mutex_unlock(&all->mutex);
     return held;
 }
@@ -191,6 +222,7 @@ static bool part(struct local_rank *mine)
     pthread_cond_broadcast(&all->changed);
     while (!all_have_read(mine))
         pthread_cond_wait(&all->changed, &all->mutex);
+    mine->transfers = NULL;
     bool good = !all->failed;
     pthread_mutex_unlock(&all->mutex);
     return good;
@@ -207,11 +239,11 @@ static remat_status refuse(struct local_rank *mine, char *message)
 
 /* --- transfers --- */
 
-static void take(const struct local_rank *mine)
+static void take(const struct local_rank *mine, uint32_t k)
 {
-    const remat_transfer *t = &mine->transfer;
+    const remat_transfer *t = &mine->transfers[k];
     for (uint32_t q = 0; q < t->size; q++) {
-        const remat_transfer *theirs = &member(mine, q)->transfer;
+        const remat_transfer *theirs = &member(mine, q)->transfers[k];
         const void *from = theirs->from;
         char *to = (char *)t->to + q * t->part_bytes;
         uint64_t bytes = remat_transfer_bytes(t, mine->exchanges ? t->position : q);
@@ -222,25 +254,26 @@ static void take(const struct local_rank *mine)
     }
 }
 
-static remat_status transfer_all(struct local_rank *mine, const remat_transfer *transfer,
-                                 bool exchanges, char *message)
+static remat_status transfer_all(struct local_rank *mine, const remat_transfer *transfers,
+                                 uint32_t count, bool exchanges, char *message)
 {
-    if (!meet(mine, transfer, exchanges))
+    if (!meet(mine, transfers, count, exchanges))
         return refuse(mine, message);
-    take(mine);
+    for (uint32_t k = 0; k < count; k++)
+        take(mine, k);
     return part(mine) ? REMAT_OK : refuse(mine, message);
 }
 
-static remat_status exchange(void *user, const remat_transfer *transfer,
+static remat_status exchange(void *user, const remat_transfer *transfers, uint32_t count,
                              char message[REMAT_ENGINE_MESSAGE_BYTES])
 {
-    return transfer_all(user, transfer, true, message);
+    return transfer_all(user, transfers, count, true, message);
 }
 
-static remat_status gather(void *user, const remat_transfer *transfer,
+static remat_status gather(void *user, const remat_transfer *transfers, uint32_t count,
                            char message[REMAT_ENGINE_MESSAGE_BYTES])
 {
-    return transfer_all(user, transfer, false, message);
+    return transfer_all(user, transfers, count, false, message);
 }
 
 static remat_status check(void *user, char message[REMAT_ENGINE_MESSAGE_BYTES])

@@ -47,7 +47,8 @@ struct remat_mpi {
     bool hangs;            /* it does not return */
     int rank, ranks;
     char host[REMAT_HOST_BYTES], (*hosts)[REMAT_HOST_BYTES]; /* of this rank; of all, or NULL */
-    struct REMAT_LIST(MPI_Request) requests; /* of one transfer: what it receives, then sends */
+    struct REMAT_LIST(MPI_Request) requests; /* at once: what is received, then sent */
+    size_t send_begin;                       /* of these */
     bool failed;
     struct failure failure; /* why */
 };
@@ -137,25 +138,59 @@ static int rank_at(const remat_mpi *m, const remat_transfer *t, uint32_t positio
     return (int)remat_transfer_rank(t, (uint32_t)m->rank, position);
 }
 
+struct together { /* transfers that are made at once */
+    const remat_transfer *transfers;
+    uint32_t count;
+    bool exchanges;
+};
+
 /* Tags tell transfers and their kinds apart, so that ranks which differ wait. */
-static int begin(remat_mpi *m, const remat_transfer *t, bool exchanges)
+static int tag_of(const remat_transfer *t, bool exchanges)
 {
-    int tag = (int)((2 * t->sequence + exchanges) % TAGS), error = 0;
+    return (int)((2 * t->sequence + exchanges) % TAGS);
+}
+
+static int receive_parts(remat_mpi *m, const remat_transfer *t, bool exchanges)
+{
+    int error = 0;
+    for (uint32_t q = 0; q < t->size && !error; q++)
+        if (q != t->position)
+            error = receive(m, (char *)t->to + q * t->part_bytes,
+                            remat_transfer_bytes(t, exchanges ? t->position : q), rank_at(m, t, q),
+                            tag_of(t, exchanges));
+    return error;
+}
+
+static int send_parts(remat_mpi *m, const remat_transfer *t, bool exchanges)
+{
+    int error = 0;
+    for (uint32_t q = 0; q < t->size && !error; q++)
+        if (q != t->position)
+            error = send(m, exchanges ? remat_transfer_part_for(t, q) : t->from,
+                         remat_transfer_bytes(t, exchanges ? q : t->position), rank_at(m, t, q),
+                         tag_of(t, exchanges));
+    return error;
+}
+
+static void keep_own(const remat_transfer *t, bool exchanges)
+{
     uint64_t mine = remat_transfer_bytes(t, t->position);
-    char *to = t->to;
-    m->requests.count = 0;
-    for (uint32_t q = 0; q < t->size && !error; q++)
-        if (q != t->position)
-            error = receive(m, to + q * t->part_bytes,
-                            exchanges ? mine : remat_transfer_bytes(t, q), rank_at(m, t, q), tag);
-    for (uint32_t q = 0; q < t->size && !error; q++)
-        if (q != t->position)
-            error = exchanges ? send(m, remat_transfer_part_for(t, q), remat_transfer_bytes(t, q),
-                                     rank_at(m, t, q), tag)
-                              : send(m, t->from, mine, rank_at(m, t, q), tag);
     if (mine)
-        memcpy(to + t->position * t->part_bytes,
+        memcpy((char *)t->to + t->position * t->part_bytes,
                exchanges ? remat_transfer_part_for(t, t->position) : t->from, mine);
+}
+
+static int begin(remat_mpi *m, const struct together *g)
+{
+    int error = 0;
+    m->requests.count = 0;
+    for (uint32_t k = 0; k < g->count && !error; k++)
+        error = receive_parts(m, &g->transfers[k], g->exchanges);
+    m->send_begin = m->requests.count;
+    for (uint32_t k = 0; k < g->count && !error; k++)
+        error = send_parts(m, &g->transfers[k], g->exchanges);
+    for (uint32_t k = 0; k < g->count && !error; k++)
+        keep_own(&g->transfers[k], g->exchanges);
     return error;
 }
 
@@ -198,86 +233,107 @@ static void list_rank(const remat_mpi *m, uint32_t rank, char *out, size_t bytes
         snprintf(out + length, bytes - length, "%s...", before);
 }
 
-/* "1 on a, 2 on b": the others of which something is missing or, with `sends`, who did not take
- * what they were sent. Returns the first request behind theirs. */
-static MPI_Request *list_missing(remat_mpi *m, const remat_transfer *t, bool exchanges, bool sends,
-                                 MPI_Request *request, char *out, size_t bytes)
+/* With a transfer's requests, of which the first is *request; moves it behind them. */
+static bool is_missing(remat_mpi *m, const remat_transfer *t, uint32_t position, bool own_parts,
+                       MPI_Request **request)
 {
-    *out = 0;
+    bool missing = false;
     for (uint32_t q = 0; q < t->size; q++) {
-        uint64_t part = remat_transfer_bytes(t, exchanges != sends ? t->position : q);
-        bool missing = false;
-        for (uint64_t at = 0; at < part && q != t->position; at += PIECE_BYTES, request++) {
+        uint64_t part = q == t->position ? 0 : remat_transfer_bytes(t, own_parts ? t->position : q);
+        for (uint64_t at = 0; at < part; at += PIECE_BYTES, ++*request) {
             int there = 0;
-            missing |= *request != m->done && (m->Test(request, &there, NULL) || !there);
+            if (q == position && **request != m->done)
+                missing |= m->Test(*request, &there, NULL) || !there;
         }
-        if (missing)
-            list_rank(m, (uint32_t)rank_at(m, t, q), out, bytes);
     }
-    return request;
+    return missing;
 }
 
-static void fail_late(remat_mpi *m, const remat_transfer *t, bool exchanges, uint64_t waited_ns)
+/* "1 on a, 2 on b": the others of which something is missing or, with `sends`, who did not take
+ * what they were sent. */
+static void list_missing(remat_mpi *m, const struct together *g, bool sends, char *out,
+                         size_t bytes)
+{
+    *out = 0;
+    for (uint32_t q = 0; q < g->transfers->size; q++) {
+        MPI_Request *request = m->requests.items + (sends ? m->send_begin : 0);
+        bool missing = false;
+        for (uint32_t k = 0; k < g->count; k++)
+            missing |= is_missing(m, &g->transfers[k], q, g->exchanges != sends, &request);
+        if (missing)
+            list_rank(m, (uint32_t)rank_at(m, g->transfers, q), out, bytes);
+    }
+}
+
+static void fail_late(remat_mpi *m, const struct together *g, uint64_t waited_ns)
 {
     char missing[160], where[DESCRIPTION_BYTES];
-    bool told = waited_ns < t->timeout_ns;
-    MPI_Request *sends =
-        list_missing(m, t, exchanges, false, m->requests.items, missing, sizeof missing);
+    bool told = waited_ns < g->transfers->timeout_ns;
+    list_missing(m, g, false, missing, sizeof missing);
     if (!*missing)
-        list_missing(m, t, exchanges, true, sends, missing, sizeof missing);
-    remat_transfer_describe(t, where, sizeof where);
+        list_missing(m, g, true, missing, sizeof missing);
+    remat_transfer_describe(g->transfers, g->count, where, sizeof where);
     set_failure(m, REMAT_ERROR_RANK_LOST, "rank %d on %s%s waited %.3g s %s; missing: rank %s",
                 m->rank, m->host, told ? " is told to end, and" : "", (double)waited_ns / 1e9,
                 where, missing);
     tell(m);
 }
 
-static void fail_in_mpi(remat_mpi *m, const remat_transfer *t, int error)
+static void fail_in_mpi(remat_mpi *m, const struct together *g, int error)
 {
     char where[DESCRIPTION_BYTES];
-    remat_transfer_describe(t, where, sizeof where);
+    remat_transfer_describe(g->transfers, g->count, where, sizeof where);
     set_failure(m, REMAT_ERROR_OTHER, "rank %d on %s: MPI error %d %s", m->rank, m->host, error,
                 where);
     tell(m);
 }
 
-static void move(remat_mpi *m, const remat_transfer *t, bool exchanges)
+static bool reserve_requests(remat_mpi *m, const struct together *g)
+{
+    size_t count = 0;
+    for (uint32_t k = 0; k < g->count; k++)
+        count += 2 * (size_t)g->transfers[k].size *
+                 (size_t)(g->transfers[k].part_bytes / PIECE_BYTES + 1);
+    return reserve(m, count);
+}
+
+static void move(remat_mpi *m, const struct together *g)
 {
     bool arrived = false;
     uint64_t waited_ns = 0;
-    if (!reserve(m, 2 * (size_t)t->size * (size_t)(t->part_bytes / PIECE_BYTES + 1))) {
+    if (!reserve_requests(m, g)) {
         set_failure(m, REMAT_ERROR_MEMORY, "rank %d on %s: out of memory", m->rank, m->host);
         tell(m);
         return;
     }
-    int error = begin(m, t, exchanges);
-    error = error ? error : wait_for_all(m, t->timeout_ns, &arrived, &waited_ns);
+    int error = begin(m, g);
+    error = error ? error : wait_for_all(m, g->transfers->timeout_ns, &arrived, &waited_ns);
     if (error)
-        fail_in_mpi(m, t, error);
+        fail_in_mpi(m, g, error);
     else if (!arrived && !m->failed)
-        fail_late(m, t, exchanges, waited_ns);
+        fail_late(m, g, waited_ns);
 }
 
-static remat_status transfer_all(remat_mpi *m, const remat_transfer *t, bool exchanges,
-                                 char *message)
+static remat_status transfer_all(remat_mpi *m, const remat_transfer *transfers, uint32_t count,
+                                 bool exchanges, char *message)
 {
     if (!m->failed)
-        move(m, t, exchanges);
+        move(m, &(struct together){transfers, count, exchanges});
     if (m->failed)
         snprintf(message, REMAT_ENGINE_MESSAGE_BYTES, "%s", m->failure.message);
     return m->failed ? (remat_status)m->failure.status : REMAT_OK;
 }
 
-static remat_status exchange(void *user, const remat_transfer *transfer,
+static remat_status exchange(void *user, const remat_transfer *transfers, uint32_t count,
                              char message[REMAT_ENGINE_MESSAGE_BYTES])
 {
-    return transfer_all(user, transfer, true, message);
+    return transfer_all(user, transfers, count, true, message);
 }
 
-static remat_status gather(void *user, const remat_transfer *transfer,
+static remat_status gather(void *user, const remat_transfer *transfers, uint32_t count,
                            char message[REMAT_ENGINE_MESSAGE_BYTES])
 {
-    return transfer_all(user, transfer, false, message);
+    return transfer_all(user, transfers, count, false, message);
 }
 
 static void fail(void *user, remat_status status, const char *why)
@@ -366,7 +422,7 @@ static remat_status gather_hosts(remat_mpi *m)
                                      .from = m->host,
                                      .to = hosts,
                                      .timeout_ns = m->params.timeout_ns};
-    remat_status st = gather(m, &transfer, message);
+    remat_status st = gather(m, &transfer, 1, message);
     m->hosts = hosts;
     return st ? remat_error(m->ctx, st, "%s", message) : REMAT_OK;
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks that have a GPU each, by NCCL, which is opened when it is needed. A transfer is a group of
- * sends and receives on the session's stream, or ncclAllGather where all ranks gather equal parts.
- * One communicator of all ranks does for the groups of every axis, as sends and receives concern
- * those two alone: no order among communicators can be wrong, and none has memory of its own.
- * Nothing blocks: communicators are made non-blocking, so that each call returns at once, and what
- * is still under way is asked for until it is done or a deadline is over. Aborting and destroying,
- * which have been seen to hang, happen in a thread that is left behind when it is late. */
+/* Ranks that have a GPU each, by NCCL, which is opened when it is needed. A transfer is sends and
+ * receives on the session's stream, or ncclAllGather where all ranks gather equal parts; those that
+ * are made at once are between one ncclGroupStart and ncclGroupEnd. One communicator of all ranks
+ * does for the groups of every axis, as sends and receives concern those two alone: no order among
+ * communicators can be wrong, and none has memory of its own. Nothing blocks: communicators are
+ * made non-blocking, so that each call returns at once, and what is still under way is asked for
+ * until it is done or a deadline is over. Aborting and destroying, which have been seen to hang,
+ * happen in a thread that is left behind when it is late. */
 #include "comm.h"
 #include "cuda_api.h"
 #include "host.h"
@@ -171,24 +172,26 @@ static int post(struct nccl_rank *mine, const remat_transfer *t, bool exchanges,
     return post_parts(mine, t, exchanges, stream);
 }
 
-static int post_group(struct nccl_rank *mine, const remat_transfer *t, bool exchanges, void *stream)
+static int post_group(struct nccl_rank *mine, const remat_transfer *t, uint32_t count,
+                      bool exchanges, void *stream)
 {
-    int result = mine->all->GroupStart();
+    int result = mine->all->GroupStart(), posted = 0;
     if (result)
         return result;
-    int posted = post(mine, t, exchanges, stream);
+    for (uint32_t k = 0; k < count && !posted; k++)
+        posted = post(mine, &t[k], exchanges, stream);
     result = mine->all->GroupEnd();
     if (posted || (result && result != NCCL_IN_PROGRESS))
         return posted ? posted : result;
     return settle(mine, t->timeout_ns);
 }
 
-static remat_status move(struct nccl_rank *mine, const remat_transfer *t, bool exchanges,
-                         char *message)
+static remat_status move(struct nccl_rank *mine, const remat_transfer *t, uint32_t count,
+                         bool exchanges, char *message)
 {
     char what[DESCRIPTION_BYTES];
-    int result = has_failed(mine->all) ? 0 : post_group(mine, t, exchanges, t->stream);
-    remat_transfer_describe(t, what, sizeof what);
+    int result = has_failed(mine->all) ? 0 : post_group(mine, t, count, exchanges, t->stream);
+    remat_transfer_describe(t, count, what, sizeof what);
     if (result)
         fail_call(mine, result, t->timeout_ns, what);
     return failure_of(mine->all, message);
@@ -210,7 +213,7 @@ static int gather_piece(struct nccl_rank *mine, const remat_transfer *t, uint64_
         result = driver->cuMemcpyHtoDAsync_v2(mine->scratch, (const char *)t->from + at,
                                               own - at < bytes ? own - at : bytes, mine->stream);
     if (!result)
-        result = post_group(mine, &piece, false, mine->stream);
+        result = post_group(mine, &piece, 1, false, mine->stream);
     if (!result) /* before copies, which the driver may wait for */
         result = wait_for_stream(mine, t->timeout_ns);
     for (uint32_t q = 0; q < t->size && !result; q++) {
@@ -223,7 +226,7 @@ static int gather_piece(struct nccl_rank *mine, const remat_transfer *t, uint64_
     return result ? result : wait_for_stream(mine, t->timeout_ns);
 }
 
-static remat_status gather_host(struct nccl_rank *mine, const remat_transfer *t, char *message)
+static remat_status gather_on_host(struct nccl_rank *mine, const remat_transfer *t, char *message)
 {
     char what[DESCRIPTION_BYTES];
     uint64_t most = SCRATCH_BYTES / t->size;
@@ -232,27 +235,31 @@ static remat_status gather_host(struct nccl_rank *mine, const remat_transfer *t,
     for (uint64_t at = 0; at < t->part_bytes && !result && !has_failed(mine->all); at += most)
         result = gather_piece(mine, t, at, t->part_bytes - at < most ? t->part_bytes - at : most);
     mine->all->driver.cuCtxPopCurrent_v2(&mine->context);
-    remat_transfer_describe(t, what, sizeof what);
+    remat_transfer_describe(t, 1, what, sizeof what);
     if (result)
         fail_call(mine, result, t->timeout_ns, what);
     return failure_of(mine->all, message);
 }
 
-static remat_status exchange(void *user, const remat_transfer *transfer,
+static remat_status exchange(void *user, const remat_transfer *transfers, uint32_t count,
                              char message[REMAT_ENGINE_MESSAGE_BYTES])
 {
-    if (!transfer->on_device) {
+    if (!transfers->on_device) {
         snprintf(message, REMAT_ENGINE_MESSAGE_BYTES, "NCCL exchanges what lies on GPUs");
         return REMAT_ERROR_USAGE;
     }
-    return move(user, transfer, true, message);
+    return move(user, transfers, count, true, message);
 }
 
-static remat_status gather(void *user, const remat_transfer *transfer,
+static remat_status gather(void *user, const remat_transfer *transfers, uint32_t count,
                            char message[REMAT_ENGINE_MESSAGE_BYTES])
 {
-    return transfer->on_device ? move(user, transfer, false, message)
-                               : gather_host(user, transfer, message);
+    remat_status st = REMAT_OK;
+    if (transfers->on_device)
+        return move(user, transfers, count, false, message);
+    for (uint32_t k = 0; k < count && !st; k++)
+        st = gather_on_host(user, &transfers[k], message);
+    return st;
 }
 
 static remat_status check(void *user, char message[REMAT_ENGINE_MESSAGE_BYTES])
@@ -354,7 +361,7 @@ static remat_status find_id(remat_nccl *all, const remat_engine *meet, struct nc
                                      .from = out,
                                      .to = ids,
                                      .timeout_ns = all->timeout_ns};
-    st = meet->gather(meet->user, &transfer, message);
+    st = meet->gather(meet->user, &transfer, 1, message);
     if (st)
         REMAT_FAIL(all->ctx, st, "%s", message);
     *out = ids[0];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transfers in flight. They are made one after the other, in the order in which they are started:
+/* Transfers in flight. Groups are made one after the other, in the order in which they are started:
  * on a CPU by a thread, unless all of the plan are in line; on a GPU by an engine for its memory,
  * which only enqueues them. Else, and in line, each is made when it is started, which is always
  * early enough. */
@@ -31,14 +31,14 @@ static bool any_beside(const struct remat_session *session)
     const struct remat_program *p = session->program;
     bool any = false;
     for (uint32_t c = 0; c < p->command_count; c++)
-        any |= p->commands[c].complete_before > c + 1;
+        any |= p->commands[c].complete_before &&
+               p->commands[c].complete_before > remat_group_end(p, c);
     return any;
 }
 
-static remat_status fly(void *user, uint32_t flight, char message[REMAT_ENGINE_MESSAGE_BYTES])
+static remat_status fly(void *user, uint32_t first, char message[REMAT_ENGINE_MESSAGE_BYTES])
 {
-    remat_session *session = user;
-    return remat_session_move(session, &session->flights[flight], message);
+    return remat_session_move(user, first, message);
 }
 
 remat_status remat_flights_create(remat_session *session)
@@ -50,8 +50,9 @@ remat_status remat_flights_create(remat_session *session)
     if (!session->engine.ranks || !most)
         return REMAT_OK;
     session->flights = remat_reallocate(ctx, NULL, most * sizeof *session->flights);
+    session->transfers = remat_reallocate(ctx, NULL, most * sizeof *session->transfers);
     session->waits = remat_reallocate(ctx, NULL, waits_bytes);
-    if (!session->flights || !session->waits)
+    if (!session->flights || !session->transfers || !session->waits)
         return REMAT_ERROR_MEMORY;
     memset(session->waits, 0, waits_bytes);
     for (uint32_t c = 0; c < p->command_count; c++)
@@ -65,6 +66,7 @@ void remat_flights_destroy(remat_session *session)
 {
     remat_lane_destroy(&session->lane);
     remat_reallocate(session->ctx, session->flights, 0);
+    remat_reallocate(session->ctx, session->transfers, 0);
     remat_reallocate(session->ctx, session->waits, 0);
 }
 
@@ -73,19 +75,41 @@ static remat_status report(const remat_session *session, remat_status st, const 
     return st && *message ? remat_error(session->ctx, st, "%s", message) : st;
 }
 
-remat_status remat_flight_start(remat_session *session, uint32_t command, uint32_t slot)
+bool remat_flight_continues(const remat_session *session, uint32_t command)
+{
+    return session->program->commands[command].continues_group && !session->ungrouped;
+}
+
+static uint32_t add_flight(remat_session *session, uint32_t command, uint32_t slot)
+{
+    uint32_t flight = session->flight_end++, first = flight;
+    if (remat_flight_continues(session, command)) {
+        first = session->flights[flight - 1].first;
+        slot = session->flights[first].slot;
+    }
+    session->flights[flight] =
+        (struct remat_flight){.command = command, .first = first, .slot = slot};
+    session->flights[first].count++;
+    remat_session_describe(session, command, &session->transfers[flight]);
+    return first;
+}
+
+remat_status remat_flight_start(remat_session *session, uint32_t command, uint32_t slot,
+                                bool *started)
 {
     char message[REMAT_ENGINE_MESSAGE_BYTES] = "";
     if (!session->engine.ranks)
         return remat_error(session->ctx, REMAT_ERROR_INVALID, "command \"%s\": no engine",
                            session->program->commands[command].name);
-    uint32_t flight = session->flight_end++;
-    session->flights[flight] = (struct remat_flight){.command = command, .slot = slot};
-    remat_session_describe(session, command, &session->flights[flight].transfer);
-    session->transfer = session->flights[flight].transfer;
+    uint32_t first = add_flight(session, command, slot);
+    *started = session->ungrouped || remat_group_end(session->program, command) == command + 1;
+    if (!*started)
+        return REMAT_OK;
+    session->last = session->transfers[first];
+    session->last_count = session->flights[first].count;
     if (!session->lane)
-        return report(session, fly(session, flight, message), message);
-    remat_lane_start(session->lane, flight);
+        return report(session, fly(session, first, message), message);
+    remat_lane_start(session->lane, first);
     return REMAT_OK;
 }
 
@@ -95,7 +119,7 @@ remat_status remat_flights_complete(remat_session *session, uint32_t command, ui
     remat_status st = REMAT_OK;
     char message[REMAT_ENGINE_MESSAGE_BYTES] = "";
     const struct remat_command *commands = session->program->commands;
-    uint32_t end = session->flight_end;
+    uint32_t end = session->flight_end, groups = 0;
     while (end > session->flight_begin &&
            commands[session->flights[end - 1].command].complete_before > command)
         end--;
@@ -103,11 +127,13 @@ remat_status remat_flights_complete(remat_session *session, uint32_t command, ui
     *count = end - *first;
     if (!*count)
         return REMAT_OK;
+    for (uint32_t f = *first; f < end; f++)
+        groups += session->flights[f].count > 0;
     session->flight_begin = end;
     if (end == session->flight_end)
         session->flight_begin = session->flight_end = 0;
     if (session->lane)
-        st = remat_lane_wait(session->lane, *count, message);
+        st = remat_lane_wait(session->lane, groups, message);
     else if (session->engine.on_device)
         st = session->device->vtable->await(session->device, session->flights[end - 1].number);
     return report(session, st, message);

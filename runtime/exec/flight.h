@@ -7,9 +7,13 @@
 
 remat_status remat_flights_create(remat_session *session);
 void remat_flights_destroy(remat_session *session);
-/* `slot`, not 0, of a device without memory of the host: marks its begin there, its end in the next
- * one. */
-remat_status remat_flight_start(remat_session *session, uint32_t command, uint32_t slot);
+/* Whether the transfer is in the group of the one before it. */
+bool remat_flight_continues(const remat_session *session, uint32_t command);
+/* The group is started with its last transfer, and *started says so. `slot`, not 0, of a device
+ * without memory of the host, and used where a group begins: marks its begin there, its end in the
+ * next one. */
+remat_status remat_flight_start(remat_session *session, uint32_t command, uint32_t slot,
+                                bool *started);
 /* Those that are complete before `command`, REMAT_NONE for all, and those that were started before
  * them; what is executed next finds them done. They are session->flights[*first] and so on, until
  * the next start. */

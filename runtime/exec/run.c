@@ -16,6 +16,7 @@ struct run {
     const struct remat_entry *entry;
     bool traced, at_end;  /* callbacks come at the end */
     uint32_t slot, after; /* then: the last slot, and that of the end of the last command */
+    uint32_t group;       /* and that of the begin of the last group of transfers */
 };
 
 /* When a command ran, since the entry point began; lane as in remat_trace_event. */
@@ -191,30 +192,47 @@ static bool is_transfer(const struct remat_session *session, uint32_t command)
     return session->program->commands[command].complete_before != 0;
 }
 
-/* With callbacks at the end: between which two a command is marked. What waits for a transfer has a
- * mark of its own behind it, anything else begins where the command before it ended. */
+/* With callbacks at the end: between which two a command, or a transfer's group, is marked. What
+ * waits for a transfer has a mark of its own behind it, anything else begins where the command
+ * before it ended. */
 static void take_slots(struct run *run, uint32_t command, uint32_t *from, uint32_t *to)
 {
     bool transfer = is_transfer(run->session, command);
     bool waits = run->session->waits && run->session->waits[command];
+    if (remat_flight_continues(run->session, command)) {
+        *from = run->group;
+        *to = run->group + 1;
+        return;
+    }
     *from = transfer || waits ? ++run->slot : run->after;
     *to = ++run->slot;
     run->after = transfer ? run->after : *to;
+    run->group = transfer ? *from : run->group;
 }
 
-/* The callback is given this rank's part of something, and may ask the engine for the others. */
-static bool shows_part(const struct run *run, uint32_t command)
+static bool copies_part(const struct remat_session *session, uint32_t command)
 {
-    const struct remat_session *session = run->session;
     const struct remat_program *program = session->program;
     const struct remat_command *c = &program->commands[command];
-    for (uint32_t o = c->operand_begin; o < c->operand_end && run->traced; o++) {
+    for (uint32_t o = c->operand_begin; o < c->operand_end; o++) {
         const struct remat_program_value *value = &program->values[program->operands[o].value];
         if ((program->operands[o].access & REMAT_ACCESS_WRITE) && value->whole_rank &&
-            session->trace_data && session->trace_copies >> value->role & 1)
+            session->trace_copies >> value->role & 1)
             return true;
     }
     return false;
+}
+
+/* Of a transfer, with its group so far: the callback is given this rank's part of something, and
+ * may ask the engine for the others. */
+static bool shows_part(const struct run *run, uint32_t command)
+{
+    bool any = false;
+    const struct remat_session *session = run->session;
+    uint32_t begin = remat_group_begin(session->program, command);
+    for (uint32_t c = begin; c <= command && run->traced && session->trace_data; c++)
+        any |= copies_part(session, c);
+    return any;
 }
 
 /* --- commands --- */
@@ -241,7 +259,7 @@ fail:
     return st;
 }
 
-static remat_status start_transfer(struct run *run, uint32_t command)
+static remat_status start_transfer(struct run *run, uint32_t command, bool *started)
 {
     struct remat_session *session = run->session;
     uint32_t slot = 0, end;
@@ -249,7 +267,7 @@ static remat_status start_transfer(struct run *run, uint32_t command)
         take_slots(run, command, &slot, &end);
     else if (run->traced && !session->device->memory)
         slot = REMAT_DEVICE_MARKS + 2 * session->flight_end;
-    return remat_flight_start(session, command, slot);
+    return remat_flight_start(session, command, slot, started);
 }
 
 static remat_status compute(struct run *run, uint32_t command)
@@ -277,11 +295,12 @@ static remat_status run_command(struct run *run, uint32_t command)
 {
     remat_status st = REMAT_OK;
     struct remat_session *session = run->session;
-    bool transfers = is_transfer(session, command);
+    bool started = false;
     remat_session_before(session, command);
-    REMAT_TRY(transfers ? start_transfer(run, command) : compute(run, command));
+    REMAT_TRY(is_transfer(session, command) ? start_transfer(run, command, &started)
+                                            : compute(run, command));
     /* The shadow shows what each command changes. */
-    if (session->shadow || (transfers && shows_part(run, command)))
+    if (started && (session->shadow || shows_part(run, command)))
         REMAT_TRY(complete(run, REMAT_NONE));
     st = remat_session_after(session, command);
 fail:

@@ -14,9 +14,9 @@ struct remat_buffer_at {
     uint32_t buffer;
 };
 
-struct remat_flight { /* of a transfer */
+struct remat_flight { /* of a transfer; all but `command` are its group's */
     uint32_t command;
-    remat_transfer transfer;
+    uint32_t first, count;     /* flights of the group; count 0 but in the first one */
     uint64_t begin_ns, end_ns; /* on the host's clock, where the device's memory is the host's */
     uint32_t slot;             /* else of its marks, 0: none */
     uint64_t number;           /* of a GPU's: device.h */
@@ -33,19 +33,22 @@ struct remat_session {
     uint8_t (*runs)[2]; /* by entry point, untraced and traced: how often, up to SETTLED_RUNS */
     remat_trace_function *trace;
     void *trace_user;
-    remat_trace_value *trace_values;         /* as many as any command writes */
-    uint32_t trace_copies;                   /* 1 << role, of which data is copied for the trace */
-    char *trace_copy;                        /* room for what one command writes of these */
-    bool trace_data;                         /* they are copied now */
-    remat_engine engine;                     /* of this rank; ranks 0: the plan has one rank */
-    uint64_t transfer_timeout_ns, transfers; /* transfers: begun so far */
-    remat_transfer transfer;                 /* the last one that was begun */
-    struct remat_flight *flights;            /* room for all of a segment */
-    uint32_t flight_begin, flight_end;       /* those that go on */
+    remat_trace_value *trace_values;     /* as many as any command writes */
+    uint32_t trace_copies;               /* 1 << role, of which data is copied for the trace */
+    char *trace_copy;                    /* room for what one command writes of these */
+    bool trace_data;                     /* they are copied now */
+    remat_engine engine;                 /* of this rank; ranks 0: the plan has one rank */
+    bool ungrouped;                      /* each transfer is a group */
+    uint64_t transfer_timeout_ns, begun; /* begun: transfers so far */
+    remat_transfer last;                 /* the first one of the last group, */
+    uint32_t last_count;                 /* of so many */
+    struct remat_flight *flights;        /* room for all of a segment */
+    remat_transfer *transfers;           /* by flight */
+    uint32_t flight_begin, flight_end;   /* those that go on */
     struct remat_lane *lane; /* of the host, where transfers go on beside commands; else NULL */
     bool *waits;             /* [command + 1]: a transfer is complete just before it */
     uint64_t begin_ns;       /* on the host's clock: of the entry point that is traced */
-    char *staging; /* of a GPU's: what a transfer takes, then what it gives; NULL: not needed */
+    char *staging; /* of a GPU's group: what each takes, then what it gives; NULL: not needed */
     bool poison;
     char *shadow;                      /* NULL: no guards */
     struct remat_buffer_at *by_offset; /* all buffers, sorted; only with guards */

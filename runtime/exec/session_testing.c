@@ -42,6 +42,7 @@ remat_status remat_session_guard(remat_session *session)
     const struct remat_program *program = session->program;
     if (session->shadow)
         return REMAT_OK;
+    session->ungrouped = true; /* the shadow shows what each command changes */
     session->by_offset = remat_reallocate(session->ctx, session->by_offset,
                                           (program->buffer_count + 1) * sizeof *session->by_offset);
     session->shadow = remat_reallocate(session->ctx, NULL, program->arena_bytes + 1);

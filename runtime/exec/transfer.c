@@ -2,6 +2,7 @@
 /* Commands that move bytes between ranks: from the plan's words to the engine's. */
 #include "transfer.h"
 
+#include "flight.h"
 #include "host.h"
 
 #include <inttypes.h>
@@ -29,6 +30,7 @@ remat_status remat_session_set_engine(remat_session *session, const remat_sessio
                            " of %" PRIu32,
                            ranks, engine->rank, engine->ranks);
     session->engine = *engine;
+    session->ungrouped = params->ungrouped != 0;
     session->transfer_timeout_ns =
         params->transfer_timeout_ns ? params->transfer_timeout_ns : TIMEOUT_NS;
     return REMAT_OK;
@@ -96,7 +98,7 @@ static remat_status go_on(void *user, uint64_t waited_ns)
     if (waited_ns < session->transfer_timeout_ns)
         return REMAT_OK;
     remat_host_name(host);
-    remat_transfer_describe(&session->transfer, where, sizeof where);
+    remat_transfer_describe(&session->last, session->last_count, where, sizeof where);
     return remat_error(session->ctx, REMAT_ERROR_RANK_LOST,
                        "rank %" PRIu32 " on %s waited %.3g s for its GPU, last %s: the GPU hangs, "
                        "or another rank does not come",
@@ -106,10 +108,11 @@ static remat_status go_on(void *user, uint64_t waited_ns)
 static remat_status allocate_staging(remat_session *session)
 {
     struct remat_transfer_shape shape;
-    uint64_t most = 0;
+    uint64_t most = 0, bytes = 0;
     for (uint32_t c = 0; c < session->program->command_count; c++)
         if (remat_command_transfer(session->program, c, &shape)) {
-            uint64_t bytes = bytes_taken(&shape) + bytes_given(&shape);
+            bytes = remat_flight_continues(session, c) ? bytes : 0;
+            bytes += bytes_taken(&shape) + bytes_given(&shape);
             most = bytes > most ? bytes : most;
         }
     session->staging = remat_reallocate(session->ctx, NULL, most + 1);
@@ -121,7 +124,7 @@ remat_status remat_session_join_engine(remat_session *session)
     const remat_engine *engine = &session->engine;
     if (!engine->ranks)
         return REMAT_OK;
-    session->transfer.name = "";
+    session->last.name = "";
     session->device->params.go_on = go_on;
     session->device->params.go_on_user = session;
     if (session->device->vtable->lend)
@@ -133,16 +136,27 @@ remat_status remat_session_join_engine(remat_session *session)
     return REMAT_OK;
 }
 
-/* --- a transfer --- */
+/* --- a group of transfers, from flight `first` on --- */
+
+static struct remat_transfer_shape shape_of(const remat_session *session, uint32_t flight)
+{
+    struct remat_transfer_shape shape;
+    remat_command_transfer(session->program, session->flights[flight].command, &shape);
+    return shape;
+}
+
+static uint32_t end_of(const remat_session *session, uint32_t first)
+{
+    return first + session->flights[first].count;
+}
 
 /* The engine's part. */
-static remat_status move(const remat_session *session, const struct remat_transfer_shape *shape,
-                         const remat_transfer *transfer, char *message)
+static remat_status move(const remat_session *session, uint32_t first, char *message)
 {
     const remat_engine *engine = &session->engine;
-    bool exchange = shape->kind == REMAT_KERNEL_exchange;
-    remat_status st =
-        (exchange ? engine->exchange : engine->gather)(engine->user, transfer, message);
+    bool exchange = shape_of(session, first).kind == REMAT_KERNEL_exchange;
+    remat_status st = (exchange ? engine->exchange : engine->gather)(
+        engine->user, &session->transfers[first], session->flights[first].count, message);
     if (st && !*message)
         snprintf(message, REMAT_ENGINE_MESSAGE_BYTES, "a transfer failed");
     return st;
@@ -156,17 +170,29 @@ static void clear_rests(const struct remat_transfer_shape *shape, uint32_t posit
         memset(rows + q * shape->part_bytes + part, 0, shape->part_bytes - part);
 }
 
-static remat_status move_on_host(remat_session *session, const struct remat_transfer_shape *shape,
-                                 struct remat_flight *flight, char *message)
+static void note_times(remat_session *session, uint32_t first, uint64_t begin_ns)
 {
-    remat_transfer *transfer = &flight->transfer;
-    flight->begin_ns = remat_now_ns();
-    transfer->from = session->device->memory + offset_of(session, shape->from);
-    transfer->to = session->device->memory + offset_of(session, shape->to);
-    remat_status st = move(session, shape, transfer, message);
-    if (!st)
-        clear_rests(shape, transfer->position, transfer->to);
-    flight->end_ns = remat_now_ns();
+    uint64_t end_ns = remat_now_ns();
+    for (uint32_t f = first; f < end_of(session, first); f++) {
+        session->flights[f].begin_ns = begin_ns;
+        session->flights[f].end_ns = end_ns;
+    }
+}
+
+static remat_status move_on_host(remat_session *session, uint32_t first, char *message)
+{
+    uint64_t begin_ns = remat_now_ns();
+    for (uint32_t f = first; f < end_of(session, first); f++) {
+        struct remat_transfer_shape shape = shape_of(session, f);
+        session->transfers[f].from = session->device->memory + offset_of(session, shape.from);
+        session->transfers[f].to = session->device->memory + offset_of(session, shape.to);
+    }
+    remat_status st = move(session, first, message);
+    for (uint32_t f = first; f < end_of(session, first) && !st; f++) {
+        struct remat_transfer_shape shape = shape_of(session, f);
+        clear_rests(&shape, session->transfers[f].position, session->transfers[f].to);
+    }
+    note_times(session, first, begin_ns);
     return st;
 }
 
@@ -187,57 +213,80 @@ fail:
 }
 
 /* From a GPU through the host's memory. */
-static remat_status move_copies(remat_session *session, const struct remat_transfer_shape *shape,
-                                struct remat_flight *flight, char *message)
+static remat_status move_copies(remat_session *session, uint32_t first, char *message)
 {
     remat_status st = REMAT_OK;
     struct remat_device *device = session->device;
-    remat_transfer *transfer = &flight->transfer;
-    char *from = session->staging, *to = from + bytes_taken(shape);
-    if (flight->slot)
-        REMAT_TRY(device->vtable->mark(device, flight->slot));
-    REMAT_TRY(read_parts(session, shape, from));
-    transfer->from = from;
-    transfer->stride_bytes = 0;
-    transfer->to = to;
-    REMAT_TRY(move(session, shape, transfer, message));
-    clear_rests(shape, transfer->position, to);
-    REMAT_TRY(device->vtable->write(device, offset_of(session, shape->to), to, bytes_given(shape)));
-    if (flight->slot)
-        REMAT_TRY(device->vtable->mark(device, flight->slot + 1));
+    uint32_t slot = session->flights[first].slot;
+    char *at = session->staging;
+    if (slot)
+        REMAT_TRY(device->vtable->mark(device, slot));
+    for (uint32_t f = first; f < end_of(session, first); f++) {
+        struct remat_transfer_shape shape = shape_of(session, f);
+        session->transfers[f].from = at;
+        session->transfers[f].stride_bytes = 0;
+        session->transfers[f].to = at + bytes_taken(&shape);
+        REMAT_TRY(read_parts(session, &shape, at));
+        at += bytes_taken(&shape) + bytes_given(&shape);
+    }
+    REMAT_TRY(move(session, first, message));
+    for (uint32_t f = first; f < end_of(session, first); f++) {
+        struct remat_transfer_shape shape = shape_of(session, f);
+        char *to = session->transfers[f].to;
+        clear_rests(&shape, session->transfers[f].position, to);
+        REMAT_TRY(
+            device->vtable->write(device, offset_of(session, shape.to), to, bytes_given(&shape)));
+    }
+    if (slot)
+        REMAT_TRY(device->vtable->mark(device, slot + 1));
 fail:
     return st;
 }
 
-static remat_status move_on_device(remat_session *session, const struct remat_transfer_shape *shape,
-                                   struct remat_flight *flight, char *message)
+static remat_status clear_rests_on_device(remat_session *session, uint32_t flight)
 {
     remat_status st = REMAT_OK;
     struct remat_device *device = session->device;
-    remat_transfer *transfer = &flight->transfer;
-    uint64_t part = remat_transfer_part(shape, transfer->position), rest = shape->part_bytes - part;
-    uint64_t to = offset_of(session, shape->to);
+    struct remat_transfer_shape shape = shape_of(session, flight);
+    uint64_t part = remat_transfer_part(&shape, session->transfers[flight].position);
+    uint64_t rest = shape.part_bytes - part, to = offset_of(session, shape.to);
+    for (uint32_t q = 0; q < shape.ranks && shape.kind == REMAT_KERNEL_exchange && rest; q++)
+        REMAT_TRY(device->vtable->clear(device, to + q * shape.part_bytes + part, rest));
+fail:
+    return st;
+}
+
+static remat_status move_on_device(remat_session *session, uint32_t first, char *message)
+{
+    remat_status st = REMAT_OK;
+    struct remat_device *device = session->device;
+    uint32_t slot = session->flights[first].slot;
+    uint64_t number;
     char *arena;
-    REMAT_TRY(device->vtable->lend(device, flight->slot, &arena, &transfer->stream));
-    transfer->on_device = 1;
-    transfer->from = arena + offset_of(session, shape->from);
-    transfer->to = arena + to;
-    REMAT_TRY(move(session, shape, transfer, message));
-    for (uint32_t q = 0; q < shape->ranks && shape->kind == REMAT_KERNEL_exchange && rest; q++)
-        REMAT_TRY(device->vtable->clear(device, to + q * shape->part_bytes + part, rest));
-    REMAT_TRY(
-        device->vtable->take_back(device, flight->slot ? flight->slot + 1 : 0, &flight->number));
+    void *stream;
+    REMAT_TRY(device->vtable->lend(device, slot, &arena, &stream));
+    for (uint32_t f = first; f < end_of(session, first); f++) {
+        struct remat_transfer_shape shape = shape_of(session, f);
+        session->transfers[f].on_device = 1;
+        session->transfers[f].stream = stream;
+        session->transfers[f].from = arena + offset_of(session, shape.from);
+        session->transfers[f].to = arena + offset_of(session, shape.to);
+    }
+    REMAT_TRY(move(session, first, message));
+    for (uint32_t f = first; f < end_of(session, first); f++)
+        REMAT_TRY(clear_rests_on_device(session, f));
+    REMAT_TRY(device->vtable->take_back(device, slot ? slot + 1 : 0, &number));
+    for (uint32_t f = first; f < end_of(session, first); f++)
+        session->flights[f].number = number;
 fail:
     return st;
 }
 
-remat_status remat_session_move(remat_session *session, struct remat_flight *flight, char *message)
+remat_status remat_session_move(remat_session *session, uint32_t first, char *message)
 {
-    struct remat_transfer_shape shape;
-    remat_command_transfer(session->program, flight->command, &shape);
     return (session->engine.on_device ? move_on_device
             : session->staging        ? move_copies
-                                      : move_on_host)(session, &shape, flight, message);
+                                      : move_on_host)(session, first, message);
 }
 
 void remat_session_describe(remat_session *session, uint32_t command, remat_transfer *out)
@@ -247,7 +296,7 @@ void remat_session_describe(remat_session *session, uint32_t command, remat_tran
     *out = (remat_transfer){
         .struct_size = sizeof *out,
         .name = session->program->commands[command].name,
-        .sequence = session->transfers++,
+        .sequence = session->begun++,
         .axis = session->program->mesh[shape.group].name,
         .group = shape.group,
         .size = shape.ranks,

@@ -13,10 +13,10 @@ remat_status remat_session_join_engine(remat_session *session);
 remat_status remat_session_write_coordinates(remat_session *session);
 /* What the engine is told of the next transfer, but for what only the mover knows. */
 void remat_session_describe(remat_session *session, uint32_t command, remat_transfer *out);
-/* Makes the transfer; on a GPU with an engine for its memory, enqueues it. On the host it uses
- * nothing of the session that changes in a run, so it may go on beside commands. `message` is empty
- * before; where it is empty after a failure, the context has one. */
-remat_status remat_session_move(remat_session *session, struct remat_flight *flight, char *message);
+/* Makes the group that begins with that flight; on a GPU with an engine for its memory, enqueues
+ * it. On the host it uses nothing of the session that changes in a run, so it may go on beside
+ * commands. `message` is empty before; where it is empty after a failure, the context has one. */
+remat_status remat_session_move(remat_session *session, uint32_t first, char *message);
 /* An engine that moves the device's memory has failed. */
 bool remat_session_is_abandoned(const remat_session *session);
 /* Tells the engine that an entry point failed, unless the engine said so itself. */

@@ -162,6 +162,21 @@ bool remat_command_transfer(const struct remat_program *program, uint32_t index,
     return true;
 }
 
+uint32_t remat_group_begin(const struct remat_program *program, uint32_t command)
+{
+    while (program->commands[command].continues_group)
+        command--;
+    return command;
+}
+
+uint32_t remat_group_end(const struct remat_program *program, uint32_t command)
+{
+    uint32_t end = command + 1;
+    while (end < program->command_count && program->commands[end].continues_group)
+        end++;
+    return end;
+}
+
 uint64_t remat_transfer_part(const struct remat_transfer_shape *transfer, uint32_t rank)
 {
     uint64_t begin = rank * transfer->part_bytes;

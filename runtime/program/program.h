@@ -120,9 +120,12 @@ struct remat_command {
     uint8_t cost_source; /* enum remat_cost_source */
     uint64_t live_bytes; /* arena bytes live while it runs, static ones included */
     /* Of a transfer: it is complete before this command starts, the end of a segment at the latest;
-     * until then it goes on beside the commands in between. In line: one more than its own index.
-     * 0 where the command is no transfer. */
+     * until then it goes on beside the commands in between. In line: the end of its group. 0 where
+     * the command is no transfer. */
     uint32_t complete_before;
+    /* Of a transfer: it is in the group of the command before it, which is one of the same kind
+     * along the same axis, complete before the same command. A group is started at once. */
+    bool continues_group;
 };
 
 struct remat_segment {
@@ -283,6 +286,9 @@ struct remat_transfer_shape {
 /* False: the command is none. */
 bool remat_command_transfer(const struct remat_program *program, uint32_t command,
                             struct remat_transfer_shape *out);
+/* A transfer's group: its commands are [begin, end). */
+uint32_t remat_group_begin(const struct remat_program *program, uint32_t command);
+uint32_t remat_group_end(const struct remat_program *program, uint32_t command);
 /* The bytes of a part: part_bytes, less at the end. */
 uint64_t remat_transfer_part(const struct remat_transfer_shape *transfer, uint32_t rank);
 /* What a rank of that position sends to others. */

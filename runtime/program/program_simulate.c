@@ -338,6 +338,12 @@ static remat_status start_transfer(struct replay *r, uint32_t command)
 {
     const struct remat_program *p = r->p;
     const struct remat_command *c = &p->commands[command];
+    if (c->continues_group && (command == r->segment->command_begin ||
+                               p->commands[command - 1].complete_before != c->complete_before))
+        return remat_error(r->ctx, REMAT_ERROR_INVALID,
+                           "commands[%u] \"%s\": no group that it could continue goes on until "
+                           "command %u",
+                           command, c->name, c->complete_before);
     for (uint32_t k = c->operand_begin; k < c->operand_end; k++) {
         uint32_t buffer = p->values[p->operands[k].value].buffer;
         uint32_t *transfer =

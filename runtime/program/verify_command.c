@@ -349,6 +349,33 @@ static remat_status verify_ranges(struct remat_verifier *v, uint32_t index)
     return REMAT_OK;
 }
 
+/* A transfer like the one before it, in every segment that has it. */
+static remat_status verify_group(struct remat_verifier *v, uint32_t index)
+{
+    const struct remat_program *p = v->program;
+    const struct remat_command *c = &p->commands[index], *before = c - 1;
+    if (!c->continues_group)
+        return REMAT_OK;
+    for (uint32_t s = 0; s < p->segment_count; s++)
+        if (p->segments[s].command_begin == index && index < p->segments[s].command_end)
+            return remat_verify_error(v, "commands", index, c->name,
+                                      "it continues a group, but segment \"%s\" begins with it",
+                                      p->segments[s].name);
+    if (index == 0 || !before->complete_before)
+        return remat_verify_error(v, "commands", index, c->name,
+                                  "it continues a group, but no transfer is before it");
+    if (p->kernels[before->kernel].kind != p->kernels[c->kernel].kind ||
+        p->parameters[before->parameter_begin] != p->parameters[c->parameter_begin])
+        return remat_verify_error(v, "commands", index, c->name,
+                                  "it continues a group of another kind or along another axis");
+    if (before->complete_before != c->complete_before)
+        return remat_verify_error(v, "commands", index, c->name,
+                                  "complete before command %u, but the group that it continues "
+                                  "before command %u",
+                                  c->complete_before, before->complete_before);
+    return REMAT_OK;
+}
+
 /* Of a transfer alone, behind it, and in every segment that has it. */
 static remat_status verify_completion(struct remat_verifier *v, uint32_t index)
 {
@@ -356,9 +383,10 @@ static remat_status verify_completion(struct remat_verifier *v, uint32_t index)
     const struct remat_command *c = &p->commands[index];
     uint32_t end = p->command_count;
     if (!remat_kernel_kind_is_transfer(p->kernels[c->kernel].kind))
-        return c->complete_before
+        return c->complete_before || c->continues_group
                    ? remat_verify_error(v, "commands", index, c->name,
-                                        "complete before command %u, but it is no transfer",
+                                        "complete before command %u, or in a group, but it is no "
+                                        "transfer",
                                         c->complete_before)
                    : REMAT_OK;
     for (uint32_t s = 0; s < p->segment_count; s++)
@@ -385,6 +413,7 @@ remat_status remat_verify_command(struct remat_verifier *v, uint32_t index)
         REMAT_TRY(verify_kernel_program(v, index));
     else
         REMAT_TRY(verify_builtin_kernel(v, index));
+    REMAT_TRY(verify_group(v, index));
     REMAT_TRY(remat_verify_alias(v, index));
 fail:
     return st;

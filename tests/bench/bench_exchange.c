@@ -48,13 +48,13 @@ static uint64_t time_ours(struct bench *b)
     size_t part = ELEMENTS / b->engine.ranks;
     uint64_t begin_ns = now_ns();
     remat_transfer exchange = transfer(b, b->own, b->rows);
-    MUST(b->engine.exchange(b->engine.user, &exchange, message) == REMAT_OK);
+    MUST(b->engine.exchange(b->engine.user, &exchange, 1, message) == REMAT_OK);
     memcpy(b->part, b->rows, part * sizeof(float));
     for (uint32_t q = 1; q < b->engine.ranks; q++)
         for (size_t i = 0; i < part; i++)
             b->part[i] += b->rows[q * part + i];
     remat_transfer gather = transfer(b, b->part, b->sum);
-    MUST(b->engine.gather(b->engine.user, &gather, message) == REMAT_OK);
+    MUST(b->engine.gather(b->engine.user, &gather, 1, message) == REMAT_OK);
     return now_ns() - begin_ns;
 }
 

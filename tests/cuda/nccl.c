@@ -21,7 +21,7 @@
 #undef NCCL_FUNCTION
 
 enum { INVALID_ARGUMENT = 4, REMOTE_ERROR = 6 };
-enum { RANKS_MAX = 16, PARTS_MAX = 2 * RANKS_MAX, LOOKS = 2, STREAMS_MAX = 4, VERSION = 22809 };
+enum { RANKS_MAX = 16, LOOKS = 2, STREAMS_MAX = 4, VERSION = 22809 };
 
 struct comm {
     enum { JOINING, THERE, ENDING, ENDED, GONE } state;
@@ -47,7 +47,7 @@ struct group { /* of one communicator */
     void *stream;
     bool begun;
     int count;
-    struct part parts[PARTS_MAX];
+    struct part *parts;
 };
 
 static _Thread_local struct group groups[RANKS_MAX];
@@ -192,11 +192,14 @@ static bool try(const void *data)
         part->done = part->done || step(group, part);
         all &= part->done;
     }
-    if (all || comm->aborted)
+    if (all || comm->aborted) {
+        free(group->parts);
         free(group);
+    }
     return all || comm->aborted;
 }
 
+/* Takes the parts. */
 static int enqueue(const struct group *group)
 {
     void *context;
@@ -369,8 +372,9 @@ static int add(struct part part, void *handle, void *stream, const char *call)
         group++;
     if (group == groups + group_count)
         groups[group_count++] = (struct group){.comm = comm, .stream = stream};
-    if (group->stream != stream || group->count == PARTS_MAX)
-        driver.end(call, "a group of several streams, or too large");
+    if (group->stream != stream)
+        driver.end(call, "a group of several streams");
+    group->parts = realloc(group->parts, (size_t)(group->count + 1) * sizeof part);
     group->parts[group->count++] = part;
     return 0;
 }

@@ -2,7 +2,7 @@
 /* The engine of GPUs, for threads of one process: what arrives is what the header says, for tensors
  * of every length up to beyond the number of ranks, on GPUs and in the host's memory, among all
  * ranks and in the rows and columns of a mesh; then steps of a plan of three ranks, whose losses
- * are one. faults.py plants faults under it.
+ * are one, and printed. faults.py plants faults under it.
  *
  *     nccl_ranks PLAN LIBRARIES */
 #include "check.h"
@@ -114,11 +114,11 @@ static void write_parts(struct rank *rank, const remat_transfer *t, const unsign
             rank->memory + q * stride, data + q * t->part_bytes, t->part_bytes, rank->stream));
 }
 
-/* The receiver's memory ends where the result does, so nothing may be written behind it. `apart`:
- * bytes between the parts that an exchange sends. */
-static void check_on_gpu(struct rank *rank, uint64_t length, bool exchanges, uint64_t apart)
+/* What it sends lies `at` bytes into the rank's memory. The receiver's ends where the result does,
+ * so nothing may be written behind it. `apart`: bytes between the parts that an exchange sends. */
+static remat_transfer prepare(struct rank *rank, uint64_t length, bool exchanges, uint64_t apart,
+                              uint64_t at)
 {
-    char message[REMAT_ENGINE_MESSAGE_BYTES] = "";
     remat_transfer t = describe(rank, length);
     const struct cuda_driver *driver = &rank->driver;
     uint64_t bytes = exchanges ? t.size * t.part_bytes : length, to;
@@ -131,20 +131,55 @@ static void check_on_gpu(struct rank *rank, uint64_t length, bool exchanges, uin
     if (apart)
         write_parts(rank, &t, data, t.stride_bytes);
     else if (sent)
-        must_cuda(driver->cuMemcpyHtoDAsync_v2(rank->memory, data, sent, rank->stream));
-    t.from = (const void *)(uintptr_t)rank->memory;
+        must_cuda(driver->cuMemcpyHtoDAsync_v2(rank->memory + at, data, sent, rank->stream));
+    wait_for_stream(rank);
+    free(data);
+    t.from = (const void *)(uintptr_t)(rank->memory + at);
     t.to = (void *)(uintptr_t)to;
     t.on_device = 1;
     t.stream = rank->stream;
-    MUST((exchanges ? rank->engine.exchange : rank->engine.gather)(rank->engine.user, &t,
+    return t;
+}
+
+static void finish(struct rank *rank, const remat_transfer *t, bool exchanges)
+{
+    const struct cuda_driver *driver = &rank->driver;
+    uint64_t bytes = exchanges ? t->size * t->part_bytes : t->whole_bytes;
+    unsigned char *data = calloc(1, bytes);
+    MUST(data);
+    must_cuda(driver->cuMemcpyDtoHAsync_v2(data, (uintptr_t)t->to, bytes, rank->stream));
+    wait_for_stream(rank);
+    check_bytes(rank, t, exchanges, data, "on GPUs");
+    must_cuda(driver->cuMemFree_v2((uintptr_t)t->to));
+    free(data);
+}
+
+static void move(struct rank *rank, const remat_transfer *t, uint32_t count, bool exchanges)
+{
+    char message[REMAT_ENGINE_MESSAGE_BYTES] = "";
+    MUST((exchanges ? rank->engine.exchange : rank->engine.gather)(rank->engine.user, t, count,
                                                                    message) == REMAT_OK,
          "%s", message);
     wait_for_stream(rank);
-    must_cuda(driver->cuMemcpyDtoHAsync_v2(data, to, bytes, rank->stream));
-    wait_for_stream(rank);
-    check_bytes(rank, &t, exchanges, data, "on GPUs");
-    must_cuda(driver->cuMemFree_v2(to));
-    free(data);
+}
+
+static void check_on_gpu(struct rank *rank, uint64_t length, bool exchanges, uint64_t apart)
+{
+    remat_transfer t = prepare(rank, length, exchanges, apart, 0);
+    move(rank, &t, 1, exchanges);
+    finish(rank, &t, exchanges);
+}
+
+static void check_group(struct rank *rank, bool exchanges)
+{
+    static const uint64_t lengths[] = {7 * 12, 1, 30001, 2 * RANKS + 1, 9 * 12};
+    enum { GROUP = sizeof lengths / sizeof *lengths };
+    remat_transfer t[GROUP];
+    for (uint32_t k = 0; k < GROUP; k++)
+        t[k] = prepare(rank, lengths[k], exchanges, 0, k * (BYTES / GROUP));
+    move(rank, t, GROUP, exchanges);
+    for (uint32_t k = 0; k < GROUP; k++)
+        finish(rank, &t[k], exchanges);
 }
 
 static void check_on_host(struct rank *rank, uint64_t length)
@@ -156,7 +191,7 @@ static void check_on_host(struct rank *rank, uint64_t length)
     fill(rank, &t, false, from);
     t.from = from;
     t.to = to;
-    MUST(rank->engine.gather(rank->engine.user, &t, message) == REMAT_OK, "%s", message);
+    MUST(rank->engine.gather(rank->engine.user, &t, 1, message) == REMAT_OK, "%s", message);
     check_bytes(rank, &t, false, to, "in the host's memory");
     free(from);
     free(to);
@@ -177,6 +212,8 @@ static void check_transfers(struct rank *rank)
         check_on_gpu(rank, 1000003, exchanges, 0);
     check_on_gpu(rank, describe(rank, 1).size, true, 5);
     check_on_gpu(rank, UINT64_C(1000) * describe(rank, 1).size, true, 77);
+    check_group(rank, false);
+    check_group(rank, true);
     must_cuda(driver->cuMemFree_v2(rank->memory));
     must_cuda(driver->cuStreamDestroy_v2(rank->stream));
     must_cuda(driver->cuCtxPopCurrent_v2(&rank->context));
@@ -286,6 +323,8 @@ static void check_losses(const struct rank *ranks)
                       (step == 0 || ranks[r].losses[step] < ranks[r].losses[step - 1]),
                   "rank %u: loss %g after %u steps, on rank 0 %g", r, ranks[r].losses[step], step,
                   ranks[0].losses[step]);
+    for (uint32_t step = 0; step < STEPS; step++)
+        printf("%a\n", ranks[0].losses[step]);
     CHECK(ranks[RANKS - 1].rests > 0, "all parts are equal");
 }
 

@@ -144,7 +144,7 @@ def failures(work):
     says(threads(work, 2, REMAT_DOUBLE_FAIL="ncclCommInitRankConfig:1"), OTHER, "NCCL failed to bring all ranks together: ")
     says(threads(work, 2, REMAT_DOUBLE_FAIL="ncclSend:3"), OTHER, "NCCL failed to make connections: ")
     says(threads(work, 1), USAGE, "there is no GPU 1 for rank 1")
-    says(threads(work, 2, REMAT_DOUBLE_NCCL_BREAK="1:9"), LOST, "rank 1 on ", ": NCCL failed at transfer ",
+    says(threads(work, 2, REMAT_DOUBLE_NCCL_BREAK="1:9"), LOST, "rank 1 on ", ": NCCL failed at transfer",
          "remote process exited")
     begin = time.monotonic()
     says(threads(work, 2, "--timeout", 1, REMAT_DOUBLE_NCCL_BREAK="1:9", REMAT_DOUBLE_FAIL="ncclCommAbort:1"), LOST,
@@ -193,7 +193,8 @@ def choice(work):
 
 
 def traced(work):
-    """Times of commands and transfers come from events on two streams, each of which does one thing after the other."""
+    """Times of commands and transfers come from events on two streams, each of which does one thing after the other;
+    transfers of a group have its time."""
     graph(work, "gpt2-tiny", "--layers", 1, "--batch", 2, "--seq", 8)
     plan(work, "ranks.plan", "--mesh", "dp=2", "--zero", 1, "--target", "h200")
     must(tool(TOOLS.parent / "tests/e2e/stretch", "ranks.plan", cwd=work))
@@ -205,7 +206,8 @@ def traced(work):
                  for tid in (1, 2)]
         check(all(event["args"]["kernel"] in ("exchange", "gather") for event in lanes[1]), "no transfer on its lane")
         for lane in lanes:
-            check(len(lane) > 50 and all(a["ts"] + a["dur"] <= b["ts"] + 0.01 for a, b in zip(lane, lane[1:])),
+            spans = list(dict.fromkeys((event["ts"], event["dur"]) for event in lane))
+            check(len(lane) > 50 and len(spans) > 20 and all(a[0] + a[1] <= b[0] + 0.01 for a, b in zip(spans, spans[1:])),
                   f"{len(lane)} on a lane of rank {rank}, not one after the other")
 
 

@@ -1,6 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The predicted time of a plan, added up naively from what remat-dump --schedule says of its commands."""
+"""The predicted time of a plan, added up naively from what remat-dump --schedule says of its commands; and of each
+transfer how long computation waits for it."""
 import json
+
+
+def exposed_ns(commands):
+    """By index of the transfer: how much of what is left of it computation waits for, to the nanosecond. Until a command
+    may begin, or the segment ends, the lane does one transfer after the other."""
+    computation = lane = 0
+    queue = []  # [index, nanoseconds left, complete before]
+    exposed = {command["index"]: 0 for command in commands if "transfer" in command}
+
+    def pass_time(ns, waits):
+        nonlocal computation
+        computation += ns
+        while queue and ns:
+            done = min(ns, queue[0][1])
+            queue[0][1] -= done
+            ns -= done
+            if waits:
+                exposed[queue[0][0]] += done
+            if queue[0][1] == 0:
+                queue.pop(0)
+
+    def wait_until(index):
+        while any(before <= index for _, _, before in queue):
+            pass_time(queue[0][1] or queue.pop(0)[1], True)
+
+    for position, command in enumerate(commands):
+        wait_until(command["index"])
+        if "transfer" in command:
+            ends = [c["index"] for c in commands[position:] if c.get("transfer", {}).get("group") == command["transfer"]["group"]]
+            queue.append([command["index"], command["estimated_ns"], command["transfer"].get("complete_before", ends[-1] + 1)])
+        else:
+            pass_time(command["estimated_ns"], False)
+    wait_until(float("inf"))
+    return exposed
 
 
 def segment_ns(commands):

@@ -26,7 +26,7 @@ LOST = 75
 # early exit(0) is 1.
 FAULTS = {"exit(3)": (signal.SIGUSR2, 3), "exit(0)": (signal.SIGUSR1, 1), "SIGKILL": (signal.SIGKILL, 128 + 9),
           "SIGSEGV": (signal.SIGSEGV, 128 + 11), "SIGSTOP": (signal.SIGSTOP, LOST)}
-WAITED = re.compile(r"rank \d on \S+ (is told to end, and )?waited \S+ s at transfer \d+ \"\S+\" of \d+ bytes "
+WAITED = re.compile(r"rank \d on \S+ (is told to end, and )?waited \S+ s at transfer(s \d+ to \d+, first| \d+) \"\S+\" of \d+ bytes "
                     r"(along dp|among all) \(3 ranks\); missing: rank \d on \S+")
 faults = []
 

@@ -221,6 +221,7 @@ void flights_defer(remat_context *ctx, struct remat_arena *arena, struct remat_p
     for (uint32_t c = 0; c < count; c++) {
         commands[positions[c]] = p->commands[c];
         old[positions[c]] = c;
+        commands[positions[c]].continues_group = false;
         if (flights_is_transfer(p, c))
             commands[positions[c]].complete_before = positions[c] + 1;
     }
@@ -257,29 +258,60 @@ static bool minds(const struct remat_program *p, uint32_t transfer, uint32_t com
     return false;
 }
 
+static bool any_minds(const struct remat_program *p, uint32_t begin, uint32_t end, uint32_t command)
+{
+    bool any = false;
+    for (uint32_t t = begin; t < end; t++)
+        any |= minds(p, t, command);
+    return any;
+}
+
 void flights_stretch(struct remat_program *p)
 {
-    for (uint32_t t = 0; t < p->command_count; t++) {
-        uint32_t end = flights_segment_end(p, t), before = t + 1;
-        if (!flights_is_transfer(p, t))
-            continue;
-        while (before < end && !minds(p, t, before))
+    for (uint32_t t = 0, next; t < p->command_count; t = next) {
+        uint32_t end = flights_segment_end(p, t), before;
+        next = before = flights_is_transfer(p, t) ? remat_group_end(p, t) : t + 1;
+        while (flights_is_transfer(p, t) && before < end && !any_minds(p, t, next, before))
             before++;
-        p->commands[t].complete_before = before;
-        for (uint32_t k = 0; k < 2; k++) {
-            struct remat_buffer *buffer = flights_buffer(p, t, k);
-            if (!buffer->persistent && buffer->end < before)
-                buffer->end = before;
+        for (uint32_t member = t; flights_is_transfer(p, t) && member < next; member++) {
+            p->commands[member].complete_before = before;
+            for (uint32_t k = 0; k < 2; k++) {
+                struct remat_buffer *buffer = flights_buffer(p, member, k);
+                if (!buffer->persistent && buffer->end < before)
+                    buffer->end = before;
+            }
         }
     }
     flights_claim(p);
+}
+
+/* Whether a transfer may be started with those from `begin` on. */
+static bool goes_with(const struct remat_program *p, uint32_t begin, uint32_t transfer)
+{
+    const struct remat_command *a = &p->commands[begin], *b = &p->commands[transfer];
+    return flights_is_transfer(p, begin) && transfer < flights_segment_end(p, begin) &&
+           p->kernels[a->kernel].kind == p->kernels[b->kernel].kind &&
+           !any_minds(p, begin, transfer, transfer);
+}
+
+void flights_group(struct remat_program *p)
+{
+    uint32_t begin = 0;
+    for (uint32_t c = 0; c < p->command_count; c++) {
+        p->commands[c].continues_group = c > begin && goes_with(p, begin, c);
+        begin = p->commands[c].continues_group ? begin : c;
+    }
+    for (uint32_t c = 0; c < p->command_count; c++)
+        if (flights_is_transfer(p, c))
+            p->commands[c].complete_before = remat_group_end(p, c);
 }
 
 uint32_t flights_count(const struct remat_program *p)
 {
     uint32_t count = 0;
     for (uint32_t c = 0; c < p->command_count; c++)
-        count += p->commands[c].complete_before > c + 1;
+        count +=
+            flights_is_transfer(p, c) && p->commands[c].complete_before > remat_group_end(p, c);
     return count;
 }
 

@@ -144,13 +144,16 @@ static void set_late(struct rank *rank, bool on)
     rank->late.computed = rank->late.transferred = 0;
 }
 
-static void wait_until_late(struct rank *rank, const remat_transfer *t, bool exchange)
+static void wait_until_late(struct rank *rank, const remat_transfer *t, uint32_t count,
+                            bool exchange)
 {
     struct lateness *late = &rank->late;
-    MUST(late->transferred < late->count);
-    uint32_t need = late->needs[late->transferred++];
-    rank->result->late_count++;
-    memset(t->to, 0xa5, exchange ? t->size * t->part_bytes : t->whole_bytes);
+    MUST(late->transferred + count <= late->count);
+    uint32_t need = late->needs[late->transferred];
+    late->transferred += count;
+    rank->result->late_count += count;
+    for (uint32_t k = 0; k < count; k++)
+        memset(t[k].to, 0xa5, exchange ? t[k].size * t[k].part_bytes : t[k].whole_bytes);
     pthread_mutex_lock(&late->mutex);
     while (late->computed < need)
         pthread_cond_wait(&late->changed, &late->mutex);
@@ -166,29 +169,35 @@ static uint64_t part_bytes(const remat_transfer *t)
     return end > begin ? end - begin : 0;
 }
 
-static remat_status tapped(struct rank *rank, const remat_transfer *t, bool exchange, char *message)
+static remat_status tapped(struct rank *rank, const remat_transfer *t, uint32_t count,
+                           bool exchange, char *message)
 {
     if (rank->late.on)
-        wait_until_late(rank, t, exchange);
+        wait_until_late(rank, t, count, exchange);
     remat_status st =
-        (exchange ? rank->inner.exchange : rank->inner.gather)(rank->inner.user, t, message);
+        (exchange ? rank->inner.exchange : rank->inner.gather)(rank->inner.user, t, count, message);
     const struct ranks_tap *tap = rank->settings->tap;
-    if (rank->first_step)
-        rank->result->sent_bytes +=
-            exchange ? t->whole_bytes - part_bytes(t) : (t->size - 1) * part_bytes(t);
-    if (st == REMAT_OK && tap)
-        tap->after(tap->user, t, exchange, rank->number);
+    rank->result->grouped_count += count - 1;
+    for (uint32_t k = 0; k < count; k++) {
+        if (rank->first_step)
+            rank->result->sent_bytes += exchange ? t[k].whole_bytes - part_bytes(&t[k])
+                                                 : (t[k].size - 1) * part_bytes(&t[k]);
+        if (st == REMAT_OK && tap)
+            tap->after(tap->user, &t[k], exchange, rank->number);
+    }
     return st;
 }
 
-static remat_status tapped_exchange(void *user, const remat_transfer *t, char *message)
+static remat_status tapped_exchange(void *user, const remat_transfer *t, uint32_t count,
+                                    char *message)
 {
-    return tapped(user, t, true, message);
+    return tapped(user, t, count, true, message);
 }
 
-static remat_status tapped_gather(void *user, const remat_transfer *t, char *message)
+static remat_status tapped_gather(void *user, const remat_transfer *t, uint32_t count,
+                                  char *message)
 {
-    return tapped(user, t, false, message);
+    return tapped(user, t, count, false, message);
 }
 
 static void tapped_fail(void *user, remat_status status, const char *message)
@@ -231,8 +240,8 @@ static uint64_t hash_tensor(struct rank *rank, const char *name, const void *dat
                                      .from = data,
                                      .to = whole,
                                      .timeout_ns = UINT64_C(60000000000)};
-    MUST(whole && rank->joiner.gather(rank->joiner.user, &transfer, message) == REMAT_OK, "%s: %s",
-         name, message);
+    MUST(whole && rank->joiner.gather(rank->joiner.user, &transfer, 1, message) == REMAT_OK,
+         "%s: %s", name, message);
     uint64_t hash = remat_hash(whole, part_count * bytes, seed);
     free(whole);
     return hash;
@@ -362,6 +371,7 @@ static void *run(void *user)
     params.trace_user = rank;
     params.engine = rank->has_engine ? &rank->engine : NULL;
     params.transfer_timeout_ns = rank->settings->timeout_ns;
+    params.ungrouped = rank->settings->ungrouped;
     MUST_OK(ctx, remat_session_create(ctx, &rank->plan, &params, &session));
     rank->result->status = steps(ctx, rank, session);
     if (rank->result->status)
@@ -401,6 +411,25 @@ void ranks_run(remat_context *ctx, struct remat_program *program,
     remat_local_destroy(&beside);
     remat_local_destroy(&local);
     free(ranks);
+}
+
+static uint32_t count_grouped(const struct remat_program *p, const char *name)
+{
+    uint32_t count = 0;
+    for (uint32_t e = 0; e < p->entry_count; e++)
+        for (uint32_t k = p->entries[e].call_begin; k < p->entries[e].call_end; k++) {
+            const struct remat_segment *segment = &p->segments[p->calls[k].segment];
+            for (uint32_t c = segment->command_begin; c < segment->command_end; c++)
+                count += strcmp(p->entries[e].name, name) == 0 && p->commands[c].continues_group
+                             ? p->calls[k].times
+                             : 0;
+        }
+    return count;
+}
+
+uint32_t ranks_grouped(const struct remat_program *program, uint32_t steps)
+{
+    return steps * count_grouped(program, "train") + count_grouped(program, "eval");
 }
 
 bool ranks_equal(const struct ranks_result *a, const struct ranks_result *b, uint32_t count)

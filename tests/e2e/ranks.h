@@ -40,10 +40,11 @@ struct ranks_result {
     uint32_t gradient_count;
     uint64_t states; /* parameters and the optimizer's states after the last step */
     uint64_t touched_bytes;
-    uint64_t sent_bytes; /* in the first step, as the engine was told */
-    uint32_t late_count; /* transfers that were made late */
-    int32_t not_finite;  /* the flag after the last step */
-    float factor;        /* of clipped gradients in the first step; 0: they are not */
+    uint64_t sent_bytes;    /* in the first step, as the engine was told */
+    uint32_t late_count;    /* transfers that were made late */
+    uint32_t grouped_count; /* transfers that continued a group */
+    int32_t not_finite;     /* the flag after the last step */
+    float factor;           /* of clipped gradients in the first step; 0: they are not */
 };
 
 /* Stands between a session and the ranks' engine: counts, and may do wrong. */
@@ -54,7 +55,7 @@ struct ranks_tap {
 
 struct ranks_settings {
     uint32_t steps;
-    bool paint, guard;
+    bool paint, guard, ungrouped;
     bool late; /* each transfer of a step is made as late as the plan allows, and what it writes is
                   filled with a pattern when it could begin */
     const struct ranks_tap *tap;     /* called after each transfer; NULL: none */
@@ -69,6 +70,9 @@ struct ranks_settings {
  * one rank runs alone. Whether a step is expected to fail is the caller's. */
 void ranks_run(remat_context *ctx, struct remat_program *program,
                const struct ranks_settings *settings, struct ranks_result *results);
+
+/* How many transfers of these steps, and of the evaluation, continue groups. */
+uint32_t ranks_grouped(const struct remat_program *program, uint32_t steps);
 
 /* The same bits in all that was trained. */
 bool ranks_equal(const struct ranks_result *a, const struct ranks_result *b, uint32_t steps);

@@ -85,7 +85,7 @@ def same_as_whole(work):
         for init in (), ("--init", "first.w"):
             done = run(work, "z.plan", "--json", "--save-gradients", "z.g", "--save-weights", "z.w", *init,
                        "--save-initial-weights", "z.i", "--threads", 1, "--gradients-step", 2)
-            runs += [hashes(done), (work / "z.g").read_bytes(), (work / "z.w").read_bytes(), (work / "z.i").read_bytes()]
+            runs += [hashes(done), tensors(work / "z.g"), (work / "z.w").read_bytes(), (work / "z.i").read_bytes()]
             if zero == 0 and not init:
                 (work / "z.w").rename(work / "first.w")
         found.append((runs, report))
@@ -125,6 +125,9 @@ def beside(work):
     check(len(flights) > 10 and text.count(", complete ") == len(flights), f"{len(flights)} transfers beside commands")
     must(run(work, "b.plan", "--trace", "b.json", "--threads", 1))
     trace = json.loads((work / "b.json").read_text())["traceEvents"]
+    members = [c for c in schedule if "transfer" in c and c["transfer"]["group"] != c["index"]]
+    check(len(members) > 10 and all(f", with command {c['transfer']['group']}" in lines[c["index"]] for c in members),
+          f"{len(members)} transfers continue groups")
     names = {(event["pid"], event["args"]["name"]): event["tid"] for event in trace if event["name"] == "thread_name"}
     check(names == {(r + 1, name): tid for r in range(3) for tid, name in ((1, "computation"), (2, "transfers"))}, f"{names}")
     slices = [event for event in trace if event["ph"] == "X"]
@@ -133,13 +136,25 @@ def beside(work):
     for rank in range(3):
         for tid in 1, 2:
             mine = [event for event in slices if (event["pid"], event["tid"]) == (rank + 1, tid)]
-            check(len(mine) > 100 and all(a["ts"] + a["dur"] <= b["ts"] + SLACK_US for a, b in zip(mine, mine[1:])),
+            spans = list(dict.fromkeys((event["ts"], event["dur"]) for event in mine))  # a group's transfers have one
+            check(len(mine) > 100 and all(a[0] + a[1] <= b[0] + SLACK_US for a, b in zip(spans, spans[1:])),
                   f"lane {tid} of rank {rank} does one thing after the other")
+
+
+def grouped(schedule):
+    """The time of each group of gathers of parameters, and how much of it is beyond a share of the latency for each."""
+    latency_ns, latencies = 20000, 32  # of h100-sxm within a machine; REMAT_GROUP_LATENCIES
+    groups = {}
+    for command in schedule:
+        if command["segment"] == "step" and command["name"].endswith(".gathered"):
+            groups.setdefault(command["transfer"]["group"], []).append(command["estimated_ns"])
+    rests = [sum(group) - latency_ns for group in groups.values()]
+    return sum(map(sum, groups.values())), sum(max(0, latency_ns - rest // latencies) for rest in rests)
 
 
 def near_bound(work):
     """A tied table of 525 MB, gathered, is what the first kernels behind the loss read: no plan gathers it again to fit.
-    What the step waits for gradients is not in the bound."""
+    What the step waits for gradients is not in the bound, nor the latency that full groups would spare."""
     must(tool(work, "remat-graph", "llama3.2-1b", "--batch", 8, "--seq", 2048, "--dtype", "bf16", "-o", "t.fbs"))
 
     def plan(*options):
@@ -150,11 +165,11 @@ def near_bound(work):
         budget = least["arena_bytes"] + (most["arena_bytes"] - least["arena_bytes"]) * share // 10
         found = plan("--budget", budget + most["reserve_bytes"])
         schedule = json.loads(must(tool(work, "remat-dump", "t.plan", "--schedule", "--format", "json")).stdout)["schedule"]
-        gathered = sum(c["estimated_ns"] for c in schedule if c["segment"] == "step" and c["name"].endswith(".gathered"))
+        gathered, beyond = grouped(schedule)
         waited = found["exposed_ns"] - gathered
         check(0 < waited < 0.05 * found["step_ns"], f"{share} of 10: {waited} ns waited for gradients")
-        check(found["bound_step_ns"] <= found["step_ns"] - waited <= 1.002 * found["bound_step_ns"],
-              f"{share} of 10: {found['step_ns']}, {waited} of it waited, bound {found['bound_step_ns']}")
+        check(found["bound_step_ns"] <= found["step_ns"] - waited <= 1.002 * found["bound_step_ns"] + beyond,
+              f"{share} of 10: {found['step_ns']}, {waited} of it waited, bound {found['bound_step_ns']}, {beyond} of groups")
 
 
 def shown(work):
@@ -265,17 +280,24 @@ def priced(work):
     transfers = [row for row in profile["kernels"] if row["kernel"] in ("exchange", "gather")]
     check(profile["mesh"] == "dp=3" and len(transfers) > 4, f"profile of {profile.get('mesh')}")
 
+    def times(dump):
+        """Of transfers by kind, bytes, and whether they continue a group."""
+        return {(c["kind"], c["transfer"]["whole_bytes"], c["transfer"]["group"] == c["index"]): c["estimated_ns"]
+                for c in dump["schedule"] if "transfer" in c}
+
     def costs(mesh):
         must(tool(work, "remat-compile", "model.fbs", "--mesh", mesh, "--profile", "p.json", "-o", "p.plan"))
         dump = json.loads(must(tool(work, "remat-dump", "p.plan", "--schedule", "--format", "json")).stdout)
         shares = json.loads(must(tool(work, "remat-dump", "p.plan", "--format", "json")).stdout)["cost_shares"]
-        return shares, {c["name"]: c["estimated_ns"] for c in dump["schedule"] if "transfer" in c}
+        return shares, times(dump)
 
     must(tool(work, "remat-compile", "model.fbs", "--mesh", "dp=2", "-o", "two.plan"))
     dump = json.loads(must(tool(work, "remat-dump", "two.plan", "--schedule", "--format", "json")).stdout)
-    modelled = {c["name"]: c["estimated_ns"] for c in dump["schedule"] if "transfer" in c}
+    modelled = times(dump)
     check(costs("dp=3")[0]["measured"] == 1, f"costs of the profile's mesh: {costs('dp=3')[0]}")
-    check(costs("dp=2")[1] == modelled, "a profile of dp=3 prices transfers of dp=2")
+    priced = costs("dp=2")[1]
+    common = modelled.keys() & priced.keys()
+    check(len(common) > 4 and all(modelled[key] == priced[key] for key in common), "a profile of dp=3 prices transfers of dp=2")
     plain = json.loads((pathlib.Path(__file__).resolve().parent.parent.parent / "schemas/devices/cpu.json").read_text())
     del plain["links"]
     (work / "plain.json").write_text(json.dumps(plain))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rewrites a plan so that its transfers go on beside as many commands as they can, in an arena as
- * large as that takes: stretch PLAN */
+/* Rewrites a plan so that its transfers go on beside as many commands as they can, in groups, in an
+ * arena as large as that takes: stretch PLAN */
 #include "file.h"
 #include "flights.h"
 #include "program_read.h"
@@ -23,6 +23,7 @@ int main(int argc, char **argv)
     MUST_OK(ctx, remat_program_read(ctx, argv[1], data, bytes, &arena, &program));
     flights_spread(ctx, &arena, program);
     flights_defer(ctx, &arena, program);
+    flights_group(program);
     flights_stretch(program);
     MUST_OK(ctx, remat_program_write(ctx, program, &arena, &written, &bytes));
     FILE *file = fopen(argv[1], "wb");

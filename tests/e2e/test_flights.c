@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transfers beside computation: whenever they are made between the command that starts them and the
- * one that needs them, the bits are those of transfers in line. A plan with one wait too few, or
- * with a buffer that is used in flight, is refused, whichever transfer it is; and so is a rank with
- * another transfer. e2e-flights [small] */
+/* Transfers beside computation, and groups of them: whenever they are made between the command that
+ * starts them and the one that needs them, together or one by one, the bits are those of transfers
+ * in line. A plan with one wait too few, with a buffer that is used in flight or with a group of
+ * what does not go together is refused, whichever transfer it is; and so is a rank with another
+ * transfer or group. e2e-flights [small] */
 #include "flights.h"
 #include "program_simulate.h"
 #include "program_verify.h"
@@ -10,9 +11,9 @@
 
 #define STEPS 3
 
-/* As compiled; stretched in the arena that it has; in one that is large enough for anything; and
- * there in an order that gives transfers time. */
-enum { COMPILED, STRETCHED, SPREAD, DEFERRED, PLANS };
+/* As compiled; stretched in the arena that it has; in one that is large enough for anything; there
+ * in an order that gives transfers time, one by one; and these in groups. */
+enum { COMPILED, STRETCHED, SPREAD, DEFERRED, GROUPED, PLANS };
 
 static void make_plans(remat_context *ctx, struct remat_arena *arena,
                        const struct ranks_model *model, uint32_t ranks, uint32_t microbatches,
@@ -23,8 +24,10 @@ static void make_plans(remat_context *ctx, struct remat_arena *arena,
         plans[k] = flights_copy(ctx, arena, plans[COMPILED]);
         if (k != STRETCHED)
             flights_spread(ctx, arena, plans[k]);
-        if (k == DEFERRED)
+        if (k >= DEFERRED)
             flights_defer(ctx, arena, plans[k]);
+        if (k == GROUPED)
+            flights_group(plans[k]);
         flights_stretch(plans[k]);
         MUST_OK(ctx, remat_program_verify(ctx, plans[k]));
         MUST_OK(ctx, remat_program_simulate(ctx, plans[k]));
@@ -40,13 +43,21 @@ static void check_late(remat_context *ctx, const struct ranks_model *model, uint
     struct ranks_result results[RANKS_MAX];
     char name[80];
     ranks_describe(name, model, ranks);
-    for (uint32_t late = 0; late < 2; late++) {
-        ranks_run(ctx, plan, &(struct ranks_settings){.steps = STEPS, .late = late}, results);
+    for (uint32_t how = 0; how < 3; how++) {
+        const struct ranks_settings settings = {
+            .steps = STEPS, .late = how == 1, .ungrouped = how == 2};
+        uint32_t grouped = ranks_grouped(plan, STEPS);
+        if (settings.ungrouped && !grouped)
+            continue;
+        ranks_run(ctx, plan, &settings, results);
         for (uint32_t r = 0; r < ranks; r++) {
-            CHECK(ranks_equal(expected, &results[r], STEPS), "%s zero %u %s%s: rank %u: %s", name,
-                  model->zero, what, late ? " late" : "", r, results[r].message);
-            CHECK((results[r].late_count > 0) == late, "%s zero %u %s: %u late transfers", name,
-                  model->zero, what, results[r].late_count);
+            CHECK(ranks_equal(expected, &results[r], STEPS), "%s zero %u %s, %u: rank %u: %s", name,
+                  model->zero, what, how, r, results[r].message);
+            CHECK((results[r].late_count > 0) == settings.late, "%s zero %u %s: %u late transfers",
+                  name, model->zero, what, results[r].late_count);
+            CHECK(results[r].grouped_count == (settings.ungrouped ? 0 : grouped),
+                  "%s zero %u %s: %u transfers continue groups, %u expected", name, model->zero,
+                  what, results[r].grouped_count, grouped);
         }
     }
 }
@@ -54,16 +65,19 @@ static void check_late(remat_context *ctx, const struct ranks_model *model, uint
 static void test_bits(remat_context *ctx, const struct ranks_model *model, uint32_t ranks,
                       uint32_t microbatches, uint32_t *beside)
 {
-    static const char *const names[PLANS] = {"as compiled", "stretched", "spread", "deferred"};
+    static const char *const names[PLANS] = {"as compiled", "stretched", "spread", "deferred",
+                                             "grouped"};
     struct remat_program *plans[PLANS], *in_line;
     struct ranks_result expected[RANKS_MAX];
     struct remat_arena arena;
     remat_arena_init(&arena, ctx);
     make_plans(ctx, &arena, model, ranks, microbatches, plans);
     in_line = flights_copy(ctx, &arena, plans[COMPILED]);
-    for (uint32_t c = 0; c < in_line->command_count; c++)
+    for (uint32_t c = 0; c < in_line->command_count; c++) {
+        in_line->commands[c].continues_group = false;
         if (flights_is_transfer(in_line, c))
             in_line->commands[c].complete_before = c + 1;
+    }
     ranks_run(ctx, in_line, &(struct ranks_settings){.steps = STEPS}, expected);
     printf("zero %u: %u transfers beside, at most %u at once\n", model->zero,
            flights_count(plans[DEFERRED]), flights_most(plans[DEFERRED]));
@@ -88,23 +102,50 @@ static void expect_refusal(remat_context *ctx, const struct remat_program *plan,
     CHECK(st == REMAT_ERROR_INVALID, "%s of \"%s\": simulator: nothing", what, name);
 }
 
-/* Complete one command too late: after the one that needs it. */
+/* One command later, with its buffers. */
+static void postpone(struct remat_program *p, uint32_t transfer, bool at_end)
+{
+    uint32_t before = ++p->commands[transfer].complete_before;
+    for (uint32_t k = 0; k < 2; k++) {
+        struct remat_buffer *buffer = flights_buffer(p, transfer, k);
+        if (!buffer->persistent && !at_end && buffer->end < before)
+            buffer->end = before;
+    }
+}
+
+/* The group that begins with the transfer is complete one command too late: after the one that
+ * needs it. */
 static void remove_wait(remat_context *ctx, struct remat_arena *arena,
                         const struct remat_program *plan, uint32_t transfer)
 {
     char place[64];
     struct remat_program *broken = flights_copy(ctx, arena, plan);
-    struct remat_command *c = &broken->commands[transfer];
-    bool at_end = c->complete_before == flights_segment_end(plan, transfer);
-    c->complete_before++;
-    for (uint32_t k = 0; k < 2; k++) {
-        struct remat_buffer *buffer = flights_buffer(broken, transfer, k);
-        if (!buffer->persistent && !at_end && buffer->end < c->complete_before)
-            buffer->end = c->complete_before;
-    }
+    uint32_t end = remat_group_end(plan, transfer);
+    bool at_end = plan->commands[transfer].complete_before == flights_segment_end(plan, transfer);
+    for (uint32_t member = transfer; member < end; member++)
+        postpone(broken, member, at_end);
     flights_claim(broken);
-    snprintf(place, sizeof place, at_end ? "commands[%u] \"" : "but commands[%u] \"", transfer);
+    if (at_end || end > transfer + 1) /* any of the group may be what is needed */
+        snprintf(place, sizeof place, at_end ? "commands[%u] \"" : "but commands[", transfer);
+    else
+        snprintf(place, sizeof place, "but commands[%u] \"", transfer);
     expect_refusal(ctx, broken, transfer, "no wait", place);
+}
+
+/* Only one of a group is complete later, or it is in the group of one of another kind. */
+static void break_group(remat_context *ctx, struct remat_arena *arena,
+                        const struct remat_program *plan, uint32_t transfer)
+{
+    struct remat_program *broken = flights_copy(ctx, arena, plan);
+    broken->commands[transfer].complete_before--;
+    if (broken->commands[transfer].complete_before > transfer)
+        expect_refusal(ctx, broken, transfer, "not complete with its group",
+                       "but the group that it continues before command ");
+    broken = flights_copy(ctx, arena, plan);
+    broken->commands[transfer - 1].continues_group = true;
+    if (!plan->commands[transfer - 1].continues_group &&
+        (transfer < 2 || !flights_is_transfer(plan, transfer - 2)))
+        expect_refusal(ctx, broken, transfer - 1, "continues a kernel", "it continues a group");
 }
 
 /* A buffer that is written in flight lies where the transfer's operand does. Returns whether there
@@ -130,23 +171,37 @@ static bool reuse_buffer(remat_context *ctx, struct remat_arena *arena,
     return false;
 }
 
+static void refuse_all(remat_context *ctx, struct remat_arena *arena,
+                       const struct remat_program *plan, bool grouped)
+{
+    uint32_t transfers = 0, reused = 0, members = 0;
+    for (uint32_t t = 0; t < plan->command_count; t++) {
+        if (!flights_is_transfer(plan, t))
+            continue;
+        transfers++;
+        if (plan->commands[t].continues_group) {
+            members++;
+            break_group(ctx, arena, plan, t);
+        } else {
+            remove_wait(ctx, arena, plan, t);
+        }
+        reused += reuse_buffer(ctx, arena, plan, t, 0);
+        reused += reuse_buffer(ctx, arena, plan, t, 1);
+    }
+    printf("%u transfers, %u of them continue groups, %u buffers reused in flight\n", transfers,
+           members, reused);
+    CHECK(transfers > 10 && reused > 10 && (members > 10) == grouped,
+          "%u transfers, %u buffers, %u in groups", transfers, reused, members);
+}
+
 static void test_refusals(remat_context *ctx, const struct ranks_model *model, uint32_t ranks)
 {
     struct remat_program *plans[PLANS];
     struct remat_arena arena;
-    uint32_t transfers = 0, reused = 0;
     remat_arena_init(&arena, ctx);
     make_plans(ctx, &arena, model, ranks, 1, plans);
-    for (uint32_t t = 0; t < plans[DEFERRED]->command_count; t++) {
-        if (!flights_is_transfer(plans[DEFERRED], t))
-            continue;
-        transfers++;
-        remove_wait(ctx, &arena, plans[DEFERRED], t);
-        reused += reuse_buffer(ctx, &arena, plans[DEFERRED], t, 0);
-        reused += reuse_buffer(ctx, &arena, plans[DEFERRED], t, 1);
-    }
-    printf("zero %u: %u transfers, %u buffers reused in flight\n", model->zero, transfers, reused);
-    CHECK(transfers > 10 && reused > 10, "%u transfers, %u buffers", transfers, reused);
+    for (uint32_t k = DEFERRED; k < PLANS; k++)
+        refuse_all(ctx, &arena, plans[k], k == GROUPED);
     remat_arena_release(&arena);
 }
 
@@ -172,11 +227,12 @@ static void swap(remat_context *ctx, struct remat_arena *arena, struct remat_pro
 {
     struct remat_program *odd = flights_copy(ctx, arena, plan);
     struct remat_command *a = &odd->commands[transfer], *b = &odd->commands[other], kept = *a;
-    uint32_t before[2] = {a->complete_before, b->complete_before};
     *a = *b;
     *b = kept;
-    a->complete_before = before[0];
-    b->complete_before = before[1];
+    a->complete_before = plan->commands[transfer].complete_before;
+    b->complete_before = plan->commands[other].complete_before;
+    a->continues_group = plan->commands[transfer].continues_group;
+    b->continues_group = plan->commands[other].continues_group;
     expect_difference(ctx, plan, odd, transfer, "swapped");
 }
 
@@ -198,25 +254,48 @@ static void resize(remat_context *ctx, struct remat_arena *arena, struct remat_p
     expect_difference(ctx, plan, odd, transfer, "resized");
 }
 
-static void test_differences(remat_context *ctx, const struct ranks_model *model, uint32_t ranks)
+static void test_differences(remat_context *ctx, const struct ranks_model *model, uint32_t ranks,
+                             uint32_t which)
 {
     struct remat_program *plans[PLANS];
     struct remat_arena arena;
     uint32_t last = REMAT_NONE, swapped = 0;
     remat_arena_init(&arena, ctx);
     make_plans(ctx, &arena, model, ranks, 1, plans);
-    struct remat_program *plan = plans[DEFERRED];
+    struct remat_program *plan = plans[which];
     const struct remat_segment *train = &plan->segments[1];
     for (uint32_t t = train->command_begin; t < train->command_end; t++) {
         if (!flights_is_transfer(plan, t))
             continue;
         resize(ctx, &arena, plan, t);
-        if (last != REMAT_NONE)
+        if (last != REMAT_NONE && (which == DEFERRED || plan->commands[t].continues_group)) {
             swap(ctx, &arena, plan, last, t);
-        swapped += last != REMAT_NONE;
+            swapped++;
+        }
         last = t;
     }
     CHECK(swapped > 10, "%u pairs", swapped);
+    remat_arena_release(&arena);
+}
+
+/* Rank 1 has one transfer fewer in a group: the last one follows alone. */
+static void test_divided(remat_context *ctx, const struct ranks_model *model, uint32_t ranks)
+{
+    struct remat_program *plans[PLANS];
+    struct remat_arena arena;
+    uint32_t divided = 0;
+    remat_arena_init(&arena, ctx);
+    make_plans(ctx, &arena, model, ranks, 1, plans);
+    struct remat_program *plan = plans[GROUPED];
+    for (uint32_t t = plan->segments[1].command_begin; t < plan->segments[1].command_end; t++) {
+        if (!plan->commands[t].continues_group || remat_group_end(plan, t) != t + 1)
+            continue;
+        struct remat_program *odd = flights_copy(ctx, &arena, plan);
+        odd->commands[t].continues_group = false;
+        expect_difference(ctx, plan, odd, t, "divided");
+        divided++;
+    }
+    CHECK(divided > 3, "%u groups", divided);
     remat_arena_release(&arena);
 }
 
@@ -232,7 +311,7 @@ static void test_failure(remat_context *ctx)
     struct remat_arena arena;
     remat_arena_init(&arena, ctx);
     make_plans(ctx, &arena, &model, 3, 1, plans);
-    struct remat_program *plan = plans[DEFERRED];
+    struct remat_program *plan = plans[GROUPED];
     for (uint32_t after = 1; after < plan->segments[1].command_end - 20; after += 6) {
         ranks_run(ctx, plan, &(struct ranks_settings){.steps = 1, .stopped_after = after}, results);
         for (uint32_t r = 0; r < 3; r++)
@@ -271,8 +350,9 @@ int main(int argc, char **argv)
     CHECK(beside > 50, "%u transfers beside computation", beside);
     for (size_t k = 0; k < 3 && !small; k++)
         test_refusals(ctx, &models[k], 2);
-    if (!small)
-        test_differences(ctx, &models[0], 2);
+    for (uint32_t k = DEFERRED; k < PLANS && !small; k++)
+        test_differences(ctx, &models[0], 2, k);
+    test_divided(ctx, &models[0], 2);
     test_failure(ctx);
     remat_context_destroy(&ctx);
     return check_exit();

@@ -151,11 +151,27 @@ static void check_bytes(const char *name, const struct ranks_model *model,
     CHECK(planned == sent[0], "%s: the plan says %llu", name, (unsigned long long)planned);
 }
 
-/* An accumulator's exchange, sum and update come one after the other: never is more transient than
- * three times the largest tensor in f32. */
+/* What the transfers of the largest group receive. */
+static uint64_t largest_group(const struct remat_program *program)
+{
+    struct remat_transfer_shape shape;
+    uint64_t largest = 0, bytes = 0;
+    for (uint32_t c = 0; c < program->command_count; c++) {
+        if (!remat_command_transfer(program, c, &shape))
+            continue;
+        bytes = program->commands[c].continues_group ? bytes : 0;
+        bytes += shape.kind == REMAT_KERNEL_exchange ? shape.ranks * shape.part_bytes
+                                                     : shape.whole_bytes;
+        largest = bytes > largest ? bytes : largest;
+    }
+    return largest;
+}
+
+/* Exchanges, sums and updates of accumulators come one after the other: never is more transient
+ * than three times the largest tensor in f32, or the largest group. */
 static void check_update(const char *name, const struct remat_program *program, uint32_t ranks)
 {
-    uint64_t largest = 0, most = 0;
+    uint64_t largest = largest_group(program), most = 0;
     for (uint32_t t = 0; t < program->tensor_count; t++) {
         const struct remat_program_value *v = &program->values[program->tensors[t].value];
         uint64_t bytes = elements_of(v, ranks) * 4;

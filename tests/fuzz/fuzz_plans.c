@@ -571,20 +571,24 @@ static uint64_t part_length(const remat_transfer *t, uint32_t position)
 }
 
 /* As if all ranks had what this one has. */
-static remat_status echo_exchange(void *user, const remat_transfer *t, char *message)
+static remat_status echo_exchange(void *user, const remat_transfer *t, uint32_t count,
+                                  char *message)
 {
     (void)user, (void)message;
-    const char *part = (const char *)t->from + t->position * t->part_bytes;
-    for (uint32_t q = 0; q < t->size && part_length(t, t->position); q++)
-        memcpy((char *)t->to + q * t->part_bytes, part, part_length(t, t->position));
+    for (const remat_transfer *end = t + count; t < end; t++) {
+        const char *part = (const char *)t->from + t->position * t->part_bytes;
+        for (uint32_t q = 0; q < t->size && part_length(t, t->position); q++)
+            memcpy((char *)t->to + q * t->part_bytes, part, part_length(t, t->position));
+    }
     return REMAT_OK;
 }
 
-static remat_status echo_gather(void *user, const remat_transfer *t, char *message)
+static remat_status echo_gather(void *user, const remat_transfer *t, uint32_t count, char *message)
 {
     (void)user, (void)message;
-    for (uint32_t q = 0; q < t->size && part_length(t, q); q++)
-        memcpy((char *)t->to + q * t->part_bytes, t->from, part_length(t, q));
+    for (const remat_transfer *end = t + count; t < end; t++)
+        for (uint32_t q = 0; q < t->size && part_length(t, q); q++)
+            memcpy((char *)t->to + q * t->part_bytes, t->from, part_length(t, q));
     return REMAT_OK;
 }
 

@@ -1,30 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* --schedule: the commands in order. */
 #include "dump.h"
+#include "exposed.h"
 #include "size.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
 /* Behind a command that is a transfer. */
-static void print_transfer(const struct remat_program *program, uint32_t index,
+static void print_transfer(const struct remat_program *program, uint32_t index, uint64_t exposed_ns,
                            struct remat_text *out)
 {
     struct remat_transfer_shape transfer;
     uint32_t before = program->commands[index].complete_before;
     if (!remat_command_transfer(program, index, &transfer))
         return;
-    remat_text_append(out, " (%s, rank 0 sends %s", program->mesh[transfer.group].name,
-                      cli_short(remat_transfer_sent(&transfer, 0)).text);
-    if (before > index + 1 && dump_segment_of(program, before) == dump_segment_of(program, index))
+    uint32_t begin = remat_group_begin(program, index), end = remat_group_end(program, index);
+    remat_text_append(out, " (%s, rank 0 sends %s, %s exposed", program->mesh[transfer.group].name,
+                      cli_short(remat_transfer_sent(&transfer, 0)).text, cli_time(exposed_ns).text);
+    if (begin < index)
+        remat_text_append(out, ", with command %" PRIu32, begin);
+    else if (end > index + 1)
+        remat_text_append(out, ", group of %" PRIu32, end - index);
+    if (before > end && dump_segment_of(program, before) == dump_segment_of(program, index))
         remat_text_append(out, ", complete before command %" PRIu32 " %s", before,
                           program->commands[before].name);
-    else if (before > index + 1)
+    else if (before > end)
         remat_text_append(out, ", complete at the end");
     remat_text_append(out, ")");
 }
 
-static void print_command(const struct remat_program *program, uint32_t index,
+static void print_command(const struct remat_program *program, uint32_t index, uint64_t exposed_ns,
                           struct remat_text *out)
 {
     const struct remat_command *command = &program->commands[index];
@@ -36,25 +42,30 @@ static void print_command(const struct remat_program *program, uint32_t index,
                       remat_phase_name(command->phase), remat_kernel_kind_name(kernel->kind),
                       cli_time(command->estimated_ns).text, cli_short(command->live_bytes).text,
                       command->name, again);
-    print_transfer(program, index, out);
+    print_transfer(program, index, exposed_ns, out);
     remat_text_append(out, "\n");
 }
 
 remat_status dump_schedule_text(remat_context *ctx, struct remat_arena *arena,
                                 const struct remat_program *program, struct remat_text *out)
 {
-    (void)ctx, (void)arena;
+    (void)ctx;
+    remat_status st = REMAT_OK;
+    uint64_t *exposed_ns;
+    REMAT_TRY_NEW(arena, exposed_ns, program->command_count);
     for (uint32_t s = 0; s < program->segment_count; s++) {
         const struct remat_segment *segment = &program->segments[s];
+        REMAT_TRY(remat_program_exposed(program, segment, arena, exposed_ns));
         remat_text_append(out, "%ssegment %s, %" PRIu32 " commands\n", s ? "\n" : "", segment->name,
                           segment->command_end - segment->command_begin);
         remat_text_append(out, "%5s  %-9s %-18s %10s %10s  %s\n", "index", "phase", "kernel",
                           "predicted", "live",
                           "computes (#1, #2: recomputed in round 1; #3, #4: 2)");
         for (uint32_t c = segment->command_begin; c < segment->command_end; c++)
-            print_command(program, c, out);
+            print_command(program, c, exposed_ns[c], out);
     }
-    return REMAT_OK;
+fail:
+    return st;
 }
 
 static json_t *make_operands(const struct remat_program *program,
@@ -74,7 +85,7 @@ static json_t *make_operands(const struct remat_program *program,
 }
 
 static json_t *make_command(const struct remat_program *program, uint32_t index,
-                            struct dump_json *out)
+                            uint64_t exposed_ns, struct dump_json *out)
 {
     const struct remat_command *c = &program->commands[index];
     uint32_t segment = dump_segment_of(program, index);
@@ -90,11 +101,12 @@ static json_t *make_command(const struct remat_program *program, uint32_t index,
     struct remat_transfer_shape transfer;
     if (!remat_command_transfer(program, index, &transfer))
         return command;
-    json_t *moved =
-        json_pack("{s:s,s:I,s:I,s:I}", "axis", program->mesh[transfer.group].name, "whole_bytes",
-                  (json_int_t)transfer.whole_bytes, "part_bytes", (json_int_t)transfer.part_bytes,
-                  "sent_bytes", (json_int_t)remat_transfer_sent(&transfer, 0));
-    if (c->complete_before > index + 1 &&
+    json_t *moved = json_pack(
+        "{s:s,s:I,s:I,s:I,s:I,s:I}", "axis", program->mesh[transfer.group].name, "whole_bytes",
+        (json_int_t)transfer.whole_bytes, "part_bytes", (json_int_t)transfer.part_bytes,
+        "sent_bytes", (json_int_t)remat_transfer_sent(&transfer, 0), "exposed_ns",
+        (json_int_t)exposed_ns, "group", (json_int_t)remat_group_begin(program, index));
+    if (c->complete_before > remat_group_end(program, index) &&
         json_object_set_new(moved, "complete_before", json_integer(c->complete_before)) != 0)
         out->failed = true;
     if (json_object_set_new(command, "transfer", moved) != 0)
@@ -105,10 +117,16 @@ static json_t *make_command(const struct remat_program *program, uint32_t index,
 remat_status dump_schedule_json(remat_context *ctx, struct remat_arena *arena,
                                 const struct remat_program *program, struct dump_json *out)
 {
-    (void)ctx, (void)arena;
+    (void)ctx;
+    remat_status st = REMAT_OK;
+    uint64_t *exposed_ns;
     json_t *commands = json_array();
+    REMAT_TRY_NEW(arena, exposed_ns, program->command_count);
+    for (uint32_t s = program->segment_count; s-- > 0;) /* of one in several, that in the first */
+        REMAT_TRY(remat_program_exposed(program, &program->segments[s], arena, exposed_ns));
     for (uint32_t c = 0; c < program->command_count; c++)
-        dump_push(out, commands, make_command(program, c, out));
+        dump_push(out, commands, make_command(program, c, exposed_ns[c], out));
+fail:
     dump_set(out, "schedule", commands);
-    return REMAT_OK;
+    return st;
 }

@@ -18,7 +18,7 @@ remat_status peers_gather(remat_context *ctx, const struct peers *peers, const c
                                      .from = mine,
                                      .to = all,
                                      .timeout_ns = peers->timeout_ns};
-    remat_status st = engine->gather(engine->user, &transfer, message);
+    remat_status st = engine->gather(engine->user, &transfer, 1, message);
     return st ? cli_error(ctx, st, "%s", message) : REMAT_OK;
 }
 

@@ -29,6 +29,7 @@ static remat_session_params session_params(const struct cli_arguments *args,
     params.seed = settings->seed;
     params.engine = ranks_engine(settings->ranks, rank);
     params.transfer_timeout_ns = settings_timeout_ns(args);
+    params.ungrouped = cli_has(args, OPTION_profile);
     if (settings->ranks)
         params.device = ranks_device(settings->ranks);
     if (settings->ranks)

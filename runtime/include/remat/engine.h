@@ -65,12 +65,18 @@ static inline const void *remat_transfer_part_for(const remat_transfer *transfer
     return (const char *)transfer->from + position * stride;
 }
 
-/* For messages: `at transfer 17 "wte.weight.grad.exchange" of 65536 bytes along dp (4 ranks)`. What
- * does not fit `bytes` is cut off. */
-REMAT_API void remat_transfer_describe(const remat_transfer *transfer, char *out, size_t bytes);
+/* For messages, of transfers that are made at once: `at transfer 17 "wte.weight.grad.exchange" of
+ * 65536 bytes along dp (4 ranks)`, or `at transfers 17 to 20, first "wte.weight.grad.exchange" of
+ * ...`. What does not fit `bytes` is cut off. */
+REMAT_API void remat_transfer_describe(const remat_transfer *first, uint32_t count, char *out,
+                                       size_t bytes);
 
 /* One call at a time. On a CPU a session makes transfers that go on beside computation in a thread
- * of its own, and calls `fail` when none is under way; between runs no function is called. */
+ * of its own, and calls `fail` when none is under way; between runs no function is called.
+ *
+ * A call is given `count` transfers, at least 1, of one kind among the same ranks, with sequence
+ * numbers in a row. An engine starts all of them before it waits for one, so that latency is paid
+ * once; no memory is in two of them, unless both read it. On all ranks the same go together. */
 typedef struct remat_engine {
     size_t struct_size;
     const char *name;     /* "local" */
@@ -81,11 +87,11 @@ typedef struct remat_engine {
     int on_device;
     /* `from`: a part for each position. `to`: `size` rows of part_bytes; the beginning of row q
      * becomes this position's part of what position q has, and the rest stays as it is. */
-    remat_status (*exchange)(void *user, const remat_transfer *transfer,
+    remat_status (*exchange)(void *user, const remat_transfer *transfers, uint32_t count,
                              char message[REMAT_ENGINE_MESSAGE_BYTES]);
     /* `from`: this position's part. `to`: whole_bytes, of which part q becomes what position q has.
      */
-    remat_status (*gather)(void *user, const remat_transfer *transfer,
+    remat_status (*gather)(void *user, const remat_transfer *transfers, uint32_t count,
                            char message[REMAT_ENGINE_MESSAGE_BYTES]);
     /* This rank takes part in nothing any more, because of `message`. Other ranks that learn of it
      * end with the same status and a message that names the rank and says why; the rest wait until

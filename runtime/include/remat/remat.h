@@ -200,6 +200,7 @@ typedef struct remat_session_params {
      * none. */
     const remat_engine *engine;
     uint64_t transfer_timeout_ns; /* for each transfer; 0: 10 minutes */
+    int ungrouped; /* 1: transfers are made one by one, to measure each; the same for all ranks */
 } remat_session_params;
 REMAT_API void remat_session_params_init(remat_session_params *params);
 

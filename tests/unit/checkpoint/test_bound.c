@@ -23,9 +23,10 @@ enum {
     TWO_LEVEL = 60,
     INSIDE = 2000,
     INSIDE_TWO_LEVEL = 500,
-    PINNED = 5,    /* each graph of so many has pins, */
-    OPTIMIZED = 4, /* or an optimizer, */
-    SPREAD = 8,    /* or several ranks and one */
+    PINNED = 5,     /* each graph of so many has pins, */
+    OPTIMIZED = 4,  /* or an optimizer, */
+    SPREAD = 8,     /* or several ranks and one */
+    LATENCY = 1000, /* of the links of half of these, so many times longer */
     LAYERS_MAX = 3
 };
 
@@ -73,6 +74,8 @@ static remat_status prepare(struct graph *g)
         static const uint32_t zero[] = {0, 1, 3};
         s->ranks = g->seed % (2 * SPREAD) < SPREAD ? 2 : 4;
         s->zero = zero[random_draw(&g->random, 3)];
+        if (g->seed / (2 * SPREAD) % 2) /* else memory is slower than the link */
+            s->device.within.latency_ns *= LATENCY;
     }
     if (g->seed % OPTIMIZED == 1 || s->ranks)
         source->optimizer = (struct remat_optimizer){.kind = REMAT_OPTIMIZER_ADAMW,
@@ -183,10 +186,10 @@ struct cost {
     uint64_t ns, live_bytes;
 };
 
-/* Some transfers may run beside computation, or else in line. */
+/* Transfers may run beside computation and in groups, or else in line, one by one. */
 static bool has_lane(const struct graph *g)
 {
-    return g->subject.evaluator.beside_ns > 0;
+    return g->subject.evaluator.transfers;
 }
 
 static int compare_costs(const void *a, const void *b)
@@ -343,8 +346,8 @@ static void check_seed(uint32_t seed, const struct bound_sample *sample, struct 
 
 /* Of the run without arguments. A bound that becomes weaker fails; who means it states the new mean
  * here and in docs/testing.md. */
-enum { GRAPHS = 303, OPTIMA = 824 };
-static const double RATIO_LEAST = 0.98616;
+enum { GRAPHS = 303, OPTIMA = 819 };
+static const double RATIO_LEAST = 0.97921;
 
 /* Arguments: the first seed, and how many; or "samples". Without them, both, and seeds whose graphs
  * broke bounds. */

@@ -8,7 +8,7 @@ for ranks in 1 2 3 5; do
     "$1" -n "$ranks" "$2"
 done
 "$1" -n 6 "$2" mesh
-for how in late failed alone; do
+for how in late late-group failed alone; do
     code=0
     "$1" -n 3 "$2" "$how" || code=$?
     [ "$code" -eq 3 ] || { echo "FAILED: $how gives $code" >&2; exit 1; }

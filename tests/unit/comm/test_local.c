@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <time.h>
 
-enum { RANKS = 6, LONGEST = 17 };
+enum { RANKS = 6, LONGEST = 17, GROUP = 3 };
 
 static const char *const axes[] = {"dp", "tp"};
 
@@ -21,6 +21,7 @@ struct rank {
     uint32_t columns; /* of the mesh; 0: it has one axis */
     uint32_t axis;    /* that the next transfer goes along */
     uint64_t timeout_ns;
+    const struct odd *odd; /* what it does otherwise than the rest in a group; NULL: nothing */
     remat_status status;
     char message[REMAT_ENGINE_MESSAGE_BYTES];
 };
@@ -74,7 +75,7 @@ static void check_exchange(struct rank *rank, uint32_t length, uint64_t sequence
     memset(to, 0, sizeof to);
     t.from = from;
     t.to = to;
-    rank->status = rank->engine.exchange(rank->engine.user, &t, rank->message);
+    rank->status = rank->engine.exchange(rank->engine.user, &t, 1, rank->message);
     for (uint32_t q = 0; q < t.size && rank->status == REMAT_OK; q++)
         for (uint32_t i = 0; i < t.part_bytes; i++) {
             uint32_t at = t.position * (uint32_t)t.part_bytes + i;
@@ -99,7 +100,7 @@ static void check_piece(struct rank *rank, uint32_t length, uint64_t sequence)
     t.from = from + begin;
     t.to = to;
     t.stride_bytes = length;
-    rank->status = rank->engine.exchange(rank->engine.user, &t, rank->message);
+    rank->status = rank->engine.exchange(rank->engine.user, &t, 1, rank->message);
     for (uint32_t q = 0; q < t.size && rank->status == REMAT_OK; q++)
         for (uint32_t i = 0; i < piece; i++)
             CHECK(to[q * piece + i] ==
@@ -118,10 +119,59 @@ static void check_gather(struct rank *rank, uint32_t length, uint64_t sequence)
         from[i] = byte_of(rank_of(rank, 0), length, before + i);
     t.from = from;
     t.to = to;
-    rank->status = rank->engine.gather(rank->engine.user, &t, rank->message);
+    rank->status = rank->engine.gather(rank->engine.user, &t, 1, rank->message);
     for (uint32_t i = 0; i < length && rank->status == REMAT_OK; i++)
         CHECK(to[i] == byte_of(rank_of(rank, 0), length, i), "rank %u: byte %u of %u", t.position,
               i, length);
+    memset(from, 0xff, sizeof from);
+}
+
+struct odd {
+    uint32_t count;                       /* of the group, 0: all */
+    uint32_t swapped, longer, other_axis; /* one more than the transfer, 0: none */
+};
+
+/* Transfers of GROUP lengths at once. */
+static void check_group(struct rank *rank, bool exchanges, uint64_t sequence)
+{
+    static const uint32_t lengths[GROUP] = {3, LONGEST, 8};
+    static const struct odd same = {0};
+    const struct odd *odd = rank->odd ? rank->odd : &same;
+    unsigned char from[GROUP][LONGEST], to[GROUP][RANKS * LONGEST];
+    remat_transfer t[GROUP];
+    for (uint32_t k = 0; k < GROUP; k++) {
+        uint32_t length = lengths[k];
+        t[k] = describe(rank, length + (odd->longer == k + 1), sequence + k);
+        uint32_t begin = exchanges ? 0 : t[k].position * (uint32_t)t[k].part_bytes;
+        for (uint32_t i = 0; i < LONGEST; i++)
+            from[k][i] =
+                byte_of(exchanges ? rank->engine.rank : rank_of(rank, 0), length, begin + i);
+        memset(to[k], 0, sizeof to[k]);
+        if (odd->other_axis == k + 1) {
+            t[k].group = 1;
+            t[k].axis = axes[1];
+        }
+        t[k].from = from[k];
+        t[k].to = to[k];
+    }
+    if (odd->swapped) {
+        remat_transfer first = t[0];
+        t[0] = t[odd->swapped - 1];
+        t[odd->swapped - 1] = first;
+    }
+    rank->status = (exchanges ? rank->engine.exchange : rank->engine.gather)(
+        rank->engine.user, t, odd->count ? odd->count : GROUP, rank->message);
+    for (uint32_t k = 0; k < GROUP && rank->status == REMAT_OK; k++)
+        for (uint32_t i = 0; i < (exchanges ? t[k].size * t[k].part_bytes : lengths[k]); i++) {
+            uint32_t q = i / (uint32_t)t[k].part_bytes, at = i % (uint32_t)t[k].part_bytes;
+            bool stays = exchanges && at >= part_length(&t[k], t[k].position);
+            unsigned char expected = stays ? 0
+                                     : exchanges
+                                         ? byte_of(rank_of(rank, q), lengths[k],
+                                                   t[k].position * (uint32_t)t[k].part_bytes + at)
+                                         : byte_of(rank_of(rank, 0), lengths[k], i);
+            CHECK(to[k][i] == expected, "rank %u, %u of a group: byte %u", t[k].position, k, i);
+        }
     memset(from, 0xff, sizeof from);
 }
 
@@ -134,6 +184,8 @@ static void *transfer_all(void *user)
             check_exchange(rank, length, sequence++);
             check_piece(rank, length, sequence++);
             check_gather(rank, length, sequence++);
+            check_group(rank, length % 2, sequence);
+            sequence += GROUP;
             rank->axis = rank->columns ? length % 2 : 0;
         }
     return NULL;
@@ -196,6 +248,48 @@ static void *fail_early(void *user)
     rank->status = REMAT_ERROR_IO;
     snprintf(rank->message, sizeof rank->message, "rank 2 failed: no disk");
     return NULL;
+}
+
+static void *exchange_group(void *user)
+{
+    check_group(user, true, 0);
+    return NULL;
+}
+
+/* Rank 2 of 3 comes with another group, or does not come (NULL). */
+static void expect_other_group(const struct odd *odd, const char *message)
+{
+    remat_local_ranks *local;
+    struct rank ranks[RANKS];
+    open_ranks(3, 0, UINT64_C(1000000000) * (odd ? 60 : 1), &local, ranks);
+    ranks[2].odd = odd;
+    for (uint32_t r = 0; r < (odd ? 3u : 2u); r++)
+        start(&ranks[r], exchange_group);
+    for (uint32_t r = 0; r < (odd ? 3u : 2u); r++) {
+        pthread_join(ranks[r].thread, NULL);
+        CHECK(ranks[r].status == (odd ? REMAT_ERROR_OTHER : REMAT_ERROR_RANK_LOST) &&
+                  strstr(ranks[r].message, message),
+              "rank %u: %d %s, expected %s", r, (int)ranks[r].status, ranks[r].message, message);
+    }
+    remat_local_destroy(&local);
+}
+
+static void test_groups(void)
+{
+    expect_other_group(NULL,
+                       " waited 1 s at transfers 0 to 2, first \"tensor\" of 3 bytes along dp "
+                       "(3 ranks); missing: rank 2");
+    expect_other_group(&(struct odd){.count = 2}, "exchange 2 \"tensor\" of 8 bytes along dp on "
+                                                  "rank 0, no more than 2 at once on rank 2");
+    expect_other_group(&(struct odd){.swapped = 3},
+                       "ranks differ: exchange 0 \"tensor\" of 3 bytes along dp on rank 0, "
+                       "exchange 2 \"tensor\" of 8 bytes along dp on rank 2");
+    expect_other_group(&(struct odd){.longer = 3},
+                       "exchange 2 \"tensor\" of 8 bytes along dp on rank 0, "
+                       "exchange 2 \"tensor\" of 9 bytes along dp on rank 2");
+    expect_other_group(&(struct odd){.other_axis = 2},
+                       "exchange 1 \"tensor\" of 17 bytes along dp on rank 0, "
+                       "exchange 1 \"tensor\" of 17 bytes along tp on rank 2");
 }
 
 /* Rank 2 of 3 does something else, or never comes (NULL). */
@@ -277,14 +371,15 @@ int main(void)
     test_transfers(4, 2);
     test_transfers(6, 3);
     test_transfers(6, 2);
+    test_groups();
     expect_failure(NULL, REMAT_ERROR_RANK_LOST,
                    " waited 1 s at transfer 0 \"tensor\" of 8 bytes along dp (3 ranks); missing: "
                    "rank 2");
     expect_failure(exchange_other, REMAT_ERROR_OTHER,
-                   "ranks differ: exchange 0 \"tensor\" of 8 bytes on rank 0, "
-                   "exchange 0 \"tensor\" of 9 bytes on rank 2");
+                   "ranks differ: exchange 0 \"tensor\" of 8 bytes along dp on rank 0, "
+                   "exchange 0 \"tensor\" of 9 bytes along dp on rank 2");
     expect_failure(gather_once, REMAT_ERROR_OTHER,
-                   "8 bytes on rank 0, gather 0 \"tensor\" of 8 bytes on rank 2");
+                   "8 bytes along dp on rank 0, gather 0 \"tensor\" of 8 bytes along");
     expect_failure(fail_early, REMAT_ERROR_IO, "rank 2 failed: no disk");
     expect_failure_in_mesh(NULL, REMAT_ERROR_RANK_LOST, "; missing: rank 3");
     expect_failure_in_mesh(confuse, REMAT_ERROR_OTHER, "ranks differ: exchange ");

@@ -2,7 +2,7 @@
 /* The engine of processes, under mpirun: what arrives is what the header says, for tensors of every
  * length up to beyond the number of ranks, large ones too; what is late fails with a message.
  *
- *     mpirun -n 3 test_mpi [mesh | late | failed | alone] */
+ *     mpirun -n 3 test_mpi [mesh | late | late-group | failed | alone] */
 #include "check.h"
 
 #include <remat/engine.h>
@@ -64,7 +64,7 @@ static void check_exchange(size_t length, uint64_t sequence)
         from[i] = byte_of(engine.rank, length, i);
     t.from = from;
     t.to = to;
-    CHECK(engine.exchange(engine.user, &t, message) == REMAT_OK, "%s", message);
+    CHECK(engine.exchange(engine.user, &t, 1, message) == REMAT_OK, "%s", message);
     for (uint32_t q = 0; q < t.size; q++)
         for (size_t i = 0; i < t.part_bytes; i++) {
             size_t at = t.position * t.part_bytes + i;
@@ -92,7 +92,7 @@ static void check_piece(size_t length, uint64_t sequence)
     t.from = from + begin;
     t.to = to;
     t.stride_bytes = length;
-    CHECK(engine.exchange(engine.user, &t, message) == REMAT_OK, "%s", message);
+    CHECK(engine.exchange(engine.user, &t, 1, message) == REMAT_OK, "%s", message);
     for (uint32_t q = 0; q < t.size; q++)
         for (size_t i = 0; i < piece; i++)
             if (to[q * piece + i] != byte_of(rank_of(q), length, t.position * length + begin + i))
@@ -110,7 +110,7 @@ static void check_gather(size_t length, uint64_t sequence)
         from[i] = byte_of(rank_of(0), length, t.position * t.part_bytes + i);
     t.from = from;
     t.to = to;
-    CHECK(engine.gather(engine.user, &t, message) == REMAT_OK, "%s", message);
+    CHECK(engine.gather(engine.user, &t, 1, message) == REMAT_OK, "%s", message);
     for (size_t i = 0; i < length; i++)
         if (to[i] != byte_of(rank_of(0), length, i))
             CHECK(false, "gather of %zu bytes: byte %zu", length, i);
@@ -118,31 +118,78 @@ static void check_gather(size_t length, uint64_t sequence)
     free(to);
 }
 
-static void expect(const remat_transfer *t, remat_status status, const char *first,
-                   const char *second)
+/* Transfers of three lengths at once, one of them large. */
+static void check_group(bool exchanges, uint64_t sequence)
 {
-    remat_status st = engine.exchange(engine.user, t, message);
-    for (int k = 0; k < 2; k++) {
-        CHECK(st == status && strstr(message, first) && strstr(message, second),
-              "%d %s, expected %s and %s", (int)st, message, first, second);
-        st = engine.gather(engine.user, t, message); /* so does what comes later */
+    static const size_t lengths[] = {3, 1000003, 17};
+    enum { GROUP = sizeof lengths / sizeof *lengths };
+    remat_transfer t[GROUP];
+    unsigned char *from[GROUP], *to[GROUP];
+    for (uint32_t k = 0; k < GROUP; k++) {
+        t[k] = describe(lengths[k], sequence + k);
+        size_t begin = exchanges ? 0 : t[k].position * t[k].part_bytes;
+        t[k].from = from[k] = malloc(lengths[k] + t[k].part_bytes);
+        t[k].to = to[k] = calloc(t[k].size, t[k].part_bytes);
+        MUST(from[k] && to[k]);
+        for (size_t i = 0; i < lengths[k]; i++)
+            from[k][i] = byte_of(exchanges ? engine.rank : rank_of(0), lengths[k], begin + i);
+    }
+    CHECK((exchanges ? engine.exchange : engine.gather)(engine.user, t, GROUP, message) == REMAT_OK,
+          "%s", message);
+    for (uint32_t k = 0; k < GROUP; k++) {
+        for (size_t i = 0; i < (exchanges ? t[k].size * t[k].part_bytes : lengths[k]); i++) {
+            uint32_t q = (uint32_t)(i / t[k].part_bytes);
+            size_t at = i % t[k].part_bytes, own = t[k].position * t[k].part_bytes + at;
+            bool stays = exchanges && at >= part_length(&t[k], t[k].position);
+            if (to[k][i] != (stays       ? 0
+                             : exchanges ? byte_of(rank_of(q), lengths[k], own)
+                                         : byte_of(rank_of(0), lengths[k], i)))
+                CHECK(false, "%u of a group: byte %zu", k, i);
+        }
+        free(from[k]);
+        free(to[k]);
     }
 }
 
-/* The last of three ranks comes to another transfer than the rest, late: the others name it, with
- * its host, and it hears of it, long before its deadline. */
-static void check_late(void)
+static void expect(const remat_transfer *t, uint32_t count, remat_status status, const char *first,
+                   const char *second)
+{
+    remat_status st = engine.exchange(engine.user, t, count, message);
+    for (int k = 0; k < 2; k++) {
+        CHECK(st == status && strstr(message, first) && strstr(message, second),
+              "%d %s, expected %s and %s", (int)st, message, first, second);
+        st = engine.gather(engine.user, t, 1, message); /* so does what comes later */
+    }
+}
+
+/* The last of three ranks comes to another group than the rest, late: the others name it, with its
+ * host, and it hears of it, long before its deadline. Of a group of two it knows the first. */
+static void expect_late(uint32_t count)
 {
     char buffer[64] = "", host[64] = "", missing[96];
     bool odd = engine.rank + 1 == engine.ranks;
-    remat_transfer t = describe(8, odd ? 7 : 3);
-    t.from = buffer;
-    t.to = buffer + 16;
-    t.timeout_ns = UINT64_C(1000000) * (odd ? 60000 : 2000);
+    remat_transfer t[2] = {describe(8, odd && count == 1 ? 7 : 3), describe(8, odd ? 7 : 4)};
+    for (uint32_t k = 0; k < 2; k++) {
+        t[k].from = buffer;
+        t[k].to = buffer + 16 + 16 * k;
+        t[k].timeout_ns = UINT64_C(1000000) * (odd ? 60000 : 2000);
+    }
     gethostname(host, sizeof host - 1);
     snprintf(missing, sizeof missing, "; missing: rank 2 on %s", host);
-    expect(&t, REMAT_ERROR_RANK_LOST, "transfer 3 \"tensor\" of 8 bytes along dp (3 ranks)",
+    expect(t, count, REMAT_ERROR_RANK_LOST,
+           count == 1 ? "at transfer 3 \"tensor\" of 8 bytes along dp (3 ranks)"
+                      : "at transfers 3 to 4, first \"tensor\" of 8 bytes along dp (3 ranks)",
            missing);
+}
+
+static void check_late(void)
+{
+    expect_late(1);
+}
+
+static void check_late_group(void)
+{
+    expect_late(2);
 }
 
 /* The last rank has a failure of its own, after a transfer. The others hear of it while they wait,
@@ -155,12 +202,12 @@ static void check_gone(void)
     t.to = buffer + 16;
     t.timeout_ns = UINT64_C(60000000000);
     bool last = engine.rank + 1 == engine.ranks;
-    remat_status st = engine.exchange(engine.user, &t, message);
+    remat_status st = engine.exchange(engine.user, &t, 1, message);
     CHECK(st == REMAT_OK || (!last && st == REMAT_ERROR_IO), "%s", message);
     t.sequence++;
     if (last)
         engine.fail(engine.user, REMAT_ERROR_IO, "no disk");
-    expect(&t, REMAT_ERROR_IO, "rank 2 on ", " failed: no disk");
+    expect(&t, 1, REMAT_ERROR_IO, "rank 2 on ", " failed: no disk");
 }
 
 /* The host has initialized MPI for calls of its own thread alone. */
@@ -185,6 +232,8 @@ static void check_all(uint64_t sequence)
         check_exchange(length, sequence++);
         check_piece(length, sequence++);
         check_gather(length, sequence++);
+        check_group(length % 2, sequence);
+        sequence += 3;
     }
     check_exchange(5000001, sequence++);
     check_gather(5000001, sequence++);
@@ -204,7 +253,9 @@ int main(int argc, char **argv)
     bool in_mesh = argc > 1 && strcmp(argv[1], "mesh") == 0, fails = argc > 1 && !in_mesh;
     columns = in_mesh ? 2 : 1;
     if (fails) {
-        (strcmp(argv[1], "late") == 0 ? check_late : check_gone)();
+        (strcmp(argv[1], "late") == 0         ? check_late
+         : strcmp(argv[1], "late-group") == 0 ? check_late_group
+                                              : check_gone)();
     } else {
         check_all(0);
         CHECK_OK(ctx, remat_mpi_finish(mpi), "finish");

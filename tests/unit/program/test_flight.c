@@ -12,15 +12,15 @@
 enum { RANK, A, B, C, X, Y, VALUES }; /* values, each in its own buffer */
 enum { TO_X = 1, TO_Y = 3, COMMANDS = 7 };
 
-/* On two ranks, f32:
+/* On two ranks, f32:                                    the same with a group:
  *
- *     0 fill      a [4]
- *     1 exchange  x [2, 2] from a, complete before 5
- *     2 fill      b [4]
- *     3 gather    y [8] from b, complete before 6
- *     4 fill      c [4]
- *     5 copy      c = x
- *     6 copy      c = first half of y */
+ *     0 fill      a [4]                                    fill    a [4]
+ *     1 exchange  x [2, 2] from a, complete before 5       fill    b [4]
+ *     2 fill      b [4]                                    gather  x [8] from a, complete before 5
+ *     3 gather    y [8] from b, complete before 6          gather  y [8] from b, in its group
+ *     4 fill      c [4]                                    fill    c [4]
+ *     5 copy      c = x                                    copy    c = first half of x
+ *     6 copy      c = first half of y                      copy    c = first half of y */
 struct flying {
     struct remat_program program;
     struct remat_buffer buffers[VALUES];
@@ -94,7 +94,7 @@ static void add_fill(struct flying *f, uint32_t value)
 
 static void add_transfer(struct flying *f, uint32_t from, uint32_t to, uint32_t complete_before)
 {
-    bool exchange = to == X;
+    bool exchange = f->values[to].shape[0] == 4;
     begin_command(f, f->values[to].name, exchange ? EXCHANGE : GATHER, true);
     add_operand(f, from, REMAT_ACCESS_READ, 0, 4);
     add_operand(f, to, REMAT_ACCESS_WRITE, exchange ? 2 : 0, exchange ? 2 : 8);
@@ -131,24 +131,13 @@ static void claim(struct flying *f)
     }
 }
 
-static void make(struct flying *f)
+static void finish(struct flying *f)
 {
     static const uint32_t kinds[] = {REMAT_KERNEL_fill, REMAT_KERNEL_exchange, REMAT_KERNEL_gather,
                                      REMAT_KERNEL_copy};
-    memset(f, 0, sizeof *f);
     struct remat_program *p = &f->program;
-    add_value(f, RANK, "rank", 1, 0, COMMANDS);
-    add_value(f, A, "a", 4, 0, 5);
-    add_value(f, B, "b", 4, 2, 6);
-    add_value(f, C, "c", 4, 4, 7);
-    add_value(f, X, "x", 4, 1, 6);
-    add_value(f, Y, "y", 8, 3, 7);
     for (uint32_t k = 0; k < 4; k++)
         f->kernels[k] = (struct remat_kernel){.kind = kinds[k], .key = "key"};
-    add_fill(f, A);
-    add_transfer(f, A, X, 5);
-    add_fill(f, B);
-    add_transfer(f, B, Y, 6);
     add_fill(f, C);
     add_copy(f, X, C);
     add_copy(f, Y, C);
@@ -171,6 +160,39 @@ static void make(struct flying *f)
     p->mesh = &f->mesh;
     p->parameters = f->parameters;
     claim(f);
+}
+
+static void make(struct flying *f)
+{
+    memset(f, 0, sizeof *f);
+    add_value(f, RANK, "rank", 1, 0, COMMANDS);
+    add_value(f, A, "a", 4, 0, 5);
+    add_value(f, B, "b", 4, 2, 6);
+    add_value(f, C, "c", 4, 4, 7);
+    add_value(f, X, "x", 4, 1, 6);
+    add_value(f, Y, "y", 8, 3, 7);
+    add_fill(f, A);
+    add_transfer(f, A, X, 5);
+    add_fill(f, B);
+    add_transfer(f, B, Y, 6);
+    finish(f);
+}
+
+static void make_group(struct flying *f)
+{
+    memset(f, 0, sizeof *f);
+    add_value(f, RANK, "rank", 1, 0, COMMANDS);
+    add_value(f, A, "a", 4, 0, 5);
+    add_value(f, B, "b", 4, 1, 5);
+    add_value(f, C, "c", 4, 4, 7);
+    add_value(f, X, "x", 8, 2, 6);
+    add_value(f, Y, "y", 8, 3, 7);
+    add_fill(f, A);
+    add_fill(f, B);
+    add_transfer(f, A, X, 5);
+    add_transfer(f, B, Y, 5);
+    f->commands[3].continues_group = true;
+    finish(f);
 }
 
 static void show(void)
@@ -201,13 +223,16 @@ static uint32_t *value_of(struct flying *f, uint32_t command, uint32_t operand)
     return &f->operands[f->commands[command].operand_begin + operand].value;
 }
 
-#define CASE(statement, verifier, simulator)                                                       \
+#define CASE_OF(made, statement, verifier, simulator)                                              \
     {                                                                                              \
         struct flying flying, *f = &flying;                                                        \
-        make(f);                                                                                   \
+        made(f);                                                                                   \
         statement;                                                                                 \
         expect(f, verifier, simulator);                                                            \
     }
+#define CASE(statement, verifier, simulator) CASE_OF(make, statement, verifier, simulator)
+#define GROUP_CASE(statement, verifier, simulator)                                                 \
+    CASE_OF(make_group, statement, verifier, simulator)
 
 static void test_completions(void)
 {
@@ -283,6 +308,50 @@ static void test_bytes(void)
          "live at once and overlap")
 }
 
+static void test_groups(void)
+{
+    GROUP_CASE((void)0, NULL, NULL)
+    GROUP_CASE(f->commands[2].complete_before = f->commands[3].complete_before = 4, NULL, NULL)
+    GROUP_CASE(f->commands[3].continues_group = false;
+               f->commands[2].complete_before = 3, NULL, NULL)
+    GROUP_CASE(f->commands[4].continues_group = true,
+               "commands[4] \"c\": complete before command 0, or in a group, but it is no transfer",
+               NULL)
+    GROUP_CASE(f->commands[2].continues_group = true,
+               "commands[2] \"x\": it continues a group, but no transfer is before it",
+               "commands[2] \"x\": no group that it could continue goes on until command 5")
+    GROUP_CASE(f->segment.command_begin = f->buffers[A].begin = f->buffers[B].begin =
+                   f->buffers[X].begin = 3,
+               "commands[3] \"y\": it continues a group, but segment \"train\" begins with it",
+               "commands[3] \"y\": operand 0 reads \"b\", which nothing has written yet")
+    GROUP_CASE(
+        f->commands[2].complete_before = 4,
+        "commands[3] \"y\": complete before command 5, but the group that it continues before "
+        "command 4",
+        "commands[3] \"y\": no group that it could continue goes on until command 5")
+    GROUP_CASE(f->commands[3].complete_before = 4,
+               "but the group that it continues before command 5",
+               "no group that it could continue goes on until command 4")
+    GROUP_CASE(f->commands[2].kernel = EXCHANGE; f->operands[3].rank = 2;
+               f->operands[3].shape[0] = f->operands[3].shape[1] = f->operands[3].strides[0] = 2;
+               f->operands[3].strides[1] = 1,
+               "commands[3] \"y\": it continues a group of another kind or along another axis",
+               NULL)
+    GROUP_CASE(*value_of(f, 3, 0) = X,
+               "commands[3] \"y\": operand 0 reads bytes [1024, 1040) of the arena, in \"x\", but "
+               "commands[2] \"x\" writes some of them until command 5",
+               "commands[3] \"y\": operand 0 uses \"x\"")
+    GROUP_CASE(f->buffers[Y].offset_bytes = 256;
+               f->buffers[B].begin = 1,
+               "commands[3] \"y\": operand 1 writes bytes [256, 288) of the arena, in \"y\", but "
+               "commands[2] \"x\" reads",
+               "live at once and overlap")
+    GROUP_CASE(f->buffers[X].end = 4;
+               f->commands[5].operand_begin++,
+               "complete before command 5, but the buffer 4 of \"x\" lives only in",
+               "the buffer 4 of \"x\" is freed before command 4")
+}
+
 /* In a file 0 means in line. */
 static void test_file(struct remat_arena *arena)
 {
@@ -319,6 +388,7 @@ int main(int argc, char **argv)
     test_completions();
     test_uses();
     test_bytes();
+    test_groups();
     test_file(&arena);
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);

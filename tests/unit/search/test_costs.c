@@ -194,9 +194,10 @@ static remat_status lower(struct bench *b, const struct remat_decision *decision
                           &arena_bytes));
     REMAT_TRY_NEW(&b->scratch, alternatives, b->subject.graph->value_count);
     REMAT_TRY_NEW(&b->scratch, *out, 1);
-    struct remat_part part = {"step",           "train",      b->microbatches,       rewritten,
-                              &whole.kernels,   whole.order,  whole.complete_before, whole.prices,
-                              &whole.lifespans, whole.step_ns};
+    struct remat_part part = {
+        "step",         "train",          b->microbatches,       rewritten,
+        &whole.kernels, whole.order,      whole.complete_before, whole.continues,
+        whole.prices,   &whole.lifespans, whole.step_ns};
     struct remat_lowering lowering = {.part_count = 1,
                                       .parts = &part,
                                       .persistent = &b->subject.persistent,

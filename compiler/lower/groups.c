@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "groups.h"
+
+uint64_t remat_continued_ns(const struct remat_price *price)
+{
+    return price->ns - price->latency_ns;
+}
+
+uint64_t remat_group_room_ns(const struct remat_price *first)
+{
+    uint64_t most_ns = REMAT_GROUP_LATENCIES * first->latency_ns, ns = remat_continued_ns(first);
+    return most_ns > ns ? most_ns - ns : 0;
+}
+
+static bool is_piece(const struct remat_graph *graph, const struct remat_fused_kernel *transfer)
+{
+    const struct remat_kernel_operand *from = &transfer->operands[0];
+    int64_t elements = 1;
+    for (uint32_t axis = 0; axis < from->view->rank; axis++)
+        elements *= from->view->shape[axis];
+    return elements < remat_shape_elements(&graph->values[from->value.i].shape);
+}
+
+bool remat_go_together(const struct remat_graph *graph, const struct remat_fused_kernel *last,
+                       const struct remat_fused_kernel *next)
+{
+    return last->kind == next->kind && last->parameters[0] == next->parameters[0] &&
+           !is_piece(graph, last) && !is_piece(graph, next);
+}
+
+static bool is_in_line(const struct remat_graph *graph, const struct remat_fused_kernel *kernel)
+{
+    return remat_kernel_kind_is_transfer(kernel->kind) && !remat_runs_beside(graph, kernel);
+}
+
+remat_kernel_id *remat_group_gathers(struct remat_arena *arena, const struct remat_graph *graph,
+                                     const struct remat_kernel_list *kernels,
+                                     const struct remat_price *prices, const remat_kernel_id *order,
+                                     remat_kernel_id **out_after)
+{
+    remat_kernel_id *out, *next, *after, last = REMAT_NO_KERNEL;
+    uint32_t count = 0;
+    uint64_t left_ns = 0;
+    REMAT_NEW(arena, out, kernels->count);
+    REMAT_NEW(arena, next, kernels->count);
+    REMAT_NEW(arena, after, kernels->count);
+    memset(next, 0xff, kernels->count * sizeof *next);
+    memset(after, 0xff, kernels->count * sizeof *after);
+    for (uint32_t at = 0; at < kernels->count; at++) {
+        remat_kernel_id k = order[at];
+        const struct remat_fused_kernel *kernel = remat_kernel_at(kernels, k);
+        uint64_t ns = remat_continued_ns(&prices[k.i]);
+        if (!is_in_line(graph, kernel))
+            continue;
+        if (!remat_is_none(last.i) && ns < left_ns &&
+            remat_kernel_at(kernels, last)->phase == kernel->phase &&
+            remat_go_together(graph, remat_kernel_at(kernels, last), kernel)) {
+            left_ns -= ns;
+            after[k.i] = last;
+            next[last.i] = k;
+        } else {
+            left_ns = remat_group_room_ns(&prices[k.i]);
+        }
+        last = k;
+    }
+    for (uint32_t at = 0; at < kernels->count; at++)
+        for (remat_kernel_id k = remat_is_none(after[order[at].i].i) ? order[at] : REMAT_NO_KERNEL;
+             !remat_is_none(k.i); k = next[k.i])
+            out[count++] = k;
+    *out_after = after;
+    return out;
+}
