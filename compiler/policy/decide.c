@@ -18,6 +18,12 @@ struct remat_policy_ground {
     uint32_t *stack_of_scope;
     uint32_t forward_count;
     const struct remat_node_info **forward; /* of the forward pass and the loss, no views */
+    bool gathers;                           /* some of them are collective */
+    uint32_t crossing_count;
+    struct crossing { /* one of them reads a root that one of another scope makes */
+        remat_value root;
+        remat_scope_id from, to;
+    } * crossings;
     uint32_t leaving_count;
     remat_value *leaving; /* that nodes outside of their composite read */
     struct remat_pins pins;
@@ -85,14 +91,10 @@ static void find_groups(struct decider *d)
 static void find_outside(struct decider *d)
 {
     REMAT_NEW(d->arena, d->outside, d->graph->value_count);
-    for (uint32_t k = 0; k < d->ground->forward_count; k++) {
-        const struct remat_node_info *node = d->ground->forward[k];
-        for (uint32_t i = 0; i < node->input_count; i++) {
-            remat_value root = d->ground->facts.root[node->inputs[i].i];
-            const struct remat_node_info *source = remat_producer_info(d->graph, root);
-            if (source && d->group[source->scope.i] != d->group[node->scope.i])
-                d->outside[root.i] = true;
-        }
+    for (uint32_t c = 0; c < d->ground->crossing_count; c++) {
+        const struct crossing *crossing = &d->ground->crossings[c];
+        if (d->group[crossing->from.i] != d->group[crossing->to.i])
+            d->outside[crossing->root.i] = true;
     }
 }
 
@@ -284,10 +286,29 @@ static void find_forward(struct remat_arena *arena, struct remat_policy_ground *
 {
     const struct remat_graph *graph = ground->graph;
     REMAT_NEW(arena, ground->forward, graph->node_count);
-    for (uint32_t n = 0; n < graph->node_count; n++)
-        if (remat_is_early(graph->nodes[n].phase) &&
-            !remat_op_has(graph->nodes[n].op, REMAT_FACT_VIEW))
-            ground->forward[ground->forward_count++] = &graph->nodes[n];
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        const struct remat_node_info *node = &graph->nodes[n];
+        if (!remat_is_early(node->phase) || remat_op_has(node->op, REMAT_FACT_VIEW))
+            continue;
+        ground->forward[ground->forward_count++] = node;
+        ground->gathers |= remat_op_has(node->op, REMAT_FACT_COLLECTIVE);
+    }
+}
+
+static void find_crossings(struct remat_arena *arena, struct remat_policy_ground *ground)
+{
+    struct REMAT_LIST(struct crossing) list = {0};
+    for (uint32_t k = 0; k < ground->forward_count; k++) {
+        const struct remat_node_info *node = ground->forward[k];
+        for (uint32_t i = 0; i < node->input_count; i++) {
+            remat_value root = ground->facts.root[node->inputs[i].i];
+            const struct remat_node_info *source = remat_producer_info(ground->graph, root);
+            if (source && source->scope.i != node->scope.i)
+                REMAT_PUSH(arena, &list, ((struct crossing){root, source->scope, node->scope}));
+        }
+    }
+    ground->crossings = list.items;
+    ground->crossing_count = (uint32_t)list.count;
 }
 
 static void find_leaving(struct remat_arena *arena, struct remat_policy_ground *ground)
@@ -326,6 +347,7 @@ remat_status remat_policy_prepare(remat_context *ctx, struct remat_arena *arena,
     REMAT_CHECK(remat_rules_check(ctx, &c, REMAT_STAGE_PINS));
     number_stacks(arena, ground);
     find_forward(arena, ground);
+    find_crossings(arena, ground);
     find_leaving(arena, ground);
     find_pinned(arena, ground);
     *out = ground;
@@ -364,7 +386,7 @@ void remat_policy_decide(const struct remat_policy_ground *ground, struct remat_
     }
     if (policy->granularity == REMAT_POLICY_OPS)
         save_op_outputs(&d, out);
-    if (policy->granularity != REMAT_POLICY_NONE)
+    if (policy->granularity != REMAT_POLICY_NONE && ground->gathers)
         regather(&d, out);
     apply_pins(&d, out);
     note_fused_attention(&d, out, notes);
