@@ -71,6 +71,7 @@ struct remat_times remat_times_create(struct remat_arena *arena,
                               .prices = prices,
                               .device = device};
     struct remat_times *t = &out;
+    out.live = remat_live_create(arena, settled);
     REMAT_NEW(arena, t->sites, (1 + REMAT_ROUNDS_MAX) * (size_t)count);
     REMAT_NEW(arena, t->first_entry, 2 * (size_t)count);
     memset(t->first_entry, 0xff, 2 * (size_t)count * sizeof *t->first_entry);
@@ -108,7 +109,8 @@ static void need(struct remat_times *t, remat_value v)
  * reads reruns of its own round, or of round 1 where the value is recomputed once. Example: a
  * gradient reads y, recomputed twice, which is made of x, recomputed once: rerun 2 of y, rerun 1 of
  * x. */
-static void meet(struct remat_times *t, const uint8_t *actions, struct remat_times_demand demand)
+static void meet(struct remat_times *t, const uint8_t *actions, struct remat_times_demand demand,
+                 uint32_t kernel)
 {
     remat_value v = demand.value;
     remat_site site = demand.site;
@@ -116,6 +118,7 @@ static void meet(struct remat_times *t, const uint8_t *actions, struct remat_tim
     const struct remat_slice *slice = &t->settled->slices[v.i];
     if (times == 0) {
         need(t, v);
+        remat_live_read(&t->live, v, round ? t->live.first : kernel);
         return;
     }
     uint64_t bit = own_bit(t, remat_site_kernel(t->settled, site), v);
@@ -125,6 +128,10 @@ static void meet(struct remat_times *t, const uint8_t *actions, struct remat_tim
         round = times < round ? times : round;
         site = remat_site_of(t->settled, t->home[v.i].kernel, round);
         t->sites[site.i].stored |= site.i == demand.site.i ? 0 : bit;
+        if (!(t->sites[site.i].made & bit) && (round == times || round == t->last_round))
+            remat_live_make(&t->live, v, kernel);
+        if (remat_site_round(t->settled, demand.site) == 0)
+            remat_live_read(&t->live, v, kernel);
     }
     if (t->sites[site.i].made & bit)
         return;
@@ -135,14 +142,20 @@ static void meet(struct remat_times *t, const uint8_t *actions, struct remat_tim
                        ((struct remat_times_demand){site, slice->reads[r].root}));
 }
 
-/* All that the kernels of the backward pass ask for. */
-static void meet_all(struct remat_times *t, const uint8_t *actions)
+/* All that outputs and the kernels of the backward pass ask for. */
+static void meet_all(struct remat_times *t, const uint8_t *actions, uint32_t rounds)
 {
+    const struct remat_graph *g = t->settled->graph;
+    t->last_round = rounds;
+    memset(t->sites, 0, (1 + rounds) * (size_t)t->kernels->count * sizeof *t->sites);
+    remat_live_begin(&t->live);
+    for (uint32_t o = 0; o < g->output_count; o++)
+        need(t, t->settled->facts.root[g->outputs[o].i]);
     for (uint32_t k = 0; k < t->kernels->count; k++)
         for (uint32_t r = t->read_begin[k]; r < t->read_begin[k + 1]; r++) {
-            meet(t, actions, (struct remat_times_demand){{k}, t->reads[r]});
+            meet(t, actions, (struct remat_times_demand){{k}, t->reads[r]}, k);
             while (t->demands.count > 0)
-                meet(t, actions, t->demands.items[--t->demands.count]);
+                meet(t, actions, t->demands.items[--t->demands.count], k);
         }
 }
 
@@ -199,15 +212,10 @@ static void add_site(struct remat_times *t, remat_site site, struct remat_times_
 struct remat_times_sum remat_times_find(struct remat_times *t,
                                         const struct remat_decision *decision, uint32_t rounds)
 {
-    const struct remat_graph *g = t->settled->graph;
     uint32_t count = t->kernels->count;
     struct remat_times_sum sum = t->same;
     sum.known = true;
-    t->last_round = rounds;
-    memset(t->sites, 0, (1 + rounds) * (size_t)count * sizeof *t->sites);
-    for (uint32_t o = 0; o < g->output_count; o++)
-        need(t, t->settled->facts.root[g->outputs[o].i]);
-    meet_all(t, decision->actions);
+    meet_all(t, decision->actions, rounds);
     for (remat_kernel_id k = {0}; k.i < count; k.i++)
         if (t->settled->inlines[k.i].count > 0 && !remat_kernel_is_early(t->kernels, k))
             add_site(t, (remat_site){k.i}, &sum);
@@ -218,6 +226,12 @@ struct remat_times_sum remat_times_find(struct remat_times *t,
         if (remat_kernel_is_early(t->kernels, k))
             add_site(t, (remat_site){k.i}, &sum);
     return sum;
+}
+
+uint64_t remat_times_live(struct remat_times *t, const struct remat_decision *decision)
+{
+    meet_all(t, decision->actions, REMAT_ROUNDS_MAX);
+    return remat_live_end(&t->live);
 }
 
 static void learn(struct remat_times *t, const struct remat_graph *graph,

@@ -5,6 +5,7 @@
 #ifndef REMAT_TIMES_H
 #define REMAT_TIMES_H
 
+#include "live.h"
 #include "sensitivity.h"
 #include "settle.h"
 
@@ -48,6 +49,7 @@ struct remat_times {
     struct REMAT_LIST(struct remat_times_entry) entries;
     uint32_t *first_entry; /* by kernel, then by the kernel of a rerun */
     struct remat_roots loads;
+    struct remat_live live;
     /* Of the decision that was looked up last. */
     uint32_t last_round;
     struct remat_site_content *sites;                     /* by site */
@@ -63,6 +65,9 @@ struct remat_times remat_times_create(struct remat_arena *arena,
 /* `rounds`: of clones, 1 or 2. */
 struct remat_times_sum remat_times_find(struct remat_times *times,
                                         const struct remat_decision *decision, uint32_t rounds);
+
+/* The live peak under the decision is no less, beside persistent tensors. */
+uint64_t remat_times_live(struct remat_times *times, const struct remat_decision *decision);
 
 /* Prices the new kernels of that decision. Nodes of `graph` say which site they run in; forward
  * kernels have the same operands as in the given graph. */

@@ -67,6 +67,14 @@ static inline bool remat_kernel_is_early(const struct remat_kernel_list *list,
     return remat_is_early(list->kernels[kernel.i].phase);
 }
 
+/* The root that an operand reads, none where it only writes. */
+static inline remat_value remat_operand_read(const struct remat_kernel_operand *operand)
+{
+    return operand->access == REMAT_ACCESS_WRITE    ? REMAT_NO_VALUE
+           : operand->access == REMAT_ACCESS_UPDATE ? operand->previous
+                                                    : operand->value;
+}
+
 /* The kernel itself reads the value from memory. */
 static inline bool remat_kernel_reads(const struct remat_fused_kernel *kernel, remat_value root)
 {

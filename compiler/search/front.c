@@ -19,6 +19,7 @@ struct walk {
     struct remat_queue queue;
     struct REMAT_LIST(struct remat_frontier_point) points;
     uint64_t room_bytes;
+    bool rough; /* the graph is large */
 };
 
 /* Larger first; of equal ones the fastest first. */
@@ -81,7 +82,7 @@ static remat_status begin(struct walk *w)
     uint32_t added = w->queue.added_count;
     if (s->settings->solver == REMAT_SOLVER_PER_OP)
         remat_queue_add_planned(&w->queue);
-    w->queue.rough = (uint64_t)w->queue.added_count * s->graph->node_count > NODES_PRICED;
+    w->rough = (uint64_t)w->queue.added_count * s->graph->node_count > NODES_PRICED;
     w->room_bytes = (s->state.least_bytes - s->evaluator->persistent->total_bytes) / ROOMS + 1;
     s->state.to_see_count += w->queue.added_count - added;
     return REMAT_OK;
@@ -91,13 +92,10 @@ static remat_status begin(struct walk *w)
 static uint64_t lower(const struct walk *w, uint64_t live_peak_bytes)
 {
     uint64_t static_bytes = w->queue.search->evaluator->persistent->total_bytes;
-    uint64_t below = live_peak_bytes - 1;
-    uint64_t moving = below > static_bytes ? below - static_bytes : 0;
-    if (!w->queue.rough)
-        return below;
-    if (moving >= w->room_bytes)
-        return static_bytes + moving / w->room_bytes * w->room_bytes;
-    return below > w->room_bytes / LAST_ROOMS ? below - w->room_bytes / LAST_ROOMS : 0;
+    uint64_t below = live_peak_bytes - 1, room_bytes = w->rough ? w->room_bytes : 1;
+    if (below < static_bytes + room_bytes)
+        return below - below % (room_bytes / LAST_ROOMS + 1);
+    return below - (below - static_bytes) % room_bytes;
 }
 
 static void walk(struct walk *w)
@@ -138,8 +136,8 @@ remat_status remat_search_front(struct remat_search *s, const struct remat_progr
     *out = (struct remat_frontier){.points = w.points.items,
                                    .count = (uint32_t)w.points.count,
                                    .decision_count = s->state.to_see_count,
-                                   .seen_count = s->over || w.queue.rough ? s->state.seen_count
-                                                                          : s->state.to_see_count,
+                                   .seen_count = s->over || w.rough ? s->state.seen_count
+                                                                    : s->state.to_see_count,
                                    .evaluated_count = s->state.seen_count,
                                    .cut_short = s->over,
                                    .bounded = bounded,

@@ -106,8 +106,23 @@ static struct remat_path_steps find_headed(struct remat_planner *p, struct remat
     return out;
 }
 
+/* Of the groups that a path ends with. */
+static uint64_t group_bytes(const struct remat_planner *p, uint32_t path)
+{
+    struct remat_decision decision;
+    struct remat_arena *scratch = remat_scratch_open(p->evaluator->scratch->ctx);
+    remat_planner_decide(p, scratch, path, remat_path_length(&p->paths[path]) - 1, &decision);
+    uint64_t bytes = remat_times_live(p->evaluator->sums, &decision);
+    remat_scratch_close(scratch);
+    return bytes;
+}
+
+/* The more layers a group has, the more is recomputed at once, and the less is saved between
+ * groups. Groups that need no less than those before are the last ones that are tried: on the way
+ * to them there may be something smaller yet. */
 static void find_paths(struct remat_planner *p, struct remat_arena *arena)
 {
+    uint64_t least_bytes = UINT64_MAX, bytes = 0;
     uint32_t all = NODES_GROUPED / (p->graph->node_count + 1) + 4;
     bool *between;
     struct remat_path path = {.steps = &p->single,
@@ -133,10 +148,17 @@ static void find_paths(struct remat_planner *p, struct remat_arena *arena)
     p->single_count = p->path_count;
     path.steps = &p->grouped;
     path.first = find_fork(p, arena, between);
-    if (path.first < p->grouped.count)
-        for (path.group = 2; path.group <= p->model.region_count;
-             path.group += 1 + path.group / all)
-            p->paths[p->path_count++] = path;
+    p->tried_count = p->path_count;
+    for (path.group = 2; path.first < p->grouped.count && path.group <= p->model.region_count;
+         path.group += 1 + path.group / all) {
+        p->paths[p->path_count++] = path;
+        if (bytes >= least_bytes)
+            continue;
+        least_bytes = bytes ? bytes : least_bytes;
+        bytes = group_bytes(p, p->tried_count);
+        p->smallest_path = bytes < least_bytes ? p->tried_count : p->smallest_path;
+        p->tried_count++;
+    }
 }
 
 static void find_free(struct remat_planner *p, struct remat_arena *arena)
@@ -166,47 +188,20 @@ static void find_near(struct remat_planner *p, struct remat_arena *arena)
                                     NODES_NEAR / (p->graph->node_count + 1));
 }
 
-/* Bytes of a built-in kernel's operands that are not persistent. */
-static uint64_t working_set(const struct remat_graph *graph,
-                            const struct remat_fused_kernel *kernel)
-{
-    uint64_t bytes = 0;
-    for (uint32_t o = 0; o < kernel->operand_count; o++) {
-        const struct remat_kernel_operand *operand = &kernel->operands[o];
-        const struct remat_value_info *info = &graph->values[operand->value.i];
-        bool seen = remat_is_none(info->node.i) || operand->access == REMAT_ACCESS_UPDATE ||
-                    info->role == REMAT_ROLE_OUTPUT;
-        for (uint32_t before = 0; before < o && !seen; before++)
-            seen = kernel->operands[before].value.i == operand->value.i;
-        bytes += seen ? 0 : remat_align_up(remat_storage_bytes(info), REMAT_ALIGNMENT);
-    }
-    return bytes;
-}
-
-static void find_floor(struct remat_planner *p, const struct remat_kernel_list *kernels)
-{
-    uint64_t most = 0;
-    for (uint32_t k = 0; k < kernels->count; k++) {
-        const struct remat_fused_kernel *kernel = &kernels->kernels[k];
-        uint64_t bytes = kernel->kind == REMAT_KERNEL_fused ? 0 : working_set(p->graph, kernel);
-        most = bytes > most ? bytes : most;
-    }
-    for (uint32_t m = 0; m < p->point_count; m++) {
-        uint64_t bytes =
-            p->points[m].at.other_bytes + remat_border_least_bytes(p->points[m].network);
-        most = bytes > most ? bytes : most;
-    }
-    p->floor_bytes = p->static_bytes + most;
-}
-
 static void find_points(struct remat_planner *p, struct remat_arena *arena)
 {
-    struct remat_program_points found = remat_model_points(arena, &p->model);
+    struct remat_program_points found =
+        remat_model_points(arena, &p->model, &p->evaluator->sums->live);
     p->point_count = (uint32_t)found.count;
     REMAT_NEW(arena, p->points, p->point_count);
+    p->floor_bytes = p->static_bytes + p->evaluator->sums->live.floor_bytes;
     for (uint32_t m = 0; m < p->point_count; m++) {
-        p->points[m].at = found.items[m];
-        p->points[m].network = remat_border_network(arena, &p->points[m].at.border);
+        struct bounded_point *point = &p->points[m];
+        point->at = found.items[m];
+        point->network = remat_border_network(arena, &point->at.border);
+        uint64_t bytes =
+            p->static_bytes + point->at.other_bytes + remat_border_least_bytes(point->network);
+        p->floor_bytes = bytes > p->floor_bytes ? bytes : p->floor_bytes;
     }
 }
 
@@ -230,7 +225,6 @@ struct remat_planner *remat_planner_create(struct remat_arena *arena,
                                            const struct remat_model *model)
 {
     struct remat_planner *p;
-    const struct remat_kernel_list *kernels = evaluator->settled->kernels;
     remat_stopwatch_start(evaluator->watch);
     REMAT_NEW(arena, p, 1);
     p->graph = evaluator->settled->graph;
@@ -239,7 +233,6 @@ struct remat_planner *remat_planner_create(struct remat_arena *arena,
     p->model = *model;
     pin_items(p, arena);
     find_points(p, arena);
-    find_floor(p, kernels);
     find_free(p, arena);
     p->grouped = find_steps(p, arena, REMAT_CROSSING_BEYOND); /* keeps less: it comes first */
     p->single = find_steps(p, arena, REMAT_CROSSING_BETWEEN);
@@ -354,7 +347,7 @@ struct remat_binding remat_planner_binding(const struct remat_planner *p, struct
 struct remat_least remat_planner_least(const struct remat_planner *p, struct remat_arena *scratch,
                                        const struct remat_decision *decision)
 {
-    struct remat_least least = {.live_bytes = p->static_bytes};
+    uint64_t live_bytes = p->static_bytes + remat_times_live(p->evaluator->sums, decision);
     uint8_t *times;
     REMAT_NEW(scratch, times, p->model.item_count);
     for (uint32_t i = 0; i < p->model.item_count; i++)
@@ -362,10 +355,5 @@ struct remat_least remat_planner_least(const struct remat_planner *p, struct rem
     struct remat_border_point point = remat_border_follow(scratch, &p->model.border, times);
     point.again = NULL;
     remat_border_measure(scratch, &p->model.border, &point);
-    least.step_ns = bound_ns(p, (double)point.cost_ps);
-    if (p->point_count == 0)
-        return least;
-    remat_border_measure(scratch, &p->points[0].at.border, &point);
-    least.live_bytes += p->points[0].at.other_bytes + point.bytes;
-    return least;
+    return (struct remat_least){bound_ns(p, (double)point.cost_ps), live_bytes};
 }

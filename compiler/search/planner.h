@@ -19,6 +19,8 @@ struct remat_planner {
      * the end of a path come two-level decisions: one group's input after the other is recomputed
      * too. */
     uint32_t path_count, single_count;
+    uint32_t tried_count;   /* paths from here on end with larger decisions */
+    uint32_t smallest_path; /* of the grouped ones, by what it ends with; 0 where there are none */
     struct remat_path *paths;
     /* Further decisions, by free items: the corners of the hulls, and in small graphs what differs
      * from one in few values, up to every decision where there are few. In no order. */
@@ -61,8 +63,7 @@ uint64_t remat_planner_bound(struct remat_planner *planner, uint64_t live_bytes)
 struct remat_binding remat_planner_binding(const struct remat_planner *planner,
                                            struct remat_arena *arena, uint64_t live_bytes);
 
-/* What one decision takes at least, by the costs of the problem, and the fewest bytes live at its
- * peak: what the loss finds saved. */
+/* What one decision takes at least, by the costs of the problem, and the live peak (live.h). */
 struct remat_least {
     uint64_t step_ns, live_bytes;
 };

@@ -3,6 +3,7 @@
 
 #include "decide.h"
 
+#include <assert.h>
 #include <inttypes.h>
 
 static struct remat_decision decide(struct remat_search *s, struct remat_arena *arena,
@@ -56,6 +57,7 @@ void remat_proposal_evaluate(struct remat_search *s, struct remat_proposal *prop
         return;
     struct remat_decision decision = decide(s, s->scratch, proposal, NULL);
     evaluate(s, &decision, limit_bytes, &proposal->cost);
+    assert(cost->live_peak_bytes >= proposal->least.live_bytes);
     remat_arena_reset(s->scratch);
 }
 

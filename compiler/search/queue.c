@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "queue.h"
 
-enum { NODES_LISTED = 2000000 }; /* in all graphs together that are entries of their own */
+/* In the graphs of decisions that are entries of their own, by the queue's order. */
+static const uint64_t nodes_listed[] = {
+    [REMAT_FASTEST_FIRST] = 2000000, [REMAT_SMALLEST_FIRST] = 20000000};
 
 static void push(struct remat_queue *q, struct remat_queue_entry entry)
 {
@@ -12,43 +14,18 @@ static void push(struct remat_queue *q, struct remat_queue_entry entry)
     remat_queue_heap_push(q->search->arena, &q->heap, entry);
 }
 
-/* --- adding --- */
-
 struct remat_proposal remat_queue_step(uint32_t path, uint32_t step)
 {
     return (struct remat_proposal){.name = "per-op", .path = path, .step = step};
 }
 
-/* How many paths are of use: the more layers a group has, the more is recomputed at once, and the
- * less is saved between groups. Groups that need more than those before are the last ones: on the
- * way to them there may be something smaller yet. */
-static uint32_t find_path_count(struct remat_queue *q)
+struct remat_proposal remat_queue_end(const struct remat_search *s, uint32_t path)
 {
-    struct remat_search *s = q->search;
-    uint32_t path = s->planner->single_count, count = s->planner->path_count;
-    uint64_t least_bytes = UINT64_MAX, bytes = 0;
-    if (s->path_count > 0)
-        return s->path_count;
-    while (path < count && bytes < least_bytes && !remat_search_is_over(s)) {
-        least_bytes = bytes ? bytes : least_bytes;
-        struct remat_proposal last =
-            remat_queue_step(path, remat_path_length(&s->planner->paths[path]) - 1);
-        remat_proposal_evaluate(s, &last, 0);
-        bytes = last.cost.live_peak_bytes;
-        path++;
-    }
-    s->path_count = path;
-    return path;
-}
-
-static uint32_t step_count(const struct remat_queue *q, uint32_t path)
-{
-    const struct remat_path *p = &q->search->planner->paths[path];
-    return remat_path_length(p) + remat_path_twice_count(p);
+    return remat_queue_step(path, remat_path_length(&s->planner->paths[path]) - 1);
 }
 
 /* Another step of what the proposal is one of. */
-static struct remat_proposal look_at(const struct remat_queue *q, struct remat_proposal proposal,
+static struct remat_proposal look_at(struct remat_search *s, struct remat_proposal proposal,
                                      uint32_t step)
 {
     if (proposal.policy) {
@@ -57,31 +34,61 @@ static struct remat_proposal look_at(const struct remat_queue *q, struct remat_p
     }
     proposal.step = step;
     proposal.cost = (struct remat_evaluation){0};
-    remat_proposal_find_least(q->search, &proposal);
+    remat_proposal_find_least(s, &proposal);
     return proposal;
 }
 
-/* The steps from `first` to `last`, in the order of the queue, with transfers beside computation
- * and in line. */
+/* Mostly it is near the end: looks ever further back from there to where bytes fall. */
+struct remat_proposal remat_queue_smallest(struct remat_search *s, struct remat_proposal of,
+                                           uint32_t first, uint32_t last)
+{
+    struct remat_proposal smallest = look_at(s, of, last);
+    for (uint32_t back = 1; first < smallest.step;) {
+        uint32_t half = (smallest.step - first + 1) / 2;
+        struct remat_proposal here = look_at(s, of, smallest.step - (back < half ? back : half));
+        struct remat_proposal next = smallest;
+        if (here.step + 1 < smallest.step && here.least.live_bytes <= smallest.least.live_bytes)
+            next = look_at(s, of, here.step + 1);
+        if (here.least.live_bytes > next.least.live_bytes)
+            first = here.step + 1;
+        else
+            smallest = here;
+        back += back < half ? back : 0;
+    }
+    return smallest;
+}
+
+/* --- adding --- */
+
+/* The steps from `begin` on, without `end`. */
+static void push_run(struct remat_queue *q, struct remat_proposal of, uint32_t begin, uint32_t end)
+{
+    struct remat_queue_entry entry = {.first = begin, .last = end - 1};
+    if (begin == end)
+        return;
+    entry.now = q->order == REMAT_SMALLEST_FIRST
+                    ? remat_queue_smallest(q->search, of, begin, end - 1)
+                    : look_at(q->search, of, begin);
+    entry.corner = entry.now;
+    push(q, entry);
+}
+
+/* The steps from `first` to `last`, with transfers beside computation and in line. */
 static void add_entry(struct remat_queue *q, struct remat_proposal of, uint32_t first,
                       uint32_t last)
 {
-    bool down = q->order == REMAT_SMALLEST_FIRST;
     int ways = q->search->evaluator->transfers ? 2 : 1;
     for (int way = 0; way < ways && !remat_search_is_over(q->search); way++) {
         of.in_line = way == 1;
         of.index = q->added_count;
         q->added_count += last - first + 1;
-        struct remat_queue_entry entry = {.now = look_at(q, of, down ? last : first),
-                                          .last = down ? first : last};
-        entry.corner = entry.now;
-        push(q, entry);
+        push_run(q, of, first, last + 1);
     }
 }
 
 static bool is_listed(const struct remat_queue *q, uint64_t decisions)
 {
-    return decisions * q->search->graph->node_count <= NODES_LISTED;
+    return decisions * q->search->graph->node_count <= nodes_listed[q->order];
 }
 
 void remat_queue_add_policies(struct remat_queue *q, const struct remat_proposals *policies)
@@ -103,21 +110,26 @@ void remat_queue_add_planned(struct remat_queue *q)
     uint64_t decisions = 0;
     for (uint32_t i = 0; i < planner->near.count; i++)
         add_entry(q, remat_queue_step(REMAT_NONE, i), i, i);
-    uint32_t path_count = find_path_count(q);
-    for (uint32_t path = 0; path < path_count; path++)
-        decisions += step_count(q, path);
-    for (uint32_t path = 0; path < path_count; path++)
-        for (uint32_t first = 0, last; first < step_count(q, path); first = last + 1) {
-            last = is_listed(q, decisions) ? first : step_count(q, path) - 1;
+    for (uint32_t path = 0; path < planner->tried_count; path++)
+        decisions += remat_path_step_count(&planner->paths[path]);
+    struct remat_proposal small = remat_queue_end(q->search, planner->smallest_path);
+    if (!is_listed(q, decisions))
+        remat_proposal_price(q->search, &small, 0); /* all layers' kernels at once */
+    for (uint32_t path = 0; path < planner->tried_count; path++) {
+        uint32_t length = remat_path_length(&planner->paths[path]);
+        uint32_t end = remat_path_step_count(&planner->paths[path]);
+        for (uint32_t first = 0, last; first < end; first = last + 1) {
+            last = is_listed(q, decisions) ? first : first < length ? length - 1 : end - 1;
             add_entry(q, remat_queue_step(path, first), first, last);
         }
+    }
 }
 
 /* --- taking --- */
 
 /* The first step between `now` and the corner, at the latest the corner, that needs at most
  * `bytes`. Layers are alike, so bytes fall nearly evenly. */
-static struct remat_proposal find_step(const struct remat_queue *q, struct remat_proposal now,
+static struct remat_proposal find_step(struct remat_search *s, struct remat_proposal now,
                                        struct remat_proposal corner, uint64_t bytes)
 {
     for (uint32_t probes = 1; corner.step > now.step + 1; probes++) {
@@ -126,7 +138,7 @@ static struct remat_proposal find_step(const struct remat_queue *q, struct remat
             ahead = (uint32_t)((double)steps * (double)(now.least.live_bytes - bytes) /
                                (double)(now.least.live_bytes - corner.least.live_bytes));
         ahead = ahead < 1 ? 1 : ahead >= steps ? steps - 1 : ahead;
-        struct remat_proposal middle = look_at(q, now, now.step + ahead);
+        struct remat_proposal middle = look_at(s, now, now.step + ahead);
         *(middle.least.live_bytes > bytes ? &now : &corner) = middle;
     }
     return corner;
@@ -144,35 +156,38 @@ static uint32_t next_corner(const struct remat_queue *q, const struct remat_queu
 /* On to the next step that needs at most `bytes`. False: there is none. */
 static bool advance(const struct remat_queue *q, struct remat_queue_entry *e, uint64_t bytes)
 {
-    if (e->now.step == e->last)
-        return false;
-    if (q->order == REMAT_SMALLEST_FIRST) {
-        e->now = look_at(q, e->now, e->now.step - 1);
-        return e->now.least.live_bytes <= bytes;
-    }
-    while (e->corner.step == e->now.step || e->corner.least.live_bytes > bytes) {
-        if (e->corner.step == e->last)
+    struct remat_search *s = q->search;
+    bool fits = e->now.least.live_bytes <= bytes; /* but for its arena, or it is known */
+    for (;; fits = false) {
+        struct remat_proposal end = e->corner;
+        if (end.step > e->now.step && (fits || end.least.live_bytes > bytes))
+            end = remat_queue_smallest(s, e->now, e->now.step, end.step);
+        if (end.step > e->now.step && end.least.live_bytes <= bytes) {
+            e->now = fits ? look_at(s, e->now, e->now.step + 1) : find_step(s, e->now, end, bytes);
+            return true;
+        }
+        if (e->corner.step > e->now.step) {
+            e->now = e->corner;
+            if (e->now.least.live_bytes <= bytes)
+                return true;
+        }
+        if (e->now.step == e->last)
             return false;
-        e->now = e->corner;
-        e->corner = look_at(q, e->now, next_corner(q, e));
+        e->corner = look_at(s, e->now, next_corner(q, e));
     }
-    e->now = e->now.least.live_bytes > bytes ? find_step(q, e->now, e->corner, bytes)
-                                             : look_at(q, e->now, e->now.step + 1);
-    return true;
 }
 
-/* Lists of ops, which are in no family, need no more than their bounds. */
-static uint64_t *find_beyond(struct remat_queue *q, const struct remat_proposal *proposal)
+/* On from what was taken, or is too large. Of a run's smallest step both sides remain. */
+static void go_on(struct remat_queue *q, struct remat_queue_entry e, uint64_t bytes)
 {
-    enum { FAMILIES = 4 };
-    uint32_t paths = q->search->planner->path_count, path = proposal->path;
-    if (!q->beyond_bytes)
-        REMAT_NEW(q->search->arena, q->beyond_bytes, FAMILIES + paths + 1);
-    if (!proposal->policy)
-        return &q->beyond_bytes[FAMILIES + (remat_is_none(path) ? paths : path)];
-    if (!proposal->policy->family)
-        q->beyond_bytes[0] = 0;
-    return &q->beyond_bytes[proposal->policy->family];
+    e.taken = false;
+    if (q->order == REMAT_FASTEST_FIRST) {
+        if (advance(q, &e, bytes))
+            push(q, e);
+    } else if (e.now.least.live_bytes <= bytes) {
+        push_run(q, e.now, e.first, e.now.step);
+        push_run(q, e.now, e.now.step + 1, e.last + 1);
+    }
 }
 
 bool remat_queue_take(struct remat_queue *q, uint64_t limit_bytes, struct remat_proposal *out)
@@ -180,12 +195,8 @@ bool remat_queue_take(struct remat_queue *q, uint64_t limit_bytes, struct remat_
     while (q->heap.count > 0 && (!q->last_key || q->heap.items[0].key <= q->last_key) &&
            !remat_search_is_over(q->search)) {
         struct remat_queue_entry e = remat_queue_heap_take(&q->heap, 0), next = e;
-        uint64_t beyond_bytes = q->rough ? *find_beyond(q, &e.now) : 0;
-        uint64_t bytes = limit_bytes > beyond_bytes ? limit_bytes - beyond_bytes : 0;
-        if (e.taken || e.now.least.live_bytes > bytes) {
-            next.taken = false;
-            if (advance(q, &next, bytes))
-                push(q, next);
+        if (e.taken || e.now.least.live_bytes > limit_bytes) {
+            go_on(q, e, limit_bytes);
         } else if (!e.now.cost.step_ns) {
             remat_proposal_price(q->search, &next.now, q->curve ? 0 : limit_bytes);
             push(q, next);
@@ -207,8 +218,6 @@ void remat_queue_evaluate(struct remat_queue *q, struct remat_proposal *proposal
 {
     remat_proposal_evaluate(q->search, proposal, q->curve ? 0 : limit_bytes);
     q->taken.items[q->taken.count - 1].cost = proposal->cost;
-    if (q->rough)
-        *find_beyond(q, proposal) = proposal->cost.live_peak_bytes - proposal->least.live_bytes;
 }
 
 /* Faster, or as fast and smaller. */

@@ -2,12 +2,13 @@
 /* Decisions one by one, best first: by time, or by the bytes they need at least. A decision's place
  * rests on what the problem charges for it until it is the next one; then its exact time is found.
  *
- * In large graphs all steps of a path, or all policies of a family, are one entry. Along it bytes
- * fall and, from corner to corner, times rise, so the entry goes on to the first step that needs
- * little enough; most are never looked at.
+ * In large graphs an entry is a run of decisions: a path, its two-level ones, or a family of
+ * policies. From corner to corner times rise, and between two of them bytes fall and then may rise.
+ * So by time an entry goes on to the first step that needs little enough, and leaves out what is
+ * behind the smallest before a corner; by bytes it is its smallest step, then either side.
  *
  *     room for 70    step  0  1  2  3  4  5  6  7  8      4 and 8 are corners
- *                    bytes 99 95 90 84 77 68 60 50 40     looked at: 0, 4, 8, then 5 */
+ *                    bytes 99 95 90 84 85 68 60 50 53     looked at: 0, 4, 3, 8, 7, then 5 */
 #ifndef REMAT_QUEUE_H
 #define REMAT_QUEUE_H
 
@@ -19,7 +20,7 @@ enum remat_queue_order { REMAT_FASTEST_FIRST, REMAT_SMALLEST_FIRST };
 struct remat_queue_entry {
     struct remat_proposal now;    /* the next one of the entry */
     struct remat_proposal corner; /* the corner from there on, or the last step */
-    uint32_t last;                /* step that the entry ends with */
+    uint32_t first, last;         /* steps that the entry begins and ends with */
     bool taken;                   /* `now` has been */
     uint64_t key;                 /* nothing of the entry comes before */
 };
@@ -38,12 +39,9 @@ struct remat_queue {
     enum remat_queue_order order;
     struct remat_queue_heap heap;
     struct remat_proposals taken;
-    bool curve;             /* nothing is packed */
-    bool rough;             /* beyond_bytes counts */
-    uint64_t *beyond_bytes; /* by path, or family of policies: that the last one needed beyond its
-                               bound, and the next one is thought to need */
-    uint64_t last_key;      /* entries with a larger key are left; 0: none are */
-    uint32_t added_count;   /* decisions, those of paths included */
+    bool curve;           /* nothing is packed */
+    uint64_t last_key;    /* entries with a larger key are left; 0: none are */
+    uint32_t added_count; /* decisions, those of runs included */
 };
 
 /* Policies one after the other in their array, as remat_manual_policies has them. */
@@ -54,6 +52,14 @@ void remat_queue_add_planned(struct remat_queue *queue);
 
 /* Decision `step` of a path, or one near corners. */
 struct remat_proposal remat_queue_step(uint32_t path, uint32_t step);
+
+/* The last decision of a path that is not two-level. */
+struct remat_proposal remat_queue_end(const struct remat_search *search, uint32_t path);
+
+/* The smallest of the steps from `first` to `last` of what the proposal is one of, as far as bytes
+ * fall and then rise. */
+struct remat_proposal remat_queue_smallest(struct remat_search *search, struct remat_proposal of,
+                                           uint32_t first, uint32_t last);
 
 /* The next proposal that, by its bound, needs at most limit_bytes, and that does not make the same
  * kernels as one before; its time is exact. False: there is none up to last_key, or the search is

@@ -111,52 +111,19 @@ static bool find_manual(struct remat_search *s, const struct remat_proposals *po
     return remat_queue_best(&queue, s->limit_bytes, false, out);
 }
 
-static remat_status refuse(struct remat_search *s, const struct remat_proposals *policies)
+/* By bytes more decisions are entries than by time: the smallest may fit nevertheless. */
+static remat_status refuse(struct remat_search *s, const struct remat_proposals *policies,
+                           struct remat_proposal *smallest)
 {
     struct remat_queue queue = {.search = s,
                                 .name = "nothing fits: all, smallest bound first",
                                 .order = REMAT_SMALLEST_FIRST};
-    struct remat_proposal smallest;
     remat_queue_add_policies(&queue, policies);
     if (remat_search_per_op(s))
         remat_queue_add_planned(&queue);
-    return remat_queue_best(&queue, UINT64_MAX - 1, false, &smallest)
-               ? remat_infeasible(s, &smallest)
-               : remat_infeasible_cut_short(s);
-}
-
-static uint64_t live_peak(struct remat_search *s, uint32_t step)
-{
-    struct remat_proposal proposal = remat_queue_step(0, step);
-    remat_proposal_evaluate(s, &proposal, 0);
-    return proposal.cost.live_peak_bytes;
-}
-
-/* Live peaks of the first path's two-level decisions fall and then rise: bisection finds the
- * smallest. */
-static struct remat_proposal find_smallest_two_level(struct remat_search *s)
-{
-    uint32_t low = remat_path_length(&s->planner->paths[0]) - 1;
-    uint32_t high = low + remat_path_twice_count(&s->planner->paths[0]);
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (live_peak(s, middle + 1) < live_peak(s, middle))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return remat_queue_step(0, low);
-}
-
-/* As many groups as layers in each: no others hold less where all layers are equal and small. */
-static struct remat_proposal find_even_groups(const struct remat_search *s)
-{
-    const struct remat_planner *p = s->planner;
-    uint32_t path = 0;
-    while (path + 1 < p->path_count &&
-           (uint64_t)p->paths[path].group * p->paths[path].group < p->model.region_count)
-        path++;
-    return remat_queue_step(path, remat_path_length(&p->paths[path]) - 1);
+    if (!remat_queue_best(&queue, UINT64_MAX - 1, false, smallest))
+        return remat_infeasible_cut_short(s);
+    return smallest->cost.arena_bytes > s->limit_bytes ? remat_infeasible(s, smallest) : REMAT_OK;
 }
 
 /* When the search was ended with nothing found, without a look at the clock: everything saved, full
@@ -168,12 +135,17 @@ static remat_status rescue(struct remat_search *s, const struct remat_proposals 
     for (size_t i = 0; i < policies->count; i++)
         if (policies->items[i].policy->granularity == REMAT_POLICY_LAYERS)
             full = &policies->items[i];
-    if (s->limit_bytes >= s->planner->floor_bytes &&
-        (fits(s, policies->items[0], out) || fits(s, *full, out) ||
-         (remat_search_per_op(s) &&
-          (fits(s, remat_queue_step(0, remat_path_length(&s->planner->paths[0]) - 1), out) ||
-           fits(s, find_even_groups(s), out) || fits(s, find_smallest_two_level(s), out)))))
-        return REMAT_OK;
+    struct remat_proposal end = remat_queue_end(s, 0);
+    uint32_t last = end.step + remat_path_twice_count(&s->planner->paths[0]);
+    struct remat_proposal small[] = {policies->items[0], *full, end,
+                                     remat_queue_end(s, s->planner->smallest_path),
+                                     remat_queue_smallest(s, end, end.step, last)};
+    bool possible = s->limit_bytes >= s->planner->floor_bytes;
+    for (uint32_t i = 0; i < (remat_search_per_op(s) ? 5 : 2) && possible; i++) {
+        remat_proposal_find_least(s, &small[i]);
+        if (small[i].least.live_bytes <= s->limit_bytes && fits(s, small[i], out))
+            return REMAT_OK;
+    }
     return remat_infeasible_cut_short(s);
 }
 
@@ -251,7 +223,7 @@ static remat_status choose_freely(struct remat_search *s, struct remat_proposal 
         found = remat_queue_best(&queue, s->limit_bytes, found, best);
     }
     if (!found)
-        return s->over ? rescue(s, &policies, best) : refuse(s, &policies);
+        return s->over ? rescue(s, &policies, best) : refuse(s, &policies, best);
     if (remat_is_none(best->path) || best->step < remat_path_length(&s->planner->paths[best->path]))
         remat_evaluator_release_two_level(s->evaluator); /* no two-level decision comes any more */
     if (by_hand && !s->over) {

@@ -26,7 +26,6 @@ struct remat_search {
     struct remat_search_state state;     /* times are of the decided segment */
     bool over;                           /* settings->is_over has said so */
     struct remat_policy_ground *ground;  /* of the graph and its pins */
-    uint32_t path_count;                 /* private to queue.c; 0: not known yet */
 };
 
 /* A decision carried through; everything lies in the search's arena. */

@@ -54,6 +54,12 @@ uint32_t remat_path_length(const struct remat_path *path);
  * time (remat_choose_twice). */
 uint32_t remat_path_twice_count(const struct remat_path *path);
 
+/* Both together. */
+static inline uint32_t remat_path_step_count(const struct remat_path *path)
+{
+    return remat_path_length(path) + remat_path_twice_count(path);
+}
+
 /* Which regions choice `index` has passed through on the way to an input that is dropped: what such
  * a region computes, but for what it hands on, is recomputed twice. By region. */
 void remat_path_twice(const struct remat_path *path, uint32_t index, bool *twice);

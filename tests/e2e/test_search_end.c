@@ -2,7 +2,8 @@
 /* A search that is ended at its n-th question, for every n of the first and the last, and every
  * eleventh of the others: a plan that fits, is no slower than what the search had reported, and
  * says so; never ended, it says nothing. A plan is found however early the end comes, but for the
- * smallest budgets, and only what cannot be is refused as too little. */
+ * smallest budgets, and only what cannot be is refused as too little. Long graphs are refused by
+ * their few smallest decisions. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -178,13 +179,56 @@ static void test_groups(remat_context *ctx, const struct remat_graph *graph)
     remat_arena_release(&arena);
 }
 
+static void count_scheduled(void *user, const struct remat_tried_list *list)
+{
+    uint32_t *scheduled = user;
+    *scheduled += list->count;
+}
+
+/* Of a graph of more than 10,000 kernels a refusal looks at few decisions and schedules fewer, and
+ * half of transient memory is planned for when the search is ended at once. */
+static void test_long(remat_context *ctx, const struct remat_graph *graph)
+{
+    struct remat_arena arena;
+    struct remat_program *most, *ended;
+    struct watch watch = {.end = UINT32_MAX};
+    uint32_t scheduled = 0;
+    struct remat_compile_settings settings = {0};
+    remat_arena_init(&arena, ctx);
+    MUST_OK(ctx, remat_device_description_read(ctx, &arena, "cpu", &settings.device));
+    MUST_OK(ctx, remat_compile(ctx, &arena, graph, &settings, &most));
+    CHECK(most->command_count > 10000, "%u commands", most->command_count);
+    settings.is_over = is_over;
+    settings.is_over_user = &watch;
+    settings.tried = count_scheduled;
+    settings.search_user = &scheduled;
+    uint64_t smallest = smallest_budget(ctx, graph, settings);
+    CHECK(scheduled > 0 && scheduled < 16, "%u decisions scheduled", scheduled);
+    CHECK(watch.calls < most->command_count / 10, "%u questions", watch.calls);
+    printf("long: %u nodes, %u commands, %u questions, %u scheduled\n", graph->node_count,
+           most->command_count, watch.calls, scheduled);
+    watch = (struct watch){.end = 0};
+    settings.has_budget = true;
+    settings.budget_bytes =
+        most->reserve_bytes + most->static_bytes + (most->arena_bytes - most->static_bytes) / 2;
+    MUST_OK(ctx, remat_compile(ctx, &arena, graph, &settings, &ended));
+    CHECK(is_noted(ended) && ended->arena_bytes + ended->reserve_bytes <= settings.budget_bytes &&
+              smallest <= settings.budget_bytes,
+          "ended at once: %llu B", (unsigned long long)ended->arena_bytes);
+    remat_arena_release(&arena);
+}
+
 int main(void)
 {
     remat_context *ctx = remat_context_create(NULL, NULL);
     struct remat_arena arena;
     remat_arena_init(&arena, ctx);
-    const struct remat_graph *graph = harness_model(
-        ctx, &arena, "gpt2-tiny", (struct remat_model_settings){.batch = 4, .seq = 128});
+    const struct remat_graph *graph =
+        harness_model(ctx, &arena, "mlp-tiny",
+                      (struct remat_model_settings){.layers = 1000, .batch = 4, .seq = 16});
+    test_long(ctx, graph);
+    graph = harness_model(ctx, &arena, "gpt2-tiny",
+                          (struct remat_model_settings){.batch = 4, .seq = 128});
     test_ends(ctx, graph, REMAT_SOLVER_PER_OP, 1);
     test_ends(ctx, graph, REMAT_SOLVER_PER_OP, 4);
     test_ends(ctx, graph, REMAT_SOLVER_MANUAL, 1);

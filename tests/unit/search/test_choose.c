@@ -67,8 +67,7 @@ static remat_status check_paths(struct subject *s, const struct remat_planner *p
 {
     remat_status st = REMAT_OK;
     for (uint32_t path = 0; path < planner->path_count; path++) {
-        uint32_t count = remat_path_length(&planner->paths[path]) +
-                         remat_path_twice_count(&planner->paths[path]);
+        uint32_t count = remat_path_step_count(&planner->paths[path]);
         for (uint32_t i = 0; i < count; i++) {
             struct measured here;
             if ((*seen)++ % stride > 0)

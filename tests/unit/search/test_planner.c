@@ -160,8 +160,7 @@ static void check_order(const struct bench *b, uint32_t path, const uint64_t *ns
 static remat_status check_path(struct bench *b, uint32_t path, uint32_t stride)
 {
     remat_status st = REMAT_OK;
-    uint32_t count = remat_path_length(&b->planner->paths[path]) +
-                     remat_path_twice_count(&b->planner->paths[path]);
+    uint32_t count = remat_path_step_count(&b->planner->paths[path]);
     uint64_t *ns;
     REMAT_TRY_NEW(&b->subject.arena, ns, count);
     for (uint32_t i = path % stride; i < count; i += stride) {

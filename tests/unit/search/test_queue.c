@@ -47,8 +47,7 @@ static remat_status measure_all(struct fixture *f)
     remat_status st = REMAT_OK;
     const struct remat_planner *planner = f->search.planner;
     for (uint32_t path = 0; path < planner->path_count; path++) {
-        uint32_t count = remat_path_length(&planner->paths[path]) +
-                         remat_path_twice_count(&planner->paths[path]);
+        uint32_t count = remat_path_step_count(&planner->paths[path]);
         for (uint32_t step = path % STRIDE; step < count; step += STRIDE) {
             struct remat_proposal proposal = remat_queue_step(path, step);
             remat_proposal_find_least(&f->search, &proposal);

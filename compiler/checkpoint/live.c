@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "live.h"
+
+#include "rebuild.h"
+
+/* The optimizer's kernels wait for what they read. What a fused kernel writes may lie where
+ * something lay that it reads. */
+static void add_kernel(struct remat_live *l, const struct remat_settled *s, uint32_t k)
+{
+    const struct remat_fused_kernel *kernel = &s->kernels->kernels[k];
+    bool early = kernel->phase == REMAT_PHASE_OPTIMIZER;
+    uint32_t turn = early ? 1 : 2 * k;
+    for (uint32_t o = 0; o < kernel->operand_count && early; o++) {
+        remat_value read = remat_operand_read(&kernel->operands[o]);
+        uint32_t writer = remat_is_none(read.i) ? REMAT_NONE : remat_settled_writer(s, read).i;
+        if (!remat_is_none(writer) && l->turn[writer] > turn)
+            turn = l->turn[writer] | 1;
+    }
+    l->turn[k] = turn;
+    for (uint32_t o = 0; o < kernel->operand_count; o++) {
+        remat_value read = remat_operand_read(&kernel->operands[o]);
+        remat_value v = remat_is_none(read.i) ? kernel->operands[o].value : read;
+        l->last[v.i] = l->last[v.i] < turn ? turn : l->last[v.i];
+        if (remat_is_none(read.i) && !early)
+            l->begin[v.i] = k + (kernel->kind == REMAT_KERNEL_fused);
+    }
+}
+
+static void add_value(struct remat_live *l, const struct remat_settled *s, remat_value v)
+{
+    uint64_t bytes = remat_align_up(remat_storage_bytes(&s->graph->values[v.i]), REMAT_ALIGNMENT);
+    uint32_t *begin = &l->begin[v.i], end = l->last[v.i] / 2 + 1;
+    if (remat_is_candidate(s, v)) {
+        l->bytes[v.i] = bytes;
+        *begin = *begin < l->first ? l->first : *begin;
+    } else if (*begin < end) {
+        l->fixed_bytes[*begin] += bytes;
+        l->fixed_bytes[end] -= bytes; /* modulo 2^64 */
+    }
+}
+
+/* Beside what is fixed a built-in kernel has its own candidates, each once. */
+static uint64_t find_floor(struct remat_live *l, const struct remat_settled *s)
+{
+    for (uint32_t k = 0; k < l->kernel_count; k++) {
+        const struct remat_fused_kernel *kernel = &s->kernels->kernels[k];
+        for (uint32_t o = 0; o < kernel->operand_count && kernel->kind != REMAT_KERNEL_fused; o++) {
+            remat_value v = kernel->operands[o].value;
+            if (l->next[v.i] > k)
+                continue;
+            remat_live_make(l, v, k);
+            remat_live_read(l, v, k);
+        }
+    }
+    return remat_live_end(l);
+}
+
+struct remat_live remat_live_create(struct remat_arena *arena, const struct remat_settled *s)
+{
+    const struct remat_graph *g = s->graph;
+    uint32_t count = s->kernels->count, values = g->value_count;
+    struct remat_live out = {.kernel_count = count, .value_count = values};
+    const bool *kept = remat_find_kept(arena, g);
+    REMAT_NEW(arena, out.turn, count);
+    REMAT_NEW(arena, out.last, values);
+    REMAT_NEW(arena, out.fixed_bytes, count + 1);
+    REMAT_NEW(arena, out.change, count + 1);
+    REMAT_NEW(arena, out.bytes, values);
+    REMAT_NEW(arena, out.begin, values);
+    REMAT_NEW(arena, out.next, values);
+    memset(out.begin, 0xff, values * sizeof *out.begin);
+    while (out.first < count && s->kernels->kernels[out.first].phase == REMAT_PHASE_FORWARD)
+        out.first++;
+    for (uint32_t k = 0; k < count; k++)
+        add_kernel(&out, s, k);
+    for (uint32_t v = 0; v < values && g->update_count == 0; v++)
+        if (g->values[v].role == REMAT_ROLE_GRADIENT) /* the host reads them at the end */
+            out.last[s->facts.root[v].i] = 2 * count - 1;
+    for (remat_value v = {0}; v.i < values; v.i++)
+        if (!remat_is_none(remat_settled_writer(s, v).i) && !kept[v.i] && !s->facts.output[v.i])
+            add_value(&out, s, v);
+    for (uint32_t k = 0; k < count; k++)
+        out.fixed_bytes[k + 1] += out.fixed_bytes[k];
+    out.floor_bytes = find_floor(&out, s);
+    return out;
+}
+
+void remat_live_begin(struct remat_live *l)
+{
+    memset(l->change, 0, (l->kernel_count + 1) * sizeof *l->change);
+    memcpy(l->next, l->begin, l->value_count * sizeof *l->next);
+}
+
+void remat_live_read(struct remat_live *l, remat_value candidate, uint32_t kernel)
+{
+    uint32_t *next = &l->next[candidate.i], end = l->turn[kernel] / 2 + 1;
+    if (end <= *next)
+        return;
+    l->change[*next] += l->bytes[candidate.i];
+    l->change[end] -= l->bytes[candidate.i];
+    *next = end;
+}
+
+uint64_t remat_live_end(const struct remat_live *l)
+{
+    uint64_t most = 0, bytes = 0;
+    for (uint32_t k = 0; k < l->kernel_count; k++) {
+        bytes += l->change[k];
+        most = bytes + l->fixed_bytes[k] > most ? bytes + l->fixed_bytes[k] : most;
+    }
+    return most;
+}

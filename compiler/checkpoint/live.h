@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is live when a kernel begins, at least: by kernel of the graph that saves everything.
+ *
+ * These run in one order in every plan, but for the optimizer's, which run as soon as they can
+ * (schedule.h); a decision changes what they inline and store, and inserts reruns. So a value that
+ * no decision is about is live from its writer to its last reader. A candidate is live up to the
+ * last kernel of the backward pass that reads it itself: from the loss on if it is saved, else from
+ * the first kernel that its rerun comes before. */
+#ifndef REMAT_LIVE_H
+#define REMAT_LIVE_H
+
+#include "settle.h"
+
+/* Thread-compatible: one decision at a time. */
+struct remat_live {
+    uint32_t kernel_count, value_count;
+    uint32_t first;        /* kernel that is not of the forward pass; kernel_count: there is none */
+    uint32_t *turn;        /* by kernel: 2 k; of the optimizer's 2 k + 1, where k is the last kernel
+                              before which they cannot run */
+    uint32_t *last;        /* by root: the last turn that reads it */
+    uint64_t *fixed_bytes; /* by kernel: in every decision, beside persistent tensors */
+    uint64_t floor_bytes;  /* no decision has less at every kernel */
+    uint64_t *bytes;       /* by value: of candidates */
+    uint32_t *begin;  /* by value: the first kernel that it is live at; of candidates behind the
+                         forward pass, if they are saved */
+    uint32_t *next;   /* by value, of the decision at hand: from which on it has not counted */
+    uint64_t *change; /* by kernel and one more, of the decision: modulo 2^64 */
+};
+
+struct remat_live remat_live_create(struct remat_arena *arena, const struct remat_settled *settled);
+
+/* Of a decision: begins; then the reruns that are made before a kernel at the latest, and what it
+ * reads, kernel by kernel; then what that comes to at most, beside persistent tensors. */
+void remat_live_begin(struct remat_live *live);
+static inline void remat_live_make(struct remat_live *live, remat_value candidate, uint32_t kernel)
+{
+    live->next[candidate.i] = kernel;
+}
+void remat_live_read(struct remat_live *live, remat_value candidate, uint32_t kernel);
+uint64_t remat_live_end(const struct remat_live *live);
+
+#endif
