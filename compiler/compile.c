@@ -96,28 +96,6 @@ static void describe_manual(struct pipeline *p, const struct remat_chosen *c,
     out->manual_step_ns = flags ? remat_search_step_ns(&p->search, c->manual_ns) : 0;
 }
 
-/* Text for CUDA, whatever the target: a plan can be executed elsewhere. Where the text cannot
- * express a command, a note says so, and no GPU can run the plan, or it is an error. */
-static remat_status emit(struct pipeline *p, struct remat_program *out)
-{
-    struct remat_cuda_settings settings = REMAT_CUDA_DEFAULTS;
-    settings.workspace_bytes = out->workspace_bytes;
-    remat_stopwatch_start(&p->watch);
-    remat_status st = remat_cuda_emit(p->search.ctx, p->search.arena, out, &settings, &out->cuda);
-    remat_stopwatch_lap(&p->watch, REMAT_LAP_EMIT);
-    if (st != REMAT_ERROR_INVALID)
-        return st;
-    out->cuda = (struct remat_cuda_code){0};
-    const char *note =
-        REMAT_FORMAT(p->search.arena, REMAT_CUDA_NOTE "%s", remat_context_message(p->search.ctx));
-    if (p->search.settings->needs_cuda)
-        return remat_error(
-            p->search.ctx, REMAT_ERROR_INVALID,
-            "%s: without --arch and --emit-cuda there is a plan, which no GPU can run", note);
-    REMAT_PUSH(p->search.arena, &p->search.notes, note);
-    return REMAT_OK;
-}
-
 static remat_status describe(struct pipeline *p, const struct remat_chosen *c,
                              struct remat_program *out)
 {
@@ -142,10 +120,14 @@ static remat_status describe(struct pipeline *p, const struct remat_chosen *c,
         out->numerics_hash =
             remat_hash(&out->workspace_bytes, sizeof out->workspace_bytes, out->numerics_hash);
     describe_manual(p, c, out);
-    const char *whole = s->zero ? remat_note_whole(p->search.arena, out) : NULL;
-    if (whole)
-        REMAT_PUSH(p->search.arena, &p->search.notes, whole);
-    REMAT_CHECK(emit(p, out));
+    const char *notes[2] = {s->zero ? remat_note_whole(p->search.arena, out) : NULL};
+    remat_stopwatch_start(&p->watch);
+    REMAT_CHECK(
+        remat_cuda_emit_plan(p->search.ctx, p->search.arena, s->needs_cuda, out, &notes[1]));
+    remat_stopwatch_lap(&p->watch, REMAT_LAP_EMIT);
+    for (size_t i = 0; i < COUNT(notes); i++)
+        if (notes[i])
+            REMAT_PUSH(p->search.arena, &p->search.notes, notes[i]);
     out->notes = p->search.notes.items;
     out->note_count = (uint32_t)p->search.notes.count;
     return REMAT_OK;

@@ -47,3 +47,21 @@ fail:
     remat_scratch_close(e.scratch);
     return st;
 }
+
+remat_status remat_cuda_emit_plan(remat_context *ctx, struct remat_arena *arena, bool is_needed,
+                                  struct remat_program *program, const char **out_note)
+{
+    struct remat_cuda_settings settings = REMAT_CUDA_DEFAULTS;
+    settings.workspace_bytes = program->workspace_bytes;
+    *out_note = NULL;
+    remat_status st = remat_cuda_emit(ctx, arena, program, &settings, &program->cuda);
+    if (st != REMAT_ERROR_INVALID)
+        return st;
+    program->cuda = (struct remat_cuda_code){0};
+    *out_note = REMAT_FORMAT(arena, REMAT_CUDA_NOTE "%s", remat_context_message(ctx));
+    if (!is_needed)
+        return REMAT_OK;
+    return remat_error(ctx, REMAT_ERROR_INVALID,
+                       "%s: without --arch and --emit-cuda there is a plan, which no GPU can run",
+                       *out_note);
+}

@@ -33,4 +33,10 @@ remat_status remat_cuda_emit(remat_context *ctx, struct remat_arena *arena,
                              const struct remat_cuda_settings *settings,
                              struct remat_cuda_code *out);
 
+/* program->cuda, with defaults and the program's workspace, whatever the target: a plan can be
+ * executed elsewhere. What CUDA text cannot express is an error if the text `is_needed`; else
+ * *out_note says that no GPU can run the plan, and why, and is NULL where there is text. */
+remat_status remat_cuda_emit_plan(remat_context *ctx, struct remat_arena *arena, bool is_needed,
+                                  struct remat_program *program, const char **out_note);
+
 #endif
