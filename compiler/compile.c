@@ -84,16 +84,21 @@ static remat_status arrange_fixed(struct pipeline *p)
 #define NUMERICS_VERSION                                                                           \
     "2: rows 64 lanes, columns 256 of 1048576 sums, gemm k 384, attention q 64 kv 4096"
 
-/* The manual policy next to the plan, where Megatron has flags for it; it has none for pins. */
+/* The manual policies next to the plan, where a system has flags for one; none has for pins. */
 static void describe_manual(struct pipeline *p, const struct remat_chosen *c,
                             struct remat_program *out)
 {
-    const char *flags = NULL;
-    if (c->manual && !remat_decision_has_pins(&c->decision))
-        flags = remat_policy_megatron_flags(p->search.arena, c->manual);
-    out->manual_policy = flags ? c->manual->name : "";
-    out->manual_flags = flags ? flags : "";
-    out->manual_step_ns = flags ? remat_search_step_ns(&p->search, c->manual_ns) : 0;
+    REMAT_NEW(p->search.arena, out->manuals, REMAT_SYSTEM_COUNT);
+    for (enum remat_system k = 0; k < REMAT_SYSTEM_COUNT; k++) {
+        const struct remat_policy *policy = c->manual[k].policy;
+        const char *flags = NULL;
+        if (policy && !remat_decision_has_pins(&c->decision))
+            flags = remat_policy_flags(p->search.arena, policy, k);
+        if (flags)
+            out->manuals[out->manual_count++] =
+                (struct remat_manual){remat_system_name(k), policy->name, flags,
+                                      remat_search_step_ns(&p->search, c->manual[k].ns)};
+    }
 }
 
 static remat_status describe(struct pipeline *p, const struct remat_chosen *c,

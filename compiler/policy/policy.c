@@ -111,8 +111,7 @@ static const char *selective_flags(struct remat_arena *arena, const struct remat
     return flags;
 }
 
-const char *remat_policy_megatron_flags(struct remat_arena *arena,
-                                        const struct remat_policy *policy)
+static const char *megatron_flags(struct remat_arena *arena, const struct remat_policy *policy)
 {
     switch (policy->granularity) {
     case REMAT_POLICY_NONE:
@@ -123,6 +122,61 @@ const char *remat_policy_megatron_flags(struct remat_arena *arena,
         return selective_flags(arena, policy);
     default:
         return NULL;
+    }
+}
+
+/* N where layers N, 2N, 3N, ... are recomputed, each on its own; 0 otherwise. */
+static uint32_t every_layers(const struct remat_policy *policy)
+{
+    uint32_t every = 1;
+    while (every <= policy->layer_count && !policy->recomputed[every - 1])
+        every++;
+    for (uint32_t layer = 0; layer < policy->layer_count; layer++)
+        if (!policy->recomputed[layer] != ((layer + 1) % every != 0))
+            return 0;
+    return policy->granularity == REMAT_POLICY_LAYERS && policy->group == 1 ? every : 0;
+}
+
+#define TORCHTUNE "enable_activation_checkpointing=False ac_mode="
+
+static const char *torchtune_flags(struct remat_arena *arena, const struct remat_policy *policy)
+{
+    uint32_t every = every_layers(policy);
+    if (policy->granularity == REMAT_POLICY_NONE)
+        return TORCHTUNE "none";
+    if (every == 1)
+        return TORCHTUNE "full";
+    return every ? REMAT_FORMAT(arena, TORCHTUNE "selective ac_option=%u", every) : NULL;
+}
+
+/* The subcommand of 2026, which goes last. */
+static const char *torchtitan_flags(const struct remat_policy *policy)
+{
+    if (policy->granularity == REMAT_POLICY_NONE)
+        return "activation-checkpoint:none";
+    if (policy->granularity == REMAT_POLICY_OPS && !policy->save_ops)
+        return "activation-checkpoint:selective";
+    return every_layers(policy) == 1 ? "activation-checkpoint:full" : NULL;
+}
+
+const char *remat_system_name(enum remat_system system)
+{
+    static const char *const names[] = {"megatron", "torchtune", "torchtitan"};
+    return names[system];
+}
+
+const char *remat_policy_flags(struct remat_arena *arena, const struct remat_policy *policy,
+                               enum remat_system system)
+{
+    switch (system) {
+    case REMAT_SYSTEM_MEGATRON:
+        return megatron_flags(arena, policy);
+    case REMAT_SYSTEM_TORCHTUNE:
+        return torchtune_flags(arena, policy);
+    case REMAT_SYSTEM_TORCHTITAN:
+        return torchtitan_flags(policy);
+    default:
+        return "";
     }
 }
 

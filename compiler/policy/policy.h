@@ -59,9 +59,19 @@ remat_status remat_policy_resolve(remat_context *ctx, struct remat_arena *arena,
                                   const struct remat_policy_settings *settings,
                                   struct remat_policy *out);
 
-/* Megatron-LM's flags for the policy, "" for none of them; NULL: it has none for it. */
-const char *remat_policy_megatron_flags(struct remat_arena *arena,
-                                        const struct remat_policy *policy);
+/* Systems that know some of the policies. */
+enum remat_system {
+    REMAT_SYSTEM_MEGATRON,
+    REMAT_SYSTEM_TORCHTUNE,
+    REMAT_SYSTEM_TORCHTITAN,
+    REMAT_SYSTEM_COUNT /* none of them: any policy */
+};
+const char *remat_system_name(enum remat_system system); /* "megatron" */
+
+/* The system's flags for the policy, as typed there, "" for none of them; NULL: it has none for it.
+ */
+const char *remat_policy_flags(struct remat_arena *arena, const struct remat_policy *policy,
+                               enum remat_system system);
 
 /* The manual policies that a budget chooses from: none, selective of every set of modules that the
  * graph has, block 1 ... L - 1, uniform 2 ... L, every L ... 2, full, save ops by default, and of

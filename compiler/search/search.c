@@ -95,17 +95,17 @@ static bool fits(struct remat_search *s, struct remat_proposal proposal, struct 
     return fits(s, proposal, out);
 }
 
-/* The fastest policy that fits; `with_flags`: of those that Megatron has flags for. */
+/* The fastest policy that fits, of those that the system has flags for. */
 static bool find_manual(struct remat_search *s, const struct remat_proposals *policies,
-                        bool with_flags, struct remat_proposal *out)
+                        enum remat_system system, struct remat_proposal *out)
 {
-    struct remat_queue queue = {.search = s,
-                                .name = with_flags ? "manual policies with Megatron flags"
-                                                   : "manual policies, fastest first",
-                                .order = REMAT_FASTEST_FIRST};
+    struct remat_queue queue = {
+        .search = s, .name = "manual policies, fastest first", .order = REMAT_FASTEST_FIRST};
     struct remat_proposals with = {0};
+    if (system < REMAT_SYSTEM_COUNT)
+        queue.name = REMAT_FORMAT(s->arena, "manual policies of %s", remat_system_name(system));
     for (size_t i = 0; i < policies->count; i++)
-        if (!with_flags || remat_policy_megatron_flags(s->arena, policies->items[i].policy))
+        if (remat_policy_flags(s->arena, policies->items[i].policy, system))
             REMAT_PUSH(s->arena, &with, policies->items[i]);
     remat_queue_add_policies(&queue, &with);
     return remat_queue_best(&queue, s->limit_bytes, false, out);
@@ -208,16 +208,17 @@ static void compare_manual(struct remat_search *s, struct remat_proposals *polic
     REMAT_PUSH(s->arena, &s->notes, note);
 }
 
-/* The fastest of all proposals. *manual: the fastest policy that fits, if possible of those that
- * Megatron has flags for; policy NULL where none does. */
+/* The fastest of all proposals. manual: by system the fastest policy that fits, if possible of
+ * those that it has flags for; policy NULL where none does. */
 static remat_status choose_freely(struct remat_search *s, struct remat_proposal *best,
                                   struct remat_proposal *manual)
 {
     struct remat_queue queue = {
         .search = s, .name = "paths and neighbours, fastest first", .order = REMAT_FASTEST_FIRST};
     struct remat_proposals policies = remat_search_policies(s);
-    bool by_hand = find_manual(s, &policies, false, manual), found = by_hand;
-    *best = *manual;
+    bool by_hand = find_manual(s, &policies, REMAT_SYSTEM_COUNT, best), found = by_hand;
+    for (enum remat_system k = 0; by_hand && k < REMAT_SYSTEM_COUNT; k++)
+        manual[k] = *best;
     if (remat_search_per_op(s)) {
         remat_queue_add_planned(&queue);
         found = remat_queue_best(&queue, s->limit_bytes, found, best);
@@ -228,8 +229,9 @@ static remat_status choose_freely(struct remat_search *s, struct remat_proposal 
         remat_evaluator_release_two_level(s->evaluator); /* no two-level decision comes any more */
     if (by_hand && !s->over) {
         compare_manual(s, &policies, best, manual);
-        if (!remat_policy_megatron_flags(s->arena, manual->policy))
-            find_manual(s, &policies, true, manual);
+        for (enum remat_system k = 0; k < REMAT_SYSTEM_COUNT; k++)
+            if (!remat_policy_flags(s->arena, manual[k].policy, k))
+                find_manual(s, &policies, k, &manual[k]);
     }
     return REMAT_OK;
 }
@@ -247,14 +249,15 @@ static remat_status choose_given(struct remat_search *s, struct remat_proposal *
 
 remat_status remat_choose(struct remat_search *s, struct remat_chosen *out)
 {
-    struct remat_proposal best, manual = {0};
+    struct remat_proposal best, manual[REMAT_SYSTEM_COUNT] = {0};
     if (s->settings->has_budget)
         REMAT_CHECK(remat_search_plan(s));
     if (s->settings->has_budget && !remat_policy_given(&s->settings->policy)) {
-        REMAT_CHECK(choose_freely(s, &best, &manual));
+        REMAT_CHECK(choose_freely(s, &best, manual));
     } else {
         REMAT_CHECK(choose_given(s, &best));
-        manual = best;
+        for (enum remat_system k = 0; k < REMAT_SYSTEM_COUNT; k++)
+            manual[k] = best;
     }
     if (s->over)
         REMAT_PUSH(s->arena, &s->notes,
@@ -264,8 +267,10 @@ remat_status remat_choose(struct remat_search *s, struct remat_chosen *out)
     remat_proposals_show(s, "the plan", 1, &best, 1);
     remat_evaluator_forget(s->evaluator);
     REMAT_CHECK(remat_proposal_carry(s, &best, out));
-    out->manual = manual.policy;
-    out->manual_ns = manual.cost.step_ns;
+    for (enum remat_system k = 0; k < REMAT_SYSTEM_COUNT; k++) {
+        out->manual[k].policy = manual[k].policy;
+        out->manual[k].ns = manual[k].cost.step_ns;
+    }
     out->bound_ns = s->state.bound_ns;
     out->floor_bytes = remat_search_per_op(s) ? s->planner->floor_bytes : 0;
     return REMAT_OK;

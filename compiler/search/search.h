@@ -34,11 +34,14 @@ struct remat_chosen {
     struct remat_decision decision;
     struct remat_arrangement arranged;
     uint64_t arena_bytes;
-    uint64_t bound_ns;                 /* no decision that fits takes less; 0: not asked */
-    uint64_t floor_bytes;              /* of the arena of any decision; 0: not asked */
-    const struct remat_policy *manual; /* its own, or the fastest that fits, if possible of those
-                                          that Megatron has flags for; NULL: none does */
-    uint64_t manual_ns;                /* arranged.step_ns of that */
+    uint64_t bound_ns;    /* no decision that fits takes less; 0: not asked */
+    uint64_t floor_bytes; /* of the arena of any decision; 0: not asked */
+    /* By system: its own policy, or the fastest that fits, if possible of those that the system has
+     * flags for, and arranged.step_ns of that; NULL: none does. */
+    struct {
+        const struct remat_policy *policy;
+        uint64_t ns;
+    } manual[REMAT_SYSTEM_COUNT];
 };
 
 /* REMAT_ERROR_INFEASIBLE: nothing fits; the message names the smallest feasible budget, the binding

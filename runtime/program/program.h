@@ -209,6 +209,15 @@ struct remat_mesh_axis {
 #define REMAT_MESH_AXES_MAX 2
 #define REMAT_RANKS_MAX     256 /* along an axis */
 
+/* The setting of a system such as Megatron-LM next to the plan: the plan's own policy, or the
+ * fastest that fits. */
+struct remat_manual {
+    const char *system; /* "megatron" */
+    const char *policy;
+    const char *flags; /* to type there; "" for none */
+    uint64_t step_ns;  /* a step under it */
+};
+
 struct remat_setting { /* the command line as it was understood */
     const char *name, *value;
 };
@@ -230,15 +239,11 @@ struct remat_program {
     uint64_t bound_step_ns;         /* proven: no decision that fits is faster; 0: nobody asked */
     uint64_t floor_bytes;           /* proven: no decision has a smaller arena; 0: nobody asked */
     bool exact_extras; /* recompute_extra_ns are differences of predicted steps; else estimated */
-    /* The nearest manual policy: the plan's own, or the fastest that fits; NULL or "": none. */
-    const char *manual_policy;
-    const char *manual_flags; /* Megatron-LM's, "" for saving everything */
-    uint64_t manual_step_ns;  /* a step under it */
     uint32_t layer_count;
 
     uint32_t buffer_count, value_count, operand_count, kernel_count, command_count, segment_count,
         entry_count, call_count, tensor_count, decision_count, parameter_count, setting_count,
-        recomputed_layer_count, mesh_count;
+        recomputed_layer_count, mesh_count, manual_count;
     struct remat_buffer *buffers;
     struct remat_program_value *values;
     struct remat_operand *operands;
@@ -253,6 +258,7 @@ struct remat_program {
     struct remat_setting *settings;
     uint32_t *recomputed_layers;
     struct remat_mesh_axis *mesh; /* none: the plan of one rank */
+    struct remat_manual *manuals; /* at most one of a system */
     const char **notes;           /* what the report says to the user besides numbers */
     uint32_t note_count;
     struct remat_cuda_code cuda; /* empty in a plan without CUDA code */

@@ -203,7 +203,6 @@ static remat_status read_head(struct remat_reader *reader, const struct remat_fb
                                       .base_step_ns = root->base_step_ns,
                                       .bound_step_ns = root->bound_step_ns,
                                       .floor_bytes = root->floor_bytes,
-                                      .manual_step_ns = root->manual_step_ns,
                                       .workspace_bytes = root->workspace_bytes,
                                       .exact_extras = root->exact_extras,
                                       .layer_count = root->layer_count};
@@ -214,10 +213,6 @@ static remat_status read_head(struct remat_reader *reader, const struct remat_fb
         remat_reader_text(reader, root->target_arch, "target_arch", 0, &program->target_arch));
     REMAT_TRY(remat_reader_text(reader, root->config, "config", 0, &program->config));
     REMAT_TRY(remat_reader_text(reader, root->policy, "policy", 0, &program->policy));
-    REMAT_TRY(remat_reader_text(reader, root->manual_policy, "manual_policy", 0,
-                                &program->manual_policy));
-    REMAT_TRY(
-        remat_reader_text(reader, root->manual_flags, "manual_flags", 0, &program->manual_flags));
 fail:
     return st;
 }
@@ -250,6 +245,7 @@ remat_status remat_program_read(remat_context *ctx, const char *name, const void
     REMAT_TRY(read_decisions(&reader, &root, program));
     REMAT_TRY(read_settings(&reader, &root, program));
     REMAT_TRY(read_mesh(&reader, &root, program));
+    REMAT_TRY(read_manuals(&reader, &root, program));
     REMAT_TRY(read_notes(&reader, &root, program));
     REMAT_TRY(read_numbers(&reader, &root, program));
     REMAT_TRY(remat_cuda_read(&reader, root.cuda, program->command_count, &program->cuda));

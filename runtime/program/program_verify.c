@@ -41,7 +41,7 @@ static remat_status verify_head(struct remat_verifier *v)
             v->ctx, REMAT_ERROR_INVALID,
             "arena_bytes %llu and reserve_bytes %llu are more than budget_bytes %llu",
             (ull)p->arena_bytes, (ull)p->reserve_bytes, (ull)p->budget_bytes);
-    const uint64_t times_ns[] = {p->step_ns, p->base_step_ns, p->manual_step_ns};
+    const uint64_t times_ns[] = {p->step_ns, p->base_step_ns};
     for (size_t k = 0; k < sizeof times_ns / sizeof *times_ns; k++)
         if (times_ns[k] > INT64_MAX)
             return remat_error(v->ctx, REMAT_ERROR_INVALID, "a step of %llu ns", (ull)times_ns[k]);
@@ -330,6 +330,13 @@ static remat_status verify_report(struct remat_verifier *v)
     for (uint32_t i = 0; i < p->setting_count; i++)
         if (!p->settings[i].name || !p->settings[i].value)
             return remat_verify_error(v, "settings", i, NULL, "no name or value");
+    for (uint32_t i = 0; i < p->manual_count; i++) {
+        const struct remat_manual *m = &p->manuals[i];
+        if (!m->system || !m->policy || !m->flags || m->step_ns > INT64_MAX)
+            return remat_verify_error(v, "manuals", i, m->system,
+                                      "no system, policy or flags, or a step of %llu ns",
+                                      (ull)m->step_ns);
+    }
     for (uint32_t i = 0; i < p->note_count; i++)
         if (!p->notes[i])
             return remat_verify_error(v, "notes", i, NULL, "no text");

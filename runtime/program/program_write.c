@@ -92,7 +92,6 @@ static remat_status write_head(struct remat_writer *w, const struct remat_progra
         .base_step_ns = program->base_step_ns,
         .bound_step_ns = program->bound_step_ns,
         .floor_bytes = program->floor_bytes,
-        .manual_step_ns = program->manual_step_ns,
         .workspace_bytes = program->workspace_bytes,
         .exact_extras = program->exact_extras,
         .layer_count = program->layer_count,
@@ -105,8 +104,6 @@ static remat_status write_head(struct remat_writer *w, const struct remat_progra
     REMAT_TRY(remat_writer_text(w, program->target_arch, &root->target_arch));
     REMAT_TRY(remat_writer_text(w, program->config, &root->config));
     REMAT_TRY(remat_writer_text(w, program->policy, &root->policy));
-    REMAT_TRY(remat_writer_text(w, program->manual_policy, &root->manual_policy));
-    REMAT_TRY(remat_writer_text(w, program->manual_flags, &root->manual_flags));
 fail:
     return st;
 }
@@ -131,6 +128,7 @@ static remat_status write_plan(struct remat_writer *w, const void *what,
     REMAT_TRY(write_decisions(w, program, &root.decisions));
     REMAT_TRY(write_settings(w, program, &root.settings));
     REMAT_TRY(write_mesh(w, program, &root.mesh));
+    REMAT_TRY(write_manuals(w, program, &root.manuals));
     REMAT_TRY(remat_writer_texts(w, program->notes, program->note_count, false, &root.notes));
     REMAT_TRY(remat_cuda_write(w, &program->cuda, program->command_count, &root.cuda));
     *result = remat_fb_finish_program(w->builder, remat_fb_write_program_Plan(w->builder, &root),

@@ -26,14 +26,16 @@ void certificate_print(const struct remat_program *p, struct remat_text *out)
                       cli_time(p->bound_step_ns).text);
 }
 
-void nearest_print(const struct remat_program *p, struct remat_text *out)
+void manuals_print(const struct remat_program *p, int width, struct remat_text *out)
 {
-    if (!p->manual_policy || !*p->manual_policy)
-        return;
-    bool own = strcmp(p->manual_policy, p->policy) == 0;
-    remat_text_append(out, "%s%s", own ? "" : "nearest: ",
-                      *p->manual_flags ? p->manual_flags : "no recompute flags");
-    if (!own && p->step_ns)
-        remat_text_append(out, "; %s a step, %.2f %% slower", cli_time(p->manual_step_ns).text,
-                          100 * ((double)p->manual_step_ns / (double)p->step_ns - 1));
+    for (uint32_t i = 0; i < p->manual_count; i++) {
+        const struct remat_manual *m = &p->manuals[i];
+        bool own = strcmp(m->policy, p->policy) == 0;
+        remat_text_append(out, "%-*s%s%s", width, m->system,
+                          own ? "" : "nearest: ", *m->flags ? m->flags : "no recompute flags");
+        if (!own && p->step_ns)
+            remat_text_append(out, "; %s a step, %.2f %% slower", cli_time(m->step_ns).text,
+                              100 * ((double)m->step_ns / (double)p->step_ns - 1));
+        remat_text_append(out, "\n");
+    }
 }

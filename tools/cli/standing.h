@@ -12,8 +12,9 @@
  * nothing when the plan has no bound. */
 void certificate_print(const struct remat_program *program, struct remat_text *out);
 
-/* Appends "--recompute-granularity ...", after "nearest: " and with what it costs in time when the
- * plan is not that policy's; nothing when the plan names none. */
-void nearest_print(const struct remat_program *program, struct remat_text *out);
+/* Appends a line "megatron  --recompute-granularity ..." for each system that the plan names a
+ * setting of, the system's name padded to `width`; after "nearest: " and with what it costs in time
+ * when the plan is not that policy's. */
+void manuals_print(const struct remat_program *program, int width, struct remat_text *out);
 
 #endif

@@ -165,14 +165,14 @@ static remat_status make_plan(remat_context *ctx, struct remat_arena *arena,
 {
     remat_status st = REMAT_OK;
     struct remat_program *program;
-    struct remat_text nearest = {.arena = arena}, certificate = {.arena = arena};
+    struct remat_text manuals = {.arena = arena}, certificate = {.arena = arena};
     if (cli_has(args, OPTION_curve) && !settings->has_budget)
         return REMAT_OK;
     REMAT_TRY(remat_compile(ctx, arena, graph, settings, &program));
     REMAT_TRY(find_chosen(ctx, arena, graph, &settings->policy, program, &report->chosen));
     report->program = program;
-    nearest_print(program, &nearest);
-    report->nearest = nearest.items ? nearest.items : "";
+    manuals_print(program, 13, &manuals);
+    report->manuals = manuals.items ? manuals.items : "";
     certificate_print(program, &certificate);
     report->certificate = certificate.items ? certificate.items : "";
 fail:

@@ -201,8 +201,7 @@ static void print_plan(const struct report *report)
     if (report->chosen)
         print_chosen(report->chosen);
     printf("\n");
-    if (*report->nearest)
-        print_text("megatron     ", report->nearest);
+    fputs(report->manuals, stdout);
     printf("layers       %" PRIu32 " of %" PRIu32 " recomputed", p->recomputed_layer_count,
            p->layer_count);
     printf("%s", p->recomputed_layer_count ? ": " : "");
@@ -425,6 +424,18 @@ static void print_json_mesh(const struct remat_program *p)
     print_json_number("exposed_ns", all.exposed_ns);
 }
 
+static void print_json_manuals(const struct remat_program *p)
+{
+    printf("  \"manuals\": [");
+    for (uint32_t i = 0; i < p->manual_count; i++) {
+        const struct remat_manual *m = &p->manuals[i];
+        printf("%s\n    {\"system\": \"%s\", \"policy\": ", i ? "," : "", m->system);
+        print_json_string(m->policy);
+        printf(", \"flags\": \"%s\", \"step_ns\": %" PRIu64 "}", m->flags, m->step_ns);
+    }
+    printf("],\n");
+}
+
 static void print_json_plan(const struct report *report)
 {
     const struct remat_program *p = report->program;
@@ -441,9 +452,7 @@ static void print_json_plan(const struct report *report)
     print_json_number("recomputed", remat_program_recomputed(p));
     print_json_number("recomputed_fused", remat_program_inline(p));
     print_json_number("recomputed_nested", remat_program_twice(p));
-    print_json_text("manual_policy", p->manual_policy);
-    print_json_text("manual_flags", p->manual_flags);
-    print_json_number("manual_step_ns", p->manual_step_ns);
+    print_json_manuals(p);
     print_json_number("microbatches", microbatches_of(p));
     print_json_mesh(p);
     print_json_number("budget_bytes", p->budget_bytes);

@@ -9,7 +9,7 @@
 struct report {
     struct remat_program *program;         /* NULL: only a curve was asked for */
     const char *path;                      /* of the plan */
-    const char *nearest, *certificate;     /* standing.h; "": nothing */
+    const char *manuals, *certificate;     /* standing.h; "": nothing */
     const struct remat_policy *chosen;     /* before pins; NULL: there are none */
     const struct remat_frontier *frontier; /* NULL: no curve */
     const char *curve_path;

@@ -70,10 +70,7 @@ static void print_policy(struct remat_arena *arena, const struct remat_program *
 {
     uint32_t recomputed = remat_program_recomputed(p);
     remat_text_append(out, "policy      %s\n", p->policy);
-    struct remat_text flags = {.arena = arena};
-    nearest_print(p, &flags);
-    if (flags.count)
-        remat_text_append(out, "megatron    %s\n", flags.items);
+    manuals_print(p, 12, out);
     remat_text_append(out, "recomputed  %" PRIu32 " of %" PRIu32 " values", recomputed,
                       p->decision_count);
     if (remat_program_inline(p))
@@ -211,6 +208,18 @@ static json_t *make_settings(const struct remat_program *program, struct dump_js
     return settings;
 }
 
+static json_t *make_manuals(const struct remat_program *program, struct dump_json *out)
+{
+    json_t *manuals = json_array();
+    for (uint32_t i = 0; i < program->manual_count; i++) {
+        const struct remat_manual *m = &program->manuals[i];
+        dump_push(out, manuals,
+                  json_pack("{s:s,s:s,s:s,s:I}", "system", m->system, "policy", m->policy, "flags",
+                            m->flags, "step_ns", (json_int_t)m->step_ns));
+    }
+    return manuals;
+}
+
 static json_t *make_segments(const struct remat_program *program, struct dump_json *out)
 {
     json_t *segments = json_object();
@@ -305,9 +314,7 @@ remat_status dump_summary_json(remat_context *ctx, struct remat_arena *arena,
     dump_set(out, "recomputed", dump_bytes(remat_program_recomputed(p)));
     dump_set(out, "recomputed_fused", dump_bytes(remat_program_inline(p)));
     dump_set(out, "recomputed_nested", dump_bytes(remat_program_twice(p)));
-    dump_set(out, "manual_policy", json_string(p->manual_policy ? p->manual_policy : ""));
-    dump_set(out, "manual_flags", json_string(p->manual_flags ? p->manual_flags : ""));
-    dump_set(out, "manual_step_ns", dump_bytes(p->manual_step_ns));
+    dump_set(out, "manuals", make_manuals(p, out));
     set_bytes_and_times(p, out);
     if (p->mesh_count)
         set_mesh(p, out);

@@ -92,6 +92,8 @@ static const struct remat_decision_record decisions[] = {
     {"h.10.mid", "h.10", 10, REMAT_ACTION_SAVE, "policy", 128, 0, 2, 8, true, 300},
     {"logits", "", -1, REMAT_ACTION_SAVE, "pin --save \"log*\"", 4096, 0, 3, 8, false, 0},
 };
+static const struct remat_manual manuals[] = {
+    {"megatron", "block 1", "--recompute-num-layers 1", 9460}};
 static const struct remat_setting settings[] = {{"budget", "4KiB"}, {"hash", ""}};
 static const uint32_t recomputed_layers[] = {0};
 static const char *const notes[] = {"made by hand"};
@@ -127,9 +129,6 @@ struct remat_program *make_small_plan(struct remat_arena *arena)
                                       .peak_command = 4,
                                       .step_ns = 8600,
                                       .base_step_ns = 7600,
-                                      .manual_policy = "block 1",
-                                      .manual_flags = "--recompute-num-layers 1",
-                                      .manual_step_ns = 9460,
                                       .layer_count = 2};
     COPY(buffers, buffer_count, buffers);
     COPY(values, value_count, values);
@@ -141,6 +140,7 @@ struct remat_program *make_small_plan(struct remat_arena *arena)
     COPY(calls, call_count, calls);
     COPY(decisions, decision_count, decisions);
     COPY(settings, setting_count, settings);
+    COPY(manuals, manual_count, manuals);
     COPY(recomputed_layers, recomputed_layer_count, recomputed_layers);
     COPY(notes, note_count, notes);
     return program;

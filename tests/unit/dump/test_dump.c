@@ -85,14 +85,25 @@ static void test_summary_json(struct remat_arena *arena, const struct remat_prog
     static const struct {
         const char *key;
         json_int_t value;
-    } rows[] = {{"layers", 2},           {"budget_bytes", 4096},   {"reserve_bytes", 1024},
-                {"arena_bytes", 1792},   {"peak_bytes", 1536},     {"static_bytes", 768},
-                {"step_ns", 8600},       {"base_step_ns", 7600},   {"recomputed", 2},
-                {"recomputed_fused", 1}, {"recomputed_nested", 0}, {"manual_step_ns", 9460},
-                {"commands", 8},         {"kernels", 3},           {"buffers", 8}};
+    } rows[] = {{"layers", 2},
+                {"budget_bytes", 4096},
+                {"reserve_bytes", 1024},
+                {"arena_bytes", 1792},
+                {"peak_bytes", 1536},
+                {"static_bytes", 768},
+                {"step_ns", 8600},
+                {"base_step_ns", 7600},
+                {"recomputed", 2},
+                {"recomputed_fused", 1},
+                {"recomputed_nested", 0},
+                {"commands", 8},
+                {"kernels", 3},
+                {"buffers", 8}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         CHECK(integer(json, rows[i].key) == rows[i].value, "%s: %lld", rows[i].key,
               (long long)integer(json, rows[i].key));
+    const json_t *manual = json_array_get(json_object_get(json, "manuals"), 0);
+    CHECK(json_integer_value(json_object_get(manual, "step_ns")) == 9460, "manuals");
     const json_t *layers = json_object_get(json, "recomputed_layers");
     CHECK(json_array_size(layers) == 1 && json_integer_value(json_array_get(layers, 0)) == 0,
           "recomputed_layers");

@@ -282,7 +282,7 @@ static void check_flags(struct remat_policy *of)
     struct remat_policy_ground *ground;
     struct remat_decision meant = {0};
     char flags[256];
-    const char *found = remat_policy_megatron_flags(&arena, of);
+    const char *found = remat_policy_flags(&arena, of, REMAT_SYSTEM_MEGATRON);
     CHECK(found, "%s: no flags", of->name);
     snprintf(flags, sizeof flags, "%s", found ? found : "");
     CHECK_OK(ctx, remat_policy_prepare(ctx, &arena, graph, &no_pins, &ground), "%s", of->name);
@@ -304,13 +304,50 @@ static void test_megatron_flags(void)
     decide(every("1"));
     check_flags(&policy);
     decide(every("2"));
-    CHECK(!remat_policy_megatron_flags(&arena, &policy), "every 2 has flags");
+    CHECK(!remat_policy_flags(&arena, &policy, REMAT_SYSTEM_MEGATRON), "every 2 has flags");
     decide(every("op"));
-    CHECK(!remat_policy_megatron_flags(&arena, &policy), "op has flags");
+    CHECK(!remat_policy_flags(&arena, &policy, REMAT_SYSTEM_MEGATRON), "op has flags");
     decide((struct remat_policy_settings){.recompute_granularity = "selective",
                                           .recompute_modules = "core_attn,mlp"});
-    const char *flags = remat_policy_megatron_flags(&arena, &policy);
+    const char *flags = remat_policy_flags(&arena, &policy, REMAT_SYSTEM_MEGATRON);
     CHECK(flags && strstr(flags, "--recompute-modules core_attn mlp"), "%s", flags);
+}
+
+/* What torchtune and torchtitan are told for the same policy; NULL: they have nothing for it. */
+static void test_torch_flags(void)
+{
+    static const struct {
+        const char *policy, *torchtune, *torchtitan;
+    } rows[] = {
+        {"none", "enable_activation_checkpointing=False ac_mode=none",
+         "activation-checkpoint:none"},
+        {"full", "enable_activation_checkpointing=False ac_mode=full",
+         "activation-checkpoint:full"},
+        {"every 2", "enable_activation_checkpointing=False ac_mode=selective ac_option=2", NULL},
+        {"save ops by default", NULL, "activation-checkpoint:selective"},
+        {"save ops linear", NULL, NULL},
+        {"block 1", NULL, NULL},
+        {"uniform 2", NULL, NULL},
+        {"selective mlp", NULL, NULL},
+    };
+    struct remat_policies list;
+    uint32_t found = 0;
+    remat_manual_policies(&arena, graph, &list);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (size_t k = 0; k < list.count; k++) {
+            const char *tune, *titan;
+            if (strcmp(list.items[k].name, rows[i].policy) != 0)
+                continue;
+            found++;
+            tune = remat_policy_flags(&arena, &list.items[k], REMAT_SYSTEM_TORCHTUNE);
+            titan = remat_policy_flags(&arena, &list.items[k], REMAT_SYSTEM_TORCHTITAN);
+            CHECK(!tune == !rows[i].torchtune && (!tune || strcmp(tune, rows[i].torchtune) == 0),
+                  "%s: %s", rows[i].policy, tune);
+            CHECK(!titan == !rows[i].torchtitan &&
+                      (!titan || strcmp(titan, rows[i].torchtitan) == 0),
+                  "%s: %s", rows[i].policy, titan);
+        }
+    CHECK(found == sizeof rows / sizeof *rows, "%u of the policies are listed", found);
 }
 
 int main(void)
@@ -329,6 +366,7 @@ int main(void)
     test_pins();
     test_manual_policies();
     test_megatron_flags();
+    test_torch_flags();
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
     return check_exit();

@@ -167,6 +167,8 @@ static void fill_report(struct sample *s)
         "q", "layers.1/mlp", 1, REMAT_ACTION_INLINE, "planner", 32, 0, 3, 6, false, 0};
     s->settings[0] = (struct remat_setting){"budget", "2.2GB"};
     s->settings[1] = (struct remat_setting){"policy", ""};
+    s->manuals[0] = (struct remat_manual){"megatron", "block 1", "--recompute-num-layers 1", 1100};
+    s->manuals[1] = (struct remat_manual){"torchtune", "none", "", 1200};
     s->mesh[0] = s->mesh[1] = (struct remat_mesh_axis){"dp", 4, 0};
     s->recomputed_layers[0] = 1;
     s->notes[0] = "a note";
@@ -248,9 +250,6 @@ void sample_program(struct sample *s)
                                         .base_step_ns = 900,
                                         .bound_step_ns = 890,
                                         .floor_bytes = 512,
-                                        .manual_policy = "block 1",
-                                        .manual_flags = "--recompute-num-layers 1",
-                                        .manual_step_ns = 1100,
                                         .exact_extras = true,
                                         .layer_count = 2,
                                         .buffer_count = 7,
@@ -265,6 +264,7 @@ void sample_program(struct sample *s)
                                         .decision_count = 3,
                                         .parameter_count = 5,
                                         .setting_count = 2,
+                                        .manual_count = 2,
                                         .recomputed_layer_count = 1,
                                         .buffers = s->buffers,
                                         .values = s->values,
@@ -278,6 +278,7 @@ void sample_program(struct sample *s)
                                         .decisions = s->decisions,
                                         .parameters = s->parameters,
                                         .settings = s->settings,
+                                        .manuals = s->manuals,
                                         .mesh = s->mesh,
                                         .recomputed_layers = s->recomputed_layers,
                                         .notes = s->notes,

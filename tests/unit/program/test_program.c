@@ -149,6 +149,14 @@ static void compare_report(const struct remat_program *p, const struct remat_pro
         SAME_TEXT(name);
         SAME_TEXT(value);
     }
+    EACH(manuals, manual_count)
+    {
+        const struct remat_manual *a = &p->manuals[i], *b = &q->manuals[i];
+        SAME_TEXT(system);
+        SAME_TEXT(policy);
+        SAME_TEXT(flags);
+        SAME(step_ns);
+    }
     EACH(parameters, parameter_count)
     CHECK(p->parameters[i] == q->parameters[i], "parameter %u", i);
     EACH(recomputed_layers, recomputed_layer_count)
@@ -229,9 +237,6 @@ static void compare_head(const struct remat_program *a, const struct remat_progr
     SAME(base_step_ns);
     SAME(bound_step_ns);
     SAME(floor_bytes);
-    SAME_TEXT(manual_policy);
-    SAME_TEXT(manual_flags);
-    SAME(manual_step_ns);
     SAME(layer_count);
     SAME(workspace_bytes);
     SAME(exact_extras);
