@@ -24,6 +24,7 @@ struct joiner {
     const struct remat_part *part;
     uint32_t *position; /* by kernel */
     struct fate *fates; /* by value of the decided graph */
+    uint32_t *op_index; /* by node: of the op of the input graph that it comes from, in its layer */
 };
 
 /* The time of the clone's kernel, shared among the clones that it writes. */
@@ -104,6 +105,48 @@ static void join(struct remat_arena *arena, struct joiner *j)
     follow_reads(j, read_end);
 }
 
+/* By scope: 0 outside layers, else a number of its layer. Returns how many there are. */
+static uint32_t number_layers(struct remat_arena *arena, const struct remat_graph *g, uint32_t *out)
+{
+    uint32_t layers = remat_graph_layers(g), count = 0;
+    const char **stacks;
+    REMAT_NEW(arena, stacks, g->scope_count);
+    for (uint32_t s = 0; s < g->scope_count; s++) {
+        const struct remat_scope *scope = &g->scopes[s];
+        uint32_t stack = 0;
+        if (scope->layer < 0 || (uint32_t)scope->layer >= layers)
+            continue;
+        while (stack < count && strcmp(stacks[stack], scope->stack) != 0)
+            stack++;
+        stacks[stack] = scope->stack;
+        count += stack == count;
+        out[s] = 1 + stack * layers + (uint32_t)scope->layer;
+    }
+    return 1 + count * layers;
+}
+
+/* The nodes that an op was expanded into share its place. */
+static void count_ops(struct remat_arena *arena, struct joiner *j)
+{
+    const struct remat_graph *g = j->part->graph;
+    uint32_t *layer, *counts, *first; /* first: by group, 1 + the index of its first node */
+    REMAT_NEW(arena, layer, g->scope_count);
+    REMAT_NEW(arena, counts, (size_t)number_layers(arena, g, layer) * REMAT_OP_COUNT);
+    REMAT_NEW(arena, first, g->node_count);
+    REMAT_NEW(arena, j->op_index, g->node_count);
+    for (uint32_t n = 0; n < g->node_count; n++) {
+        const struct remat_node_info *node = &g->nodes[n];
+        uint32_t group = node->origin_group < g->node_count ? node->origin_group : n;
+        if (node->phase != REMAT_PHASE_FORWARD || node->instance)
+            continue;
+        if (!first[group]) {
+            first[group] = n + 1;
+            j->op_index[n] = counts[(size_t)layer[node->scope.i] * REMAT_OP_COUNT + node->origin]++;
+        }
+        j->op_index[n] = j->op_index[first[group] - 1];
+    }
+}
+
 static bool is_decided(const struct joiner *j, remat_value v)
 {
     remat_value original = j->part->graph->values[v.i].original;
@@ -142,6 +185,8 @@ static struct remat_decision_record record(const struct joiner *j, remat_value v
         .recompute_extra_ns = other->recompute_extra_ns * j->part->times,
         .bytes = remat_storage_bytes(&g->values[v.i]),
         .recompute_ns = fate->clones_ns * j->part->times,
+        .op = remat_op_info(g->nodes[node.i].origin)->name,
+        .op_index = j->op_index[node.i],
     };
     if (!remat_is_none(written_by.i)) {
         record.saved_begin = first_command + j->position[written_by.i];
@@ -169,6 +214,7 @@ void remat_lower_decisions(struct remat_arena *arena, const struct remat_lowerin
     const struct remat_graph *g = lowering->parts[0].graph;
     struct joiner j = {.in = lowering, .part = &lowering->parts[0]};
     join(arena, &j);
+    count_ops(arena, &j);
     REMAT_NEW(arena, out->decisions, g->value_count);
     for (remat_value v = {0}; v.i < g->value_count; v.i++)
         if (is_forward(g, v) && remat_storage_root(g, v).i == v.i && is_decided(&j, v))

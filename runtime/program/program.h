@@ -197,6 +197,8 @@ struct remat_decision_record {
     bool recomputable;               /* it may be saved or recomputed */
     int64_t recompute_extra_ns;      /* time of a step with it recomputed minus with it saved,
                                         all else as decided; 0 when not recomputable */
+    const char *op;    /* that the graph has for it, "linear"; NULL or "": not known */
+    uint32_t op_index; /* among those of its layer, in graph order; outputs of one have the same */
 };
 
 /* An axis of the mesh of ranks that run the plan together. The session writes this rank's

@@ -2,11 +2,13 @@
 /* remat-dump: what a plan or a graph says, for people and for programs. */
 #include "check.h"
 #include "dump_graph.h"
+#include "emit_policy.h"
 #include "file.h"
 #include "graph_file.h"
 #include "graph_print.h"
 #include "memory_csv.h"
 #include "program_read.h"
+#include "replan.h"
 #include "show.h"
 #include "tool.h"
 #include "why.h"
@@ -47,16 +49,24 @@ static const struct {
 struct request {
     uint32_t view; /* OPTION_summary ... OPTION_check */
     enum format format;
-    const char *why;   /* of OPTION_why */
-    const char *nvrtc; /* of OPTION_check */
+    const char *why;                   /* of OPTION_why */
+    const char *nvrtc;                 /* of OPTION_check */
+    enum policy_framework emit_policy; /* of OPTION_emit_policy */
+    const char *model;                 /* of that */
 };
 
 static remat_status read_request(remat_context *ctx, const struct cli_arguments *args,
                                  struct request *out)
 {
     uint32_t given = 0;
-    *out = (struct request){OPTION_summary, (enum format)cli_choice(args, OPTION_format, 0),
-                            cli_text(args, OPTION_why, NULL), cli_text(args, OPTION_nvrtc, NULL)};
+    *out = (struct request){
+        OPTION_summary,
+        (enum format)cli_choice(args, OPTION_format, 0),
+        cli_text(args, OPTION_why, NULL),
+        cli_text(args, OPTION_nvrtc, NULL),
+        (enum policy_framework)cli_choice(args, OPTION_emit_policy, 0),
+        cli_text(args, OPTION_model, NULL),
+    };
     for (uint32_t view = OPTION_summary; view <= OPTION_check; view++) {
         if (!cli_has(args, view))
             continue;
@@ -67,8 +77,11 @@ static remat_status read_request(remat_context *ctx, const struct cli_arguments 
     }
     if (out->format == FORMAT_CSV && out->view != OPTION_memory)
         return remat_error(ctx, REMAT_ERROR_USAGE, "--format csv needs --memory");
-    if (out->view == OPTION_text && out->format != FORMAT_TEXT)
-        return remat_error(ctx, REMAT_ERROR_USAGE, "--text and --format json: one of them");
+    if ((out->view == OPTION_text || out->view == OPTION_emit_policy) && out->format != FORMAT_TEXT)
+        return remat_error(ctx, REMAT_ERROR_USAGE, "--%s and --format json: one of them",
+                           options[out->view].name);
+    if (out->model && out->view != OPTION_emit_policy)
+        return remat_error(ctx, REMAT_ERROR_USAGE, "--model needs --emit-policy");
     if (out->nvrtc && out->view != OPTION_check)
         return remat_error(ctx, REMAT_ERROR_USAGE, "--nvrtc needs --check");
     return REMAT_OK;
@@ -92,6 +105,22 @@ static remat_status print_json(remat_context *ctx, const struct dump_json *json,
     return REMAT_OK;
 }
 
+static remat_status emit_policy(remat_context *ctx, struct remat_arena *arena,
+                                const struct remat_program *program, struct request request,
+                                struct remat_text *out)
+{
+    remat_status st = REMAT_OK;
+    struct policy policy;
+    struct remat_program *planned = NULL;
+    REMAT_TRY(policy_find(arena, program, request.emit_policy, &policy));
+    if (request.model)
+        REMAT_TRY(replan(ctx, arena, request.model, program, policy.saved.items,
+                         (uint32_t)policy.saved.count, &planned));
+    REMAT_TRY(policy_print(arena, &policy, policy.differences.count ? planned : program, out));
+fail:
+    return st;
+}
+
 static remat_status dump_plan(remat_context *ctx, struct remat_arena *arena, const char *path,
                               const struct remat_program *program, struct request request,
                               struct remat_text *out)
@@ -105,6 +134,8 @@ static remat_status dump_plan(remat_context *ctx, struct remat_arena *arena, con
         REMAT_TRY(check_plan(ctx, arena, path, program, request.nvrtc, &check));
     if (request.format == FORMAT_CSV)
         dump_memory_csv(program, out);
+    else if (request.view == OPTION_emit_policy)
+        REMAT_TRY(emit_policy(ctx, arena, program, request, out));
     else if (request.format == FORMAT_TEXT && request.why)
         REMAT_TRY(dump_why_text(ctx, program, request.why, out));
     else if (request.format == FORMAT_TEXT && request.view == OPTION_check)

@@ -142,6 +142,8 @@ static void compare_report(const struct remat_program *p, const struct remat_pro
         SAME(saved_end);
         SAME(recomputable);
         SAME(recompute_extra_ns);
+        SAME_TEXT(op);
+        SAME(op_index);
     }
     EACH(settings, setting_count)
     {

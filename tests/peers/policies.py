@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What remat-dump --emit-policy writes. PyTorch runs the layers of a model under it: operators that run in
+the backward pass are counted, and are those that the file says are recomputed; gradients are those without
+checkpoints, bit for bit. The peak and time in the file are those of the plan whose values are pinned by the
+table below. JAX is not run: its file is Python, and names values of the graph.
+
+    policies.py BUILD_DIRECTORY"""
+import ast
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+
+from compare_gradients import torch, torch_families, torch_gpt2
+from torch.utils._python_dispatch import TorchDispatchMode
+
+BATCH, SEQ, HEADS = 2, 64, 4
+# By family: the value of each place that PyTorch can be told of. A linear has none of its own where its
+# kernel goes on; the product is then saved.
+VALUES = {
+    "gpt2": {("linear", 0): ["attn.qkv"], ("linear", 1): ["attn.proj.matmul_1"], ("linear", 2): ["mlp.fc"],
+             ("attention", 0): ["attn.core", "attn.core.1"], ("gelu", 0): ["mlp.act"],
+             ("layer_norm", 0): ["ln_1", "ln_1.1", "ln_1.2"], ("layer_norm", 1): ["ln_2", "ln_2.1", "ln_2.2"]},
+    "llama": {("linear", 0): ["attn.q_proj.matmul_1"], ("linear", 1): ["attn.k_proj.matmul_1"],
+              ("linear", 2): ["attn.v_proj.matmul_1"], ("linear", 3): ["attn.proj.matmul_1"],
+              ("linear", 4): ["mlp.gate.matmul_1"], ("linear", 5): ["mlp.up.matmul_1"],
+              ("attention", 0): ["attn.core", "attn.core.1"],
+              ("rms_norm", 0): ["norm_1", "norm_1.1"], ("rms_norm", 1): ["norm_2", "norm_2.1"]},
+    "bert": {("linear", 0): ["attn.query"], ("linear", 1): ["attn.key"], ("linear", 2): ["attn.value"],
+             ("linear", 3): ["attn.proj.matmul_1"], ("linear", 4): ["mlp.fc"], ("linear", 5): ["mlp.proj.matmul_1"],
+             ("attention", 0): ["attn.core", "attn.core.1"], ("gelu", 0): ["mlp.act"],
+             ("layer_norm", 0): ["ln_1", "ln_1.1", "ln_1.2"], ("layer_norm", 1): ["ln_2.1", "ln_2.2"]},
+}
+PATHS = {"gpt2": "h.", "llama": "model.layers.", "bert": "bert.encoder.layer."}
+OUTPUTS = {"gpt2": "mlp.residual", "llama": "mlp.residual", "bert": "ln_2"}
+
+
+class Tools:
+    def __init__(self, build, work):
+        self.tools, self.work = pathlib.Path(build).resolve() / "tools", work
+
+    def call(self, name, *arguments):
+        return subprocess.run([self.tools / f"remat-{name}", *map(str, arguments)], cwd=self.work, check=True,
+                              stdout=subprocess.PIPE, encoding="utf-8").stdout
+
+    def compile(self, *options):
+        return json.loads(self.call("compile", "model.fbs", "-o", "model.plan", "--format", "json", *options))
+
+
+class Layers:
+    """A model, layer by layer; weights do not matter."""
+
+    def __init__(self, family):
+        config = torch_gpt2.Config(1, 64, HEADS, 256, SEQ)
+        gpt2 = torch_gpt2.Gpt2(config, torch_gpt2.random_weights(config))
+        generator = torch.Generator().manual_seed(0)
+        norms = {f"{part}.LayerNorm.{kind}": (64,) for part in ("output", "attention.output")
+                 for kind in ("weight", "bias")}
+        linears = {f"{part}.{kind}": (out, size) if kind == "weight" else (out,) for part, out, size in (
+            ("attention.self.query", 64, 64), ("attention.self.key", 64, 64), ("attention.self.value", 64, 64),
+            ("attention.output.dense", 64, 64), ("intermediate.dense", 256, 64), ("output.dense", 64, 256))
+            for kind in ("weight", "bias")}
+        bert = torch_families.Bert({f"l.{name}": torch.randn(size, generator=generator) / 8
+                                    for name, size in {**norms, **linears}.items()}, HEADS)
+        sizes = {"self_attn.q_proj": (64, 64), "self_attn.k_proj": (32, 64), "self_attn.v_proj": (32, 64),
+                 "self_attn.o_proj": (64, 64), "mlp.gate_proj": (176, 64), "mlp.up_proj": (176, 64),
+                 "mlp.down_proj": (64, 176), "input_layernorm": (64,), "post_attention_layernorm": (64,)}
+        llama = torch_families.Llama({f"l.{name}.weight": torch.randn(size, generator=generator) / 8
+                                      for name, size in sizes.items()}, HEADS)
+
+        def gpt2_layer(x):
+            x = x + gpt2.attention(gpt2.norm(x, "h.0.ln_1"), "h.0.attn")
+            return x + gpt2.mlp(gpt2.norm(x, "h.0.ln_2"), "h.0.mlp")
+
+        model = {"gpt2": gpt2, "llama": llama, "bert": bert}[family]
+        self.params = model.params
+        self.call = gpt2_layer if family == "gpt2" else lambda x: model.layer(x, "l")
+
+
+class Count(TorchDispatchMode):
+    """Operators that run inside a layer, by op."""
+
+    def __init__(self, op_of):
+        super().__init__()
+        self.op_of, self.inside, self.counts = op_of, False, Counter()
+
+    def around(self, layer):
+        def call(x):
+            self.inside = True
+            try:
+                return layer(x)
+            finally:  # a replay ends with an exception
+                self.inside = False
+        return call
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.counts[self.op_of.get(func)] += self.inside
+        return func(*args, **(kwargs or {}))
+
+
+def load(source):
+    module = {}
+    exec(compile(source, "policy.py", "exec"), module)
+    return module
+
+
+def gradients(layers, run):
+    x = torch.randn(BATCH, SEQ, 64, generator=torch.Generator().manual_seed(1)).requires_grad_()
+    for param in layers.params.values():
+        param.grad = None
+    yield
+    y = run(x)
+    yield
+    y.square().sum().backward()
+    yield [x.grad] + [p.grad for p in layers.params.values() if p.grad is not None]
+
+
+def check_layer(policy, layers, number):
+    """What runs again; the plain gradients are the same."""
+    count = Count(policy["OP_OF"])
+    layer = count.around(layers.call)
+    steps = gradients(layers, lambda x: policy["run"](layer, number, x))
+    next(steps)
+    with count:
+        next(steps)
+        forward, count.counts = count.counts, Counter()
+        found = next(steps)
+    *_, plain = gradients(layers, layers.call)
+    assert len(plain) == len(found) > 5 and all(map(torch.equal, plain, found)), "other gradients"
+    again = count.counts
+    saved, recomputed = policy["LAYERS"][policy["STACK"], number]
+    if saved is None:
+        assert sum(again.values()) == 0, again
+        return Counter()
+    ops = (saved.keys() | recomputed.keys()) & forward.keys()  # an op written out in others is not said
+    assert {op: again[op] for op in ops if again[op]} == {op: n for op, n in recomputed.items() if op in ops}, (
+        number, again, recomputed)
+    assert all(forward[op] >= len(saved.get(op, ())) + recomputed.get(op, 0) for op in ops), (forward, saved)
+    assert {"linear", "attention"} <= ops, ops
+    return Counter({op: again[op] for op in ops})
+
+
+def check_cost(tools, family, policy):
+    """Against the plan of the same values, pinned by the table."""
+    pins = []
+    for (stack, number), (saved, _) in policy["LAYERS"].items():
+        if saved is None:
+            pins.append(f"{stack}.{number}")
+        else:
+            pins += [f"{PATHS[family]}{number}.{value}" for op, places in saved.items() for place in places
+                     for value in VALUES[family][op, place]]
+    report = tools.compile("--ac-mode", "full", *(word for pin in pins for word in ("--save", pin)))
+    assert (policy["PEAK_BYTES"], policy["STEP_NS"]) == (report["peak_bytes"], report["step_ns"]), (
+        policy["PEAK_BYTES"], policy["STEP_NS"], report["peak_bytes"], report["step_ns"])
+
+
+def check_jax(tools, family, plan):
+    tree = ast.parse(tools.call("dump", plan, "--emit-policy", "jax"))
+    layers = next(ast.literal_eval(node.value) for node in tree.body
+                  if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "LAYERS")
+    names = {}
+    for d in json.loads(tools.call("dump", plan, "--decisions", "--format", "json"))["decisions"]:
+        if d["layer"] >= 0:
+            names.setdefault(d["layer"], {})[d["name"].split(f".{d['layer']}.", 1)[1]] = d["action"]
+    for (_, number), saved in layers.items():
+        actions = names.pop(number)
+        kept = {name for name, action in actions.items() if action == "save"}
+        if saved is None:
+            assert len(kept) == len(actions), (number, actions)
+        else:  # a layer's output is the input of the next checkpoint
+            assert set(saved) == kept - {OUTPUTS[family]} and len(kept) < len(actions), (number, saved, kept)
+    assert not names, names
+
+
+def check_unread(tools):
+    """With written-out attention the scores are held where the softmax is saved. Another graph is refused."""
+    tools.call("graph", "gpt2-tiny", "--batch", BATCH, "--seq", SEQ, "--attention", "written-out", "-o", "model.fbs")
+    done = subprocess.run([tools.tools / "remat-dump", "model.plan", "--emit-policy", "pytorch", "--model", "model.fbs"],
+                          cwd=tools.work, capture_output=True, encoding="utf-8")  # of the family before
+    assert done.returncode == 2 and "model.fbs: this is not the graph" in done.stderr, done
+    tools.compile("--recompute", "*/mlp/act")
+    policy = load(tools.call("dump", "model.plan", "--emit-policy", "pytorch", "--model", "model.fbs"))
+    assert all(saved["matmul"] == (0, 1) and saved["softmax"] == (0,) for saved, _ in policy["LAYERS"].values())
+    assert policy["UNREAD_BYTES"] == 6 * 4 * BATCH * HEADS * SEQ * SEQ, policy["UNREAD_BYTES"]
+
+
+def main():
+    build = sys.argv[1]
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as work:
+        tools = Tools(build, work)
+        for family in VALUES:
+            tools.call("graph", f"{family}-tiny", "--batch", BATCH, "--seq", SEQ, "-o", "model.fbs")
+            most, full = tools.compile(), tools.compile("--ac-mode", "full")
+            layers, different = Layers(family), set()
+            plans = [["--ac-mode", "full"], ["--ac-mode", "selective", "--ac-option", "op"], []] + [
+                ["--budget", full["arena_bytes"] + full["reserve_bytes"] + int(
+                    share * (most["arena_bytes"] - full["arena_bytes"]))] for share in (0.1, 0.45, 0.8)]
+            for options in plans:
+                report = tools.compile(*options)
+                source = tools.call("dump", "model.plan", "--emit-policy", "pytorch", "--model", "model.fbs")
+                policy = load(source)
+                assert (policy["PLAN_PEAK_BYTES"], policy["PLAN_STEP_NS"]) == (
+                    report["peak_bytes"], report["step_ns"])
+                entries = {str(entry): number for (_, number), entry in policy["LAYERS"].items()}
+                counts = {entry: check_layer(policy, layers, number) for entry, number in entries.items()}
+                different.add(len(entries))
+                check_jax(tools, family, "model.plan")
+                check_cost(tools, family, policy)
+                print(family, *options, *map(dict, counts.values()))
+                assert policy["UNREAD_BYTES"] == 0, policy["UNREAD_BYTES"]
+            assert max(different) > 1, "layers never differ"
+        check_unread(tools)
+
+
+main()
