@@ -25,19 +25,19 @@ struct packer_state {
     uint64_t best_bytes;                             /* UINT64_MAX at first */
 };
 
-static struct packer_state prepare(struct remat_arena *scratch, const struct remat_slot *slots,
-                                   uint32_t count)
+/* The skyline points into `s`, which therefore stays where it is. */
+static void prepare(struct packer_state *s, struct remat_arena *scratch,
+                    const struct remat_slot *slots, uint32_t count)
 {
-    struct packer_state s = {.in = remat_instance_create(scratch, slots, count),
-                             .best_bytes = UINT64_MAX};
-    s.skyline = remat_skyline_create(scratch, &s.in);
-    REMAT_NEW(scratch, s.ranked, s.in.count);
-    REMAT_NEW(scratch, s.order, s.in.count);
-    REMAT_NEW(scratch, s.last_order, s.in.count);
-    REMAT_NEW(scratch, s.offsets, s.in.count);
-    REMAT_NEW(scratch, s.last_offsets, s.in.count);
-    REMAT_NEW(scratch, s.best_offsets, s.in.count);
-    return s;
+    s->in = remat_instance_create(scratch, slots, count);
+    s->best_bytes = UINT64_MAX;
+    s->skyline = remat_skyline_create(scratch, &s->in);
+    REMAT_NEW(scratch, s->ranked, s->in.count);
+    REMAT_NEW(scratch, s->order, s->in.count);
+    REMAT_NEW(scratch, s->last_order, s->in.count);
+    REMAT_NEW(scratch, s->offsets, s->in.count);
+    REMAT_NEW(scratch, s->last_offsets, s->in.count);
+    REMAT_NEW(scratch, s->best_offsets, s->in.count);
 }
 
 /* Packs in s->order; a height below bound_bytes is kept as the last, one below the best as that. */
@@ -111,7 +111,8 @@ struct remat_packing remat_pack(struct remat_arena *arena, const struct remat_sl
                                 uint32_t count)
 {
     struct remat_arena *scratch = remat_scratch_open(arena->ctx);
-    struct packer_state s = prepare(scratch, slots, count);
+    struct packer_state s;
+    prepare(&s, scratch, slots, count);
     try_keys(&s);
     run_perturbations(&s);
     struct remat_packing out = {.arena_bytes = s.best_bytes,
