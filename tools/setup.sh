@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 
 packages=(gcc g++ clang clang-format clang-tidy libclang-rt-14-dev meson ninja-build pkg-config
           flatbuffers-compiler libflatbuffers-dev libjansson-dev libxxhash-dev openmpi-bin libopenmpi-dev
-          python3 python3-venv git ca-certificates)
+          dpkg-dev zsh python3 python3-venv git ca-certificates)
 
 # Newest releases that were tried together; PyTorch finds the CUDA libraries of the system first.
 torch_always=(torch==2.15.0 nvidia-cufile==1.17.1.22 nvidia-cusparselt-cu13==0.8.1

@@ -9,13 +9,27 @@
 static const char *const kind_names[] = {"flag", "text",  "choice", "integer", "number",
                                          "size", "input", "name",   "output",  "folder"};
 
-static const char *const common_help[][2] = {
-    {"-h, --help", "show this help"},
-    {"-V, --version", "show the version"},
-    {"    --list-options", "list the options, one a line, for programs"},
-    {"    --man", "print the man page (groff source)"},
+static const struct cli_option common[] = {
+    {"help", 'h', CLI_FLAG, NULL, "", "Common", "show this help"},
+    {"version", 'V', CLI_FLAG, NULL, "", "Common", "show the version"},
+    {"list-options", 0, CLI_FLAG, NULL, "", "Common", "list the options, one a line, for programs"},
+    {"man", 0, CLI_FLAG, NULL, "", "Common", "print the man page (groff source)"},
 };
-enum { COMMON_COUNT = sizeof common_help / sizeof *common_help };
+enum { COMMON_COUNT = sizeof common / sizeof *common };
+
+/* The option of a row; the common ones come last. NULL behind them. */
+static const struct cli_option *find_row(const struct cli_tool *tool, uint32_t row)
+{
+    if (row < tool->option_count)
+        return &tool->options[row];
+    row -= tool->option_count;
+    return row < COMMON_COUNT ? &common[row] : NULL;
+}
+
+static bool begins_group(const struct cli_tool *tool, uint32_t row)
+{
+    return row == 0 || strcmp(find_row(tool, row)->group, find_row(tool, row - 1)->group) != 0;
+}
 
 static void print_usage(const struct cli_tool *tool)
 {
@@ -43,14 +57,12 @@ void cli_print_help(const struct cli_tool *tool)
     printf("%s\n\nExamples:\n", tool->summary);
     for (size_t i = 0; i < 3 && tool->examples[i].command; i++)
         printf("  %s\n      %s\n", tool->examples[i].command, tool->examples[i].purpose);
-    for (uint32_t i = 0; i < tool->option_count; i++) {
-        if (i == 0 || strcmp(tool->options[i].group, tool->options[i - 1].group) != 0)
-            printf("\n%s:\n", tool->options[i].group);
-        print_option_help(&tool->options[i]);
+    const struct cli_option *option;
+    for (uint32_t i = 0; (option = find_row(tool, i)); i++) {
+        if (begins_group(tool, i))
+            printf("\n%s:\n", option->group);
+        print_option_help(option);
     }
-    printf("\nCommon:\n");
-    for (int i = 0; i < COMMON_COUNT; i++)
-        printf("  %-38s %s\n", common_help[i][0], common_help[i][1]);
     printf(
         "\nExit codes: 0 done, 1 other, 2 usage, 3 does not fit the budget, 4 invalid file, 5 "
         "I/O,\n"
@@ -60,12 +72,10 @@ void cli_print_help(const struct cli_tool *tool)
 
 void cli_print_options(const struct cli_tool *tool)
 {
-    for (uint32_t i = 0; i < tool->option_count; i++) {
-        const struct cli_option *o = &tool->options[i];
-        printf("--%s\t%s\t%s\t%s\n", o->name, kind_names[o->kind], o->value ? o->value : "",
-               o->accepted);
-    }
-    printf("--help\tflag\t\t\n--version\tflag\t\t\n--list-options\tflag\t\t\n--man\tflag\t\t\n");
+    const struct cli_option *o;
+    for (uint32_t i = 0; (o = find_row(tool, i)); i++)
+        printf("--%s\t%s\t%s\t%s\t%s\n", o->name, kind_names[o->kind], o->value ? o->value : "",
+               o->accepted, o->help);
 }
 
 /* Text as groff takes it: '-' and '\' escaped, no line starting with a control character. */
@@ -109,10 +119,11 @@ void cli_print_man(const struct cli_tool *tool)
     print_roff(tool->summary);
     printf("\n.SH SYNOPSIS\n.B ");
     print_usage(tool);
-    for (uint32_t i = 0; i < tool->option_count; i++) {
-        if (i == 0 || strcmp(tool->options[i].group, tool->options[i - 1].group) != 0)
-            printf(".SH \"%s\"\n", tool->options[i].group);
-        print_roff_option(&tool->options[i]);
+    const struct cli_option *option;
+    for (uint32_t i = 0; (option = find_row(tool, i)); i++) {
+        if (begins_group(tool, i))
+            printf(".SH \"%s\"\n", option->group);
+        print_roff_option(option);
     }
     printf(".SH EXAMPLES\n");
     for (size_t i = 0; i < 3 && tool->examples[i].command; i++) {

@@ -6,7 +6,8 @@
 #include "cli.h"
 
 void cli_print_help(const struct cli_tool *tool);
-void cli_print_options(const struct cli_tool *tool); /* a line each: name, kind, value, accepted */
+void cli_print_options(
+    const struct cli_tool *tool); /* a line each: name, kind, value, accepted, help */
 void cli_print_man(const struct cli_tool *tool);
 
 #endif
