@@ -189,13 +189,6 @@ static void lower(struct pipeline *p, const struct remat_chosen *decided,
     remat_stopwatch_lap(&p->watch, REMAT_LAP_LOWER);
 }
 
-static void report_laps(const struct pipeline *p)
-{
-    for (int lap = 0; lap < REMAT_LAP_COUNT && p->search.settings->pass_time; lap++)
-        p->search.settings->pass_time(p->search.settings->pass_time_user, remat_lap_name(lap),
-                                      p->watch.ns[lap], p->watch.runs[lap]);
-}
-
 /* Everything before the decision. */
 static remat_status start(struct pipeline *p)
 {
@@ -250,7 +243,8 @@ static remat_status make_plan(void *user)
     remat_status st = remat_program_simulate(p->search.ctx, program);
     REMAT_CHECK(st == REMAT_ERROR_INVALID ? REMAT_ERROR_INTERNAL : st); /* it is our own */
     *p->program = program;
-    report_laps(p);
+    remat_stopwatch_report(&p->watch, p->search.settings->pass_time,
+                           p->search.settings->pass_time_user);
     return REMAT_OK;
 }
 
@@ -290,7 +284,8 @@ static remat_status find_frontier(void *user)
     struct pipeline *p = user;
     REMAT_CHECK(start(p));
     REMAT_CHECK(remat_search_front(&p->search, p->compared, p->frontier));
-    report_laps(p);
+    remat_stopwatch_report(&p->watch, p->search.settings->pass_time,
+                           p->search.settings->pass_time_user);
     return REMAT_OK;
 }
 

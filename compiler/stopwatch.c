@@ -3,14 +3,6 @@
 
 #include <time.h>
 
-const char *remat_lap_name(enum remat_lap lap)
-{
-    static const char *const names[] = {"extract", "plan",     "decide",    "clone",
-                                        "fuse",    "schedule", "lifespans", "price",
-                                        "place",   "explain",  "lower",     "emit"};
-    return names[lap];
-}
-
 uint64_t remat_clock_ns(void)
 {
     struct timespec t;
@@ -32,4 +24,15 @@ void remat_stopwatch_lap(struct remat_stopwatch *watch, enum remat_lap lap)
     watch->ns[lap] += now - watch->begin_ns;
     watch->runs[lap]++;
     watch->begin_ns = now;
+}
+
+void remat_stopwatch_report(const struct remat_stopwatch *watch,
+                            void (*report)(void *user, const char *lap, uint64_t ns, uint32_t runs),
+                            void *user)
+{
+    static const char *const names[] = {"extract", "plan",     "decide",    "clone",
+                                        "fuse",    "schedule", "lifespans", "price",
+                                        "place",   "explain",  "lower",     "emit"};
+    for (int lap = 0; lap < REMAT_LAP_COUNT && report; lap++)
+        report(user, names[lap], watch->ns[lap], watch->runs[lap]);
 }

@@ -30,10 +30,13 @@ struct remat_stopwatch {
     uint32_t runs[REMAT_LAP_COUNT];
 };
 
-const char *remat_lap_name(enum remat_lap lap);
 uint64_t remat_clock_ns(void); /* CPU time of the process */
 void remat_stopwatch_start(struct remat_stopwatch *watch);
 /* Adds the time since the start or the lap before. */
 void remat_stopwatch_lap(struct remat_stopwatch *watch, enum remat_lap lap);
+/* Each lap's name, time and number of times; report NULL: nothing. */
+void remat_stopwatch_report(const struct remat_stopwatch *watch,
+                            void (*report)(void *user, const char *lap, uint64_t ns, uint32_t runs),
+                            void *user);
 
 #endif

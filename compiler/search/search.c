@@ -267,10 +267,8 @@ remat_status remat_choose(struct remat_search *s, struct remat_chosen *out)
     remat_proposals_show(s, "the plan", 1, &best, 1);
     remat_evaluator_forget(s->evaluator);
     REMAT_CHECK(remat_proposal_carry(s, &best, out));
-    for (enum remat_system k = 0; k < REMAT_SYSTEM_COUNT; k++) {
-        out->manual[k].policy = manual[k].policy;
-        out->manual[k].ns = manual[k].cost.step_ns;
-    }
+    for (enum remat_system k = 0; k < REMAT_SYSTEM_COUNT; k++)
+        out->manual[k] = (struct remat_timed_policy){manual[k].policy, manual[k].cost.step_ns};
     out->bound_ns = s->state.bound_ns;
     out->floor_bytes = remat_search_per_op(s) ? s->planner->floor_bytes : 0;
     return REMAT_OK;

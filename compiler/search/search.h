@@ -38,7 +38,7 @@ struct remat_chosen {
     uint64_t floor_bytes; /* of the arena of any decision; 0: not asked */
     /* By system: its own policy, or the fastest that fits, if possible of those that the system has
      * flags for, and arranged.step_ns of that; NULL: none does. */
-    struct {
+    struct remat_timed_policy {
         const struct remat_policy *policy;
         uint64_t ns;
     } manual[REMAT_SYSTEM_COUNT];
