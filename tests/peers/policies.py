@@ -177,11 +177,12 @@ def check_jax(tools, family, plan):
 def check_unread(tools):
     """With written-out attention the scores are held where the softmax is saved. Another graph is refused."""
     tools.call("graph", "gpt2-tiny", "--batch", BATCH, "--seq", SEQ, "--attention", "written-out", "-o", "model.fbs")
-    done = subprocess.run([tools.tools / "remat-dump", "model.plan", "--emit-policy", "pytorch", "--model", "model.fbs"],
-                          cwd=tools.work, capture_output=True, encoding="utf-8")  # of the family before
+    emit = ["dump", "model.plan", "--emit-policy", "pytorch", "--model", "model.fbs"]
+    done = subprocess.run([tools.tools / "remat-dump", *emit[1:]], cwd=tools.work, capture_output=True,
+                          encoding="utf-8")  # the plan is of the family before
     assert done.returncode == 2 and "model.fbs: this is not the graph" in done.stderr, done
     tools.compile("--recompute", "*/mlp/act")
-    policy = load(tools.call("dump", "model.plan", "--emit-policy", "pytorch", "--model", "model.fbs"))
+    policy = load(tools.call(*emit))
     assert all(saved["matmul"] == (0, 1) and saved["softmax"] == (0,) for saved, _ in policy["LAYERS"].values())
     assert policy["UNREAD_BYTES"] == 6 * 4 * BATCH * HEADS * SEQ * SEQ, policy["UNREAD_BYTES"]
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Another plan for the graph of a plan, with the same settings but other decisions. */
-#ifndef REMAT_DUMP_REPLAN_H
-#define REMAT_DUMP_REPLAN_H
+#ifndef REMAT_TOOLS_REPLAN_H
+#define REMAT_TOOLS_REPLAN_H
 
 #include "base.h"
 #include "program.h"
