@@ -63,10 +63,8 @@ static void add_point(struct walk *w, const struct remat_proposal *proposal)
                    ((struct remat_frontier_point){proposal->name, bytes,
                                                   remat_search_step_ns(s, step_ns), 0}));
     s->state.seen_count++;
-    if (!s->state.best_ns || step_ns < s->state.best_ns)
-        s->state.best_ns = step_ns;
-    if (!s->state.least_bytes || bytes < s->state.least_bytes)
-        s->state.least_bytes = bytes;
+    remat_keep_least(&s->state.best_ns, step_ns);
+    remat_keep_least(&s->state.least_bytes, bytes);
 }
 
 /* Everything saved is priced first: it says how far apart rooms are. */

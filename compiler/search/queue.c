@@ -240,10 +240,12 @@ bool remat_queue_best(struct remat_queue *q, uint64_t limit_bytes, bool found,
             continue;
         *best = proposal;
         found = true;
-        if (by_time)
-            q->last_key = q->search->state.best_ns = proposal.cost.step_ns;
-        else
+        if (by_time) {
+            q->last_key = proposal.cost.step_ns;
+            remat_keep_least(&q->search->state.best_ns, q->last_key);
+        } else {
             limit_bytes = proposal.cost.arena_bytes - 1;
+        }
     }
     remat_proposals_show(q->search, q->name, q->added_count, q->taken.items, q->taken.count);
     return found;

@@ -154,6 +154,11 @@ static inline uint64_t remat_align_up(uint64_t bytes, uint64_t alignment) /* pow
 {
     return (bytes + alignment - 1) & ~(alignment - 1);
 }
+static inline void remat_keep_least(uint64_t *least, uint64_t value) /* *least 0: none yet */
+{
+    if (!*least || value < *least)
+        *least = value;
+}
 
 /* --- 64-bit hash (XXH64) --- */
 uint64_t remat_hash(const void *data, size_t bytes, uint64_t seed);
