@@ -157,11 +157,11 @@ static uint32_t next_corner(const struct remat_queue *q, const struct remat_queu
 static bool advance(const struct remat_queue *q, struct remat_queue_entry *e, uint64_t bytes)
 {
     struct remat_search *s = q->search;
-    bool fits = e->now.least.live_bytes <= bytes; /* but for its arena, or it is known */
-    for (;; fits = false) {
+    for (;;) {
+        bool fits = e->now.least.live_bytes <= bytes; /* but for its arena, or it is known */
         struct remat_proposal end = e->corner;
         if (end.step > e->now.step && (fits || end.least.live_bytes > bytes))
-            end = remat_queue_smallest(s, e->now, e->now.step, end.step);
+            end = remat_queue_smallest(s, e->now, e->now.step + fits, end.step);
         if (end.step > e->now.step && end.least.live_bytes <= bytes) {
             e->now = fits ? look_at(s, e->now, e->now.step + 1) : find_step(s, e->now, end, bytes);
             return true;

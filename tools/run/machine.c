@@ -33,11 +33,18 @@ static bool read_text(struct kernel_text *out, const char *root, const char *pat
     return bytes > 0;
 }
 
+/* NULL: there is no more. */
+static const char *after_next(const char *text, char separator)
+{
+    const char *at = strchr(text, separator);
+    return at ? at + 1 : NULL;
+}
+
 /* The number behind a key at the begin of a line; 0 where there is none. */
 static uint64_t number_of(const struct kernel_text *text, const char *key)
 {
     size_t length = strlen(key);
-    for (const char *line = text->data; line; line = strchr(line, '\n'), line += line != NULL)
+    for (const char *line = text->data; line; line = after_next(line, '\n'))
         if (strncmp(line, key, length) == 0 && (line[length] == ' ' || line[length] == ':'))
             return strtoull(line + length + 1, NULL, 10);
     return 0;
@@ -69,7 +76,7 @@ static bool find_group(const char *root, const char *controller, char out[PATH_M
         if (!path || path[1] != '/')
             continue;
         *path++ = 0;
-        for (char *name = names + 1; name; name = strchr(name, ','), name += name != NULL) {
+        for (const char *name = names + 1; name; name = after_next(name, ',')) {
             size_t length = strcspn(name, ",");
             if (strlen(controller) != length || strncmp(name, controller, length) != 0)
                 continue;
