@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "curve_file.h"
 
-#include "curve.h"
-
 #include <inttypes.h>
 #include <math.h>
 
@@ -59,13 +57,41 @@ remat_status curve_file_check(remat_context *ctx, const char *path)
                        path);
 }
 
+/* A budget gives no slower plan than a manual policy that fits, though --curve prices some
+ * decisions of a large graph alone: what a mark is better than goes. A bound holds for less memory,
+ * too. There is room for a point. */
+static void add_mark(struct curve_point *points, uint32_t *count, const struct curve_mark *mark)
+{
+    uint32_t larger = 0, end = 0;
+    while (larger < *count && points[larger].budget > mark->budget)
+        larger++;
+    if (larger < *count && points[larger].time <= mark->time)
+        return;
+    while (end < larger && points[end].time < mark->time)
+        end++;
+    uint32_t next = larger < *count && points[larger].budget == mark->budget ? larger + 1 : larger;
+    memmove(&points[end + 1], &points[next], (*count - next) * sizeof *points);
+    points[end] = (struct curve_point){.budget = mark->budget,
+                                       .fits = true,
+                                       .time = mark->time,
+                                       .lower_bound = end > 0 ? points[end - 1].lower_bound : NAN};
+    *count += end + 1 - next;
+}
+
+bool curve_file_is_picture(const char *path)
+{
+    return forms[form_of(path)].write == write_svg;
+}
+
 remat_status curve_file_write(struct remat_arena *arena, struct remat_outputs *outputs,
-                              const char *path, const struct remat_frontier *f)
+                              const char *path, const struct remat_frontier *f,
+                              const struct curve_picture *picture)
 {
     remat_status st = REMAT_OK;
     struct remat_text text = {.arena = arena};
     struct curve_point *points;
-    REMAT_TRY_NEW(arena, points, f->count);
+    uint32_t count = f->count;
+    REMAT_TRY_NEW(arena, points, f->count + picture->mark_count);
     for (uint32_t i = 0; i < f->count; i++) {
         const struct remat_frontier_point *p = &f->points[i];
         points[i] = (struct curve_point){.budget = p->live_peak_bytes + f->reserve_bytes,
@@ -75,7 +101,10 @@ remat_status curve_file_write(struct remat_arena *arena, struct remat_outputs *o
                                          .lower_bound = f->bounded ? (double)p->bound_ns : NAN,
                                          .plan = p->policy};
     }
-    forms[form_of(path)].write(&text, &(struct curve){points, f->count, (double)f->base_ns}, f);
+    for (uint32_t i = 0; i < picture->mark_count; i++)
+        add_mark(points, &count, &picture->marks[i]);
+    forms[form_of(path)].write(&text, &(struct curve){points, count, (double)f->base_ns, picture},
+                               f);
     if (text.failed)
         return REMAT_ERROR_MEMORY;
     REMAT_TRY(remat_outputs_write(outputs, path, text.items, text.count));

@@ -2,8 +2,10 @@
 /* remat-compile: a training graph and a memory budget, or a policy, into a plan. */
 #include "cubins_option.h"
 #include "curve_file.h"
+#include "curve_picture.h"
 #include "emit_cuda.h"
 #include "files.h"
+#include "graph_file.h"
 #include "interrupt.h"
 #include "model.h"
 #include "notes.h"
@@ -122,7 +124,8 @@ static remat_status deliver(remat_context *ctx, struct remat_arena *arena,
         REMAT_TRY(remat_outputs_write(outputs, report->path, data, bytes));
     }
     if (report->frontier)
-        REMAT_TRY(curve_file_write(arena, outputs, report->curve_path, report->frontier));
+        REMAT_TRY(curve_file_write(arena, outputs, report->curve_path, report->frontier,
+                                   &report->picture));
     if (report->program && cli_has(args, OPTION_emit_cuda))
         REMAT_TRY(emit_cuda(arena, outputs, report->program, cli_text(args, OPTION_emit_cuda, "")));
     print_report(args, report);
@@ -201,6 +204,23 @@ fail:
     return st;
 }
 
+/* Pins are no setting of other systems. */
+static remat_status make_picture(remat_context *ctx, struct remat_arena *arena,
+                                 const struct remat_graph *model, const struct remat_graph *graph,
+                                 const struct remat_compile_settings *settings,
+                                 struct report *report)
+{
+    remat_status st = REMAT_OK;
+    if (!report->frontier || !curve_file_is_picture(report->curve_path))
+        return REMAT_OK;
+    REMAT_TRY(curve_picture_name(arena, model, settings, &report->picture));
+    if (!has_pins(graph, &settings->policy))
+        REMAT_TRY(
+            curve_picture_mark(ctx, arena, graph, settings, report->frontier, &report->picture));
+fail:
+    return st;
+}
+
 static remat_status make_report(remat_context *ctx, struct remat_arena *arena,
                                 const struct cli_arguments *args,
                                 struct remat_compile_settings *settings, struct progress *progress,
@@ -226,6 +246,8 @@ static remat_status make_report(remat_context *ctx, struct remat_arena *arena,
             "the search for %s was cut short: what was found by then depends on the machine",
             sizes->symbol));
     REMAT_TRY(make_curve(ctx, arena, args, graph, settings, report));
+    REMAT_TRY(graph_file_set_symbols(ctx, args->operands[0], bindings, parsed));
+    REMAT_TRY(make_picture(ctx, arena, parsed, graph, settings, report));
     report->sizes = sizes->symbol ? sizes : NULL;
 fail:
     return st;
