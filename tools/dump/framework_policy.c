@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A layer's places, an op and its index in the layer each, are known in two ways: of linear, matmul
+ * and attention from the commands of the forward pass, of other ops from the records of decisions.
+ *
+ * PyTorch replays every operator of a checkpoint that is not saved, up to the last one whose
+ * outputs the backward pass reads; the plan recomputes only those that it needs. So a product is
+ * saved unless the plan recomputes it, even where the plan has a value behind it instead, such
+ * as its sum with the layer's input. Behind the last value that the backward pass needs nothing is
+ * saved or replayed. */
+#include "framework_policy.h"
+
+#include "dump.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* Ops that one operator of PyTorch's, of aten, stands for. */
+const char *const policy_ops[POLICY_OPS] = {
+    "linear", "matmul", "attention", "layer_norm", "rms_norm", "gelu", "relu", "silu", "softmax"};
+enum { PRODUCTS = 3 /* the first ones */ };
+
+static uint32_t say(const char *op)
+{
+    for (uint32_t s = 0; op && s < POLICY_OPS; s++)
+        if (strcmp(policy_ops[s], op) == 0)
+            return s;
+    return REMAT_NONE;
+}
+
+size_t policy_layer_length(const char *path, int32_t layer)
+{
+    char number[16];
+    size_t length = (size_t)snprintf(number, sizeof number, ".%" PRId32, layer);
+    const char *at = layer < 0 ? NULL : strstr(path, number);
+    while (at && at[length] >= '0' && at[length] <= '9')
+        at = strstr(at + 1, number);
+    return at ? (size_t)(at - path) + length : 0;
+}
+
+static bool is_in(const struct policy_layer *layer, const char *path, int32_t number)
+{
+    return layer->number == number && strncmp(layer->path, path, layer->path_length) == 0 &&
+           policy_layer_length(path, number) == layer->path_length;
+}
+
+/* Commands and values of a layer follow each other: `at`, the index of the last one found. */
+static remat_status find_layer(struct remat_arena *arena, struct policy *p, const char *path,
+                               int32_t number, size_t *at)
+{
+    remat_status st = REMAT_OK;
+    for (size_t back = 0; back < 2 && *at >= back && *at < p->layers.count; back++)
+        if (is_in(&p->layers.items[*at - back], path, number)) {
+            *at -= back;
+            return REMAT_OK;
+        }
+    for (*at = 0; *at < p->layers.count; ++*at)
+        if (is_in(&p->layers.items[*at], path, number))
+            return REMAT_OK;
+    REMAT_TRY_PUSH(arena, &p->layers,
+                   ((struct policy_layer){.path = path,
+                                          .path_length = policy_layer_length(path, number),
+                                          .number = number}));
+fail:
+    return st;
+}
+
+static struct place *find_place(struct policy_layer *layer, const char *op, uint32_t index)
+{
+    for (size_t i = 0; i < layer->places.count; i++)
+        if (layer->places.items[i].index == index && strcmp(layer->places.items[i].op, op) == 0)
+            return &layer->places.items[i];
+    return NULL;
+}
+
+static bool has(const struct policy_names *names, const char *name)
+{
+    for (size_t i = 0; i < names->count; i++)
+        if (strcmp(names->items[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* "linear" of a matrix, "matmul" of batches of them, as PyTorch has them; NULL: no product. */
+static const char *product_of(const struct remat_program *program, const struct remat_command *c)
+{
+    uint32_t kind = program->kernels[c->kernel].kind;
+    if (kind == REMAT_KERNEL_attention)
+        return "attention";
+    if (kind != REMAT_KERNEL_matmul)
+        return NULL;
+    for (uint32_t o = c->operand_begin; o < c->operand_end; o++) {
+        const struct remat_operand *operand = &program->operands[o];
+        if (operand->access == REMAT_ACCESS_READ && operand->rank == 2)
+            return "linear";
+    }
+    return "matmul";
+}
+
+static remat_status add_product(struct remat_arena *arena, const struct remat_command *c,
+                                uint32_t command, const char *op, struct policy_layer *layer)
+{
+    remat_status st = REMAT_OK;
+    uint32_t index = 0;
+    if (c->instance > 0) {
+        REMAT_TRY_PUSH(arena, &layer->again, c->name);
+    } else if (c->phase == REMAT_PHASE_FORWARD) {
+        while (find_place(layer, op, index))
+            index++;
+        REMAT_TRY_PUSH(arena, &layer->places, ((struct place){op, index, command, true, c->name}));
+    }
+fail:
+    return st;
+}
+
+/* Values that the forward pass reads in another layer than theirs. */
+static remat_status add_outer(struct remat_arena *arena, struct policy *p,
+                              const struct remat_command *c, size_t *at)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_program *program = p->program;
+    for (uint32_t o = c->operand_begin; o < c->operand_end; o++) {
+        const struct remat_program_value *v = &program->values[program->operands[o].value];
+        if (program->operands[o].access != REMAT_ACCESS_READ || v->layer < 0 ||
+            v->role != REMAT_ROLE_ACTIVATION)
+            continue;
+        REMAT_TRY(find_layer(arena, p, v->scope, v->layer, at));
+        struct policy_layer *layer = &p->layers.items[*at];
+        if (!is_in(layer, c->scope, c->layer))
+            REMAT_TRY_PUSH(arena, &layer->outer, v->name);
+    }
+fail:
+    return st;
+}
+
+static remat_status read_commands(struct remat_arena *arena, struct policy *p)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_program *program = p->program;
+    uint32_t segment = dump_step_segment(program);
+    size_t at = 0, from = 0;
+    if (segment == REMAT_NONE)
+        return REMAT_OK;
+    for (uint32_t i = program->segments[segment].command_begin;
+         i < program->segments[segment].command_end; i++) {
+        const struct remat_command *c = &program->commands[i];
+        const char *op = product_of(program, c);
+        if (op && c->layer >= 0) {
+            REMAT_TRY(find_layer(arena, p, c->scope, c->layer, &at));
+            REMAT_TRY(add_product(arena, c, i, op, &p->layers.items[at]));
+        }
+        if (c->instance == 0 && (c->phase == REMAT_PHASE_FORWARD || c->phase == REMAT_PHASE_LOSS))
+            REMAT_TRY(add_outer(arena, p, c, &from));
+    }
+    for (size_t l = 0; l < p->layers.count; l++) {
+        struct policy_layer *layer = &p->layers.items[l];
+        for (size_t i = 0; i < layer->places.count; i++)
+            layer->places.items[i].saved = !has(&layer->again, layer->places.items[i].name);
+    }
+fail:
+    return st;
+}
+
+/* A parameter, which frameworks gather for every pass through a checkpoint. */
+static bool is_gathered(const struct remat_decision_record *d)
+{
+    return d->op && strcmp(d->op, "gather") == 0;
+}
+
+static bool is_outer(const struct policy_layer *layer, const struct remat_decision_record *d)
+{
+    return !is_gathered(d) && has(&layer->outer, d->name);
+}
+
+/* What decisions say of their layers, and the places of ops other than products. */
+static remat_status read_decision(struct remat_arena *arena, const struct remat_decision_record *d,
+                                  struct policy_layer *layer)
+{
+    remat_status st = REMAT_OK;
+    bool saved = d->action == REMAT_ACTION_SAVE;
+    uint32_t said = say(d->op);
+    struct place *place = said == REMAT_NONE ? NULL : find_place(layer, d->op, d->op_index);
+    layer->checkpoint |= !saved;
+    if (is_outer(layer, d) || is_gathered(d))
+        return REMAT_OK;
+    layer->last = d->saved_begin > layer->last ? d->saved_begin : layer->last;
+    if (place && said >= PRODUCTS)
+        place->saved &= saved;
+    if (place)
+        place->name = NULL;
+    else if (said != REMAT_NONE)
+        REMAT_TRY_PUSH(arena, &layer->places,
+                       ((struct place){d->op, d->op_index, d->saved_begin, saved, NULL}));
+    if (saved) {
+        size_t length = policy_layer_length(d->name, layer->number);
+        REMAT_TRY_PUSH(arena, &layer->tagged,
+                       d->name + length + (length && d->name[length] == '.'));
+    }
+fail:
+    return st;
+}
+
+/* Whether the framework saves it, with every layer a checkpoint but those that recompute nothing.
+ */
+static bool is_saved(const struct policy *p, struct policy_layer *layer,
+                     const struct remat_decision_record *d)
+{
+    if (!layer->checkpoint || is_outer(layer, d))
+        return true;
+    if (p->framework == POLICY_JAX)
+        return d->action == REMAT_ACTION_SAVE && !is_gathered(d);
+    const struct place *place =
+        say(d->op) == REMAT_NONE ? NULL : find_place(layer, d->op, d->op_index);
+    return place && place->saved;
+}
+
+static remat_status compare(struct remat_arena *arena, struct policy *p,
+                            const struct remat_decision_record *d, struct policy_layer *layer)
+{
+    remat_status st = REMAT_OK;
+    bool saved = layer ? is_saved(p, layer, d) : true;
+    if (saved != (d->action == REMAT_ACTION_SAVE))
+        REMAT_TRY_PUSH(arena, &p->differences, ((struct policy_value){d->name, d->layer, saved}));
+    if (layer && saved && d->recomputable && !is_outer(layer, d))
+        REMAT_TRY_PUSH(arena, &p->saved, d->name);
+fail:
+    return st;
+}
+
+/* Places behind the last value needed are neither saved nor replayed; others without a decision are
+ * saved in place of what is made from them. */
+static remat_status end_layer(struct remat_arena *arena, struct policy *p,
+                              struct policy_layer *layer)
+{
+    remat_status st = REMAT_OK;
+    size_t count = 0;
+    for (size_t i = 0; i < layer->places.count; i++)
+        if (layer->places.items[i].at <= layer->last)
+            layer->places.items[count++] = layer->places.items[i];
+    layer->places.count = count;
+    for (size_t i = 0; i < count && layer->checkpoint && p->framework == POLICY_PYTORCH; i++) {
+        const struct place *place = &layer->places.items[i];
+        if (!place->saved || !place->name)
+            continue;
+        REMAT_TRY_PUSH(arena, &p->saved, place->name);
+        REMAT_TRY_PUSH(arena, &p->differences,
+                       ((struct policy_value){place->name, layer->number, true}));
+    }
+fail:
+    return st;
+}
+
+/* The last value of a layer whose output is read only in the kernel that computes it, such as by
+ * the norm behind the last layer. */
+static remat_status complete_outer(struct remat_arena *arena, struct policy *p)
+{
+    remat_status st = REMAT_OK;
+    size_t at = 0;
+    for (uint32_t i = 0; i < p->program->decision_count; i++) {
+        const struct remat_decision_record *d = &p->program->decisions[i];
+        if (d->layer < 0 || is_gathered(d))
+            continue;
+        REMAT_TRY(find_layer(arena, p, d->scope, d->layer, &at));
+        p->layers.items[at].final = d->name;
+        p->layers.items[at].ends |= is_outer(&p->layers.items[at], d);
+    }
+    for (size_t l = 0; l < p->layers.count; l++)
+        if (!p->layers.items[l].ends && p->layers.items[l].final)
+            REMAT_TRY_PUSH(arena, &p->layers.items[l].outer, p->layers.items[l].final);
+fail:
+    return st;
+}
+
+remat_status policy_find(struct remat_arena *arena, const struct remat_program *program,
+                         enum policy_framework framework, struct policy *out)
+{
+    remat_status st = REMAT_OK;
+    size_t at = 0;
+    *out = (struct policy){.program = program, .framework = framework};
+    REMAT_TRY(read_commands(arena, out));
+    REMAT_TRY(complete_outer(arena, out));
+    for (uint32_t i = 0; i < program->decision_count; i++) {
+        const struct remat_decision_record *d = &program->decisions[i];
+        if (d->layer < 0)
+            continue;
+        REMAT_TRY(find_layer(arena, out, d->scope, d->layer, &at));
+        REMAT_TRY(read_decision(arena, d, &out->layers.items[at]));
+    }
+    for (size_t l = 0; l < out->layers.count; l++)
+        REMAT_TRY(end_layer(arena, out, &out->layers.items[l]));
+    for (uint32_t i = 0; i < program->decision_count; i++) {
+        const struct remat_decision_record *d = &program->decisions[i];
+        if (d->layer >= 0)
+            REMAT_TRY(find_layer(arena, out, d->scope, d->layer, &at));
+        REMAT_TRY(compare(arena, out, d, d->layer < 0 ? NULL : &out->layers.items[at]));
+    }
+fail:
+    return st;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a framework that recomputes by itself can be told of a plan. Each layer is a checkpoint,
+ * whose input is saved. Within it
+ *
+ * - PyTorch saves outputs of operators, by operator and place in the layer, as torchtitan does;
+ *   operators that have no counterpart here are recomputed;
+ * - JAX saves values by name.
+ *
+ * A layer of which the plan recomputes nothing is no checkpoint. */
+#ifndef REMAT_DUMP_FRAMEWORK_POLICY_H
+#define REMAT_DUMP_FRAMEWORK_POLICY_H
+
+#include "base.h"
+#include "program.h"
+
+enum policy_framework { POLICY_PYTORCH, POLICY_JAX }; /* as accepted by --emit-policy */
+enum { POLICY_OPS = 9 };
+extern const char *const policy_ops[POLICY_OPS];
+
+struct policy_names REMAT_LIST(const char *);
+struct place { /* an op, and its index in the layer */
+    const char *op;
+    uint32_t index;
+    uint32_t at;      /* command of the forward pass */
+    bool saved;       /* here */
+    const char *name; /* of the first value, where no decision is about it; else NULL */
+};
+
+struct policy_layer {
+    const char *path;   /* of a scope in it */
+    size_t path_length; /* of "h.3" in it */
+    int32_t number;
+    uint32_t last; /* command that computes the last value needed, but for the layer's output */
+    bool checkpoint;
+    struct places REMAT_LIST(struct place) places;
+    const char *final;          /* last value with a decision */
+    bool ends;                  /* in a value that other layers read */
+    struct policy_names outer;  /* values that other layers read */
+    struct policy_names again;  /* products that are recomputed */
+    struct policy_names tagged; /* values saved, as JAX names them */
+};
+
+struct policy_value {
+    const char *name;
+    int32_t layer;
+    bool saved; /* here */
+};
+
+/* Lies in the arena. */
+struct policy {
+    const struct remat_program *program;
+    enum policy_framework framework;
+    struct policy_layers REMAT_LIST(struct policy_layer) layers;
+    /* Values that it saves and the plan recomputes, and the other way round. */
+    struct policy_values REMAT_LIST(struct policy_value) differences;
+    /* Names of the values of layers that it saves, beside their inputs. */
+    struct policy_names saved;
+};
+
+/* Length of "h.3" in "h.3/attn", of "model.h.3" in "model.h.3.attn"; 0: it is not there. */
+size_t policy_layer_length(const char *path, int32_t layer);
+
+remat_status policy_find(struct remat_arena *arena, const struct remat_program *program,
+                         enum policy_framework framework, struct policy *out);
+
+#endif
