@@ -99,7 +99,7 @@ static void check_smallest(struct fixture *f)
               smallest.cost.arena_bytes, smallest.cost.live_peak_bytes);
 }
 
-/* Times do not fall, and no two make the same kernels. */
+/* Times do not fall, no two make the same kernels, and where all fit none is left out. */
 static void check_order(struct fixture *f)
 {
     struct remat_queue queue;
@@ -117,6 +117,10 @@ static void check_order(struct fixture *f)
         before_effect = proposal.cost.effect;
     }
     CHECK(count > LIMITS, "only %u", count);
+    for (size_t i = 0; i < f->all.count; i++)
+        CHECK(f->all.items[i].path >= f->search.planner->tried_count ||
+                  remat_proposals_have(&queue.taken, &f->all.items[i]),
+              "step %u of path %u is left out", f->all.items[i].step, f->all.items[i].path);
 }
 
 static remat_status check_queue(struct fixture *f)
