@@ -8,8 +8,8 @@ import math
 import re
 import shutil
 
-from items import (ATTENTION_SIZES, FAMILIES, SANITIZED, budgets_of, conformance, copy, family, kendall_tau, kernels,
-                   profile, profile_path, sanitizer, step_of)
+from items import (FAMILIES, SANITIZED, attention, budgets_of, conformance, copy, family, kendall_tau, kernels, profile,
+                   profile_path, sanitizer, step_of)
 from machine import ROOT, Fault, Later, Skip, find_program, replace_file
 
 STEP_SHAPE = ["--batch", "3", "--seq", "17"]
@@ -26,7 +26,7 @@ PRODUCT_TURNS = 10
 ATTENTION = [(head_size, seq) for head_size in [64, 128] for seq in [1024, 4096, 8192]]
 ATTENTION_TOKENS, ATTENTION_WIDTH = 16384, 2048
 PROFILED = ["gpt2-124m", "llama-1b"]
-PLANS, SLOWEST = 5, 10
+PLANS, SLOWEST, HASHED_STEPS = 5, 10, 2
 COUNTED = 6  # launches of a kind
 BEGINS, ENDS = "<!-- first begins -->", "<!-- first ends -->"
 
@@ -153,29 +153,51 @@ def plan(machine, work, k):
     report, least, most = budgets_of(machine, work, "--profile", path)
     if k:
         report = machine.compile(work, "model.plan", "--profile", path, "--budget", most - (most - least) * k // (PLANS - 1))
-    return {"policy": report["policy"], "arena_bytes": report["arena_bytes"], "predicted_ns": report["step_ns"],
-            **step_of(machine, report["plan"])}
+    found = {"policy": report["policy"], "arena_bytes": report["arena_bytes"], "predicted_ns": report["step_ns"],
+             **step_of(machine, report["plan"]), "hashes": hashes_of(machine, report["plan"])}
+    for name, row in machine.rows.items():
+        if name.startswith("plan ") and row.get("found", found)["hashes"] != found["hashes"]:
+            raise Fault(f"other bits than {name}", found)
+    return found
+
+
+def hashes_of(machine, plan):
+    """Of loss and gradients of each step."""
+    done = machine.train(plan, "--steps", HASHED_STEPS, "--hash", "--json", alone=True)
+    return [[line["loss_hash"], line["grad_hash"]] for line in map(json.loads, done.stdout.splitlines())]
+
+
+def bits(machine, work, model):
+    """With dropout: under plans that recompute nothing, something and all, loss and gradients are the same."""
+    machine.graph(work, model, "--dtype", "bf16", "--dropout", "0.1", *STEP_SHAPE)
+    none, least, most = budgets_of(machine, work)
+    some = machine.compile(work, "some.plan", "--budget", least + (most - least) // 4)
+    full = machine.compile(work, "full.plan", "--ac-mode", "full")
+    found = {f"{report['recomputed']} recomputed": hashes_of(machine, report["plan"]) for report in [none, some, full]}
+    if len(found) < 3 or len({json.dumps(hashes) for hashes in found.values()}) > 1:
+        raise Fault(f"the bits of plans: {found}", found)
+    return found
 
 
 def items(machine):
     """In the order of their value."""
     return {
         "reserve": (reserve,), "copy": (copy,), "ceiling": (product, small_shape(machine, CEILING)), "primitives": (conformance,),
-        **{f"attention {number}": (family, "attention", number) for number in range(ATTENTION_SIZES)},
-        "samples": (family, "samples", 100, 0),
+        "attention": (attention,), "samples": (family, "samples", 100, 0),
         **{f"step {model} {dtype}": (kernels, model, ["--dtype", dtype], STEP_SHAPE)
            for model in FAMILIES for dtype in ["fp32", "bf16"]},
         **{f"profile {model}": (profile, model) for model in models_of(machine)},
+        "our step": (our_step,),
+        **{f"plan {k}": (plan, k) for k in range(PLANS)},
+        **{f"bits {model}": (bits, model) for model in FAMILIES},
         **{f"{whose} attention d={head_size} T={seq}": (function, head_size, seq)
            for whose, function in [("our", attention_time), ("torch", torch_attention)] for head_size, seq in ATTENTION},
         **{f"product {name}": (product, small_shape(machine, shape)) for name, shape in PRODUCTS.items()},
-        "our step": (our_step,),
         **{f"torch step {how} {states}": (torch_step, how, states)
            for how in ["eager", "compile"] for states in ["fp32", "bf16"]},
-        **{f"counters {k}": (counters, k) for k in range(SLOWEST)},
         **{f"{check} attention {number}": (sanitizer, check, "attention", number)
            for check in ["memcheck", "racecheck"] for number in SANITIZED},
-        **{f"plan {k}": (plan, k) for k in range(PLANS)},
+        **{f"counters {k}": (counters, k) for k in range(SLOWEST)},
     }
 
 

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the stages of tools/gpu.sh do, item by item: a function takes the machine and a folder to work in, and returns
 what it found; Skip and Fault say why not."""
+import concurrent.futures
 import itertools
 import json
+import os
 
 import ranks_items
 from machine import ROOT, SMALL_MODELS, Fault, Skip, accepted, find_program, replace_file
@@ -41,7 +43,7 @@ KERNEL_KEYS = ["kernel", "operands", "flops", "moved_bytes"]
 GRAPH_STEPS = 3  # launch by launch, captured, launched as a graph
 # Of these stages, what --small does.
 SMALL = {"sanitizer": ["memcheck", "racecheck attention 1"],
-         "kernels": ["samples 0", "attention 1", "gpt2-tiny fp32 --batch 1 --seq 2", "encdec-tiny bf16 --dropout 0.1 "
+         "kernels": ["samples 0", "attention", "gpt2-tiny fp32 --batch 1 --seq 2", "encdec-tiny bf16 --dropout 0.1 "
                      "--batch 2 --seq 19 --source-seq 70"],
          "steps": ["memory", "host", "process memory gpt2-tiny", "model 2"],
          "ranks": ["gpt2 fp32 local", "gpt2 fp32 nccl", "llama bf16 nccl, processes", "killed"]}
@@ -92,6 +94,23 @@ def family(machine, _, name, *arguments, before=()):
     if done.returncode:
         raise (Skip if done.returncode == 77 else Fault)((done.stdout[:700] + done.stderr[-300:]).strip())
     return {"said": done.stdout.strip().splitlines()[-1]}
+
+
+def attention(machine, work):
+    """All sizes, each in a process of its own: nearly all of their time is NVRTC's, on one core."""
+    machine.close()
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        faults = list(filter(None, pool.map(lambda number: fault_of_size(machine, number), range(ATTENTION_SIZES))))
+    if faults:
+        raise Fault(f"{len(faults)} of {ATTENTION_SIZES} sizes: {faults[0]}", {"faults": faults})
+    return {"sizes": ATTENTION_SIZES}
+
+
+def fault_of_size(machine, number):
+    try:
+        family(machine, None, "attention", number, before=["env"])
+    except (Fault, Skip) as fault:
+        return str(fault)
 
 
 def steps(machine, _, model):
@@ -305,7 +324,7 @@ def items_of(machine, stage):
         "conformance": {"primitives": (conformance,)},
         "kernels": {**{f"samples {first}": (family, "samples", SAMPLES_EACH, first)
                        for first in range(0, SAMPLES, SAMPLES_EACH)},
-                    **{f"attention {number}": (family, "attention", number) for number in range(ATTENTION_SIZES)},
+                    "attention": (attention,),
                     **{name: (family, "named", name) for name in ["moves", "vocabulary", "items"]},
                     **{" ".join([model, *form[1:], *shape]): (kernels, model, form, shape)
                        for model, form, shape in KERNELS}},
