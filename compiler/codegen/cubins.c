@@ -137,7 +137,7 @@ static remat_status make(void *user)
     struct remat_cubin *cubin = &queue->code->cubins[w->job];
     const char *cache = queue->settings->cache, *path = NULL, *text;
     struct remat_nvrtc_options options;
-    remat_nvrtc_options(cubin->arch, &options);
+    remat_nvrtc_options(queue->nvrtc, cubin->arch, &options);
     REMAT_CHECK(remat_cuda_source(&w->arena, queue->code, cubin->kernel, &text));
     if (cache)
         path = remat_cubin_cache_path(&w->arena, queue->nvrtc, cache, text, &options);

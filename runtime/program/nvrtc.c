@@ -242,7 +242,8 @@ fail:
     return st;
 }
 
-void remat_nvrtc_options(const char *arch, struct remat_nvrtc_options *out)
+void remat_nvrtc_options(const struct remat_nvrtc *nvrtc, const char *arch,
+                         struct remat_nvrtc_options *out)
 {
     out->count = 0;
     snprintf(out->arch, sizeof out->arch, "--gpu-architecture=%.10s", arch);
@@ -250,6 +251,9 @@ void remat_nvrtc_options(const char *arch, struct remat_nvrtc_options *out)
     out->items[out->count++] = "--ptxas-options=-v";
     /* Its default is to change the limits of the process. */
     out->items[out->count++] = "--modify-stack-limit=false";
+    /* What it finds in the driver's cache has no log. */
+    if (remat_nvrtc_number(nvrtc) >= 12090)
+        out->items[out->count++] = "--no-cache";
     for (const char *const *o = numerics_options; *o && out->count < REMAT_NVRTC_OPTIONS_MAX; o++)
         out->items[out->count++] = *o;
 }
@@ -263,7 +267,7 @@ remat_status remat_nvrtc_compile(const struct remat_nvrtc *nvrtc, struct remat_a
     size_t log_bytes = 0;
     char *log;
     struct remat_nvrtc_options options;
-    remat_nvrtc_options(arch, &options);
+    remat_nvrtc_options(nvrtc, arch, &options);
     int created = nvrtc->CreateProgram(&program, text, "kernel.cu", 0, NULL, NULL),
         failed = created;
     if (!created)

@@ -33,7 +33,8 @@ struct remat_nvrtc_options { /* not to be copied: `items` may point to `arch` */
     char arch[40];
 };
 /* All that decides the cubin beside the text and the version. */
-void remat_nvrtc_options(const char *arch, struct remat_nvrtc_options *out);
+void remat_nvrtc_options(const struct remat_nvrtc *nvrtc, const char *arch,
+                         struct remat_nvrtc_options *out);
 
 /* Compiles the complete text of one kernel, whose key names it in messages. What `out` points to,
  * and an error, lie in `arena` and its context; `out->kernel` and `arch` are the caller's. Threads

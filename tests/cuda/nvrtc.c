@@ -62,7 +62,7 @@ int nvrtcDestroyProgram(void **handle)
 int nvrtcCompileProgram(void *handle, int count, const char *const *options)
 {
     static const char *const needed[] = {"--fmad=false", "--ftz=true", "--prec-div=true",
-                                         "--prec-sqrt=true"};
+                                         "--prec-sqrt=true", "--no-cache"};
     struct program *program = handle;
     int arch = 0;
     size_t found = 0;

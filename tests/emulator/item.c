@@ -180,8 +180,10 @@ const char *item_run(remat_context *ctx, const struct item *item, void *library,
             kernels_run(&(struct kernels_place){emulator, &s->program, &item->code, kernels, 0,
                                                 memory, memory + s->arena_bytes, order * 77, NULL},
                         0);
-        if (!fault && !sample_equal(s, memory, expected))
+        if (!fault && !sample_equal(s, memory, expected)) {
             fault = "differs";
+            sample_print_differences(s, memory, expected);
+        }
     }
     static char message[256];
     snprintf(message, sizeof message, "%s", fault ? fault : "");

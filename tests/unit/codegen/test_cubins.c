@@ -174,16 +174,16 @@ static void test_keys(struct remat_arena *arena)
     run_cached(arena, 0, 2 * KERNELS);
     each_entry(delete);
 
-    remat_nvrtc_options("sm_90", &options);
+    remat_nvrtc_options(nvrtc, "sm_90", &options);
     CHECK(options.count > 4, "%u options", options.count);
     const char *path = remat_cubin_cache_path(arena, nvrtc, cache, "text", &options);
     for (uint32_t o = 0; o < options.count; o++) {
-        remat_nvrtc_options("sm_90", &other);
+        remat_nvrtc_options(nvrtc, "sm_90", &other);
         other.items[o] = "--another";
         const char *changed = remat_cubin_cache_path(arena, nvrtc, cache, "text", &other);
         CHECK(strcmp(path, changed) != 0, "one entry whatever %s", options.items[o]);
     }
-    remat_nvrtc_options("sm_90", &other);
+    remat_nvrtc_options(nvrtc, "sm_90", &other);
     other.count--;
     CHECK(strcmp(path, remat_cubin_cache_path(arena, nvrtc, cache, "text", &other)) != 0,
           "one entry with an option less");

@@ -394,18 +394,43 @@ static bool is_nan(remat_dtype dtype, const char *at)
     return isnan(value);
 }
 
+/* How many elements of operand `o` differ, and the offset in bytes of the first. */
+static uint64_t count_differences(const struct sample *s, uint32_t o, const char *x, const char *y,
+                                  uint64_t *first)
+{
+    remat_dtype dtype = (remat_dtype)s->operands[o].dtype;
+    uint64_t bytes = remat_dtype_bytes(dtype), begin = s->buffers[o].offset_bytes, count = 0;
+    uint64_t end = remat_align_up(begin + s->buffers[o].bytes, REMAT_ALIGNMENT);
+    for (uint64_t i = begin; i < end; i += bytes)
+        if (memcmp(x + i, y + i, bytes) != 0 &&
+            !(dtype != REMAT_I32 && is_nan(dtype, x + i) && is_nan(dtype, y + i)))
+            *first = count++ ? *first : i;
+    return count;
+}
+
 bool sample_equal(const struct sample *s, const char *x, const char *y)
 {
-    for (uint32_t o = 0; o < s->operand_count; o++) {
-        remat_dtype dtype = (remat_dtype)s->operands[o].dtype;
-        uint64_t bytes = remat_dtype_bytes(dtype), begin = s->buffers[o].offset_bytes;
-        uint64_t end = remat_align_up(begin + s->buffers[o].bytes, REMAT_ALIGNMENT);
-        for (uint64_t i = begin; i < end; i += bytes)
-            if (memcmp(x + i, y + i, bytes) != 0 &&
-                !(dtype != REMAT_I32 && is_nan(dtype, x + i) && is_nan(dtype, y + i)))
-                return false;
-    }
+    uint64_t first;
+    for (uint32_t o = 0; o < s->operand_count; o++)
+        if (count_differences(s, o, x, y, &first))
+            return false;
     return true;
+}
+
+void sample_print_differences(const struct sample *s, const char *x, const char *y)
+{
+    for (uint32_t o = 0; o < s->operand_count; o++) {
+        uint64_t first = 0, count = count_differences(s, o, x, y, &first);
+        uint64_t bytes = remat_dtype_bytes((remat_dtype)s->operands[o].dtype);
+        uint32_t found = 0, expected = 0;
+        memcpy(&found, x + first, bytes);
+        memcpy(&expected, y + first, bytes);
+        if (count)
+            printf("[%u] %llu differ, first element %llu: %08x, not %08x\n", o,
+                   (unsigned long long)count,
+                   (unsigned long long)((first - s->buffers[o].offset_bytes) / bytes), found,
+                   expected);
+    }
 }
 
 void sample_print(const struct sample *s)

@@ -32,6 +32,8 @@ void sample_fill(const struct sample *s, char *memory);
 void sample_run(const struct sample *s, const enum remat_register_class *classes, char *memory);
 /* Bit for bit, but that any NaN equals any other. */
 bool sample_equal(const struct sample *s, const char *x, const char *y);
+/* For each operand how many elements differ, and the first. */
+void sample_print_differences(const struct sample *s, const char *x, const char *y);
 void sample_print(const struct sample *s);
 
 #endif
