@@ -22,7 +22,7 @@ struct attention {
     uint32_t bytes; /* of an element */
     double scale, p;
     bool causal;
-    uint32_t pitch, copy_bytes, warps, strips, visited;
+    uint32_t pitch, copy_bytes, warps, strips, visited, held_blocks;
 };
 
 static bool is_heads(const struct attention *a, uint32_t o)
@@ -100,12 +100,14 @@ static void choose_tiles(struct attention *a, enum cuda_shape shape,
     while (a->pitch < a->head_size * a->bytes)
         a->pitch *= 2;
     a->strips = shape == CUDA_FORWARD && a->pitch == 128 ? 2 : 1;
+    a->visited = STAGE_BYTES / a->pitch;
+    a->warps = a->pitch > 256 ? OWNED_BYTES / 16 / a->pitch : 8;
     if (shape == CUDA_FORWARD) {
         a->warps = 4;
         a->visited = a->pitch > 256 ? 32 : 64;
-    } else {
-        a->warps = a->pitch > 256 ? OWNED_BYTES / 16 / a->pitch : 8;
-        a->visited = STAGE_BYTES / a->pitch;
+    } else if (shape == CUDA_KEYS && a->pitch == 128 && a->p == 0) {
+        a->warps = 4; /* 12 warps a multiprocessor in place of 8; with dropout they would spill */
+        a->held_blocks = 3;
     }
     while (shape != CUDA_DELTA && a->warps > 1 &&
            blocks_of(a, shape) < settings->threads_wanted / 512)
@@ -219,6 +221,7 @@ static remat_status write_attention(struct cuda_source *s, const struct remat_op
     choose_tiles(&a, s->shape, settings);
     s->width = s->shape == CUDA_DELTA ? 4 / a.bytes : a.copy_bytes / a.bytes;
     s->threads = a.warps * 32;
+    s->held_blocks = a.held_blocks;
     s->shared_bytes = tile_bytes(&a, s->shape);
     s->rows = a.batch * a.heads * a.queries * a.keys;
     s->columns = a.batch * a.heads * a.queries;

@@ -48,8 +48,11 @@ static void add_kernel(struct cuda_emitter *e, const struct cuda_source *s, uint
                                        .prelude = s->shape >= CUDA_FORWARD,
                                        .tensor_words = tensors ? cuda_tensor_words(s) : 0};
     struct remat_text text = {.arena = e->arena};
-    remat_text_append(&text, "\n/* %s */\n%sKERNEL(%s, %u)\n{\n%s}\n", kernel.key,
-                      tensors ? "TENSORS_" : "", kernel.symbol, kernel.threads, body);
+    remat_text_append(&text, "\n/* %s */\n%sKERNEL(%s, %u", kernel.key, tensors ? "TENSORS_" : "",
+                      kernel.symbol, kernel.threads);
+    if (s->held_blocks)
+        remat_text_append(&text, ", %u", s->held_blocks);
+    remat_text_append(&text, ")\n{\n%s}\n", body);
     remat_text_complete(&text);
     kernel.text = text.items;
     REMAT_PUSH(e->arena, &e->kernels, kernel);

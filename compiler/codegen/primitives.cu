@@ -14,8 +14,9 @@ struct u32x4 { u32 x, y, z, w; };
 struct arguments { u64 word[64]; }; /* counts, addresses and sites, in the order a kernel reads them */
 struct tensors { u64 word[512]; };  /* how many, addresses that they share, then the words of each */
 
-#define KERNEL(name, threads) \
-    extern "C" __global__ void __launch_bounds__(threads) name(const struct arguments arguments)
+/* Threads of a block, and of how many blocks the registers shall fit a multiprocessor's. */
+#define KERNEL(name, ...) \
+    extern "C" __global__ void __launch_bounds__(__VA_ARGS__) name(const struct arguments arguments)
 #define TENSORS_KERNEL(name, threads) \
     extern "C" __global__ void __launch_bounds__(threads) \
         name(const __grid_constant__ struct tensors arguments)

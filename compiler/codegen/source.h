@@ -83,6 +83,7 @@ struct cuda_source {
     uint32_t block_rows;   /* columns: rows that are added in one chain */
     uint64_t blocks;       /* of the kernel just written */
     uint32_t threads;      /* of a block; 0: CUDA_THREADS */
+    uint32_t held_blocks;  /* at least so many fit a multiprocessor's registers; 0: any number */
     uint32_t shared_bytes; /* of a block of attention */
     bool stores_rows;      /* a value a row */
     bool draws_random;

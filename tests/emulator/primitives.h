@@ -43,7 +43,7 @@ void emulator_wait_copies(u32 groups);
 void emulator_read_matrices(u32 *x, u32 address, int transposed, int line);
 void emulator_add_product(float *sum, const u32 *x, u32 y0, u32 y1, int half, int line);
 
-#define KERNEL(name, threads)         void name(const struct arguments arguments)
+#define KERNEL(name, ...)             void name(const struct arguments arguments)
 #define TENSORS_KERNEL(name, threads) KERNEL(name, threads)
 #define DEV                           static inline __attribute__((unused))
 #define UNROLL

@@ -48,9 +48,9 @@ def end(machine, process):
 
 def needed(done):
     """Skips where the machine has too little for NCCL."""
-    for lack in ["there is no GPU 1 for rank 1", "cannot open NCCL", "has version"]:
+    for lack in ["there is no GPU 1 for rank 1", "cannot open NCCL", "has version", "Duplicate GPU detected"]:
         if done.returncode and lack in done.stderr:
-            raise Skip(done.stderr.strip().splitlines()[-1])
+            raise Skip(next(line for line in done.stderr.splitlines() if lack in line))
     if done.returncode:
         raise Fault(f"exit code {done.returncode}: {done.stderr[-700:].strip()}")
     return done

@@ -28,7 +28,7 @@ static const struct program {
                 {"cuda_conformance", conformance_main},
                 {"gpu_samples", samples_main},
                 {"gpu_attention", attention_main},
-                {"gpu_builtin", named_main},
+                {"gpu_named", named_main},
                 {"gpu_products", products_main},
                 {"gpu_copy", copy_main},
                 {"gpu_probe", probe_main}};
