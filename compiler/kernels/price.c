@@ -18,6 +18,7 @@
 #define BLOCK_SUM_FLOPS  6    /* for each element, beside the reduction's own */
 #define RESIDENT_COLUMNS 4096 /* longer rows do not fit registers: each pass reads them */
 /* Products. */
+#define VECTOR_BYTES    16    /* that a product reads at once from an aligned row */
 #define TILE_EDGE       32.0  /* rows and columns that loading a tile is worth */
 #define TILE_SIDE_MIN   64    /* smaller tiles are not tried, unless the device's is */
 #define TILE_HALVINGS   2     /* of each side */
@@ -246,6 +247,27 @@ static bool is_tried(uint32_t side, uint32_t halvings)
     return halvings == 0 || side >> halvings >= TILE_SIDE_MIN;
 }
 
+/* Of the rate. Kernels of tensor cores load 16 bytes at once; those for rows of less alignment load
+ * less, and that many times slower they are. Rows are the last axis of each operand, transposed or
+ * not, and the sum's axis; how long the others are does not matter. */
+static double aligned_share(const struct product *p, const struct remat_fused_kernel *kernel,
+                            const struct remat_device_description *device)
+{
+    uint32_t bytes = remat_dtype_bytes(p->dtype), aligned = VECTOR_BYTES;
+    uint64_t elements = (uint64_t)p->n | (uint64_t)p->k;
+    if (!device->cuda_arch || bytes > 2)
+        return 1;
+    for (uint32_t o = 0; o < kernel->operand_count; o++) {
+        const struct remat_view *view = kernel->operands[o].view;
+        for (uint32_t axis = view->rank - 2; axis < view->rank; axis++)
+            if (view->shape[axis] > 1 && view->strides[axis] != 1)
+                elements |= (uint64_t)view->strides[axis];
+    }
+    while (elements * bytes % aligned)
+        aligned /= 2;
+    return (double)aligned / VECTOR_BYTES;
+}
+
 static double matmul_ns(const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
                         const struct remat_device_description *device)
 {
@@ -265,7 +287,7 @@ static double matmul_ns(const struct remat_graph *graph, const struct remat_fuse
             struct tile tile = {device->tile_rows >> r, device->tile_columns >> s};
             best = fmin(best, best_split_ns(&product, tile, device));
         }
-    return best;
+    return best / aligned_share(&product, kernel, device);
 }
 
 /* Products, or what is done with each score: softmax and, with dropout, random bits. */

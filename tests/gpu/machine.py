@@ -17,9 +17,10 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 # name: arguments of remat-graph
-MODELS = {"gpt2-124m": ["gpt2-124m", "--dtype", "bf16", "--batch", "8", "--seq", "1024"],
+VOCABULARY = ["--make-vocab-size-divisible-by", "64"]
+MODELS = {"gpt2-124m": ["gpt2-124m", *VOCABULARY, "--dtype", "bf16", "--batch", "8", "--seq", "1024"],
           "llama-1b": ["llama3.2-1b", "--dtype", "bf16", "--batch", "2", "--seq", "2048"],
-          "bert-large": ["bert-large", "--dtype", "bf16", "--batch", "8", "--seq", "512"]}
+          "bert-large": ["bert-large", *VOCABULARY, "--dtype", "bf16", "--batch", "8", "--seq", "512"]}
 SMALL_MODELS = {"gpt2-tiny": ["gpt2-tiny", "--layers", "2", "--batch", "2", "--seq", "16"]}
 LIBRARIES = ["libcublasLt.so.1[23]", "libnvrtc.so.1[23]", "libnvrtc-builtins.so.1[23].*", "libnccl.so.2"]
 # Where toolkits and wheels put them; the driver, where containers mount it.

@@ -4,7 +4,7 @@
     torch_items.py serve                     for each line PATH of standard input the lines of PATH.args, as gpu_worker
     torch_items.py step eager|compile none|full fp32|bf16 BATCH SEQ [DEVICE]
                                              GPT-2's training step in bf16 with fused AdamW: none or each layer's activations
-                                             are recomputed (torch.utils.checkpoint); optimizer states are fp32 masters and
+                                             are recomputed (torch.utils.checkpoint), its vocabulary padded as ours; optimizer states are fp32 masters and
                                              moments, as ours, or bf16 moments and no masters; on cpu of a tiny model
     torch_items.py attention HEAD_SIZE TOKENS SEQ [DEVICE]
                                              causal scaled_dot_product_attention, forward and backward, heads of 2048 in all
@@ -113,7 +113,7 @@ def draw_ids(vocabulary, batch, seq, device):
 
 
 def step(how, recompute, states, batch, seq, device="cuda"):
-    config = torch_gpt2.Config() if device == "cuda" else torch_gpt2.Config(2, 64, 2, 300, 64)
+    config = torch_gpt2.Config(vocab=50304) if device == "cuda" else torch_gpt2.Config(2, 64, 2, 300, 64)
     weights = {name: value.to(device) for name, value in torch_gpt2.random_weights(config).items()}
     model = torch_gpt2.Gpt2(config, weights, torch.bfloat16)
     loss = loss_of(model, recompute == "full")
