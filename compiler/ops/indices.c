@@ -30,6 +30,7 @@ struct remat_indices remat_op_indices(const struct remat_graph *graph,
     }
     if (k != index)
         return out;
+    bound = remat_node_int(node, "classes", bound);
     out.bound = bound < REMAT_INDEX_BOUND_MAX ? (uint32_t)bound : REMAT_INDEX_BOUND_MAX;
     if (ignored == (int32_t)ignored)
         out.ignored = (int32_t)ignored;
