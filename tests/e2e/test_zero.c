@@ -402,15 +402,10 @@ static void spoil_second(void *user, const remat_transfer *t, bool exchange, uin
 /* Every master, and every parameter in parts, as on rank 0. */
 static void forget_rank(struct remat_program *program)
 {
-    for (uint32_t c = 0; c < program->command_count; c++)
-        if (program->kernels[program->commands[c].kernel].kind == REMAT_KERNEL_fill_normal_part) {
-            program->kernels[program->commands[c].kernel].kind = REMAT_KERNEL_fill_normal;
-            program->kernels[program->commands[c].kernel].key = "fill_normal";
-        }
     for (uint32_t c = 0; c < program->command_count; c++) {
         struct remat_command *command = &program->commands[c];
-        if (program->kernels[command->kernel].kind == REMAT_KERNEL_fill_normal)
-            command->operand_begin = command->operand_end - 1;
+        if (program->kernels[command->kernel].kind == REMAT_KERNEL_fill_normal_part)
+            command->operand_end = command->operand_begin + 1;
     }
 }
 
