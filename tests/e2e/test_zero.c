@@ -527,7 +527,10 @@ int main(int argc, char **argv)
                              adapted = {.preset = "llama-tiny",
                                         .dtype = REMAT_BF16,
                                         .narrow = true,
-                                        .lora = 3};
+                                        .lora = 3},
+                             padded = {.preset = "llama-tiny",
+                                       .dtype = REMAT_BF16,
+                                       .vocab_multiple = 512}; /* half of the ranks have no ids */
     remat_context *ctx = remat_context_create(NULL, NULL);
     MUST(ctx);
     if (argc > 1 && strcmp(argv[1], "all") == 0) {
@@ -539,6 +542,7 @@ int main(int argc, char **argv)
         test_clipping(ctx, f32, stages[2], 4);
         test_plans(ctx, bf16, 2);
         test_model(ctx, adapted, 2, 2);
+        test_model(ctx, padded, 4, 1);
     }
     test_full(ctx, f32, 4);
     test_full(ctx, (struct ranks_model){.preset = "llama-tiny", .dtype = REMAT_BF16}, 2);
