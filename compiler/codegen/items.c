@@ -8,14 +8,15 @@
 #include "template.h"
 #include "unwind.h"
 
-/* Operands and parameters by the names in builtin_kernels.def. */
-static void write_names(struct cuda_source *s, uint32_t kind)
+/* Operands, those that there are, and parameters by the names in builtin_kernels.def. */
+static void write_names(struct cuda_source *s, uint32_t kind, uint32_t operands)
 {
     const struct remat_kernel_row *row = remat_kernel_row(kind);
     const char *name;
     uint32_t word = 2;
     int length;
-    for (uint32_t k = 0; (name = remat_kernel_row_name(row->operands, k, &length)); k++)
+    for (uint32_t k = 0; k < operands && (name = remat_kernel_row_name(row->operands, k, &length));
+         k++)
         cuda_text(s, "u8 *const %.*s = (u8 *)arguments.word[%u];", length, name, word++);
     for (uint32_t k = 0; (name = remat_kernel_row_name(row->parameters, k, &length)); k++)
         cuda_text(s, "const double %.*s = double_of_bits(arguments.word[%u]);", length, name,
@@ -32,7 +33,8 @@ static struct cuda_source begin_items(struct cuda_emitter *e, const struct remat
         s.rows *= (uint64_t)last->shape[k];
     cuda_text(&s, "const u64 item = (u64)block_index() * %u + thread_index();", CUDA_THREADS);
     cuda_text(&s, "if (item >= arguments.word[0]) return;");
-    write_names(&s, e->program->kernels[command->kernel].kind);
+    write_names(&s, e->program->kernels[command->kernel].kind,
+                command->operand_end - command->operand_begin);
     return s;
 }
 
@@ -63,10 +65,17 @@ remat_status cuda_emit_fill_normal(struct cuda_emitter *e, const struct remat_co
 remat_status cuda_emit_fill_normal_part(struct cuda_emitter *e, const struct remat_command *command)
 {
     struct cuda_source s = begin_items(e, command);
-    const struct remat_operand *out = cuda_operand(e, command, 1);
-    const struct cuda_constant constants[] = {{"dtype", 0, cuda_dtype_name(out->dtype)}};
+    const struct remat_operand *out = cuda_operand(e, command, 0);
+    uint32_t operands = command->operand_end - command->operand_begin;
+    const struct cuda_constant constants[] = {
+        {"dtype", 0, cuda_dtype_name(out->dtype)},
+        {"part", 0, operands > 1 ? "(i32)read4(rank)" : "0"},
+        {"seed", 2 + operands + (command->parameter_end - command->parameter_begin), NULL}};
+    s.rows = 1;
+    for (uint32_t k = 0; k < out->rank; k++)
+        s.rows *= (uint64_t)out->shape[k];
     s.columns = s.rows;
-    cuda_write_template(&s, cuda_body_fill_normal_part, constants, 1);
+    cuda_write_template(&s, cuda_body_fill_normal_part, constants, 3);
     REMAT_CHECK(end_items(e, &s));
     cuda_add_word(e, REMAT_CUDA_SEED, 0);
     return REMAT_OK;

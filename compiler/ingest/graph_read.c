@@ -130,6 +130,7 @@ static remat_status read_value(struct ingest *in, remat_value v)
                                     .no_decay = from.no_decay,
                                     .init_mean = from.init_mean + 0.0, /* no negative zero */
                                     .init_std = from.init_std + 0.0,
+                                    .unpadded_rows = from.unpadded_rows,
                                     .node = REMAT_NO_NODE};
     REMAT_CHECK(remat_reader_text(r, from.name, "values", v.i, &info.name));
     if (!*info.name)

@@ -50,6 +50,7 @@ REMAT_WRITE_TABLES(graph_Value, struct remat_graph, struct remat_value_info, val
     in.init_mean = from->init_mean;
     in.init_std = from->init_std;
     in.no_decay = from->no_decay;
+    in.unpadded_rows = from->unpadded_rows;
     COPY_TEXT(name);
 })
 

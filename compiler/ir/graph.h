@@ -84,6 +84,9 @@ struct remat_value_info {
     bool no_decay;       /* parameters: weight decay leaves it out */
     bool batched;        /* graph inputs: the first axis is the batch */
     double init_mean, init_std;
+    /* Parameters and their states: rows of axis 0 (of `whole`, if this is a part) before those that
+     * are padding, which begin as 0 and are in no file; 0: none are. */
+    int64_t unpadded_rows;
     /* Of which this is one of as many equal parts as there are ranks, in row-major order: rank r
      * along "dp" has part r. NULL: this is no part. */
     const struct remat_shape *whole;

@@ -63,6 +63,7 @@ static void lower_statics(struct lowerer *l)
             .init_std = info->init_std,
             .index_bound = info->indices.bound,
             .index_ignored = info->indices.ignored,
+            .unpadded_rows = info->unpadded_rows,
         };
     }
     l->out->buffer_count = l->out->value_count = l->out->tensor_count = persistent->count;
@@ -208,11 +209,20 @@ static struct remat_operand static_operand(const struct lowerer *l, remat_tensor
     };
 }
 
-/* A part is filled as its place in the whole says. */
+/* Of the whole. */
+static int64_t unpadded_elements(const struct remat_value_info *info)
+{
+    const struct remat_shape *whole = info->whole ? info->whole : &info->shape;
+    int64_t elements = remat_shape_elements(whole);
+    return info->unpadded_rows ? elements / whole->dims[0] * info->unpadded_rows : elements;
+}
+
+/* A part is filled as its place in the whole says; padding is 0. */
 static void init_command(struct lowerer *l, remat_tensor_id tensor)
 {
     const struct remat_value_info *info = l->in->persistent->items[tensor.i].info;
     bool normal = info->initializer == REMAT_INIT_NORMAL, part = normal && info->whole;
+    bool ends = part || (normal && info->unpadded_rows);
     uint64_t site = site_of(info);
     struct remat_command *command = &l->out->commands[l->out->command_count++];
     *command = (struct remat_command){
@@ -225,21 +235,19 @@ static void init_command(struct lowerer *l, remat_tensor_id tensor)
         .moved_bytes = remat_value_bytes(info),
         .live_bytes = l->in->persistent->total_bytes,
     };
-    uint32_t kind = part     ? REMAT_KERNEL_fill_normal_part
+    uint32_t kind = ends     ? REMAT_KERNEL_fill_normal_part
                     : normal ? REMAT_KERNEL_fill_normal
                              : REMAT_KERNEL_fill;
     command->kernel = intern_kernel(l, kind, NULL);
+    REMAT_PUSH(l->arena, &l->operands, static_operand(l, tensor, REMAT_ACCESS_WRITE));
     if (part) {
         remat_tensor_id coordinate = {l->out->mesh[0].tensor};
         REMAT_PUSH(l->arena, &l->operands, static_operand(l, coordinate, REMAT_ACCESS_READ));
     }
-    REMAT_PUSH(l->arena, &l->operands, static_operand(l, tensor, REMAT_ACCESS_WRITE));
-    REMAT_PUSH(l->arena, &l->parameters, info->init_mean);
-    if (normal) {
-        REMAT_PUSH(l->arena, &l->parameters, info->init_std);
-        REMAT_PUSH(l->arena, &l->parameters, (double)(site & UINT32_MAX));
-        REMAT_PUSH(l->arena, &l->parameters, (double)(site >> 32));
-    }
+    const double parameters[] = {info->init_mean, info->init_std, (double)(site & UINT32_MAX),
+                                 (double)(site >> 32), (double)unpadded_elements(info)};
+    for (uint32_t p = 0; p < (ends ? 5 : normal ? 4 : 1); p++)
+        REMAT_PUSH(l->arena, &l->parameters, parameters[p]);
     command->operand_end = (uint32_t)l->operands.count;
     command->parameter_end = (uint32_t)l->parameters.count;
 }

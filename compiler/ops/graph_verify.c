@@ -38,6 +38,19 @@ static remat_status locate(struct verifier *v, remat_node n)
 
 /* --- values --- */
 
+/* NULL: none. */
+static const char *find_padding_fault(const struct remat_value_info *value)
+{
+    const struct remat_shape *whole = value->whole ? value->whole : &value->shape;
+    if (value->role != REMAT_ROLE_PARAMETER && value->role != REMAT_ROLE_OPTIMIZER_STATE)
+        return "unpadded rows, but no parameter or state";
+    if (value->unpadded_rows < 1 || whole->rank == 0 || value->unpadded_rows >= whole->dims[0])
+        return "unpadded rows must be fewer than axis 0 has, and at least 1";
+    if (value->initializer == REMAT_INIT_CONSTANT && value->init_mean != 0)
+        return "unpadded rows, but a constant that is not 0";
+    return NULL;
+}
+
 static remat_status check_value(struct verifier *v, remat_value x)
 {
     const struct remat_value_info *value = &v->graph->values[x.i];
@@ -66,6 +79,8 @@ static remat_status check_value(struct verifier *v, remat_value x)
         (value->role != REMAT_ROLE_PARAMETER ||
          (value->dtype != REMAT_F32 && value->dtype != REMAT_BF16)))
         fault = "trainable, but no f32 or bf16 parameter";
+    if (!fault && value->unpadded_rows)
+        fault = find_padding_fault(value);
     if (!fault && value->no_decay && value->role != REMAT_ROLE_PARAMETER)
         fault = "no_decay, but no parameter";
     if (fault)

@@ -27,7 +27,8 @@ static uint64_t hash_value(uint64_t h, const struct remat_value_info *value)
     h = hash_u64(h, value->trainable | (uint64_t)value->no_decay << 1);
     h = hash_u64(h, value->initializer);
     h = hash_double(h, value->init_mean);
-    return hash_double(h, value->init_std);
+    h = hash_double(h, value->init_std);
+    return value->unpadded_rows ? hash_u64(h, (uint64_t)value->unpadded_rows) : h;
 }
 
 uint64_t remat_attribute_hash(uint64_t h, const struct remat_attribute *attribute)

@@ -4,12 +4,25 @@
  *
  * linear_cross_entropy makes the logits too, a chunk of rows at a time. As the loss is a mean, what
  * each row has of its gradient is known before it, so a chunk's gradients follow its logits, which
- * nobody needs again. Each row has the bits that it has without chunks. */
+ * nobody needs again. Each row has the bits that it has without chunks.
+ *
+ * To the loss, padding is -infinity, whose exponential is 0, and its gradient is 0. Zeros at the
+ * end of a sum change none of its bits. */
 #include "builder.h"
 #include "family.h"
 #include "ops.h"
 
 #include <math.h>
+
+/* x [.., V] in the columns of classes, `padding` in the others. */
+static remat_value in_classes(struct remat_builder *b, const struct remat_node_info *node,
+                              remat_value x, double padding)
+{
+    if (!remat_node_attribute(node, "classes"))
+        return x;
+    remat_value classes = NUMBER((double)remat_node_int(node, "classes", 0));
+    return OP3(select, OP2(less, OP1(column, x), classes), x, NUMBER(padding));
+}
 
 /* 1 at each row's target, else 0. */
 static remat_value one_hot(struct remat_builder *b, remat_value logits, remat_value targets)
@@ -46,6 +59,7 @@ static remat_value row_losses(struct remat_builder *b, const struct remat_node_i
                               remat_value x, remat_value targets, remat_value *out_log_sum)
 {
     int64_t rows = remat_shape_rows(&b->graph->values[x.i].shape);
+    x = in_classes(b, node, x, -INFINITY);
     remat_value top = OP1(row_max, x);
     remat_value sum = OP1(row_sum, OP1(exp, OP2(sub, x, top)));
     *out_log_sum = OP2(add, OP1(log, sum), top);
@@ -67,7 +81,24 @@ static remat_value logits_gradient(struct remat_builder *b, const struct remat_n
         share = counted(b, node, remat_build_reshape(b, targets, row.dims, row.rank), share);
     }
     remat_value softmax = OP1(exp, OP2(sub, x, log_sum));
-    return OP2(mul, OP2(sub, softmax, one_hot(b, x, targets)), share);
+    remat_value dx = OP2(mul, OP2(sub, softmax, one_hot(b, x, targets)), share);
+    return in_classes(b, node, dx, 0);
+}
+
+static remat_status check_classes(remat_context *ctx, const struct remat_node_info *node,
+                                  int64_t columns)
+{
+    int64_t classes = remat_node_int(node, "classes", columns);
+    if (classes < 1 || classes > columns)
+        return INVALID(ctx, "attribute \"classes\" is %lld, expected 1 to %lld, the columns",
+                       (long long)classes, (long long)columns);
+    return REMAT_OK;
+}
+
+OP_SHAPE(cross_entropy)
+{
+    const struct remat_shape *logits = remat_input_shape(graph, node, 0);
+    return check_classes(ctx, node, logits->dims[logits->rank - 1]);
 }
 
 OP_EXPAND(cross_entropy)
@@ -94,9 +125,10 @@ OP_SHAPE(linear_cross_entropy)
     linear.input_count = 2;
     REMAT_CHECK(remat_shape_linear(ctx, graph, &linear, outputs));
     struct remat_shape leading = outputs[0].shape;
-    int64_t classes = leading.dims[--leading.rank];
+    int64_t columns = leading.dims[--leading.rank];
     leading.dims[leading.rank] = 0;
-    struct remat_shape bias = {1, {classes}};
+    struct remat_shape bias = {1, {columns}};
+    REMAT_CHECK(check_classes(ctx, node, columns));
     REMAT_CHECK(remat_check_shape(ctx, graph, node, 2, &leading));
     if (node->input_count > 3)
         REMAT_CHECK(remat_check_shape(ctx, graph, node, 3, &bias));

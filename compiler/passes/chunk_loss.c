@@ -45,11 +45,10 @@ static remat_status replace(struct remat_rebuild *r, const struct head *head)
 {
     const struct remat_node_info *loss = &r->from->nodes[head->loss.i];
     const struct remat_node_info *linear = &r->from->nodes[head->linear.i];
-    struct remat_attribute attributes[3] = {
+    struct remat_attribute attributes[4] = {
         remat_attribute_int("rows", choose_rows(r->from, head)),
-        remat_attribute_int("transpose_weight", remat_node_int(linear, "transpose_weight", 0)),
-        remat_attribute_int("ignore_index", remat_node_int(loss, "ignore_index", 0))};
-    bool ignores = remat_node_attribute(loss, "ignore_index") != NULL;
+        remat_attribute_int("transpose_weight", remat_node_int(linear, "transpose_weight", 0))};
+    memcpy(attributes + 2, loss->attributes, loss->attribute_count * sizeof *attributes);
     remat_value inputs[4] = {r->values[linear->inputs[0].i], r->values[linear->inputs[1].i],
                              r->values[loss->inputs[1].i]};
     remat_value outputs[4];
@@ -62,7 +61,7 @@ static remat_status replace(struct remat_rebuild *r, const struct head *head)
                               .name = r->from->values[loss->outputs[0].i].name};
     remat_status st =
         remat_build_checked(&b, REMAT_OP_linear_cross_entropy, inputs, linear->input_count + 1,
-                            attributes, 2 + ignores, outputs);
+                            attributes, 2 + loss->attribute_count, outputs);
     if (st == REMAT_OK)
         remat_rebuild_replace(r, loss->outputs[0], outputs[0]);
     return st;

@@ -121,10 +121,11 @@ static remat_value add_state(struct appender *a, const struct gradient *g, const
                              remat_dtype dtype)
 {
     const struct remat_value_info of = a->graph->values[g->value.i];
-    const char *parameter = a->graph->values[g->parameter.i].name;
-    const char *name = REMAT_FORMAT(a->arena, "%s.%s", parameter, suffix);
+    const struct remat_value_info parameter = a->graph->values[g->parameter.i];
+    const char *name = REMAT_FORMAT(a->arena, "%s.%s", parameter.name, suffix);
     remat_value out = remat_add_input(&a->b, name, dtype, of.shape, REMAT_ROLE_OPTIMIZER_STATE);
     a->graph->values[out.i].whole = of.whole;
+    a->graph->values[out.i].unpadded_rows = parameter.unpadded_rows;
     return out;
 }
 

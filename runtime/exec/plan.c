@@ -110,20 +110,22 @@ int remat_plan_get_tensor(const remat_plan *plan, uint32_t index, remat_tensor_i
     const struct remat_program *p = plan->program;
     if (index >= p->tensor_count)
         return 0;
-    const struct remat_program_value *value = &p->values[p->tensors[index].value];
+    const struct remat_tensor *tensor = &p->tensors[index];
+    const struct remat_program_value *value = &p->values[tensor->value];
     remat_tensor_info info = {
-        .name = p->tensors[index].name,
+        .name = tensor->name,
         .element = (remat_element)value->dtype,
         .role = (remat_tensor_role)value->role,
         .rank = value->rank,
         .bytes = value->bytes,
-        .index_bound = p->tensors[index].index_bound,
-        .index_ignored = p->tensors[index].index_ignored,
+        .index_bound = tensor->index_bound,
+        .index_ignored = tensor->index_ignored,
         .part_count = value->whole_rank ? p->mesh[0].size : 1,
         .whole_rank = value->whole_rank ? value->whole_rank : value->rank,
     };
     memcpy(info.shape, value->shape, sizeof info.shape);
     memcpy(info.whole_shape, value->whole_rank ? value->whole : value->shape, sizeof info.shape);
+    info.unpadded_rows = tensor->unpadded_rows ? tensor->unpadded_rows : info.whole_shape[0];
     hand_out(out, out->struct_size, &info, sizeof info);
     return 1;
 }

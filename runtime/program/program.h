@@ -157,6 +157,8 @@ struct remat_tensor {
      */
     uint32_t index_bound;
     int32_t index_ignored;
+    int64_t
+        unpadded_rows; /* of axis 0 of the whole, before padding, which is 0; 0: there is none */
 };
 #define REMAT_INDEX_BOUND_MAX (UINT32_C(1) << 31) /* as many as i32 can tell apart */
 

@@ -269,6 +269,11 @@ static remat_status verify_tensors(struct remat_verifier *v)
             return remat_verify_error(v, "tensors", i, t->name,
                                       "indices below %u, %d ignored: out of range", t->index_bound,
                                       t->index_ignored);
+        int64_t rows = value->whole_rank ? value->whole[0] : value->rank ? value->shape[0] : 1;
+        if (t->unpadded_rows < 0 || t->unpadded_rows >= rows)
+            return remat_verify_error(v, "tensors", i, t->name,
+                                      "%lld unpadded rows of %lld: out of range",
+                                      (long long)t->unpadded_rows, (long long)rows);
         if (t->index_bound && (value->role != REMAT_ROLE_INPUT || value->dtype != REMAT_I32))
             return remat_verify_error(v, "tensors", i, t->name,
                                       "indices below %u, but it is no i32 input", t->index_bound);

@@ -366,9 +366,12 @@ static remat_status check_fill_normal(const struct call *call)
 
 static remat_status check_fill_normal_part(const struct call *call)
 {
-    struct call fill = *call;
-    fill.o++;
-    return is_one(&call->o[0]) ? check_fill_normal(&fill) : mismatch(call, "rank is not [1]");
+    if (!is_whole(call->parameters[4], 0x1p63))
+        return mismatch(call, "the end is no number of elements");
+    const struct remat_command *c = &call->v->program->commands[call->index];
+    if (c->operand_end - c->operand_begin > 1 && !is_one(&call->o[1]))
+        return mismatch(call, "rank is not [1]");
+    return check_fill_normal(call);
 }
 
 static remat_status check_rope_table(const struct call *call)

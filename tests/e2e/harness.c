@@ -23,6 +23,7 @@ struct remat_graph *harness_model(remat_context *ctx, struct remat_arena *arena,
     s.width = sizes.width ? sizes.width : s.width;
     s.heads = sizes.heads ? sizes.heads : s.heads;
     s.vocab = sizes.vocab ? sizes.vocab : s.vocab;
+    s.vocab_multiple = sizes.vocab_multiple;
     s.context = sizes.context ? sizes.context : s.context;
     s.batch = sizes.batch ? sizes.batch : s.batch;
     s.seq = sizes.seq ? sizes.seq : s.seq;

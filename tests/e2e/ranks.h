@@ -16,6 +16,7 @@ struct ranks_model {
     uint32_t zero;           /* of its plans on several ranks */
     uint64_t exchange_bytes; /* of a gradient at once; 0: all */
     bool narrow;             /* no masters, bf16 moments */
+    int64_t vocab_multiple;  /* 0: the vocabulary is not padded */
     int64_t lora;            /* rank of adapters, beside which nothing trains; 0: none */
 };
 

@@ -88,6 +88,12 @@ static const struct {
                                  "phase loss\n" END,
      {7, 0},
      {5, -100}},
+    {"rows and columns of padding",
+     "parameter %padded : f32[9,4] = normal(0.0, 0.02) frozen unpadded 6\n" ROWS("x", "padded",
+                                                                                 "begin")
+         LOGITS("padded", "9") LOSS("loss", "9", "b", "{ classes = 4, ignore_index = -100 }") END,
+     {6, 0},
+     {4, -100}},
     {"the gradient of a table",
      ROWS("x", "five", "begin") LOGITS("five", "5") LOSS(
          "loss", "5", "end",

@@ -402,15 +402,10 @@ static void spoil_second(void *user, const remat_transfer *t, bool exchange, uin
 /* Every master, and every parameter in parts, as on rank 0. */
 static void forget_rank(struct remat_program *program)
 {
-    for (uint32_t c = 0; c < program->command_count; c++)
-        if (program->kernels[program->commands[c].kernel].kind == REMAT_KERNEL_fill_normal_part) {
-            program->kernels[program->commands[c].kernel].kind = REMAT_KERNEL_fill_normal;
-            program->kernels[program->commands[c].kernel].key = "fill_normal";
-        }
     for (uint32_t c = 0; c < program->command_count; c++) {
         struct remat_command *command = &program->commands[c];
-        if (program->kernels[command->kernel].kind == REMAT_KERNEL_fill_normal)
-            command->operand_begin = command->operand_end - 1;
+        if (program->kernels[command->kernel].kind == REMAT_KERNEL_fill_normal_part)
+            command->operand_end = command->operand_begin + 1;
     }
 }
 
@@ -532,7 +527,10 @@ int main(int argc, char **argv)
                              adapted = {.preset = "llama-tiny",
                                         .dtype = REMAT_BF16,
                                         .narrow = true,
-                                        .lora = 3};
+                                        .lora = 3},
+                             padded = {.preset = "llama-tiny",
+                                       .dtype = REMAT_BF16,
+                                       .vocab_multiple = 512}; /* half of the ranks have no ids */
     remat_context *ctx = remat_context_create(NULL, NULL);
     MUST(ctx);
     if (argc > 1 && strcmp(argv[1], "all") == 0) {
@@ -544,6 +542,7 @@ int main(int argc, char **argv)
         test_clipping(ctx, f32, stages[2], 4);
         test_plans(ctx, bf16, 2);
         test_model(ctx, adapted, 2, 2);
+        test_model(ctx, padded, 4, 1);
     }
     test_full(ctx, f32, 4);
     test_full(ctx, (struct ranks_model){.preset = "llama-tiny", .dtype = REMAT_BF16}, 2);

@@ -78,6 +78,8 @@ static void fill(const struct single *s, char *memory)
 static void set_all_bits(const struct single *s, char *memory)
 {
     const struct remat_operand *last = &s->operands[s->command.operand_end - 1];
+    while (last->access != REMAT_ACCESS_WRITE)
+        last--;
     uint64_t bytes = remat_dtype_bytes((remat_dtype)last->dtype),
              begin = last->offset_elements * bytes;
     for (uint32_t k = 0; k < last->rank; k++)

@@ -25,7 +25,7 @@ struct single {
      * they add to none. */
     uint32_t ids_begin, ids_below;
     uint32_t (*id_of)(uint32_t position);
-    bool fails; /* on the CPU; the kernels then set all bits of the last operand, NaN or -1 */
+    bool fails; /* on the CPU; the kernels then set all bits of the last result, NaN or -1 */
     struct remat_cuda_code code;
     uint64_t read_bytes; /* by the kernels, in all orders that they ran in */
 };

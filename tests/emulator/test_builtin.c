@@ -149,18 +149,21 @@ static void test_fills(remat_context *ctx, const char *compiler, int64_t count, 
     }
 }
 
-/* Part `rank` of a tensor, `count` elements. */
+/* Part `rank` of a tensor, or without a rank, for 0, its beginning: `count` elements, of which
+ * `drawn` are before the tensor's end. */
 static void test_fill_part(remat_context *ctx, const char *compiler, uint32_t rank, int64_t count,
-                           remat_dtype dtype, uint64_t offset)
+                           int64_t drawn, remat_dtype dtype, uint64_t offset)
 {
-    const double parameters[4] = {0.25, 0.02, 4000000007.0, 123456789.0};
+    const double parameters[5] = {0.25, 0.02, 4000000007.0, 123456789.0,
+                                  (double)rank * (double)count + (double)drawn};
     struct single *s = single_begin(REMAT_KERNEL_fill_normal_part);
     s->ids_begin = rank;
     s->fails = (int32_t)rank < 0;
     memcpy(s->parameters, parameters, sizeof parameters);
-    single_add(s, REMAT_ACCESS_READ, REMAT_I32, 1, (int64_t[]){1}, false);
     single_add(s, REMAT_ACCESS_WRITE, dtype, 1, &count, false);
-    s->operands[1].offset_elements = offset;
+    s->operands[0].offset_elements = offset;
+    if (rank)
+        single_add(s, REMAT_ACCESS_READ, REMAT_I32, 1, (int64_t[]){1}, false);
     differing += !single_run(ctx, compiler, s);
 }
 
@@ -227,11 +230,15 @@ static void test_items(remat_context *ctx, const char *compiler)
     static const uint32_t steps[] = {1, 2, 17, 1000, 2147483647, 0, (uint32_t)-1};
     for (uint32_t c = 0; c < 5; c++)
         test_fills(ctx, compiler, counts[c], c % 3);
-    test_fill_part(ctx, compiler, 0, 1, REMAT_F32, 0);
-    test_fill_part(ctx, compiler, 3, 257, REMAT_F32, 1);
-    test_fill_part(ctx, compiler, 7, 1031, REMAT_BF16, 3);
-    test_fill_part(ctx, compiler, 2147483647, 5003, REMAT_F16, 2);
-    test_fill_part(ctx, compiler, (uint32_t)-1, 17, REMAT_F32, 0);
+    test_fill_part(ctx, compiler, 0, 1, 1, REMAT_F32, 0);
+    test_fill_part(ctx, compiler, 0, 2100, 1031, REMAT_BF16, 1);
+    test_fill_part(ctx, compiler, 0, 515, 514, REMAT_F32, 0);
+    test_fill_part(ctx, compiler, 3, 257, 1000, REMAT_F32, 1);
+    test_fill_part(ctx, compiler, 3, 257, 71, REMAT_F32, 1);
+    test_fill_part(ctx, compiler, 7, 1031, 1030, REMAT_BF16, 3);
+    test_fill_part(ctx, compiler, 7, 1031, -5, REMAT_BF16, 3);
+    test_fill_part(ctx, compiler, 2147483647, 5003, 5003, REMAT_F16, 2);
+    test_fill_part(ctx, compiler, (uint32_t)-1, 17, 17, REMAT_F32, 0);
     test_rope(ctx, compiler, 1, 1, 10000, 1);
     test_rope(ctx, compiler, 67, 5, 10000, 1);
     test_rope(ctx, compiler, 129, 32, 500000, 8);

@@ -416,6 +416,10 @@ int main(int argc, char **argv)
             sizes.layers = 2;
             sizes.vocab = p == 0 ? 1031 : 0; /* logits with a pitch */
             sizes.optimizer.clip_norm = p % 2 ? 0.1 : 0;
+            if (p > 0 && p % 2 == bf16) { /* logits with padding */
+                sizes.vocab = 251;
+                sizes.vocab_multiple = 64;
+            }
             if (p == 1 && bf16) {
                 sizes.optimizer.no_master = sizes.optimizer.bf16_moments = true;
                 sizes.lora.rank = 5;

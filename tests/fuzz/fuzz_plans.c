@@ -192,6 +192,7 @@ static const struct field {
     OF(entries, entry_count, struct remat_entry, call_begin, 1, INDEX),
     OF(entries, entry_count, struct remat_entry, call_end, 1, INDEX),
     OF(tensors, tensor_count, struct remat_tensor, value, 1, INDEX),
+    OF(tensors, tensor_count, struct remat_tensor, unpadded_rows, 1, INDEX),
     OF(mesh, mesh_count, struct remat_mesh_axis, size, 1, INDEX),
     OF(mesh, mesh_count, struct remat_mesh_axis, tensor, 1, INDEX),
     {offsetof(struct remat_program, parameters), offsetof(struct remat_program, parameter_count),

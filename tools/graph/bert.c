@@ -84,8 +84,8 @@ REMAT_MODEL(bert)
     const struct remat_model_settings *s = m->settings;
     m->tokens = remat_model_input(m, "tokens", s->seq);
     remat_value targets = remat_model_input(m, "targets", s->seq);
-    remat_value words = remat_model_parameter(m, "bert.embeddings.word_embeddings.weight", s->vocab,
-                                              s->width, 0, STD);
+    remat_value words =
+        remat_model_by_token(m, "bert.embeddings.word_embeddings.weight", s->width, STD);
     remat_value x = embed(m, words);
     for (int64_t i = 0; i < s->layers; i++)
         x = layer(m, x, i);
@@ -94,6 +94,6 @@ REMAT_MODEL(bert)
     x = dense(m, "head.dense", "cls.predictions.transform.dense", x, s->width);
     x = remat_model_activate(m, "head.act", x);
     x = remat_model_layer_norm(m, "head.norm", "cls.predictions.transform.LayerNorm", x);
-    remat_value bias = remat_model_parameter(m, "cls.predictions.bias", s->vocab, 0, 0, 0);
+    remat_value bias = remat_model_by_token(m, "cls.predictions.bias", 0, 0);
     remat_model_loss(m, remat_model_tied_head(m, "logits", x, words, bias), targets, true);
 }

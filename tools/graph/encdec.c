@@ -123,8 +123,7 @@ REMAT_MODEL(encdec)
     struct sequence target = {"decoder", "decoder/layers", "model.decoder.layers", m->tokens,
                               s->seq};
     remat_value targets = remat_model_input(m, "targets", s->seq);
-    remat_value shared =
-        remat_model_parameter(m, "model.shared.weight", s->vocab, s->width, 0, STD);
+    remat_value shared = remat_model_by_token(m, "model.shared.weight", s->width, STD);
     remat_value encoded = stack(m, &source, shared, REMAT_NO_VALUE);
     remat_value x = stack(m, &target, shared, encoded);
     remat_model_scope(m, "head");

@@ -86,7 +86,7 @@ REMAT_MODEL(gpt2)
     const struct remat_model_settings *s = m->settings;
     remat_value tokens = m->tokens = remat_model_input(m, "tokens", s->seq);
     remat_value targets = remat_model_input(m, "targets", s->seq);
-    remat_value wte = remat_model_parameter(m, "wte.weight", s->vocab, s->width, 0, STD);
+    remat_value wte = remat_model_by_token(m, "wte.weight", s->width, STD);
 
     remat_value x = embed(m, tokens, wte);
     for (int64_t i = 0; i < s->layers; i++)

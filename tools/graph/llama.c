@@ -112,8 +112,7 @@ REMAT_MODEL(llama)
     const struct remat_model_settings *s = m->settings;
     m->tokens = remat_model_input(m, "tokens", s->seq);
     remat_value targets = remat_model_input(m, "targets", s->seq);
-    remat_value embedding =
-        remat_model_parameter(m, "model.embed_tokens.weight", s->vocab, s->width, 0, STD);
+    remat_value embedding = remat_model_by_token(m, "model.embed_tokens.weight", s->width, STD);
 
     remat_model_scope(m, "embed");
     remat_value x = remat_model_embedding(m, "embed", embedding, m->tokens);
@@ -125,6 +124,6 @@ REMAT_MODEL(llama)
     x = remat_model_rms_norm(m, "norm_f", "model.norm", x);
     remat_model_scope(m, "head");
     remat_value logits = s->tied ? remat_model_tied_head(m, "logits", x, embedding, REMAT_NO_VALUE)
-                                 : dense(m, "logits", "lm_head", x, s->vocab, false);
+                                 : remat_model_head(m, "logits", "lm_head", x, STD);
     remat_model_loss(m, logits, targets, false);
 }

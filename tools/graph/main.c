@@ -148,6 +148,7 @@ static remat_status read_settings(remat_context *ctx, struct remat_arena *arena,
     s->width = cli_integer(args, OPTION_width, s->width);
     s->heads = cli_integer(args, OPTION_heads, s->heads);
     s->vocab = cli_integer(args, OPTION_vocab, s->vocab);
+    s->vocab_multiple = cli_integer(args, OPTION_vocab_multiple, 0);
     s->context = cli_integer(args, OPTION_context, s->context);
     s->batch = cli_integer(args, OPTION_batch, s->batch);
     s->seq = cli_integer(args, OPTION_seq, s->seq);

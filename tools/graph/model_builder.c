@@ -78,6 +78,16 @@ remat_value remat_model_parameter(struct remat_model *m, const char *name, int64
     return add_source(m, &info);
 }
 
+remat_value remat_model_by_token(struct remat_model *m, const char *name, int64_t columns,
+                                 double std)
+{
+    int64_t rows = m->settings->vocab, multiple = m->settings->vocab_multiple;
+    int64_t padded = (rows + multiple - 1) / multiple * multiple;
+    remat_value out = remat_model_parameter(m, name, padded, columns, 0, std);
+    m->b.graph->values[out.i].unpadded_rows = padded > rows ? rows : 0;
+    return out;
+}
+
 /* --- nodes --- */
 
 remat_value remat_model_op(struct remat_model *m, const char *name, uint16_t op,
@@ -326,12 +336,13 @@ static remat_value adapter_parameter(struct remat_model *m, const char *module, 
 
 /* A has the variance of the uniform initial values that peft gives it. */
 static remat_value adapter(struct remat_model *m, const char *name, const char *module,
-                           remat_value x, int64_t outputs)
+                           remat_value x, int64_t outputs, int64_t unpadded_outputs)
 {
     int64_t rank = m->settings->lora.rank, width = width_of(m, x);
     double factor = m->settings->lora.alpha / (double)rank, std = 1 / sqrt(3 * (double)width);
     remat_value a = adapter_parameter(m, module, "lora_A.weight", rank, width, std);
     remat_value b = adapter_parameter(m, module, "lora_B.weight", outputs, rank, 0);
+    m->b.graph->values[b.i].unpadded_rows = unpadded_outputs;
     m->adapters++;
     x = linear(m, join(m, name, ".", "lora_A"), x, a, REMAT_NO_VALUE, true);
     if (factor != 1)
@@ -346,7 +357,8 @@ static remat_value maybe_adapted(struct remat_model *m, const char *name, const 
     if (!is_adapted(m, weight))
         return linear(m, name, x, weight, bias, transposed);
     remat_value y = linear(m, join(m, name, ".", "base"), x, weight, bias, transposed);
-    return remat_model_add(m, name, y, adapter(m, name, module, x, width_of(m, y)));
+    int64_t unpadded = m->b.graph->values[weight.i].unpadded_rows;
+    return remat_model_add(m, name, y, adapter(m, name, module, x, width_of(m, y), unpadded));
 }
 
 remat_value remat_model_linear(struct remat_model *m, const char *name, const char *parameters,
@@ -391,15 +403,28 @@ remat_value remat_model_tied_head(struct remat_model *m, const char *name, remat
     return linear(m, name, x, table, bias, true);
 }
 
+remat_value remat_model_head(struct remat_model *m, const char *name, const char *parameters,
+                             remat_value x, double std)
+{
+    remat_value weight =
+        remat_model_by_token(m, join(m, parameters, ".", "weight"), width_of(m, x), std);
+    return maybe_adapted(m, name, parameters, x, weight, REMAT_NO_VALUE, true);
+}
+
 void remat_model_loss(struct remat_model *m, remat_value logits, remat_value targets, bool ignores)
 {
     struct remat_graph *graph = m->b.graph;
-    struct remat_attribute ignored = remat_attribute_int("ignore_index", -100);
+    struct remat_attribute attributes[2];
+    uint32_t count = 0;
+    if (ignores)
+        attributes[count++] = remat_attribute_int("ignore_index", -100);
+    if (width_of(m, logits) > m->settings->vocab)
+        attributes[count++] = remat_attribute_int("classes", m->settings->vocab);
     remat_model_layer(m, NULL, NULL, 0);
     remat_model_scope(m, "loss");
     m->b.phase = REMAT_PHASE_LOSS;
     remat_value loss = remat_model_op(m, "loss", REMAT_OP_cross_entropy,
-                                      (remat_value[]){logits, targets}, 2, &ignored, ignores);
+                                      (remat_value[]){logits, targets}, 2, attributes, count);
     graph->values[loss.i].role = REMAT_ROLE_OUTPUT;
     graph->outputs = remat_copy(m->b.arena, &loss, 1, sizeof loss);
     graph->output_count = 1;

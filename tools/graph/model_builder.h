@@ -32,6 +32,9 @@ remat_value remat_model_input(struct remat_model *m, const char *name, int64_t s
 /* rank 1 if columns is 0; std 0 makes a constant. */
 remat_value remat_model_parameter(struct remat_model *m, const char *name, int64_t rows,
                                   int64_t columns, double mean, double std);
+/* The same with a row for each token id, padded as the settings say. */
+remat_value remat_model_by_token(struct remat_model *m, const char *name, int64_t columns,
+                                 double std);
 
 remat_value remat_model_add(struct remat_model *m, const char *name, remat_value x, remat_value y);
 remat_value remat_model_scale(struct remat_model *m, const char *name, remat_value x,
@@ -81,6 +84,9 @@ remat_value remat_model_rms_norm(struct remat_model *m, const char *name, const 
 /* x times the transpose of `table` [V, C], plus a bias unless that is REMAT_NO_VALUE */
 remat_value remat_model_tied_head(struct remat_model *m, const char *name, remat_value x,
                                   remat_value table, remat_value bias);
+/* x times the transpose of "PARAMETERS.weight" [V, C] ~ N(0, std), which is not tied */
+remat_value remat_model_head(struct remat_model *m, const char *name, const char *parameters,
+                             remat_value x, double std);
 /* Mean cross-entropy "loss" in scope "loss": the graph's output. Targets of -100 do not count if
  * `ignores`. */
 void remat_model_loss(struct remat_model *m, remat_value logits, remat_value targets, bool ignores);

@@ -18,8 +18,9 @@ enum {
     KV_HEADS = 1 << 3,
     SOURCE = 1 << 4,
     HEAD_SIZE = 1 << 5,
+    PADDING = 1 << 6, /* of the vocabulary: its tensors have it as axis 0 */
 };
-#define LLAMA_SIZES (HEADS | CONTEXT | HIDDEN | KV_HEADS | HEAD_SIZE)
+#define COMMON_SIZES (HEADS | CONTEXT | HIDDEN | PADDING)
 
 static const struct family {
     uint32_t sizes;
@@ -28,10 +29,10 @@ static const struct family {
     void (*build)(struct remat_model *m);
 } families[REMAT_FAMILY_COUNT] = {
     [REMAT_FAMILY_mlp] = {0, 1e-5, "gelu_new", remat_model_mlp},
-    [REMAT_FAMILY_gpt2] = {HEADS | CONTEXT | HIDDEN, 1e-5, "gelu_new", remat_model_gpt2},
-    [REMAT_FAMILY_llama] = {LLAMA_SIZES, 1e-5, "silu", remat_model_llama},
-    [REMAT_FAMILY_bert] = {HEADS | CONTEXT | HIDDEN, 1e-12, "gelu", remat_model_bert},
-    [REMAT_FAMILY_encdec] = {HEADS | CONTEXT | HIDDEN | SOURCE, 1e-5, "relu", remat_model_encdec},
+    [REMAT_FAMILY_gpt2] = {COMMON_SIZES, 1e-5, "gelu_new", remat_model_gpt2},
+    [REMAT_FAMILY_llama] = {COMMON_SIZES | KV_HEADS | HEAD_SIZE, 1e-5, "silu", remat_model_llama},
+    [REMAT_FAMILY_bert] = {COMMON_SIZES, 1e-12, "gelu", remat_model_bert},
+    [REMAT_FAMILY_encdec] = {COMMON_SIZES | SOURCE, 1e-5, "relu", remat_model_encdec},
 };
 
 static const struct remat_model_settings presets[] = {
@@ -60,6 +61,7 @@ static const struct size {
     SIZE("--head-size", head_size, 4096, HEAD_SIZE),
     SIZE("--hidden", hidden, 1048576, HIDDEN),
     SIZE("--vocab", vocab, 1 << 24, 0),
+    SIZE("--make-vocab-size-divisible-by", vocab_multiple, 65536, PADDING),
     SIZE("--context", context, 1048576, CONTEXT),
     SIZE("--batch", batch, 65536, 0),
     SIZE("--seq", seq, 1048576, 0),
@@ -224,6 +226,8 @@ void remat_model_complete(struct remat_model_settings *s)
         s->head_size = s->width / s->heads;
     if (s->hidden == 0 && (family->sizes & HIDDEN))
         s->hidden = 4 * s->width;
+    if (s->vocab_multiple == 0 && (family->sizes & PADDING))
+        s->vocab_multiple = 1;
     if (s->source_seq == 0 && (family->sizes & SOURCE))
         s->source_seq = s->seq;
     if (s->theta == 0)

@@ -28,12 +28,13 @@ struct remat_model_settings { /* 0: not given; what a family has no use for must
     const char *name; /* of the graph */
     int64_t layers;   /* of each stack */
     int64_t width, heads;
-    int64_t kv_heads;  /* heads of keys and values; default: heads */
-    int64_t head_size; /* elements of a head; default: width / heads */
-    int64_t window;    /* of sliding attention, 0: none; sequences must not be longer */
-    int64_t hidden;    /* width inside the MLP; default: 4 width */
-    int64_t vocab;     /* number of token ids */
-    int64_t context;   /* positions that the model provides for */
+    int64_t kv_heads;       /* heads of keys and values; default: heads */
+    int64_t head_size;      /* elements of a head; default: width / heads */
+    int64_t window;         /* of sliding attention, 0: none; sequences must not be longer */
+    int64_t hidden;         /* width inside the MLP; default: 4 width */
+    int64_t vocab;          /* number of token ids */
+    int64_t vocab_multiple; /* to which their rows are padded; default: 1 */
+    int64_t context;        /* positions that the model provides for */
     int64_t batch, seq;
     int64_t source_seq;                        /* tokens for the encoder; default: seq */
     const struct remat_activation *activation; /* of MLPs; default: the family's */

@@ -253,19 +253,17 @@ static remat_status check_tensor(remat_context *ctx, const struct checkpoint *c,
 {
     const struct safetensors_tensor *found = find(c, wanted->name);
     const char *dtype = safetensors_dtype(wanted->element);
-    bool part = wanted->part_count > 1;
-    const int64_t *shape = part ? wanted->whole_shape : wanted->shape;
-    uint32_t rank = part ? wanted->whole_rank : wanted->rank;
+    remat_tensor_info whole = safetensors_whole(wanted);
     if (!found)
         return cli_error(ctx, REMAT_ERROR_INVALID, "%s: tensor \"%s\" of the plan is missing",
                          c->path, wanted->name);
-    if (strcmp(found->dtype, dtype) == 0 && found->rank == rank &&
-        memcmp(found->shape, shape, rank * sizeof *shape) == 0)
+    if (strcmp(found->dtype, dtype) == 0 && found->rank == whole.rank &&
+        memcmp(found->shape, whole.shape, whole.rank * sizeof *whole.shape) == 0)
         return REMAT_OK;
     return cli_error(ctx, REMAT_ERROR_INVALID, "%s: tensor \"%s\" is %s %s, in the plan %s %s",
                      c->path, wanted->name, found->dtype,
                      shape_text(found->shape, found->rank).text, dtype,
-                     shape_text(shape, rank).text);
+                     shape_text(whole.shape, whole.rank).text);
 }
 
 static remat_status check_tensors(remat_context *ctx, const struct checkpoint *c,
@@ -308,6 +306,25 @@ fail:
 
 #define BUFFER_BYTES (1u << 20)
 
+/* As much of this rank's part as is no padding. */
+static remat_status restore_tensor(remat_context *ctx, const struct checkpoint *c,
+                                   const remat_tensor_info *tensor, uint32_t rank,
+                                   remat_session *session, void *buffer)
+{
+    remat_status st = REMAT_OK;
+    uint64_t begin = tensor->part_count > 1 ? rank * tensor->bytes : 0;
+    uint64_t whole = safetensors_whole(tensor).bytes, left = begin < whole ? whole - begin : 0;
+    uint64_t count = left < tensor->bytes ? left : tensor->bytes;
+    for (uint64_t at = 0; at < count; at += BUFFER_BYTES) {
+        uint64_t bytes = count - at < BUFFER_BYTES ? count - at : BUFFER_BYTES;
+        RUN_TRY(
+            safetensors_read_part(ctx, &c->file, find(c, tensor->name), begin + at, buffer, bytes));
+        RUN_TRY(remat_session_write_part(session, tensor->name, at, buffer, bytes));
+    }
+fail:
+    return st;
+}
+
 remat_status checkpoint_restore(remat_context *ctx, const struct checkpoint *c,
                                 const remat_plan *plan, uint32_t rank, remat_session *session)
 {
@@ -317,14 +334,8 @@ remat_status checkpoint_restore(remat_context *ctx, const struct checkpoint *c,
     if (!buffer)
         return cli_error(ctx, REMAT_ERROR_MEMORY, "%s: out of memory", c->path);
     for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++)
-        for (uint64_t at = 0; get_lasting(plan, i, &tensor) && at < tensor.bytes;
-             at += BUFFER_BYTES) {
-            uint64_t bytes = tensor.bytes - at < BUFFER_BYTES ? tensor.bytes - at : BUFFER_BYTES;
-            uint64_t from = at + (tensor.part_count > 1 ? rank * tensor.bytes : 0);
-            RUN_TRY(
-                safetensors_read_part(ctx, &c->file, find(c, tensor.name), from, buffer, bytes));
-            RUN_TRY(remat_session_write_part(session, tensor.name, at, buffer, bytes));
-        }
+        if (get_lasting(plan, i, &tensor))
+            RUN_TRY(restore_tensor(ctx, c, &tensor, rank, session, buffer));
 fail:
     free(buffer);
     return st;

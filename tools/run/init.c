@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "init.h"
 
+#include "safetensors.h"
+
 #include <stdlib.h>
 
 #define CHUNK_ELEMENTS (1u << 18)
@@ -31,12 +33,13 @@ static remat_status check_fit(remat_context *ctx, const char *path,
                               const struct safetensors_tensor *tensor,
                               const remat_tensor_info *parameter)
 {
-    if (tensor->rank != parameter->whole_rank ||
-        memcmp(tensor->shape, parameter->whole_shape, tensor->rank * sizeof *tensor->shape) != 0)
+    remat_tensor_info whole = safetensors_whole(parameter);
+    if (tensor->rank != whole.rank ||
+        memcmp(tensor->shape, whole.shape, tensor->rank * sizeof *tensor->shape) != 0)
         return cli_error(ctx, REMAT_ERROR_INVALID,
                          "%s: tensor \"%s\" has shape %s, in the plan it has %s", path,
                          tensor->name, shape_text(tensor->shape, tensor->rank).text,
-                         shape_text(parameter->whole_shape, parameter->whole_rank).text);
+                         shape_text(whole.shape, whole.rank).text);
     if (strcmp(tensor->dtype, "F32") != 0 && strcmp(tensor->dtype, "BF16") != 0 &&
         strcmp(tensor->dtype, "F16") != 0)
         return cli_error(ctx, REMAT_ERROR_INVALID,
@@ -103,10 +106,10 @@ static remat_status check_given(remat_context *ctx, const char *path, const rema
         if (given[i] || !get_tensor(plan, i, &tensor) || tensor.role != REMAT_TENSOR_PARAMETER ||
             (is_adapter(&tensor) && !adapters))
             continue;
+        tensor = safetensors_whole(&tensor);
         return cli_error(ctx, REMAT_ERROR_INVALID,
                          "%s: tensor \"%s\", %s %s in the plan, is missing", path, tensor.name,
-                         element_name(tensor.element),
-                         shape_text(tensor.whole_shape, tensor.whole_rank).text);
+                         element_name(tensor.element), shape_text(tensor.shape, tensor.rank).text);
     }
     return REMAT_OK;
 }
@@ -215,14 +218,15 @@ static remat_status write_parameter(remat_context *ctx, const struct weights_fil
 {
     remat_status st = REMAT_OK;
     const struct safetensors_tensor *from = &weights->file.tensors[i];
-    remat_tensor_info to, master;
+    remat_tensor_info to, whole, master;
     char *name;
     get_tensor(weights->plan, weights->parameters[i], &to);
     if (asprintf(&name, "%s" MASTER_SUFFIX, to.name) < 0)
         return cli_error(ctx, REMAT_ERROR_MEMORY, "out of memory");
     bool has_master =
         get_tensor(weights->plan, remat_plan_find_tensor(weights->plan, name), &master);
-    uint64_t total = to.part_count * element_count(&to);
+    whole = safetensors_whole(&to);
+    uint64_t total = element_count(&whole);
     for (uint64_t at = 0; at < total; at += CHUNK_ELEMENTS) {
         uint64_t count = total - at < CHUNK_ELEMENTS ? total - at : CHUNK_ELEMENTS;
         RUN_TRY(read_f32(ctx, &weights->file, from, at, count, chunk, chunk->f32));

@@ -20,12 +20,12 @@ static remat_status check_ids(remat_context *ctx, const remat_plan *plan, const 
     return REMAT_OK;
 }
 
-/* Rows of the family's table of token embeddings. */
+/* Rows of the family's table of token embeddings, without padding. */
 static int64_t find_vocabulary(const remat_plan *plan, const struct family *family)
 {
     remat_tensor_info table;
     bool found = family && find_tensor(plan, family->embeddings, &table) && table.rank == 2;
-    return found ? table.shape[0] : INT64_MAX;
+    return found ? table.unpadded_rows : INT64_MAX;
 }
 
 /* Where a byte may be the element that is ignored, the session tells which ones it refuses. */

@@ -51,9 +51,8 @@ static remat_status save_gradient(struct recorder *recorder, const remat_trace_v
                  "gradient \"%s\": the plan has no parameter \"%s\" of its size", value->name,
                  name);
     tensor.element = value->element;
-    tensor.bytes = value->bytes;
-    tensor.rank = tensor.whole_rank;
-    memcpy(tensor.shape, tensor.whole_shape, sizeof tensor.shape);
+    tensor.bytes = value->bytes / tensor.part_count;
+    tensor = safetensors_whole(&tensor);
     RUN_TRY(safetensors_add(recorder->ctx, recorder->gradients, &tensor, value->data));
 fail:
     free(name);

@@ -101,6 +101,20 @@ const char *safetensors_dtype(remat_element element)
     return NULL;
 }
 
+remat_tensor_info safetensors_whole(const remat_tensor_info *tensor)
+{
+    remat_tensor_info out = *tensor;
+    out.part_count = 1;
+    out.rank = tensor->whole_rank;
+    memcpy(out.shape, tensor->whole_shape, sizeof out.shape);
+    out.bytes *= tensor->part_count;
+    if (out.rank) {
+        out.bytes = out.bytes / (uint64_t)out.shape[0] * (uint64_t)tensor->unpadded_rows;
+        out.shape[0] = tensor->unpadded_rows;
+    }
+    return out;
+}
+
 static json_t *make_shape(const remat_tensor_info *tensor)
 {
     json_t *shape = json_array();
@@ -187,11 +201,11 @@ static remat_status save_tensor(remat_context *ctx, struct safetensors *file,
                                 const char *name, void *buffer)
 {
     remat_status st = REMAT_OK;
-    remat_tensor_info named = *tensor;
-    named.name = name;
-    RUN_TRY(begin_tensor(ctx, file, &named));
-    for (uint64_t at = 0; at < tensor->bytes; at += BUFFER_BYTES) {
-        uint64_t bytes = tensor->bytes - at < BUFFER_BYTES ? tensor->bytes - at : BUFFER_BYTES;
+    remat_tensor_info saved = safetensors_whole(tensor);
+    saved.name = name;
+    RUN_TRY(begin_tensor(ctx, file, &saved));
+    for (uint64_t at = 0; at < saved.bytes; at += BUFFER_BYTES) {
+        uint64_t bytes = saved.bytes - at < BUFFER_BYTES ? saved.bytes - at : BUFFER_BYTES;
         RUN_TRY(remat_session_read_part(session, tensor->name, at, buffer, bytes));
         if (fwrite(buffer, 1, bytes, file->stream) != bytes)
             return fail_write(ctx, file);
@@ -209,20 +223,21 @@ static remat_status join_tensor(remat_context *ctx, struct safetensors *file,
     remat_status st = REMAT_OK;
     uint64_t parts = tensor->part_count, most = BUFFER_BYTES / (parts + 1);
     uint64_t begin = file ? 8 + file->header_bytes + file->data_bytes : 0;
-    remat_tensor_info whole = *tensor;
-    whole.bytes *= parts;
-    whole.rank = tensor->whole_rank;
-    memcpy(whole.shape, tensor->whole_shape, sizeof whole.shape);
+    remat_tensor_info whole = safetensors_whole(tensor);
     if (file)
         RUN_TRY(begin_tensor(ctx, file, &whole));
     for (uint64_t at = 0; at < tensor->bytes; at += most) {
         uint64_t bytes = tensor->bytes - at < most ? tensor->bytes - at : most;
         RUN_TRY(remat_session_read_part(session, tensor->name, at, buffer, bytes));
         RUN_TRY(peers_gather(ctx, peers, tensor->name, at / most, bytes, buffer, buffer + bytes));
-        for (uint64_t r = 0; r < parts && file; r++)
-            if (fseeko(file->stream, (off_t)(begin + r * tensor->bytes + at), SEEK_SET) != 0 ||
-                fwrite(buffer + (r + 1) * bytes, 1, bytes, file->stream) != bytes)
+        for (uint64_t r = 0; r < parts && file; r++) {
+            uint64_t from = r * tensor->bytes + at;
+            uint64_t left = from < whole.bytes ? whole.bytes - from : 0; /* the rest is padding */
+            uint64_t written = bytes < left ? bytes : left;
+            if (fseeko(file->stream, (off_t)(begin + from), SEEK_SET) != 0 ||
+                fwrite(buffer + (r + 1) * bytes, 1, written, file->stream) != written)
                 return fail_write(ctx, file);
+        }
     }
     if (file && fseeko(file->stream, 0, SEEK_END) != 0)
         return fail_write(ctx, file);
@@ -368,8 +383,10 @@ remat_status safetensors_add_accumulators(remat_context *ctx, struct safetensors
             RUN_FAIL(ctx, REMAT_ERROR_MEMORY, "out of memory");
         }
         if (remat_plan_get_tensor(plan, remat_plan_find_tensor(plan, name), &gradient) &&
-            gradient.role == REMAT_TENSOR_GRADIENT)
+            gradient.role == REMAT_TENSOR_GRADIENT) {
+            gradient.unpadded_rows = parameter.unpadded_rows;
             RUN_TRY(save_tensor(ctx, file, session, &gradient, parameter.name, buffer));
+        }
         free(name);
         name = NULL;
     }

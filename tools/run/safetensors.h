@@ -24,6 +24,8 @@ typedef bool safetensors_filter(const remat_tensor_info *tensor);
 bool safetensors_is_parameter(const remat_tensor_info *tensor);
 
 const char *safetensors_dtype(remat_element element); /* "F32" */
+/* The tensor as files have it: all of its parts, without padding. */
+remat_tensor_info safetensors_whole(const remat_tensor_info *tensor);
 
 /* Whether these tensors can be written: to be asked before there is anything to lose. */
 remat_status safetensors_check(remat_context *ctx, const char *path, const remat_plan *plan,
@@ -33,7 +35,7 @@ remat_status safetensors_check(remat_context *ctx, const char *path, const remat
 remat_status safetensors_open(remat_context *ctx, struct remat_outputs *outputs, const char *path,
                               const remat_plan *plan, safetensors_filter *has, json_t *metadata,
                               struct safetensors *out);
-/* `tensor` gives name, element type and shape; `data` is dense and row-major. */
+/* `tensor` gives name, element type and shape as files have it; `data` is dense and row-major. */
 remat_status safetensors_add(remat_context *ctx, struct safetensors *file,
                              const remat_tensor_info *tensor, const void *data);
 remat_status safetensors_close(remat_context *ctx, struct safetensors *file);

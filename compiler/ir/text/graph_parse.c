@@ -343,6 +343,9 @@ static remat_status parse_source(struct parser *p, struct result *result)
         remat_lex_accept(&p->lexer, "trainable") ||
         (!remat_lex_accept(&p->lexer, "frozen") && result->info.role == REMAT_ROLE_PARAMETER);
     result->info.no_decay = remat_lex_accept(&p->lexer, "no_decay");
+    if (remat_lex_accept(&p->lexer, "unpadded"))
+        REMAT_CHECK(remat_lex_int(&p->lexer, 1, INT64_MAX, "a number of rows",
+                                  &result->info.unpadded_rows));
     REMAT_CHECK(parse_pin(p, &result->info));
     return define(p, result, &value);
 }

@@ -115,6 +115,8 @@ static void print_source(struct remat_text *text, const struct remat_graph *grap
     if (info->trainable != (info->role == REMAT_ROLE_PARAMETER))
         remat_text_append(text, info->trainable ? " trainable" : " frozen");
     remat_text_append(text, info->no_decay ? " no_decay" : "");
+    if (info->unpadded_rows)
+        remat_text_append(text, " unpadded %lld", (long long)info->unpadded_rows);
     print_pin(text, info);
     remat_text_append(text, "\n");
 }

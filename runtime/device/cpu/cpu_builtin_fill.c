@@ -4,16 +4,10 @@
 
 #include "cpu_fill.h"
 
-/* Its last operand. */
-static struct cpu_view filled(struct cpu_device *device, const struct remat_command *command)
-{
-    return cpu_view_of(device, command, command->operand_end - command->operand_begin - 1);
-}
-
 static remat_status expect_result(struct cpu_device *device, const struct remat_command *command,
                                   bool integers)
 {
-    struct cpu_view out = filled(device, command);
+    struct cpu_view out = cpu_view_of(device, command, 0);
     bool type = cpu_view_is_float(&out) || (integers && cpu_view_is(&out, REMAT_I32));
     return cpu_expect(device, command, type && cpu_view_dense(&out),
                       "the result has another dtype or is not contiguous");
@@ -42,10 +36,14 @@ static remat_status run_fill(struct cpu_device *device, const struct remat_comma
     return REMAT_OK;
 }
 
+/* Of the tensor's elements from number `first` on those up to `end`; the others are 0. */
 static remat_status fill_normal(struct cpu_device *device, const struct remat_command *command,
-                                uint64_t first)
+                                uint64_t first, uint64_t end)
 {
-    struct cpu_view out = filled(device, command);
+    struct cpu_view out = cpu_view_of(device, command, 0);
+    int64_t count = cpu_view_count(&out), drawn = 0;
+    if (end > first)
+        drawn = end - first < (uint64_t)count ? (int64_t)(end - first) : count;
     struct cpu_normal normal = {
         .first = first,
         .seed = device->base.params.seed,
@@ -54,8 +52,9 @@ static remat_status fill_normal(struct cpu_device *device, const struct remat_co
         .mean = (float)cpu_parameter(device, command, 0),
         .stddev = (float)cpu_parameter(device, command, 1),
     };
-    cpu_fill_normal(device->pool, device->functions, out.data, out.type, cpu_view_count(&out),
-                    &normal);
+    cpu_fill_normal(device->pool, device->functions, out.data, out.type, drawn, &normal);
+    cpu_fill_constant(device->pool, cpu_element_at(out.data, out.type, drawn), out.type,
+                      count - drawn, 0);
     return REMAT_OK;
 }
 
@@ -70,28 +69,36 @@ static remat_status run_fill_normal(struct cpu_device *device, const struct rema
                                     const struct cpu_tile *tile)
 {
     (void)tile;
-    return fill_normal(device, command, 0);
+    return fill_normal(device, command, 0, UINT64_MAX);
+}
+
+static bool has_rank(const struct remat_command *command)
+{
+    return command->operand_end - command->operand_begin > 1;
 }
 
 static remat_status prepare_fill_part(struct cpu_device *device,
                                       const struct remat_command *command, struct cpu_tile **tile)
 {
-    struct cpu_view rank = cpu_view_of(device, command, 0);
+    remat_status st = prepare_fill_normal(device, command, tile);
+    if (st || !has_rank(command))
+        return st;
+    struct cpu_view rank = cpu_view_of(device, command, 1);
     bool good = cpu_view_is(&rank, REMAT_I32) && cpu_view_count(&rank) == 1;
-    remat_status st = cpu_expect(device, command, good, "the rank is not i32 [1]");
-    return st ? st : prepare_fill_normal(device, command, tile);
+    return cpu_expect(device, command, good, "the rank is not i32 [1]");
 }
 
 static remat_status run_fill_part(struct cpu_device *device, const struct remat_command *command,
                                   const struct cpu_tile *tile)
 {
     (void)tile;
-    int32_t rank = *(const int32_t *)cpu_view_of(device, command, 0).data;
-    struct cpu_view out = filled(device, command);
+    struct cpu_view out = cpu_view_of(device, command, 0);
+    int32_t rank = has_rank(command) ? *(const int32_t *)cpu_view_of(device, command, 1).data : 0;
     if (rank < 0)
         return remat_error(device->base.ctx, REMAT_ERROR_INVALID, "command \"%s\": rank %d",
                            command->name, rank);
-    return fill_normal(device, command, (uint64_t)rank * (uint64_t)cpu_view_count(&out));
+    return fill_normal(device, command, (uint64_t)rank * (uint64_t)cpu_view_count(&out),
+                       (uint64_t)cpu_parameter(device, command, 4));
 }
 
 const struct cpu_builtin_kernel cpu_builtin_fill = {prepare_fill, run_fill, 0};

@@ -97,6 +97,9 @@ typedef struct remat_tensor_info {
     uint32_t part_count;
     uint32_t whole_rank;
     int64_t whole_shape[REMAT_TENSOR_RANK_MAX]; /* of all parts together */
+    /* Of the first axis of whole_shape. The rows behind them are padding: 0, and of no meaning to
+     * the model. A host writes zeros there or nothing. All rows: there is no padding. */
+    int64_t unpadded_rows;
 } remat_tensor_info;
 REMAT_API uint32_t remat_plan_tensor_count(const remat_plan *plan);
 /* False when `index` is out of range; set out->struct_size first. */

@@ -18,6 +18,7 @@ static remat_value given(struct remat_builder *b, const char *name, uint8_t role
         .initializer = parameter ? REMAT_INIT_NORMAL : REMAT_INIT_NONE,
         .trainable = parameter,
         .no_decay = parameter && rank == 1,
+        .unpadded_rows = parameter && rank == 1,
         .init_mean = parameter ? 0.25 : 0,
         .init_std = parameter ? 0.02 : 0,
         .node = REMAT_NO_NODE,

@@ -29,7 +29,7 @@ static void compare_values(const struct remat_graph *p, const struct remat_graph
         CHECK(remat_shape_equal(&a->shape, &b->shape) && a->dtype == b->dtype, "%s: shape",
               a->name);
         CHECK(a->role == b->role && a->pin == b->pin && a->trainable == b->trainable &&
-                  a->no_decay == b->no_decay,
+                  a->no_decay == b->no_decay && a->unpadded_rows == b->unpadded_rows,
               "%s", a->name);
         CHECK(a->initializer == b->initializer && a->init_mean == b->init_mean &&
                   a->init_std == b->init_std,

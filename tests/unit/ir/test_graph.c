@@ -54,7 +54,7 @@ static void test_scopes(struct remat_arena *arena)
 
 struct small { /* what the tests vary */
     const char *name, *scope;
-    int64_t columns;
+    int64_t columns, unpadded_rows;
     remat_dtype dtype;
     uint8_t role, initializer, pin;
     bool trainable, no_decay;
@@ -94,6 +94,7 @@ static struct remat_graph *make(struct remat_arena *arena, const struct small *s
                                       .pin = s->pin,
                                       .trainable = s->trainable,
                                       .no_decay = s->no_decay,
+                                      .unpadded_rows = s->unpadded_rows,
                                       .initializer = s->initializer,
                                       .init_std = s->init_std,
                                       .node = REMAT_NO_NODE};
@@ -202,6 +203,7 @@ static void test_hash(struct remat_arena *arena)
     DIFFERS(role, REMAT_ROLE_INPUT);
     DIFFERS(trainable, false);
     DIFFERS(no_decay, true);
+    DIFFERS(unpadded_rows, 1);
     DIFFERS(initializer, REMAT_INIT_CONSTANT);
     DIFFERS(init_std, 0.03);
     DIFFERS(epsilon, 1e-6);

@@ -70,7 +70,7 @@ static const char corner_cases[] =
     "weight_decay = 1e+300 } no_master bf16_moments\n"
     "\n"
     "input %\"blank name\" : f32[2,3]\n"
-    "parameter %w.0/x-y_z : f32[3] = normal(-0.0, 0.1) no_decay pin save\n"
+    "parameter %w.0/x-y_z : f32[3] = normal(-0.0, 0.1) no_decay unpadded 2 pin save\n"
     "parameter %frozen : f32[3] = constant(0.30000000000000004) frozen\n"
     "\n"
     "%\"\xc3\xa4\\\"\" : f32[2,3] pin recompute = add %\"blank name\" %w.0/x-y_z phase forward "
@@ -100,6 +100,7 @@ static void test_corner_cases(struct remat_arena *arena)
     CHECK(graph->optimizer.epsilon == 5e-324, "a subnormal number");
     CHECK(!graph->values[2].trainable && graph->values[1].trainable, "trainable");
     CHECK(!graph->values[2].no_decay && graph->values[1].no_decay, "decay");
+    CHECK(graph->values[2].unpadded_rows == 0 && graph->values[1].unpadded_rows == 2, "padding");
     CHECK(graph->optimizer.no_master && graph->optimizer.bf16_moments, "states");
 }
 

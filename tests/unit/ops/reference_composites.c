@@ -48,15 +48,16 @@ static double picked(const double *logits, int64_t n, double target)
 void evaluate_cross_entropy(const struct call *c)
 {
     int64_t n = last_of(c->in_shape[0]), rows = count_of(c->out_shape[1]), counted = 0;
+    int64_t classes = has_attribute(c, "classes") ? attribute(c, "classes") : n;
     bool ignores = has_attribute(c, "ignore_index");
     for (int64_t r = 0; r < rows; r++) {
         double sum = 0;
-        for (int64_t i = 0; i < n; i++)
+        for (int64_t i = 0; i < classes; i++)
             sum += exp(c->in[0][r * n + i]);
         c->out[1][r] = log(sum);
         if (ignores && c->in[1][r] == (double)attribute(c, "ignore_index"))
             continue;
-        c->out[0][0] += log(sum) - picked(c->in[0] + r * n, n, c->in[1][r]);
+        c->out[0][0] += log(sum) - picked(c->in[0] + r * n, classes, c->in[1][r]);
         counted++;
     }
     c->out[0][0] /= counted ? (double)counted : 1;
@@ -68,6 +69,7 @@ void evaluate_linear_cross_entropy(const struct call *c)
     int64_t k = last_of(c->in_shape[0]), n = last_of(c->out_shape[3]);
     int64_t rows = count_of(c->in_shape[0]) / k, across = attribute(c, "transpose_weight") ? 1 : n;
     int64_t down = attribute(c, "transpose_weight") ? k : 1, counted = 0;
+    int64_t classes = has_attribute(c, "classes") ? attribute(c, "classes") : n;
     double logits[64];
     bool ignores = has_attribute(c, "ignore_index");
     for (int64_t r = 0; r < rows; r++)
@@ -76,14 +78,14 @@ void evaluate_linear_cross_entropy(const struct call *c)
         double sum = 0;
         if (ignores && c->in[2][r] == (double)attribute(c, "ignore_index"))
             continue;
-        for (int64_t i = 0; i < n; i++) {
+        for (int64_t i = 0; i < classes; i++) {
             logits[i] = c->node->input_count > 3 ? c->in[3][i] : 0;
             for (int64_t p = 0; p < k; p++)
                 logits[i] += c->in[0][r * k + p] * c->in[1][p * across + i * down];
             sum += exp(logits[i]);
         }
-        c->out[0][0] += (log(sum) - picked(logits, n, c->in[2][r])) / (double)counted;
-        for (int64_t i = 0; i < n; i++) {
+        c->out[0][0] += (log(sum) - picked(logits, classes, c->in[2][r])) / (double)counted;
+        for (int64_t i = 0; i < classes; i++) {
             double g = (exp(logits[i]) / sum - (i == (int64_t)c->in[2][r])) / (double)counted;
             c->out[3][i] += g;
             for (int64_t p = 0; p < k; p++) {

@@ -154,10 +154,10 @@ static void fill_report(struct sample *s)
 {
     const double parameters[] = {0, 0.02, 12345, 4294967295.0, 0.5};
     memcpy(s->parameters, parameters, sizeof parameters);
-    s->tensors[0] = (struct remat_tensor){"w", W, REMAT_INIT_NORMAL, 0, 0.02, 0, 0};
-    s->tensors[1] = (struct remat_tensor){"x", X, REMAT_INIT_NONE, 0, 0, 0, 0};
-    s->tensors[2] = (struct remat_tensor){"m", M, REMAT_INIT_CONSTANT, 0.5, 0, 0, 0};
-    s->tensors[3] = (struct remat_tensor){"loss", LOSS, REMAT_INIT_NONE, 0, 0, 0, 0};
+    s->tensors[0] = (struct remat_tensor){"w", W, REMAT_INIT_NORMAL, 0, 0.02, 0, 0, 1};
+    s->tensors[1] = (struct remat_tensor){"x", X, REMAT_INIT_NONE, 0, 0, 0, 0, 0};
+    s->tensors[2] = (struct remat_tensor){"m", M, REMAT_INIT_CONSTANT, 0.5, 0, 0, 0, 0};
+    s->tensors[3] = (struct remat_tensor){"loss", LOSS, REMAT_INIT_NONE, 0, 0, 0, 0, 0};
     s->decisions[0] = (struct remat_decision_record){
         "y", "layers.0/mlp", 0, REMAT_ACTION_SAVE, "fits", 64, 0, 2, 5, true, -12, "linear", 3};
     s->decisions[1] = (struct remat_decision_record){

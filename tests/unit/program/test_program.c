@@ -127,6 +127,7 @@ static void compare_report(const struct remat_program *p, const struct remat_pro
         SAME(init_std);
         SAME(index_bound);
         SAME(index_ignored);
+        SAME(unpadded_rows);
     }
     EACH(decisions, decision_count)
     {
