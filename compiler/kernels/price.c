@@ -19,6 +19,8 @@
 #define RESIDENT_COLUMNS 4096 /* longer rows do not fit registers: each pass reads them */
 /* Products. */
 #define VECTOR_BYTES    16    /* that a product reads at once from an aligned row */
+#define WORD_SHARE      0.30  /* of the rate, with rows aligned to 4 or 8 bytes */
+#define HALF_WORD_SHARE 0.12  /* to 2 */
 #define TILE_EDGE       32.0  /* rows and columns that loading a tile is worth */
 #define TILE_SIDE_MIN   64    /* smaller tiles are not tried, unless the device's is */
 #define TILE_HALVINGS   2     /* of each side */
@@ -247,9 +249,8 @@ static bool is_tried(uint32_t side, uint32_t halvings)
     return halvings == 0 || side >> halvings >= TILE_SIDE_MIN;
 }
 
-/* Of the rate. Kernels of tensor cores load 16 bytes at once; those for rows of less alignment load
- * less, and that many times slower they are. Rows are the last axis of each operand, transposed or
- * not, and the sum's axis; how long the others are does not matter. */
+/* Of the rate. Kernels of tensor cores load 16 bytes at once, others rows of less alignment: n, k
+ * and the strides of rows count (docs/cost_model.md). */
 static double aligned_share(const struct product *p, const struct remat_fused_kernel *kernel,
                             const struct remat_device_description *device)
 {
@@ -265,7 +266,7 @@ static double aligned_share(const struct product *p, const struct remat_fused_ke
     }
     while (elements * bytes % aligned)
         aligned /= 2;
-    return (double)aligned / VECTOR_BYTES;
+    return aligned == VECTOR_BYTES ? 1 : aligned > 2 ? WORD_SHARE : HALF_WORD_SHARE;
 }
 
 static double matmul_ns(const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
