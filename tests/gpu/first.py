@@ -308,7 +308,7 @@ def head(rows):
     about = next(row for row in rows.values() if "gpu" in row)
     copied, measured_reserve = found_of(rows, "copy"), found_of(rows, "reserve")
     done = sum(row["status"] == "ok" for row in rows.values())
-    text = (f"Measured by `tools/gpu.sh first` on {about['gpu']}, driver {about['driver']}, NVRTC {about['nvrtc']}, cuBLASLt "
+    text = (f"Measured on {about['when'][:10]} by `tools/gpu.sh first` on {about['gpu']}, driver {about['driver']}, NVRTC {about['nvrtc']}, cuBLASLt "
             f"{about['cublaslt']}, commit {about['commit']}: {done} of {len(rows)} items are ok.")
     if "--small" in about["command"]:
         text += " Tiny models, to try the stage: nothing here is a measurement."
