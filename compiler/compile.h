@@ -126,25 +126,29 @@ struct remat_frontier_point {
 };
 
 struct remat_frontier {
+    /* Given: more candidates, a plan and resolved policies, or NULL, 0. The rest is found. */
+    const struct remat_program *plan;
+    const struct remat_policy *policies;
+    uint32_t policy_count;
     struct remat_frontier_point *points;
     uint32_t count;
-    uint32_t decision_count;  /* in all */
-    uint32_t seen_count;      /* priced or, in small graphs, found to be no better */
-    uint32_t evaluated_count; /* priced */
-    bool cut_short;           /* by settings->is_over */
-    bool bounded;             /* there are bounds: solver per-op */
-    uint64_t base_ns;         /* step with everything saved */
-    uint64_t floor_bytes;     /* no live peak is below; 0: not known */
-    uint64_t reserve_bytes;   /* beside the live peak in a budget */
+    struct remat_frontier_point *priced; /* by policy, without a bound; step_ns 0: none */
+    uint32_t decision_count;             /* in all */
+    uint32_t seen_count;                 /* priced or, in small graphs, found to be no better */
+    uint32_t evaluated_count;            /* priced */
+    bool cut_short;                      /* by settings->is_over */
+    bool bounded;                        /* there are bounds: solver per-op */
+    uint64_t base_ns;                    /* step with everything saved */
+    uint64_t floor_bytes;                /* no live peak is below; 0: not known */
+    uint64_t reserve_bytes;              /* beside the live peak in a budget */
 };
 
 /* What remat_compile would choose from at any budget, by live peak (search/front.c); budget
- * and policies of `settings` are not looked at, pins are. `plan`, which may be NULL, is one more
- * candidate. The points lie in `arena`; there is one at least, however early the search is ended.
- * Thread-compatible; deterministic unless it is ended. */
+ * and policies of `settings` are not looked at, pins are. The points lie in `arena`; there is one
+ * at least, however early the search is ended. Thread-compatible; deterministic unless it is. */
 remat_status remat_compile_frontier(remat_context *ctx, struct remat_arena *arena,
                                     const struct remat_graph *graph,
                                     const struct remat_compile_settings *settings,
-                                    const struct remat_program *plan, struct remat_frontier *out);
+                                    struct remat_frontier *frontier);
 
 #endif
