@@ -110,9 +110,10 @@ static void find_widths(struct remat_arena *arena, struct groups *groups, int *l
 }
 
 remat_status dump_decisions_text(remat_context *ctx, struct remat_arena *arena,
-                                 const struct remat_program *program, struct remat_text *out)
+                                 const struct remat_program *program, const char *of,
+                                 struct remat_text *out)
 {
-    (void)ctx;
+    (void)ctx, (void)of;
     remat_status st = REMAT_OK;
     struct groups groups = {0};
     for (uint32_t i = 0; i < program->decision_count; i++)
@@ -146,9 +147,10 @@ json_t *dump_decision(const struct remat_decision_record *record)
 }
 
 remat_status dump_decisions_json(remat_context *ctx, struct remat_arena *arena,
-                                 const struct remat_program *program, struct dump_json *out)
+                                 const struct remat_program *program, const char *of,
+                                 struct dump_json *out)
 {
-    (void)ctx, (void)arena;
+    (void)ctx, (void)arena, (void)of;
     json_t *decisions = json_array();
     for (uint32_t i = 0; i < program->decision_count; i++)
         dump_push(out, decisions, dump_decision(&program->decisions[i]));

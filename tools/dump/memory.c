@@ -176,9 +176,10 @@ static void print_peak(const struct remat_program *program, const struct residen
 }
 
 remat_status dump_memory_text(remat_context *ctx, struct remat_arena *arena,
-                              const struct remat_program *program, struct remat_text *out)
+                              const struct remat_program *program, const char *of,
+                              struct remat_text *out)
 {
-    (void)ctx;
+    (void)ctx, (void)of;
     remat_status st = REMAT_OK;
     struct residents residents;
     const uint8_t *classes = dump_classify(arena, program);
@@ -227,9 +228,10 @@ static json_t *make_buffers(const struct remat_program *program, const uint8_t *
 }
 
 remat_status dump_memory_json(remat_context *ctx, struct remat_arena *arena,
-                              const struct remat_program *program, struct dump_json *out)
+                              const struct remat_program *program, const char *of,
+                              struct dump_json *out)
 {
-    (void)ctx;
+    (void)ctx, (void)of;
     remat_status st = REMAT_OK;
     struct residents found;
     const uint8_t *classes = dump_classify(arena, program);

@@ -183,9 +183,10 @@ static remat_status print_classes(struct remat_arena *arena, const struct remat_
 }
 
 remat_status dump_summary_text(remat_context *ctx, struct remat_arena *arena,
-                               const struct remat_program *program, struct remat_text *out)
+                               const struct remat_program *program, const char *of,
+                               struct remat_text *out)
 {
-    (void)ctx;
+    (void)ctx, (void)of;
     remat_text_append(out, "plan        %s for %s, by %s\n", program->graph_name, program->target,
                       program->producer);
     print_policy(arena, program, out);
@@ -296,9 +297,10 @@ static void set_bytes_and_times(const struct remat_program *p, struct dump_json 
 }
 
 remat_status dump_summary_json(remat_context *ctx, struct remat_arena *arena,
-                               const struct remat_program *program, struct dump_json *out)
+                               const struct remat_program *program, const char *of,
+                               struct dump_json *out)
 {
-    (void)ctx, (void)arena;
+    (void)ctx, (void)arena, (void)of;
     const struct remat_program *p = program;
     dump_set(out, "graph", json_string(p->graph_name));
     dump_set(out, "producer", json_string(p->producer));

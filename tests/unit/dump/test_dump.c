@@ -15,7 +15,7 @@ static const char *show(struct remat_arena *arena, const struct remat_program *p
                         dump_text_view view)
 {
     struct remat_text text = {.arena = arena};
-    remat_status st = view(ctx, arena, program, &text);
+    remat_status st = view(ctx, arena, program, NULL, &text);
     CHECK(st == REMAT_OK && !text.failed, "%s", remat_context_message(ctx));
     return text.items ? text.items : "";
 }
@@ -24,7 +24,7 @@ static json_t *show_json(struct remat_arena *arena, const struct remat_program *
                          dump_json_view view)
 {
     struct dump_json json = {.object = json_object()};
-    remat_status st = view(ctx, arena, program, &json);
+    remat_status st = view(ctx, arena, program, NULL, &json);
     CHECK(st == REMAT_OK && !json.failed, "%s", remat_context_message(ctx));
     return json.object;
 }
@@ -182,7 +182,7 @@ static void test_memory(struct remat_arena *arena, const struct remat_program *p
 static void test_why(struct remat_arena *arena, const struct remat_program *program)
 {
     struct remat_text text = {.arena = arena};
-    CHECK_OK(ctx, dump_why_text(ctx, program, "h.0.*", &text));
+    CHECK_OK(ctx, dump_why_text(ctx, arena, program, "h.0.*", &text));
     check_holds(text.items, "binding command 4 \"h.0.act\" (backward), live 1,536 B (1.50 KiB)\n");
     check_holds(text.items,
                 "\nh.0.act: 256 B, recompute (policy)\n"
@@ -196,14 +196,15 @@ static void test_why(struct remat_arena *arena, const struct remat_program *prog
     struct remat_program exact = *program;
     exact.exact_extras = true;
     text = (struct remat_text){.arena = arena};
-    CHECK_OK(ctx, dump_why_text(ctx, &exact, "h.0.act", &text));
+    CHECK_OK(ctx, dump_why_text(ctx, arena, &exact, "h.0.act", &text));
     check_holds(text.items, "  recomputed  256 B at the binding command; +900 ns a step\n");
     text = (struct remat_text){.arena = arena};
-    CHECK_OK(ctx, dump_why_text(ctx, program, "logits", &text));
+    CHECK_OK(ctx, dump_why_text(ctx, arena, program, "logits", &text));
     check_holds(text.items, "  recomputed  not possible\n");
-    CHECK_STATUS(ctx, dump_why_text(ctx, program, "h.3.act", &text), REMAT_ERROR_USAGE, "");
+    CHECK_STATUS(ctx, dump_why_text(ctx, arena, program, "h.3.act", &text), REMAT_ERROR_USAGE, "");
     struct dump_json json = {.object = json_object()};
-    CHECK(dump_why_json(ctx, program, "h.1.mid", &json) == REMAT_OK && !json.failed, "h.1.mid");
+    CHECK(dump_why_json(ctx, arena, program, "h.1.mid", &json) == REMAT_OK && !json.failed,
+          "h.1.mid");
     CHECK(json_is_false(json_object_get(json.object, "exact")), "exact");
     const json_t *why = json_object_get(json.object, "why"), *first = json_array_get(why, 0);
     CHECK(json_array_size(why) == 1, "%zu values", json_array_size(why));
@@ -216,7 +217,8 @@ static void test_why(struct remat_arena *arena, const struct remat_program *prog
 static void test_schedule(struct remat_arena *arena, const struct remat_program *program)
 {
     const char *text = show(arena, program, dump_schedule_text);
-    check_holds(text, "segment init, 1 commands\n");
+    CHECK(strncmp(text, "segment step, 7 commands\n", 25) == 0, "the step comes first:\n%s", text);
+    check_holds(text, "\n\nsegment init, 1 commands\n");
     check_holds(text, "    4  backward  embedding             1.00 us    1.54 kB  h.0.act #1\n");
     json_t *json = show_json(arena, program, dump_schedule_json);
     const json_t *commands = json_object_get(json, "schedule");
@@ -227,6 +229,21 @@ static void test_schedule(struct remat_arena *arena, const struct remat_program 
     const json_t *written = json_array_get(json_object_get(again, "operands"), 2);
     CHECK(strcmp(string(written, "access"), "write") == 0, "access");
     json_decref(json);
+}
+
+static void test_segment(struct remat_arena *arena, const struct remat_program *program)
+{
+    struct remat_text text = {.arena = arena};
+    struct dump_json json = {.object = json_object()};
+    CHECK_OK(ctx, dump_schedule_text(ctx, arena, program, "init", &text));
+    CHECK(count_lines(text.items) == 3, "%s", text.items);
+    CHECK_OK(ctx, dump_schedule_json(ctx, arena, program, "init", &json));
+    const json_t *commands = json_object_get(json.object, "schedule");
+    CHECK(json_array_size(commands) == 1, "%zu commands", json_array_size(commands));
+    CHECK(strcmp(string(json_array_get(commands, 0), "segment"), "init") == 0, "segment");
+    json_decref(json.object);
+    CHECK_STATUS(ctx, dump_schedule_text(ctx, arena, program, "forward", &text), REMAT_ERROR_USAGE,
+                 "--segment 'forward': the plan has step, init");
 }
 
 static void test_kernels(struct remat_arena *arena, const struct remat_program *program)
@@ -277,6 +294,7 @@ int main(void)
         test_memory(&arena, program);
         test_why(&arena, program);
         test_schedule(&arena, program);
+        test_segment(&arena, program);
         test_kernels(&arena, program);
         test_empty(&arena);
         test_ranges(&arena);
