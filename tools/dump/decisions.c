@@ -17,20 +17,6 @@ struct group {
 };
 struct groups REMAT_LIST(struct group);
 
-/* Appends `path` with its first element ".LAYER" as ".*". */
-static void append_pattern(struct remat_text *out, const char *path, int32_t layer)
-{
-    char number[16];
-    size_t length = (size_t)snprintf(number, sizeof number, ".%" PRId32, layer);
-    const char *at = layer < 0 ? NULL : strstr(path, number);
-    while (at && at[length] >= '0' && at[length] <= '9')
-        at = strstr(at + 1, number);
-    if (at)
-        remat_text_append(out, "%.*s.*%s", (int)(at - path), path, at + length);
-    else
-        remat_text_append(out, "%s", path);
-}
-
 static bool same_row(const struct group *group, const struct remat_decision_record *record,
                      const char *label)
 {
@@ -45,16 +31,14 @@ static remat_status add_record(struct remat_arena *arena, struct groups *groups,
                                const struct remat_decision_record *record)
 {
     remat_status st = REMAT_OK;
-    struct remat_text label = {.arena = arena};
-    append_pattern(&label, record->name, record->layer);
-    if (label.failed)
-        return REMAT_ERROR_MEMORY;
+    const char *label;
+    REMAT_TRY(dump_pattern(arena, record->name, record->layer, &label));
     struct group *group = NULL;
     for (size_t g = 0; g < groups->count && !group; g++)
-        if (same_row(&groups->items[g], record, label.items))
+        if (same_row(&groups->items[g], record, label))
             group = &groups->items[g];
     if (!group) {
-        REMAT_TRY_PUSH(arena, groups, ((struct group){.label = label.items, .first = record}));
+        REMAT_TRY_PUSH(arena, groups, ((struct group){.label = label, .first = record}));
         group = &groups->items[groups->count - 1];
     }
     REMAT_TRY_PUSH(arena, group, (uint32_t)record->layer);

@@ -50,6 +50,11 @@ DUMP_VIEW(why); /* what saving and recomputing cost; decisions that match a glob
 
 /* Integers as "0-3,5", "none" when there are none; `items` ascend. */
 const char *dump_ranges(struct remat_arena *arena, const uint32_t *items, size_t count);
+/* `path` with its first element ".LAYER" as ".*"; itself outside layers. */
+remat_status dump_pattern(struct remat_arena *arena, const char *path, int32_t layer,
+                          const char **out);
+/* At most `width` bytes of a name, its middle as "...". */
+void dump_append_name(struct remat_text *out, const char *name, size_t width);
 /* "matmul", or "program" with its key. */
 const char *dump_kernel_name(const struct remat_program *program, uint32_t kernel);
 /* The segment that holds the command; REMAT_NONE when no segment does. */

@@ -151,15 +151,10 @@ static void test_memory(struct remat_arena *arena, const struct remat_program *p
 {
     const char *text = show(arena, program, dump_memory_text);
     check_holds(text, "gradients"); /* the legend; none live at the peak */
-    check_holds(
-        text, "     256 B            1024       2      5        -    +2.00 us  activations kept    "
-              "h.1.act\n");
-    check_holds(
-        text, "     256 B             768       4      7        5      in use  recomputed          "
-              "h.0.act #1\n");
-    check_holds(
-        text, "     256 B               0       -      -        7  persistent  parameters          "
-              "h.0.w\n");
+    check_holds(text, "live peak 1,536 B (1.50 KiB)\n  at command 4 \"h.0.act\" (backward)\n");
+    check_holds(text, "     256 B      1    +2.00 us          2-4  K  1          h.1.act\n");
+    check_holds(text, "     256 B      1      in use          4-6  R  0          h.0.act #1\n");
+    check_holds(text, "     256 B      1  persistent            -  P  -          h.0.w\n");
     check_holds(text, "     phase  fflrbbo\n");
     check_holds(text, "      peak     ^\n");
     check_holds(text, "     768 B  tt.RRR.\n");
