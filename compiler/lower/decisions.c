@@ -187,7 +187,10 @@ static struct remat_decision_record record(const struct joiner *j, remat_value v
         .recompute_ns = fate->clones_ns * j->part->times,
         .op = remat_op_info(g->nodes[node.i].origin)->name,
         .op_index = j->op_index[node.i],
+        .dtype = (uint8_t)g->values[v.i].dtype,
+        .rank = (uint8_t)g->values[v.i].shape.rank,
     };
+    memcpy(record.shape, g->values[v.i].shape.dims, record.rank * sizeof *record.shape);
     if (!remat_is_none(written_by.i)) {
         record.saved_begin = first_command + j->position[written_by.i];
         record.saved_end = later(record.saved_begin, first_command + fate->read_end);

@@ -201,6 +201,8 @@ struct remat_decision_record {
                                         all else as decided; 0 when not recomputable */
     const char *op;    /* that the graph has for it, "linear"; NULL or "": not known */
     uint32_t op_index; /* among those of its layer, in graph order; outputs of one have the same */
+    uint8_t dtype, rank; /* dtype 0: neither it nor the shape is known */
+    int64_t shape[REMAT_RANK_MAX];
 };
 
 /* An axis of the mesh of ranks that run the plan together. The session writes this rank's

@@ -5,6 +5,7 @@ by one, in at most 100 columns.
     views.py TOOLS"""
 import collections
 import json
+import math
 import os
 import re
 import subprocess
@@ -23,6 +24,7 @@ MODELS = [  # preset and options, options of remat-compile
 LETTERS = {"P": "parameters", "O": "optimizer state", "G": "gradients", "K": "activations kept", "R": "recomputed",
            "t": "transients", "i": "inputs and outputs"}
 WIDTH = 100
+BYTES = {"f32": 4, "bf16": 2, "i32": 4, "u8": 1}
 
 
 def call(tool, *arguments):
@@ -32,10 +34,7 @@ def call(tool, *arguments):
 
 
 def view(name):
-    text = call("dump", "m.plan", name)
-    wide = [line for line in text.splitlines() if len(line) > WIDTH]
-    assert not wide, (name, len(wide[0]), wide[0])
-    return text, json.loads(call("dump", "m.plan", name, "--format", "json"))
+    return call("dump", "m.plan", name), json.loads(call("dump", "m.plan", name, "--format", "json"))
 
 
 def digits(value, units):
@@ -114,6 +113,8 @@ def group_residents(residents):
 def check_memory():
     """Returns how many rows are about several layers."""
     text, shown = view("--memory")
+    wide = [line for line in text.splitlines() if len(line) > WIDTH]
+    assert not wide, (len(wide[0]), wide[0])
     groups = group_residents(shown["residents_at_peak"])
     table = text.split("\n\n")[2].splitlines()[1:]
     rows = [row.groups() for row in map(RESIDENT.fullmatch, table[:16]) if row]
@@ -130,14 +131,40 @@ def check_memory():
     return sum(int(row[1]) > 1 and row[2] != "persistent" for row in rows)
 
 
+DECISION = re.compile(r"(\S+(?: inline)?) +(\S+) +(-|[\d,-]+) +(\S+) +(\S+\[[\d,]*\]) +(\S+ k?[A-Z]*B) +(-|\S+ \S?s)  (\S.*)")
+
+
+def check_decisions():
+    """Elements fill the bytes but for padding of rows; ops are those of the graph."""
+    text, shown = view("--decisions")
+    ops = set(re.findall(r"= (\w+)", call("dump", "m.fbs", "--text")))
+    groups = collections.defaultdict(list)
+    for d in shown["decisions"]:
+        type_ = f"{d['dtype']}[{','.join(map(str, d['shape']))}]"
+        elements = math.prod(d["shape"])
+        width = d["shape"][-1] if d["shape"] else 1
+        assert 0 <= d["bytes"] - elements * BYTES[d["dtype"]] < elements // width * 256, d
+        assert d["op"] in ops, (d, ops)
+        recompute = time(d["recompute_ns"]) if d["recompute_ns"] else "-"
+        groups[d["action"], pattern(d), d["op"], type_, size(d["bytes"]), recompute, d["reason"]].append(d["layer"])
+    rows = [DECISION.fullmatch(line).groups() for line in text.splitlines()[3:]]
+    said = {(action, value, *rest): layers for action, value, layers, *rest in rows}
+    assert len(said) == len(rows), rows
+    assert said.keys() == groups.keys(), said.keys() ^ groups.keys()
+    for key, layers in groups.items():
+        assert said[key] == ("-" if layers == [-1] else ranges(layers)), (key, layers)
+    return len(said)
+
+
 def main():
-    grouped = 0
+    grouped = rows = 0
     for model, options in MODELS:
         call("graph", *model, "-o", "m.fbs")
         call("compile", "m.fbs", *options, "-o", "m.plan")
         grouped += check_memory()
+        rows += check_decisions()
     assert grouped >= 10, grouped
-    print(f"{grouped} rows for several layers")
+    print(f"{grouped} rows for several layers, {rows} decisions")
 
 
 main()

@@ -129,11 +129,14 @@ static void test_decisions(struct remat_arena *arena, const struct remat_program
     const char *text = show(arena, program, dump_decisions_text);
     check_holds(text, "4 values saved: 4.61 kB; 1 recomputed: 256 B, in 1.00 us; 1 recomputed "
                       "inline: 128 B\n");
-    check_holds(text, "save              h.*.mid  1,10              128 B          -  policy\n");
-    check_holds(text, "recompute inline  h.*.mid  0                 128 B          -  planner\n");
-    check_holds(text, "recompute         h.*.act  0                 256 B    1.00 us  policy\n");
-    check_holds(
-        text, "save              logits   -               4.10 kB          -  pin --save \"log*\"");
+    check_holds(text, "save             h.*.mid 1,10   linear bf16[64]   128 B       -  "
+                      "policy\n");
+    check_holds(text, "recompute inline h.*.mid 0      linear bf16[64]   128 B       -  "
+                      "planner\n");
+    check_holds(text, "recompute        h.*.act 0      linear f32[8,8]   256 B 1.00 us  "
+                      "policy\n");
+    check_holds(text, "save             logits  -      -      -        4.10 kB       -  "
+                      "pin --save \"log*\"");
     CHECK(!strstr(text, program->policy), "the policy shows in its decisions");
     json_t *json = show_json(arena, program, dump_decisions_json);
     const json_t *decisions = json_object_get(json, "decisions");
@@ -144,6 +147,9 @@ static void test_decisions(struct remat_arena *arena, const struct remat_program
     CHECK(json_is_null(json_object_get(last, "recompute_extra_ns")), "not recomputable");
     CHECK(integer(first, "recompute_ns") == 1000 && integer(first, "layer") == 0, "first");
     CHECK(integer(last, "layer") == -1 && integer(last, "bytes") == 4096, "last");
+    CHECK(strcmp(string(first, "dtype"), "f32") == 0 && strcmp(string(last, "op"), "") == 0,
+          "type");
+    CHECK(json_array_size(json_object_get(first, "shape")) == 2, "shape");
     json_decref(json);
 }
 
