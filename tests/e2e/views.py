@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of remat-dump for people: rows of --memory and --decisions say what the objects of --format json say one
-by one, in at most 100 columns.
+"""What people are shown of a plan: rows of --memory and --decisions of remat-dump say what the objects of --format json
+say one by one, --memory in at most 100 columns; layers are counted where all of them is recomputed.
 
     views.py TOOLS"""
 import collections
@@ -156,6 +156,33 @@ def check_decisions():
     return len(said)
 
 
+LAYERS = [  # options; of six layers those recomputed whole, and in part: as the systems define their settings
+    ("--ac-mode none", [], []),
+    ("--ac-mode full", [0, 1, 2, 3, 4, 5], []),
+    ("--ac-mode selective --ac-option 2", [1, 3, 5], []),
+    ("--ac-mode selective --ac-option op", [], [0, 1, 2, 3, 4, 5]),
+    ("--recompute-granularity full --recompute-method block --recompute-num-layers 2", [0, 1], []),
+    ("--recompute-granularity full --recompute-method uniform --recompute-num-layers 3", [0, 1, 2, 3, 4, 5], []),
+    ("--recompute-granularity selective --recompute-modules mlp", [], [0, 1, 2, 3, 4, 5]),
+    ("--ac-mode full --save *.1.mlp.*", [0, 2, 3, 4, 5], [1]),
+]
+
+
+def check_layers(model):
+    call("graph", *model, "-o", "m.fbs")
+    for options, whole, part in LAYERS:
+        report = json.loads(call("compile", "m.fbs", *options.split(), "-o", "m.plan", "--format", "json"))
+        dumped = json.loads(call("dump", "m.plan", "--format", "json"))
+        for said in (report, dumped):
+            assert said["recomputed_layers"] == whole, (model, options, said["recomputed_layers"])
+            assert said["partly_recomputed_layers"] == part, (model, options, said["partly_recomputed_layers"])
+        text = call("compile", "m.fbs", *options.split(), "-o", "m.plan")
+        line = next(line for line in text.splitlines() if line.startswith("layers "))
+        listed = lambda layers: ": " + ranges(layers).replace(",", ", ") if layers else ""
+        assert line == (f"layers       {len(whole)} of 6 recomputed" + listed(whole)
+                        + (f"; {len(part)} in part" + listed(part) if part else "")), line
+
+
 def main():
     grouped = rows = 0
     for model, options in MODELS:
@@ -164,6 +191,8 @@ def main():
         grouped += check_memory()
         rows += check_decisions()
     assert grouped >= 10, grouped
+    for model in (["gpt2-tiny", "--dropout", "0.1", "--dtype", "bf16"], ["llama-tiny"], ["encdec-tiny"]):
+        check_layers(model)
     print(f"{grouped} rows for several layers, {rows} decisions")
 
 

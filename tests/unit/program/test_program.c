@@ -147,6 +147,7 @@ static void compare_report(const struct remat_program *p, const struct remat_pro
         SAME(op_index);
         SAME(dtype);
         SAME(rank);
+        SAME(leaves_layer);
         for (uint32_t d = 0; d < a->rank; d++)
             SAME(shape[d]);
     }
