@@ -7,6 +7,7 @@
 #include "graph.h"
 #include "policy.h"
 #include "program.h"
+#include "refusal.h"
 
 /* Who decides when there is a budget and no policy. */
 enum remat_solver {
@@ -85,6 +86,10 @@ struct remat_compile_settings {
     void (*bounded)(void *user, const struct remat_binding *binding);
     void (*tried)(void *user, const struct remat_tried_list *list);
     void *search_user;
+    /* Called before REMAT_ERROR_INFEASIBLE, where the message says what needs least; NULL: not
+     * called. What it gets is valid during the call. */
+    void (*refused)(void *user, const struct remat_refusal *refusal);
+    void *refused_user;
     bool needs_cuda;         /* a command without CUDA text is an error, not a note */
     struct remat_mesh mesh;  /* of the ranks that run the plan */
     uint32_t microbatches;   /* of a rank's step, each with the batch of the graph; 0 as 1 */
@@ -101,7 +106,7 @@ struct remat_compile_settings {
  * whole batch and average over it (passes.h). With several ranks the plan is that of each; budget,
  * bytes and times are one rank's, inputs those of all. The result lies in `arena` and has passed
  * the placement checker and the simulator. REMAT_ERROR_INFEASIBLE: nothing fits; the message names
- * the smallest feasible budget, the binding command and its largest residents.
+ * the smallest feasible budget.
  * REMAT_ERROR_CUT_SHORT: the search was ended with nothing found, though what is likely smallest
  * was tried nevertheless. Thread-compatible; deterministic unless a search is ended. */
 remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,

@@ -171,7 +171,9 @@ def check_refusal(options):
     check_lists(lists, 0)
     assert list(lists)[-1] == REFUSED, lists.keys()
     smallest = min(row[3] for row in lists[REFUSED][1] if row[3] is not None)
-    assert f" arena {smallest} B " in result.stderr, (smallest, result.stderr)
+    needs = int(re.search(r" needs (\d+) B", result.stderr)[1])
+    reserve = json.loads(call("compile", "m.fbs", "-o", "c.plan", "--format", "json", *options).stdout)["reserve_bytes"]
+    assert needs == smallest + reserve, (smallest, reserve, result.stderr)
 
 
 def main():

@@ -12,6 +12,7 @@
 #include "observe.h"
 #include "options.h"
 #include "program_write.h"
+#include "refusal_text.h"
 #include "report.h"
 #include "settings.h"
 #include "standing.h"
@@ -66,9 +67,15 @@ static remat_status claim_plan(struct remat_arena *arena, const struct cli_argum
                : remat_outputs_claim(args->outputs, "--output", *out);
 }
 
+/* Standard output has something else than a report. */
+static bool is_printed(const struct cli_arguments *args)
+{
+    return cli_has(args, OPTION_print_after) || cli_has(args, OPTION_print_plan);
+}
+
 static void print_report(const struct cli_arguments *args, const struct report *report)
 {
-    if (cli_has(args, OPTION_print_after) || cli_has(args, OPTION_print_plan))
+    if (is_printed(args))
         return; /* that is all that was asked for */
     if (cli_choice(args, OPTION_format, 0) == 0)
         report_print_text(report);
@@ -254,14 +261,19 @@ static remat_status compile(remat_context *ctx, struct remat_arena *arena,
     struct report report = {0};
     struct observer observer;
     struct progress progress;
+    struct refusal_kept refusal;
     REMAT_TRY(claim_plan(arena, args, &report.path));
     REMAT_TRY(settings_read(ctx, arena, args, &settings));
     REMAT_TRY(check_curve(ctx, args, &settings));
     REMAT_TRY(observe(ctx, arena, args, &settings, &observer));
     REMAT_TRY(progress_start(ctx, args, &settings, &progress));
+    refusal_watch(arena, &settings, &refusal);
     st = make_report(ctx, arena, args, &settings, &progress, &report);
     if (st == REMAT_ERROR_INVALID)
         st = name_file(ctx, args->operands[0]);
+    if (st == REMAT_ERROR_INFEASIBLE)
+        st = refusal_print(ctx, &refusal,
+                           cli_choice(args, OPTION_format, 0) != 0 && !is_printed(args));
     REMAT_TRY(st);
     if (report.program)
         REMAT_TRY(cubins_add(ctx, arena, args, &settings.device, report.program));

@@ -325,7 +325,7 @@ void report_print_text(const struct report *report)
 }
 
 /* JSON has no bytes that are not UTF-8, as names of files may: those are text, \\x9b. */
-static void print_json_string(const char *text)
+void report_print_json_string(const char *text)
 {
     char shown[REMAT_SHOWN_BYTES];
     putchar('"');
@@ -341,7 +341,7 @@ static void print_json_string(const char *text)
 static void print_json_text(const char *key, const char *text)
 {
     printf("  \"%s\": ", key);
-    print_json_string(text);
+    report_print_json_string(text);
     printf(",\n");
 }
 
@@ -366,7 +366,7 @@ static void print_json_curve(const struct report *report)
     printf("  \"curve\": {\"points\": %" PRIu32 ", \"evaluated\": %" PRIu32
            ", \"decisions\": %" PRIu32 ", \"cut_short\": %s, \"path\": ",
            f->count, f->evaluated_count, f->decision_count, f->cut_short ? "true" : "false");
-    print_json_string(report->curve_path);
+    report_print_json_string(report->curve_path);
     printf("}%s\n", report->program ? "," : "");
 }
 
@@ -383,9 +383,9 @@ static void print_json_sizes(const struct sizes *s)
 {
     bool first = true;
     printf("  \"sizes\": {\"symbol\": ");
-    print_json_string(s->symbol);
+    report_print_json_string(s->symbol);
     printf(", \"values\": %" PRIu32 ", \"unit\": ", s->value_count);
-    print_json_string(s->unit);
+    report_print_json_string(s->unit);
     printf(", \"chosen\": %" PRIu32 ", \"cut_short\": %s", s->trials[s->best].value,
            s->cut_short ? "true" : "false");
     print_json_ranges("slower", &s->slower);
@@ -400,12 +400,12 @@ static void print_json_sizes(const struct sizes *s)
         first = false;
         if (trial->fits) {
             printf(", \"policy\": ");
-            print_json_string(trial->policy);
+            report_print_json_string(trial->policy);
             printf(", \"step_ns\": %" PRIu64 ", \"peak_bytes\": %" PRIu64 ", \"rate\": %.17g",
                    trial->step_ns, trial->peak_bytes, trial->rate);
         } else if (trial->why) {
             printf(", \"why\": ");
-            print_json_string(trial->why);
+            report_print_json_string(trial->why);
         }
         printf("}");
     }
@@ -459,7 +459,7 @@ static void print_json_manuals(const struct remat_program *p)
     for (uint32_t i = 0; i < p->manual_count; i++) {
         const struct remat_manual *m = &p->manuals[i];
         printf("%s\n    {\"system\": \"%s\", \"policy\": ", i ? "," : "", m->system);
-        print_json_string(m->policy);
+        report_print_json_string(m->policy);
         printf(", \"flags\": \"%s\", \"step_ns\": %" PRIu64 "}", m->flags, m->step_ns);
     }
     printf("],\n");
@@ -499,10 +499,10 @@ static void print_json_plan(const struct report *report)
     printf("  \"notes\": [");
     for (uint32_t i = 0; i < p->note_count; i++) {
         printf("%s", i ? ", " : "");
-        print_json_string(p->notes[i]);
+        report_print_json_string(p->notes[i]);
     }
     printf("],\n  \"plan\": ");
-    print_json_string(report->path);
+    report_print_json_string(report->path);
     printf("\n");
 }
 

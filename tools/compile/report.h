@@ -18,6 +18,7 @@ struct report {
     const struct sizes *sizes;    /* NULL: none was to be chosen */
 };
 
+void report_print_json_string(const char *text);
 void report_print_text(const struct report *report);
 void report_print_json(const struct report *report);
 
