@@ -24,7 +24,6 @@ struct pipeline {
     struct remat_program **program; /* the results: one of these three */
     uint64_t *bound_ns;
     struct remat_frontier *frontier;
-    const struct remat_program *compared; /* to be a point of the frontier, or NULL */
     struct remat_prepared prepared;
     struct remat_persistent persistent;
     /* Segments without a decision; graph NULL: there is none. */
@@ -35,47 +34,37 @@ struct pipeline {
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-static remat_status arrange(struct pipeline *p, const struct remat_graph *graph, bool in_line,
-                            struct remat_arrangement *out, uint64_t *out_bytes)
-{
-    struct remat_search *s = &p->search;
-    REMAT_CHECK(remat_arrange(s->ctx, s->arena, graph, &p->persistent, NULL, &s->settings->device,
-                              &p->watch, in_line, out));
-    remat_stopwatch_start(&p->watch);
-    REMAT_CHECK(remat_place(s->ctx, s->arena, &p->persistent, &out->lifespans, out_bytes));
-    remat_stopwatch_lap(&p->watch, REMAT_LAP_PLACE);
-    return REMAT_OK;
-}
-
 /* Segments that no decision is about; and where every tensor that outlives a segment lies.
  * Transfers of an update run beside computation where there is room. */
 static remat_status arrange_fixed(struct pipeline *p)
 {
+    struct remat_search *s = &p->search;
     struct remat_arrangement *const fixed[] = {&p->update, &p->forward, &p->mean};
-    p->search.graph = p->prepared.decided;
+    s->graph = p->prepared.decided;
     p->update.graph = p->prepared.update;
     p->forward.graph = p->prepared.forward;
     p->mean.graph = p->prepared.mean;
-    const struct remat_graph *graphs[1 + COUNT(fixed)] = {p->search.graph};
+    const struct remat_graph *graphs[1 + COUNT(fixed)] = {s->graph};
     uint32_t count = 1;
     for (size_t i = 0; i < COUNT(fixed); i++)
         if (fixed[i]->graph)
             graphs[count++] = fixed[i]->graph;
     for (uint32_t i = 0; i < count; i++)
-        REMAT_CHECK(remat_price_check_values(p->search.ctx, graphs[i]));
-    p->persistent = remat_persistent_collect(p->search.arena, graphs, count,
-                                             p->search.settings->device.workspace_bytes);
+        REMAT_CHECK(remat_price_check_values(s->ctx, graphs[i]));
+    p->persistent =
+        remat_persistent_collect(s->arena, graphs, count, s->settings->device.workspace_bytes);
     for (size_t i = 0; i < COUNT(fixed); i++) {
-        uint64_t bytes = 0;
-        if (!fixed[i]->graph)
+        struct remat_arrangement *a = fixed[i];
+        bool in_line = a != &p->update;
+        if (!a->graph)
             continue;
-        REMAT_CHECK(arrange(p, fixed[i]->graph, fixed[i] != &p->update, fixed[i], &bytes));
-        if (fixed[i]->complete_before && bytes > p->search.limit_bytes)
-            REMAT_CHECK(arrange(p, fixed[i]->graph, true, fixed[i], &bytes));
-        if (bytes > p->search.fixed_arena_bytes)
-            p->search.fixed_arena_bytes = bytes;
-        if (fixed[i]->lifespans.live_peak_bytes > p->search.fixed_live_bytes)
-            p->search.fixed_live_bytes = fixed[i]->lifespans.live_peak_bytes;
+        do {
+            REMAT_CHECK(remat_arrange(s->ctx, s->arena, a->graph, &p->persistent, NULL,
+                                      &s->settings->device, &p->watch, in_line, a));
+            in_line = true;
+        } while (a->complete_before && a->arena_bytes > s->limit_bytes);
+        remat_keep_most(&s->fixed_arena_bytes, a->arena_bytes);
+        remat_keep_most(&s->fixed_live_bytes, a->lifespans.live_peak_bytes);
     }
     return REMAT_OK;
 }
@@ -283,7 +272,7 @@ static remat_status find_frontier(void *user)
 {
     struct pipeline *p = user;
     REMAT_CHECK(start(p));
-    REMAT_CHECK(remat_search_front(&p->search, p->compared, p->frontier));
+    REMAT_CHECK(remat_search_front(&p->search, p->frontier));
     remat_stopwatch_report(&p->watch, p->search.settings->pass_time,
                            p->search.settings->pass_time_user);
     return REMAT_OK;
@@ -292,11 +281,10 @@ static remat_status find_frontier(void *user)
 remat_status remat_compile_frontier(remat_context *ctx, struct remat_arena *arena,
                                     const struct remat_graph *graph,
                                     const struct remat_compile_settings *settings,
-                                    const struct remat_program *plan, struct remat_frontier *out)
+                                    struct remat_frontier *frontier)
 {
     struct pipeline p = {.search = {.ctx = ctx, .arena = arena, .settings = settings},
                          .input = graph,
-                         .compared = plan,
-                         .frontier = out};
+                         .frontier = frontier};
     return remat_guard(ctx, find_frontier, &p);
 }

@@ -7,6 +7,7 @@
 #include "graph.h"
 #include "policy.h"
 #include "program.h"
+#include "refusal.h"
 
 /* Who decides when there is a budget and no policy. */
 enum remat_solver {
@@ -85,6 +86,10 @@ struct remat_compile_settings {
     void (*bounded)(void *user, const struct remat_binding *binding);
     void (*tried)(void *user, const struct remat_tried_list *list);
     void *search_user;
+    /* Called before REMAT_ERROR_INFEASIBLE, where the message says what needs least; NULL: not
+     * called. What it gets is valid during the call. */
+    void (*refused)(void *user, const struct remat_refusal *refusal);
+    void *refused_user;
     bool needs_cuda;         /* a command without CUDA text is an error, not a note */
     struct remat_mesh mesh;  /* of the ranks that run the plan */
     uint32_t microbatches;   /* of a rank's step, each with the batch of the graph; 0 as 1 */
@@ -101,7 +106,7 @@ struct remat_compile_settings {
  * whole batch and average over it (passes.h). With several ranks the plan is that of each; budget,
  * bytes and times are one rank's, inputs those of all. The result lies in `arena` and has passed
  * the placement checker and the simulator. REMAT_ERROR_INFEASIBLE: nothing fits; the message names
- * the smallest feasible budget, the binding command and its largest residents.
+ * the smallest feasible budget.
  * REMAT_ERROR_CUT_SHORT: the search was ended with nothing found, though what is likely smallest
  * was tried nevertheless. Thread-compatible; deterministic unless a search is ended. */
 remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
@@ -126,25 +131,29 @@ struct remat_frontier_point {
 };
 
 struct remat_frontier {
+    /* Given: more candidates, a plan and resolved policies, or NULL, 0. The rest is found. */
+    const struct remat_program *plan;
+    const struct remat_policy *policies;
+    uint32_t policy_count;
     struct remat_frontier_point *points;
     uint32_t count;
-    uint32_t decision_count;  /* in all */
-    uint32_t seen_count;      /* priced or, in small graphs, found to be no better */
-    uint32_t evaluated_count; /* priced */
-    bool cut_short;           /* by settings->is_over */
-    bool bounded;             /* there are bounds: solver per-op */
-    uint64_t base_ns;         /* step with everything saved */
-    uint64_t floor_bytes;     /* no live peak is below; 0: not known */
-    uint64_t reserve_bytes;   /* beside the live peak in a budget */
+    struct remat_frontier_point *priced; /* by policy, without a bound; step_ns 0: none */
+    uint32_t decision_count;             /* in all */
+    uint32_t seen_count;                 /* priced or, in small graphs, found to be no better */
+    uint32_t evaluated_count;            /* priced */
+    bool cut_short;                      /* by settings->is_over */
+    bool bounded;                        /* there are bounds: solver per-op */
+    uint64_t base_ns;                    /* step with everything saved */
+    uint64_t floor_bytes;                /* no live peak is below; 0: not known */
+    uint64_t reserve_bytes;              /* beside the live peak in a budget */
 };
 
 /* What remat_compile would choose from at any budget, by live peak (search/front.c); budget
- * and policies of `settings` are not looked at, pins are. `plan`, which may be NULL, is one more
- * candidate. The points lie in `arena`; there is one at least, however early the search is ended.
- * Thread-compatible; deterministic unless it is ended. */
+ * and policies of `settings` are not looked at, pins are. The points lie in `arena`; there is one
+ * at least, however early the search is ended. Thread-compatible; deterministic unless it is. */
 remat_status remat_compile_frontier(remat_context *ctx, struct remat_arena *arena,
                                     const struct remat_graph *graph,
                                     const struct remat_compile_settings *settings,
-                                    const struct remat_program *plan, struct remat_frontier *out);
+                                    struct remat_frontier *frontier);
 
 #endif

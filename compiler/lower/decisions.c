@@ -25,6 +25,7 @@ struct joiner {
     uint32_t *position; /* by kernel */
     struct fate *fates; /* by value of the decided graph */
     uint32_t *op_index; /* by node: of the op of the input graph that it comes from, in its layer */
+    bool *leaves;       /* by value: the forward pass reads it outside its layer */
 };
 
 /* The time of the clone's kernel, shared among the clones that it writes. */
@@ -125,13 +126,27 @@ static uint32_t number_layers(struct remat_arena *arena, const struct remat_grap
     return 1 + count * layers;
 }
 
-/* The nodes that an op was expanded into share its place. */
-static void count_ops(struct remat_arena *arena, struct joiner *j)
+static void find_leaving(struct remat_arena *arena, const uint32_t *layer, struct joiner *j)
 {
     const struct remat_graph *g = j->part->graph;
-    uint32_t *layer, *counts, *first; /* first: by group, 1 + the index of its first node */
-    REMAT_NEW(arena, layer, g->scope_count);
-    REMAT_NEW(arena, counts, (size_t)number_layers(arena, g, layer) * REMAT_OP_COUNT);
+    REMAT_NEW(arena, j->leaves, g->value_count);
+    for (uint32_t n = 0; n < g->node_count; n++) {
+        const struct remat_node_info *reader = &g->nodes[n];
+        for (uint32_t i = 0; i < reader->input_count && remat_is_early(reader->phase); i++) {
+            remat_value root = remat_storage_root(g, reader->inputs[i]);
+            const struct remat_node_info *writer = remat_producer_info(g, root);
+            j->leaves[root.i] |= writer && layer[writer->scope.i] != layer[reader->scope.i];
+        }
+    }
+}
+
+/* The nodes that an op was expanded into share its place. `layer` has `count` numbers. */
+static void count_ops(struct remat_arena *arena, const uint32_t *layer, uint32_t count,
+                      struct joiner *j)
+{
+    const struct remat_graph *g = j->part->graph;
+    uint32_t *counts, *first; /* first: by group, 1 + the index of its first node */
+    REMAT_NEW(arena, counts, (size_t)count * REMAT_OP_COUNT);
     REMAT_NEW(arena, first, g->node_count);
     REMAT_NEW(arena, j->op_index, g->node_count);
     for (uint32_t n = 0; n < g->node_count; n++) {
@@ -187,7 +202,11 @@ static struct remat_decision_record record(const struct joiner *j, remat_value v
         .recompute_ns = fate->clones_ns * j->part->times,
         .op = remat_op_info(g->nodes[node.i].origin)->name,
         .op_index = j->op_index[node.i],
+        .dtype = (uint8_t)g->values[v.i].dtype,
+        .rank = (uint8_t)g->values[v.i].shape.rank,
+        .leaves_layer = j->leaves[v.i],
     };
+    memcpy(record.shape, g->values[v.i].shape.dims, record.rank * sizeof *record.shape);
     if (!remat_is_none(written_by.i)) {
         record.saved_begin = first_command + j->position[written_by.i];
         record.saved_end = later(record.saved_begin, first_command + fate->read_end);
@@ -213,8 +232,12 @@ void remat_lower_decisions(struct remat_arena *arena, const struct remat_lowerin
 {
     const struct remat_graph *g = lowering->parts[0].graph;
     struct joiner j = {.in = lowering, .part = &lowering->parts[0]};
+    uint32_t *layer, layers;
     join(arena, &j);
-    count_ops(arena, &j);
+    REMAT_NEW(arena, layer, g->scope_count);
+    layers = number_layers(arena, g, layer);
+    count_ops(arena, layer, layers, &j);
+    find_leaving(arena, layer, &j);
     REMAT_NEW(arena, out->decisions, g->value_count);
     for (remat_value v = {0}; v.i < g->value_count; v.i++)
         if (is_forward(g, v) && remat_storage_root(g, v).i == v.i && is_decided(&j, v))

@@ -74,7 +74,11 @@ remat_arrange(remat_context *ctx, struct remat_arena *arena, const struct remat_
     out->lifespans = remat_lifespans(arena, graph, &out->kernels, out->order, out->complete_before,
                                      persistent, inputs);
     remat_stopwatch_lap(watch, REMAT_LAP_LIFESPANS);
-    return remat_price_check_list(ctx, graph, &out->kernels, out->prices, device);
+    REMAT_CHECK(remat_price_check_list(ctx, graph, &out->kernels, out->prices, device));
+    remat_stopwatch_start(watch);
+    REMAT_CHECK(remat_place(ctx, arena, persistent, &out->lifespans, &out->arena_bytes));
+    remat_stopwatch_lap(watch, REMAT_LAP_PLACE);
+    return REMAT_OK;
 }
 
 /* --- decisions --- */

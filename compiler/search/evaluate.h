@@ -10,7 +10,7 @@
 #include "stopwatch.h"
 #include "times.h"
 
-/* A graph carried through to a priced schedule. */
+/* A graph carried through to a priced and packed schedule. */
 struct remat_arrangement {
     const struct remat_graph *graph;
     struct remat_kernel_list kernels;
@@ -19,6 +19,7 @@ struct remat_arrangement {
     uint32_t *complete_before;  /* by position; NULL: all is in line */
     bool *continues; /* by position: a transfer of the group of the one before; NULL: none is */
     struct remat_lifespans lifespans;
+    uint64_t arena_bytes; /* packed */
     uint64_t step_ns;
     uint64_t least_ns; /* without what may run beside computation, gathers as in full groups */
     struct remat_class_times times; /* step_ns by class */
@@ -26,8 +27,9 @@ struct remat_arrangement {
 
 struct remat_evaluator;
 
-/* Fuses, schedules, measures and prices a whole graph. `made_from`: the evaluator on whose graph
- * the decision was made that this is rewritten by; NULL: none was. `in_line`: as of a decision. */
+/* Fuses, schedules, measures, prices and packs a whole graph. `made_from`: the evaluator on whose
+ * graph the decision was made that this is rewritten by; NULL: none was. `in_line`: as of a
+ * decision. */
 remat_status
 remat_arrange(remat_context *ctx, struct remat_arena *arena, const struct remat_graph *graph,
               const struct remat_persistent *persistent, const struct remat_evaluator *made_from,

@@ -53,29 +53,30 @@ static void sort_points(struct walk *w)
 
 /* Of a proposal that has been evaluated. Times saturate, and what takes that long is no plan:
  * remat_arrange refuses it. */
-static void add_point(struct walk *w, const struct remat_proposal *proposal)
+static struct remat_frontier_point add_point(struct walk *w, const struct remat_proposal *proposal)
 {
     struct remat_search *s = w->queue.search;
-    uint64_t step_ns = proposal->cost.step_ns, bytes = proposal->cost.live_peak_bytes;
-    bytes = bytes < s->fixed_live_bytes ? s->fixed_live_bytes : bytes;
-    if (step_ns < REMAT_SEGMENT_NS_MAX)
-        REMAT_PUSH(s->arena, &w->points,
-                   ((struct remat_frontier_point){proposal->name, bytes,
-                                                  remat_search_step_ns(s, step_ns), 0}));
+    uint64_t ns = proposal->cost.step_ns, bytes = proposal->cost.live_peak_bytes;
+    remat_keep_most(&bytes, s->fixed_live_bytes);
+    uint64_t step_ns = remat_search_step_ns(s, ns < REMAT_SEGMENT_NS_MAX ? ns : 0);
+    struct remat_frontier_point point = {proposal->name, bytes, step_ns, 0};
+    if (step_ns)
+        REMAT_PUSH(s->arena, &w->points, point);
     s->state.seen_count++;
-    remat_keep_least(&s->state.best_ns, step_ns);
+    remat_keep_least(&s->state.best_ns, ns);
     remat_keep_least(&s->state.least_bytes, bytes);
+    return point;
 }
 
 /* Everything saved is priced first: it says how far apart rooms are. */
-static remat_status begin(struct walk *w)
+static remat_status begin(struct walk *w, uint32_t policy_count)
 {
     struct remat_search *s = w->queue.search;
     REMAT_CHECK(remat_search_plan(s));
     struct remat_proposals policies = remat_search_policies(s);
     remat_proposal_evaluate(s, &policies.items[0], 0);
     add_point(w, &policies.items[0]);
-    s->state.to_see_count = (uint32_t)policies.count;
+    s->state.to_see_count = (uint32_t)policies.count + policy_count;
     remat_queue_add_policies(&w->queue, &policies);
     uint32_t added = w->queue.added_count;
     if (s->settings->solver == REMAT_SOLVER_PER_OP)
@@ -110,37 +111,48 @@ static void walk(struct walk *w)
                          w->queue.taken.count);
 }
 
-remat_status remat_search_front(struct remat_search *s, const struct remat_program *plan,
-                                struct remat_frontier *out)
+static void price(struct walk *w, struct remat_frontier *out)
 {
-    struct walk w = {.queue = {.search = s,
-                               .name = "the curve, fastest first",
-                               .order = REMAT_FASTEST_FIRST,
-                               .curve = true}};
-    bool bounded = s->settings->solver == REMAT_SOLVER_PER_OP;
-    REMAT_CHECK(begin(&w));
+    struct remat_search *s = w->queue.search;
+    struct remat_proposals all = {0};
+    REMAT_NEW(s->arena, out->priced, out->policy_count);
+    for (uint32_t i = 0; i < out->policy_count && !remat_search_is_over(s); i++) {
+        const struct remat_policy *policy = &out->policies[i];
+        struct remat_proposal proposal = {policy->name, policy, .path = REMAT_NONE};
+        remat_proposal_evaluate(s, &proposal, 0);
+        out->priced[i] = add_point(w, &proposal);
+        REMAT_PUSH(s->arena, &all, proposal);
+    }
+    remat_proposals_show(s, "settings of other systems", out->policy_count, all.items, all.count);
+}
+
+remat_status remat_search_front(struct remat_search *s, struct remat_frontier *out)
+{
+    const struct remat_program *plan = out->plan;
+    struct walk w = {.queue = {s, "the curve, fastest first", REMAT_FASTEST_FIRST, .curve = true}};
+    REMAT_CHECK(begin(&w, out->policy_count));
     walk(&w);
+    price(&w, out);
     if (plan)
         REMAT_PUSH(
             s->arena, &w.points,
             ((struct remat_frontier_point){plan->policy, plan->peak_bytes, plan->step_ns, 0}));
     sort_points(&w);
-    for (uint32_t i = 0; i < w.points.count && bounded; i++) {
+    out->bounded = s->settings->solver == REMAT_SOLVER_PER_OP;
+    for (uint32_t i = 0; i < w.points.count && out->bounded; i++) {
         struct remat_frontier_point *point = &w.points.items[i];
         uint64_t bound_ns = remat_planner_bound(s->planner, point->live_peak_bytes);
         point->bound_ns = remat_search_bound_ns(s, bound_ns);
         REMAT_CHECK(remat_search_check_bound(s, point->bound_ns, point->step_ns));
     }
-    *out = (struct remat_frontier){.points = w.points.items,
-                                   .count = (uint32_t)w.points.count,
-                                   .decision_count = s->state.to_see_count,
-                                   .seen_count = s->over || w.rough ? s->state.seen_count
-                                                                    : s->state.to_see_count,
-                                   .evaluated_count = s->state.seen_count,
-                                   .cut_short = s->over,
-                                   .bounded = bounded,
-                                   .base_ns = remat_search_step_ns(s, s->evaluator->base_ns),
-                                   .floor_bytes = bounded ? s->planner->floor_bytes : 0,
-                                   .reserve_bytes = s->reserve_bytes};
+    out->points = w.points.items;
+    out->count = (uint32_t)w.points.count;
+    out->decision_count = s->state.to_see_count;
+    out->evaluated_count = s->state.seen_count;
+    out->seen_count = s->over || w.rough ? s->state.seen_count : s->state.to_see_count;
+    out->cut_short = s->over;
+    out->base_ns = remat_search_step_ns(s, s->evaluator->base_ns);
+    out->floor_bytes = out->bounded ? s->planner->floor_bytes : 0;
+    out->reserve_bytes = s->reserve_bytes;
     return REMAT_OK;
 }

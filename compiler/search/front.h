@@ -6,10 +6,9 @@
 #include "search.h"
 
 /* Step time against memory: what the planner and the manual policies offer. Keeps what nothing else
- * is as small and as fast as; in large graphs points lie some way apart. `plan`, which may be NULL,
- * is one more point. Times are of a step, bytes are live peaks of all segments; the points lie in
+ * is as small and as fast as; in large graphs points lie some way apart. What `frontier`
+ * gives is among it. Times are of a step, bytes are live peaks of all segments; the points lie in
  * the search's arena. */
-remat_status remat_search_front(struct remat_search *search, const struct remat_program *plan,
-                                struct remat_frontier *out);
+remat_status remat_search_front(struct remat_search *search, struct remat_frontier *frontier);
 
 #endif

@@ -10,8 +10,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define RESIDENTS_NAMED 5
-
 struct resident { /* a buffer that lives at the peak, and the value in it */
     remat_value value;
     uint32_t since; /* position of the kernel that wrote the value; 0 for graph inputs */
@@ -84,96 +82,92 @@ static remat_value find_decided(const struct remat_search *p, const struct remat
 }
 
 /* What recomputing it would cost a step, or why it stays. */
-static void append_removal(const struct remat_search *p, const struct remat_arrangement *c,
-                           const struct remat_decision *decision,
-                           const struct remat_alternative *alternatives, remat_value value,
-                           struct remat_text *text)
+static struct remat_refused_resident describe(const struct remat_search *p,
+                                              const struct remat_arrangement *c,
+                                              const struct remat_decision *decision,
+                                              const struct remat_alternative *alternatives,
+                                              const struct resident *resident)
 {
+    remat_value value = resident->value;
     const struct remat_lifespans *l = &c->lifespans;
-    bool persistent = !remat_is_none(l->buffers[l->buffer_of[value.i].i].persistent.i);
-    if (persistent || uses(remat_kernel_at(&c->kernels, c->order[l->peak_position]), value)) {
-        remat_text_append(text, ": %s", persistent ? "persistent" : "in use");
-        return;
-    }
+    const char *name = c->graph->values[value.i].name;
+    if (!remat_is_none(l->buffers[l->buffer_of[value.i].i].persistent.i))
+        return (struct remat_refused_resident){name, resident->bytes, "persistent", 0};
+    if (uses(remat_kernel_at(&c->kernels, c->order[l->peak_position]), value))
+        return (struct remat_refused_resident){name, resident->bytes, "in use", 0};
     remat_value v = find_decided(p, c->graph, value);
     const char *reason = remat_is_none(v.i) ? NULL : decision->reasons[v.i];
     if (reason && strncmp(reason, "pin ", 4) == 0)
-        remat_text_append(text, ": pinned");
-    else if (remat_is_none(v.i) || !alternatives[v.i].recomputable || !is_between(c, value))
-        remat_text_append(text, ": needed");
-    else
-        remat_text_append(text, ": %+" PRId64 " ns a step if recomputed",
-                          alternatives[v.i].recompute_extra_ns *
-                              (int64_t)remat_microbatches(p->settings));
+        return (struct remat_refused_resident){name, resident->bytes, "pinned", 0};
+    if (remat_is_none(v.i) || !alternatives[v.i].recomputable || !is_between(c, value))
+        return (struct remat_refused_resident){name, resident->bytes, "needed", 0};
+    int64_t extra_ns = alternatives[v.i].recompute_extra_ns;
+    return (struct remat_refused_resident){name, resident->bytes, "recompute",
+                                           extra_ns * (int64_t)remat_microbatches(p->settings)};
 }
 
-/* "Proven: ...": the floor, which holds for decisions that keep the pins. */
-static const char *say_proven(const struct remat_search *p)
-{
-    bool pinned = remat_decision_has_pins(p->evaluator->settled->pinned);
-    return REMAT_FORMAT(
-        p->arena, "Proven: %sno choice of what to recompute needs less than %" PRIu64 " B",
-        pinned ? "with these pins " : "", p->planner->floor_bytes + p->reserve_bytes);
-}
-
-/* "\"a\" (5 B): persistent, ..." : the largest buffers that live at the peak. */
-static remat_status append_residents(struct remat_search *p, const struct remat_arrangement *c,
-                                     const struct remat_decision *decision, struct remat_text *text)
+/* The largest buffers that live at the peak. */
+static remat_status add_residents(struct remat_search *p, const struct remat_arrangement *c,
+                                  const struct remat_decision *decision, struct remat_refusal *out)
 {
     struct remat_explanation explanation;
+    struct remat_refused_resident *named;
     REMAT_CHECK(remat_explain(p, decision, &explanation));
-    struct resident *residents = find_residents(text->arena, c);
+    struct resident *residents = find_residents(p->arena, c);
     qsort(residents, c->lifespans.buffer_count, sizeof *residents, compare_residents);
-    for (uint32_t i = 0; i < c->lifespans.buffer_count && i < RESIDENTS_NAMED; i++) {
-        if (!residents[i].bytes)
-            continue;
-        remat_text_append(text, "%s\"%s\" (%" PRIu64 " B)", i ? ", " : "",
-                          c->graph->values[residents[i].value.i].name, residents[i].bytes);
-        append_removal(p, c, decision, explanation.alternatives, residents[i].value, text);
-    }
+    REMAT_NEW(p->arena, named, REMAT_REFUSED_RESIDENTS);
+    for (uint32_t i = 0; i < c->lifespans.buffer_count && i < REMAT_REFUSED_RESIDENTS; i++)
+        if (residents[i].bytes)
+            named[out->resident_count++] =
+                describe(p, c, decision, explanation.alternatives, &residents[i]);
+    out->residents = named;
     return REMAT_OK;
 }
 
 remat_status remat_infeasible(struct remat_search *p, const struct remat_proposal *proposal)
 {
     struct remat_chosen smallest;
-    uint64_t arena_bytes = proposal->cost.arena_bytes;
-    bool per_op = remat_search_per_op(p);
+    bool given = remat_policy_given(&p->settings->policy), per_op = remat_search_per_op(p);
     const struct remat_arrangement *c = &smallest.arranged;
-    struct remat_text residents = {.arena = p->arena};
-    const char *what = remat_policy_given(&p->settings->policy) ? "this policy"
-                       : per_op                                 ? "the smallest plan that was found"
-                       : p->over ? "the smallest policy that was tried"
+    const char *what = given     ? "this policy"
+                       : per_op  ? "the smallest plan found"
+                       : p->over ? "the smallest policy tried"
                                  : "the smallest manual policy";
-    const char *when =
-        p->over && !remat_policy_given(&p->settings->policy) ? " before the search was ended" : "";
-    const char *proven = "";
-    if (per_op)
-        proven = REMAT_FORMAT(p->arena, ". %s", say_proven(p));
     REMAT_CHECK(remat_proposal_carry(p, proposal, &smallest));
     if (p->update->graph && c->lifespans.live_peak_bytes < p->update->lifespans.live_peak_bytes)
         c = p->update;
-    const struct remat_lifespans *l = &c->lifespans;
     const struct remat_fused_kernel *binding =
-        remat_kernel_at(&c->kernels, c->order[l->peak_position]);
-    REMAT_CHECK(append_residents(p, c, &smallest.decision, &residents));
+        remat_kernel_at(&c->kernels, c->order[c->lifespans.peak_position]);
+    struct remat_refusal refusal = {
+        .budget_bytes = p->settings->budget_bytes,
+        .smallest_bytes = proposal->cost.arena_bytes + p->reserve_bytes,
+        .reserve_bytes = p->reserve_bytes,
+        .live_peak_bytes = c->lifespans.live_peak_bytes,
+        .static_bytes = p->evaluator->persistent->total_bytes,
+        .floor_bytes = per_op ? p->planner->floor_bytes + p->reserve_bytes : 0,
+        .pinned = remat_decision_has_pins(p->evaluator->settled->pinned),
+        .binding = c->graph->values[binding->name.i].name,
+        .phase = remat_phase_name(binding->phase)};
+    REMAT_CHECK(add_residents(p, c, &smallest.decision, &refusal));
+    if (p->settings->refused)
+        p->settings->refused(p->settings->refused_user, &refusal);
     return remat_error(
         p->ctx, REMAT_ERROR_INFEASIBLE,
-        "budget %" PRIu64 " B is too small: %s%s needs %" PRIu64 " B = arena %" PRIu64
-        " B + reserve %" PRIu64 " B (live peak %" PRIu64 " B, of it %" PRIu64
-        " B persistent). Binding command: \"%s\" (%s). Largest residents: %s%s",
-        p->settings->budget_bytes, what, when, arena_bytes + p->reserve_bytes, arena_bytes,
-        p->reserve_bytes, l->live_peak_bytes, p->evaluator->persistent->total_bytes,
-        c->graph->values[binding->name.i].name, remat_phase_name(binding->phase),
-        residents.items ? residents.items : "none", proven);
+        "budget %" PRIu64 " B is too small: %s%s needs %" PRIu64 " B", refusal.budget_bytes, what,
+        p->over && !given ? " before the search was ended" : "", refusal.smallest_bytes);
 }
 
 remat_status remat_infeasible_cut_short(const struct remat_search *p)
 {
     uint64_t budget_bytes = p->settings->budget_bytes;
     if (p->limit_bytes < p->planner->floor_bytes)
-        return remat_error(p->ctx, REMAT_ERROR_INFEASIBLE, "budget %" PRIu64 " B is too small. %s",
-                           budget_bytes, say_proven(p));
+        return remat_error(
+            p->ctx, REMAT_ERROR_INFEASIBLE,
+            "budget %" PRIu64 " B is too small. Proven: %sno choice of what to "
+            "recompute needs less than %" PRIu64 " B",
+            budget_bytes,
+            remat_decision_has_pins(p->evaluator->settled->pinned) ? "with these pins " : "",
+            p->planner->floor_bytes + p->reserve_bytes);
     return remat_error(p->ctx, REMAT_ERROR_CUT_SHORT,
                        "the search was ended before it found a plan for %" PRIu64
                        " B; there may be one",

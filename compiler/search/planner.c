@@ -199,9 +199,8 @@ static void find_points(struct remat_planner *p, struct remat_arena *arena)
         struct bounded_point *point = &p->points[m];
         point->at = found.items[m];
         point->network = remat_border_network(arena, &point->at.border);
-        uint64_t bytes =
-            p->static_bytes + point->at.other_bytes + remat_border_least_bytes(point->network);
-        p->floor_bytes = bytes > p->floor_bytes ? bytes : p->floor_bytes;
+        remat_keep_most(&p->floor_bytes, p->static_bytes + point->at.other_bytes +
+                                             remat_border_least_bytes(point->network));
     }
 }
 

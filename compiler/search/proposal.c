@@ -34,8 +34,7 @@ static void evaluate(struct remat_search *s, const struct remat_decision *decisi
                      uint64_t limit_bytes, struct remat_evaluation *cost)
 {
     *cost = remat_evaluate(s->evaluator, decision, limit_bytes);
-    if (cost->arena_bytes < s->fixed_arena_bytes)
-        cost->arena_bytes = s->fixed_arena_bytes;
+    remat_keep_most(&cost->arena_bytes, s->fixed_arena_bytes);
 }
 
 void remat_proposal_price(struct remat_search *s, struct remat_proposal *proposal,
@@ -77,7 +76,7 @@ void remat_proposals_show(struct remat_search *s, const char *name, uint32_t all
 {
     struct remat_tried_list list = {.name = name, .proposal_count = all};
     struct remat_tried *tried;
-    if (!s->settings->tried)
+    if (!s->settings->tried || !all)
         return;
     REMAT_NEW(s->planning, tried, count);
     for (size_t i = 0; i < count; i++) {
@@ -101,7 +100,6 @@ void remat_proposals_show(struct remat_search *s, const char *name, uint32_t all
 remat_status remat_proposal_carry(struct remat_search *s, const struct remat_proposal *proposal,
                                   struct remat_chosen *out)
 {
-    const struct remat_persistent *persistent = s->evaluator->persistent;
     struct remat_stopwatch *watch = s->evaluator->watch;
     *out = (struct remat_chosen){.name = proposal->name};
     out->decision = decide(s, s->arena, proposal, &s->notes);
@@ -109,14 +107,10 @@ remat_status remat_proposal_carry(struct remat_search *s, const struct remat_pro
     struct remat_evaluator *evaluator = remat_evaluator_for(s->evaluator, &out->decision);
     const struct remat_graph *graph = remat_rewrite(s->arena, &evaluator->clones, &out->decision);
     remat_stopwatch_lap(watch, REMAT_LAP_CLONE);
-    REMAT_CHECK(remat_arrange(s->ctx, s->arena, graph, persistent, s->evaluator,
+    REMAT_CHECK(remat_arrange(s->ctx, s->arena, graph, s->evaluator->persistent, s->evaluator,
                               &s->settings->device, watch, proposal->in_line, &out->arranged));
-    remat_stopwatch_start(watch);
-    REMAT_CHECK(
-        remat_place(s->ctx, s->arena, persistent, &out->arranged.lifespans, &out->arena_bytes));
-    remat_stopwatch_lap(watch, REMAT_LAP_PLACE);
-    if (out->arena_bytes < s->fixed_arena_bytes)
-        out->arena_bytes = s->fixed_arena_bytes;
+    out->arena_bytes = out->arranged.arena_bytes;
+    remat_keep_most(&out->arena_bytes, s->fixed_arena_bytes);
     if (out->arranged.step_ns != proposal->cost.step_ns ||
         out->arena_bytes != proposal->cost.arena_bytes)
         return remat_error(s->ctx, REMAT_ERROR_INTERNAL,

@@ -35,7 +35,7 @@ void remat_proposal_evaluate(struct remat_search *search, struct remat_proposal 
 bool remat_proposals_have(const struct remat_proposals *proposals,
                           const struct remat_proposal *proposal);
 
-/* Shows those that have been evaluated to settings->tried, out of `all` that there were. */
+/* Shows those that have been evaluated to settings->tried, out of `all` that there were, if any. */
 void remat_proposals_show(struct remat_search *search, const char *name, uint32_t all,
                           const struct remat_proposal *proposals, size_t count);
 

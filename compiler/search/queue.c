@@ -9,8 +9,7 @@ static void push(struct remat_queue *q, struct remat_queue_entry entry)
 {
     const struct remat_proposal *now = &entry.now;
     uint64_t ns = now->cost.step_ns ? now->cost.step_ns : now->least.step_ns;
-    uint64_t key = q->order == REMAT_SMALLEST_FIRST ? now->least.live_bytes : ns;
-    entry.key = key > entry.key ? key : entry.key;
+    remat_keep_most(&entry.key, q->order == REMAT_SMALLEST_FIRST ? now->least.live_bytes : ns);
     remat_queue_heap_push(q->search->arena, &q->heap, entry);
 }
 

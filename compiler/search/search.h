@@ -44,10 +44,8 @@ struct remat_chosen {
     } manual[REMAT_SYSTEM_COUNT];
 };
 
-/* REMAT_ERROR_INFEASIBLE: nothing fits; the message names the smallest feasible budget, the binding
- * command, its largest residents with what removing them would cost, and with the planner, the
- * budget below which there is nothing. REMAT_ERROR_CUT_SHORT: the search was ended with nothing
- * found, and what is likely smallest does not fit either. */
+/* REMAT_ERROR_INFEASIBLE: nothing fits (refusal.h). REMAT_ERROR_CUT_SHORT: the search was ended
+ * with nothing found, and what is likely smallest does not fit either. */
 remat_status remat_choose(struct remat_search *search, struct remat_chosen *out);
 
 /* REMAT_ERROR_INTERNAL where a bound says that what has been found cannot be: no such bound is ever

@@ -154,6 +154,10 @@ static inline uint64_t remat_align_up(uint64_t bytes, uint64_t alignment) /* pow
 {
     return (bytes + alignment - 1) & ~(alignment - 1);
 }
+static inline void remat_keep_most(uint64_t *most, uint64_t value)
+{
+    *most = value > *most ? value : *most;
+}
 static inline void remat_keep_least(uint64_t *least, uint64_t value) /* *least 0: none yet */
 {
     if (!*least || value < *least)

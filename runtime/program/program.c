@@ -61,6 +61,20 @@ uint32_t remat_program_twice(const struct remat_program *program)
     return count;
 }
 
+bool remat_program_layer_whole(const struct remat_program *program, uint32_t layer)
+{
+    bool some = false;
+    for (uint32_t i = 0; i < program->decision_count; i++) {
+        const struct remat_decision_record *d = &program->decisions[i];
+        if (d->layer < 0 || (uint32_t)d->layer != layer)
+            continue;
+        if (d->action == REMAT_ACTION_SAVE && d->recomputable && !d->leaves_layer)
+            return false;
+        some |= d->action != REMAT_ACTION_SAVE;
+    }
+    return some;
+}
+
 uint32_t remat_action_twice(uint32_t action)
 {
     return action == REMAT_ACTION_RECOMPUTE ? REMAT_ACTION_TWICE

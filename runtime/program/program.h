@@ -201,6 +201,9 @@ struct remat_decision_record {
                                         all else as decided; 0 when not recomputable */
     const char *op;    /* that the graph has for it, "linear"; NULL or "": not known */
     uint32_t op_index; /* among those of its layer, in graph order; outputs of one have the same */
+    uint8_t dtype, rank; /* dtype 0: neither it nor the shape is known */
+    int64_t shape[REMAT_RANK_MAX];
+    bool leaves_layer; /* the forward pass reads it outside its layer */
 };
 
 /* An axis of the mesh of ranks that run the plan together. The session writes this rank's
@@ -260,7 +263,7 @@ struct remat_program {
     struct remat_decision_record *decisions;
     double *parameters;
     struct remat_setting *settings;
-    uint32_t *recomputed_layers;
+    uint32_t *recomputed_layers;  /* something in them is */
     struct remat_mesh_axis *mesh; /* none: the plan of one rank */
     struct remat_manual *manuals; /* at most one of a system */
     const char **notes;           /* what the report says to the user besides numbers */
@@ -283,6 +286,9 @@ void remat_program_cost_shares(const struct remat_program *program,
 uint32_t remat_program_recomputed(const struct remat_program *program);
 uint32_t remat_program_inline(const struct remat_program *program);
 uint32_t remat_program_twice(const struct remat_program *program);
+/* All of the layer's values are recomputed, but for those that leave it, and those that cannot be.
+ * Of layers with the same number in several stacks, in each. */
+bool remat_program_layer_whole(const struct remat_program *program, uint32_t layer);
 
 /* What a command that is a transfer moves (builtin_kernels.def says how), of a verified program. */
 struct remat_transfer_shape {

@@ -321,6 +321,12 @@ static remat_status verify_report(struct remat_verifier *v)
         if (d->action >= REMAT_ACTION_COUNT || d->layer < -1)
             return remat_verify_error(v, "decisions", i, d->name,
                                       "action %u or layer %d is out of range", d->action, d->layer);
+        uint64_t elements;
+        if ((d->dtype && !remat_dtype_name((remat_dtype)d->dtype)) || d->rank > REMAT_RANK_MAX ||
+            !remat_dims_elements(d->shape, d->rank, &elements))
+            return remat_verify_error(v, "decisions", i, d->name,
+                                      "dtype %u or a shape of %u axes is out of range", d->dtype,
+                                      d->rank);
         if (d->saved_begin > d->saved_end || d->saved_end > p->command_count)
             return remat_verify_error(v, "decisions", i, d->name,
                                       "commands %u to %u are out of range (%u commands)",

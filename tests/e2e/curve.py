@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """remat-compile --curve: a staircase that holds every plan that a budget gives, in three forms, and
-nothing on it is better than the bound.
+nothing on it is better than the bound. In the picture points lie where the axes say, and manual
+settings where plans under them say.
 
     curve.py BUILD_DIRECTORY"""
 import csv
@@ -58,8 +59,80 @@ def check_forms(curve, options):
         for key in ("budget", "peak", "time", "overhead", "lower_bound", "gap"):
             value = None if row[key] == "" else float(row[key])
             assert value == point[key], (key, row, point)
-    picture = xml.etree.ElementTree.parse("c.svg").getroot()
-    assert sum(e.tag.endswith("circle") for e in picture) == len(rows), options
+    check_picture("c.svg", curve, options)
+
+
+UNITS = {unit: 1000**k for k, unit in enumerate(("B", "kB", "MB", "GB", "TB"))}
+
+
+def scale_of(ticks):
+    """From a coordinate to the value there, by the first and the last tick; they are round, and evenly apart."""
+    (first, low), *_, (last, high) = sorted(ticks)
+    step = abs(high - low) / (len(ticks) - 1)
+    mantissa = float(f"{step:e}".split("e")[0])
+    assert min(abs(mantissa - round_) for round_ in (1, 2, 5, 10)) < 1e-4, step
+    scale = (high - low) / (last - first)
+    return lambda at: low + (at - first) * scale, abs(scale)
+
+
+def read_picture(path):
+    """Title, [(budget, overhead)] of the points, {name: (kind, budget, overhead)} of the marks with a label,
+    and how far off a tenth of a unit is, for budgets and overheads."""
+    shapes = list(xml.etree.ElementTree.parse(path).getroot())
+    of = lambda name: [e for e in shapes if name in e.get("class", "").split()]
+    ticks = {"x": [], "y": []}
+    for e in of("x"):
+        number, unit = e.text.split()
+        ticks["x"].append((float(e.get("x")), float(number) * UNITS[unit]))
+    for e in of("y"):
+        ticks["y"].append((float(e.get("y")) - 4, float(e.text.split()[0]) / 100))
+    (budget, budget_off), (overhead, overhead_off) = scale_of(ticks["x"]), scale_of(ticks["y"])
+    points = [(budget(float(e.get("cx"))), overhead(float(e.get("cy")))) for e in of("point")]
+    marks = []
+    for e in of("mark"):
+        x, y = re.match(r"M([\d.]+) ([\d.]+)", e.get("d")).groups()
+        marks.append((budget(float(x)), overhead(float(y))))
+    for a in of("label"):
+        for b in of("label"):
+            assert a is b or not overlap(a, b), (path, a.text, b.text)
+    labels = [e.text for e in of("label") if "full" not in e.get("class").split()]
+    return of("title")[0].text, points, marks, labels, 0.3 * budget_off, 0.3 * overhead_off
+
+
+def overlap(a, b):
+    """Of two labels, with letters of 5 by 8."""
+    (ax, ay), (bx, by) = ((float(e.get("x")), float(e.get("y"))) for e in (a, b))
+    return ax < bx + 5 * len(b.text) and bx < ax + 5 * len(a.text) and abs(ay - by) < 8
+
+
+MANUAL = {  # what a label's setting is to remat-compile
+    "none": ["--ac-mode", "none"], "full": ["--ac-mode", "full"],
+    "save ops by default": ["--ac-mode", "selective", "--ac-option", "op"],
+    "selective": ["--recompute-granularity", "selective", "--recompute-modules"],
+    "every": ["--ac-mode", "selective", "--ac-option"],
+    "block": ["--recompute-granularity", "full", "--recompute-method", "block", "--recompute-num-layers"],
+}
+
+
+def check_picture(path, curve, options):
+    """The points of the curve are there, and every second labelled mark lies where a plan under its
+    setting says. No mark is below the curve."""
+    title, points, marks, labels, budget_off, overhead_off = read_picture(path)
+    near = lambda a, b: abs(a[0] - b[0]) <= budget_off and abs(a[1] - b[1]) <= overhead_off
+    expected = [(p["budget"], p["overhead"]) for p in curve["points"]]
+    assert len(points) == len(expected) and all(map(near, points, expected)), (options, points, expected)
+    for m in marks:
+        assert any(p[0] <= m[0] + budget_off and p[1] <= m[1] + overhead_off for p in expected), (options, m)
+    target = options[options.index("--target") + 1] if "--target" in options else "cpu"
+    assert title.endswith(f" on {target}"), title
+    policies = [o for o in options if o not in ("--solver", "manual")]
+    assert len(labels) >= 2 and {"none", "full"} & set(labels), labels
+    for label in labels[::2]:
+        kind, _, value = label.partition(" ")
+        flags = MANUAL[label] if label in MANUAL else [*MANUAL[kind], value]
+        report = json.loads(call("compile", "m.fbs", "-o", "x.plan", "--format", "json", *policies, *flags))
+        at = (report["peak_bytes"] + report["reserve_bytes"], report["step_ns"] / report["base_step_ns"] - 1)
+        assert any(near(at, m) for m in marks), (options, label, at, marks)
 
 
 def check_plan(curve, budget, options):
@@ -132,6 +205,7 @@ def check_slow():
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../schemas/devices/cpu.json"), encoding="utf-8") as file:
         device = json.load(file)
     device["matmul"].update(fp32_flops_per_s=9e6, bf16_flops_per_s=9e6, efficiency=1e-3)
+    device["name"] = '<slow> & "slower"'
     device["attention"].update(forward_efficiency=1e-3, backward_efficiency=1e-3)
     with open("slow.json", "w", encoding="utf-8") as file:
         json.dump(device, file)
@@ -140,6 +214,8 @@ def check_slow():
     with open("c.json", encoding="utf-8") as file:
         curve = json.load(file)
     check_staircase(curve, True)
+    call("compile", "m.fbs", "--curve", "c.svg", "--target", "slow.json")
+    assert read_picture("c.svg")[0] == 'gpt2-tiny on <slow> & "slower"', read_picture("c.svg")[0]
     assert 2**44 < curve["points"][-1]["time"] < 2**45, curve["points"][-1]
 
 
@@ -157,7 +233,7 @@ def main():
             curve = json.load(file)
         assert f"{len(curve['points'])} points" in out, out
         check_staircase(curve, bounded)
-        check_forms(curve, preset)
+        check_forms(curve, options)
         check_smallest(curve, options)
         points = curve["points"]
         # Where a packed arena needs more than the live peak, a budget gives a plan further down.

@@ -23,6 +23,7 @@ BOUND = re.compile(r'lower bound: (\d+) ns a step, found at "(.+)" \((\w+)\)')
 HEADING = re.compile(r"(.+?)(?:: (\d+) of (\d+) scheduled, (\d+) never)?")
 ROW = re.compile(r" *(\d+|-) +(\d+) +(\d+|-) +(\d+|-) +(\d+|-)  (fits|    )  (.+)")
 CURVE, REFUSED = "the curve, fastest first", "nothing fits: all, smallest bound first"
+SETTINGS = "settings of other systems"
 KEPT = re.compile(r" *(\d+)  (?:layer \d+ *|no layer  )(.+)")
 
 
@@ -148,10 +149,14 @@ def check_curve(options):
     with open("c.json", encoding="utf-8") as file:
         curve = json.load(file)
     bound, lists = read_search(out)
-    assert bound is None and list(lists) == [CURVE], lists.keys()
+    pins = "--recompute" in options
+    assert bound is None and list(lists) == [CURVE] + [SETTINGS] * (not pins), lists.keys()
+    settings, priced = lists.pop(SETTINGS) if not pins else (0, [])
+    assert settings == len(priced) and (pins or priced), settings
     check_lists(lists, None)
     count, rows = lists[CURVE]
-    assert count <= curve["decisions"], (count, curve["decisions"])  # equal policies count once
+    assert count + settings <= curve["decisions"], (count, curve["decisions"])  # equal policies count once
+    rows += priced
     assert len(rows) + 1 == curve["evaluated"], len(rows)  # everything saved is priced before
     other_peak = curve["points"][-1]["peak"] if "--microbatches" in options else 0  # of the update
     shown = {(row[0], max(row[2], other_peak)) for row in rows}
@@ -166,7 +171,9 @@ def check_refusal(options):
     check_lists(lists, 0)
     assert list(lists)[-1] == REFUSED, lists.keys()
     smallest = min(row[3] for row in lists[REFUSED][1] if row[3] is not None)
-    assert f" arena {smallest} B " in result.stderr, (smallest, result.stderr)
+    needs = int(re.search(r" needs (\d+) B", result.stderr)[1])
+    reserve = json.loads(call("compile", "m.fbs", "-o", "c.plan", "--format", "json", *options).stdout)["reserve_bytes"]
+    assert needs == smallest + reserve, (smallest, reserve, result.stderr)
 
 
 def main():

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a refusal says of each resident it names is what remat-dump says of it in the plan that was refused.
+"""A refusal, as lines and as an object: its numbers are those of the plan that was refused, and what it says of each
+resident is what remat-dump says.
 
     refusal.py TOOLS"""
 import json
@@ -15,7 +16,7 @@ MODELS = [["gpt2-tiny"], ["llama-tiny", "--batch", "4"], ["gpt2-tiny", "--batch"
 POLICIES = [[], ["--recompute-granularity", "selective", "--recompute-modules", "mlp"],
             ["--recompute-granularity", "full", "--recompute-method", "block", "--recompute-num-layers", "2"],
             ["--save", "*.mlp.*"]]
-RESIDENT = re.compile(r'"([^"]*)" \((\d+) B\): (persistent|in use|pinned|needed|([+-]\d+) ns a step if recomputed)')
+RESIDENT = re.compile(r" +(\d\S* k?[A-Z]*B)  (\S+): (persistent|in use|pinned|needed|[+-]\S+ \S+ a step if recomputed)")
 
 
 def call(tool, *arguments):
@@ -31,26 +32,57 @@ def check(model, policy):
     assert compiled.returncode == 0, compiled.stderr
     dumped = json.loads(call("dump", "m.plan", "--memory", "--format", "json").stdout)
     residents = {(r["name"], r["bytes"]): r for r in dumped["residents_at_peak"]}
-    refused = call("compile", "m.fbs", *options, "--budget", "1MB", "-o", "n.plan")
-    assert refused.returncode == 3, refused
-    named = RESIDENT.findall(refused.stderr)
-    assert len(named) == 5, refused.stderr
-    largest = sorted((bytes for _, bytes in residents), reverse=True)
-    assert [int(bytes) for _, bytes, _, _ in named] == largest[:5], refused.stderr
-    for name, bytes, removal, extra_ns in named:
-        resident = residents[name, int(bytes)]
-        if extra_ns:
-            assert resident["removal"] == "recompute", (model, policy, name, resident, refused.stderr)
-            assert resident["recompute_extra_ns"] == int(extra_ns), (model, policy, name, resident, removal)
-        else:
-            assert resident["removal"] == removal, (model, policy, name, resident, refused.stderr)
-    return [removal for _, _, removal, _ in named]
+    report = json.loads(call("compile", "m.fbs", *options, "-o", "m.plan", "--format", "json").stdout)
+    done = call("compile", "m.fbs", *options, "--budget", "1MB", "-o", "n.plan", "--format", "json")
+    assert done.returncode == 3, done
+    refused = json.loads(done.stdout)
+    assert refused["budget_bytes"] == 10**6 and refused["floor_bytes"] == 0, refused  # of a policy nothing is proven
+    assert refused["smallest_budget_bytes"] == report["arena_bytes"] + report["reserve_bytes"], (refused, report)
+    assert f" this policy needs {refused['smallest_budget_bytes']} B\n" in done.stderr, done.stderr
+    for key in ("reserve_bytes", "static_bytes", "peak_bytes"):
+        assert refused[key] == report[key], (key, refused, report)
+    peak = dumped["peak_command"]
+    live = [b["bytes"] for b in dumped["buffers"] if b["persistent"] or b["born"] <= peak < b["dies"]]
+    named = refused["residents"]
+    assert [r["bytes"] for r in named] == sorted(live, reverse=True)[:5], refused
+    for r in named:
+        resident = residents[r["name"], r["bytes"]]
+        for key in ("removal", "recompute_extra_ns"):
+            assert r[key] == resident[key], (model, policy, r, resident)
+    check_text(done.stderr, refused)
+    return [r["removal"] for r in named]
+
+
+def check_text(text, refused):
+    """A few lines, in which the residents are those of the object."""
+    binding = refused["binding_command"]
+    lines = text.splitlines()
+    assert len(lines) <= 11 and all(len(line) <= 100 for line in lines), text
+    assert f'\n  at "{binding["name"]}" ({binding["phase"]}), where' in text, (text, binding)
+    rows = [row.groups() for row in map(RESIDENT.fullmatch, lines) if row]
+    assert [name for _, name, _ in rows] == [r["name"] for r in refused["residents"]], text
+    for (_, _, said), r in zip(rows, refused["residents"]):
+        assert said.endswith("recomputed") if r["removal"] == "recompute" else said == r["removal"], (said, r)
+
+
+def check_proven():
+    """The planner's floor, in both forms; pins are said."""
+    assert call("graph", "gpt2-tiny", "-o", "m.fbs").returncode == 0
+    for pins in ([], ["--save", "*.mlp.*"]):
+        done = call("compile", "m.fbs", "--budget", "1MB", "-o", "n.plan", "--format", "json", *pins)
+        refused = json.loads(done.stdout)
+        assert 0 < refused["floor_bytes"] <= refused["smallest_budget_bytes"], refused
+        proven = f"no choice of what to recompute needs less than {refused['floor_bytes']} B ("
+        assert f"  Proven: {'with these pins ' if pins else ''}{proven}" in done.stderr, done.stderr
+        smallest = str(refused["smallest_budget_bytes"])
+        assert call("compile", "m.fbs", "--budget", smallest, "-o", "n.plan", *pins).returncode == 0, smallest
 
 
 def main():
     os.chdir(tempfile.mkdtemp())
     said = [removal for model in MODELS for policy in POLICIES for removal in check(model, policy)]
-    kinds = {"recompute" if removal.endswith("recomputed") else removal for removal in said}
+    kinds = set(said)
+    check_proven()
     assert kinds >= {"recompute", "in use", "needed", "pinned"}, kinds
     print(f"{len(said)} residents: {', '.join(sorted(kinds))}")
 

@@ -16,7 +16,8 @@ struct curve_point {
 struct curve {
     const struct curve_point *points;
     uint32_t count;
-    double base_time; /* what overheads are relative to; 0: overheads are 0 */
+    double base_time;                    /* what overheads are relative to; 0: overheads are 0 */
+    const struct curve_picture *picture; /* for curve_svg.h; NULL: none */
 };
 
 double curve_overhead(const struct curve *curve, double time);
@@ -26,9 +27,6 @@ double curve_gap(const struct curve_point *point);
 void curve_csv(struct remat_text *text, const struct curve *curve);
 /* The array of points, objects with the same names, each on a line. */
 void curve_json(struct remat_text *text, const struct curve *curve);
-/* Overhead and its lower bound in percent; budgets without a plan are marked on the axis. */
-void curve_svg(struct remat_text *text, const struct curve *curve);
-
 /* The shortest text that reads back as the same number. */
 void curve_number(struct remat_text *text, double value);
 

@@ -108,10 +108,18 @@ static void log_to_stderr(void *user, remat_severity severity, const char *text)
     fprintf(stderr, "%s: %s%s\n", tool->name, names[severity], text);
 }
 
+static const char *explanation = "";
+
+void cli_explain(const char *lines)
+{
+    explanation = lines;
+}
+
 static void print_error(const struct cli_tool *tool, remat_context *ctx, remat_status status)
 {
     const char *message = remat_context_message(ctx);
     fprintf(stderr, "%s: error: %s\n", tool->name, *message ? message : "unknown failure");
+    fputs(status == REMAT_ERROR_INFEASIBLE ? explanation : "", stderr);
     if (status == REMAT_ERROR_USAGE)
         fprintf(stderr, "Try '%s --help'.\n", tool->name);
 }

@@ -17,6 +17,9 @@ int cli_main(const struct cli_tool *tool, int argc, char **argv,
              remat_status (*run)(remat_context *ctx, struct remat_arena *arena,
                                  const struct cli_arguments *args));
 
+/* Lines that are printed behind the error message; they outlive `run`, as in its arena. */
+void cli_explain(const char *lines);
+
 /* Writes all of a file: the option's if it is given, else standard output. */
 remat_status cli_write(remat_context *ctx, const struct cli_arguments *args, uint32_t option,
                        const void *data, size_t bytes);

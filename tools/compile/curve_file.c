@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "curve_file.h"
 
-#include "curve.h"
-
 #include <inttypes.h>
 #include <math.h>
 
@@ -60,7 +58,8 @@ remat_status curve_file_check(remat_context *ctx, const char *path)
 }
 
 remat_status curve_file_write(struct remat_arena *arena, struct remat_outputs *outputs,
-                              const char *path, const struct remat_frontier *f)
+                              const char *path, const struct remat_frontier *f,
+                              const struct curve_picture *picture)
 {
     remat_status st = REMAT_OK;
     struct remat_text text = {.arena = arena};
@@ -75,7 +74,8 @@ remat_status curve_file_write(struct remat_arena *arena, struct remat_outputs *o
                                          .lower_bound = f->bounded ? (double)p->bound_ns : NAN,
                                          .plan = p->policy};
     }
-    forms[form_of(path)].write(&text, &(struct curve){points, f->count, (double)f->base_ns}, f);
+    forms[form_of(path)].write(&text,
+                               &(struct curve){points, f->count, (double)f->base_ns, picture}, f);
     if (text.failed)
         return REMAT_ERROR_MEMORY;
     REMAT_TRY(remat_outputs_write(outputs, path, text.items, text.count));

@@ -4,13 +4,15 @@
 #define REMAT_TOOLS_COMPILE_CURVE_FILE_H
 
 #include "compile.h"
+#include "curve_svg.h"
 #include "files.h"
 
 /* REMAT_ERROR_USAGE unless the path ends in .csv, .json or .svg. */
 remat_status curve_file_check(remat_context *ctx, const char *path);
 
-/* In the form that the path's ending names; times in nanoseconds. */
+/* In the form that the path's ending names; times in nanoseconds. `picture`: of .svg. */
 remat_status curve_file_write(struct remat_arena *arena, struct remat_outputs *outputs,
-                              const char *path, const struct remat_frontier *frontier);
+                              const char *path, const struct remat_frontier *frontier,
+                              const struct curve_picture *picture);
 
 #endif

@@ -2,14 +2,17 @@
 /* remat-compile: a training graph and a memory budget, or a policy, into a plan. */
 #include "cubins_option.h"
 #include "curve_file.h"
+#include "curve_picture.h"
 #include "emit_cuda.h"
 #include "files.h"
+#include "graph_file.h"
 #include "interrupt.h"
 #include "model.h"
 #include "notes.h"
 #include "observe.h"
 #include "options.h"
 #include "program_write.h"
+#include "refusal_text.h"
 #include "report.h"
 #include "settings.h"
 #include "standing.h"
@@ -64,9 +67,15 @@ static remat_status claim_plan(struct remat_arena *arena, const struct cli_argum
                : remat_outputs_claim(args->outputs, "--output", *out);
 }
 
+/* Standard output has something else than a report. */
+static bool is_printed(const struct cli_arguments *args)
+{
+    return cli_has(args, OPTION_print_after) || cli_has(args, OPTION_print_plan);
+}
+
 static void print_report(const struct cli_arguments *args, const struct report *report)
 {
-    if (cli_has(args, OPTION_print_after) || cli_has(args, OPTION_print_plan))
+    if (is_printed(args))
         return; /* that is all that was asked for */
     if (cli_choice(args, OPTION_format, 0) == 0)
         report_print_text(report);
@@ -122,7 +131,8 @@ static remat_status deliver(remat_context *ctx, struct remat_arena *arena,
         REMAT_TRY(remat_outputs_write(outputs, report->path, data, bytes));
     }
     if (report->frontier)
-        REMAT_TRY(curve_file_write(arena, outputs, report->curve_path, report->frontier));
+        REMAT_TRY(curve_file_write(arena, outputs, report->curve_path, report->frontier,
+                                   &report->picture));
     if (report->program && cli_has(args, OPTION_emit_cuda))
         REMAT_TRY(emit_cuda(arena, outputs, report->program, cli_text(args, OPTION_emit_cuda, "")));
     print_report(args, report);
@@ -179,7 +189,8 @@ fail:
     return st;
 }
 
-/* The curve, with the plan on it if there is one; passes are observed once. */
+/* The curve, with the plan on it if there is one, and with settings of other systems, none of which
+ * has pins; passes are observed once. */
 static remat_status make_curve(remat_context *ctx, struct remat_arena *arena,
                                const struct cli_arguments *args, const struct remat_graph *graph,
                                const struct remat_compile_settings *settings, struct report *report)
@@ -187,6 +198,7 @@ static remat_status make_curve(remat_context *ctx, struct remat_arena *arena,
     remat_status st = REMAT_OK;
     struct remat_compile_settings unobserved = *settings;
     struct remat_frontier *frontier;
+    struct remat_policies policies = {0};
     if (!cli_has(args, OPTION_curve))
         return REMAT_OK;
     if (report->program) {
@@ -194,7 +206,13 @@ static remat_status make_curve(remat_context *ctx, struct remat_arena *arena,
         unobserved.pass_time = NULL;
     }
     REMAT_TRY_NEW(arena, frontier, 1);
-    REMAT_TRY(remat_compile_frontier(ctx, arena, graph, &unobserved, report->program, frontier));
+    if (!has_pins(graph, &settings->policy))
+        REMAT_TRY(curve_picture_policies(ctx, arena, graph, &policies));
+    frontier->plan = report->program;
+    frontier->policies = policies.items;
+    frontier->policy_count = (uint32_t)policies.count;
+    REMAT_TRY(remat_compile_frontier(ctx, arena, graph, &unobserved, frontier));
+    REMAT_TRY(curve_picture_mark(arena, frontier, &report->picture));
     report->frontier = frontier;
     report->curve_path = cli_text(args, OPTION_curve, NULL);
 fail:
@@ -226,6 +244,10 @@ static remat_status make_report(remat_context *ctx, struct remat_arena *arena,
             "the search for %s was cut short: what was found by then depends on the machine",
             sizes->symbol));
     REMAT_TRY(make_curve(ctx, arena, args, graph, settings, report));
+    if (report->frontier) {
+        REMAT_TRY(graph_file_set_symbols(ctx, args->operands[0], bindings, parsed));
+        REMAT_TRY(curve_picture_name(arena, parsed, settings, &report->picture));
+    }
     report->sizes = sizes->symbol ? sizes : NULL;
 fail:
     return st;
@@ -239,14 +261,19 @@ static remat_status compile(remat_context *ctx, struct remat_arena *arena,
     struct report report = {0};
     struct observer observer;
     struct progress progress;
+    struct refusal_kept refusal;
     REMAT_TRY(claim_plan(arena, args, &report.path));
     REMAT_TRY(settings_read(ctx, arena, args, &settings));
     REMAT_TRY(check_curve(ctx, args, &settings));
     REMAT_TRY(observe(ctx, arena, args, &settings, &observer));
     REMAT_TRY(progress_start(ctx, args, &settings, &progress));
+    refusal_watch(arena, &settings, &refusal);
     st = make_report(ctx, arena, args, &settings, &progress, &report);
     if (st == REMAT_ERROR_INVALID)
         st = name_file(ctx, args->operands[0]);
+    if (st == REMAT_ERROR_INFEASIBLE)
+        st = refusal_print(ctx, &refusal,
+                           cli_choice(args, OPTION_format, 0) != 0 && !is_printed(args));
     REMAT_TRY(st);
     if (report.program)
         REMAT_TRY(cubins_add(ctx, arena, args, &settings.device, report.program));

@@ -45,14 +45,32 @@ static void print_range(bool first, uint32_t begin, uint32_t end)
         printf("-%" PRIu32, end - 1);
 }
 
-/* "0-5, 8" */
-static void print_layers(const struct remat_program *p)
+static bool is_recomputed(const struct remat_program *p, uint32_t layer, bool whole)
 {
-    for (uint32_t i = 0, end; i < p->recomputed_layer_count; i = end) {
-        for (end = i + 1; end < p->recomputed_layer_count &&
-                          p->recomputed_layers[end] == p->recomputed_layers[end - 1] + 1;)
+    for (uint32_t i = 0; i < p->recomputed_layer_count; i++)
+        if (p->recomputed_layers[i] == layer)
+            return remat_program_layer_whole(p, layer) == whole;
+    return false;
+}
+
+/* "2 of 12 recomputed: 0-1; 5 in part: 2-5, 8": whole ones, and those of which a part is. */
+static void print_layers(const struct remat_program *p, bool whole)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < p->recomputed_layer_count; i++)
+        count += remat_program_layer_whole(p, p->recomputed_layers[i]) == whole;
+    if (whole)
+        printf("layers       %" PRIu32 " of %" PRIu32 " recomputed", count, p->layer_count);
+    else if (count)
+        printf("; %" PRIu32 " in part", count);
+    for (uint32_t layer = 0, end, shown = 0; count && layer < p->layer_count; layer = end) {
+        for (end = layer; is_recomputed(p, end, whole);)
             end++;
-        print_range(i == 0, p->recomputed_layers[i], p->recomputed_layers[end - 1] + 1);
+        if (end > layer) {
+            printf("%s", shown++ ? "" : ": ");
+            print_range(shown == 1, layer, end);
+        } else
+            end++;
     }
 }
 
@@ -202,10 +220,8 @@ static void print_plan(const struct report *report)
         print_chosen(report->chosen);
     printf("\n");
     fputs(report->manuals, stdout);
-    printf("layers       %" PRIu32 " of %" PRIu32 " recomputed", p->recomputed_layer_count,
-           p->layer_count);
-    printf("%s", p->recomputed_layer_count ? ": " : "");
-    print_layers(p);
+    print_layers(p, true);
+    print_layers(p, false);
     printf("\nvalues       %" PRIu32 " of %" PRIu32 " recomputed", remat_program_recomputed(p),
            p->decision_count);
     if (remat_program_inline(p))
@@ -309,7 +325,7 @@ void report_print_text(const struct report *report)
 }
 
 /* JSON has no bytes that are not UTF-8, as names of files may: those are text, \\x9b. */
-static void print_json_string(const char *text)
+void report_print_json_string(const char *text)
 {
     char shown[REMAT_SHOWN_BYTES];
     putchar('"');
@@ -325,7 +341,7 @@ static void print_json_string(const char *text)
 static void print_json_text(const char *key, const char *text)
 {
     printf("  \"%s\": ", key);
-    print_json_string(text);
+    report_print_json_string(text);
     printf(",\n");
 }
 
@@ -350,7 +366,7 @@ static void print_json_curve(const struct report *report)
     printf("  \"curve\": {\"points\": %" PRIu32 ", \"evaluated\": %" PRIu32
            ", \"decisions\": %" PRIu32 ", \"cut_short\": %s, \"path\": ",
            f->count, f->evaluated_count, f->decision_count, f->cut_short ? "true" : "false");
-    print_json_string(report->curve_path);
+    report_print_json_string(report->curve_path);
     printf("}%s\n", report->program ? "," : "");
 }
 
@@ -367,9 +383,9 @@ static void print_json_sizes(const struct sizes *s)
 {
     bool first = true;
     printf("  \"sizes\": {\"symbol\": ");
-    print_json_string(s->symbol);
+    report_print_json_string(s->symbol);
     printf(", \"values\": %" PRIu32 ", \"unit\": ", s->value_count);
-    print_json_string(s->unit);
+    report_print_json_string(s->unit);
     printf(", \"chosen\": %" PRIu32 ", \"cut_short\": %s", s->trials[s->best].value,
            s->cut_short ? "true" : "false");
     print_json_ranges("slower", &s->slower);
@@ -384,12 +400,12 @@ static void print_json_sizes(const struct sizes *s)
         first = false;
         if (trial->fits) {
             printf(", \"policy\": ");
-            print_json_string(trial->policy);
+            report_print_json_string(trial->policy);
             printf(", \"step_ns\": %" PRIu64 ", \"peak_bytes\": %" PRIu64 ", \"rate\": %.17g",
                    trial->step_ns, trial->peak_bytes, trial->rate);
         } else if (trial->why) {
             printf(", \"why\": ");
-            print_json_string(trial->why);
+            report_print_json_string(trial->why);
         }
         printf("}");
     }
@@ -424,13 +440,26 @@ static void print_json_mesh(const struct remat_program *p)
     print_json_number("exposed_ns", all.exposed_ns);
 }
 
+static void print_json_layers(const char *key, const struct remat_program *p, bool whole)
+{
+    bool first = true;
+    printf("  \"%s\": [", key);
+    for (uint32_t i = 0; i < p->recomputed_layer_count; i++) {
+        if (remat_program_layer_whole(p, p->recomputed_layers[i]) != whole)
+            continue;
+        printf("%s%" PRIu32, first ? "" : ", ", p->recomputed_layers[i]);
+        first = false;
+    }
+    printf("],\n");
+}
+
 static void print_json_manuals(const struct remat_program *p)
 {
     printf("  \"manuals\": [");
     for (uint32_t i = 0; i < p->manual_count; i++) {
         const struct remat_manual *m = &p->manuals[i];
         printf("%s\n    {\"system\": \"%s\", \"policy\": ", i ? "," : "", m->system);
-        print_json_string(m->policy);
+        report_print_json_string(m->policy);
         printf(", \"flags\": \"%s\", \"step_ns\": %" PRIu64 "}", m->flags, m->step_ns);
     }
     printf("],\n");
@@ -445,10 +474,8 @@ static void print_json_plan(const struct report *report)
     print_json_text("target", p->target);
     print_json_text("policy", p->policy);
     print_json_number("layers", p->layer_count);
-    printf("  \"recomputed_layers\": [");
-    for (uint32_t i = 0; i < p->recomputed_layer_count; i++)
-        printf("%s%" PRIu32, i ? ", " : "", p->recomputed_layers[i]);
-    printf("],\n");
+    print_json_layers("recomputed_layers", p, true);
+    print_json_layers("partly_recomputed_layers", p, false);
     print_json_number("recomputed", remat_program_recomputed(p));
     print_json_number("recomputed_fused", remat_program_inline(p));
     print_json_number("recomputed_nested", remat_program_twice(p));
@@ -472,10 +499,10 @@ static void print_json_plan(const struct report *report)
     printf("  \"notes\": [");
     for (uint32_t i = 0; i < p->note_count; i++) {
         printf("%s", i ? ", " : "");
-        print_json_string(p->notes[i]);
+        report_print_json_string(p->notes[i]);
     }
     printf("],\n  \"plan\": ");
-    print_json_string(report->path);
+    report_print_json_string(report->path);
     printf("\n");
 }
 

@@ -4,6 +4,7 @@
 #define REMAT_TOOLS_COMPILE_REPORT_H
 
 #include "compile.h"
+#include "curve_svg.h"
 #include "sizes.h"
 
 struct report {
@@ -13,9 +14,11 @@ struct report {
     const struct remat_policy *chosen;     /* before pins; NULL: there are none */
     const struct remat_frontier *frontier; /* NULL: no curve */
     const char *curve_path;
-    const struct sizes *sizes; /* NULL: none was to be chosen */
+    struct curve_picture picture; /* of a curve that is drawn */
+    const struct sizes *sizes;    /* NULL: none was to be chosen */
 };
 
+void report_print_json_string(const char *text);
 void report_print_text(const struct report *report);
 void report_print_json(const struct report *report);
 

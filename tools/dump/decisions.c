@@ -12,23 +12,32 @@ struct group {
     const char *label; /* scope and name, with '*' for the layer */
     const struct remat_decision_record *first;
     size_t count, capacity;
-    uint32_t *items;    /* layers, ascending where the records are */
-    const char *layers; /* as text */
+    uint32_t *items;           /* layers, ascending where the records are */
+    const char *layers, *type; /* as text */
 };
 struct groups REMAT_LIST(struct group);
 
-/* Appends `path` with its first element ".LAYER" as ".*". */
-static void append_pattern(struct remat_text *out, const char *path, int32_t layer)
+static const char *op_of(const struct remat_decision_record *record)
 {
-    char number[16];
-    size_t length = (size_t)snprintf(number, sizeof number, ".%" PRId32, layer);
-    const char *at = layer < 0 ? NULL : strstr(path, number);
-    while (at && at[length] >= '0' && at[length] <= '9')
-        at = strstr(at + 1, number);
-    if (at)
-        remat_text_append(out, "%.*s.*%s", (int)(at - path), path, at + length);
-    else
-        remat_text_append(out, "%s", path);
+    return record->op && *record->op ? record->op : "-";
+}
+
+/* "bf16[4,64]" */
+static remat_status type_of(struct remat_arena *arena, const struct remat_decision_record *record,
+                            const char **out)
+{
+    struct remat_text text = {.arena = arena};
+    const char *dtype = remat_dtype_name((remat_dtype)record->dtype);
+    if (!dtype) {
+        *out = "-";
+        return REMAT_OK;
+    }
+    remat_text_append(&text, "%s[", dtype);
+    for (uint32_t d = 0; d < record->rank; d++)
+        remat_text_append(&text, "%s%" PRId64, d ? "," : "", record->shape[d]);
+    remat_text_append(&text, "]");
+    *out = text.items;
+    return text.failed ? REMAT_ERROR_MEMORY : REMAT_OK;
 }
 
 static bool same_row(const struct group *group, const struct remat_decision_record *record,
@@ -37,24 +46,25 @@ static bool same_row(const struct group *group, const struct remat_decision_reco
     const struct remat_decision_record *first = group->first;
     return first->action == record->action && first->bytes == record->bytes &&
            first->recompute_ns == record->recompute_ns &&
-           (first->layer < 0) == (record->layer < 0) &&
-           strcmp(first->reason, record->reason) == 0 && strcmp(group->label, label) == 0;
+           (first->layer < 0) == (record->layer < 0) && first->dtype == record->dtype &&
+           first->rank == record->rank &&
+           memcmp(first->shape, record->shape, record->rank * sizeof *record->shape) == 0 &&
+           strcmp(op_of(first), op_of(record)) == 0 && strcmp(first->reason, record->reason) == 0 &&
+           strcmp(group->label, label) == 0;
 }
 
 static remat_status add_record(struct remat_arena *arena, struct groups *groups,
                                const struct remat_decision_record *record)
 {
     remat_status st = REMAT_OK;
-    struct remat_text label = {.arena = arena};
-    append_pattern(&label, record->name, record->layer);
-    if (label.failed)
-        return REMAT_ERROR_MEMORY;
+    const char *label;
+    REMAT_TRY(dump_pattern(arena, record->name, record->layer, &label));
     struct group *group = NULL;
     for (size_t g = 0; g < groups->count && !group; g++)
-        if (same_row(&groups->items[g], record, label.items))
+        if (same_row(&groups->items[g], record, label))
             group = &groups->items[g];
     if (!group) {
-        REMAT_TRY_PUSH(arena, groups, ((struct group){.label = label.items, .first = record}));
+        REMAT_TRY_PUSH(arena, groups, ((struct group){.label = label, .first = record}));
         group = &groups->items[groups->count - 1];
     }
     REMAT_TRY_PUSH(arena, group, (uint32_t)record->layer);
@@ -87,7 +97,12 @@ static void print_totals(const struct remat_program *program, struct remat_text 
     remat_text_append(out, "\n\n");
 }
 
-enum { LAYERS_WIDTH = 12, WIDTH_MAX = 60 };
+enum { WIDTH_MAX = 60 };
+
+/* The widths of the longest entries, so that columns align. */
+struct widths {
+    int value, layers, op, type;
+};
 
 static void widen(int *width, const char *text)
 {
@@ -95,40 +110,52 @@ static void widen(int *width, const char *text)
     *width = (int)length > *width ? (int)length : *width;
 }
 
-/* The widths of the longest entries, so that columns align. */
-static void find_widths(struct remat_arena *arena, struct groups *groups, int *label, int *layers)
+static remat_status complete(struct remat_arena *arena, struct groups *groups, struct widths *out)
 {
-    *label = (int)strlen("value");
-    *layers = LAYERS_WIDTH;
+    remat_status st = REMAT_OK;
+    *out = (struct widths){strlen("value"), strlen("layers"), strlen("op"), strlen("type")};
     for (size_t g = 0; g < groups->count; g++) {
         struct group *group = &groups->items[g];
         bool outside = group->first->layer < 0;
         group->layers = outside ? "-" : dump_ranges(arena, group->items, group->count);
-        widen(label, group->label);
-        widen(layers, group->layers);
+        REMAT_TRY(type_of(arena, group->first, &group->type));
+        widen(&out->value, group->label);
+        widen(&out->layers, group->layers);
+        widen(&out->op, op_of(group->first));
+        widen(&out->type, group->type);
     }
+fail:
+    return st;
+}
+
+static void print_row(struct remat_text *out, const struct widths *w, const char *action,
+                      const char *value, const char *layers, const char *op, const char *type,
+                      const char *bytes, const char *ns, const char *reason)
+{
+    remat_text_append(out, "%-16s %-*s %-*s %-*s %-*s %7s %7s  %s\n", action, w->value, value,
+                      w->layers, layers, w->op, op, w->type, type, bytes, ns, reason);
 }
 
 remat_status dump_decisions_text(remat_context *ctx, struct remat_arena *arena,
-                                 const struct remat_program *program, struct remat_text *out)
+                                 const struct remat_program *program, const char *of,
+                                 struct remat_text *out)
 {
-    (void)ctx;
+    (void)ctx, (void)of;
     remat_status st = REMAT_OK;
     struct groups groups = {0};
+    struct widths widths;
     for (uint32_t i = 0; i < program->decision_count; i++)
         REMAT_TRY(add_record(arena, &groups, &program->decisions[i]));
     print_totals(program, out);
-    int width, layers;
-    find_widths(arena, &groups, &width, &layers);
-    remat_text_append(out, "%-16s  %-*s  %-*s %10s %10s  %s\n", "action", width, "value", layers,
-                      "layers", "bytes", "recompute", "reason");
+    REMAT_TRY(complete(arena, &groups, &widths));
+    print_row(out, &widths, "action", "value", "layers", "op", "type", "bytes", "time", "reason");
     for (size_t g = 0; g < groups.count; g++) {
         const struct group *group = &groups.items[g];
         const struct remat_decision_record *first = group->first;
-        remat_text_append(
-            out, "%-16s  %-*s  %-*s %10s %10s  %s\n", remat_action_name(first->action), width,
-            group->label, layers, group->layers, cli_short(first->bytes).text,
-            first->recompute_ns == 0 ? "-" : cli_time(first->recompute_ns).text, first->reason);
+        print_row(out, &widths, remat_action_name(first->action), group->label, group->layers,
+                  op_of(first), group->type, cli_short(first->bytes).text,
+                  first->recompute_ns == 0 ? "-" : cli_time(first->recompute_ns).text,
+                  first->reason);
     }
 fail:
     return st;
@@ -136,19 +163,29 @@ fail:
 
 json_t *dump_decision(const struct remat_decision_record *record)
 {
+    const char *dtype = remat_dtype_name((remat_dtype)record->dtype);
+    json_t *shape = json_array();
+    for (uint32_t d = 0; d < record->rank && shape; d++)
+        if (json_array_append_new(shape, json_integer((json_int_t)record->shape[d])) != 0) {
+            json_decref(shape);
+            shape = NULL;
+        }
     return json_pack(
-        "{s:s,s:s,s:I,s:s,s:s,s:I,s:I,s:[I,I],s:o}", "name", record->name, "scope", record->scope,
-        "layer", (json_int_t)record->layer, "action", remat_action_name(record->action), "reason",
-        record->reason, "bytes", (json_int_t)record->bytes, "recompute_ns",
-        (json_int_t)record->recompute_ns, "saved_commands", (json_int_t)record->saved_begin,
-        (json_int_t)record->saved_end, "recompute_extra_ns",
-        record->recomputable ? json_integer((json_int_t)record->recompute_extra_ns) : json_null());
+        "{s:s,s:s,s:I,s:s,s:s,s:I,s:I,s:[I,I],s:o,s:s,s:s,s:o}", "name", record->name, "scope",
+        record->scope, "layer", (json_int_t)record->layer, "action",
+        remat_action_name(record->action), "reason", record->reason, "bytes",
+        (json_int_t)record->bytes, "recompute_ns", (json_int_t)record->recompute_ns,
+        "saved_commands", (json_int_t)record->saved_begin, (json_int_t)record->saved_end,
+        "recompute_extra_ns",
+        record->recomputable ? json_integer((json_int_t)record->recompute_extra_ns) : json_null(),
+        "op", record->op ? record->op : "", "dtype", dtype ? dtype : "", "shape", shape);
 }
 
 remat_status dump_decisions_json(remat_context *ctx, struct remat_arena *arena,
-                                 const struct remat_program *program, struct dump_json *out)
+                                 const struct remat_program *program, const char *of,
+                                 struct dump_json *out)
 {
-    (void)ctx, (void)arena;
+    (void)ctx, (void)arena, (void)of;
     json_t *decisions = json_array();
     for (uint32_t i = 0; i < program->decision_count; i++)
         dump_push(out, decisions, dump_decision(&program->decisions[i]));

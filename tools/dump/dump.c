@@ -42,6 +42,36 @@ const char *dump_ranges(struct remat_arena *arena, const uint32_t *items, size_t
     return count == 0 || text.failed ? "none" : text.items;
 }
 
+remat_status dump_pattern(struct remat_arena *arena, const char *path, int32_t layer,
+                          const char **out)
+{
+    char number[16];
+    size_t length = (size_t)snprintf(number, sizeof number, ".%" PRId32, layer);
+    const char *at = layer < 0 ? NULL : strstr(path, number);
+    while (at && at[length] >= '0' && at[length] <= '9')
+        at = strstr(at + 1, number);
+    *out = at ? remat_arena_format(arena, "%.*s.*%s", (int)(at - path), path, at + length) : path;
+    return *out ? REMAT_OK : REMAT_ERROR_MEMORY;
+}
+
+static bool is_inside_character(char byte)
+{
+    return ((unsigned char)byte & 0xc0) == 0x80;
+}
+
+void dump_append_name(struct remat_text *out, const char *name, size_t width)
+{
+    size_t length = strlen(name), head = (width - 3) / 3, tail = width - 3 - head;
+    while (head > 0 && length > width && is_inside_character(name[head]))
+        head--;
+    while (tail > 0 && length > width && is_inside_character(name[length - tail]))
+        tail--;
+    if (length <= width)
+        remat_text_append(out, "%s", name);
+    else
+        remat_text_append(out, "%.*s...%s", (int)head, name, name + length - tail);
+}
+
 const char *dump_kernel_name(const struct remat_program *program, uint32_t kernel)
 {
     const struct remat_kernel *k = &program->kernels[kernel];

@@ -22,28 +22,39 @@ void dump_push(struct dump_json *out, json_t *array, json_t *value);  /* takes `
 json_t *dump_bytes(uint64_t value); /* an integer, also for times and counts */
 json_t *dump_hash(uint64_t hash);   /* 16 hexadecimal digits */
 
-/* Scratch memory comes from `arena`. */
+/* `of`: the part to be shown, for a view that has parts; NULL: all. REMAT_ERROR_USAGE: there is no
+ * such part. Scratch memory comes from `arena`. */
 typedef remat_status (*dump_text_view)(remat_context *ctx, struct remat_arena *arena,
-                                       const struct remat_program *program, struct remat_text *out);
+                                       const struct remat_program *program, const char *of,
+                                       struct remat_text *out);
 typedef remat_status (*dump_json_view)(remat_context *ctx, struct remat_arena *arena,
-                                       const struct remat_program *program, struct dump_json *out);
+                                       const struct remat_program *program, const char *of,
+                                       struct dump_json *out);
 #define DUMP_VIEW(name)                                                                            \
     remat_status dump_##name##_text(remat_context *ctx, struct remat_arena *arena,                 \
-                                    const struct remat_program *program, struct remat_text *out);  \
+                                    const struct remat_program *program, const char *of,           \
+                                    struct remat_text *out);                                       \
     remat_status dump_##name##_json(remat_context *ctx, struct remat_arena *arena,                 \
-                                    const struct remat_program *program, struct dump_json *out)
+                                    const struct remat_program *program, const char *of,           \
+                                    struct dump_json *out)
 
 /* Each in a file of its name. */
 DUMP_VIEW(summary);   /* what was asked for and what it costs; at most 60 lines */
 DUMP_VIEW(decisions); /* which values are saved; in text, equal rows of several layers are one */
 DUMP_VIEW(memory);    /* who lives at the peak, and the arena over the schedule */
-DUMP_VIEW(schedule);  /* the commands in order */
+DUMP_VIEW(schedule);  /* the commands in order, by segment, those of the step first; a segment */
 DUMP_VIEW(kernels);   /* each distinct kernel, the most expensive first, with its instructions */
+DUMP_VIEW(why); /* what saving and recomputing cost; decisions that match a glob (fnmatch(3)) */
 
 /* --- shared by the views --- */
 
 /* Integers as "0-3,5", "none" when there are none; `items` ascend. */
 const char *dump_ranges(struct remat_arena *arena, const uint32_t *items, size_t count);
+/* `path` with its first element ".LAYER" as ".*"; itself outside layers. */
+remat_status dump_pattern(struct remat_arena *arena, const char *path, int32_t layer,
+                          const char **out);
+/* At most `width` bytes of a name, its middle as "...". */
+void dump_append_name(struct remat_text *out, const char *name, size_t width);
 /* "matmul", or "program" with its key. */
 const char *dump_kernel_name(const struct remat_program *program, uint32_t kernel);
 /* The segment that holds the command; REMAT_NONE when no segment does. */

@@ -45,9 +45,10 @@ static const char *print_program(struct remat_arena *arena, const struct remat_k
 }
 
 remat_status dump_kernels_text(remat_context *ctx, struct remat_arena *arena,
-                               const struct remat_program *program, struct remat_text *out)
+                               const struct remat_program *program, const char *of,
+                               struct remat_text *out)
 {
-    (void)ctx;
+    (void)ctx, (void)of;
     const struct usage *usage = sum_usage(arena, program);
     if (!usage)
         return REMAT_ERROR_MEMORY;
@@ -78,9 +79,10 @@ static json_t *make_instructions(struct remat_arena *arena, const struct remat_k
 }
 
 remat_status dump_kernels_json(remat_context *ctx, struct remat_arena *arena,
-                               const struct remat_program *program, struct dump_json *out)
+                               const struct remat_program *program, const char *of,
+                               struct dump_json *out)
 {
-    (void)ctx;
+    (void)ctx, (void)of;
     const struct usage *usage = sum_usage(arena, program);
     if (!usage)
         return REMAT_ERROR_MEMORY;

@@ -11,7 +11,6 @@
 #include "replan.h"
 #include "show.h"
 #include "tool.h"
-#include "why.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,12 +43,13 @@ static const struct {
     [OPTION_memory] = {dump_memory_text, dump_memory_json},
     [OPTION_schedule] = {dump_schedule_text, dump_schedule_json},
     [OPTION_kernels] = {dump_kernels_text, dump_kernels_json},
+    [OPTION_why] = {dump_why_text, dump_why_json},
 };
 
 struct request {
     uint32_t view; /* OPTION_summary ... OPTION_check */
     enum format format;
-    const char *why;                   /* of OPTION_why */
+    const char *of;                    /* as of a view in dump.h */
     const char *nvrtc;                 /* of OPTION_check */
     enum policy_framework emit_policy; /* of OPTION_emit_policy */
     const char *model;                 /* of that */
@@ -62,7 +62,7 @@ static remat_status read_request(remat_context *ctx, const struct cli_arguments 
     *out = (struct request){
         OPTION_summary,
         (enum format)cli_choice(args, OPTION_format, 0),
-        cli_text(args, OPTION_why, NULL),
+        cli_text(args, OPTION_why, cli_text(args, OPTION_segment, NULL)),
         cli_text(args, OPTION_nvrtc, NULL),
         (enum policy_framework)cli_choice(args, OPTION_emit_policy, 0),
         cli_text(args, OPTION_model, NULL),
@@ -80,6 +80,8 @@ static remat_status read_request(remat_context *ctx, const struct cli_arguments 
     if ((out->view == OPTION_text || out->view == OPTION_emit_policy) && out->format != FORMAT_TEXT)
         return remat_error(ctx, REMAT_ERROR_USAGE, "--%s and --format json: one of them",
                            options[out->view].name);
+    if (cli_has(args, OPTION_segment) && out->view != OPTION_schedule)
+        return remat_error(ctx, REMAT_ERROR_USAGE, "--segment needs --schedule");
     if (out->model && out->view != OPTION_emit_policy)
         return remat_error(ctx, REMAT_ERROR_USAGE, "--model needs --emit-policy");
     if (out->nvrtc && out->view != OPTION_check)
@@ -136,20 +138,17 @@ static remat_status dump_plan(remat_context *ctx, struct remat_arena *arena, con
         dump_memory_csv(program, out);
     else if (request.view == OPTION_emit_policy)
         REMAT_TRY(emit_policy(ctx, arena, program, request, out));
-    else if (request.format == FORMAT_TEXT && request.why)
-        REMAT_TRY(dump_why_text(ctx, program, request.why, out));
     else if (request.format == FORMAT_TEXT && request.view == OPTION_check)
         check_print(&check, program, out);
     else if (request.format == FORMAT_TEXT)
-        REMAT_TRY(views[request.view].text(ctx, arena, program, out));
+        REMAT_TRY(views[request.view].text(ctx, arena, program, request.of, out));
     else {
         json.object = json_object();
         dump_set(&json, "schema", json_string("remat-plan/1"));
         if (request.view == OPTION_check)
             check_set(&check, program, &json);
         else
-            REMAT_TRY(request.why ? dump_why_json(ctx, program, request.why, &json)
-                                  : views[request.view].json(ctx, arena, program, &json));
+            REMAT_TRY(views[request.view].json(ctx, arena, program, request.of, &json));
         REMAT_TRY(print_json(ctx, &json, out));
     }
 fail:

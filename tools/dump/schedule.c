@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --schedule: the commands in order. */
+/* --schedule: the commands in order, the segments of a step first. */
 #include "dump.h"
 #include "exposed.h"
 #include "size.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+
+struct order REMAT_LIST(uint32_t);
 
 /* Behind a command that is a transfer. */
 static void print_transfer(const struct remat_program *program, uint32_t index, uint64_t exposed_ns,
@@ -46,17 +48,48 @@ static void print_command(const struct remat_program *program, uint32_t index, u
     remat_text_append(out, "\n");
 }
 
-remat_status dump_schedule_text(remat_context *ctx, struct remat_arena *arena,
-                                const struct remat_program *program, struct remat_text *out)
+/* Segments by place in the text: those that a step runs, in its order, then the others; all, or
+ * that of the name. REMAT_ERROR_USAGE: no segment has it. */
+static remat_status find_order(remat_context *ctx, struct remat_arena *arena,
+                               const struct remat_program *program, const char *of,
+                               struct order *out)
 {
-    (void)ctx;
+    remat_status st = REMAT_OK;
+    struct remat_text names = {.arena = arena};
+    const struct remat_entry *step = dump_step_entry(program);
+    bool *known;
+    REMAT_TRY_NEW(arena, known, program->segment_count);
+    uint32_t first = step ? step->call_begin : 0, calls = step ? step->call_end - first : 0;
+    for (uint32_t i = 0; i < calls + program->segment_count; i++) {
+        uint32_t s = i < calls ? program->calls[first + i].segment : i - calls;
+        const char *name = program->segments[s].name;
+        if (known[s])
+            continue;
+        known[s] = true;
+        remat_text_append(&names, "%s%s", names.count ? ", " : "", name);
+        if (!of || strcmp(of, name) == 0)
+            REMAT_TRY_PUSH(arena, out, s);
+    }
+    if (of && out->count == 0)
+        st = remat_error(ctx, REMAT_ERROR_USAGE, "--segment '%s': the plan has %s", of,
+                         names.items ? names.items : "no segments");
+fail:
+    return st;
+}
+
+remat_status dump_schedule_text(remat_context *ctx, struct remat_arena *arena,
+                                const struct remat_program *program, const char *of,
+                                struct remat_text *out)
+{
     remat_status st = REMAT_OK;
     uint64_t *exposed_ns;
+    struct order order = {0};
+    REMAT_TRY(find_order(ctx, arena, program, of, &order));
     REMAT_TRY_NEW(arena, exposed_ns, program->command_count);
-    for (uint32_t s = 0; s < program->segment_count; s++) {
-        const struct remat_segment *segment = &program->segments[s];
+    for (size_t i = 0; i < order.count; i++) {
+        const struct remat_segment *segment = &program->segments[order.items[i]];
         REMAT_TRY(remat_program_exposed(program, segment, arena, exposed_ns));
-        remat_text_append(out, "%ssegment %s, %" PRIu32 " commands\n", s ? "\n" : "", segment->name,
+        remat_text_append(out, "%ssegment %s, %" PRIu32 " commands\n", i ? "\n" : "", segment->name,
                           segment->command_end - segment->command_begin);
         remat_text_append(out, "%5s  %-9s %-18s %10s %10s  %s\n", "index", "phase", "kernel",
                           "predicted", "live",
@@ -114,18 +147,32 @@ static json_t *make_command(const struct remat_program *program, uint32_t index,
     return command;
 }
 
-remat_status dump_schedule_json(remat_context *ctx, struct remat_arena *arena,
-                                const struct remat_program *program, struct dump_json *out)
+static bool is_among(const struct remat_program *program, const struct order *order,
+                     uint32_t command)
 {
-    (void)ctx;
+    bool among = false;
+    for (size_t i = 0; i < order->count; i++) {
+        const struct remat_segment *segment = &program->segments[order->items[i]];
+        among |= command >= segment->command_begin && command < segment->command_end;
+    }
+    return among;
+}
+
+remat_status dump_schedule_json(remat_context *ctx, struct remat_arena *arena,
+                                const struct remat_program *program, const char *of,
+                                struct dump_json *out)
+{
     remat_status st = REMAT_OK;
     uint64_t *exposed_ns;
+    struct order order = {0};
     json_t *commands = json_array();
+    REMAT_TRY(find_order(ctx, arena, program, of, &order));
     REMAT_TRY_NEW(arena, exposed_ns, program->command_count);
     for (uint32_t s = program->segment_count; s-- > 0;) /* of one in several, that in the first */
         REMAT_TRY(remat_program_exposed(program, &program->segments[s], arena, exposed_ns));
     for (uint32_t c = 0; c < program->command_count; c++)
-        dump_push(out, commands, make_command(program, c, exposed_ns[c], out));
+        if (!of || is_among(program, &order, c))
+            dump_push(out, commands, make_command(program, c, exposed_ns[c], out));
 fail:
     dump_set(out, "schedule", commands);
     return st;

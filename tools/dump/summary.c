@@ -65,10 +65,28 @@ static void print_budget(const struct remat_program *p, struct remat_text *out)
     remat_text_append(out, "\n");
 }
 
-static void print_policy(struct remat_arena *arena, const struct remat_program *p,
-                         struct remat_text *out)
+struct layers REMAT_LIST(uint32_t);
+
+/* Those that are recomputed whole, or in part. */
+static remat_status find_layers(struct remat_arena *arena, const struct remat_program *p,
+                                bool whole, struct layers *out)
 {
+    remat_status st = REMAT_OK;
+    for (uint32_t i = 0; i < p->recomputed_layer_count; i++)
+        if (remat_program_layer_whole(p, p->recomputed_layers[i]) == whole)
+            REMAT_TRY_PUSH(arena, out, p->recomputed_layers[i]);
+fail:
+    return st;
+}
+
+static remat_status print_policy(struct remat_arena *arena, const struct remat_program *p,
+                                 struct remat_text *out)
+{
+    remat_status st = REMAT_OK;
     uint32_t recomputed = remat_program_recomputed(p);
+    struct layers whole = {0}, part = {0};
+    REMAT_TRY(find_layers(arena, p, true, &whole));
+    REMAT_TRY(find_layers(arena, p, false, &part));
     remat_text_append(out, "policy      %s\n", p->policy);
     manuals_print(p, 12, out);
     remat_text_append(out, "recomputed  %" PRIu32 " of %" PRIu32 " values", recomputed,
@@ -77,9 +95,13 @@ static void print_policy(struct remat_arena *arena, const struct remat_program *
         remat_text_append(out, ", %" PRIu32 " of them inline", remat_program_inline(p));
     if (remat_program_twice(p))
         remat_text_append(out, ", %" PRIu32 " of them twice", remat_program_twice(p));
-    remat_text_append(out, "; layers %s of %" PRIu32 "\n",
-                      dump_ranges(arena, p->recomputed_layers, p->recomputed_layer_count),
+    remat_text_append(out, "; layers %s of %" PRIu32, dump_ranges(arena, whole.items, whole.count),
                       p->layer_count);
+    if (part.count)
+        remat_text_append(out, ", in part %s", dump_ranges(arena, part.items, part.count));
+    remat_text_append(out, "\n");
+fail:
+    return st;
 }
 
 static void print_step(struct remat_arena *arena, const struct remat_program *p,
@@ -183,19 +205,23 @@ static remat_status print_classes(struct remat_arena *arena, const struct remat_
 }
 
 remat_status dump_summary_text(remat_context *ctx, struct remat_arena *arena,
-                               const struct remat_program *program, struct remat_text *out)
+                               const struct remat_program *program, const char *of,
+                               struct remat_text *out)
 {
-    (void)ctx;
+    (void)ctx, (void)of;
+    remat_status st = REMAT_OK;
     remat_text_append(out, "plan        %s for %s, by %s\n", program->graph_name, program->target,
                       program->producer);
-    print_policy(arena, program, out);
+    REMAT_TRY(print_policy(arena, program, out));
     print_budget(program, out);
     print_step(arena, program, out);
     print_scripts(program, out);
     print_mesh(program, out);
     print_record(program, out);
     print_shares(program, out);
-    return print_classes(arena, program, out);
+    REMAT_TRY(print_classes(arena, program, out));
+fail:
+    return st;
 }
 
 static json_t *make_settings(const struct remat_program *program, struct dump_json *out)
@@ -296,9 +322,10 @@ static void set_bytes_and_times(const struct remat_program *p, struct dump_json 
 }
 
 remat_status dump_summary_json(remat_context *ctx, struct remat_arena *arena,
-                               const struct remat_program *program, struct dump_json *out)
+                               const struct remat_program *program, const char *of,
+                               struct dump_json *out)
 {
-    (void)ctx, (void)arena;
+    (void)ctx, (void)arena, (void)of;
     const struct remat_program *p = program;
     dump_set(out, "graph", json_string(p->graph_name));
     dump_set(out, "producer", json_string(p->producer));
@@ -307,10 +334,12 @@ remat_status dump_summary_json(remat_context *ctx, struct remat_arena *arena,
     dump_set(out, "graph_hash", dump_hash(p->graph_hash));
     dump_set(out, "numerics_hash", dump_hash(p->numerics_hash));
     dump_set(out, "layers", dump_bytes(p->layer_count));
-    json_t *layers = json_array();
+    json_t *whole = json_array(), *part = json_array();
     for (uint32_t i = 0; i < p->recomputed_layer_count; i++)
-        dump_push(out, layers, dump_bytes(p->recomputed_layers[i]));
-    dump_set(out, "recomputed_layers", layers);
+        dump_push(out, remat_program_layer_whole(p, p->recomputed_layers[i]) ? whole : part,
+                  dump_bytes(p->recomputed_layers[i]));
+    dump_set(out, "recomputed_layers", whole);
+    dump_set(out, "partly_recomputed_layers", part);
     dump_set(out, "recomputed", dump_bytes(remat_program_recomputed(p)));
     dump_set(out, "recomputed_fused", dump_bytes(remat_program_inline(p)));
     dump_set(out, "recomputed_nested", dump_bytes(remat_program_twice(p)));

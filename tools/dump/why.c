@@ -167,31 +167,35 @@ static void print_record(const struct remat_program *program,
                           dump_estimated(program));
 }
 
-remat_status dump_why_text(remat_context *ctx, const struct remat_program *program,
-                           const char *glob, struct remat_text *out)
+remat_status dump_why_text(remat_context *ctx, struct remat_arena *arena,
+                           const struct remat_program *program, const char *of,
+                           struct remat_text *out)
 {
+    (void)arena;
     remat_status st = REMAT_OK;
-    REMAT_TRY(check_glob(ctx, program, glob));
+    REMAT_TRY(check_glob(ctx, program, of));
     const struct remat_command *binding = &program->commands[program->peak_command];
     remat_text_append(out, "binding command %" PRIu32 " \"%s\" (%s), live %s\n",
                       program->peak_command, binding->name, remat_phase_name(binding->phase),
                       cli_exact(program->peak_bytes).text);
     for (uint32_t d = 0; d < program->decision_count; d++)
-        if (matches(&program->decisions[d], glob))
+        if (matches(&program->decisions[d], of))
             print_record(program, &program->decisions[d], out);
 fail:
     return st;
 }
 
-remat_status dump_why_json(remat_context *ctx, const struct remat_program *program,
-                           const char *glob, struct dump_json *out)
+remat_status dump_why_json(remat_context *ctx, struct remat_arena *arena,
+                           const struct remat_program *program, const char *of,
+                           struct dump_json *out)
 {
+    (void)arena;
     remat_status st = REMAT_OK;
-    REMAT_TRY(check_glob(ctx, program, glob));
+    REMAT_TRY(check_glob(ctx, program, of));
     json_t *why = json_array();
     for (uint32_t d = 0; d < program->decision_count; d++) {
         const struct remat_decision_record *record = &program->decisions[d];
-        if (!matches(record, glob))
+        if (!matches(record, of))
             continue;
         json_t *object = dump_decision(record);
         if (json_object_set_new(

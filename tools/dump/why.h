@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What saving and recomputing cost. */
+/* What saving and recomputing cost; the view: dump.h. */
 #ifndef REMAT_DUMP_WHY_H
 #define REMAT_DUMP_WHY_H
 
 #include "dump.h"
 #include "size.h"
-
-/* What saving and recomputing each cost, of every decision whose value matches the glob as by
- * fnmatch(3). REMAT_ERROR_USAGE: none does. */
-remat_status dump_why_text(remat_context *ctx, const struct remat_program *program,
-                           const char *glob, struct remat_text *out);
-remat_status dump_why_json(remat_context *ctx, const struct remat_program *program,
-                           const char *glob, struct dump_json *out);
 
 /* What it takes to have a buffer that is live at the peak gone from there. */
 struct dump_removal {

@@ -2,7 +2,7 @@
 /* Every number of a solution is the simulator's; ratios are derived here. */
 #include "report.h"
 
-#include "curve.h"
+#include "curve_svg.h"
 
 #include <inttypes.h>
 
@@ -86,7 +86,8 @@ void report_curve(struct remat_text *text, const struct report *r, enum report_f
 {
     struct curve_point *points;
     REMAT_NEW(text->arena, points, r->count);
-    struct curve c = {points, r->count, r->problem->total_time};
+    const struct curve_picture picture = {.title = "Time against memory", .time = "time"};
+    struct curve c = {points, r->count, r->problem->total_time, &picture};
     for (uint32_t i = 0; i < r->count; i++)
         points[i] = point_of(r, i);
     if (format == REPORT_CSV) {

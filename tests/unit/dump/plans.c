@@ -84,15 +84,23 @@ static const struct remat_command commands[] = {
 static const struct remat_segment segments[] = {{"init", 0, 1}, {"step", 1, 8}};
 static const struct remat_entry entries[] = {{"init", 0, 1}, {"train", 1, 2}};
 static const struct remat_call calls[] = {{0, 1}, {1, 1}};
+/* dtype, rank, shape, leaves_layer */
+#define MATRIX  REMAT_F32, 2, {8, 8}, false
+#define VECTOR  REMAT_BF16, 1, {64}, false
+#define NO_TYPE 0, 0, {0}, false
 static const struct remat_decision_record decisions[] = {
-    {"h.0.act", "h.0", 0, REMAT_ACTION_RECOMPUTE, "policy", 256, 1000, 1, 6, true, 900, "linear",
-     0},
-    {"h.0.mid", "h.0", 0, REMAT_ACTION_INLINE, "planner", 128, 0, 1, 4, true, -150, "linear", 0},
-    {"h.1.act", "h.1", 1, REMAT_ACTION_SAVE, "policy", 256, 0, 2, 5, true, 2000, "linear", 0},
-    {"h.1.mid", "h.1", 1, REMAT_ACTION_SAVE, "policy", 128, 0, 2, 8, true, 300, "linear", 0},
-    {"h.10.mid", "h.10", 10, REMAT_ACTION_SAVE, "policy", 128, 0, 2, 8, true, 300, "linear", 0},
-    {"logits", "", -1, REMAT_ACTION_SAVE, "pin --save \"log*\"", 4096, 0, 3, 8, false, 0, "linear",
-     0},
+    {"h.0.act", "h.0", 0, REMAT_ACTION_RECOMPUTE, "policy", 256, 1000, 1, 6, true, 900, "linear", 0,
+     MATRIX},
+    {"h.0.mid", "h.0", 0, REMAT_ACTION_INLINE, "planner", 128, 0, 1, 4, true, -150, "linear", 0,
+     VECTOR},
+    {"h.1.act", "h.1", 1, REMAT_ACTION_SAVE, "policy", 256, 0, 2, 5, true, 2000, "linear", 0,
+     MATRIX},
+    {"h.1.mid", "h.1", 1, REMAT_ACTION_SAVE, "policy", 128, 0, 2, 8, true, 300, "linear", 0,
+     VECTOR},
+    {"h.10.mid", "h.10", 10, REMAT_ACTION_SAVE, "policy", 128, 0, 2, 8, true, 300, "linear", 0,
+     VECTOR},
+    {"logits", "", -1, REMAT_ACTION_SAVE, "pin --save \"log*\"", 4096, 0, 3, 8, false, 0, "", 0,
+     NO_TYPE},
 };
 static const struct remat_manual manuals[] = {
     {"megatron", "block 1", "--recompute-num-layers 1", 9460}};

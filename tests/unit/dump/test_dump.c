@@ -15,7 +15,7 @@ static const char *show(struct remat_arena *arena, const struct remat_program *p
                         dump_text_view view)
 {
     struct remat_text text = {.arena = arena};
-    remat_status st = view(ctx, arena, program, &text);
+    remat_status st = view(ctx, arena, program, NULL, &text);
     CHECK(st == REMAT_OK && !text.failed, "%s", remat_context_message(ctx));
     return text.items ? text.items : "";
 }
@@ -24,7 +24,7 @@ static json_t *show_json(struct remat_arena *arena, const struct remat_program *
                          dump_json_view view)
 {
     struct dump_json json = {.object = json_object()};
-    remat_status st = view(ctx, arena, program, &json);
+    remat_status st = view(ctx, arena, program, NULL, &json);
     CHECK(st == REMAT_OK && !json.failed, "%s", remat_context_message(ctx));
     return json.object;
 }
@@ -129,11 +129,14 @@ static void test_decisions(struct remat_arena *arena, const struct remat_program
     const char *text = show(arena, program, dump_decisions_text);
     check_holds(text, "4 values saved: 4.61 kB; 1 recomputed: 256 B, in 1.00 us; 1 recomputed "
                       "inline: 128 B\n");
-    check_holds(text, "save              h.*.mid  1,10              128 B          -  policy\n");
-    check_holds(text, "recompute inline  h.*.mid  0                 128 B          -  planner\n");
-    check_holds(text, "recompute         h.*.act  0                 256 B    1.00 us  policy\n");
-    check_holds(
-        text, "save              logits   -               4.10 kB          -  pin --save \"log*\"");
+    check_holds(text, "save             h.*.mid 1,10   linear bf16[64]   128 B       -  "
+                      "policy\n");
+    check_holds(text, "recompute inline h.*.mid 0      linear bf16[64]   128 B       -  "
+                      "planner\n");
+    check_holds(text, "recompute        h.*.act 0      linear f32[8,8]   256 B 1.00 us  "
+                      "policy\n");
+    check_holds(text, "save             logits  -      -      -        4.10 kB       -  "
+                      "pin --save \"log*\"");
     CHECK(!strstr(text, program->policy), "the policy shows in its decisions");
     json_t *json = show_json(arena, program, dump_decisions_json);
     const json_t *decisions = json_object_get(json, "decisions");
@@ -144,6 +147,9 @@ static void test_decisions(struct remat_arena *arena, const struct remat_program
     CHECK(json_is_null(json_object_get(last, "recompute_extra_ns")), "not recomputable");
     CHECK(integer(first, "recompute_ns") == 1000 && integer(first, "layer") == 0, "first");
     CHECK(integer(last, "layer") == -1 && integer(last, "bytes") == 4096, "last");
+    CHECK(strcmp(string(first, "dtype"), "f32") == 0 && strcmp(string(last, "op"), "") == 0,
+          "type");
+    CHECK(json_array_size(json_object_get(first, "shape")) == 2, "shape");
     json_decref(json);
 }
 
@@ -151,15 +157,10 @@ static void test_memory(struct remat_arena *arena, const struct remat_program *p
 {
     const char *text = show(arena, program, dump_memory_text);
     check_holds(text, "gradients"); /* the legend; none live at the peak */
-    check_holds(
-        text, "     256 B            1024       2      5        -    +2.00 us  activations kept    "
-              "h.1.act\n");
-    check_holds(
-        text, "     256 B             768       4      7        5      in use  recomputed          "
-              "h.0.act #1\n");
-    check_holds(
-        text, "     256 B               0       -      -        7  persistent  parameters          "
-              "h.0.w\n");
+    check_holds(text, "live peak 1,536 B (1.50 KiB)\n  at command 4 \"h.0.act\" (backward)\n");
+    check_holds(text, "     256 B      1    +2.00 us          2-4  K  1          h.1.act\n");
+    check_holds(text, "     256 B      1      in use          4-6  R  0          h.0.act #1\n");
+    check_holds(text, "     256 B      1  persistent            -  P  -          h.0.w\n");
     check_holds(text, "     phase  fflrbbo\n");
     check_holds(text, "      peak     ^\n");
     check_holds(text, "     768 B  tt.RRR.\n");
@@ -182,7 +183,7 @@ static void test_memory(struct remat_arena *arena, const struct remat_program *p
 static void test_why(struct remat_arena *arena, const struct remat_program *program)
 {
     struct remat_text text = {.arena = arena};
-    CHECK_OK(ctx, dump_why_text(ctx, program, "h.0.*", &text));
+    CHECK_OK(ctx, dump_why_text(ctx, arena, program, "h.0.*", &text));
     check_holds(text.items, "binding command 4 \"h.0.act\" (backward), live 1,536 B (1.50 KiB)\n");
     check_holds(text.items,
                 "\nh.0.act: 256 B, recompute (policy)\n"
@@ -196,14 +197,15 @@ static void test_why(struct remat_arena *arena, const struct remat_program *prog
     struct remat_program exact = *program;
     exact.exact_extras = true;
     text = (struct remat_text){.arena = arena};
-    CHECK_OK(ctx, dump_why_text(ctx, &exact, "h.0.act", &text));
+    CHECK_OK(ctx, dump_why_text(ctx, arena, &exact, "h.0.act", &text));
     check_holds(text.items, "  recomputed  256 B at the binding command; +900 ns a step\n");
     text = (struct remat_text){.arena = arena};
-    CHECK_OK(ctx, dump_why_text(ctx, program, "logits", &text));
+    CHECK_OK(ctx, dump_why_text(ctx, arena, program, "logits", &text));
     check_holds(text.items, "  recomputed  not possible\n");
-    CHECK_STATUS(ctx, dump_why_text(ctx, program, "h.3.act", &text), REMAT_ERROR_USAGE, "");
+    CHECK_STATUS(ctx, dump_why_text(ctx, arena, program, "h.3.act", &text), REMAT_ERROR_USAGE, "");
     struct dump_json json = {.object = json_object()};
-    CHECK(dump_why_json(ctx, program, "h.1.mid", &json) == REMAT_OK && !json.failed, "h.1.mid");
+    CHECK(dump_why_json(ctx, arena, program, "h.1.mid", &json) == REMAT_OK && !json.failed,
+          "h.1.mid");
     CHECK(json_is_false(json_object_get(json.object, "exact")), "exact");
     const json_t *why = json_object_get(json.object, "why"), *first = json_array_get(why, 0);
     CHECK(json_array_size(why) == 1, "%zu values", json_array_size(why));
@@ -216,7 +218,8 @@ static void test_why(struct remat_arena *arena, const struct remat_program *prog
 static void test_schedule(struct remat_arena *arena, const struct remat_program *program)
 {
     const char *text = show(arena, program, dump_schedule_text);
-    check_holds(text, "segment init, 1 commands\n");
+    CHECK(strncmp(text, "segment step, 7 commands\n", 25) == 0, "the step comes first:\n%s", text);
+    check_holds(text, "\n\nsegment init, 1 commands\n");
     check_holds(text, "    4  backward  embedding             1.00 us    1.54 kB  h.0.act #1\n");
     json_t *json = show_json(arena, program, dump_schedule_json);
     const json_t *commands = json_object_get(json, "schedule");
@@ -227,6 +230,21 @@ static void test_schedule(struct remat_arena *arena, const struct remat_program 
     const json_t *written = json_array_get(json_object_get(again, "operands"), 2);
     CHECK(strcmp(string(written, "access"), "write") == 0, "access");
     json_decref(json);
+}
+
+static void test_segment(struct remat_arena *arena, const struct remat_program *program)
+{
+    struct remat_text text = {.arena = arena};
+    struct dump_json json = {.object = json_object()};
+    CHECK_OK(ctx, dump_schedule_text(ctx, arena, program, "init", &text));
+    CHECK(count_lines(text.items) == 3, "%s", text.items);
+    CHECK_OK(ctx, dump_schedule_json(ctx, arena, program, "init", &json));
+    const json_t *commands = json_object_get(json.object, "schedule");
+    CHECK(json_array_size(commands) == 1, "%zu commands", json_array_size(commands));
+    CHECK(strcmp(string(json_array_get(commands, 0), "segment"), "init") == 0, "segment");
+    json_decref(json.object);
+    CHECK_STATUS(ctx, dump_schedule_text(ctx, arena, program, "forward", &text), REMAT_ERROR_USAGE,
+                 "--segment 'forward': the plan has step, init");
 }
 
 static void test_kernels(struct remat_arena *arena, const struct remat_program *program)
@@ -277,6 +295,7 @@ int main(void)
         test_memory(&arena, program);
         test_why(&arena, program);
         test_schedule(&arena, program);
+        test_segment(&arena, program);
         test_kernels(&arena, program);
         test_empty(&arena);
         test_ranges(&arena);

@@ -158,13 +158,29 @@ static void fill_report(struct sample *s)
     s->tensors[1] = (struct remat_tensor){"x", X, REMAT_INIT_NONE, 0, 0, 0, 0, 0};
     s->tensors[2] = (struct remat_tensor){"m", M, REMAT_INIT_CONSTANT, 0.5, 0, 0, 0, 0};
     s->tensors[3] = (struct remat_tensor){"loss", LOSS, REMAT_INIT_NONE, 0, 0, 0, 0, 0};
+#define TYPE_OF_Y REMAT_F32, 2, {4, 4}, true
+#define TYPE_OF_Z REMAT_BF16, 1, {32}, false
+#define NO_TYPE   0, 0, {0}, false
     s->decisions[0] = (struct remat_decision_record){
-        "y", "layers.0/mlp", 0, REMAT_ACTION_SAVE, "fits", 64, 0, 2, 5, true, -12, "linear", 3};
-    s->decisions[1] = (struct remat_decision_record){
-        "z", "layers.0/mlp", 0, REMAT_ACTION_RECOMPUTE, "pin --recompute z", 64, 77, 3, 4, true,
-        70,  "gelu",         0};
+        "y", "layers.0/mlp", 0,   REMAT_ACTION_SAVE, "fits", 64,       0, 2,
+        5,   true,           -12, "linear",          3,      TYPE_OF_Y};
+    s->decisions[1] = (struct remat_decision_record){"z",
+                                                     "layers.0/mlp",
+                                                     0,
+                                                     REMAT_ACTION_RECOMPUTE,
+                                                     "pin --recompute z",
+                                                     64,
+                                                     77,
+                                                     3,
+                                                     4,
+                                                     true,
+                                                     70,
+                                                     "gelu",
+                                                     0,
+                                                     TYPE_OF_Z};
     s->decisions[2] = (struct remat_decision_record){
-        "q", "layers.1/mlp", 1, REMAT_ACTION_INLINE, "planner", 32, 0, 3, 6, false, 0, "", 0};
+        "q", "layers.1/mlp", 1, REMAT_ACTION_INLINE, "planner", 32, 0, 3, 6, false, 0, "",
+        0,   NO_TYPE};
     s->settings[0] = (struct remat_setting){"budget", "2.2GB"};
     s->settings[1] = (struct remat_setting){"policy", ""};
     s->manuals[0] = (struct remat_manual){"megatron", "block 1", "--recompute-num-layers 1", 1100};

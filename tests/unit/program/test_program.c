@@ -145,6 +145,11 @@ static void compare_report(const struct remat_program *p, const struct remat_pro
         SAME(recompute_extra_ns);
         SAME_TEXT(op);
         SAME(op_index);
+        SAME(dtype);
+        SAME(rank);
+        SAME(leaves_layer);
+        for (uint32_t d = 0; d < a->rank; d++)
+            SAME(shape[d]);
     }
     EACH(settings, setting_count)
     {

@@ -37,7 +37,7 @@ static remat_status measure(struct subject *s, const struct remat_planner *plann
     REMAT_TRY(subject_rewrite(s, &scratch, &decision, &rewritten));
     REMAT_TRY(remat_arrange(s->ctx, &scratch, rewritten, &s->persistent, &s->evaluator, &s->device,
                             &s->watch, false, &whole));
-    REMAT_TRY(remat_place(s->ctx, &scratch, &s->persistent, &whole.lifespans, &out->bytes));
+    out->bytes = whole.arena_bytes;
     out->ns = whole.step_ns;
 fail:
     remat_arena_release(&scratch);

@@ -185,13 +185,10 @@ static remat_status lower(struct bench *b, const struct remat_decision *decision
     struct remat_graph *rewritten;
     struct remat_arrangement whole;
     struct remat_alternative *alternatives;
-    uint64_t arena_bytes;
     REMAT_TRY(subject_rewrite(&b->subject, &b->scratch, decision, &rewritten));
     REMAT_TRY(remat_arrange(b->subject.ctx, &b->scratch, rewritten, &b->subject.persistent,
                             &b->subject.evaluator, &b->subject.device, &b->subject.watch, false,
                             &whole));
-    REMAT_TRY(remat_place(b->subject.ctx, &b->scratch, &b->subject.persistent, &whole.lifespans,
-                          &arena_bytes));
     REMAT_TRY_NEW(&b->scratch, alternatives, b->subject.graph->value_count);
     REMAT_TRY_NEW(&b->scratch, *out, 1);
     struct remat_part part = {

@@ -185,8 +185,7 @@ static remat_status pack(struct oracle *o, struct choice *choice)
     REMAT_TRY(subject_rewrite(s, &scratch, &o->decision, &rewritten));
     REMAT_TRY(remat_arrange(s->ctx, &scratch, rewritten, &s->persistent, &s->evaluator, &s->device,
                             &s->watch, false, &whole));
-    REMAT_TRY(
-        remat_place(s->ctx, &scratch, &s->persistent, &whole.lifespans, &choice->arena_bytes));
+    choice->arena_bytes = whole.arena_bytes;
 fail:
     remat_arena_release(&scratch);
     return st;

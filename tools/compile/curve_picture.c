@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "curve_picture.h"
+
+#include "mesh.h"
+#include "unwind.h"
+
+#include <assert.h>
+#include <inttypes.h>
+
+remat_status curve_picture_name(struct remat_arena *arena, const struct remat_graph *model,
+                                const struct remat_compile_settings *settings,
+                                struct curve_picture *picture)
+{
+    struct remat_text sizes = {.arena = arena};
+    char mesh[REMAT_MESH_TEXT_BYTES];
+    const char *separator = "";
+    for (uint32_t k = 0; k < model->symbol_count; k++) {
+        bool length = strcmp(model->symbols[k].name, "seq") == 0;
+        remat_text_append(&sizes, "%s%s %" PRId64, separator,
+                          length ? "sequence" : model->symbols[k].name, model->symbols[k].value);
+        separator = ", ";
+    }
+    if (settings->microbatches > 1) {
+        remat_text_append(&sizes, "%s%" PRIu32 " microbatches", separator, settings->microbatches);
+        separator = ", ";
+    }
+    remat_mesh_print(&settings->mesh, mesh);
+    if (*mesh)
+        remat_text_append(&sizes, "%s%s, memory of a rank", separator, mesh);
+    picture->title = remat_arena_format(arena, "%s on %s", model->name, settings->device.name);
+    picture->time = "predicted step time";
+    picture->subtitle = sizes.items;
+    picture->device = settings->device.name;
+    picture->capacity = settings->device.capacity_bytes;
+    return picture->title && !sizes.failed ? REMAT_OK : REMAT_ERROR_MEMORY;
+}
+
+/* What people set, the settings known best first: a graph need not have all of them. */
+enum { QUARTERS = 4 };
+static const struct row {
+    struct remat_policy_settings settings;
+    uint32_t quarters; /* of the layers, their first ones */
+} rows[] = {
+    {{.ac_mode = "full"}, 0},
+    {{.ac_mode = "selective", .ac_option = "op"}, 0},
+    {{.recompute_granularity = "selective", .recompute_modules = "core_attn"}, 0},
+    {{.ac_mode = "selective", .ac_option = "2"}, 0},
+    {{.recompute_granularity = "full", .recompute_method = "block"}, 2},
+    {{.ac_mode = "none"}, 0},
+    {{.recompute_granularity = "selective", .recompute_modules = "core_attn,mlp"}, 0},
+    {{.recompute_granularity = "full", .recompute_method = "block"}, 3},
+    {{.recompute_granularity = "full", .recompute_method = "block"}, 1},
+    {{.ac_mode = "selective", .ac_option = "3"}, 0},
+    {{.ac_mode = "selective", .ac_option = "4"}, 0},
+};
+
+/* By system a bit: those that have flags for it. Their names for the legend. */
+static uint32_t systems_of(struct remat_arena *arena, const struct remat_policy *policy,
+                           struct remat_text *names)
+{
+    uint32_t systems = 0;
+    for (enum remat_system k = 0; k < REMAT_SYSTEM_COUNT; k++)
+        if (remat_policy_flags(arena, policy, k)) {
+            remat_text_append(names, "%s%s", systems ? ", " : "", remat_system_name(k));
+            systems |= 1u << k;
+        }
+    return systems;
+}
+
+static bool has(const struct remat_policies *policies, const char *name)
+{
+    for (size_t i = 0; i < policies->count; i++)
+        if (strcmp(policies->items[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+remat_status curve_picture_policies(remat_context *ctx, struct remat_arena *arena,
+                                    const struct remat_graph *graph, struct remat_policies *out)
+{
+    remat_status st = REMAT_OK;
+    uint32_t layers = remat_graph_layers(graph);
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        struct remat_policy_settings settings = rows[r].settings;
+        struct remat_policy policy;
+        struct remat_text names = {.arena = arena};
+        settings.has_recompute_num_layers = rows[r].quarters > 0;
+        settings.recompute_num_layers = layers * rows[r].quarters / QUARTERS;
+        st = remat_policy_resolve(ctx, arena, graph, &settings, &policy);
+        if (st == REMAT_ERROR_USAGE)
+            continue; /* the graph has no such ops or layers */
+        REMAT_TRY(st);
+        if (systems_of(arena, &policy, &names) && !has(out, policy.name))
+            REMAT_PUSH(arena, out, policy);
+    }
+    st = REMAT_OK;
+fail:
+    return st;
+}
+
+/* Each system has one, and several together have another. */
+static uint32_t kind_of(uint32_t systems)
+{
+    for (enum remat_system k = 0; k < REMAT_SYSTEM_COUNT; k++)
+        if (systems == 1u << k)
+            return 1 + k;
+    return 0;
+}
+static_assert((int)REMAT_SYSTEM_COUNT < (int)CURVE_KINDS, "a kind of each system");
+
+struct candidate {
+    struct curve_mark mark;
+    uint32_t systems;
+};
+
+static bool is_beaten(const struct candidate *candidates, uint32_t count, uint32_t which)
+{
+    const struct candidate *c = &candidates[which];
+    for (uint32_t i = 0; i < count; i++) {
+        const struct candidate *other = &candidates[i];
+        if (i != which && other->mark.time > 0 && (other->systems & c->systems) == c->systems &&
+            other->mark.budget <= c->mark.budget && other->mark.time <= c->mark.time)
+            return true;
+    }
+    return false;
+}
+
+remat_status curve_picture_mark(struct remat_arena *arena, const struct remat_frontier *frontier,
+                                struct curve_picture *picture)
+{
+    remat_status st = REMAT_OK;
+    uint32_t count = frontier->policy_count;
+    struct candidate *candidates;
+    struct curve_mark *marks;
+    struct remat_text names = {.arena = arena};
+    REMAT_TRY_NEW(arena, candidates, count);
+    REMAT_TRY_NEW(arena, marks, count);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct remat_frontier_point *point = &frontier->priced[i];
+        names = (struct remat_text){.arena = arena};
+        uint32_t systems = systems_of(arena, &frontier->policies[i], &names);
+        uint64_t budget = point->live_peak_bytes + frontier->reserve_bytes;
+        candidates[i] = (struct candidate){{frontier->policies[i].name, kind_of(systems),
+                                            names.items, budget, (double)point->step_ns},
+                                           systems};
+    }
+    for (uint32_t i = 0; i < count; i++)
+        if (candidates[i].mark.time > 0 && !is_beaten(candidates, count, i))
+            marks[picture->mark_count++] = candidates[i].mark;
+    picture->marks = marks;
+    st = names.failed ? REMAT_ERROR_MEMORY : REMAT_OK;
+fail:
+    return st;
+}

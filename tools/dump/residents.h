@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What lives at the peak. */
+#ifndef REMAT_DUMP_RESIDENTS_H
+#define REMAT_DUMP_RESIDENTS_H
+
+#include "classes.h"
+#include "why.h"
+
+struct dump_resident { /* a buffer that is live at the peak */
+    const struct remat_buffer *buffer;
+    uint32_t index;
+    uint32_t value;    /* what it holds then, REMAT_NONE: nothing */
+    uint32_t next_use; /* the next command that reads it, REMAT_NONE: none in this step */
+    uint8_t class;
+    struct dump_removal removal;
+};
+struct dump_residents {
+    struct dump_resident *items; /* the largest first */
+    size_t count, capacity;
+    uint64_t bytes[DUMP_CLASS_COUNT]; /* padded, so that they add up to the live peak */
+};
+/* `classes` as of dump_classify. */
+remat_status dump_residents(struct remat_arena *arena, const struct remat_program *program,
+                            const uint8_t *classes, struct dump_residents *out);
+
+/* Persistent residents of a class; of the others those that differ in their layer only. */
+struct dump_resident_group {
+    const struct dump_resident *first; /* the largest */
+    const char *name;                  /* of their values, with '*' for the layer; "-": no value */
+    uint64_t bytes;                    /* of all, padded */
+    uint32_t buffer_count;
+    uint32_t begin, end;    /* commands from the first that needs one to the last */
+    size_t count, capacity; /* layers, ascending */
+    uint32_t *items;
+};
+struct dump_resident_groups REMAT_LIST(struct dump_resident_group);
+/* The largest first. */
+remat_status dump_group_residents(struct remat_arena *arena, const struct remat_program *program,
+                                  const struct dump_residents *residents,
+                                  struct dump_resident_groups *out);
+
+#endif
