@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A description is a JSON object whose keys are numbers, texts and objects of them. A path names
  * one of them: "launch_ns", "memory.efficiency". All are read and checked first, then taken by
- * path. */
+ * path. "threads" has, for each number of threads, the keys that differ with it: they replace the
+ * others before anything is read. */
 #include "device_description.h"
 
+#include <inttypes.h>
 #include <jansson.h>
+#include <stdlib.h>
 
 #include "device_table.h"
 #include "file.h"
@@ -35,6 +38,7 @@ struct reader {
     remat_context *ctx;
     struct remat_arena *arena;
     const char *name; /* starts every message: "built-in description" or a path */
+    char prefix[32];  /* of the paths in messages: "threads.2." */
     json_t *root;
     json_t *items[KEYS]; /* NULL: of an object that may be missing */
     struct remat_device_description *out;
@@ -42,7 +46,8 @@ struct reader {
 
 static remat_status fail(const struct reader *r, const char *path, const char *what)
 {
-    return remat_error(r->ctx, REMAT_ERROR_INVALID, "%s: \"%s\" %s", r->name, path, what);
+    return remat_error(r->ctx, REMAT_ERROR_INVALID, "%s: \"%s%s\" %s", r->name, r->prefix, path,
+                       what);
 }
 
 /* Some key has this path, or one that goes on behind it. */
@@ -99,6 +104,7 @@ static remat_status read_items(struct reader *r)
 {
     if (!json_is_object(r->root))
         return remat_error(r->ctx, REMAT_ERROR_INVALID, "%s: not an object", r->name);
+    memset(r->items, 0, sizeof r->items); /* of a root before */
     REMAT_CHECK(check_known(r, r->root, ""));
     for (uint32_t k = 0; k < KEYS; k++) {
         const char *path = keys[k].path, *dot = strchr(path, '.');
@@ -206,16 +212,88 @@ static remat_status read_description(void *user)
     return REMAT_OK;
 }
 
+/* The description with what `count` threads have instead, once that is checked. */
+static remat_status merge(struct reader *r, json_t *base, const char *count, json_t *changes,
+                          json_t **out)
+{
+    char *end;
+    unsigned long number = strtoul(count, &end, 10);
+    char plain[32];
+    snprintf(plain, sizeof plain, "%lu", number);
+    if (strcmp(plain, count) != 0 || number < 1 || number > REMAT_DEVICE_THREADS_MAX)
+        return remat_error(r->ctx, REMAT_ERROR_INVALID,
+                           "%s: \"threads\" has the key \"%.80s\", which is no number from 1 to %d",
+                           r->name, count, REMAT_DEVICE_THREADS_MAX);
+    snprintf(r->prefix, sizeof r->prefix, "threads.%s", count);
+    if (!json_is_object(changes))
+        return fail(r, "", "must be an object");
+    strcat(r->prefix, ".");
+    *out = json_deep_copy(base);
+    if (!*out || json_object_update_recursive(*out, changes) != 0)
+        return remat_error(r->ctx, REMAT_ERROR_MEMORY, "%s: out of memory", r->name);
+    r->root = *out;
+    return read_items(r);
+}
+
+/* REMAT_ERROR_USAGE: `all` does not have this number of threads. */
+static remat_status fail_threads(const struct reader *r, json_t *all, uint32_t threads)
+{
+    char counts[256] = "";
+    const char *count;
+    json_t *changes;
+    json_object_foreach(all, count, changes)
+    {
+        size_t length = strlen(counts);
+        snprintf(counts + length, sizeof counts - length, "%s%s", length ? ", " : "", count);
+    }
+    if (!*counts)
+        return remat_error(r->ctx, REMAT_ERROR_USAGE,
+                           "--threads %" PRIu32 ": %s has no rates by number of threads; a file of "
+                           "remat-run --measure-device has",
+                           threads, r->name);
+    return remat_error(r->ctx, REMAT_ERROR_USAGE,
+                       "--threads %" PRIu32 ": %s has no rates of that number (accepted: %s)",
+                       threads, r->name, counts);
+}
+
+/* All that `all` has is checked; that of `threads` is left in r->root, unless it is 0. */
+static remat_status read_threads(struct reader *r, json_t *base, json_t *all, uint32_t threads)
+{
+    remat_status st = read_items(r);
+    json_t *chosen = NULL, *changes;
+    const char *count;
+    if (!st && all && !json_is_object(all))
+        st = fail(r, "threads", "must be an object");
+    json_object_foreach(all, count, changes)
+    {
+        json_t *merged = NULL;
+        bool wanted = strtoul(count, NULL, 10) == threads;
+        st = st ? st : merge(r, base, count, changes, &merged);
+        if (!st && wanted)
+            chosen = json_incref(merged);
+        json_decref(merged);
+    }
+    r->prefix[0] = 0;
+    r->root = chosen ? chosen : json_incref(base);
+    return !st && threads && !chosen ? fail_threads(r, all, threads) : st;
+}
+
 static remat_status parse(remat_context *ctx, struct remat_arena *arena, const char *name,
-                          const char *text, size_t bytes, struct remat_device_description *out)
+                          const char *text, size_t bytes, uint32_t threads,
+                          struct remat_device_description *out)
 {
     json_error_t error;
     struct reader reader = {.ctx = ctx, .arena = arena, .name = name, .out = out};
-    reader.root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
-    if (!reader.root)
+    json_t *base = reader.root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
+    if (!base)
         return remat_error(ctx, REMAT_ERROR_INVALID, "%s:%d: %s", name, error.line, error.text);
-    remat_status st = remat_guard(ctx, read_description, &reader); /* which frees no JSON */
+    json_t *all = json_incref(json_object_get(base, "threads"));
+    json_object_del(base, "threads");
+    remat_status st = read_threads(&reader, base, all, threads);
+    st = st ? st : remat_guard(ctx, read_description, &reader); /* which frees no JSON */
     json_decref(reader.root);
+    json_decref(all);
+    json_decref(base);
     return st;
 }
 
@@ -237,17 +315,24 @@ static remat_status fail_unknown(remat_context *ctx, struct remat_arena *arena, 
         remat_suggest("", name, target_name, NULL, remat_device_text_count).text, names.items);
 }
 
-remat_status remat_device_description_read(remat_context *ctx, struct remat_arena *arena,
-                                           const char *name, struct remat_device_description *out)
+remat_status remat_device_description_read_threads(remat_context *ctx, struct remat_arena *arena,
+                                                   const char *name, uint32_t threads,
+                                                   struct remat_device_description *out)
 {
     char *text;
     size_t bytes, length = strlen(name);
     for (unsigned i = 0; i < remat_device_text_count; i++)
         if (strcmp(remat_device_texts[i].name, name) == 0)
             return parse(ctx, arena, name, remat_device_texts[i].json,
-                         strlen(remat_device_texts[i].json), out);
+                         strlen(remat_device_texts[i].json), threads, out);
     if (length < 5 || strcmp(name + length - 5, ".json") != 0)
         return fail_unknown(ctx, arena, name);
     REMAT_CHECK(remat_file_read(ctx, name, arena, &text, &bytes));
-    return parse(ctx, arena, name, text, bytes, out);
+    return parse(ctx, arena, name, text, bytes, threads, out);
+}
+
+remat_status remat_device_description_read(remat_context *ctx, struct remat_arena *arena,
+                                           const char *name, struct remat_device_description *out)
+{
+    return remat_device_description_read_threads(ctx, arena, name, 0, out);
 }

@@ -6,6 +6,8 @@
 
 #include "unwind.h"
 
+#define REMAT_DEVICE_THREADS_MAX 1024
+
 /* One direction of attention: its share of the matmul rate where sequences and heads are long. */
 struct remat_attention_rate {
     double efficiency;
@@ -48,5 +50,9 @@ struct remat_device_description {
 /* `name`: a built-in name or the path of a .json file. Unknown names list the built-in ones. */
 remat_status remat_device_description_read(remat_context *ctx, struct remat_arena *arena,
                                            const char *name, struct remat_device_description *out);
+/* Its rates with so many threads (0: as above). REMAT_ERROR_USAGE: it has none of that number. */
+remat_status remat_device_description_read_threads(remat_context *ctx, struct remat_arena *arena,
+                                                   const char *name, uint32_t threads,
+                                                   struct remat_device_description *out);
 
 #endif

@@ -7,7 +7,7 @@ remat_status json_file_write(remat_context *ctx, struct remat_outputs *outputs, 
                              json_t *root, size_t indent)
 {
     remat_status st = REMAT_OK;
-    char *text = root ? json_dumps(root, JSON_INDENT(indent)) : NULL;
+    char *text = root ? json_dumps(root, JSON_INDENT(indent) | JSON_REAL_PRECISION(4)) : NULL;
     if (!text)
         RUN_FAIL(ctx, REMAT_ERROR_MEMORY, "%s: out of memory", path);
     RUN_TRY(remat_outputs_write(outputs, path, text, strlen(text)));

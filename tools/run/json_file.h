@@ -7,7 +7,8 @@
 #include "run.h"
 #include <jansson.h>
 
-/* Takes the reference, NULL where there was no memory for it; `indent`: spaces a level. */
+/* Takes the reference, NULL where there was no memory for it; `indent`: spaces a level. Of reals
+ * four digits are written. */
 remat_status json_file_write(remat_context *ctx, struct remat_outputs *outputs, const char *path,
                              json_t *root, size_t indent);
 

@@ -2,6 +2,7 @@
 /* remat-run: trains a plan on a text or token files, through libremat's public headers. */
 #include "agree.h"
 #include "beginning.h"
+#include "measure_device.h"
 #include "options.h"
 #include "sessions.h"
 #include "settings.h"
@@ -20,7 +21,7 @@ static const struct cli_tool tool = {
         "time.",
     .operands = "PLAN",
     .operand_kind = CLI_INPUT,
-    .operands_min = 1,
+    .operands_min = 0, /* --measure-device has none */
     .operands_max = 1,
     .examples = {{"twenty steps", "remat-run model.plan --text FILE --steps 20 --lr 3e-4"},
                  {"the bits of every step, for comparison with another plan",
@@ -224,6 +225,10 @@ static remat_status run(remat_context *ctx, struct remat_arena *arena,
     struct model model;
     struct run_data data = {0};
     struct beginning from = {0};
+    if (cli_has(args, OPTION_measure_device))
+        return measure_device(ctx, args);
+    if (args->operand_count == 0)
+        return cli_error(ctx, REMAT_ERROR_USAGE, "PLAN is missing");
     RUN_TRY(settings_read(ctx, args, &settings));
     RUN_TRY(remat_plan_load_file(ctx, args->operands[0], &plan));
     RUN_TRY(beginning_read(ctx, arena, args, &settings, plan, &model, &data, &from));

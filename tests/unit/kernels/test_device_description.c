@@ -27,7 +27,8 @@
     "\"links\": {\"machine_ranks\": " ranks ", \"within_latency_ns\": 5, \"within_bytes_per_s\": " \
     "4e9, \"within_peer_bytes\": 600, \"between_latency_ns\": 7, \"between_bytes_per_s\": 2e9, "   \
     "\"between_peer_bytes\": 20}, "
-#define FLOPS POINTWISE PRODUCTS("0", "64") ATTENTION
+#define THREADS(changes) "\"threads\": " changes ", "
+#define FLOPS            POINTWISE PRODUCTS("0", "64") ATTENTION
 
 static const struct {
     const char *text, *said; /* NULL: accepted */
@@ -65,6 +66,23 @@ static const struct {
      "\"links.within_latency_ns\" is missing"},
     {HEAD SIZES "\"links\": 8, " MEMORY FLOPS, "\"links\" must be an object"},
     {"{\"name\": \"\", \"source\": \"s\", " SIZES MEMORY FLOPS, "\"name\" must be"},
+    {HEAD SIZES THREADS("{}") MEMORY FLOPS, NULL},
+    {HEAD SIZES THREADS("{\"1024\": {\"launch_ns\": 9}}") MEMORY FLOPS, NULL},
+    {HEAD SIZES THREADS("[2]") MEMORY FLOPS, "\"threads\" must be an object"},
+    {HEAD SIZES THREADS("{\"2\": 9}") MEMORY FLOPS, "\"threads.2\" must be an object"},
+    {HEAD SIZES THREADS("{\"0\": {}}") MEMORY FLOPS,
+     "key \"0\", which is no number from 1 to 1024"},
+    {HEAD SIZES THREADS("{\"1025\": {}}") MEMORY FLOPS, "key \"1025\", which is no number"},
+    {HEAD SIZES THREADS("{\"02\": {}}") MEMORY FLOPS, "key \"02\", which is no number"},
+    {HEAD SIZES THREADS("{\"two\": {}}") MEMORY FLOPS, "key \"two\", which is no number"},
+    {HEAD SIZES THREADS("{\"1\": {}, \"2\": {\"launch_ns\": -1}}") MEMORY FLOPS,
+     "\"threads.2.launch_ns\" must be a number"},
+    {HEAD SIZES THREADS("{\"2\": {\"memory\": 1}}") MEMORY FLOPS,
+     "\"threads.2.memory\" must be an object"},
+    {HEAD SIZES THREADS("{\"2\": {\"matmul\": {\"rate\": 1}}}") MEMORY FLOPS,
+     "\"threads.2.matmul.rate\" is unknown"},
+    {HEAD SIZES THREADS("{\"2\": {\"threads\": {}}}") MEMORY FLOPS,
+     "\"threads.2.threads\" is unknown"},
 };
 
 static void check_file(remat_context *ctx, struct remat_arena *arena, const char *path,
@@ -84,6 +102,31 @@ static void check_file(remat_context *ctx, struct remat_arena *arena, const char
     }
     CHECK_STATUS(ctx, st, REMAT_ERROR_INVALID, said, "%s", text);
     CHECK_STATUS(ctx, st, REMAT_ERROR_INVALID, path, "%s", text);
+}
+
+/* What is given for a number of threads replaces that key alone, or adds it, for that number. */
+static void check_threads(remat_context *ctx, struct remat_arena *arena, const char *path)
+{
+    static const char *const objects[] = {
+        "\"2\": {\"name\": \"y\", \"memory\": {\"peak_bytes_per_s\": 6e9}}",
+        "\"3\": {" LINKS("4") "\"launch_ns\": 5}",
+    };
+    struct remat_device_description own, two, three;
+    FILE *file = fopen(path, "w");
+    fprintf(file, HEAD SIZES THREADS("{%s, %s}") MEMORY FLOPS, objects[0], objects[1]);
+    fclose(file);
+    CHECK_OK(ctx, remat_device_description_read_threads(ctx, arena, path, 0, &own));
+    CHECK_OK(ctx, remat_device_description_read_threads(ctx, arena, path, 2, &two));
+    CHECK_OK(ctx, remat_device_description_read_threads(ctx, arena, path, 3, &three));
+    CHECK(strcmp(own.name, "x") == 0 && own.memory_bytes_per_ns == 2 && own.launch_ns == 2);
+    CHECK(strcmp(two.name, "y") == 0 && two.memory_bytes_per_ns == 3 && two.launch_ns == 2);
+    CHECK(strcmp(three.name, "x") == 0 && three.memory_bytes_per_ns == 2 && three.launch_ns == 5);
+    CHECK(own.machine_ranks == 0 && two.machine_ranks == 0 && three.machine_ranks == 4);
+    CHECK(two.pointwise_flops_per_ns == own.pointwise_flops_per_ns);
+    CHECK_STATUS(ctx, remat_device_description_read_threads(ctx, arena, path, 4, &two),
+                 REMAT_ERROR_USAGE, "no rates of that number (accepted: 2, 3)");
+    CHECK_STATUS(ctx, remat_device_description_read_threads(ctx, arena, "cpu", 2, &two),
+                 REMAT_ERROR_USAGE, "cpu has no rates by number of threads");
 }
 
 static const struct {
@@ -292,6 +335,7 @@ int main(void)
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         check_file(ctx, &arena, path, files[i].text, files[i].said);
     check_ranges(ctx, &arena, path);
+    check_threads(ctx, &arena, path);
     remove(path);
     CHECK_STATUS(ctx, remat_device_description_read(ctx, &arena, "h300", &device),
                  REMAT_ERROR_USAGE, "b200, cpu, h100-pcie, h100-sxm, h200, ");

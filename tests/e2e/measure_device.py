@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""remat-run --measure-device writes a description that remat-compile takes, with rates above 0; plans with it run.
+remat-compile --threads puts in place what a description has for that number. No time is demanded.
+
+    measure_device.py BUILD_DIRECTORY"""
+import json
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+
+build = os.path.abspath(sys.argv[1])
+RATES = [("memory", "peak_bytes_per_s"), ("pointwise", "peak_flops_per_s"), ("matmul", "fp32_flops_per_s"),
+         ("matmul", "bf16_flops_per_s"), ("attention", "forward_efficiency"), ("attention", "backward_efficiency")]
+
+
+def call(tool, *arguments, code=0, env=None):
+    done = subprocess.run([f"{build}/tools/remat-{tool}", *arguments], capture_output=True, text=True,
+                          env={**os.environ, **(env or {})})
+    assert done.returncode == code, (tool, arguments, done.returncode, done.stderr)
+    return done.stdout if code == 0 else done.stderr
+
+
+def refused(code, message, *arguments):
+    said = call(*arguments, code=code)
+    lines = [line for line in said.splitlines() if not line.startswith("Try ")]
+    assert len(lines) == 1 and message in lines[0], (arguments, said)
+
+
+def load(path):
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def write(path, description):
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(description, file)
+
+
+def step_ns(model, *arguments):
+    return json.loads(call("compile", model, "--format", "json", "-o", "x.plan", *arguments))["step_ns"]
+
+
+def check_measured():
+    call("run", "--measure-device", "m.json", "--threads", "1")
+    measured = load("m.json")
+    assert measured["name"].endswith(", 1 thread") and list(measured["threads"]) == ["1"], measured
+    for rates in measured, measured["threads"]["1"]:
+        assert all(rates[part][key] > 0 for part, key in RATES) and rates["launch_ns"] > 0, rates
+    for dtype in "fp32", "bf16":
+        call("graph", "llama-tiny", "--dtype", dtype, "-o", dtype + ".fbs")
+        assert step_ns(dtype + ".fbs", "--target", "m.json") == \
+            step_ns(dtype + ".fbs", "--target", "m.json", "--threads", "1") > 0
+        call("compile", dtype + ".fbs", "--target", "m.json", "--budget", "143MB", "-o", "b.plan")
+        call("run", "b.plan", "--ids", "zipf", "--steps", "1", "--threads", "1")
+    return measured
+
+
+def check_threads(measured):
+    """What `threads` has for a number is the same as a description with these keys; the rest stays."""
+    base = {key: value for key, value in measured.items() if key != "threads"}
+    changes = {"launch_ns": 70000, "matmul": {"fp32_flops_per_s": 3e9}, "memory": {"peak_bytes_per_s": 2e9}}
+    merged = {**base, "launch_ns": 70000, "matmul": {**base["matmul"], "fp32_flops_per_s": 3e9},
+              "memory": {**base["memory"], "peak_bytes_per_s": 2e9}}
+    write("base.json", base)
+    write("merged.json", merged)
+    write("both.json", {**base, "threads": {"1": {}, "3": changes}})
+    own, changed = step_ns("fp32.fbs", "--target", "base.json"), step_ns("fp32.fbs", "--target", "merged.json")
+    assert own != changed
+    assert step_ns("fp32.fbs", "--target", "both.json") == own
+    assert step_ns("fp32.fbs", "--target", "both.json", "--threads", "1") == own
+    assert step_ns("fp32.fbs", "--target", "both.json", "--threads", "3") == changed
+    call("compile", "fp32.fbs", "--target", "both.json", "--threads", "3", "--budget", "143MB", "-o", "t.plan")
+    assert "--threads 3" in call("dump", "t.plan")
+    for target, message in [("both.json", "both.json has no rates of that number (accepted: 1, 3)"),
+                            ("base.json", "base.json has no rates by number of threads"),
+                            ("cpu", "cpu has no rates by number of threads"),
+                            ("h200", "h200 has no rates by number of threads")]:
+        refused(2, message, "compile", "fp32.fbs", "--target", target, "--threads", "2", "-o", "no.plan")
+    assert not os.path.exists("no.plan")
+
+
+def check_refusals():
+    measure = ["run", "--measure-device", "new.json"]
+    for arguments in (["--ids", "zipf"], ["--text", "m.json"], ["--steps", "3"], ["--device", "cpu"], ["--hash"],
+                      ["--profile", "p.json"], ["--seed", "1"]):
+        refused(2, f"{arguments[0]} contradicts --measure-device", *measure, *arguments)
+    refused(2, "--measure-device runs plans of its own, not 'b.plan'", *measure, "b.plan")
+    refused(2, "PLAN is missing", "run")
+    refused(2, "PLAN is missing", "run", "--ids", "zipf")
+    refused(5, "nowhere/new.json", "run", "--measure-device", "nowhere/new.json")
+    os.mkdir("folder")
+    refused(5, "folder", "run", "--measure-device", "folder")
+    assert not os.path.exists("new.json") and not os.path.exists("p.json")
+    # An old file stays until the new one is whole.
+    write("old.json", {"old": 1})
+    os.chmod("old.json", stat.S_IRUSR | stat.S_IWUSR)
+    refused(2, "contradicts", "run", "--measure-device", "old.json", "--hash")
+    assert load("old.json") == {"old": 1} and not [name for name in os.listdir(".") if "remat-tmp" in name]
+
+
+def main():
+    with tempfile.TemporaryDirectory() as work:
+        os.chdir(work)
+        check_threads(check_measured())
+        check_refusals()
+        os.chdir("/")
+
+
+main()
