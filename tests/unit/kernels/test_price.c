@@ -163,17 +163,14 @@ static double tera_flops(const char *device_name, const char *op, const char *in
     return published_flops / price_ns(device_name, op, inputs, attributes) / 1e3;
 }
 
-/* What these kernels reached on an H100, causal (docs/tables/gpu.md). Flops are counted as 4 S S d a
- * head and 2.5 times that backward, half of it as these are causal. */
+/* What these kernels reached on an H100, causal (docs/tables/gpu.md). Flops are counted as 4 S S d
+ * a head and 2.5 times that backward, half of it as these are causal. */
 static const struct {
     uint32_t batch, keys, heads, depth;
     double forward, backward;
-} attention_h100[] = {{16, 1024, 32, 64, 212, 173},
-                      {4, 4096, 32, 64, 272, 211},
-                      {2, 8192, 32, 64, 288, 223},
-                      {16, 1024, 16, 128, 237, 131},
-                      {4, 4096, 16, 128, 276, 164},
-                      {2, 8192, 16, 128, 285, 173}};
+} attention_h100[] = {{16, 1024, 32, 64, 212, 173}, {4, 4096, 32, 64, 272, 211},
+                      {2, 8192, 32, 64, 288, 223},  {16, 1024, 16, 128, 237, 131},
+                      {4, 4096, 16, 128, 276, 164}, {2, 8192, 16, 128, 285, 173}};
 
 static void check_attention(size_t row, bool backward, double measured)
 {
@@ -237,8 +234,8 @@ static void check_named(void)
     check_product("h200", "b64,64 b64,64", 64, 64, 64, 0, 1);
     check_product("h200", "b8,8192 b8192,8192", 8, 8192, 8192, 20, 35);
     check_product("cpu", "256,768 768,2304", 256, 768, 2304, 0.19, 0.203);
-    /* measured on an H100, with rows that are aligned to 2, 8 and 16 bytes: 96 and 105, 249 and 206,
-     * 725 and 812 */
+    /* measured on an H100, with rows that are aligned to 2, 8 and 16 bytes: 96 and 105, 249 and
+     * 206, 725 and 812 */
     check_product("h100-sxm", "b8192,768 b768,50257", 8192, 50257, 768, 80, 110);
     check_product("h100-sxm", "b8192,50257 b50257,768", 8192, 768, 50257, 80, 110);
     check_product("h100-sxm", "b8192,768 b768,50260", 8192, 50260, 768, 200, 250);
