@@ -17,6 +17,7 @@
 #include "settings.h"
 #include "standing.h"
 #include "tool.h"
+#include "unaligned.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -238,6 +239,8 @@ static remat_status make_report(remat_context *ctx, struct remat_arena *arena,
     if (sizes->cut_short)
         in_full.is_over = NULL;
     REMAT_TRY(make_plan(ctx, arena, args, graph, &in_full, report));
+    if (settings->device.cuda_arch)
+        REMAT_TRY(unaligned_note(arena, report->program));
     if (sizes->cut_short)
         REMAT_TRY(notes_add(
             arena, report->program,
