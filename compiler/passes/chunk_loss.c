@@ -48,7 +48,8 @@ static remat_status replace(struct remat_rebuild *r, const struct head *head)
     struct remat_attribute attributes[4] = {
         remat_attribute_int("rows", choose_rows(r->from, head)),
         remat_attribute_int("transpose_weight", remat_node_int(linear, "transpose_weight", 0))};
-    memcpy(attributes + 2, loss->attributes, loss->attribute_count * sizeof *attributes);
+    for (uint32_t k = 0; k < loss->attribute_count; k++) /* ignore_index, classes */
+        attributes[2 + k] = loss->attributes[k];
     remat_value inputs[4] = {r->values[linear->inputs[0].i], r->values[linear->inputs[1].i],
                              r->values[loss->inputs[1].i]};
     remat_value outputs[4];

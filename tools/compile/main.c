@@ -239,7 +239,7 @@ static remat_status make_report(remat_context *ctx, struct remat_arena *arena,
     if (sizes->cut_short)
         in_full.is_over = NULL;
     REMAT_TRY(make_plan(ctx, arena, args, graph, &in_full, report));
-    if (settings->device.cuda_arch)
+    if (settings->device.cuda_arch && report->program)
         REMAT_TRY(unaligned_note(arena, report->program));
     if (sizes->cut_short)
         REMAT_TRY(notes_add(
