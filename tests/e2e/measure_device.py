@@ -87,11 +87,12 @@ def check_refusals():
                       ["--profile", "p.json"], ["--seed", "1"]):
         refused(2, f"{arguments[0]} contradicts --measure-device", *measure, *arguments)
     refused(2, "--measure-device runs plans of its own, not 'b.plan'", *measure, "b.plan")
+    refused(2, "must end in .json", "run", "--measure-device", "new.txt")
     refused(2, "PLAN is missing", "run")
     refused(2, "PLAN is missing", "run", "--ids", "zipf")
     refused(5, "nowhere/new.json", "run", "--measure-device", "nowhere/new.json")
-    os.mkdir("folder")
-    refused(5, "folder", "run", "--measure-device", "folder")
+    os.mkdir("folder.json")
+    refused(5, "folder.json", "run", "--measure-device", "folder.json")
     assert not os.path.exists("new.json") and not os.path.exists("p.json")
     # An old file stays until the new one is whole.
     write("old.json", {"old": 1})

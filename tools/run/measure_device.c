@@ -310,10 +310,15 @@ static remat_status check_alone(remat_context *ctx, const struct cli_arguments *
             return cli_error(ctx, REMAT_ERROR_USAGE, "--%s contradicts --measure-device",
                              args->tool->options[option].name);
     }
-    return args->operand_count
-               ? cli_error(ctx, REMAT_ERROR_USAGE,
-                           "--measure-device runs plans of its own, not '%s'", args->operands[0])
-               : REMAT_OK;
+    if (args->operand_count)
+        return cli_error(ctx, REMAT_ERROR_USAGE, "--measure-device runs plans of its own, not '%s'",
+                         args->operands[0]);
+    const char *path = cli_text(args, OPTION_measure_device, NULL), *ending = strrchr(path, '.');
+    return ending && strcmp(ending, ".json") == 0
+               ? REMAT_OK
+               : cli_error(ctx, REMAT_ERROR_USAGE,
+                           "--measure-device %s: the name must end in .json, as --target expects",
+                           path);
 }
 
 remat_status measure_device(remat_context *ctx, const struct cli_arguments *args)
