@@ -64,7 +64,7 @@ def write(path, tensors):
 
 def graph(path, preset, *options, padded, classes=CLASSES):
     multiple = ["--make-vocab-size-divisible-by", PADDED // 2] if padded else []
-    must("graph", preset, "--batch", 4, "--seq", 16, "--vocab", classes, *multiple, *options, "-o", path)
+    must("graph", preset, "--layers", 2, "--batch", 4, "--seq", 16, "--vocab", classes, *multiple, *options, "-o", path)
 
 
 def run(plan, *options):
