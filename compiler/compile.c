@@ -22,7 +22,9 @@ struct pipeline {
     struct remat_search search; /* on what decisions are made, and within what */
     const struct remat_graph *input;
     struct remat_program **program; /* the results: one of these three */
-    uint64_t *bound_ns;
+    uint64_t *bounds_ns;
+    uint32_t room_count;
+    const uint64_t *rooms;
     struct remat_frontier *frontier;
     struct remat_prepared prepared;
     struct remat_persistent persistent;
@@ -33,6 +35,7 @@ struct pipeline {
 };
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
+#define PIPELINE     .search = {.ctx = ctx, .arena = arena, .settings = settings}, .input = graph
 
 /* Segments that no decision is about; and where every tensor that outlives a segment lies.
  * Transfers of an update run beside computation where there is room. */
@@ -219,7 +222,6 @@ static remat_status make_plan(void *user)
     if (settings->after_pass)
         settings->after_pass(settings->after_pass_user, "rewrite", best.arranged.graph);
     REMAT_CHECK(remat_graph_verify(p->search.ctx, best.arranged.graph));
-
     REMAT_NEW(p->search.arena, program, 1);
     REMAT_CHECK(remat_explain(&p->search, &best.decision, &explanation));
     remat_evaluator_release(&p->evaluator); /* lowering and text need room too */
@@ -242,9 +244,7 @@ remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_compile_settings *settings,
                            struct remat_program **out)
 {
-    struct pipeline p = {.search = {.ctx = ctx, .arena = arena, .settings = settings},
-                         .input = graph,
-                         .program = out};
+    struct pipeline p = {PIPELINE, .program = out};
     return remat_guard(ctx, make_plan, &p);
 }
 
@@ -253,18 +253,22 @@ static remat_status find_bound(void *user)
     struct pipeline *p = user;
     REMAT_CHECK(start(p));
     REMAT_CHECK(remat_search_plan(&p->search));
-    *p->bound_ns = remat_search_bound_ns(&p->search, p->search.state.bound_ns);
+    p->bounds_ns[0] = remat_search_bound_ns(&p->search, p->search.state.bound_ns);
+    for (uint32_t i = 0; i < p->room_count; i++) {
+        uint64_t bytes = remat_add_saturated(p->persistent.total_bytes, p->rooms[i]);
+        uint64_t ns = remat_planner_bound(p->search.planner, bytes);
+        p->bounds_ns[1 + i] = remat_search_bound_ns(&p->search, ns == UINT64_MAX ? 0 : ns);
+    }
     return REMAT_OK;
 }
 
 remat_status remat_compile_bound(remat_context *ctx, struct remat_arena *arena,
                                  const struct remat_graph *graph,
-                                 const struct remat_compile_settings *settings,
-                                 uint64_t *out_step_ns)
+                                 const struct remat_compile_settings *settings, uint32_t room_count,
+                                 const uint64_t *rooms, uint64_t *out_step_ns)
 {
-    struct pipeline p = {.search = {.ctx = ctx, .arena = arena, .settings = settings},
-                         .input = graph,
-                         .bound_ns = out_step_ns};
+    struct pipeline p = {PIPELINE, .bounds_ns = out_step_ns, .room_count = room_count,
+                         .rooms = rooms};
     return remat_guard(ctx, find_bound, &p);
 }
 
@@ -283,8 +287,6 @@ remat_status remat_compile_frontier(remat_context *ctx, struct remat_arena *aren
                                     const struct remat_compile_settings *settings,
                                     struct remat_frontier *frontier)
 {
-    struct pipeline p = {.search = {.ctx = ctx, .arena = arena, .settings = settings},
-                         .input = graph,
-                         .frontier = frontier};
+    struct pipeline p = {PIPELINE, .frontier = frontier};
     return remat_guard(ctx, find_frontier, &p);
 }

@@ -7,6 +7,7 @@
 #include "options.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 uint32_t model_parts(const struct remat_compile_settings *settings)
 {
@@ -78,11 +79,27 @@ struct attempts {
     const struct remat_compile_settings *settings;
     struct sizes *sizes;
     struct progress *progress;
+    uint64_t room_bytes; /* beside persistent memory, of the smallest value planned */
+    uint64_t update_ns;  /* the optimizer's part of a step, whatever the size */
 };
 
 static bool attempts_over(void *user)
 {
     return cli_watch_over(&((struct attempts *)user)->progress->watch);
+}
+
+static remat_status bind(const struct attempts *a, struct remat_arena *arena, uint32_t value,
+                         struct remat_graph **symbols, struct remat_graph **graph)
+{
+    remat_status st = REMAT_OK;
+    const char *bindings = sizes_bindings(arena, a->sizes, value);
+    if (!bindings)
+        REMAT_FAIL(a->ctx, REMAT_ERROR_MEMORY, "out of memory");
+    *symbols = remat_graph_copy(arena, a->parsed);
+    REMAT_TRY(graph_file_set_symbols(a->ctx, a->path, bindings, *symbols));
+    REMAT_TRY(model_bind(a->ctx, arena, a->path, a->parsed, bindings, a->settings, graph));
+fail:
+    return st;
 }
 
 /* What a step works on: tokens, or what the symbol counts. */
@@ -110,8 +127,20 @@ static remat_status keep_why(const struct attempts *a, struct size_trial *trial)
     return trial->why ? REMAT_ERROR_INVALID : REMAT_ERROR_MEMORY;
 }
 
+/* Transfers may run beside computation. */
+static uint64_t update_ns(const struct remat_program *program)
+{
+    uint64_t ns = 0;
+    for (uint32_t c = 0; c < program->command_count; c++) {
+        const struct remat_command *command = &program->commands[c];
+        if (command->phase == REMAT_PHASE_OPTIMIZER && !command->complete_before)
+            ns += command->estimated_ns;
+    }
+    return ns;
+}
+
 /* Plans the bound graph, or finds that it is not worth it; `work` is what a step works on. */
-static remat_status plan(const struct attempts *a, struct remat_arena *scratch,
+static remat_status plan(struct attempts *a, struct remat_arena *scratch,
                          const struct remat_graph *graph, double work, double rate_to_beat,
                          struct size_trial *trial)
 {
@@ -124,15 +153,19 @@ static remat_status plan(const struct attempts *a, struct remat_arena *scratch,
     settings.bounded = NULL;
     settings.tried = NULL;
     if (rate_to_beat > 0 && !remat_policy_given(&settings.policy))
-        REMAT_TRY(remat_compile_bound(a->ctx, scratch, graph, &settings, &bound_ns));
-    trial->slower = bound_ns && work * 1e9 / (double)bound_ns < rate_to_beat;
-    if (trial->slower)
+        REMAT_TRY(remat_compile_bound(a->ctx, scratch, graph, &settings, 0, NULL, &bound_ns));
+    trial->rate = bound_ns ? work * 1e9 / (double)bound_ns : 0;
+    trial->bounded = bound_ns && trial->rate < rate_to_beat;
+    if (trial->bounded)
         return REMAT_OK;
     REMAT_TRY(remat_compile(a->ctx, scratch, graph, &settings, &program));
     trial->policy = remat_arena_format(a->arena, "%s", program->policy);
     trial->step_ns = program->step_ns;
     trial->peak_bytes = program->peak_bytes;
+    remat_keep_most(&a->room_bytes,
+                    program->budget_bytes - program->reserve_bytes - program->static_bytes);
     trial->rate = work * 1e9 / (double)program->step_ns;
+    a->update_ns = update_ns(program);
     if (!trial->policy)
         st = REMAT_ERROR_MEMORY;
 fail:
@@ -145,13 +178,8 @@ static remat_status attempt(void *user, double rate_to_beat, struct size_trial *
     struct attempts *a = user;
     struct remat_arena *scratch = remat_scratch_open(a->ctx);
     struct remat_graph *symbols, *graph;
-    a->progress->value = trial->value;
-    const char *bindings = sizes_bindings(scratch, a->sizes, trial->value);
-    if (!bindings)
-        REMAT_FAIL(a->ctx, REMAT_ERROR_MEMORY, "out of memory");
-    symbols = remat_graph_copy(scratch, a->parsed);
-    REMAT_TRY(graph_file_set_symbols(a->ctx, a->path, bindings, symbols));
-    REMAT_TRY(model_bind(a->ctx, scratch, a->path, a->parsed, bindings, a->settings, &graph));
+    progress_look_at(a->progress, a->sizes, trial->value);
+    REMAT_TRY(bind(a, scratch, trial->value, &symbols, &graph));
     REMAT_TRY(
         plan(a, scratch, graph, work_of(symbols, a->sizes, trial->value), rate_to_beat, trial));
 fail:
@@ -161,6 +189,76 @@ fail:
     return st;
 }
 
+/* --- larger sizes --- */
+
+enum { SCALE = 1024, EDGES_MAX = 64 };
+
+/* From `value` on, ever further apart: edges[count] is behind the last of at most EDGES_MAX. */
+static uint32_t list_edges(uint32_t value, uint32_t multiple, uint32_t top, uint64_t *edges)
+{
+    uint32_t count = 0;
+    uint64_t edge = (uint64_t)value + multiple;
+    while (edge <= top && count < EDGES_MAX) {
+        edges[count++] = edge;
+        uint64_t step = edge < 4 * (uint64_t)value ? edge / 8 : edge;
+        edge += step < multiple ? multiple : step;
+    }
+    edges[count] = (uint64_t)top + 1;
+    return count;
+}
+
+/* No value of the graph grows faster than in proportion. */
+static bool is_proportional(const struct remat_graph *small, const struct remat_graph *large)
+{
+    bool is = small->value_count == large->value_count;
+    for (uint32_t v = 0; is && v < small->value_count; v++)
+        is = remat_shape_elements(&large->values[v].shape) <=
+             SCALE * remat_shape_elements(&small->values[v].shape);
+    return is;
+}
+
+/* A batch k times as large, with the same recomputation, takes at most k times the room beside
+ * persistent memory and, but for the optimizer, k times the time: launches, weights and the last
+ * waves of tiles are shared. So a step of batch b takes no less than its share of the bound of a
+ * large batch M with M / b times the room. The larger b, the smaller that room, so between two
+ * batches the room of the smaller one holds; M / b is rounded up. */
+static remat_status find_slow(void *user, uint32_t value, double rate, uint32_t top, uint32_t *from)
+{
+    remat_status st = REMAT_OK;
+    struct attempts *a = user;
+    struct remat_compile_settings settings = *a->settings;
+    struct remat_graph *symbols, *small, *graph;
+    uint64_t edges[EDGES_MAX + 1], rooms[EDGES_MAX], bounds_ns[1 + EDGES_MAX];
+    uint64_t large = (uint64_t)value * SCALE;
+    struct remat_arena *scratch = remat_scratch_open(a->ctx);
+    uint32_t count = list_edges(value, a->sizes->multiple, top, edges);
+    *from = 0;
+    if (strcmp(a->sizes->symbol, "batch") != 0 || remat_policy_given(&settings.policy) ||
+        settings.device.profile || large > INT32_MAX || count == 0)
+        goto fail;
+    settings.after_pass = NULL;
+    settings.pass_time = NULL;
+    settings.has_budget = false;
+    for (uint32_t i = 0; i < count; i++)
+        rooms[i] = remat_mul_saturated(a->room_bytes, large / edges[i] + 1);
+    REMAT_TRY(bind(a, scratch, value, &symbols, &small));
+    REMAT_TRY(bind(a, scratch, (uint32_t)large, &symbols, &graph));
+    if (!is_proportional(small, graph))
+        goto fail;
+    REMAT_TRY(remat_compile_bound(a->ctx, scratch, graph, &settings, count, rooms, bounds_ns));
+    double work = work_of(symbols, a->sizes, (uint32_t)large) / (double)large;
+    for (uint32_t i = count; i-- > 0;) {
+        double update = (double)a->update_ns, end = (double)edges[i + 1];
+        double rest = ((double)bounds_ns[1 + i] - update) / ((double)large + end);
+        if (bounds_ns[1 + i] && work * 1e9 / (update / end + rest) >= rate)
+            break;
+        *from = (uint32_t)edges[i];
+    }
+fail:
+    remat_scratch_close(scratch);
+    return st == REMAT_ERROR_MEMORY || st == REMAT_ERROR_INTERNAL ? st : REMAT_OK;
+}
+
 remat_status model_choose_bindings(remat_context *ctx, struct remat_arena *arena,
                                    const struct cli_arguments *args,
                                    const struct remat_graph *parsed,
@@ -168,16 +266,22 @@ remat_status model_choose_bindings(remat_context *ctx, struct remat_arena *arena
                                    struct progress *progress, struct sizes *sizes, const char **out)
 {
     remat_status st = REMAT_OK;
-    struct attempts attempts = {ctx, arena, args->operands[0], parsed, settings, sizes, progress};
+    struct attempts attempts = {.ctx = ctx,
+                                .arena = arena,
+                                .path = args->operands[0],
+                                .parsed = parsed,
+                                .settings = settings,
+                                .sizes = sizes,
+                                .progress = progress};
+    const struct size_attempts calls = {attempt, find_slow, attempts_over, &attempts};
     *out = cli_text(args, OPTION_bind, "");
     REMAT_TRY(sizes_parse(ctx, arena, *out, model_parts(settings), sizes));
     if (!sizes->symbol)
         return REMAT_OK;
     if (!settings->has_budget)
         REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--bind %s=auto needs --budget", sizes->symbol);
-    progress->symbol = sizes->symbol;
-    st = sizes_search(ctx, arena, sizes, attempt, attempts_over, &attempts);
-    progress->symbol = NULL;
+    st = sizes_search(ctx, arena, sizes, &calls);
+    progress_look_at(progress, NULL, 0);
     REMAT_TRY(st);
     *out = sizes_bindings(arena, sizes, sizes->trials[sizes->best].value);
     st = *out ? REMAT_OK : REMAT_ERROR_MEMORY;

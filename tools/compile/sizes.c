@@ -5,8 +5,9 @@
  * less: only a bound rules a value out. */
 #include "sizes.h"
 
-#include <errno.h>
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { TRY_ALL = 16, HIGH_DEFAULT = 1024 };
 #define WORD "=auto"
@@ -85,12 +86,12 @@ struct search {
     size_t capacity;
     uint32_t too_large;  /* the smallest value that is, */
     const char *refusal; /* with its message; NULL: none is */
-    remat_status (*attempt)(void *user, double rate_to_beat, struct size_trial *trial);
-    bool (*is_over)(void *user);
-    void *user;
+    uint32_t slow_from;  /* the number from which on all are slower; value_count: none is known */
+    uint32_t asked;      /* the value that was the best when that was asked for; 0: it was not */
+    const struct size_attempts *attempts;
 };
 
-enum outcome { FITS, TOO_LARGE, IMPOSSIBLE };
+enum outcome { FITS, TOO_LARGE, IMPOSSIBLE }; /* what is bounded is taken to fit */
 
 static uint32_t value_of(const struct sizes *s, uint32_t number)
 {
@@ -115,7 +116,12 @@ static void find_best(struct sizes *s)
             s->best = t;
 }
 
-/* Adds a trial in its place. */
+static double best_rate(const struct sizes *s)
+{
+    return any_fits(s) ? s->trials[s->best].rate : 0;
+}
+
+/* Adds a trial in its place, or puts it there instead of one of the same value. */
 static remat_status add(struct search *search, const struct size_trial *trial)
 {
     struct sizes *s = search->sizes;
@@ -126,10 +132,14 @@ static remat_status add(struct search *search, const struct size_trial *trial)
         if (!s->trials)
             return REMAT_ERROR_MEMORY;
     }
-    for (; place > 0 && s->trials[place - 1].value > trial->value; place--)
-        s->trials[place] = s->trials[place - 1];
+    while (place > 0 && s->trials[place - 1].value >= trial->value)
+        place--;
+    if (place == s->trial_count || s->trials[place].value != trial->value) {
+        memmove(&s->trials[place + 1], &s->trials[place],
+                (s->trial_count - place) * sizeof *s->trials);
+        s->trial_count++;
+    }
     s->trials[place] = *trial;
-    s->trial_count++;
     find_best(s);
     return REMAT_OK;
 }
@@ -143,7 +153,6 @@ static remat_status keep_refusal(struct search *search, uint32_t value)
     return search->refusal ? REMAT_OK : REMAT_ERROR_MEMORY;
 }
 
-/* With a rate to beat FITS means only that it may fit. */
 static remat_status try_number(struct search *search, uint32_t number, double rate_to_beat,
                                enum outcome *outcome)
 {
@@ -153,11 +162,11 @@ static remat_status try_number(struct search *search, uint32_t number, double ra
     *outcome = TOO_LARGE;
     if (s->cut_short)
         return REMAT_OK;
-    st = search->attempt(search->user, rate_to_beat, &trial);
-    s->cut_short = search->is_over(search->user);
+    st = search->attempts->attempt(search->attempts->user, rate_to_beat, &trial);
+    s->cut_short = search->attempts->is_over(search->attempts->user);
     if (s->cut_short && any_fits(s))
         return st == REMAT_ERROR_INFEASIBLE || st == REMAT_ERROR_CUT_SHORT ? REMAT_OK : st;
-    trial.fits = st == REMAT_OK && !trial.slower;
+    trial.fits = st == REMAT_OK && !trial.bounded;
     if (st == REMAT_ERROR_INFEASIBLE)
         st = keep_refusal(search, trial.value);
     else if (st == REMAT_ERROR_INVALID) {
@@ -166,8 +175,33 @@ static remat_status try_number(struct search *search, uint32_t number, double ra
     }
     REMAT_TRY(st);
     REMAT_TRY(add(search, &trial));
-    if (trial.fits)
+    if (trial.fits || trial.bounded)
         *outcome = FITS;
+fail:
+    return st;
+}
+
+/* The most promising trial of those that are only bounded; trial_count: no other can beat the best.
+ */
+static uint32_t find_open(const struct sizes *s)
+{
+    uint32_t open = s->trial_count;
+    double most = best_rate(s);
+    for (uint32_t t = 0; t < s->trial_count; t++)
+        if (s->trials[t].bounded && s->trials[t].rate >= most) {
+            open = t;
+            most = s->trials[t].rate;
+        }
+    return open;
+}
+
+static remat_status plan_open(struct search *search)
+{
+    remat_status st = REMAT_OK;
+    struct sizes *s = search->sizes;
+    enum outcome outcome;
+    for (uint32_t t; (t = find_open(s)) < s->trial_count && !s->cut_short;)
+        REMAT_TRY(try_number(search, number_of(s, t), 0, &outcome));
 fail:
     return st;
 }
@@ -188,14 +222,46 @@ static remat_status narrow(struct search *search, uint32_t number, uint32_t *low
 {
     remat_status st = REMAT_OK;
     enum outcome outcome;
-    REMAT_TRY(try_number(search, number, 0, &outcome));
+    double rate_to_beat = any_fits(search->sizes) ? INFINITY : 0;
+    REMAT_TRY(try_number(search, number, rate_to_beat, &outcome));
     bool below = outcome == FITS || (outcome == IMPOSSIBLE && !any_fits(search->sizes));
     *(below ? low : above) = number;
 fail:
     return st;
 }
 
-/* The largest that fits is then among the trials, and *out_above the number behind it. */
+/* Plans what may be best by now, and asks from where on all are slower than that. */
+static remat_status find_slow(struct search *search, uint32_t *above)
+{
+    remat_status st = REMAT_OK;
+    const struct sizes *s = search->sizes;
+    const struct size_attempts *attempts = search->attempts;
+    uint32_t from, number;
+    REMAT_TRY(plan_open(search));
+    if (!any_fits(s) || s->cut_short || search->asked == s->trials[s->best].value)
+        return REMAT_OK;
+    search->asked = s->trials[s->best].value;
+    REMAT_TRY(attempts->find_slow(attempts->user, search->asked, best_rate(s),
+                                  value_of(s, s->value_count - 1), &from));
+    number = from ? (from - s->smallest + s->multiple - 1) / s->multiple : s->value_count;
+    search->slow_from = number < search->slow_from ? number : search->slow_from;
+    *above = number < *above ? number : *above;
+fail:
+    return st;
+}
+
+/* Rates, or their bounds, no longer rise at the largest value tried. */
+static bool falls(const struct sizes *s)
+{
+    const struct size_trial *last = &s->trials[s->trial_count - 1];
+    bool falls = false;
+    for (uint32_t t = 0; t + 1 < s->trial_count; t++)
+        falls |= s->trials[t].rate >= last->rate;
+    return falls;
+}
+
+/* *out_above: the number from which on all are slower than the best, or, with the largest that
+ * fits among the trials, the number behind it. */
 static remat_status find_largest(struct search *search, uint32_t *out_above)
 {
     remat_status st = REMAT_OK;
@@ -204,8 +270,11 @@ static remat_status find_largest(struct search *search, uint32_t *out_above)
     while (above == count && low < count - 1 && !search->sizes->cut_short) {
         uint32_t next = low < (count - 1) / 2 ? 2 * low + 1 : count - 1;
         REMAT_TRY(narrow(search, next, &low, &above));
+        if (above == count && falls(search->sizes))
+            REMAT_TRY(find_slow(search, &above));
     }
-    while (above > low + 1 && !search->sizes->cut_short)
+    REMAT_TRY(find_slow(search, &above));
+    while (above > low + 1 && above < search->slow_from && !search->sizes->cut_short)
         REMAT_TRY(narrow(search, low + (above - low) / 2, &low, &above));
     *out_above = above;
 fail:
@@ -243,7 +312,8 @@ static remat_status sweep(struct search *search, uint32_t above)
             break;
         if (to_left && to_right)
             to_left = best - left <= right - best;
-        REMAT_TRY(try_number(search, to_left ? left : right, s->trials[s->best].rate, &outcome));
+        REMAT_TRY(try_number(search, to_left ? left : right, best_rate(s), &outcome));
+        REMAT_TRY(plan_open(search));
     }
 fail:
     return st;
@@ -262,23 +332,42 @@ fail:
     return st;
 }
 
+/* The numbers from `begin` to before `end`, of which none is a trial. */
+static remat_status list_gap(struct search *search, uint32_t begin, uint32_t end)
+{
+    remat_status st = REMAT_OK;
+    struct sizes *s = search->sizes;
+    uint32_t slow = search->slow_from < begin ? begin : search->slow_from;
+    slow = slow < end ? slow : end;
+    if (begin < slow)
+        REMAT_TRY(add_range(search->arena, &s->untried, s->multiple, value_of(s, begin),
+                            value_of(s, slow - 1)));
+    if (slow < end)
+        REMAT_TRY(add_range(search->arena, &s->slower, s->multiple, value_of(s, slow),
+                            value_of(s, end - 1)));
+fail:
+    return st;
+}
+
 /* What was not planned, up to the first trial behind all that fit. */
 static remat_status list_ranges(struct search *search)
 {
     remat_status st = REMAT_OK;
     struct sizes *s = search->sizes;
-    uint32_t next = s->smallest, end = s->trial_count;
-    while (!s->trials[end - 1].fits && !s->trials[end - 1].slower)
+    uint32_t next = 0, end = s->trial_count;
+    while (search->slow_from == s->value_count && !s->trials[end - 1].fits &&
+           !s->trials[end - 1].bounded)
         end--;
     for (uint32_t t = 0; t <= end; t++) {
         bool tried = t < s->trial_count;
-        uint32_t value = tried ? s->trials[t].value : value_of(s, s->value_count);
-        if (value > next)
-            REMAT_TRY(
-                add_range(search->arena, &s->untried, s->multiple, next, value - s->multiple));
-        if (tried && s->trials[t].slower)
-            REMAT_TRY(add_range(search->arena, &s->slower, s->multiple, value, value));
-        next = value + s->multiple;
+        uint32_t number = tried ? number_of(s, t) : s->value_count;
+        REMAT_TRY(list_gap(search, next, number));
+        next = number + 1;
+        if (!tried || !s->trials[t].bounded)
+            continue;
+        bool open = s->trials[t].rate >= best_rate(s);
+        REMAT_TRY(add_range(search->arena, open ? &s->untried : &s->slower, s->multiple,
+                            s->trials[t].value, s->trials[t].value));
     }
 fail:
     return st;
@@ -301,17 +390,14 @@ static remat_status refuse(const struct search *search)
 }
 
 remat_status sizes_search(remat_context *ctx, struct remat_arena *arena, struct sizes *sizes,
-                          remat_status (*attempt)(void *user, double rate_to_beat,
-                                                  struct size_trial *trial),
-                          bool (*is_over)(void *user), void *user)
+                          const struct size_attempts *attempts)
 {
     remat_status st = REMAT_OK;
     struct search search = {.ctx = ctx,
                             .arena = arena,
                             .sizes = sizes,
-                            .attempt = attempt,
-                            .is_over = is_over,
-                            .user = user};
+                            .slow_from = sizes->value_count,
+                            .attempts = attempts};
     uint32_t above;
     if (sizes->value_count <= TRY_ALL) {
         REMAT_TRY(try_all(&search));

@@ -10,11 +10,25 @@
 struct size_trial {
     uint32_t value;
     bool fits;       /* else there is nothing below but why */
-    bool slower;     /* no plan of it, if any fits, has the rate that it had to beat */
+    bool bounded;    /* it has not been planned: no plan of it, if any fits, beats this rate */
     const char *why; /* the graph cannot have this size; NULL: it can */
     const char *policy;
     uint64_t step_ns, peak_bytes;
     double rate; /* per second: tokens, or what the symbol counts */
+};
+
+/* Who looks at values. */
+struct size_attempts {
+    /* Plans a value, unless no plan of it has `rate_to_beat`: then it is bounded. 0: it
+     * is planned in any case; INFINITY: only if there is no bound. REMAT_ERROR_INFEASIBLE with a
+     * message: it does not fit; REMAT_ERROR_INVALID with trial->why: the graph cannot have it. */
+    remat_status (*attempt)(void *user, double rate_to_beat, struct size_trial *trial);
+    /* Sets *from to a value above `value`, which has been planned, from which on up to `top` none
+     * has `rate`; to 0 where none is known. */
+    remat_status (*find_slow)(void *user, uint32_t value, double rate, uint32_t top,
+                              uint32_t *from);
+    bool (*is_over)(void *user);
+    void *user;
 };
 
 struct size_range {
@@ -33,7 +47,7 @@ struct sizes {
     uint32_t trial_count, value_count; /* looked at, and of how many */
     uint32_t best;                     /* of trials; trial_count: none fits */
     bool cut_short;                    /* by is_over */
-    struct size_ranges slower;         /* trials that are */
+    struct size_ranges slower;         /* than the best, whatever is recomputed */
     struct size_ranges untried;        /* below the smallest that is known not to fit */
 };
 
@@ -47,17 +61,13 @@ remat_status sizes_parse(remat_context *ctx, struct remat_arena *arena, const ch
 const char *sizes_bindings(struct remat_arena *arena, const struct sizes *sizes, uint32_t value);
 
 /* Tries values and picks the one with the highest rate; of equal ones the smallest. Up to 16 values
- * are tried in turn until one does not fit. Of more: doubling, then bisection to the largest that
- * fits, then all others below it, those next to the best one first. `attempt` plans a value, unless
- * no plan of it can reach the rate to beat (0: none is), which trial->slower then says; it returns
- * REMAT_ERROR_INFEASIBLE with a message if that does not fit, REMAT_ERROR_INVALID with trial->why
- * if the graph cannot have it. Of many values, the possible ones are taken for a range. When
- * `is_over` is true after an attempt, the search ends, and that attempt counts only if nothing has
+ * are tried in turn until one does not fit. Of more: doubling, until all larger ones are slower or
+ * do not fit, in the second case bisection to the largest that fits, then all others below it,
+ * those next to the best one first. Of many values, the possible ones are taken for a range. When
+ * is_over is true after an attempt, the search ends, and that attempt counts only if nothing has
  * fitted before. REMAT_ERROR_INFEASIBLE: no value that is possible fits; REMAT_ERROR_INVALID: none
  * is possible; REMAT_ERROR_CUT_SHORT: ended with neither known. */
 remat_status sizes_search(remat_context *ctx, struct remat_arena *arena, struct sizes *sizes,
-                          remat_status (*attempt)(void *user, double rate_to_beat,
-                                                  struct size_trial *trial),
-                          bool (*is_over)(void *user), void *user);
+                          const struct size_attempts *attempts);
 
 #endif
