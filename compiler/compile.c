@@ -24,7 +24,6 @@ struct pipeline {
     struct remat_program **program; /* the results: one of these three */
     uint64_t *bounds_ns;
     uint32_t room_count;
-    const uint64_t *rooms;
     struct remat_frontier *frontier;
     struct remat_prepared prepared;
     struct remat_persistent persistent;
@@ -252,12 +251,12 @@ static remat_status find_bound(void *user)
 {
     struct pipeline *p = user;
     REMAT_CHECK(start(p));
-    REMAT_CHECK(remat_search_plan(&p->search));
+    REMAT_CHECK(remat_search_plan(&p->search, true));
     p->bounds_ns[0] = remat_search_bound_ns(&p->search, p->search.state.bound_ns);
-    for (uint32_t i = 0; i < p->room_count; i++) {
-        uint64_t bytes = remat_add_saturated(p->persistent.total_bytes, p->rooms[i]);
+    for (uint32_t i = 1; i <= p->room_count; i++) {
+        uint64_t bytes = remat_add_saturated(p->persistent.total_bytes, p->bounds_ns[i]);
         uint64_t ns = remat_planner_bound(p->search.planner, bytes);
-        p->bounds_ns[1 + i] = remat_search_bound_ns(&p->search, ns == UINT64_MAX ? 0 : ns);
+        p->bounds_ns[i] = remat_search_bound_ns(&p->search, ns == UINT64_MAX ? 0 : ns);
     }
     return REMAT_OK;
 }
@@ -265,10 +264,9 @@ static remat_status find_bound(void *user)
 remat_status remat_compile_bound(remat_context *ctx, struct remat_arena *arena,
                                  const struct remat_graph *graph,
                                  const struct remat_compile_settings *settings, uint32_t room_count,
-                                 const uint64_t *rooms, uint64_t *out_step_ns)
+                                 uint64_t *bounds_ns)
 {
-    struct pipeline p = {PIPELINE, .bounds_ns = out_step_ns, .room_count = room_count,
-                         .rooms = rooms};
+    struct pipeline p = {PIPELINE, .bounds_ns = bounds_ns, .room_count = room_count};
     return remat_guard(ctx, find_bound, &p);
 }
 

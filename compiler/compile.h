@@ -114,13 +114,13 @@ remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_compile_settings *settings,
                            struct remat_program **out);
 
-/* No plan within the budget, of whatever policy, takes less than out_step_ns[0] a step: the bound
- * of remat_compile, for a part of its time; none with at most rooms[i] bytes beside persistent
- * memory less than out_step_ns[1 + i]. 0: nothing fits. Pins are looked at. */
+/* No plan within the budget, of whatever policy, takes less than bounds_ns[0] a step: the bound of
+ * remat_compile, for a part of its time. 0: nothing fits. Behind it, in `room_count` places, bytes
+ * beside persistent memory are replaced by the bound with those. Pins are looked at. */
 remat_status remat_compile_bound(remat_context *ctx, struct remat_arena *arena,
                                  const struct remat_graph *graph,
                                  const struct remat_compile_settings *settings, uint32_t room_count,
-                                 const uint64_t *rooms, uint64_t *out_step_ns);
+                                 uint64_t *bounds_ns);
 
 /* Step time against memory, from the largest to the smallest and, strictly, from the fastest to the
  * slowest. Bytes are live peaks: an arena may need more. */

@@ -153,7 +153,7 @@ static remat_status plan(struct attempts *a, struct remat_arena *scratch,
     settings.bounded = NULL;
     settings.tried = NULL;
     if (rate_to_beat > 0 && !remat_policy_given(&settings.policy))
-        REMAT_TRY(remat_compile_bound(a->ctx, scratch, graph, &settings, 0, NULL, &bound_ns));
+        REMAT_TRY(remat_compile_bound(a->ctx, scratch, graph, &settings, 0, &bound_ns));
     trial->rate = bound_ns ? work * 1e9 / (double)bound_ns : 0;
     trial->bounded = bound_ns && trial->rate < rate_to_beat;
     if (trial->bounded)
@@ -228,7 +228,7 @@ static remat_status find_slow(void *user, uint32_t value, double rate, uint32_t 
     struct attempts *a = user;
     struct remat_compile_settings settings = *a->settings;
     struct remat_graph *symbols, *small, *graph;
-    uint64_t edges[EDGES_MAX + 1], rooms[EDGES_MAX], bounds_ns[1 + EDGES_MAX];
+    uint64_t edges[EDGES_MAX + 1], bounds_ns[1 + EDGES_MAX];
     uint64_t large = (uint64_t)value * SCALE;
     struct remat_arena *scratch = remat_scratch_open(a->ctx);
     uint32_t count = list_edges(value, a->sizes->multiple, top, edges);
@@ -240,12 +240,12 @@ static remat_status find_slow(void *user, uint32_t value, double rate, uint32_t 
     settings.pass_time = NULL;
     settings.has_budget = false;
     for (uint32_t i = 0; i < count; i++)
-        rooms[i] = remat_mul_saturated(a->room_bytes, large / edges[i] + 1);
+        bounds_ns[1 + i] = remat_mul_saturated(a->room_bytes, large / edges[i] + 1);
     REMAT_TRY(bind(a, scratch, value, &symbols, &small));
     REMAT_TRY(bind(a, scratch, (uint32_t)large, &symbols, &graph));
     if (!is_proportional(small, graph))
         goto fail;
-    REMAT_TRY(remat_compile_bound(a->ctx, scratch, graph, &settings, count, rooms, bounds_ns));
+    REMAT_TRY(remat_compile_bound(a->ctx, scratch, graph, &settings, count, bounds_ns));
     double work = work_of(symbols, a->sizes, (uint32_t)large) / (double)large;
     for (uint32_t i = count; i-- > 0;) {
         double update = (double)a->update_ns, end = (double)edges[i + 1];
