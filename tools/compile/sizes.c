@@ -181,27 +181,39 @@ fail:
     return st;
 }
 
-/* The most promising trial of those that are only bounded; trial_count: no other can beat the best.
- */
-static uint32_t find_open(const struct sizes *s)
+/* It is only bounded, and may be better than the best. */
+static bool is_open(const struct search *search, const struct size_trial *trial)
 {
+    const struct sizes *s = search->sizes;
+    bool too_large = search->refusal && trial->value > search->too_large;
+    return trial->bounded && !too_large && trial->rate >= best_rate(s) &&
+           (trial->value - s->smallest) / s->multiple < search->slow_from;
+}
+
+/* The most promising one that is; trial_count: none is. */
+static uint32_t find_open(const struct search *search)
+{
+    const struct sizes *s = search->sizes;
     uint32_t open = s->trial_count;
-    double most = best_rate(s);
     for (uint32_t t = 0; t < s->trial_count; t++)
-        if (s->trials[t].bounded && s->trials[t].rate >= most) {
+        if (is_open(search, &s->trials[t]) &&
+            (open == s->trial_count || s->trials[t].rate > s->trials[open].rate))
             open = t;
-            most = s->trials[t].rate;
-        }
     return open;
 }
 
-static remat_status plan_open(struct search *search)
+/* What then does not fit moves *above. */
+static remat_status plan_open(struct search *search, uint32_t *above)
 {
     remat_status st = REMAT_OK;
     struct sizes *s = search->sizes;
     enum outcome outcome;
-    for (uint32_t t; (t = find_open(s)) < s->trial_count && !s->cut_short;)
-        REMAT_TRY(try_number(search, number_of(s, t), 0, &outcome));
+    for (uint32_t t; (t = find_open(search)) < s->trial_count && !s->cut_short;) {
+        uint32_t number = number_of(s, t);
+        REMAT_TRY(try_number(search, number, 0, &outcome));
+        *above = outcome == TOO_LARGE && number < *above && number > number_of(s, s->best) ? number
+                                                                                           : *above;
+    }
 fail:
     return st;
 }
@@ -218,12 +230,12 @@ fail:
 
 /* Tries a number between `*low`, below what does not fit, and `*above`, and moves one of them. What
  * is impossible lies below all that fits until something does, and above it from then on. */
-static remat_status narrow(struct search *search, uint32_t number, uint32_t *low, uint32_t *above)
+static remat_status narrow(struct search *search, uint32_t number, double rate_to_beat,
+                           uint32_t *low, uint32_t *above)
 {
     remat_status st = REMAT_OK;
     enum outcome outcome;
-    double rate_to_beat = any_fits(search->sizes) ? INFINITY : 0;
-    REMAT_TRY(try_number(search, number, rate_to_beat, &outcome));
+    REMAT_TRY(try_number(search, number, any_fits(search->sizes) ? rate_to_beat : 0, &outcome));
     bool below = outcome == FITS || (outcome == IMPOSSIBLE && !any_fits(search->sizes));
     *(below ? low : above) = number;
 fail:
@@ -237,7 +249,7 @@ static remat_status find_slow(struct search *search, uint32_t *above)
     const struct sizes *s = search->sizes;
     const struct size_attempts *attempts = search->attempts;
     uint32_t from, number;
-    REMAT_TRY(plan_open(search));
+    REMAT_TRY(plan_open(search, above));
     if (!any_fits(s) || s->cut_short || search->asked == s->trials[s->best].value)
         return REMAT_OK;
     search->asked = s->trials[s->best].value;
@@ -260,22 +272,31 @@ static bool falls(const struct sizes *s)
     return falls;
 }
 
+static uint32_t largest_below(const struct sizes *s, uint32_t above)
+{
+    uint32_t largest = 0;
+    for (uint32_t t = 0; t < s->trial_count && number_of(s, t) < above; t++)
+        largest = number_of(s, t);
+    return largest;
+}
+
 /* *out_above: the number from which on all are slower than the best, or, with the largest that
  * fits among the trials, the number behind it. */
 static remat_status find_largest(struct search *search, uint32_t *out_above)
 {
     remat_status st = REMAT_OK;
     uint32_t count = search->sizes->value_count, low = 0, above = count;
-    REMAT_TRY(narrow(search, 0, &low, &above));
+    REMAT_TRY(narrow(search, 0, 0, &low, &above));
     while (above == count && low < count - 1 && !search->sizes->cut_short) {
         uint32_t next = low < (count - 1) / 2 ? 2 * low + 1 : count - 1;
-        REMAT_TRY(narrow(search, next, &low, &above));
+        REMAT_TRY(narrow(search, next, INFINITY, &low, &above));
         if (above == count && falls(search->sizes))
             REMAT_TRY(find_slow(search, &above));
     }
     REMAT_TRY(find_slow(search, &above));
+    low = largest_below(search->sizes, above);
     while (above > low + 1 && above < search->slow_from && !search->sizes->cut_short)
-        REMAT_TRY(narrow(search, low + (above - low) / 2, &low, &above));
+        REMAT_TRY(narrow(search, low + (above - low) / 2, best_rate(search->sizes), &low, &above));
     *out_above = above;
 fail:
     return st;
@@ -312,8 +333,10 @@ static remat_status sweep(struct search *search, uint32_t above)
             break;
         if (to_left && to_right)
             to_left = best - left <= right - best;
-        REMAT_TRY(try_number(search, to_left ? left : right, best_rate(s), &outcome));
-        REMAT_TRY(plan_open(search));
+        uint32_t next = to_left ? left : right;
+        REMAT_TRY(try_number(search, next, best_rate(s), &outcome));
+        above = outcome == TOO_LARGE && !to_left && !s->cut_short ? next : above;
+        REMAT_TRY(plan_open(search, &above));
     }
 fail:
     return st;
@@ -355,8 +378,10 @@ static remat_status list_ranges(struct search *search)
     remat_status st = REMAT_OK;
     struct sizes *s = search->sizes;
     uint32_t next = 0, end = s->trial_count;
-    while (search->slow_from == s->value_count && !s->trials[end - 1].fits &&
-           !s->trials[end - 1].bounded)
+    bool has_slow = search->slow_from < s->value_count;
+    while (!has_slow && !s->trials[end - 1].fits &&
+           (!s->trials[end - 1].bounded ||
+            (search->refusal && s->trials[end - 1].value > search->too_large)))
         end--;
     for (uint32_t t = 0; t <= end; t++) {
         bool tried = t < s->trial_count;
@@ -365,8 +390,8 @@ static remat_status list_ranges(struct search *search)
         next = number + 1;
         if (!tried || !s->trials[t].bounded)
             continue;
-        bool open = s->trials[t].rate >= best_rate(s);
-        REMAT_TRY(add_range(search->arena, open ? &s->untried : &s->slower, s->multiple,
+        REMAT_TRY(add_range(search->arena,
+                            is_open(search, &s->trials[t]) ? &s->untried : &s->slower, s->multiple,
                             s->trials[t].value, s->trials[t].value));
     }
 fail:
