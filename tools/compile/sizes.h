@@ -10,7 +10,7 @@
 struct size_trial {
     uint32_t value;
     bool fits;       /* else there is nothing below but why */
-    bool bounded;    /* it has not been planned: no plan of it, if any fits, beats this rate */
+    bool bounded;    /* not planned: no plan of it, if any fits, has more than `rate` */
     const char *why; /* the graph cannot have this size; NULL: it can */
     const char *policy;
     uint64_t step_ns, peak_bytes;
@@ -19,9 +19,9 @@ struct size_trial {
 
 /* Who looks at values. */
 struct size_attempts {
-    /* Plans a value, unless no plan of it has `rate_to_beat`: then it is bounded. 0: it
-     * is planned in any case; INFINITY: only if there is no bound. REMAT_ERROR_INFEASIBLE with a
-     * message: it does not fit; REMAT_ERROR_INVALID with trial->why: the graph cannot have it. */
+    /* Plans a value, unless no plan of it has `rate_to_beat`: then it is bounded. 0: it is planned
+     * in any case; INFINITY: only if there is no bound. REMAT_ERROR_INFEASIBLE with a message: it
+     * does not fit; REMAT_ERROR_INVALID with trial->why: the graph cannot have it. */
     remat_status (*attempt)(void *user, double rate_to_beat, struct size_trial *trial);
     /* Sets *from to a value above `value`, which has been planned, from which on up to `top` none
      * has `rate`; to 0 where none is known. */
