@@ -266,9 +266,9 @@ static remat_status check_refusal(struct oracle *o, struct tally *y)
     remat_arena_init(&scratch, s->ctx);
     REMAT_TRY(find_smallest(o, &smallest));
     remat_status refused = subject_choose(s, &scratch, 0, &chosen);
-    const char *arena = strstr(remat_context_message(s->ctx), "= arena ");
-    if (refused == REMAT_ERROR_INFEASIBLE && arena)
-        named = strtoull(arena + strlen("= arena "), NULL, 10);
+    const char *needs = strstr(remat_context_message(s->ctx), " needs "); /* nothing is reserved */
+    if (refused == REMAT_ERROR_INFEASIBLE && needs)
+        named = strtoull(needs + strlen(" needs "), NULL, 10);
     REMAT_TRY(subject_choose(s, &scratch, named, &chosen));
     bool two_level = remat_decision_rounds(&chosen.decision) > 1;
     CHECK(chosen.arena_bytes <= named && (two_level || named >= smallest),
