@@ -243,6 +243,10 @@ static void check_named(void)
     check_product("h100-sxm", "b8192,768 b768,50304", 8192, 50304, 768, 690, 820);
     check_product("h100-sxm", "b8192,50304 b50304,768", 8192, 768, 50304, 690, 820);
     check_product("cpu", "256,768 768,2303", 256, 768, 2303, 0.19, 0.203);
+    /* by the stride of a transposed operand alone: 271 measured */
+    double transposed = tera_flops("h100-sxm", "matmul", "b8192,50260 b8192,768", "transpose_a=1",
+                                   2.0 * 50260 * 768 * 8192);
+    CHECK(transposed > 200 && transposed < 280, "%.0f TFLOP/s", transposed);
 }
 
 /* --- transfers --- */
