@@ -216,14 +216,15 @@ static struct remat_decision_record record(const struct joiner *j, remat_value v
 
 static void add_layers(struct remat_arena *arena, struct remat_program *out)
 {
+    bool *recomputed;
+    REMAT_NEW(arena, recomputed, out->layer_count);
     REMAT_NEW(arena, out->recomputed_layers, out->layer_count + 1);
+    for (uint32_t d = 0; d < out->decision_count; d++)
+        if (out->decisions[d].action != REMAT_ACTION_SAVE && out->decisions[d].layer >= 0)
+            recomputed[out->decisions[d].layer] = true;
     for (uint32_t layer = 0; layer < out->layer_count; layer++)
-        for (uint32_t d = 0; d < out->decision_count; d++)
-            if (out->decisions[d].action != REMAT_ACTION_SAVE &&
-                out->decisions[d].layer == (int32_t)layer) {
-                out->recomputed_layers[out->recomputed_layer_count++] = layer;
-                break;
-            }
+        if (recomputed[layer])
+            out->recomputed_layers[out->recomputed_layer_count++] = layer;
 }
 
 void remat_lower_decisions(struct remat_arena *arena, const struct remat_lowering *lowering,

@@ -61,18 +61,18 @@ uint32_t remat_program_twice(const struct remat_program *program)
     return count;
 }
 
-bool remat_program_layer_whole(const struct remat_program *program, uint32_t layer)
+void remat_program_layer_extents(const struct remat_program *program, uint8_t *extents)
 {
-    bool some = false;
+    memset(extents, REMAT_LAYER_SAVED, program->layer_count);
+    for (uint32_t i = 0; i < program->recomputed_layer_count; i++)
+        extents[program->recomputed_layers[i]] = REMAT_LAYER_WHOLE;
     for (uint32_t i = 0; i < program->decision_count; i++) {
         const struct remat_decision_record *d = &program->decisions[i];
-        if (d->layer < 0 || (uint32_t)d->layer != layer)
-            continue;
-        if (d->action == REMAT_ACTION_SAVE && d->recomputable && !d->leaves_layer)
-            return false;
-        some |= d->action != REMAT_ACTION_SAVE;
+        bool kept = d->action == REMAT_ACTION_SAVE && d->recomputable && !d->leaves_layer;
+        if (kept && d->layer >= 0 && (uint32_t)d->layer < program->layer_count &&
+            extents[d->layer] == REMAT_LAYER_WHOLE)
+            extents[d->layer] = REMAT_LAYER_IN_PART;
     }
-    return some;
 }
 
 uint32_t remat_action_twice(uint32_t action)

@@ -286,9 +286,10 @@ void remat_program_cost_shares(const struct remat_program *program,
 uint32_t remat_program_recomputed(const struct remat_program *program);
 uint32_t remat_program_inline(const struct remat_program *program);
 uint32_t remat_program_twice(const struct remat_program *program);
-/* All of the layer's values are recomputed, but for those that leave it, and those that cannot be.
- * Of layers with the same number in several stacks, in each. */
-bool remat_program_layer_whole(const struct remat_program *program, uint32_t layer);
+/* extents[layer]: how much of a layer is recomputed. WHOLE: all of its values, but for those that
+ * leave it and those that cannot be. Layers with the same number in several stacks count as one. */
+enum remat_layer_extent { REMAT_LAYER_SAVED, REMAT_LAYER_IN_PART, REMAT_LAYER_WHOLE };
+void remat_program_layer_extents(const struct remat_program *program, uint8_t *extents);
 
 /* What a command that is a transfer moves (builtin_kernels.def says how), of a verified program. */
 struct remat_transfer_shape {

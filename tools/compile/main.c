@@ -176,12 +176,17 @@ static remat_status make_plan(remat_context *ctx, struct remat_arena *arena,
 {
     remat_status st = REMAT_OK;
     struct remat_program *program;
+    uint8_t *extents;
     struct remat_text manuals = {.arena = arena}, certificate = {.arena = arena};
     if (cli_has(args, OPTION_curve) && !settings->has_budget)
         return REMAT_OK;
     REMAT_TRY(remat_compile(ctx, arena, graph, settings, &program));
     REMAT_TRY(find_chosen(ctx, arena, graph, &settings->policy, program, &report->chosen));
     report->program = program;
+    REMAT_TRY(static_parts_measure(arena, program, &report->parts));
+    REMAT_TRY_NEW(arena, extents, program->layer_count);
+    remat_program_layer_extents(program, extents);
+    report->layer_extents = extents;
     manuals_print(program, 13, &manuals);
     report->manuals = manuals.items ? manuals.items : "";
     certificate_print(program, &certificate);

@@ -5,7 +5,6 @@
 #include "cli.h"
 #include "show.h"
 #include "size.h"
-#include "static_parts.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -45,26 +44,20 @@ static void print_range(bool first, uint32_t begin, uint32_t end)
         printf("-%" PRIu32, end - 1);
 }
 
-static bool is_recomputed(const struct remat_program *p, uint32_t layer, bool whole)
-{
-    for (uint32_t i = 0; i < p->recomputed_layer_count; i++)
-        if (p->recomputed_layers[i] == layer)
-            return remat_program_layer_whole(p, layer) == whole;
-    return false;
-}
-
 /* "2 of 12 recomputed: 0-1; 5 in part: 2-5, 8": whole ones, and those of which a part is. */
-static void print_layers(const struct remat_program *p, bool whole)
+static void print_layers(const struct report *report, enum remat_layer_extent extent)
 {
+    const struct remat_program *p = report->program;
+    const uint8_t *extents = report->layer_extents;
     uint32_t count = 0;
-    for (uint32_t i = 0; i < p->recomputed_layer_count; i++)
-        count += remat_program_layer_whole(p, p->recomputed_layers[i]) == whole;
-    if (whole)
+    for (uint32_t layer = 0; layer < p->layer_count; layer++)
+        count += extents[layer] == extent;
+    if (extent == REMAT_LAYER_WHOLE)
         printf("layers       %" PRIu32 " of %" PRIu32 " recomputed", count, p->layer_count);
     else if (count)
         printf("; %" PRIu32 " in part", count);
     for (uint32_t layer = 0, end, shown = 0; count && layer < p->layer_count; layer = end) {
-        for (end = layer; is_recomputed(p, end, whole);)
+        for (end = layer; end < p->layer_count && extents[end] == extent;)
             end++;
         if (end > layer) {
             printf("%s", shown++ ? "" : ": ");
@@ -143,25 +136,24 @@ static void print_each(uint64_t bytes, uint64_t count)
 }
 
 /* Bytes that a rank keeps of each parameter. */
-static void print_parameters(const struct remat_program *p)
+static void print_parameters(const struct static_parts *parts)
 {
-    const struct static_parts parts = static_parts_measure(p);
     uint64_t bytes = 0;
     for (int k = PART_WEIGHTS; k < PART_FROZEN; k++)
-        bytes += parts.bytes[k];
-    if (parts.trained) {
-        printf("trained      %s parameters of ", cli_count(parts.trained).text);
-        print_each(bytes, parts.trained);
+        bytes += parts->bytes[k];
+    if (parts->trained) {
+        printf("trained      %s parameters of ", cli_count(parts->trained).text);
+        print_each(bytes, parts->trained);
         for (int k = PART_WEIGHTS; k < PART_FROZEN; k++)
-            if (parts.bytes[k]) {
+            if (parts->bytes[k]) {
                 printf("%s%s ", k == PART_WEIGHTS ? " B: " : ", ", static_part_name(k));
-                print_each(parts.bytes[k], parts.trained);
+                print_each(parts->bytes[k], parts->trained);
             }
         printf("\n");
     }
-    if (parts.frozen) {
-        printf("frozen       %s parameters of ", cli_count(parts.frozen).text);
-        print_each(parts.bytes[PART_FROZEN], parts.frozen);
+    if (parts->frozen) {
+        printf("frozen       %s parameters of ", cli_count(parts->frozen).text);
+        print_each(parts->bytes[PART_FROZEN], parts->frozen);
         printf(" B\n");
     }
 }
@@ -212,7 +204,7 @@ static void print_plan(const struct report *report)
     cli_show(stdout, p->graph_name);
     printf(", %" PRIu32 " layers", p->layer_count);
     print_text(", for ", p->target);
-    print_parameters(p);
+    print_parameters(&report->parts);
     print_memory(p);
     printf("policy       ");
     cli_show(stdout, p->policy);
@@ -220,8 +212,8 @@ static void print_plan(const struct report *report)
         print_chosen(report->chosen);
     printf("\n");
     fputs(report->manuals, stdout);
-    print_layers(p, true);
-    print_layers(p, false);
+    print_layers(report, REMAT_LAYER_WHOLE);
+    print_layers(report, REMAT_LAYER_IN_PART);
     printf("\nvalues       %" PRIu32 " of %" PRIu32 " recomputed", remat_program_recomputed(p),
            p->decision_count);
     if (remat_program_inline(p))
@@ -412,14 +404,13 @@ static void print_json_sizes(const struct sizes *s)
     printf("]},\n");
 }
 
-static void print_json_parts(const struct remat_program *p)
+static void print_json_parts(const struct static_parts *parts)
 {
-    const struct static_parts parts = static_parts_measure(p);
-    print_json_number("trained_parameters", parts.trained);
-    print_json_number("frozen_parameters", parts.frozen);
+    print_json_number("trained_parameters", parts->trained);
+    print_json_number("frozen_parameters", parts->frozen);
     printf("  \"static_parts\": {");
     for (int k = 0; k < STATIC_PART_COUNT; k++)
-        printf("%s\"%s\": %" PRIu64, k ? ", " : "", static_part_name(k), parts.bytes[k]);
+        printf("%s\"%s\": %" PRIu64, k ? ", " : "", static_part_name(k), parts->bytes[k]);
     printf("},\n");
 }
 
@@ -440,14 +431,15 @@ static void print_json_mesh(const struct remat_program *p)
     print_json_number("exposed_ns", all.exposed_ns);
 }
 
-static void print_json_layers(const char *key, const struct remat_program *p, bool whole)
+static void print_json_layers(const char *key, const struct report *report,
+                              enum remat_layer_extent extent)
 {
     bool first = true;
     printf("  \"%s\": [", key);
-    for (uint32_t i = 0; i < p->recomputed_layer_count; i++) {
-        if (remat_program_layer_whole(p, p->recomputed_layers[i]) != whole)
+    for (uint32_t layer = 0; layer < report->program->layer_count; layer++) {
+        if (report->layer_extents[layer] != extent)
             continue;
-        printf("%s%" PRIu32, first ? "" : ", ", p->recomputed_layers[i]);
+        printf("%s%" PRIu32, first ? "" : ", ", layer);
         first = false;
     }
     printf("],\n");
@@ -474,8 +466,8 @@ static void print_json_plan(const struct report *report)
     print_json_text("target", p->target);
     print_json_text("policy", p->policy);
     print_json_number("layers", p->layer_count);
-    print_json_layers("recomputed_layers", p, true);
-    print_json_layers("partly_recomputed_layers", p, false);
+    print_json_layers("recomputed_layers", report, REMAT_LAYER_WHOLE);
+    print_json_layers("partly_recomputed_layers", report, REMAT_LAYER_IN_PART);
     print_json_number("recomputed", remat_program_recomputed(p));
     print_json_number("recomputed_fused", remat_program_inline(p));
     print_json_number("recomputed_nested", remat_program_twice(p));
@@ -487,7 +479,7 @@ static void print_json_plan(const struct report *report)
     print_json_number("arena_bytes", p->arena_bytes);
     print_json_number("peak_bytes", p->peak_bytes);
     print_json_number("static_bytes", p->static_bytes);
-    print_json_parts(p);
+    print_json_parts(&report->parts);
     print_json_number("workspace_bytes", p->workspace_bytes);
     print_json_number("peak_gradient_bytes", parts[PART_GRADIENTS]);
     print_json_number("peak_activation_bytes", parts[PART_ACTIVATIONS]);

@@ -6,9 +6,12 @@
 #include "compile.h"
 #include "curve_svg.h"
 #include "sizes.h"
+#include "static_parts.h"
 
 struct report {
     struct remat_program *program;         /* NULL: only a curve was asked for */
+    struct static_parts parts;             /* of its persistent memory */
+    const uint8_t *layer_extents;          /* remat_program_layer_extents */
     const char *path;                      /* of the plan */
     const char *manuals, *certificate;     /* standing.h; "": nothing */
     const struct remat_policy *chosen;     /* before pins; NULL: there are none */

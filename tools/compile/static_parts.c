@@ -10,17 +10,9 @@ const char *static_part_name(enum static_part part)
     return names[part];
 }
 
-/* Some step makes a new version of it, in its buffer. */
-static bool is_updated(const struct remat_program *program, uint32_t value)
-{
-    for (uint32_t v = 0; v < program->value_count; v++)
-        if (v != value && program->values[v].buffer == program->values[value].buffer)
-            return true;
-    return false;
-}
-
 /* States have the names that the passes give them. */
-static enum static_part part_of(const struct remat_program *program, const struct remat_tensor *t)
+static enum static_part part_of(const struct remat_program *program, const struct remat_tensor *t,
+                                const uint32_t *versions)
 {
     static const struct {
         const char *pattern;
@@ -31,7 +23,7 @@ static enum static_part part_of(const struct remat_program *program, const struc
                   {"*.v", PART_MOMENTS}};
     const struct remat_program_value *value = &program->values[t->value];
     if (value->role == REMAT_ROLE_PARAMETER)
-        return is_updated(program, t->value) ? PART_WEIGHTS : PART_FROZEN;
+        return versions[value->buffer] > 1 ? PART_WEIGHTS : PART_FROZEN;
     if (value->role == REMAT_ROLE_GRADIENT)
         return PART_ACCUMULATORS;
     for (size_t i = 0; i < sizeof states / sizeof *states; i++)
@@ -50,18 +42,25 @@ static uint64_t elements_of(const struct remat_program_value *value)
     return elements;
 }
 
-struct static_parts static_parts_measure(const struct remat_program *program)
+remat_status static_parts_measure(struct remat_arena *arena, const struct remat_program *program,
+                                  struct static_parts *out)
 {
-    struct static_parts out = {.bytes[PART_OTHER] = program->static_bytes};
+    remat_status st = REMAT_OK;
+    uint32_t *versions; /* by buffer: a step that updates a parameter makes another one */
+    *out = (struct static_parts){.bytes[PART_OTHER] = program->static_bytes};
+    REMAT_TRY_NEW(arena, versions, program->buffer_count);
+    for (uint32_t v = 0; v < program->value_count; v++)
+        versions[program->values[v].buffer]++;
     for (uint32_t i = 0; i < program->tensor_count; i++) {
         const struct remat_program_value *value = &program->values[program->tensors[i].value];
-        enum static_part part = part_of(program, &program->tensors[i]);
+        enum static_part part = part_of(program, &program->tensors[i], versions);
         if (part == PART_WEIGHTS)
-            out.trained += elements_of(value);
+            out->trained += elements_of(value);
         if (part == PART_FROZEN)
-            out.frozen += elements_of(value);
-        out.bytes[PART_OTHER] -= value->bytes;
-        out.bytes[part] += value->bytes;
+            out->frozen += elements_of(value);
+        out->bytes[PART_OTHER] -= value->bytes;
+        out->bytes[part] += value->bytes;
     }
-    return out;
+fail:
+    return st;
 }

@@ -20,6 +20,8 @@ struct static_parts {
     uint64_t trained, frozen;          /* parameters: elements of whole tensors */
     uint64_t bytes[STATIC_PART_COUNT]; /* of a rank; they add up to static_bytes */
 };
-struct static_parts static_parts_measure(const struct remat_program *program);
+/* REMAT_ERROR_MEMORY. */
+remat_status static_parts_measure(struct remat_arena *arena, const struct remat_program *program,
+                                  struct static_parts *out);
 
 #endif

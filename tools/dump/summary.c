@@ -67,14 +67,17 @@ static void print_budget(const struct remat_program *p, struct remat_text *out)
 
 struct layers REMAT_LIST(uint32_t);
 
-/* Those that are recomputed whole, or in part. */
+/* Those of one extent. */
 static remat_status find_layers(struct remat_arena *arena, const struct remat_program *p,
-                                bool whole, struct layers *out)
+                                enum remat_layer_extent extent, struct layers *out)
 {
     remat_status st = REMAT_OK;
-    for (uint32_t i = 0; i < p->recomputed_layer_count; i++)
-        if (remat_program_layer_whole(p, p->recomputed_layers[i]) == whole)
-            REMAT_TRY_PUSH(arena, out, p->recomputed_layers[i]);
+    uint8_t *extents;
+    REMAT_TRY_NEW(arena, extents, p->layer_count);
+    remat_program_layer_extents(p, extents);
+    for (uint32_t layer = 0; layer < p->layer_count; layer++)
+        if (extents[layer] == extent)
+            REMAT_TRY_PUSH(arena, out, layer);
 fail:
     return st;
 }
@@ -85,8 +88,8 @@ static remat_status print_policy(struct remat_arena *arena, const struct remat_p
     remat_status st = REMAT_OK;
     uint32_t recomputed = remat_program_recomputed(p);
     struct layers whole = {0}, part = {0};
-    REMAT_TRY(find_layers(arena, p, true, &whole));
-    REMAT_TRY(find_layers(arena, p, false, &part));
+    REMAT_TRY(find_layers(arena, p, REMAT_LAYER_WHOLE, &whole));
+    REMAT_TRY(find_layers(arena, p, REMAT_LAYER_IN_PART, &part));
     remat_text_append(out, "policy      %s\n", p->policy);
     manuals_print(p, 12, out);
     remat_text_append(out, "recomputed  %" PRIu32 " of %" PRIu32 " values", recomputed,
@@ -321,11 +324,27 @@ static void set_bytes_and_times(const struct remat_program *p, struct dump_json 
              json_real(p->base_step_ns ? (double)p->step_ns / (double)p->base_step_ns - 1 : 0));
 }
 
+static remat_status set_layers(struct remat_arena *arena, const char *key,
+                               const struct remat_program *p, enum remat_layer_extent extent,
+                               struct dump_json *out)
+{
+    remat_status st = REMAT_OK;
+    struct layers layers = {0};
+    json_t *list = json_array();
+    REMAT_TRY(find_layers(arena, p, extent, &layers));
+    for (size_t i = 0; i < layers.count; i++)
+        dump_push(out, list, dump_bytes(layers.items[i]));
+fail:
+    dump_set(out, key, list);
+    return st;
+}
+
 remat_status dump_summary_json(remat_context *ctx, struct remat_arena *arena,
                                const struct remat_program *program, const char *of,
                                struct dump_json *out)
 {
-    (void)ctx, (void)arena, (void)of;
+    (void)ctx, (void)of;
+    remat_status st = REMAT_OK;
     const struct remat_program *p = program;
     dump_set(out, "graph", json_string(p->graph_name));
     dump_set(out, "producer", json_string(p->producer));
@@ -334,12 +353,8 @@ remat_status dump_summary_json(remat_context *ctx, struct remat_arena *arena,
     dump_set(out, "graph_hash", dump_hash(p->graph_hash));
     dump_set(out, "numerics_hash", dump_hash(p->numerics_hash));
     dump_set(out, "layers", dump_bytes(p->layer_count));
-    json_t *whole = json_array(), *part = json_array();
-    for (uint32_t i = 0; i < p->recomputed_layer_count; i++)
-        dump_push(out, remat_program_layer_whole(p, p->recomputed_layers[i]) ? whole : part,
-                  dump_bytes(p->recomputed_layers[i]));
-    dump_set(out, "recomputed_layers", whole);
-    dump_set(out, "partly_recomputed_layers", part);
+    REMAT_TRY(set_layers(arena, "recomputed_layers", p, REMAT_LAYER_WHOLE, out));
+    REMAT_TRY(set_layers(arena, "partly_recomputed_layers", p, REMAT_LAYER_IN_PART, out));
     dump_set(out, "recomputed", dump_bytes(remat_program_recomputed(p)));
     dump_set(out, "recomputed_fused", dump_bytes(remat_program_inline(p)));
     dump_set(out, "recomputed_nested", dump_bytes(remat_program_twice(p)));
@@ -357,5 +372,6 @@ remat_status dump_summary_json(remat_context *ctx, struct remat_arena *arena,
     for (uint32_t i = 0; i < p->note_count; i++)
         dump_push(out, notes, json_string(p->notes[i]));
     dump_set(out, "notes", notes);
-    return REMAT_OK;
+fail:
+    return st;
 }
