@@ -100,6 +100,15 @@ void remat_plan_get_info(const remat_plan *plan, remat_plan_info *out)
     hand_out(out, out->struct_size, &info, sizeof info);
 }
 
+const char *remat_plan_setting(const remat_plan *plan, const char *option)
+{
+    const struct remat_program *p = plan->program;
+    for (uint32_t s = 0; s < p->setting_count; s++)
+        if (strcmp(p->settings[s].name, option) == 0)
+            return p->settings[s].value;
+    return NULL;
+}
+
 uint32_t remat_plan_tensor_count(const remat_plan *plan)
 {
     return plan->program->tensor_count;

@@ -5,6 +5,7 @@ remat-compile --threads puts in place what a description has for that number. No
     measure_device.py BUILD_DIRECTORY"""
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -15,10 +16,13 @@ RATES = [("memory", "peak_bytes_per_s"), ("pointwise", "peak_flops_per_s"), ("ma
          ("matmul", "bf16_flops_per_s"), ("attention", "forward_efficiency"), ("attention", "backward_efficiency")]
 
 
-def call(tool, *arguments, code=0, env=None):
+def call(tool, *arguments, code=0, env=None, said=None):
+    """What it prints, and in `said` the lines of its errors, warnings and notes."""
     done = subprocess.run([f"{build}/tools/remat-{tool}", *arguments], capture_output=True, text=True,
                           env={**os.environ, **(env or {})})
     assert done.returncode == code, (tool, arguments, done.returncode, done.stderr)
+    if said is not None:
+        said += done.stderr.splitlines()
     return done.stdout if code == 0 else done.stderr
 
 
@@ -43,8 +47,17 @@ def step_ns(model, *arguments):
 
 
 def check_measured():
-    call("run", "--measure-device", "m.json", "--threads", "1")
+    spinning, said = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count())], []
+    try:
+        call("run", "--measure-device", "m.json", "--threads", "1", said=said)
+    finally:
+        for process in spinning:
+            process.kill()
+            process.wait()
     measured = load("m.json")
+    warned = [re.search(r"other processes kept (\S+) of the machine's (\d+) cores busy", line) for line in said]
+    others, cores = next((float(found[1]), int(found[2])) for found in warned if found)
+    assert cores == os.cpu_count() and cores / 3 < others <= cores + 0.1, said
     assert measured["name"].endswith(", 1 thread") and list(measured["threads"]) == ["1"], measured
     for rates in measured, measured["threads"]["1"]:
         assert all(rates[part][key] > 0 for part, key in RATES) and rates["launch_ns"] > 0, rates
@@ -73,6 +86,11 @@ def check_threads(measured):
     assert step_ns("fp32.fbs", "--target", "both.json", "--threads", "3") == changed
     call("compile", "fp32.fbs", "--target", "both.json", "--threads", "3", "--budget", "143MB", "-o", "t.plan")
     assert "--threads 3" in call("dump", "t.plan")
+    for threads, runs in ("3", True), ("1", False):
+        said = []
+        call("run", "t.plan", "--ids", "zipf", "--steps", "1", "--threads", threads, said=said)
+        assert runs != any(f"predicted for --threads 3, this run has {threads}" in line for line in said), said
+        assert (int(threads) > len(os.sched_getaffinity(0))) == any(f"{threads} threads share" in line for line in said)
     for target, message in [("both.json", "both.json has no rates of that number (accepted: 1, 3)"),
                             ("base.json", "base.json has no rates by number of threads"),
                             ("cpu", "cpu has no rates by number of threads"),

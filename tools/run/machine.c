@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -152,4 +153,31 @@ struct free_memory machine_free_memory(const char *root)
         }
     }
     return out;
+}
+
+/* --- cores --- */
+
+uint32_t machine_cores(void)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    int count = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+    return count > 0 ? (uint32_t)count : 1;
+}
+
+/* The first line has the ticks of all cores: user, nice, system, idle, iowait, irq, softirq and
+ * steal. */
+uint64_t machine_busy_ns(const char *root)
+{
+    enum { IDLE = 3, IOWAIT = 4, KINDS = 8 };
+    struct kernel_text stat;
+    uint64_t ticks = 0;
+    if (!read_text(&stat, root, "/proc/stat") || strncmp(stat.data, "cpu ", 4) != 0)
+        return 0;
+    char *at = stat.data + 4;
+    for (int kind = 0; kind < KINDS; kind++) {
+        uint64_t spent = strtoull(at, &at, 10);
+        ticks += kind == IDLE || kind == IOWAIT ? 0 : spent;
+    }
+    return ticks * (UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How much memory the kernel still gives: a process that touches more is killed, and nobody learns
- * which number was too small. */
+/* What the kernel still gives. A process that touches more memory is killed, and nobody learns
+ * which number was too small; one that shares its cores is slow, and nobody learns why. */
 #ifndef REMAT_TOOLS_RUN_MACHINE_H
 #define REMAT_TOOLS_RUN_MACHINE_H
 
@@ -16,5 +16,11 @@ struct free_memory { /* UINT64_MAX: not known, or no limit */
 
 /* Reads /proc and /sys below `root`, which is "" but in tests. Allocates nothing. */
 struct free_memory machine_free_memory(const char *root);
+
+/* That this process may use, at least one. */
+uint32_t machine_cores(void);
+/* Time that the machine's cores have worked, added up, for whatever process or virtual machine; 0:
+ * not known. */
+uint64_t machine_busy_ns(const char *root);
 
 #endif

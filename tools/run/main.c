@@ -2,6 +2,7 @@
 /* remat-run: trains a plan on a text or token files, through libremat's public headers. */
 #include "agree.h"
 #include "beginning.h"
+#include "machine.h"
 #include "measure_device.h"
 #include "options.h"
 #include "sessions.h"
@@ -32,6 +33,23 @@ static const struct cli_tool tool = {
     .options = options,
     .option_count = OPTION_COUNT,
 };
+
+/* Neither ends a run: bits are the same with any number of threads. */
+static void note_threads(remat_context *ctx, const remat_plan *plan, const remat_session *session)
+{
+    uint32_t threads = remat_session_threads(session), cores = machine_cores();
+    const char *predicted = remat_plan_setting(plan, "threads");
+    if (strcmp(remat_session_device(session), "cpu") != 0)
+        return;
+    if (predicted && strtoul(predicted, NULL, 10) != threads)
+        cli_log(ctx, REMAT_SEVERITY_WARNING,
+                "the plan's times are predicted for --threads %s, this run has %" PRIu32, predicted,
+                threads);
+    if (threads > cores)
+        cli_log(ctx, REMAT_SEVERITY_WARNING,
+                "%" PRIu32 " threads share %" PRIu32 " core%s: --threads %" PRIu32 " is faster",
+                threads, cores, cores == 1 ? "" : "s", cores);
+}
 
 /* Sessions of the other ranks, with the same parameters, and their threads. */
 static remat_status start_ranks(const struct cli_arguments *args,
@@ -178,6 +196,7 @@ static remat_status lead(remat_context *ctx, const struct cli_arguments *args,
         settings->profiler = &profiler;
     }
     RUN_TRY(sessions_create(ctx, args, settings, plan, 0, session));
+    note_threads(ctx, plan, *session);
     measured = describe(settings, *session);
     RUN_TRY(beginning_write(ctx, from, plan, 0, *session));
     RUN_TRY(start_ranks(args, settings, model, from));

@@ -7,6 +7,7 @@
 #include "device_rates.h"
 #include "feed.h"
 #include "json_file.h"
+#include "machine.h"
 #include "options.h"
 #include "probes.h"
 #include "profiler.h"
@@ -16,6 +17,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #define LAYER_NS      2000000000 /* that a probe is run for, with each number of threads */
 #define SMALL_NS      300000000
@@ -24,6 +26,7 @@
 #define RESERVE_BYTES (UINT64_C(128) << 20)
 #define THREAD_BYTES  (UINT64_C(5) << 20) /* of scratch and stack; the process takes the rest */
 #define FREE_THREADS  15                  /* that RESERVE_BYTES has room for */
+#define IDLE_SHARE    0.05                /* of the cores, that others may keep busy */
 
 /* --- running a probe --- */
 
@@ -302,6 +305,30 @@ fail:
     return st;
 }
 
+static uint64_t own_ns(void)
+{
+    struct timespec spent;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &spent);
+    return (uint64_t)spent.tv_sec * 1000000000 + (uint64_t)spent.tv_nsec;
+}
+
+/* Time of all cores that went to others than this process, since the machine started. */
+static double others_busy_ns(void)
+{
+    return (double)machine_busy_ns("") - (double)own_ns();
+}
+
+static void warn_if_busy(remat_context *ctx, double others_ns, uint64_t elapsed_ns)
+{
+    double cores = (double)sysconf(_SC_NPROCESSORS_ONLN), busy = others_ns / (double)elapsed_ns;
+    if (busy > IDLE_SHARE * cores)
+        cli_log(
+            ctx, REMAT_SEVERITY_WARNING,
+            "other processes kept %.1f of the machine's %.0f cores busy meanwhile: the measured "
+            "rates are too low",
+            busy, cores);
+}
+
 static remat_status check_alone(remat_context *ctx, const struct cli_arguments *args)
 {
     for (uint32_t i = 0; i < args->given_count; i++) {
@@ -326,9 +353,12 @@ remat_status measure_device(remat_context *ctx, const struct cli_arguments *args
     remat_status st = REMAT_OK;
     uint32_t counts[COUNTS_MAX], count;
     json_t *root = NULL;
+    uint64_t begin_ns = clock_ns();
+    double others_ns = others_busy_ns();
     RUN_TRY(check_alone(ctx, args));
     RUN_TRY(list_counts(ctx, (uint32_t)cli_integer(args, OPTION_threads, 0), counts, &count));
     RUN_TRY(describe(ctx, counts, count, &root));
+    warn_if_busy(ctx, others_busy_ns() - others_ns, clock_ns() - begin_ns);
     RUN_TRY(
         json_file_write(ctx, args->outputs, cli_text(args, OPTION_measure_device, NULL), root, 2));
 fail:

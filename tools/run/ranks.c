@@ -4,12 +4,12 @@
 #include "exit_watch.h"
 #include "interrupt.h"
 #include "launch.h"
+#include "machine.h"
 #include "progress.h"
 #include "train.h"
 
 #include <inttypes.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -343,9 +343,7 @@ const char *ranks_engine_name(const struct ranks *ranks)
 /* Without binding each process on a machine has all of its cores. */
 uint32_t ranks_cores(const struct ranks *ranks)
 {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    uint32_t cores = sched_getaffinity(0, sizeof set, &set) ? 1 : (uint32_t)CPU_COUNT(&set);
+    uint32_t cores = machine_cores();
     uint32_t share = ranks->processes && cores == sysconf(_SC_NPROCESSORS_ONLN)
                          ? ranks->launch.local_size
                          : ranks->here;

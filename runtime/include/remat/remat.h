@@ -58,6 +58,9 @@ typedef struct remat_plan_info {
     const char *config;      /* Hugging Face's config.json of the model; "": the graph had none */
 } remat_plan_info;
 REMAT_API void remat_plan_get_info(const remat_plan *plan, remat_plan_info *out);
+/* Of an option of remat-compile, by its long name without "--", as "threads"; NULL: it was not
+ * given. Valid as long as the plan. */
+REMAT_API const char *remat_plan_setting(const remat_plan *plan, const char *option);
 
 typedef enum remat_element {
     REMAT_ELEMENT_F32 = 1,

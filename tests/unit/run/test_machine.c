@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The least of what machine, control groups and limit leave, by files as Linux has them: version 1
  * and 2, limits above the process's own group, containers that see only their own; and what is free
- * where files are missing, cut or strange. */
+ * where files are missing, cut or strange. Cores, and how busy they are. */
 #include "check.h"
 #include "machine.h"
 
 #include <ftw.h>
 #include <limits.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -171,6 +172,36 @@ static void test_own(void)
     CHECK(own > 0 && own < LIMIT_BYTES, "of this process: %llu", (unsigned long long)own);
 }
 
+static void test_cores(void)
+{
+    static const struct {
+        const char *text;
+        uint64_t ticks;
+    } cases[] = {
+        {"cpu  100 20 3000 77777 88888 4 50000 600000 7 8\ncpu0 1 1 1 1 1 1 1 1 1 1\n", 653124},
+        {"cpu  1 2 3 4\n", 6}, /* an old kernel */
+        {"intr 5\n", 0},
+        {"cpu0 5 5 5 5 5 5 5 5 5 5\n", 0},
+    };
+    const uint64_t tick_ns = 1000000000 / (uint64_t)sysconf(_SC_CLK_TCK);
+    CHECK(machine_busy_ns(root) == 0, "no file");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        put("/proc/stat", cases[i].text);
+        CHECK(machine_busy_ns(root) == cases[i].ticks * tick_ns, "%s: %llu", cases[i].text,
+              (unsigned long long)machine_busy_ns(root));
+        clear();
+    }
+    cpu_set_t set, one;
+    MUST(sched_getaffinity(0, sizeof set, &set) == 0);
+    CHECK(machine_cores() == (uint32_t)CPU_COUNT(&set), "%u cores", machine_cores());
+    CPU_ZERO(&one);
+    for (int c = 0; c < CPU_SETSIZE && !CPU_COUNT(&one); c++)
+        if (CPU_ISSET(c, &set))
+            CPU_SET(c, &one);
+    MUST(sched_setaffinity(0, sizeof one, &one) == 0);
+    CHECK(machine_cores() == 1, "bound to one: %u", machine_cores());
+}
+
 int main(void)
 {
     MUST(mkdtemp(root));
@@ -179,6 +210,7 @@ int main(void)
     test_groups();
     test_strange();
     test_own();
+    test_cores();
     rmdir(root);
     return check_exit();
 }
