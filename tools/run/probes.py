@@ -25,9 +25,11 @@ def main():
     for words in " ".join(rest).split(" -- "):
         name, *arguments = words.split()
         plan = plan_of(graph, compiler, arguments)
-        lines = "\n".join("    " + "".join(f"{byte}," for byte in plan[at:at + 24]) for at in range(0, len(plan), 24))
-        bytes_of += f"_Alignas(16) static const unsigned char {name}_plan[] = {{\n{lines}\n}};\n"
-        rows += f'    {{"{name}", {name}_plan, sizeof {name}_plan}},\n'
+        # A string compiles in a tenth of the time that a list of numbers takes.
+        lines = "\n".join('    "' + "".join(f"\\{byte:03o}" for byte in plan[at:at + 24]) + '"'
+                          for at in range(0, len(plan), 24))
+        bytes_of += f"_Alignas(16) static const unsigned char {name}_plan[] =\n{lines};\n"
+        rows += f'    {{"{name}", {name}_plan, sizeof {name}_plan - 1}},\n'
     with open(output, "w", encoding="utf-8") as file:
         file.write(f'/* Made by tools/run/probes.py. */\n#include "probes.h"\n\n{bytes_of}\n'
                    f"const struct probe probes[PROBE_COUNT] = {{\n{rows}}};\n")
