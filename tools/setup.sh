@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs what remat needs on Debian 12, and nothing when it is there already.
 #   tools/setup.sh                 the tools that build remat
-#   tools/setup.sh --with-torch    also .venv with PyTorch (CPU use) and transformers, for the comparisons in tests/peers
+#   tools/setup.sh --for-tests     also those that its tests need
+#   tools/setup.sh --with-torch    these and .venv with PyTorch (CPU use) and transformers, for the comparisons in tests/peers
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-packages=(gcc g++ clang clang-format clang-tidy libclang-rt-14-dev meson ninja-build pkg-config
-          flatbuffers-compiler libflatbuffers-dev libjansson-dev libxxhash-dev openmpi-bin libopenmpi-dev
-          dpkg-dev zsh python3 python3-venv git ca-certificates)
+packages=(gcc g++ meson ninja-build pkg-config flatbuffers-compiler libflatbuffers-dev libjansson-dev libxxhash-dev
+          dpkg-dev python3 git ca-certificates)
+test_packages=(clang clang-format clang-tidy libclang-rt-14-dev openmpi-bin libopenmpi-dev zsh python3-venv)
 
 # Newest releases that were tried together; PyTorch finds the CUDA libraries of the system first.
 torch_always=(torch==2.15.0 nvidia-cufile==1.17.1.22 nvidia-cusparselt-cu13==0.8.1
@@ -63,16 +64,15 @@ install_torch() {
         peers_work && touch .venv/peers_work
 }
 
+case "${1-}" in
+'') ;;
+--for-tests | --with-torch) packages+=("${test_packages[@]}") ;;
+*) fail "unknown option '$1' (accepted: --for-tests, --with-torch)" ;;
+esac
 installed=$(dpkg-query -W -f '${Package}:${db:Status-Status}\n' "${packages[@]}" 2>/dev/null || true)
 install_packages
 
-case "${1-}" in
-'') ;;
---with-torch)
-    if ! [ -e .venv/peers_work ] && ! peers_work && ! install_torch; then
-        [ "${CI-}" != true ] || fail "PyTorch could not be installed into .venv"
-        echo "SKIP: PyTorch could not be installed into .venv; comparisons with it will be skipped"
-    fi
-    ;;
-*) fail "unknown option '$1' (accepted: --with-torch)" ;;
-esac
+if [ "${1-}" = --with-torch ] && ! [ -e .venv/peers_work ] && ! peers_work && ! install_torch; then
+    [ "${CI-}" != true ] || fail "PyTorch could not be installed into .venv"
+    echo "SKIP: PyTorch could not be installed into .venv; comparisons with it will be skipped"
+fi

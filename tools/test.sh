@@ -30,12 +30,12 @@ sanitized() { # directory, options; the tests' run builds what they need
 }
 
 if $quick; then
-    tools/setup.sh
-    tools/build.sh build
+    tools/setup.sh --for-tests
+    tools/build.sh build -Dtests=true
     run_tests build quick
 else
     tools/setup.sh --with-torch
-    tools/build.sh build
+    tools/build.sh build -Dtests=true
     run_tests build full
     sanitized build-sanitize --buildtype=debugoptimized -Db_sanitize=address,undefined
     run_tests build-sanitize sanitize

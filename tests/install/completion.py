@@ -44,7 +44,7 @@ class Terminal:
 def main():
     shell, tools, completion = sys.argv[1:]
     if not shutil.which(shell):
-        print(f"SKIP: {shell} is not installed (tools/setup.sh)")
+        print(f"SKIP: {shell} is not installed (tools/setup.sh --for-tests)")
         return 77
     environment = {"PATH": f"{tools}:{os.environ['PATH']}", "TERM": "dumb", "PS1": PROMPT, "INPUTRC": "/dev/null",
                    "HOME": "/nonexistent", "LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")}
