@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# From a fresh Debian 12 to a trained model: installs, builds, plans Llama 3.2 1B for an H100, then makes
+# From a fresh Debian 12 to a trained model: installs, builds the tools, plans Llama 3.2 1B for an H100, then makes
 # GPT-2 124M's training graph, compiles it under a budget that forces recomputation, and trains it on tests/data.
 #   tools/demo.sh [steps (default: 20)] [build directory (default: build)]
 # Everything it writes lies in the build directory, in demo/.
@@ -11,7 +11,9 @@ steps=${1-20}
 build=${2-build}
 
 tools/setup.sh
-tools/build.sh "$build"
+options=()
+[ -f "$build/build.ninja" ] || options=(-Dtests=false)
+tools/build.sh "$build" "${options[@]}"
 
 mkdir -p "$build/demo"
 text=$(realpath --relative-to "$build/demo" tests/data/genesis_exodus.txt)

@@ -150,8 +150,8 @@ def matches(expected, observed):
     return re.fullmatch(pattern, "".join(line + "\n" for line in observed))
 
 
-def run(command, scratch, env):
-    done = subprocess.run(["bash", "-c", command.text], cwd=scratch, env=env,
+def run(command, scratch, env, shell=("bash", "-c")):
+    done = subprocess.run([*shell, command.text], cwd=scratch, env=env,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, encoding="utf-8")
     command.observed = [line.rstrip() for line in done.stdout.splitlines()
