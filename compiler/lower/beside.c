@@ -3,8 +3,9 @@
  * computed and the one before it is complete. A kernel that needs a transfer under way, or a kernel
  * that is held, is held too; when the group is complete by the clock of computation, held transfers
  * that are ready start together, then held kernels come in their order. So transfers meet in groups
- * while the lane is busy, and none waits for another that is not ready. At the end computation
- * waits.
+ * while the lane is busy, and none waits for another that is not ready. One that the
+ * next transfer in line would wait for, nearly all its time, is held until after that. At the end
+ * computation waits.
  *
  *     order         dW2  send2  add2  update2  dX1  dW1  send1  add1  update1
  *     computation   dW2  dX1    dW1   add2  update2  ......  add1  update1
@@ -19,10 +20,14 @@
 
 #include <assert.h>
 
-enum { FLIGHTS_MAX = 2 }; /* so that the lane has a next one, and few buffers are waited with */
+enum {
+    FLIGHTS_MAX = 2,  /* so that the lane has a next one, and few buffers are waited with */
+    HIDDEN_SHARE = 8, /* a transfer yields if less than this part of it can be hidden */
+};
 
 struct unit { /* of the given order: a kernel, behind those that take parts of parameters for it */
     uint32_t begin, end;
+    uint32_t passed; /* transfers in line before it was held */
 };
 
 struct group { /* of transfers beside computation, at these positions */
@@ -45,6 +50,9 @@ struct runner {
     struct REMAT_LIST(struct group) open; /* that nothing has needed yet */
     uint32_t flight_count;                /* of these, the last ones: under way */
     uint64_t now_ns, lane_ns;             /* computation has come to; the lane will have come to */
+    uint32_t passed;                      /* transfers in line so far */
+    uint64_t *until_in_line_ns;           /* by position of the given order: of computation */
+    uint32_t at;                          /* of that order */
 };
 
 static const struct remat_fused_kernel *kernel_of(const struct runner *r, struct unit unit)
@@ -93,6 +101,16 @@ static uint32_t own_reads(const struct remat_fused_kernel *kernel, remat_value v
     return count;
 }
 
+/* The next transfer in line would wait for nearly all of it. It yields to one only: a lane that is
+ * always busy would hold it to the end. */
+static bool yields(const struct runner *r, struct unit unit, bool held)
+{
+    uint64_t ns = r->prices[r->from[unit.end - 1].i].ns / HIDDEN_SHARE;
+    uint64_t start_ns = r->lane_ns < r->now_ns ? r->now_ns : r->lane_ns;
+    return remat_ns_add(start_ns, ns) > remat_ns_add(r->now_ns, r->until_in_line_ns[r->at]) &&
+           !(held && unit.passed < r->passed);
+}
+
 /* `held`: the kernel's own reads are marked. */
 static bool waits(const struct runner *r, struct unit unit, bool held)
 {
@@ -107,7 +125,8 @@ static bool waits(const struct runner *r, struct unit unit, bool held)
             r->readers[v.i] > (held ? own_reads(kernel, v) : 0))
             return true;
     }
-    return beside && r->flight_count == FLIGHTS_MAX && !joins(r, r->from[unit.end - 1]);
+    return beside && ((r->flight_count == FLIGHTS_MAX && !joins(r, r->from[unit.end - 1])) ||
+                      yields(r, unit, held));
 }
 
 /* The kernel reads what the transfer gives, or replaces what it takes. */
@@ -258,6 +277,26 @@ static void land(struct runner *r, bool to_end)
     }
 }
 
+static bool is_in_line(const struct runner *r, const struct remat_fused_kernel *kernel)
+{
+    return remat_kernel_kind_is_transfer(kernel->kind) && !remat_runs_beside(r->graph, kernel);
+}
+
+/* REMAT_SEGMENT_NS_MAX: there is no other. */
+static void find_next_in_line(struct runner *r)
+{
+    uint32_t count = r->kernels->count;
+    REMAT_NEW(r->arena, r->until_in_line_ns, count + 1);
+    r->until_in_line_ns[count] = REMAT_SEGMENT_NS_MAX;
+    for (uint32_t at = count; at-- > 0;) {
+        const struct remat_fused_kernel *kernel = remat_kernel_at(r->kernels, r->from[at]);
+        bool transfer = remat_kernel_kind_is_transfer(kernel->kind);
+        uint64_t ns = transfer ? 0 : r->prices[r->from[at].i].ns;
+        if (!is_in_line(r, kernel))
+            r->until_in_line_ns[at] = remat_ns_add(r->until_in_line_ns[at + 1], ns);
+    }
+}
+
 struct remat_beside remat_run_beside(struct remat_arena *arena, const struct remat_graph *graph,
                                      const struct remat_kernel_list *kernels,
                                      const struct remat_price *prices, const remat_kernel_id *order)
@@ -271,16 +310,23 @@ struct remat_beside remat_run_beside(struct remat_arena *arena, const struct rem
     REMAT_NEW(arena, r.unwritten, graph->value_count);
     REMAT_NEW(arena, r.readers, graph->value_count);
     r.from = remat_group_gathers(arena, graph, kernels, prices, order, &r.after);
+    find_next_in_line(&r);
     for (struct unit unit = {0}; unit.end < kernels->count; unit.begin = unit.end) {
         while (remat_takes_part(remat_kernel_at(kernels, r.from[unit.end++])) &&
                unit.end < kernels->count)
             ;
+        r.at = unit.end;
+        unit.passed = r.passed;
         if (waits(&r, unit, false)) {
             mark(&r, kernel_of(&r, unit), true);
             REMAT_PUSH(arena, &r.held, unit);
         } else {
             emit(&r, unit);
             land(&r, false);
+        }
+        if (is_in_line(&r, kernel_of(&r, unit))) {
+            r.passed++;
+            release(&r);
         }
     }
     land(&r, true);

@@ -14,6 +14,8 @@ struct sim {
     int order[KERNELS_MAX];                      /* with gathers brought together */
     uint64_t group_end_ns[KERNELS_MAX];
     int group_count, landed_count, emitted;
+    int at;                           /* the place in that order behind the kernel that is tried */
+    int passed, held_at[KERNELS_MAX]; /* transfers in line tried so far, and when it was held */
     uint64_t now_ns, lane_ns;
 };
 
@@ -104,10 +106,27 @@ static bool joins(const struct sim *s, int k)
            has_room(s->p, members, count, k);
 }
 
+/* Not an eighth of it would be over when the next transfer in line is needed; one such goes first.
+ */
+static bool yields(const struct sim *s, int k)
+{
+    uint64_t needed_ns = s->now_ns, end_ns = s->lane_ns > s->now_ns ? s->lane_ns : s->now_ns;
+    int at = s->at;
+    for (; at < s->p->count; at++) {
+        const struct naive_kernel *kernel = &s->p->kernels[s->order[at]];
+        if (kernel->transfers && !kernel->beside)
+            break;
+        needed_ns += kernel->transfers ? 0 : kernel->ns;
+    }
+    bool let_pass = s->state[k] == HELD && s->held_at[k] < s->passed;
+    return at < s->p->count && end_ns + s->p->kernels[k].ns / 8 > needed_ns && !let_pass;
+}
+
 static bool is_ready(const struct sim *s, int k)
 {
-    return operands_ready(s, k) &&
-           (!s->p->kernels[k].beside || s->group_count - s->landed_count < 2 || joins(s, k));
+    bool beside = s->p->kernels[k].beside;
+    return operands_ready(s, k) && !(beside && yields(s, k)) &&
+           (!beside || s->group_count - s->landed_count < 2 || joins(s, k));
 }
 
 /* --- running --- */
@@ -232,11 +251,17 @@ void naive_beside(const struct naive_problem *p, struct naive_run *out)
         int k = s.order[at];
         if (p->kernels[k].slice)
             continue;
+        s.at = at + 1;
         if (is_ready(&s, k)) {
             emit(&s, at);
             land(&s, false);
         } else {
             s.state[k] = HELD;
+            s.held_at[k] = s.passed;
+        }
+        if (p->kernels[k].transfers && !p->kernels[k].beside) {
+            s.passed++;
+            release(&s);
         }
     }
     land(&s, true);
