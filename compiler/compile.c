@@ -252,7 +252,7 @@ static remat_status find_bound(void *user)
 {
     struct pipeline *p = user;
     REMAT_CHECK(start(p));
-    REMAT_CHECK(remat_search_plan(&p->search));
+    REMAT_CHECK(remat_search_plan(&p->search, true));
     *p->bound_ns = remat_search_bound_ns(&p->search, p->search.state.bound_ns);
     return REMAT_OK;
 }

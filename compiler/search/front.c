@@ -72,7 +72,7 @@ static struct remat_frontier_point add_point(struct walk *w, const struct remat_
 static remat_status begin(struct walk *w, uint32_t policy_count)
 {
     struct remat_search *s = w->queue.search;
-    REMAT_CHECK(remat_search_plan(s));
+    REMAT_CHECK(remat_search_plan(s, false));
     struct remat_proposals policies = remat_search_policies(s);
     remat_proposal_evaluate(s, &policies.items[0], 0);
     add_point(w, &policies.items[0]);

@@ -221,7 +221,7 @@ static void pin_items(struct remat_planner *p, struct remat_arena *arena)
 
 struct remat_planner *remat_planner_create(struct remat_arena *arena,
                                            struct remat_evaluator *evaluator,
-                                           const struct remat_model *model)
+                                           const struct remat_model *model, bool bounds_only)
 {
     struct remat_planner *p;
     remat_stopwatch_start(evaluator->watch);
@@ -232,12 +232,14 @@ struct remat_planner *remat_planner_create(struct remat_arena *arena,
     p->model = *model;
     pin_items(p, arena);
     find_points(p, arena);
-    find_free(p, arena);
-    p->grouped = find_steps(p, arena, REMAT_CROSSING_BEYOND); /* keeps less: it comes first */
-    p->single = find_steps(p, arena, REMAT_CROSSING_BETWEEN);
-    p->headed = find_headed(p, arena);
-    find_paths(p, arena);
-    find_near(p, arena);
+    if (!bounds_only) {
+        find_free(p, arena);
+        p->grouped = find_steps(p, arena, REMAT_CROSSING_BEYOND); /* keeps less: it comes first */
+        p->single = find_steps(p, arena, REMAT_CROSSING_BETWEEN);
+        p->headed = find_headed(p, arena);
+        find_paths(p, arena);
+        find_near(p, arena);
+    }
     remat_stopwatch_lap(evaluator->watch, REMAT_LAP_PLAN);
     return p;
 }

@@ -45,10 +45,10 @@ struct remat_planner {
 };
 
 /* `evaluator` is of the graph that decisions are made on, and `model` of that; both outlive the
- * planner. */
+ * planner. `bounds_only`: there are no decisions to try. */
 struct remat_planner *remat_planner_create(struct remat_arena *arena,
                                            struct remat_evaluator *evaluator,
-                                           const struct remat_model *model);
+                                           const struct remat_model *model, bool bounds_only);
 
 /* Decision `index` of a path, of the two-level ones too; path REMAT_NONE: of `near`. */
 void remat_planner_decide(const struct remat_planner *planner, struct remat_arena *arena,

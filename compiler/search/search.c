@@ -52,11 +52,11 @@ struct remat_proposals remat_search_policies(struct remat_search *s)
     return out;
 }
 
-remat_status remat_search_plan(struct remat_search *s)
+remat_status remat_search_plan(struct remat_search *s, bool bounds_only)
 {
     REMAT_CHECK(remat_price_check_list(s->ctx, s->graph, s->evaluator->settled->kernels,
                                        s->evaluator->prices, &s->settings->device));
-    s->planner = remat_planner_create(s->planning, s->evaluator, &s->model);
+    s->planner = remat_planner_create(s->planning, s->evaluator, &s->model, bounds_only);
     if (s->settings->has_budget && s->limit_bytes >= s->planner->floor_bytes)
         s->state.bound_ns = remat_planner_bound(s->planner, s->limit_bytes);
     return REMAT_OK;
@@ -251,7 +251,7 @@ remat_status remat_choose(struct remat_search *s, struct remat_chosen *out)
 {
     struct remat_proposal best, manual[REMAT_SYSTEM_COUNT] = {0};
     if (s->settings->has_budget)
-        REMAT_CHECK(remat_search_plan(s));
+        REMAT_CHECK(remat_search_plan(s, false));
     if (s->settings->has_budget && !remat_policy_given(&s->settings->policy)) {
         REMAT_CHECK(choose_freely(s, &best, manual));
     } else {

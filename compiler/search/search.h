@@ -62,8 +62,8 @@ uint64_t remat_search_bound_ns(const struct remat_search *search, uint64_t ns);
 /* Whether a search is to end; asks settings->is_over. */
 bool remat_search_is_over(struct remat_search *search);
 
-/* Makes the planner for the search's graph and pins, and finds the bound for its budget. */
-remat_status remat_search_plan(struct remat_search *search);
+/* Makes the planner for the search's graph and pins; finds the bound for its budget. */
+remat_status remat_search_plan(struct remat_search *search, bool bounds_only);
 
 /* Of a whole step, when the decided segment takes `ns`; 0: not known. */
 uint64_t remat_search_step_ns(const struct remat_search *search, uint64_t ns);

@@ -104,7 +104,7 @@ static remat_status pin(struct graph *g)
     remat_evaluator_init(&s->evaluator, &s->arena, s->graph, &s->persistent, &s->device, &g->none,
                          &s->watch);
     REMAT_TRY(subject_extract(s, &g->model));
-    g->planner = remat_planner_create(&s->arena, &s->evaluator, &g->model);
+    g->planner = remat_planner_create(&s->arena, &s->evaluator, &g->model, false);
 fail:
     return st;
 }

@@ -103,7 +103,7 @@ remat_status subject_plan(struct subject *s, struct remat_arrangement *base,
                             &s->watch, false, base));
     remat_decision_create(&s->arena, s->graph->value_count, none);
     REMAT_TRY(subject_extract(s, &model));
-    *planner = remat_planner_create(&s->arena, &s->evaluator, &model);
+    *planner = remat_planner_create(&s->arena, &s->evaluator, &model, false);
 fail:
     return st;
 }
