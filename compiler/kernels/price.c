@@ -239,7 +239,8 @@ static double best_split_ns(const struct product *p, struct tile tile,
                             const struct remat_device_description *device)
 {
     double best = tiled_ns(p, tile, 1, device);
-    for (double splits = 2; splits <= SPLITS_MAX && p->k / splits >= SPLIT_DEPTH_MIN; splits *= 2)
+    double depth_min = device->monotone ? 0 : SPLIT_DEPTH_MIN;
+    for (double splits = 2; splits <= SPLITS_MAX && p->k / splits >= depth_min; splits *= 2)
         best = fmin(best, tiled_ns(p, tile, splits, device));
     return best;
 }
@@ -256,7 +257,7 @@ static double aligned_share(const struct product *p, const struct remat_fused_ke
 {
     uint32_t bytes = remat_dtype_bytes(p->dtype), aligned = VECTOR_BYTES;
     uint64_t elements = (uint64_t)p->n | (uint64_t)p->k;
-    if (!device->cuda_arch || bytes > 2)
+    if (!device->cuda_arch || device->monotone || bytes > 2)
         return 1;
     for (uint32_t o = 0; o < kernel->operand_count; o++) {
         const struct remat_view *view = kernel->operands[o].view;

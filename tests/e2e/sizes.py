@@ -2,14 +2,14 @@
 """remat-compile --bind SYMBOL=auto: the plan is that of the value chosen, the table is what single
 compilations say, and no value that fits is faster, also of those that were ruled out unplanned.
 
-    sizes.py BUILD_DIRECTORY"""
+    sizes.py BUILD_DIRECTORY SOURCE_DIRECTORY"""
 import json
 import os
 import subprocess
 import sys
 import tempfile
 
-build = os.path.abspath(sys.argv[1])
+build, source = map(os.path.abspath, sys.argv[1:])
 
 
 def call(tool, *arguments, code=0):
@@ -115,6 +115,23 @@ def check_impossible(tiny):
     assert not os.path.exists("m.plan")
 
 
+def check_gpu():
+    """Where rates fall and rise from one batch to the next: rows that are not aligned, ranks, measured kernels."""
+    gpu = ["--target", "h100-sxm", "--arch", "none", "--reserve", "0"]
+    profile = ["--profile", os.path.join(source, "schemas/devices/h100-sxm.profile.json")]
+    bf16 = ["--dtype", "bf16"]
+    assert check("llama-tiny", bf16, lambda v: f"batch={v}", lambda v: 128 * v, 1, 64, 1,
+                 gpu + ["--budget", "60MB"]) > 0
+    assert check("gpt2-tiny", ["--seq", "63", *bf16], lambda v: f"batch={v}", lambda v: 63 * v, 1, 24, 1,
+                 gpu + ["--budget", "50MB"]) > 0
+    assert check("gpt2-tiny", ["--seq", "61", *bf16], lambda v: f"batch={v}", lambda v: 61 * v, 2, 36, 2,
+                 gpu + ["--mesh", "dp=2", "--zero", "1", "--budget", "55MB"]) > 0
+    check("gpt2-tiny", ["--seq", "65", *bf16], lambda v: f"batch={v}", lambda v: 65 * v, 1, 18, 1,
+          gpu + profile + ["--budget", "48MB"])
+    check("gpt2-tiny", ["--seq", "63", *bf16], lambda v: f"batch={v}", lambda v: 63 * v, 1, 18, 1,
+          gpu + ["--ac-mode", "full", "--budget", "45MB"])
+
+
 def main():
     os.chdir(tempfile.mkdtemp())
     tiny = ["--budget", "160MB"]
@@ -125,8 +142,7 @@ def main():
           ["--microbatches", "4", "--budget", "142MB"])
     check("encdec-tiny", ["--seq", "32"], lambda v: f"source_seq=16,batch={v},seq=24", lambda v: 40 * v, 1,
           6, 1, tiny + ["--ac-mode", "full"])
-    uneven = ["--target", "h200", "--arch", "none", "--reserve", "0", "--budget", "60MB"]
-    assert check("llama-tiny", ["--dtype", "bf16"], lambda v: f"batch={v}", lambda v: 128 * v, 1, 64, 1, uneven) > 0
+    check_gpu()
     check_impossible(tiny)
     call("graph", "encdec-tiny", "--seq", "32", "-o", "m.fbs")
     message = call("compile", "m.fbs", "--bind", "batch=auto:3..8", "--budget", "135MB", code=3)

@@ -4,6 +4,7 @@
 #include "file.h"
 #include "graph_file.h"
 #include "mesh.h"
+#include "ops.h"
 #include "options.h"
 
 #include <inttypes.h>
@@ -78,6 +79,7 @@ struct attempts {
     const struct remat_compile_settings *settings;
     struct sizes *sizes;
     struct progress *progress;
+    bool by_rows; /* see grows_by_rows */
 };
 
 static bool attempts_over(void *user)
@@ -110,55 +112,145 @@ static remat_status keep_why(const struct attempts *a, struct size_trial *trial)
     return trial->why ? REMAT_ERROR_INVALID : REMAT_ERROR_MEMORY;
 }
 
-/* Plans the bound graph, or finds that it is not worth it; `work` is what a step works on. */
-static remat_status plan(const struct attempts *a, struct remat_arena *scratch,
-                         const struct remat_graph *graph, double work, double rate_to_beat,
-                         struct size_trial *trial)
+static remat_status bind(const struct attempts *a, struct remat_arena *arena, uint32_t value,
+                         double *out_work, struct remat_graph **out)
 {
     remat_status st = REMAT_OK;
-    struct remat_compile_settings settings = *a->settings;
+    struct remat_graph *symbols;
+    const char *bindings = sizes_bindings(arena, a->sizes, value);
+    if (!bindings)
+        REMAT_FAIL(a->ctx, REMAT_ERROR_MEMORY, "out of memory");
+    symbols = remat_graph_copy(arena, a->parsed);
+    REMAT_TRY(graph_file_set_symbols(a->ctx, a->path, bindings, symbols));
+    *out_work = work_of(symbols, a->sizes, value);
+    REMAT_TRY(model_bind(a->ctx, arena, a->path, a->parsed, bindings, a->settings, out));
+fail:
+    return st;
+}
+
+/* Begins to look at a value. */
+static remat_status begin(const struct attempts *a, struct remat_arena *scratch,
+                          struct size_trial *trial, struct remat_compile_settings *settings,
+                          double *work, struct remat_graph **graph)
+{
+    *settings = *a->settings;
+    settings->after_pass = NULL;
+    settings->pass_time = NULL;
+    settings->bounded = NULL;
+    settings->tried = NULL;
+    progress_look_at(a->progress, a->sizes, trial->value);
+    remat_status st = bind(a, scratch, trial->value, work, graph);
+    return st == REMAT_ERROR_INVALID ? keep_why(a, trial) : st;
+}
+
+static remat_status find_bound(const struct attempts *a, struct remat_arena *scratch,
+                               const struct remat_graph *graph, double work,
+                               const struct remat_compile_settings *settings,
+                               struct size_trial *trial)
+{
+    remat_status st = REMAT_OK;
+    uint64_t ns;
+    REMAT_TRY(remat_compile_bound(a->ctx, scratch, graph, settings, &ns));
+    if (ns == 0)
+        REMAT_FAIL(a->ctx, REMAT_ERROR_INFEASIBLE, "%s %" PRIu32 " does not fit", a->sizes->symbol,
+                   trial->value);
+    trial->rate = work * 1e9 / (double)ns;
+fail:
+    return st;
+}
+
+/* Whether a larger batch has the same kernels, each on as many rows or more. */
+static bool bounds_larger(const struct attempts *a, uint32_t value)
+{
+    return a->by_rows && value / model_parts(a->settings) > 1;
+}
+
+static remat_status bound(void *user, struct size_trial *trial)
+{
+    remat_status st = REMAT_OK;
+    const struct attempts *a = user;
+    struct remat_arena *scratch = remat_scratch_open(a->ctx);
+    struct remat_compile_settings settings;
+    struct remat_graph *graph;
+    double work;
+    REMAT_TRY(begin(a, scratch, trial, &settings, &work, &graph));
+    settings.device.monotone = bounds_larger(a, trial->value);
+    REMAT_TRY(find_bound(a, scratch, graph, work, &settings, trial));
+    trial->bounded = true;
+    trial->each = settings.device.monotone ? trial->rate / trial->value : 0;
+fail:
+    remat_scratch_close(scratch);
+    return st;
+}
+
+static remat_status plan(void *user, double rate_to_beat, struct size_trial *trial)
+{
+    remat_status st = REMAT_OK;
+    const struct attempts *a = user;
+    struct remat_arena *scratch = remat_scratch_open(a->ctx);
+    struct remat_compile_settings settings;
+    struct remat_graph *graph;
     struct remat_program *program;
-    uint64_t bound_ns = 0;
-    settings.after_pass = NULL;
-    settings.pass_time = NULL;
-    settings.bounded = NULL;
-    settings.tried = NULL;
-    if (rate_to_beat > 0 && !remat_policy_given(&settings.policy))
-        REMAT_TRY(remat_compile_bound(a->ctx, scratch, graph, &settings, &bound_ns));
-    trial->slower = bound_ns && work * 1e9 / (double)bound_ns < rate_to_beat;
-    if (trial->slower)
-        return REMAT_OK;
+    double work;
+    REMAT_TRY(begin(a, scratch, trial, &settings, &work, &graph));
+    if (rate_to_beat > 0)
+        REMAT_TRY(find_bound(a, scratch, graph, work, &settings, trial));
+    trial->bounded = rate_to_beat > 0 && trial->rate < rate_to_beat;
+    if (trial->bounded)
+        goto fail;
     REMAT_TRY(remat_compile(a->ctx, scratch, graph, &settings, &program));
     trial->policy = remat_arena_format(a->arena, "%s", program->policy);
     trial->step_ns = program->step_ns;
     trial->peak_bytes = program->peak_bytes;
     trial->rate = work * 1e9 / (double)program->step_ns;
-    if (!trial->policy)
-        st = REMAT_ERROR_MEMORY;
+    st = trial->policy ? REMAT_OK : REMAT_ERROR_MEMORY;
 fail:
+    remat_scratch_close(scratch);
     return st;
 }
 
-static remat_status attempt(void *user, double rate_to_beat, struct size_trial *trial)
+static bool cuts(const struct remat_node_info *node)
+{
+    return node->op == REMAT_OP_slice || node->op == REMAT_OP_pad || node->op == REMAT_OP_concat;
+}
+
+/* The batch is along rows of values, never along columns; no node cuts or joins values there, or
+ * makes as many chunks as there are rows. */
+static bool grows_by_rows(const struct remat_graph *small, const struct remat_graph *large)
+{
+    bool grows = true;
+    for (uint32_t v = 0; v < small->value_count; v++) {
+        const struct remat_shape *a = &small->values[v].shape, *b = &large->values[v].shape;
+        grows &= a->rank < 2 || a->dims[a->rank - 1] == b->dims[b->rank - 1];
+    }
+    for (uint32_t n = 0; n < small->node_count; n++) {
+        const struct remat_node_info *node = &small->nodes[n];
+        grows &= node->op != REMAT_OP_linear_cross_entropy;
+        if (cuts(node)) {
+            uint32_t v = node->inputs[0].i, axis = (uint32_t)remat_node_int(node, "axis", 0);
+            grows &= small->values[v].shape.dims[axis] == large->values[v].shape.dims[axis];
+        }
+    }
+    return grows;
+}
+
+/* Where one of two batches is impossible, that is not known. */
+static remat_status find_growth(struct attempts *a)
 {
     remat_status st = REMAT_OK;
-    struct attempts *a = user;
     struct remat_arena *scratch = remat_scratch_open(a->ctx);
-    struct remat_graph *symbols, *graph;
-    a->progress->value = trial->value;
-    const char *bindings = sizes_bindings(scratch, a->sizes, trial->value);
-    if (!bindings)
-        REMAT_FAIL(a->ctx, REMAT_ERROR_MEMORY, "out of memory");
-    symbols = remat_graph_copy(scratch, a->parsed);
-    REMAT_TRY(graph_file_set_symbols(a->ctx, a->path, bindings, symbols));
-    REMAT_TRY(model_bind(a->ctx, scratch, a->path, a->parsed, bindings, a->settings, &graph));
-    REMAT_TRY(
-        plan(a, scratch, graph, work_of(symbols, a->sizes, trial->value), rate_to_beat, trial));
+    struct remat_graph *small, *large;
+    uint32_t value = a->sizes->smallest + a->sizes->multiple;
+    double work;
+    if (strcmp(a->sizes->symbol, "batch") != 0 || a->sizes->value_count < 3 ||
+        a->settings->device.profile || a->settings->loss_chunk)
+        goto fail;
+    REMAT_TRY(bind(a, scratch, value, &work, &small));
+    REMAT_TRY(bind(a, scratch, value + a->sizes->multiple, &work, &large));
+    a->by_rows = grows_by_rows(small, large);
 fail:
-    if (st == REMAT_ERROR_INVALID)
-        st = keep_why(a, trial);
     remat_scratch_close(scratch);
-    return st;
+    return st == REMAT_ERROR_INVALID ? REMAT_OK : st;
 }
 
 remat_status model_choose_bindings(remat_context *ctx, struct remat_arena *arena,
@@ -168,16 +260,18 @@ remat_status model_choose_bindings(remat_context *ctx, struct remat_arena *arena
                                    struct progress *progress, struct sizes *sizes, const char **out)
 {
     remat_status st = REMAT_OK;
-    struct attempts attempts = {ctx, arena, args->operands[0], parsed, settings, sizes, progress};
+    struct attempts attempts = {ctx,      arena, args->operands[0], parsed,
+                                settings, sizes, progress,          false};
+    const struct size_attempts calls = {bound, plan, attempts_over, &attempts};
     *out = cli_text(args, OPTION_bind, "");
     REMAT_TRY(sizes_parse(ctx, arena, *out, model_parts(settings), sizes));
     if (!sizes->symbol)
         return REMAT_OK;
     if (!settings->has_budget)
         REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--bind %s=auto needs --budget", sizes->symbol);
-    progress->symbol = sizes->symbol;
-    st = sizes_search(ctx, arena, sizes, attempt, attempts_over, &attempts);
-    progress->symbol = NULL;
+    REMAT_TRY(find_growth(&attempts));
+    st = sizes_search(ctx, arena, sizes, &calls);
+    progress_look_at(progress, NULL, 0);
     REMAT_TRY(st);
     *out = sizes_bindings(arena, sizes, sizes->trials[sizes->best].value);
     st = *out ? REMAT_OK : REMAT_ERROR_MEMORY;

@@ -27,17 +27,35 @@ static void tell_of_curve(const struct remat_search_state *s)
                 cli_short(s->least_bytes).text);
 }
 
+/* Of the values that have been looked at before. */
+static void tell_of_sizes(const struct sizes *s)
+{
+    fprintf(stderr, "; %" PRIu32 " of %" PRIu32 " seen", s->trial_count, s->value_count);
+    if (s->best < s->trial_count)
+        fprintf(stderr, ", best %s %" PRIu32 ": step %s", s->symbol, s->trials[s->best].value,
+                cli_time(s->trials[s->best].step_ns).text);
+}
+
 static void tell(void *user, double elapsed)
 {
     const struct progress *s = user;
     fprintf(stderr, "remat-compile: %.0f s", elapsed);
-    if (s->symbol)
-        fprintf(stderr, ", %s %" PRIu32, s->symbol, s->value);
+    if (s->sizes)
+        fprintf(stderr, ", %s %" PRIu32, s->sizes->symbol, s->value);
     if (s->state.to_see_count)
         tell_of_curve(&s->state);
-    else
+    else if (s->state.best_ns || !s->sizes)
         tell_of_plan(&s->state);
+    if (s->sizes)
+        tell_of_sizes(s->sizes);
     fputc('\n', stderr);
+}
+
+void progress_look_at(struct progress *progress, const struct sizes *sizes, uint32_t value)
+{
+    progress->sizes = sizes;
+    progress->value = value;
+    progress->state = (struct remat_search_state){0};
 }
 
 /* A plan is lowered and written after its search, which takes nearly as long as everything before

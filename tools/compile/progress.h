@@ -5,12 +5,13 @@
 
 #include "cli.h"
 #include "compile.h"
+#include "sizes.h"
 #include "watch.h"
 
 struct progress {
     struct cli_watch watch;
-    const char *symbol; /* that a size is chosen for; NULL: none */
-    uint32_t value;     /* of it */
+    const struct sizes *sizes; /* that are looked at; NULL: there is one */
+    uint32_t value;            /* now */
     struct remat_search_state state;
     bool lowers_after; /* the search to begin is followed by the plan alone */
 };
@@ -19,5 +20,8 @@ struct progress {
  * REMAT_ERROR_USAGE: a limit that is no time, or without a search. */
 remat_status progress_start(remat_context *ctx, const struct cli_arguments *args,
                             struct remat_compile_settings *settings, struct progress *progress);
+
+/* What is searched from now on is a plan of this value; sizes NULL: of the only one. */
+void progress_look_at(struct progress *progress, const struct sizes *sizes, uint32_t value);
 
 #endif

@@ -265,7 +265,7 @@ static int plan_width(const struct sizes *s)
 {
     size_t width = 20;
     for (uint32_t t = 0; t < s->trial_count; t++)
-        if (!s->trials[t].slower && s->trials[t].fits && strlen(s->trials[t].policy) > width)
+        if (!s->trials[t].bounded && s->trials[t].fits && strlen(s->trials[t].policy) > width)
             width = strlen(s->trials[t].policy);
     return (int)width;
 }
@@ -276,7 +276,7 @@ static void print_size_rows(const struct sizes *s)
     printf("%10s  %-*s  %10s  %12s/s  %10s\n", s->symbol, width, "plan", "step", s->unit, "peak");
     for (uint32_t t = 0; t < s->trial_count; t++) {
         const struct size_trial *trial = &s->trials[t];
-        if (trial->slower)
+        if (trial->bounded)
             continue;
         printf("%10" PRIu32 "  ", trial->value);
         if (!trial->fits) {
@@ -294,14 +294,14 @@ static void print_sizes(const struct sizes *s)
 {
     uint32_t tried = 0;
     for (uint32_t t = 0; t < s->trial_count; t++)
-        tried += !s->trials[t].slower;
+        tried += !s->trials[t].bounded;
     print_size_rows(s);
     printf("%" PRIu32 " of the %" PRIu32 " values from %" PRIu32 " to %" PRIu32, tried,
            s->value_count, s->low, s->high);
     if (s->multiple > 1)
         printf(" that %" PRIu32 " divides", s->multiple);
     printf(" were tried%s\n", s->cut_short ? "; the search was cut short" : "");
-    print_size_ranges("slower, whatever is recomputed: ", &s->slower);
+    print_size_ranges("slower or too large, whatever is recomputed: ", &s->slower);
     print_size_ranges("not tried: ", &s->untried);
     putchar('\n');
 }
@@ -385,7 +385,7 @@ static void print_json_sizes(const struct sizes *s)
     printf(", \"tried\": [");
     for (uint32_t t = 0; t < s->trial_count; t++) {
         const struct size_trial *trial = &s->trials[t];
-        if (trial->slower)
+        if (trial->bounded)
             continue;
         printf("%s\n    {\"value\": %" PRIu32 ", \"fits\": %s", first ? "" : ",", trial->value,
                trial->fits ? "true" : "false");

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values are numbered 0 ... value_count - 1. Memory grows with the value, so nothing above the
- * largest that fits is tried. Throughput rises while launches and weights are spread over more
- * work, falls where recomputation sets in, and rises a little whenever one more layer recomputes
- * less: only a bound rules a value out. */
+/* Values are numbered 0 ... value_count - 1. Memory grows with the value, so nothing above what
+ * does not fit is tried. Throughput rises while launches and weights are spread over more work,
+ * falls where recomputation sets in, and rises a little whenever one more layer recomputes less:
+ * only a bound rules a value out. Doubling finds a good value; then all that may be better are
+ * bounded; then those are planned, the most promising first, until no bound is above the best. */
 #include "sizes.h"
 
-#include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 
 enum { TRY_ALL = 16, HIGH_DEFAULT = 1024 };
@@ -85,12 +86,10 @@ struct search {
     size_t capacity;
     uint32_t too_large;  /* the smallest value that is, */
     const char *refusal; /* with its message; NULL: none is */
-    remat_status (*attempt)(void *user, double rate_to_beat, struct size_trial *trial);
-    bool (*is_over)(void *user);
-    void *user;
+    const struct size_attempts *attempts;
 };
 
-enum outcome { FITS, TOO_LARGE, IMPOSSIBLE };
+enum outcome { MAY_FIT, TOO_LARGE, IMPOSSIBLE };
 
 static uint32_t value_of(const struct sizes *s, uint32_t number)
 {
@@ -107,6 +106,11 @@ static bool any_fits(const struct sizes *s)
     return s->best < s->trial_count;
 }
 
+static double best_rate(const struct sizes *s)
+{
+    return any_fits(s) ? s->trials[s->best].rate : 0;
+}
+
 static void find_best(struct sizes *s)
 {
     s->best = s->trial_count;
@@ -115,21 +119,38 @@ static void find_best(struct sizes *s)
             s->best = t;
 }
 
-/* Adds a trial in its place. */
-static remat_status add(struct search *search, const struct size_trial *trial)
+/* The first trial of this number or a larger one; trial_count: there is none. */
+static uint32_t trial_from(const struct sizes *s, uint32_t number)
+{
+    uint32_t t = 0;
+    while (t < s->trial_count && number_of(s, t) < number)
+        t++;
+    return t;
+}
+
+static bool has_trial(const struct sizes *s, uint32_t number)
+{
+    uint32_t t = trial_from(s, number);
+    return t < s->trial_count && number_of(s, t) == number;
+}
+
+/* Adds a trial in its place, or puts it in place of an earlier one. */
+static remat_status keep(struct search *search, uint32_t number, const struct size_trial *trial)
 {
     struct sizes *s = search->sizes;
-    uint32_t place = s->trial_count;
-    if (s->trial_count == search->capacity) {
-        s->trials = remat_arena_grow(search->arena, s->trials, s->trial_count, &search->capacity,
-                                     sizeof *s->trials);
-        if (!s->trials)
-            return REMAT_ERROR_MEMORY;
+    uint32_t place = trial_from(s, number);
+    if (!has_trial(s, number)) {
+        if (s->trial_count == search->capacity) {
+            s->trials = remat_arena_grow(search->arena, s->trials, s->trial_count,
+                                         &search->capacity, sizeof *s->trials);
+            if (!s->trials)
+                return REMAT_ERROR_MEMORY;
+        }
+        memmove(&s->trials[place + 1], &s->trials[place],
+                (s->trial_count - place) * sizeof *s->trials);
+        s->trial_count++;
     }
-    for (; place > 0 && s->trials[place - 1].value > trial->value; place--)
-        s->trials[place] = s->trials[place - 1];
     s->trials[place] = *trial;
-    s->trial_count++;
     find_best(s);
     return REMAT_OK;
 }
@@ -143,31 +164,36 @@ static remat_status keep_refusal(struct search *search, uint32_t value)
     return search->refusal ? REMAT_OK : REMAT_ERROR_MEMORY;
 }
 
-/* With a rate to beat FITS means only that it may fit. */
-static remat_status try_number(struct search *search, uint32_t number, double rate_to_beat,
-                               enum outcome *outcome)
+/* Until something fits all are planned: a refusal needs a message. */
+static remat_status look_at(struct search *search, uint32_t number, bool planned,
+                            enum outcome *outcome)
 {
     remat_status st = REMAT_OK;
     struct sizes *s = search->sizes;
+    const struct size_attempts *attempts = search->attempts;
     struct size_trial trial = {.value = value_of(s, number)};
     *outcome = TOO_LARGE;
     if (s->cut_short)
         return REMAT_OK;
-    st = search->attempt(search->user, rate_to_beat, &trial);
-    s->cut_short = search->is_over(search->user);
+    if (has_trial(s, number))
+        trial = s->trials[trial_from(s, number)];
+    if (planned || !any_fits(s))
+        st = attempts->plan(attempts->user, trial.each > 0 ? best_rate(s) : 0, &trial);
+    else
+        st = attempts->bound(attempts->user, &trial);
+    s->cut_short = attempts->is_over(attempts->user);
     if (s->cut_short && any_fits(s))
         return st == REMAT_ERROR_INFEASIBLE || st == REMAT_ERROR_CUT_SHORT ? REMAT_OK : st;
-    trial.fits = st == REMAT_OK && !trial.slower;
+    trial.fits = st == REMAT_OK && !trial.bounded;
+    trial.bounded &= st == REMAT_OK;
+    if (st == REMAT_OK)
+        *outcome = MAY_FIT;
+    else if (st == REMAT_ERROR_INVALID)
+        *outcome = IMPOSSIBLE;
     if (st == REMAT_ERROR_INFEASIBLE)
         st = keep_refusal(search, trial.value);
-    else if (st == REMAT_ERROR_INVALID) {
-        *outcome = IMPOSSIBLE;
-        st = REMAT_OK;
-    }
-    REMAT_TRY(st);
-    REMAT_TRY(add(search, &trial));
-    if (trial.fits)
-        *outcome = FITS;
+    REMAT_TRY(st == REMAT_ERROR_INVALID ? REMAT_OK : st);
+    REMAT_TRY(keep(search, number, &trial));
 fail:
     return st;
 }
@@ -175,76 +201,108 @@ fail:
 static remat_status try_all(struct search *search)
 {
     remat_status st = REMAT_OK;
-    enum outcome outcome = FITS;
+    enum outcome outcome = MAY_FIT;
     for (uint32_t k = 0; k < search->sizes->value_count && outcome != TOO_LARGE; k++)
-        REMAT_TRY(try_number(search, k, 0, &outcome));
+        REMAT_TRY(look_at(search, k, true, &outcome));
 fail:
     return st;
 }
 
-/* Tries a number between `*low`, below what does not fit, and `*above`, and moves one of them. What
- * is impossible lies below all that fits until something does, and above it from then on. */
-static remat_status narrow(struct search *search, uint32_t number, uint32_t *low, uint32_t *above)
+/* The number from which on none fits or is possible, above the best one; value_count: not known. */
+static uint32_t end_of(const struct sizes *s)
 {
-    remat_status st = REMAT_OK;
-    enum outcome outcome;
-    REMAT_TRY(try_number(search, number, 0, &outcome));
-    bool below = outcome == FITS || (outcome == IMPOSSIBLE && !any_fits(search->sizes));
-    *(below ? low : above) = number;
-fail:
-    return st;
+    for (uint32_t t = s->best + 1; t < s->trial_count; t++)
+        if (!s->trials[t].fits && !s->trials[t].bounded)
+            return number_of(s, t);
+    return s->value_count;
 }
 
-/* The largest that fits is then among the trials, and *out_above the number behind it. */
-static remat_status find_largest(struct search *search, uint32_t *out_above)
+/* The first number from `number` on that no smaller one rules out. */
+static uint32_t skip_slower(const struct sizes *s, uint32_t number)
 {
-    remat_status st = REMAT_OK;
-    uint32_t count = search->sizes->value_count, low = 0, above = count;
-    REMAT_TRY(narrow(search, 0, &low, &above));
-    while (above == count && low < count - 1 && !search->sizes->cut_short) {
-        uint32_t next = low < (count - 1) / 2 ? 2 * low + 1 : count - 1;
-        REMAT_TRY(narrow(search, next, &low, &above));
-    }
-    while (above > low + 1 && !search->sizes->cut_short)
-        REMAT_TRY(narrow(search, low + (above - low) / 2, &low, &above));
-    *out_above = above;
-fail:
-    return st;
+    uint32_t t = trial_from(s, number);
+    while (t > 0 && s->trials[t - 1].each == 0)
+        t--;
+    if (t == 0)
+        return number;
+    double value = best_rate(s) / s->trials[t - 1].each; /* all below are slower */
+    double next = ceil((value - s->smallest) / s->multiple);
+    return next <= number ? number : next < s->value_count ? (uint32_t)next : s->value_count;
 }
 
-/* The first number upwards or downwards of the best one that has not been tried, below `above` and
- * above what is impossible. */
-static bool find_untried(const struct sizes *s, bool upwards, uint32_t above, uint32_t *out)
+/* The most promising trial that is only bounded, and may be better than the best; trial_count:
+ * there is none. */
+static uint32_t find_open(const struct sizes *s)
 {
-    uint32_t t = s->best;
-    for (;;) {
-        uint32_t number = number_of(s, t);
-        bool last = upwards ? t + 1 == s->trial_count : t == 0;
-        if (s->trials[t].why || (upwards ? number + 1 >= above : number == 0))
-            return false;
-        *out = upwards ? number + 1 : number - 1;
-        if (last || number_of(s, upwards ? t + 1 : t - 1) != *out)
-            return true;
-        t = upwards ? t + 1 : t - 1;
-    }
+    uint32_t open = s->trial_count, end = end_of(s);
+    double most = best_rate(s);
+    for (uint32_t t = 0; t < s->trial_count && number_of(s, t) < end; t++)
+        if (s->trials[t].bounded && s->trials[t].rate >= most) {
+            open = t;
+            most = s->trials[t].rate;
+        }
+    return open;
 }
 
-/* All below `above`, those next to the best one first: what beats it is found early. */
-static remat_status sweep(struct search *search, uint32_t above)
+static remat_status plan_open(struct search *search)
 {
     remat_status st = REMAT_OK;
     struct sizes *s = search->sizes;
-    while (any_fits(s) && !s->cut_short) {
-        uint32_t best = number_of(s, s->best), left, right;
-        bool to_left = find_untried(s, false, above, &left);
-        bool to_right = find_untried(s, true, above, &right);
-        enum outcome outcome;
-        if (!to_left && !to_right)
+    enum outcome outcome;
+    for (uint32_t t; !s->cut_short && (t = find_open(s)) < s->trial_count;)
+        REMAT_TRY(look_at(search, number_of(s, t), true, &outcome));
+fail:
+    return st;
+}
+
+/* Rates no longer rise, as far as they are known. */
+static bool falls(const struct sizes *s)
+{
+    uint32_t count = s->trial_count;
+    return count > 1 && s->trials[count - 1].rate < s->trials[count - 2].rate;
+}
+
+/* Doubles the number until rates fall or nothing fits. *begin: the first number that is possible.
+ */
+static remat_status find_range(struct search *search, uint32_t *begin)
+{
+    remat_status st = REMAT_OK;
+    const struct sizes *s = search->sizes;
+    uint32_t number = 0, last = s->value_count - 1, possible;
+    enum outcome outcome;
+    *begin = 0;
+    for (;; number = number < last / 2 ? 2 * number + 1 : last) {
+        REMAT_TRY(look_at(search, number, false, &outcome));
+        if (outcome == IMPOSSIBLE && !any_fits(s))
+            *begin = number + 1;
+        else if (outcome != MAY_FIT || falls(s))
             break;
-        if (to_left && to_right)
-            to_left = best - left <= right - best;
-        REMAT_TRY(try_number(search, to_left ? left : right, s->trials[s->best].rate, &outcome));
+        if (number == last)
+            break;
     }
+    possible = any_fits(s) ? number_of(s, s->best) : number;
+    while (*begin < possible && !s->cut_short) {
+        uint32_t middle = *begin + (possible - *begin) / 2;
+        REMAT_TRY(look_at(search, middle, false, &outcome));
+        if (outcome == IMPOSSIBLE)
+            *begin = middle + 1;
+        else
+            possible = middle;
+    }
+fail:
+    return st;
+}
+
+/* All from `begin` on that no bound rules out. */
+static remat_status bound_all(struct search *search, uint32_t begin)
+{
+    remat_status st = REMAT_OK;
+    const struct sizes *s = search->sizes;
+    enum outcome outcome;
+    for (uint32_t n = skip_slower(s, begin); n < end_of(s) && !s->cut_short;
+         n = skip_slower(s, n + 1))
+        if (!has_trial(s, n))
+            REMAT_TRY(look_at(search, n, false, &outcome));
 fail:
     return st;
 }
@@ -262,23 +320,31 @@ fail:
     return st;
 }
 
-/* What was not planned, up to the first trial behind all that fit. */
+/* The numbers from `begin` to before `end`, of which the first alone may be a trial. */
+static remat_status list_range(struct search *search, uint32_t begin, uint32_t end, bool slower)
+{
+    struct sizes *s = search->sizes;
+    if (begin == end)
+        return REMAT_OK;
+    return add_range(search->arena, slower ? &s->slower : &s->untried, s->multiple,
+                     value_of(s, begin), value_of(s, end - 1));
+}
+
+/* What was not planned, up to what does not fit. */
 static remat_status list_ranges(struct search *search)
 {
     remat_status st = REMAT_OK;
     struct sizes *s = search->sizes;
-    uint32_t next = s->smallest, end = s->trial_count;
-    while (!s->trials[end - 1].fits && !s->trials[end - 1].slower)
-        end--;
-    for (uint32_t t = 0; t <= end; t++) {
-        bool tried = t < s->trial_count;
-        uint32_t value = tried ? s->trials[t].value : value_of(s, s->value_count);
-        if (value > next)
-            REMAT_TRY(
-                add_range(search->arena, &s->untried, s->multiple, next, value - s->multiple));
-        if (tried && s->trials[t].slower)
-            REMAT_TRY(add_range(search->arena, &s->slower, s->multiple, value, value));
-        next = value + s->multiple;
+    uint32_t end = end_of(s), next = 0;
+    for (uint32_t t = 0; next < end; t++) {
+        uint32_t number = t < s->trial_count ? number_of(s, t) : end;
+        uint32_t open = skip_slower(s, next);
+        open = open < number ? open : number;
+        REMAT_TRY(list_range(search, next, open, true));
+        REMAT_TRY(list_range(search, open, number, false));
+        next = number + 1;
+        if (number < end && s->trials[t].bounded)
+            REMAT_TRY(list_range(search, number, next, s->trials[t].rate < best_rate(s)));
     }
 fail:
     return st;
@@ -301,23 +367,19 @@ static remat_status refuse(const struct search *search)
 }
 
 remat_status sizes_search(remat_context *ctx, struct remat_arena *arena, struct sizes *sizes,
-                          remat_status (*attempt)(void *user, double rate_to_beat,
-                                                  struct size_trial *trial),
-                          bool (*is_over)(void *user), void *user)
+                          const struct size_attempts *attempts)
 {
     remat_status st = REMAT_OK;
-    struct search search = {.ctx = ctx,
-                            .arena = arena,
-                            .sizes = sizes,
-                            .attempt = attempt,
-                            .is_over = is_over,
-                            .user = user};
-    uint32_t above;
+    struct search search = {.ctx = ctx, .arena = arena, .sizes = sizes, .attempts = attempts};
+    uint32_t begin;
     if (sizes->value_count <= TRY_ALL) {
         REMAT_TRY(try_all(&search));
     } else {
-        REMAT_TRY(find_largest(&search, &above));
-        REMAT_TRY(sweep(&search, above));
+        REMAT_TRY(find_range(&search, &begin));
+        REMAT_TRY(plan_open(&search));
+        if (any_fits(sizes))
+            REMAT_TRY(bound_all(&search, begin));
+        REMAT_TRY(plan_open(&search));
     }
     st = any_fits(sizes) ? list_ranges(&search) : refuse(&search);
 fail:

@@ -6,15 +6,26 @@
 
 #include "base.h"
 
-/* A value of the symbol, planned or ruled out. */
+/* A value of the symbol that was looked at. */
 struct size_trial {
     uint32_t value;
-    bool fits;       /* else there is nothing below but why */
-    bool slower;     /* no plan of it, if any fits, has the rate that it had to beat */
+    bool fits;       /* planned; else there is nothing below but why or, of a bounded one, rates */
+    bool bounded;    /* not planned: no plan of it, if any fits, has more than `rate` */
     const char *why; /* the graph cannot have this size; NULL: it can */
     const char *policy;
     uint64_t step_ns, peak_bytes;
     double rate; /* per second: tokens, or what the symbol counts */
+    double each; /* no value v that is larger has more than v times that; 0: not known */
+};
+
+/* Who looks at values. Both return REMAT_ERROR_INFEASIBLE with a message where a value does not
+ * fit, REMAT_ERROR_INVALID with trial->why where the graph cannot have it. */
+struct size_attempts {
+    remat_status (*bound)(void *user, struct size_trial *trial);
+    /* Only bounds it, if no plan of it has `rate_to_beat`; 0: is planned in any case. */
+    remat_status (*plan)(void *user, double rate_to_beat, struct size_trial *trial);
+    bool (*is_over)(void *user);
+    void *user;
 };
 
 struct size_range {
@@ -33,8 +44,9 @@ struct sizes {
     uint32_t trial_count, value_count; /* looked at, and of how many */
     uint32_t best;                     /* of trials; trial_count: none fits */
     bool cut_short;                    /* by is_over */
-    struct size_ranges slower;         /* trials that are */
-    struct size_ranges untried;        /* below the smallest that is known not to fit */
+    /* What was not planned below the smallest that is known not to fit: */
+    struct size_ranges slower;  /* than the best or too large, whatever is recomputed */
+    struct size_ranges untried; /* the rest */
 };
 
 /* Finds the symbol in `bindings`, which have SYMBOL=auto or SYMBOL=auto:LOW..HIGH; without a range
@@ -47,17 +59,12 @@ remat_status sizes_parse(remat_context *ctx, struct remat_arena *arena, const ch
 const char *sizes_bindings(struct remat_arena *arena, const struct sizes *sizes, uint32_t value);
 
 /* Tries values and picks the one with the highest rate; of equal ones the smallest. Up to 16 values
- * are tried in turn until one does not fit. Of more: doubling, then bisection to the largest that
- * fits, then all others below it, those next to the best one first. `attempt` plans a value, unless
- * no plan of it can reach the rate to beat (0: none is), which trial->slower then says; it returns
- * REMAT_ERROR_INFEASIBLE with a message if that does not fit, REMAT_ERROR_INVALID with trial->why
- * if the graph cannot have it. Of many values, the possible ones are taken for a range. When
- * `is_over` is true after an attempt, the search ends, and that attempt counts only if nothing has
- * fitted before. REMAT_ERROR_INFEASIBLE: no value that is possible fits; REMAT_ERROR_INVALID: none
- * is possible; REMAT_ERROR_CUT_SHORT: ended with neither known. */
+ * are planned in turn until one does not fit; of more, those that bounds do not rule out, and the
+ * possible ones are taken for a range. When is_over is true after an attempt, the search ends, and
+ * that attempt counts only if nothing has fitted before. REMAT_ERROR_INFEASIBLE: no value that is
+ * possible fits; REMAT_ERROR_INVALID: none is possible; REMAT_ERROR_CUT_SHORT: ended with neither
+ * known. */
 remat_status sizes_search(remat_context *ctx, struct remat_arena *arena, struct sizes *sizes,
-                          remat_status (*attempt)(void *user, double rate_to_beat,
-                                                  struct size_trial *trial),
-                          bool (*is_over)(void *user), void *user);
+                          const struct size_attempts *attempts);
 
 #endif

@@ -139,7 +139,7 @@ static void check_sub_additive(void)
 
 /* --- built-in kernels --- */
 
-static double price_ns(const char *device_name, const char *op, const char *inputs,
+static double price_on(const char *device_name, bool monotone, const char *op, const char *inputs,
                        const char *attributes)
 {
     struct workbench w;
@@ -150,11 +150,18 @@ static double price_ns(const char *device_name, const char *op, const char *inpu
     workbench_node(&w, op, values, count, attributes, outputs);
     workbench_output(&w, outputs[0]);
     struct remat_device_description device = device_of(&w, device_name);
+    device.monotone = monotone;
     list = remat_fuse(&w.arena, w.graph);
     CHECK(list.count == 1, "%s", op);
     double ns = (double)remat_price_kernel(w.graph, &list.kernels[0], &device).ns;
     workbench_close(&w);
     return ns;
+}
+
+static double price_ns(const char *device_name, const char *op, const char *inputs,
+                       const char *attributes)
+{
+    return price_on(device_name, false, op, inputs, attributes);
 }
 
 static double tera_flops(const char *device_name, const char *op, const char *inputs,
@@ -340,9 +347,57 @@ static void check_dtypes(void)
     workbench_close(&w);
 }
 
+/* --- monotone prices: of more rows no less, and no more than on the device itself --- */
+
+/* `rows` are those of a batch; `format` has them once or several times. Returns how often more rows
+ * cost less on the device itself. */
+static uint32_t check_monotone(const char *device, const char *op, const char *format,
+                               const char *attributes)
+{
+    uint32_t fallen = 0;
+    double before = 0, exact_before = 0;
+    for (uint32_t rows = 1; rows < 6000; rows += 1 + pick(40)) {
+        char inputs[128] = "";
+        size_t used = 0;
+        for (const char *c = format; *c; c++)
+            used += (size_t)snprintf(inputs + used, sizeof inputs - used, *c == '*' ? "%u" : "%c",
+                                     *c == '*' ? rows : (uint32_t)*c);
+        double ns = price_on(device, true, op, inputs, attributes);
+        double exact = price_on(device, false, op, inputs, attributes);
+        CHECK(ns >= before && ns <= exact,
+              "%s of %s on %s: %.0f ns, before %.0f, on the device itself %.0f", op, inputs, device,
+              ns, before, exact);
+        fallen += exact < exact_before;
+        before = ns;
+        exact_before = exact;
+    }
+    return fallen;
+}
+
+static void check_monotone_prices(void)
+{
+    static const char *const devices[] = {"cpu", "t4", "a100-40", "h200", "b200"};
+    uint32_t fallen = 0;
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
+        const char *dtype = i < 2 ? "" : "b"; /* t4 has no bf16 */
+        char text[4][64];
+        snprintf(text[0], sizeof text[0], "%s*,768 %s768,3072", dtype, dtype);
+        snprintf(text[1], sizeof text[1], "%s768,* %s*,100", dtype, dtype);
+        snprintf(text[2], sizeof text[2], "%s*,5,7 %s*,7,9", dtype, dtype);
+        snprintf(text[3], sizeof text[3], "%s*,100 i*<5000", dtype);
+        for (uint32_t k = 0; k < 3; k++)
+            fallen += check_monotone(devices[i], "matmul", text[k], "");
+        check_monotone(devices[i], "embedding_backward", text[3], "rows=5000");
+    }
+    check_monotone("h200", "attention", "b*,33,2,64 b*,33,2,64 b*,33,2,64", "scale=1 causal=1");
+    check_monotone("h200", "exp", "*,5000", "");
+    CHECK(fallen > 100, "prices on devices themselves fell %u times only", fallen);
+}
+
 int main(void)
 {
     check_sub_additive();
+    check_monotone_prices();
     check_named();
     check_dtypes();
     check_transfers();
