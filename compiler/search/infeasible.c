@@ -127,12 +127,12 @@ static remat_status add_residents(struct remat_search *p, const struct remat_arr
 remat_status remat_infeasible(struct remat_search *p, const struct remat_proposal *proposal)
 {
     struct remat_chosen smallest;
-    bool given = remat_policy_given(&p->settings->policy), per_op = remat_search_per_op(p);
+    bool given = remat_policy_given(&p->settings->policy);
     const struct remat_arrangement *c = &smallest.arranged;
-    const char *what = given     ? "this policy"
-                       : per_op  ? "the smallest plan found"
-                       : p->over ? "the smallest policy tried"
-                                 : "the smallest manual policy";
+    const char *what = given                    ? "this policy"
+                       : remat_search_per_op(p) ? "the smallest plan found"
+                       : p->over                ? "the smallest policy tried"
+                                                : "the smallest manual policy";
     REMAT_CHECK(remat_proposal_carry(p, proposal, &smallest));
     if (p->update->graph && c->lifespans.live_peak_bytes < p->update->lifespans.live_peak_bytes)
         c = p->update;
@@ -144,7 +144,7 @@ remat_status remat_infeasible(struct remat_search *p, const struct remat_proposa
         .reserve_bytes = p->reserve_bytes,
         .live_peak_bytes = c->lifespans.live_peak_bytes,
         .static_bytes = p->evaluator->persistent->total_bytes,
-        .floor_bytes = per_op ? p->planner->floor_bytes + p->reserve_bytes : 0,
+        .floor_bytes = given ? 0 : p->planner->floor_bytes + p->reserve_bytes,
         .pinned = remat_decision_has_pins(p->evaluator->settled->pinned),
         .binding = c->graph->values[binding->name.i].name,
         .phase = remat_phase_name(binding->phase)};
@@ -155,21 +155,4 @@ remat_status remat_infeasible(struct remat_search *p, const struct remat_proposa
         p->ctx, REMAT_ERROR_INFEASIBLE,
         "budget %" PRIu64 " B is too small: %s%s needs %" PRIu64 " B", refusal.budget_bytes, what,
         p->over && !given ? " before the search was ended" : "", refusal.smallest_bytes);
-}
-
-remat_status remat_infeasible_cut_short(const struct remat_search *p)
-{
-    uint64_t budget_bytes = p->settings->budget_bytes;
-    if (p->limit_bytes < p->planner->floor_bytes)
-        return remat_error(
-            p->ctx, REMAT_ERROR_INFEASIBLE,
-            "budget %" PRIu64 " B is too small. Proven: %sno choice of what to "
-            "recompute needs less than %" PRIu64 " B",
-            budget_bytes,
-            remat_decision_has_pins(p->evaluator->settled->pinned) ? "with these pins " : "",
-            p->planner->floor_bytes + p->reserve_bytes);
-    return remat_error(p->ctx, REMAT_ERROR_CUT_SHORT,
-                       "the search was ended before it found a plan for %" PRIu64
-                       " B; there may be one",
-                       budget_bytes);
 }

@@ -8,8 +8,4 @@
 /* REMAT_ERROR_INFEASIBLE: nothing fits, and `smallest`, which is packed, needs least. */
 remat_status remat_infeasible(struct remat_search *search, const struct remat_proposal *smallest);
 
-/* Nothing was found before the search was ended: REMAT_ERROR_CUT_SHORT, or REMAT_ERROR_INFEASIBLE
- * where it is proven that there is nothing. */
-remat_status remat_infeasible_cut_short(const struct remat_search *search);
-
 #endif

@@ -111,21 +111,6 @@ static bool find_manual(struct remat_search *s, const struct remat_proposals *po
     return remat_queue_best(&queue, s->limit_bytes, false, out);
 }
 
-/* By bytes more decisions are entries than by time: the smallest may fit nevertheless. */
-static remat_status refuse(struct remat_search *s, const struct remat_proposals *policies,
-                           struct remat_proposal *smallest)
-{
-    struct remat_queue queue = {.search = s,
-                                .name = "nothing fits: all, smallest bound first",
-                                .order = REMAT_SMALLEST_FIRST};
-    remat_queue_add_policies(&queue, policies);
-    if (remat_search_per_op(s))
-        remat_queue_add_planned(&queue);
-    if (!remat_queue_best(&queue, UINT64_MAX - 1, false, smallest))
-        return remat_infeasible_cut_short(s);
-    return smallest->cost.arena_bytes > s->limit_bytes ? remat_infeasible(s, smallest) : REMAT_OK;
-}
-
 /* When the search was ended with nothing found, without a look at the clock: everything saved, full
  * recomputation, the end of the first path, that of groups, and the smallest two-level one. */
 static remat_status rescue(struct remat_search *s, const struct remat_proposals *policies,
@@ -140,13 +125,35 @@ static remat_status rescue(struct remat_search *s, const struct remat_proposals 
     struct remat_proposal small[] = {policies->items[0], *full, end,
                                      remat_queue_end(s, s->planner->smallest_path),
                                      remat_queue_smallest(s, end, end.step, last)};
-    bool possible = s->limit_bytes >= s->planner->floor_bytes;
-    for (uint32_t i = 0; i < (remat_search_per_op(s) ? 5 : 2) && possible; i++) {
+    uint32_t least = 0;
+    for (uint32_t i = 0; i < (remat_search_per_op(s) ? 5 : 2); i++) {
         remat_proposal_find_least(s, &small[i]);
         if (small[i].least.live_bytes <= s->limit_bytes && fits(s, small[i], out))
             return REMAT_OK;
+        least = small[i].least.live_bytes < small[least].least.live_bytes ? i : least;
     }
-    return remat_infeasible_cut_short(s);
+    if (s->limit_bytes >= s->planner->floor_bytes)
+        return remat_error(s->ctx, REMAT_ERROR_CUT_SHORT,
+                           "the search was ended before it found a plan for %" PRIu64
+                           " B; there may be one",
+                           s->settings->budget_bytes);
+    remat_proposal_evaluate(s, &small[least], UINT64_MAX);
+    return remat_infeasible(s, &small[least]);
+}
+
+/* By bytes more decisions are entries than by time: the smallest may fit nevertheless. */
+static remat_status refuse(struct remat_search *s, const struct remat_proposals *policies,
+                           struct remat_proposal *smallest)
+{
+    struct remat_queue queue = {.search = s,
+                                .name = "nothing fits: all, smallest bound first",
+                                .order = REMAT_SMALLEST_FIRST};
+    remat_queue_add_policies(&queue, policies);
+    if (remat_search_per_op(s))
+        remat_queue_add_planned(&queue);
+    if (!remat_queue_best(&queue, UINT64_MAX - 1, false, smallest))
+        return rescue(s, policies, smallest);
+    return smallest->cost.arena_bytes > s->limit_bytes ? remat_infeasible(s, smallest) : REMAT_OK;
 }
 
 /* Of a whole step, by class. */

@@ -22,6 +22,13 @@ def call(tool, *arguments, code=0):
     return result.stdout if code == 0 else result.stderr
 
 
+def refuse(*arguments):
+    """Exit code 3: what is said on standard error, and the object."""
+    result = subprocess.run([f"{build}/tools/remat-compile", *arguments], capture_output=True, text=True)
+    assert result.returncode == 3, (arguments, result)
+    return result.stderr, json.loads(result.stdout)
+
+
 def interrupt(number, *arguments):
     """A signal after the first line of progress that has a plan."""
     with subprocess.Popen([f"{build}/tools/remat-compile", "large.fbs", *LARGE, *arguments],
@@ -112,8 +119,10 @@ def check_early_end():
     os.remove("e.plan")
     too_small = ["--budget", "1GB", "-o", "e.plan"]
     for arguments in ([], ["--solver", "manual"], ["--bind", "batch=auto:1..4"]):
-        message = call("compile", *early, *too_small, *arguments, code=3)
-        assert "Proven: no choice" in message, message
+        message, refused = refuse(*early, *too_small, *arguments)
+        assert " before the search was ended needs " in message and "Proven: no choice" in message, message
+        assert refused["schema"] == "remat-refusal/1" and 10**9 < refused["floor_bytes"], refused
+        assert refused["floor_bytes"] <= refused["smallest_budget_bytes"] and refused["residents"], refused
     floor = int(re.search(r"less than (\d+) B", message)[1])
     for arguments in ([], ["--solver", "manual"], ["--bind", "batch=auto:1..4"]):
         message = call("compile", *early, "--budget", str(floor), "-o", "e.plan", *arguments, code=7)
