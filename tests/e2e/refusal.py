@@ -5,6 +5,7 @@ resident is what remat-dump says.
     refusal.py TOOLS"""
 import json
 import os
+import pty
 import re
 import subprocess
 import sys
@@ -78,11 +79,28 @@ def check_proven():
         assert call("compile", "m.fbs", "--budget", smallest, "-o", "n.plan", *pins).returncode == 0, smallest
 
 
+def check_terminal():
+    """There messages have the same words, in lines of at most 80 columns; the object stays as it is."""
+    arguments = [f"{tools}/remat-compile", "m.fbs", "--budget", "1MB", "-o", "n.plan", "--format", "json", "--save", "*"]
+    long = [f"{tools}/remat-compile", "m.fbs", "--recompute-modules", "mlp,mlp"]
+    for command, code in ((arguments, 3), (long, 2)):
+        plain = subprocess.run(command, capture_output=True, text=True)
+        master, terminal = pty.openpty()
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=terminal, text=True)
+        os.close(terminal)
+        said = os.read(master, 1 << 16).decode().replace("\r\n", "\n")
+        os.close(master)
+        assert plain.returncode == done.returncode == code and plain.stdout == done.stdout, (plain, done)
+        assert max(map(len, plain.stderr.splitlines())) > 80 >= max(map(len, said.splitlines())), (plain.stderr, said)
+        assert plain.stderr.split() == said.split(), (plain.stderr, said)
+
+
 def main():
     os.chdir(tempfile.mkdtemp())
     said = [removal for model in MODELS for policy in POLICIES for removal in check(model, policy)]
     kinds = set(said)
     check_proven()
+    check_terminal()
     assert kinds >= {"recompute", "in use", "needed", "pinned"}, kinds
     print(f"{len(said)} residents: {', '.join(sorted(kinds))}")
 
