@@ -44,7 +44,7 @@ static void add_update(struct divider *d, remat_value state, remat_value value)
 static remat_value add_number(struct divider *d, const char *name)
 {
     return remat_add_input(&d->b, name, REMAT_I32, (struct remat_shape){1, {1}},
-                           REMAT_ROLE_OPTIMIZER_STATE);
+                           REMAT_ROLE_STEP_STATE);
 }
 
 static void add_index(struct divider *d)
@@ -245,7 +245,7 @@ static remat_value average_microbatches(struct divider *d, remat_value part,
                                         const struct remat_value_info *of)
 {
     const char *name = d->ranks > 1 ? suffixed(d, of->name, "local") : of->name;
-    uint8_t role = d->ranks > 1 ? REMAT_ROLE_OPTIMIZER_STATE : of->role;
+    uint8_t role = d->ranks > 1 ? REMAT_ROLE_STEP_STATE : of->role;
     return accumulate(d, add_state(d, of, name, role), part, name);
 }
 
@@ -338,7 +338,7 @@ static void advance(struct divider *d)
     d->b.phase = from->nodes[from->node_count - 1].phase;
     d->b.name = "microbatch.next";
     remat_value next = remat_build(&d->b, REMAT_OP_advance, &d->index, 1, &count, 1, NULL);
-    d->r.to->values[next.i].role = REMAT_ROLE_OPTIMIZER_STATE;
+    d->r.to->values[next.i].role = REMAT_ROLE_STEP_STATE;
     add_update(d, d->index, next);
 }
 

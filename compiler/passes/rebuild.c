@@ -147,12 +147,13 @@ uint32_t *remat_count_uses(struct remat_arena *arena, const struct remat_graph *
 remat_value remat_add_input(struct remat_builder *b, const char *name, remat_dtype dtype,
                             struct remat_shape shape, uint8_t role)
 {
+    bool state = role == REMAT_ROLE_OPTIMIZER_STATE || role == REMAT_ROLE_STEP_STATE;
     const struct remat_value_info info = {
         .name = name,
         .shape = shape,
         .dtype = dtype,
         .role = role,
-        .initializer = role == REMAT_ROLE_OPTIMIZER_STATE ? REMAT_INIT_CONSTANT : REMAT_INIT_NONE,
+        .initializer = state ? REMAT_INIT_CONSTANT : REMAT_INIT_NONE,
         .node = REMAT_NO_NODE,
     };
     return remat_graph_add_value(b->arena, b->graph, &info);

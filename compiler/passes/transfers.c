@@ -37,5 +37,5 @@ remat_value remat_build_coordinate(struct remat_builder *b, const char *axis)
     if (!remat_is_none(there.i))
         return there;
     return remat_add_input(b, REMAT_FORMAT(b->arena, REMAT_COORDINATE_PREFIX "%s", axis), REMAT_I32,
-                           (struct remat_shape){1, {1}}, REMAT_ROLE_OPTIMIZER_STATE);
+                           (struct remat_shape){1, {1}}, REMAT_ROLE_STEP_STATE);
 }

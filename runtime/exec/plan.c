@@ -15,7 +15,8 @@ _Static_assert((int)REMAT_TENSOR_PARAMETER == REMAT_ROLE_PARAMETER &&
                    (int)REMAT_TENSOR_OPTIMIZER_STATE == REMAT_ROLE_OPTIMIZER_STATE &&
                    (int)REMAT_TENSOR_INPUT == REMAT_ROLE_INPUT &&
                    (int)REMAT_TENSOR_CONSTANT == REMAT_ROLE_CONSTANT &&
-                   (int)REMAT_TENSOR_OUTPUT == REMAT_ROLE_OUTPUT,
+                   (int)REMAT_TENSOR_OUTPUT == REMAT_ROLE_OUTPUT &&
+                   (int)REMAT_TENSOR_STEP_STATE == REMAT_ROLE_STEP_STATE,
                "public and internal roles have the same numbers");
 _Static_assert(REMAT_TENSOR_RANK_MAX == REMAT_RANK_MAX, "public and internal ranks agree");
 

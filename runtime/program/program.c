@@ -10,7 +10,7 @@ const char *remat_role_name(uint32_t role)
         [REMAT_ROLE_ACTIVATION] = "activation", [REMAT_ROLE_PARAMETER] = "parameter",
         [REMAT_ROLE_GRADIENT] = "gradient",     [REMAT_ROLE_OPTIMIZER_STATE] = "optimizer state",
         [REMAT_ROLE_INPUT] = "input",           [REMAT_ROLE_CONSTANT] = "constant",
-        [REMAT_ROLE_OUTPUT] = "output",
+        [REMAT_ROLE_OUTPUT] = "output",         [REMAT_ROLE_STEP_STATE] = "step state",
     };
     return role < REMAT_ROLE_COUNT ? names[role] : NULL;
 }

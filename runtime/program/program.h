@@ -28,7 +28,8 @@ enum remat_role {
     REMAT_ROLE_OPTIMIZER_STATE = 3,
     REMAT_ROLE_INPUT = 4, /* written by the host before an entry point runs */
     REMAT_ROLE_CONSTANT = 5,
-    REMAT_ROLE_OUTPUT = 6, /* read by the host after an entry point: the loss */
+    REMAT_ROLE_OUTPUT = 6,     /* read by the host after an entry point: the loss */
+    REMAT_ROLE_STEP_STATE = 7, /* counters, coordinates and sums of one step: not in checkpoints */
     REMAT_ROLE_COUNT
 };
 const char *remat_role_name(uint32_t role);

@@ -250,7 +250,8 @@ static remat_status end_segment(const struct replay *r)
         uint32_t value = p->tensors[t].value, buffer = p->values[value].buffer;
         uint8_t role = p->values[value].role;
         bool state = role == REMAT_ROLE_PARAMETER || role == REMAT_ROLE_OPTIMIZER_STATE ||
-                     role == REMAT_ROLE_CONSTANT || role == REMAT_ROLE_GRADIENT;
+                     role == REMAT_ROLE_CONSTANT || role == REMAT_ROLE_GRADIENT ||
+                     role == REMAT_ROLE_STEP_STATE;
         if (state && p->buffers[buffer].persistent && r->held[buffer] != REMAT_NONE &&
             !holds(r, buffer, value))
             return remat_error(r->ctx, REMAT_ERROR_INVALID,

@@ -24,6 +24,7 @@ USAGE, IO, NOT_FINITE = 2, 5, 8
 STEPS, EVERY, SEQ, BATCH = 40, 3, 16, 4
 PLANS = {"one.plan": ["--microbatches", 2], "small.plan": ["--microbatches", 2, "--budget", "138MB"], "two.plan": ["--mesh", "dp=2"],
          "zero.plan": ["--mesh", "dp=2", "--zero", 1], "three.plan": ["--mesh", "dp=2", "--zero", 3]}
+SUMS = {f"sums{zero}.plan": ["--mesh", "dp=2", "--microbatches", 2, "--zero", zero] for zero in (0, 3, 1)}  # other bits
 FALL = ["--lr", 3e-3, "--schedule", "cosine", "--warmup", 5, "--min-lr", 1e-4]
 RUN = ["--tokens", "a.bin", "b.bin", "--steps", STEPS, *FALL, "--eval-every", 7, "--eval-steps", 2, "--threads", 1, "--hash"]
 TIMES = "tokens_per_s", "step_ns", "unix_s"
@@ -62,7 +63,7 @@ def prepare():
         ids = [7 * i % 31 + generator.randrange(3) for i in range(count)]
         pathlib.Path(name).write_bytes(struct.pack(f"<{count}H", *ids))
     must(tool("graph", "gpt2-tiny", "--layers", 2, "--batch", BATCH, "--seq", SEQ, "--dropout", 0.1, "--dtype", "bf16", "-o", "m.fbs"))
-    for name, options in PLANS.items():
+    for name, options in {**PLANS, **SUMS}.items():
         must(tool("compile", "m.fbs", *options, "-o", name))
 
 
@@ -84,14 +85,13 @@ def check_life(whole):
         os.unlink(name)
 
 
-def kill(whole, longest):
+def kill(plans, count, whole, longest):
     """At moments of a run's whole life: `longest` follows what this machine makes of it. At least half of the kills are
     behind a checkpoint, so that a later process goes on from there."""
     generator = random.Random(SEED)
     kills = lives = runs = late = 0
-    plans = list(PLANS)
-    while kills < KILLS or late < KILLS / 2 or os.path.exists("c"):
-        more = kills < KILLS or late < KILLS / 2
+    while kills < count or late < count / 2 or os.path.exists("c"):
+        more = kills < count or late < count / 2
         process = subprocess.Popen(repeatable(plans[runs % len(plans)]), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    encoding="utf-8")
         runs += 1
@@ -117,12 +117,14 @@ def kill(whole, longest):
 
 
 def kills():
-    begin = time.monotonic()
-    done = must(tool("run", "one.plan", *RUN, "--log", "whole.log", "--save-weights", "whole.w", "--checkpoint", "whole.c", "--every",
-                     EVERY))
-    whole = steps_of(done.stdout)
-    check(list(whole) == list(range(1, STEPS + 1)), "steps", list(whole))
-    kill(whole, time.monotonic() - begin)
+    for plans, count in (list(SUMS), KILLS // 2), (list(PLANS), KILLS):
+        begin = time.monotonic()
+        done = must(tool("run", plans[0], *RUN, "--log", "whole.log", "--save-weights", "whole.w", "--checkpoint", "whole.c",
+                         "--every", EVERY))
+        whole = steps_of(done.stdout)
+        check(list(whole) == list(range(1, STEPS + 1)), "steps", list(whole))
+        kill(plans, count, whole, time.monotonic() - begin)
+        shutil.rmtree("whole.c")
 
 
 # --- the log ---

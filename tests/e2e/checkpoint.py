@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 build, text = map(os.path.abspath, sys.argv[1:])
-STEPS = 14
+STEPS, SEQ = 14, 64
 FALL = ["--lr", "1e-3", "--schedule", "cosine", "--warmup", "3", "--min-lr", "1e-4", "--decay-steps", "12"]  # a resumed run knows
 
 
@@ -42,6 +42,9 @@ def make_plans():
     call("compile", "m.fbs", "--mesh", "dp=2", "-o", "two.plan")
     call("compile", "m.fbs", "--mesh", "dp=2", "--zero", "1", "-o", "zero.plan")
     call("compile", "m.fbs", "--mesh", "dp=2", "--zero", "3", "-o", "three.plan")
+    call("compile", "m.fbs", "--mesh", "dp=4", "-o", "four.plan")
+    call("compile", "m.fbs", "--mesh", "dp=2", "--microbatches", "2", "-o", "sums.plan")
+    call("compile", "m.fbs", "--mesh", "dp=2", "--microbatches", "2", "--zero", "3", "-o", "sums3.plan")
 
 
 def load(path):
@@ -60,6 +63,25 @@ def check_equal():
     for plan in ["two.plan", "zero.plan", "three.plan"]:
         train(plan, "--steps", "6", *FALL, "--checkpoint", f"t.{plan}", "--every", "4")
         assert load(f"t.{plan}/step-0000000006.safetensors") == expected, plan
+
+
+def check_sums():
+    """Ranks that have microbatches: the bits of another plan that adds alike, and under any other mesh the loss of the next
+    step, a mean over as many tokens in another order."""
+    train("sums.plan", "--steps", str(STEPS), *FALL, "--save-weights", "sums.safetensors")
+    train("sums.plan", "--steps", "6", *FALL, "--checkpoint", "s")
+    assert set(load("s/step-0000000006.safetensors")) == set(load("w/step-0000000006.safetensors"))
+    for plan in ["sums.plan", "sums3.plan"]:
+        train(plan, "--steps", str(STEPS), "--resume", "s", "--save-weights", "resumed.safetensors")
+        assert read("resumed.safetensors") == read("sums.safetensors"), plan
+
+    def next_loss(plan, folder):
+        return float(steps_of(train(plan, "--steps", "7", "--resume", folder))[0].split()[3])
+
+    for folder in ["s", "w"]:
+        expected = next_loss("one.plan", folder)
+        for plan in ["sums.plan", "sums3.plan", "two.plan", "four.plan"]:
+            assert abs(next_loss(plan, folder) - expected) < 4 * SEQ * 2**-24 * expected, (plan, folder)
 
 
 def change_header(path, change):
@@ -145,6 +167,7 @@ def main():
         train(plan, "--steps", str(STEPS), "--resume", "w", "--save-weights", "resumed.safetensors")
         assert read("resumed.safetensors") == read("whole.safetensors"), plan
     check_equal()
+    check_sums()
     check_refused()
     check_kept()
 

@@ -287,10 +287,7 @@ static uint64_t hash_gradients(const struct rank *rank)
 /* Parameters, and states that a plan of one rank has too. */
 static bool is_compared(const remat_tensor_info *t)
 {
-    size_t length = strlen(t->name);
-    bool local = length > 6 && strcmp(t->name + length - 6, ".local") == 0;
-    return t->role == REMAT_TENSOR_PARAMETER ||
-           (t->role == REMAT_TENSOR_OPTIMIZER_STATE && t->element != REMAT_ELEMENT_I32 && !local);
+    return t->role == REMAT_TENSOR_PARAMETER || t->role == REMAT_TENSOR_OPTIMIZER_STATE;
 }
 
 static uint64_t hash_states(remat_context *ctx, struct rank *rank, remat_session *session)

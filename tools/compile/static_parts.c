@@ -15,20 +15,20 @@ static enum static_part part_of(const struct remat_program *program, const struc
                                 const uint32_t *versions)
 {
     static const struct {
+        uint8_t role;
         const char *pattern;
         enum static_part part;
-    } states[] = {{"*.grad.local", PART_ACCUMULATORS},
-                  {"*.master", PART_MASTERS},
-                  {"*.m", PART_MOMENTS},
-                  {"*.v", PART_MOMENTS}};
+    } states[] = {{REMAT_ROLE_STEP_STATE, "*.grad.local", PART_ACCUMULATORS},
+                  {REMAT_ROLE_OPTIMIZER_STATE, "*.master", PART_MASTERS},
+                  {REMAT_ROLE_OPTIMIZER_STATE, "*.m", PART_MOMENTS},
+                  {REMAT_ROLE_OPTIMIZER_STATE, "*.v", PART_MOMENTS}};
     const struct remat_program_value *value = &program->values[t->value];
     if (value->role == REMAT_ROLE_PARAMETER)
         return versions[value->buffer] > 1 ? PART_WEIGHTS : PART_FROZEN;
     if (value->role == REMAT_ROLE_GRADIENT)
         return PART_ACCUMULATORS;
     for (size_t i = 0; i < sizeof states / sizeof *states; i++)
-        if (value->role == REMAT_ROLE_OPTIMIZER_STATE &&
-            fnmatch(states[i].pattern, t->name, 0) == 0)
+        if (value->role == states[i].role && fnmatch(states[i].pattern, t->name, 0) == 0)
             return states[i].part;
     return PART_OTHER;
 }

@@ -44,6 +44,7 @@ static enum dump_class classify_value(const struct remat_program *program,
     case REMAT_ROLE_PARAMETER:
         return DUMP_PARAMETERS;
     case REMAT_ROLE_OPTIMIZER_STATE:
+    case REMAT_ROLE_STEP_STATE:
         return DUMP_OPTIMIZER;
     case REMAT_ROLE_GRADIENT:
         return DUMP_GRADIENTS;

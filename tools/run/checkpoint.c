@@ -5,7 +5,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fnmatch.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,14 +12,9 @@
 #define FORMAT "remat-checkpoint/2"
 enum { KEPT = 2, NAME_BYTES = 40 };
 
-/* What lasts from one step to the next; not the sums and counters of a step, which dividing its
- * batch adds to the plan. */
+/* What lasts from one step to the next. */
 static bool lasts(const remat_tensor_info *tensor)
 {
-    static const char *const of_a_step[] = {"microbatch", "mesh.*", "*.grad.local"};
-    for (size_t i = 0; i < sizeof of_a_step / sizeof *of_a_step; i++)
-        if (fnmatch(of_a_step[i], tensor->name, 0) == 0)
-            return false;
     return tensor->role == REMAT_TENSOR_PARAMETER || tensor->role == REMAT_TENSOR_OPTIMIZER_STATE;
 }
 

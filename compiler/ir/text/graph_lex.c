@@ -9,7 +9,9 @@
 
 const char *remat_lex_role(uint32_t role)
 {
-    return role == REMAT_ROLE_OPTIMIZER_STATE ? "state" : remat_role_name(role);
+    return role == REMAT_ROLE_OPTIMIZER_STATE ? "state"
+           : role == REMAT_ROLE_STEP_STATE    ? "step_state"
+                                              : remat_role_name(role);
 }
 
 static bool is_digit(char c)

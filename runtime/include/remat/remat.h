@@ -77,6 +77,9 @@ typedef enum remat_tensor_role {
     REMAT_TENSOR_INPUT = 4, /* written by the host before an entry point runs */
     REMAT_TENSOR_CONSTANT = 5,
     REMAT_TENSOR_OUTPUT = 6, /* read by the host after an entry point ran */
+    /* Counters, coordinates and sums of one step, by which the batch is divided. A step does not
+     * read what another one left in them: no checkpoint needs them. */
+    REMAT_TENSOR_STEP_STATE = 7,
 } remat_tensor_role;
 
 #define REMAT_TENSOR_RANK_MAX 6
