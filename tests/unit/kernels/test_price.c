@@ -309,13 +309,13 @@ static void check_mesh(void)
     workbench_close(&w);
 }
 
-/* An H100 has 535 MB for each of the 7 others of its machine, 26 MB for those of other machines. */
+/* An H100 has 567 MB for each of the 7 others of its machine, 26 MB for those of other machines. */
 static void check_engine(void)
 {
     static const struct {
         uint32_t ranks;
         uint64_t mb;
-    } cases[] = {{2, 535}, {8, 7 * 535}, {12, 7 * 535 + 4 * 26}, {16, 7 * 535 + 8 * 26}};
+    } cases[] = {{2, 567}, {8, 7 * 567}, {12, 7 * 567 + 4 * 26}, {16, 7 * 567 + 8 * 26}};
     const struct remat_mesh one = {0};
     struct workbench w;
     workbench_open(&w);
