@@ -95,12 +95,40 @@ def check_terminal():
         assert plain.stderr.split() == said.split(), (plain.stderr, said)
 
 
+def check_pieces():
+    """Where a table's gradient is too large to be received at once it comes in pieces, the largest that fit; a refusal is
+    that of the smallest."""
+    assert call("graph", "gpt2-124m", "--layers", "1", "--batch", "2", "--seq", "64", "-o", "m.fbs").returncode == 0
+
+    def compiled(budget, *pieces):
+        done = call("compile", "m.fbs", "--mesh", "dp=2", "--budget", str(budget), "-o", "n.plan", "--format", "json", *pieces)
+        return done, json.loads(done.stdout)
+
+    def given(size):
+        return compiled("1MB", "--exchange-size", size)[1]["smallest_budget_bytes"]
+
+    smallest = {size: given(size) for size in ("256MiB", "64MiB", "16MiB", "4MiB", "1MiB")}
+    assert smallest["1MiB"] <= smallest["4MiB"] < smallest["16MiB"] < smallest["64MiB"] < smallest["256MiB"], smallest
+    for size, note in ("256MiB", None), ("64MiB", "67.1 MB"), ("16MiB", "16.8 MB"):
+        done, report = compiled(smallest[size])
+        notes = [said for said in report["notes"] if "in pieces of" in said]
+        assert notes == ([f"gradients are exchanged in pieces of {note}: in larger ones nothing fits"] if note else []), notes
+        taken = json.loads(call("dump", "n.plan", "--format", "json").stdout)["settings"]
+        assert [s["value"] for s in taken if s["name"] == "exchange-size"] == ([str(2**20 * int(size[:-3]))] if note else [])
+        if note:
+            assert compiled(smallest[size], "--exchange-size", "256MiB")[0].returncode == 3, size
+    done, refused = compiled(smallest["1MiB"] - 256)
+    assert done.returncode == 3 and refused["smallest_budget_bytes"] == smallest["1MiB"], refused
+    assert f" needs {smallest['1MiB']} B\n" in done.stderr, done.stderr
+
+
 def main():
     os.chdir(tempfile.mkdtemp())
     said = [removal for model in MODELS for policy in POLICIES for removal in check(model, policy)]
     kinds = set(said)
     check_proven()
     check_terminal()
+    check_pieces()
     assert kinds >= {"recompute", "in use", "needed", "pinned"}, kinds
     print(f"{len(said)} residents: {', '.join(sorted(kinds))}")
 

@@ -15,6 +15,7 @@
 #include "refusal_text.h"
 #include "report.h"
 #include "settings.h"
+#include "size.h"
 #include "standing.h"
 #include "tool.h"
 #include "unaligned.h"
@@ -226,16 +227,15 @@ fail:
 }
 
 static remat_status make_report(remat_context *ctx, struct remat_arena *arena,
-                                const struct cli_arguments *args,
+                                const struct cli_arguments *args, struct remat_graph *parsed,
                                 struct remat_compile_settings *settings, struct progress *progress,
                                 struct report *report)
 {
     remat_status st = REMAT_OK;
-    struct remat_graph *parsed, *graph;
+    struct remat_graph *graph;
     struct sizes *sizes;
     const char *bindings;
     REMAT_TRY_NEW(arena, sizes, 1);
-    REMAT_TRY(model_read(ctx, arena, args->operands[0], &parsed));
     REMAT_TRY(
         model_choose_bindings(ctx, arena, args, parsed, settings, progress, sizes, &bindings));
     REMAT_TRY(settings_record(arena, args, bindings, settings));
@@ -261,6 +261,27 @@ fail:
     return st;
 }
 
+/* With gradients in smaller pieces where nothing fits otherwise. */
+static remat_status make_fitting_report(remat_context *ctx, struct remat_arena *arena,
+                                        const struct cli_arguments *args,
+                                        struct remat_compile_settings *settings,
+                                        struct progress *progress, struct report *report)
+{
+    remat_status st = REMAT_OK;
+    struct remat_graph *parsed;
+    REMAT_TRY(model_read(ctx, arena, args->operands[0], &parsed));
+    do
+        st = make_report(ctx, arena, args, parsed, settings, progress, report);
+    while (st == REMAT_ERROR_INFEASIBLE && settings_make_pieces_smaller(args, settings));
+    REMAT_TRY(st);
+    if (report->program && settings->exchange_bytes && !cli_has(args, OPTION_exchange_size))
+        REMAT_TRY(notes_add(arena, report->program,
+                            "gradients are exchanged in pieces of %s: in larger ones nothing fits",
+                            cli_short(settings->exchange_bytes).text));
+fail:
+    return st;
+}
+
 static remat_status compile(remat_context *ctx, struct remat_arena *arena,
                             const struct cli_arguments *args)
 {
@@ -276,7 +297,7 @@ static remat_status compile(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(observe(ctx, arena, args, &settings, &observer));
     REMAT_TRY(progress_start(ctx, args, &settings, &progress));
     refusal_watch(arena, &settings, &refusal);
-    st = make_report(ctx, arena, args, &settings, &progress, &report);
+    st = make_fitting_report(ctx, arena, args, &settings, &progress, &report);
     if (st == REMAT_ERROR_INVALID)
         st = name_file(ctx, args->operands[0]);
     if (st == REMAT_ERROR_INFEASIBLE)

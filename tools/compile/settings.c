@@ -11,6 +11,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#define SMALLEST_PIECE_BYTES ((uint64_t)1 << 20)
+
 static remat_status read_policy(struct remat_arena *arena, const struct cli_arguments *args,
                                 struct remat_policy_settings *out)
 {
@@ -37,7 +39,8 @@ remat_status settings_record(struct remat_arena *arena, const struct cli_argumen
 {
     remat_status st = REMAT_OK;
     struct remat_setting *settings;
-    REMAT_TRY_NEW(arena, settings, args->given_count);
+    REMAT_TRY_NEW(arena, settings, args->given_count + 1);
+    out->setting_count = 0;
     for (uint32_t i = 0; i < args->given_count; i++) {
         uint32_t option = args->given[i].option;
         if (option == OPTION_output || option == OPTION_format || option == OPTION_verbose ||
@@ -51,9 +54,26 @@ remat_status settings_record(struct remat_arena *arena, const struct cli_argumen
             (struct remat_setting){args->tool->options[option].name,
                                    option == OPTION_bind ? bindings : args->given[i].value};
     }
+    if (out->exchange_bytes && !cli_has(args, OPTION_exchange_size)) {
+        const char *size = remat_arena_format(arena, "%" PRIu64, out->exchange_bytes);
+        if (!size)
+            return REMAT_ERROR_MEMORY;
+        settings[out->setting_count++] = (struct remat_setting){"exchange-size", size};
+    }
     out->settings = settings;
 fail:
     return st;
+}
+
+bool settings_make_pieces_smaller(const struct cli_arguments *args,
+                                  struct remat_compile_settings *settings)
+{
+    uint64_t now = settings->exchange_bytes ? settings->exchange_bytes : REMAT_EXCHANGE_BYTES;
+    if (cli_has(args, OPTION_exchange_size) || remat_mesh_size(&settings->mesh, "dp") == 1 ||
+        now / 4 < SMALLEST_PIECE_BYTES)
+        return false;
+    settings->exchange_bytes = now / 4;
+    return true;
 }
 
 static uint32_t read_zero(const struct cli_arguments *args)

@@ -15,4 +15,9 @@ remat_status settings_read(remat_context *ctx, struct remat_arena *arena,
 remat_status settings_record(struct remat_arena *arena, const struct cli_arguments *args,
                              const char *bindings, struct remat_compile_settings *out);
 
+/* To a quarter, if ranks exchange gradients and --exchange-size was not given. False: not, or they
+ * are small enough. */
+bool settings_make_pieces_smaller(const struct cli_arguments *args,
+                                  struct remat_compile_settings *settings);
+
 #endif
