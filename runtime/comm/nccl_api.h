@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NCCL's types and numbers as runtime/comm/nccl.c sees them, without its header, against which
- * tests/unit/comm/nccl_types.c holds them. */
+ * tests/cuda/nccl_headers.cc holds them. */
 #ifndef REMAT_NCCL_API_H
 #define REMAT_NCCL_API_H
 
