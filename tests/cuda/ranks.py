@@ -15,9 +15,9 @@ import time
 from doubles import (CACHE, COMPILER, LIBRARIES, TEXT, TOOLS, check, finish, folder, graph, hashes, must, pathlib, plan,
                      tool, train)
 
-# preset, dtype, ranks, microbatches, --zero
-MODELS = [("gpt2-tiny", "fp32", 2, 1, 3), ("llama-tiny", "bf16", 4, 1, 1), ("bert-tiny", "fp32", 3, 1, 0),
-          ("gpt2-tiny", "bf16", 2, 2, 3)]
+# preset, dtype, ranks, microbatches, --zero, and how processes are started: the first in every way, the others in one
+MODELS = [("gpt2-tiny", "fp32", 2, 1, 3, ("torchrun", "srun", "mpi", "nccl by mpi")), ("llama-tiny", "bf16", 4, 1, 1, ("torchrun",)),
+          ("bert-tiny", "fp32", 3, 1, 0, ("nccl by mpi",)), ("gpt2-tiny", "bf16", 2, 2, 3, ("mpi",))]
 RUN = ["--hash", "--json"]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 USAGE, INFEASIBLE, IO, OTHER, LOST = 2, 3, 5, 1, 75
@@ -75,7 +75,18 @@ def launched(work, launcher, ranks, *options):
     return done[0]
 
 
-def same_bits(work, preset, dtype, ranks, microbatches, zero):
+def in_processes(work, ranks, ways):
+    """What the engine is called, and the run."""
+    nccl = "nccl, processes that"
+    runs = {f"{nccl} {way} started, which met at localhost:": launched(work, way, ranks) for way in LAUNCHERS if way in ways}
+    if shutil.which("mpirun") and "mpi" in ways:
+        runs["mpi, processes that mpirun started"] = mpirun(work, ranks, "--engine", "mpi")
+    if shutil.which("mpirun") and "nccl by mpi" in ways:
+        runs[f"{nccl} mpirun started, which met by MPI"] = mpirun(work, ranks)
+    return runs
+
+
+def same_bits(work, preset, dtype, ranks, microbatches, zero, ways):
     graph(work, preset, "--dtype", dtype, "--layers", 1, "--batch", ranks * microbatches, "--seq", 19,
           *([] if preset == "llama-tiny" else ["--dropout", 0.1]))
     plan(work, "ranks.plan", "--mesh", f"dp={ranks}", "--microbatches", microbatches, "--zero", zero, "--target",
@@ -85,12 +96,7 @@ def same_bits(work, preset, dtype, ranks, microbatches, zero):
     plan(work, "parts.plan", "--microbatches", ranks * microbatches, "--target", "h200")
     runs = {"local, threads of this process": threads(work, ranks, "--engine", "local"),
             "local, threads": threads(work, 1, "--engine", "local", REMAT_DOUBLE_MEMORY=256 << 20),
-            "nccl, threads of this process": threads(work, ranks),
-            "nccl, processes that torchrun started, which met at localhost:": launched(work, "torchrun", ranks),
-            "nccl, processes that srun started, which met at localhost:": launched(work, "srun", ranks)}
-    if shutil.which("mpirun"):
-        runs["mpi, processes that mpirun started"] = mpirun(work, ranks, "--engine", "mpi")
-        runs["nccl, processes that mpirun started, which met by MPI"] = mpirun(work, ranks)
+            "nccl, threads of this process": threads(work, ranks), **in_processes(work, ranks, ways)}
     one = train(work, "parts.plan", "cuda", *RUN, "--steps", 3)
     expected = hashes(one if microbatches == 1 else runs["local, threads"])
     for name, done in runs.items():
