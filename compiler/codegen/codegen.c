@@ -5,6 +5,8 @@
 #include "fused.h"
 #include "unwind.h"
 
+#include <assert.h>
+
 #define EMIT_TEXT(name)   cuda_emit_##name
 #define EMIT_GEMM(name)   NULL
 #define EMIT_ENGINE(name) NULL
@@ -16,6 +18,20 @@ static cuda_emit *const emitters[REMAT_KERNEL_KIND_COUNT] = {
 #include "builtin_kernels.def"
 #undef BUILTIN_KERNEL
 };
+
+/* No built-in kernel's text but for the layouts of its row. */
+static bool fits_row(const struct remat_program *program, const struct remat_command *command)
+{
+    const struct remat_kernel_row *row = remat_kernel_row(program->kernels[command->kernel].kind);
+    uint32_t count = command->operand_end - command->operand_begin;
+    for (uint32_t k = 0; *row->layouts && k < count; k++) {
+        const struct remat_operand *o = &program->operands[command->operand_begin + k];
+        if (!remat_layout_has(row->layouts[remat_kernel_row_letter(row, k, count)], o->rank,
+                              o->shape, o->strides))
+            return false;
+    }
+    return true;
+}
 
 remat_status remat_cuda_emit(remat_context *ctx, struct remat_arena *arena,
                              const struct remat_program *program,
@@ -32,6 +48,7 @@ remat_status remat_cuda_emit(remat_context *ctx, struct remat_arena *arena,
     for (uint32_t c = 0; c < program->command_count; c++) {
         out->launch_begin[c] = (uint32_t)e.launches.count;
         cuda_emit *emit = emitters[program->kernels[program->commands[c].kernel].kind];
+        assert(fits_row(program, &program->commands[c]));
         if (emit)
             REMAT_TRY(emit(&e, &program->commands[c]));
         remat_arena_reset(e.scratch);

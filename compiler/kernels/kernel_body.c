@@ -246,14 +246,6 @@ static void repeat_leading_axes(struct remat_view *view, const struct remat_shap
         }
 }
 
-/* What attention's dropout needs comes last. */
-static uint32_t inputs_before_results(const struct remat_node_info *node)
-{
-    bool drops = (node->op == REMAT_OP_attention && node->input_count > 3) ||
-                 (node->op == REMAT_OP_attention_backward && node->input_count > 6);
-    return node->input_count - drops;
-}
-
 void remat_builtin_body(struct remat_arena *arena, const struct remat_graph *graph,
                         struct remat_fused_kernel *kernel)
 {
@@ -261,7 +253,7 @@ void remat_builtin_body(struct remat_arena *arena, const struct remat_graph *gra
     const struct remat_node_info *node = &graph->nodes[kernel->nodes[0].i];
     bool in_place = remat_op_has(node->op, REMAT_FACT_IN_PLACE);
     bool multiplies = remat_op_info(node->op)->executor == REMAT_KERNEL_matmul;
-    uint32_t count = inputs_before_results(node);
+    uint32_t count = remat_op_inputs_before_results(node);
     for (uint32_t i = in_place; i < count; i++) {
         struct remat_view view = remat_view_of(graph, node->inputs[i]);
         if (multiplies) {

@@ -6,7 +6,9 @@
 
 #include "family.h"
 #include "index.h"
+#include "kernel.h"
 #include "optimizer.h"
+#include "view.h"
 
 #include <math.h>
 
@@ -186,6 +188,16 @@ static remat_status check_inferred(struct verifier *v, const struct remat_node_i
     return REMAT_OK;
 }
 
+/* All elements of the root, in its order. */
+static bool is_whole(const struct remat_graph *graph, remat_value x, remat_value root)
+{
+    const struct remat_value_info *values = graph->values;
+    struct remat_view view = remat_view_of(graph, x);
+    return x.i == root.i || (remat_shape_elements(&values[x.i].shape) ==
+                                 remat_shape_elements(&values[root.i].shape) &&
+                             remat_layout_has('d', view.rank, view.shape, view.strides));
+}
+
 static remat_status check_node(struct verifier *v, remat_node n)
 {
     const struct remat_node_info *node = &v->graph->nodes[n.i];
@@ -202,6 +214,12 @@ static remat_status check_node(struct verifier *v, remat_node n)
     if (remat_op_has(node->op, REMAT_FACT_IN_PLACE))
         for (uint32_t k = 0; k < node->output_count; k++) {
             remat_value root = remat_storage_root(v->graph, node->inputs[k]);
+            if (!is_whole(v->graph, node->inputs[k], root))
+                return INVALID(v->ctx,
+                               "input %u (\"%.200s\") is updated in place, but is a part or a "
+                               "transpose of \"%.200s\"",
+                               k, v->graph->values[node->inputs[k].i].name,
+                               v->graph->values[root.i].name);
             if (!remat_is_none(v->superseded[root.i].i))
                 return INVALID(v->ctx, "input %u is updated twice", k);
             v->superseded[root.i] = n;

@@ -324,3 +324,10 @@ remat_value remat_storage_root(const struct remat_graph *graph, remat_value valu
         value = node->inputs[0];
     }
 }
+
+uint32_t remat_op_inputs_before_results(const struct remat_node_info *node)
+{
+    bool drops = (node->op == REMAT_OP_attention && node->input_count > 3) ||
+                 (node->op == REMAT_OP_attention_backward && node->input_count > 6);
+    return node->input_count - drops;
+}

@@ -75,6 +75,10 @@ remat_value remat_storage_root(const struct remat_graph *graph, remat_value valu
 /* The graph input that `value` is a version of, through IN_PLACE nodes; else `value` itself. */
 remat_value remat_state_of(const struct remat_graph *graph, remat_value value);
 
+/* How many inputs of a built-in node are operands before its results; attention's random state
+ * comes behind these. */
+uint32_t remat_op_inputs_before_results(const struct remat_node_info *node);
+
 /* How many of a node's inputs it reads: of a column index only the shape is named by one. */
 static inline uint32_t remat_op_reads(const struct remat_node_info *node)
 {

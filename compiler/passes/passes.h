@@ -57,6 +57,10 @@ REMAT_PASS(fold);           /* add(x, embedding_backward(..)) -> embedding_accum
                                that tile an axis, as the gradients of slices are -> concat */
 REMAT_PASS(eliminate_dead); /* drops nodes that no output, update or gradient needs */
 
+/* Copies a view for the built-in nodes whose kernels do not take its strides (builtin_kernels.def),
+ * and for op random. */
+REMAT_PASS(copy_views);
+
 /* Gives rows a pitch of whole 64 elements where they are not aligned to 16 bytes and it adds at
  * most 1/16: matrix units load no others fast (logits over 50,257 ids: a pitch of 50,304). Those
  * are activations that a matmul reads or writes, and what is computed from them element by element.

@@ -192,6 +192,7 @@ static const struct remat_kernel_row rows[REMAT_KERNEL_KIND_COUNT] = {
                             .operands = "",
                             .dtypes = "",
                             .access = "",
+                            .layouts = "",
                             .parameters = ""},
 #define BUILTIN_KERNEL(name, dispatch, ...)                                                        \
     [REMAT_KERNEL_##name] = {#name, REMAT_DISPATCH_##dispatch, __VA_ARGS__},
@@ -202,6 +203,41 @@ static const struct remat_kernel_row rows[REMAT_KERNEL_KIND_COUNT] = {
 const struct remat_kernel_row *remat_kernel_row(uint32_t kind)
 {
     return &rows[kind];
+}
+
+uint32_t remat_kernel_row_letter(const struct remat_kernel_row *row, uint32_t operand,
+                                 uint32_t count)
+{
+    uint32_t letters = (uint32_t)strlen(row->dtypes), more = count > letters ? count - letters : 0;
+    return operand < more ? 0 : operand - more;
+}
+
+static bool is_contiguous(uint32_t rank, const int64_t *shape, const int64_t *strides)
+{
+    uint64_t stride = 1;
+    for (uint32_t d = rank; d-- > 0; stride *= (uint64_t)shape[d])
+        if (shape[d] > 1 && (uint64_t)strides[d] != stride)
+            return false;
+    return true;
+}
+
+bool remat_layout_has(char layout, uint32_t rank, const int64_t *shape, const int64_t *strides)
+{
+    uint32_t last = rank - 1;
+    bool by_row = rank == 0 || shape[last] == 1 || strides[last] == 1;
+    switch (layout) {
+    case 's':
+        return true;
+    case 'm':
+        return by_row || (rank > 1 && (shape[last - 1] == 1 || strides[last - 1] == 1));
+    case 'r':
+        return by_row;
+    case 'p':
+        return is_contiguous(rank, shape, strides) ||
+               (rank == 2 && by_row && strides[0] >= shape[1]);
+    default:
+        return is_contiguous(rank, shape, strides);
+    }
 }
 
 const char *remat_kernel_row_name(const char *names, uint32_t index, int *length)

@@ -151,12 +151,17 @@ struct remat_kernel_row {
     const char *name;
     enum remat_dispatch dispatch;
     uint32_t operands_min, operands_max;
-    const char *operands, *dtypes, *access, *parameters;
+    const char *operands, *dtypes, *access, *layouts, *parameters;
     uint32_t touched, touched_like;
     enum remat_arithmetic arithmetic;
 };
 /* `kind` is in range; REMAT_KERNEL_fused has dispatch, arithmetic and no names. */
 const struct remat_kernel_row *remat_kernel_row(uint32_t kind);
+/* Which letter of a row's dtypes, access and layouts is that of operand `operand` of `count`. */
+uint32_t remat_kernel_row_letter(const struct remat_kernel_row *row, uint32_t operand,
+                                 uint32_t count);
+/* Whether a layout, a letter of a row, has such strides. */
+bool remat_layout_has(char layout, uint32_t rank, const int64_t *shape, const int64_t *strides);
 /* The name number `index` of a row's operands or parameters, to be printed with "%.*s"; NULL behind
  * the last. */
 const char *remat_kernel_row_name(const char *names, uint32_t index, int *length);

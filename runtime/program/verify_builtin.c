@@ -51,35 +51,19 @@ static bool has_access(char letter, uint8_t access)
 static remat_status check_operands(const struct call *call, const struct remat_kernel_row *row)
 {
     const struct remat_command *c = &call->v->program->commands[call->index];
-    uint32_t count = c->operand_end - c->operand_begin, letters = (uint32_t)strlen(row->dtypes);
-    uint32_t more = count > letters ? count - letters : 0; /* of the first one's letters */
+    uint32_t count = c->operand_end - c->operand_begin;
     for (uint32_t k = 0; k < count; k++) {
-        uint32_t letter = k < more ? 0 : k - more;
-        if (!has_dtype(call, row->dtypes, row->dtypes + letter, call->o[k].dtype) ||
-            !has_access(row->access[letter], call->o[k].access))
+        const struct remat_operand *o = &call->o[k];
+        uint32_t letter = remat_kernel_row_letter(row, k, count);
+        if (!has_dtype(call, row->dtypes, row->dtypes + letter, o->dtype) ||
+            !has_access(row->access[letter], o->access))
             return mismatch(call, "dtype or access of an operand");
+        if (!remat_layout_has(row->layouts[letter], o->rank, o->shape, o->strides))
+            return mismatch(call, "strides of an operand");
+        if (o->access != REMAT_ACCESS_READ && !remat_view_injective(o, o->shape, 0, o->rank))
+            return mismatch(call, "an element is written more than once");
     }
     return REMAT_OK;
-}
-
-static bool contiguous(const struct remat_operand *o)
-{
-    uint64_t stride = 1;
-    for (uint32_t d = o->rank; d-- > 0; stride *= (uint64_t)o->shape[d])
-        if (o->shape[d] > 1 && (uint64_t)o->strides[d] != stride)
-            return false;
-    return true;
-}
-
-/* The last axis lies element by element. */
-static bool rows_contiguous(const struct remat_operand *o)
-{
-    return o->rank == 0 || o->shape[o->rank - 1] == 1 || o->strides[o->rank - 1] == 1;
-}
-
-static bool injective(const struct remat_operand *o)
-{
-    return remat_view_injective(o, o->shape, 0, o->rank);
 }
 
 static bool same_dims(const struct remat_operand *a, const struct remat_operand *b, uint32_t count)
@@ -108,8 +92,6 @@ static remat_status check_matmul(const struct call *call)
     if (a->shape[rank - 2] != c->shape[rank - 2] || b->shape[rank - 1] != c->shape[rank - 1] ||
         a->shape[rank - 1] != b->shape[rank - 2])
         return mismatch(call, "[m, k] [k, n] does not give [m, n]");
-    if (!rows_contiguous(c) || !injective(c))
-        return mismatch(call, "the rows of c are not contiguous");
     return REMAT_OK;
 }
 
@@ -132,16 +114,8 @@ static bool attention_shapes(const struct remat_operand *q, const struct remat_o
     return q->rank == 4 && k->rank == 4 && same_shape(k, v) && same_shape(q, out) &&
            q->shape[0] == k->shape[0] && q->shape[3] == k->shape[3] &&
            q->shape[2] % k->shape[2] == 0 && lse->rank == 3 && lse->shape[0] == q->shape[0] &&
-           lse->shape[1] == q->shape[2] && lse->shape[2] == q->shape[1] && contiguous(lse) &&
+           lse->shape[1] == q->shape[2] && lse->shape[2] == q->shape[1] &&
            count_scores(q, k) <= INT64_MAX;
-}
-
-static bool all_rows_contiguous(const struct remat_operand *o, uint32_t count)
-{
-    for (uint32_t k = 0; k < count; k++)
-        if (!rows_contiguous(&o[k]))
-            return false;
-    return true;
 }
 
 /* Parameters, and rng as operand `operands` of the call, if it is there. */
@@ -163,8 +137,6 @@ static remat_status check_attention(const struct call *call)
     const struct remat_operand *o = call->o;
     if (!attention_shapes(&o[0], &o[1], &o[2], &o[3], &o[4]))
         return mismatch(call, "shapes of q, k, v, out, lse");
-    if (!all_rows_contiguous(o, 4) || !injective(&o[3]))
-        return mismatch(call, "the last axis is not contiguous");
     return check_dropout(call, 5);
 }
 
@@ -174,9 +146,6 @@ static remat_status check_attention_backward(const struct call *call)
     if (!attention_shapes(&o[1], &o[2], &o[3], &o[4], &o[5]) || !same_shape(&o[0], &o[4]) ||
         !same_shape(&o[6], &o[1]) || !same_shape(&o[7], &o[2]) || !same_shape(&o[8], &o[3]))
         return mismatch(call, "shapes of dout, q, k, v, out, lse, dq, dk, dv");
-    if (!all_rows_contiguous(o, 5) || !all_rows_contiguous(o + 6, 3) || !injective(&o[6]) ||
-        !injective(&o[7]) || !injective(&o[8]))
-        return mismatch(call, "the last axis is not contiguous");
     return check_dropout(call, 9);
 }
 
@@ -192,8 +161,6 @@ static remat_status check_embedding(const struct call *call)
 {
     if (!embedding_shapes(&call->o[0], &call->o[1], &call->o[2]))
         return mismatch(call, "shapes of table, ids, out");
-    if (!injective(&call->o[2]))
-        return mismatch(call, "out is written more than once");
     return REMAT_OK;
 }
 
@@ -201,8 +168,8 @@ static remat_status check_embedding_backward(const struct call *call)
 {
     if (!embedding_shapes(&call->o[2], &call->o[1], &call->o[0]))
         return mismatch(call, "shapes of dout, ids, table");
-    if (!is_whole(call->parameters[0], 2) || !injective(&call->o[2]))
-        return mismatch(call, "accumulate is 0 or 1, and table's elements are distinct");
+    if (!is_whole(call->parameters[0], 2))
+        return mismatch(call, "accumulate is 0 or 1");
     if ((call->parameters[0] != 0) != (call->o[2].access == REMAT_ACCESS_UPDATE))
         return mismatch(call, "table is updated where accumulate is 1, else written");
     return REMAT_OK;
@@ -214,7 +181,7 @@ static remat_status check_adamw_coefficients(const struct call *call)
     for (uint32_t k = 0; k < 3; k++) {
         uint64_t elements = 0;
         (void)remat_dims_elements(call->o[k].shape, call->o[k].rank, &elements);
-        if (elements != counts[k] || !contiguous(&call->o[k]))
+        if (elements != counts[k])
             return mismatch(call, "lr [1], step [1] and out [4] are expected");
     }
     return REMAT_OK;
@@ -224,8 +191,6 @@ static remat_status check_copy(const struct call *call)
 {
     if (!same_shape(&call->o[0], &call->o[1]))
         return mismatch(call, "shapes differ");
-    if (!injective(&call->o[1]))
-        return mismatch(call, "out is written more than once");
     return REMAT_OK;
 }
 
@@ -249,9 +214,7 @@ static remat_status check_concat(const struct call *call)
             return mismatch(call, "the inputs are longer than the output");
         rest -= in->shape[axis];
     }
-    if (rest != 0 || !contiguous(out))
-        return mismatch(call, "the inputs do not fill the output, which is contiguous");
-    return REMAT_OK;
+    return rest == 0 ? REMAT_OK : mismatch(call, "the inputs do not fill the output");
 }
 
 static remat_status check_pad(const struct call *call)
@@ -266,7 +229,7 @@ static remat_status check_pad(const struct call *call)
     if (in->shape[axis] > out->shape[axis] ||
         !is_whole(call->parameters[1], (double)(out->shape[axis] - in->shape[axis]) + 1))
         return mismatch(call, "the box leads out of the output");
-    return contiguous(out) ? REMAT_OK : mismatch(call, "out is not contiguous");
+    return REMAT_OK;
 }
 
 static bool is_one(const struct remat_operand *o)
@@ -283,8 +246,6 @@ static remat_status check_batch_slice(const struct call *call)
         return mismatch(call, "in [N b, ..], index [1] and out [b, ..] are expected");
     if (in->shape[0] % out->shape[0] || in->shape[0] / out->shape[0] > INT32_MAX)
         return mismatch(call, "out is no whole part of in");
-    if (!contiguous(in) || !contiguous(out))
-        return mismatch(call, "in or out is not contiguous");
     return REMAT_OK;
 }
 
@@ -305,13 +266,6 @@ static remat_status check_part_number(const struct call *call)
     return REMAT_OK;
 }
 
-/* Rows one behind the other, each element by element. */
-static bool are_rows(const struct remat_operand *o, uint64_t count)
-{
-    return o->rank == 2 && (uint64_t)o->shape[0] == count && rows_contiguous(o) &&
-           o->strides[0] >= o->shape[1];
-}
-
 /* `whole` in as many parts as the group has ranks, each of the length of a row of `parts`. */
 static remat_status check_transfer(const struct call *call, const struct remat_operand *whole,
                                    const struct remat_operand *parts)
@@ -326,8 +280,6 @@ static remat_status check_transfer(const struct call *call, const struct remat_o
         return mismatch(call, "a part is not the whole divided by the ranks of its group");
     if (parts->rank == 2 && (uint64_t)parts->shape[0] != ranks)
         return mismatch(call, "out has not as many rows as its group has ranks");
-    if (!contiguous(parts) || !(contiguous(whole) || (parts->rank == 2 && are_rows(whole, ranks))))
-        return mismatch(call, "in or out is not contiguous");
     return REMAT_OK;
 }
 
@@ -335,7 +287,10 @@ static remat_status check_exchange(const struct call *call)
 {
     if (call->o[1].rank != 2)
         return mismatch(call, "out [ranks, part] is expected");
-    return check_transfer(call, &call->o[0], &call->o[1]);
+    const struct remat_operand *in = &call->o[0], *out = &call->o[1];
+    if (in->shape[0] != out->shape[0] && !remat_layout_has('d', in->rank, in->shape, in->strides))
+        return mismatch(call, "in is neither contiguous nor a row for each rank");
+    return check_transfer(call, in, out);
 }
 
 static remat_status check_gather(const struct call *call)
@@ -347,8 +302,6 @@ static remat_status check_gather(const struct call *call)
 
 static remat_status check_fill(const struct call *call)
 {
-    if (!contiguous(&call->o[0]))
-        return mismatch(call, "out is not contiguous");
     double value = call->parameters[0];
     if (call->o[0].dtype == REMAT_I32 &&
         !(value >= INT32_MIN && value <= INT32_MAX && value == (double)(int32_t)value))
@@ -361,7 +314,7 @@ static remat_status check_fill_normal(const struct call *call)
     if (!is_whole(call->parameters[2], 4294967296.0) ||
         !is_whole(call->parameters[3], 4294967296.0))
         return mismatch(call, "the halves of the site are no 32-bit numbers");
-    return contiguous(&call->o[0]) ? REMAT_OK : mismatch(call, "out is not contiguous");
+    return REMAT_OK;
 }
 
 static remat_status check_fill_normal_part(const struct call *call)
@@ -382,7 +335,7 @@ static remat_status check_rope_table(const struct call *call)
         return mismatch(call, "out is not [at most 2^20, 2, 2, pairs]");
     if (!(p[0] > 1 && p[0] < 1e300 && p[1] >= 1 && p[2] > 0 && p[3] > p[2] && p[4] >= 1))
         return mismatch(call, "parameters theta, factor, low, high or context");
-    return contiguous(out) ? REMAT_OK : mismatch(call, "out is not contiguous");
+    return REMAT_OK;
 }
 
 remat_status remat_verify_builtin(struct remat_verifier *verifier, uint32_t index)

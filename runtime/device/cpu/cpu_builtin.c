@@ -36,20 +36,6 @@ bool cpu_view_same_shape(const struct cpu_view *x, const struct cpu_view *y)
            memcmp(x->shape, y->shape, (size_t)x->rank * sizeof *x->shape) == 0;
 }
 
-bool cpu_view_dense(const struct cpu_view *view)
-{
-    int64_t stride = 1;
-    for (int k = view->rank; k-- > 0; stride *= view->shape[k])
-        if (view->shape[k] != 1 && view->strides[k] != stride)
-            return false;
-    return true;
-}
-
-bool cpu_view_last_contiguous(const struct cpu_view *view)
-{
-    return view->shape[view->rank - 1] == 1 || view->strides[view->rank - 1] == 1;
-}
-
 bool cpu_view_is(const struct cpu_view *view, remat_dtype dtype)
 {
     return view->operand->dtype == dtype;
@@ -75,16 +61,29 @@ remat_status cpu_expect(struct cpu_device *device, const struct remat_command *c
                        command->name, remat_kernel_kind_name(kernel->kind), what);
 }
 
-remat_status cpu_expect_arity(struct cpu_device *device, const struct remat_command *command)
+static bool lies_well(const struct cpu_view *view, char layout)
 {
-    uint32_t least, most, parameters;
+    return remat_layout_has(layout, (uint32_t)view->rank, view->shape, view->strides);
+}
+
+remat_status cpu_expect_form(struct cpu_device *device, const struct remat_command *command)
+{
+    uint32_t least, most, parameters, kind = device->base.program->kernels[command->kernel].kind;
     uint32_t operands = command->operand_end - command->operand_begin;
-    remat_kernel_kind_arity(device->base.program->kernels[command->kernel].kind, &least, &most,
-                            &parameters);
-    return cpu_expect(device, command,
-                      operands >= least && operands <= most &&
-                          command->parameter_end - command->parameter_begin == parameters,
-                      "wrong number of operands or parameters");
+    const struct remat_kernel_row *row = remat_kernel_row(kind);
+    remat_kernel_kind_arity(kind, &least, &most, &parameters);
+    remat_status st =
+        cpu_expect(device, command,
+                   operands >= least && operands <= most &&
+                       command->parameter_end - command->parameter_begin == parameters,
+                   "wrong number of operands or parameters");
+    for (uint32_t k = 0; k < operands && !st; k++) {
+        struct cpu_view view = cpu_view_of(device, command, k);
+        st = cpu_expect(device, command,
+                        lies_well(&view, row->layouts[remat_kernel_row_letter(row, k, operands)]),
+                        "strides of an operand");
+    }
+    return st;
 }
 
 int64_t cpu_view_element_bytes(const struct cpu_view *view)

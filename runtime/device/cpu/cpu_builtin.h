@@ -7,7 +7,7 @@
 #include "cpu_device_state.h"
 
 struct cpu_builtin_kernel {
-    /* Verifies shapes and dtypes of a command of the right arity, once; prepares *tile when part of
+    /* Verifies shapes and dtypes of a command of the right form, once; prepares *tile when part of
      * the work is a fused kernel. */
     remat_status (*prepare)(struct cpu_device *device, const struct remat_command *command,
                             struct cpu_tile **tile);
@@ -37,15 +37,13 @@ struct cpu_view cpu_view_of(const struct cpu_device *device, const struct remat_
 int64_t cpu_view_count(const struct cpu_view *view); /* of elements */
 int64_t cpu_view_element_bytes(const struct cpu_view *view);
 bool cpu_view_same_shape(const struct cpu_view *x, const struct cpu_view *y);
-bool cpu_view_dense(const struct cpu_view *view); /* contiguous */
-bool cpu_view_last_contiguous(const struct cpu_view *view);
 bool cpu_view_is(const struct cpu_view *view, remat_dtype dtype);
 bool cpu_view_is_float(const struct cpu_view *view); /* f32 or bf16 */
 bool cpu_view_same_float(const struct cpu_view *x, const struct cpu_view *y);
 bool cpu_view_movable(const struct cpu_view *in, const struct cpu_view *out); /* dtype and rank */
 
-/* As many operands and parameters as builtin_kernels.def says. */
-remat_status cpu_expect_arity(struct cpu_device *device, const struct remat_command *command);
+/* As many operands and parameters as builtin_kernels.def says, and the layouts. */
+remat_status cpu_expect_form(struct cpu_device *device, const struct remat_command *command);
 /* REMAT_ERROR_INVALID with `what`, the command and its kernel, unless `condition` holds. */
 remat_status cpu_expect(struct cpu_device *device, const struct remat_command *command,
                         bool condition, const char *what);

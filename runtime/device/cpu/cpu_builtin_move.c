@@ -54,8 +54,7 @@ static remat_status prepare_pad(struct cpu_device *device, const struct remat_co
     remat_status st = REMAT_OK;
     struct cpu_view in = cpu_view_of(device, command, 0), out = cpu_view_of(device, command, 1);
     double axis = cpu_parameter(device, command, 0), begin = cpu_parameter(device, command, 1);
-    bool good = cpu_view_movable(&in, &out) && cpu_view_dense(&out) && axis >= 0 &&
-                axis < in.rank && begin >= 0;
+    bool good = cpu_view_movable(&in, &out) && axis >= 0 && axis < in.rank && begin >= 0;
     for (int k = 0; good && k < in.rank; k++)
         good = k == (int)axis ? begin + (double)in.shape[k] <= (double)out.shape[k]
                               : in.shape[k] == out.shape[k];
@@ -112,7 +111,7 @@ static remat_status prepare_concat(struct cpu_device *device, const struct remat
     (void)tile;
     struct cpu_view out = cpu_view_of(device, command, concat_inputs(command));
     double axis = cpu_parameter(device, command, 0);
-    bool good = out.rank >= 1 && axis >= 0 && axis < out.rank && cpu_view_dense(&out);
+    bool good = out.rank >= 1 && axis >= 0 && axis < out.rank;
     int64_t length = 0;
     for (uint32_t i = 0; good && i < concat_inputs(command); i++) {
         struct cpu_view in = cpu_view_of(device, command, i);

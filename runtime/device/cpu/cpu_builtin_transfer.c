@@ -5,10 +5,8 @@
 static remat_status prepare_transfer(struct cpu_device *device, const struct remat_command *command,
                                      struct cpu_tile **tile)
 {
-    (void)tile;
-    struct cpu_view in = cpu_view_of(device, command, 0), out = cpu_view_of(device, command, 1);
-    return cpu_expect(device, command, cpu_view_last_contiguous(&in) && cpu_view_dense(&out),
-                      "in or out is not contiguous");
+    (void)device, (void)command, (void)tile;
+    return REMAT_OK;
 }
 
 static remat_status run_transfer(struct cpu_device *device, const struct remat_command *command,

@@ -46,7 +46,7 @@ static remat_status prepare_command(struct cpu_device *device, uint32_t index)
         REMAT_TRY(cpu_device_prepare_tile(device, &source, tile));
     } else {
         const struct cpu_builtin_kernel *builtin = cpu_builtin_kernel(kernel->kind);
-        REMAT_TRY(cpu_expect_arity(device, command));
+        REMAT_TRY(cpu_expect_form(device, command));
         REMAT_TRY(builtin->prepare(device, command, tile));
         bytes = builtin->scratch_bytes;
     }

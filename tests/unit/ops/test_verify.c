@@ -137,6 +137,12 @@ static void break_update_twice(struct workbench *w)
 {
     workbench_node(w, "assign", (remat_value[]){{0}, {3}}, 2, "", NULL);
 }
+static void break_update_view(struct workbench *w)
+{
+    remat_value x = workbench_input(w, "p", "2,3");
+    remat_value view = workbench_node(w, "transpose", &x, 1, "permutation=1,0", NULL);
+    workbench_node(w, "assign", (remat_value[]){view, view}, 2, "", NULL);
+}
 /* y := exp(y), and the flag for that. */
 static void add_flag(struct workbench *w, remat_value flag)
 {
@@ -201,6 +207,8 @@ static const struct {
                     "\"t.assign_2\""},
     {break_update_twice, "node \"t.assign_3\" (assign): input 0 (\"x0\") has been updated in place "
                          "by \"t.assign_2\""},
+    {break_update_view, "node \"t.assign_4\" (assign): input 0 (\"t.transpose_3\") is updated in "
+                        "place, but is a part or a transpose of \"p\""},
     {break_flag_nothing, NULL},
     {break_flag_read, "node \"t.embedding_5\" (embedding): input 1 (\"flag\") is a flag, which is "
                       "read by nothing but what sets it"},

@@ -227,6 +227,23 @@ static void test_broken(void)
 #include "broken_builtin.def"
 }
 
+/* Twice the strides of each operand in turn, unless any suit. */
+static void test_strides(const struct sample *sample)
+{
+    const struct remat_kernel_row *row = remat_kernel_row(sample->kind);
+    struct named n;
+    make(&n, sample);
+    for (uint32_t k = 0, count = n.command.operand_end; k < count; k++) {
+        make(&n, sample);
+        double_strides(&n.operands[k]);
+        char layout = row->layouts[remat_kernel_row_letter(row, k, count)];
+        if (n.values[k].bytes > 4 && layout != 's')
+            CHECK_STATUS(ctx, remat_program_verify(ctx, &n.program), REMAT_ERROR_INVALID,
+                         layout == 'p' ? "in is neither contiguous nor a row for each rank"
+                                       : "strides of an operand");
+    }
+}
+
 int main(int argc, char **argv)
 {
     listing = argc > 1 && strcmp(argv[1], "messages") == 0;
@@ -237,6 +254,7 @@ int main(int argc, char **argv)
         make(&n, &samples[s]);
         CHECK_OK(ctx, remat_program_verify(ctx, &n.program), "%s",
                  remat_kernel_kind_name(samples[s].kind));
+        test_strides(&samples[s]);
     }
     test_broken();
     remat_context_destroy(&ctx);

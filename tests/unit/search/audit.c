@@ -198,7 +198,7 @@ static bool count_flops(const struct auditor *a, uint64_t *out)
 {
     const struct remat_operand *o = a->operands;
     *out = 0;
-    switch (a->kind) {
+    switch ((enum remat_kernel_kind)a->kind) { /* without a default: a new kind does not compile */
     case REMAT_KERNEL_fused:
         *out = program_flops(a);
         return true;
@@ -229,9 +229,10 @@ static bool count_flops(const struct auditor *a, uint64_t *out)
     case REMAT_KERNEL_fill_normal:
     case REMAT_KERNEL_fill_normal_part:
         return true;
-    default:
-        return false;
+    case REMAT_KERNEL_KIND_COUNT:
+        break;
     }
+    return false;
 }
 
 bool audit_command(const struct remat_program *program, const struct remat_command *command,
