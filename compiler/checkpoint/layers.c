@@ -46,10 +46,10 @@ static int64_t measure(const struct layers *l, struct remat_arena *scratch, uint
     REMAT_NEW(scratch, times, border->item_count);
     for (remat_item i = {0}; i.i < border->item_count; i.i++)
         times[i.i] = !is_saved(l, k, shift, i);
-    struct remat_border_point point = remat_border_follow(scratch, border, times);
-    remat_border_measure(scratch, border, &point);
+    struct remat_border_choice choice = remat_border_follow(scratch, border, times);
+    remat_border_measure(scratch, border, &choice);
     remat_arena_reset(scratch);
-    return point.cost_ps;
+    return choice.cost_ps;
 }
 
 static uint32_t find_shift(const struct layers *l, uint32_t k)

@@ -14,10 +14,10 @@
 /* Thread-compatible: one decision at a time. */
 struct remat_live {
     uint32_t kernel_count, value_count;
-    uint32_t first;        /* kernel that is not of the forward pass; kernel_count: there is none */
-    uint32_t *turn;        /* by kernel: 2 k; of the optimizer's 2 k + 1, where k is the last kernel
-                              before which they cannot run */
-    uint32_t *last;        /* by root: the last turn that reads it */
+    uint32_t first; /* kernel that is not of the forward pass; kernel_count: there is none */
+    uint32_t *turn; /* 2 k for kernel k; an optimizer kernel that becomes ready after kernel k
+                       has 2 k + 1 */
+    uint32_t *last; /* by root: the last turn that reads it */
     uint64_t *fixed_bytes; /* by kernel: in every decision, beside persistent tensors */
     uint64_t floor_bytes;  /* no decision has less at every kernel */
     uint64_t *bytes;       /* by value: of candidates */

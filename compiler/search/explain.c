@@ -47,14 +47,14 @@ static void find_choice(struct remat_arena *arena, const struct remat_model *mod
         if (!remat_is_none(model->item_region[i.i]))
             out->twice[model->item_region[i.i]] |= times[i.i] > 1;
     }
-    struct remat_border_point point = remat_border_follow(arena, &model->border, times);
-    remat_border_measure(arena, &model->border, &point);
+    struct remat_border_choice choice = remat_border_follow(arena, &model->border, times);
+    remat_border_measure(arena, &model->border, &choice);
     for (remat_item i = {0}; i.i < model->item_count; i.i++) {
-        point.keep[i.i] |= !is_recomputable(model, i);
-        if (times[i.i] == 0 && !point.keep[i.i])
+        choice.keep[i.i] |= !is_recomputable(model, i);
+        if (times[i.i] == 0 && !choice.keep[i.i])
             *action_of(model, out, i) = again(model, out, i);
     }
-    out->kept = point.keep;
+    out->kept = choice.keep;
 }
 
 /* The differences of exact step times, one evaluation a value. */

@@ -33,7 +33,7 @@ static void keep_anchors(struct remat_planner *p, enum remat_crossing least)
 static uint32_t find_fork(const struct remat_planner *p, struct remat_arena *arena,
                           const bool *between)
 {
-    const struct remat_border_point *points = p->grouped.hull.points;
+    const struct remat_border_choice *points = p->grouped.hull.points;
     const struct remat_path_step *steps = p->grouped.steps;
     uint32_t step = 0, *first; /* by region: corner behind which it drops some */
     REMAT_NEW(arena, first, p->model.region_count);
@@ -331,12 +331,12 @@ struct remat_binding remat_planner_binding(const struct remat_planner *p, struct
                                 .static_bytes = p->static_bytes,
                                 .other_bytes = at->at.other_bytes,
                                 .room_bytes = room_bytes,
-                                .kept_bytes = cut.point.bytes,
+                                .kept_bytes = cut.choice.bytes,
                                 .price_ps = cut.price};
     struct remat_kept *kept;
     REMAT_NEW(arena, kept, p->model.item_count);
     for (uint32_t i = 0; i < p->model.item_count; i++)
-        if (cut.point.keep[i] && at->at.border.items[i].bytes)
+        if (cut.choice.keep[i] && at->at.border.items[i].bytes)
             kept[out.kept_count++] =
                 (struct remat_kept){p->graph->values[p->model.item_value[i].i].name,
                                     p->model.item_region[i], at->at.border.items[i].bytes};
@@ -353,8 +353,8 @@ struct remat_least remat_planner_least(const struct remat_planner *p, struct rem
     REMAT_NEW(scratch, times, p->model.item_count);
     for (uint32_t i = 0; i < p->model.item_count; i++)
         times[i] = (uint8_t)remat_action_times(decision->actions[p->model.item_value[i].i]);
-    struct remat_border_point point = remat_border_follow(scratch, &p->model.border, times);
-    point.again = NULL;
-    remat_border_measure(scratch, &p->model.border, &point);
-    return (struct remat_least){bound_ns(p, (double)point.cost_ps), live_bytes};
+    struct remat_border_choice choice = remat_border_follow(scratch, &p->model.border, times);
+    choice.again = NULL;
+    remat_border_measure(scratch, &p->model.border, &choice);
+    return (struct remat_least){bound_ns(p, (double)choice.cost_ps), live_bytes};
 }

@@ -140,21 +140,21 @@ struct remat_border_network *remat_border_network(struct remat_arena *arena,
 }
 
 void remat_border_measure(struct remat_arena *arena, const struct remat_border *b,
-                          struct remat_border_point *point)
+                          struct remat_border_choice *choice)
 {
     bool *holds; /* by node */
     REMAT_NEW(arena, holds, b->item_count + b->task_count + b->extra_count);
-    REMAT_NEW(arena, point->keep, b->item_count);
-    point->cost_ps = b->constant_ps;
-    point->bytes = 0;
+    REMAT_NEW(arena, choice->keep, b->item_count);
+    choice->cost_ps = b->constant_ps;
+    choice->bytes = 0;
     for (uint32_t i = 0; i < b->item_count; i++)
         holds[i] = b->items[i].wanted;
     for (uint32_t t = 0; t < b->task_count; t++) {
         const struct remat_border_task *task = &b->tasks[t];
-        if (!point->run[t])
+        if (!choice->run[t])
             continue;
         holds[remat_border_task_node(b, t)] = true;
-        point->cost_ps += task->cost_ps + (point->again && point->again[t] ? task->again_ps : 0);
+        choice->cost_ps += task->cost_ps + (choice->again && choice->again[t] ? task->again_ps : 0);
         for (uint32_t i = task->input_begin; i < task->input_end; i++)
             holds[b->inputs[i]] = true;
     }
@@ -162,13 +162,13 @@ void remat_border_measure(struct remat_arena *arena, const struct remat_border *
         if (b->arcs[a].ps == REMAT_BORDER_RULE)
             holds[b->arcs[a].to] |= holds[b->arcs[a].from];
     for (uint32_t e = 0; e < b->extra_count; e++)
-        point->cost_ps += holds[remat_border_extra_node(b, e)] ? b->extra_ps[e] : 0;
+        choice->cost_ps += holds[remat_border_extra_node(b, e)] ? b->extra_ps[e] : 0;
     for (uint32_t a = 0; a < b->arc_count; a++)
         if (b->arcs[a].ps > 0 && holds[b->arcs[a].from] && !holds[b->arcs[a].to])
-            point->cost_ps += b->arcs[a].ps;
+            choice->cost_ps += b->arcs[a].ps;
     for (uint32_t i = 0; i < b->item_count; i++) {
-        point->keep[i] = holds[i] && !point->run[b->items[i].task];
-        point->bytes += point->keep[i] ? b->items[i].bytes : 0;
+        choice->keep[i] = holds[i] && !choice->run[b->items[i].task];
+        choice->bytes += choice->keep[i] ? b->items[i].bytes : 0;
     }
 }
 
@@ -187,10 +187,10 @@ static struct remat_border_cut find_cut(struct remat_border_network *n, double p
             negative_ps += b->tasks[t].cost_ps;
     int64_t flow = remat_flow_run(&n->flow, n->source, n->sink);
     cut.least_ps = (double)flow / units + (double)negative_ps - rounding_ps(n, price);
-    REMAT_NEW(n->arena, cut.point.run, b->task_count);
+    REMAT_NEW(n->arena, cut.choice.run, b->task_count);
     for (uint32_t t = 0; t < b->task_count; t++)
-        cut.point.run[t] = n->flow.level[remat_border_task_node(b, t)] != UINT32_MAX;
-    remat_border_measure(n->arena, b, &cut.point);
+        cut.choice.run[t] = n->flow.level[remat_border_task_node(b, t)] != UINT32_MAX;
+    remat_border_measure(n->arena, b, &cut.choice);
     return cut;
 }
 
@@ -206,18 +206,18 @@ struct remat_border_cut remat_border_cut(struct remat_border_network *n, double 
 
 uint64_t remat_border_least_bytes(struct remat_border_network *network)
 {
-    return remat_border_cut(network, highest_price(network)).point.bytes;
+    return remat_border_cut(network, highest_price(network)).choice.bytes;
 }
 
-static double price_between(const struct remat_border_point *from,
-                            const struct remat_border_point *to)
+static double price_between(const struct remat_border_choice *from,
+                            const struct remat_border_choice *to)
 {
     return (double)(to->cost_ps - from->cost_ps) / (double)(from->bytes - to->bytes);
 }
 
 /* Whether a choice lies below the line between two others, and between them. */
-static bool is_below(const struct remat_border_point *from, const struct remat_border_point *p,
-                     const struct remat_border_point *to)
+static bool is_below(const struct remat_border_choice *from, const struct remat_border_choice *p,
+                     const struct remat_border_choice *to)
 {
     double price = price_between(from, to);
     return p->bytes < from->bytes && p->bytes > to->bytes &&
@@ -225,14 +225,14 @@ static bool is_below(const struct remat_border_point *from, const struct remat_b
                (double)from->cost_ps + price * (double)from->bytes - 1;
 }
 
-struct points REMAT_LIST(struct remat_border_point);
+struct points REMAT_LIST(struct remat_border_choice);
 
 /* Appends the corners after `from`, up to and with `to`. */
 static void between(struct remat_border_network *n, struct remat_arena *arena,
-                    struct points *points, const struct remat_border_point *from,
-                    const struct remat_border_point *to)
+                    struct points *points, const struct remat_border_choice *from,
+                    const struct remat_border_choice *to)
 {
-    struct remat_border_point middle = remat_border_cut(n, price_between(from, to)).point;
+    struct remat_border_choice middle = remat_border_cut(n, price_between(from, to)).choice;
     if (is_below(from, &middle, to) && middle.cost_ps > from->cost_ps &&
         middle.cost_ps < to->cost_ps && points->count < HULL_POINTS_MAX) {
         between(n, arena, points, from, &middle);
@@ -248,8 +248,8 @@ struct remat_border_hull remat_border_find_hull(struct remat_arena *arena,
     struct remat_arena *scratch = remat_scratch_open(arena->ctx);
     struct remat_border_network *n = remat_border_network(scratch, border);
     struct points points = {0};
-    struct remat_border_point most = remat_border_cut(n, LEAST_PRICE).point;
-    struct remat_border_point least = remat_border_cut(n, highest_price(n)).point;
+    struct remat_border_choice most = remat_border_cut(n, LEAST_PRICE).choice;
+    struct remat_border_choice least = remat_border_cut(n, highest_price(n)).choice;
     REMAT_PUSH(arena, &points, most);
     if (least.bytes < most.bytes && least.cost_ps > most.cost_ps)
         between(n, arena, &points, &most, &least);
@@ -273,24 +273,24 @@ struct remat_border_bracket remat_border_bracket(struct remat_border_network *n,
     n->flow.deadline = deadline;
     struct remat_border_cut above = remat_border_cut(n, 0), below = above;
     double best_ps = above.least_ps;
-    if (above.point.bytes > bytes && !remat_deadline_expired(deadline)) {
+    if (above.choice.bytes > bytes && !remat_deadline_expired(deadline)) {
         below = remat_border_cut(n, highest_price(n));
         best_ps = fmax(best_ps, bound_of(&below, bytes));
     }
-    for (int step = 0; step < NEWTON_STEPS && below.point.bytes < above.point.bytes; step++) {
-        double price = price_between(&above.point, &below.point);
+    for (int step = 0; step < NEWTON_STEPS && below.choice.bytes < above.choice.bytes; step++) {
+        double price = price_between(&above.choice, &below.choice);
         double chord_ps =
-            (double)above.point.cost_ps + price * ((double)above.point.bytes - (double)bytes);
+            (double)above.choice.cost_ps + price * ((double)above.choice.bytes - (double)bytes);
         if (!(price > 0) || chord_ps <= enough_ps /* the hull is convex */
             || remat_deadline_expired(deadline))
             break;
         struct remat_border_cut middle = remat_border_cut(n, price);
         best_ps = fmax(best_ps, bound_of(&middle, bytes));
-        if (!is_below(&above.point, &middle.point, &below.point))
+        if (!is_below(&above.choice, &middle.choice, &below.choice))
             break;
-        *(middle.point.bytes > bytes ? &above : &below) = middle;
+        *(middle.choice.bytes > bytes ? &above : &below) = middle;
     }
-    return (struct remat_border_bracket){best_ps, above.point, below.point, n->flow.steps};
+    return (struct remat_border_bracket){best_ps, above.choice, below.choice, n->flow.steps};
 }
 
 struct remat_border_cut remat_border_binding_cut(const struct remat_border_network *n,

@@ -60,7 +60,7 @@ static inline uint32_t remat_border_extra_node(const struct remat_border *border
 }
 
 /* A choice. `run` says it all: an item is kept when it is available and its task does not run. */
-struct remat_border_point {
+struct remat_border_choice {
     bool *run;       /* by task */
     bool *again;     /* by task: it runs twice; NULL: none does */
     bool *keep;      /* by item */
@@ -69,9 +69,9 @@ struct remat_border_point {
 };
 
 /* What the choice `run` costs and keeps: items wanted, or needed by a running task, whose own task
- * does not run. Fills cost_ps, bytes and keep of *point. */
+ * does not run. Fills cost_ps, bytes and keep of *choice. */
 void remat_border_measure(struct remat_arena *arena, const struct remat_border *border,
-                          struct remat_border_point *point);
+                          struct remat_border_choice *choice);
 
 /* A network for many cuts. Belongs to one thread; memory is the arena's. */
 struct remat_border_network;
@@ -82,7 +82,7 @@ struct remat_border_network *remat_border_network(struct remat_arena *arena,
  * * bytes below least_ps; every rounding is downwards. */
 struct remat_border_cut {
     double price, least_ps;
-    struct remat_border_point point; /* its arrays are the network's */
+    struct remat_border_choice choice; /* its arrays are the network's */
 };
 /* Asked again, the network returns what it found. */
 struct remat_border_cut remat_border_cut(struct remat_border_network *network, double price);
@@ -92,7 +92,7 @@ uint64_t remat_border_least_bytes(struct remat_border_network *network);
 
 struct remat_border_hull {
     uint32_t count;
-    struct remat_border_point *points; /* bytes descend, costs ascend */
+    struct remat_border_choice *points; /* bytes descend, costs ascend */
 };
 
 /* The corners of the lower convex hull, from the cheapest choice to the one that keeps least; in
@@ -106,9 +106,9 @@ struct remat_border_hull remat_border_find_hull(struct remat_arena *arena,
  * the points mean nothing. */
 struct remat_border_bracket {
     double least_ps;
-    struct remat_border_point above, below; /* the cheapest found that keep more, and at most
+    struct remat_border_choice above, below; /* the cheapest found that keep more, and at most
                                                `bytes`; the same where nothing keeps more */
-    uint64_t steps;                         /* of all flows of the network so far */
+    uint64_t steps;                          /* of all flows of the network so far */
 };
 struct remat_border_bracket remat_border_bracket(struct remat_border_network *network,
                                                  uint64_t bytes, double enough_ps,

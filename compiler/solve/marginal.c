@@ -6,9 +6,9 @@
 
 #include "decision.h"
 
-struct remat_border_point remat_border_follow(struct remat_arena *arena,
-                                              const struct remat_border *border,
-                                              const uint8_t *times)
+struct remat_border_choice remat_border_follow(struct remat_arena *arena,
+                                               const struct remat_border *border,
+                                               const uint8_t *times)
 {
     struct demand {
         uint32_t item;
@@ -36,7 +36,7 @@ struct remat_border_point remat_border_follow(struct remat_arena *arena,
         run[0][t] = first || second;
         run[1][t] = first && second;
     }
-    return (struct remat_border_point){.run = run[0], .again = run[1]};
+    return (struct remat_border_choice){.run = run[0], .again = run[1]};
 }
 
 struct change { /* of a count, by one */

@@ -7,11 +7,11 @@
 
 /* Which tasks run by how often each item is recomputed at most, `times` (0: it is saved, up to
  * 2): the tasks of what is wanted in the last round that its item has, and in the same round or the
- * last one before that its item has, the tasks of what a running one needs. Of the point `run` and
+ * last one before that its item has, the tasks of what a running one needs. Of the choice `run` and
  * `again` are set; they lie in the arena. */
-struct remat_border_point remat_border_follow(struct remat_arena *arena,
-                                              const struct remat_border *border,
-                                              const uint8_t *times);
+struct remat_border_choice remat_border_follow(struct remat_arena *arena,
+                                               const struct remat_border *border,
+                                               const uint8_t *times);
 
 /* extra_ps[item]: what the choice costs with this item recomputed, `otherwise` (by item) times,
  * beyond what it costs with it saved, all others as in `times`. Below zero where saving takes

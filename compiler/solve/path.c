@@ -14,7 +14,7 @@ struct builder {
 
 static bool changes(const struct builder *b, uint32_t corner, uint32_t i)
 {
-    const struct remat_border_point *now = &b->hull.points[corner];
+    const struct remat_border_choice *now = &b->hull.points[corner];
     return now->keep[i] != now[1].keep[i];
 }
 
@@ -112,8 +112,8 @@ static void choose_plain(const struct remat_path *path, uint32_t index, uint8_t 
     const struct remat_path_steps *steps = path->steps;
     uint32_t done = path->first + index;
     const struct remat_path_step *last = done > 0 ? &steps->steps[done - 1] : NULL;
-    const struct remat_border_point *first = steps->hull.points;
-    const struct remat_border_point *now = &first[last ? last->corner : 0];
+    const struct remat_border_choice *first = steps->hull.points;
+    const struct remat_border_choice *now = &first[last ? last->corner : 0];
     for (uint32_t i = 0; i < path->item_count; i++) {
         uint32_t region = path->item_region[i];
         bool is_held = region == REMAT_NONE ? path->held > 0 && i >= path->tail

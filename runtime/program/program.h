@@ -282,7 +282,7 @@ size_t remat_operand_print(const struct remat_operand *operand, char *out, size_
 void remat_program_cost_shares(const struct remat_program *program,
                                double shares[REMAT_COST_SOURCES]);
 
-/* Number of values that are not saved, of those with action INLINE, and of those that are
+/* Number of values that are recomputed, of those with action INLINE, and of those that are
  * recomputed twice. */
 uint32_t remat_program_recomputed(const struct remat_program *program);
 uint32_t remat_program_inline(const struct remat_program *program);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Small graphs each of which breaks a bound that lacks one rule of docs/planning.md. */
-#ifndef TESTS_UNIT_COMPILE_BOUND_SAMPLES_H
-#define TESTS_UNIT_COMPILE_BOUND_SAMPLES_H
+#ifndef TESTS_UNIT_CHECKPOINT_BOUND_SAMPLES_H
+#define TESTS_UNIT_CHECKPOINT_BOUND_SAMPLES_H
 
 #include <stdbool.h>
 #include <stdint.h>

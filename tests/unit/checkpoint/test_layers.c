@@ -209,7 +209,7 @@ static remat_status find_gain(const struct subject_bench *b, uint32_t layer, boo
     const struct remat_model *model = &b->model;
     struct remat_border part = model->border;
     struct remat_border_network *network;
-    struct remat_border_point all_kept = {0};
+    struct remat_border_choice all_kept = {0};
     struct remat_arena scratch;
     remat_arena_init(&scratch, b->s.ctx);
     REMAT_TRY_NEW(&scratch, part.items, part.item_count);
@@ -217,10 +217,10 @@ static remat_status find_gain(const struct subject_bench *b, uint32_t layer, boo
     for (uint32_t i = 0; i < part.item_count; i++)
         part.items[i].kept |= !all && model->item_region[i] != layer;
     network = remat_border_network(&scratch, &part);
-    struct remat_border_point point = remat_border_cut(network, price).point;
+    struct remat_border_choice choice = remat_border_cut(network, price).choice;
     REMAT_TRY_NEW(&scratch, all_kept.run, part.task_count);
     remat_border_measure(&scratch, &part, &all_kept);
-    *out_ps = (double)(point.cost_ps - all_kept.cost_ps) + price * (double)point.bytes;
+    *out_ps = (double)(choice.cost_ps - all_kept.cost_ps) + price * (double)choice.bytes;
     for (uint32_t i = 0; i < part.item_count; i++)
         if (part.items[i].wanted)
             *out_ps -= price * (double)part.items[i].bytes;

@@ -2,8 +2,8 @@
 /* What a command moves and computes, from the plan alone: operands element by element, instructions
  * one by one, built-in kernels by the formulas of builtin_kernels.def. Shares no code with price.c.
  */
-#ifndef TESTS_UNIT_COMPILE_AUDIT_H
-#define TESTS_UNIT_COMPILE_AUDIT_H
+#ifndef TESTS_UNIT_SEARCH_AUDIT_H
+#define TESTS_UNIT_SEARCH_AUDIT_H
 
 #include "program.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A profile that nobody measured: kernels of some plans of a subject, each with a time of its own.
  */
-#ifndef TESTS_UNIT_COMPILE_NOISY_PROFILE_H
-#define TESTS_UNIT_COMPILE_NOISY_PROFILE_H
+#ifndef TESTS_UNIT_SEARCH_NOISY_PROFILE_H
+#define TESTS_UNIT_SEARCH_NOISY_PROFILE_H
 
 #include "subject.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Small training graphs at random: what forward passes are made of, in any order. */
-#ifndef TESTS_UNIT_COMPILE_RANDOM_GRAPH_H
-#define TESTS_UNIT_COMPILE_RANDOM_GRAPH_H
+#ifndef TESTS_UNIT_SEARCH_RANDOM_GRAPH_H
+#define TESTS_UNIT_SEARCH_RANDOM_GRAPH_H
 
 #include "device_description.h"
 #include "graph.h"

@@ -118,17 +118,17 @@ remat_status subject_charged(struct remat_arena *scratch, const struct remat_mod
                              const struct remat_decision *decision, uint64_t *out_ns)
 {
     remat_status st = REMAT_OK;
-    struct remat_border_point point = {0};
+    struct remat_border_choice choice = {0};
     uint8_t *times;
     REMAT_TRY_NEW(scratch, times, model->item_count);
     for (uint32_t i = 0; i < model->item_count; i++)
         times[i] = (uint8_t)remat_action_times(decision->actions[model->item_value[i].i]);
-    point = remat_border_follow(scratch, &model->border, times);
-    point.again = NULL; /* a second run is not charged */
-    remat_border_measure(scratch, &model->border, &point);
+    choice = remat_border_follow(scratch, &model->border, times);
+    choice.again = NULL; /* a second run is not charged */
+    remat_border_measure(scratch, &model->border, &choice);
     *out_ns = model->least_ns;
-    if (point.cost_ps > 0)
-        *out_ns += (uint64_t)(point.cost_ps / 1000);
+    if (choice.cost_ps > 0)
+        *out_ns += (uint64_t)(choice.cost_ps / 1000);
 fail:
     return st;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A model carried through the passes, with what decisions on it are evaluated by. */
-#ifndef TESTS_UNIT_COMPILE_SUBJECT_H
-#define TESTS_UNIT_COMPILE_SUBJECT_H
+#ifndef TESTS_UNIT_SEARCH_SUBJECT_H
+#define TESTS_UNIT_SEARCH_SUBJECT_H
 
 #include "models.h"
 #include "planner.h"

@@ -139,16 +139,16 @@ static double least(const struct sample *s, double price, uint64_t most)
 static void check_cut(const struct sample *s, struct remat_border_network *network, double price)
 {
     struct remat_border_cut cut = remat_border_cut(network, price);
-    struct remat_border_point point = cut.point;
+    struct remat_border_choice found = cut.choice;
     double bound = cut.least_ps, best = least(s, price, UINT64_MAX);
     uint32_t choice = 0;
     int64_t cost;
     uint64_t bytes;
     for (uint32_t k = 0; k < s->border.task_count; k++)
-        choice |= (uint32_t)point.run[k] << k;
+        choice |= (uint32_t)found.run[k] << k;
     CHECK(price_choice(s, choice, &cost, &bytes), "the cut is no choice");
-    CHECK(cost == point.cost_ps && bytes == point.bytes, "cost %ld not %ld, bytes %lu not %lu",
-          (long)point.cost_ps, (long)cost, (unsigned long)point.bytes, (unsigned long)bytes);
+    CHECK(cost == found.cost_ps && bytes == found.bytes, "cost %ld not %ld, bytes %lu not %lu",
+          (long)found.cost_ps, (long)cost, (unsigned long)found.bytes, (unsigned long)bytes);
     CHECK(bound <= best + 1e-9, "bound %g above the optimum %g", bound, best);
     CHECK((double)cost + price * (double)bytes <= best + 0.5, "cut %g, optimum %g",
           (double)cost + price * (double)bytes, best);
@@ -158,7 +158,7 @@ static void check_hull(const struct sample *s, struct remat_arena *arena)
 {
     struct remat_border_hull hull = remat_border_find_hull(arena, &s->border);
     for (uint32_t i = 0; i < hull.count; i++) {
-        const struct remat_border_point *p = &hull.points[i];
+        const struct remat_border_choice *p = &hull.points[i];
         CHECK((double)p->cost_ps == least(s, 0, p->bytes), "corner %u: %ld, optimum %g", i,
               (long)p->cost_ps, least(s, 0, p->bytes));
         CHECK(i == 0 || (p->bytes < p[-1].bytes && p->cost_ps > p[-1].cost_ps), "order");
@@ -190,9 +190,9 @@ static void check_bounds(const struct sample *s, struct remat_border_network *ne
 
 static int64_t cost_of(struct test *t, const struct remat_border *b, const uint8_t *times)
 {
-    struct remat_border_point point = remat_border_follow(&t->arena, b, times);
-    remat_border_measure(&t->arena, b, &point);
-    return point.cost_ps;
+    struct remat_border_choice choice = remat_border_follow(&t->arena, b, times);
+    remat_border_measure(&t->arena, b, &choice);
+    return choice.cost_ps;
 }
 
 static void check_marginals(struct test *t, const struct sample *s)
