@@ -3,13 +3,14 @@
  * an error on the CPU; and faults planted into their text (builtin_mutants.def), each of which must
  * make one of these fail.
  *
- *     test_builtin COMPILER moves|vocabulary|items|mutants */
+ *     test_builtin COMPILER moves|vocabulary|items|mutants [KERNEL] */
 #include "check.h"
 #include "single.h"
 
 #include <stdio.h>
 
-static uint32_t differing; /* kernels, from the CPU device */
+static uint32_t differing;         /* kernels, from the CPU device */
+static const char *planted_kernel; /* NULL: all */
 
 static const struct single_mutant mutants[] = {
 #define MUTANT(kind, what, find, replacement) {REMAT_KERNEL_##kind, what, find, replacement},
@@ -283,14 +284,19 @@ static void test_covered(void)
 
 static void test_mutants(remat_context *ctx, const char *compiler)
 {
+    uint32_t planted = 0;
     test_covered();
     for (uint32_t m = 0; m < MUTANTS; m++) {
+        if (planted_kernel && strcmp(planted_kernel, remat_kernel_kind_name(mutants[m].kind)) != 0)
+            continue;
+        planted++;
         differing = 0;
         single_plant(&mutants[m]);
         test_moves(ctx, compiler);
         test_items(ctx, compiler);
         CHECK(differing > 0, "%u %s: NOT FOUND", m, mutants[m].what);
     }
+    CHECK(planted > 0, "no faults of %s", planted_kernel);
     differing = 0;
 }
 
@@ -298,6 +304,7 @@ int main(int argc, char **argv)
 {
     remat_context *ctx = remat_context_create(NULL, NULL);
     const char *what = argc > 2 ? argv[2] : "moves";
+    planted_kernel = argc > 3 ? argv[3] : NULL;
     (strcmp(what, "moves") == 0        ? test_moves
      : strcmp(what, "vocabulary") == 0 ? test_vocabulary
      : strcmp(what, "items") == 0      ? test_items
