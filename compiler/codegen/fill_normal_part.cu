@@ -5,7 +5,8 @@ BODY(fill_normal_part)
 {
     const u64 site = (u64)site_low | (u64)site_high << 32;
     const i32 part = @part@;
-    const u64 index = (u64)part * arguments.word[1] + item;
+    const u64 length = (u64)run;
+    const u64 index = (item / length * (u64)ranks + (u64)part) * length + item % length;
     float x[4];
     four_normals(x, arguments.word[@seed@], site, index / 4);
     float mine = x[0];

@@ -81,6 +81,13 @@ remat_status cuda_emit_fill_normal_part(struct cuda_emitter *e, const struct rem
     return REMAT_OK;
 }
 
+remat_status cuda_emit_own_ids(struct cuda_emitter *e, const struct remat_command *command)
+{
+    struct cuda_source s = begin_items(e, command);
+    cuda_write_template(&s, cuda_body_own_ids, NULL, 0);
+    return end_items(e, &s);
+}
+
 /* A thread has a pair of columns at a position. */
 remat_status cuda_emit_rope_table(struct cuda_emitter *e, const struct remat_command *command)
 {

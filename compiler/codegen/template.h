@@ -12,8 +12,8 @@ struct cuda_constant {
 };
 
 extern const char cuda_body_adamw_coefficients[], cuda_body_advance[], cuda_body_batch_slice[],
-    cuda_body_fill_normal[], cuda_body_fill_normal_part[], cuda_body_part_number[],
-    cuda_body_rope_table[];
+    cuda_body_fill_normal[], cuda_body_fill_normal_part[], cuda_body_own_ids[],
+    cuda_body_part_number[], cuda_body_rope_table[];
 extern const char cuda_body_embedding[], cuda_body_sort[], cuda_body_scatter_add[];
 extern const char cuda_body_attention_tiles[], cuda_body_attention_constants[],
     cuda_body_attention_with_dropout[], cuda_body_attention_without_dropout[],

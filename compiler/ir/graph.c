@@ -277,8 +277,8 @@ struct remat_graph *remat_graph_deep_copy(struct remat_arena *arena,
     DUPLICATE(arena, out->name, strlen(out->name) + 1);
     for (uint32_t v = 0; v < out->value_count; v++) {
         DUPLICATE(arena, out->values[v].name, strlen(out->values[v].name) + 1);
-        if (out->values[v].whole)
-            DUPLICATE(arena, out->values[v].whole, 1);
+        if (out->values[v].part)
+            DUPLICATE(arena, out->values[v].part, 1);
     }
     for (uint32_t s = 0; s < out->scope_count; s++) {
         struct remat_scope *scope = &out->scopes[s];

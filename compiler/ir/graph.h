@@ -72,6 +72,14 @@ static inline bool remat_is_early(uint8_t phase)
     return phase == REMAT_PHASE_FORWARD || phase == REMAT_PHASE_LOSS;
 }
 
+/* What ranks along an axis of the mesh divide: rank r has the elements i, in row-major order, with
+ * i / run mod ranks = r. */
+struct remat_rank_part {
+    struct remat_shape whole;
+    int64_t run;
+    uint32_t axis;
+};
+
 /* Where a value comes from: no node for graph inputs (parameters, states, inputs). */
 struct remat_value_info {
     const char *name; /* unique in the graph, except that a clone's value has its original's name */
@@ -84,12 +92,10 @@ struct remat_value_info {
     bool no_decay;       /* parameters: weight decay leaves it out */
     bool batched;        /* graph inputs: the first axis is the batch */
     double init_mean, init_std;
-    /* Parameters and their states: rows of axis 0 (of `whole`, if this is a part) before those that
-     * are padding, which begin as 0 and are in no file; 0: none are. */
+    /* Parameters and their states: rows of axis 0 (of the whole, if this is a part) before those
+     * that are padding, which begin as 0 and are in no file; 0: none are. */
     int64_t unpadded_rows;
-    /* Of which this is one of as many equal parts as there are ranks, in row-major order: rank r
-     * along "dp" has part r. NULL: this is no part. */
-    const struct remat_shape *whole;
+    const struct remat_rank_part *part; /* NULL: this is no part */
     /* Of graph inputs, as the pass of that name found it. */
     struct remat_indices indices;
     int64_t pitch;   /* elements from one row of the last axis to the next; 0: as many as it has */

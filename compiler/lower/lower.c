@@ -28,10 +28,13 @@ struct lowerer {
 
 static void lower_whole(const struct remat_value_info *info, struct remat_program_value *out)
 {
-    if (!info->whole)
+    const struct remat_rank_part *part = info->part;
+    if (!part)
         return;
-    out->whole_rank = (uint8_t)info->whole->rank;
-    memcpy(out->whole, info->whole->dims, sizeof out->whole);
+    out->whole_rank = (uint8_t)part->whole.rank;
+    memcpy(out->whole, part->whole.dims, sizeof out->whole);
+    out->part_axis = part->axis;
+    out->part_run = (uint64_t)part->run;
 }
 
 static void lower_statics(struct lowerer *l)
@@ -212,7 +215,7 @@ static struct remat_operand static_operand(const struct lowerer *l, remat_tensor
 /* Of the whole. */
 static int64_t unpadded_elements(const struct remat_value_info *info)
 {
-    const struct remat_shape *whole = info->whole ? info->whole : &info->shape;
+    const struct remat_shape *whole = info->part ? &info->part->whole : &info->shape;
     int64_t elements = remat_shape_elements(whole);
     return info->unpadded_rows ? elements / whole->dims[0] * info->unpadded_rows : elements;
 }
@@ -221,8 +224,8 @@ static int64_t unpadded_elements(const struct remat_value_info *info)
 static void init_command(struct lowerer *l, remat_tensor_id tensor)
 {
     const struct remat_value_info *info = l->in->persistent->items[tensor.i].info;
-    bool normal = info->initializer == REMAT_INIT_NORMAL, part = normal && info->whole;
-    bool ends = part || (normal && info->unpadded_rows);
+    bool normal = info->initializer == REMAT_INIT_NORMAL, deals = normal && info->part;
+    bool ends = deals || (normal && info->unpadded_rows);
     uint64_t site = site_of(info);
     struct remat_command *command = &l->out->commands[l->out->command_count++];
     *command = (struct remat_command){
@@ -240,13 +243,18 @@ static void init_command(struct lowerer *l, remat_tensor_id tensor)
                              : REMAT_KERNEL_fill;
     command->kernel = intern_kernel(l, kind, NULL);
     REMAT_PUSH(l->arena, &l->operands, static_operand(l, tensor, REMAT_ACCESS_WRITE));
-    if (part) {
-        remat_tensor_id coordinate = {l->out->mesh[0].tensor};
-        REMAT_PUSH(l->arena, &l->operands, static_operand(l, coordinate, REMAT_ACCESS_READ));
-    }
-    const double parameters[] = {info->init_mean, info->init_std, (double)(site & UINT32_MAX),
-                                 (double)(site >> 32), (double)unpadded_elements(info)};
-    for (uint32_t p = 0; p < (ends ? 5 : normal ? 4 : 1); p++)
+    const struct remat_mesh_axis *axis = deals ? &l->out->mesh[info->part->axis] : NULL;
+    if (axis)
+        REMAT_PUSH(l->arena, &l->operands,
+                   static_operand(l, (remat_tensor_id){axis->tensor}, REMAT_ACCESS_READ));
+    const double parameters[] = {info->init_mean,
+                                 info->init_std,
+                                 (double)(site & UINT32_MAX),
+                                 (double)(site >> 32),
+                                 (double)unpadded_elements(info),
+                                 (double)(axis ? info->part->run : 1),
+                                 axis ? axis->size : 1};
+    for (uint32_t p = 0; p < (ends ? 7 : normal ? 4 : 1); p++)
         REMAT_PUSH(l->arena, &l->parameters, parameters[p]);
     command->operand_end = (uint32_t)l->operands.count;
     command->parameter_end = (uint32_t)l->parameters.count;

@@ -43,7 +43,7 @@ static remat_status locate(struct verifier *v, remat_node n)
 /* NULL: none. */
 static const char *find_padding_fault(const struct remat_value_info *value)
 {
-    const struct remat_shape *whole = value->whole ? value->whole : &value->shape;
+    const struct remat_shape *whole = value->part ? &value->part->whole : &value->shape;
     if (value->role != REMAT_ROLE_PARAMETER && value->role != REMAT_ROLE_OPTIMIZER_STATE)
         return "unpadded rows, but no parameter or state";
     if (value->unpadded_rows < 1 || whole->rank == 0 || value->unpadded_rows >= whole->dims[0])

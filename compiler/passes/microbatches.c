@@ -104,6 +104,17 @@ static void count_random(struct divider *d, remat_value v)
     d->r.values[v.i] = remat_build(&d->b, REMAT_OP_concat, parts, 2, &axis, 1, NULL);
 }
 
+/* The input that a random state has its first words of. */
+static remat_value find_state(const struct remat_graph *graph, remat_value state)
+{
+    const struct remat_node_info *node = remat_producer_info(graph, state);
+    while (node && (node->op == REMAT_OP_concat || node->op == REMAT_OP_slice)) {
+        state = node->inputs[0];
+        node = remat_producer_info(graph, state);
+    }
+    return state;
+}
+
 /* random[v]: some node takes input v as the state of its random numbers, its last operand. */
 static void find_random(const struct remat_graph *graph, bool *random)
 {
@@ -111,7 +122,7 @@ static void find_random(const struct remat_graph *graph, bool *random)
         const struct remat_node_info *node = &graph->nodes[n];
         if (!remat_op_has(node->op, REMAT_FACT_RANDOM) || node->input_count == 0)
             continue;
-        remat_value last = node->inputs[node->input_count - 1];
+        remat_value last = find_state(graph, node->inputs[node->input_count - 1]);
         const struct remat_value_info *info = &graph->values[last.i];
         random[last.i] |= info->dtype == REMAT_I32 && remat_is_none(info->node.i);
     }
@@ -227,7 +238,7 @@ static remat_value average_gradient(struct divider *d, remat_value part, const c
     part = remat_build_reshape(&d->b, part, &elements, 1);
     remat_value sum = add_parts(d, part, elements);
     if (d->r.from->zero && elements % d->ranks == 0) {
-        d->r.to->values[sum.i].whole = remat_copy(d->r.arena, shape, 1, sizeof *shape);
+        d->r.to->values[sum.i].part = remat_make_part(&d->b, "dp", shape, elements / d->ranks);
         return sum;
     }
     d->b.name = name;
@@ -246,7 +257,9 @@ static remat_value average_microbatches(struct divider *d, remat_value part,
 {
     const char *name = d->ranks > 1 ? suffixed(d, of->name, "local") : of->name;
     uint8_t role = d->ranks > 1 ? REMAT_ROLE_STEP_STATE : of->role;
-    return accumulate(d, add_state(d, of, name, role), part, name);
+    remat_value state = add_state(d, of, name, role);
+    d->r.to->values[state.i].part = of->part;
+    return accumulate(d, state, part, name);
 }
 
 /* After the last microbatch. */
@@ -280,6 +293,8 @@ static void average(struct divider *d, remat_value old)
         mean = average_microbatches(d, mean, &info);
     if (d->ranks > 1)
         mean = average_ranks(d, mean, &info);
+    if (info.part)
+        d->r.to->values[mean.i].part = info.part;
     d->means[old.i] = mean;
 }
 

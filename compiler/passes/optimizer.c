@@ -48,7 +48,7 @@ static remat_value find_parameter(const struct remat_graph *graph, remat_value g
 
 static const struct remat_shape *whole_shape(const struct remat_value_info *info)
 {
-    return info->whole ? info->whole : &info->shape;
+    return info->part ? &info->part->whole : &info->shape;
 }
 
 /* In the order in which they are computed. */
@@ -124,22 +124,24 @@ static remat_value add_state(struct appender *a, const struct gradient *g, const
     const struct remat_value_info parameter = a->graph->values[g->parameter.i];
     const char *name = REMAT_FORMAT(a->arena, "%s.%s", parameter.name, suffix);
     remat_value out = remat_add_input(&a->b, name, dtype, of.shape, REMAT_ROLE_OPTIMIZER_STATE);
-    a->graph->values[out.i].whole = of.whole;
+    a->graph->values[out.i].part = of.part;
     a->graph->values[out.i].unpadded_rows = parameter.unpadded_rows;
     return out;
 }
 
 /* --- parts --- */
 
-static bool is_part(const struct appender *a, const struct gradient *g)
+/* The axis along which ranks divide a gradient; NULL: they do not. */
+static const char *axis_of(const struct appender *a, const struct gradient *g)
 {
-    return a->graph->values[g->value.i].whole != NULL;
+    const struct remat_rank_part *part = a->graph->values[g->value.i].part;
+    return part ? a->graph->mesh.axes[part->axis].name : NULL;
 }
 
 /* Ranks have the whole parameter, and update parts of it. */
 static bool is_gathered(const struct appender *a, const struct gradient *g)
 {
-    return is_part(a, g) && !a->graph->values[g->parameter.i].whole;
+    return axis_of(a, g) && !a->graph->values[g->parameter.i].part;
 }
 
 static int64_t rank_count(const struct appender *a)
@@ -265,7 +267,7 @@ static remat_value sum_of_squares(struct appender *a, const struct gradient *g)
     struct remat_builder *b = &a->b;
     remat_value gradient = g->value;
     struct remat_shape shape = a->graph->values[gradient.i].shape;
-    if (is_part(a, g)) {
+    if (axis_of(a, g) && strcmp(axis_of(a, g), "dp") == 0) {
         shape = rows_of(shape.dims[0]);
         gradient = remat_build_reshape(b, gradient, shape.dims, 2);
     }
@@ -287,14 +289,16 @@ static remat_value add_or_begin(struct appender *a, remat_value sum, remat_value
     return remat_is_none(sum.i) ? x : remat_build2(&a->b, REMAT_OP_add, sum, x);
 }
 
-/* The squares of the gradients that this rank has whole, or of those that it has in parts, added in
- * the order in which the gradients are computed; REMAT_NO_VALUE: there are none. */
-static remat_value add_squares(struct appender *a, bool parts)
+/* The squares of the gradients that ranks divide along an axis, or of those that they have whole,
+ * added in the order in which the gradients are computed; REMAT_NO_VALUE: there are none. */
+static remat_value add_squares(struct appender *a, const char *axis)
 {
     remat_value sum = REMAT_NO_VALUE;
-    for (size_t k = 0; k < a->gradients.count; k++)
-        if (is_part(a, &a->gradients.items[k]) == parts)
+    for (size_t k = 0; k < a->gradients.count; k++) {
+        const char *of = axis_of(a, &a->gradients.items[k]);
+        if (axis ? of && strcmp(of, axis) == 0 : !of)
             sum = add_or_begin(a, sum, sum_of_squares(a, &a->gradients.items[k]));
+    }
     return sum;
 }
 
@@ -303,9 +307,14 @@ static void add_factor(struct appender *a)
 {
     struct remat_builder *b = &a->b;
     b->prefix = "clip";
-    remat_value sum = add_squares(a, false), parts = add_squares(a, true);
-    if (!remat_is_none(parts.i)) {
-        parts = remat_build_gather(&a->b, "dp", parts, &(struct remat_shape){1, {rank_count(a)}});
+    remat_value sum = add_squares(a, NULL);
+    for (uint32_t k = 0; k < a->graph->mesh.axis_count; k++) {
+        const char *axis = a->graph->mesh.axes[k].name;
+        const struct remat_shape all = {1, {a->graph->mesh.axes[k].size}};
+        remat_value parts = add_squares(a, axis);
+        if (remat_is_none(parts.i))
+            continue;
+        parts = remat_build_gather(b, axis, parts, &all);
         sum = add_or_begin(a, sum, remat_build1(b, REMAT_OP_row_sum, parts));
     }
     remat_value limit = remat_build_constant(b, a->graph->optimizer.clip_norm);

@@ -9,35 +9,35 @@ struct sharder {
     struct remat_rebuild r;
     struct remat_builder b;
     int64_t ranks;
-    const struct remat_shape **whole; /* by old value: of a parameter that is not gathered yet */
+    const struct remat_rank_part *
+        *parts; /* by old value: of a parameter that is not gathered yet */
 };
 
 /* All that the ranks divide, with a gradient or without. */
 static void divide_parameters(struct sharder *s)
 {
     const struct remat_graph *from = s->r.from;
-    REMAT_NEW(s->r.arena, s->whole, from->value_count);
+    REMAT_NEW(s->r.arena, s->parts, from->value_count);
     for (uint32_t v = 0; v < from->value_count; v++) {
         const struct remat_value_info *old = &from->values[v];
         int64_t elements = remat_shape_elements(&old->shape);
         if (old->role != REMAT_ROLE_PARAMETER || !remat_is_none(old->node.i) || elements % s->ranks)
             continue;
-        struct remat_value_info *part = &s->r.to->values[s->r.values[v].i];
-        s->whole[v] = remat_copy(s->r.arena, &old->shape, 1, sizeof old->shape);
-        part->whole = s->whole[v];
-        part->shape = (struct remat_shape){1, {elements / s->ranks}};
+        struct remat_value_info *here = &s->r.to->values[s->r.values[v].i];
+        here->part = s->parts[v] = remat_make_part(&s->b, "dp", &old->shape, elements / s->ranks);
+        here->shape = (struct remat_shape){1, {here->part->run}};
     }
 }
 
 static void gather(struct sharder *s, remat_value v, const struct remat_node_info *reader)
 {
-    const struct remat_shape *whole = s->whole[v.i];
+    const struct remat_shape *whole = &s->parts[v.i]->whole;
     remat_value *part = &s->r.values[v.i];
     s->b.name = REMAT_FORMAT(s->r.arena, "%s.gathered", s->r.from->values[v.i].name);
     s->b.scope = reader->scope;
     s->b.phase = reader->phase;
     *part = remat_build_gather(&s->b, "dp", *part, whole);
-    s->whole[v.i] = NULL;
+    s->parts[v.i] = NULL;
 }
 
 REMAT_PASS(shard)
@@ -53,7 +53,7 @@ REMAT_PASS(shard)
     for (remat_node n = {0}; n.i < graph->node_count; n.i++) {
         const struct remat_node_info *node = &graph->nodes[n.i];
         for (uint32_t i = 0; i < node->input_count; i++)
-            if (s.whole[node->inputs[i].i])
+            if (s.parts[node->inputs[i].i])
                 gather(&s, node->inputs[i], node);
         remat_rebuild_copy(&s.r, n);
     }

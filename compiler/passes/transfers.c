@@ -39,3 +39,10 @@ remat_value remat_build_coordinate(struct remat_builder *b, const char *axis)
     return remat_add_input(b, REMAT_FORMAT(b->arena, REMAT_COORDINATE_PREFIX "%s", axis), REMAT_I32,
                            (struct remat_shape){1, {1}}, REMAT_ROLE_STEP_STATE);
 }
+
+const struct remat_rank_part *remat_make_part(struct remat_builder *b, const char *axis,
+                                              const struct remat_shape *whole, int64_t run)
+{
+    const struct remat_rank_part part = {*whole, run, remat_mesh_axis(&b->graph->mesh, axis)};
+    return remat_copy(b->arena, &part, 1, sizeof part);
+}

@@ -16,6 +16,10 @@ remat_value remat_build_gather(struct remat_builder *b, const char *axis, remat_
 /* Row number q of x [ranks, ..]. */
 remat_value remat_build_row(struct remat_builder *b, remat_value x, int64_t q);
 
+/* Of a tensor whose runs the ranks along an axis have in turn. */
+const struct remat_rank_part *remat_make_part(struct remat_builder *b, const char *axis,
+                                              const struct remat_shape *whole, int64_t run);
+
 /* This rank's coordinate along an axis: i32 [1], a state that the session writes. */
 remat_value remat_build_coordinate(struct remat_builder *b, const char *axis);
 

@@ -110,6 +110,23 @@ const char *remat_plan_setting(const remat_plan *plan, const char *option)
     return NULL;
 }
 
+uint32_t remat_rank_stride(const struct remat_program *program, uint32_t axis)
+{
+    uint32_t stride = 1;
+    for (uint32_t k = axis + 1; k < program->mesh_count; k++)
+        stride *= program->mesh[k].size;
+    return stride;
+}
+
+remat_parts remat_parts_of(const struct remat_program *program,
+                           const struct remat_program_value *value)
+{
+    if (!value->whole_rank)
+        return (remat_parts){1, 1, UINT64_MAX};
+    return (remat_parts){program->mesh[value->part_axis].size,
+                         remat_rank_stride(program, value->part_axis), value->part_run};
+}
+
 uint32_t remat_plan_tensor_count(const remat_plan *plan)
 {
     return plan->program->tensor_count;
@@ -130,7 +147,7 @@ int remat_plan_get_tensor(const remat_plan *plan, uint32_t index, remat_tensor_i
         .bytes = value->bytes,
         .index_bound = tensor->index_bound,
         .index_ignored = tensor->index_ignored,
-        .part_count = value->whole_rank ? p->mesh[0].size : 1,
+        .parts = remat_parts_of(p, value),
         .whole_rank = value->whole_rank ? value->whole_rank : value->rank,
     };
     memcpy(info.shape, value->shape, sizeof info.shape);

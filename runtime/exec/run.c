@@ -135,7 +135,7 @@ static remat_status list_written(struct remat_session *session, const struct rem
             .element = (remat_element)value->dtype,
             .instance = value->instance,
             .bytes = value->bytes,
-            .part_count = value->whole_rank ? program->mesh[0].size : 1,
+            .parts = remat_parts_of(program, value),
         };
         REMAT_TRY(find_data(session, &program->operands[o], &copy, &out->data));
     }

@@ -36,19 +36,11 @@ remat_status remat_session_set_engine(remat_session *session, const remat_sessio
     return REMAT_OK;
 }
 
-/* From a rank to the next one along an axis of the mesh, whose last one has the nearest neighbours.
- */
-static uint32_t rank_stride(const remat_session *session, uint32_t axis)
-{
-    uint32_t stride = 1;
-    for (uint32_t k = axis + 1; k < session->program->mesh_count; k++)
-        stride *= session->program->mesh[k].size;
-    return stride;
-}
-
+/* Along an axis of the mesh. */
 static uint32_t coordinate(const remat_session *session, uint32_t axis)
 {
-    return session->engine.rank / rank_stride(session, axis) % session->program->mesh[axis].size;
+    return session->engine.rank / remat_rank_stride(session->program, axis) %
+           session->program->mesh[axis].size;
 }
 
 remat_status remat_session_write_coordinates(remat_session *session)
@@ -305,7 +297,7 @@ void remat_session_describe(remat_session *session, uint32_t command, remat_tran
         .stride_bytes = shape.stride_bytes,
         .whole_bytes = shape.whole_bytes,
         .timeout_ns = session->transfer_timeout_ns,
-        .rank_stride = rank_stride(session, shape.group),
+        .rank_stride = remat_rank_stride(session->program, shape.group),
     };
 }
 

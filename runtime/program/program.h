@@ -65,11 +65,12 @@ struct remat_program_value {
     int64_t shape[REMAT_RANK_MAX];
     uint64_t bytes;
     uint32_t buffer;
-    /* Of a tensor of which the N ranks along the first axis of the mesh have N equal parts, in
-     * row-major order: rank r has elements [r n, (r + 1) n), n as `shape` has them. whole_rank 0:
-     * this is no part. */
+    /* Of a tensor that the N ranks along an axis of the mesh divide: rank r has the elements i, in
+     * row-major order, with i / part_run mod N = r. whole_rank 0: this is no part. */
     uint8_t whole_rank;
     int64_t whole[REMAT_RANK_MAX];
+    uint32_t part_axis;
+    uint64_t part_run;
 };
 
 enum remat_access {

@@ -241,10 +241,11 @@ static remat_status verify_part(struct remat_verifier *v, uint32_t i)
     uint64_t whole, elements;
     if (value->whole_rank == 0)
         return REMAT_OK;
-    bool good = p->mesh_count && value->whole_rank <= REMAT_RANK_MAX &&
+    bool good = value->part_axis < p->mesh_count && value->whole_rank <= REMAT_RANK_MAX &&
                 remat_dims_elements(value->whole, value->whole_rank, &whole) &&
                 remat_dims_elements(value->shape, value->rank, &elements) &&
-                whole == elements * p->mesh[0].size;
+                whole == elements * p->mesh[value->part_axis].size && value->part_run &&
+                elements % value->part_run == 0;
     return good ? REMAT_OK
                 : remat_verify_error(v, "values", i, value->name,
                                      "it is no equal part of a tensor for each rank of the mesh");

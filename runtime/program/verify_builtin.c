@@ -319,12 +319,31 @@ static remat_status check_fill_normal(const struct call *call)
 
 static remat_status check_fill_normal_part(const struct call *call)
 {
+    const struct remat_command *c = &call->v->program->commands[call->index];
+    bool has_rank = c->operand_end - c->operand_begin > 1;
+    double run = call->parameters[5], ranks = call->parameters[6];
+    uint64_t elements = 0;
+    (void)remat_dims_elements(call->o[0].shape, call->o[0].rank, &elements);
     if (!is_whole(call->parameters[4], 0x1p63))
         return mismatch(call, "the end is no number of elements");
-    const struct remat_command *c = &call->v->program->commands[call->index];
-    if (c->operand_end - c->operand_begin > 1 && !is_one(&call->o[1]))
+    if (has_rank && !is_one(&call->o[1]))
         return mismatch(call, "rank is not [1]");
+    if (!is_whole(run, 0x1p53) || run < 1 || elements % (uint64_t)run ||
+        !is_whole(ranks, REMAT_RANKS_MAX + 1.0) || ranks < 1 || (!has_rank && ranks > 1))
+        return mismatch(call, "out is no runs that ranks have");
     return check_fill_normal(call);
+}
+
+static remat_status check_own_ids(const struct call *call)
+{
+    const struct remat_operand *o = call->o;
+    uint64_t given = 0, made = 0;
+    (void)remat_dims_elements(o[0].shape, o[0].rank, &given);
+    (void)remat_dims_elements(o[2].shape, o[2].rank, &made);
+    if (!is_one(&o[1]) || given != made || call->parameters[0] < 1 ||
+        !is_whole(call->parameters[0], 2147483648.0))
+        return mismatch(call, "ids, rank [1], as many ids out and a count are expected");
+    return REMAT_OK;
 }
 
 static remat_status check_rope_table(const struct call *call)

@@ -221,36 +221,55 @@ static void set_engine(struct rank *rank, remat_local_ranks *local, remat_local_
 
 /* --- what is recorded --- */
 
-/* Of a tensor of which every rank has a part, of the whole. All ranks ask for the same ones. */
-static uint64_t hash_tensor(struct rank *rank, const char *name, const void *data, uint64_t bytes,
-                            uint32_t part_count)
+/* Element by element, from the parts of all ranks one after the other. */
+static void place_parts(remat_parts parts, uint64_t size, const char *all, uint64_t bytes,
+                        char *whole)
+{
+    for (uint64_t i = 0; i < parts.count * (bytes / size); i++) {
+        uint64_t part = i / parts.run % parts.count;
+        uint64_t at = i / (parts.run * parts.count) * parts.run + i % parts.run;
+        memcpy(whole + i * size, all + part * parts.ranks * bytes + at * size, size);
+    }
+}
+
+/* Of what every rank has a part, the whole, to be freed. All ranks ask for the same ones. */
+static char *join(struct rank *rank, const char *name, const void *data, uint64_t bytes,
+                  remat_element element, remat_parts parts)
 {
     char message[REMAT_ENGINE_MESSAGE_BYTES] = "";
-    const uint64_t seed = remat_hash_string(name, 0);
-    if (part_count == 1)
-        return remat_hash(data, bytes, seed);
-    MUST(part_count == rank->engine.ranks);
-    char *whole = malloc(part_count * bytes);
+    uint32_t ranks = parts.count > 1 ? rank->engine.ranks : 1;
+    char *whole = malloc(parts.count * bytes), *all = malloc(ranks * bytes);
+    MUST(whole && all);
     const remat_transfer transfer = {.struct_size = sizeof transfer,
                                      .name = name,
-                                     .sequence = rank->joined++,
-                                     .size = part_count,
+                                     .sequence = rank->joined,
+                                     .size = ranks,
                                      .position = rank->number,
                                      .part_bytes = bytes,
-                                     .whole_bytes = part_count * bytes,
+                                     .whole_bytes = ranks * bytes,
                                      .from = data,
-                                     .to = whole,
+                                     .to = all,
                                      .timeout_ns = UINT64_C(60000000000)};
-    MUST(whole && rank->joiner.gather(rank->joiner.user, &transfer, 1, message) == REMAT_OK,
-         "%s: %s", name, message);
-    uint64_t hash = remat_hash(whole, part_count * bytes, seed);
-    free(whole);
-    return hash;
+    if (parts.count == 1) {
+        memcpy(whole, data, bytes);
+    } else {
+        rank->joined++;
+        MUST(rank->joiner.gather(rank->joiner.user, &transfer, 1, message) == REMAT_OK, "%s: %s",
+             name, message);
+        place_parts(parts, element == REMAT_ELEMENT_BF16 ? 2 : 4, all, bytes, whole);
+    }
+    free(all);
+    return whole;
 }
 
 static void keep_gradient(struct rank *rank, const remat_trace_value *v)
 {
-    uint64_t hash = hash_tensor(rank, v->name, v->data, v->bytes, v->part_count);
+    uint64_t bytes = v->parts.count * v->bytes;
+    char *whole = join(rank, v->name, v->data, v->bytes, v->element, v->parts);
+    uint64_t hash = remat_hash(whole, bytes, remat_hash_string(v->name, 0));
+    if (rank->settings->keep && rank->number == 0)
+        rank->settings->keep(rank->settings->keep_user, v->name, v->element, whole, bytes);
+    free(whole);
     uint32_t k = 0;
     while (k < rank->gradient_count && strcmp(rank->gradients[k].name, v->name) != 0)
         k++;
@@ -300,7 +319,9 @@ static uint64_t hash_states(remat_context *ctx, struct rank *rank, remat_session
         char *data = malloc(t.bytes);
         MUST(data);
         MUST_OK(ctx, remat_session_read(session, t.name, data, t.bytes));
-        sum += hash_tensor(rank, t.name, data, t.bytes, t.part_count);
+        char *whole = join(rank, t.name, data, t.bytes, t.element, t.parts);
+        sum += remat_hash(whole, t.parts.count * t.bytes, remat_hash_string(t.name, 0));
+        free(whole);
         free(data);
     }
     return sum;
@@ -450,16 +471,14 @@ static bool is_chosen(const struct plan *plan, uint32_t *budgets)
     return plan->budget_bytes && ++*budgets % 2;
 }
 
-void ranks_check_plans(remat_context *ctx, const struct ranks_model *model, uint32_t ranks,
-                       const struct ranks_result *expected)
+void ranks_check_graph(remat_context *ctx, struct remat_arena *arena,
+                       const struct remat_graph *graph, const struct ranks_result *expected)
 {
     const struct ranks_settings settings = {.steps = 2, .paint = true};
     struct ranks_result first, results[RANKS_MAX];
-    struct remat_arena arena;
     uint32_t compared = 0, budgets = 0, recomputing = 0;
-    remat_arena_init(&arena, ctx);
-    struct remat_graph *graph = ranks_graph(ctx, &arena, model, ranks, 1, 8, false);
-    const struct plan_set plans = plans_make(ctx, &arena, graph);
+    const struct plan_set plans = plans_make(ctx, arena, graph);
+    uint32_t ranks = remat_program_ranks(plans.items[0].program);
     for (uint32_t k = 0; k < plans.count; k++) {
         if (!is_chosen(&plans.items[k], &budgets))
             continue;
@@ -470,19 +489,27 @@ void ranks_check_plans(remat_context *ctx, const struct ranks_model *model, uint
         recomputing += remat_program_recomputed(program) > 0;
         for (uint32_t r = 0; r < ranks; r++) {
             CHECK(ranks_equal(&first, &results[r], 2), "%s: %s: rank %u has other bits",
-                  model->preset, plans.items[k].name, r);
+                  graph->name, plans.items[k].name, r);
             CHECK(results[r].touched_bytes == program->touched_bytes,
-                  "%s: %s: rank %u touched %llu bytes of %llu", model->preset, plans.items[k].name,
-                  r, (unsigned long long)results[r].touched_bytes,
+                  "%s: %s: rank %u touched %llu bytes of %llu", graph->name, plans.items[k].name, r,
+                  (unsigned long long)results[r].touched_bytes,
                   (unsigned long long)program->touched_bytes);
         }
     }
     CHECK(compared == 9 && recomputing >= 5, "%u plans, %u recompute", compared, recomputing);
     struct remat_program *guarded =
-        harness_spread(ctx, &arena, plans.items[1 + PLAN_BUDGETS].program);
+        harness_spread(ctx, arena, plans.items[1 + PLAN_BUDGETS].program);
     ranks_run(ctx, guarded, &(struct ranks_settings){.steps = 2, .guard = true}, results);
     for (uint32_t r = 0; r < ranks; r++)
-        CHECK(ranks_equal(&first, &results[r], 2), "%s: rank %u with guards: %s", model->preset, r,
+        CHECK(ranks_equal(&first, &results[r], 2), "%s: rank %u with guards: %s", graph->name, r,
               results[r].message);
+}
+
+void ranks_check_plans(remat_context *ctx, const struct ranks_model *model, uint32_t ranks,
+                       const struct ranks_result *expected)
+{
+    struct remat_arena arena;
+    remat_arena_init(&arena, ctx);
+    ranks_check_graph(ctx, &arena, ranks_graph(ctx, &arena, model, ranks, 1, 8, false), expected);
     remat_arena_release(&arena);
 }

@@ -65,6 +65,10 @@ struct ranks_settings {
     uint32_t stopped_after;          /* commands, after which rank 1's trace stops it; 0: never */
     uint64_t timeout_ns;             /* 0: as the session has it */
     const struct remat_program *odd; /* the plan of rank 1; NULL: that of all */
+    /* Called with each gradient that rank 0 computes, whole; NULL: not. */
+    void (*keep)(void *user, const char *name, remat_element element, const void *data,
+                 uint64_t bytes);
+    void *keep_user;
 };
 
 /* Runs init, the steps on harness_write_inputs, and eval once; one result for each rank. A plan of
@@ -81,6 +85,8 @@ bool ranks_equal(const struct ranks_result *a, const struct ranks_result *b, uin
 /* None, full, block, selective and five budgets: two steps have the bits of *expected, or, if it is
  * NULL, of the first plan, on all ranks; painted arenas are touched as far as planned; and one plan
  * runs with guards. */
+void ranks_check_graph(remat_context *ctx, struct remat_arena *arena,
+                       const struct remat_graph *graph, const struct ranks_result *expected);
 void ranks_check_plans(remat_context *ctx, const struct ranks_model *model, uint32_t ranks,
                        const struct ranks_result *expected);
 

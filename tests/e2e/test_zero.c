@@ -451,22 +451,23 @@ static void test_info(remat_context *ctx)
     const struct remat_plan plan = borrowed_plan(ranks_compile(ctx, &arena, &model, 8, 1, 8));
     MUST(get_tensor(&plan, "h.0.mlp.c_fc.weight", &whole) &&
          get_tensor(&plan, "h.0.mlp.c_fc.weight.master", &part));
-    CHECK(whole.part_count == 1 && whole.whole_rank == 2 && part.part_count == 8 &&
+    CHECK(whole.parts.count == 1 && whole.whole_rank == 2 && part.parts.count == 8 &&
               part.rank == 1 && part.whole_rank == 2 && part.bytes * 8 == 2 * whole.bytes &&
               memcmp(part.whole_shape, whole.shape, sizeof whole.shape) == 0 &&
               memcmp(whole.whole_shape, whole.shape, sizeof whole.shape) == 0,
-          "%u parts of %u axes", part.part_count, part.whole_rank);
+          "%u parts of %u axes", part.parts.count, part.whole_rank);
     MUST(get_tensor(&plan, "h.0.ln_1.weight.m", &part)); /* 12 elements */
-    CHECK(part.part_count == 1 && part.shape[0] == 12, "%u parts of 12 elements", part.part_count);
+    CHECK(part.parts.count == 1 && part.shape[0] == 12, "%u parts of 12 elements",
+          part.parts.count);
     const struct ranks_model three = {.preset = "gpt2-tiny", .dtype = REMAT_BF16, .zero = 3};
     const struct remat_plan parts = borrowed_plan(ranks_compile(ctx, &arena, &three, 8, 1, 8));
     MUST(get_tensor(&parts, "h.0.mlp.c_fc.weight", &part));
-    CHECK(part.role == REMAT_TENSOR_PARAMETER && part.part_count == 8 && part.rank == 1 &&
+    CHECK(part.role == REMAT_TENSOR_PARAMETER && part.parts.count == 8 && part.rank == 1 &&
               part.whole_rank == 2 && part.bytes * 8 == whole.bytes &&
               memcmp(part.whole_shape, whole.shape, sizeof whole.shape) == 0,
-          "a parameter: %u parts of %u axes", part.part_count, part.whole_rank);
+          "a parameter: %u parts of %u axes", part.parts.count, part.whole_rank);
     MUST(get_tensor(&parts, "h.0.ln_1.weight", &part));
-    CHECK(part.part_count == 1, "%u parts of a parameter of 12 elements", part.part_count);
+    CHECK(part.parts.count == 1, "%u parts of a parameter of 12 elements", part.parts.count);
     remat_arena_release(&arena);
 }
 

@@ -150,20 +150,24 @@ static void test_fills(remat_context *ctx, const char *compiler, int64_t count, 
     }
 }
 
-/* Part `rank` of a tensor, or without a rank, for 0, its beginning: `count` elements, of which
- * `drawn` are before the tensor's end. */
-static void test_fill_part(remat_context *ctx, const char *compiler, uint32_t rank, int64_t count,
-                           int64_t drawn, remat_dtype dtype, uint64_t offset)
+/* What rank `rank` of `ranks` has of a tensor, or without a rank, for 0 of 1, its beginning: runs
+ * of `run` elements, of which those in the last run from number `drawn` on are behind the tensor's
+ * end. */
+static void test_fill_part(remat_context *ctx, const char *compiler, uint32_t rank, uint32_t ranks,
+                           int64_t runs, int64_t run, int64_t drawn, remat_dtype dtype,
+                           uint64_t offset)
 {
-    const double parameters[5] = {0.25, 0.02, 4000000007.0, 123456789.0,
-                                  (double)rank * (double)count + (double)drawn};
+    double end = ((double)(runs - 1) * ranks + rank) * (double)run + (double)drawn;
+    const double parameters[7] = {0.25,        0.02, 4000000007.0, 123456789.0, end > 0 ? end : 0,
+                                  (double)run, ranks};
+    const int64_t count = runs * run;
     struct single *s = single_begin(REMAT_KERNEL_fill_normal_part);
     s->ids_begin = rank;
     s->fails = (int32_t)rank < 0;
     memcpy(s->parameters, parameters, sizeof parameters);
     single_add(s, REMAT_ACCESS_WRITE, dtype, 1, &count, false);
     s->operands[0].offset_elements = offset;
-    if (rank)
+    if (ranks > 1)
         single_add(s, REMAT_ACCESS_READ, REMAT_I32, 1, (int64_t[]){1}, false);
     differing += !single_run(ctx, compiler, s);
 }
@@ -225,21 +229,38 @@ static void test_part_number(remat_context *ctx, const char *compiler, uint32_t 
     differing += !single_run(ctx, compiler, s);
 }
 
+/* Of `tokens` ids, and a rank, below a bound. */
+static void test_own_ids(remat_context *ctx, const char *compiler, int64_t tokens, uint32_t below,
+                         double count)
+{
+    struct single *s = single_begin(REMAT_KERNEL_own_ids);
+    s->ids_begin = 0;
+    s->ids_below = below;
+    s->parameters[0] = count;
+    single_add(s, REMAT_ACCESS_READ, REMAT_I32, 1, &tokens, false);
+    single_add(s, REMAT_ACCESS_READ, REMAT_I32, 1, (int64_t[]){1}, false);
+    single_add(s, REMAT_ACCESS_WRITE, REMAT_I32, 1, &tokens, false);
+    differing += !single_run(ctx, compiler, s);
+}
+
 static void test_items(remat_context *ctx, const char *compiler)
 {
     static const int64_t counts[] = {1, 3, 4, 257, 5003};
     static const uint32_t steps[] = {1, 2, 17, 1000, 2147483647, 0, (uint32_t)-1};
     for (uint32_t c = 0; c < 5; c++)
         test_fills(ctx, compiler, counts[c], c % 3);
-    test_fill_part(ctx, compiler, 0, 1, 1, REMAT_F32, 0);
-    test_fill_part(ctx, compiler, 0, 2100, 1031, REMAT_BF16, 1);
-    test_fill_part(ctx, compiler, 0, 515, 514, REMAT_F32, 0);
-    test_fill_part(ctx, compiler, 3, 257, 1000, REMAT_F32, 1);
-    test_fill_part(ctx, compiler, 3, 257, 71, REMAT_F32, 1);
-    test_fill_part(ctx, compiler, 7, 1031, 1030, REMAT_BF16, 3);
-    test_fill_part(ctx, compiler, 7, 1031, -5, REMAT_BF16, 3);
-    test_fill_part(ctx, compiler, 2147483647, 5003, 5003, REMAT_F16, 2);
-    test_fill_part(ctx, compiler, (uint32_t)-1, 17, 17, REMAT_F32, 0);
+    test_fill_part(ctx, compiler, 0, 1, 1, 1, 1, REMAT_F32, 0);
+    test_fill_part(ctx, compiler, 0, 1, 1, 2100, 1031, REMAT_BF16, 1);
+    test_fill_part(ctx, compiler, 0, 1, 1, 515, 514, REMAT_F32, 0);
+    test_fill_part(ctx, compiler, 3, 4, 1, 257, 1000, REMAT_F32, 1);
+    test_fill_part(ctx, compiler, 3, 4, 1, 257, 71, REMAT_F32, 1);
+    test_fill_part(ctx, compiler, 7, 8, 1, 1031, 1030, REMAT_BF16, 3);
+    test_fill_part(ctx, compiler, 7, 8, 1, 1031, -5, REMAT_BF16, 3);
+    test_fill_part(ctx, compiler, 0, 2, 5, 1, 1, REMAT_F32, 0);
+    test_fill_part(ctx, compiler, 2, 3, 41, 7, 3, REMAT_F32, 1);
+    test_fill_part(ctx, compiler, 255, 256, 3, 1031, -1, REMAT_BF16, 0);
+    test_fill_part(ctx, compiler, 2147483647, 256, 1, 5003, 5003, REMAT_F16, 2);
+    test_fill_part(ctx, compiler, (uint32_t)-1, 2, 1, 17, 17, REMAT_F32, 0);
     test_rope(ctx, compiler, 1, 1, 10000, 1);
     test_rope(ctx, compiler, 67, 5, 10000, 1);
     test_rope(ctx, compiler, 129, 32, 500000, 8);
@@ -258,6 +279,10 @@ static void test_items(remat_context *ctx, const char *compiler)
     test_advance(ctx, compiler, 2147483645, 2147483647);
     test_part_number(ctx, compiler, 0, 1);
     test_part_number(ctx, compiler, 255, 4096);
+    test_own_ids(ctx, compiler, 100, 1, 1);
+    test_own_ids(ctx, compiler, 1031, 12, 3);
+    test_own_ids(ctx, compiler, 1031, 12, 1);
+    test_own_ids(ctx, compiler, 257, 255, 2147483647);
 }
 
 /* --- */

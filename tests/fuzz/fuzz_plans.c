@@ -159,6 +159,8 @@ static const struct field {
     VALUE(rank, 1, SMALL),
     VALUE(shape, REMAT_RANK_MAX, INDEX),
     VALUE(whole_rank, 1, SMALL),
+    VALUE(part_axis, 1, SMALL),
+    VALUE(part_run, 1, SMALL),
     VALUE(whole, REMAT_RANK_MAX, INDEX),
     VALUE(bytes, 1, SIZE),
     VALUE(buffer, 1, INDEX),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "checkpoint.h"
 
+#include "parts.h"
 #include "safetensors.h"
 
 #include <dirent.h>
@@ -300,20 +301,36 @@ fail:
 
 #define BUFFER_BYTES (1u << 20)
 
-/* As much of this rank's part as is no padding. */
+/* Elements [begin, until) of this rank's part; padding is 0. */
+static remat_status read_runs(remat_context *ctx, const struct checkpoint *c,
+                              const remat_tensor_info *tensor, uint32_t rank, uint64_t begin,
+                              uint64_t until, char *out)
+{
+    remat_status st = REMAT_OK;
+    uint64_t size = element_bytes(tensor->element), end = safetensors_whole(tensor).bytes / size;
+    struct part_run run;
+    memset(out, 0, (until - begin) * size);
+    for (uint64_t i = begin; i < until && st == REMAT_OK; i += run.count) {
+        run = part_run_at(tensor->parts, rank, i, until, end);
+        if (run.kept)
+            st = safetensors_read_part(ctx, &c->file, find(c, tensor->name), run.whole * size,
+                                       out + (i - begin) * size, run.kept * size);
+    }
+    return st;
+}
+
 static remat_status restore_tensor(remat_context *ctx, const struct checkpoint *c,
                                    const remat_tensor_info *tensor, uint32_t rank,
                                    remat_session *session, void *buffer)
 {
     remat_status st = REMAT_OK;
-    uint64_t begin = tensor->part_count > 1 ? rank * tensor->bytes : 0;
-    uint64_t whole = safetensors_whole(tensor).bytes, left = begin < whole ? whole - begin : 0;
-    uint64_t count = left < tensor->bytes ? left : tensor->bytes;
-    for (uint64_t at = 0; at < count; at += BUFFER_BYTES) {
-        uint64_t bytes = count - at < BUFFER_BYTES ? count - at : BUFFER_BYTES;
-        RUN_TRY(
-            safetensors_read_part(ctx, &c->file, find(c, tensor->name), begin + at, buffer, bytes));
-        RUN_TRY(remat_session_write_part(session, tensor->name, at, buffer, bytes));
+    uint64_t size = element_bytes(tensor->element), most = BUFFER_BYTES / size;
+    uint64_t end = tensor->bytes / size;
+    for (uint64_t at = 0; at < end; at += most) {
+        uint64_t until = end - at < most ? end : at + most;
+        RUN_TRY(read_runs(ctx, c, tensor, rank, at, until, buffer));
+        RUN_TRY(remat_session_write_part(session, tensor->name, at * size, buffer,
+                                         (until - at) * size));
     }
 fail:
     return st;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "init.h"
 
+#include "parts.h"
 #include "safetensors.h"
 
 #include <stdlib.h>
@@ -185,7 +186,7 @@ fail:
 
 static uint64_t element_count(const remat_tensor_info *tensor)
 {
-    return tensor->bytes / (tensor->element == REMAT_ELEMENT_BF16 ? 2 : 4);
+    return tensor->bytes / element_bytes(tensor->element);
 }
 
 static remat_status write_elements(remat_session *session, const remat_tensor_info *to,
@@ -203,12 +204,17 @@ static remat_status write_elements(remat_session *session, const remat_tensor_in
 static remat_status write_chunk(remat_session *session, const remat_tensor_info *to, uint32_t rank,
                                 uint64_t begin, uint64_t count, struct chunk *chunk)
 {
-    uint64_t size = element_count(to), first = to->part_count > 1 ? rank * size : 0;
-    uint64_t from = begin > first ? begin : first;
-    uint64_t end = begin + count < first + size ? begin + count : first + size;
-    return from < end ? write_elements(session, to, from - first, end - from,
-                                       chunk->f32 + (from - begin), chunk->halves)
-                      : REMAT_OK;
+    remat_status st = REMAT_OK;
+    const remat_parts parts = to->parts;
+    uint64_t part = rank / parts.ranks % parts.count, end = begin + count, next;
+    for (uint64_t i = begin; i < end && st == REMAT_OK; i = next) {
+        uint64_t run = i / parts.run, at = i % parts.run;
+        next = end - i < parts.run - at ? end : i + (parts.run - at);
+        if (run % parts.count == part)
+            st = write_elements(session, to, run / parts.count * parts.run + at, next - i,
+                                chunk->f32 + (i - begin), chunk->halves);
+    }
+    return st;
 }
 
 /* Into the parameter, and into its master if it has one. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "recorder.h"
 
+#include "parts.h"
 #include "progress.h"
 
 #include <stdlib.h>
@@ -23,11 +24,6 @@ static void add_hash(struct recorder *recorder, const remat_trace_value *value)
     recorder->earlier[tensor] = hash;
 }
 
-static uint64_t element_bytes(remat_element element)
-{
-    return element == REMAT_ELEMENT_BF16 || element == REMAT_ELEMENT_F16 ? 2 : 4;
-}
-
 /* Under the name of its parameter, which has its shape; of several ranks it is f32. One that is a
  * tensor of the plan is not complete yet, and there after the step. */
 static remat_status save_gradient(struct recorder *recorder, const remat_trace_value *value)
@@ -45,13 +41,13 @@ static remat_status save_gradient(struct recorder *recorder, const remat_trace_v
         RUN_FAIL(recorder->ctx, REMAT_ERROR_MEMORY, "out of memory");
     if (!remat_plan_get_tensor(recorder->plan, remat_plan_find_tensor(recorder->plan, name),
                                &tensor) ||
-        tensor.part_count * tensor.bytes / element_bytes(tensor.element) !=
+        tensor.parts.count * tensor.bytes / element_bytes(tensor.element) !=
             value->bytes / element_bytes(value->element))
         RUN_FAIL(recorder->ctx, REMAT_ERROR_INVALID,
                  "gradient \"%s\": the plan has no parameter \"%s\" of its size", value->name,
                  name);
     tensor.element = value->element;
-    tensor.bytes = value->bytes / tensor.part_count;
+    tensor.bytes = value->bytes / tensor.parts.count;
     tensor = safetensors_whole(&tensor);
     RUN_TRY(safetensors_add(recorder->ctx, recorder->gradients, &tensor, value->data));
 fail:
@@ -59,17 +55,34 @@ fail:
     return st;
 }
 
+/* The parts of all ranks, one after the other, into the whole. */
+static void place_parts(const remat_trace_value *value, uint64_t size, const char *parts,
+                        char *whole)
+{
+    uint64_t count = value->bytes / size;
+    struct part_run run;
+    for (uint32_t q = 0; q < value->parts.count; q++)
+        for (uint64_t i = 0; i < count; i += run.count) {
+            uint32_t rank = q * value->parts.ranks;
+            run = part_run_at(value->parts, rank, i, count, UINT64_MAX);
+            memcpy(whole + run.whole * size, parts + rank * value->bytes + i * size,
+                   run.count * size);
+        }
+}
+
 /* A gradient of which each rank has a part, from all ranks. */
 static remat_status join(struct recorder *recorder, remat_trace_value *value)
 {
     remat_status st = REMAT_OK;
-    uint64_t bytes = value->bytes * value->part_count;
-    void *whole = realloc(recorder->whole, bytes);
+    uint64_t bytes = value->bytes * value->parts.count;
+    uint64_t given = value->bytes * recorder->peers.engine->ranks;
+    char *whole = realloc(recorder->whole, bytes + given);
     if (!whole)
         RUN_FAIL(recorder->ctx, REMAT_ERROR_MEMORY, "out of memory");
     recorder->whole = whole;
     RUN_TRY(peers_gather(recorder->ctx, &recorder->peers, value->name, recorder->joined++,
-                         value->bytes, value->data, whole));
+                         value->bytes, value->data, whole + bytes));
+    place_parts(value, element_bytes(value->element), whole + bytes, whole);
     value->data = whole;
     value->bytes = bytes;
 fail:
@@ -95,7 +108,7 @@ static remat_status record(struct recorder *recorder, const remat_trace_event *e
         profiler_add(recorder->profiler, event);
     for (uint32_t i = 0; i < event->value_count; i++) {
         remat_trace_value value = event->values[i];
-        if (looks_at_data(recorder) && value.role == REMAT_TENSOR_GRADIENT && value.part_count > 1)
+        if (looks_at_data(recorder) && value.role == REMAT_TENSOR_GRADIENT && value.parts.count > 1)
             RUN_TRY(join(recorder, &value));
         if (recorder->hashing)
             add_hash(recorder, &value);

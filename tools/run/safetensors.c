@@ -2,6 +2,7 @@
 #include "safetensors.h"
 
 #include "families.h"
+#include "parts.h"
 #include "safetensors_reader.h"
 
 #include <errno.h>
@@ -104,10 +105,10 @@ const char *safetensors_dtype(remat_element element)
 remat_tensor_info safetensors_whole(const remat_tensor_info *tensor)
 {
     remat_tensor_info out = *tensor;
-    out.part_count = 1;
+    out.parts.count = 1;
     out.rank = tensor->whole_rank;
     memcpy(out.shape, tensor->whole_shape, sizeof out.shape);
-    out.bytes *= tensor->part_count;
+    out.bytes *= tensor->parts.count;
     if (out.rank) {
         out.bytes = out.bytes / (uint64_t)out.shape[0] * (uint64_t)tensor->unpadded_rows;
         out.shape[0] = tensor->unpadded_rows;
@@ -214,29 +215,44 @@ fail:
     return st;
 }
 
+/* Bytes [at, at + bytes) of a rank's part, to where they lie in the tensor that begins at `begin`
+ * and has `end` elements; the rest is padding. */
+static remat_status write_runs(remat_context *ctx, struct safetensors *file, uint64_t begin,
+                               const remat_tensor_info *tensor, uint64_t end, uint32_t rank,
+                               uint64_t at, const char *data, uint64_t bytes)
+{
+    uint64_t size = element_bytes(tensor->element), until = (at + bytes) / size;
+    struct part_run run;
+    for (uint64_t i = at / size; i < until; i += run.count) {
+        run = part_run_at(tensor->parts, rank, i, until, end);
+        if (fseeko(file->stream, (off_t)(begin + run.whole * size), SEEK_SET) != 0 ||
+            fwrite(data + (i * size - at), size, run.kept, file->stream) != run.kept)
+            return fail_write(ctx, file);
+    }
+    return REMAT_OK;
+}
+
 /* Parts of all ranks, piece by piece: in the buffer this rank's, then those of all. They go where
  * they lie in the whole; `file` NULL: to nowhere, another rank writes them. */
 static remat_status join_tensor(remat_context *ctx, struct safetensors *file,
                                 remat_session *session, const struct peers *peers,
-                                const remat_tensor_info *tensor, char *buffer)
+                                const remat_tensor_info *tensor, const char *name, char *buffer)
 {
     remat_status st = REMAT_OK;
-    uint64_t parts = tensor->part_count, most = BUFFER_BYTES / (parts + 1);
+    uint64_t most = BUFFER_BYTES / (peers->engine->ranks + 1) / 4 * 4;
     uint64_t begin = file ? 8 + file->header_bytes + file->data_bytes : 0;
     remat_tensor_info whole = safetensors_whole(tensor);
+    whole.name = name;
     if (file)
         RUN_TRY(begin_tensor(ctx, file, &whole));
     for (uint64_t at = 0; at < tensor->bytes; at += most) {
         uint64_t bytes = tensor->bytes - at < most ? tensor->bytes - at : most;
         RUN_TRY(remat_session_read_part(session, tensor->name, at, buffer, bytes));
         RUN_TRY(peers_gather(ctx, peers, tensor->name, at / most, bytes, buffer, buffer + bytes));
-        for (uint64_t r = 0; r < parts && file; r++) {
-            uint64_t from = r * tensor->bytes + at;
-            uint64_t left = from < whole.bytes ? whole.bytes - from : 0; /* the rest is padding */
-            uint64_t written = bytes < left ? bytes : left;
-            if (fseeko(file->stream, (off_t)(begin + from), SEEK_SET) != 0 ||
-                fwrite(buffer + (r + 1) * bytes, 1, written, file->stream) != written)
-                return fail_write(ctx, file);
+        for (uint32_t q = 0; q < tensor->parts.count && file; q++) {
+            uint32_t rank = q * tensor->parts.ranks;
+            RUN_TRY(write_runs(ctx, file, begin, tensor, whole.bytes / element_bytes(whole.element),
+                               rank, at, buffer + (rank + 1) * bytes, bytes));
         }
     }
     if (file && fseeko(file->stream, 0, SEEK_END) != 0)
@@ -254,8 +270,8 @@ remat_status safetensors_join(remat_context *ctx, const remat_plan *plan, safete
     if (!buffer)
         RUN_FAIL(ctx, REMAT_ERROR_MEMORY, "out of memory");
     for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++)
-        if (get_tensor(plan, i, has, &tensor) && tensor.part_count > 1)
-            RUN_TRY(join_tensor(ctx, NULL, session, peers, &tensor, buffer));
+        if (get_tensor(plan, i, has, &tensor) && tensor.parts.count > 1)
+            RUN_TRY(join_tensor(ctx, NULL, session, peers, &tensor, tensor.name, buffer));
 fail:
     free(buffer);
     return st;
@@ -275,8 +291,8 @@ remat_status safetensors_save(remat_context *ctx, struct remat_outputs *outputs,
     file.prefix = prefix;
     for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++)
         if (get_tensor(plan, i, has, &tensor))
-            RUN_TRY(tensor.part_count > 1
-                        ? join_tensor(ctx, &file, session, peers, &tensor, buffer)
+            RUN_TRY(tensor.parts.count > 1
+                        ? join_tensor(ctx, &file, session, peers, &tensor, tensor.name, buffer)
                         : save_tensor(ctx, &file, session, &tensor, tensor.name, buffer));
     RUN_TRY(safetensors_close(ctx, &file));
 fail:
@@ -312,7 +328,7 @@ bool safetensors_has_parts(const remat_plan *plan, safetensors_filter *has)
 {
     remat_tensor_info tensor;
     for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++)
-        if (get_tensor(plan, i, has, &tensor) && tensor.part_count > 1)
+        if (get_tensor(plan, i, has, &tensor) && tensor.parts.count > 1)
             return true;
     return false;
 }
@@ -366,7 +382,8 @@ remat_status safetensors_check_weights(remat_context *ctx, const remat_plan *pla
 }
 
 remat_status safetensors_add_accumulators(remat_context *ctx, struct safetensors *file,
-                                          const remat_plan *plan, remat_session *session)
+                                          const remat_plan *plan, remat_session *session,
+                                          const struct peers *peers)
 {
     remat_status st = REMAT_OK;
     remat_tensor_info parameter;
@@ -385,7 +402,10 @@ remat_status safetensors_add_accumulators(remat_context *ctx, struct safetensors
         if (remat_plan_get_tensor(plan, remat_plan_find_tensor(plan, name), &gradient) &&
             gradient.role == REMAT_TENSOR_GRADIENT) {
             gradient.unpadded_rows = parameter.unpadded_rows;
-            RUN_TRY(save_tensor(ctx, file, session, &gradient, parameter.name, buffer));
+            if (gradient.parts.count > 1)
+                RUN_TRY(join_tensor(ctx, file, session, peers, &gradient, parameter.name, buffer));
+            else if (file)
+                RUN_TRY(save_tensor(ctx, file, session, &gradient, parameter.name, buffer));
         }
         free(name);
         name = NULL;

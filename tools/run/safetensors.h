@@ -42,9 +42,10 @@ remat_status safetensors_close(remat_context *ctx, struct safetensors *file);
 void safetensors_abandon(struct safetensors *file); /* harmless when closed */
 
 /* The gradients that are tensors of the plan, which accumulate over microbatches, each under the
- * name of its parameter. */
+ * name of its parameter. All ranks call it, with `file` NULL where another one writes. */
 remat_status safetensors_add_accumulators(remat_context *ctx, struct safetensors *file,
-                                          const remat_plan *plan, remat_session *session);
+                                          const remat_plan *plan, remat_session *session,
+                                          const struct peers *peers);
 
 /* Whether ranks have parts of some of these tensors. */
 bool safetensors_has_parts(const remat_plan *plan, safetensors_filter *has);

@@ -81,7 +81,8 @@ static remat_status run_step(struct recorder *recorder, const struct model *mode
     result->hashes = recorder->hashes;
     RUN_TRY(read_result(recorder->ctx, model, settings, &recorder->peers, session, result));
     if (save) {
-        RUN_TRY(safetensors_add_accumulators(recorder->ctx, &gradients, model->plan, session));
+        RUN_TRY(safetensors_add_accumulators(recorder->ctx, &gradients, model->plan, session,
+                                             &recorder->peers));
         RUN_TRY(safetensors_close(recorder->ctx, &gradients));
     }
 fail:
@@ -372,11 +373,14 @@ static remat_status follow_step(struct recorder *recorder, const struct model *m
     remat_status st = REMAT_OK;
     uint64_t begin = clock_ns();
     recorder->begin_ns = begin - ranks_begin_ns(settings->ranks);
-    recorder->joining = is_hashed(settings) ||
-                        (settings->gradients_path && result->step == settings->gradients_step);
+    bool save = settings->gradients_path && result->step == settings->gradients_step;
+    recorder->joining = is_hashed(settings) || save;
     RUN_TRY(recorder_run(recorder, session, settings->eval ? "eval" : "train"));
     result->ns = clock_ns() - begin - recorder->spent_ns;
     RUN_TRY(read_result(recorder->ctx, model, settings, &recorder->peers, session, result));
+    if (save)
+        RUN_TRY(safetensors_add_accumulators(recorder->ctx, NULL, model->plan, session,
+                                             &recorder->peers));
 fail:
     return st;
 }

@@ -72,6 +72,34 @@ static remat_status run_part_number(struct cpu_device *device, const struct rema
     return REMAT_OK;
 }
 
+static remat_status prepare_own_ids(struct cpu_device *device, const struct remat_command *command,
+                                    struct cpu_tile **tile)
+{
+    (void)tile;
+    struct cpu_view ids = cpu_view_of(device, command, 0), rank = cpu_view_of(device, command, 1);
+    struct cpu_view out = cpu_view_of(device, command, 2);
+    bool good = cpu_view_is(&ids, REMAT_I32) && cpu_view_is(&rank, REMAT_I32) &&
+                cpu_view_is(&out, REMAT_I32) && cpu_view_count(&rank) == 1 &&
+                cpu_view_count(&ids) == cpu_view_count(&out);
+    return cpu_expect(device, command, good, "the operands are no ids, a rank and as many ids");
+}
+
+static remat_status run_own_ids(struct cpu_device *device, const struct remat_command *command,
+                                const struct cpu_tile *tile)
+{
+    (void)tile;
+    struct cpu_view out = cpu_view_of(device, command, 2);
+    const int32_t *ids = cpu_view_of(device, command, 0).data;
+    int64_t count = (int64_t)cpu_parameter(device, command, 0);
+    int64_t first = count * *(const int32_t *)cpu_view_of(device, command, 1).data;
+    int32_t *own = out.data;
+    for (int64_t i = 0; i < cpu_view_count(&out); i++)
+        own[i] = ids[i] >= first && ids[i] - first < count ? (int32_t)(ids[i] - first) : 0;
+    return REMAT_OK;
+}
+
+const struct cpu_builtin_kernel cpu_builtin_own_ids = {prepare_own_ids, run_own_ids, 0};
+
 const struct cpu_builtin_kernel cpu_builtin_batch_slice = {prepare_batch_slice, run_batch_slice, 0};
 
 const struct cpu_builtin_kernel cpu_builtin_advance = {prepare_advance, run_advance, 0};

@@ -35,12 +35,13 @@ static remat_status run_fill(struct cpu_device *device, const struct remat_comma
     return REMAT_OK;
 }
 
-/* Of the tensor's elements from number `first` on those up to `end`; the others are 0. */
-static remat_status fill_normal(struct cpu_device *device, const struct remat_command *command,
-                                uint64_t first, uint64_t end)
+/* `count` elements from number `begin` of out on are the tensor's from number `first` on, as far as
+ * these are before `end`, and 0 from there. */
+static void fill_normal(struct cpu_device *device, const struct remat_command *command,
+                        int64_t begin, int64_t count, uint64_t first, uint64_t end)
 {
     struct cpu_view out = cpu_view_of(device, command, 0);
-    int64_t count = cpu_view_count(&out), drawn = 0;
+    int64_t drawn = 0;
     if (end > first)
         drawn = end - first < (uint64_t)count ? (int64_t)(end - first) : count;
     struct cpu_normal normal = {
@@ -51,10 +52,10 @@ static remat_status fill_normal(struct cpu_device *device, const struct remat_co
         .mean = (float)cpu_parameter(device, command, 0),
         .stddev = (float)cpu_parameter(device, command, 1),
     };
-    cpu_fill_normal(device->pool, device->functions, out.data, out.type, drawn, &normal);
-    cpu_fill_constant(device->pool, cpu_element_at(out.data, out.type, drawn), out.type,
+    cpu_fill_normal(device->pool, device->functions, cpu_element_at(out.data, out.type, begin),
+                    out.type, drawn, &normal);
+    cpu_fill_constant(device->pool, cpu_element_at(out.data, out.type, begin + drawn), out.type,
                       count - drawn, 0);
-    return REMAT_OK;
 }
 
 static remat_status prepare_fill_normal(struct cpu_device *device,
@@ -68,7 +69,9 @@ static remat_status run_fill_normal(struct cpu_device *device, const struct rema
                                     const struct cpu_tile *tile)
 {
     (void)tile;
-    return fill_normal(device, command, 0, UINT64_MAX);
+    struct cpu_view out = cpu_view_of(device, command, 0);
+    fill_normal(device, command, 0, cpu_view_count(&out), 0, UINT64_MAX);
+    return REMAT_OK;
 }
 
 static bool has_rank(const struct remat_command *command)
@@ -96,8 +99,13 @@ static remat_status run_fill_part(struct cpu_device *device, const struct remat_
     if (rank < 0)
         return remat_error(device->base.ctx, REMAT_ERROR_INVALID, "command \"%s\": rank %d",
                            command->name, rank);
-    return fill_normal(device, command, (uint64_t)rank * (uint64_t)cpu_view_count(&out),
-                       (uint64_t)cpu_parameter(device, command, 4));
+    uint64_t end = (uint64_t)cpu_parameter(device, command, 4);
+    uint64_t run = (uint64_t)cpu_parameter(device, command, 5);
+    uint64_t ranks = (uint64_t)cpu_parameter(device, command, 6);
+    uint64_t first = (uint64_t)rank * run;
+    for (int64_t i = 0; i < cpu_view_count(&out); i += (int64_t)run, first += ranks * run)
+        fill_normal(device, command, i, (int64_t)run, first, end);
+    return REMAT_OK;
 }
 
 const struct cpu_builtin_kernel cpu_builtin_fill = {prepare_fill, run_fill, 0};

@@ -84,6 +84,21 @@ typedef enum remat_tensor_role {
 
 #define REMAT_TENSOR_RANK_MAX 6
 /* A tensor that the host may name: parameters, optimizer state, inputs and outputs. */
+/* How ranks divide a tensor into `count` equal parts; 1: they do not. Part q has the elements i of
+ * the whole, in row-major order, with i / run mod count = q; rank r has part r / ranks mod count.
+ */
+typedef struct remat_parts {
+    uint32_t count, ranks;
+    uint64_t run;
+} remat_parts;
+
+/* The number in the whole of element i of a rank's part. */
+static inline uint64_t remat_parts_element(remat_parts parts, uint32_t rank, uint64_t i)
+{
+    uint64_t part = rank / parts.ranks % parts.count;
+    return (i / parts.run * parts.count + part) * parts.run + i % parts.run;
+}
+
 typedef struct remat_tensor_info {
     size_t struct_size;
     const char *name;
@@ -97,10 +112,9 @@ typedef struct remat_tensor_info {
      * out. Bound 0: any element. */
     uint32_t index_bound;
     int32_t index_ignored;
-    /* Of a tensor that the ranks divide this rank has one part, which is what `shape` and `bytes`
-     * are of and what is read and written: of as many equal parts as there are ranks, in row-major
-     * order, that of the rank's number. 1: this is all of it. */
-    uint32_t part_count;
+    /* Of a tensor that ranks divide this rank has one part, which is what `shape` and `bytes` are
+     * of and what is read and written. */
+    remat_parts parts;
     uint32_t whole_rank;
     int64_t whole_shape[REMAT_TENSOR_RANK_MAX]; /* of all parts together */
     /* Of the first axis of whole_shape. The rows behind them are padding: 0, and of no meaning to
@@ -138,7 +152,7 @@ typedef struct remat_trace_value {
      * remat_session_params.trace_copies, remat_session_set_trace_data. */
     const void *data;
     uint64_t bytes;
-    uint32_t part_count; /* as in remat_tensor_info; a gradient may be a part */
+    remat_parts parts; /* a gradient may be a part */
 } remat_trace_value;
 
 typedef struct remat_trace_event {

@@ -509,8 +509,8 @@ static void check_shard(void)
         uint32_t reader = n + 1;
         while (graph->nodes[reader].op == REMAT_OP_gather)
             reader++;
-        CHECK(info->shape.rank == 1 && info->shape.dims[0] == parts[k].elements && info->whole &&
-                  remat_shape_elements(info->whole) == 4 * parts[k].elements &&
+        CHECK(info->shape.rank == 1 && info->shape.dims[0] == parts[k].elements && info->part &&
+                  remat_shape_elements(&info->part->whole) == 4 * parts[k].elements &&
                   graph->nodes[n].inputs[0].i == part.i &&
                   graph->nodes[n].phase == REMAT_PHASE_FORWARD &&
                   strcmp(graph->scopes[graph->nodes[n].scope.i].path, parts[k].scope) == 0 &&
@@ -520,7 +520,7 @@ static void check_shard(void)
             for (uint32_t i = 0; i < graph->nodes[v].input_count; i++)
                 CHECK(v == n || graph->nodes[v].inputs[i].i != part.i, "node %u reads the part", v);
     }
-    CHECK(!graph->values[workbench_find(graph, "odd").i].whole, "5 elements on 4 ranks");
+    CHECK(!graph->values[workbench_find(graph, "odd").i].part, "5 elements on 4 ranks");
 done:
     workbench_close(&w);
 }

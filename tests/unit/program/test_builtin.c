@@ -27,7 +27,7 @@ struct named {
 static const struct sample {
     uint32_t kind;
     const char *operands[OPERANDS];
-    double parameters[5];
+    double parameters[7];
 } samples[] = {
     {REMAT_KERNEL_matmul, {"r2,4", "r4,3", "w2,3"}, {0}},
     {REMAT_KERNEL_attention,
@@ -51,7 +51,8 @@ static const struct sample {
     {REMAT_KERNEL_fill, {"w2,3"}, {0.5}},
     {REMAT_KERNEL_rope_table, {"w3,2,2,4"}, {10000, 1, 1, 4, 8}},
     {REMAT_KERNEL_fill_normal, {"w2,3"}, {0, 1, 2, 3}},
-    {REMAT_KERNEL_fill_normal_part, {"w2,3", "ri1"}, {0, 1, 2, 3, 4}},
+    {REMAT_KERNEL_fill_normal_part, {"w2,3", "ri1"}, {0, 1, 2, 3, 4, 3, 4}},
+    {REMAT_KERNEL_own_ids, {"ri2,3", "ri1", "wi2,3"}, {4}},
 };
 enum { SAMPLE_COUNT = sizeof samples / sizeof *samples };
 

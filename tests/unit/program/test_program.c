@@ -337,13 +337,15 @@ static void test_mesh(struct remat_arena *arena)
     value->whole_rank = 2;
     value->whole[0] = (int64_t)(value->bytes / remat_dtype_bytes((remat_dtype)value->dtype));
     value->whole[1] = 4;
+    value->part_run = (uint64_t)value->whole[0];
     remat_status st = remat_program_write(ctx, &s.program, arena, &data, &bytes);
     if (st == REMAT_OK)
         st = remat_program_read(ctx, "p", data, bytes, arena, &q);
     if (!CHECK_OK(ctx, st))
         return;
     const struct remat_program_value *part = &q->values[q->tensors[0].value];
-    CHECK(part->whole_rank == 2 && part->whole[0] == value->whole[0] && part->whole[1] == 4,
+    CHECK(part->whole_rank == 2 && part->whole[0] == value->whole[0] && part->whole[1] == 4 &&
+              part->part_axis == 0 && part->part_run == value->part_run,
           "the part that was read");
     value->whole[1] = 5;
     CHECK_STATUS(ctx, remat_program_verify(ctx, &s.program), REMAT_ERROR_INVALID,

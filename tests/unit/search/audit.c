@@ -228,6 +228,7 @@ static bool count_flops(const struct auditor *a, uint64_t *out)
     case REMAT_KERNEL_rope_table:
     case REMAT_KERNEL_fill_normal:
     case REMAT_KERNEL_fill_normal_part:
+    case REMAT_KERNEL_own_ids:
         return true;
     case REMAT_KERNEL_KIND_COUNT:
         break;

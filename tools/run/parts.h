@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where the parts that ranks have of a tensor lie in it. */
+#ifndef REMAT_TOOLS_RUN_PARTS_H
+#define REMAT_TOOLS_RUN_PARTS_H
+
+#include <remat/remat.h>
+
+static inline uint64_t element_bytes(remat_element element)
+{
+    return element == REMAT_ELEMENT_BF16 || element == REMAT_ELEMENT_F16 ? 2 : 4;
+}
+
+/* Elements that lie next to each other in a rank's part and in the whole. */
+struct part_run {
+    uint64_t count, whole; /* whole: the place of the first one in the whole */
+    uint64_t kept;         /* of them: before the whole's `end` */
+};
+
+/* The run that begins at element `begin` of the part, up to element `until` at most. */
+static inline struct part_run part_run_at(remat_parts parts, uint32_t rank, uint64_t begin,
+                                          uint64_t until, uint64_t end)
+{
+    uint64_t rest = parts.run - begin % parts.run, most = until - begin;
+    struct part_run out = {rest < most ? rest : most, remat_parts_element(parts, rank, begin), 0};
+    uint64_t left = out.whole < end ? end - out.whole : 0;
+    out.kept = out.count < left ? out.count : left;
+    return out;
+}
+
+#endif
