@@ -29,9 +29,11 @@ static const struct named_pass {
     bool training, evaluation; /* of which it is one */
 } passes[] = {
     {"indices", remat_pass_indices, true, true},
+    {"pad_vocabulary", remat_pass_pad_vocabulary, true, true},
     {"chunk_loss", remat_pass_chunk_loss, true, true},
     {"forward_only", remat_pass_forward_only, false, true},
     {"autodiff", remat_pass_autodiff, true, false},
+    {"tensor_parallel", remat_pass_tensor_parallel, true, true},
     {"microbatches", remat_pass_microbatches, true, true},
     {"shard", remat_pass_shard, true, true},
     {"optimizer", remat_pass_optimizer, true, false},

@@ -329,9 +329,12 @@ static bool crosses_machines(const struct remat_mesh *mesh, uint32_t axis, uint3
 bool remat_runs_beside(const struct remat_graph *graph, const struct remat_fused_kernel *kernel)
 {
     const struct remat_value_info *from = &graph->values[kernel->operands[0].value.i];
-    if (kernel->kind == REMAT_KERNEL_gather)
-        return !remat_is_none(from->node.i) || from->role != REMAT_ROLE_PARAMETER;
-    return kernel->kind == REMAT_KERNEL_exchange;
+    if (!remat_kernel_kind_is_transfer(kernel->kind))
+        return false;
+    bool within = strcmp(graph->mesh.axes[(uint32_t)kernel->parameters[0]].name, "tp") == 0;
+    bool gathers_parameter = kernel->kind == REMAT_KERNEL_gather && remat_is_none(from->node.i) &&
+                             from->role == REMAT_ROLE_PARAMETER;
+    return !within && !gathers_parameter;
 }
 
 uint64_t remat_price_engine_bytes(const struct remat_mesh *mesh,

@@ -67,7 +67,8 @@ remat_price_variants_on(const struct remat_device_description *device,
 remat_status remat_price_check(remat_context *ctx, const struct remat_graph *graph,
                                const struct remat_device_description *device);
 /* A transfer that no decision is about, which may run beside computation: of a gradient, an updated
- * parameter or an output, but not the gather of a parameter that ranks have in parts. */
+ * parameter or an output, but neither the gather of a parameter that ranks have in parts, nor
+ * what layers exchange within, along "tp". */
 bool remat_runs_beside(const struct remat_graph *graph, const struct remat_fused_kernel *kernel);
 
 /* What the engine of a rank takes on the device, on the machine with the most ranks. */

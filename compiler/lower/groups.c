@@ -28,9 +28,12 @@ bool remat_go_together(const struct remat_graph *graph, const struct remat_fused
            !is_piece(graph, last) && !is_piece(graph, next);
 }
 
-static bool is_in_line(const struct remat_graph *graph, const struct remat_fused_kernel *kernel)
+/* Of a parameter in parts, which is there from the start. */
+static bool is_early_gather(const struct remat_graph *graph,
+                            const struct remat_fused_kernel *kernel)
 {
-    return remat_kernel_kind_is_transfer(kernel->kind) && !remat_runs_beside(graph, kernel);
+    return kernel->kind == REMAT_KERNEL_gather && !remat_runs_beside(graph, kernel) &&
+           remat_is_none(graph->values[kernel->operands[0].value.i].node.i);
 }
 
 remat_kernel_id *remat_group_gathers(struct remat_arena *arena, const struct remat_graph *graph,
@@ -50,7 +53,7 @@ remat_kernel_id *remat_group_gathers(struct remat_arena *arena, const struct rem
         remat_kernel_id k = order[at];
         const struct remat_fused_kernel *kernel = remat_kernel_at(kernels, k);
         uint64_t ns = remat_continued_ns(&prices[k.i]);
-        if (!is_in_line(graph, kernel))
+        if (!is_early_gather(graph, kernel))
             continue;
         if (!remat_is_none(last.i) && ns < left_ns &&
             remat_kernel_at(kernels, last)->phase == kernel->phase &&

@@ -30,7 +30,7 @@
 
 /* A row's `none` declares a function that exists nowhere; ops.c reads it as NULL. */
 #define OP(name, facts, inputs_min, inputs_max, outputs, signature, executor, attributes, shape,   \
-           flops, derive, expand)                                                                  \
+           flops, derive, expand, layout)                                                          \
     OP_SHAPE(shape);                                                                               \
     OP_FLOPS(flops);                                                                               \
     OP_DERIVE(derive);                                                                             \

@@ -30,7 +30,7 @@ enum {
 
 static const struct remat_op_info table[REMAT_OP_COUNT] = {
 #define OP(name, facts, inputs_min, inputs_max, outputs, signature, executor, attributes, shape,   \
-           flops, derive, expand)                                                                  \
+           flops, derive, expand, layout)                                                          \
     {#name,                                                                                        \
      facts,                                                                                        \
      inputs_min,                                                                                   \
@@ -42,7 +42,8 @@ static const struct remat_op_info table[REMAT_OP_COUNT] = {
      remat_shape_##shape,                                                                          \
      remat_flops_##flops,                                                                          \
      remat_derive_##derive,                                                                        \
-     remat_expand_##expand},
+     remat_expand_##expand,                                                                        \
+     REMAT_RULE_##layout},
 #include "ops.def"
 #undef OP
 };

@@ -9,7 +9,7 @@
 
 enum remat_op {
 #define OP(name, facts, inputs_min, inputs_max, outputs, signature, executor, attributes, shape,   \
-           flops, derive, expand)                                                                  \
+           flops, derive, expand, layout)                                                          \
     REMAT_OP_##name,
 #include "ops.def"
 #undef OP
@@ -29,6 +29,12 @@ enum remat_op_fact {
     REMAT_FACT_RANDOM = 1 << 8,
     REMAT_FACT_STATEFUL = 1 << 9, /* never recomputed */
     REMAT_FACT_COLLECTIVE = 1 << 10,
+};
+
+enum remat_layout_rule {
+#define REMAT_LAYOUT_RULE(name) REMAT_RULE_##name,
+#include "layout_rules.def"
+#undef REMAT_LAYOUT_RULE
 };
 
 struct remat_builder;
@@ -56,6 +62,7 @@ struct remat_op_info {
      * graph; those of `node` are of the old one). NULL for primitive ops. */
     void (*expand)(struct remat_builder *builder, const struct remat_node_info *node,
                    const remat_value *inputs, remat_value *outputs);
+    enum remat_layout_rule layout;
 };
 
 const struct remat_op_info *remat_op_info(uint16_t op); /* op < REMAT_OP_COUNT */

@@ -15,6 +15,12 @@
  * they are indices. Before expand, which leaves nothing that says so of targets. */
 REMAT_PASS(indices);
 
+/* With several ranks along axis "tp" of graph->mesh: tables of embeddings, and what makes the
+ * logits of a cross entropy, get as many rows of padding (`unpadded_rows`, `classes`) as make them
+ * divide. INVALID where others read what would grow; the message names it. No-op with one rank, and
+ * on a joint graph. Before autodiff. */
+REMAT_PASS(pad_vocabulary);
+
 /* Where graph->loss_chunk asks for it and outputs[0] is cross_entropy of a linear that nobody else
  * reads, both become linear_cross_entropy. INVALID where it is not and a number of rows was asked
  * for; nothing with REMAT_LOSS_CHUNK_AUTO. Before autodiff. */
@@ -26,6 +32,13 @@ REMAT_PASS(chunk_loss);
  * one gradient are added in the order of the users, last user first. No-op when some value has role
  * GRADIENT already (a graph that arrives joint). */
 REMAT_PASS(autodiff);
+
+/* With several ranks along axis "tp" of graph->mesh: expands the graph and divides what layers
+ * compute among them: heads, inner widths, the rows of tables; and inserts transfers. Parameters
+ * and their gradients are then parts. INVALID where a dimension is not divisible, as the message
+ * says of which value and along which axis, and where the graph has updates. No-op with one rank,
+ * and where the graph reads its coordinate along the axis, and so divides things itself. */
+REMAT_PASS(tensor_parallel);
 
 /* Makes the graph of a microbatch of each rank from one whose batch is that of a microbatch; no-op
  * unless graph->microbatches or axis "dp" of graph->mesh is more than 1. Batched inputs get the

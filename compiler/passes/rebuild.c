@@ -38,7 +38,7 @@ remat_value *remat_rebuild_inputs(struct remat_rebuild *r, const struct remat_no
     return inputs;
 }
 
-static uint32_t new_group(struct remat_rebuild *r, uint32_t old)
+uint32_t remat_rebuild_group(struct remat_rebuild *r, uint32_t old)
 {
     if (old >= r->from->node_count)
         return r->to->node_count;
@@ -59,7 +59,7 @@ void remat_rebuild_copy(struct remat_rebuild *r, remat_node n)
     }
     node.inputs = inputs;
     node.outputs = outputs;
-    node.origin_group = new_group(r, node.origin_group);
+    node.origin_group = remat_rebuild_group(r, node.origin_group);
     remat_graph_append_node(r->arena, r->to, &node);
 }
 

@@ -18,6 +18,8 @@ struct remat_rebuild {
 struct remat_rebuild remat_rebuild_begin(struct remat_arena *arena, const struct remat_graph *from);
 /* New ids of the node's inputs, in the arena. */
 remat_value *remat_rebuild_inputs(struct remat_rebuild *r, const struct remat_node_info *node);
+/* The new number of an old group. */
+uint32_t remat_rebuild_group(struct remat_rebuild *r, uint32_t old);
 /* Copies a node and the values it computes. */
 void remat_rebuild_copy(struct remat_rebuild *r, remat_node node);
 /* Lets `value` of the new graph stand for `old`: it takes over all that was said of it. */

@@ -43,7 +43,7 @@ static void bring_together(struct sim *s)
     for (int k = 0; k < p->count; k++) {
         const struct naive_kernel *kernel = &p->kernels[k];
         s->leader[k] = k;
-        if (!kernel->transfers || kernel->beside)
+        if (!kernel->transfers || kernel->beside || kernel->alone)
             continue;
         bool joins = count > 0 && same_group_kind(kernel, &p->kernels[members[count - 1]]) &&
                      kernel->phase == p->kernels[members[count - 1]].phase &&

@@ -12,9 +12,11 @@ enum { KERNELS_MAX = 64, OPERANDS_MAX = 5, NAIVE_NONE = -1 };
 enum naive_access { NAIVE_READ, NAIVE_WRITE, NAIVE_UPDATE }; /* an update reads `previous` */
 
 struct naive_kernel {
-    bool transfers, beside, piece, slice; /* slice: it runs with the kernel behind it */
-    int kind, axis, phase;                /* of a transfer: what goes together */
-    uint64_t ns, latency_ns;              /* the latter a part of the former */
+    bool transfers, beside, piece;
+    bool alone;              /* in line, and in no group */
+    bool slice;              /* it runs with the kernel behind it */
+    int kind, axis, phase;   /* of a transfer: what goes together */
+    uint64_t ns, latency_ns; /* the latter a part of the former */
     int operand_count;
     struct {
         enum naive_access access;

@@ -80,9 +80,10 @@ static void add_exchanges(struct maker *m)
     int from = readable(m), pieces = chance(m, 20) ? 2 : 1, count = chance(m, 30) ? 4 : 1;
     for (int k = 0; k < count && m->p->count + 2 < KERNELS_MAX; k++)
         for (int piece = 0; piece < pieces; piece++) {
-            struct naive_kernel *kernel =
-                add_transfer(m, REMAT_KERNEL_exchange, (int)below(m, 10) / 9, from);
-            kernel->beside = true;
+            int axis = (int)below(m, 10) / 9;
+            struct naive_kernel *kernel = add_transfer(m, REMAT_KERNEL_exchange, axis, from);
+            kernel->beside = axis == 0;
+            kernel->alone = axis == 1; /* tp */
             kernel->piece = pieces > 1;
         }
 }
@@ -177,9 +178,7 @@ static void describe_kernel(const struct naive_kernel *from, uint32_t k, struct 
     static const uint8_t access[] = {REMAT_ACCESS_READ, REMAT_ACCESS_WRITE, REMAT_ACCESS_UPDATE};
     s->axes[k] = from->axis;
     s->kernels[k] = (struct remat_fused_kernel){
-        .kind = from->transfers ? (uint32_t)from->kind
-                : from->slice   ? REMAT_KERNEL_batch_slice
-                                : REMAT_KERNEL_fused,
+        .kind = from->slice ? REMAT_KERNEL_batch_slice : (uint32_t)from->kind,
         .phase = from->slice   ? REMAT_PHASE_OPTIMIZER
                  : from->phase ? REMAT_PHASE_BACKWARD
                                : REMAT_PHASE_FORWARD,
@@ -267,7 +266,8 @@ static remat_status try_all(void *user)
         make(seed, &problem, &maker);
         describe(&maker, &subject);
         const struct remat_graph graph = {.values = subject.values,
-                                          .value_count = (uint32_t)maker.value_count};
+                                          .value_count = (uint32_t)maker.value_count,
+                                          .mesh = {2, {{"dp", 2}, {"tp", 2}}}};
         const struct remat_kernel_list kernels = {.count = (uint32_t)problem.count,
                                                   .kernels = subject.kernels};
         struct remat_beside found =
