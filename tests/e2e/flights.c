@@ -291,6 +291,7 @@ static bool goes_with(const struct remat_program *p, uint32_t begin, uint32_t tr
     const struct remat_command *a = &p->commands[begin], *b = &p->commands[transfer];
     return flights_is_transfer(p, begin) && transfer < flights_segment_end(p, begin) &&
            p->kernels[a->kernel].kind == p->kernels[b->kernel].kind &&
+           p->parameters[a->parameter_begin] == p->parameters[b->parameter_begin] && /* axis */
            !any_minds(p, begin, transfer, transfer);
 }
 

@@ -52,7 +52,8 @@ def hashes(done):
 
 
 def same_as_threads(work, family, dtype, count, *options):
-    make_plan(work, family, dtype, "--mesh", f"dp={count}", *options)
+    mesh = () if "--mesh" in options else ("--mesh", f"dp={count}")
+    make_plan(work, family, dtype, *mesh, *options)
     must(run(work, STRETCH, "model.plan"))
     say = ["--steps", 3, "--hash", "--json"]
     threads = must(run(work, TOOLS / "remat-run", "model.plan", "--text", TEXT, *say, "--save-weights", "threads",
@@ -152,6 +153,7 @@ def main():
         work = pathlib.Path(folder)
         same_as_threads(work, "llama", "bf16", 4, "--zero", 3, "--recompute", "*.gathered")
         same_as_threads(work, "bert", "bf16", 2, "--microbatches", 2)
+        same_as_threads(work, "gpt2", "fp32", 4, "--mesh", "dp=2,tp=2", "--microbatches", 2)
         same_as_threads(work, "gpt2", "bf16", 4, "--zero", 1, "--exchange-size", 3000)
         recorded(work)
         refused(work)

@@ -15,7 +15,7 @@ import tempfile
 TOOLS = pathlib.Path(sys.argv[1]).resolve()
 STRETCH = TOOLS.parent / "tests/e2e/stretch"
 TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt"
-USAGE, NOT_FINITE = 2, 8
+USAGE, INVALID, NOT_FINITE = 2, 4, 8
 SLACK_US = 0.01  # rounding: threads have one clock
 ATTEMPTS = 3  # a rank that loses its core between its clock and its first command is late in the trace
 faults = []
@@ -103,6 +103,37 @@ def same_as_whole(work):
                    for options in ((), ("--recompute", "*.gathered")))
     check(again["sent_bytes"] > kept["sent_bytes"] and again["communication_ns"] > kept["communication_ns"] and
           again["arena_bytes"] < kept["arena_bytes"], "gathered again: more is sent, less is kept")
+
+
+def tensor_parallel(work):
+    """--mesh tp=4 and dp=2,tp=2, with a padded vocabulary: files of weights and checkpoints are those of one rank, which
+    every mesh takes; refusals."""
+    must(tool(work, "remat-graph", "gpt2-tiny", "--vocab", 250, "--batch", 4, "--seq", 16, "--dtype", "bf16",
+              "--dropout", 0.1, "-o", "t.fbs"))
+    meshes = {"one": (), "tp": ("--mesh", "tp=4"), "both": ("--mesh", "dp=2,tp=2")}
+    for name, mesh in meshes.items():
+        must(tool(work, "remat-compile", "t.fbs", *mesh, "-o", f"{name}.plan"))
+        must(run(work, f"{name}.plan", "--save-initial-weights", f"{name}.i", "--save-weights", f"{name}.w",
+                 "--save-gradients", f"{name}.g", "--checkpoint", f"{name}.c", "--threads", 1))
+    elements = {name: {tensor: len(data) // {"F32": 4, "BF16": 2}[dtype]
+                       for tensor, (dtype, data) in tensors(work / f"{name}.g").items()} for name in meshes}
+    for name in "tp", "both":
+        check((work / f"{name}.i").read_bytes() == (work / "one.i").read_bytes(), f"{name}: other initial weights")
+        check(elements[name] == elements["one"] and len(elements[name]) > 9, f"{name}: gradients of other sizes")
+    for name, other in ("both", "tp"), ("one", "both"), ("tp", "one"):
+        must(tool(work, "remat-run", f"{name}.plan", "--text", TEXT, "--steps", 4, "--resume", f"{other}.c", "--lr", 0,
+                  "--save-weights", "again.w"))
+        check((work / "again.w").read_bytes() == (work / f"{other}.w").read_bytes(), f"{name} goes on where {other} was")
+        must(tool(work, "remat-run", f"{name}.plan", "--text", TEXT, "--steps", 1, "--init", f"{other}.w",
+                  "--save-initial-weights", "again.w"))
+        check((work / "again.w").read_bytes() == (work / f"{other}.w").read_bytes(), f"{name} takes what {other} saved")
+    (work / "idle.txt").write_text('graph "idle"\ninput %x : f32[3]\n%y : f32[3] = mul %x %x phase forward\n'
+                                   '%z : f32[1] = row_sum %y phase forward\noutput %z\n')
+    for graph, options, code, message in (
+            ("t.fbs", ("--mesh", "tp=3"), INVALID, 't.fbs: value "h.0.attn.c_attn.weight": dimension 1, of 192 in blocks of 64, is not divisible by 3 ranks along tp'),
+            ("t.fbs", ("--mesh", "dp=2,tp=2", "--zero", 1), USAGE, "it accepts no mesh with other axes than dp"),
+            ("idle.txt", ("--mesh", "tp=2"), USAGE, 'graph "idle" has nothing to divide along axis tp of the mesh')):
+        refused(tool(work, "remat-compile", graph, *options, "-o", "x.plan"), code, message)
 
 
 def beside(work):
@@ -199,7 +230,6 @@ def shown(work):
 def refusals(work):
     for mesh, message in (("dp=0", "dp is 0, accepted: 1 to 256"), ("dp=257", "dp is 257, accepted: 1 to 256"),
                           ("xp=2", 'axis "xp" is unknown (accepted: dp, tp)'), ("dp=2,dp=3", "axis dp is given twice"),
-                          ("dp=3,tp=2", 'has nothing to divide along axis tp of the mesh'),
                           ("dp", "is malformed"), ("dp=2,", "is malformed"), ("dp=99999999999999999999", "accepted: 1 to"),
                           ("dp=4", "batch 6 is not divisible by 4 ranks along dp\n")):
         refused(tool(work, "remat-compile", "model.fbs", "--mesh", mesh, "-o", "x.plan"), USAGE, message)
@@ -330,6 +360,7 @@ def main():
         for family, dtype in ("gpt2", "fp32"), ("encdec", "bf16"), ("llama", "bf16"), ("bert", "fp32"):
             same_as_microbatches(work, family, dtype)
         same_as_whole(work)
+        tensor_parallel(work)
         beside(work)
         near_bound(work)
         shown(work)

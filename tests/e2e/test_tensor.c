@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tensor parallel in one process: loss and gradients are those of one rank as far as sums in
+ * another order allow, dropout masks equal; all plans of a mesh have the same bits; planned memory
+ * is used memory; what a transfer brings, and which ids are a rank's, matters. e2e-tensor [small]
+ */
+#include "passes.h"
+#include "ranks.h"
+
+#include <float.h>
+#include <math.h>
+
+struct model {
+    const char *preset;
+    uint32_t heads, kv_heads, vocab, seq;
+    bool written_out;
+    double dropout, clip_norm;
+    remat_dtype dtype;
+};
+
+static struct remat_graph *make(remat_context *ctx, struct remat_arena *arena,
+                                const struct model *model, uint32_t dp, uint32_t tp,
+                                uint32_t microbatches)
+{
+    const struct remat_model_settings sizes = {.layers = 2,
+                                               .width = 48,
+                                               .heads = model->heads,
+                                               .kv_heads = model->kv_heads,
+                                               .hidden = 40,
+                                               .vocab = model->vocab,
+                                               .seq = model->seq,
+                                               .batch = 4 / (dp * microbatches),
+                                               .dropout = model->dropout,
+                                               .dtype = model->dtype,
+                                               .written_out = model->written_out,
+                                               .optimizer = {.clip_norm = model->clip_norm}};
+    struct remat_graph *graph = harness_model(ctx, arena, model->preset, sizes);
+    graph->microbatches = microbatches;
+    if (dp > 1)
+        graph->mesh.axes[graph->mesh.axis_count++] = (struct remat_mesh_size){"dp", dp};
+    if (tp > 1)
+        graph->mesh.axes[graph->mesh.axis_count++] = (struct remat_mesh_size){"tp", tp};
+    return graph;
+}
+
+/* --- against one rank --- */
+
+enum { TENSORS_MAX = 128 };
+
+struct gradients {
+    uint32_t count;
+    struct {
+        const char *name;
+        uint64_t elements;
+        float *data;
+    } items[TENSORS_MAX];
+};
+
+/* The last version of each, in f32. */
+static void keep(void *user, const char *name, remat_element element, const void *data,
+                 uint64_t bytes)
+{
+    struct gradients *g = user;
+    uint32_t k = 0;
+    while (k < g->count && strcmp(g->items[k].name, name) != 0)
+        k++;
+    MUST(k < TENSORS_MAX);
+    if (k == g->count)
+        g->count++;
+    else
+        free(g->items[k].data);
+    g->items[k].name = name;
+    uint64_t elements = bytes / (element == REMAT_ELEMENT_BF16 ? 2 : 4);
+    g->items[k].elements = elements;
+    g->items[k].data = malloc(elements * sizeof(float));
+    MUST(g->items[k].data);
+    for (uint64_t i = 0; i < elements; i++) {
+        uint32_t bits = element == REMAT_ELEMENT_BF16 ? (uint32_t)((const uint16_t *)data)[i] << 16
+                                                      : ((const uint32_t *)data)[i];
+        memcpy(&g->items[k].data[i], &bits, sizeof bits);
+    }
+}
+
+static void release(struct gradients *g)
+{
+    for (uint32_t k = 0; k < g->count; k++)
+        free(g->items[k].data);
+}
+
+/* The gradient of that name; elements of padding, behind `elements`, must be 0. */
+static const float *find(const struct gradients *g, const char *name, uint64_t elements)
+{
+    uint32_t k = 0;
+    while (k < g->count && strcmp(g->items[k].name, name) != 0)
+        k++;
+    MUST(k < g->count && g->items[k].elements >= elements, "%s: none, or too small", name);
+    for (uint64_t i = elements; i < g->items[k].elements; i++)
+        CHECK(g->items[k].data[i] == 0, "%s: padding %llu", name, (unsigned long long)i);
+    return g->items[k].data;
+}
+
+static float distance(const float *a, const float *b, uint64_t count)
+{
+    float most = 0;
+    for (uint64_t i = 0; i < count; i++)
+        most = fmaxf(most, fabsf(a[i] - b[i]));
+    return most;
+}
+
+static float largest(const float *a, uint64_t count)
+{
+    float most = 0;
+    for (uint64_t i = 0; i < count; i++)
+        most = fmaxf(most, fabsf(a[i]));
+    return most;
+}
+
+static struct ranks_result run_one(remat_context *ctx, struct remat_arena *arena,
+                                   const struct model *model, uint32_t dp, uint32_t tp,
+                                   uint32_t microbatches, const struct ranks_tap *tap,
+                                   struct gradients *out)
+{
+    const struct remat_policy_settings none = {0};
+    const struct ranks_settings settings = {.steps = 1, .keep = keep, .keep_user = out, .tap = tap};
+    struct ranks_result results[RANKS_MAX];
+    struct remat_program *program;
+    struct remat_graph *graph = make(ctx, arena, model, dp, tp, microbatches);
+    MUST_OK(ctx, harness_compile(ctx, arena, graph, &none, 0, &program));
+    ranks_run(ctx, program, &settings, results);
+    for (uint32_t r = 0; r < dp * tp; r++)
+        CHECK(results[r].status == REMAT_OK && results[r].loss[0] == results[0].loss[0] &&
+                  results[r].gradients[0] == results[0].gradients[0] &&
+                  results[r].states == results[0].states,
+              "%s dp=%u tp=%u: rank %u differs: %s", model->preset, dp, tp, r, results[r].message);
+    return results[0];
+}
+
+/* How far gradients of one rank are apart where attention's sums are taken in another order tells
+ * how far those in yet another order may be: four times as far, and 16 roundings of the largest
+ * element. A key's bias, whose gradient is 0 but for rounding, has no other scale. */
+static uint32_t count_apart(const struct model *model, const struct gradients *one,
+                            const struct gradients *other, const struct gradients *divided,
+                            const char **first)
+{
+    float rounding = model->dtype == REMAT_BF16 ? 0x1p-8f : FLT_EPSILON;
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < one->count; k++) {
+        const char *name = one->items[k].name;
+        uint64_t elements = one->items[k].elements;
+        const float *g = one->items[k].data;
+        float noise = distance(g, find(other, name, elements), elements);
+        float apart = distance(g, find(divided, name, elements), elements);
+        if (!(apart <= 4 * noise + 16 * rounding * largest(g, elements)) && count++ == 0)
+            *first = name;
+    }
+    return count;
+}
+
+/* A logit is below 1/2 here: in bf16 its rounding is at most 2^-10, which changes a token's loss by
+ * at most 2^-9. */
+static void test_against_one(remat_context *ctx, const struct model *model, uint32_t dp,
+                             uint32_t tp, uint32_t microbatches)
+{
+    struct gradients one = {0}, other = {0}, divided = {0};
+    struct model in_other_order = *model;
+    struct remat_arena arena;
+    const char *first = "none";
+    in_other_order.written_out = !model->written_out;
+    remat_arena_init(&arena, ctx);
+    struct ranks_result a = run_one(ctx, &arena, model, 1, 1, 1, NULL, &one);
+    (void)run_one(ctx, &arena, &in_other_order, 1, 1, 1, NULL, &other);
+    struct ranks_result b = run_one(ctx, &arena, model, dp, tp, microbatches, NULL, &divided);
+    float limit = model->dtype == REMAT_BF16 ? 0x1p-9f : 8 * FLT_EPSILON * a.loss[0];
+    CHECK(fabsf(a.loss[0] - b.loss[0]) <= limit &&
+              fabsf(a.evaluated - b.evaluated) <= 1e-3f * a.evaluated,
+          "%s dp=%u tp=%u: loss %.9g, of one rank %.9g; then %.9g and %.9g", model->preset, dp, tp,
+          (double)b.loss[0], (double)a.loss[0], (double)b.evaluated, (double)a.evaluated);
+    CHECK(one.count > 4 && one.count == divided.count, "%u and %u gradients", one.count,
+          divided.count);
+    uint32_t count = count_apart(model, &one, &other, &divided, &first);
+    CHECK(count == 0, "%s dtype %d dp=%u tp=%u: %u gradients are apart, first %s", model->preset,
+          (int)model->dtype, dp, tp, count, first);
+    release(&one);
+    release(&other);
+    release(&divided);
+    remat_arena_release(&arena);
+}
+
+/* --- a graph with its backward pass --- */
+
+/* As autodiff made it, and of primitive ops: the bits of the graph without. No dropout, which an
+ * evaluation cannot take out of primitive ops. */
+static void test_joint(remat_context *ctx, const struct model *model, uint32_t tp)
+{
+    const struct remat_policy_settings none = {0};
+    struct ranks_result results[3][RANKS_MAX];
+    struct remat_arena arena;
+    struct remat_program *program;
+    remat_arena_init(&arena, ctx);
+    struct model plain = *model;
+    plain.dropout = 0;
+    struct remat_graph *graph = make(ctx, &arena, &plain, 1, tp, 1);
+    for (uint32_t form = 0; form < 3; form++) {
+        const struct remat_mesh mesh = graph->mesh;
+        if (form > 0)
+            MUST_OK(ctx,
+                    (form == 1 ? remat_pass_autodiff : remat_pass_expand)(&arena, graph, &graph));
+        graph->mesh = mesh;
+        MUST_OK(ctx, harness_compile(ctx, &arena, graph, &none, 0, &program));
+        ranks_run(ctx, program, &(struct ranks_settings){.steps = 2}, results[form]);
+        CHECK(ranks_equal(&results[0][0], &results[form][tp - 1], 2), "%s: form %u: %s",
+              model->preset, form, results[form][tp - 1].message);
+    }
+    remat_arena_release(&arena);
+}
+
+/* --- every plan of a mesh --- */
+
+static void test_plans(remat_context *ctx, const struct model *model, uint32_t dp, uint32_t tp)
+{
+    struct remat_arena arena;
+    remat_arena_init(&arena, ctx);
+    ranks_check_graph(ctx, &arena, make(ctx, &arena, model, dp, tp, 1), NULL);
+    remat_arena_release(&arena);
+}
+
+/* --- planted faults --- */
+
+/* Of four parts the first and the third swapped: sums of them have another order. */
+static void swap_parts(void *user, const remat_transfer *t, bool exchange, uint32_t rank)
+{
+    (void)user, (void)exchange, (void)rank;
+    char *to = t->to, byte;
+    for (uint64_t i = 0; i < t->part_bytes; i++) {
+        byte = to[i];
+        to[i] = to[2 * t->part_bytes + i];
+        to[2 * t->part_bytes + i] = byte;
+    }
+}
+
+/* The last part of the layer's first sum is the first one's. */
+static void repeat_part(void *user, const remat_transfer *t, bool exchange, uint32_t rank)
+{
+    (void)user, (void)exchange, (void)rank;
+    if (strncmp(t->name, "h.1.attn.proj", strlen("h.1.attn.proj")) == 0)
+        memcpy((char *)t->to + 3 * t->part_bytes, t->to, t->part_bytes);
+}
+
+static void test_faults(remat_context *ctx)
+{
+    const struct model model = {"gpt2-tiny", 4, 0, 260, 8, false, 0.1, 0, REMAT_F32};
+    const struct ranks_tap swapped = {swap_parts, NULL}, repeated = {repeat_part, NULL};
+    struct gradients one = {0}, good = {0}, bad = {0}, worse = {0};
+    struct remat_arena arena;
+    const char *first;
+    remat_arena_init(&arena, ctx);
+    (void)run_one(ctx, &arena, &model, 1, 1, 1, NULL, &one);
+    struct ranks_result right = run_one(ctx, &arena, &model, 1, 4, 1, NULL, &good);
+    struct ranks_result wrong = run_one(ctx, &arena, &model, 1, 4, 1, &swapped, &bad);
+    CHECK(!ranks_equal(&right, &wrong, 1), "not noticed: parts in another order");
+    (void)run_one(ctx, &arena, &model, 1, 4, 1, &repeated, &worse);
+    CHECK(count_apart(&model, &one, &one, &worse, &first) > one.count / 2,
+          "not noticed: a part twice");
+    release(&one);
+    release(&good);
+    release(&bad);
+    release(&worse);
+    remat_arena_release(&arena);
+}
+
+/* --- refusals --- */
+
+static void refuse(remat_context *ctx, const struct model *model, uint32_t dp, uint32_t tp,
+                   remat_status status, const char *message)
+{
+    const struct remat_policy_settings none = {0};
+    struct remat_arena arena;
+    struct remat_program *program;
+    remat_arena_init(&arena, ctx);
+    struct remat_graph *graph = make(ctx, &arena, model, dp, tp, 1);
+    CHECK_STATUS(ctx, harness_compile(ctx, &arena, graph, &none, 0, &program), status, message);
+    remat_arena_release(&arena);
+}
+
+static void test_refusals(remat_context *ctx)
+{
+    const struct model heads = {"gpt2-tiny", 3, 0, 260, 8, false, 0, 0, REMAT_F32};
+    const struct model keys = {"llama-tiny", 4, 2, 260, 8, false, 0, 0, REMAT_F32};
+    const struct model five = {"gpt2-tiny", 4, 0, 260, 8, false, 0, 0, REMAT_F32};
+    refuse(ctx, &heads, 1, 2, REMAT_ERROR_INVALID,
+           "value \"h.0.attn.q\": dimension 2, of 3, is not divisible by 2 ranks along tp");
+    refuse(ctx, &keys, 1, 4, REMAT_ERROR_INVALID,
+           "value \"model.layers.0.attn.k.heads\": dimension 2, of 2, is not divisible by 4 ranks "
+           "along tp");
+    refuse(ctx, &five, 1, 5, REMAT_ERROR_INVALID,
+           "of 144 in blocks of 48, is not divisible by 5 ranks along tp");
+}
+
+/* Nobody pads a vocabulary in a backward pass. */
+static void test_joint_refusal(remat_context *ctx)
+{
+    const struct remat_policy_settings none = {0};
+    const struct model odd = {"gpt2-tiny", 4, 0, 259, 8, false, 0, 0, REMAT_F32};
+    struct remat_arena arena;
+    struct remat_program *program;
+    remat_arena_init(&arena, ctx);
+    struct remat_graph *graph = make(ctx, &arena, &odd, 1, 2, 1);
+    const struct remat_mesh mesh = graph->mesh;
+    MUST_OK(ctx, remat_pass_autodiff(&arena, graph, &graph));
+    graph->mesh = mesh;
+    CHECK_STATUS(ctx, harness_compile(ctx, &arena, graph, &none, 0, &program), REMAT_ERROR_INVALID,
+                 "value \"wte.weight\": dimension 0, of 259, is not divisible by 2 ranks along tp: "
+                 "remat-graph --make-vocab-size-divisible-by pads it");
+    remat_arena_release(&arena);
+}
+
+/* --- */
+
+int main(int argc, char **argv)
+{
+    static const struct model models[] = {
+        {"gpt2-tiny", 4, 0, 259, 8, false, 0.1, 0, REMAT_F32},
+        {"llama-tiny", 4, 2, 260, 8, false, 0.1, 0, REMAT_F32},
+        {"bert-tiny", 4, 0, 259, 8, false, 0.1, 0.5, REMAT_F32},
+        {"encdec-tiny", 4, 0, 259, 8, false, 0.1, 0, REMAT_F32},
+        {"llama-tiny", 8, 4, 259, 8, true, 0.1, 0, REMAT_F32},
+    };
+    /* Unfinished sums of more than 64 KiB are exchanged. */
+    static const struct model longer = {"gpt2-tiny", 4, 0, 260, 96, false, 0.1, 0, REMAT_F32};
+    bool small = argc > 1 && strcmp(argv[1], "small") == 0;
+    remat_context *ctx = remat_context_create(NULL, NULL);
+    MUST(ctx);
+    for (uint32_t m = 0; m < (small ? 1 : 10); m++) {
+        struct model model = models[m % 5];
+        model.dtype = m < 5 ? REMAT_F32 : REMAT_BF16;
+        test_against_one(ctx, &model, 1, 2, 1);
+        if (small)
+            continue;
+        test_against_one(ctx, &model, 2, 2, 1);
+        if (model.kv_heads != 2)
+            test_against_one(ctx, &model, 1, 4, 1);
+    }
+    if (!small) {
+        test_against_one(ctx, &longer, 1, 4, 1);
+        test_against_one(ctx, &models[0], 1, 2, 2);
+        test_against_one(ctx, &models[2], 2, 2, 2);
+        test_plans(ctx, &models[0], 1, 2);
+        test_plans(ctx, &models[1], 2, 2);
+        test_joint(ctx, &models[1], 2);
+        test_joint(ctx, &longer, 4);
+        test_faults(ctx);
+        test_refusals(ctx);
+        test_joint_refusal(ctx);
+    }
+    remat_context_destroy(&ctx);
+    return check_exit();
+}
