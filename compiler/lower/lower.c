@@ -247,13 +247,14 @@ static void init_command(struct lowerer *l, remat_tensor_id tensor)
     if (axis)
         REMAT_PUSH(l->arena, &l->operands,
                    static_operand(l, (remat_tensor_id){axis->tensor}, REMAT_ACCESS_READ));
-    const double parameters[] = {info->init_mean,
-                                 info->init_std,
-                                 (double)(site & UINT32_MAX),
-                                 (double)(site >> 32),
-                                 (double)unpadded_elements(info),
-                                 (double)(axis ? info->part->run : 1),
-                                 axis ? axis->size : 1};
+    const double parameters[] = {
+        info->init_mean,
+        info->init_std,
+        (double)(site & UINT32_MAX),
+        (double)(site >> 32),
+        (double)unpadded_elements(info),
+        (double)(axis ? info->part->run : remat_shape_elements(&info->shape)),
+        axis ? axis->size : 1};
     for (uint32_t p = 0; p < (ends ? 7 : normal ? 4 : 1); p++)
         REMAT_PUSH(l->arena, &l->parameters, parameters[p]);
     command->operand_end = (uint32_t)l->operands.count;

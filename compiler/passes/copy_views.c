@@ -67,8 +67,21 @@ static void rebuild_node(struct remat_rebuild *r, remat_node n, remat_value *cop
         r->values[node->inputs[k].i] = before[k];
 }
 
+static bool takes_all(const struct remat_graph *graph)
+{
+    for (uint32_t n = 0; n < graph->node_count; n++)
+        for (uint32_t k = 0; k < graph->nodes[n].input_count; k++)
+            if (!is_taken(graph, &graph->nodes[n], k))
+                return false;
+    return true;
+}
+
 REMAT_PASS(copy_views)
 {
+    if (takes_all(graph)) { /* as nearly always */
+        *out = remat_graph_copy(arena, graph);
+        return REMAT_OK;
+    }
     struct remat_rebuild r = remat_rebuild_begin(arena, graph);
     remat_value *copies;
     REMAT_NEW(arena, copies, graph->value_count);

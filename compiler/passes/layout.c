@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Layouts go forward through the graph, backward pass included: a node's op says, from the layouts
- * of its inputs, as what it reads them and what its results are. A parameter has the layout that
- * its first reader asks for. Only two ops begin to split: embedding, the rows of its table; and
- * matmul, the columns of a parameter whose product lies within what layers hand on to each other,
- * or is logits. All else follows: a product over split columns is unfinished, and is finished where
- * an op is not linear.
+/* Layouts go forward through the graph, backward pass included: from the layouts of its inputs,
+ * the rule of a node's op says in which layout it reads each, and in which its results are. A
+ * parameter has the layout that its first reader asks for. Only two ops begin to split: embedding,
+ * the rows of its table; and matmul, the columns of a parameter whose product lies within what
+ * layers hand on to each other, or is logits. All else follows: a product over split columns is
+ * unfinished, and is finished where an op is not linear.
  *
  * What layers hand on are the values that every way from an input to the loss passes. */
 #include "layout.h"
@@ -21,10 +21,12 @@ struct finder {
     int64_t ranks;
     uint32_t *root; /* of each value: itself, or the open parameter that it is a view or cast of */
     uint32_t *uses; /* of each value */
-    uint32_t *reader; /* of each value: its last use, REMAT_NONE: none */
-    uint32_t *next;   /* of each use: the one before it */
-    uint32_t *user;   /* of each use: the node */
-    bool *handed;     /* of each node: layers hand its result on */
+    uint32_t *reader;       /* of each value: its last use, REMAT_NONE: none */
+    uint32_t *next;         /* of each use: the one before it */
+    uint32_t *user;         /* of each use: the node */
+    bool *handed;           /* of each node: layers hand its result on */
+    uint32_t look, *looked; /* of each value: in which look at columns it was found last */
+    struct REMAT_LIST(remat_value) to_look_at;
 };
 
 /* --- layouts --- */
@@ -320,7 +322,7 @@ struct columns {
     bool are_classes;      /* they are counted, as ids are */
 };
 
-static void look_at_columns(const struct finder *f, remat_value v, struct columns *c)
+static void look_at_readers(struct finder *f, remat_value v, struct columns *c)
 {
     for (uint32_t u = f->reader[v.i]; u != REMAT_NONE; u = f->next[u]) {
         const struct remat_node_info *node = &f->graph->nodes[f->user[u]];
@@ -332,9 +334,20 @@ static void look_at_columns(const struct finder *f, remat_value v, struct column
         bool same = to->rank > 0 && to->dims[to->rank - 1] == c->length;
         bool follows = node->op == REMAT_OP_reshape || node->op == REMAT_OP_cast ||
                        (node->op == REMAT_OP_add && remat_shape_equal(from, to));
-        if (same && follows && remat_is_early(node->phase))
-            look_at_columns(f, node->outputs[0], c);
+        if (same && follows && remat_is_early(node->phase) &&
+            f->looked[node->outputs[0].i] != f->look) {
+            f->looked[node->outputs[0].i] = f->look;
+            REMAT_PUSH(f->arena, &f->to_look_at, node->outputs[0]);
+        }
     }
+}
+
+static void look_at_columns(struct finder *f, remat_value v, struct columns *c)
+{
+    f->look++;
+    look_at_readers(f, v, c);
+    while (f->to_look_at.count > 0)
+        look_at_readers(f, f->to_look_at.items[--f->to_look_at.count], c);
 }
 
 static remat_status refuse_classes(const struct finder *f, remat_value v, uint32_t dimension)
@@ -343,7 +356,7 @@ static remat_status refuse_classes(const struct finder *f, remat_value v, uint32
                          ": remat-graph --make-vocab-size-divisible-by pads it");
 }
 
-/* Of a product with a parameter, b, of which nobody has said anything yet. */
+/* Splits the columns of a product with an open parameter, b. */
 static remat_status begin_columns(struct finder *f, const struct rule_of *r, uint32_t b,
                                   uint32_t b_axis)
 {
@@ -398,6 +411,8 @@ static remat_status rule_matmul(struct finder *f, const struct rule_of *r)
     } else if (layout_of(f, b)->kind == REMAT_LAYOUT_OPEN) {
         REMAT_CHECK(begin_columns(f, r, first + 1, b_n));
     }
+    if (first && out->kind == REMAT_LAYOUT_SUM && !passes_on(f, r->node->inputs[0]))
+        want[0] = want[1] = *out = whole; /* each rank would add all of it */
     if (first)
         r->want[0] = *out;
     return REMAT_OK;
@@ -441,7 +456,7 @@ static remat_status rule_attention(struct finder *f, const struct rule_of *r)
 /* --- tables --- */
 
 /* Its rows are also the head's. */
-static bool makes_logits(const struct finder *f, remat_value table)
+static bool makes_logits(struct finder *f, remat_value table)
 {
     struct columns c = {shape_of(f, table)->dims[0], 1, false};
     for (uint32_t u = f->reader[table.i]; u != REMAT_NONE; u = f->next[u]) {
@@ -464,7 +479,7 @@ static remat_status rule_embedding(struct finder *f, const struct rule_of *r)
     if (layout->kind == REMAT_LAYOUT_OPEN && divides) {
         r->want[0] = split_at(shape, 0, shape->dims[0] / f->ranks);
         r->out[0] = sum;
-    } else if (place_of(f, table, &place)) {
+    } else if (place_of(f, table, &place) && (place.axis == 1 || place.blocks == 1)) {
         r->want[0] = *layout;
         r->out[0] = place.axis == 0 ? sum : split_at(to, to->rank - 1, place.width);
     }
@@ -492,7 +507,8 @@ static remat_status rule_embedding_backward(struct finder *f, const struct rule_
     struct remat_layout layout = adds ? *layout_of(f, node->inputs[0]) : find_table(f, node);
     struct remat_place place;
     if (layout.kind != REMAT_LAYOUT_SPLIT ||
-        !remat_layout_place(table, layout.run, f->ranks, &place))
+        !remat_layout_place(table, layout.run, f->ranks, &place) ||
+        (place.axis == 0 && place.blocks > 1))
         return REMAT_OK;
     if (adds)
         r->want[0] = layout;
@@ -659,18 +675,26 @@ static remat_status visit(struct finder *f, uint32_t n)
 }
 
 /* Those that stayed open are whole, and so is what was left open of them. */
-static void close_all(struct finder *f)
+static remat_status close_all(struct finder *f)
 {
+    struct remat_place place;
     for (uint32_t v = 0; v < f->graph->value_count; v++)
         if (f->layouts->of[f->root[v]].kind == REMAT_LAYOUT_OPEN)
             f->layouts->of[f->root[v]] = whole;
-    for (uint32_t v = 0; v < f->graph->value_count; v++)
-        if (f->root[v] != v)
-            f->layouts->of[v] = f->layouts->made[v] = f->layouts->of[f->root[v]];
+    for (remat_value v = {0}; v.i < f->graph->value_count; v.i++) {
+        struct remat_layout layout = f->layouts->of[f->root[v.i]];
+        if (f->root[v.i] == v.i)
+            continue;
+        if (layout.kind == REMAT_LAYOUT_SPLIT &&
+            !remat_layout_place(shape_of(f, v), layout.run, f->ranks, &place))
+            return refuse(f, v, shape_of(f, v)->rank ? shape_of(f, v)->rank - 1 : 0);
+        f->layouts->of[v.i] = f->layouts->made[v.i] = layout;
+    }
     for (uint32_t n = 0; n < f->graph->node_count; n++)
         for (uint32_t k = 0; k < f->graph->nodes[n].input_count; k++)
             if (f->layouts->wanted[n][k].kind == REMAT_LAYOUT_OPEN)
                 f->layouts->wanted[n][k] = f->layouts->of[f->graph->nodes[n].inputs[k].i];
+    return REMAT_OK;
 }
 
 remat_status remat_layouts_find(struct remat_arena *arena, const struct remat_graph *graph,
@@ -680,6 +704,7 @@ remat_status remat_layouts_find(struct remat_arena *arena, const struct remat_gr
     f.ranks = remat_mesh_size(&graph->mesh, axis);
     f.uses = remat_count_uses(arena, graph);
     REMAT_NEW(arena, f.root, graph->value_count);
+    REMAT_NEW(arena, f.looked, graph->value_count);
     REMAT_NEW(arena, out->of, graph->value_count);
     REMAT_NEW(arena, out->made, graph->value_count);
     REMAT_NEW(arena, out->wanted, graph->node_count);
@@ -690,9 +715,12 @@ remat_status remat_layouts_find(struct remat_arena *arena, const struct remat_gr
         out->of[v] = is_open(&graph->values[v]) ? (struct remat_layout){0} : whole;
         out->made[v] = whole;
     }
+    for (uint32_t o = 0; o < graph->output_count; o++)
+        if (remat_is_none(remat_producer(graph, graph->outputs[o]).i))
+            out->of[graph->outputs[o].i] = whole;
     for (uint32_t n = 0; n < graph->node_count; n++)
         REMAT_CHECK(visit(&f, n));
-    close_all(&f);
+    REMAT_CHECK(close_all(&f));
     for (uint32_t v = 0; v < graph->value_count; v++)
         if (remat_is_none(graph->values[v].node.i))
             out->made[v] = out->of[v];

@@ -108,7 +108,8 @@ static void count_random(struct divider *d, remat_value v)
 static remat_value find_state(const struct remat_graph *graph, remat_value state)
 {
     const struct remat_node_info *node = remat_producer_info(graph, state);
-    while (node && (node->op == REMAT_OP_concat || node->op == REMAT_OP_slice)) {
+    while (node && (node->op == REMAT_OP_concat ||
+                    (node->op == REMAT_OP_slice && remat_node_int(node, "begin", 0) == 0))) {
         state = node->inputs[0];
         node = remat_producer_info(graph, state);
     }
@@ -124,7 +125,8 @@ static void find_random(const struct remat_graph *graph, bool *random)
             continue;
         remat_value last = find_state(graph, node->inputs[node->input_count - 1]);
         const struct remat_value_info *info = &graph->values[last.i];
-        random[last.i] |= info->dtype == REMAT_I32 && remat_is_none(info->node.i);
+        bool is_state = info->shape.rank == 1 && info->shape.dims[0] == 4;
+        random[last.i] |= is_state && info->dtype == REMAT_I32 && remat_is_none(info->node.i);
     }
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the ranks along "tp" divide by classes is made to divide: tables of embeddings get rows, and
+/* Pads what ranks along "tp" divide by classes until it divides: tables of embeddings get rows, and
  * so do the weights and biases that make the logits of a cross entropy, which then has attribute
  * `classes`. Rows that a parameter had before are its unpadded ones. */
 #include "passes.h"
@@ -33,7 +33,7 @@ static remat_status refuse(const struct padder *p, remat_value v)
     long long length = info->shape.rank ? *growing_length(info) : 1;
     return remat_error(p->arena->ctx, REMAT_ERROR_INVALID,
                        "value \"%.400s\": dimension %u, of %lld, is not divisible by %lld ranks "
-                       "along tp, and not only the loss reads it: remat-graph "
+                       "along tp, and its readers do not let it be padded here: remat-graph "
                        "--make-vocab-size-divisible-by %lld pads it",
                        info->name, is_parameter(info) ? 0 : info->shape.rank - 1, length,
                        (long long)p->ranks, (long long)p->ranks);
@@ -54,8 +54,12 @@ static remat_status mark(struct padder *p, remat_value v, int64_t classes)
     if (!follows || info->shape.rank == 0 || *growing_length(info) != classes)
         return refuse(p, v);
     p->grows[v.i] = true;
-    for (uint32_t k = first; node && k < node->input_count; k++)
+    for (uint32_t k = first; node && k < node->input_count; k++) {
+        const struct remat_value_info *input = info_of(p, node->inputs[k]);
+        if (node->op == REMAT_OP_add && is_parameter(input) && input->shape.rank != 1)
+            return refuse(p, node->inputs[k]);
         REMAT_CHECK(mark(p, node->inputs[k], classes));
+    }
     return REMAT_OK;
 }
 
@@ -134,7 +138,7 @@ REMAT_PASS(pad_vocabulary)
 {
     struct padder p = {.arena = arena, .ranks = remat_mesh_size(&graph->mesh, "tp")};
     *out = p.graph = remat_graph_copy(arena, graph);
-    if (p.ranks == 1 || is_joint(graph))
+    if (p.ranks == 1 || is_joint(graph) || !remat_is_none(remat_graph_coordinate(graph, "tp").i))
         return REMAT_OK;
     REMAT_NEW(arena, p.grows, graph->value_count);
     REMAT_CHECK(mark_all(&p));

@@ -17,8 +17,8 @@ REMAT_PASS(indices);
 
 /* With several ranks along axis "tp" of graph->mesh: tables of embeddings, and what makes the
  * logits of a cross entropy, get as many rows of padding (`unpadded_rows`, `classes`) as make them
- * divide. INVALID where others read what would grow; the message names it. No-op with one rank, and
- * on a joint graph. Before autodiff. */
+ * divide. INVALID where others read what would grow; the message names it. No-op with one rank, on
+ * a joint graph, and where the graph reads its coordinate along the axis. Before autodiff. */
 REMAT_PASS(pad_vocabulary);
 
 /* Where graph->loss_chunk asks for it and outputs[0] is cross_entropy of a linear that nobody else

@@ -28,7 +28,7 @@ struct divider {
         struct reading *next;
     } * *readings;          /* by old value, the last one made first */
     remat_value coordinate; /* REMAT_NO_VALUE: nothing has needed it yet */
-    remat_value number;     /* it in f32 */
+    remat_value number;     /* the coordinate in f32 */
     /* Of attention with dropout, by entry of the batch: its number, i32 [1], and its random state.
      */
     remat_value entries[REMAT_LAYOUT_ENTRIES_MAX], states[REMAT_LAYOUT_ENTRIES_MAX];
@@ -43,7 +43,8 @@ static remat_value coordinate(struct divider *d)
     if (!remat_is_none(d->coordinate.i))
         return d->coordinate;
     d->coordinate = remat_build_coordinate(&d->b, AXIS);
-    d->r.to->values[d->coordinate.i].initializer = REMAT_INIT_NONE; /* see add_part */
+    /* The session writes it before init, which fills parts. */
+    d->r.to->values[d->coordinate.i].initializer = REMAT_INIT_NONE;
     return d->coordinate;
 }
 
@@ -349,7 +350,7 @@ static remat_value make_state(struct divider *d, remat_value rng, int64_t entrie
     return remat_build(&d->b, REMAT_OP_concat, words, 2, &axis, 1, NULL);
 }
 
-/* All layers have it from the first one, but it is none's. */
+/* The first layer makes it for all, so it has the top scope. */
 static remat_value random_state(struct divider *d, remat_value rng, int64_t entries,
                                 uint32_t number)
 {

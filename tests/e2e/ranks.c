@@ -228,7 +228,7 @@ static void place_parts(remat_parts parts, uint64_t size, const char *all, uint6
     for (uint64_t i = 0; i < parts.count * (bytes / size); i++) {
         uint64_t part = i / parts.run % parts.count;
         uint64_t at = i / (parts.run * parts.count) * parts.run + i % parts.run;
-        memcpy(whole + i * size, all + part * parts.ranks * bytes + at * size, size);
+        memcpy(whole + i * size, all + part * parts.rank_stride * bytes + at * size, size);
     }
 }
 

@@ -206,7 +206,7 @@ static remat_status write_chunk(remat_session *session, const remat_tensor_info 
 {
     remat_status st = REMAT_OK;
     const remat_parts parts = to->parts;
-    uint64_t part = rank / parts.ranks % parts.count, end = begin + count, next;
+    uint64_t part = rank / parts.rank_stride % parts.count, end = begin + count, next;
     for (uint64_t i = begin; i < end && st == REMAT_OK; i = next) {
         uint64_t run = i / parts.run, at = i % parts.run;
         next = end - i < parts.run - at ? end : i + (parts.run - at);

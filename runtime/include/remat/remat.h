@@ -83,22 +83,23 @@ typedef enum remat_tensor_role {
 } remat_tensor_role;
 
 #define REMAT_TENSOR_RANK_MAX 6
-/* A tensor that the host may name: parameters, optimizer state, inputs and outputs. */
 /* How ranks divide a tensor into `count` equal parts; 1: they do not. Part q has the elements i of
- * the whole, in row-major order, with i / run mod count = q; rank r has part r / ranks mod count.
+ * the whole, in row-major order, with i / run mod count = q; rank r has part r / rank_stride mod
+ * count.
  */
 typedef struct remat_parts {
-    uint32_t count, ranks;
+    uint32_t count, rank_stride;
     uint64_t run;
 } remat_parts;
 
 /* The number in the whole of element i of a rank's part. */
 static inline uint64_t remat_parts_element(remat_parts parts, uint32_t rank, uint64_t i)
 {
-    uint64_t part = rank / parts.ranks % parts.count;
+    uint64_t part = rank / parts.rank_stride % parts.count;
     return (i / parts.run * parts.count + part) * parts.run + i % parts.run;
 }
 
+/* A tensor that the host may name: parameters, optimizer state, inputs and outputs. */
 typedef struct remat_tensor_info {
     size_t struct_size;
     const char *name;
