@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every emitted kernel of a model's plans compiles with NVRTC for all architectures, without a warning and within
-the limits of limits.csv: registers and bytes of local memory a thread, bytes of shared memory a block. Of its
+"""Every emitted kernel of a model's plans compiles with NVRTC for the architectures given, without a warning and
+within the limits of limits.csv: registers and bytes of local memory a thread, bytes of shared memory a block. Of its
 rows the first that fits counts: the model (empty: any), a pattern of the kernel's name without its hash.
 
-    compile_all.py TOOLS_FOLDER CACHE_FOLDER PLANS PRESET DTYPE [OPTION OF remat-graph...]
+    compile_all.py TOOLS_FOLDER CACHE_FOLDER PLANS ARCHITECTURES PRESET DTYPE [OPTION OF remat-graph...]
 
 PLANS: "all" for one of each kind, "few" for the first two. Plans share most kernels, which are compiled
-once: the rest is in the cache, where a later run of the same build finds all. Exit code 77 where there is
-no NVRTC (1 when CI=true)."""
+once: the rest is in the cache, where a later run of the same build finds all. ARCHITECTURES: "all", or as
+--arch has them. Exit code 77 where there is no NVRTC (1 when CI=true)."""
 import csv
 import fnmatch
 import json
@@ -19,7 +19,7 @@ import tempfile
 
 import library
 
-ARCHITECTURES = "sm_80,sm_86,sm_89,sm_90,sm_100"
+ALL_ARCHITECTURES = "sm_80,sm_86,sm_89,sm_90,sm_100"
 TARGET = "h200"
 # One plan of each kind that has kernels of its own; a budget halfway from full recomputation to none.
 FEW = [[], ["--ac-mode", "full"]]
@@ -35,8 +35,9 @@ def read_rows(*path):
 
 
 class Model:
-    def __init__(self, tools, cache, preset, dtype, *options):
+    def __init__(self, tools, cache, architectures, preset, dtype, *options):
         self.tools, self.cache, self.name = tools, cache, f"{preset}:{dtype}"
+        self.architectures = ALL_ARCHITECTURES if architectures == "all" else architectures
         self.rows = {}  # (kernel, architecture) -> row of resources.csv
         self.run("remat-graph", preset, "--dtype", dtype, *options, "-o", "model.fbs")
 
@@ -52,11 +53,11 @@ class Model:
         """What remat-dump says of the plan."""
         before, folder = len(self.rows), f"cuda{len(os.listdir())}"
         verbose = self.run("remat-compile", "model.fbs", "-v", "--target", TARGET, *options, "-o", "model.plan",
-                           "--emit-cuda", folder, "--arch", ARCHITECTURES, "--cache", self.cache,
+                           "--emit-cuda", folder, "--arch", self.architectures, "--cache", self.cache,
                            *library.option("--nvrtc")).stderr
         rows = {(row["kernel"], row["arch"]): row for row in read_rows(folder, "resources.csv")}
         kernels = {name[:-3] for name in os.listdir(folder) if name.endswith(".cu")}
-        if not rows or rows.keys() != {(kernel, arch) for kernel in kernels for arch in ARCHITECTURES.split(",")}:
+        if not rows or rows.keys() != {(kernel, arch) for kernel in kernels for arch in self.architectures.split(",")}:
             sys.exit(f"{self.name} {options}: resources.csv does not have every kernel on every architecture")
         for kernel, arch in rows.keys() - self.rows.keys():
             with open(f"{folder}/{kernel}.{arch}.cubin", "rb") as file:
