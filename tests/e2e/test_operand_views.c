@@ -59,6 +59,7 @@ static const struct sample {
     {"batch_slice", {"4,3", "i1"}, {INT("count", 2)}, 1, false},
     {"advance", {"i1"}, {INT("count", 9)}, 1, false},
     {"part_number", {"i1", "i1"}, {INT("count", 2)}, 1, false},
+    {"own_ids", {"i2,3", "i1"}, {INT("count", 2)}, 1, false},
     {"adamw_coefficients",
      {"1", "i1"},
      {FLOAT("beta1", 0.9), FLOAT("beta2", 0.9), FLOAT("weight_decay", 0.0)},
