@@ -103,6 +103,13 @@ HUB = [  # the file, what it is of, its parameters
       "intermediate_size": 8192, "max_position_embeddings": 4096, "num_attention_heads": 32, "num_hidden_layers": 32,
       "num_key_value_heads": 32, "original_max_position_embeddings": 4096, "resid_pdrop": 0.0, "rms_norm_eps": 1e-5,
       "rope_scaling": None, "sliding_window": 2047, "vocab_size": 32064}, "Phi-3-mini-4k-instruct", 3821079552),
+    ({"model_type": "gpt2", "activation_function": "gelu_new", "attn_pdrop": 0.1, "embd_pdrop": 0.1, "n_ctx": 1024,
+      "n_embd": 1024, "n_head": 16, "n_layer": 24, "n_positions": 1024, "n_special": 0, "predict_special_tokens": True,
+      "resid_pdrop": 0.1, "vocab_size": 50257}, "gpt2-medium", 354823168),
+    ({**COMMON, "model_type": "llama", "attention_bias": False, "hidden_size": 576, "intermediate_size": 1536,
+      "is_llama_config": True, "max_position_embeddings": 8192, "mlp_bias": False, "num_attention_heads": 9,
+      "num_hidden_layers": 30, "num_key_value_heads": 3, "rms_norm_eps": 1e-5, "rope_interleaved": False,
+      "rope_theta": 100000, "tie_word_embeddings": True, "vocab_size": 49152}, "SmolLM2-135M", 134515008),
 ]
 
 
