@@ -114,7 +114,8 @@ static void grow_node(const struct padder *p, struct remat_node_info *node)
 {
     struct remat_attribute *attributes =
         remat_array(p->arena, node->attribute_count + 1, sizeof *attributes);
-    memcpy(attributes, node->attributes, node->attribute_count * sizeof *attributes);
+    for (uint32_t k = 0; k < node->attribute_count; k++)
+        attributes[k] = node->attributes[k];
     node->attributes = attributes;
     if (node->op == REMAT_OP_cross_entropy && !remat_node_attribute(node, "classes"))
         attributes[node->attribute_count++] =
