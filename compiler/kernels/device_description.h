@@ -45,9 +45,10 @@ struct remat_device_description {
     uint32_t machine_ranks;              /* that share a machine; 0: no links are described */
     struct remat_link within, between;   /* a machine, machines */
     const struct remat_profile *profile; /* measured times, which go before rates; NULL: none */
-    /* For bounds: all rows of products are aligned, and products are split however short the parts
-     * are. No kernel takes longer so, and none of more rows less long than one of fewer. */
-    bool monotone;
+    /* For bounds of all larger batches; 0: not. Lengths that it divides may be of rows, which are
+     * aligned with some batch, and products are split however short the parts are. No kernel takes
+     * longer so, and with a batch of this size none takes longer than with a larger one. */
+    uint32_t monotone;
 };
 
 /* `name`: a built-in name or the path of a .json file. Unknown names list the built-in ones. */

@@ -250,20 +250,26 @@ static bool is_tried(uint32_t side, uint32_t halvings)
     return halvings == 0 || side >> halvings >= TILE_SIDE_MIN;
 }
 
+/* A length that counts for alignment; of what may be rows on a monotone device: 0. */
+static uint64_t counted(uint64_t length, const struct remat_device_description *device)
+{
+    return device->monotone && length % device->monotone == 0 ? 0 : length;
+}
+
 /* Of the rate. Kernels of tensor cores load 16 bytes at once, others rows of less alignment: n, k
  * and the strides of rows count (docs/cost_model.md). */
 static double aligned_share(const struct product *p, const struct remat_fused_kernel *kernel,
                             const struct remat_device_description *device)
 {
     uint32_t bytes = remat_dtype_bytes(p->dtype), aligned = VECTOR_BYTES;
-    uint64_t elements = (uint64_t)p->n | (uint64_t)p->k;
-    if (!device->cuda_arch || device->monotone || bytes > 2)
+    uint64_t elements = counted((uint64_t)p->n, device) | counted((uint64_t)p->k, device);
+    if (!device->cuda_arch || bytes > 2)
         return 1;
     for (uint32_t o = 0; o < kernel->operand_count; o++) {
         const struct remat_view *view = kernel->operands[o].view;
         for (uint32_t axis = view->rank - 2; axis < view->rank; axis++)
             if (view->shape[axis] > 1 && view->strides[axis] != 1)
-                elements |= (uint64_t)view->strides[axis];
+                elements |= counted((uint64_t)view->strides[axis], device);
     }
     while (elements * bytes % aligned)
         aligned /= 2;

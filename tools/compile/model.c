@@ -174,7 +174,8 @@ static remat_status bound(void *user, struct size_trial *trial)
     struct remat_graph *graph;
     double work;
     REMAT_TRY(begin(a, scratch, trial, &settings, &work, &graph));
-    settings.device.monotone = bounds_larger(a, trial->value);
+    if (bounds_larger(a, trial->value))
+        settings.device.monotone = trial->value / model_parts(a->settings);
     REMAT_TRY(find_bound(a, scratch, graph, work, &settings, trial));
     trial->bounded = true;
     trial->each = settings.device.monotone ? trial->rate / trial->value : 0;
@@ -214,14 +215,18 @@ static bool cuts(const struct remat_node_info *node)
     return node->op == REMAT_OP_slice || node->op == REMAT_OP_pad || node->op == REMAT_OP_concat;
 }
 
-/* The batch is along rows of values, never along columns; no node cuts or joins values there, or
- * makes as many chunks as there are rows. */
-static bool grows_by_rows(const struct remat_graph *small, const struct remat_graph *large)
+/* The batch is along rows of values, never along columns, and their lengths are multiples of it; no
+ * node cuts or joins values there, or makes as many chunks as there are rows. */
+static bool grows_by_rows(const struct remat_graph *small, int64_t small_batch,
+                          const struct remat_graph *large, int64_t large_batch)
 {
     bool grows = true;
     for (uint32_t v = 0; v < small->value_count; v++) {
         const struct remat_shape *a = &small->values[v].shape, *b = &large->values[v].shape;
         grows &= a->rank < 2 || a->dims[a->rank - 1] == b->dims[b->rank - 1];
+        for (uint32_t d = 0; d < a->rank; d++)
+            grows &= a->dims[d] == b->dims[d] || (double)a->dims[d] * (double)large_batch ==
+                                                     (double)b->dims[d] * (double)small_batch;
     }
     for (uint32_t n = 0; n < small->node_count; n++) {
         const struct remat_node_info *node = &small->nodes[n];
@@ -247,7 +252,7 @@ static remat_status find_growth(struct attempts *a)
         goto fail;
     REMAT_TRY(bind(a, scratch, value, &work, &small));
     REMAT_TRY(bind(a, scratch, value + a->sizes->multiple, &work, &large));
-    a->by_rows = grows_by_rows(small, large);
+    a->by_rows = grows_by_rows(small, value, large, value + (int64_t)a->sizes->multiple);
 fail:
     remat_scratch_close(scratch);
     return st == REMAT_ERROR_INVALID ? REMAT_OK : st;
