@@ -5,7 +5,8 @@
 #include "borrowed_plan.h"
 #include "graph_parse.h"
 #include "harness.h"
-#include "ops.h"
+#include "layout.h"
+#include "unwind.h"
 
 #include <remat/engine.h>
 
@@ -42,145 +43,201 @@ static const char head[] = "graph \"rule\"\n"
 static const struct rule_case {
     const char *name;
     uint32_t elements;
+    char layout; /* of m: whole, split, u: an unfinished sum, m: an unfinished maximum */
     bool rounds; /* sums are not exact */
     const char *text;
 } cases[] = {
-    {"add", 64, false, "%m : f32[4,16] = add %h %b" F},
-    {"sub", 64, false, "%m : f32[4,16] = sub %b %h" F},
-    {"mul", 64, false, "%m : f32[4,16] = mul %h %b" F},
-    {"mul of two", 64, false, "%m : f32[4,16] = mul %h %h" F},
-    {"div", 64, false, "%m : f32[4,16] = div %h %two" F},
-    {"maximum", 64, false, "%m : f32[4,16] = maximum %h %b" F},
-    {"minimum", 64, false, "%m : f32[4,16] = minimum %h %b" F},
-    {"equal", 64, false, "%m : f32[4,16] = equal %h %two" F},
-    {"less", 64, false, "%m : f32[4,16] = less %h %b" F},
-    {"select", 64, false,
+    {"add", 64, 's', false, "%m : f32[4,16] = add %h %b" F},
+    {"sub", 64, 's', false, "%m : f32[4,16] = sub %b %h" F},
+    {"mul", 64, 's', false, "%m : f32[4,16] = mul %h %b" F},
+    {"mul of two", 64, 's', false, "%m : f32[4,16] = mul %h %h" F},
+    {"div", 64, 's', false, "%m : f32[4,16] = div %h %two" F},
+    {"maximum", 64, 's', false, "%m : f32[4,16] = maximum %h %b" F},
+    {"minimum", 64, 's', false, "%m : f32[4,16] = minimum %h %b" F},
+    {"equal", 64, 's', false, "%m : f32[4,16] = equal %h %two" F},
+    {"less", 64, 's', false, "%m : f32[4,16] = less %h %b" F},
+    {"select", 64, 's', false,
      "%less : f32[4,16] = less %h %b" F "%m : f32[4,16] = select %less %h %b" F},
-    {"neg", 64, false, "%m : f32[4,16] = neg %h" F},
-    {"exp", 64, true, "%t : f32[4,16] = tanh %h" F "%m : f32[4,16] = exp %t" F},
-    {"log", 64, true,
+    {"neg", 64, 's', false, "%m : f32[4,16] = neg %h" F},
+    {"exp", 64, 's', true, "%t : f32[4,16] = tanh %h" F "%m : f32[4,16] = exp %t" F},
+    {"log", 64, 's', true,
      "%s : f32[4,16] = mul %h %h" F "%p : f32[4,16] = add %s %two" F "%m : f32[4,16] = log %p" F},
-    {"sqrt", 64, true, "%s : f32[4,16] = mul %h %h" F "%m : f32[4,16] = sqrt %s" F},
-    {"rsqrt", 64, true,
+    {"sqrt", 64, 's', true, "%s : f32[4,16] = mul %h %h" F "%m : f32[4,16] = sqrt %s" F},
+    {"rsqrt", 64, 's', true,
      "%s : f32[4,16] = mul %h %h" F "%p : f32[4,16] = add %s %two" F "%m : f32[4,16] = rsqrt %p" F},
-    {"erf", 64, true, "%m : f32[4,16] = erf %h" F},
-    {"sigmoid", 64, true, "%m : f32[4,16] = sigmoid %h" F},
-    {"cast", 64, false,
+    {"erf", 64, 's', true, "%m : f32[4,16] = erf %h" F},
+    {"sigmoid", 64, 's', true, "%m : f32[4,16] = sigmoid %h" F},
+    {"cast", 64, 's', false,
      "%n : bf16[4,16] = cast %h { dtype = 3 }" F "%m : f32[4,16] = cast %n { dtype = 1 }" F},
-    {"a parameter's cast and reshape", 64, false,
+    {"a parameter's cast and reshape", 64, 's', false,
      "%n : bf16[16] = cast %b { dtype = 3 }" F "%c : f32[16] = cast %n { dtype = 1 }" F
      "%r : f32[1,16] = reshape %c { shape = [1, 16] }" F "%m : f32[4,16] = add %h %r" F},
-    {"whole beside split", 64, false,
+    {"whole beside split", 64, 's', false,
      "%x2 : f32[4,16] = concat %x %x { axis = 1 }" F "%m : f32[4,16] = add %h %x2" F},
-    {"rows of the other operand", 64, false,
+    {"rows of the other operand", 64, 's', false,
      "%r : f32[4,1] = row_sum %x" F "%m : f32[4,16] = mul %h %r" F},
-    {"column", 64, false, "%c : f32[4,16] = column %h" F "%m : f32[4,16] = mul %h %c" F},
-    {"column of rows", 64, false,
+    {"column", 64, 's', false, "%c : f32[4,16] = column %h" F "%m : f32[4,16] = mul %h %c" F},
+    {"column of rows", 64, 's', false,
      "%t : f32[16,4] = transpose %h { permutation = [1, 0] }" F "%c : f32[16,4] = column %t" F
      "%m : f32[16,4] = mul %t %c" F},
-    {"row_sum", 4, false, "%m : f32[4,1] = row_sum %h" F},
-    {"row_sum of rows", 16, false,
+    {"row_sum", 4, 'u', false, "%m : f32[4,1] = row_sum %h" F},
+    {"row_sum of rows", 16, 's', false,
      "%t : f32[16,4] = transpose %h { permutation = [1, 0] }" F "%m : f32[16,1] = row_sum %t" F},
-    {"row_sum of a sum", 4, false, "%m : f32[4,1] = row_sum %sum" F},
-    {"row_max", 4, false, "%m : f32[4,1] = row_max %h" F},
-    {"row_max of rows", 16, false,
+    {"row_sum of a sum", 4, 'u', false, "%m : f32[4,1] = row_sum %sum" F},
+    {"row_max", 4, 'm', false, "%m : f32[4,1] = row_max %h" F},
+    {"row_max of rows", 16, 's', false,
      "%t : f32[16,4] = transpose %h { permutation = [1, 0] }" F "%m : f32[16,1] = row_max %t" F},
-    {"row_max of a sum", 4, false, "%m : f32[4,1] = row_max %sum" F},
-    {"column_sum", 16, false, "%m : f32[16] = column_sum %h" F},
-    {"column_sum of rows", 4, false,
+    {"row_max of a sum", 4, 'w', false, "%m : f32[4,1] = row_max %sum" F},
+    {"column_sum", 16, 's', false, "%m : f32[16] = column_sum %h" F},
+    {"column_sum of rows", 4, 'u', false,
      "%t : f32[16,4] = transpose %h { permutation = [1, 0] }" F "%m : f32[4] = column_sum %t" F},
-    {"column_sum of a sum", 8, false, "%m : f32[8] = column_sum %sum" F},
-    {"sum and sum", 32, false,
+    {"column_sum of a sum", 8, 'u', false, "%m : f32[8] = column_sum %sum" F},
+    {"sum and sum", 32, 'u', false,
      "%h2 : f32[4,16] = mul %h %two" F "%other : f32[4,8] = matmul %h2 %v" F
      "%m : f32[4,8] = add %sum %other" F},
-    {"a multiple of a sum", 32, false, "%m : f32[4,8] = mul %sum %two" F},
-    {"the negative of a sum", 32, false, "%m : f32[4,8] = neg %sum" F},
-    {"a sum read twice", 32, false, "%m : f32[4,8] = mul %sum %sum" F},
-    {"a sum beside a whole", 32, false, "%m : f32[4,8] = add %sum %x" F},
-    {"reshape", 64, false,
+    {"a multiple of a sum", 32, 'u', false, "%m : f32[4,8] = mul %sum %two" F},
+    {"the negative of a sum", 32, 'u', false, "%m : f32[4,8] = neg %sum" F},
+    {"a sum read twice", 32, 'w', false, "%m : f32[4,8] = mul %sum %sum" F},
+    {"a sum beside a whole", 32, 'w', false, "%m : f32[4,8] = add %sum %x" F},
+    {"reshape", 64, 's', false,
      "%r : f32[4,4,4] = reshape %h { shape = [4, 4, 4] }" F "%m : f32[4,4,4] = mul %r %r" F},
-    {"reshape of a sum", 32, false, "%m : f32[2,16] = reshape %sum { shape = [2, 16] }" F},
-    {"transpose", 64, false,
+    {"reshape of a sum", 32, 'u', false, "%m : f32[2,16] = reshape %sum { shape = [2, 16] }" F},
+    {"transpose", 64, 's', false,
      "%r : f32[4,4,4] = reshape %h { shape = [4, 4, 4] }" F
      "%t : f32[4,4,4] = transpose %r { permutation = [2, 1, 0] }" F "%m : f32[4,4,4] = neg %t" F},
-    {"transpose of a sum", 32, false,
+    {"transpose of a sum", 32, 'u', false,
      "%t : f32[8,4] = transpose %sum { permutation = [1, 0] }" F
      "%m : f32[8,4] = concat %t { axis = 0 }" F},
-    {"slice of rows", 32, false,
+    {"slice of rows", 32, 's', false,
      "%s : f32[2,16] = slice %h { axis = 0, begin = 1, end = 3 }" F "%m : f32[2,16] = neg %s" F},
-    {"slice of blocks", 32, false,
+    {"slice of blocks", 32, 's', false,
      "%s : f32[4,8] = slice %h { axis = 1, begin = 8, end = 16 }" F "%m : f32[4,8] = neg %s" F},
-    {"slice of a sum", 16, false,
+    {"slice of a sum", 16, 'u', false,
      "%s : f32[4,4] = slice %sum { axis = 1, begin = 2, end = 6 }" F "%m : f32[4,4] = neg %s" F},
-    {"pad of rows", 96, false, "%m : f32[6,16] = pad %h { axis = 0, begin = 1, length = 6 }" F},
-    {"pad of blocks", 192, false,
+    {"pad of rows", 96, 's', false,
+     "%m : f32[6,16] = pad %h { axis = 0, begin = 1, length = 6 }" F},
+    {"pad of blocks", 192, 's', false,
      "%m : f32[4,48] = pad %h { axis = 1, begin = 16, length = 48 }" F},
-    {"pad across blocks", 80, false,
+    {"pad across blocks", 80, 'w', false,
      "%m : f32[4,20] = pad %h { axis = 1, begin = 1, length = 20 }" F},
-    {"pad of a sum", 40, false, "%m : f32[4,10] = pad %sum { axis = 1, begin = 1, length = 10 }" F},
-    {"concat of rows", 128, false, "%m : f32[8,16] = concat %h %h { axis = 0 }" F},
-    {"concat of columns", 128, false,
+    {"pad of a sum", 40, 'u', false,
+     "%m : f32[4,10] = pad %sum { axis = 1, begin = 1, length = 10 }" F},
+    {"concat of rows", 128, 's', false, "%m : f32[8,16] = concat %h %h { axis = 0 }" F},
+    {"concat of columns", 128, 's', false,
      "%n : f32[4,16] = neg %h" F "%m : f32[4,32] = concat %h %n { axis = 1 }" F},
-    {"concat with a whole", 96, false, "%m : f32[4,24] = concat %h %x { axis = 1 }" F},
-    {"concat of sums", 64, false,
+    {"concat with a whole", 96, 'w', false, "%m : f32[4,24] = concat %h %x { axis = 1 }" F},
+    {"concat of sums", 64, 'u', false,
      "%h2 : f32[4,16] = mul %h %two" F "%other : f32[4,8] = matmul %h2 %v" F
      "%m : f32[8,8] = concat %sum %other { axis = 0 }" F},
-    {"matmul of what is contracted", 16, false,
+    {"matmul of what is contracted", 16, 'u', false,
      "%m : f32[4,4] = matmul %h %h { transpose_b = 1 }" F},
-    {"matmul of rows and a whole", 128, false,
+    {"matmul of rows and a whole", 128, 's', false,
      "%m : f32[16,8] = matmul %h %x { transpose_a = 1 }" F},
-    {"matmul of a whole and columns", 128, false,
+    {"matmul of a whole and columns", 128, 's', false,
      "%m : f32[8,16] = matmul %x %h { transpose_a = 1 }" F},
-    {"matmul of rows and columns", 256, false,
+    {"matmul of rows and columns", 256, 's', false,
      "%m : f32[16,16] = matmul %h %h { transpose_a = 1 }" F},
-    {"matmul of sums", 16, false, "%m : f32[4,4] = matmul %sum %x { transpose_b = 1 }" F},
-    {"matmul by heads", 64, false,
+    {"matmul of sums", 16, 'w', false, "%m : f32[4,4] = matmul %sum %x { transpose_b = 1 }" F},
+    {"matmul by heads", 64, 's', false,
      "%r : f32[4,4,4] = reshape %h { shape = [4, 4, 4] }" F
      "%t : f32[4,4,4] = transpose %r { permutation = [1, 0, 2] }" F
      "%m : f32[4,4,4] = matmul %t %t { transpose_b = 1 }" F},
-    {"matmul by heads that share keys", 64, false,
+    {"matmul by heads that share keys", 64, 's', false,
      "%r : f32[4,4,4] = reshape %h { shape = [4, 4, 4] }" F
      "%t : f32[4,4,4] = transpose %r { permutation = [1, 0, 2] }" F
      "%y : f32[1,4,4] = slice %t { axis = 0, begin = 0, end = 1 }" F
      "%m : f32[4,4,4] = matmul %t %y" F},
-    {"matmul_accumulate", 32, false,
+    {"matmul_accumulate", 32, 'u', false,
      "%h2 : f32[4,16] = mul %h %two" F "%m : f32[4,8] = matmul_accumulate %sum %h2 %v" F},
-    {"attention", 64, true,
+    {"attention", 64, 's', true,
      "%q : f32[1,4,4,4] = reshape %h { shape = [1, 4, 4, 4] }" F
      "%o : f32[1,4,4,4], %l : f32[1,4,4] = attention %q %q %q { scale = 0.01, causal = 1 }" F
      "%m : f32[1,4,4,4] = neg %o" F},
-    {"attention_backward", 64, true,
+    {"attention_backward", 64, 's', true,
      "%q : f32[1,4,4,4] = reshape %h { shape = [1, 4, 4, 4] }" F
      "%o : f32[1,4,4,4], %l : f32[1,4,4] = attention %q %q %q { scale = 0.01, causal = 1 }" F
      "%dq : f32[1,4,4,4], %dk : f32[1,4,4,4], %dv : f32[1,4,4,4] = attention_backward %o %q %q %q "
      "%o "
      "%l { scale = 0.01, causal = 1 }" F "%a : f32[1,4,4,4] = add %dq %dk" F
      "%m : f32[1,4,4,4] = add %a %dv" F},
-    {"embedding", 32, false,
+    {"embedding", 32, 'w', false,
      "%e : f32[4,8] = embedding %table %ids" F "%m : f32[4,8] = mul %e %e" F},
-    {"embedding, added to a sum", 32, false,
+    {"embedding, added to a sum", 32, 'u', false,
      "%e : f32[4,8] = embedding %table %ids" F "%m : f32[4,8] = add %e %sum" F},
-    {"embedding_backward", 128, false,
+    {"embedding of a table in blocks", 32, 's', false,
+     "%q : f32[4,16] = matmul %x %table { transpose_b = 1 }" F
+     "%s : f32[4,8] = slice %q { axis = 1, begin = 8, end = 16 }" F
+     "%e : f32[4,8] = embedding %table %ids" F "%m : f32[4,8] = mul %e %s" F},
+    {"embedding_backward", 128, 's', false,
      "%e : f32[4,8] = embedding %table %ids" F "%y : f32[4,8] = mul %e %e" F
      "%m : f32[16,8] = embedding_backward %y %ids { rows = 16 }" F},
-    {"embedding_accumulate", 128, false,
+    {"embedding_accumulate", 128, 's', false,
      "%e : f32[4,8] = embedding %table %ids" F "%y : f32[4,8] = mul %e %e" F
      "%d : f32[16,8] = embedding_backward %y %ids { rows = 16 }" F
      "%m : f32[16,8] = embedding_accumulate %d %y %ids" F},
 };
 
-static struct remat_program *compile(remat_context *ctx, struct remat_arena *arena,
-                                     const struct rule_case *c, uint32_t ranks)
+/* Which no step can run: what they update in place is read later. */
+static const struct rule_case not_run[] = {
+    {"matmul_accumulate onto a whole", 32, 'w', false,
+     "%c : f32[4,8] = neg %x" F "%m : f32[4,8] = matmul_accumulate %c %h %v" F},
+    {"matmul_accumulate onto a split one", 32, 'w', false,
+     "%s : f32[4,8] = slice %h { axis = 1, begin = 8, end = 16 }" F "%c : f32[4,8] = neg %s" F
+     "%m : f32[4,8] = matmul_accumulate %c %h %v" F},
+    {"matmul_accumulate onto a sum that others read", 32, 'w', false,
+     "%c : f32[4,8] = neg %sum" F "%m0 : f32[4,8] = matmul_accumulate %sum %h %v" F
+     "%m : f32[4,8] = add %m0 %c" F},
+};
+
+static struct remat_graph *parse(remat_context *ctx, struct remat_arena *arena,
+                                 const struct rule_case *c, uint32_t ranks)
 {
-    const struct remat_policy_settings none = {0};
     char text[8192];
     struct remat_graph *graph;
-    struct remat_program *program;
     uint32_t n = c->elements;
     int length = snprintf(text, sizeof text, head, c->text, n, n, n, n);
     MUST_OK(ctx, remat_graph_parse(ctx, c->name, text, (size_t)length, arena, &graph));
     if (ranks > 1)
         graph->mesh = (struct remat_mesh){1, {{"tp", ranks}}};
+    return graph;
+}
+
+struct search {
+    remat_context *ctx;
+    const struct rule_case *c;
+};
+
+/* A rule that makes everything whole would be right, too. */
+static remat_status check_layout(void *user)
+{
+    static const char letters[] = "?wsum";
+    const struct search *s = user;
+    struct remat_arena *arena = remat_scratch_open(s->ctx);
+    struct remat_graph *graph = parse(s->ctx, arena, s->c, 2);
+    struct remat_layouts layouts;
+    char found = 0;
+    REMAT_CHECK(remat_pass_expand(arena, graph, &graph));
+    REMAT_CHECK(remat_layouts_find(arena, graph, "tp", &layouts));
+    for (uint32_t v = 0; v < graph->value_count; v++)
+        if (strcmp(graph->values[v].name, "m") == 0)
+            found = letters[layouts.of[v].kind];
+    CHECK(found == s->c->layout, "%s: layout '%c', expected '%c'", s->c->name, found, s->c->layout);
+    remat_scratch_close(arena);
+    return REMAT_OK;
+}
+
+static void test_layouts(remat_context *ctx, const struct rule_case *c, size_t count)
+{
+    for (size_t k = 0; k < count; k++)
+        MUST_OK(ctx, remat_guard(ctx, check_layout, &(struct search){ctx, &c[k]}));
+}
+
+static struct remat_program *compile(remat_context *ctx, struct remat_arena *arena,
+                                     const struct rule_case *c, uint32_t ranks)
+{
+    const struct remat_policy_settings none = {0};
+    struct remat_program *program;
+    struct remat_graph *graph = parse(ctx, arena, c, ranks);
     MUST_OK(ctx, harness_compile(ctx, arena, graph, &none, 0, &program));
     return program;
 }
@@ -288,6 +345,8 @@ int main(void)
 {
     remat_context *ctx = remat_context_create(NULL, NULL);
     MUST(ctx);
+    test_layouts(ctx, cases, sizeof cases / sizeof *cases);
+    test_layouts(ctx, not_run, sizeof not_run / sizeof *not_run);
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
         test_case(ctx, &cases[k]);
     test_covered();
