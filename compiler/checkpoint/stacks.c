@@ -14,6 +14,7 @@
 
 #include "hash.h"
 #include "ops.h"
+#include "tree.h"
 
 #define BASE UINT64_C(0x9e3779b97f4a7c15)
 
@@ -23,13 +24,10 @@ enum { UNREAD = REMAT_NONE - 1 };
 
 /* Over the values that graph inputs and the nodes of the forward pass and the loss give; of the
  * results of one node the first stands for all. */
-struct tree {
-    remat_value exit;  /* the root: what the last such node gives that the backward pass reads
-                          from; may be none */
-    remat_value *next; /* by value: the nearest other one that every way from it to the exit goes
-                          through; none: the exit, and what does not lead there */
-    uint32_t *depth;   /* by value: how many others that is until the exit */
-    remat_value *jump; /* by value: one of those */
+struct ways {
+    remat_value exit; /* the root: what the last such node gives that the backward pass reads from;
+                         may be none */
+    struct remat_tree tree; /* of values */
 };
 
 static remat_value representative(const struct remat_graph *g, remat_value value)
@@ -53,53 +51,24 @@ static remat_value find_exit(const struct remat_graph *g)
     return remat_is_none(last.i) ? REMAT_NO_VALUE : g->nodes[last.i].outputs[0];
 }
 
-/* Its next is known. */
-static void place_in(struct tree *t, remat_value v)
+/* From the last node to the first: when a node's turn comes, all its readers are in the tree. */
+static void find_ways(struct remat_arena *arena, const struct remat_graph *g, struct ways *out)
 {
-    remat_value next = t->next[v.i], far = t->jump[next.i];
-    bool even = t->depth[next.i] - t->depth[far.i] == t->depth[far.i] - t->depth[t->jump[far.i].i];
-    t->depth[v.i] = t->depth[next.i] + 1;
-    t->jump[v.i] = even ? t->jump[far.i] : next;
-}
-
-static remat_value common(const struct tree *t, remat_value a, remat_value b)
-{
-    if (t->depth[a.i] < t->depth[b.i])
-        return common(t, b, a);
-    while (t->depth[a.i] > t->depth[b.i])
-        a = t->depth[t->jump[a.i].i] >= t->depth[b.i] ? t->jump[a.i] : t->next[a.i];
-    while (a.i != b.i) {
-        bool far = t->jump[a.i].i != t->jump[b.i].i;
-        a = far ? t->jump[a.i] : t->next[a.i];
-        b = far ? t->jump[b.i] : t->next[b.i];
-    }
-    return a;
-}
-
-/* From the last node to the first: when a node's turn comes, all its readers are in the tree, and
- * its next is their lowest common ancestor. Jump pointers find that in O(log n) steps (E. W. Myers,
- * "An applicative random-access stack", 1983). */
-static void find_tree(struct remat_arena *arena, const struct remat_graph *g, struct tree *out)
-{
-    REMAT_NEW(arena, out->next, g->value_count);
-    REMAT_NEW(arena, out->depth, g->value_count);
-    REMAT_NEW(arena, out->jump, g->value_count);
-    memset(out->next, 0xff, g->value_count * sizeof *out->next);
+    struct remat_tree *tree = &out->tree;
+    remat_tree_create(arena, g->value_count, tree);
     out->exit = find_exit(g);
     if (remat_is_none(out->exit.i))
         return;
-    out->jump[out->exit.i] = out->exit;
     for (uint32_t n = remat_producer(g, out->exit).i + 1; n-- > 0;) {
         const struct remat_node_info *node = &g->nodes[n];
-        remat_value v = node->outputs[0];
-        bool leads = v.i == out->exit.i || !remat_is_none(out->next[v.i].i);
+        uint32_t v = node->outputs[0].i;
+        bool leads = v == out->exit.i || !remat_is_none(tree->parent[v]);
         if (!remat_is_early(node->phase) || !leads)
             continue;
-        if (v.i != out->exit.i)
-            place_in(out, v);
+        remat_tree_add(tree, v);
         for (uint32_t i = 0; i < node->input_count; i++) {
-            remat_value *next = &out->next[representative(g, node->inputs[i]).i];
-            *next = remat_is_none(next->i) ? v : common(out, *next, v);
+            uint32_t *parent = &tree->parent[representative(g, node->inputs[i]).i];
+            *parent = remat_tree_common(tree, *parent, v);
         }
     }
 }
@@ -120,7 +89,7 @@ struct finder {
     struct remat_arena *arena, *scratch;
     const struct remat_graph *graph;
     const bool *written;
-    struct tree tree;
+    struct ways ways;
     bool *flows; /* by value in the tree */
     /* The way of the source that was followed last. */
     remat_value source;
@@ -170,7 +139,7 @@ static void find_flow(struct finder *f)
 static bool is_source(const struct finder *f, remat_value v)
 {
     remat_node node = remat_producer(f->graph, v);
-    remat_value next = f->tree.next[v.i];
+    remat_value next = {f->ways.tree.parent[v.i]};
     if (!f->flows[v.i] || remat_is_none(next.i) ||
         !remat_is_none(f->out->stack_of[remat_producer(f->graph, next).i]))
         return false;
@@ -192,9 +161,9 @@ static void find_bottlenecks(struct finder *f)
     f->span_count = 0;
     memset(f->place, 0xff, f->graph->value_count * sizeof *f->place);
     f->place[f->source.i] = 0;
-    while (bottleneck.i != f->tree.exit.i) {
-        bottleneck = f->tree.next[bottleneck.i];
-        if (bottleneck.i == f->tree.exit.i || f->written[bottleneck.i]) {
+    while (bottleneck.i != f->ways.exit.i) {
+        bottleneck.i = f->ways.tree.parent[bottleneck.i];
+        if (bottleneck.i == f->ways.exit.i || f->written[bottleneck.i]) {
             f->spans[f->span_count++].end = bottleneck;
             f->place[bottleneck.i] = f->span_count;
         }
@@ -450,7 +419,7 @@ void remat_stacks_find(struct remat_arena *arena, const struct remat_graph *grap
     REMAT_NEW(arena, out->span_of, graph->node_count);
     memset(out->stack_of, 0xff, graph->node_count * sizeof *out->stack_of);
     memset(out->span_of, 0xff, graph->node_count * sizeof *out->span_of);
-    find_tree(f.scratch, graph, &f.tree);
+    find_ways(f.scratch, graph, &f.ways);
     REMAT_NEW(f.scratch, f.spans, graph->value_count);
     REMAT_NEW(f.scratch, f.before, graph->value_count + 1);
     REMAT_NEW(f.scratch, f.powers, graph->value_count + 1);

@@ -2,7 +2,7 @@
 /* A step in microbatches: parts of the whole batch, by an index that the device counts. */
 #include "family.h"
 
-OP_SHAPE(advance)
+OP_SHAPE(count)
 {
     int64_t count = remat_node_int(node, "count", 0);
     if (count < 1 || count > INT32_MAX)
@@ -12,7 +12,7 @@ OP_SHAPE(advance)
 
 OP_SHAPE(batch_slice)
 {
-    REMAT_CHECK(remat_shape_advance(ctx, graph, node, outputs));
+    REMAT_CHECK(remat_shape_count(ctx, graph, node, outputs));
     int64_t count = remat_node_int(node, "count", 0);
     const struct remat_value_info *x = remat_input(graph, node, 0);
     if (x->shape.dims[0] % count)

@@ -27,14 +27,6 @@ static int64_t part_length(const struct remat_shape *whole, int64_t ranks)
     return (remat_shape_elements(whole) - 1) / ranks + 1;
 }
 
-OP_SHAPE(own_ids)
-{
-    int64_t count = remat_node_int(node, "count", 0);
-    if (count < 1 || count > INT32_MAX)
-        return INVALID(ctx, "a count of %lld", (long long)count);
-    return REMAT_OK;
-}
-
 OP_SHAPE(exchange)
 {
     REMAT_CHECK(check_group(ctx, node));

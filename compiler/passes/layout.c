@@ -8,6 +8,7 @@
 #include "layout_finder.h"
 #include "layout_handed.h"
 
+#include "gradients.h"
 #include "rebuild.h"
 
 bool remat_layout_place(const struct remat_shape *shape, int64_t run, int64_t ranks,
@@ -93,20 +94,6 @@ static remat_status settle(struct finder *f, remat_value v, struct remat_layout 
     return REMAT_OK;
 }
 
-static remat_value find_parameter(const struct remat_graph *graph, const char *gradient)
-{
-    size_t length = strlen(gradient);
-    for (uint32_t v = 0; v < graph->value_count; v++) {
-        const struct remat_value_info *info = &graph->values[v];
-        size_t own = strlen(info->name);
-        if (info->role == REMAT_ROLE_PARAMETER && remat_is_none(info->node.i) &&
-            own + 5 == length && memcmp(info->name, gradient, own) == 0 &&
-            strcmp(gradient + own, ".grad") == 0)
-            return (remat_value){v};
-    }
-    return REMAT_NO_VALUE;
-}
-
 static remat_status visit(struct finder *f, uint32_t n)
 {
     const struct remat_node_info *node = &f->graph->nodes[n];
@@ -124,10 +111,7 @@ static remat_status visit(struct finder *f, uint32_t n)
     for (uint32_t k = 0; k < node->input_count; k++)
         REMAT_CHECK(settle(f, node->inputs[k], want[k]));
     for (uint32_t k = 0; k < node->output_count; k++) {
-        const struct remat_value_info *info = &f->graph->values[node->outputs[k].i];
-        remat_value parameter = info->role == REMAT_ROLE_GRADIENT
-                                    ? find_parameter(f->graph, info->name)
-                                    : REMAT_NO_VALUE;
+        remat_value parameter = f->parameters[node->outputs[k].i];
         f->layouts->made[node->outputs[k].i] = f->layouts->of[node->outputs[k].i] = out[k];
         if (!remat_is_none(parameter.i))
             f->layouts->of[node->outputs[k].i] = *layout_of(f, parameter);
@@ -164,6 +148,7 @@ remat_status remat_layouts_find(struct remat_arena *arena, const struct remat_gr
     struct finder f = {.arena = arena, .graph = graph, .layouts = out, .axis = axis};
     f.ranks = remat_mesh_size(&graph->mesh, axis);
     f.uses = remat_count_uses(arena, graph);
+    f.parameters = remat_gradients_find(arena, graph);
     REMAT_NEW(arena, f.root, graph->value_count);
     REMAT_NEW(arena, f.looked, graph->value_count);
     REMAT_NEW(arena, out->of, graph->value_count);

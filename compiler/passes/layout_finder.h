@@ -19,11 +19,12 @@ struct finder {
     int64_t ranks;
     uint32_t *root; /* of each value: itself, or the open parameter that it is a view or cast of */
     uint32_t *uses; /* of each value */
-    uint32_t *reader;       /* of each value: its last use, REMAT_NONE: none */
-    uint32_t *next;         /* of each use: the one before it */
-    uint32_t *user;         /* of each use: the node */
-    bool *handed;           /* of each node: layers hand its result on */
-    uint32_t look, *looked; /* of each value: in which look at columns it was found last */
+    remat_value *parameters; /* of each value: the parameter whose gradient it is, or none */
+    uint32_t *reader;        /* of each value: its last use, REMAT_NONE: none */
+    uint32_t *next;          /* of each use: the one before it */
+    uint32_t *user;          /* of each use: the node */
+    bool *handed;            /* of each node: layers hand its result on */
+    uint32_t look, *looked;  /* of each value: in which look at columns it was found last */
     struct REMAT_LIST(remat_value) to_look_at;
 };
 

@@ -183,16 +183,17 @@ remat_status remat_layout_rule_embedding(struct finder *f, const struct rule_of 
     return REMAT_OK;
 }
 
-/* The layout of the table that was read by the same ids. */
+/* The layout of the table that was read by the same ids, the first of that shape. */
 static struct remat_layout find_table(struct finder *f, const struct remat_node_info *node)
 {
-    for (uint32_t n = 0; n < f->graph->node_count; n++) {
-        const struct remat_node_info *reads = &f->graph->nodes[n];
-        if (reads->op == REMAT_OP_embedding && reads->inputs[1].i == node->inputs[1].i &&
+    struct remat_layout found = whole;
+    for (uint32_t u = f->reader[node->inputs[1].i]; u != REMAT_NONE; u = f->next[u]) {
+        const struct remat_node_info *reads = &f->graph->nodes[f->user[u]];
+        if (reads->op == REMAT_OP_embedding &&
             remat_shape_equal(shape_of(f, reads->inputs[0]), shape_of(f, node->outputs[0])))
-            return *layout_of(f, reads->inputs[0]);
+            found = *layout_of(f, reads->inputs[0]);
     }
-    return whole;
+    return found;
 }
 
 remat_status remat_layout_rule_embedding_backward(struct finder *f, const struct rule_of *r)

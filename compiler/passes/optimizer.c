@@ -9,6 +9,7 @@
  * all of them, and they flag that. A parameter that is a part itself is left so. */
 #include "builder.h"
 #include "cast.h"
+#include "gradients.h"
 #include "mesh.h"
 #include "rebuild.h"
 #include "transfers.h"
@@ -29,23 +30,6 @@ struct appender {
     struct remat_builder b;
 };
 
-/* The parameter that a gradient belongs to, by name. */
-static remat_value find_parameter(const struct remat_graph *graph, remat_value gradient)
-{
-    const char *name = graph->values[remat_state_of(graph, gradient).i].name;
-    size_t length = strlen(name), suffix = strlen(".grad");
-    if (length <= suffix || strcmp(name + length - suffix, ".grad") != 0)
-        return REMAT_NO_VALUE;
-    for (remat_value v = {0}; v.i < graph->value_count; v.i++) {
-        const struct remat_value_info *value = &graph->values[v.i];
-        if (value->role == REMAT_ROLE_PARAMETER && remat_is_none(value->node.i) &&
-            strlen(value->name) == length - suffix &&
-            memcmp(value->name, name, length - suffix) == 0)
-            return v;
-    }
-    return REMAT_NO_VALUE;
-}
-
 static const struct remat_shape *whole_shape(const struct remat_value_info *info)
 {
     return info->part ? &info->part->whole : &info->shape;
@@ -54,13 +38,14 @@ static const struct remat_shape *whole_shape(const struct remat_value_info *info
 /* In the order in which they are computed. */
 static remat_status find_gradients(struct appender *a, const struct remat_graph *graph)
 {
+    const remat_value *parameters = remat_gradients_find(a->arena, graph);
     for (uint32_t n = 0; n < graph->node_count; n++)
         for (uint32_t k = 0; k < graph->nodes[n].output_count; k++) {
             struct gradient g = {graph->nodes[n].outputs[k], .scope = graph->nodes[n].scope};
             const struct remat_value_info *info = &graph->values[g.value.i];
             if (info->role != REMAT_ROLE_GRADIENT)
                 continue;
-            g.parameter = find_parameter(graph, g.value);
+            g.parameter = parameters[g.value.i];
             if (remat_is_none(g.parameter.i))
                 return remat_error(a->arena->ctx, REMAT_ERROR_INVALID,
                                    "gradient \"%s\": no parameter has this name without \".grad\"",
