@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rank_processes.h"
+
+#include "interrupt.h"
+#include "progress.h"
+
+#include <inttypes.h>
+
+#define LAST_WAIT_NS UINT64_C(500000000)
+
+/* By SIGTERM mpirun tells a process that another one is gone, and a second later kills it. */
+static int go_on(void *user, uint64_t waited_ns)
+{
+    (void)user;
+    return !cli_terminated() || waited_ns < LAST_WAIT_NS;
+}
+
+remat_status rank_processes_open(struct ranks *all)
+{
+    remat_status st = REMAT_OK;
+    if (all->launch.size != all->count)
+        RUN_FAIL(all->ctx, REMAT_ERROR_USAGE,
+                 "the plan is for %" PRIu32 " ranks, %s started %" PRIu32 " processes", all->count,
+                 all->launch.by, all->launch.size);
+    all->processes = true;
+    all->here = 1;
+    cli_catch_interrupts();
+    snprintf(all->place, sizeof all->place, "processes that %s started", all->launch.by);
+    const remat_mpi_params params = {
+        .struct_size = sizeof params, .timeout_ns = all->wish.timeout_ns, .go_on = go_on};
+    if (!all->launch.has_mpi)
+        return REMAT_OK;
+    st = remat_mpi_create(all->ctx, &params, &all->mpi);
+    if (st)
+        RUN_FAIL(all->ctx, st, "rank %" PRIu32 ": %s", all->launch.rank,
+                 remat_context_message(all->ctx));
+    remat_mpi_engine(all->mpi, &all->ranks[0].engine);
+    all->meet = all->ranks[0].engine;
+fail:
+    return st;
+}
+
+remat_status rank_processes_collect(struct ranks *ranks, const char *what, uint64_t number)
+{
+    return ranks_gather(ranks, what, &number, sizeof number, ranks->numbers);
+}
+
+/* Each one says at every order what it has to say: rank 0 the order, the others whether they were
+ * interrupted. */
+static remat_status tell_order(struct ranks *ranks, uint64_t number)
+{
+    remat_status st = rank_processes_collect(ranks, "order", number);
+    ranks->begin_ns = ranks->begin_ns ? ranks->begin_ns : clock_ns();
+    return st;
+}
+
+remat_status rank_processes_order(struct ranks *ranks, enum ranks_order order)
+{
+    remat_status st = tell_order(ranks, order);
+    for (uint32_t r = 1; r < ranks->count && st == REMAT_OK; r++)
+        ranks->interrupted |= ranks->numbers[r] != 0;
+    return st;
+}
+
+remat_status rank_processes_wait_for_order(struct ranks *ranks, enum ranks_order *order)
+{
+    remat_status st = tell_order(ranks, cli_interrupted());
+    *order = (enum ranks_order)ranks->numbers[0];
+    return st;
+}
