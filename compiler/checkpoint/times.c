@@ -202,9 +202,11 @@ static void add_site(struct remat_times *t, remat_site site, struct remat_times_
         for (uint32_t l = entry ? entry->load_begin : 0; entry && l < entry->load_end; l++)
             need(t, t->loads.items[l]);
     } else if (forward) {
-        for (uint32_t o = 0; o < whole->operand_count; o++)
-            if (!(whole->operands[o].access & REMAT_ACCESS_WRITE))
-                need(t, whole->operands[o].value);
+        for (uint32_t o = 0; o < whole->operand_count; o++) {
+            remat_value read = remat_operand_read(&whole->operands[o]);
+            if (!remat_is_none(read.i))
+                need(t, read);
+        }
     }
     add(t, site, content, ns, sum);
 }

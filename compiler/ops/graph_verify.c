@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The semantic check of a whole graph, in one pass over the nodes. Besides structure and inference
- * it follows versions: once a node has updated a value in place, nobody may read the old one. A
- * flag has no versions, so nobody may read it but those that set it. */
+ * it follows versions: once a node has updated a value in place, nobody may read the old one. What
+ * a node accumulates onto nobody else may read at all, as kernels and recomputation know no order
+ * between the two. A flag has no versions, so nobody may read it but those that set it. */
 #include "graph_verify.h"
 
 #include "family.h"
@@ -18,6 +19,7 @@ struct verifier {
     struct remat_arena *scratch;
     remat_node *producer;   /* of each value: the node seen so far that computes it */
     remat_node *superseded; /* of each storage root: the node that updated it in place */
+    remat_node *reader;     /* of each storage root: the last node that read it so far */
     uint8_t *uses;          /* of each storage root: READ, FLAGGED */
 };
 enum { READ = 1, FLAGGED = 2 };
@@ -198,6 +200,31 @@ static bool is_whole(const struct remat_graph *graph, remat_value x, remat_value
                              remat_layout_has('d', view.rank, view.shape, view.strides));
 }
 
+static remat_status check_updates(struct verifier *v, remat_node n)
+{
+    const struct remat_node_info *node = &v->graph->nodes[n.i];
+    bool accumulates =
+        remat_op_has(node->op, REMAT_FACT_IN_PLACE) && !remat_op_has(node->op, REMAT_FACT_STATEFUL);
+    for (uint32_t k = 0; k < node->output_count; k++) {
+        const char *name = v->graph->values[node->inputs[k].i].name;
+        remat_value root = remat_storage_root(v->graph, node->inputs[k]);
+        if (!is_whole(v->graph, node->inputs[k], root))
+            return INVALID(v->ctx,
+                           "input %u (\"%.200s\") is updated in place, but is a part or a "
+                           "transpose of \"%.200s\"",
+                           k, name, v->graph->values[root.i].name);
+        if (!remat_is_none(v->superseded[root.i].i))
+            return INVALID(v->ctx, "input %u is updated twice", k);
+        if (accumulates && !remat_is_none(v->reader[root.i].i))
+            return INVALID(v->ctx,
+                           "input %u (\"%.200s\") is updated in place, but \"%.200s\" reads it "
+                           "too",
+                           k, name, node_name(v, v->reader[root.i]));
+        v->superseded[root.i] = n;
+    }
+    return REMAT_OK;
+}
+
 static remat_status check_node(struct verifier *v, remat_node n)
 {
     const struct remat_node_info *node = &v->graph->nodes[n.i];
@@ -211,20 +238,11 @@ static remat_status check_node(struct verifier *v, remat_node n)
     REMAT_CHECK(check_flags(v, node));
     REMAT_CHECK(check_outputs(v, n));
     REMAT_CHECK(check_inferred(v, node));
-    if (remat_op_has(node->op, REMAT_FACT_IN_PLACE))
-        for (uint32_t k = 0; k < node->output_count; k++) {
-            remat_value root = remat_storage_root(v->graph, node->inputs[k]);
-            if (!is_whole(v->graph, node->inputs[k], root))
-                return INVALID(v->ctx,
-                               "input %u (\"%.200s\") is updated in place, but is a part or a "
-                               "transpose of \"%.200s\"",
-                               k, v->graph->values[node->inputs[k].i].name,
-                               v->graph->values[root.i].name);
-            if (!remat_is_none(v->superseded[root.i].i))
-                return INVALID(v->ctx, "input %u is updated twice", k);
-            v->superseded[root.i] = n;
-        }
-    return REMAT_OK;
+    bool in_place = remat_op_has(node->op, REMAT_FACT_IN_PLACE);
+    for (uint32_t k = in_place ? node->output_count : 0; k < remat_op_reads(node); k++)
+        if (!remat_op_has(node->op, REMAT_FACT_VIEW))
+            v->reader[remat_storage_root(v->graph, node->inputs[k]).i] = n;
+    return in_place ? check_updates(v, n) : REMAT_OK;
 }
 
 /* --- graph --- */
@@ -262,10 +280,11 @@ static remat_status verify(struct verifier *v)
         return INVALID(v->ctx, "the symbol \"%s\" is not bound", graph->symbols[0].name);
     REMAT_NEW(v->scratch, v->producer, graph->value_count);
     REMAT_NEW(v->scratch, v->superseded, graph->value_count);
+    REMAT_NEW(v->scratch, v->reader, graph->value_count);
     REMAT_NEW(v->scratch, v->uses, graph->value_count);
     for (remat_value x = {0}; x.i < graph->value_count; x.i++) {
         remat_node producer = remat_producer(graph, x);
-        v->producer[x.i] = v->superseded[x.i] = REMAT_NO_NODE;
+        v->producer[x.i] = v->superseded[x.i] = v->reader[x.i] = REMAT_NO_NODE;
         REMAT_CHECK(check_value(v, x));
         if (!remat_is_none(producer.i) && producer.i >= graph->node_count)
             return INVALID(v->ctx, "value \"%.200s\" names no node", graph->values[x.i].name);

@@ -143,6 +143,33 @@ static void break_update_view(struct workbench *w)
     remat_value view = workbench_node(w, "transpose", &x, 1, "permutation=1,0", NULL);
     workbench_node(w, "assign", (remat_value[]){view, view}, 2, "", NULL);
 }
+/* c := c + a b, where c is made and read as `c`, `a` and `b` say: values of [3, 3]. */
+static void accumulate(struct workbench *w, remat_value c, remat_value a, remat_value b)
+{
+    workbench_node(w, "matmul_accumulate", (remat_value[]){c, a, b}, 3, "", NULL);
+}
+static remat_value add_square(struct workbench *w)
+{
+    remat_value x = workbench_input(w, "square", "3,3");
+    return workbench_node(w, "neg", &x, 1, "", NULL);
+}
+static void break_accumulate_nothing(struct workbench *w)
+{
+    remat_value c = add_square(w), x = workbench_input(w, "z", "3,3");
+    accumulate(w, workbench_node(w, "reshape", &c, 1, "shape=3,3", NULL), x, x);
+}
+static void break_accumulate_read(struct workbench *w)
+{
+    remat_value c = add_square(w), x = workbench_input(w, "z", "3,3");
+    remat_value view = workbench_node(w, "transpose", &c, 1, "permutation=1,0", NULL);
+    workbench_node(w, "exp", &view, 1, "", NULL);
+    accumulate(w, c, x, x);
+}
+static void break_accumulate_itself(struct workbench *w)
+{
+    remat_value c = add_square(w);
+    accumulate(w, c, workbench_input(w, "z", "3,3"), c);
+}
 /* y := exp(y), and the flag for that. */
 static void add_flag(struct workbench *w, remat_value flag)
 {
@@ -209,6 +236,13 @@ static const struct {
                          "by \"t.assign_2\""},
     {break_update_view, "node \"t.assign_4\" (assign): input 0 (\"t.transpose_3\") is updated in "
                         "place, but is a part or a transpose of \"p\""},
+    {break_accumulate_nothing, NULL},
+    {break_accumulate_read,
+     "node \"t.matmul_accumulate_6\" (matmul_accumulate): input 0 (\"t.neg_3\") "
+     "is updated in place, but \"t.exp_5\" reads it too"},
+    {break_accumulate_itself, "node \"t.matmul_accumulate_4\" (matmul_accumulate): input 0 "
+                              "(\"t.neg_3\") is updated in place, "
+                              "but \"t.matmul_accumulate_4\" reads it too"},
     {break_flag_nothing, NULL},
     {break_flag_read, "node \"t.embedding_5\" (embedding): input 1 (\"flag\") is a flag, which is "
                       "read by nothing but what sets it"},
