@@ -56,6 +56,14 @@ remat_status remat_check_window(remat_context *ctx, const struct remat_node_info
                    (long long)window, (long long)keys, (long long)window);
 }
 
+remat_status remat_check_columns(remat_context *ctx, int64_t columns)
+{
+    if (columns <= REMAT_WHOLES_MAX)
+        return REMAT_OK;
+    return INVALID(ctx, "%lld columns: f32 counts exactly up to %d", (long long)columns,
+                   REMAT_WHOLES_MAX);
+}
+
 int64_t remat_shape_rows(const struct remat_shape *shape)
 {
     int64_t rows = 1;

@@ -92,6 +92,9 @@ remat_status remat_check_axis(remat_context *ctx, const struct remat_node_info *
 remat_status remat_check_window(remat_context *ctx, const struct remat_node_info *node,
                                 int64_t keys);
 
+/* Their indices are compared as f32. */
+remat_status remat_check_columns(remat_context *ctx, int64_t columns);
+
 /* How many rows of the last axis a shape has. */
 int64_t remat_shape_rows(const struct remat_shape *shape);
 

@@ -92,7 +92,7 @@ static remat_status check_classes(remat_context *ctx, const struct remat_node_in
     if (classes < 1 || classes > columns)
         return INVALID(ctx, "attribute \"classes\" is %lld, expected 1 to %lld, the columns",
                        (long long)classes, (long long)columns);
-    return REMAT_OK;
+    return remat_check_columns(ctx, columns);
 }
 
 OP_SHAPE(cross_entropy)

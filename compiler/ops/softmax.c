@@ -28,6 +28,7 @@ OP_SHAPE(mask_causal)
         return INVALID(ctx,
                        "causal mask of %lld queries to %lld keys: the first queries see no key",
                        (long long)queries, (long long)keys);
+    REMAT_CHECK(remat_check_columns(ctx, keys));
     return remat_check_window(ctx, node, keys);
 }
 

@@ -164,6 +164,12 @@ static bool makes_logits(struct finder *f, remat_value table)
     return c.are_classes;
 }
 
+/* A rank knows its rows by ids in f32. */
+static bool may_split_rows(const struct remat_shape *table)
+{
+    return table->dims[0] <= REMAT_WHOLES_MAX;
+}
+
 remat_status remat_layout_rule_embedding(struct finder *f, const struct rule_of *r)
 {
     remat_value table = r->node->inputs[0];
@@ -173,10 +179,11 @@ remat_status remat_layout_rule_embedding(struct finder *f, const struct rule_of 
     bool divides = shape->dims[0] % f->ranks == 0;
     if (layout->kind == REMAT_LAYOUT_OPEN && !divides && makes_logits(f, table))
         return refuse_classes(f, table, 0);
-    if (layout->kind == REMAT_LAYOUT_OPEN && divides) {
+    if (layout->kind == REMAT_LAYOUT_OPEN && divides && may_split_rows(shape)) {
         r->want[0] = split_at(shape, 0, shape->dims[0] / f->ranks);
         r->out[0] = sum;
-    } else if (place_of(f, table, &place) && (place.axis == 1 || place.blocks == 1)) {
+    } else if (place_of(f, table, &place) &&
+               (place.axis == 1 || (place.blocks == 1 && may_split_rows(shape)))) {
         r->want[0] = *layout;
         r->out[0] = place.axis == 0 ? sum : split_at(to, to->rank - 1, place.width);
     }
@@ -206,7 +213,7 @@ remat_status remat_layout_rule_embedding_backward(struct finder *f, const struct
     struct remat_place place;
     if (layout.kind != REMAT_LAYOUT_SPLIT ||
         !remat_layout_place(table, layout.run, f->ranks, &place) ||
-        (place.axis == 0 && place.blocks > 1))
+        (place.axis == 0 && (place.blocks > 1 || !may_split_rows(table))))
         return REMAT_OK;
     if (adds)
         r->want[0] = layout;

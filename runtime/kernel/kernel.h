@@ -55,7 +55,8 @@
 
 #define REMAT_RANK_MAX        6
 #define REMAT_REDUCTION_LANES 64
-#define REMAT_COLUMN_SUMS     1048576 /* sums of blocks of a column reduction, all columns' */
+#define REMAT_COLUMN_SUMS     1048576  /* sums of blocks of a column reduction, all columns' */
+#define REMAT_WHOLES_MAX      16777216 /* whole numbers up to here are exact in f32 */
 #define REMAT_NO_REGISTER     UINT16_MAX
 #define REMAT_SITES           16777216 /* sites of random numbers are 0 ... REMAT_SITES - 1 */
 
