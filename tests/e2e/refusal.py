@@ -120,6 +120,10 @@ def check_pieces():
     done, refused = compiled(smallest["1MiB"] - 256)
     assert done.returncode == 3 and refused["smallest_budget_bytes"] == smallest["1MiB"], refused
     assert f" needs {smallest['1MiB']} B\n" in done.stderr, done.stderr
+    assert call("graph", "gpt2-tiny", "--batch", "4", "-o", "small.fbs").returncode == 0
+    for model, times in ("m.fbs", 2), ("small.fbs", 1):  # compiled as it is, and in the smallest pieces where these are smaller
+        done = call("compile", model, "--mesh", "dp=2", "--budget", "1MB", "--verbose", "-o", "n.plan")
+        assert done.returncode == 3 and len(re.findall(r"\bautodiff\b", done.stderr)) == times, (model, done)
 
 
 def main():

@@ -261,7 +261,39 @@ fail:
     return st;
 }
 
-/* With gradients in smaller pieces where nothing fits otherwise. */
+/* With gradients in smaller pieces, the largest that fit. A refusal is that of the smallest, so
+ * these are tried first. */
+static remat_status make_report_in_pieces(remat_context *ctx, struct remat_arena *arena,
+                                          const struct cli_arguments *args,
+                                          struct remat_graph *parsed,
+                                          struct remat_compile_settings *settings,
+                                          struct progress *progress, struct report *report)
+{
+    remat_status st = REMAT_OK;
+    struct report smallest;
+    uint64_t bytes = REMAT_EXCHANGE_BYTES / 4;
+    settings->exchange_bytes = SETTINGS_SMALLEST_PIECE_BYTES;
+    REMAT_TRY(make_report(ctx, arena, args, parsed, settings, progress, report));
+    smallest = *report;
+    for (st = REMAT_ERROR_INFEASIBLE;
+         st == REMAT_ERROR_INFEASIBLE && bytes > SETTINGS_SMALLEST_PIECE_BYTES; bytes /= 4) {
+        settings->exchange_bytes = bytes;
+        st = make_report(ctx, arena, args, parsed, settings, progress, report);
+    }
+    if (st == REMAT_ERROR_INFEASIBLE) {
+        st = REMAT_OK;
+        settings->exchange_bytes = SETTINGS_SMALLEST_PIECE_BYTES;
+        *report = smallest;
+    }
+    REMAT_TRY(st);
+    if (report->program)
+        REMAT_TRY(notes_add(arena, report->program,
+                            "gradients are exchanged in pieces of %s: in larger ones nothing fits",
+                            cli_short(settings->exchange_bytes).text));
+fail:
+    return st;
+}
+
 static remat_status make_fitting_report(remat_context *ctx, struct remat_arena *arena,
                                         const struct cli_arguments *args,
                                         struct remat_compile_settings *settings,
@@ -270,14 +302,9 @@ static remat_status make_fitting_report(remat_context *ctx, struct remat_arena *
     remat_status st = REMAT_OK;
     struct remat_graph *parsed;
     REMAT_TRY(model_read(ctx, arena, args->operands[0], &parsed));
-    do
-        st = make_report(ctx, arena, args, parsed, settings, progress, report);
-    while (st == REMAT_ERROR_INFEASIBLE && settings_make_pieces_smaller(args, settings));
-    REMAT_TRY(st);
-    if (report->program && settings->exchange_bytes && !cli_has(args, OPTION_exchange_size))
-        REMAT_TRY(notes_add(arena, report->program,
-                            "gradients are exchanged in pieces of %s: in larger ones nothing fits",
-                            cli_short(settings->exchange_bytes).text));
+    st = make_report(ctx, arena, args, parsed, settings, progress, report);
+    if (st == REMAT_ERROR_INFEASIBLE && settings_may_cut_gradients(args, parsed, settings))
+        st = make_report_in_pieces(ctx, arena, args, parsed, settings, progress, report);
 fail:
     return st;
 }

@@ -11,8 +11,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define SMALLEST_PIECE_BYTES ((uint64_t)1 << 20)
-
 static remat_status read_policy(struct remat_arena *arena, const struct cli_arguments *args,
                                 struct remat_policy_settings *out)
 {
@@ -65,15 +63,25 @@ fail:
     return st;
 }
 
-bool settings_make_pieces_smaller(const struct cli_arguments *args,
-                                  struct remat_compile_settings *settings)
+/* As an accumulator in f32. */
+static uint64_t gradient_bytes(const struct remat_value_info *value)
 {
-    uint64_t now = settings->exchange_bytes ? settings->exchange_bytes : REMAT_EXCHANGE_BYTES;
-    if (cli_has(args, OPTION_exchange_size) || remat_mesh_size(&settings->mesh, "dp") == 1 ||
-        now / 4 < SMALLEST_PIECE_BYTES)
-        return false;
-    settings->exchange_bytes = now / 4;
-    return true;
+    uint64_t bytes = value->trainable || value->role == REMAT_ROLE_GRADIENT ? sizeof(float) : 0;
+    for (uint32_t d = 0; d < value->shape.rank && bytes; d++)
+        bytes = value->shape.dims[d] > 0
+                    ? remat_mul_saturated(bytes, (uint64_t)value->shape.dims[d])
+                    : UINT64_MAX; /* a symbol */
+    return bytes;
+}
+
+bool settings_may_cut_gradients(const struct cli_arguments *args, const struct remat_graph *graph,
+                                const struct remat_compile_settings *settings)
+{
+    bool cut = false;
+    for (uint32_t v = 0; v < graph->value_count; v++)
+        cut |= gradient_bytes(&graph->values[v]) > SETTINGS_SMALLEST_PIECE_BYTES;
+    return cut && !cli_has(args, OPTION_exchange_size) &&
+           remat_mesh_size(&settings->mesh, "dp") > 1;
 }
 
 static uint32_t read_zero(const struct cli_arguments *args)

@@ -15,9 +15,10 @@ remat_status settings_read(remat_context *ctx, struct remat_arena *arena,
 remat_status settings_record(struct remat_arena *arena, const struct cli_arguments *args,
                              const char *bindings, struct remat_compile_settings *out);
 
-/* To a quarter, if ranks exchange gradients and --exchange-size was not given. False: not, or they
- * are small enough. */
-bool settings_make_pieces_smaller(const struct cli_arguments *args,
-                                  struct remat_compile_settings *settings);
+#define SETTINGS_SMALLEST_PIECE_BYTES ((uint64_t)1 << 20)
+/* Whether pieces down to that size may be smaller than a gradient: ranks exchange some, the graph's
+ * are large enough, and --exchange-size was not given. */
+bool settings_may_cut_gradients(const struct cli_arguments *args, const struct remat_graph *graph,
+                                const struct remat_compile_settings *settings);
 
 #endif
