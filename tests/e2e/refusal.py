@@ -37,7 +37,7 @@ def check(model, policy):
     done = call("compile", "m.fbs", *options, "--budget", "1MB", "-o", "n.plan", "--format", "json")
     assert done.returncode == 3, done
     refused = json.loads(done.stdout)
-    assert refused["budget_bytes"] == 10**6 and refused["floor_bytes"] == 0, refused  # of a policy nothing is proven
+    assert refused["budget_bytes"] == 10**6 and "floor_bytes" not in refused, refused  # of a policy nothing is proven
     assert refused["smallest_budget_bytes"] == report["arena_bytes"] + report["reserve_bytes"], (refused, report)
     assert f" this policy needs {refused['smallest_budget_bytes']} B\n" in done.stderr, done.stderr
     for key in ("reserve_bytes", "static_bytes", "peak_bytes"):

@@ -45,11 +45,13 @@ static void write_lines(const struct remat_refusal *r, struct remat_text *out)
 static void print_json(const struct remat_refusal *r)
 {
     printf("{\n  \"schema\": \"remat-refusal/1\",\n  \"budget_bytes\": %" PRIu64
-           ",\n  \"smallest_budget_bytes\": %" PRIu64 ",\n  \"floor_bytes\": %" PRIu64
-           ",\n  \"reserve_bytes\": %" PRIu64 ",\n  \"peak_bytes\": %" PRIu64
+           ",\n  \"smallest_budget_bytes\": %" PRIu64 ",",
+           r->budget_bytes, r->smallest_bytes);
+    if (r->floor_bytes)
+        printf("\n  \"floor_bytes\": %" PRIu64 ",", r->floor_bytes);
+    printf("\n  \"reserve_bytes\": %" PRIu64 ",\n  \"peak_bytes\": %" PRIu64
            ",\n  \"static_bytes\": %" PRIu64 ",\n  \"binding_command\": {\"name\": ",
-           r->budget_bytes, r->smallest_bytes, r->floor_bytes, r->reserve_bytes, r->live_peak_bytes,
-           r->static_bytes);
+           r->reserve_bytes, r->live_peak_bytes, r->static_bytes);
     report_print_json_string(r->binding);
     printf(", \"phase\": \"%s\"},\n  \"residents\": [", r->phase);
     for (uint32_t i = 0; i < r->resident_count; i++) {
