@@ -221,3 +221,11 @@ struct cli_buffer cli_time(uint64_t ns)
         snprintf(out.text, sizeof out.text, "%" PRIu64 " s", ns / 1000000000);
     return out;
 }
+
+double cli_percent_longer(uint64_t ns, uint64_t than_ns, int digits)
+{
+    double percent = than_ns ? 100 * ((double)ns / (double)than_ns - 1) : 0, half = 0.5;
+    while (digits-- > 0)
+        half /= 10;
+    return percent > -half && percent < half ? 0 : percent;
+}

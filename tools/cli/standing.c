@@ -35,7 +35,7 @@ void manuals_print(const struct remat_program *p, int width, struct remat_text *
                           own ? "" : "nearest: ", *m->flags ? m->flags : "no recompute flags");
         if (!own && p->step_ns)
             remat_text_append(out, "; %s a step, %.2f %% slower", cli_time(m->step_ns).text,
-                              100 * ((double)m->step_ns / (double)p->step_ns - 1));
+                              cli_percent_longer(m->step_ns, p->step_ns, 2));
         remat_text_append(out, "\n");
     }
 }

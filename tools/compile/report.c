@@ -93,11 +93,6 @@ static uint32_t microbatches_of(const struct remat_program *p)
     return 1;
 }
 
-static double overhead_percent(const struct remat_program *p)
-{
-    return p->base_step_ns ? 100.0 * ((double)p->step_ns / (double)p->base_step_ns - 1) : 0;
-}
-
 static void print_memory(const struct remat_program *p)
 {
     uint64_t parts[PART_COUNT];
@@ -222,7 +217,8 @@ static void print_plan(const struct report *report)
         printf(", %" PRIu32 " of them twice", remat_program_twice(p));
     printf("\n");
     printf("step         %s predicted, %+.2f %% over everything saved (%s)",
-           cli_time(p->step_ns).text, overhead_percent(p), cli_time(p->base_step_ns).text);
+           cli_time(p->step_ns).text, cli_percent_longer(p->step_ns, p->base_step_ns, 2),
+           cli_time(p->base_step_ns).text);
     if (microbatches_of(p) > 1)
         printf(", %" PRIu32 " microbatches", microbatches_of(p));
     printf("\n");

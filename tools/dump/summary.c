@@ -111,10 +111,9 @@ static void print_step(struct remat_arena *arena, const struct remat_program *p,
                        struct remat_text *out)
 {
     struct remat_text certificate = {.arena = arena};
-    double overhead =
-        p->base_step_ns ? 100.0 * ((double)p->step_ns / (double)p->base_step_ns - 1) : 0;
     remat_text_append(out, "step        %s predicted; %s with everything saved: overhead %.1f %%\n",
-                      cli_time(p->step_ns).text, cli_time(p->base_step_ns).text, overhead);
+                      cli_time(p->step_ns).text, cli_time(p->base_step_ns).text,
+                      cli_percent_longer(p->step_ns, p->base_step_ns, 1));
     double shares[REMAT_COST_SOURCES];
     remat_program_cost_shares(p, shares);
     remat_text_append(

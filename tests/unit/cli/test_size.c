@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sizes as --budget takes them. */
+/* Sizes as --budget takes them; shares of time, of which none is printed as -0. */
 #include "check.h"
 #include "cli.h"
 #include "size.h"
@@ -45,9 +45,30 @@ static const struct {
     {"0%", 0, "is zero"},
 };
 
+static const struct {
+    uint64_t ns, than_ns;
+    int digits;
+    const char *text;
+} longer[] = {
+    {1005, 1000, 2, "+0.50"},    {995, 1000, 1, "-0.5"},      {99999, 100000, 2, "+0.00"},
+    {99996, 100000, 2, "+0.00"}, {99994, 100000, 2, "-0.01"}, {9996, 10000, 1, "+0.0"},
+    {9994, 10000, 1, "-0.1"},    {7, 0, 2, "+0.00"},
+};
+
+static void test_longer(void)
+{
+    for (size_t i = 0; i < sizeof longer / sizeof *longer; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "%+.*f", longer[i].digits,
+                 cli_percent_longer(longer[i].ns, longer[i].than_ns, longer[i].digits));
+        CHECK(strcmp(text, longer[i].text) == 0, "case %zu: %s", i, text);
+    }
+}
+
 int main(void)
 {
     remat_context *ctx = remat_context_create(NULL, NULL);
+    test_longer();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint64_t bytes = 0;
         remat_status st = cli_size_parse(ctx, "--budget", cases[i].text, 1000, false, &bytes);
