@@ -63,6 +63,17 @@ bool remat_op_find(const char *name, size_t length, uint16_t *out)
     return false;
 }
 
+static const char *name_of(const void *user, uint32_t op)
+{
+    (void)user;
+    return table[op].name;
+}
+
+struct remat_suggestion remat_op_suggest(const char *name)
+{
+    return remat_suggest("", name, name_of, NULL, REMAT_OP_COUNT);
+}
+
 bool remat_op_has(uint16_t op, uint32_t facts)
 {
     return (table[op].facts & facts) != 0;

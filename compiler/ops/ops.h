@@ -6,6 +6,7 @@
 #define REMAT_OPS_H
 
 #include "graph.h"
+#include "suggest.h"
 
 enum remat_op {
 #define OP(name, facts, inputs_min, inputs_max, outputs, signature, executor, attributes, shape,   \
@@ -67,7 +68,8 @@ struct remat_op_info {
 
 const struct remat_op_info *remat_op_info(uint16_t op); /* op < REMAT_OP_COUNT */
 bool remat_op_find(const char *name, size_t length, uint16_t *out);
-bool remat_op_has(uint16_t op, uint32_t facts); /* any of these facts */
+struct remat_suggestion remat_op_suggest(const char *name); /* of one that is no op */
+bool remat_op_has(uint16_t op, uint32_t facts);             /* any of these facts */
 /* An attribute, or what it stands for where it is left out, of the op table's keys. */
 double remat_node_number(const struct remat_node_info *node, const char *key);
 bool remat_op_recomputable(uint16_t op); /* derived: neither in place nor stateful */

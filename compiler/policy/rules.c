@@ -104,6 +104,13 @@ static bool is_op(struct remat_word word)
     return remat_op_find(word.text, (size_t)word.length, &op);
 }
 
+/* The nearest op fills the hole {other}. */
+static bool suggest_op(struct remat_rule_case *c)
+{
+    c->other = REMAT_FORMAT(c->arena, "%s", remat_op_suggest(c->value).text);
+    return true;
+}
+
 static bool module_twice(struct remat_rule_case *c)
 {
     uint32_t seen = 0;

@@ -6,7 +6,6 @@
 #include "graph_lex.h"
 #include "index.h"
 #include "ops.h"
-#include "suggest.h"
 
 #include <math.h>
 
@@ -209,12 +208,6 @@ static remat_status parse_attributes(struct parser *p, struct attributes *out)
     return remat_lex_expect(&p->lexer, "}");
 }
 
-static const char *op_name(const void *user, uint32_t op)
-{
-    (void)user;
-    return remat_op_info((uint16_t)op)->name;
-}
-
 static remat_status parse_op(struct parser *p, uint16_t *out)
 {
     const struct remat_token *token = &p->lexer.token;
@@ -225,7 +218,7 @@ static remat_status parse_op(struct parser *p, uint16_t *out)
         snprintf(name, sizeof name, "%.*s", (int)(token->length > 60 ? 60 : token->length),
                  token->text);
         return REMAT_LEX_ERROR(&p->lexer, "unknown op '%s'%s (compiler/ops/ops.def lists all)",
-                               name, remat_suggest("", name, op_name, NULL, REMAT_OP_COUNT).text);
+                               name, remat_op_suggest(name).text);
     }
     remat_lex(&p->lexer);
     return REMAT_OK;
