@@ -144,13 +144,18 @@ def logs():
     losses = [line["eval_loss"] for line in log_of("whole.log") if "eval_loss" in line]
     check(losses[-1] < losses[0] - 0.5, "nothing is learned", losses)
     short = "one.plan", "--tokens", "a.bin", "--threads", 1
-    pathlib.Path("notes").write_text("mine\n")
     must(tool("run", *short, "--steps", 4, "--checkpoint", "d", "--every", 2, "--log", "x"))
     whole = pathlib.Path("x").read_text()
     again = [*short, "--steps", 6, "--resume", "d"]
-    done = tool("run", *again, "--log", "notes")
-    check(done.returncode == USAGE and "--log notes: line 1 is no step's: take another file" in done.stderr and
-          pathlib.Path("notes").read_text() == "mine\n", done.stderr)
+    for foreign in "mine\n", "mine", whole + "mine\n":
+        for command in again, [*short, "--steps", 2]:
+            pathlib.Path("notes").write_text(foreign)
+            done, line = tool("run", *command, "--log", "notes"), 1 + foreign.count("{")
+            check(done.returncode == USAGE and f"--log notes: line {line} is no step's: take another file" in done.stderr and
+                  pathlib.Path("notes").read_text() == foreign, done.stderr)
+    pathlib.Path("notes").write_text('{"st')  # killed while it wrote its first line
+    must(tool("run", *short, "--steps", 2, "--log", "notes"))
+    check([line["step"] for line in log_of("notes")] == [1, 2], "a log that was only begun")
     pathlib.Path("x").write_text(whole + '{"step":5,"loss":1,"lr":1}\n{"step":6,"lo')  # killed while it wrote
     must(tool("run", *again, "--log", "x"))
     check(pathlib.Path("x").read_text().startswith(whole) and [line["step"] for line in log_of("x")] == [1, 2, 3, 4, 5, 6], "goes on")

@@ -7,14 +7,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+static const char begin[] = "{\"step\":";
+
 static bool parse_step(const char *line, uint64_t *step)
 {
-    static const char begin[] = "{\"step\":";
     char *end = NULL;
     if (strncmp(line, begin, sizeof begin - 1) != 0)
         return false;
     *step = strtoull(line + sizeof begin - 1, &end, 10);
     return *end == ',';
+}
+
+/* Of a line that was not written to its end. */
+static bool may_be_step(const char *line, size_t length)
+{
+    return memcmp(line, begin, length < sizeof begin - 1 ? length : sizeof begin - 1) == 0;
 }
 
 /* Where the first line of a later step begins, or one that was not written to its end. */
@@ -26,15 +33,16 @@ static remat_status find_end(remat_context *ctx, FILE *file, const char *path, u
     size_t room = 0;
     uint64_t step = 0, number = 0;
     ssize_t length;
-    for (*out = 0; (length = getline(&line, &room, file)) > 0; *out += length) {
+    off_t at = 0;
+    bool found = false;
+    for (; (length = getline(&line, &room, file)) > 0; at += length) {
+        bool complete = line[length - 1] == '\n';
         number++;
-        if (line[length - 1] != '\n')
-            break;
-        if (!parse_step(line, &step))
+        if (complete ? !parse_step(line, &step) : !may_be_step(line, (size_t)length))
             RUN_FAIL(ctx, REMAT_ERROR_USAGE, "--log %s: line %llu is no step's: take another file",
                      path, (unsigned long long)number);
-        if (step > resumed)
-            break;
+        found |= !complete || step > resumed;
+        *out = found ? *out : at + length;
     }
     if (ferror(file))
         st = cli_file_error(ctx, path, "cannot read: ", errno);
@@ -47,16 +55,14 @@ static remat_status cut(remat_context *ctx, const struct step_log *log, uint64_t
 {
     remat_status st = REMAT_OK;
     off_t end = 0;
-    FILE *file = resumed ? fopen(log->path, "rbe") : NULL;
-    if (resumed && !file)
+    FILE *file = fopen(log->path, "rbe");
+    if (!file)
         return cli_file_error(ctx, log->path, "", errno);
-    if (resumed)
-        RUN_TRY(find_end(ctx, file, log->path, resumed, &end));
+    RUN_TRY(find_end(ctx, file, log->path, resumed, &end));
     if (ftruncate(log->file, end) != 0)
         st = cli_file_error(ctx, log->path, "cannot write: ", errno);
 fail:
-    if (file)
-        fclose(file);
+    fclose(file);
     return st;
 }
 
