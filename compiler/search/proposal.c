@@ -43,7 +43,7 @@ void remat_proposal_price(struct remat_search *s, struct remat_proposal *proposa
     struct remat_decision decision = decide(s, s->scratch, proposal, NULL);
     proposal->cost = remat_evaluate_time(s->evaluator, &decision);
     if (!proposal->cost.step_ns)
-        evaluate(s, &decision, limit_bytes, &proposal->cost);
+        evaluate(s, &decision, s->evaluator->transfers ? 0 : limit_bytes, &proposal->cost);
     remat_arena_reset(s->scratch);
 }
 
