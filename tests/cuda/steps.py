@@ -18,7 +18,7 @@ MODELS = [("gpt2-tiny", "fp32", [], []), ("gpt2-tiny", "bf16", ["--attention", "
 POLICIES = {"none": [], "full": ["--ac-mode", "full"], "selective": ["--recompute-activations"],
             "microbatches": ["--microbatches", "2"]}
 GPU_POLICIES = {"gpu none": [], "gpu full": ["--ac-mode", "full"], "gpu": ["--budget", "a quarter"]}
-STEPS = 3
+STEPS = 2
 SEED = 5 + (3 << 32)  # not remat-run's default
 
 

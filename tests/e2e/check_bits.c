@@ -3,7 +3,7 @@
 
 #include "check_model.h"
 
-#define STEPS 3
+#define STEPS 2
 
 struct distinct {
     uint32_t count, budgeted, two_level; /* of these, by a budget, and with two-level values */
@@ -66,11 +66,10 @@ uint64_t check_bits(remat_context *ctx, const struct check_model *model, uint32_
         struct remat_program *program = set.plans[p]->program;
         CHECK(program->numerics_hash == numerics_hash, "%s, plan \"%s\": numerics_hash differs",
               model->name, set.plans[p]->name);
-        for (uint32_t threads = 1; threads <= 2; threads++) {
-            struct run_result other = run(ctx, program, threads);
-            CHECK(same(&first, &other), "%s, plan \"%s\", %u threads: bits differ", model->name,
-                  set.plans[p]->name, threads);
-        }
+        uint32_t threads = 2 - p % 2;
+        struct run_result other = run(ctx, program, threads);
+        CHECK(same(&first, &other), "%s, plan \"%s\", %u threads: bits differ", model->name,
+              set.plans[p]->name, threads);
     }
     printf(
         "%s: %u distinct plans, %u of them by budgets, %u with two-level values, loss %.6f, loss "

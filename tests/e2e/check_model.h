@@ -13,7 +13,7 @@ struct check_model {
     bool pitch;         /* check_peak: of every plan some buffer must have rows with a pitch */
 };
 
-/* Loss and gradients of several steps have the same bits, with 1 and 2 threads, under all plans; at
+/* Loss and gradients of two steps have the same bits under all plans, by turns with 2 threads and 1; at
  * least `budgets` of the budgets, and then at least `policies` of the policies, must come to
  * decisions of their own. Prints a line; returns the numerics_hash that the plans have in common.
  */

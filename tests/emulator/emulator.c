@@ -69,6 +69,7 @@ void emulator_wait(enum state state, int line)
     struct fibre *fibre = &emulator_running->fibres[emulator_running->thread];
     fibre->state = state;
     fibre->line = line;
+    emulator_running->ready_count--;
     leave();
 }
 
@@ -249,8 +250,9 @@ void emulator_flag(const void *p)
 static void start_fibre(void)
 {
     struct emulator *e = emulator_running;
-    e->launch->kernel(e->launch->arguments);
+    e->launch->kernel(&e->launch->arguments);
     e->fibres[e->thread].state = FINISHED;
+    e->ready_count--;
     leave();
 }
 
@@ -270,6 +272,7 @@ static bool prepare_fibres(struct emulator *e)
         fibre->state = READY;
         fibre->copy_count = fibre->group = 0;
     }
+    e->ready_count = e->launch->threads;
     return true;
 }
 
@@ -285,12 +288,12 @@ static uint32_t pick(struct emulator *e)
     uint32_t count = e->launch->threads;
     uint32_t start = e->launch->order ? draw(e, count) : e->thread;
     uint32_t stride = e->launch->order ? 1 + 2 * draw(e, 16) : 1;
-    for (uint32_t k = 0; k < count; k++) {
+    for (uint32_t k = 0; k < count && e->ready_count; k++) {
         uint32_t t = (start + k * stride) % count;
         if (e->fibres[t].state == READY)
             return t;
     }
-    for (uint32_t t = 0; t < count; t++)
+    for (uint32_t t = 0; t < count && e->ready_count; t++)
         if (e->fibres[t].state == READY)
             return t;
     return NOBODY;
@@ -328,19 +331,21 @@ static void release(struct emulator *e, uint32_t begin, uint32_t end)
         emulator_give_product(warp);
     for (uint32_t t = begin; t < end; t++)
         e->fibres[t].state = READY;
+    e->ready_count += end - begin;
 }
 
 /* Lets those go on who have all met. False: nobody can. */
 static bool meet(struct emulator *e)
 {
     bool any = false;
-    for (uint32_t begin = 0; begin < e->launch->threads; begin += 32)
-        for (int state = AT_WARP_BARRIER; state <= AT_PRODUCT; state++)
-            if (all_wait(e, begin, begin + 32, (enum state)state)) {
-                e->warp_barriers[begin / 32] += state == AT_WARP_BARRIER;
-                release(e, begin, begin + 32);
-                any = true;
-            }
+    for (uint32_t begin = 0; begin < e->launch->threads; begin += 32) {
+        enum state state = e->fibres[begin].state;
+        if (state < AT_WARP_BARRIER || state > AT_PRODUCT || !all_wait(e, begin, begin + 32, state))
+            continue;
+        e->warp_barriers[begin / 32] += state == AT_WARP_BARRIER;
+        release(e, begin, begin + 32);
+        any = true;
+    }
     if (!any && all_wait(e, 0, e->launch->threads, AT_BARRIER)) {
         e->barriers++;
         release(e, 0, e->launch->threads);

@@ -19,7 +19,7 @@
 struct arguments { /* as in primitives.h */
     unsigned long long word[512];
 };
-typedef void emulator_kernel(const struct arguments arguments);
+typedef void emulator_kernel(const struct arguments *arguments);
 
 struct emulator_range { /* memory that a launch may access */
     const char *begin, *end;

@@ -20,7 +20,7 @@ struct u32x2 {
 struct u32x4 {
     u32 x, y, z, w;
 };
-struct arguments { /* of either kind of kernel */
+struct launch_arguments { /* of either kind of kernel; struct arguments of emulator.h */
     u64 word[512];
 };
 
@@ -43,7 +43,9 @@ void emulator_wait_copies(u32 groups);
 void emulator_read_matrices(u32 *x, u32 address, int transposed, int line);
 void emulator_add_product(float *sum, const u32 *x, u32 y0, u32 y1, int half, int line);
 
-#define KERNEL(name, ...)             void name(const struct arguments arguments)
+/* By address: a copy for each thread would take more time than most kernels. */
+#define arguments                     (*arguments_of_launch)
+#define KERNEL(name, ...)             void name(const struct launch_arguments *arguments_of_launch)
 #define TENSORS_KERNEL(name, threads) KERNEL(name, threads)
 #define DEV                           static inline __attribute__((unused))
 #define UNROLL

@@ -70,6 +70,7 @@ struct emulator {
     const struct emulator_launch *launch;
     uint32_t epoch, shared_epoch;
     uint32_t block, thread; /* running */
+    uint32_t ready_count;   /* fibres that are READY */
     uint32_t barriers, warp_barriers[THREADS_MAX / 32];
     uint64_t random;
     void *scheduler;

@@ -97,7 +97,7 @@ static void test_launch(const struct wrong_launch *launch, emulator_kernel *kern
           launch->shared_bytes, fault ? fault : "not refused");
 }
 
-static void nothing(const struct arguments arguments)
+static void nothing(const struct arguments *arguments)
 {
     (void)arguments;
 }

@@ -246,7 +246,8 @@ static remat_status execute(struct remat_device *device, uint32_t c)
     if (st == REMAT_OK &&
         (kind == REMAT_KERNEL_attention || kind == REMAT_KERNEL_attention_backward))
         st = take_attention(e, command);
-    for (uint64_t i = 0; i < bytes && st == REMAT_OK; i++)
+    bool same = memcmp(e->memory, e->after, bytes) == 0;
+    for (uint64_t i = 0; i < bytes && st == REMAT_OK && !same; i++)
         if (e->memory[i] != e->after[i])
             st = remat_error(e->ctx, REMAT_ERROR_INTERNAL,
                              "command \"%s\", %s: byte %llu of the arena is not the CPU's",
