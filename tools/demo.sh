@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # From a fresh Debian 12 to a trained model: installs, builds the tools, plans Llama 3.2 1B for an H100, then makes
 # GPT-2 124M's training graph, compiles it under a budget that forces recomputation, and trains it on tests/data.
-#   tools/demo.sh [steps (default: 20)] [build directory (default: build)]
+#   tools/demo.sh [steps (default: 10)] [build directory (default: build)]
 # Everything it writes lies in the build directory, in demo/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-steps=${1-20}
+steps=${1-10}
 build=${2-build}
 
 tools/setup.sh

@@ -261,8 +261,8 @@ static void check_case(remat_context *ctx, uint32_t seed, uint32_t *fitting, uin
 int main(int argc, char **argv)
 {
     remat_context *ctx = remat_context_create(NULL, NULL);
-    uint32_t first = argc > 1 ? (uint32_t)atoi(argv[1]) : 10;
-    uint32_t cases = argc > 2 ? (uint32_t)atoi(argv[2]) : 10, fitting = 0, two_level = 0;
+    uint32_t first = argc > 1 ? (uint32_t)atoi(argv[1]) : 14;
+    uint32_t cases = argc > 2 ? (uint32_t)atoi(argv[2]) : 5, fitting = 0, two_level = 0;
     for (uint32_t seed = first; seed < first + cases; seed++)
         check_case(ctx, seed, &fitting, &two_level);
     CHECK(fitting > 10 * cases, "only %u budgets fit", fitting);
