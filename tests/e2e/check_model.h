@@ -13,8 +13,8 @@ struct check_model {
     bool pitch;         /* check_peak: of every plan some buffer must have rows with a pitch */
 };
 
-/* Loss and gradients of two steps have the same bits under all plans, by turns with 2 threads and 1; at
- * least `budgets` of the budgets, and then at least `policies` of the policies, must come to
+/* Loss and gradients of two steps have the same bits under all plans, by turns with 2 threads and
+ * 1; at least `budgets` of the budgets, and then at least `policies` of the policies, must come to
  * decisions of their own. Prints a line; returns the numerics_hash that the plans have in common.
  */
 uint64_t check_bits(remat_context *ctx, const struct check_model *model, uint32_t budgets,

@@ -78,7 +78,7 @@ static const char *run(remat_context *ctx, uint32_t subject, void *library)
 
 /* The subject of [begin, end) that shows it, `end` without any; compiled together. */
 static uint32_t find_among(remat_context *ctx, const char *compiler, const struct mutant *mutant,
-                            uint32_t begin, uint32_t end, char message[256])
+                           uint32_t begin, uint32_t end, char message[256])
 {
     struct remat_arena arena;
     remat_arena_init(&arena, ctx);
