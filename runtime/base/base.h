@@ -154,6 +154,14 @@ static inline uint64_t remat_align_up(uint64_t bytes, uint64_t alignment) /* pow
 {
     return (bytes + alignment - 1) & ~(alignment - 1);
 }
+static inline int64_t remat_divide_up(int64_t a, int64_t b) /* a >= 0, b > 0 */
+{
+    return (a + b - 1) / b;
+}
+static inline int64_t remat_min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
 static inline void remat_keep_most(uint64_t *most, uint64_t value)
 {
     *most = value > *most ? value : *most;

@@ -7,11 +7,6 @@
 
 #include "transfer.h"
 
-static bool counts(const struct remat_session *session, uint32_t command)
-{
-    return session->program->commands[command].complete_before != 0;
-}
-
 /* The most transfers of a segment. */
 static uint32_t most_flights(const struct remat_session *session)
 {
@@ -20,7 +15,7 @@ static uint32_t most_flights(const struct remat_session *session)
     for (uint32_t s = 0; s < p->segment_count; s++) {
         uint32_t count = 0;
         for (uint32_t c = p->segments[s].command_begin; c < p->segments[s].command_end; c++)
-            count += counts(session, c);
+            count += remat_session_transfers(session, c);
         most = count > most ? count : most;
     }
     return most;
@@ -56,7 +51,7 @@ remat_status remat_flights_create(remat_session *session)
         return REMAT_ERROR_MEMORY;
     memset(session->waits, 0, waits_bytes);
     for (uint32_t c = 0; c < p->command_count; c++)
-        session->waits[p->commands[c].complete_before] |= counts(session, c);
+        session->waits[p->commands[c].complete_before] |= remat_session_transfers(session, c);
     if (session->device->vtable->lend || !any_beside(session))
         return REMAT_OK;
     return remat_lane_create(ctx, fly, session, most, &session->lane);

@@ -187,17 +187,12 @@ fail:
     return st;
 }
 
-static bool is_transfer(const struct remat_session *session, uint32_t command)
-{
-    return session->program->commands[command].complete_before != 0;
-}
-
 /* With callbacks at the end: between which two a command, or a transfer's group, is marked. What
  * waits for a transfer has a mark of its own behind it, anything else begins where the command
  * before it ended. */
 static void take_slots(struct run *run, uint32_t command, uint32_t *from, uint32_t *to)
 {
-    bool transfer = is_transfer(run->session, command);
+    bool transfer = remat_session_transfers(run->session, command);
     bool waits = run->session->waits && run->session->waits[command];
     if (remat_flight_continues(run->session, command)) {
         *from = run->group;
@@ -297,8 +292,8 @@ static remat_status run_command(struct run *run, uint32_t command)
     struct remat_session *session = run->session;
     bool started = false;
     remat_session_before(session, command);
-    REMAT_TRY(is_transfer(session, command) ? start_transfer(run, command, &started)
-                                            : compute(run, command));
+    REMAT_TRY(remat_session_transfers(session, command) ? start_transfer(run, command, &started)
+                                                        : compute(run, command));
     /* The shadow shows what each command changes. */
     if (started && (session->shadow || shows_part(run, command)))
         REMAT_TRY(complete(run, REMAT_NONE));
@@ -327,8 +322,8 @@ static remat_status trace_segment(struct run *run, const struct remat_segment *s
     for (uint32_t c = segment->command_begin; c < segment->command_end; c++) {
         take_slots(run, c, &from, &to);
         REMAT_TRY(trace_marked(run->session, c, from, to,
-                               is_transfer(run->session, c) ? REMAT_LANE_TRANSFERS
-                                                            : REMAT_LANE_COMPUTATION));
+                               remat_session_transfers(run->session, c) ? REMAT_LANE_TRANSFERS
+                                                                        : REMAT_LANE_COMPUTATION));
     }
 fail:
     return st;

@@ -54,4 +54,9 @@ struct remat_session {
     struct remat_buffer_at *by_offset; /* all buffers, sorted; only with guards */
 };
 
+static inline bool remat_session_transfers(const struct remat_session *session, uint32_t command)
+{
+    return session->program->commands[command].complete_before != 0;
+}
+
 #endif

@@ -61,14 +61,9 @@ static float *sums_of(const struct run *run, int worker)
     return scores_of(run, worker) + 2 * QUERY_BLOCK * run->score_stride;
 }
 
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static int64_t clamp64(int64_t x, int64_t low, int64_t high)
 {
-    return x < low ? low : min64(x, high);
+    return x < low ? low : remat_min64(x, high);
 }
 
 static void *at(const struct run *run, const struct cpu_heads *x, int64_t batch, int64_t time,
@@ -117,7 +112,7 @@ static struct queries queries_of(const struct cpu_attention_shape *shape, int64_
 {
     int64_t begin = block * QUERY_BLOCK;
     return (struct queries){batch, head, head / (shape->query_heads / shape->kv_heads), begin,
-                            min64(begin + QUERY_BLOCK, shape->query_length)};
+                            remat_min64(begin + QUERY_BLOCK, shape->query_length)};
 }
 
 /* Items number (batch, head, block) with the last blocks first: they see the most keys. */
@@ -288,7 +283,7 @@ static void forward_item(void *arg, int64_t item, int worker)
     }
     int64_t seen = keys_seen(&attention->shape, q.end - 1), begin = 0;
     do { /* once also when no key is seen: that stores zeros */
-        int64_t end = min64(begin + run->key_block, seen);
+        int64_t end = remat_min64(begin + run->key_block, seen);
         score_product(run, &q, &attention->q, &attention->k, begin, end, scores, scratch);
         softmax_block(run, &q, begin, end, scores, &out, maximum, sum);
         query_product(run, &q, scores, &attention->v, begin, end, &out, begin > 0, scratch);
@@ -404,7 +399,7 @@ static void backward_queries(const struct run *run, const struct queries *q, uns
     int64_t seen = keys_seen(&run->attention->shape, q->end - 1), begin = 0;
     sums->dq = rows_of(run, dq, q->batch, q->begin, q->head, sums_of(run, worker));
     do {
-        int64_t end = min64(begin + run->key_block, seen);
+        int64_t end = remat_min64(begin + run->key_block, seen);
         backward_block(run, q, begin, end, write, sums, accumulate_keys, worker);
         begin = end;
     } while (begin < seen);
@@ -458,11 +453,11 @@ static void key_slice_item(void *arg, int64_t item, int worker)
     const struct cpu_attention_shape *shape = &run->attention->shape;
     int64_t heads = shape->batch * shape->kv_heads, begin = item / heads * KEY_SLICE;
     int64_t batch = item % heads / shape->kv_heads, kv_head = item % shape->kv_heads;
-    int64_t slice_end = min64(begin + KEY_SLICE, shape->kv_length);
+    int64_t slice_end = remat_min64(begin + KEY_SLICE, shape->kv_length);
     struct sums sums = sums_of_keys(run, batch, kv_head, begin, slice_end, worker);
     for (int64_t step = 0; step < steps_of(shape); step++) {
         struct queries q = queries_of_step(shape, item % heads, step);
-        int64_t end = min64(slice_end, keys_seen(shape, q.end - 1));
+        int64_t end = remat_min64(slice_end, keys_seen(shape, q.end - 1));
         if (begin < end)
             backward_block(run, &q, begin, end, WRITE_KEYS, &sums, step > 0, worker);
     }

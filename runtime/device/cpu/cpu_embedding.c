@@ -24,16 +24,6 @@ struct run {
     float *const *scratch;
 };
 
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 /* The row of token t, or -1 where it has an id that is none. */
 static int64_t row_of(const struct cpu_embedding *e, int64_t t)
 {
@@ -56,7 +46,7 @@ static void gather_item(void *arg, int64_t item, int worker)
     (void)worker;
     const struct run *run = arg;
     const struct cpu_embedding *e = run->embedding;
-    int64_t end = min64((item + 1) * GATHER_TOKENS, e->count);
+    int64_t end = remat_min64((item + 1) * GATHER_TOKENS, e->count);
     for (int64_t t = item * GATHER_TOKENS; t < end; t++) {
         int64_t row = row_of(e, t);
         if (row >= 0)
@@ -73,7 +63,7 @@ int64_t cpu_embedding_gather(struct cpu_pool *pool, const struct cpu_embedding *
     if (bad != CPU_IDS_VALID)
         return bad;
     struct run run = {.embedding = embedding, .out = out};
-    cpu_pool_run(pool, ceil_div(embedding->count, GATHER_TOKENS), gather_item, &run);
+    cpu_pool_run(pool, remat_divide_up(embedding->count, GATHER_TOKENS), gather_item, &run);
     return CPU_IDS_VALID;
 }
 
@@ -100,7 +90,8 @@ static void scatter_item(void *arg, int64_t item, int worker)
     (void)worker;
     const struct run *run = arg;
     const struct cpu_embedding *e = run->embedding;
-    int64_t begin = item * SCATTER_COLUMNS, columns = min64(e->width - begin, SCATTER_COLUMNS);
+    int64_t begin = item * SCATTER_COLUMNS,
+            columns = remat_min64(e->width - begin, SCATTER_COLUMNS);
     for (int64_t t = 0; t < e->count; t++) {
         int64_t row = row_of(e, t);
         if (row >= 0)
@@ -110,7 +101,7 @@ static void scatter_item(void *arg, int64_t item, int worker)
 
 static int64_t column_items(const struct cpu_embedding *e)
 {
-    return ceil_div(e->width, SCATTER_COLUMNS);
+    return remat_divide_up(e->width, SCATTER_COLUMNS);
 }
 
 /* Into a bf16 table: rows that no token has stay untouched. */
@@ -119,9 +110,9 @@ static void scatter_aside_item(void *arg, int64_t item, int worker)
     const struct run *run = arg;
     const struct cpu_embedding *e = run->embedding;
     int64_t first = item / column_items(e) * SCATTER_ROWS,
-            rows = min64(e->rows - first, SCATTER_ROWS);
+            rows = remat_min64(e->rows - first, SCATTER_ROWS);
     int64_t begin = item % column_items(e) * SCATTER_COLUMNS;
-    int64_t columns = min64(e->width - begin, SCATTER_COLUMNS);
+    int64_t columns = remat_min64(e->width - begin, SCATTER_COLUMNS);
     float *sums = run->scratch[worker];
     char *summed = (char *)(sums + SCATTER_ROWS * SCATTER_COLUMNS);
     uint16_t *table = (uint16_t *)e->table + first * e->width + begin;
@@ -152,7 +143,8 @@ static void zero_item(void *arg, int64_t item, int worker)
 {
     (void)worker;
     const struct run *run = arg;
-    int64_t begin = item * ZERO_BYTES, end = min64(begin + ZERO_BYTES, table_bytes(run->embedding));
+    int64_t begin = item * ZERO_BYTES,
+            end = remat_min64(begin + ZERO_BYTES, table_bytes(run->embedding));
     memset((char *)run->embedding->table + begin, 0, (size_t)(end - begin));
 }
 
@@ -166,11 +158,11 @@ int64_t cpu_embedding_scatter_add(struct cpu_pool *pool, const struct cpu_functi
         return bad;
     struct run run = {functions, embedding, NULL, gradient, gradient_type, accumulate, scratch};
     if (!accumulate)
-        cpu_pool_run(pool, ceil_div(table_bytes(embedding), ZERO_BYTES), zero_item, &run);
+        cpu_pool_run(pool, remat_divide_up(table_bytes(embedding), ZERO_BYTES), zero_item, &run);
     if (embedding->table_type == CPU_F32)
         cpu_pool_run(pool, column_items(embedding), scatter_item, &run);
     else
-        cpu_pool_run(pool, column_items(embedding) * ceil_div(embedding->rows, SCATTER_ROWS),
+        cpu_pool_run(pool, column_items(embedding) * remat_divide_up(embedding->rows, SCATTER_ROWS),
                      scatter_aside_item, &run);
     return CPU_IDS_VALID;
 }

@@ -17,11 +17,6 @@ struct run {
     float value;
 };
 
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static int64_t items_of(int64_t count)
 {
     return (count + CHUNK - 1) / CHUNK;
@@ -31,7 +26,7 @@ static void constant_item(void *arg, int64_t item, int worker)
 {
     (void)worker;
     const struct run *run = arg;
-    int64_t begin = item * CHUNK, count = min64(run->count - begin, CHUNK);
+    int64_t begin = item * CHUNK, count = remat_min64(run->count - begin, CHUNK);
     float *out = cpu_element_at(run->out, run->type, begin);
     for (int64_t j = 0; j < count; j++)
         out[j] = run->value;
@@ -41,7 +36,7 @@ static void narrow_constant_item(void *arg, int64_t item, int worker)
 {
     (void)worker;
     const struct run *run = arg;
-    int64_t begin = item * CHUNK, count = min64(run->count - begin, CHUNK);
+    int64_t begin = item * CHUNK, count = remat_min64(run->count - begin, CHUNK);
     uint16_t *out = cpu_element_at(run->out, run->type, begin), value = cpu_narrow_bf16(run->value);
     for (int64_t j = 0; j < count; j++)
         out[j] = value;
@@ -61,11 +56,11 @@ static void normal_item(void *arg, int64_t item, int worker)
     const struct run *run = arg;
     const struct cpu_normal *normal = run->normal;
     float buffer[BUFFER];
-    int64_t end = min64((item + 1) * CHUNK, run->count);
+    int64_t end = remat_min64((item + 1) * CHUNK, run->count);
     for (int64_t j = item * CHUNK, taken; j < end; j += taken) {
         uint64_t index = normal->first + (uint64_t)j;
         int64_t skip = (int64_t)(index % 4);
-        taken = min64(end - j, BUFFER - skip);
+        taken = remat_min64(end - j, BUFFER - skip);
         run->functions->normals(buffer, index / 4, (skip + taken + 3) / 4, normal->site,
                                 normal->seed);
         float *out = run->type == CPU_F32 ? (float *)run->out + j : buffer;

@@ -18,21 +18,11 @@ _Static_assert((A_BLOCK_FLOATS + B_BLOCK_FLOATS) * sizeof(float) == CPU_SGEMM_SC
 _Static_assert(CPU_SGEMM_SCRATCH_BYTES + TILE_M * TILE_N * sizeof(float) <= CPU_SCRATCH_BYTES,
                "a tile fits the scratch");
 
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 /* The size of even blocks of `length`, none above `limit`, in multiples of `unit`. */
 static int64_t even_block(int64_t length, int64_t limit, int64_t unit)
 {
-    int64_t blocks = ceil_div(length, limit / unit * unit);
-    return ceil_div(ceil_div(length, blocks), unit) * unit;
+    int64_t blocks = remat_divide_up(length, limit / unit * unit);
+    return remat_divide_up(remat_divide_up(length, blocks), unit) * unit;
 }
 
 static void zero(const struct cpu_matmul *mm)
@@ -58,18 +48,18 @@ static void multiply_blocks(const struct cpu_functions *functions, const struct 
 {
     const struct cpu_matmul mm = *matmul;
     float *packed_a = scratch, *packed_b = scratch + A_BLOCK_FLOATS, *c = mm.c;
-    int64_t k_block = min64(mm.k, CPU_SGEMM_K_BLOCK);
+    int64_t k_block = remat_min64(mm.k, CPU_SGEMM_K_BLOCK);
     int64_t m_block = even_block(mm.m, A_BLOCK_FLOATS / k_block, functions->tile_rows);
     int64_t n_block = even_block(mm.n, B_BLOCK_FLOATS / k_block, functions->tile_columns);
     bool one_b_block = k_block == mm.k && n_block >= mm.n;
     for (int64_t i = 0; i < mm.m; i += m_block) {
-        int64_t rows = min64(mm.m - i, m_block);
+        int64_t rows = remat_min64(mm.m - i, m_block);
         for (int64_t p = 0; p < mm.k; p += k_block) {
-            int64_t depth = min64(mm.k - p, k_block);
+            int64_t depth = remat_min64(mm.k - p, k_block);
             functions->pack_a[mm.a_type](at_a(&mm, i, p), mm.a_row, mm.a_column, rows, depth,
                                          packed_a);
             for (int64_t j = 0; j < mm.n; j += n_block) {
-                int64_t columns = min64(mm.n - j, n_block);
+                int64_t columns = remat_min64(mm.n - j, n_block);
                 if (i == 0 || !one_b_block)
                     functions->pack_b[mm.b_type](at_b(&mm, p, j), mm.b_row, mm.b_column, depth,
                                                  columns, packed_b);
@@ -105,8 +95,8 @@ static void multiply_narrow(const struct cpu_functions *functions, const struct 
     for (int64_t j = 0; j < matmul->n; j += n_tile)
         for (int64_t i = 0; i < matmul->m; i += m_tile) {
             struct cpu_matmul mm = *matmul;
-            mm.m = min64(mm.m - i, m_tile);
-            mm.n = min64(mm.n - j, n_tile);
+            mm.m = remat_min64(mm.m - i, m_tile);
+            mm.n = remat_min64(mm.n - j, n_tile);
             mm.a = at_a(matmul, i, 0);
             mm.b = at_b(matmul, 0, j);
             mm.c = cpu_element_at(matmul->c, matmul->c_type, i * matmul->ldc + j);
@@ -135,9 +125,11 @@ struct grid {
 static struct grid grid_of(const struct cpu_functions *f, const struct cpu_matmul *mm, int64_t down,
                            int64_t across)
 {
-    int64_t rows = ceil_div(ceil_div(mm->m, down), f->tile_rows) * f->tile_rows;
-    int64_t columns = ceil_div(ceil_div(mm->n, across), f->tile_columns) * f->tile_columns;
-    return (struct grid){ceil_div(mm->m, rows), ceil_div(mm->n, columns), rows, columns};
+    int64_t rows = remat_divide_up(remat_divide_up(mm->m, down), f->tile_rows) * f->tile_rows;
+    int64_t columns =
+        remat_divide_up(remat_divide_up(mm->n, across), f->tile_columns) * f->tile_columns;
+    return (struct grid){remat_divide_up(mm->m, rows), remat_divide_up(mm->n, columns), rows,
+                         columns};
 }
 
 /* Predicted time of a grid per unit of k: rounds of items, and a part of one that a thread waits at
@@ -145,9 +137,9 @@ static struct grid grid_of(const struct cpu_functions *f, const struct cpu_matmu
 static double grid_cost(const struct grid *grid, int threads)
 {
     double rows = (double)grid->rows, columns = (double)grid->columns;
-    double a_blocks = (double)ceil_div(grid->rows, A_BLOCK_FLOATS / CPU_SGEMM_K_BLOCK);
+    double a_blocks = (double)remat_divide_up(grid->rows, A_BLOCK_FLOATS / CPU_SGEMM_K_BLOCK);
     double item = rows * columns + PACK_COST * (rows + columns * a_blocks);
-    return ((double)ceil_div(grid->down * grid->across, threads) + 0.25) * item;
+    return ((double)remat_divide_up(grid->down * grid->across, threads) + 0.25) * item;
 }
 
 static struct grid choose_grid(const struct cpu_functions *functions, const struct cpu_matmul *mm,
@@ -180,8 +172,8 @@ static void run_item(void *arg, int64_t item, int worker)
     struct cpu_matmul mm = *run->matmul;
     int64_t i = item % run->grid.down * run->grid.rows;
     int64_t j = item / run->grid.down * run->grid.columns;
-    mm.m = min64(mm.m - i, run->grid.rows);
-    mm.n = min64(mm.n - j, run->grid.columns);
+    mm.m = remat_min64(mm.m - i, run->grid.rows);
+    mm.n = remat_min64(mm.n - j, run->grid.columns);
     mm.a = at_a(&mm, i, 0);
     mm.b = at_b(&mm, 0, j);
     mm.c = cpu_element_at(mm.c, mm.c_type, i * mm.ldc + j);

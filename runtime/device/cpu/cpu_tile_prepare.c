@@ -7,11 +7,6 @@
 #include "cpu_tile_read.h"
 #include "cpu_tile_table.h"
 
-static int64_t divide_up(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 static void divide_work(struct cpu_tile *tile, uint32_t threads)
 {
     bool reduces = false;
@@ -20,7 +15,7 @@ static void divide_work(struct cpu_tile *tile, uint32_t threads)
     tile->item_rows = tile->rows;
     tile->item_columns = tile->columns;
     if (tile->by_columns) {
-        int64_t tiles = divide_up(divide_up(tile->columns, CPU_TILE), threads);
+        int64_t tiles = remat_divide_up(remat_divide_up(tile->columns, CPU_TILE), threads);
         tile->item_columns = CPU_TILE * (tiles < STRIPE_TILES ? tiles : STRIPE_TILES);
     } else if (tile->columns > ITEM_ELEMENTS && !reduces) {
         tile->item_columns = ITEM_ELEMENTS;
@@ -28,8 +23,8 @@ static void divide_work(struct cpu_tile *tile, uint32_t threads)
     } else if (tile->columns > 0) {
         tile->item_rows = ITEM_ELEMENTS / tile->columns + 1;
     }
-    tile->row_items = tile->rows ? divide_up(tile->rows, tile->item_rows) : 0;
-    tile->column_items = tile->columns ? divide_up(tile->columns, tile->item_columns) : 0;
+    tile->row_items = tile->rows ? remat_divide_up(tile->rows, tile->item_rows) : 0;
+    tile->column_items = tile->columns ? remat_divide_up(tile->columns, tile->item_columns) : 0;
 }
 
 static void size_scratch(struct cpu_tile *tile)

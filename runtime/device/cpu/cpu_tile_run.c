@@ -26,11 +26,6 @@ struct worker {
     int64_t row[REMAT_RANK_MAX], row_number;
 };
 
-static int64_t minimum(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static void start_worker(struct worker *worker, const struct run *run, int number)
 {
     const struct cpu_tile *tile = run->tile;
@@ -166,7 +161,7 @@ static void fill(const struct worker *worker, float *d, const float *value, int6
 static void spread(const struct worker *worker, uint16_t ref)
 {
     float *d = worker->pointers[ref];
-    fill(worker, d, d, minimum(CPU_TILE, worker->end - worker->begin));
+    fill(worker, d, d, remat_min64(CPU_TILE, worker->end - worker->begin));
 }
 
 /* Values that do not depend on the column. */
@@ -185,7 +180,7 @@ static void run_tiles(struct worker *worker, const struct steps *steps)
     for (int64_t column = worker->begin; column < worker->end; column += CPU_TILE) {
         if (worker->tile->prefetches)
             prefetch(worker);
-        int64_t count = minimum(CPU_TILE, worker->end - column);
+        int64_t count = remat_min64(CPU_TILE, worker->end - column);
         for (size_t s = 0; s < steps->count; s++)
             run_step(worker, &steps->items[s], column, count);
         advance(worker);
@@ -281,7 +276,7 @@ static void run_stripe(struct worker *worker)
         bool rows = stage->element.count || (last && tile->row_end.count);
         seek(worker, 0);
         for (int64_t block = 0; rows && block < tile->rows; block += tile->column_block_rows) {
-            int64_t end = minimum(tile->rows, block + tile->column_block_rows);
+            int64_t end = remat_min64(tile->rows, block + tile->column_block_rows);
             start_block(worker, &stage->reductions);
             for (int64_t row = block; row < end; row++, next_row(worker))
                 run_stripe_row(worker, stage, last);
@@ -302,7 +297,7 @@ static void run_item(void *arg, int64_t item, int number)
     struct worker worker;
     start_worker(&worker, run, number);
     worker.begin = item % tile->column_items * tile->item_columns;
-    worker.end = minimum(tile->columns, worker.begin + tile->item_columns);
+    worker.end = remat_min64(tile->columns, worker.begin + tile->item_columns);
     int64_t first = item / tile->column_items * tile->item_rows;
     seek(&worker, first);
     rewind_pointers(&worker);
@@ -310,7 +305,7 @@ static void run_item(void *arg, int64_t item, int number)
     if (tile->by_columns) {
         run_stripe(&worker);
     } else {
-        int64_t end = minimum(tile->rows, first + tile->item_rows);
+        int64_t end = remat_min64(tile->rows, first + tile->item_rows);
         for (int64_t row = first; row < end; row++, next_row(&worker))
             run_row(&worker);
     }
