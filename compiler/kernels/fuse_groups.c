@@ -324,13 +324,42 @@ static void append(struct remat_fuser *f, remat_node n, remat_group_id id)
     set_group(f, n, id);
 }
 
+static void list_readers(struct remat_fuser *f)
+{
+    struct REMAT_LIST(remat_value) roots = {0};
+    struct REMAT_LIST(remat_node) nodes = {0};
+    uint32_t *order;
+    for (uint32_t k = 0; k < f->sequence->count; k++) {
+        const struct remat_fuse_node *node = node_of(f, f->sequence->nodes[k]);
+        for (uint32_t i = 0; i < node->input_count; i++) {
+            REMAT_PUSH(f->arena, &roots, root_of(f, remat_fuse_input(f, node, i)));
+            REMAT_PUSH(f->arena, &nodes, f->sequence->nodes[k]);
+        }
+    }
+    f->reader_begin = remat_group(f->arena, &roots.items->i, (uint32_t)roots.count,
+                                  f->graph->value_count, &order);
+    REMAT_NEW(f->arena, f->readers, nodes.count);
+    for (size_t e = 0; e < nodes.count; e++)
+        f->readers[e] = nodes.items[order[e]];
+}
+
+static void consume(struct remat_fuser *f, remat_group_id group, remat_group_id own)
+{
+    if (!remat_is_none(group.i) && group.i != own.i)
+        f->groups.items[group.i].consumed = true;
+}
+
+/* What reads a value runs before what updates it in place, as if that read from it. */
 static void mark_consumed(struct remat_fuser *f, const struct remat_fuse_node *node,
                           remat_group_id own)
 {
-    for (uint32_t i = 0; i < node->input_count; i++) {
-        remat_group_id group = group_of(f, root_of(f, remat_fuse_input(f, node, i)));
-        if (!remat_is_none(group.i) && group.i != own.i)
-            f->groups.items[group.i].consumed = true;
+    uint32_t updated = has(node, REMAT_FACT_IN_PLACE) ? node->output_count : 0;
+    for (uint32_t i = 0; i < node->input_count; i++)
+        consume(f, group_of(f, root_of(f, remat_fuse_input(f, node, i))), own);
+    for (uint32_t i = 0; i < updated; i++) {
+        uint32_t root = root_of(f, remat_fuse_input(f, node, i)).i;
+        for (uint32_t r = f->reader_begin[root]; r < f->reader_begin[root + 1]; r++)
+            consume(f, group_of(f, node_of(f, f->readers[r])->output), own);
     }
 }
 
@@ -456,6 +485,7 @@ void remat_fuse_collect(struct remat_fuser *f)
         take(f);
     } else {
         count_readers(f);
+        list_readers(f);
         place_nodes(f);
         if (is_full(f))
             divide(f);

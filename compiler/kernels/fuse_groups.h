@@ -44,6 +44,8 @@ struct remat_fuser {
     remat_node *next;           /* by node: the one behind it in its group */
     remat_group_id *within; /* by node: the group that it may not leave; NULL: any, of any size */
     uint8_t *in_memory;     /* by node: an inline one that is a kernel's result all the same */
+    uint32_t *reader_begin; /* by storage root: its place in `readers` */
+    remat_node *readers;
 };
 
 static inline remat_value remat_fuse_input(const struct remat_fuser *f,

@@ -3,7 +3,36 @@
 
 #include "ops.h"
 
-static void find_roots(const struct remat_graph *graph, struct remat_facts *facts)
+/* What the backward pass reads is a later version: its readers cannot run again there. An update
+ * that nobody reads waits for them. */
+static bool *find_replaced(struct remat_arena *arena, const struct remat_graph *graph)
+{
+    bool *out, *read;
+    REMAT_NEW(arena, out, graph->value_count);
+    REMAT_NEW(arena, read, graph->value_count);
+    for (uint32_t n = graph->node_count; n-- > 0;) {
+        const struct remat_node_info *node = &graph->nodes[n];
+        bool updates =
+            remat_op_has(node->op, REMAT_FACT_IN_PLACE) && node->phase != REMAT_PHASE_OPTIMIZER;
+        for (uint32_t k = 0; updates && k < node->output_count; k++)
+            out[remat_storage_root(graph, node->inputs[k]).i] = read[node->outputs[k].i];
+        for (uint32_t i = 0; i < remat_op_reads(node); i++)
+            read[node->inputs[i].i] = true;
+    }
+    return out;
+}
+
+static bool reads(const struct remat_node_info *node, const bool *values,
+                  const struct remat_facts *facts)
+{
+    for (uint32_t i = 0; i < remat_op_reads(node); i++)
+        if (values[facts->root[node->inputs[i].i].i])
+            return true;
+    return false;
+}
+
+static void find_roots(const struct remat_graph *graph, const bool *replaced,
+                       struct remat_facts *facts)
 {
     for (remat_value v = {0}; v.i < graph->value_count; v.i++)
         facts->root[v.i] = v;
@@ -16,7 +45,8 @@ static void find_roots(const struct remat_graph *graph, struct remat_facts *fact
             if (view)
                 facts->root[v.i] = facts->root[node->inputs[0].i];
             facts->forward[v.i] = forward;
-            facts->recomputable[v.i] = forward && remat_op_recomputable(node->op);
+            facts->recomputable[v.i] =
+                forward && remat_op_recomputable(node->op) && !reads(node, replaced, facts);
         }
     }
 }
@@ -42,7 +72,7 @@ void remat_facts_create(struct remat_arena *arena, const struct remat_graph *gra
     REMAT_NEW(arena, out->recomputable, count);
     REMAT_NEW(arena, out->needed, count);
     REMAT_NEW(arena, out->output, count);
-    find_roots(graph, out);
+    find_roots(graph, find_replaced(arena, graph), out);
     find_needed(graph, out);
     for (uint32_t i = 0; i < graph->output_count; i++)
         out->output[out->root[graph->outputs[i].i].i] = true;

@@ -8,7 +8,7 @@
 struct remat_facts {
     remat_value *root;  /* by value: whose bytes it uses, itself unless a view */
     bool *forward;      /* by value: owns bytes and is computed by an original forward node */
-    bool *recomputable; /* by value: forward, and its op may run again */
+    bool *recomputable; /* by value: forward, and its op may run again on what it reads */
     bool *needed;       /* by root: the backward pass or the optimizer reads it */
     bool *output;       /* by root: an output of the graph */
 };

@@ -285,7 +285,7 @@ static const char *why_not_recomputable(const struct remat_node_info *producer)
         return "it is a view, which owns no bytes";
     if (producer->phase != REMAT_PHASE_FORWARD)
         return "it is not computed in the forward pass";
-    return "its op may run only once in a step";
+    return "it may be computed only once in a step";
 }
 
 /* It matches values, but none that it could decide. */
