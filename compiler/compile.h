@@ -95,6 +95,7 @@ struct remat_compile_settings {
     uint32_t microbatches;   /* of a rank's step, each with the batch of the graph; 0 as 1 */
     uint32_t zero;           /* 1: optimizer state in parts on the ranks, 3: and parameters, as in
                                 struct remat_graph */
+    bool sequence_parallel;  /* as in struct remat_graph */
     uint64_t exchange_bytes; /* of a gradient at once, as in struct remat_graph; 0: its default */
     uint32_t loss_chunk;     /* rows of logits at once, as in struct remat_graph; 0: all */
 };

@@ -196,6 +196,21 @@ static remat_status check_zero(remat_context *ctx, const struct remat_graph *sou
     return REMAT_OK;
 }
 
+static remat_status check_sequence(remat_context *ctx, const struct remat_graph *source)
+{
+    if (!source->sequence_parallel)
+        return REMAT_OK;
+    if (remat_mesh_size(&source->mesh, "tp") == 1)
+        return remat_error(ctx, REMAT_ERROR_USAGE,
+                           "--sequence-parallel divides tokens among ranks: it needs --mesh tp=N, "
+                           "N from 2");
+    if (!remat_is_none(remat_graph_coordinate(source, "tp").i))
+        return remat_error(ctx, REMAT_ERROR_USAGE,
+                           "--sequence-parallel: graph \"%s\" makes transfers along tp itself",
+                           source->name);
+    return REMAT_OK;
+}
+
 /* An axis along which nothing is divided would be ranks that all do the same. */
 static remat_status check_mesh(remat_context *ctx, const struct remat_graph *graph)
 {
@@ -219,10 +234,12 @@ remat_status remat_prepare(remat_context *ctx, struct remat_arena *arena,
     source.mesh = settings->mesh;
     source.microbatches = remat_microbatches(settings);
     source.zero = settings->zero;
+    source.sequence_parallel = settings->sequence_parallel;
     source.exchange_bytes = settings->exchange_bytes;
     source.loss_chunk = settings->loss_chunk;
     *out = (struct remat_prepared){.trains = trains(input), .decided = &source};
     REMAT_CHECK(check_zero(ctx, &source, out->trains));
+    REMAT_CHECK(check_sequence(ctx, &source));
     REMAT_CHECK((out->trains ? prepare_training : prepare_evaluation)(&p, &source, out));
     return check_mesh(ctx, out->decided);
 }

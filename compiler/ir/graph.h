@@ -185,6 +185,7 @@ struct remat_graph {
     uint32_t microbatches;   /* what the pass of that name divides a step into; 0 as 1 */
     uint32_t zero;           /* 1: the ranks along "dp" divide what updates are made of; 3: and
                                 parameters */
+    bool sequence_parallel;  /* sums along "tp" are finished into parts of the tokens */
     uint64_t exchange_bytes; /* of a gradient that ranks exchange at once, larger ones in pieces; 0:
                                 REMAT_EXCHANGE_BYTES */
     uint32_t loss_chunk; /* rows of the logits that the pass chunk_loss has exist at once; 0: all

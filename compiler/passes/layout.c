@@ -4,23 +4,33 @@
  * parameter has the layout that its first reader asks for. Only two ops begin to split: embedding,
  * the rows of its table; and matmul, the columns of a parameter whose product lies within what
  * layers hand on to each other, or is logits. All else follows: a product over split columns is
- * unfinished, and is finished where an op is not linear. */
+ * unfinished, and is finished where an op is not linear: whole or, with sequence parallelism, split
+ * over tokens. A split over tokens gives way to any other one. */
 #include "layout_finder.h"
 #include "layout_handed.h"
+#include "layout_narrow.h"
 
 #include "gradients.h"
 #include "rebuild.h"
 
-bool remat_layout_place(const struct remat_shape *shape, int64_t run, int64_t ranks,
+bool remat_layout_place(const struct remat_shape *shape, struct remat_layout layout, int64_t ranks,
                         struct remat_place *out)
 {
-    int64_t after = 1;
+    int64_t after = 1, run = layout.run, total = remat_shape_elements(shape);
+    if (layout.kind != REMAT_LAYOUT_SPLIT)
+        return false;
     for (uint32_t d = shape->rank; d-- > 0; after *= shape->dims[d]) {
         int64_t all = after * shape->dims[d];
-        if (run % after == 0 && run < all && all % (run * ranks) == 0) {
-            *out = (struct remat_place){d, all / (run * ranks), run / after};
-            return true;
-        }
+        bool along = all % (run * ranks) == 0;
+        bool joint = layout.tokens && d + 1 < shape->rank && run * ranks == total;
+        if (run % after || run >= all || (!along && !joint))
+            continue;
+        *out = (struct remat_place){.axis = d,
+                                    .blocks = along ? all / (run * ranks) : 1,
+                                    .width = run / after,
+                                    .tokens = layout.tokens,
+                                    .joint = !along};
+        return true;
     }
     return false;
 }
@@ -30,8 +40,11 @@ struct remat_shape remat_layout_shape(const struct remat_shape *shape, struct re
 {
     struct remat_shape out = *shape;
     struct remat_place place;
-    if (layout.kind == REMAT_LAYOUT_SPLIT && remat_layout_place(shape, layout.run, ranks, &place))
-        out.dims[place.axis] /= ranks;
+    if (!remat_layout_place(shape, layout, ranks, &place))
+        return out;
+    for (uint32_t d = 0; place.joint && d < place.axis; d++)
+        out.dims[d] = 1;
+    out.dims[place.axis] = place.joint ? place.width : out.dims[place.axis] / ranks;
     return out;
 }
 
@@ -88,9 +101,9 @@ static remat_status settle(struct finder *f, remat_value v, struct remat_layout 
     if (layout->kind != REMAT_LAYOUT_OPEN)
         return REMAT_OK;
     if (want.kind == REMAT_LAYOUT_SPLIT &&
-        !remat_layout_place(&info->shape, want.run, f->ranks, &place))
+        !remat_layout_place(&info->shape, want, f->ranks, &place))
         return remat_layout_refuse(f, (remat_value){f->root[v.i]}, info->shape.rank - 1);
-    *layout = want;
+    *layout = want.kind == REMAT_LAYOUT_COPIES ? whole : want;
     return REMAT_OK;
 }
 
@@ -131,7 +144,7 @@ static remat_status close_all(struct finder *f)
         if (f->root[v.i] == v.i)
             continue;
         if (layout.kind == REMAT_LAYOUT_SPLIT &&
-            !remat_layout_place(shape_of(f, v), layout.run, f->ranks, &place))
+            !remat_layout_place(shape_of(f, v), layout, f->ranks, &place))
             return remat_layout_refuse(f, v, shape_of(f, v)->rank ? shape_of(f, v)->rank - 1 : 0);
         f->layouts->of[v.i] = f->layouts->made[v.i] = layout;
     }
@@ -154,6 +167,7 @@ remat_status remat_layouts_find(struct remat_arena *arena, const struct remat_gr
     REMAT_NEW(arena, out->of, graph->value_count);
     REMAT_NEW(arena, out->made, graph->value_count);
     REMAT_NEW(arena, out->wanted, graph->node_count);
+    REMAT_CHECK(remat_layout_check_tokens(&f));
     list_readers(&f);
     remat_layout_find_handed(&f);
     for (uint32_t v = 0; v < graph->value_count; v++) {
@@ -166,7 +180,14 @@ remat_status remat_layouts_find(struct remat_arena *arena, const struct remat_gr
             out->of[graph->outputs[o].i] = whole;
     for (uint32_t n = 0; n < graph->node_count; n++)
         REMAT_CHECK(visit(&f, n));
+    if (graph->sequence_parallel && !f.scatters)
+        return remat_error(arena->ctx, REMAT_ERROR_INVALID,
+                           "--sequence-parallel: no sum over the %lld ranks along %s has a number "
+                           "of tokens that they divide",
+                           (long long)f.ranks, axis);
     REMAT_CHECK(close_all(&f));
+    for (uint32_t n = graph->node_count; n-- > 0;)
+        remat_layout_narrow(&f, n);
     for (uint32_t v = 0; v < graph->value_count; v++)
         if (remat_is_none(graph->values[v].node.i))
             out->made[v] = out->of[v];

@@ -19,20 +19,27 @@ enum remat_layout_kind {
     REMAT_LAYOUT_SPLIT,
     REMAT_LAYOUT_SUM,     /* of all ranks' */
     REMAT_LAYOUT_MAXIMUM, /* of all ranks' */
+    /* Only read: a part of as many copies as make `run` elements on each rank. */
+    REMAT_LAYOUT_COPIES,
 };
 
 struct remat_layout {
     uint8_t kind;
-    int64_t run; /* of a split value: elements, else 0 */
+    /* Of a split value: over tokens, which gives way to other splits. Of a sum: it is finished into
+     * such parts. */
+    bool tokens;
+    int64_t run; /* of these: elements, else 0 */
 };
 
 /* Where a shape is split: dims[axis] = blocks * ranks * width. */
 struct remat_place {
     uint32_t axis;
     int64_t blocks, width;
+    bool tokens; /* of the layout */
+    bool joint;  /* along all axes up to this one together: parts begin within sequences */
 };
-/* False: not along one axis. */
-bool remat_layout_place(const struct remat_shape *shape, int64_t run, int64_t ranks,
+/* False: it is not split, or not along one axis. */
+bool remat_layout_place(const struct remat_shape *shape, struct remat_layout layout, int64_t ranks,
                         struct remat_place *out);
 
 /* What a rank has of a shape. */

@@ -5,6 +5,7 @@
  * layout_rules.c      rules of elementwise ops, reductions and shapes
  * layout_products.c   rules of matmul, attention and tables
  * layout_handed.c     what layers hand on to each other
+ * layout_narrow.c     wholes of which each rank reads a part
  * layout_finder.c     refusals */
 #ifndef REMAT_LAYOUT_FINDER_H
 #define REMAT_LAYOUT_FINDER_H
@@ -17,6 +18,7 @@ struct finder {
     struct remat_layouts *layouts;
     const char *axis;
     int64_t ranks;
+    bool scatters;  /* some sum is finished into parts of tokens */
     uint32_t *root; /* of each value: itself, or the open parameter that it is a view or cast of */
     uint32_t *uses; /* of each value */
     remat_value *parameters; /* of each value: the parameter whose gradient it is, or none */
@@ -45,14 +47,26 @@ remat_status remat_layout_refuse_blocks(const struct finder *f, remat_value v, u
                                         int64_t block, const char *advice);
 remat_status remat_layout_refuse(const struct finder *f, remat_value v, uint32_t dimension);
 
-static const struct remat_layout whole = {REMAT_LAYOUT_WHOLE, 0}, sum = {REMAT_LAYOUT_SUM, 0};
+/* INVALID: an input has a number of tokens that is not divisible, with sequence parallelism. */
+remat_status remat_layout_check_tokens(const struct finder *f);
+
+static const struct remat_layout whole = {.kind = REMAT_LAYOUT_WHOLE},
+                                 sum = {.kind = REMAT_LAYOUT_SUM};
 
 static inline struct remat_layout split_at(const struct remat_shape *shape, uint32_t axis,
                                            int64_t width)
 {
-    struct remat_layout out = {REMAT_LAYOUT_SPLIT, width};
+    struct remat_layout out = {REMAT_LAYOUT_SPLIT, .run = width};
     for (uint32_t d = axis + 1; d < shape->rank; d++)
         out.run *= shape->dims[d];
+    return out;
+}
+
+static inline struct remat_layout split_like(const struct remat_shape *shape, uint32_t axis,
+                                             const struct remat_place *place)
+{
+    struct remat_layout out = split_at(shape, axis, place->width);
+    out.tokens = place->tokens;
     return out;
 }
 
@@ -66,12 +80,19 @@ static inline struct remat_layout *layout_of(struct finder *f, remat_value v)
     return &f->layouts->of[f->root[v.i]];
 }
 
-/* Where an input is split; false: it is not. */
-static inline bool place_of(struct finder *f, remat_value v, struct remat_place *out)
+/* How it is read where its sum does not go on: of a sum over tokens, the parts. */
+static inline struct remat_layout finished(struct finder *f, remat_value v)
 {
     struct remat_layout layout = *layout_of(f, v);
-    return layout.kind == REMAT_LAYOUT_SPLIT &&
-           remat_layout_place(shape_of(f, v), layout.run, f->ranks, out);
+    if (layout.kind == REMAT_LAYOUT_SUM && layout.tokens)
+        layout.kind = REMAT_LAYOUT_SPLIT;
+    return layout;
+}
+
+/* Where an input is split when it is finished; false: it is not. */
+static inline bool place_of(struct finder *f, remat_value v, struct remat_place *out)
+{
+    return remat_layout_place(shape_of(f, v), finished(f, v), f->ranks, out);
 }
 
 /* Nobody else would need the finished value. */

@@ -74,6 +74,24 @@ static remat_status begin_columns(struct finder *f, const struct rule_of *r, uin
     return REMAT_OK;
 }
 
+/* Or a view or cast of one. */
+static bool is_parameter(const struct finder *f, remat_value v)
+{
+    const struct remat_value_info *info = &f->graph->values[f->root[v.i]];
+    return remat_is_none(info->node.i) && info->role == REMAT_ROLE_PARAMETER;
+}
+
+/* Whose rows are tokens. */
+static struct remat_layout sum_of_tokens(struct finder *f, const struct remat_shape *shape)
+{
+    int64_t elements = remat_shape_elements(shape);
+    bool divides = elements / shape->dims[shape->rank - 1] % f->ranks == 0;
+    if (!f->graph->sequence_parallel || !divides)
+        return sum;
+    f->scatters = true;
+    return (struct remat_layout){REMAT_LAYOUT_SUM, true, elements / f->ranks};
+}
+
 remat_status remat_layout_rule_matmul(struct finder *f, const struct rule_of *r)
 {
     uint32_t first = r->node->op == REMAT_OP_matmul_accumulate;
@@ -87,26 +105,31 @@ remat_status remat_layout_rule_matmul(struct finder *f, const struct rule_of *r)
     uint32_t a_m = ta ? rank - 1 : rank - 2, b_n = tb ? rank - 2 : rank - 1;
     struct remat_layout *want = r->want + first, *out = r->out;
     struct remat_place p = {0}, q = {0};
-    bool has_a = place_of(f, a, &p), has_b = place_of(f, b, &q);
+    bool has_a = place_of(f, a, &p) && !p.joint, has_b = place_of(f, b, &q) && !q.joint;
+    if (layout_of(f, b)->kind == REMAT_LAYOUT_OPEN && (!has_a || p.tokens)) {
+        REMAT_CHECK(begin_columns(f, r, first + 1, b_n));
+        if (out->kind == REMAT_LAYOUT_SPLIT)
+            return REMAT_OK;
+    }
+    if (has_a && has_b && p.tokens != q.tokens)
+        *(p.tokens ? &has_a : &has_b) = false;
     if ((has_a && p.axis == a_k) || (has_b && q.axis == b_k)) {
-        int64_t width = has_a && p.axis == a_k ? p.width : q.width;
-        want[0] = split_at(as, a_k, width);
-        want[1] = split_at(bs, b_k, width);
-        *out = sum;
+        const struct remat_place *by = has_a && p.axis == a_k ? &p : &q;
+        want[0] = split_like(as, a_k, by);
+        want[1] = split_like(bs, b_k, by);
+        *out = is_parameter(f, b) && !by->tokens ? sum_of_tokens(f, to) : sum;
     } else if ((has_a && p.axis + 2 < rank) || (has_b && q.axis + 2 < rank)) {
         const struct remat_place *by = has_a && p.axis + 2 < rank ? &p : &q;
         for (uint32_t k = 0; k < 2; k++)
             if ((k ? bs : as)->dims[by->axis] > 1)
-                want[k] = split_at(k ? bs : as, by->axis, by->width);
-        *out = split_at(to, by->axis, by->width);
+                want[k] = split_like(k ? bs : as, by->axis, by);
+        *out = split_like(to, by->axis, by);
     } else if (has_a && p.axis == a_m) {
-        want[0] = *layout_of(f, a);
-        *out = split_at(to, rank - 2, p.width);
+        want[0] = finished(f, a);
+        *out = split_like(to, rank - 2, &p);
     } else if (has_b && q.axis == b_n) {
-        want[1] = *layout_of(f, b);
-        *out = split_at(to, rank - 1, q.width);
-    } else if (layout_of(f, b)->kind == REMAT_LAYOUT_OPEN) {
-        REMAT_CHECK(begin_columns(f, r, first + 1, b_n));
+        want[1] = finished(f, b);
+        *out = split_like(to, rank - 1, &q);
     }
     if (first && out->kind == REMAT_LAYOUT_SUM && !passes_on(f, r->node->inputs[0]))
         want[0] = want[1] = *out = whole; /* each rank would add all of it */
@@ -181,11 +204,12 @@ remat_status remat_layout_rule_embedding(struct finder *f, const struct rule_of 
         return refuse_classes(f, table, 0);
     if (layout->kind == REMAT_LAYOUT_OPEN && divides && may_split_rows(shape)) {
         r->want[0] = split_at(shape, 0, shape->dims[0] / f->ranks);
-        r->out[0] = sum;
+        r->out[0] = sum_of_tokens(f, to);
     } else if (place_of(f, table, &place) &&
                (place.axis == 1 || (place.blocks == 1 && may_split_rows(shape)))) {
         r->want[0] = *layout;
-        r->out[0] = place.axis == 0 ? sum : split_at(to, to->rank - 1, place.width);
+        r->out[0] =
+            place.axis == 0 ? sum_of_tokens(f, to) : split_at(to, to->rank - 1, place.width);
     }
     return REMAT_OK;
 }
@@ -211,8 +235,7 @@ remat_status remat_layout_rule_embedding_backward(struct finder *f, const struct
     const struct remat_shape *dout = shape_of(f, node->inputs[adds]);
     struct remat_layout layout = adds ? *layout_of(f, node->inputs[0]) : find_table(f, node);
     struct remat_place place;
-    if (layout.kind != REMAT_LAYOUT_SPLIT ||
-        !remat_layout_place(table, layout.run, f->ranks, &place) ||
+    if (!remat_layout_place(table, layout, f->ranks, &place) ||
         (place.axis == 0 && (place.blocks > 1 || !may_split_rows(table))))
         return REMAT_OK;
     if (adds)

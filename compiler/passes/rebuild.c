@@ -14,6 +14,7 @@ struct remat_rebuild remat_rebuild_begin(struct remat_arena *arena, const struct
     r.to->mesh = from->mesh;
     r.to->microbatches = from->microbatches;
     r.to->zero = from->zero;
+    r.to->sequence_parallel = from->sequence_parallel;
     r.to->exchange_bytes = from->exchange_bytes;
     r.to->loss_chunk = from->loss_chunk;
     r.to->scopes = remat_copy(arena, from->scopes, from->scope_count, sizeof *from->scopes);

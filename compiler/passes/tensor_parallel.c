@@ -12,10 +12,16 @@
 #include "rebuild.h"
 #include "transfers.h"
 
+#include <assert.h>
 #include <inttypes.h>
 
-#define AXIS        "tp"
-#define SMALL_BYTES 65536 /* of an unfinished value: latency is most of its transfer */
+#define AXIS          "tp"
+#define SMALL_BYTES   65536     /* of an unfinished value: latency is most of its transfer */
+#define POOL_ELEMENTS (1 << 20) /* of unfinished gradients that are finished together */
+
+struct pooled {
+    remat_value gradient, term; /* an old and a new value */
+};
 
 struct divider {
     struct remat_rebuild r;
@@ -26,12 +32,17 @@ struct divider {
         struct remat_layout layout;
         remat_value value;
         struct reading *next;
-    } * *readings;          /* by old value, the last one made first */
+    } * *readings;  /* by old value, the last one made first */
+    uint32_t *uses; /* of each old value */
+    struct REMAT_LIST(struct pooled) pool;
+    int64_t pool_elements;
+    uint32_t pool_count;    /* of those that were emptied */
     remat_value coordinate; /* REMAT_NO_VALUE: nothing has needed it yet */
     remat_value number;     /* the coordinate in f32 */
-    /* Of attention with dropout, by entry of the batch: its number, i32 [1], and its random state.
-     */
-    remat_value entries[REMAT_LAYOUT_ENTRIES_MAX], states[REMAT_LAYOUT_ENTRIES_MAX];
+    /* Of what is drawn in several parts, by the part: its number, i32 [1]; and by how many there
+     * are: its random state. */
+    remat_value entries[REMAT_LAYOUT_ENTRIES_MAX];
+    remat_value states[REMAT_LAYOUT_ENTRIES_MAX + 1][REMAT_LAYOUT_ENTRIES_MAX];
     remat_value rng;     /* that they are of */
     remat_value **parts; /* by old value: of each entry, as attention made it; NULL: it did not */
 };
@@ -72,10 +83,11 @@ static remat_value first_of(struct divider *d, int64_t count)
 
 /* --- from layout to layout --- */
 
-static remat_value copy(struct divider *d, remat_value x)
+/* Of one value: a copy. */
+static remat_value concat(struct divider *d, const remat_value *items, uint32_t count)
 {
     const struct remat_attribute axis = remat_attribute_int("axis", 0);
-    return remat_build(&d->b, REMAT_OP_concat, &x, 1, &axis, 1, NULL);
+    return remat_build(&d->b, REMAT_OP_concat, items, count, &axis, 1, NULL);
 }
 
 /* [first, second, third] to [second, first, third], copied. */
@@ -85,16 +97,20 @@ static remat_value swap(struct divider *d, remat_value x, int64_t first, int64_t
     const struct remat_attribute order =
         remat_attribute_ints("permutation", (int64_t[]){1, 0, 2}, 3);
     x = remat_build_reshape(&d->b, x, (int64_t[]){first, second, third}, 3);
-    return copy(d, remat_build(&d->b, REMAT_OP_transpose, &x, 1, &order, 1, NULL));
+    x = remat_build(&d->b, REMAT_OP_transpose, &x, 1, &order, 1, NULL);
+    return concat(d, &x, 1);
 }
 
-/* Of the rows of [ranks, ..], in their order. */
-static remat_value combine(struct divider *d, remat_value rows, uint8_t kind)
+/* Of the rows of [ranks, ..], in their order, each of this shape. */
+static remat_value combine(struct divider *d, remat_value rows, uint8_t kind,
+                           const struct remat_shape *shape)
 {
     struct remat_builder *b = &d->b;
     remat_value all = REMAT_NO_VALUE;
     for (int64_t q = 0; q < d->ranks; q++) {
-        remat_value row = remat_build_cast(b, remat_build_row(b, rows, q), REMAT_F32);
+        remat_value row = remat_build_row(b, rows, q);
+        row = remat_build_reshape(b, row, shape->dims, shape->rank);
+        row = remat_build_cast(b, row, REMAT_F32);
         uint16_t op = kind == REMAT_LAYOUT_MAXIMUM ? REMAT_OP_maximum : REMAT_OP_add;
         all = q == 0 ? row : remat_build2(b, op, all, row);
     }
@@ -111,12 +127,22 @@ static remat_value finish(struct divider *d, remat_value x, uint8_t kind)
     x = remat_build_reshape(b, x, &elements, 1);
     remat_value rows =
         is_small ? remat_build_gather(b, AXIS, x, &all) : remat_build_exchange(b, AXIS, x);
-    x = remat_build_cast(b, combine(d, rows, kind), info.dtype);
-    int64_t part = remat_shape_elements(&b->graph->values[x.i].shape);
-    if (is_small)
-        return remat_build_reshape(b, x, info.shape.dims, info.shape.rank);
-    x = remat_build_reshape(b, x, &part, 1);
-    return remat_build_gather(b, AXIS, x, &info.shape);
+    const struct remat_shape part = {1, {b->graph->values[rows.i].shape.dims[1]}};
+    x = combine(d, rows, kind, is_small ? &info.shape : &part);
+    x = remat_build_cast(b, x, info.dtype);
+    return is_small ? x : remat_build_gather(b, AXIS, x, &info.shape);
+}
+
+/* This rank's part of a sum, which is one run. */
+static remat_value exchange(struct divider *d, remat_value x, struct remat_layout layout)
+{
+    struct remat_builder *b = &d->b;
+    const struct remat_value_info info = b->graph->values[x.i];
+    const struct remat_shape part = remat_layout_shape(&info.shape, layout, d->ranks);
+    int64_t elements = remat_shape_elements(&info.shape);
+    x = remat_build_reshape(b, x, &elements, 1);
+    x = combine(d, remat_build_exchange(b, AXIS, x), REMAT_LAYOUT_SUM, &part);
+    return remat_build_cast(b, x, info.dtype);
 }
 
 /* From this rank's part. */
@@ -149,48 +175,97 @@ static remat_value take(struct divider *d, remat_value x, struct remat_layout la
     return remat_build_reshape(&d->b, x, part.dims, part.rank);
 }
 
+/* This rank's part, flat, of copies behind each other. */
+static remat_value take_of_copies(struct divider *d, remat_value x, int64_t run)
+{
+    const struct remat_layout layout = {.kind = REMAT_LAYOUT_SPLIT, .run = run};
+    int64_t elements = remat_shape_elements(&d->b.graph->values[x.i].shape);
+    uint32_t count = (uint32_t)(run * d->ranks / elements);
+    remat_value copies[REMAT_LAYOUT_ENTRIES_MAX];
+    assert(count <= REMAT_LAYOUT_ENTRIES_MAX);
+    x = remat_build_reshape(&d->b, x, &elements, 1);
+    for (uint32_t k = 0; k < count; k++)
+        copies[k] = x;
+    return take(d, concat(d, copies, count), layout);
+}
+
 static bool equal(struct remat_layout a, struct remat_layout b)
 {
-    return a.kind == b.kind && a.run == b.run;
+    bool runs = a.kind == REMAT_LAYOUT_SPLIT || a.kind == REMAT_LAYOUT_COPIES;
+    return a.kind == b.kind && (!runs || a.run == b.run);
 }
 
 static remat_value convert(struct divider *d, remat_value old, struct remat_layout from,
-                           struct remat_layout to, uint32_t number);
+                           struct remat_layout to);
 
 /* The value in this layout, for a reader. */
 static remat_value read_as(struct divider *d, remat_value old, struct remat_layout layout)
 {
     struct remat_layout from = d->layouts.of[old.i];
-    uint32_t number = 0;
     if (equal(from, layout))
         return d->r.values[old.i];
-    for (struct reading *r = d->readings[old.i]; r; r = r->next, number++)
+    for (struct reading *r = d->readings[old.i]; r; r = r->next)
         if (equal(r->layout, layout))
             return r->value;
-    remat_value value = convert(d, old, from, layout, number);
+    remat_value value = convert(d, old, from, layout);
     struct reading *made = remat_array(d->r.arena, 1, sizeof *made);
     *made = (struct reading){layout, value, d->readings[old.i]};
     d->readings[old.i] = made;
     return value;
 }
 
-/* Into its `number`-th other layout; a part by way of the whole, which others may read. */
-static remat_value convert(struct divider *d, remat_value old, struct remat_layout from,
-                           struct remat_layout to, uint32_t number)
+static bool fits(const struct divider *d, remat_value old, struct remat_layout layout)
 {
-    static const struct remat_layout whole = {REMAT_LAYOUT_WHOLE, 0};
+    struct remat_place place;
+    return layout.kind != REMAT_LAYOUT_SPLIT ||
+           remat_layout_place(&d->r.from->values[old.i].shape, layout, d->ranks, &place);
+}
+
+/* The value that was reshaped, where it can be transferred instead: no reshape changes a layout, so
+ * readers of several reshapes share the transfer. */
+static remat_value before_reshape(const struct divider *d, remat_value old, struct remat_layout to)
+{
+    const struct remat_node_info *node = remat_producer_info(d->r.from, old);
+    if (!node || node->op != REMAT_OP_reshape)
+        return REMAT_NO_VALUE;
+    remat_value x = node->inputs[0];
+    bool same = equal(d->layouts.of[x.i], d->layouts.of[old.i]);
+    return same && fits(d, x, to) ? x : REMAT_NO_VALUE;
+}
+
+/* Into another layout: a sum of tokens by way of its parts, any other one, and parts into other
+ * parts, by way of the whole, which others may read. */
+static remat_value convert(struct divider *d, remat_value old, struct remat_layout from,
+                           struct remat_layout to)
+{
+    static const struct remat_layout whole = {.kind = REMAT_LAYOUT_WHOLE};
     const struct remat_value_info *info = &d->r.from->values[old.i];
-    remat_value x = d->r.values[old.i];
-    if (to.kind == REMAT_LAYOUT_SPLIT && from.kind != REMAT_LAYOUT_WHOLE)
+    const struct remat_layout parts = {REMAT_LAYOUT_SPLIT, true, from.run};
+    const struct remat_shape shape = remat_layout_shape(&info->shape, to, d->ranks);
+    bool has_parts = from.kind == REMAT_LAYOUT_SUM && from.tokens && fits(d, old, parts);
+    bool exchanges = has_parts && equal(parts, to);
+    remat_value x = d->r.values[old.i], source = REMAT_NO_VALUE;
+    uint32_t number = 0;
+    if (from.kind == REMAT_LAYOUT_SPLIT && to.kind != REMAT_LAYOUT_COPIES)
+        source = before_reshape(d, old, to);
+    if (!remat_is_none(source.i))
+        return remat_build_reshape(&d->b, read_as(d, source, to), shape.dims, shape.rank);
+    if (to.kind == REMAT_LAYOUT_WHOLE && has_parts)
+        x = read_as(d, old, parts);
+    else if (to.kind != REMAT_LAYOUT_WHOLE && from.kind != REMAT_LAYOUT_WHOLE && !exchanges)
         x = read_as(d, old, whole);
+    for (const struct reading *r = d->readings[old.i]; r; r = r->next)
+        number++; /* so that names differ */
     d->b.prefix = to.kind == REMAT_LAYOUT_WHOLE
                       ? REMAT_FORMAT(d->r.arena, "%s.whole", info->name)
                       : REMAT_FORMAT(d->r.arena, "%s.split_%" PRIu32, info->name, number);
     d->b.counter = 0;
+    if (to.kind == REMAT_LAYOUT_COPIES)
+        return take_of_copies(d, x, to.run);
     if (to.kind == REMAT_LAYOUT_SPLIT)
-        return take(d, x, to);
-    return from.kind == REMAT_LAYOUT_SPLIT ? join(d, x, &info->shape, from.run)
-                                           : finish(d, x, from.kind);
+        return exchanges ? exchange(d, x, to) : take(d, x, to);
+    return from.kind == REMAT_LAYOUT_SPLIT || has_parts ? join(d, x, &info->shape, from.run)
+                                                        : finish(d, x, from.kind);
 }
 
 /* --- nodes --- */
@@ -210,8 +285,7 @@ static const struct remat_attribute *attributes_here(struct divider *d,
     struct remat_layout layout = d->layouts.made[y.i];
     struct remat_shape *shape = remat_array(d->r.arena, 1, sizeof *shape);
     struct remat_place place;
-    if (layout.kind != REMAT_LAYOUT_SPLIT ||
-        !remat_layout_place(&d->r.from->values[y.i].shape, layout.run, d->ranks, &place))
+    if (!remat_layout_place(&d->r.from->values[y.i].shape, layout, d->ranks, &place))
         return out;
     *shape = shape_here(d, y);
     bool cut = remat_node_int(node, "axis", -1) == place.axis;
@@ -285,8 +359,7 @@ static remat_value own_ids(struct divider *d, remat_value ids, int64_t rows)
 static bool splits_rows(const struct divider *d, remat_value table, struct remat_layout layout)
 {
     struct remat_place place;
-    return layout.kind == REMAT_LAYOUT_SPLIT &&
-           remat_layout_place(&d->r.from->values[table.i].shape, layout.run, d->ranks, &place) &&
+    return remat_layout_place(&d->r.from->values[table.i].shape, layout, d->ranks, &place) &&
            place.axis == 0;
 }
 
@@ -355,16 +428,16 @@ static remat_value random_state(struct divider *d, remat_value rng, int64_t entr
                                 uint32_t number)
 {
     const remat_scope_id scope = d->b.scope;
-    if (d->rng.i == rng.i && !remat_is_none(d->states[number].i))
-        return d->states[number];
+    remat_value *state = &d->states[entries][number];
     if (d->rng.i != rng.i)
-        for (uint32_t e = 0; e < REMAT_LAYOUT_ENTRIES_MAX; e++)
-            d->states[e] = REMAT_NO_VALUE;
+        memset(d->states, 0xff, sizeof d->states);
     d->rng = rng;
+    if (!remat_is_none(state->i))
+        return *state;
     d->b.scope = REMAT_TOP;
-    d->states[number] = make_state(d, rng, entries, number);
+    *state = make_state(d, rng, entries, number);
     d->b.scope = scope;
-    return d->states[number];
+    return *state;
 }
 
 /* The logs of sums, which only the backward pass reads, are never joined. */
@@ -406,6 +479,28 @@ static void attend(struct divider *d, const struct remat_node_info *node, const 
                       : parts[k][0]);
 }
 
+/* Runs one by one: they are what several microbatches of one run draw. */
+static void draw(struct divider *d, const struct remat_node_info *node, remat_value rng)
+{
+    struct remat_builder *b = &d->b;
+    remat_value y = node->outputs[0], made[REMAT_LAYOUT_ENTRIES_MAX];
+    struct remat_layout layout = d->layouts.made[y.i];
+    struct remat_shape part = shape_here(d, y);
+    int64_t runs = remat_shape_elements(&part) / layout.run;
+    b->prefix = REMAT_FORMAT(d->r.arena, "%s.own", d->r.from->values[y.i].name);
+    b->counter = 0;
+    for (uint32_t e = 0; e < runs; e++) {
+        const struct remat_attribute attributes[] = {
+            remat_attribute_int("site", remat_node_int(node, "site", 0)),
+            runs > 1 ? remat_attribute_ints("shape", &layout.run, 1)
+                     : remat_attribute_ints("shape", part.dims, part.rank)};
+        remat_value state = random_state(d, rng, runs, e);
+        made[e] = remat_build(b, REMAT_OP_random, &state, 1, attributes, 2, NULL);
+    }
+    remat_value all = runs > 1 ? concat(d, made, (uint32_t)runs) : made[0];
+    stand_for(d, y, remat_build_reshape(b, all, part.dims, part.rank));
+}
+
 /* Columns of this rank begin where those of the ranks before it end. */
 static void count_columns(struct divider *d, const struct remat_node_info *node,
                           remat_value *inputs)
@@ -414,8 +509,7 @@ static void count_columns(struct divider *d, const struct remat_node_info *node,
     const struct remat_shape *shape = &d->r.from->values[y.i].shape;
     struct remat_layout layout = d->layouts.made[y.i];
     struct remat_place place;
-    if (layout.kind != REMAT_LAYOUT_SPLIT ||
-        !remat_layout_place(shape, layout.run, d->ranks, &place) || place.axis + 1 < shape->rank) {
+    if (!remat_layout_place(shape, layout, d->ranks, &place) || place.axis + 1 < shape->rank) {
         copy_node(d, node, inputs);
         return;
     }
@@ -424,6 +518,73 @@ static void count_columns(struct divider *d, const struct remat_node_info *node,
     remat_value first = first_of(d, place.width);
     remat_value column = remat_build1(&d->b, REMAT_OP_column, inputs[0]);
     stand_for(d, y, remat_build2(&d->b, REMAT_OP_add, column, first));
+}
+
+/* --- gradients of norms and biases --- */
+
+static bool is_pooled(const struct divider *d, remat_value gradient, remat_value term)
+{
+    const struct remat_value_info *info = &d->r.from->values[gradient.i];
+    return info->role == REMAT_ROLE_GRADIENT && d->uses[gradient.i] == 0 &&
+           d->layouts.of[gradient.i].kind == REMAT_LAYOUT_WHOLE &&
+           d->layouts.made[term.i].kind == REMAT_LAYOUT_SUM &&
+           remat_shape_elements(&info->shape) <= POOL_ELEMENTS;
+}
+
+/* One behind the other. */
+static remat_value line_up(struct divider *d, remat_value *items, size_t count)
+{
+    const size_t most = REMAT_LAYOUT_ENTRIES_MAX;
+    while (count > 1) {
+        size_t left = 0;
+        for (size_t k = 0; k < count; k += most) {
+            uint32_t some = (uint32_t)(count - k < most ? count - k : most);
+            items[left++] = some == 1 ? items[k] : concat(d, &items[k], some);
+        }
+        count = left;
+    }
+    return items[0];
+}
+
+/* All are gathered at once, for latency is most of the transfer of each. */
+static void empty_pool(struct divider *d)
+{
+    struct remat_builder *b = &d->b;
+    remat_value *items = remat_array(d->r.arena, d->pool.count, sizeof *items);
+    struct remat_shape all = {2, {d->ranks, d->pool_elements}};
+    int64_t begin = 0;
+    if (d->pool.count == 0)
+        return;
+    b->scope = REMAT_TOP;
+    b->phase = remat_producer_info(d->r.from, d->pool.items[0].gradient)->phase;
+    b->prefix = REMAT_FORMAT(d->r.arena, AXIS ".gradients_%u", d->pool_count++);
+    b->counter = 0;
+    for (size_t k = 0; k < d->pool.count; k++) {
+        remat_value x = remat_build_cast(b, d->pool.items[k].term, REMAT_F32);
+        int64_t elements = remat_shape_elements(&b->graph->values[x.i].shape);
+        items[k] = remat_build_reshape(b, x, &elements, 1);
+    }
+    remat_value rows = remat_build_gather(b, AXIS, line_up(d, items, d->pool.count), &all);
+    for (size_t k = 0; k < d->pool.count; k++) {
+        remat_value gradient = d->pool.items[k].gradient;
+        const struct remat_value_info *info = &d->r.from->values[gradient.i];
+        int64_t end = begin + remat_shape_elements(&info->shape);
+        remat_value x = remat_build_slice(b, rows, 1, begin, end);
+        x = combine(d, x, REMAT_LAYOUT_SUM, &info->shape);
+        remat_rebuild_replace(&d->r, gradient, remat_build_cast(b, x, info->dtype));
+        begin = end;
+    }
+    d->pool.count = 0;
+    d->pool_elements = 0;
+}
+
+static void pool(struct divider *d, remat_value gradient, remat_value term)
+{
+    int64_t elements = remat_shape_elements(&d->r.from->values[gradient.i].shape);
+    if (d->pool_elements + elements > POOL_ELEMENTS)
+        empty_pool(d);
+    REMAT_PUSH(d->r.arena, &d->pool, ((struct pooled){gradient, term}));
+    d->pool_elements += elements;
 }
 
 /* A gradient has its parameter's layout. */
@@ -436,6 +597,10 @@ static void settle_gradient(struct divider *d, remat_value old)
         return;
     d->r.to->values[x.i].name = REMAT_FORMAT(d->r.arena, "%s.term", info->name);
     d->r.to->values[x.i].role = REMAT_ROLE_ACTIVATION;
+    if (is_pooled(d, old, old)) {
+        pool(d, old, x);
+        return;
+    }
     d->layouts.of[old.i] = made;
     x = read_as(d, old, wanted);
     d->layouts.of[old.i] = wanted;
@@ -456,13 +621,21 @@ static void divide_node(struct divider *d, uint32_t n)
 {
     const struct remat_node_info *node = &d->r.from->nodes[n];
     remat_value *inputs = remat_array(d->r.arena, node->input_count, sizeof *inputs);
+    const struct remat_shape here = shape_here(d, node->outputs[0]);
     bool reads_table = node->op == REMAT_OP_embedding;
     bool adds_rows =
         node->op == REMAT_OP_embedding_backward || node->op == REMAT_OP_embedding_accumulate;
     d->b.scope = node->scope;
     d->b.phase = node->phase;
-    for (uint32_t k = 0; k < node->input_count; k++)
+    if (node->op == REMAT_OP_cast && is_pooled(d, node->outputs[0], node->inputs[0])) {
+        pool(d, node->outputs[0], d->r.values[node->inputs[0].i]); /* rounded when it is a sum */
+        return;
+    }
+    for (uint32_t k = 0; k < node->input_count; k++) {
         inputs[k] = read_as(d, node->inputs[k], d->layouts.wanted[n][k]);
+        if (d->layouts.wanted[n][k].kind == REMAT_LAYOUT_COPIES)
+            inputs[k] = remat_build_reshape(&d->b, inputs[k], here.dims, here.rank);
+    }
     if (reads_table && splits_rows(d, node->inputs[0], d->layouts.wanted[n][0]))
         look_up(d, node, inputs);
     else if (adds_rows && splits_rows(d, node->outputs[0], d->layouts.made[node->outputs[0].i]))
@@ -471,6 +644,9 @@ static void divide_node(struct divider *d, uint32_t n)
         attend(d, node, inputs);
     else if (node->op == REMAT_OP_column)
         count_columns(d, node, inputs);
+    else if (node->op == REMAT_OP_random &&
+             d->layouts.made[node->outputs[0].i].kind != REMAT_LAYOUT_WHOLE)
+        draw(d, node, inputs[0]);
     else
         copy_node(d, node, inputs);
     for (uint32_t k = 0; k < node->output_count; k++)
@@ -509,7 +685,7 @@ static void name_split_gradients(struct divider *d)
 /* Outputs are whole, new versions of states as these are. */
 static void finish_outputs(struct divider *d)
 {
-    const struct remat_layout whole = {REMAT_LAYOUT_WHOLE, 0};
+    const struct remat_layout whole = {.kind = REMAT_LAYOUT_WHOLE};
     const struct remat_graph *from = d->r.from;
     for (uint32_t o = 0; o < from->output_count; o++) {
         remat_value old = from->outputs[o], x = d->r.values[old.i];
@@ -545,13 +721,14 @@ REMAT_PASS(tensor_parallel)
     d.r = remat_rebuild_begin(arena, expanded);
     d.b = (struct remat_builder){.arena = arena, .graph = d.r.to};
     d.coordinate = d.number = d.rng = REMAT_NO_VALUE;
-    for (uint32_t e = 0; e < REMAT_LAYOUT_ENTRIES_MAX; e++)
-        d.entries[e] = d.states[e] = REMAT_NO_VALUE;
+    memset(d.entries, 0xff, sizeof d.entries);
+    d.uses = remat_count_uses(arena, expanded);
     REMAT_NEW(arena, d.parts, expanded->value_count);
     REMAT_NEW(arena, d.readings, expanded->value_count);
     divide_inputs(&d);
     for (uint32_t n = 0; n < expanded->node_count; n++)
         divide_node(&d, n);
+    empty_pool(&d);
     name_split_gradients(&d);
     finish_outputs(&d);
     *out = remat_rebuild_finish(&d.r);

@@ -61,6 +61,7 @@ remat_status harness_compile(remat_context *ctx, struct remat_arena *arena,
     settings.mesh = graph->mesh;
     settings.microbatches = graph->microbatches;
     settings.zero = graph->zero;
+    settings.sequence_parallel = graph->sequence_parallel;
     settings.exchange_bytes = graph->exchange_bytes;
     settings.loss_chunk = graph->loss_chunk;
     settings.budget_bytes = budget_bytes;

@@ -20,6 +20,8 @@ static const struct configuration configurations[] = {
 };
 #define VOCAB 51200
 
+enum { RANKS = 8 }; /* along tp */
+
 enum { NONE = 1, SELECTIVE = 2, FULL = 4, ALL = 7 };
 static const struct {
     int mask;
@@ -139,9 +141,88 @@ static void test_plan(remat_context *ctx, const struct configuration *c, bool dr
     remat_arena_release(&arena);
 }
 
+/* --- divided among ranks along tp --- */
+
+static struct remat_program *compile_divided(remat_context *ctx, struct remat_arena *arena,
+                                             const struct configuration *c, int64_t layers,
+                                             size_t plan, bool sequence)
+{
+    const struct remat_model_settings sizes = {.layers = layers,
+                                               .width = c->h,
+                                               .heads = c->a,
+                                               .vocab = VOCAB,
+                                               .context = c->s,
+                                               .batch = c->b,
+                                               .seq = c->s,
+                                               .dtype = REMAT_BF16,
+                                               .dropout = 0.1,
+                                               .written_out = true};
+    struct remat_compile_settings settings = {.policy = plans[plan].settings,
+                                              .mesh = {1, {{"tp", RANKS}}},
+                                              .sequence_parallel = sequence};
+    struct remat_program *program;
+    MUST_OK(ctx, remat_device_description_read(ctx, arena, "h200", &settings.device));
+    MUST_OK(ctx, remat_compile(ctx, arena, harness_model(ctx, arena, "gpt2", sizes), &settings,
+                               &program));
+    return program;
+}
+
+static void test_divided(remat_context *ctx, const struct configuration *c, size_t plan,
+                         bool sequence, int64_t expected)
+{
+    struct remat_arena arena;
+    remat_arena_init(&arena, ctx);
+    const struct stored *stored =
+        measure(ctx, &arena, compile_divided(ctx, &arena, c, 2, plan, sequence));
+    for (int64_t k = 1; k <= 2; k++)
+        CHECK(stored[k].bytes == expected,
+              "%s, %s, sequence parallel %d, layer %" PRId64 ": %" PRId64 " B, expected %" PRId64
+              " B:%s",
+              c->name, plans[plan].name, sequence, k - 1, stored[k].bytes, expected,
+              stored[k].list.items ? stored[k].list.items : " nothing");
+    remat_arena_release(&arena);
+}
+
+/* A layer more sends so many bytes more. */
+static void test_sent(remat_context *ctx, const struct configuration *c, size_t plan, bool sequence,
+                      int64_t expected)
+{
+    int64_t sent[2];
+    for (int64_t k = 0; k < 2; k++) {
+        struct remat_arena arena;
+        remat_arena_init(&arena, ctx);
+        sent[k] = (int64_t)remat_program_communication(
+                      compile_divided(ctx, &arena, c, 2 + k, plan, sequence))
+                      .sent_bytes;
+        remat_arena_release(&arena);
+    }
+    CHECK(sent[1] - sent[0] == expected,
+          "%s, %s, sequence parallel %d: a layer sends %" PRId64 " B, expected %" PRId64 " B",
+          c->name, plans[plan].name, sequence, sent[1] - sent[0], expected);
+}
+
+/* The paper: sbh (10 + 24/t), and with sequence parallelism 34 sbh/t, less masks, plus statistics;
+ * 2 sbh, which are 2 sbh/t. Eight exchanges and gathers of 2 sbh, two more where the inputs of
+ * matmuls are gathered again, and six vectors of gradients from all ranks. */
+static void test_ranks(remat_context *ctx, const struct configuration *c)
+{
+    enum { T = RANKS, NO = 0, SEL = 1, LAYERS = 2 }; /* of plans */
+    int64_t sb = c->s * c->b, sbh = sb * c->h;
+    int64_t transfer = 2 * sbh * (T - 1) / T, small = 6 * (T - 1) * 4 * c->h; /* f32 */
+    test_divided(ctx, c, SEL, false, sbh * 10 + sbh * 24 / T - 2 * sbh + 16 * sb);
+    test_divided(ctx, c, SEL, true, (34 * sbh - 2 * sbh + 16 * sb) / T);
+    test_divided(ctx, c, LAYERS, false, 2 * sbh);
+    test_divided(ctx, c, LAYERS, true, 2 * sbh / T);
+    test_sent(ctx, c, NO, false, 8 * transfer);
+    test_sent(ctx, c, NO, true, 8 * transfer + small);
+    test_sent(ctx, c, SEL, true, 10 * transfer + small);
+}
+
 int main(void)
 {
     remat_context *ctx = remat_context_create(NULL, NULL);
+    for (size_t c = 0; c < COUNT(configurations); c++)
+        test_ranks(ctx, &configurations[c]);
     for (size_t c = 0; c < COUNT(configurations); c++)
         for (int dropout = 0; dropout <= 1; dropout++)
             for (size_t plan = 0; plan < COUNT(plans); plan++)

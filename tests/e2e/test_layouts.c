@@ -13,6 +13,8 @@
 #include <math.h>
 #include <pthread.h>
 
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
 enum { RANKS_MAX = 4 };
 
 /* h [4, 16] is split by columns, its transpose by rows; sum [4, 8] is unfinished; x [4, 8] is
@@ -43,7 +45,7 @@ static const char head[] = "graph \"rule\"\n"
 static const struct rule_case {
     const char *name;
     uint32_t elements;
-    char layout; /* of m: whole, split, u: an unfinished sum, m: an unfinished maximum */
+    char layout; /* of m: whole, split, tokens split, u: an unfinished sum, m: a maximum */
     bool rounds; /* sums are not exact */
     const char *text;
 } cases[] = {
@@ -182,6 +184,99 @@ static const struct rule_case {
      "%m : f32[4,8] = matmul_accumulate %c %h %v" F},
 };
 
+/* Two ranks have whole ones, four have halves. */
+#define SEQUENCES                                                                                  \
+    "%r : f32[2,2,8] = reshape %sum { shape = [2, 2, 8] }" F "%y : f32[2,2,8] = mul %r %r" F
+
+/* With sequence parallelism, where a sum's rows are tokens. */
+static const struct rule_case token_cases[] = {
+    {"a sum and what follows", 32, 't', false, "%m : f32[4,8] = mul %sum %sum" F},
+    {"beside a whole", 32, 't', false, "%m : f32[4,8] = add %sum %x" F},
+    {"beside whole rows", 32, 't', false,
+     "%r : f32[4,1] = row_sum %x" F "%m : f32[4,8] = add %sum %r" F},
+    {"beside a split", 64, 's', false,
+     "%y : f32[4,8] = mul %sum %sum" F "%z : f32[4,16] = concat %y %y { axis = 1 }" F
+     "%m : f32[4,16] = add %z %h" F},
+    {"three layouts of one sum", 32, 's', false,
+     "%y : f32[4,8] = mul %sum %sum" F
+     "%s : f32[4,8] = slice %h { axis = 1, begin = 8, end = 16 }" F "%z : f32[4,8] = add %sum %s" F
+     "%m : f32[4,8] = add %z %y" F},
+    {"row_sum", 4, 't', false, "%y : f32[4,8] = mul %sum %sum" F "%m : f32[4,1] = row_sum %y" F},
+    {"row_max of a sum", 4, 't', false, "%m : f32[4,1] = row_max %sum" F},
+    {"column_sum", 8, 'u', false,
+     "%y : f32[4,8] = mul %sum %sum" F "%m : f32[8] = column_sum %y" F},
+    {"column", 32, 't', false,
+     "%y : f32[4,8] = mul %sum %sum" F "%c : f32[4,8] = column %y" F "%m : f32[4,8] = mul %y %c" F},
+    {"column of a sum", 32, 'w', false,
+     "%c : f32[4,8] = column %sum" F "%m : f32[4,8] = mul %x %c" F},
+    {"reshape of a sum", 32, 't', false,
+     "%r : f32[4,2,4] = reshape %sum { shape = [4, 2, 4] }" F "%m : f32[4,2,4] = mul %r %r" F},
+    {"reshape", 32, 't', false,
+     "%y : f32[4,8] = mul %sum %sum" F "%m : f32[4,2,4] = reshape %y { shape = [4, 2, 4] }" F},
+    {"reshape, on four ranks across parts", 32, 't', false,
+     "%y : f32[4,8] = mul %sum %sum" F "%z : f32[2,16] = reshape %y { shape = [2, 16] }" F
+     "%m : f32[2,16] = neg %z" F},
+    {"transpose", 32, 't', false,
+     "%y : f32[4,8] = mul %sum %sum" F "%z : f32[8,4] = transpose %y { permutation = [1, 0] }" F
+     "%m : f32[8,4] = neg %z" F},
+    {"slice of columns", 16, 't', false,
+     "%y : f32[4,8] = mul %sum %sum" F "%s : f32[4,4] = slice %y { axis = 1, begin = 2, end = 6 }" F
+     "%m : f32[4,4] = neg %s" F},
+    {"slice of tokens", 16, 'w', false,
+     "%y : f32[4,8] = mul %sum %sum" F
+     "%m : f32[2,8] = slice %y { axis = 0, begin = 1, end = 3 }" F},
+    {"pad", 48, 't', false,
+     "%y : f32[4,8] = mul %sum %sum" F
+     "%m : f32[4,12] = pad %y { axis = 1, begin = 3, length = 12 }" F},
+    {"concat", 64, 't', false,
+     "%y : f32[4,8] = mul %sum %sum" F "%m : f32[4,16] = concat %y %x { axis = 1 }" F},
+    {"matmul with columns", 64, 's', false,
+     "%y : f32[4,8] = mul %sum %sum" F "%m : f32[4,16] = matmul %y %w" F},
+    {"matmul over tokens", 64, 'u', false,
+     "%y : f32[4,8] = mul %sum %sum" F "%m : f32[8,8] = matmul %y %y { transpose_a = 1 }" F},
+    {"matmul over tokens beside columns", 128, 's', false,
+     "%y : f32[4,8] = mul %sum %sum" F "%m : f32[8,16] = matmul %y %h { transpose_a = 1 }" F},
+    {"matmul of rows and tokens", 128, 's', false,
+     "%y : f32[4,8] = mul %sum %sum" F "%m : f32[16,8] = matmul %h %y { transpose_a = 1 }" F},
+    {"matmul of tokens and a whole", 16, 't', false,
+     "%y : f32[4,8] = mul %sum %sum" F "%m : f32[4,4] = matmul %y %x { transpose_b = 1 }" F},
+    {"matmul_accumulate", 32, 'u', false,
+     "%h2 : f32[4,16] = mul %h %two" F "%m : f32[4,8] = matmul_accumulate %sum %h2 %v" F},
+    {"embedding", 32, 't', false,
+     "%e : f32[4,8] = embedding %table %ids" F "%m : f32[4,8] = mul %e %e" F},
+    {"embedding_backward", 128, 's', false,
+     "%e : f32[4,8] = embedding %table %ids" F "%y : f32[4,8] = mul %e %e" F
+     "%m : f32[16,8] = embedding_backward %y %ids { rows = 16 }" F},
+    {"sequences", 32, 't', false, SEQUENCES "%m : f32[2,2,8] = neg %y" F},
+    {"sequences beside each position", 32, 't', false,
+     SEQUENCES "%p : f32[2,8] = slice %x { axis = 0, begin = 1, end = 3 }" F
+               "%m : f32[2,2,8] = add %y %p" F},
+    {"sequences beside a row of each", 32, 't', false,
+     SEQUENCES "%p : f32[2,8] = slice %x { axis = 0, begin = 1, end = 3 }" F
+               "%q : f32[2,1,8] = reshape %p { shape = [2, 1, 8] }" F
+               "%m : f32[2,2,8] = add %y %q" F},
+    {"sequences beside a number of each token", 32, 't', false,
+     SEQUENCES "%p : f32[2,2,1] = row_sum %y" F "%m : f32[2,2,8] = mul %y %p" F},
+    {"transpose of sequences", 32, 't', false,
+     SEQUENCES "%z : f32[2,2,8] = transpose %y { permutation = [1, 0, 2] }" F
+               "%m : f32[2,2,8] = neg %z" F},
+    {"slice of sequences", 16, 't', false,
+     SEQUENCES "%z : f32[2,1,8] = slice %y { axis = 1, begin = 1, end = 2 }" F
+               "%m : f32[2,1,8] = neg %z" F},
+    {"slice of columns of sequences", 8, 't', false,
+     SEQUENCES "%z : f32[2,2,2] = slice %y { axis = 2, begin = 1, end = 3 }" F
+               "%m : f32[2,2,2] = neg %z" F},
+    {"concat of sequences", 64, 't', false,
+     SEQUENCES "%m : f32[2,4,8] = concat %y %y { axis = 1 }" F},
+    {"concat of columns of sequences", 64, 't', false,
+     SEQUENCES "%m : f32[2,2,16] = concat %y %y { axis = 2 }" F},
+    {"matmul of sequences", 8, 't', true,
+     SEQUENCES "%m : f32[2,2,2] = matmul %y %y { transpose_b = 1 }" F},
+    {"column_sum of sequences", 8, 'u', false, SEQUENCES "%m : f32[8] = column_sum %y" F},
+    {"a whole that is read in parts", 32, 't', false,
+     "%c : f32[4,8] = mul %x %x" F "%m : f32[4,8] = add %sum %c" F},
+};
+
 /* Not run: a table whose ids f32 does not count exactly has all rows on every rank. */
 #define LONG(name)                                                                                 \
     "parameter %long : f32[16777224,8] frozen\n%" name " : f32[4,8] = embedding %long %ids" F
@@ -193,7 +288,7 @@ static const struct rule_case large[] = {
 };
 
 static struct remat_graph *parse(remat_context *ctx, struct remat_arena *arena,
-                                 const struct rule_case *c, uint32_t ranks)
+                                 const struct rule_case *c, uint32_t ranks, bool sequence)
 {
     char text[8192];
     struct remat_graph *graph;
@@ -202,12 +297,14 @@ static struct remat_graph *parse(remat_context *ctx, struct remat_arena *arena,
     MUST_OK(ctx, remat_graph_parse(ctx, c->name, text, (size_t)length, arena, &graph));
     if (ranks > 1)
         graph->mesh = (struct remat_mesh){1, {{"tp", ranks}}};
+    graph->sequence_parallel = sequence && ranks > 1;
     return graph;
 }
 
 struct search {
     remat_context *ctx;
     const struct rule_case *c;
+    bool sequence;
 };
 
 /* A rule that makes everything whole would be right, too. */
@@ -216,31 +313,33 @@ static remat_status check_layout(void *user)
     static const char letters[] = "?wsum";
     const struct search *s = user;
     struct remat_arena *arena = remat_scratch_open(s->ctx);
-    struct remat_graph *graph = parse(s->ctx, arena, s->c, 2);
+    struct remat_graph *graph = parse(s->ctx, arena, s->c, 2, s->sequence);
     struct remat_layouts layouts;
     char found = 0;
     REMAT_CHECK(remat_pass_expand(arena, graph, &graph));
     REMAT_CHECK(remat_layouts_find(arena, graph, "tp", &layouts));
     for (uint32_t v = 0; v < graph->value_count; v++)
         if (strcmp(graph->values[v].name, "m") == 0)
-            found = letters[layouts.of[v].kind];
+            found = layouts.of[v].kind == REMAT_LAYOUT_SPLIT && layouts.of[v].tokens
+                        ? 't'
+                        : letters[layouts.of[v].kind];
     CHECK(found == s->c->layout, "%s: layout '%c', expected '%c'", s->c->name, found, s->c->layout);
     remat_scratch_close(arena);
     return REMAT_OK;
 }
 
-static void test_layouts(remat_context *ctx, const struct rule_case *c, size_t count)
+static void test_layouts(remat_context *ctx, const struct rule_case *c, size_t count, bool sequence)
 {
     for (size_t k = 0; k < count; k++)
-        MUST_OK(ctx, remat_guard(ctx, check_layout, &(struct search){ctx, &c[k]}));
+        MUST_OK(ctx, remat_guard(ctx, check_layout, &(struct search){ctx, &c[k], sequence}));
 }
 
 static struct remat_program *compile(remat_context *ctx, struct remat_arena *arena,
-                                     const struct rule_case *c, uint32_t ranks)
+                                     const struct rule_case *c, uint32_t ranks, bool sequence)
 {
     const struct remat_policy_settings none = {0};
     struct remat_program *program;
-    struct remat_graph *graph = parse(ctx, arena, c, ranks);
+    struct remat_graph *graph = parse(ctx, arena, c, ranks, sequence);
     MUST_OK(ctx, harness_compile(ctx, arena, graph, &none, 0, &program));
     return program;
 }
@@ -312,13 +411,13 @@ static void run_all(remat_context *ctx, const struct remat_plan *plan, struct ra
     remat_local_destroy(&local);
 }
 
-static void test_case(remat_context *ctx, const struct rule_case *c)
+static void test_case(remat_context *ctx, const struct rule_case *c, bool sequence)
 {
     struct rank one[RANKS_MAX], ranks[RANKS_MAX];
     for (uint32_t count = 1; count <= RANKS_MAX; count *= 2) {
         struct remat_arena arena;
         remat_arena_init(&arena, ctx);
-        struct remat_plan plan = borrowed_plan(compile(ctx, &arena, c, count));
+        struct remat_plan plan = borrowed_plan(compile(ctx, &arena, c, count, sequence));
         run_all(ctx, &plan, count == 1 ? one : ranks);
         CHECK(fabsf(one[0].out) > 1, "%s: %g", c->name, (double)one[0].out);
         for (uint32_t r = 0; r < count && count > 1; r++)
@@ -338,7 +437,7 @@ static void test_covered(void)
         char use[64];
         bool covered = info->layout == REMAT_RULE_whole || op == REMAT_OP_assign;
         snprintf(use, sizeof use, "= %s ", info->name);
-        for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+        for (size_t k = 0; k < COUNT(cases); k++)
             covered |= strstr(cases[k].text, use) != NULL;
         CHECK(covered, "%s has a rule and no case", info->name);
     }
@@ -348,10 +447,16 @@ int main(void)
 {
     remat_context *ctx = remat_context_create(NULL, NULL);
     MUST(ctx);
-    test_layouts(ctx, cases, sizeof cases / sizeof *cases);
-    test_layouts(ctx, large, sizeof large / sizeof *large);
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
-        test_case(ctx, &cases[k]);
+    test_layouts(ctx, cases, COUNT(cases), false);
+    test_layouts(ctx, large, COUNT(large), false);
+    test_layouts(ctx, token_cases, COUNT(token_cases), true);
+    for (size_t k = 0; k < COUNT(cases); k++) {
+        test_case(ctx, &cases[k], false);
+        if (strstr(cases[k].text, "%sum"))
+            test_case(ctx, &cases[k], true);
+    }
+    for (size_t k = 0; k < COUNT(token_cases); k++)
+        test_case(ctx, &token_cases[k], true);
     test_covered();
     remat_context_destroy(&ctx);
     return check_exit();

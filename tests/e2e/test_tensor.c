@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensor parallel in one process: loss and gradients are those of one rank as far as sums in
- * another order allow, dropout masks equal; all plans of a mesh have the same bits; planned memory
- * is used memory; what a transfer brings, and which ids are a rank's, matters. e2e-tensor [small]
- */
+/* Tensor and sequence parallel in one process: loss and gradients are those of one rank as far as
+ * sums in another order allow, dropout masks equal; all plans of a mesh have the same bits; planned
+ * memory is used memory; what a transfer brings, and which ids are a rank's, matters.
+ * e2e-tensor [small | sequence] */
 #include "passes.h"
 #include "ranks.h"
 
@@ -15,7 +15,18 @@ struct model {
     bool written_out;
     double dropout, clip_norm;
     remat_dtype dtype;
+    bool sequence; /* parallel */
 };
+
+static const struct model models[] = {
+    {"gpt2-tiny", 4, 0, 259, 8, false, 0.1, 0, REMAT_F32, false},
+    {"llama-tiny", 4, 2, 260, 8, false, 0.1, 0, REMAT_F32, false},
+    {"bert-tiny", 4, 0, 259, 8, false, 0.1, 0.5, REMAT_F32, false},
+    {"encdec-tiny", 4, 0, 259, 8, false, 0.1, 0, REMAT_F32, false},
+    {"llama-tiny", 8, 4, 259, 8, true, 0.1, 0, REMAT_F32, false},
+};
+/* Unfinished sums of more than 64 KiB are exchanged. */
+static const struct model longer = {"gpt2-tiny", 4, 0, 260, 96, false, 0.1, 0, REMAT_F32, false};
 
 static struct remat_graph *make(remat_context *ctx, struct remat_arena *arena,
                                 const struct model *model, uint32_t dp, uint32_t tp,
@@ -39,6 +50,7 @@ static struct remat_graph *make(remat_context *ctx, struct remat_arena *arena,
         graph->mesh.axes[graph->mesh.axis_count++] = (struct remat_mesh_size){"dp", dp};
     if (tp > 1)
         graph->mesh.axes[graph->mesh.axis_count++] = (struct remat_mesh_size){"tp", tp};
+    graph->sequence_parallel = model->sequence && tp > 1;
     return graph;
 }
 
@@ -245,9 +257,9 @@ static void repeat_part(void *user, const remat_transfer *t, bool exchange, uint
         memcpy((char *)t->to + 3 * t->part_bytes, t->to, t->part_bytes);
 }
 
-static void test_faults(remat_context *ctx)
+static void test_faults(remat_context *ctx, bool sequence)
 {
-    const struct model model = {"gpt2-tiny", 4, 0, 260, 8, false, 0.1, 0, REMAT_F32};
+    const struct model model = {"gpt2-tiny", 4, 0, 260, 8, false, 0.1, 0, REMAT_F32, sequence};
     const struct ranks_tap swapped = {swap_parts, NULL}, repeated = {repeat_part, NULL};
     struct gradients one = {0}, good = {0}, bad = {0}, worse = {0};
     struct remat_arena arena;
@@ -283,9 +295,9 @@ static void refuse(remat_context *ctx, const struct model *model, uint32_t dp, u
 
 static void test_refusals(remat_context *ctx)
 {
-    const struct model heads = {"gpt2-tiny", 3, 0, 260, 8, false, 0, 0, REMAT_F32};
-    const struct model keys = {"llama-tiny", 4, 2, 260, 8, false, 0, 0, REMAT_F32};
-    const struct model five = {"gpt2-tiny", 4, 0, 260, 8, false, 0, 0, REMAT_F32};
+    const struct model heads = {"gpt2-tiny", 3, 0, 260, 8, false, 0, 0, REMAT_F32, false};
+    const struct model keys = {"llama-tiny", 4, 2, 260, 8, false, 0, 0, REMAT_F32, false};
+    const struct model five = {"gpt2-tiny", 4, 0, 260, 8, false, 0, 0, REMAT_F32, false};
     refuse(ctx, &heads, 1, 2, REMAT_ERROR_INVALID,
            "value \"h.0.attn.q\": dimension 2, of 3, is not divisible by 2 ranks along tp");
     refuse(ctx, &keys, 1, 4, REMAT_ERROR_INVALID,
@@ -299,7 +311,7 @@ static void test_refusals(remat_context *ctx)
 static void test_joint_refusal(remat_context *ctx)
 {
     const struct remat_policy_settings none = {0};
-    const struct model odd = {"gpt2-tiny", 4, 0, 259, 8, false, 0, 0, REMAT_F32};
+    const struct model odd = {"gpt2-tiny", 4, 0, 259, 8, false, 0, 0, REMAT_F32, false};
     struct remat_arena arena;
     struct remat_program *program;
     remat_arena_init(&arena, ctx);
@@ -313,22 +325,103 @@ static void test_joint_refusal(remat_context *ctx)
     remat_arena_release(&arena);
 }
 
+/* --- sequence parallel --- */
+
+static bool is_weight_within_layers(const char *name)
+{
+    return strstr(name, ".weight.grad") && (strstr(name, ".attn.c_") || strstr(name, ".mlp.c_"));
+}
+
+/* Sums are the same, whether they are gathered at once or later, so the loss and gradients of what
+ * ranks divide have the bits that they have without; those of norms add tokens in another order. */
+static void test_same_sums(remat_context *ctx, const struct model *model, uint32_t tp)
+{
+    struct gradients with = {0}, without = {0};
+    struct model plain = *model;
+    struct remat_arena arena;
+    uint32_t equal = 0, different = 0;
+    plain.sequence = false;
+    remat_arena_init(&arena, ctx);
+    struct ranks_result a = run_one(ctx, &arena, model, 1, tp, 1, NULL, &with);
+    struct ranks_result b = run_one(ctx, &arena, &plain, 1, tp, 1, NULL, &without);
+    CHECK(a.loss[0] == b.loss[0], "tp=%u: loss %.9g, without %.9g", tp, (double)a.loss[0],
+          (double)b.loss[0]);
+    CHECK(a.sent_bytes != b.sent_bytes, "tp=%u: the same transfers", tp);
+    for (uint32_t k = 0; k < with.count; k++) {
+        const char *name = with.items[k].name;
+        uint64_t elements = with.items[k].elements;
+        bool same = distance(with.items[k].data, find(&without, name, elements), elements) == 0;
+        CHECK(same || !is_weight_within_layers(name), "tp=%u: %s", tp, name);
+        *(same ? &equal : &different) += 1;
+    }
+    CHECK(equal >= 8 && different > 0, "%u gradients are equal, %u are not", equal, different);
+    release(&with);
+    release(&without);
+    remat_arena_release(&arena);
+}
+
+static void test_sequence_refusals(remat_context *ctx)
+{
+    const struct remat_policy_settings none = {0};
+    const struct model odd = {"gpt2-tiny", 4, 0, 260, 7, false, 0, 0, REMAT_F32, true};
+    struct remat_arena arena;
+    struct remat_program *program;
+    refuse(ctx, &odd, 4, 2, REMAT_ERROR_INVALID,
+           "value \"tokens\": dimensions 0 and 1, of 1 and 7, are a number of tokens that is not "
+           "divisible by 2 ranks along tp, as --sequence-parallel needs it");
+    remat_arena_init(&arena, ctx);
+    struct remat_graph *unmarked = make(ctx, &arena, &odd, 4, 2, 1);
+    for (uint32_t v = 0; v < unmarked->value_count; v++)
+        unmarked->values[v].batched = false;
+    unmarked->mesh = (struct remat_mesh){1, {{"tp", 2}}};
+    CHECK_STATUS(
+        ctx, harness_compile(ctx, &arena, unmarked, &none, 0, &program), REMAT_ERROR_INVALID,
+        "--sequence-parallel: no sum over the 2 ranks along tp has a number of tokens that "
+        "they divide");
+    struct remat_graph *graph = make(ctx, &arena, &odd, 2, 1, 1);
+    graph->sequence_parallel = true;
+    CHECK_STATUS(ctx, harness_compile(ctx, &arena, graph, &none, 0, &program), REMAT_ERROR_USAGE,
+                 "--sequence-parallel divides tokens among ranks: it needs --mesh tp=N, N from 2");
+    remat_arena_release(&arena);
+}
+
+/* Four ranks have halves of two sequences, two have whole ones. */
+static void test_sequence(remat_context *ctx)
+{
+    struct model model, wide = longer;
+    wide.sequence = true;
+    for (uint32_t m = 0; m < 10; m++) {
+        model = models[m % 5];
+        model.sequence = true;
+        model.dtype = m < 5 ? REMAT_F32 : REMAT_BF16;
+        test_against_one(ctx, &model, 2, 2, 1);
+        test_against_one(ctx, &model, 1, model.kv_heads == 2 ? 2 : 4, 2);
+    }
+    model = models[0];
+    model.sequence = true;
+    test_same_sums(ctx, &model, 2);
+    test_same_sums(ctx, &wide, 4);
+    test_plans(ctx, &wide, 1, 2);
+    test_joint(ctx, &wide, 4);
+    model = models[1];
+    model.sequence = true;
+    test_joint(ctx, &model, 2);
+    test_faults(ctx, true);
+    test_sequence_refusals(ctx);
+}
+
 /* --- */
 
 int main(int argc, char **argv)
 {
-    static const struct model models[] = {
-        {"gpt2-tiny", 4, 0, 259, 8, false, 0.1, 0, REMAT_F32},
-        {"llama-tiny", 4, 2, 260, 8, false, 0.1, 0, REMAT_F32},
-        {"bert-tiny", 4, 0, 259, 8, false, 0.1, 0.5, REMAT_F32},
-        {"encdec-tiny", 4, 0, 259, 8, false, 0.1, 0, REMAT_F32},
-        {"llama-tiny", 8, 4, 259, 8, true, 0.1, 0, REMAT_F32},
-    };
-    /* Unfinished sums of more than 64 KiB are exchanged. */
-    static const struct model longer = {"gpt2-tiny", 4, 0, 260, 96, false, 0.1, 0, REMAT_F32};
     bool small = argc > 1 && strcmp(argv[1], "small") == 0;
     remat_context *ctx = remat_context_create(NULL, NULL);
     MUST(ctx);
+    if (argc > 1 && strcmp(argv[1], "sequence") == 0) {
+        test_sequence(ctx);
+        remat_context_destroy(&ctx);
+        return check_exit();
+    }
     for (uint32_t m = 0; m < (small ? 1 : 10); m++) {
         struct model model = models[m % 5];
         model.dtype = m < 5 ? REMAT_F32 : REMAT_BF16;
@@ -347,7 +440,7 @@ int main(int argc, char **argv)
         test_plans(ctx, &models[1], 2, 2);
         test_joint(ctx, &models[1], 2);
         test_joint(ctx, &longer, 4);
-        test_faults(ctx);
+        test_faults(ctx, false);
         test_refusals(ctx);
         test_joint_refusal(ctx);
     }

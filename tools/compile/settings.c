@@ -128,6 +128,7 @@ remat_status settings_read(remat_context *ctx, struct remat_arena *arena,
     if (cli_has(args, OPTION_mesh))
         REMAT_TRY(remat_mesh_parse(ctx, cli_text(args, OPTION_mesh, ""), &out->mesh));
     out->zero = read_zero(args);
+    out->sequence_parallel = cli_has(args, OPTION_sequence_parallel);
     REMAT_TRY(read_loss_chunk(ctx, args, &out->loss_chunk));
     REMAT_TRY(cli_size(ctx, args, OPTION_exchange_size, capacity, &out->exchange_bytes));
     out->has_budget = cli_has(args, OPTION_budget);
