@@ -343,6 +343,13 @@ bool remat_runs_beside(const struct remat_graph *graph, const struct remat_fused
     return !within && !gathers_parameter;
 }
 
+bool remat_may_join_group(const struct remat_graph *graph, const struct remat_fused_kernel *kernel)
+{
+    remat_value from = kernel->operands[0].value;
+    return remat_kernel_kind_is_transfer(kernel->kind) &&
+           (remat_runs_beside(graph, kernel) || remat_is_none(graph->values[from.i].node.i));
+}
+
 uint64_t remat_price_engine_bytes(const struct remat_mesh *mesh,
                                   const struct remat_device_description *device)
 {
@@ -433,7 +440,7 @@ struct remat_price remat_price_kernel(const struct remat_graph *graph,
         price.source = remat_profile_time(device->profile, device, graph, kernel, price.flops,
                                           price.moved_bytes, &ns);
     price.ns = remat_ns_ceil(ns);
-    if (remat_kernel_kind_is_transfer(kernel->kind)) {
+    if (remat_may_join_group(graph, kernel)) {
         double spared = fmin(link_of(graph, kernel, device)->latency_ns,
                              fmax(0, load.compute_ns - load.memory_ns));
         price.latency_ns = (uint64_t)(spared * ns / price.roofline_ns);

@@ -14,7 +14,8 @@
 
 struct remat_price {
     uint64_t flops, moved_bytes, ns;
-    uint64_t latency_ns; /* of ns; a transfer in a group (beside.h) has none but the first's */
+    uint64_t latency_ns; /* of ns, that is spared behind the first of a group (groups.h); 0 of what
+                            is in no group */
     double roofline_ns;  /* without a profile */
     uint8_t source;      /* enum remat_cost_source, of ns */
 };
@@ -70,6 +71,9 @@ remat_status remat_price_check(remat_context *ctx, const struct remat_graph *gra
  * parameter or an output, but neither the gather of a parameter that ranks have in parts, nor
  * what layers exchange within, along "tp". */
 bool remat_runs_beside(const struct remat_graph *graph, const struct remat_fused_kernel *kernel);
+/* A transfer beside computation, or of what is there from the start. Of what layers exchange within
+ * one waits for the other. */
+bool remat_may_join_group(const struct remat_graph *graph, const struct remat_fused_kernel *kernel);
 
 /* What the engine of a rank takes on the device, on the machine with the most ranks. */
 uint64_t remat_price_engine_bytes(const struct remat_mesh *mesh,

@@ -48,7 +48,7 @@ remat_arrange(remat_context *ctx, struct remat_arena *arena, const struct remat_
     bool transfers = false;
     for (uint32_t k = 0; k < out->kernels.count; k++) {
         const struct remat_fused_kernel *kernel = &out->kernels.kernels[k];
-        transfers |= remat_kernel_kind_is_transfer(kernel->kind);
+        transfers |= remat_may_join_group(graph, kernel);
         uint64_t *class_ns = &out->times.ns[remat_cost_class_of(kernel->kind)];
         *class_ns = remat_ns_add(*class_ns, out->prices[k].ns);
         out->step_ns = remat_ns_add(out->step_ns, out->prices[k].ns);
@@ -116,7 +116,7 @@ void remat_evaluator_init(struct remat_evaluator *e, struct remat_arena *arena,
     e->prices = price_list(arena, graph, kernels, NULL, device);
     for (uint32_t k = 0; k < kernels->count; k++) {
         e->base_ns = remat_ns_add(e->base_ns, e->prices[k].ns);
-        e->transfers |= remat_kernel_kind_is_transfer(kernels->kernels[k].kind);
+        e->transfers |= remat_may_join_group(graph, &kernels->kernels[k]);
         if (remat_runs_beside(graph, &kernels->kernels[k]))
             e->beside_ns = remat_ns_add(e->beside_ns, e->prices[k].ns);
     }

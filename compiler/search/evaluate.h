@@ -49,7 +49,7 @@ struct remat_evaluator {
     struct remat_price *prices; /* of settled->kernels: everything is saved */
     uint64_t base_ns;           /* of a step with these */
     uint64_t beside_ns;         /* of them what may run beside computation */
-    bool transfers;             /* some are: beside computation, in groups, or in line */
+    bool transfers;             /* some are: beside computation or in groups, unless in line */
     struct remat_times *sums;   /* times of decisions, of two-level ones too */
     struct remat_clones clones;
     struct remat_evaluator *two_level; /* with two rounds of clones; NULL until it is needed */
