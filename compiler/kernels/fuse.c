@@ -73,10 +73,11 @@ struct remat_fuse_facts remat_fuse_facts_create(struct remat_arena *arena,
 /* --- kernels written before: those of one first node are a list, the latest found first --- */
 
 void remat_kernel_memo_init(struct remat_kernel_memo *memo, struct remat_arena *arena,
-                            uint32_t node_count)
+                            const struct remat_graph *graph)
 {
     *memo = (struct remat_kernel_memo){.arena = arena};
-    REMAT_NEW(arena, memo->first, node_count);
+    REMAT_NEW(arena, memo->first, graph->node_count);
+    memo->values = remat_fuse_values_create(arena, graph);
 }
 
 static const struct remat_fused_kernel *find_written(struct remat_kernel_memo *memo,
@@ -96,14 +97,15 @@ static const struct remat_fused_kernel *find_written(struct remat_kernel_memo *m
 }
 
 static void keep_written(struct remat_kernel_memo *memo, const uint32_t *words, uint32_t count,
-                         struct remat_fused_kernel *kernel)
+                         const struct remat_fused_kernel *kernel)
 {
-    struct remat_memo_entry *entry, **first = &memo->first[kernel->nodes[0].i];
-    REMAT_NEW(memo->arena, entry, 1);
-    kernel->nodes =
-        remat_copy(memo->arena, kernel->nodes, kernel->node_count, sizeof *kernel->nodes);
-    *entry = (struct remat_memo_entry){
-        *first, count, remat_copy(memo->arena, words, count, sizeof *words), *kernel};
+    struct remat_memo_entry **first = &memo->first[kernel->nodes[0].i];
+    struct remat_memo_entry *entry =
+        remat_room(memo->arena, 1, sizeof *entry + count * sizeof *words);
+    entry->next = *first;
+    entry->kernel = *kernel;
+    entry->word_count = count;
+    memcpy(entry->words, words, count * sizeof *words);
     *first = entry;
 }
 
@@ -127,10 +129,15 @@ static const struct remat_node_info *name_of(const struct remat_fuser *f,
     return &nodes[n.i];
 }
 
-static struct remat_fused_kernel
-write_kernel(struct writer *w, const struct remat_fuse_group *group, remat_node *nodes)
+static struct remat_fused_kernel write_kernel(struct writer *w,
+                                              const struct remat_fuse_group *group)
 {
     const struct remat_fuser *f = &w->groups;
+    uint32_t count = 0;
+    remat_node *nodes;
+    REMAT_NEW(w->arena, nodes, group->node_count);
+    for (remat_node n = group->first; !remat_is_none(n.i); n = f->next[n.i])
+        nodes[count++] = n;
     const struct remat_node_info *first = name_of(f, group);
     bool builtin = group->kind == REMAT_GROUP_BUILTIN;
     struct remat_fused_kernel kernel = {
@@ -166,12 +173,12 @@ static inline void push_value(struct writer *w, remat_value v)
 
 /* All that the bodies above depend on and a sequence can change: the nodes, where their inputs come
  * from, and which values are stored. */
-static void write_key(struct writer *w, const remat_node *nodes, uint32_t count)
+static void write_key(struct writer *w, const struct remat_fuse_group *group)
 {
     const struct remat_fuser *f = &w->groups;
     w->key.count = 0;
-    for (uint32_t n = 0; n < count; n++) {
-        const struct remat_fuse_node *node = &f->facts->nodes[nodes[n].i];
+    for (remat_node n = group->first; !remat_is_none(n.i); n = f->next[n.i]) {
+        const struct remat_fuse_node *node = &f->facts->nodes[n.i];
         push_value(w, node->output); /* which names the node */
         for (uint32_t i = 0; i < node->input_count; i++)
             for (remat_value v = node->inputs[i]; !remat_is_none(v.i); v = f->values[v.i].narrow)
@@ -179,17 +186,16 @@ static void write_key(struct writer *w, const remat_node *nodes, uint32_t count)
     }
 }
 
-static struct remat_fused_kernel find_kernel(struct writer *w, const struct remat_fuse_group *group,
-                                             remat_node *nodes)
+static struct remat_fused_kernel find_kernel(struct writer *w, const struct remat_fuse_group *group)
 {
     if (!w->memo)
-        return write_kernel(w, group, nodes);
-    write_key(w, nodes, group->node_count);
+        return write_kernel(w, group);
+    write_key(w, group);
     const struct remat_fused_kernel *found =
         find_written(w->memo, group->first, w->key.items, (uint32_t)w->key.count);
     if (found)
         return *found;
-    struct remat_fused_kernel kernel = write_kernel(w, group, nodes);
+    struct remat_fused_kernel kernel = write_kernel(w, group);
     keep_written(w->memo, w->key.items, (uint32_t)w->key.count, &kernel);
     return kernel;
 }
@@ -207,20 +213,13 @@ struct remat_kernel_list remat_fuse_sequence(struct remat_arena *arena, struct r
         .groups = {
             .arena = scratch, .graph = graph, .sequence = sequence, .facts = sequence->facts}};
     struct remat_kernel_list out = {0};
-    remat_node *nodes;
-    REMAT_NEW(arena, w.groups.kernel_of, graph->node_count);
+    w.groups.values = known ? w.memo->values : remat_fuse_values_create(scratch, graph);
+    out.kernel_of_node = remat_room(arena, graph->node_count, sizeof *out.kernel_of_node);
+    w.groups.kernel_of = out.kernel_of_node;
     remat_fuse_collect(&w.groups);
-    out.kernel_of_node = w.groups.kernel_of;
-    REMAT_NEW(arena, out.kernels, w.groups.groups.count + tail->count);
-    REMAT_NEW(arena, nodes, sequence->count);
-    for (size_t g = 0; g < w.groups.groups.count; g++) {
-        const struct remat_fuse_group *group = &w.groups.groups.items[g];
-        uint32_t count = 0;
-        for (remat_node n = group->first; !remat_is_none(n.i); n = w.groups.next[n.i])
-            nodes[count++] = n;
-        out.kernels[out.count++] = find_kernel(&w, group, nodes);
-        nodes += count;
-    }
+    out.kernels = remat_room(arena, w.groups.groups.count + tail->count, sizeof *out.kernels);
+    for (size_t g = 0; g < w.groups.groups.count; g++)
+        out.kernels[out.count++] = find_kernel(&w, &w.groups.groups.items[g]);
     for (uint32_t k = 0; k < tail->count; k++) {
         for (uint32_t n = 0; n < tail->kernels[k].node_count; n++)
             out.kernel_of_node[tail->kernels[k].nodes[n].i].i = out.count;

@@ -91,15 +91,15 @@ struct remat_kernel_memo {
     struct remat_arena *arena; /* outlives the memo */
     struct remat_memo_entry {
         struct remat_memo_entry *next; /* with the same first node */
-        uint32_t word_count;
-        const uint32_t *words; /* its key: all that its body depends on */
         struct remat_fused_kernel kernel;
-    } * *first; /* by first node: what was last found or added */
+        uint32_t word_count, words[]; /* its key: all that its body depends on */
+    } * *first;                       /* by first node: what was last found or added */
+    struct remat_fuse_value *values;  /* of all sequences so far: each sets anew what it reads */
 };
 
-/* Of one graph. Thread-compatible. */
+/* Of one graph, which has kernels. Thread-compatible. */
 void remat_kernel_memo_init(struct remat_kernel_memo *memo, struct remat_arena *arena,
-                            uint32_t node_count);
+                            const struct remat_graph *graph);
 
 /* --- what fuse asks of every node of a graph, in few bytes: many sequences of one are fused --- */
 

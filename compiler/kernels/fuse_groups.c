@@ -62,25 +62,34 @@ static void read_inputs(struct remat_fuser *f, const struct remat_fuse_node *nod
 /* Instructions read the f32 of a bf16 value from the value itself: loads widen, and a register
  * holds an f32 anyway. Such a cast is no node of any kernel unless a view or a built-in kernel
  * reads it. */
+static void find_output(struct remat_fuser *f, const struct remat_fuse_node *node, bool no_node)
+{
+    struct remat_fuse_value *output = &f->values[node->output.i];
+    if (has(node, REMAT_FACT_VIEW))
+        output->root = root_of(f, node->inputs[0]);
+    if (!has(node, REMAT_FUSE_WIDENS))
+        return;
+    output->narrow = node->inputs[0];
+    if (no_node)
+        output->read = node->inputs[0];
+}
+
+struct remat_fuse_value *remat_fuse_values_create(struct remat_arena *arena,
+                                                  const struct remat_graph *graph)
+{
+    struct remat_fuse_value *values = remat_room(arena, graph->value_count, sizeof *values);
+    for (remat_value v = {0}; v.i < graph->value_count; v.i++)
+        values[v.i] = (struct remat_fuse_value){
+            .root = v, .read = v, .narrow = REMAT_NO_VALUE, .group = REMAT_NO_GROUP};
+    return values;
+}
+
 static void find_read(struct remat_fuser *f)
 {
-    bool formed = f->graph->has_kernels;
-    for (remat_value v = {0}; v.i < f->graph->value_count; v.i++)
-        f->values[v.i] = (struct remat_fuse_value){
-            .root = v, .read = v, .narrow = REMAT_NO_VALUE, .group = REMAT_NO_GROUP};
     for (uint32_t k = 0; k < f->sequence->count; k++) {
-        const struct remat_node_info *info = &f->graph->nodes[f->sequence->nodes[k].i];
         const struct remat_fuse_node *node = node_of(f, f->sequence->nodes[k]);
-        struct remat_fuse_value *output = &f->values[node->output.i];
-        if (!formed)
-            read_inputs(f, node);
-        if (has(node, REMAT_FACT_VIEW))
-            output->root = root_of(f, node->inputs[0]);
-        if (!has(node, REMAT_FUSE_WIDENS))
-            continue;
-        output->narrow = node->inputs[0];
-        if (formed ? remat_is_none(info->kernel) : !has(node, REMAT_FUSE_ROLE))
-            output->read = node->inputs[0];
+        read_inputs(f, node);
+        find_output(f, node, !has(node, REMAT_FUSE_ROLE));
     }
 }
 
@@ -411,10 +420,21 @@ static void divide(struct remat_fuser *f)
     place_nodes(f);
 }
 
+/* What the node's group reads of another. */
+static void store_inputs(struct remat_fuser *f, const struct remat_fuse_node *node,
+                         remat_group_id group)
+{
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        remat_value root = root_of(f, remat_fuse_input(f, node, i));
+        if (group_of(f, root).i != group.i)
+            f->stored[root.i] = 1;
+    }
+}
+
 /* --- groups of a graph that has kernels --- */
 
-/* As the nodes say, each in one piece. Of their index spaces the largest is the kernel's: others
- * are over its rows. */
+/* As the nodes say, each in one piece behind what it reads. Of their index spaces the largest is
+ * the kernel's: others are over its rows. */
 static void take(struct remat_fuser *f)
 {
     uint32_t kernel = REMAT_NONE;
@@ -424,6 +444,7 @@ static void take(struct remat_fuser *f)
         remat_node n = f->sequence->nodes[k];
         uint32_t own = f->graph->nodes[n.i].kernel;
         const struct remat_fuse_node *node = node_of(f, n);
+        find_output(f, node, remat_is_none(own));
         if (remat_is_none(own))
             continue;
         if (own != kernel) {
@@ -436,10 +457,12 @@ static void take(struct remat_fuser *f)
             elements = node->elements;
         }
         append(f, n, group);
+        store_inputs(f, node, group);
+        f->kernel_of[n.i].i = group.i;
     }
 }
 
-/* --- both --- */
+/* --- of one that has none --- */
 
 /* Drops the groups that merging has emptied and renumbers in order of last nodes. */
 static void compact(struct remat_fuser *f)
@@ -451,45 +474,42 @@ static void compact(struct remat_fuser *f)
         if (!remat_is_none(group.i) && f->groups.items[group.i].last.i == n.i)
             REMAT_PUSH(f->arena, &ordered, f->groups.items[group.i]);
     }
-    memset(f->kernel_of, 0xff, f->graph->node_count * sizeof *f->kernel_of);
     for (remat_kernel_id k = {0}; k.i < ordered.count; k.i++)
         for (remat_node n = ordered.items[k.i].first; !remat_is_none(n.i); n = f->next[n.i])
             f->kernel_of[n.i] = k;
     f->groups = ordered;
 }
 
-/* What a group reads of another, and what lasts. */
 static void find_stored(struct remat_fuser *f)
 {
     for (uint32_t k = 0; k < f->sequence->count; k++) {
         const struct remat_fuse_node *node = node_of(f, f->sequence->nodes[k]);
         remat_group_id group = group_of(f, node->output);
-        for (uint32_t i = 0; i < node->input_count && !remat_is_none(group.i); i++) {
-            remat_value root = root_of(f, remat_fuse_input(f, node, i));
-            if (group_of(f, root).i != group.i)
-                f->stored[root.i] = 1;
-        }
+        if (!remat_is_none(group.i))
+            store_inputs(f, node, group);
     }
-    for (size_t l = 0; l < f->facts->lasting.count; l++)
-        f->stored[root_of(f, f->facts->lasting.items[l]).i] = 1;
+}
+
+static void collect(struct remat_fuser *f)
+{
+    REMAT_NEW(f->arena, f->in_memory, f->graph->node_count);
+    find_read(f);
+    count_readers(f);
+    list_readers(f);
+    place_nodes(f);
+    if (is_full(f))
+        divide(f);
+    compact(f);
+    find_stored(f);
 }
 
 void remat_fuse_collect(struct remat_fuser *f)
 {
-    REMAT_NEW(f->arena, f->values, f->graph->value_count);
-    REMAT_NEW(f->arena, f->stored, f->graph->value_count);
-    REMAT_NEW(f->arena, f->next, f->graph->node_count);
-    REMAT_NEW(f->arena, f->in_memory, f->graph->node_count);
-    find_read(f);
-    if (f->graph->has_kernels) {
-        take(f);
-    } else {
-        count_readers(f);
-        list_readers(f);
-        place_nodes(f);
-        if (is_full(f))
-            divide(f);
-    }
-    compact(f);
-    find_stored(f);
+    const struct remat_graph *graph = f->graph;
+    REMAT_NEW(f->arena, f->stored, graph->value_count);
+    f->next = remat_room(f->arena, graph->node_count, sizeof *f->next);
+    memset(f->kernel_of, 0xff, graph->node_count * sizeof *f->kernel_of);
+    (graph->has_kernels ? take : collect)(f);
+    for (size_t l = 0; l < f->facts->lasting.count; l++)
+        f->stored[root_of(f, f->facts->lasting.items[l]).i] = 1;
 }

@@ -54,7 +54,11 @@ static inline remat_value remat_fuse_input(const struct remat_fuser *f,
     return f->values[node->inputs[i].i].read;
 }
 
-/* The first four members and kernel_of are given, the latter with room for all nodes; fills the
+/* By value, before any node: each is its own root, and in no group. */
+struct remat_fuse_value *remat_fuse_values_create(struct remat_arena *arena,
+                                                  const struct remat_graph *graph);
+
+/* The first five members and kernel_of are given, the latter with room for all nodes; fills the
  * others. Groups come in order of their last nodes, which is that of kernels; the nodes of each in
  * graph order. Of a graph that has kernels these are the groups. */
 void remat_fuse_collect(struct remat_fuser *f);

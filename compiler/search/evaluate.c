@@ -176,7 +176,7 @@ struct remat_kernel_list remat_evaluator_kernels(struct remat_evaluator *e,
 {
     struct remat_clones *c = &e->clones;
     if (!e->memo.first)
-        remat_kernel_memo_init(&e->memo, e->known, c->graph->node_count);
+        remat_kernel_memo_init(&e->memo, e->known, c->graph);
     remat_stopwatch_start(e->watch);
     struct remat_nodes nodes = remat_clones_choose(c, arena, decision, c->tail);
     struct remat_sequence sequence = {(uint32_t)nodes.count, nodes.items, &e->tail, &e->memo,

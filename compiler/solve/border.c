@@ -109,8 +109,7 @@ static void reserve(struct remat_border_network *n)
         count += b->tasks[t].input_end - b->tasks[t].input_begin;
     remat_flow_reserve(&n->flow, count);
     n->capacities.capacity = count;
-    n->capacities.items =
-        remat_have(n->arena->ctx, remat_arena_room(n->arena, count, sizeof *n->capacities.items));
+    n->capacities.items = remat_room(n->arena, count, sizeof *n->capacities.items);
 }
 
 struct remat_border_network *remat_border_network(struct remat_arena *arena,

@@ -7,8 +7,7 @@ enum { POLL = 4096 };
 void remat_flow_reserve(struct remat_flow *f, size_t count)
 {
     f->arcs.capacity = 2 * count;
-    f->arcs.items = remat_have(f->arena->ctx,
-                               remat_arena_room(f->arena, f->arcs.capacity, sizeof *f->arcs.items));
+    f->arcs.items = remat_room(f->arena, f->arcs.capacity, sizeof *f->arcs.items);
 }
 
 void remat_flow_add(struct remat_flow *f, uint32_t from, uint32_t to)

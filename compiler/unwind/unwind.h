@@ -53,6 +53,10 @@ static inline void *remat_array(struct remat_arena *arena, size_t count, size_t 
 {
     return remat_have(arena->ctx, remat_arena_array(arena, count, size));
 }
+static inline void *remat_room(struct remat_arena *arena, size_t count, size_t size)
+{
+    return remat_have(arena->ctx, remat_arena_room(arena, count, size));
+}
 static inline char *remat_string(struct remat_arena *arena, const char *text, size_t length)
 {
     return remat_have(arena->ctx, remat_arena_string(arena, text, length));
@@ -74,7 +78,7 @@ static inline void remat_text_complete(const struct remat_text *text)
 static inline void *remat_copy(struct remat_arena *arena, const void *items, size_t count,
                                size_t size)
 {
-    void *copy = remat_array(arena, count, size);
+    void *copy = remat_room(arena, count, size);
     if (count)
         memcpy(copy, items, count * size);
     return copy;
