@@ -85,33 +85,28 @@ static void keep_result(const struct preparation *p, struct remat_arena *made,
     *kept = moved;
 }
 
-/* Each pass of a step or, else, of an evaluation makes *graph anew, the last result is verified;
+/* Each pass of a step or, else, of an evaluation makes *graph anew, the last time in *kept;
  * `shown`: times and results are handed out. */
 static remat_status run_passes(const struct preparation *p, bool training, bool shown,
-                               const struct remat_graph **graph)
+                               const struct remat_graph **graph, struct remat_arena **kept)
 {
-    remat_status st = REMAT_OK;
     struct remat_graph *result;
-    struct remat_arena *made = remat_scratch_open(p->ctx), *kept = remat_scratch_open(p->ctx);
+    struct remat_arena *made = remat_scratch_open(p->ctx);
+    *kept = remat_scratch_open(p->ctx);
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
         if (training ? !passes[i].training : !passes[i].evaluation)
             continue;
         uint64_t start = start_clock(p);
-        REMAT_TRY(passes[i].function(made, *graph, &result));
-        keep_result(p, made, &kept, &result);
+        REMAT_CHECK(passes[i].function(made, *graph, &result));
+        keep_result(p, made, kept, &result);
         *graph = result;
         if (shown) {
             stop_clock(p, passes[i].name, start);
             show(p, passes[i].name, result);
         }
     }
-    REMAT_TRY(remat_graph_verify(p->ctx, *graph));
-    result = remat_graph_deep_copy(p->arena, *graph);
-    *graph = result;
-fail:
     remat_scratch_close(made);
-    remat_scratch_close(kept);
-    return st;
+    return REMAT_OK;
 }
 
 static bool trains(const struct remat_graph *graph)
@@ -122,44 +117,58 @@ static bool trains(const struct remat_graph *graph)
     return graph->update_count > 0;
 }
 
-/* A step or an evaluation in microbatches is cut where its accumulators are complete; *update is
- * NULL where nothing comes after. */
-static remat_status split(const struct preparation *p, const struct remat_graph **graph,
-                          const struct remat_graph **update)
+/* The graph, verified, in the arena of all results. */
+static remat_status hand_out(const struct preparation *p, const struct remat_graph *graph,
+                             const struct remat_graph **out)
 {
-    struct remat_graph *microbatch = remat_split(p->arena, *graph, false);
-    struct remat_graph *rest = remat_split(p->arena, *graph, true);
-    REMAT_CHECK(remat_graph_verify(p->ctx, microbatch));
-    REMAT_CHECK(remat_graph_verify(p->ctx, rest));
-    *graph = microbatch;
-    *update = rest->node_count ? rest : NULL;
+    *out = remat_graph_deep_copy(p->arena, graph);
+    return remat_graph_verify(p->ctx, *out);
+}
+
+/* A step or an evaluation in microbatches is cut where its accumulators are complete; *rest is
+ * NULL where nothing comes after. */
+static remat_status split(const struct preparation *p, const struct remat_graph *whole,
+                          const struct remat_graph **microbatch, const struct remat_graph **rest)
+{
+    struct remat_arena *scratch = remat_scratch_open(p->ctx);
+    const struct remat_graph *update = remat_split(scratch, whole, true);
+    REMAT_CHECK(hand_out(p, remat_split(scratch, whole, false), microbatch));
+    if (update->node_count)
+        REMAT_CHECK(hand_out(p, update, rest));
+    remat_scratch_close(scratch);
     return REMAT_OK;
 }
 
 /* With one rank nothing comes after the microbatches. */
-static remat_status split_evaluation(const struct preparation *p, const struct remat_graph **graph,
-                                     const struct remat_graph **mean)
+static remat_status finish_evaluation(const struct preparation *p, const struct remat_graph *whole,
+                                      const struct remat_graph **microbatch,
+                                      const struct remat_graph **mean)
 {
-    bool whole = (*graph)->microbatches < 2 || (*graph)->mesh.axis_count == 0;
-    return whole ? REMAT_OK : split(p, graph, mean);
+    if (whole->microbatches < 2 || whole->mesh.axis_count == 0)
+        return hand_out(p, whole, microbatch);
+    return split(p, whole, microbatch, mean);
 }
 
 static remat_status prepare_training(const struct preparation *p, const struct remat_graph *source,
                                      struct remat_prepared *out)
 {
-    uint64_t start;
-    out->decided = out->forward = source;
-    REMAT_CHECK(run_passes(p, true, true, &out->decided));
-    out->numerics_hash = remat_graph_hash(out->decided);
+    struct remat_arena *kept;
+    const struct remat_graph *step = source, *evaluation = source;
+    REMAT_CHECK(run_passes(p, true, true, &step, &kept));
+    out->numerics_hash = remat_graph_hash(step);
+    uint64_t start = start_clock(p);
     if (source->microbatches > 1) {
-        start = start_clock(p);
-        REMAT_CHECK(split(p, &out->decided, &out->update));
+        REMAT_CHECK(split(p, step, &out->decided, &out->update));
         stop_clock(p, "split", start);
         show(p, "split", out->decided);
+    } else {
+        REMAT_CHECK(hand_out(p, step, &out->decided));
     }
+    remat_scratch_close(kept);
     start = start_clock(p);
-    REMAT_CHECK(run_passes(p, false, false, &out->forward));
-    REMAT_CHECK(split_evaluation(p, &out->forward, &out->mean));
+    REMAT_CHECK(run_passes(p, false, false, &evaluation, &kept));
+    REMAT_CHECK(finish_evaluation(p, evaluation, &out->forward, &out->mean));
+    remat_scratch_close(kept);
     stop_clock(p, "evaluation", start);
     return REMAT_OK;
 }
@@ -167,10 +176,13 @@ static remat_status prepare_training(const struct preparation *p, const struct r
 static remat_status prepare_evaluation(const struct preparation *p,
                                        const struct remat_graph *source, struct remat_prepared *out)
 {
-    out->decided = source;
-    REMAT_CHECK(run_passes(p, false, true, &out->decided));
-    out->numerics_hash = remat_graph_hash(out->decided);
-    return split_evaluation(p, &out->decided, &out->mean);
+    struct remat_arena *kept;
+    const struct remat_graph *evaluation = source;
+    REMAT_CHECK(run_passes(p, false, true, &evaluation, &kept));
+    out->numerics_hash = remat_graph_hash(evaluation);
+    REMAT_CHECK(finish_evaluation(p, evaluation, &out->decided, &out->mean));
+    remat_scratch_close(kept);
+    return REMAT_OK;
 }
 
 static remat_status check_zero(remat_context *ctx, const struct remat_graph *source, bool trains)
@@ -237,7 +249,7 @@ remat_status remat_prepare(remat_context *ctx, struct remat_arena *arena,
     source.sequence_parallel = settings->sequence_parallel;
     source.exchange_bytes = settings->exchange_bytes;
     source.loss_chunk = settings->loss_chunk;
-    *out = (struct remat_prepared){.trains = trains(input), .decided = &source};
+    *out = (struct remat_prepared){.trains = trains(input)};
     REMAT_CHECK(check_zero(ctx, &source, out->trains));
     REMAT_CHECK(check_sequence(ctx, &source));
     REMAT_CHECK((out->trains ? prepare_training : prepare_evaluation)(&p, &source, out));
