@@ -519,6 +519,38 @@ static remat_status check_costs(const struct builder *b, const char *device)
     return REMAT_OK;
 }
 
+/* --- from a choice to a decision --- */
+
+static void decide_rest(struct remat_arena *arena, struct remat_model *model)
+{
+    const struct remat_settled *s = model->settled;
+    struct remat_decision *rest = &model->rest;
+    remat_decision_create(arena, s->graph->value_count, rest);
+    for (uint32_t v = 0; v < s->graph->value_count; v++)
+        if (s->standing[v] == REMAT_STANDING_INTERNAL)
+            rest->actions[v] = REMAT_ACTION_RECOMPUTE;
+    for (uint32_t i = 0; i < model->item_count; i++)
+        rest->reasons[model->item_value[i].i] = "planner";
+    for (uint32_t v = 0; s->pinned && v < s->graph->value_count; v++)
+        if (s->pinned->reasons[v]) {
+            rest->actions[v] = s->pinned->actions[v];
+            rest->reasons[v] = s->pinned->reasons[v];
+        }
+}
+
+void remat_model_decide(struct remat_arena *arena, const struct remat_model *model,
+                        const uint8_t *actions, struct remat_decision *out)
+{
+    const struct remat_settled *s = model->settled;
+    *out = model->rest;
+    out->actions = remat_copy(arena, out->actions, out->value_count, sizeof *out->actions);
+    for (uint32_t i = 0; i < model->item_count; i++) {
+        remat_value v = model->item_value[i];
+        if (remat_is_candidate(s, v) && !(s->pinned && s->pinned->reasons[v.i]))
+            out->actions[v.i] = actions[i];
+    }
+}
+
 remat_status remat_model_create(struct remat_arena *arena, const struct remat_settled *settled,
                                 const struct remat_price *prices,
                                 const struct remat_device_description *device,
@@ -534,28 +566,6 @@ remat_status remat_model_create(struct remat_arena *arena, const struct remat_se
     remat_scratch_close(b.scratch);
     REMAT_CHECK(check_costs(&b, device->name));
     remat_model_layers(arena, out);
+    decide_rest(arena, out);
     return REMAT_OK;
-}
-
-/* --- from a choice to a decision --- */
-
-void remat_model_decide(struct remat_arena *arena, const struct remat_model *model,
-                        const uint8_t *actions, struct remat_decision *out)
-{
-    const struct remat_settled *s = model->settled;
-    remat_decision_create(arena, s->graph->value_count, out);
-    for (uint32_t v = 0; v < s->graph->value_count; v++)
-        if (s->standing[v] == REMAT_STANDING_INTERNAL)
-            out->actions[v] = REMAT_ACTION_RECOMPUTE;
-    for (uint32_t i = 0; i < model->item_count; i++) {
-        remat_value v = model->item_value[i];
-        if (remat_is_candidate(s, v))
-            out->actions[v.i] = actions[i];
-        out->reasons[v.i] = "planner";
-    }
-    for (uint32_t v = 0; s->pinned && v < s->graph->value_count; v++)
-        if (s->pinned->reasons[v]) {
-            out->actions[v] = s->pinned->actions[v];
-            out->reasons[v] = s->pinned->reasons[v];
-        }
 }

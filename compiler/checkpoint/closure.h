@@ -30,6 +30,7 @@ struct remat_model {
     uint32_t *region_of_node; /* as item_region; REMAT_NONE behind the loss */
     uint8_t *item_crossing;   /* by item: enum remat_crossing */
     struct remat_border border;
+    struct remat_decision rest; /* what no choice changes, and why all is as it is */
     uint64_t least_ns; /* of the kernels that no decision changes, but for those that may run beside
                           computation; the problem has the others */
 };
@@ -42,7 +43,7 @@ remat_status remat_model_create(struct remat_arena *arena, const struct remat_se
                                 struct remat_model *out);
 
 /* The decision with these actions, by item, where no pins decide. What is kernel-internal is
- * recomputed along with what is made of it. */
+ * recomputed along with what is made of it. Its reasons are the model's. */
 void remat_model_decide(struct remat_arena *arena, const struct remat_model *model,
                         const uint8_t *actions, struct remat_decision *out);
 

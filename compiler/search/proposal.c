@@ -103,6 +103,8 @@ remat_status remat_proposal_carry(struct remat_search *s, const struct remat_pro
     struct remat_stopwatch *watch = s->evaluator->watch;
     *out = (struct remat_chosen){.name = proposal->name};
     out->decision = decide(s, s->arena, proposal, &s->notes);
+    out->decision.reasons = remat_copy(s->arena, out->decision.reasons, s->graph->value_count,
+                                       sizeof *out->decision.reasons); /* outlive the model */
     remat_stopwatch_start(watch);
     struct remat_evaluator *evaluator = remat_evaluator_for(s->evaluator, &out->decision);
     const struct remat_graph *graph = remat_rewrite(s->arena, &evaluator->clones, &out->decision);
