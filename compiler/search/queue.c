@@ -38,16 +38,16 @@ static struct remat_proposal look_at(struct remat_search *s, struct remat_propos
 }
 
 /* Mostly it is near the end: looks ever further back from there to where bytes fall. */
-struct remat_proposal remat_queue_smallest(struct remat_search *s, struct remat_proposal of,
-                                           uint32_t first, uint32_t last)
+struct remat_proposal remat_queue_smallest(struct remat_search *s, struct remat_proposal last,
+                                           uint32_t first)
 {
-    struct remat_proposal smallest = look_at(s, of, last);
+    struct remat_proposal smallest = last;
     for (uint32_t back = 1; first < smallest.step;) {
         uint32_t half = (smallest.step - first + 1) / 2;
-        struct remat_proposal here = look_at(s, of, smallest.step - (back < half ? back : half));
+        struct remat_proposal here = look_at(s, last, smallest.step - (back < half ? back : half));
         struct remat_proposal next = smallest;
         if (here.step + 1 < smallest.step && here.least.live_bytes <= smallest.least.live_bytes)
-            next = look_at(s, of, here.step + 1);
+            next = look_at(s, last, here.step + 1);
         if (here.least.live_bytes > next.least.live_bytes)
             first = here.step + 1;
         else
@@ -66,7 +66,7 @@ static void push_run(struct remat_queue *q, struct remat_proposal of, uint32_t b
     if (begin == end)
         return;
     entry.now = q->order == REMAT_SMALLEST_FIRST
-                    ? remat_queue_smallest(q->search, of, begin, end - 1)
+                    ? remat_queue_smallest(q->search, look_at(q->search, of, end - 1), begin)
                     : look_at(q->search, of, begin);
     entry.corner = entry.now;
     push(q, entry);
@@ -160,7 +160,7 @@ static bool advance(const struct remat_queue *q, struct remat_queue_entry *e, ui
         bool fits = e->now.least.live_bytes <= bytes; /* but for its arena, or it is known */
         struct remat_proposal end = e->corner;
         if (end.step > e->now.step && (fits || end.least.live_bytes > bytes))
-            end = remat_queue_smallest(s, e->now, e->now.step + fits, end.step);
+            end = remat_queue_smallest(s, end, e->now.step + fits);
         if (end.step > e->now.step && end.least.live_bytes <= bytes) {
             e->now = fits ? look_at(s, e->now, e->now.step + 1) : find_step(s, e->now, end, bytes);
             return true;

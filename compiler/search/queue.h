@@ -56,10 +56,10 @@ struct remat_proposal remat_queue_step(uint32_t path, uint32_t step);
 /* The last decision of a path that is not two-level. */
 struct remat_proposal remat_queue_end(const struct remat_search *search, uint32_t path);
 
-/* The smallest of the steps from `first` to `last` of what the proposal is one of, as far as bytes
- * fall and then rise. */
-struct remat_proposal remat_queue_smallest(struct remat_search *search, struct remat_proposal of,
-                                           uint32_t first, uint32_t last);
+/* The smallest of the steps from `first` to `last`, whose least is known, as far as bytes fall and
+ * then rise. */
+struct remat_proposal remat_queue_smallest(struct remat_search *search, struct remat_proposal last,
+                                           uint32_t first);
 
 /* The next proposal that, by its bound, needs at most limit_bytes, and that does not make the same
  * kernels as one before; its time is exact. False: there is none up to last_key, or the search is

@@ -120,11 +120,12 @@ static remat_status rescue(struct remat_search *s, const struct remat_proposals 
     for (size_t i = 0; i < policies->count; i++)
         if (policies->items[i].policy->granularity == REMAT_POLICY_LAYERS)
             full = &policies->items[i];
-    struct remat_proposal end = remat_queue_end(s, 0);
-    uint32_t last = end.step + remat_path_twice_count(&s->planner->paths[0]);
+    struct remat_proposal end = remat_queue_end(s, 0), last = end;
+    last.step += remat_path_twice_count(&s->planner->paths[0]);
+    remat_proposal_find_least(s, &last);
     struct remat_proposal small[] = {policies->items[0], *full, end,
                                      remat_queue_end(s, s->planner->smallest_path),
-                                     remat_queue_smallest(s, end, end.step, last)};
+                                     remat_queue_smallest(s, last, end.step)};
     uint32_t least = 0;
     for (uint32_t i = 0; i < (remat_search_per_op(s) ? 5 : 2); i++) {
         remat_proposal_find_least(s, &small[i]);
