@@ -19,6 +19,12 @@ struct remat_policy_ground {
     uint32_t forward_count;
     const struct remat_node_info **forward; /* of the forward pass and the loss, no views */
     bool gathers;                           /* some of them are collective */
+    uint32_t made_count;
+    struct made { /* by them */
+        remat_value value;
+        remat_scope_id scope;
+        bool kept; /* by every policy: an output, or it cannot be recomputed */
+    } * made;
     uint32_t crossing_count;
     struct crossing { /* one of them reads a root that one of another scope makes */
         remat_value root;
@@ -77,10 +83,12 @@ static void find_groups(struct decider *d)
             !policy->recomputed[scope->layer])
             continue;
         uint32_t layer = stacks[s] * policy->layer_count + (uint32_t)scope->layer / policy->group;
-        uint32_t modules = mask & remat_modules_of(scope);
-        if (policy->granularity != REMAT_POLICY_SELECTIVE)
+        if (policy->granularity != REMAT_POLICY_SELECTIVE) {
             d->group[s] = layer;
-        else if (modules) {
+            continue;
+        }
+        uint32_t modules = mask & remat_modules_of(scope);
+        if (modules) {
             uint32_t first = (uint32_t)__builtin_ctz(modules);
             d->group[s] = layer * REMAT_MODULE_COUNT + first;
             d->discard[s] = remat_modules[first].discards_output;
@@ -102,18 +110,14 @@ static void find_outside(struct decider *d)
 
 static void recompute_groups(struct decider *d, struct remat_decision *out)
 {
-    for (uint32_t k = 0; k < d->ground->forward_count; k++) {
-        const struct remat_node_info *node = d->ground->forward[k];
-        for (uint32_t o = 0; d->group[node->scope.i] != REMAT_NONE && o < node->output_count; o++) {
-            remat_value v = node->outputs[o];
-            if (!d->ground->facts.forward[v.i])
-                continue;
-            bool kept =
-                d->ground->facts.output[v.i] || (d->outside[v.i] && !d->discard[node->scope.i]);
-            out->actions[v.i] = d->ground->facts.recomputable[v.i] && !kept ? REMAT_ACTION_RECOMPUTE
-                                                                            : REMAT_ACTION_SAVE;
-            out->reasons[v.i] = "policy";
-        }
+    for (uint32_t k = 0; k < d->ground->made_count; k++) {
+        const struct made *made = &d->ground->made[k];
+        uint32_t v = made->value.i, s = made->scope.i;
+        if (d->group[s] == REMAT_NONE)
+            continue;
+        bool kept = made->kept || (d->outside[v] && !d->discard[s]);
+        out->actions[v] = kept ? REMAT_ACTION_SAVE : REMAT_ACTION_RECOMPUTE;
+        out->reasons[v] = "policy";
     }
 }
 
@@ -285,13 +289,21 @@ static void find_pinned(struct remat_arena *arena, struct remat_policy_ground *g
 static void find_forward(struct remat_arena *arena, struct remat_policy_ground *ground)
 {
     const struct remat_graph *graph = ground->graph;
+    const struct remat_facts *facts = &ground->facts;
     REMAT_NEW(arena, ground->forward, graph->node_count);
+    REMAT_NEW(arena, ground->made, graph->value_count);
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const struct remat_node_info *node = &graph->nodes[n];
         if (!remat_is_early(node->phase) || remat_op_has(node->op, REMAT_FACT_VIEW))
             continue;
         ground->forward[ground->forward_count++] = node;
         ground->gathers |= remat_op_has(node->op, REMAT_FACT_COLLECTIVE);
+        for (uint32_t o = 0; o < node->output_count; o++) {
+            remat_value v = node->outputs[o];
+            bool kept = facts->output[v.i] || !facts->recomputable[v.i];
+            if (facts->forward[v.i])
+                ground->made[ground->made_count++] = (struct made){v, node->scope, kept};
+        }
     }
 }
 
