@@ -29,6 +29,8 @@ struct remat_border_network {
     double total_ps;                               /* more than all costs together */
     double total_bytes, least_bytes;               /* of an item that has some */
     struct REMAT_LIST(struct capacity) capacities; /* by arc of the flow; its reverse has none */
+    double price, units; /* that the flow was found for last; price NAN: there is none */
+    int64_t value;       /* of that flow */
     /* That were asked for: searches for several rooms go the same ways. */
     struct REMAT_LIST(struct remat_border_cut) cuts;
 };
@@ -122,7 +124,8 @@ struct remat_border_network *remat_border_network(struct remat_arena *arena,
                                        .border = b,
                                        .flow = {.arena = arena, .node_count = nodes + 2},
                                        .source = nodes,
-                                       .sink = nodes + 1};
+                                       .sink = nodes + 1,
+                                       .price = NAN};
     sum_up(n);
     reserve(n);
     for (uint32_t i = 0; i < b->item_count; i++)
@@ -135,6 +138,7 @@ struct remat_border_network *remat_border_network(struct remat_arena *arena,
     for (uint32_t a = 0; a < b->arc_count; a++)
         add_arc(n, b->arcs[a].from, b->arcs[a].to,
                 b->arcs[a].ps == REMAT_BORDER_RULE ? INFINITY : (double)b->arcs[a].ps);
+    remat_flow_index(&n->flow);
     return n;
 }
 
@@ -171,21 +175,32 @@ void remat_border_measure(struct remat_arena *arena, const struct remat_border *
     }
 }
 
+/* At a higher price no capacity is less, so the last flow stays. */
+static void find_flow(struct remat_border_network *n, double price)
+{
+    double units = fmin(UNITS_PER_PS, UNITS_MAX / (n->total_ps + price * n->total_bytes));
+    bool higher = price >= n->price && units == n->units;
+    for (uint32_t a = 0; a < n->capacities.count; a++) {
+        double ps = n->capacities.items[a].ps + price * n->capacities.items[a].bytes;
+        int64_t capacity = isinf(ps) ? REMAT_FLOW_UNBOUNDED : (int64_t)(ps * units);
+        (higher ? remat_flow_raise : remat_flow_set)(&n->flow, a, capacity);
+    }
+    n->value = higher ? n->value : 0;
+    n->value += remat_flow_run(&n->flow, n->source, n->sink);
+    n->price = price;
+    n->units = units;
+}
+
 static struct remat_border_cut find_cut(struct remat_border_network *n, double price)
 {
     const struct remat_border *b = n->border;
     struct remat_border_cut cut = {.price = price};
     int64_t negative_ps = b->constant_ps;
-    double units = fmin(UNITS_PER_PS, UNITS_MAX / (n->total_ps + price * n->total_bytes));
-    for (uint32_t a = 0; a < n->capacities.count; a++) {
-        double ps = n->capacities.items[a].ps + price * n->capacities.items[a].bytes;
-        remat_flow_set(&n->flow, 2 * a, isinf(ps) ? REMAT_FLOW_UNBOUNDED : (int64_t)(ps * units));
-    }
+    find_flow(n, price);
     for (uint32_t t = 0; t < b->task_count; t++)
         if (b->tasks[t].cost_ps < 0 && !b->tasks[t].forbidden)
             negative_ps += b->tasks[t].cost_ps;
-    int64_t flow = remat_flow_run(&n->flow, n->source, n->sink);
-    cut.least_ps = (double)flow / units + (double)negative_ps - rounding_ps(n, price);
+    cut.least_ps = (double)n->value / n->units + (double)negative_ps - rounding_ps(n, price);
     REMAT_NEW(n->arena, cut.choice.run, b->task_count);
     for (uint32_t t = 0; t < b->task_count; t++)
         cut.choice.run[t] = n->flow.level[remat_border_task_node(b, t)] != UINT32_MAX;

@@ -6,35 +6,42 @@ enum { POLL = 4096 };
 
 void remat_flow_reserve(struct remat_flow *f, size_t count)
 {
-    f->arcs.capacity = 2 * count;
-    f->arcs.items = remat_room(f->arena, f->arcs.capacity, sizeof *f->arcs.items);
+    f->added.capacity = count;
+    f->added.items = remat_room(f->arena, count, sizeof *f->added.items);
 }
 
-void remat_flow_add(struct remat_flow *f, uint32_t from, uint32_t to)
-{
-    struct remat_flow_arc forward = {.to = to}, backward = {.to = from};
-    REMAT_PUSH(f->arena, &f->arcs, forward);
-    REMAT_PUSH(f->arena, &f->arcs, backward);
-}
-
-static uint32_t tail_of(const struct remat_flow *f, uint32_t arc)
-{
-    return f->arcs.items[arc ^ 1].to;
-}
-
-static void index_arcs(struct remat_flow *f)
+void remat_flow_index(struct remat_flow *f)
 {
     struct remat_arena *scratch = remat_scratch_open(f->arena->ctx);
-    uint32_t *tails, count = (uint32_t)f->arcs.count;
+    uint32_t *tails, *order, *place, count = 2 * (uint32_t)f->added.count; /* 2 i + 1: reverse */
     REMAT_NEW(scratch, tails, count);
+    REMAT_NEW(scratch, place, count);
+    REMAT_NEW(f->arena, f->arcs, count);
+    REMAT_NEW(f->arena, f->place, f->added.count);
+    for (uint32_t i = 0; i < f->added.count; i++) {
+        tails[2 * i] = f->added.items[i].from;
+        tails[2 * i + 1] = f->added.items[i].to;
+    }
+    uint32_t *begin = remat_group(scratch, tails, count, f->node_count, &order);
+    f->begin = remat_copy(f->arena, begin, f->node_count + 1, sizeof *begin);
     for (uint32_t a = 0; a < count; a++)
-        tails[a] = tail_of(f, a);
-    f->begin = remat_group(f->arena, tails, count, f->node_count, &f->order);
+        place[order[a]] = a;
+    for (uint32_t a = 0; a < count; a++) {
+        uint32_t reverse = order[a] ^ 1;
+        f->arcs[a] = (struct remat_flow_arc){.to = tails[reverse], .reverse = place[reverse]};
+    }
+    for (uint32_t i = 0; i < f->added.count; i++)
+        f->place[i] = place[2 * i];
     remat_scratch_close(scratch);
     REMAT_NEW(f->arena, f->level, f->node_count);
     REMAT_NEW(f->arena, f->next, f->node_count);
     REMAT_NEW(f->arena, f->queue, f->node_count);
     REMAT_NEW(f->arena, f->path, f->node_count);
+}
+
+static uint32_t tail_of(const struct remat_flow *f, uint32_t arc)
+{
+    return f->arcs[f->arcs[arc].reverse].to;
 }
 
 static bool is_over(struct remat_flow *f, uint64_t steps)
@@ -43,7 +50,7 @@ static bool is_over(struct remat_flow *f, uint64_t steps)
     return remat_deadline_count(f->deadline, steps);
 }
 
-/* Levels from the source; false when the sink is not reached. */
+/* Levels from the source, as far as the sink; false when it is not reached. */
 static bool find_levels(struct remat_flow *f, uint32_t source, uint32_t sink)
 {
     uint32_t head = 0, end = 0;
@@ -51,11 +58,11 @@ static bool find_levels(struct remat_flow *f, uint32_t source, uint32_t sink)
     memset(f->level, 0xff, f->node_count * sizeof *f->level);
     f->level[source] = 0;
     f->queue[end++] = source;
-    while (head < end) {
+    while (head < end && f->level[sink] == UINT32_MAX) {
         uint32_t v = f->queue[head++];
         arcs += f->begin[v + 1] - f->begin[v];
         for (uint32_t i = f->begin[v]; i < f->begin[v + 1]; i++) {
-            const struct remat_flow_arc *a = &f->arcs.items[f->order[i]];
+            const struct remat_flow_arc *a = &f->arcs[i];
             if (a->residual > 0 && f->level[a->to] == UINT32_MAX) {
                 f->level[a->to] = f->level[v] + 1;
                 f->queue[end++] = a->to;
@@ -71,12 +78,13 @@ static uint32_t augment(struct remat_flow *f, uint32_t length, int64_t *value)
     int64_t least = INT64_MAX;
     uint32_t keep = 0;
     for (uint32_t i = 0; i < length; i++)
-        if (f->arcs.items[f->path[i]].residual < least)
-            least = f->arcs.items[f->path[i]].residual;
+        if (f->arcs[f->path[i]].residual < least)
+            least = f->arcs[f->path[i]].residual;
     for (uint32_t i = length; i-- > 0;) {
-        f->arcs.items[f->path[i]].residual -= least;
-        f->arcs.items[f->path[i] ^ 1].residual += least;
-        if (f->arcs.items[f->path[i]].residual == 0)
+        struct remat_flow_arc *arc = &f->arcs[f->path[i]];
+        arc->residual -= least;
+        f->arcs[arc->reverse].residual += least;
+        if (arc->residual == 0)
             keep = i;
     }
     *value += least;
@@ -103,14 +111,14 @@ static int64_t push_blocking_flow(struct remat_flow *f, uint32_t source, uint32_
             continue;
         }
         while (f->next[v] < f->begin[v + 1]) {
-            const struct remat_flow_arc *a = &f->arcs.items[f->order[f->next[v]]];
+            const struct remat_flow_arc *a = &f->arcs[f->next[v]];
             if (a->residual > 0 && f->level[a->to] == f->level[v] + 1)
                 break;
             f->next[v]++;
         }
         if (f->next[v] < f->begin[v + 1]) {
-            f->path[length++] = f->order[f->next[v]];
-            v = f->arcs.items[f->path[length - 1]].to;
+            f->path[length++] = f->next[v];
+            v = f->arcs[f->next[v]].to;
         } else if (length == 0) {
             return value;
         } else {
@@ -123,8 +131,6 @@ static int64_t push_blocking_flow(struct remat_flow *f, uint32_t source, uint32_
 int64_t remat_flow_run(struct remat_flow *f, uint32_t source, uint32_t sink)
 {
     int64_t value = 0;
-    if (!f->begin)
-        index_arcs(f);
     while (find_levels(f, source, sink))
         value += push_blocking_flow(f, source, sink);
     return value;
