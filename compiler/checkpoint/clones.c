@@ -431,8 +431,8 @@ struct remat_nodes remat_clones_choose(struct remat_clones *clones, struct remat
     uint32_t kernels = all ? clones->settled->kernels->count : clones->tail_kernel;
     REMAT_NEW(arena, w.needed, g->node_count);
     REMAT_NEW(arena, w.placed, g->node_count);
-    REMAT_NEW(arena, w.nodes.items, g->node_count);
-    REMAT_NEW(arena, w.stack, g->node_count);
+    REMAT_ROOM(arena, w.nodes.items, g->node_count);
+    REMAT_ROOM(arena, w.stack, g->node_count);
     for (size_t k = 0; k < kept->count; k++)
         if (kept->items[k].i < end)
             mark_needed(&w, decision->actions, kept->items[k]);

@@ -214,10 +214,10 @@ struct remat_kernel_list remat_fuse_sequence(struct remat_arena *arena, struct r
             .arena = scratch, .graph = graph, .sequence = sequence, .facts = sequence->facts}};
     struct remat_kernel_list out = {0};
     w.groups.values = known ? w.memo->values : remat_fuse_values_create(scratch, graph);
-    out.kernel_of_node = remat_room(arena, graph->node_count, sizeof *out.kernel_of_node);
+    REMAT_ROOM(arena, out.kernel_of_node, graph->node_count);
     w.groups.kernel_of = out.kernel_of_node;
     remat_fuse_collect(&w.groups);
-    out.kernels = remat_room(arena, w.groups.groups.count + tail->count, sizeof *out.kernels);
+    REMAT_ROOM(arena, out.kernels, w.groups.groups.count + tail->count);
     for (size_t g = 0; g < w.groups.groups.count; g++)
         out.kernels[out.count++] = find_kernel(&w, &w.groups.groups.items[g]);
     for (uint32_t k = 0; k < tail->count; k++) {

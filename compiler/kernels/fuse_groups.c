@@ -77,7 +77,8 @@ static void find_output(struct remat_fuser *f, const struct remat_fuse_node *nod
 struct remat_fuse_value *remat_fuse_values_create(struct remat_arena *arena,
                                                   const struct remat_graph *graph)
 {
-    struct remat_fuse_value *values = remat_room(arena, graph->value_count, sizeof *values);
+    struct remat_fuse_value *values;
+    REMAT_ROOM(arena, values, graph->value_count);
     for (remat_value v = {0}; v.i < graph->value_count; v.i++)
         values[v.i] = (struct remat_fuse_value){
             .root = v, .read = v, .narrow = REMAT_NO_VALUE, .group = REMAT_NO_GROUP};
@@ -507,7 +508,7 @@ void remat_fuse_collect(struct remat_fuser *f)
 {
     const struct remat_graph *graph = f->graph;
     REMAT_NEW(f->arena, f->stored, graph->value_count);
-    f->next = remat_room(f->arena, graph->node_count, sizeof *f->next);
+    REMAT_ROOM(f->arena, f->next, graph->node_count);
     memset(f->kernel_of, 0xff, graph->node_count * sizeof *f->kernel_of);
     (graph->has_kernels ? take : collect)(f);
     for (size_t l = 0; l < f->facts->lasting.count; l++)

@@ -53,8 +53,8 @@ static void collect_edges(struct scheduler *s)
 {
     size_t values = s->graph->value_count, operands = 0;
     remat_kernel_id *writer, *replacer;
-    REMAT_NEW(s->arena, writer, values);
-    REMAT_NEW(s->arena, replacer, values);
+    REMAT_ROOM(s->arena, writer, values);
+    REMAT_ROOM(s->arena, replacer, values);
     memset(writer, 0xff, values * sizeof *writer);
     memset(replacer, 0xff, values * sizeof *replacer);
     for (remat_kernel_id k = {0}; k.i < s->kernels->count; k.i++)
@@ -65,8 +65,8 @@ static void collect_edges(struct scheduler *s)
             if (operand->access == REMAT_ACCESS_UPDATE)
                 replacer[operand->previous.i] = k;
         }
-    REMAT_NEW(s->arena, s->from, 2 * operands);
-    REMAT_NEW(s->arena, s->to, 2 * operands);
+    REMAT_ROOM(s->arena, s->from, 2 * operands);
+    REMAT_ROOM(s->arena, s->to, 2 * operands);
     for (remat_kernel_id k = {0}; k.i < s->kernels->count; k.i++)
         for (uint32_t o = 0; o < s->kernels->kernels[k.i].operand_count; o++) {
             const struct remat_kernel_operand *operand = &s->kernels->kernels[k.i].operands[o];
@@ -129,7 +129,7 @@ remat_kernel_id *remat_schedule(struct remat_arena *arena, const struct remat_gr
                                 const struct remat_kernel_list *kernels)
 {
     struct scheduler s = {.arena = arena, .graph = graph, .kernels = kernels};
-    REMAT_NEW(arena, s.order, kernels->count);
+    REMAT_ROOM(arena, s.order, kernels->count);
     collect_edges(&s);
     REMAT_NEW(arena, s.waiting, kernels->count);
     REMAT_NEW(arena, s.state, kernels->count);

@@ -111,7 +111,7 @@ static void reserve(struct remat_border_network *n)
         count += b->tasks[t].input_end - b->tasks[t].input_begin;
     remat_flow_reserve(&n->flow, count);
     n->capacities.capacity = count;
-    n->capacities.items = remat_room(n->arena, count, sizeof *n->capacities.items);
+    REMAT_ROOM(n->arena, n->capacities.items, count);
 }
 
 struct remat_border_network *remat_border_network(struct remat_arena *arena,
@@ -147,7 +147,7 @@ void remat_border_measure(struct remat_arena *arena, const struct remat_border *
 {
     bool *holds; /* by node */
     REMAT_NEW(arena, holds, b->item_count + b->task_count + b->extra_count);
-    REMAT_NEW(arena, choice->keep, b->item_count);
+    REMAT_ROOM(arena, choice->keep, b->item_count);
     choice->cost_ps = b->constant_ps;
     choice->bytes = 0;
     for (uint32_t i = 0; i < b->item_count; i++)

@@ -7,17 +7,17 @@ enum { POLL = 4096 };
 void remat_flow_reserve(struct remat_flow *f, size_t count)
 {
     f->added.capacity = count;
-    f->added.items = remat_room(f->arena, count, sizeof *f->added.items);
+    REMAT_ROOM(f->arena, f->added.items, count);
 }
 
 void remat_flow_index(struct remat_flow *f)
 {
     struct remat_arena *scratch = remat_scratch_open(f->arena->ctx);
     uint32_t *tails, *order, *place, count = 2 * (uint32_t)f->added.count; /* 2 i + 1: reverse */
-    REMAT_NEW(scratch, tails, count);
-    REMAT_NEW(scratch, place, count);
-    REMAT_NEW(f->arena, f->arcs, count);
-    REMAT_NEW(f->arena, f->place, f->added.count);
+    REMAT_ROOM(scratch, tails, count);
+    REMAT_ROOM(scratch, place, count);
+    REMAT_ROOM(f->arena, f->arcs, count);
+    REMAT_ROOM(f->arena, f->place, f->added.count);
     for (uint32_t i = 0; i < f->added.count; i++) {
         tails[2 * i] = f->added.items[i].from;
         tails[2 * i + 1] = f->added.items[i].to;
@@ -28,7 +28,7 @@ void remat_flow_index(struct remat_flow *f)
         place[order[a]] = a;
     for (uint32_t a = 0; a < count; a++) {
         uint32_t reverse = order[a] ^ 1;
-        f->arcs[a] = (struct remat_flow_arc){.to = tails[reverse], .reverse = place[reverse]};
+        f->arcs[a] = (struct remat_flow_arc){tails[reverse], place[reverse], 0};
     }
     for (uint32_t i = 0; i < f->added.count; i++)
         f->place[i] = place[2 * i];

@@ -78,7 +78,7 @@ uint32_t *remat_group(struct remat_arena *arena, const uint32_t *keys, uint32_t 
 {
     uint32_t *begin; /* until the end, begin[k + 1] is where the next index with key k goes */
     REMAT_NEW(arena, begin, (size_t)key_count + 2);
-    REMAT_NEW(arena, *indices, count);
+    REMAT_ROOM(arena, *indices, count);
     for (uint32_t i = 0; i < count; i++)
         begin[keys[i] + 2]++;
     for (uint32_t k = 0; k < key_count; k++)

@@ -73,6 +73,9 @@ static inline void remat_text_complete(const struct remat_text *text)
 
 #define REMAT_NEW(arena, pointer, count)                                                           \
     ((pointer) = remat_array((arena), (count), sizeof *(pointer)))
+/* The same without zeros: all that is read is written first. */
+#define REMAT_ROOM(arena, pointer, count)                                                          \
+    ((pointer) = remat_room((arena), (count), sizeof *(pointer)))
 
 /* A copy of an array. */
 static inline void *remat_copy(struct remat_arena *arena, const void *items, size_t count,
