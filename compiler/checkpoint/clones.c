@@ -287,7 +287,8 @@ static void list_sites(struct extension *x)
     for (uint32_t n = 0; n < count; n++)
         if (c->site[n].i >= x->alone)
             c->site[n].i = site_count++;
-    remat_group(x->scratch, &x->original.items->i, count, x->s->graph->node_count, &order);
+    remat_group(x->scratch, (const uint32_t *)x->original.items, count, x->s->graph->node_count,
+                &order);
     REMAT_NEW(x->scratch, keys, count);
     for (uint32_t i = 0; i < count; i++)
         keys[i] = c->site[order[i]].i;

@@ -346,7 +346,7 @@ static void list_readers(struct remat_fuser *f)
             REMAT_PUSH(f->arena, &nodes, f->sequence->nodes[k]);
         }
     }
-    f->reader_begin = remat_group(f->arena, &roots.items->i, (uint32_t)roots.count,
+    f->reader_begin = remat_group(f->arena, (const uint32_t *)roots.items, (uint32_t)roots.count,
                                   f->graph->value_count, &order);
     REMAT_NEW(f->arena, f->readers, nodes.count);
     for (size_t e = 0; e < nodes.count; e++)
