@@ -70,6 +70,12 @@ REMAT_PASS(fold);           /* add(x, embedding_backward(..)) -> embedding_accum
                                that tile an axis, as the gradients of slices are -> concat */
 REMAT_PASS(eliminate_dead); /* drops nodes that no output, update or gradient needs */
 
+/* Of a graph that arrives joint: forward nodes whose results only the backward pass or the
+ * optimizer reads become nodes of the backward pass, each just before the first node that reads it,
+ * or before one that replaces a state it reads. A node that is in place or stateful stays. So all
+ * that the forward pass computes leads to an output, an update or the loss. */
+REMAT_PASS(defer);
+
 /* Copies a view for the built-in nodes whose kernels do not take its strides (builtin_kernels.def),
  * and for op random. */
 REMAT_PASS(copy_views);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Each pass alone: what autodiff orders and names, what the optimizer appends, what common, dead
  * and folded nodes are and are not. */
+#include "graph_parse.h"
+#include "graph_print.h"
 #include "graph_verify.h"
 #include "hash.h"
 #include "reference.h"
@@ -347,6 +349,56 @@ static void check_gradients(void)
     }
 }
 
+/* Before and after. %a is read by both passes, %e by way of a view; %state is replaced; of
+ * %column's operand only the shape is used; nothing reads the gradient. */
+static const char *const late[] = {
+    "graph \"late\"\n"
+    "input %x : f32[4,4]\n"
+    "parameter %w : f32[4,4] = normal(0.0, 0.02)\n"
+    "state %state : f32[4,4] = constant(1.0)\n"
+    "%a : f32[4,4] = tanh %x phase forward\n"
+    "%e : f32[4,4] = exp %x phase forward\n"
+    "%view : f32[4,4] = transpose %e { permutation = [1, 0] } phase forward\n"
+    "%old : f32[4,4] = mul %state %a phase forward\n"
+    "%new : f32[4,4] state = assign %state %x phase forward\n"
+    "%shape : f32[4,4] = neg %a phase forward\n"
+    "%column : f32[4,4] = column %shape phase forward\n"
+    "%p : f32[4,4] = matmul %view %old phase forward\n"
+    "%w.grad : f32[4,4] gradient = matmul %p %shape phase forward\n"
+    "%loss : f32[4,4] output = mul %a %column phase loss\n"
+    "%b.grad : f32[4,4] gradient = matmul %view %e phase backward\n"
+    "output %loss\n"
+    "update %state = %new\n",
+    "%a : f32[4,4] = tanh %x phase forward\n"
+    "%old : f32[4,4] = mul %state %a phase backward\n"
+    "%new : f32[4,4] state = assign %state %x phase forward\n"
+    "%shape : f32[4,4] = neg %a phase backward\n"
+    "%column : f32[4,4] = column %shape phase forward\n"
+    "%loss : f32[4,4] output = mul %a %column phase loss\n"
+    "%e : f32[4,4] = exp %x phase backward\n"
+    "%view : f32[4,4] = transpose %e { permutation = [1, 0] } phase backward\n"
+    "%b.grad : f32[4,4] gradient = matmul %view %e phase backward\n"
+    "%p : f32[4,4] = matmul %view %old phase backward\n"
+    "%w.grad : f32[4,4] gradient = matmul %p %shape phase backward\n"};
+
+static void check_defer(void)
+{
+    struct workbench w;
+    struct remat_graph *joint, *graph, *again;
+    workbench_open(&w);
+    CHECK_OK(w.ctx, remat_graph_parse(w.ctx, "late", late[0], strlen(late[0]), &w.arena, &joint));
+    RUN(&w, defer, joint, &graph);
+    compare_values(&w, joint, graph);
+    struct remat_text text = {.arena = &w.arena};
+    remat_graph_print(graph, &text);
+    remat_text_complete(&text);
+    CHECK(strstr(text.items, late[1]), "%s", text.items);
+    RUN(&w, defer, graph, &again);
+    CHECK(remat_graph_hash(again) == remat_graph_hash(graph), "deferred twice");
+done:
+    workbench_close(&w);
+}
+
 /* With the seed's reshape the gradient has more views in a chain than a value may have: it is
  * copied on the way. */
 static void check_chain(void)
@@ -591,6 +643,7 @@ int main(void)
     check_unfolded();
     check_errors();
     check_gradients();
+    check_defer();
     check_chain();
     check_own_gradients();
     check_shard();

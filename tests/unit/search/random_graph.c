@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "graph_parse.h"
+#include "rebuild.h"
 
 enum { VALUES_MAX = 128, WIDTHS = 3 };
 
@@ -393,4 +394,53 @@ remat_status random_graph(remat_context *ctx, struct remat_arena *arena, struct 
                       "output %%loss\n",
                       type, w.widths[w.count - 1], type, w.count - 1);
     return remat_graph_parse(ctx, "random", w.text.items, w.text.count, arena, out);
+}
+
+/* By node: the one that it comes right behind, as soon as there is all that it reads; forward nodes
+ * stay where they are. `early`: some of the backward pass become forward ones. */
+static uint32_t *draw_places(struct random *r, struct remat_arena *arena,
+                             const struct remat_graph *graph, bool *early)
+{
+    uint32_t *places;
+    REMAT_NEW(arena, places, graph->node_count);
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        const struct remat_node_info *node = &graph->nodes[n];
+        bool given = remat_is_early(node->phase);
+        early[n] = given || random_draw(r, 3);
+        places[n] = given ? n : 0;
+        for (uint32_t k = 0; k < node->input_count; k++) {
+            remat_node from = remat_producer(graph, node->inputs[k]);
+            if (remat_is_none(from.i))
+                continue;
+            early[n] &= early[from.i];
+            places[n] = places[n] < places[from.i] ? places[from.i] : places[n];
+        }
+        if (!early[n])
+            places[n] = n;
+    }
+    return places;
+}
+
+remat_status random_joint(struct remat_arena *arena, struct random *r,
+                          const struct remat_graph *graph, struct remat_graph **out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_graph *joint;
+    bool *early;
+    REMAT_TRY(remat_pass_autodiff(arena, graph, &joint));
+    REMAT_TRY(remat_pass_expand(arena, joint, &joint));
+    REMAT_NEW(arena, early, joint->node_count);
+    const uint32_t *places = draw_places(r, arena, joint, early);
+    struct remat_rebuild to = remat_rebuild_begin(arena, joint);
+    for (uint32_t place = 0; place < joint->node_count; place++)
+        for (remat_node n = {place}; n.i < joint->node_count; n.i++)
+            if (places[n.i] == place) {
+                remat_rebuild_copy(&to, n);
+                uint8_t *phase = &to.to->nodes[to.to->node_count - 1].phase;
+                if (early[n.i] && *phase == REMAT_PHASE_BACKWARD)
+                    *phase = REMAT_PHASE_FORWARD;
+            }
+    *out = remat_rebuild_finish(&to);
+fail:
+    return st;
 }

@@ -22,6 +22,11 @@ uint32_t random_draw(struct random *r, uint32_t below);
 remat_status random_graph(remat_context *ctx, struct remat_arena *arena, struct random *r,
                           uint32_t nodes, uint32_t layers, struct remat_graph **out);
 
+/* The same with its backward pass, of which nodes that need no other of its nodes may be forward
+ * ones, as a graph that arrives joint may have them. */
+remat_status random_joint(struct remat_arena *arena, struct random *r,
+                          const struct remat_graph *graph, struct remat_graph **out);
+
 /* Moves the rates away from those described, so that now this, now that dominates; launches are
  * short, as beside large kernels. */
 void random_rates(struct random *r, struct remat_device_description *device);

@@ -30,6 +30,7 @@ struct kind {
     uint32_t also[3]; /* seeds beside them: 21556 has programs of more nodes than a kernel takes,
                          2895 one that clones divide at a product, 112016 one whose arithmetic hides
                          what a clone reads; of 40247 the smallest plan is two-level */
+    bool joint;
 };
 
 /* A decision by number: in base 2, an action for each free item. */
@@ -360,6 +361,8 @@ static remat_status check_graph(struct oracle *o, const struct kind *kind, uint3
     uint32_t nodes =
         kind->nodes_min + random_draw(&o->random, kind->nodes_max - kind->nodes_min + 1);
     REMAT_TRY(random_graph(s->ctx, &s->arena, &o->random, nodes, layers, &graph));
+    if (kind->joint)
+        REMAT_TRY(random_joint(&s->arena, &o->random, graph, &graph));
     REMAT_TRY(subject_prepare_graph(s, graph, 1));
     REMAT_TRY(find_items(o));
     if (o->free_count < kind->items_min || o->free_count > kind->items_max)
@@ -414,9 +417,10 @@ static void check_kind(const struct kind *kind, uint32_t first_seed, uint32_t se
 int main(int argc, char **argv)
 {
     static const struct kind kinds[] = {
-        {"few items", 2, 8, 2, 7, 2000, {21556, 112016, 40247}},
-        {"many items in few nodes", 6, 12, 6, 9, 40, {1834, 1772, 40247}},
-        {"more items", 8, 12, 8, 9, 240, {2895, 112016, 40247}},
+        {"few items", 2, 8, 2, 7, 2000, {21556, 112016, 40247}, false},
+        {"many items in few nodes", 6, 12, 6, 9, 40, {1834, 1772, 40247}, false},
+        {"more items", 8, 12, 8, 9, 240, {2895, 112016, 40247}, false},
+        {"joint", 2, 8, 2, 7, 100, {21556, 112016, 40247}, true},
     };
     uint32_t first = argc > 1 ? (uint32_t)atoi(argv[1]) : FIRST;
     uint32_t percent = argc > 2 ? (uint32_t)atoi(argv[2]) : 100;
