@@ -132,7 +132,7 @@ static void print_row(struct remat_text *out, const struct widths *w, const char
                       const char *value, const char *layers, const char *op, const char *type,
                       const char *bytes, const char *ns, const char *reason)
 {
-    remat_text_append(out, "%-16s %-*s %-*s %-*s %-*s %7s %7s  %s\n", action, w->value, value,
+    remat_text_append(out, "%-16s %-*s %-*s %-*s %-*s %7s %7s %s\n", action, w->value, value,
                       w->layers, layers, w->op, op, w->type, type, bytes, ns, reason);
 }
 

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Private to the pass tensor_parallel:
+ * tensor_parallel.c   nodes on this rank's part of their operands
+ * divide_layouts.c    from layout to layout
+ * divide_random.c     random numbers in parts
+ * divide_gradients.c  gradients in their parameters' layouts */
+#ifndef REMAT_DIVIDER_H
+#define REMAT_DIVIDER_H
+
+#include "builder.h"
+#include "layout.h"
+#include "rebuild.h"
+
+#define REMAT_DIVIDE_AXIS "tp"
+
+struct pooled {
+    remat_value gradient, term; /* an old and a new value */
+};
+
+struct divider {
+    struct remat_rebuild r;
+    struct remat_builder b;
+    struct remat_layouts layouts;
+    int64_t ranks;
+    struct reading { /* in another layout than it is computed in */
+        struct remat_layout layout;
+        remat_value value;
+        struct reading *next;
+    } * *readings;  /* by old value, the last one made first */
+    uint32_t *uses; /* of each old value */
+    struct REMAT_LIST(struct pooled) pool;
+    int64_t pool_elements;
+    uint32_t pool_count;    /* of those that were emptied */
+    remat_value coordinate; /* REMAT_NO_VALUE: nothing has needed it yet */
+    remat_value number;     /* the coordinate in f32 */
+    /* Of what is drawn in several parts, by the part: its number, i32 [1]; and by how many there
+     * are: its random state. */
+    remat_value entries[REMAT_LAYOUT_ENTRIES_MAX];
+    remat_value states[REMAT_LAYOUT_ENTRIES_MAX + 1][REMAT_LAYOUT_ENTRIES_MAX];
+    remat_value rng;     /* that they are of */
+    remat_value **parts; /* by old value: of each entry, as attention made it; NULL: it did not */
+};
+
+/* What this rank has of an old value. */
+static inline struct remat_shape remat_divide_shape(const struct divider *d, remat_value old)
+{
+    return remat_layout_shape(&d->r.from->values[old.i].shape, d->layouts.made[old.i], d->ranks);
+}
+
+/* Lets x, in the layout that was found for it, stand for an old value. */
+static inline void remat_divide_stand_for(struct divider *d, remat_value old, remat_value x)
+{
+    remat_rebuild_replace(&d->r, old, x);
+    d->r.to->values[x.i].shape = remat_divide_shape(d, old);
+}
+
+#endif
