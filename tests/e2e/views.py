@@ -131,7 +131,7 @@ def check_memory():
     return sum(int(row[1]) > 1 and row[2] != "persistent" for row in rows)
 
 
-DECISION = re.compile(r"(\S+(?: inline)?) +(\S+) +(-|[\d,-]+) +(\S+) +(\S+\[[\d,]*\]) +(\S+ k?[A-Z]*B) +(-|\S+ \S?s)  (\S.*)")
+DECISION = re.compile(r"(\S+(?: inline)?) +(\S+) +(-|[\d,-]+) +(\S+) +(\S+\[[\d,]*\]) +(\S+ k?[A-Z]*B) +(-|\S+ \S?s) (\S.*)")
 
 
 def check_decisions():
