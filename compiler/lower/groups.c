@@ -33,7 +33,7 @@ static bool is_early_gather(const struct remat_graph *graph,
                             const struct remat_fused_kernel *kernel)
 {
     return kernel->kind == REMAT_KERNEL_gather && !remat_runs_beside(graph, kernel) &&
-           remat_is_none(graph->values[kernel->operands[0].value.i].node.i);
+           remat_may_join_group(graph, kernel);
 }
 
 remat_kernel_id *remat_group_gathers(struct remat_arena *arena, const struct remat_graph *graph,

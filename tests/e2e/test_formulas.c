@@ -105,23 +105,28 @@ static struct stored *measure(remat_context *ctx, struct remat_arena *arena,
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
+static struct remat_graph *make_graph(remat_context *ctx, struct remat_arena *arena,
+                                      const struct configuration *c, int64_t layers, bool dropout)
+{
+    return harness_model(ctx, arena, "gpt2",
+                         (struct remat_model_settings){.layers = layers,
+                                                       .width = c->h,
+                                                       .heads = c->a,
+                                                       .vocab = VOCAB,
+                                                       .context = c->s,
+                                                       .batch = c->b,
+                                                       .seq = c->s,
+                                                       .dtype = REMAT_BF16,
+                                                       .dropout = dropout ? 0.1 : 0,
+                                                       .written_out = true});
+}
+
 static void test_plan(remat_context *ctx, const struct configuration *c, bool dropout, size_t plan)
 {
     struct remat_arena arena;
     struct remat_program *program;
     remat_arena_init(&arena, ctx);
-    const struct remat_graph *graph =
-        harness_model(ctx, &arena, "gpt2",
-                      (struct remat_model_settings){.layers = c->layers,
-                                                    .width = c->h,
-                                                    .heads = c->a,
-                                                    .vocab = VOCAB,
-                                                    .context = c->s,
-                                                    .batch = c->b,
-                                                    .seq = c->s,
-                                                    .dtype = REMAT_BF16,
-                                                    .dropout = dropout ? 0.1 : 0,
-                                                    .written_out = true});
+    const struct remat_graph *graph = make_graph(ctx, &arena, c, c->layers, dropout);
     struct remat_compile_settings settings = {.policy = plans[plan].settings};
     /* a step of 1T parameters takes a CPU longer than a plan may */
     MUST_OK(ctx, remat_device_description_read(ctx, &arena, "h200", &settings.device));
@@ -147,22 +152,12 @@ static struct remat_program *compile_divided(remat_context *ctx, struct remat_ar
                                              const struct configuration *c, int64_t layers,
                                              size_t plan, bool sequence)
 {
-    const struct remat_model_settings sizes = {.layers = layers,
-                                               .width = c->h,
-                                               .heads = c->a,
-                                               .vocab = VOCAB,
-                                               .context = c->s,
-                                               .batch = c->b,
-                                               .seq = c->s,
-                                               .dtype = REMAT_BF16,
-                                               .dropout = 0.1,
-                                               .written_out = true};
     struct remat_compile_settings settings = {.policy = plans[plan].settings,
                                               .mesh = {1, {{"tp", RANKS}}},
                                               .sequence_parallel = sequence};
     struct remat_program *program;
     MUST_OK(ctx, remat_device_description_read(ctx, arena, "h200", &settings.device));
-    MUST_OK(ctx, remat_compile(ctx, arena, harness_model(ctx, arena, "gpt2", sizes), &settings,
+    MUST_OK(ctx, remat_compile(ctx, arena, make_graph(ctx, arena, c, layers, true), &settings,
                                &program));
     return program;
 }
