@@ -129,13 +129,13 @@ static void test_decisions(struct remat_arena *arena, const struct remat_program
     const char *text = show(arena, program, dump_decisions_text);
     check_holds(text, "4 values saved: 4.61 kB; 1 recomputed: 256 B, in 1.00 us; 1 recomputed "
                       "inline: 128 B\n");
-    check_holds(text, "save             h.*.mid 1,10   linear bf16[64]   128 B       -  "
+    check_holds(text, "save             h.*.mid 1,10   linear bf16[64]   128 B       - "
                       "policy\n");
-    check_holds(text, "recompute inline h.*.mid 0      linear bf16[64]   128 B       -  "
+    check_holds(text, "recompute inline h.*.mid 0      linear bf16[64]   128 B       - "
                       "planner\n");
-    check_holds(text, "recompute        h.*.act 0      linear f32[8,8]   256 B 1.00 us  "
+    check_holds(text, "recompute        h.*.act 0      linear f32[8,8]   256 B 1.00 us "
                       "policy\n");
-    check_holds(text, "save             logits  -      -      -        4.10 kB       -  "
+    check_holds(text, "save             logits  -      -      -        4.10 kB       - "
                       "pin --save \"log*\"");
     CHECK(!strstr(text, program->policy), "the policy shows in its decisions");
     json_t *json = show_json(arena, program, dump_decisions_json);
