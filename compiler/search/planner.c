@@ -16,17 +16,13 @@ enum {
     NODES_GROUPED = 4000000, /* for groups of all sizes up to one; larger ones are a part larger */
 };
 
-/* Keeps values that are live at the loss anyway, and those whose crossing is at least `least`. */
-static void keep_anchors(struct remat_planner *p, enum remat_crossing least)
+/* Values that are live at the first kernel of the loss anyway take no room of their own. */
+static void free_at_loss(struct remat_planner *p)
 {
-    struct remat_border_item *items = p->model.border.items;
-    for (uint32_t i = 0; i < p->model.item_count; i++) {
-        const struct remat_border_item *at_loss =
-            p->point_count > 0 ? &p->points[0].at.border.items[i] : NULL;
-        bool live_at_loss = at_loss && at_loss->wanted && at_loss->bytes == 0;
-        items[i].kept |=
-            !items[i].recomputed && (p->model.item_crossing[i] >= least || live_at_loss);
-    }
+    const struct remat_program_point *loss = p->point_count > 0 ? &p->points[0].at : NULL;
+    for (uint32_t i = 0; loss && i < p->model.item_count; i++)
+        if (remat_settled_writer(p->model.settled, p->model.item_value[i]).i <= loss->kernel.i)
+            p->model.border.items[i].bytes = loss->border.items[i].bytes;
 }
 
 /* The first step of the grouped hull that drops a value between layers. */
@@ -51,7 +47,9 @@ static uint32_t find_fork(const struct remat_planner *p, struct remat_arena *are
 static struct remat_path_steps find_steps(struct remat_planner *p, struct remat_arena *arena,
                                           enum remat_crossing kept)
 {
-    keep_anchors(p, kept);
+    struct remat_border_item *items = p->model.border.items;
+    for (uint32_t i = 0; i < p->model.item_count; i++)
+        items[i].kept |= !items[i].recomputed && p->model.item_crossing[i] >= kept;
     return remat_path_find_steps(arena, &p->model.border, p->model.item_region,
                                  p->model.region_count);
 }
@@ -233,6 +231,7 @@ struct remat_planner *remat_planner_create(struct remat_arena *arena,
     pin_items(p, arena);
     find_points(p, arena);
     if (!bounds_only) {
+        free_at_loss(p);
         find_free(p, arena);
         p->grouped = find_steps(p, arena, REMAT_CROSSING_BEYOND); /* keeps less: it comes first */
         p->single = find_steps(p, arena, REMAT_CROSSING_BETWEEN);

@@ -319,6 +319,19 @@ const struct bound_sample bound_samples[] = {
              "%y = add %q %t\n"
              "%z = neg %y\n"
              "output %o\n"},
+    /* the kernel of the loss writes %x, %y and %t in place of what they are made of */
+    {.text = "parameter %w1 : f32[64,64]\n"
+             "parameter %w2 : f32[64,64]\n"
+             "parameter %w3 : f32[64,64]\n"
+             "%p = linear %data %w1\n"
+             "%q = linear %data %w2\n"
+             "%r = linear %data %w3\n"
+             "%x = tanh %p\n"
+             "%y = tanh %q\n"
+             "%t = tanh %r\n"
+             "%xy = add %x %y phase loss\n"
+             "%z = add %xy %t\n",
+     .flops_per_ns = 0.1},
 };
 
 const uint32_t bound_sample_count = sizeof bound_samples / sizeof *bound_samples;

@@ -346,8 +346,8 @@ static void check_seed(uint32_t seed, const struct bound_sample *sample, struct 
 
 /* Of the run without arguments. A bound that becomes weaker fails; who means it states the new mean
  * here and in docs/testing.md. */
-enum { GRAPHS = 303, OPTIMA = 819 };
-static const double RATIO_LEAST = 0.97921;
+enum { GRAPHS = 304, OPTIMA = 821 };
+static const double RATIO_LEAST = 0.97926;
 
 /* Arguments: the first seed, and how many; or "samples". Without them, both, and seeds whose graphs
  * broke bounds. */

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans are certified to be near the optimum. With an axis tp, what ranks exchange within layers is in the bound at its
+price. In BERT the kernel that makes the loss also adds the head's bias, and its operand is live in every plan.
+
+    certificates.py TOOLS"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+TOOLS = pathlib.Path(sys.argv[1]).resolve()
+LLAMA = "llama3.2-1b --batch 4 --seq 2048"
+BERT = "bert-large --batch 8 --seq 512 --dropout 0.1"
+CASES = [  # graph, options, largest gap, shares of the transient memory
+    (LLAMA, "", 0.002, (1, 0.8, 0.6, 0.4)),
+    (LLAMA, "--mesh tp=8", 0.002, (1, 0.8, 0.6, 0.4)),
+    (LLAMA, "--mesh tp=8 --sequence-parallel", 0.002, (1, 0.8)),
+    (BERT, "", 0.01, (1, 0.8, 0.6, 0.4, 0.3, 0.2)),
+]
+
+
+def call(work, tool, *arguments):
+    return subprocess.run([TOOLS / f"remat-{tool}", *arguments], cwd=work, check=True, capture_output=True, text=True).stdout
+
+
+def plan(work, options):
+    return json.loads(call(work, "compile", "m.fbs", "--target", "h100-sxm", "--arch", "none", "--format", "json", "-o", "m.plan",
+                           *options))
+
+
+def main():
+    faults = []
+    with tempfile.TemporaryDirectory() as work:
+        for graph, options, most, shares in CASES:
+            case = f"{graph} {options}".rstrip()
+            call(work, "graph", *graph.split(), "--dtype", "bf16", "-o", "m.fbs")
+            saved = plan(work, options.split())
+            for share in shares:
+                transient = saved["arena_bytes"] - saved["static_bytes"]
+                budget = saved["reserve_bytes"] + saved["static_bytes"] + int(transient * share)
+                made = plan(work, [*options.split(), "--budget", str(budget)])
+                gap = made["step_ns"] / made["bound_step_ns"] - 1
+                print(f"{case}, {share:.0%} of the transient memory: gap {gap:.3%}")
+                if not 0 <= gap <= most:
+                    faults.append(f"{case}, {share:.0%}: gap {gap:.3%}, at most {most:.1%}")
+    print("\n".join(faults))
+    return 1 if faults else 0
+
+
+sys.exit(main())
