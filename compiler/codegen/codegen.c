@@ -19,7 +19,8 @@ static cuda_emit *const emitters[REMAT_KERNEL_KIND_COUNT] = {
 #undef BUILTIN_KERNEL
 };
 
-/* No built-in kernel's text but for the layouts of its row. */
+#ifndef NDEBUG
+/* A built-in kernel's text is for the layouts of its row. */
 static bool fits_row(const struct remat_program *program, const struct remat_command *command)
 {
     const struct remat_kernel_row *row = remat_kernel_row(program->kernels[command->kernel].kind);
@@ -32,6 +33,7 @@ static bool fits_row(const struct remat_program *program, const struct remat_com
     }
     return true;
 }
+#endif
 
 remat_status remat_cuda_emit(remat_context *ctx, struct remat_arena *arena,
                              const struct remat_program *program,

@@ -14,7 +14,7 @@ cp -r meson.build meson_options.txt CHANGELOG.md LICENSE compiler docs runtime s
 cd "$scratch"
 library=usr/lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)
 
-meson setup build source -Dtests=false --buildtype=plain --prefix=/usr --libdir="${library#usr/}" >setup.log ||
+meson setup build source -Dtests=false -Db_ndebug=true --buildtype=plain --prefix=/usr --libdir="${library#usr/}" >setup.log ||
     { cat setup.log; exit 1; }
 source/tools/deb.sh "$PWD/build" >build.log || { tail -30 build.log; exit 1; }
 package=$(ls build/remat_*.deb)
