@@ -197,11 +197,6 @@ static remat_status check_zero(remat_context *ctx, const struct remat_graph *sou
                            "--zero %" PRIu32 " divides %s among ranks: it needs --mesh dp=N, N "
                            "from 2",
                            source->zero, what);
-    if (source->zero && source->mesh.axis_count > 1)
-        return remat_error(ctx, REMAT_ERROR_USAGE,
-                           "--zero %" PRIu32 " divides %s among ranks: it accepts no mesh with "
-                           "other axes than dp",
-                           source->zero, what);
     if (source->zero && (!trains || source->optimizer.kind == REMAT_OPTIMIZER_NONE))
         return remat_error(ctx, REMAT_ERROR_USAGE,
                            "--zero %" PRIu32 " divides %s among ranks: the graph has no optimizer",

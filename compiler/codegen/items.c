@@ -70,12 +70,13 @@ remat_status cuda_emit_fill_normal_part(struct cuda_emitter *e, const struct rem
     const struct cuda_constant constants[] = {
         {"dtype", 0, cuda_dtype_name(out->dtype)},
         {"part", 0, operands > 1 ? "(i32)read4(rank)" : "0"},
+        {"block", 0, operands > 2 ? "(i32)read4(block)" : "0"},
         {"seed", 2 + operands + (command->parameter_end - command->parameter_begin), NULL}};
     s.rows = 1;
     for (uint32_t k = 0; k < out->rank; k++)
         s.rows *= (uint64_t)out->shape[k];
     s.columns = s.rows;
-    cuda_write_template(&s, cuda_body_fill_normal_part, constants, 3);
+    cuda_write_template(&s, cuda_body_fill_normal_part, constants, 4);
     REMAT_CHECK(end_items(e, &s));
     cuda_add_word(e, REMAT_CUDA_SEED, 0);
     return REMAT_OK;

@@ -73,11 +73,12 @@ static inline bool remat_is_early(uint8_t phase)
 }
 
 /* What ranks along an axis of the mesh divide: rank r has the elements i, in row-major order, with
- * i / run mod ranks = r. */
+ * i / run mod ranks = r. Ranks along another axis may divide these elements again, in equal blocks,
+ * one behind the other. */
 struct remat_rank_part {
     struct remat_shape whole;
     int64_t run;
-    uint32_t axis;
+    uint32_t axis, block_axis; /* block_axis REMAT_NONE: they do not */
 };
 
 /* Where a value comes from: no node for graph inputs (parameters, states, inputs). */

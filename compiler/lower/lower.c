@@ -29,6 +29,7 @@ struct lowerer {
 static void lower_whole(const struct remat_value_info *info, struct remat_program_value *out)
 {
     const struct remat_rank_part *part = info->part;
+    out->block_axis = part ? part->block_axis : REMAT_NONE;
     if (!part)
         return;
     out->whole_rank = (uint8_t)part->whole.rank;
@@ -220,6 +221,12 @@ static int64_t unpadded_elements(const struct remat_value_info *info)
     return info->unpadded_rows ? elements / whole->dims[0] * info->unpadded_rows : elements;
 }
 
+static void push_coordinate(struct lowerer *l, const struct remat_mesh_axis *axis)
+{
+    REMAT_PUSH(l->arena, &l->operands,
+               static_operand(l, (remat_tensor_id){axis->tensor}, REMAT_ACCESS_READ));
+}
+
 /* A part is filled as its place in the whole says; padding is 0. */
 static void init_command(struct lowerer *l, remat_tensor_id tensor)
 {
@@ -245,8 +252,9 @@ static void init_command(struct lowerer *l, remat_tensor_id tensor)
     REMAT_PUSH(l->arena, &l->operands, static_operand(l, tensor, REMAT_ACCESS_WRITE));
     const struct remat_mesh_axis *axis = deals ? &l->out->mesh[info->part->axis] : NULL;
     if (axis)
-        REMAT_PUSH(l->arena, &l->operands,
-                   static_operand(l, (remat_tensor_id){axis->tensor}, REMAT_ACCESS_READ));
+        push_coordinate(l, axis);
+    if (axis && info->part->block_axis != REMAT_NONE)
+        push_coordinate(l, &l->out->mesh[info->part->block_axis]);
     const double parameters[] = {
         info->init_mean,
         info->init_std,

@@ -233,18 +233,20 @@ static remat_value add_parts(struct divider *d, remat_value part, int64_t elemen
     return add_rows(d, remat_build_exchange(&d->b, "dp", part), &share);
 }
 
-static remat_value average_gradient(struct divider *d, remat_value part, const char *name,
-                                    const struct remat_shape *shape)
+static remat_value average_gradient(struct divider *d, remat_value part,
+                                    const struct remat_value_info *of)
 {
-    int64_t elements = remat_shape_elements(shape);
+    int64_t elements = remat_shape_elements(&of->shape);
     part = remat_build_reshape(&d->b, part, &elements, 1);
     remat_value sum = add_parts(d, part, elements);
-    if (d->r.from->zero && elements % d->ranks == 0) {
-        d->r.to->values[sum.i].part = remat_make_part(&d->b, "dp", shape, elements / d->ranks);
+    const struct remat_rank_part *block =
+        d->r.from->zero ? remat_make_block(&d->b, "dp", of) : NULL;
+    if (block) {
+        d->r.to->values[sum.i].part = block;
         return sum;
     }
-    d->b.name = name;
-    return remat_build_gather(&d->b, "dp", sum, shape);
+    d->b.name = of->name;
+    return remat_build_gather(&d->b, "dp", sum, &of->shape);
 }
 
 static remat_value add_state(struct divider *d, const struct remat_value_info *of, const char *name,
@@ -270,9 +272,8 @@ static remat_value average_ranks(struct divider *d, remat_value part,
 {
     if (of->role == REMAT_ROLE_GRADIENT || d->microbatches > 1)
         d->b.phase = REMAT_PHASE_OPTIMIZER;
-    remat_value mean = of->role == REMAT_ROLE_GRADIENT
-                           ? average_gradient(d, part, of->name, &of->shape)
-                           : average_output(d, part, &of->shape);
+    remat_value mean = of->role == REMAT_ROLE_GRADIENT ? average_gradient(d, part, of)
+                                                       : average_output(d, part, &of->shape);
     if (of->role != REMAT_ROLE_GRADIENT && d->microbatches > 1)
         return assign(d, add_state(d, of, of->name, of->role), mean, of->name);
     d->r.to->values[mean.i].name = of->name;
@@ -295,7 +296,7 @@ static void average(struct divider *d, remat_value old)
         mean = average_microbatches(d, mean, &info);
     if (d->ranks > 1)
         mean = average_ranks(d, mean, &info);
-    if (info.part)
+    if (!d->r.to->values[mean.i].part)
         d->r.to->values[mean.i].part = info.part;
     d->means[old.i] = mean;
 }

@@ -5,8 +5,9 @@
  * Every update flags a gradient that is not finite, in the output "not_finite".
  *
  * Of a gradient in parts on the ranks a rank updates its part: states are parts too, and the
- * parameter is gathered. The rank that has an element that is not finite makes the parameter so on
- * all of them, and they flag that. A parameter that is a part itself is left so. */
+ * parameter, or as much of it as a rank along "tp" has, is gathered. The rank that has an element
+ * that is not finite makes the parameter so on all of them, and they flag that. A parameter that is
+ * in the same parts as its gradient is left so. */
 #include "builder.h"
 #include "cast.h"
 #include "gradients.h"
@@ -116,17 +117,24 @@ static remat_value add_state(struct appender *a, const struct gradient *g, const
 
 /* --- parts --- */
 
-/* The axis along which ranks divide a gradient; NULL: they do not. */
-static const char *axis_of(const struct appender *a, const struct gradient *g)
+/* A bit for each axis along which ranks divide a value. */
+static uint32_t axes_of(const struct appender *a, remat_value v)
 {
-    const struct remat_rank_part *part = a->graph->values[g->value.i].part;
-    return part ? a->graph->mesh.axes[part->axis].name : NULL;
+    const struct remat_rank_part *part = a->graph->values[v.i].part;
+    if (!part)
+        return 0;
+    return 1u << part->axis | (part->block_axis == REMAT_NONE ? 0 : 1u << part->block_axis);
 }
 
-/* Ranks have the whole parameter, and update parts of it. */
+static uint32_t data_axis(const struct appender *a)
+{
+    return 1u << remat_mesh_axis(&a->graph->mesh, "dp");
+}
+
+/* Ranks along "dp" have the same of the parameter, and update parts of that. */
 static bool is_gathered(const struct appender *a, const struct gradient *g)
 {
-    return axis_of(a, g) && !a->graph->values[g->parameter.i].part;
+    return axes_of(a, g->value) != axes_of(a, g->parameter);
 }
 
 static int64_t rank_count(const struct appender *a)
@@ -252,7 +260,7 @@ static remat_value sum_of_squares(struct appender *a, const struct gradient *g)
     struct remat_builder *b = &a->b;
     remat_value gradient = g->value;
     struct remat_shape shape = a->graph->values[gradient.i].shape;
-    if (axis_of(a, g) && strcmp(axis_of(a, g), "dp") == 0) {
+    if (axes_of(a, gradient) & data_axis(a)) {
         shape = rows_of(shape.dims[0]);
         gradient = remat_build_reshape(b, gradient, shape.dims, 2);
     }
@@ -274,17 +282,36 @@ static remat_value add_or_begin(struct appender *a, remat_value sum, remat_value
     return remat_is_none(sum.i) ? x : remat_build2(&a->b, REMAT_OP_add, sum, x);
 }
 
-/* The squares of the gradients that ranks divide along an axis, or of those that they have whole,
- * added in the order in which the gradients are computed; REMAT_NO_VALUE: there are none. */
-static remat_value add_squares(struct appender *a, const char *axis)
+/* The squares of the gradients that ranks divide along these axes, added in the order in which the
+ * gradients are computed; REMAT_NO_VALUE: there are none. */
+static remat_value add_squares(struct appender *a, uint32_t axes)
 {
     remat_value sum = REMAT_NO_VALUE;
-    for (size_t k = 0; k < a->gradients.count; k++) {
-        const char *of = axis_of(a, &a->gradients.items[k]);
-        if (axis ? of && strcmp(of, axis) == 0 : !of)
+    for (size_t k = 0; k < a->gradients.count; k++)
+        if (axes_of(a, a->gradients.items[k].value) == axes)
             sum = add_or_begin(a, sum, sum_of_squares(a, &a->gradients.items[k]));
-    }
     return sum;
+}
+
+/* The squares of all gradients. Axis by axis, those that its ranks divide are added up over them,
+ * and are then divided along the axes after it alone. */
+static remat_value add_all_squares(struct appender *a)
+{
+    enum { SETS = 1 << REMAT_MESH_AXES_MAX };
+    const struct remat_mesh *mesh = &a->graph->mesh;
+    remat_value sums[SETS]; /* by axes along which ranks divide what is squared */
+    for (uint32_t axes = 0; axes < SETS; axes++)
+        sums[axes] = add_squares(a, axes);
+    for (uint32_t k = 0; k < mesh->axis_count; k++)
+        for (uint32_t axes = 1u << k; axes < SETS; axes += 2u << k) {
+            const struct remat_shape all = {1, {mesh->axes[k].size}};
+            remat_value *rest = &sums[axes - (1u << k)];
+            if (remat_is_none(sums[axes].i))
+                continue;
+            remat_value rows = remat_build_gather(&a->b, mesh->axes[k].name, sums[axes], &all);
+            *rest = add_or_begin(a, *rest, remat_build1(&a->b, REMAT_OP_row_sum, rows));
+        }
+    return sums[0];
 }
 
 /* min(1, limit / (norm + 1e-6)), as PyTorch has it, [1]. */
@@ -292,16 +319,7 @@ static void add_factor(struct appender *a)
 {
     struct remat_builder *b = &a->b;
     b->prefix = "clip";
-    remat_value sum = add_squares(a, NULL);
-    for (uint32_t k = 0; k < a->graph->mesh.axis_count; k++) {
-        const char *axis = a->graph->mesh.axes[k].name;
-        const struct remat_shape all = {1, {a->graph->mesh.axes[k].size}};
-        remat_value parts = add_squares(a, axis);
-        if (remat_is_none(parts.i))
-            continue;
-        parts = remat_build_gather(b, axis, parts, &all);
-        sum = add_or_begin(a, sum, remat_build1(b, REMAT_OP_row_sum, parts));
-    }
+    remat_value sum = add_all_squares(a);
     remat_value limit = remat_build_constant(b, a->graph->optimizer.clip_norm);
     remat_value one = remat_build_constant(b, 1), tiny = remat_build_constant(b, 1e-6);
     remat_value norm = remat_build1(b, REMAT_OP_sqrt, sum);

@@ -58,10 +58,10 @@ REMAT_PASS(shard);
 
 /* Appends the optimizer of graph->optimizer: for every parameter "P" with a gradient the states
  * "P.m" and "P.v" (role OPTIMIZER_STATE, zero) and, if P is bf16, "P.master" unless there are no
- * masters, inputs "lr" f32 [1] and "step" i32 [1], the coefficients, an
- * adamw node right after each gradient, and the updates. Of a gradient in parts states are parts
- * too, and the parameter is gathered unless it is a part itself. No-op without an optimizer or when
- * the graph updates parameters already. */
+ * masters, inputs "lr" f32 [1] and "step" i32 [1], the coefficients, an adamw node right after each
+ * gradient, and the updates. Of a gradient in parts states are parts too, and the parameter is
+ * gathered unless it is in the same parts. No-op without an optimizer or when the graph updates
+ * parameters already. */
 REMAT_PASS(optimizer);
 
 REMAT_PASS(eliminate_common); /* merges equal pure nodes; only before clones exist */

@@ -43,6 +43,21 @@ remat_value remat_build_coordinate(struct remat_builder *b, const char *axis)
 const struct remat_rank_part *remat_make_part(struct remat_builder *b, const char *axis,
                                               const struct remat_shape *whole, int64_t run)
 {
-    const struct remat_rank_part part = {*whole, run, remat_mesh_axis(&b->graph->mesh, axis)};
+    const struct remat_rank_part part = {*whole, run, remat_mesh_axis(&b->graph->mesh, axis),
+                                         REMAT_NONE};
     return remat_copy(b->arena, &part, 1, sizeof part);
+}
+
+const struct remat_rank_part *remat_make_block(struct remat_builder *b, const char *axis,
+                                               const struct remat_value_info *of)
+{
+    int64_t elements = remat_shape_elements(&of->shape);
+    int64_t ranks = remat_mesh_size(&b->graph->mesh, axis);
+    if (elements % ranks)
+        return NULL;
+    if (!of->part)
+        return remat_make_part(b, axis, &of->shape, elements / ranks);
+    struct remat_rank_part *part = remat_copy(b->arena, of->part, 1, sizeof *part);
+    part->block_axis = remat_mesh_axis(&b->graph->mesh, axis);
+    return part;
 }

@@ -20,6 +20,11 @@ remat_value remat_build_row(struct remat_builder *b, remat_value x, int64_t q);
 const struct remat_rank_part *remat_make_part(struct remat_builder *b, const char *axis,
                                               const struct remat_shape *whole, int64_t run);
 
+/* Of a tensor, or of a part of one along another axis, in equal blocks; NULL: the ranks along the
+ * axis do not divide it. */
+const struct remat_rank_part *remat_make_block(struct remat_builder *b, const char *axis,
+                                               const struct remat_value_info *of);
+
 /* This rank's coordinate along an axis: i32 [1], a state that the session writes. */
 remat_value remat_build_coordinate(struct remat_builder *b, const char *axis);
 

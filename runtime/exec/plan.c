@@ -118,13 +118,24 @@ uint32_t remat_rank_stride(const struct remat_program *program, uint32_t axis)
     return stride;
 }
 
+static remat_division division_along(const struct remat_program *program, uint32_t axis,
+                                     uint64_t run)
+{
+    if (axis == REMAT_NONE)
+        return (remat_division){1, 1, UINT64_MAX};
+    return (remat_division){program->mesh[axis].size, remat_rank_stride(program, axis), run};
+}
+
 remat_parts remat_parts_of(const struct remat_program *program,
                            const struct remat_program_value *value)
 {
-    if (!value->whole_rank)
-        return (remat_parts){1, 1, UINT64_MAX};
-    return (remat_parts){program->mesh[value->part_axis].size,
-                         remat_rank_stride(program, value->part_axis), value->part_run};
+    uint32_t part_axis = value->whole_rank ? value->part_axis : REMAT_NONE;
+    uint32_t block_axis = value->whole_rank ? value->block_axis : REMAT_NONE;
+    uint64_t elements = value->bytes / remat_dtype_bytes((remat_dtype)value->dtype);
+    remat_parts out = {.divisions = {division_along(program, part_axis, value->part_run),
+                                     division_along(program, block_axis, elements)}};
+    out.count = out.divisions[0].count * out.divisions[1].count;
+    return out;
 }
 
 uint32_t remat_plan_tensor_count(const remat_plan *plan)

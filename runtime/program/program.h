@@ -66,10 +66,11 @@ struct remat_program_value {
     uint64_t bytes;
     uint32_t buffer;
     /* Of a tensor that the N ranks along an axis of the mesh divide: rank r has the elements i, in
-     * row-major order, with i / part_run mod N = r. whole_rank 0: this is no part. */
+     * row-major order, with i / part_run mod N = r. Ranks along block_axis divide these again, in
+     * equal blocks; REMAT_NONE: they do not. whole_rank 0: this is no part. */
     uint8_t whole_rank;
     int64_t whole[REMAT_RANK_MAX];
-    uint32_t part_axis;
+    uint32_t part_axis, block_axis;
     uint64_t part_run;
 };
 

@@ -233,19 +233,24 @@ static remat_status verify_value(struct remat_verifier *v, uint32_t i)
     return REMAT_OK;
 }
 
-/* Ranks have equal parts of the whole. */
+/* Ranks have equal parts of the whole, or equal blocks of such parts. */
 static remat_status verify_part(struct remat_verifier *v, uint32_t i)
 {
     const struct remat_program *p = v->program;
     const struct remat_program_value *value = &p->values[i];
-    uint64_t whole, elements;
+    uint64_t whole, elements, blocks = 1;
+    bool in_blocks = value->block_axis != REMAT_NONE;
     if (value->whole_rank == 0)
         return REMAT_OK;
     bool good = value->part_axis < p->mesh_count && value->whole_rank <= REMAT_RANK_MAX &&
                 remat_dims_elements(value->whole, value->whole_rank, &whole) &&
-                remat_dims_elements(value->shape, value->rank, &elements) &&
-                whole == elements * p->mesh[value->part_axis].size && value->part_run &&
-                elements % value->part_run == 0;
+                remat_dims_elements(value->shape, value->rank, &elements);
+    if (good && in_blocks) {
+        good = value->block_axis < p->mesh_count && value->block_axis != value->part_axis;
+        blocks = good ? p->mesh[value->block_axis].size : 1;
+    }
+    good = good && whole == elements * blocks * p->mesh[value->part_axis].size && value->part_run &&
+           elements * blocks % value->part_run == 0;
     return good ? REMAT_OK
                 : remat_verify_error(v, "values", i, value->name,
                                      "it is no equal part of a tensor for each rank of the mesh");

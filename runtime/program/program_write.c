@@ -65,9 +65,12 @@ REMAT_WRITE_TABLES(program_Kernel, struct remat_program, struct remat_kernel, ke
 static uint64_t features(const struct remat_program *program)
 {
     uint64_t out = remat_cuda_features(&program->cuda);
-    for (uint32_t v = 0; v < program->value_count; v++)
-        if (program->values[v].whole_rank)
-            out |= REMAT_FEATURE_PARTS;
+    for (uint32_t v = 0; v < program->value_count; v++) {
+        const struct remat_program_value *value = &program->values[v];
+        if (value->whole_rank)
+            out |=
+                REMAT_FEATURE_PARTS | (value->block_axis != REMAT_NONE ? REMAT_FEATURE_BLOCKS : 0);
+    }
     return program->mesh_count ? out | REMAT_FEATURE_MESH : out;
 }
 

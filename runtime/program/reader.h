@@ -9,9 +9,10 @@
 #include "flatbuffers.h"
 
 #define REMAT_FORMAT_VERSION   2
-#define REMAT_FEATURE_TENSORS  1u /* of a plan: CUDA kernels with tensor_words */
-#define REMAT_FEATURE_MESH     2u /* of a plan: it is for several ranks */
-#define REMAT_FEATURE_PARTS    8u /* of a plan: ranks have parts of tensors */
+#define REMAT_FEATURE_TENSORS  1u  /* of a plan: CUDA kernels with tensor_words */
+#define REMAT_FEATURE_MESH     2u  /* of a plan: it is for several ranks */
+#define REMAT_FEATURE_PARTS    8u  /* of a plan: ranks have parts of tensors */
+#define REMAT_FEATURE_BLOCKS   16u /* of a plan: ranks have blocks of parts of tensors */
 #define REMAT_CONTAINER_BYTES  32
 #define REMAT_CONTAINER_MAGIC  "RMT\x89"
 #define REMAT_GRAPH_IDENTIFIER "RMG1"

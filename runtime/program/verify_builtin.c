@@ -320,7 +320,8 @@ static remat_status check_fill_normal(const struct call *call)
 static remat_status check_fill_normal_part(const struct call *call)
 {
     const struct remat_command *c = &call->v->program->commands[call->index];
-    bool has_rank = c->operand_end - c->operand_begin > 1;
+    uint32_t operands = c->operand_end - c->operand_begin;
+    bool has_rank = operands > 1, has_block = operands > 2;
     double run = call->parameters[5], ranks = call->parameters[6];
     uint64_t elements = 0;
     (void)remat_dims_elements(call->o[0].shape, call->o[0].rank, &elements);
@@ -328,7 +329,9 @@ static remat_status check_fill_normal_part(const struct call *call)
         return mismatch(call, "the end is no number of elements");
     if (has_rank && !is_one(&call->o[1]))
         return mismatch(call, "rank is not [1]");
-    if (!is_whole(run, 0x1p53) || run < 1 || elements % (uint64_t)run ||
+    if (has_block && !is_one(&call->o[2]))
+        return mismatch(call, "block is not [1]");
+    if (!is_whole(run, 0x1p53) || run < 1 || (!has_block && elements % (uint64_t)run) ||
         !is_whole(ranks, REMAT_RANKS_MAX + 1.0) || ranks < 1 || (!has_rank && ranks > 1))
         return mismatch(call, "out is no runs that ranks have");
     return check_fill_normal(call);

@@ -15,9 +15,11 @@ import time
 from doubles import (CACHE, COMPILER, LIBRARIES, TEXT, TOOLS, check, finish, folder, graph, hashes, must, pathlib, plan,
                      tool, train)
 
-# preset, dtype, ranks, microbatches, --zero, and how processes are started: the first in every way, the others in one
-MODELS = [("gpt2-tiny", "fp32", 2, 1, 3, ("torchrun", "srun", "mpi", "nccl by mpi")), ("llama-tiny", "bf16", 4, 1, 1, ("torchrun",)),
-          ("bert-tiny", "fp32", 3, 1, 0, ("nccl by mpi",)), ("gpt2-tiny", "bf16", 2, 2, 3, ("mpi",))]
+# preset, dtype, ranks along dp and tp, microbatches, --zero, and how processes are started: the first in every way, the
+# others in one
+MODELS = [("gpt2-tiny", "fp32", 2, 1, 1, 3, ("torchrun", "srun", "mpi", "nccl by mpi")),
+          ("llama-tiny", "bf16", 2, 2, 1, 1, ("torchrun",)), ("bert-tiny", "fp32", 3, 1, 1, 0, ("nccl by mpi",)),
+          ("gpt2-tiny", "bf16", 2, 1, 2, 3, ("mpi",))]
 RUN = ["--hash", "--json"]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 USAGE, INFEASIBLE, IO, OTHER, LOST = 2, 3, 5, 1, 75
@@ -29,8 +31,8 @@ def variables(work, **more):
             **{name: str(value) for name, value in more.items()}}
 
 
-def threads(work, ranks, *options, libraries=LIBRARIES, **more):
-    return train(work, "ranks.plan", "cuda", *RUN, "--steps", 3, *options, libraries=libraries,
+def threads(work, ranks, *options, of="ranks.plan", libraries=LIBRARIES, **more):
+    return train(work, of, "cuda", *RUN, "--steps", 3, *options, libraries=libraries,
                  **variables(work, REMAT_DOUBLE_GPUS=ranks, **more))
 
 
@@ -86,21 +88,23 @@ def in_processes(work, ranks, ways):
     return runs
 
 
-def same_bits(work, preset, dtype, ranks, microbatches, zero, ways):
-    graph(work, preset, "--dtype", dtype, "--layers", 1, "--batch", ranks * microbatches, "--seq", 19,
+def same_bits(work, preset, dtype, dp, tp, microbatches, zero, ways):
+    ranks = dp * tp
+    graph(work, preset, "--dtype", dtype, "--layers", 1, "--batch", dp * microbatches, "--seq", 18,
           *([] if preset == "llama-tiny" else ["--dropout", 0.1]))
-    plan(work, "ranks.plan", "--mesh", f"dp={ranks}", "--microbatches", microbatches, "--zero", zero, "--target",
-         "h200", *(["--recompute", "*.gathered"] if zero == 3 else []),
+    mesh = ["--mesh", f"dp={dp},tp={tp}", *(["--sequence-parallel"] if tp > 1 else []), "--microbatches", microbatches]
+    plan(work, "ranks.plan", *mesh, "--zero", zero, "--target", "h200", *(["--recompute", "*.gathered"] if zero == 3 else []),
          *(["--exchange-size", 3000] if zero else []))  # many tensors travel in pieces
     must(tool(TOOLS.parent / "tests/e2e/stretch", "ranks.plan", cwd=work))  # transfers go on beside commands
-    plan(work, "parts.plan", "--microbatches", ranks * microbatches, "--target", "h200")
+    parts = mesh if tp > 1 else ["--microbatches", dp * microbatches]
+    plan(work, "parts.plan", *parts, "--target", "h200")
     runs = {"local, threads of this process": threads(work, ranks, "--engine", "local"),
             "local, threads": threads(work, 1, "--engine", "local", REMAT_DOUBLE_MEMORY=256 << 20),
             "nccl, threads of this process": threads(work, ranks), **in_processes(work, ranks, ways)}
-    one = train(work, "parts.plan", "cuda", *RUN, "--steps", 3)
+    one = threads(work, 1, *(["--engine", "local"] if tp > 1 else []), of="parts.plan", REMAT_DOUBLE_MEMORY=256 << 20)
     expected = hashes(one if microbatches == 1 else runs["local, threads"])
     for name, done in runs.items():
-        check(hashes(done) == expected and len(expected) == 3, f"{preset} {dtype} on {ranks} ranks, {name}: other bits")
+        check(hashes(done) == expected and len(expected) == 3, f"{preset} {dtype} on {dp} x {tp} ranks, {name}: other bits")
         check(f"engine {name}" in done.stderr, f"{name}: {done.stderr}")
 
 

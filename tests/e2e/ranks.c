@@ -221,14 +221,19 @@ static void set_engine(struct rank *rank, remat_local_ranks *local, remat_local_
 
 /* --- what is recorded --- */
 
-/* Element by element, from the parts of all ranks one after the other. */
+/* Element by element, from the parts of all ranks one after the other: which rank has it, and where
+ * among its own. */
 static void place_parts(remat_parts parts, uint64_t size, const char *all, uint64_t bytes,
                         char *whole)
 {
     for (uint64_t i = 0; i < parts.count * (bytes / size); i++) {
-        uint64_t part = i / parts.run % parts.count;
-        uint64_t at = i / (parts.run * parts.count) * parts.run + i % parts.run;
-        memcpy(whole + i * size, all + part * parts.rank_stride * bytes + at * size, size);
+        uint64_t rank = 0, at = i;
+        for (int k = 0; k < 2; k++) {
+            const remat_division *d = &parts.divisions[k];
+            rank += at / d->run % d->count * d->rank_stride;
+            at = at / d->run / d->count * d->run + at % d->run;
+        }
+        memcpy(whole + i * size, all + rank * bytes + at * size, size);
     }
 }
 

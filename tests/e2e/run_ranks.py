@@ -145,9 +145,47 @@ def adamw_apart(before, gradients, after, step):
                 break
 
 
+def zero_tensor_parallel(work, gradients, name, *options):
+    """Against "both", the same mesh without ZeRO."""
+    must(tool(work, "remat-compile", "t.fbs", "--mesh", "dp=2,tp=2", *options, "-o", f"{name}.plan"))
+    must(run(work, f"{name}.plan", "--save-initial-weights", f"{name}.i", "--save-weights", f"{name}.w", "--save-gradients",
+             f"{name}.g", "--checkpoint", f"{name}.c", "--threads", 1))
+    for file in "i", "w":
+        check((work / f"{name}.{file}").read_bytes() == (work / f"both.{file}").read_bytes(), f"{name}: other weights, {file}")
+    check(tensors(work / f"{name}.g") == gradients, f"{name}: other gradients")
+    saved = [next((work / f"{folder}.c").iterdir()) for folder in ("both", name)]
+    check(tensors(saved[0]) == tensors(saved[1]), f"{name}: another checkpoint")
+    # The same, whoever goes on; and what one rank has is taken as it is.
+    ended = []
+    for plan, other in ("both", "both"), (name, "both"), ("both", name), (name, "one"), ("both", "one"):
+        must(tool(work, "remat-run", f"{plan}.plan", "--text", TEXT, "--steps", 5, "--resume", f"{other}.c", "--lr", 1e-3,
+                  "--save-weights", "again.w"))
+        ended.append((work / "again.w").read_bytes())
+    check(ended[0] == ended[1] == ended[2] and ended[3] == ended[4] != ended[0], f"{name}: it does not go on")
+    for plan in name, "both":
+        must(tool(work, "remat-run", f"{plan}.plan", "--text", TEXT, "--steps", 1, "--init", "one.w", "--lr", 1e-3,
+                  "--save-initial-weights", "again.w", "--save-weights", f"after.{plan}"))
+        check((work / "again.w").read_bytes() == (work / "one.w").read_bytes(), f"{plan} takes what one rank saved")
+    check((work / f"after.{name}").read_bytes() == (work / "after.both").read_bytes(), f"{name}: masters from a file")
+
+
+def whole_on_ranks(work):
+    """Of what ranks along tp divide, and those along dp do not, a note names the parameter, and its state is as before."""
+    must(tool(work, "remat-graph", "gpt2-tiny", "--layers", 1, "--vocab", 258, "--batch", 6, "--seq", 16, "-o", "six.fbs"))
+    ends = []
+    for zero in 0, 1:
+        made = must(tool(work, "remat-compile", "six.fbs", "--mesh", "tp=2,dp=3", "--zero", zero, "--sequence-parallel",
+                         "--format", "json", "-o", "six.plan"))
+        notes = [note for note in json.loads(made.stdout)["notes"] if note.startswith("ZeRO: ")]
+        ends.append((hashes(run(work, "six.plan", "--json", "--hash", "--save-weights", "six.w")), (work / "six.w").read_bytes()))
+    check(ends[0] == ends[1] and len(ends[0][0]) == 3, "tp=2,dp=3: other bits")
+    check(len(notes) == 1 and "h.0.mlp.c_fc.bias" in notes[0] and "wte.weight" not in notes[0], f"tp=2,dp=3: {notes}")
+
+
 def tensor_parallel(work):
     """--mesh tp=4 and dp=2,tp=2, with a padded vocabulary and microbatches: gradients are joined, files of weights and
-    checkpoints are those of one rank, which every mesh takes, and goes on from as AdamW does; refusals."""
+    checkpoints are those of one rank, which every mesh takes, and goes on from as AdamW does. With ZeRO they are the
+    bytes of the mesh without, and it goes on to the bit; refusals."""
     graph = ("remat-graph", "gpt2-tiny", "--layers", 2, "--vocab", 250, "--batch", 4, "--seq", 16, "--dtype", "bf16",
              "--dropout", 0.1, "--weight-decay", 0)
     must(tool(work, *graph, "-o", "t.fbs"))
@@ -172,11 +210,12 @@ def tensor_parallel(work):
         must(tool(work, "remat-run", f"{name}.plan", "--text", TEXT, "--steps", 1, "--init", f"{other}.w",
                   "--save-initial-weights", "again.w"))
         check((work / "again.w").read_bytes() == (work / f"{other}.w").read_bytes(), f"{name} takes what {other} saved")
+    for zero in 1, 3:
+        zero_tensor_parallel(work, gradients["both"], f"zero{zero}", "--zero", zero)
     (work / "idle.txt").write_text('graph "idle"\ninput %x : f32[3]\n%y : f32[3] = mul %x %x phase forward\n'
                                    '%z : f32[1] = row_sum %y phase forward\noutput %z\n')
     for graph, options, code, message in (
             ("t.fbs", ("--mesh", "tp=3"), INVALID, 't.fbs: value "h.0.attn.c_attn.weight": dimension 1, of 192 in blocks of 64, is not divisible by 3 ranks along tp'),
-            ("t.fbs", ("--mesh", "dp=2,tp=2", "--zero", 1), USAGE, "it accepts no mesh with other axes than dp"),
             ("idle.txt", ("--mesh", "tp=2"), USAGE, 'graph "idle" has nothing to divide along axis tp of the mesh')):
         refused(tool(work, "remat-compile", graph, *options, "-o", "x.plan"), code, message)
 
@@ -406,6 +445,7 @@ def main():
             same_as_microbatches(work, family, dtype)
         same_as_whole(work)
         tensor_parallel(work)
+        whole_on_ranks(work)
         beside(work)
         near_bound(work)
         shown(work)

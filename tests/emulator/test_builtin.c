@@ -175,6 +175,33 @@ static void test_fill_part(remat_context *ctx, const char *compiler, uint32_t ra
     differing += !single_run(ctx, compiler, s);
 }
 
+static uint32_t rank_of_block, number_of_block;
+
+/* The block's number lies behind the rank's. */
+static uint32_t id_of_block(uint32_t position)
+{
+    return position == 0 ? rank_of_block : number_of_block;
+}
+
+/* Block `number`, of `count` elements, of what a rank of 3 has in runs of `run`; elements from
+ * number `end` of the tensor on are padding. */
+static void test_fill_block(remat_context *ctx, const char *compiler, uint32_t rank,
+                            uint32_t number, int64_t count, double run, double end)
+{
+    const double parameters[7] = {0.25, 0.02, 4000000007.0, 123456789.0, end, run, 3};
+    struct single *s = single_begin(REMAT_KERNEL_fill_normal_part);
+    rank_of_block = rank;
+    number_of_block = number;
+    s->id_of = id_of_block;
+    s->fails = (int32_t)rank < 0 || (int32_t)number < 0;
+    memcpy(s->parameters, parameters, sizeof parameters);
+    single_add(s, REMAT_ACCESS_WRITE, REMAT_F32, 1, &count, false);
+    single_add(s, REMAT_ACCESS_READ, REMAT_I32, 1, (int64_t[]){1}, false);
+    single_add(s, REMAT_ACCESS_READ, REMAT_I32, 1, (int64_t[]){1}, false);
+    s->operands[2].offset_elements = 1;
+    differing += !single_run(ctx, compiler, s);
+}
+
 static void test_rope(remat_context *ctx, const char *compiler, int64_t length, int64_t pairs,
                       double theta, double factor)
 {
@@ -264,6 +291,10 @@ static void test_items(remat_context *ctx, const char *compiler)
     test_fill_part(ctx, compiler, 255, 256, 3, 1031, -1, REMAT_BF16, 0);
     test_fill_part(ctx, compiler, 2147483647, 256, 1, 5003, 5003, REMAT_F16, 2);
     test_fill_part(ctx, compiler, (uint32_t)-1, 2, 1, 17, 17, REMAT_F32, 0);
+    test_fill_block(ctx, compiler, 2, 3, 257, 257, 1e6);
+    test_fill_block(ctx, compiler, 1, 2, 515, 7, 1e6);
+    test_fill_block(ctx, compiler, 2, 1, 257, 400, 1000);
+    test_fill_block(ctx, compiler, 0, (uint32_t)-1, 17, 17, 1e6);
     test_rope(ctx, compiler, 1, 1, 10000, 1);
     test_rope(ctx, compiler, 67, 5, 10000, 1);
     test_rope(ctx, compiler, 129, 32, 500000, 8);

@@ -60,6 +60,7 @@ static const struct field {
     VALUE(shape, REMAT_RANK_MAX, INDEX),
     VALUE(whole_rank, 1, SMALL),
     VALUE(part_axis, 1, SMALL),
+    VALUE(block_axis, 1, SMALL),
     VALUE(part_run, 1, SMALL),
     VALUE(whole, REMAT_RANK_MAX, INDEX),
     VALUE(bytes, 1, SIZE),

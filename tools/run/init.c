@@ -200,19 +200,20 @@ static remat_status write_elements(remat_session *session, const remat_tensor_in
     return remat_session_write_part(session, to->name, 2 * begin, bf16, 2 * count);
 }
 
-/* Of the elements [begin, begin + count) of the whole in `chunk` those that rank `rank` has. */
+/* Of the elements [begin, end) of the whole in `chunk` those that rank `rank` has, from number *at
+ * of its part on, which comes after those that it has of earlier ones. */
 static remat_status write_chunk(remat_session *session, const remat_tensor_info *to, uint32_t rank,
-                                uint64_t begin, uint64_t count, struct chunk *chunk)
+                                uint64_t begin, uint64_t end, struct chunk *chunk, uint64_t *at)
 {
     remat_status st = REMAT_OK;
-    const remat_parts parts = to->parts;
-    uint64_t part = rank / parts.rank_stride % parts.count, end = begin + count, next;
-    for (uint64_t i = begin; i < end && st == REMAT_OK; i = next) {
-        uint64_t run = i / parts.run, at = i % parts.run;
-        next = end - i < parts.run - at ? end : i + (parts.run - at);
-        if (run % parts.count == part)
-            st = write_elements(session, to, run / parts.count * parts.run + at, next - i,
-                                chunk->f32 + (i - begin), chunk->halves);
+    uint64_t elements = element_count(to);
+    while (*at < elements && st == REMAT_OK) {
+        struct part_run run = part_run_at(to->parts, rank, *at, elements, end);
+        if (run.kept == 0)
+            break;
+        st = write_elements(session, to, *at, run.kept, chunk->f32 + (run.whole - begin),
+                            chunk->halves);
+        *at += run.kept;
     }
     return st;
 }
@@ -232,13 +233,13 @@ static remat_status write_parameter(remat_context *ctx, const struct weights_fil
     bool has_master =
         get_tensor(weights->plan, remat_plan_find_tensor(weights->plan, name), &master);
     whole = safetensors_whole(&to);
-    uint64_t total = element_count(&whole);
+    uint64_t total = element_count(&whole), written = 0, master_written = 0;
     for (uint64_t at = 0; at < total; at += CHUNK_ELEMENTS) {
-        uint64_t count = total - at < CHUNK_ELEMENTS ? total - at : CHUNK_ELEMENTS;
-        RUN_TRY(read_f32(ctx, &weights->file, from, at, count, chunk, chunk->f32));
-        RUN_TRY(write_chunk(session, &to, rank, at, count, chunk));
+        uint64_t end = total - at < CHUNK_ELEMENTS ? total : at + CHUNK_ELEMENTS;
+        RUN_TRY(read_f32(ctx, &weights->file, from, at, end - at, chunk, chunk->f32));
+        RUN_TRY(write_chunk(session, &to, rank, at, end, chunk, &written));
         if (has_master)
-            RUN_TRY(write_chunk(session, &master, rank, at, count, chunk));
+            RUN_TRY(write_chunk(session, &master, rank, at, end, chunk, &master_written));
     }
 fail:
     free(name);

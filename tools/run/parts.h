@@ -20,11 +20,22 @@ struct part_run {
 static inline struct part_run part_run_at(remat_parts parts, uint32_t rank, uint64_t begin,
                                           uint64_t until, uint64_t end)
 {
-    uint64_t rest = parts.run - begin % parts.run, most = until - begin;
-    struct part_run out = {rest < most ? rest : most, remat_parts_element(parts, rank, begin), 0};
+    struct part_run out = {until - begin, begin, 0};
+    for (int k = 2; k-- > 0;) {
+        uint64_t run = parts.divisions[k].run, rest = run - out.whole % run;
+        out.count = rest < out.count ? rest : out.count;
+        out.whole = remat_division_element(parts.divisions[k], rank, out.whole);
+    }
     uint64_t left = out.whole < end ? end - out.whole : 0;
     out.kept = out.count < left ? out.count : left;
     return out;
+}
+
+/* A rank that has part q of parts.count. */
+static inline uint32_t part_holder(remat_parts parts, uint32_t q)
+{
+    const remat_division *d = parts.divisions;
+    return q % d[0].count * d[0].rank_stride + q / d[0].count * d[1].rank_stride;
 }
 
 #endif

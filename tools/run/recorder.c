@@ -63,7 +63,7 @@ static void place_parts(const remat_trace_value *value, uint64_t size, const cha
     struct part_run run;
     for (uint32_t q = 0; q < value->parts.count; q++)
         for (uint64_t i = 0; i < count; i += run.count) {
-            uint32_t rank = q * value->parts.rank_stride;
+            uint32_t rank = part_holder(value->parts, q);
             run = part_run_at(value->parts, rank, i, count, UINT64_MAX);
             memcpy(whole + run.whole * size, parts + rank * value->bytes + i * size,
                    run.count * size);

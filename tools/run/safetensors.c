@@ -250,7 +250,7 @@ static remat_status join_tensor(remat_context *ctx, struct safetensors *file,
         RUN_TRY(remat_session_read_part(session, tensor->name, at, buffer, bytes));
         RUN_TRY(peers_gather(ctx, peers, tensor->name, at / most, bytes, buffer, buffer + bytes));
         for (uint32_t q = 0; q < tensor->parts.count && file; q++) {
-            uint32_t rank = q * tensor->parts.rank_stride;
+            uint32_t rank = part_holder(tensor->parts, q);
             RUN_TRY(write_runs(ctx, file, begin, tensor, whole.bytes / element_bytes(whole.element),
                                rank, at, buffer + (rank + 1) * bytes, bytes));
         }

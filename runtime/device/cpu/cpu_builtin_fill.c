@@ -74,20 +74,24 @@ static remat_status run_fill_normal(struct cpu_device *device, const struct rema
     return REMAT_OK;
 }
 
-static bool has_rank(const struct remat_command *command)
-{
-    return command->operand_end - command->operand_begin > 1;
-}
-
 static remat_status prepare_fill_part(struct cpu_device *device,
                                       const struct remat_command *command, struct cpu_tile **tile)
 {
     remat_status st = prepare_fill_normal(device, command, tile);
-    if (st || !has_rank(command))
-        return st;
-    struct cpu_view rank = cpu_view_of(device, command, 1);
-    bool good = cpu_view_is(&rank, REMAT_I32) && cpu_view_count(&rank) == 1;
-    return cpu_expect(device, command, good, "the rank is not i32 [1]");
+    uint32_t operands = command->operand_end - command->operand_begin;
+    for (uint32_t k = 1; k < operands && st == REMAT_OK; k++) {
+        struct cpu_view number = cpu_view_of(device, command, k);
+        bool good = cpu_view_is(&number, REMAT_I32) && cpu_view_count(&number) == 1;
+        st = cpu_expect(device, command, good, "the rank or the block is not i32 [1]");
+    }
+    return st;
+}
+
+/* Operand k, i32 [1]; 0: there is none. */
+static int32_t number_at(struct cpu_device *device, const struct remat_command *command, uint32_t k)
+{
+    bool there = k < command->operand_end - command->operand_begin;
+    return there ? *(const int32_t *)cpu_view_of(device, command, k).data : 0;
 }
 
 static remat_status run_fill_part(struct cpu_device *device, const struct remat_command *command,
@@ -95,16 +99,20 @@ static remat_status run_fill_part(struct cpu_device *device, const struct remat_
 {
     (void)tile;
     struct cpu_view out = cpu_view_of(device, command, 0);
-    int32_t rank = has_rank(command) ? *(const int32_t *)cpu_view_of(device, command, 1).data : 0;
-    if (rank < 0)
-        return remat_error(device->base.ctx, REMAT_ERROR_INVALID, "command \"%s\": rank %d",
-                           command->name, rank);
+    int32_t rank = number_at(device, command, 1), block = number_at(device, command, 2);
+    if (rank < 0 || block < 0)
+        return remat_error(device->base.ctx, REMAT_ERROR_INVALID,
+                           "command \"%s\": rank %d, block %d", command->name, rank, block);
     uint64_t end = (uint64_t)cpu_parameter(device, command, 4);
     uint64_t run = (uint64_t)cpu_parameter(device, command, 5);
     uint64_t ranks = (uint64_t)cpu_parameter(device, command, 6);
-    uint64_t first = (uint64_t)rank * run;
-    for (int64_t i = 0; i < cpu_view_count(&out); i += (int64_t)run, first += ranks * run)
-        fill_normal(device, command, i, (int64_t)run, first, end);
+    uint64_t count = (uint64_t)cpu_view_count(&out), begin = (uint64_t)block * count, length;
+    for (uint64_t i = 0; i < count; i += length) {
+        uint64_t at = begin + i, skipped = at % run;
+        length = run - skipped < count - i ? run - skipped : count - i;
+        uint64_t first = (at / run * ranks + (uint64_t)rank) * run + skipped;
+        fill_normal(device, command, (int64_t)i, (int64_t)length, first, end);
+    }
     return REMAT_OK;
 }
 

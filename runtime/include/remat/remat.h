@@ -83,20 +83,31 @@ typedef enum remat_tensor_role {
 } remat_tensor_role;
 
 #define REMAT_TENSOR_RANK_MAX 6
-/* How ranks divide a tensor into `count` equal parts; 1: they do not. Part q has the elements i of
- * the whole, in row-major order, with i / run mod count = q; rank r has part r / rank_stride mod
- * count.
- */
-typedef struct remat_parts {
+/* How ranks divide something into `count` equal parts; 1: they do not. Part q has the elements i,
+ * in row-major order, with i / run mod count = q; rank r has part r / rank_stride mod count. */
+typedef struct remat_division {
     uint32_t count, rank_stride;
     uint64_t run;
+} remat_division;
+
+/* The first one divides a tensor, the second one each part of that. */
+typedef struct remat_parts {
+    uint32_t count; /* of all parts; 1: ranks do not divide the tensor */
+    remat_division divisions[2];
 } remat_parts;
+
+/* The number of a part's element i in what is divided. */
+static inline uint64_t remat_division_element(remat_division division, uint32_t rank, uint64_t i)
+{
+    uint64_t part = rank / division.rank_stride % division.count;
+    return (i / division.run * division.count + part) * division.run + i % division.run;
+}
 
 /* The number in the whole of element i of a rank's part. */
 static inline uint64_t remat_parts_element(remat_parts parts, uint32_t rank, uint64_t i)
 {
-    uint64_t part = rank / parts.rank_stride % parts.count;
-    return (i / parts.run * parts.count + part) * parts.run + i % parts.run;
+    i = remat_division_element(parts.divisions[1], rank, i);
+    return remat_division_element(parts.divisions[0], rank, i);
 }
 
 /* A tensor that the host may name: parameters, optimizer state, inputs and outputs. */

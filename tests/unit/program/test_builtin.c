@@ -51,7 +51,7 @@ static const struct sample {
     {REMAT_KERNEL_fill, {"w2,3"}, {0.5}},
     {REMAT_KERNEL_rope_table, {"w3,2,2,4"}, {10000, 1, 1, 4, 8}},
     {REMAT_KERNEL_fill_normal, {"w2,3"}, {0, 1, 2, 3}},
-    {REMAT_KERNEL_fill_normal_part, {"w2,3", "ri1"}, {0, 1, 2, 3, 4, 3, 4}},
+    {REMAT_KERNEL_fill_normal_part, {"w2,3", "ri1", "ri1"}, {0, 1, 2, 3, 4, 4, 4}},
     {REMAT_KERNEL_own_ids, {"ri2,3", "ri1", "wi2,3"}, {4}},
 };
 enum { SAMPLE_COUNT = sizeof samples / sizeof *samples };

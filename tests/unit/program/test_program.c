@@ -324,20 +324,21 @@ static void test_features(struct remat_arena *arena)
 static void test_mesh(struct remat_arena *arena)
 {
     struct sample_microbatches s;
-    struct remat_mesh_axis mesh = {"dp", 4, 1};
+    struct remat_mesh_axis mesh[] = {{"dp", 4, 1}, {"tp", 2, 1}};
     struct remat_program *q = NULL;
     struct remat_fb_program_Plan root;
     const void *data = NULL;
     size_t bytes = 0;
     sample_microbatches(&s);
     CHECK(remat_program_ranks(&s.program) == 1, "ranks without a mesh");
-    s.program.mesh = &mesh;
+    s.program.mesh = mesh;
     s.program.mesh_count = 1;
     struct remat_program_value *value = &s.program.values[s.program.tensors[0].value];
     value->whole_rank = 2;
     value->whole[0] = (int64_t)(value->bytes / remat_dtype_bytes((remat_dtype)value->dtype));
     value->whole[1] = 4;
     value->part_run = (uint64_t)value->whole[0];
+    value->block_axis = REMAT_NONE;
     remat_status st = remat_program_write(ctx, &s.program, arena, &data, &bytes);
     if (st == REMAT_OK)
         st = remat_program_read(ctx, "p", data, bytes, arena, &q);
@@ -345,7 +346,8 @@ static void test_mesh(struct remat_arena *arena)
         return;
     const struct remat_program_value *part = &q->values[q->tensors[0].value];
     CHECK(part->whole_rank == 2 && part->whole[0] == value->whole[0] && part->whole[1] == 4 &&
-              part->part_axis == 0 && part->part_run == value->part_run,
+              part->part_axis == 0 && part->part_run == value->part_run &&
+              part->block_axis == REMAT_NONE,
           "the part that was read");
     value->whole[1] = 5;
     CHECK_STATUS(ctx, remat_program_verify(ctx, &s.program), REMAT_ERROR_INVALID,
@@ -361,6 +363,24 @@ static void test_mesh(struct remat_arena *arena)
                                 bytes - REMAT_CONTAINER_BYTES, &root) == REMAT_FB_OK &&
               root.required_features == (REMAT_FEATURE_MESH | REMAT_FEATURE_PARTS),
           "features");
+    value->whole[1] = 8; /* runs of two blocks */
+    value->part_run *= 2;
+    value->block_axis = 1;
+    s.program.mesh_count = 2;
+    st = remat_program_write(ctx, &s.program, arena, &data, &bytes);
+    if (st == REMAT_OK)
+        st = remat_program_read(ctx, "p", data, bytes, arena, &q);
+    if (!CHECK_OK(ctx, st))
+        return;
+    CHECK(q->values[q->tensors[0].value].block_axis == 1, "the block that was read");
+    CHECK(remat_fb_open_program((const char *)data + REMAT_CONTAINER_BYTES,
+                                bytes - REMAT_CONTAINER_BYTES, &root) == REMAT_FB_OK &&
+              root.required_features ==
+                  (REMAT_FEATURE_MESH | REMAT_FEATURE_PARTS | REMAT_FEATURE_BLOCKS),
+          "features of blocks");
+    for (value->block_axis = 0; value->block_axis <= 2; value->block_axis += 2)
+        CHECK_STATUS(ctx, remat_program_verify(ctx, &s.program), REMAT_ERROR_INVALID,
+                     "it is no equal part of a tensor for each rank of the mesh");
 }
 
 /* Larger than the writer's first block many times over. */
