@@ -37,7 +37,8 @@ else
     tools/setup.sh --with-torch
     tools/build.sh build -Dtests=true
     run_tests build full
-    sanitized build-sanitize --buildtype=debugoptimized -Db_sanitize=address,undefined
+    sanitized build-sanitize --buildtype=plain -Doptimization=1 -Dc_args=-gline-tables-only -Dcpp_args=-gline-tables-only \
+        -Db_sanitize=address,undefined
     run_tests build-sanitize sanitize
     sanitized build-thread --buildtype=plain -Doptimization=1 -Ddebug=true -Db_sanitize=thread
     run_tests build-thread thread --suite thread
