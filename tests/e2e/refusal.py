@@ -79,20 +79,30 @@ def check_proven():
         assert call("compile", "m.fbs", "--budget", smallest, "-o", "n.plan", *pins).returncode == 0, smallest
 
 
+def on_terminal(command, stream):
+    """What it did, and what it wrote to this stream, a terminal."""
+    master, terminal = pty.openpty()
+    done = subprocess.run(command, text=True, **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, stream: terminal})
+    os.close(terminal)
+    said = os.read(master, 1 << 16).decode().replace("\r\n", "\n")
+    os.close(master)
+    return done, said
+
+
 def check_terminal():
-    """There messages have the same words, in lines of at most 80 columns; the object stays as it is."""
+    """There messages and reports have the same words, in lines of at most 80 columns; the object stays as it is."""
     arguments = [f"{tools}/remat-compile", "m.fbs", "--budget", "1MB", "-o", "n.plan", "--format", "json", "--save", "*"]
     long = [f"{tools}/remat-compile", "m.fbs", "--recompute-modules", "mlp,mlp"]
     for command, code in ((arguments, 3), (long, 2)):
         plain = subprocess.run(command, capture_output=True, text=True)
-        master, terminal = pty.openpty()
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=terminal, text=True)
-        os.close(terminal)
-        said = os.read(master, 1 << 16).decode().replace("\r\n", "\n")
-        os.close(master)
+        done, said = on_terminal(command, "stderr")
         assert plain.returncode == done.returncode == code and plain.stdout == done.stdout, (plain, done)
         assert max(map(len, plain.stderr.splitlines())) > 80 >= max(map(len, said.splitlines())), (plain.stderr, said)
         assert plain.stderr.split() == said.split(), (plain.stderr, said)
+    report = [f"{tools}/remat-compile", "m.fbs", "--target", "h100-sxm", "--arch", "none", "--budget", "500MB", "-o", "n.plan"]
+    plain, (done, said) = subprocess.run(report, capture_output=True, text=True), on_terminal(report, "stdout")
+    assert plain.returncode == done.returncode == 0 and plain.stdout.split() == said.split(), (plain, done, said)
+    assert max(map(len, plain.stdout.splitlines())) > 80 >= max(map(len, said.splitlines())), (plain.stdout, said)
 
 
 def check_pieces():

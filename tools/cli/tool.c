@@ -106,7 +106,7 @@ static void log_to_stderr(void *user, remat_severity severity, const char *text)
 {
     const struct cli_tool *tool = user;
     static const char *const names[] = {"debug: ", "", "warning: "};
-    cli_say("%s: %s%s\n", tool->name, names[severity], text);
+    cli_print(stderr, "%s: %s%s\n", tool->name, names[severity], text);
 }
 
 static const char *explanation = "";
@@ -119,11 +119,11 @@ void cli_explain(const char *lines)
 static void print_error(const struct cli_tool *tool, remat_context *ctx, remat_status status)
 {
     const char *message = remat_context_message(ctx);
-    cli_say("%s: error: %s\n", tool->name, *message ? message : "unknown failure");
+    cli_print(stderr, "%s: error: %s\n", tool->name, *message ? message : "unknown failure");
     if (status == REMAT_ERROR_INFEASIBLE)
-        cli_say("%s", explanation);
+        cli_print(stderr, "%s", explanation);
     if (status == REMAT_ERROR_USAGE)
-        cli_say("Try '%s --help'.\n", tool->name);
+        cli_print(stderr, "Try '%s --help'.\n", tool->name);
 }
 
 const char *cli_producer(void)

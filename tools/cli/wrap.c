@@ -64,16 +64,16 @@ void cli_write_wrapped(FILE *file, const char *text)
     }
 }
 
-void cli_say(const char *format, ...)
+void cli_print(FILE *file, const char *format, ...)
 {
     char *text = NULL;
     va_list values, again;
     va_start(values, format);
     va_copy(again, values);
-    if (isatty(STDERR_FILENO) && vasprintf(&text, format, again) >= 0)
-        cli_write_wrapped(stderr, text);
+    if (isatty(fileno(file)) && vasprintf(&text, format, again) >= 0)
+        cli_write_wrapped(file, text);
     else
-        vfprintf(stderr, format, values);
+        vfprintf(file, format, values);
     va_end(again);
     va_end(values);
     free(text);

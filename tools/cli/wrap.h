@@ -11,7 +11,7 @@ enum { CLI_COLUMNS = 80 };
  * columns further right than they begin. A word that is longer stays whole. */
 void cli_write_wrapped(FILE *file, const char *text);
 
-/* To standard error, wrapped if that is a terminal: programs find a message in one line. */
-__attribute__((format(printf, 1, 2))) void cli_say(const char *format, ...);
+/* Wrapped if the file is a terminal: programs find a message in one line. */
+__attribute__((format(printf, 2, 3))) void cli_print(FILE *file, const char *format, ...);
 
 #endif

@@ -5,9 +5,11 @@
 #include "cli.h"
 #include "show.h"
 #include "size.h"
+#include "wrap.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 enum arena_part { PART_STATIC, PART_GRADIENTS, PART_ACTIVATIONS, PART_COUNT };
 
@@ -179,9 +181,15 @@ static void print_mesh(const struct remat_program *p)
 
 static void print_text(const char *label, const char *text)
 {
-    fputs(label, stdout);
-    cli_show(stdout, text);
-    putchar('\n');
+    char *line = NULL;
+    size_t bytes;
+    FILE *memory = open_memstream(&line, &bytes), *to = memory ? memory : stdout;
+    fputs(label, to);
+    cli_show(to, text);
+    putc('\n', to);
+    if (memory && fclose(memory) == 0)
+        cli_print(stdout, "%s", line);
+    free(line);
 }
 
 static void print_curve(const struct report *report)
@@ -206,7 +214,7 @@ static void print_plan(const struct report *report)
     if (report->chosen)
         print_chosen(report->chosen);
     printf("\n");
-    fputs(report->manuals, stdout);
+    cli_print(stdout, "%s", report->manuals);
     print_layers(report, REMAT_LAYER_WHOLE);
     print_layers(report, REMAT_LAYER_IN_PART);
     printf("\nvalues       %" PRIu32 " of %" PRIu32 " recomputed", remat_program_recomputed(p),
@@ -225,7 +233,7 @@ static void print_plan(const struct report *report)
     print_mesh(p);
     print_costs(p);
     if (*report->certificate)
-        printf("certificate  %s\n", report->certificate);
+        cli_print(stdout, "certificate  %s\n", report->certificate);
     for (uint32_t i = 0; i < p->note_count; i++)
         print_text("note: ", p->notes[i]);
     print_text("plan         ", report->path);
