@@ -115,6 +115,13 @@ def check_impossible(tiny):
     assert not os.path.exists("m.plan")
 
 
+def check_curve(options):
+    """The curve and its picture are of the value chosen."""
+    chosen = compile_with("batch=auto:1..6", [*options, "--curve", "auto.svg"], "auto.plan")["sizes"]["chosen"]
+    compile_with(f"batch={chosen}", [*options, "--curve", "chosen.svg"], "auto.plan")
+    assert read("auto.svg") == read("chosen.svg") and f"batch {chosen}, sequence 32".encode() in read("auto.svg")
+
+
 def check_gpu():
     """Where rates fall and rise from one batch to the next: rows that are not aligned, ranks, measured kernels."""
     gpu = ["--target", "h100-sxm", "--arch", "none", "--reserve", "0"]
@@ -140,6 +147,7 @@ def main():
           ["--microbatches", "4", "--budget", "142MB"])
     check("encdec-tiny", ["--seq", "32"], lambda v: f"source_seq=16,batch={v},seq=24", lambda v: 40 * v, 1,
           6, 1, tiny + ["--ac-mode", "full"])
+    check_curve(["--budget", "144MB"])
     check_gpu()
     check_impossible(tiny)
     call("graph", "encdec-tiny", "--seq", "32", "-o", "m.fbs")
