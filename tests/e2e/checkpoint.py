@@ -70,6 +70,8 @@ def check_sums():
     step, a mean over as many tokens in another order."""
     train("sums.plan", "--steps", str(STEPS), *FALL, "--save-weights", "sums.safetensors")
     train("sums.plan", "--steps", "6", *FALL, "--checkpoint", "s")
+    over = train("sums.plan", "--steps", "6", "--checkpoint", "s", "--resume", "s")
+    assert not steps_of(over) and re.search(r"step time +\S+ \S+ +no step\n", over), over
     assert set(load("s/step-0000000006.safetensors")) == set(load("w/step-0000000006.safetensors"))
     for plan in ["sums.plan", "sums3.plan"]:
         train(plan, "--steps", str(STEPS), "--resume", "s", "--save-weights", "resumed.safetensors")

@@ -46,8 +46,8 @@ void report_print(FILE *out, const remat_plan_info *plan, const struct measured 
              cli_short(plan->arena_bytes).text, cli_short(plan->reserve_bytes).text);
     fprintf(out, "\n%-20s %12s %12s\n", "", "predicted", "measured");
     fprintf(out, "%-20s %12s %12s", "step time", cli_time(plan->predicted_step_ns).text,
-            cli_time(measured->step_ns).text);
-    if (plan->predicted_step_ns) {
+            measured->steps ? cli_time(measured->step_ns).text : "no step");
+    if (plan->predicted_step_ns && measured->steps) {
         fprintf(out, "  %.2f times, mean of %" PRIu64 ", ",
                 (double)measured->step_ns / (double)plan->predicted_step_ns, measured->steps);
         if (on_gpu)
