@@ -79,6 +79,7 @@ struct remat_rank_part {
     struct remat_shape whole;
     int64_t run;
     uint32_t axis, block_axis; /* block_axis REMAT_NONE: they do not */
+    bool tokens;               /* of an activation: the parts are of tokens */
 };
 
 /* Where a value comes from: no node for graph inputs (parameters, states, inputs). */

@@ -36,6 +36,7 @@ static void lower_whole(const struct remat_value_info *info, struct remat_progra
     memcpy(out->whole, part->whole.dims, sizeof out->whole);
     out->part_axis = part->axis;
     out->part_run = (uint64_t)part->run;
+    out->part_tokens = part->tokens;
 }
 
 static void lower_statics(struct lowerer *l)

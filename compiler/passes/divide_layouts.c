@@ -161,6 +161,15 @@ bool remat_divide_equal(struct remat_layout a, struct remat_layout b)
     return a.kind == b.kind && (!runs || a.run == b.run);
 }
 
+void remat_divide_mark_part(struct divider *d, remat_value old, struct remat_layout layout,
+                            remat_value x)
+{
+    struct remat_rank_part *part = remat_array(d->r.arena, 1, sizeof *part);
+    *part = *remat_make_part(&d->b, REMAT_DIVIDE_AXIS, &d->r.from->values[old.i].shape, layout.run);
+    part->tokens = layout.tokens;
+    d->r.to->values[x.i].part = part;
+}
+
 static remat_value convert(struct divider *d, remat_value old, struct remat_layout from,
                            struct remat_layout to);
 
@@ -174,6 +183,8 @@ remat_value remat_divide_read(struct divider *d, remat_value old, struct remat_l
         if (remat_divide_equal(r->layout, layout))
             return r->value;
     remat_value value = convert(d, old, from, layout);
+    if (layout.kind == REMAT_LAYOUT_SPLIT)
+        remat_divide_mark_part(d, old, layout, value);
     struct reading *made = remat_array(d->r.arena, 1, sizeof *made);
     *made = (struct reading){layout, value, d->readings[old.i]};
     d->readings[old.i] = made;

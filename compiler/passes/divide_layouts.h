@@ -10,6 +10,10 @@ remat_value remat_divide_coordinate(struct divider *d);
 /* The first of this rank's `count`, f32 [1]. */
 remat_value remat_divide_first_of(struct divider *d, int64_t count);
 
+/* Says which part of an old value x is, in a split layout. */
+void remat_divide_mark_part(struct divider *d, remat_value old, struct remat_layout layout,
+                            remat_value x);
+
 /* Along axis 0; of one value: a copy. */
 remat_value remat_divide_concat(struct divider *d, const remat_value *items, uint32_t count);
 /* The sum or maximum, in f32, of the rows of [ranks, ..] in their order, each of this shape. */

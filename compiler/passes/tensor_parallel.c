@@ -190,21 +190,15 @@ static void divide_inputs(struct divider *d)
             continue;
         (void)remat_divide_coordinate(d); /* initial values need it */
         struct remat_value_info *here = &d->r.to->values[d->r.values[v].i];
-        here->part = remat_make_part(&d->b, REMAT_DIVIDE_AXIS, &here->shape, layout.run);
         here->shape = remat_layout_shape(&here->shape, layout, d->ranks);
     }
 }
 
-static void name_split_gradients(struct divider *d)
+static void mark_parts(struct divider *d)
 {
-    const struct remat_graph *from = d->r.from;
-    for (uint32_t v = 0; v < from->value_count; v++) {
-        struct remat_layout layout = d->layouts.of[v];
-        if (from->values[v].role != REMAT_ROLE_GRADIENT || layout.kind != REMAT_LAYOUT_SPLIT)
-            continue;
-        d->r.to->values[d->r.values[v].i].part =
-            remat_make_part(&d->b, REMAT_DIVIDE_AXIS, &from->values[v].shape, layout.run);
-    }
+    for (uint32_t v = 0; v < d->r.from->value_count; v++)
+        if (d->layouts.of[v].kind == REMAT_LAYOUT_SPLIT)
+            remat_divide_mark_part(d, (remat_value){v}, d->layouts.of[v], d->r.values[v]);
 }
 
 /* Outputs are whole, new versions of states as these are. */
@@ -254,7 +248,7 @@ REMAT_PASS(tensor_parallel)
     for (uint32_t n = 0; n < expanded->node_count; n++)
         divide_node(&d, n);
     remat_divide_empty_pool(&d);
-    name_split_gradients(&d);
+    mark_parts(&d);
     finish_outputs(&d);
     *out = remat_rebuild_finish(&d.r);
     return REMAT_OK;

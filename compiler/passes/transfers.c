@@ -43,8 +43,10 @@ remat_value remat_build_coordinate(struct remat_builder *b, const char *axis)
 const struct remat_rank_part *remat_make_part(struct remat_builder *b, const char *axis,
                                               const struct remat_shape *whole, int64_t run)
 {
-    const struct remat_rank_part part = {*whole, run, remat_mesh_axis(&b->graph->mesh, axis),
-                                         REMAT_NONE};
+    const struct remat_rank_part part = {.whole = *whole,
+                                         .run = run,
+                                         .axis = remat_mesh_axis(&b->graph->mesh, axis),
+                                         .block_axis = REMAT_NONE};
     return remat_copy(b->arena, &part, 1, sizeof part);
 }
 

@@ -72,6 +72,7 @@ struct remat_program_value {
     int64_t whole[REMAT_RANK_MAX];
     uint32_t part_axis, block_axis;
     uint64_t part_run;
+    bool part_tokens; /* of an activation: the parts are of tokens */
 };
 
 enum remat_access {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What people are shown of a plan: rows of --memory and --decisions of remat-dump say what the objects of --format json
-say one by one, --memory in at most 100 columns; layers are counted where all of them is recomputed.
+say one by one, --memory in at most 100 columns; layers are counted where all of them is recomputed. --placement has
+Megatron-LM's placement, known here by the names of Hugging Face's parameters, and all transfers of the report.
 
     views.py TOOLS"""
 import collections
@@ -183,6 +184,76 @@ def check_layers(model):
                         + (f"; {len(part)} in part" + listed(part) if part else "")), line
 
 
+PLACED = [  # with one axis tp: pattern of names, Megatron-LM's name, torchtitan's, dimension of the weight
+    (r".*(wte|embed_tokens|word_embeddings|shared)\.weight", "vocab-parallel", "RowwiseParallel", 0),
+    (r".*(c_attn|c_fc)\.(weight|bias)", "column-parallel", "ColwiseParallel", 1),  # GPT-2 has [in, out]
+    (r".*(c_proj)\.weight", "row-parallel", "RowwiseParallel", 0),
+    (r".*(output\.dense|out_proj|o_proj|down_proj|fc2)\.weight", "row-parallel", "RowwiseParallel", 1),
+    (r".*([qkv]_proj|query|key|value|intermediate\.dense|fc1|gate_proj|up_proj|lm_head|predictions)\.(weight|bias)",
+     "column-parallel", "ColwiseParallel", 0),
+]
+
+
+def check_placement(model, options):
+    call("graph", *model, "-o", "m.fbs")
+    report = json.loads(call("compile", "m.fbs", *options.split(), "-o", "m.plan", "--format", "json"))
+    text, shown = view("--placement")
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= WIDTH, max(lines, key=len)
+    said = {v["name"]: v for v in shown["placement"] if v["role"] == "parameter" and v["axis"] == "tp"}
+    names = re.findall(r"^parameter %(\S+) : \w+\[(.*)\]", call("dump", "m.fbs", "--text"), re.M)
+    expected = {name: row[1:] for name, _ in names for row in PLACED if re.fullmatch(row[0], name)}
+    assert said.keys() == expected.keys(), said.keys() ^ expected.keys()
+    for name, shape in names:
+        if name in expected:
+            v, (megatron, torchtitan, dimension) = said[name], expected[name]
+            assert v["whole"] == [int(d) for d in shape.split(",")], v
+            assert (v["megatron"], v["torchtitan"]) == (megatron, torchtitan), v
+            assert v["dimensions"] == [min(dimension, len(v["whole"]) - 1)], v
+            assert v["blocks"] == (3 if "c_attn" in name else 1), v
+            assert v["layer"] == int((re.findall(r"\.(\d+)\.", name) or [-1])[0]), v
+    split = [v for v in shown["placement"] if v["role"] != "parameter"]
+    assert split and all((v["megatron"] == "sequence-parallel") == v["tokens"] for v in split)
+    assert any(v["tokens"] for v in split) == ("--sequence-parallel" in options), options
+    call("compile", "m.fbs", "-o", "one.plan")  # on one rank all is whole
+    one = {d["name"]: d["shape"] for d in json.loads(call("dump", "one.plan", "--decisions", "--format", "json"))["decisions"]}
+    same = [v for v in split if v["name"] in one]
+    assert "dp" in options or same and all(v["whole"] == one[v["name"]] for v in same), same
+    transfers = shown["transfers"]
+    for key, total in ("sent_bytes", "sent_bytes"), ("estimated_ns", "communication_ns"):
+        assert "dp" in options or sum(t["times"] * t[key] for t in transfers) == report[total], (model, options, key)
+    decisions = {d["name"]: d for d in json.loads(call("dump", "m.plan", "--decisions", "--format", "json"))["decisions"]}
+    for v in split:  # the part's shape, where one dimension is divided
+        if v["name"] in decisions and len(v["dimensions"]) == 1:
+            part = [d // 2 if i in v["dimensions"] else d for i, d in enumerate(v["whole"])]
+            assert decisions[v["name"]]["shape"] == part, (v, decisions[v["name"]])
+    again = {(t["of"], t["layer"], t["asked_by"]) for t in transfers if t["instance"]}
+    for t in transfers:
+        if t["result"] and not t["instance"]:
+            assert t["result"] == {key: decisions[t["result"]["name"]][key] for key in t["result"]}, t
+            assert ((t["of"], t["layer"], t["asked_by"]) in again) == (t["result"]["action"] != "save"), t
+    groups = collections.Counter()
+    for line in lines:
+        row = re.fullmatch(r"\S+ +(-|[\d,-]+) +(exchange|gather)( #\d)? +(\S+ \S?s) +(\S+ k?M?B)  .*", line)
+        if row:
+            layers = sum(int(r[-1]) - int(r[0]) + 1 for r in (p.split("-") for p in row[1].split(","))) if row[1] != "-" else 1
+            groups[row[2], row[4], row[5]] += layers
+    assert groups == collections.Counter((t["kind"], time(t["estimated_ns"]), size(t["sent_bytes"])) for t in transfers), groups
+    return transfers
+
+
+def check_freed(transfers):
+    """A step takes as much less as is said if the result of a gather is saved, but for rounding in each kernel."""
+    gather = next(t for t in transfers if t["kind"] == "gather" and t["result"] and t["result"]["action"] == "recompute")
+    options = ["--mesh", "tp=2", "--sequence-parallel", "--ac-mode", "full", "--format", "json"]
+    steps = [json.loads(call("compile", "m.fbs", *options, *pin, "-o", "p.plan"))["step_ns"]
+             for pin in ([], ["--save", gather["result"]["name"]])]
+    assert abs(steps[0] - steps[1] - gather["result"]["recompute_extra_ns"]) <= 0.01 * gather["estimated_ns"], (steps, gather)
+    why = call("dump", "m.plan", "--why", gather["result"]["name"])
+    line = f"  transfer    gather of {gather['of']} along tp: {time(gather['estimated_ns'])}, rank 0 sends "
+    assert line + f"{size(gather['sent_bytes'])}; asked for by {gather['asked_by']}\n" in why, why
+
+
 def main():
     grouped = rows = 0
     for model, options in MODELS:
@@ -193,6 +264,10 @@ def main():
     assert grouped >= 10, grouped
     for model in (["gpt2-tiny", "--dropout", "0.1", "--dtype", "bf16"], ["llama-tiny"], ["encdec-tiny"]):
         check_layers(model)
+    for model in (["gpt2-tiny"], ["llama-tiny", "--dtype", "bf16"], ["bert-tiny"], ["encdec-tiny"]):
+        check_placement(model, "--mesh tp=2")
+    check_placement(["bert-tiny", "--batch", "4"], "--mesh dp=2,tp=2 --microbatches 2 --zero 3 --sequence-parallel")
+    check_freed(check_placement(["llama-tiny"], "--mesh tp=2 --sequence-parallel --ac-mode full"))
     print(f"{grouped} rows for several layers, {rows} decisions")
 
 

@@ -42,6 +42,7 @@ typedef remat_status (*dump_json_view)(remat_context *ctx, struct remat_arena *a
 DUMP_VIEW(summary);   /* what was asked for and what it costs; at most 60 lines */
 DUMP_VIEW(decisions); /* which values are saved; in text, equal rows of several layers are one */
 DUMP_VIEW(memory);    /* who lives at the peak, and the arena over the schedule */
+DUMP_VIEW(placement); /* parts of values on ranks, and transfers within layers */
 DUMP_VIEW(schedule);  /* the commands in order, by segment, those of the step first; a segment */
 DUMP_VIEW(kernels);   /* each distinct kernel, the most expensive first, with its instructions */
 DUMP_VIEW(why); /* what saving and recomputing cost; decisions that match a glob (fnmatch(3)) */

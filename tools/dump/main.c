@@ -41,6 +41,7 @@ static const struct {
     [OPTION_summary] = {dump_summary_text, dump_summary_json},
     [OPTION_decisions] = {dump_decisions_text, dump_decisions_json},
     [OPTION_memory] = {dump_memory_text, dump_memory_json},
+    [OPTION_placement] = {dump_placement_text, dump_placement_json},
     [OPTION_schedule] = {dump_schedule_text, dump_schedule_json},
     [OPTION_kernels] = {dump_kernels_text, dump_kernels_json},
     [OPTION_why] = {dump_why_text, dump_why_json},

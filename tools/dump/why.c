@@ -4,6 +4,7 @@
 
 #include "decisions.h"
 #include "size.h"
+#include "transfers.h"
 
 #include <fnmatch.h>
 #include <inttypes.h>
@@ -86,8 +87,8 @@ static bool is_in_use(const struct remat_program *program, uint32_t buffer)
     return false;
 }
 
-static const struct remat_decision_record *find_record(const struct remat_program *program,
-                                                       uint32_t value)
+const struct remat_decision_record *dump_find_record(const struct remat_program *program,
+                                                     uint32_t value)
 {
     const struct remat_program_value *info = &program->values[value];
     for (uint32_t d = 0; d < program->decision_count && info->instance == 0; d++)
@@ -104,7 +105,7 @@ struct dump_removal dump_removal(const struct remat_program *program, uint32_t b
     if (is_in_use(program, buffer))
         return (struct dump_removal){"in use", 0};
     const struct remat_decision_record *record =
-        value == REMAT_NONE ? NULL : find_record(program, value);
+        value == REMAT_NONE ? NULL : dump_find_record(program, value);
     if (record && strncmp(record->reason, "pin ", 4) == 0)
         return (struct dump_removal){"pinned", 0};
     if (!record || !record->recomputable || stays(program, record))
@@ -145,10 +146,23 @@ static remat_status check_glob(remat_context *ctx, const struct remat_program *p
                        glob);
 }
 
-static void print_record(const struct remat_program *program,
+static void print_transfer(const struct remat_program *program, const struct transfer *transfer,
+                           struct remat_text *out)
+{
+    const struct remat_command *command = &program->commands[transfer->command];
+    remat_text_append(
+        out, "  transfer    %s of %s along %s: %s, rank 0 sends %s; asked for by %s\n",
+        remat_kernel_kind_name(program->kernels[command->kernel].kind),
+        program->values[transfer->shape.from->value].name,
+        program->mesh[transfer->shape.group].name, cli_time(command->estimated_ns).text,
+        cli_short(remat_transfer_sent(&transfer->shape, 0)).text, command->scope);
+}
+
+static void print_record(const struct remat_program *program, const struct transfers *transfers,
                          const struct remat_decision_record *record, struct remat_text *out)
 {
     bool again = stays(program, record);
+    const struct transfer *transfer = transfers_about(program, transfers, record);
     remat_text_append(out, "\n%s: %s, %s (%s)\n", record->name, cli_short(record->bytes).text,
                       remat_action_name(record->action), record->reason);
     remat_text_append(out, "  saved       %s at the binding command; ",
@@ -165,22 +179,25 @@ static void print_record(const struct remat_program *program,
                           cli_short(bytes_at_peak(record, again)).text,
                           dump_added_time(record->recompute_extra_ns).text,
                           dump_estimated(program));
+    if (transfer)
+        print_transfer(program, transfer, out);
 }
 
 remat_status dump_why_text(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_program *program, const char *of,
                            struct remat_text *out)
 {
-    (void)arena;
     remat_status st = REMAT_OK;
+    struct transfers transfers = {0};
     REMAT_TRY(check_glob(ctx, program, of));
+    REMAT_TRY(transfers_find(arena, program, &transfers));
     const struct remat_command *binding = &program->commands[program->peak_command];
     remat_text_append(out, "binding command %" PRIu32 " \"%s\" (%s), live %s\n",
                       program->peak_command, binding->name, remat_phase_name(binding->phase),
                       cli_exact(program->peak_bytes).text);
     for (uint32_t d = 0; d < program->decision_count; d++)
         if (matches(&program->decisions[d], of))
-            print_record(program, &program->decisions[d], out);
+            print_record(program, &transfers, &program->decisions[d], out);
 fail:
     return st;
 }
@@ -189,15 +206,20 @@ remat_status dump_why_json(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_program *program, const char *of,
                            struct dump_json *out)
 {
-    (void)arena;
     remat_status st = REMAT_OK;
+    struct transfers transfers = {0};
     REMAT_TRY(check_glob(ctx, program, of));
+    REMAT_TRY(transfers_find(arena, program, &transfers));
     json_t *why = json_array();
     for (uint32_t d = 0; d < program->decision_count; d++) {
         const struct remat_decision_record *record = &program->decisions[d];
         if (!matches(record, of))
             continue;
         json_t *object = dump_decision(record);
+        const struct transfer *transfer = transfers_about(program, &transfers, record);
+        if (transfer &&
+            json_object_set_new(object, "transfer", transfer_json(program, transfer)) != 0)
+            out->failed = true;
         if (json_object_set_new(
                 object, "peak_bytes_saved",
                 dump_bytes(bytes_at_peak(record, lives_when_saved(program, record)))) != 0 ||

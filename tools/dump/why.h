@@ -13,6 +13,9 @@ struct dump_removal {
 };
 struct dump_removal dump_removal(const struct remat_program *program, uint32_t buffer,
                                  uint32_t value); /* what the buffer holds then, or REMAT_NONE */
+/* The decision about a value that is no recomputed one; NULL: there is none. */
+const struct remat_decision_record *dump_find_record(const struct remat_program *program,
+                                                     uint32_t value);
 /* What is said behind such times: ", estimated", or nothing where they are exact. */
 const char *dump_estimated(const struct remat_program *program);
 struct cli_buffer dump_added_time(int64_t ns); /* "+1.20 us" */

@@ -263,10 +263,12 @@ static void test_kernels(struct remat_arena *arena, const struct remat_program *
 static void test_empty(struct remat_arena *arena)
 {
     struct remat_program empty = {.producer = "", .graph_name = "", .target = "", .policy = "none"};
-    static const dump_text_view texts[] = {dump_summary_text, dump_decisions_text, dump_memory_text,
-                                           dump_schedule_text, dump_kernels_text};
-    static const dump_json_view jsons[] = {dump_summary_json, dump_decisions_json, dump_memory_json,
-                                           dump_schedule_json, dump_kernels_json};
+    static const dump_text_view texts[] = {dump_summary_text, dump_decisions_text,
+                                           dump_memory_text,  dump_schedule_text,
+                                           dump_kernels_text, dump_placement_text};
+    static const dump_json_view jsons[] = {dump_summary_json, dump_decisions_json,
+                                           dump_memory_json,  dump_schedule_json,
+                                           dump_kernels_json, dump_placement_json};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         CHECK(!strstr(show(arena, &empty, texts[i]), "nan"), "view %zu", i);
         json_decref(show_json(arena, &empty, jsons[i]));
