@@ -255,6 +255,12 @@ static void find_kept(struct extension *x)
         if ((named[v.i] || g->values[v.i].role == REMAT_ROLE_GRADIENT) &&
             !remat_is_none(remat_producer(g, v).i))
             REMAT_PUSH(x->arena, &x->c->kept, remat_producer(g, v));
+    for (uint32_t n = x->c->tail; n < g->node_count; n++)
+        for (uint32_t i = 0; i < g->nodes[n].input_count; i++) {
+            remat_node read = remat_producer(g, g->nodes[n].inputs[i]);
+            if (!remat_is_none(read.i) && read.i < x->c->tail)
+                REMAT_PUSH(x->arena, &x->c->kept, read);
+        }
 }
 
 static void list_makers(struct extension *x)

@@ -32,7 +32,7 @@ struct remat_clones {
     remat_node *node_of;     /* by value: that computes it; none: given */
     uint32_t *site_begin;    /* by site, and one more: of site_nodes */
     remat_node *site_nodes;  /* of each in graph order */
-    struct remat_nodes kept; /* that compute a gradient, an output or an update */
+    struct remat_nodes kept; /* that compute a gradient, an output, an update, or for the tail */
     uint32_t *first_slot;    /* by node, and one more */
     struct remat_clone_slot *slots;
     uint32_t *first_maker; /* by node, and one more: of makers */
@@ -58,9 +58,9 @@ void remat_clones_create(struct remat_arena *arena, const struct remat_settled *
  * stayed, or that are recomputed twice too. With fewer rounds than the decision asks for, the last
  * one is the only one.
  *
- * Sets the inputs in clones->graph and returns the nodes of [0, end) that an output, update or
- * gradient needs, and their clones, kernel by kernel, each after what it reads. `end` is the number
- * of nodes or the tail. Thread-compatible: one decision at a time. */
+ * Sets the inputs in clones->graph and returns the nodes of [0, end) that an output, update,
+ * gradient or the tail needs, and their clones, kernel by kernel, each after what it reads. `end`
+ * is the number of nodes or the tail. Thread-compatible: one decision at a time. */
 struct remat_nodes remat_clones_choose(struct remat_clones *clones, struct remat_arena *arena,
                                        const struct remat_decision *decision, uint32_t end);
 

@@ -3,6 +3,8 @@
  * then the packer (memory/pack.h). */
 #include "place.h"
 
+#include <assert.h>
+
 #include "ops.h"
 #include "pack.h"
 #include "pack_check.h"
@@ -74,6 +76,7 @@ static void find_uses(struct placer *p)
             else if (operand->access == REMAT_ACCESS_UPDATE)
                 p->out->buffer_of[v.i] = p->out->buffer_of[operand->previous.i];
             remat_buffer_id buffer = p->out->buffer_of[v.i];
+            assert(!remat_is_none(buffer.i)); /* written before it is read */
             p->pinned[buffer.i] |= end > at + 1 && operand->access == REMAT_ACCESS_READ;
             if (p->out->buffers[buffer.i].end < end)
                 p->out->buffers[buffer.i].end = end;
