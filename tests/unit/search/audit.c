@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes are marked in a map of the buffer, one for what is read of a value and one for what is
+/* Elements are marked in a map of the buffer, one for what is read of a value and one for what is
  * written of it, so that no rule about views is needed. */
 #include "audit.h"
 
@@ -27,16 +27,15 @@ static uint64_t element_bytes(uint8_t dtype)
 static void mark(uint8_t *map, const struct remat_operand *o)
 {
     int64_t at[REMAT_RANK_MAX] = {0};
-    uint64_t size = element_bytes(o->dtype);
     uint32_t outer = o->rank; /* axes that are walked; a contiguous last one is marked at once */
-    uint64_t run = size;
+    uint64_t run = 1;
     if (outer && o->strides[outer - 1] == 1)
-        run *= (uint64_t)o->shape[--outer];
+        run = (uint64_t)o->shape[--outer];
     for (bool more = true; more;) {
         uint64_t element = o->offset_elements;
         for (uint32_t axis = 0; axis < outer; axis++)
             element += (uint64_t)(at[axis] * o->strides[axis]);
-        memset(map + element * size, 1, run);
+        memset(map + element, 1, run);
         more = false;
         for (uint32_t axis = outer; axis-- > 0 && !more;) {
             more = ++at[axis] < (o->strides[axis] ? o->shape[axis] : 1);
@@ -112,18 +111,23 @@ static bool count_value(const struct auditor *a, uint32_t first, bool writes, ui
     for (uint32_t o = 0; o < first; o++)
         if (touched_value(a, o, writes) == value)
             return true;
-    uint64_t bytes = a->program->buffers[a->program->values[value].buffer].bytes;
-    uint8_t *map = calloc(bytes, 1);
-    if (!map)
-        return false;
-    for (uint32_t o = first; o < a->operand_count; o++)
-        if (touched_value(a, o, writes) == value)
+    uint64_t size = element_bytes(a->operands[first].dtype);
+    uint64_t elements = a->program->buffers[a->program->values[value].buffer].bytes / size;
+    uint8_t *map = calloc(elements, 1);
+    bool counted = map != NULL;
+    for (uint32_t o = first; o < a->operand_count && counted; o++) {
+        if (touched_value(a, o, writes) != value)
+            continue;
+        counted = element_bytes(a->operands[o].dtype) == size;
+        if (counted)
             mark(map, &a->operands[o]);
-    for (uint64_t b = 0; b < bytes; b++)
-        touched += map[b];
+    }
+    for (uint64_t e = 0; e < elements && counted; e++)
+        touched += map[e];
     free(map);
+    touched *= size;
     *out += touched < limit ? touched : limit;
-    return true;
+    return counted;
 }
 
 /* --- flops --- */

@@ -11,7 +11,8 @@ struct audit {
     uint64_t flops, moved_bytes;
 };
 
-/* False where the kernel is none that it knows, or memory is short. */
+/* False where the kernel is none that it knows, where operands of one value have elements of two
+ * sizes, or where memory is short. */
 bool audit_command(const struct remat_program *program, const struct remat_command *command,
                    struct audit *out);
 
