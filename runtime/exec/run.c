@@ -290,14 +290,16 @@ static remat_status run_command(struct run *run, uint32_t command)
 {
     remat_status st = REMAT_OK;
     struct remat_session *session = run->session;
+    const struct remat_session_checks *checks = &session->checks;
     bool started = false;
-    remat_session_before(session, command);
+    if (checks->before)
+        checks->before(session, command);
     REMAT_TRY(remat_session_transfers(session, command) ? start_transfer(run, command, &started)
                                                         : compute(run, command));
-    /* The shadow shows what each command changes. */
-    if (started && (session->shadow || shows_part(run, command)))
+    if (started && (checks->after || shows_part(run, command)))
         REMAT_TRY(complete(run, REMAT_NONE));
-    st = remat_session_after(session, command);
+    if (checks->after)
+        st = checks->after(session, command);
 fail:
     return st;
 }
@@ -307,7 +309,8 @@ static remat_status run_segment(struct run *run, const struct remat_segment *seg
     remat_status st = REMAT_OK;
     for (uint32_t c = segment->command_begin; c <= segment->command_end; c++) {
         REMAT_TRY(complete(run, c));
-        remat_session_free(run->session, segment, c);
+        if (run->session->checks.free)
+            run->session->checks.free(run->session, segment, c);
         if (c < segment->command_end)
             REMAT_TRY(run_command(run, c));
     }
@@ -349,7 +352,7 @@ static remat_status execute(struct run *run)
     remat_status st = REMAT_OK;
     struct remat_session *session = run->session;
     const struct remat_device_vtable *vtable = session->device->vtable;
-    bool checked = session->poison || session->shadow, done = false;
+    bool checked = session->checks.free || session->checks.before, done = false;
     if (vtable->replay && !run->traced && !checked)
         REMAT_TRY(vtable->replay(session->device,
                                  (uint32_t)(run->entry - session->program->entries), &done));

@@ -249,8 +249,8 @@ void remat_session_destroy(remat_session **session)
     remat_reallocate(s->ctx, s->trace_values, 0);
     remat_reallocate(s->ctx, s->trace_copy, 0);
     remat_reallocate(s->ctx, s->staging, 0);
-    remat_reallocate(s->ctx, s->shadow, 0);
-    remat_reallocate(s->ctx, s->by_offset, 0);
+    if (s->checks.destroy)
+        s->checks.destroy(s);
     remat_reallocate(s->ctx, s, 0);
     *session = NULL;
 }

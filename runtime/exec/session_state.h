@@ -5,13 +5,21 @@
 
 #include "device.h"
 #include "lane.h"
-#include "session_testing.h"
+#include "plan.h"
 
 #include <remat/engine.h>
 
-struct remat_buffer_at {
-    uint64_t offset_bytes;
-    uint32_t buffer;
+/* Tests that look into the memory of a session as it runs (tests/session_testing.h); each may be
+ * NULL, and is in a product. */
+struct remat_session_checks {
+    void *state;
+    /* Before a command, when transfers that it waits for are complete: what lived until then. */
+    void (*free)(struct remat_session *session, const struct remat_segment *segment,
+                 uint32_t command);
+    /* With the next one: a transfer is complete when `after` is called. */
+    void (*before)(struct remat_session *session, uint32_t command);
+    remat_status (*after)(struct remat_session *session, uint32_t command);
+    void (*destroy)(struct remat_session *session);
 };
 
 struct remat_flight { /* of a transfer; all but `command` are its group's */
@@ -49,9 +57,7 @@ struct remat_session {
     bool *waits;             /* [command + 1]: a transfer is complete just before it */
     uint64_t begin_ns;       /* on the host's clock: of the entry point that is traced */
     char *staging; /* of a GPU's group: what each takes, then what it gives; NULL: not needed */
-    bool poison;
-    char *shadow;                      /* NULL: no guards */
-    struct remat_buffer_at *by_offset; /* all buffers, sorted; only with guards */
+    struct remat_session_checks checks;
 };
 
 static inline bool remat_session_transfers(const struct remat_session *session, uint32_t command)

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks on the memory of a session. The device must be the host's. */
+#include "session_testing.h"
+
 #include "session_state.h"
 
 #include <stdlib.h>
 
 #define POISON 0x7fc0deadu
 #define PAINT  0xa5u
-
-void remat_session_poison(remat_session *session, bool on)
-{
-    session->poison = on;
-}
 
 char *remat_session_arena(remat_session *session)
 {
@@ -31,27 +27,22 @@ uint64_t remat_session_touched_bytes(const remat_session *session)
     return end;
 }
 
+/* --- guards --- */
+
+struct buffer_at {
+    uint64_t offset_bytes;
+    uint32_t buffer;
+};
+
+struct guard {
+    char *shadow;                /* the arena before the command */
+    struct buffer_at *by_offset; /* all buffers, sorted */
+};
+
 static int compare_offsets(const void *a, const void *b)
 {
-    const struct remat_buffer_at *x = a, *y = b;
+    const struct buffer_at *x = a, *y = b;
     return x->offset_bytes < y->offset_bytes ? -1 : x->offset_bytes > y->offset_bytes;
-}
-
-remat_status remat_session_guard(remat_session *session)
-{
-    const struct remat_program *program = session->program;
-    if (session->shadow)
-        return REMAT_OK;
-    session->ungrouped = true; /* the shadow shows what each command changes */
-    session->by_offset = remat_reallocate(session->ctx, session->by_offset,
-                                          (program->buffer_count + 1) * sizeof *session->by_offset);
-    session->shadow = remat_reallocate(session->ctx, NULL, program->arena_bytes + 1);
-    if (!session->by_offset || !session->shadow)
-        return REMAT_ERROR_MEMORY;
-    for (uint32_t b = 0; b < program->buffer_count; b++)
-        session->by_offset[b] = (struct remat_buffer_at){program->buffers[b].offset_bytes, b};
-    qsort(session->by_offset, program->buffer_count, sizeof *session->by_offset, compare_offsets);
-    return REMAT_OK;
 }
 
 static void fill(char *memory, uint64_t bytes)
@@ -68,6 +59,7 @@ static bool lives(const struct remat_buffer *buffer, uint32_t command)
 
 struct chosen { /* a set of buffers */
     const struct remat_session *session;
+    const struct guard *guard;
     uint32_t command;
     bool written; /* the buffers that the command writes, else those that live */
 };
@@ -87,7 +79,7 @@ static bool is_written(const struct chosen *chosen, uint32_t buffer)
 struct gap {
     uint64_t begin, end;
     uint64_t covered; /* gaps below are known */
-    uint32_t next;    /* of session->by_offset */
+    uint32_t next;    /* of guard->by_offset */
 };
 
 static bool next_gap(const struct chosen *chosen, struct gap *gap)
@@ -95,7 +87,7 @@ static bool next_gap(const struct chosen *chosen, struct gap *gap)
     const struct remat_program *program = chosen->session->program;
     gap->begin = gap->covered;
     for (; gap->next < program->buffer_count; gap->next++) {
-        uint32_t b = chosen->session->by_offset[gap->next].buffer;
+        uint32_t b = chosen->guard->by_offset[gap->next].buffer;
         const struct remat_buffer *buffer = &program->buffers[b];
         uint64_t buffer_end = buffer->offset_bytes + buffer->bytes;
         if (!(chosen->written ? is_written(chosen, b) : lives(buffer, chosen->command)))
@@ -111,30 +103,25 @@ static bool next_gap(const struct chosen *chosen, struct gap *gap)
     return gap->begin < gap->end;
 }
 
-static void fill_gaps(const struct remat_session *session, uint32_t command)
+static void fill_and_copy(struct remat_session *session, uint32_t command)
 {
-    struct chosen live = {session, command, false};
+    const struct guard *guard = session->checks.state;
+    struct chosen live = {session, guard, command, false};
     for (struct gap gap = {0}; next_gap(&live, &gap);)
         fill(session->device->memory + gap.begin, gap.end - gap.begin);
+    memcpy(guard->shadow, session->device->memory, session->program->arena_bytes);
 }
 
-void remat_session_before(struct remat_session *session, uint32_t command)
+static remat_status check_gaps(struct remat_session *session, uint32_t command)
 {
-    if (!session->shadow)
-        return;
-    fill_gaps(session, command);
-    memcpy(session->shadow, session->device->memory, session->program->arena_bytes);
-}
-
-static remat_status check_gaps(const struct remat_session *session, uint32_t command)
-{
-    struct chosen written = {session, command, true};
+    const struct guard *guard = session->checks.state;
+    struct chosen written = {session, guard, command, true};
     const char *memory = session->device->memory;
     for (struct gap gap = {0}; next_gap(&written, &gap);) {
         uint64_t same = gap.begin;
-        if (memcmp(memory + same, session->shadow + same, gap.end - same) == 0)
+        if (memcmp(memory + same, guard->shadow + same, gap.end - same) == 0)
             continue;
-        while (memory[same] == session->shadow[same])
+        while (memory[same] == guard->shadow[same])
             same++;
         return remat_error(session->ctx, REMAT_ERROR_INTERNAL,
                            "commands[%u] \"%s\" changed byte %llu of the arena, outside the "
@@ -145,8 +132,43 @@ static remat_status check_gaps(const struct remat_session *session, uint32_t com
     return REMAT_OK;
 }
 
+static void destroy(struct remat_session *session)
+{
+    struct guard *guard = session->checks.state;
+    remat_reallocate(session->ctx, guard->shadow, 0);
+    remat_reallocate(session->ctx, guard->by_offset, 0);
+    remat_reallocate(session->ctx, guard, 0);
+}
+
+remat_status remat_session_guard(remat_session *session)
+{
+    const struct remat_program *program = session->program;
+    struct guard *guard;
+    if (session->checks.state)
+        return REMAT_OK;
+    guard = remat_reallocate(session->ctx, NULL, sizeof *guard);
+    if (!guard)
+        return REMAT_ERROR_MEMORY;
+    session->checks.state = guard;
+    session->checks.destroy = destroy;
+    guard->by_offset = remat_reallocate(session->ctx, NULL,
+                                        (program->buffer_count + 1) * sizeof *guard->by_offset);
+    guard->shadow = remat_reallocate(session->ctx, NULL, program->arena_bytes + 1);
+    if (!guard->by_offset || !guard->shadow)
+        return REMAT_ERROR_MEMORY;
+    for (uint32_t b = 0; b < program->buffer_count; b++)
+        guard->by_offset[b] = (struct buffer_at){program->buffers[b].offset_bytes, b};
+    qsort(guard->by_offset, program->buffer_count, sizeof *guard->by_offset, compare_offsets);
+    session->ungrouped = true; /* the shadow shows what each command changes */
+    session->checks.before = fill_and_copy;
+    session->checks.after = check_gaps;
+    return REMAT_OK;
+}
+
+/* --- poison --- */
+
 /* Of the segment's buffers, those that live until this command. */
-static void poison_dead(const struct remat_session *session, const struct remat_segment *segment,
+static void poison_dead(struct remat_session *session, const struct remat_segment *segment,
                         uint32_t command)
 {
     const struct remat_program *program = session->program;
@@ -158,14 +180,7 @@ static void poison_dead(const struct remat_session *session, const struct remat_
     }
 }
 
-void remat_session_free(struct remat_session *session, const struct remat_segment *segment,
-                        uint32_t command)
+void remat_session_poison(remat_session *session, bool on)
 {
-    if (session->poison)
-        poison_dead(session, segment, command);
-}
-
-remat_status remat_session_after(struct remat_session *session, uint32_t command)
-{
-    return session->shadow ? check_gaps(session, command) : REMAT_OK;
+    session->checks.free = on ? poison_dead : NULL;
 }

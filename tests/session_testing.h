@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What only tests may do to a session. Hidden in the shared library; tests link the archive. */
-#ifndef REMAT_SESSION_TESTING_H
-#define REMAT_SESSION_TESTING_H
+/* Checks on the memory of a session. The device must be the host's. Hidden symbols are needed: link
+ * the archive of exec. */
+#ifndef SESSION_TESTING_H
+#define SESSION_TESTING_H
 
 #include "plan.h"
 
@@ -21,14 +22,5 @@ remat_status remat_session_guard(remat_session *session);
 
 /* The arena, for tests that look into it. */
 char *remat_session_arena(remat_session *session);
-
-/* --- for run.c --- */
-
-/* When a test asked for checks: before a command, when transfers that it waits for are complete,
- * what lived until then is freed; before and after it runs. */
-void remat_session_free(struct remat_session *session, const struct remat_segment *segment,
-                        uint32_t command);
-void remat_session_before(struct remat_session *session, uint32_t command);
-remat_status remat_session_after(struct remat_session *session, uint32_t command);
 
 #endif
