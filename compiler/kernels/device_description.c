@@ -315,9 +315,9 @@ static remat_status fail_unknown(remat_context *ctx, struct remat_arena *arena, 
         remat_suggest("", name, target_name, NULL, remat_device_text_count).text, names.items);
 }
 
-remat_status remat_device_description_read_threads(remat_context *ctx, struct remat_arena *arena,
-                                                   const char *name, uint32_t threads,
-                                                   struct remat_device_description *out)
+remat_status remat_device_description_read(remat_context *ctx, struct remat_arena *arena,
+                                           const char *name, uint32_t threads,
+                                           struct remat_device_description *out)
 {
     char *text;
     size_t bytes, length = strlen(name);
@@ -329,10 +329,4 @@ remat_status remat_device_description_read_threads(remat_context *ctx, struct re
         return fail_unknown(ctx, arena, name);
     REMAT_CHECK(remat_file_read(ctx, name, arena, &text, &bytes));
     return parse(ctx, arena, name, text, bytes, threads, out);
-}
-
-remat_status remat_device_description_read(remat_context *ctx, struct remat_arena *arena,
-                                           const char *name, struct remat_device_description *out)
-{
-    return remat_device_description_read_threads(ctx, arena, name, 0, out);
 }

@@ -51,12 +51,10 @@ struct remat_device_description {
     uint32_t monotone;
 };
 
-/* `name`: a built-in name or the path of a .json file. Unknown names list the built-in ones. */
+/* `name`: a built-in name or the path of a .json file. Unknown names list the built-in ones. Rates
+ * are those with so many threads, 0: its own; REMAT_ERROR_USAGE: it has none of that number. */
 remat_status remat_device_description_read(remat_context *ctx, struct remat_arena *arena,
-                                           const char *name, struct remat_device_description *out);
-/* Its rates with so many threads (0: as above). REMAT_ERROR_USAGE: it has none of that number. */
-remat_status remat_device_description_read_threads(remat_context *ctx, struct remat_arena *arena,
-                                                   const char *name, uint32_t threads,
-                                                   struct remat_device_description *out);
+                                           const char *name, uint32_t threads,
+                                           struct remat_device_description *out);
 
 #endif

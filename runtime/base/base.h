@@ -179,9 +179,6 @@ static inline uint64_t remat_hash_string(const char *text, uint64_t seed)
     return remat_hash(text, strlen(text), seed);
 }
 
-/* --- random bits: Philox4x32-10 (Salmon et al., "Parallel random numbers", SC'11) --- */
-void remat_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
-
 /* --- element types --- */
 typedef enum remat_dtype {
     REMAT_F32 = 1,

@@ -70,7 +70,7 @@ static remat_status measure(remat_context *ctx, const char *preset, enum remat_s
     size_t bytes;
     remat_arena_init(&arena, ctx);
     remat_arena_init(&devices, ctx);
-    REMAT_TRY(remat_device_description_read(ctx, &devices, "h100-sxm", &settings.device));
+    REMAT_TRY(remat_device_description_read(ctx, &devices, "h100-sxm", 0, &settings.device));
     REMAT_TRY(generate(ctx, &devices, preset, &graph));
     REMAT_TRY(find_budget(ctx, graph, &settings));
     printf("%s, solver %s, microbatches %" PRIu32 ", arena %" PRIu64 " B at most\n", preset,

@@ -72,7 +72,7 @@ static remat_status measure(remat_context *ctx, const char *preset, bool full, u
                                                          .recompute_method = "uniform",
                                                          .has_recompute_num_layers = true,
                                                          .recompute_num_layers = 1};
-    REMAT_TRY(remat_device_description_read(ctx, &arena, "cpu", &settings.device));
+    REMAT_TRY(remat_device_description_read(ctx, &arena, "cpu", 0, &settings.device));
     REMAT_TRY(remat_model_preset(ctx, preset, &model));
     REMAT_TRY(remat_model_generate(ctx, &arena, &model, &graph));
     REMAT_TRY(remat_compile(ctx, &arena, graph, &settings, &program));

@@ -56,7 +56,7 @@ remat_status harness_compile(remat_context *ctx, struct remat_arena *arena,
                              struct remat_program **out)
 {
     struct remat_compile_settings settings = {.policy = *policy};
-    MUST_OK(ctx, remat_device_description_read(ctx, arena, "cpu", &settings.device));
+    MUST_OK(ctx, remat_device_description_read(ctx, arena, "cpu", 0, &settings.device));
     settings.has_budget = budget_bytes != 0;
     settings.mesh = graph->mesh;
     settings.microbatches = graph->microbatches;

@@ -129,7 +129,7 @@ static void test_plan(remat_context *ctx, const struct configuration *c, bool dr
     const struct remat_graph *graph = make_graph(ctx, &arena, c, c->layers, dropout);
     struct remat_compile_settings settings = {.policy = plans[plan].settings};
     /* a step of 1T parameters takes a CPU longer than a plan may */
-    MUST_OK(ctx, remat_device_description_read(ctx, &arena, "h200", &settings.device));
+    MUST_OK(ctx, remat_device_description_read(ctx, &arena, "h200", 0, &settings.device));
     MUST_OK(ctx, remat_compile(ctx, &arena, graph, &settings, &program));
     const struct stored *stored = measure(ctx, &arena, program);
     for (int64_t k = 0; k <= c->layers; k++) {
@@ -156,7 +156,7 @@ static struct remat_program *compile_divided(remat_context *ctx, struct remat_ar
                                               .mesh = {1, {{"tp", RANKS}}},
                                               .sequence_parallel = sequence};
     struct remat_program *program;
-    MUST_OK(ctx, remat_device_description_read(ctx, arena, "h200", &settings.device));
+    MUST_OK(ctx, remat_device_description_read(ctx, arena, "h200", 0, &settings.device));
     MUST_OK(ctx, remat_compile(ctx, arena, make_graph(ctx, arena, c, layers, true), &settings,
                                &program));
     return program;

@@ -33,7 +33,7 @@ int main(void)
     MUST_OK(ctx, harness_compile(ctx, &arena, graph, &policy, 0, &program));
     uint64_t budget_bytes = program->arena_bytes + program->reserve_bytes;
     struct remat_compile_settings settings = {.microbatches = 1};
-    MUST_OK(ctx, remat_device_description_read(ctx, &arena, "cpu", &settings.device));
+    MUST_OK(ctx, remat_device_description_read(ctx, &arena, "cpu", 0, &settings.device));
     for (int high = 0; high < 2; high++) {
         added_ns = high ? UINT64_C(1) << 44 : 0;
         check(ctx, "plan", harness_compile(ctx, &arena, graph, &policy, budget_bytes, &program));

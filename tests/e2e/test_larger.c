@@ -37,7 +37,7 @@ static struct remat_compile_settings settings_of(remat_context *ctx, struct rema
         .has_reserve = true, .microbatches = setup->microbatches, .zero = setup->zero};
     if (setup->ranks > 1)
         settings.mesh = (struct remat_mesh){1, {{"dp", setup->ranks}}};
-    MUST_OK(ctx, remat_device_description_read(ctx, arena, setup->device, &settings.device));
+    MUST_OK(ctx, remat_device_description_read(ctx, arena, setup->device, 0, &settings.device));
     return settings;
 }
 

@@ -38,7 +38,7 @@ static remat_status compile(void *user)
     REMAT_TRY(remat_model_preset(ctx, "gpt2-tiny", &sizes));
     sizes.layers = 2;
     REMAT_TRY(remat_model_generate(ctx, arena, &sizes, &graph));
-    REMAT_TRY(remat_device_description_read(ctx, arena, "cpu", &settings.device));
+    REMAT_TRY(remat_device_description_read(ctx, arena, "cpu", 0, &settings.device));
     REMAT_TRY(remat_compile(ctx, arena, graph, &settings, &program));
 fail:
     return st; /* the guard closes the arena */

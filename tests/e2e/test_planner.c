@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "harness.h"
+#include "philox.h"
 #include "program_simulate.h"
 
 enum { POLICIES_MAX = 64, BUDGETS = 10 };
@@ -33,7 +34,7 @@ struct drawn {
 static uint32_t draw(struct drawn *d, uint32_t below)
 {
     uint32_t bits[4];
-    remat_philox((const uint32_t[4]){d->draws++}, (const uint32_t[2]){d->seed}, bits);
+    philox((const uint32_t[4]){d->draws++}, (const uint32_t[2]){d->seed}, bits);
     return bits[0] % below;
 }
 
@@ -48,7 +49,7 @@ static void draw_device(struct drawn *d)
     static const char *const names[] = {"cpu", "h100-sxm", "h200", "a100-80", "rtx-4090", "b200"};
     struct remat_device_description *device = &d->settings.device;
     const char *name = names[draw(d, sizeof names / sizeof *names)];
-    MUST_OK(d->ctx, remat_device_description_read(d->ctx, d->arena, name, device));
+    MUST_OK(d->ctx, remat_device_description_read(d->ctx, d->arena, name, 0, device));
     double matmul = draw_factor(d, 3, 3);
     for (int t = 0; t < REMAT_DTYPE_COUNT; t++)
         device->matmul_flops_per_ns[t] *= matmul;

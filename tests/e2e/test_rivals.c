@@ -9,6 +9,7 @@
 
 #include "harness.h"
 #include "ops.h"
+#include "philox.h"
 
 enum { WORDS_MAX = 256, PICKS_MAX = 6, RIVALS = 8 };
 
@@ -28,7 +29,7 @@ struct drawn {
 static uint32_t draw(struct drawn *d, uint32_t below)
 {
     uint32_t bits[4];
-    remat_philox((const uint32_t[4]){d->draws++}, (const uint32_t[2]){d->seed}, bits);
+    philox((const uint32_t[4]){d->draws++}, (const uint32_t[2]){d->seed}, bits);
     return bits[0] % below;
 }
 
@@ -52,7 +53,8 @@ static void draw_model(struct drawn *d)
     if (strncmp(models[m].preset, "llama", 5) == 0)
         s.dropout = 0;
     d->graph = harness_model(d->ctx, d->arena, models[m].preset, s);
-    MUST_OK(d->ctx, remat_device_description_read(d->ctx, d->arena, target, &d->settings.device));
+    MUST_OK(d->ctx,
+            remat_device_description_read(d->ctx, d->arena, target, 0, &d->settings.device));
     snprintf(d->name, sizeof d->name,
              "%s --batch %d --seq %d --dtype bf16 --dropout %g --attention %s; --target %s",
              models[m].preset, models[m].batch, models[m].seq, s.dropout,

@@ -117,7 +117,7 @@ static void test_ends(remat_context *ctx, const struct remat_graph *graph, enum 
     struct remat_program *most, *whole;
     struct remat_compile_settings settings = {.solver = solver, .microbatches = microbatches};
     remat_arena_init(&arena, ctx);
-    MUST_OK(ctx, remat_device_description_read(ctx, &arena, "cpu", &settings.device));
+    MUST_OK(ctx, remat_device_description_read(ctx, &arena, "cpu", 0, &settings.device));
     MUST_OK(ctx, remat_compile(ctx, &arena, graph, &settings, &most));
     settings.has_budget = true;
     settings.budget_bytes =
@@ -140,7 +140,7 @@ static void test_two_level(remat_context *ctx, const struct remat_graph *graph)
     struct remat_program *whole;
     struct remat_compile_settings settings = {.microbatches = 2, .has_budget = true};
     remat_arena_init(&arena, ctx);
-    MUST_OK(ctx, remat_device_description_read(ctx, &arena, "cpu", &settings.device));
+    MUST_OK(ctx, remat_device_description_read(ctx, &arena, "cpu", 0, &settings.device));
     settings.budget_bytes = smallest_budget(ctx, graph, settings);
     MUST_OK(ctx, remat_compile(ctx, &arena, graph, &settings, &whole));
     CHECK(remat_program_twice(whole) > 0, "nothing is two-level");
@@ -163,7 +163,7 @@ static void test_groups(remat_context *ctx, const struct remat_graph *graph)
                                                          .has_recompute_num_layers = true,
                                                          .recompute_num_layers = 1}};
     remat_arena_init(&arena, ctx);
-    MUST_OK(ctx, remat_device_description_read(ctx, &arena, "cpu", &settings.device));
+    MUST_OK(ctx, remat_device_description_read(ctx, &arena, "cpu", 0, &settings.device));
     MUST_OK(ctx, remat_compile(ctx, &arena, graph, &settings, &single));
     settings.policy.recompute_num_layers = 7;
     MUST_OK(ctx, remat_compile(ctx, &arena, graph, &settings, &groups));
@@ -195,7 +195,7 @@ static void test_long(remat_context *ctx, const struct remat_graph *graph)
     uint32_t scheduled = 0;
     struct remat_compile_settings settings = {0};
     remat_arena_init(&arena, ctx);
-    MUST_OK(ctx, remat_device_description_read(ctx, &arena, "cpu", &settings.device));
+    MUST_OK(ctx, remat_device_description_read(ctx, &arena, "cpu", 0, &settings.device));
     MUST_OK(ctx, remat_compile(ctx, &arena, graph, &settings, &most));
     CHECK(most->command_count > 10000, "%u commands", most->command_count);
     settings.is_over = is_over;

@@ -3,6 +3,7 @@
 
 #include "check.h"
 #include "half.h"
+#include "philox.h"
 
 #include <float.h>
 #include <math.h>
@@ -42,7 +43,7 @@ static double draw(const struct reference64_run *r, const struct remat_instructi
     uint64_t index = (uint64_t)element + state[3] * (uint64_t)r->count;
     uint32_t counter[4] = {(uint32_t)(index / 4), (uint32_t)(index / 4 >> 32),
                            (uint32_t)in->immediate, state[2]};
-    remat_philox(counter, state, words);
+    philox(counter, state, words);
     return (words[index % 4] >> 8) * 0x1p-24;
 }
 

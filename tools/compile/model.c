@@ -9,7 +9,8 @@
 
 #include <inttypes.h>
 
-uint32_t model_parts(const struct remat_compile_settings *settings)
+/* How many parts the batch has: a microbatch of a rank each. */
+static uint32_t batch_parts(const struct remat_compile_settings *settings)
 {
     return settings->microbatches * remat_mesh_size(&settings->mesh, "dp");
 }
@@ -19,7 +20,7 @@ static remat_status divide_batch(remat_context *ctx, const char *path, struct re
                                  const struct remat_compile_settings *settings)
 {
     struct remat_symbol *batch = remat_graph_symbol(graph, "batch");
-    uint32_t parts = model_parts(settings), ranks = remat_mesh_size(&settings->mesh, "dp");
+    uint32_t parts = batch_parts(settings), ranks = remat_mesh_size(&settings->mesh, "dp");
     if (parts == 1)
         return REMAT_OK;
     if (!batch)
@@ -162,7 +163,7 @@ fail:
 /* Whether a larger batch has the same kernels, each on as many rows or more. */
 static bool bounds_larger(const struct attempts *a, uint32_t value)
 {
-    return a->by_rows && value / model_parts(a->settings) > 1;
+    return a->by_rows && value / batch_parts(a->settings) > 1;
 }
 
 static remat_status bound(void *user, struct size_trial *trial)
@@ -175,7 +176,7 @@ static remat_status bound(void *user, struct size_trial *trial)
     double work;
     REMAT_TRY(begin(a, scratch, trial, &settings, &work, &graph));
     if (bounds_larger(a, trial->value))
-        settings.device.monotone = trial->value / model_parts(a->settings);
+        settings.device.monotone = trial->value / batch_parts(a->settings);
     REMAT_TRY(find_bound(a, scratch, graph, work, &settings, trial));
     trial->bounded = true;
     trial->each = settings.device.monotone ? trial->rate / trial->value : 0;
@@ -269,7 +270,7 @@ remat_status model_choose_bindings(remat_context *ctx, struct remat_arena *arena
                                 settings, sizes, progress,          false};
     const struct size_attempts calls = {bound, plan, attempts_over, &attempts};
     *out = cli_text(args, OPTION_bind, "");
-    REMAT_TRY(sizes_parse(ctx, arena, *out, model_parts(settings), sizes));
+    REMAT_TRY(sizes_parse(ctx, arena, *out, batch_parts(settings), sizes));
     if (!sizes->symbol)
         return REMAT_OK;
     if (!settings->has_budget)

@@ -11,10 +11,7 @@
 remat_status model_read(remat_context *ctx, struct remat_arena *arena, const char *path,
                         struct remat_graph **out);
 
-/* How many parts the batch has: a microbatch of a rank each. */
-uint32_t model_parts(const struct remat_compile_settings *settings);
-
-/* A graph without symbols, its batch that of such a part. `parsed` stays as it is. */
+/* A graph without symbols, its batch that of a microbatch of a rank. `parsed` stays as it is. */
 remat_status model_bind(remat_context *ctx, struct remat_arena *arena, const char *path,
                         const struct remat_graph *parsed, const char *bindings,
                         const struct remat_compile_settings *settings, struct remat_graph **out);

@@ -113,9 +113,9 @@ remat_status settings_read(remat_context *ctx, struct remat_arena *arena,
 {
     remat_status st = REMAT_OK;
     *out = (struct remat_compile_settings){0};
-    REMAT_TRY(remat_device_description_read_threads(
-        ctx, arena, cli_text(args, OPTION_target, "cpu"),
-        (uint32_t)cli_integer(args, OPTION_threads, 0), &out->device));
+    REMAT_TRY(remat_device_description_read(ctx, arena, cli_text(args, OPTION_target, "cpu"),
+                                            (uint32_t)cli_integer(args, OPTION_threads, 0),
+                                            &out->device));
     if (cli_has(args, OPTION_profile))
         REMAT_TRY(remat_profile_read(ctx, arena, cli_text(args, OPTION_profile, NULL),
                                      cli_producer(), &out->device, &out->device.profile));

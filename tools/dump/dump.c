@@ -72,12 +72,6 @@ void dump_append_name(struct remat_text *out, const char *name, size_t width)
         remat_text_append(out, "%.*s...%s", (int)head, name, name + length - tail);
 }
 
-const char *dump_kernel_name(const struct remat_program *program, uint32_t kernel)
-{
-    const struct remat_kernel *k = &program->kernels[kernel];
-    return k->kind == REMAT_KERNEL_fused ? k->key : remat_kernel_kind_name(k->kind);
-}
-
 uint32_t dump_segment_of(const struct remat_program *program, uint32_t command)
 {
     for (uint32_t s = 0; s < program->segment_count; s++) {

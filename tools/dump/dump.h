@@ -56,8 +56,6 @@ remat_status dump_pattern(struct remat_arena *arena, const char *path, int32_t l
                           const char **out);
 /* At most `width` bytes of a name, its middle as "...". */
 void dump_append_name(struct remat_text *out, const char *name, size_t width);
-/* "matmul", or "program" with its key. */
-const char *dump_kernel_name(const struct remat_program *program, uint32_t kernel);
 /* The segment that holds the command; REMAT_NONE when no segment does. */
 uint32_t dump_segment_of(const struct remat_program *program, uint32_t command);
 /* The entry point "train", else "eval", else NULL. */

@@ -94,7 +94,8 @@ static bool looks_at_data(const struct recorder *recorder)
     return recorder->hashing || recorder->gradients || recorder->joining;
 }
 
-bool recorder_is_needed(const struct recorder *recorder)
+/* There is anything to do for the entry point that comes next. */
+static bool is_needed(const struct recorder *recorder)
 {
     return looks_at_data(recorder) || recorder->trace || recorder->profiler;
 }
@@ -119,7 +120,7 @@ fail:
     return st;
 }
 
-int recorder_trace(void *user, const remat_trace_event *event)
+static int trace(void *user, const remat_trace_event *event)
 {
     struct recorder *recorder = user;
     uint64_t begin = clock_ns();
@@ -153,8 +154,7 @@ remat_status recorder_run(struct recorder *recorder, remat_session *session, con
            remat_plan_tensor_count(recorder->plan) * sizeof *recorder->earlier);
     recorder->spent_ns = 0;
     recorder->status = REMAT_OK;
-    remat_session_set_trace(session, recorder_is_needed(recorder) ? recorder_trace : NULL,
-                            recorder);
+    remat_session_set_trace(session, is_needed(recorder) ? trace : NULL, recorder);
     remat_session_set_trace_data(session, looks_at_data(recorder));
     remat_status st = remat_session_run(session, entry);
     return recorder->status == REMAT_OK

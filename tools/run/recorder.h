@@ -44,10 +44,6 @@ struct recorder { /* zero-initialise */
 remat_status recorder_open(remat_context *ctx, const remat_plan *plan, struct peers peers,
                            struct recorder *out);
 void recorder_release(struct recorder *recorder); /* harmless when released */
-/* True when there is anything to do for the entry point that comes next. */
-bool recorder_is_needed(const struct recorder *recorder);
-/* A remat_trace_function over a struct recorder. */
-int recorder_trace(void *user, const remat_trace_event *event);
 /* Runs an entry point under the recorder. */
 remat_status recorder_run(struct recorder *recorder, remat_session *session, const char *entry);
 

@@ -53,7 +53,8 @@ static struct curve_point point_of(const struct report *r, uint32_t i)
                                 .lower_bound = s->lower_bound};
 }
 
-bool report_is_proven(const struct report *r)
+/* Nothing fits in budgets[0], and that is proven. */
+static bool is_proven(const struct report *r)
 {
     return r->solutions[0].impossible || r->budgets[0] < r->floor.bytes;
 }
@@ -73,7 +74,7 @@ void report_decision(struct remat_text *text, const struct report *r)
         append_field(text, "lower_bound", s->lower_bound);
         append_field(text, "gap", curve_gap(&point));
     } else {
-        remat_text_append(text, ",\n  \"proven\": %s", report_is_proven(r) ? "true" : "false");
+        remat_text_append(text, ",\n  \"proven\": %s", is_proven(r) ? "true" : "false");
         remat_text_append(text, ",\n  \"smallest_peak_found\": %" PRIu64, s->result.peak);
     }
     append_common(text, r);

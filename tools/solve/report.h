@@ -15,8 +15,6 @@ struct report {
     bool time_limit_hit, interrupted;
 };
 
-/* Nothing fits in budgets[0], and that is proven. */
-bool report_is_proven(const struct report *report);
 /* The text lives in the arena of `text`. */
 void report_decision(struct remat_text *text, const struct report *report); /* of solutions[0] */
 enum report_format { REPORT_JSON, REPORT_CSV, REPORT_SVG };

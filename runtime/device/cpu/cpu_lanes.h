@@ -16,16 +16,6 @@ static inline void cpu_lanes_fill(float lanes[CPU_LANES], float value)
         lanes[l] = value;
 }
 
-static inline void cpu_lanes_add(float lanes[CPU_LANES], const float *x, int64_t count)
-{
-    int64_t i = 0;
-    for (; i + CPU_LANES <= count; i += CPU_LANES)
-        for (int l = 0; l < CPU_LANES; l++)
-            lanes[l] += x[i + l];
-    for (int l = 0; i + l < count; l++)
-        lanes[l] += x[i + l];
-}
-
 static inline float cpu_lanes_sum(float lanes[CPU_LANES])
 {
     for (int width = CPU_LANES / 2; width; width /= 2)

@@ -60,7 +60,7 @@ static remat_status prepare(struct graph *g)
     struct remat_graph *source;
     uint32_t kind = random_draw(&g->random, 8);
     uint32_t layers = random_draw(&g->random, LAYERS_MAX + 1);
-    REMAT_TRY(remat_device_description_read(s->ctx, &s->arena, "h100-sxm", &s->device));
+    REMAT_TRY(remat_device_description_read(s->ctx, &s->arena, "h100-sxm", 0, &s->device));
     if (kind == 0)
         random_rates(&g->random, &s->device);
     else
@@ -129,7 +129,7 @@ static remat_status prepare_sample(struct graph *g, const struct bound_sample *s
     struct remat_graph *source;
     struct remat_text whole = {.arena = &s->arena};
     const char *outputs = strstr(sample->text, "output %"); /* the loss is the first one */
-    REMAT_TRY(remat_device_description_read(s->ctx, &s->arena, "h100-sxm", &s->device));
+    REMAT_TRY(remat_device_description_read(s->ctx, &s->arena, "h100-sxm", 0, &s->device));
     random_balance(&g->random, &s->device);
     s->device.pointwise_flops_per_ns = sample->flops_per_ns > 0 ? sample->flops_per_ns : 1;
     s->device.launch_ns = sample->launch_ns;

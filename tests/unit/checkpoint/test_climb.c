@@ -47,7 +47,7 @@ static remat_status prepare(struct climb *c)
     struct subject *s = &c->subject;
     struct random *r = &c->random;
     static const double launches_ns[] = {0, 1e4, 2e5, 1e6, 1e6, 4e6, 1e7, 1e7};
-    REMAT_TRY(remat_device_description_read(s->ctx, &s->arena, "h100-sxm", &s->device));
+    REMAT_TRY(remat_device_description_read(s->ctx, &s->arena, "h100-sxm", 0, &s->device));
     random_balance(r, &s->device);
     if (random_draw(r, 2))
         s->device.pointwise_flops_per_ns = exp2(random_draw(r, 33) / 4.0 - 8);

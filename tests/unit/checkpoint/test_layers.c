@@ -68,7 +68,7 @@ static remat_status prepare(struct subject_bench *b, const struct family *family
     settings.batch = 4;
     REMAT_TRY(remat_model_generate(b->s.ctx, &b->s.arena, &settings, &source));
     REMAT_TRY(change_scopes(&b->s.arena, scopes, source));
-    REMAT_TRY(remat_device_description_read(b->s.ctx, &b->s.arena, "h100-sxm", &b->s.device));
+    REMAT_TRY(remat_device_description_read(b->s.ctx, &b->s.arena, "h100-sxm", 0, &b->s.device));
     REMAT_TRY(subject_prepare_graph(&b->s, source, family->microbatches));
     REMAT_TRY(subject_bench_extract(b));
 fail:
@@ -396,7 +396,7 @@ static void check_own(const struct own *own)
     struct remat_graph *source;
     subject_init(&b.s);
     REMAT_TRY(write_own(&b, own->features, &source));
-    REMAT_TRY(remat_device_description_read(b.s.ctx, &b.s.arena, "h100-sxm", &b.s.device));
+    REMAT_TRY(remat_device_description_read(b.s.ctx, &b.s.arena, "h100-sxm", 0, &b.s.device));
     REMAT_TRY(subject_prepare_graph(&b.s, source, 0));
     REMAT_TRY(subject_bench_extract(&b));
     CHECK(b.model.region_count == own->expected, "%s: %u layers, not %u", b.s.graph->name,

@@ -3,6 +3,7 @@
 
 #include "cpu_bf16.h"
 #include "half.h"
+#include "philox.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -159,7 +160,7 @@ static float draw(const struct sample *s, const char *memory, const struct remat
     uint64_t index = (uint64_t)element + state[3] * (uint64_t)(s->rows * s->columns);
     uint32_t counter[4] = {(uint32_t)(index / 4), (uint32_t)(index / 4 >> 32),
                            (uint32_t)in->immediate, state[2]};
-    remat_philox(counter, state, words);
+    philox(counter, state, words);
     return (float)(words[index % 4] >> 8) / 16777216.0f;
 }
 

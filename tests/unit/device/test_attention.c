@@ -5,6 +5,7 @@
 #include "cpu_test.h"
 #include "cpu_tile_prepare.h"
 #include "cpu_tile_run.h"
+#include "philox.h"
 
 #include <math.h>
 
@@ -81,7 +82,7 @@ static double dot(const float *x, const float *y, int64_t count)
     return sum;
 }
 
-/* 0 or 1 / (1 - p), word by word from remat_philox. */
+/* 0 or 1 / (1 - p), word by word from philox. */
 static double mask_of(const struct problem *p, int64_t b, int64_t i, int64_t h, int64_t j)
 {
     const struct cpu_attention_shape *s = &p->shape;
@@ -96,7 +97,7 @@ static double mask_of(const struct problem *p, int64_t b, int64_t i, int64_t h, 
     uint32_t counter[4] = {(uint32_t)(index / 4), (uint32_t)(index / 4 >> 32), dropout->site,
                            dropout->step};
     uint32_t key[2] = {(uint32_t)dropout->seed, (uint32_t)(dropout->seed >> 32)}, words[4];
-    remat_philox(counter, key, words);
+    philox(counter, key, words);
     return (float)(words[index % 4] >> 8) / 16777216.0f < dropout->p ? 0 : 1 / (1 - dropout->p);
 }
 

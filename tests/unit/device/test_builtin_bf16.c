@@ -4,6 +4,7 @@
 #include "check.h"
 #include "cpu_bf16.h"
 #include "device.h"
+#include "philox.h"
 #include "program_verify.h"
 
 #include <math.h>
@@ -343,7 +344,7 @@ static void check_dropped(const struct fixture *f, const char *memory)
     int wrong = 0;
     for (uint32_t i = 0; i < T * C; i++) {
         uint32_t index = i + T * C, counter[4] = {index / 4, 0, 5, 13}, words[4];
-        remat_philox(counter, key, words);
+        philox(counter, key, words);
         float uniform = (float)(words[index % 4] >> 8) / 16777216.0f, x = cpu_widen_bf16(y[i]);
         float sum = cpu_round_bf16(x * x) + x;
         wrong += dropped[i] != cpu_narrow_bf16(sum * uniform);

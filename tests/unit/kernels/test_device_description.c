@@ -92,7 +92,7 @@ static void check_file(remat_context *ctx, struct remat_arena *arena, const char
     FILE *file = fopen(path, "w");
     fputs(text, file);
     fclose(file);
-    remat_status st = remat_device_description_read(ctx, arena, path, &device);
+    remat_status st = remat_device_description_read(ctx, arena, path, 0, &device);
     if (!said) {
         CHECK(st == REMAT_OK && device.matmul_flops_per_ns[REMAT_F32] == 8 &&
                   device.matmul_flops_per_ns[REMAT_F16] == 0 && device.matmul_efficiency == 0.5 &&
@@ -115,18 +115,18 @@ static void check_threads(remat_context *ctx, struct remat_arena *arena, const c
     FILE *file = fopen(path, "w");
     fprintf(file, HEAD SIZES THREADS("{%s, %s}") MEMORY FLOPS, objects[0], objects[1]);
     fclose(file);
-    CHECK_OK(ctx, remat_device_description_read_threads(ctx, arena, path, 0, &own));
-    CHECK_OK(ctx, remat_device_description_read_threads(ctx, arena, path, 2, &two));
-    CHECK_OK(ctx, remat_device_description_read_threads(ctx, arena, path, 3, &three));
+    CHECK_OK(ctx, remat_device_description_read(ctx, arena, path, 0, &own));
+    CHECK_OK(ctx, remat_device_description_read(ctx, arena, path, 2, &two));
+    CHECK_OK(ctx, remat_device_description_read(ctx, arena, path, 3, &three));
     CHECK(strcmp(own.name, "x") == 0 && own.memory_bytes_per_ns == 2 && own.launch_ns == 2);
     CHECK(strcmp(two.name, "y") == 0 && two.memory_bytes_per_ns == 3 && two.launch_ns == 2);
     CHECK(strcmp(three.name, "x") == 0 && three.memory_bytes_per_ns == 2 && three.launch_ns == 5);
     CHECK(own.machine_ranks == 0 && two.machine_ranks == 0 && three.machine_ranks == 4);
     CHECK(two.pointwise_flops_per_ns == own.pointwise_flops_per_ns);
-    CHECK_STATUS(ctx, remat_device_description_read_threads(ctx, arena, path, 4, &two),
-                 REMAT_ERROR_USAGE, "no rates of that number (accepted: 2, 3)");
-    CHECK_STATUS(ctx, remat_device_description_read_threads(ctx, arena, "cpu", 2, &two),
-                 REMAT_ERROR_USAGE, "cpu has no rates by number of threads");
+    CHECK_STATUS(ctx, remat_device_description_read(ctx, arena, path, 4, &two), REMAT_ERROR_USAGE,
+                 "no rates of that number (accepted: 2, 3)");
+    CHECK_STATUS(ctx, remat_device_description_read(ctx, arena, "cpu", 2, &two), REMAT_ERROR_USAGE,
+                 "cpu has no rates by number of threads");
 }
 
 static const struct {
@@ -165,7 +165,7 @@ static void check_number(remat_context *ctx, struct remat_arena *arena, const ch
     struct remat_device_description device;
     bool integer = ranges[i].kind == INTEGER;
     write_number(path, ranges[i].key, integer ? json_integer((json_int_t)value) : json_real(value));
-    remat_status st = remat_device_description_read(ctx, arena, path, &device);
+    remat_status st = remat_device_description_read(ctx, arena, path, 0, &device);
     CHECK(st == (accepted ? REMAT_OK : REMAT_ERROR_INVALID), "%s of %.17g: status %d",
           ranges[i].key, value, (int)st);
     CHECK(accepted || strstr(remat_context_message(ctx), ranges[i].said), "%s of %.17g: '%s'",
@@ -291,7 +291,7 @@ static remat_status read_again(void *user)
 {
     struct remat_arena *arena = user;
     struct remat_device_description device;
-    return remat_device_description_read(arena->ctx, arena, "h100-sxm", &device);
+    return remat_device_description_read(arena->ctx, arena, "h100-sxm", 0, &device);
 }
 
 /* Each allocation fails once; what the JSON library has allocated is freed all the same. */
@@ -327,7 +327,7 @@ int main(void)
     snprintf(path, sizeof path, "/tmp/remat_device_%ld.json", (long)getpid());
     for (unsigned d = 0; d < remat_device_text_count; d++) {
         const char *name = remat_device_texts[d].name;
-        CHECK_OK(ctx, remat_device_description_read(ctx, &arena, name, &device));
+        CHECK_OK(ctx, remat_device_description_read(ctx, &arena, name, 0, &device));
         CHECK(strcmp(device.name, name) == 0, "%s", name);
         check_sanity(&device);
         check_published(&device);
@@ -337,9 +337,9 @@ int main(void)
     check_ranges(ctx, &arena, path);
     check_threads(ctx, &arena, path);
     remove(path);
-    CHECK_STATUS(ctx, remat_device_description_read(ctx, &arena, "h300", &device),
+    CHECK_STATUS(ctx, remat_device_description_read(ctx, &arena, "h300", 0, &device),
                  REMAT_ERROR_USAGE, "b200, cpu, h100-pcie, h100-sxm, h200, ");
-    CHECK_STATUS(ctx, remat_device_description_read(ctx, &arena, "/nowhere/x.json", &device),
+    CHECK_STATUS(ctx, remat_device_description_read(ctx, &arena, "/nowhere/x.json", 0, &device),
                  REMAT_ERROR_IO, "", "no such file");
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);

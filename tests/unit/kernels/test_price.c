@@ -19,7 +19,8 @@ static uint32_t pick(uint32_t count)
 static struct remat_device_description device_of(struct workbench *w, const char *name)
 {
     struct remat_device_description device = {0};
-    CHECK_OK(w->ctx, remat_device_description_read(w->ctx, &w->arena, name, &device), "%s", name);
+    CHECK_OK(w->ctx, remat_device_description_read(w->ctx, &w->arena, name, 0, &device), "%s",
+             name);
     return device;
 }
 

@@ -36,7 +36,7 @@ static remat_status read_text(struct workbench *w, const char *text, size_t byte
 static struct remat_device_description device_of(struct workbench *w)
 {
     struct remat_device_description device = {0};
-    CHECK_OK(w->ctx, remat_device_description_read(w->ctx, &w->arena, "cpu", &device));
+    CHECK_OK(w->ctx, remat_device_description_read(w->ctx, &w->arena, "cpu", 0, &device));
     return device;
 }
 
@@ -260,7 +260,7 @@ static void check_gpus(void)
                  "{\"schema\": \"remat-profile/1\", \"producer\": \"p\", \"device\": %s, "
                  "\"kernels\": []}",
                  gpus[i].device);
-        CHECK_OK(w.ctx, remat_device_description_read(w.ctx, &w.arena, "h200", &device));
+        CHECK_OK(w.ctx, remat_device_description_read(w.ctx, &w.arena, "h200", 0, &device));
         remat_status st = read_text(&w, text, strlen(text), &device);
         const char *message = remat_context_message(w.ctx);
         CHECK(gpus[i].said ? st == REMAT_ERROR_INVALID && strstr(message, gpus[i].said) : !st,

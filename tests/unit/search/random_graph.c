@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "graph_parse.h"
+#include "philox.h"
 #include "rebuild.h"
 
 enum { VALUES_MAX = 128, WIDTHS = 3 };
@@ -24,7 +25,7 @@ struct writer {
 uint32_t random_draw(struct random *r, uint32_t below)
 {
     uint32_t bits[4];
-    remat_philox((const uint32_t[4]){r->draws++}, (const uint32_t[2]){r->seed, 11}, bits);
+    philox((const uint32_t[4]){r->draws++}, (const uint32_t[2]){r->seed, 11}, bits);
     return bits[0] % below;
 }
 

@@ -51,7 +51,7 @@ remat_status subject_prepare(struct subject *s, const struct remat_model_setting
     remat_status st = REMAT_OK;
     struct remat_graph *source;
     REMAT_TRY(remat_model_generate(s->ctx, &s->arena, settings, &source));
-    REMAT_TRY(remat_device_description_read(s->ctx, &s->arena, device, &s->device));
+    REMAT_TRY(remat_device_description_read(s->ctx, &s->arena, device, 0, &s->device));
     REMAT_TRY(subject_prepare_graph(s, source, microbatches));
 fail:
     return st;

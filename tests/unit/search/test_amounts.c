@@ -93,7 +93,7 @@ static void open_subject(struct subject *s, struct random *r)
     r->mixed = true;
     uint32_t nodes = 2 + random_draw(r, 5), layers = random_draw(r, 3);
     CHECK_OK(s->ctx, random_graph(s->ctx, &s->arena, r, nodes, layers, &source));
-    CHECK_OK(s->ctx, remat_device_description_read(s->ctx, &s->arena, "h100-sxm", &s->device));
+    CHECK_OK(s->ctx, remat_device_description_read(s->ctx, &s->arena, "h100-sxm", 0, &s->device));
     CHECK_OK(s->ctx, subject_prepare_graph(s, source, 1));
 }
 
@@ -219,7 +219,7 @@ static void check_graph(const char *text, const char *said)
     remat_arena_init(&arena, ctx);
     remat_status st = remat_graph_parse(ctx, "t", text, strlen(text), &arena, &graph);
     CHECK_OK(ctx, st);
-    CHECK_OK(ctx, remat_device_description_read(ctx, &arena, "b200", &settings.device));
+    CHECK_OK(ctx, remat_device_description_read(ctx, &arena, "b200", 0, &settings.device));
     settings.device.matmul_flops_per_ns[REMAT_F32] = 1e9; /* the fastest */
     settings.device.pointwise_flops_per_ns = 1e9;
     st = st == REMAT_OK ? remat_compile(ctx, &arena, graph, &settings, &program) : st;

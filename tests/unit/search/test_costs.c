@@ -13,6 +13,7 @@
 #include "kernel_body.h"
 #include "lower.h"
 #include "noisy_profile.h"
+#include "philox.h"
 #include "random_graph.h"
 #include "subject.h"
 
@@ -308,7 +309,7 @@ static void check_random(struct bench *b, uint32_t seed, uint32_t actions)
     decision.in_line = b->subject.evaluator.transfers && seed % 2;
     for (uint32_t v = 0; v < b->subject.graph->value_count; v++) {
         uint32_t bits[4];
-        remat_philox((const uint32_t[4]){v}, (const uint32_t[2]){seed}, bits);
+        philox((const uint32_t[4]){v}, (const uint32_t[2]){seed}, bits);
         if (recomputable[v])
             decision.actions[v] = (uint8_t)(bits[0] % actions);
     }
@@ -342,7 +343,7 @@ static remat_status prepare_random(struct bench *b, uint32_t seed)
     uint32_t kind = seed % 6;
     struct random r = {.seed = seed, .mixed = kind > 1, .typed = kind > 3};
     const char *device = devices[random_draw(&r, sizeof devices / sizeof *devices)];
-    REMAT_TRY(remat_device_description_read(s->ctx, &s->arena, device, &s->device));
+    REMAT_TRY(remat_device_description_read(s->ctx, &s->arena, device, 0, &s->device));
     random_rates(&r, &s->device);
     uint32_t nodes = 2 + random_draw(&r, NODES_MAX - 1), layers = random_draw(&r, LAYERS_MAX + 1);
     REMAT_TRY(random_graph(s->ctx, &s->arena, &r, nodes, layers > 1 ? layers : 0, &source));

@@ -7,6 +7,7 @@
 #include "check.h"
 #include "facts.h"
 #include "graph_verify.h"
+#include "philox.h"
 #include "subject.h"
 
 static const struct {
@@ -139,7 +140,7 @@ static void check_random(struct subject *s, uint32_t seed)
     remat_facts_create(&s->arena, s->graph, &facts);
     for (uint32_t v = 0; v < s->graph->value_count; v++) {
         uint32_t bits[4];
-        remat_philox((const uint32_t[4]){v}, (const uint32_t[2]){seed}, bits);
+        philox((const uint32_t[4]){v}, (const uint32_t[2]){seed}, bits);
         if (facts.recomputable[v] && bits[0] % 8 <= seed % 8)
             decision.actions[v] =
                 bits[1] % 3 < seed % 3 ? REMAT_ACTION_INLINE : REMAT_ACTION_RECOMPUTE;

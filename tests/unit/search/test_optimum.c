@@ -356,7 +356,7 @@ static remat_status check_graph(struct oracle *o, const struct kind *kind, uint3
     remat_status st = REMAT_OK;
     struct subject *s = &o->subject;
     struct remat_graph *graph;
-    REMAT_TRY(remat_device_description_read(s->ctx, &s->arena, "h100-sxm", &s->device));
+    REMAT_TRY(remat_device_description_read(s->ctx, &s->arena, "h100-sxm", 0, &s->device));
     random_rates(&o->random, &s->device);
     uint32_t nodes =
         kind->nodes_min + random_draw(&o->random, kind->nodes_max - kind->nodes_min + 1);

@@ -113,7 +113,7 @@ static remat_status prepare_shared(struct subject_bench *b)
     remat_text_append(&t, "%%loss : f32[] output, %%lse : f32[64,1] = cross_entropy %%x13 "
                           "%%targets phase loss\noutput %%loss\n");
     REMAT_TRY(remat_graph_parse(b->s.ctx, "shared", t.items, t.count, &b->s.arena, &source));
-    REMAT_TRY(remat_device_description_read(b->s.ctx, &b->s.arena, "h100-sxm", &b->s.device));
+    REMAT_TRY(remat_device_description_read(b->s.ctx, &b->s.arena, "h100-sxm", 0, &b->s.device));
     REMAT_TRY(subject_prepare_graph(&b->s, source, 0));
     REMAT_TRY(subject_bench_extract(b));
 fail:

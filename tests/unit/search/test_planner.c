@@ -12,6 +12,7 @@
 #include "facts.h"
 #include "marginal.h"
 #include "noisy_profile.h"
+#include "philox.h"
 #include "subject.h"
 
 static const struct {
@@ -113,7 +114,7 @@ static void check_random(struct bench *b, uint32_t seed)
     remat_facts_create(&b->subject.arena, b->subject.graph, &facts);
     for (uint32_t v = 0; v < b->subject.graph->value_count; v++) {
         uint32_t bits[4];
-        remat_philox((const uint32_t[4]){v}, (const uint32_t[2]){seed}, bits);
+        philox((const uint32_t[4]){v}, (const uint32_t[2]){seed}, bits);
         if (facts.recomputable[v] && bits[0] % 8 <= seed % 8)
             decision.actions[v] = seed % 3 == 0 || (seed % 3 == 1 && bits[1] % 2)
                                       ? REMAT_ACTION_INLINE
