@@ -104,7 +104,7 @@ static remat_status describe(struct pipeline *p, const struct remat_chosen *c,
     out->numerics_hash = remat_hash_string(NUMERICS_VERSION, p->prepared.numerics_hash);
     out->budget_bytes = s->has_budget ? s->budget_bytes : 0;
     out->reserve_bytes = p->search.reserve_bytes;
-    out->arena_bytes = remat_align_up(c->arena_bytes, REMAT_ALIGNMENT);
+    out->arena_bytes = remat_aligned_bytes(c->arena_bytes);
     out->settings = remat_copy(p->search.arena, s->settings, s->setting_count, sizeof *s->settings);
     out->setting_count = s->setting_count;
     out->base_step_ns = remat_search_step_ns(&p->search, p->evaluator.base_ns);

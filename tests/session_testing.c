@@ -52,11 +52,6 @@ static void fill(char *memory, uint64_t bytes)
         memcpy(memory + i, &word, sizeof word);
 }
 
-static bool lives(const struct remat_buffer *buffer, uint32_t command)
-{
-    return buffer->persistent || (buffer->begin <= command && command < buffer->end);
-}
-
 struct chosen { /* a set of buffers */
     const struct remat_session *session;
     const struct guard *guard;
@@ -90,7 +85,8 @@ static bool next_gap(const struct chosen *chosen, struct gap *gap)
         uint32_t b = chosen->guard->by_offset[gap->next].buffer;
         const struct remat_buffer *buffer = &program->buffers[b];
         uint64_t buffer_end = buffer->offset_bytes + buffer->bytes;
-        if (!(chosen->written ? is_written(chosen, b) : lives(buffer, chosen->command)))
+        if (!(chosen->written ? is_written(chosen, b)
+                              : remat_buffer_is_live(buffer, chosen->command)))
             continue;
         if (buffer->offset_bytes > gap->begin) {
             gap->end = gap->covered = buffer->offset_bytes;

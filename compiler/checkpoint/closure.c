@@ -69,7 +69,7 @@ static struct remat_border_item describe_item(const struct builder *b, remat_val
     uint64_t bytes = remat_storage_bytes(&b->s->graph->values[v.i]);
     bool output = b->s->facts.output[v.i]; /* lies in persistent memory */
     return (struct remat_border_item){
-        .bytes = output ? 0 : remat_align_up(bytes, REMAT_ALIGNMENT),
+        .bytes = output ? 0 : remat_aligned_bytes(bytes),
         .kept = output,
         .wanted = (b->s->reads[v.i] & REMAT_READ_LATE) != 0,
     };

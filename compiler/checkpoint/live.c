@@ -28,7 +28,7 @@ static void add_kernel(struct remat_live *l, const struct remat_settled *s, uint
 
 static void add_value(struct remat_live *l, const struct remat_settled *s, remat_value v)
 {
-    uint64_t bytes = remat_align_up(remat_storage_bytes(&s->graph->values[v.i]), REMAT_ALIGNMENT);
+    uint64_t bytes = remat_aligned_bytes(remat_storage_bytes(&s->graph->values[v.i]));
     uint32_t *begin = &l->begin[v.i], end = l->last[v.i] / 2 + 1;
     if (remat_is_candidate(s, v)) {
         l->bytes[v.i] = bytes;

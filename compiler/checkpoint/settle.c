@@ -8,8 +8,6 @@
 
 #include <math.h>
 
-enum { NODES_MAX = 48 }; /* as many as fusion puts into a kernel (fuse_groups.c) */
-
 struct reader {
     remat_kernel_id kernel;
     bool direct; /* all of its reads are */
@@ -203,7 +201,8 @@ static bool may_inline(const struct settler *s, const struct reader *reader,
 {
     const struct remat_fused_kernel *kernel = remat_kernel_at(s->out->kernels, reader->kernel);
     return kernel->kind == REMAT_KERNEL_fused && kernel->phase != REMAT_PHASE_OPTIMIZER &&
-           reader->direct && s->node_count[reader->kernel.i] + slice->node_count <= NODES_MAX &&
+           reader->direct &&
+           s->node_count[reader->kernel.i] + slice->node_count <= REMAT_FUSED_NODES_MAX &&
            fits_space(s, reader->kernel, slice);
 }
 

@@ -248,7 +248,7 @@ static remat_status emit_attention(struct cuda_emitter *e, const struct remat_co
     cuda_add_command_words(e, command);
     if (shape != CUDA_FORWARD) {
         cuda_add_word(e, REMAT_CUDA_WORKSPACE, 0);
-        REMAT_CHECK(cuda_use_workspace(e, &s, remat_align_up(s.columns * 4, REMAT_ALIGNMENT)));
+        REMAT_CHECK(cuda_use_workspace(e, &s, remat_aligned_bytes(s.columns * 4)));
     }
     return REMAT_OK;
 }

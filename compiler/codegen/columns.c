@@ -25,7 +25,7 @@ uint64_t cuda_columns_workspace_bytes(const struct cuda_source *s)
     uint64_t values = s->most_reductions * row_blocks(s);
     for (uint32_t i = 0; i < s->count; i++)
         values += s->nodes[i].place != CUDA_NONE;
-    return remat_align_up(values * s->columns * sizeof(float), REMAT_ALIGNMENT);
+    return remat_aligned_bytes(values * s->columns * sizeof(float));
 }
 
 static void write_workspace(struct cuda_source *s)

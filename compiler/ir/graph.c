@@ -117,18 +117,13 @@ remat_scope_id remat_graph_scope(struct remat_arena *arena, struct remat_graph *
 
 /* --- symbols --- */
 
-static bool is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-
 /* A WORD that the text form reads as nothing else. */
 static bool is_symbol_name(const char *name)
 {
     const char *c = name;
-    if (!is_letter(*c) || strcmp(name, "inf") == 0 || strcmp(name, "nan") == 0)
+    if (!remat_is_letter(*c) || strcmp(name, "inf") == 0 || strcmp(name, "nan") == 0)
         return false;
-    while (is_letter(*c) || (*c >= '0' && *c <= '9'))
+    while (remat_is_letter(*c) || remat_is_digit(*c))
         c++;
     return *c == 0 && c - name <= SYMBOL_NAME_MAX;
 }

@@ -9,7 +9,9 @@
 #include "ops.h"
 #include "view.h"
 
-/* Most instructions of a fused kernel; fuse limits the nodes so that they stay below it. */
+/* Most nodes of a fused kernel, with those that it inlines; so few that its instructions stay below
+ * their limit. */
+#define REMAT_FUSED_NODES_MAX        48
 #define REMAT_FUSED_INSTRUCTIONS_MAX 512
 
 REMAT_INDEX(remat_kernel_id); /* of a list */

@@ -5,8 +5,6 @@
  * Nodes of a graph that has kernels say themselves which one they run in. */
 #include "fuse_groups.h"
 
-#define GROUP_NODES_MAX 48
-
 static bool has(const struct remat_fuse_node *node, uint32_t facts)
 {
     return (node->facts & facts) != 0;
@@ -180,7 +178,7 @@ static bool has_room(const struct remat_fuser *f, const struct remat_fuse_group 
                      uint32_t nodes)
 {
     return (!f->within && group->kind != REMAT_GROUP_COLUMN) ||
-           group->node_count + nodes <= GROUP_NODES_MAX;
+           group->node_count + nodes <= REMAT_FUSED_NODES_MAX;
 }
 
 static bool can_join(const struct remat_fuser *f, remat_group_id id,
@@ -197,7 +195,7 @@ static bool can_join(const struct remat_fuser *f, remat_group_id id,
         return false;
     bool row_reduce = has(node, REMAT_FACT_ROW_REDUCE);
     bool column_reduce = has(node, REMAT_FACT_COLUMN_REDUCE);
-    if (column_reduce && group->node_count >= GROUP_NODES_MAX)
+    if (column_reduce && group->node_count >= REMAT_FUSED_NODES_MAX)
         return false;
     bool same = remat_shape_equal(node->space, group->space);
     bool row = !same && group->kind == REMAT_GROUP_ROW && !row_reduce && !column_reduce &&
@@ -404,7 +402,7 @@ static void place_nodes(struct remat_fuser *f)
 static bool is_full(const struct remat_fuser *f)
 {
     for (size_t g = 0; g < f->groups.count; g++)
-        if (f->groups.items[g].node_count >= GROUP_NODES_MAX)
+        if (f->groups.items[g].node_count >= REMAT_FUSED_NODES_MAX)
             return true;
     return false;
 }

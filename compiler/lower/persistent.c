@@ -28,7 +28,7 @@ static void add(struct remat_arena *arena, struct remat_persistent *out,
     }
     remat_index_add(arena, &out->by_name, remat_hash_string(info->name, 0), (uint32_t)out->count);
     REMAT_PUSH(arena, out, ((struct remat_persistent_tensor){info, out->total_bytes, bytes}));
-    out->total_bytes += remat_align_up(bytes, REMAT_ALIGNMENT);
+    out->total_bytes += remat_aligned_bytes(bytes);
 }
 
 /* No less than the deltas of attention and two lists of sorted tokens. */
@@ -42,8 +42,7 @@ static uint64_t workspace_needed(const struct remat_graph *graph)
             bytes = remat_value_bytes(&graph->values[node->inputs[5].i]); /* as lse */
         if (node->op == REMAT_OP_embedding_backward || node->op == REMAT_OP_embedding_accumulate) {
             remat_value ids = node->inputs[node->input_count - 1];
-            bytes =
-                2 * remat_align_up(2 * remat_value_bytes(&graph->values[ids.i]), REMAT_ALIGNMENT);
+            bytes = 2 * remat_aligned_bytes(2 * remat_value_bytes(&graph->values[ids.i]));
         }
         most = bytes > most ? bytes : most;
     }
@@ -66,7 +65,7 @@ struct remat_persistent remat_persistent_collect(struct remat_arena *arena,
         for (uint32_t o = 0; o < graph->output_count; o++)
             add(arena, &out, &graph->values[graph->outputs[o].i]);
     }
-    out.workspace_bytes = remat_align_up(out.workspace_bytes, REMAT_ALIGNMENT);
+    out.workspace_bytes = remat_aligned_bytes(out.workspace_bytes);
     out.total_bytes += out.workspace_bytes;
     return out;
 }

@@ -22,11 +22,6 @@ struct placer {
     bool *pinned;               /* by buffer: may not be overwritten */
 };
 
-static uint64_t slot_bytes(const struct remat_placed_buffer *b)
-{
-    return remat_align_up(b->bytes, REMAT_ALIGNMENT);
-}
-
 static void add_buffer(struct placer *p, remat_value v, uint64_t bytes, uint32_t begin)
 {
     remat_buffer_id id = {p->out->buffer_count++};
@@ -156,8 +151,8 @@ static void profile(struct placer *p)
         const struct remat_placed_buffer *buffer = &l->buffers[b];
         if (!remat_is_none(buffer->persistent.i))
             continue;
-        change[buffer->begin] += slot_bytes(buffer);
-        change[buffer->end] -= slot_bytes(buffer); /* modulo 2^64 */
+        change[buffer->begin] += remat_aligned_bytes(buffer->bytes);
+        change[buffer->end] -= remat_aligned_bytes(buffer->bytes); /* modulo 2^64 */
     }
     uint64_t live = p->persistent->total_bytes;
     for (uint32_t at = 0; at < count; at++) {
@@ -204,7 +199,7 @@ static struct remat_slot *list_slots(struct remat_arena *arena,
         const struct remat_placed_buffer *buffer = &lifespans->buffers[b];
         if (remat_is_none(buffer->persistent.i))
             slots[(*out_count)++] =
-                (struct remat_slot){buffer->begin, buffer->end, slot_bytes(buffer)};
+                (struct remat_slot){buffer->begin, buffer->end, remat_aligned_bytes(buffer->bytes)};
     }
     return slots;
 }

@@ -39,7 +39,7 @@ static void sort_slots(struct remat_arena *arena, const struct remat_slot *slots
         assert(s->begin <= s->end && s->bytes <= REMAT_SLOT_BYTES_MAX);
         if (s->begin == s->end || s->bytes == 0)
             continue;
-        uint64_t bytes = remat_align_up(s->bytes, REMAT_ALIGNMENT);
+        uint64_t bytes = remat_aligned_bytes(s->bytes);
         assert(bytes <= REMAT_SLOT_BYTES_MAX - total_bytes);
         total_bytes += bytes;
         ranked[out->count++] = (struct remat_ranked){{UINT64_MAX - s->begin, s->end}, i};
@@ -49,7 +49,7 @@ static void sort_slots(struct remat_arena *arena, const struct remat_slot *slots
     remat_sort_ranked(ranked, out->count, out->given);
     for (uint32_t i = 0; i < out->count; i++) {
         out->slots[i] = slots[out->given[i].i];
-        out->slots[i].bytes = remat_align_up(out->slots[i].bytes, REMAT_ALIGNMENT);
+        out->slots[i].bytes = remat_aligned_bytes(out->slots[i].bytes);
     }
 }
 

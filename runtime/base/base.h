@@ -118,6 +118,18 @@ void *remat_arena_grow(struct remat_arena *arena, void *old, size_t count, size_
         (list)->items[(list)->count++] = (item);                                                   \
     } while (0)
 
+/* --- text --- */
+
+/* Of an identifier, in every locale. */
+static inline bool remat_is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+static inline bool remat_is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
 /* --- text that grows --- */
 struct remat_text { /* zero-terminated; owned by the arena */
     struct remat_arena *arena;
@@ -153,6 +165,10 @@ static inline uint64_t remat_mul_saturated(uint64_t a, uint64_t b)
 static inline uint64_t remat_align_up(uint64_t bytes, uint64_t alignment) /* power of two */
 {
     return (bytes + alignment - 1) & ~(alignment - 1);
+}
+static inline uint64_t remat_aligned_bytes(uint64_t bytes)
+{
+    return remat_align_up(bytes, REMAT_ALIGNMENT);
 }
 static inline int64_t remat_divide_up(int64_t a, int64_t b) /* a >= 0, b > 0 */
 {

@@ -54,6 +54,10 @@ struct remat_buffer {
     uint32_t begin, end;
     bool persistent; /* lives from init on: parameters, optimizer state, inputs */
 };
+static inline bool remat_buffer_is_live(const struct remat_buffer *buffer, uint32_t command)
+{
+    return buffer->persistent || (buffer->begin <= command && command < buffer->end);
+}
 
 /* A tensor at one version: written once (in place updates make a new value in the same buffer). */
 struct remat_program_value {

@@ -44,11 +44,6 @@ struct replay {
     uint32_t *sent, *received;
 };
 
-static bool is_live(const struct remat_buffer *b, uint32_t command)
-{
-    return b->persistent || (b->begin <= command && command < b->end);
-}
-
 static uint64_t end_of(const struct remat_buffer *b)
 {
     return b->offset_bytes + b->bytes;
@@ -171,11 +166,11 @@ static remat_status replay_arena(struct replay *r)
     for (uint32_t c = 0; c < p->command_count; c++) {
         for (uint32_t i = r->gone.first[c]; i != REMAT_NONE; i = r->gone.next[i]) {
             set_live(r, i, false);
-            live_bytes -= remat_align_up(p->buffers[i].bytes, REMAT_ALIGNMENT);
+            live_bytes -= remat_aligned_bytes(p->buffers[i].bytes);
         }
         for (uint32_t i = r->born.first[c]; i != REMAT_NONE; i = r->born.next[i]) {
             REMAT_TRY(add_live(r, c, i));
-            live_bytes += remat_align_up(p->buffers[i].bytes, REMAT_ALIGNMENT);
+            live_bytes += remat_aligned_bytes(p->buffers[i].bytes);
         }
         if (live_bytes != p->commands[c].live_bytes)
             REMAT_FAIL(r->ctx, REMAT_ERROR_INVALID,
@@ -282,7 +277,7 @@ static remat_status wrong_read(const struct replay *r, uint32_t command, uint32_
     const char *name = p->values[v].name;
     uint32_t buffer = p->values[v].buffer, held = r->held[buffer], writer = r->writer[buffer];
     const struct remat_buffer *b = &p->buffers[buffer];
-    if (!is_live(b, command))
+    if (!remat_buffer_is_live(b, command))
         return remat_error(r->ctx, REMAT_ERROR_INVALID,
                            "commands[%u] \"%s\": operand %u uses \"%s\", but its buffer %u lives "
                            "only in [%u, %u)",
@@ -349,7 +344,7 @@ static remat_status start_transfer(struct replay *r, uint32_t command)
         uint32_t buffer = p->values[p->operands[k].value].buffer;
         uint32_t *transfer =
             p->operands[k].access == REMAT_ACCESS_READ ? &r->sent[buffer] : &r->received[buffer];
-        if (!is_live(&p->buffers[buffer], c->complete_before - 1))
+        if (!remat_buffer_is_live(&p->buffers[buffer], c->complete_before - 1))
             return remat_error(
                 r->ctx, REMAT_ERROR_INVALID,
                 "commands[%u] \"%s\": it goes on until command %u, and the buffer %u "
@@ -376,7 +371,7 @@ static remat_status replay_command(struct replay *r, uint32_t command)
         bool held = o->access == REMAT_ACCESS_READ || o->access == REMAT_ACCESS_FLAG;
         uint32_t read = held ? o->value : o->previous;
         uint32_t buffer = p->values[o->value].buffer;
-        if (!is_live(&p->buffers[buffer], command) ||
+        if (!remat_buffer_is_live(&p->buffers[buffer], command) ||
             (o->access != REMAT_ACCESS_WRITE && r->held[buffer] != read))
             return wrong_read(r, command, k, o->access == REMAT_ACCESS_WRITE ? o->value : read);
     }

@@ -5,21 +5,11 @@
 
 typedef unsigned long long ull;
 
-static bool is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 static bool is_identifier(const char *text)
 {
-    if (!is_letter(*text))
+    if (!remat_is_letter(*text))
         return false;
-    while (is_letter(*text) || is_digit(*text))
+    while (remat_is_letter(*text) || remat_is_digit(*text))
         text++;
     return !*text;
 }
@@ -27,11 +17,11 @@ static bool is_identifier(const char *text)
 /* "sm_90", "sm_90a" */
 static bool is_arch(const char *text)
 {
-    if (strncmp(text, "sm_", 3) != 0 || !is_digit(text[3]) || strlen(text) > 8)
+    if (strncmp(text, "sm_", 3) != 0 || !remat_is_digit(text[3]) || strlen(text) > 8)
         return false;
-    for (text += 3; is_digit(*text);)
+    for (text += 3; remat_is_digit(*text);)
         text++;
-    return !*text || (is_letter(*text) && !text[1]);
+    return !*text || (remat_is_letter(*text) && !text[1]);
 }
 
 static remat_status verify_kernel(struct remat_verifier *v, uint32_t i)

@@ -21,15 +21,15 @@ static void measure_peak(const struct remat_program *program, uint64_t parts[PAR
         const struct remat_buffer *buffer = &program->buffers[b];
         bool live = buffer->begin <= program->peak_command && program->peak_command < buffer->end;
         if (buffer->persistent)
-            parts[PART_STATIC] += remat_align_up(buffer->bytes, REMAT_ALIGNMENT);
+            parts[PART_STATIC] += remat_aligned_bytes(buffer->bytes);
         else if (live)
-            parts[PART_ACTIVATIONS] += remat_align_up(buffer->bytes, REMAT_ALIGNMENT);
+            parts[PART_ACTIVATIONS] += remat_aligned_bytes(buffer->bytes);
     }
     for (uint32_t v = 0; v < program->value_count; v++) {
         const struct remat_program_value *value = &program->values[v];
         const struct remat_buffer *buffer = &program->buffers[value->buffer];
         bool live = buffer->begin <= program->peak_command && program->peak_command < buffer->end;
-        uint64_t bytes = remat_align_up(buffer->bytes, REMAT_ALIGNMENT);
+        uint64_t bytes = remat_aligned_bytes(buffer->bytes);
         if (live && !buffer->persistent && value->role == REMAT_ROLE_GRADIENT &&
             bytes <= parts[PART_ACTIVATIONS]) {
             parts[PART_GRADIENTS] += bytes;

@@ -8,16 +8,6 @@ const char *const dump_class_names[DUMP_CLASS_COUNT] = {
 };
 const char dump_class_letters[] = "POGKRti";
 
-uint64_t dump_padded_bytes(const struct remat_buffer *buffer)
-{
-    return remat_align_up(buffer->bytes, REMAT_ALIGNMENT);
-}
-
-bool dump_is_live(const struct remat_buffer *buffer, uint32_t command)
-{
-    return buffer->persistent || (buffer->begin <= command && command < buffer->end);
-}
-
 static bool is_forward(const struct remat_program *program, uint32_t command)
 {
     uint8_t phase = program->commands[command].phase;

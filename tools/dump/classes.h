@@ -20,9 +20,5 @@ extern const char *const dump_class_names[DUMP_CLASS_COUNT];
 extern const char dump_class_letters[DUMP_CLASS_COUNT + 1];
 /* The class of each buffer; NULL when out of memory. */
 uint8_t *dump_classify(struct remat_arena *arena, const struct remat_program *program);
-/* What a buffer takes of the arena, which is what live bytes count. */
-uint64_t dump_padded_bytes(const struct remat_buffer *buffer);
-/* True when the buffer holds something while the command runs. */
-bool dump_is_live(const struct remat_buffer *buffer, uint32_t command);
 
 #endif

@@ -71,14 +71,14 @@ remat_status dump_residents(struct remat_arena *arena, const struct remat_progra
         return REMAT_ERROR_MEMORY;
     for (uint32_t b = 0; b < program->buffer_count; b++) {
         const struct remat_buffer *buffer = &program->buffers[b];
-        if (!dump_is_live(buffer, peak))
+        if (!remat_buffer_is_live(buffer, peak))
             continue;
         struct dump_resident resident = {
             buffer,     b,
             held[b],    find_next_use(program, held[b], peak, segment->command_end),
             classes[b], dump_removal(program, b, held[b])};
         REMAT_TRY_PUSH(arena, out, resident);
-        out->bytes[classes[b]] += dump_padded_bytes(buffer);
+        out->bytes[classes[b]] += remat_aligned_bytes(buffer->bytes);
     }
     qsort(out->items, out->count, sizeof *out->items, by_bytes);
 fail:
@@ -127,7 +127,7 @@ static remat_status add_resident(struct remat_arena *arena, const struct remat_p
                            .first = resident, .name = name, .begin = buffer->begin}));
         group = &groups->items[groups->count - 1];
     }
-    group->bytes += dump_padded_bytes(buffer);
+    group->bytes += remat_aligned_bytes(buffer->bytes);
     group->buffer_count++;
     group->begin = buffer->begin < group->begin ? buffer->begin : group->begin;
     group->end = buffer->end > group->end ? buffer->end : group->end;

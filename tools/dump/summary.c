@@ -197,8 +197,8 @@ static remat_status print_classes(struct remat_arena *arena, const struct remat_
     if (!classes)
         return REMAT_ERROR_MEMORY;
     for (uint32_t b = 0; b < p->buffer_count; b++)
-        if (dump_is_live(&p->buffers[b], p->peak_command))
-            bytes[classes[b]] += dump_padded_bytes(&p->buffers[b]);
+        if (remat_buffer_is_live(&p->buffers[b], p->peak_command))
+            bytes[classes[b]] += remat_aligned_bytes(p->buffers[b].bytes);
     remat_text_append(out, "\nlive at the peak\n");
     for (uint32_t i = 0; i < DUMP_CLASS_COUNT; i++)
         if (bytes[i])

@@ -64,7 +64,7 @@ static bool stays(const struct remat_program *program, const struct remat_decisi
 
 static uint64_t bytes_at_peak(const struct remat_decision_record *record, bool live)
 {
-    return live ? remat_align_up(record->bytes, REMAT_ALIGNMENT) : 0;
+    return live ? remat_aligned_bytes(record->bytes) : 0;
 }
 
 static bool lives_when_saved(const struct remat_program *program,

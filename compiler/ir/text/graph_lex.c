@@ -14,14 +14,9 @@ const char *remat_lex_role(uint32_t role)
                                               : remat_role_name(role);
 }
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 static bool is_word(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_';
+    return remat_is_letter(c) || remat_is_digit(c);
 }
 
 static bool is_name(char c)
@@ -36,7 +31,7 @@ static bool is_number(char c)
 
 static int hex_digit(char c)
 {
-    if (is_digit(c))
+    if (remat_is_digit(c))
         return c - '0';
     c |= 0x20;
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
@@ -122,7 +117,7 @@ static remat_status lex_string(struct remat_lexer *lexer)
 static remat_status lex_instance(struct remat_lexer *lexer)
 {
     uint64_t instance = 0;
-    while (lexer->at < lexer->end && is_digit(*lexer->at) && instance <= INT32_MAX)
+    while (lexer->at < lexer->end && remat_is_digit(*lexer->at) && instance <= INT32_MAX)
         instance = instance * 10 + (uint64_t)(*lexer->at++ - '0');
     if (instance == 0 || instance > INT32_MAX)
         return REMAT_LEX_ERROR(lexer, "the instance after '@' must be 1 to %d", INT32_MAX);
@@ -163,7 +158,7 @@ static remat_status lex(struct remat_lexer *lexer)
         return REMAT_OK;
 
     char c = *lexer->at;
-    if (is_digit(c) || c == '-') {
+    if (remat_is_digit(c) || c == '-') {
         take(lexer, REMAT_TOKEN_NUMBER, is_number);
     } else if (is_word(c)) {
         take(lexer, REMAT_TOKEN_WORD, is_word);

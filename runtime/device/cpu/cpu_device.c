@@ -53,7 +53,7 @@ static remat_status prepare_command(struct cpu_device *device, uint32_t index)
     if (*tile && cpu_tile_scratch_bytes(*tile) > bytes)
         bytes = cpu_tile_scratch_bytes(*tile);
     if (bytes > device->scratch_bytes)
-        device->scratch_bytes = remat_align_up(bytes, REMAT_ALIGNMENT);
+        device->scratch_bytes = remat_aligned_bytes(bytes);
 fail:
     return st;
 }
@@ -133,7 +133,7 @@ static remat_status bind_memory(struct remat_device *device, void *memory)
         cpu->owned = remat_reallocate(cpu->base.ctx, NULL, bytes + REMAT_ALIGNMENT);
         if (!cpu->owned)
             return REMAT_ERROR_MEMORY;
-        memory = (void *)remat_align_up((uintptr_t)cpu->owned, REMAT_ALIGNMENT);
+        memory = (void *)remat_aligned_bytes((uintptr_t)cpu->owned);
     }
     memset(memory, 0, bytes); /* every page is there before the first step is timed */
     device->memory = memory;

@@ -30,7 +30,7 @@ static void divide_work(struct cpu_tile *tile, uint32_t threads)
 static void size_scratch(struct cpu_tile *tile)
 {
     uint64_t refs = tile->access_count + tile->stripe_count + tile->slot_count;
-    tile->pointer_bytes = remat_align_up(refs * sizeof(float *), REMAT_ALIGNMENT);
+    tile->pointer_bytes = remat_aligned_bytes(refs * sizeof(float *));
     tile->scratch_bytes = tile->pointer_bytes +
                           tile->slot_count * (uint64_t)CPU_TILE * sizeof(float) +
                           tile->stripe_count * (uint64_t)(CPU_TILE * STRIPE_TILES) * sizeof(float);

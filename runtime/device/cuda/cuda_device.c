@@ -95,7 +95,7 @@ static uint64_t beside_bytes(const struct cuda_device *cuda)
     uint64_t code = cuda->base.program->cuda.workspace_bytes, gemms = cuda->gemm_workspace_bytes;
     if (cuda->base.program->workspace_bytes)
         return 0;
-    return remat_align_up(code > gemms ? code : gemms, REMAT_ALIGNMENT);
+    return remat_aligned_bytes(code > gemms ? code : gemms);
 }
 
 /* The legacy stream can be neither captured nor left alone by what is, and it waits for all
