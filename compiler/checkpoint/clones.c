@@ -58,8 +58,8 @@ static remat_node add_clone(struct extension *x, remat_node n, remat_site site, 
     clone.outputs = outputs;
     clone.phase = REMAT_PHASE_BACKWARD;
     clone.instance = instance;
-    if (!remat_is_none(clone.kernel))
-        clone.kernel = site.i;
+    if (!remat_is_none(clone.site.i))
+        clone.site = site;
     remat_node out = remat_graph_append_node(x->arena, g, &clone);
     REMAT_PUSH(x->scratch, &x->site, site);
     REMAT_PUSH(x->scratch, &x->original, n);
@@ -90,8 +90,8 @@ static remat_site home_of(const struct extension *x, remat_node n)
     const struct remat_graph *g = x->c->graph;
     const struct remat_node_info *node = &g->nodes[n.i];
     const remat_site alone = {x->alone};
-    if (!remat_is_none(node->kernel))
-        return (remat_site){node->kernel};
+    if (!remat_is_none(node->site.i))
+        return node->site;
     if (remat_op_has(node->op, REMAT_FACT_VIEW) || node->input_count == 0)
         return alone;
     remat_node producer = remat_producer(g, node->inputs[0]);
@@ -103,7 +103,7 @@ static remat_site home_of(const struct extension *x, remat_node n)
 static void add_reruns(struct extension *x)
 {
     for (remat_node n = {0}; n.i < x->s->graph->node_count; n.i++) {
-        x->c->graph->nodes[n.i].kernel = x->s->kernels->kernel_of_node[n.i].i;
+        x->c->graph->nodes[n.i].site.i = x->s->kernels->kernel_of_node[n.i].i;
         REMAT_PUSH(x->scratch, &x->site, home_of(x, n));
         REMAT_PUSH(x->scratch, &x->original, n);
     }
@@ -199,7 +199,7 @@ static void add_slots(struct extension *x, remat_node n)
     struct remat_node_info *node = &x->c->graph->nodes[n.i];
     remat_site site = x->site.items[n.i];
     uint32_t count = remat_op_reads(node);
-    bool absorbed = remat_is_none(node->kernel);
+    bool absorbed = remat_is_none(node->site.i);
     REMAT_PUSH(x->scratch, &x->first_slot, (uint32_t)x->slots.count);
     if (remat_is_early(node->phase) || (absorbed && site.i < x->alone && !node->instance))
         return;

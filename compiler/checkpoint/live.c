@@ -5,24 +5,24 @@
 
 /* The optimizer's kernels wait for what they read. What a fused kernel writes may lie where
  * something lay that it reads. */
-static void add_kernel(struct remat_live *l, const struct remat_settled *s, uint32_t k)
+static void add_kernel(struct remat_live *l, const struct remat_settled *s, remat_kernel_id k)
 {
-    const struct remat_fused_kernel *kernel = &s->kernels->kernels[k];
+    const struct remat_fused_kernel *kernel = remat_kernel_at(s->kernels, k);
     bool early = kernel->phase == REMAT_PHASE_OPTIMIZER;
-    uint32_t turn = early ? 1 : 2 * k;
+    uint32_t turn = early ? 1 : 2 * k.i;
     for (uint32_t o = 0; o < kernel->operand_count && early; o++) {
         remat_value read = remat_operand_read(&kernel->operands[o]);
         uint32_t writer = remat_is_none(read.i) ? REMAT_NONE : remat_settled_writer(s, read).i;
         if (!remat_is_none(writer) && l->turn[writer] > turn)
             turn = l->turn[writer] | 1;
     }
-    l->turn[k] = turn;
+    l->turn[k.i] = turn;
     for (uint32_t o = 0; o < kernel->operand_count; o++) {
         remat_value read = remat_operand_read(&kernel->operands[o]);
         remat_value v = remat_is_none(read.i) ? kernel->operands[o].value : read;
         l->last[v.i] = l->last[v.i] < turn ? turn : l->last[v.i];
         if (remat_is_none(read.i) && !early)
-            l->begin[v.i] = k + (kernel->kind == REMAT_KERNEL_fused);
+            l->begin[v.i] = k.i + (kernel->kind == REMAT_KERNEL_fused);
     }
 }
 
@@ -32,7 +32,7 @@ static void add_value(struct remat_live *l, const struct remat_settled *s, remat
     uint32_t *begin = &l->begin[v.i], end = l->last[v.i] / 2 + 1;
     if (remat_is_candidate(s, v)) {
         l->bytes[v.i] = bytes;
-        *begin = *begin < l->first ? l->first : *begin;
+        *begin = *begin < l->first.i ? l->first.i : *begin;
     } else if (*begin < end) {
         l->fixed_bytes[*begin] += bytes;
         l->fixed_bytes[end] -= bytes; /* modulo 2^64 */
@@ -42,11 +42,11 @@ static void add_value(struct remat_live *l, const struct remat_settled *s, remat
 /* Beside what is fixed a built-in kernel has its own candidates, each once. */
 static uint64_t find_floor(struct remat_live *l, const struct remat_settled *s)
 {
-    for (uint32_t k = 0; k < l->kernel_count; k++) {
-        const struct remat_fused_kernel *kernel = &s->kernels->kernels[k];
+    for (remat_kernel_id k = {0}; k.i < l->kernel_count; k.i++) {
+        const struct remat_fused_kernel *kernel = remat_kernel_at(s->kernels, k);
         for (uint32_t o = 0; o < kernel->operand_count && kernel->kind != REMAT_KERNEL_fused; o++) {
             remat_value v = kernel->operands[o].value;
-            if (l->next[v.i] > k)
+            if (l->next[v.i] > k.i)
                 continue;
             remat_live_make(l, v, k);
             remat_live_read(l, v, k);
@@ -69,9 +69,10 @@ struct remat_live remat_live_create(struct remat_arena *arena, const struct rema
     REMAT_NEW(arena, out.begin, values);
     REMAT_NEW(arena, out.next, values);
     memset(out.begin, 0xff, values * sizeof *out.begin);
-    while (out.first < count && s->kernels->kernels[out.first].phase == REMAT_PHASE_FORWARD)
-        out.first++;
-    for (uint32_t k = 0; k < count; k++)
+    while (out.first.i < count &&
+           remat_kernel_at(s->kernels, out.first)->phase == REMAT_PHASE_FORWARD)
+        out.first.i++;
+    for (remat_kernel_id k = {0}; k.i < count; k.i++)
         add_kernel(&out, s, k);
     for (uint32_t v = 0; v < values && g->update_count == 0; v++)
         if (g->values[v].role == REMAT_ROLE_GRADIENT) /* the host reads them at the end */
@@ -91,9 +92,9 @@ void remat_live_begin(struct remat_live *l)
     memcpy(l->next, l->begin, l->value_count * sizeof *l->next);
 }
 
-void remat_live_read(struct remat_live *l, remat_value candidate, uint32_t kernel)
+void remat_live_read(struct remat_live *l, remat_value candidate, remat_kernel_id kernel)
 {
-    uint32_t *next = &l->next[candidate.i], end = l->turn[kernel] / 2 + 1;
+    uint32_t *next = &l->next[candidate.i], end = l->turn[kernel.i] / 2 + 1;
     if (end <= *next)
         return;
     l->change[*next] += l->bytes[candidate.i];

@@ -14,7 +14,7 @@
 /* Thread-compatible: one decision at a time. */
 struct remat_live {
     uint32_t kernel_count, value_count;
-    uint32_t first; /* kernel that is not of the forward pass; kernel_count: there is none */
+    remat_kernel_id first; /* that is not of the forward pass; kernel_count: there is none */
     uint32_t *turn; /* 2 k for kernel k; an optimizer kernel that becomes ready after kernel k
                        has 2 k + 1 */
     uint32_t *last; /* by root: the last turn that reads it */
@@ -32,11 +32,12 @@ struct remat_live remat_live_create(struct remat_arena *arena, const struct rema
 /* Of a decision: begins; then the reruns that are made before a kernel at the latest, and what it
  * reads, kernel by kernel; then what that comes to at most, beside persistent tensors. */
 void remat_live_begin(struct remat_live *live);
-static inline void remat_live_make(struct remat_live *live, remat_value candidate, uint32_t kernel)
+static inline void remat_live_make(struct remat_live *live, remat_value candidate,
+                                   remat_kernel_id kernel)
 {
-    live->next[candidate.i] = kernel;
+    live->next[candidate.i] = kernel.i;
 }
-void remat_live_read(struct remat_live *live, remat_value candidate, uint32_t kernel);
+void remat_live_read(struct remat_live *live, remat_value candidate, remat_kernel_id kernel);
 uint64_t remat_live_end(const struct remat_live *live);
 
 #endif

@@ -96,9 +96,7 @@ static inline remat_kernel_id remat_settled_writer(const struct remat_settled *s
     return remat_is_none(node.i) ? REMAT_NO_KERNEL : settled->kernels->kernel_of_node[node.i];
 }
 
-/* Where nodes run: round 0 has the kernels, each later round their reruns. */
-REMAT_INDEX(remat_site);
-
+/* Sites: round 0 has the kernels, each later round their reruns. */
 static inline remat_site remat_site_of(const struct remat_settled *settled, remat_kernel_id kernel,
                                        uint32_t round)
 {

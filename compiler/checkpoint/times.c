@@ -110,7 +110,7 @@ static void need(struct remat_times *t, remat_value v)
  * gradient reads y, recomputed twice, which is made of x, recomputed once: rerun 2 of y, rerun 1 of
  * x. */
 static void meet(struct remat_times *t, const uint8_t *actions, struct remat_times_demand demand,
-                 uint32_t kernel)
+                 remat_kernel_id kernel)
 {
     remat_value v = demand.value;
     remat_site site = demand.site;
@@ -151,9 +151,9 @@ static void meet_all(struct remat_times *t, const uint8_t *actions, uint32_t rou
     remat_live_begin(&t->live);
     for (uint32_t o = 0; o < g->output_count; o++)
         need(t, t->settled->facts.root[g->outputs[o].i]);
-    for (uint32_t k = 0; k < t->kernels->count; k++)
-        for (uint32_t r = t->read_begin[k]; r < t->read_begin[k + 1]; r++) {
-            meet(t, actions, (struct remat_times_demand){{k}, t->reads[r]}, k);
+    for (remat_kernel_id k = {0}; k.i < t->kernels->count; k.i++)
+        for (uint32_t r = t->read_begin[k.i]; r < t->read_begin[k.i + 1]; r++) {
+            meet(t, actions, (struct remat_times_demand){{k.i}, t->reads[r]}, k);
             while (t->demands.count > 0)
                 meet(t, actions, t->demands.items[--t->demands.count], k);
         }
@@ -239,7 +239,7 @@ uint64_t remat_times_live(struct remat_times *t, const struct remat_decision *de
 static void learn(struct remat_times *t, const struct remat_graph *graph,
                   const struct remat_fused_kernel *kernel)
 {
-    remat_site site = {graph->nodes[kernel->nodes[0].i].kernel};
+    remat_site site = graph->nodes[kernel->nodes[0].i].site;
     bool forward = is_forward(t, site);
     struct remat_times_entry entry = {.load_begin = (uint32_t)t->loads.count};
     if (kernel->kind != REMAT_KERNEL_fused || (!forward && !t->sites[site.i].made))

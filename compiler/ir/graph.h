@@ -17,6 +17,7 @@
 REMAT_INDEX(remat_value);
 REMAT_INDEX(remat_node);
 REMAT_INDEX(remat_scope_id);
+REMAT_INDEX(remat_site); /* of a graph with kernels: what a node runs in (settle.h) */
 
 #define REMAT_NO_VALUE ((remat_value){REMAT_NONE})
 #define REMAT_NO_NODE  ((remat_node){REMAT_NONE})
@@ -132,7 +133,7 @@ struct remat_node_info {
     const remat_value *outputs;
     const struct remat_attribute *attributes;
     uint32_t instance; /* 0: original; k: the k-th recomputation */
-    uint32_t kernel;   /* where the graph has kernels: the one that it runs in, REMAT_NONE: none */
+    remat_site site;   /* where the graph has kernels: the one that it runs in, or none */
 };
 
 /* A path such as "layers.3/attn/core". A path element "NAME.INDEX" makes a stack of layers NAME and

@@ -436,21 +436,21 @@ static void store_inputs(struct remat_fuser *f, const struct remat_fuse_node *no
  * the kernel's: others are over its rows. */
 static void take(struct remat_fuser *f)
 {
-    uint32_t kernel = REMAT_NONE;
+    remat_site site = {REMAT_NONE};
     remat_group_id group = REMAT_NO_GROUP;
     int64_t elements = 0; /* of the group's space */
     for (uint32_t k = 0; k < f->sequence->count; k++) {
         remat_node n = f->sequence->nodes[k];
-        uint32_t own = f->graph->nodes[n.i].kernel;
+        remat_site own = f->graph->nodes[n.i].site;
         const struct remat_fuse_node *node = node_of(f, n);
-        find_output(f, node, remat_is_none(own));
-        if (remat_is_none(own))
+        find_output(f, node, remat_is_none(own.i));
+        if (remat_is_none(own.i))
             continue;
-        if (own != kernel) {
+        if (own.i != site.i) {
             group = open_group(f, node);
             elements = node->elements;
         }
-        kernel = own;
+        site = own;
         if (node->elements > elements) {
             f->groups.items[group.i].space = node->space;
             elements = node->elements;

@@ -15,7 +15,7 @@ static struct remat_price *price_list(struct remat_arena *arena, const struct re
     REMAT_NEW(arena, prices, kernels->count);
     for (uint32_t k = 0; k < kernels->count; k++) {
         const struct remat_fused_kernel *kernel = &kernels->kernels[k];
-        remat_site site = {graph->nodes[kernel->nodes[0].i].kernel};
+        remat_site site = graph->nodes[kernel->nodes[0].i].site;
         if (!made_from || remat_is_none(site.i)) {
             prices[k] = remat_price_kernel(graph, kernel, device);
             continue;

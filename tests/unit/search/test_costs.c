@@ -108,7 +108,7 @@ static remat_status list_priced(struct bench *b, const struct remat_decision *de
     for (uint32_t k = 0; k < list.count; k++) {
         const struct remat_fused_kernel *kernel = &list.kernels[k];
         bool program = kernel->kind == REMAT_KERNEL_fused;
-        remat_site site = {g->nodes[kernel->nodes[0].i].kernel};
+        remat_site site = g->nodes[kernel->nodes[0].i].site;
         struct remat_price price = remat_price_kernel(g, kernel, &b->subject.device);
         if (!remat_is_none(site.i))
             price = remat_price_variant(
