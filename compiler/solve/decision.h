@@ -9,10 +9,11 @@
 
 struct remat_decision {
     uint32_t value_count;
-    uint8_t *actions; /* enum remat_action by value id. RECOMPUTE or INLINE: nodes of the backward
-                         pass and of the optimizer read a clone, inline or not as settle.h says;
-                         TWICE, TWICE_INLINE: there are two clones. Only forward values may be
-                         other than SAVE. On a view, or a value that the backward pass does not
+    uint8_t *actions; /* enum remat_action by value id. RECOMPUTE: nodes of the backward pass and of
+                         the optimizer read a clone, inline or not as settle.h says; TWICE: there
+                         are two clones. INLINE and TWICE_INLINE decide the same: they are for the
+                         record of a plan, which says how it recomputes. Only forward values may
+                         be other than SAVE. On a view, or a value that the backward pass does not
                          need, the action has no effect. */
     const char **reasons; /* by value id: "policy", "pin", NULL when nobody said anything */
     bool in_line; /* transfers that no decision is about do not run beside computation (beside.h) */
