@@ -15,7 +15,7 @@ enum remat_solver {
     REMAT_SOLVER_MANUAL, /* the fastest manual policy */
 };
 
-/* What a search has found by now. Times are of a step; 0: not known yet. */
+/* The state of a search. Times are of a step; 0: not known yet. */
 struct remat_search_state {
     uint64_t best_ns;  /* of the fastest plan that fits; of a curve, of the fastest one priced */
     uint64_t bound_ns; /* no plan that fits beats this */
@@ -82,12 +82,12 @@ struct remat_compile_settings {
     void *is_over_user;
     /* Show a search, for --print-plan; NULL: not called. `tried` is called at the end of each
      * queue, then, where there is a bound, `bounded`, then `tried` with what is carried out as the
-     * only proposal of a list. What they get is valid during the call. */
+     * only proposal of a list. Their arguments are valid during the call. */
     void (*bounded)(void *user, const struct remat_binding *binding);
     void (*tried)(void *user, const struct remat_tried_list *list);
     void *search_user;
     /* Called before REMAT_ERROR_INFEASIBLE, where the message says what needs least; NULL: not
-     * called. What it gets is valid during the call. */
+     * called. Its argument is valid during the call. */
     void (*refused)(void *user, const struct remat_refusal *refusal);
     void *refused_user;
     bool needs_cuda;         /* a command without CUDA text is an error, not a note */
@@ -149,9 +149,10 @@ struct remat_frontier {
     uint64_t reserve_bytes;              /* beside the live peak in a budget */
 };
 
-/* What remat_compile would choose from at any budget, by live peak (search/front.c); budget
- * and policies of `settings` are not looked at, pins are. The points lie in `arena`; there is one
- * at least, however early the search is ended. Thread-compatible; deterministic unless it is. */
+/* The plans that remat_compile would choose from at any budget, by live peak (search/front.c);
+ * budget and policies of `settings` are not looked at, pins are. The points lie in `arena`; there
+ * is one at least, however early the search is ended. Thread-compatible; deterministic unless it
+ * is. */
 remat_status remat_compile_frontier(remat_context *ctx, struct remat_arena *arena,
                                     const struct remat_graph *graph,
                                     const struct remat_compile_settings *settings,

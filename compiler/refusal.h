@@ -17,7 +17,7 @@ struct remat_refused_resident {
     int64_t recompute_extra_ns; /* of a step, by recomputing */
 };
 
-/* What needs least, and why it needs that. */
+/* The smallest plan, and why it is no smaller. */
 struct remat_refusal {
     uint64_t budget_bytes;
     uint64_t smallest_bytes; /* budget for it: arena and reserve */

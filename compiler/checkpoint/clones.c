@@ -115,7 +115,7 @@ static void add_reruns(struct extension *x)
 
 /* --- who reads what --- */
 
-/* What stands for a value among its node's clone's outputs. */
+/* The output of its node's clone that stands for a value. */
 static remat_value output_of(const struct extension *x, remat_node clone, remat_value value)
 {
     const struct remat_graph *g = x->c->graph;
@@ -138,7 +138,7 @@ static remat_value own_value(struct extension *x, remat_site site, remat_value v
     return output_of(x, clone, value);
 }
 
-/* What an input of a node of the site reads, by decision. */
+/* The value that an input of a node of the site reads, by decision. */
 static struct remat_clone_slot resolve(struct extension *x, remat_site site, remat_value v)
 {
     struct remat_trace trace = remat_settled_trace(x->s, v);

@@ -300,8 +300,8 @@ struct set {        /* of inlined values that the kernel's own nodes read */
     double compute_ns[INLINED_MAX]; /* that each adds at least */
 };
 
-/* What the kernel takes at least when it inlines a set, by bit: what these values read may be
- * loaded by the kernel anyway, or be one value. */
+/* The least time of the kernel when it inlines a set, by bit: it may load anyway the inputs of
+ * these values, or these may be one value. */
 static double least_with(const struct builder *b, remat_kernel_id k, const struct set *set,
                          struct remat_load load, uint32_t with)
 {

@@ -36,14 +36,15 @@ struct remat_model {
 };
 
 /* `prices` are those of the kernels that `settled` is about. Where the device has a profile,
- * kernels that decisions change are priced on remat_price_variants_on. What pins decide is free. */
+ * kernels that decisions change are priced on remat_price_variants_on. Values that pins decide are
+ * free. */
 remat_status remat_model_create(struct remat_arena *arena, const struct remat_settled *settled,
                                 const struct remat_price *prices,
                                 const struct remat_device_description *device,
                                 struct remat_model *out);
 
-/* The decision with these actions, by item, where no pins decide. What is kernel-internal is
- * recomputed along with what is made of it. Its reasons are the model's. */
+/* The decision with these actions, by item, where no pins decide. A kernel-internal value
+ * is recomputed along with those made of it. Its reasons are the model's. */
 void remat_model_decide(struct remat_arena *arena, const struct remat_model *model,
                         const uint8_t *actions, struct remat_decision *out);
 

@@ -89,8 +89,8 @@ static void number_stacks(struct layers *l)
     }
 }
 
-/* In the order of their last nodes, which are bottlenecks. What lies before the first whole layer
- * and behind the last is one only where it has a product. */
+/* In the order of their last nodes, which are bottlenecks. The nodes before the first whole layer,
+ * and those behind the last, are a layer only if they have a product. */
 static void order(struct layers *l)
 {
     const struct remat_graph *g = l->graph;

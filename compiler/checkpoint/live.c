@@ -3,7 +3,7 @@
 
 #include "rebuild.h"
 
-/* The optimizer's kernels wait for what they read. What a fused kernel writes may lie where
+/* The optimizer's kernels wait for what they read. The result of a fused kernel may lie where
  * something lay that it reads. */
 static void add_kernel(struct remat_live *l, const struct remat_settled *s, remat_kernel_id k)
 {

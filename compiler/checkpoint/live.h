@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is live when a kernel begins, at least: by kernel of the graph that saves everything.
+/* Bytes live when a kernel begins, at least: by kernel of the graph that saves everything.
  *
  * These run in one order in every plan, but for the optimizer's, which run as soon as they can
  * (schedule.h); a decision changes what they inline and store, and inserts reruns. So a value that

@@ -23,7 +23,7 @@ enum remat_standing {
     REMAT_STANDING_CANDIDATE, /* a decision saves or recomputes it */
 };
 
-/* What a node reads: the value in memory behind views and casts that are no node of any kernel. */
+/* The value in memory that a node reads, behind views and casts that are no node of any kernel. */
 struct remat_trace {
     remat_value root; /* none: a constant or column, made in each kernel that uses it */
     bool viewed;      /* by way of a view */

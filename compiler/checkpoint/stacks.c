@@ -135,7 +135,7 @@ static void find_flow(struct finder *f)
     }
 }
 
-/* What enters a stack that is known leads to no other one. */
+/* An input of a stack that is known leads to no other one. */
 static bool is_source(const struct finder *f, remat_value v)
 {
     remat_node node = remat_producer(f->graph, v);
@@ -220,7 +220,7 @@ static void divide(struct finder *f)
 
 enum operand { FIRST_BOTTLENECK, INSIDE, PARAMETER, OUTSIDE };
 
-/* What an input of a node of span `s` is. */
+/* The kind of an input of a node of span `s`. */
 static enum operand operand_kind(const struct finder *f, uint32_t s, remat_value v)
 {
     const struct remat_value_info *value = &f->graph->values[v.i];

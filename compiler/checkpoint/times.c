@@ -105,7 +105,7 @@ static void need(struct remat_times *t, remat_value v)
         t->sites[home->kernel.i].stored |= UINT64_C(1) << home->place;
 }
 
-/* Kernels of the graph are round 0. What they read from a rerun is that of the last round; a rerun
+/* Kernels of the graph are round 0. The rerun that they read is that of the last round; a rerun
  * reads reruns of its own round, or of round 1 where the value is recomputed once. Example: a
  * gradient reads y, recomputed twice, which is made of x, recomputed once: rerun 2 of y, rerun 1 of
  * x. */

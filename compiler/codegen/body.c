@@ -293,7 +293,7 @@ static void write_element_store(struct cuda_source *s, uint32_t i)
               address_of(s, node->access, column.text).text, i);
 }
 
-/* What the elements put by until all of them are computed. */
+/* Results that the elements put by until all of them are computed. */
 static void declare_store(struct cuda_source *s, uint32_t i)
 {
     if (cuda_is_flag(&s->nodes[i]))

@@ -28,7 +28,7 @@ void cuda_write_values(struct cuda_source *s, enum cuda_variation variation, uin
 
 void cuda_write_loads(struct cuda_source *s);
 
-/* What the pass computes per element, from `column` on, and its stores. */
+/* The work of the pass for each element, from `column` on, and its stores. */
 void cuda_write_elements(struct cuda_source *s, cuda_reduce *reduce);
 
 /* Blocks reduce through shared memory: each reduction of a pass has two tiles, in turns, of the

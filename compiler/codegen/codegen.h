@@ -14,7 +14,7 @@
 
 #include "program.h"
 
-/* What decides how elements are dealt out to threads; no bit depends on it but on column_sums. */
+/* How elements are dealt out to threads; no bit depends on it but on column_sums. */
 struct remat_cuda_settings {
     uint64_t threads_wanted;  /* fewer elements to a thread until a command has so many threads */
     uint32_t registers_kept;  /* floats of a thread that may outlive a pass over a row */
@@ -34,8 +34,8 @@ remat_status remat_cuda_emit(remat_context *ctx, struct remat_arena *arena,
                              struct remat_cuda_code *out);
 
 /* program->cuda, with defaults and the program's workspace, whatever the target: a plan can be
- * executed elsewhere. What CUDA text cannot express is an error if the text `is_needed`; else
- * *out_note says that no GPU can run the plan, and why, and is NULL where there is text. */
+ * executed elsewhere. A command that CUDA text cannot express is an error if the text `is_needed`;
+ * else *out_note says that no GPU can run the plan, and why, and is NULL where there is text. */
 remat_status remat_cuda_emit_plan(remat_context *ctx, struct remat_arena *arena, bool is_needed,
                                   struct remat_program *program, const char **out_note);
 

@@ -43,7 +43,7 @@ static uint64_t hash_entry(const char *data, size_t bytes)
     return remat_hash(data + begin, bytes - begin, 0);
 }
 
-/* False when it is not there or damaged, which its checksum shows. What `out` points to lies in
+/* False when it is not there or damaged, which its checksum shows. The data of `out` lies in
  * `arena`; `kernel` and `arch` are the caller's. */
 static bool read_cached(struct remat_arena *arena, const char *path, struct remat_cubin *out)
 {

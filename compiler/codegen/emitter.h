@@ -50,7 +50,7 @@ void cuda_add_command_words(struct cuda_emitter *e, const struct remat_command *
 remat_status cuda_use_workspace(struct cuda_emitter *e, const struct cuda_source *s,
                                 uint64_t bytes);
 
-/* What all kernels begin with, and what some go on with: NULL at the end, or NULL. */
+/* The text that all kernels begin with, and more of some: NULL at the end, or NULL. */
 void cuda_add_prelude(struct cuda_emitter *e, const char *const *more);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Built-in kernels whose threads know nothing of each other: each does one item, by the body in
  * its .cu file. The arguments are the items, a second count, the operands and the parameters (the
- * bits of doubles). What is an error on the CPU, as there is no way back from a GPU, gives NaN (and
- * -1 in integers). */
+ * bits of doubles). An error on the CPU gives NaN here (and -1 in integers), as there is no way
+ * back from a GPU. */
 #include "body.h"
 #include "builtin.h"
 #include "template.h"

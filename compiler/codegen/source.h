@@ -97,7 +97,7 @@ struct cuda_source {
     struct remat_text *out;
 };
 
-/* What CUDA text cannot express, of the command. */
+/* The command is more than CUDA text can express. */
 #define CUDA_INVALID(s, format, ...)                                                               \
     remat_error((s)->ctx, REMAT_ERROR_INVALID, "command \"%s\": " format, (s)->command->name,      \
                 __VA_ARGS__)

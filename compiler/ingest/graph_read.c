@@ -318,7 +318,7 @@ static remat_status read_node(struct ingest *in, remat_node n)
     return REMAT_OK;
 }
 
-/* What a node reads is computed before it, or given from outside, and its role says as what. */
+/* Inputs of a node are computed before it, or given from outside, and their role says as what. */
 static remat_status check_inputs(struct ingest *in)
 {
     const struct remat_graph *g = in->graph;

@@ -73,9 +73,9 @@ static inline bool remat_is_early(uint8_t phase)
     return phase == REMAT_PHASE_FORWARD || phase == REMAT_PHASE_LOSS;
 }
 
-/* What ranks along an axis of the mesh divide: rank r has the elements i, in row-major order, with
- * i / run mod ranks = r. Ranks along another axis may divide these elements again, in equal blocks,
- * one behind the other. */
+/* A division among ranks along an axis of the mesh: rank r has the elements i, in row-major order,
+ * with i / run mod ranks = r. Ranks along another axis may divide these elements again, in equal
+ * blocks, one behind the other. */
 struct remat_rank_part {
     struct remat_shape whole;
     int64_t run;

@@ -14,7 +14,7 @@ struct remat_attention_rate {
     double half_keys; /* mean keys of a query at which half of that is reached */
 };
 
-/* What a rank sends over it. */
+/* A link, as one rank uses it. */
 struct remat_link {
     double latency_ns, bytes_per_ns;
     uint64_t peer_bytes; /* that an engine takes on the device for each other rank */

@@ -156,13 +156,13 @@ struct remat_sequence {
  * has read from it yet (so no cycle can arise); kernels that could each take the node are merged.
  * Column reductions stand alone but for producers that nobody else reads and for siblings of the
  * same composite op that read the same value. Constants and column indices are made in each kernel
- * that uses them. A kernel that gets too many nodes falls into several; with what would have been
- * closed to it, none of them is fused. O(nodes). */
+ * that uses them. A kernel that gets too many nodes falls into several, which take no nodes that
+ * the large one would not have had. O(nodes). */
 struct remat_kernel_list remat_fuse(struct remat_arena *arena, const struct remat_graph *graph);
 
 /* The same for a part of a graph that has kernels. The tail's come last, as they are: its nodes
- * read nothing of `nodes` but gradients, and run in no kernel with any of them. What is not needed
- * later lies in `scratch`. */
+ * read nothing of `nodes` but gradients, and run in no kernel with any of them. Data that is
+ * not needed later lies in `scratch`. */
 struct remat_kernel_list remat_fuse_sequence(struct remat_arena *arena, struct remat_arena *scratch,
                                              const struct remat_graph *graph,
                                              const struct remat_sequence *sequence);

@@ -357,7 +357,7 @@ static void consume(struct remat_fuser *f, remat_group_id group, remat_group_id 
         f->groups.items[group.i].consumed = true;
 }
 
-/* What reads a value runs before what updates it in place, as if that read from it. */
+/* Readers of a value run before the node that updates it in place, as if that read from them. */
 static void mark_consumed(struct remat_fuser *f, const struct remat_fuse_node *node,
                           remat_group_id own)
 {
@@ -419,7 +419,7 @@ static void divide(struct remat_fuser *f)
     place_nodes(f);
 }
 
-/* What the node's group reads of another. */
+/* Values that the node's group reads from another. */
 static void store_inputs(struct remat_fuser *f, const struct remat_fuse_node *node,
                          remat_group_id group)
 {

@@ -124,7 +124,7 @@ static uint16_t argument(struct body *b, remat_value v)
     return reg;
 }
 
-/* What rounds it is its store, the one reader that fusion leaves it in its kernel. */
+/* Its store rounds it, the one reader that fusion leaves it in its kernel. */
 static bool is_column_sum(const struct body *b, remat_value v)
 {
     const struct remat_node_info *node = remat_producer_info(b->graph, v);

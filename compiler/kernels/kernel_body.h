@@ -11,8 +11,8 @@ uint64_t remat_kernel_hash(uint32_t kind, const struct remat_kernel_body *body);
 uint32_t remat_kernel_key_hash(const struct remat_fused_kernel *kernel);
 
 /* `stored[v]` tells whether value v is read outside its kernel and so must be written. Fills
- * operands, body and parameters of a kernel whose nodes, kind and space are set. What is not needed
- * later lies in `scratch`. */
+ * operands, body and parameters of a kernel whose nodes, kind and space are set. Data that is not
+ * needed later lies in `scratch`. */
 void remat_fused_body(struct remat_arena *arena, struct remat_arena *scratch,
                       const struct remat_graph *graph, const uint8_t *stored,
                       struct remat_fused_kernel *kernel);

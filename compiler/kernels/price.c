@@ -10,7 +10,7 @@
 
 #define BELOW (1 - 1e-9) /* what rounding in double cannot make up for */
 
-/* What CUDA's kernels do beside their body's instructions; all counted by tests/nvrtc/prices.py. */
+/* Work of CUDA's kernels beside their body's instructions; counted by tests/nvrtc/prices.py. */
 #define ROPE_FLOPS       80   /* a byte of the table: series in double */
 #define LOAD_FLOPS       4    /* an element in a further pass: address, load, conversion */
 #define TEAM_COLUMNS     1024 /* of longer rows a block passes what it sums through shared memory */
@@ -138,7 +138,7 @@ struct again {
     uint64_t bytes, flops;
 };
 
-/* What a kernel of the forward pass does more than once: in rows too long for registers each pass
+/* Work that a kernel of the forward pass repeats: in rows too long for registers each pass
  * over the row loads and computes what it needs; a reduction ends a pass. Kernels of the backward
  * pass are left out, so that their prices are sub-additive (price.h). */
 static struct again done_again(const struct remat_graph *graph,

@@ -22,7 +22,7 @@ struct remat_price {
 
 /* A group is full when its transfers take so many times the latency without it. */
 #define REMAT_GROUP_LATENCIES 32
-/* What a kernel takes at least, in whatever group: a full one pays one latency. */
+/* The least time of a kernel, in whatever group: a full one pays one latency. */
 uint64_t remat_price_least_ns(const struct remat_price *price);
 
 /* The device has all dtypes of the graph, and links for its mesh (remat_price_check). */
@@ -30,13 +30,12 @@ struct remat_price remat_price_kernel(const struct remat_graph *graph,
                                       const struct remat_fused_kernel *kernel,
                                       const struct remat_device_description *device);
 
-/* What the kernel moves for one of its operands; several that begin at the same element of a value
+/* Bytes moved for one of the kernel's operands; several that begin at the same element of a value
  * count once, the largest of them. */
 uint64_t remat_price_operand_bytes(const struct remat_graph *graph,
                                    const struct remat_fused_kernel *kernel, uint32_t operand);
 
-/* What it moves for all of its reads of a value, or for its writes of it; REMAT_NO_VALUE: for all.
- */
+/* Bytes moved for all of its reads of a value, or for its writes of it; REMAT_NO_VALUE: for all. */
 uint64_t remat_price_value_bytes(const struct remat_graph *graph,
                                  const struct remat_fused_kernel *kernel, remat_value value);
 
@@ -75,7 +74,7 @@ bool remat_runs_beside(const struct remat_graph *graph, const struct remat_fused
  * one waits for the other. */
 bool remat_may_join_group(const struct remat_graph *graph, const struct remat_fused_kernel *kernel);
 
-/* What the engine of a rank takes on the device, on the machine with the most ranks. */
+/* Memory that the engine of a rank takes on the device, on the machine with the most ranks. */
 uint64_t remat_price_engine_bytes(const struct remat_mesh *mesh,
                                   const struct remat_device_description *device);
 

@@ -264,7 +264,7 @@ static void release(struct runner *r)
     r->held.count = kept;
 }
 
-/* What the clock of computation has come to; `to_end`: all. */
+/* Transfers that the clock of computation has come to; `to_end`: all. */
 static void land(struct runner *r, bool to_end)
 {
     while (r->flight_count > 0 && (to_end || first_flight(r)->end_ns <= r->now_ns)) {

@@ -10,7 +10,7 @@ static bool is_forward(const struct remat_graph *g, remat_value v)
     return node && node->instance == 0 && remat_is_early(node->phase);
 }
 
-/* What the rewritten graph does with a forward value: its own, and its clones. */
+/* A forward value and its clones in the rewritten graph. */
 struct fate {
     bool read_late;     /* the value itself, by the backward pass or later */
     uint32_t rounds;    /* the last one (checkpoint/clones.h) that makes a clone; 0: none does */
@@ -65,8 +65,8 @@ static void follow_clones(struct joiner *j)
     }
 }
 
-/* What has no kernel of its own, such as a cast, is made in the kernels that read it: they read its
- * inputs. Nodes in reverse meet readers first. */
+/* A node without a kernel of its own, such as a cast, runs in the kernels that read it: they read
+ * its inputs. Nodes in reverse meet readers first. */
 static void follow_reads(struct joiner *j, uint32_t *read_end)
 {
     const struct remat_graph *g = j->part->graph;

@@ -22,7 +22,7 @@ struct remat_part {
     uint64_t ns; /* of one run */
 };
 
-/* What the other action would be to a value, all others as decided. */
+/* The effect of the other action on a value, all others as decided. */
 struct remat_alternative {
     bool written;               /* the forward pass writes it when everything is saved */
     bool recomputable;          /* both saving and recomputing it are possible */

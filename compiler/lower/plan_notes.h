@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a user is told of a plan beside its figures. */
+/* Notes to a user beside the figures of a plan. */
 #ifndef REMAT_PLAN_NOTES_H
 #define REMAT_PLAN_NOTES_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the packers of one problem share, and orders of its buffers. */
+/* Shared by the packers of one problem, and orders of its buffers. */
 #ifndef REMAT_INSTANCE_H
 #define REMAT_INSTANCE_H
 

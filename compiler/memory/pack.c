@@ -14,7 +14,7 @@ enum {
 static const char *const keys[] = {"OZ", "TAW", "TWA", "L", "WAT", "AT", "TZW", "ZAT"};
 enum { KEY_COUNT = sizeof keys / sizeof *keys };
 
-/* What the attempts on one instance share. All memory is of the scratch arena; offsets are indexed
+/* Shared by the attempts on one instance. All memory is of the scratch arena; offsets are indexed
  * by slot of the instance. */
 struct packer_state {
     struct remat_instance in;

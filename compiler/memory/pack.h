@@ -8,7 +8,7 @@
 
 #include <base.h>
 
-/* What is packed: bytes that are needed during a lifespan.
+/* Slots to pack: bytes that are needed during a lifespan.
  * The lifespan [begin, end) counts schedule positions. Sizes are rounded up to REMAT_ALIGNMENT.
  * A slot of no bytes or of an empty lifespan (begin == end) needs no memory. Values that share a
  * buffer (views, in-place results) are one slot: the union of their lifespans, the most bytes. */

@@ -11,8 +11,7 @@
  */
 remat_status remat_graph_bind(remat_context *ctx, struct remat_arena *arena,
                               const struct remat_graph *graph, struct remat_graph **out);
-/* What can be known of a graph with symbols: that it is right as bound to their values, if all have
- * one. */
+/* Checks a graph with symbols, as bound to their values if all have one. */
 remat_status remat_graph_verify_symbolic(remat_context *ctx, const struct remat_graph *graph);
 
 #endif

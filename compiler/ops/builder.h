@@ -9,10 +9,10 @@
  *
  *     v = remat_build2(b, REMAT_OP_mul, x, remat_build1(b, REMAT_OP_rsqrt, variance));
  *
- * Operands and attributes fit each other: the verifier has seen to it, or whoever builds. What is
- * too large for any memory all the same unwinds. New nodes take scope, phase, origin, group and
- * instance from the builder. Names: `name` when set (used once, for the first output; further
- * outputs get it with the suffix ".1", ".2"), else prefix "." op "_" counter. */
+ * Operands and attributes fit each other: the verifier has seen to it, or whoever builds. A
+ * value that is too large for any memory all the same unwinds. New nodes take scope, phase, origin,
+ * group and instance from the builder. Names: `name` when set (used once, for the first output;
+ * further outputs get it with the suffix ".1", ".2"), else prefix "." op "_" counter. */
 #define REMAT_BUILDER_DEPTH 32
 struct remat_builder {
     struct remat_arena *arena;

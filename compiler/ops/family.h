@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the op families share: the declarations of all functions that ops.def names, and the checks
+/* Shared by the op families: the declarations of all functions that ops.def names, and the checks
  * that their messages come from. Private to this folder. */
 #ifndef REMAT_FAMILY_H
 #define REMAT_FAMILY_H
@@ -52,7 +52,7 @@
 
 #define INVALID(ctx, ...) remat_error((ctx), REMAT_ERROR_INVALID, __VA_ARGS__)
 
-/* What a shape function says of an output. */
+/* An output, as a shape function gives it. */
 static inline struct remat_value_info remat_typed(remat_dtype dtype, struct remat_shape shape)
 {
     return (struct remat_value_info){.dtype = dtype, .shape = shape};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The semantic check of a whole graph, in one pass over the nodes. Besides structure and inference
- * it follows versions: once a node has updated a value in place, nobody may read the old one. What
- * a node accumulates onto nobody else may read at all, as kernels and recomputation know no order
- * between the two. A flag has no versions, so nobody may read it but those that set it. */
+ * it follows versions: once a node has updated a value in place, nobody may read the old one.
+ * Nobody else may read a value that a node accumulates onto, as kernels and recomputation know no
+ * order between the two. A flag has no versions, so nobody may read it but those that set it. */
 #include "graph_verify.h"
 
 #include "family.h"

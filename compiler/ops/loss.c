@@ -71,7 +71,7 @@ static remat_value row_losses(struct remat_builder *b, const struct remat_node_i
     return losses;
 }
 
-/* What dx is of x f32 [.., V] when each row that counts has `share` [] of the gradient. */
+/* dx of x f32 [.., V] when each row that counts has `share` [] of the gradient. */
 static remat_value logits_gradient(struct remat_builder *b, const struct remat_node_info *node,
                                    remat_value x, remat_value targets, remat_value log_sum,
                                    remat_value share)

@@ -84,7 +84,7 @@ bool remat_op_recomputable(uint16_t op)
     return !remat_op_has(op, REMAT_FACT_IN_PLACE | REMAT_FACT_STATEFUL);
 }
 
-/* What the keys mean that are not any integer or that can be left out for another number than 0; a
+/* Meanings of keys that are not any integer or that can be left out for another number than 0; a
  * key means the same in all ops. */
 static const struct key {
     const char *name;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* AdamW and SGD with PyTorch's formulas and order of operations, in f32: states in bf16 are rounded
- * when they are written. What depends on the step alone is computed once by adamw_coefficients, and
- * what does not decay is multiplied by a coefficient that is 1, so that all updates are one kernel;
- * `assign` makes each new value the new version of its state. */
+ * when they are written. Factors that depend on the step alone are computed once by
+ * adamw_coefficients, and what does not decay is multiplied by a coefficient that is 1, so that all
+ * updates are one kernel; `assign` makes each new value the new version of its state. */
 #include "optimizer.h"
 
 #include "builder.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What written-out attention has between its two products. The gradient of softmax reads its result
+/* Written-out attention between its two products. The gradient of softmax reads its result
  * alone, so that neither scores nor masked scores are kept. */
 #include "builder.h"
 #include "family.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An unfinished sum is exchanged, added in rank order in f32 and gathered; a small one is gathered
- * from all ranks and added by each. What is read in another layout by several nodes is transferred
- * once, before the first of them. */
+ * from all ranks and added by each. A value that several nodes read in another layout is
+ * transferred once, before the first of them. */
 #include "divide_layouts.h"
 
 #include "cast.h"

@@ -41,7 +41,7 @@ struct divider {
     remat_value **parts; /* by old value: of each entry, as attention made it; NULL: it did not */
 };
 
-/* What this rank has of an old value. */
+/* The shape of this rank's part of an old value. */
 static inline struct remat_shape remat_divide_shape(const struct divider *d, remat_value old)
 {
     return remat_layout_shape(&d->r.from->values[old.i].shape, d->layouts.made[old.i], d->ranks);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is accepted of an input follows from those who read it, directly or through views. They come
+/* The ids that an input accepts follow from those who read it, directly or through views. They come
  * after it in the order of nodes, so one pass from the last node to the first finds all of them.
  *
  * tokens [B, T + 1] that are ids but for the last column, and targets but for the first, accept

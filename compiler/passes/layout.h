@@ -42,7 +42,7 @@ struct remat_place {
 bool remat_layout_place(const struct remat_shape *shape, struct remat_layout layout, int64_t ranks,
                         struct remat_place *out);
 
-/* What a rank has of a shape. */
+/* The shape of a rank's part. */
 struct remat_shape remat_layout_shape(const struct remat_shape *shape, struct remat_layout layout,
                                       int64_t ranks);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the rules of layout.h see of the pass that applies them. Private.
+/* The pass that applies the rules of layout.h, as these see it. Private.
  *
  * layout.c            places and shapes, the pass over the nodes
  * layout_rules.c      rules of elementwise ops, reductions and shapes

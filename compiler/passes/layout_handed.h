@@ -4,8 +4,8 @@
 
 #include "layout_finder.h"
 
-/* Fills f->handed from the readers. What layers hand on are the values that every way from an input
- * to the loss passes. */
+/* Fills f->handed from the readers. Layers hand on the values that every way from an input to
+ * the loss passes. */
 void remat_layout_find_handed(struct finder *f);
 
 #endif

@@ -13,7 +13,7 @@ static int64_t divisor(int64_t a, int64_t b)
     return a;
 }
 
-/* What becomes of the last axis of a product, as far as it keeps its length. */
+/* The last axis of a product later on, as far as it keeps its length. */
 struct columns {
     int64_t length, block; /* block: divides where it is cut */
     bool are_classes;      /* they are counted, as ids are */

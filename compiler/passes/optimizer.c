@@ -161,8 +161,8 @@ static bool has_master(const struct appender *a, const struct gradient *g)
     return a->graph->values[g->parameter.i].dtype != REMAT_F32 && !a->graph->optimizer.no_master;
 }
 
-/* What is updated: the parameter itself, or its master copy, which starts with the values that the
- * parameter would have if it were not rounded. */
+/* The value to update: the parameter itself, or its master copy, which starts with the values that
+ * the parameter would have if it were not rounded. */
 static remat_value add_master(struct appender *a, const struct gradient *g)
 {
     remat_value parameter = g->parameter;

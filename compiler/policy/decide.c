@@ -2,7 +2,8 @@
 /* Policy + pins -> decision.
  *
  * A policy divides the forward nodes into groups that are replayed on their own: k layers, or one
- * module of one layer. What a group computes is recomputed, except what nodes outside it read. */
+ * module of one layer. The values of a group are recomputed, except those that nodes outside it
+ * read. */
 #include "decide.h"
 
 #include "facts.h"
@@ -140,7 +141,7 @@ static void mark_listed_ops(const char *list, bool saved[REMAT_OP_COUNT])
             saved[op] = true;
 }
 
-/* What the nodes of one composite have in common; their own id where the graph says nothing usable.
+/* A number common to the nodes of one composite; their own id where the graph says nothing usable.
  */
 static uint32_t instance_of(const struct remat_graph *graph, const struct remat_node_info *node)
 {

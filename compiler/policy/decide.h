@@ -5,7 +5,7 @@
 
 #include "policy.h"
 
-/* What the decisions of all policies on one graph rest on; in `arena`. `graph` is expanded and
+/* The ground of the decisions of all policies on one graph; in `arena`. `graph` is expanded and
  * outlives it, like the settings' strings. REMAT_ERROR_USAGE where pins match nothing, cannot be
  * followed or contradict each other. */
 struct remat_policy_ground;
@@ -17,7 +17,7 @@ remat_status remat_policy_prepare(remat_context *ctx, struct remat_arena *arena,
 /* Some value is as a pin says; false for NULL. */
 bool remat_decision_has_pins(const struct remat_decision *decision);
 
-/* What the pins alone decide: a reason marks each value that they are about. In `arena`. */
+/* The decision of the pins alone: a reason marks each value that they are about. In `arena`. */
 const struct remat_decision *remat_policy_pinned(const struct remat_policy_ground *ground,
                                                  struct remat_arena *arena);
 

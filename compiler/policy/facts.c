@@ -3,8 +3,8 @@
 
 #include "ops.h"
 
-/* What the backward pass reads is a later version: its readers cannot run again there. An update
- * that nobody reads waits for them. */
+/* Values of which the backward pass reads a later version: their readers cannot run again there. An
+ * update that nobody reads waits for them. */
 static bool *find_replaced(struct remat_arena *arena, const struct remat_graph *graph)
 {
     bool *out, *read;

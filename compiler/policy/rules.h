@@ -8,7 +8,7 @@
 
 /* --- pins: what --save GLOB and --recompute GLOB say of each value --- */
 
-/* What a glob matched. */
+/* Matches of a glob. */
 struct remat_pin_match {
     const char *setting; /* "--save" */
     const char *glob;

@@ -81,7 +81,7 @@ static remat_value find_decided(const struct remat_search *p, const struct remat
     return other ? REMAT_NO_VALUE : info->original;
 }
 
-/* What recomputing it would cost a step, or why it stays. */
+/* The time that recomputing it would add to a step, or why it stays. */
 static struct remat_refused_resident describe(const struct remat_search *p,
                                               const struct remat_arrangement *c,
                                               const struct remat_decision *decision,

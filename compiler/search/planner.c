@@ -202,7 +202,7 @@ static void find_points(struct remat_planner *p, struct remat_arena *arena)
     }
 }
 
-/* What pins decide is not free. */
+/* Values that pins decide are not free. */
 static void pin_items(struct remat_planner *p, struct remat_arena *arena)
 {
     const struct remat_decision *pinned = p->evaluator->settled->pinned;

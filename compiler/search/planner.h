@@ -63,7 +63,7 @@ uint64_t remat_planner_bound(struct remat_planner *planner, uint64_t live_bytes)
 struct remat_binding remat_planner_binding(const struct remat_planner *planner,
                                            struct remat_arena *arena, uint64_t live_bytes);
 
-/* What one decision takes at least, by the costs of the problem, and the live peak (live.h). */
+/* The least time of one decision, by the costs of the problem, and live peak (live.h). */
 struct remat_least {
     uint64_t step_ns, live_bytes;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What to keep at the border between forward and backward pass.
+/* Values to keep at the border between forward and backward pass.
  *
  * Items are the values that the forward pass can leave behind; whatever is not kept and is wanted
  * later is recomputed by its task, from items that are kept or recomputed themselves. Costs
@@ -68,8 +68,8 @@ struct remat_border_choice {
     uint64_t bytes;  /* of what is kept */
 };
 
-/* What the choice `run` costs and keeps: items wanted, or needed by a running task, whose own task
- * does not run. Fills cost_ps, bytes and keep of *choice. */
+/* The cost of the choice `run`, and what it keeps: items wanted, or needed by a running task, whose
+ * own task does not run. Fills cost_ps, bytes and keep of *choice. */
 void remat_border_measure(struct remat_arena *arena, const struct remat_border *border,
                           struct remat_border_choice *choice);
 

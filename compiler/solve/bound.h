@@ -15,7 +15,7 @@ struct remat_bound {
     uint32_t best[REMAT_BOUND_NODES], best_count; /* nodes whose first runs give the largest bounds,
                                                      largest first; none: the trivial bound */
     /* By value, in the arena: whether it is live at that run in the two cheapest cuts beside the
-     * budget, one above and one within it. What to start a search from; NULL for the trivial bound
+     * budget, one above and one within it. A search starts from them; NULL for the trivial bound
      * and after the deadline. */
     bool *keep_more, *keep_less;
 };

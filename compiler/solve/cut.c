@@ -5,9 +5,9 @@
 enum { UNITS_LOG = 56, SHIFT_MAX = 20 };
 enum { ANCESTOR = 1, DESCENDANT }; /* sides */
 
-/* What a node costs at least each time it is made beyond its first run, so that a run in any way
- * costs no less than its node's least time and the charges of what it fuses. What may not run again
- * can cost anything. */
+/* The least cost of a node each time it is made beyond its first run, so that a run in any way
+ * costs no less than its node's least time and the charges of what it fuses. A node that may not
+ * run again can cost anything. */
 static void set_charges(struct remat_cut *c)
 {
     const struct remat_problem *p = c->problem;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The border problem (border.h) of one lower bound. At the first run of a node k nothing that
- * descends from k has run, and at most `budget` bytes are live. What the descendants read must come
- * out of those bytes or be recomputed (docs/problems.md). */
+ * descends from k has run, and at most `budget` bytes are live. Values that the descendants read
+ * must come out of those bytes or be recomputed (docs/problems.md). */
 #ifndef REMAT_CUT_H
 #define REMAT_CUT_H
 
@@ -20,8 +20,8 @@ struct remat_cut {
 
 struct remat_cut remat_cut_create(struct remat_arena *arena, const struct remat_problem *problem);
 
-/* Takes the first run of k, which no way may fuse. What is surely there has no bytes. False when
- * that exceeds the budget. */
+/* Takes the first run of k, which no way may fuse. Values that are surely there have no bytes.
+ * False when that exceeds the budget. */
 bool remat_cut_look(struct remat_cut *cut, uint32_t k, uint64_t budget);
 /* Bytes beyond the room if everything wanted were kept; 0: the bound is 0. */
 uint64_t remat_cut_pressure(const struct remat_cut *cut);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is saved and what is recomputed: the output of a policy or solver, the input of the rewrite.
- * Plain data over the values of the expanded graph (ids as there). */
+/* Which values are saved and which recomputed: the output of a policy or solver, input of the
+ * rewrite. Plain data over the values of the expanded graph (ids as there). */
 #ifndef REMAT_DECISION_H
 #define REMAT_DECISION_H
 

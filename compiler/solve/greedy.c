@@ -47,8 +47,8 @@ struct greedy {
     uint32_t *next_use; /* index into users of the first user after `position` */
     uint32_t *mark, stamp;
     uint64_t work, counted; /* looks, in all and when last counted; too many: give up */
-    /* What may go, least worth first. Worth falls only where `update` is called; elsewhere it
-     * grows, so the first is the least once its worth is of now. */
+    /* Values that may go, least worth first. Worth falls only where `update` is called; elsewhere
+     * it grows, so the first is the least once its worth is of now. */
     struct held_heap heap;
     struct held *held; /* by value */
     uint32_t *stack;

@@ -6,7 +6,7 @@
 #include "problem.h"
 #include "search.h"
 
-/* What a value is worth keeping: cost^a / bytes^b / distance^c, where cost is the time to bring it
+/* The worth of keeping a value: cost^a / bytes^b / distance^c, where cost is the time to bring it
  * back and distance how far its next use in the given order is. */
 struct remat_eviction {
     double cost, bytes, distance;
@@ -18,7 +18,7 @@ struct remat_eviction {
 enum { REMAT_EVICTIONS = 8 };
 extern const struct remat_eviction remat_evictions[REMAT_EVICTIONS]; /* what is worth trying */
 
-/* What greedy plans may take together, counted down: looks at a value or an input, before the
+/* Limits of all greedy plans together, counted down: looks at a value or an input, before the
  * deadline and after it. */
 struct remat_looks {
     uint64_t left, late;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one value less, or one more, in a choice at the border would change. */
+/* The change that one value less, or one more, makes to a choice at the border. */
 #ifndef REMAT_MARGINAL_H
 #define REMAT_MARGINAL_H
 

@@ -12,7 +12,7 @@
 #include "border.h"
 #include "decision.h"
 
-/* What lies between corners: step s changes the items of `region` whose part is `part` from what
+/* Steps between corners: step s changes the items of `region` whose part is `part` from what
  * corner `corner` has to what the next one has. */
 struct remat_path_step {
     uint32_t corner;

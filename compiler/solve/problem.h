@@ -29,7 +29,7 @@ struct remat_way {
     uint32_t fused_count;
 };
 
-/* What a problem is made from; everything is copied. Optional arrays may be NULL. */
+/* The parts of a problem; everything is copied. Optional arrays may be NULL. */
 struct remat_problem_parts {
     uint32_t node_count;
     const char *const *names; /* optional: else nodes are called by their numbers */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a sequence does: the independent judge of everything that the solver claims. It shares no
- * code with the search, and plans are accepted and printed with its figures only. */
+/* The effect of a sequence: the independent judge of everything that the solver claims. It shares
+ * no code with the search, and plans are accepted and printed with its figures only. */
 #ifndef REMAT_SIMULATE_H
 #define REMAT_SIMULATE_H
 

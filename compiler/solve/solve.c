@@ -249,7 +249,7 @@ static void anneal(struct solver *s, const struct run *runs)
     }
 }
 
-/* What needs no search: greedy plans, cut plans, chains, small problems. Sets the bound. */
+/* Plans without a search: greedy plans, cut plans, chains, small problems. Sets the bound. */
 static void start(struct solver *s)
 {
     const struct remat_problem *p = s->problem;

@@ -22,7 +22,7 @@
 
 /* Returns what `body` does, or REMAT_ERROR_MEMORY with the message of the allocation that failed.
  * Scratch arenas that `body` has left open are closed, in either case. Guards nest; `ctx` must not
- * be used by another thread meanwhile. What `body` changed is as it was when memory ran out. */
+ * be used by another thread meanwhile. Changes by `body` are as they were when memory ran out. */
 remat_status remat_guard(remat_context *ctx, remat_status (*body)(void *user), void *user);
 
 /* Jumps to the innermost guard of the context, which there must be. */
