@@ -12,15 +12,11 @@
 #include <assert.h>
 #include <math.h>
 
-struct border_node { /* an item, a task or an extra of the problem */
-    uint32_t i;
-};
-
 struct need { /* a site needs `root` for the slice of `made`, where the task of that runs */
     remat_value root, made;
     remat_value leaf; /* what it loads at least for the root: that, or what that is made of */
     double leaf_ps;
-    struct border_node extra; /* of the first need with the leaf: for loading it */
+    remat_border_node extra; /* of the first need with the leaf: for loading it */
 };
 
 struct builder {
@@ -147,9 +143,9 @@ static double moved_ps(const struct builder *b, remat_kernel_id kernel, remat_va
            b->device.memory_bytes_per_ns;
 }
 
-static struct border_node item_node(const struct builder *b, remat_value root)
+static remat_border_node item_node(const struct builder *b, remat_value root)
 {
-    return (struct border_node){b->out->item_of[root.i].i};
+    return (remat_border_node){b->out->item_of[root.i].i};
 }
 
 static uint32_t task_of(const struct builder *b, remat_value root)
@@ -157,23 +153,22 @@ static uint32_t task_of(const struct builder *b, remat_value root)
     return b->out->border.items[b->out->item_of[root.i].i].task;
 }
 
-static struct border_node task_node(const struct builder *b, remat_value root)
+static remat_border_node task_node(const struct builder *b, remat_value root)
 {
-    return (struct border_node){remat_border_task_node(&b->out->border, task_of(b, root))};
+    return remat_border_task_node(&b->out->border, task_of(b, root));
 }
 
 /* Extras are numbered behind the tasks. */
-static struct border_node add_extra(struct builder *b, double ps)
+static remat_border_node add_extra(struct builder *b, double ps)
 {
     REMAT_PUSH(b->arena, &b->extras, remat_ps(floor(ps)));
-    uint32_t extra = (uint32_t)b->extras.count - 1;
-    return (struct border_node){remat_border_extra_node(&b->out->border, extra)};
+    return remat_border_extra_node(&b->out->border, (uint32_t)b->extras.count - 1);
 }
 
-static void add_arc(struct builder *b, struct border_node from, struct border_node to, int64_t ps)
+static void add_arc(struct builder *b, remat_border_node from, remat_border_node to, int64_t ps)
 {
     if (ps != 0)
-        REMAT_PUSH(b->arena, &b->arcs, ((struct remat_border_arc){from.i, to.i, ps}));
+        REMAT_PUSH(b->arena, &b->arcs, ((struct remat_border_arc){from, to, ps}));
 }
 
 static void charge_task(struct builder *b, remat_value root, double ps)
@@ -225,7 +220,7 @@ static void add_rest(struct builder *b, remat_kernel_id kernel, bool rerun, cons
                      double ps)
 {
     bool may = may_make(b, kernel, rerun, need->root);
-    struct border_node own = add_extra(b, may ? 0 : ps);
+    remat_border_node own = add_extra(b, may ? 0 : ps);
     for (const struct need *n = need; n < b->needs.items + b->needs.count; n++) {
         if (n->root.i == need->root.i)
             add_arc(b, task_node(b, n->made), own, REMAT_BORDER_RULE);
@@ -451,7 +446,7 @@ static void add_stores(struct builder *b, remat_kernel_id k)
 static void add_rerun(struct builder *b, remat_kernel_id k)
 {
     const struct remat_roots *own = &b->s->own[k.i];
-    struct border_node runs = add_extra(b, 1000 * b->device.launch_ns);
+    remat_border_node runs = add_extra(b, 1000 * b->device.launch_ns);
     remat_value *made;
     uint32_t count = 0;
     REMAT_NEW(b->arena, made, own->count);

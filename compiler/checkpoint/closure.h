@@ -36,8 +36,7 @@ struct remat_model {
 };
 
 /* `prices` are those of the kernels that `settled` is about. Where the device has a profile,
- * kernels that decisions change are priced on remat_price_variants_on. Values that pins decide are
- * free. */
+ * kernels that decisions change are priced on remat_price_variants_on. Pinned values are free. */
 remat_status remat_model_create(struct remat_arena *arena, const struct remat_settled *settled,
                                 const struct remat_price *prices,
                                 const struct remat_device_description *device,

@@ -74,7 +74,7 @@ static void add_arc(struct remat_border_network *n, uint32_t from, uint32_t to, 
 static void add_item(struct remat_border_network *n, uint32_t i)
 {
     const struct remat_border_item *item = &n->border->items[i];
-    uint32_t task = remat_border_task_node(n->border, item->task);
+    uint32_t task = remat_border_task_node(n->border, item->task).i;
     if (item->wanted)
         add_arc(n, n->source, i, INFINITY);
     if (item->kept)
@@ -89,7 +89,7 @@ static void add_task(struct remat_border_network *n, uint32_t t)
 {
     const struct remat_border *b = n->border;
     const struct remat_border_task *task = &b->tasks[t];
-    uint32_t node = remat_border_task_node(b, t);
+    uint32_t node = remat_border_task_node(b, t).i;
     if (task->forbidden) {
         add_arc(n, node, n->sink, INFINITY);
         return;
@@ -134,9 +134,9 @@ struct remat_border_network *remat_border_network(struct remat_arena *arena,
         add_task(n, t);
     for (uint32_t e = 0; e < b->extra_count; e++)
         if (b->extra_ps[e])
-            add_arc(n, remat_border_extra_node(b, e), n->sink, (double)b->extra_ps[e]);
+            add_arc(n, remat_border_extra_node(b, e).i, n->sink, (double)b->extra_ps[e]);
     for (uint32_t a = 0; a < b->arc_count; a++)
-        add_arc(n, b->arcs[a].from, b->arcs[a].to,
+        add_arc(n, b->arcs[a].from.i, b->arcs[a].to.i,
                 b->arcs[a].ps == REMAT_BORDER_RULE ? INFINITY : (double)b->arcs[a].ps);
     remat_flow_index(&n->flow);
     return n;
@@ -156,18 +156,18 @@ void remat_border_measure(struct remat_arena *arena, const struct remat_border *
         const struct remat_border_task *task = &b->tasks[t];
         if (!choice->run[t])
             continue;
-        holds[remat_border_task_node(b, t)] = true;
+        holds[remat_border_task_node(b, t).i] = true;
         choice->cost_ps += task->cost_ps + (choice->again && choice->again[t] ? task->again_ps : 0);
         for (uint32_t i = task->input_begin; i < task->input_end; i++)
             holds[b->inputs[i]] = true;
     }
     for (uint32_t a = 0; a < b->arc_count; a++)
         if (b->arcs[a].ps == REMAT_BORDER_RULE)
-            holds[b->arcs[a].to] |= holds[b->arcs[a].from];
+            holds[b->arcs[a].to.i] |= holds[b->arcs[a].from.i];
     for (uint32_t e = 0; e < b->extra_count; e++)
-        choice->cost_ps += holds[remat_border_extra_node(b, e)] ? b->extra_ps[e] : 0;
+        choice->cost_ps += holds[remat_border_extra_node(b, e).i] ? b->extra_ps[e] : 0;
     for (uint32_t a = 0; a < b->arc_count; a++)
-        if (b->arcs[a].ps > 0 && holds[b->arcs[a].from] && !holds[b->arcs[a].to])
+        if (b->arcs[a].ps > 0 && holds[b->arcs[a].from.i] && !holds[b->arcs[a].to.i])
             choice->cost_ps += b->arcs[a].ps;
     for (uint32_t i = 0; i < b->item_count; i++) {
         choice->keep[i] = holds[i] && !choice->run[b->items[i].task];
@@ -203,7 +203,7 @@ static struct remat_border_cut find_cut(struct remat_border_network *n, double p
     cut.least_ps = (double)n->value / n->units + (double)negative_ps - rounding_ps(n, price);
     REMAT_NEW(n->arena, cut.choice.run, b->task_count);
     for (uint32_t t = 0; t < b->task_count; t++)
-        cut.choice.run[t] = n->flow.level[remat_border_task_node(b, t)] != UINT32_MAX;
+        cut.choice.run[t] = n->flow.level[remat_border_task_node(b, t).i] != UINT32_MAX;
     remat_border_measure(n->arena, b, &cut.choice);
     return cut;
 }

@@ -30,13 +30,15 @@ struct remat_border_task {
     uint32_t input_begin, input_end; /* of border.inputs: items it needs */
 };
 
+REMAT_INDEX(remat_border_node);
+
 /* Nodes of the problem: items, which are available or not, then tasks, which run or not, then
  * extras, each a charge that holds or not. An arc costs ps where `from` holds and `to` does not;
  * REMAT_BORDER_RULE forbids that. Rules lead to extras alone, and those that lead to one come
  * before those that start from it. */
 enum { REMAT_BORDER_RULE = -1 };
 struct remat_border_arc {
-    uint32_t from, to;
+    remat_border_node from, to;
     int64_t ps; /* REMAT_BORDER_RULE: none may have `from` without `to` */
 };
 
@@ -50,13 +52,15 @@ struct remat_border {
     int64_t constant_ps; /* of every choice */
 };
 
-static inline uint32_t remat_border_task_node(const struct remat_border *border, uint32_t task)
+static inline remat_border_node remat_border_task_node(const struct remat_border *border,
+                                                       uint32_t task)
 {
-    return border->item_count + task;
+    return (remat_border_node){border->item_count + task};
 }
-static inline uint32_t remat_border_extra_node(const struct remat_border *border, uint32_t extra)
+static inline remat_border_node remat_border_extra_node(const struct remat_border *border,
+                                                        uint32_t extra)
 {
-    return border->item_count + border->task_count + extra;
+    return (remat_border_node){border->item_count + border->task_count + extra};
 }
 
 /* A choice. `run` says it all: an item is kept when it is available and its task does not run. */

@@ -84,12 +84,12 @@ static void change_holder(struct counts *c, uint32_t node, bool more)
         charge(c, b->tasks[node - b->item_count].cost_ps, more);
     for (uint32_t e = c->end_begin[node]; e < c->end_begin[node + 1]; e++) {
         const struct remat_border_arc *arc = &b->arcs[c->ends[e] / 2];
-        if (arc->ps > 0 && arc->from == node && c->holders[arc->to] == 0)
+        if (arc->ps > 0 && arc->from.i == node && c->holders[arc->to.i] == 0)
             charge(c, arc->ps, more);
-        if (arc->ps > 0 && arc->to == node && c->holders[arc->from] > 0)
+        if (arc->ps > 0 && arc->to.i == node && c->holders[arc->from.i] > 0)
             charge(c, arc->ps, !more);
-        if (arc->ps == REMAT_BORDER_RULE && arc->from == node)
-            push(c, arc->to, 0, more);
+        if (arc->ps == REMAT_BORDER_RULE && arc->from.i == node)
+            push(c, arc->to.i, 0, more);
     }
 }
 
@@ -103,7 +103,7 @@ static void change_asker(struct counts *c, uint32_t task, uint32_t round, bool m
     if (other)
         charge(c, t->again_ps, more);
     else
-        push(c, remat_border_task_node(c->border, task), 0, more);
+        push(c, remat_border_task_node(c->border, task).i, 0, more);
     for (uint32_t e = t->input_begin; e < t->input_end; e++) {
         push(c, c->border->inputs[e], round, more);
         if (!other)
@@ -159,8 +159,8 @@ static void count_all(struct remat_arena *arena, const struct remat_border *bord
     REMAT_NEW(arena, c->holders, nodes);
     REMAT_NEW(arena, node_of, 2 * (size_t)border->arc_count);
     for (uint32_t a = 0; a < border->arc_count; a++) {
-        node_of[2 * a] = border->arcs[a].from;
-        node_of[2 * a + 1] = border->arcs[a].to;
+        node_of[2 * a] = border->arcs[a].from.i;
+        node_of[2 * a + 1] = border->arcs[a].to.i;
     }
     c->end_begin = remat_group(arena, node_of, 2 * border->arc_count, nodes, &c->ends);
     for (uint32_t i = 0; i < border->item_count; i++) {

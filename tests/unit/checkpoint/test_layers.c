@@ -188,10 +188,10 @@ static remat_status keep_inputs(struct subject_bench *b, double *shared_ps)
     }
     for (uint32_t a = 0; a < problem->arc_count; a++) {
         const struct remat_border_arc *arc = &problem->arcs[a];
-        uint32_t extra = arc->to - remat_border_extra_node(problem, 0);
+        uint32_t extra = arc->to.i - remat_border_extra_node(problem, 0).i;
         if (arc->ps != REMAT_BORDER_RULE)
             continue;
-        uint32_t payer = region_of_task[arc->from - problem->item_count] + 2;
+        uint32_t payer = region_of_task[arc->from.i - problem->item_count] + 2;
         if (charged[extra] && charged[extra] != payer)
             *shared_ps += (double)problem->extra_ps[extra];
         charged[extra] = payer;

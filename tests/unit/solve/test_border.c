@@ -31,13 +31,16 @@ static void make_arcs(struct test *t, struct sample *s)
     for (uint32_t e = 0; e < b->extra_count; e++, nodes++) {
         s->extra_ps[e] = draw(t, 0, 20);
         for (uint32_t k = draw(t, 1, 3); k > 0; k--)
-            s->arcs[b->arc_count++] = (struct remat_border_arc){
-                b->item_count + draw(t, 0, nodes - b->item_count - 1), nodes, REMAT_BORDER_RULE};
+            s->arcs[b->arc_count++] =
+                (struct remat_border_arc){{b->item_count + draw(t, 0, nodes - b->item_count - 1)},
+                                          {nodes},
+                                          REMAT_BORDER_RULE};
     }
     for (uint32_t k = draw(t, 0, 12); k > 0; k--) {
         uint32_t from = draw(t, 0, nodes - 1), to = b->item_count + draw(t, 0, b->task_count - 1);
         if (from != to)
-            s->arcs[b->arc_count++] = (struct remat_border_arc){from, to, (int64_t)draw(t, 1, 20)};
+            s->arcs[b->arc_count++] =
+                (struct remat_border_arc){{from}, {to}, (int64_t)draw(t, 1, 20)};
     }
 }
 
@@ -113,12 +116,12 @@ static bool price_choice(const struct sample *s, uint32_t choice, int64_t *cost,
     for (uint32_t e = 0; e < b->extra_count; e++) {
         uint32_t node = b->item_count + b->task_count + e;
         for (uint32_t a = 0; a < b->arc_count; a++)
-            holds[node] |= s->arcs[a].ps == REMAT_BORDER_RULE && s->arcs[a].to == node &&
-                           holds[s->arcs[a].from];
+            holds[node] |= s->arcs[a].ps == REMAT_BORDER_RULE && s->arcs[a].to.i == node &&
+                           holds[s->arcs[a].from.i];
         *cost += holds[node] ? s->extra_ps[e] : 0;
     }
     for (uint32_t a = 0; a < b->arc_count; a++)
-        if (s->arcs[a].ps > 0 && holds[s->arcs[a].from] && !holds[s->arcs[a].to])
+        if (s->arcs[a].ps > 0 && holds[s->arcs[a].from.i] && !holds[s->arcs[a].to.i])
             *cost += s->arcs[a].ps;
     return true;
 }
