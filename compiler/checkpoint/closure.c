@@ -441,8 +441,8 @@ static void add_stores(struct builder *b, remat_kernel_id k)
     }
 }
 
-/* The rerun of a fused kernel, by the side that is longer when it makes all that a kernel of the
- * backward pass loads. Of arithmetic each value's share is what it alone needs. */
+/* The rerun of a fused kernel, by the side that is longer when it makes all that other kernels
+ * load. Of arithmetic each value's share is what it alone needs. */
 static void add_rerun(struct builder *b, remat_kernel_id k)
 {
     const struct remat_roots *own = &b->s->own[k.i];

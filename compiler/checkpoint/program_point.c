@@ -15,14 +15,6 @@ static void mark_wanted(const struct remat_model *model, const struct remat_live
     }
 }
 
-static bool writes_in_place(const struct remat_fused_kernel *kernel, uint32_t operand)
-{
-    for (uint32_t s = 0; s < kernel->shared_count; s++)
-        if (kernel->shared[s].written == operand)
-            return true;
-    return false;
-}
-
 /* Candidates that the kernel reads or, if it is a built-in one, writes: each once. A fused kernel
  * writes those that are saved; one in place of what the kernel reads takes no room of its own. */
 static void count_operands(const struct remat_model *model, struct remat_program_point *out)
@@ -32,7 +24,7 @@ static void count_operands(const struct remat_model *model, struct remat_program
         remat_item item = model->item_of[kernel->operands[o].value.i];
         bool always = kernel->kind != REMAT_KERNEL_fused ||
                       !remat_is_none(remat_operand_read(&kernel->operands[o]).i);
-        if (remat_is_none(item.i) || (!always && !writes_in_place(kernel, o)))
+        if (remat_is_none(item.i) || (!always && !remat_kernel_may_share(kernel, o)))
             continue;
         out->other_bytes += always ? out->border.items[item.i].bytes : 0;
         out->border.items[item.i].bytes = 0;
@@ -80,14 +72,6 @@ static uint32_t layer_read(const struct remat_model *model, const struct remat_f
     return REMAT_NONE;
 }
 
-static bool makes_loss(const struct remat_graph *graph, const struct remat_fused_kernel *kernel)
-{
-    for (uint32_t n = 0; n < kernel->node_count; n++)
-        if (graph->nodes[kernel->nodes[n].i].phase == REMAT_PHASE_LOSS)
-            return true;
-    return false;
-}
-
 struct remat_program_points remat_model_points(struct remat_arena *arena,
                                                const struct remat_model *model,
                                                const struct remat_live *live)
@@ -102,7 +86,7 @@ struct remat_program_points remat_model_points(struct remat_arena *arena,
         if (!remat_is_none(layer) && !remat_is_none(last) && layer != last)
             break;
         last = remat_is_none(layer) ? last : layer;
-        if (makes_loss(model->settled->graph, kernel) ||
+        if (remat_kernel_has_phase(model->settled->graph, kernel, REMAT_PHASE_LOSS) ||
             (late && kernel->kind != REMAT_KERNEL_fused))
             REMAT_PUSH(arena, &list, describe(arena, model, live, k));
     }

@@ -250,6 +250,19 @@ static void inline_in(struct settler *s, remat_kernel_id kernel, remat_value roo
         add_reader(s, slice->reads[r].root, (struct reader){kernel, slice->reads[r].direct, false});
 }
 
+/* Another value of its kernel is made from it. */
+static bool is_inside(const struct settler *s, remat_kernel_id writer, remat_value root)
+{
+    const struct remat_roots *own = &s->out->own[writer.i];
+    for (size_t i = 0; i < own->count; i++) {
+        const struct remat_slice *slice = &s->out->slices[own->items[i].i];
+        for (uint32_t r = 0; r < slice->read_count; r++)
+            if (slice->reads[r].root.i == root.i)
+                return true;
+    }
+    return false;
+}
+
 static void settle(struct settler *s, remat_value root)
 {
     const struct readers *list = &s->readers[root.i];
@@ -276,15 +289,20 @@ static void settle(struct settler *s, remat_value root)
     }
     all &= all_ns < rerun_ns && list->count > 0;
     s->out->inlined[root.i] = all;
+    bool by_reruns = false;
     for (size_t r = 0; r < list->count; r++) {
         const struct reader *reader = &list->items[r];
+        bool rerun = remat_kernel_is_early(s->out->kernels, reader->kernel);
+        by_reruns |= rerun && reader->own;
         if (all && reader->kernel.i != writer.i) {
             inline_in(s, reader->kernel, root, slice);
-        } else if (reader->own && !remat_kernel_is_early(s->out->kernels, reader->kernel)) {
+        } else if (reader->own && !rerun) {
             s->runs_again[writer.i] = true;
             s->out->reads[root.i] |= REMAT_READ_LOADED;
         }
     }
+    if (!all && by_reruns && !is_inside(s, writer, root)) /* else a rerun may make it for itself */
+        s->out->reads[root.i] |= REMAT_READ_LOADED;
 }
 
 /* --- the whole --- */

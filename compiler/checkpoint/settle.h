@@ -44,7 +44,7 @@ struct remat_slice {
 enum remat_reading {
     REMAT_READ_EARLY = 1,  /* the forward pass or the loss: all of it leads to an output */
     REMAT_READ_LATE = 2,   /* a kernel of the backward pass or the optimizer */
-    REMAT_READ_LOADED = 4, /* such a kernel loads it, a candidate, whatever is decided */
+    REMAT_READ_LOADED = 4, /* a kernel loads it, a candidate, wherever it is recomputed */
 };
 
 struct remat_roots REMAT_LIST(remat_value);

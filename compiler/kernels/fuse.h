@@ -87,6 +87,25 @@ static inline bool remat_kernel_reads(const struct remat_fused_kernel *kernel, r
     return false;
 }
 
+/* It may write this operand in place of one that it reads. */
+static inline bool remat_kernel_may_share(const struct remat_fused_kernel *kernel, uint32_t operand)
+{
+    for (uint32_t s = 0; s < kernel->shared_count; s++)
+        if (kernel->shared[s].written == operand)
+            return true;
+    return false;
+}
+
+/* One of its nodes is of this phase. */
+static inline bool remat_kernel_has_phase(const struct remat_graph *graph,
+                                          const struct remat_fused_kernel *kernel, uint8_t phase)
+{
+    for (uint32_t n = 0; n < kernel->node_count; n++)
+        if (graph->nodes[kernel->nodes[n].i].phase == phase)
+            return true;
+    return false;
+}
+
 /* --- kernels that were written before: a decision changes few of them --- */
 
 struct remat_kernel_memo {
