@@ -19,9 +19,10 @@
 #define TELL_NS     UINT64_C(100000000) /* for a failure to reach the others */
 
 enum {
-    SERIALIZED = 2,  /* MPI_THREAD_SERIALIZED: one thread at a time, whichever */
-    ANY_SOURCE = -1, /* MPI_ANY_SOURCE */
-    TAGS = 32766,    /* of transfers; there are 32768 at least */
+    SERIALIZED = 2,    /* MPI_THREAD_SERIALIZED: one thread at a time, whichever */
+    ANY_SOURCE = -1,   /* MPI_ANY_SOURCE */
+    TAGS = 32766,      /* of transfers; there are 32768 at least */
+    BYTE_TAGS = 10007, /* from a size to the next, a prime */
     FAILURE_TAG = TAGS,
 };
 
@@ -144,31 +145,34 @@ struct together { /* transfers that are made at once */
     bool exchanges;
 };
 
-/* Tags tell transfers and their kinds apart, so that ranks which differ wait. */
-static int tag_of(const remat_transfer *t, bool exchanges)
+/* Tags tell transfers, their kinds and sizes apart, so that ranks which differ wait. As there are
+ * more sizes than tags, one in TAGS of those that differ is not noticed. */
+static int tag_of(const remat_transfer *t, bool exchanges, uint64_t bytes)
 {
-    return (int)((2 * t->sequence + exchanges) % TAGS);
+    return (int)((2 * t->sequence + exchanges + BYTE_TAGS * (bytes % TAGS)) % TAGS);
 }
 
 static int receive_parts(remat_mpi *m, const remat_transfer *t, bool exchanges)
 {
     int error = 0;
-    for (uint32_t q = 0; q < t->size && !error; q++)
+    for (uint32_t q = 0; q < t->size && !error; q++) {
+        uint64_t bytes = remat_transfer_bytes(t, exchanges ? t->position : q);
         if (q != t->position)
-            error = receive(m, (char *)t->to + q * t->part_bytes,
-                            remat_transfer_bytes(t, exchanges ? t->position : q), rank_at(m, t, q),
-                            tag_of(t, exchanges));
+            error = receive(m, (char *)t->to + q * t->part_bytes, bytes, rank_at(m, t, q),
+                            tag_of(t, exchanges, bytes));
+    }
     return error;
 }
 
 static int send_parts(remat_mpi *m, const remat_transfer *t, bool exchanges)
 {
     int error = 0;
-    for (uint32_t q = 0; q < t->size && !error; q++)
+    for (uint32_t q = 0; q < t->size && !error; q++) {
+        uint64_t bytes = remat_transfer_bytes(t, exchanges ? q : t->position);
         if (q != t->position)
-            error = send(m, exchanges ? remat_transfer_part_for(t, q) : t->from,
-                         remat_transfer_bytes(t, exchanges ? q : t->position), rank_at(m, t, q),
-                         tag_of(t, exchanges));
+            error = send(m, exchanges ? remat_transfer_part_for(t, q) : t->from, bytes,
+                         rank_at(m, t, q), tag_of(t, exchanges, bytes));
+    }
     return error;
 }
 

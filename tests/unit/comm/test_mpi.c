@@ -2,7 +2,7 @@
 /* The engine of processes, under mpirun: what arrives is what the header says, for tensors of every
  * length up to beyond the number of ranks, large ones too; what is late fails with a message.
  *
- *     mpirun -n 3 test_mpi [mesh | late | late-group | failed | alone] */
+ *     mpirun -n 3 test_mpi [mesh | late | late-group | other-size | failed | alone] */
 #include "check.h"
 
 #include <remat/engine.h>
@@ -162,13 +162,16 @@ static void expect(const remat_transfer *t, uint32_t count, remat_status status,
     }
 }
 
-/* The last of three ranks comes to another group than the rest, late: the others name it, with its
- * host, and it hears of it, long before its deadline. Of a group of two it knows the first. */
-static void expect_late(uint32_t count)
+/* The last of three ranks comes to another group than the rest, whose last transfer has this length
+ * and number: the others name it, with its host, and it hears of it, long before its deadline. Of a
+ * group of two it knows the first. */
+static void expect_other(uint32_t count, size_t length, uint64_t sequence)
 {
     char buffer[64] = "", host[64] = "", missing[96];
     bool odd = engine.rank + 1 == engine.ranks;
-    remat_transfer t[2] = {describe(8, odd && count == 1 ? 7 : 3), describe(8, odd ? 7 : 4)};
+    remat_transfer t[2] = {describe(8, 3), describe(8, 4)};
+    if (odd)
+        t[count - 1] = describe(length, sequence);
     for (uint32_t k = 0; k < 2; k++) {
         t[k].from = buffer;
         t[k].to = buffer + 16 + 16 * k;
@@ -184,12 +187,17 @@ static void expect_late(uint32_t count)
 
 static void check_late(void)
 {
-    expect_late(1);
+    expect_other(1, 8, 7);
 }
 
 static void check_late_group(void)
 {
-    expect_late(2);
+    expect_other(2, 8, 7);
+}
+
+static void check_other_size(void)
+{
+    expect_other(1, 20, 3);
 }
 
 /* The last rank has a failure of its own, after a transfer. The others hear of it while they wait,
@@ -255,6 +263,7 @@ int main(int argc, char **argv)
     if (fails) {
         (strcmp(argv[1], "late") == 0         ? check_late
          : strcmp(argv[1], "late-group") == 0 ? check_late_group
+         : strcmp(argv[1], "other-size") == 0 ? check_other_size
                                               : check_gone)();
     } else {
         check_all(0);
