@@ -111,7 +111,7 @@ def refused(work):
 
 
 def differ(work):
-    """Ranks with another plan, build, text or options end before the first step, and write nothing."""
+    """Ranks with another plan, build, text, beginning or options end before the first step, and write nothing."""
     for name, options in (("a.plan", ()), ("b.plan", ("--recompute-granularity", "selective"))):
         make_plan(work, "gpt2", "fp32", "--mesh", "dp=2", *options)
         (work / "model.plan").rename(work / name)
@@ -119,16 +119,28 @@ def differ(work):
     (work / "lib").mkdir()
     (work / "lib/libremat.so.0").write_bytes(pathlib.Path(library).read_bytes() + b"another build")
     (work / "short").write_bytes(pathlib.Path(TEXT).read_bytes()[:-1])
+    for name, rate in ("a", 1e-3), ("b", 2e-3):
+        must(run(work, TOOLS / "remat-run", "a.plan", "--text", TEXT, "--steps", 1, "--lr", rate, "--save-weights", f"{name}.w",
+                 "--checkpoint", f"{name}.c"))
     say = [TOOLS / "remat-run", "a.plan", "--steps", 2, "--timeout", DEADLINE_S, "--save-weights", "never", "--text", TEXT]
-    other = {"plan": [say[0], "b.plan", *say[2:]],
-             "build of remat": ["env", f"LD_LIBRARY_PATH={work}/lib", *say],
-             "set of options, or other data,": [*say[:3], 3, *say[4:]]}
-    for what, second in [*other.items(), ("set of options, or other data,", [*say[:-1], "short"])]:
+    options = "set of options, or other data,"
+    cases = [("plan", say, [say[0], "b.plan", *say[2:]]),
+             ("build of remat", say, ["env", f"LD_LIBRARY_PATH={work}/lib", *say]),
+             (options, say, [*say[:3], 3, *say[4:]]),
+             (options, say, [*say[:-1], "short"]),
+             (options, say, [*say, "--trace", "t.json"]),
+             (options, [*say, "--profile", "p.json"], say),
+             (options, say, [*say, "--engine", "mpi"]),
+             (options, [*say, "--device", "cpu"], say),
+             ("file of --init", [*say, "--init", "a.w"], [*say, "--init", "b.w"]),
+             ("file of --init", [*say, "--init", "a.w"], say),
+             ("checkpoint of --resume", [*say, "--lr", 1e-3, "--resume", "a.c"], [*say, "--lr", 1e-3, "--resume", "b.c"])]
+    for what, first, second in cases:
         begin = time.monotonic()
-        done = run(work, MPIRUN, "-n", 1, *say, ":", "-n", 1, *second)
+        done = run(work, MPIRUN, "-n", 1, *first, ":", "-n", 1, *second)
         check(time.monotonic() - begin < DEADLINE_S + GRACE_S, f"{what}: {time.monotonic() - begin:.1f} s")
         check(done.returncode == USAGE and f"rank 1 has another {what} than rank 0" in done.stderr,
-              f"{what}: {done.returncode} {done.stderr}")
+              f"{second}: {done.returncode} {done.stderr}")
         check("step 1 loss" not in done.stdout and not (work / "never").exists(), f"{what}: {done.stdout}")
 
 

@@ -3,12 +3,13 @@
 #ifndef REMAT_TOOLS_RUN_AGREE_H
 #define REMAT_TOOLS_RUN_AGREE_H
 
-#include "train.h"
+#include "beginning.h"
 
-/* Processes compare the files of plan and libremat, byte for byte by hashes of them, and the
- * settings that decide what a step does. All call it. REMAT_ERROR_USAGE: "rank 3 has another plan
- * than rank 0". */
-remat_status agree(remat_context *ctx, struct ranks *ranks, const char *plan_path,
-                   const struct train_settings *settings);
+/* Processes compare the files of plan and libremat, byte for byte by hashes of them, the options
+ * that decide what a rank does, and what they begin with, by names, shapes and first bytes of its
+ * tensors. All call it, before they gather anything else; before they can, it does nothing.
+ * REMAT_ERROR_USAGE: "rank 3 has another plan than rank 0". */
+remat_status agree(remat_context *ctx, const struct cli_arguments *args,
+                   const struct train_settings *settings, const struct beginning *from);
 
 #endif

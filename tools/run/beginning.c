@@ -34,6 +34,7 @@ static remat_status choose_eval_rows(remat_context *ctx, struct remat_arena *are
     if (!cli_has(args, OPTION_eval_tokens))
         return rows_hold_out(ctx, settings->eval_steps * model->batch, &settings->rows, rows);
     RUN_TRY(open_tokens(ctx, arena, args, OPTION_eval_tokens, model, data));
+    RUN_TRY(data_hash(ctx, data, &settings->eval_hash));
     *rows = data_rows(data);
     uint64_t whole = rows->count / model->batch;
     settings->eval_steps = whole < settings->eval_steps ? whole + !whole : settings->eval_steps;

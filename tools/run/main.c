@@ -255,8 +255,10 @@ static remat_status run(remat_context *ctx, struct remat_arena *arena,
         cli_text(args, OPTION_device, NULL), cli_text(args, OPTION_engine, NULL),
         cli_text(args, OPTION_cuda_libraries, NULL), settings_timeout_ns(args)};
     RUN_TRY(ranks_open(ctx, plan, &wish, &settings.ranks));
+    RUN_TRY(agree(ctx, args, &settings, &from));
+    RUN_TRY(ranks_connect(settings.ranks, plan));
     RUN_TRY(sessions_check_memory(ctx, args, &settings, plan));
-    RUN_TRY(agree(ctx, settings.ranks, args->operands[0], &settings));
+    RUN_TRY(agree(ctx, args, &settings, &from)); /* as NCCL has connected them; all have memory */
     if (ranks_first(settings.ranks) > 0)
         st = follow(ctx, args, &model, &settings, &from, &session);
     else

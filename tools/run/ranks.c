@@ -26,7 +26,6 @@ remat_status ranks_gather(struct ranks *ranks, const char *what, const void *min
 remat_status ranks_open(remat_context *ctx, const remat_plan *plan, const struct ranks_wish *wish,
                         struct ranks **out)
 {
-    remat_status st = REMAT_OK;
     remat_plan_info info = {.struct_size = sizeof info};
     struct launch launch = launch_find();
     remat_plan_get_info(plan, &info);
@@ -46,11 +45,25 @@ remat_status ranks_open(remat_context *ctx, const remat_plan *plan, const struct
     all->numbers = calloc(all->count, sizeof *all->numbers);
     if (!all->numbers)
         return cli_error(ctx, REMAT_ERROR_MEMORY, "out of memory");
-    RUN_TRY(launch.by ? rank_processes_open(all) : rank_threads_open(all));
-    RUN_TRY(rank_devices_choose(all, &info));
-    RUN_TRY(rank_devices_connect(all, &info));
-    if (strcmp(all->device, "cuda") != 0)
-        all->gpus = 0;
+    return launch.by ? rank_processes_open(all) : rank_threads_open(all);
+}
+
+bool ranks_have_met(const struct ranks *ranks)
+{
+    return ranks && ranks->meet.gather;
+}
+
+remat_status ranks_connect(struct ranks *ranks, const remat_plan *plan)
+{
+    remat_status st = REMAT_OK;
+    remat_plan_info info = {.struct_size = sizeof info};
+    if (!ranks)
+        return REMAT_OK;
+    remat_plan_get_info(plan, &info);
+    RUN_TRY(rank_devices_choose(ranks, &info));
+    RUN_TRY(rank_devices_connect(ranks, &info));
+    if (strcmp(ranks->device, "cuda") != 0)
+        ranks->gpus = 0;
 fail:
     return st;
 }

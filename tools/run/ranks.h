@@ -22,11 +22,15 @@ struct ranks_wish { /* of the command line; NULL: as it comes */
     uint64_t timeout_ns;
 };
 
-/* Contexts for all ranks of this process but the first, whose is `ctx`, their device and their
- * engines. *out is NULL for one rank. REMAT_ERROR_USAGE: a launcher started another number of
- * processes than the plan has ranks, or the wishes do not fit. */
+/* Contexts for all ranks of this process but the first, whose is `ctx`. Processes of MPI meet. *out
+ * is NULL for one rank. REMAT_ERROR_USAGE: a launcher started another number of processes than the
+ * plan has ranks. */
 remat_status ranks_open(remat_context *ctx, const remat_plan *plan, const struct ranks_wish *wish,
                         struct ranks **out);
+/* Whether processes can gather: those that only NCCL connects cannot before ranks_connect. */
+bool ranks_have_met(const struct ranks *ranks);
+/* Their device and their engines; NULL is harmless. REMAT_ERROR_USAGE: the wishes do not fit. */
+remat_status ranks_connect(struct ranks *ranks, const remat_plan *plan);
 /* Before the first rank's session is destroyed. Unless all have come to the end, tells the others
  * that this rank is gone, and why; what its session waits for ends. */
 void ranks_leave(struct ranks *ranks, remat_status status);

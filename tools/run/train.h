@@ -24,6 +24,7 @@ struct train_settings {
     uint64_t eval_every;   /* so many steps, and the last, are followed by an evaluation; 0: none */
     uint64_t eval_steps;   /* batches of it */
     struct rows eval_rows; /* that it reads */
+    uint64_t eval_hash;    /* of the files of its own; 0: it has none */
     bool hash, json;
     const char *log_path; /* a line for each step; NULL: none */
     bool eval;            /* entry point "eval": nothing is trained, and the mean loss is printed */
