@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run that is left alone: killed at random moments and begun again by the same command, under another plan each time, it
-ends with the bits of one that was not killed, in steps, log, checkpoints and weights. Its log and its last words.
+"""A run that is left alone: killed or interrupted at random moments and begun again by the same command until that
+succeeds, under another plan each time, it ends with the bits of one that was not killed, in steps, log, checkpoints and
+weights. Its log and its last words.
 
     alone.py TOOLS_DIRECTORY [KILLS [SEED]]      5 kills in the suite, 100 by hand"""
 import json
@@ -20,7 +21,7 @@ import time
 TOOLS = pathlib.Path(sys.argv[1]).resolve()
 KILLS = int(sys.argv[2]) if len(sys.argv) > 2 else 5
 SEED = int(sys.argv[3]) if len(sys.argv) > 3 else 1
-USAGE, IO, NOT_FINITE = 2, 5, 8
+USAGE, IO, NOT_FINITE, INTERRUPTED = 2, 5, 8, 75
 STEPS, EVERY, SEQ, BATCH = 40, 3, 16, 4
 PLANS = {"one.plan": ["--microbatches", 2], "small.plan": ["--microbatches", 2, "--budget", "138MB"], "two.plan": ["--mesh", "dp=2"],
          "zero.plan": ["--mesh", "dp=2", "--zero", 1], "three.plan": ["--mesh", "dp=2", "--zero", 3]}
@@ -99,10 +100,10 @@ def kill(plans, count, whole, longest):
             output, errors = process.communicate(timeout=generator.random() * longest if more else 300)
             longest *= 0.8
         except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
+            process.send_signal(generator.choice((signal.SIGKILL, signal.SIGTERM)))
             output, errors = process.communicate()
             longest *= 1.1
-        check(process.returncode in (0, -signal.SIGKILL), process.returncode, errors)
+        check(process.returncode in (0, INTERRUPTED, -signal.SIGKILL, -signal.SIGTERM), process.returncode, errors)
         for step, line in steps_of(output).items():
             check(line == whole[step], "step", step, line, whole[step])
         if process.returncode == 0:

@@ -17,7 +17,7 @@ import tempfile
 TOOLS = pathlib.Path(sys.argv[1]).resolve()
 STRETCH = TOOLS.parent / "tests/e2e/stretch"
 TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt"
-USAGE, INVALID, NOT_FINITE = 2, 4, 8
+USAGE, INVALID, NOT_FINITE, INTERRUPTED = 2, 4, 8, 75
 SLACK_US = 0.01  # rounding: threads have one clock
 ATTEMPTS = 3  # a rank that loses its core between its clock and its first command is late in the trace
 faults = []
@@ -434,7 +434,7 @@ def failures(work):
         process.send_signal(signal.SIGINT)
         error = process.communicate(timeout=60)[1]
         last = re.search(r"interrupted after step (\d+) ", error)
-        check(process.returncode == 0 and last and (work / f"{plan}.w").exists(), f"interrupted: {process.returncode} {error}")
+        check(process.returncode == INTERRUPTED and last and (work / f"{plan}.w").exists(), f"interrupted: {process.returncode} {error}")
         check([int(path.name[5:15]) for path in (work / f"{plan}.c").iterdir()] == [int(last[1])], f"checkpoints: {error}")
 
 

@@ -21,7 +21,7 @@ TOOLS = pathlib.Path(sys.argv[1]).resolve()
 LIMIT_S = 120  # of a process; a loaded machine takes its time
 TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt"
 LIMIT = int(sys.argv[2])
-INVALID, IO, OUT_OF_MEMORY, NOT_FINITE = 4, 5, 6, 8
+INVALID, IO, OUT_OF_MEMORY, NOT_FINITE, INTERRUPTED = 4, 5, 6, 8, 75
 HUGE = 10 << 30  # bytes of a text
 faults = []
 
@@ -219,7 +219,7 @@ def signals():
         with begin_training("--steps", "1000000", **by_default) as process:
             process.send_signal(number)
             _, message = process.communicate(timeout=LIMIT_S)
-        check(process.returncode == 0 and re.search(r"interrupted after step \d+ of 1000000\n", message) and
+        check(process.returncode == INTERRUPTED and re.search(r"interrupted after step \d+ of 1000000\n", message) and
               os.path.exists("w"), number, process.returncode, message)
     pathlib.Path("w").unlink()
     with begin_training("--steps", "1000000", **by_default) as process:
@@ -236,7 +236,7 @@ def signals():
         os.close(slave)
         os.close(master)
         process.send_signal(signal.SIGHUP)
-    check(process.returncode == 0 and os.path.exists("w"), "a terminal that is gone", process.returncode)
+    check(process.returncode == INTERRUPTED and os.path.exists("w"), "a terminal that is gone", process.returncode)
     with begin_training("--steps", "50", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) as process:
         process.send_signal(signal.SIGHUP)
         _, message = process.communicate(timeout=LIMIT_S)

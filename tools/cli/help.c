@@ -67,7 +67,7 @@ void cli_print_help(const struct cli_tool *tool)
         "\nExit codes: 0 done, 1 other, 2 usage, 3 does not fit the budget, 4 invalid file, 5 "
         "I/O,\n"
         "6 out of memory, 7 search ended before it found a plan, 8 a result that is not finite,\n"
-        "70 internal error, 75 a rank was lost, try again.\n");
+        "70 internal error, 75 a rank was lost or training interrupted, try again.\n");
 }
 
 void cli_print_options(const struct cli_tool *tool)
@@ -135,5 +135,5 @@ void cli_print_man(const struct cli_tool *tool)
     }
     printf(".SH EXIT STATUS\n0 done, 1 other, 2 usage, 3 does not fit the budget, 4 invalid file, "
            "5 I/O, 6 out of memory, 7 search ended before it found a plan, 8 a result that is not "
-           "finite, 70 internal error, 75 a rank was lost, try again.\n");
+           "finite, 70 internal error, 75 a rank was lost or training interrupted, try again.\n");
 }

@@ -131,11 +131,16 @@ const char *cli_producer(void)
     return "remat " REMAT_VERSION;
 }
 
-static bool files_kept;
+static bool files_kept, ended_early;
 
 void cli_keep_files(void)
 {
     files_kept = true;
+}
+
+void cli_end_early(void)
+{
+    ended_early = true;
 }
 
 /* All that a tool has to say must have been said before its files are moved, unless the terminal is
@@ -203,5 +208,5 @@ int cli_main(const struct cli_tool *tool, int argc, char **argv,
     }
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
-    return (int)st;
+    return st == REMAT_OK && ended_early ? REMAT_ERROR_RANK_LOST : (int)st;
 }

@@ -29,6 +29,9 @@ remat_status cli_open_file(remat_context *ctx, const char *path, FILE **out, uin
 /* From now on the files are worth more than what is printed: they are written although standard
  * output fails, and then the exit code says that it did. */
 void cli_keep_files(void);
+/* `run` ended early, with files that are good: they are moved into place, and the exit code is 75,
+ * as a repetition may come to the end. */
+void cli_end_early(void);
 /* Before the end of `run`, whose files are moved into place now. */
 remat_status cli_finish(remat_context *ctx, const struct cli_arguments *args);
 

@@ -117,7 +117,7 @@ fail:
 /* A process of another rank than 0. */
 static remat_status follow(remat_context *ctx, const struct cli_arguments *args,
                            const struct model *model, const struct train_settings *settings,
-                           const struct beginning *from, remat_session **session)
+                           const struct beginning *from, remat_session **session, bool *completed)
 {
     remat_status st = REMAT_OK;
     uint64_t total_ns;
@@ -137,6 +137,7 @@ static remat_status follow(remat_context *ctx, const struct cli_arguments *args,
     measured.engine_bytes = ranks_engine_bytes(settings->ranks);
     report_measure_memory(&measured);
     RUN_TRY(ranks_measure(settings->ranks, &measured));
+    *completed = settings->resumed + measured.steps == settings->steps;
 fail:
     return st == REMAT_OK || st == REMAT_ERROR_RANK_LOST
                ? st
@@ -177,7 +178,7 @@ static struct measured describe(const struct train_settings *settings, const rem
 /* Rank 0, or the only one. */
 static remat_status lead(remat_context *ctx, const struct cli_arguments *args,
                          const struct model *model, struct train_settings *settings,
-                         struct beginning *from, remat_session **session)
+                         struct beginning *from, remat_session **session, bool *completed)
 {
     remat_status st = REMAT_OK;
     struct chrome_trace trace = {0};
@@ -211,6 +212,7 @@ static remat_status lead(remat_context *ctx, const struct cli_arguments *args,
                                cli_text(args, OPTION_profile, NULL), *session));
     measured.device_bytes = remat_session_device_bytes(*session);
     RUN_TRY(finish(ctx, args, plan, settings, &measured));
+    *completed = measured.completed;
     if (measured.not_finite)
         RUN_TRY(fail_not_finite(ctx, &measured));
 fail:
@@ -220,7 +222,7 @@ fail:
 
 /* Of several ranks none has ended before the files are in place and all know it. */
 static remat_status end(remat_context *ctx, const struct cli_arguments *args, struct ranks *ranks,
-                        remat_status st)
+                        bool completed, remat_status st)
 {
     remat_status finished = REMAT_OK;
     if (st == REMAT_OK || st == REMAT_ERROR_NOT_FINITE)
@@ -228,7 +230,7 @@ static remat_status end(remat_context *ctx, const struct cli_arguments *args, st
     st = finished ? finished : st;
     RUN_TRY(st);
     RUN_TRY(ranks_end(ranks));
-    if (ranks_first(ranks) == 0)
+    if (ranks_first(ranks) == 0 && completed)
         cli_log(ctx, REMAT_SEVERITY_INFO, "all %u ranks have finished", ranks_count(ranks));
 fail:
     return st;
@@ -244,6 +246,7 @@ static remat_status run(remat_context *ctx, struct remat_arena *arena,
     struct model model;
     struct run_data data = {0};
     struct beginning from = {0};
+    bool completed = false;
     if (cli_has(args, OPTION_measure_device))
         return measure_device(ctx, args);
     if (args->operand_count == 0)
@@ -260,11 +263,13 @@ static remat_status run(remat_context *ctx, struct remat_arena *arena,
     RUN_TRY(sessions_check_memory(ctx, args, &settings, plan));
     RUN_TRY(agree(ctx, args, &settings, &from)); /* as NCCL has connected them; all have memory */
     if (ranks_first(settings.ranks) > 0)
-        st = follow(ctx, args, &model, &settings, &from, &session);
+        st = follow(ctx, args, &model, &settings, &from, &session, &completed);
     else
-        st = lead(ctx, args, &model, &settings, &from, &session);
+        st = lead(ctx, args, &model, &settings, &from, &session, &completed);
     if (settings.ranks)
-        st = end(ctx, args, settings.ranks, st);
+        st = end(ctx, args, settings.ranks, completed, st);
+    if (!completed)
+        cli_end_early();
 fail:
     beginning_release(&from);
     data_release(&data.train);

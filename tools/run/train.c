@@ -330,7 +330,7 @@ remat_status train(remat_context *ctx, const struct model *model,
         cli_log(ctx, REMAT_SEVERITY_INFO,
                 "with --save-gradients FILE --gradients-step %" PRIu64 " its gradients are in FILE",
                 measured->last_step);
-    if (stop)
+    if (stop && measured->last_step < settings->steps)
         cli_log(ctx, REMAT_SEVERITY_INFO, "interrupted after step %" PRIu64 " of %" PRIu64,
                 measured->last_step, settings->steps);
 fail:
