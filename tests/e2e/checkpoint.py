@@ -157,6 +157,9 @@ def check_kept():
     train("one.plan", "--steps", "5", "--checkpoint", "k", "--every", "1")
     expected = others + ["step-0000000004.safetensors", "step-0000000005.safetensors"]
     assert sorted(os.listdir("k")) == sorted(expected), os.listdir("k")
+    shutil.copy("k/step-0000000004.safetensors", "k/step-0000000003.safetensors")  # killed before it removed that
+    train("one.plan", "--steps", "5", "--checkpoint", "k", "--resume", "k")
+    assert sorted(os.listdir("k")) == sorted(expected), os.listdir("k")
 
 
 def main():

@@ -164,6 +164,7 @@ remat_status checkpoint_prepare(remat_context *ctx, const char *folder, const ch
                  folder, newest[0], folder);
     if (access(folder, W_OK) != 0)
         return cli_file_error(ctx, folder, "cannot write: ", errno);
+    remove_older(folder, newest[KEPT - 1]); /* of a run that was killed before it could */
 fail:
     return st;
 }
