@@ -177,7 +177,7 @@ def logs():
 # --- last words ---
 
 def last_words():
-    """The last good checkpoint is named, also one of the run before, and only if there is one."""
+    """The last good checkpoint is named, also one of the run before, and only if there is a good one."""
     short = "one.plan", "--tokens", "a.bin", "--threads", 1, "--steps", 40
     done = tool("run", *short, "--lr", 1e30)
     check(done.returncode == NOT_FINITE and re.search(r"step \d+: .* is not finite\n", done.stderr), done.stderr)
@@ -189,6 +189,15 @@ def last_words():
         check(done.returncode == NOT_FINITE and names and done.stderr.endswith(
             f" is not finite; the last good checkpoint is e/{names[-1]}\n"), done.stderr, names)
         shutil.rmtree("e")
+    must(tool("run", *short[:-1], 3, "--checkpoint", "e"))
+    with open("e/step-0000000003.safetensors", "r+b") as file:
+        at = 8 + struct.unpack("<Q", file.read(8))[0]
+        size = file.seek(0, os.SEEK_END) - at
+        file.seek(at)
+        file.write(b"\xff" * size)  # NaN
+    done = tool("run", *short, "--resume", "e")
+    check(done.returncode == NOT_FINITE and done.stderr.endswith("step 4: the loss is not finite\n"), done.stderr)
+    shutil.rmtree("e")
     done = tool("run", *short, "--resume", "e")
     check(done.returncode == IO and "e: No such file" in done.stderr, done.stderr)
 

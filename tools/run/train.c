@@ -309,6 +309,8 @@ remat_status train(remat_context *ctx, const struct model *model,
         measured->steps++;
         measured->last_step = step;
         measured->not_finite = find_not_finite(&result);
+        if (measured->steps == 1 && measured->not_finite && !result.evaluated)
+            measured->saved_step = 0; /* the checkpoint that the run began with is not good */
         if (measured->steps == 2)
             measured->settled_device_bytes = remat_session_device_bytes(session);
         RUN_TRY(log_step(ctx, &log, model, &result));
