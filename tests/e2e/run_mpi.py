@@ -2,7 +2,8 @@
 """Plans of several ranks under mpirun: loss, gradients and weights have the bits of threads of one process; rank 0
 alone prints and writes; unfit numbers of processes are refused, and a rank that fails ends the job with its code.
 
-    run_mpi.py TOOLS_DIRECTORY MPIRUN"""
+    run_mpi.py TOOLS_DIRECTORY MPIRUN [all]      all: every family, dtype, number of ranks and --zero, ten steps of each"""
+import itertools
 import json
 import os
 import pathlib
@@ -51,17 +52,17 @@ def hashes(done):
             for line in must(done).stdout.splitlines()]
 
 
-def same_as_threads(work, family, dtype, count, *options):
+def same_as_threads(work, family, dtype, count, *options, steps=3):
     mesh = () if "--mesh" in options else ("--mesh", f"dp={count}")
     make_plan(work, family, dtype, *mesh, *options)
     must(run(work, STRETCH, "model.plan"))
-    say = ["--steps", 3, "--hash", "--json"]
+    say = ["--steps", steps, "--hash", "--json"]
     threads = must(run(work, TOOLS / "remat-run", "model.plan", "--text", TEXT, *say, "--save-weights", "threads",
                        "--checkpoint", "of_threads", "--every", 2))
     processes = ranks(work, count, "model.plan", *say, "--save-weights", "processes", "--report", "report.json",
                       "--checkpoint", "of_processes", "--every", 2)
     what = f"{family} {dtype} on {count} ranks {options}"
-    check(hashes(threads) == hashes(processes) and len(hashes(processes)) == 3, f"{what}: {processes.stdout}")
+    check(hashes(threads) == hashes(processes) and len(hashes(processes)) == steps, f"{what}: {processes.stdout}")
     check((work / "threads").read_bytes() == (work / "processes").read_bytes(), f"{what}: weights differ")
     written = [{path.name: path.read_bytes() for path in (work / folder).iterdir()}
                for folder in ("of_threads", "of_processes")]
@@ -73,6 +74,18 @@ def same_as_threads(work, family, dtype, count, *options):
     check(processes.stderr.endswith(f"remat-run: all {count} ranks have finished\n"), f"{what}: {processes.stderr}")
     check("processes that mpirun started" in processes.stderr and processes.stderr.count("predicted") == 1,
           f"{what}: {processes.stderr}")
+    return hashes(threads)
+
+
+def same_as_one_rank(work, family, dtype, count):
+    """Threads and processes have the bits of microbatches on one rank, with and without ZeRO."""
+    make_plan(work, family, dtype, "--microbatches", count)
+    one = hashes(run(work, TOOLS / "remat-run", "model.plan", "--text", TEXT, "--steps", 10, "--hash", "--json",
+                     "--save-weights", "one"))
+    for zero in 0, 1, 3:
+        ranks = same_as_threads(work, family, dtype, count, "--zero", zero, steps=10)
+        check(ranks == one and (work / "one").read_bytes() == (work / "threads").read_bytes(),
+              f"{family} {dtype} on {count} ranks, --zero {zero}: other bits than {count} microbatches on one")
 
 
 def recorded(work):
@@ -163,6 +176,10 @@ def fails(work):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         work = pathlib.Path(folder)
+        if sys.argv[3:] == ["all"]:
+            for family, dtype, count in itertools.product(("gpt2", "llama", "bert", "encdec"), ("fp32", "bf16"), (2, 4, 8)):
+                same_as_one_rank(work, family, dtype, count)
+                print(family, dtype, count, *faults, flush=True)
         same_as_threads(work, "llama", "bf16", 4, "--zero", 3, "--recompute", "*.gathered")
         same_as_threads(work, "bert", "bf16", 2, "--microbatches", 2)
         same_as_threads(work, "gpt2", "bf16", 4, "--mesh", "dp=2,tp=2", "--microbatches", 2, "--zero", 1, "--sequence-parallel")
