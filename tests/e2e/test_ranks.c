@@ -2,7 +2,7 @@
 /* Data parallel in one process: dp=N has the bits of N microbatches on one rank, whatever is
  * recomputed; with microbatches of its own it sums on two levels; planned memory is used memory and
  * planned bytes are sent bytes; what goes wrong in a rank ends all.
- *     e2e-ranks [small] */
+ *     e2e-ranks [small | all]        all: every plan of every model and mesh */
 #include "borrowed_plan.h"
 #include "plans.h"
 #include "ranks.h"
@@ -360,15 +360,18 @@ static void test_refusals(remat_context *ctx)
 
 /* --- */
 
-static void test_all(remat_context *ctx)
+static void test_all(remat_context *ctx, bool all_plans)
 {
     static const char *const presets[] = {"gpt2-tiny", "llama-tiny", "bert-tiny", "encdec-tiny"};
     for (uint32_t p = 0; p < 4; p++)
         for (uint32_t k = 0; k < 2; k++) {
             const struct ranks_model model = {.preset = presets[p],
                                               .dtype = k ? REMAT_BF16 : REMAT_F32};
-            for (uint32_t ranks = 2; ranks <= 8; ranks *= 2)
+            for (uint32_t ranks = 2; ranks <= 8; ranks *= 2) {
                 test_model(ctx, &model, ranks);
+                if (all_plans)
+                    test_plans(ctx, &model, ranks);
+            }
             test_levels(ctx, &model);
         }
 }
@@ -385,7 +388,7 @@ int main(int argc, char **argv)
     if (small) {
         test_model(ctx, &bf16, 4);
     } else {
-        test_all(ctx);
+        test_all(ctx, argc > 1 && strcmp(argv[1], "all") == 0);
         test_plans(ctx, &f32, 4);
         test_plans(ctx, &bf16, 2);
         test_evaluation(ctx);
