@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank under mpirun that ends, dies or hangs at a random step ends the job within its deadline, with a message and a
-code other than 0; code 0 always comes with a report that says "completed". What was killed and resumed has the bits
-of a run that was not.
+"""A rank under mpirun that ends, dies or hangs at a random step, is missing or does not fit at the start, ends the job
+within its deadline, with a message and a code other than 0; code 0 always comes with a report that says "completed".
+What was killed and resumed has the bits of a run that was not.
 
     failures.py TOOLS_DIRECTORY MPIRUN LEAVE_LIBRARY [RUNS_OF_EACH]"""
 import concurrent.futures
@@ -18,10 +18,11 @@ import time
 
 TOOLS, MPIRUN, LEAVE = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2], pathlib.Path(sys.argv[3]).resolve()
 COUNT = int(sys.argv[4]) if len(sys.argv) > 4 else 10
+FEWER = (COUNT + 3) // 4  # of what takes seconds, or is rarely what it is meant to be
 TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt"
 RANKS, DEADLINE_S, GRACE_S, AT_ONCE, SEED = 3, 2, 3, 4, 19
-START_S = 10  # of a job, with its steps
-LOST = 75
+START_S, LIMIT_S = 10, 60  # of a job, with its steps; of any process
+USAGE, LOST = 2, 75
 # What is done to a rank: the signal, and the code of the job. A rank that ends has the job's code, by mpirun, where an
 # early exit(0) is 1.
 FAULTS = {"exit(3)": (signal.SIGUSR2, 3), "exit(0)": (signal.SIGUSR1, 1), "SIGKILL": (signal.SIGKILL, 128 + 9),
@@ -37,10 +38,14 @@ def check(good, what):
 
 
 def must(work, name, *arguments):
-    done = subprocess.run([TOOLS / name, *map(str, arguments)], cwd=work, encoding="utf-8", capture_output=True)
+    done = subprocess.run([TOOLS / name, *map(str, arguments)], cwd=work, encoding="utf-8", capture_output=True, timeout=LIMIT_S)
     if done.returncode != 0:
         sys.exit(f"{done.args}: {done.stderr}")
     return done.stdout
+
+
+def started(arguments, folder=None):
+    return subprocess.run([MPIRUN, *map(str, arguments)], cwd=folder, encoding="utf-8", capture_output=True, timeout=LIMIT_S)
 
 
 class Job:
@@ -48,7 +53,9 @@ class Job:
 
     def __init__(self, work, *options, **variables):
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=work))
-        script = f'echo $OMPI_COMM_WORLD_RANK $$ >>{self.folder}/pids; LD_PRELOAD={LEAVE} exec "$@"'
+        script = (f'echo $OMPI_COMM_WORLD_RANK $$ >>{self.folder}/pids; [ $OMPI_COMM_WORLD_RANK != "$EARLY_RANK" ] || '
+                  f'kill -$EARLY_SIGNAL $$; LD_PRELOAD={LEAVE} exec "$@"')
+        self.hung = False  # mpirun alone
         command = [MPIRUN, "-n", RANKS, "sh", "-c", script, "sh", TOOLS / "remat-run", work / "model.plan", "--text", TEXT,
                    "--timeout", DEADLINE_S, "--report", "report.json", *options]
         self.process = subprocess.Popen([str(part) for part in command], cwd=self.folder, stdout=subprocess.PIPE,
@@ -70,8 +77,9 @@ class Job:
         """Its code, seconds from now, and standard error. All its processes end with it."""
         begin = time.monotonic()
         try:
-            _, error = self.process.communicate(timeout=60)
+            _, error = self.process.communicate(timeout=LIMIT_S)
         except subprocess.TimeoutExpired:
+            self.hung = not self.left()
             self.process.kill()
             _, error = self.process.communicate()
         seconds = time.monotonic() - begin
@@ -134,22 +142,36 @@ def behind_the_end(work, rank):
     check(job.report() and job.report()["completed"], f"no record: {what}")
 
 
-def missing(work):
-    """Processes that never become ranks, or end before they are."""
-    def run(*others):
-        command = [MPIRUN, "-n", 1, TOOLS / "remat-run", "model.plan", "--text", TEXT, "--timeout", DEADLINE_S, ":", "-n",
-                   RANKS - 1, *others]
-        begin = time.monotonic()
-        done = subprocess.run([str(part) for part in command], cwd=work, encoding="utf-8", capture_output=True)
-        what = f"{others}: code {done.returncode} after {time.monotonic() - begin:.1f} s: {done.stderr}"
-        check(time.monotonic() - begin < DEADLINE_S + GRACE_S, what)
-        return done, what
+def unfit(work):
+    """What mpirun is told to start, where not all are ranks of one plan: arguments, code (None: any but 0), message."""
+    say = [TOOLS / "remat-run", work / "model.plan", "--text", TEXT, "--timeout", DEADLINE_S]
+    first = ["-n", RANKS - 1, *say, ":", "-n", 1]
+    return {"never a rank": (["-n", 1, *say, ":", "-n", RANKS - 1, "sleep", 60], LOST,
+                             r"rank 0: a process on \S+ waited 2 s for all others to initialize MPI"),
+            "ends before it is a rank": (["-n", 1, *say, ":", "-n", RANKS - 1, "true"], None, ""),
+            "another plan": ([*first, say[0], work / "other.plan", *say[2:]], USAGE, "rank 2 has another plan than rank 0"),
+            "another build": ([*first, "env", f"LD_LIBRARY_PATH={work}/lib", *say], USAGE,
+                              "rank 2 has another build of remat than rank 0"),
+            "a world too small": (["-n", RANKS - 1, *say], USAGE, "the plan is for 3 ranks, mpirun started 2 processes")}
 
-    done, what = run("sleep", 60)
-    check(done.returncode == LOST and re.search(r"rank 0: a process on \S+ waited 2 s for all others to initialize MPI",
-                                                done.stderr), what)
-    done, what = run("true")
-    check(done.returncode != 0, what)
+
+def at_the_start(name, arguments, expected, message):
+    begin = time.monotonic()
+    done = started(arguments)
+    seconds = time.monotonic() - begin
+    what = f"{name}: code {done.returncode} after {seconds:.1f} s: {done.stderr}"
+    check(done.returncode == expected if expected else done.returncode != 0, what)
+    check(seconds < DEADLINE_S + GRACE_S and re.search(message, done.stderr), what)
+    return name, seconds
+
+
+def before_mpi(work, rank, number):
+    """Killed before it initializes MPI. Whether Debian's mpirun hung then, when all ranks had ended."""
+    job = Job(work, EARLY_RANK=str(rank), EARLY_SIGNAL=str(int(number)))
+    code, seconds, error = job.end()
+    what = f"signal {number} to rank {rank} before MPI: code {code} after {seconds:.1f} s: {error}"
+    check(job.hung or (code == 128 + number and seconds < DEADLINE_S + GRACE_S), what)
+    return job.hung
 
 
 def hashes(text):
@@ -166,10 +188,9 @@ def resumed(work, draw):
     saved = max(int(path.name[5:15]) for path in checkpoints.iterdir())
 
     def finish(name, *options):
-        command = [MPIRUN, "-n", RANKS, TOOLS / "remat-run", "model.plan", "--text", TEXT, "--steps", saved + 4, "--hash",
-                   "--save-weights", name, *options]
-        done = subprocess.run([str(part) for part in command], cwd=work, encoding="utf-8", capture_output=True)
-        check(done.returncode == 0, f"{command}: {done.stderr}")
+        done = started(["-n", RANKS, TOOLS / "remat-run", "model.plan", "--text", TEXT, "--steps", saved + 4, "--hash",
+                        "--save-weights", name, *options], work)
+        check(done.returncode == 0, f"{done.args}: {done.stderr}")
         return hashes(done.stdout), (work / name).read_bytes()
 
     expected, weights = finish("whole")
@@ -196,16 +217,23 @@ def interrupted(work, rank, number):
 def run_all(work, draw):
     cases = [(name, draw.randrange(RANKS), draw.randrange(1, 60)) for name in FAULTS for _ in range(COUNT)]
     draw.shuffle(cases)
+    starts = [(name, *case) for name, case in unfit(work).items() for _ in range(FEWER)]
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         done = list(pool.map(lambda case: in_the_middle(work, *case), cases))
-    for name in FAULTS:
+        done += pool.map(lambda case: at_the_start(*case), starts)
+    for name in [*FAULTS, *unfit(work)]:
         times = [seconds for other, seconds in done if other == name]
         print(f"{name}: {len(times)} runs, at most {max(times):.1f} s")
     ends = [(name, draw.randrange(RANKS), draw.uniform(0, 0.2)) for name in FAULTS if name != "SIGSTOP"
-            for _ in range((COUNT + 3) // 4)]
+            for _ in range(FEWER)]
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         codes = list(pool.map(lambda case: at_the_end(work, *case), ends))
     print("at the end:", *codes)
+    if COUNT > 10:  # as in the benchmark
+        early = [(draw.randrange(RANKS), number) for number in (signal.SIGKILL, signal.SIGSEGV) for _ in range(COUNT)]
+        with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+            hung = sum(pool.map(lambda case: before_mpi(work, *case), early))
+        print(f"killed before MPI: {len(early)} runs, in {hung} mpirun hung when all ranks had ended")
 
 
 def main():
@@ -216,8 +244,11 @@ def main():
         must(work, "remat-graph", "gpt2-tiny", "--batch", RANKS, "--seq", 8, "--layers", 1, "-o", "model.fbs")
         must(work, "remat-compile", "model.fbs", "--mesh", f"dp={RANKS}", "--zero", 1, "-o", "model.plan")
         must(work, TOOLS.parent / "tests/e2e/stretch", "model.plan")  # transfers go on beside commands
+        must(work, "remat-compile", "model.fbs", "--mesh", f"dp={RANKS}", "-o", "other.plan")
+        (work / "lib").mkdir()
+        library = pathlib.Path(os.path.realpath(TOOLS / "../runtime/exec/libremat.so"))
+        (work / "lib/libremat.so.0").write_bytes(library.read_bytes() + b"another build")
         run_all(work, draw)
-        missing(work)
         behind_the_end(work, draw.randrange(RANKS))
         resumed(work, draw)
         for rank, number in (0, signal.SIGINT), (1, signal.SIGHUP), (2, signal.SIGTERM):
