@@ -131,8 +131,11 @@ static remat_status read_value(struct ingest *in, remat_value v)
                                     .init_mean = from.init_mean + 0.0, /* no negative zero */
                                     .init_std = from.init_std + 0.0,
                                     .unpadded_rows = from.unpadded_rows,
+                                    .stated = {NULL, from.layout_blocks, from.layout_dimension},
                                     .node = REMAT_NO_NODE};
     REMAT_CHECK(remat_reader_text(r, from.name, "values", v.i, &info.name));
+    if (from.layout_axis.length)
+        REMAT_CHECK(remat_reader_text(r, from.layout_axis, "values", v.i, &info.stated.axis));
     if (!*info.name)
         return INVALID(in, "%s: values[%u]: it has no name", r->name, v.i);
     const struct {

@@ -274,6 +274,8 @@ struct remat_graph *remat_graph_deep_copy(struct remat_arena *arena,
         DUPLICATE(arena, out->values[v].name, strlen(out->values[v].name) + 1);
         if (out->values[v].part)
             DUPLICATE(arena, out->values[v].part, 1);
+        if (out->values[v].stated.axis)
+            DUPLICATE(arena, out->values[v].stated.axis, strlen(out->values[v].stated.axis) + 1);
     }
     for (uint32_t s = 0; s < out->scope_count; s++) {
         struct remat_scope *scope = &out->scopes[s];

@@ -55,6 +55,23 @@ static const char *find_padding_fault(const struct remat_value_info *value)
     return NULL;
 }
 
+/* NULL: none. */
+static const char *find_layout_fault(const struct remat_value_info *value)
+{
+    const struct remat_stated *stated = &value->stated;
+    if (!stated->axis)
+        return stated->blocks || stated->dimension ? "a layout without an axis" : NULL;
+    if (strcmp(stated->axis, "tp") != 0)
+        return "a layout along an unknown axis (accepted: tp)";
+    if (stated->blocks < 0)
+        return "the blocks of its layout are out of range";
+    if (stated->blocks == 0 && stated->dimension)
+        return "a whole layout that has a dimension";
+    if (stated->blocks && stated->dimension >= value->shape.rank)
+        return "its layout splits a dimension that it does not have";
+    return NULL;
+}
+
 static remat_status check_value(struct verifier *v, remat_value x)
 {
     const struct remat_value_info *value = &v->graph->values[x.i];
@@ -87,6 +104,8 @@ static remat_status check_value(struct verifier *v, remat_value x)
         fault = find_padding_fault(value);
     if (!fault && value->no_decay && value->role != REMAT_ROLE_PARAMETER)
         fault = "no_decay, but no parameter";
+    if (!fault)
+        fault = find_layout_fault(value);
     if (fault)
         return INVALID(v->ctx, "value \"%.200s\": %s", value->name, fault);
     return REMAT_OK;

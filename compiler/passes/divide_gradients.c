@@ -7,12 +7,11 @@
 
 #define POOL_ELEMENTS (1 << 20) /* of those that are finished together */
 
-bool remat_divide_is_pooled(const struct divider *d, remat_value gradient, remat_value term)
+bool remat_divide_is_pooled(const struct divider *d, remat_value gradient, struct remat_layout term)
 {
     const struct remat_value_info *info = &d->r.from->values[gradient.i];
     return info->role == REMAT_ROLE_GRADIENT && d->uses[gradient.i] == 0 &&
-           d->layouts.of[gradient.i].kind == REMAT_LAYOUT_WHOLE &&
-           d->layouts.made[term.i].kind == REMAT_LAYOUT_SUM &&
+           d->layouts.of[gradient.i].kind == REMAT_LAYOUT_WHOLE && term.kind == REMAT_LAYOUT_SUM &&
            remat_shape_elements(&info->shape) <= POOL_ELEMENTS;
 }
 
@@ -71,26 +70,4 @@ void remat_divide_pool(struct divider *d, remat_value gradient, remat_value term
         remat_divide_empty_pool(d);
     REMAT_PUSH(d->r.arena, &d->pool, ((struct pooled){gradient, term}));
     d->pool_elements += elements;
-}
-
-/* A gradient has its parameter's layout. */
-void remat_divide_settle_gradient(struct divider *d, remat_value old)
-{
-    struct remat_layout made = d->layouts.made[old.i], wanted = d->layouts.of[old.i];
-    const struct remat_value_info *info = &d->r.from->values[old.i];
-    remat_value x = d->r.values[old.i];
-    if (remat_divide_equal(made, wanted))
-        return;
-    d->r.to->values[x.i].name = REMAT_FORMAT(d->r.arena, "%s.term", info->name);
-    d->r.to->values[x.i].role = REMAT_ROLE_ACTIVATION;
-    if (remat_divide_is_pooled(d, old, old)) {
-        remat_divide_pool(d, old, x);
-        return;
-    }
-    d->layouts.of[old.i] = made;
-    x = remat_divide_read(d, old, wanted);
-    d->layouts.of[old.i] = wanted;
-    d->r.to->values[x.i].name = info->name;
-    d->r.to->values[x.i].role = info->role;
-    d->r.values[old.i] = x;
 }

@@ -6,14 +6,12 @@
 
 #include "divider.h"
 
-/* The gradient is `term` finished, and can wait for others. */
-bool remat_divide_is_pooled(const struct divider *d, remat_value gradient, remat_value term);
+/* The gradient is finished from a term in this layout, and can wait for others. */
+bool remat_divide_is_pooled(const struct divider *d, remat_value gradient,
+                            struct remat_layout term);
 /* `term`: a new value. */
 void remat_divide_pool(struct divider *d, remat_value gradient, remat_value term);
 /* Finishes those that wait. */
 void remat_divide_empty_pool(struct divider *d);
-
-/* Of an old value that was just made; others than gradients stay as they are. */
-void remat_divide_settle_gradient(struct divider *d, remat_value old);
 
 #endif

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Layouts go forward through the graph, backward pass included: from the layouts of its inputs,
  * the rule of a node's op says in which layout it reads each, and in which its results are. A
- * parameter has the layout that its first reader asks for. Only two ops begin to split: embedding,
- * the rows of its table; and matmul, the columns of a parameter whose product lies within what
- * layers hand on to each other, or is logits. All else follows: a product over split columns is
- * unfinished, and is finished where an op is not linear: whole or, with sequence parallelism, split
- * over tokens. A split over tokens gives way to any other one. */
+ * parameter has the layout that its first reader asks for. Where the graph states none, only two
+ * ops begin to split: embedding, the rows of its table; and matmul, the columns of a parameter
+ * whose product lies within what layers hand on to each other, or is logits. All else follows: a
+ * product over split columns is unfinished, and is finished where an op is not linear: whole or,
+ * with sequence parallelism, split over tokens. A split over tokens gives way to any other one. */
 #include "layout_finder.h"
 #include "layout_handed.h"
 #include "layout_narrow.h"
+#include "layout_stated.h"
 
 #include "gradients.h"
 #include "rebuild.h"
@@ -82,17 +83,7 @@ static remat_status (*const rules[])(struct finder *, const struct rule_of *) = 
 #undef REMAT_LAYOUT_RULE
 };
 
-/* A view or cast of an open parameter stays open. */
-static bool stays_open(struct finder *f, const struct remat_node_info *node)
-{
-    bool keeps = node->op == REMAT_OP_reshape || node->op == REMAT_OP_cast;
-    if (!keeps || layout_of(f, node->inputs[0])->kind != REMAT_LAYOUT_OPEN)
-        return false;
-    f->root[node->outputs[0].i] = f->root[node->inputs[0].i];
-    return true;
-}
-
-/* An open parameter becomes what its first reader wants, if it can be. */
+/* An open parameter becomes what its first reader, or a view, wants, if it can be. */
 static remat_status settle(struct finder *f, remat_value v, struct remat_layout want)
 {
     const struct remat_value_info *info = &f->graph->values[f->root[v.i]];
@@ -107,28 +98,87 @@ static remat_status settle(struct finder *f, remat_value v, struct remat_layout 
     return REMAT_OK;
 }
 
+static bool equal(struct remat_layout a, struct remat_layout b)
+{
+    return a.kind == b.kind && a.run == b.run;
+}
+
+/* A view or cast of a parameter that is open, or was until the graph stated its layout, is the
+ * same; the graph may state it of the view. */
+static remat_status follow_root(struct finder *f, const struct remat_node_info *node, bool *out)
+{
+    remat_value root = {f->root[node->inputs[0].i]}, y = node->outputs[0];
+    bool keeps = node->op == REMAT_OP_reshape || node->op == REMAT_OP_cast;
+    bool was_open = is_open(&f->graph->values[root.i]) && is_stated(f, root);
+    struct remat_layout stated = f->stated[y.i];
+    stated.tokens = false;
+    *out = keeps && (was_open || f->layouts->of[root.i].kind == REMAT_LAYOUT_OPEN);
+    if (!*out)
+        return REMAT_OK;
+    f->root[y.i] = root.i;
+    if (!is_stated(f, y))
+        return REMAT_OK;
+    REMAT_CHECK(settle(f, y, stated));
+    return equal(f->layouts->of[root.i], stated)
+               ? REMAT_OK
+               : remat_layout_contradict(f, y, f->layouts->of[root.i], root);
+}
+
+/* Another operand that a node reads split, else its result. */
+static remat_value find_other(const struct rule_of *r, remat_value v)
+{
+    for (uint32_t k = 0; k < r->node->input_count; k++)
+        if (r->node->inputs[k].i != v.i && r->want[k].kind == REMAT_LAYOUT_SPLIT)
+            return r->node->inputs[k];
+    return r->node->outputs[0];
+}
+
+static remat_status settle_input(struct finder *f, const struct rule_of *r, uint32_t k)
+{
+    remat_value v = r->node->inputs[k], root = {f->root[v.i]};
+    if (remat_is_none(remat_producer(f->graph, root).i) && !f->read[root.i])
+        REMAT_CHECK(remat_layout_check_stated(f, root, r->want[k], find_other(r, v)));
+    f->read[root.i] = true;
+    return settle(f, v, r->want[k]);
+}
+
+static remat_status settle_output(struct finder *f, const struct rule_of *r, uint32_t k)
+{
+    remat_value v = r->node->outputs[k], parameter = f->parameters[v.i];
+    struct remat_layout *of = &f->layouts->of[v.i];
+    f->layouts->made[v.i] = *of = r->out[k];
+    if (!remat_is_none(parameter.i)) {
+        *of = *layout_of(f, parameter);
+        if (is_stated(f, v) && !equal(*of, f->stated[v.i]))
+            return remat_layout_contradict(f, v, *of, parameter);
+    } else if (is_stated(f, v) && !equal(*of, f->stated[v.i])) {
+        *of = f->stated[v.i];
+        return remat_layout_check_stated(f, v, r->out[k], find_other(r, v));
+    }
+    return REMAT_OK;
+}
+
 static remat_status visit(struct finder *f, uint32_t n)
 {
     const struct remat_node_info *node = &f->graph->nodes[n];
     struct remat_layout *out, *want;
+    bool follows;
     REMAT_NEW(f->arena, out, node->output_count);
     REMAT_NEW(f->arena, want, node->input_count);
     f->layouts->wanted[n] = want;
-    if (stays_open(f, node))
+    REMAT_CHECK(follow_root(f, node, &follows));
+    if (follows)
         return REMAT_OK;
+    const struct rule_of rule = {node, want, out};
     for (uint32_t k = 0; k < node->input_count; k++)
         want[k] = whole;
     for (uint32_t k = 0; k < node->output_count; k++)
         out[k] = whole;
-    REMAT_CHECK(rules[remat_op_info(node->op)->layout](f, &(struct rule_of){node, want, out}));
+    REMAT_CHECK(rules[remat_op_info(node->op)->layout](f, &rule));
     for (uint32_t k = 0; k < node->input_count; k++)
-        REMAT_CHECK(settle(f, node->inputs[k], want[k]));
-    for (uint32_t k = 0; k < node->output_count; k++) {
-        remat_value parameter = f->parameters[node->outputs[k].i];
-        f->layouts->made[node->outputs[k].i] = f->layouts->of[node->outputs[k].i] = out[k];
-        if (!remat_is_none(parameter.i))
-            f->layouts->of[node->outputs[k].i] = *layout_of(f, parameter);
-    }
+        REMAT_CHECK(settle_input(f, &rule, k));
+    for (uint32_t k = 0; k < node->output_count; k++)
+        REMAT_CHECK(settle_output(f, &rule, k));
     return REMAT_OK;
 }
 
@@ -168,12 +218,15 @@ remat_status remat_layouts_find(struct remat_arena *arena, const struct remat_gr
     REMAT_NEW(arena, out->made, graph->value_count);
     REMAT_NEW(arena, out->wanted, graph->node_count);
     REMAT_CHECK(remat_layout_check_tokens(&f));
+    REMAT_CHECK(remat_layout_read_stated(&f));
     list_readers(&f);
     remat_layout_find_handed(&f);
-    for (uint32_t v = 0; v < graph->value_count; v++) {
-        f.root[v] = v;
-        out->of[v] = is_open(&graph->values[v]) ? (struct remat_layout){0} : whole;
-        out->made[v] = whole;
+    for (remat_value v = {0}; v.i < graph->value_count; v.i++) {
+        f.root[v.i] = v.i;
+        out->of[v.i] = is_stated(&f, v)               ? f.stated[v.i]
+                       : is_open(&graph->values[v.i]) ? (struct remat_layout){0}
+                                                      : whole;
+        out->made[v.i] = whole;
     }
     for (uint32_t o = 0; o < graph->output_count; o++)
         if (remat_is_none(remat_producer(graph, graph->outputs[o]).i))
@@ -189,7 +242,7 @@ remat_status remat_layouts_find(struct remat_arena *arena, const struct remat_gr
     for (uint32_t n = graph->node_count; n-- > 0;)
         remat_layout_narrow(&f, n);
     for (uint32_t v = 0; v < graph->value_count; v++)
-        if (remat_is_none(graph->values[v].node.i))
+        if (is_open(&graph->values[v]))
             out->made[v] = out->of[v];
     return REMAT_OK;
 }

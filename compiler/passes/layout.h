@@ -47,7 +47,7 @@ struct remat_shape remat_layout_shape(const struct remat_shape *shape, struct re
                                       int64_t ranks);
 
 struct remat_layouts {
-    struct remat_layout *made; /* by value: as its node computes it */
+    struct remat_layout *made; /* by value: as its node computes it, or the host gives it */
     struct remat_layout *of;   /* by value: as it is read; a gradient has that of its parameter */
     struct remat_layout **wanted; /* by node: as it reads its inputs */
 };

@@ -6,6 +6,7 @@
  * layout_products.c   rules of matmul, attention and tables
  * layout_handed.c     what layers hand on to each other
  * layout_narrow.c     wholes of which each rank reads a part
+ * layout_stated.c     what the graph states
  * layout_finder.c     refusals */
 #ifndef REMAT_LAYOUT_FINDER_H
 #define REMAT_LAYOUT_FINDER_H
@@ -28,6 +29,8 @@ struct finder {
     bool *handed;            /* of each node: layers hand its result on */
     uint32_t look, *looked;  /* of each value: in which look at columns it was found last */
     struct REMAT_LIST(remat_value) to_look_at;
+    struct remat_layout *stated; /* of each value, by the graph; OPEN: nothing is */
+    bool *read;                  /* of each root: by a node that was visited */
 };
 
 /* A rule says how a node reads its inputs and in which layout it leaves its results. `want` and
@@ -68,6 +71,11 @@ static inline struct remat_layout split_like(const struct remat_shape *shape, ui
     struct remat_layout out = split_at(shape, axis, place->width);
     out.tokens = place->tokens;
     return out;
+}
+
+static inline bool is_stated(const struct finder *f, remat_value v)
+{
+    return f->stated[v.i].kind != REMAT_LAYOUT_OPEN;
 }
 
 static inline const struct remat_shape *shape_of(const struct finder *f, remat_value v)

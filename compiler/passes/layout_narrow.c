@@ -34,7 +34,7 @@ void remat_layout_narrow(struct finder *f, uint32_t n)
 {
     const struct remat_node_info *node = &f->graph->nodes[n];
     remat_value y = node->outputs[0];
-    struct remat_layout layout = read_layout(f, y);
+    struct remat_layout layout = is_stated(f, y) ? f->layouts->of[y.i] : read_layout(f, y);
     struct remat_place place;
     bool is_random = node->op == REMAT_OP_random;
     bool follows = remat_op_info(node->op)->layout == REMAT_RULE_pointwise;

@@ -34,10 +34,11 @@ REMAT_PASS(chunk_loss);
 REMAT_PASS(autodiff);
 
 /* With several ranks along axis "tp" of graph->mesh: expands the graph and divides what layers
- * compute among them: heads, inner widths, the rows of tables; and inserts transfers. Parameters
- * and their gradients are then parts. INVALID where a dimension is not divisible, as the message
- * says of which value and along which axis, and where the graph has updates. No-op with one rank,
- * and where the graph reads its coordinate along the axis, and so divides things itself. */
+ * compute among them: heads, inner widths, the rows of tables, and what the graph states; and
+ * inserts transfers. Parameters and their gradients are then parts. INVALID where a dimension is
+ * not divisible, or a stated layout is contradicted, as the message says of which value and along
+ * which axis, and where the graph has updates. With one rank, and where the graph reads its
+ * coordinate along the axis, and so divides things itself, it only forgets stated layouts. */
 REMAT_PASS(tensor_parallel);
 
 /* Makes the graph of a microbatch of each rank from one whose batch is that of a microbatch; no-op

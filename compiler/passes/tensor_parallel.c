@@ -141,6 +141,35 @@ static bool drops_heads(const struct divider *d, const struct remat_node_info *n
            d->layouts.made[node->outputs[0].i].kind == REMAT_LAYOUT_SPLIT;
 }
 
+/* Where a result is not read as its node makes it: a gradient has its parameter's layout, and
+ * others may have one that the graph states. */
+static void settle(struct divider *d, remat_value old)
+{
+    struct remat_layout made = d->layouts.made[old.i], wanted = d->layouts.of[old.i];
+    const struct remat_value_info *info = &d->r.from->values[old.i];
+    bool is_gradient = info->role == REMAT_ROLE_GRADIENT;
+    remat_value x = d->r.values[old.i];
+    if (remat_divide_equal(made, wanted))
+        return;
+    struct remat_value_info *term = &d->r.to->values[x.i];
+    term->name = REMAT_FORMAT(d->r.arena, "%s.%s", info->name, is_gradient ? "term" : "made");
+    term->role = REMAT_ROLE_ACTIVATION;
+    term->pin = REMAT_PIN_NONE;
+    if (remat_divide_is_pooled(d, old, made)) {
+        remat_divide_pool(d, old, x);
+        return;
+    }
+    d->layouts.of[old.i] = made;
+    x = remat_divide_read(d, old, wanted);
+    d->layouts.of[old.i] = wanted;
+    if (is_gradient && remat_op_has(remat_producer_info(d->r.to, x)->op, REMAT_FACT_VIEW))
+        x = remat_divide_concat(d, &x, 1); /* a command writes it */
+    d->r.to->values[x.i].name = info->name;
+    d->r.to->values[x.i].role = info->role;
+    d->r.to->values[x.i].pin = info->pin;
+    d->r.values[old.i] = x;
+}
+
 static void divide_node(struct divider *d, uint32_t n)
 {
     const struct remat_node_info *node = &d->r.from->nodes[n];
@@ -151,7 +180,8 @@ static void divide_node(struct divider *d, uint32_t n)
         node->op == REMAT_OP_embedding_backward || node->op == REMAT_OP_embedding_accumulate;
     d->b.scope = node->scope;
     d->b.phase = node->phase;
-    if (node->op == REMAT_OP_cast && remat_divide_is_pooled(d, node->outputs[0], node->inputs[0])) {
+    if (node->op == REMAT_OP_cast &&
+        remat_divide_is_pooled(d, node->outputs[0], d->layouts.of[node->inputs[0].i])) {
         remat_divide_pool(d, node->outputs[0],
                           d->r.values[node->inputs[0].i]); /* rounded when it is a sum */
         return;
@@ -175,21 +205,34 @@ static void divide_node(struct divider *d, uint32_t n)
     else
         copy_node(d, node, inputs);
     for (uint32_t k = 0; k < node->output_count; k++)
-        remat_divide_settle_gradient(d, node->outputs[k]);
+        settle(d, node->outputs[k]);
 }
 
 /* --- the whole --- */
 
-/* Parameters, and values that are named after them. */
+/* Of a value that the host gives whole, but that the graph states as split. */
+static void take_part(struct divider *d, remat_value old)
+{
+    struct remat_layout wanted = d->layouts.of[old.i];
+    d->layouts.of[old.i] = d->layouts.made[old.i];
+    d->r.values[old.i] = remat_divide_read(d, old, wanted);
+    d->layouts.of[old.i] = wanted;
+}
+
+/* Parameters, values that are named after them, and inputs. */
 static void divide_inputs(struct divider *d)
 {
     const struct remat_graph *from = d->r.from;
-    for (uint32_t v = 0; v < from->value_count; v++) {
-        struct remat_layout layout = d->layouts.of[v];
-        if (!remat_is_none(from->values[v].node.i) || layout.kind != REMAT_LAYOUT_SPLIT)
+    for (remat_value v = {0}; v.i < from->value_count; v.i++) {
+        struct remat_layout layout = d->layouts.of[v.i];
+        if (!remat_is_none(from->values[v.i].node.i) || layout.kind != REMAT_LAYOUT_SPLIT)
             continue;
+        if (d->layouts.made[v.i].kind != REMAT_LAYOUT_SPLIT) {
+            take_part(d, v);
+            continue;
+        }
         (void)remat_divide_coordinate(d); /* initial values need it */
-        struct remat_value_info *here = &d->r.to->values[d->r.values[v].i];
+        struct remat_value_info *here = &d->r.to->values[d->r.values[v.i].i];
         here->shape = remat_layout_shape(&here->shape, layout, d->ranks);
     }
 }
@@ -221,14 +264,21 @@ static void finish_outputs(struct divider *d)
     }
 }
 
+/* What the graph states has been done, or is for another mesh. */
+static remat_status finish(struct remat_graph *graph, struct remat_graph **out)
+{
+    for (uint32_t v = 0; v < graph->value_count; v++)
+        graph->values[v].stated = (struct remat_stated){0};
+    *out = graph;
+    return REMAT_OK;
+}
+
 REMAT_PASS(tensor_parallel)
 {
     struct divider d = {.ranks = remat_mesh_size(&graph->mesh, REMAT_DIVIDE_AXIS)};
     struct remat_graph *expanded;
-    if (d.ranks == 1 || !remat_is_none(remat_graph_coordinate(graph, REMAT_DIVIDE_AXIS).i)) {
-        *out = remat_graph_copy(arena, graph);
-        return REMAT_OK;
-    }
+    if (d.ranks == 1 || !remat_is_none(remat_graph_coordinate(graph, REMAT_DIVIDE_AXIS).i))
+        return finish(remat_graph_copy(arena, graph), out);
     if (graph->update_count)
         return remat_error(arena->ctx, REMAT_ERROR_INVALID,
                            "the graph updates \"%s\": a step that updates by itself is not divided "
@@ -250,6 +300,5 @@ REMAT_PASS(tensor_parallel)
     remat_divide_empty_pool(&d);
     mark_parts(&d);
     finish_outputs(&d);
-    *out = remat_rebuild_finish(&d.r);
-    return REMAT_OK;
+    return finish(remat_rebuild_finish(&d.r), out);
 }

@@ -17,17 +17,45 @@ struct model {
     double dropout, clip_norm;
     remat_dtype dtype;
     bool sequence; /* parallel */
+    bool stated;   /* of GPT-2: layouts that no rule finds */
 };
 
 static const struct model models[] = {
-    {"gpt2-tiny", 4, 0, 259, 8, false, 0.1, 0, REMAT_F32, false},
-    {"llama-tiny", 4, 2, 260, 8, false, 0.1, 0, REMAT_F32, false},
-    {"bert-tiny", 4, 0, 259, 8, false, 0.1, 0.5, REMAT_F32, false},
-    {"encdec-tiny", 4, 0, 259, 8, false, 0.1, 0, REMAT_F32, false},
-    {"llama-tiny", 8, 4, 259, 8, true, 0.1, 0, REMAT_F32, false},
+    {"gpt2-tiny", 4, 0, 259, 8, false, 0.1, 0, REMAT_F32, false, false},
+    {"llama-tiny", 4, 2, 260, 8, false, 0.1, 0, REMAT_F32, false, false},
+    {"bert-tiny", 4, 0, 259, 8, false, 0.1, 0.5, REMAT_F32, false, false},
+    {"encdec-tiny", 4, 0, 259, 8, false, 0.1, 0, REMAT_F32, false, false},
+    {"llama-tiny", 8, 4, 259, 8, true, 0.1, 0, REMAT_F32, false, false},
 };
 /* Unfinished sums of more than 64 KiB are exchanged. */
-static const struct model longer = {"gpt2-tiny", 4, 0, 260, 96, false, 0.1, 0, REMAT_F32, false};
+static const struct model longer = {"gpt2-tiny", 4, 0,         260,   96,   false,
+                                    0.1,         0, REMAT_F32, false, false};
+
+static void state_layouts(const struct remat_graph *graph)
+{
+    static const struct {
+        const char *name;
+        struct remat_stated layout;
+    } rows[] = {
+        {"tokens", {"tp", 1, 0}},
+        {"wte.weight", {"tp", 0, 0}},
+        {"h.0.ln_1", {"tp", 1, 2}},
+        {"h.0.attn.c_attn.weight", {"tp", 0, 0}},
+        {"h.0.attn.core", {"tp", 1, 0}},
+        {"h.0.mlp.act", {"tp", 0, 0}},
+        {"h.1.attn.c_proj.weight", {"tp", 0, 0}},
+        {"h.1.attn.residual", {"tp", 0, 0}},
+        {"h.1.ln_2", {"tp", 1, 1}},
+        {"h.1.mlp.c_fc.weight", {"tp", 1, 0}},
+    };
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        uint32_t v = 0;
+        while (v < graph->value_count && strcmp(graph->values[v].name, rows[k].name) != 0)
+            v++;
+        MUST(v < graph->value_count);
+        graph->values[v].stated = rows[k].layout;
+    }
+}
 
 static struct remat_graph *make(remat_context *ctx, struct remat_arena *arena,
                                 const struct model *model, uint32_t dp, uint32_t tp,
@@ -52,6 +80,8 @@ static struct remat_graph *make(remat_context *ctx, struct remat_arena *arena,
     if (tp > 1)
         graph->mesh.axes[graph->mesh.axis_count++] = (struct remat_mesh_size){"tp", tp};
     graph->sequence_parallel = model->sequence && tp > 1;
+    if (model->stated && tp > 1)
+        state_layouts(graph);
     return graph;
 }
 
@@ -260,7 +290,8 @@ static void repeat_part(void *user, const remat_transfer *t, bool exchange, uint
 
 static void test_faults(remat_context *ctx, bool sequence)
 {
-    const struct model model = {"gpt2-tiny", 4, 0, 260, 8, false, 0.1, 0, REMAT_F32, sequence};
+    const struct model model = {"gpt2-tiny", 4, 0,         260,      8,    false,
+                                0.1,         0, REMAT_F32, sequence, false};
     const struct ranks_tap swapped = {swap_parts, NULL}, repeated = {repeat_part, NULL};
     struct gradients one = {0}, good = {0}, bad = {0}, worse = {0};
     struct remat_arena arena;
@@ -296,9 +327,9 @@ static void refuse(remat_context *ctx, const struct model *model, uint32_t dp, u
 
 static void test_refusals(remat_context *ctx)
 {
-    const struct model heads = {"gpt2-tiny", 3, 0, 260, 8, false, 0, 0, REMAT_F32, false};
-    const struct model keys = {"llama-tiny", 4, 2, 260, 8, false, 0, 0, REMAT_F32, false};
-    const struct model five = {"gpt2-tiny", 4, 0, 260, 8, false, 0, 0, REMAT_F32, false};
+    const struct model heads = {"gpt2-tiny", 3, 0, 260, 8, false, 0, 0, REMAT_F32, false, false};
+    const struct model keys = {"llama-tiny", 4, 2, 260, 8, false, 0, 0, REMAT_F32, false, false};
+    const struct model five = {"gpt2-tiny", 4, 0, 260, 8, false, 0, 0, REMAT_F32, false, false};
     refuse(ctx, &heads, 1, 2, REMAT_ERROR_INVALID,
            "value \"h.0.attn.q\": dimension 2, of 3, is not divisible by 2 ranks along tp");
     refuse(ctx, &keys, 1, 4, REMAT_ERROR_INVALID,
@@ -312,7 +343,7 @@ static void test_refusals(remat_context *ctx)
 static void test_joint_refusal(remat_context *ctx)
 {
     const struct remat_policy_settings none = {0};
-    const struct model odd = {"gpt2-tiny", 4, 0, 259, 8, false, 0, 0, REMAT_F32, false};
+    const struct model odd = {"gpt2-tiny", 4, 0, 259, 8, false, 0, 0, REMAT_F32, false, false};
     struct remat_arena arena;
     struct remat_program *program;
     remat_arena_init(&arena, ctx);
@@ -364,7 +395,7 @@ static void test_same_sums(remat_context *ctx, const struct model *model, uint32
 static void test_sequence_refusals(remat_context *ctx)
 {
     const struct remat_policy_settings none = {0};
-    const struct model odd = {"gpt2-tiny", 4, 0, 260, 7, false, 0, 0, REMAT_F32, true};
+    const struct model odd = {"gpt2-tiny", 4, 0, 260, 7, false, 0, 0, REMAT_F32, true, false};
     struct remat_arena arena;
     struct remat_program *program;
     refuse(ctx, &odd, 4, 2, REMAT_ERROR_INVALID,
@@ -401,6 +432,8 @@ static void test_sequence(remat_context *ctx)
     model = models[0];
     model.sequence = true;
     test_same_sums(ctx, &model, 2);
+    model.stated = true;
+    test_against_one(ctx, &model, 1, 2, 1);
     test_same_sums(ctx, &wide, 4);
     test_plans(ctx, &wide, 1, 2);
     test_joint(ctx, &wide, 4);
@@ -629,7 +662,11 @@ int main(int argc, char **argv)
         if (model.kv_heads != 2)
             test_against_one(ctx, &model, 1, 4, 1);
     }
+    struct model stated = models[0];
+    stated.stated = true;
+    test_against_one(ctx, &stated, 1, 2, 1);
     if (!small) {
+        test_against_one(ctx, &stated, 2, 2, 1);
         test_against_one(ctx, &longer, 1, 4, 1);
         test_against_one(ctx, &models[0], 1, 2, 2);
         test_against_one(ctx, &models[2], 2, 2, 2);

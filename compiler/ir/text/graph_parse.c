@@ -124,7 +124,31 @@ static remat_status parse_ints(struct parser *p, int64_t min, uint32_t most, con
     return remat_lex_expect(&p->lexer, "]");
 }
 
-/* Reads ": DTYPE[DIM, ...]". */
+/* Reads "whole(AXIS)", or "split(AXIS, DIMENSION)" with ", BLOCKS", if it is there. */
+static remat_status parse_layout(struct parser *p, struct remat_stated *out)
+{
+    const struct remat_token *token = &p->lexer.token;
+    bool splits = remat_lex_accept(&p->lexer, "split");
+    int64_t dimension = 0;
+    if (!splits && !remat_lex_accept(&p->lexer, "whole"))
+        return REMAT_OK;
+    REMAT_CHECK(remat_lex_expect(&p->lexer, "("));
+    if (token->kind != REMAT_TOKEN_WORD)
+        return remat_lex_expected(&p->lexer, "an axis");
+    out->axis = remat_string(p->arena, token->text, token->length);
+    remat_lex(&p->lexer);
+    if (splits) {
+        out->blocks = 1;
+        REMAT_CHECK(remat_lex_expect(&p->lexer, ","));
+        REMAT_CHECK(remat_lex_int(&p->lexer, 0, REMAT_RANK_MAX - 1, "a dimension", &dimension));
+        if (remat_lex_accept(&p->lexer, ","))
+            REMAT_CHECK(remat_lex_int(&p->lexer, 1, INT64_MAX, "a number of blocks", &out->blocks));
+    }
+    out->dimension = (uint32_t)dimension;
+    return remat_lex_expect(&p->lexer, ")");
+}
+
+/* Reads ": DTYPE[DIM, ...] LAYOUT". */
 static remat_status parse_type(struct parser *p, struct remat_value_info *info)
 {
     REMAT_CHECK(remat_lex_expect(&p->lexer, ":"));
@@ -135,9 +159,9 @@ static remat_status parse_type(struct parser *p, struct remat_value_info *info)
     remat_lex(&p->lexer);
     REMAT_CHECK(parse_ints(p, 1, REMAT_RANK_MAX, "axes", "a dimension", info->shape.dims,
                            &info->shape.rank));
-    return remat_shape_fits(&info->shape, info->dtype)
-               ? REMAT_OK
-               : REMAT_LEX_ERROR(&p->lexer, "value %%%.60s is larger than 2^63 bytes", info->name);
+    if (!remat_shape_fits(&info->shape, info->dtype))
+        return REMAT_LEX_ERROR(&p->lexer, "value %%%.60s is larger than 2^63 bytes", info->name);
+    return parse_layout(p, &info->stated);
 }
 
 /* Reads "pin save" or "pin recompute", if it is there. */

@@ -31,6 +31,10 @@ static void compare_values(const struct remat_graph *p, const struct remat_graph
         CHECK(a->role == b->role && a->pin == b->pin && a->trainable == b->trainable &&
                   a->no_decay == b->no_decay && a->unpadded_rows == b->unpadded_rows,
               "%s", a->name);
+        CHECK(!a->stated.axis == !b->stated.axis && a->stated.blocks == b->stated.blocks &&
+                  a->stated.dimension == b->stated.dimension &&
+                  (!a->stated.axis || strcmp(a->stated.axis, b->stated.axis) == 0),
+              "%s: layout", a->name);
         CHECK(a->initializer == b->initializer && a->init_mean == b->init_mean &&
                   a->init_std == b->init_std,
               "%s: initializer", a->name);
@@ -278,7 +282,7 @@ struct draft { /* x [rows, 4] -> gelu "y" [rows, 4] -> gelu "z" [2, 4], rows = 2
     struct remat_fb_graph_Node nodes[2];
     struct remat_fb_graph_Attribute attribute;
     struct remat_fb_graph_Optimizer optimizer;
-    const char *op, *names[3], *key, *scope, *symbols[2];
+    const char *op, *names[3], *key, *scope, *symbols[2], *axis;
     int64_t symbol_values[2], ints[2];
     int64_t shapes[3][8];
     int32_t inputs[2][MOST], outputs[2][MOST], results[1];
@@ -330,6 +334,7 @@ static remat_status write_draft(struct remat_writer *w, const void *what,
     REMAT_TRY(remat_writer_text(w, d.op, &d.opcode.name));
     REMAT_TRY(remat_writer_text(w, d.key, &d.attribute.key));
     REMAT_TRY(remat_writer_text(w, d.scope, &scope.path));
+    REMAT_TRY(remat_writer_text(w, d.axis, &d.values[1].layout_axis));
     opcode = remat_fb_write_graph_OpCode(w->builder, &d.opcode);
     scopes = remat_fb_write_graph_Scope(w->builder, &scope);
     attribute = remat_fb_write_graph_Attribute(w->builder, &d.attribute);

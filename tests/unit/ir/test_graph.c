@@ -64,6 +64,7 @@ struct small { /* what the tests vary */
     uint8_t phase;
     uint32_t instance;
     bool swapped, has_output, has_update;
+    struct remat_stated stated;
     struct remat_optimizer optimizer;
 };
 
@@ -95,6 +96,7 @@ static struct remat_graph *make(struct remat_arena *arena, const struct small *s
                                       .trainable = s->trainable,
                                       .no_decay = s->no_decay,
                                       .unpadded_rows = s->unpadded_rows,
+                                      .stated = s->stated,
                                       .initializer = s->initializer,
                                       .init_std = s->init_std,
                                       .node = REMAT_NO_NODE};
@@ -197,6 +199,7 @@ static void test_hash(struct remat_arena *arena)
     SAME(op, 7);
     SAME(name, "renamed");
     SAME(pin, REMAT_PIN_SAVE);
+    SAME(stated, (struct remat_stated){"tp", 1, 1});
     DIFFERS(scope, "h.1/act");
     DIFFERS(columns, 4);
     DIFFERS(dtype, REMAT_I32);

@@ -71,12 +71,14 @@ static const char corner_cases[] =
     "\n"
     "input %\"blank name\" : f32[2,3]\n"
     "parameter %w.0/x-y_z : f32[3] = normal(-0.0, 0.1) no_decay unpadded 2 pin save\n"
-    "parameter %frozen : f32[3] = constant(0.30000000000000004) frozen\n"
+    "parameter %frozen : f32[3] split(tp, 0, 3) = constant(0.30000000000000004) frozen\n"
     "\n"
-    "%\"\xc3\xa4\\\"\" : f32[2,3] pin recompute = add %\"blank name\" %w.0/x-y_z phase forward "
+    "%\"\xc3\xa4\\\"\" : f32[2,3] split(tp, 1) pin recompute = add %\"blank name\" %w.0/x-y_z "
+    "phase forward "
     "scope \"h.3/\\\"odd\\\" scope\"\n"
     "input %late : i32[1,1,1,1,1,1]\n"
-    "%a : f32[2,3] gradient = mul %\"\xc3\xa4\\\"\" %frozen phase backward origin gelu group 7\n"
+    "%a : f32[2,3] whole(tp) gradient = mul %\"\xc3\xa4\\\"\" %frozen phase backward origin gelu "
+    "group 7\n"
     "%a@1 : f32[2,3] = mul %\"\xc3\xa4\\\"\" %frozen phase backward\n"
     "%a@2147483647 : f32[2,3] = neg %a@1 phase backward\n"
     "%s : f32[] = constant { value = -1.5e-45 } phase loss\n"
@@ -101,6 +103,9 @@ static void test_corner_cases(struct remat_arena *arena)
     CHECK(!graph->values[2].trainable && graph->values[1].trainable, "trainable");
     CHECK(!graph->values[2].no_decay && graph->values[1].no_decay, "decay");
     CHECK(graph->values[2].unpadded_rows == 0 && graph->values[1].unpadded_rows == 2, "padding");
+    const struct remat_stated *stated = &graph->values[2].stated;
+    CHECK(strcmp(stated->axis, "tp") == 0 && stated->blocks == 3 && stated->dimension == 0,
+          "layout");
     CHECK(graph->optimizer.no_master && graph->optimizer.bf16_moments, "states");
 }
 
