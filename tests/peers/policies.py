@@ -168,10 +168,19 @@ def check_jax(tools, family, plan):
         actions = names.pop(number)
         kept = {name for name, action in actions.items() if action == "save"}
         if saved is None:
-            assert len(kept) == len(actions), (number, actions)
+            assert {"save", "recompute inline"} >= set(actions.values()), (number, actions)
         else:  # a layer's output is the input of the next checkpoint
-            assert set(saved) == kept - {OUTPUTS[family]} and len(kept) < len(actions), (number, saved, kept)
+            assert set(saved) == kept - {OUTPUTS[family]} and "recompute" in actions.values(), (number, saved, kept)
     assert not names, names
+
+
+def check_inline(tools):
+    """A plan that recomputes nothing but inside the kernels that read it needs no checkpoints."""
+    tools.call("graph", "gpt2-tiny", "--batch", BATCH, "--seq", SEQ, "-o", "model.fbs")
+    report = tools.compile("--recompute", "h.*.mlp.fc")
+    assert report["recomputed_fused"] == report["recomputed"] == 6, report
+    policy = load(tools.call("dump", "model.plan", "--emit-policy", "pytorch", "--model", "model.fbs"))
+    assert set(policy["LAYERS"].values()) == {(None, None)}, policy["LAYERS"]
 
 
 def check_unread(tools):
@@ -196,7 +205,8 @@ def main():
             tools.call("graph", f"{family}-tiny", "--batch", BATCH, "--seq", SEQ, "-o", "model.fbs")
             most, full = tools.compile(), tools.compile("--ac-mode", "full")
             layers, different = Layers(family), set()
-            plans = [["--ac-mode", "full"], ["--ac-mode", "selective", "--ac-option", "op"], []] + [
+            groups = ["--recompute-granularity", "full", "--recompute-method", "uniform", "--recompute-num-layers", "2"]
+            plans = [groups, ["--ac-mode", "selective", "--ac-option", "op"], []] + [
                 ["--budget", full["arena_bytes"] + full["reserve_bytes"] + int(
                     share * (most["arena_bytes"] - full["arena_bytes"]))] for share in (0.1, 0.45, 0.8)]
             for options in plans:
@@ -213,6 +223,7 @@ def main():
                 print(family, *options, *map(dict, counts.values()))
                 assert policy["UNREAD_BYTES"] == 0, policy["UNREAD_BYTES"]
             assert max(different) > 1, "layers never differ"
+        check_inline(tools)
         check_unread(tools)
 
 

@@ -6,7 +6,8 @@
  * outputs the backward pass reads; the plan recomputes only those that it needs. So a product is
  * saved unless the plan recomputes it, even where the plan has a value behind it instead, such
  * as its sum with the layer's input. Behind the last value that the backward pass needs nothing is
- * saved or replayed. */
+ * saved or replayed, even where the plan recomputes the layer's output: here it is saved, as the
+ * next checkpoint's input. */
 #include "framework_policy.h"
 
 #include "dump.h"
@@ -107,6 +108,7 @@ static remat_status add_product(struct remat_arena *arena, const struct remat_co
         while (find_place(layer, op, index))
             index++;
         REMAT_TRY_PUSH(arena, &layer->places, ((struct place){op, index, command, true, c->name}));
+        layer->final_product = command;
     }
 fail:
     return st;
@@ -171,6 +173,14 @@ static bool is_outer(const struct policy_layer *layer, const struct remat_decisi
     return !is_gathered(d) && has(&layer->outer, d->name);
 }
 
+/* The last product, and what is made from it but norms and activations, which keep their inputs. */
+static bool serves_output(const struct policy_layer *layer, const struct remat_decision_record *d)
+{
+    uint32_t said = say(d->op);
+    return layer->output_again && d->saved_begin >= layer->final_product &&
+           (said == REMAT_NONE || said < PRODUCTS);
+}
+
 /* What decisions say of their layers, and the places of ops other than products. */
 static remat_status read_decision(struct remat_arena *arena, const struct remat_decision_record *d,
                                   struct policy_layer *layer)
@@ -179,10 +189,11 @@ static remat_status read_decision(struct remat_arena *arena, const struct remat_
     bool saved = d->action == REMAT_ACTION_SAVE;
     uint32_t said = say(d->op);
     struct place *place = said == REMAT_NONE ? NULL : find_place(layer, d->op, d->op_index);
-    layer->checkpoint |= !saved;
+    layer->checkpoint |= !saved && d->action != REMAT_ACTION_INLINE && !is_gathered(d);
     if (is_outer(layer, d) || is_gathered(d))
         return REMAT_OK;
-    layer->last = d->saved_begin > layer->last ? d->saved_begin : layer->last;
+    if (d->saved_begin > layer->last && !serves_output(layer, d))
+        layer->last = d->saved_begin;
     if (place && said >= PRODUCTS)
         place->saved &= saved;
     if (place)
@@ -199,15 +210,16 @@ fail:
     return st;
 }
 
-/* Whether the framework saves it, with every layer a checkpoint but those that recompute nothing.
- */
+/* Whether the framework saves it. */
 static bool is_saved(const struct policy *p, struct policy_layer *layer,
                      const struct remat_decision_record *d)
 {
+    if (is_gathered(d))
+        return !layer->checkpoint && d->action == REMAT_ACTION_SAVE;
     if (!layer->checkpoint || is_outer(layer, d))
         return true;
     if (p->framework == POLICY_JAX)
-        return d->action == REMAT_ACTION_SAVE && !is_gathered(d);
+        return d->action == REMAT_ACTION_SAVE;
     const struct place *place =
         say(d->op) == REMAT_NONE ? NULL : find_place(layer, d->op, d->op_index);
     return place && place->saved;
@@ -260,8 +272,12 @@ static remat_status complete_outer(struct remat_arena *arena, struct policy *p)
         if (d->layer < 0 || is_gathered(d))
             continue;
         REMAT_TRY(find_layer(arena, p, d->scope, d->layer, &at));
-        p->layers.items[at].final = d->name;
-        p->layers.items[at].ends |= is_outer(&p->layers.items[at], d);
+        struct policy_layer *layer = &p->layers.items[at];
+        layer->final = d->name;
+        if (is_outer(layer, d)) {
+            layer->ends = true;
+            layer->output_again |= d->action != REMAT_ACTION_SAVE;
+        }
     }
     for (size_t l = 0; l < p->layers.count; l++)
         if (!p->layers.items[l].ends && p->layers.items[l].final)

@@ -6,7 +6,8 @@
  *   operators that have no counterpart here are recomputed;
  * - JAX saves values by name.
  *
- * A layer of which the plan recomputes nothing is no checkpoint. */
+ * A layer of which the plan recomputes nothing, but for parameters that it gathers again and values
+ * inside the kernels that read them, is no checkpoint. */
 #ifndef REMAT_DUMP_FRAMEWORK_POLICY_H
 #define REMAT_DUMP_FRAMEWORK_POLICY_H
 
@@ -35,6 +36,8 @@ struct policy_layer {
     struct places REMAT_LIST(struct place) places;
     const char *final;          /* last value with a decision */
     bool ends;                  /* in a value that other layers read */
+    uint32_t final_product;     /* command of the last one */
+    bool output_again;          /* the plan recomputes a value that other layers read */
     struct policy_names outer;  /* values that other layers read */
     struct policy_names again;  /* products that are recomputed */
     struct policy_names tagged; /* values saved, as JAX names them */
