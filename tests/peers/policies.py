@@ -193,7 +193,12 @@ def check_unread(tools):
     tools.compile("--recompute", "*/mlp/act")
     policy = load(tools.call(*emit))
     assert all(saved["matmul"] == (0, 1) and saved["softmax"] == (0,) for saved, _ in policy["LAYERS"].values())
-    assert policy["UNREAD_BYTES"] == 6 * 4 * BATCH * HEADS * SEQ * SEQ, policy["UNREAD_BYTES"]
+    unread = 6 * 4 * BATCH * HEADS * SEQ * SEQ
+    assert policy["UNREAD_BYTES"] == unread, policy["UNREAD_BYTES"]
+    for spare in (0, unread):
+        tools.compile("--recompute", "*/mlp/act", "--reserve", 0, "--budget", policy["PEAK_BYTES"] + spare)
+        source = tools.call(*emit)
+        assert ("may not fit into" in source) == (spare < unread) and "does not fit" not in source, (spare, source)
 
 
 def main():

@@ -301,6 +301,17 @@ static const char jax_functions[] =
     "        return function\n"
     "    return jax.checkpoint(function, policy=policy(number, stack))\n";
 
+/* Of what PyTorch holds without need, the bytes are known, the places in memory are not. */
+static void append_fit(struct remat_text *out, const struct remat_program *plan,
+                       const struct remat_program *planned, uint64_t unread)
+{
+    uint64_t available = plan->budget_bytes - plan->reserve_bytes;
+    if (!planned || !plan->budget_bytes || planned->arena_bytes + unread <= available)
+        return;
+    remat_text_append(out, "# This policy %s not fit into the plan's budget.\n",
+                      planned->arena_bytes > available ? "does" : "may");
+}
+
 static remat_status append_head(struct remat_arena *arena, const struct policy *p,
                                 const struct remat_program *planned, struct remat_text *out)
 {
@@ -322,9 +333,7 @@ static remat_status append_head(struct remat_arena *arena, const struct policy *
                           "# PyTorch holds %s more: products that nothing reads, which it would "
                           "replay otherwise.\n",
                           cli_exact(unread).text);
-    if (planned && program->budget_bytes &&
-        planned->arena_bytes > program->budget_bytes - program->reserve_bytes)
-        remat_text_append(out, "# This policy does not fit into the plan's budget.\n");
+    append_fit(out, program, planned, unread);
     REMAT_TRY(append_differences(arena, p, out));
     remat_text_append(out, "%s", p->framework == POLICY_PYTORCH ? torch_imports : jax_imports);
     remat_text_append(out, "PLAN_PEAK_BYTES, PLAN_STEP_NS = %" PRIu64 ", %" PRIu64 "\n",
