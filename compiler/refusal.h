@@ -22,6 +22,7 @@ struct remat_refusal {
     uint64_t budget_bytes;
     uint64_t smallest_bytes; /* budget for it: arena and reserve */
     uint64_t reserve_bytes, live_peak_bytes, static_bytes;
+    uint64_t workspace_bytes;    /* of static_bytes; no resident */
     uint64_t floor_bytes;        /* proven: no smaller budget fits; 0: nobody asked */
     bool pinned;                 /* the floor is of decisions that keep the pins */
     const char *binding, *phase; /* the command at the live peak */

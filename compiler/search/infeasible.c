@@ -144,6 +144,7 @@ remat_status remat_infeasible(struct remat_search *p, const struct remat_proposa
         .reserve_bytes = p->reserve_bytes,
         .live_peak_bytes = c->lifespans.live_peak_bytes,
         .static_bytes = p->evaluator->persistent->total_bytes,
+        .workspace_bytes = p->evaluator->persistent->workspace_bytes,
         .floor_bytes = given ? 0 : p->planner->floor_bytes + p->reserve_bytes,
         .pinned = remat_decision_has_pins(p->evaluator->settled->pinned),
         .binding = c->graph->values[binding->name.i].name,

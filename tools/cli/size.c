@@ -193,6 +193,17 @@ struct cli_buffer cli_short(uint64_t bytes)
     return out;
 }
 
+struct cli_buffer cli_enough(uint64_t bytes)
+{
+    uint64_t unit = 1;
+    while (bytes / unit >= 1000)
+        unit *= 1000;
+    uint64_t digit = unit == 1 || bytes / unit >= 100 ? unit
+                     : bytes / unit >= 10             ? unit / 10
+                                                      : unit / 100;
+    return cli_short((bytes + digit - 1) / digit * digit);
+}
+
 /* "2.20 GB" -> "2.2 GB", "40.0 MB" -> "40 MB" */
 static void drop_zeros(char *text)
 {

@@ -23,6 +23,7 @@ struct cli_buffer cli_exact(uint64_t bytes);
 struct cli_buffer cli_count(uint64_t number); /* "2,200,000,000" */
 struct cli_buffer cli_short(uint64_t bytes);
 struct cli_buffer cli_brief(uint64_t bytes);
+struct cli_buffer cli_enough(uint64_t bytes); /* as cli_short, rounded up */
 struct cli_buffer cli_time(uint64_t ns);
 /* How much longer, for "%.*f" with so many digits: none is printed as "-0.00". 0 where `than_ns`
  * is. */

@@ -18,7 +18,7 @@ static bool is_recomputable(const struct remat_refused_resident *resident)
 static void write_lines(const struct remat_refusal *r, struct remat_text *out)
 {
     remat_text_append(out, "  %s = arena %s + reserve %s; the budget is %s\n",
-                      cli_short(r->smallest_bytes).text,
+                      cli_enough(r->smallest_bytes).text,
                       cli_short(r->smallest_bytes - r->reserve_bytes).text,
                       cli_short(r->reserve_bytes).text, cli_short(r->budget_bytes).text);
     if (r->floor_bytes)
@@ -29,8 +29,14 @@ static void write_lines(const struct remat_refusal *r, struct remat_text *out)
                       cli_short(r->live_peak_bytes).text, cli_short(r->static_bytes).text);
     remat_text_show(out, r->binding);
     remat_text_append(out, "\" (%s), where the largest buffers are\n", r->phase);
+    uint64_t workspace_bytes = r->workspace_bytes;
     for (uint32_t i = 0; i < r->resident_count; i++) {
         const struct remat_refused_resident *resident = &r->residents[i];
+        if (workspace_bytes > resident->bytes) {
+            remat_text_append(out, "  %10s  workspace: persistent\n",
+                              cli_short(workspace_bytes).text);
+            workspace_bytes = 0;
+        }
         remat_text_append(out, "  %10s  ", cli_short(resident->bytes).text);
         remat_text_show(out, resident->name);
         if (!is_recomputable(resident))
@@ -50,8 +56,9 @@ static void print_json(const struct remat_refusal *r)
     if (r->floor_bytes)
         printf("\n  \"floor_bytes\": %" PRIu64 ",", r->floor_bytes);
     printf("\n  \"reserve_bytes\": %" PRIu64 ",\n  \"peak_bytes\": %" PRIu64
-           ",\n  \"static_bytes\": %" PRIu64 ",\n  \"binding_command\": {\"name\": ",
-           r->reserve_bytes, r->live_peak_bytes, r->static_bytes);
+           ",\n  \"static_bytes\": %" PRIu64 ",\n  \"workspace_bytes\": %" PRIu64
+           ",\n  \"binding_command\": {\"name\": ",
+           r->reserve_bytes, r->live_peak_bytes, r->static_bytes, r->workspace_bytes);
     report_print_json_string(r->binding);
     printf(", \"phase\": \"%s\"},\n  \"residents\": [", r->phase);
     for (uint32_t i = 0; i < r->resident_count; i++) {
@@ -109,5 +116,6 @@ remat_status refusal_print(remat_context *ctx, const struct refusal_kept *kept, 
     cli_explain(lines.items);
     if (json)
         print_json(&kept->refusal);
-    return REMAT_ERROR_INFEASIBLE;
+    return remat_error(ctx, REMAT_ERROR_INFEASIBLE, "%s (%s)", remat_context_message(ctx),
+                       cli_enough(kept->refusal.smallest_bytes).text);
 }

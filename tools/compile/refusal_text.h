@@ -17,8 +17,8 @@ struct refusal_kept {
 void refusal_watch(struct remat_arena *arena, struct remat_compile_settings *settings,
                    struct refusal_kept *out);
 
-/* After REMAT_ERROR_INFEASIBLE, which it returns: lines behind its message, and with `json` an
- * object on standard output. */
+/* After REMAT_ERROR_INFEASIBLE, which it returns: the size needed at the end of its message,
+ * rounded up, lines behind it, and with `json` an object on standard output. */
 remat_status refusal_print(remat_context *ctx, const struct refusal_kept *kept, bool json);
 
 #endif

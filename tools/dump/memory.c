@@ -92,6 +92,10 @@ static void print_peak(const struct remat_program *program, const struct dump_re
             remat_text_append(out, "%c  %-18s  %10s  %5.1f %%\n", dump_class_letters[i],
                               dump_class_names[i], cli_short(residents->bytes[i]).text,
                               100.0 * (double)residents->bytes[i] / (double)program->peak_bytes);
+    if (program->workspace_bytes)
+        remat_text_append(out, "   %-18s  %10s  %5.1f %%\n", "workspace",
+                          cli_short(program->workspace_bytes).text,
+                          100.0 * (double)program->workspace_bytes / (double)program->peak_bytes);
 }
 
 remat_status dump_memory_text(remat_context *ctx, struct remat_arena *arena,
@@ -171,6 +175,7 @@ remat_status dump_memory_json(remat_context *ctx, struct remat_arena *arena,
     dump_set(out, "peak_bytes", dump_bytes(program->peak_bytes));
     dump_set(out, "peak_command", dump_bytes(program->peak_command));
     dump_set(out, "classes_at_peak", by_class);
+    dump_set(out, "workspace_bytes", dump_bytes(program->workspace_bytes));
     dump_set(out, "residents_at_peak", residents);
     dump_set(out, "buffers", make_buffers(program, classes, out));
 fail:

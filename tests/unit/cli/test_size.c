@@ -92,6 +92,24 @@ int main(void)
     CHECK(strcmp(cli_brief(2200000000).text, "2.2 GB") == 0, "%s", cli_brief(2200000000).text);
     CHECK(strcmp(cli_brief(80000000000).text, "80 GB") == 0, "%s", cli_brief(80000000000).text);
     CHECK(strcmp(cli_short(2200000000).text, "2.20 GB") == 0, "short");
+    static const struct {
+        uint64_t bytes;
+        const char *text;
+    } enough[] = {{0, "0 B"},
+                  {999, "999 B"},
+                  {1000, "1.00 kB"},
+                  {1001, "1.01 kB"},
+                  {9990001, "10.0 MB"},
+                  {99900001, "100 MB"},
+                  {999000001, "1.00 GB"},
+                  {1994239232, "2.00 GB"},
+                  {138873088, "139 MB"},
+                  {138000001, "139 MB"},
+                  {74500000001, "74.6 GB"}};
+    for (size_t i = 0; i < sizeof enough / sizeof *enough; i++) {
+        struct cli_buffer found = cli_enough(enough[i].bytes);
+        CHECK(strcmp(found.text, enough[i].text) == 0, "%s, not %s", found.text, enough[i].text);
+    }
     CHECK(strcmp(cli_exact(UINT64_MAX).text, "18,446,744,073,709,551,615 B (16777216 TiB)") == 0,
           "%s", cli_exact(UINT64_MAX).text);
     CHECK(strcmp(cli_time(12345678).text, "12.3 ms") == 0, "%s", cli_time(12345678).text);
