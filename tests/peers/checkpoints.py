@@ -199,6 +199,18 @@ def preset(tools, family, options=()):
         sys.exit(f"FAILED: config.json, read and written:\n{config}\n{again}")
 
 
+def smaller(tools, name):
+    """Of a class's default configuration a model with fewer layers and tokens, which the library can make."""
+    config = getattr(transformers, f"{name}Config")(num_key_value_heads=2, head_dim=16, eos_token_id=[7, 999])
+    (tools.work / "default.json").write_text(config.to_json_string(use_diff=False))
+    tools.compile("default.json", "llama", "fp32", "--layers", 2, "--vocab", 256, "--width", 32, "--heads", 2,
+                  "--hidden", 64)
+    tools.run("remat-run", "model.plan", "--text", TEXT, "--steps", 1, "--save-weights", "smaller/")
+    model = load_exactly(getattr(transformers, f"{name}ForCausalLM"), tools.work / "smaller", torch.float32)
+    if (model.config.eos_token_id, model.config.num_hidden_layers) != ([7], 2):
+        sys.exit(f"FAILED: {name}: {model.config}")
+
+
 def across_dtypes(tools, maker, family):
     """fp32 weights in a bf16 plan are its masters; bf16 weights in an fp32 plan are exact."""
     work = tools.work
@@ -242,6 +254,8 @@ def main():
                 there_and_back(tools, maker, family, dtype)
                 if dtype == "fp32":
                     across_dtypes(tools, maker, family)
+                    if name in ("qwen2", "phi3"):
+                        smaller(tools, name.capitalize())
                     if name == family:
                         preset(tools, family)
                         preset(tools, family, ["--layers", 2, "--width", 32, "--heads", 2])

@@ -530,6 +530,38 @@ static void set_values(json_t *root, const struct type *type, const struct remat
             json_object_set(root, row->name, json_object_get(root, row->text));
 }
 
+/* A token below the vocabulary's size, or a list of which those stay; else null. */
+static json_t *make_token(const json_t *value, int64_t vocab)
+{
+    json_t *list = json_is_array(value) ? json_array() : NULL;
+    for (size_t k = 0; k < json_array_size(value); k++)
+        if (json_integer_value(json_array_get(value, k)) < vocab)
+            json_array_append(list, json_array_get(value, k));
+    bool none = list ? json_array_size(list) == 0 : json_integer_value(value) >= vocab;
+    if (list && !none)
+        return list;
+    json_decref(list);
+    return none ? json_null() : json_deep_copy(value);
+}
+
+/* What the file says of layers and tokens that the settings have left out. */
+static void cut_values(json_t *root, const struct remat_model_settings *s)
+{
+    static const char token[] = "_token_id";
+    const char *name;
+    json_t *value;
+    void *next;
+    json_t *layers = json_object_get(root, "layer_types");
+    while (json_array_size(layers) > (size_t)s->layers)
+        json_array_remove(layers, json_array_size(layers) - 1);
+    json_object_foreach_safe(root, next, name, value)
+    {
+        size_t length = strlen(name);
+        if (length >= sizeof token && strcmp(name + length - (sizeof token - 1), token) == 0)
+            json_object_set_new(root, name, make_token(value, s->vocab));
+    }
+}
+
 const char *remat_model_config_text(struct remat_arena *arena,
                                     const struct remat_model_settings *settings)
 {
@@ -545,6 +577,7 @@ const char *remat_model_config_text(struct remat_arena *arena,
         json_object_update(root, others);
         json_decref(others);
         set_values(root, type, &s);
+        cut_values(root, &s);
         text = print_root(arena, root);
     }
     json_decref(root);

@@ -16,7 +16,8 @@ remat_status remat_model_config(remat_context *ctx, struct remat_arena *arena, c
 /* The model types, separated by commas. */
 const char *remat_config_types(struct remat_arena *arena);
 /* A config.json, in a line, from which Hugging Face's library makes the model of these settings:
- * that of settings->config, if there is one, with all keys of config.def that the settings decide.
+ * that of settings->config, if there is one, with all keys of config.def that the settings decide,
+ * without what it says of layers and tokens that they leave out.
  * NULL: the family has no such model, or the text would be too long for a graph. */
 const char *remat_model_config_text(struct remat_arena *arena,
                                     const struct remat_model_settings *settings);
