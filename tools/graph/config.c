@@ -7,6 +7,7 @@
 
 #include "file.h"
 
+#include <inttypes.h>
 #include <jansson.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -309,8 +310,13 @@ static remat_status read_llama(const struct config *c, struct remat_model_settin
 {
     remat_status st = REMAT_OK;
     const json_t *scaling = json_object_get(c->root, "rope_scaling");
+    const json_t *kv_heads = json_object_get(c->root, "num_key_value_heads");
     if (s->head_size * s->heads == s->width)
         s->head_size = 0;
+    if (is_given(kv_heads) && s->heads % s->kv_heads != 0)
+        return refuse(
+            c, "num_key_value_heads", kv_heads,
+            REMAT_FORMAT(c->arena, "divisors of num_attention_heads, %" PRId64, s->heads));
     if (is_given(scaling) && is_given(json_object_get(c->root, "rope_parameters")))
         return refuse(c, "rope_scaling", scaling, "null beside rope_parameters");
     REMAT_TRY(read_rope(c, "rope_scaling", s));
@@ -387,7 +393,8 @@ static remat_status check_known(const struct config *c)
                !((row->types & c->type) && strcmp(row->name, name) == 0))
             row++;
         if (row == keys + COUNT(keys) && is_given(value))
-            return refuse(c, name, value, "absent");
+            return refuse(c, name, value,
+                          "absent: this key is unknown; delete it if it has no effect on training");
     }
     return REMAT_OK;
 }
