@@ -49,6 +49,7 @@ usr/share/man/man1/remat-run.1.gz
 usr/share/man/man1/remat-solve.1.gz
 $(cd source && find schemas -name '*.json' -printf 'usr/share/remat/%P\n')
 usr/share/remat/graph.fbs
+usr/share/remat/ops.def
 usr/share/remat/program.fbs
 usr/share/zsh/vendor-completions/_remat
 FILES

@@ -241,8 +241,8 @@ static remat_status parse_op(struct parser *p, uint16_t *out)
         char name[61];
         snprintf(name, sizeof name, "%.*s", (int)(token->length > 60 ? 60 : token->length),
                  token->text);
-        return REMAT_LEX_ERROR(&p->lexer, "unknown op '%s'%s (compiler/ops/ops.def lists all)",
-                               name, remat_op_suggest(name).text);
+        return REMAT_LEX_ERROR(&p->lexer, "unknown op '%s'%s (ops.def lists all: docs/ir.md)", name,
+                               remat_op_suggest(name).text);
     }
     remat_lex(&p->lexer);
     return REMAT_OK;
