@@ -102,11 +102,18 @@ def check_workspace():
 def on_terminal(command, stream):
     """What it did, and what it wrote to this stream, a terminal."""
     master, terminal = pty.openpty()
-    done = subprocess.run(command, text=True, **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, stream: terminal})
+    process = subprocess.Popen(command, text=True,
+                               **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, stream: terminal})
     os.close(terminal)
-    said = os.read(master, 1 << 16).decode().replace("\r\n", "\n")
+    said = b""
+    try:
+        while part := os.read(master, 1 << 12):
+            said += part
+    except OSError:  # the other end is closed
+        pass
     os.close(master)
-    return done, said
+    out, errors = process.communicate()
+    return subprocess.CompletedProcess(command, process.returncode, out, errors), said.decode().replace("\r\n", "\n")
 
 
 def check_terminal():
@@ -123,6 +130,11 @@ def check_terminal():
     plain, (done, said) = subprocess.run(report, capture_output=True, text=True), on_terminal(report, "stdout")
     assert plain.returncode == done.returncode == 0 and plain.stdout.split() == said.split(), (plain, done, said)
     assert max(map(len, plain.stdout.splitlines())) > 80 >= max(map(len, said.splitlines())), (plain.stdout, said)
+    for tool in ("graph", "compile", "dump"):
+        plain, (done, said) = call(tool, "--help"), on_terminal([f"{tools}/remat-{tool}", "--help"], "stdout")
+        examples = plain.stdout.split("Examples:")[1].split("\n\n")[0].splitlines()  # whole, to copy
+        wide = [line for line in said.splitlines() if len(line) > 80 and line not in examples]
+        assert plain.stdout.split() == said.split() and not wide and done.returncode == 0, (tool, wide)
 
 
 def check_pieces():

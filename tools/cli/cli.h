@@ -72,7 +72,8 @@ struct cli_example {
 struct cli_tool {
     const char *name;     /* "remat-compile" */
     const char *summary;  /* one sentence */
-    const char *operands; /* as in the usage line: "MODEL", "PRESET" */
+    const char *operands; /* as in the usage line: "MODEL" */
+    const char *operand_help;
     uint8_t operand_kind; /* CLI_INPUT or CLI_NAME */
     uint32_t operands_min, operands_max;
     struct cli_example examples[3];

@@ -3,6 +3,7 @@
 #include "help.h"
 
 #include "base.h"
+#include "wrap.h"
 
 #include <stdio.h>
 
@@ -31,11 +32,6 @@ static bool begins_group(const struct cli_tool *tool, uint32_t row)
     return row == 0 || strcmp(find_row(tool, row)->group, find_row(tool, row - 1)->group) != 0;
 }
 
-static void print_usage(const struct cli_tool *tool)
-{
-    printf("%s%s%s [OPTION...]\n", tool->name, *tool->operands ? " " : "", tool->operands);
-}
-
 static void print_option_help(const struct cli_option *option)
 {
     char left[64];
@@ -44,26 +40,28 @@ static void print_option_help(const struct cli_option *option)
         snprintf(letter, sizeof letter, "-%c,", option->letter);
     snprintf(left, sizeof left, "%s --%s%s%s", letter, option->name, option->value ? " " : "",
              option->value ? option->value : "");
-    printf("  %-38s %s", left, option->help);
-    if (*option->accepted)
-        printf(" (%s)", option->accepted);
-    putchar('\n');
+    bool accepts = *option->accepted;
+    cli_print(stdout, "  %-38s %s%s%s%s\n", left, option->help, accepts ? " (" : "",
+              option->accepted, accepts ? ")" : "");
 }
 
 void cli_print_help(const struct cli_tool *tool)
 {
-    printf("Usage: ");
-    print_usage(tool);
-    printf("%s\n\nExamples:\n", tool->summary);
-    for (size_t i = 0; i < 3 && tool->examples[i].command; i++)
-        printf("  %s\n      %s\n", tool->examples[i].command, tool->examples[i].purpose);
+    printf("Usage: %s %s [OPTION...]\n", tool->name, tool->operands);
+    cli_print(stdout, "%s\n%s: %s\n\nExamples:\n", tool->summary, tool->operands,
+              tool->operand_help);
+    for (size_t i = 0; i < 3 && tool->examples[i].command; i++) {
+        printf("  %s\n", tool->examples[i].command); /* whole, to copy */
+        cli_print(stdout, "      %s\n", tool->examples[i].purpose);
+    }
     const struct cli_option *option;
     for (uint32_t i = 0; (option = find_row(tool, i)); i++) {
         if (begins_group(tool, i))
             printf("\n%s:\n", option->group);
         print_option_help(option);
     }
-    printf(
+    cli_print(
+        stdout,
         "\nExit codes: 0 done, 1 other, 2 usage, 3 does not fit the budget, 4 invalid file, 5 "
         "I/O,\n"
         "6 out of memory, 7 search ended before it found a plan, 8 a result that is not finite,\n"
@@ -118,7 +116,10 @@ void cli_print_man(const struct cli_tool *tool)
     printf(" \\- ");
     print_roff(tool->summary);
     printf("\n.SH SYNOPSIS\n.B ");
-    print_usage(tool);
+    print_roff(tool->name);
+    printf(" %s [OPTION...]\n.TP\n.B %s\n", tool->operands, tool->operands);
+    print_roff(tool->operand_help);
+    printf(".\n");
     const struct cli_option *option;
     for (uint32_t i = 0; (option = find_row(tool, i)); i++) {
         if (begins_group(tool, i))

@@ -32,6 +32,7 @@ static const struct cli_tool tool = {
     .name = "remat-compile",
     .summary = "Compiles a training graph into a plan that fits a memory budget.",
     .operands = "MODEL",
+    .operand_help = "the graph, a file that remat-graph wrote or text (docs/ir.md)",
     .operand_kind = CLI_INPUT,
     .operands_min = 1,
     .operands_max = 1,

@@ -22,6 +22,7 @@ static const struct cli_tool tool = {
     .name = "remat-dump",
     .summary = "Shows a plan (or a graph): decisions, memory, schedule, kernels.",
     .operands = "FILE",
+    .operand_help = "a plan, or a graph (docs/ir.md)",
     .operand_kind = CLI_INPUT,
     .operands_min = 1,
     .operands_max = 1,

@@ -5,6 +5,7 @@
 #include "config.h"
 #include "models.h"
 #include "unwind.h"
+#include "wrap.h"
 
 static double count_parameters(const struct remat_graph *graph)
 {
@@ -50,7 +51,7 @@ static remat_status print_models(void *user)
     printf("  %-12s %10s %6s %6s\n", "preset", "parameters", "layers", "width");
     for (uint32_t k = 0; remat_model_name(k); k++)
         REMAT_CHECK(print_preset(ctx, remat_model_name(k)));
-    printf("  config.json  of model type %s\n", remat_config_types(scratch));
+    cli_print(stdout, "  config.json  of model type %s\n", remat_config_types(scratch));
     remat_scratch_close(scratch);
     return REMAT_OK;
 }

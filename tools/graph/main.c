@@ -22,6 +22,7 @@ static const struct cli_tool tool = {
         "Makes the training graph of a model, a preset or a Hugging Face config.json: forward "
         "and loss; the compiler adds the rest.",
     .operands = "MODEL",
+    .operand_help = "a preset, a family whose sizes are given, or a config.json; --list names them",
     .operand_kind = CLI_NAME,
     .operands_min = 0,
     .operands_max = 1,

@@ -21,6 +21,7 @@ static const struct cli_tool tool = {
         "Trains a plan on a text or token files and reports predicted and measured memory and "
         "time.",
     .operands = "PLAN",
+    .operand_help = "a file that remat-compile wrote; --measure-device needs none",
     .operand_kind = CLI_INPUT,
     .operands_min = 0, /* --measure-device has none */
     .operands_max = 1,

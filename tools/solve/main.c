@@ -17,6 +17,7 @@ static const struct cli_tool tool = {
     .name = "remat-solve",
     .summary = "Plans a problem without a graph file: which nodes to recompute, and when.",
     .operands = "PROBLEM",
+    .operand_help = "a file of JSON (docs/problems.md); -: standard input",
     .operand_kind = CLI_INPUT,
     .operands_min = 1,
     .operands_max = 1,
