@@ -174,6 +174,27 @@ def logs():
     check(done.returncode == IO and "/dev/full: cannot write: No space left" in done.stderr, done.stderr)
 
 
+def locks():
+    """Two processes do not write to one folder, or one log; a killed one leaves neither locked."""
+    short = "one.plan", "--tokens", "a.bin", "--threads", "1", "--steps"
+    first = subprocess.Popen([TOOLS / "remat-run", *short, "1000000", "--checkpoint", "held", "--every", "1", "--log", "held.log"],
+                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        while first.poll() is None and not list(pathlib.Path().glob("held/step-*.safetensors")):
+            time.sleep(0.01)
+        for options in ([], ["--resume", "held"]):
+            done = tool("run", *short, 1000000, "--checkpoint", "held", *options)
+            check(done.returncode == USAGE and "--checkpoint held: another process writes to this folder" in done.stderr, done.stderr)
+        done = tool("run", *short, 2, "--log", "held.log")
+        check(done.returncode == USAGE and "--log held.log: another process writes to this file" in done.stderr, done.stderr)
+    finally:
+        first.kill()
+        first.wait()
+    lines = log_of("held.log")
+    check([line["step"] for line in lines] == list(range(1, len(lines) + 1)), "the log")
+    must(tool("run", *short, len(lines) + 2, "--checkpoint", "held", "--resume", "held", "--log", "held.log"))
+
+
 # --- last words ---
 
 def last_words():
@@ -206,7 +227,7 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)
         prepare()
-        for part in (kills, logs, last_words):
+        for part in (kills, logs, locks, last_words):
             part()
         os.chdir("/")
     print("\n".join(faults) or "as it should be")

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "checkpoint.h"
 
+#include "lock.h"
 #include "parts.h"
 #include "safetensors.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -149,13 +151,17 @@ bool checkpoint_has_parts(const remat_plan *plan)
 }
 
 remat_status checkpoint_prepare(remat_context *ctx, const char *folder, const char *resumed,
-                                const remat_plan *plan)
+                                const remat_plan *plan, int *lock)
 {
     remat_status st = REMAT_OK;
     uint64_t newest[KEPT];
     RUN_TRY(safetensors_check(ctx, folder, plan, lasts));
     if (mkdir(folder, 0777) != 0 && errno != EEXIST)
         return cli_file_error(ctx, folder, "cannot be made: ", errno);
+    *lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*lock >= 0 && !lock_take(*lock))
+        RUN_FAIL(ctx, REMAT_ERROR_USAGE, "--checkpoint %s: another process writes to this folder",
+                 folder);
     RUN_TRY(find_newest(ctx, folder, newest));
     if (newest[0] && !is_same_folder(folder, resumed))
         RUN_FAIL(ctx, REMAT_ERROR_USAGE,

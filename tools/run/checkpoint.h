@@ -28,11 +28,12 @@ struct checkpoint_state {
 
 #define CHECKPOINT_NAME "step-%010" PRIu64 ".safetensors"
 
-/* Whether checkpoints of the plan can be written to `folder`, which is made if it is not there.
- * REMAT_ERROR_USAGE: it has checkpoints, and is not `resumed`, from which the run begins (NULL: it
+/* Whether checkpoints of the plan can be written to `folder`, which is made if it is not there and
+ * locked as long as the descriptor *lock is open (-1: none is). REMAT_ERROR_USAGE: another process
+ * has locked it, or it has checkpoints, and is not `resumed`, from which the run begins (NULL: it
  * begins anew). */
 remat_status checkpoint_prepare(remat_context *ctx, const char *folder, const char *resumed,
-                                const remat_plan *plan);
+                                const remat_plan *plan, int *lock);
 
 /* Whether ranks have parts of what a checkpoint has. */
 bool checkpoint_has_parts(const remat_plan *plan);

@@ -10,6 +10,8 @@
 #include "tool.h"
 #include "train.h"
 
+#include <unistd.h>
+
 static const struct cli_option options[] = {
 #define OPTION CLI_OPTION_ROW
 #include "run.def"
@@ -186,8 +188,9 @@ static remat_status lead(remat_context *ctx, const struct cli_arguments *args,
     struct profiler profiler = {0};
     struct measured measured;
     const remat_plan *plan = model->plan;
+    int lock = -1;
     if (settings->checkpoint)
-        RUN_TRY(checkpoint_prepare(ctx, settings->checkpoint, settings->resume, plan));
+        RUN_TRY(checkpoint_prepare(ctx, settings->checkpoint, settings->resume, plan, &lock));
     if (cli_has(args, OPTION_trace)) {
         RUN_TRY(chrome_trace_open(args->outputs, cli_text(args, OPTION_trace, NULL),
                                   settings->ranks ? ranks_count(settings->ranks) : 1, &trace));
@@ -218,6 +221,8 @@ static remat_status lead(remat_context *ctx, const struct cli_arguments *args,
         RUN_TRY(fail_not_finite(ctx, &measured));
 fail:
     profiler_release(&profiler);
+    if (lock >= 0)
+        close(lock);
     return st;
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "step_log.h"
 
+#include "lock.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -76,7 +78,12 @@ remat_status step_log_open(remat_context *ctx, const char *path, uint64_t resume
     out->file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666);
     if (out->file < 0 || fstat(out->file, &info) != 0)
         return cli_file_error(ctx, path, "", errno);
-    return S_ISREG(info.st_mode) ? cut(ctx, out, resumed) : REMAT_OK;
+    if (!S_ISREG(info.st_mode))
+        return REMAT_OK;
+    if (!lock_take(out->file))
+        return cli_error(ctx, REMAT_ERROR_USAGE, "--log %s: another process writes to this file",
+                         path);
+    return cut(ctx, out, resumed);
 }
 
 void step_log_close(struct step_log *log)

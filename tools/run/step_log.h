@@ -12,7 +12,8 @@ struct step_log {
 };
 
 /* Begins the file anew, or, for a run that goes on after step `resumed`, behind the line of that
- * step. REMAT_ERROR_USAGE: it has other lines than those of a log, and stays as it is. */
+ * step. REMAT_ERROR_USAGE: another process writes to it, or it has other lines than those of a log;
+ * it stays as it is. */
 remat_status step_log_open(remat_context *ctx, const char *path, uint64_t resumed,
                            struct step_log *out);
 void step_log_close(struct step_log *log); /* harmless when closed */
