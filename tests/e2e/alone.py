@@ -162,6 +162,9 @@ def logs():
     check(pathlib.Path("x").read_text().startswith(whole) and [line["step"] for line in log_of("x")] == [1, 2, 3, 4, 5, 6], "goes on")
     must(tool("run", *again, "--log", "new"))
     check([line["step"] for line in log_of("new")] == [5, 6], "a new file")
+    done = tool("run", *again, "--eval-every", 2, "--eval-steps", 1)
+    check(done.returncode == USAGE and re.search(r"without what --eval-every holds out for evaluation, is \d+, of", done.stderr),
+          done.stderr)
     must(tool("run", *short, "--steps", 2, "--log", "x"))
     check([line["step"] for line in log_of("x")] == [1, 2], "a run that begins")
     done = must(tool("run", *short, "--steps", 2, "--log", "/dev/stderr"))

@@ -79,7 +79,8 @@ static remat_status resume(remat_context *ctx, const struct cli_arguments *args,
         uint64_t here, there;
     } same[] = {{"the plan's batch", model->batch, state->batch},
                 {"the plan's sequence", model->seq, state->seq},
-                {"the size of the data", settings->rows.count, state->data_size},
+                {"the size of the data, without what --eval-every holds out for evaluation,",
+                 settings->rows.count, state->data_size},
                 {"the hash of the data", settings->data_hash, state->data_hash},
                 {"--seed", cli_has(args, OPTION_seed) ? settings->seed : state->seed, state->seed}};
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
