@@ -139,7 +139,7 @@ static remat_status begin(const struct attempts *a, struct remat_arena *scratch,
     settings->pass_time = NULL;
     settings->bounded = NULL;
     settings->tried = NULL;
-    progress_look_at(a->progress, a->sizes, trial->value);
+    progress_look_at(a->progress, a->sizes, trial->value, false);
     remat_status st = bind(a, scratch, trial->value, work, graph);
     return st == REMAT_ERROR_INVALID ? keep_why(a, trial) : st;
 }
@@ -277,9 +277,11 @@ remat_status model_choose_bindings(remat_context *ctx, struct remat_arena *arena
         REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--bind %s=auto needs --budget", sizes->symbol);
     REMAT_TRY(find_growth(&attempts));
     st = sizes_search(ctx, arena, sizes, &calls);
-    progress_look_at(progress, NULL, 0);
+    progress->sizes = NULL;
     REMAT_TRY(st);
-    *out = sizes_bindings(arena, sizes, sizes->trials[sizes->best].value);
+    uint32_t best = sizes->trials[sizes->best].value;
+    progress_look_at(progress, sizes, best, true);
+    *out = sizes_bindings(arena, sizes, best);
     st = *out ? REMAT_OK : REMAT_ERROR_MEMORY;
 fail:
     return st;

@@ -39,22 +39,25 @@ static void tell_of_sizes(const struct sizes *s)
 static void tell(void *user, double elapsed)
 {
     const struct progress *s = user;
+    bool one = !s->sizes || s->chosen;
     fprintf(stderr, "remat-compile: %.0f s", elapsed);
     if (s->sizes)
         fprintf(stderr, ", %s %" PRIu32, s->sizes->symbol, s->value);
     if (s->state.to_see_count)
         tell_of_curve(&s->state);
-    else if (s->state.best_ns || !s->sizes)
+    else if (s->state.best_ns || one)
         tell_of_plan(&s->state);
-    if (s->sizes)
+    if (!one)
         tell_of_sizes(s->sizes);
     fputc('\n', stderr);
 }
 
-void progress_look_at(struct progress *progress, const struct sizes *sizes, uint32_t value)
+void progress_look_at(struct progress *progress, const struct sizes *sizes, uint32_t value,
+                      bool chosen)
 {
     progress->sizes = sizes;
     progress->value = value;
+    progress->chosen = chosen;
     progress->state = (struct remat_search_state){0};
 }
 

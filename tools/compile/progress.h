@@ -12,6 +12,7 @@ struct progress {
     struct cli_watch watch;
     const struct sizes *sizes; /* that are looked at; NULL: there is one */
     uint32_t value;            /* now */
+    bool chosen;               /* it is the one that the search for sizes chose */
     struct remat_search_state state;
     bool lowers_after; /* the search to begin is followed by the plan alone */
 };
@@ -21,7 +22,8 @@ struct progress {
 remat_status progress_start(remat_context *ctx, const struct cli_arguments *args,
                             struct remat_compile_settings *settings, struct progress *progress);
 
-/* What is searched from now on is a plan of this value; sizes NULL: of the only one. */
-void progress_look_at(struct progress *progress, const struct sizes *sizes, uint32_t value);
+/* What is searched from now on is a plan of this value, one of many, or the one that was chosen. */
+void progress_look_at(struct progress *progress, const struct sizes *sizes, uint32_t value,
+                      bool chosen);
 
 #endif
