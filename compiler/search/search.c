@@ -235,6 +235,8 @@ static remat_status choose_freely(struct remat_search *s, struct remat_proposal 
         return s->over ? rescue(s, &policies, best) : refuse(s, &policies, best);
     if (remat_is_none(best->path) || best->step < remat_path_length(&s->planner->paths[best->path]))
         remat_evaluator_release_two_level(s->evaluator); /* no two-level decision comes any more */
+    if (!by_hand && !s->over)
+        REMAT_PUSH(s->arena, &s->notes, "no manual policy fits");
     if (by_hand && !s->over) {
         compare_manual(s, &policies, best, manual);
         for (enum remat_system k = 0; k < REMAT_SYSTEM_COUNT; k++)

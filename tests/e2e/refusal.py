@@ -79,7 +79,10 @@ def check_proven():
         proven = f"no choice of what to recompute needs less than {refused['floor_bytes']} B ("
         assert f"  Proven: {'with these pins ' if pins else ''}{proven}" in done.stderr, done.stderr
         smallest = str(refused["smallest_budget_bytes"])
-        assert call("compile", "m.fbs", "--budget", smallest, "-o", "n.plan", *pins).returncode == 0, smallest
+        done = call("compile", "m.fbs", "--budget", smallest, "-o", "n.plan", *pins)
+        assert done.returncode == 0, smallest
+        manual = call("compile", "m.fbs", "--budget", smallest, "-o", "n.plan", "--solver", "manual", *pins).returncode
+        assert ("\nnote: no manual policy fits\n" in done.stdout) == (manual == 3), (manual, done.stdout)
 
 
 def check_workspace():
