@@ -15,10 +15,10 @@ import tempfile
 TOOLS, MPIRUN = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
 TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt"
 RANKS, INFEASIBLE = 8, 3
-LIMITED = """import resource, subprocess, sys
+LIMITED = """import os, resource, subprocess, sys
 limit = int(sys.argv[1])
 code = subprocess.run(sys.argv[2:], preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))).returncode
-print("resident", resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024, file=sys.stderr)
+os.write(2, b"resident %d\\n" % (resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024))  # at once
 sys.exit(code)"""
 
 

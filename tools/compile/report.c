@@ -179,16 +179,25 @@ static void print_mesh(const struct remat_program *p)
            cli_time(all.exposed_ns).text);
 }
 
+static void write_line(FILE *file, const char *label, const char *text)
+{
+    fputs(label, file);
+    cli_show(file, text);
+    putc('\n', file);
+}
+
+/* Wrapped on a terminal, if there is memory for it. */
 static void print_text(const char *label, const char *text)
 {
     char *line = NULL;
     size_t bytes;
-    FILE *memory = open_memstream(&line, &bytes), *to = memory ? memory : stdout;
-    fputs(label, to);
-    cli_show(to, text);
-    putc('\n', to);
-    if (memory && fclose(memory) == 0)
+    FILE *memory = open_memstream(&line, &bytes);
+    if (memory)
+        write_line(memory, label, text);
+    if (memory && fclose(memory) == 0 && line) /* NULL: it could not be shrunk */
         cli_print(stdout, "%s", line);
+    else
+        write_line(stdout, label, text);
     free(line);
 }
 
