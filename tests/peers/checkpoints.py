@@ -244,8 +244,8 @@ def main():
     parser.add_argument("families", nargs="+", choices=FAMILIES)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    torch.manual_seed(0)
     for name in options.families:
+        torch.manual_seed(0)
         maker, family = FAMILIES[name]
         for dtype in DTYPES:
             print(f"{name}:")

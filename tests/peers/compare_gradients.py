@@ -23,7 +23,7 @@ except ModuleNotFoundError as error:
 UNDECIDED_MAX = 4  # 2 to this many gradients are tried
 
 
-def arguments():
+def read_arguments(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("--weights", required=True, help="our initial weights, .safetensors")
@@ -54,7 +54,7 @@ def arguments():
     add("--parameter-rms", type=float, default=1e-3,
         help="the same, root mean square of a tensor (default: %(default)s)")
     add("--worst", type=int, default=5, help="tensors to print (default: %(default)s)")
-    return parser.parse_args()
+    return parser.parse_args(arguments)
 
 
 def read_losses(path):
@@ -168,8 +168,8 @@ def compare_parameters(report, ours, theirs, options):
     report.table(f"parameters after {options.steps} steps, rms / (lr * steps)", rms)
 
 
-def main():
-    options = arguments()
+def main(arguments):
+    options = read_arguments(arguments)
     torch.set_num_threads(options.threads)
     model = torch_families.load(options.family, options.weights, options.heads)
     text = feed.read_text(options.text)
@@ -194,4 +194,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
