@@ -10,7 +10,7 @@ What is a command, with a line that ends in a backslash continued by the next:
   ```sh             every line
   indented blocks   lines that start with "$ " as above, and lines that start with "remat-"
 "```console skip=REASON" (or sh) is not run; the reason is printed. remat-run of a plan whose arena is
-larger than 1 GB is run with --long only.
+larger than 1 GB is run with --long only, and with it the other commands of its block alone.
 
 The scratch directory holds what a user at the root of the repository has (docs, tests, tools), "FILE"
 for the text, and the model that the documents speak of: model.fbs, model.plan (124M, batch 2,
@@ -34,7 +34,7 @@ FENCE = re.compile(r"^```(\w*) *(.*)$")
 class Command:
     def __init__(self, line, text):
         self.line, self.text, self.expected = line, text, []
-        self.skip, self.observed = "", []
+        self.skip, self.block, self.observed = "", 0, []
 
 
 def blocks(lines):
@@ -87,7 +87,7 @@ def read(path):
         if info and not re.match(r"skip=\S", info):
             sys.exit(f"{path}:{first - 1}: unknown \"{info}\" (accepted: skip=REASON)")
         for command in new:
-            command.skip = info[len("skip="):]
+            command.skip, command.block = info[len("skip="):], first
         found += new
     return found
 
@@ -191,8 +191,12 @@ def main():
     faults = 0
     with tempfile.TemporaryDirectory() as scratch:
         env = environment(build, scratch, any("pkg-config" in c.text for c in found))
+        long_blocks = {c.block for c in found if is_long(c.text, scratch, env)} if "--long" in options else set()
+        faults += "--long" in options and not long_blocks
         for command in found:
             where = f"{os.path.relpath(path, ROOT)}:{command.line}: {command.text}"
+            if "--long" in options and command.block not in long_blocks:
+                continue
             if command.skip:
                 print(f"{where}\n  not run: {command.skip}")
             elif "--long" not in options and is_long(command.text, scratch, env):
