@@ -41,7 +41,7 @@ def architectures(kernels):
 
 def main():
     os.environ["XDG_CACHE_HOME"] = os.path.join(os.getcwd(), "cache")
-    call("graph", "gpt2-tiny", "--dtype", "bf16", "-o", "tiny.fbs")
+    call("graph", "mlp-tiny", "--dtype", "bf16", "-o", "tiny.fbs")
     first, said, kernels, summary = compile_plan("first.plan", "--target", "h100-sxm")
     if any("cannot open NVRTC" in note for note in summary["notes"]):
         return library.missing(summary["notes"][-1])
@@ -61,7 +61,7 @@ def main():
     for options, note in ((["--target", "h100-sxm", "--arch", "none"], ""), ([], ""),
                           (["--target", "v100"], "no cubins: v100 is sm_70, and kernels need sm_80")):
         dtype = ["--dtype", "fp32"] if note else ["--dtype", "bf16"]
-        call("graph", "gpt2-tiny", *dtype, "-o", "tiny.fbs")
+        call("graph", "mlp-tiny", *dtype, "-o", "tiny.fbs")
         _, said, kernels, summary = compile_plan("none.plan", *options)
         assert architectures(kernels) == () and not said, (options, kernels)
         assert (note in summary["notes"]) == bool(note), (options, summary["notes"])

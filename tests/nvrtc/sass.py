@@ -33,7 +33,11 @@ class Instruction:
         self.name, *self.modifiers = name.split(".")
         self.operands = [part.strip() for part in split(operands)]
         self.wide = not {"64", "WIDE", "128"}.isdisjoint(self.modifiers) or self.name == "CS2R"
-        self.destinations = [] if self.name in STORES else self.find_destinations()
+        names = [] if self.name in STORES else self.find_destinations()
+        self.writes_register = bool(names) and self.name not in SETS and "R" in names[0]
+        self.place = register(names[0]) if self.writes_register else None
+        self.written_predicates = [name for name in names[1:] if "P" in name] if self.writes_register else names
+        self.operation = "do_" + (self.name[1:] if self.name.startswith("U") and self.name != "UNPACK" else self.name)
         self.target = None
         self.control = 0
 
@@ -222,14 +226,12 @@ class Thread:
 
     def write(self, instruction, result):
         """`result`: an integer, None, or of each destination one."""
-        names = instruction.destinations
         results = result if isinstance(result, list) else [result]
-        if names and instruction.name not in SETS and "R" in names[0]:
-            if place := register(names[0]):
-                self.set(place, results[0], instruction.wide)
-            names, results = [name for name in names[1:] if "P" in name], results[1:]
-        for name, value in zip(names, results + [None] * len(names)):
-            self.predicates[name] = value
+        if instruction.place:
+            self.set(instruction.place, results[0], instruction.wide)
+        if instruction.written_predicates:
+            results = [*results[instruction.writes_register:], None, None]
+            self.predicates.update(zip(instruction.written_predicates, results))
 
     def set(self, place, value, wide):
         kind, number = place
@@ -238,8 +240,7 @@ class Thread:
             self.registers[kind, number + 1] = None if value is None else value >> 32 & MASK
 
     def execute(self, instruction):
-        name = instruction.name
-        operation = getattr(self, "do_" + (name[1:] if name.startswith("U") and name != "UNPACK" else name), None)
+        operation = getattr(self, instruction.operation, None)
         return operation(instruction) if operation else None
 
     # --- what integers need ---
