@@ -29,11 +29,13 @@ remat_status remat_guard(remat_context *ctx, remat_status (*body)(void *user), v
     struct remat_guard guard = {.outer = ctx->guard};
     volatile remat_status st = REMAT_ERROR_MEMORY;
     ctx->guard = &guard;
+    remat_context_keep_blocks(ctx, true);
     if (setjmp(guard.jump) == 0) {
         st = body(user);
         close_all(&guard);
     }
     ctx->guard = guard.outer;
+    remat_context_keep_blocks(ctx, guard.outer != NULL);
     return st;
 }
 

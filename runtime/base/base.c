@@ -113,33 +113,81 @@ void remat_arena_init(struct remat_arena *arena, remat_context *ctx)
 
 void remat_arena_release(struct remat_arena *arena)
 {
+    remat_context *ctx = arena->ctx;
     while (arena->blocks) {
-        struct remat_arena_block *previous = arena->blocks->previous;
-        remat_reallocate(arena->ctx, arena->blocks, 0);
-        arena->blocks = previous;
+        struct remat_arena_block *block = arena->blocks;
+        arena->blocks = block->previous;
+        if (ctx->keeps_blocks) {
+            block->previous = ctx->spare_blocks;
+            ctx->spare_blocks = block;
+        } else {
+            remat_reallocate(ctx, block, 0);
+        }
     }
     arena->next = arena->end = NULL;
 }
 
+/* Frees spare blocks of so many bytes, or all. */
+static void free_spare(remat_context *ctx, uint64_t bytes)
+{
+    for (uint64_t freed_bytes = 0; ctx->spare_blocks && freed_bytes < bytes;) {
+        struct remat_arena_block *block = ctx->spare_blocks;
+        ctx->spare_blocks = block->previous;
+        freed_bytes += block->payload_bytes;
+        remat_reallocate(ctx, block, 0);
+    }
+}
+
+void remat_context_keep_blocks(remat_context *ctx, bool keep)
+{
+    ctx->keeps_blocks = keep;
+    if (!keep)
+        free_spare(ctx, UINT64_MAX);
+}
+
+/* The smallest spare block with room for that; for an arena that is small, none much larger. */
+static struct remat_arena_block *take_spare(remat_context *ctx, uint64_t payload_bytes)
+{
+    struct remat_arena_block **best = NULL;
+    uint64_t most_bytes = payload_bytes + payload_bytes / 4;
+    if (payload_bytes >= ARENA_BLOCK_BYTES_MAX / 2)
+        most_bytes = UINT64_MAX;
+    for (struct remat_arena_block **b = &ctx->spare_blocks; *b; b = &(*b)->previous)
+        if ((*b)->payload_bytes >= payload_bytes && (*b)->payload_bytes <= most_bytes &&
+            (!best || (*b)->payload_bytes < (*best)->payload_bytes))
+            best = b;
+    struct remat_arena_block *block = best ? *best : NULL;
+    if (block)
+        *best = block->previous;
+    return block;
+}
+
+/* A new block takes the place of spare ones, so that these add nothing to the peak. */
 static bool add_block(struct remat_arena *arena, uint64_t payload_bytes)
 {
-    struct remat_arena_block *block =
-        remat_reallocate(arena->ctx, NULL, sizeof *block + payload_bytes);
-    if (!block)
-        return false;
-    *block = (struct remat_arena_block){arena->blocks, payload_bytes};
+    struct remat_arena_block *block = take_spare(arena->ctx, payload_bytes);
+    if (!block) {
+        free_spare(arena->ctx, payload_bytes);
+        block = remat_reallocate(arena->ctx, NULL, sizeof *block + payload_bytes);
+        if (!block)
+            return false;
+        block->payload_bytes = payload_bytes;
+    }
+    block->previous = arena->blocks;
     arena->blocks = block;
     arena->next = (char *)(block + 1);
-    arena->end = arena->next + payload_bytes;
+    arena->end = arena->next + block->payload_bytes;
     return true;
 }
 
-/* Blocks double, so the newest is the largest. */
+/* Blocks double, so the newest is the largest. Large arrays are rounded up, so that those of the
+ * next graph fit the blocks of the last one. */
 static uint64_t next_block_bytes(const struct remat_arena *arena, uint64_t bytes)
 {
     uint64_t grown = arena->blocks ? 2 * arena->blocks->payload_bytes : ARENA_BLOCK_BYTES;
     grown = grown < ARENA_BLOCK_BYTES_MAX ? grown : ARENA_BLOCK_BYTES_MAX;
-    return bytes > grown ? bytes : grown;
+    uint64_t step = grown == ARENA_BLOCK_BYTES_MAX ? ARENA_BLOCK_BYTES_MAX / 2 : 1;
+    return bytes > grown ? remat_align_up(bytes, step) : grown;
 }
 
 /* One block for all, so that what is as large again finds its memory without a call. */
@@ -196,14 +244,20 @@ char *remat_arena_string(struct remat_arena *arena, const char *text, size_t len
     return copy ? memcpy(copy, text, length) : NULL;
 }
 
+/* Into the free memory at first, where it mostly has room. */
 char *remat_arena_format(struct remat_arena *arena, const char *format, ...)
 {
+    uint64_t room_bytes = (uint64_t)(arena->end - arena->next);
+    char *text = arena->next;
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(NULL, 0, format, arguments);
+    int length = vsnprintf(text, room_bytes, format, arguments);
     va_end(arguments);
-    char *text = length < 0 ? NULL : remat_arena_array(arena, (size_t)length + 1, 1);
-    if (!text)
+    if (length < 0)
+        return NULL;
+    if ((uint64_t)length < room_bytes)
+        return remat_arena_room(arena, (size_t)length + 1, 1);
+    if (!(text = remat_arena_room(arena, (size_t)length + 1, 1)))
         return NULL;
     va_start(arguments, format);
     vsnprintf(text, (size_t)length + 1, format, arguments);
@@ -225,24 +279,38 @@ void *remat_arena_grow(struct remat_arena *arena, void *old, size_t count, size_
     return result;
 }
 
-void remat_text_append(struct remat_text *text, const char *format, ...)
+/* So much room behind the text, or it has failed. */
+static void reserve_text(struct remat_text *text, size_t bytes)
 {
-    va_list arguments;
-    va_start(arguments, format);
-    int length = vsnprintf(NULL, 0, format, arguments);
-    va_end(arguments);
-    while (!text->failed && text->count + (size_t)length + 1 > text->capacity) {
+    while (!text->failed && text->count + bytes > text->capacity) {
         void *grown = remat_arena_grow(text->arena, text->items, text->count, &text->capacity, 1);
         if (grown)
             text->items = grown;
         else
             text->failed = true;
     }
-    if (text->failed || length < 0)
+}
+
+void remat_text_append(struct remat_text *text, const char *format, ...)
+{
+    va_list arguments;
+    reserve_text(text, 1);
+    if (text->failed)
         return;
+    size_t room = text->capacity - text->count;
     va_start(arguments, format);
-    vsnprintf(text->items + text->count, (size_t)length + 1, format, arguments);
+    int length = vsnprintf(text->items + text->count, room, format, arguments);
     va_end(arguments);
+    if (length < 0)
+        return;
+    if ((size_t)length >= room) {
+        reserve_text(text, (size_t)length + 1);
+        if (text->failed)
+            return;
+        va_start(arguments, format);
+        vsnprintf(text->items + text->count, (size_t)length + 1, format, arguments);
+        va_end(arguments);
+    }
     text->count += (size_t)length;
 }
 

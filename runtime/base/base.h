@@ -27,6 +27,8 @@ struct remat_context {
     remat_allocator allocator;
     remat_logger logger;
     struct remat_guard *guard; /* of the compiler (compiler/unwind/unwind.h) */
+    struct remat_arena_block *spare_blocks;
+    bool keeps_blocks;
     char message[REMAT_MESSAGE_BYTES];
 };
 
@@ -70,6 +72,9 @@ void remat_arena_init(struct remat_arena *arena, remat_context *ctx);
 void remat_arena_release(struct remat_arena *arena); /* frees everything; the arena may be reused */
 /* Forgets everything but keeps the memory for what comes next, in one block. */
 void remat_arena_reset(struct remat_arena *arena);
+/* While it is on, blocks of released arenas are kept for other arenas of the context: memory that
+ * was touched before costs no page faults. Turning it off frees them. */
+void remat_context_keep_blocks(remat_context *ctx, bool keep);
 /* Zeroed memory of count * size bytes, or NULL (message set) when that overflows or memory is out.
  * count 0 yields a valid pointer. */
 void *remat_arena_array(struct remat_arena *arena, size_t count, size_t size);
