@@ -125,18 +125,23 @@ namespace
 
 const size_t table_bytes_max = 2048; // a table, its vtable and both's scratch, without arrays
 const size_t children_max = 32;      // of one table
+const size_t block_bytes_first = 1u << 16;
+const size_t block_alignment = 16;
 
-// Hands out one block, once: `reserve` keeps the builder from asking for more.
+// Hands out the block that `reserve` has got beforehand, as the builder takes no failure.
 class BlockAllocator final : public fb::Allocator
 {
   public:
-    uint8_t *block = nullptr;
+    remat_fb_reallocate *reallocate = nullptr;
+    void *user = nullptr;
+    uint8_t *next = nullptr;
     uint8_t *allocate(size_t) override
     {
-        return block;
+        return next;
     }
-    void deallocate(uint8_t *, size_t) override
+    void deallocate(uint8_t *block, size_t) override
     {
+        reallocate(user, block, 0);
     }
 };
 
@@ -153,20 +158,49 @@ struct AnyOffset {
 
 struct remat_fb_builder {
     BlockAllocator allocator;
-    fb::FlatBufferBuilder flat;
-    size_t capacity, scratch_bytes;
-    bool full;
-
-    remat_fb_builder(uint8_t *block, size_t bytes)
-        : flat(bytes, &allocator, false), capacity(bytes), scratch_bytes(0), full(false)
+    class Builder : public fb::FlatBufferBuilder
     {
-        allocator.block = block;
+      public:
+        using FlatBufferBuilder::FlatBufferBuilder;
+        size_t room() const
+        {
+            return buf_.capacity() - buf_.size() - buf_.scratch_size();
+        }
+        // Of the block that `grow` asks for, by the library's rule: the next by half as much.
+        size_t next_bytes(size_t bytes) const
+        {
+            size_t more = buf_.capacity() ? buf_.capacity() / 2 : block_bytes_first;
+            return buf_.capacity() + (more > bytes ? more : bytes) + block_alignment;
+        }
+        void grow(size_t bytes)
+        {
+            buf_.ensure_space(bytes);
+        }
+    } flat;
+    remat_fb_result fault;
+
+    remat_fb_builder(remat_fb_reallocate *reallocate, void *user)
+        : flat(block_bytes_first, &allocator, false), fault(REMAT_FB_OK)
+    {
+        allocator.reallocate = reallocate;
+        allocator.user = user;
     }
     bool reserve(size_t bytes)
     {
-        size_t used = flat.GetSize() + scratch_bytes;
-        full = full || bytes > capacity || used > capacity - bytes;
-        return !full;
+        if (fault != REMAT_FB_OK || bytes <= flat.room())
+            return fault == REMAT_FB_OK;
+        if (bytes > REMAT_FB_BYTES_MAX - flat.GetSize()) {
+            fault = REMAT_FB_SIZE;
+            return false;
+        }
+        void *block = allocator.reallocate(allocator.user, nullptr, flat.next_bytes(bytes));
+        if (!block) {
+            fault = REMAT_FB_MEMORY;
+            return false;
+        }
+        allocator.next = static_cast<uint8_t *>(block);
+        flat.grow(bytes);
+        return true;
     }
 };
 
@@ -197,8 +231,8 @@ template <typename Root, typename Finish>
 remat_fb_result finish(remat_fb_builder *b, uint32_t root, Finish finish_root,
                        const void **out_data, size_t *out_bytes)
 {
-    if (!root || !b->reserve(table_bytes_max))
-        return REMAT_FB_FULL;
+    if (!b->reserve(table_bytes_max))
+        return b->fault;
     finish_root(b->flat, fb::Offset<Root>(root));
     *out_data = b->flat.GetBufferPointer();
     *out_bytes = b->flat.GetSize();
@@ -207,13 +241,20 @@ remat_fb_result finish(remat_fb_builder *b, uint32_t root, Finish finish_root,
 
 } // namespace
 
-remat_fb_builder *remat_fb_begin(void *block, size_t bytes)
+remat_fb_builder *remat_fb_begin(remat_fb_reallocate *reallocate, void *user)
 {
-    const size_t head = (sizeof(remat_fb_builder) + 15) / 16 * 16;
-    if (bytes < head + 2 * table_bytes_max)
-        return nullptr;
-    return new (block)
-        remat_fb_builder(static_cast<uint8_t *>(block) + head, (bytes - head) / 16 * 16);
+    void *block = reallocate(user, nullptr, sizeof(remat_fb_builder));
+    return block ? new (block) remat_fb_builder(reallocate, user) : nullptr;
+}
+
+void remat_fb_end(remat_fb_builder *b)
+{
+    if (!b)
+        return;
+    remat_fb_reallocate *reallocate = b->allocator.reallocate;
+    void *user = b->allocator.user;
+    b->~remat_fb_builder();
+    reallocate(user, b, 0);
 }
 
 uint32_t remat_fb_write_text(remat_fb_builder *b, const char *text, size_t length)
@@ -259,7 +300,6 @@ uint32_t remat_fb_write_text(remat_fb_builder *b, const char *text, size_t lengt
             return 0;                                                                              \
         remat::space::Name##Builder out(b->flat);                                                  \
         fields(void) slot;                                                                         \
-        b->scratch_bytes += 8; /* of the list of vtables, which grows at the block's other end */  \
         return out.Finish().o;                                                                     \
     }
 #include "tables.def"

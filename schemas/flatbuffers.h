@@ -6,8 +6,8 @@
  * that remat_fb_read_NAMESPACE_TABLE fetches one table into a struct that points into the bytes.
  * The read half needs no C++ library and allocates nothing.
  *
- * Writing: a builder lives in one block of memory. When the block is too small, calls do nothing
- * and remat_fb_finish_* says FULL: begin again with a larger block. Children are written before
+ * Writing: a builder grows in memory that its caller provides. When there is none, or the file
+ * would be too large, calls do nothing and remat_fb_finish_* says so. Children are written before
  * parents; a table or string is known by the number that its write call returns, 0 being none. */
 #ifndef REMAT_FLATBUFFERS_H
 #define REMAT_FLATBUFFERS_H
@@ -30,7 +30,7 @@ enum remat_fb_result {
     REMAT_FB_IDENTIFIER, /* bytes 4 ... 7 are not the format's */
     REMAT_FB_SIZE,       /* fewer than 8 or more than REMAT_FB_BYTES_MAX bytes */
     REMAT_FB_UNALIGNED,  /* the memory, not the file */
-    REMAT_FB_FULL,       /* writing: the block is too small */
+    REMAT_FB_MEMORY,     /* writing: there is none */
 };
 
 struct remat_fb_text { /* reading: data NULL when the file has none; writing: only `id` counts */
@@ -106,9 +106,11 @@ REMAT_FB_ELEMENT(f64, double)
 
 /* --- writing --- */
 struct remat_fb_builder;
-/* The block is borrowed and aligned to 16 bytes; NULL when it is too small for anything. There is
- * nothing to release: the builder is gone when the block is. */
-struct remat_fb_builder *remat_fb_begin(void *block, size_t bytes);
+/* As realloc, aligned to 16 bytes; bytes 0 frees. */
+typedef void *remat_fb_reallocate(void *user, void *block, size_t bytes);
+/* NULL: there is no memory. */
+struct remat_fb_builder *remat_fb_begin(remat_fb_reallocate *reallocate, void *user);
+void remat_fb_end(struct remat_fb_builder *builder); /* NULL: nothing */
 uint32_t remat_fb_write_text(struct remat_fb_builder *builder, const char *text, size_t length);
 /* remat_fb_write_graph_Value(builder, &value), ... */
 #define TABLE(space, Name, fields)                                                                 \
@@ -116,7 +118,7 @@ uint32_t remat_fb_write_text(struct remat_fb_builder *builder, const char *text,
                                              const struct remat_fb_##space##_##Name *table);
 #include "tables.def"
 #undef TABLE
-/* `root` as returned for the Graph or Plan; the data lie in the block. */
+/* `root` as returned for the Graph or Plan; the data are the builder's. */
 enum remat_fb_result remat_fb_finish_graph(struct remat_fb_builder *builder, uint32_t root,
                                            const void **out_data, size_t *out_bytes);
 enum remat_fb_result remat_fb_finish_program(struct remat_fb_builder *builder, uint32_t root,

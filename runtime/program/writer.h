@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What writing a graph and writing a plan have in common: the block that the file is built in,
- * which doubles until the file fits, text written once, and the container. */
+/* What writing a graph and writing a plan have in common: the builder, text written once, and the
+ * container. */
 #ifndef REMAT_WRITER_H
 #define REMAT_WRITER_H
 
@@ -10,14 +10,13 @@ struct remat_writer_text;
 
 struct remat_writer {
     remat_context *ctx;
-    struct remat_arena *scratch; /* of this attempt */
+    struct remat_arena *scratch;
     struct remat_fb_builder *builder;
     struct remat_writer_text *texts; /* hash table, capacity a power of two */
     size_t text_count, text_capacity;
 };
 
-/* Writes the whole file and ends with remat_fb_finish_*. Called again with a larger block as long
- * as *result is FULL. */
+/* Writes the whole file and ends with remat_fb_finish_*. */
 typedef remat_status remat_write_function(struct remat_writer *writer, const void *what,
                                           enum remat_fb_result *result, const void **data,
                                           size_t *bytes);
