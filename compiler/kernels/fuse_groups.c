@@ -198,8 +198,9 @@ static bool can_join(const struct remat_fuser *f, remat_group_id id,
     if (column_reduce && group->node_count >= REMAT_FUSED_NODES_MAX)
         return false;
     bool same = remat_shape_equal(node->space, group->space);
+    /* What is loaded once for several columns is not stored in place. */
     bool row = !same && group->kind == REMAT_GROUP_ROW && !row_reduce && !column_reduce &&
-               remat_fuse_is_row(node->space, group->space);
+               !has(node, REMAT_FACT_IN_PLACE) && remat_fuse_is_row(node->space, group->space);
     if (!same && !row)
         return false;
     if (row_reduce && group->kind == REMAT_GROUP_COLUMN)

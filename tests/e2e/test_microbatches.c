@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "bind.h"
 #include "borrowed_plan.h"
+#include "graph_parse.h"
 #include "harness.h"
 
 #define BATCH 4
@@ -287,6 +289,43 @@ static void test_interrupted(remat_context *ctx)
     remat_arena_release(&arena);
 }
 
+/* A loss of a row, which with one sequence a microbatch is one element. */
+static const char row_text[] = "graph \"row\"\n"
+                               "symbol batch = 1\n"
+                               "input %x : f32[batch,3]\n"
+                               "parameter %w : f32[3,2] = constant(0.5)\n"
+                               "%y : f32[batch,2] = linear %x %w phase forward\n"
+                               "%loss : f32[batch,1] = row_sum %y phase loss\n"
+                               "output %loss\n";
+
+static void test_row(remat_context *ctx)
+{
+    static const float x[2][3] = {{1, 2, 3}, {5, 8, 13}};
+    struct remat_arena arena;
+    struct remat_graph *symbolic, *graph;
+    struct remat_program *program;
+    struct remat_policy_settings none = {0};
+    float loss = 0, gradient[3][2];
+    remat_arena_init(&arena, ctx);
+    MUST_OK(ctx, remat_graph_parse(ctx, "row", row_text, strlen(row_text), &arena, &symbolic));
+    MUST_OK(ctx, remat_graph_bind(ctx, &arena, symbolic, &graph));
+    graph->microbatches = 2;
+    MUST_OK(ctx, harness_compile(ctx, &arena, graph, &none, 0, &program));
+    struct remat_plan plan = borrowed_plan(program);
+    remat_session *session = harness_open(ctx, &plan, 1);
+    MUST_OK(ctx, remat_session_write(session, "x", x, sizeof x));
+    MUST_OK(ctx, remat_session_run(session, "train"));
+    MUST_OK(ctx, remat_session_read(session, "loss", &loss, sizeof loss));
+    MUST_OK(ctx, remat_session_read(session, "w.grad", gradient, sizeof gradient));
+    CHECK(loss == 16, "the loss of a row is %g", (double)loss); /* (6 + 26) / 2, all halves twice */
+    for (uint32_t i = 0; i < 3; i++)
+        for (uint32_t j = 0; j < 2; j++)
+            CHECK(gradient[i][j] == (x[0][i] + x[1][i]) / 2, "gradient %u, %u: %g", i, j,
+                  (double)gradient[i][j]);
+    remat_session_destroy(&session);
+    remat_arena_release(&arena);
+}
+
 #define SMALL                                                                                      \
     .layers = 2, .width = 36, .heads = 3, .vocab = 257, .context = 24, .seq = 21, .dropout = 0.1
 
@@ -303,6 +342,7 @@ int main(void)
     test_model(ctx, "bert-tiny", (struct remat_model_settings){SMALL, .dtype = REMAT_BF16});
     test_model(ctx, "encdec-tiny", (struct remat_model_settings){SMALL, .source_seq = 17});
     test_interrupted(ctx);
+    test_row(ctx);
     remat_context_destroy(&ctx);
     return check_exit();
 }
