@@ -219,6 +219,15 @@ static bool is_whole(const struct remat_graph *graph, remat_value x, remat_value
                              remat_layout_has('d', view.rank, view.shape, view.strides));
 }
 
+/* A graph input that is the same after the step. */
+static bool is_constant(const struct remat_graph *graph, remat_value root)
+{
+    for (uint32_t k = 0; k < graph->update_count; k++)
+        if (graph->updates[k].state.i == root.i)
+            return false;
+    return remat_is_none(remat_producer(graph, root).i);
+}
+
 static remat_status check_updates(struct verifier *v, remat_node n)
 {
     const struct remat_node_info *node = &v->graph->nodes[n.i];
@@ -239,6 +248,12 @@ static remat_status check_updates(struct verifier *v, remat_node n)
                            "input %u (\"%.200s\") is updated in place, but \"%.200s\" reads it "
                            "too",
                            k, name, node_name(v, v->reader[root.i]));
+        if (accumulates && is_constant(v->graph, root))
+            return INVALID(
+                v->ctx,
+                "input %u (\"%.200s\") is updated in place, but is a graph input without "
+                "an update: add to a computed value",
+                k, name);
         v->superseded[root.i] = n;
     }
     return REMAT_OK;

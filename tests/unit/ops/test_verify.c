@@ -158,6 +158,22 @@ static void break_accumulate_nothing(struct workbench *w)
     remat_value c = add_square(w), x = workbench_input(w, "z", "3,3");
     accumulate(w, workbench_node(w, "reshape", &c, 1, "shape=3,3", NULL), x, x);
 }
+static void break_accumulate_input(struct workbench *w)
+{
+    remat_value c = workbench_input(w, "z", "3,3"), x = workbench_input(w, "x", "3,3");
+    accumulate(w, c, x, x);
+}
+static void break_accumulate_view(struct workbench *w)
+{
+    remat_value c = workbench_input(w, "z", "3,3"), x = workbench_input(w, "x", "3,3");
+    accumulate(w, workbench_node(w, "reshape", &c, 1, "shape=3,3", NULL), x, x);
+}
+static void break_accumulate_state(struct workbench *w)
+{
+    remat_value c = workbench_input(w, "z", "3,3"), x = workbench_input(w, "x", "3,3");
+    accumulate(w, c, x, x);
+    w->graph->updates[0] = (struct remat_update){c, {w->graph->value_count - 1}};
+}
 static void break_accumulate_read(struct workbench *w)
 {
     remat_value c = add_square(w), x = workbench_input(w, "z", "3,3");
@@ -237,6 +253,13 @@ static const struct {
     {break_update_view, "node \"t.assign_4\" (assign): input 0 (\"t.transpose_3\") is updated in "
                         "place, but is a part or a transpose of \"p\""},
     {break_accumulate_nothing, NULL},
+    {break_accumulate_input,
+     "node \"t.matmul_accumulate_3\" (matmul_accumulate): input 0 (\"z\") is updated in place, but "
+     "is a graph input without an update: add to a computed value"},
+    {break_accumulate_view,
+     "node \"t.matmul_accumulate_4\" (matmul_accumulate): input 0 (\"t.reshape_3\") is updated in "
+     "place, but is a graph input without an update: add to a computed value"},
+    {break_accumulate_state, NULL},
     {break_accumulate_read,
      "node \"t.matmul_accumulate_6\" (matmul_accumulate): input 0 (\"t.neg_3\") "
      "is updated in place, but \"t.exp_5\" reads it too"},
