@@ -86,7 +86,7 @@ static void keep_result(const struct preparation *p, struct remat_arena *made,
     *kept = moved;
 }
 
-/* Each pass of a step or, else, of an evaluation makes *graph anew, the last time in *kept;
+/* Each pass of a step or, else, of an evaluation makes *graph anew in *kept, or leaves it as it is.
  * `shown`: times and results are handed out. */
 static remat_status run_passes(const struct preparation *p, bool training, bool shown,
                                const struct remat_graph **graph, struct remat_arena **kept)
@@ -99,7 +99,10 @@ static remat_status run_passes(const struct preparation *p, bool training, bool 
             continue;
         uint64_t start = start_clock(p);
         REMAT_CHECK(passes[i].function(made, *graph, &result));
-        keep_result(p, made, kept, &result);
+        if (result == *graph)
+            remat_arena_release(made);
+        else
+            keep_result(p, made, kept, &result);
         *graph = result;
         if (shown) {
             stop_clock(p, passes[i].name, start);

@@ -12,6 +12,8 @@
 
 #include <assert.h>
 
+enum { NODES_DERIVED = 8 }; /* for each node room for so many, so that mostly nothing moves */
+
 struct autodiff {
     struct remat_arena *arena;
     struct remat_graph *graph;     /* a copy that grows */
@@ -193,10 +195,12 @@ static bool is_wanted(const struct remat_graph *graph)
 REMAT_PASS(autodiff)
 {
     struct autodiff a = {.arena = arena};
-    a.graph = remat_graph_copy(arena, graph);
-    *out = a.graph;
     if (!is_wanted(graph))
-        return REMAT_OK;
+        return remat_pass_nothing(graph, out);
+    a.graph = remat_graph_copy(arena, graph);
+    remat_graph_reserve(arena, a.graph, NODES_DERIVED * (size_t)graph->value_count,
+                        NODES_DERIVED * (size_t)graph->node_count);
+    *out = a.graph;
     a.b = (struct remat_builder){.arena = arena, .graph = a.graph, .phase = REMAT_PHASE_BACKWARD};
     find_needed(&a);
     REMAT_CHECK(seed(&a));

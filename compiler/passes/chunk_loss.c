@@ -77,8 +77,7 @@ REMAT_PASS(chunk_loss)
             return remat_error(arena->ctx, REMAT_ERROR_INVALID,
                                "no chunks of rows: the loss is not cross_entropy of a linear that "
                                "it alone reads");
-        *out = remat_graph_copy(arena, graph);
-        return REMAT_OK;
+        return remat_pass_nothing(graph, out);
     }
     remat_status st = REMAT_OK;
     struct remat_rebuild r = remat_rebuild_begin(arena, graph);

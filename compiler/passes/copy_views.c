@@ -78,10 +78,8 @@ static bool takes_all(const struct remat_graph *graph)
 
 REMAT_PASS(copy_views)
 {
-    if (takes_all(graph)) { /* as nearly always */
-        *out = remat_graph_copy(arena, graph);
-        return REMAT_OK;
-    }
+    if (takes_all(graph)) /* as nearly always */
+        return remat_pass_nothing(graph, out);
     struct remat_rebuild r = remat_rebuild_begin(arena, graph);
     remat_value *copies;
     REMAT_NEW(arena, copies, graph->value_count);

@@ -61,9 +61,9 @@ static void copy_deferred(struct remat_rebuild *r, uint32_t n)
 
 REMAT_PASS(defer)
 {
-    struct remat_rebuild r = remat_rebuild_begin(arena, graph);
     struct deferral d = {.graph = graph, .early = remat_find_kept(arena, graph)};
     uint32_t count = graph->node_count, *first, *next; /* lists of deferred nodes, by place */
+    bool any = false;
     REMAT_NEW(arena, d.used_at, graph->value_count);
     REMAT_NEW(arena, d.replaced, graph->value_count);
     REMAT_NEW(arena, d.place, count);
@@ -75,10 +75,14 @@ REMAT_PASS(defer)
     for (uint32_t n = count; n-- > 0;) {
         visit(&d, n);
         if (d.place[n] != n) {
+            any = true;
             next[n] = first[d.place[n]];
             first[d.place[n]] = n;
         }
     }
+    if (!any)
+        return remat_pass_nothing(graph, out);
+    struct remat_rebuild r = remat_rebuild_begin(arena, graph);
     for (uint32_t n = 0; n <= count; n++) {
         for (uint32_t m = first[n]; !remat_is_none(m); m = next[m])
             copy_deferred(&r, m);

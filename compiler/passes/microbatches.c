@@ -375,10 +375,8 @@ REMAT_PASS(microbatches)
     struct divider d = {.microbatches = graph->microbatches > 1 ? graph->microbatches : 1,
                         .ranks = remat_mesh_size(&graph->mesh, "dp")};
     d.parts = d.microbatches * d.ranks;
-    if (d.parts < 2 || graph->node_count == 0) {
-        *out = remat_graph_copy(arena, graph);
-        return REMAT_OK;
-    }
+    if (d.parts < 2 || graph->node_count == 0)
+        return remat_pass_nothing(graph, out);
     d.r = remat_rebuild_begin(arena, graph);
     d.b = (struct remat_builder){.arena = arena, .graph = d.r.to, .phase = REMAT_PHASE_FORWARD};
     REMAT_CHECK(find_averaged(&d));

@@ -339,12 +339,12 @@ static bool updates_parameters(const struct remat_graph *graph)
 REMAT_PASS(optimizer)
 {
     struct appender a = {.arena = arena, .factor = REMAT_NO_VALUE, .rank = REMAT_NO_VALUE};
+    if (graph->optimizer.kind == REMAT_OPTIMIZER_NONE || updates_parameters(graph))
+        return remat_pass_nothing(graph, out);
     if (graph->zero)
         a.rank = remat_graph_coordinate(graph, "dp");
     a.graph = remat_graph_copy(arena, graph);
     *out = a.graph;
-    if (graph->optimizer.kind == REMAT_OPTIMIZER_NONE || updates_parameters(graph))
-        return REMAT_OK;
     REMAT_CHECK(find_gradients(&a, graph));
     REMAT_NEW(arena, a.graph->updates, graph->update_count + 4 * a.gradients.count + 1);
     if (graph->update_count)

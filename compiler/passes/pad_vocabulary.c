@@ -138,9 +138,9 @@ static bool is_joint(const struct remat_graph *graph)
 REMAT_PASS(pad_vocabulary)
 {
     struct padder p = {.arena = arena, .ranks = remat_mesh_size(&graph->mesh, "tp")};
-    *out = p.graph = remat_graph_copy(arena, graph);
     if (p.ranks == 1 || is_joint(graph) || !remat_is_none(remat_graph_coordinate(graph, "tp").i))
-        return REMAT_OK;
+        return remat_pass_nothing(graph, out);
+    *out = p.graph = remat_graph_copy(arena, graph);
     REMAT_NEW(arena, p.grows, graph->value_count);
     REMAT_CHECK(mark_all(&p));
     REMAT_CHECK(check_readers(&p));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Passes: each a function from a graph to a new graph in `arena`; the input graph stays as it is
  * and the output may point into it (names, scopes), so both arenas live as long as the compilation.
- */
+ * A pass that has nothing to do returns its input. */
 #ifndef REMAT_PASSES_H
 #define REMAT_PASSES_H
 
@@ -10,6 +10,13 @@
 #define REMAT_PASS(name)                                                                           \
     remat_status remat_pass_##name(struct remat_arena *arena, const struct remat_graph *graph,     \
                                    struct remat_graph **out)
+
+static inline remat_status remat_pass_nothing(const struct remat_graph *graph,
+                                              struct remat_graph **out)
+{
+    *out = (struct remat_graph *)graph;
+    return REMAT_OK;
+}
 
 /* Says of every i32 input, role INPUT, which elements all its readers accept, where to all of them
  * they are indices. Before expand, which leaves nothing that says so of targets. */

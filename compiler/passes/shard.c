@@ -46,10 +46,8 @@ static void gather(struct sharder *s, remat_value v, const struct remat_node_inf
 REMAT_PASS(shard)
 {
     struct sharder s = {.ranks = remat_mesh_size(&graph->mesh, "dp")};
-    if (graph->zero < 3) {
-        *out = remat_graph_copy(arena, graph);
-        return REMAT_OK;
-    }
+    if (graph->zero < 3)
+        return remat_pass_nothing(graph, out);
     s.r = remat_rebuild_begin(arena, graph);
     s.b = (struct remat_builder){.arena = arena, .graph = s.r.to};
     divide_parameters(&s);

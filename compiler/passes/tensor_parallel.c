@@ -264,6 +264,14 @@ static void finish_outputs(struct divider *d)
     }
 }
 
+static bool states_any(const struct remat_graph *graph)
+{
+    for (uint32_t v = 0; v < graph->value_count; v++)
+        if (graph->values[v].stated.axis)
+            return true;
+    return false;
+}
+
 /* What the graph states has been done, or is for another mesh. */
 static remat_status finish(struct remat_graph *graph, struct remat_graph **out)
 {
@@ -278,7 +286,8 @@ REMAT_PASS(tensor_parallel)
     struct divider d = {.ranks = remat_mesh_size(&graph->mesh, REMAT_DIVIDE_AXIS)};
     struct remat_graph *expanded;
     if (d.ranks == 1 || !remat_is_none(remat_graph_coordinate(graph, REMAT_DIVIDE_AXIS).i))
-        return finish(remat_graph_copy(arena, graph), out);
+        return states_any(graph) ? finish(remat_graph_copy(arena, graph), out)
+                                 : remat_pass_nothing(graph, out);
     if (graph->update_count)
         return remat_error(arena->ctx, REMAT_ERROR_INVALID,
                            "the graph updates \"%s\": a step that updates by itself is not divided "
