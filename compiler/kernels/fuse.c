@@ -113,6 +113,7 @@ static void keep_written(struct remat_kernel_memo *memo, const uint32_t *words, 
 
 struct writer {
     struct remat_arena *arena; /* of kernels; what is not needed later is in that of the groups */
+    struct remat_arena *body;  /* of one kernel while it is written */
     struct remat_kernel_memo *memo; /* NULL: none */
     struct remat_fuser groups;
     struct REMAT_LIST(uint32_t) key;
@@ -153,7 +154,8 @@ static struct remat_fused_kernel write_kernel(struct writer *w,
         remat_builtin_body(w->arena, f->graph, &kernel);
     } else {
         kernel.space = *group->space;
-        remat_fused_body(w->arena, f->arena, f->graph, f->stored, &kernel);
+        remat_fused_body(w->arena, w->body, f->graph, f->stored, &kernel);
+        remat_arena_reset(w->body);
         remat_kernel_list_shared(w->arena, f->graph, &kernel);
     }
     return kernel;
@@ -209,6 +211,7 @@ struct remat_kernel_list remat_fuse_sequence(struct remat_arena *arena, struct r
     bool known = sequence->memo && graph->value_count <= KEY_VALUES_MAX;
     struct writer w = {
         .arena = known ? sequence->memo->arena : arena,
+        .body = remat_scratch_open(arena->ctx),
         .memo = known ? sequence->memo : NULL,
         .groups = {
             .arena = scratch, .graph = graph, .sequence = sequence, .facts = sequence->facts}};
@@ -220,6 +223,7 @@ struct remat_kernel_list remat_fuse_sequence(struct remat_arena *arena, struct r
     REMAT_ROOM(arena, out.kernels, w.groups.groups.count + tail->count);
     for (size_t g = 0; g < w.groups.groups.count; g++)
         out.kernels[out.count++] = find_kernel(&w, &w.groups.groups.items[g]);
+    remat_scratch_close(w.body);
     for (uint32_t k = 0; k < tail->count; k++) {
         for (uint32_t n = 0; n < tail->kernels[k].node_count; n++)
             out.kernel_of_node[tail->kernels[k].nodes[n].i].i = out.count;

@@ -219,7 +219,10 @@ static void find_parameters(struct remat_arena *arena, const struct remat_node_i
     const char *names = remat_kernel_row(kernel->kind)->parameters, *name;
     char key[32];
     int length;
-    REMAT_NEW(arena, kernel->parameters, strlen(names));
+    uint32_t count = 0;
+    while (remat_kernel_row_name(names, count, &length))
+        count++;
+    REMAT_NEW(arena, kernel->parameters, count);
     while ((name = remat_kernel_row_name(names, kernel->parameter_count, &length))) {
         snprintf(key, sizeof key, "%.*s", length, name);
         kernel->parameters[kernel->parameter_count++] =
