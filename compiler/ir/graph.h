@@ -3,7 +3,7 @@
  *
  * SSA with dense typed ids. A node computes one or more values from values; its id order is a valid
  * execution order and, until scheduling, *the* order. A graph and all it points to lie in one arena
- * and never change once a pass has returned it: a pass makes a new graph in a fresh arena. There
+ * and never change once a pass has returned it: a pass with something to do makes a new one. There
  * are no use lists; an analysis is a side array indexed by id.
  *
  * Shapes are row-major and dense; a view (op fact VIEW) is a value that owns no bytes. */

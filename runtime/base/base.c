@@ -145,13 +145,11 @@ void remat_context_keep_blocks(remat_context *ctx, bool keep)
         free_spare(ctx, UINT64_MAX);
 }
 
-/* The smallest spare block with room for that; for an arena that is small, none much larger. */
+/* The smallest spare block with room for that, but none much larger; NULL: there is none. */
 static struct remat_arena_block *take_spare(remat_context *ctx, uint64_t payload_bytes)
 {
     struct remat_arena_block **best = NULL;
     uint64_t most_bytes = payload_bytes + payload_bytes / 4;
-    if (payload_bytes >= ARENA_BLOCK_BYTES_MAX / 2)
-        most_bytes = UINT64_MAX;
     for (struct remat_arena_block **b = &ctx->spare_blocks; *b; b = &(*b)->previous)
         if ((*b)->payload_bytes >= payload_bytes && (*b)->payload_bytes <= most_bytes &&
             (!best || (*b)->payload_bytes < (*best)->payload_bytes))
