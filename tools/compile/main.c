@@ -21,6 +21,7 @@
 #include "unaligned.h"
 
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdio.h>
 
 static const struct cli_option options[] = {
@@ -340,7 +341,15 @@ fail:
     return st;
 }
 
+/* Memory comes and goes in large blocks, as graphs do: kept, it needs no new pages each time. */
+static void keep_memory(void)
+{
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
+}
+
 int main(int argc, char **argv)
 {
+    keep_memory();
     return cli_main(&tool, argc, argv, compile);
 }
