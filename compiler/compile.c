@@ -191,7 +191,8 @@ static remat_status start(struct pipeline *p)
     if (s->settings->microbatches > REMAT_MICROBATCHES_MAX)
         return remat_error(s->ctx, REMAT_ERROR_USAGE, "%" PRIu32 " microbatches, the limit is %u",
                            s->settings->microbatches, REMAT_MICROBATCHES_MAX);
-    REMAT_CHECK(remat_prepare(s->ctx, s->arena, p->input, s->settings, &p->prepared));
+    REMAT_CHECK(
+        remat_prepare(s->ctx, s->arena, p->input, s->settings, p->bound_ns != NULL, &p->prepared));
     s->update = p->prepared.trains ? &p->update : &p->mean;
     set_limit(p);
     REMAT_CHECK(arrange_fixed(p));

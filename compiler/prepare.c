@@ -16,6 +16,7 @@ struct preparation {
     remat_context *ctx;
     struct remat_arena *arena;
     const struct remat_compile_settings *settings;
+    bool for_bound;
 };
 
 typedef remat_status pass_function(struct remat_arena *, const struct remat_graph *,
@@ -153,11 +154,11 @@ static remat_status finish_evaluation(const struct preparation *p, const struct 
     return split(p, whole, microbatch, mean);
 }
 
-static remat_status prepare_training(const struct preparation *p, const struct remat_graph *source,
-                                     struct remat_prepared *out)
+static remat_status prepare_step(const struct preparation *p, const struct remat_graph *source,
+                                 struct remat_prepared *out)
 {
     struct remat_arena *kept;
-    const struct remat_graph *step = source, *evaluation = source;
+    const struct remat_graph *step = source;
     REMAT_CHECK(run_passes(p, true, true, &step, &kept));
     out->numerics_hash = remat_graph_hash(step);
     uint64_t start = start_clock(p);
@@ -169,7 +170,18 @@ static remat_status prepare_training(const struct preparation *p, const struct r
         REMAT_CHECK(hand_out(p, step, &out->decided));
     }
     remat_scratch_close(kept);
-    start = start_clock(p);
+    return REMAT_OK;
+}
+
+static remat_status prepare_training(const struct preparation *p, const struct remat_graph *source,
+                                     struct remat_prepared *out)
+{
+    struct remat_arena *kept;
+    const struct remat_graph *evaluation = source;
+    REMAT_CHECK(prepare_step(p, source, out));
+    if (p->for_bound)
+        return REMAT_OK;
+    uint64_t start = start_clock(p);
     REMAT_CHECK(run_passes(p, false, false, &evaluation, &kept));
     REMAT_CHECK(finish_evaluation(p, evaluation, &out->forward, &out->mean));
     remat_scratch_close(kept);
@@ -237,10 +249,10 @@ static remat_status check_mesh(remat_context *ctx, const struct remat_graph *gra
 
 remat_status remat_prepare(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_graph *input,
-                           const struct remat_compile_settings *settings,
+                           const struct remat_compile_settings *settings, bool for_bound,
                            struct remat_prepared *out)
 {
-    const struct preparation p = {ctx, arena, settings};
+    const struct preparation p = {ctx, arena, settings, for_bound};
     struct remat_graph source = *input;
     source.mesh = settings->mesh;
     source.microbatches = remat_microbatches(settings);

@@ -17,10 +17,10 @@ struct remat_prepared {
 };
 
 /* Hands out graphs and times as `settings` ask for it; the graphs lie in `arena`, are verified, and
- * point into `input`. */
+ * point into `input`. For a bound a step needs no evaluation beside it: no `forward`, `mean`. */
 remat_status remat_prepare(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_graph *input,
-                           const struct remat_compile_settings *settings,
+                           const struct remat_compile_settings *settings, bool for_bound,
                            struct remat_prepared *out);
 
 /* settings->microbatches, at least 1. */

@@ -29,7 +29,7 @@ remat_status subject_prepare_graph(struct subject *s, const struct remat_graph *
     if (s->ranks)
         compile.mesh = (struct remat_mesh){.axis_count = 1, .axes = {{"dp", s->ranks}}};
     struct remat_prepared prepared;
-    REMAT_TRY(remat_prepare(s->ctx, &s->arena, source, &compile, &prepared));
+    REMAT_TRY(remat_prepare(s->ctx, &s->arena, source, &compile, false, &prepared));
     s->graph = prepared.decided;
     s->persistent = remat_persistent_collect(&s->arena, &s->graph, 1, 0);
     remat_evaluator_init(&s->evaluator, &s->arena, s->graph, &s->persistent, &s->device, NULL,
