@@ -3,7 +3,7 @@
  * does not fit is tried. Throughput rises while launches and weights are spread over more work,
  * falls where recomputation sets in, and rises a little whenever one more layer recomputes less:
  * only a bound rules a value out. Doubling finds a good value; then all that may be better are
- * bounded; then those are planned, the most promising first, until no bound is above the best. */
+ * bounded, and the most promising planned whenever rates fall, until no bound is above the best. */
 #include "sizes.h"
 
 #include <math.h>
@@ -293,16 +293,21 @@ fail:
     return st;
 }
 
-/* All from `begin` on that no bound rules out. */
+/* All from `begin` on that no bound rules out. The most promising is planned as soon as rates fall:
+ * the better the best, the more its bounds rule out. */
 static remat_status bound_all(struct search *search, uint32_t begin)
 {
     remat_status st = REMAT_OK;
     const struct sizes *s = search->sizes;
     enum outcome outcome;
     for (uint32_t n = skip_slower(s, begin); n < end_of(s) && !s->cut_short;
-         n = skip_slower(s, n + 1))
+         n = skip_slower(s, n + 1)) {
         if (!has_trial(s, n))
             REMAT_TRY(look_at(search, n, false, &outcome));
+        uint32_t open = find_open(s);
+        if (open < s->trial_count && number_of(s, open) < n)
+            REMAT_TRY(plan_open(search));
+    }
 fail:
     return st;
 }
