@@ -12,6 +12,8 @@
 #include "split.h"
 #include "stopwatch.h"
 
+#define GRAPHS_KEPT 4 /* so many times the bytes of a graph may lie beside it before it moves */
+
 struct preparation {
     remat_context *ctx;
     struct remat_arena *arena;
@@ -76,14 +78,13 @@ static void show(const struct preparation *p, const char *pass, const struct rem
         p->settings->after_pass(p->settings->after_pass_user, pass, graph);
 }
 
-/* The result of a pass alone, in `kept`: what else it made goes, and what `kept` had before. */
-static void keep_result(const struct preparation *p, struct remat_arena *made,
-                        struct remat_arena **kept, struct remat_graph **graph)
+/* The graph alone, in an arena of its own in place of *kept: what else passes made goes. */
+static void move_graph(const struct preparation *p, struct remat_graph **graph,
+                       struct remat_arena **kept)
 {
     struct remat_arena *moved = remat_scratch_open(p->ctx);
     *graph = remat_graph_deep_copy(moved, *graph);
     remat_scratch_close(*kept);
-    remat_arena_release(made);
     *kept = moved;
 }
 
@@ -93,24 +94,23 @@ static remat_status run_passes(const struct preparation *p, bool training, bool 
                                const struct remat_graph **graph, struct remat_arena **kept)
 {
     struct remat_graph *result;
-    struct remat_arena *made = remat_scratch_open(p->ctx);
+    uint64_t graph_bytes = 0;
     *kept = remat_scratch_open(p->ctx);
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
         if (training ? !passes[i].training : !passes[i].evaluation)
             continue;
         uint64_t start = start_clock(p);
-        REMAT_CHECK(passes[i].function(made, *graph, &result));
-        if (result == *graph)
-            remat_arena_release(made);
-        else
-            keep_result(p, made, kept, &result);
+        REMAT_CHECK(passes[i].function(*kept, *graph, &result));
+        if (remat_arena_bytes(*kept) > GRAPHS_KEPT * graph_bytes) {
+            move_graph(p, &result, kept);
+            graph_bytes = remat_arena_bytes(*kept);
+        }
         *graph = result;
         if (shown) {
             stop_clock(p, passes[i].name, start);
             show(p, passes[i].name, result);
         }
     }
-    remat_scratch_close(made);
     return REMAT_OK;
 }
 
@@ -122,12 +122,12 @@ static bool trains(const struct remat_graph *graph)
     return graph->update_count > 0;
 }
 
-/* The graph, verified, in the arena of all results. */
+/* The graph, verified, in the arena of all results. A bound is followed by a plan of the same. */
 static remat_status hand_out(const struct preparation *p, const struct remat_graph *graph,
                              const struct remat_graph **out)
 {
     *out = remat_graph_deep_copy(p->arena, graph);
-    return remat_graph_verify(p->ctx, *out);
+    return p->for_bound ? REMAT_OK : remat_graph_verify(p->ctx, *out);
 }
 
 /* A step or an evaluation in microbatches is cut where its accumulators are complete; *rest is
@@ -160,7 +160,7 @@ static remat_status prepare_step(const struct preparation *p, const struct remat
     struct remat_arena *kept;
     const struct remat_graph *step = source;
     REMAT_CHECK(run_passes(p, true, true, &step, &kept));
-    out->numerics_hash = remat_graph_hash(step);
+    out->numerics_hash = p->for_bound ? 0 : remat_graph_hash(step);
     uint64_t start = start_clock(p);
     if (source->microbatches > 1) {
         REMAT_CHECK(split(p, step, &out->decided, &out->update));
