@@ -116,8 +116,9 @@ static remat_status describe(struct pipeline *p, const struct remat_chosen *c,
     describe_manual(p, c, out);
     const char *notes[2] = {s->zero ? remat_note_whole(p->search.arena, out) : NULL};
     remat_stopwatch_start(&p->watch);
-    REMAT_CHECK(
-        remat_cuda_emit_plan(p->search.ctx, p->search.arena, s->needs_cuda, out, &notes[1]));
+    if (!s->without_cuda)
+        REMAT_CHECK(
+            remat_cuda_emit_plan(p->search.ctx, p->search.arena, s->needs_cuda, out, &notes[1]));
     remat_stopwatch_lap(&p->watch, REMAT_LAP_EMIT);
     for (size_t i = 0; i < COUNT(notes); i++)
         if (notes[i])

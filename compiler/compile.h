@@ -91,6 +91,7 @@ struct remat_compile_settings {
     void (*refused)(void *user, const struct remat_refusal *refusal);
     void *refused_user;
     bool needs_cuda;         /* a command without CUDA text is an error, not a note */
+    bool without_cuda;       /* no CUDA text: the plan is looked at, not kept */
     struct remat_mesh mesh;  /* of the ranks that run the plan */
     uint32_t microbatches;   /* of a rank's step, each with the batch of the graph; 0 as 1 */
     uint32_t zero;           /* 1: optimizer state in parts on the ranks, 3: and parameters, as in

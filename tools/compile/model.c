@@ -139,6 +139,7 @@ static remat_status begin(const struct attempts *a, struct remat_arena *scratch,
     settings->pass_time = NULL;
     settings->bounded = NULL;
     settings->tried = NULL;
+    settings->without_cuda = !settings->needs_cuda;
     progress_look_at(a->progress, a->sizes, trial->value, false);
     remat_status st = bind(a, scratch, trial->value, work, graph);
     return st == REMAT_ERROR_INVALID ? keep_why(a, trial) : st;
