@@ -7,7 +7,8 @@
  * saved unless the plan recomputes it, even where the plan has a value behind it instead, such
  * as its sum with the layer's input. Behind the last value that the backward pass needs nothing is
  * saved or replayed, even where the plan recomputes the layer's output: here it is saved, as the
- * next checkpoint's input. */
+ * next checkpoint's input. But PyTorch needs dropout's mask, which the plan draws again from
+ * nothing: up to the last dropout it replays, and what the plan does without is not saved. */
 #include "framework_policy.h"
 
 #include "dump.h"
@@ -114,6 +115,15 @@ fail:
     return st;
 }
 
+static bool draws_random(const struct remat_program *program, const struct remat_command *c)
+{
+    const struct remat_kernel_body *body = &program->kernels[c->kernel].body;
+    for (uint32_t i = 0; i < body->instruction_count; i++)
+        if (body->instructions[i].opcode == REMAT_INSTRUCTION_random)
+            return true;
+    return false;
+}
+
 /* Values that the forward pass reads in another layer than theirs. */
 static remat_status add_outer(struct remat_arena *arena, struct policy *p,
                               const struct remat_command *c, size_t *at)
@@ -149,6 +159,11 @@ static remat_status read_commands(struct remat_arena *arena, struct policy *p)
         if (op && c->layer >= 0) {
             REMAT_TRY(find_layer(arena, p, c->scope, c->layer, &at));
             REMAT_TRY(add_product(arena, c, i, op, &p->layers.items[at]));
+        }
+        if (c->instance == 0 && c->phase == REMAT_PHASE_FORWARD && c->layer >= 0 &&
+            draws_random(program, c)) {
+            REMAT_TRY(find_layer(arena, p, c->scope, c->layer, &at));
+            p->layers.items[at].last_random = i;
         }
         if (c->instance == 0 && (c->phase == REMAT_PHASE_FORWARD || c->phase == REMAT_PHASE_LOSS))
             REMAT_TRY(add_outer(arena, p, c, &from));
@@ -245,9 +260,12 @@ static remat_status end_layer(struct remat_arena *arena, struct policy *p,
 {
     remat_status st = REMAT_OK;
     size_t count = 0;
-    for (size_t i = 0; i < layer->places.count; i++)
-        if (layer->places.items[i].at <= layer->last)
-            layer->places.items[count++] = layer->places.items[i];
+    for (size_t i = 0; i < layer->places.count; i++) {
+        struct place place = layer->places.items[i];
+        place.saved &= place.at <= layer->last;
+        if (place.at <= layer->last || place.at <= layer->last_random)
+            layer->places.items[count++] = place;
+    }
     layer->places.count = count;
     for (size_t i = 0; i < count && layer->checkpoint && p->framework == POLICY_PYTORCH; i++) {
         const struct place *place = &layer->places.items[i];

@@ -32,6 +32,7 @@ struct policy_layer {
     size_t path_length; /* of "h.3" in it */
     int32_t number;
     uint32_t last; /* command that computes the last value needed, but for the layer's output */
+    uint32_t last_random; /* the last one that draws random bits: PyTorch needs the mask, too */
     bool checkpoint;
     struct places REMAT_LIST(struct place) places;
     const char *final;          /* last value with a decision */
