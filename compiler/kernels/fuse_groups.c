@@ -424,7 +424,8 @@ static void divide(struct remat_fuser *f)
 static void store_inputs(struct remat_fuser *f, const struct remat_fuse_node *node,
                          remat_group_id group)
 {
-    for (uint32_t i = 0; i < node->input_count; i++) {
+    uint32_t reads = node->facts & REMAT_FUSE_COLUMN ? 0 : node->input_count; /* its shape alone */
+    for (uint32_t i = 0; i < reads; i++) {
         remat_value root = root_of(f, remat_fuse_input(f, node, i));
         if (group_of(f, root).i != group.i)
             f->stored[root.i] = 1;
