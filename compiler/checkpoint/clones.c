@@ -27,6 +27,21 @@ struct extension {
 
 /* --- clones --- */
 
+/* The kernel of a shard's value takes the slice along; its own nodes come before. */
+static void place_shards(struct extension *x)
+{
+    const struct remat_graph *given = x->s->graph, *g = x->c->graph;
+    for (remat_node n = {given->node_count}; n.i < x->s->shards.graph->node_count; n.i++) {
+        remat_value original = g->values[g->nodes[n.i].outputs[0].i].original;
+        remat_kernel_id kernel = remat_settled_writer(x->s, original);
+        const struct remat_fused_kernel *writer = remat_kernel_at(x->s->kernels, kernel);
+        bool forward = remat_is_early(g->nodes[n.i].phase);
+        REMAT_PUSH(x->scratch, &x->site,
+                   (forward ? remat_site_of(x->s, kernel, 0) : (remat_site){x->alone}));
+        REMAT_PUSH(x->scratch, &x->original, writer->nodes[writer->node_count - 1]);
+    }
+}
+
 /* The site of a node's rerun. */
 static remat_site rerun_site(const struct extension *x, remat_node n, uint32_t round)
 {
@@ -107,6 +122,7 @@ static void add_reruns(struct extension *x)
         REMAT_PUSH(x->scratch, &x->site, home_of(x, n));
         REMAT_PUSH(x->scratch, &x->original, n);
     }
+    place_shards(x);
     for (uint32_t r = 1; r <= x->c->rounds; r++)
         for (remat_node n = {0}; n.i < x->s->graph->node_count; n.i++)
             if (is_cloned(x, n))
@@ -138,12 +154,26 @@ static remat_value own_value(struct extension *x, remat_site site, remat_value v
     return output_of(x, clone, value);
 }
 
+/* What stands for a value, the root or made of it by views and casts, where the root is gathered
+ * from a shard. */
+static remat_value of_shard(const struct extension *x, remat_value root, remat_value value)
+{
+    const struct remat_shard *shard = &x->s->shards.of[root.i];
+    remat_node n = remat_producer(x->c->graph, value);
+    if (shard->bytes == 0)
+        return value;
+    if (value.i == root.i)
+        return shard->whole;
+    remat_node clone = find_clone(x, n, rerun_site(x, n, 1));
+    return remat_is_none(clone.i) ? value : output_of(x, clone, value);
+}
+
 /* The value that an input of a node of the site reads, by decision. */
 static struct remat_clone_slot resolve(struct extension *x, remat_site site, remat_value v)
 {
     struct remat_trace trace = remat_settled_trace(x->s, v);
     remat_value root = trace.root;
-    struct remat_clone_slot out = {.root = root, .reads = {v, v, v}};
+    struct remat_clone_slot out = {.root = root, .reads = {v, v, v, v}};
     uint32_t round = remat_site_round(x->s, site);
     if (remat_is_none(root.i) || x->s->standing[root.i] == REMAT_STANDING_FIXED)
         return out;
@@ -152,10 +182,12 @@ static struct remat_clone_slot resolve(struct extension *x, remat_site site, rem
     if (!candidate || x->s->inlined[root.i]) {
         out.reads[1] = out.reads[2] = own_value(x, site, v);
         out.reads[0] = candidate ? v : out.reads[1];
+        out.reads[3] = candidate ? of_shard(x, root, v) : out.reads[1];
     } else if (!trace.cast || remat_is_early(node->phase) ||
                remat_op_has(node->op, REMAT_FACT_VIEW)) { /* else the cast itself reads it */
         out.reads[1] = in_round(x, v, 1);
         out.reads[2] = in_round(x, v, round ? round : x->c->rounds);
+        out.reads[3] = of_shard(x, root, v);
     }
     return out;
 }
@@ -165,20 +197,23 @@ static struct remat_clone_slot resolve(struct extension *x, remat_site site, rem
 static struct remat_clone_slot resolve_alone(struct extension *x, remat_node n, remat_value v)
 {
     const struct remat_node_info *node = &x->c->graph->nodes[n.i];
-    struct remat_clone_slot out = {.reads = {v, v, v}};
+    struct remat_clone_slot out = {.reads = {v, v, v, v}};
     remat_site site = x->site.items[n.i];
+    out.root = remat_settled_trace(x->s, v).root;
+    bool candidate = !remat_is_none(out.root.i) && remat_is_candidate(x->s, out.root);
     if (site.i < x->alone) {
         out.reads[0] = out.reads[1] = out.reads[2] = own_value(x, site, v);
+        out.reads[3] = candidate ? of_shard(x, out.root, v) : out.reads[1];
         return out;
     }
-    out.root = remat_settled_trace(x->s, v).root;
-    if (remat_is_none(out.root.i) || !remat_is_candidate(x->s, out.root))
+    if (!candidate)
         return out;
     uint32_t round = remat_clone_round(node->instance);
     if (round || !remat_op_has(node->op, REMAT_FACT_VIEW)) {
         out.reads[0] = round ? in_round(x, v, round) : v;
         out.reads[1] = in_round(x, v, round ? round : 1);
         out.reads[2] = in_round(x, v, round ? round : x->c->rounds);
+        out.reads[3] = of_shard(x, out.root, v);
     }
     return out;
 }
@@ -201,7 +236,9 @@ static void add_slots(struct extension *x, remat_node n)
     uint32_t count = remat_op_reads(node);
     bool absorbed = remat_is_none(node->site.i);
     REMAT_PUSH(x->scratch, &x->first_slot, (uint32_t)x->slots.count);
-    if (remat_is_early(node->phase) || (absorbed && site.i < x->alone && !node->instance))
+    bool of_shards = n.i >= x->s->graph->node_count && n.i < x->s->shards.graph->node_count;
+    if (of_shards || remat_is_early(node->phase) ||
+        (absorbed && site.i < x->alone && !node->instance))
         return;
     remat_value *inputs = remat_copy(x->arena, node->inputs, node->input_count, sizeof *inputs);
     node->inputs = inputs;
@@ -212,7 +249,10 @@ static void add_slots(struct extension *x, remat_node n)
             absorbed ? resolve_alone(x, n, inputs[i]) : resolve(x, site, inputs[i]);
         slot.input = &inputs[i];
         inputs[i] = slot.reads[0];
-        if (slot.reads[0].i != slot.reads[1].i || slot.reads[0].i != slot.reads[2].i)
+        bool varies = false;
+        for (uint32_t r = 1; r < sizeof slot.reads / sizeof *slot.reads; r++)
+            varies |= slot.reads[r].i != slot.reads[0].i;
+        if (varies)
             REMAT_PUSH(x->scratch, &x->slots, slot);
     }
 }
@@ -315,12 +355,13 @@ void remat_clones_create(struct remat_arena *arena, const struct remat_settled *
                           .alone = (1 + rounds) * settled->kernels->count};
     *out = (struct remat_clones){.settled = settled, .rounds = rounds};
     REMAT_NEW(arena, out->graph, 1);
-    *out->graph = *graph;
+    *out->graph = *settled->shards.graph;
     out->graph->value_capacity = out->graph->node_capacity = 0;
     out->graph->has_kernels = true;
     /* Reruns fit; what is inlined, mostly. */
-    remat_graph_reserve(arena, out->graph, (1 + rounds) * (size_t)graph->value_count,
-                        (1 + rounds) * (size_t)graph->node_count);
+    remat_graph_reserve(arena, out->graph,
+                        rounds * (size_t)graph->value_count + out->graph->value_count,
+                        rounds * (size_t)graph->node_count + out->graph->node_count);
     for (remat_value v = {0}; v.i < graph->value_count; v.i++) /* which clones take over */
         out->graph->values[v.i].original = v;
     REMAT_NEW(x.scratch, x.clones, graph->node_count);
@@ -376,7 +417,7 @@ static void mark_needed(struct chooser *w, const uint8_t *actions, remat_node no
         uint32_t n = w->stack[--w->stack_count].i;
         for (uint32_t s = c->first_slot[n]; s < c->first_slot[n + 1]; s++) {
             const struct remat_clone_slot *slot = &c->slots[s];
-            remat_value value = slot->reads[remat_action_times(actions[slot->root.i])];
+            remat_value value = slot->reads[remat_clone_read(actions[slot->root.i])];
             *slot->input = value;
             c->makers[slot->maker] = c->node_of[value.i];
         }

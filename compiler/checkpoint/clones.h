@@ -11,17 +11,22 @@
 struct remat_clone_slot {
     remat_value *input;
     remat_value root;
-    remat_value reads[REMAT_ROUNDS_MAX + 1]; /* by times that the root is recomputed */
+    remat_value reads[REMAT_ROUNDS_MAX + 2]; /* by remat_clone_read of the action on the root */
     uint32_t maker;                          /* of clones->makers: where it stands */
 };
+/* How often the root is recomputed; then, that it is gathered from a shard. */
+static inline uint32_t remat_clone_read(uint8_t action)
+{
+    return action == REMAT_ACTION_SHARD ? REMAT_ROUNDS_MAX + 1 : remat_action_times(action);
+}
 
 struct remat_nodes REMAT_LIST(remat_node);
 
 struct remat_clones {
-    /* The given graph with the same ids and, behind it, the clones (phase BACKWARD): of the reruns
-     * of round r instance 2 r - 1, of what they inline 2 r, of what kernels of the backward pass
-     * inline 2 (of the last round 2 r). The clones' ids are no order. Each node says which kernel
-     * it runs in. */
+    /* The given graph with the same ids; then the nodes of shards; then the clones (phase
+     * BACKWARD): of the reruns of round r instance 2 r - 1, of what they inline 2 r, of what
+     * kernels of the backward pass inline 2 (of the last round 2 r). These ids are no order. Each
+     * node says which kernel it runs in. */
     struct remat_graph *graph;
     const struct remat_settled *settled;
     uint32_t rounds;

@@ -64,8 +64,11 @@ static struct remat_border_item describe_item(const struct builder *b, remat_val
 {
     uint64_t bytes = remat_storage_bytes(&b->s->graph->values[v.i]);
     bool output = b->s->facts.output[v.i]; /* lies in persistent memory */
+    const struct remat_shard *shard = &b->s->shards.of[v.i];
     return (struct remat_border_item){
         .bytes = output ? 0 : remat_aligned_bytes(bytes),
+        .part_bytes = output ? 0 : shard->bytes,
+        .part_ps = 1000 * (int64_t)remat_ns_add(shard->slice_ns, shard->gather_ns),
         .kept = output,
         .wanted = (b->s->reads[v.i] & REMAT_READ_LATE) != 0,
     };
@@ -500,6 +503,8 @@ static remat_status check_costs(const struct builder *b, const char *device)
 {
     const struct remat_border *border = &b->out->border;
     double ps = fabs((double)border->constant_ps);
+    for (uint32_t i = 0; i < border->item_count; i++)
+        ps += (double)border->items[i].part_ps;
     for (uint32_t t = 0; t < border->task_count; t++)
         ps += fabs((double)border->tasks[t].cost_ps) + (double)border->tasks[t].again_ps;
     for (uint32_t e = 0; e < border->extra_count; e++)

@@ -92,6 +92,17 @@ void remat_live_begin(struct remat_live *l)
     memcpy(l->next, l->begin, l->value_count * sizeof *l->next);
 }
 
+void remat_live_shard(struct remat_live *l, remat_value candidate, uint64_t part_bytes,
+                      remat_kernel_id kernel)
+{
+    uint32_t begin = l->begin[candidate.i];
+    remat_live_make(l, candidate, kernel);
+    if (begin >= kernel.i)
+        return;
+    l->change[begin] += part_bytes;
+    l->change[kernel.i] -= part_bytes;
+}
+
 void remat_live_read(struct remat_live *l, remat_value candidate, remat_kernel_id kernel)
 {
     uint32_t *next = &l->next[candidate.i], end = l->turn[kernel.i] / 2 + 1;

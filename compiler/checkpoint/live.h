@@ -5,7 +5,8 @@
  * (schedule.h); a decision changes what they inline and store, and inserts reruns. So a value that
  * no decision is about is live from its writer to its last reader. A candidate is live up to the
  * last kernel of the backward pass that reads it itself: from the loss on if it is saved, else from
- * the first kernel that its rerun comes before. */
+ * the first kernel that its rerun, or the gather of its shard, comes before; the part of a shard is
+ * live up to there. */
 #ifndef REMAT_LIVE_H
 #define REMAT_LIVE_H
 
@@ -37,6 +38,9 @@ static inline void remat_live_make(struct remat_live *live, remat_value candidat
 {
     live->next[candidate.i] = kernel.i;
 }
+/* A candidate that is saved as a shard is gathered before the kernel. */
+void remat_live_shard(struct remat_live *live, remat_value candidate, uint64_t part_bytes,
+                      remat_kernel_id kernel);
 void remat_live_read(struct remat_live *live, remat_value candidate, remat_kernel_id kernel);
 uint64_t remat_live_end(const struct remat_live *live);
 

@@ -6,6 +6,8 @@
  * takes less than a rerun, else none. */
 #include "settle.h"
 
+#include "shards.h"
+
 #include <math.h>
 
 struct reader {
@@ -365,6 +367,7 @@ void remat_settle(struct remat_arena *arena, const struct remat_graph *graph,
         for (uint32_t o = 0; o < graph->nodes[n].output_count; o++)
             if (remat_is_candidate(out, graph->nodes[n].outputs[o]))
                 settle(&s, graph->nodes[n].outputs[o]);
+    out->shards = remat_shards_create(arena, out, device);
     remat_scratch_close(s.once);
     remat_scratch_close(s.scratch);
 }

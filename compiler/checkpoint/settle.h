@@ -49,6 +49,18 @@ enum remat_reading {
 
 struct remat_roots REMAT_LIST(remat_value);
 
+/* A candidate that may be saved as a shard (shards.h). */
+struct remat_shard {
+    remat_value part, whole;      /* of remat_shards.graph: sliced off, and gathered */
+    uint64_t bytes;               /* of the part; 0: the value is saved whole or not at all */
+    uint64_t slice_ns, gather_ns; /* of the two kernels */
+};
+struct remat_shards {
+    const struct remat_graph *graph; /* the given one, with the same ids, and behind it the nodes of
+                                        shards, in kernels of their own */
+    struct remat_shard *of;          /* by value of the given graph */
+};
+
 struct remat_settled {
     const struct remat_graph *graph;
     const struct remat_kernel_list *kernels; /* the graph's own: everything is saved */
@@ -64,6 +76,7 @@ struct remat_settled {
     /* By kernel, the candidates that it inlines: of a kernel of the backward pass, or of the rerun
      * of a forward one. */
     struct remat_roots *inlines;
+    struct remat_shards shards;
 };
 
 /* Both sides of a kernel that makes and stores some values of a fused one. `again`: as a rerun does
@@ -110,6 +123,11 @@ static inline remat_kernel_id remat_site_kernel(const struct remat_settled *sett
 static inline uint32_t remat_site_round(const struct remat_settled *settled, remat_site site)
 {
     return site.i / settled->kernels->count;
+}
+/* From here on sites are of other kernels. */
+static inline remat_site remat_site_end(const struct remat_settled *settled)
+{
+    return remat_site_of(settled, (remat_kernel_id){0}, 1 + REMAT_ROUNDS_MAX);
 }
 
 #endif

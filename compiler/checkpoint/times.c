@@ -74,6 +74,7 @@ struct remat_times remat_times_create(struct remat_arena *arena,
     out.live = remat_live_create(arena, settled);
     REMAT_NEW(arena, t->sites, (1 + REMAT_ROUNDS_MAX) * (size_t)count);
     REMAT_NEW(arena, t->first_entry, 2 * (size_t)count);
+    REMAT_NEW(arena, t->sharded, settled->graph->value_count);
     memset(t->first_entry, 0xff, 2 * (size_t)count * sizeof *t->first_entry);
     for (remat_kernel_id k = {0}; k.i < count; k.i++)
         if (!remat_kernel_is_early(t->kernels, k) && settled->inlines[k.i].count == 0)
@@ -105,6 +106,20 @@ static void need(struct remat_times *t, remat_value v)
         t->sites[home->kernel.i].stored |= UINT64_C(1) << home->place;
 }
 
+/* The gather is made before `kernel`, the first that asks for the value: up to there the part is
+ * live, from there on the whole. */
+static void meet_shard(struct remat_times *t, remat_value v, remat_kernel_id kernel, bool reads)
+{
+    need(t, v);
+    if (!t->sharded[v.i]) {
+        t->sharded[v.i] = true;
+        REMAT_PUSH(t->arena, &t->gathers, v);
+        remat_live_shard(&t->live, v, t->settled->shards.of[v.i].bytes, kernel);
+    }
+    if (reads)
+        remat_live_read(&t->live, v, kernel);
+}
+
 /* Kernels of the graph are round 0. The rerun that they read is that of the last round; a rerun
  * reads reruns of its own round, or of round 1 where the value is recomputed once. Example: a
  * gradient reads y, recomputed twice, which is made of x, recomputed once: rerun 2 of y, rerun 1 of
@@ -116,6 +131,10 @@ static void meet(struct remat_times *t, const uint8_t *actions, struct remat_tim
     remat_site site = demand.site;
     uint32_t times = remat_action_times(actions[v.i]), round = remat_site_round(t->settled, site);
     const struct remat_slice *slice = &t->settled->slices[v.i];
+    if (actions[v.i] == REMAT_ACTION_SHARD && t->settled->shards.of[v.i].bytes) {
+        meet_shard(t, v, kernel, round == 0);
+        return;
+    }
     if (times == 0) {
         need(t, v);
         remat_live_read(&t->live, v, round ? t->live.first : kernel);
@@ -148,6 +167,9 @@ static void meet_all(struct remat_times *t, const uint8_t *actions, uint32_t rou
     const struct remat_graph *g = t->settled->graph;
     t->last_round = rounds;
     memset(t->sites, 0, (1 + rounds) * (size_t)t->kernels->count * sizeof *t->sites);
+    for (size_t i = 0; i < t->gathers.count; i++)
+        t->sharded[t->gathers.items[i].i] = false;
+    t->gathers.count = 0;
     remat_live_begin(&t->live);
     for (uint32_t o = 0; o < g->output_count; o++)
         need(t, t->settled->facts.root[g->outputs[o].i]);
@@ -211,6 +233,17 @@ static void add_site(struct remat_times *t, remat_site site, struct remat_times_
     add(t, site, content, ns, sum);
 }
 
+/* The slice and the gather of a shard. */
+static void add_shard(const struct remat_times *t, remat_value v, struct remat_times_sum *sum)
+{
+    const struct remat_shard *shard = &t->settled->shards.of[v.i];
+    uint64_t *slices = &sum->times.ns[remat_cost_class_of(REMAT_KERNEL_batch_slice)];
+    uint64_t *gathers = &sum->times.ns[remat_cost_class_of(REMAT_KERNEL_gather)];
+    *slices = remat_ns_add(*slices, shard->slice_ns);
+    *gathers = remat_ns_add(*gathers, shard->gather_ns);
+    sum->effect += mix(remat_site_end(t->settled), (struct remat_site_content){v.i, 0});
+}
+
 struct remat_times_sum remat_times_find(struct remat_times *t,
                                         const struct remat_decision *decision, uint32_t rounds)
 {
@@ -224,6 +257,8 @@ struct remat_times_sum remat_times_find(struct remat_times *t,
     for (remat_site s = {count}; s.i < (1 + rounds) * count; s.i++)
         if (t->sites[s.i].made)
             add_site(t, s, &sum);
+    for (size_t i = 0; i < t->gathers.count; i++)
+        add_shard(t, t->gathers.items[i], &sum);
     for (remat_kernel_id k = {count}; k.i-- > 0;)
         if (remat_kernel_is_early(t->kernels, k))
             add_site(t, (remat_site){k.i}, &sum);

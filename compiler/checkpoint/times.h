@@ -52,7 +52,9 @@ struct remat_times {
     struct remat_live live;
     /* Of the decision that was looked up last. */
     uint32_t last_round;
-    struct remat_site_content *sites;                     /* by site */
+    struct remat_site_content *sites; /* by site */
+    bool *sharded;              /* by value: saved as a shard, and gathered before some kernel */
+    struct remat_roots gathers; /* all of these */
     struct REMAT_LIST(struct remat_times_demand) demands; /* to be looked at */
 };
 

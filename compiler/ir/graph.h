@@ -114,6 +114,7 @@ struct remat_value_info {
     uint32_t result; /* which output of the producer */
     remat_value original; /* after the rewrite: the value of the graph before that this is, or is
                              a clone of */
+    bool sliced; /* after the rewrite: a rank's part of the original, which is saved as a shard */
 };
 
 /* Shapes and dtypes are equal. */

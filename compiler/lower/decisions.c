@@ -7,13 +7,14 @@
 static bool is_forward(const struct remat_graph *g, remat_value v)
 {
     const struct remat_node_info *node = remat_producer_info(g, v);
-    return node && node->instance == 0 && remat_is_early(node->phase);
+    return node && node->instance == 0 && remat_is_early(node->phase) && !g->values[v.i].sliced;
 }
 
 /* A forward value and its clones in the rewritten graph. */
 struct fate {
     bool read_late;     /* the value itself, by the backward pass or later */
     uint32_t rounds;    /* the last one (checkpoint/clones.h) that makes a clone; 0: none does */
+    bool sliced;        /* it is saved as a shard */
     bool rewritten;     /* a clone of that round owns bytes */
     uint64_t clones_ns; /* of the kernels that write clones */
     uint32_t read_end;  /* position after the last kernel that reads it or a clone */
@@ -54,6 +55,10 @@ static void follow_clones(struct joiner *j)
     const struct remat_graph *g = j->part->graph;
     for (remat_value v = {0}; v.i < g->value_count; v.i++) {
         uint32_t round = remat_clone_round(remat_instance(g, v));
+        if (g->values[v.i].sliced) {
+            fate_of(j, v)->sliced = true;
+            fate_of(j, v)->clones_ns += clone_ns(j->part, v);
+        }
         if (round == 0)
             continue;
         struct fate *fate = fate_of(j, v);
@@ -173,8 +178,8 @@ static bool is_decided(const struct joiner *j, remat_value v)
 
 static uint8_t action_of(const struct fate *fate)
 {
-    if (fate->rounds == 0)
-        return REMAT_ACTION_SAVE;
+    if (fate->rounds == 0 || fate->sliced)
+        return fate->sliced ? REMAT_ACTION_SHARD : REMAT_ACTION_SAVE;
     uint32_t action = fate->rewritten ? REMAT_ACTION_RECOMPUTE : REMAT_ACTION_INLINE;
     return (uint8_t)(fate->rounds > 1 ? remat_action_twice(action) : action);
 }
@@ -220,7 +225,7 @@ static void add_layers(struct remat_arena *arena, struct remat_program *out)
     REMAT_NEW(arena, recomputed, out->layer_count);
     REMAT_NEW(arena, out->recomputed_layers, out->layer_count + 1);
     for (uint32_t d = 0; d < out->decision_count; d++)
-        if (out->decisions[d].action != REMAT_ACTION_SAVE && out->decisions[d].layer >= 0)
+        if (remat_action_times(out->decisions[d].action) > 0 && out->decisions[d].layer >= 0)
             recomputed[out->decisions[d].layer] = true;
     for (uint32_t layer = 0; layer < out->layer_count; layer++)
         if (recomputed[layer])

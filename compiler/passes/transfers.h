@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Nodes that ranks have in common: transfers along an axis of the graph's mesh, which has it, and
- * sums over its ranks. Private. */
+ * sums over its ranks. */
 #ifndef REMAT_TRANSFERS_H
 #define REMAT_TRANSFERS_H
 

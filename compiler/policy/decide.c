@@ -122,6 +122,36 @@ static void recompute_groups(struct decider *d, struct remat_decision *out)
     }
 }
 
+/* --- inputs of groups, saved as shards --- */
+
+/* Megatron-LM divides a layer's input, and nothing else that it reads: not what several read. */
+static void distribute_inputs(struct decider *d, struct remat_decision *out)
+{
+    const struct remat_facts *facts = &d->ground->facts;
+    uint32_t *reader; /* by value: the one group, other than its own, that reads it, and 1 */
+    REMAT_NEW(d->arena, reader, d->graph->value_count);
+    for (uint32_t c = 0; c < d->ground->crossing_count; c++) {
+        const struct crossing *crossing = &d->ground->crossings[c];
+        uint32_t to = d->group[crossing->to.i];
+        uint32_t *only = &reader[crossing->root.i];
+        if (to != d->group[crossing->from.i])
+            *only = (*only == 0 || *only == to + 1) && to != REMAT_NONE ? to + 1 : REMAT_NONE;
+    }
+    for (remat_value v = {0}; v.i < d->graph->value_count; v.i++) {
+        const struct remat_node_info *node = remat_producer_info(d->graph, v);
+        bool one = reader[v.i] != 0 && reader[v.i] != REMAT_NONE;
+        if (!one || !node || out->actions[v.i] != REMAT_ACTION_SAVE || facts->output[v.i])
+            continue;
+        bool gathered = node->op == REMAT_OP_gather && facts->recomputable[v.i];
+        if (gathered) /* from what is its shard */
+            out->actions[facts->root[node->inputs[0].i].i] = REMAT_ACTION_SAVE;
+        else if (!facts->may_shard[v.i])
+            continue;
+        out->actions[v.i] = gathered ? REMAT_ACTION_RECOMPUTE : REMAT_ACTION_SHARD;
+        out->reasons[v.i] = "policy";
+    }
+}
+
 /* --- OPS: the outputs of some ops stay saved --- */
 
 static bool is_matmul(uint16_t op)
@@ -399,6 +429,8 @@ void remat_policy_decide(const struct remat_policy_ground *ground, struct remat_
     }
     if (policy->granularity == REMAT_POLICY_OPS)
         save_op_outputs(&d, out);
+    if (policy->distributed)
+        distribute_inputs(&d, out);
     if (policy->granularity != REMAT_POLICY_NONE && ground->gathers)
         regather(&d, out);
     apply_pins(&d, out);

@@ -18,6 +18,7 @@ enum {
     LISTS_MIN = 1022,        /* all of ten ops, unless that is more than NODES_MOST */
     NODES_MOST = 50000000,   /* for all policies of a kind together */
     MOST_MIN = 16,
+    DISTRIBUTED = 3, /* to the number of the family of block or uniform */
 };
 
 static const struct remat_policy none = {
@@ -59,6 +60,11 @@ static struct remat_policy create(struct remat_arena *arena, uint32_t layer_coun
     } else {
         return none;
     }
+    policy.distributed = s->distribute_saved_activations;
+    if (policy.distributed) {
+        policy.family += DISTRIBUTED;
+        policy.name = REMAT_FORMAT(arena, "%s distributed", policy.name);
+    }
     REMAT_NEW(arena, policy.recomputed, layer_count);
     for (uint32_t l = 0; l < layer_count; l++)
         policy.recomputed[l] = first ? l < first : (l + 1) % step == 0;
@@ -96,8 +102,9 @@ static const char *layers_flags(struct remat_arena *arena, const struct remat_po
     if (first == UINT32_MAX)
         return NULL;
     return REMAT_FORMAT(
-        arena, "--recompute-granularity full --recompute-method %s --recompute-num-layers %u",
-        all ? "uniform" : "block", all ? policy->group : first);
+        arena, "--recompute-granularity full --recompute-method %s --recompute-num-layers %u%s",
+        all ? "uniform" : "block", all ? policy->group : first,
+        policy->distributed ? " --distribute-saved-activations" : "");
 }
 
 /* Megatron takes a list of modules apart by spaces. */
@@ -134,7 +141,8 @@ static uint32_t every_layers(const struct remat_policy *policy)
     for (uint32_t layer = 0; layer < policy->layer_count; layer++)
         if (!policy->recomputed[layer] != ((layer + 1) % every != 0))
             return 0;
-    return policy->granularity == REMAT_POLICY_LAYERS && policy->group == 1 ? every : 0;
+    bool alone = policy->granularity == REMAT_POLICY_LAYERS && policy->group == 1;
+    return alone && !policy->distributed ? every : 0;
 }
 
 #define TORCHTUNE "enable_activation_checkpointing=False ac_mode="
@@ -268,12 +276,18 @@ void remat_manual_policies(struct remat_arena *arena, const struct remat_graph *
         if (accepted(arena, graph, &s))
             REMAT_PUSH(arena, out, create(arena, layers, &s));
     }
-    for (uint32_t k = 1; k < layers; k += 1 + layers / most)
-        ADD(.recompute_method = "block", .has_recompute_num_layers = true,
-            .recompute_num_layers = k);
-    for (uint32_t k = 2; k <= layers; k = next_group(k, most))
-        ADD(.recompute_method = "uniform", .has_recompute_num_layers = true,
-            .recompute_num_layers = k);
+    const struct remat_policy_settings shards = {.recompute_granularity = "full",
+                                                 .recompute_method = "uniform",
+                                                 .distribute_saved_activations = true};
+    int ways = accepted(arena, graph, &shards) ? 2 : 1;
+    for (int way = 0; way < ways; way++) {
+        for (uint32_t k = 1; k < layers; k += 1 + layers / most)
+            ADD(.recompute_method = "block", .has_recompute_num_layers = true,
+                .recompute_num_layers = k, .distribute_saved_activations = way == 1);
+        for (uint32_t k = way == 1 ? 1 : 2; k <= layers; k = next_group(k, most))
+            ADD(.recompute_method = "uniform", .has_recompute_num_layers = true,
+                .recompute_num_layers = k, .distribute_saved_activations = way == 1);
+    }
     size_t begin = out->count;
     for (uint32_t k = 2; k <= layers; k = next_group(k, most))
         ADD(.ac_option = REMAT_FORMAT(arena, "%u", k));

@@ -45,6 +45,7 @@ struct remat_policy {
     uint32_t group;       /* LAYERS: number of layers replayed together (uniform), else 1 */
     uint32_t layer_count; /* of `recomputed`; 0: none */
     uint8_t *recomputed;  /* by layer: nonzero when the policy recomputes something in it */
+    bool distributed;     /* LAYERS: what a group is recomputed from is saved as a shard */
     const char *modules;  /* SELECTIVE: comma-separated */
     const char *save_ops; /* OPS: NULL for the default rule */
     uint32_t family;      /* of manual policies: a later one of the same family, unless it is 0, is
@@ -75,11 +76,12 @@ const char *remat_policy_flags(struct remat_arena *arena, const struct remat_pol
 
 /* The manual policies that a budget chooses from: none, selective of every set of modules that the
  * graph has, block 1 ... L - 1, uniform 2 ... L, every L ... 2, full, save ops by default, and of
- * every list of the layers' ops; where these are more than ten, and lists times nodes above
- * 32,000,000, of those lists that save most of what takes long, 1022 at least. Where policies of
- * one kind times nodes are above 50,000,000, of block, uniform and every some numbers, and fewer
- * lists. Lists may decide the same, as each other and as other policies. Block L, uniform 1 and
- * every 1 are full. Without layers: none alone. */
+ * every list of the layers' ops; with "tp", and no sequence parallelism, block, uniform and full
+ * also distributed; where these are more than ten, and lists times nodes above 32,000,000, of those
+ * lists that save most of what takes long, 1022 at least. Where policies of one kind times nodes
+ * are above 50,000,000, of block, uniform and every some numbers, and fewer lists. Lists may decide
+ * the same, as each other and as other policies. Block L, uniform 1 and every 1 are full. Without
+ * layers: none alone. */
 struct remat_policies REMAT_LIST(struct remat_policy);
 void remat_manual_policies(struct remat_arena *arena, const struct remat_graph *graph,
                            struct remat_policies *out);

@@ -167,6 +167,29 @@ static bool module_missing(struct remat_rule_case *c)
     return true;
 }
 
+/* A value that one layer hands on to another. */
+static bool indivisible_input(struct remat_rule_case *c)
+{
+    const struct remat_graph *g = c->graph;
+    int64_t ranks = remat_mesh_size(&g->mesh, "tp");
+    for (uint32_t n = 0; n < g->node_count; n++)
+        for (uint32_t i = 0; i < g->nodes[n].input_count; i++) {
+            remat_value v = remat_storage_root(g, g->nodes[n].inputs[i]);
+            const struct remat_node_info *writer = remat_producer_info(g, v);
+            int64_t elements = remat_shape_elements(&g->values[v.i].shape);
+            int32_t from = writer ? g->scopes[writer->scope.i].layer : -1;
+            int32_t to = g->scopes[g->nodes[n].scope.i].layer;
+            if (g->nodes[n].phase != REMAT_PHASE_FORWARD || from < 0 || to < 0 || from == to ||
+                elements % ranks == 0)
+                continue;
+            c->value = g->values[v.i].name;
+            c->accepted = number_text(c, elements);
+            c->other = number_text(c, ranks);
+            return true;
+        }
+    return false;
+}
+
 void remat_layer_ops(const struct remat_graph *graph, bool found[])
 {
     memset(found, 0, REMAT_OP_COUNT * sizeof *found);

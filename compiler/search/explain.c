@@ -86,6 +86,9 @@ static void estimate_alternatives(struct remat_arena *arena, const struct remat_
         otherwise[i.i] = (uint8_t)remat_action_times(again(model, choice, i));
     }
     remat_border_marginals(arena, &model->border, times, otherwise, extra_ps);
+    for (remat_item i = {0}; i.i < model->item_count; i.i++)
+        if (choice->kept[i.i] && *action_of(model, choice, i) == REMAT_ACTION_SHARD)
+            extra_ps[i.i] -= model->border.items[i.i].part_ps;
 }
 
 remat_status remat_explain(struct remat_search *c, const struct remat_decision *decision,

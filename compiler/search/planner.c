@@ -175,14 +175,17 @@ static void find_near(struct remat_planner *p, struct remat_arena *arena)
     const struct remat_border_hull *hulls[] = {&p->single.hull, &p->grouped.hull};
     uint32_t count = hulls[0]->count + hulls[1]->count, next = 0;
     uint8_t *starts;
+    bool *parts; /* by free item */
+    REMAT_NEW(arena, parts, p->free_count);
+    for (uint32_t f = 0; f < p->free_count; f++)
+        parts[f] = p->model.border.items[p->free_items[f].i].part_bytes > 0;
     REMAT_NEW(arena, starts, (size_t)count * p->free_count);
     for (uint32_t h = 0; h < 2; h++)
         for (uint32_t c = 0; c < hulls[h]->count; c++)
             for (uint32_t f = 0; f < p->free_count; f++)
-                starts[next++] = hulls[h]->points[c].keep[p->free_items[f].i]
-                                     ? REMAT_ACTION_SAVE
-                                     : REMAT_ACTION_RECOMPUTE;
-    p->near = remat_neighbours_find(arena, p->free_count, starts, count,
+                starts[next++] = remat_action_kept(hulls[h]->points[c].keep[p->free_items[f].i],
+                                                   hulls[h]->points[c].part[p->free_items[f].i]);
+    p->near = remat_neighbours_find(arena, p->free_count, parts, starts, count,
                                     NODES_NEAR / (p->graph->node_count + 1));
 }
 
@@ -214,6 +217,7 @@ static void pin_items(struct remat_planner *p, struct remat_arena *arena)
             continue;
         border->items[i].kept |= pinned->actions[v.i] == REMAT_ACTION_SAVE;
         border->items[i].recomputed = pinned->actions[v.i] == REMAT_ACTION_RECOMPUTE;
+        border->items[i].part_bytes = 0;
     }
 }
 
@@ -349,11 +353,17 @@ struct remat_least remat_planner_least(const struct remat_planner *p, struct rem
 {
     uint64_t live_bytes = p->static_bytes + remat_times_live(p->evaluator->sums, decision);
     uint8_t *times;
+    bool *part;
     REMAT_NEW(scratch, times, p->model.item_count);
-    for (uint32_t i = 0; i < p->model.item_count; i++)
-        times[i] = (uint8_t)remat_action_times(decision->actions[p->model.item_value[i].i]);
+    REMAT_NEW(scratch, part, p->model.item_count);
+    for (uint32_t i = 0; i < p->model.item_count; i++) {
+        uint8_t action = decision->actions[p->model.item_value[i].i];
+        times[i] = (uint8_t)remat_action_times(action);
+        part[i] = action == REMAT_ACTION_SHARD;
+    }
     struct remat_border_choice choice = remat_border_follow(scratch, &p->model.border, times);
     choice.again = NULL;
+    choice.part = part;
     remat_border_measure(scratch, &p->model.border, &choice);
     return (struct remat_least){bound_ns(p, (double)choice.cost_ps), live_bytes};
 }

@@ -107,7 +107,9 @@ remat_status remat_proposal_carry(struct remat_search *s, const struct remat_pro
                                        sizeof *out->decision.reasons); /* outlive the model */
     remat_stopwatch_start(watch);
     struct remat_evaluator *evaluator = remat_evaluator_for(s->evaluator, &out->decision);
-    const struct remat_graph *graph = remat_rewrite(s->arena, &evaluator->clones, &out->decision);
+    const struct remat_graph *graph = remat_graph_deep_copy(
+        s->arena, remat_rewrite(s->scratch, &evaluator->clones, &out->decision));
+    remat_arena_reset(s->scratch);
     remat_stopwatch_lap(watch, REMAT_LAP_CLONE);
     REMAT_CHECK(remat_arrange(s->ctx, s->arena, graph, s->evaluator->persistent, s->evaluator,
                               &s->settings->device, watch, proposal->in_line, &out->arranged));

@@ -17,8 +17,9 @@
 #define NEWTON_STEPS    24
 
 struct capacity {
-    double ps;    /* infinite: unbounded */
-    double bytes; /* at the price that is asked for */
+    double ps;                  /* infinite: unbounded */
+    double bytes;               /* at the price that is asked for */
+    double part_ps, part_bytes; /* or these; 0 bytes: there is no choice */
 };
 
 struct remat_border_network {
@@ -47,9 +48,11 @@ static void sum_up(struct remat_border_network *n)
     for (uint32_t a = 0; a < b->arc_count; a++)
         n->total_ps += b->arcs[a].ps > 0 ? (double)b->arcs[a].ps : 0;
     for (uint32_t i = 0; i < b->item_count; i++) {
+        uint64_t least = b->items[i].part_bytes ? b->items[i].part_bytes : b->items[i].bytes;
+        n->total_ps += b->items[i].part_bytes ? (double)b->items[i].part_ps : 0;
         n->total_bytes += (double)b->items[i].bytes;
-        if (b->items[i].bytes)
-            n->least_bytes = fmin(n->least_bytes, (double)b->items[i].bytes);
+        if (least)
+            n->least_bytes = fmin(n->least_bytes, (double)least);
     }
 }
 
@@ -82,7 +85,10 @@ static void add_item(struct remat_border_network *n, uint32_t i)
     if (item->recomputed && !item->kept)
         add_arc(n, i, task, INFINITY);
     add_arc(n, i, task, 0); /* the price of keeping it */
-    n->capacities.items[n->capacities.count - 1].bytes = (double)item->bytes;
+    n->capacities.items[n->capacities.count - 1] =
+        (struct capacity){.bytes = (double)item->bytes,
+                          .part_ps = (double)item->part_ps,
+                          .part_bytes = (double)item->part_bytes};
 }
 
 static void add_task(struct remat_border_network *n, uint32_t t)
@@ -171,8 +177,17 @@ void remat_border_measure(struct remat_arena *arena, const struct remat_border *
             choice->cost_ps += b->arcs[a].ps;
     for (uint32_t i = 0; i < b->item_count; i++) {
         choice->keep[i] = holds[i] && !choice->run[b->items[i].task];
-        choice->bytes += choice->keep[i] ? b->items[i].bytes : 0;
+        bool part = choice->keep[i] && choice->part && choice->part[i];
+        choice->cost_ps += part ? b->items[i].part_ps : 0;
+        choice->bytes += part ? b->items[i].part_bytes : choice->keep[i] ? b->items[i].bytes : 0;
     }
+}
+
+/* Where it is kept at this price, it is so in part. */
+static bool is_part(const struct remat_border_item *item, double price)
+{
+    return item->part_bytes &&
+           (double)item->part_ps + price * (double)item->part_bytes < price * (double)item->bytes;
 }
 
 /* At a higher price no capacity is less, so the last flow stays. */
@@ -181,7 +196,10 @@ static void find_flow(struct remat_border_network *n, double price)
     double units = fmin(UNITS_PER_PS, UNITS_MAX / (n->total_ps + price * n->total_bytes));
     bool higher = price >= n->price && units == n->units;
     for (uint32_t a = 0; a < n->capacities.count; a++) {
-        double ps = n->capacities.items[a].ps + price * n->capacities.items[a].bytes;
+        const struct capacity *c = &n->capacities.items[a];
+        double ps = c->ps + price * c->bytes;
+        if (c->part_bytes > 0)
+            ps = fmin(ps, c->part_ps + price * c->part_bytes);
         int64_t capacity = isinf(ps) ? REMAT_FLOW_UNBOUNDED : (int64_t)(ps * units);
         (higher ? remat_flow_raise : remat_flow_set)(&n->flow, a, capacity);
     }
@@ -204,6 +222,9 @@ static struct remat_border_cut find_cut(struct remat_border_network *n, double p
     REMAT_NEW(n->arena, cut.choice.run, b->task_count);
     for (uint32_t t = 0; t < b->task_count; t++)
         cut.choice.run[t] = n->flow.level[remat_border_task_node(b, t).i] != UINT32_MAX;
+    REMAT_NEW(n->arena, cut.choice.part, b->item_count);
+    for (uint32_t i = 0; i < b->item_count; i++)
+        cut.choice.part[i] = is_part(&b->items[i], price);
     remat_border_measure(n->arena, b, &cut.choice);
     return cut;
 }
@@ -268,9 +289,10 @@ struct remat_border_hull remat_border_find_hull(struct remat_arena *arena,
     if (least.bytes < most.bytes && least.cost_ps > most.cost_ps)
         between(n, arena, &points, &most, &least);
     for (size_t p = 0; p < points.count; p++) {
-        bool **run = &points.items[p].run, **keep = &points.items[p].keep;
-        *run = remat_copy(arena, *run, border->task_count, sizeof **run);
-        *keep = remat_copy(arena, *keep, border->item_count, sizeof **keep);
+        struct remat_border_choice *c = &points.items[p];
+        c->run = remat_copy(arena, c->run, border->task_count, sizeof *c->run);
+        c->keep = remat_copy(arena, c->keep, border->item_count, sizeof *c->keep);
+        c->part = remat_copy(arena, c->part, border->item_count, sizeof *c->part);
     }
     remat_scratch_close(scratch);
     return (struct remat_border_hull){(uint32_t)points.count, points.items};

@@ -17,6 +17,10 @@
 
 struct remat_border_item {
     uint64_t bytes;
+    /* It may be kept in part, and made whole again: so many bytes for so much time; 0 bytes: it may
+     * not. */
+    uint64_t part_bytes;
+    int64_t part_ps;
     uint32_t task;   /* that recomputes it */
     bool wanted;     /* something after the border reads it */
     bool kept;       /* must be kept */
@@ -68,12 +72,13 @@ struct remat_border_choice {
     bool *run;       /* by task */
     bool *again;     /* by task: it runs twice; NULL: none does */
     bool *keep;      /* by item */
+    bool *part;      /* by item: in part, if it is kept; NULL: none is */
     int64_t cost_ps; /* beyond keeping everything */
     uint64_t bytes;  /* of what is kept */
 };
 
-/* The cost of the choice `run`, and what it keeps: items wanted, or needed by a running task, whose
- * own task does not run. Fills cost_ps, bytes and keep of *choice. */
+/* The cost of the choice `run`, `again` and `part`, and what it keeps: items wanted, or needed by a
+ * running task, whose own task does not run. Fills cost_ps, bytes and keep of *choice. */
 void remat_border_measure(struct remat_arena *arena, const struct remat_border *border,
                           struct remat_border_choice *choice);
 

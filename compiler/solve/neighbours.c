@@ -10,25 +10,30 @@ static uint8_t *actions_of(const struct remat_neighbours *n, uint32_t decision)
     return n->actions + (size_t)decision * n->item_count;
 }
 
+static const uint8_t actions[] = {REMAT_ACTION_SAVE, REMAT_ACTION_RECOMPUTE, REMAT_ACTION_SHARD};
+
 /* Takes the decision that lies behind the last one, unless it is there already. */
 static void take(struct remat_arena *arena, struct remat_neighbours *n, struct remat_index *seen)
 {
-    const uint8_t *actions = actions_of(n, n->count);
-    uint64_t hash = remat_hash(actions, n->item_count, 0);
+    const uint8_t *last = actions_of(n, n->count);
+    uint64_t hash = remat_hash(last, n->item_count, 0);
     uint32_t other;
     for (size_t at = 0; (other = remat_index_find(seen, hash, &at)) != UINT32_MAX;)
-        if (memcmp(actions_of(n, other), actions, n->item_count) == 0)
+        if (memcmp(actions_of(n, other), last, n->item_count) == 0)
             return;
     remat_index_add(arena, seen, hash, n->count++);
 }
 
 struct remat_neighbours remat_neighbours_find(struct remat_arena *arena, uint32_t item_count,
-                                              const uint8_t *starts, uint32_t start_count,
-                                              uint32_t limit)
+                                              const bool *parts, const uint8_t *starts,
+                                              uint32_t start_count, uint32_t limit)
 {
     struct remat_neighbours out = {.item_count = item_count};
     struct remat_index seen = {0};
-    bool expands = start_count * (1 + (uint64_t)item_count) <= limit;
+    uint64_t others = item_count; /* that differ in one item */
+    for (uint32_t i = 0; i < item_count; i++)
+        others += parts[i];
+    bool expands = start_count * (1 + others) <= limit;
     uint32_t most = expands ? limit : start_count;
     REMAT_NEW(arena, out.actions, (size_t)(most + 1) * item_count);
     for (uint32_t s = 0; s < start_count; s++) {
@@ -36,11 +41,12 @@ struct remat_neighbours remat_neighbours_find(struct remat_arena *arena, uint32_
         take(arena, &out, &seen);
     }
     for (uint32_t d = 0; expands && d < out.count; d++)
-        for (uint32_t i = 0; i < item_count && out.count < most; i++) {
-            uint8_t *next = actions_of(&out, out.count);
-            memcpy(next, actions_of(&out, d), item_count);
-            next[i] = next[i] == REMAT_ACTION_SAVE ? REMAT_ACTION_RECOMPUTE : REMAT_ACTION_SAVE;
-            take(arena, &out, &seen);
-        }
+        for (uint32_t i = 0; i < item_count; i++)
+            for (size_t a = 0; a < (parts[i] ? 3 : 2) && out.count < most; a++) {
+                uint8_t *next = actions_of(&out, out.count);
+                memcpy(next, actions_of(&out, d), item_count);
+                next[i] = actions[a];
+                take(arena, &out, &seen);
+            }
     return out;
 }

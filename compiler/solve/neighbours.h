@@ -11,11 +11,12 @@ struct remat_neighbours {
     uint8_t *actions; /* by decision, then by item: enum remat_action */
 };
 
-/* `starts`: `start_count` decisions, as in `actions`, which come first, each once. Others follow by
- * the number of items that are different, `limit` decisions in all; none where not even all that
- * differ in one item are within the limit. In the arena. */
+/* `parts`: items that may be kept in part. `starts`: `start_count` decisions, as in `actions`,
+ * which come first, each once. Others follow by the number of items that are different, `limit`
+ * decisions in all; none where not even all that differ in one item are within the limit. In the
+ * arena. */
 struct remat_neighbours remat_neighbours_find(struct remat_arena *arena, uint32_t item_count,
-                                              const uint8_t *starts, uint32_t start_count,
-                                              uint32_t limit);
+                                              const bool *parts, const uint8_t *starts,
+                                              uint32_t start_count, uint32_t limit);
 
 #endif

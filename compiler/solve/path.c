@@ -15,7 +15,7 @@ struct builder {
 static bool changes(const struct builder *b, uint32_t corner, uint32_t i)
 {
     const struct remat_border_choice *now = &b->hull.points[corner];
-    return now->keep[i] != now[1].keep[i];
+    return now->keep[i] != now[1].keep[i] || (now->keep[i] && now->part[i] != now[1].part[i]);
 }
 
 /* Half the size of the largest item that the region drops; none where it keeps another one, which
@@ -119,9 +119,9 @@ static void choose_plain(const struct remat_path *path, uint32_t index, uint8_t 
         bool is_held = region == REMAT_NONE ? path->held > 0 && i >= path->tail
                                             : region >= path->region_count - path->held;
         bool next = last && is_changed(path, last, i);
-        bool kept = is_held ? first->keep[i] : now[next].keep[i];
-        actions[i] =
-            kept || remat_path_ends_group(path, i) ? REMAT_ACTION_SAVE : REMAT_ACTION_RECOMPUTE;
+        const struct remat_border_choice *corner = is_held ? first : &now[next];
+        bool kept = corner->keep[i] || remat_path_ends_group(path, i);
+        actions[i] = remat_action_kept(kept, corner->part[i]);
     }
 }
 

@@ -67,7 +67,8 @@ void remat_path_twice(const struct remat_path *path, uint32_t index, bool *twice
 /* The first choice from `index` on that is a corner of the hull. */
 uint32_t remat_path_corner(const struct remat_path *path, uint32_t index);
 
-/* actions[item], SAVE or RECOMPUTE, of choice `index`, which recomputes these regions twice. */
+/* actions[item], SAVE, SHARD or RECOMPUTE, of choice `index`, which recomputes these regions twice.
+ */
 void remat_path_choice(const struct remat_path *path, uint32_t index, const bool *twice,
                        uint8_t *actions);
 

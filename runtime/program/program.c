@@ -29,7 +29,7 @@ uint32_t remat_program_recomputed(const struct remat_program *program)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < program->decision_count; i++)
-        count += program->decisions[i].action != REMAT_ACTION_SAVE;
+        count += remat_action_times(program->decisions[i].action) > 0;
     return count;
 }
 
@@ -49,6 +49,7 @@ const char *remat_action_name(uint32_t action)
         [REMAT_ACTION_INLINE] = "recompute inline",
         [REMAT_ACTION_TWICE] = "twice",
         [REMAT_ACTION_TWICE_INLINE] = "twice inline",
+        [REMAT_ACTION_SHARD] = "shard",
     };
     return action < REMAT_ACTION_COUNT ? names[action] : NULL;
 }
@@ -61,6 +62,14 @@ uint32_t remat_program_twice(const struct remat_program *program)
     return count;
 }
 
+uint32_t remat_program_shards(const struct remat_program *program)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < program->decision_count; i++)
+        count += program->decisions[i].action == REMAT_ACTION_SHARD;
+    return count;
+}
+
 void remat_program_layer_extents(const struct remat_program *program, uint8_t *extents)
 {
     memset(extents, REMAT_LAYER_SAVED, program->layer_count);
@@ -68,7 +77,7 @@ void remat_program_layer_extents(const struct remat_program *program, uint8_t *e
         extents[program->recomputed_layers[i]] = REMAT_LAYER_WHOLE;
     for (uint32_t i = 0; i < program->decision_count; i++) {
         const struct remat_decision_record *d = &program->decisions[i];
-        bool kept = d->action == REMAT_ACTION_SAVE && d->recomputable && !d->leaves_layer;
+        bool kept = remat_action_times(d->action) == 0 && d->recomputable && !d->leaves_layer;
         if (kept && d->layer >= 0 && (uint32_t)d->layer < program->layer_count &&
             extents[d->layer] == REMAT_LAYER_WHOLE)
             extents[d->layer] = REMAT_LAYER_IN_PART;

@@ -180,8 +180,10 @@ enum remat_action {
      * RECOMPUTE or as INLINE. */
     REMAT_ACTION_TWICE = 3,
     REMAT_ACTION_TWICE_INLINE = 4,
+    REMAT_ACTION_SHARD =
+        5, /* each rank along an axis saves a part; gathered for the backward pass */
 };
-enum { REMAT_ACTION_COUNT = REMAT_ACTION_TWICE_INLINE + 1 };
+enum { REMAT_ACTION_COUNT = REMAT_ACTION_SHARD + 1 };
 /* How often it has a value recomputed. */
 static inline uint32_t remat_action_times(uint32_t action)
 {
@@ -294,6 +296,7 @@ void remat_program_cost_shares(const struct remat_program *program,
 uint32_t remat_program_recomputed(const struct remat_program *program);
 uint32_t remat_program_inline(const struct remat_program *program);
 uint32_t remat_program_twice(const struct remat_program *program);
+uint32_t remat_program_shards(const struct remat_program *program); /* saved as one */
 /* extents[layer]: how much of a layer is recomputed. WHOLE: all of its values, but for those that
  * leave it and those that cannot be. Layers with the same number in several stacks count as one. */
 enum remat_layer_extent { REMAT_LAYER_SAVED, REMAT_LAYER_IN_PART, REMAT_LAYER_WHOLE };

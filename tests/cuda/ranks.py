@@ -19,7 +19,8 @@ from doubles import (CACHE, COMPILER, LIBRARIES, TEXT, TOOLS, check, finish, fol
 # others in one
 MODELS = [("gpt2-tiny", "fp32", 2, 1, 1, 3, ("torchrun", "srun", "mpi", "nccl by mpi")),
           ("llama-tiny", "bf16", 2, 2, 1, 1, ("torchrun",)), ("bert-tiny", "fp32", 3, 1, 1, 0, ("nccl by mpi",)),
-          ("gpt2-tiny", "bf16", 2, 1, 2, 3, ("mpi",))]
+          ("gpt2-tiny", "bf16", 2, 1, 2, 3, ("mpi",)), ("llama-tiny", "fp32", 1, 2, 1, 0, ("torchrun",))]
+SHARDS = ["--recompute-granularity", "full", "--recompute-method", "uniform", "--distribute-saved-activations"]
 RUN = ["--hash", "--json"]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 USAGE, INFEASIBLE, IO, OTHER, LOST = 2, 3, 5, 1, 75
@@ -92,8 +93,10 @@ def same_bits(work, preset, dtype, dp, tp, microbatches, zero, ways):
     ranks = dp * tp
     graph(work, preset, "--dtype", dtype, "--layers", 1, "--batch", dp * microbatches, "--seq", 18,
           *([] if preset == "llama-tiny" else ["--dropout", 0.1]))
-    mesh = ["--mesh", f"dp={dp},tp={tp}", *(["--sequence-parallel"] if tp > 1 else []), "--microbatches", microbatches]
-    plan(work, "ranks.plan", *mesh, "--zero", zero, "--target", "h200", *(["--recompute", "*.gathered"] if zero == 3 else []),
+    sequence = ["--sequence-parallel"] if tp > 1 and dp > 1 else []
+    mesh = ["--mesh", f"dp={dp},tp={tp}", *sequence, "--microbatches", microbatches]
+    policy = ["--recompute", "*.gathered"] if zero == 3 else SHARDS if tp > 1 and dp == 1 else []
+    plan(work, "ranks.plan", *mesh, "--zero", zero, "--target", "h200", *policy,
          *(["--exchange-size", 3000] if zero else []))  # many tensors travel in pieces
     must(tool(TOOLS.parent / "tests/e2e/stretch", "ranks.plan", cwd=work))  # transfers go on beside commands
     parts = mesh if tp > 1 else ["--microbatches", dp * microbatches]

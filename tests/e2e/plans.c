@@ -40,6 +40,10 @@ const struct named_policy named_policies[] = {
       .save_count = 1,
       .save = attention}},
     {"pin recompute qkv", {.recompute_count = 1, .recompute = qkv}},
+    {"uniform 1 distributed",
+     {.recompute_granularity = "full",
+      .recompute_method = "uniform",
+      .distribute_saved_activations = true}},
 };
 const unsigned named_policy_count = sizeof named_policies / sizeof named_policies[0];
 
@@ -93,7 +97,7 @@ struct plan_set plans_make(remat_context *ctx, struct remat_arena *arena,
         const struct named_policy *named = &named_policies[i];
         remat_status st = harness_compile(ctx, arena, graph, &named->settings, 0, &program);
         if (st == REMAT_ERROR_USAGE)
-            continue; /* it names an op or a module that this model has not */
+            continue; /* it is about what this model or its mesh has not */
         MUST_OK(ctx, st);
         add(&set, named->name, 0, program);
         if (i == 0)

@@ -469,7 +469,8 @@ bool ranks_equal(const struct ranks_result *a, const struct ranks_result *b, uin
 
 static bool is_chosen(const struct plan *plan, uint32_t *budgets)
 {
-    static const char *const names[] = {"none", "uniform 1", "block 1", "selective core_attn"};
+    static const char *const names[] = {"none", "uniform 1", "block 1", "selective core_attn",
+                                        "uniform 1 distributed"};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++)
         if (strcmp(plan->name, names[k]) == 0)
             return true;
@@ -481,7 +482,7 @@ void ranks_check_graph(remat_context *ctx, struct remat_arena *arena,
 {
     const struct ranks_settings settings = {.steps = 2, .paint = true};
     struct ranks_result first, results[RANKS_MAX];
-    uint32_t compared = 0, budgets = 0, recomputing = 0;
+    uint32_t compared = 0, budgets = 0, recomputing = 0, sharded = 0;
     const struct plan_set plans = plans_make(ctx, arena, graph);
     uint32_t ranks = remat_program_ranks(plans.items[0].program);
     for (uint32_t k = 0; k < plans.count; k++) {
@@ -492,6 +493,7 @@ void ranks_check_graph(remat_context *ctx, struct remat_arena *arena,
         if (compared++ == 0)
             first = expected ? *expected : results[0];
         recomputing += remat_program_recomputed(program) > 0;
+        sharded += remat_program_shards(program) > 0;
         for (uint32_t r = 0; r < ranks; r++) {
             CHECK(ranks_equal(&first, &results[r], 2), "%s: %s: rank %u has other bits",
                   graph->name, plans.items[k].name, r);
@@ -501,7 +503,9 @@ void ranks_check_graph(remat_context *ctx, struct remat_arena *arena,
                   (unsigned long long)program->touched_bytes);
         }
     }
-    CHECK(compared == 9 && recomputing >= 5, "%u plans, %u recompute", compared, recomputing);
+    bool shards = remat_mesh_size(&graph->mesh, "tp") > 1 && !graph->sequence_parallel;
+    CHECK(compared == (shards ? 10 : 9) && recomputing >= 5 && (sharded > 0) == shards,
+          "%u plans, %u recompute, %u save shards", compared, recomputing, sharded);
     struct remat_program *guarded =
         harness_spread(ctx, arena, plans.items[1 + PLAN_BUDGETS].program);
     ranks_run(ctx, guarded, &(struct ranks_settings){.steps = 2, .guard = true}, results);

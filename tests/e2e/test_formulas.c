@@ -31,6 +31,11 @@ static const struct {
     {NONE, "none", {0}},
     {SELECTIVE, "selective", {.recompute_granularity = "selective"}},
     {FULL, "full", {.recompute_granularity = "full", .recompute_method = "uniform"}},
+    {0, /* of several ranks alone */
+     "full, distributed",
+     {.recompute_granularity = "full",
+      .recompute_method = "uniform",
+      .distribute_saved_activations = true}},
 };
 
 /* Bytes: `sbh` for each token and channel, `as2b` for each head and pair of tokens of a sequence,
@@ -169,7 +174,8 @@ static void test_divided(remat_context *ctx, const struct configuration *c, size
     remat_arena_init(&arena, ctx);
     const struct stored *stored =
         measure(ctx, &arena, compile_divided(ctx, &arena, c, 2, plan, sequence));
-    for (int64_t k = 1; k <= 2; k++)
+    int64_t last = plans[plan].settings.distribute_saved_activations ? 1 : 2;
+    for (int64_t k = 1; k <= last; k++) /* what no layer reads is no layer's input */
         CHECK(stored[k].bytes == expected,
               "%s, %s, sequence parallel %d, layer %" PRId64 ": %" PRId64 " B, expected %" PRId64
               " B:%s",
@@ -198,19 +204,23 @@ static void test_sent(remat_context *ctx, const struct configuration *c, size_t 
 
 /* The paper: sbh (10 + 24/t), and with sequence parallelism 34 sbh/t, less masks, plus statistics;
  * 2 sbh, which are 2 sbh/t. Eight exchanges and gathers of 2 sbh, two more where the inputs of
- * matmuls are gathered again, and six vectors of gradients from all ranks. */
+ * matmuls are gathered again or the first of two sums is recomputed, one more where the input is a
+ * shard, and six vectors of gradients from all ranks. */
 static void test_ranks(remat_context *ctx, const struct configuration *c)
 {
-    enum { T = RANKS, NO = 0, SEL = 1, LAYERS = 2 }; /* of plans */
+    enum { T = RANKS, NO = 0, SEL = 1, LAYERS = 2, SHARDS = 3 }; /* of plans */
     int64_t sb = c->s * c->b, sbh = sb * c->h;
     int64_t transfer = 2 * sbh * (T - 1) / T, small = 6 * (T - 1) * 4 * c->h; /* f32 */
     test_divided(ctx, c, SEL, false, sbh * 10 + sbh * 24 / T - 2 * sbh + 16 * sb);
     test_divided(ctx, c, SEL, true, (34 * sbh - 2 * sbh + 16 * sb) / T);
     test_divided(ctx, c, LAYERS, false, 2 * sbh);
     test_divided(ctx, c, LAYERS, true, 2 * sbh / T);
+    test_divided(ctx, c, SHARDS, false, 2 * sbh / T);
     test_sent(ctx, c, NO, false, 8 * transfer);
     test_sent(ctx, c, NO, true, 8 * transfer + small);
     test_sent(ctx, c, SEL, true, 10 * transfer + small);
+    test_sent(ctx, c, LAYERS, false, 10 * transfer);
+    test_sent(ctx, c, SHARDS, false, 11 * transfer);
 }
 
 int main(void)
@@ -220,7 +230,7 @@ int main(void)
         test_ranks(ctx, &configurations[c]);
     for (size_t c = 0; c < COUNT(configurations); c++)
         for (int dropout = 0; dropout <= 1; dropout++)
-            for (size_t plan = 0; plan < COUNT(plans); plan++)
+            for (size_t plan = 0; plan < COUNT(plans) && plans[plan].mask; plan++)
                 test_plan(ctx, &configurations[c], dropout, plan);
     remat_context_destroy(&ctx);
     return check_exit();

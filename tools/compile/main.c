@@ -98,13 +98,17 @@ static bool has_pins(const struct remat_graph *graph, const struct remat_policy_
 /* The policy behind a program: that of the settings, or the rung of its name. NULL without pins,
  * when the layers of the program are those of the policy. */
 static remat_status find_chosen(remat_context *ctx, struct remat_arena *arena,
-                                const struct remat_graph *graph,
-                                const struct remat_policy_settings *settings,
+                                const struct remat_graph *input,
+                                const struct remat_compile_settings *all,
                                 const struct remat_program *program,
                                 const struct remat_policy **out)
 {
     remat_status st = REMAT_OK;
     struct remat_policies policies = {0};
+    const struct remat_policy_settings *settings = &all->policy;
+    struct remat_graph meshed = *input, *graph = &meshed;
+    meshed.mesh = all->mesh;
+    meshed.sequence_parallel = all->sequence_parallel;
     *out = NULL;
     if (!has_pins(graph, settings))
         return REMAT_OK;
@@ -184,7 +188,7 @@ static remat_status make_plan(remat_context *ctx, struct remat_arena *arena,
     if (cli_has(args, OPTION_curve) && !settings->has_budget)
         return REMAT_OK;
     REMAT_TRY(remat_compile(ctx, arena, graph, settings, &program));
-    REMAT_TRY(find_chosen(ctx, arena, graph, &settings->policy, program, &report->chosen));
+    REMAT_TRY(find_chosen(ctx, arena, graph, settings, program, &report->chosen));
     report->program = program;
     REMAT_TRY(static_parts_measure(arena, program, &report->parts));
     REMAT_TRY_NEW(arena, extents, program->layer_count);

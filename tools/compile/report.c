@@ -232,6 +232,8 @@ static void print_plan(const struct report *report)
         printf(", %" PRIu32 " of them inline", remat_program_inline(p));
     if (remat_program_twice(p))
         printf(", %" PRIu32 " of them twice", remat_program_twice(p));
+    if (remat_program_shards(p))
+        printf("; %" PRIu32 " saved as shards", remat_program_shards(p));
     printf("\n");
     printf("step         %s predicted, %+.2f %% over everything saved (%s)",
            cli_time(p->step_ns).text, cli_percent_longer(p->step_ns, p->base_step_ns, 2),
@@ -484,6 +486,7 @@ static void print_json_plan(const struct report *report)
     print_json_number("recomputed", remat_program_recomputed(p));
     print_json_number("recomputed_fused", remat_program_inline(p));
     print_json_number("recomputed_nested", remat_program_twice(p));
+    print_json_number("shards", remat_program_shards(p));
     print_json_manuals(p);
     print_json_number("microbatches", microbatches_of(p));
     print_json_mesh(p);

@@ -220,7 +220,7 @@ static uint64_t count_unread(const struct policy *p, const struct remat_program 
             if (!place->saved || !place->name)
                 continue;
             const struct remat_decision_record *d = find_record(planned, place->name, &record_at);
-            if (!d || d->action != REMAT_ACTION_SAVE)
+            if (!d || remat_action_times(d->action) > 0)
                 bytes += bytes_of(planned, place->name, &value_at);
         }
     }

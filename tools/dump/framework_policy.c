@@ -201,7 +201,7 @@ static remat_status read_decision(struct remat_arena *arena, const struct remat_
                                   struct policy_layer *layer)
 {
     remat_status st = REMAT_OK;
-    bool saved = d->action == REMAT_ACTION_SAVE;
+    bool saved = remat_action_times(d->action) == 0;
     uint32_t said = say(d->op);
     struct place *place = said == REMAT_NONE ? NULL : find_place(layer, d->op, d->op_index);
     layer->checkpoint |= !saved && d->action != REMAT_ACTION_INLINE && !is_gathered(d);
@@ -230,11 +230,11 @@ static bool is_saved(const struct policy *p, struct policy_layer *layer,
                      const struct remat_decision_record *d)
 {
     if (is_gathered(d))
-        return !layer->checkpoint && d->action == REMAT_ACTION_SAVE;
+        return !layer->checkpoint && remat_action_times(d->action) == 0;
     if (!layer->checkpoint || is_outer(layer, d))
         return true;
     if (p->framework == POLICY_JAX)
-        return d->action == REMAT_ACTION_SAVE;
+        return remat_action_times(d->action) == 0;
     const struct place *place =
         say(d->op) == REMAT_NONE ? NULL : find_place(layer, d->op, d->op_index);
     return place && place->saved;
@@ -245,7 +245,7 @@ static remat_status compare(struct remat_arena *arena, struct policy *p,
 {
     remat_status st = REMAT_OK;
     bool saved = layer ? is_saved(p, layer, d) : true;
-    if (saved != (d->action == REMAT_ACTION_SAVE))
+    if (saved != (remat_action_times(d->action) == 0))
         REMAT_TRY_PUSH(arena, &p->differences, ((struct policy_value){d->name, d->layer, saved}));
     if (layer && saved && d->recomputable && !is_outer(layer, d))
         REMAT_TRY_PUSH(arena, &p->saved, d->name);
@@ -294,7 +294,7 @@ static remat_status complete_outer(struct remat_arena *arena, struct policy *p)
         layer->final = d->name;
         if (is_outer(layer, d)) {
             layer->ends = true;
-            layer->output_again |= d->action != REMAT_ACTION_SAVE;
+            layer->output_again |= remat_action_times(d->action) > 0;
         }
     }
     for (size_t l = 0; l < p->layers.count; l++)

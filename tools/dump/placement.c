@@ -2,8 +2,8 @@
 /* --placement: how ranks divide values, and the transfers that this takes. */
 #include "placed.h"
 
+#include "layer_transfers.h"
 #include "table.h"
-#include "transfers.h"
 
 #include <inttypes.h>
 

@@ -98,6 +98,8 @@ static remat_status print_policy(struct remat_arena *arena, const struct remat_p
         remat_text_append(out, ", %" PRIu32 " of them inline", remat_program_inline(p));
     if (remat_program_twice(p))
         remat_text_append(out, ", %" PRIu32 " of them twice", remat_program_twice(p));
+    if (remat_program_shards(p))
+        remat_text_append(out, "; %" PRIu32 " saved as shards", remat_program_shards(p));
     remat_text_append(out, "; layers %s of %" PRIu32, dump_ranges(arena, whole.items, whole.count),
                       p->layer_count);
     if (part.count)
@@ -357,6 +359,7 @@ remat_status dump_summary_json(remat_context *ctx, struct remat_arena *arena,
     dump_set(out, "recomputed", dump_bytes(remat_program_recomputed(p)));
     dump_set(out, "recomputed_fused", dump_bytes(remat_program_inline(p)));
     dump_set(out, "recomputed_nested", dump_bytes(remat_program_twice(p)));
+    dump_set(out, "shards", dump_bytes(remat_program_shards(p)));
     dump_set(out, "manuals", make_manuals(p, out));
     set_bytes_and_times(p, out);
     if (p->mesh_count)

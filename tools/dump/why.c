@@ -3,8 +3,8 @@
 #include "why.h"
 
 #include "decisions.h"
+#include "layer_transfers.h"
 #include "size.h"
-#include "transfers.h"
 
 #include <fnmatch.h>
 #include <inttypes.h>
@@ -91,9 +91,14 @@ const struct remat_decision_record *dump_find_record(const struct remat_program 
                                                      uint32_t value)
 {
     const struct remat_program_value *info = &program->values[value];
-    for (uint32_t d = 0; d < program->decision_count && info->instance == 0; d++)
-        if (names_value(program, value, program->decisions[d].name))
-            return &program->decisions[d];
+    for (uint32_t d = 0; d < program->decision_count && info->instance == 0; d++) {
+        const struct remat_decision_record *record = &program->decisions[d];
+        size_t length = record->action == REMAT_ACTION_SHARD ? strlen(record->name) : 0;
+        bool part = length && strncmp(info->name, record->name, length) == 0 &&
+                    strcmp(info->name + length, ".part") == 0;
+        if (part || names_value(program, value, record->name))
+            return record;
+    }
     return NULL;
 }
 
@@ -179,6 +184,9 @@ static void print_record(const struct remat_program *program, const struct trans
                           cli_short(bytes_at_peak(record, again)).text,
                           dump_added_time(record->recompute_extra_ns).text,
                           dump_estimated(program));
+    if (record->action == REMAT_ACTION_SHARD)
+        remat_text_append(out, "  shard       sliced and gathered in %s a step\n",
+                          cli_time(record->recompute_ns).text);
     if (transfer)
         print_transfer(program, transfer, out);
 }

@@ -20,7 +20,7 @@ HERE = pathlib.Path(__file__).parent
 RULES = HERE / "../../../compiler/policy/rules.def"
 RULE = re.compile(r'^RULE\((\w+), (\w+), .*,\n\s+"((?:\\.|[^"\\])*)"\)$', re.M)
 NAMES = {"MODEL": "model.fbs", "FLAT": "flat.fbs", "UNBOUND": "unbound.fbs", "TEXT": "text.fbs",
-         "NO_LAYERS": "no_layers.graph", "SPARSE": "sparse.graph", "NO_LOSS": "no_loss.graph",
+         "NO_LAYERS": "no_layers.graph", "SPARSE": "sparse.graph", "NO_LOSS": "no_loss.graph", "ODD": "odd.graph",
          "WIDE_HEADS": "wide_heads.fbs", "ODD_HEADS": "odd_heads.fbs"}
 USAGE = 2
 

@@ -99,7 +99,19 @@ static const struct rule_test cases[] = {
      {.recompute_granularity = "full", .distribute_saved_activations = true}},
     {"distribute_on_one_rank",
      NULL,
-     "of which there is one",
+     "it needs --mesh tp=N, N from 2",
+     {.recompute_granularity = "full",
+      .recompute_method = "block",
+      .distribute_saved_activations = true}},
+    {"distribute_parts",
+     "sequence parallel",
+     "contradicts --sequence-parallel",
+     {.recompute_granularity = "full",
+      .recompute_method = "block",
+      .distribute_saved_activations = true}},
+    {"distribute_indivisible",
+     "7 ranks",
+     "is not divisible by 7 ranks along tp",
      {.recompute_granularity = "full",
       .recompute_method = "block",
       .distribute_saved_activations = true}},
@@ -177,12 +189,27 @@ static const struct rule_test cases[] = {
 };
 enum { CASE_COUNT = sizeof cases / sizeof *cases };
 
+/* A graph for ranks along "tp", which its passes know nothing of. */
+static remat_status make_tensor(remat_context *ctx, struct remat_arena *arena, bool parts,
+                                struct remat_graph **out)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(fixture_graph(ctx, arena, "gpt2-tiny", true, out));
+    (*out)->mesh = (struct remat_mesh){.axis_count = 1, .axes = {{"tp", 7}}};
+    (*out)->sequence_parallel = parts;
+fail:
+    return st;
+}
+
 /* A graph whose scopes have no layer, or layers with an absurd number. */
 static remat_status make_graph(remat_context *ctx, struct remat_arena *arena, const char *preset,
                                struct remat_graph **out)
 {
     remat_status st = REMAT_OK;
     bool sparse = preset && strcmp(preset, "sparse layers") == 0;
+    bool parts = preset && strcmp(preset, "sequence parallel") == 0;
+    if (parts || (preset && strcmp(preset, "7 ranks") == 0))
+        return make_tensor(ctx, arena, parts, out);
     if (!sparse && !(preset && strcmp(preset, "no layers") == 0))
         return fixture_graph(ctx, arena, preset ? preset : "gpt2-tiny", true, out);
     REMAT_TRY(fixture_graph(ctx, arena, "gpt2-tiny", true, out));

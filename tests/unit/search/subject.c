@@ -27,13 +27,31 @@ remat_status subject_prepare_graph(struct subject *s, const struct remat_graph *
     struct remat_compile_settings compile = {
         .microbatches = microbatches, .loss_chunk = s->loss_chunk, .zero = s->zero};
     if (s->ranks)
-        compile.mesh = (struct remat_mesh){.axis_count = 1, .axes = {{"dp", s->ranks}}};
+        compile.mesh =
+            (struct remat_mesh){.axis_count = 1, .axes = {{s->tensor ? "tp" : "dp", s->ranks}}};
     struct remat_prepared prepared;
     REMAT_TRY(remat_prepare(s->ctx, &s->arena, source, &compile, false, &prepared));
     s->graph = prepared.decided;
     s->persistent = remat_persistent_collect(&s->arena, &s->graph, 1, 0);
     remat_evaluator_init(&s->evaluator, &s->arena, s->graph, &s->persistent, &s->device, NULL,
                          &s->watch);
+fail:
+    return st;
+}
+
+remat_status subject_pin(struct subject *s, const bool *saved)
+{
+    remat_status st = REMAT_OK;
+    struct remat_graph *graph = remat_graph_copy(&s->arena, s->graph);
+    const struct remat_policy_settings none = {0};
+    struct remat_policy_ground *ground;
+    for (uint32_t v = 0; v < graph->value_count; v++)
+        graph->values[v].pin = saved[v] ? REMAT_PIN_SAVE : REMAT_PIN_NONE;
+    REMAT_TRY(remat_policy_prepare(s->ctx, &s->arena, graph, &none, &ground));
+    s->graph = graph;
+    remat_evaluator_release(&s->evaluator);
+    remat_evaluator_init(&s->evaluator, &s->arena, s->graph, &s->persistent, &s->device,
+                         remat_policy_pinned(ground, &s->arena), &s->watch);
 fail:
     return st;
 }
@@ -120,11 +138,17 @@ remat_status subject_charged(struct remat_arena *scratch, const struct remat_mod
     remat_status st = REMAT_OK;
     struct remat_border_choice choice = {0};
     uint8_t *times;
+    bool *part;
     REMAT_TRY_NEW(scratch, times, model->item_count);
-    for (uint32_t i = 0; i < model->item_count; i++)
-        times[i] = (uint8_t)remat_action_times(decision->actions[model->item_value[i].i]);
+    REMAT_TRY_NEW(scratch, part, model->item_count);
+    for (uint32_t i = 0; i < model->item_count; i++) {
+        uint8_t action = decision->actions[model->item_value[i].i];
+        times[i] = (uint8_t)remat_action_times(action);
+        part[i] = action == REMAT_ACTION_SHARD;
+    }
     choice = remat_border_follow(scratch, &model->border, times);
     choice.again = NULL; /* a second run is not charged */
+    choice.part = part;
     remat_border_measure(scratch, &model->border, &choice);
     *out_ns = model->least_ns;
     if (choice.cost_ps > 0)

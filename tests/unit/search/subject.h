@@ -14,6 +14,7 @@ struct subject {
     struct remat_device_description device;
     /* Set before the graph is prepared: rows, 0 for no chunks; ranks, 0 for one. */
     uint32_t loss_chunk, ranks, zero;
+    bool tensor;                     /* ranks are along "tp", else "dp" */
     const struct remat_graph *graph; /* what decisions are made on */
     struct remat_persistent persistent;
     struct remat_stopwatch watch;
@@ -30,6 +31,9 @@ remat_status subject_prepare(struct subject *subject, const struct remat_model_s
                              uint32_t microbatches, const char *device);
 remat_status subject_prepare_graph(struct subject *subject, const struct remat_graph *source,
                                    uint32_t microbatches);
+
+/* Saves some values of the graph, by value, whatever is decided. */
+remat_status subject_pin(struct subject *subject, const bool *saved);
 
 /* After another device description: subject->device has changed. */
 void subject_reprice(struct subject *subject);

@@ -348,9 +348,10 @@ static remat_status prepare_random(struct bench *b, uint32_t seed)
     uint32_t nodes = 2 + random_draw(&r, NODES_MAX - 1), layers = random_draw(&r, LAYERS_MAX + 1);
     REMAT_TRY(random_graph(s->ctx, &s->arena, &r, nodes, layers > 1 ? layers : 0, &source));
     s->ranks = random_draw(&r, 4) ? 0 : 2 + 2 * random_draw(&r, 2);
-    s->zero = s->ranks ? zero[random_draw(&r, 3)] : 0;
+    s->tensor = s->ranks && !r.typed && random_draw(&r, 2);
+    s->zero = s->ranks && !s->tensor ? zero[random_draw(&r, 3)] : 0;
     b->microbatches = s->ranks || random_draw(&r, 4) ? 1 : 2;
-    if (s->ranks || random_draw(&r, 3) == 0)
+    if (s->zero || random_draw(&r, 3) == 0)
         source->optimizer = (struct remat_optimizer){.kind = REMAT_OPTIMIZER_ADAMW,
                                                      .beta1 = 0.9,
                                                      .beta2 = 0.999,
@@ -363,10 +364,10 @@ fail:
     return st;
 }
 
-/* Everything saved, then decisions that recompute once, inline, and twice. */
+/* Everything saved, then decisions that recompute once, inline, and twice, or save shards. */
 static void check_graph(struct bench *b, uint32_t seed, struct tally *y)
 {
-    static const uint32_t actions[GRAPH_DECISIONS] = {1, 2, 3, 5, 2, 5, 3};
+    static const uint32_t actions[GRAPH_DECISIONS] = {1, 2, 3, 5, 6, 6, 3};
     remat_status st = prepare_random(b, seed);
     for (uint32_t k = 0; k < GRAPH_DECISIONS && st == REMAT_OK; k++)
         check_random(b, seed * GRAPH_DECISIONS + k, actions[k]);

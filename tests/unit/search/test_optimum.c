@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small graphs at random against every decision over their items, saved or recomputed, each
- * evaluated, and packed where it matters; and against two-level ones, all or some of them. No
- * decision is cheaper or smaller than the least cost says, no bound is above the optimum, no floor
- * above the smallest. Prints how often and how nearly the plan chosen is the fastest that fits, and
- * how often a two-level decision is better than all others. */
+/* Small graphs at random against every decision over their items, saved or recomputed, on ranks
+ * along "tp" also saved as a shard, each evaluated, and packed where it matters; and against
+ * two-level ones, all or some of them. No decision is cheaper or smaller than the least cost says,
+ * no bound is above the optimum, no floor above the smallest. Prints how often and how nearly the
+ * plan chosen is the fastest that fits, and how often a two-level decision is better than all
+ * others. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -16,10 +17,11 @@
 enum {
     ITEMS_MAX = 9,
     BUDGETS = 4,
-    ACTIONS = 2,
+    ACTIONS_MAX = 3,
     TWO_LEVEL_ACTIONS = 3,
     LAYERS = 3,
-    TWO_LEVEL_MAX = 625
+    TWO_LEVEL_MAX = 625,
+    SHARDED_ITEMS = 6 /* about as many are free */
 };
 
 struct kind {
@@ -30,10 +32,10 @@ struct kind {
     uint32_t also[3]; /* seeds beside them: 21556 has programs of more nodes than a kernel takes,
                          2895 one that clones divide at a product, 112016 one whose arithmetic hides
                          what a clone reads; of 40247 the smallest plan is two-level */
-    bool joint;
+    bool joint, sharded;
 };
 
-/* A decision by number: in base 2, an action for each free item. */
+/* A decision by number: in base `actions`, an action for each free item. */
 struct choice {
     uint32_t code;
     uint64_t ns, live_bytes, arena_bytes; /* arena: 0 until it is asked for */
@@ -47,12 +49,14 @@ struct oracle {
     struct remat_planner *planner;
     struct remat_model model;
     struct remat_decision decision; /* what items that are not free get */
+    uint32_t actions;               /* 2, or ACTIONS_MAX: what may not be a shard is saved whole */
     uint32_t free_count, free_items[ITEMS_MAX];
     uint32_t count;
     struct choice *choices; /* the fastest first */
 };
 
 struct tally {
+    uint32_t shards; /* saved in plans */
     uint32_t graphs, items, decisions, steps, too_much, budgets, optimal, refused,
         exact, /* refusals that name the smallest of all decisions that are not two-level, or less
                 */
@@ -70,9 +74,10 @@ struct tally {
 /* Makes oracle->decision the one with that number. */
 static void decide(struct oracle *o, uint32_t code)
 {
-    static const uint8_t actions[] = {REMAT_ACTION_SAVE, REMAT_ACTION_RECOMPUTE};
-    for (uint32_t f = 0; f < o->free_count; f++, code /= ACTIONS)
-        o->decision.actions[o->model.item_value[o->free_items[f]].i] = actions[code % ACTIONS];
+    static const uint8_t actions[ACTIONS_MAX] = {REMAT_ACTION_SAVE, REMAT_ACTION_RECOMPUTE,
+                                                 REMAT_ACTION_SHARD};
+    for (uint32_t f = 0; f < o->free_count; f++, code /= o->actions)
+        o->decision.actions[o->model.item_value[o->free_items[f]].i] = actions[code % o->actions];
 }
 
 static int compare_choices(const void *a, const void *b)
@@ -90,7 +95,7 @@ static remat_status evaluate_all(struct oracle *o)
     remat_arena_init(&scratch, o->subject.ctx);
     o->count = 1;
     for (uint32_t f = 0; f < o->free_count; f++)
-        o->count *= ACTIONS;
+        o->count *= o->actions;
     REMAT_TRY_NEW(&o->subject.arena, o->choices, o->count);
     for (uint32_t code = 0; code < o->count; code++) {
         struct remat_evaluation cost;
@@ -185,7 +190,7 @@ static remat_status pack(struct oracle *o, struct choice *choice)
     decide(o, choice->code);
     REMAT_TRY(subject_rewrite(s, &scratch, &o->decision, &rewritten));
     REMAT_TRY(remat_arrange(s->ctx, &scratch, rewritten, &s->persistent, &s->evaluator, &s->device,
-                            &s->watch, false, &whole));
+                            &s->watch, o->decision.in_line, &whole));
     choice->arena_bytes = whole.arena_bytes;
 fail:
     remat_arena_release(&scratch);
@@ -230,6 +235,8 @@ static remat_status check_budget(struct oracle *o, uint64_t limit_bytes, struct 
         CHECK(chosen.bound_ns <= best->ns,
               "%s, %" PRIu64 " B: bound %" PRIu64 " ns, optimum %" PRIu64, s->graph->name,
               limit_bytes, chosen.bound_ns, best->ns);
+        for (uint32_t v = 0; v < chosen.decision.value_count; v++)
+            y->shards += chosen.decision.actions[v] == REMAT_ACTION_SHARD;
         y->optimal += excess <= 0;
         y->excess += excess;
         y->worst = fmax(y->worst, excess);
@@ -327,6 +334,22 @@ fail:
 
 /* --- a graph --- */
 
+/* Along "tp" transfers are items, too, more than can be tried: some stay free. */
+static remat_status pin_most(struct oracle *o)
+{
+    remat_status st = REMAT_OK;
+    struct subject *s = &o->subject;
+    struct remat_model model;
+    bool *saved;
+    REMAT_TRY(subject_extract(s, &model));
+    REMAT_TRY_NEW(&s->arena, saved, s->graph->value_count);
+    for (uint32_t i = 0; i < model.item_count; i++)
+        saved[model.item_value[i].i] = random_draw(&o->random, model.item_count) >= SHARDED_ITEMS;
+    REMAT_TRY(subject_pin(s, saved));
+fail:
+    return st;
+}
+
 /* Fills in border and what is free in it. */
 static remat_status find_items(struct oracle *o)
 {
@@ -340,8 +363,10 @@ static remat_status find_items(struct oracle *o)
     REMAT_TRY_NEW(&s->arena, actions, o->model.item_count);
     memset(actions, REMAT_ACTION_RECOMPUTE, o->model.item_count);
     remat_model_decide(&s->arena, &o->model, actions, &o->decision);
+    o->decision.in_line = s->evaluator.transfers; /* which is the smallest */
     for (uint32_t i = 0; i < o->model.item_count; i++)
-        if (facts.recomputable[o->model.item_value[i].i]) {
+        if (facts.recomputable[o->model.item_value[i].i] &&
+            s->graph->values[o->model.item_value[i].i].pin == REMAT_PIN_NONE) {
             if (o->free_count < ITEMS_MAX)
                 o->free_items[o->free_count] = i;
             o->free_count++;
@@ -363,7 +388,12 @@ static remat_status check_graph(struct oracle *o, const struct kind *kind, uint3
     REMAT_TRY(random_graph(s->ctx, &s->arena, &o->random, nodes, layers, &graph));
     if (kind->joint)
         REMAT_TRY(random_joint(&s->arena, &o->random, graph, &graph));
+    o->actions = kind->sharded ? ACTIONS_MAX : ACTIONS_MAX - 1;
+    s->tensor = kind->sharded;
+    s->ranks = kind->sharded ? 2 + 2 * random_draw(&o->random, 2) : 0;
     REMAT_TRY(subject_prepare_graph(s, graph, 1));
+    if (kind->sharded)
+        REMAT_TRY(pin_most(o));
     REMAT_TRY(find_items(o));
     if (o->free_count < kind->items_min || o->free_count > kind->items_max)
         goto fail;
@@ -405,6 +435,9 @@ static void check_kind(const struct kind *kind, uint32_t first_seed, uint32_t se
            "other; "
            "least / exact %.4f on average\n",
            y.two_level, y.two_level_faster, y.two_level_smaller, y.least_ratio / y.two_level);
+    if (kind->sharded)
+        printf("  %u shards in the plans\n", y.shards);
+    CHECK(!kind->sharded == (y.shards == 0), "%s: %u shards", kind->what, y.shards);
     CHECK(y.optimal >= 0.95 * n && y.excess <= 0.005 * planned, "%s: too much is missed",
           kind->what);
     CHECK(y.exact >= 0.95 * y.graphs, "%s: refusals name too much", kind->what);
@@ -417,10 +450,11 @@ static void check_kind(const struct kind *kind, uint32_t first_seed, uint32_t se
 int main(int argc, char **argv)
 {
     static const struct kind kinds[] = {
-        {"few items", 2, 8, 2, 7, 2000, {21556, 112016, 40247}, false},
-        {"many items in few nodes", 6, 12, 6, 9, 40, {1834, 1772, 40247}, false},
-        {"more items", 8, 12, 8, 9, 240, {2895, 112016, 40247}, false},
-        {"joint", 2, 8, 2, 7, 100, {21556, 112016, 40247}, true},
+        {"few items", 2, 8, 2, 7, 2000, {21556, 112016, 40247}, false, false},
+        {"many items in few nodes", 6, 12, 6, 9, 40, {1834, 1772, 40247}, false, false},
+        {"more items", 8, 12, 8, 9, 240, {2895, 112016, 40247}, false, false},
+        {"joint", 2, 8, 2, 7, 100, {21556, 112016, 40247}, true, false},
+        {"sharded", 2, 8, 2, 6, 150, {21556, 112016, 40247}, false, true},
     };
     uint32_t first = argc > 1 ? (uint32_t)atoi(argv[1]) : FIRST;
     uint32_t percent = argc > 2 ? (uint32_t)atoi(argv[2]) : 100;

@@ -3,12 +3,17 @@
  * the choices, each with the least number of digits in which it differs from a start. */
 #include "neighbours.h"
 
+#include "decision.h"
 #include "support.h"
 
-enum { ITEMS_MAX = 7, STARTS_MAX = 6, CHOICES = 2, ALL_MAX = 128, ROUNDS = 2000 };
+enum { ITEMS_MAX = 5, STARTS_MAX = 6, CHOICES = 3, ALL_MAX = 243, ROUNDS = 2000 };
+
+static const uint8_t choices[CHOICES] = {REMAT_ACTION_SAVE, REMAT_ACTION_RECOMPUTE,
+                                         REMAT_ACTION_SHARD};
 
 struct sample {
-    uint32_t items, starts, all; /* all: CHOICES ^ items */
+    uint32_t items, starts, numbers, all; /* numbers: CHOICES ^ items; all: that are decisions */
+    bool parts[ITEMS_MAX];                /* may be kept in part: the last choice is one */
     uint8_t start[STARTS_MAX * ITEMS_MAX];
     uint32_t distance[ALL_MAX];           /* by decision */
     uint32_t at_distance[ITEMS_MAX + 1];  /* how many decisions */
@@ -18,9 +23,21 @@ struct sample {
 static uint32_t number_of(const uint8_t *actions, uint32_t items)
 {
     uint32_t number = 0;
-    for (uint32_t i = items; i-- > 0;)
-        number = number * CHOICES + actions[i];
+    for (uint32_t i = items; i-- > 0;) {
+        uint32_t choice = 0;
+        while (choice + 1 < CHOICES && choices[choice] != actions[i])
+            choice++;
+        number = number * CHOICES + choice;
+    }
     return number;
+}
+
+static bool is_decision(const struct sample *s, uint32_t number)
+{
+    for (uint32_t i = 0; i < s->items; i++, number /= CHOICES)
+        if (number % CHOICES == CHOICES - 1 && !s->parts[i])
+            return false;
+    return number == 0;
 }
 
 static uint32_t differ(uint32_t a, uint32_t b)
@@ -35,12 +52,17 @@ static void make_sample(struct test *t, struct sample *s)
 {
     *s = (struct sample){.items = draw(t, 1, ITEMS_MAX)};
     s->starts = draw(t, 1, STARTS_MAX);
-    s->all = 1;
-    for (uint32_t i = 0; i < s->items; i++)
-        s->all *= CHOICES;
+    s->numbers = 1;
+    for (uint32_t i = 0; i < s->items; i++) {
+        s->numbers *= CHOICES;
+        s->parts[i] = draw(t, 0, 1);
+    }
     for (uint32_t i = 0; i < s->starts * s->items; i++)
-        s->start[i] = (uint8_t)draw(t, 0, CHOICES - 1);
-    for (uint32_t d = 0; d < s->all; d++) {
+        s->start[i] = choices[draw(t, 0, s->parts[i % s->items] ? CHOICES - 1 : CHOICES - 2)];
+    for (uint32_t d = 0; d < s->numbers; d++) {
+        if (!is_decision(s, d))
+            continue;
+        s->all++;
         s->distance[d] = s->items;
         for (uint32_t i = 0; i < s->starts; i++) {
             uint32_t far = differ(d, number_of(s->start + i * s->items, s->items));
@@ -60,7 +82,9 @@ static void make_sample(struct test *t, struct sample *s)
 /* How many are to be found. */
 static uint32_t expected(const struct sample *s, uint32_t limit)
 {
-    uint32_t nearest = s->starts * (1 + (CHOICES - 1) * s->items);
+    uint32_t nearest = s->starts * (1 + s->items);
+    for (uint32_t i = 0; i < s->items; i++)
+        nearest += s->starts * s->parts[i];
     if (nearest > limit)
         return s->distinct;
     return limit < s->all ? limit : s->all;
@@ -71,14 +95,15 @@ static void check(struct test *t, const struct sample *s, uint32_t limit)
     struct remat_neighbours found;
     bool seen[ALL_MAX] = {0};
     uint32_t far = 0, at_far = 0, count = expected(s, limit);
-    found = remat_neighbours_find(&t->arena, s->items, s->start, s->starts, limit);
+    found = remat_neighbours_find(&t->arena, s->items, s->parts, s->start, s->starts, limit);
     CHECK(found.item_count == s->items && found.count == count,
           "%u items, %u starts, limit %u: %u decisions, expected %u", s->items, s->starts, limit,
           found.count, count);
     for (uint32_t i = 0; i < found.count; i++) {
         uint32_t number = number_of(found.actions + (size_t)i * s->items, s->items);
-        CHECK(number < s->all && !seen[number], "decision %u comes twice, or is none", number);
-        if (number >= s->all)
+        CHECK(is_decision(s, number) && !seen[number], "decision %u comes twice, or is none",
+              number);
+        if (number >= s->numbers)
             return;
         seen[number] = true;
         CHECK(i >= s->distinct || number == s->first[i], "the starts do not come first");

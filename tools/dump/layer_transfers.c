@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "transfers.h"
+#include "layer_transfers.h"
 
 #include "table.h"
 #include "why.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Transfers of the forward and the backward pass: none that the optimizer waits for. */
-#ifndef REMAT_DUMP_TRANSFERS_H
-#define REMAT_DUMP_TRANSFERS_H
+#ifndef REMAT_DUMP_LAYER_TRANSFERS_H
+#define REMAT_DUMP_LAYER_TRANSFERS_H
 
 #include "dump.h"
 

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shards.h"
+
+#include "amounts.h"
+#include "transfers.h"
+
+#define AXIS "tp"
+
+struct maker {
+    struct remat_builder b;
+    struct REMAT_LIST(remat_node) made;
+    remat_site next_site;
+};
+
+/* The node that makes a value, in a kernel of its own. */
+static void finish(struct maker *m, remat_value made, remat_value original)
+{
+    struct remat_graph *g = m->b.graph;
+    remat_node node = remat_producer(g, made);
+    g->values[made.i].original = original;
+    bool view = remat_op_has(g->nodes[node.i].op, REMAT_FACT_VIEW);
+    g->nodes[node.i].site.i = view ? REMAT_NONE : m->next_site.i++;
+    REMAT_PUSH(m->b.arena, &m->made, node);
+}
+
+static struct remat_shard make(struct maker *m, remat_value v)
+{
+    struct remat_builder *b = &m->b;
+    const struct remat_value_info info = b->graph->values[v.i];
+    const struct remat_attribute count =
+        remat_attribute_int("count", remat_mesh_size(&b->graph->mesh, AXIS));
+    int64_t elements = remat_shape_elements(&info.shape);
+    struct remat_shard out = {0};
+    b->scope = b->graph->nodes[info.node.i].scope;
+    b->prefix = info.name;
+    b->phase = REMAT_PHASE_FORWARD;
+    b->instance = 0;
+    remat_value flat = remat_build_reshape(b, v, &elements, 1);
+    if (flat.i != v.i)
+        finish(m, flat, v);
+    b->name = REMAT_FORMAT(b->arena, "%s.part", info.name);
+    const remat_value inputs[] = {flat, remat_graph_coordinate(b->graph, AXIS)};
+    out.part = remat_build(b, REMAT_OP_batch_slice, inputs, 2, &count, 1, NULL);
+    b->graph->values[out.part.i].part = remat_make_part(b, AXIS, &info.shape, elements / count.i);
+    b->graph->values[out.part.i].sliced = true;
+    finish(m, out.part, v);
+    b->name = info.name;
+    b->phase = REMAT_PHASE_BACKWARD;
+    b->instance = 1;
+    out.whole = remat_build_gather(b, AXIS, out.part, &info.shape);
+    finish(m, out.whole, v);
+    out.bytes = remat_aligned_bytes(remat_storage_bytes(&b->graph->values[out.part.i]));
+    return out;
+}
+
+static void price(struct maker *m, const struct remat_device_description *device,
+                  struct remat_shard *of)
+{
+    struct remat_arena *scratch = remat_scratch_open(m->b.arena->ctx);
+    const struct remat_graph *g = m->b.graph;
+    const struct remat_fuse_facts facts = remat_fuse_facts_create(scratch, g);
+    const struct remat_sequence all = {
+        .count = (uint32_t)m->made.count, .nodes = m->made.items, .facts = &facts};
+    struct remat_kernel_list kernels = remat_fuse_sequence(scratch, scratch, g, &all);
+    for (uint32_t k = 0; k < kernels.count; k++) {
+        const struct remat_fused_kernel *kernel = &kernels.kernels[k];
+        struct remat_shard *shard = &of[g->values[kernel->name.i].original.i];
+        uint64_t ns = remat_price_kernel(g, kernel, device).ns;
+        *(kernel->kind == REMAT_KERNEL_gather ? &shard->gather_ns : &shard->slice_ns) = ns;
+    }
+    remat_scratch_close(scratch);
+}
+
+struct remat_shards remat_shards_create(struct remat_arena *arena,
+                                        const struct remat_settled *settled,
+                                        const struct remat_device_description *device)
+{
+    const struct remat_graph *graph = settled->graph;
+    struct remat_shards out = {.graph = graph};
+    struct maker m = {.b = {.arena = arena}, .next_site = remat_site_end(settled)};
+    REMAT_NEW(arena, out.of, graph->value_count);
+    if (remat_mesh_size(&graph->mesh, AXIS) == 1)
+        return out;
+    m.b.graph = remat_graph_copy(arena, graph);
+    m.b.graph->has_kernels = true;
+    for (remat_value v = {0}; v.i < graph->value_count; v.i++)
+        if (remat_is_candidate(settled, v) && settled->facts.may_shard[v.i])
+            out.of[v.i] = make(&m, v);
+    price(&m, device, out.of);
+    out.graph = m.b.graph;
+    return out;
+}
