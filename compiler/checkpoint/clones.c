@@ -182,12 +182,12 @@ static struct remat_clone_slot resolve(struct extension *x, remat_site site, rem
     if (!candidate || x->s->inlined[root.i]) {
         out.reads[1] = out.reads[2] = own_value(x, site, v);
         out.reads[0] = candidate ? v : out.reads[1];
-        out.reads[3] = candidate ? of_shard(x, root, v) : out.reads[1];
+        out.reads[REMAT_CLONE_SHARD] = candidate ? of_shard(x, root, v) : out.reads[1];
     } else if (!trace.cast || remat_is_early(node->phase) ||
                remat_op_has(node->op, REMAT_FACT_VIEW)) { /* else the cast itself reads it */
         out.reads[1] = in_round(x, v, 1);
         out.reads[2] = in_round(x, v, round ? round : x->c->rounds);
-        out.reads[3] = of_shard(x, root, v);
+        out.reads[REMAT_CLONE_SHARD] = of_shard(x, root, v);
     }
     return out;
 }
@@ -203,7 +203,7 @@ static struct remat_clone_slot resolve_alone(struct extension *x, remat_node n, 
     bool candidate = !remat_is_none(out.root.i) && remat_is_candidate(x->s, out.root);
     if (site.i < x->alone) {
         out.reads[0] = out.reads[1] = out.reads[2] = own_value(x, site, v);
-        out.reads[3] = candidate ? of_shard(x, out.root, v) : out.reads[1];
+        out.reads[REMAT_CLONE_SHARD] = candidate ? of_shard(x, out.root, v) : out.reads[1];
         return out;
     }
     if (!candidate)
@@ -213,7 +213,7 @@ static struct remat_clone_slot resolve_alone(struct extension *x, remat_node n, 
         out.reads[0] = round ? in_round(x, v, round) : v;
         out.reads[1] = in_round(x, v, round ? round : 1);
         out.reads[2] = in_round(x, v, round ? round : x->c->rounds);
-        out.reads[3] = of_shard(x, out.root, v);
+        out.reads[REMAT_CLONE_SHARD] = of_shard(x, out.root, v);
     }
     return out;
 }
@@ -250,7 +250,7 @@ static void add_slots(struct extension *x, remat_node n)
         slot.input = &inputs[i];
         inputs[i] = slot.reads[0];
         bool varies = false;
-        for (uint32_t r = 1; r < sizeof slot.reads / sizeof *slot.reads; r++)
+        for (uint32_t r = 1; r < REMAT_CLONE_READS; r++)
             varies |= slot.reads[r].i != slot.reads[0].i;
         if (varies)
             REMAT_PUSH(x->scratch, &x->slots, slot);

@@ -7,17 +7,20 @@
 
 #include "settle.h"
 
+/* Of a slot's reads: what is gathered from a shard. */
+enum { REMAT_CLONE_SHARD = REMAT_ROUNDS_MAX + 1, REMAT_CLONE_READS };
+
 /* An input that reads a value or, by the action on its root, a clone. */
 struct remat_clone_slot {
     remat_value *input;
     remat_value root;
-    remat_value reads[REMAT_ROUNDS_MAX + 2]; /* by remat_clone_read of the action on the root */
-    uint32_t maker;                          /* of clones->makers: where it stands */
+    remat_value reads[REMAT_CLONE_READS]; /* by remat_clone_read of the action on the root */
+    uint32_t maker;                       /* of clones->makers: where it stands */
 };
-/* How often the root is recomputed; then, that it is gathered from a shard. */
+/* How often the root is recomputed, or REMAT_CLONE_SHARD. */
 static inline uint32_t remat_clone_read(uint8_t action)
 {
-    return action == REMAT_ACTION_SHARD ? REMAT_ROUNDS_MAX + 1 : remat_action_times(action);
+    return action == REMAT_ACTION_SHARD ? REMAT_CLONE_SHARD : remat_action_times(action);
 }
 
 struct remat_nodes REMAT_LIST(remat_node);
