@@ -18,7 +18,14 @@ static bool changes(const struct builder *b, uint32_t corner, uint32_t i)
     return now->keep[i] != now[1].keep[i] || (now->keep[i] && now->part[i] != now[1].part[i]);
 }
 
-/* Half the size of the largest item that the region drops; none where it keeps another one, which
+static uint64_t held_bytes(const struct builder *b, uint32_t corner, uint32_t i)
+{
+    const struct remat_border_choice *choice = &b->hull.points[corner];
+    const struct remat_border_item *item = &b->border->items[i];
+    return !choice->keep[i] ? 0 : choice->part[i] ? item->part_bytes : item->bytes;
+}
+
+/* Half of the most that the region drops of an item; none where it keeps more of another one, which
  * has to come at once. */
 static uint64_t large_bytes(const struct builder *b, uint32_t corner, uint32_t region)
 {
@@ -27,9 +34,10 @@ static uint64_t large_bytes(const struct builder *b, uint32_t corner, uint32_t r
         uint32_t i = b->items[k];
         if (!changes(b, corner, i))
             continue;
-        if (b->hull.points[corner + 1].keep[i])
+        uint64_t now = held_bytes(b, corner, i), next = held_bytes(b, corner + 1, i);
+        if (b->hull.points[corner + 1].keep[i] && next >= now)
             return UINT64_MAX;
-        most = b->border->items[i].bytes > most ? b->border->items[i].bytes : most;
+        most = now - next > most ? now - next : most;
     }
     return most / 2;
 }
@@ -45,7 +53,8 @@ static void add_region(struct builder *b, uint32_t corner, uint32_t region, uint
         const struct remat_border_item *item = &b->border->items[i];
         if (!changes(b, corner, i))
             continue;
-        if (item->bytes > large && item->task != task && part < UINT8_MAX) {
+        uint64_t dropped = held_bytes(b, corner, i) - held_bytes(b, corner + 1, i);
+        if (large != UINT64_MAX && dropped > large && item->task != task && part < UINT8_MAX) {
             part += task != REMAT_NONE;
             task = item->task;
         }

@@ -16,7 +16,7 @@ EARLY = "gpt2 --layers 24 --width 256 --heads 4 --vocab 512 --context 256 --batc
 BERT = "bert-large --batch 8 --seq 512 --dropout 0.1"
 CASES = [  # graph, options, largest gap, shares of the transient memory
     (LLAMA, "", 0.002, (1, 0.8, 0.6, 0.4)),
-    (LLAMA, "--mesh tp=8", 0.002, (1, 0.8, 0.6, 0.4)),
+    (LLAMA, "--mesh tp=8", 0.002, (1, 0.8, 0.6, 0.4, 0.3, 0.2)),
     (LLAMA, "--mesh tp=8 --sequence-parallel", 0.002, (1, 0.8, 0.6, 0.4)),
     (BERT, "", 0.01, (1, 0.8, 0.6, 0.4, 0.3, 0.2)),
     (EARLY, "", 0.01, (0.8, 0.6, 0.3)),
