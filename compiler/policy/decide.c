@@ -124,17 +124,41 @@ static void recompute_groups(struct decider *d, struct remat_decision *out)
 
 /* --- inputs of groups, saved as shards --- */
 
-/* Megatron-LM divides a layer's input, and nothing else that it reads: not what several read. */
+/* By value: something trained is in it, so it is no mask and no table of positions. */
+static bool *find_hidden(struct remat_arena *arena, const struct remat_graph *graph)
+{
+    bool *out;
+    REMAT_NEW(arena, out, graph->value_count);
+    for (uint32_t v = 0; v < graph->value_count; v++)
+        out[v] = graph->values[v].role == REMAT_ROLE_PARAMETER;
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        bool any = false;
+        for (uint32_t i = 0; i < graph->nodes[n].input_count; i++)
+            any |= out[graph->nodes[n].inputs[i].i];
+        for (uint32_t o = 0; o < graph->nodes[n].output_count; o++)
+            out[graph->nodes[n].outputs[o].i] = any;
+    }
+    return out;
+}
+
+/* Megatron-LM divides a layer's input, and nothing else that it reads: not what several read, nor
+ * what another stack hands on. */
 static void distribute_inputs(struct decider *d, struct remat_decision *out)
 {
     const struct remat_facts *facts = &d->ground->facts;
     uint32_t *reader; /* by value: the one group, other than its own, that reads it, and 1 */
+    const bool *hidden = find_hidden(d->arena, d->graph);
     REMAT_NEW(d->arena, reader, d->graph->value_count);
     for (uint32_t c = 0; c < d->ground->crossing_count; c++) {
         const struct crossing *crossing = &d->ground->crossings[c];
         uint32_t to = d->group[crossing->to.i];
         uint32_t *only = &reader[crossing->root.i];
-        if (to != d->group[crossing->from.i])
+        bool stack = d->graph->scopes[crossing->from.i].layer >= 0 &&
+                     d->ground->stack_of_scope[crossing->from.i] !=
+                         d->ground->stack_of_scope[crossing->to.i];
+        if (stack || !hidden[crossing->root.i])
+            *only = REMAT_NONE;
+        else if (to != d->group[crossing->from.i])
             *only = (*only == 0 || *only == to + 1) && to != REMAT_NONE ? to + 1 : REMAT_NONE;
     }
     for (remat_value v = {0}; v.i < d->graph->value_count; v.i++) {

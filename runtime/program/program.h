@@ -180,8 +180,7 @@ enum remat_action {
      * RECOMPUTE or as INLINE. */
     REMAT_ACTION_TWICE = 3,
     REMAT_ACTION_TWICE_INLINE = 4,
-    REMAT_ACTION_SHARD =
-        5, /* each rank along an axis saves a part; gathered for the backward pass */
+    REMAT_ACTION_SHARD = 5, /* each rank along "tp" saves a part; later gathered */
 };
 enum { REMAT_ACTION_COUNT = REMAT_ACTION_SHARD + 1 };
 /* How often it has a value recomputed. */

@@ -170,9 +170,11 @@ static remat_status append_differences(struct remat_arena *arena, const struct p
             if (d->saved != (saved != 0))
                 continue;
             if (first)
-                remat_text_append(out, "# %s:\n",
-                                  saved ? "Saved here, where the plan does without or recomputes it"
-                                        : "Recomputed here, saved by the plan");
+                remat_text_append(
+                    out, "# %s:\n",
+                    saved
+                        ? "Saved here, where the plan does without, recomputes it or saves a shard"
+                        : "Recomputed here, saved by the plan");
             first = false;
             remat_text_append(out, "#     ");
             append_text(out, d->tag + (*d->tag == '.'));

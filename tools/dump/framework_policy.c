@@ -245,7 +245,8 @@ static remat_status compare(struct remat_arena *arena, struct policy *p,
 {
     remat_status st = REMAT_OK;
     bool saved = layer ? is_saved(p, layer, d) : true;
-    if (saved != (remat_action_times(d->action) == 0))
+    bool shard = d->action == REMAT_ACTION_SHARD; /* which no framework saves */
+    if (saved != (remat_action_times(d->action) == 0) || (saved && shard))
         REMAT_TRY_PUSH(arena, &p->differences, ((struct policy_value){d->name, d->layer, saved}));
     if (layer && saved && d->recomputable && !is_outer(layer, d))
         REMAT_TRY_PUSH(arena, &p->saved, d->name);

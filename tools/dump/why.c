@@ -87,16 +87,23 @@ static bool is_in_use(const struct remat_program *program, uint32_t buffer)
     return false;
 }
 
+/* The value is a rank's part of what the record is about. */
+static bool is_part_of(const struct remat_program_value *value,
+                       const struct remat_decision_record *record)
+{
+    size_t length = strlen(record->name);
+    return record->action == REMAT_ACTION_SHARD && value->instance == 0 &&
+           strncmp(value->name, record->name, length) == 0 &&
+           strcmp(value->name + length, ".part") == 0;
+}
+
 const struct remat_decision_record *dump_find_record(const struct remat_program *program,
                                                      uint32_t value)
 {
     const struct remat_program_value *info = &program->values[value];
     for (uint32_t d = 0; d < program->decision_count && info->instance == 0; d++) {
         const struct remat_decision_record *record = &program->decisions[d];
-        size_t length = record->action == REMAT_ACTION_SHARD ? strlen(record->name) : 0;
-        bool part = length && strncmp(info->name, record->name, length) == 0 &&
-                    strcmp(info->name + length, ".part") == 0;
-        if (part || names_value(program, value, record->name))
+        if (is_part_of(info, record) || names_value(program, value, record->name))
             return record;
     }
     return NULL;
@@ -163,6 +170,21 @@ static void print_transfer(const struct remat_program *program, const struct tra
         cli_short(remat_transfer_sent(&transfer->shape, 0)).text, command->scope);
 }
 
+/* Of a value that is saved as a shard: this rank's part; NULL: it is not. */
+static const struct remat_buffer *find_part(const struct remat_program *program,
+                                            const struct remat_decision_record *record)
+{
+    for (uint32_t v = 0; v < program->value_count; v++)
+        if (is_part_of(&program->values[v], record))
+            return &program->buffers[program->values[v].buffer];
+    return NULL;
+}
+
+static bool lives_at_peak(const struct remat_program *program, const struct remat_buffer *buffer)
+{
+    return buffer->begin <= program->peak_command && program->peak_command < buffer->end;
+}
+
 static void print_record(const struct remat_program *program, const struct transfers *transfers,
                          const struct remat_decision_record *record, struct remat_text *out)
 {
@@ -184,9 +206,13 @@ static void print_record(const struct remat_program *program, const struct trans
                           cli_short(bytes_at_peak(record, again)).text,
                           dump_added_time(record->recompute_extra_ns).text,
                           dump_estimated(program));
-    if (record->action == REMAT_ACTION_SHARD)
-        remat_text_append(out, "  shard       sliced and gathered in %s a step\n",
-                          cli_time(record->recompute_ns).text);
+    const struct remat_buffer *part = find_part(program, record);
+    if (part)
+        remat_text_append(out,
+                          "  shard       %s at the binding command; lives from command %" PRIu32
+                          " to %" PRIu32 ", sliced and gathered in %s a step\n",
+                          cli_short(lives_at_peak(program, part) ? part->bytes : 0).text,
+                          part->begin, part->end - 1, cli_time(record->recompute_ns).text);
     if (transfer)
         print_transfer(program, transfer, out);
 }
@@ -233,6 +259,11 @@ remat_status dump_why_json(remat_context *ctx, struct remat_arena *arena,
                 dump_bytes(bytes_at_peak(record, lives_when_saved(program, record)))) != 0 ||
             json_object_set_new(object, "peak_bytes_recomputed",
                                 dump_bytes(bytes_at_peak(record, stays(program, record)))) != 0)
+            out->failed = true;
+        const struct remat_buffer *part = find_part(program, record);
+        if (part &&
+            json_object_set_new(object, "peak_bytes_shard",
+                                dump_bytes(lives_at_peak(program, part) ? part->bytes : 0)) != 0)
             out->failed = true;
         dump_push(out, why, object);
     }
