@@ -113,7 +113,7 @@ def half_hour(work):
     subprocess.run(shlex.split(pack), cwd=here, check=True, stdout=subprocess.DEVNULL)
     lines, codes = [], []
     # time runs out, then the call is killed in the tenth item of its own, then it goes on to the end
-    for seconds, kill_after in [(2, None), (400, 10), (2, None), (400, None), (400, None)]:
+    for seconds, kill_after in [(1, None), (400, 10), (0.1, None), (400, None), (400, None)]:
         device = Device(here, work / "device", tools, libraries)
         said, code = device.run(f"{call} --small --seconds {seconds}", kill_after)
         for path in device.out.rglob("*"):
