@@ -43,6 +43,31 @@ static void test_joint_refusal(remat_context *ctx)
     remat_arena_release(&arena);
 }
 
+/* With all layers in one group, what the first one gets is a shard, or made of one; no table of
+ * positions, and not what an encoder hands on. */
+static void test_distributed(remat_context *ctx, const struct tensor_model *model)
+{
+    struct remat_arena arena;
+    struct remat_program *program;
+    remat_arena_init(&arena, ctx);
+    struct remat_graph *graph = tensor_make(ctx, &arena, model, 1, 2, 1);
+    const struct remat_policy_settings policy = {.recompute_granularity = "full",
+                                                 .recompute_method = "uniform",
+                                                 .has_recompute_num_layers = true,
+                                                 .recompute_num_layers = remat_graph_layers(graph),
+                                                 .distribute_saved_activations = true};
+    MUST_OK(ctx, harness_compile(ctx, &arena, graph, &policy, 0, &program));
+    for (uint32_t d = 0; d < program->decision_count; d++) {
+        const struct remat_decision_record *record = &program->decisions[d];
+        CHECK(record->action != REMAT_ACTION_SHARD ||
+                  (record->layer < 0 && strcmp(record->op, "rope_table") != 0),
+              "%s: %s, a %s of layer %d, is a shard", graph->name, record->name, record->op,
+              record->layer);
+    }
+    CHECK(remat_program_shards(program) > 0 || model->kv_heads > 0, "%s: no shard", graph->name);
+    remat_arena_release(&arena);
+}
+
 int main(int argc, char **argv)
 {
     bool small = argc > 1 && strcmp(argv[1], "small") == 0;
@@ -73,6 +98,8 @@ int main(int argc, char **argv)
         tensor_check_faults(ctx, false);
         test_refusals(ctx);
         test_joint_refusal(ctx);
+        for (uint32_t m = 0; m < 5; m++)
+            test_distributed(ctx, &tensor_models[m]);
     }
     remat_context_destroy(&ctx);
     return check_exit();
