@@ -51,6 +51,10 @@ import json
 import os
 import sys
 
+def last_lines(test):
+    return (test.get("stdout", "") + test.get("stderr", "")).splitlines()[-12:]
+
+
 passed = failed = skipped = 0
 for path in sys.argv[1:]:
     if not os.path.exists(path):
@@ -68,6 +72,8 @@ for path in sys.argv[1:]:
             else:
                 failed += 1
                 print(f"FAILED  {test['name']}: {result}  ({path})")
+                for line in last_lines(test):
+                    print("    " + line[:200])
 print(f"{passed} passed, {failed} failed, {skipped} skipped")
 sys.exit(failed > 0 or passed == 0)
 PYTHON
