@@ -9,6 +9,7 @@ enum {
     PERTURBED_MAX = 20000,    /* more slots get the keys only */
     PERTURBED_SLOTS = 500000, /* slots packed by all perturbations together */
     PERTURBATIONS_MAX = 1000,
+    SMALL_GAP = 1024, /* a gap above the live peak of this fraction of the arena is left */
 };
 
 static const char *const keys[] = {"OZ", "TAW", "TWA", "L", "WAT", "AT", "TZW", "ZAT"};
@@ -93,9 +94,10 @@ static void perturb_order(struct packer_state *s, uint64_t *seed)
 }
 
 /* Climbs from the best attempt; a change that keeps the height is taken as well. */
-static void run_perturbations(struct packer_state *s)
+static void run_perturbations(struct packer_state *s, uint64_t below_bytes)
 {
-    if (s->in.count == 0 || s->in.count > PERTURBED_MAX)
+    uint64_t enough_bytes = (below_bytes + s->in.live_peak_bytes) / SMALL_GAP;
+    if (s->in.count > PERTURBED_MAX || s->best_bytes - s->in.live_peak_bytes <= enough_bytes)
         return;
     uint64_t seed = 1;
     uint32_t rounds = PERTURBED_SLOTS / s->in.count;
@@ -108,13 +110,13 @@ static void run_perturbations(struct packer_state *s)
 }
 
 struct remat_packing remat_pack(struct remat_arena *arena, const struct remat_slot *slots,
-                                uint32_t count)
+                                uint32_t count, uint64_t below_bytes)
 {
     struct remat_arena *scratch = remat_scratch_open(arena->ctx);
     struct packer_state s;
     prepare(&s, scratch, slots, count);
     try_keys(&s);
-    run_perturbations(&s);
+    run_perturbations(&s, below_bytes);
     struct remat_packing out = {.arena_bytes = s.best_bytes,
                                 .live_peak_bytes = s.in.live_peak_bytes};
     REMAT_NEW(arena, out.offsets, count);

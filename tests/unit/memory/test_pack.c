@@ -9,7 +9,8 @@ static remat_context *ctx;
 
 static struct remat_packing pack(struct slots *slots)
 {
-    struct remat_packing packing = remat_pack(slots->arena, slots->items, (uint32_t)slots->count);
+    struct remat_packing packing =
+        remat_pack(slots->arena, slots->items, (uint32_t)slots->count, 0);
     if (CHECK(!slots->failed))
         CHECK_OK(ctx, remat_pack_check(ctx, slots->items, (uint32_t)slots->count, &packing));
     return packing;
