@@ -19,7 +19,8 @@ struct remat_policy_ground {
     uint32_t *stack_of_scope;
     uint32_t forward_count;
     const struct remat_node_info **forward; /* of the forward pass and the loss, no views */
-    bool gathers;                           /* some of them are collective */
+    uint32_t gathered_count;
+    remat_value *gathered; /* of layers, by what is collective: recomputed by every policy */
     uint32_t made_count;
     struct made { /* by them */
         remat_value value;
@@ -30,6 +31,7 @@ struct remat_policy_ground {
     struct crossing { /* one of them reads a root that one of another scope makes */
         remat_value root;
         remat_scope_id from, to;
+        bool input; /* of a layer, of what its own stack hands on: Megatron-LM divides no other */
     } * crossings;
     uint32_t leaving_count;
     remat_value *leaving; /* that nodes outside of their composite read */
@@ -124,47 +126,26 @@ static void recompute_groups(struct decider *d, struct remat_decision *out)
 
 /* --- inputs of groups, saved as shards --- */
 
-/* By value: something trained is in it, so it is no mask and no table of positions. */
-static bool *find_hidden(struct remat_arena *arena, const struct remat_graph *graph)
-{
-    bool *out;
-    REMAT_NEW(arena, out, graph->value_count);
-    for (uint32_t v = 0; v < graph->value_count; v++)
-        out[v] = graph->values[v].role == REMAT_ROLE_PARAMETER;
-    for (uint32_t n = 0; n < graph->node_count; n++) {
-        bool any = false;
-        for (uint32_t i = 0; i < graph->nodes[n].input_count; i++)
-            any |= out[graph->nodes[n].inputs[i].i];
-        for (uint32_t o = 0; o < graph->nodes[n].output_count; o++)
-            out[graph->nodes[n].outputs[o].i] = any;
-    }
-    return out;
-}
-
-/* Megatron-LM divides a layer's input, and nothing else that it reads: not what several read, nor
- * what another stack hands on. */
+/* Each that one group reads: a value that several read is not divided. */
 static void distribute_inputs(struct decider *d, struct remat_decision *out)
 {
     const struct remat_facts *facts = &d->ground->facts;
     uint32_t *reader; /* by value: the one group, other than its own, that reads it, and 1 */
-    const bool *hidden = find_hidden(d->arena, d->graph);
     REMAT_NEW(d->arena, reader, d->graph->value_count);
     for (uint32_t c = 0; c < d->ground->crossing_count; c++) {
         const struct crossing *crossing = &d->ground->crossings[c];
         uint32_t to = d->group[crossing->to.i];
         uint32_t *only = &reader[crossing->root.i];
-        bool stack = d->graph->scopes[crossing->from.i].layer >= 0 &&
-                     d->ground->stack_of_scope[crossing->from.i] !=
-                         d->ground->stack_of_scope[crossing->to.i];
-        if (stack || !hidden[crossing->root.i])
+        if (!crossing->input)
             *only = REMAT_NONE;
         else if (to != d->group[crossing->from.i])
             *only = (*only == 0 || *only == to + 1) && to != REMAT_NONE ? to + 1 : REMAT_NONE;
     }
-    for (remat_value v = {0}; v.i < d->graph->value_count; v.i++) {
+    for (uint32_t c = 0; c < d->ground->crossing_count; c++) {
+        remat_value v = d->ground->crossings[c].root;
         const struct remat_node_info *node = remat_producer_info(d->graph, v);
         bool one = reader[v.i] != 0 && reader[v.i] != REMAT_NONE;
-        if (!one || !node || out->actions[v.i] != REMAT_ACTION_SAVE || facts->output[v.i])
+        if (!one || out->actions[v.i] != REMAT_ACTION_SAVE || facts->output[v.i])
             continue;
         bool gathered = node->op == REMAT_OP_gather && facts->recomputable[v.i];
         if (gathered) /* from what is its shard */
@@ -239,14 +220,9 @@ static void save_op_outputs(struct decider *d, struct remat_decision *out)
 
 static void regather(struct decider *d, struct remat_decision *out)
 {
-    for (uint32_t k = 0; k < d->ground->forward_count; k++) {
-        const struct remat_node_info *node = d->ground->forward[k];
-        remat_value v = node->outputs[0];
-        if (!remat_op_has(node->op, REMAT_FACT_COLLECTIVE) || !d->ground->facts.recomputable[v.i] ||
-            d->ground->facts.output[v.i] || d->graph->scopes[node->scope.i].layer < 0)
-            continue;
-        out->actions[v.i] = REMAT_ACTION_RECOMPUTE;
-        out->reasons[v.i] = "policy";
+    for (uint32_t k = 0; k < d->ground->gathered_count; k++) {
+        out->actions[d->ground->gathered[k].i] = REMAT_ACTION_RECOMPUTE;
+        out->reasons[d->ground->gathered[k].i] = "policy";
     }
 }
 
@@ -352,7 +328,6 @@ static void find_forward(struct remat_arena *arena, struct remat_policy_ground *
         if (!remat_is_early(node->phase) || remat_op_has(node->op, REMAT_FACT_VIEW))
             continue;
         ground->forward[ground->forward_count++] = node;
-        ground->gathers |= remat_op_has(node->op, REMAT_FACT_COLLECTIVE);
         for (uint32_t o = 0; o < node->output_count; o++) {
             remat_value v = node->outputs[o];
             bool kept = facts->output[v.i] || !facts->recomputable[v.i];
@@ -362,16 +337,53 @@ static void find_forward(struct remat_arena *arena, struct remat_policy_ground *
     }
 }
 
+static void find_gathered(struct remat_arena *arena, struct remat_policy_ground *ground)
+{
+    const struct remat_facts *facts = &ground->facts;
+    REMAT_NEW(arena, ground->gathered, ground->forward_count);
+    for (uint32_t k = 0; k < ground->forward_count; k++) {
+        const struct remat_node_info *node = ground->forward[k];
+        remat_value v = node->outputs[0];
+        if (remat_op_has(node->op, REMAT_FACT_COLLECTIVE) && facts->recomputable[v.i] &&
+            !facts->output[v.i] && ground->graph->scopes[node->scope.i].layer >= 0)
+            ground->gathered[ground->gathered_count++] = v;
+    }
+}
+
+/* By value: something trained is in it, so it is no mask and no table of positions. */
+static bool *find_hidden(struct remat_arena *arena, const struct remat_graph *graph)
+{
+    bool *out;
+    REMAT_NEW(arena, out, graph->value_count);
+    for (uint32_t v = 0; v < graph->value_count; v++)
+        out[v] = graph->values[v].role == REMAT_ROLE_PARAMETER;
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        bool any = false;
+        for (uint32_t i = 0; i < graph->nodes[n].input_count; i++)
+            any |= out[graph->nodes[n].inputs[i].i];
+        for (uint32_t o = 0; o < graph->nodes[n].output_count; o++)
+            out[graph->nodes[n].outputs[o].i] = any;
+    }
+    return out;
+}
+
 static void find_crossings(struct remat_arena *arena, struct remat_policy_ground *ground)
 {
+    const struct remat_graph *graph = ground->graph;
     struct REMAT_LIST(struct crossing) list = {0};
+    const bool *hidden = find_hidden(arena, graph);
     for (uint32_t k = 0; k < ground->forward_count; k++) {
         const struct remat_node_info *node = ground->forward[k];
         for (uint32_t i = 0; i < node->input_count; i++) {
             remat_value root = ground->facts.root[node->inputs[i].i];
-            const struct remat_node_info *source = remat_producer_info(ground->graph, root);
-            if (source && source->scope.i != node->scope.i)
-                REMAT_PUSH(arena, &list, ((struct crossing){root, source->scope, node->scope}));
+            const struct remat_node_info *source = remat_producer_info(graph, root);
+            if (!source || source->scope.i == node->scope.i)
+                continue;
+            remat_scope_id from = source->scope, to = node->scope;
+            bool one_stack = graph->scopes[from.i].layer < 0 ||
+                             ground->stack_of_scope[from.i] == ground->stack_of_scope[to.i];
+            REMAT_PUSH(arena, &list,
+                       ((struct crossing){root, from, to, hidden[root.i] && one_stack}));
         }
     }
     ground->crossings = list.items;
@@ -414,6 +426,7 @@ remat_status remat_policy_prepare(remat_context *ctx, struct remat_arena *arena,
     REMAT_CHECK(remat_rules_check(ctx, &c, REMAT_STAGE_PINS));
     number_stacks(arena, ground);
     find_forward(arena, ground);
+    find_gathered(arena, ground);
     find_crossings(arena, ground);
     find_leaving(arena, ground);
     find_pinned(arena, ground);
@@ -455,7 +468,7 @@ void remat_policy_decide(const struct remat_policy_ground *ground, struct remat_
         save_op_outputs(&d, out);
     if (policy->distributed)
         distribute_inputs(&d, out);
-    if (policy->granularity != REMAT_POLICY_NONE && ground->gathers)
+    if (policy->granularity != REMAT_POLICY_NONE)
         regather(&d, out);
     apply_pins(&d, out);
     note_fused_attention(&d, out, notes);
