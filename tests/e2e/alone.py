@@ -53,8 +53,10 @@ def steps_of(output):
     return {int(step): line for line, step in re.findall(r"^(step (\d+) .*)\n", output, re.M)}
 
 
-def log_of(path):
-    lines = [json.loads(line) for line in pathlib.Path(path).read_text().splitlines()]
+def log_of(path, killed=False):
+    """Of a run that was killed without a line that is not whole."""
+    lines = pathlib.Path(path).read_text().splitlines(keepends=True)
+    lines = [json.loads(line) for line in lines if line.endswith("\n") or not killed]
     return [{key: value for key, value in line.items() if key not in TIMES} for line in lines]
 
 
@@ -193,7 +195,7 @@ def locks():
     finally:
         first.kill()
         first.wait()
-    lines = log_of("held.log")
+    lines = log_of("held.log", killed=True)
     check([line["step"] for line in lines] == list(range(1, len(lines) + 1)), "the log")
     must(tool("run", *short, len(lines) + 2, "--checkpoint", "held", "--resume", "held", "--log", "held.log"))
 

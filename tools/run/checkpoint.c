@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -111,13 +112,20 @@ bool checkpoint_is_there(const char *folder)
     return found;
 }
 
-/* Of those that cannot be removed nothing is lost. */
+/* The name of a file that a killed process was about to give a checkpoint's name. */
+static bool is_leftover(const char *name)
+{
+    return fnmatch("step-*.safetensors.*-*.remat-tmp", name, 0) == 0;
+}
+
+/* And what killed processes left: no other one writes here. Of those that cannot be removed nothing
+ * is lost. */
 static void remove_older(const char *folder, uint64_t than)
 {
     DIR *listing = opendir(folder);
     for (struct dirent *entry; listing && (entry = readdir(listing));) {
         uint64_t step;
-        if (parse_name(entry->d_name, &step) && step < than)
+        if (is_leftover(entry->d_name) || (parse_name(entry->d_name, &step) && step < than))
             unlinkat(dirfd(listing), entry->d_name, 0);
     }
     if (listing)
@@ -286,19 +294,41 @@ fail:
     return st;
 }
 
+static bool is_gone(const char *path)
+{
+    struct stat info;
+    return lstat(path, &info) != 0 && errno == ENOENT;
+}
+
+/* Of a run that goes on meanwhile, which removes the file once it has two newer ones. */
+static remat_status open_newest(remat_context *ctx, const char *folder, struct checkpoint *out,
+                                uint64_t *step)
+{
+    remat_status st;
+    uint64_t newest[KEPT];
+    do {
+        free(out->path);
+        out->path = NULL;
+        RUN_TRY(find_newest(ctx, folder, newest));
+        if (!newest[0])
+            RUN_FAIL(ctx, REMAT_ERROR_USAGE, "--resume %s: it has no checkpoint", folder);
+        RUN_TRY(make_path(ctx, folder, newest[0], &out->path));
+        st = safetensors_read_file(ctx, out->path, &out->file);
+    } while (st == REMAT_ERROR_IO && is_gone(out->path));
+    *step = newest[0];
+fail:
+    return st;
+}
+
 remat_status checkpoint_open(remat_context *ctx, const char *folder, const remat_plan *plan,
                              struct checkpoint *out)
 {
     remat_status st = REMAT_OK;
-    uint64_t newest[KEPT];
+    uint64_t newest;
     *out = (struct checkpoint){0};
-    RUN_TRY(find_newest(ctx, folder, newest));
-    if (!newest[0])
-        RUN_FAIL(ctx, REMAT_ERROR_USAGE, "--resume %s: it has no checkpoint", folder);
-    RUN_TRY(make_path(ctx, folder, newest[0], &out->path));
-    RUN_TRY(safetensors_read_file(ctx, out->path, &out->file));
+    RUN_TRY(open_newest(ctx, folder, out, &newest));
     RUN_TRY(read_metadata(ctx, out));
-    if (out->state.step != newest[0])
+    if (out->state.step != newest)
         RUN_FAIL(ctx, REMAT_ERROR_INVALID, "%s: it is of step %" PRIu64, out->path,
                  out->state.step);
     RUN_TRY(check_tensors(ctx, out, plan));
