@@ -210,6 +210,25 @@ static remat_value before_reshape(const struct divider *d, remat_value old, stru
     return same && fits(d, x, to) ? x : REMAT_NO_VALUE;
 }
 
+/* Where the sum was made, whoever reads it first: a layer hands on, and its policy saves, what is
+ * finished. */
+static remat_value finish_sum(struct divider *d, remat_value old, remat_value x, bool exchanges,
+                              bool has_parts)
+{
+    const struct remat_layout from = d->layouts.of[old.i];
+    const struct remat_layout parts = {REMAT_LAYOUT_SPLIT, true, from.run};
+    remat_scope_id reader = d->b.scope;
+    d->b.scope = remat_producer_info(d->r.from, old)->scope;
+    if (exchanges)
+        x = exchange(d, x, parts);
+    else if (has_parts)
+        x = join(d, x, &d->r.from->values[old.i].shape, from.run);
+    else
+        x = finish(d, x, from.kind);
+    d->b.scope = reader;
+    return x;
+}
+
 /* Into another layout: a sum of tokens by way of its parts, any other one, and parts into other
  * parts, by way of the whole, which others may read. */
 static remat_value convert(struct divider *d, remat_value old, struct remat_layout from,
@@ -239,8 +258,9 @@ static remat_value convert(struct divider *d, remat_value old, struct remat_layo
     d->b.counter = 0;
     if (to.kind == REMAT_LAYOUT_COPIES)
         return take_of_copies(d, x, to.run);
-    if (to.kind == REMAT_LAYOUT_SPLIT)
-        return exchanges ? exchange(d, x, to) : take(d, x, to);
-    return from.kind == REMAT_LAYOUT_SPLIT || has_parts ? join(d, x, &info->shape, from.run)
-                                                        : finish(d, x, from.kind);
+    if (to.kind == REMAT_LAYOUT_SPLIT && !exchanges)
+        return take(d, x, to);
+    if (from.kind == REMAT_LAYOUT_SPLIT)
+        return join(d, x, &info->shape, from.run);
+    return finish_sum(d, old, x, exchanges, has_parts);
 }

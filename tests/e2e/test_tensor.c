@@ -64,7 +64,7 @@ static void test_distributed(remat_context *ctx, const struct tensor_model *mode
               "%s: %s, a %s of layer %d, is a shard", graph->name, record->name, record->op,
               record->layer);
     }
-    CHECK(remat_program_shards(program) > 0 || model->kv_heads > 0, "%s: no shard", graph->name);
+    CHECK(remat_program_shards(program) > 0, "%s: no shard", graph->name);
     remat_arena_release(&arena);
 }
 
