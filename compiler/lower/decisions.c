@@ -210,6 +210,8 @@ static struct remat_decision_record record(const struct joiner *j, remat_value v
         .dtype = (uint8_t)g->values[v.i].dtype,
         .rank = (uint8_t)g->values[v.i].shape.rank,
         .leaves_layer = j->leaves[v.i],
+        .shard_bytes = other->shard_bytes,
+        .shard_ns = other->shard_ns * j->part->times,
     };
     memcpy(record.shape, g->values[v.i].shape.dims, record.rank * sizeof *record.shape);
     if (!remat_is_none(written_by.i)) {

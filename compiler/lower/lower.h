@@ -27,6 +27,8 @@ struct remat_alternative {
     bool written;               /* the forward pass writes it when everything is saved */
     bool recomputable;          /* both saving and recomputing it are possible */
     int64_t recompute_extra_ns; /* of one run: recomputed minus saved */
+    uint64_t shard_bytes;       /* 0: it cannot be saved as a shard */
+    uint64_t shard_ns;          /* of one run: slice and gather */
 };
 
 struct remat_lowering {

@@ -113,6 +113,9 @@ remat_status remat_explain(struct remat_search *c, const struct remat_decision *
         a->written = true;
         a->recomputable = is_recomputable(model, (remat_item){i});
         a->recompute_extra_ns = a->recomputable ? extra_ps[i] / 1000 : 0;
+        const struct remat_shard *shard = &model->settled->shards.of[model->item_value[i].i];
+        a->shard_bytes = a->recomputable ? shard->bytes : 0;
+        a->shard_ns = a->shard_bytes ? shard->slice_ns + shard->gather_ns : 0;
     }
     remat_stopwatch_lap(c->evaluator->watch, REMAT_LAP_EXPLAIN);
     return REMAT_OK;

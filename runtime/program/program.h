@@ -212,7 +212,9 @@ struct remat_decision_record {
     uint32_t op_index; /* among those of its layer, in graph order; outputs of one have the same */
     uint8_t dtype, rank; /* dtype 0: neither it nor the shape is known */
     int64_t shape[REMAT_RANK_MAX];
-    bool leaves_layer; /* the forward pass reads it outside its layer */
+    bool leaves_layer;    /* the forward pass reads it outside its layer */
+    uint64_t shard_bytes; /* of this rank's part; 0: it cannot be saved as a shard */
+    uint64_t shard_ns;    /* of a step: slicing the part off and gathering all */
 };
 
 /* An axis of the mesh of ranks that run the plan together. The session writes this rank's

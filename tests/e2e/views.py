@@ -254,6 +254,22 @@ def check_freed(transfers):
     assert line + f"{size(gather['sent_bytes'])}; asked for by {gather['asked_by']}\n" in why, why
 
 
+def check_shards():
+    """What is saved as a shard costs what its commands take; by the name of its part there is the same answer."""
+    options = ["--mesh", "tp=2", "--recompute-granularity", "full", "--recompute-method", "uniform"]
+    call("compile", "m.fbs", *options, "--distribute-saved-activations", "-o", "s.plan")
+    call("compile", "m.fbs", *options, "-o", "w.plan")
+    values = [json.loads(call("dump", plan, "--why", "*", "--format", "json"))["why"] for plan in ("s.plan", "w.plan")]
+    shards = [v for v in values[0] if v["action"] == "shard"]
+    whole = {v["name"]: v for v in values[1]}
+    assert sum(v["peak_bytes_shard"] > 0 for v in shards) > 2, values
+    for v in shards:
+        other = whole[v["name"]]
+        assert v["recompute_ns"] == v["shard_ns"] == other["shard_ns"] > 0 and other["action"] == "save", (v, other)
+        assert v["peak_bytes_shard"] in (0, other["peak_bytes_shard"]), (v, other)  # 0: gathered by then
+        assert call("dump", "s.plan", "--why", v["name"]) == call("dump", "s.plan", "--why", v["name"] + ".part"), v
+
+
 def main():
     grouped = rows = 0
     for model, options in MODELS:
@@ -268,6 +284,7 @@ def main():
         check_placement(model, "--mesh tp=2")
     check_placement(["bert-tiny", "--batch", "4"], "--mesh dp=2,tp=2 --microbatches 2 --zero 3 --sequence-parallel")
     check_freed(check_placement(["llama-tiny"], "--mesh tp=2 --sequence-parallel --ac-mode full"))
+    check_shards()
     print(f"{grouped} rows for several layers, {rows} decisions")
 
 

@@ -9,6 +9,8 @@
 #include <fnmatch.h>
 #include <inttypes.h>
 
+#define PART ".part" /* in the name of what is saved of a value as a shard */
+
 static bool names_value(const struct remat_program *program, uint32_t value, const char *name)
 {
     const struct remat_program_value *info = &program->values[value];
@@ -94,7 +96,7 @@ static bool is_part_of(const struct remat_program_value *value,
     size_t length = strlen(record->name);
     return record->action == REMAT_ACTION_SHARD && value->instance == 0 &&
            strncmp(value->name, record->name, length) == 0 &&
-           strcmp(value->name + length, ".part") == 0;
+           strcmp(value->name + length, PART) == 0;
 }
 
 const struct remat_decision_record *dump_find_record(const struct remat_program *program,
@@ -141,9 +143,13 @@ struct cli_buffer dump_added_time(int64_t ns)
     return out;
 }
 
+/* By the value's name, or by that of the part that is saved of it. */
 static bool matches(const struct remat_decision_record *record, const char *glob)
 {
-    return fnmatch(glob, record->name, 0) == 0;
+    size_t length = strlen(record->name), rest = strlen(glob);
+    bool part = record->action == REMAT_ACTION_SHARD && rest == length + strlen(PART) &&
+                strncmp(glob, record->name, length) == 0 && strcmp(glob + length, PART) == 0;
+    return part || fnmatch(glob, record->name, 0) == 0;
 }
 
 static remat_status check_glob(remat_context *ctx, const struct remat_program *program,
@@ -180,9 +186,14 @@ static const struct remat_buffer *find_part(const struct remat_program *program,
     return NULL;
 }
 
-static bool lives_at_peak(const struct remat_program *program, const struct remat_buffer *buffer)
+/* If it is or were saved as a shard; it lives about as long as the value would. */
+static uint64_t shard_bytes_at_peak(const struct remat_program *program,
+                                    const struct remat_decision_record *record)
 {
-    return buffer->begin <= program->peak_command && program->peak_command < buffer->end;
+    const struct remat_buffer *part = find_part(program, record);
+    bool lives = part ? part->begin <= program->peak_command && program->peak_command < part->end
+                      : lives_when_saved(program, record);
+    return lives ? remat_aligned_bytes(record->shard_bytes) : 0;
 }
 
 static void print_record(const struct remat_program *program, const struct transfers *transfers,
@@ -206,13 +217,12 @@ static void print_record(const struct remat_program *program, const struct trans
                           cli_short(bytes_at_peak(record, again)).text,
                           dump_added_time(record->recompute_extra_ns).text,
                           dump_estimated(program));
-    const struct remat_buffer *part = find_part(program, record);
-    if (part)
+    if (record->shard_bytes)
         remat_text_append(out,
-                          "  shard       %s at the binding command; lives from command %" PRIu32
-                          " to %" PRIu32 ", sliced and gathered in %s a step\n",
-                          cli_short(lives_at_peak(program, part) ? part->bytes : 0).text,
-                          part->begin, part->end - 1, cli_time(record->recompute_ns).text);
+                          "  shard       %s at the binding command; sliced and gathered in %s a "
+                          "step\n",
+                          cli_short(shard_bytes_at_peak(program, record)).text,
+                          cli_time(record->shard_ns).text);
     if (transfer)
         print_transfer(program, transfer, out);
 }
@@ -260,10 +270,10 @@ remat_status dump_why_json(remat_context *ctx, struct remat_arena *arena,
             json_object_set_new(object, "peak_bytes_recomputed",
                                 dump_bytes(bytes_at_peak(record, stays(program, record)))) != 0)
             out->failed = true;
-        const struct remat_buffer *part = find_part(program, record);
-        if (part &&
-            json_object_set_new(object, "peak_bytes_shard",
-                                dump_bytes(lives_at_peak(program, part) ? part->bytes : 0)) != 0)
+        if (record->shard_bytes &&
+            (json_object_set_new(object, "peak_bytes_shard",
+                                 dump_bytes(shard_bytes_at_peak(program, record))) != 0 ||
+             json_object_set_new(object, "shard_ns", dump_bytes(record->shard_ns)) != 0))
             out->failed = true;
         dump_push(out, why, object);
     }

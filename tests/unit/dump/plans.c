@@ -84,10 +84,10 @@ static const struct remat_command commands[] = {
 static const struct remat_segment segments[] = {{"init", 0, 1}, {"step", 1, 8}};
 static const struct remat_entry entries[] = {{"init", 0, 1}, {"train", 1, 2}};
 static const struct remat_call calls[] = {{0, 1}, {1, 1}};
-/* dtype, rank, shape, leaves_layer */
-#define MATRIX  REMAT_F32, 2, {8, 8}, false
-#define VECTOR  REMAT_BF16, 1, {64}, false
-#define NO_TYPE 0, 0, {0}, false
+/* dtype, rank, shape, leaves_layer, shard_bytes, shard_ns */
+#define MATRIX  REMAT_F32, 2, {8, 8}, false, 0, 0
+#define VECTOR  REMAT_BF16, 1, {64}, false, 100, 40
+#define NO_TYPE 0, 0, {0}, false, 0, 0
 static const struct remat_decision_record decisions[] = {
     {"h.0.act", "h.0", 0, REMAT_ACTION_RECOMPUTE, "policy", 256, 1000, 1, 6, true, 900, "linear", 0,
      MATRIX},

@@ -192,7 +192,8 @@ static void test_why(struct remat_arena *arena, const struct remat_program *prog
     check_holds(text.items,
                 "\nh.0.mid: 128 B, recompute inline (planner)\n"
                 "  saved       0 B at the binding command; lives from command 1 to 3\n"
-                "  recomputed  0 B at the binding command; -150 ns a step, estimated\n");
+                "  recomputed  0 B at the binding command; -150 ns a step, estimated\n"
+                "  shard       0 B at the binding command; sliced and gathered in 40 ns a step\n");
     CHECK(!strstr(text.items, "h.1"), "%s", text.items);
     struct remat_program exact = *program;
     exact.exact_extras = true;
@@ -212,6 +213,8 @@ static void test_why(struct remat_arena *arena, const struct remat_program *prog
     CHECK(integer(first, "peak_bytes_saved") == 256, "padded");
     CHECK(integer(first, "peak_bytes_recomputed") == 0, "recomputed");
     CHECK(integer(first, "recompute_extra_ns") == 300, "extra");
+    CHECK(integer(first, "peak_bytes_shard") == 256, "padded, and where the value is when saved");
+    CHECK(integer(first, "shard_ns") == 40, "shard");
     json_decref(json.object);
 }
 

@@ -158,9 +158,9 @@ static void fill_report(struct sample *s)
     s->tensors[1] = (struct remat_tensor){"x", X, REMAT_INIT_NONE, 0, 0, 0, 0, 0};
     s->tensors[2] = (struct remat_tensor){"m", M, REMAT_INIT_CONSTANT, 0.5, 0, 0, 0, 0};
     s->tensors[3] = (struct remat_tensor){"loss", LOSS, REMAT_INIT_NONE, 0, 0, 0, 0, 0};
-#define TYPE_OF_Y REMAT_F32, 2, {4, 4}, true
-#define TYPE_OF_Z REMAT_BF16, 1, {32}, false
-#define NO_TYPE   0, 0, {0}, false
+#define TYPE_OF_Y REMAT_F32, 2, {4, 4}, true, 32, 9
+#define TYPE_OF_Z REMAT_BF16, 1, {32}, false, 0, 0
+#define NO_TYPE   0, 0, {0}, false, 0, 0
     s->decisions[0] = (struct remat_decision_record){
         "y", "layers.0/mlp", 0,   REMAT_ACTION_SAVE, "fits", 64,       0, 2,
         5,   true,           -12, "linear",          3,      TYPE_OF_Y};

@@ -148,6 +148,8 @@ static void compare_report(const struct remat_program *p, const struct remat_pro
         SAME(dtype);
         SAME(rank);
         SAME(leaves_layer);
+        SAME(shard_bytes);
+        SAME(shard_ns);
         for (uint32_t d = 0; d < a->rank; d++)
             SAME(shape[d]);
     }
