@@ -62,12 +62,26 @@ static remat_value entry_of(struct divider *d, remat_value old, remat_value x, i
     return entries > 1 ? remat_build_slice(&d->b, x, 0, number, number + 1) : x;
 }
 
+/* A node that belongs to the op of the old one. */
+static void build_part(struct divider *d, const struct remat_node_info *node, uint16_t op,
+                       const remat_value *inputs, uint32_t input_count, remat_value *outputs)
+{
+    struct remat_builder *b = &d->b;
+    const struct remat_attribute axis = remat_attribute_int("axis", 0);
+    bool joins = op == REMAT_OP_concat;
+    b->keep_origin = true;
+    b->origin = node->origin;
+    b->origin_group = remat_rebuild_group(&d->r, node->origin_group);
+    remat_build(b, op, inputs, input_count, joins ? &axis : node->attributes,
+                joins ? 1 : node->attribute_count, outputs);
+    b->keep_origin = false;
+}
+
 /* The entries of a batch one by one. */
 void remat_divide_attention(struct divider *d, const struct remat_node_info *node,
                             const remat_value *inputs)
 {
     struct remat_builder *b = &d->b;
-    const struct remat_attribute axis = remat_attribute_int("axis", 0);
     int64_t entries = b->graph->values[inputs[0].i].shape.dims[0];
     uint32_t count = node->input_count;
     remat_value own[8], made[3], *parts[3];
@@ -80,17 +94,19 @@ void remat_divide_attention(struct divider *d, const struct remat_node_info *nod
         for (uint32_t k = 0; k + 1 < count; k++)
             own[k] = entry_of(d, node->inputs[k], inputs[k], entries, e);
         own[count - 1] = random_state(d, inputs[count - 1], entries, e);
-        remat_build(b, node->op, own, count, node->attributes, node->attribute_count, made);
+        b->name = b->prefix;
+        build_part(d, node, node->op, own, count, made);
         for (uint32_t k = 0; k < node->output_count; k++)
             parts[k][e] = made[k];
     }
     if (node->op == REMAT_OP_attention)
         d->parts[node->outputs[1].i] = parts[1];
-    for (uint32_t k = 0; k < node->output_count; k++)
-        remat_divide_stand_for(d, node->outputs[k],
-                               entries > 1 ? remat_build(b, REMAT_OP_concat, parts[k],
-                                                         (uint32_t)entries, &axis, 1, NULL)
-                                           : parts[k][0]);
+    for (uint32_t k = 0; k < node->output_count; k++) {
+        remat_value joined = parts[k][0];
+        if (entries > 1)
+            build_part(d, node, REMAT_OP_concat, parts[k], (uint32_t)entries, &joined);
+        remat_divide_stand_for(d, node->outputs[k], joined);
+    }
 }
 
 /* Runs one by one: they are what several microbatches of one run draw. */

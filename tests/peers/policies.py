@@ -8,6 +8,7 @@ table below. JAX is not run: its file is Python, and names values of the graph.
 import ast
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,19 +19,19 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 BATCH, SEQ, HEADS = 2, 64, 4
 # By family: the value of each place that PyTorch can be told of. A linear has none of its own where its
-# kernel goes on; the product is then saved.
+# kernel goes on; the product is then saved. Of attention that ranks divide, each sequence has its part of the sums.
 VALUES = {
     "gpt2": {("linear", 0): ["attn.qkv"], ("linear", 1): ["attn.proj.matmul_1"], ("linear", 2): ["mlp.fc"],
-             ("attention", 0): ["attn.core", "attn.core.1"], ("gelu", 0): ["mlp.act"],
+             ("attention", 0): ["attn.core", "attn.core*.1"], ("gelu", 0): ["mlp.act"],
              ("layer_norm", 0): ["ln_1", "ln_1.1", "ln_1.2"], ("layer_norm", 1): ["ln_2", "ln_2.1", "ln_2.2"]},
     "llama": {("linear", 0): ["attn.q_proj.matmul_1"], ("linear", 1): ["attn.k_proj.matmul_1"],
               ("linear", 2): ["attn.v_proj.matmul_1"], ("linear", 3): ["attn.proj.matmul_1"],
               ("linear", 4): ["mlp.gate.matmul_1"], ("linear", 5): ["mlp.up.matmul_1"],
-              ("attention", 0): ["attn.core", "attn.core.1"],
+              ("attention", 0): ["attn.core", "attn.core*.1"],
               ("rms_norm", 0): ["norm_1", "norm_1.1"], ("rms_norm", 1): ["norm_2", "norm_2.1"]},
     "bert": {("linear", 0): ["attn.query"], ("linear", 1): ["attn.key"], ("linear", 2): ["attn.value"],
              ("linear", 3): ["attn.proj.matmul_1"], ("linear", 4): ["mlp.fc"], ("linear", 5): ["mlp.proj.matmul_1"],
-             ("attention", 0): ["attn.core", "attn.core.1"], ("gelu", 0): ["mlp.act"],
+             ("attention", 0): ["attn.core", "attn.core*.1"], ("gelu", 0): ["mlp.act"],
              ("layer_norm", 0): ["ln_1", "ln_1.1", "ln_1.2"], ("layer_norm", 1): ["ln_2.1", "ln_2.2"]},
 }
 PATHS = {"gpt2": "h.", "llama": "model.layers.", "bert": "bert.encoder.layer."}
@@ -39,14 +40,18 @@ OUTPUTS = {"gpt2": "mlp.residual", "llama": "mlp.residual", "bert": "ln_2"}
 
 class Tools:
     def __init__(self, build, work):
-        self.tools, self.work = pathlib.Path(build).resolve() / "tools", work
+        self.tools, self.work, self.mesh = pathlib.Path(build).resolve() / "tools", work, []
 
     def call(self, name, *arguments):
         return subprocess.run([self.tools / f"remat-{name}", *map(str, arguments)], cwd=self.work, check=True,
                               stdout=subprocess.PIPE, encoding="utf-8").stdout
 
     def compile(self, *options):
-        return json.loads(self.call("compile", "model.fbs", "-o", "model.plan", "--format", "json", *options))
+        return json.loads(self.call("compile", "model.fbs", "-o", "model.plan", "--format", "json", *self.mesh,
+                                    *options))
+
+    def decisions(self):
+        return json.loads(self.call("dump", "model.plan", "--decisions", "--format", "json"))["decisions"]
 
 
 class Layers:
@@ -148,11 +153,12 @@ def check_layer(policy, layers, number):
 
 
 def check_cost(tools, family, policy):
-    """Against the plan of the same values, pinned by the table."""
+    """Against the plan of the same values, pinned by the table; a layer that is no checkpoint saves what it can."""
     pins = []
+    decisions = tools.decisions()
     for (stack, number), (saved, _) in policy["LAYERS"].items():
         if saved is None:
-            pins.append(f"{stack}.{number}")
+            pins += [d["name"] for d in decisions if d["layer"] == number and d["action"] != "recompute"]
         else:
             pins += [f"{PATHS[family]}{number}.{value}" for op, places in saved.items() for place in places
                      for value in VALUES[family][op, place]]
@@ -161,14 +167,15 @@ def check_cost(tools, family, policy):
         policy["PEAK_BYTES"], policy["STEP_NS"], report["peak_bytes"], report["step_ns"])
 
 
-def check_jax(tools, family, plan):
-    tree = ast.parse(tools.call("dump", plan, "--emit-policy", "jax"))
+def check_jax(tools, family):
+    tree = ast.parse(tools.call("dump", "model.plan", "--emit-policy", "jax"))
     layers = next(ast.literal_eval(node.value) for node in tree.body
                   if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "LAYERS")
     names = {}
-    for d in json.loads(tools.call("dump", plan, "--decisions", "--format", "json"))["decisions"]:
-        if d["layer"] >= 0:
-            names.setdefault(d["layer"], {})[d["name"].split(f".{d['layer']}.", 1)[1]] = d["action"]
+    for d in tools.decisions():
+        if d["layer"] >= 0 and d["op"] != "gather":  # those are gathered again
+            name = re.sub(r"\.entry_\d+(?=\.1)", "", d["name"].split(f".{d['layer']}.", 1)[1])
+            assert names.setdefault(d["layer"], {}).setdefault(name, d["action"]) == d["action"], d
     for (_, number), saved in layers.items():
         actions = names.pop(number)
         kept = {name for name, action in actions.items() if action == "save"}
@@ -211,13 +218,15 @@ def main():
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as work:
         tools = Tools(build, work)
-        for family, dropout in [(family, 0) for family in VALUES] + [("gpt2", 0.1)]:
+        cases = [(family, 0, []) for family in VALUES] + [("gpt2", 0.1, mesh) for mesh in (
+            [], ["--mesh", "tp=2"], ["--mesh", "tp=2", "--sequence-parallel"])]
+        for family, dropout, tools.mesh in cases:
             tools.call("graph", f"{family}-tiny", "--batch", BATCH, "--seq", SEQ, "--dropout", dropout,
                        "-o", "model.fbs")
             most, full = tools.compile(), tools.compile("--ac-mode", "full")
             layers, different = Layers(family, dropout), set()
             groups = ["--recompute-granularity", "full", "--recompute-method", "uniform", "--recompute-num-layers", "2"]
-            plans = [groups, ["--ac-mode", "selective", "--ac-option", "op"], []] + [
+            plans = [groups, ["--recompute-activations"], ["--ac-mode", "selective", "--ac-option", "op"], []] + [
                 ["--budget", full["arena_bytes"] + full["reserve_bytes"] + int(
                     share * (most["arena_bytes"] - full["arena_bytes"]))] for share in (0.1, 0.45, 0.8)]
             for options in plans:
@@ -229,11 +238,12 @@ def main():
                 entries = {str(entry): number for (_, number), entry in policy["LAYERS"].items()}
                 counts = {entry: check_layer(policy, layers, number) for entry, number in entries.items()}
                 different.add(len(entries))
-                check_jax(tools, family, "model.plan")
+                check_jax(tools, family)
                 check_cost(tools, family, policy)
-                print(family, *options, *map(dict, counts.values()))
+                print(family, *tools.mesh, *options, *map(dict, counts.values()))
                 assert policy["UNREAD_BYTES"] == 0, policy["UNREAD_BYTES"]
             assert max(different) > 1, "layers never differ"
+        tools.mesh = []
         check_inline(tools)
         check_unread(tools)
 

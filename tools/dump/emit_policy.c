@@ -188,17 +188,6 @@ fail:
 }
 
 /* From where the last search ended. */
-static const struct remat_decision_record *find_record(const struct remat_program *program,
-                                                       const char *name, uint32_t *at)
-{
-    for (uint32_t i = 0; i < program->decision_count; i++) {
-        *at = *at + 1 < program->decision_count ? *at + 1 : 0;
-        if (strcmp(program->decisions[*at].name, name) == 0)
-            return &program->decisions[*at];
-    }
-    return NULL;
-}
-
 static uint64_t bytes_of(const struct remat_program *program, const char *name, uint32_t *at)
 {
     for (uint32_t i = 0; i < program->value_count; i++) {
@@ -219,9 +208,10 @@ static uint64_t count_unread(const struct policy *p, const struct remat_program 
         const struct policy_layer *layer = &p->layers.items[l];
         for (size_t i = 0; i < layer->places.count && layer->checkpoint; i++) {
             const struct place *place = &layer->places.items[i];
-            if (!place->saved || !place->name)
+            if (!place->saved || place->decided)
                 continue;
-            const struct remat_decision_record *d = find_record(planned, place->name, &record_at);
+            const struct remat_decision_record *d =
+                policy_find_record(planned, place->name, &record_at);
             if (!d || remat_action_times(d->action) > 0)
                 bytes += bytes_of(planned, place->name, &value_at);
         }

@@ -39,6 +39,17 @@ size_t policy_layer_length(const char *path, int32_t layer)
     return at ? (size_t)(at - path) + length : 0;
 }
 
+const struct remat_decision_record *policy_find_record(const struct remat_program *program,
+                                                       const char *name, uint32_t *at)
+{
+    for (uint32_t i = 0; i < program->decision_count; i++) {
+        *at = *at + 1 < program->decision_count ? *at + 1 : 0;
+        if (strcmp(program->decisions[*at].name, name) == 0)
+            return &program->decisions[*at];
+    }
+    return NULL;
+}
+
 static bool is_in(const struct policy_layer *layer, const char *path, int32_t number)
 {
     return layer->number == number && strncmp(layer->path, path, layer->path_length) == 0 &&
@@ -98,19 +109,53 @@ static const char *product_of(const struct remat_program *program, const struct 
     return "matmul";
 }
 
-static remat_status add_product(struct remat_arena *arena, const struct remat_command *c,
-                                uint32_t command, const char *op, struct policy_layer *layer)
+/* Attention is a command for each sequence where each draws random numbers of its own: decisions
+ * about what they write have the place. REMAT_NONE: there is none. */
+static uint32_t attention_index(const struct remat_program *program, const struct remat_command *c,
+                                uint32_t *at)
+{
+    if (program->kernels[c->kernel].kind != REMAT_KERNEL_attention)
+        return REMAT_NONE;
+    for (uint32_t o = c->operand_begin; o < c->operand_end; o++) {
+        const struct remat_operand *operand = &program->operands[o];
+        const struct remat_decision_record *d =
+            operand->access == REMAT_ACCESS_WRITE
+                ? policy_find_record(program, program->values[operand->value].name, at)
+                : NULL;
+        if (d && strcmp(d->op, "attention") == 0)
+            return d->op_index;
+    }
+    return REMAT_NONE;
+}
+
+static struct place *find_named_place(struct policy_layer *layer, const char *name)
+{
+    for (size_t i = 0; i < layer->places.count; i++)
+        if (strcmp(layer->places.items[i].name, name) == 0)
+            return &layer->places.items[i];
+    return NULL;
+}
+
+static remat_status add_product(struct remat_arena *arena, const struct remat_program *program,
+                                uint32_t command, const char *op, uint32_t *record_at,
+                                struct policy_layer *layer)
 {
     remat_status st = REMAT_OK;
-    uint32_t index = 0;
-    if (c->instance > 0) {
-        REMAT_TRY_PUSH(arena, &layer->again, c->name);
-    } else if (c->phase == REMAT_PHASE_FORWARD) {
-        while (find_place(layer, op, index))
+    const struct remat_command *c = &program->commands[command];
+    uint32_t index = attention_index(program, c, record_at);
+    struct place *place =
+        index == REMAT_NONE ? find_named_place(layer, c->name) : find_place(layer, op, index);
+    bool forward = c->instance == 0 && c->phase == REMAT_PHASE_FORWARD;
+    if (place)
+        place->saved &= c->instance == 0;
+    if (index == REMAT_NONE)
+        for (index = 0; find_place(layer, op, index);)
             index++;
-        REMAT_TRY_PUSH(arena, &layer->places, ((struct place){op, index, command, true, c->name}));
+    if (forward && !place)
+        REMAT_TRY_PUSH(arena, &layer->places,
+                       ((struct place){op, index, command, true, c->name, false}));
+    if (forward)
         layer->final_product = command;
-    }
 fail:
     return st;
 }
@@ -150,6 +195,7 @@ static remat_status read_commands(struct remat_arena *arena, struct policy *p)
     const struct remat_program *program = p->program;
     uint32_t segment = dump_step_segment(program);
     size_t at = 0, from = 0;
+    uint32_t record_at = 0;
     if (segment == REMAT_NONE)
         return REMAT_OK;
     for (uint32_t i = program->segments[segment].command_begin;
@@ -158,7 +204,7 @@ static remat_status read_commands(struct remat_arena *arena, struct policy *p)
         const char *op = product_of(program, c);
         if (op && c->layer >= 0) {
             REMAT_TRY(find_layer(arena, p, c->scope, c->layer, &at));
-            REMAT_TRY(add_product(arena, c, i, op, &p->layers.items[at]));
+            REMAT_TRY(add_product(arena, program, i, op, &record_at, &p->layers.items[at]));
         }
         if (c->instance == 0 && c->phase == REMAT_PHASE_FORWARD && c->layer >= 0 &&
             draws_random(program, c)) {
@@ -167,11 +213,6 @@ static remat_status read_commands(struct remat_arena *arena, struct policy *p)
         }
         if (c->instance == 0 && (c->phase == REMAT_PHASE_FORWARD || c->phase == REMAT_PHASE_LOSS))
             REMAT_TRY(add_outer(arena, p, c, &from));
-    }
-    for (size_t l = 0; l < p->layers.count; l++) {
-        struct policy_layer *layer = &p->layers.items[l];
-        for (size_t i = 0; i < layer->places.count; i++)
-            layer->places.items[i].saved = !has(&layer->again, layer->places.items[i].name);
     }
 fail:
     return st;
@@ -196,9 +237,29 @@ static bool serves_output(const struct policy_layer *layer, const struct remat_d
            (said == REMAT_NONE || said < PRODUCTS);
 }
 
+/* As JAX names a value: without the layer. Of attention that is a command for each sequence, the
+ * logs of sums are never joined: "attn.core.entry_0.1" is of "attn.core.1". NULL: no memory. */
+static const char *tag_of(struct remat_arena *arena, const struct remat_program *program,
+                          const struct remat_decision_record *d)
+{
+    static const char part[] = ".entry_";
+    const char *name = d->name, *at = strcmp(d->op, "attention") == 0 ? strstr(name, part) : NULL;
+    size_t length = policy_layer_length(name, d->layer);
+    uint32_t record_at = 0;
+    if (at) {
+        const char *rest = at + sizeof part - 1;
+        rest += strspn(rest, "0123456789");
+        const char *whole = remat_arena_format(arena, "%.*s%s", (int)(at - name), name, rest);
+        if (!whole)
+            return NULL;
+        name = policy_find_record(program, whole, &record_at) ? name : whole;
+    }
+    return name + length + (length && name[length] == '.');
+}
+
 /* What decisions say of their layers, and the places of ops other than products. */
 static remat_status read_decision(struct remat_arena *arena, const struct remat_decision_record *d,
-                                  struct policy_layer *layer)
+                                  const char *tag, struct policy_layer *layer)
 {
     remat_status st = REMAT_OK;
     bool saved = remat_action_times(d->action) == 0;
@@ -212,15 +273,11 @@ static remat_status read_decision(struct remat_arena *arena, const struct remat_
     if (place && said >= PRODUCTS)
         place->saved &= saved;
     if (place)
-        place->name = NULL;
+        place->decided = true;
     else if (said != REMAT_NONE)
         REMAT_TRY_PUSH(arena, &layer->places,
-                       ((struct place){d->op, d->op_index, d->saved_begin, saved, NULL}));
-    if (saved) {
-        size_t length = policy_layer_length(d->name, layer->number);
-        REMAT_TRY_PUSH(arena, &layer->tagged,
-                       d->name + length + (length && d->name[length] == '.'));
-    }
+                       ((struct place){d->op, d->op_index, d->saved_begin, saved, d->name, true}));
+    REMAT_TRY_PUSH(arena, saved ? &layer->tagged : &layer->untagged, tag);
 fail:
     return st;
 }
@@ -234,7 +291,7 @@ static bool is_saved(const struct policy *p, struct policy_layer *layer,
     if (!layer->checkpoint || is_outer(layer, d))
         return true;
     if (p->framework == POLICY_JAX)
-        return remat_action_times(d->action) == 0;
+        return has(&layer->tagged, p->tags[d - p->program->decisions]);
     const struct place *place =
         say(d->op) == REMAT_NONE ? NULL : find_place(layer, d->op, d->op_index);
     return place && place->saved;
@@ -254,6 +311,16 @@ fail:
     return st;
 }
 
+/* Names are said once, and only where all parts are saved. */
+static void end_tags(struct policy_layer *layer)
+{
+    struct policy_names found = layer->tagged;
+    layer->tagged.count = 0;
+    for (size_t i = 0; i < found.count; i++)
+        if (!has(&layer->untagged, found.items[i]) && !has(&layer->tagged, found.items[i]))
+            layer->tagged.items[layer->tagged.count++] = found.items[i];
+}
+
 /* Places behind the last value needed are neither saved nor replayed; others without a decision are
  * saved in place of what is made from them. */
 static remat_status end_layer(struct remat_arena *arena, struct policy *p,
@@ -261,6 +328,7 @@ static remat_status end_layer(struct remat_arena *arena, struct policy *p,
 {
     remat_status st = REMAT_OK;
     size_t count = 0;
+    end_tags(layer);
     for (size_t i = 0; i < layer->places.count; i++) {
         struct place place = layer->places.items[i];
         place.saved &= place.at <= layer->last;
@@ -270,7 +338,7 @@ static remat_status end_layer(struct remat_arena *arena, struct policy *p,
     layer->places.count = count;
     for (size_t i = 0; i < count && layer->checkpoint && p->framework == POLICY_PYTORCH; i++) {
         const struct place *place = &layer->places.items[i];
-        if (!place->saved || !place->name)
+        if (!place->saved || place->decided)
             continue;
         REMAT_TRY_PUSH(arena, &p->saved, place->name);
         REMAT_TRY_PUSH(arena, &p->differences,
@@ -311,14 +379,17 @@ remat_status policy_find(struct remat_arena *arena, const struct remat_program *
     remat_status st = REMAT_OK;
     size_t at = 0;
     *out = (struct policy){.program = program, .framework = framework};
+    REMAT_TRY_NEW(arena, out->tags, program->decision_count);
     REMAT_TRY(read_commands(arena, out));
     REMAT_TRY(complete_outer(arena, out));
     for (uint32_t i = 0; i < program->decision_count; i++) {
         const struct remat_decision_record *d = &program->decisions[i];
         if (d->layer < 0)
             continue;
+        if (!(out->tags[i] = tag_of(arena, program, d)))
+            return REMAT_ERROR_MEMORY;
         REMAT_TRY(find_layer(arena, out, d->scope, d->layer, &at));
-        REMAT_TRY(read_decision(arena, d, &out->layers.items[at]));
+        REMAT_TRY(read_decision(arena, d, out->tags[i], &out->layers.items[at]));
     }
     for (size_t l = 0; l < out->layers.count; l++)
         REMAT_TRY(end_layer(arena, out, &out->layers.items[l]));

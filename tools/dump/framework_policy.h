@@ -24,7 +24,8 @@ struct place { /* an op, and its index in the layer */
     uint32_t index;
     uint32_t at;      /* command of the forward pass */
     bool saved;       /* here */
-    const char *name; /* of the first value, where no decision is about it; else NULL */
+    const char *name; /* of the first value */
+    bool decided;     /* a decision is about it */
 };
 
 struct policy_layer {
@@ -35,13 +36,13 @@ struct policy_layer {
     uint32_t last_random; /* the last one that draws random bits: PyTorch needs the mask, too */
     bool checkpoint;
     struct places REMAT_LIST(struct place) places;
-    const char *final;          /* last value with a decision */
-    bool ends;                  /* in a value that other layers read */
-    uint32_t final_product;     /* command of the last one */
-    bool output_again;          /* the plan recomputes a value that other layers read */
-    struct policy_names outer;  /* values that other layers read */
-    struct policy_names again;  /* products that are recomputed */
-    struct policy_names tagged; /* values saved, as JAX names them */
+    const char *final;         /* last value with a decision */
+    bool ends;                 /* in a value that other layers read */
+    uint32_t final_product;    /* command of the last one */
+    bool output_again;         /* the plan recomputes a value that other layers read */
+    struct policy_names outer; /* values that other layers read */
+    /* Values by JAX's names: of parts of a value some may be saved, others not. */
+    struct policy_names tagged, untagged;
 };
 
 struct policy_value {
@@ -57,12 +58,17 @@ struct policy {
     struct policy_layers REMAT_LIST(struct policy_layer) layers;
     /* Values that it saves and the plan recomputes, and the other way round. */
     struct policy_values REMAT_LIST(struct policy_value) differences;
+    const char **tags; /* by decision about a value of a layer: as JAX names it */
     /* Names of the values of layers that it saves, beside their inputs. */
     struct policy_names saved;
 };
 
 /* Length of "h.3" in "h.3/attn", of "model.h.3" in "model.h.3.attn"; 0: it is not there. */
 size_t policy_layer_length(const char *path, int32_t layer);
+
+/* By name, from where the last search ended; NULL: there is none. */
+const struct remat_decision_record *policy_find_record(const struct remat_program *program,
+                                                       const char *name, uint32_t *at);
 
 remat_status policy_find(struct remat_arena *arena, const struct remat_program *program,
                          enum policy_framework framework, struct policy *out);
