@@ -81,6 +81,11 @@ static const struct key {
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
+const char *remat_config_type(uint32_t k)
+{
+    return k < COUNT(types) ? types[k].settings.name : NULL;
+}
+
 const char *remat_config_types(struct remat_arena *arena)
 {
     struct remat_text names = {.arena = arena};

@@ -13,7 +13,8 @@
 remat_status remat_model_config(remat_context *ctx, struct remat_arena *arena, const char *path,
                                 bool with_dropout, struct remat_model_settings *out);
 
-/* The model types, separated by commas. */
+/* The model types in order, then NULL; and separated by commas. */
+const char *remat_config_type(uint32_t k);
 const char *remat_config_types(struct remat_arena *arena);
 /* A config.json, in a line, from which Hugging Face's library makes the model of these settings:
  * that of settings->config, if there is one, with all keys of config.def that the settings decide,

@@ -38,7 +38,9 @@ static remat_status print_preset(remat_context *ctx, const char *name)
         REMAT_CHECK(remat_model_generate(ctx, scratch, &s, &graph));
         printf("  %-12s ", name);
         print_count(count_parameters(graph));
-        printf(" %6lld %6lld\n", (long long)s.layers, (long long)s.width);
+        const char *alias = remat_model_alias(name);
+        printf(" %6lld %6lld%s%s\n", (long long)s.layers, (long long)s.width, alias ? "  " : "",
+               alias ? alias : "");
     }
     remat_scratch_close(scratch);
     return REMAT_OK;
@@ -48,7 +50,7 @@ static remat_status print_models(void *user)
 {
     remat_context *ctx = user;
     struct remat_arena *scratch = remat_scratch_open(ctx);
-    printf("  %-12s %10s %6s %6s\n", "preset", "parameters", "layers", "width");
+    printf("  %-12s %10s %6s %6s  %s\n", "preset", "parameters", "layers", "width", "also");
     for (uint32_t k = 0; remat_model_name(k); k++)
         REMAT_CHECK(print_preset(ctx, remat_model_name(k)));
     cli_print(stdout, "  config.json  of model type %s\n", remat_config_types(scratch));

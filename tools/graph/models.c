@@ -3,6 +3,7 @@
 
 #include "activation.h"
 #include "builder.h"
+#include "config.h"
 #include "graph_verify.h"
 #include "model_builder.h"
 #include "suggest.h"
@@ -38,10 +39,22 @@ static const struct family {
 static const struct remat_model_settings presets[] = {
 #define PRESET(preset, of_family, ...)                                                             \
     {.name = preset, .family = REMAT_FAMILY_##of_family, __VA_ARGS__},
+#define ALIAS(alias, preset)
 #include "models.def"
 #undef PRESET
+#undef ALIAS
+};
+static const struct alias {
+    const char *name, *preset;
+} aliases[] = {
+#define PRESET(...)
+#define ALIAS(alias, of) {alias, of},
+#include "models.def"
+#undef PRESET
+#undef ALIAS
 };
 #define PRESET_COUNT (sizeof presets / sizeof presets[0])
+#define ALIAS_COUNT  (sizeof aliases / sizeof aliases[0])
 
 /* The products of sizes at these limits, in bytes, stay below 2^63. */
 #define SIZE(option, member, most, families)                                                       \
@@ -75,26 +88,58 @@ const char *remat_model_name(uint32_t preset)
     return preset < PRESET_COUNT ? presets[preset].name : NULL;
 }
 
-static const char *preset_name(const void *user, uint32_t i)
+const char *remat_model_alias(const char *preset)
+{
+    for (size_t k = 0; k < ALIAS_COUNT; k++)
+        if (strcmp(aliases[k].preset, preset) == 0)
+            return aliases[k].name;
+    return NULL;
+}
+
+/* Of presets, aliases and model types. */
+static const char *name_at(const void *user, uint32_t i)
 {
     (void)user;
-    return remat_model_name(i);
+    if (i < PRESET_COUNT)
+        return presets[i].name;
+    i -= PRESET_COUNT;
+    return i < ALIAS_COUNT ? aliases[i].name : remat_config_type(i - ALIAS_COUNT);
+}
+
+/* Hugging Face has models as OWNER/NAME. */
+static remat_status fail_unknown(remat_context *ctx, const char *given)
+{
+    const char *slash = strrchr(given, '/'), *name = slash ? slash + 1 : given;
+    const uint32_t names = PRESET_COUNT + ALIAS_COUNT;
+    uint32_t types = 0;
+    while (remat_config_type(types))
+        types++;
+    uint32_t nearest = remat_nearest(name, name_at, NULL, names + types);
+    char type[96] = "";
+    if (nearest >= names && nearest < names + types)
+        snprintf(type, sizeof type, ": there is no preset of %s, but its config.json will do",
+                 name_at(NULL, nearest));
+    return remat_error(ctx, REMAT_ERROR_USAGE,
+                       "unknown model '%.60s'%s (accepted: the presets of remat-graph --list, or a "
+                       "config.json)",
+                       given, *type ? type : remat_suggest("", name, name_at, NULL, names).text);
 }
 
 remat_status remat_model_preset(remat_context *ctx, const char *name,
                                 struct remat_model_settings *out)
 {
+    const char *preset = name;
+    for (size_t k = 0; k < ALIAS_COUNT; k++)
+        if (strcmp(aliases[k].name, name) == 0)
+            preset = aliases[k].preset;
     for (size_t k = 0; k < PRESET_COUNT; k++) {
-        if (strcmp(presets[k].name, name) != 0)
+        if (strcmp(presets[k].name, preset) != 0)
             continue;
         *out = presets[k];
         remat_model_defaults(out);
         return REMAT_OK;
     }
-    return remat_error(
-        ctx, REMAT_ERROR_USAGE,
-        "unknown model '%.60s'%s (accepted: the presets of remat-graph --list, or a config.json)",
-        name, remat_suggest("", name, preset_name, NULL, PRESET_COUNT).text);
+    return fail_unknown(ctx, name);
 }
 
 void remat_model_defaults(struct remat_model_settings *s)

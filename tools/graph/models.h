@@ -67,13 +67,16 @@ struct remat_model_settings { /* 0: not given; what a family has no use for must
     const char *config; /* the file that they are from, in a line; NULL: a preset */
 };
 
-/* Settings of a preset ("gpt2-124m"), or of a family ("gpt2"), which leaves its sizes to be given.
- * batch is 1, seq the whole context or the preset's, the optimizer AdamW with PyTorch's defaults.
+/* Settings of a preset ("gpt2-124m"), which may have an alias, or of a family ("gpt2"), which
+ * leaves its sizes to be given. batch is 1, seq the whole context or the preset's, the optimizer
+ * AdamW with PyTorch's defaults.
  */
 remat_status remat_model_preset(remat_context *ctx, const char *name,
                                 struct remat_model_settings *out);
 /* The presets' names in order, then NULL. */
 const char *remat_model_name(uint32_t preset);
+/* NULL: the preset has no other name. */
+const char *remat_model_alias(const char *preset);
 /* What a preset leaves: batch 1, AdamW with PyTorch's defaults, f32. */
 void remat_model_defaults(struct remat_model_settings *settings);
 

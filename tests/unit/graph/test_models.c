@@ -29,6 +29,21 @@ static uint32_t count_layer_nodes(const struct remat_graph *graph, uint16_t op)
     return count;
 }
 
+static void test_aliases(void)
+{
+    uint32_t count = 0;
+    for (uint32_t k = 0; remat_model_name(k); k++) {
+        const char *preset = remat_model_name(k), *alias = remat_model_alias(preset);
+        struct remat_model_settings settings;
+        if (!alias)
+            continue;
+        count++;
+        CHECK_OK(ctx, remat_model_preset(ctx, alias, &settings), "%s", alias);
+        CHECK(strcmp(settings.name, preset) == 0, "%s is %s", alias, settings.name);
+    }
+    CHECK(count == 4, "%u aliases", count);
+}
+
 /* The numbers of parameters that Hugging Face's models report (BERT without its pooler). */
 static void test_sizes(struct remat_arena *arena)
 {
@@ -49,6 +64,7 @@ static void test_sizes(struct remat_arena *arena)
         {"llama3-8b", 8030261248, 32, 7},
         {"llama3-70b", 70553706496, 80, 7},
         {"llama-tiny", 2 * 256 * 64 + 6 * (6 * 64 * 64 / 2 + 3 * 64 * 176 + 2 * 64) + 64, 6, 7},
+        {"bert-base", 109514298, 12, 6},
         {"bert-large", 335174458, 24, 6},
         {"bert-tiny", 256 * 65 + 130 * 64 + 4 * 64 + 64 * 65 + 6 * 49984, 6, 6},
         {"encdec-tiny", 256 * 64 + 6 * (49984 + 49984 + 16640 + 128), 6, 16},
@@ -290,6 +306,7 @@ int main(void)
     struct remat_arena arena;
     MUST(ctx = remat_context_create(NULL, NULL));
     remat_arena_init(&arena, ctx);
+    test_aliases();
     test_sizes(&arena);
     test_refusals(&arena);
     test_symbols(&arena);
