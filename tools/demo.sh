@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # From a fresh Debian 12 to a trained model: installs, builds the tools, plans Llama 3.2 1B for an H100, then makes
-# GPT-2 124M's training graph, compiles it under a budget that forces recomputation, and trains it on tests/data.
+# GPT-2 124M's training graph, measures this machine, compiles the graph for it under a budget that forces
+# recomputation, and trains it on tests/data.
 #   tools/demo.sh [steps (default: 10)] [build directory (default: build)]
 # Everything it writes lies in the build directory, in demo/.
 set -euo pipefail
@@ -32,7 +33,8 @@ show_head() { # the same, but only the first lines of what it prints
 show remat-graph llama3.2-1b --batch 32 --seq 2048 --dtype bf16 -o llama.fbs
 show remat-compile llama.fbs --budget 80GB --target h100-sxm -o llama.plan
 show remat-graph gpt2-124m --batch 2 --seq 512 -o model.fbs
-show remat-compile model.fbs --budget 2.2GB -o model.plan
+show remat-run --measure-device this.json
+show remat-compile model.fbs --budget 2.2GB --target this.json -o model.plan
 show remat-run model.plan --text $text --steps "$steps" --lr 3e-4
 show remat-dump model.plan --memory
 show_head 20 remat-dump model.plan --decisions
