@@ -21,7 +21,7 @@ COUNT = int(sys.argv[4]) if len(sys.argv) > 4 else 10
 FEWER = (COUNT + 3) // 4  # of what is rarely what it is meant to be
 TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt"
 RANKS, DEADLINE_S, GRACE_S, AT_ONCE, SEED = 3, 2, 3, 4, 19
-START_S, LIMIT_S = 10, 60  # of a job, with its steps; of any process
+START_S, LIMIT_S, TRIES = 10, 60, 3  # of a job, with its steps; of any process
 USAGE, LOST = 2, 75
 # What is done to a rank: the signal, and the code of the job. A rank that ends has the job's code, by mpirun, where an
 # early exit(0) is 1.
@@ -44,15 +44,24 @@ def must(work, name, *arguments):
     return done.stdout
 
 
-def started(arguments, folder=None):
+def started(arguments, folder):
     return subprocess.run([MPIRUN, *map(str, arguments)], cwd=folder, encoding="utf-8", capture_output=True, timeout=LIMIT_S)
+
+
+def folder_in(work):
+    return pathlib.Path(tempfile.mkdtemp(dir=work))
+
+
+def dated(*command):
+    """Says when its process began: how long mpirun took until then is the machine's load."""
+    return ["sh", "-c", 'date +%s.%N >>begun; exec "$@"', "sh", *command]
 
 
 class Job:
     """mpirun of remat-run in a folder of its own."""
 
     def __init__(self, work, *options, **variables):
-        self.folder = pathlib.Path(tempfile.mkdtemp(dir=work))
+        self.folder = folder_in(work)
         script = (f'echo $OMPI_COMM_WORLD_RANK $$ >>{self.folder}/pids; [ $OMPI_COMM_WORLD_RANK != "$EARLY_RANK" ] || '
                   f'kill -$EARLY_SIGNAL $$; LD_PRELOAD={LEAVE} exec "$@"')
         self.hung = False  # mpirun alone
@@ -62,9 +71,8 @@ class Job:
                                         stderr=subprocess.PIPE, encoding="utf-8", env={**os.environ, **variables})
 
     def wait_for_step(self, step):
-        for line in self.process.stdout:
-            if line.startswith(f"step {step} "):
-                return
+        """False: it has ended before."""
+        return any(line.startswith(f"step {step} ") for line in self.process.stdout)
 
     def send(self, rank, number):
         pids = dict(line.split() for line in (self.folder / "pids").read_text().splitlines())
@@ -72,6 +80,13 @@ class Job:
             os.kill(int(pids[str(rank)]), number)
         except ProcessLookupError:
             pass  # it has finished
+
+    def wait_for_ranks(self):
+        """Seconds until all have ended: mpirun takes one or two more where one has another code than 0."""
+        begin = time.monotonic()
+        while self.left() and time.monotonic() - begin < LIMIT_S:
+            time.sleep(0.01)
+        return time.monotonic() - begin
 
     def end(self):
         """Its code, seconds from now, and standard error. All its processes end with it."""
@@ -106,9 +121,19 @@ class Job:
         return json.loads(path.read_text()) if path.exists() else None
 
 
+def running(work, step, *options):
+    """A job that has done a step. Where a loaded machine starts its ranks a deadline apart it ends, and another begins."""
+    for _ in range(TRIES):
+        job = Job(work, *options)
+        if job.wait_for_step(step):
+            return job
+        code, _, error = job.end()
+        check(code == LOST and f"waited {DEADLINE_S} s" in error, f"nothing was done to it: code {code}: {error}")
+    sys.exit(f"{TRIES} jobs were too slow for a deadline of {DEADLINE_S} s: {error}")
+
+
 def in_the_middle(work, name, rank, step):
-    job = Job(work, "--steps", 1000000, "--save-weights", "never")
-    job.wait_for_step(step)
+    job = running(work, step, "--steps", 1000000, "--save-weights", "never")
     job.send(rank, FAULTS[name][0])
     code, seconds, error = job.end()
     what = f"{name} of rank {rank} after step {step}: code {code} after {seconds:.1f} s: {error}"
@@ -121,8 +146,7 @@ def in_the_middle(work, name, rank, step):
 
 def at_the_end(work, name, rank, delay_s):
     """When the last step is done: code 0 comes with a complete report."""
-    job = Job(work, "--steps", 3)
-    job.wait_for_step(3)
+    job = running(work, 3, "--steps", 3)
     time.sleep(delay_s)
     job.send(rank, FAULTS[name][0])
     code, seconds, error = job.end()
@@ -145,20 +169,21 @@ def behind_the_end(work, rank):
 def unfit(work):
     """What mpirun is told to start, where not all are ranks of one plan: arguments, code (None: any but 0), message."""
     say = [TOOLS / "remat-run", work / "model.plan", "--text", TEXT, "--timeout", DEADLINE_S]
-    first = ["-n", RANKS - 1, *say, ":", "-n", 1]
-    return {"never a rank": (["-n", 1, *say, ":", "-n", RANKS - 1, "sleep", 60], LOST,
+    ranks, alone = ["-n", RANKS - 1, *dated(*say)], ["-n", 1, *dated(*say)]
+    return {"never a rank": ([*alone, ":", "-n", RANKS - 1, "sleep", 60], LOST,
                              r"rank 0: a process on \S+ waited 2 s for all others to initialize MPI"),
-            "ends before it is a rank": (["-n", 1, *say, ":", "-n", RANKS - 1, "true"], None, ""),
-            "another plan": ([*first, say[0], work / "other.plan", *say[2:]], USAGE, "rank 2 has another plan than rank 0"),
-            "another build": ([*first, "env", f"LD_LIBRARY_PATH={work}/lib", *say], USAGE,
+            "ends before it is a rank": ([*alone, ":", "-n", RANKS - 1, "true"], None, ""),
+            "another plan": ([*ranks, ":", "-n", 1, say[0], work / "other.plan", *say[2:]], USAGE,
+                             "rank 2 has another plan than rank 0"),
+            "another build": ([*ranks, ":", "-n", 1, "env", f"LD_LIBRARY_PATH={work}/lib", *say], USAGE,
                               "rank 2 has another build of remat than rank 0"),
-            "a world too small": (["-n", RANKS - 1, *say], USAGE, "the plan is for 3 ranks, mpirun started 2 processes")}
+            "a world too small": (ranks, USAGE, "the plan is for 3 ranks, mpirun started 2 processes")}
 
 
-def at_the_start(name, arguments, expected, message):
-    begin = time.monotonic()
-    done = started(arguments)
-    seconds = time.monotonic() - begin
+def at_the_start(work, name, arguments, expected, message):
+    folder = folder_in(work)
+    done = started(arguments, folder)
+    seconds = time.time() - min(map(float, (folder / "begun").read_text().split()))
     what = f"{name}: code {done.returncode} after {seconds:.1f} s: {done.stderr}"
     check(done.returncode == expected if expected else done.returncode != 0, what)
     check(seconds < DEADLINE_S + GRACE_S and re.search(message, done.stderr), what)
@@ -181,8 +206,7 @@ def hashes(text):
 def resumed(work, draw):
     """Killed after a random step, and resumed: each step and the weights are those of a run that was not killed."""
     checkpoints = work / "checkpoints"
-    job = Job(work, "--steps", 1000000, "--checkpoint", checkpoints, "--every", 3)
-    job.wait_for_step(draw.randrange(4, 40))
+    job = running(work, draw.randrange(4, 40), "--steps", 1000000, "--checkpoint", checkpoints, "--every", 3)
     job.send(draw.randrange(RANKS), signal.SIGKILL)
     check(job.end()[0] == 128 + 9, "it was not killed")
     saved = max(int(path.name[5:15]) for path in checkpoints.iterdir())
@@ -201,10 +225,10 @@ def resumed(work, draw):
 
 def interrupted(work, rank, number):
     """The run ends after a step, of which there are a checkpoint and weights, though ranks have parts of them."""
-    job = Job(work, "--steps", 1000000, "--checkpoint", "checkpoints", "--every", 1000000, "--save-weights", "weights")
-    job.wait_for_step(3)
+    job = running(work, 3, "--steps", 1000000, "--checkpoint", "checkpoints", "--every", 1000000, "--save-weights", "weights")
     job.send(rank, number)
-    code, seconds, error = job.end()
+    seconds = job.wait_for_ranks()
+    code, _, error = job.end()
     what = f"signal {number} to rank {rank}: code {code} after {seconds:.1f} s: {error}"
     last = re.search(r"interrupted after step (\d+) of 1000000", error)
     check(code == LOST and seconds < DEADLINE_S and last and "have finished" not in error, what)
@@ -212,6 +236,7 @@ def interrupted(work, rank, number):
     check([int(path.name[5:15]) for path in (job.folder / "checkpoints").iterdir()] == [int(last[1])] if last else False,
           f"checkpoints: {what}")
     check(job.report() and not job.report()["completed"], f"report: {what}")
+    print(f"signal {number}: {seconds:.1f} s")
 
 
 def run_all(work, draw):
@@ -220,7 +245,7 @@ def run_all(work, draw):
     starts = [(name, *case) for name, case in unfit(work).items() for _ in range(COUNT)]
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         done = list(pool.map(lambda case: in_the_middle(work, *case), cases))
-        done += pool.map(lambda case: at_the_start(*case), starts)
+        done += pool.map(lambda case: at_the_start(work, *case), starts)
     for name in [*FAULTS, *unfit(work)]:
         times = [seconds for other, seconds in done if other == name]
         print(f"{name}: {len(times)} runs, at most {max(times):.1f} s")
