@@ -321,7 +321,8 @@ static void test_failure(remat_context *ctx)
                   "after %u commands: rank %u: %d %s", after, r, (int)results[r].status,
                   results[r].message);
     }
-    const struct ranks_settings absent = {.steps = 1, .absent = 1, .timeout_ns = 200000000};
+    const struct ranks_settings absent = {
+        .steps = 1, .absent = 1, .timeout_ns = UINT64_C(2000000000)};
     ranks_run(ctx, plan, &absent, results);
     for (uint32_t r = 0; r < 2; r++)
         CHECK(results[r].status == REMAT_ERROR_RANK_LOST &&

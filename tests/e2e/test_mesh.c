@@ -133,8 +133,8 @@ static void run_all(remat_context *ctx, const struct remat_plan *plan, uint32_t 
     remat_local_ranks *local;
     MUST_OK(ctx, remat_local_create(ctx, count, &local));
     for (uint32_t r = 0; r < count - absent; r++) {
-        ranks[r] = (struct rank){.plan = plan, .timeout_ns = UINT64_C(300000000)};
-        ranks[r].timeout_ns *= absent ? 1 : 200;
+        ranks[r] = (struct rank){.plan = plan, .timeout_ns = UINT64_C(2000000000)};
+        ranks[r].timeout_ns *= absent ? 1 : 30;
         remat_local_engine(local, r, &ranks[r].engine);
         MUST(pthread_create(&ranks[r].thread, NULL, run, &ranks[r]) == 0);
     }

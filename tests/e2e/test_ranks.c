@@ -306,7 +306,9 @@ static void test_failure(remat_context *ctx)
 {
     const struct ranks_model model = {.preset = "gpt2-tiny", .dtype = REMAT_F32},
                              other = {.preset = "gpt2-tiny", .dtype = REMAT_BF16};
-    const struct ranks_settings absent = {.steps = 1, .absent = 1, .timeout_ns = 200000000},
+    const struct ranks_settings absent = {.steps = 1,
+                                          .absent = 1,
+                                          .timeout_ns = UINT64_C(2000000000)},
                                 stopped = {.steps = 1, .stopped_after = 100};
     struct remat_arena arena;
     remat_arena_init(&arena, ctx);

@@ -55,7 +55,7 @@ int main(void)
                   ranks[r].all[2] == 102,
               "rank %u: %u %u %u", r, ranks[r].all[0], ranks[r].all[1], ranks[r].all[2]);
     clock_gettime(CLOCK_MONOTONIC, &begin);
-    gather_among(2, 20000000, ranks);
+    gather_among(2, UINT64_C(2000000000), ranks);
     clock_gettime(CLOCK_MONOTONIC, &end);
     CHECK(ranks[0].status && ranks[1].status && end.tv_sec - begin.tv_sec < 50, "no deadline");
     return check_exit();
