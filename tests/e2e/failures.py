@@ -28,7 +28,7 @@ USAGE, LOST = 2, 75
 FAULTS = {"exit(3)": (signal.SIGUSR2, 3), "exit(0)": (signal.SIGUSR1, 1), "SIGKILL": (signal.SIGKILL, 128 + 9),
           "SIGSEGV": (signal.SIGSEGV, 128 + 11), "SIGSTOP": (signal.SIGSTOP, LOST)}
 WAITED = re.compile(r"rank \d on \S+ (is told to end, and )?waited \S+ s at transfer(s \d+ to \d+, first| \d+) \"\S+\" of \d+ bytes "
-                    r"(along dp|among all) \(3 ranks\); missing: rank \d on \S+")
+                    r"(along dp|among all) \(3 ranks\); missing: (?P<missing>.*)")
 faults = []
 
 
@@ -140,7 +140,7 @@ def in_the_middle(work, name, rank, step):
     check(code == FAULTS[name][1], what)
     check(seconds < DEADLINE_S + GRACE_S, what)
     check(job.report() is None and not (job.folder / "never").exists(), f"files: {what}")
-    check(any(WAITED.search(line) for line in error.splitlines()), f"no message: {what}")
+    check(any(str(rank) in re.findall(r"(\d) on \S+", said["missing"]) for said in WAITED.finditer(error)), f"no message: {what}")
     return name, seconds
 
 
