@@ -9,14 +9,13 @@
  * equal nodes.
  *
  * The source whose stacks have most nodes comes first, then the best of the nodes left. One source
- * takes O(inputs of all nodes), and one search for a run O(bottlenecks log^2 bottlenecks). */
+ * takes O(inputs of all nodes), and one search for a run O(bottlenecks log bottlenecks), beside all
+ * multiples of the periods of smaller runs. */
 #include "stacks.h"
 
 #include "hash.h"
 #include "ops.h"
 #include "tree.h"
-
-#define BASE UINT64_C(0x9e3779b97f4a7c15)
 
 enum { UNREAD = REMAT_NONE - 1 };
 
@@ -82,7 +81,7 @@ struct span {
 };
 
 struct run {
-    uint32_t begin, period, length, nodes;
+    uint32_t begin, period, length, nodes, products;
 };
 
 struct finder {
@@ -94,15 +93,12 @@ struct finder {
     /* The way of the source that was followed last. */
     remat_value source;
     uint32_t span_count;
-    struct span *spans;  /* in order; those of all ways in one array */
-    struct span *before; /* by span: what those before it have together, hashes as one number to the
-                            base BASE */
-    uint64_t *powers;    /* of BASE */
-    uint32_t *place;     /* by value: number of the span that it begins */
-    uint32_t *in;        /* by node: which span it lies in, REMAT_NONE: none */
-    uint32_t *home;      /* by node: where all that reads it is */
-    uint64_t *hash;      /* by node */
-    uint32_t *readers;   /* by node: in its span, of what the last bottleneck is made of */
+    struct span *spans; /* in order; those of all ways in one array */
+    uint32_t *place;    /* by value: number of the span that it begins */
+    uint32_t *in;       /* by node: which span it lies in, REMAT_NONE: none */
+    uint32_t *home;     /* by node: where all that reads it is */
+    uint64_t *hash;     /* by node */
+    uint32_t *readers;  /* by node: in its span, of what the last bottleneck is made of */
     struct REMAT_LIST(struct run) runs;
     struct remat_stacks *out;
     struct REMAT_LIST(struct remat_stack) stacks;
@@ -287,63 +283,40 @@ static void hash_spans(struct finder *f)
 
 /* --- runs --- */
 
-static void sum_up(struct finder *f)
+/* The longest run around span `at`, which equals the one a period later. */
+static struct run run_around(const struct finder *f, uint32_t at, uint32_t period)
 {
-    f->powers[0] = 1;
-    for (uint32_t s = 0; s < f->span_count; s++) {
-        const struct span *span = &f->spans[s], *sum = &f->before[s];
-        f->powers[s + 1] = f->powers[s] * BASE;
-        f->before[s + 1] = (struct span){.hash = sum->hash * BASE + span->hash,
-                                         .nodes = sum->nodes + span->nodes,
-                                         .products = sum->products + span->products};
+    const struct span *s = f->spans;
+    struct run run = {.begin = at, .period = period};
+    uint32_t end = at + period;
+    while (run.begin > 0 && s[run.begin - 1].hash == s[run.begin - 1 + period].hash)
+        run.begin--;
+    while (end < f->span_count && s[end - period].hash == s[end].hash)
+        end++;
+    run.length = end - run.begin;
+    for (uint32_t i = run.begin; i < end; i++) {
+        run.nodes += s[i].nodes;
+        run.products += s[i].products;
     }
-}
-
-/* The spans [a, a + length) and [b, b + length). */
-static bool same_hashes(const struct finder *f, uint32_t a, uint32_t b, uint32_t length)
-{
-    const struct span *s = f->before;
-    return s[a + length].hash - s[a].hash * f->powers[length] ==
-           s[b + length].hash - s[b].hash * f->powers[length];
-}
-
-/* How many spans from a on, or before it, are those from b on, or before it; at most `most`. */
-static uint32_t count_same(const struct finder *f, uint32_t a, uint32_t b, uint32_t most,
-                           bool before)
-{
-    uint32_t same = 0, step = 1;
-    for (bool grows = true; step > 0; step = grows ? 2 * step : step / 2) {
-        bool fits = step <= most - same;
-        uint32_t back = before ? same + step : 0, on = before ? 0 : same;
-        if (fits && same_hashes(f, a - back + on, b - back + on, step))
-            same += step;
-        else
-            grows = false;
-    }
-    return same;
+    return run;
 }
 
 /* The run with the most nodes, of those that have a product. A run has, at a multiple of its
- * period, a span that equals the one a period later. */
+ * period, a span that equals the one a period later. Where the best one so far has both, with a
+ * multiple of its own period, it is that run. */
 static struct run find_run(const struct finder *f)
 {
-    const struct span *s = f->spans;
-    uint32_t count = f->span_count;
-    struct run best = {0};
-    for (uint32_t period = 1; period <= count / 2; period++)
-        for (uint32_t at = 0, end; at + period < count; at = end / period * period + period) {
-            end = at;
-            if (s[at].hash != s[at + period].hash)
+    struct run best = {.period = 1};
+    for (uint32_t period = 1; period <= f->span_count / 2; period++)
+        for (uint32_t at = 0; at + period < f->span_count; at = at / period * period + period) {
+            bool known = period % best.period == 0 && at >= best.begin &&
+                         at + period < best.begin + best.length;
+            if (f->spans[at].hash != f->spans[at + period].hash)
                 continue;
-            end += count_same(f, at, at + period, count - period - at, false);
-            uint32_t begin = at - count_same(f, at, at + period, at, true);
-            if (end < begin + period)
-                continue;
-            struct run run = {.begin = begin, .period = period, .length = end + period - begin};
-            run.nodes = f->before[end + period].nodes - f->before[begin].nodes;
-            if (f->before[end + period].products > f->before[begin].products &&
-                run.nodes > best.nodes)
+            struct run run = known ? best : run_around(f, at, period);
+            if (run.length >= 2 * period && run.products > 0 && run.nodes > best.nodes)
                 best = run;
+            at = run.begin + run.length - period;
         }
     return best;
 }
@@ -362,7 +335,6 @@ static uint32_t follow(struct finder *f, remat_value source)
         if (!remat_is_none(f->in[n]) && !remat_is_none(f->out->stack_of[n]))
             f->spans[f->in[n]].hash = f->in[n];
     for (;;) {
-        sum_up(f);
         struct run run = find_run(f);
         if (run.length == 0)
             return nodes;
@@ -421,8 +393,6 @@ void remat_stacks_find(struct remat_arena *arena, const struct remat_graph *grap
     memset(out->span_of, 0xff, graph->node_count * sizeof *out->span_of);
     find_ways(f.scratch, graph, &f.ways);
     REMAT_NEW(f.scratch, f.spans, graph->value_count);
-    REMAT_NEW(f.scratch, f.before, graph->value_count + 1);
-    REMAT_NEW(f.scratch, f.powers, graph->value_count + 1);
     REMAT_NEW(f.scratch, f.place, graph->value_count);
     REMAT_NEW(f.scratch, f.in, graph->node_count);
     REMAT_NEW(f.scratch, f.home, graph->node_count);
