@@ -141,32 +141,23 @@ static void set_limit(struct pipeline *p)
                                     : 0;
 }
 
-static struct remat_part part_of(const struct remat_arrangement *c, const char *name,
-                                 const char *entry, uint64_t times)
-{
-    return (struct remat_part){name,        entry,         (uint32_t)times,    c->graph,
-                               &c->kernels, c->order,      c->complete_before, c->continues,
-                               c->prices,   &c->lifespans, c->step_ns};
-}
-
 /* The segments of the plan: a step, in one or as microbatches and an update, and an evaluation. */
 static void lower(struct pipeline *p, const struct remat_chosen *decided,
                   const struct remat_explanation *explanation, struct remat_program *out)
 {
     struct remat_part parts[4];
-    uint32_t count = 0;
-    uint64_t times = remat_microbatches(p->search.settings);
+    uint32_t count = 0, times = (uint32_t)remat_microbatches(p->search.settings);
     if (!p->prepared.trains)
-        parts[count++] = part_of(&decided->arranged, "forward", "eval", times);
+        parts[count++] = (struct remat_part){"forward", "eval", times, &decided->arranged};
     else
-        parts[count++] =
-            part_of(&decided->arranged, times > 1 ? "microbatch" : "step", "train", times);
+        parts[count++] = (struct remat_part){times > 1 ? "microbatch" : "step", "train", times,
+                                             &decided->arranged};
     if (p->update.graph)
-        parts[count++] = part_of(&p->update, "update", "train", 1);
+        parts[count++] = (struct remat_part){"update", "train", 1, &p->update};
     if (p->forward.graph)
-        parts[count++] = part_of(&p->forward, "forward", "eval", times);
+        parts[count++] = (struct remat_part){"forward", "eval", times, &p->forward};
     if (p->mean.graph)
-        parts[count++] = part_of(&p->mean, "mean", "eval", 1);
+        parts[count++] = (struct remat_part){"mean", "eval", 1, &p->mean};
     struct remat_lowering lowering = {
         .part_count = count,
         .parts = parts,
@@ -201,7 +192,7 @@ static remat_status start(struct pipeline *p)
     remat_evaluator_init(&p->evaluator, s->planning, s->graph, &p->persistent, &s->settings->device,
                          remat_policy_pinned(s->ground, s->arena), &p->watch);
     remat_stopwatch_start(&p->watch);
-    REMAT_CHECK(remat_model_create(s->planning, p->evaluator.settled, p->evaluator.prices,
+    REMAT_CHECK(remat_model_create(s->planning, p->evaluator.settled, p->evaluator.prices.items,
                                    &s->settings->device, &s->model));
     remat_stopwatch_lap(&p->watch, REMAT_LAP_EXTRACT);
     return REMAT_OK;

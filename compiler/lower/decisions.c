@@ -30,10 +30,10 @@ struct joiner {
 };
 
 /* The time of the clone's kernel, shared among the clones that it writes. */
-static uint64_t clone_ns(const struct remat_part *in, remat_value clone)
+static uint64_t clone_ns(const struct remat_arrangement *in, remat_value clone)
 {
-    remat_kernel_id k = in->kernels->kernel_of_node[remat_producer(in->graph, clone).i];
-    const struct remat_fused_kernel *kernel = remat_kernel_at(in->kernels, k);
+    remat_kernel_id k = in->kernels.kernel_of_node[remat_producer(in->graph, clone).i];
+    const struct remat_fused_kernel *kernel = remat_kernel_at(&in->kernels, k);
     uint64_t written = 0;
     for (uint32_t o = 0; o < kernel->operand_count; o++)
         written += kernel->operands[o].access == REMAT_ACCESS_WRITE;
@@ -47,26 +47,26 @@ static uint32_t later(uint32_t a, uint32_t b)
 
 static struct fate *fate_of(const struct joiner *j, remat_value v)
 {
-    return &j->fates[j->part->graph->values[v.i].original.i];
+    return &j->fates[j->part->arranged->graph->values[v.i].original.i];
 }
 
 static void follow_clones(struct joiner *j)
 {
-    const struct remat_graph *g = j->part->graph;
+    const struct remat_graph *g = j->part->arranged->graph;
     for (remat_value v = {0}; v.i < g->value_count; v.i++) {
         uint32_t round = remat_clone_round(remat_instance(g, v));
         if (g->values[v.i].sliced) {
             fate_of(j, v)->sliced = true;
-            fate_of(j, v)->clones_ns += clone_ns(j->part, v);
+            fate_of(j, v)->clones_ns += clone_ns(j->part->arranged, v);
         }
         if (round == 0)
             continue;
         struct fate *fate = fate_of(j, v);
-        bool written = !remat_is_none(j->part->lifespans->buffer_of[v.i].i);
+        bool written = !remat_is_none(j->part->arranged->lifespans.buffer_of[v.i].i);
         if (round >= fate->rounds)
             fate->rewritten = written || (round == fate->rounds && fate->rewritten);
         fate->rounds = later(fate->rounds, round);
-        fate->clones_ns += written ? clone_ns(j->part, v) : 0;
+        fate->clones_ns += written ? clone_ns(j->part->arranged, v) : 0;
     }
 }
 
@@ -74,10 +74,10 @@ static void follow_clones(struct joiner *j)
  * its inputs. Nodes in reverse meet readers first. */
 static void follow_reads(struct joiner *j, uint32_t *read_end)
 {
-    const struct remat_graph *g = j->part->graph;
+    const struct remat_graph *g = j->part->arranged->graph;
     for (uint32_t n = g->node_count; n-- > 0;) {
         const struct remat_node_info *node = &g->nodes[n];
-        remat_kernel_id kernel = j->part->kernels->kernel_of_node[n];
+        remat_kernel_id kernel = j->part->arranged->kernels.kernel_of_node[n];
         uint32_t end = 0;
         bool early = remat_is_early(node->phase);
         if (remat_op_has(node->op, REMAT_FACT_VIEW))
@@ -100,13 +100,13 @@ static void follow_reads(struct joiner *j, uint32_t *read_end)
 
 static void join(struct remat_arena *arena, struct joiner *j)
 {
-    const struct remat_graph *g = j->part->graph;
+    const struct remat_graph *g = j->part->arranged->graph;
     uint32_t *read_end;
     REMAT_NEW(arena, j->fates, j->in->decision->value_count);
     REMAT_NEW(arena, read_end, g->value_count);
-    REMAT_NEW(arena, j->position, j->part->kernels->count);
-    for (uint32_t at = 0; at < j->part->kernels->count; at++)
-        j->position[j->part->order[at].i] = at;
+    REMAT_NEW(arena, j->position, j->part->arranged->kernels.count);
+    for (uint32_t at = 0; at < j->part->arranged->kernels.count; at++)
+        j->position[j->part->arranged->order[at].i] = at;
     follow_clones(j);
     follow_reads(j, read_end);
 }
@@ -133,7 +133,7 @@ static uint32_t number_layers(struct remat_arena *arena, const struct remat_grap
 
 static void find_leaving(struct remat_arena *arena, const uint32_t *layer, struct joiner *j)
 {
-    const struct remat_graph *g = j->part->graph;
+    const struct remat_graph *g = j->part->arranged->graph;
     REMAT_NEW(arena, j->leaves, g->value_count);
     for (uint32_t n = 0; n < g->node_count; n++) {
         const struct remat_node_info *reader = &g->nodes[n];
@@ -149,7 +149,7 @@ static void find_leaving(struct remat_arena *arena, const uint32_t *layer, struc
 static void count_ops(struct remat_arena *arena, const uint32_t *layer, uint32_t count,
                       struct joiner *j)
 {
-    const struct remat_graph *g = j->part->graph;
+    const struct remat_graph *g = j->part->arranged->graph;
     uint32_t *counts, *first; /* first: by group, 1 + the index of its first node */
     REMAT_NEW(arena, counts, (size_t)count * REMAT_OP_COUNT);
     REMAT_NEW(arena, first, g->node_count);
@@ -169,9 +169,9 @@ static void count_ops(struct remat_arena *arena, const uint32_t *layer, uint32_t
 
 static bool is_decided(const struct joiner *j, remat_value v)
 {
-    remat_value original = j->part->graph->values[v.i].original;
+    remat_value original = j->part->arranged->graph->values[v.i].original;
     const struct fate *fate = &j->fates[original.i];
-    bool saved = fate->read_late && !remat_is_none(j->part->lifespans->buffer_of[v.i].i);
+    bool saved = fate->read_late && !remat_is_none(j->part->arranged->lifespans.buffer_of[v.i].i);
     return saved || fate->clones_ns || fate->rewritten ||
            (fate->rounds && j->in->alternatives[original.i].written);
 }
@@ -187,14 +187,14 @@ static uint8_t action_of(const struct fate *fate)
 static struct remat_decision_record record(const struct joiner *j, remat_value v, const char *name,
                                            uint32_t first_command)
 {
-    const struct remat_graph *g = j->part->graph;
+    const struct remat_graph *g = j->part->arranged->graph;
     remat_value original = g->values[v.i].original;
     remat_node node = remat_producer(g, v);
     const struct remat_scope *scope = &g->scopes[g->nodes[node.i].scope.i];
     const struct fate *fate = &j->fates[original.i];
     const struct remat_alternative *other = &j->in->alternatives[original.i];
     const char *reason = j->in->decision->reasons[original.i];
-    remat_kernel_id written_by = j->part->kernels->kernel_of_node[node.i];
+    remat_kernel_id written_by = j->part->arranged->kernels.kernel_of_node[node.i];
     struct remat_decision_record record = {
         .name = name,
         .scope = scope->path,
@@ -238,7 +238,7 @@ void remat_lower_decisions(struct remat_arena *arena, const struct remat_lowerin
                            uint32_t first_command, const char *const *root_name,
                            struct remat_program *out)
 {
-    const struct remat_graph *g = lowering->parts[0].graph;
+    const struct remat_graph *g = lowering->parts[0].arranged->graph;
     struct joiner j = {.in = lowering, .part = &lowering->parts[0]};
     uint32_t *layer, layers;
     join(arena, &j);

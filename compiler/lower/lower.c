@@ -82,7 +82,7 @@ static void lower_statics(struct lowerer *l)
  * tensor that the host reads, the name that the host knows. */
 static void name_roots(struct lowerer *l)
 {
-    const struct remat_graph *g = l->part->graph;
+    const struct remat_graph *g = l->part->arranged->graph;
     REMAT_NEW(l->arena, l->root_name, g->value_count);
     REMAT_NEW(l->arena, l->root_role, g->value_count);
     for (uint32_t v = 0; v < g->value_count; v++) {
@@ -110,7 +110,7 @@ static void name_roots(struct lowerer *l)
 
 static void lower_value(struct lowerer *l, remat_value v)
 {
-    const struct remat_graph *g = l->part->graph;
+    const struct remat_graph *g = l->part->arranged->graph;
     const struct remat_value_info *info = &g->values[v.i];
     const struct remat_node_info *node = &g->nodes[info->node.i];
     const struct remat_scope *scope = &g->scopes[node->scope.i];
@@ -125,7 +125,7 @@ static void lower_value(struct lowerer *l, remat_value v)
         .phase = node->phase,
         .rank = (uint8_t)info->shape.rank,
         .bytes = remat_value_bytes(info),
-        .buffer = l->buffer_of[l->part->lifespans->buffer_of[v.i].i],
+        .buffer = l->buffer_of[l->part->arranged->lifespans.buffer_of[v.i].i],
     };
     memcpy(out->shape, info->shape.dims, sizeof out->shape);
     lower_whole(info, out);
@@ -134,12 +134,12 @@ static void lower_value(struct lowerer *l, remat_value v)
 
 static void lower_values(struct lowerer *l)
 {
-    const struct remat_graph *g = l->part->graph;
+    const struct remat_graph *g = l->part->arranged->graph;
     REMAT_NEW(l->arena, l->value_of, g->value_count);
     for (remat_value v = {0}; v.i < g->value_count; v.i++)
         if (remat_is_none(remat_producer(g, v).i))
             l->value_of[v.i] = remat_persistent_find(l->in->persistent, g->values[v.i].name).i;
-        else if (remat_is_none(l->part->lifespans->buffer_of[v.i].i))
+        else if (remat_is_none(l->part->arranged->lifespans.buffer_of[v.i].i))
             l->value_of[v.i] = REMAT_NONE;
         else
             lower_value(l, v);
@@ -155,7 +155,7 @@ static const char *kernel_key(struct lowerer *l, const struct remat_fused_kernel
     uint16_t previous = UINT16_MAX;
     uint32_t group = REMAT_NONE;
     for (uint32_t n = 0; n < kernel->node_count; n++) {
-        const struct remat_node_info *node = &l->part->graph->nodes[kernel->nodes[n].i];
+        const struct remat_node_info *node = &l->part->arranged->graph->nodes[kernel->nodes[n].i];
         if (node->origin == previous && node->origin_group == group)
             continue;
         bool derived =
@@ -277,7 +277,7 @@ static struct remat_operand lower_operand(const struct lowerer *l,
         .value = l->value_of[from->value.i],
         .previous = remat_is_none(from->previous.i) ? REMAT_NONE : l->value_of[from->previous.i],
         .access = from->access,
-        .dtype = (uint8_t)l->part->graph->values[from->value.i].dtype,
+        .dtype = (uint8_t)l->part->arranged->graph->values[from->value.i].dtype,
         .rank = (uint8_t)from->view->rank,
         .offset_elements = from->view->offset_elements,
     };
@@ -288,10 +288,10 @@ static struct remat_operand lower_operand(const struct lowerer *l,
 
 static void part_command(struct lowerer *l, uint32_t position)
 {
-    remat_kernel_id k = l->part->order[position];
-    const struct remat_fused_kernel *kernel = remat_kernel_at(l->part->kernels, k);
-    const struct remat_scope *scope = &l->part->graph->scopes[kernel->scope.i];
-    const struct remat_price *price = &l->part->prices[k.i];
+    remat_kernel_id k = l->part->arranged->order[position];
+    const struct remat_fused_kernel *kernel = remat_kernel_at(&l->part->arranged->kernels, k);
+    const struct remat_scope *scope = &l->part->arranged->graph->scopes[kernel->scope.i];
+    const struct remat_price *price = &l->part->arranged->prices[k.i];
     struct remat_command *command = &l->out->commands[l->out->command_count++];
     *command = (struct remat_command){
         .operand_begin = (uint32_t)l->operands.count,
@@ -306,16 +306,17 @@ static void part_command(struct lowerer *l, uint32_t position)
         .moved_bytes = price->moved_bytes,
         .estimated_ns = price->ns,
         .cost_source = price->source,
-        .live_bytes = l->part->lifespans->live_bytes[position],
+        .live_bytes = l->part->arranged->lifespans.live_bytes[position],
     };
     if (command->rank)
         memcpy(command->space, kernel->space.dims, sizeof command->space);
     command->kernel = intern_kernel(l, kernel->kind, kernel);
     if (remat_kernel_kind_is_transfer(kernel->kind))
-        command->complete_before =
-            l->first +
-            (l->part->complete_before ? l->part->complete_before[position] : position + 1);
-    command->continues_group = l->part->continues && l->part->continues[position];
+        command->complete_before = l->first + (l->part->arranged->complete_before
+                                                   ? l->part->arranged->complete_before[position]
+                                                   : position + 1);
+    command->continues_group =
+        l->part->arranged->continues && l->part->arranged->continues[position];
     for (uint32_t o = 0; o < kernel->operand_count; o++)
         REMAT_PUSH(l->arena, &l->operands, lower_operand(l, &kernel->operands[o]));
     for (uint32_t p = 0; p < kernel->parameter_count; p++)
@@ -356,7 +357,7 @@ static void lower_init(struct lowerer *l)
 
 static void lower_buffers(struct lowerer *l, uint32_t first_command)
 {
-    const struct remat_lifespans *from = l->part->lifespans;
+    const struct remat_lifespans *from = &l->part->arranged->lifespans;
     REMAT_NEW(l->arena, l->buffer_of, from->buffer_count);
     for (uint32_t b = 0; b < from->buffer_count; b++) {
         const struct remat_placed_buffer *buffer = &from->buffers[b];
@@ -382,14 +383,14 @@ static void lower_part(struct lowerer *l, const struct remat_part *part)
     name_roots(l);
     lower_buffers(l, first);
     lower_values(l);
-    for (uint32_t position = 0; position < part->kernels->count; position++)
+    for (uint32_t position = 0; position < part->arranged->kernels.count; position++)
         part_command(l, position);
     add_segment(l, part->name, first);
     if (part == l->in->parts)
         remat_lower_decisions(l->arena, l->in, first, l->root_name, l->out);
-    if (part->lifespans->live_peak_bytes > l->out->peak_bytes) {
-        l->out->peak_bytes = part->lifespans->live_peak_bytes;
-        l->out->peak_command = first + part->lifespans->peak_position;
+    if (part->arranged->lifespans.live_peak_bytes > l->out->peak_bytes) {
+        l->out->peak_bytes = part->arranged->lifespans.live_peak_bytes;
+        l->out->peak_command = first + part->arranged->lifespans.peak_position;
     }
 }
 
@@ -410,8 +411,8 @@ static void reserve_tables(struct lowerer *l)
 {
     size_t values = l->in->persistent->count, commands = values;
     for (uint32_t p = 0; p < l->in->part_count; p++) {
-        values += l->in->parts[p].graph->value_count;
-        commands += l->in->parts[p].kernels->count;
+        values += l->in->parts[p].arranged->graph->value_count;
+        commands += l->in->parts[p].arranged->kernels.count;
     }
     REMAT_NEW(l->arena, l->out->values, values);
     REMAT_NEW(l->arena, l->out->buffers, values);
@@ -426,7 +427,7 @@ static void reserve_tables(struct lowerer *l)
 
 static void lower_mesh(struct lowerer *l)
 {
-    const struct remat_mesh *mesh = &l->in->parts[0].graph->mesh;
+    const struct remat_mesh *mesh = &l->in->parts[0].arranged->graph->mesh;
     REMAT_NEW(l->arena, l->out->mesh, mesh->axis_count);
     for (uint32_t k = 0; k < mesh->axis_count; k++) {
         const char *name = REMAT_FORMAT(l->arena, REMAT_COORDINATE_PREFIX "%s", mesh->axes[k].name);
@@ -456,5 +457,5 @@ void remat_lower(struct remat_arena *arena, const struct remat_lowering *lowerin
     out->parameter_count = (uint32_t)l.parameters.count;
     for (uint32_t p = 0; p < lowering->part_count; p++)
         if (strcmp(lowering->parts[p].entry, lowering->parts[0].entry) == 0)
-            out->step_ns += lowering->parts[p].times * lowering->parts[p].ns;
+            out->step_ns += lowering->parts[p].times * lowering->parts[p].arranged->step_ns;
 }

@@ -3,23 +3,15 @@
 #ifndef REMAT_LOWER_H
 #define REMAT_LOWER_H
 
+#include "arrange.h"
 #include "decision.h"
-#include "place.h"
-#include "price.h"
 
-/* A segment on its way: a graph with its kernels, their order, prices and lifespans. */
+/* A segment on its way. */
 struct remat_part {
-    const char *name;                /* of the segment */
-    const char *entry;               /* the entry point that calls it, after the part before */
-    uint32_t times;                  /* how often */
-    const struct remat_graph *graph; /* rewritten */
-    const struct remat_kernel_list *kernels;
-    const remat_kernel_id *order;     /* by position */
-    const uint32_t *complete_before;  /* by position; NULL: all is in line */
-    const bool *continues;            /* by position: beside.h; NULL: no groups */
-    const struct remat_price *prices; /* by kernel */
-    const struct remat_lifespans *lifespans;
-    uint64_t ns; /* of one run */
+    const char *name;  /* of the segment */
+    const char *entry; /* the entry point that calls it, after the part before */
+    uint32_t times;    /* how often */
+    const struct remat_arrangement *arranged; /* of the rewritten graph */
 };
 
 /* The effect of the other action on a value, all others as decided. */

@@ -2,86 +2,6 @@
 #include "evaluate.h"
 
 #include "amounts.h"
-#include "beside.h"
-#include "schedule.h"
-
-/* `made_from`: whose decision made the graph, or NULL. */
-static struct remat_price *price_list(struct remat_arena *arena, const struct remat_graph *graph,
-                                      const struct remat_kernel_list *kernels,
-                                      const struct remat_evaluator *made_from,
-                                      const struct remat_device_description *device)
-{
-    struct remat_price *prices;
-    REMAT_NEW(arena, prices, kernels->count);
-    for (uint32_t k = 0; k < kernels->count; k++) {
-        const struct remat_fused_kernel *kernel = &kernels->kernels[k];
-        remat_site site = graph->nodes[kernel->nodes[0].i].site;
-        if (!made_from || remat_is_none(site.i)) {
-            prices[k] = remat_price_kernel(graph, kernel, device);
-            continue;
-        }
-        remat_kernel_id whole = remat_site_kernel(made_from->settled, site);
-        prices[k] = remat_price_variant(graph, kernel, &made_from->prices[whole.i], device);
-    }
-    return prices;
-}
-
-/* Of transfers, what runs beside computation and takes a step no longer. */
-static void hide(struct remat_class_times *times, uint64_t hidden_ns)
-{
-    times->ns[remat_cost_class_of(REMAT_KERNEL_exchange)] -= hidden_ns;
-}
-
-/* --- a whole graph --- */
-
-remat_status
-remat_arrange(remat_context *ctx, struct remat_arena *arena, const struct remat_graph *graph,
-              const struct remat_persistent *persistent, const struct remat_evaluator *made_from,
-              const struct remat_device_description *device, struct remat_stopwatch *watch,
-              bool in_line, struct remat_arrangement *out)
-{
-    *out = (struct remat_arrangement){.graph = graph};
-    remat_stopwatch_start(watch);
-    out->kernels = remat_fuse(arena, graph);
-    remat_stopwatch_lap(watch, REMAT_LAP_FUSE);
-    out->prices = price_list(arena, graph, &out->kernels, made_from, device);
-    bool transfers = false;
-    for (uint32_t k = 0; k < out->kernels.count; k++) {
-        const struct remat_fused_kernel *kernel = &out->kernels.kernels[k];
-        transfers |= remat_may_join_group(graph, kernel);
-        uint64_t *class_ns = &out->times.ns[remat_cost_class_of(kernel->kind)];
-        *class_ns = remat_ns_add(*class_ns, out->prices[k].ns);
-        out->step_ns = remat_ns_add(out->step_ns, out->prices[k].ns);
-        if (!remat_runs_beside(graph, kernel))
-            out->least_ns = remat_ns_add(out->least_ns, remat_price_least_ns(&out->prices[k]));
-    }
-    remat_stopwatch_lap(watch, REMAT_LAP_PRICE);
-    out->order = remat_schedule(arena, graph, &out->kernels);
-    if (!in_line && transfers) {
-        struct remat_beside beside =
-            remat_run_beside(arena, graph, &out->kernels, out->prices, out->order);
-        out->order = beside.order;
-        out->complete_before = beside.complete_before;
-        out->continues = beside.continues;
-        for (uint32_t at = 0; at < out->kernels.count; at++)
-            if (beside.continues[at])
-                out->prices[out->order[at].i].ns -= out->prices[out->order[at].i].latency_ns;
-        hide(&out->times, out->step_ns - beside.ns);
-        out->step_ns = beside.ns;
-    }
-    remat_stopwatch_lap(watch, REMAT_LAP_SCHEDULE);
-    const remat_tensor_id *inputs = remat_persistent_inputs(arena, persistent, graph);
-    out->lifespans = remat_lifespans(arena, graph, &out->kernels, out->order, out->complete_before,
-                                     persistent, inputs);
-    remat_stopwatch_lap(watch, REMAT_LAP_LIFESPANS);
-    REMAT_CHECK(remat_price_check_list(ctx, graph, &out->kernels, out->prices, device));
-    remat_stopwatch_start(watch);
-    REMAT_CHECK(remat_place(ctx, arena, persistent, &out->lifespans, &out->arena_bytes));
-    remat_stopwatch_lap(watch, REMAT_LAP_PLACE);
-    return REMAT_OK;
-}
-
-/* --- decisions --- */
 
 static void init(struct remat_evaluator *e, struct remat_arena *arena, uint32_t rounds)
 {
@@ -104,6 +24,7 @@ void remat_evaluator_init(struct remat_evaluator *e, struct remat_arena *arena,
 {
     struct remat_kernel_list *kernels;
     struct remat_settled *settled;
+    struct remat_price *prices;
     *e = (struct remat_evaluator){.persistent = persistent, .device = device, .watch = watch};
     e->scratch = remat_scratch_open(arena->ctx);
     REMAT_NEW(arena, kernels, 1);
@@ -113,15 +34,16 @@ void remat_evaluator_init(struct remat_evaluator *e, struct remat_arena *arena,
     *kernels = remat_fuse(arena, graph);
     remat_stopwatch_lap(watch, REMAT_LAP_FUSE);
     remat_settle(arena, graph, kernels, device, pinned, settled);
-    e->prices = price_list(arena, graph, kernels, NULL, device);
+    prices = remat_price_list(arena, graph, kernels, NULL, device);
+    e->prices = (struct remat_saved_prices){prices, kernels->count};
     for (uint32_t k = 0; k < kernels->count; k++) {
-        e->base_ns = remat_ns_add(e->base_ns, e->prices[k].ns);
+        e->base_ns = remat_ns_add(e->base_ns, prices[k].ns);
         e->transfers |= remat_may_join_group(graph, &kernels->kernels[k]);
         if (remat_runs_beside(graph, &kernels->kernels[k]))
-            e->beside_ns = remat_ns_add(e->beside_ns, e->prices[k].ns);
+            e->beside_ns = remat_ns_add(e->beside_ns, prices[k].ns);
     }
     REMAT_NEW(arena, e->sums, 1);
-    *e->sums = remat_times_create(arena, settled, e->prices, device);
+    *e->sums = remat_times_create(arena, settled, prices, device);
     init(e, arena, 1);
     remat_stopwatch_lap(watch, REMAT_LAP_CLONE);
     if (e->transfers) {
@@ -221,20 +143,17 @@ struct remat_evaluation remat_evaluate(struct remat_evaluator *e,
         remat_times_learn(e->sums, graph, &kernels);
         cost = add_up(e, decision);
     }
-    struct remat_beside run = {.order = remat_schedule(e->scratch, graph, &kernels)};
-    if (e->transfers && !decision->in_line) {
-        const struct remat_price *prices = price_list(e->scratch, graph, &kernels, e, e->device);
-        run = remat_run_beside(e->scratch, graph, &kernels, prices, run.order);
-        hide(&cost.times, cost.step_ns - run.ns);
-        cost.step_ns = run.ns;
-    }
-    remat_stopwatch_lap(e->watch, REMAT_LAP_SCHEDULE);
-    struct remat_lifespans lifespans = remat_lifespans(
-        e->scratch, graph, &kernels, run.order, run.complete_before, e->persistent, e->inputs);
-    remat_stopwatch_lap(e->watch, REMAT_LAP_LIFESPANS);
-    cost.live_peak_bytes = lifespans.live_peak_bytes;
+    struct remat_arrangement run = {
+        .graph = graph, .kernels = kernels, .step_ns = cost.step_ns, .times = cost.times};
+    bool beside = e->transfers && !decision->in_line;
+    if (beside)
+        run.prices = remat_price_list(e->scratch, graph, &kernels, &e->prices, e->device);
+    remat_arrange_kernels(e->scratch, e->persistent, e->inputs, beside, e->watch, &run);
+    cost.step_ns = run.step_ns;
+    cost.times = run.times;
+    cost.live_peak_bytes = run.lifespans.live_peak_bytes;
     if (cost.live_peak_bytes <= limit_bytes) {
-        cost.arena_bytes = remat_packed_bytes(e->scratch, e->persistent, &lifespans);
+        cost.arena_bytes = remat_packed_bytes(e->scratch, e->persistent, &run.lifespans);
         remat_stopwatch_lap(e->watch, REMAT_LAP_PLACE);
     }
     remat_arena_reset(e->scratch);

@@ -5,36 +5,9 @@
 #ifndef REMAT_EVALUATE_H
 #define REMAT_EVALUATE_H
 
+#include "arrange.h"
 #include "clones.h"
-#include "place.h"
-#include "stopwatch.h"
 #include "times.h"
-
-/* A graph carried through to a priced and packed schedule. */
-struct remat_arrangement {
-    const struct remat_graph *graph;
-    struct remat_kernel_list kernels;
-    struct remat_price *prices; /* by kernel */
-    remat_kernel_id *order;     /* by position */
-    uint32_t *complete_before;  /* by position; NULL: all is in line */
-    bool *continues; /* by position: a transfer of the group of the one before; NULL: none is */
-    struct remat_lifespans lifespans;
-    uint64_t arena_bytes; /* packed */
-    uint64_t step_ns;
-    uint64_t least_ns; /* without what may run beside computation, gathers as in full groups */
-    struct remat_class_times times; /* step_ns by class */
-};
-
-struct remat_evaluator;
-
-/* Fuses, schedules, measures, prices and packs a whole graph. `made_from`: the evaluator on whose
- * graph the decision was made that this is rewritten by; NULL: none was. `in_line`: as of a
- * decision. */
-remat_status
-remat_arrange(remat_context *ctx, struct remat_arena *arena, const struct remat_graph *graph,
-              const struct remat_persistent *persistent, const struct remat_evaluator *made_from,
-              const struct remat_device_description *device, struct remat_stopwatch *watch,
-              bool in_line, struct remat_arrangement *out);
 
 struct remat_evaluation {
     uint64_t step_ns;               /* 0: not known */
@@ -46,11 +19,11 @@ struct remat_evaluation {
 
 struct remat_evaluator {
     const struct remat_settled *settled;
-    struct remat_price *prices; /* of settled->kernels: everything is saved */
-    uint64_t base_ns;           /* of a step with these */
-    uint64_t beside_ns;         /* of them what may run beside computation */
-    bool transfers;             /* some are: beside computation or in groups, unless in line */
-    struct remat_times *sums;   /* times of decisions, of two-level ones too */
+    struct remat_saved_prices prices; /* of settled->kernels */
+    uint64_t base_ns;                 /* of a step with these */
+    uint64_t beside_ns;               /* of them what may run beside computation */
+    bool transfers;           /* some are: beside computation or in groups, unless in line */
+    struct remat_times *sums; /* times of decisions, of two-level ones too */
     struct remat_clones clones;
     struct remat_evaluator *two_level; /* with two rounds of clones; NULL until it is needed */
     struct remat_kernel_list tail;

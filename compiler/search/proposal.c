@@ -111,8 +111,9 @@ remat_status remat_proposal_carry(struct remat_search *s, const struct remat_pro
         s->arena, remat_rewrite(s->scratch, &evaluator->clones, &out->decision));
     remat_arena_reset(s->scratch);
     remat_stopwatch_lap(watch, REMAT_LAP_CLONE);
-    REMAT_CHECK(remat_arrange(s->ctx, s->arena, graph, s->evaluator->persistent, s->evaluator,
-                              &s->settings->device, watch, proposal->in_line, &out->arranged));
+    REMAT_CHECK(remat_arrange(s->ctx, s->arena, graph, s->evaluator->persistent,
+                              &s->evaluator->prices, &s->settings->device, watch, proposal->in_line,
+                              &out->arranged));
     out->arena_bytes = out->arranged.arena_bytes;
     remat_keep_most(&out->arena_bytes, s->fixed_arena_bytes);
     if (out->arranged.step_ns != proposal->cost.step_ns ||

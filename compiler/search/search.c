@@ -55,7 +55,7 @@ struct remat_proposals remat_search_policies(struct remat_search *s)
 remat_status remat_search_plan(struct remat_search *s, bool bounds_only)
 {
     REMAT_CHECK(remat_price_check_list(s->ctx, s->graph, s->evaluator->settled->kernels,
-                                       s->evaluator->prices, &s->settings->device));
+                                       s->evaluator->prices.items, &s->settings->device));
     s->planner = remat_planner_create(s->planning, s->evaluator, &s->model, bounds_only);
     if (s->settings->has_budget && s->limit_bytes >= s->planner->floor_bytes)
         s->state.bound_ns = remat_planner_bound(s->planner, s->limit_bytes);

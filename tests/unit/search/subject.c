@@ -93,7 +93,7 @@ remat_status subject_choose(struct subject *s, struct remat_arena *arena, uint64
                                   .update = &nothing,
                                   .ground = ground,
                                   .limit_bytes = limit_bytes};
-    REMAT_TRY(remat_model_create(arena, s->evaluator.settled, s->evaluator.prices, &s->device,
+    REMAT_TRY(remat_model_create(arena, s->evaluator.settled, s->evaluator.prices.items, &s->device,
                                  &search.model));
     search.scratch = remat_scratch_open(s->ctx);
     st = remat_choose(&search, out);
@@ -128,8 +128,8 @@ fail:
 
 remat_status subject_extract(struct subject *s, struct remat_model *out)
 {
-    return remat_model_create(&s->arena, s->evaluator.settled, s->evaluator.prices, &s->device,
-                              out);
+    return remat_model_create(&s->arena, s->evaluator.settled, s->evaluator.prices.items,
+                              &s->device, out);
 }
 
 remat_status subject_charged(struct remat_arena *scratch, const struct remat_model *model,

@@ -35,8 +35,8 @@ static remat_status measure(struct subject *s, const struct remat_planner *plann
     remat_arena_init(&scratch, s->ctx);
     remat_planner_decide(planner, &scratch, path, index, &decision);
     REMAT_TRY(subject_rewrite(s, &scratch, &decision, &rewritten));
-    REMAT_TRY(remat_arrange(s->ctx, &scratch, rewritten, &s->persistent, &s->evaluator, &s->device,
-                            &s->watch, false, &whole));
+    REMAT_TRY(remat_arrange(s->ctx, &scratch, rewritten, &s->persistent, &s->evaluator.prices,
+                            &s->device, &s->watch, false, &whole));
     out->bytes = whole.arena_bytes;
     out->ns = whole.step_ns;
 fail:

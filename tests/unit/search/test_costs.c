@@ -112,7 +112,7 @@ static remat_status list_priced(struct bench *b, const struct remat_decision *de
         struct remat_price price = remat_price_kernel(g, kernel, &b->subject.device);
         if (!remat_is_none(site.i))
             price = remat_price_variant(
-                g, kernel, &evaluator->prices[remat_site_kernel(evaluator->settled, site).i],
+                g, kernel, &evaluator->prices.items[remat_site_kernel(evaluator->settled, site).i],
                 &b->subject.device);
         (*out)[k] = (struct cost){
             .kernel = remat_kernel_hash(kernel->kind, program ? &kernel->body : NULL),
@@ -211,14 +211,11 @@ static remat_status lower(struct bench *b, const struct remat_decision *decision
     struct remat_alternative *alternatives;
     REMAT_TRY(subject_rewrite(&b->subject, &b->scratch, decision, &rewritten));
     REMAT_TRY(remat_arrange(b->subject.ctx, &b->scratch, rewritten, &b->subject.persistent,
-                            &b->subject.evaluator, &b->subject.device, &b->subject.watch,
+                            &b->subject.evaluator.prices, &b->subject.device, &b->subject.watch,
                             decision->in_line, &whole));
     REMAT_TRY_NEW(&b->scratch, alternatives, b->subject.graph->value_count);
     REMAT_TRY_NEW(&b->scratch, *out, 1);
-    struct remat_part part = {
-        "step",         "train",          b->microbatches,       rewritten,
-        &whole.kernels, whole.order,      whole.complete_before, whole.continues,
-        whole.prices,   &whole.lifespans, whole.step_ns};
+    struct remat_part part = {"step", "train", b->microbatches, &whole};
     struct remat_lowering lowering = {.part_count = 1,
                                       .parts = &part,
                                       .persistent = &b->subject.persistent,

@@ -101,8 +101,8 @@ static remat_status check_decision(struct subject *s, const struct remat_decisio
     not_packed = remat_evaluate(&s->evaluator, decision, cost.live_peak_bytes - 1);
     REMAT_TRY(subject_rewrite(s, &scratch, decision, &rewritten));
     REMAT_TRY(remat_graph_verify(s->ctx, rewritten));
-    REMAT_TRY(remat_arrange(s->ctx, &scratch, rewritten, &s->persistent, &s->evaluator, &s->device,
-                            &s->watch, false, &whole));
+    REMAT_TRY(remat_arrange(s->ctx, &scratch, rewritten, &s->persistent, &s->evaluator.prices,
+                            &s->device, &s->watch, false, &whole));
     CHECK(cost.step_ns == whole.step_ns && cost.live_peak_bytes == whole.lifespans.live_peak_bytes,
           "%s, %s: evaluated %" PRIu64 " ns, %" PRIu64 " B, carried through %" PRIu64
           " ns, %" PRIu64 " B",

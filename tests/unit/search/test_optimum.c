@@ -189,8 +189,8 @@ static remat_status pack(struct oracle *o, struct choice *choice)
     remat_arena_init(&scratch, s->ctx);
     decide(o, choice->code);
     REMAT_TRY(subject_rewrite(s, &scratch, &o->decision, &rewritten));
-    REMAT_TRY(remat_arrange(s->ctx, &scratch, rewritten, &s->persistent, &s->evaluator, &s->device,
-                            &s->watch, o->decision.in_line, &whole));
+    REMAT_TRY(remat_arrange(s->ctx, &scratch, rewritten, &s->persistent, &s->evaluator.prices,
+                            &s->device, &s->watch, o->decision.in_line, &whole));
     choice->arena_bytes = whole.arena_bytes;
 fail:
     remat_arena_release(&scratch);

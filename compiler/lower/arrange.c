@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "arrange.h"
+
+#include "amounts.h"
+#include "beside.h"
+#include "schedule.h"
+
+struct remat_price *remat_price_list(struct remat_arena *arena, const struct remat_graph *graph,
+                                     const struct remat_kernel_list *kernels,
+                                     const struct remat_saved_prices *saved,
+                                     const struct remat_device_description *device)
+{
+    struct remat_price *prices;
+    REMAT_NEW(arena, prices, kernels->count);
+    for (uint32_t k = 0; k < kernels->count; k++) {
+        const struct remat_fused_kernel *kernel = &kernels->kernels[k];
+        remat_site site = graph->nodes[kernel->nodes[0].i].site;
+        prices[k] =
+            saved && !remat_is_none(site.i)
+                ? remat_price_variant(graph, kernel, &saved->items[site.i % saved->count], device)
+                : remat_price_kernel(graph, kernel, device);
+    }
+    return prices;
+}
+
+/* Of transfers, what runs beside computation takes a step no longer. */
+static void run_beside(struct remat_arena *arena, struct remat_arrangement *a)
+{
+    struct remat_beside beside =
+        remat_run_beside(arena, a->graph, &a->kernels, a->prices, a->order);
+    a->order = beside.order;
+    a->complete_before = beside.complete_before;
+    a->continues = beside.continues;
+    for (uint32_t at = 0; at < a->kernels.count; at++)
+        if (beside.continues[at])
+            a->prices[a->order[at].i].ns -= a->prices[a->order[at].i].latency_ns;
+    a->times.ns[remat_cost_class_of(REMAT_KERNEL_exchange)] -= a->step_ns - beside.ns;
+    a->step_ns = beside.ns;
+}
+
+void remat_arrange_kernels(struct remat_arena *arena, const struct remat_persistent *persistent,
+                           const remat_tensor_id *inputs, bool beside,
+                           struct remat_stopwatch *watch, struct remat_arrangement *a)
+{
+    a->order = remat_schedule(arena, a->graph, &a->kernels);
+    if (beside)
+        run_beside(arena, a);
+    remat_stopwatch_lap(watch, REMAT_LAP_SCHEDULE);
+    a->lifespans = remat_lifespans(arena, a->graph, &a->kernels, a->order, a->complete_before,
+                                   persistent, inputs);
+    remat_stopwatch_lap(watch, REMAT_LAP_LIFESPANS);
+}
+
+remat_status
+remat_arrange(remat_context *ctx, struct remat_arena *arena, const struct remat_graph *graph,
+              const struct remat_persistent *persistent, const struct remat_saved_prices *saved,
+              const struct remat_device_description *device, struct remat_stopwatch *watch,
+              bool in_line, struct remat_arrangement *out)
+{
+    *out = (struct remat_arrangement){.graph = graph};
+    remat_stopwatch_start(watch);
+    out->kernels = remat_fuse(arena, graph);
+    remat_stopwatch_lap(watch, REMAT_LAP_FUSE);
+    out->prices = remat_price_list(arena, graph, &out->kernels, saved, device);
+    bool transfers = false;
+    for (uint32_t k = 0; k < out->kernels.count; k++) {
+        const struct remat_fused_kernel *kernel = &out->kernels.kernels[k];
+        transfers |= remat_may_join_group(graph, kernel);
+        uint64_t *class_ns = &out->times.ns[remat_cost_class_of(kernel->kind)];
+        *class_ns = remat_ns_add(*class_ns, out->prices[k].ns);
+        out->step_ns = remat_ns_add(out->step_ns, out->prices[k].ns);
+        if (!remat_runs_beside(graph, kernel))
+            out->least_ns = remat_ns_add(out->least_ns, remat_price_least_ns(&out->prices[k]));
+    }
+    remat_stopwatch_lap(watch, REMAT_LAP_PRICE);
+    remat_arrange_kernels(arena, persistent, remat_persistent_inputs(arena, persistent, graph),
+                          !in_line && transfers, watch, out);
+    REMAT_CHECK(remat_price_check_list(ctx, graph, &out->kernels, out->prices, device));
+    remat_stopwatch_start(watch);
+    REMAT_CHECK(remat_place(ctx, arena, persistent, &out->lifespans, &out->arena_bytes));
+    remat_stopwatch_lap(watch, REMAT_LAP_PLACE);
+    return REMAT_OK;
+}
