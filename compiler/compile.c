@@ -170,6 +170,31 @@ static void lower(struct pipeline *p, const struct remat_chosen *decided,
     remat_stopwatch_lap(&p->watch, REMAT_LAP_LOWER);
 }
 
+/* `program`: the smallest plan, lowered. */
+static remat_status refuse(struct pipeline *p, const struct remat_chosen *smallest,
+                           const struct remat_program *program)
+{
+    const struct remat_search *s = &p->search;
+    bool given = remat_policy_given(&s->settings->policy);
+    const char *what = given                    ? "this policy"
+                       : remat_search_per_op(s) ? "the smallest plan found"
+                       : s->over                ? "the smallest policy tried"
+                                                : "the smallest manual policy";
+    struct remat_refusal refusal = {
+        .budget_bytes = s->settings->budget_bytes,
+        .smallest_bytes = smallest->arena_bytes + s->reserve_bytes,
+        .reserve_bytes = s->reserve_bytes,
+        .floor_bytes = smallest->floor_bytes ? smallest->floor_bytes + s->reserve_bytes : 0,
+        .pinned = remat_decision_has_pins(&smallest->decision),
+        .smallest = program};
+    if (s->settings->refused)
+        s->settings->refused(s->settings->refused_user, &refusal);
+    return remat_error(
+        s->ctx, REMAT_ERROR_INFEASIBLE,
+        "budget %" PRIu64 " B is too small: %s%s needs %" PRIu64 " B", refusal.budget_bytes, what,
+        s->over && !given ? " before the search was ended" : "", refusal.smallest_bytes);
+}
+
 /* Everything before the decision. */
 static remat_status start(struct pipeline *p)
 {
@@ -209,7 +234,7 @@ static remat_status make_plan(void *user)
     struct remat_program *program;
     REMAT_CHECK(start(p));
     REMAT_CHECK(remat_choose(&p->search, &best));
-    if (settings->after_pass)
+    if (settings->after_pass && best.fits)
         settings->after_pass(settings->after_pass_user, "rewrite", best.arranged.graph);
     REMAT_CHECK(remat_graph_verify(p->search.ctx, best.arranged.graph));
 
@@ -220,6 +245,8 @@ static remat_status make_plan(void *user)
     remat_scratch_close(p->search.planning);
     lower(p, &best, &explanation, program);
     program->exact_extras = explanation.exact;
+    if (!best.fits)
+        return refuse(p, &best, program);
     REMAT_CHECK(describe(p, &best, program));
     REMAT_CHECK(remat_program_verify(p->search.ctx, program));
     remat_status st = remat_program_simulate(p->search.ctx, program);

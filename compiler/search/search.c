@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 
-#include "infeasible.h"
 #include "prepare.h"
 #include "queue.h"
 
@@ -139,7 +138,8 @@ static remat_status rescue(struct remat_search *s, const struct remat_proposals 
                            " B; there may be one",
                            s->settings->budget_bytes);
     remat_proposal_evaluate(s, &small[least], UINT64_MAX);
-    return remat_infeasible(s, &small[least]);
+    *out = small[least];
+    return REMAT_OK;
 }
 
 /* By bytes more decisions are entries than by time: the smallest may fit nevertheless. */
@@ -154,7 +154,7 @@ static remat_status refuse(struct remat_search *s, const struct remat_proposals 
         remat_queue_add_planned(&queue);
     if (!remat_queue_best(&queue, UINT64_MAX - 1, false, smallest))
         return rescue(s, policies, smallest);
-    return smallest->cost.arena_bytes > s->limit_bytes ? remat_infeasible(s, smallest) : REMAT_OK;
+    return REMAT_OK;
 }
 
 /* Of a whole step, by class. */
@@ -251,10 +251,9 @@ static remat_status choose_given(struct remat_search *s, struct remat_proposal *
     struct remat_policy *policy;
     REMAT_NEW(s->arena, policy, 1);
     REMAT_CHECK(remat_policy_resolve(s->ctx, s->arena, s->graph, &s->settings->policy, policy));
-    if (fits(s, propose(policy, 0), best))
-        return REMAT_OK;
-    remat_proposal_evaluate(s, best, UINT64_MAX);
-    return remat_infeasible(s, best);
+    if (!fits(s, propose(policy, 0), best))
+        remat_proposal_evaluate(s, best, UINT64_MAX);
+    return REMAT_OK;
 }
 
 remat_status remat_choose(struct remat_search *s, struct remat_chosen *out)
@@ -272,14 +271,19 @@ remat_status remat_choose(struct remat_search *s, struct remat_chosen *out)
     if (s->over)
         REMAT_PUSH(s->arena, &s->notes,
                    "the search was cut short: what was found by then depends on the machine");
-    REMAT_CHECK(remat_search_check_bound(s, s->state.bound_ns, best.cost.step_ns));
-    show_bound(s);
-    remat_proposals_show(s, "the plan", 1, &best, 1);
+    bool fits = best.cost.arena_bytes <= s->limit_bytes;
+    if (fits) {
+        REMAT_CHECK(remat_search_check_bound(s, s->state.bound_ns, best.cost.step_ns));
+        show_bound(s);
+        remat_proposals_show(s, "the plan", 1, &best, 1);
+    }
     remat_evaluator_forget(s->evaluator);
     REMAT_CHECK(remat_proposal_carry(s, &best, out));
     for (enum remat_system k = 0; k < REMAT_SYSTEM_COUNT; k++)
         out->manual[k] = (struct remat_timed_policy){manual[k].policy, manual[k].cost.step_ns};
+    out->fits = fits;
     out->bound_ns = s->state.bound_ns;
-    out->floor_bytes = remat_search_per_op(s) ? s->planner->floor_bytes : 0;
+    if (remat_search_per_op(s) || (!fits && !remat_policy_given(&s->settings->policy)))
+        out->floor_bytes = s->planner->floor_bytes;
     return REMAT_OK;
 }

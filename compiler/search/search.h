@@ -34,6 +34,7 @@ struct remat_chosen {
     struct remat_decision decision;
     struct remat_arrangement arranged;
     uint64_t arena_bytes;
+    bool fits;            /* false: nothing does, and this needs least */
     uint64_t bound_ns;    /* no decision that fits takes less; 0: not asked */
     uint64_t floor_bytes; /* of the arena of any decision; 0: not asked */
     /* By system: its own policy, or the fastest that fits, if possible of those that the system has
@@ -44,8 +45,8 @@ struct remat_chosen {
     } manual[REMAT_SYSTEM_COUNT];
 };
 
-/* REMAT_ERROR_INFEASIBLE: nothing fits (refusal.h). REMAT_ERROR_CUT_SHORT: the search was ended
- * with nothing found, and what is likely smallest does not fit either. */
+/* REMAT_ERROR_CUT_SHORT: the search was ended with nothing found, and what is likely smallest does
+ * not fit either. */
 remat_status remat_choose(struct remat_search *search, struct remat_chosen *out);
 
 /* REMAT_ERROR_INTERNAL where a bound says that what has been found cannot be: no such bound is ever

@@ -2,6 +2,7 @@
 #include "refusal_text.h"
 
 #include "report.h"
+#include "residents.h"
 #include "show.h"
 #include "size.h"
 #include "tool.h"
@@ -10,13 +11,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static bool is_recomputable(const struct remat_refused_resident *resident)
+static bool is_recomputable(const struct refusal_resident *resident)
 {
-    return strcmp(resident->removal, "recompute") == 0;
+    return strcmp(resident->removal.how, "recompute") == 0;
 }
 
-static void write_lines(const struct remat_refusal *r, struct remat_text *out)
+static void write_lines(const struct refusal_kept *kept, struct remat_text *out)
 {
+    const struct remat_refusal *r = &kept->refusal;
     remat_text_append(out, "  %s = arena %s + reserve %s; the budget is %s\n",
                       cli_enough(r->smallest_bytes).text,
                       cli_short(r->smallest_bytes - r->reserve_bytes).text,
@@ -26,12 +28,12 @@ static void write_lines(const struct remat_refusal *r, struct remat_text *out)
             out, "  Proven: %sno choice of what to recompute needs less than %" PRIu64 " B (%s)\n",
             r->pinned ? "with these pins " : "", r->floor_bytes, cli_short(r->floor_bytes).text);
     remat_text_append(out, "  live peak %s, of it %s persistent\n  at \"",
-                      cli_short(r->live_peak_bytes).text, cli_short(r->static_bytes).text);
-    remat_text_show(out, r->binding);
-    remat_text_append(out, "\" (%s), where the largest buffers are\n", r->phase);
-    uint64_t workspace_bytes = r->workspace_bytes;
-    for (uint32_t i = 0; i < r->resident_count; i++) {
-        const struct remat_refused_resident *resident = &r->residents[i];
+                      cli_short(kept->live_peak_bytes).text, cli_short(kept->static_bytes).text);
+    remat_text_show(out, kept->binding);
+    remat_text_append(out, "\" (%s), where the largest buffers are\n", kept->phase);
+    uint64_t workspace_bytes = kept->workspace_bytes;
+    for (uint32_t i = 0; i < kept->resident_count; i++) {
+        const struct refusal_resident *resident = &kept->residents[i];
         if (workspace_bytes > resident->bytes) {
             remat_text_append(out, "  %10s  workspace: persistent\n",
                               cli_short(workspace_bytes).text);
@@ -40,16 +42,17 @@ static void write_lines(const struct remat_refusal *r, struct remat_text *out)
         remat_text_append(out, "  %10s  ", cli_short(resident->bytes).text);
         remat_text_show(out, resident->name);
         if (!is_recomputable(resident))
-            remat_text_append(out, ": %s\n", resident->removal);
+            remat_text_append(out, ": %s\n", resident->removal.how);
         else
             remat_text_append(out, ": %s%s a step if recomputed\n",
-                              resident->recompute_extra_ns < 0 ? "-" : "+",
-                              cli_time((uint64_t)llabs(resident->recompute_extra_ns)).text);
+                              resident->removal.extra_ns < 0 ? "-" : "+",
+                              cli_time((uint64_t)llabs(resident->removal.extra_ns)).text);
     }
 }
 
-static void print_json(const struct remat_refusal *r)
+static void print_json(const struct refusal_kept *kept)
 {
+    const struct remat_refusal *r = &kept->refusal;
     printf("{\n  \"schema\": \"remat-refusal/1\",\n  \"budget_bytes\": %" PRIu64
            ",\n  \"smallest_budget_bytes\": %" PRIu64 ",",
            r->budget_bytes, r->smallest_bytes);
@@ -58,17 +61,17 @@ static void print_json(const struct remat_refusal *r)
     printf("\n  \"reserve_bytes\": %" PRIu64 ",\n  \"peak_bytes\": %" PRIu64
            ",\n  \"static_bytes\": %" PRIu64 ",\n  \"workspace_bytes\": %" PRIu64
            ",\n  \"binding_command\": {\"name\": ",
-           r->reserve_bytes, r->live_peak_bytes, r->static_bytes, r->workspace_bytes);
-    report_print_json_string(r->binding);
-    printf(", \"phase\": \"%s\"},\n  \"residents\": [", r->phase);
-    for (uint32_t i = 0; i < r->resident_count; i++) {
-        const struct remat_refused_resident *resident = &r->residents[i];
+           r->reserve_bytes, kept->live_peak_bytes, kept->static_bytes, kept->workspace_bytes);
+    report_print_json_string(kept->binding);
+    printf(", \"phase\": \"%s\"},\n  \"residents\": [", kept->phase);
+    for (uint32_t i = 0; i < kept->resident_count; i++) {
+        const struct refusal_resident *resident = &kept->residents[i];
         printf("%s\n    {\"name\": ", i ? "," : "");
         report_print_json_string(resident->name);
         printf(", \"bytes\": %" PRIu64 ", \"removal\": \"%s\", \"recompute_extra_ns\": ",
-               resident->bytes, resident->removal);
+               resident->bytes, resident->removal.how);
         if (is_recomputable(resident))
-            printf("%" PRId64 "}", resident->recompute_extra_ns);
+            printf("%" PRId64 "}", resident->removal.extra_ns);
         else
             printf("null}");
     }
@@ -83,18 +86,39 @@ static const char *copy_name(struct refusal_kept *kept, const char *name)
     return copy ? copy : "";
 }
 
+static void keep_residents(struct refusal_kept *kept, const struct remat_program *program)
+{
+    struct remat_arena scratch;
+    struct dump_residents found = {0};
+    remat_arena_init(&scratch, kept->arena->ctx);
+    const uint8_t *classes = dump_classify(&scratch, program);
+    kept->failed |= !classes || dump_residents(&scratch, program, classes, &found) != REMAT_OK;
+    kept->resident_count = 0;
+    for (size_t i = 0; i < found.count && i < REFUSAL_RESIDENTS; i++) {
+        const struct dump_resident *resident = &found.items[i];
+        const char *name =
+            resident->value == REMAT_NONE ? "-" : program->values[resident->value].name;
+        kept->residents[kept->resident_count++] = (struct refusal_resident){
+            copy_name(kept, name), resident->buffer->bytes, resident->removal};
+    }
+    remat_arena_release(&scratch);
+}
+
 static void keep(void *user, const struct remat_refusal *refusal)
 {
     struct refusal_kept *kept = user;
+    const struct remat_program *plan = refusal->smallest;
+    const struct remat_command *binding = &plan->commands[plan->peak_command];
     if (kept->refusal.smallest_bytes && kept->refusal.smallest_bytes <= refusal->smallest_bytes)
         return;
     kept->refusal = *refusal;
-    kept->refusal.binding = copy_name(kept, refusal->binding);
-    kept->refusal.residents = kept->residents;
-    for (uint32_t i = 0; i < refusal->resident_count; i++) {
-        kept->residents[i] = refusal->residents[i];
-        kept->residents[i].name = copy_name(kept, refusal->residents[i].name);
-    }
+    kept->refusal.smallest = NULL;
+    kept->live_peak_bytes = plan->peak_bytes;
+    kept->static_bytes = plan->static_bytes;
+    kept->workspace_bytes = plan->workspace_bytes;
+    kept->binding = copy_name(kept, binding->name);
+    kept->phase = remat_phase_name(binding->phase);
+    keep_residents(kept, plan);
 }
 
 void refusal_watch(struct remat_arena *arena, struct remat_compile_settings *settings,
@@ -110,12 +134,12 @@ remat_status refusal_print(remat_context *ctx, const struct refusal_kept *kept, 
     struct remat_text lines = {.arena = kept->arena};
     if (!kept->refusal.smallest_bytes)
         return REMAT_ERROR_INFEASIBLE;
-    write_lines(&kept->refusal, &lines);
+    write_lines(kept, &lines);
     if (lines.failed || kept->failed)
         return remat_error(ctx, REMAT_ERROR_MEMORY, "out of memory");
     cli_explain(lines.items);
     if (json)
-        print_json(&kept->refusal);
+        print_json(kept);
     return remat_error(ctx, REMAT_ERROR_INFEASIBLE, "%s (%s)", remat_context_message(ctx),
                        cli_enough(kept->refusal.smallest_bytes).text);
 }

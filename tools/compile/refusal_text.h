@@ -4,12 +4,26 @@
 #define REMAT_TOOLS_COMPILE_REFUSAL_TEXT_H
 
 #include "compile.h"
+#include "why.h"
+
+enum { REFUSAL_RESIDENTS = 5 }; /* named at most */
+
+/* A buffer that lives at the peak. */
+struct refusal_resident {
+    const char *name; /* of the value in it */
+    uint64_t bytes;
+    struct dump_removal removal;
+};
 
 /* Of several attempts, as to find a batch, the one that needs least. */
 struct refusal_kept {
     struct remat_arena *arena;
-    struct remat_refusal refusal; /* smallest_bytes 0: there was none */
-    struct remat_refused_resident residents[REMAT_REFUSED_RESIDENTS];
+    struct remat_refusal refusal; /* smallest_bytes 0: there was none; its plan is gone */
+    uint64_t live_peak_bytes, static_bytes;
+    uint64_t workspace_bytes;    /* of static_bytes; no resident */
+    const char *binding, *phase; /* the command at the live peak */
+    uint32_t resident_count;
+    struct refusal_resident residents[REFUSAL_RESIDENTS]; /* the largest ones, largest first */
     bool failed;
 };
 

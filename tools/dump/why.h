@@ -8,7 +8,7 @@
 
 /* What it takes to have a buffer that is live at the peak gone from there. */
 struct dump_removal {
-    const char *how;  /* "static", "in use", "pinned", "needed": not possible; "recompute" */
+    const char *how;  /* "persistent", "in use", "pinned", "needed": not possible; "recompute" */
     int64_t extra_ns; /* of a step, by recomputing */
 };
 struct dump_removal dump_removal(const struct remat_program *program, uint32_t buffer,

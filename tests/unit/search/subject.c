@@ -98,6 +98,8 @@ remat_status subject_choose(struct subject *s, struct remat_arena *arena, uint64
     search.scratch = remat_scratch_open(s->ctx);
     st = remat_choose(&search, out);
     remat_scratch_close(search.scratch);
+    if (st == REMAT_OK && !out->fits)
+        st = REMAT_ERROR_INFEASIBLE;
 fail:
     return st;
 }

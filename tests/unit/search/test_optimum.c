@@ -270,13 +270,12 @@ static remat_status check_refusal(struct oracle *o, struct tally *y)
     struct subject *s = &o->subject;
     struct remat_arena scratch;
     struct remat_chosen chosen;
-    uint64_t smallest, named = 0;
+    uint64_t smallest;
     remat_arena_init(&scratch, s->ctx);
     REMAT_TRY(find_smallest(o, &smallest));
-    remat_status refused = subject_choose(s, &scratch, 0, &chosen);
-    const char *needs = strstr(remat_context_message(s->ctx), " needs "); /* nothing is reserved */
-    if (refused == REMAT_ERROR_INFEASIBLE && needs)
-        named = strtoull(needs + strlen(" needs "), NULL, 10);
+    CHECK(subject_choose(s, &scratch, 0, &chosen) == REMAT_ERROR_INFEASIBLE, "%s: no refusal",
+          s->graph->name);
+    uint64_t named = chosen.arena_bytes;
     REMAT_TRY(subject_choose(s, &scratch, named, &chosen));
     bool two_level = remat_decision_rounds(&chosen.decision) > 1;
     CHECK(chosen.arena_bytes <= named && (two_level || named >= smallest),
