@@ -97,8 +97,9 @@ static const struct remat_fused_kernel *find_written(struct remat_kernel_memo *m
 }
 
 static void keep_written(struct remat_kernel_memo *memo, const uint32_t *words, uint32_t count,
-                         const struct remat_fused_kernel *kernel)
+                         struct remat_fused_kernel *kernel)
 {
+    kernel->number = ++memo->count;
     struct remat_memo_entry **first = &memo->first[kernel->nodes[0].i];
     struct remat_memo_entry *entry =
         remat_room(memo->arena, 1, sizeof *entry + count * sizeof *words);

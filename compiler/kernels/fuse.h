@@ -48,6 +48,7 @@ struct remat_fused_kernel {
     remat_value name;              /* the first value it computes: what the kernel is called */
     uint32_t shared_count;
     struct remat_shared_operands *shared; /* all pairs, by `written`; none of a part of a kernel */
+    uint32_t number;                      /* among those of a memo, from 1; 0: it is of none */
 };
 
 struct remat_kernel_list {
@@ -110,6 +111,7 @@ static inline bool remat_kernel_has_phase(const struct remat_graph *graph,
 
 struct remat_kernel_memo {
     struct remat_arena *arena; /* outlives the memo */
+    uint32_t count;
     struct remat_memo_entry {
         struct remat_memo_entry *next; /* with the same first node */
         struct remat_fused_kernel kernel;

@@ -334,9 +334,9 @@ static bool crosses_machines(const struct remat_mesh *mesh, uint32_t axis, uint3
 
 bool remat_runs_beside(const struct remat_graph *graph, const struct remat_fused_kernel *kernel)
 {
-    const struct remat_value_info *from = &graph->values[kernel->operands[0].value.i];
     if (!remat_kernel_kind_is_transfer(kernel->kind))
         return false;
+    const struct remat_value_info *from = &graph->values[kernel->operands[0].value.i];
     bool within = strcmp(graph->mesh.axes[(uint32_t)kernel->parameters[0]].name, "tp") == 0;
     bool gathers_parameter = kernel->kind == REMAT_KERNEL_gather && remat_is_none(from->node.i) &&
                              from->role == REMAT_ROLE_PARAMETER;
@@ -345,9 +345,9 @@ bool remat_runs_beside(const struct remat_graph *graph, const struct remat_fused
 
 bool remat_may_join_group(const struct remat_graph *graph, const struct remat_fused_kernel *kernel)
 {
-    remat_value from = kernel->operands[0].value;
     return remat_kernel_kind_is_transfer(kernel->kind) &&
-           (remat_runs_beside(graph, kernel) || remat_is_none(graph->values[from.i].node.i));
+           (remat_runs_beside(graph, kernel) ||
+            remat_is_none(graph->values[kernel->operands[0].value.i].node.i));
 }
 
 uint64_t remat_price_engine_bytes(const struct remat_mesh *mesh,

@@ -5,6 +5,17 @@
 #include "beside.h"
 #include "schedule.h"
 
+struct remat_price remat_price_made(const struct remat_graph *graph,
+                                    const struct remat_fused_kernel *kernel,
+                                    const struct remat_saved_prices *saved,
+                                    const struct remat_device_description *device)
+{
+    remat_site site = graph->nodes[kernel->nodes[0].i].site;
+    if (!saved || remat_is_none(site.i))
+        return remat_price_kernel(graph, kernel, device);
+    return remat_price_variant(graph, kernel, &saved->items[site.i % saved->count], device);
+}
+
 struct remat_price *remat_price_list(struct remat_arena *arena, const struct remat_graph *graph,
                                      const struct remat_kernel_list *kernels,
                                      const struct remat_saved_prices *saved,
@@ -12,14 +23,8 @@ struct remat_price *remat_price_list(struct remat_arena *arena, const struct rem
 {
     struct remat_price *prices;
     REMAT_NEW(arena, prices, kernels->count);
-    for (uint32_t k = 0; k < kernels->count; k++) {
-        const struct remat_fused_kernel *kernel = &kernels->kernels[k];
-        remat_site site = graph->nodes[kernel->nodes[0].i].site;
-        prices[k] =
-            saved && !remat_is_none(site.i)
-                ? remat_price_variant(graph, kernel, &saved->items[site.i % saved->count], device)
-                : remat_price_kernel(graph, kernel, device);
-    }
+    for (uint32_t k = 0; k < kernels->count; k++)
+        prices[k] = remat_price_made(graph, &kernels->kernels[k], saved, device);
     return prices;
 }
 

@@ -3,10 +3,16 @@
 
 #include "amounts.h"
 
+static void begin_memo(struct remat_evaluator *e)
+{
+    e->memo = (struct remat_kernel_memo){0};
+    memset(&e->priced, 0, sizeof e->priced);
+}
+
 static void init(struct remat_evaluator *e, struct remat_arena *arena, uint32_t rounds)
 {
     e->known = remat_scratch_open(arena->ctx);
-    e->memo = (struct remat_kernel_memo){0};
+    begin_memo(e);
     remat_clones_create(arena, e->settled, rounds, &e->clones);
     e->facts = remat_fuse_facts_create(arena, e->clones.graph);
     /* The kernels of the tail are those of the graph that saves everything. */
@@ -59,7 +65,7 @@ void remat_evaluator_forget(struct remat_evaluator *e)
         remat_evaluator_forget(e->two_level);
     remat_arena_release(e->scratch);
     remat_arena_release(e->known);
-    e->memo = (struct remat_kernel_memo){0};
+    begin_memo(e);
 }
 
 void remat_evaluator_release_two_level(struct remat_evaluator *e)
@@ -109,6 +115,27 @@ struct remat_kernel_list remat_evaluator_kernels(struct remat_evaluator *e,
     return kernels;
 }
 
+/* Of the kernels above: those of the memo are priced once, and the tail's are known. */
+static struct remat_price *price_kernels(struct remat_evaluator *e,
+                                         const struct remat_kernel_list *kernels)
+{
+    struct remat_price *prices;
+    uint32_t decided = kernels->count - e->tail.count;
+    REMAT_ROOM(e->scratch, prices, kernels->count);
+    while (e->priced.count <= e->memo.count)
+        REMAT_PUSH(e->known, &e->priced, (struct remat_price){0});
+    for (uint32_t k = 0; k < decided; k++) {
+        const struct remat_fused_kernel *kernel = &kernels->kernels[k];
+        struct remat_price *price = &e->priced.items[kernel->number];
+        if (!kernel->number || !price->ns)
+            *price = remat_price_made(e->clones.graph, kernel, &e->prices, e->device);
+        prices[k] = *price;
+    }
+    memcpy(prices + decided, e->prices.items + e->clones.tail_kernel,
+           e->tail.count * sizeof *prices);
+    return prices;
+}
+
 /* The time with all in line. */
 static struct remat_evaluation add_up(struct remat_evaluator *e,
                                       const struct remat_decision *decision)
@@ -147,7 +174,7 @@ struct remat_evaluation remat_evaluate(struct remat_evaluator *e,
         .graph = graph, .kernels = kernels, .step_ns = cost.step_ns, .times = cost.times};
     bool beside = e->transfers && !decision->in_line;
     if (beside)
-        run.prices = remat_price_list(e->scratch, graph, &kernels, &e->prices, e->device);
+        run.prices = price_kernels(e, &kernels);
     remat_arrange_kernels(e->scratch, e->persistent, e->inputs, beside, e->watch, &run);
     cost.step_ns = run.step_ns;
     cost.times = run.times;

@@ -29,6 +29,7 @@ struct remat_evaluator {
     struct remat_kernel_list tail;
     struct remat_fuse_facts facts;
     struct remat_kernel_memo memo;
+    struct REMAT_LIST(struct remat_price) priced; /* by number of the memo's kernels */
     const struct remat_persistent *persistent;
     const remat_tensor_id *inputs; /* by value of the clones' graph: which static it is */
     const struct remat_device_description *device;
