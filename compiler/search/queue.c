@@ -72,16 +72,21 @@ static void push_run(struct remat_queue *q, struct remat_proposal of, uint32_t b
     push(q, entry);
 }
 
-/* The steps from `first` to `last`, with transfers beside computation and in line. */
+/* The steps from `first` to `last`, with transfers beside computation and in line. Times of the
+ * former may fall from step to step, so by time they are no run. */
 static void add_entry(struct remat_queue *q, struct remat_proposal of, uint32_t first,
                       uint32_t last)
 {
     int ways = q->search->evaluator->transfers ? 2 : 1;
-    for (int way = 0; way < ways && !remat_search_is_over(q->search); way++) {
+    for (int way = 0; way < ways; way++) {
+        bool beside = ways == 2 && way == 0;
+        uint32_t length = beside && q->order == REMAT_FASTEST_FIRST ? 1 : last - first + 1;
         of.in_line = way == 1;
-        of.index = q->added_count;
-        q->added_count += last - first + 1;
-        push_run(q, of, first, last + 1);
+        for (uint32_t at = first; at <= last && !remat_search_is_over(q->search); at += length) {
+            of.index = q->added_count;
+            q->added_count += length;
+            push_run(q, of, at, at + length);
+        }
     }
 }
 

@@ -83,6 +83,19 @@ def try_model(work, model, dtype, ranks, stage, microbatches, target):
     return none["in_line_ns"] - none["step_ns"]
 
 
+def try_budgets(work):
+    """More memory gives no slower plan in a graph whose decisions are more than what small ones list (queue.h)."""
+    options = ["--mesh", "dp=2", "--zero", 1, "--target", "h100-sxm", "--arch", "none", "--format", "json", "-o", "m.plan"]
+    call("graph", "encdec-tiny", "--batch", 8, "--dropout", 0.1, "-o", "m.fbs", work=work)
+    none = json.loads(call("compile", "m.fbs", *options, work=work))
+    least = none["static_bytes"] + none["reserve_bytes"]
+    steps = []
+    for part in range(28, 41):
+        budget = least + (none["arena_bytes"] - none["static_bytes"]) * part // 40
+        steps.append(json.loads(call("compile", "m.fbs", *options, "--budget", budget, work=work))["step_ns"])
+    check(steps == sorted(steps, reverse=True) and steps[-1] < steps[0], f"more memory is slower: {steps}")
+
+
 def pairs(case):
     return {(i, case[i], j, case[j]) for i, j in itertools.combinations(range(len(case)), 2)}
 
@@ -101,6 +114,7 @@ def main():
     cases = list(chosen_cases())
     with tempfile.TemporaryDirectory() as work:
         hidden = sum(try_model(work, *case) > 0 for case in cases)
+        try_budgets(work)
     check(hidden > 4, f"{hidden} of {len(cases)} models hide something")
     check(min(grouped.values()) > 50, f"transfers that continue a group in line, and beside: {grouped}")
     sys.exit(failures > 0)
