@@ -230,7 +230,6 @@ static remat_status make_plan(void *user)
     struct pipeline *p = user;
     const struct remat_compile_settings *settings = p->search.settings;
     struct remat_chosen best;
-    struct remat_explanation explanation;
     struct remat_program *program;
     REMAT_CHECK(start(p));
     REMAT_CHECK(remat_choose(&p->search, &best));
@@ -239,7 +238,7 @@ static remat_status make_plan(void *user)
     REMAT_CHECK(remat_graph_verify(p->search.ctx, best.arranged.graph));
 
     REMAT_NEW(p->search.arena, program, 1);
-    REMAT_CHECK(remat_explain(&p->search, &best.decision, &explanation));
+    struct remat_explanation explanation = remat_explain(&p->search, &best.decision);
     remat_evaluator_release(&p->evaluator); /* lowering and text need room too */
     remat_scratch_close(p->search.scratch);
     remat_scratch_close(p->search.planning);

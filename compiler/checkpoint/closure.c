@@ -498,27 +498,6 @@ static void add_sites(struct builder *b)
     border->constant_ps = remat_ps(floor(b->constant_ps));
 }
 
-/* So that no choice costs more than what 64 bits hold. */
-static remat_status check_costs(const struct builder *b, const char *device)
-{
-    const struct remat_border *border = &b->out->border;
-    double ps = fabs((double)border->constant_ps);
-    for (uint32_t i = 0; i < border->item_count; i++)
-        ps += (double)border->items[i].part_ps;
-    for (uint32_t t = 0; t < border->task_count; t++)
-        ps += fabs((double)border->tasks[t].cost_ps) + (double)border->tasks[t].again_ps;
-    for (uint32_t e = 0; e < border->extra_count; e++)
-        ps += (double)border->extra_ps[e];
-    for (uint32_t a = 0; a < border->arc_count; a++)
-        ps += fmax(0, (double)border->arcs[a].ps);
-    if (ps > REMAT_BORDER_PS_MAX)
-        return remat_error(b->arena->ctx, REMAT_ERROR_USAGE,
-                           "device \"%s\": recomputing every value of the graph takes more than "
-                           "2^60 ps: planning ends there",
-                           device);
-    return REMAT_OK;
-}
-
 /* --- from a choice to a decision --- */
 
 static void decide_rest(struct remat_arena *arena, struct remat_model *model)
@@ -564,7 +543,11 @@ remat_status remat_model_create(struct remat_arena *arena, const struct remat_se
     add_tasks(&b);
     add_sites(&b);
     remat_scratch_close(b.scratch);
-    REMAT_CHECK(check_costs(&b, device->name));
+    if (remat_border_most_ps(&out->border) > REMAT_BORDER_PS_MAX) /* 64 bits hold all costs */
+        return remat_error(arena->ctx, REMAT_ERROR_USAGE,
+                           "device \"%s\": recomputing every value of the graph takes more than "
+                           "2^60 ps: planning ends there",
+                           device->name);
     remat_model_layers(arena, out);
     decide_rest(arena, out);
     return REMAT_OK;

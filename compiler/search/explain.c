@@ -91,25 +91,26 @@ static void estimate_alternatives(struct remat_arena *arena, const struct remat_
             extra_ps[i.i] -= model->border.items[i.i].part_ps;
 }
 
-remat_status remat_explain(struct remat_search *c, const struct remat_decision *decision,
-                           struct remat_explanation *out)
+struct remat_explanation remat_explain(struct remat_search *c,
+                                       const struct remat_decision *decision)
 {
     const struct remat_model *model = &c->model;
+    struct remat_explanation out;
     int64_t *extra_ps;
     struct choice choice;
     remat_stopwatch_start(c->evaluator->watch);
-    REMAT_NEW(c->arena, out->alternatives, c->graph->value_count);
+    REMAT_NEW(c->arena, out.alternatives, c->graph->value_count);
     REMAT_NEW(c->arena, extra_ps, model->item_count);
     find_choice(c->arena, model, decision, &choice);
-    out->exact = (uint64_t)model->item_count * c->evaluator->clones.tail <= NODES_EVALUATED;
-    if (out->exact) {
+    out.exact = (uint64_t)model->item_count * c->evaluator->clones.tail <= NODES_EVALUATED;
+    if (out.exact) {
         remat_stopwatch_lap(c->evaluator->watch, REMAT_LAP_EXPLAIN);
         evaluate_alternatives(c, model, &choice, extra_ps);
     } else {
         estimate_alternatives(c->arena, model, &choice, extra_ps);
     }
     for (uint32_t i = 0; i < model->item_count; i++) {
-        struct remat_alternative *a = &out->alternatives[model->item_value[i].i];
+        struct remat_alternative *a = &out.alternatives[model->item_value[i].i];
         a->written = true;
         a->recomputable = is_recomputable(model, (remat_item){i});
         a->recompute_extra_ns = a->recomputable ? extra_ps[i] / 1000 : 0;
@@ -118,5 +119,5 @@ remat_status remat_explain(struct remat_search *c, const struct remat_decision *
         a->shard_ns = a->shard_bytes ? shard->slice_ns + shard->gather_ns : 0;
     }
     remat_stopwatch_lap(c->evaluator->watch, REMAT_LAP_EXPLAIN);
-    return REMAT_OK;
+    return out;
 }

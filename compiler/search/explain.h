@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Explanations of a plan: the time of the other action for each value, and the nearest manual
- * policy. */
+/* Explanations of a plan: the time of the other action for each value. */
 #ifndef REMAT_EXPLAIN_H
 #define REMAT_EXPLAIN_H
 
@@ -15,7 +14,7 @@ struct remat_explanation {
 /* Of a decision on the search's graph, all other values as decided. Costs of single values are
  * differences of exact step times in small graphs; in large ones they are estimated by the
  * costs of the planner's problem (closure.h). */
-remat_status remat_explain(struct remat_search *search, const struct remat_decision *decision,
-                           struct remat_explanation *out);
+struct remat_explanation remat_explain(struct remat_search *search,
+                                       const struct remat_decision *decision);
 
 #endif

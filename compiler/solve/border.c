@@ -36,20 +36,27 @@ struct remat_border_network {
     struct REMAT_LIST(struct remat_border_cut) cuts;
 };
 
+double remat_border_most_ps(const struct remat_border *b)
+{
+    double ps = 1 + fabs((double)b->constant_ps);
+    for (uint32_t t = 0; t < b->task_count; t++)
+        ps += fabs((double)b->tasks[t].cost_ps) + (double)b->tasks[t].again_ps;
+    for (uint32_t e = 0; e < b->extra_count; e++)
+        ps += (double)b->extra_ps[e];
+    for (uint32_t a = 0; a < b->arc_count; a++)
+        ps += b->arcs[a].ps > 0 ? (double)b->arcs[a].ps : 0;
+    for (uint32_t i = 0; i < b->item_count; i++)
+        ps += (double)b->items[i].part_ps;
+    return ps;
+}
+
 static void sum_up(struct remat_border_network *n)
 {
     const struct remat_border *b = n->border;
-    n->total_ps = 1 + fabs((double)b->constant_ps);
+    n->total_ps = remat_border_most_ps(b);
     n->least_bytes = INFINITY;
-    for (uint32_t t = 0; t < b->task_count; t++)
-        n->total_ps += fabs((double)b->tasks[t].cost_ps);
-    for (uint32_t e = 0; e < b->extra_count; e++)
-        n->total_ps += (double)b->extra_ps[e];
-    for (uint32_t a = 0; a < b->arc_count; a++)
-        n->total_ps += b->arcs[a].ps > 0 ? (double)b->arcs[a].ps : 0;
     for (uint32_t i = 0; i < b->item_count; i++) {
         uint64_t least = b->items[i].part_bytes ? b->items[i].part_bytes : b->items[i].bytes;
-        n->total_ps += b->items[i].part_bytes ? (double)b->items[i].part_ps : 0;
         n->total_bytes += (double)b->items[i].bytes;
         if (least)
             n->least_bytes = fmin(n->least_bytes, (double)least);

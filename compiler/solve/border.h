@@ -77,6 +77,9 @@ struct remat_border_choice {
     uint64_t bytes;  /* of what is kept */
 };
 
+/* More than any choice costs, second runs included, or spares. */
+double remat_border_most_ps(const struct remat_border *border);
+
 /* The cost of the choice `run`, `again` and `part`, and what it keeps: items wanted, or needed by a
  * running task, whose own task does not run. Fills cost_ps, bytes and keep of *choice. */
 void remat_border_measure(struct remat_arena *arena, const struct remat_border *border,
