@@ -34,26 +34,23 @@ static uint32_t *find_held(struct remat_arena *arena, const struct remat_program
     return held;
 }
 
-static bool reads(const struct remat_program *program, uint32_t command, uint32_t value)
+/* next[v]: the first command of [begin, end) that reads value v, REMAT_NONE: none does. */
+static uint32_t *find_next_uses(struct remat_arena *arena, const struct remat_program *program,
+                                uint32_t begin, uint32_t end)
 {
-    for (uint32_t o = program->commands[command].operand_begin;
-         o < program->commands[command].operand_end; o++) {
-        const struct remat_operand *operand = &program->operands[o];
-        bool update = operand->access == REMAT_ACCESS_UPDATE;
-        if (operand->access & REMAT_ACCESS_READ &&
-            (update ? operand->previous : operand->value) == value)
-            return true;
-    }
-    return false;
-}
-
-static uint32_t find_next_use(const struct remat_program *program, uint32_t value, uint32_t after,
-                              uint32_t end)
-{
-    for (uint32_t c = after + 1; c < end && value != REMAT_NONE; c++)
-        if (reads(program, c, value))
-            return c;
-    return REMAT_NONE;
+    uint32_t *next = remat_arena_array(arena, program->value_count, sizeof *next);
+    if (!next)
+        return NULL;
+    memset(next, 0xff, program->value_count * sizeof *next);
+    for (uint32_t c = end; c-- > begin;)
+        for (uint32_t o = program->commands[c].operand_begin; o < program->commands[c].operand_end;
+             o++) {
+            const struct remat_operand *operand = &program->operands[o];
+            bool update = operand->access == REMAT_ACCESS_UPDATE;
+            if (operand->access & REMAT_ACCESS_READ)
+                next[update ? operand->previous : operand->value] = c;
+        }
+    return next;
 }
 
 remat_status dump_residents(struct remat_arena *arena, const struct remat_program *program,
@@ -67,7 +64,8 @@ remat_status dump_residents(struct remat_arena *arena, const struct remat_progra
         return REMAT_OK;
     const struct remat_segment *segment = &program->segments[s];
     const uint32_t *held = find_held(arena, program, segment->command_begin, peak);
-    if (!held)
+    const uint32_t *next = find_next_uses(arena, program, peak + 1, segment->command_end);
+    if (!held || !next)
         return REMAT_ERROR_MEMORY;
     for (uint32_t b = 0; b < program->buffer_count; b++) {
         const struct remat_buffer *buffer = &program->buffers[b];
@@ -75,7 +73,7 @@ remat_status dump_residents(struct remat_arena *arena, const struct remat_progra
             continue;
         struct dump_resident resident = {
             buffer,     b,
-            held[b],    find_next_use(program, held[b], peak, segment->command_end),
+            held[b],    held[b] == REMAT_NONE ? REMAT_NONE : next[held[b]],
             classes[b], dump_removal(program, b, held[b])};
         REMAT_TRY_PUSH(arena, out, resident);
         out->bytes[classes[b]] += remat_aligned_bytes(buffer->bytes);
