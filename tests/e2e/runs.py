@@ -190,15 +190,16 @@ def memory():
     must(tool("graph", "mlp", "--layers", 1, "--width", 131072, "--vocab", 1 << 24, "-o", "vast.fbs"))
     must(tool("compile", "vast.fbs", "--arch", "none", "-o", "vast.plan"))
     done = tool("run", "vast.plan", "--text", TEXT)
-    refused("a vast plan", done, OUT_OF_MEMORY, r"the (machine|control group) has (\d+) bytes of memory free, the plan needs (\d+): "
+    exact = r"[\d,]+ B \([\d.]+ [GTP]iB\)"
+    refused("a vast plan", done, OUT_OF_MEMORY, f"the (machine|control group) has {exact} of memory free, the plan needs {exact}: "
             "compile with a smaller --budget, or end what else runs there")
-    numbers = [int(number) for number in re.findall(r"\d{6,}", done.stderr)]
+    numbers = [int(number.replace(",", "")) for number in re.findall(r"([\d,]+) B", done.stderr)]
     available = int(re.search(r"MemAvailable: *(\d+)", pathlib.Path("/proc/meminfo").read_text())[1]) * 1024
     check(numbers[0] < available + (1 << 30) and numbers[1] > 1 << 45, "free and needed:", numbers, available)
     if LIMIT:
         done = tool("run", "vast.plan", "--text", TEXT, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 40, 1 << 40)))
         refused("a limited address space", done, OUT_OF_MEMORY, r"the limit of this process's address space \(ulimit -v\) leaves "
-                r"\d+ bytes, the plan needs \d+: raise it, or compile with a smaller --budget")
+                f"{exact}, the plan needs {exact}: raise it, or compile with a smaller --budget")
 
 
 # --- signals ---

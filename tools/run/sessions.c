@@ -4,6 +4,7 @@
 #include "machine.h"
 #include "options.h"
 #include "settings.h"
+#include "size.h"
 
 /* Beside the plan: which algorithms cuBLASLt chose for it. */
 static remat_status name_gemm_table(remat_context *ctx, const char *plan, char *out, size_t bytes)
@@ -70,13 +71,12 @@ remat_status sessions_check_memory(remat_context *ctx, const struct cli_argument
     uint64_t own = each * ranks_here(settings->ranks);
     if (own > left.own_bytes)
         RUN_FAIL(ctx, REMAT_ERROR_MEMORY,
-                 "the limit of this process's address space (ulimit -v) leaves %llu bytes, the "
-                 "plan needs %llu: raise it, or compile with a smaller --budget",
-                 (unsigned long long)left.own_bytes, (unsigned long long)own);
+                 "the limit of this process's address space (ulimit -v) leaves %s, the plan needs "
+                 "%s: raise it, or compile with a smaller --budget",
+                 cli_exact(left.own_bytes).text, cli_exact(own).text);
     if (shared > left.shared_bytes)
-        RUN_FAIL(ctx, REMAT_ERROR_MEMORY,
-                 "%s has %llu bytes of memory free, the plan needs %llu: %s", left.shared_by,
-                 (unsigned long long)left.shared_bytes, (unsigned long long)shared, remedy);
+        RUN_FAIL(ctx, REMAT_ERROR_MEMORY, "%s has %s of memory free, the plan needs %s: %s",
+                 left.shared_by, cli_exact(left.shared_bytes).text, cli_exact(shared).text, remedy);
 fail:
     return st;
 }
