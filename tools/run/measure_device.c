@@ -19,8 +19,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LAYER_NS      2000000000 /* that a probe is run for, with each number of threads */
-#define SMALL_NS      300000000
+#define ALL_NS        UINT64_C(20000000000) /* that all probes are run for */
+#define LAYER_NS      2000000000            /* that one is at most, with each number of threads */
+#define SMALL_NS      300000000             /* three of them */
 #define STEPS_MIN     3
 #define COUNTS_MAX    16 /* of numbers of threads: 1, 2, 4, ... and all */
 #define RESERVE_BYTES (UINT64_C(128) << 20)
@@ -148,14 +149,14 @@ static remat_status take_timings(remat_context *ctx, const struct profiler *prof
     return REMAT_OK;
 }
 
-static remat_status time_probe(remat_context *ctx, int probe, uint32_t threads, double launch_ns,
-                               struct timings *out)
+static remat_status time_probe(remat_context *ctx, int probe, uint32_t threads, uint64_t limit_ns,
+                               double launch_ns, struct timings *out)
 {
     remat_status st = REMAT_OK;
     struct trial trial = {0};
     RUN_TRY(trial_open(ctx, &probes[probe], threads, &trial));
     remat_session_set_trace(trial.session, add_event, &trial.profiler);
-    RUN_TRY(run_steps(&trial, probe <= PROBE_BF16 ? LAYER_NS : SMALL_NS));
+    RUN_TRY(run_steps(&trial, limit_ns));
     RUN_TRY(take_timings(ctx, &trial.profiler, launch_ns, out));
 fail:
     trial_close(&trial);
@@ -181,14 +182,18 @@ fail:
     return st;
 }
 
-static remat_status measure(remat_context *ctx, uint32_t threads, struct rates *out,
+/* `count`: of numbers of threads, of which this is one. */
+static remat_status measure(remat_context *ctx, uint32_t threads, uint32_t count, struct rates *out,
                             double *launch_ns)
 {
     remat_status st = REMAT_OK;
+    uint64_t layer_ns = (ALL_NS / count - 3 * SMALL_NS) / 2;
+    layer_ns = layer_ns < LAYER_NS ? layer_ns : LAYER_NS;
     struct timings timings[PROBE_MEASURED] = {{0}};
     RUN_TRY(time_launch(ctx, threads, launch_ns));
     for (int p = 0; p < PROBE_MEASURED; p++)
-        RUN_TRY(time_probe(ctx, p, threads, *launch_ns, &timings[p]));
+        RUN_TRY(time_probe(ctx, p, threads, p <= PROBE_BF16 ? layer_ns : SMALL_NS, *launch_ns,
+                           &timings[p]));
     rates_fit(timings, out);
 fail:
     for (int p = 0; p < PROBE_MEASURED; p++)
@@ -289,7 +294,7 @@ static remat_status describe(remat_context *ctx, const uint32_t *counts, uint32_
         double launch_ns;
         cli_log(ctx, REMAT_SEVERITY_INFO, "measuring with %u of %u threads", counts[i],
                 counts[count - 1]);
-        RUN_TRY(measure(ctx, counts[i], &rates, &launch_ns));
+        RUN_TRY(measure(ctx, counts[i], count, &rates, &launch_ns));
         json_t *made = make_rates(processor, counts[i], &rates, launch_ns);
         snprintf(key, sizeof key, "%u", counts[i]);
         complete = complete && made && json_object_set(threads, key, made) == 0 &&
