@@ -133,6 +133,8 @@ static remat_value take(struct divider *d, remat_value x, struct remat_layout la
     const struct remat_shape part = remat_layout_shape(&whole, layout, d->ranks);
     const struct remat_attribute count = remat_attribute_int("count", d->ranks);
     int64_t elements = remat_shape_elements(&whole), runs = elements / (d->ranks * layout.run);
+    assert(runs * d->ranks * layout.run == elements &&
+           remat_shape_elements(&part) * d->ranks == elements);
     if (runs > 1)
         x = swap(d, x, runs, d->ranks, layout.run);
     x = remat_build_reshape(&d->b, x, &elements, 1);

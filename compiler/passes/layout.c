@@ -24,7 +24,7 @@ bool remat_layout_place(const struct remat_shape *shape, struct remat_layout lay
         int64_t all = after * shape->dims[d];
         bool along = all % (run * ranks) == 0;
         bool joint = layout.tokens && d + 1 < shape->rank && run * ranks == total;
-        if (run % after || run >= all || (!along && !joint))
+        if (run % after || run % all == 0 || (!along && !joint))
             continue;
         *out = (struct remat_place){.axis = d,
                                     .blocks = along ? all / (run * ranks) : 1,

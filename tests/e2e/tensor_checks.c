@@ -7,14 +7,14 @@
 #include <math.h>
 
 const struct tensor_model tensor_models[5] = {
-    {"gpt2-tiny", 4, 0, 259, 8, false, 0.1, 0, REMAT_F32, false, false},
-    {"llama-tiny", 4, 2, 260, 8, false, 0.1, 0, REMAT_F32, false, false},
-    {"bert-tiny", 4, 0, 259, 8, false, 0.1, 0.5, REMAT_F32, false, false},
-    {"encdec-tiny", 4, 0, 259, 8, false, 0.1, 0, REMAT_F32, false, false},
-    {"llama-tiny", 8, 4, 259, 8, true, 0.1, 0, REMAT_F32, false, false},
+    {"gpt2-tiny", 4, 0, 259, 8, false, 0.1, 0, REMAT_F32, false, false, 4},
+    {"llama-tiny", 4, 2, 260, 8, false, 0.1, 0, REMAT_F32, false, false, 4},
+    {"bert-tiny", 4, 0, 259, 8, false, 0.1, 0.5, REMAT_F32, false, false, 4},
+    {"encdec-tiny", 4, 0, 259, 8, false, 0.1, 0, REMAT_F32, false, false, 4},
+    {"llama-tiny", 8, 4, 259, 8, true, 0.1, 0, REMAT_F32, false, false, 4},
 };
-const struct tensor_model tensor_longer = {"gpt2-tiny", 4, 0,         260,   96,   false,
-                                           0.1,         0, REMAT_F32, false, false};
+const struct tensor_model tensor_longer = {"gpt2-tiny", 4, 0,         260,   96,    false,
+                                           0.1,         0, REMAT_F32, false, false, 4};
 
 static void state_layouts(const struct remat_graph *graph)
 {
@@ -53,7 +53,7 @@ struct remat_graph *tensor_make(remat_context *ctx, struct remat_arena *arena,
                                                .hidden = 40,
                                                .vocab = model->vocab,
                                                .seq = model->seq,
-                                               .batch = 4 / (dp * microbatches),
+                                               .batch = model->sequences / (dp * microbatches),
                                                .dropout = model->dropout,
                                                .dtype = model->dtype,
                                                .written_out = model->written_out,
@@ -265,7 +265,7 @@ static void repeat_part(void *user, const remat_transfer *t, bool exchange, uint
 void tensor_check_faults(remat_context *ctx, bool sequence)
 {
     const struct tensor_model model = {"gpt2-tiny", 4, 0,         260,      8,    false,
-                                       0.1,         0, REMAT_F32, sequence, false};
+                                       0.1,         0, REMAT_F32, sequence, false, 4};
     const struct ranks_tap swapped = {swap_parts, NULL}, repeated = {repeat_part, NULL};
     struct tensor_gradients one = {0}, good = {0}, bad = {0}, worse = {0};
     struct remat_arena arena;

@@ -14,13 +14,14 @@ struct tensor_model {
     remat_dtype dtype;
     bool sequence; /* parallel */
     bool stated;   /* of GPT-2: layouts that no rule finds */
+    uint32_t sequences;
 };
 
 extern const struct tensor_model tensor_models[5];
 /* Unfinished sums of more than 64 KiB are exchanged. */
 extern const struct tensor_model tensor_longer;
 
-/* A step of 4 sequences, in all, with the axes that have more than one rank. */
+/* A step of the model's sequences, in all, with the axes that have more than one rank. */
 struct remat_graph *tensor_make(remat_context *ctx, struct remat_arena *arena,
                                 const struct tensor_model *model, uint32_t dp, uint32_t tp,
                                 uint32_t microbatches);

@@ -40,8 +40,8 @@ static void test_same_sums(remat_context *ctx, const struct tensor_model *model,
 static void test_sequence_refusals(remat_context *ctx)
 {
     const struct remat_policy_settings none = {0};
-    const struct tensor_model odd = {"gpt2-tiny", 4, 0,         260,  7,    false,
-                                     0,           0, REMAT_F32, true, false};
+    const struct tensor_model odd = {"gpt2-tiny", 4, 0,         260,  7,     false,
+                                     0,           0, REMAT_F32, true, false, 4};
     struct remat_arena arena;
     struct remat_program *program;
     tensor_refuse(
@@ -62,6 +62,22 @@ static void test_sequence_refusals(remat_context *ctx)
     CHECK_STATUS(ctx, harness_compile(ctx, &arena, graph, &none, 0, &program), REMAT_ERROR_USAGE,
                  "--sequence-parallel divides tokens among ranks: it needs --mesh tp=N, N from 2");
     remat_arena_release(&arena);
+}
+
+/* Two ranks have one and a half of three sequences each. */
+static void test_parts_of_sequences(remat_context *ctx)
+{
+    for (uint32_t m = 0; m < 5; m++) {
+        struct tensor_model model = tensor_models[m];
+        model.sequence = true;
+        model.sequences = 3;
+        tensor_check_against_one(ctx, &model, 1, 2, 1);
+    }
+    struct tensor_model model = tensor_longer;
+    model.sequence = true;
+    model.sequences = 3;
+    test_same_sums(ctx, &model, 2);
+    tensor_check_plans(ctx, &model, 1, 2);
 }
 
 /* Four ranks have halves of two sequences, two have whole ones. */
@@ -96,6 +112,7 @@ int main(void)
     remat_context *ctx = remat_context_create(NULL, NULL);
     MUST(ctx);
     test_sequence(ctx);
+    test_parts_of_sequences(ctx);
     remat_context_destroy(&ctx);
     return check_exit();
 }

@@ -8,12 +8,12 @@
 
 static void test_refusals(remat_context *ctx)
 {
-    const struct tensor_model heads = {"gpt2-tiny", 3, 0,         260,   8,    false,
-                                       0,           0, REMAT_F32, false, false};
-    const struct tensor_model keys = {"llama-tiny", 4,     2,    260, 8, false, 0, 0,
-                                      REMAT_F32,    false, false};
-    const struct tensor_model five = {"gpt2-tiny", 4, 0,         260,   8,    false,
-                                      0,           0, REMAT_F32, false, false};
+    const struct tensor_model heads = {"gpt2-tiny", 3, 0,         260,   8,     false,
+                                       0,           0, REMAT_F32, false, false, 4};
+    const struct tensor_model keys = {"llama-tiny", 4,     2,     260, 8, false, 0, 0,
+                                      REMAT_F32,    false, false, 4};
+    const struct tensor_model five = {"gpt2-tiny", 4, 0,         260,   8,     false,
+                                      0,           0, REMAT_F32, false, false, 4};
     tensor_refuse(ctx, &heads, 1, 2, REMAT_ERROR_INVALID,
                   "value \"h.0.attn.q\": dimension 2, of 3, is not divisible by 2 ranks along tp");
     tensor_refuse(
@@ -28,8 +28,8 @@ static void test_refusals(remat_context *ctx)
 static void test_joint_refusal(remat_context *ctx)
 {
     const struct remat_policy_settings none = {0};
-    const struct tensor_model odd = {"gpt2-tiny", 4, 0,         259,   8,    false,
-                                     0,           0, REMAT_F32, false, false};
+    const struct tensor_model odd = {"gpt2-tiny", 4, 0,         259,   8,     false,
+                                     0,           0, REMAT_F32, false, false, 4};
     struct remat_arena arena;
     struct remat_program *program;
     remat_arena_init(&arena, ctx);
