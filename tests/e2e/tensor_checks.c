@@ -264,7 +264,7 @@ static void repeat_part(void *user, const remat_transfer *t, bool exchange, uint
 
 void tensor_check_faults(remat_context *ctx, bool sequence)
 {
-    const struct tensor_model model = {"gpt2-tiny", 4, 0,         260,      8,    false,
+    const struct tensor_model model = {"gpt2-tiny", 4, 0,         260,      8,     false,
                                        0.1,         0, REMAT_F32, sequence, false, 4};
     const struct ranks_tap swapped = {swap_parts, NULL}, repeated = {repeat_part, NULL};
     struct tensor_gradients one = {0}, good = {0}, bad = {0}, worse = {0};
