@@ -9,6 +9,7 @@ enum {
     PERTURBED_MAX = 20000,    /* more slots get the keys only */
     PERTURBED_SLOTS = 500000, /* slots packed by all perturbations together */
     PERTURBATIONS_MAX = 1000,
+    FRUITLESS = 8,    /* this part of the perturbations in a row, and no more are tried */
     SMALL_GAP = 1024, /* a gap above the live peak of this fraction of the arena is left */
 };
 
@@ -103,9 +104,14 @@ static void run_perturbations(struct packer_state *s, uint64_t below_bytes)
     uint32_t rounds = PERTURBED_SLOTS / s->in.count;
     if (rounds > PERTURBATIONS_MAX)
         rounds = PERTURBATIONS_MAX;
+    uint32_t last = 0; /* that was lower */
     for (uint32_t k = 0; k < rounds && s->best_bytes > s->in.live_peak_bytes; k++) {
+        uint64_t bytes = s->best_bytes;
+        if (k - last > rounds / FRUITLESS)
+            return;
         perturb_order(s, &seed);
-        attempt(s, s->best_bytes + 1);
+        attempt(s, bytes + 1);
+        last = s->best_bytes < bytes ? k : last;
     }
 }
 

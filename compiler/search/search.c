@@ -167,7 +167,8 @@ static struct remat_class_times times_of(const struct remat_search *s,
     return times;
 }
 
-/* The policy fits, and costs that are off could put it in front of what takes *chosen. */
+/* The policy fits by its live peak, and costs that are off could put it in front of what takes
+ * *chosen. */
 static bool is_rival(struct remat_search *s, struct remat_proposal *policy,
                      const struct remat_class_times *chosen, struct remat_proposals *priced)
 {
@@ -179,7 +180,8 @@ static bool is_rival(struct remat_search *s, struct remat_proposal *policy,
     if (!remat_sensitivity_may_lead(&times, chosen) || remat_proposals_have(priced, policy))
         return false;
     REMAT_PUSH(s->arena, priced, *policy);
-    return fits(s, *policy, policy);
+    remat_proposal_evaluate(s, policy, 0);
+    return policy->cost.live_peak_bytes <= s->limit_bytes;
 }
 
 /* Adds the note on `chosen` against all policies that fit, the fastest of which is `manual`, also
