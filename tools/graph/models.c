@@ -10,6 +10,7 @@
 #include "training.h"
 
 #include <stddef.h>
+#include <unistd.h>
 
 /* Sizes that not every family has. */
 enum {
@@ -106,23 +107,40 @@ static const char *name_at(const void *user, uint32_t i)
     return i < ALIAS_COUNT ? aliases[i].name : remat_config_type(i - ALIAS_COUNT);
 }
 
-/* Hugging Face has models as OWNER/NAME. */
+/* The model type of `name`, where no preset has its sizes: the nearest is the type, or the family
+ * of that name and `name` says more. NULL: there is none. */
+static const char *type_of(const char *name, uint32_t nearest)
+{
+    bool is_type = nearest >= PRESET_COUNT + ALIAS_COUNT;
+    bool is_family = nearest < PRESET_COUNT && presets[nearest].layers == 0 &&
+                     strlen(name) > strlen(presets[nearest].name) + 1; /* not "gpt-2" */
+    const char *type = NULL;
+    for (uint32_t k = 0; (is_type || is_family) && (type = remat_config_type(k)); k++)
+        if (strcmp(type, name_at(NULL, nearest)) == 0)
+            break;
+    return type;
+}
+
+/* Hugging Face has models as OWNER/NAME; a folder may be a copy of one. */
 static remat_status fail_unknown(remat_context *ctx, const char *given)
 {
     const char *slash = strrchr(given, '/'), *name = slash ? slash + 1 : given;
     const uint32_t names = PRESET_COUNT + ALIAS_COUNT;
+    char config[512];
+    snprintf(config, sizeof config, "%.480s/config.json", given);
+    if (access(config, F_OK) == 0)
+        return remat_error(ctx, REMAT_ERROR_USAGE, "model '%s' is a folder: did you mean '%s'?",
+                           given, config);
     uint32_t types = 0;
     while (remat_config_type(types))
         types++;
     uint32_t nearest = remat_nearest(name, name_at, NULL, names + types);
-    char type[96] = "";
-    if (nearest >= names && nearest < names + types)
-        snprintf(type, sizeof type, ": there is no preset of %s, but its config.json will do",
-                 name_at(NULL, nearest));
+    const char *type = nearest < names + types ? type_of(name, nearest) : NULL;
     return remat_error(ctx, REMAT_ERROR_USAGE,
                        "unknown model '%.60s'%s (accepted: the presets of remat-graph --list, or a "
-                       "config.json)",
-                       given, *type ? type : remat_suggest("", name, name_at, NULL, names).text);
+                       "config.json%s%s)",
+                       given, type ? "" : remat_suggest("", name, name_at, NULL, names).text,
+                       type ? ", such as one of model type " : "", type ? type : "");
 }
 
 remat_status remat_model_preset(remat_context *ctx, const char *name,
