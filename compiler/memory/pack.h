@@ -29,9 +29,8 @@ struct remat_packing {
  * keys OZ, TAW, TWA, L, WAT, AT, TZW, ZAT (letters: instance.h); where that leaves a gap above the
  * live peak of more than 1/1024 of the arena, the below_bytes under the slots included, and up to
  * 20,000 slots, perturbations of the winner from a fixed seed, as many at most as 500,000 slots
- * allow, until an eighth of these in a row gains nothing. It stops at the
- * first attempt with arena_bytes equal to the live peak. No time limit: the same arguments give the
- * same packing.
+ * allow, until an eighth of these in a row gains nothing. It stops at the first attempt with
+ * arena_bytes equal to the live peak. No time limit: the same arguments give the same packing.
  *
  * `offsets` is allocated from `arena`; scratch memory is released. In practice O(N log N) per
  * key (1 to 10 us a slot); the whole sequence takes under 1 s at 20,000 slots when the live peak is
