@@ -50,6 +50,9 @@ class Tools:
         return json.loads(self.call("compile", "model.fbs", "-o", "model.plan", "--format", "json", *self.mesh,
                                     *options))
 
+    def schedule(self):
+        return json.loads(self.call("dump", "model.plan", "--schedule", "--format", "json"))["schedule"]
+
     def decisions(self):
         return json.loads(self.call("dump", "model.plan", "--decisions", "--format", "json"))["decisions"]
 
@@ -152,6 +155,41 @@ def check_layer(policy, layers, number):
     return Counter({op: again[op] for op in ops})
 
 
+def planned_products(schedule, decisions, family, number):
+    """By place, whether the file has to save it. Linears and matmuls are saved unless the plan runs them again,
+    attention if all its values are. Only the layer's output may come from the last product: then it is not needed."""
+    commands = [c for c in schedule if c["layer"] == number and c["segment"] == "step"]
+    decisions = [d for d in decisions if d["layer"] == number]
+    again = {c["name"] for c in commands if c["instance"] > 0}
+    products = [c for c in commands if c["kind"] == "matmul" and c["phase"] == "forward" and c["instance"] == 0]
+    output = f"{PATHS[family]}{number}.{OUTPUTS[family]}"
+    needed = any(d["saved_commands"][0] >= products[-1]["index"] and d["name"] != output for d in decisions)
+    places, counts = {}, Counter()
+    for c in products:
+        op = "matmul" if c["scope"].endswith("/attn/core") else "linear"
+        places[op, counts[op]] = c["name"] not in again and (c is not products[-1] or needed)
+        counts[op] += 1
+    attention = [d["action"] == "save" for d in decisions if d["op"] == "attention"]
+    if attention:
+        places["attention", 0] = all(attention)
+    return places, again & {c["name"] for c in products}
+
+
+def check_products(tools, family, policy):
+    """Against the commands and decisions of the plan; returns what was found: ops, and whether they are saved."""
+    seen, schedule, decisions = set(), tools.schedule(), tools.decisions()
+    for (_, number), (saved, _) in policy["LAYERS"].items():
+        places, again = planned_products(schedule, decisions, family, number)
+        if saved is None:
+            assert not again and places.get(("attention", 0), True), (number, places, again)
+            continue
+        found = {place: place[1] in saved.get(place[0], ()) for place in places}
+        assert found == places, (number, found, places)
+        assert {(op, index) for op in ("linear", "matmul", "attention") for index in saved.get(op, ())} <= set(places)
+        seen |= {(op, is_saved) for (op, _), is_saved in places.items()}
+    return seen
+
+
 def check_cost(tools, family, policy):
     """Against the plan of the same values, pinned by the table; a layer that is no checkpoint saves what it can."""
     pins = []
@@ -207,6 +245,10 @@ def check_unread(tools):
     assert all(saved["matmul"] == (0, 1) and saved["softmax"] == (0,) for saved, _ in policy["LAYERS"].values())
     unread = 6 * 4 * BATCH * HEADS * SEQ * SEQ
     assert policy["UNREAD_BYTES"] == unread, policy["UNREAD_BYTES"]
+    seen = check_products(tools, "gpt2", policy)
+    tools.compile("--recompute-activations")
+    seen |= check_products(tools, "gpt2", load(tools.call(*emit)))
+    assert seen >= {("matmul", True), ("matmul", False)}, seen
     for spare in (0, unread):
         tools.compile("--recompute", "*/mlp/act", "--reserve", 0, "--budget", policy["PEAK_BYTES"] + spare)
         source = tools.call(*emit)
@@ -224,7 +266,7 @@ def main():
             tools.call("graph", f"{family}-tiny", "--batch", BATCH, "--seq", SEQ, "--dropout", dropout,
                        "-o", "model.fbs")
             most, full = tools.compile(), tools.compile("--ac-mode", "full")
-            layers, different = Layers(family, dropout), set()
+            layers, different, seen = Layers(family, dropout), set(), set()
             groups = ["--recompute-granularity", "full", "--recompute-method", "uniform", "--recompute-num-layers", "2"]
             plans = [groups, ["--recompute-activations"], ["--ac-mode", "selective", "--ac-option", "op"], []] + [
                 ["--budget", full["arena_bytes"] + full["reserve_bytes"] + int(
@@ -238,11 +280,13 @@ def main():
                 entries = {str(entry): number for (_, number), entry in policy["LAYERS"].items()}
                 counts = {entry: check_layer(policy, layers, number) for entry, number in entries.items()}
                 different.add(len(entries))
+                seen |= check_products(tools, family, policy)
                 check_jax(tools, family)
                 check_cost(tools, family, policy)
                 print(family, *tools.mesh, *options, *map(dict, counts.values()))
                 assert policy["UNREAD_BYTES"] == 0, policy["UNREAD_BYTES"]
             assert max(different) > 1, "layers never differ"
+            assert seen == {(op, saved) for op in ("linear", "attention") for saved in (True, False)}, seen
         tools.mesh = []
         check_inline(tools)
         check_unread(tools)
