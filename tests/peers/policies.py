@@ -260,8 +260,9 @@ def main():
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as work:
         tools = Tools(build, work)
-        cases = [(family, 0, []) for family in VALUES] + [("gpt2", 0.1, mesh) for mesh in (
-            [], ["--mesh", "tp=2"], ["--mesh", "tp=2", "--sequence-parallel"])]
+        tp, parallel = ["--mesh", "tp=2"], ["--mesh", "tp=2", "--sequence-parallel"]
+        cases = [(family, 0, []) for family in VALUES] + [("gpt2", 0.1, mesh) for mesh in ([], tp, parallel)] + [
+            ("bert", 0, parallel), ("gpt2", 0, ["--mesh", "dp=2", "--zero", "3"])]
         for family, dropout, tools.mesh in cases:
             tools.call("graph", f"{family}-tiny", "--batch", BATCH, "--seq", SEQ, "--dropout", dropout,
                        "-o", "model.fbs")

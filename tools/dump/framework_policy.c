@@ -169,16 +169,20 @@ static bool draws_random(const struct remat_program *program, const struct remat
     return false;
 }
 
-/* Values that the forward pass reads in another layer than theirs. */
-static remat_status add_outer(struct remat_arena *arena, struct policy *p,
+/* Values that the forward pass reads in another layer than theirs. Gathered ones are no layer's
+ * output: a norm's parameters are read where it is computed, behind the layer before. */
+static remat_status add_outer(struct remat_arena *arena, struct policy *p, bool *gathered,
                               const struct remat_command *c, size_t *at)
 {
     remat_status st = REMAT_OK;
     const struct remat_program *program = p->program;
+    bool gathers = program->kernels[c->kernel].kind == REMAT_KERNEL_gather;
     for (uint32_t o = c->operand_begin; o < c->operand_end; o++) {
-        const struct remat_program_value *v = &program->values[program->operands[o].value];
-        if (program->operands[o].access != REMAT_ACCESS_READ || v->layer < 0 ||
-            v->role != REMAT_ROLE_ACTIVATION)
+        uint32_t value = program->operands[o].value;
+        const struct remat_program_value *v = &program->values[value];
+        bool reads = program->operands[o].access == REMAT_ACCESS_READ;
+        gathered[value] |= gathers && !reads;
+        if (!reads || gathered[value] || v->layer < 0 || v->role != REMAT_ROLE_ACTIVATION)
             continue;
         REMAT_TRY(find_layer(arena, p, v->scope, v->layer, at));
         struct policy_layer *layer = &p->layers.items[*at];
@@ -196,8 +200,10 @@ static remat_status read_commands(struct remat_arena *arena, struct policy *p)
     uint32_t segment = dump_step_segment(program);
     size_t at = 0, from = 0;
     uint32_t record_at = 0;
+    bool *gathered; /* by value */
     if (segment == REMAT_NONE)
         return REMAT_OK;
+    REMAT_TRY_NEW(arena, gathered, program->value_count);
     for (uint32_t i = program->segments[segment].command_begin;
          i < program->segments[segment].command_end; i++) {
         const struct remat_command *c = &program->commands[i];
@@ -212,7 +218,7 @@ static remat_status read_commands(struct remat_arena *arena, struct policy *p)
             p->layers.items[at].last_random = i;
         }
         if (c->instance == 0 && (c->phase == REMAT_PHASE_FORWARD || c->phase == REMAT_PHASE_LOSS))
-            REMAT_TRY(add_outer(arena, p, c, &from));
+            REMAT_TRY(add_outer(arena, p, gathered, c, &from));
     }
 fail:
     return st;
@@ -226,7 +232,7 @@ static bool is_gathered(const struct remat_decision_record *d)
 
 static bool is_outer(const struct policy_layer *layer, const struct remat_decision_record *d)
 {
-    return !is_gathered(d) && has(&layer->outer, d->name);
+    return has(&layer->outer, d->name);
 }
 
 /* The last product, and what is made from it but norms and activations, which keep their inputs. */
@@ -348,8 +354,8 @@ fail:
     return st;
 }
 
-/* The last value of a layer whose output is read only in the kernel that computes it, such as by
- * the norm behind the last layer. */
+/* Where no other layer reads a value, the output is read only in the kernel that computes it, such
+ * as by the norm behind the last layer: it is the last value. */
 static remat_status complete_outer(struct remat_arena *arena, struct policy *p)
 {
     remat_status st = REMAT_OK;
@@ -361,13 +367,10 @@ static remat_status complete_outer(struct remat_arena *arena, struct policy *p)
         REMAT_TRY(find_layer(arena, p, d->scope, d->layer, &at));
         struct policy_layer *layer = &p->layers.items[at];
         layer->final = d->name;
-        if (is_outer(layer, d)) {
-            layer->ends = true;
-            layer->output_again |= remat_action_times(d->action) > 0;
-        }
+        layer->output_again |= is_outer(layer, d) && remat_action_times(d->action) > 0;
     }
     for (size_t l = 0; l < p->layers.count; l++)
-        if (!p->layers.items[l].ends && p->layers.items[l].final)
+        if (p->layers.items[l].outer.count == 0 && p->layers.items[l].final)
             REMAT_TRY_PUSH(arena, &p->layers.items[l].outer, p->layers.items[l].final);
 fail:
     return st;

@@ -37,7 +37,6 @@ struct policy_layer {
     bool checkpoint;
     struct places REMAT_LIST(struct place) places;
     const char *final;         /* last value with a decision */
-    bool ends;                 /* in a value that other layers read */
     uint32_t final_product;    /* command of the last one */
     bool output_again;         /* the plan recomputes a value that other layers read */
     struct policy_names outer; /* values that other layers read */
