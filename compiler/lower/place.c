@@ -209,8 +209,7 @@ uint64_t remat_packed_bytes(struct remat_arena *arena, const struct remat_persis
 {
     uint32_t count;
     const struct remat_slot *slots = list_slots(arena, lifespans, &count);
-    return persistent->total_bytes +
-           remat_pack(arena, slots, count, persistent->total_bytes).arena_bytes;
+    return persistent->total_bytes + remat_pack(arena, slots, count).arena_bytes;
 }
 
 remat_status remat_place(remat_context *ctx, struct remat_arena *arena,
@@ -219,7 +218,7 @@ remat_status remat_place(remat_context *ctx, struct remat_arena *arena,
 {
     uint32_t count;
     const struct remat_slot *slots = list_slots(arena, lifespans, &count);
-    struct remat_packing packing = remat_pack(arena, slots, count, persistent->total_bytes);
+    struct remat_packing packing = remat_pack(arena, slots, count);
     remat_status st = remat_pack_check(ctx, slots, count, &packing);
     const uint64_t *offset = packing.offsets;
     for (uint32_t b = 0; b < lifespans->buffer_count; b++) {

@@ -6,11 +6,10 @@
 #include "skyline.h"
 
 enum {
-    PERTURBED_MAX = 20000,    /* more slots get the keys only */
+    PERTURBED_MAX = 4000,     /* more slots get the keys only */
     PERTURBED_SLOTS = 500000, /* slots packed by all perturbations together */
     PERTURBATIONS_MAX = 1000,
-    FRUITLESS = 8,    /* this part of the perturbations in a row, and no more are tried */
-    SMALL_GAP = 1024, /* a gap above the live peak of this fraction of the arena is left */
+    FRUITLESS_SLOTS = 100000, /* by so many in a row that gain nothing, and no more are tried */
 };
 
 static const char *const keys[] = {"OZ", "TAW", "TWA", "L", "WAT", "AT", "TZW", "ZAT"};
@@ -95,10 +94,9 @@ static void perturb_order(struct packer_state *s, uint64_t *seed)
 }
 
 /* Climbs from the best attempt; a change that keeps the height is taken as well. */
-static void run_perturbations(struct packer_state *s, uint64_t below_bytes)
+static void run_perturbations(struct packer_state *s)
 {
-    uint64_t enough_bytes = (below_bytes + s->in.live_peak_bytes) / SMALL_GAP;
-    if (s->in.count > PERTURBED_MAX || s->best_bytes - s->in.live_peak_bytes <= enough_bytes)
+    if (s->in.count == 0 || s->in.count > PERTURBED_MAX)
         return;
     uint64_t seed = 1;
     uint32_t rounds = PERTURBED_SLOTS / s->in.count;
@@ -107,7 +105,7 @@ static void run_perturbations(struct packer_state *s, uint64_t below_bytes)
     uint32_t last = 0; /* that was lower */
     for (uint32_t k = 0; k < rounds && s->best_bytes > s->in.live_peak_bytes; k++) {
         uint64_t bytes = s->best_bytes;
-        if (k - last > rounds / FRUITLESS)
+        if ((k - last) * s->in.count > FRUITLESS_SLOTS)
             return;
         perturb_order(s, &seed);
         attempt(s, bytes + 1);
@@ -116,13 +114,13 @@ static void run_perturbations(struct packer_state *s, uint64_t below_bytes)
 }
 
 struct remat_packing remat_pack(struct remat_arena *arena, const struct remat_slot *slots,
-                                uint32_t count, uint64_t below_bytes)
+                                uint32_t count)
 {
     struct remat_arena *scratch = remat_scratch_open(arena->ctx);
     struct packer_state s;
     prepare(&s, scratch, slots, count);
     try_keys(&s);
-    run_perturbations(&s, below_bytes);
+    run_perturbations(&s);
     struct remat_packing out = {.arena_bytes = s.best_bytes,
                                 .live_peak_bytes = s.in.live_peak_bytes};
     REMAT_NEW(arena, out.offsets, count);

@@ -26,16 +26,15 @@ struct remat_packing {
 };
 
 /* Tries a fixed sequence of attempts and keeps the first of the lowest: the skyline packer with the
- * keys OZ, TAW, TWA, L, WAT, AT, TZW, ZAT (letters: instance.h); where that leaves a gap above the
- * live peak of more than 1/1024 of the arena, the below_bytes under the slots included, and up to
- * 20,000 slots, perturbations of the winner from a fixed seed, as many at most as 500,000 slots
- * allow, until an eighth of these in a row gains nothing. It stops at the first attempt with
+ * keys OZ, TAW, TWA, L, WAT, AT, TZW, ZAT (letters: instance.h); while that leaves a gap above the
+ * live peak, and up to 4,000 slots, perturbations of the winner from a fixed seed, of 500,000
+ * slots at most, until those of 100,000 in a row gain nothing. It stops at the first attempt with
  * arena_bytes equal to the live peak. No time limit: the same arguments give the same packing.
  *
  * `offsets` is allocated from `arena`; scratch memory is released. In practice O(N log N) per
  * key (1 to 10 us a slot); the whole sequence takes under 1 s at 20,000 slots when the live peak is
  * not reached. */
 struct remat_packing remat_pack(struct remat_arena *arena, const struct remat_slot *slots,
-                                uint32_t count, uint64_t below_bytes);
+                                uint32_t count);
 
 #endif

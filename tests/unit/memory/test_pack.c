@@ -9,8 +9,7 @@ static remat_context *ctx;
 
 static struct remat_packing pack(struct slots *slots)
 {
-    struct remat_packing packing =
-        remat_pack(slots->arena, slots->items, (uint32_t)slots->count, 0);
+    struct remat_packing packing = remat_pack(slots->arena, slots->items, (uint32_t)slots->count);
     if (CHECK(!slots->failed))
         CHECK_OK(ctx, remat_pack_check(ctx, slots->items, (uint32_t)slots->count, &packing));
     return packing;

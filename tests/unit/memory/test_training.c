@@ -22,7 +22,7 @@ static double measure(const char *name, const struct training *training, bool pr
     struct slots slots = {.arena = &arena};
     training_slots(&slots, training);
     double start = seconds();
-    struct remat_packing p = remat_pack(&arena, slots.items, (uint32_t)slots.count, 0);
+    struct remat_packing p = remat_pack(&arena, slots.items, (uint32_t)slots.count);
     double taken = seconds() - start;
     remat_status st = REMAT_OK;
     if (slots.count < 20000)
