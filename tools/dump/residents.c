@@ -12,15 +12,20 @@ static int by_bytes(const void *a, const void *b)
            (x->buffer->offset_bytes < y->buffer->offset_bytes);
 }
 
+static uint32_t *new_indices(struct remat_arena *arena, uint32_t count) /* all REMAT_NONE */
+{
+    uint32_t *out = remat_arena_array(arena, count, sizeof *out);
+    return out ? memset(out, 0xff, count * sizeof *out) : NULL;
+}
+
 /* held[b]: the value in buffer b while `at` runs: the last one written in [begin, at], otherwise
  * the buffer's first value. */
 static uint32_t *find_held(struct remat_arena *arena, const struct remat_program *program,
                            uint32_t begin, uint32_t at)
 {
-    uint32_t *held = remat_arena_array(arena, program->buffer_count, sizeof *held);
+    uint32_t *held = new_indices(arena, program->buffer_count);
     if (!held)
         return NULL;
-    memset(held, 0xff, program->buffer_count * sizeof *held);
     for (uint32_t v = 0; v < program->value_count; v++)
         if (held[program->values[v].buffer] == REMAT_NONE)
             held[program->values[v].buffer] = v;
@@ -38,10 +43,9 @@ static uint32_t *find_held(struct remat_arena *arena, const struct remat_program
 static uint32_t *find_next_uses(struct remat_arena *arena, const struct remat_program *program,
                                 uint32_t begin, uint32_t end)
 {
-    uint32_t *next = remat_arena_array(arena, program->value_count, sizeof *next);
+    uint32_t *next = new_indices(arena, program->value_count);
     if (!next)
         return NULL;
-    memset(next, 0xff, program->value_count * sizeof *next);
     for (uint32_t c = end; c-- > begin;)
         for (uint32_t o = program->commands[c].operand_begin; o < program->commands[c].operand_end;
              o++) {
