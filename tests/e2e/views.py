@@ -266,7 +266,9 @@ def check_shards():
     for v in shards:
         other = whole[v["name"]]
         assert v["recompute_ns"] == v["shard_ns"] == other["shard_ns"] > 0 and other["action"] == "save", (v, other)
-        assert v["peak_bytes_shard"] in (0, other["peak_bytes_shard"]), (v, other)  # 0: gathered by then
+        half = -(-v["bytes"] // 2 // 256) * 256
+        assert v["peak_bytes_shard"] in (0, half) and other["peak_bytes_shard"] == half, (v, other)  # 0: gathered by then
+        assert "\n  shard  " in call("dump", "w.plan", "--why", v["name"]), v
         assert call("dump", "s.plan", "--why", v["name"]) == call("dump", "s.plan", "--why", v["name"] + ".part"), v
 
 
