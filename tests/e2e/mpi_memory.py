@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Eight ranks under mpirun have the budget of a recomputing plan as the limit of their private memory, and are never
-resident beyond it; of the arena alone they do not run. They have the bits of threads, which have no such limit.
-
-Address space is no measure of them: beside the arena Open MPI maps 0.4 GB, of which a rank touches 10 MB.
+"""Eight ranks under mpirun have the budget of a recomputing plan as the limit of their address space, which the plan's
+reserve leaves what Open MPI maps, 0.4 GB here. Of that, they touch 10 MB: with the reserve of a CPU the budget is the
+limit of their private memory, and they are never resident beyond it. With the arena missing, they do not run. They have
+the bits of threads, which have no such limit.
 
     mpi_memory.py TOOLS_DIRECTORY MPIRUN"""
 import json
@@ -16,21 +16,42 @@ TOOLS, MPIRUN = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
 TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt"
 RANKS, INFEASIBLE = 8, 3
 LIMITED = """import os, resource, subprocess, sys
-limit = int(sys.argv[1])
-code = subprocess.run(sys.argv[2:], preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))).returncode
+limits = getattr(resource, sys.argv[1]), (int(sys.argv[2]),) * 2
+code = subprocess.run(sys.argv[3:], preexec_fn=lambda: resource.setrlimit(*limits)).returncode
 os.write(2, b"resident %d\\n" % (resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024))  # at once
 sys.exit(code)"""
+WATCHED = """import os, re, subprocess, sys, time
+child, peak = subprocess.Popen(sys.argv[1:]), 0
+while child.poll() is None:
+    found = re.search(rb"VmPeak:\\s*(\\d+)", open(f"/proc/{child.pid}/status", "rb").read())
+    peak = max(peak, int(found[1]) if found else 0)
+    time.sleep(0.01)
+os.write(2, b"mapped %d\\n" % (peak * 1024))
+sys.exit(child.returncode)"""
 
 
 def run(work, *command):
     return subprocess.run([str(part) for part in command], cwd=work, encoding="utf-8", capture_output=True)
 
 
-def compiled(work, budget, code):
+def compiled(work, budget, code, *options):
     done = run(work, TOOLS / "remat-compile", "model.fbs", "--mesh", f"dp={RANKS}", "--budget", budget, "--format", "json", "-o",
-               "model.plan")
+               "model.plan", *options)
     assert done.returncode == code, done.stderr
     return json.loads(done.stdout)
+
+
+def smallest(work, *options):
+    plan = compiled(work, compiled(work, "1MB", INFEASIBLE, *options)["smallest_budget_bytes"], 0, *options)
+    assert plan["recomputed"] > 0 and plan["arena_bytes"] > 15e6, plan
+    return plan
+
+
+def each(done, what):
+    assert done.returncode == 0, done.stderr
+    found = list(map(int, re.findall(rf"^{what} (\d+)$", done.stderr, re.M)))
+    assert len(found) == RANKS, done.stderr
+    return found
 
 
 def steps(done):
@@ -39,20 +60,31 @@ def steps(done):
 
 def main():
     with tempfile.TemporaryDirectory() as work:
+        say = [TOOLS / "remat-run", "model.plan", "--text", TEXT, "--steps", 2, "--hash", "--json"]
+        python = [MPIRUN, "-n", RANKS, sys.executable, "-c"]
+
+        def limited(resource, limit):
+            return run(work, *python, LIMITED, resource, limit, *say)
+
         run(work, TOOLS / "remat-graph", "encdec-tiny", "--batch", RANKS, "--seq", 16, "--layers", 2, "--width", 192,
             "--dropout", 0.1, "-o", "model.fbs")
-        budget = compiled(work, "1MB", INFEASIBLE)["smallest_budget_bytes"]
-        plan = compiled(work, budget, 0)
-        assert plan["recomputed"] > 0 and plan["arena_bytes"] > 15e6, plan
-        say = [TOOLS / "remat-run", "model.plan", "--text", TEXT, "--steps", 2, "--hash", "--json"]
-        under = [MPIRUN, "-n", RANKS, sys.executable, "-c", LIMITED]
-        done = run(work, *under, budget, *say)
-        peaks = list(map(int, re.findall(r"^resident (\d+)$", done.stderr, re.M)))
-        assert done.returncode == 0 and len(peaks) == RANKS, done.stderr
-        print(f"arena {plan['arena_bytes']}, budget {budget}, resident {min(peaks)} to {max(peaks)}")
-        assert plan["arena_bytes"] < min(peaks) and max(peaks) <= budget, peaks
-        assert len(steps(done)) == 2 and steps(done) == steps(run(work, *say)), done.stdout
-        done = run(work, *under, plan["arena_bytes"], *say)
+        plan = smallest(work)
+        arena, budget, bits = plan["arena_bytes"], plan["budget_bytes"], steps(run(work, *say))
+        assert len(bits) == 2, bits
+        done = limited("RLIMIT_DATA", budget)
+        peaks = each(done, "resident")
+        print(f"arena {arena}, budget {budget}, resident {min(peaks)} to {max(peaks)}")
+        assert arena < min(peaks) and max(peaks) <= budget and steps(done) == bits, (peaks, done.stdout)
+        done = limited("RLIMIT_DATA", arena)
+        assert done.returncode != 0 and not steps(done), (done.returncode, done.stdout)
+
+        mapped = max(each(run(work, *python, WATCHED, *say), "mapped"))
+        plan = smallest(work, "--reserve", mapped - arena)
+        budget = plan["budget_bytes"]
+        print(f"mapped {mapped}, budget {budget}")
+        done = limited("RLIMIT_AS", budget)
+        assert done.returncode == 0 and steps(done) == bits, (done.stdout, done.stderr)
+        done = limited("RLIMIT_AS", budget - arena)
         assert done.returncode != 0 and not steps(done), (done.returncode, done.stdout)
 
 
