@@ -26,7 +26,7 @@ struct builder {
     const struct remat_device_description *described;
     struct remat_device_description device; /* that the site at hand is priced on */
     struct remat_model *out;
-    struct REMAT_LIST(uint32_t) inputs;
+    struct REMAT_LIST(remat_item) inputs;
     struct REMAT_LIST(int64_t) extras;
     struct REMAT_LIST(struct remat_border_arc) arcs;
     struct REMAT_LIST(struct need) needs; /* of the site at hand */
@@ -78,7 +78,7 @@ static void push_input(struct builder *b, remat_value root)
 {
     remat_item item = b->out->item_of[root.i];
     if (!remat_is_none(item.i))
-        REMAT_PUSH(b->arena, &b->inputs, item.i);
+        REMAT_PUSH(b->arena, &b->inputs, item);
 }
 
 static void add_task(struct builder *b, remat_value v, struct remat_border_task *made)
@@ -104,7 +104,8 @@ static void add_task(struct builder *b, remat_value v, struct remat_border_task 
 static void add_tasks(struct builder *b)
 {
     struct remat_border *border = &b->out->border;
-    uint32_t count = b->out->item_count, *task_of_kernel;
+    uint32_t count = b->out->item_count;
+    remat_task *task_of_kernel;
     border->item_count = count;
     REMAT_NEW(b->arena, border->items, count);
     REMAT_NEW(b->arena, border->tasks, count);
@@ -113,11 +114,11 @@ static void add_tasks(struct builder *b)
     for (uint32_t i = 0; i < count; i++) {
         remat_value v = b->out->item_value[i];
         remat_kernel_id writer = remat_settled_writer(b->s, v);
-        uint32_t *task = &task_of_kernel[writer.i];
+        remat_task *task = &task_of_kernel[writer.i];
         border->items[i] = describe_item(b, v);
-        if (remat_is_none(*task) || is_fused(b, writer)) {
-            *task = border->task_count++;
-            add_task(b, v, &border->tasks[*task]);
+        if (remat_is_none(task->i) || is_fused(b, writer)) {
+            task->i = border->task_count++;
+            add_task(b, v, &border->tasks[task->i]);
         }
         border->items[i].task = *task;
     }
@@ -148,10 +149,10 @@ static double moved_ps(const struct builder *b, remat_kernel_id kernel, remat_va
 
 static remat_border_node item_node(const struct builder *b, remat_value root)
 {
-    return (remat_border_node){b->out->item_of[root.i].i};
+    return remat_border_item_node(b->out->item_of[root.i]);
 }
 
-static uint32_t task_of(const struct builder *b, remat_value root)
+static remat_task task_of(const struct builder *b, remat_value root)
 {
     return b->out->border.items[b->out->item_of[root.i].i].task;
 }
@@ -176,7 +177,7 @@ static void add_arc(struct builder *b, remat_border_node from, remat_border_node
 
 static void charge_task(struct builder *b, remat_value root, double ps)
 {
-    b->out->border.tasks[task_of(b, root)].cost_ps += remat_ps(floor(ps));
+    b->out->border.tasks[task_of(b, root).i].cost_ps += remat_ps(floor(ps));
 }
 
 /* --- what a site reads --- */

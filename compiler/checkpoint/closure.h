@@ -17,7 +17,6 @@ enum remat_crossing {
     REMAT_CROSSING_BEYOND,  /* from a layer to outside of all, or the other way */
 };
 
-REMAT_INDEX(remat_item); /* of the problem */
 #define REMAT_NO_ITEM ((remat_item){REMAT_NONE})
 
 struct remat_model {

@@ -31,7 +31,7 @@ static bool is_saved(const struct layers *l, uint32_t k, uint32_t shift, remat_i
     const struct remat_stack *stack = &l->stacks.stacks[k];
     remat_value v = l->model->item_value[item.i];
     remat_node node = remat_producer(l->graph, v);
-    if (l->stacks.stack_of[node.i] != k || border->tasks[border->items[item.i].task].forbidden)
+    if (l->stacks.stack_of[node.i] != k || border->tasks[border->items[item.i].task.i].forbidden)
         return true;
     uint32_t span = l->stacks.span_of[node.i];
     return stack->bottlenecks[span].i == v.i &&

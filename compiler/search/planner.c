@@ -62,9 +62,9 @@ static bool *find_far(const struct remat_planner *p, struct remat_arena *arena)
     const uint32_t *region = p->model.item_region;
     REMAT_NEW(arena, far, b->item_count);
     for (uint32_t i = 0; i < b->item_count; i++) {
-        const struct remat_border_task *task = &b->tasks[b->items[i].task];
+        const struct remat_border_task *task = &b->tasks[b->items[i].task.i];
         for (uint32_t e = task->input_begin; e < task->input_end; e++) {
-            uint32_t input = b->inputs[e];
+            uint32_t input = b->inputs[e].i;
             far[input] |= region[i] != region[input] && region[i] != region[input] + 1;
         }
     }
@@ -165,7 +165,7 @@ static void find_free(struct remat_planner *p, struct remat_arena *arena)
     REMAT_NEW(arena, p->free_items, border->item_count);
     for (uint32_t i = 0; i < border->item_count; i++) {
         const struct remat_border_item *item = &border->items[i];
-        if (!item->kept && !item->recomputed && !border->tasks[item->task].forbidden)
+        if (!item->kept && !item->recomputed && !border->tasks[item->task.i].forbidden)
             p->free_items[p->free_count++].i = i;
     }
 }
@@ -257,7 +257,7 @@ static void recompute_twice(const struct remat_planner *p, const struct remat_pa
         remat_item item = p->model.item_of[v.i];
         uint32_t region = remat_is_none(node.i) ? REMAT_NONE : p->model.region_of_node[node.i];
         if (remat_action_times(out->actions[v.i]) > 0 && !remat_is_none(region) && twice[region])
-            out->actions[v.i] = !remat_is_none(item.i) && remat_path_ends_group(path, item.i)
+            out->actions[v.i] = !remat_is_none(item.i) && remat_path_ends_group(path, item)
                                     ? REMAT_ACTION_RECOMPUTE
                                     : REMAT_ACTION_TWICE;
     }

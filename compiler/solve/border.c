@@ -39,14 +39,14 @@ struct remat_border_network {
 double remat_border_most_ps(const struct remat_border *b)
 {
     double ps = 1 + fabs((double)b->constant_ps);
-    for (uint32_t t = 0; t < b->task_count; t++)
-        ps += fabs((double)b->tasks[t].cost_ps) + (double)b->tasks[t].again_ps;
+    for (remat_task t = {0}; t.i < b->task_count; t.i++)
+        ps += fabs((double)b->tasks[t.i].cost_ps) + (double)b->tasks[t.i].again_ps;
     for (uint32_t e = 0; e < b->extra_count; e++)
         ps += (double)b->extra_ps[e];
     for (uint32_t a = 0; a < b->arc_count; a++)
         ps += b->arcs[a].ps > 0 ? (double)b->arcs[a].ps : 0;
-    for (uint32_t i = 0; i < b->item_count; i++)
-        ps += (double)b->items[i].part_ps;
+    for (remat_item i = {0}; i.i < b->item_count; i.i++)
+        ps += (double)b->items[i.i].part_ps;
     return ps;
 }
 
@@ -55,9 +55,9 @@ static void sum_up(struct remat_border_network *n)
     const struct remat_border *b = n->border;
     n->total_ps = remat_border_most_ps(b);
     n->least_bytes = INFINITY;
-    for (uint32_t i = 0; i < b->item_count; i++) {
-        uint64_t least = b->items[i].part_bytes ? b->items[i].part_bytes : b->items[i].bytes;
-        n->total_bytes += (double)b->items[i].bytes;
+    for (remat_item i = {0}; i.i < b->item_count; i.i++) {
+        uint64_t least = b->items[i.i].part_bytes ? b->items[i.i].part_bytes : b->items[i.i].bytes;
+        n->total_bytes += (double)b->items[i.i].bytes;
         if (least)
             n->least_bytes = fmin(n->least_bytes, (double)least);
     }
@@ -81,27 +81,28 @@ static void add_arc(struct remat_border_network *n, uint32_t from, uint32_t to, 
     REMAT_PUSH(n->arena, &n->capacities, ((struct capacity){.ps = ps}));
 }
 
-static void add_item(struct remat_border_network *n, uint32_t i)
+static void add_item(struct remat_border_network *n, remat_item i)
 {
-    const struct remat_border_item *item = &n->border->items[i];
+    const struct remat_border_item *item = &n->border->items[i.i];
+    uint32_t node = remat_border_item_node(i).i;
     uint32_t task = remat_border_task_node(n->border, item->task).i;
     if (item->wanted)
-        add_arc(n, n->source, i, INFINITY);
+        add_arc(n, n->source, node, INFINITY);
     if (item->kept)
         add_arc(n, task, n->sink, INFINITY);
     if (item->recomputed && !item->kept)
-        add_arc(n, i, task, INFINITY);
-    add_arc(n, i, task, 0); /* the price of keeping it */
+        add_arc(n, node, task, INFINITY);
+    add_arc(n, node, task, 0); /* the price of keeping it */
     n->capacities.items[n->capacities.count - 1] =
         (struct capacity){.bytes = (double)item->bytes,
                           .part_ps = (double)item->part_ps,
                           .part_bytes = (double)item->part_bytes};
 }
 
-static void add_task(struct remat_border_network *n, uint32_t t)
+static void add_task(struct remat_border_network *n, remat_task t)
 {
     const struct remat_border *b = n->border;
-    const struct remat_border_task *task = &b->tasks[t];
+    const struct remat_border_task *task = &b->tasks[t.i];
     uint32_t node = remat_border_task_node(b, t).i;
     if (task->forbidden) {
         add_arc(n, node, n->sink, INFINITY);
@@ -112,7 +113,7 @@ static void add_task(struct remat_border_network *n, uint32_t t)
     if (task->cost_ps < 0)
         add_arc(n, n->source, node, -(double)task->cost_ps);
     for (uint32_t i = task->input_begin; i < task->input_end; i++)
-        add_arc(n, node, b->inputs[i], INFINITY);
+        add_arc(n, node, remat_border_item_node(b->inputs[i]).i, INFINITY);
 }
 
 /* Room for all arcs: lists that grow would leave as much behind. */
@@ -120,8 +121,8 @@ static void reserve(struct remat_border_network *n)
 {
     const struct remat_border *b = n->border;
     size_t count = 3 * (size_t)b->item_count + b->task_count + b->extra_count + b->arc_count;
-    for (uint32_t t = 0; t < b->task_count; t++)
-        count += b->tasks[t].input_end - b->tasks[t].input_begin;
+    for (remat_task t = {0}; t.i < b->task_count; t.i++)
+        count += b->tasks[t.i].input_end - b->tasks[t.i].input_begin;
     remat_flow_reserve(&n->flow, count);
     n->capacities.capacity = count;
     REMAT_ROOM(n->arena, n->capacities.items, count);
@@ -141,9 +142,9 @@ struct remat_border_network *remat_border_network(struct remat_arena *arena,
                                        .price = NAN};
     sum_up(n);
     reserve(n);
-    for (uint32_t i = 0; i < b->item_count; i++)
+    for (remat_item i = {0}; i.i < b->item_count; i.i++)
         add_item(n, i);
-    for (uint32_t t = 0; t < b->task_count; t++)
+    for (remat_task t = {0}; t.i < b->task_count; t.i++)
         add_task(n, t);
     for (uint32_t e = 0; e < b->extra_count; e++)
         if (b->extra_ps[e])
@@ -163,16 +164,17 @@ void remat_border_measure(struct remat_arena *arena, const struct remat_border *
     REMAT_ROOM(arena, choice->keep, b->item_count);
     choice->cost_ps = b->constant_ps;
     choice->bytes = 0;
-    for (uint32_t i = 0; i < b->item_count; i++)
-        holds[i] = b->items[i].wanted;
-    for (uint32_t t = 0; t < b->task_count; t++) {
-        const struct remat_border_task *task = &b->tasks[t];
-        if (!choice->run[t])
+    for (remat_item i = {0}; i.i < b->item_count; i.i++)
+        holds[i.i] = b->items[i.i].wanted;
+    for (remat_task t = {0}; t.i < b->task_count; t.i++) {
+        const struct remat_border_task *task = &b->tasks[t.i];
+        if (!choice->run[t.i])
             continue;
         holds[remat_border_task_node(b, t).i] = true;
-        choice->cost_ps += task->cost_ps + (choice->again && choice->again[t] ? task->again_ps : 0);
+        choice->cost_ps +=
+            task->cost_ps + (choice->again && choice->again[t.i] ? task->again_ps : 0);
         for (uint32_t i = task->input_begin; i < task->input_end; i++)
-            holds[b->inputs[i]] = true;
+            holds[b->inputs[i].i] = true;
     }
     for (uint32_t a = 0; a < b->arc_count; a++)
         if (b->arcs[a].ps == REMAT_BORDER_RULE)
@@ -182,11 +184,13 @@ void remat_border_measure(struct remat_arena *arena, const struct remat_border *
     for (uint32_t a = 0; a < b->arc_count; a++)
         if (b->arcs[a].ps > 0 && holds[b->arcs[a].from.i] && !holds[b->arcs[a].to.i])
             choice->cost_ps += b->arcs[a].ps;
-    for (uint32_t i = 0; i < b->item_count; i++) {
-        choice->keep[i] = holds[i] && !choice->run[b->items[i].task];
-        bool part = choice->keep[i] && choice->part && choice->part[i];
-        choice->cost_ps += part ? b->items[i].part_ps : 0;
-        choice->bytes += part ? b->items[i].part_bytes : choice->keep[i] ? b->items[i].bytes : 0;
+    for (remat_item i = {0}; i.i < b->item_count; i.i++) {
+        choice->keep[i.i] = holds[i.i] && !choice->run[b->items[i.i].task.i];
+        bool part = choice->keep[i.i] && choice->part && choice->part[i.i];
+        choice->cost_ps += part ? b->items[i.i].part_ps : 0;
+        choice->bytes += part                ? b->items[i.i].part_bytes
+                         : choice->keep[i.i] ? b->items[i.i].bytes
+                                             : 0;
     }
 }
 
@@ -222,16 +226,16 @@ static struct remat_border_cut find_cut(struct remat_border_network *n, double p
     struct remat_border_cut cut = {.price = price};
     int64_t negative_ps = b->constant_ps;
     find_flow(n, price);
-    for (uint32_t t = 0; t < b->task_count; t++)
-        if (b->tasks[t].cost_ps < 0 && !b->tasks[t].forbidden)
-            negative_ps += b->tasks[t].cost_ps;
+    for (remat_task t = {0}; t.i < b->task_count; t.i++)
+        if (b->tasks[t.i].cost_ps < 0 && !b->tasks[t.i].forbidden)
+            negative_ps += b->tasks[t.i].cost_ps;
     cut.least_ps = (double)n->value / n->units + (double)negative_ps - rounding_ps(n, price);
     REMAT_NEW(n->arena, cut.choice.run, b->task_count);
-    for (uint32_t t = 0; t < b->task_count; t++)
-        cut.choice.run[t] = n->flow.level[remat_border_task_node(b, t).i] != UINT32_MAX;
+    for (remat_task t = {0}; t.i < b->task_count; t.i++)
+        cut.choice.run[t.i] = n->flow.level[remat_border_task_node(b, t).i] != UINT32_MAX;
     REMAT_NEW(n->arena, cut.choice.part, b->item_count);
-    for (uint32_t i = 0; i < b->item_count; i++)
-        cut.choice.part[i] = is_part(&b->items[i], price);
+    for (remat_item i = {0}; i.i < b->item_count; i.i++)
+        cut.choice.part[i.i] = is_part(&b->items[i.i], price);
     remat_border_measure(n->arena, b, &cut.choice);
     return cut;
 }

@@ -15,13 +15,16 @@
 #include "deadline.h"
 #include "unwind.h"
 
+REMAT_INDEX(remat_item); /* of a border problem */
+REMAT_INDEX(remat_task);
+
 struct remat_border_item {
     uint64_t bytes;
     /* It may be kept in part, and made whole again: so many bytes for so much time; 0 bytes: it may
      * not. */
     uint64_t part_bytes;
     int64_t part_ps;
-    uint32_t task;   /* that recomputes it */
+    remat_task task; /* that recomputes it */
     bool wanted;     /* something after the border reads it */
     bool kept;       /* must be kept */
     bool recomputed; /* must not be kept */
@@ -50,16 +53,20 @@ struct remat_border {
     uint32_t item_count, task_count, extra_count, arc_count;
     struct remat_border_item *items;
     struct remat_border_task *tasks;
-    const uint32_t *inputs;
+    const remat_item *inputs;
     int64_t *extra_ps; /* by extra: not below zero */
     struct remat_border_arc *arcs;
     int64_t constant_ps; /* of every choice */
 };
 
-static inline remat_border_node remat_border_task_node(const struct remat_border *border,
-                                                       uint32_t task)
+static inline remat_border_node remat_border_item_node(remat_item item)
 {
-    return (remat_border_node){border->item_count + task};
+    return (remat_border_node){item.i};
+}
+static inline remat_border_node remat_border_task_node(const struct remat_border *border,
+                                                       remat_task task)
+{
+    return (remat_border_node){border->item_count + task.i};
 }
 static inline remat_border_node remat_border_extra_node(const struct remat_border *border,
                                                         uint32_t extra)

@@ -35,9 +35,13 @@ static void set_charges(struct remat_cut *c)
 
 struct remat_cut remat_cut_create(struct remat_arena *arena, const struct remat_problem *p)
 {
-    struct remat_cut c = {
-        .problem = p,
-        .border = {.item_count = p->node_count, .task_count = p->node_count, .inputs = p->inputs}};
+    struct remat_cut c = {.problem = p,
+                          .border = {.item_count = p->node_count, .task_count = p->node_count}};
+    remat_item *inputs;
+    REMAT_ROOM(arena, inputs, p->input_begin[p->node_count]);
+    for (uint32_t e = 0; e < p->input_begin[p->node_count]; e++)
+        inputs[e] = (remat_item){p->inputs[e]};
+    c.border.inputs = inputs;
     REMAT_NEW(arena, c.border.items, p->node_count);
     REMAT_NEW(arena, c.border.tasks, p->node_count);
     REMAT_NEW(arena, c.charge, p->node_count);
@@ -62,7 +66,7 @@ bool remat_cut_look(struct remat_cut *c, uint32_t k, uint64_t budget)
     uint64_t surely = p->bytes[k] + p->lasting[k], space = UINT64_MAX;
     memset(c->side, 0, p->node_count * sizeof *c->side);
     for (uint32_t v = 0; v < p->node_count; v++)
-        items[v] = (struct remat_border_item){.bytes = p->bytes[v], .task = v};
+        items[v] = (struct remat_border_item){.bytes = p->bytes[v], .task = {v}};
     for (uint32_t i = p->way_begin[k]; i < p->way_begin[k + 1]; i++)
         space = p->workspace[p->ways[i]] < space ? p->workspace[p->ways[i]] : space;
     items[k].bytes = 0;

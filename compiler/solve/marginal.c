@@ -11,23 +11,24 @@ struct remat_border_choice remat_border_follow(struct remat_arena *arena,
                                                const uint8_t *times)
 {
     struct demand {
-        uint32_t item;
+        remat_item item;
         uint8_t round;
     };
     struct REMAT_LIST(struct demand) queue = {0};
     bool *run[REMAT_ROUNDS_MAX]; /* by task */
     for (uint32_t r = 0; r < REMAT_ROUNDS_MAX; r++)
         REMAT_NEW(arena, run[r], border->task_count);
-    for (uint32_t i = 0; i < border->item_count; i++)
-        if (border->items[i].wanted)
+    for (remat_item i = {0}; i.i < border->item_count; i.i++)
+        if (border->items[i.i].wanted)
             REMAT_PUSH(arena, &queue, ((struct demand){i, REMAT_ROUNDS_MAX}));
     while (queue.count > 0) {
         struct demand d = queue.items[--queue.count];
-        const struct remat_border_task *t = &border->tasks[border->items[d.item].task];
-        uint8_t round = times[d.item] < d.round ? times[d.item] : d.round;
-        if (round == 0 || run[round - 1][border->items[d.item].task])
+        remat_task task = border->items[d.item.i].task;
+        const struct remat_border_task *t = &border->tasks[task.i];
+        uint8_t round = times[d.item.i] < d.round ? times[d.item.i] : d.round;
+        if (round == 0 || run[round - 1][task.i])
             continue;
-        run[round - 1][border->items[d.item].task] = true;
+        run[round - 1][task.i] = true;
         for (uint32_t e = t->input_begin; e < t->input_end; e++)
             REMAT_PUSH(arena, &queue, ((struct demand){border->inputs[e], round}));
     }
@@ -40,7 +41,7 @@ struct remat_border_choice remat_border_follow(struct remat_arena *arena,
 }
 
 struct change { /* of a count, by one */
-    uint32_t node;
+    remat_border_node node;
     uint32_t round; /* of a demand for an item; 0: the node holds */
     bool more;
 };
@@ -57,7 +58,7 @@ struct counts {
     struct REMAT_LIST(struct change) pending;
 };
 
-static void push(struct counts *c, uint32_t node, uint32_t round, bool more)
+static void push(struct counts *c, remat_border_node node, uint32_t round, bool more)
 {
     REMAT_PUSH(c->arena, &c->pending, ((struct change){node, round, more}));
 }
@@ -73,47 +74,48 @@ static void charge(struct counts *c, int64_t ps, bool more)
     c->cost_ps += more ? ps : -ps;
 }
 
-static void change_holder(struct counts *c, uint32_t node, bool more)
+static void change_holder(struct counts *c, remat_border_node node, bool more)
 {
     const struct remat_border *b = c->border;
-    if (!turns(&c->holders[node], more))
+    if (!turns(&c->holders[node.i], more))
         return;
-    if (node >= b->item_count + b->task_count)
-        charge(c, b->extra_ps[node - b->item_count - b->task_count], more);
-    else if (node >= b->item_count)
-        charge(c, b->tasks[node - b->item_count].cost_ps, more);
-    for (uint32_t e = c->end_begin[node]; e < c->end_begin[node + 1]; e++) {
+    if (node.i >= b->item_count + b->task_count)
+        charge(c, b->extra_ps[node.i - b->item_count - b->task_count], more);
+    else if (node.i >= b->item_count)
+        charge(c, b->tasks[node.i - b->item_count].cost_ps, more);
+    for (uint32_t e = c->end_begin[node.i]; e < c->end_begin[node.i + 1]; e++) {
         const struct remat_border_arc *arc = &b->arcs[c->ends[e] / 2];
-        if (arc->ps > 0 && arc->from.i == node && c->holders[arc->to.i] == 0)
+        if (arc->ps > 0 && arc->from.i == node.i && c->holders[arc->to.i] == 0)
             charge(c, arc->ps, more);
-        if (arc->ps > 0 && arc->to.i == node && c->holders[arc->from.i] > 0)
+        if (arc->ps > 0 && arc->to.i == node.i && c->holders[arc->from.i] > 0)
             charge(c, arc->ps, !more);
-        if (arc->ps == REMAT_BORDER_RULE && arc->from.i == node)
-            push(c, arc->to.i, 0, more);
+        if (arc->ps == REMAT_BORDER_RULE && arc->from.i == node.i)
+            push(c, arc->to, 0, more);
     }
 }
 
 /* Of a task's run in a round. */
-static void change_asker(struct counts *c, uint32_t task, uint32_t round, bool more)
+static void change_asker(struct counts *c, remat_task task, uint32_t round, bool more)
 {
-    const struct remat_border_task *t = &c->border->tasks[task];
-    if (!turns(&c->askers[round - 1][task], more))
+    const struct remat_border_task *t = &c->border->tasks[task.i];
+    if (!turns(&c->askers[round - 1][task.i], more))
         return;
-    bool other = c->askers[REMAT_ROUNDS_MAX - round][task] > 0;
+    bool other = c->askers[REMAT_ROUNDS_MAX - round][task.i] > 0;
     if (other)
         charge(c, t->again_ps, more);
     else
-        push(c, remat_border_task_node(c->border, task).i, 0, more);
+        push(c, remat_border_task_node(c->border, task), 0, more);
     for (uint32_t e = t->input_begin; e < t->input_end; e++) {
-        push(c, c->border->inputs[e], round, more);
+        remat_border_node input = remat_border_item_node(c->border->inputs[e]);
+        push(c, input, round, more);
         if (!other)
-            push(c, c->border->inputs[e], 0, more);
+            push(c, input, 0, more);
     }
 }
 
-static uint32_t round_of(const struct counts *c, uint32_t item, uint32_t round)
+static uint32_t round_of(const struct counts *c, remat_item item, uint32_t round)
 {
-    return c->times[item] < round ? c->times[item] : round;
+    return c->times[item.i] < round ? c->times[item.i] : round;
 }
 
 static void settle(struct counts *c)
@@ -124,23 +126,24 @@ static void settle(struct counts *c)
             change_holder(c, change.node, change.more);
             continue;
         }
-        c->demands[change.round - 1][change.node] += change.more ? 1 : UINT32_MAX;
-        uint32_t round = round_of(c, change.node, change.round);
+        remat_item item = {change.node.i};
+        c->demands[change.round - 1][item.i] += change.more ? 1 : UINT32_MAX;
+        uint32_t round = round_of(c, item, change.round);
         if (round > 0)
-            change_asker(c, c->border->items[change.node].task, round, change.more);
+            change_asker(c, c->border->items[item.i].task, round, change.more);
     }
 }
 
 /* The item is recomputed `times` times at most from now on. */
-static void change_times(struct counts *c, uint32_t item, uint8_t times)
+static void change_times(struct counts *c, remat_item item, uint8_t times)
 {
-    uint32_t task = c->border->items[item].task;
+    remat_task task = c->border->items[item.i].task;
     for (int more = 0; more < 2; more++) {
         for (uint32_t r = 1; r <= REMAT_ROUNDS_MAX; r++)
-            for (uint32_t d = 0; round_of(c, item, r) > 0 && d < c->demands[r - 1][item]; d++)
+            for (uint32_t d = 0; round_of(c, item, r) > 0 && d < c->demands[r - 1][item.i]; d++)
                 change_asker(c, task, round_of(c, item, r), more);
         if (!more)
-            c->times[item] = times;
+            c->times[item.i] = times;
     }
     settle(c);
 }
@@ -163,11 +166,11 @@ static void count_all(struct remat_arena *arena, const struct remat_border *bord
         node_of[2 * a + 1] = border->arcs[a].to.i;
     }
     c->end_begin = remat_group(arena, node_of, 2 * border->arc_count, nodes, &c->ends);
-    for (uint32_t i = 0; i < border->item_count; i++) {
-        if (!border->items[i].wanted)
+    for (remat_item i = {0}; i.i < border->item_count; i.i++) {
+        if (!border->items[i.i].wanted)
             continue;
-        push(c, i, 0, true);
-        push(c, i, REMAT_ROUNDS_MAX, true);
+        push(c, remat_border_item_node(i), 0, true);
+        push(c, remat_border_item_node(i), REMAT_ROUNDS_MAX, true);
     }
     settle(c);
 }
@@ -179,11 +182,11 @@ void remat_border_marginals(struct remat_arena *arena, const struct remat_border
     struct remat_arena *scratch = remat_scratch_open(arena->ctx);
     count_all(scratch, border, times, &counts);
     int64_t as_is_ps = counts.cost_ps;
-    for (uint32_t i = 0; i < border->item_count; i++) {
-        change_times(&counts, i, times[i] ? 0 : otherwise[i]);
+    for (remat_item i = {0}; i.i < border->item_count; i.i++) {
+        change_times(&counts, i, times[i.i] ? 0 : otherwise[i.i]);
         int64_t changed_ps = counts.cost_ps;
-        extra_ps[i] = times[i] ? as_is_ps - changed_ps : changed_ps - as_is_ps;
-        change_times(&counts, i, times[i]);
+        extra_ps[i.i] = times[i.i] ? as_is_ps - changed_ps : changed_ps - as_is_ps;
+        change_times(&counts, i, times[i.i]);
     }
     remat_scratch_close(scratch);
 }

@@ -12,17 +12,18 @@ struct builder {
     struct REMAT_LIST(struct remat_path_step) steps;
 };
 
-static bool changes(const struct builder *b, uint32_t corner, uint32_t i)
+static bool changes(const struct builder *b, uint32_t corner, remat_item i)
 {
     const struct remat_border_choice *now = &b->hull.points[corner];
-    return now->keep[i] != now[1].keep[i] || (now->keep[i] && now->part[i] != now[1].part[i]);
+    return now->keep[i.i] != now[1].keep[i.i] ||
+           (now->keep[i.i] && now->part[i.i] != now[1].part[i.i]);
 }
 
-static uint64_t held_bytes(const struct builder *b, uint32_t corner, uint32_t i)
+static uint64_t held_bytes(const struct builder *b, uint32_t corner, remat_item i)
 {
     const struct remat_border_choice *choice = &b->hull.points[corner];
-    const struct remat_border_item *item = &b->border->items[i];
-    return !choice->keep[i] ? 0 : choice->part[i] ? item->part_bytes : item->bytes;
+    const struct remat_border_item *item = &b->border->items[i.i];
+    return !choice->keep[i.i] ? 0 : choice->part[i.i] ? item->part_bytes : item->bytes;
 }
 
 /* Half of the most that the region drops of an item; none where it keeps more of another one, which
@@ -31,11 +32,11 @@ static uint64_t large_bytes(const struct builder *b, uint32_t corner, uint32_t r
 {
     uint64_t most = 0;
     for (uint32_t k = b->begin[region]; k < b->begin[region + 1]; k++) {
-        uint32_t i = b->items[k];
+        remat_item i = {b->items[k]};
         if (!changes(b, corner, i))
             continue;
         uint64_t now = held_bytes(b, corner, i), next = held_bytes(b, corner + 1, i);
-        if (b->hull.points[corner + 1].keep[i] && next >= now)
+        if (b->hull.points[corner + 1].keep[i.i] && next >= now)
             return UINT64_MAX;
         most = now - next > most ? now - next : most;
     }
@@ -46,19 +47,20 @@ static uint64_t large_bytes(const struct builder *b, uint32_t corner, uint32_t r
 static void add_region(struct builder *b, uint32_t corner, uint32_t region, uint32_t region_count)
 {
     uint64_t large = large_bytes(b, corner, region);
-    uint32_t task = REMAT_NONE, part = 0;
+    remat_task task = {REMAT_NONE};
+    uint32_t part = 0;
     bool any = false;
     for (uint32_t k = b->begin[region]; k < b->begin[region + 1]; k++) {
-        uint32_t i = b->items[k];
-        const struct remat_border_item *item = &b->border->items[i];
+        remat_item i = {b->items[k]};
+        const struct remat_border_item *item = &b->border->items[i.i];
         if (!changes(b, corner, i))
             continue;
         uint64_t dropped = held_bytes(b, corner, i) - held_bytes(b, corner + 1, i);
-        if (large != UINT64_MAX && dropped > large && item->task != task && part < UINT8_MAX) {
-            part += task != REMAT_NONE;
+        if (large != UINT64_MAX && dropped > large && item->task.i != task.i && part < UINT8_MAX) {
+            part += task.i != REMAT_NONE;
             task = item->task;
         }
-        b->part[(size_t)corner * b->border->item_count + i] = (uint8_t)part;
+        b->part[(size_t)corner * b->border->item_count + i.i] = (uint8_t)part;
         any = true;
     }
     for (uint32_t p = 0; any && p <= part; p++)
@@ -103,17 +105,17 @@ uint32_t remat_path_corner(const struct remat_path *path, uint32_t index)
 
 /* Whether the item is as the corner behind the last step that was made has it. */
 static bool is_changed(const struct remat_path *path, const struct remat_path_step *last,
-                       uint32_t i)
+                       remat_item i)
 {
-    uint32_t region = path->item_region[i];
+    uint32_t region = path->item_region[i.i];
     if (region == last->region)
-        return path->steps->part[(size_t)last->corner * path->item_count + i] <= last->part;
+        return path->steps->part[(size_t)last->corner * path->item_count + i.i] <= last->part;
     return region == REMAT_NONE || (last->region != REMAT_NONE && region < last->region);
 }
 
-bool remat_path_ends_group(const struct remat_path *path, uint32_t i)
+bool remat_path_ends_group(const struct remat_path *path, remat_item i)
 {
-    return path->item_between[i] && (path->item_region[i] + 1) % path->group == 0;
+    return path->item_between[i.i] && (path->item_region[i.i] + 1) % path->group == 0;
 }
 
 static void choose_plain(const struct remat_path *path, uint32_t index, uint8_t *actions)
@@ -123,14 +125,14 @@ static void choose_plain(const struct remat_path *path, uint32_t index, uint8_t 
     const struct remat_path_step *last = done > 0 ? &steps->steps[done - 1] : NULL;
     const struct remat_border_choice *first = steps->hull.points;
     const struct remat_border_choice *now = &first[last ? last->corner : 0];
-    for (uint32_t i = 0; i < path->item_count; i++) {
-        uint32_t region = path->item_region[i];
-        bool is_held = region == REMAT_NONE ? path->held > 0 && i >= path->tail
+    for (remat_item i = {0}; i.i < path->item_count; i.i++) {
+        uint32_t region = path->item_region[i.i];
+        bool is_held = region == REMAT_NONE ? path->held > 0 && i.i >= path->tail
                                             : region >= path->region_count - path->held;
         bool next = last && is_changed(path, last, i);
         const struct remat_border_choice *corner = is_held ? first : &now[next];
-        bool kept = corner->keep[i] || remat_path_ends_group(path, i);
-        actions[i] = remat_action_kept(kept, corner->part[i]);
+        bool kept = corner->keep[i.i] || remat_path_ends_group(path, i);
+        actions[i.i] = remat_action_kept(kept, corner->part[i.i]);
     }
 }
 
@@ -186,10 +188,10 @@ void remat_path_twice(const struct remat_path *path, uint32_t index, bool *twice
     remat_choose_twice(group_count(path), index - last, twice);
     for (uint32_t r = path->region_count; r-- > 0;)
         twice[r] = twice[r / path->group];
-    for (uint32_t i = 0; i < path->item_count; i++)
-        for (uint32_t r = 0; path->item_far[i] && remat_path_ends_group(path, i) && r < path->group;
-             r++)
-            twice[path->item_region[i] - r] = false;
+    for (remat_item i = {0}; i.i < path->item_count; i.i++)
+        for (uint32_t r = 0;
+             path->item_far[i.i] && remat_path_ends_group(path, i) && r < path->group; r++)
+            twice[path->item_region[i.i] - r] = false;
 }
 
 void remat_path_choice(const struct remat_path *path, uint32_t index, const bool *twice,
@@ -197,7 +199,7 @@ void remat_path_choice(const struct remat_path *path, uint32_t index, const bool
 {
     uint32_t last = remat_path_length(path) - 1;
     choose_plain(path, index < last ? index : last, actions);
-    for (uint32_t i = 0; i < path->item_count; i++)
-        if (remat_path_ends_group(path, i) && twice[path->item_region[i]])
-            actions[i] = REMAT_ACTION_RECOMPUTE;
+    for (remat_item i = {0}; i.i < path->item_count; i.i++)
+        if (remat_path_ends_group(path, i) && twice[path->item_region[i.i]])
+            actions[i.i] = REMAT_ACTION_RECOMPUTE;
 }

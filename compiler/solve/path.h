@@ -73,7 +73,7 @@ void remat_path_choice(const struct remat_path *path, uint32_t index, const bool
                        uint8_t *actions);
 
 /* Whether the item is what a group of regions hands on. */
-bool remat_path_ends_group(const struct remat_path *path, uint32_t item);
+bool remat_path_ends_group(const struct remat_path *path, remat_item item);
 
 /* Groups of stages that are recomputed twice: from a group's input that is saved, all of it is
  * passed through once, of which the inner inputs stay; then each stage is recomputed by itself when

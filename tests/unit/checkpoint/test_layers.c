@@ -181,10 +181,10 @@ static remat_status keep_inputs(struct subject_bench *b, double *shared_ps)
     REMAT_TRY_NEW(&b->s.arena, region_of_task, problem->task_count);
     REMAT_TRY_NEW(&b->s.arena, charged, problem->extra_count);
     for (uint32_t i = 0; i < problem->item_count; i++) {
-        const struct remat_border_task *task = &problem->tasks[problem->items[i].task];
-        region_of_task[problem->items[i].task] = region[i];
+        const struct remat_border_task *task = &problem->tasks[problem->items[i].task.i];
+        region_of_task[problem->items[i].task.i] = region[i];
         for (uint32_t k = task->input_begin; k < task->input_end; k++)
-            problem->items[problem->inputs[k]].kept |= region[problem->inputs[k]] != region[i];
+            problem->items[problem->inputs[k].i].kept |= region[problem->inputs[k].i] != region[i];
     }
     for (uint32_t a = 0; a < problem->arc_count; a++) {
         const struct remat_border_arc *arc = &problem->arcs[a];

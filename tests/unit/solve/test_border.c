@@ -18,7 +18,7 @@ struct sample {
     struct remat_border border;
     struct remat_border_item items[ITEMS];
     struct remat_border_task tasks[TASKS];
-    uint32_t inputs[EDGES];
+    remat_item inputs[EDGES];
     struct remat_border_arc arcs[ARCS];
     int64_t extra_ps[EXTRAS];
 };
@@ -57,12 +57,12 @@ static void make_sample(struct test *t, struct sample *s)
         task->input_begin = input_count;
         for (uint32_t i = 0; i < items; i++)
             if (draw(t, 0, 2) == 0 && input_count < EDGES)
-                s->inputs[input_count++] = i;
+                s->inputs[input_count++].i = i;
         task->input_end = input_count;
         for (uint32_t o = draw(t, 1, 2); o > 0 && items < ITEMS; o--, items++) {
             struct remat_border_item *item = &s->items[items];
             item->bytes = draw(t, 0, 9) * 256;
-            item->task = k;
+            item->task.i = k;
             item->wanted = draw(t, 0, 1);
             item->kept = draw(t, 0, 9) == 0;
             item->recomputed = draw(t, 0, 9) == 0;
@@ -106,8 +106,8 @@ static bool price_choice(const struct sample *s, uint32_t choice, int64_t *cost,
         holds[i] = s->items[i].wanted;
         for (uint32_t t = 0; t < b->task_count; t++)
             for (uint32_t e = s->tasks[t].input_begin; e < s->tasks[t].input_end; e++)
-                holds[i] |= runs(choice, t) && s->inputs[e] == i;
-        bool again = runs(choice, s->items[i].task);
+                holds[i] |= runs(choice, t) && s->inputs[e].i == i;
+        bool again = runs(choice, s->items[i].task.i);
         if ((again && s->items[i].kept) ||
             (holds[i] && !again && s->items[i].recomputed && !s->items[i].kept))
             return false;
