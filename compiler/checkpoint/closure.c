@@ -14,9 +14,6 @@
 
 struct need { /* a site needs `root` for the slice of `made`, where the task of that runs */
     remat_value root, made;
-    remat_value leaf; /* what it loads at least for the root: that, or what that is made of */
-    double leaf_ps;
-    remat_border_node extra; /* of the first need with the leaf: for loading it */
 };
 
 struct builder {
@@ -189,83 +186,36 @@ static bool may_make(const struct builder *b, remat_kernel_id kernel, bool rerun
     return b->s->inlined[root.i] || (rerun && own && remat_is_candidate(b->s, root));
 }
 
-/* A site that needs the root loads the leaf for at least leaf_ps, whatever else is decided. */
-static void find_leaf(const struct builder *b, remat_kernel_id kernel, bool rerun,
-                      struct need *need)
+/* What the site loads beyond what it does anyway, unless it makes the root itself. */
+static double need_ps(const struct builder *b, remat_kernel_id kernel, bool rerun,
+                      const struct need *need)
 {
-    const struct remat_slice *slice = &b->s->slices[need->root.i];
-    bool reads = !rerun && remat_kernel_reads(kernel_at(b, kernel), need->root);
-    double most_ps = 0;
-    need->leaf = need->root;
-    need->leaf_ps = reads ? 0 : load_ps(b, remat_settled_writer(b->s, need->made), need->root);
-    if (need->leaf_ps == 0 || !may_make(b, kernel, rerun, need->root))
-        return;
-    for (uint32_t r = 0; r < slice->read_count; r++) {
-        struct need of = {.root = slice->reads[r].root, .made = need->root};
-        find_leaf(b, kernel, rerun, &of);
-        if (of.leaf_ps > most_ps) {
-            most_ps = of.leaf_ps;
-            need->leaf = of.leaf;
-        }
-    }
-    need->leaf_ps = fmin(most_ps, need->leaf_ps);
+    if (!rerun && remat_kernel_reads(kernel_at(b, kernel), need->root))
+        return 0;
+    return load_ps(b, remat_settled_writer(b->s, need->made), need->root);
 }
 
-static struct need *first_with_leaf(const struct builder *b, const struct need *need)
-{
-    struct need *first = b->needs.items;
-    while (first->leaf.i != need->leaf.i || first->leaf_ps == 0)
-        first++;
-    return first;
-}
-
-/* The rest of a need's bytes beyond its leaf's: charged where the site loads the root itself. */
-static void add_rest(struct builder *b, remat_kernel_id kernel, bool rerun, const struct need *need,
-                     double ps)
-{
-    bool may = may_make(b, kernel, rerun, need->root);
-    remat_border_node own = add_extra(b, may ? 0 : ps);
-    for (const struct need *n = need; n < b->needs.items + b->needs.count; n++) {
-        if (n->root.i == need->root.i)
-            add_arc(b, task_node(b, n->made), own, REMAT_BORDER_RULE);
-        if (n == need && may)
-            add_arc(b, own, task_node(b, need->root), remat_ps(floor(ps)));
-    }
-}
-
-/* Loads of the needs that were collected: each root is charged once, in full where the site loads
- * it for certain. Where it may make it, that costs what making it does at least, and where it does
- * not, the rest. */
+/* Loads of the needs that were collected: each root is charged once, where the site may make it
+ * only if it is not recomputed. */
 static void add_loads(struct builder *b, remat_kernel_id kernel, bool rerun)
 {
-    struct need *needs = b->needs.items;
-    for (size_t n = 0; n < b->needs.count; n++) {
-        find_leaf(b, kernel, rerun, &needs[n]);
-        if (needs[n].leaf_ps > 0) { /* the first one gets the least of all with its leaf */
-            struct need *first = first_with_leaf(b, &needs[n]);
-            first->leaf_ps = fmin(first->leaf_ps, needs[n].leaf_ps);
-        }
-    }
-    for (size_t n = 0; n < b->needs.count; n++)
-        if (needs[n].leaf_ps > 0 && first_with_leaf(b, &needs[n]) == &needs[n])
-            needs[n].extra = add_extra(b, needs[n].leaf_ps);
-    for (size_t n = 0; n < b->needs.count; n++) {
-        remat_value root = needs[n].root;
-        double charged = 0, all = INFINITY;
-        bool first = true;
-        if (needs[n].leaf_ps > 0) {
-            const struct need *charge = first_with_leaf(b, &needs[n]);
-            charged = charge->leaf_ps;
-            add_arc(b, task_node(b, needs[n].made), charge->extra, REMAT_BORDER_RULE);
-        }
-        for (size_t m = 0; m < b->needs.count; m++)
-            if (needs[m].root.i == root.i) {
-                first &= m >= n;
-                all = fmin(all, load_ps(b, remat_settled_writer(b->s, needs[m].made), root));
+    const struct need *end = b->needs.items + b->needs.count;
+    for (const struct need *need = b->needs.items; need < end; need++) {
+        bool may = may_make(b, kernel, rerun, need->root), first = true;
+        double ps = INFINITY;
+        for (const struct need *n = b->needs.items; n < end; n++)
+            if (n->root.i == need->root.i) {
+                first &= n >= need;
+                ps = fmin(ps, need_ps(b, kernel, rerun, n));
             }
-        bool reads = !rerun && remat_kernel_reads(kernel_at(b, kernel), root);
-        if (first && !reads && all >= charged + 1)
-            add_rest(b, kernel, rerun, &needs[n], all - charged);
+        if (!first || ps < 1)
+            continue;
+        remat_border_node loads = add_extra(b, may ? 0 : ps);
+        for (const struct need *n = need; n < end; n++)
+            if (n->root.i == need->root.i)
+                add_arc(b, task_node(b, n->made), loads, REMAT_BORDER_RULE);
+        if (may)
+            add_arc(b, loads, task_node(b, need->root), remat_ps(floor(ps)));
     }
     b->needs.count = 0;
 }
@@ -312,9 +262,9 @@ static double least_with(const struct builder *b, remat_kernel_id k, const struc
         load.compute_ns += set->compute_ns[i];
         load.memory_ns -= moved_ps(b, k, set->roots[i]) / 1000;
         for (uint32_t r = 0; r < slice->read_count; r++) {
-            struct need need = {.root = slice->reads[r].root, .made = set->roots[i]};
-            find_leaf(b, k, false, &need);
-            most_ps = fmax(most_ps, need.leaf_ps);
+            const struct need need = {.root = slice->reads[r].root, .made = set->roots[i]};
+            if (!may_make(b, k, false, need.root))
+                most_ps = fmax(most_ps, need_ps(b, k, false, &need));
         }
     }
     return fmax(load.compute_ns, load.memory_ns + most_ps / 1000);

