@@ -8,6 +8,8 @@
 
 #include "rebuild.h"
 
+#include <assert.h>
+
 struct clone {
     remat_site site;
     remat_node clone;
@@ -168,54 +170,47 @@ static remat_value of_shard(const struct extension *x, remat_value root, remat_v
     return remat_is_none(clone.i) ? value : output_of(x, clone, value);
 }
 
-/* The value that an input of a node of the site reads, by decision. */
-static struct remat_clone_slot resolve(struct extension *x, remat_site site, remat_value v)
+/* What stands for v, of a candidate, in round `round` of its reruns or gathered from its shard. */
+static remat_value recomputed(const struct extension *x, remat_value root, remat_value v,
+                              uint32_t read, uint32_t round)
 {
-    struct remat_trace trace = remat_settled_trace(x->s, v);
-    remat_value root = trace.root;
-    struct remat_clone_slot out = {.root = root, .reads = {v, v, v, v}};
-    uint32_t round = remat_site_round(x->s, site);
-    if (remat_is_none(root.i) || x->s->standing[root.i] == REMAT_STANDING_FIXED)
-        return out;
-    const struct remat_node_info *node = &x->c->graph->nodes[remat_producer(x->c->graph, v).i];
-    bool candidate = remat_is_candidate(x->s, root);
-    if (!candidate || x->s->inlined[root.i]) {
-        out.reads[1] = out.reads[2] = own_value(x, site, v);
-        out.reads[0] = candidate ? v : out.reads[1];
-        out.reads[REMAT_CLONE_SHARD] = candidate ? of_shard(x, root, v) : out.reads[1];
-    } else if (!trace.cast || remat_is_early(node->phase) ||
-               remat_op_has(node->op, REMAT_FACT_VIEW)) { /* else the cast itself reads it */
-        out.reads[1] = in_round(x, v, 1);
-        out.reads[2] = in_round(x, v, round ? round : x->c->rounds);
-        out.reads[REMAT_CLONE_SHARD] = of_shard(x, root, v);
-    }
-    return out;
+    assert(read <= REMAT_CLONE_SHARD);
+    return read == REMAT_CLONE_SHARD ? of_shard(x, root, v) : in_round(x, v, round);
 }
 
-/* Of a node of no kernel. A clone reads that of its site or its round; of others casts alone read
- * clones, those of the last round. */
-static struct remat_clone_slot resolve_alone(struct extension *x, remat_node n, remat_value v)
+/* What a node of the site reads where `v` is its input, by what the action on the root asks for. */
+static remat_value read_in_site(struct extension *x, remat_site site, remat_value v, uint32_t read)
+{
+    struct remat_trace trace = remat_settled_trace(x->s, v);
+    uint32_t round = remat_site_round(x->s, site);
+    if (remat_is_none(trace.root.i) || x->s->standing[trace.root.i] == REMAT_STANDING_FIXED)
+        return v;
+    const struct remat_node_info *node = &x->c->graph->nodes[remat_producer(x->c->graph, v).i];
+    bool candidate = remat_is_candidate(x->s, trace.root), inlined = x->s->inlined[trace.root.i];
+    bool cast = trace.cast && !remat_is_early(node->phase) &&
+                !remat_op_has(node->op, REMAT_FACT_VIEW); /* which reads a clone itself */
+    if (!candidate || (inlined && read > 0 && read < REMAT_CLONE_SHARD))
+        return own_value(x, site, v);
+    if (read == 0 || (cast && !inlined))
+        return v;
+    return recomputed(x, trace.root, v, read, read == 1 ? 1 : round ? round : x->c->rounds);
+}
+
+/* The same for a node of no kernel. A clone reads that of its site or its round; of others casts
+ * alone read clones, those of the last round. */
+static remat_value read_alone(struct extension *x, remat_node n, remat_value v, uint32_t read)
 {
     const struct remat_node_info *node = &x->c->graph->nodes[n.i];
-    struct remat_clone_slot out = {.reads = {v, v, v, v}};
-    remat_site site = x->site.items[n.i];
-    out.root = remat_settled_trace(x->s, v).root;
-    bool candidate = !remat_is_none(out.root.i) && remat_is_candidate(x->s, out.root);
-    if (site.i < x->alone) {
-        out.reads[0] = out.reads[1] = out.reads[2] = own_value(x, site, v);
-        out.reads[REMAT_CLONE_SHARD] = candidate ? of_shard(x, out.root, v) : out.reads[1];
-        return out;
-    }
-    if (!candidate)
-        return out;
     uint32_t round = remat_clone_round(node->instance);
-    if (round || !remat_op_has(node->op, REMAT_FACT_VIEW)) {
-        out.reads[0] = round ? in_round(x, v, round) : v;
-        out.reads[1] = in_round(x, v, round ? round : 1);
-        out.reads[2] = in_round(x, v, round ? round : x->c->rounds);
-        out.reads[REMAT_CLONE_SHARD] = of_shard(x, out.root, v);
-    }
-    return out;
+    remat_site site = x->site.items[n.i];
+    remat_value root = remat_settled_trace(x->s, v).root;
+    bool candidate = !remat_is_none(root.i) && remat_is_candidate(x->s, root);
+    if (site.i < x->alone && !(candidate && read == REMAT_CLONE_SHARD))
+        return own_value(x, site, v);
+    if (!candidate ||
+        (site.i >= x->alone && !round && (read == 0 || remat_op_has(node->op, REMAT_FACT_VIEW))))
+        return v;
+    return recomputed(x, root, v, read, round ? round : read == 1 ? 1 : x->c->rounds);
 }
 
 /* Of the input of a column index only the shape counts: the value of the forward pass that the
@@ -245,13 +240,15 @@ static void add_slots(struct extension *x, remat_node n)
     if (node->op == REMAT_OP_column)
         inputs[0] = shape_source(x->c->graph, inputs[0]);
     for (uint32_t i = 0; i < count; i++) { /* which may move *node */
-        struct remat_clone_slot slot =
-            absorbed ? resolve_alone(x, n, inputs[i]) : resolve(x, site, inputs[i]);
-        slot.input = &inputs[i];
-        inputs[i] = slot.reads[0];
+        struct remat_clone_slot slot = {.input = &inputs[i],
+                                        .root = remat_settled_trace(x->s, inputs[i]).root};
         bool varies = false;
-        for (uint32_t r = 1; r < REMAT_CLONE_READS; r++)
+        for (uint32_t r = 0; r < REMAT_CLONE_READS; r++) {
+            slot.reads[r] =
+                absorbed ? read_alone(x, n, inputs[i], r) : read_in_site(x, site, inputs[i], r);
             varies |= slot.reads[r].i != slot.reads[0].i;
+        }
+        inputs[i] = slot.reads[0];
         if (varies)
             REMAT_PUSH(x->scratch, &x->slots, slot);
     }

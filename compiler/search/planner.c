@@ -16,15 +16,6 @@ enum {
     NODES_GROUPED = 4000000, /* for groups of all sizes up to one; larger ones are a part larger */
 };
 
-/* Values that are live at the first kernel of the loss anyway take no room of their own. */
-static void free_at_loss(struct remat_planner *p)
-{
-    const struct remat_program_point *loss = p->point_count > 0 ? &p->points[0].at : NULL;
-    for (uint32_t i = 0; loss && i < p->model.item_count; i++)
-        if (remat_settled_writer(p->model.settled, p->model.item_value[i]).i <= loss->kernel.i)
-            p->model.border.items[i].bytes = loss->border.items[i].bytes;
-}
-
 /* The first step of the grouped hull that drops a value between layers. */
 static uint32_t find_fork(const struct remat_planner *p, struct remat_arena *arena,
                           const bool *between)
@@ -44,14 +35,21 @@ static uint32_t find_fork(const struct remat_planner *p, struct remat_arena *are
     return step;
 }
 
-static struct remat_path_steps find_steps(struct remat_planner *p, struct remat_arena *arena,
-                                          enum remat_crossing kept)
+/* Of the problem with these items kept. What is live at the first kernel of the loss anyway takes
+ * no room of its own. */
+static struct remat_path_steps find_steps(const struct remat_planner *p, struct remat_arena *arena,
+                                          const bool *kept)
 {
-    struct remat_border_item *items = p->model.border.items;
-    for (uint32_t i = 0; i < p->model.item_count; i++)
-        items[i].kept |= !items[i].recomputed && p->model.item_crossing[i] >= kept;
-    return remat_path_find_steps(arena, &p->model.border, p->model.item_region,
-                                 p->model.region_count);
+    const struct remat_program_point *loss = p->point_count > 0 ? &p->points[0].at : NULL;
+    struct remat_border border = p->model.border;
+    border.items = remat_copy(arena, border.items, border.item_count, sizeof *border.items);
+    for (uint32_t i = 0; i < border.item_count; i++) {
+        border.items[i].kept |= kept[i] && !border.items[i].recomputed;
+        if (loss &&
+            remat_settled_writer(p->model.settled, p->model.item_value[i]).i <= loss->kernel.i)
+            border.items[i].bytes = loss->border.items[i].bytes;
+    }
+    return remat_path_find_steps(arena, &border, p->model.item_region, p->model.region_count);
 }
 
 /* By item: more than the next layer needs it. */
@@ -87,21 +85,23 @@ static bool is_of_head(const struct remat_planner *p, remat_item item)
     return read;
 }
 
-/* As the single hull, with those kept; without corners where there are none. */
-static struct remat_path_steps find_headed(struct remat_planner *p, struct remat_arena *arena)
+static void find_hulls(struct remat_planner *p, struct remat_arena *arena)
 {
-    struct remat_path_steps out = {0};
-    struct remat_border *border = &p->model.border;
-    struct remat_border_item *before =
-        remat_copy(arena, border->items, border->item_count, sizeof *before);
-    bool any = false;
-    for (remat_item i = {0}; i.i < p->model.item_count; i.i++)
-        if (!before[i.i].kept && !before[i.i].recomputed && is_of_head(p, i))
-            any = border->items[i.i].kept = true;
+    bool *kept, any = false;
+    REMAT_NEW(arena, kept, p->model.item_count);
+    for (uint32_t i = 0; i < p->model.item_count; i++)
+        kept[i] = p->model.item_crossing[i] >= REMAT_CROSSING_BEYOND;
+    p->grouped = find_steps(p, arena, kept);
+    for (uint32_t i = 0; i < p->model.item_count; i++)
+        kept[i] |= p->model.item_crossing[i] >= REMAT_CROSSING_BETWEEN;
+    p->single = find_steps(p, arena, kept);
+    for (remat_item i = {0}; i.i < p->model.item_count; i.i++) {
+        const struct remat_border_item *item = &p->model.border.items[i.i];
+        if (!kept[i.i] && !item->kept && !item->recomputed && is_of_head(p, i))
+            any = kept[i.i] = true;
+    }
     if (any)
-        out = find_steps(p, arena, REMAT_CROSSING_BETWEEN);
-    memcpy(border->items, before, border->item_count * sizeof *before);
-    return out;
+        p->headed = find_steps(p, arena, kept);
 }
 
 /* Of the groups that a path ends with. */
@@ -235,11 +235,8 @@ struct remat_planner *remat_planner_create(struct remat_arena *arena,
     pin_items(p, arena);
     find_points(p, arena);
     if (!bounds_only) {
-        free_at_loss(p);
         find_free(p, arena);
-        p->grouped = find_steps(p, arena, REMAT_CROSSING_BEYOND); /* keeps less: it comes first */
-        p->single = find_steps(p, arena, REMAT_CROSSING_BETWEEN);
-        p->headed = find_headed(p, arena);
+        find_hulls(p, arena);
         find_paths(p, arena);
         find_near(p, arena);
     }
