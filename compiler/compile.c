@@ -235,13 +235,13 @@ static remat_status make_plan(void *user)
     REMAT_CHECK(remat_choose(&p->search, &best));
     if (settings->after_pass && best.fits)
         settings->after_pass(settings->after_pass_user, "rewrite", best.arranged.graph);
-    REMAT_CHECK(remat_graph_verify(p->search.ctx, best.arranged.graph));
 
     REMAT_NEW(p->search.arena, program, 1);
     struct remat_explanation explanation = remat_explain(&p->search, &best.decision);
-    remat_evaluator_release(&p->evaluator); /* lowering and text need room too */
+    remat_evaluator_release(&p->evaluator); /* what follows needs room too */
     remat_scratch_close(p->search.scratch);
     remat_scratch_close(p->search.planning);
+    REMAT_CHECK(remat_graph_verify(p->search.ctx, best.arranged.graph));
     lower(p, &best, &explanation, program);
     program->exact_extras = explanation.exact;
     if (!best.fits)

@@ -98,13 +98,13 @@ static void follow_reads(struct joiner *j, uint32_t *read_end)
     }
 }
 
-static void join(struct remat_arena *arena, struct joiner *j)
+static void join(struct remat_arena *scratch, struct joiner *j)
 {
     const struct remat_graph *g = j->part->arranged->graph;
     uint32_t *read_end;
-    REMAT_NEW(arena, j->fates, j->in->decision->value_count);
-    REMAT_NEW(arena, read_end, g->value_count);
-    REMAT_NEW(arena, j->position, j->part->arranged->kernels.count);
+    REMAT_NEW(scratch, j->fates, j->in->decision->value_count);
+    REMAT_NEW(scratch, read_end, g->value_count);
+    REMAT_NEW(scratch, j->position, j->part->arranged->kernels.count);
     for (uint32_t at = 0; at < j->part->arranged->kernels.count; at++)
         j->position[j->part->arranged->order[at].i] = at;
     follow_clones(j);
@@ -112,11 +112,12 @@ static void join(struct remat_arena *arena, struct joiner *j)
 }
 
 /* By scope: 0 outside layers, else a number of its layer. Returns how many there are. */
-static uint32_t number_layers(struct remat_arena *arena, const struct remat_graph *g, uint32_t *out)
+static uint32_t number_layers(struct remat_arena *scratch, const struct remat_graph *g,
+                              uint32_t *out)
 {
     uint32_t layers = remat_graph_layers(g), count = 0;
     const char **stacks;
-    REMAT_NEW(arena, stacks, g->scope_count);
+    REMAT_NEW(scratch, stacks, g->scope_count);
     for (uint32_t s = 0; s < g->scope_count; s++) {
         const struct remat_scope *scope = &g->scopes[s];
         uint32_t stack = 0;
@@ -131,10 +132,10 @@ static uint32_t number_layers(struct remat_arena *arena, const struct remat_grap
     return 1 + count * layers;
 }
 
-static void find_leaving(struct remat_arena *arena, const uint32_t *layer, struct joiner *j)
+static void find_leaving(struct remat_arena *scratch, const uint32_t *layer, struct joiner *j)
 {
     const struct remat_graph *g = j->part->arranged->graph;
-    REMAT_NEW(arena, j->leaves, g->value_count);
+    REMAT_NEW(scratch, j->leaves, g->value_count);
     for (uint32_t n = 0; n < g->node_count; n++) {
         const struct remat_node_info *reader = &g->nodes[n];
         for (uint32_t i = 0; i < reader->input_count && remat_is_early(reader->phase); i++) {
@@ -146,14 +147,14 @@ static void find_leaving(struct remat_arena *arena, const uint32_t *layer, struc
 }
 
 /* The nodes that an op was expanded into share its place. `layer` has `count` numbers. */
-static void count_ops(struct remat_arena *arena, const uint32_t *layer, uint32_t count,
+static void count_ops(struct remat_arena *scratch, const uint32_t *layer, uint32_t count,
                       struct joiner *j)
 {
     const struct remat_graph *g = j->part->arranged->graph;
     uint32_t *counts, *first; /* first: by group, 1 + the index of its first node */
-    REMAT_NEW(arena, counts, (size_t)count * REMAT_OP_COUNT);
-    REMAT_NEW(arena, first, g->node_count);
-    REMAT_NEW(arena, j->op_index, g->node_count);
+    REMAT_NEW(scratch, counts, (size_t)count * REMAT_OP_COUNT);
+    REMAT_NEW(scratch, first, g->node_count);
+    REMAT_NEW(scratch, j->op_index, g->node_count);
     for (uint32_t n = 0; n < g->node_count; n++) {
         const struct remat_node_info *node = &g->nodes[n];
         uint32_t group = node->origin_group < g->node_count ? node->origin_group : n;
@@ -221,10 +222,11 @@ static struct remat_decision_record record(const struct joiner *j, remat_value v
     return record;
 }
 
-static void add_layers(struct remat_arena *arena, struct remat_program *out)
+static void add_layers(struct remat_arena *arena, struct remat_arena *scratch,
+                       struct remat_program *out)
 {
     bool *recomputed;
-    REMAT_NEW(arena, recomputed, out->layer_count);
+    REMAT_NEW(scratch, recomputed, out->layer_count);
     REMAT_NEW(arena, out->recomputed_layers, out->layer_count + 1);
     for (uint32_t d = 0; d < out->decision_count; d++)
         if (remat_action_times(out->decisions[d].action) > 0 && out->decisions[d].layer >= 0)
@@ -234,22 +236,24 @@ static void add_layers(struct remat_arena *arena, struct remat_program *out)
             out->recomputed_layers[out->recomputed_layer_count++] = layer;
 }
 
-void remat_lower_decisions(struct remat_arena *arena, const struct remat_lowering *lowering,
-                           uint32_t first_command, const char *const *root_name,
-                           struct remat_program *out)
+void remat_lower_decisions(struct remat_arena *arena, struct remat_arena *scratch,
+                           const struct remat_lowering *lowering, uint32_t first_command,
+                           const char *const *root_name, struct remat_program *out)
 {
     const struct remat_graph *g = lowering->parts[0].arranged->graph;
     struct joiner j = {.in = lowering, .part = &lowering->parts[0]};
+    struct REMAT_LIST(struct remat_decision_record) records = {0};
     uint32_t *layer, layers;
-    join(arena, &j);
-    REMAT_NEW(arena, layer, g->scope_count);
-    layers = number_layers(arena, g, layer);
-    count_ops(arena, layer, layers, &j);
-    find_leaving(arena, layer, &j);
-    REMAT_NEW(arena, out->decisions, g->value_count);
+    join(scratch, &j);
+    REMAT_NEW(scratch, layer, g->scope_count);
+    layers = number_layers(scratch, g, layer);
+    count_ops(scratch, layer, layers, &j);
+    find_leaving(scratch, layer, &j);
     for (remat_value v = {0}; v.i < g->value_count; v.i++)
         if (is_forward(g, v) && remat_storage_root(g, v).i == v.i && is_decided(&j, v))
-            out->decisions[out->decision_count++] = record(&j, v, root_name[v.i], first_command);
+            REMAT_PUSH(arena, &records, record(&j, v, root_name[v.i], first_command));
+    out->decisions = records.items;
+    out->decision_count = (uint32_t)records.count;
     out->layer_count = remat_graph_layers(g);
-    add_layers(arena, out);
+    add_layers(arena, scratch, out);
 }

@@ -10,8 +10,8 @@
  * or TWICE_INLINE likewise, of the last round's clones, when there are two rounds. A value that
  * never leaves its kernel when everything is saved has no record. Fills decisions and
  * recomputed_layers; `first_command` is the segment's. */
-void remat_lower_decisions(struct remat_arena *arena, const struct remat_lowering *lowering,
-                           uint32_t first_command, const char *const *root_name,
-                           struct remat_program *out);
+void remat_lower_decisions(struct remat_arena *arena, struct remat_arena *scratch,
+                           const struct remat_lowering *lowering, uint32_t first_command,
+                           const char *const *root_name, struct remat_program *out);
 
 #endif

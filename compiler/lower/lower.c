@@ -12,9 +12,9 @@ struct lowerer {
     struct remat_arena *arena;
     const struct remat_lowering *in;
     struct remat_program *out;
-    uint64_t *kernel_hashes; /* by program kernel */
-    struct REMAT_LIST(struct remat_operand) operands;
-    struct REMAT_LIST(double) parameters;
+    struct remat_arena *scratch;
+    struct REMAT_LIST(struct remat_kernel) kernels;
+    struct REMAT_LIST(uint64_t) kernel_hashes; /* by program kernel */
     /* of the part in hand */
     const struct remat_part *part;
     uint32_t first;         /* of its commands */
@@ -83,8 +83,8 @@ static void lower_statics(struct lowerer *l)
 static void name_roots(struct lowerer *l)
 {
     const struct remat_graph *g = l->part->arranged->graph;
-    REMAT_NEW(l->arena, l->root_name, g->value_count);
-    REMAT_NEW(l->arena, l->root_role, g->value_count);
+    REMAT_ROOM(l->scratch, l->root_name, g->value_count);
+    REMAT_ROOM(l->scratch, l->root_role, g->value_count);
     for (uint32_t v = 0; v < g->value_count; v++) {
         l->root_name[v] = g->values[v].name;
         l->root_role[v] = g->values[v].role;
@@ -132,17 +132,24 @@ static void lower_value(struct lowerer *l, remat_value v)
     l->value_of[v.i] = l->out->value_count++;
 }
 
+/* It becomes a value of the program, which graph inputs are already. */
+static bool is_lowered(const struct remat_arrangement *in, remat_value v)
+{
+    return !remat_is_none(remat_producer(in->graph, v).i) &&
+           !remat_is_none(in->lifespans.buffer_of[v.i].i);
+}
+
 static void lower_values(struct lowerer *l)
 {
     const struct remat_graph *g = l->part->arranged->graph;
-    REMAT_NEW(l->arena, l->value_of, g->value_count);
+    REMAT_ROOM(l->scratch, l->value_of, g->value_count);
     for (remat_value v = {0}; v.i < g->value_count; v.i++)
-        if (remat_is_none(remat_producer(g, v).i))
-            l->value_of[v.i] = remat_persistent_find(l->in->persistent, g->values[v.i].name).i;
-        else if (remat_is_none(l->part->arranged->lifespans.buffer_of[v.i].i))
-            l->value_of[v.i] = REMAT_NONE;
-        else
+        if (is_lowered(l->part->arranged, v))
             lower_value(l, v);
+        else if (remat_is_none(remat_producer(g, v).i))
+            l->value_of[v.i] = remat_persistent_find(l->in->persistent, g->values[v.i].name).i;
+        else
+            l->value_of[v.i] = REMAT_NONE;
 }
 
 /* --- commands --- */
@@ -176,18 +183,17 @@ static uint32_t intern_kernel(struct lowerer *l, uint32_t kind,
 {
     bool fused = kind == REMAT_KERNEL_fused;
     uint64_t hash = remat_kernel_hash(kind, fused ? &source->body : NULL);
-    uint32_t k = 0;
-    while (k < l->out->kernel_count && l->kernel_hashes[k] != hash)
-        k++;
-    if (k < l->out->kernel_count)
-        return k;
-    l->out->kernels[k] = (struct remat_kernel){.kind = kind, .key = remat_kernel_kind_name(kind)};
+    for (uint32_t k = 0; k < l->kernels.count; k++)
+        if (l->kernel_hashes.items[k] == hash)
+            return k;
+    struct remat_kernel kernel = {.kind = kind, .key = remat_kernel_kind_name(kind)};
     if (fused) {
-        l->out->kernels[k].body = source->body;
-        l->out->kernels[k].key = kernel_key(l, source);
+        kernel.body = source->body;
+        kernel.key = kernel_key(l, source);
     }
-    l->kernel_hashes[k] = hash;
-    return l->out->kernel_count++;
+    REMAT_PUSH(l->scratch, &l->kernel_hashes, hash);
+    REMAT_PUSH(l->arena, &l->kernels, kernel);
+    return (uint32_t)l->kernels.count - 1;
 }
 
 /* A master copy gets the random values of its parameter. */
@@ -222,10 +228,14 @@ static int64_t unpadded_elements(const struct remat_value_info *info)
     return info->unpadded_rows ? elements / whole->dims[0] * info->unpadded_rows : elements;
 }
 
-static void push_coordinate(struct lowerer *l, const struct remat_mesh_axis *axis)
+static void add_static(struct lowerer *l, remat_tensor_id tensor, uint8_t access)
 {
-    REMAT_PUSH(l->arena, &l->operands,
-               static_operand(l, (remat_tensor_id){axis->tensor}, REMAT_ACCESS_READ));
+    l->out->operands[l->out->operand_count++] = static_operand(l, tensor, access);
+}
+
+static void add_coordinate(struct lowerer *l, const struct remat_mesh_axis *axis)
+{
+    add_static(l, (remat_tensor_id){axis->tensor}, REMAT_ACCESS_READ);
 }
 
 /* A part is filled as its place in the whole says; padding is 0. */
@@ -237,8 +247,8 @@ static void init_command(struct lowerer *l, remat_tensor_id tensor)
     uint64_t site = site_of(info);
     struct remat_command *command = &l->out->commands[l->out->command_count++];
     *command = (struct remat_command){
-        .operand_begin = (uint32_t)l->operands.count,
-        .parameter_begin = (uint32_t)l->parameters.count,
+        .operand_begin = l->out->operand_count,
+        .parameter_begin = l->out->parameter_count,
         .phase = REMAT_PHASE_INIT,
         .name = info->name,
         .scope = "",
@@ -250,12 +260,12 @@ static void init_command(struct lowerer *l, remat_tensor_id tensor)
                     : normal ? REMAT_KERNEL_fill_normal
                              : REMAT_KERNEL_fill;
     command->kernel = intern_kernel(l, kind, NULL);
-    REMAT_PUSH(l->arena, &l->operands, static_operand(l, tensor, REMAT_ACCESS_WRITE));
+    add_static(l, tensor, REMAT_ACCESS_WRITE);
     const struct remat_mesh_axis *axis = deals ? &l->out->mesh[info->part->axis] : NULL;
     if (axis)
-        push_coordinate(l, axis);
+        add_coordinate(l, axis);
     if (axis && info->part->block_axis != REMAT_NONE)
-        push_coordinate(l, &l->out->mesh[info->part->block_axis]);
+        add_coordinate(l, &l->out->mesh[info->part->block_axis]);
     const double parameters[] = {
         info->init_mean,
         info->init_std,
@@ -265,9 +275,9 @@ static void init_command(struct lowerer *l, remat_tensor_id tensor)
         (double)(axis ? info->part->run : remat_shape_elements(&info->shape)),
         axis ? axis->size : 1};
     for (uint32_t p = 0; p < (ends ? 7 : normal ? 4 : 1); p++)
-        REMAT_PUSH(l->arena, &l->parameters, parameters[p]);
-    command->operand_end = (uint32_t)l->operands.count;
-    command->parameter_end = (uint32_t)l->parameters.count;
+        l->out->parameters[l->out->parameter_count++] = parameters[p];
+    command->operand_end = l->out->operand_count;
+    command->parameter_end = l->out->parameter_count;
 }
 
 static struct remat_operand lower_operand(const struct lowerer *l,
@@ -294,8 +304,8 @@ static void part_command(struct lowerer *l, uint32_t position)
     const struct remat_price *price = &l->part->arranged->prices[k.i];
     struct remat_command *command = &l->out->commands[l->out->command_count++];
     *command = (struct remat_command){
-        .operand_begin = (uint32_t)l->operands.count,
-        .parameter_begin = (uint32_t)l->parameters.count,
+        .operand_begin = l->out->operand_count,
+        .parameter_begin = l->out->parameter_count,
         .phase = kernel->phase,
         .rank = (uint8_t)(kernel->kind == REMAT_KERNEL_fused ? kernel->space.rank : 0),
         .name = l->root_name[kernel->name.i],
@@ -318,11 +328,11 @@ static void part_command(struct lowerer *l, uint32_t position)
     command->continues_group =
         l->part->arranged->continues && l->part->arranged->continues[position];
     for (uint32_t o = 0; o < kernel->operand_count; o++)
-        REMAT_PUSH(l->arena, &l->operands, lower_operand(l, &kernel->operands[o]));
+        l->out->operands[l->out->operand_count++] = lower_operand(l, &kernel->operands[o]);
     for (uint32_t p = 0; p < kernel->parameter_count; p++)
-        REMAT_PUSH(l->arena, &l->parameters, kernel->parameters[p]);
-    command->operand_end = (uint32_t)l->operands.count;
-    command->parameter_end = (uint32_t)l->parameters.count;
+        l->out->parameters[l->out->parameter_count++] = kernel->parameters[p];
+    command->operand_end = l->out->operand_count;
+    command->parameter_end = l->out->parameter_count;
 }
 
 /* --- segments --- */
@@ -358,7 +368,7 @@ static void lower_init(struct lowerer *l)
 static void lower_buffers(struct lowerer *l, uint32_t first_command)
 {
     const struct remat_lifespans *from = &l->part->arranged->lifespans;
-    REMAT_NEW(l->arena, l->buffer_of, from->buffer_count);
+    REMAT_ROOM(l->scratch, l->buffer_of, from->buffer_count);
     for (uint32_t b = 0; b < from->buffer_count; b++) {
         const struct remat_placed_buffer *buffer = &from->buffers[b];
         if (!remat_is_none(buffer->persistent.i)) {
@@ -387,7 +397,7 @@ static void lower_part(struct lowerer *l, const struct remat_part *part)
         part_command(l, position);
     add_segment(l, part->name, first);
     if (part == l->in->parts)
-        remat_lower_decisions(l->arena, l->in, first, l->root_name, l->out);
+        remat_lower_decisions(l->arena, l->scratch, l->in, first, l->root_name, l->out);
     if (part->arranged->lifespans.live_peak_bytes > l->out->peak_bytes) {
         l->out->peak_bytes = part->arranged->lifespans.live_peak_bytes;
         l->out->peak_command = first + part->arranged->lifespans.peak_position;
@@ -407,19 +417,29 @@ static void finish_buffers(struct lowerer *l)
     }
 }
 
+/* An init command has a tensor, at most two coordinates and at most seven parameters. */
 static void reserve_tables(struct lowerer *l)
 {
-    size_t values = l->in->persistent->count, commands = values;
+    size_t tensors = l->in->persistent->count, values = tensors, buffers = tensors;
+    size_t commands = tensors, operands = 3 * tensors, parameters = 7 * tensors;
     for (uint32_t p = 0; p < l->in->part_count; p++) {
-        values += l->in->parts[p].arranged->graph->value_count;
-        commands += l->in->parts[p].arranged->kernels.count;
+        const struct remat_arrangement *a = l->in->parts[p].arranged;
+        for (remat_value v = {0}; v.i < a->graph->value_count; v.i++)
+            values += is_lowered(a, v);
+        buffers += a->lifespans.buffer_count;
+        commands += a->kernels.count;
+        for (remat_kernel_id k = {0}; k.i < a->kernels.count; k.i++) {
+            const struct remat_fused_kernel *kernel = remat_kernel_at(&a->kernels, k);
+            operands += kernel->operand_count;
+            parameters += kernel->parameter_count;
+        }
     }
-    REMAT_NEW(l->arena, l->out->values, values);
-    REMAT_NEW(l->arena, l->out->buffers, values);
-    REMAT_NEW(l->arena, l->out->tensors, l->in->persistent->count);
-    REMAT_NEW(l->arena, l->out->commands, commands);
-    REMAT_NEW(l->arena, l->out->kernels, commands);
-    REMAT_NEW(l->arena, l->kernel_hashes, commands);
+    REMAT_ROOM(l->arena, l->out->values, values);
+    REMAT_ROOM(l->arena, l->out->buffers, buffers);
+    REMAT_ROOM(l->arena, l->out->tensors, tensors);
+    REMAT_ROOM(l->arena, l->out->commands, commands);
+    REMAT_ROOM(l->arena, l->out->operands, operands);
+    REMAT_ROOM(l->arena, l->out->parameters, parameters);
     REMAT_NEW(l->arena, l->out->segments, l->in->part_count + 1);
     REMAT_NEW(l->arena, l->out->entries, l->in->part_count + 1);
     REMAT_NEW(l->arena, l->out->calls, l->in->part_count + 1);
@@ -440,7 +460,8 @@ static void lower_mesh(struct lowerer *l)
 void remat_lower(struct remat_arena *arena, const struct remat_lowering *lowering,
                  struct remat_program *out)
 {
-    struct lowerer l = {.arena = arena, .in = lowering, .out = out};
+    struct lowerer l = {
+        .arena = arena, .in = lowering, .out = out, .scratch = remat_scratch_open(arena->ctx)};
     reserve_tables(&l);
     lower_statics(&l);
     lower_mesh(&l);
@@ -451,10 +472,9 @@ void remat_lower(struct remat_arena *arena, const struct remat_lowering *lowerin
         add_call(&l, lowering->parts[p].entry, lowering->parts[p].times);
     }
     finish_buffers(&l);
-    out->operands = l.operands.items;
-    out->operand_count = (uint32_t)l.operands.count;
-    out->parameters = l.parameters.items;
-    out->parameter_count = (uint32_t)l.parameters.count;
+    out->kernels = l.kernels.items;
+    out->kernel_count = (uint32_t)l.kernels.count;
+    remat_scratch_close(l.scratch);
     for (uint32_t p = 0; p < lowering->part_count; p++)
         if (strcmp(lowering->parts[p].entry, lowering->parts[0].entry) == 0)
             out->step_ns += lowering->parts[p].times * lowering->parts[p].arranged->step_ns;

@@ -17,10 +17,11 @@ struct verifier {
     remat_context *ctx;
     const struct remat_graph *graph;
     struct remat_arena *scratch;
-    remat_node *producer;   /* of each value: the node seen so far that computes it */
-    remat_node *superseded; /* of each storage root: the node that updated it in place */
-    remat_node *reader;     /* of each storage root: the last node that read it so far */
-    uint8_t *uses;          /* of each storage root: READ, FLAGGED */
+    remat_node *producer;              /* of each value: the node seen so far that computes it */
+    remat_node *superseded;            /* of each storage root: the node that updated it in place */
+    remat_node *reader;                /* of each storage root: the last node that read it so far */
+    uint8_t *uses;                     /* of each storage root: READ, FLAGGED */
+    struct remat_value_info *inferred; /* of the node in hand: its outputs */
 };
 enum { READ = 1, FLAGGED = 2 };
 
@@ -195,8 +196,8 @@ static remat_status check_outputs(struct verifier *v, remat_node n)
 static remat_status check_inferred(struct verifier *v, const struct remat_node_info *node)
 {
     const struct remat_graph *graph = v->graph;
-    struct remat_value_info *inferred;
-    REMAT_NEW(v->scratch, inferred, node->output_count);
+    struct remat_value_info *inferred = v->inferred;
+    memset(inferred, 0, node->output_count * sizeof *inferred);
     REMAT_CHECK(remat_op_infer(v->ctx, graph, node, inferred));
     for (uint32_t k = 0; k < node->output_count; k++) {
         const struct remat_value_info *value = &graph->values[node->outputs[k].i];
@@ -310,11 +311,16 @@ static remat_status check_results(struct verifier *v)
 static remat_status verify(struct verifier *v)
 {
     const struct remat_graph *graph = v->graph;
+    uint32_t most_outputs = 0;
     if (graph->symbol_count)
         return INVALID(v->ctx, "the symbol \"%s\" is not bound", graph->symbols[0].name);
-    REMAT_NEW(v->scratch, v->producer, graph->value_count);
-    REMAT_NEW(v->scratch, v->superseded, graph->value_count);
-    REMAT_NEW(v->scratch, v->reader, graph->value_count);
+    for (uint32_t n = 0; n < graph->node_count; n++)
+        if (graph->nodes[n].output_count > most_outputs)
+            most_outputs = graph->nodes[n].output_count;
+    REMAT_NEW(v->scratch, v->inferred, most_outputs);
+    REMAT_ROOM(v->scratch, v->producer, graph->value_count);
+    REMAT_ROOM(v->scratch, v->superseded, graph->value_count);
+    REMAT_ROOM(v->scratch, v->reader, graph->value_count);
     REMAT_NEW(v->scratch, v->uses, graph->value_count);
     for (remat_value x = {0}; x.i < graph->value_count; x.i++) {
         remat_node producer = remat_producer(graph, x);

@@ -107,9 +107,10 @@ remat_status remat_proposal_carry(struct remat_search *s, const struct remat_pro
                                        sizeof *out->decision.reasons); /* outlive the model */
     remat_stopwatch_start(watch);
     struct remat_evaluator *evaluator = remat_evaluator_for(s->evaluator, &out->decision);
+    struct remat_arena *rewritten = remat_scratch_open(s->ctx);
     const struct remat_graph *graph = remat_graph_deep_copy(
-        s->arena, remat_rewrite(s->scratch, &evaluator->clones, &out->decision));
-    remat_arena_reset(s->scratch);
+        s->arena, remat_rewrite(rewritten, &evaluator->clones, &out->decision));
+    remat_scratch_close(rewritten);
     remat_stopwatch_lap(watch, REMAT_LAP_CLONE);
     REMAT_CHECK(remat_arrange(s->ctx, s->arena, graph, s->evaluator->persistent,
                               &s->evaluator->prices, &s->settings->device, watch, proposal->in_line,
