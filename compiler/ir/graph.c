@@ -105,8 +105,14 @@ static void scope_init(struct remat_arena *arena, const char *path, struct remat
 remat_scope_id remat_graph_scope(struct remat_arena *arena, struct remat_graph *graph,
                                  const char *path)
 {
-    /* Nodes come scope by scope, so the newest one is the likeliest. */
-    for (remat_scope_id s = {graph->scope_count}; s.i-- > 0;)
+    remat_scope_id s;
+    while (graph->scope_ids.count < graph->scope_count) {
+        uint32_t next = (uint32_t)graph->scope_ids.count;
+        remat_index_add(arena, &graph->scope_ids, remat_hash_string(graph->scopes[next].path, 0),
+                        next);
+    }
+    uint64_t hash = remat_hash_string(path, 0);
+    for (size_t at = 0; (s.i = remat_index_find(&graph->scope_ids, hash, &at)) != REMAT_NONE;)
         if (strcmp(graph->scopes[s.i].path, path) == 0)
             return s;
     graph->scopes = reserve(arena, graph->scopes, graph->scope_count, &graph->scope_capacity,
@@ -262,6 +268,7 @@ struct remat_graph *remat_graph_copy(struct remat_arena *arena, const struct rem
     copy->value_capacity = copy->value_count;
     copy->node_capacity = copy->node_count;
     copy->scope_capacity = copy->scope_count;
+    copy->scope_ids = (struct remat_index){0};
     return copy;
 }
 

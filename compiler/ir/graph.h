@@ -10,6 +10,7 @@
 #ifndef REMAT_GRAPH_H
 #define REMAT_GRAPH_H
 
+#include "index.h"
 #include "mesh.h"
 #include "program.h" /* enum remat_role, enum remat_phase, enum remat_initializer, REMAT_RANK_MAX */
 #include "unwind.h"
@@ -101,6 +102,11 @@ struct remat_value_info {
     bool trainable;      /* parameters: autodiff makes a gradient */
     bool no_decay;       /* parameters: weight decay leaves it out */
     bool batched;        /* graph inputs: the first axis is the batch */
+    bool sliced; /* after the rewrite: a rank's part of the original, which is saved as a shard */
+    remat_value original; /* after the rewrite: the value of the graph before that this is, or is
+                             a clone of */
+    remat_node node;      /* producer, none for graph inputs */
+    uint32_t result;      /* which output of the producer */
     double init_mean, init_std;
     /* Parameters and their states: rows of axis 0 (of the whole, if this is a part) before those
      * that are padding, which begin as 0 and are in no file; 0: none are. */
@@ -109,12 +115,7 @@ struct remat_value_info {
     struct remat_stated stated;         /* until the pass tensor_parallel, which goes by it */
     /* Of graph inputs, as the pass of that name found it. */
     struct remat_indices indices;
-    int64_t pitch;   /* elements from one row of the last axis to the next; 0: as many as it has */
-    remat_node node; /* producer, none for graph inputs */
-    uint32_t result; /* which output of the producer */
-    remat_value original; /* after the rewrite: the value of the graph before that this is, or is
-                             a clone of */
-    bool sliced; /* after the rewrite: a rank's part of the original, which is saved as a shard */
+    int64_t pitch; /* elements from one row of the last axis to the next; 0: as many as it has */
 };
 
 /* Shapes and dtypes are equal. */
@@ -211,6 +212,7 @@ struct remat_graph {
     struct remat_update *updates;
     struct remat_symbol *symbols; /* none in a bound graph */
     bool has_kernels;             /* nodes say which kernel they run in */
+    struct remat_index scope_ids; /* of scopes by path; those of a copy are not there yet */
 };
 
 /* The node that computes a value; none: a graph input. */
