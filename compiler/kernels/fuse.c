@@ -116,6 +116,7 @@ struct writer {
     struct remat_arena *arena; /* of kernels; what is not needed later is in that of the groups */
     struct remat_arena *body;  /* of one kernel while it is written */
     struct remat_kernel_memo *memo; /* NULL: none */
+    struct remat_shared_views views;
     struct remat_fuser groups;
     struct REMAT_LIST(uint32_t) key;
 };
@@ -152,10 +153,10 @@ static struct remat_fused_kernel write_kernel(struct writer *w,
         .name = first->outputs[0],
     };
     if (builtin) {
-        remat_builtin_body(w->arena, f->graph, &kernel);
+        remat_builtin_body(w->arena, &w->views, f->graph, &kernel);
     } else {
         kernel.space = *group->space;
-        remat_fused_body(w->arena, w->body, f->graph, f->stored, &kernel);
+        remat_fused_body(w->arena, w->body, &w->views, f->graph, f->stored, &kernel);
         remat_arena_reset(w->body);
         remat_kernel_list_shared(w->arena, f->graph, &kernel);
     }
@@ -253,8 +254,9 @@ struct remat_fused_kernel remat_fuse_nodes(struct remat_arena *arena,
                                            remat_node *nodes, uint32_t count, const uint8_t *stored)
 {
     struct remat_fused_kernel out = *whole;
+    struct remat_shared_views views = {0};
     out.nodes = nodes;
     out.node_count = count;
-    remat_fused_body(arena, arena, graph, stored, &out);
+    remat_fused_body(arena, arena, &views, graph, stored, &out);
     return out;
 }

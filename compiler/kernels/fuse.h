@@ -140,9 +140,8 @@ struct remat_fuse_node {
     remat_value output;              /* the first one */
     const struct remat_shape *space; /* the index space that it needs */
     int64_t elements;                /* of that */
-    uint32_t input_count;
     const remat_value *inputs;
-    uint32_t output_count;
+    uint32_t input_count, output_count;
     uint8_t bucket; /* its phase, forward for loss; nodes of two run in no kernel together */
 };
 

@@ -17,6 +17,7 @@ struct binding { /* value -> register */
 
 struct body {
     struct remat_arena *arena, *scratch;
+    struct remat_shared_views *views;
     const struct remat_graph *graph;
     const uint8_t *stored;
     const struct remat_fused_kernel *kernel;
@@ -50,6 +51,19 @@ static struct remat_instruction instruction(uint16_t opcode)
         .opcode = opcode, .args = {REMAT_NO_REGISTER, REMAT_NO_REGISTER, REMAT_NO_REGISTER}};
 }
 
+/* Of which value it is a view, the operand says. */
+static const struct remat_view *share(struct body *b, struct remat_view view)
+{
+    struct remat_shared_views *shared = b->views;
+    view.root = REMAT_NO_VALUE;
+    for (uint32_t k = 0; k < REMAT_VIEWS_SHARED && shared->items[k]; k++)
+        if (memcmp(shared->items[k], &view, sizeof view) == 0)
+            return shared->items[k];
+    const struct remat_view *added = remat_copy(b->arena, &view, 1, sizeof view);
+    shared->items[shared->next++ % REMAT_VIEWS_SHARED] = added;
+    return added;
+}
+
 static uint16_t add_operand(struct body *b, remat_value v, uint8_t access, struct remat_view view)
 {
     struct remat_kernel_operand operand = {
@@ -57,7 +71,7 @@ static uint16_t add_operand(struct body *b, remat_value v, uint8_t access, struc
         .previous = REMAT_NO_VALUE,
         .access = access,
         .bytes = remat_storage_bytes(&b->graph->values[v.i]),
-        .view = remat_copy(b->arena, &view, 1, sizeof view),
+        .view = share(b, view),
     };
     REMAT_PUSH(b->scratch, &b->operands, operand);
     return (uint16_t)(b->operands.count - 1);
@@ -189,11 +203,15 @@ static void store(struct body *b, const struct remat_node_info *node)
 }
 
 void remat_fused_body(struct remat_arena *arena, struct remat_arena *scratch,
-                      const struct remat_graph *graph, const uint8_t *stored,
-                      struct remat_fused_kernel *kernel)
+                      struct remat_shared_views *views, const struct remat_graph *graph,
+                      const uint8_t *stored, struct remat_fused_kernel *kernel)
 {
-    struct body b = {
-        .arena = arena, .scratch = scratch, .graph = graph, .stored = stored, .kernel = kernel};
+    struct body b = {.arena = arena,
+                     .scratch = scratch,
+                     .views = views,
+                     .graph = graph,
+                     .stored = stored,
+                     .kernel = kernel};
     for (uint32_t n = 0; n < kernel->node_count; n++)
         node_instruction(&b, &graph->nodes[kernel->nodes[n].i]);
     for (uint32_t n = 0; n < kernel->node_count; n++) {
@@ -249,14 +267,16 @@ static void repeat_leading_axes(struct remat_view *view, const struct remat_shap
         }
 }
 
-void remat_builtin_body(struct remat_arena *arena, const struct remat_graph *graph,
-                        struct remat_fused_kernel *kernel)
+void remat_builtin_body(struct remat_arena *arena, struct remat_shared_views *views,
+                        const struct remat_graph *graph, struct remat_fused_kernel *kernel)
 {
-    struct body b = {.arena = arena, .scratch = arena, .graph = graph};
+    struct body b = {.arena = arena, .scratch = arena, .views = views, .graph = graph};
     const struct remat_node_info *node = &graph->nodes[kernel->nodes[0].i];
     bool in_place = remat_op_has(node->op, REMAT_FACT_IN_PLACE);
     bool multiplies = remat_op_info(node->op)->executor == REMAT_KERNEL_matmul;
     uint32_t count = remat_op_inputs_before_results(node);
+    b.operands.capacity = (size_t)node->input_count + node->output_count;
+    REMAT_ROOM(arena, b.operands.items, b.operands.capacity);
     for (uint32_t i = in_place; i < count; i++) {
         struct remat_view view = remat_view_of(graph, node->inputs[i]);
         if (multiplies) {

@@ -10,14 +10,21 @@ uint64_t remat_kernel_hash(uint32_t kind, const struct remat_kernel_body *body);
 /* The same of a fused kernel in 32 bits, as its printed key has it. */
 uint32_t remat_kernel_key_hash(const struct remat_fused_kernel *kernel);
 
+/* The latest views of operands, which others share: a model has few different ones. */
+#define REMAT_VIEWS_SHARED 8
+struct remat_shared_views {
+    const struct remat_view *items[REMAT_VIEWS_SHARED]; /* in the arena of kernels */
+    uint32_t next;
+};
+
 /* `stored[v]` tells whether value v is read outside its kernel and so must be written. Fills
  * operands, body and parameters of a kernel whose nodes, kind and space are set. Data that is not
  * needed later lies in `scratch`. */
 void remat_fused_body(struct remat_arena *arena, struct remat_arena *scratch,
-                      const struct remat_graph *graph, const uint8_t *stored,
-                      struct remat_fused_kernel *kernel);
-void remat_builtin_body(struct remat_arena *arena, const struct remat_graph *graph,
-                        struct remat_fused_kernel *kernel);
+                      struct remat_shared_views *views, const struct remat_graph *graph,
+                      const uint8_t *stored, struct remat_fused_kernel *kernel);
+void remat_builtin_body(struct remat_arena *arena, struct remat_shared_views *views,
+                        const struct remat_graph *graph, struct remat_fused_kernel *kernel);
 
 /* Fills `shared`. */
 void remat_kernel_list_shared(struct remat_arena *arena, const struct remat_graph *graph,
