@@ -66,7 +66,6 @@ static struct remat_border_item describe_item(const struct builder *b, remat_val
         .bytes = output ? 0 : remat_aligned_bytes(bytes),
         .part_bytes = output ? 0 : shard->bytes,
         .part_ps = 1000 * (int64_t)remat_ns_add(shard->slice_ns, shard->gather_ns),
-        .kept = output,
         .wanted = (b->s->reads[v.i] & REMAT_READ_LATE) != 0,
     };
 }
@@ -83,7 +82,7 @@ static void add_task(struct builder *b, remat_value v, struct remat_border_task 
     remat_kernel_id writer = remat_settled_writer(b->s, v);
     const struct remat_slice *slice = &b->s->slices[v.i];
     made->input_begin = (uint32_t)b->inputs.count;
-    made->forbidden = !remat_is_candidate(b->s, v);
+    made->forbidden = true;
     made->again_ps = 1000 * (int64_t)remat_price_least_ns(&b->prices[writer.i]);
     if (is_fused(b, writer)) {
         for (uint32_t r = 0; r < slice->read_count; r++)
@@ -118,6 +117,7 @@ static void add_tasks(struct builder *b)
             add_task(b, v, &border->tasks[task->i]);
         }
         border->items[i].task = *task;
+        border->tasks[task->i].forbidden &= !remat_is_candidate(b->s, v);
     }
     border->inputs = b->inputs.items;
 }
@@ -183,7 +183,7 @@ static void charge_task(struct builder *b, remat_value root, double ps)
 static bool may_make(const struct builder *b, remat_kernel_id kernel, bool rerun, remat_value root)
 {
     bool own = remat_settled_writer(b->s, root).i == kernel.i;
-    return b->s->inlined[root.i] || (rerun && own && remat_is_candidate(b->s, root));
+    return b->s->inlined[root.i] || (rerun && own);
 }
 
 /* What the site loads beyond what it does anyway, unless it makes the root itself. */

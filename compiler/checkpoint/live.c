@@ -3,25 +3,28 @@
 
 #include "rebuild.h"
 
-/* The optimizer's kernels wait for what they read. The result of a fused kernel may lie where
- * something lay that it reads. */
+/* A kernel of the optimizer runs behind the last one that writes what it reads. The result of a
+ * fused kernel may lie where something lay that it reads. */
 static void add_kernel(struct remat_live *l, const struct remat_settled *s, remat_kernel_id k)
 {
     const struct remat_fused_kernel *kernel = remat_kernel_at(s->kernels, k);
-    bool early = kernel->phase == REMAT_PHASE_OPTIMIZER;
-    uint32_t turn = early ? 1 : 2 * k.i;
-    for (uint32_t o = 0; o < kernel->operand_count && early; o++) {
+    bool optimizes = kernel->phase == REMAT_PHASE_OPTIMIZER;
+    remat_kernel_id turn = optimizes ? (remat_kernel_id){0} : k;
+    for (uint32_t o = 0; o < kernel->operand_count && optimizes; o++) {
         remat_value read = remat_operand_read(&kernel->operands[o]);
-        uint32_t writer = remat_is_none(read.i) ? REMAT_NONE : remat_settled_writer(s, read).i;
-        if (!remat_is_none(writer) && l->turn[writer] > turn)
-            turn = l->turn[writer] | 1;
+        remat_kernel_id writer =
+            remat_is_none(read.i) ? REMAT_NO_KERNEL : remat_settled_writer(s, read);
+        if (!remat_is_none(writer.i) && l->turn[writer.i].i > turn.i)
+            turn = l->turn[writer.i];
     }
     l->turn[k.i] = turn;
     for (uint32_t o = 0; o < kernel->operand_count; o++) {
         remat_value read = remat_operand_read(&kernel->operands[o]);
         remat_value v = remat_is_none(read.i) ? kernel->operands[o].value : read;
-        l->last[v.i] = l->last[v.i] < turn ? turn : l->last[v.i];
-        if (remat_is_none(read.i) && !early)
+        l->last[v.i].i = l->last[v.i].i < turn.i ? turn.i : l->last[v.i].i;
+        if (remat_is_early(kernel->phase))
+            l->last_early[v.i] = turn;
+        if (remat_is_none(read.i) && !optimizes)
             l->begin[v.i] = k.i + (kernel->kind == REMAT_KERNEL_fused);
     }
 }
@@ -29,7 +32,7 @@ static void add_kernel(struct remat_live *l, const struct remat_settled *s, rema
 static void add_value(struct remat_live *l, const struct remat_settled *s, remat_value v)
 {
     uint64_t bytes = remat_aligned_bytes(remat_storage_bytes(&s->graph->values[v.i]));
-    uint32_t *begin = &l->begin[v.i], end = l->last[v.i] / 2 + 1;
+    uint32_t *begin = &l->begin[v.i], end = l->last[v.i].i + 1;
     if (remat_is_candidate(s, v)) {
         l->bytes[v.i] = bytes;
         *begin = *begin < l->first.i ? l->first.i : *begin;
@@ -60,9 +63,9 @@ struct remat_live remat_live_create(struct remat_arena *arena, const struct rema
     const struct remat_graph *g = s->graph;
     uint32_t count = s->kernels->count, values = g->value_count;
     struct remat_live out = {.kernel_count = count, .value_count = values};
-    const bool *kept = remat_find_kept(arena, g);
     REMAT_NEW(arena, out.turn, count);
     REMAT_NEW(arena, out.last, values);
+    REMAT_NEW(arena, out.last_early, values);
     REMAT_NEW(arena, out.fixed_bytes, count + 1);
     REMAT_NEW(arena, out.change, count + 1);
     REMAT_NEW(arena, out.bytes, values);
@@ -76,9 +79,9 @@ struct remat_live remat_live_create(struct remat_arena *arena, const struct rema
         add_kernel(&out, s, k);
     for (uint32_t v = 0; v < values && g->update_count == 0; v++)
         if (g->values[v].role == REMAT_ROLE_GRADIENT) /* the host reads them at the end */
-            out.last[s->facts.root[v].i] = 2 * count - 1;
+            out.last[s->facts.root[v].i].i = count - 1;
     for (remat_value v = {0}; v.i < values; v.i++)
-        if (!remat_is_none(remat_settled_writer(s, v).i) && !kept[v.i] && !s->facts.output[v.i])
+        if (!remat_is_none(remat_settled_writer(s, v).i) && !s->facts.output[v.i])
             add_value(&out, s, v);
     for (uint32_t k = 0; k < count; k++)
         out.fixed_bytes[k + 1] += out.fixed_bytes[k];
@@ -105,7 +108,7 @@ void remat_live_shard(struct remat_live *l, remat_value candidate, uint64_t part
 
 void remat_live_read(struct remat_live *l, remat_value candidate, remat_kernel_id kernel)
 {
-    uint32_t *next = &l->next[candidate.i], end = l->turn[kernel.i] / 2 + 1;
+    uint32_t *next = &l->next[candidate.i], end = l->turn[kernel.i].i + 1;
     if (end <= *next)
         return;
     l->change[*next] += l->bytes[candidate.i];

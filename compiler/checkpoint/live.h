@@ -16,9 +16,9 @@
 struct remat_live {
     uint32_t kernel_count, value_count;
     remat_kernel_id first; /* that is not of the forward pass; kernel_count: there is none */
-    uint32_t *turn; /* 2 k for kernel k; an optimizer kernel that becomes ready after kernel k
-                       has 2 k + 1 */
-    uint32_t *last; /* by root: the last turn that reads it */
+    remat_kernel_id *turn; /* by kernel: itself; of the optimizer, that which it runs behind */
+    remat_kernel_id *last, *last_early; /* by root: the last turn that reads it; of the forward pass
+                                           and the loss */
     uint64_t *fixed_bytes; /* by kernel: in every decision, beside persistent tensors */
     uint64_t floor_bytes;  /* no decision has less at every kernel */
     uint64_t *bytes;       /* by value: of candidates */

@@ -18,7 +18,6 @@ enum {
     LISTS_MIN = 1022,        /* all of ten ops, unless that is more than NODES_MOST */
     NODES_MOST = 50000000,   /* for all policies of a kind together */
     MOST_MIN = 16,
-    DISTRIBUTED = 3, /* to the number of the family of block or uniform */
 };
 
 static const struct remat_policy none = {
@@ -40,11 +39,11 @@ static struct remat_policy create(struct remat_arena *arena, uint32_t layer_coun
         policy.name = REMAT_FORMAT(arena, "selective %s", policy.modules);
     } else if (remat_setting_is(s->recompute_method, "block")) {
         first = layers;
-        policy.family = 1;
+        policy.family = REMAT_POLICIES_BLOCK;
         policy.name = REMAT_FORMAT(arena, "block %u", first);
     } else if (remat_setting_is(s->recompute_method, "uniform")) {
         policy.group = layers;
-        policy.family = 2;
+        policy.family = REMAT_POLICIES_UNIFORM;
         policy.name = REMAT_FORMAT(arena, "uniform %u", layers);
     } else if (s->enable_activation_checkpointing || remat_setting_is(s->ac_mode, "full")) {
         policy.name = "full";
@@ -55,16 +54,14 @@ static struct remat_policy create(struct remat_arena *arena, uint32_t layer_coun
             s->save_ops ? REMAT_FORMAT(arena, "save ops %s", s->save_ops) : "save ops by default";
     } else if (remat_ac_option_number(s->ac_option, &every)) {
         step = every ? (uint32_t)every : 1;
-        policy.family = 3;
+        policy.family = REMAT_POLICIES_EVERY;
         policy.name = REMAT_FORMAT(arena, "every %u", step);
     } else {
         return none;
     }
     policy.distributed = s->distribute_saved_activations;
-    if (policy.distributed) {
-        policy.family += DISTRIBUTED;
+    if (policy.distributed)
         policy.name = REMAT_FORMAT(arena, "%s distributed", policy.name);
-    }
     REMAT_NEW(arena, policy.recomputed, layer_count);
     for (uint32_t l = 0; l < layer_count; l++)
         policy.recomputed[l] = first ? l < first : (l + 1) % step == 0;

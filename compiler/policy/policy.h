@@ -38,6 +38,16 @@ struct remat_policy_settings {
 /* True when some setting other than pins is present. */
 bool remat_policy_given(const struct remat_policy_settings *settings);
 
+/* Policies of a family differ in a number of layers. Where layers are alike, a later one in the
+ * array of manual policies is slower and smaller; of BLOCK, which recomputes one layer more, in any
+ * case. */
+enum remat_policy_family {
+    REMAT_POLICIES_NONE,
+    REMAT_POLICIES_BLOCK,
+    REMAT_POLICIES_UNIFORM,
+    REMAT_POLICIES_EVERY
+};
+
 /* A policy that has been checked against a graph. */
 struct remat_policy {
     const char *name; /* printable: "none", "selective core_attn", "block 3", "uniform 2" */
@@ -48,8 +58,7 @@ struct remat_policy {
     bool distributed;     /* LAYERS: what a group is recomputed from is saved as a shard */
     const char *modules;  /* SELECTIVE: comma-separated */
     const char *save_ops; /* OPS: NULL for the default rule */
-    uint32_t family;      /* of manual policies: a later one of the same family, unless it is 0, is
-                             slower and smaller */
+    enum remat_policy_family family;
 };
 
 /* Walks rules.def: settings that contradict each other, are unknown, out of range, match nothing,

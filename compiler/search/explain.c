@@ -7,8 +7,7 @@ enum { NODES_EVALUATED = 250000 }; /* for all values together; beyond it costs a
 
 static bool is_recomputable(const struct remat_model *model, remat_item item)
 {
-    const struct remat_border_item *i = &model->border.items[item.i];
-    return !i->kept && !model->border.tasks[i->task.i].forbidden;
+    return remat_is_candidate(model->settled, model->item_value[item.i]);
 }
 
 struct choice {

@@ -161,12 +161,12 @@ static void find_paths(struct remat_planner *p, struct remat_arena *arena)
 
 static void find_free(struct remat_planner *p, struct remat_arena *arena)
 {
-    const struct remat_border *border = &p->model.border;
-    REMAT_NEW(arena, p->free_items, border->item_count);
-    for (uint32_t i = 0; i < border->item_count; i++) {
-        const struct remat_border_item *item = &border->items[i];
-        if (!item->kept && !item->recomputed && !border->tasks[item->task.i].forbidden)
-            p->free_items[p->free_count++].i = i;
+    const struct remat_settled *settled = p->model.settled;
+    REMAT_NEW(arena, p->free_items, p->model.item_count);
+    for (remat_item i = {0}; i.i < p->model.item_count; i.i++) {
+        remat_value v = p->model.item_value[i.i];
+        if (remat_is_candidate(settled, v) && !(settled->pinned && settled->pinned->reasons[v.i]))
+            p->free_items[p->free_count++] = i;
     }
 }
 
@@ -205,19 +205,30 @@ static void find_points(struct remat_planner *p, struct remat_arena *arena)
     }
 }
 
-/* Values that pins decide are not free. */
+/* What pins save is kept, and its task does not run, unless that may make another value. */
 static void pin_items(struct remat_planner *p, struct remat_arena *arena)
 {
-    const struct remat_decision *pinned = p->evaluator->settled->pinned;
+    const struct remat_decision *pinned = p->model.settled->pinned;
     struct remat_border *border = &p->model.border;
+    bool *may_run; /* by task */
     border->items = remat_copy(arena, border->items, border->item_count, sizeof *border->items);
-    for (uint32_t i = 0; pinned && i < border->item_count; i++) {
+    if (!pinned)
+        return;
+    REMAT_NEW(arena, may_run, border->task_count);
+    for (uint32_t i = 0; i < border->item_count; i++) {
+        remat_value v = p->model.item_value[i];
+        may_run[border->items[i].task.i] |=
+            remat_is_candidate(p->model.settled, v) &&
+            !(pinned->reasons[v.i] && pinned->actions[v.i] == REMAT_ACTION_SAVE);
+    }
+    for (uint32_t i = 0; i < border->item_count; i++) {
+        struct remat_border_item *item = &border->items[i];
         remat_value v = p->model.item_value[i];
         if (!pinned->reasons[v.i])
             continue;
-        border->items[i].kept |= pinned->actions[v.i] == REMAT_ACTION_SAVE;
-        border->items[i].recomputed = pinned->actions[v.i] == REMAT_ACTION_RECOMPUTE;
-        border->items[i].part_bytes = 0;
+        item->kept = !may_run[item->task.i];
+        item->recomputed = pinned->actions[v.i] == REMAT_ACTION_RECOMPUTE;
+        item->part_bytes = 0;
     }
 }
 

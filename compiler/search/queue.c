@@ -90,19 +90,29 @@ static void add_entry(struct remat_queue *q, struct remat_proposal of, uint32_t 
     }
 }
 
-static bool is_listed(const struct remat_queue *q, uint64_t decisions)
+static bool is_listed(const struct remat_queue *q, uint64_t decisions, enum remat_queue_order order)
 {
-    return decisions * q->search->graph->node_count <= nodes_listed[q->order];
+    return decisions * q->search->graph->node_count <= nodes_listed[order];
+}
+
+/* Where layers are unlike, times rise along BLOCK alone. */
+static bool is_run(const struct remat_queue *q, const struct remat_proposals *policies,
+                   const struct remat_policy *policy)
+{
+    enum remat_queue_order order =
+        policy->family == REMAT_POLICIES_BLOCK ? q->order : REMAT_SMALLEST_FIRST;
+    return policy->family && !is_listed(q, policies->count, order);
 }
 
 void remat_queue_add_policies(struct remat_queue *q, const struct remat_proposals *policies)
 {
     const struct remat_proposal *items = policies->items;
     for (size_t i = 0, end; i < policies->count; i = end) {
-        uint32_t family = items[i].policy->family;
-        for (end = i + 1; family && end < policies->count &&
+        const struct remat_policy *first = items[i].policy;
+        for (end = i + 1; is_run(q, policies, first) && end < policies->count &&
                           items[end].policy == items[end - 1].policy + 1 &&
-                          items[end].policy->family == family && !is_listed(q, policies->count);)
+                          items[end].policy->family == first->family &&
+                          items[end].policy->distributed == first->distributed;)
             end++;
         add_entry(q, items[i], items[i].step, items[end - 1].step);
     }
@@ -117,13 +127,15 @@ void remat_queue_add_planned(struct remat_queue *q)
     for (uint32_t path = 0; path < planner->tried_count; path++)
         decisions += remat_path_step_count(&planner->paths[path]);
     struct remat_proposal small = remat_queue_end(q->search, planner->smallest_path);
-    if (!is_listed(q, decisions))
+    if (!is_listed(q, decisions, q->order))
         remat_proposal_price(q->search, &small, 0); /* all layers' kernels at once */
     for (uint32_t path = 0; path < planner->tried_count; path++) {
         uint32_t length = remat_path_length(&planner->paths[path]);
         uint32_t end = remat_path_step_count(&planner->paths[path]);
         for (uint32_t first = 0, last; first < end; first = last + 1) {
-            last = is_listed(q, decisions) ? first : first < length ? length - 1 : end - 1;
+            last = is_listed(q, decisions, q->order) ? first
+                   : first < length                  ? length - 1
+                                                     : end - 1;
             add_entry(q, remat_queue_step(path, first), first, last);
         }
     }

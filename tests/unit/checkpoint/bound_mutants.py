@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_bound notices each fault of bound_mutants.def: a bound that is too high fails one of its graphs, one that is too
-low lowers the mean of bound / optimum. One in three is planted; with --only all whose description has TEXT, which may
-be "".
+low lowers the mean of bound / optimum, or of floor / least live peak. One in three is planted; with --only all whose
+description has TEXT, which may be "".
 
     bound_mutants.py SOURCES COMPILER LINKER ARCHIVE... [--only TEXT] [--find]
 
@@ -19,11 +19,11 @@ BUILDER = mutants.Builder(sys.argv[1:], ["runtime", "compiler"], "compiler", ["-
 ONLY = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else None
 SLICES = 3
 FIND = "--find" in sys.argv
-UNCHANGED = {}  # mean of bound / optimum, by first seed and count
+UNCHANGED = {}  # means, by first seed and count
 
 
-def mean(output):
-    return float(re.search(r"bound / optimum ([\d.]+)", output)[1])
+def means(output):
+    return [float(re.search(rf"{of} ([\d.]+)", output)[1]) for of in ("bound / optimum", "floor / least")]
 
 
 def test(program, first, count):
@@ -42,8 +42,8 @@ def plant(work, index, side, what, first, count, *edits):
         code, output = test(BUILDER.build(work, index, edits), first, count)
     except ValueError as error:
         return f"{what}: {error}"
-    failed = code == 1 and "seed " in output
-    lowered = code == 0 and side == "low" and mean(output) < UNCHANGED[first, count]
+    failed = (code == 1 and "seed " in output) or (code < 0 and "Assertion" in output)
+    lowered = code == 0 and side == "low" and any(new < old for new, old in zip(means(output), UNCHANGED[first, count]))
     return None if (failed if side == "high" else lowered) else f"{what}: NOT FOUND: exit code {code}: {output[:400]}"
 
 
@@ -57,5 +57,5 @@ with tempfile.TemporaryDirectory() as folder:
         code, output = test(program, first, count)
         if code:
             sys.exit(f"graphs {first}, {count}, without a mutant: exit code {code}: {output}")
-        UNCHANGED[first, count] = mean(output) if re.search(r"optimum \d", output) else None
+        UNCHANGED[first, count] = means(output) if re.search(r"optimum \d", output) else None
 sys.exit(mutants.plant_all(find if FIND else plant, rows))

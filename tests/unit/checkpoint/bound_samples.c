@@ -332,6 +332,49 @@ const struct bound_sample bound_samples[] = {
              "%xy = add %x %y phase loss\n"
              "%z = add %xy %t\n",
      .flops_per_ns = 0.1},
+    /* outputs lie in persistent memory: %o as a view of %y, and %q, which nothing reads */
+    {.text = "parameter %w : f32[64,64]\n"
+             "%p = linear %data %w\n"
+             "%x = tanh %p\n"
+             "%y = neg %x\n"
+             "%q = sigmoid %x\n"
+             "%o : f32[128,64] = reshape %y { shape = [128, 64] }\n"
+             "%u = linear %x %w\n"
+             "%t = linear %y %w\n"
+             "%z = add %u %t\n"
+             "output %o\n"
+             "output %q\n"},
+    /* a built-in kernel has two outputs; of these pins save one, or one of each is decided */
+    {.text = "parameter %w1 : f32[64,64]\n"
+             "parameter %w2 : f32[64,64]\n"
+             "%p = linear %data %w1\n"
+             "%q = linear %e %w2\n"
+             "%p4 : f32[2,64,1,64] = reshape %p { shape = [2, 64, 1, 64] }\n"
+             "%q4 : f32[2,64,1,64] = reshape %q { shape = [2, 64, 1, 64] }\n"
+             "%o : f32[2,64,1,64], %m : f32[2,1,64] = attention %p4 %q4 %p4 { scale = 0.125 }\n"
+             "%u = reshape %o { shape = [2, 64, 64] }\n"
+             "%z = gelu %u\n"},
+    {.text = "parameter %w1 : f32[64,64]\n"
+             "parameter %w2 : f32[64,64]\n"
+             "%p = linear %data %w1\n"
+             "%q = linear %e %w2\n"
+             "%p4 : f32[2,64,1,64] = reshape %p { shape = [2, 64, 1, 64] }\n"
+             "%q4 : f32[2,64,1,64] = reshape %q { shape = [2, 64, 1, 64] }\n"
+             "%o : f32[2,64,1,64], %m : f32[2,1,64] = attention %p4 %q4 %p4 { scale = 0.125 }\n"
+             "%u = reshape %o { shape = [2, 64, 64] }\n"
+             "%z = gelu %u\n",
+     .saved = "o"},
+    {.text = "parameter %w1 : f32[64,64]\n"
+             "parameter %w2 : f32[64,64]\n"
+             "%p = linear %data %w1\n"
+             "%q = linear %e %w2\n"
+             "%p4 : f32[2,64,1,64] = reshape %p { shape = [2, 64, 1, 64] }\n"
+             "%q4 : f32[2,64,1,64] = reshape %q { shape = [2, 64, 1, 64] }\n"
+             "%o : f32[2,64,1,64], %m : f32[2,1,64] = attention %p4 %q4 %p4 { scale = 0.125 }\n"
+             "%u = reshape %o { shape = [2, 64, 64] }\n"
+             "%z = gelu %u\n",
+     .saved = "o",
+     .recomputed = "m"},
 };
 
 const uint32_t bound_sample_count = sizeof bound_samples / sizeof *bound_samples;

@@ -12,7 +12,8 @@ struct bound_sample {
     const char *text;
     double flops_per_ns; /* of programs; 0: so many that memory takes the time */
     double launch_ns;
-    bool profile; /* a noisy one */
+    bool profile;                   /* a noisy one */
+    const char *saved, *recomputed; /* by pins, a value each; NULL: none */
 };
 
 extern const struct bound_sample bound_samples[];
