@@ -5,12 +5,18 @@
  * equals, and put on it the first slot in order whose lifespan lies within it; when none does, the
  * segment rises to its lower neighbour. This equals placing the slot whose lowest feasible offset
  * above all placed slots that it overlaps is least. A slot adds at most two segments, so there are
- * O(N) steps; each searches a tree over the slots, which prunes well but has no good worst case. */
+ * O(N) steps; each searches a tree over the slots, which prunes well but has no good worst case.
+ *
+ * A subtree is pruned by its earliest end and its first rank. In one with short and long slots,
+ * such as temporaries and activations that the backward pass reads, the former have the end and the
+ * latter the rank, so short slots have leaves of their own. */
 #include "skyline.h"
 
 #include "instance.h"
 
 #define NONE UINT32_MAX
+
+enum { SHORT_MAX = 16 }; /* positions of a short slot */
 
 struct slot_node { /* over the slots not yet placed of a range; NONE when there are none */
     uint32_t min_end, min_rank;
@@ -18,9 +24,11 @@ struct slot_node { /* over the slots not yet placed of a range; NONE when there 
 
 struct remat_skyline {
     const struct remat_instance *in;
-    struct slot_node *slots; /* segment tree; leaf slot_leaves + i is slot i */
+    struct slot_node *slots; /* segment tree: leaf slot_leaves + leaf_of[i] is slot i */
+    uint32_t *leaf_of;       /* short slots come first */
+    uint32_t *first_short;   /* positions + 1: the number of short slots with begin < position */
     uint32_t *lowest;        /* tournament tree: the start of the lowest segment of a range */
-    uint32_t slot_leaves, position_leaves;
+    uint32_t slot_leaves, position_leaves, short_count;
     /* A segment is known by its first position p: end[p], previous[p] (a start), height[p]. */
     uint32_t *end, *previous;
     uint64_t *height; /* height[positions] is a wall */
@@ -34,6 +42,27 @@ static uint32_t leaves_for(uint32_t count)
     return leaves;
 }
 
+static bool is_short(const struct remat_slot *slot)
+{
+    return slot->end - slot->begin <= SHORT_MAX;
+}
+
+static void place_leaves(struct remat_skyline *s, struct remat_arena *arena)
+{
+    const struct remat_instance *in = s->in;
+    uint32_t next[2] = {0, 0}; /* leaf of a long, of a short slot */
+    REMAT_NEW(arena, s->leaf_of, in->count);
+    REMAT_NEW(arena, s->first_short, (size_t)in->positions + 1);
+    for (uint32_t i = 0; i < in->count; i++)
+        if (is_short(&in->slots[i]))
+            s->first_short[in->slots[i].begin + 1]++;
+    for (uint32_t p = 0; p < in->positions; p++)
+        s->first_short[p + 1] += s->first_short[p];
+    s->short_count = next[0] = s->first_short[in->positions];
+    for (uint32_t i = 0; i < in->count; i++)
+        s->leaf_of[i] = next[is_short(&in->slots[i])]++;
+}
+
 struct remat_skyline *remat_skyline_create(struct remat_arena *arena,
                                            const struct remat_instance *in)
 {
@@ -43,6 +72,7 @@ struct remat_skyline *remat_skyline_create(struct remat_arena *arena,
     s->slot_leaves = leaves_for(in->count);
     s->position_leaves = leaves_for(in->positions);
     REMAT_NEW(arena, s->slots, 2 * (size_t)s->slot_leaves);
+    place_leaves(s, arena);
     REMAT_NEW(arena, s->lowest, 2 * (size_t)s->position_leaves);
     REMAT_NEW(arena, s->end, (size_t)in->positions + 1);
     REMAT_NEW(arena, s->previous, (size_t)in->positions + 1);
@@ -63,7 +93,7 @@ static void reset(struct remat_skyline *s, const remat_slot_id *order)
     for (uint32_t i = 0; i < s->slot_leaves; i++)
         s->slots[s->slot_leaves + i] = (struct slot_node){NONE, NONE};
     for (uint32_t rank = 0; rank < in->count; rank++)
-        s->slots[s->slot_leaves + order[rank].i] =
+        s->slots[s->slot_leaves + s->leaf_of[order[rank].i]] =
             (struct slot_node){in->slots[order[rank].i].end, rank};
     for (uint32_t node = s->slot_leaves - 1; node > 0; node--)
         join_slots(s, node);
@@ -139,11 +169,11 @@ static void put(struct remat_skyline *s, uint32_t start, const struct remat_slot
 }
 
 struct search {
-    uint32_t first, last; /* slots that begin within the segment */
+    uint32_t first, last; /* leaves of slots that begin within the segment */
     uint32_t end;         /* of the segment */
 };
 
-/* The least rank below `best` of a slot in [first, last) of the search that ends by its end. */
+/* The least rank below `best` of a leaf in [first, last) of the search that ends by its end. */
 static uint32_t find(const struct slot_node *slots, uint32_t node, uint32_t begin, uint32_t width,
                      const struct search *search, uint32_t best)
 {
@@ -159,6 +189,28 @@ static uint32_t find(const struct slot_node *slots, uint32_t node, uint32_t begi
     return best;
 }
 
+/* From the lowest node on that has all leaves of the search. */
+static uint32_t find_among(const struct remat_skyline *s, struct search search, uint32_t best)
+{
+    uint32_t level = 0;
+    if (search.first == search.last)
+        return best;
+    while (search.first >> level != (search.last - 1) >> level)
+        level++;
+    uint32_t begin = search.first >> level << level;
+    return find(s->slots, (s->slot_leaves + begin) >> level, begin, 1u << level, &search, best);
+}
+
+/* The least rank of a slot that lies within the segment. */
+static uint32_t find_slot(const struct remat_skyline *s, uint32_t start)
+{
+    uint32_t end = s->end[start], first = s->first_short[start], last = s->first_short[end];
+    uint32_t best = find_among(s, (struct search){first, last, end}, NONE);
+    first = s->in->first_at[start] - first + s->short_count;
+    last = s->in->first_at[end] - last + s->short_count;
+    return find_among(s, (struct search){first, last, end}, best);
+}
+
 uint64_t remat_skyline_pack(struct remat_skyline *s, const remat_slot_id *order,
                             uint64_t bound_bytes, uint64_t *offsets)
 {
@@ -167,14 +219,13 @@ uint64_t remat_skyline_pack(struct remat_skyline *s, const remat_slot_id *order,
     reset(s, order);
     for (uint32_t placed = 0; placed < in->count;) {
         uint32_t start = s->lowest[1];
-        struct search search = {in->first_at[start], in->first_at[s->end[start]], s->end[start]};
-        uint32_t rank = find(s->slots, 1, 0, s->slot_leaves, &search, NONE);
+        uint32_t rank = find_slot(s, start);
         if (rank == NONE) {
             raise_to_neighbour(s, start);
             continue;
         }
         remat_slot_id slot = order[rank];
-        uint32_t node = s->slot_leaves + slot.i;
+        uint32_t node = s->slot_leaves + s->leaf_of[slot.i];
         offsets[slot.i] = s->height[start];
         put(s, start, &in->slots[slot.i]);
         s->slots[node] = (struct slot_node){NONE, NONE};
