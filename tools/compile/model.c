@@ -61,12 +61,13 @@ remat_status model_bind(remat_context *ctx, struct remat_arena *arena, const cha
                         const struct remat_compile_settings *settings, struct remat_graph **out)
 {
     remat_status st = REMAT_OK;
-    struct remat_graph *graph;
-    graph = remat_graph_copy(arena, parsed);
+    struct remat_arena *scratch = remat_scratch_open(ctx);
+    struct remat_graph *graph = remat_graph_copy(scratch, parsed);
     REMAT_TRY(graph_file_set_symbols(ctx, path, bindings, graph));
     REMAT_TRY(divide_batch(ctx, path, graph, settings));
     REMAT_TRY(graph_file_bind(ctx, path, arena, graph, out));
 fail:
+    remat_scratch_close(scratch);
     return st;
 }
 
