@@ -117,6 +117,20 @@ static remat_status read_shape(struct ingest *in, remat_value value, const char 
 
 /* --- values --- */
 
+static remat_status read_layout(struct ingest *in, remat_value v,
+                                const struct remat_fb_graph_Value *from,
+                                const struct remat_stated **out)
+{
+    struct remat_stated *stated;
+    REMAT_NEW(in->reader.arena, stated, 1);
+    *out = stated;
+    stated->blocks = from->layout_blocks;
+    stated->dimension = from->layout_dimension;
+    return from->layout_axis.length
+               ? remat_reader_text(&in->reader, from->layout_axis, "values", v.i, &stated->axis)
+               : REMAT_OK;
+}
+
 static remat_status read_value(struct ingest *in, remat_value v)
 {
     struct remat_reader *r = &in->reader;
@@ -131,11 +145,10 @@ static remat_status read_value(struct ingest *in, remat_value v)
                                     .init_mean = from.init_mean + 0.0, /* no negative zero */
                                     .init_std = from.init_std + 0.0,
                                     .unpadded_rows = from.unpadded_rows,
-                                    .stated = {NULL, from.layout_blocks, from.layout_dimension},
                                     .node = REMAT_NO_NODE};
     REMAT_CHECK(remat_reader_text(r, from.name, "values", v.i, &info.name));
-    if (from.layout_axis.length)
-        REMAT_CHECK(remat_reader_text(r, from.layout_axis, "values", v.i, &info.stated.axis));
+    if (from.layout_axis.length || from.layout_blocks || from.layout_dimension)
+        REMAT_CHECK(read_layout(in, v, &from, &info.stated));
     if (!*info.name)
         return INVALID(in, "%s: values[%u]: it has no name", r->name, v.i);
     const struct {

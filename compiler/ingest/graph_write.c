@@ -51,9 +51,9 @@ REMAT_WRITE_TABLES(graph_Value, struct remat_graph, struct remat_value_info, val
     in.init_std = from->init_std;
     in.no_decay = from->no_decay;
     in.unpadded_rows = from->unpadded_rows;
-    in.layout_dimension = from->stated.dimension;
-    in.layout_blocks = from->stated.blocks;
-    REMAT_TRY(remat_writer_text(w, from->stated.axis, &in.layout_axis));
+    in.layout_dimension = from->stated ? from->stated->dimension : 0;
+    in.layout_blocks = from->stated ? from->stated->blocks : 0;
+    REMAT_TRY(remat_writer_text(w, from->stated ? from->stated->axis : NULL, &in.layout_axis));
     COPY_TEXT(name);
 })
 

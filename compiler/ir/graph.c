@@ -272,6 +272,15 @@ struct remat_graph *remat_graph_copy(struct remat_arena *arena, const struct rem
     return copy;
 }
 
+static const struct remat_stated *copy_stated(struct remat_arena *arena,
+                                              const struct remat_stated *stated)
+{
+    struct remat_stated *copy = remat_copy(arena, stated, 1, sizeof *stated);
+    if (copy->axis)
+        DUPLICATE(arena, copy->axis, strlen(copy->axis) + 1);
+    return copy;
+}
+
 struct remat_graph *remat_graph_deep_copy(struct remat_arena *arena,
                                           const struct remat_graph *graph)
 {
@@ -281,8 +290,8 @@ struct remat_graph *remat_graph_deep_copy(struct remat_arena *arena,
         DUPLICATE(arena, out->values[v].name, strlen(out->values[v].name) + 1);
         if (out->values[v].part)
             DUPLICATE(arena, out->values[v].part, 1);
-        if (out->values[v].stated.axis)
-            DUPLICATE(arena, out->values[v].stated.axis, strlen(out->values[v].stated.axis) + 1);
+        if (out->values[v].stated)
+            out->values[v].stated = copy_stated(arena, out->values[v].stated);
     }
     for (uint32_t s = 0; s < out->scope_count; s++) {
         struct remat_scope *scope = &out->scopes[s];

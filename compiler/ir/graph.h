@@ -84,9 +84,9 @@ struct remat_rank_part {
     bool tokens;               /* of an activation: the parts are of tokens */
 };
 
-/* How ranks along an axis of the mesh have a value, where the graph states it. */
+/* How ranks along an axis of the mesh have a value, where the graph states it (else NULL). */
 struct remat_stated {
-    const char *axis; /* "tp"; NULL: nothing is stated */
+    const char *axis; /* "tp" */
     int64_t blocks;   /* equal ones of the dimension, each of which is split; 0: whole */
     uint32_t dimension;
 };
@@ -112,7 +112,7 @@ struct remat_value_info {
      * that are padding, which begin as 0 and are in no file; 0: none are. */
     int64_t unpadded_rows;
     const struct remat_rank_part *part; /* NULL: this is no part */
-    struct remat_stated stated;         /* until the pass tensor_parallel, which goes by it */
+    const struct remat_stated *stated;  /* until the pass tensor_parallel, which goes by it */
     /* Of graph inputs, as the pass of that name found it. */
     struct remat_indices indices;
     int64_t pitch; /* elements from one row of the last axis to the next; 0: as many as it has */

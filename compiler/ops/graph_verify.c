@@ -59,9 +59,11 @@ static const char *find_padding_fault(const struct remat_value_info *value)
 /* NULL: none. */
 static const char *find_layout_fault(const struct remat_value_info *value)
 {
-    const struct remat_stated *stated = &value->stated;
+    const struct remat_stated *stated = value->stated;
+    if (!stated)
+        return NULL;
     if (!stated->axis)
-        return stated->blocks || stated->dimension ? "a layout without an axis" : NULL;
+        return "a layout without an axis";
     if (strcmp(stated->axis, "tp") != 0)
         return "a layout along an unknown axis (accepted: tp)";
     if (stated->blocks < 0)

@@ -9,8 +9,8 @@
 static remat_status read_one(const struct finder *f, remat_value v, struct remat_layout *out)
 {
     const struct remat_value_info *info = &f->graph->values[v.i];
-    const struct remat_stated *stated = &info->stated;
-    if (!stated->axis || strcmp(stated->axis, f->axis) != 0)
+    const struct remat_stated *stated = info->stated;
+    if (!stated || strcmp(stated->axis, f->axis) != 0)
         return REMAT_OK;
     *out = whole;
     if (stated->blocks == 0)

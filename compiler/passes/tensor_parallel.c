@@ -267,7 +267,7 @@ static void finish_outputs(struct divider *d)
 static bool states_any(const struct remat_graph *graph)
 {
     for (uint32_t v = 0; v < graph->value_count; v++)
-        if (graph->values[v].stated.axis)
+        if (graph->values[v].stated)
             return true;
     return false;
 }
@@ -276,7 +276,7 @@ static bool states_any(const struct remat_graph *graph)
 static remat_status finish(struct remat_graph *graph, struct remat_graph **out)
 {
     for (uint32_t v = 0; v < graph->value_count; v++)
-        graph->values[v].stated = (struct remat_stated){0};
+        graph->values[v].stated = NULL;
     *out = graph;
     return REMAT_OK;
 }

@@ -38,7 +38,7 @@ static void state_layouts(const struct remat_graph *graph)
         while (v < graph->value_count && strcmp(graph->values[v].name, rows[k].name) != 0)
             v++;
         MUST(v < graph->value_count);
-        graph->values[v].stated = rows[k].layout;
+        graph->values[v].stated = &rows[k].layout;
     }
 }
 

@@ -59,11 +59,13 @@ struct work { /* on a graph, under remat_guard */
     remat_context *ctx;
     struct remat_graph *graph;
     bool trains;
+    struct remat_arena *arena; /* of the graph */
 };
 
 /* States of each value what was found of it, where that is not a sum. */
 static remat_status state_found(void *user)
 {
+    static const struct remat_stated whole = {"tp", 0, 0};
     const struct work *s = user;
     struct remat_arena *arena = remat_scratch_open(s->ctx);
     struct remat_graph *graph;
@@ -83,9 +85,11 @@ static remat_status state_found(void *user)
             if (strcmp(graph->values[v].name, info->name) != 0)
                 continue;
             if (splits && !place.joint)
-                info->stated = (struct remat_stated){"tp", place.blocks, place.axis};
+                info->stated =
+                    remat_copy(s->arena, &(struct remat_stated){"tp", place.blocks, place.axis}, 1,
+                               sizeof *info->stated);
             else if (layouts.of[v].kind == REMAT_LAYOUT_WHOLE)
-                info->stated = (struct remat_stated){"tp", 0, 0};
+                info->stated = &whole;
         }
     remat_scratch_close(arena);
     return REMAT_OK;
@@ -101,7 +105,7 @@ static void check_found(remat_context *ctx, struct remat_arena *arena, const cha
     for (uint32_t k = 0; k < 2; k++) {
         struct remat_program *program;
         if (k == 1)
-            MUST_OK(ctx, remat_guard(ctx, state_found, &(struct work){ctx, graph, trains}));
+            MUST_OK(ctx, remat_guard(ctx, state_found, &(struct work){ctx, graph, trains, arena}));
         MUST_OK(ctx, harness_compile(ctx, arena, graph, &none, 0, &program));
         MUST_OK(ctx, remat_program_write(ctx, program, arena, &data[k], &bytes[k]));
     }

@@ -125,9 +125,10 @@ static remat_status parse_ints(struct parser *p, int64_t min, uint32_t most, con
 }
 
 /* Reads "whole(AXIS)", or "split(AXIS, DIMENSION)" with ", BLOCKS", if it is there. */
-static remat_status parse_layout(struct parser *p, struct remat_stated *out)
+static remat_status parse_layout(struct parser *p, const struct remat_stated **out)
 {
     const struct remat_token *token = &p->lexer.token;
+    struct remat_stated *stated;
     bool splits = remat_lex_accept(&p->lexer, "split");
     int64_t dimension = 0;
     if (!splits && !remat_lex_accept(&p->lexer, "whole"))
@@ -135,16 +136,19 @@ static remat_status parse_layout(struct parser *p, struct remat_stated *out)
     REMAT_CHECK(remat_lex_expect(&p->lexer, "("));
     if (token->kind != REMAT_TOKEN_WORD)
         return remat_lex_expected(&p->lexer, "an axis");
-    out->axis = remat_string(p->arena, token->text, token->length);
+    REMAT_NEW(p->arena, stated, 1);
+    *out = stated;
+    stated->axis = remat_string(p->arena, token->text, token->length);
     remat_lex(&p->lexer);
     if (splits) {
-        out->blocks = 1;
+        stated->blocks = 1;
         REMAT_CHECK(remat_lex_expect(&p->lexer, ","));
         REMAT_CHECK(remat_lex_int(&p->lexer, 0, REMAT_RANK_MAX - 1, "a dimension", &dimension));
         if (remat_lex_accept(&p->lexer, ","))
-            REMAT_CHECK(remat_lex_int(&p->lexer, 1, INT64_MAX, "a number of blocks", &out->blocks));
+            REMAT_CHECK(
+                remat_lex_int(&p->lexer, 1, INT64_MAX, "a number of blocks", &stated->blocks));
     }
-    out->dimension = (uint32_t)dimension;
+    stated->dimension = (uint32_t)dimension;
     return remat_lex_expect(&p->lexer, ")");
 }
 

@@ -88,14 +88,15 @@ static void print_type(struct remat_text *text, const struct remat_graph *graph,
 {
     remat_text_append(text, " : %s", remat_dtype_name(value->dtype));
     print_ints(text, graph, value->shape.dims, value->shape.rank, ",");
-    const struct remat_stated *stated = &value->stated;
-    if (stated->axis)
-        remat_text_append(text, " %s(%s", stated->blocks ? "split" : "whole", stated->axis);
+    const struct remat_stated *stated = value->stated;
+    if (!stated)
+        return;
+    remat_text_append(text, " %s(%s", stated->blocks ? "split" : "whole", stated->axis);
     if (stated->blocks)
         remat_text_append(text, ", %u", stated->dimension);
     if (stated->blocks > 1)
         remat_text_append(text, ", %lld", (long long)stated->blocks);
-    remat_text_append(text, stated->axis ? ")" : "");
+    remat_text_append(text, ")");
 }
 
 static void print_pin(struct remat_text *text, const struct remat_value_info *value)

@@ -72,8 +72,9 @@ struct remat_graph *sample_graph(struct remat_arena *arena)
     graph->output_count = 1;
     graph->values[loss[0].i].role = REMAT_ROLE_OUTPUT;
     graph->values[y.i].pin = REMAT_PIN_SAVE;
-    graph->values[y.i].stated = (struct remat_stated){"tp", 2, 1};
-    graph->values[x.i].stated = (struct remat_stated){"tp", 0, 0};
+    static const struct remat_stated split = {"tp", 2, 1}, whole = {"tp", 0, 0};
+    graph->values[y.i].stated = &split;
+    graph->values[x.i].stated = &whole;
     graph->optimizer =
         (struct remat_optimizer){REMAT_OPTIMIZER_ADAMW, {{0.9, 0.95, 1e-8, 0.1, 0.5}}, true, true};
     return graph;

@@ -31,9 +31,11 @@ static void compare_values(const struct remat_graph *p, const struct remat_graph
         CHECK(a->role == b->role && a->pin == b->pin && a->trainable == b->trainable &&
                   a->no_decay == b->no_decay && a->unpadded_rows == b->unpadded_rows,
               "%s", a->name);
-        CHECK(!a->stated.axis == !b->stated.axis && a->stated.blocks == b->stated.blocks &&
-                  a->stated.dimension == b->stated.dimension &&
-                  (!a->stated.axis || strcmp(a->stated.axis, b->stated.axis) == 0),
+        CHECK(!a->stated == !b->stated, "%s: layout", a->name);
+        CHECK(!a->stated || !b->stated ||
+                  (a->stated->blocks == b->stated->blocks &&
+                   a->stated->dimension == b->stated->dimension &&
+                   strcmp(a->stated->axis, b->stated->axis) == 0),
               "%s: layout", a->name);
         CHECK(a->initializer == b->initializer && a->init_mean == b->init_mean &&
                   a->init_std == b->init_std,

@@ -64,7 +64,7 @@ struct small { /* what the tests vary */
     uint8_t phase;
     uint32_t instance;
     bool swapped, has_output, has_update;
-    struct remat_stated stated;
+    const struct remat_stated *stated;
     struct remat_optimizer optimizer;
 };
 
@@ -199,7 +199,7 @@ static void test_hash(struct remat_arena *arena)
     SAME(op, 7);
     SAME(name, "renamed");
     SAME(pin, REMAT_PIN_SAVE);
-    SAME(stated, (struct remat_stated){"tp", 1, 1});
+    SAME(stated, &(const struct remat_stated){"tp", 1, 1});
     DIFFERS(scope, "h.1/act");
     DIFFERS(columns, 4);
     DIFFERS(dtype, REMAT_I32);

@@ -103,8 +103,9 @@ static void test_corner_cases(struct remat_arena *arena)
     CHECK(!graph->values[2].trainable && graph->values[1].trainable, "trainable");
     CHECK(!graph->values[2].no_decay && graph->values[1].no_decay, "decay");
     CHECK(graph->values[2].unpadded_rows == 0 && graph->values[1].unpadded_rows == 2, "padding");
-    const struct remat_stated *stated = &graph->values[2].stated;
-    CHECK(strcmp(stated->axis, "tp") == 0 && stated->blocks == 3 && stated->dimension == 0,
+    const struct remat_stated *stated = graph->values[2].stated;
+    CHECK(stated && strcmp(stated->axis, "tp") == 0 && stated->blocks == 3 &&
+              stated->dimension == 0,
           "layout");
     CHECK(graph->optimizer.no_master && graph->optimizer.bf16_moments, "states");
 }
