@@ -68,11 +68,15 @@ def ended(process):
     return subprocess.CompletedProcess(process.args, process.returncode, out, error)
 
 
-def launched(work, launcher, ranks, *options):
-    """Rank 0's; the others print nothing and end well."""
+def together(work, launcher, ranks, *options):
     port = 20000 + time.monotonic_ns() // 1000 % 30000
     processes = [start(work, launcher, rank, ranks, port, *options) for rank in range(ranks)]
-    done = [ended(process) for process in processes]
+    return [ended(process) for process in processes]
+
+
+def launched(work, launcher, ranks, *options):
+    """Rank 0's; the others print nothing and end well."""
+    done = together(work, launcher, ranks, *options)
     for each in done[1:]:
         check(each.returncode == 0 and not each.stdout, f"{launcher}: {each.stdout} {each.stderr}")
     return done[0]
@@ -163,6 +167,9 @@ def failures(work):
     says(threads(work, 2, "--timeout", 1, REMAT_DOUBLE_NCCL_BREAK="1:9", REMAT_DOUBLE_FAIL="ncclCommAbort:1"), LOST,
          "remote process exited")
     check(time.monotonic() - begin < 30, "an abort that hangs is not waited for")
+    first, second = together(work, "torchrun", 2, "--report", "/dev/full", "--timeout", 3)
+    says(first, IO, "/dev/full: cannot write")
+    says(second, LOST, 'for NCCL at transfer', '"end"')
     plan(work, "ranks.plan", "--mesh", "dp=2", "--target", "h200", "--budget", "200MB", "--reserve", "20MB")
     must(threads(work, 2))
     says(threads(work, 2, REMAT_DOUBLE_NCCL_BYTES=64 << 20), INFEASIBLE, " bytes of the GPU are in use beside the arena")

@@ -18,6 +18,7 @@ STRETCH = TOOLS.parent / "tests/e2e/stretch"  # transfers beside commands
 TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt"
 USAGE, IO, NOT_FINITE = 2, 5, 8
 DEADLINE_S, GRACE_S = 2, 3
+PAD_BYTES = 1 << 28
 faults = []
 
 
@@ -107,6 +108,10 @@ def recorded(work):
         longest = max(event["dur"] for event in slices[0] if event["args"]["moved_bytes"] == row["moved_bytes"])
         check(row["median_ns"] <= 1000 * longest + 1, f"{row}: {longest} us on rank 0")
     check(len(report["rank_step_ns"]) == 4 and max(report["rank_step_ns"]) == report["step_ns"], f"{report}")
+    rank = [TOOLS / "remat-run", "model.plan", "--steps", 1, "--text", TEXT, "--report", "report.json"]
+    must(run(work, MPIRUN, "-n", 3, *rank, ":", "-n", 1, "-x", f"MALLOC_TOP_PAD_={PAD_BYTES}", *rank))
+    fullest = json.loads((work / "report.json").read_text())["address_bytes"]
+    check(fullest >= report["address_bytes"] + 0.9 * PAD_BYTES, f"rank 3 is not the fullest: {fullest} of {report}")
 
 
 def refused(work):
