@@ -443,15 +443,15 @@ int main(int argc, char **argv)
         check_seed(first + s, NULL, &y);
     for (uint32_t k = 0; samples && k < bound_sample_count; k++)
         check_seed(k, &bound_samples[k], &y);
-    printf("%u graphs, %u of several ranks, %u with shards, %u decisions; bound / optimum %.9f on "
-           "average of %u optima, %.1f %% within 0.1 %%; floor / least %.9f; %.1f %% of %u programs "
-           "of the backward pass bound by arithmetic\n",
-           y.graphs, y.spread, y.sharded, y.decisions, y.ratio / y.optima, y.optima,
-           100.0 * y.hit / y.optima, y.floor / y.graphs,
-           100.0 * y.bound_by_arithmetic / y.programs, y.programs);
-    CHECK(argc > 1 ||
-              (y.graphs == GRAPHS && y.optima == OPTIMA && y.ratio / y.optima >= RATIO_LEAST &&
-               y.floor / y.graphs >= FLOOR_LEAST),
+    printf(
+        "%u graphs, %u of several ranks, %u with shards, %u decisions; bound / optimum %.9f on "
+        "average of %u optima, %.1f %% within 0.1 %%; floor / least %.9f; %.1f %% of %u programs "
+        "of the backward pass bound by arithmetic\n",
+        y.graphs, y.spread, y.sharded, y.decisions, y.ratio / y.optima, y.optima,
+        100.0 * y.hit / y.optima, y.floor / y.graphs, 100.0 * y.bound_by_arithmetic / y.programs,
+        y.programs);
+    CHECK(argc > 1 || (y.graphs == GRAPHS && y.optima == OPTIMA &&
+                       y.ratio / y.optima >= RATIO_LEAST && y.floor / y.graphs >= FLOOR_LEAST),
           "another corpus, a weaker bound or a lower floor");
     return check_exit();
 }
