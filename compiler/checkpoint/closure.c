@@ -183,7 +183,7 @@ static void charge_task(struct builder *b, remat_value root, double ps)
 static bool may_make(const struct builder *b, remat_kernel_id kernel, bool rerun, remat_value root)
 {
     bool own = remat_settled_writer(b->s, root).i == kernel.i;
-    return b->s->inlined[root.i] || (rerun && own);
+    return b->s->inlined[root.i] || (rerun && own && remat_is_candidate(b->s, root));
 }
 
 /* What the site loads beyond what it does anyway, unless it makes the root itself. */
@@ -199,23 +199,23 @@ static double need_ps(const struct builder *b, remat_kernel_id kernel, bool reru
  * only if it is not recomputed. */
 static void add_loads(struct builder *b, remat_kernel_id kernel, bool rerun)
 {
-    const struct need *end = b->needs.items + b->needs.count;
-    for (const struct need *need = b->needs.items; need < end; need++) {
-        bool may = may_make(b, kernel, rerun, need->root), first = true;
+    const struct need *needs = b->needs.items;
+    for (size_t n = 0; n < b->needs.count; n++) {
+        bool may = may_make(b, kernel, rerun, needs[n].root), first = true;
         double ps = INFINITY;
-        for (const struct need *n = b->needs.items; n < end; n++)
-            if (n->root.i == need->root.i) {
-                first &= n >= need;
-                ps = fmin(ps, need_ps(b, kernel, rerun, n));
+        for (size_t m = 0; m < b->needs.count; m++)
+            if (needs[m].root.i == needs[n].root.i) {
+                first &= m >= n;
+                ps = fmin(ps, need_ps(b, kernel, rerun, &needs[m]));
             }
         if (!first || ps < 1)
             continue;
         remat_border_node loads = add_extra(b, may ? 0 : ps);
-        for (const struct need *n = need; n < end; n++)
-            if (n->root.i == need->root.i)
-                add_arc(b, task_node(b, n->made), loads, REMAT_BORDER_RULE);
+        for (size_t m = n; m < b->needs.count; m++)
+            if (needs[m].root.i == needs[n].root.i)
+                add_arc(b, task_node(b, needs[m].made), loads, REMAT_BORDER_RULE);
         if (may)
-            add_arc(b, loads, task_node(b, need->root), remat_ps(floor(ps)));
+            add_arc(b, loads, task_node(b, needs[n].root), remat_ps(floor(ps)));
     }
     b->needs.count = 0;
 }
