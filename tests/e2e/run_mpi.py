@@ -111,7 +111,8 @@ def recorded(work):
     rank = [TOOLS / "remat-run", "model.plan", "--steps", 1, "--text", TEXT, "--report", "report.json"]
     must(run(work, MPIRUN, "-n", 3, *rank, ":", "-n", 1, "-x", f"MALLOC_TOP_PAD_={PAD_BYTES}", *rank))
     fullest = json.loads((work / "report.json").read_text())["address_bytes"]
-    check(fullest >= report["address_bytes"] + 0.9 * PAD_BYTES, f"rank 3 is not the fullest: {fullest} of {report}")
+    sanitized = report["address_bytes"] > 1 << 40  # whose malloc knows no such padding
+    check(sanitized or fullest >= report["address_bytes"] + 0.9 * PAD_BYTES, f"rank 3 is not the fullest: {fullest} of {report}")
 
 
 def refused(work):
