@@ -3,10 +3,11 @@
  * rests on what the problem charges for it until it is the next one; then its exact time is found.
  *
  * In large graphs an entry is a run of decisions: a path, its two-level ones, or a family of
- * policies. From corner to corner times rise, and between two of them bytes fall and then may rise.
- * So by time an entry goes on to the first step that needs little enough, and leaves out what is
- * behind the smallest before a corner; by bytes it is its smallest step, then either side. With
- * transfers beside computation times may fall, so by time each step is an entry.
+ * policies, of which `uniform` and `every` only in very large ones (docs/planning.md). From corner
+ * to corner times rise, and between two of them bytes fall and then may rise. So by time an entry
+ * goes on to the first step that needs little enough, and leaves out what is behind the smallest
+ * before a corner; by bytes it is its smallest step, then either side. With transfers beside
+ * computation times may fall, so by time each step is an entry.
  *
  *     room for 70    step  0  1  2  3  4  5  6  7  8      4 and 8 are corners
  *                    bytes 99 95 90 84 85 68 60 50 53     looked at: 0, 4, 3, 8, 7, then 5 */

@@ -1,6 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bound_samples.h"
 
+/* A built-in kernel with two outputs. */
+#define ATTENTION                                                                                  \
+    "parameter %w1 : f32[64,64]\n"                                                                 \
+    "parameter %w2 : f32[64,64]\n"                                                                 \
+    "%p = linear %data %w1\n"                                                                      \
+    "%q = linear %e %w2\n"                                                                         \
+    "%p4 : f32[2,64,1,64] = reshape %p { shape = [2, 64, 1, 64] }\n"                               \
+    "%q4 : f32[2,64,1,64] = reshape %q { shape = [2, 64, 1, 64] }\n"                               \
+    "%o : f32[2,64,1,64], %m : f32[2,1,64] = attention %p4 %q4 %p4 { scale = 0.125 }\n"            \
+    "%u = reshape %o { shape = [2, 64, 64] }\n"                                                    \
+    "%z = gelu %u\n"
+
 const struct bound_sample bound_samples[] = {
     /* a program reads %x before a built-in kernel does, and its clone is the one that is written */
     {.text = "parameter %b : f32[64]\n"
@@ -344,37 +356,10 @@ const struct bound_sample bound_samples[] = {
              "%z = add %u %t\n"
              "output %o\n"
              "output %q\n"},
-    /* a built-in kernel has two outputs; of these pins save one, or one of each is decided */
-    {.text = "parameter %w1 : f32[64,64]\n"
-             "parameter %w2 : f32[64,64]\n"
-             "%p = linear %data %w1\n"
-             "%q = linear %e %w2\n"
-             "%p4 : f32[2,64,1,64] = reshape %p { shape = [2, 64, 1, 64] }\n"
-             "%q4 : f32[2,64,1,64] = reshape %q { shape = [2, 64, 1, 64] }\n"
-             "%o : f32[2,64,1,64], %m : f32[2,1,64] = attention %p4 %q4 %p4 { scale = 0.125 }\n"
-             "%u = reshape %o { shape = [2, 64, 64] }\n"
-             "%z = gelu %u\n"},
-    {.text = "parameter %w1 : f32[64,64]\n"
-             "parameter %w2 : f32[64,64]\n"
-             "%p = linear %data %w1\n"
-             "%q = linear %e %w2\n"
-             "%p4 : f32[2,64,1,64] = reshape %p { shape = [2, 64, 1, 64] }\n"
-             "%q4 : f32[2,64,1,64] = reshape %q { shape = [2, 64, 1, 64] }\n"
-             "%o : f32[2,64,1,64], %m : f32[2,1,64] = attention %p4 %q4 %p4 { scale = 0.125 }\n"
-             "%u = reshape %o { shape = [2, 64, 64] }\n"
-             "%z = gelu %u\n",
-     .saved = "o"},
-    {.text = "parameter %w1 : f32[64,64]\n"
-             "parameter %w2 : f32[64,64]\n"
-             "%p = linear %data %w1\n"
-             "%q = linear %e %w2\n"
-             "%p4 : f32[2,64,1,64] = reshape %p { shape = [2, 64, 1, 64] }\n"
-             "%q4 : f32[2,64,1,64] = reshape %q { shape = [2, 64, 1, 64] }\n"
-             "%o : f32[2,64,1,64], %m : f32[2,1,64] = attention %p4 %q4 %p4 { scale = 0.125 }\n"
-             "%u = reshape %o { shape = [2, 64, 64] }\n"
-             "%z = gelu %u\n",
-     .saved = "o",
-     .recomputed = "m"},
+    /* of two outputs pins decide none, save one, or save one and recompute the other */
+    {.text = ATTENTION},
+    {.text = ATTENTION, .saved = "o"},
+    {.text = ATTENTION, .saved = "o", .recomputed = "m"},
 };
 
 const uint32_t bound_sample_count = sizeof bound_samples / sizeof *bound_samples;
