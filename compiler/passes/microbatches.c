@@ -10,7 +10,9 @@
  *
  * Over ranks a tensor is exchanged, so that each rank has its part of all ranks' tensors, added by
  * a kernel in rank order, and gathered; an output of one element is gathered first. With ZeRO a
- * gradient that the ranks divide is left in parts: the pass optimizer gathers parameters. */
+ * gradient that the ranks divide is left in parts: the pass optimizer gathers parameters. With
+ * ZeRO-3 accumulators are parts too: each microbatch's gradients are added up over the ranks first,
+ * then over the microbatches. */
 #include "builder.h"
 #include "cast.h"
 #include "mesh.h"
@@ -25,8 +27,9 @@ struct divider {
     int64_t microbatches, ranks, parts; /* of a rank, and their product */
     remat_value index, first;           /* of the microbatch; first: 1 in microbatch 0, else 0 */
     remat_value part;                   /* its number */
-    bool *averaged;                     /* by old value: a gradient or an output */
-    remat_value *means;                 /* by old value, where there is one microbatch */
+    bool scaled;        /* what is averaged has been: it is a share of the average */
+    bool *averaged;     /* by old value: a gradient or an output */
+    remat_value *means; /* by old value, where there is one microbatch */
 };
 
 static const char *suffixed(struct divider *d, const char *name, const char *suffix)
@@ -151,6 +154,8 @@ static remat_status divide_inputs(struct divider *d)
 static remat_value scale(struct divider *d, remat_value part)
 {
     struct remat_builder *b = &d->b;
+    if (d->scaled)
+        return part;
     part = remat_build_cast(b, part, REMAT_F32);
     return remat_build2(b, REMAT_OP_mul, part, remat_build_constant(b, 1.0 / (double)d->parts));
 }
@@ -165,13 +170,12 @@ static remat_value assign(struct divider *d, remat_value state, remat_value valu
     return next;
 }
 
-/* The average over the microbatches, in a state. */
+/* The sum over the microbatches, in a state. */
 static remat_value accumulate(struct divider *d, remat_value state, remat_value part,
                               const char *name)
 {
     struct remat_builder *b = &d->b;
     remat_value first = d->first;
-    part = scale(d, part);
     if (d->r.to->values[state.i].shape.rank == 0)
         first = remat_build_reshape(b, first, NULL, 0);
     remat_value sum = remat_build2(b, REMAT_OP_add, state, part);
@@ -186,7 +190,7 @@ static remat_value add_rows(struct divider *d, remat_value rows, const struct re
     for (int64_t q = 0; q < d->ranks; q++) {
         remat_value row = remat_build_row(b, rows, q);
         row = remat_build_reshape(b, row, shape->dims, shape->rank);
-        row = d->microbatches > 1 ? row : scale(d, row); /* else they are scaled */
+        row = scale(d, row);
         sum = q == 0 ? row : remat_build2(b, REMAT_OP_add, sum, row);
     }
     return sum;
@@ -263,6 +267,8 @@ static remat_value average_microbatches(struct divider *d, remat_value part,
     uint8_t role = d->ranks > 1 ? REMAT_ROLE_STEP_STATE : of->role;
     remat_value state = add_state(d, of, name, role);
     d->r.to->values[state.i].part = of->part;
+    part = scale(d, part);
+    d->scaled = true;
     return accumulate(d, state, part, name);
 }
 
@@ -281,6 +287,27 @@ static remat_value average_ranks(struct divider *d, remat_value part,
     return mean;
 }
 
+/* Whether each rank accumulates a part of this gradient. */
+static bool divides_accumulator(struct divider *d, const struct remat_value_info *of)
+{
+    return d->microbatches > 1 && d->r.from->zero == 3 && of->role == REMAT_ROLE_GRADIENT &&
+           remat_make_block(&d->b, "dp", of);
+}
+
+/* This rank's part: over the ranks in each microbatch, then over the microbatches. */
+static remat_value average_part(struct divider *d, remat_value part,
+                                const struct remat_value_info *of)
+{
+    struct remat_graph *to = d->r.to;
+    d->b.phase = REMAT_PHASE_OPTIMIZER;
+    remat_value sum = average_gradient(d, part, of);
+    struct remat_value_info block = to->values[sum.i];
+    remat_value state = add_state(d, &block, of->name, of->role);
+    remat_value next = accumulate(d, state, sum, of->name);
+    to->values[state.i].part = to->values[next.i].part = block.part;
+    return next;
+}
+
 /* The average takes over name and role of what it is of. */
 static void average(struct divider *d, remat_value old)
 {
@@ -292,6 +319,11 @@ static void average(struct divider *d, remat_value old)
     d->b.counter = 0;
     d->r.to->values[mean.i].name = suffixed(d, info.name, "part");
     d->r.to->values[mean.i].role = REMAT_ROLE_ACTIVATION;
+    d->scaled = false;
+    if (divides_accumulator(d, &info)) {
+        d->means[old.i] = average_part(d, mean, &info);
+        return;
+    }
     if (d->microbatches > 1)
         mean = average_microbatches(d, mean, &info);
     if (d->ranks > 1)

@@ -55,8 +55,8 @@ REMAT_PASS(tensor_parallel);
  * "P.grad" is averaged over the microbatches in an f32 accumulator of that name (graph input of
  * role GRADIENT), every output in a tensor of its name (role OUTPUT): the first microbatch sets
  * them, the others add to them; the graph has updates in place of outputs. With graph->zero a
- * gradient that the ranks divide is left in parts, flat. INVALID where an output is not one f32
- * element, or the graph has updates. */
+ * gradient that the ranks divide is left in parts, flat, and with 3 its accumulator is one. INVALID
+ * where an output is not one f32 element, or the graph has updates. */
 REMAT_PASS(microbatches);
 
 /* With graph->zero 3 every parameter that the ranks along "dp" divide is a part, flat, as it is on

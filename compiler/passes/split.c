@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Accumulators are where the two graphs meet: in the update each stands for its newest version, and
- * what made that is dead. With several ranks gradients are complete in the update. */
+ * what made that is dead. With several ranks gradients are complete in the update, but for those
+ * that each rank accumulates its part of. */
 #include "split.h"
 
 #include "rebuild.h"
@@ -9,7 +10,9 @@
 static bool is_later(const struct remat_graph *graph, remat_value value)
 {
     const struct remat_node_info *node = remat_producer_info(graph, value);
-    return node && node->phase == REMAT_PHASE_OPTIMIZER;
+    const struct remat_value_info *state = &graph->values[remat_state_of(graph, value).i];
+    bool accumulates = state->role == REMAT_ROLE_GRADIENT && remat_is_none(state->node.i);
+    return node && node->phase == REMAT_PHASE_OPTIMIZER && !accumulates;
 }
 
 struct remat_graph *remat_split(struct remat_arena *arena, const struct remat_graph *graph,

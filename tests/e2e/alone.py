@@ -25,7 +25,7 @@ USAGE, IO, NOT_FINITE, INTERRUPTED = 2, 5, 8, 75
 STEPS, EVERY, SEQ, BATCH = 40, 3, 16, 4
 PLANS = {"one.plan": ["--microbatches", 2], "small.plan": ["--microbatches", 2, "--budget", "138MB"], "two.plan": ["--mesh", "dp=2"],
          "zero.plan": ["--mesh", "dp=2", "--zero", 1], "three.plan": ["--mesh", "dp=2", "--zero", 3]}
-SUMS = {f"sums{zero}.plan": ["--mesh", "dp=2", "--microbatches", 2, "--zero", zero] for zero in (0, 3, 1)}  # other bits
+SUMS = {f"sums{zero}.plan": ["--mesh", "dp=2", "--microbatches", 2, "--zero", zero] for zero in (0, 1, 3)}  # other bits, and with 3 others again
 FALL = ["--lr", 3e-3, "--schedule", "cosine", "--warmup", 5, "--min-lr", 1e-4]
 RUN = ["--tokens", "a.bin", "b.bin", "--steps", STEPS, *FALL, "--eval-every", 7, "--eval-steps", 2, "--threads", 1, "--hash"]
 TIMES = "tokens_per_s", "step_ns", "unix_s"
@@ -120,7 +120,8 @@ def kill(plans, count, whole, longest):
 
 
 def kills():
-    for plans, count in (list(SUMS), KILLS // 2), (list(PLANS), KILLS):
+    *sums, parts = SUMS
+    for plans, count in (sums, KILLS // 2), ([parts], KILLS // 4), (list(PLANS), KILLS):
         begin = time.monotonic()
         done = must(tool("run", plans[0], *RUN, "--log", "whole.log", "--save-weights", "whole.w", "--checkpoint", "whole.c",
                          "--every", EVERY))

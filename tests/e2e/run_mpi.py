@@ -188,7 +188,7 @@ def main():
                 print(family, dtype, count, *faults, flush=True)
         same_as_threads(work, "llama", "bf16", 4, "--zero", 3, "--recompute", "*.gathered")
         same_as_threads(work, "bert", "bf16", 2, "--microbatches", 2)
-        same_as_threads(work, "gpt2", "bf16", 4, "--mesh", "dp=2,tp=2", "--microbatches", 2, "--zero", 1, "--sequence-parallel")
+        same_as_threads(work, "gpt2", "bf16", 4, "--mesh", "dp=2,tp=2", "--microbatches", 2, "--zero", 3, "--sequence-parallel")
         same_as_threads(work, "llama", "bf16", 2, "--mesh", "tp=2", "--recompute-granularity", "full",
                         "--recompute-method", "uniform", "--distribute-saved-activations")
         same_as_threads(work, "gpt2", "bf16", 4, "--zero", 1, "--exchange-size", 3000)

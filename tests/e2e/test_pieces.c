@@ -78,10 +78,10 @@ static void test_model(remat_context *ctx, struct ranks_model model, uint32_t ra
     CHECK(after.received_bytes == received_bytes && received_bytes <= before.received_bytes / 4,
           "%s zero %u: %llu bytes received at once", name, model.zero,
           (unsigned long long)after.received_bytes);
-    /* With ZeRO-3 nothing is gathered: most was a table that is received and its sum, S + S / N.
-     * Now it is a sixteenth of S, and the sum in pieces and whole, 2 S / N. */
-    CHECK(!before.update_bytes || model.zero < 3 ||
-              5 * after.update_bytes < (ranks == 2 ? 4 : 3) * before.update_bytes,
+    /* The update held a table that is received and its sum, S + S / N. Now it holds a sixteenth of
+     * S, the sum in pieces and whole, and what is gathered of it in its own dtype. With ZeRO-3 all
+     * but the smallest tensors are exchanged in the microbatch. */
+    CHECK(!before.update_bytes || model.zero == 3 || 2 * after.update_bytes < before.update_bytes,
           "%s zero %u: %llu bytes in the update, %llu before", name, model.zero,
           (unsigned long long)after.update_bytes, (unsigned long long)before.update_bytes);
     ranks_run(ctx, one, &(struct ranks_settings){.steps = STEPS}, whole);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Data parallel in one process: dp=N has the bits of N microbatches on one rank, whatever is
- * recomputed; with microbatches of its own it sums on two levels; planned memory is used memory and
- * planned bytes are sent bytes; what goes wrong in a rank ends all.
- *     e2e-ranks [small | all]        all: every plan of every model and mesh */
+ * recomputed; with microbatches of its own it sums on two levels, also with ZeRO-3; planned memory
+ * is used memory and planned bytes are sent bytes; what goes wrong in a rank ends all. e2e-ranks
+ * [small | all]        all: every plan of every model and mesh */
 #include "borrowed_plan.h"
 #include "plans.h"
-#include "ranks.h"
+#include "tensor_checks.h"
 
 #include <float.h>
 #include <math.h>
@@ -80,13 +80,11 @@ static void test_plans(remat_context *ctx, const struct ranks_model *model, uint
 
 #define TRANSFERS_MAX 512
 
-/* What the exchanges of a first step were given, and what was gathered. */
+/* What the exchanges of a first step were given. */
 struct captured {
     uint32_t count[RANKS_MAX];
     struct {
         char name[96]; /* of the tensor that is averaged */
-        bool exchange;
-        uint64_t bytes;
         void *data;
     } items[RANKS_MAX][TRANSFERS_MAX];
 };
@@ -103,25 +101,20 @@ static void capture(void *user, const remat_transfer *t, bool exchange, uint32_t
 {
     struct captured *c = user;
     const char *name = t->name, *end = strstr(name, ".mean");
-    if (c->count[rank] == TRANSFERS_MAX)
+    if (!exchange || c->count[rank] == TRANSFERS_MAX)
         return;
     uint32_t k = c->count[rank]++;
     size_t length = end ? (size_t)(end - name) : strlen(name);
     snprintf(c->items[rank][k].name, sizeof c->items[rank][k].name, "%.*s", (int)length, name);
-    c->items[rank][k].exchange = exchange;
-    c->items[rank][k].bytes = t->whole_bytes;
     c->items[rank][k].data = malloc(t->whole_bytes);
-    memcpy(c->items[rank][k].data, exchange ? t->from : t->to, t->whole_bytes);
+    memcpy(c->items[rank][k].data, t->from, t->whole_bytes);
 }
 
-static const void *find_captured(const struct captured *c, uint32_t rank, const char *name,
-                                 bool exchange, uint64_t *bytes)
+static const void *find_captured(const struct captured *c, uint32_t rank, const char *name)
 {
     for (uint32_t k = 0; k < c->count[rank]; k++)
-        if (c->items[rank][k].exchange == exchange && strcmp(c->items[rank][k].name, name) == 0) {
-            *bytes = c->items[rank][k].bytes;
+        if (strcmp(c->items[rank][k].name, name) == 0)
             return c->items[rank][k].data;
-        }
     return NULL;
 }
 
@@ -139,19 +132,18 @@ static float flush(float x)
     return fabsf(x) < FLT_MIN ? copysignf(0, x) : x;
 }
 
-/* By the parts of 4 ranks: (p0 + p1) + (p2 + p3) to the bit; and how far from one chain. */
-static void check_gradient(const struct captured *parts, const struct captured *twice,
-                           const char *name, bool narrow)
+/* By the parts of 4 ranks: (p0 + p1) + (p2 + p3) to the bit, or, of a rank's part of an
+ * accumulator, (p0 + p2) + (p1 + p3); and how far from one chain. */
+static void check_gradient(const struct captured *parts, const char *name, const float *got,
+                           uint64_t elements, bool ranks_first, bool narrow)
 {
-    uint64_t bytes = 0, elements, wrong = 0, far = 0;
+    uint64_t wrong = 0, far = 0;
     const void *given[4];
+    const uint32_t second = ranks_first ? 2 : 1;
     for (uint32_t q = 0; q < 4; q++) {
-        given[q] = find_captured(parts, q, name, true, &bytes);
+        given[q] = find_captured(parts, q, name);
         MUST(given[q], "%s is not exchanged", name);
     }
-    const float *got = find_captured(twice, 0, name, false, &bytes);
-    MUST(got, "%s is not gathered", name);
-    elements = bytes / sizeof *got;
     for (uint64_t i = 0; i < elements; i++) {
         float p[4], size = 0;
         for (uint32_t q = 0; q < 4; q++) {
@@ -160,7 +152,7 @@ static void check_gradient(const struct captured *parts, const struct captured *
             p[q] = flush(flush(part) * 0.25f);
             size += fabsf(p[q]);
         }
-        float levels = flush(flush(p[0] + p[1]) + flush(p[2] + p[3]));
+        float levels = flush(flush(p[0] + p[second]) + flush(p[3 - second] + p[3]));
         float chain = flush(flush(flush(p[0] + p[1]) + p[2]) + p[3]);
         wrong += memcmp(&levels, &got[i], sizeof levels) != 0;
         far += fabsf(chain - got[i]) > 6 * FLT_EPSILON / 2 * size; /* three roundings each */
@@ -169,28 +161,38 @@ static void check_gradient(const struct captured *parts, const struct captured *
           (unsigned long long)elements, (unsigned long long)wrong, (unsigned long long)far);
 }
 
+/* With 2 ranks of 2 microbatches each. */
+static void check_gradients(remat_context *ctx, struct remat_program *two,
+                            const struct captured *parts, bool zero3, bool narrow)
+{
+    struct tensor_gradients kept = {0};
+    const struct ranks_settings settings = {.steps = 1, .keep = tensor_keep, .keep_user = &kept};
+    struct ranks_result results[RANKS_MAX];
+    ranks_run(ctx, two, &settings, results);
+    CHECK(kept.count > 4 && kept.count == results[0].gradient_count, "%u gradients of %u",
+          kept.count, results[0].gradient_count);
+    for (uint32_t k = 0; k < kept.count; k++)
+        check_gradient(parts, kept.items[k].name, kept.items[k].data, kept.items[k].elements,
+                       zero3 && kept.items[k].elements % 2 == 0, narrow);
+    tensor_release(&kept);
+}
+
 static void test_levels(remat_context *ctx, const struct ranks_model *model)
 {
-    struct captured *parts = calloc(1, sizeof *parts), *twice = calloc(1, sizeof *twice);
-    const struct ranks_tap parts_tap = {capture, parts}, twice_tap = {capture, twice};
+    struct captured *parts = calloc(1, sizeof *parts);
+    const struct ranks_tap tap = {capture, parts};
+    struct ranks_model divided = *model;
     struct ranks_result results[RANKS_MAX], again[RANKS_MAX], one;
     struct remat_arena arena;
+    bool narrow = model->dtype == REMAT_BF16;
     remat_arena_init(&arena, ctx);
+    divided.zero = 3;
     struct remat_program *four = ranks_compile(ctx, &arena, model, 4, 1, 8);
     struct remat_program *two = ranks_compile(ctx, &arena, model, 2, 2, 8);
     struct remat_program *whole = ranks_compile(ctx, &arena, model, 1, 4, 8);
-    ranks_run(ctx, four, &(struct ranks_settings){.steps = 1, .tap = &parts_tap}, results);
-    ranks_run(ctx, two, &(struct ranks_settings){.steps = 1, .tap = &twice_tap}, results);
-    uint32_t checked = 0;
-    for (uint32_t k = 0; k < twice->count[0]; k++) {
-        const char *name = twice->items[0][k].name;
-        if (!twice->items[0][k].exchange && strstr(name, ".grad")) {
-            check_gradient(parts, twice, name, model->dtype == REMAT_BF16);
-            checked++;
-        }
-    }
-    CHECK(checked > 4 && checked == results[0].gradient_count, "%u gradients of %u", checked,
-          results[0].gradient_count);
+    ranks_run(ctx, four, &(struct ranks_settings){.steps = 1, .tap = &tap}, results);
+    check_gradients(ctx, two, parts, false, narrow);
+    check_gradients(ctx, ranks_compile(ctx, &arena, &divided, 2, 2, 8), parts, true, narrow);
     ranks_run(ctx, two, &(struct ranks_settings){.steps = 4}, results);
     check_bytes("two levels", two, results, 2, true);
     ranks_run(ctx, two, &(struct ranks_settings){.steps = 4}, again);
@@ -203,7 +205,6 @@ static void test_levels(remat_context *ctx, const struct ranks_model *model)
           "%s: loss %.9g and %.9g, then %.9g and %.9g", model->preset, (double)one.loss[0],
           (double)results[0].loss[0], (double)one.evaluated, (double)results[0].evaluated);
     release_captured(parts);
-    release_captured(twice);
     remat_arena_release(&arena);
 }
 

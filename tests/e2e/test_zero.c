@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ZeRO: with optimizer state, or that and parameters, in parts on the ranks all that is trained has
- * the bits of whole ones, under every plan of the mesh; a clipped norm differs by rounding.
+ * the bits of whole ones, under every plan of the mesh; a clipped norm differs by rounding, and so
+ * do gradients of several microbatches with ZeRO-3, whose order e2e-ranks checks.
  * Persistent and sent bytes are those of the paper's formulas; what the ranks do not divide stays
  * whole. e2e-zero [all] */
 #include "borrowed_plan.h"
@@ -36,7 +37,7 @@ static uint64_t elements_of(const struct remat_program_value *parameter, uint32_
 /* Bytes of all tensors of a parameter: itself, its states, its accumulator. */
 static uint64_t kept_bytes(const struct remat_program *program, const char *parameter)
 {
-    static const char *const suffixes[] = {"", ".m", ".v", ".master", ".grad.local"};
+    static const char *const suffixes[] = {"", ".m", ".v", ".master", ".grad.local", ".grad"};
     uint64_t bytes = 0;
     for (size_t s = 0; s < sizeof suffixes / sizeof *suffixes; s++) {
         char name[256];
@@ -66,25 +67,27 @@ static uint64_t state_bytes(const struct ranks_model *model)
 }
 
 /* Times ranks, of one parameter of `elements`: bf16 2 + (4) + 12/d a parameter, where (4) is the
- * accumulator of microbatches, f32 4 + (4) + 8/d. With stage 3 (4) + 14/d and (4) + 12/d. */
+ * accumulator of microbatches, f32 4 + (4) + 8/d. With stage 3 (14 + (4))/d and (12 + (4))/d. */
 static uint64_t expected_bytes(uint64_t elements, remat_dtype dtype, uint64_t states,
                                uint32_t ranks, bool accumulates, uint32_t zero)
 {
     uint64_t own = remat_dtype_bytes(dtype);
     uint64_t parts = divides(elements, ranks) ? 1 : ranks;
-    return elements *
-           ((accumulates ? 4 * ranks : 0) + own * (zero == 3 ? parts : ranks) + states * parts);
+    uint64_t gradient = accumulates ? 4 : 0;
+    return elements * ((own + gradient) * (zero == 3 ? parts : ranks) + states * parts);
 }
 
 /* Of a tensor that divides, S/d (d - 1) elements of gradients and, as often as it is gathered, of
- * parameters: 2 psi (d - 1)/d, or 3 psi (d - 1)/d if all are gathered twice. Of others what there
- * is without ZeRO. What does not train has no gradient. */
+ * parameters: 2 psi (d - 1)/d, or 3 psi (d - 1)/d if all are gathered twice. With stage 3 gradients
+ * are exchanged in each microbatch. Of others what there is without ZeRO. What does not train has
+ * no gradient. */
 static uint64_t expected_sent(uint64_t elements, remat_dtype dtype, bool trained, uint32_t ranks,
-                              uint32_t rank, bool accumulates, uint32_t gathers)
+                              uint32_t rank, uint32_t microbatches, uint32_t zero, uint32_t gathers)
 {
-    uint64_t width = remat_dtype_bytes(dtype), gradient = accumulates ? 4 : width;
+    uint64_t width = remat_dtype_bytes(dtype), gradient = microbatches > 1 ? 4 : width;
+    uint64_t divided = zero == 3 ? microbatches * width : gradient;
     if (divides(elements, ranks))
-        return elements / ranks * (ranks - 1) * ((trained ? gradient : 0) + gathers * width);
+        return elements / ranks * (ranks - 1) * ((trained ? divided : 0) + gathers * width);
     if (!trained)
         return 0;
     uint64_t share = elements / ranks + 1, begin = rank * share;
@@ -137,7 +140,8 @@ static void check_bytes(const char *name, const struct ranks_model *model,
         parameters++;
         in_parts += divides(elements, ranks);
         for (uint32_t r = 0; r < ranks; r++)
-            sent[r] += expected_sent(elements, dtype, trained, ranks, r, accumulates, gathers);
+            sent[r] += expected_sent(elements, dtype, trained, ranks, r, microbatches, stage.zero,
+                                     gathers);
         again += twice;
     }
     CHECK(in_parts > 4 && (ranks < 8 || in_parts < parameters), "%s: %u of %u in parts", name,
@@ -212,9 +216,11 @@ static void describe(char out[80], const struct ranks_model *model, struct stage
     snprintf(out, 80, "%.50s zero %u%s", name, stage.zero, stage.again ? " again" : "");
 }
 
+/* All ranks have the bits of *expected, or, if its loss is 0, of rank 0, which *expected becomes.
+ */
 static void test_stage(remat_context *ctx, const struct ranks_model *model, struct stage stage,
                        uint32_t ranks, uint32_t microbatches, const struct remat_program *zero0,
-                       const struct ranks_result *whole)
+                       struct ranks_result *expected)
 {
     struct ranks_result parts[RANKS_MAX];
     struct remat_arena arena;
@@ -224,8 +230,10 @@ static void test_stage(remat_context *ctx, const struct ranks_model *model, stru
     struct remat_program *program =
         compile_stage(ctx, &arena, *model, stage, ranks, microbatches, 16);
     ranks_run(ctx, program, &(struct ranks_settings){.steps = STEPS, .paint = true}, parts);
+    if (expected->loss[0] == 0)
+        *expected = parts[0];
     for (uint32_t r = 0; r < ranks; r++) {
-        CHECK(ranks_equal(whole, &parts[r], STEPS),
+        CHECK(ranks_equal(expected, &parts[r], STEPS),
               "%s: rank %u of %u microbatches has other bits; %s", name, r, microbatches,
               parts[r].message);
         CHECK(parts[r].touched_bytes == program->touched_bytes, "%s: rank %u touched %llu of %llu",
@@ -245,7 +253,7 @@ static void test_stage(remat_context *ctx, const struct ranks_model *model, stru
 static void test_model(remat_context *ctx, struct ranks_model model, uint32_t ranks,
                        uint32_t microbatches)
 {
-    struct ranks_result whole[RANKS_MAX];
+    struct ranks_result whole[RANKS_MAX], summed = {0};
     struct remat_arena arena;
     char name[80];
     ranks_describe(name, &model, ranks);
@@ -257,8 +265,13 @@ static void test_model(remat_context *ctx, struct ranks_model model, uint32_t ra
           "%s: loss %.9g, %.9g", name, (double)whole[0].loss[0], (double)whole[0].loss[1]);
     if (microbatches > 1)
         check_update(name, zero0, ranks);
-    for (size_t k = 0; k < sizeof stages / sizeof *stages; k++)
-        test_stage(ctx, &model, stages[k], ranks, microbatches, zero0, &whole[0]);
+    for (size_t k = 0; k < sizeof stages / sizeof *stages; k++) {
+        bool reordered = stages[k].zero == 3 && microbatches > 1;
+        test_stage(ctx, &model, stages[k], ranks, microbatches, zero0,
+                   reordered ? &summed : &whole[0]);
+    }
+    CHECK(microbatches == 1 || summed.loss[0] == whole[0].loss[0], "%s: first loss %.9g, %.9g",
+          name, (double)summed.loss[0], (double)whole[0].loss[0]);
     remat_arena_release(&arena);
 }
 
@@ -327,6 +340,16 @@ static void test_clipping(remat_context *ctx, struct ranks_model model, struct s
 }
 
 /* --- every plan of a mesh --- */
+
+/* With microbatches: other bits, those of the first plan. */
+static void test_summed_plans(remat_context *ctx, struct ranks_model model, uint32_t ranks)
+{
+    struct remat_arena arena;
+    remat_arena_init(&arena, ctx);
+    model.zero = 3;
+    ranks_check_graph(ctx, &arena, ranks_graph(ctx, &arena, &model, ranks, 2, 8, false), NULL);
+    remat_arena_release(&arena);
+}
 
 /* The bits are those of every rank having all. */
 static void test_plans(remat_context *ctx, struct ranks_model model, uint32_t ranks)
@@ -517,6 +540,8 @@ static void test_all(remat_context *ctx)
                 test_clipping(ctx, model, stages[0], ranks);
                 test_clipping(ctx, model, stages[2], ranks);
                 test_plans(ctx, model, ranks);
+                if (ranks < 8)
+                    test_summed_plans(ctx, model, ranks);
             }
         }
 }
@@ -542,6 +567,7 @@ int main(int argc, char **argv)
         test_clipping(ctx, bf16, stages[0], 2);
         test_clipping(ctx, f32, stages[2], 4);
         test_plans(ctx, bf16, 2);
+        test_summed_plans(ctx, f32, 2);
         test_model(ctx, adapted, 2, 2);
         test_model(ctx, padded, 4, 1);
     }

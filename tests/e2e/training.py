@@ -68,7 +68,7 @@ def check_parts(work):
         expect("parameters", (report["trained_parameters"], report["frozen_parameters"]), (trained, frozen))
         del found["other"]
         expect(f"{options} {compiling}", found,
-               {"weights": 2 * trained // own, "accumulators": 4 * trained if microbatches > 1 else 0,
+               {"weights": 2 * trained // own, "accumulators": 4 * trained // own if microbatches > 1 else 0,
                 "masters": master * trained // states, "moments": moments * trained // states,
                 "frozen": 2 * frozen // own})
 
