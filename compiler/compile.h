@@ -79,7 +79,12 @@ struct remat_compile_settings {
     /* Called between the candidates of a search; true ends it with the best so far, which a note of
      * the plan then says. NULL: searches end by themselves. */
     bool (*is_over)(void *user, const struct remat_search_state *state);
-    void *is_over_user;
+    /* Called again and again until a search has found a plan; what is tried without one, or after
+     * its end, has to be complete. True: the time limit has passed, which ends compilation with
+     * REMAT_ERROR_CUT_SHORT, or REMAT_ERROR_INFEASIBLE where nothing can fit. NULL: there is no
+     * such limit. */
+    bool (*is_late)(void *user);
+    void *is_over_user; /* of both */
     /* Show a search, for --print-plan; NULL: not called. `tried` is called at the end of each
      * queue, then, where there is a bound, `bounded`, then `tried` with what is carried out as the
      * only proposal of a list. Their arguments are valid during the call. */
@@ -110,7 +115,8 @@ struct remat_compile_settings {
  * the placement checker and the simulator. REMAT_ERROR_INFEASIBLE: nothing fits; the message names
  * the smallest feasible budget.
  * REMAT_ERROR_CUT_SHORT: the search was ended with nothing found, though what is likely smallest
- * was tried nevertheless. Thread-compatible; deterministic unless a search is ended. */
+ * was tried nevertheless; or it became late. Thread-compatible; deterministic unless a search is
+ * ended. */
 remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_graph *graph,
                            const struct remat_compile_settings *settings,
@@ -152,7 +158,8 @@ struct remat_frontier {
 
 /* The plans that remat_compile would choose from at any budget, by live peak (search/front.c);
  * budget and policies of `settings` are not looked at, pins are. The points lie in `arena`; there
- * is one at least, however early the search is ended. Thread-compatible; deterministic unless it
+ * is one at least, however early the search is ended, unless it becomes late before that
+ * (REMAT_ERROR_CUT_SHORT). Thread-compatible; deterministic unless it
  * is. */
 remat_status remat_compile_frontier(remat_context *ctx, struct remat_arena *arena,
                                     const struct remat_graph *graph,

@@ -100,6 +100,7 @@ static remat_status run_passes(const struct preparation *p, bool training, bool 
         if (training ? !passes[i].training : !passes[i].evaluation)
             continue;
         uint64_t start = start_clock(p);
+        remat_unwind_if_late(p->ctx);
         REMAT_CHECK(passes[i].function(*kept, *graph, &result));
         if (remat_arena_bytes(*kept) > GRAPHS_KEPT * graph_bytes) {
             move_graph(p, &result, kept);

@@ -27,6 +27,7 @@ struct remat_proposal remat_queue_end(const struct remat_search *s, uint32_t pat
 static struct remat_proposal look_at(struct remat_search *s, struct remat_proposal proposal,
                                      uint32_t step)
 {
+    remat_unwind_if_late(s->ctx);
     if (proposal.policy) {
         proposal.policy += (int64_t)step - proposal.step;
         proposal.name = proposal.policy->name;

@@ -39,6 +39,17 @@ remat_status remat_guard(remat_context *ctx, remat_status (*body)(void *user), v
     return st;
 }
 
+remat_status remat_guard_until(remat_context *ctx, remat_status (*body)(void *user),
+                               bool (*is_late)(void *user), void *user)
+{
+    ctx->is_late = is_late;
+    ctx->is_late_user = user;
+    ctx->array_count = 0;
+    remat_status st = remat_guard(ctx, body, user);
+    ctx->is_late = NULL;
+    return st;
+}
+
 void remat_unwind(remat_context *ctx)
 {
     struct remat_guard *guard = ctx->guard;

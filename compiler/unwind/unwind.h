@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory of the compiler. Running out of it is the one failure that unwinds: an allocation succeeds
  * or jumps back to the guard, so that functions return their values and a status is for what a
- * user can cause.
+ * user can cause. A time limit unwinds in the same way.
  *
  *     static remat_status body(void *user)           // an entry point's work
  *     {
@@ -25,8 +25,20 @@
  * be used by another thread meanwhile. Changes by `body` are as they were when memory ran out. */
 remat_status remat_guard(remat_context *ctx, remat_status (*body)(void *user), void *user);
 
+/* The same for a body that may take too long: is_late(user) is asked as memory is allocated. Once
+ * it is true it stays so, and the body unwinds as without memory, but with no message. */
+remat_status remat_guard_until(remat_context *ctx, remat_status (*body)(void *user),
+                               bool (*is_late)(void *user), void *user);
+
 /* Jumps to the innermost guard of the context, which there must be. */
 _Noreturn void remat_unwind(remat_context *ctx);
+
+/* Where much may be done without new memory. */
+static inline void remat_unwind_if_late(remat_context *ctx)
+{
+    if (ctx->is_late && ctx->is_late(ctx->is_late_user))
+        remat_unwind(ctx);
+}
 
 /* Returns what fails. For functions that hold nothing: scratch arenas are the guard's to close. */
 #define REMAT_CHECK(expression)                                                                    \

@@ -98,6 +98,7 @@ void *remat_reallocate(remat_context *ctx, void *pointer, size_t bytes)
     return result;
 }
 
+#define ARRAYS_A_QUESTION     1024 /* whether it is late; large ones are asked for each */
 #define ARENA_BLOCK_BYTES     (64u << 10)
 #define ARENA_BLOCK_BYTES_MAX (64u << 20)
 
@@ -160,13 +161,21 @@ static struct remat_arena_block *take_spare(remat_context *ctx, uint64_t payload
     return block;
 }
 
+static bool is_late(remat_context *ctx)
+{
+    return ctx->is_late && ctx->is_late(ctx->is_late_user);
+}
+
 /* A new block takes the place of spare ones, so that these add nothing to the peak. */
 static bool add_block(struct remat_arena *arena, uint64_t payload_bytes)
 {
-    struct remat_arena_block *block = take_spare(arena->ctx, payload_bytes);
+    remat_context *ctx = arena->ctx;
+    if (is_late(ctx))
+        return false;
+    struct remat_arena_block *block = take_spare(ctx, payload_bytes);
     if (!block) {
-        free_spare(arena->ctx, payload_bytes);
-        block = remat_reallocate(arena->ctx, NULL, sizeof *block + payload_bytes);
+        free_spare(ctx, payload_bytes);
+        block = remat_reallocate(ctx, NULL, sizeof *block + payload_bytes);
         if (!block)
             return false;
         block->payload_bytes = payload_bytes;
@@ -220,6 +229,9 @@ static void *take(struct remat_arena *arena, size_t count, size_t size, uint64_t
         return NULL;
     }
     bytes = remat_align_up(bytes ? bytes : 1, 16);
+    bool asks = bytes >= ARENA_BLOCK_BYTES || ++arena->ctx->array_count % ARRAYS_A_QUESTION == 0;
+    if (asks && is_late(arena->ctx))
+        return NULL;
     if ((uint64_t)(arena->end - arena->next) < bytes &&
         !add_block(arena, next_block_bytes(arena, bytes)))
         return NULL;

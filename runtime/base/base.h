@@ -29,6 +29,11 @@ struct remat_context {
     struct remat_guard *guard; /* of the compiler (compiler/unwind/unwind.h) */
     struct remat_arena_block *spare_blocks;
     bool keeps_blocks;
+    /* Also of the compiler: asked for each block of an arena, and now and then for an array in it;
+     * true: as if memory were out, without a message. NULL: not asked. */
+    bool (*is_late)(void *user);
+    void *is_late_user;
+    uint32_t array_count; /* modulo 2^32 */
     char message[REMAT_MESSAGE_BYTES];
 };
 

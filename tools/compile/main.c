@@ -217,6 +217,7 @@ static remat_status make_curve(remat_context *ctx, struct remat_arena *arena,
     if (report->program) {
         unobserved.after_pass = NULL;
         unobserved.pass_time = NULL;
+        unobserved.is_late = NULL;
     }
     REMAT_TRY_NEW(arena, frontier, 1);
     if (!has_pins(graph, &settings->policy))
@@ -247,6 +248,8 @@ static remat_status make_report(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(settings_record(arena, args, bindings, settings));
     REMAT_TRY(model_bind(ctx, arena, args->operands[0], parsed, bindings, settings, &graph));
     struct remat_compile_settings in_full = *settings;
+    if (sizes->symbol)
+        in_full.is_late = NULL; /* there was a plan of that size */
     if (sizes->cut_short)
         in_full.is_over = NULL;
     REMAT_TRY(make_plan(ctx, arena, args, graph, &in_full, report));

@@ -7,6 +7,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+/* A run takes a second more than its limit at most: the other half is to free memory, or to write
+ * the plan. */
+#define GRACE_SECONDS 0.5
+
 static void tell_of_plan(const struct remat_search_state *s)
 {
     if (!s->best_ns)
@@ -74,6 +78,12 @@ static bool is_over(void *user, const struct remat_search_state *state)
     return cli_watch_over(&s->watch);
 }
 
+static bool is_late(void *user)
+{
+    const struct progress *s = user;
+    return cli_watch_elapsed(&s->watch) >= s->late;
+}
+
 /* Whether there is a choice. */
 static bool searches(const struct cli_arguments *args,
                      const struct remat_compile_settings *settings)
@@ -97,6 +107,9 @@ remat_status progress_start(remat_context *ctx, const struct cli_arguments *args
     progress->lowers_after =
         !cli_has(args, OPTION_curve) && !strstr(cli_text(args, OPTION_bind, ""), "=auto");
     settings->is_over = is_over;
+    settings->is_late = is_late;
     settings->is_over_user = progress;
-    return cli_watch_start(ctx, limit, &progress->watch);
+    remat_status st = cli_watch_start(ctx, limit, &progress->watch);
+    progress->late = progress->watch.limit + GRACE_SECONDS;
+    return st;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When --time-limit ends a search, by a clock that the test sets. A plan is lowered after its
- * search, which takes as long again as everything before the first question. */
+/* When --time-limit ends a search, or a run without a plan, by a clock that the test sets. A plan
+ * is lowered after its search, which takes as long again as everything before the first question.
+ */
 #include "check.h"
 #include "options.h"
 #include "progress.h"
@@ -23,16 +24,17 @@ static const struct {
     const char *limit;
     int what;
     double first, last, over; /* seconds: first question, the last "no", the first "yes" */
+    double seconds;           /* the limit; 0: none */
 } cases[] = {
-    {"10s", FOR_BUDGET, 4, 5.75, 6},
-    {"10s", FOR_BUDGET, 0, 9.75, 10},
-    {"10s", FOR_BUDGET, 7, -1, 7},
-    {"10s", FOR_CURVE, 4, 9.75, 10},
-    {"10s", FOR_BUDGET | FOR_CURVE, 4, 9.75, 10},
-    {"10s", FOR_BUDGET | FOR_SIZE, 4, 9.75, 10},
-    {"2min", FOR_BUDGET, 16, 103, 104},
-    {"500ms", FOR_BUDGET, 0.125, 0.25, 0.375},
-    {NULL, FOR_BUDGET, 4, 1e6, -1},
+    {"10s", FOR_BUDGET, 4, 5.75, 6, 10},
+    {"10s", FOR_BUDGET, 0, 9.75, 10, 10},
+    {"10s", FOR_BUDGET, 7, -1, 7, 10},
+    {"10s", FOR_CURVE, 4, 9.75, 10, 10},
+    {"10s", FOR_BUDGET | FOR_CURVE, 4, 9.75, 10, 10},
+    {"10s", FOR_BUDGET | FOR_SIZE, 4, 9.75, 10, 10},
+    {"2min", FOR_BUDGET, 16, 103, 104, 120},
+    {"500ms", FOR_BUDGET, 0.125, 0.25, 0.375, 0.5},
+    {NULL, FOR_BUDGET, 4, 1e6, -1, 0},
 };
 
 static remat_status start(remat_context *ctx, const char *limit, int what,
@@ -52,12 +54,23 @@ static remat_status start(remat_context *ctx, const char *limit, int what,
     return progress_start(ctx, &args, settings, progress);
 }
 
+/* Half a second behind the limit, whatever was asked before. */
+static void check_late(const struct remat_compile_settings *settings, size_t row, double limit)
+{
+    for (double after = 0.25; after <= 0.75; after += 0.25) {
+        now_seconds = 100 + limit + after;
+        CHECK(settings->is_late(settings->is_over_user) == (limit > 0 && after >= 0.5),
+              "case %zu: late %.2f s after the limit, or not", row, after);
+    }
+}
+
 static void check_case(remat_context *ctx, size_t row)
 {
     const struct remat_search_state state = {0};
     struct remat_compile_settings settings = {0};
     struct progress progress;
     MUST_OK(ctx, start(ctx, cases[row].limit, cases[row].what, &settings, &progress), "%zu", row);
+    check_late(&settings, row, cases[row].seconds);
     now_seconds = 100 + cases[row].first;
     bool over = settings.is_over(settings.is_over_user, &state);
     CHECK(over == (cases[row].over == cases[row].first), "case %zu: the first question", row);
@@ -69,6 +82,7 @@ static void check_case(remat_context *ctx, size_t row)
         now_seconds = 100 + cases[row].over;
         CHECK(settings.is_over(settings.is_over_user, &state), "case %zu: too late", row);
     }
+    check_late(&settings, row, cases[row].seconds);
 }
 
 int main(void)
@@ -83,7 +97,7 @@ int main(void)
     CHECK_STATUS(ctx, start(ctx, "10s", FOR_BUDGET | BY_POLICY, &settings, &progress),
                  REMAT_ERROR_USAGE, "needs a search");
     CHECK_OK(ctx, start(ctx, NULL, FOR_BUDGET | BY_POLICY, &settings, &progress));
-    CHECK(!settings.is_over, "no search, but a question");
+    CHECK(!settings.is_over && !settings.is_late, "no search, but a question");
     remat_context_destroy(&ctx);
     return check_exit();
 }

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A time limit that passes at the n-th question about it, for n up to all of them: while there is
+ * no plan, compilation ends with a message that names its stage, all of which occur, or with proof
+ * that nothing fits; it leaks nothing, and the next one is as if nothing had been. Once the search
+ * has found a plan nobody asks. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "harness.h"
+
+struct watch {
+    uint32_t calls, late_at; /* late from this call on, counted from 0 */
+    bool over;               /* the search ends at its first question */
+    bool found;
+};
+
+static bool is_late(void *user)
+{
+    struct watch *w = user;
+    CHECK(w->over || !w->found, "asked after a plan was found");
+    return w->calls++ >= w->late_at;
+}
+
+static bool is_over(void *user, const struct remat_search_state *state)
+{
+    struct watch *w = user;
+    w->found |= state->best_ns > 0;
+    return w->over;
+}
+
+enum what { PLAN, BOUND, CURVE };
+
+struct subject {
+    remat_context *ctx;
+    const struct remat_graph *graph;
+    struct remat_compile_settings settings;
+    enum what what;
+};
+
+static remat_status compile(const struct subject *s, struct watch *watch)
+{
+    remat_status st;
+    struct remat_arena arena;
+    struct remat_program *program;
+    struct remat_frontier curve = {0};
+    struct remat_compile_settings settings = s->settings;
+    uint64_t bound_ns;
+    settings.is_late = is_late;
+    settings.is_over = is_over;
+    settings.is_over_user = watch;
+    remat_arena_init(&arena, s->ctx);
+    if (s->what == PLAN)
+        st = remat_compile(s->ctx, &arena, s->graph, &settings, &program);
+    else if (s->what == BOUND)
+        st = remat_compile_bound(s->ctx, &arena, s->graph, &settings, &bound_ns);
+    else
+        st = remat_compile_frontier(s->ctx, &arena, s->graph, &settings, &curve);
+    remat_arena_release(&arena);
+    return st;
+}
+
+/* The stage that the message names, from 1; 0: none. */
+static int stage_of(const char *message)
+{
+    int stage = 0;
+    const char *begin = strstr(message, "the time limit passed in stage ");
+    if (begin)
+        sscanf(begin, "the time limit passed in stage %d of 5", &stage);
+    return stage;
+}
+
+/* Returns the bits of the stages. */
+static unsigned test(const struct subject *s, bool over, remat_status whole)
+{
+    struct watch watch = {.late_at = UINT32_MAX, .over = over};
+    unsigned stages = 0;
+    int last = 1;
+    bool proven = false;
+    CHECK_STATUS(s->ctx, compile(s, &watch), whole, "");
+    uint32_t calls = watch.calls;
+    for (uint32_t n = 0; n < calls && !checks_failed(); n += 1 + n / 50) {
+        watch = (struct watch){.late_at = n, .over = over};
+        remat_status st = compile(s, &watch);
+        const char *message = remat_context_message(s->ctx);
+        int stage = stage_of(message);
+        CHECK(watch.calls == n + 1, "late at question %u, but asked %u times", n, watch.calls);
+        if (st == REMAT_ERROR_INFEASIBLE && whole == REMAT_ERROR_INFEASIBLE) {
+            CHECK(strstr(message, " is too small: no choice of what to recompute needs less than "),
+                  "late at %u: %s", n, message);
+            proven = true;
+            continue;
+        }
+        CHECK(st == REMAT_ERROR_CUT_SHORT && stage >= last && !proven,
+              "late at question %u of %u: status %d, stage %d after %d: %s", n, calls, st, stage,
+              last, message);
+        stages |= 1u << stage;
+        last = stage;
+    }
+    CHECK(proven == (whole == REMAT_ERROR_INFEASIBLE), "no proof in time");
+    watch = (struct watch){.late_at = UINT32_MAX, .over = over};
+    CHECK_STATUS(s->ctx, compile(s, &watch), whole, "");
+    CHECK(watch.calls == calls, "%u questions at first, then %u", calls, watch.calls);
+    printf("%u questions\n", calls);
+    return stages;
+}
+
+static void *counting_reallocate(void *user, void *pointer, size_t bytes)
+{
+    int64_t *live = user;
+    if (bytes == 0) {
+        *live -= pointer != NULL;
+        free(pointer);
+        return NULL;
+    }
+    void *result = realloc(pointer, bytes);
+    *live += result && !pointer;
+    return result;
+}
+
+int main(void)
+{
+    int64_t live = 0;
+    remat_context *ctx = remat_context_create(&(remat_allocator){counting_reallocate, &live}, NULL);
+    struct remat_arena arena;
+    struct remat_program *most;
+    struct subject s = {.ctx = ctx, .settings.without_cuda = true};
+    unsigned stages;
+    remat_arena_init(&arena, ctx);
+    s.graph = harness_model(ctx, &arena, "gpt2-tiny",
+                            (struct remat_model_settings){.layers = 2, .batch = 4});
+    MUST_OK(ctx, remat_device_description_read(ctx, &arena, "cpu", 0, &s.settings.device));
+    MUST_OK(ctx, remat_compile(ctx, &arena, s.graph, &s.settings, &most));
+    s.settings.has_budget = true;
+    s.settings.budget_bytes =
+        most->reserve_bytes + most->static_bytes + (most->arena_bytes - most->static_bytes) / 2;
+    int64_t before = live;
+    stages = test(&s, false, REMAT_OK);
+    CHECK(stages == 0x1e, "without an end of the search: stages %x", stages);
+    stages = test(&s, true, REMAT_OK); /* a plan that is tried after it is complete or none */
+    CHECK(stages == 0x3e, "with an end of the search: stages %x", stages);
+    s.what = BOUND;
+    test(&s, false, REMAT_OK);
+    s.what = CURVE;
+    test(&s, false, REMAT_OK);
+    s.what = PLAN;
+    s.settings.budget_bytes = 1;
+    test(&s, false, REMAT_ERROR_INFEASIBLE);
+    test(&s, true, REMAT_ERROR_INFEASIBLE);
+    CHECK(live == before, "%lld blocks leak", (long long)(live - before));
+    remat_arena_release(&arena);
+    remat_context_destroy(&ctx);
+    return check_exit();
+}
