@@ -3,6 +3,7 @@
 #ifndef REMAT_COMPILE_H
 #define REMAT_COMPILE_H
 
+#include "border.h"
 #include "device_description.h"
 #include "graph.h"
 #include "policy.h"
@@ -55,7 +56,7 @@ struct remat_binding {
     uint32_t kept_count;
     const struct remat_kept {
         const char *value;
-        uint32_t layer; /* REMAT_NONE: in none */
+        remat_region layer; /* may be none */
         uint64_t bytes;
     } * kept; /* largest first */
 };

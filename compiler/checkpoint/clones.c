@@ -264,22 +264,22 @@ static bool is_settled(const struct extension *x, remat_value v)
            (x->s->standing[root.i] == REMAT_STANDING_FIXED && x->s->written[root.i]);
 }
 
-static uint32_t find_tail(const struct extension *x)
+static remat_node find_tail(const struct extension *x)
 {
     const struct remat_graph *g = x->s->graph;
-    uint32_t tail = g->node_count, first = 0;
-    while (tail > 0 && g->nodes[tail - 1].phase == REMAT_PHASE_OPTIMIZER)
-        tail--;
-    while (first < tail && g->nodes[first].phase != REMAT_PHASE_OPTIMIZER)
-        first++;
-    for (uint32_t n = tail; n < g->node_count; n++)
+    remat_node tail = {g->node_count}, first = {0};
+    while (tail.i > 0 && g->nodes[tail.i - 1].phase == REMAT_PHASE_OPTIMIZER)
+        tail.i--;
+    while (first.i < tail.i && g->nodes[first.i].phase != REMAT_PHASE_OPTIMIZER)
+        first.i++;
+    for (uint32_t n = tail.i; n < g->node_count; n++)
         for (uint32_t i = 0; i < g->nodes[n].input_count; i++) {
             remat_value v = g->nodes[n].inputs[i];
             remat_node node = remat_producer(g, v);
-            if ((remat_is_none(node.i) || node.i < tail) && !is_settled(x, v))
-                return g->node_count;
+            if ((remat_is_none(node.i) || node.i < tail.i) && !is_settled(x, v))
+                return (remat_node){g->node_count};
         }
-    return first < tail ? g->node_count : tail;
+    return first.i < tail.i ? (remat_node){g->node_count} : tail;
 }
 
 /* --- the whole --- */
@@ -292,10 +292,10 @@ static void find_kept(struct extension *x)
         if ((named[v.i] || g->values[v.i].role == REMAT_ROLE_GRADIENT) &&
             !remat_is_none(remat_producer(g, v).i))
             REMAT_PUSH(x->arena, &x->c->kept, remat_producer(g, v));
-    for (uint32_t n = x->c->tail; n < g->node_count; n++)
+    for (uint32_t n = x->c->tail.i; n < g->node_count; n++)
         for (uint32_t i = 0; i < g->nodes[n].input_count; i++) {
             remat_node read = remat_producer(g, g->nodes[n].inputs[i]);
-            if (!remat_is_none(read.i) && read.i < x->c->tail)
+            if (!remat_is_none(read.i) && read.i < x->c->tail.i)
                 REMAT_PUSH(x->arena, &x->c->kept, read);
         }
 }
@@ -371,10 +371,10 @@ void remat_clones_create(struct remat_arena *arena, const struct remat_settled *
     out->slots = remat_copy(arena, x.slots.items, x.slots.count, sizeof *out->slots);
     list_makers(&x);
     out->tail = find_tail(&x);
-    out->tail_kernel = settled->kernels->count;
-    while (out->tail_kernel > 0 &&
-           settled->kernels->kernels[out->tail_kernel - 1].nodes[0].i >= out->tail)
-        out->tail_kernel--;
+    out->tail_kernel.i = settled->kernels->count;
+    while (out->tail_kernel.i > 0 &&
+           settled->kernels->kernels[out->tail_kernel.i - 1].nodes[0].i >= out->tail.i)
+        out->tail_kernel.i--;
     list_sites(&x);
     find_kept(&x);
     remat_scratch_close(x.scratch);
@@ -467,19 +467,19 @@ static void place(struct chooser *w, remat_site site)
 }
 
 struct remat_nodes remat_clones_choose(struct remat_clones *clones, struct remat_arena *arena,
-                                       const struct remat_decision *decision, uint32_t end)
+                                       const struct remat_decision *decision, remat_node end)
 {
     const struct remat_graph *g = clones->graph;
     const struct remat_nodes *kept = &clones->kept;
     struct chooser w = {.c = clones, .arena = arena};
-    bool all = end == clones->settled->graph->node_count;
-    uint32_t kernels = all ? clones->settled->kernels->count : clones->tail_kernel;
+    bool all = end.i == clones->settled->graph->node_count;
+    uint32_t kernels = all ? clones->settled->kernels->count : clones->tail_kernel.i;
     REMAT_NEW(arena, w.needed, g->node_count);
     REMAT_NEW(arena, w.placed, g->node_count);
     REMAT_ROOM(arena, w.nodes.items, g->node_count);
     REMAT_ROOM(arena, w.stack, g->node_count);
     for (size_t k = 0; k < kept->count; k++)
-        if (kept->items[k].i < end)
+        if (kept->items[k].i < end.i)
             mark_needed(&w, decision->actions, kept->items[k]);
     for (remat_site s = {0}; s.i < kernels; s.i++)
         place(&w, s);
@@ -492,7 +492,7 @@ struct remat_nodes remat_clones_choose(struct remat_clones *clones, struct remat
 struct remat_graph *remat_rewrite(struct remat_arena *arena, struct remat_clones *clones,
                                   const struct remat_decision *decision)
 {
-    uint32_t all = clones->settled->graph->node_count;
+    const remat_node all = {clones->settled->graph->node_count};
     struct remat_nodes nodes = remat_clones_choose(clones, arena, decision, all);
     struct remat_rebuild r = remat_rebuild_begin(arena, clones->graph);
     for (size_t k = 0; k < nodes.count; k++)

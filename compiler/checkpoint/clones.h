@@ -33,8 +33,8 @@ struct remat_clones {
     struct remat_graph *graph;
     const struct remat_settled *settled;
     uint32_t rounds;
-    uint32_t tail;        /* nodes from here on are the same under every decision */
-    uint32_t tail_kernel; /* and so are kernels, in order of their last nodes */
+    remat_node tail;             /* nodes from here on are the same under every decision */
+    remat_kernel_id tail_kernel; /* and so are kernels, in order of their last nodes */
     /* private */
     remat_site *site;        /* by node: its kernel, a rerun, or one of its own */
     remat_node *node_of;     /* by value: that computes it; none: given */
@@ -70,7 +70,7 @@ void remat_clones_create(struct remat_arena *arena, const struct remat_settled *
  * gradient or the tail needs, and their clones, kernel by kernel, each after what it reads. `end`
  * is the number of nodes or the tail. Thread-compatible: one decision at a time. */
 struct remat_nodes remat_clones_choose(struct remat_clones *clones, struct remat_arena *arena,
-                                       const struct remat_decision *decision, uint32_t end);
+                                       const struct remat_decision *decision, remat_node end);
 
 /* The rewrite: a graph with the clones that the decision asks for, without the nodes that nobody
  * needs any more. Nodes come kernel by kernel and say which one they run in. */

@@ -17,17 +17,17 @@ enum remat_crossing {
     REMAT_CROSSING_BEYOND,  /* from a layer to outside of all, or the other way */
 };
 
-#define REMAT_NO_ITEM ((remat_item){REMAT_NONE})
+#define REMAT_NO_ITEM   ((remat_item){REMAT_NONE})
+#define REMAT_NO_REGION ((remat_region){REMAT_NONE})
 
 struct remat_model {
     uint32_t item_count, region_count;
     const struct remat_settled *settled;
-    remat_value *item_value;  /* by item: the storage root */
-    remat_item *item_of;      /* by value: none where a root is no item */
-    uint32_t *item_region;    /* by item: number of its layer in order of the forward pass,
-                                 REMAT_NONE outside layers */
-    uint32_t *region_of_node; /* as item_region; REMAT_NONE behind the loss */
-    uint8_t *item_crossing;   /* by item: enum remat_crossing */
+    remat_value *item_value;      /* by item: the storage root */
+    remat_item *item_of;          /* by value: none where a root is no item */
+    remat_region *item_region;    /* by item: its layer, none outside layers */
+    remat_region *region_of_node; /* as item_region; none behind the loss */
+    uint8_t *item_crossing;       /* by item: enum remat_crossing */
     struct remat_border border;
     struct remat_decision rest; /* what no choice changes, and why all is as it is */
     uint64_t least_ns; /* of the kernels that no decision changes, but for those that may run beside

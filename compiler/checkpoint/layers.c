@@ -13,32 +13,32 @@ struct layers {
     const struct remat_graph *graph;
     struct remat_model *model;
     struct remat_stacks stacks;
-    uint32_t *of_node; /* REMAT_NONE outside */
+    remat_region *of_node; /* none outside */
 };
 
 /* --- where layers begin --- */
 
 /* Number of a span's layer in its stack, where the first whole layer begins with `shift`. */
-static uint32_t layer_at(const struct remat_stack *stack, uint32_t shift, uint32_t span)
+static uint32_t layer_at(const struct remat_stack *stack, uint32_t shift, remat_span_id span)
 {
-    return shift == 0 ? span / stack->period : (span + stack->period - shift) / stack->period;
+    return shift == 0 ? span.i / stack->period : (span.i + stack->period - shift) / stack->period;
 }
 
 /* Of the stack, what ends layers is saved and nothing else; elsewhere all is. */
-static bool is_saved(const struct layers *l, uint32_t k, uint32_t shift, remat_item item)
+static bool is_saved(const struct layers *l, remat_stack_id k, uint32_t shift, remat_item i)
 {
     const struct remat_border *border = &l->model->border;
-    const struct remat_stack *stack = &l->stacks.stacks[k];
-    remat_value v = l->model->item_value[item.i];
+    const struct remat_stack *stack = &l->stacks.stacks[k.i];
+    remat_value v = l->model->item_value[i.i];
     remat_node node = remat_producer(l->graph, v);
-    if (l->stacks.stack_of[node.i] != k || border->tasks[border->items[item.i].task.i].forbidden)
+    if (l->stacks.stack_of[node.i].i != k.i || border->tasks[border->items[i.i].task.i].forbidden)
         return true;
-    uint32_t span = l->stacks.span_of[node.i];
-    return stack->bottlenecks[span].i == v.i &&
-           layer_at(stack, shift, span) != layer_at(stack, shift, span + 1);
+    remat_span_id span = l->stacks.span_of[node.i], next = {span.i + 1};
+    return stack->bottlenecks[span.i].i == v.i &&
+           layer_at(stack, shift, span) != layer_at(stack, shift, next);
 }
 
-static int64_t measure(const struct layers *l, struct remat_arena *scratch, uint32_t k,
+static int64_t measure(const struct layers *l, struct remat_arena *scratch, remat_stack_id k,
                        uint32_t shift)
 {
     const struct remat_border *border = &l->model->border;
@@ -52,10 +52,10 @@ static int64_t measure(const struct layers *l, struct remat_arena *scratch, uint
     return choice.cost_ps;
 }
 
-static uint32_t find_shift(const struct layers *l, uint32_t k)
+static uint32_t find_shift(const struct layers *l, remat_stack_id k)
 {
     uint32_t out;
-    const struct remat_stack *stack = &l->stacks.stacks[k];
+    const struct remat_stack *stack = &l->stacks.stacks[k.i];
     uint64_t least_bytes = UINT64_MAX;
     int64_t least_ps = INT64_MAX;
     struct remat_arena *scratch = remat_scratch_open(l->arena->ctx);
@@ -79,13 +79,13 @@ static uint32_t find_shift(const struct layers *l, uint32_t k)
 
 static void number_stacks(struct layers *l)
 {
-    for (uint32_t k = 0; k < l->stacks.count; k++) {
-        const struct remat_stack *stack = &l->stacks.stacks[k];
+    for (remat_stack_id k = {0}; k.i < l->stacks.count; k.i++) {
+        const struct remat_stack *stack = &l->stacks.stacks[k.i];
         uint32_t shift = find_shift(l, k), before = l->model->region_count;
         for (uint32_t n = 0; n < l->graph->node_count; n++)
-            if (l->stacks.stack_of[n] == k)
-                l->of_node[n] = before + layer_at(stack, shift, l->stacks.span_of[n]);
-        l->model->region_count += layer_at(stack, shift, stack->length - 1) + 1;
+            if (l->stacks.stack_of[n].i == k.i)
+                l->of_node[n].i = before + layer_at(stack, shift, l->stacks.span_of[n]);
+        l->model->region_count += layer_at(stack, shift, (remat_span_id){stack->length - 1}) + 1;
     }
 }
 
@@ -94,22 +94,24 @@ static void number_stacks(struct layers *l)
 static void order(struct layers *l)
 {
     const struct remat_graph *g = l->graph;
-    uint32_t *last, *number, all = l->model->region_count, count = 0;
+    uint32_t all = l->model->region_count, count = 0;
+    remat_node *last;
+    remat_region *number;
     bool *product;
     REMAT_NEW(l->arena, last, all);
     REMAT_NEW(l->arena, number, all);
     REMAT_NEW(l->arena, product, all);
     for (uint32_t n = 0; n < g->node_count; n++)
-        if (!remat_is_none(l->of_node[n])) {
-            last[l->of_node[n]] = n;
-            product[l->of_node[n]] |= remat_op_has(g->nodes[n].op, REMAT_FACT_COMPUTE_HEAVY);
+        if (!remat_is_none(l->of_node[n].i)) {
+            last[l->of_node[n].i].i = n;
+            product[l->of_node[n].i] |= remat_op_has(g->nodes[n].op, REMAT_FACT_COMPUTE_HEAVY);
         }
     for (uint32_t n = 0; n < g->node_count; n++)
-        if (!remat_is_none(l->of_node[n]) && last[l->of_node[n]] == n)
-            number[l->of_node[n]] = product[l->of_node[n]] ? count++ : REMAT_NONE;
+        if (!remat_is_none(l->of_node[n].i) && last[l->of_node[n].i].i == n)
+            number[l->of_node[n].i].i = product[l->of_node[n].i] ? count++ : REMAT_NONE;
     for (uint32_t n = 0; n < g->node_count; n++)
-        if (!remat_is_none(l->of_node[n]))
-            l->of_node[n] = number[l->of_node[n]];
+        if (!remat_is_none(l->of_node[n].i))
+            l->of_node[n] = number[l->of_node[n].i];
     l->model->region_count = count;
 }
 
@@ -123,7 +125,7 @@ static bool *find_made(const struct layers *l)
     REMAT_NEW(l->arena, out, l->graph->value_count);
     for (uint32_t n = 0; n < l->graph->node_count; n++) {
         const struct remat_node_info *node = &l->graph->nodes[n];
-        bool made = !remat_is_none(l->of_node[n]);
+        bool made = !remat_is_none(l->of_node[n].i);
         for (uint32_t i = 0; i < node->input_count; i++)
             made |= out[root[node->inputs[i].i].i];
         for (uint32_t o = 0; o < node->output_count; o++)
@@ -146,10 +148,10 @@ static uint8_t *find_crossings(const struct layers *l)
             remat_node node = remat_producer(g, root);
             if (!made[root.i] || remat_is_none(node.i))
                 continue;
-            uint32_t writer = l->of_node[node.i], reader = l->of_node[n];
-            bool beyond = remat_is_none(writer) || remat_is_none(reader);
+            remat_region writer = l->of_node[node.i], reader = l->of_node[n];
+            bool beyond = remat_is_none(writer.i) || remat_is_none(reader.i);
             uint8_t crossing = beyond ? REMAT_CROSSING_BEYOND : REMAT_CROSSING_BETWEEN;
-            if (writer != reader && crossing > out[root.i])
+            if (writer.i != reader.i && crossing > out[root.i])
                 out[root.i] = crossing;
         }
     return out;

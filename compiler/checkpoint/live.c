@@ -25,20 +25,20 @@ static void add_kernel(struct remat_live *l, const struct remat_settled *s, rema
         if (remat_is_early(kernel->phase))
             l->last_early[v.i] = turn;
         if (remat_is_none(read.i) && !optimizes)
-            l->begin[v.i] = k.i + (kernel->kind == REMAT_KERNEL_fused);
+            l->begin[v.i].i = k.i + (kernel->kind == REMAT_KERNEL_fused);
     }
 }
 
 static void add_value(struct remat_live *l, const struct remat_settled *s, remat_value v)
 {
     uint64_t bytes = remat_aligned_bytes(remat_storage_bytes(&s->graph->values[v.i]));
-    uint32_t *begin = &l->begin[v.i], end = l->last[v.i].i + 1;
+    remat_kernel_id *begin = &l->begin[v.i], end = {l->last[v.i].i + 1};
     if (remat_is_candidate(s, v)) {
         l->bytes[v.i] = bytes;
-        *begin = *begin < l->first.i ? l->first.i : *begin;
-    } else if (*begin < end) {
-        l->fixed_bytes[*begin] += bytes;
-        l->fixed_bytes[end] -= bytes; /* modulo 2^64 */
+        *begin = begin->i < l->first.i ? l->first : *begin;
+    } else if (begin->i < end.i) {
+        l->fixed_bytes[begin->i] += bytes;
+        l->fixed_bytes[end.i] -= bytes; /* modulo 2^64 */
     }
 }
 
@@ -49,7 +49,7 @@ static uint64_t find_floor(struct remat_live *l, const struct remat_settled *s)
         const struct remat_fused_kernel *kernel = remat_kernel_at(s->kernels, k);
         for (uint32_t o = 0; o < kernel->operand_count && kernel->kind != REMAT_KERNEL_fused; o++) {
             remat_value v = kernel->operands[o].value;
-            if (l->next[v.i] > k.i)
+            if (l->next[v.i].i > k.i)
                 continue;
             remat_live_make(l, v, k);
             remat_live_read(l, v, k);
@@ -98,21 +98,21 @@ void remat_live_begin(struct remat_live *l)
 void remat_live_shard(struct remat_live *l, remat_value candidate, uint64_t part_bytes,
                       remat_kernel_id kernel)
 {
-    uint32_t begin = l->begin[candidate.i];
+    remat_kernel_id begin = l->begin[candidate.i];
     remat_live_make(l, candidate, kernel);
-    if (begin >= kernel.i)
+    if (begin.i >= kernel.i)
         return;
-    l->change[begin] += part_bytes;
+    l->change[begin.i] += part_bytes;
     l->change[kernel.i] -= part_bytes;
 }
 
 void remat_live_read(struct remat_live *l, remat_value candidate, remat_kernel_id kernel)
 {
-    uint32_t *next = &l->next[candidate.i], end = l->turn[kernel.i].i + 1;
-    if (end <= *next)
+    remat_kernel_id *next = &l->next[candidate.i], end = {l->turn[kernel.i].i + 1};
+    if (end.i <= next->i)
         return;
-    l->change[*next] += l->bytes[candidate.i];
-    l->change[end] -= l->bytes[candidate.i];
+    l->change[next->i] += l->bytes[candidate.i];
+    l->change[end.i] -= l->bytes[candidate.i];
     *next = end;
 }
 

@@ -19,13 +19,13 @@ struct remat_live {
     remat_kernel_id *turn; /* by kernel: itself; of the optimizer, that which it runs behind */
     remat_kernel_id *last, *last_early; /* by root: the last turn that reads it; of the forward pass
                                            and the loss */
-    uint64_t *fixed_bytes; /* by kernel: in every decision, beside persistent tensors */
-    uint64_t floor_bytes;  /* no decision has less at every kernel */
-    uint64_t *bytes;       /* by value: of candidates */
-    uint32_t *begin;  /* by value: the first kernel that it is live at; of candidates behind the
-                         forward pass, if they are saved */
-    uint32_t *next;   /* by value, of the decision at hand: from which on it has not counted */
-    uint64_t *change; /* by kernel and one more, of the decision: modulo 2^64 */
+    uint64_t *fixed_bytes;  /* by kernel: in every decision, beside persistent tensors */
+    uint64_t floor_bytes;   /* no decision has less at every kernel */
+    uint64_t *bytes;        /* by value: of candidates */
+    remat_kernel_id *begin; /* by value: the first kernel that it is live at; of candidates behind
+                               the forward pass, if they are saved */
+    remat_kernel_id *next; /* by value, of the decision at hand: from which on it has not counted */
+    uint64_t *change;      /* by kernel and one more, of the decision: modulo 2^64 */
 };
 
 struct remat_live remat_live_create(struct remat_arena *arena, const struct remat_settled *settled);
@@ -36,7 +36,7 @@ void remat_live_begin(struct remat_live *live);
 static inline void remat_live_make(struct remat_live *live, remat_value candidate,
                                    remat_kernel_id kernel)
 {
-    live->next[candidate.i] = kernel.i;
+    live->next[candidate.i] = kernel;
 }
 /* A candidate that is saved as a shard is gathered before the kernel. */
 void remat_live_shard(struct remat_live *live, remat_value candidate, uint64_t part_bytes,

@@ -62,17 +62,18 @@ static struct remat_program_point describe(struct remat_arena *arena,
     return out;
 }
 
-/* A layer of which the kernel reads a value that no other reads, REMAT_NONE: there is none. */
-static uint32_t layer_read(const struct remat_model *model, const struct remat_fused_kernel *kernel)
+/* A layer of which the kernel reads a value that no other reads; it may be none. */
+static remat_region layer_read(const struct remat_model *model,
+                               const struct remat_fused_kernel *kernel)
 {
     for (uint32_t o = 0; o < kernel->operand_count; o++) {
         remat_value root = remat_operand_read(&kernel->operands[o]);
         remat_item item = remat_is_none(root.i) ? REMAT_NO_ITEM : model->item_of[root.i];
         if (!remat_is_none(item.i) && model->item_crossing[item.i] == REMAT_CROSSING_NONE &&
-            !remat_is_none(model->item_region[item.i]))
+            !remat_is_none(model->item_region[item.i].i))
             return model->item_region[item.i];
     }
-    return REMAT_NONE;
+    return REMAT_NO_REGION;
 }
 
 struct remat_program_points remat_model_points(struct remat_arena *arena,
@@ -81,14 +82,14 @@ struct remat_program_points remat_model_points(struct remat_arena *arena,
 {
     const struct remat_kernel_list *kernels = model->settled->kernels;
     struct remat_program_points list = {0};
-    uint32_t last = REMAT_NONE; /* the layer that the backward pass reaches first */
+    remat_region last = REMAT_NO_REGION; /* the layer that the backward pass reaches first */
     for (remat_kernel_id k = {0}; k.i < kernels->count; k.i++) {
         const struct remat_fused_kernel *kernel = &kernels->kernels[k.i];
         bool late = kernel->phase == REMAT_PHASE_BACKWARD;
-        uint32_t layer = late ? layer_read(model, kernel) : REMAT_NONE;
-        if (!remat_is_none(layer) && !remat_is_none(last) && layer != last)
+        remat_region layer = late ? layer_read(model, kernel) : REMAT_NO_REGION;
+        if (!remat_is_none(layer.i) && !remat_is_none(last.i) && layer.i != last.i)
             break;
-        last = remat_is_none(layer) ? last : layer;
+        last = remat_is_none(layer.i) ? last : layer;
         if (remat_kernel_has_phase(model->settled->graph, kernel, REMAT_PHASE_LOSS) ||
             (late && kernel->kind != REMAT_KERNEL_fused))
             REMAT_PUSH(arena, &list, describe(arena, model, live, k));

@@ -17,6 +17,7 @@
 #include "ops.h"
 #include "tree.h"
 
+#define NO_SPAN ((remat_span_id){REMAT_NONE})
 enum { UNREAD = REMAT_NONE - 1 };
 
 /* --- post-dominators: which values everything goes through on the way to the loss --- */
@@ -93,12 +94,12 @@ struct finder {
     /* The way of the source that was followed last. */
     remat_value source;
     uint32_t span_count;
-    struct span *spans; /* in order; those of all ways in one array */
-    uint32_t *place;    /* by value: number of the span that it begins */
-    uint32_t *in;       /* by node: which span it lies in, REMAT_NONE: none */
-    uint32_t *home;     /* by node: where all that reads it is */
-    uint64_t *hash;     /* by node */
-    uint32_t *readers;  /* by node: in its span, of what the last bottleneck is made of */
+    struct span *spans;   /* in order; those of all ways in one array */
+    remat_span_id *place; /* by value: the span that it begins */
+    remat_span_id *in;    /* by node: which span it lies in; may be none */
+    remat_span_id *home;  /* by node: where all that reads it is */
+    uint64_t *hash;       /* by node */
+    uint32_t *readers;    /* by node: in its span, of what the last bottleneck is made of */
     struct REMAT_LIST(struct run) runs;
     struct remat_stacks *out;
     struct REMAT_LIST(struct remat_stack) stacks;
@@ -137,7 +138,7 @@ static bool is_source(const struct finder *f, remat_value v)
     remat_node node = remat_producer(f->graph, v);
     remat_value next = {f->ways.tree.parent[v.i]};
     if (!f->flows[v.i] || remat_is_none(next.i) ||
-        !remat_is_none(f->out->stack_of[remat_producer(f->graph, next).i]))
+        !remat_is_none(f->out->stack_of[remat_producer(f->graph, next).i].i))
         return false;
     if (remat_is_none(node.i))
         return true;
@@ -145,7 +146,7 @@ static bool is_source(const struct finder *f, remat_value v)
     for (uint32_t i = 0; i < info->input_count; i++)
         if (f->flows[representative(f->graph, info->inputs[i]).i])
             return false;
-    return remat_is_none(f->out->stack_of[node.i]);
+    return remat_is_none(f->out->stack_of[node.i].i);
 }
 
 /* --- spans --- */
@@ -156,12 +157,12 @@ static void find_bottlenecks(struct finder *f)
     memset(f->spans, 0, f->span_count * sizeof *f->spans);
     f->span_count = 0;
     memset(f->place, 0xff, f->graph->value_count * sizeof *f->place);
-    f->place[f->source.i] = 0;
+    f->place[f->source.i].i = 0;
     while (bottleneck.i != f->ways.exit.i) {
         bottleneck.i = f->ways.tree.parent[bottleneck.i];
         if (bottleneck.i == f->ways.exit.i || f->written[bottleneck.i]) {
             f->spans[f->span_count++].end = bottleneck;
-            f->place[bottleneck.i] = f->span_count;
+            f->place[bottleneck.i].i = f->span_count;
         }
     }
 }
@@ -171,18 +172,18 @@ static void adopt(struct finder *f)
 {
     const struct remat_graph *g = f->graph;
     for (uint32_t n = 0; n < g->node_count; n++)
-        f->home[n] = UNREAD;
+        f->home[n].i = UNREAD;
     for (uint32_t n = g->node_count; n-- > 0;) {
         const struct remat_node_info *node = &g->nodes[n];
         if (!remat_is_early(node->phase))
             continue;
-        if (remat_is_none(f->in[n]) && f->home[n] != UNREAD &&
-            remat_is_none(f->place[node->outputs[0].i]))
+        if (remat_is_none(f->in[n].i) && f->home[n].i != UNREAD &&
+            remat_is_none(f->place[node->outputs[0].i].i))
             f->in[n] = f->home[n];
         for (uint32_t i = 0; i < node->input_count; i++) {
             remat_node from = remat_producer(g, node->inputs[i]);
-            if (!remat_is_none(from.i) && f->home[from.i] != f->in[n])
-                f->home[from.i] = f->home[from.i] == UNREAD ? f->in[n] : REMAT_NONE;
+            if (!remat_is_none(from.i) && f->home[from.i].i != f->in[n].i)
+                f->home[from.i] = f->home[from.i].i == UNREAD ? f->in[n] : NO_SPAN;
         }
     }
 }
@@ -193,36 +194,36 @@ static void divide(struct finder *f)
     const struct remat_graph *g = f->graph;
     for (uint32_t n = 0; n < g->node_count; n++) {
         const struct remat_node_info *node = &g->nodes[n];
-        f->in[n] = REMAT_NONE;
+        f->in[n] = NO_SPAN;
         for (uint32_t i = 0; remat_is_early(node->phase) && i < node->input_count; i++) {
             remat_value from = representative(g, node->inputs[i]);
             remat_node producer = remat_producer(g, from);
-            uint32_t s = f->place[from.i];
-            if (remat_is_none(s) && !remat_is_none(producer.i))
+            remat_span_id s = f->place[from.i];
+            if (remat_is_none(s.i) && !remat_is_none(producer.i))
                 s = f->in[producer.i];
-            if (!remat_is_none(s) && (remat_is_none(f->in[n]) || s > f->in[n]))
+            if (!remat_is_none(s.i) && (remat_is_none(f->in[n].i) || s.i > f->in[n].i))
                 f->in[n] = s;
         }
     }
     adopt(f);
     for (uint32_t n = 0; n < g->node_count; n++)
-        if (remat_is_none(f->in[n]) || f->in[n] >= f->span_count)
-            f->in[n] = REMAT_NONE;
+        if (remat_is_none(f->in[n].i) || f->in[n].i >= f->span_count)
+            f->in[n] = NO_SPAN;
         else {
-            f->spans[f->in[n]].nodes++;
-            f->spans[f->in[n]].products += remat_op_has(g->nodes[n].op, REMAT_FACT_COMPUTE_HEAVY);
+            f->spans[f->in[n].i].nodes++;
+            f->spans[f->in[n].i].products += remat_op_has(g->nodes[n].op, REMAT_FACT_COMPUTE_HEAVY);
         }
 }
 
 enum operand { FIRST_BOTTLENECK, INSIDE, PARAMETER, OUTSIDE };
 
 /* The kind of an input of a node of span `s`. */
-static enum operand operand_kind(const struct finder *f, uint32_t s, remat_value v)
+static enum operand operand_kind(const struct finder *f, remat_span_id s, remat_value v)
 {
     const struct remat_value_info *value = &f->graph->values[v.i];
-    if (f->place[representative(f->graph, v).i] == s)
+    if (f->place[representative(f->graph, v).i].i == s.i)
         return FIRST_BOTTLENECK;
-    if (!remat_is_none(value->node.i) && f->in[value->node.i] == s)
+    if (!remat_is_none(value->node.i) && f->in[value->node.i].i == s.i)
         return INSIDE;
     return value->role == REMAT_ROLE_PARAMETER ? PARAMETER : OUTSIDE;
 }
@@ -264,15 +265,15 @@ static void hash_spans(struct finder *f)
     const struct remat_graph *g = f->graph;
     memset(f->readers, 0, g->node_count * sizeof *f->readers);
     for (remat_node n = {0}; n.i < g->node_count; n.i++)
-        if (!remat_is_none(f->in[n.i]))
+        if (!remat_is_none(f->in[n.i].i))
             f->hash[n.i] = hash_node(f, n);
     for (uint32_t s = 0; s < f->span_count; s++)
         f->readers[remat_producer(g, f->spans[s].end).i] = 1;
     for (uint32_t n = g->node_count; n-- > 0;) {
-        if (remat_is_none(f->in[n]) || f->readers[n] == 0)
+        if (remat_is_none(f->in[n].i) || f->readers[n] == 0)
             continue;
         const uint64_t words[] = {f->hash[n], f->readers[n]};
-        f->spans[f->in[n]].hash += remat_hash(words, sizeof words, 0);
+        f->spans[f->in[n].i].hash += remat_hash(words, sizeof words, 0);
         for (uint32_t i = 0; i < g->nodes[n].input_count; i++) {
             remat_value v = g->nodes[n].inputs[i];
             if (operand_kind(f, f->in[n], v) == INSIDE)
@@ -332,8 +333,8 @@ static uint32_t follow(struct finder *f, remat_value source)
     divide(f);
     hash_spans(f);
     for (uint32_t n = 0; n < f->graph->node_count; n++)
-        if (!remat_is_none(f->in[n]) && !remat_is_none(f->out->stack_of[n]))
-            f->spans[f->in[n]].hash = f->in[n];
+        if (!remat_is_none(f->in[n].i) && !remat_is_none(f->out->stack_of[n].i))
+            f->spans[f->in[n].i].hash = f->in[n].i;
     for (;;) {
         struct run run = find_run(f);
         if (run.length == 0)
@@ -369,11 +370,11 @@ static void take_run(struct finder *f, const struct run *run)
     for (uint32_t s = 0; s < run->length; s++)
         stack.bottlenecks[s] = f->spans[run->begin + s].end;
     for (uint32_t n = 0; n < f->graph->node_count; n++) {
-        uint32_t s = f->in[n];
-        if (remat_is_none(s) || s < run->begin || s - run->begin >= run->length)
+        remat_span_id s = f->in[n];
+        if (remat_is_none(s.i) || s.i < run->begin || s.i - run->begin >= run->length)
             continue;
-        f->out->stack_of[n] = (uint32_t)f->stacks.count;
-        f->out->span_of[n] = s - run->begin;
+        f->out->stack_of[n].i = (uint32_t)f->stacks.count;
+        f->out->span_of[n].i = s.i - run->begin;
     }
     REMAT_PUSH(f->arena, &f->stacks, stack);
 }

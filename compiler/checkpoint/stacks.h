@@ -5,6 +5,9 @@
 
 #include "graph.h"
 
+REMAT_INDEX(remat_stack_id);
+REMAT_INDEX(remat_span_id); /* of a stack, or of a way to the loss */
+
 /* A *bottleneck* of a value's way to the loss is a value that the whole way goes through. Between
  * two bottlenecks lies a *span*: the nodes from the first to the second, the second among them, and
  * those that only they read. Spans that repeat with some period, and have a product in it, are a
@@ -18,8 +21,8 @@ struct remat_stack {
 struct remat_stacks {
     uint32_t count;
     struct remat_stack *stacks;
-    uint32_t *stack_of, *span_of; /* by node: which stack, which of its spans; REMAT_NONE
-                                        outside stacks, and behind the loss */
+    remat_stack_id *stack_of; /* by node: none outside stacks, and behind the loss */
+    remat_span_id *span_of;   /* by node, as stack_of: of that stack */
 };
 
 /* `written`, by value: no other is a bottleneck. The result lies in the arena. */

@@ -20,6 +20,8 @@ struct fate {
     uint32_t read_end;  /* position after the last kernel that reads it or a clone */
 };
 
+REMAT_INDEX(layer_id); /* of all stacks' layers, from 1 on; 0: outside of them */
+
 struct joiner {
     const struct remat_lowering *in;
     const struct remat_part *part;
@@ -111,9 +113,9 @@ static void join(struct remat_arena *scratch, struct joiner *j)
     follow_reads(j, read_end);
 }
 
-/* By scope: 0 outside layers, else a number of its layer. Returns how many there are. */
+/* By scope. Returns how many there are. */
 static uint32_t number_layers(struct remat_arena *scratch, const struct remat_graph *g,
-                              uint32_t *out)
+                              layer_id *out)
 {
     uint32_t layers = remat_graph_layers(g), count = 0;
     const char **stacks;
@@ -127,12 +129,12 @@ static uint32_t number_layers(struct remat_arena *scratch, const struct remat_gr
             stack++;
         stacks[stack] = scope->stack;
         count += stack == count;
-        out[s] = 1 + stack * layers + (uint32_t)scope->layer;
+        out[s].i = 1 + stack * layers + (uint32_t)scope->layer;
     }
     return 1 + count * layers;
 }
 
-static void find_leaving(struct remat_arena *scratch, const uint32_t *layer, struct joiner *j)
+static void find_leaving(struct remat_arena *scratch, const layer_id *layer, struct joiner *j)
 {
     const struct remat_graph *g = j->part->arranged->graph;
     REMAT_NEW(scratch, j->leaves, g->value_count);
@@ -141,13 +143,13 @@ static void find_leaving(struct remat_arena *scratch, const uint32_t *layer, str
         for (uint32_t i = 0; i < reader->input_count && remat_is_early(reader->phase); i++) {
             remat_value root = remat_storage_root(g, reader->inputs[i]);
             const struct remat_node_info *writer = remat_producer_info(g, root);
-            j->leaves[root.i] |= writer && layer[writer->scope.i] != layer[reader->scope.i];
+            j->leaves[root.i] |= writer && layer[writer->scope.i].i != layer[reader->scope.i].i;
         }
     }
 }
 
-/* The nodes that an op was expanded into share its place. `layer` has `count` numbers. */
-static void count_ops(struct remat_arena *scratch, const uint32_t *layer, uint32_t count,
+/* The nodes that an op was expanded into share its place. There are `count` layers. */
+static void count_ops(struct remat_arena *scratch, const layer_id *layer, uint32_t count,
                       struct joiner *j)
 {
     const struct remat_graph *g = j->part->arranged->graph;
@@ -162,7 +164,8 @@ static void count_ops(struct remat_arena *scratch, const uint32_t *layer, uint32
             continue;
         if (!first[group]) {
             first[group] = n + 1;
-            j->op_index[n] = counts[(size_t)layer[node->scope.i] * REMAT_OP_COUNT + node->origin]++;
+            j->op_index[n] =
+                counts[(size_t)layer[node->scope.i].i * REMAT_OP_COUNT + node->origin]++;
         }
         j->op_index[n] = j->op_index[first[group] - 1];
     }
@@ -186,7 +189,7 @@ static uint8_t action_of(const struct fate *fate)
 }
 
 static struct remat_decision_record record(const struct joiner *j, remat_value v, const char *name,
-                                           uint32_t first_command)
+                                           remat_command_id first_command)
 {
     const struct remat_graph *g = j->part->arranged->graph;
     remat_value original = g->values[v.i].original;
@@ -216,8 +219,8 @@ static struct remat_decision_record record(const struct joiner *j, remat_value v
     };
     memcpy(record.shape, g->values[v.i].shape.dims, record.rank * sizeof *record.shape);
     if (!remat_is_none(written_by.i)) {
-        record.saved_begin = first_command + j->position[written_by.i];
-        record.saved_end = later(record.saved_begin, first_command + fate->read_end);
+        record.saved_begin = first_command.i + j->position[written_by.i];
+        record.saved_end = later(record.saved_begin, first_command.i + fate->read_end);
     }
     return record;
 }
@@ -237,16 +240,16 @@ static void add_layers(struct remat_arena *arena, struct remat_arena *scratch,
 }
 
 void remat_lower_decisions(struct remat_arena *arena, struct remat_arena *scratch,
-                           const struct remat_lowering *lowering, uint32_t first_command,
+                           const struct remat_lowering *lowering, remat_command_id first_command,
                            const char *const *root_name, struct remat_program *out)
 {
     const struct remat_graph *g = lowering->parts[0].arranged->graph;
     struct joiner j = {.in = lowering, .part = &lowering->parts[0]};
     struct REMAT_LIST(struct remat_decision_record) records = {0};
-    uint32_t *layer, layers;
+    layer_id *layer;
     join(scratch, &j);
     REMAT_NEW(scratch, layer, g->scope_count);
-    layers = number_layers(scratch, g, layer);
+    uint32_t layers = number_layers(scratch, g, layer);
     count_ops(scratch, layer, layers, &j);
     find_leaving(scratch, layer, &j);
     for (remat_value v = {0}; v.i < g->value_count; v.i++)

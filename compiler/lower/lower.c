@@ -8,6 +8,11 @@
 #include "kernel_body.h"
 #include "ops.h"
 
+/* Of the program. */
+REMAT_INDEX(kernel_id);
+REMAT_INDEX(value_id);
+REMAT_INDEX(buffer_id);
+
 struct lowerer {
     struct remat_arena *arena;
     const struct remat_lowering *in;
@@ -17,9 +22,9 @@ struct lowerer {
     struct REMAT_LIST(uint64_t) kernel_hashes; /* by program kernel */
     /* of the part in hand */
     const struct remat_part *part;
-    uint32_t first;         /* of its commands */
-    uint32_t *value_of;     /* graph value -> program value */
-    uint32_t *buffer_of;    /* placed buffer -> program buffer */
+    remat_command_id first; /* of its commands */
+    value_id *value_of;     /* by graph value */
+    buffer_id *buffer_of;   /* by placed buffer */
     const char **root_name; /* by graph value: the name that users know a root by */
     uint8_t *root_role;     /* by graph value */
 };
@@ -125,11 +130,11 @@ static void lower_value(struct lowerer *l, remat_value v)
         .phase = node->phase,
         .rank = (uint8_t)info->shape.rank,
         .bytes = remat_value_bytes(info),
-        .buffer = l->buffer_of[l->part->arranged->lifespans.buffer_of[v.i].i],
+        .buffer = l->buffer_of[l->part->arranged->lifespans.buffer_of[v.i].i].i,
     };
     memcpy(out->shape, info->shape.dims, sizeof out->shape);
     lower_whole(info, out);
-    l->value_of[v.i] = l->out->value_count++;
+    l->value_of[v.i].i = l->out->value_count++;
 }
 
 /* It becomes a value of the program, which graph inputs are already. */
@@ -147,9 +152,9 @@ static void lower_values(struct lowerer *l)
         if (is_lowered(l->part->arranged, v))
             lower_value(l, v);
         else if (remat_is_none(remat_producer(g, v).i))
-            l->value_of[v.i] = remat_persistent_find(l->in->persistent, g->values[v.i].name).i;
+            l->value_of[v.i].i = remat_persistent_find(l->in->persistent, g->values[v.i].name).i;
         else
-            l->value_of[v.i] = REMAT_NONE;
+            l->value_of[v.i].i = REMAT_NONE;
 }
 
 /* --- commands --- */
@@ -178,13 +183,13 @@ static const char *kernel_key(struct lowerer *l, const struct remat_fused_kernel
 }
 
 /* Finds or adds the kernel; `source` is NULL for built-in kernels. */
-static uint32_t intern_kernel(struct lowerer *l, uint32_t kind,
-                              const struct remat_fused_kernel *source)
+static kernel_id intern_kernel(struct lowerer *l, uint32_t kind,
+                               const struct remat_fused_kernel *source)
 {
     bool fused = kind == REMAT_KERNEL_fused;
     uint64_t hash = remat_kernel_hash(kind, fused ? &source->body : NULL);
-    for (uint32_t k = 0; k < l->kernels.count; k++)
-        if (l->kernel_hashes.items[k] == hash)
+    for (kernel_id k = {0}; k.i < l->kernels.count; k.i++)
+        if (l->kernel_hashes.items[k.i] == hash)
             return k;
     struct remat_kernel kernel = {.kind = kind, .key = remat_kernel_kind_name(kind)};
     if (fused) {
@@ -193,7 +198,7 @@ static uint32_t intern_kernel(struct lowerer *l, uint32_t kind,
     }
     REMAT_PUSH(l->scratch, &l->kernel_hashes, hash);
     REMAT_PUSH(l->arena, &l->kernels, kernel);
-    return (uint32_t)l->kernels.count - 1;
+    return (kernel_id){(uint32_t)l->kernels.count - 1};
 }
 
 /* A master copy gets the random values of its parameter. */
@@ -259,7 +264,7 @@ static void init_command(struct lowerer *l, remat_tensor_id tensor)
     uint32_t kind = ends     ? REMAT_KERNEL_fill_normal_part
                     : normal ? REMAT_KERNEL_fill_normal
                              : REMAT_KERNEL_fill;
-    command->kernel = intern_kernel(l, kind, NULL);
+    command->kernel = intern_kernel(l, kind, NULL).i;
     add_static(l, tensor, REMAT_ACCESS_WRITE);
     const struct remat_mesh_axis *axis = deals ? &l->out->mesh[info->part->axis] : NULL;
     if (axis)
@@ -284,8 +289,8 @@ static struct remat_operand lower_operand(const struct lowerer *l,
                                           const struct remat_kernel_operand *from)
 {
     struct remat_operand operand = {
-        .value = l->value_of[from->value.i],
-        .previous = remat_is_none(from->previous.i) ? REMAT_NONE : l->value_of[from->previous.i],
+        .value = l->value_of[from->value.i].i,
+        .previous = remat_is_none(from->previous.i) ? REMAT_NONE : l->value_of[from->previous.i].i,
         .access = from->access,
         .dtype = (uint8_t)l->part->arranged->graph->values[from->value.i].dtype,
         .rank = (uint8_t)from->view->rank,
@@ -320,11 +325,11 @@ static void part_command(struct lowerer *l, uint32_t position)
     };
     if (command->rank)
         memcpy(command->space, kernel->space.dims, sizeof command->space);
-    command->kernel = intern_kernel(l, kernel->kind, kernel);
+    command->kernel = intern_kernel(l, kernel->kind, kernel).i;
     if (remat_kernel_kind_is_transfer(kernel->kind))
-        command->complete_before = l->first + (l->part->arranged->complete_before
-                                                   ? l->part->arranged->complete_before[position]
-                                                   : position + 1);
+        command->complete_before = l->first.i + (l->part->arranged->complete_before
+                                                     ? l->part->arranged->complete_before[position]
+                                                     : position + 1);
     command->continues_group =
         l->part->arranged->continues && l->part->arranged->continues[position];
     for (uint32_t o = 0; o < kernel->operand_count; o++)
@@ -337,10 +342,10 @@ static void part_command(struct lowerer *l, uint32_t position)
 
 /* --- segments --- */
 
-static void add_segment(struct lowerer *l, const char *name, uint32_t command_begin)
+static void add_segment(struct lowerer *l, const char *name, remat_command_id begin)
 {
     l->out->segments[l->out->segment_count++] =
-        (struct remat_segment){name, command_begin, l->out->command_count};
+        (struct remat_segment){name, begin.i, l->out->command_count};
 }
 
 /* The newest segment is called `times` times at the end of the entry point's script. */
@@ -362,45 +367,44 @@ static void lower_init(struct lowerer *l)
     for (remat_tensor_id t = {0}; t.i < persistent->count; t.i++)
         if (persistent->items[t.i].info->initializer != REMAT_INIT_NONE)
             init_command(l, t);
-    add_segment(l, "init", 0);
+    add_segment(l, "init", (remat_command_id){0});
 }
 
-static void lower_buffers(struct lowerer *l, uint32_t first_command)
+static void lower_buffers(struct lowerer *l)
 {
     const struct remat_lifespans *from = &l->part->arranged->lifespans;
     REMAT_ROOM(l->scratch, l->buffer_of, from->buffer_count);
     for (uint32_t b = 0; b < from->buffer_count; b++) {
         const struct remat_placed_buffer *buffer = &from->buffers[b];
         if (!remat_is_none(buffer->persistent.i)) {
-            l->buffer_of[b] = buffer->persistent.i;
+            l->buffer_of[b].i = buffer->persistent.i;
             continue;
         }
-        l->buffer_of[b] = l->out->buffer_count;
+        l->buffer_of[b].i = l->out->buffer_count;
         l->out->buffers[l->out->buffer_count++] = (struct remat_buffer){
             .offset_bytes = buffer->offset_bytes,
             .bytes = buffer->bytes,
-            .begin = buffer->begin + first_command,
-            .end = buffer->end + first_command,
+            .begin = buffer->begin + l->first.i,
+            .end = buffer->end + l->first.i,
         };
     }
 }
 
 static void lower_part(struct lowerer *l, const struct remat_part *part)
 {
-    uint32_t first = l->out->command_count;
     l->part = part;
-    l->first = first;
+    l->first.i = l->out->command_count;
     name_roots(l);
-    lower_buffers(l, first);
+    lower_buffers(l);
     lower_values(l);
     for (uint32_t position = 0; position < part->arranged->kernels.count; position++)
         part_command(l, position);
-    add_segment(l, part->name, first);
+    add_segment(l, part->name, l->first);
     if (part == l->in->parts)
-        remat_lower_decisions(l->arena, l->scratch, l->in, first, l->root_name, l->out);
+        remat_lower_decisions(l->arena, l->scratch, l->in, l->first, l->root_name, l->out);
     if (part->arranged->lifespans.live_peak_bytes > l->out->peak_bytes) {
         l->out->peak_bytes = part->arranged->lifespans.live_peak_bytes;
-        l->out->peak_command = first + part->arranged->lifespans.peak_position;
+        l->out->peak_command = l->first.i + part->arranged->lifespans.peak_position;
     }
 }
 

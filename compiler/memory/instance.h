@@ -6,8 +6,6 @@
 #include "pack.h"
 #include "unwind.h"
 
-REMAT_INDEX(remat_slot_id); /* of an array of slots */
-
 /* Slots that need memory, in the order (begin, end descending, index). Time is compressed: position
  * p is the interval between the p-th and the next of the distinct begins and ends. Sizes are
  * rounded up to REMAT_ALIGNMENT. All arrays are of the arena. */

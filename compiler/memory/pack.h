@@ -8,6 +8,8 @@
 
 #include <base.h>
 
+REMAT_INDEX(remat_slot_id); /* of an array of slots */
+
 /* Slots to pack: bytes that are needed during a lifespan.
  * The lifespan [begin, end) counts schedule positions. Sizes are rounded up to REMAT_ALIGNMENT.
  * A slot of no bytes or of an empty lifespan (begin == end) needs no memory. Values that share a

@@ -11,7 +11,7 @@ enum { LEVELS = 6, NONE = UINT32_MAX }; /* 64 ^ 6 > 2 ^ 32 */
 
 struct keyed {
     uint64_t key;
-    uint32_t slot;
+    remat_slot_id slot;
 };
 
 struct sweep {
@@ -34,35 +34,35 @@ static uint64_t rounded(uint64_t bytes)
     return bytes % REMAT_ALIGNMENT ? bytes - bytes % REMAT_ALIGNMENT + REMAT_ALIGNMENT : bytes;
 }
 
-static remat_status check_slot(remat_context *ctx, const struct remat_slot *slots, uint32_t i,
+static remat_status check_slot(remat_context *ctx, const struct remat_slot *slots, remat_slot_id i,
                                const struct remat_packing *packing)
 {
-    uint64_t offset = packing->offsets[i], bytes = rounded(slots[i].bytes);
+    uint64_t offset = packing->offsets[i.i], bytes = rounded(slots[i.i].bytes);
     if (offset % REMAT_ALIGNMENT)
-        return remat_error(ctx, REMAT_ERROR_INTERNAL, "memory slot %u: offset %llu not aligned", i,
-                           (unsigned long long)offset);
+        return remat_error(ctx, REMAT_ERROR_INTERNAL, "memory slot %u: offset %llu not aligned",
+                           i.i, (unsigned long long)offset);
     if (offset > packing->arena_bytes || bytes > packing->arena_bytes - offset)
         return remat_error(ctx, REMAT_ERROR_INTERNAL,
-                           "memory slot %u: %llu bytes at %llu exceed the arena of %llu bytes", i,
+                           "memory slot %u: %llu bytes at %llu exceed the arena of %llu bytes", i.i,
                            (unsigned long long)bytes, (unsigned long long)offset,
                            (unsigned long long)packing->arena_bytes);
     return REMAT_OK;
 }
 
-static remat_status check_pair(remat_context *ctx, const struct remat_slot *slots, uint32_t i,
-                               uint32_t j, const uint64_t *offsets)
+static remat_status check_pair(remat_context *ctx, const struct remat_slot *slots, remat_slot_id i,
+                               remat_slot_id j, const uint64_t *offsets)
 {
-    const struct remat_slot *a = &slots[i], *b = &slots[j];
+    const struct remat_slot *a = &slots[i.i], *b = &slots[j.i];
     if (a->end <= b->begin || b->end <= a->begin)
         return REMAT_OK;
-    if (offsets[i] + a->bytes <= offsets[j] || offsets[j] + b->bytes <= offsets[i])
+    if (offsets[i.i] + a->bytes <= offsets[j.i] || offsets[j.i] + b->bytes <= offsets[i.i])
         return REMAT_OK;
     return remat_error(ctx, REMAT_ERROR_INTERNAL,
                        "memory slots %u and %u overlap: [%u, %u) with %llu bytes at %llu, "
                        "[%u, %u) with %llu bytes at %llu",
-                       i, j, a->begin, a->end, (unsigned long long)a->bytes,
-                       (unsigned long long)offsets[i], b->begin, b->end,
-                       (unsigned long long)b->bytes, (unsigned long long)offsets[j]);
+                       i.i, j.i, a->begin, a->end, (unsigned long long)a->bytes,
+                       (unsigned long long)offsets[i.i], b->begin, b->end,
+                       (unsigned long long)b->bytes, (unsigned long long)offsets[j.i]);
 }
 
 static int compare_keyed(const void *left, const void *right)
@@ -70,7 +70,7 @@ static int compare_keyed(const void *left, const void *right)
     const struct keyed *a = left, *b = right;
     if (a->key != b->key)
         return a->key < b->key ? -1 : 1;
-    return (a->slot > b->slot) - (a->slot < b->slot);
+    return (a->slot.i > b->slot.i) - (a->slot.i < b->slot.i);
 }
 
 static void sweep_create(struct remat_arena *arena, const struct remat_slot *slots, uint32_t count,
@@ -82,18 +82,18 @@ static void sweep_create(struct remat_arena *arena, const struct remat_slot *slo
     REMAT_NEW(arena, s->ends, count);
     REMAT_NEW(arena, s->offsets, count);
     REMAT_NEW(arena, s->rank, count);
-    for (uint32_t i = 0; i < count; i++) {
-        if (!needs_memory(&slots[i]))
+    for (remat_slot_id i = {0}; i.i < count; i.i++) {
+        if (!needs_memory(&slots[i.i]))
             continue;
-        s->begins[s->count] = (struct keyed){slots[i].begin, i};
-        s->ends[s->count] = (struct keyed){slots[i].end, i};
-        s->offsets[s->count++] = (struct keyed){packing->offsets[i], i};
+        s->begins[s->count] = (struct keyed){slots[i.i].begin, i};
+        s->ends[s->count] = (struct keyed){slots[i.i].end, i};
+        s->offsets[s->count++] = (struct keyed){packing->offsets[i.i], i};
     }
     qsort(s->begins, s->count, sizeof *s->begins, compare_keyed);
     qsort(s->ends, s->count, sizeof *s->ends, compare_keyed);
     qsort(s->offsets, s->count, sizeof *s->offsets, compare_keyed);
     for (uint32_t r = 0; r < s->count; r++)
-        s->rank[s->offsets[r].slot] = r;
+        s->rank[s->offsets[r].slot.i] = r;
     for (int level = 0; level < LEVELS; level++) {
         words = words / 64 + 1;
         REMAT_NEW(arena, s->live[level], words);
@@ -133,17 +133,17 @@ static uint32_t neighbour(const struct sweep *s, uint32_t rank, bool behind)
     return NONE;
 }
 
-static remat_status begin(remat_context *ctx, struct sweep *s, uint32_t slot)
+static remat_status begin(remat_context *ctx, struct sweep *s, remat_slot_id slot)
 {
     for (int behind = 0; behind < 2; behind++) {
-        uint32_t other = neighbour(s, s->rank[slot], behind);
-        if (other == NONE)
+        uint32_t rank = neighbour(s, s->rank[slot.i], behind);
+        if (rank == NONE)
             continue;
-        other = s->offsets[other].slot;
-        REMAT_CHECK(check_pair(ctx, s->slots, slot > other ? slot : other,
-                               slot > other ? other : slot, s->packing->offsets));
+        remat_slot_id other = s->offsets[rank].slot;
+        REMAT_CHECK(check_pair(ctx, s->slots, slot.i > other.i ? slot : other,
+                               slot.i > other.i ? other : slot, s->packing->offsets));
     }
-    insert(s, s->rank[slot]);
+    insert(s, s->rank[slot.i]);
     return REMAT_OK;
 }
 
@@ -153,11 +153,11 @@ static remat_status check_pairs(remat_context *ctx, struct sweep *s, uint64_t *p
     *peak_bytes = 0;
     for (uint32_t b = 0, e = 0; b < s->count; b++) {
         for (; s->ends[e].key <= s->begins[b].key; e++) {
-            erase(s, s->rank[s->ends[e].slot]);
-            live_bytes -= rounded(s->slots[s->ends[e].slot].bytes);
+            erase(s, s->rank[s->ends[e].slot.i]);
+            live_bytes -= rounded(s->slots[s->ends[e].slot.i].bytes);
         }
         REMAT_CHECK(begin(ctx, s, s->begins[b].slot));
-        live_bytes += rounded(s->slots[s->begins[b].slot].bytes);
+        live_bytes += rounded(s->slots[s->begins[b].slot.i].bytes);
         *peak_bytes = live_bytes > *peak_bytes ? live_bytes : *peak_bytes;
     }
     return REMAT_OK;
@@ -170,8 +170,8 @@ remat_status remat_pack_check(remat_context *ctx, const struct remat_slot *slots
     struct sweep sweep;
     uint64_t peak_bytes;
     struct remat_arena *arena = remat_scratch_open(ctx);
-    for (uint32_t i = 0; i < count; i++)
-        if (needs_memory(&slots[i]))
+    for (remat_slot_id i = {0}; i.i < count; i.i++)
+        if (needs_memory(&slots[i.i]))
             REMAT_TRY(check_slot(ctx, slots, i, packing));
     sweep_create(arena, slots, count, packing, &sweep);
     REMAT_TRY(check_pairs(ctx, &sweep, &peak_bytes));

@@ -59,14 +59,14 @@ static void list_readers(struct finder *f)
     REMAT_NEW(f->arena, f->next, count);
     REMAT_NEW(f->arena, f->user, count);
     for (uint32_t v = 0; v < graph->value_count; v++)
-        f->reader[v] = REMAT_NONE;
-    count = 0;
-    for (uint32_t n = 0; n < graph->node_count; n++)
-        for (uint32_t k = 0; k < graph->nodes[n].input_count; k++) {
-            uint32_t v = graph->nodes[n].inputs[k].i;
-            f->user[count] = n;
-            f->next[count] = f->reader[v];
-            f->reader[v] = count++;
+        f->reader[v] = NO_USE;
+    use_id use = {0};
+    for (remat_node n = {0}; n.i < graph->node_count; n.i++)
+        for (uint32_t k = 0; k < graph->nodes[n.i].input_count; k++, use.i++) {
+            remat_value v = graph->nodes[n.i].inputs[k];
+            f->user[use.i] = n;
+            f->next[use.i] = f->reader[v.i];
+            f->reader[v.i] = use;
         }
 }
 
@@ -86,14 +86,14 @@ static remat_status (*const rules[])(struct finder *, const struct rule_of *) = 
 /* An open parameter becomes what its first reader, or a view, wants, if it can be. */
 static remat_status settle(struct finder *f, remat_value v, struct remat_layout want)
 {
-    const struct remat_value_info *info = &f->graph->values[f->root[v.i]];
+    const struct remat_value_info *info = &f->graph->values[f->root[v.i].i];
     struct remat_place place;
     struct remat_layout *layout = layout_of(f, v);
     if (layout->kind != REMAT_LAYOUT_OPEN)
         return REMAT_OK;
     if (want.kind == REMAT_LAYOUT_SPLIT &&
         !remat_layout_place(&info->shape, want, f->ranks, &place))
-        return remat_layout_refuse(f, (remat_value){f->root[v.i]}, info->shape.rank - 1);
+        return remat_layout_refuse(f, f->root[v.i], info->shape.rank - 1);
     *layout = want.kind == REMAT_LAYOUT_COPIES ? whole : want;
     return REMAT_OK;
 }
@@ -107,7 +107,7 @@ static bool equal(struct remat_layout a, struct remat_layout b)
  * same; the graph may state it of the view. */
 static remat_status follow_root(struct finder *f, const struct remat_node_info *node, bool *out)
 {
-    remat_value root = {f->root[node->inputs[0].i]}, y = node->outputs[0];
+    remat_value root = f->root[node->inputs[0].i], y = node->outputs[0];
     bool keeps = node->op == REMAT_OP_reshape || node->op == REMAT_OP_cast;
     bool was_open = is_open(&f->graph->values[root.i]) && is_stated(f, root);
     struct remat_layout stated = f->stated[y.i];
@@ -115,7 +115,7 @@ static remat_status follow_root(struct finder *f, const struct remat_node_info *
     *out = keeps && (was_open || f->layouts->of[root.i].kind == REMAT_LAYOUT_OPEN);
     if (!*out)
         return REMAT_OK;
-    f->root[y.i] = root.i;
+    f->root[y.i] = root;
     if (!is_stated(f, y))
         return REMAT_OK;
     REMAT_CHECK(settle(f, y, stated));
@@ -135,7 +135,7 @@ static remat_value find_other(const struct rule_of *r, remat_value v)
 
 static remat_status settle_input(struct finder *f, const struct rule_of *r, uint32_t k)
 {
-    remat_value v = r->node->inputs[k], root = {f->root[v.i]};
+    remat_value v = r->node->inputs[k], root = f->root[v.i];
     if (remat_is_none(remat_producer(f->graph, root).i) && !f->read[root.i])
         REMAT_CHECK(remat_layout_check_stated(f, root, r->want[k], find_other(r, v)));
     f->read[root.i] = true;
@@ -158,14 +158,14 @@ static remat_status settle_output(struct finder *f, const struct rule_of *r, uin
     return REMAT_OK;
 }
 
-static remat_status visit(struct finder *f, uint32_t n)
+static remat_status visit(struct finder *f, remat_node n)
 {
-    const struct remat_node_info *node = &f->graph->nodes[n];
+    const struct remat_node_info *node = &f->graph->nodes[n.i];
     struct remat_layout *out, *want;
     bool follows;
     REMAT_NEW(f->arena, out, node->output_count);
     REMAT_NEW(f->arena, want, node->input_count);
-    f->layouts->wanted[n] = want;
+    f->layouts->wanted[n.i] = want;
     REMAT_CHECK(follow_root(f, node, &follows));
     if (follows)
         return REMAT_OK;
@@ -187,11 +187,11 @@ static remat_status close_all(struct finder *f)
 {
     struct remat_place place;
     for (uint32_t v = 0; v < f->graph->value_count; v++)
-        if (f->layouts->of[f->root[v]].kind == REMAT_LAYOUT_OPEN)
-            f->layouts->of[f->root[v]] = whole;
+        if (f->layouts->of[f->root[v].i].kind == REMAT_LAYOUT_OPEN)
+            f->layouts->of[f->root[v].i] = whole;
     for (remat_value v = {0}; v.i < f->graph->value_count; v.i++) {
-        struct remat_layout layout = f->layouts->of[f->root[v.i]];
-        if (f->root[v.i] == v.i)
+        struct remat_layout layout = f->layouts->of[f->root[v.i].i];
+        if (f->root[v.i].i == v.i)
             continue;
         if (layout.kind == REMAT_LAYOUT_SPLIT &&
             !remat_layout_place(shape_of(f, v), layout, f->ranks, &place))
@@ -222,7 +222,7 @@ remat_status remat_layouts_find(struct remat_arena *arena, const struct remat_gr
     list_readers(&f);
     remat_layout_find_handed(&f);
     for (remat_value v = {0}; v.i < graph->value_count; v.i++) {
-        f.root[v.i] = v.i;
+        f.root[v.i] = v;
         out->of[v.i] = is_stated(&f, v)               ? f.stated[v.i]
                        : is_open(&graph->values[v.i]) ? (struct remat_layout){0}
                                                       : whole;
@@ -231,7 +231,7 @@ remat_status remat_layouts_find(struct remat_arena *arena, const struct remat_gr
     for (uint32_t o = 0; o < graph->output_count; o++)
         if (remat_is_none(remat_producer(graph, graph->outputs[o]).i))
             out->of[graph->outputs[o].i] = whole;
-    for (uint32_t n = 0; n < graph->node_count; n++)
+    for (remat_node n = {0}; n.i < graph->node_count; n.i++)
         REMAT_CHECK(visit(&f, n));
     if (graph->sequence_parallel && !f.scatters)
         return remat_error(arena->ctx, REMAT_ERROR_INVALID,
@@ -239,7 +239,7 @@ remat_status remat_layouts_find(struct remat_arena *arena, const struct remat_gr
                            "of tokens that they divide",
                            (long long)f.ranks, axis);
     REMAT_CHECK(close_all(&f));
-    for (uint32_t n = graph->node_count; n-- > 0;)
+    for (remat_node n = {graph->node_count}; n.i-- > 0;)
         remat_layout_narrow(&f, n);
     for (uint32_t v = 0; v < graph->value_count; v++)
         if (is_open(&graph->values[v]))

@@ -13,19 +13,23 @@
 
 #include "layout.h"
 
+REMAT_INDEX(use_id); /* of all inputs of nodes, in order */
+#define NO_USE ((use_id){REMAT_NONE})
+
 struct finder {
     struct remat_arena *arena;
     const struct remat_graph *graph;
     struct remat_layouts *layouts;
     const char *axis;
     int64_t ranks;
-    bool scatters;  /* some sum is finished into parts of tokens */
-    uint32_t *root; /* of each value: itself, or the open parameter that it is a view or cast of */
-    uint32_t *uses; /* of each value */
+    bool scatters;     /* some sum is finished into parts of tokens */
+    remat_value *root; /* of each value: itself, or the open parameter that it is a view or cast of
+                        */
+    uint32_t *uses;    /* of each value */
     remat_value *parameters; /* of each value: the parameter whose gradient it is, or none */
-    uint32_t *reader;        /* of each value: its last use, REMAT_NONE: none */
-    uint32_t *next;          /* of each use: the one before it */
-    uint32_t *user;          /* of each use: the node */
+    use_id *reader;          /* of each value: its last use; may be none */
+    use_id *next;            /* of each use: the one before it */
+    remat_node *user;        /* of each use */
     bool *handed;            /* of each node: layers hand its result on */
     uint32_t look, *looked;  /* of each value: in which look at columns it was found last */
     struct REMAT_LIST(remat_value) to_look_at;
@@ -85,7 +89,7 @@ static inline const struct remat_shape *shape_of(const struct finder *f, remat_v
 
 static inline struct remat_layout *layout_of(struct finder *f, remat_value v)
 {
-    return &f->layouts->of[f->root[v.i]];
+    return &f->layouts->of[f->root[v.i].i];
 }
 
 /* How it is read where its sum does not go on: of a sum over tokens, the parts. */

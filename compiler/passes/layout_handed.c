@@ -9,18 +9,19 @@
 static void find_ways(struct finder *f, struct remat_tree *out)
 {
     const struct remat_graph *graph = f->graph;
-    uint32_t loss = graph->output_count ? remat_producer(graph, graph->outputs[0]).i : REMAT_NONE;
+    remat_node loss =
+        graph->output_count ? remat_producer(graph, graph->outputs[0]) : REMAT_NO_NODE;
     remat_tree_create(f->arena, graph->node_count, out);
-    if (loss == REMAT_NONE)
+    if (remat_is_none(loss.i))
         return;
-    for (uint32_t n = loss + 1; n-- > 0;) {
-        if (n != loss && out->parent[n] == REMAT_NONE)
+    for (uint32_t n = loss.i + 1; n-- > 0;) {
+        if (n != loss.i && out->parent[n] == REMAT_NONE)
             continue;
         remat_tree_add(out, n);
         for (uint32_t k = 0; k < graph->nodes[n].input_count; k++) {
-            uint32_t from = remat_producer(graph, graph->nodes[n].inputs[k]).i;
-            if (from != REMAT_NONE)
-                out->parent[from] = remat_tree_common(out, out->parent[from], n);
+            remat_node from = remat_producer(graph, graph->nodes[n].inputs[k]);
+            if (!remat_is_none(from.i))
+                out->parent[from.i] = remat_tree_common(out, out->parent[from.i], n);
         }
     }
 }
@@ -32,13 +33,13 @@ void remat_layout_find_handed(struct finder *f)
     find_ways(f, &ways);
     REMAT_NEW(f->arena, f->handed, graph->node_count);
     for (uint32_t v = 0; v < graph->value_count; v++) {
-        uint32_t at = REMAT_NONE;
+        remat_node at = REMAT_NO_NODE;
         if (graph->values[v].role != REMAT_ROLE_INPUT)
             continue;
-        for (uint32_t u = f->reader[v]; u != REMAT_NONE; u = f->next[u])
-            if (remat_tree_has(&ways, f->user[u]))
-                at = remat_tree_common(&ways, at, f->user[u]);
-        for (; at != REMAT_NONE && !f->handed[at]; at = ways.parent[at])
-            f->handed[at] = true;
+        for (use_id u = f->reader[v]; !remat_is_none(u.i); u = f->next[u.i])
+            if (remat_tree_has(&ways, f->user[u.i].i))
+                at.i = remat_tree_common(&ways, at.i, f->user[u.i].i);
+        for (; !remat_is_none(at.i) && !f->handed[at.i]; at.i = ways.parent[at.i])
+            f->handed[at.i] = true;
     }
 }

@@ -6,6 +6,6 @@
 
 /* Where node n computes a whole of which each rank reads only its part, it computes that. When all
  * layouts are found, from the last node to the first. */
-void remat_layout_narrow(struct finder *f, uint32_t n);
+void remat_layout_narrow(struct finder *f, remat_node n);
 
 #endif

@@ -21,8 +21,8 @@ struct columns {
 
 static void look_at_readers(struct finder *f, remat_value v, struct columns *c)
 {
-    for (uint32_t u = f->reader[v.i]; u != REMAT_NONE; u = f->next[u]) {
-        const struct remat_node_info *node = &f->graph->nodes[f->user[u]];
+    for (use_id u = f->reader[v.i]; !remat_is_none(u.i); u = f->next[u.i]) {
+        const struct remat_node_info *node = &f->graph->nodes[f->user[u.i].i];
         const struct remat_shape *from = shape_of(f, v), *to = shape_of(f, node->outputs[0]);
         c->are_classes |= node->op == REMAT_OP_column;
         if (node->op == REMAT_OP_slice && remat_node_int(node, "axis", 0) == from->rank - 1)
@@ -59,12 +59,12 @@ static remat_status begin_columns(struct finder *f, const struct rule_of *r, uin
 {
     remat_value y = r->node->outputs[0], w = r->node->inputs[b];
     const struct remat_shape *to = shape_of(f, y);
-    uint32_t n = (uint32_t)(r->node - f->graph->nodes);
+    remat_node n = remat_producer(f->graph, y);
     struct columns c = {to->dims[to->rank - 1], to->dims[to->rank - 1], false};
     if (!remat_is_early(r->node->phase))
         return REMAT_OK;
     look_at_columns(f, y, &c);
-    if (!c.are_classes && f->handed[n])
+    if (!c.are_classes && f->handed[n.i])
         return REMAT_OK;
     if (c.block % f->ranks)
         return c.are_classes ? refuse_classes(f, w, b_axis)
@@ -77,7 +77,7 @@ static remat_status begin_columns(struct finder *f, const struct rule_of *r, uin
 /* Or a view or cast of one. */
 static bool is_parameter(const struct finder *f, remat_value v)
 {
-    const struct remat_value_info *info = &f->graph->values[f->root[v.i]];
+    const struct remat_value_info *info = &f->graph->values[f->root[v.i].i];
     return remat_is_none(info->node.i) && info->role == REMAT_ROLE_PARAMETER;
 }
 
@@ -179,8 +179,8 @@ remat_status remat_layout_rule_attention(struct finder *f, const struct rule_of 
 static bool makes_logits(struct finder *f, remat_value table)
 {
     struct columns c = {shape_of(f, table)->dims[0], 1, false};
-    for (uint32_t u = f->reader[table.i]; u != REMAT_NONE; u = f->next[u]) {
-        const struct remat_node_info *node = &f->graph->nodes[f->user[u]];
+    for (use_id u = f->reader[table.i]; !remat_is_none(u.i); u = f->next[u.i]) {
+        const struct remat_node_info *node = &f->graph->nodes[f->user[u.i].i];
         if (node->op == REMAT_OP_matmul && remat_is_early(node->phase))
             look_at_columns(f, node->outputs[0], &c);
     }
@@ -218,8 +218,8 @@ remat_status remat_layout_rule_embedding(struct finder *f, const struct rule_of 
 static struct remat_layout find_table(struct finder *f, const struct remat_node_info *node)
 {
     struct remat_layout found = whole;
-    for (uint32_t u = f->reader[node->inputs[1].i]; u != REMAT_NONE; u = f->next[u]) {
-        const struct remat_node_info *reads = &f->graph->nodes[f->user[u]];
+    for (use_id u = f->reader[node->inputs[1].i]; !remat_is_none(u.i); u = f->next[u.i]) {
+        const struct remat_node_info *reads = &f->graph->nodes[f->user[u.i].i];
         if (reads->op == REMAT_OP_embedding &&
             remat_shape_equal(shape_of(f, reads->inputs[0]), shape_of(f, node->outputs[0])))
             found = *layout_of(f, reads->inputs[0]);

@@ -170,9 +170,10 @@ static void settle(struct divider *d, remat_value old)
     d->r.values[old.i] = x;
 }
 
-static void divide_node(struct divider *d, uint32_t n)
+static void divide_node(struct divider *d, remat_node n)
 {
-    const struct remat_node_info *node = &d->r.from->nodes[n];
+    const struct remat_node_info *node = &d->r.from->nodes[n.i];
+    const struct remat_layout *wanted = d->layouts.wanted[n.i];
     remat_value *inputs = remat_array(d->r.arena, node->input_count, sizeof *inputs);
     const struct remat_shape here = remat_divide_shape(d, node->outputs[0]);
     bool reads_table = node->op == REMAT_OP_embedding;
@@ -187,11 +188,11 @@ static void divide_node(struct divider *d, uint32_t n)
         return;
     }
     for (uint32_t k = 0; k < node->input_count; k++) {
-        inputs[k] = remat_divide_read(d, node->inputs[k], d->layouts.wanted[n][k]);
-        if (d->layouts.wanted[n][k].kind == REMAT_LAYOUT_COPIES)
+        inputs[k] = remat_divide_read(d, node->inputs[k], wanted[k]);
+        if (wanted[k].kind == REMAT_LAYOUT_COPIES)
             inputs[k] = remat_build_reshape(&d->b, inputs[k], here.dims, here.rank);
     }
-    if (reads_table && splits_rows(d, node->inputs[0], d->layouts.wanted[n][0]))
+    if (reads_table && splits_rows(d, node->inputs[0], wanted[0]))
         look_up(d, node, inputs);
     else if (adds_rows && splits_rows(d, node->outputs[0], d->layouts.made[node->outputs[0].i]))
         scatter(d, node, inputs);
@@ -304,7 +305,7 @@ REMAT_PASS(tensor_parallel)
     REMAT_NEW(arena, d.parts, expanded->value_count);
     REMAT_NEW(arena, d.readings, expanded->value_count);
     divide_inputs(&d);
-    for (uint32_t n = 0; n < expanded->node_count; n++)
+    for (remat_node n = {0}; n.i < expanded->node_count; n.i++)
         divide_node(&d, n);
     remat_divide_empty_pool(&d);
     mark_parts(&d);

@@ -17,8 +17,8 @@ static void init(struct remat_evaluator *e, struct remat_arena *arena, uint32_t 
     e->facts = remat_fuse_facts_create(arena, e->clones.graph);
     /* The kernels of the tail are those of the graph that saves everything. */
     e->tail = *e->settled->kernels;
-    e->tail.count -= e->clones.tail_kernel;
-    e->tail.kernels += e->clones.tail_kernel;
+    e->tail.count -= e->clones.tail_kernel.i;
+    e->tail.kernels += e->clones.tail_kernel.i;
     e->inputs = remat_persistent_inputs(arena, e->persistent, e->clones.graph);
 }
 
@@ -131,7 +131,7 @@ static struct remat_price *price_kernels(struct remat_evaluator *e,
             *price = remat_price_made(e->clones.graph, kernel, &e->prices, e->device);
         prices[k] = *price;
     }
-    memcpy(prices + decided, e->prices.items + e->clones.tail_kernel,
+    memcpy(prices + decided, e->prices.items + e->clones.tail_kernel.i,
            e->tail.count * sizeof *prices);
     return prices;
 }

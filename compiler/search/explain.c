@@ -25,8 +25,8 @@ static uint8_t *action_of(const struct remat_model *model, const struct choice *
 /* The action that recomputes an item: twice where other values of its layer are. */
 static uint8_t again(const struct remat_model *model, const struct choice *choice, remat_item item)
 {
-    uint32_t layer = model->item_region[item.i];
-    bool twice = !remat_is_none(layer) && choice->twice[layer];
+    remat_region layer = model->item_region[item.i];
+    bool twice = !remat_is_none(layer.i) && choice->twice[layer.i];
     return twice ? REMAT_ACTION_TWICE : REMAT_ACTION_RECOMPUTE;
 }
 
@@ -43,8 +43,8 @@ static void find_choice(struct remat_arena *arena, const struct remat_model *mod
     REMAT_NEW(arena, times, model->item_count);
     for (remat_item i = {0}; i.i < model->item_count; i.i++) {
         times[i.i] = (uint8_t)remat_action_times(*action_of(model, out, i));
-        if (!remat_is_none(model->item_region[i.i]))
-            out->twice[model->item_region[i.i]] |= times[i.i] > 1;
+        if (!remat_is_none(model->item_region[i.i].i))
+            out->twice[model->item_region[i.i].i] |= times[i.i] > 1;
     }
     struct remat_border_choice choice = remat_border_follow(arena, &model->border, times);
     remat_border_measure(arena, &model->border, &choice);
@@ -101,7 +101,7 @@ struct remat_explanation remat_explain(struct remat_search *c,
     REMAT_NEW(c->arena, out.alternatives, c->graph->value_count);
     REMAT_NEW(c->arena, extra_ps, model->item_count);
     find_choice(c->arena, model, decision, &choice);
-    out.exact = (uint64_t)model->item_count * c->evaluator->clones.tail <= NODES_EVALUATED;
+    out.exact = (uint64_t)model->item_count * c->evaluator->clones.tail.i <= NODES_EVALUATED;
     if (out.exact) {
         remat_stopwatch_lap(c->evaluator->watch, REMAT_LAP_EXPLAIN);
         evaluate_alternatives(c, model, &choice, extra_ps);

@@ -28,9 +28,9 @@ static uint32_t find_fork(const struct remat_planner *p, struct remat_arena *are
     for (uint32_t c = p->grouped.hull.count; c-- > 1;)
         for (uint32_t i = 0; i < p->model.item_count; i++)
             if (between[i] && points[c - 1].keep[i] && !points[c].keep[i])
-                first[p->model.item_region[i]] = c - 1;
-    while (step < p->grouped.count &&
-           (remat_is_none(steps[step].region) || first[steps[step].region] != steps[step].corner))
+                first[p->model.item_region[i].i] = c - 1;
+    while (step < p->grouped.count && (remat_is_none(steps[step].region.i) ||
+                                       first[steps[step].region.i] != steps[step].corner))
         step++;
     return step;
 }
@@ -57,13 +57,13 @@ static bool *find_far(const struct remat_planner *p, struct remat_arena *arena)
 {
     bool *far;
     const struct remat_border *b = &p->model.border;
-    const uint32_t *region = p->model.item_region;
+    const remat_region *region = p->model.item_region;
     REMAT_NEW(arena, far, b->item_count);
     for (uint32_t i = 0; i < b->item_count; i++) {
         const struct remat_border_task *task = &b->tasks[b->items[i].task.i];
         for (uint32_t e = task->input_begin; e < task->input_end; e++) {
-            uint32_t input = b->inputs[e].i;
-            far[input] |= region[i] != region[input] && region[i] != region[input] + 1;
+            uint32_t input = b->inputs[e].i, from = region[input].i;
+            far[input] |= region[i].i != from && region[i].i != from + 1;
         }
     }
     return far;
@@ -77,7 +77,7 @@ static bool is_of_head(const struct remat_planner *p, remat_item item)
     remat_value value = p->model.item_value[item.i];
     uint16_t op = p->graph->nodes[remat_producer(p->graph, value).i].op;
     bool read = false;
-    if (!remat_op_has(op, REMAT_FACT_COLLECTIVE) || !remat_is_none(p->model.item_region[item.i]))
+    if (!remat_op_has(op, REMAT_FACT_COLLECTIVE) || !remat_is_none(p->model.item_region[item.i].i))
         return false;
     for (uint32_t m = 0; m < p->point_count; m++)
         read |= !remat_kernel_is_early(kernels, p->points[m].at.kernel) &&
@@ -133,7 +133,7 @@ static void find_paths(struct remat_planner *p, struct remat_arena *arena)
     REMAT_NEW(arena, between, p->model.item_count);
     for (uint32_t i = 0; i < p->model.item_count; i++) {
         between[i] = p->model.item_crossing[i] == REMAT_CROSSING_BETWEEN;
-        path.tail = p->model.item_region[i] + 1 == p->model.region_count ? i + 1 : path.tail;
+        path.tail = p->model.item_region[i].i + 1 == p->model.region_count ? i + 1 : path.tail;
     }
     path.item_between = between;
     REMAT_NEW(arena, p->paths, held_count + 1 + p->model.region_count);
@@ -263,8 +263,10 @@ static void recompute_twice(const struct remat_planner *p, const struct remat_pa
     for (remat_value v = {0}; v.i < out->value_count; v.i++) {
         remat_node node = remat_producer(p->graph, v);
         remat_item item = p->model.item_of[v.i];
-        uint32_t region = remat_is_none(node.i) ? REMAT_NONE : p->model.region_of_node[node.i];
-        if (remat_action_times(out->actions[v.i]) > 0 && !remat_is_none(region) && twice[region])
+        if (remat_is_none(node.i) || remat_action_times(out->actions[v.i]) == 0)
+            continue;
+        remat_region region = p->model.region_of_node[node.i];
+        if (!remat_is_none(region.i) && twice[region.i])
             out->actions[v.i] = !remat_is_none(item.i) && remat_path_ends_group(path, item)
                                     ? REMAT_ACTION_RECOMPUTE
                                     : REMAT_ACTION_TWICE;
@@ -322,8 +324,8 @@ static int compare_kept(const void *a, const void *b)
     const struct remat_kept *x = a, *y = b;
     if (x->bytes != y->bytes)
         return x->bytes > y->bytes ? -1 : 1;
-    if (x->layer != y->layer)
-        return x->layer < y->layer ? -1 : 1;
+    if (x->layer.i != y->layer.i)
+        return x->layer.i < y->layer.i ? -1 : 1;
     return strcmp(x->value, y->value);
 }
 

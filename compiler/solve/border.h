@@ -17,6 +17,7 @@
 
 REMAT_INDEX(remat_item); /* of a border problem */
 REMAT_INDEX(remat_task);
+REMAT_INDEX(remat_region); /* of the forward pass, in its order: what items belong to */
 
 struct remat_border_item {
     uint64_t bytes;

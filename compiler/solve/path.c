@@ -28,10 +28,10 @@ static uint64_t held_bytes(const struct builder *b, uint32_t corner, remat_item 
 
 /* Half of the most that the region drops of an item; none where it keeps more of another one, which
  * has to come at once. */
-static uint64_t large_bytes(const struct builder *b, uint32_t corner, uint32_t region)
+static uint64_t large_bytes(const struct builder *b, uint32_t corner, remat_region region)
 {
     uint64_t most = 0;
-    for (uint32_t k = b->begin[region]; k < b->begin[region + 1]; k++) {
+    for (uint32_t k = b->begin[region.i]; k < b->begin[region.i + 1]; k++) {
         remat_item i = {b->items[k]};
         if (!changes(b, corner, i))
             continue;
@@ -44,13 +44,14 @@ static uint64_t large_bytes(const struct builder *b, uint32_t corner, uint32_t r
 }
 
 /* A large item begins a part unless the one before has the same task; small ones go along. */
-static void add_region(struct builder *b, uint32_t corner, uint32_t region, uint32_t region_count)
+static void add_region(struct builder *b, uint32_t corner, remat_region region,
+                       uint32_t region_count)
 {
     uint64_t large = large_bytes(b, corner, region);
     remat_task task = {REMAT_NONE};
     uint32_t part = 0;
     bool any = false;
-    for (uint32_t k = b->begin[region]; k < b->begin[region + 1]; k++) {
+    for (uint32_t k = b->begin[region.i]; k < b->begin[region.i + 1]; k++) {
         remat_item i = {b->items[k]};
         const struct remat_border_item *item = &b->border->items[i.i];
         if (!changes(b, corner, i))
@@ -63,15 +64,16 @@ static void add_region(struct builder *b, uint32_t corner, uint32_t region, uint
         b->part[(size_t)corner * b->border->item_count + i.i] = (uint8_t)part;
         any = true;
     }
+    if (region.i == region_count)
+        region.i = REMAT_NONE;
     for (uint32_t p = 0; any && p <= part; p++)
-        REMAT_PUSH(
-            b->arena, &b->steps,
-            ((struct remat_path_step){corner, region < region_count ? region : REMAT_NONE, p}));
+        REMAT_PUSH(b->arena, &b->steps, ((struct remat_path_step){corner, region, p}));
 }
 
 struct remat_path_steps remat_path_find_steps(struct remat_arena *arena,
                                               const struct remat_border *border,
-                                              const uint32_t *item_region, uint32_t region_count)
+                                              const remat_region *item_region,
+                                              uint32_t region_count)
 {
     struct builder b = {
         .arena = arena, .border = border, .hull = remat_border_find_hull(arena, border)};
@@ -79,11 +81,11 @@ struct remat_path_steps remat_path_find_steps(struct remat_arena *arena,
     REMAT_NEW(arena, b.part, (size_t)b.hull.count * border->item_count);
     REMAT_NEW(arena, region_of, border->item_count);
     for (uint32_t i = 0; i < border->item_count; i++)
-        region_of[i] = item_region[i] < region_count ? item_region[i] : region_count;
+        region_of[i] = item_region[i].i < region_count ? item_region[i].i : region_count;
     b.begin = remat_group(arena, region_of, border->item_count, region_count + 1, &b.items);
     for (uint32_t corner = 0; corner + 1 < b.hull.count; corner++) {
-        add_region(&b, corner, region_count, region_count);
-        for (uint32_t region = 0; region < region_count; region++)
+        add_region(&b, corner, (remat_region){region_count}, region_count);
+        for (remat_region region = {0}; region.i < region_count; region.i++)
             add_region(&b, corner, region, region_count);
     }
     return (struct remat_path_steps){b.hull, (uint32_t)b.steps.count, b.steps.items, b.part};
@@ -107,15 +109,15 @@ uint32_t remat_path_corner(const struct remat_path *path, uint32_t index)
 static bool is_changed(const struct remat_path *path, const struct remat_path_step *last,
                        remat_item i)
 {
-    uint32_t region = path->item_region[i.i];
-    if (region == last->region)
+    remat_region region = path->item_region[i.i];
+    if (region.i == last->region.i)
         return path->steps->part[(size_t)last->corner * path->item_count + i.i] <= last->part;
-    return region == REMAT_NONE || (last->region != REMAT_NONE && region < last->region);
+    return region.i == REMAT_NONE || (last->region.i != REMAT_NONE && region.i < last->region.i);
 }
 
 bool remat_path_ends_group(const struct remat_path *path, remat_item i)
 {
-    return path->item_between[i.i] && (path->item_region[i.i] + 1) % path->group == 0;
+    return path->item_between[i.i] && (path->item_region[i.i].i + 1) % path->group == 0;
 }
 
 static void choose_plain(const struct remat_path *path, uint32_t index, uint8_t *actions)
@@ -126,9 +128,9 @@ static void choose_plain(const struct remat_path *path, uint32_t index, uint8_t 
     const struct remat_border_choice *first = steps->hull.points;
     const struct remat_border_choice *now = &first[last ? last->corner : 0];
     for (remat_item i = {0}; i.i < path->item_count; i.i++) {
-        uint32_t region = path->item_region[i.i];
-        bool is_held = region == REMAT_NONE ? path->held > 0 && i.i >= path->tail
-                                            : region >= path->region_count - path->held;
+        remat_region region = path->item_region[i.i];
+        bool is_held = region.i == REMAT_NONE ? path->held > 0 && i.i >= path->tail
+                                              : region.i >= path->region_count - path->held;
         bool next = last && is_changed(path, last, i);
         const struct remat_border_choice *corner = is_held ? first : &now[next];
         bool kept = corner->keep[i.i] || remat_path_ends_group(path, i);
@@ -191,7 +193,7 @@ void remat_path_twice(const struct remat_path *path, uint32_t index, bool *twice
     for (remat_item i = {0}; i.i < path->item_count; i.i++)
         for (uint32_t r = 0;
              path->item_far[i.i] && remat_path_ends_group(path, i) && r < path->group; r++)
-            twice[path->item_region[i.i] - r] = false;
+            twice[path->item_region[i.i].i - r] = false;
 }
 
 void remat_path_choice(const struct remat_path *path, uint32_t index, const bool *twice,
@@ -200,6 +202,6 @@ void remat_path_choice(const struct remat_path *path, uint32_t index, const bool
     uint32_t last = remat_path_length(path) - 1;
     choose_plain(path, index < last ? index : last, actions);
     for (remat_item i = {0}; i.i < path->item_count; i.i++)
-        if (remat_path_ends_group(path, i) && twice[path->item_region[i.i]])
+        if (remat_path_ends_group(path, i) && twice[path->item_region[i.i].i])
             actions[i.i] = REMAT_ACTION_RECOMPUTE;
 }

@@ -16,7 +16,7 @@
  * corner `corner` has to what the next one has. */
 struct remat_path_step {
     uint32_t corner;
-    uint32_t region; /* REMAT_NONE, which comes first: items of no region */
+    remat_region region; /* none, which comes first: items of no region */
     uint32_t part;
 };
 
@@ -31,12 +31,13 @@ struct remat_path_steps {
  * the arena. */
 struct remat_path_steps remat_path_find_steps(struct remat_arena *arena,
                                               const struct remat_border *border,
-                                              const uint32_t *item_region, uint32_t region_count);
+                                              const remat_region *item_region,
+                                              uint32_t region_count);
 
 struct remat_path {
     const struct remat_path_steps *steps;
     uint32_t item_count;
-    const uint32_t *item_region;
+    const remat_region *item_region;
     uint32_t region_count;
     const bool *item_between; /* what one region computes and others read */
     uint32_t held; /* so many of the last regions stay as the first corner has them; if any do, what

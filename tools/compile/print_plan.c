@@ -14,10 +14,10 @@ static void print_kept(const struct remat_binding *b)
     for (uint32_t i = 0; i < b->kept_count && i < KEPT_NAMED; i++) {
         const struct remat_kept *kept = &b->kept[i];
         printf("%16" PRIu64 "  ", kept->bytes);
-        if (kept->layer == REMAT_NONE)
+        if (kept->layer.i == REMAT_NONE)
             printf("%-10s", "no layer");
         else
-            printf("layer %-4" PRIu32, kept->layer);
+            printf("layer %-4" PRIu32, kept->layer.i);
         cli_show(stdout, kept->value);
         putchar('\n');
         rest_bytes -= kept->bytes;

@@ -102,7 +102,7 @@ static void check_named(const struct subject_bench *b, const struct family *fami
     uint32_t named = 0;
     for (uint32_t i = 0; i < b->model.item_count; i++) {
         uint32_t v = b->model.item_value[i].i, node = g->values[v].node.i;
-        uint32_t expected = layer_named(g, node, family), found = b->model.item_region[i];
+        uint32_t expected = layer_named(g, node, family), found = b->model.item_region[i].i;
         bool embedded = family->norm && ends_with(g->scopes[g->nodes[node].scope.i].path, "embed");
         CHECK(found == expected || (embedded && found % remat_graph_layers(g) == 0),
               "%s: \"%s\" is in layer %d, by its scope in %d", g->name, g->values[v].name,
@@ -175,16 +175,17 @@ static remat_status keep_inputs(struct subject_bench *b, double *shared_ps)
 {
     remat_status st = REMAT_OK;
     struct remat_border *problem = &b->model.border;
-    const uint32_t *region = b->model.item_region;
+    const remat_region *region = b->model.item_region;
     uint32_t *region_of_task, *charged; /* by extra: the last layer that pays, and 2 */
     *shared_ps = 0;
     REMAT_TRY_NEW(&b->s.arena, region_of_task, problem->task_count);
     REMAT_TRY_NEW(&b->s.arena, charged, problem->extra_count);
     for (uint32_t i = 0; i < problem->item_count; i++) {
         const struct remat_border_task *task = &problem->tasks[problem->items[i].task.i];
-        region_of_task[problem->items[i].task.i] = region[i];
+        region_of_task[problem->items[i].task.i] = region[i].i;
         for (uint32_t k = task->input_begin; k < task->input_end; k++)
-            problem->items[problem->inputs[k].i].kept |= region[problem->inputs[k].i] != region[i];
+            problem->items[problem->inputs[k].i].kept |=
+                region[problem->inputs[k].i].i != region[i].i;
     }
     for (uint32_t a = 0; a < problem->arc_count; a++) {
         const struct remat_border_arc *arc = &problem->arcs[a];
@@ -215,7 +216,7 @@ static remat_status find_gain(const struct subject_bench *b, uint32_t layer, boo
     REMAT_TRY_NEW(&scratch, part.items, part.item_count);
     memcpy(part.items, model->border.items, part.item_count * sizeof *part.items);
     for (uint32_t i = 0; i < part.item_count; i++)
-        part.items[i].kept |= !all && model->item_region[i] != layer;
+        part.items[i].kept |= !all && model->item_region[i].i != layer;
     network = remat_border_network(&scratch, &part);
     struct remat_border_choice choice = remat_border_cut(network, price).choice;
     REMAT_TRY_NEW(&scratch, all_kept.run, part.task_count);
@@ -263,9 +264,9 @@ static remat_status check_corners(struct subject_bench *b)
     for (uint32_t c = 0; c < hull.count; c++)
         for (uint32_t layer = 1; layer + 2 < LAYERS; layer++)
             for (uint32_t i = 0, j = 0; i < model->item_count; i++) {
-                if (model->item_region[i] != layer)
+                if (model->item_region[i].i != layer)
                     continue;
-                while (j < model->item_count && model->item_region[j] != layer + 1)
+                while (j < model->item_count && model->item_region[j].i != layer + 1)
                     j++;
                 CHECK(j < model->item_count && hull.points[c].keep[i] == hull.points[c].keep[j],
                       "%s, corner %u: %s of layer %u", b->s.graph->name, c,
