@@ -11,6 +11,16 @@
 
 #define DESCRIPTION_BYTES 256 /* enough for remat_transfer_describe, unless a name is long */
 
+/* What remat_engines_* is for one kind: each engine's file has one, and meson.build its name. */
+struct comm_kind {
+    remat_engine_kind kind;
+    remat_status (*open)(remat_context *ctx, const remat_engines_params *params, void **out);
+    void (*get)(void *opened, uint32_t rank, remat_engine *out);
+    uint64_t (*device_bytes)(const void *opened, uint32_t rank); /* NULL: none */
+    remat_status (*finish)(void *opened);                        /* NULL: there is nothing to do */
+    void (*close)(void *opened);
+};
+
 /* A call of a library that may hang. It lives as long as the call does. */
 struct comm_call {
     int (*function)(void *argument); /* these two are the caller's */

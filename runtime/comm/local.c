@@ -356,3 +356,33 @@ void remat_local_engine(remat_local_ranks *local, uint32_t rank, remat_engine *o
         .check = check,
     };
 }
+
+/* --- by name --- */
+
+static remat_status open_kind(remat_context *ctx, const remat_engines_params *params, void **out)
+{
+    remat_local_ranks *local;
+    if (params->here != params->ranks)
+        return remat_error(ctx, REMAT_ERROR_USAGE, "%" PRIu32 " of %" PRIu32 " ranks are threads",
+                           params->here, params->ranks);
+    remat_status st = remat_local_create(ctx, params->ranks, &local);
+    *out = local;
+    return st;
+}
+
+static void get_engine(void *opened, uint32_t rank, remat_engine *out)
+{
+    remat_local_engine(opened, rank, out);
+}
+
+static void close_kind(void *opened)
+{
+    remat_local_destroy(&(remat_local_ranks *){opened});
+}
+
+const struct comm_kind comm_kind_local = {
+    .kind = {.name = "local", .between_threads = 1},
+    .open = open_kind,
+    .get = get_engine,
+    .close = close_kind,
+};

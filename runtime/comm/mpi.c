@@ -513,3 +513,41 @@ void remat_mpi_engine(remat_mpi *mpi, remat_engine *out)
         .fail = fail,
     };
 }
+
+/* --- by name --- */
+
+static remat_status open_kind(remat_context *ctx, const remat_engines_params *params, void **out)
+{
+    remat_mpi *mpi;
+    const remat_mpi_params own = {.struct_size = sizeof own,
+                                  .timeout_ns = params->timeout_ns,
+                                  .go_on = params->go_on,
+                                  .user = params->user};
+    remat_status st = remat_mpi_create(ctx, &own, &mpi);
+    *out = mpi;
+    return st;
+}
+
+static void get_engine(void *opened, uint32_t rank, remat_engine *out)
+{
+    (void)rank;
+    remat_mpi_engine(opened, out);
+}
+
+static remat_status finish_kind(void *opened)
+{
+    return remat_mpi_finish(opened);
+}
+
+static void close_kind(void *opened)
+{
+    remat_mpi_destroy(&(remat_mpi *){opened});
+}
+
+const struct comm_kind comm_kind_mpi = {
+    .kind = {.name = "mpi", .between_processes = "mpirun"},
+    .open = open_kind,
+    .get = get_engine,
+    .finish = finish_kind,
+    .close = close_kind,
+};

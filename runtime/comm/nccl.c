@@ -547,3 +547,44 @@ void remat_nccl_engine(remat_nccl *nccl, uint32_t rank, remat_engine *out)
         .check = check,
     };
 }
+
+/* --- by name --- */
+
+static remat_status open_kind(remat_context *ctx, const remat_engines_params *params, void **out)
+{
+    remat_nccl *nccl;
+    const remat_nccl_params own = {.struct_size = sizeof own,
+                                   .ranks = params->ranks,
+                                   .first = params->first,
+                                   .here = params->here,
+                                   .ordinal = params->ordinal,
+                                   .libraries = params->libraries,
+                                   .meet = params->meet,
+                                   .timeout_ns = params->timeout_ns};
+    remat_status st = remat_nccl_create(ctx, &own, &nccl);
+    *out = nccl;
+    return st;
+}
+
+static void get_engine(void *opened, uint32_t rank, remat_engine *out)
+{
+    remat_nccl_engine(opened, rank, out);
+}
+
+static uint64_t device_bytes(const void *opened, uint32_t rank)
+{
+    return remat_nccl_device_bytes(opened, rank);
+}
+
+static void close_kind(void *opened)
+{
+    remat_nccl_destroy(&(remat_nccl *){opened});
+}
+
+const struct comm_kind comm_kind_nccl = {
+    .kind = {.name = "nccl", .on_device = 1, .between_threads = 1, .between_processes = ""},
+    .open = open_kind,
+    .get = get_engine,
+    .device_bytes = device_bytes,
+    .close = close_kind,
+};

@@ -422,6 +422,7 @@ def priced(work):
 
 def failures(work):
     """One message, the code of the rank's own failure, and no output."""
+    refused(run(work, "one.plan", "--engine", "x"), USAGE, "--engine 'x' is unknown (accepted: local|mpi|nccl)")
     (work / "short.txt").write_bytes(b"\xff" * 100)
     for plan in "ranks.plan", "z.plan":
         done = tool(work, "remat-run", plan, "--text", "short.txt", "--steps", 2, "--lr", 1e30, "--save-weights", "w")

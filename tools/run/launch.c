@@ -25,7 +25,6 @@ struct launch launch_find(void)
         if (getenv(launchers[i].size) && getenv(launchers[i].rank))
             return (struct launch){
                 .by = launchers[i].by,
-                .has_mpi = i == 0,
                 .size = number(launchers[i].size, 1),
                 .rank = number(launchers[i].rank, 0),
                 .local_size = number(launchers[i].local_size, 1),

@@ -9,8 +9,7 @@
 #include <stdint.h>
 
 struct launch {
-    const char *by; /* "mpirun", "torchrun", "srun"; NULL: none of them */
-    bool has_mpi;
+    const char *by;             /* "mpirun", "torchrun", "srun"; NULL: none of them */
     uint32_t size, rank;        /* of all its processes; 1, 0 without */
     uint32_t local_size, local; /* of those on this machine */
 };

@@ -3,17 +3,9 @@
 
 #include "interrupt.h"
 #include "progress.h"
+#include "rank_devices.h"
 
 #include <inttypes.h>
-
-#define LAST_WAIT_NS UINT64_C(500000000)
-
-/* By SIGTERM mpirun tells a process that another one is gone, and a second later kills it. */
-static int go_on(void *user, uint64_t waited_ns)
-{
-    (void)user;
-    return !cli_terminated() || waited_ns < LAST_WAIT_NS;
-}
 
 remat_status rank_processes_open(struct ranks *all)
 {
@@ -26,15 +18,10 @@ remat_status rank_processes_open(struct ranks *all)
     all->here = 1;
     cli_catch_interrupts();
     snprintf(all->place, sizeof all->place, "processes that %s started", all->launch.by);
-    const remat_mpi_params params = {
-        .struct_size = sizeof params, .timeout_ns = all->wish.timeout_ns, .go_on = go_on};
-    if (!all->launch.has_mpi)
-        return REMAT_OK;
-    st = remat_mpi_create(all->ctx, &params, &all->mpi);
+    st = rank_devices_open(all);
     if (st)
         RUN_FAIL(all->ctx, st, "rank %" PRIu32 ": %s", all->launch.rank,
                  remat_context_message(all->ctx));
-    remat_mpi_engine(all->mpi, &all->ranks[0].engine);
     all->meet = all->ranks[0].engine;
 fail:
     return st;

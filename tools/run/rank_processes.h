@@ -5,8 +5,8 @@
 
 #include "ranks_state.h"
 
-remat_status
-rank_processes_open(struct ranks *ranks); /* and the engine of MPI, if that started them */
+/* And the first engine. */
+remat_status rank_processes_open(struct ranks *ranks);
 /* Of each rank a number, into ranks->numbers. All call it. */
 remat_status rank_processes_collect(struct ranks *ranks, const char *what, uint64_t number);
 remat_status rank_processes_order(struct ranks *ranks, enum ranks_order order); /* of rank 0 */

@@ -2,6 +2,7 @@
 #include "rank_threads.h"
 
 #include "progress.h"
+#include "rank_devices.h"
 #include "train.h"
 
 #include <inttypes.h>
@@ -10,16 +11,15 @@
 remat_status rank_threads_open(struct ranks *all)
 {
     remat_status st = REMAT_OK;
-    RUN_TRY(remat_local_create(all->ctx, all->count, &all->local));
     for (; all->here < all->count; all->here++) {
         struct rank *rank = &all->ranks[all->here];
         rank->all = all;
         rank->ctx = all->here ? remat_context_create(NULL, NULL) : all->ctx;
         if (!rank->ctx)
             RUN_FAIL(all->ctx, REMAT_ERROR_MEMORY, "out of memory");
-        remat_local_engine(all->local, all->here, &rank->engine);
     }
     snprintf(all->place, sizeof all->place, "threads of this process");
+    RUN_TRY(rank_devices_open(all));
 fail:
     return st;
 }

@@ -26,10 +26,12 @@ remat_status ranks_gather(struct ranks *ranks, const char *what, const void *min
 remat_status ranks_open(remat_context *ctx, const remat_plan *plan, const struct ranks_wish *wish,
                         struct ranks **out)
 {
+    remat_status st = REMAT_OK;
     remat_plan_info info = {.struct_size = sizeof info};
     struct launch launch = launch_find();
     remat_plan_get_info(plan, &info);
     *out = NULL;
+    RUN_TRY(rank_devices_check(ctx, wish));
     if (info.rank_count == 1 && launch.size == 1)
         return REMAT_OK;
     struct ranks *all = calloc(1, sizeof *all + info.rank_count * sizeof *all->ranks);
@@ -46,6 +48,8 @@ remat_status ranks_open(remat_context *ctx, const remat_plan *plan, const struct
     if (!all->numbers)
         return cli_error(ctx, REMAT_ERROR_MEMORY, "out of memory");
     return launch.by ? rank_processes_open(all) : rank_threads_open(all);
+fail:
+    return st;
 }
 
 bool ranks_have_met(const struct ranks *ranks)
@@ -78,7 +82,7 @@ void ranks_leave(struct ranks *ranks, remat_status status)
 
 void ranks_watch_exit(const struct ranks *ranks, remat_status status)
 {
-    if (ranks && (ranks->processes || ranks->nccl))
+    if (ranks && (ranks->processes || ranks->chosen))
         exit_watch(ranks_first(ranks), ranks->wish.timeout_ns,
                    status ? (int)status : REMAT_ERROR_RANK_LOST);
 }
@@ -97,9 +101,8 @@ void ranks_close(struct ranks **ranks)
     }
     for (uint32_t r = 1; r < all->here && !all->finished; r++)
         rank_fail(&all->ranks[r].engine, REMAT_ERROR_RANK_LOST, "its process ends");
-    remat_nccl_destroy(&all->nccl);
-    remat_mpi_destroy(&all->mpi);
-    remat_local_destroy(&all->local);
+    remat_engines_close(&all->chosen);
+    remat_engines_close(&all->first);
     free(all->numbers);
     pthread_cond_destroy(&all->changed);
     pthread_mutex_destroy(&all->mutex);
@@ -150,8 +153,8 @@ const char *ranks_place(const struct ranks *ranks)
 uint64_t ranks_engine_bytes(const struct ranks *ranks)
 {
     uint64_t most = 0;
-    for (uint32_t r = 0; ranks->nccl && r < ranks->here; r++) {
-        uint64_t bytes = remat_nccl_device_bytes(ranks->nccl, r);
+    for (uint32_t r = 0; ranks->chosen && r < ranks->here; r++) {
+        uint64_t bytes = remat_engines_device_bytes(ranks->chosen, r);
         most = bytes > most ? bytes : most;
     }
     return most;
@@ -282,8 +285,10 @@ remat_status ranks_end(struct ranks *ranks)
     remat_status st = REMAT_OK;
     if (ranks->processes)
         RUN_TRY(rank_processes_collect(ranks, "end", 0));
-    if (ranks->mpi)
-        RUN_TRY(remat_mpi_finish(ranks->mpi));
+    if (ranks->chosen)
+        RUN_TRY(remat_engines_finish(ranks->chosen));
+    if (ranks->first)
+        RUN_TRY(remat_engines_finish(ranks->first));
     ranks->over = ranks->finished = true;
 fail:
     return st;

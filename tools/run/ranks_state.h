@@ -25,18 +25,17 @@ struct ranks {
     remat_context *ctx; /* of the first rank of this process */
     struct ranks_wish wish;
     struct launch launch;
-    bool processes;    /* one rank in this process */
-    remat_engine meet; /* among processes: of the host's memory */
-    remat_local_ranks *local;
-    remat_mpi *mpi;
-    remat_nccl *nccl;
-    const char *device; /* of all ranks */
-    uint32_t gpus;      /* of this machine, where the device is "cuda" */
-    char place[300];    /* where ranks are and how they met */
-    uint64_t *numbers;  /* of all ranks, see collect */
-    uint64_t collected; /* how often */
-    bool finished;      /* all ranks have come to the end */
-    uint64_t begin_ns;  /* of the first step */
+    bool processes;        /* one rank in this process */
+    remat_engine meet;     /* among processes: of the host's memory */
+    remat_engines *first;  /* of the host's memory, without a GPU; NULL: none connects processes */
+    remat_engines *chosen; /* other ones, which the ranks use instead; NULL: none */
+    const char *device;    /* of all ranks */
+    uint32_t gpus;         /* of this machine, where the device is "cuda" */
+    char place[300];       /* where ranks are and how they met */
+    uint64_t *numbers;     /* of all ranks, see collect */
+    uint64_t collected;    /* how often */
+    bool finished;         /* all ranks have come to the end */
+    uint64_t begin_ns;     /* of the first step */
     const struct model *model;
     const struct train_settings *settings;
     bool interrupted;      /* a process was */

@@ -181,6 +181,50 @@ REMAT_API uint64_t remat_nccl_device_bytes(const remat_nccl *nccl, uint32_t rank
  * notices: REMAT_ERROR_RANK_LOST. */
 REMAT_API void remat_nccl_engine(remat_nccl *nccl, uint32_t rank, remat_engine *out);
 
+/* Any of the above by its name, for hosts whose users choose. */
+typedef struct remat_engine_kind {
+    size_t struct_size;
+    const char *name;    /* "local" */
+    int on_device;       /* 1: it moves memory of GPUs, of which each rank has one; 0: the host's */
+    int between_threads; /* 1: it may connect the ranks of one process */
+    const char *between_processes; /* it may connect those that this launcher has started, as
+                                      "mpirun"; "": any; NULL: none */
+} remat_engine_kind;
+
+/* Kind `index`, counted from 0, those to be preferred first. 0: there are no more. Set struct_size.
+ * Thread-safe. */
+REMAT_API int remat_engine_kind_at(uint32_t index, remat_engine_kind *out);
+
+/* Engines of one kind for the ranks of this process. Thread-safe or -compatible as the kind is, and
+ * outlives its sessions. */
+typedef struct remat_engines remat_engines;
+
+typedef struct remat_engines_params {
+    size_t struct_size;
+    const char *kind;
+    uint32_t ranks;       /* in all */
+    uint32_t first, here; /* those of this process: [first, first + here) */
+    uint64_t timeout_ns;  /* of open, finish and close, for the others; 0: 10 minutes */
+    /* As in remat_mpi_params. */
+    int (*go_on)(void *user, uint64_t waited_ns);
+    void *user;
+    /* As in remat_nccl_params. */
+    uint32_t ordinal;
+    const char *libraries;
+    const remat_engine *meet;
+} remat_engines_params;
+
+/* All processes call it. REMAT_ERROR_USAGE: there is no such kind; else as the kind's create. */
+REMAT_API remat_status remat_engines_open(remat_context *ctx, const remat_engines_params *params,
+                                          remat_engines **out);
+/* The engine of a rank of this process, counted from its first. */
+REMAT_API void remat_engines_get(remat_engines *engines, uint32_t rank, remat_engine *out);
+/* What they took of the GPU of that rank. */
+REMAT_API uint64_t remat_engines_device_bytes(const remat_engines *engines, uint32_t rank);
+/* All processes call it, after their last transfer, but not after a failure (remat_mpi_finish). */
+REMAT_API remat_status remat_engines_finish(remat_engines *engines);
+REMAT_API void remat_engines_close(remat_engines **engines);
+
 #ifdef __cplusplus
 }
 #endif
