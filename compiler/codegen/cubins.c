@@ -21,9 +21,11 @@ struct header { /* then the warnings, terminated, then the cubin */
 };
 static const char magic[8] = "RMTCUB2";
 
-const char *remat_cubin_cache_path(struct remat_arena *arena, const struct remat_nvrtc *nvrtc,
-                                   const char *folder, const char *text,
-                                   const struct remat_nvrtc_options *options)
+/* The file of what this NVRTC makes of the text with the options: `folder`/HASH.cubin, the 128
+ * bits being of text, options and version. */
+static const char *cache_path(struct remat_arena *arena, const struct remat_nvrtc *nvrtc,
+                              const char *folder, const char *text,
+                              const struct remat_nvrtc_options *options)
 {
     int major, minor;
     remat_nvrtc_version(nvrtc, &major, &minor);
@@ -140,7 +142,7 @@ static remat_status make(void *user)
     remat_nvrtc_options(queue->nvrtc, cubin->arch, &options);
     REMAT_CHECK(remat_cuda_source(&w->arena, queue->code, cubin->kernel, &text));
     if (cache)
-        path = remat_cubin_cache_path(&w->arena, queue->nvrtc, cache, text, &options);
+        path = cache_path(&w->arena, queue->nvrtc, cache, text, &options);
     if (path && read_cached(&w->arena, path, cubin)) {
         w->counts.cached++;
         return REMAT_OK;

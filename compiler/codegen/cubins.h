@@ -28,10 +28,4 @@ remat_status remat_cubins_make(remat_context *ctx, struct remat_arena *arena,
                                const struct remat_cubin_settings *settings,
                                struct remat_cuda_code *code, struct remat_cubin_counts *out);
 
-/* The file of what this NVRTC makes of the text with the options: `folder`/HASH.cubin, the 128
- * bits being of text, options and version. */
-const char *remat_cubin_cache_path(struct remat_arena *arena, const struct remat_nvrtc *nvrtc,
-                                   const char *folder, const char *text,
-                                   const struct remat_nvrtc_options *options);
-
 #endif

@@ -98,19 +98,20 @@ struct remat_evaluator *remat_evaluator_for(struct remat_evaluator *e,
     return e->two_level;
 }
 
-struct remat_kernel_list remat_evaluator_kernels(struct remat_evaluator *e,
-                                                 struct remat_arena *arena,
-                                                 const struct remat_decision *decision)
+/* Of a decision, on the nodes of the clones' graph. */
+static struct remat_kernel_list form_kernels(struct remat_evaluator *e,
+                                             const struct remat_decision *decision)
 {
     struct remat_clones *c = &e->clones;
     if (!e->memo.first)
         remat_kernel_memo_init(&e->memo, e->known, c->graph);
     remat_stopwatch_start(e->watch);
-    struct remat_nodes nodes = remat_clones_choose(c, arena, decision, c->tail);
+    struct remat_nodes nodes = remat_clones_choose(c, e->scratch, decision, c->tail);
     struct remat_sequence sequence = {(uint32_t)nodes.count, nodes.items, &e->tail, &e->memo,
                                       &e->facts};
     remat_stopwatch_lap(e->watch, REMAT_LAP_CLONE);
-    struct remat_kernel_list kernels = remat_fuse_sequence(arena, arena, c->graph, &sequence);
+    struct remat_kernel_list kernels =
+        remat_fuse_sequence(e->scratch, e->scratch, c->graph, &sequence);
     remat_stopwatch_lap(e->watch, REMAT_LAP_FUSE);
     return kernels;
 }
@@ -164,7 +165,7 @@ struct remat_evaluation remat_evaluate(struct remat_evaluator *e,
 {
     e = remat_evaluator_for(e, decision);
     const struct remat_graph *graph = e->clones.graph;
-    struct remat_kernel_list kernels = remat_evaluator_kernels(e, e->scratch, decision);
+    struct remat_kernel_list kernels = form_kernels(e, decision);
     struct remat_evaluation cost = add_up(e, decision);
     if (!cost.step_ns) {
         remat_times_learn(e->sums, graph, &kernels);

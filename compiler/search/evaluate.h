@@ -58,12 +58,6 @@ void remat_evaluator_release(struct remat_evaluator *evaluator);
 struct remat_evaluator *remat_evaluator_for(struct remat_evaluator *evaluator,
                                             const struct remat_decision *decision);
 
-/* The kernels of a decision, on the nodes of evaluator->clones.graph, valid until the next
- * decision; `evaluator` is the one for it. */
-struct remat_kernel_list remat_evaluator_kernels(struct remat_evaluator *evaluator,
-                                                 struct remat_arena *arena,
-                                                 const struct remat_decision *decision);
-
 /* The time alone, without a schedule: step_ns is 0 where a kernel is new to the evaluator, or where
  * transfers run beside computation. */
 struct remat_evaluation remat_evaluate_time(struct remat_evaluator *evaluator,

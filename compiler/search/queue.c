@@ -13,14 +13,15 @@ static void push(struct remat_queue *q, struct remat_queue_entry entry)
     remat_queue_heap_push(q->search->arena, &q->heap, entry);
 }
 
-struct remat_proposal remat_queue_step(uint32_t path, uint32_t step)
+/* Decision `step` of a path, or one near corners. */
+static struct remat_proposal planned(uint32_t path, uint32_t step)
 {
     return (struct remat_proposal){.name = "per-op", .path = path, .step = step};
 }
 
 struct remat_proposal remat_queue_end(const struct remat_search *s, uint32_t path)
 {
-    return remat_queue_step(path, remat_path_length(&s->planner->paths[path]) - 1);
+    return planned(path, remat_path_length(&s->planner->paths[path]) - 1);
 }
 
 /* Another step of what the proposal is one of. */
@@ -124,7 +125,7 @@ void remat_queue_add_planned(struct remat_queue *q)
     const struct remat_planner *planner = q->search->planner;
     uint64_t decisions = 0;
     for (uint32_t i = 0; i < planner->near.count; i++)
-        add_entry(q, remat_queue_step(REMAT_NONE, i), i, i);
+        add_entry(q, planned(REMAT_NONE, i), i, i);
     for (uint32_t path = 0; path < planner->tried_count; path++)
         decisions += remat_path_step_count(&planner->paths[path]);
     struct remat_proposal small = remat_queue_end(q->search, planner->smallest_path);
@@ -137,7 +138,7 @@ void remat_queue_add_planned(struct remat_queue *q)
             last = is_listed(q, decisions, q->order) ? first
                    : first < length                  ? length - 1
                                                      : end - 1;
-            add_entry(q, remat_queue_step(path, first), first, last);
+            add_entry(q, planned(path, first), first, last);
         }
     }
 }

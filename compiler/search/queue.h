@@ -52,9 +52,6 @@ void remat_queue_add_policies(struct remat_queue *queue, const struct remat_prop
 /* All that the planner proposes: its paths, and what is near their corners. */
 void remat_queue_add_planned(struct remat_queue *queue);
 
-/* Decision `step` of a path, or one near corners. */
-struct remat_proposal remat_queue_step(uint32_t path, uint32_t step);
-
 /* The last decision of a path that is not two-level. */
 struct remat_proposal remat_queue_end(const struct remat_search *search, uint32_t path);
 

@@ -158,7 +158,11 @@ static uint32_t covered(uint32_t groups, uint32_t most)
     return stages;
 }
 
-void remat_choose_twice(uint32_t stage_count, uint32_t dropped, bool *out)
+/* Which of `stage_count` stages in a row hand on what is not saved, when `dropped` of them (fewer
+ * than stage_count) do: out[stage]; false for the last one. From a group's input that is saved, all
+ * of the group is passed through once, of which the inner inputs stay; then each stage is
+ * recomputed by itself when the backward pass comes to it. */
+static void choose_twice(uint32_t stage_count, uint32_t dropped, bool *out)
 {
     uint32_t groups = stage_count - dropped, most = 1, stage = 0;
     while (covered(groups, most) < stage_count)
@@ -187,7 +191,7 @@ void remat_path_twice(const struct remat_path *path, uint32_t index, bool *twice
     memset(twice, 0, path->region_count * sizeof *twice);
     if (index <= last)
         return;
-    remat_choose_twice(group_count(path), index - last, twice);
+    choose_twice(group_count(path), index - last, twice);
     for (uint32_t r = path->region_count; r-- > 0;)
         twice[r] = twice[r / path->group];
     for (remat_item i = {0}; i.i < path->item_count; i.i++)

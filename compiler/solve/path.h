@@ -52,7 +52,7 @@ struct remat_path {
 uint32_t remat_path_length(const struct remat_path *path);
 
 /* Number of choices behind the last one: as that, with one more of the groups' inputs dropped each
- * time (remat_choose_twice). */
+ * time: such that the most groups' inputs at once, saved or kept by the rerun, are fewest. */
 uint32_t remat_path_twice_count(const struct remat_path *path);
 
 /* Both together. */
@@ -75,14 +75,5 @@ void remat_path_choice(const struct remat_path *path, uint32_t index, const bool
 
 /* Whether the item is what a group of regions hands on. */
 bool remat_path_ends_group(const struct remat_path *path, remat_item item);
-
-/* Groups of stages that are recomputed twice: from a group's input that is saved, all of it is
- * passed through once, of which the inner inputs stay; then each stage is recomputed by itself when
- * the backward pass comes to it.
- *
- * Which of `stage_count` stages in a row hand on what is not saved, when `dropped` of them (fewer
- * than stage_count) do: groups such that the most inputs at once, saved or inner, are fewest.
- * out[stage]; false for the last one. */
-void remat_choose_twice(uint32_t stage_count, uint32_t dropped, bool *out);
 
 #endif

@@ -89,7 +89,7 @@ static remat_status record_plan(struct recorder *r, uint32_t plan)
     for (uint32_t v = 0; v < s->graph->value_count; v++)
         if (facts.recomputable[v])
             decision.actions[v] = draw(r) * PLANS < plan ? REMAT_ACTION_INLINE : REMAT_ACTION_SAVE;
-    list = remat_evaluator_kernels(&s->evaluator, &s->arena, &decision);
+    list = subject_kernels(&s->evaluator, &s->arena, &decision);
     for (uint32_t k = 0; k < list.count; k++)
         REMAT_TRY(record_kernel(r, s->evaluator.clones.graph, &list.kernels[k], plan));
 fail:

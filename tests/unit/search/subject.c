@@ -114,6 +114,17 @@ remat_status subject_rewrite(struct subject *s, struct remat_arena *arena,
     return st;
 }
 
+struct remat_kernel_list subject_kernels(struct remat_evaluator *e, struct remat_arena *arena,
+                                         const struct remat_decision *decision)
+{
+    if (!e->memo.first) /* it has evaluated nothing */
+        remat_evaluate(e, decision, 0);
+    struct remat_nodes nodes = remat_clones_choose(&e->clones, arena, decision, e->clones.tail);
+    struct remat_sequence sequence = {(uint32_t)nodes.count, nodes.items, &e->tail, &e->memo,
+                                      &e->facts};
+    return remat_fuse_sequence(arena, arena, e->clones.graph, &sequence);
+}
+
 remat_status subject_plan(struct subject *s, struct remat_arrangement *base,
                           struct remat_decision *none, struct remat_planner **planner)
 {

@@ -46,6 +46,12 @@ remat_status subject_choose(struct subject *subject, struct remat_arena *arena,
 remat_status subject_rewrite(struct subject *subject, struct remat_arena *arena,
                              const struct remat_decision *decision, struct remat_graph **out);
 
+/* The kernels that the evaluator for a decision forms, on the nodes of its clones' graph, until the
+ * next decision. */
+struct remat_kernel_list subject_kernels(struct remat_evaluator *evaluator,
+                                         struct remat_arena *arena,
+                                         const struct remat_decision *decision);
+
 /* The graph as it is, nothing recomputed, and a planner over it; in the subject's arena. */
 remat_status subject_plan(struct subject *subject, struct remat_arrangement *base,
                           struct remat_decision *none, struct remat_planner **planner);

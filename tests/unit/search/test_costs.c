@@ -101,7 +101,7 @@ static remat_status list_priced(struct bench *b, const struct remat_decision *de
     struct remat_evaluator *evaluator;
     struct remat_kernel_list list;
     evaluator = remat_evaluator_for(&b->subject.evaluator, decision);
-    list = remat_evaluator_kernels(evaluator, &b->scratch, decision);
+    list = subject_kernels(evaluator, &b->scratch, decision);
     const struct remat_graph *g = evaluator->clones.graph;
     REMAT_TRY_NEW(&b->scratch, *out, list.count);
     *count = list.count;

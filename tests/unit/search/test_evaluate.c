@@ -42,7 +42,7 @@ static uint64_t hash_kernels(struct remat_evaluator *evaluator, struct remat_are
                              const struct remat_decision *decision)
 {
     uint64_t sum = 0;
-    struct remat_kernel_list list = remat_evaluator_kernels(evaluator, scratch, decision);
+    struct remat_kernel_list list = subject_kernels(evaluator, scratch, decision);
     for (uint32_t k = 0; k < list.count; k++) {
         const struct remat_fused_kernel *kernel = &list.kernels[k];
         uint64_t h = remat_hash(kernel->nodes, kernel->node_count * sizeof *kernel->nodes, 0);

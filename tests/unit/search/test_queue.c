@@ -49,7 +49,7 @@ static remat_status measure_all(struct fixture *f)
     for (uint32_t path = 0; path < planner->path_count; path++) {
         uint32_t count = remat_path_step_count(&planner->paths[path]);
         for (uint32_t step = path % STRIDE; step < count; step += STRIDE) {
-            struct remat_proposal proposal = remat_queue_step(path, step);
+            struct remat_proposal proposal = {.name = "per-op", .path = path, .step = step};
             remat_proposal_find_least(&f->search, &proposal);
             remat_proposal_evaluate(&f->search, &proposal, UINT64_MAX);
             REMAT_TRY_PUSH(&f->bench.s.arena, &f->all, proposal);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stages in a row against every set of those that hand on what is not saved: the arrangement has
- * the fewest inputs at once, counted by walking back over the stages. */
+/* Regions in a row, one a group: against every set of those that hand on what is not saved: the
+ * arrangement has the fewest inputs at once, counted by walking back over the stages. */
 #include "path.h"
 #include "support.h"
 
@@ -42,7 +42,10 @@ int main(void)
         for (uint32_t count = 0; count < stages; count++) {
             bool dropped[STAGES] = {false};
             uint32_t mask = 0;
-            remat_choose_twice(stages, count, dropped);
+            const struct remat_path_steps steps = {.count = 0};
+            const struct remat_path path = {.steps = &steps, .region_count = stages, .group = 1};
+            remat_path_twice(&path, count, dropped);
+            CHECK(remat_path_twice_count(&path) == stages - 1, "%u stages", stages);
             for (uint32_t s = 0; s < stages; s++)
                 mask |= (uint32_t)dropped[s] << s;
             CHECK(!dropped[stages - 1] && (uint32_t)__builtin_popcount(mask) == count,
