@@ -180,19 +180,16 @@ static bool fits_space(const struct settler *s, remat_kernel_id kernel,
                        const struct remat_slice *slice)
 {
     const struct remat_fused_kernel *at = remat_kernel_at(s->out->kernels, kernel);
-    const struct remat_shape *space = &at->space;
     bool columns = reduces(s, at->nodes, at->node_count, REMAT_FACT_COLUMN_REDUCE);
     bool rows = reduces(s, slice->nodes, slice->node_count, REMAT_FACT_ROW_REDUCE) ||
                 reduces(s, at->nodes, at->node_count, REMAT_FACT_ROW_REDUCE);
     for (uint32_t k = 0; k < slice->node_count; k++) {
         const struct remat_node_info *node = &s->out->graph->nodes[slice->nodes[k].i];
-        const struct remat_shape *needed = remat_fuse_space(s->out->graph, node);
-        bool same = remat_shape_equal(needed, space);
-        bool row_reduce = remat_op_has(node->op, REMAT_FACT_ROW_REDUCE);
+        enum remat_fuse_way way =
+            remat_fuse_way(remat_fuse_space(s->out->graph, node), remat_op_info(node->op)->facts,
+                           &at->space, rows, columns);
         if (remat_op_has(node->op, REMAT_FACT_COLUMN_REDUCE | REMAT_FACT_BUILTIN) ||
-            (row_reduce && (!same || columns)))
-            return false;
-        if (!same && !(rows && !columns && remat_fuse_is_row(needed, space) && reads_rows(s, node)))
+            way == REMAT_FUSE_NOT || (way == REMAT_FUSE_ROWS && !reads_rows(s, node)))
             return false;
     }
     return true;

@@ -42,6 +42,18 @@ bool remat_fuse_is_row(const struct remat_shape *shape, const struct remat_shape
     return memcmp(shape->dims, space->dims, (shape->rank - 1) * sizeof *shape->dims) == 0;
 }
 
+/* What is loaded once for several columns is not stored in place. */
+enum remat_fuse_way remat_fuse_way(const struct remat_shape *needed, uint32_t facts,
+                                   const struct remat_shape *space, bool rows, bool columns)
+{
+    const uint32_t whole = REMAT_FACT_ROW_REDUCE | REMAT_FACT_COLUMN_REDUCE | REMAT_FACT_IN_PLACE;
+    if (remat_shape_equal(needed, space))
+        return columns && (facts & REMAT_FACT_ROW_REDUCE) ? REMAT_FUSE_NOT : REMAT_FUSE_WHOLE;
+    return rows && !columns && !(facts & whole) && remat_fuse_is_row(needed, space)
+               ? REMAT_FUSE_ROWS
+               : REMAT_FUSE_NOT;
+}
+
 struct remat_fuse_facts remat_fuse_facts_create(struct remat_arena *arena,
                                                 const struct remat_graph *graph)
 {

@@ -156,6 +156,15 @@ const struct remat_shape *remat_fuse_space(const struct remat_graph *graph,
                                            const struct remat_node_info *node);
 /* The shape has one element for each row of the space. */
 bool remat_fuse_is_row(const struct remat_shape *shape, const struct remat_shape *space);
+/* How a node runs in a fused kernel that it would make larger, if its inputs allow it. */
+enum remat_fuse_way {
+    REMAT_FUSE_NOT,
+    REMAT_FUSE_WHOLE, /* over the kernel's space */
+    REMAT_FUSE_ROWS,  /* once a row: what it reads has one element for each */
+};
+/* `needed`: the node's own space; `rows`, `columns`: the kernel has such reductions. */
+enum remat_fuse_way remat_fuse_way(const struct remat_shape *needed, uint32_t facts,
+                                   const struct remat_shape *space, bool rows, bool columns);
 
 /* Lies in the arena; the graph's nodes, values and shapes stay as they are, inputs may change where
  * they lie, to others of the same shape. */

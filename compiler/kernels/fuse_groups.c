@@ -193,24 +193,15 @@ static bool can_join(const struct remat_fuser *f, remat_group_id id,
         return true;
     if (!has_room(f, group, 1))
         return false;
-    bool row_reduce = has(node, REMAT_FACT_ROW_REDUCE);
+    bool rows = group->kind == REMAT_GROUP_ROW, columns = group->kind == REMAT_GROUP_COLUMN;
     bool column_reduce = has(node, REMAT_FACT_COLUMN_REDUCE);
     if (column_reduce && group->node_count >= REMAT_FUSED_NODES_MAX)
         return false;
-    bool same = remat_shape_equal(node->space, group->space);
-    /* What is loaded once for several columns is not stored in place. */
-    bool row = !same && group->kind == REMAT_GROUP_ROW && !row_reduce && !column_reduce &&
-               !has(node, REMAT_FACT_IN_PLACE) && remat_fuse_is_row(node->space, group->space);
-    if (!same && !row)
+    enum remat_fuse_way way = remat_fuse_way(node->space, node->facts, group->space, rows, columns);
+    if (way == REMAT_FUSE_NOT ||
+        (column_reduce ? rows || !reads_only_through_itself(f, group, node) : columns))
         return false;
-    if (row_reduce && group->kind == REMAT_GROUP_COLUMN)
-        return false;
-    if (column_reduce &&
-        (group->kind == REMAT_GROUP_ROW || !reads_only_through_itself(f, group, node)))
-        return false;
-    if (!column_reduce && group->kind == REMAT_GROUP_COLUMN)
-        return false;
-    return inputs_fit(f, id, node, group->space, row);
+    return inputs_fit(f, id, node, group->space, way == REMAT_FUSE_ROWS);
 }
 
 /* --- choosing a group --- */
