@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Decisions near given ones, that depend on no budget: all that differ in one item, in two and so
- * on, until there are so many; of few items that is every decision. */
+ * on, until there are so many; of few items that is every decision that recomputes none twice. */
 #ifndef REMAT_NEIGHBOURS_H
 #define REMAT_NEIGHBOURS_H
 
