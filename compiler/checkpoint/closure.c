@@ -57,13 +57,16 @@ static void find_items(struct builder *b)
     b->out->item_value = roots.items;
 }
 
+/* What is no candidate is among the bytes that every decision has (live.h): as it takes no room of
+ * its own, nothing is gained where it is not kept. */
 static struct remat_border_item describe_item(const struct builder *b, remat_value v)
 {
     uint64_t bytes = remat_storage_bytes(&b->s->graph->values[v.i]);
     bool output = b->s->facts.output[v.i]; /* lies in persistent memory */
+    bool fixed = output || !remat_is_candidate(b->s, v);
     const struct remat_shard *shard = &b->s->shards.of[v.i];
     return (struct remat_border_item){
-        .bytes = output ? 0 : remat_aligned_bytes(bytes),
+        .bytes = fixed ? 0 : remat_aligned_bytes(bytes),
         .part_bytes = output ? 0 : shard->bytes,
         .part_ps = 1000 * (int64_t)remat_ns_add(shard->slice_ns, shard->gather_ns),
         .wanted = (b->s->reads[v.i] & REMAT_READ_LATE) != 0,
@@ -82,7 +85,6 @@ static void add_task(struct builder *b, remat_value v, struct remat_border_task 
     remat_kernel_id writer = remat_settled_writer(b->s, v);
     const struct remat_slice *slice = &b->s->slices[v.i];
     made->input_begin = (uint32_t)b->inputs.count;
-    made->forbidden = true;
     made->again_ps = 1000 * (int64_t)remat_price_least_ns(&b->prices[writer.i]);
     if (is_fused(b, writer)) {
         for (uint32_t r = 0; r < slice->read_count; r++)
@@ -117,7 +119,6 @@ static void add_tasks(struct builder *b)
             add_task(b, v, &border->tasks[task->i]);
         }
         border->items[i].task = *task;
-        border->tasks[task->i].forbidden &= !remat_is_candidate(b->s, v);
     }
     border->inputs = b->inputs.items;
 }

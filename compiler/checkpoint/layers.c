@@ -27,11 +27,10 @@ static uint32_t layer_at(const struct remat_stack *stack, uint32_t shift, remat_
 /* Of the stack, what ends layers is saved and nothing else; elsewhere all is. */
 static bool is_saved(const struct layers *l, remat_stack_id k, uint32_t shift, remat_item i)
 {
-    const struct remat_border *border = &l->model->border;
     const struct remat_stack *stack = &l->stacks.stacks[k.i];
     remat_value v = l->model->item_value[i.i];
     remat_node node = remat_producer(l->graph, v);
-    if (l->stacks.stack_of[node.i].i != k.i || border->tasks[border->items[i.i].task.i].forbidden)
+    if (l->stacks.stack_of[node.i].i != k.i || !remat_is_candidate(l->model->settled, v))
         return true;
     remat_span_id span = l->stacks.span_of[node.i], next = {span.i + 1};
     return stack->bottlenecks[span.i].i == v.i &&

@@ -2,8 +2,8 @@
 #include "program_point.h"
 
 /* Only what is read after the kernel is wanted. A value that no plan has made before, as in a
- * forward pass behind a loss, takes no room yet; one that is no candidate is among the others. What
- * pins recompute may be held: where the forward pass has yet to read it, or after its rerun. */
+ * forward pass behind a loss, takes no room yet. What pins recompute may be held: where the forward
+ * pass has yet to read it, or after its rerun. */
 static void mark_wanted(const struct remat_model *model, const struct remat_live *live,
                         struct remat_program_point *out)
 {
@@ -13,7 +13,7 @@ static void mark_wanted(const struct remat_model *model, const struct remat_live
         struct remat_border_item *item = &out->border.items[i];
         bool made = remat_settled_writer(model->settled, root).i <= out->kernel.i;
         item->wanted = made && live->last[root.i].i > out->kernel.i;
-        item->bytes = made && remat_is_candidate(model->settled, root) ? item->bytes : 0;
+        item->bytes = made ? item->bytes : 0;
         item->recomputed &= !late && live->last_early[root.i].i <= out->kernel.i;
     }
 }

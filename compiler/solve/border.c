@@ -104,10 +104,6 @@ static void add_task(struct remat_border_network *n, remat_task t)
     const struct remat_border *b = n->border;
     const struct remat_border_task *task = &b->tasks[t.i];
     uint32_t node = remat_border_task_node(b, t).i;
-    if (task->forbidden) {
-        add_arc(n, node, n->sink, INFINITY);
-        return;
-    }
     if (task->cost_ps > 0)
         add_arc(n, node, n->sink, (double)task->cost_ps);
     if (task->cost_ps < 0)
@@ -227,7 +223,7 @@ static struct remat_border_cut find_cut(struct remat_border_network *n, double p
     int64_t negative_ps = b->constant_ps;
     find_flow(n, price);
     for (remat_task t = {0}; t.i < b->task_count; t.i++)
-        if (b->tasks[t.i].cost_ps < 0 && !b->tasks[t.i].forbidden)
+        if (b->tasks[t.i].cost_ps < 0)
             negative_ps += b->tasks[t.i].cost_ps;
     cut.least_ps = (double)n->value / n->units + (double)negative_ps - rounding_ps(n, price);
     REMAT_NEW(n->arena, cut.choice.run, b->task_count);

@@ -32,9 +32,8 @@ struct remat_border_item {
 };
 
 struct remat_border_task {
-    int64_t cost_ps;  /* of its run; below zero: it spares more */
-    int64_t again_ps; /* of a second run */
-    bool forbidden;
+    int64_t cost_ps;                 /* of its run; below zero: it spares more */
+    int64_t again_ps;                /* of a second run */
     uint32_t input_begin, input_end; /* of border.inputs: items it needs */
 };
 

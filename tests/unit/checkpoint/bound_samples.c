@@ -360,6 +360,18 @@ const struct bound_sample bound_samples[] = {
     {.text = ATTENTION},
     {.text = ATTENTION, .saved = "o"},
     {.text = ATTENTION, .saved = "o", .recomputed = "m"},
+    /* %old and %m, built-in, are of a state that is replaced: they are written and not recomputed
+     */
+    {.text = "state %state : f32[2,64,64]\n"
+             "parameter %w1 : f32[64,64]\n"
+             "%old = mul %state %data\n"
+             "%m = matmul %state %data\n"
+             "%new = assign %state %data\n"
+             "%x = add %old %new\n"
+             "%y = linear %x %w1\n"
+             "%t = mul %y %old\n"
+             "%z = mul %t %m\n"
+             "update %state = %new\n"},
 };
 
 const uint32_t bound_sample_count = sizeof bound_samples / sizeof *bound_samples;

@@ -177,7 +177,7 @@ static void append_lines(struct remat_text *t, const char *text)
         if (text[0] == '%')
             remat_text_append(t, "%.*s%s%.*s%s\n", name, text, typed ? "" : " : f32[2,64,64]",
                               length - name, text + name, placed ? "" : " phase forward");
-        else if (text[0] == 'p')
+        else if (text[0] == 'p' || text[0] == 's')
             remat_text_append(t, "%.*s = normal(0.0, 0.02)\n", length, text);
     }
 }
@@ -189,6 +189,7 @@ static remat_status prepare_sample(struct graph *g, const struct bound_sample *s
     struct remat_graph *source;
     struct remat_text whole = {.arena = &s->arena};
     const char *outputs = strstr(sample->text, "output %"); /* the loss is the first one */
+    const char *last = outputs ? outputs : strstr(sample->text, "update %");
     REMAT_TRY(remat_device_description_read(s->ctx, &s->arena, "h100-sxm", 0, &s->device));
     random_balance(&g->random, &s->device);
     s->device.pointwise_flops_per_ns = sample->flops_per_ns > 0 ? sample->flops_per_ns : 1;
@@ -207,7 +208,7 @@ static remat_status prepare_sample(struct graph *g, const struct bound_sample *s
                       "%%loss : f32[] output, %%lse : f32[2,64,1] = cross_entropy %%logits %%ids "
                       "phase loss\n"
                       "output %%loss\n%s",
-                      outputs ? outputs : "");
+                      last ? last : "");
     REMAT_TRY(remat_graph_parse(s->ctx, "sample", whole.items, whole.count, &s->arena, &source));
     REMAT_TRY(subject_prepare_graph(s, source, 1));
 fail:
@@ -418,8 +419,8 @@ static void check_seed(uint32_t seed, const struct bound_sample *sample, struct 
 
 /* Of the run without arguments. A bound that becomes weaker fails, and so does a lower floor; who
  * means it states the new mean here and in docs/testing.md. */
-enum { GRAPHS = 323, OPTIMA = 864 };
-static const double RATIO_LEAST = 0.98229, FLOOR_LEAST = 0.90308;
+enum { GRAPHS = 324, OPTIMA = 866 };
+static const double RATIO_LEAST = 0.98233, FLOOR_LEAST = 0.90338;
 
 /* Arguments: the first seed, and how many; or "samples". Without them, both, and seeds whose graphs
  * broke bounds. */

@@ -53,7 +53,6 @@ static void make_sample(struct test *t, struct sample *s)
         struct remat_border_task *task = &s->tasks[k];
         task->cost_ps = (int64_t)draw(t, 0, 60) - 15;
         task->again_ps = (int64_t)draw(t, 0, 20);
-        task->forbidden = draw(t, 0, 7) == 0;
         task->input_begin = input_count;
         for (uint32_t i = 0; i < items; i++)
             if (draw(t, 0, 2) == 0 && input_count < EDGES)
@@ -98,8 +97,6 @@ static bool price_choice(const struct sample *s, uint32_t choice, int64_t *cost,
     *bytes = 0;
     for (uint32_t t = 0; t < b->task_count; t++) {
         holds[b->item_count + t] = runs(choice, t);
-        if (runs(choice, t) && s->tasks[t].forbidden)
-            return false;
         *cost += runs(choice, t) ? s->tasks[t].cost_ps : 0;
     }
     for (uint32_t i = 0; i < b->item_count; i++) {
