@@ -62,6 +62,21 @@ static struct remat_program_point describe(struct remat_arena *arena,
     return out;
 }
 
+/* Every choice costs no more at `b` than at `a`, and takes no more room. */
+static bool covers(const struct remat_program_point *a, const struct remat_program_point *b)
+{
+    uint64_t most_bytes = b->other_bytes; /* beside what is kept at `a` */
+    if (a->covered || a->border.constant_ps < b->border.constant_ps)
+        return false;
+    for (uint32_t i = 0; i < b->border.item_count; i++) {
+        const struct remat_border_item *at_a = &a->border.items[i], *at_b = &b->border.items[i];
+        if (at_a->wanted < at_b->wanted || at_a->recomputed < at_b->recomputed)
+            return false;
+        most_bytes += at_b->bytes > at_a->bytes ? at_b->bytes - at_a->bytes : 0;
+    }
+    return most_bytes <= a->other_bytes;
+}
+
 /* A layer of which the kernel reads a value that no other reads; it may be none. */
 static remat_region layer_read(const struct remat_model *model,
                                const struct remat_fused_kernel *kernel)
@@ -90,9 +105,13 @@ struct remat_program_points remat_model_points(struct remat_arena *arena,
         if (!remat_is_none(layer.i) && !remat_is_none(last.i) && layer.i != last.i)
             break;
         last = remat_is_none(layer.i) ? last : layer;
-        if (remat_kernel_has_phase(model->settled->graph, kernel, REMAT_PHASE_LOSS) ||
-            (late && kernel->kind != REMAT_KERNEL_fused))
-            REMAT_PUSH(arena, &list, describe(arena, model, live, k));
+        if (!remat_kernel_has_phase(model->settled->graph, kernel, REMAT_PHASE_LOSS) &&
+            (!late || kernel->kind == REMAT_KERNEL_fused))
+            continue;
+        struct remat_program_point point = describe(arena, model, live, k);
+        for (size_t i = 0; i < list.count && !point.covered; i++)
+            point.covered = covers(&list.items[i], &point);
+        REMAT_PUSH(arena, &list, point);
     }
     return list;
 }
