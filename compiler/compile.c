@@ -213,8 +213,10 @@ static remat_status start(struct pipeline *p)
     if (s->settings->microbatches > REMAT_MICROBATCHES_MAX)
         return remat_error(s->ctx, REMAT_ERROR_USAGE, "%" PRIu32 " microbatches, the limit is %u",
                            s->settings->microbatches, REMAT_MICROBATCHES_MAX);
-    REMAT_CHECK(
-        remat_prepare(s->ctx, s->arena, p->input, s->settings, p->bound_ns != NULL, &p->prepared));
+    enum remat_purpose purpose = p->program    ? REMAT_FOR_PLAN
+                                 : p->frontier ? REMAT_FOR_CURVE
+                                               : REMAT_FOR_BOUND;
+    REMAT_CHECK(remat_prepare(s->ctx, s->arena, p->input, s->settings, purpose, &p->prepared));
     s->update = p->prepared.trains ? &p->update : &p->mean;
     set_limit(p);
     p->stage = KERNELS;

@@ -18,7 +18,7 @@ struct preparation {
     remat_context *ctx;
     struct remat_arena *arena;
     const struct remat_compile_settings *settings;
-    bool for_bound;
+    enum remat_purpose purpose;
 };
 
 typedef remat_status pass_function(struct remat_arena *, const struct remat_graph *,
@@ -128,7 +128,7 @@ static remat_status hand_out(const struct preparation *p, const struct remat_gra
                              const struct remat_graph **out)
 {
     *out = remat_graph_deep_copy(p->arena, graph);
-    return p->for_bound ? REMAT_OK : remat_graph_verify(p->ctx, *out);
+    return p->purpose == REMAT_FOR_BOUND ? REMAT_OK : remat_graph_verify(p->ctx, *out);
 }
 
 /* A step or an evaluation in microbatches is cut where its accumulators are complete; *rest is
@@ -155,13 +155,18 @@ static remat_status finish_evaluation(const struct preparation *p, const struct 
     return split(p, whole, microbatch, mean);
 }
 
+static uint64_t hash(const struct preparation *p, const struct remat_graph *graph)
+{
+    return p->purpose == REMAT_FOR_PLAN ? remat_graph_hash(graph) : 0;
+}
+
 static remat_status prepare_step(const struct preparation *p, const struct remat_graph *source,
                                  struct remat_prepared *out)
 {
     struct remat_arena *kept;
     const struct remat_graph *step = source;
     REMAT_CHECK(run_passes(p, true, true, &step, &kept));
-    out->numerics_hash = p->for_bound ? 0 : remat_graph_hash(step);
+    out->numerics_hash = hash(p, step);
     uint64_t start = start_clock(p);
     if (source->microbatches > 1) {
         REMAT_CHECK(split(p, step, &out->decided, &out->update));
@@ -180,7 +185,7 @@ static remat_status prepare_training(const struct preparation *p, const struct r
     struct remat_arena *kept;
     const struct remat_graph *evaluation = source;
     REMAT_CHECK(prepare_step(p, source, out));
-    if (p->for_bound)
+    if (p->purpose == REMAT_FOR_BOUND)
         return REMAT_OK;
     uint64_t start = start_clock(p);
     REMAT_CHECK(run_passes(p, false, false, &evaluation, &kept));
@@ -196,7 +201,7 @@ static remat_status prepare_evaluation(const struct preparation *p,
     struct remat_arena *kept;
     const struct remat_graph *evaluation = source;
     REMAT_CHECK(run_passes(p, false, true, &evaluation, &kept));
-    out->numerics_hash = remat_graph_hash(evaluation);
+    out->numerics_hash = hash(p, evaluation);
     REMAT_CHECK(finish_evaluation(p, evaluation, &out->decided, &out->mean));
     remat_scratch_close(kept);
     return REMAT_OK;
@@ -250,10 +255,10 @@ static remat_status check_mesh(remat_context *ctx, const struct remat_graph *gra
 
 remat_status remat_prepare(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_graph *input,
-                           const struct remat_compile_settings *settings, bool for_bound,
-                           struct remat_prepared *out)
+                           const struct remat_compile_settings *settings,
+                           enum remat_purpose purpose, struct remat_prepared *out)
 {
-    const struct preparation p = {ctx, arena, settings, for_bound};
+    const struct preparation p = {ctx, arena, settings, purpose};
     struct remat_graph source = *input;
     source.mesh = settings->mesh;
     source.microbatches = remat_microbatches(settings);

@@ -16,12 +16,15 @@ struct remat_prepared {
     uint64_t numerics_hash;         /* of the graph before any decision */
 };
 
+enum remat_purpose { REMAT_FOR_PLAN, REMAT_FOR_CURVE, REMAT_FOR_BOUND };
+
 /* Hands out graphs and times as `settings` ask for it; the graphs lie in `arena`, are verified, and
- * point into `input`. For a bound a step needs no evaluation beside it: no `forward`, `mean`. */
+ * point into `input`. Only a plan needs numerics_hash. For a bound a step needs no evaluation
+ * beside it: no `forward`, `mean`. */
 remat_status remat_prepare(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_graph *input,
-                           const struct remat_compile_settings *settings, bool for_bound,
-                           struct remat_prepared *out);
+                           const struct remat_compile_settings *settings,
+                           enum remat_purpose purpose, struct remat_prepared *out);
 
 /* settings->microbatches, at least 1. */
 uint32_t remat_microbatches(const struct remat_compile_settings *settings);

@@ -142,12 +142,13 @@ double remat_node_number(const struct remat_node_info *node, const char *key)
 /* Takes the next key off a row's list; false at its end. */
 static bool next_key(const char **list, char name[KEY_BYTES], bool *out_required)
 {
-    size_t length = strcspn(*list, " ?");
-    memcpy(name, *list, length);
+    size_t length = 0;
+    for (; **list && **list != ' ' && **list != '?'; ++*list)
+        name[length++] = **list;
     name[length] = 0;
-    *list += length;
     *out_required = **list != '?';
-    *list += strspn(*list, "? ");
+    while (**list == '?' || **list == ' ')
+        ++*list;
     return length > 0;
 }
 

@@ -20,8 +20,8 @@ struct remat_rebuild remat_rebuild_begin(struct remat_arena *arena, const struct
     r.to->scopes = remat_copy(arena, from->scopes, from->scope_count, sizeof *from->scopes);
     r.to->scope_count = r.to->scope_capacity = from->scope_count;
     remat_graph_reserve(arena, r.to, from->value_count, from->node_count);
-    REMAT_NEW(arena, r.values, from->value_count);
-    REMAT_NEW(arena, r.groups, from->node_count);
+    REMAT_ROOM(arena, r.values, from->value_count);
+    REMAT_ROOM(arena, r.groups, from->node_count);
     for (uint32_t n = 0; n < from->node_count; n++)
         r.groups[n] = REMAT_NONE;
     for (uint32_t v = 0; v < from->value_count; v++)
@@ -53,7 +53,7 @@ void remat_rebuild_copy(struct remat_rebuild *r, remat_node n)
     struct remat_node_info node = r->from->nodes[n.i];
     const remat_value *old = node.outputs;
     remat_value *inputs = remat_rebuild_inputs(r, &node), *outputs;
-    REMAT_NEW(r->arena, outputs, node.output_count);
+    REMAT_ROOM(r->arena, outputs, node.output_count);
     for (uint32_t k = 0; k < node.output_count; k++) {
         outputs[k] = remat_graph_add_value(r->arena, r->to, &r->from->values[old[k].i]);
         r->values[old[k].i] = outputs[k];

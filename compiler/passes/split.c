@@ -19,7 +19,8 @@ struct remat_graph *remat_split(struct remat_arena *arena, const struct remat_gr
                                 bool update)
 {
     struct remat_graph part = *graph;
-    part.values = remat_copy(arena, graph->values, graph->value_count, sizeof *graph->values);
+    if (!update)
+        part.values = remat_copy(arena, graph->values, graph->value_count, sizeof *graph->values);
     for (remat_value v = {0}; !update && v.i < graph->value_count; v.i++)
         if (is_later(graph, v) && part.values[v.i].role == REMAT_ROLE_GRADIENT)
             part.values[v.i].role = REMAT_ROLE_ACTIVATION; /* needs nothing here */

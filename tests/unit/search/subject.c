@@ -30,7 +30,7 @@ remat_status subject_prepare_graph(struct subject *s, const struct remat_graph *
         compile.mesh =
             (struct remat_mesh){.axis_count = 1, .axes = {{s->tensor ? "tp" : "dp", s->ranks}}};
     struct remat_prepared prepared;
-    REMAT_TRY(remat_prepare(s->ctx, &s->arena, source, &compile, false, &prepared));
+    REMAT_TRY(remat_prepare(s->ctx, &s->arena, source, &compile, REMAT_FOR_PLAN, &prepared));
     s->graph = prepared.decided;
     s->persistent = remat_persistent_collect(&s->arena, &s->graph, 1, 0);
     remat_evaluator_init(&s->evaluator, &s->arena, s->graph, &s->persistent, &s->device, NULL,
