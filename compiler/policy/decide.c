@@ -111,6 +111,13 @@ static void find_outside(struct decider *d)
 
 /* --- the policy --- */
 
+static void act(struct remat_decision *out, remat_value v, uint8_t action, const char *reason)
+{
+    out->actions[v.i] = action;
+    if (out->reasons)
+        out->reasons[v.i] = reason;
+}
+
 static void recompute_groups(struct decider *d, struct remat_decision *out)
 {
     for (uint32_t k = 0; k < d->ground->made_count; k++) {
@@ -119,8 +126,7 @@ static void recompute_groups(struct decider *d, struct remat_decision *out)
         if (d->group[s] == REMAT_NONE)
             continue;
         bool kept = made->kept || (d->outside[v] && !d->discard[s]);
-        out->actions[v] = kept ? REMAT_ACTION_SAVE : REMAT_ACTION_RECOMPUTE;
-        out->reasons[v] = "policy";
+        act(out, made->value, kept ? REMAT_ACTION_SAVE : REMAT_ACTION_RECOMPUTE, "policy");
     }
 }
 
@@ -152,8 +158,7 @@ static void distribute_inputs(struct decider *d, struct remat_decision *out)
             out->actions[facts->root[node->inputs[0].i].i] = REMAT_ACTION_SAVE;
         else if (!facts->may_shard[v.i])
             continue;
-        out->actions[v.i] = gathered ? REMAT_ACTION_RECOMPUTE : REMAT_ACTION_SHARD;
-        out->reasons[v.i] = "policy";
+        act(out, v, gathered ? REMAT_ACTION_RECOMPUTE : REMAT_ACTION_SHARD, "policy");
     }
 }
 
@@ -220,10 +225,8 @@ static void save_op_outputs(struct decider *d, struct remat_decision *out)
 
 static void regather(struct decider *d, struct remat_decision *out)
 {
-    for (uint32_t k = 0; k < d->ground->gathered_count; k++) {
-        out->actions[d->ground->gathered[k].i] = REMAT_ACTION_RECOMPUTE;
-        out->reasons[d->ground->gathered[k].i] = "policy";
-    }
+    for (uint32_t k = 0; k < d->ground->gathered_count; k++)
+        act(out, d->ground->gathered[k], REMAT_ACTION_RECOMPUTE, "policy");
 }
 
 /* --- pins --- */
@@ -231,9 +234,10 @@ static void regather(struct decider *d, struct remat_decision *out)
 static void apply_pin(struct decider *d, const struct remat_pin_match *match, remat_value v,
                       uint8_t action, struct remat_decision *out)
 {
-    out->actions[v.i] = action;
-    out->reasons[v.i] = match ? REMAT_FORMAT(d->arena, "pin %s %s", match->setting, match->glob)
-                              : "pin in the graph";
+    const char *reason = "pin in the graph";
+    if (match && out->reasons)
+        reason = REMAT_FORMAT(d->arena, "pin %s %s", match->setting, match->glob);
+    act(out, v, action, reason);
 }
 
 /* Those in the graph first: the command line overrides them. */
@@ -458,7 +462,10 @@ void remat_policy_decide(const struct remat_policy_ground *ground, struct remat_
                          struct remat_notes *notes)
 {
     struct decider d = {.ground = ground, .arena = arena, .graph = ground->graph, .policy = policy};
-    remat_decision_create(arena, d.graph->value_count, out);
+    *out = (struct remat_decision){.value_count = d.graph->value_count};
+    REMAT_NEW(arena, out->actions, out->value_count);
+    if (notes)
+        REMAT_NEW(arena, out->reasons, out->value_count);
     if (policy->granularity != REMAT_POLICY_NONE) {
         find_groups(&d);
         find_outside(&d);
@@ -471,5 +478,6 @@ void remat_policy_decide(const struct remat_policy_ground *ground, struct remat_
     if (policy->granularity != REMAT_POLICY_NONE)
         regather(&d, out);
     apply_pins(&d, out);
-    note_fused_attention(&d, out, notes);
+    if (notes)
+        note_fused_attention(&d, out, notes);
 }

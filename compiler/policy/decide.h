@@ -22,7 +22,8 @@ const struct remat_decision *remat_policy_pinned(const struct remat_policy_groun
                                                  struct remat_arena *arena);
 
 /* The decision of a policy with the pins on top. A note is a sentence for the report ("selective
- * saves nothing here: attention is fused ..."). */
+ * saves nothing here: attention is fused ..."). `notes` NULL: neither notes nor reasons are asked
+ * for. */
 struct remat_notes REMAT_LIST(const char *);
 void remat_policy_decide(const struct remat_policy_ground *ground, struct remat_arena *arena,
                          const struct remat_policy *policy, struct remat_decision *out,

@@ -11,10 +11,9 @@ static struct remat_decision decide(struct remat_search *s, struct remat_arena *
                                     struct remat_notes *notes)
 {
     struct remat_decision out;
-    struct remat_notes ignored = {0};
     remat_stopwatch_start(s->evaluator->watch);
     if (proposal->policy)
-        remat_policy_decide(s->ground, arena, proposal->policy, &out, notes ? notes : &ignored);
+        remat_policy_decide(s->ground, arena, proposal->policy, &out, notes);
     else
         remat_planner_decide(s->planner, arena, proposal->path, proposal->step, &out);
     out.in_line = proposal->in_line;

@@ -15,7 +15,8 @@ struct remat_decision {
                          record of a plan, which says how it recomputes. Only forward values may
                          be other than SAVE. On a view, or a value that the backward pass does not
                          need, the action has no effect. */
-    const char **reasons; /* by value id: "policy", "pin", NULL when nobody said anything */
+    const char **reasons; /* by value id: "policy", "pin", NULL when nobody said anything; NULL: not
+                             asked for */
     bool in_line; /* transfers that no decision is about do not run beside computation (beside.h) */
 };
 
