@@ -128,9 +128,7 @@ static void meet(struct remat_times *t, const uint8_t *actions, struct remat_tim
                  remat_kernel_id kernel)
 {
     remat_value v = demand.value;
-    remat_site site = demand.site;
-    uint32_t times = remat_action_times(actions[v.i]), round = remat_site_round(t->settled, site);
-    const struct remat_slice *slice = &t->settled->slices[v.i];
+    uint32_t times = remat_action_times(actions[v.i]), round = demand.round;
     if (actions[v.i] == REMAT_ACTION_SHARD && t->settled->shards.of[v.i].bytes) {
         meet_shard(t, v, kernel, round == 0);
         return;
@@ -140,16 +138,20 @@ static void meet(struct remat_times *t, const uint8_t *actions, struct remat_tim
         remat_live_read(&t->live, v, round ? t->live.first : kernel);
         return;
     }
-    uint64_t bit = own_bit(t, remat_site_kernel(t->settled, site), v);
+    remat_kernel_id maker = demand.kernel;
+    remat_site reader = remat_site_of(t->settled, maker, round), site = reader;
+    const struct remat_slice *slice = &t->settled->slices[v.i];
+    uint64_t bit = own_bit(t, maker, v);
     if (!bit) {
+        maker = t->home[v.i].kernel;
         bit = UINT64_C(1) << t->home[v.i].place;
         round = round ? round : t->last_round;
         round = times < round ? times : round;
-        site = remat_site_of(t->settled, t->home[v.i].kernel, round);
-        t->sites[site.i].stored |= site.i == demand.site.i ? 0 : bit;
+        site = remat_site_of(t->settled, maker, round);
+        t->sites[site.i].stored |= site.i == reader.i ? 0 : bit;
         if (!(t->sites[site.i].made & bit) && (round == times || round == t->last_round))
             remat_live_make(&t->live, v, kernel);
-        if (remat_site_round(t->settled, demand.site) == 0)
+        if (demand.round == 0)
             remat_live_read(&t->live, v, kernel);
     }
     if (t->sites[site.i].made & bit)
@@ -158,7 +160,7 @@ static void meet(struct remat_times *t, const uint8_t *actions, struct remat_tim
     for (uint32_t r = 0; r < slice->read_count; r++)
         if (remat_is_candidate(t->settled, slice->reads[r].root))
             REMAT_PUSH(t->arena, &t->demands,
-                       ((struct remat_times_demand){site, slice->reads[r].root}));
+                       ((struct remat_times_demand){maker, round, slice->reads[r].root}));
 }
 
 /* All that outputs and the kernels of the backward pass ask for. */
@@ -175,7 +177,7 @@ static void meet_all(struct remat_times *t, const uint8_t *actions, uint32_t rou
         need(t, t->settled->facts.root[g->outputs[o].i]);
     for (remat_kernel_id k = {0}; k.i < t->kernels->count; k.i++)
         for (uint32_t r = t->read_begin[k.i]; r < t->read_begin[k.i + 1]; r++) {
-            meet(t, actions, (struct remat_times_demand){{k.i}, t->reads[r]}, k);
+            meet(t, actions, (struct remat_times_demand){k, 0, t->reads[r]}, k);
             while (t->demands.count > 0)
                 meet(t, actions, t->demands.items[--t->demands.count], k);
         }

@@ -28,8 +28,9 @@ struct remat_times_entry {
     uint32_t next;                 /* of the same kernel; REMAT_NONE: no other */
 };
 
-struct remat_times_demand {
-    remat_site site;
+struct remat_times_demand { /* by the kernel, or its rerun in a round from 1 on */
+    remat_kernel_id kernel;
+    uint32_t round;
     remat_value value;
 };
 
