@@ -18,14 +18,13 @@ static uint64_t mix(remat_site site, struct remat_site_content content)
     return h ^ h >> 29;
 }
 
-static void add(const struct remat_times *t, remat_site site, struct remat_site_content content,
-                uint64_t ns, struct remat_times_sum *sum)
+static void add(const struct remat_times *t, remat_kernel_id kernel, uint32_t round,
+                struct remat_site_content content, uint64_t ns, struct remat_times_sum *sum)
 {
-    const struct remat_fused_kernel *kernel =
-        remat_kernel_at(t->kernels, remat_site_kernel(t->settled, site));
-    uint64_t *class_ns = &sum->times.ns[remat_cost_class_of(kernel->kind)];
+    uint32_t kind = remat_kernel_at(t->kernels, kernel)->kind;
+    uint64_t *class_ns = &sum->times.ns[remat_cost_class_of(kind)];
     *class_ns = remat_ns_add(*class_ns, ns);
-    sum->effect += mix(site, content);
+    sum->effect += mix(remat_site_of(t->settled, kernel, round), content);
 }
 
 /* --- what no decision changes --- */
@@ -78,7 +77,7 @@ struct remat_times remat_times_create(struct remat_arena *arena,
     memset(t->first_entry, 0xff, 2 * (size_t)count * sizeof *t->first_entry);
     for (remat_kernel_id k = {0}; k.i < count; k.i++)
         if (!remat_kernel_is_early(t->kernels, k) && settled->inlines[k.i].count == 0)
-            add(t, (remat_site){k.i}, (struct remat_site_content){0}, t->prices[k.i].ns, &t->same);
+            add(t, k, 0, (struct remat_site_content){0}, t->prices[k.i].ns, &t->same);
     place_candidates(t);
     list_reads(t);
     return out;
@@ -185,23 +184,22 @@ static void meet_all(struct remat_times *t, const uint8_t *actions, uint32_t rou
 
 /* --- prices of contents --- */
 
-static bool is_forward(const struct remat_times *t, remat_site site)
+static bool is_forward(const struct remat_times *t, remat_kernel_id kernel, uint32_t round)
 {
-    return site.i < t->kernels->count &&
-           remat_kernel_is_early(t->kernels, (remat_kernel_id){site.i});
+    return round == 0 && remat_kernel_is_early(t->kernels, kernel);
 }
 
 /* Reruns of both rounds are the same kernels. */
-static uint32_t *first_entry(const struct remat_times *t, remat_site site)
+static uint32_t *first_entry(const struct remat_times *t, remat_kernel_id kernel, uint32_t round)
 {
-    uint32_t round = remat_site_round(t->settled, site) ? 1 : 0;
-    return &t->first_entry[remat_site_of(t->settled, remat_site_kernel(t->settled, site), round).i];
+    return &t->first_entry[remat_site_of(t->settled, kernel, round ? 1 : 0).i];
 }
 
-static const struct remat_times_entry *find_entry(const struct remat_times *t, remat_site site,
+static const struct remat_times_entry *find_entry(const struct remat_times *t,
+                                                  remat_kernel_id kernel, uint32_t round,
                                                   struct remat_site_content content)
 {
-    uint32_t e = *first_entry(t, site);
+    uint32_t e = *first_entry(t, kernel, round);
     while (!remat_is_none(e)) {
         const struct remat_times_entry *entry = &t->entries.items[e];
         if (entry->content.made == content.made && entry->content.stored == content.stored)
@@ -212,15 +210,15 @@ static const struct remat_times_entry *find_entry(const struct remat_times *t, r
 }
 
 /* A forward kernel needs what it loads to be stored. */
-static void add_site(struct remat_times *t, remat_site site, struct remat_times_sum *sum)
+static void add_site(struct remat_times *t, remat_kernel_id kernel, uint32_t round,
+                     struct remat_times_sum *sum)
 {
-    remat_kernel_id kernel = remat_site_kernel(t->settled, site);
     const struct remat_fused_kernel *whole = remat_kernel_at(t->kernels, kernel);
-    struct remat_site_content content = t->sites[site.i];
-    bool forward = is_forward(t, site);
+    struct remat_site_content content = t->sites[remat_site_of(t->settled, kernel, round).i];
+    bool forward = is_forward(t, kernel, round);
     uint64_t ns = t->prices[kernel.i].ns;
     if (whole->kind == REMAT_KERNEL_fused && (forward || content.made)) {
-        const struct remat_times_entry *entry = find_entry(t, site, content);
+        const struct remat_times_entry *entry = find_entry(t, kernel, round, content);
         sum->known &= entry != NULL;
         ns = entry ? entry->ns : 0;
         for (uint32_t l = entry ? entry->load_begin : 0; entry && l < entry->load_end; l++)
@@ -232,7 +230,7 @@ static void add_site(struct remat_times *t, remat_site site, struct remat_times_
                 need(t, read);
         }
     }
-    add(t, site, content, ns, sum);
+    add(t, kernel, round, content, ns, sum);
 }
 
 /* The slice and the gather of a shard. */
@@ -255,15 +253,16 @@ struct remat_times_sum remat_times_find(struct remat_times *t,
     meet_all(t, decision->actions, rounds);
     for (remat_kernel_id k = {0}; k.i < count; k.i++)
         if (t->settled->inlines[k.i].count > 0 && !remat_kernel_is_early(t->kernels, k))
-            add_site(t, (remat_site){k.i}, &sum);
-    for (remat_site s = {count}; s.i < (1 + rounds) * count; s.i++)
-        if (t->sites[s.i].made)
-            add_site(t, s, &sum);
+            add_site(t, k, 0, &sum);
+    for (uint32_t r = 1; r <= rounds; r++)
+        for (remat_kernel_id k = {0}; k.i < count; k.i++)
+            if (t->sites[remat_site_of(t->settled, k, r).i].made)
+                add_site(t, k, r, &sum);
     for (size_t i = 0; i < t->gathers.count; i++)
         add_shard(t, t->gathers.items[i], &sum);
     for (remat_kernel_id k = {count}; k.i-- > 0;)
         if (remat_kernel_is_early(t->kernels, k))
-            add_site(t, (remat_site){k.i}, &sum);
+            add_site(t, k, 0, &sum);
     return sum;
 }
 
@@ -277,7 +276,9 @@ static void learn(struct remat_times *t, const struct remat_graph *graph,
                   const struct remat_fused_kernel *kernel)
 {
     remat_site site = graph->nodes[kernel->nodes[0].i].site;
-    bool forward = is_forward(t, site);
+    remat_kernel_id home = remat_site_kernel(t->settled, site);
+    uint32_t round = remat_site_round(t->settled, site);
+    bool forward = is_forward(t, home, round);
     struct remat_times_entry entry = {.load_begin = (uint32_t)t->loads.count};
     if (kernel->kind != REMAT_KERNEL_fused || (!forward && !t->sites[site.i].made))
         return;
@@ -288,17 +289,16 @@ static void learn(struct remat_times *t, const struct remat_graph *graph,
         if ((kernel->operands[o].access & REMAT_ACCESS_WRITE) && remat_is_candidate(t->settled, v))
             entry.content.stored |= UINT64_C(1) << t->home[v.i].place;
     }
-    if (find_entry(t, site, entry.content))
+    if (find_entry(t, home, round, entry.content))
         return;
     for (uint32_t o = 0; forward && o < kernel->operand_count; o++)
         if (!(kernel->operands[o].access & REMAT_ACCESS_WRITE) &&
             remat_is_candidate(t->settled, kernel->operands[o].value))
             REMAT_PUSH(t->arena, &t->loads, kernel->operands[o].value);
     entry.load_end = (uint32_t)t->loads.count;
-    const struct remat_price *whole = &t->prices[remat_site_kernel(t->settled, site).i];
-    entry.ns = remat_price_variant(graph, kernel, whole, t->device).ns;
-    entry.next = *first_entry(t, site);
-    *first_entry(t, site) = (uint32_t)t->entries.count;
+    entry.ns = remat_price_variant(graph, kernel, &t->prices[home.i], t->device).ns;
+    entry.next = *first_entry(t, home, round);
+    *first_entry(t, home, round) = (uint32_t)t->entries.count;
     REMAT_PUSH(t->arena, &t->entries, entry);
 }
 
