@@ -18,8 +18,6 @@
 #include "program_simulate.h"
 #include "program_verify.h"
 
-enum stage { PASSES, KERNELS, PROBLEM, SEARCH, LOWERING, REFUSAL };
-
 struct pipeline {
     struct remat_search search; /* on what decisions are made, and within what */
     const struct remat_graph *input;
@@ -32,8 +30,7 @@ struct pipeline {
     struct remat_arrangement update, forward, mean;
     struct remat_stopwatch watch;
     struct remat_evaluator evaluator;
-    enum stage stage;
-    bool late;
+    bool refused;
 };
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -191,7 +188,7 @@ static remat_status refuse(struct pipeline *p, const struct remat_chosen *smalle
         .floor_bytes = smallest->floor_bytes ? smallest->floor_bytes + s->reserve_bytes : 0,
         .pinned = remat_decision_has_pins(&smallest->decision),
         .smallest = program};
-    p->stage = REFUSAL;
+    p->refused = true;
     if (s->settings->refused)
         s->settings->refused(s->settings->refused_user, &refusal);
     return remat_error(
@@ -219,50 +216,24 @@ static remat_status start(struct pipeline *p)
     REMAT_CHECK(remat_prepare(s->ctx, s->arena, p->input, s->settings, purpose, &p->prepared));
     s->update = p->prepared.trains ? &p->update : &p->mean;
     set_limit(p);
-    p->stage = KERNELS;
     REMAT_CHECK(arrange_fixed(p));
     REMAT_CHECK(remat_policy_prepare(s->ctx, s->arena, s->graph, &s->settings->policy, &s->ground));
     remat_evaluator_init(&p->evaluator, s->planning, s->graph, &p->persistent, &s->settings->device,
                          remat_policy_pinned(s->ground, s->arena), &p->watch);
-    p->stage = PROBLEM;
     remat_stopwatch_start(&p->watch);
     REMAT_CHECK(remat_model_create(s->planning, p->evaluator.settled, p->evaluator.prices.items,
                                    &s->settings->device, &s->model));
     remat_stopwatch_lap(&p->watch, REMAT_LAP_EXTRACT);
-    p->stage = SEARCH;
     return REMAT_OK;
-}
-
-/* Before there is a plan, or proof that there is none. */
-static remat_status refuse_late(const struct pipeline *p)
-{
-    static const char *const names[] = {"passes", "kernels", "problem", "search", "lowering"};
-    const struct remat_search *s = &p->search;
-    if (p->program && s->floor_bytes > s->limit_bytes)
-        return remat_error(s->ctx, REMAT_ERROR_INFEASIBLE,
-                           "budget %" PRIu64 " B is too small: no choice of what to recompute "
-                           "needs less than %" PRIu64 " B",
-                           s->settings->budget_bytes, s->floor_bytes + s->reserve_bytes);
-    return remat_error(s->ctx, REMAT_ERROR_CUT_SHORT,
-                       "the time limit passed in stage %d of %d (%s), before there was a plan: "
-                       "it takes a longer limit",
-                       p->stage + 1, LOWERING + 1, names[p->stage]);
 }
 
 /* What the search has found in time is a plan that is lowered, late or not. */
 static bool is_late(void *user)
 {
-    struct pipeline *p = user;
+    const struct pipeline *p = user;
     const struct remat_compile_settings *s = p->search.settings;
-    bool found = p->search.state.best_ns || p->stage == REFUSAL;
-    p->late = p->late || (!found && s->is_late && s->is_late(s->is_over_user));
-    return p->late;
-}
-
-static remat_status run(struct pipeline *p, remat_status (*body)(void *user))
-{
-    remat_status st = remat_guard_until(p->search.ctx, body, is_late, p);
-    return st == REMAT_ERROR_MEMORY && p->late ? refuse_late(p) : st;
+    bool done = p->search.state.best_ns || p->refused;
+    return !done && s->is_late && s->is_late(s->is_over_user);
 }
 
 /* --- what is asked for --- */
@@ -279,7 +250,6 @@ static remat_status make_plan(void *user)
         settings->after_pass(settings->after_pass_user, "rewrite", best.arranged.graph);
 
     REMAT_NEW(p->search.arena, program, 1);
-    p->stage = LOWERING;
     struct remat_explanation explanation = remat_explain(&p->search, &best.decision);
     remat_evaluator_release(&p->evaluator); /* what follows needs room too */
     remat_scratch_close(p->search.scratch);
@@ -307,7 +277,7 @@ remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
     struct pipeline p = {.search = {.ctx = ctx, .arena = arena, .settings = settings},
                          .input = graph,
                          .program = out};
-    return run(&p, make_plan);
+    return remat_guard_until(ctx, make_plan, is_late, &p);
 }
 
 static remat_status find_bound(void *user)
@@ -327,7 +297,7 @@ remat_status remat_compile_bound(remat_context *ctx, struct remat_arena *arena,
     struct pipeline p = {.search = {.ctx = ctx, .arena = arena, .settings = settings},
                          .input = graph,
                          .bound_ns = out_step_ns};
-    return run(&p, find_bound);
+    return remat_guard_until(ctx, find_bound, is_late, &p);
 }
 
 static remat_status find_frontier(void *user)
@@ -348,5 +318,5 @@ remat_status remat_compile_frontier(remat_context *ctx, struct remat_arena *aren
     struct pipeline p = {.search = {.ctx = ctx, .arena = arena, .settings = settings},
                          .input = graph,
                          .frontier = frontier};
-    return run(&p, find_frontier);
+    return remat_guard_until(ctx, find_frontier, is_late, &p);
 }

@@ -80,10 +80,8 @@ struct remat_compile_settings {
     /* Called between the candidates of a search; true ends it with the best so far, which a note of
      * the plan then says. NULL: searches end by themselves. */
     bool (*is_over)(void *user, const struct remat_search_state *state);
-    /* Called again and again until a search has found a plan; what is tried without one, or after
-     * its end, has to be complete. True: the time limit has passed, which ends compilation with
-     * REMAT_ERROR_CUT_SHORT, or REMAT_ERROR_INFEASIBLE where nothing can fit. NULL: there is no
-     * such limit. */
+    /* Called again and again until a search has found a plan. True: the time limit has passed,
+     * which ends compilation with REMAT_ERROR_CUT_SHORT. NULL: there is no such limit. */
     bool (*is_late)(void *user);
     void *is_over_user; /* of both */
     /* Show a search, for --print-plan; NULL: not called. `tried` is called at the end of each
@@ -114,10 +112,9 @@ struct remat_compile_settings {
  * whole batch and average over it (passes.h). With several ranks the plan is that of each; budget,
  * bytes and times are one rank's, inputs those of all. The result lies in `arena` and has passed
  * the placement checker and the simulator. REMAT_ERROR_INFEASIBLE: nothing fits; the message names
- * the smallest feasible budget.
- * REMAT_ERROR_CUT_SHORT: the search was ended with nothing found, though what is likely smallest
- * was tried nevertheless; or it became late. Thread-compatible; deterministic unless a search is
- * ended. */
+ * the smallest feasible budget. REMAT_ERROR_CUT_SHORT: the search was ended with nothing found,
+ * though what is likely smallest was tried nevertheless; or the time limit passed before.
+ * Thread-compatible; deterministic unless a search is ended. */
 remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_graph *graph,
                            const struct remat_compile_settings *settings,
@@ -159,9 +156,8 @@ struct remat_frontier {
 
 /* The plans that remat_compile would choose from at any budget, by live peak (search/front.c);
  * budget and policies of `settings` are not looked at, pins are. The points lie in `arena`; there
- * is one at least, however early the search is ended, unless it becomes late before that
- * (REMAT_ERROR_CUT_SHORT). Thread-compatible; deterministic unless it
- * is. */
+ * is one at least, however early the search is ended, or REMAT_ERROR_CUT_SHORT. Thread-compatible;
+ * deterministic unless the search is ended. */
 remat_status remat_compile_frontier(remat_context *ctx, struct remat_arena *arena,
                                     const struct remat_graph *graph,
                                     const struct remat_compile_settings *settings,

@@ -66,15 +66,13 @@ static struct remat_program_point describe(struct remat_arena *arena,
 static bool covers(const struct remat_program_point *a, const struct remat_program_point *b)
 {
     uint64_t most_bytes = b->other_bytes; /* beside what is kept at `a` */
-    if (a->covered || a->border.constant_ps < b->border.constant_ps)
-        return false;
+    bool no_less = a->border.constant_ps >= b->border.constant_ps;
     for (uint32_t i = 0; i < b->border.item_count; i++) {
         const struct remat_border_item *at_a = &a->border.items[i], *at_b = &b->border.items[i];
-        if (at_a->wanted < at_b->wanted || at_a->recomputed < at_b->recomputed)
-            return false;
+        no_less &= at_a->wanted >= at_b->wanted && at_a->recomputed >= at_b->recomputed;
         most_bytes += at_b->bytes > at_a->bytes ? at_b->bytes - at_a->bytes : 0;
     }
-    return most_bytes <= a->other_bytes;
+    return no_less && most_bytes <= a->other_bytes;
 }
 
 /* A layer of which the kernel reads a value that no other reads; it may be none. */
@@ -109,9 +107,11 @@ struct remat_program_points remat_model_points(struct remat_arena *arena,
             (!late || kernel->kind == REMAT_KERNEL_fused))
             continue;
         struct remat_program_point point = describe(arena, model, live, k);
-        for (size_t i = 0; i < list.count && !point.covered; i++)
-            point.covered = covers(&list.items[i], &point);
-        REMAT_PUSH(arena, &list, point);
+        bool covered = false;
+        for (size_t i = 0; i < list.count && !covered; i++)
+            covered = covers(&list.items[i], &point);
+        if (!covered)
+            REMAT_PUSH(arena, &list, point);
     }
     return list;
 }

@@ -13,7 +13,6 @@ struct remat_program_point {
     struct remat_border border;
     uint64_t other_bytes; /* beside persistent tensors and kept items, live during the run in every
                              plan */
-    bool covered;         /* a point before it, which is not, bounds no less, whatever fits */
 };
 struct remat_program_points REMAT_LIST(struct remat_program_point);
 

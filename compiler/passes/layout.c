@@ -107,12 +107,14 @@ static bool equal(struct remat_layout a, struct remat_layout b)
  * same; the graph may state it of the view. */
 static remat_status follow_root(struct finder *f, const struct remat_node_info *node, bool *out)
 {
+    *out = false;
+    if (node->op != REMAT_OP_reshape && node->op != REMAT_OP_cast)
+        return REMAT_OK;
     remat_value root = f->root[node->inputs[0].i], y = node->outputs[0];
-    bool keeps = node->op == REMAT_OP_reshape || node->op == REMAT_OP_cast;
     bool was_open = is_open(&f->graph->values[root.i]) && is_stated(f, root);
     struct remat_layout stated = f->stated[y.i];
     stated.tokens = false;
-    *out = keeps && (was_open || f->layouts->of[root.i].kind == REMAT_LAYOUT_OPEN);
+    *out = was_open || f->layouts->of[root.i].kind == REMAT_LAYOUT_OPEN;
     if (!*out)
         return REMAT_OK;
     f->root[y.i] = root;

@@ -199,8 +199,6 @@ static void find_points(struct remat_planner *p, struct remat_arena *arena)
     for (uint32_t m = 0; m < p->point_count; m++) {
         struct bounded_point *point = &p->points[m];
         point->at = found.items[m];
-        if (point->at.covered)
-            continue;
         point->network = remat_border_network(arena, &point->at.border);
         remat_keep_most(&p->floor_bytes, p->static_bytes + point->at.other_bytes +
                                              remat_border_least_bytes(point->network));
@@ -310,8 +308,6 @@ uint64_t remat_planner_bound(struct remat_planner *p, uint64_t live_bytes)
         return UINT64_MAX;
     for (uint32_t m = 0; m < p->point_count; m++) {
         struct bounded_point *at = &p->points[(p->binding + m) % p->point_count];
-        if (at->at.covered)
-            continue;
         uint64_t room = live_bytes - p->static_bytes - at->at.other_bytes;
         double ps = remat_border_bound(at->network, room, best_ps);
         if (ps > best_ps) {

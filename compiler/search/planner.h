@@ -39,7 +39,7 @@ struct remat_planner {
     uint32_t point_count;
     struct bounded_point {
         struct remat_program_point at;
-        struct remat_border_network *network; /* NULL where the point is covered */
+        struct remat_border_network *network;
     } * points;
     uint32_t binding; /* the one that bounded last: others need not be looked at as closely */
 };

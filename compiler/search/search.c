@@ -57,8 +57,7 @@ remat_status remat_search_plan(struct remat_search *s, bool bounds_only)
     REMAT_CHECK(remat_price_check_list(s->ctx, s->graph, s->evaluator->settled->kernels,
                                        s->evaluator->prices.items, &s->settings->device));
     s->planner = remat_planner_create(s->planning, s->evaluator, &s->model, bounds_only);
-    s->floor_bytes = s->planner->floor_bytes;
-    if (s->settings->has_budget && s->limit_bytes >= s->floor_bytes)
+    if (s->settings->has_budget && s->limit_bytes >= s->planner->floor_bytes)
         s->state.bound_ns = remat_planner_bound(s->planner, s->limit_bytes);
     return REMAT_OK;
 }
@@ -134,7 +133,7 @@ static remat_status rescue(struct remat_search *s, const struct remat_proposals 
             return REMAT_OK;
         least = small[i].least.live_bytes < small[least].least.live_bytes ? i : least;
     }
-    if (s->limit_bytes >= s->floor_bytes)
+    if (s->limit_bytes >= s->planner->floor_bytes)
         return remat_error(s->ctx, REMAT_ERROR_CUT_SHORT,
                            "the search was ended before it found a plan for %" PRIu64
                            " B; there may be one",
@@ -288,6 +287,6 @@ remat_status remat_choose(struct remat_search *s, struct remat_chosen *out)
     out->fits = fits;
     out->bound_ns = s->state.bound_ns;
     if (remat_search_per_op(s) || (!fits && !remat_policy_given(&s->settings->policy)))
-        out->floor_bytes = s->floor_bytes;
+        out->floor_bytes = s->planner->floor_bytes;
     return REMAT_OK;
 }

@@ -23,7 +23,6 @@ struct remat_search {
     uint64_t fixed_arena_bytes, fixed_live_bytes; /* that other segments need */
     uint64_t reserve_bytes, limit_bytes; /* limit: budget - reserve, UINT64_MAX without one */
     struct remat_notes notes;            /* for the report */
-    uint64_t floor_bytes;                /* of the arena of any decision; 0: not known yet */
     struct remat_search_state state;     /* times are of the decided segment */
     bool over;                           /* settings->is_over has said so */
     struct remat_policy_ground *ground;  /* of the graph and its pins */

@@ -39,15 +39,31 @@ remat_status remat_guard(remat_context *ctx, remat_status (*body)(void *user), v
     return st;
 }
 
+struct limit {
+    bool (*is_late)(void *user);
+    void *user;
+    bool late;
+};
+
+static bool has_passed(void *user)
+{
+    struct limit *limit = user;
+    limit->late = limit->late || limit->is_late(limit->user);
+    return limit->late;
+}
+
 remat_status remat_guard_until(remat_context *ctx, remat_status (*body)(void *user),
                                bool (*is_late)(void *user), void *user)
 {
-    ctx->is_late = is_late;
-    ctx->is_late_user = user;
+    struct limit limit = {.is_late = is_late, .user = user};
+    ctx->is_late = has_passed;
+    ctx->is_late_user = &limit;
     ctx->array_count = 0;
     remat_status st = remat_guard(ctx, body, user);
     ctx->is_late = NULL;
-    return st;
+    if (st != REMAT_ERROR_MEMORY || !limit.late)
+        return st;
+    return remat_error(ctx, REMAT_ERROR_CUT_SHORT, "the time limit passed before there was a plan");
 }
 
 void remat_unwind(remat_context *ctx)

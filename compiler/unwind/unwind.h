@@ -25,8 +25,8 @@
  * be used by another thread meanwhile. Changes by `body` are as they were when memory ran out. */
 remat_status remat_guard(remat_context *ctx, remat_status (*body)(void *user), void *user);
 
-/* The same for a body that may take too long: is_late(user) is asked as memory is allocated. Once
- * it is true it stays so, and the body unwinds as without memory, but with no message. */
+/* The same for a body that may take too long: is_late(user) is asked as memory is allocated, until
+ * it is true. Then the body unwinds as without memory, with REMAT_ERROR_CUT_SHORT. */
 remat_status remat_guard_until(remat_context *ctx, remat_status (*body)(void *user),
                                bool (*is_late)(void *user), void *user);
 

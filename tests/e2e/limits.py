@@ -54,8 +54,7 @@ def limited(limit, *arguments):
     command = [f"{build}/tools/remat-compile", *arguments, "--time-limit", limit]
     result = subprocess.run(command, capture_output=True, text=True)
     if result.returncode == 7:
-        assert re.search(r"error: (the time limit passed in stage [1-5] of 5 \((passes|kernels|problem|search|lowering)\), "
-                         r"before there was a plan: it takes a longer limit|the search was ended before it found a plan)",
+        assert re.search(r"error: (the time limit passed before there was a plan|the search was ended before it found a plan)",
                          result.stderr) and not result.stdout, (command, result)
         return None
     assert result.returncode == 0, (command, result.returncode, result.stderr)
@@ -144,8 +143,6 @@ def check_early_end():
             assert result.returncode == 7, result
             continue
         assert result.returncode == 3, result
-        if "is too small: no choice of what to recompute needs less than " in message:
-            continue  # that much was known in time
         refused = json.loads(result.stdout)
         assert " before the search was ended needs " in message and "Proven: no choice" in message, message
         assert refused["schema"] == "remat-refusal/1" and refused["floor_bytes"] == whole["floor_bytes"], refused

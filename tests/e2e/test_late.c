@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A time limit that passes at the n-th question about it, for n up to all of them: while there is
- * no plan, compilation ends with a message that names its stage, all of which occur, or with proof
- * that nothing fits; it leaks nothing, and the next one is as if nothing had been. Once the search
- * has found a plan nobody asks. */
+ * no plan, compilation ends with one message; it leaks nothing, and the next one is as if nothing
+ * had been. Once the search has found a plan nobody asks. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -59,49 +58,21 @@ static remat_status compile(const struct subject *s, struct watch *watch)
     return st;
 }
 
-/* The stage that the message names, from 1; 0: none. */
-static int stage_of(const char *message)
-{
-    int stage = 0;
-    const char *begin = strstr(message, "the time limit passed in stage ");
-    if (begin)
-        sscanf(begin, "the time limit passed in stage %d of 5", &stage);
-    return stage;
-}
-
-/* Returns the bits of the stages. */
-static unsigned test(const struct subject *s, bool over, remat_status whole)
+static void test(const struct subject *s, bool over, remat_status whole)
 {
     struct watch watch = {.late_at = UINT32_MAX, .over = over};
-    unsigned stages = 0;
-    int last = 1;
-    bool proven = false;
     CHECK_STATUS(s->ctx, compile(s, &watch), whole, "");
     uint32_t calls = watch.calls;
     for (uint32_t n = 0; n < calls && !checks_failed(); n += 1 + n / 50) {
         watch = (struct watch){.late_at = n, .over = over};
-        remat_status st = compile(s, &watch);
-        const char *message = remat_context_message(s->ctx);
-        int stage = stage_of(message);
+        CHECK_STATUS(s->ctx, compile(s, &watch), REMAT_ERROR_CUT_SHORT,
+                     "the time limit passed before there was a plan");
         CHECK(watch.calls == n + 1, "late at question %u, but asked %u times", n, watch.calls);
-        if (st == REMAT_ERROR_INFEASIBLE && whole == REMAT_ERROR_INFEASIBLE) {
-            CHECK(strstr(message, " is too small: no choice of what to recompute needs less than "),
-                  "late at %u: %s", n, message);
-            proven = true;
-            continue;
-        }
-        CHECK(st == REMAT_ERROR_CUT_SHORT && stage >= last && !proven,
-              "late at question %u of %u: status %d, stage %d after %d: %s", n, calls, st, stage,
-              last, message);
-        stages |= 1u << stage;
-        last = stage;
     }
-    CHECK(proven == (whole == REMAT_ERROR_INFEASIBLE), "no proof in time");
     watch = (struct watch){.late_at = UINT32_MAX, .over = over};
     CHECK_STATUS(s->ctx, compile(s, &watch), whole, "");
-    CHECK(watch.calls == calls, "%u questions at first, then %u", calls, watch.calls);
+    CHECK(calls > 10 && watch.calls == calls, "%u questions at first, then %u", calls, watch.calls);
     printf("%u questions\n", calls);
-    return stages;
 }
 
 static void *counting_reallocate(void *user, void *pointer, size_t bytes)
@@ -124,7 +95,6 @@ int main(void)
     struct remat_arena arena;
     struct remat_program *most;
     struct subject s = {.ctx = ctx, .settings.without_cuda = true};
-    unsigned stages;
     remat_arena_init(&arena, ctx);
     s.graph = harness_model(ctx, &arena, "gpt2-tiny",
                             (struct remat_model_settings){.layers = 2, .batch = 4});
@@ -134,10 +104,8 @@ int main(void)
     s.settings.budget_bytes =
         most->reserve_bytes + most->static_bytes + (most->arena_bytes - most->static_bytes) / 2;
     int64_t before = live;
-    stages = test(&s, false, REMAT_OK);
-    CHECK(stages == 0x1e, "without an end of the search: stages %x", stages);
-    stages = test(&s, true, REMAT_OK); /* a plan that is tried after it is complete or none */
-    CHECK(stages == 0x3e, "with an end of the search: stages %x", stages);
+    test(&s, false, REMAT_OK);
+    test(&s, true, REMAT_OK); /* a plan that is tried after it is complete or none */
     s.what = BOUND;
     test(&s, false, REMAT_OK);
     s.what = CURVE;
