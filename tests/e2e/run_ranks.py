@@ -191,17 +191,18 @@ def tensor_parallel(work):
     must(tool(work, *graph, "-o", "t.fbs"))
     must(tool(work, *graph, "--attention", "written-out", "-o", "other.fbs"))
     meshes = {"one": (), "tp": ("--mesh", "tp=4"), "both": ("--mesh", "dp=2,tp=2"),
-              "parts": ("--mesh", "tp=2", "--microbatches", 2), "other": ()}
+              "parts": ("--mesh", "tp=2", "--microbatches", 2),
+              "sums": ("--mesh", "dp=2,tp=2", "--microbatches", 2, "--zero", 3), "other": ()}
     for name, mesh in meshes.items():
         must(tool(work, "remat-compile", "other.fbs" if name == "other" else "t.fbs", *mesh, "-o", f"{name}.plan"))
         must(run(work, f"{name}.plan", "--save-initial-weights", f"{name}.i", "--save-weights", f"{name}.w",
                  "--save-gradients", f"{name}.g", "--checkpoint", f"{name}.c", "--threads", 1))
     gradients = {name: tensors(work / f"{name}.g") for name in meshes}
-    for name in "tp", "both", "parts":
+    for name in "tp", "both", "parts", "sums":
         check((work / f"{name}.i").read_bytes() == (work / "one.i").read_bytes(), f"{name}: other initial weights")
         bad = list(gradients_apart(gradients["one"], gradients["other"], gradients[name]))
         check(not bad and len(gradients[name]) == len(gradients["one"]) > 9, f"{name}: other gradients of {bad}")
-    for name, other in ("both", "tp"), ("one", "both"), ("tp", "one"), ("parts", "tp"):
+    for name, other in ("both", "tp"), ("one", "both"), ("tp", "one"), ("parts", "tp"), ("sums", "parts"):
         must(tool(work, "remat-run", f"{name}.plan", "--text", TEXT, "--steps", 4, "--resume", f"{other}.c", "--lr", 1e-3,
                   "--save-gradients", "again.g", "--gradients-step", 4, "--checkpoint", f"{name}.again"))
         before, after = (tensors(next((work / folder).iterdir())) for folder in (f"{other}.c", f"{name}.again"))

@@ -127,7 +127,7 @@ static double factor_of(const struct tensor_gradients *g, double limit)
 }
 
 static void test_zero_clipping(remat_context *ctx, const struct tensor_model *model, uint32_t dp,
-                               uint32_t tp)
+                               uint32_t tp, uint32_t microbatches)
 {
     struct tensor_gradients g = {0};
     const struct ranks_settings settings = {.steps = STEPS, .keep = tensor_keep, .keep_user = &g},
@@ -135,7 +135,7 @@ static void test_zero_clipping(remat_context *ctx, const struct tensor_model *mo
     struct ranks_result whole[RANKS_MAX], parts[RANKS_MAX];
     struct remat_arena arena;
     remat_arena_init(&arena, ctx);
-    struct remat_graph *graph = tensor_make(ctx, &arena, model, dp, tp, 1);
+    struct remat_graph *graph = tensor_make(ctx, &arena, model, dp, tp, microbatches);
     ranks_run(ctx, compile_zero(ctx, &arena, graph, 0), &settings, whole);
     for (uint32_t zero = 1; zero <= 3; zero += 2) {
         struct remat_program *program = compile_zero(ctx, &arena, graph, zero);
@@ -144,8 +144,9 @@ static void test_zero_clipping(remat_context *ctx, const struct tensor_model *mo
         CHECK(factor > 0 && factor < 1 && fabs(factor - exact) <= 153 * 0x1p-24 * exact,
               "%s zero %u: factor %.9g, exactly %.9g", model->preset, zero, factor, exact);
         ranks_run(ctx, program, &settings, parts);
+        bool reordered = zero == 3 && microbatches > 1;
         CHECK(whole[0].loss[0] == parts[0].loss[0] &&
-                  whole[0].gradients[0] == parts[0].gradients[0],
+                  (reordered || whole[0].gradients[0] == parts[0].gradients[0]),
               "%s zero %u: the first step is another", model->preset, zero);
         for (uint32_t r = 0; r < dp * tp; r++)
             CHECK(parts[r].factor == parts[0].factor && ranks_equal(&parts[0], &parts[r], STEPS),
@@ -216,8 +217,8 @@ static void test_all_zero(remat_context *ctx, bool all)
         struct tensor_model model = tensor_models[m % 5];
         model.sequence = m % 3 > 0;
         model.dtype = m % 2 ? REMAT_BF16 : REMAT_F32;
-        if (model.clip_norm > 0)
-            test_zero_clipping(ctx, &model, 2, 2);
+        for (uint32_t microbatches = 1; microbatches <= 2 && model.clip_norm > 0; microbatches++)
+            test_zero_clipping(ctx, &model, 2, 2, microbatches);
         model.clip_norm = 0;
         test_zero(ctx, &model, 2, 2, 1 + m % 3 / 2);
         if (all && model.kv_heads != 2)

@@ -80,11 +80,12 @@ static remat_status find_readers(struct remat_arena *arena, const struct remat_p
             struct placement *parameter = of[program->operands[o].value];
             if (!parameter || !(program->operands[o].access & REMAT_ACCESS_READ))
                 continue;
+            if (parameter->reader == REMAT_NONE && program->operands[o].value == parameter->value)
+                parameter->layer = command->layer; /* of a gather, where there is one */
             if (moves)
                 of[transfer.to->value] = parameter;
             else if (parameter->reader == REMAT_NONE) {
                 parameter->reader = c;
-                parameter->layer = command->layer;
                 if (is_divided(program, parameter->value, "tp"))
                     parameter->name = name_by(program, command);
             }

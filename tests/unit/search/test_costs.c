@@ -329,7 +329,7 @@ static void check_case(struct bench *b, size_t row)
            b->commands, b->plans);
 }
 
-/* Of six kinds of graphs some have a profile, some several ranks, some two microbatches. */
+/* Of six kinds of graphs some have a profile, several ranks, or two or three microbatches. */
 static remat_status prepare_random(struct bench *b, uint32_t seed)
 {
     static const char *const devices[] = {"h100-sxm", "cpu", "h200", "a100-80", "b200"};
@@ -347,7 +347,7 @@ static remat_status prepare_random(struct bench *b, uint32_t seed)
     s->ranks = random_draw(&r, 4) ? 0 : 2 + 2 * random_draw(&r, 2);
     s->tensor = s->ranks && !r.typed && random_draw(&r, 2);
     s->zero = s->ranks && !s->tensor ? zero[random_draw(&r, 3)] : 0;
-    b->microbatches = s->ranks || random_draw(&r, 4) ? 1 : 2;
+    b->microbatches = random_draw(&r, 2) ? 1 : 2 + random_draw(&r, 2);
     if (s->zero || random_draw(&r, 3) == 0)
         source->optimizer = (struct remat_optimizer){.kind = REMAT_OPTIMIZER_ADAMW,
                                                      .beta1 = 0.9,
