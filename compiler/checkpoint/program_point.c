@@ -62,7 +62,8 @@ static struct remat_program_point describe(struct remat_arena *arena,
     return out;
 }
 
-/* Every choice costs no more at `b` than at `a`, and takes no more room. */
+/* Every choice costs no more at `b` than at `a`, and leaves it no less room: nor does `b` bound
+ * more. */
 static bool covers(const struct remat_program_point *a, const struct remat_program_point *b)
 {
     uint64_t most_bytes = b->other_bytes; /* beside what is kept at `a` */

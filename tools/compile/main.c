@@ -289,7 +289,8 @@ static remat_status make_report_in_pieces(remat_context *ctx, struct remat_arena
         settings->exchange_bytes = bytes;
         st = make_report(ctx, arena, args, parsed, settings, progress, report);
     }
-    if (st == REMAT_ERROR_INFEASIBLE) {
+    bool in_time = st != REMAT_ERROR_CUT_SHORT;
+    if (st == REMAT_ERROR_INFEASIBLE || !in_time) {
         st = REMAT_OK;
         settings->exchange_bytes = SETTINGS_SMALLEST_PIECE_BYTES;
         *report = smallest;
@@ -297,8 +298,9 @@ static remat_status make_report_in_pieces(remat_context *ctx, struct remat_arena
     REMAT_TRY(st);
     if (report->program)
         REMAT_TRY(notes_add(arena, report->program,
-                            "gradients are exchanged in pieces of %s: in larger ones nothing fits",
-                            cli_short(settings->exchange_bytes).text));
+                            "gradients are exchanged in pieces of %s: in larger ones nothing %s",
+                            cli_short(settings->exchange_bytes).text,
+                            in_time ? "fits" : "was found in time"));
 fail:
     return st;
 }

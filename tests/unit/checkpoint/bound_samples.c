@@ -360,8 +360,7 @@ const struct bound_sample bound_samples[] = {
     {.text = ATTENTION},
     {.text = ATTENTION, .saved = "o"},
     {.text = ATTENTION, .saved = "o", .recomputed = "m"},
-    /* %old and %m, built-in, are of a state that is replaced: they are written and not recomputed
-     */
+    /* %old and %m, built-in, are of a state that is replaced: written and not recomputed */
     {.text = "state %state : f32[2,64,64]\n"
              "parameter %w1 : f32[64,64]\n"
              "%old = mul %state %data\n"

@@ -8,9 +8,8 @@
 
 struct bound_sample {
     /* Nodes up to %z, from %data and %e, all f32[2,64,64], and %ids, i32[2,64]. Where a line says
-     * no more, its value is like those, its node in the forward pass, a parameter or state at
-     * random.
-     */
+     * no more, its value is like those, its node in the forward pass, a parameter or state
+     * at random. */
     const char *text;
     double flops_per_ns; /* of programs; 0: so many that memory takes the time */
     double launch_ns;
