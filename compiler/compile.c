@@ -227,12 +227,12 @@ static remat_status start(struct pipeline *p)
     return REMAT_OK;
 }
 
-/* What the search has found in time is a plan that is lowered, late or not. */
+/* A refusal and a point of the curve are results; a decision is none before it is lowered. */
 static bool is_late(void *user)
 {
     const struct pipeline *p = user;
     const struct remat_compile_settings *s = p->search.settings;
-    bool done = p->search.state.best_ns || p->refused;
+    bool done = p->refused || (p->frontier && p->search.state.best_ns);
     return !done && s->is_late && s->is_late(s->is_over_user);
 }
 

