@@ -113,7 +113,7 @@ struct remat_compile_settings {
  * bytes and times are one rank's, inputs those of all. The result lies in `arena` and has passed
  * the placement checker and the simulator. REMAT_ERROR_INFEASIBLE: nothing fits; the message names
  * the smallest feasible budget. REMAT_ERROR_CUT_SHORT: the search was ended with nothing found,
- * though what is likely smallest was tried nevertheless; or the time limit passed before.
+ * though what is likely smallest was tried nevertheless; or `is_late` said so.
  * Thread-compatible; deterministic unless a search is ended. */
 remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_graph *graph,

@@ -63,7 +63,8 @@ remat_status remat_guard_until(remat_context *ctx, remat_status (*body)(void *us
     ctx->is_late = NULL;
     if (st != REMAT_ERROR_MEMORY || !limit.late)
         return st;
-    return remat_error(ctx, REMAT_ERROR_CUT_SHORT, "the time limit passed before there was a plan");
+    return remat_error(ctx, REMAT_ERROR_CUT_SHORT,
+                       "there was no plan to write within the time limit");
 }
 
 void remat_unwind(remat_context *ctx)

@@ -63,7 +63,7 @@ static void test(const struct subject *s, bool over, remat_status whole)
     for (uint32_t n = 0; n < calls && !checks_failed(); n += 1 + n / 50) {
         watch = (struct watch){.late_at = n, .over = over};
         CHECK_STATUS(s->ctx, compile(s, &watch), REMAT_ERROR_CUT_SHORT,
-                     "the time limit passed before there was a plan");
+                     "there was no plan to write within the time limit");
         CHECK(watch.calls == n + 1, "late at question %u, but asked %u times", n, watch.calls);
     }
     watch = (struct watch){.late_at = UINT32_MAX, .over = over};

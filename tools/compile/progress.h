@@ -14,7 +14,7 @@ struct progress {
     uint32_t value;            /* now */
     bool chosen;               /* it is the one that the search for sizes chose */
     struct remat_search_state state;
-    double late;       /* seconds: a run without a plan ends */
+    double late;       /* seconds: a run without a plan to write ends */
     bool lowers_after; /* the search to begin is followed by the plan alone */
 };
 

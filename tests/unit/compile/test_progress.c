@@ -54,13 +54,15 @@ static remat_status start(remat_context *ctx, const char *limit, int what,
     return progress_start(ctx, &args, settings, progress);
 }
 
-/* Half a second behind the limit, whatever was asked before. */
-static void check_late(const struct remat_compile_settings *settings, size_t row, double limit)
+/* Half a second behind the limit, but for what writing is expected to take. */
+static void check_late(const struct remat_compile_settings *settings, size_t row, double writing)
 {
-    for (double after = 0.25; after <= 0.75; after += 0.25) {
-        now_seconds = 100 + limit + after;
-        CHECK(settings->is_late(settings->is_over_user) == (limit > 0 && after >= 0.5),
-              "case %zu: late %.2f s after the limit, or not", row, after);
+    double limit = cases[row].seconds;
+    for (double after = 0.25; after <= 0.75; after += 0.125) {
+        now_seconds = 100 + limit + after - writing;
+        CHECK(after == 0.5 ||
+                  settings->is_late(settings->is_over_user) == (limit > 0 && after > 0.5),
+              "case %zu: late %.2f s after the limit less %.2f s, or not", row, after, writing);
     }
 }
 
@@ -70,7 +72,7 @@ static void check_case(remat_context *ctx, size_t row)
     struct remat_compile_settings settings = {0};
     struct progress progress;
     MUST_OK(ctx, start(ctx, cases[row].limit, cases[row].what, &settings, &progress), "%zu", row);
-    check_late(&settings, row, cases[row].seconds);
+    check_late(&settings, row, 0);
     now_seconds = 100 + cases[row].first;
     bool over = settings.is_over(settings.is_over_user, &state);
     CHECK(over == (cases[row].over == cases[row].first), "case %zu: the first question", row);
@@ -82,7 +84,7 @@ static void check_case(remat_context *ctx, size_t row)
         now_seconds = 100 + cases[row].over;
         CHECK(settings.is_over(settings.is_over_user, &state), "case %zu: too late", row);
     }
-    check_late(&settings, row, cases[row].seconds);
+    check_late(&settings, row, cases[row].what == FOR_BUDGET ? cases[row].first / 6 : 0);
 }
 
 int main(void)
