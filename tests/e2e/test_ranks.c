@@ -132,67 +132,83 @@ static float flush(float x)
     return fabsf(x) < FLT_MIN ? copysignf(0, x) : x;
 }
 
-/* By the parts of 4 ranks: (p0 + p1) + (p2 + p3) to the bit, or, of a rank's part of an
- * accumulator, (p0 + p2) + (p1 + p3); and how far from one chain. */
+/* On 4 ranks of 2 microbatches, from what 8 ranks exchange, to the bit:
+ * (((p0 + p1) + (p2 + p3)) + (p4 + p5)) + (p6 + p7), or, of a rank's part of an accumulator,
+ * (((p0 + p2) + p4) + p6) + (((p1 + p3) + p5) + p7); and how far from one chain. */
+enum { RANKS = 4, MICROBATCHES = 2, PARTS = RANKS * MICROBATCHES };
+
+static float add_levels(const float p[PARTS], bool ranks_first)
+{
+    uint32_t inner = ranks_first ? RANKS : MICROBATCHES, step = ranks_first ? MICROBATCHES : 1;
+    float sum = 0;
+    for (uint32_t o = 0; o < PARTS / inner; o++) {
+        uint32_t first = ranks_first ? o : o * MICROBATCHES;
+        float level = p[first];
+        for (uint32_t k = 1; k < inner; k++)
+            level = flush(level + p[first + k * step]);
+        sum = o ? flush(sum + level) : level;
+    }
+    return sum;
+}
+
 static void check_gradient(const struct captured *parts, const char *name, const float *got,
                            uint64_t elements, bool ranks_first, bool narrow)
 {
     uint64_t wrong = 0, far = 0;
-    const void *given[4];
-    const uint32_t second = ranks_first ? 2 : 1;
-    for (uint32_t q = 0; q < 4; q++) {
+    const void *given[PARTS];
+    for (uint32_t q = 0; q < PARTS; q++) {
         given[q] = find_captured(parts, q, name);
         MUST(given[q], "%s is not exchanged", name);
     }
     for (uint64_t i = 0; i < elements; i++) {
-        float p[4], size = 0;
-        for (uint32_t q = 0; q < 4; q++) {
+        float p[PARTS], size = 0, chain = 0;
+        for (uint32_t q = 0; q < PARTS; q++) {
             float part =
                 narrow ? widen(((const uint16_t *)given[q])[i]) : ((const float *)given[q])[i];
-            p[q] = flush(flush(part) * 0.25f);
+            p[q] = flush(flush(part) / PARTS);
             size += fabsf(p[q]);
+            chain = q ? flush(chain + p[q]) : p[q];
         }
-        float levels = flush(flush(p[0] + p[second]) + flush(p[3 - second] + p[3]));
-        float chain = flush(flush(flush(p[0] + p[1]) + p[2]) + p[3]);
+        float levels = add_levels(p, ranks_first);
         wrong += memcmp(&levels, &got[i], sizeof levels) != 0;
-        far += fabsf(chain - got[i]) > 6 * FLT_EPSILON / 2 * size; /* three roundings each */
+        far += fabsf(chain - got[i]) > 2 * (PARTS - 1) * FLT_EPSILON / 2 * size;
     }
     CHECK(wrong == 0 && far == 0, "%s: of %llu elements %llu have other bits, %llu are far", name,
           (unsigned long long)elements, (unsigned long long)wrong, (unsigned long long)far);
 }
 
-/* With 2 ranks of 2 microbatches each. */
-static void check_gradients(remat_context *ctx, struct remat_program *two,
-                            const struct captured *parts, bool zero3, bool narrow)
+static void check_gradients(remat_context *ctx, struct ranks_model model, uint32_t zero,
+                            const struct captured *parts)
 {
     struct tensor_gradients kept = {0};
     const struct ranks_settings settings = {.steps = 1, .keep = tensor_keep, .keep_user = &kept};
     struct ranks_result results[RANKS_MAX];
-    ranks_run(ctx, two, &settings, results);
+    struct remat_arena arena;
+    remat_arena_init(&arena, ctx);
+    model.zero = zero;
+    ranks_run(ctx, ranks_compile(ctx, &arena, &model, RANKS, MICROBATCHES, 8), &settings, results);
     CHECK(kept.count > 4 && kept.count == results[0].gradient_count, "%u gradients of %u",
           kept.count, results[0].gradient_count);
     for (uint32_t k = 0; k < kept.count; k++)
         check_gradient(parts, kept.items[k].name, kept.items[k].data, kept.items[k].elements,
-                       zero3 && kept.items[k].elements % 2 == 0, narrow);
+                       zero == 3 && kept.items[k].elements % RANKS == 0, model.dtype == REMAT_BF16);
     tensor_release(&kept);
+    remat_arena_release(&arena);
 }
 
 static void test_levels(remat_context *ctx, const struct ranks_model *model)
 {
     struct captured *parts = calloc(1, sizeof *parts);
     const struct ranks_tap tap = {capture, parts};
-    struct ranks_model divided = *model;
     struct ranks_result results[RANKS_MAX], again[RANKS_MAX], one;
     struct remat_arena arena;
-    bool narrow = model->dtype == REMAT_BF16;
     remat_arena_init(&arena, ctx);
-    divided.zero = 3;
-    struct remat_program *four = ranks_compile(ctx, &arena, model, 4, 1, 8);
+    struct remat_program *eight = ranks_compile(ctx, &arena, model, PARTS, 1, 8);
     struct remat_program *two = ranks_compile(ctx, &arena, model, 2, 2, 8);
     struct remat_program *whole = ranks_compile(ctx, &arena, model, 1, 4, 8);
-    ranks_run(ctx, four, &(struct ranks_settings){.steps = 1, .tap = &tap}, results);
-    check_gradients(ctx, two, parts, false, narrow);
-    check_gradients(ctx, ranks_compile(ctx, &arena, &divided, 2, 2, 8), parts, true, narrow);
+    ranks_run(ctx, eight, &(struct ranks_settings){.steps = 1, .tap = &tap}, results);
+    check_gradients(ctx, *model, 0, parts);
+    check_gradients(ctx, *model, 3, parts);
     ranks_run(ctx, two, &(struct ranks_settings){.steps = 4}, results);
     check_bytes("two levels", two, results, 2, true);
     ranks_run(ctx, two, &(struct ranks_settings){.steps = 4}, again);
