@@ -337,15 +337,15 @@ uint32_t cuda_tile_floats(const struct cuda_source *s)
     return CUDA_THREADS * s->width;
 }
 
-uint32_t cuda_tiles_of(const struct cuda_source *s, uint32_t node)
+uint32_t cuda_tiles_of(const struct cuda_source *s, const struct cuda_node *node)
 {
-    return s->nodes[node].order * 2 * cuda_tile_floats(s);
+    return node->order * 2 * cuda_tile_floats(s);
 }
 
 void cuda_reduce_to_tile(struct cuda_source *s, uint32_t i)
 {
-    cuda_text(s, "shared_write(shared, %u + buffer + thread * %u + e, %s);", cuda_tiles_of(s, i),
-              s->width, cuda_name(s, s->nodes[i].args[0]).text);
+    cuda_text(s, "shared_write(shared, %u + buffer + thread * %u + e, %s);",
+              cuda_tiles_of(s, &s->nodes[i]), s->width, cuda_name(s, s->nodes[i].args[0]).text);
 }
 
 /* Of a value a row, or a column. */

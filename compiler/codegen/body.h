@@ -10,7 +10,7 @@ struct cuda_name {
     char text[32];
 };
 
-typedef void cuda_reduce(struct cuda_source *s, uint32_t node);
+typedef void cuda_reduce(struct cuda_source *s, uint32_t reg);
 
 void cuda_text(struct cuda_source *s, const char *format, ...) REMAT_PRINTF(2, 3); /* one line */
 
@@ -35,9 +35,10 @@ void cuda_write_elements(struct cuda_source *s, cuda_reduce *reduce);
  * elements of a step, this many floats. */
 uint32_t cuda_tile_floats(const struct cuda_source *s);
 
-uint32_t cuda_tiles_of(const struct cuda_source *s, uint32_t node); /* where they begin */
+/* Where those of a reduction begin. */
+uint32_t cuda_tiles_of(const struct cuda_source *s, const struct cuda_node *node);
 
-void cuda_reduce_to_tile(struct cuda_source *s, uint32_t node);
+void cuda_reduce_to_tile(struct cuda_source *s, uint32_t reg);
 
 /* Of a value a row (of all passes), or a column. */
 void cuda_write_stores_by(struct cuda_source *s, enum remat_register_class class, uint32_t pass);

@@ -57,11 +57,11 @@ static void write_chains(struct cuda_source *s, uint32_t pass)
     cuda_text(s, "const u32 rest = last - first - step * %u, filled = rest < %u ? rest : %u;",
               rows_at_once(s), rows_at_once(s), rows_at_once(s));
     for (uint32_t i = 0; i < s->count; i++) {
-        if (!cuda_reduces_in(s, i, pass))
+        if (!cuda_reduces_in(&s->nodes[i], pass))
             continue;
         cuda_text(s, "UNROLL_BY_4 for (u32 j = 0; j < filled; j++)");
         cuda_text(s, "chain%u = chain%u + shared_read(shared, %u + buffer + j * %d + thread);", i,
-                  i, cuda_tiles_of(s, i), TILE_COLUMNS);
+                  i, cuda_tiles_of(s, &s->nodes[i]), TILE_COLUMNS);
     }
     cuda_text(s, "}");
 }
@@ -70,7 +70,7 @@ static void write_sums(struct cuda_source *s, uint32_t pass)
 {
     cuda_text(s, "if (thread < %d && own < columns) {", TILE_COLUMNS);
     for (uint32_t i = 0; i < s->count; i++)
-        if (cuda_reduces_in(s, i, pass))
+        if (cuda_reduces_in(&s->nodes[i], pass))
             cuda_text(s,
                       "store_f32(sums + (((u64)blocks * %u + first / %u) * columns + own) * 4, "
                       "chain%u);",
@@ -101,7 +101,7 @@ void cuda_write_partial_sums(struct cuda_source *s, uint32_t pass)
     if (s->over_shared_load)
         cuda_text(s, "barrier();");
     for (uint32_t i = 0; i < s->count; i++)
-        if (cuda_reduces_in(s, i, pass))
+        if (cuda_reduces_in(&s->nodes[i], pass))
             cuda_text(s, "float chain%u = 0.0f;", i);
     cuda_text(s, "for (u32 step = 0; first + step * %u < last; step++) {", rows_at_once(s));
     cuda_text(s, "const u32 row = first + step * %u + thread / %u;", rows_at_once(s), across);
@@ -137,7 +137,7 @@ void cuda_write_column_totals(struct cuda_source *s, uint32_t pass)
     cuda_text(s, "if (column >= columns) return;");
     cuda_write_head(s);
     for (uint32_t i = 0; i < s->count; i++) {
-        if (!cuda_reduces_in(s, i, pass))
+        if (!cuda_reduces_in(&s->nodes[i], pass))
             continue;
         cuda_text(s, "const u8 *const p_r%u = sums + ((u64)blocks * %u * columns + column) * 4;", i,
                   s->nodes[i].order);

@@ -159,7 +159,7 @@ static void write_team_pass(struct cuda_source *s, uint32_t pass)
     if (!cuda_begin_pass(s, pass))
         return;
     for (uint32_t i = 0; i < s->count; i++) {
-        if (!cuda_reduces_in(s, i, pass))
+        if (!cuda_reduces_in(&s->nodes[i], pass))
             continue;
         cuda_text(s, "float lanes%u[%u];", i, s->elements);
         cuda_text(s, "UNROLL for (u32 e = 0; e < %u; e++) lanes%u[e] = %s;", s->elements, i,
@@ -173,7 +173,7 @@ static void write_team_pass(struct cuda_source *s, uint32_t pass)
     cuda_write_elements(s, reduce_to_lanes);
     cuda_text(s, "}");
     for (uint32_t i = 0; i < s->count; i++)
-        if (cuda_reduces_in(s, i, pass))
+        if (cuda_reduces_in(&s->nodes[i], pass))
             cuda_text(s, "const float r%u = team_%s(lanes%u, %u, place);", i,
                       combination(&s->nodes[i]), i, s->width);
 }
@@ -212,11 +212,11 @@ static void write_chains(struct cuda_source *s, uint32_t pass)
     cuda_text(s, "const u32 rest = columns - step * %u, filled = rest < %u ? rest : %u;",
               cuda_tile_floats(s), cuda_tile_floats(s), cuda_tile_floats(s));
     for (uint32_t i = 0; i < s->count; i++) {
-        if (!cuda_reduces_in(s, i, pass))
+        if (!cuda_reduces_in(&s->nodes[i], pass))
             continue;
         cuda_text(s, "UNROLL_BY_4 for (u32 j = thread; j < filled; j += 64)");
         cuda_text(s, "chain%u = combine_%s(chain%u, shared_read(shared, %u + buffer + j));", i,
-                  combination(&s->nodes[i]), i, cuda_tiles_of(s, i));
+                  combination(&s->nodes[i]), i, cuda_tiles_of(s, &s->nodes[i]));
     }
     cuda_text(s, "}");
 }
@@ -226,12 +226,12 @@ static void write_totals(struct cuda_source *s, uint32_t pass)
     uint32_t lanes = s->most_reductions * 2 * cuda_tile_floats(s);
     cuda_text(s, "if (thread < 64) {");
     for (uint32_t i = 0; i < s->count; i++)
-        if (cuda_reduces_in(s, i, pass))
+        if (cuda_reduces_in(&s->nodes[i], pass))
             cuda_text(s, "shared_write(shared, %u + thread, chain%u);",
                       lanes + 64 * s->nodes[i].order, i);
     cuda_text(s, "}");
     for (uint32_t i = 0; i < s->count; i++)
-        if (cuda_reduces_in(s, i, pass))
+        if (cuda_reduces_in(&s->nodes[i], pass))
             cuda_text(s, "const float r%u = block_%s(shared, %u, thread);", i,
                       combination(&s->nodes[i]), lanes + 64 * s->nodes[i].order);
 }
@@ -242,7 +242,7 @@ static void write_block_pass(struct cuda_source *s, uint32_t pass)
     if (!cuda_begin_pass(s, pass))
         return;
     for (uint32_t i = 0; i < s->count; i++)
-        if (cuda_reduces_in(s, i, pass))
+        if (cuda_reduces_in(&s->nodes[i], pass))
             cuda_text(s, "float chain%u = %s;", i, identity(&s->nodes[i]));
     write_steps(s);
     cuda_text(s, "const u32 column = step * %u + thread * %u;", cuda_tile_floats(s), s->width);

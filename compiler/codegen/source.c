@@ -114,8 +114,8 @@ static void merge_axes(struct cuda_source *s, int64_t (*strides)[REMAT_RANK_MAX]
 static bool is_persistent(const struct cuda_source *s, const struct remat_program *program,
                           uint32_t operand)
 {
-    uint32_t value = program->operands[s->command->operand_begin + operand].value;
-    return program->buffers[program->values[value].buffer].persistent;
+    const struct remat_operand *o = &program->operands[s->command->operand_begin + operand];
+    return program->buffers[program->values[o->value].buffer].persistent;
 }
 
 static remat_status read_instructions(struct cuda_source *s, const struct remat_program *program)
@@ -228,8 +228,8 @@ static void assign_passes(struct cuda_source *s)
     for (uint32_t i = 0; i < s->count; i++) {
         struct cuda_node *node = &s->nodes[i];
         for (uint32_t j = 0; j < i; j++)
-            node->order += cuda_reduces_in(s, j, node->pass);
-        if (cuda_reduces_in(s, i, node->pass) && node->order >= s->most_reductions)
+            node->order += cuda_reduces_in(&s->nodes[j], node->pass);
+        if (cuda_reduces_in(&s->nodes[i], node->pass) && node->order >= s->most_reductions)
             s->most_reductions = node->order + 1;
         if (!cuda_is_store(node))
             continue;
@@ -264,15 +264,15 @@ bool cuda_begin_pass(struct cuda_source *s, uint32_t pass)
     return any;
 }
 
-bool cuda_reduces_in(const struct cuda_source *s, uint32_t node, uint32_t pass)
+bool cuda_reduces_in(const struct cuda_node *node, uint32_t pass)
 {
-    return s->nodes[node].live && cuda_is_reduction(&s->nodes[node]) && s->nodes[node].pass == pass;
+    return node->live && cuda_is_reduction(node) && node->pass == pass;
 }
 
 bool cuda_pass_reduces(const struct cuda_source *s, uint32_t pass)
 {
     for (uint32_t i = 0; i < s->count; i++)
-        if (cuda_reduces_in(s, i, pass))
+        if (cuda_reduces_in(&s->nodes[i], pass))
             return true;
     return false;
 }

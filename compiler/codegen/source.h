@@ -145,7 +145,7 @@ uint32_t cuda_dtype_bytes(uint8_t dtype);
 const char *cuda_dtype_name(uint8_t dtype);
 /* Sets `runs` of what pass `pass` computes per element; false: nothing. */
 bool cuda_begin_pass(struct cuda_source *s, uint32_t pass);
-bool cuda_reduces_in(const struct cuda_source *s, uint32_t node, uint32_t pass);
+bool cuda_reduces_in(const struct cuda_node *node, uint32_t pass);
 bool cuda_pass_reduces(const struct cuda_source *s, uint32_t pass);
 
 #endif

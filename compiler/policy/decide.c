@@ -12,11 +12,14 @@
 #include "region.h"
 #include "rules.h"
 
+REMAT_INDEX(stack_id);
+REMAT_INDEX(group_id);
+
 struct remat_policy_ground {
     const struct remat_graph *graph;
     struct remat_facts facts;
     uint32_t stack_count; /* with one for what is in none */
-    uint32_t *stack_of_scope;
+    stack_id *stack_of_scope;
     uint32_t forward_count;
     const struct remat_node_info **forward; /* of the forward pass and the loss, no views */
     uint32_t gathered_count;
@@ -45,7 +48,7 @@ struct decider {
     struct remat_arena *arena;
     const struct remat_graph *graph;
     const struct remat_policy *policy;
-    uint32_t *group; /* by scope: of the policy, REMAT_NONE: nothing is recomputed there */
+    group_id *group; /* by scope: of the policy, none: nothing is recomputed there */
     bool *discard;   /* by scope: what leaves the group is recomputed as well */
     bool *outside;   /* by root: read by a forward or loss node of another group */
 };
@@ -67,7 +70,7 @@ static void number_stacks(struct remat_arena *arena, struct remat_policy_ground 
             i++;
         if (stack && i == count)
             stacks[count++] = stack;
-        ground->stack_of_scope[s] = i;
+        ground->stack_of_scope[s].i = i;
     }
     ground->stack_count = count + 1;
 }
@@ -75,17 +78,18 @@ static void number_stacks(struct remat_arena *arena, struct remat_policy_ground 
 static void find_groups(struct decider *d)
 {
     const struct remat_policy *policy = d->policy;
-    const uint32_t *stacks = d->ground->stack_of_scope;
+    const stack_id *stacks = d->ground->stack_of_scope;
     uint32_t mask = policy->modules ? remat_module_mask(policy->modules) : 0;
     REMAT_NEW(d->arena, d->group, d->graph->scope_count);
     REMAT_NEW(d->arena, d->discard, d->graph->scope_count);
     for (uint32_t s = 0; s < d->graph->scope_count; s++) {
         const struct remat_scope *scope = &d->graph->scopes[s];
-        d->group[s] = REMAT_NONE;
+        d->group[s].i = REMAT_NONE;
         if (scope->layer < 0 || (uint32_t)scope->layer >= policy->layer_count ||
             !policy->recomputed[scope->layer])
             continue;
-        uint32_t layer = stacks[s] * policy->layer_count + (uint32_t)scope->layer / policy->group;
+        group_id layer = {stacks[s].i * policy->layer_count +
+                          (uint32_t)scope->layer / policy->group};
         if (policy->granularity != REMAT_POLICY_SELECTIVE) {
             d->group[s] = layer;
             continue;
@@ -93,7 +97,7 @@ static void find_groups(struct decider *d)
         uint32_t modules = mask & remat_modules_of(scope);
         if (modules) {
             uint32_t first = (uint32_t)__builtin_ctz(modules);
-            d->group[s] = layer * REMAT_MODULE_COUNT + first;
+            d->group[s].i = layer.i * REMAT_MODULE_COUNT + first;
             d->discard[s] = remat_modules[first].discards_output;
         }
     }
@@ -104,7 +108,7 @@ static void find_outside(struct decider *d)
     REMAT_NEW(d->arena, d->outside, d->graph->value_count);
     for (uint32_t c = 0; c < d->ground->crossing_count; c++) {
         const struct crossing *crossing = &d->ground->crossings[c];
-        if (d->group[crossing->from.i] != d->group[crossing->to.i])
+        if (d->group[crossing->from.i].i != d->group[crossing->to.i].i)
             d->outside[crossing->root.i] = true;
     }
 }
@@ -123,7 +127,7 @@ static void recompute_groups(struct decider *d, struct remat_decision *out)
     for (uint32_t k = 0; k < d->ground->made_count; k++) {
         const struct made *made = &d->ground->made[k];
         uint32_t v = made->value.i, s = made->scope.i;
-        if (d->group[s] == REMAT_NONE)
+        if (remat_is_none(d->group[s].i))
             continue;
         bool kept = made->kept || (d->outside[v] && !d->discard[s]);
         act(out, made->value, kept ? REMAT_ACTION_SAVE : REMAT_ACTION_RECOMPUTE, "policy");
@@ -136,21 +140,25 @@ static void recompute_groups(struct decider *d, struct remat_decision *out)
 static void distribute_inputs(struct decider *d, struct remat_decision *out)
 {
     const struct remat_facts *facts = &d->ground->facts;
-    uint32_t *reader; /* by value: the one group, other than its own, that reads it, and 1 */
-    REMAT_NEW(d->arena, reader, d->graph->value_count);
+    struct readers {   /* of a value: groups other than its own */
+        bool any;      /* there is one */
+        group_id only; /* none: no group, or several */
+    } * readers;
+    REMAT_NEW(d->arena, readers, d->graph->value_count);
     for (uint32_t c = 0; c < d->ground->crossing_count; c++) {
         const struct crossing *crossing = &d->ground->crossings[c];
-        uint32_t to = d->group[crossing->to.i];
-        uint32_t *only = &reader[crossing->root.i];
-        if (!crossing->input)
-            *only = REMAT_NONE;
-        else if (to != d->group[crossing->from.i])
-            *only = (*only == 0 || *only == to + 1) && to != REMAT_NONE ? to + 1 : REMAT_NONE;
+        group_id from = d->group[crossing->from.i], to = d->group[crossing->to.i];
+        if (crossing->input && from.i == to.i)
+            continue;
+        struct readers *r = &readers[crossing->root.i];
+        bool same = crossing->input && (!r->any || r->only.i == to.i);
+        r->only.i = same ? to.i : REMAT_NONE;
+        r->any = true;
     }
     for (uint32_t c = 0; c < d->ground->crossing_count; c++) {
         remat_value v = d->ground->crossings[c].root;
         const struct remat_node_info *node = remat_producer_info(d->graph, v);
-        bool one = reader[v.i] != 0 && reader[v.i] != REMAT_NONE;
+        bool one = readers[v.i].any && !remat_is_none(readers[v.i].only.i);
         if (!one || out->actions[v.i] != REMAT_ACTION_SAVE || facts->output[v.i])
             continue;
         bool gathered = node->op == REMAT_OP_gather && facts->recomputable[v.i];
@@ -199,11 +207,12 @@ static void find_saved_instances(struct decider *d, bool *saved_instance)
     mark_listed_ops(d->policy->save_ops, saved_op);
     for (uint32_t k = 0; k < d->ground->forward_count; k++) {
         const struct remat_node_info *node = d->ground->forward[k];
-        uint32_t layer = d->group[node->scope.i], instance = instance_of(d->graph, node);
-        if (node->phase != REMAT_PHASE_FORWARD || layer == REMAT_NONE || seen[instance])
+        group_id layer = d->group[node->scope.i];
+        uint32_t instance = instance_of(d->graph, node);
+        if (node->phase != REMAT_PHASE_FORWARD || remat_is_none(layer.i) || seen[instance])
             continue;
         seen[instance] = true;
-        bool second = is_matmul(node->origin) && ++matmuls[layer] % 2 == 0;
+        bool second = is_matmul(node->origin) && ++matmuls[layer.i] % 2 == 0;
         saved_instance[instance] = saved_op[node->origin] && (d->policy->save_ops || !second);
     }
 }
@@ -385,7 +394,7 @@ static void find_crossings(struct remat_arena *arena, struct remat_policy_ground
                 continue;
             remat_scope_id from = source->scope, to = node->scope;
             bool one_stack = graph->scopes[from.i].layer < 0 ||
-                             ground->stack_of_scope[from.i] == ground->stack_of_scope[to.i];
+                             ground->stack_of_scope[from.i].i == ground->stack_of_scope[to.i].i;
             REMAT_PUSH(arena, &list,
                        ((struct crossing){root, from, to, hidden[root.i] && one_stack}));
         }
