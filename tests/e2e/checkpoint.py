@@ -130,7 +130,8 @@ def check_refused():
         assert said in message and "e/step-0000000002.safetensors: " in message, message
     with open(f"e/{name}", "wb") as file:
         file.write(read(f"d/{name}")[:-1])
-    assert "its data ends at" in train("one.plan", "--resume", "e", code=4)
+    message = train("one.plan", "--resume", "e", code=4)
+    assert "its data ends at" in message and "without this file" not in message, message
     call("graph", "llama-tiny", "--batch", "4", "-o", "l.fbs")
     call("compile", "l.fbs", "-o", "l.plan")
     assert " of the plan is missing" in train("l.plan", "--resume", "d", code=4)
@@ -162,6 +163,13 @@ def check_kept():
         shutil.copy("k/step-0000000004.safetensors", f"k/{left}")
     train("one.plan", "--steps", "5", "--checkpoint", "k", "--resume", "k")
     assert sorted(os.listdir("k")) == sorted(expected), os.listdir("k")
+    with open("k/step-0000000005.safetensors", "r+b") as file:
+        file.truncate(1000)
+    message = train("one.plan", "--resume", "k", code=4)
+    assert "k/step-0000000005.safetensors: " in message, message
+    assert message.rstrip().endswith("without this file --resume begins after step 4"), message
+    os.remove("k/step-0000000005.safetensors")
+    assert len(steps_of(train("one.plan", "--steps", "5", "--resume", "k"))) == 1
 
 
 def main():

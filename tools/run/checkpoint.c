@@ -302,10 +302,9 @@ static bool is_gone(const char *path)
 
 /* Of a run that goes on meanwhile, which removes the file once it has two newer ones. */
 static remat_status open_newest(remat_context *ctx, const char *folder, struct checkpoint *out,
-                                uint64_t *step)
+                                uint64_t newest[KEPT])
 {
     remat_status st;
-    uint64_t newest[KEPT];
     do {
         free(out->path);
         out->path = NULL;
@@ -315,7 +314,11 @@ static remat_status open_newest(remat_context *ctx, const char *folder, struct c
         RUN_TRY(make_path(ctx, folder, newest[0], &out->path));
         st = safetensors_read_file(ctx, out->path, &out->file);
     } while (st == REMAT_ERROR_IO && is_gone(out->path));
-    *step = newest[0];
+    RUN_TRY(st);
+    RUN_TRY(read_metadata(ctx, out));
+    if (out->state.step != newest[0])
+        RUN_FAIL(ctx, REMAT_ERROR_INVALID, "%s: it is of step %" PRIu64, out->path,
+                 out->state.step);
 fail:
     return st;
 }
@@ -323,17 +326,13 @@ fail:
 remat_status checkpoint_open(remat_context *ctx, const char *folder, const remat_plan *plan,
                              struct checkpoint *out)
 {
-    remat_status st = REMAT_OK;
-    uint64_t newest;
+    uint64_t newest[KEPT];
     *out = (struct checkpoint){0};
-    RUN_TRY(open_newest(ctx, folder, out, &newest));
-    RUN_TRY(read_metadata(ctx, out));
-    if (out->state.step != newest)
-        RUN_FAIL(ctx, REMAT_ERROR_INVALID, "%s: it is of step %" PRIu64, out->path,
-                 out->state.step);
-    RUN_TRY(check_tensors(ctx, out, plan));
-fail:
-    return st;
+    remat_status st = open_newest(ctx, folder, out, newest);
+    if (st == REMAT_ERROR_INVALID && newest[1])
+        return cli_error(ctx, st, "%s; without this file --resume begins after step %" PRIu64,
+                         remat_context_message(ctx), newest[1]);
+    return st ? st : check_tensors(ctx, out, plan);
 }
 
 #define BUFFER_BYTES (1u << 20)
