@@ -15,7 +15,7 @@ enum { WORK_MAX = 400000000 }; /* of finding candidates; of their flows */
 /* --- which nodes to try: evenly spread over those under pressure, then around the best --- */
 
 struct candidate {
-    uint32_t node;
+    remat_problem_node node;
     uint64_t pressure;
     double bound; /* units; negative: not tried */
 };
@@ -37,9 +37,9 @@ static void find_candidates(struct candidates *all, struct remat_arena *arena)
     for (uint32_t k = stride / 2; k < p->node_count && !remat_deadline_count(all->deadline, size);
          k += stride) {
         if (p->input_begin[k] == p->input_begin[k + 1] || p->fusible[k] ||
-            !remat_cut_look(&all->cut, k, all->budget))
+            !remat_cut_look(&all->cut, (remat_problem_node){k}, all->budget))
             continue; /* without ancestors nothing is a repeat */
-        struct candidate found = {k, remat_cut_pressure(&all->cut), -1};
+        struct candidate found = {{k}, remat_cut_pressure(&all->cut), -1};
         if (found.pressure)
             REMAT_PUSH(arena, all, found);
     }
@@ -105,7 +105,7 @@ static int compare_bounds(const void *a, const void *b)
 {
     const struct candidate *x = a, *y = b;
     return x->bound != y->bound ? (x->bound < y->bound) - (x->bound > y->bound)
-                                : (x->node > y->node) - (x->node < y->node);
+                                : (x->node.i > y->node.i) - (x->node.i < y->node.i);
 }
 
 double remat_bound_from_ticks(const struct remat_problem *p, uint64_t ticks)
@@ -159,9 +159,9 @@ struct remat_bound remat_bound_time(struct remat_arena *arena, const struct rema
 struct leaf {
     double bound;              /* units */
     const struct leaf *parent; /* it was made from, by fixing `value`; NULL for the root */
-    uint32_t value;
-    bool kept;       /* what the value is fixed as */
-    uint32_t branch; /* value to fix next; UINT32_MAX: none, the bound is final */
+    remat_problem_node value;
+    bool kept;                 /* what the value is fixed as */
+    remat_problem_node branch; /* value to fix next; none: the bound is final */
 };
 
 static bool comes_before(struct leaf *const *a, struct leaf *const *b)
@@ -181,13 +181,14 @@ struct tree {
 };
 
 /* The largest value that the two cuts beside the room disagree about. */
-static uint32_t choose_branch(const struct tree *t, const struct remat_border_bracket *found)
+static remat_problem_node choose_branch(const struct tree *t,
+                                        const struct remat_border_bracket *found)
 {
     const struct remat_border_item *items = t->cut.border.items;
-    uint32_t best = UINT32_MAX;
-    for (uint32_t v = 0; v < t->cut.problem->node_count; v++)
-        if (found->above.keep[v] && !found->below.keep[v] && items[v].bytes &&
-            (best == UINT32_MAX || items[v].bytes > items[best].bytes))
+    remat_problem_node best = REMAT_NO_PROBLEM_NODE;
+    for (remat_problem_node v = {0}; v.i < t->cut.problem->node_count; v.i++)
+        if (found->above.keep[v.i] && !found->below.keep[v.i] && items[v.i].bytes &&
+            (best.i == UINT32_MAX || items[v.i].bytes > items[best.i].bytes))
             best = v;
     return best;
 }
@@ -200,7 +201,7 @@ static void grow(struct tree *t, struct leaf leaf)
     memcpy(c->border.items, t->open, c->problem->node_count * sizeof *t->open);
     c->room = t->room;
     for (const struct leaf *l = &leaf; l->parent; l = l->parent) {
-        struct remat_border_item *item = &c->border.items[l->value];
+        struct remat_border_item *item = &c->border.items[l->value.i];
         item->recomputed = !l->kept;
         if (!l->kept)
             continue;
@@ -216,8 +217,8 @@ static void grow(struct tree *t, struct leaf leaf)
 }
 
 uint64_t remat_bound_branch(struct remat_arena *arena, const struct remat_problem *p,
-                            uint64_t budget, uint32_t node, uint64_t enough, uint32_t leaves_max,
-                            struct remat_deadline *deadline)
+                            uint64_t budget, remat_problem_node node, uint64_t enough,
+                            uint32_t leaves_max, struct remat_deadline *deadline)
 {
     struct tree t = {.arena = remat_scratch_open(arena->ctx),
                      .network = remat_scratch_open(arena->ctx),
@@ -232,7 +233,7 @@ uint64_t remat_bound_branch(struct remat_arena *arena, const struct remat_proble
     while (t.queue.count) {
         const struct leaf *leaf = leaf_queue_take(&t.queue, 0);
         least = leaf->bound;
-        if (leaf->branch == UINT32_MAX || t.count > leaves_max ||
+        if (leaf->branch.i == UINT32_MAX || t.count > leaves_max ||
             ldexp(least, -t.cut.shift) >= (double)enough || remat_deadline_expired(deadline))
             break;
         struct leaf child = {.bound = least, .parent = leaf, .value = leaf->branch, .kept = true};

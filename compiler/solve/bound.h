@@ -12,8 +12,9 @@ enum { REMAT_BOUND_NODES = 8 };
 struct remat_bound {
     uint64_t ticks; /* at least this many beyond the sum over all nodes */
     double time;    /* sum of all times plus that: at most the time of any schedule that fits */
-    uint32_t best[REMAT_BOUND_NODES], best_count; /* nodes whose first runs give the largest bounds,
-                                                     largest first; none: the trivial bound */
+    remat_problem_node best[REMAT_BOUND_NODES]; /* nodes whose first runs give the largest bounds,
+                                                   largest first; none: the trivial bound */
+    uint32_t best_count;
     /* By value, in the arena: whether it is live at that run in the two cheapest cuts beside the
      * budget, one above and one within it. A search starts from them; NULL for the trivial bound
      * and after the deadline. */
@@ -31,7 +32,7 @@ struct remat_bound remat_bound_time(struct remat_arena *arena, const struct rema
 /* The same at one node, by branch and bound on what is kept there: at least so many ticks beyond
  * the sum of least times. Ends at `enough` ticks, or after `leaves_max` cases. */
 uint64_t remat_bound_branch(struct remat_arena *arena, const struct remat_problem *problem,
-                            uint64_t budget, uint32_t node, uint64_t enough, uint32_t leaves_max,
-                            struct remat_deadline *deadline);
+                            uint64_t budget, remat_problem_node node, uint64_t enough,
+                            uint32_t leaves_max, struct remat_deadline *deadline);
 
 #endif

@@ -36,7 +36,8 @@ struct remat_chain {
     bool over;             /* too much work or time: the table stays unfinished */
     uint32_t count;        /* of forward nodes */
     uint32_t points_max;
-    uint32_t *group_begin, *group;          /* CSR: backward nodes by group */
+    uint32_t *group_begin;                  /* by group: of `group` */
+    const remat_problem_node *group;        /* backward nodes, group by group */
     bool *reads_before;                     /* by group: it reads the value before its own */
     uint64_t *held;                         /* backward bytes live before a group runs */
     uint64_t *around;                       /* backward bytes and workspace during a run, by node */
@@ -60,19 +61,25 @@ static uint64_t base_bytes(const struct remat_chain *c, uint32_t a)
     return a ? c->problem->bytes[a - 1] : 0;
 }
 
+static bool reads(const struct remat_chain *c, remat_problem_node backward, uint32_t forward)
+{
+    return remat_problem_reads(c->problem, remat_given_way(backward),
+                               (remat_problem_node){forward});
+}
+
 /* Bytes while group b runs, its own forward value live, without the one before it when `alone`. */
 static uint64_t group_peak(const struct remat_chain *c, uint32_t b, bool base, bool alone)
 {
     const struct remat_problem *p = c->problem;
     uint64_t peak = 0, before = base && !alone ? base_bytes(c, b) : 0, own = 0;
     for (uint32_t i = c->group_begin[b + 1]; i-- > c->group_begin[b];) {
-        uint32_t v = c->group[i];
-        if (remat_problem_reads(p, v, b))
+        remat_problem_node v = c->group[i];
+        if (reads(c, v, b))
             own = p->bytes[b];
-        if (!alone && b > 0 && remat_problem_reads(p, v, b - 1))
+        if (!alone && b > 0 && reads(c, v, b - 1))
             before = p->bytes[b - 1];
-        if (c->around[v] + own + before > peak)
-            peak = c->around[v] + own + before;
+        if (c->around[v.i] + own + before > peak)
+            peak = c->around[v.i] + own + before;
     }
     return peak;
 }
@@ -253,7 +260,7 @@ static void emit(const struct remat_chain *c, struct remat_arena *arena, struct 
     const struct step step = point->step;
     bytes = point->bytes; /* what it was made from, were lists thinned or not */
     for (uint32_t i = s.a; i < step.end; i++)
-        REMAT_PUSH(arena, out, i);
+        REMAT_PUSH(arena, out, (remat_way_id){i});
     if (step.end > s.a && step.end <= s.b) {
         emit(c, arena, (struct segment){step.end, s.b, s.top, step.keep},
              bytes - base_bytes(c, s.a), out);
@@ -261,7 +268,7 @@ static void emit(const struct remat_chain *c, struct remat_arena *arena, struct 
         return;
     }
     for (uint32_t i = c->group_begin[s.b]; i < c->group_begin[s.b + 1]; i++)
-        REMAT_PUSH(arena, out, c->group[i]);
+        REMAT_PUSH(arena, out, remat_given_way(c->group[i]));
     if (s.b > s.a)
         emit(c, arena, (struct segment){s.a, s.b - 1, false, s.base}, bytes, out);
 }
@@ -285,15 +292,15 @@ static bool divide(struct remat_chain *c, uint32_t forward, uint32_t *group_of)
     const struct remat_problem *p = c->problem;
     uint32_t group = forward - 1;
     c->work += p->node_count / 16;
-    for (uint32_t v = forward; v < p->node_count; v++) {
-        const uint32_t *inputs = &p->inputs[p->input_begin[v]];
-        size_t count = remat_problem_input_count(p, v);
-        size_t read = remat_count_below(inputs, count, forward);
+    for (remat_problem_node v = {forward}; v.i < p->node_count; v.i++) {
+        const remat_problem_node *inputs = &p->inputs[p->input_begin[v.i]];
+        size_t count = remat_problem_input_count(p, remat_given_way(v));
+        size_t read = remat_count_below(&inputs->i, count, forward);
         c->work += 1 + count;
-        if (read && (inputs[read - 1] > group || inputs[read - 1] - inputs[0] > 1))
+        if (read && (inputs[read - 1].i > group || inputs[read - 1].i - inputs[0].i > 1))
             return false;
-        group = read ? inputs[read - 1] : group;
-        group_of[v] = group;
+        group = read ? inputs[read - 1].i : group;
+        group_of[v.i] = group;
     }
     return true;
 }
@@ -305,16 +312,16 @@ static void weigh_backward(struct remat_chain *c)
     for (uint32_t b = c->count; b-- > 0;) {
         c->held[b] = live;
         for (uint32_t i = c->group_begin[b]; i < c->group_begin[b + 1]; i++) {
-            uint32_t v = c->group[i];
-            c->reads_before[b] |= b > 0 && remat_problem_reads(p, v, b - 1);
-            live += p->bytes[v] + p->lasting[v];
-            c->around[v] = live + p->workspace[v];
-            if (p->user_begin[v] == p->user_begin[v + 1])
-                live -= p->bytes[v];
-            for (uint32_t e = p->input_begin[v]; e < p->input_begin[v + 1]; e++) {
-                uint32_t u = p->inputs[e];
-                if (u >= c->count && p->users[p->user_begin[u + 1] - 1] == v)
-                    live -= p->bytes[u];
+            remat_problem_node v = c->group[i];
+            c->reads_before[b] |= b > 0 && reads(c, v, b - 1);
+            live += p->bytes[v.i] + p->lasting[v.i];
+            c->around[v.i] = live + p->workspace[v.i];
+            if (p->user_begin[v.i] == p->user_begin[v.i + 1])
+                live -= p->bytes[v.i];
+            for (uint32_t e = p->input_begin[v.i]; e < p->input_begin[v.i + 1]; e++) {
+                remat_problem_node u = p->inputs[e];
+                if (u.i >= c->count && p->users[p->user_begin[u.i + 1] - 1].i == v.i)
+                    live -= p->bytes[u.i];
             }
         }
     }
@@ -324,12 +331,12 @@ struct remat_chain *remat_chain_find(struct remat_arena *arena, const struct rem
                                      uint64_t budget_max, struct remat_deadline *deadline)
 {
     struct remat_chain *c, *fine;
-    uint32_t forward = 1, *group_of; /* by node */
+    uint32_t forward = 1, *group_of, *grouped; /* group_of: by node */
     if (p->way_count > p->node_count)
         return NULL;
     while (forward < p->node_count && !p->once[forward - 1] && p->lasting[forward - 1] == 0 &&
            p->input_begin[forward + 1] - p->input_begin[forward] == 1 &&
-           p->inputs[p->input_begin[forward]] == forward - 1)
+           p->inputs[p->input_begin[forward]].i == forward - 1)
         forward++;
     if (forward == p->node_count)
         return NULL;
@@ -343,9 +350,10 @@ struct remat_chain *remat_chain_find(struct remat_arena *arena, const struct rem
         return NULL;
     c->count = forward;
     c->group_begin =
-        remat_group(arena, group_of + forward, p->node_count - forward, forward, &c->group);
+        remat_group(arena, group_of + forward, p->node_count - forward, forward, &grouped);
     for (uint32_t i = 0; i < p->node_count - forward; i++)
-        c->group[i] += forward;
+        grouped[i] += forward;
+    c->group = (const remat_problem_node *)grouped;
     REMAT_NEW(arena, c->held, c->count);
     REMAT_NEW(arena, c->around, p->node_count);
     REMAT_NEW(arena, c->reads_before, c->count);

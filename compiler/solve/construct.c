@@ -3,38 +3,39 @@
  */
 #include "construct.h"
 
-static uint32_t missing_input(const struct remat_problem *p, const bool *there, uint32_t v)
+static remat_problem_node missing_input(const struct remat_problem *p, const bool *there,
+                                        remat_problem_node v)
 {
-    for (uint32_t e = p->input_begin[v]; e < p->input_begin[v + 1]; e++)
-        if (!there[p->inputs[e]])
+    for (uint32_t e = p->input_begin[v.i]; e < p->input_begin[v.i + 1]; e++)
+        if (!there[p->inputs[e].i])
             return p->inputs[e];
-    return UINT32_MAX;
+    return REMAT_NO_PROBLEM_NODE;
 }
 
 struct remat_sequence remat_construct_cut(struct remat_arena *arena, const struct remat_problem *p,
-                                          uint32_t node, const bool *more, const bool *less,
-                                          uint32_t border)
+                                          remat_problem_node node, const bool *more,
+                                          const bool *less, uint32_t border)
 {
     struct remat_sequence out = {0};
     struct remat_arena *scratch = remat_scratch_open(arena->ctx);
     bool *there;
-    uint32_t *stack;
+    remat_problem_node *stack;
     REMAT_NEW(scratch, there, p->node_count);
     REMAT_NEW(scratch, stack, p->node_count);
-    for (uint32_t v = 0; v < p->node_count; v++) {
+    for (remat_problem_node v = {0}; v.i < p->node_count; v.i++) {
         stack[0] = v; /* inputs have smaller numbers, so the stack never holds a node twice */
         for (uint32_t depth = 1; depth;) {
-            uint32_t u = stack[depth - 1], missing = missing_input(p, there, u);
-            if (missing != UINT32_MAX) {
+            remat_problem_node u = stack[depth - 1], missing = missing_input(p, there, u);
+            if (missing.i != UINT32_MAX) {
                 stack[depth++] = missing;
                 continue;
             }
             depth--;
-            there[u] = true;
-            REMAT_PUSH(arena, &out, u);
+            there[u.i] = true;
+            REMAT_PUSH(arena, &out, remat_given_way(u));
         }
-        for (uint32_t u = 0; v == node && u < v; u++)
-            there[u] = p->once[u] || (u < border ? less[u] : more[u]);
+        for (remat_problem_node u = {0}; v.i == node.i && u.i < v.i; u.i++)
+            there[u.i] = p->once[u.i] || (u.i < border ? less[u.i] : more[u.i]);
     }
     remat_scratch_close(scratch);
     return out;

@@ -10,7 +10,8 @@
  * (values from `border` on) or `less` (values before it), and comes back just before its first use.
  */
 struct remat_sequence remat_construct_cut(struct remat_arena *arena,
-                                          const struct remat_problem *problem, uint32_t node,
-                                          const bool *more, const bool *less, uint32_t border);
+                                          const struct remat_problem *problem,
+                                          remat_problem_node node, const bool *more,
+                                          const bool *less, uint32_t border);
 
 #endif

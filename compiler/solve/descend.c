@@ -144,7 +144,7 @@ remat_status remat_descend(struct remat_arena *arena, const struct remat_problem
                         .seed = 1,
                         .out = out};
     uint64_t low = 0; /* the largest working set: no schedule takes less */
-    for (uint32_t v = 0; v < p->node_count; v++) {
+    for (remat_problem_node v = {0}; v.i < p->node_count; v.i++) {
         uint64_t bytes = remat_problem_working_set(p, v);
         low = bytes > low ? bytes : low;
     }

@@ -12,15 +12,20 @@
 
 enum { POLL = 256 };
 
+REMAT_INDEX(state_id);
+REMAT_INDEX(run_id);
+
 struct state {
     uint64_t live, done, cost;
-    uint32_t parent, run; /* what led here */
+    state_id parent;
+    run_id run; /* that led here */
     bool closed;
 };
 
 struct entry {
     uint64_t cost;
-    uint32_t depth, state; /* depth: nodes that have run */
+    uint32_t depth; /* nodes that have run */
+    state_id state;
 };
 
 /* By cost, deeper ones first among equals. */
@@ -28,13 +33,13 @@ static bool comes_before(const struct entry *a, const struct entry *b)
 {
     if (a->cost != b->cost)
         return a->cost < b->cost;
-    return a->depth != b->depth ? a->depth > b->depth : a->state > b->state;
+    return a->depth != b->depth ? a->depth > b->depth : a->state.i > b->state.i;
 }
 REMAT_HEAP(queue, struct entry, comes_before);
 
 /* A way of a node that is not idle. */
 struct run {
-    uint32_t way;
+    remat_way_id way;
     uint64_t bit, inputs;         /* sets */
     uint64_t bytes;               /* value and workspace */
     uint64_t ticks, beyond_least; /* of a repeat; of a first run */
@@ -66,9 +71,9 @@ static uint64_t sum(const uint64_t *bytes, uint64_t set)
 }
 
 /* Into the queue, which does not grow. */
-static void enqueue(struct exact *x, uint32_t state)
+static void enqueue(struct exact *x, state_id state)
 {
-    const struct state *s = &x->states[state];
+    const struct state *s = &x->states[state.i];
     x->full |= x->queue.count == x->queue.capacity;
     if (!x->full)
         queue_push(x->arena, &x->queue,
@@ -87,7 +92,7 @@ static void reach(struct exact *x, struct state next)
             continue;
         if (!s->closed && next.cost < s->cost) {
             *s = next;
-            enqueue(x, i);
+            enqueue(x, (state_id){i});
         }
         return;
     }
@@ -96,7 +101,7 @@ static void reach(struct exact *x, struct state next)
         return;
     remat_index_add(x->arena, &x->index, hash, x->state_count);
     x->states[x->state_count] = next;
-    enqueue(x, x->state_count++);
+    enqueue(x, (state_id){x->state_count++});
 }
 
 /* Evicts, from by_size[i] on, minimal sets that free `missing` bytes, and runs the node. */
@@ -130,10 +135,10 @@ static uint64_t bytes_during(const struct exact *x, const struct state *s, const
     return sum(x->bytes, s->live) + run->bytes + sum(x->lasting, s->done | run->bit);
 }
 
-static void run(struct exact *x, uint32_t from, uint32_t r)
+static void run(struct exact *x, state_id from, run_id r)
 {
-    const struct state *s = &x->states[from];
-    const struct run *run = &x->runs[r];
+    const struct state *s = &x->states[from.i];
+    const struct run *run = &x->runs[r.i];
     uint64_t used = bytes_during(x, s, run);
     struct state next = {.live = s->live | run->bit,
                          .done = s->done | run->bit,
@@ -153,26 +158,29 @@ static bool is_free(const struct exact *x, const struct state *s, const struct r
            bytes_during(x, s, run) <= x->budget;
 }
 
-static void expand(struct exact *x, uint32_t from)
+static void expand(struct exact *x, state_id from)
 {
-    struct state s = x->states[from];
+    struct state s = x->states[from.i];
     uint64_t over = s.live | (s.done & (x->leaves | x->once)); /* nobody wants a leaf again */
-    for (uint32_t r = 0; r < x->node_count; r++)
-        if (is_free(x, &s, &x->runs[r])) {
+    for (run_id r = {0}; r.i < x->node_count; r.i++)
+        if (is_free(x, &s, &x->runs[r.i])) {
             run(x, from, r);
             return;
         }
-    for (uint32_t r = 0; r < x->run_count && !x->full; r++)
-        if (!(over & x->runs[r].bit) && (s.live & x->runs[r].inputs) == x->runs[r].inputs)
+    for (run_id r = {0}; r.i < x->run_count && !x->full; r.i++) {
+        const struct run *next = &x->runs[r.i];
+        if (!(over & next->bit) && (s.live & next->inputs) == next->inputs)
             run(x, from, r);
+    }
 }
 
 /* Without inputs, users, time and bytes: no plan is about it. */
-static bool is_idle(const struct remat_problem *p, uint32_t v)
+static bool is_idle(const struct remat_problem *p, remat_problem_node v)
 {
-    return p->input_begin[v] == p->input_begin[v + 1] && p->user_begin[v] == p->user_begin[v + 1] &&
-           !p->fusible[v] && p->way_begin[v + 1] - p->way_begin[v] == 1 && p->time[v] == 0 &&
-           p->bytes[v] == 0 && p->lasting[v] == 0 && p->workspace[v] == p->static_bytes;
+    return p->input_begin[v.i] == p->input_begin[v.i + 1] &&
+           p->user_begin[v.i] == p->user_begin[v.i + 1] && !p->fusible[v.i] &&
+           p->way_begin[v.i + 1] - p->way_begin[v.i] == 1 && p->time[v.i] == 0 &&
+           p->bytes[v.i] == 0 && p->lasting[v.i] == 0 && p->workspace[v.i] == p->static_bytes;
 }
 
 /* The nodes that are not idle and their ways; false when they are too many. */
@@ -182,28 +190,30 @@ static bool list_nodes(struct exact *x)
     uint64_t *bit; /* by node */
     REMAT_NEW(x->arena, bit, p->node_count);
     REMAT_NEW(x->arena, x->runs, p->way_count);
-    for (uint32_t v = 0; v < p->node_count; v++) {
+    for (remat_problem_node v = {0}; v.i < p->node_count; v.i++) {
         uint32_t i = x->node_count, at = i;
         if (is_idle(p, v))
             continue;
         if (x->node_count++ == REMAT_EXACT_NODES_MAX)
             return false;
-        bit[v] = UINT64_C(1) << i;
-        x->bytes[i] = p->bytes[v];
-        x->lasting[i] = p->lasting[v];
-        x->leaves |= p->user_begin[v] == p->user_begin[v + 1] ? bit[v] : 0;
-        x->once |= p->once[v] ? bit[v] : 0;
-        for (; at > 0 && x->bytes[x->by_size[at - 1]] < p->bytes[v]; at--)
+        bit[v.i] = UINT64_C(1) << i;
+        x->bytes[i] = p->bytes[v.i];
+        x->lasting[i] = p->lasting[v.i];
+        x->leaves |= p->user_begin[v.i] == p->user_begin[v.i + 1] ? bit[v.i] : 0;
+        x->once |= p->once[v.i] ? bit[v.i] : 0;
+        for (; at > 0 && x->bytes[x->by_size[at - 1]] < p->bytes[v.i]; at--)
             x->by_size[at] = x->by_size[at - 1];
         x->by_size[at] = i;
     }
-    for (uint32_t w = 0; w < p->way_count; w++) {
-        uint32_t v = p->node_of[w];
-        struct run run = {w,           bit[v],
-                          0,           p->bytes[v] + p->workspace[w],
-                          p->ticks[w], p->ticks[w] - p->least_ticks[v]};
-        for (uint32_t e = p->input_begin[w]; e < p->input_begin[w + 1]; e++)
-            run.inputs |= bit[p->inputs[e]];
+    for (remat_way_id w = {0}; w.i < p->way_count; w.i++) {
+        remat_problem_node v = p->node_of[w.i];
+        struct run run = {.way = w,
+                          .bit = bit[v.i],
+                          .bytes = p->bytes[v.i] + p->workspace[w.i],
+                          .ticks = p->ticks[w.i],
+                          .beyond_least = p->ticks[w.i] - p->least_ticks[v.i]};
+        for (uint32_t e = p->input_begin[w.i]; e < p->input_begin[w.i + 1]; e++)
+            run.inputs |= bit[p->inputs[e].i];
         if (run.bit)
             x->runs[x->run_count++] = run;
     }
@@ -211,19 +221,19 @@ static bool list_nodes(struct exact *x)
 }
 
 /* Idle nodes, then the runs that led to the state. */
-static struct remat_sequence trace(struct remat_arena *arena, const struct exact *x, uint32_t state)
+static struct remat_sequence trace(struct remat_arena *arena, const struct exact *x, state_id state)
 {
     const struct remat_problem *p = x->problem;
     struct remat_sequence out = {.capacity = p->node_count - x->node_count};
-    for (uint32_t i = state; i; i = x->states[i].parent)
+    for (state_id i = state; i.i; i = x->states[i.i].parent)
         out.capacity++;
     REMAT_NEW(arena, out.items, out.capacity);
-    for (uint32_t v = 0; v < p->node_count; v++)
+    for (remat_problem_node v = {0}; v.i < p->node_count; v.i++)
         if (is_idle(p, v))
-            out.items[out.count++] = v;
+            out.items[out.count++] = remat_given_way(v);
     out.count = out.capacity;
-    for (size_t to = out.count; state; state = x->states[state].parent)
-        out.items[--to] = x->runs[x->states[state].run].way;
+    for (size_t to = out.count; state.i; state = x->states[state.i].parent)
+        out.items[--to] = x->runs[x->states[state.i].run.i].way;
     return out;
 }
 
@@ -245,8 +255,8 @@ struct remat_exact remat_exact_solve(struct remat_arena *arena, const struct rem
         reach(&x, (struct state){0});
     }
     for (uint32_t steps = 0; x.queue.count && !over; steps++) {
-        uint32_t at = queue_take(&x.queue, 0).state;
-        struct state *s = &x.states[at];
+        state_id at = queue_take(&x.queue, 0).state;
+        struct state *s = &x.states[at.i];
         if (s->closed)
             continue;
         s->closed = true;

@@ -19,7 +19,7 @@ enum { STATES_PER_NODE = 4000, STEPS_PER_STATE = 1 << 16, LASTING_WORK_MAX = 400
 struct live_set {
     uint32_t count;
     uint64_t bytes, bottleneck, rank; /* rank: among equal bottlenecks, lower first */
-    uint32_t *items;                  /* ascending */
+    remat_problem_node *items;        /* ascending */
 };
 
 static bool comes_before(const struct live_set *a, const struct live_set *b)
@@ -37,7 +37,7 @@ struct walk {
     struct set_queue queue;
     struct REMAT_LIST(struct live_set) seen; /* sets looked at */
     struct remat_index index;                /* of them */
-    uint32_t *scratch;
+    remat_problem_node *scratch;
 };
 
 /* Whether the set was not seen before. */
@@ -58,18 +58,18 @@ static bool see(struct walk *w, const struct live_set *set)
 /* --- sets --- */
 
 /* `set` without its item `drop`, with that way's inputs, into scratch; returns the count. */
-static uint32_t replace(struct walk *w, const struct live_set *set, uint32_t drop, uint32_t way)
+static uint32_t replace(struct walk *w, const struct live_set *set, uint32_t drop, remat_way_id way)
 {
     const struct remat_problem *p = w->problem;
-    uint32_t e = p->input_begin[way], end = p->input_begin[way + 1];
+    uint32_t e = p->input_begin[way.i], end = p->input_begin[way.i + 1];
     uint32_t count = 0;
     for (uint32_t i = 0; i < set->count || e < end;) {
         if (i == drop) {
             i++;
-        } else if (e == end || (i < set->count && set->items[i] < p->inputs[e])) {
+        } else if (e == end || (i < set->count && set->items[i].i < p->inputs[e].i)) {
             w->scratch[count++] = set->items[i++];
         } else {
-            if (i < set->count && set->items[i] == p->inputs[e])
+            if (i < set->count && set->items[i].i == p->inputs[e].i)
                 i++;
             w->scratch[count++] = p->inputs[e++];
         }
@@ -82,13 +82,14 @@ static uint32_t replace(struct walk *w, const struct live_set *set, uint32_t dro
 static uint32_t undo_what_is_free(struct walk *w, uint32_t count)
 {
     const struct remat_problem *p = w->problem;
-    uint32_t *items = w->scratch;
+    remat_problem_node *items = w->scratch;
     for (uint32_t i = count; i-- > 0;) {
-        bool all = p->workspace[items[i]] == p->static_bytes; /* a run needs no more than the set */
-        uint32_t e = p->input_begin[items[i]];
-        for (; all && e < p->input_begin[items[i] + 1]; e++)
+        remat_problem_node v = items[i];
+        bool all = p->workspace[v.i] == p->static_bytes; /* a run needs no more than the set */
+        uint32_t e = p->input_begin[v.i];
+        for (; all && e < p->input_begin[v.i + 1]; e++)
             all = remat_contains(items, i, p->inputs[e]);
-        w->steps += 1 + e - p->input_begin[items[i]];
+        w->steps += 1 + e - p->input_begin[v.i];
         if (all) {
             memmove(items + i, items + i + 1, (count - i - 1) * sizeof *items);
             count--;
@@ -103,8 +104,8 @@ static void queue_set(struct walk *w, uint32_t count, uint64_t bottleneck)
     struct live_set set = {.count = undo_what_is_free(w, count), .bottleneck = bottleneck};
     set.items = remat_copy(w->arena, w->scratch, set.count, sizeof *set.items);
     for (uint32_t i = 0; i < set.count; i++)
-        set.bytes += w->problem->bytes[set.items[i]];
-    set.rank = set.count ? (uint64_t)set.items[set.count - 1] << 32 | (set.bytes >> 32) : 0;
+        set.bytes += w->problem->bytes[set.items[i].i];
+    set.rank = set.count ? (uint64_t)set.items[set.count - 1].i << 32 | (set.bytes >> 32) : 0;
     set_queue_push(w->arena, &w->queue, set);
 }
 
@@ -113,13 +114,13 @@ static bool expand(struct walk *w, const struct live_set *set)
 {
     const struct remat_problem *p = w->problem;
     for (uint32_t i = 0; i < set->count; i++) {
-        uint32_t v = set->items[i];
-        for (uint32_t k = p->way_begin[v]; k < p->way_begin[v + 1]; k++) {
-            uint32_t way = p->ways[k];
-            uint64_t bytes = set->bytes + p->workspace[way], before = w->steps;
-            for (uint32_t e = p->input_begin[way]; e < p->input_begin[way + 1]; e++)
+        remat_problem_node v = set->items[i];
+        for (uint32_t k = p->way_begin[v.i]; k < p->way_begin[v.i + 1]; k++) {
+            remat_way_id way = p->ways[k];
+            uint64_t bytes = set->bytes + p->workspace[way.i], before = w->steps;
+            for (uint32_t e = p->input_begin[way.i]; e < p->input_begin[way.i + 1]; e++)
                 if (!remat_contains(set->items, set->count, p->inputs[e]))
-                    bytes += p->bytes[p->inputs[e]];
+                    bytes += p->bytes[p->inputs[e].i];
             queue_set(w, replace(w, set, i, way),
                       bytes > set->bottleneck ? bytes : set->bottleneck);
             w->steps += set->count + remat_problem_input_count(p, way);
@@ -132,7 +133,7 @@ static bool expand(struct walk *w, const struct live_set *set)
 
 /* Raises the floor to what running v takes at least. Nothing below is distinguished, since another
  * node needs that much already. */
-static void walk_back(struct walk *w, uint32_t v, struct remat_floor *floor)
+static void walk_back(struct walk *w, remat_problem_node v, struct remat_floor *floor)
 {
     const struct remat_problem *p = w->problem;
     uint64_t bytes = 0;
@@ -141,10 +142,11 @@ static void walk_back(struct walk *w, uint32_t v, struct remat_floor *floor)
     w->index = (struct remat_index){0};
     w->seen.items = NULL;
     w->seen.count = w->seen.capacity = 0;
-    for (uint32_t k = p->way_begin[v]; k < p->way_begin[v + 1]; k++) {
-        uint32_t way = p->ways[k], count = remat_problem_input_count(p, way);
+    for (uint32_t k = p->way_begin[v.i]; k < p->way_begin[v.i + 1]; k++) {
+        remat_way_id way = p->ways[k];
+        uint32_t count = remat_problem_input_count(p, way);
         uint64_t working_set = remat_problem_working_set_of_way(p, way);
-        memcpy(w->scratch, p->inputs + p->input_begin[way], count * sizeof *w->scratch);
+        memcpy(w->scratch, p->inputs + p->input_begin[way.i], count * sizeof *w->scratch);
         queue_set(w, count, working_set > floor->bytes ? working_set : floor->bytes);
         remat_deadline_count(w->deadline, 1 + count);
     }
@@ -174,14 +176,14 @@ static void walk_back(struct walk *w, uint32_t v, struct remat_floor *floor)
 
 struct need {
     uint64_t bytes; /* working set */
-    uint32_t node;
+    remat_problem_node node;
 };
 
 static int compare(const void *a, const void *b)
 {
     const struct need *l = a, *r = b;
     return l->bytes != r->bytes ? (l->bytes < r->bytes) - (l->bytes > r->bytes)
-                                : (l->node > r->node) - (l->node < r->node);
+                                : (l->node.i > r->node.i) - (l->node.i < r->node.i);
 }
 
 /* The largest first. */
@@ -189,8 +191,8 @@ static struct need *list_needs(struct remat_arena *arena, const struct remat_pro
 {
     struct need *needs;
     REMAT_NEW(arena, needs, p->node_count);
-    for (uint32_t v = 0; v < p->node_count; v++)
-        needs[v] = (struct need){remat_problem_working_set(p, v), v};
+    for (remat_problem_node v = {0}; v.i < p->node_count; v.i++)
+        needs[v.i] = (struct need){remat_problem_working_set(p, v), v};
     qsort(needs, p->node_count, sizeof *needs, compare);
     return needs;
 }
@@ -205,17 +207,17 @@ static void add_lasting(struct remat_arena *arena, const struct remat_problem *p
     uint64_t steps = (uint64_t)p->node_count + p->edge_count; /* at a node */
     uint32_t stride = (uint32_t)(1 + p->node_count * steps / LASTING_WORK_MAX);
     REMAT_NEW(arena, before, p->node_count);
-    for (uint32_t v = (p->node_count - 1) % stride;
-         v < p->node_count && !remat_deadline_count(deadline, steps); v += stride) {
+    for (remat_problem_node v = {(p->node_count - 1) % stride};
+         v.i < p->node_count && !remat_deadline_count(deadline, steps); v.i += stride) {
         uint64_t bytes = remat_problem_working_set(p, v);
         memset(before, 0, p->node_count * sizeof *before);
-        before[v] = true;
-        for (uint32_t u = v + 1; u-- > 0;) {
-            if (!before[u])
+        before[v.i] = true;
+        for (remat_problem_node u = {v.i + 1}; u.i-- > 0;) {
+            if (!before[u.i])
                 continue;
-            bytes += u == v || !p->fusible[u] ? p->lasting[u] : 0;
-            for (uint32_t e = p->input_begin[u]; e < p->input_begin[u + 1]; e++)
-                before[p->inputs[e]] = true;
+            bytes += u.i == v.i || !p->fusible[u.i] ? p->lasting[u.i] : 0;
+            for (uint32_t e = p->input_begin[u.i]; e < p->input_begin[u.i + 1]; e++)
+                before[p->inputs[e].i] = true;
         }
         if (bytes > out->bytes) {
             out->bytes = bytes;

@@ -8,8 +8,8 @@
 
 struct remat_floor {
     uint64_t bytes;
-    uint32_t node; /* whose run needs that much */
-    bool exact;    /* a schedule with this peak exists (perhaps a very long one) */
+    remat_problem_node node; /* whose run needs that much */
+    bool exact;              /* a schedule with this peak exists (perhaps a very long one) */
 };
 
 /* `effort`: states looked at, in all. More effort never lowers the floor. */

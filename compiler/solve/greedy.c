@@ -19,13 +19,13 @@ const struct remat_eviction remat_evictions[REMAT_EVICTIONS] = {
 /* A value, and what it was worth when last looked at. */
 struct held {
     double worth;
-    uint32_t value;
+    remat_problem_node value;
     size_t place; /* in the heap, + 1; 0: it is not there */
 };
 
 static bool goes_before(struct held *const *a, struct held *const *b)
 {
-    return (*a)->worth != (*b)->worth ? (*a)->worth < (*b)->worth : (*a)->value < (*b)->value;
+    return (*a)->worth != (*b)->worth ? (*a)->worth < (*b)->worth : (*a)->value.i < (*b)->value.i;
 }
 
 static void placed(struct held **held, size_t place)
@@ -43,38 +43,39 @@ struct greedy {
     uint64_t budget, used;
     uint32_t position; /* in the given order */
     bool *live, *ran;
-    uint32_t *pins;     /* how many pending runs read the value */
-    uint32_t *next_use; /* index into users of the first user after `position` */
+    uint32_t *pins;     /* by value: how many pending runs read it */
+    uint32_t *next_use; /* by value: index into users of the first user after `position` */
     uint32_t *mark, stamp;
     uint64_t work, counted; /* looks, in all and when last counted; too many: give up */
     /* Values that may go, least worth first. Worth falls only where `update` is called; elsewhere
      * it grows, so the first is the least once its worth is of now. */
     struct held_heap heap;
     struct held *held; /* by value */
-    uint32_t *stack;
+    remat_problem_node *stack;
     struct remat_sequence out;
 };
 
 /* v, and breadth first what is missing of its inputs, and of theirs; or what has been made of it,
  * up to what is live. Returns how many; not more than LOOK_BACK. */
-static inline uint32_t look_around(struct greedy *g, uint32_t v, bool users, uint32_t *found)
+static inline uint32_t look_around(struct greedy *g, remat_problem_node v, bool users,
+                                   remat_problem_node *found)
 {
     const struct remat_problem *p = g->problem;
     const uint32_t *begin = users ? p->user_begin : p->input_begin;
-    const uint32_t *items = users ? p->users : p->inputs;
+    const remat_problem_node *items = users ? p->users : p->inputs;
     uint32_t count = 0;
     g->stamp++;
     found[count++] = v;
     for (uint32_t i = 0; i < count; i++) {
-        if (users && i > 0 && g->live[found[i]])
+        if (users && i > 0 && g->live[found[i].i])
             continue;
-        uint32_t end = begin[found[i] + 1];
-        for (uint32_t e = begin[found[i]]; e < end && count < LOOK_BACK; e++) {
-            uint32_t u = items[e];
+        uint32_t end = begin[found[i].i + 1];
+        for (uint32_t e = begin[found[i].i]; e < end && count < LOOK_BACK; e++) {
+            remat_problem_node u = items[e];
             g->work++;
-            if ((users ? !g->ran[u] : g->live[u]) || g->mark[u] == g->stamp)
+            if ((users ? !g->ran[u.i] : g->live[u.i]) || g->mark[u.i] == g->stamp)
                 continue;
-            g->mark[u] = g->stamp;
+            g->mark[u.i] = g->stamp;
             found[count++] = u;
         }
     }
@@ -82,41 +83,43 @@ static inline uint32_t look_around(struct greedy *g, uint32_t v, bool users, uin
 }
 
 /* Time to recompute v from what is live, as far as a short look back sees. */
-static double restore_cost(struct greedy *g, uint32_t v)
+static double restore_cost(struct greedy *g, remat_problem_node v)
 {
-    uint32_t found[LOOK_BACK], count = look_around(g, v, false, found);
+    remat_problem_node found[LOOK_BACK];
+    uint32_t count = look_around(g, v, false, found);
     double cost = 0;
     g->work += count;
     for (uint32_t i = 0; i < count; i++)
-        cost += g->problem->time[found[i]];
+        cost += g->problem->time[found[i].i];
     return cost;
 }
 
-static uint32_t find_next_use(struct greedy *g, uint32_t v)
+static remat_problem_node find_next_use(struct greedy *g, remat_problem_node v)
 {
     const struct remat_problem *p = g->problem;
-    while (g->next_use[v] < p->user_begin[v + 1] && p->users[g->next_use[v]] < g->position)
-        g->next_use[v]++;
-    return g->next_use[v] < p->user_begin[v + 1] ? p->users[g->next_use[v]] : UINT32_MAX;
+    while (g->next_use[v.i] < p->user_begin[v.i + 1] && p->users[g->next_use[v.i]].i < g->position)
+        g->next_use[v.i]++;
+    return g->next_use[v.i] < p->user_begin[v.i + 1] ? p->users[g->next_use[v.i]]
+                                                     : REMAT_NO_PROBLEM_NODE;
 }
 
-static double worth(struct greedy *g, uint32_t v)
+static double worth(struct greedy *g, remat_problem_node v)
 {
-    uint32_t use = find_next_use(g, v);
-    double distance = use == UINT32_MAX ? 1e9 : (double)(use - g->position) + 1;
+    remat_problem_node use = find_next_use(g, v);
+    double distance = use.i == UINT32_MAX ? 1e9 : (double)(use.i - g->position) + 1;
     const struct remat_eviction *e = g->eviction;
-    double favour = e->keep && e->keep[v] && use != UINT32_MAX ? 1e12 : 1;
-    favour *= g->problem->once[v] ? 1e24 : 1;
+    double favour = e->keep && e->keep[v.i] && use.i != UINT32_MAX ? 1e12 : 1;
+    favour *= g->problem->once[v.i] ? 1e24 : 1;
     return favour * pow(restore_cost(g, v) + 1e-9, e->cost) /
-           pow((double)g->problem->bytes[v] + 1, e->bytes) / pow(distance, e->distance);
+           pow((double)g->problem->bytes[v.i] + 1, e->bytes) / pow(distance, e->distance);
 }
 
 /* After a change of v: whether it may go, and what it is worth. */
-static void update(struct greedy *g, uint32_t v)
+static void update(struct greedy *g, remat_problem_node v)
 {
-    struct held *held = &g->held[v];
+    struct held *held = &g->held[v.i];
     size_t place = held->place;
-    if (g->live[v] && g->pins[v] == 0 && g->problem->bytes[v]) {
+    if (g->live[v.i] && g->pins[v.i] == 0 && g->problem->bytes[v.i]) {
         held->worth = worth(g, v);
         if (place)
             held_heap_settle(&g->heap, place - 1, held);
@@ -128,17 +131,18 @@ static void update(struct greedy *g, uint32_t v)
 }
 
 /* v is there again: what is made from it, as far as `restore_cost` sees, is worth less. */
-static void update_users(struct greedy *g, uint32_t v)
+static void update_users(struct greedy *g, remat_problem_node v)
 {
-    uint32_t found[LOOK_BACK], count = look_around(g, v, true, found);
+    remat_problem_node found[LOOK_BACK];
+    uint32_t count = look_around(g, v, true, found);
     for (uint32_t i = 1; i < count; i++)
         update(g, found[i]);
 }
 
-static void drop(struct greedy *g, uint32_t v)
+static void drop(struct greedy *g, remat_problem_node v)
 {
-    g->live[v] = false;
-    g->used -= g->problem->bytes[v];
+    g->live[v.i] = false;
+    g->used -= g->problem->bytes[v.i];
     update(g, v);
 }
 
@@ -163,10 +167,10 @@ static bool is_over(struct greedy *g)
 }
 
 /* For a run of `node`: its value and workspace. */
-static bool make_room(struct greedy *g, uint32_t node)
+static bool make_room(struct greedy *g, remat_problem_node node)
 {
-    uint64_t bytes = g->problem->bytes[node] + g->problem->workspace[node];
-    bytes += g->ran[node] ? 0 : g->problem->lasting[node];
+    uint64_t bytes = g->problem->bytes[node.i] + g->problem->workspace[node.i];
+    bytes += g->ran[node.i] ? 0 : g->problem->lasting[node.i];
     while (g->used + bytes > g->budget) {
         if (g->heap.count == 0 || is_over(g))
             return false;
@@ -178,15 +182,15 @@ static bool make_room(struct greedy *g, uint32_t node)
     return true;
 }
 
-static uint32_t choose_missing(struct greedy *g, uint32_t v)
+static remat_problem_node choose_missing(struct greedy *g, remat_problem_node v)
 {
     const struct remat_problem *p = g->problem;
-    uint32_t best = UINT32_MAX;
+    remat_problem_node best = REMAT_NO_PROBLEM_NODE;
     double most = -1;
-    for (uint32_t e = p->input_begin[v]; e < p->input_begin[v + 1]; e++) {
-        uint32_t u = p->inputs[e];
+    for (uint32_t e = p->input_begin[v.i]; e < p->input_begin[v.i + 1]; e++) {
+        remat_problem_node u = p->inputs[e];
         g->work++;
-        double cost = g->live[u] ? -1 : g->eviction->deep_first ? restore_cost(g, u) : 0;
+        double cost = g->live[u.i] ? -1 : g->eviction->deep_first ? restore_cost(g, u) : 0;
         if (cost > most) {
             most = cost;
             best = u;
@@ -195,55 +199,55 @@ static uint32_t choose_missing(struct greedy *g, uint32_t v)
     return best;
 }
 
-static void pin_inputs(struct greedy *g, uint32_t v, bool pin)
+static void pin_inputs(struct greedy *g, remat_problem_node v, bool pin)
 {
     const struct remat_problem *p = g->problem;
-    for (uint32_t e = p->input_begin[v]; e < p->input_begin[v + 1]; e++) {
-        g->pins[p->inputs[e]] += pin ? 1u : UINT32_MAX;
+    for (uint32_t e = p->input_begin[v.i]; e < p->input_begin[v.i + 1]; e++) {
+        g->pins[p->inputs[e].i] += pin ? 1u : UINT32_MAX;
         update(g, p->inputs[e]);
     }
 }
 
 /* Runs v after whatever is missing; false when it gets stuck. Every node on the stack pins its
  * inputs; the inputs of one that waits are smaller numbers than it, so the stack is finite. */
-static bool run(struct greedy *g, uint32_t node)
+static bool run(struct greedy *g, remat_problem_node node)
 {
     const struct remat_problem *p = g->problem;
     uint32_t depth = 0;
     g->stack[depth++] = node;
     pin_inputs(g, node, true);
     while (depth) {
-        uint32_t v = g->stack[depth - 1], missing = choose_missing(g, v);
-        if (missing != UINT32_MAX) {
+        remat_problem_node v = g->stack[depth - 1], missing = choose_missing(g, v);
+        if (missing.i != UINT32_MAX) {
             g->stack[depth++] = missing;
             pin_inputs(g, missing, true);
             continue;
         }
-        bool again = g->ran[v];
+        bool again = g->ran[v.i];
         if (is_over(g) || !make_room(g, v) ||
-            g->out.count >= (size_t)p->node_count * RUNS_PER_NODE || (again && p->once[v]))
+            g->out.count >= (size_t)p->node_count * RUNS_PER_NODE || (again && p->once[v.i]))
             return false;
-        REMAT_PUSH(g->arena, &g->out, v);
-        g->used += p->bytes[v] + (again ? 0 : p->lasting[v]);
-        g->live[v] = g->ran[v] = true;
+        REMAT_PUSH(g->arena, &g->out, remat_given_way(v));
+        g->used += p->bytes[v.i] + (again ? 0 : p->lasting[v.i]);
+        g->live[v.i] = g->ran[v.i] = true;
         pin_inputs(g, v, false);
         update(g, v);
         if (again)
             update_users(g, v);
         depth--;
-        if (p->user_begin[v] == p->user_begin[v + 1])
+        if (p->user_begin[v.i] == p->user_begin[v.i + 1])
             drop(g, v);
     }
     return true;
 }
 
 /* Frees what no later node of the given order reads, unless something near could need it. */
-static void drop_finished(struct greedy *g, uint32_t v)
+static void drop_finished(struct greedy *g, remat_problem_node v)
 {
     const struct remat_problem *p = g->problem;
-    for (uint32_t e = p->input_begin[v]; e < p->input_begin[v + 1]; e++) {
-        uint32_t u = p->inputs[e];
-        if (g->live[u] && !p->once[u] && find_next_use(g, u) == UINT32_MAX)
+    for (uint32_t e = p->input_begin[v.i]; e < p->input_begin[v.i + 1]; e++) {
+        remat_problem_node u = p->inputs[e];
+        if (g->live[u.i] && !p->once[u.i] && find_next_use(g, u).i == UINT32_MAX)
             drop(g, u);
         else
             update(g, u);
@@ -270,13 +274,13 @@ struct remat_sequence remat_construct_greedy(struct remat_arena *arena,
     REMAT_NEW(g.scratch, g.stack, p->node_count);
     REMAT_NEW(g.scratch, g.held, p->node_count);
     g.next_use = remat_copy(g.scratch, p->user_begin, p->node_count, sizeof *g.next_use);
-    for (uint32_t v = 0; v < p->node_count; v++)
-        g.held[v].value = v;
+    for (remat_problem_node v = {0}; v.i < p->node_count; v.i++)
+        g.held[v.i].value = v;
     bool ok = true;
-    for (uint32_t v = 0; v < p->node_count && ok; v++) {
-        g.position = v;
+    for (remat_problem_node v = {0}; v.i < p->node_count && ok; v.i++) {
+        g.position = v.i;
         ok = run(&g, v);
-        g.position = v + 1;
+        g.position = v.i + 1;
         drop_finished(&g, v);
     }
     remat_scratch_close(g.scratch);

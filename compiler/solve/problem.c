@@ -5,101 +5,100 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define NO_ALIAS UINT32_MAX
-
 struct builder {
     remat_context *ctx;
     struct remat_arena *arena;
     const struct remat_problem_parts *parts;
     struct remat_problem *out;
-    uint32_t *storage;   /* by node: whose storage its value lies in */
-    bool *is_storage;    /* of another node's value */
-    bool *mark, *fusing; /* by node, all false between uses */
-    struct REMAT_LIST(uint32_t) inputs, fused;
+    remat_problem_node *storage; /* by node: whose storage its value lies in */
+    bool *is_storage;            /* of another node's value */
+    bool *mark, *fusing;         /* by node, all false between uses */
+    struct REMAT_LIST(remat_problem_node) inputs, fused;
     uint64_t bytes; /* of everything so far */
     double time;
 };
 
 /* `node 12 ("conv1"): ` and what is wrong with it. */
-static remat_status refuse(const struct builder *b, uint32_t node, const char *what)
+static remat_status refuse(const struct builder *b, remat_problem_node node, const char *what)
 {
     const char *const *names = b->parts->names;
     if (names)
-        return remat_error(b->ctx, REMAT_ERROR_INVALID, "node %u (\"%s\"): %s", node, names[node],
-                           what);
-    return remat_error(b->ctx, REMAT_ERROR_INVALID, "node %u: %s", node, what);
+        return remat_error(b->ctx, REMAT_ERROR_INVALID, "node %u (\"%s\"): %s", node.i,
+                           names[node.i], what);
+    return remat_error(b->ctx, REMAT_ERROR_INVALID, "node %u: %s", node.i, what);
 }
 
 #define REFUSE(b, node, ...) refuse((b), (node), REMAT_FORMAT((b)->arena, __VA_ARGS__))
 
-uint64_t remat_problem_working_set_of_way(const struct remat_problem *p, uint32_t way)
+uint64_t remat_problem_working_set_of_way(const struct remat_problem *p, remat_way_id way)
 {
-    uint64_t bytes = p->bytes[p->node_of[way]] + p->workspace[way];
-    for (uint32_t e = p->input_begin[way]; e < p->input_begin[way + 1]; e++)
-        bytes += p->bytes[p->inputs[e]];
+    uint64_t bytes = p->bytes[p->node_of[way.i].i] + p->workspace[way.i];
+    for (uint32_t e = p->input_begin[way.i]; e < p->input_begin[way.i + 1]; e++)
+        bytes += p->bytes[p->inputs[e].i];
     return bytes;
 }
 
-uint64_t remat_problem_working_set(const struct remat_problem *p, uint32_t node)
+uint64_t remat_problem_working_set(const struct remat_problem *p, remat_problem_node node)
 {
     uint64_t least = UINT64_MAX;
-    for (uint32_t i = p->way_begin[node]; i < p->way_begin[node + 1]; i++) {
+    for (uint32_t i = p->way_begin[node.i]; i < p->way_begin[node.i + 1]; i++) {
         uint64_t bytes = remat_problem_working_set_of_way(p, p->ways[i]);
         least = bytes < least ? bytes : least;
     }
     return least;
 }
 
-bool remat_problem_reads(const struct remat_problem *p, uint32_t way, uint32_t node)
+bool remat_problem_reads(const struct remat_problem *p, remat_way_id way, remat_problem_node node)
 {
-    return remat_contains(p->inputs + p->input_begin[way], remat_problem_input_count(p, way), node);
+    return remat_contains(p->inputs + p->input_begin[way.i], remat_problem_input_count(p, way),
+                          node);
 }
 
 /* Inputs and aliases; whose storage each value lies in. */
 static remat_status check_nodes(struct builder *b)
 {
     const struct remat_problem_parts *parts = b->parts;
-    for (uint32_t v = 0; v < parts->node_count; v++) {
-        uint32_t u = parts->alias ? parts->alias[v] : NO_ALIAS;
-        for (uint32_t e = parts->input_begin[v]; e < parts->input_begin[v + 1]; e++)
-            if (parts->inputs[e] >= v)
+    for (remat_problem_node v = {0}; v.i < parts->node_count; v.i++) {
+        remat_problem_node u = parts->alias ? parts->alias[v.i] : REMAT_NO_PROBLEM_NODE;
+        for (uint32_t e = parts->input_begin[v.i]; e < parts->input_begin[v.i + 1]; e++)
+            if (parts->inputs[e].i >= v.i)
                 return REFUSE(b, v, "input %u is not an earlier node (inputs are numbers below %u)",
-                              parts->inputs[e], v);
-        b->storage[v] = v;
-        if (u == NO_ALIAS)
+                              parts->inputs[e].i, v.i);
+        b->storage[v.i] = v;
+        if (u.i == UINT32_MAX)
             continue;
-        if (u >= v)
-            return REFUSE(b, v, "alias %u is not an earlier node", u);
-        if (parts->bytes[v])
+        if (u.i >= v.i)
+            return REFUSE(b, v, "alias %u is not an earlier node", u.i);
+        if (parts->bytes[v.i])
             return REFUSE(b, v, "an alias has no bytes of its own, but these are %llu",
-                          (unsigned long long)parts->bytes[v]);
-        b->storage[v] = b->storage[u];
-        b->is_storage[b->storage[u]] = true;
+                          (unsigned long long)parts->bytes[v.i]);
+        b->storage[v.i] = b->storage[u.i];
+        b->is_storage[b->storage[u.i].i] = true;
     }
     return REMAT_OK;
 }
 
 static int compare(const void *a, const void *b)
 {
-    uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
-    return (left > right) - (left < right);
+    const remat_problem_node *left = a, *right = b;
+    return (left->i > right->i) - (left->i < right->i);
 }
 
-static void sort(uint32_t *items, size_t begin, size_t end)
+static void sort(remat_problem_node *items, size_t begin, size_t end)
 {
     if (end > begin)
         qsort(items + begin, end - begin, sizeof *items, compare);
 }
 
 /* Appends, once each, what a node reads and the storages of that; marks it. */
-static void push_reads(struct builder *b, uint32_t v)
+static void push_reads(struct builder *b, remat_problem_node v)
 {
     const struct remat_problem_parts *parts = b->parts;
-    for (uint32_t e = parts->input_begin[v]; e < parts->input_begin[v + 1]; e++) {
-        uint32_t u = parts->inputs[e], both[] = {u, b->storage[u]};
+    for (uint32_t e = parts->input_begin[v.i]; e < parts->input_begin[v.i + 1]; e++) {
+        remat_problem_node u = parts->inputs[e], both[] = {u, b->storage[u.i]};
         for (int i = 0; i < 2; i++)
-            if (!b->mark[both[i]]) {
-                b->mark[both[i]] = true;
+            if (!b->mark[both[i].i]) {
+                b->mark[both[i].i] = true;
                 REMAT_PUSH(b->arena, &b->inputs, both[i]);
             }
     }
@@ -109,19 +108,19 @@ static remat_status push_fused(struct builder *b, const struct remat_way *way)
 {
     size_t first = b->fused.count;
     for (uint32_t i = 0; i < way->fused_count; i++) {
-        uint32_t u = way->fused[i];
+        remat_problem_node u = way->fused[i];
         const char *wrong = NULL;
-        if (u >= way->node)
+        if (u.i >= way->node.i)
             wrong = "is not an earlier node";
-        else if (b->fusing[u])
+        else if (b->fusing[u.i])
             wrong = "is listed twice";
-        else if (b->is_storage[u])
+        else if (b->is_storage[u.i])
             wrong = "has aliases";
-        else if (b->parts->once && b->parts->once[u])
+        else if (b->parts->once && b->parts->once[u.i])
             wrong = "may not be recomputed";
         if (wrong)
-            return REFUSE(b, way->node, "fused %u %s", u, wrong);
-        b->fusing[u] = true;
+            return REFUSE(b, way->node, "fused %u %s", u.i, wrong);
+        b->fusing[u.i] = true;
         REMAT_PUSH(b->arena, &b->fused, u);
     }
     sort(b->fused.items, first, b->fused.count);
@@ -136,19 +135,19 @@ static remat_status push_way(struct builder *b, const struct remat_way *way)
     REMAT_CHECK(push_fused(b, way));
     push_reads(b, way->node);
     for (uint32_t i = way->fused_count; i-- > 0;) {
-        uint32_t u = b->fused.items[b->fused.count - way->fused_count + i];
-        if (!b->mark[u])
-            return REFUSE(b, way->node, "fused %u is read by nothing in the way", u);
+        remat_problem_node u = b->fused.items[b->fused.count - way->fused_count + i];
+        if (!b->mark[u.i])
+            return REFUSE(b, way->node, "fused %u is read by nothing in the way", u.i);
         push_reads(b, u);
     }
     for (size_t i = first; i < b->inputs.count; i++) {
-        uint32_t u = b->inputs.items[i];
-        b->mark[u] = false;
-        if (!b->fusing[u])
+        remat_problem_node u = b->inputs.items[i];
+        b->mark[u.i] = false;
+        if (!b->fusing[u.i])
             b->inputs.items[kept++] = u;
     }
     for (uint32_t i = 0; i < way->fused_count; i++)
-        b->fusing[way->fused[i]] = false;
+        b->fusing[way->fused[i].i] = false;
     b->inputs.count = kept;
     sort(b->inputs.items, first, kept);
     if (kept > REMAT_PROBLEM_EDGES_MAX || b->fused.count > REMAT_PROBLEM_EDGES_MAX)
@@ -161,30 +160,31 @@ static remat_status make_ways(struct builder *b)
 {
     struct remat_problem *p = b->out;
     const struct remat_way *given = b->parts->ways;
-    uint32_t *node_of, *begin, *fused_begin, *ways;
+    remat_problem_node *node_of;
+    uint32_t *begin, *fused_begin, *ways;
     bool *fusible;
     REMAT_NEW(b->arena, node_of, p->way_count);
     REMAT_NEW(b->arena, begin, (size_t)p->way_count + 1);
     REMAT_NEW(b->arena, fused_begin, (size_t)p->way_count + 1);
     REMAT_NEW(b->arena, fusible, p->node_count);
-    for (uint32_t w = 0; w < p->way_count; w++) {
-        struct remat_way way = {.node = w};
-        if (w >= p->node_count)
-            way = given[w - p->node_count];
-        if (way.node >= p->node_count)
+    for (remat_way_id w = {0}; w.i < p->way_count; w.i++) {
+        struct remat_way way = {.node = {w.i}};
+        if (w.i >= p->node_count)
+            way = given[w.i - p->node_count];
+        if (way.node.i >= p->node_count)
             return remat_error(b->ctx, REMAT_ERROR_INVALID,
-                               "way %u is of node %u, which there is not", w - p->node_count,
-                               way.node);
+                               "way %u is of node %u, which there is not", w.i - p->node_count,
+                               way.node.i);
         REMAT_CHECK(push_way(b, &way));
-        node_of[w] = way.node;
-        begin[w + 1] = (uint32_t)b->inputs.count;
-        fused_begin[w + 1] = (uint32_t)b->fused.count;
+        node_of[w.i] = way.node;
+        begin[w.i + 1] = (uint32_t)b->inputs.count;
+        fused_begin[w.i + 1] = (uint32_t)b->fused.count;
     }
     for (size_t i = 0; i < b->fused.count; i++)
-        fusible[b->fused.items[i]] = true;
+        fusible[b->fused.items[i].i] = true;
     p->node_of = node_of;
-    p->way_begin = remat_group(b->arena, node_of, p->way_count, p->node_count, &ways);
-    p->ways = ways;
+    p->way_begin = remat_group(b->arena, &node_of->i, p->way_count, p->node_count, &ways);
+    p->ways = (const remat_way_id *)ways;
     p->edge_count = begin[p->node_count];
     p->input_begin = begin;
     p->inputs = b->inputs.items;
@@ -201,20 +201,20 @@ static void find_users(struct remat_arena *arena, struct remat_problem *p)
     for (uint32_t v = 0; v < p->node_count; v++)
         for (uint32_t e = p->input_begin[v]; e < p->input_begin[v + 1]; e++)
             reader[e] = v;
-    p->user_begin = remat_group(arena, p->inputs, p->edge_count, p->node_count, &users);
+    p->user_begin = remat_group(arena, &p->inputs->i, p->edge_count, p->node_count, &users);
     for (uint32_t i = 0; i < p->edge_count; i++)
         users[i] = reader[users[i]];
-    p->users = users;
+    p->users = (const remat_problem_node *)users;
 }
 
-static remat_status add_bytes(struct builder *b, uint32_t node, uint64_t bytes)
+static remat_status add_bytes(struct builder *b, remat_problem_node node, uint64_t bytes)
 {
     return remat_add_u64(b->bytes, bytes, &b->bytes) && b->bytes <= REMAT_PROBLEM_BYTES_MAX
                ? REMAT_OK
                : refuse(b, node, "bytes add up to more than 2^60");
 }
 
-static remat_status add_time(struct builder *b, uint32_t node, double time)
+static remat_status add_time(struct builder *b, remat_problem_node node, double time)
 {
     if (!isfinite(time) || time < 0)
         return REFUSE(b, node, "time %g is not a finite number from 0 on", time);
@@ -234,25 +234,26 @@ static remat_status copy_costs(struct builder *b)
     REMAT_NEW(b->arena, sizes, p->node_count);
     REMAT_NEW(b->arena, lasting, p->node_count);
     REMAT_NEW(b->arena, once, p->node_count);
-    REMAT_CHECK(add_bytes(b, 0, parts->static_bytes));
-    for (uint32_t w = 0; w < p->way_count; w++) {
-        const struct remat_way *way = w < p->node_count ? NULL : &parts->ways[w - p->node_count];
-        uint32_t v = p->node_of[w];
-        uint64_t space = way ? way->workspace : parts->workspace ? parts->workspace[v] : 0;
-        times[w] = way ? way->time : parts->time[v];
-        workspace[w] = space + parts->static_bytes;
-        REMAT_CHECK(add_time(b, v, times[w]));
+    REMAT_CHECK(add_bytes(b, (remat_problem_node){0}, parts->static_bytes));
+    for (remat_way_id w = {0}; w.i < p->way_count; w.i++) {
+        const struct remat_way *way =
+            w.i < p->node_count ? NULL : &parts->ways[w.i - p->node_count];
+        remat_problem_node v = p->node_of[w.i];
+        uint64_t space = way ? way->workspace : parts->workspace ? parts->workspace[v.i] : 0;
+        times[w.i] = way ? way->time : parts->time[v.i];
+        workspace[w.i] = space + parts->static_bytes;
+        REMAT_CHECK(add_time(b, v, times[w.i]));
         REMAT_CHECK(add_bytes(b, v, space));
         if (way)
             continue;
-        p->total_time += times[w];
-        sizes[v] = parts->bytes[v];
-        lasting[v] = parts->lasting ? parts->lasting[v] : 0;
-        once[v] = parts->once && parts->once[v];
-        p->has_lasting |= lasting[v] > 0;
-        p->has_once |= once[v];
-        REMAT_CHECK(add_bytes(b, v, sizes[v]));
-        REMAT_CHECK(add_bytes(b, v, lasting[v]));
+        p->total_time += times[w.i];
+        sizes[v.i] = parts->bytes[v.i];
+        lasting[v.i] = parts->lasting ? parts->lasting[v.i] : 0;
+        once[v.i] = parts->once && parts->once[v.i];
+        p->has_lasting |= lasting[v.i] > 0;
+        p->has_once |= once[v.i];
+        REMAT_CHECK(add_bytes(b, v, sizes[v.i]));
+        REMAT_CHECK(add_bytes(b, v, lasting[v.i]));
     }
     p->time = times;
     p->bytes = sizes;
@@ -271,24 +272,24 @@ static void make_ticks(struct remat_arena *arena, struct remat_problem *p)
     bool whole;
     REMAT_NEW(arena, ticks, p->way_count);
     REMAT_NEW(arena, least, p->node_count);
-    for (uint32_t w = p->node_count; w < p->way_count; w++)
-        most = p->time[w] > most ? p->time[w] : most;
+    for (remat_way_id w = {p->node_count}; w.i < p->way_count; w.i++)
+        most = p->time[w.i] > most ? p->time[w.i] : most;
     whole = most < 0x1p50;
-    for (uint32_t w = 0; w < p->way_count; w++)
-        whole = whole && p->time[w] == floor(p->time[w]);
+    for (remat_way_id w = {0}; w.i < p->way_count; w.i++)
+        whole = whole && p->time[w.i] == floor(p->time[w.i]);
     int exponent = 0;
     frexp(most, &exponent);
     p->tick = whole ? 1 : ldexp(1, exponent - 44 < -1000 ? -1000 : exponent - 44);
-    for (uint32_t w = 0; w < p->way_count; w++)
-        ticks[w] = (uint64_t)(p->time[w] / p->tick);
-    for (uint32_t v = 0; v < p->node_count; v++) {
-        double least_time = p->time[v];
-        p->total_ticks += ticks[v];
-        least[v] = ticks[v];
-        for (uint32_t i = p->way_begin[v]; i < p->way_begin[v + 1]; i++) {
-            uint32_t w = p->ways[i];
-            least[v] = ticks[w] < least[v] ? ticks[w] : least[v];
-            least_time = p->time[w] < least_time ? p->time[w] : least_time;
+    for (remat_way_id w = {0}; w.i < p->way_count; w.i++)
+        ticks[w.i] = (uint64_t)(p->time[w.i] / p->tick);
+    for (remat_problem_node v = {0}; v.i < p->node_count; v.i++) {
+        double least_time = p->time[v.i];
+        p->total_ticks += ticks[v.i];
+        least[v.i] = ticks[v.i];
+        for (uint32_t i = p->way_begin[v.i]; i < p->way_begin[v.i + 1]; i++) {
+            remat_way_id w = p->ways[i];
+            least[v.i] = ticks[w.i] < least[v.i] ? ticks[w.i] : least[v.i];
+            least_time = p->time[w.i] < least_time ? p->time[w.i] : least_time;
         }
         p->least_time += least_time;
     }

@@ -20,12 +20,18 @@
 #define REMAT_PROBLEM_EDGES_MAX (1u << 24)          /* inputs, of ways and what they fuse too */
 #define REMAT_PROBLEM_BYTES_MAX (UINT64_C(1) << 60) /* of everything together */
 
+REMAT_INDEX(remat_problem_node);
+REMAT_INDEX(remat_way_id); /* of all ways of a problem */
+
+#define REMAT_NO_PROBLEM_NODE ((remat_problem_node){UINT32_MAX})
+#define REMAT_NO_WAY          ((remat_way_id){UINT32_MAX})
+
 /* Another way to run `node`. */
 struct remat_way {
-    uint32_t node;
+    remat_problem_node node;
     double time;
-    uint64_t workspace;    /* bytes during such a run */
-    const uint32_t *fused; /* nodes whose values are made inside; none twice */
+    uint64_t workspace;              /* bytes during such a run */
+    const remat_problem_node *fused; /* nodes whose values are made inside; none twice */
     uint32_t fused_count;
 };
 
@@ -35,33 +41,39 @@ struct remat_problem_parts {
     const char *const *names; /* optional: else nodes are called by their numbers */
     const double *time;       /* finite, not negative */
     const uint64_t *bytes;
-    const uint32_t *input_begin, *inputs; /* CSR; earlier nodes, in any order */
+    const uint32_t *input_begin;      /* CSR */
+    const remat_problem_node *inputs; /* earlier nodes, in any order */
 
     uint64_t static_bytes;     /* live all the time */
     const uint64_t *workspace; /* optional: bytes during a run of the node, beside its value */
     const uint64_t *lasting;   /* optional: bytes that appear at the first run and stay to the end:
                                   gradients, optimizer state */
     const bool *once;          /* optional: never runs again, so its value stays while needed */
-    const uint32_t *alias;     /* optional: the value whose storage this one lies in (a view), else
-                                  UINT32_MAX; it has no bytes of its own and keeps that one live */
+    /* Optional: the value whose storage this one lies in (a view), else none; it has no bytes of
+     * its own and keeps that one live. */
+    const remat_problem_node *alias;
     const struct remat_way *ways;
     uint32_t way_count;
 };
 
 /* Immutable once made; may be shared between threads. Lies in the arena.
  *
- * Arrays are by node or by way. The ways 0 .. node_count - 1 run the nodes as given, the others
- * follow; a sequence is a list of ways. Without further ones a way is a node. */
+ * Arrays are by node or by way. The ways 0 .. node_count - 1 run the nodes as given
+ * (remat_given_way), the others follow; a sequence is a list of ways. */
 struct remat_problem {
     uint32_t node_count, way_count, edge_count; /* edges: of the nodes as given */
     const double *time;                         /* by way */
     const uint64_t *bytes;                      /* by node */
-    const uint32_t *input_begin, *inputs; /* CSR by way; ascending, smaller than the way's node */
-    const uint32_t *user_begin, *users;   /* CSR by node; nodes that read it as given; ascending */
-    const uint32_t *node_of;              /* by way */
-    const uint32_t *way_begin, *ways;     /* CSR by node: all its ways, the given one first */
-    const uint32_t *fused_begin, *fused;  /* CSR by way: nodes, ascending */
-    const bool *fusible;                  /* by node: some way makes it inside */
+    const uint32_t *input_begin;                /* CSR by way */
+    const remat_problem_node *inputs;           /* ascending, smaller than the way's node */
+    const uint32_t *user_begin;                 /* CSR by node */
+    const remat_problem_node *users;            /* that read it as given; ascending */
+    const remat_problem_node *node_of;          /* by way */
+    const uint32_t *way_begin;                  /* CSR by node */
+    const remat_way_id *ways;                   /* all its ways, the given one first */
+    const uint32_t *fused_begin;                /* CSR by way */
+    const remat_problem_node *fused;            /* ascending */
+    const bool *fusible;                        /* by node: some way makes it inside */
     uint64_t static_bytes;
     const uint64_t *workspace; /* by way, static bytes included: they are there in every run */
     const uint64_t *lasting;   /* by node */
@@ -92,23 +104,31 @@ static inline size_t remat_count_below(const uint32_t *items, size_t count, uint
     return low + (count && items[low] < v);
 }
 
-static inline bool remat_contains(const uint32_t *items, size_t count, uint32_t v)
+static inline bool remat_contains(const remat_problem_node *nodes, size_t count,
+                                  remat_problem_node v)
 {
-    size_t at = remat_count_below(items, count, v);
-    return at < count && items[at] == v;
+    size_t at = remat_count_below(&nodes->i, count, v.i);
+    return at < count && nodes[at].i == v.i;
 }
 
-static inline uint32_t remat_problem_input_count(const struct remat_problem *p, uint32_t way)
+/* The way that runs the node as given. */
+static inline remat_way_id remat_given_way(remat_problem_node node)
 {
-    return p->input_begin[way + 1] - p->input_begin[way];
+    return (remat_way_id){node.i};
 }
-bool remat_problem_reads(const struct remat_problem *problem, uint32_t way, uint32_t node);
+
+static inline uint32_t remat_problem_input_count(const struct remat_problem *p, remat_way_id way)
+{
+    return p->input_begin[way.i + 1] - p->input_begin[way.i];
+}
+bool remat_problem_reads(const struct remat_problem *problem, remat_way_id way,
+                         remat_problem_node node);
 /* Bytes that are live during a run of the node in any schedule, whichever way is taken: inputs,
  * value, workspace. Of one way: the same for it. */
-uint64_t remat_problem_working_set(const struct remat_problem *problem, uint32_t node);
-uint64_t remat_problem_working_set_of_way(const struct remat_problem *problem, uint32_t way);
+uint64_t remat_problem_working_set(const struct remat_problem *problem, remat_problem_node node);
+uint64_t remat_problem_working_set_of_way(const struct remat_problem *problem, remat_way_id way);
 
 /* Sequences: ways in the order of execution. */
-struct remat_sequence REMAT_LIST(uint32_t);
+struct remat_sequence REMAT_LIST(remat_way_id);
 
 #endif

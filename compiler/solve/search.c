@@ -27,12 +27,12 @@ struct search {
     uint64_t random;
     double pressure; /* price of a peak above the budget, relative */
     uint32_t runs_max;
-    bool crowded;    /* some move failed for want of slots */
-    size_t patience; /* a move may change this many runs */
-    uint32_t *used;  /* nodes with users */
+    bool crowded;             /* some move failed for want of slots */
+    size_t patience;          /* a move may change this many runs */
+    remat_problem_node *used; /* nodes with users */
     uint32_t used_count;
-    uint64_t *used_bytes; /* running sum over `used` */
-    uint32_t *choosers;   /* nodes with several ways */
+    uint64_t *used_bytes;         /* running sum over `used` */
+    remat_problem_node *choosers; /* nodes with several ways */
     uint32_t chooser_count;
 
     bool best_fits, best_stale; /* stale: the current state is the best and not stored yet */
@@ -67,22 +67,23 @@ static bool draw_chance(struct search *s, uint32_t percent)
 
 /* --- moves: true when the timeline holds a valid sequence again --- */
 
-static uint32_t draw_way(struct search *s, uint32_t v)
+static remat_way_id draw_way(struct search *s, remat_problem_node v)
 {
     const struct remat_problem *p = s->problem;
-    uint32_t first = p->way_begin[v], count = p->way_begin[v + 1] - first;
-    return count == 1 ? v : p->ways[first + draw_below(s, count)];
+    uint32_t first = p->way_begin[v.i], count = p->way_begin[v.i + 1] - first;
+    return count == 1 ? remat_given_way(v) : p->ways[first + draw_below(s, count)];
 }
 
 /* Puts a run of v just before `slot`, where a run reads v, and before it runs of what it reads and
  * what there is no room to keep. */
-static bool recompute_before(struct search *s, uint32_t v, uint32_t slot, int depth)
+static bool recompute_before(struct search *s, remat_problem_node v, uint32_t slot, int depth)
 {
     struct remat_timeline *t = &s->timeline;
     const struct remat_problem *p = s->problem;
-    uint32_t ends[64], way = draw_way(s, v);
-    uint32_t first = p->input_begin[way], count = remat_problem_input_count(p, way);
-    if (p->once[v] || depth > DEPTH_MAX || t->run_count >= s->runs_max ||
+    remat_way_id way = draw_way(s, v);
+    uint32_t ends[64];
+    uint32_t first = p->input_begin[way.i], count = remat_problem_input_count(p, way);
+    if (p->once[v.i] || depth > DEPTH_MAX || t->run_count >= s->runs_max ||
         t->log.count > s->patience)
         return false;
     uint32_t at = remat_timeline_make_room(t, slot);
@@ -90,19 +91,19 @@ static bool recompute_before(struct search *s, uint32_t v, uint32_t slot, int de
     if (at == REMAT_SLOT_NONE || !remat_timeline_valid_at(t, way, at))
         return false;
     for (uint32_t k = 0; k < count && k < 64; k++) {
-        uint32_t u = p->inputs[first + k];
-        ends[k] = remat_timeline_live_end(t, u, remat_events_below(&t->runs[u], at) - 1);
+        remat_problem_node u = p->inputs[first + k];
+        ends[k] = remat_timeline_live_end(t, u, remat_events_below(&t->runs[u.i], at) - 1);
     }
     remat_timeline_insert(t, way, at);
     for (uint32_t k = 0; k < count && k < 64; k++) {
-        uint32_t u = p->inputs[first + k];
+        remat_problem_node u = p->inputs[first + k];
         if (ends[k] >= at)
             continue;
         /* The use at `at` is in place and counted: keeping u is what the timeline says now. */
         bool keep = remat_timeline_max(t, ends[k] + 1, at) <= s->budget;
         if (draw_chance(s, 10))
             keep = !keep;
-        if (!keep && !p->once[u] && !recompute_before(s, u, at, depth + 1))
+        if (!keep && !p->once[u.i] && !recompute_before(s, u, at, depth + 1))
             return false;
     }
     return true;
@@ -110,12 +111,12 @@ static bool recompute_before(struct search *s, uint32_t v, uint32_t slot, int de
 
 /* Where the value is used next, if it is live across `slot` and no event of it lies there; else no
  * slot. */
-static uint32_t find_gap(const struct search *s, uint32_t v, uint32_t slot)
+static uint32_t find_gap(const struct search *s, remat_problem_node v, uint32_t slot)
 {
     const struct remat_timeline *t = &s->timeline;
-    if (t->spans[v].first >= slot || t->spans[v].last < slot)
+    if (t->spans[v.i].first >= slot || t->spans[v.i].last < slot)
         return REMAT_SLOT_NONE;
-    const struct remat_events *runs = &t->runs[v], *uses = &t->uses[v];
+    const struct remat_events *runs = &t->runs[v.i], *uses = &t->uses[v.i];
     size_t run = remat_events_below(runs, slot), next = remat_events_below(uses, slot);
     if (run == 0 || next == uses->count || uses->items[next] == slot ||
         (run < runs->count && runs->items[run] < uses->items[next]))
@@ -123,7 +124,7 @@ static uint32_t find_gap(const struct search *s, uint32_t v, uint32_t slot)
     return uses->items[next];
 }
 
-static uint32_t draw_used(struct search *s)
+static remat_problem_node draw_used(struct search *s)
 {
     if (draw(s) & 1 || s->used_bytes[s->used_count - 1] == 0)
         return s->used[draw_below(s, s->used_count)];
@@ -141,7 +142,8 @@ static bool drop_at_peak(struct search *s)
 {
     uint32_t slot = remat_timeline_peak_slot(&s->timeline, draw(s));
     for (int i = 0; i < SAMPLES; i++) {
-        uint32_t v = draw_used(s), use = find_gap(s, v, slot);
+        remat_problem_node v = draw_used(s);
+        uint32_t use = find_gap(s, v, slot);
         if (use != REMAT_SLOT_NONE)
             return recompute_before(s, v, use, 0);
     }
@@ -160,8 +162,8 @@ static bool fit_again(struct search *s)
 static bool drop_somewhere(struct search *s)
 {
     const struct remat_timeline *t = &s->timeline;
-    uint32_t v = draw_used(s);
-    const struct remat_events *uses = &t->uses[v];
+    remat_problem_node v = draw_used(s);
+    const struct remat_events *uses = &t->uses[v.i];
     if (uses->count == 0) /* all its users make it inside */
         return false;
     uint32_t use = uses->items[draw_below(s, (uint32_t)uses->count)];
@@ -170,16 +172,17 @@ static bool drop_somewhere(struct search *s)
 
 /* Of each input of a run at `slot` that is gone: removes the run before it if nothing reads that
  * and there is another, and runs before that which served only it. */
-static void remove_unread_inputs(struct search *s, uint32_t way, uint32_t slot)
+static void remove_unread_inputs(struct search *s, remat_way_id way, uint32_t slot)
 {
     struct remat_timeline *t = &s->timeline;
     const struct remat_problem *p = s->problem;
-    for (uint32_t e = p->input_begin[way]; e < p->input_begin[way + 1]; e++) {
-        uint32_t u = p->inputs[e];
-        size_t run = remat_events_below(&t->runs[u], slot);
-        if (t->runs[u].count < 2 || run == 0)
+    for (uint32_t e = p->input_begin[way.i]; e < p->input_begin[way.i + 1]; e++) {
+        remat_problem_node u = p->inputs[e];
+        size_t run = remat_events_below(&t->runs[u.i], slot);
+        if (t->runs[u.i].count < 2 || run == 0)
             continue;
-        uint32_t begin = t->runs[u].items[run - 1], unread = t->at[begin];
+        uint32_t begin = t->runs[u.i].items[run - 1];
+        remat_way_id unread = t->at[begin];
         if (remat_timeline_live_end(t, u, run - 1) != begin)
             continue;
         remat_timeline_remove(t, begin);
@@ -191,10 +194,12 @@ static void remove_unread_inputs(struct search *s, uint32_t way, uint32_t slot)
 static bool change_way(struct search *s)
 {
     struct remat_timeline *t = &s->timeline;
-    uint32_t v = s->choosers[draw_below(s, s->chooser_count)], way = draw_way(s, v);
-    const struct remat_events *runs = &t->runs[v];
-    uint32_t slot = runs->items[draw_below(s, (uint32_t)runs->count)], old = t->at[slot];
-    if (way == old || !remat_timeline_valid_at(t, way, slot))
+    remat_problem_node v = s->choosers[draw_below(s, s->chooser_count)];
+    remat_way_id way = draw_way(s, v);
+    const struct remat_events *runs = &t->runs[v.i];
+    uint32_t slot = runs->items[draw_below(s, (uint32_t)runs->count)];
+    remat_way_id old = t->at[slot];
+    if (way.i == old.i || !remat_timeline_valid_at(t, way, slot))
         return false;
     remat_timeline_remove(t, slot);
     remat_timeline_insert(t, way, slot);
@@ -208,9 +213,10 @@ static bool remove_repeat(struct search *s, bool cascade)
     struct remat_timeline *t = &s->timeline;
     if (t->repeated_count == 0)
         return false;
-    uint32_t v = t->repeated[draw_below(s, t->repeated_count)];
-    const struct remat_events *runs = &t->runs[v];
-    uint32_t slot = runs->items[draw_below(s, (uint32_t)runs->count)], way = t->at[slot];
+    remat_problem_node v = t->repeated[draw_below(s, t->repeated_count)];
+    const struct remat_events *runs = &t->runs[v.i];
+    uint32_t slot = runs->items[draw_below(s, (uint32_t)runs->count)];
+    remat_way_id way = t->at[slot];
     remat_timeline_remove(t, slot);
     if (cascade)
         remove_unread_inputs(s, way, slot);
@@ -226,14 +232,15 @@ static bool exchange(struct search *s)
 /* Moves one run: to just before its next use, to just after its inputs, or anywhere between. */
 enum where { TO_USE, TO_INPUTS, BETWEEN, WHERES = 4 };
 
-static bool move_run(struct search *s, uint32_t v, size_t run, uint32_t where)
+static bool move_run(struct search *s, remat_problem_node v, size_t run, uint32_t where)
 {
     struct remat_timeline *t = &s->timeline;
     const struct remat_problem *p = s->problem;
-    const struct remat_events *runs = &t->runs[v], *uses = &t->uses[v];
-    uint32_t from = runs->items[run], way = t->at[from], low = 0, high = t->slot_count - 1, to;
-    for (uint32_t e = p->input_begin[way]; e < p->input_begin[way + 1]; e++) {
-        const struct remat_events *r = &t->runs[p->inputs[e]];
+    const struct remat_events *runs = &t->runs[v.i], *uses = &t->uses[v.i];
+    uint32_t from = runs->items[run], low = 0, high = t->slot_count - 1, to;
+    remat_way_id way = t->at[from];
+    for (uint32_t e = p->input_begin[way.i]; e < p->input_begin[way.i + 1]; e++) {
+        const struct remat_events *r = &t->runs[p->inputs[e].i];
         size_t before = run == 0 ? 1 : remat_events_below(r, from);
         if (r->items[before - 1] > low)
             low = r->items[before - 1];
@@ -248,7 +255,7 @@ static bool move_run(struct search *s, uint32_t v, size_t run, uint32_t where)
     else
         to = low + 1 + draw_below(s, high - low);
     remat_timeline_remove(t, from);
-    if (t->at[to] != REMAT_SLOT_NONE)
+    if (t->at[to].i != UINT32_MAX)
         to = remat_timeline_make_room(t, to);
     if (to == REMAT_SLOT_NONE || !remat_timeline_valid_at(t, way, to))
         return false;
@@ -258,8 +265,8 @@ static bool move_run(struct search *s, uint32_t v, size_t run, uint32_t where)
 
 static bool move_somewhere(struct search *s)
 {
-    uint32_t v = draw_below(s, s->problem->node_count);
-    size_t run = draw_below(s, (uint32_t)s->timeline.runs[v].count);
+    remat_problem_node v = {draw_below(s, s->problem->node_count)};
+    size_t run = draw_below(s, (uint32_t)s->timeline.runs[v.i].count);
     return move_run(s, v, run, draw_below(s, WHERES));
 }
 
@@ -269,13 +276,14 @@ static bool move_at_peak(struct search *s)
     struct remat_timeline *t = &s->timeline;
     uint32_t slot = remat_timeline_peak_slot(t, draw(s));
     for (int i = 0; i < SAMPLES; i++) {
-        uint32_t v = draw_used(s), use = find_gap(s, v, slot);
+        remat_problem_node v = draw_used(s);
+        uint32_t use = find_gap(s, v, slot);
         if (use == REMAT_SLOT_NONE)
             continue;
         if (draw(s) & 1)
-            return move_run(s, v, remat_events_below(&t->runs[v], slot) - 1, TO_USE);
-        uint32_t reader = s->problem->node_of[t->at[use]];
-        return move_run(s, reader, remat_events_below(&t->runs[reader], use), TO_INPUTS);
+            return move_run(s, v, remat_events_below(&t->runs[v.i], slot) - 1, TO_USE);
+        remat_problem_node reader = s->problem->node_of[t->at[use].i];
+        return move_run(s, reader, remat_events_below(&t->runs[reader.i], use), TO_INPUTS);
     }
     return false;
 }
@@ -283,11 +291,13 @@ static bool move_at_peak(struct search *s)
 static bool insert_anywhere(struct search *s)
 {
     struct remat_timeline *t = &s->timeline;
-    uint32_t v = draw_used(s), slot = draw_below(s, t->slot_count);
-    if (s->problem->once[v] || t->run_count >= s->runs_max || t->at[slot] != REMAT_SLOT_NONE ||
-        !remat_timeline_valid_at(t, v, slot))
+    remat_problem_node v = draw_used(s);
+    remat_way_id way = remat_given_way(v);
+    uint32_t slot = draw_below(s, t->slot_count);
+    if (s->problem->once[v.i] || t->run_count >= s->runs_max || t->at[slot].i != UINT32_MAX ||
+        !remat_timeline_valid_at(t, way, slot))
         return false;
-    remat_timeline_insert(t, v, slot);
+    remat_timeline_insert(t, way, slot);
     return true;
 }
 
@@ -416,13 +426,13 @@ static void list_values(struct search *s)
     REMAT_NEW(s->arena, s->used, p->node_count);
     REMAT_NEW(s->arena, s->used_bytes, p->node_count);
     REMAT_NEW(s->arena, s->choosers, p->node_count);
-    for (uint32_t v = 0; v < p->node_count; v++) {
-        if (p->way_begin[v + 1] - p->way_begin[v] > 1)
+    for (remat_problem_node v = {0}; v.i < p->node_count; v.i++) {
+        if (p->way_begin[v.i + 1] - p->way_begin[v.i] > 1)
             s->choosers[s->chooser_count++] = v;
-        if (p->user_begin[v] == p->user_begin[v + 1])
+        if (p->user_begin[v.i] == p->user_begin[v.i + 1])
             continue;
         s->used[s->used_count] = v;
-        s->used_bytes[s->used_count++] = sum += p->bytes[v];
+        s->used_bytes[s->used_count++] = sum += p->bytes[v.i];
     }
 }
 

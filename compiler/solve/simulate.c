@@ -4,7 +4,8 @@
 #include "simulate.h"
 
 remat_status remat_simulate(remat_context *ctx, const struct remat_problem *p,
-                            const uint32_t *sequence, size_t length, struct remat_simulation *out)
+                            const remat_way_id *sequence, size_t length,
+                            struct remat_simulation *out)
 {
     remat_status st = REMAT_OK;
     struct remat_arena *arena = remat_scratch_open(ctx);
@@ -17,9 +18,9 @@ remat_status remat_simulate(remat_context *ctx, const struct remat_problem *p,
         REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "a sequence of %zu runs is too long", length);
     REMAT_NEW(arena, offset, length + 1);
     for (size_t i = 0; i < length; i++) {
-        if (sequence[i] >= p->way_count)
+        if (sequence[i].i >= p->way_count)
             REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "position %zu: there is no way %u", i,
-                       sequence[i]);
+                       sequence[i].i);
         offset[i + 1] = offset[i] + remat_problem_input_count(p, sequence[i]);
     }
     REMAT_NEW(arena, needed, p->node_count);
@@ -28,46 +29,49 @@ remat_status remat_simulate(remat_context *ctx, const struct remat_problem *p,
     REMAT_NEW(arena, drops_input, offset[length]);
     REMAT_NEW(arena, drops, length);
     for (size_t i = length; i-- > 0;) {
-        uint32_t w = sequence[i], v = p->node_of[w];
-        drops[i] = !needed[v];
-        needed[v] = false;
+        remat_way_id w = sequence[i];
+        remat_problem_node v = p->node_of[w.i];
+        drops[i] = !needed[v.i];
+        needed[v.i] = false;
         for (uint32_t k = 0; k < remat_problem_input_count(p, w); k++) {
-            uint32_t u = p->inputs[p->input_begin[w] + k];
-            drops_input[offset[i] + k] = !needed[u];
-            needed[u] = true;
+            remat_problem_node u = p->inputs[p->input_begin[w.i] + k];
+            drops_input[offset[i] + k] = !needed[u.i];
+            needed[u.i] = true;
         }
     }
     for (size_t i = 0; i < length; i++) {
-        uint32_t w = sequence[i], v = p->node_of[w];
-        if (ran[v] && p->once[v])
+        remat_way_id w = sequence[i];
+        remat_problem_node v = p->node_of[w.i];
+        if (ran[v.i] && p->once[v.i])
             REMAT_FAIL(ctx, REMAT_ERROR_INVALID,
-                       "position %zu: node %u runs again, which it may not", i, v);
-        if (live[v]) /* can only be an unread copy, and those are dropped at once */
-            REMAT_FAIL(ctx, REMAT_ERROR_INTERNAL, "position %zu: node %u is live", i, v);
-        used += p->bytes[v] + (ran[v] ? 0 : p->lasting[v]);
-        live[v] = ran[v] = true;
-        out->time += p->time[w];
-        for (uint32_t e = p->input_begin[w]; e < p->input_begin[w + 1]; e++)
-            if (!live[p->inputs[e]])
+                       "position %zu: node %u runs again, which it may not", i, v.i);
+        if (live[v.i]) /* can only be an unread copy, and those are dropped at once */
+            REMAT_FAIL(ctx, REMAT_ERROR_INTERNAL, "position %zu: node %u is live", i, v.i);
+        used += p->bytes[v.i] + (ran[v.i] ? 0 : p->lasting[v.i]);
+        live[v.i] = ran[v.i] = true;
+        out->time += p->time[w.i];
+        for (uint32_t e = p->input_begin[w.i]; e < p->input_begin[w.i + 1]; e++)
+            if (!live[p->inputs[e].i])
                 REMAT_FAIL(ctx, REMAT_ERROR_INVALID,
-                           "position %zu: node %u runs before its input %u", i, v, p->inputs[e]);
-        if (used + p->workspace[w] > out->peak)
-            out->peak = used + p->workspace[w];
+                           "position %zu: node %u runs before its input %u", i, v.i,
+                           p->inputs[e].i);
+        if (used + p->workspace[w.i] > out->peak)
+            out->peak = used + p->workspace[w.i];
         for (uint32_t k = 0; k < remat_problem_input_count(p, w); k++) {
-            uint32_t u = p->inputs[p->input_begin[w] + k];
+            remat_problem_node u = p->inputs[p->input_begin[w.i] + k];
             if (drops_input[offset[i] + k]) {
-                live[u] = false;
-                used -= p->bytes[u];
+                live[u.i] = false;
+                used -= p->bytes[u.i];
             }
         }
         if (drops[i]) {
-            live[v] = false;
-            used -= p->bytes[v];
+            live[v.i] = false;
+            used -= p->bytes[v.i];
         }
     }
-    for (uint32_t v = 0; v < p->node_count; v++)
-        if (!ran[v])
-            REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "node %u never runs", v);
+    for (remat_problem_node v = {0}; v.i < p->node_count; v.i++)
+        if (!ran[v.i])
+            REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "node %u never runs", v.i);
 fail:
     remat_scratch_close(arena);
     return st;

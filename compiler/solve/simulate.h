@@ -25,6 +25,7 @@ static inline bool remat_is_better(const struct remat_simulation *a,
 /* Fails with REMAT_ERROR_INVALID, naming position and node, when an entry is no node, an input is
  * not live at a run, or a node never runs. */
 remat_status remat_simulate(remat_context *ctx, const struct remat_problem *problem,
-                            const uint32_t *sequence, size_t length, struct remat_simulation *out);
+                            const remat_way_id *sequence, size_t length,
+                            struct remat_simulation *out);
 
 #endif

@@ -73,8 +73,8 @@ remat_status remat_solve_given_order(struct remat_arena *arena, const struct rem
     struct remat_sequence order = {.count = p->node_count, .capacity = p->node_count};
     *out = (struct remat_solution){.lower_bound = remat_bound_from_ticks(p, 0)};
     REMAT_NEW(arena, order.items, p->node_count);
-    for (uint32_t v = 0; v < p->node_count; v++)
-        order.items[v] = v;
+    for (remat_problem_node v = {0}; v.i < p->node_count; v.i++)
+        order.items[v.i] = remat_given_way(v);
     keep_if_better(&s, &order);
     return s.st;
 }
@@ -143,7 +143,7 @@ static void try_greedy(struct solver *s, const bool *keep)
 static void try_cuts(struct solver *s)
 {
     const struct remat_bound *b = &s->bound;
-    uint32_t low = 0, high = b->best[0];
+    uint32_t low = 0, high = b->best[0].i;
     while (b->keep_more && low < high && !remat_deadline_expired(s->deadline)) {
         uint32_t border = (low + high) / 2;
         struct remat_sequence sequence = remat_construct_cut(s->arena, s->problem, b->best[0],

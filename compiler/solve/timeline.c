@@ -190,28 +190,29 @@ static inline uint32_t end_of(const struct remat_events *uses, size_t count, uin
     return count && uses->items[count - 1] > slot ? uses->items[count - 1] : slot;
 }
 
-uint32_t remat_timeline_live_end(const struct remat_timeline *t, uint32_t node, size_t index)
+uint32_t remat_timeline_live_end(const struct remat_timeline *t, remat_problem_node node,
+                                 size_t index)
 {
-    const struct remat_events *runs = &t->runs[node], *uses = &t->uses[node];
+    const struct remat_events *runs = &t->runs[node.i], *uses = &t->uses[node.i];
     size_t below =
         index + 1 < runs->count ? remat_events_below(uses, runs->items[index + 1]) : uses->count;
     return end_of(uses, below, runs->items[index]);
 }
 
-bool remat_timeline_valid_at(const struct remat_timeline *t, uint32_t way, uint32_t slot)
+bool remat_timeline_valid_at(const struct remat_timeline *t, remat_way_id way, uint32_t slot)
 {
     const struct remat_problem *p = t->problem;
-    for (uint32_t e = p->input_begin[way]; e < p->input_begin[way + 1]; e++) {
-        const struct remat_events *runs = &t->runs[p->inputs[e]];
+    for (uint32_t e = p->input_begin[way.i]; e < p->input_begin[way.i + 1]; e++) {
+        const struct remat_events *runs = &t->runs[p->inputs[e].i];
         if (runs->count == 0 || runs->items[0] >= slot)
             return false;
     }
     return true;
 }
 
-bool remat_timeline_valid(const struct remat_timeline *t, uint32_t node)
+bool remat_timeline_valid(const struct remat_timeline *t, remat_problem_node node)
 {
-    const struct remat_events *runs = &t->runs[node], *uses = &t->uses[node];
+    const struct remat_events *runs = &t->runs[node.i], *uses = &t->uses[node.i];
     return runs->count && (uses->count == 0 || runs->items[0] < uses->items[0]);
 }
 
@@ -219,22 +220,24 @@ bool remat_timeline_valid(const struct remat_timeline *t, uint32_t node)
 
 /* Adds `sign` times the bytes that are live because the value is read at `slot`, which is not among
  * its uses at this moment, and would be number `at`. */
-static void account_use(struct remat_timeline *t, uint32_t node, uint32_t slot, size_t at, int sign)
+static void account_use(struct remat_timeline *t, remat_problem_node node, uint32_t slot, size_t at,
+                        int sign)
 {
-    const struct remat_events *runs = &t->runs[node], *uses = &t->uses[node];
+    const struct remat_events *runs = &t->runs[node.i], *uses = &t->uses[node.i];
     size_t run = remat_events_below(runs, slot);
     uint32_t next = run < runs->count ? runs->items[run] : REMAT_SLOT_NONE;
     if (run == 0 || (at < uses->count && uses->items[at] < next)) /* live there for another */
         return;
     uint32_t end = end_of(uses, at, runs->items[run - 1]);
-    range_add(t, end + 1, slot, sign * (int64_t)t->problem->bytes[node]);
+    range_add(t, end + 1, slot, sign * (int64_t)t->problem->bytes[node.i]);
 }
 
 /* The same for a run at `slot`. */
-static void account_run(struct remat_timeline *t, uint32_t node, uint32_t slot, size_t at, int sign)
+static void account_run(struct remat_timeline *t, remat_problem_node node, uint32_t slot, size_t at,
+                        int sign)
 {
-    const struct remat_events *runs = &t->runs[node], *uses = &t->uses[node];
-    int64_t bytes = sign * (int64_t)t->problem->bytes[node];
+    const struct remat_events *runs = &t->runs[node.i], *uses = &t->uses[node.i];
+    int64_t bytes = sign * (int64_t)t->problem->bytes[node.i];
     size_t below = at < runs->count ? remat_events_below(uses, runs->items[at]) : uses->count;
     uint32_t end = end_of(uses, below, slot);
     if (at == 0 || end == slot) { /* nothing of an older copy is live after `slot` */
@@ -246,61 +249,61 @@ static void account_run(struct remat_timeline *t, uint32_t node, uint32_t slot, 
         range_add(t, old_end + 1, slot - 1, -bytes);
 }
 
-static void note_span(struct remat_timeline *t, uint32_t node)
+static void note_span(struct remat_timeline *t, remat_problem_node node)
 {
-    const struct remat_events *runs = &t->runs[node], *uses = &t->uses[node];
-    t->spans[node].first = runs->count ? runs->items[0] : REMAT_SLOT_NONE;
-    t->spans[node].last = uses->count ? uses->items[uses->count - 1] : 0;
+    const struct remat_events *runs = &t->runs[node.i], *uses = &t->uses[node.i];
+    t->spans[node.i].first = runs->count ? runs->items[0] : REMAT_SLOT_NONE;
+    t->spans[node.i].last = uses->count ? uses->items[uses->count - 1] : 0;
 }
 
-static void note_repeated(struct remat_timeline *t, uint32_t node)
+static void note_repeated(struct remat_timeline *t, remat_problem_node node)
 {
-    size_t count = t->runs[node].count;
-    bool listed = t->repeated_at[node] != REMAT_SLOT_NONE;
+    size_t count = t->runs[node.i].count;
+    bool listed = t->repeated_at[node.i] != UINT32_MAX;
     if (count > 1 && !listed) {
-        t->repeated_at[node] = t->repeated_count;
+        t->repeated_at[node.i] = t->repeated_count;
         t->repeated[t->repeated_count++] = node;
     } else if (count <= 1 && listed) {
-        uint32_t last = t->repeated[--t->repeated_count];
-        t->repeated[t->repeated_at[node]] = last;
-        t->repeated_at[last] = t->repeated_at[node];
-        t->repeated_at[node] = REMAT_SLOT_NONE;
+        remat_problem_node last = t->repeated[--t->repeated_count];
+        t->repeated[t->repeated_at[node.i]] = last;
+        t->repeated_at[last.i] = t->repeated_at[node.i];
+        t->repeated_at[node.i] = UINT32_MAX;
     }
 }
 
 /* Workspace of the run at `slot`, and what lasts from the first run on. */
-static void account_beside(struct remat_timeline *t, uint32_t way, uint32_t slot, int sign)
+static void account_beside(struct remat_timeline *t, remat_way_id way, uint32_t slot, int sign)
 {
     const struct remat_problem *p = t->problem;
-    uint32_t node = p->node_of[way];
-    if (p->workspace[way])
-        range_add(t, slot, slot, sign * (int64_t)p->workspace[way]);
-    if (p->lasting[node] == 0)
+    remat_problem_node node = p->node_of[way.i];
+    if (p->workspace[way.i])
+        range_add(t, slot, slot, sign * (int64_t)p->workspace[way.i]);
+    if (p->lasting[node.i] == 0)
         return;
-    const struct remat_events *runs = &t->runs[node]; /* without the one at `slot` */
+    const struct remat_events *runs = &t->runs[node.i]; /* without the one at `slot` */
     uint32_t next = runs->count ? runs->items[0] : t->slot_count;
     if (slot < next)
-        range_add(t, slot, next - 1, sign * (int64_t)p->lasting[node]);
+        range_add(t, slot, next - 1, sign * (int64_t)p->lasting[node.i]);
 }
 
 /* Inserts or removes a run. Without `account` live bytes are the caller's business. */
-static void change_run(struct remat_timeline *t, uint32_t way, uint32_t slot, bool insert,
+static void change_run(struct remat_timeline *t, remat_way_id way, uint32_t slot, bool insert,
                        bool account)
 {
     const struct remat_problem *p = t->problem;
-    uint32_t node = p->node_of[way];
+    remat_problem_node node = p->node_of[way.i];
     int sign = insert ? 1 : -1;
-    size_t at = remat_events_below(&t->runs[node], slot);
+    size_t at = remat_events_below(&t->runs[node.i], slot);
     if (!insert)
-        event_delete(&t->runs[node], at);
+        event_delete(&t->runs[node.i], at);
     if (account) {
         account_run(t, node, slot, at, sign);
         account_beside(t, way, slot, sign);
     }
     if (insert)
-        event_add(t, &t->runs[node], at, slot);
-    for (uint32_t e = p->input_begin[way]; e < p->input_begin[way + 1]; e++) {
-        struct remat_events *uses = &t->uses[p->inputs[e]];
+        event_add(t, &t->runs[node.i], at, slot);
+    for (uint32_t e = p->input_begin[way.i]; e < p->input_begin[way.i + 1]; e++) {
+        struct remat_events *uses = &t->uses[p->inputs[e].i];
         at = remat_events_below(uses, slot);
         if (!insert)
             event_delete(uses, at);
@@ -310,22 +313,22 @@ static void change_run(struct remat_timeline *t, uint32_t way, uint32_t slot, bo
             event_add(t, uses, at, slot);
         note_span(t, p->inputs[e]);
     }
-    t->at[slot] = insert ? way : REMAT_SLOT_NONE;
+    t->at[slot] = insert ? way : REMAT_NO_WAY;
     t->occupied[slot / 64] ^= UINT64_C(1) << slot % 64;
-    t->ticks += insert ? p->ticks[way] : -p->ticks[way];
+    t->ticks += insert ? p->ticks[way.i] : -p->ticks[way.i];
     t->run_count += insert ? 1 : UINT32_MAX;
     note_repeated(t, node);
     note_span(t, node);
     t->steps += 1 + remat_problem_input_count(p, way);
 }
 
-static void record(struct remat_timeline *t, uint32_t way, uint32_t slot, bool inserted)
+static void record(struct remat_timeline *t, remat_way_id way, uint32_t slot, bool inserted)
 {
     struct remat_timeline_change change = {way, slot, inserted};
     REMAT_PUSH(t->arena, &t->log, change);
 }
 
-void remat_timeline_insert(struct remat_timeline *t, uint32_t way, uint32_t slot)
+void remat_timeline_insert(struct remat_timeline *t, remat_way_id way, uint32_t slot)
 {
     record(t, way, slot, true);
     change_run(t, way, slot, true, true);
@@ -333,7 +336,7 @@ void remat_timeline_insert(struct remat_timeline *t, uint32_t way, uint32_t slot
 
 void remat_timeline_remove(struct remat_timeline *t, uint32_t slot)
 {
-    uint32_t way = t->at[slot];
+    remat_way_id way = t->at[slot];
     record(t, way, slot, false);
     change_run(t, way, slot, false, true);
 }
@@ -374,29 +377,29 @@ static uint32_t occupied_before(const struct remat_timeline *t, uint32_t slot)
 }
 
 /* Live bytes of the run at `slot` + 1 as if it were at `slot`, which is empty. */
-static void account_shift(struct remat_timeline *t, uint32_t way, uint32_t slot)
+static void account_shift(struct remat_timeline *t, remat_way_id way, uint32_t slot)
 {
     const struct remat_problem *p = t->problem;
-    uint32_t node = p->node_of[way];
-    size_t run = remat_events_below(&t->runs[node], slot);
-    int64_t bytes = (int64_t)p->bytes[node], beside = (int64_t)p->workspace[way];
-    int64_t lasting = run == 0 ? (int64_t)p->lasting[node] : 0;
+    remat_problem_node node = p->node_of[way.i];
+    size_t run = remat_events_below(&t->runs[node.i], slot);
+    int64_t bytes = (int64_t)p->bytes[node.i], beside = (int64_t)p->workspace[way.i];
+    int64_t lasting = run == 0 ? (int64_t)p->lasting[node.i] : 0;
     bool unread = remat_timeline_live_end(t, node, run) == slot + 1;
     range_add(t, slot, slot, bytes + beside + lasting);
     if (unread || beside)
         range_add(t, slot + 1, slot + 1, -beside - (unread ? bytes : 0));
-    for (uint32_t e = p->input_begin[way]; e < p->input_begin[way + 1]; e++) {
-        uint32_t u = p->inputs[e];
-        run = remat_events_below(&t->runs[u], slot);
+    for (uint32_t e = p->input_begin[way.i]; e < p->input_begin[way.i + 1]; e++) {
+        remat_problem_node u = p->inputs[e];
+        run = remat_events_below(&t->runs[u.i], slot);
         if (run && remat_timeline_live_end(t, u, run - 1) == slot + 1)
-            range_add(t, slot + 1, slot + 1, -(int64_t)p->bytes[u]);
+            range_add(t, slot + 1, slot + 1, -(int64_t)p->bytes[u.i]);
     }
 }
 
 /* The same as remove and insert, in less time. */
 static void shift(struct remat_timeline *t, uint32_t slot)
 {
-    uint32_t way = t->at[slot + 1];
+    remat_way_id way = t->at[slot + 1];
     record(t, way, slot + 1, false);
     record(t, way, slot, true);
     account_shift(t, way, slot);
@@ -412,7 +415,7 @@ uint32_t remat_timeline_make_room(struct remat_timeline *t, uint32_t slot)
         return low + (slot - low) / 2;
     if (before == REMAT_SLOT_NONE)
         return REMAT_SLOT_NONE;
-    while (t->at[empty] != REMAT_SLOT_NONE) {
+    while (t->at[empty].i != UINT32_MAX) {
         if (empty == 0 || slot - empty > SHIFT_MAX)
             return REMAT_SLOT_NONE;
         empty--;
@@ -451,9 +454,9 @@ bool remat_timeline_load(struct remat_timeline *t, const struct remat_sequence *
     memset(t->changed, 0, t->slot_count / 64 * sizeof *t->changed);
     memset(t->tree, 0, t->slot_count / BLOCK * 2 * sizeof *t->tree);
     memset(t->repeated_at, 0xff, t->problem->node_count * sizeof *t->repeated_at);
-    for (uint32_t v = 0; v < t->problem->node_count; v++) {
-        t->runs[v].count = t->uses[v].count = 0;
-        t->spans[v] = (struct remat_timeline_span){REMAT_SLOT_NONE, 0};
+    for (remat_problem_node v = {0}; v.i < t->problem->node_count; v.i++) {
+        t->runs[v.i].count = t->uses[v.i].count = 0;
+        t->spans[v.i] = (struct remat_timeline_span){REMAT_SLOT_NONE, 0};
     }
     t->repeated_count = t->run_count = 0;
     t->ticks = 0;

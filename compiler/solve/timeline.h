@@ -17,7 +17,8 @@
 struct remat_events REMAT_LIST(uint32_t); /* ascending slots */
 
 struct remat_timeline_change {
-    uint32_t way, slot;
+    remat_way_id way;
+    uint32_t slot;
     bool inserted;
 };
 
@@ -31,7 +32,7 @@ struct remat_timeline {
     struct remat_arena *arena;
     uint32_t slot_count; /* a power of two */
     uint32_t run_count;
-    uint32_t *at;                     /* way by slot, REMAT_SLOT_NONE when empty */
+    remat_way_id *at;                 /* by slot, REMAT_NO_WAY when empty */
     uint64_t *occupied;               /* bit by slot */
     struct remat_events *runs, *uses; /* by node */
     struct remat_timeline_span {
@@ -44,7 +45,8 @@ struct remat_timeline {
         int64_t sum, max; /* of changes; of the sums of the first of them */
     } * tree;             /* its leaves are blocks of 64 slots */
     uint64_t ticks;
-    uint32_t *repeated, *repeated_at, repeated_count; /* nodes that run more than once */
+    remat_problem_node *repeated;          /* nodes that run more than once */
+    uint32_t *repeated_at, repeated_count; /* by node: where in `repeated`; UINT32_MAX: nowhere */
     struct REMAT_LIST(struct remat_timeline_change) log;
     struct REMAT_LIST(struct remat_timeline_word) undo; /* of the three arrays of live bytes */
     uint32_t stale[REMAT_STALE_MAX], stale_count; /* leaves that are not up to date, ascending */
@@ -61,7 +63,7 @@ struct remat_sequence remat_timeline_store(const struct remat_timeline *t,
                                            struct remat_arena *arena);
 
 /* The slot must be empty, or occupied, respectively. Both are logged. */
-void remat_timeline_insert(struct remat_timeline *t, uint32_t way, uint32_t slot);
+void remat_timeline_insert(struct remat_timeline *t, remat_way_id way, uint32_t slot);
 void remat_timeline_remove(struct remat_timeline *t, uint32_t slot);
 /* Makes, or undoes, all changes since the last of either. */
 void remat_timeline_commit(struct remat_timeline *t);
@@ -81,10 +83,11 @@ static inline size_t remat_events_below(const struct remat_events *events, uint3
     return remat_count_below(events->items, events->count, slot);
 }
 /* The slot until which the value of the node's run `index` is live. */
-uint32_t remat_timeline_live_end(const struct remat_timeline *t, uint32_t node, size_t index);
+uint32_t remat_timeline_live_end(const struct remat_timeline *t, remat_problem_node node,
+                                 size_t index);
 /* Such a run at `slot` would find all its inputs produced. */
-bool remat_timeline_valid_at(const struct remat_timeline *t, uint32_t way, uint32_t slot);
+bool remat_timeline_valid_at(const struct remat_timeline *t, remat_way_id way, uint32_t slot);
 /* The node's first run precedes its first use. */
-bool remat_timeline_valid(const struct remat_timeline *t, uint32_t node);
+bool remat_timeline_valid(const struct remat_timeline *t, remat_problem_node node);
 
 #endif

@@ -138,7 +138,7 @@ static remat_status fail_without_plan(remat_context *ctx, const struct report *r
             ctx, REMAT_ERROR_INFEASIBLE,
             "no schedule fits in %s: node %u alone takes %s; the smallest peak found "
             "is %s",
-            asked.text, r->floor.node, least.text, found.text);
+            asked.text, r->floor.node.i, least.text, found.text);
     if (r->solutions[0].impossible)
         return remat_error(ctx, REMAT_ERROR_INFEASIBLE,
                            "no schedule fits in %s, as all of them show; the smallest peak found "

@@ -24,7 +24,8 @@ struct reader {
     double *time;
     uint64_t *bytes, *workspace, *lasting;
     bool *once;
-    uint32_t *begin, *inputs, *alias;
+    uint32_t *begin;
+    remat_problem_node *inputs, *alias;
     struct REMAT_LIST(struct remat_way) ways;
 };
 
@@ -68,7 +69,7 @@ static bool is_whole(const json_t *value, uint64_t *out)
 }
 
 static remat_status read_number(struct reader *r, const struct place *at, const char *key,
-                                const json_t *value, uint32_t *out)
+                                const json_t *value, remat_problem_node *out)
 {
     uint64_t number;
     if (!is_whole(value, &number) || number >= at->node)
@@ -76,13 +77,13 @@ static remat_status read_number(struct reader *r, const struct place *at, const 
                            "nodes[%zu].%s%s: %s is not the number of an earlier node (below %zu%s)",
                            at->node, at->prefix, key, describe(r->arena, value), at->node,
                            at->node ? "" : ": there is none");
-    *out = (uint32_t)number;
+    out->i = (uint32_t)number;
     return REMAT_OK;
 }
 
 /* An array of numbers of earlier nodes; `out` has room for all. */
 static remat_status read_numbers(struct reader *r, const struct place *at, const char *key,
-                                 uint32_t *out, uint32_t *count)
+                                 remat_problem_node *out, uint32_t *count)
 {
     remat_status st = REMAT_OK;
     const json_t *list = json_object_get(at->object, key);
@@ -140,10 +141,10 @@ static remat_status read_way(struct reader *r, size_t node, size_t index, json_t
 {
     static const char *const keys[] = {"time", "workspace", "fused", NULL};
     remat_status st = REMAT_OK;
-    struct remat_way way = {.node = (uint32_t)node};
+    struct remat_way way = {.node = {(uint32_t)node}};
     struct place at = {node, "ways.", object};
     const json_t *fused = json_object_get(object, "fused");
-    uint32_t *items;
+    remat_problem_node *items;
     if (!json_is_object(object))
         return remat_error(r->ctx, REMAT_ERROR_INVALID,
                            "nodes[%zu].ways[%zu]: %s, expected an object", node, index,
@@ -191,7 +192,7 @@ static remat_status read_node(struct reader *r, size_t node, json_t *object)
     if (once && !json_is_boolean(once))
         return fail_key(r, &at, "once", "true or false");
     r->once[node] = json_is_true(once);
-    r->alias[node] = UINT32_MAX;
+    r->alias[node] = REMAT_NO_PROBLEM_NODE;
     if (alias)
         REMAT_TRY(read_number(r, &at, "alias", alias, &r->alias[node]));
     if (ways && !json_is_array(ways))

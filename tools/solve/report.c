@@ -15,7 +15,7 @@ static void append_field(struct remat_text *text, const char *name, double value
 static void append_common(struct remat_text *text, const struct report *r)
 {
     remat_text_append(text, ",\n  \"floor\": %" PRIu64, r->floor.bytes);
-    remat_text_append(text, ",\n  \"floor_node\": %u", r->floor.node);
+    remat_text_append(text, ",\n  \"floor_node\": %u", r->floor.node.i);
     remat_text_append(text, ",\n  \"given_peak\": %" PRIu64, r->given_peak);
     append_field(text, "total_time", r->problem->total_time);
     remat_text_append(text, ",\n  \"time_limit_hit\": %s", r->time_limit_hit ? "true" : "false");
@@ -29,14 +29,15 @@ static void append_sequence(struct remat_text *text, const struct remat_problem 
 {
     remat_text_append(text, ",\n  \"sequence\": [");
     for (size_t i = 0; i < sequence->count; i++)
-        remat_text_append(text, "%s%u", i ? ", " : "", p->node_of[sequence->items[i]]);
+        remat_text_append(text, "%s%u", i ? ", " : "", p->node_of[sequence->items[i].i].i);
     remat_text_append(text, "]");
     if (p->way_count == p->node_count)
         return;
     remat_text_append(text, ",\n  \"ways\": [");
     for (size_t i = 0; i < sequence->count; i++) {
-        uint32_t k = p->way_begin[p->node_of[sequence->items[i]]], first = k;
-        while (p->ways[k] != sequence->items[i])
+        remat_way_id way = sequence->items[i];
+        uint32_t k = p->way_begin[p->node_of[way.i].i], first = k;
+        while (p->ways[k].i != way.i)
             k++;
         remat_text_append(text, "%s%u", i ? ", " : "", k - first);
     }

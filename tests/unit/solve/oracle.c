@@ -11,7 +11,8 @@
 enum { DISTANCES = 1 << 15 };
 
 struct way {
-    uint32_t node, reads, time, workspace;
+    remat_problem_node node;
+    uint32_t reads, time, workspace; /* reads: a set */
 };
 
 struct bucket {
@@ -68,10 +69,10 @@ static void expand(struct oracle *o, uint32_t live, uint32_t done, uint64_t dist
             push(o, live & ~(1u << v), done, distance);
     for (uint32_t i = 0; i < o->way_count; i++) {
         const struct way *w = &o->ways[i];
-        uint32_t bit = 1u << w->node;
+        uint32_t bit = 1u << w->node.i;
         if ((live & bit) || (live & w->reads) != w->reads)
             continue;
-        if ((done & bit) && o->parts->once && o->parts->once[w->node])
+        if ((done & bit) && o->parts->once && o->parts->once[w->node.i])
             continue;
         uint64_t bytes = bytes_during(o, live | bit, done | bit, w->workspace), next;
         if (bytes > o->budget)
@@ -82,21 +83,21 @@ static void expand(struct oracle *o, uint32_t live, uint32_t done, uint64_t dist
 }
 
 /* A value lies in the storage that its chain of aliases ends at. */
-static uint32_t storage(const struct remat_problem_parts *p, uint32_t v)
+static remat_problem_node storage(const struct remat_problem_parts *p, remat_problem_node v)
 {
-    while (p->alias && p->alias[v] != UINT32_MAX)
-        v = p->alias[v];
+    while (p->alias && p->alias[v.i].i != UINT32_MAX)
+        v = p->alias[v.i];
     return v;
 }
 
 /* What running v reads, where values in `fused` are made on the way. */
-static uint32_t reads(const struct remat_problem_parts *p, uint32_t v, uint32_t fused)
+static uint32_t reads(const struct remat_problem_parts *p, remat_problem_node v, uint32_t fused)
 {
     uint32_t set = 0;
-    for (uint32_t e = p->input_begin[v]; e < p->input_begin[v + 1]; e++) {
-        uint32_t u = p->inputs[e];
-        set |= fused >> u & 1 ? reads(p, u, fused) : 1u << u;
-        set |= 1u << storage(p, u);
+    for (uint32_t e = p->input_begin[v.i]; e < p->input_begin[v.i + 1]; e++) {
+        remat_problem_node u = p->inputs[e];
+        set |= fused >> u.i & 1 ? reads(p, u, fused) : 1u << u.i;
+        set |= 1u << storage(p, u).i;
     }
     return set & ~fused;
 }
@@ -104,14 +105,14 @@ static uint32_t reads(const struct remat_problem_parts *p, uint32_t v, uint32_t 
 static void list_ways(struct oracle *o)
 {
     const struct remat_problem_parts *p = o->parts;
-    for (uint32_t v = 0; v < p->node_count; v++)
-        o->ways[o->way_count++] = (struct way){v, reads(p, v, 0), (uint32_t)p->time[v],
-                                               p->workspace ? (uint32_t)p->workspace[v] : 0};
+    for (remat_problem_node v = {0}; v.i < p->node_count; v.i++)
+        o->ways[o->way_count++] = (struct way){v, reads(p, v, 0), (uint32_t)p->time[v.i],
+                                               p->workspace ? (uint32_t)p->workspace[v.i] : 0};
     for (uint32_t i = 0; i < p->way_count; i++) {
         const struct remat_way *w = &p->ways[i];
         uint32_t fused = 0;
         for (uint32_t k = 0; k < w->fused_count; k++)
-            fused |= 1u << w->fused[k];
+            fused |= 1u << w->fused[k].i;
         o->ways[o->way_count++] = (struct way){w->node, reads(p, w->node, fused), (uint32_t)w->time,
                                                (uint32_t)w->workspace};
     }

@@ -38,8 +38,11 @@ struct remat_problem make_problem(struct test *test, uint32_t count, const doubl
                                   const uint64_t *bytes, const uint32_t *begin,
                                   const uint32_t *inputs)
 {
-    struct remat_problem_parts parts = {
-        .node_count = count, .time = time, .bytes = bytes, .input_begin = begin, .inputs = inputs};
+    struct remat_problem_parts parts = {.node_count = count,
+                                        .time = time,
+                                        .bytes = bytes,
+                                        .input_begin = begin,
+                                        .inputs = (const remat_problem_node *)inputs};
     return make_from_parts(test, &parts);
 }
 
@@ -55,7 +58,7 @@ struct remat_problem_parts random_parts(struct test *test, uint32_t count)
     double *time = array(test, count, sizeof *time);
     uint64_t *bytes = array(test, count, sizeof *bytes);
     uint32_t *begin = array(test, count + 1, sizeof *begin);
-    uint32_t *inputs = array(test, 2 * count, sizeof *inputs);
+    remat_problem_node *inputs = array(test, 2 * count, sizeof *inputs);
     bool mirrored = draw(test, 0, 1), far = draw(test, 0, 1);
     for (uint32_t v = 0; v < count; v++) {
         uint32_t a = v, b = v;
@@ -72,9 +75,9 @@ struct remat_problem_parts random_parts(struct test *test, uint32_t count)
         }
         begin[v + 1] = begin[v];
         if (a < v)
-            inputs[begin[v + 1]++] = a;
+            inputs[begin[v + 1]++].i = a;
         if (b < v && b != a)
-            inputs[begin[v + 1]++] = b;
+            inputs[begin[v + 1]++].i = b;
     }
     return (struct remat_problem_parts){
         .node_count = count, .time = time, .bytes = bytes, .input_begin = begin, .inputs = inputs};
@@ -83,16 +86,17 @@ struct remat_problem_parts random_parts(struct test *test, uint32_t count)
 struct extras {
     uint64_t *bytes, *workspace, *lasting;
     bool *once, *is_storage;
-    uint32_t *alias;
+    remat_problem_node *alias;
     struct remat_way *ways;
-    uint32_t *fused, fused_count;
+    remat_problem_node *fused;
+    uint32_t fused_count;
 };
 
-static void add_way(struct test *test, struct remat_problem_parts *p, struct extras *x, uint32_t v,
-                    uint32_t first, uint32_t fused_count, double extra)
+static void add_way(struct test *test, struct remat_problem_parts *p, struct extras *x,
+                    remat_problem_node v, uint32_t first, uint32_t fused_count, double extra)
 {
     x->ways[p->way_count++] = (struct remat_way){.node = v,
-                                                 .time = p->time[v] + extra,
+                                                 .time = p->time[v.i] + extra,
                                                  .workspace = draw(test, 0, 2),
                                                  .fused = x->fused + first,
                                                  .fused_count = fused_count};
@@ -100,24 +104,25 @@ static void add_way(struct test *test, struct remat_problem_parts *p, struct ext
 
 /* Ways of v that fuse its inputs: one, or one and an input of that. */
 static void add_groups(struct test *test, struct remat_problem_parts *p, struct extras *x,
-                       uint32_t v)
+                       remat_problem_node v)
 {
-    for (uint32_t e = p->input_begin[v]; e < p->input_begin[v + 1]; e++) {
-        uint32_t u = p->inputs[e], first = x->fused_count, more = p->input_begin[u];
-        if (x->once[u] || x->is_storage[u] || draw(test, 0, 1))
+    for (uint32_t e = p->input_begin[v.i]; e < p->input_begin[v.i + 1]; e++) {
+        remat_problem_node u = p->inputs[e];
+        uint32_t first = x->fused_count, more = p->input_begin[u.i];
+        if (x->once[u.i] || x->is_storage[u.i] || draw(test, 0, 1))
             continue;
         x->fused[x->fused_count++] = u;
-        double extra = draw(test, 0, (uint32_t)p->time[u]), rest;
+        double extra = draw(test, 0, (uint32_t)p->time[u.i]), rest;
         add_way(test, p, x, v, first, 1, extra);
-        if (more == p->input_begin[u + 1])
+        if (more == p->input_begin[u.i + 1])
             continue;
         u = p->inputs[more];
-        if (x->once[u] || x->is_storage[u] || draw(test, 0, 1))
+        if (x->once[u.i] || x->is_storage[u.i] || draw(test, 0, 1))
             continue;
         first = x->fused_count;
         x->fused[x->fused_count++] = u;
         x->fused[x->fused_count++] = x->fused[first - 1];
-        rest = draw(test, 0, (uint32_t)p->time[u]);
+        rest = draw(test, 0, (uint32_t)p->time[u.i]);
         add_way(test, p, x, v, first, 2, extra + rest > 2 ? extra + rest - 2 : 0);
     }
 }
@@ -139,17 +144,17 @@ void add_random_extras(struct test *test, struct remat_problem_parts *p)
         x.workspace[v] = draw(test, 0, 2) ? 0 : draw(test, 1, 3);
         x.lasting[v] = v >= n / 2 && draw(test, 0, 2) == 0 ? draw(test, 1, 2) : 0;
         x.once[v] = draw(test, 0, 7) == 0;
-        x.alias[v] = UINT32_MAX;
+        x.alias[v] = REMAT_NO_PROBLEM_NODE;
         if (p->input_begin[v] < p->input_begin[v + 1] && draw(test, 0, 7) == 0) {
             x.alias[v] = p->inputs[p->input_begin[v]];
             x.bytes[v] = 0;
         }
-        for (uint32_t u = v; x.alias[u] != UINT32_MAX;)
-            x.is_storage[u = x.alias[u]] = true;
+        for (uint32_t u = v; x.alias[u].i != UINT32_MAX;)
+            x.is_storage[u = x.alias[u].i] = true;
     }
-    for (uint32_t v = 0; v < n; v++) {
+    for (remat_problem_node v = {0}; v.i < n; v.i++) {
         if (draw(test, 0, 4) == 0)
-            add_way(test, p, &x, v, 0, 0, (double)draw(test, 0, 4) - (p->time[v] > 1));
+            add_way(test, p, &x, v, 0, 0, (double)draw(test, 0, 4) - (p->time[v.i] > 1));
         if (draw(test, 0, 1))
             add_groups(test, p, &x, v);
     }
@@ -167,53 +172,53 @@ struct remat_problem random_problem(struct test *test, uint32_t count)
     return make_from_parts(test, &parts);
 }
 
-static bool reads(const struct remat_problem *p, uint32_t v, uint32_t u)
+static bool reads(const struct remat_problem *p, remat_way_id way, remat_problem_node u)
 {
-    for (uint32_t e = p->input_begin[v]; e < p->input_begin[v + 1]; e++)
-        if (p->inputs[e] == u)
+    for (uint32_t e = p->input_begin[way.i]; e < p->input_begin[way.i + 1]; e++)
+        if (p->inputs[e].i == u.i)
             return true;
     return false;
 }
 
 /* The last position that reads the copy made at `position`, or that position itself. */
-static size_t last_read(const struct remat_problem *p, const uint32_t *sequence, size_t length,
+static size_t last_read(const struct remat_problem *p, const remat_way_id *sequence, size_t length,
                         size_t position)
 {
     size_t last = position;
-    uint32_t v = p->node_of[sequence[position]];
-    for (size_t i = position + 1; i < length && p->node_of[sequence[i]] != v; i++)
+    remat_problem_node v = p->node_of[sequence[position].i];
+    for (size_t i = position + 1; i < length && p->node_of[sequence[i].i].i != v.i; i++)
         if (reads(p, sequence[i], v))
             last = i;
     return last;
 }
 
-bool plain_simulate(const struct remat_problem *p, const uint32_t *sequence, size_t length,
+bool plain_simulate(const struct remat_problem *p, const remat_way_id *sequence, size_t length,
                     double *time, uint64_t *peak)
 {
     *time = 0;
     *peak = 0;
-    for (uint32_t v = 0; v < p->node_count; v++) {
+    for (remat_problem_node v = {0}; v.i < p->node_count; v.i++) {
         size_t first = 0;
-        while (first < length && p->node_of[sequence[first]] != v)
+        while (first < length && p->node_of[sequence[first].i].i != v.i)
             first++;
         if (first == length)
             return false;
         for (size_t i = 0; i < first; i++)
             if (reads(p, sequence[i], v))
                 return false;
-        for (size_t i = first + 1; i < length && p->once[v]; i++)
-            if (p->node_of[sequence[i]] == v)
+        for (size_t i = first + 1; i < length && p->once[v.i]; i++)
+            if (p->node_of[sequence[i].i].i == v.i)
                 return false;
     }
     for (size_t i = 0; i < length; i++) {
-        uint64_t live = p->workspace[sequence[i]];
-        *time += p->time[sequence[i]];
+        uint64_t live = p->workspace[sequence[i].i];
+        *time += p->time[sequence[i].i];
         for (size_t j = 0; j <= i; j++)
             if (last_read(p, sequence, length, j) >= i)
-                live += p->bytes[p->node_of[sequence[j]]];
+                live += p->bytes[p->node_of[sequence[j].i].i];
         for (uint32_t v = 0; v < p->node_count; v++)
             for (size_t j = 0; j <= i; j++)
-                if (p->node_of[sequence[j]] == v) {
+                if (p->node_of[sequence[j].i].i == v) {
                     live += p->lasting[v];
                     break;
                 }

@@ -37,7 +37,7 @@ struct remat_problem make_from_parts(struct test *test, const struct remat_probl
 struct remat_problem random_problem(struct test *test, uint32_t count); /* the two, no extras */
 
 /* Time and peak straight from the rules, quadratic. False when the sequence is not valid. */
-bool plain_simulate(const struct remat_problem *problem, const uint32_t *sequence, size_t length,
-                    double *time, uint64_t *peak);
+bool plain_simulate(const struct remat_problem *problem, const remat_way_id *sequence,
+                    size_t length, double *time, uint64_t *peak);
 
 #endif

@@ -32,7 +32,7 @@ struct remat_bound __wrap_remat_bound_time(struct remat_arena *arena,
 
 __typeof__(remat_bound_branch) __real_remat_bound_branch, __wrap_remat_bound_branch;
 uint64_t __wrap_remat_bound_branch(struct remat_arena *arena, const struct remat_problem *problem,
-                                   uint64_t budget, uint32_t node, uint64_t enough,
+                                   uint64_t budget, remat_problem_node node, uint64_t enough,
                                    uint32_t leaves_max, struct remat_deadline *deadline)
 {
     uint64_t ticks =

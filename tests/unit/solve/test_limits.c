@@ -90,7 +90,8 @@ static remat_status run_floor(struct test *t, const struct remat_problem *p, str
     full = remat_floor_find(&t->arena, p, 50, NULL);
     CHECK(floor.bytes <= full.bytes && !(a->deadline.hit && floor.exact), "floor %lu of %lu",
           (unsigned long)floor.bytes, (unsigned long)full.bytes);
-    CHECK(floor.bytes >= remat_problem_working_set(p, floor.node), "floor of node %u", floor.node);
+    CHECK(floor.bytes >= remat_problem_working_set(p, floor.node), "floor of node %u",
+          floor.node.i);
     return REMAT_OK;
 }
 

@@ -252,12 +252,12 @@ static void *move(struct test *t, const void *items, size_t bytes, uint32_t coun
     return out;
 }
 
-static uint32_t *renumber(struct test *t, const uint32_t *nodes, uint32_t count,
-                          const uint32_t *place)
+static remat_problem_node *renumber(struct test *t, const remat_problem_node *nodes, uint32_t count,
+                                    const uint32_t *place)
 {
-    uint32_t *out = remat_arena_array(&t->arena, count, sizeof *out);
+    remat_problem_node *out = remat_arena_array(&t->arena, count, sizeof *out);
     for (uint32_t i = 0; i < count; i++)
-        out[i] = nodes[i] == UINT32_MAX ? UINT32_MAX : place[nodes[i]];
+        out[i].i = place[nodes[i].i];
     return out;
 }
 
@@ -267,7 +267,7 @@ static struct remat_problem make_beside_idle(struct test *t, const struct remat_
 {
     uint32_t n = s->node_count + PADDING, *place = scatter(t, s->node_count);
     uint32_t *begin = remat_arena_array(&t->arena, n + 1, sizeof *begin);
-    uint32_t *alias = remat_arena_array(&t->arena, n, sizeof *alias);
+    remat_problem_node *alias = remat_arena_array(&t->arena, n, sizeof *alias);
     struct remat_way *ways = remat_arena_array(&t->arena, s->way_count, sizeof *ways);
     uint64_t *bytes = remat_arena_array(&t->arena, n, sizeof *bytes);
     memset(alias, 0xff, n * sizeof *alias);
@@ -276,14 +276,14 @@ static struct remat_problem make_beside_idle(struct test *t, const struct remat_
     for (uint32_t v = 0; v < s->node_count; v++) {
         bytes[place[v]] = s->bytes[v];
         begin[place[v] + 1] = s->input_begin[v + 1] - s->input_begin[v];
-        if (s->alias && s->alias[v] != UINT32_MAX)
-            alias[place[v]] = place[s->alias[v]];
+        if (s->alias && s->alias[v].i != UINT32_MAX)
+            alias[place[v]].i = place[s->alias[v].i];
     }
     for (uint32_t v = 0; v < n; v++)
         begin[v + 1] += begin[v];
     for (uint32_t w = 0; w < s->way_count; w++) {
         ways[w] = s->ways[w];
-        ways[w].node = place[s->ways[w].node];
+        ways[w].node.i = place[s->ways[w].node.i];
         ways[w].fused = renumber(t, s->ways[w].fused, s->ways[w].fused_count, place);
     }
     struct remat_problem_parts parts = {
@@ -346,14 +346,15 @@ static const char *const rules[] = {"an input",     "workspace", "bytes that las
 
 static void forget(struct test *t, uint32_t rule, struct remat_problem_parts *p)
 {
-    uint32_t *inputs, n = p->node_count;
+    uint32_t n = p->node_count;
+    remat_problem_node *inputs;
     switch (rule) {
     case 0: /* the last node's only or second one becomes another node, not read before */
         inputs = remat_arena_array(&t->arena, p->input_begin[n], sizeof *inputs);
         memcpy(inputs, p->inputs, p->input_begin[n] * sizeof *inputs);
         for (uint32_t u = 0, e = p->input_begin[n] - 1; u < n - 1; u++)
-            if (u != inputs[e] && u != inputs[p->input_begin[n - 1]]) {
-                inputs[e] = u;
+            if (u != inputs[e].i && u != inputs[p->input_begin[n - 1]].i) {
+                inputs[e].i = u;
                 break;
             }
         p->inputs = inputs;

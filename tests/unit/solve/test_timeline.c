@@ -28,15 +28,16 @@ static void compare(struct test *t, struct remat_timeline *line)
 
 static void change(struct test *t, struct remat_timeline *line)
 {
-    uint32_t way = draw(t, 0, line->problem->way_count - 1), v = line->problem->node_of[way];
+    remat_way_id way = {draw(t, 0, line->problem->way_count - 1)};
+    remat_problem_node v = line->problem->node_of[way.i];
     uint32_t slot = draw(t, 0, line->slot_count - 1);
     if (draw(t, 0, 1)) /* crowded there after a while */
         slot = line->runs[line->problem->node_count / 2].items[0];
-    if (draw(t, 0, 1) && line->runs[v].count > 1) {
-        uint32_t i = draw(t, 0, (uint32_t)line->runs[v].count - 1);
-        remat_timeline_remove(line, line->runs[v].items[i]);
-    } else if (line->run_count < 40 && !line->problem->once[v]) {
-        if (line->at[slot] != REMAT_SLOT_NONE)
+    if (draw(t, 0, 1) && line->runs[v.i].count > 1) {
+        uint32_t i = draw(t, 0, (uint32_t)line->runs[v.i].count - 1);
+        remat_timeline_remove(line, line->runs[v.i].items[i]);
+    } else if (line->run_count < 40 && !line->problem->once[v.i]) {
+        if (line->at[slot].i != UINT32_MAX)
             slot = remat_timeline_make_room(line, slot);
         if (slot != REMAT_SLOT_NONE && remat_timeline_valid_at(line, way, slot))
             remat_timeline_insert(line, way, slot);
@@ -55,9 +56,9 @@ int main(void)
             add_random_extras(&t, &parts);
         struct remat_problem p = make_from_parts(&t, &parts);
         struct remat_timeline line;
-        uint32_t order[12];
+        remat_way_id order[12];
         for (uint32_t v = 0; v < p.node_count; v++)
-            order[v] = v;
+            order[v].i = v;
         struct remat_sequence given = {order, p.node_count, p.node_count};
         remat_timeline_create(&t.arena, &p, 16, &line);
         remat_timeline_load(&line, &given, NULL);
