@@ -26,7 +26,7 @@ struct remat_border_network {
     struct remat_arena *arena;
     const struct remat_border *border;
     struct remat_flow flow;
-    uint32_t source, sink;
+    remat_flow_node source, sink;                  /* the others are the border's nodes */
     double total_ps;                               /* more than all costs together */
     double total_bytes, least_bytes;               /* of an item that has some */
     struct REMAT_LIST(struct capacity) capacities; /* by arc of the flow; its reverse has none */
@@ -75,7 +75,13 @@ static double rounding_ps(const struct remat_border_network *n, double price)
     return 0x1p-50 * (n->total_ps + price * n->total_bytes);
 }
 
-static void add_arc(struct remat_border_network *n, uint32_t from, uint32_t to, double ps)
+static remat_flow_node in_flow(remat_border_node node)
+{
+    return (remat_flow_node){node.i};
+}
+
+static void add_arc(struct remat_border_network *n, remat_flow_node from, remat_flow_node to,
+                    double ps)
 {
     remat_flow_add(&n->flow, from, to);
     REMAT_PUSH(n->arena, &n->capacities, ((struct capacity){.ps = ps}));
@@ -84,8 +90,8 @@ static void add_arc(struct remat_border_network *n, uint32_t from, uint32_t to, 
 static void add_item(struct remat_border_network *n, remat_item i)
 {
     const struct remat_border_item *item = &n->border->items[i.i];
-    uint32_t node = remat_border_item_node(i).i;
-    uint32_t task = remat_border_task_node(n->border, item->task).i;
+    remat_flow_node node = in_flow(remat_border_item_node(i));
+    remat_flow_node task = in_flow(remat_border_task_node(n->border, item->task));
     if (item->wanted)
         add_arc(n, n->source, node, INFINITY);
     if (item->kept)
@@ -103,13 +109,13 @@ static void add_task(struct remat_border_network *n, remat_task t)
 {
     const struct remat_border *b = n->border;
     const struct remat_border_task *task = &b->tasks[t.i];
-    uint32_t node = remat_border_task_node(b, t).i;
+    remat_flow_node node = in_flow(remat_border_task_node(b, t));
     if (task->cost_ps > 0)
         add_arc(n, node, n->sink, (double)task->cost_ps);
     if (task->cost_ps < 0)
         add_arc(n, n->source, node, -(double)task->cost_ps);
     for (uint32_t i = task->input_begin; i < task->input_end; i++)
-        add_arc(n, node, remat_border_item_node(b->inputs[i]).i, INFINITY);
+        add_arc(n, node, in_flow(remat_border_item_node(b->inputs[i])), INFINITY);
 }
 
 /* Room for all arcs: lists that grow would leave as much behind. */
@@ -133,8 +139,8 @@ struct remat_border_network *remat_border_network(struct remat_arena *arena,
     *n = (struct remat_border_network){.arena = arena,
                                        .border = b,
                                        .flow = {.arena = arena, .node_count = nodes + 2},
-                                       .source = nodes,
-                                       .sink = nodes + 1,
+                                       .source = {nodes},
+                                       .sink = {nodes + 1},
                                        .price = NAN};
     sum_up(n);
     reserve(n);
@@ -144,9 +150,9 @@ struct remat_border_network *remat_border_network(struct remat_arena *arena,
         add_task(n, t);
     for (uint32_t e = 0; e < b->extra_count; e++)
         if (b->extra_ps[e])
-            add_arc(n, remat_border_extra_node(b, e).i, n->sink, (double)b->extra_ps[e]);
+            add_arc(n, in_flow(remat_border_extra_node(b, e)), n->sink, (double)b->extra_ps[e]);
     for (uint32_t a = 0; a < b->arc_count; a++)
-        add_arc(n, b->arcs[a].from.i, b->arcs[a].to.i,
+        add_arc(n, in_flow(b->arcs[a].from), in_flow(b->arcs[a].to),
                 b->arcs[a].ps == REMAT_BORDER_RULE ? INFINITY : (double)b->arcs[a].ps);
     remat_flow_index(&n->flow);
     return n;

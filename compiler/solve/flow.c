@@ -13,7 +13,8 @@ void remat_flow_reserve(struct remat_flow *f, size_t count)
 void remat_flow_index(struct remat_flow *f)
 {
     struct remat_arena *scratch = remat_scratch_open(f->arena->ctx);
-    uint32_t *tails, *order, *place, count = 2 * (uint32_t)f->added.count; /* 2 i + 1: reverse */
+    remat_flow_node *tails;
+    uint32_t *order, *place, count = 2 * (uint32_t)f->added.count; /* 2 i + 1: reverse */
     REMAT_ROOM(scratch, tails, count);
     REMAT_ROOM(scratch, place, count);
     REMAT_ROOM(f->arena, f->arcs, count);
@@ -22,7 +23,7 @@ void remat_flow_index(struct remat_flow *f)
         tails[2 * i] = f->added.items[i].from;
         tails[2 * i + 1] = f->added.items[i].to;
     }
-    uint32_t *begin = remat_group(scratch, tails, count, f->node_count, &order);
+    uint32_t *begin = remat_group(scratch, &tails->i, count, f->node_count, &order);
     f->begin = remat_copy(f->arena, begin, f->node_count + 1, sizeof *begin);
     for (uint32_t a = 0; a < count; a++)
         place[order[a]] = a;
@@ -39,7 +40,7 @@ void remat_flow_index(struct remat_flow *f)
     REMAT_NEW(f->arena, f->path, f->node_count);
 }
 
-static uint32_t tail_of(const struct remat_flow *f, uint32_t arc)
+static remat_flow_node tail_of(const struct remat_flow *f, uint32_t arc)
 {
     return f->arcs[f->arcs[arc].reverse].to;
 }
@@ -51,25 +52,25 @@ static bool is_over(struct remat_flow *f, uint64_t steps)
 }
 
 /* Levels from the source, as far as the sink; false when it is not reached. */
-static bool find_levels(struct remat_flow *f, uint32_t source, uint32_t sink)
+static bool find_levels(struct remat_flow *f, remat_flow_node source, remat_flow_node sink)
 {
     uint32_t head = 0, end = 0;
     uint64_t arcs = 0;
     memset(f->level, 0xff, f->node_count * sizeof *f->level);
-    f->level[source] = 0;
+    f->level[source.i] = 0;
     f->queue[end++] = source;
-    while (head < end && f->level[sink] == UINT32_MAX) {
-        uint32_t v = f->queue[head++];
-        arcs += f->begin[v + 1] - f->begin[v];
-        for (uint32_t i = f->begin[v]; i < f->begin[v + 1]; i++) {
+    while (head < end && f->level[sink.i] == UINT32_MAX) {
+        remat_flow_node v = f->queue[head++];
+        arcs += f->begin[v.i + 1] - f->begin[v.i];
+        for (uint32_t i = f->begin[v.i]; i < f->begin[v.i + 1]; i++) {
             const struct remat_flow_arc *a = &f->arcs[i];
-            if (a->residual > 0 && f->level[a->to] == UINT32_MAX) {
-                f->level[a->to] = f->level[v] + 1;
+            if (a->residual > 0 && f->level[a->to.i] == UINT32_MAX) {
+                f->level[a->to.i] = f->level[v.i] + 1;
                 f->queue[end++] = a->to;
             }
         }
     }
-    return !is_over(f, f->node_count + arcs) && f->level[sink] != UINT32_MAX;
+    return !is_over(f, f->node_count + arcs) && f->level[sink.i] != UINT32_MAX;
 }
 
 /* Pushes along the path of `length` arcs; returns how much of the path stays usable. */
@@ -92,9 +93,11 @@ static uint32_t augment(struct remat_flow *f, uint32_t length, int64_t *value)
 }
 
 /* A blocking flow of the level graph: no path of residual arcs, each to the next level, is left. */
-static int64_t push_blocking_flow(struct remat_flow *f, uint32_t source, uint32_t sink)
+static int64_t push_blocking_flow(struct remat_flow *f, remat_flow_node source,
+                                  remat_flow_node sink)
 {
-    uint32_t v = source, length = 0;
+    remat_flow_node v = source;
+    uint32_t length = 0;
     uint64_t steps = 0;
     int64_t value = 0;
     memcpy(f->next, f->begin, f->node_count * sizeof *f->next);
@@ -104,31 +107,31 @@ static int64_t push_blocking_flow(struct remat_flow *f, uint32_t source, uint32_
                 return value;
             steps = 0;
         }
-        if (v == sink) {
+        if (v.i == sink.i) {
             steps += length;
             length = augment(f, length, &value);
             v = tail_of(f, f->path[length]);
             continue;
         }
-        while (f->next[v] < f->begin[v + 1]) {
-            const struct remat_flow_arc *a = &f->arcs[f->next[v]];
-            if (a->residual > 0 && f->level[a->to] == f->level[v] + 1)
+        while (f->next[v.i] < f->begin[v.i + 1]) {
+            const struct remat_flow_arc *a = &f->arcs[f->next[v.i]];
+            if (a->residual > 0 && f->level[a->to.i] == f->level[v.i] + 1)
                 break;
-            f->next[v]++;
+            f->next[v.i]++;
         }
-        if (f->next[v] < f->begin[v + 1]) {
-            f->path[length++] = f->next[v];
-            v = f->arcs[f->next[v]].to;
+        if (f->next[v.i] < f->begin[v.i + 1]) {
+            f->path[length++] = f->next[v.i];
+            v = f->arcs[f->next[v.i]].to;
         } else if (length == 0) {
             return value;
         } else {
             v = tail_of(f, f->path[--length]);
-            f->next[v]++;
+            f->next[v.i]++;
         }
     }
 }
 
-int64_t remat_flow_run(struct remat_flow *f, uint32_t source, uint32_t sink)
+int64_t remat_flow_run(struct remat_flow *f, remat_flow_node source, remat_flow_node sink)
 {
     int64_t value = 0;
     while (find_levels(f, source, sink))
