@@ -2,7 +2,7 @@
 """Runs the commands of a Markdown document in a scratch directory and compares what they print with
 what the document shows.
 
-    commands.py BUILD_DIRECTORY DOCUMENT [--long] [--update]
+    commands.py BUILD_DIRECTORY DOCUMENT [--long | --short] [--update]
 
 What is a command, with a line that ends in a backslash continued by the next:
   ```console        lines that start with "$ "; what follows one is what it prints (both streams). A line
@@ -10,12 +10,14 @@ What is a command, with a line that ends in a backslash continued by the next:
   ```sh             every line
   indented blocks   lines that start with "$ " as above, and lines that start with "remat-"
 "```console skip=REASON" (or sh) is not run; the reason is printed. remat-run of a plan whose arena is
-larger than 1 GB is run with --long only, and with it the other commands of its block alone.
+larger than 1 GB is run with --long only, and with it the other commands of its block alone; --short leaves
+out all that --long runs.
 
 The scratch directory holds what a user at the root of the repository has (docs, tests, tools), "FILE"
-for the text, and the model that the documents speak of: model.fbs, model.plan (124M, batch 2,
-seq 512, 2.2GB). Every command must exit with 0. In what remat-run prints, times and measured bytes
-are not compared; progress lines are left out, and notes of plans without cubins.
+for the text, and where the document names it the model that the documents speak of: model.fbs, model.plan
+(124M, batch 2, seq 512, 2.2GB). Every command must exit with 0. In what remat-run prints, times and measured bytes
+are not compared; progress lines are left out, and notes of plans without cubins, which only docs/cuda.md
+has: NVRTC is hidden from the others.
 
 --update writes what the commands print into the document, where it shows output at all: as many lines
 before and after a "..." as there are. Read the diff."""
@@ -92,16 +94,28 @@ def read(path):
     return found
 
 
-def environment(build, scratch, needs_library):
+def hide_nvrtc(folder, env):
+    """It compiles for seconds what tests/nvrtc compiles too."""
+    os.mkdir(folder)
+    for version in "12", "13":
+        with open(os.path.join(folder, f"libnvrtc.so.{version}"), "wb"):
+            pass
+    env["LD_LIBRARY_PATH"] = folder
+
+
+def environment(build, scratch, texts, with_nvrtc):
     env = dict(os.environ, LC_ALL="C", XDG_CACHE_HOME=os.path.join(scratch, "cache"))
     env["PATH"] = os.path.join(build, "tools") + os.pathsep + env["PATH"]
     for name in ("docs", "tests", "tools"):
         os.symlink(os.path.join(ROOT, name), os.path.join(scratch, name))
     os.symlink(os.path.join(ROOT, "tests/data/genesis_exodus.txt"), os.path.join(scratch, "FILE"))
-    for command in ("remat-graph gpt2-124m --batch 2 --seq 512 -o model.fbs",
-                    "remat-compile model.fbs --budget 2.2GB -o model.plan"):
-        subprocess.run(command.split(), cwd=scratch, env=env, check=True, stdout=subprocess.DEVNULL)
-    if needs_library:
+    if re.search(r"\bmodel\.(fbs|plan)\b", texts):
+        for command in ("remat-graph gpt2-124m --batch 2 --seq 512 -o model.fbs",
+                        "remat-compile model.fbs --budget 2.2GB -o model.plan"):
+            subprocess.run(command.split(), cwd=scratch, env=env, check=True, stdout=subprocess.DEVNULL)
+    if not with_nvrtc:
+        hide_nvrtc(os.path.join(scratch, "hidden"), env)
+    if "pkg-config" in texts:
         install(build, os.path.join(scratch, "installed"), env)
     return env
 
@@ -113,7 +127,7 @@ def install(build, destination, env):
         if "remat.pc" in files:
             env["PKG_CONFIG_PATH"] = folder
             env["PKG_CONFIG_SYSROOT_DIR"] = destination
-            env["LD_LIBRARY_PATH"] = os.path.dirname(folder)
+            env["LD_LIBRARY_PATH"] = os.pathsep.join([os.path.dirname(folder), env.get("LD_LIBRARY_PATH", "")])
 
 
 def is_long(text, scratch, env):
@@ -182,7 +196,7 @@ def update(path, commands):
 
 
 def main():
-    options = {"--long", "--update"} & set(sys.argv[3:])
+    options = {"--long", "--short", "--update"} & set(sys.argv[3:])
     if len(sys.argv) < 3 or len(options) != len(sys.argv) - 3:
         print(__doc__)
         return 2
@@ -190,8 +204,9 @@ def main():
     found = read(path)
     faults = 0
     with tempfile.TemporaryDirectory() as scratch:
-        env = environment(build, scratch, any("pkg-config" in c.text for c in found))
-        long_blocks = {c.block for c in found if is_long(c.text, scratch, env)} if "--long" in options else set()
+        env = environment(build, scratch, "\n".join(c.text for c in found), path.endswith("cuda.md"))
+        parted = options & {"--long", "--short"}
+        long_blocks = {c.block for c in found if is_long(c.text, scratch, env)} if parted else set()
         faults += "--long" in options and not long_blocks
         for command in found:
             where = f"{os.path.relpath(path, ROOT)}:{command.line}: {command.text}"
@@ -199,7 +214,7 @@ def main():
                 continue
             if command.skip:
                 print(f"{where}\n  not run: {command.skip}")
-            elif "--long" not in options and is_long(command.text, scratch, env):
+            elif "--long" not in options and (command.block in long_blocks or is_long(command.text, scratch, env)):
                 print(f"{where}\n  not run: needs --long")
             else:
                 fault = run(command, scratch, env)
