@@ -60,7 +60,8 @@ def main():
     start, load, build, rows = time.monotonic(), OtherLoad(), os.path.abspath(options.build), []
     with tempfile.TemporaryDirectory() as work:
         description = os.path.join(work, "measured.json")
-        subprocess.run([os.path.join(build, "tools/remat-run"), "--measure-device", description], check=True)
+        threads = ["--threads", "1"] if options.small else []
+        subprocess.run([os.path.join(build, "tools/remat-run"), "--measure-device", description, *threads], check=True)
         for case in SMALL if options.small else FULL:
             rows += rows_of(build, case, description, work)
     other = load.fraction()
