@@ -40,21 +40,22 @@ OUTPUTS = {"gpt2": "mlp.residual", "llama": "mlp.residual", "bert": "ln_2"}
 
 class Tools:
     def __init__(self, build, work):
-        self.tools, self.work, self.mesh = pathlib.Path(build).resolve() / "tools", work, []
+        self.tools, self.work, self.mesh, self.views = pathlib.Path(build).resolve() / "tools", work, [], {}
 
     def call(self, name, *arguments):
         return subprocess.run([self.tools / f"remat-{name}", *map(str, arguments)], cwd=self.work, check=True,
                               stdout=subprocess.PIPE, encoding="utf-8").stdout
 
     def compile(self, *options):
+        self.views = {}
         return json.loads(self.call("compile", "model.fbs", "-o", "model.plan", "--format", "json", *self.mesh,
                                     *options))
 
-    def schedule(self):
-        return json.loads(self.call("dump", "model.plan", "--schedule", "--format", "json"))["schedule"]
-
-    def decisions(self):
-        return json.loads(self.call("dump", "model.plan", "--decisions", "--format", "json"))["decisions"]
+    def view(self, name):
+        """Of the last plan."""
+        if name not in self.views:
+            self.views[name] = json.loads(self.call("dump", "model.plan", f"--{name}", "--format", "json"))[name]
+        return self.views[name]
 
 
 class Layers:
@@ -177,7 +178,7 @@ def planned_products(schedule, decisions, family, number):
 
 def check_products(tools, family, policy):
     """Against the commands and decisions of the plan; returns what was found: ops, and whether they are saved."""
-    seen, schedule, decisions = set(), tools.schedule(), tools.decisions()
+    seen, schedule, decisions = set(), tools.view("schedule"), tools.view("decisions")
     for (_, number), (saved, _) in policy["LAYERS"].items():
         places, again = planned_products(schedule, decisions, family, number)
         if saved is None:
@@ -193,7 +194,7 @@ def check_products(tools, family, policy):
 def check_cost(tools, family, policy):
     """Against the plan of the same values, pinned by the table; a layer that is no checkpoint saves what it can."""
     pins = []
-    decisions = tools.decisions()
+    decisions = tools.view("decisions")
     for (stack, number), (saved, _) in policy["LAYERS"].items():
         if saved is None:
             pins += [d["name"] for d in decisions if d["layer"] == number and d["action"] != "recompute"]
@@ -210,7 +211,7 @@ def check_jax(tools, family):
     layers = next(ast.literal_eval(node.value) for node in tree.body
                   if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "LAYERS")
     names = {}
-    for d in tools.decisions():
+    for d in tools.view("decisions"):
         if d["layer"] >= 0 and d["op"] != "gather":  # those are gathered again
             name = re.sub(r"\.entry_\d+(?=\.1)", "", d["name"].split(f".{d['layer']}.", 1)[1])
             assert names.setdefault(d["layer"], {}).setdefault(name, d["action"]) == d["action"], d
