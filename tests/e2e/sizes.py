@@ -3,6 +3,7 @@
 compilations say, and no value that fits is faster, also of those that were ruled out unplanned.
 
     sizes.py BUILD_DIRECTORY SOURCE_DIRECTORY"""
+import functools
 import json
 import os
 import subprocess
@@ -27,13 +28,13 @@ def compile_with(bind, options, plan):
     return json.loads(call("compile", "m.fbs", "--bind", bind, "-o", plan, "--format", "json", *options))
 
 
-def check_table(sizes, bind, tokens, options):
+def check_table(sizes, bind, tokens, options, single):
     """Each row against a compilation of its own; the first that does not fit says so."""
     fits = [row for row in sizes["tried"] if row["fits"]]
     begin = sizes["tried"].index(fits[0])
     assert fits == sizes["tried"][begin:begin + len(fits)]
     for row in fits[:: max(1, len(fits) // 4)]:
-        report = compile_with(bind(row["value"]), options, "row.plan")
+        report = single(row["value"])
         for key in ("policy", "step_ns", "peak_bytes"):
             assert row[key] == report[key], (row, key, report[key])
         assert abs(row["rate"] / (tokens(row["value"]) * 1e9 / row["step_ns"]) - 1) < 1e-12, row
@@ -66,18 +67,19 @@ def check_kinds(sizes, possible):
 def check_range(preset, bind, tokens, low, high, multiple, options):
     report = compile_with(bind(f"auto:{low}..{high}"), options, "auto.plan")
     sizes = report["sizes"]
+    single = functools.cache(lambda value: compile_with(bind(value), options, f"{value}.plan"))
     possible = [v for v in range(low, high + 1) if v % multiple == 0]
     assert sizes["values"] == len(possible) and not sizes["cut_short"]
     slower = check_kinds(sizes, possible)
-    explicit = compile_with(bind(sizes["chosen"]), options, "explicit.plan")
-    assert read("auto.plan") == read("explicit.plan"), "another plan than that of the value chosen"
+    explicit = single(sizes["chosen"])
+    assert read("auto.plan") == read(f"{sizes['chosen']}.plan"), "another plan than that of the value chosen"
     compile_with(bind(f"auto:{low}..{high}"), options, "again.plan")
     assert read("auto.plan") == read("again.plan")
-    check_table(sizes, bind, tokens, options)
+    check_table(sizes, bind, tokens, options, single)
     best, rate = 0, tokens(sizes["chosen"]) / explicit["step_ns"]
     for value in possible:
         try:
-            best = max(best, tokens(value) / compile_with(bind(value), options, "all.plan")["step_ns"])
+            best = max(best, tokens(value) / single(value)["step_ns"])
         except AssertionError as error:
             assert error.args[0][2] in (3, 4), error
             if best > 0:
