@@ -81,7 +81,7 @@ static void test_parts_of_sequences(remat_context *ctx)
 }
 
 /* Four ranks have halves of two sequences, two have whole ones. */
-static void test_sequence(remat_context *ctx)
+static void test_sequence(remat_context *ctx, bool small)
 {
     struct tensor_model model, wide = tensor_longer;
     wide.sequence = true;
@@ -89,8 +89,10 @@ static void test_sequence(remat_context *ctx)
         model = tensor_models[m % 5];
         model.sequence = true;
         model.dtype = m < 5 ? REMAT_F32 : REMAT_BF16;
-        tensor_check_against_one(ctx, &model, 2, 2, 1);
-        tensor_check_against_one(ctx, &model, 1, model.kv_heads == 2 ? 2 : 4, 2);
+        if (!small || m % 2 == 0)
+            tensor_check_against_one(ctx, &model, 2, 2, 1);
+        if (!small || m % 2 == 1)
+            tensor_check_against_one(ctx, &model, 1, model.kv_heads == 2 ? 2 : 4, 2);
     }
     model = tensor_models[0];
     model.sequence = true;
@@ -98,20 +100,25 @@ static void test_sequence(remat_context *ctx)
     model.stated = true;
     tensor_check_against_one(ctx, &model, 1, 2, 1);
     test_same_sums(ctx, &wide, 4);
-    tensor_check_plans(ctx, &wide, 1, 2);
+    if (!small)
+        tensor_check_plans(ctx, &wide, 1, 2);
     tensor_check_joint(ctx, &wide, 4);
     model = tensor_models[1];
     model.sequence = true;
     tensor_check_joint(ctx, &model, 2);
-    tensor_check_faults(ctx, true);
+    if (!small)
+        tensor_check_faults(ctx, true);
     test_sequence_refusals(ctx);
 }
 
-int main(void)
+/* With an argument, for builds with sanitizers: without planted faults, and of ranks and
+ * dtypes each model has two pairs. */
+int main(int argc, char **argv)
 {
+    (void)argv;
     remat_context *ctx = remat_context_create(NULL, NULL);
     MUST(ctx);
-    test_sequence(ctx);
+    test_sequence(ctx, argc > 1);
     test_parts_of_sequences(ctx);
     remat_context_destroy(&ctx);
     return check_exit();
