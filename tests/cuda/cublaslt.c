@@ -335,14 +335,24 @@ static void store(char *data, int type, int64_t element, float value)
         memcpy(data + 2 * element, &rounded, 2);
 }
 
-static float dot(const struct product *p, int64_t a, int64_t a_step, int64_t b, int64_t b_step,
-                 uint64_t begin, uint64_t end)
+/* Of one matrix of a batch: [depth][count] floats. */
+static float *widen(const char *data, int type, int64_t begin, uint64_t depth, int64_t step,
+                    uint64_t count, int64_t stride)
 {
-    float sum = 0;
+    float *out = malloc(depth * count * sizeof *out), *to = out;
+    for (uint64_t k = 0; k < depth; k++)
+        for (uint64_t i = 0; i < count; i++)
+            *to++ = load(data, type, begin + (int64_t)k * step + (int64_t)i * stride);
+    return out;
+}
+
+/* Of each row with one column: adds the products in ascending order. */
+static void add_chain(float *sums, const float *left, const float *right, uint64_t rows,
+                      uint64_t columns, uint64_t begin, uint64_t end)
+{
     for (uint64_t k = begin; k < end; k++)
-        sum += load(p->a_data, p->a.type, a + (int64_t)k * a_step) *
-               load(p->b_data, p->b.type, b + (int64_t)k * b_step);
-    return sum;
+        for (uint64_t i = 0; i < rows; i++)
+            sums[i] += left[k * rows + i] * right[k * columns];
 }
 
 static void spoil_workspace(const struct product *p)
@@ -358,22 +368,34 @@ static void multiply(const void *data)
     const struct product *p = data;
     bool at = p->description.transposed[0], bt = p->description.transposed[1];
     spoil_workspace(p);
-    uint64_t depth = at ? p->a.rows : p->a.columns;
+    uint64_t depth = at ? p->a.rows : p->a.columns, rows = p->d.rows, columns = p->d.columns;
     int64_t a_row = at ? p->a.leading : 1, a_step = at ? 1 : p->a.leading;
     int64_t b_column = bt ? 1 : p->b.leading, b_step = bt ? p->b.leading : 1;
-    for (int64_t z = 0; z < p->d.batch; z++)
-        for (int64_t j = 0; j < (int64_t)p->d.columns; j++)
-            for (int64_t i = 0; i < (int64_t)p->d.rows; i++) {
-                float sum = 0;
-                for (uint64_t s = 0; s < p->splits; s++)
-                    sum +=
-                        dot(p, z * p->a.stride + i * a_row, a_step, z * p->b.stride + j * b_column,
-                            b_step, depth * s / p->splits, depth * (s + 1) / p->splits);
-                int64_t element = z * p->d.stride + j * p->d.leading + i;
-                if (p->beta != 0)
-                    sum += p->beta * load(p->d_data, p->d.type, element);
-                store(p->d_data, p->d.type, element, sum);
+    float *part = malloc(rows * sizeof *part), *sums = malloc(rows * sizeof *sums);
+    for (int64_t z = 0; z < p->d.batch; z++) {
+        float *left = widen(p->a_data, p->a.type, z * p->a.stride, depth, a_step, rows, a_row);
+        float *right =
+            widen(p->b_data, p->b.type, z * p->b.stride, depth, b_step, columns, b_column);
+        for (uint64_t j = 0; j < columns; j++) {
+            memset(sums, 0, rows * sizeof *sums);
+            for (uint64_t s = 0; s < p->splits; s++) {
+                memset(part, 0, rows * sizeof *part);
+                add_chain(part, left, right + j, rows, columns, depth * s / p->splits,
+                          depth * (s + 1) / p->splits);
+                for (uint64_t i = 0; i < rows; i++)
+                    sums[i] += part[i];
             }
+            for (uint64_t i = 0; i < rows; i++) {
+                int64_t element = z * p->d.stride + (int64_t)j * p->d.leading + (int64_t)i;
+                float old = p->beta != 0 ? p->beta * load(p->d_data, p->d.type, element) : 0;
+                store(p->d_data, p->d.type, element, p->beta != 0 ? sums[i] + old : sums[i]);
+            }
+        }
+        free(left);
+        free(right);
+    }
+    free(part);
+    free(sums);
 }
 
 static void check_layout(const struct layout *layout, const void *data, const char *what)

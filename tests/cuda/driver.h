@@ -104,8 +104,8 @@ struct object {
     bool is_captured, is_timed;
     uint64_t time_ns; /* 0 before it was reached */
     /* module, kernel */
-    void *library;
-    char *text;
+    void *library;         /* of a module, NULL before it is needed */
+    char *text;            /* of a kernel, its name */
     struct object *module; /* kernel */
     emulator_kernel *kernel;
     unsigned threads, shared_bytes; /* that a block may have */

@@ -12,35 +12,107 @@
 #define SHARED_BYTES     (48 * 1024) /* that a block may have without being asked for */
 #define SHARED_BYTES_MAX (227 * 1024)
 
-static uint64_t hash(const char *text)
+static uint64_t hash(uint64_t h, const char *text)
 {
-    uint64_t h = 14695981039346656037u;
     for (; *text; text++)
         h = (h ^ (unsigned char)*text) * 1099511628211u;
     return h;
 }
 
-static void *compile(const char *text)
+/* Where a library lies that has the kernels of one text, or of several. */
+static void path_of(char path[512], uint64_t number)
 {
-    const char *compiler = getenv("REMAT_DOUBLE_COMPILER"), *cache = getenv("REMAT_DOUBLE_CACHE");
-    char library[512], mine[600], command[4096];
-    snprintf(library, sizeof library, "%s/%016llx.so", cache ? cache : "/tmp",
-             (unsigned long long)hash(text));
-    void *handle = cache ? dlopen(library, RTLD_NOW | RTLD_LOCAL) : NULL;
-    if (handle)
-        return handle;
-    snprintf(mine, sizeof mine, "%s.%d", library, (int)getpid());
-    snprintf(command, sizeof command,
-             "%s -x c -std=c11 -O1 -w -fPIC -shared -ffp-contract=off -fno-math-errno -include "
-             "%s/primitives.h -o %s -",
-             compiler ? compiler : "cc", EMULATOR_FOLDER, mine);
-    FILE *pipe = popen(command, "w");
-    if (!pipe || fputs(text, pipe) < 0 || pclose(pipe) != 0 || rename(mine, library) != 0)
+    const char *cache = getenv("REMAT_DOUBLE_CACHE");
+    snprintf(path, 512, "%s/%016llx.so", cache ? cache : "/tmp", (unsigned long long)number);
+}
+
+static void *find_cached(const char *text)
+{
+    char path[512];
+    path_of(path, hash(0, text));
+    return getenv("REMAT_DOUBLE_CACHE") ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+}
+
+static void *open_compiled(const char *path, const char *mine, struct object *const *modules,
+                           size_t count)
+{
+    char name[512], link[600];
+    const char *file = strrchr(path, '/') + 1;
+    if (rename(mine, path) != 0)
         return NULL;
-    handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-    if (!cache)
-        unlink(library);
-    return handle;
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!getenv("REMAT_DOUBLE_CACHE"))
+        unlink(path);
+    for (size_t m = 0; m < count && getenv("REMAT_DOUBLE_CACHE"); m++) {
+        path_of(name, hash(0, modules[m]->text));
+        snprintf(link, sizeof link, "%s.%d", name, (int)getpid());
+        if (symlink(file, link) != 0 || rename(link, name) != 0)
+            unlink(link);
+    }
+    return library;
+}
+
+/* Into one library: most of a compilation is the compiler's start. */
+static void compile(struct object *const *modules, size_t count)
+{
+    const char *compiler = getenv("REMAT_DOUBLE_COMPILER");
+    char path[512], mine[600], command[4096];
+    uint64_t number = count;
+    for (size_t m = 0; m < count; m++)
+        number = hash(number, modules[m]->text);
+    path_of(path, number);
+    snprintf(mine, sizeof mine, "%s.%d", path, (int)getpid());
+    snprintf(command, sizeof command, "%s -O1 " EMULATOR_FLAGS " -o %s - " EMULATOR_FLAGS_AFTER,
+             compiler ? compiler : "cc", mine);
+    FILE *pipe = popen(command, "w");
+    bool made = pipe != NULL;
+    for (size_t m = 0; m < count && made; m++)
+        made = fputs(modules[m]->text, pipe) >= 0;
+    made = pipe && pclose(pipe) == 0 && made;
+    void *library = made ? open_compiled(path, mine, modules, count) : NULL;
+    for (size_t m = 0; m < count; m++)
+        modules[m]->library = library;
+}
+
+static struct object *with_text(struct object *const *modules, size_t count, const char *text)
+{
+    for (size_t m = 0; m < count; m++)
+        if (strcmp(modules[m]->text, text) == 0)
+            return modules[m];
+    return NULL;
+}
+
+static bool is_pending(const struct object *o)
+{
+    return o->kind == MODULE && !o->destroyed && !o->library;
+}
+
+/* All modules that have no library yet, when one of them is needed. */
+static void compile_all(void)
+{
+    size_t count = 0;
+    for (struct object *o = driver.objects; o; o = o->next)
+        count += is_pending(o);
+    struct object **modules = calloc(count, sizeof(struct object *));
+    count = 0;
+    for (struct object *o = driver.objects; o; o = o->next)
+        if (is_pending(o) && !with_text(modules, count, o->text))
+            modules[count++] = o;
+    compile(modules, count);
+    for (struct object *o = driver.objects; o; o = o->next)
+        if (is_pending(o))
+            o->library = with_text(modules, count, o->text)->library;
+    free(modules);
+}
+
+static bool resolve(struct object *kernel)
+{
+    struct object *module = kernel->module;
+    if (!module->library)
+        compile_all();
+    void *address = module->library ? dlsym(module->library, kernel->text) : NULL;
+    memcpy(&kernel->kernel, &address, sizeof address);
+    return address != NULL;
 }
 
 int cuModuleLoadData(void **module, const void *image)
@@ -53,15 +125,11 @@ int cuModuleLoadData(void **module, const void *image)
         return INVALID_IMAGE;
     if (arch / 10 != capability / 10 || arch > capability)
         return NO_BINARY_FOR_GPU;
-    bool dry = driver_only_says("%s", "");
-    void *library = dry ? NULL : compile((const char *)image + length);
-    if (!library && !dry)
-        return driver_fault(INVALID_VALUE, "a kernel does not compile: ", dlerror());
     struct object *object = driver_add(MODULE);
     bool tensors = strstr((const char *)image + length, "\nTENSORS_KERNEL(") != NULL;
     size_t words = tensors ? REMAT_CUDA_TENSORS_MAX : REMAT_CUDA_WORDS_MAX;
-    object->library = library;
     object->text = strdup((const char *)image + length);
+    object->library = driver_only_says("%s", "") ? NULL : find_cached(object->text);
     object->bytes = 4096;
     object->argument_bytes = words * sizeof(unsigned long long);
     *module = object;
@@ -93,13 +161,13 @@ int cuModuleGetFunction(void **function, void *handle, const char *name)
 {
     NEEDS_NO_CAPTURE
     struct object *module = driver_find(handle, MODULE, __func__);
-    void *address = module->library ? dlsym(module->library, name) : NULL;
-    if (!address && module->library)
+    unsigned threads = threads_of(module->text, name);
+    if (!threads)
         return NOT_FOUND;
     struct object *object = driver_add(KERNEL);
-    memcpy(&object->kernel, &address, sizeof address);
+    object->text = strdup(name);
     object->module = module;
-    object->threads = threads_of(module->text, name);
+    object->threads = threads;
     object->shared_bytes = SHARED_BYTES;
     object->argument_bytes = module->argument_bytes;
     *function = object;
@@ -158,5 +226,9 @@ int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned 
     if (refused)
         return refused;
     memcpy(&o.launch.arguments, arguments[0], kernel->argument_bytes);
-    return says_launch(&o, kernel) ? SUCCESS : driver_enqueue(stream, &o, __func__);
+    if (says_launch(&o, kernel))
+        return SUCCESS;
+    if (!kernel->kernel && !resolve(kernel))
+        return driver_fault(INVALID_VALUE, "kernels do not compile: ", kernel->text);
+    return driver_enqueue(stream, &o, __func__);
 }

@@ -262,8 +262,32 @@ struct reference {
     double unit;  /* relative error of an operand of a product, or of a result, by its dtype */
     double least; /* and its absolute error where it is subnormal */
     double error; /* of f32: of sums of products, relative to their magnitudes; of exponentials */
+    double *tensors[NAMES]; /* of four axes, dense; NULL for the others */
     struct expected out, lse, dq, dk, dv;
 };
+
+/* What refer_query reads many times. */
+static void load_tensors(struct reference *r)
+{
+    static const enum name read[] = {Q, K, V, OUT, DOUT};
+    for (uint32_t n = 0; n < sizeof read / sizeof *read; n++) {
+        const int64_t *shape = view_of(r->c, read[n])->shape;
+        double *to = r->tensors[read[n]] =
+            malloc((size_t)(shape[0] * shape[1] * shape[2] * shape[3]) * sizeof *to);
+        for (uint32_t b = 0; b < shape[0]; b++)
+            for (uint32_t t = 0; t < shape[1]; t++)
+                for (uint32_t h = 0; h < shape[2]; h++)
+                    for (uint32_t d = 0; d < shape[3]; d++)
+                        *to++ = load(r->c, r->memory, read[n], b, t, h, d);
+    }
+}
+
+static const double *row_of(const struct reference *r, enum name name, uint32_t b, uint32_t t,
+                            uint32_t h)
+{
+    const int64_t *shape = view_of(r->c, name)->shape;
+    return r->tensors[name] + ((b * shape[1] + t) * shape[2] + h) * shape[3];
+}
 
 static struct expected make_expected(uint64_t count)
 {
@@ -294,47 +318,48 @@ static void refer_query(struct reference *r, uint32_t b, uint32_t h, uint32_t i,
 {
     const struct attention_case *c = r->c;
     const struct attention_sizes *s = &c->sizes;
-    const char *m = r->memory;
     uint32_t kv = h / (s->heads / s->kv_heads), seen = keys_of(s, i), size = s->head_size;
     double scale = 1 / sqrt(size), top = -INFINITY, sum = 0, delta = 0, delta_size = 0;
     double factor = 1 / (1 - s->p);
     uint64_t row = ((uint64_t)b * s->heads + h) * s->queries + i;
     uint64_t q_at = ((uint64_t)(b * s->queries + i) * s->heads + h) * size;
+    const double *q = row_of(r, Q, b, i, h), *dout = row_of(r, DOUT, b, i, h);
+    const double *out = row_of(r, OUT, b, i, h);
     for (uint32_t j = 0; j < seen; j++) {
+        const double *k = row_of(r, K, b, j, kv);
         scores[j] = 0;
         for (uint32_t d = 0; d < size; d++)
-            scores[j] += load(c, m, Q, b, i, h, d) * load(c, m, K, b, j, kv, d) * scale;
+            scores[j] += q[d] * k[d] * scale;
         top = fmax(top, scores[j]);
     }
     for (uint32_t j = 0; j < seen; j++)
         sum += exp(scores[j] - top);
     add(&r->lse, row, seen ? top + log(sum) : -INFINITY, r->error * 8);
     for (uint32_t d = 0; d < size; d++) {
-        double product = load(c, m, DOUT, b, i, h, d) * load(c, m, OUT, b, i, h, d);
-        delta += product;
-        delta_size += fabs(product);
+        delta += dout[d] * out[d];
+        delta_size += fabs(dout[d] * out[d]);
     }
-    double lse = load(c, m, LSE, b, h, i, 0);
+    double lse = load(c, r->memory, LSE, b, h, i, 0);
     for (uint32_t j = 0; j < seen; j++) {
         bool kept = s->p == 0 || is_kept(c, row * s->keys + j);
         double weight = kept ? exp(scores[j] - top) / sum * factor : 0;
         double p = exp(scores[j] - lse), dp = 0, dp_size = 0;
+        const double *k = row_of(r, K, b, j, kv), *v = row_of(r, V, b, j, kv);
         uint64_t k_at = ((uint64_t)(b * s->keys + j) * s->kv_heads + kv) * size;
         for (uint32_t d = 0; d < size; d++) {
-            double v = load(c, m, V, b, j, kv, d), g = load(c, m, DOUT, b, i, h, d);
-            add(&r->out, q_at + d, weight * v,
-                ((r->unit + r->error) * weight + r->least * factor) * fabs(v));
+            double g = dout[d];
+            add(&r->out, q_at + d, weight * v[d],
+                ((r->unit + r->error) * weight + r->least * factor) * fabs(v[d]));
             add(&r->dv, k_at + d, kept ? p * factor * g : 0,
                 kept ? ((r->unit + r->error) * p + r->least) * factor * fabs(g) : 0);
-            dp += kept ? v * g * factor : 0;
-            dp_size += kept ? fabs(v * g) * factor : 0;
+            dp += kept ? v[d] * g * factor : 0;
+            dp_size += kept ? fabs(v[d] * g) * factor : 0;
         }
         double ds = p * (dp - delta);
         double bound = r->unit * fabs(ds) + r->least + r->error * p * (dp_size + delta_size);
         for (uint32_t d = 0; d < size; d++) {
-            double q = load(c, m, Q, b, i, h, d), k = load(c, m, K, b, j, kv, d);
-            add(&r->dq, q_at + d, ds * k * scale, bound * fabs(k) * scale);
-            add(&r->dk, k_at + d, ds * q * scale, bound * fabs(q) * scale);
+            add(&r->dq, q_at + d, ds * k[d] * scale, bound * fabs(k[d]) * scale);
+            add(&r->dk, k_at + d, ds * q[d] * scale, bound * fabs(q[d]) * scale);
         }
     }
 }
@@ -403,6 +428,7 @@ const char *attention_compare(const struct attention_case *c, const char *memory
                           .dk = make_expected(keys * s->head_size),
                           .dv = make_expected(keys * s->head_size)};
     double *scores = malloc(s->keys * sizeof *scores);
+    load_tensors(&r);
     for (uint32_t b = 0; b < s->batch; b++)
         for (uint32_t h = 0; h < s->heads; h++)
             for (uint32_t i = 0; i < s->queries; i++)
@@ -414,6 +440,8 @@ const char *attention_compare(const struct attention_case *c, const char *memory
     fault = fault ? fault : compare(&r, DQ, &r.dq);
     fault = fault ? fault : compare_rest(c, memory);
     free(scores);
+    for (uint32_t n = 0; n < NAMES; n++)
+        free(r.tensors[n]);
     free_expected(&r.out);
     free_expected(&r.lse);
     free_expected(&r.dq);
@@ -445,9 +473,9 @@ const char *attention_run(const struct attention_case *c, void *library, uint64_
         uint64_t found = remat_hash(memory, bytes, 0);
         if (!fault && order > 0 && found != *hash)
             fault = "other bits in another order of threads";
-        *hash = found;
-        if (!fault && order == 0)
+        if (!fault && order == 0 && found != *hash)
             fault = attention_compare(c, memory);
+        *hash = found;
     }
     snprintf(message, sizeof message, "%s", fault ? fault : "");
     emulator_destroy(&emulator);

@@ -42,8 +42,8 @@ void attention_make(remat_context *ctx, struct remat_arena *arena,
 void attention_append_text(const struct attention_case *c, struct remat_text *text);
 void attention_print(const struct attention_case *c);
 /* Runs both commands in the emulator under `orders` orders of threads and blocks, which have to
- * give the same bits, and compares with float64. NULL or what is wrong; `hash` is of the results.
- */
+ * give the same bits, and compares with float64, but for results that have the bits of `hash`. NULL
+ * or what is wrong; `hash` becomes that of the results. */
 const char *attention_run(const struct attention_case *c, void *library, uint64_t orders,
                           uint64_t *hash);
 /* What is in `memory` after both commands, compared with float64 within the bounds of rounding, and

@@ -11,7 +11,8 @@
 #define STACK_BYTES   (96 * 1024)
 #define SHARED_FLOATS (64 * 1024)
 #define NOBODY        UINT32_MAX
-#define SEVERAL       (UINT32_MAX - 1) /* warps of a block, or blocks */
+#define SEVERAL       UINT32_MAX        /* blocks */
+#define SEVERAL_WARPS (UINT32_MAX >> 1) /* of a block, in place of a thread */
 
 struct emulator *emulator_running;
 
@@ -69,7 +70,6 @@ void emulator_wait(enum state state, int line)
     struct fibre *fibre = &emulator_running->fibres[emulator_running->thread];
     fibre->state = state;
     fibre->line = line;
-    emulator_running->ready_count--;
     leave();
 }
 
@@ -129,8 +129,6 @@ float *emulator_shared(uint32_t floats)
 
 static bool is_ordered(const struct visit *then, const struct visit *now)
 {
-    if (then->thread == NOBODY)
-        return true;
     if (then->block != now->block)
         return false;
     return (then->thread == now->thread && !then->by_several) || then->barriers != now->barriers ||
@@ -143,33 +141,47 @@ enum access { READ, WRITE, FLAG };
 static struct visit add_visit(const struct visit *then, const struct visit *now)
 {
     struct visit both = *now;
-    if (then->thread == NOBODY || (then->block == now->block && then->barriers != now->barriers))
+    if (then->block == now->block && then->barriers != now->barriers)
         return both;
     if (then->block != now->block)
         both.block = SEVERAL;
     if (then->thread / 32 != now->thread / 32)
-        both.thread = SEVERAL;
+        both.thread = SEVERAL_WARPS;
     if (then->warp_barriers == now->warp_barriers)
         both.by_several = then->by_several || then->thread != now->thread;
     return both;
 }
 
-/* False: a race. */
-static bool visit_cell(struct emulator *e, struct cell *cell, uint32_t epoch, enum access access)
+static struct visit visit_now(const struct emulator *e)
 {
-    const struct visit nobody = {NOBODY, NOBODY, 0, 0, false};
-    struct visit now = {e->block, e->thread, e->barriers, e->warp_barriers[e->thread / 32], false};
-    if (cell->epoch != epoch)
-        *cell = (struct cell){epoch, false, nobody, nobody, nobody};
-    if (!is_ordered(&cell->writer, &now) || (access != READ && !is_ordered(&cell->reader, &now)) ||
-        (access != FLAG && !is_ordered(&cell->flagger, &now)))
+    return (struct visit){.block = e->block,
+                          .thread = e->thread,
+                          .barriers = e->barriers,
+                          .warp_barriers = e->warp_barriers[e->thread / 32]};
+}
+
+/* False: a race. */
+static bool visit_cell(struct cell *cell, uint32_t epoch, enum access access,
+                       const struct visit *now)
+{
+    if (cell->epoch != epoch) {
+        cell->epoch = epoch;
+        cell->filling = cell->has_writer = cell->has_reader = cell->has_flagger = false;
+    }
+    if ((cell->has_writer && !is_ordered(&cell->writer, now)) ||
+        (access != READ && cell->has_reader && !is_ordered(&cell->reader, now)) ||
+        (access != FLAG && cell->has_flagger && !is_ordered(&cell->flagger, now)))
         return false;
-    if (access == WRITE)
-        cell->writer = now;
-    else if (access == READ)
-        cell->reader = add_visit(&cell->reader, &now);
-    else
-        cell->flagger = add_visit(&cell->flagger, &now);
+    if (access == WRITE) {
+        cell->writer = *now;
+        cell->has_writer = true;
+    } else if (access == READ) {
+        cell->reader = cell->has_reader ? add_visit(&cell->reader, now) : *now;
+        cell->has_reader = true;
+    } else {
+        cell->flagger = cell->has_flagger ? add_visit(&cell->flagger, now) : *now;
+        cell->has_flagger = true;
+    }
     return true;
 }
 
@@ -181,9 +193,10 @@ void emulator_visit_shared(uint64_t at, bool writes)
     if (at >= e->shared_count)
         emulator_fault("%s float %llu of %u in shared memory", verb, place, e->shared_count);
     struct cell *cell = &e->shared_cells[at];
-    if (!writes && (cell->epoch != e->shared_epoch || cell->writer.thread == NOBODY))
+    if (!writes && (cell->epoch != e->shared_epoch || !cell->has_writer))
         emulator_fault("reads float %llu of shared memory, which nobody wrote", place);
-    if (!visit_cell(e, cell, e->shared_epoch, writes ? WRITE : READ))
+    const struct visit now = visit_now(e);
+    if (!visit_cell(cell, e->shared_epoch, writes ? WRITE : READ, &now))
         emulator_fault("%s float %llu of shared memory without a barrier after another thread did",
                        verb, place);
     if (cell->filling)
@@ -204,17 +217,24 @@ static void touch(struct emulator_touch *t, const char *p, uint32_t bytes, bool 
     *(writes ? &t->written_bytes : &t->read_bytes) += bytes;
 }
 
-static bool is_allowed(const struct emulator_launch *launch, const char *p, uint32_t bytes,
-                       bool writes)
+static bool allows(const struct emulator_range *range, const char *p, uint32_t bytes, bool writes)
 {
-    for (uint32_t r = 0; r < launch->range_count; r++) {
-        const struct emulator_range *range = &launch->ranges[r];
-        if (p >= range->begin && p + bytes <= range->end && (writes ? range->write : range->read)) {
+    return p >= range->begin && p + bytes <= range->end && (writes ? range->write : range->read);
+}
+
+static bool is_allowed(struct emulator *e, const char *p, uint32_t bytes, bool writes)
+{
+    const struct emulator_launch *launch = e->launch;
+    if (e->last && allows(e->last, p, bytes, writes))
+        return true;
+    for (uint32_t r = 0; r < launch->range_count; r++)
+        if (allows(&launch->ranges[r], p, bytes, writes)) {
             if (launch->touched)
                 touch(&launch->touched[r], p, bytes, writes);
+            else
+                e->last = &launch->ranges[r];
             return true;
         }
-    }
     return false;
 }
 
@@ -224,13 +244,14 @@ static void visit_memory(const void *p, uint32_t bytes, enum access access)
     bool writes = access != READ;
     const char *verb = writes ? "writes" : "reads";
     uint64_t at = (uint64_t)((const char *)p - e->memory);
-    if (at >= e->bytes || !is_allowed(e->launch, p, bytes, writes))
+    if (at >= e->bytes || !is_allowed(e, p, bytes, writes))
         emulator_fault("%s %u bytes at %lld, which it may not", verb, bytes, (long long)at);
     if (at % bytes != 0)
         emulator_fault("%s %u bytes at %llu, which is not aligned", verb, bytes,
                        (unsigned long long)at);
+    const struct visit now = visit_now(e);
     for (uint64_t cell = at / 2; cell < (at + bytes) / 2; cell++)
-        if (!visit_cell(e, &e->cells[cell], e->epoch, access))
+        if (!visit_cell(&e->cells[cell], e->epoch, access, &now))
             emulator_fault("%s %u bytes at %llu without a barrier after another thread did", verb,
                            bytes, (unsigned long long)at);
 }
@@ -247,17 +268,42 @@ void emulator_flag(const void *p)
 
 /* --- scheduling --- */
 
+static uint32_t draw(struct emulator *e, uint32_t limit)
+{
+    e->random = e->random * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(e->random >> 33) % limit;
+}
+
+static void make_ready(struct emulator *e, uint32_t thread)
+{
+    e->fibres[thread].state = READY;
+    e->ready[e->ready_end++] = (uint16_t)thread;
+}
+
+/* Of those that are ready, which are none of them afterwards; NOBODY without any. */
+static uint32_t pick(struct emulator *e)
+{
+    uint32_t count = e->ready_end - e->ready_begin;
+    if (!count)
+        return NOBODY;
+    uint16_t *first = &e->ready[e->ready_begin++];
+    uint16_t *picked = e->launch->order ? first + draw(e, count) : first;
+    uint32_t thread = *picked;
+    *picked = *first;
+    return thread;
+}
+
 static void start_fibre(void)
 {
     struct emulator *e = emulator_running;
     e->launch->kernel(&e->launch->arguments);
     e->fibres[e->thread].state = FINISHED;
-    e->ready_count--;
     leave();
 }
 
 static bool prepare_fibres(struct emulator *e)
 {
+    e->ready_begin = e->ready_end = 0;
     for (uint32_t t = 0; t < e->launch->threads; t++) {
         struct fibre *fibre = &e->fibres[t];
         if (!fibre->stack && !(fibre->stack = aligned_alloc(64, STACK_BYTES)))
@@ -269,34 +315,10 @@ static bool prepare_fibres(struct emulator *e)
         top -= 6;
         memset(top, 0, 6 * sizeof *top);
         fibre->stack_pointer = top;
-        fibre->state = READY;
         fibre->copy_count = fibre->group = 0;
+        make_ready(e, t);
     }
-    e->ready_count = e->launch->threads;
     return true;
-}
-
-static uint32_t draw(struct emulator *e, uint32_t limit)
-{
-    e->random = e->random * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(e->random >> 33) % limit;
-}
-
-/* The next ready thread after the one that ran; NOBODY without any. */
-static uint32_t pick(struct emulator *e)
-{
-    uint32_t count = e->launch->threads;
-    uint32_t start = e->launch->order ? draw(e, count) : e->thread;
-    uint32_t stride = e->launch->order ? 1 + 2 * draw(e, 16) : 1;
-    for (uint32_t k = 0; k < count && e->ready_count; k++) {
-        uint32_t t = (start + k * stride) % count;
-        if (e->fibres[t].state == READY)
-            return t;
-    }
-    for (uint32_t t = 0; t < count && e->ready_count; t++)
-        if (e->fibres[t].state == READY)
-            return t;
-    return NOBODY;
 }
 
 static bool all_wait(const struct emulator *e, uint32_t begin, uint32_t end, enum state state)
@@ -330,14 +352,14 @@ static void release(struct emulator *e, uint32_t begin, uint32_t end)
     if (warp->state == AT_PRODUCT)
         emulator_give_product(warp);
     for (uint32_t t = begin; t < end; t++)
-        e->fibres[t].state = READY;
-    e->ready_count += end - begin;
+        make_ready(e, t);
 }
 
 /* Lets those go on who have all met. False: nobody can. */
 static bool meet(struct emulator *e)
 {
     bool any = false;
+    e->ready_begin = e->ready_end = 0;
     for (uint32_t begin = 0; begin < e->launch->threads; begin += 32) {
         enum state state = e->fibres[begin].state;
         if (state < AT_WARP_BARRIER || state > AT_PRODUCT || !all_wait(e, begin, begin + 32, state))
@@ -394,6 +416,7 @@ const char *emulator_run(struct emulator *e, const struct emulator_launch *launc
 {
     emulator_running = e;
     e->launch = launch;
+    e->last = NULL;
     e->random = launch->order;
     e->faulty = false;
     e->shared_count = launch->shared_bytes / 4;

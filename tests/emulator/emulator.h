@@ -16,6 +16,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Of the C compiler, before the file with a kernel's text and after it. What the library calls is
+ * in the process, but for what the compiler itself needs. */
+#define EMULATOR_FLAGS                                                                             \
+    "-x c -std=c11 -w -fPIC -shared -nostartfiles -nodefaultlibs -ffp-contract=off "               \
+    "-fno-math-errno -include " EMULATOR_FOLDER "/primitives.h"
+#define EMULATOR_FLAGS_AFTER "-lgcc"
+
 struct arguments { /* as in primitives.h */
     unsigned long long word[512];
 };

@@ -8,7 +8,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-void *kernels_compile(const char *compiler, const char *text)
+/* Kept until the process ends: other cases and plans have the same text. */
+static struct made {
+    struct made *next;
+    char *text;
+    void *library;
+} * all_made;
+
+static void *compile(const char *compiler, const char *text)
 {
     char directory[] = "/tmp/remat-emulator-XXXXXX", source[64], library[64], command[1024];
     MUST(mkdtemp(directory));
@@ -16,10 +23,8 @@ void *kernels_compile(const char *compiler, const char *text)
     snprintf(library, sizeof library, "%s/kernels.so", directory);
     FILE *file = fopen(source, "w");
     MUST(file && fputs(text, file) >= 0 && fclose(file) == 0, "%s", source);
-    snprintf(command, sizeof command,
-             "%s -x c -std=c11 -O1 -w -fPIC -shared -ffp-contract=off -fno-math-errno -include "
-             "%s/primitives.h -o %s %s",
-             compiler, EMULATOR_FOLDER, library, source);
+    snprintf(command, sizeof command, "%s -O0 " EMULATOR_FLAGS " -o %s %s " EMULATOR_FLAGS_AFTER,
+             compiler, library, source);
     MUST(system(command) == 0, "%s", command);
     void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
     MUST(handle, "%s", dlerror());
@@ -27,6 +32,19 @@ void *kernels_compile(const char *compiler, const char *text)
     unlink(library);
     rmdir(directory);
     return handle;
+}
+
+void *kernels_compile(const char *compiler, const char *text)
+{
+    struct made *made = all_made;
+    while (made && strcmp(made->text, text) != 0)
+        made = made->next;
+    if (!made) {
+        MUST(made = malloc(sizeof *made));
+        *made = (struct made){all_made, strdup(text), compile(compiler, text)};
+        all_made = made;
+    }
+    return made->library;
 }
 
 emulator_kernel *kernels_find(void *library, const char *symbol)
@@ -40,7 +58,7 @@ emulator_kernel *kernels_find(void *library, const char *symbol)
 
 void kernels_close(void *library)
 {
-    dlclose(library);
+    (void)library;
 }
 
 static uint64_t reach_of(const struct remat_command *command, const struct remat_operand *operand)

@@ -50,12 +50,13 @@ struct fibre {
 
 /* When somebody last was at a place: barriers passed by its block and by its warp. */
 struct visit {
-    uint32_t block, thread, barriers, warp_barriers;
-    bool by_several; /* of that thread's warp */
+    uint32_t block, thread : 31, by_several : 1; /* by_several: of that thread's warp */
+    uint32_t barriers, warp_barriers;
 };
 struct cell {
     uint32_t epoch; /* launch (global) or block (shared) that the visits are of */
     bool filling;   /* by a copy that nobody waited for */
+    bool has_writer, has_reader, has_flagger;
     struct visit writer, reader, flagger;
 };
 
@@ -68,9 +69,11 @@ struct emulator {
     uint32_t shared_count; /* floats of the block; 0: not asked for yet */
     struct fibre fibres[THREADS_MAX];
     const struct emulator_launch *launch;
+    const struct emulator_range *last; /* that allowed an access of the launch */
     uint32_t epoch, shared_epoch;
-    uint32_t block, thread; /* running */
-    uint32_t ready_count;   /* fibres that are READY */
+    uint32_t block, thread;      /* running */
+    uint16_t ready[THREADS_MAX]; /* fibres that are READY, from ready_begin to ready_end */
+    uint32_t ready_begin, ready_end;
     uint32_t barriers, warp_barriers[THREADS_MAX / 32];
     uint64_t random;
     void *scheduler;

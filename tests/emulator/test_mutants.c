@@ -70,7 +70,7 @@ static bool uses(uint32_t subject, const char *find)
 
 static const char *run(remat_context *ctx, uint32_t subject, void *library)
 {
-    uint64_t hash;
+    uint64_t hash = 0;
     return subject < SAMPLES      ? item_run(ctx, &items[subject], library, 3)
            : subject < FIRST_CASE ? tensors_run(&updates[subject - SAMPLES], library, 2)
                                   : attention_run(&cases[subject - FIRST_CASE], library, 2, &hash);
