@@ -140,4 +140,12 @@ static inline void test_pools_destroy(struct test_pools *pools)
         for (const struct cpu_functions *functions = cpu_functions_get((enum cpu_isa)isa_);        \
              functions; functions = NULL)
 
+/* Of the instruction sets the best one with each number of threads, the others with one of them,
+ * another in the next case: none of what they compute knows of threads. */
+static inline bool test_is_tried(const struct cpu_functions *functions, int threads, int number)
+{
+    return functions == cpu_functions_best() ||
+           (number + (int)functions->isa) % TEST_THREADS + 1 == threads;
+}
+
 #endif
