@@ -29,9 +29,10 @@ struct kind {
     uint32_t nodes_min, nodes_max;
     uint32_t items_min, items_max; /* graphs with fewer or more are left out */
     uint32_t seeds;
-    uint32_t also[3]; /* seeds beside them: 21556 has programs of more nodes than a kernel takes,
-                         2895 one that clones divide at a product, 112016 one whose arithmetic hides
-                         what a clone reads; of 40247 the smallest plan is two-level */
+    uint32_t also[4]; /* seeds beside them, or 0: 21556 has programs of more nodes than a kernel
+                         takes, 2895 one that clones divide at a product, 112016 one whose
+                         arithmetic hides what a clone reads; of 40247 the smallest plan is
+                         two-level, two tasks of 3688 read an item in two ways */
     bool joint, sharded;
 };
 
@@ -416,6 +417,8 @@ static void check_kind(const struct kind *kind, uint32_t first_seed, uint32_t se
     for (uint32_t s = 0; s < seeds + sizeof kind->also / sizeof *kind->also; s++)
         for (uint32_t layers = 0; layers <= LAYERS; layers += LAYERS) {
             uint32_t seed = s < seeds ? first_seed + s : kind->also[s - seeds];
+            if (!seed)
+                continue;
             struct oracle o = {.random = {.seed = seed}};
             subject_init(&o.subject);
             CHECK_OK(o.subject.ctx, check_graph(&o, kind, layers, &y), "seed %u", seed);
@@ -443,20 +446,19 @@ static void check_kind(const struct kind *kind, uint32_t first_seed, uint32_t se
     *too_much += y.too_much;
 }
 
-#define FIRST 1700 /* with 3688, two tasks of which read an item in two ways */
-
-/* Arguments: the first seed, and how many of a hundred of the graphs of each kind. */
+/* Arguments: the first seed, and how many of a hundred of the graphs of each kind; all are a
+ * campaign by hand. */
 int main(int argc, char **argv)
 {
     static const struct kind kinds[] = {
-        {"few items", 2, 8, 2, 7, 2000, {21556, 112016, 40247}, false, false},
+        {"few items", 2, 8, 2, 7, 2000, {21556, 112016, 40247, 3688}, false, false},
         {"many items in few nodes", 6, 12, 6, 9, 40, {1834, 1772, 40247}, false, false},
         {"more items", 8, 12, 8, 9, 240, {2895, 112016, 40247}, false, false},
         {"joint", 2, 8, 2, 7, 100, {21556, 112016, 40247}, true, false},
         {"sharded", 2, 8, 2, 6, 150, {21556, 112016, 40247}, false, true},
     };
-    uint32_t first = argc > 1 ? (uint32_t)atoi(argv[1]) : FIRST;
-    uint32_t percent = argc > 2 ? (uint32_t)atoi(argv[2]) : 100;
+    uint32_t first = argc > 1 ? (uint32_t)atoi(argv[1]) : 1700;
+    uint32_t percent = argc > 2 ? (uint32_t)atoi(argv[2]) : 40;
     uint32_t too_much = 0;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         check_kind(&kinds[k], first, (kinds[k].seeds * percent + 99) / 100, &too_much);
