@@ -123,12 +123,12 @@ static bool trains(const struct remat_graph *graph)
     return graph->update_count > 0;
 }
 
-/* The graph, verified, in the arena of all results. A bound is followed by a plan of the same. */
+/* The graph, verified if a plan is to be written, in the arena of all results. */
 static remat_status hand_out(const struct preparation *p, const struct remat_graph *graph,
                              const struct remat_graph **out)
 {
     *out = remat_graph_deep_copy(p->arena, graph);
-    return p->purpose == REMAT_FOR_BOUND ? REMAT_OK : remat_graph_verify(p->ctx, *out);
+    return p->purpose == REMAT_FOR_PLAN ? remat_graph_verify(p->ctx, *out) : REMAT_OK;
 }
 
 /* A step or an evaluation in microbatches is cut where its accumulators are complete; *rest is

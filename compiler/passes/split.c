@@ -19,11 +19,13 @@ struct remat_graph *remat_split(struct remat_arena *arena, const struct remat_gr
                                 bool update)
 {
     struct remat_graph part = *graph;
-    if (!update)
-        part.values = remat_copy(arena, graph->values, graph->value_count, sizeof *graph->values);
     for (remat_value v = {0}; !update && v.i < graph->value_count; v.i++)
-        if (is_later(graph, v) && part.values[v.i].role == REMAT_ROLE_GRADIENT)
+        if (graph->values[v.i].role == REMAT_ROLE_GRADIENT && is_later(graph, v)) {
+            if (part.values == graph->values)
+                part.values =
+                    remat_copy(arena, graph->values, graph->value_count, sizeof *graph->values);
             part.values[v.i].role = REMAT_ROLE_ACTIVATION; /* needs nothing here */
+        }
     part.update_count = 0;
     part.output_count = update ? 0 : graph->output_count;
     REMAT_NEW(arena, part.updates, graph->update_count);
