@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two stacks of layers of unequal length, an encoder and a decoder whose layers all read its
- * output: each is counted on its own, and N is checked against the longer. */
+ * output: each is counted on its own, and N is checked against the longer. Of what is handed on,
+ * the shards are what one group of the same stack reads. */
 #include "check.h"
 #include "decide.h"
 #include "fixture.h"
@@ -15,7 +16,8 @@ static struct remat_arena arena;
 static struct remat_graph *graph;
 static struct remat_decision decision;
 
-static remat_status make_graph(void)
+/* skip: the encoder's layer 3 also reads what layer 0 hands on. */
+static remat_status make_graph(bool skip)
 {
     remat_status st = REMAT_OK;
     struct remat_text text = {.arena = &arena};
@@ -26,11 +28,14 @@ static remat_status make_graph(void)
                              "%%encoder.0 : f32[2,4,8] = embedding %%table %%ids phase forward\n");
     for (int l = 0; l < ENCODER; l++)
         remat_text_append(&text,
-                          "%%encoder.%d.act : f32[2,4,8] = gelu %%encoder.%d phase forward scope "
+                          "%%encoder.%d.act : f32[2,4,8] = %s phase forward scope "
                           "\"encoder/layers.%d\"\n"
                           "%%encoder.%d : f32[2,4,8] = add %%encoder.%d %%encoder.%d.act phase "
                           "forward scope \"encoder/layers.%d\"\n",
-                          l, l, l, l + 1, l, l, l);
+                          l,
+                          skip && l == 3 ? "swiglu %encoder.3 %encoder.1"
+                                         : remat_arena_format(&arena, "gelu %%encoder.%d", l),
+                          l, l + 1, l, l, l);
     remat_text_append(&text, "%%decoder.0 : f32[2,4,8] = embedding %%table %%ids phase forward\n");
     for (int l = 0; l < DECODER; l++)
         remat_text_append(&text,
@@ -52,15 +57,15 @@ fail:
     return st;
 }
 
-static bool recomputed(const char *stack, int number, const char *suffix)
+static uint8_t action(const char *stack, int number, const char *suffix)
 {
     char name[32];
     snprintf(name, sizeof name, "%s.%d%s", stack, number, suffix);
     for (uint32_t v = 0; v < graph->value_count; v++)
         if (strcmp(graph->values[v].name, name) == 0)
-            return decision.actions[v] == REMAT_ACTION_RECOMPUTE;
+            return decision.actions[v];
     CHECK(false, "no value %s", name);
-    return false;
+    return REMAT_ACTION_SAVE;
 }
 
 /* A string of the layers of a stack: '.' nothing is recomputed, 'i' all but the output, 'x' all. */
@@ -68,7 +73,8 @@ static const char *show(const char *stack, int layers)
 {
     char *shown = remat_arena_array(&arena, (size_t)layers + 1, 1);
     for (int l = 0; l < layers; l++) {
-        bool inside = recomputed(stack, l, ".act"), output = recomputed(stack, l + 1, "");
+        bool inside = action(stack, l, ".act") == REMAT_ACTION_RECOMPUTE;
+        bool output = action(stack, l + 1, "") == REMAT_ACTION_RECOMPUTE;
         shown[l] = inside ? output ? 'x' : 'i' : '.';
         CHECK(inside || !output, "%s %d: the output alone", stack, l);
     }
@@ -101,6 +107,24 @@ static void check(struct remat_policy_settings settings, const char *encoder, co
           policy.name, show("decoder", DECODER), decoder);
 }
 
+/* With two ranks along "tp". 's': what the layer hands on is saved as a shard. */
+static void check_shards(int64_t layers, const char *encoder, const char *decoder)
+{
+    struct remat_policy_settings settings = megatron("uniform", layers);
+    const char *expected[] = {encoder, decoder}, *stacks[] = {"encoder", "decoder"};
+    struct remat_policy policy;
+    struct remat_notes notes;
+    settings.distribute_saved_activations = true;
+    if (!CHECK_OK(ctx, fixture_decide(ctx, &arena, graph, &settings, &policy, &decision, &notes)))
+        return;
+    for (int k = 0; k < 2; k++)
+        for (int l = 0; expected[k][l]; l++) {
+            bool shard = action(stacks[k], l + 1, "") == REMAT_ACTION_SHARD;
+            CHECK(shard == (expected[k][l] == 's'), "%s, %s.%d: %s", policy.name, stacks[k], l + 1,
+                  shard ? "a shard" : "no shard");
+        }
+}
+
 static void refuse(struct remat_policy_settings settings, const char *message)
 {
     struct remat_policy policy;
@@ -113,7 +137,7 @@ int main(void)
 {
     ctx = remat_context_create(NULL, NULL);
     remat_arena_init(&arena, ctx);
-    MUST_OK(ctx, make_graph());
+    MUST_OK(ctx, make_graph(false));
     check((struct remat_policy_settings){.ac_mode = "full"}, "iiiii", "iii");
     check(megatron("block", 2), "ii...", "ii.");
     check(megatron("block", 4), "iiii.", "iii");
@@ -125,6 +149,14 @@ int main(void)
     refuse(megatron("block", 6), "(accepted: 1 to 5)");
     refuse(megatron("uniform", 6), "(accepted: 1 to 5)");
     refuse(every("6"), "(accepted: 0 to 5, op)");
+    graph->mesh = (struct remat_mesh){.axis_count = 1, .axes = {{"tp", 2}}};
+    check_shards(1, "ssss.", "ss.");
+    check_shards(2, ".s.s.", ".s.");
+    check_shards(3, "..s..", "...");
+    MUST_OK(ctx, make_graph(true));
+    graph->mesh = (struct remat_mesh){.axis_count = 1, .axes = {{"tp", 2}}};
+    check_shards(1, ".sss.", "ss.");
+    check_shards(2, "ss.s.", ".s.");
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
     return check_exit();
