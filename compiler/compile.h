@@ -3,9 +3,9 @@
 #ifndef REMAT_COMPILE_H
 #define REMAT_COMPILE_H
 
-#include "border.h"
 #include "device_description.h"
 #include "graph.h"
+#include "path.h"
 #include "policy.h"
 #include "program.h"
 #include "refusal.h"
@@ -27,8 +27,9 @@ struct remat_search_state {
 
 /* A proposal that a search has scheduled. */
 struct remat_tried {
-    const char *policy;       /* a manual policy, or "per-op": the planner's */
-    uint32_t path, step;      /* of the planner's; path REMAT_NONE: neighbour number `step` */
+    const char *policy; /* a manual policy, or "per-op": the planner's */
+    remat_path_id path; /* of the planner's; none: neighbour number `step` */
+    uint32_t step;
     uint64_t least_ns;        /* lower bound of the step's time; 0: not known */
     uint64_t step_ns;         /* exact before it is scheduled */
     uint64_t least_bytes;     /* lower bound of the live peak; 0: not known */

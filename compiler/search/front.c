@@ -118,7 +118,7 @@ static void price(struct walk *w, struct remat_frontier *out)
     REMAT_NEW(s->arena, out->priced, out->policy_count);
     for (uint32_t i = 0; i < out->policy_count && !remat_search_is_over(s); i++) {
         const struct remat_policy *policy = &out->policies[i];
-        struct remat_proposal proposal = {policy->name, policy, .path = REMAT_NONE};
+        struct remat_proposal proposal = {policy->name, policy, .path = REMAT_NO_PATH};
         remat_proposal_evaluate(s, &proposal, 0);
         out->priced[i] = add_point(w, &proposal);
         REMAT_PUSH(s->arena, &all, proposal);

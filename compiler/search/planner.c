@@ -105,11 +105,11 @@ static void find_hulls(struct remat_planner *p, struct remat_arena *arena)
 }
 
 /* Of the groups that a path ends with. */
-static uint64_t group_bytes(const struct remat_planner *p, uint32_t path)
+static uint64_t group_bytes(const struct remat_planner *p, remat_path_id path)
 {
     struct remat_decision decision;
     struct remat_arena *scratch = remat_scratch_open(p->evaluator->scratch->ctx);
-    remat_planner_decide(p, scratch, path, remat_path_length(&p->paths[path]) - 1, &decision);
+    remat_planner_decide(p, scratch, path, remat_path_length(&p->paths[path.i]) - 1, &decision);
     uint64_t bytes = remat_times_live(p->evaluator->sums, &decision);
     remat_scratch_close(scratch);
     return bytes;
@@ -153,9 +153,9 @@ static void find_paths(struct remat_planner *p, struct remat_arena *arena)
         if (bytes >= least_bytes)
             continue;
         least_bytes = bytes ? bytes : least_bytes;
-        bytes = group_bytes(p, p->tried_count);
-        p->smallest_path = bytes < least_bytes ? p->tried_count : p->smallest_path;
-        p->tried_count++;
+        remat_path_id last = {p->tried_count++};
+        bytes = group_bytes(p, last);
+        p->smallest_path = bytes < least_bytes ? last : p->smallest_path;
     }
 }
 
@@ -273,10 +273,10 @@ static void recompute_twice(const struct remat_planner *p, const struct remat_pa
     }
 }
 
-void remat_planner_decide(const struct remat_planner *p, struct remat_arena *arena, uint32_t path,
-                          uint32_t index, struct remat_decision *out)
+void remat_planner_decide(const struct remat_planner *p, struct remat_arena *arena,
+                          remat_path_id path, uint32_t index, struct remat_decision *out)
 {
-    const struct remat_path *walked = remat_is_none(path) ? NULL : &p->paths[path];
+    const struct remat_path *walked = remat_is_none(path.i) ? NULL : &p->paths[path.i];
     uint8_t *actions; /* by item: SAVE where it is not free */
     bool *twice;      /* by region */
     REMAT_NEW(arena, actions, p->model.item_count);

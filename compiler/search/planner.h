@@ -19,8 +19,8 @@ struct remat_planner {
      * the end of a path come two-level decisions: one group's input after the other is recomputed
      * too. */
     uint32_t path_count, single_count;
-    uint32_t tried_count;   /* paths from here on end with larger decisions */
-    uint32_t smallest_path; /* of the grouped ones, by what it ends with; 0 where there are none */
+    uint32_t tried_count;        /* paths from here on end with larger decisions */
+    remat_path_id smallest_path; /* of the grouped ones, by its end; 0 where there are none */
     struct remat_path *paths;
     /* Further decisions, by free items: the corners of the hulls, and in small graphs what differs
      * from one in few values, up to every decision where there are few. In no order. */
@@ -50,9 +50,9 @@ struct remat_planner *remat_planner_create(struct remat_arena *arena,
                                            struct remat_evaluator *evaluator,
                                            const struct remat_model *model, bool bounds_only);
 
-/* Decision `index` of a path, of the two-level ones too; path REMAT_NONE: of `near`. */
+/* Decision `index` of a path, of the two-level ones too; path none: of `near`. */
 void remat_planner_decide(const struct remat_planner *planner, struct remat_arena *arena,
-                          uint32_t path, uint32_t index, struct remat_decision *out);
+                          remat_path_id path, uint32_t index, struct remat_decision *out);
 
 /* No decision whose live peak is at most `live_bytes` gives a kernel list of less than *out_ns.
  * UINT64_MAX: there is none at all. Proof: docs/planning.md. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Decisions that a search compares, before they are carried out: where each comes from and what is
- * known of its cost. Functions give REMAT_OK unless memory ends or something is wrong with the
- * compiler. */
+ * known of its cost. */
 #ifndef REMAT_PROPOSAL_H
 #define REMAT_PROPOSAL_H
 
@@ -11,9 +10,9 @@
 struct remat_proposal {
     const char *name;                  /* of the policy, or "per-op" */
     const struct remat_policy *policy; /* NULL: the planner's */
-    uint32_t path, step;               /* path REMAT_NONE: step is the number of one near corners */
+    remat_path_id path;                /* none: step is the number of one near corners */
     bool in_line;                      /* as of the decision */
-    uint32_t index;                    /* decides between equals */
+    uint32_t step, index;              /* index decides between equals */
     struct remat_least least;
     struct remat_evaluation cost;
 };

@@ -14,14 +14,14 @@ static void push(struct remat_queue *q, struct remat_queue_entry entry)
 }
 
 /* Decision `step` of a path, or one near corners. */
-static struct remat_proposal planned(uint32_t path, uint32_t step)
+static struct remat_proposal planned(remat_path_id path, uint32_t step)
 {
     return (struct remat_proposal){.name = "per-op", .path = path, .step = step};
 }
 
-struct remat_proposal remat_queue_end(const struct remat_search *s, uint32_t path)
+struct remat_proposal remat_queue_end(const struct remat_search *s, remat_path_id path)
 {
-    return planned(path, remat_path_length(&s->planner->paths[path]) - 1);
+    return planned(path, remat_path_length(&s->planner->paths[path.i]) - 1);
 }
 
 /* Another step of what the proposal is one of. */
@@ -125,15 +125,15 @@ void remat_queue_add_planned(struct remat_queue *q)
     const struct remat_planner *planner = q->search->planner;
     uint64_t decisions = 0;
     for (uint32_t i = 0; i < planner->near.count; i++)
-        add_entry(q, planned(REMAT_NONE, i), i, i);
-    for (uint32_t path = 0; path < planner->tried_count; path++)
-        decisions += remat_path_step_count(&planner->paths[path]);
+        add_entry(q, planned(REMAT_NO_PATH, i), i, i);
+    for (remat_path_id path = {0}; path.i < planner->tried_count; path.i++)
+        decisions += remat_path_step_count(&planner->paths[path.i]);
     struct remat_proposal small = remat_queue_end(q->search, planner->smallest_path);
     if (!is_listed(q, decisions, q->order))
         remat_proposal_price(q->search, &small, 0); /* all layers' kernels at once */
-    for (uint32_t path = 0; path < planner->tried_count; path++) {
-        uint32_t length = remat_path_length(&planner->paths[path]);
-        uint32_t end = remat_path_step_count(&planner->paths[path]);
+    for (remat_path_id path = {0}; path.i < planner->tried_count; path.i++) {
+        uint32_t length = remat_path_length(&planner->paths[path.i]);
+        uint32_t end = remat_path_step_count(&planner->paths[path.i]);
         for (uint32_t first = 0, last; first < end; first = last + 1) {
             last = is_listed(q, decisions, q->order) ? first
                    : first < length                  ? length - 1
@@ -167,7 +167,7 @@ static uint32_t next_corner(const struct remat_queue *q, const struct remat_queu
     uint32_t next = e->now.step + 1;
     if (e->now.policy)
         return e->last;
-    const struct remat_path *path = &q->search->planner->paths[e->now.path];
+    const struct remat_path *path = &q->search->planner->paths[e->now.path.i];
     return next < remat_path_length(path) ? remat_path_corner(path, next) : e->last;
 }
 

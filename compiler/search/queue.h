@@ -53,7 +53,7 @@ void remat_queue_add_policies(struct remat_queue *queue, const struct remat_prop
 void remat_queue_add_planned(struct remat_queue *queue);
 
 /* The last decision of a path that is not two-level. */
-struct remat_proposal remat_queue_end(const struct remat_search *search, uint32_t path);
+struct remat_proposal remat_queue_end(const struct remat_search *search, remat_path_id path);
 
 /* The smallest of the steps from `first` to `last`, whose least is known, as far as bytes fall and
  * then rise. */

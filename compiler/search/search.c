@@ -39,7 +39,7 @@ bool remat_search_per_op(const struct remat_search *s)
 static struct remat_proposal propose(const struct remat_policy *policy, uint32_t step)
 {
     return (struct remat_proposal){
-        .name = policy->name, .policy = policy, .path = REMAT_NONE, .step = step};
+        .name = policy->name, .policy = policy, .path = REMAT_NO_PATH, .step = step};
 }
 
 struct remat_proposals remat_search_policies(struct remat_search *s)
@@ -120,7 +120,7 @@ static remat_status rescue(struct remat_search *s, const struct remat_proposals 
     for (size_t i = 0; i < policies->count; i++)
         if (policies->items[i].policy->granularity == REMAT_POLICY_LAYERS)
             full = &policies->items[i];
-    struct remat_proposal end = remat_queue_end(s, 0), last = end;
+    struct remat_proposal end = remat_queue_end(s, (remat_path_id){0}), last = end;
     last.step += remat_path_twice_count(&s->planner->paths[0]);
     remat_proposal_find_least(s, &last);
     struct remat_proposal small[] = {policies->items[0], *full, end,
@@ -236,7 +236,7 @@ static remat_status choose_freely(struct remat_search *s, struct remat_proposal 
     }
     if (!found)
         return s->over ? rescue(s, &policies, best) : refuse(s, &policies, best);
-    if (remat_is_none(best->path) || best->step < remat_path_length(&s->planner->paths[best->path]))
+    if (remat_is_none(best->path.i) || best->step <= remat_queue_end(s, best->path).step)
         remat_evaluator_release_two_level(s->evaluator); /* no two-level decision comes any more */
     if (!by_hand && !s->over)
         REMAT_PUSH(s->arena, &s->notes, "no manual policy fits");

@@ -34,6 +34,9 @@ struct remat_path_steps remat_path_find_steps(struct remat_arena *arena,
                                               const remat_region *item_region,
                                               uint32_t region_count);
 
+REMAT_INDEX(remat_path_id); /* of a planner's paths */
+#define REMAT_NO_PATH ((remat_path_id){REMAT_NONE})
+
 struct remat_path {
     const struct remat_path_steps *steps;
     uint32_t item_count;

@@ -22,11 +22,11 @@ struct remat_timeline_change {
     bool inserted;
 };
 
-/* Belongs to one thread. Readable everywhere, changed by the functions below only. */
 struct remat_timeline_word {
     int64_t *at, before;
 };
 
+/* Belongs to one thread. Readable everywhere, changed by the functions below only. */
 struct remat_timeline {
     const struct remat_problem *problem;
     struct remat_arena *arena;

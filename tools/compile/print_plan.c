@@ -53,10 +53,10 @@ static void print_name(const struct remat_tried *t)
 {
     if (strcmp(t->policy, "per-op") != 0)
         cli_show(stdout, t->policy);
-    else if (t->path == REMAT_NONE)
+    else if (remat_is_none(t->path.i))
         printf("neighbour %" PRIu32, t->step);
     else
-        printf("path %" PRIu32 " step %" PRIu32, t->path, t->step);
+        printf("path %" PRIu32 " step %" PRIu32, t->path.i, t->step);
     putchar('\n');
 }
 

@@ -130,8 +130,8 @@ static remat_status check_decisions(const struct subject_bench *a, const struct 
               a->s.graph->name, path, length);
         for (uint32_t i = 0; i < length; i++) {
             struct remat_decision with, without;
-            remat_planner_decide(a->planner, &scratch, path, i, &with);
-            remat_planner_decide(b->planner, &scratch, path, i, &without);
+            remat_planner_decide(a->planner, &scratch, (remat_path_id){path}, i, &with);
+            remat_planner_decide(b->planner, &scratch, (remat_path_id){path}, i, &without);
             CHECK(memcmp(with.actions, without.actions, values * sizeof *with.actions) == 0,
                   "%s: decision %u of path %u", a->s.graph->name, i, path);
             remat_arena_reset(&scratch);

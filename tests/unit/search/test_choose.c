@@ -33,7 +33,7 @@ static remat_status measure(struct subject *s, const struct remat_planner *plann
     struct remat_graph *rewritten;
     struct remat_arrangement whole;
     remat_arena_init(&scratch, s->ctx);
-    remat_planner_decide(planner, &scratch, path, index, &decision);
+    remat_planner_decide(planner, &scratch, (remat_path_id){path}, index, &decision);
     REMAT_TRY(subject_rewrite(s, &scratch, &decision, &rewritten));
     REMAT_TRY(remat_arrange(s->ctx, &scratch, rewritten, &s->persistent, &s->evaluator.prices,
                             &s->device, &s->watch, false, &whole));

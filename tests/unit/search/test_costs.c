@@ -290,8 +290,8 @@ static void check_per_op(struct bench *b)
                         remat_path_twice_count(&b->planner->paths[path]);
         for (uint32_t i = 0; i < PER_OP; i++) {
             struct remat_decision decision;
-            remat_planner_decide(b->planner, &b->subject.arena, path, i * last / (PER_OP - 1),
-                                 &decision);
+            remat_planner_decide(b->planner, &b->subject.arena, (remat_path_id){path},
+                                 i * last / (PER_OP - 1), &decision);
             CHECK_OK(b->subject.ctx, check_decision(b, &decision, "per-op"));
         }
     }

@@ -88,16 +88,16 @@ static void check_sizes(struct bench *b)
         struct remat_decision decision;
         struct remat_evaluation cost;
         for (uint32_t i = 0; size > 1 && i <= 1; i++) { /* begins where groups do */
-            remat_planner_decide(b->planner, &b->s.arena, path, i, &decision);
+            remat_planner_decide(b->planner, &b->s.arena, (remat_path_id){path}, i, &decision);
             CHECK(largest_group(b->s.graph, &decision) == i + 1, "path %u, %u: a group of %u", path,
                   i, largest_group(b->s.graph, &decision));
         }
         for (uint32_t i = path % 5; i < last; i += 5) {
-            remat_planner_decide(b->planner, &b->s.arena, path, i, &decision);
+            remat_planner_decide(b->planner, &b->s.arena, (remat_path_id){path}, i, &decision);
             uint32_t most = largest_group(b->s.graph, &decision);
             CHECK(most <= size, "path %u, %u: a group of %u", path, i, most);
         }
-        remat_planner_decide(b->planner, &b->s.arena, path, last, &decision);
+        remat_planner_decide(b->planner, &b->s.arena, (remat_path_id){path}, last, &decision);
         CHECK(largest_group(b->s.graph, &decision) == size, "path %u ends with groups of %u", path,
               largest_group(b->s.graph, &decision));
         cost = remat_evaluate(&b->s.evaluator, &decision, 0);

@@ -48,9 +48,11 @@ static void check_held(struct subject_bench *b, uint32_t *inside, uint32_t *behi
     const struct remat_graph *g = b->s.graph;
     struct remat_decision all, free, held;
     uint32_t begin = find_last_layer(g);
-    remat_planner_decide(b->planner, &b->s.arena, 0, 0, &all);
-    remat_planner_decide(b->planner, &b->s.arena, 0, last_step(b->planner, 0), &free);
-    remat_planner_decide(b->planner, &b->s.arena, 1, last_step(b->planner, 1), &held);
+    remat_planner_decide(b->planner, &b->s.arena, (remat_path_id){0}, 0, &all);
+    remat_planner_decide(b->planner, &b->s.arena, (remat_path_id){0}, last_step(b->planner, 0),
+                         &free);
+    remat_planner_decide(b->planner, &b->s.arena, (remat_path_id){1}, last_step(b->planner, 1),
+                         &held);
     for (uint32_t v = 0; v < g->value_count; v++) {
         uint32_t node = g->values[v].node.i;
         bool is_held = !remat_is_none(node) && node >= begin;
@@ -138,12 +140,12 @@ static void check_shared(void)
     for (uint32_t path = 0; path < b.planner->path_count; path++) {
         struct remat_decision decision;
         uint32_t last = last_step(b.planner, path);
-        remat_planner_decide(b.planner, &b.s.arena, path, last, &decision);
+        remat_planner_decide(b.planner, &b.s.arena, (remat_path_id){path}, last, &decision);
         if (decision.actions[shared] != REMAT_ACTION_SAVE)
             continue;
         for (uint32_t k = 1; k <= remat_path_twice_count(&b.planner->paths[path]);
              k++, two_level++) {
-            remat_planner_decide(b.planner, &b.s.arena, path, last + k, &decision);
+            remat_planner_decide(b.planner, &b.s.arena, (remat_path_id){path}, last + k, &decision);
             CHECK(decision.actions[shared] == REMAT_ACTION_SAVE, "path %u, two-level %u: action %u",
                   path, k, decision.actions[shared]);
         }

@@ -167,7 +167,7 @@ static remat_status check_path(struct bench *b, uint32_t path, uint32_t stride)
     for (uint32_t i = path % stride; i < count; i += stride) {
         struct remat_decision decision;
         double excess;
-        remat_planner_decide(b->planner, &b->subject.arena, path, i, &decision);
+        remat_planner_decide(b->planner, &b->subject.arena, (remat_path_id){path}, i, &decision);
         check_decision(b, &decision, "path", i, &ns[i], &excess);
         b->worst = fmax(b->worst, excess);
         b->sum += excess;
@@ -198,7 +198,7 @@ static remat_status check_marginals(struct bench *b)
     int64_t *extra_ps;
     uint8_t *times, *once;
     REMAT_TRY(subject_extract(&b->subject, &model));
-    remat_planner_decide(b->planner, &b->subject.arena, 0,
+    remat_planner_decide(b->planner, &b->subject.arena, (remat_path_id){0},
                          remat_path_length(&b->planner->paths[0]) / 2, &decision);
     REMAT_TRY_NEW(&b->subject.arena, extra_ps, model.item_count);
     REMAT_TRY_NEW(&b->subject.arena, times, model.item_count);
@@ -249,8 +249,8 @@ static void check_explained(struct bench *b)
                                   .model = b->planner->model};
     struct remat_decision decision;
     uint32_t count = 0;
-    remat_planner_decide(b->planner, &s->arena, 0, remat_path_length(&b->planner->paths[0]) / 2,
-                         &decision);
+    remat_planner_decide(b->planner, &s->arena, (remat_path_id){0},
+                         remat_path_length(&b->planner->paths[0]) / 2, &decision);
     struct remat_explanation explained = remat_explain(&search, &decision);
     CHECK(explained.exact, "estimated, in a small graph");
     for (uint32_t v = 0; v < s->graph->value_count; v++) {

@@ -49,7 +49,7 @@ static remat_status measure_all(struct fixture *f)
     for (uint32_t path = 0; path < planner->path_count; path++) {
         uint32_t count = remat_path_step_count(&planner->paths[path]);
         for (uint32_t step = path % STRIDE; step < count; step += STRIDE) {
-            struct remat_proposal proposal = {.name = "per-op", .path = path, .step = step};
+            struct remat_proposal proposal = {.name = "per-op", .path = {path}, .step = step};
             remat_proposal_find_least(&f->search, &proposal);
             remat_proposal_evaluate(&f->search, &proposal, UINT64_MAX);
             REMAT_TRY_PUSH(&f->bench.s.arena, &f->all, proposal);
@@ -72,15 +72,15 @@ static void check_fastest(struct fixture *f, const struct remat_proposal *of)
     struct remat_proposal best = {0};
     fill(f, REMAT_FASTEST_FIRST, &queue);
     bool found = remat_queue_best(&queue, of->cost.arena_bytes, false, &best);
-    CHECK(found, "path %u, step %u: nothing fits", of->path, of->step);
+    CHECK(found, "path %u, step %u: nothing fits", of->path.i, of->step);
     for (size_t i = 0; i < f->all.count; i++) {
         const struct remat_proposal *other = &f->all.items[i];
         CHECK(other->cost.arena_bytes > of->cost.arena_bytes ||
                   best.cost.step_ns <= other->cost.step_ns,
               "%" PRIu64 " B: step %u of path %u takes %" PRIu64 " ns, step %u of path %u %" PRIu64
               " ns",
-              of->cost.arena_bytes, best.step, best.path, best.cost.step_ns, other->step,
-              other->path, other->cost.step_ns);
+              of->cost.arena_bytes, best.step, best.path.i, best.cost.step_ns, other->step,
+              other->path.i, other->cost.step_ns);
     }
 }
 
@@ -94,8 +94,8 @@ static void check_smallest(struct fixture *f)
         CHECK(smallest.cost.arena_bytes <= f->all.items[i].cost.arena_bytes,
               "step %u of path %u is smaller: %" PRIu64 " B, live %" PRIu64
               ", than step %u of path %u, %" PRIu64 " live %" PRIu64,
-              f->all.items[i].step, f->all.items[i].path, f->all.items[i].cost.arena_bytes,
-              f->all.items[i].cost.live_peak_bytes, smallest.step, smallest.path,
+              f->all.items[i].step, f->all.items[i].path.i, f->all.items[i].cost.arena_bytes,
+              f->all.items[i].cost.live_peak_bytes, smallest.step, smallest.path.i,
               smallest.cost.arena_bytes, smallest.cost.live_peak_bytes);
 }
 
@@ -118,9 +118,9 @@ static void check_order(struct fixture *f)
     }
     CHECK(count > LIMITS, "only %u", count);
     for (size_t i = 0; i < f->all.count; i++)
-        CHECK(f->all.items[i].path >= f->search.planner->tried_count ||
+        CHECK(f->all.items[i].path.i >= f->search.planner->tried_count ||
                   remat_proposals_have(&queue.taken, &f->all.items[i]),
-              "step %u of path %u is left out", f->all.items[i].step, f->all.items[i].path);
+              "step %u of path %u is left out", f->all.items[i].step, f->all.items[i].path.i);
 }
 
 static remat_status check_queue(struct fixture *f)

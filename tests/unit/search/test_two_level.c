@@ -48,8 +48,8 @@ static remat_status prepare(struct bench *b, size_t row)
     }
     b->input_bytes = remat_dtype_bytes((remat_dtype)settings.dtype) * (uint64_t)settings.batch *
                      (uint64_t)settings.seq * (uint64_t)settings.width;
-    remat_planner_decide(b->planner, &b->s.arena, 0, remat_path_length(&b->planner->paths[0]) - 1,
-                         &b->all_inputs);
+    remat_planner_decide(b->planner, &b->s.arena, (remat_path_id){0},
+                         remat_path_length(&b->planner->paths[0]) - 1, &b->all_inputs);
     b->single = remat_evaluate(&b->s.evaluator, &b->all_inputs, 0);
 fail:
     return st;
@@ -130,7 +130,7 @@ static void list_two_level(struct subject *s, const struct remat_planner *planne
     for (uint32_t step = length; step < end && sizes->count < TWO_LEVEL_MAX; step++) {
         struct two_level *here = &sizes->two_level[sizes->count];
         struct remat_decision decision;
-        remat_planner_decide(planner, &s->arena, path, step, &decision);
+        remat_planner_decide(planner, &s->arena, (remat_path_id){path}, step, &decision);
         here->cost = remat_evaluate(&s->evaluator, &decision, UINT64_MAX);
         if (here->cost.live_peak_bytes >= least_bytes)
             break;
