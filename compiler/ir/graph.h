@@ -142,7 +142,7 @@ struct remat_node_info {
     const remat_value *inputs;
     const remat_value *outputs;
     const struct remat_attribute *attributes;
-    uint32_t instance; /* 0: original; k: the k-th recomputation */
+    uint32_t instance; /* 0: original; of a clone: how it is recomputed (clones.h) */
     remat_site site;   /* where the graph has kernels: the one that it runs in, or none */
 };
 
