@@ -18,8 +18,8 @@ REMAT_INDEX(group_id);
 struct remat_policy_ground {
     const struct remat_graph *graph;
     struct remat_facts facts;
-    uint32_t stack_count; /* with one for what is in none */
-    stack_id *stack_of_scope;
+    uint32_t stack_count;
+    stack_id *stack_of_scope; /* none: in no stack */
     uint32_t forward_count;
     const struct remat_node_info **forward; /* of the forward pass and the loss, no views */
     uint32_t gathered_count;
@@ -70,9 +70,9 @@ static void number_stacks(struct remat_arena *arena, struct remat_policy_ground 
             i++;
         if (stack && i == count)
             stacks[count++] = stack;
-        ground->stack_of_scope[s].i = i;
+        ground->stack_of_scope[s].i = stack ? i : REMAT_NONE;
     }
-    ground->stack_count = count + 1;
+    ground->stack_count = count;
 }
 
 static void find_groups(struct decider *d)
