@@ -17,7 +17,7 @@ import tempfile
 import time
 
 TOOLS, MPIRUN, LEAVE = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2], pathlib.Path(sys.argv[3]).resolve()
-COUNT = int(sys.argv[4]) if len(sys.argv) > 4 else 6
+COUNT = int(sys.argv[4]) if len(sys.argv) > 4 else 3  # once on each rank
 MANY = COUNT > 10  # as in the benchmark
 FEWER = max(3, COUNT // 4)  # of what is rarely what it is meant to be
 STARTS = COUNT if MANY else 3  # nothing is drawn there

@@ -29,7 +29,7 @@ class Case:
     options: tuple = ()  # of remat-graph
 
 
-CASES = {"gpt2-124m": Case("gpt2-124m", "gpt2", heads=12, batch=1, seq=128, steps=4)}
+CASES = {"gpt2-124m": Case("gpt2-124m", "gpt2", heads=12, batch=1, seq=128, steps=2)}
 for FAMILY in "gpt2", "llama", "bert", "encdec":
     # With seed 0, rounding decides the sign of a relu's input of encdec in step 2, and with it an update.
     SEED = 1 if FAMILY == "encdec" else 0

@@ -4,7 +4,7 @@
 
     instances.py REMAT_SOLVE FOLDER [--timed]
 
---timed: held against the processor seconds that the figures' README asks for, too.
+--timed: all, held against the processor seconds that the figures' README asks for, too.
 """
 import json
 import math
@@ -27,6 +27,7 @@ KNOWN = {
                            60: (2.702, 3.169), 50: (6.673, 14.59), 40: (11.65, 14.59),
                            30: (16.99, 17.03)},
 }
+BY_HAND = {("llama3_8b_b1_t8192", percentage) for percentage in (80, 60, 40)}  # 5 s each
 NETWORKS = ("vgg16_train", "vgg19_train", "mobilenet_train")
 SECONDS = {name: 1 if name in NETWORKS else 10 for name in KNOWN}
 ROUNDING = .0051  # the figures have two or three decimals
@@ -71,6 +72,8 @@ def main():
     failed = False
     for name, budgets in KNOWN.items():
         for percentage, known in budgets.items():
+            if (name, percentage) in BY_HAND and not timed:
+                continue
             path = os.path.join(folder, name + ".json")
             for fault in check(tool, path, percentage, known, SECONDS[name] if timed else math.inf):
                 print(f"{name} at {percentage} %: {fault}")
