@@ -56,6 +56,7 @@ emulator_kernel *kernels_find(void *library, const char *symbol)
     return kernel;
 }
 
+/* The library is kept for the next that has the same text. On a GPU there is something to close. */
 void kernels_close(void *library)
 {
     (void)library;
