@@ -7,30 +7,17 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#define HUGE_PAGE_BYTES (2u << 20)
-
-/* Large blocks in huge pages, where the system has them: the first touch of small ones is a sixth
- * of a compilation. A system that has none refuses the advice, and nothing changes. */
 static void *host_reallocate(void *user, void *pointer, size_t bytes)
 {
     (void)user;
-    if (bytes == 0) {
-        free(pointer);
-        return NULL;
-    }
-    char *block = realloc(pointer, bytes);
-    if (block && bytes >= HUGE_PAGE_BYTES) {
-        size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-        size_t skipped_bytes = -(uintptr_t)block & (page_bytes - 1);
-        (void)madvise(block + skipped_bytes, bytes - skipped_bytes, MADV_HUGEPAGE);
-    }
-    return block;
+    if (bytes > 0)
+        return realloc(pointer, bytes);
+    free(pointer);
+    return NULL;
 }
 
 remat_context *remat_context_create(const remat_allocator *allocator, const remat_logger *logger)

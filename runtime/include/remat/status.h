@@ -69,8 +69,8 @@ typedef struct remat_logger {
  * every object that is created with it, so it outlives them. */
 typedef struct remat_context remat_context;
 
-/* `allocator` and `logger` may be NULL: malloc and free, which on Linux ask for huge pages for
- * large blocks (madvise), and silence. Returns NULL when out of memory. */
+/* `allocator` and `logger` may be NULL: malloc and free, and silence. Returns NULL when out of
+ * memory. */
 REMAT_API remat_context *remat_context_create(const remat_allocator *allocator,
                                               const remat_logger *logger);
 REMAT_API void remat_context_destroy(remat_context **context);
