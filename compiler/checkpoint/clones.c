@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The given graph is extended once by all clones. A site is a kernel of the backward pass or the
  * rerun of a forward one in a round; each clone belongs to one. A decision sets the inputs that may
- * read a clone; a walk from what is kept marks what is needed, and a walk over the kernels in order
- * puts each rerun, depth first, before the first kernel that reads it. Both cost a few operations
- * for each node. */
+ * read a clone. */
 #include "clones.h"
 
 #include "rebuild.h"
@@ -125,7 +123,7 @@ static void add_reruns(struct extension *x)
         REMAT_PUSH(x->scratch, &x->original, n);
     }
     place_shards(x);
-    for (uint32_t r = 1; r <= x->c->rounds; r++)
+    for (uint32_t r = 1; r <= REMAT_ROUNDS_MAX; r++)
         for (remat_node n = {0}; n.i < x->s->graph->node_count; n.i++)
             if (is_cloned(x, n))
                 add_clone(x, n, rerun_site(x, n, r), 2 * r - 1);
@@ -152,7 +150,7 @@ static remat_value own_value(struct extension *x, remat_site site, remat_value v
     remat_node n = remat_producer(x->c->graph, value), clone = find_clone(x, n, site);
     uint32_t round = remat_site_round(x->s, site);
     if (remat_is_none(clone.i))
-        clone = add_clone(x, n, site, 2 * (round ? round : x->c->rounds));
+        clone = add_clone(x, n, site, 2 * (round ? round : REMAT_ROUNDS_MAX));
     return output_of(x, clone, value);
 }
 
@@ -193,7 +191,7 @@ static remat_value read_in_site(struct extension *x, remat_site site, remat_valu
         return own_value(x, site, v);
     if (read == 0 || (cast && !inlined))
         return v;
-    return recomputed(x, trace.root, v, read, read == 1 ? 1 : round ? round : x->c->rounds);
+    return recomputed(x, trace.root, v, read, read == 1 ? 1 : round ? round : REMAT_ROUNDS_MAX);
 }
 
 /* The same for a node of no kernel. A clone reads that of its site or its round; of others casts
@@ -210,7 +208,7 @@ static remat_value read_alone(struct extension *x, remat_node n, remat_value v, 
     if (!candidate ||
         (site.i >= x->alone && !round && (read == 0 || remat_op_has(node->op, REMAT_FACT_VIEW))))
         return v;
-    return recomputed(x, root, v, read, round ? round : read == 1 ? 1 : x->c->rounds);
+    return recomputed(x, root, v, read, round ? round : read == 1 ? 1 : REMAT_ROUNDS_MAX);
 }
 
 /* Of the input of a column index only the shape counts: the value of the forward pass that the
@@ -254,111 +252,43 @@ static void add_slots(struct extension *x, remat_node n)
     }
 }
 
-/* --- the tail --- */
-
-/* Whether tail nodes may read it: it is an input, or every plan stores it. */
-static bool is_settled(const struct extension *x, remat_value v)
-{
-    remat_value root = remat_settled_trace(x->s, v).root;
-    return remat_is_none(root.i) || remat_is_none(remat_producer(x->s->graph, root).i) ||
-           (x->s->standing[root.i] == REMAT_STANDING_FIXED && x->s->written[root.i]);
-}
-
-static remat_node find_tail(const struct extension *x)
-{
-    const struct remat_graph *g = x->s->graph;
-    remat_node tail = {g->node_count}, first = {0};
-    while (tail.i > 0 && g->nodes[tail.i - 1].phase == REMAT_PHASE_OPTIMIZER)
-        tail.i--;
-    while (first.i < tail.i && g->nodes[first.i].phase != REMAT_PHASE_OPTIMIZER)
-        first.i++;
-    for (uint32_t n = tail.i; n < g->node_count; n++)
-        for (uint32_t i = 0; i < g->nodes[n].input_count; i++) {
-            remat_value v = g->nodes[n].inputs[i];
-            remat_node node = remat_producer(g, v);
-            if ((remat_is_none(node.i) || node.i < tail.i) && !is_settled(x, v))
-                return (remat_node){g->node_count};
-        }
-    return first.i < tail.i ? (remat_node){g->node_count} : tail;
-}
-
 /* --- the whole --- */
 
-static void find_kept(struct extension *x)
-{
-    const struct remat_graph *g = x->s->graph;
-    const bool *named = remat_find_kept(x->scratch, g);
-    for (remat_value v = {0}; v.i < g->value_count; v.i++)
-        if ((named[v.i] || g->values[v.i].role == REMAT_ROLE_GRADIENT) &&
-            !remat_is_none(remat_producer(g, v).i))
-            REMAT_PUSH(x->arena, &x->c->kept, remat_producer(g, v));
-    for (uint32_t n = x->c->tail.i; n < g->node_count; n++)
-        for (uint32_t i = 0; i < g->nodes[n].input_count; i++) {
-            remat_node read = remat_producer(g, g->nodes[n].inputs[i]);
-            if (!remat_is_none(read.i) && read.i < x->c->tail.i)
-                REMAT_PUSH(x->arena, &x->c->kept, read);
-        }
-}
-
-static void list_makers(struct extension *x)
-{
-    struct remat_clones *c = x->c;
-    const struct remat_graph *g = c->graph;
-    uint32_t count = 0;
-    REMAT_NEW(x->arena, c->node_of, g->value_count);
-    for (remat_value v = {0}; v.i < g->value_count; v.i++)
-        c->node_of[v.i] = remat_producer(g, v);
-    REMAT_NEW(x->arena, c->first_maker, g->node_count + 1);
-    for (uint32_t n = 0; n < g->node_count; n++)
-        c->first_maker[n + 1] = c->first_maker[n] + g->nodes[n].input_count;
-    REMAT_NEW(x->arena, c->makers, c->first_maker[g->node_count]);
-    for (uint32_t n = 0; n < g->node_count; n++) {
-        for (uint32_t i = 0; i < g->nodes[n].input_count; i++)
-            c->makers[count++] = c->node_of[g->nodes[n].inputs[i].i];
-        for (uint32_t s = c->first_slot[n]; s < c->first_slot[n + 1]; s++)
-            c->slots[s].maker =
-                c->first_maker[n] + (uint32_t)(c->slots[s].input - g->nodes[n].inputs);
-    }
-}
-
-/* Of each site its nodes in graph order. Nodes outside of all have sites of their own. */
+/* Of each site its nodes in graph order. */
 static void list_sites(struct extension *x)
 {
     struct remat_clones *c = x->c;
-    uint32_t count = c->graph->node_count, site_count = x->alone, *order, *keys, *places;
+    uint32_t count = c->graph->node_count, *order, *keys, *places;
     c->site = remat_copy(x->arena, x->site.items, count, sizeof *c->site);
-    for (uint32_t n = 0; n < count; n++)
-        if (c->site[n].i >= x->alone)
-            c->site[n].i = site_count++;
     remat_group(x->scratch, (const uint32_t *)x->original.items, count, x->s->graph->node_count,
                 &order);
     REMAT_NEW(x->scratch, keys, count);
     for (uint32_t i = 0; i < count; i++)
         keys[i] = c->site[order[i]].i;
-    c->site_begin = remat_group(x->arena, keys, count, site_count, &places);
+    c->site_begin = remat_group(x->arena, keys, count, x->alone + 1 + REMAT_ROUNDS_MAX, &places);
     REMAT_NEW(x->arena, c->site_nodes, count);
     for (uint32_t i = 0; i < count; i++)
         c->site_nodes[i].i = order[places[i]];
 }
 
 void remat_clones_create(struct remat_arena *arena, const struct remat_settled *settled,
-                         uint32_t rounds, struct remat_clones *out)
+                         struct remat_clones *out)
 {
     const struct remat_graph *graph = settled->graph;
     struct extension x = {.arena = arena,
                           .scratch = remat_scratch_open(arena->ctx),
                           .c = out,
                           .s = settled,
-                          .alone = (1 + rounds) * settled->kernels->count};
-    *out = (struct remat_clones){.settled = settled, .rounds = rounds};
+                          .alone = remat_site_end(settled).i};
+    *out = (struct remat_clones){.settled = settled};
     REMAT_NEW(arena, out->graph, 1);
     *out->graph = *settled->shards.graph;
     out->graph->value_capacity = out->graph->node_capacity = 0;
     out->graph->has_kernels = true;
     /* Reruns fit; what is inlined, mostly. */
     remat_graph_reserve(arena, out->graph,
-                        rounds * (size_t)graph->value_count + out->graph->value_count,
-                        rounds * (size_t)graph->node_count + out->graph->node_count);
+                        REMAT_ROUNDS_MAX * (size_t)graph->value_count + out->graph->value_count,
+                        REMAT_ROUNDS_MAX * (size_t)graph->node_count + out->graph->node_count);
     for (remat_value v = {0}; v.i < graph->value_count; v.i++) /* which clones take over */
         out->graph->values[v.i].original = v;
     REMAT_NEW(x.scratch, x.clones, graph->node_count);
@@ -369,135 +299,129 @@ void remat_clones_create(struct remat_arena *arena, const struct remat_settled *
     REMAT_PUSH(x.scratch, &x.first_slot, (uint32_t)x.slots.count);
     out->first_slot = remat_copy(arena, x.first_slot.items, count + 1, sizeof *out->first_slot);
     out->slots = remat_copy(arena, x.slots.items, x.slots.count, sizeof *out->slots);
-    list_makers(&x);
-    out->tail = find_tail(&x);
-    out->tail_kernel.i = settled->kernels->count;
-    while (out->tail_kernel.i > 0 &&
-           settled->kernels->kernels[out->tail_kernel.i - 1].nodes[0].i >= out->tail.i)
-        out->tail_kernel.i--;
     list_sites(&x);
-    find_kept(&x);
+    REMAT_NEW(arena, out->needed, out->graph->node_count);
     remat_scratch_close(x.scratch);
 }
 
-/* --- choosing --- */
+/* --- what a decision makes of them --- */
 
-struct frame { /* a site to be placed, after what its nodes read */
-    remat_site site;
-    uint32_t at, input; /* of the site's nodes, of that one's inputs: the next */
-};
-
-struct chooser {
-    const struct remat_clones *c;
-    struct remat_arena *arena;
-    bool *needed, *placed;    /* by node */
-    struct remat_nodes nodes; /* the result */
-    remat_node *stack;        /* that are needed */
-    uint32_t stack_count;
-    struct REMAT_LIST(struct frame) frames;
-};
-
-static void push_needed(struct chooser *w, remat_node node)
+static void set_inputs(const struct remat_clones *c, const struct remat_decision *decision,
+                       remat_node n)
 {
-    if (remat_is_none(node.i) || w->needed[node.i])
+    for (uint32_t s = c->first_slot[n.i]; s < c->first_slot[n.i + 1]; s++) {
+        const struct remat_clone_slot *slot = &c->slots[s];
+        *slot->input = slot->reads[remat_clone_read(decision->actions[slot->root.i])];
+    }
+}
+
+/* It is in no kernel: a view, or a cast that loads do. */
+static bool is_absorbed(const struct remat_clones *c, remat_node n)
+{
+    return remat_is_none(c->graph->nodes[n.i].site.i);
+}
+
+/* What the site makes for a node of it, also by way of absorbed ones, with their inputs set. */
+static void mark_in_site(struct remat_clones *c, struct remat_arena *arena,
+                         const struct remat_decision *decision, remat_site site, remat_node n,
+                         struct remat_nodes *marked)
+{
+    const struct remat_node_info *node = &c->graph->nodes[n.i];
+    if (c->needed[n.i] || (c->site[n.i].i != site.i && !is_absorbed(c, n)))
         return;
-    w->needed[node.i] = true;
-    w->stack[w->stack_count++] = node;
-}
-
-/* Sets the inputs of all that is needed for a node. */
-static void mark_needed(struct chooser *w, const uint8_t *actions, remat_node node)
-{
-    const struct remat_clones *c = w->c;
-    push_needed(w, node);
-    while (w->stack_count > 0) {
-        uint32_t n = w->stack[--w->stack_count].i;
-        for (uint32_t s = c->first_slot[n]; s < c->first_slot[n + 1]; s++) {
-            const struct remat_clone_slot *slot = &c->slots[s];
-            remat_value value = slot->reads[remat_clone_read(actions[slot->root.i])];
-            *slot->input = value;
-            c->makers[slot->maker] = c->node_of[value.i];
-        }
-        for (uint32_t m = c->first_maker[n]; m < c->first_maker[n + 1]; m++)
-            push_needed(w, c->makers[m]);
+    c->needed[n.i] = true;
+    REMAT_PUSH(arena, marked, n);
+    set_inputs(c, decision, n);
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        remat_node maker = remat_producer(c->graph, node->inputs[i]);
+        if (!remat_is_none(maker.i))
+            mark_in_site(c, arena, decision, site, maker, marked);
     }
 }
 
-/* The next node that makes what a site reads; none: there is no other. */
-static remat_node next_maker(const struct chooser *w, struct frame *f)
+/* Of what a node of the site reads, itself or by way of absorbed ones. */
+static void list_before(const struct remat_clones *c, struct remat_arena *arena, remat_site site,
+                        remat_node n, struct remat_sites *out)
 {
-    const struct remat_clones *c = w->c;
-    for (; f->at < c->site_begin[f->site.i + 1]; f->at++, f->input = 0) {
-        uint32_t n = c->site_nodes[f->at].i;
-        while (w->needed[n] && c->first_maker[n] + f->input < c->first_maker[n + 1]) {
-            remat_node maker = c->makers[c->first_maker[n] + f->input++];
-            if (!remat_is_none(maker.i) && !w->placed[maker.i] && c->site[maker.i].i != f->site.i)
-                return maker;
-        }
-    }
-    return REMAT_NO_NODE;
-}
-
-static void enter(struct chooser *w, remat_site site)
-{
-    REMAT_PUSH(w->arena, &w->frames, ((struct frame){site, w->c->site_begin[site.i], 0}));
-}
-
-/* All clones of a site that are needed, after those that they read. */
-static void place(struct chooser *w, remat_site site)
-{
-    const struct remat_clones *c = w->c;
-    enter(w, site);
-    while (w->frames.count > 0) {
-        struct frame *f = &w->frames.items[w->frames.count - 1];
-        remat_node maker = next_maker(w, f);
-        if (!remat_is_none(maker.i)) {
-            enter(w, c->site[maker.i]);
+    const struct remat_node_info *node = &c->graph->nodes[n.i];
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        remat_node maker = remat_producer(c->graph, node->inputs[i]);
+        if (remat_is_none(maker.i) || c->site[maker.i].i == site.i)
             continue;
-        }
-        for (uint32_t i = c->site_begin[f->site.i]; i < c->site_begin[f->site.i + 1]; i++) {
-            remat_node n = c->site_nodes[i];
-            if (w->needed[n.i] && !w->placed[n.i]) {
-                w->placed[n.i] = true;
-                w->nodes.items[w->nodes.count++] = n;
-            }
-        }
-        w->frames.count--;
+        remat_site read = c->graph->nodes[maker.i].site;
+        if (is_absorbed(c, maker))
+            list_before(c, arena, site, maker, out);
+        else if (read.i >= c->settled->kernels->count)
+            REMAT_PUSH(arena, out, read);
     }
 }
 
-struct remat_nodes remat_clones_choose(struct remat_clones *clones, struct remat_arena *arena,
-                                       const struct remat_decision *decision, remat_node end)
+struct remat_chosen_site remat_clones_choose(struct remat_clones *c, struct remat_arena *arena,
+                                             const struct remat_decision *decision, remat_site site,
+                                             const struct remat_nodes *kept)
 {
-    const struct remat_graph *g = clones->graph;
-    const struct remat_nodes *kept = &clones->kept;
-    struct chooser w = {.c = clones, .arena = arena};
-    bool all = end.i == clones->settled->graph->node_count;
-    uint32_t kernels = all ? clones->settled->kernels->count : clones->tail_kernel.i;
-    REMAT_NEW(arena, w.needed, g->node_count);
-    REMAT_NEW(arena, w.placed, g->node_count);
-    REMAT_ROOM(arena, w.nodes.items, g->node_count);
-    REMAT_ROOM(arena, w.stack, g->node_count);
+    struct remat_chosen_site out = {0};
+    struct remat_nodes marked = {0};
     for (size_t k = 0; k < kept->count; k++)
-        if (kept->items[k].i < end.i)
-            mark_needed(&w, decision->actions, kept->items[k]);
-    for (remat_site s = {0}; s.i < kernels; s.i++)
-        place(&w, s);
-    for (size_t k = 0; k < kept->count; k++)
-        if (w.needed[kept->items[k].i] && !w.placed[kept->items[k].i])
-            place(&w, clones->site[kept->items[k].i]);
-    return w.nodes;
+        mark_in_site(c, arena, decision, site, kept->items[k], &marked);
+    for (uint32_t i = c->site_begin[site.i]; i < c->site_begin[site.i + 1]; i++) {
+        remat_node n = c->site_nodes[i];
+        if (c->needed[n.i] && c->graph->nodes[n.i].site.i == site.i)
+            REMAT_PUSH(arena, &out.nodes, n);
+        if (c->needed[n.i])
+            list_before(c, arena, site, n, &out.before);
+    }
+    for (size_t k = 0; k < marked.count; k++)
+        c->needed[marked.items[k].i] = false;
+    return out;
 }
 
-struct remat_graph *remat_rewrite(struct remat_arena *arena, struct remat_clones *clones,
-                                  const struct remat_decision *decision)
+/* --- the rewrite --- */
+
+struct rewriter {
+    const struct remat_clones *c;
+    const struct remat_decision *decision;
+    struct remat_rebuild to;
+    uint32_t rounds;
+};
+
+/* After the absorbed nodes that it reads, if it is not there. */
+static void copy_node(struct rewriter *w, remat_node n)
 {
-    const remat_node all = {clones->settled->graph->node_count};
-    struct remat_nodes nodes = remat_clones_choose(clones, arena, decision, all);
-    struct remat_rebuild r = remat_rebuild_begin(arena, clones->graph);
-    for (size_t k = 0; k < nodes.count; k++)
-        remat_rebuild_copy(&r, nodes.items[k]);
-    struct remat_graph *out = remat_rebuild_finish(&r);
+    const struct remat_node_info *node = &w->c->graph->nodes[n.i];
+    if (!remat_is_none(w->to.values[node->outputs[0].i].i))
+        return;
+    set_inputs(w->c, w->decision, n);
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        remat_node maker = remat_producer(w->c->graph, node->inputs[i]);
+        if (!remat_is_none(maker.i) && is_absorbed(w->c, maker))
+            copy_node(w, maker);
+    }
+    remat_rebuild_copy(&w->to, n);
+    struct remat_node_info *copy = &w->to.to->nodes[w->to.to->node_count - 1];
+    if (copy->instance > 2 * w->rounds) /* what the backward pass inlines is of the last round */
+        copy->instance = 2 * w->rounds;
+}
+
+struct remat_graph *remat_rewrite(struct remat_arena *arena, const struct remat_clones *clones,
+                                  const struct remat_decision *decision,
+                                  const struct remat_kernel_list *kernels)
+{
+    const struct remat_graph *given = clones->settled->graph;
+    const bool *kept = remat_find_kept(arena, given);
+    struct rewriter w = {.c = clones,
+                         .decision = decision,
+                         .to = remat_rebuild_begin(arena, clones->graph),
+                         .rounds = remat_decision_rounds(decision)};
+    for (uint32_t k = 0; k < kernels->count; k++)
+        for (uint32_t n = 0; n < kernels->kernels[k].node_count; n++)
+            copy_node(&w, kernels->kernels[k].nodes[n]);
+    for (remat_value v = {0}; v.i < given->value_count; v.i++) {
+        remat_node node = remat_producer(given, v);
+        if (!remat_is_none(node.i) && (kept[v.i] || given->values[v.i].role == REMAT_ROLE_GRADIENT))
+            copy_node(&w, node);
+    }
+    struct remat_graph *out = remat_rebuild_finish(&w.to);
     out->has_kernels = true;
     return out;
 }

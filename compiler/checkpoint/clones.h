@@ -1,7 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* All that a decision may ask to be recomputed, made once: deciding is then choosing which clones
  * run and who reads them. Kernels stay those of the graph that saves everything (settle.h): a clone
- * runs in the kernel that inlines it, or in the rerun of its original's kernel. */
+ * runs in the kernel that inlines it, or in the rerun of its original's kernel.
+ *
+ * Every node of the backward pass and of the optimizer that reads a recomputed candidate reads its
+ * clone: the one in its own kernel where that inlines the value, else the one of the rerun, which
+ * runs just before the first kernel that reads something of it. A clone reads the clones of what is
+ * recomputed and the originals of what is saved. Views of recomputed values are cloned along, and
+ * so are casts that loads do.
+ *
+ * All that is in the first round. Of a value recomputed twice, the backward pass and reruns of the
+ * second round read the second clone, reruns of the first round the first: when the backward pass
+ * comes to the results of such a value, the first round passes through; the second makes it for the
+ * backward pass, from values that are saved, that the first round made and that stayed, or that are
+ * recomputed twice too. */
 #ifndef REMAT_CLONES_H
 #define REMAT_CLONES_H
 
@@ -15,7 +27,6 @@ struct remat_clone_slot {
     remat_value *input;
     remat_value root;
     remat_value reads[REMAT_CLONE_READS]; /* by remat_clone_read of the action on the root */
-    uint32_t maker;                       /* of clones->makers: where it stands */
 };
 /* How often the root is recomputed, or REMAT_CLONE_SHARD. */
 static inline uint32_t remat_clone_read(uint8_t action)
@@ -24,6 +35,7 @@ static inline uint32_t remat_clone_read(uint8_t action)
 }
 
 struct remat_nodes REMAT_LIST(remat_node);
+struct remat_sites REMAT_LIST(remat_site);
 
 struct remat_clones {
     /* The given graph with the same ids; then the nodes of shards; then the clones (phase
@@ -32,49 +44,35 @@ struct remat_clones {
      * node says which kernel it runs in. */
     struct remat_graph *graph;
     const struct remat_settled *settled;
-    uint32_t rounds;
-    remat_node tail;             /* nodes from here on are the same under every decision */
-    remat_kernel_id tail_kernel; /* and so are kernels, in order of their last nodes */
     /* private */
-    remat_site *site;        /* by node: its kernel, a rerun, or one of its own */
-    remat_node *node_of;     /* by value: that computes it; none: given */
-    uint32_t *site_begin;    /* by site, and one more: of site_nodes */
-    remat_node *site_nodes;  /* of each in graph order */
-    struct remat_nodes kept; /* that compute a gradient, an output, an update, or for the tail */
-    uint32_t *first_slot;    /* by node, and one more */
+    remat_site *site;       /* by node: its kernel, or a rerun; remat_site_end on: neither */
+    uint32_t *site_begin;   /* by site, and one more: of site_nodes */
+    remat_node *site_nodes; /* of each in graph order */
+    uint32_t *first_slot;   /* by node, and one more */
     struct remat_clone_slot *slots;
-    uint32_t *first_maker; /* by node, and one more: of makers */
-    remat_node *makers;    /* the nodes of its inputs, as set */
+    bool *needed; /* by node: scratch of remat_clones_choose, all false */
 };
 
-/* `rounds`: how often a value may be recomputed, 1 to REMAT_ROUNDS_MAX. The tail is the
- * optimizer, if that comes last and reads nothing of the nodes before but gradients; else it is
- * empty. `settled` outlives the result, which lies in the arena. */
+/* With REMAT_ROUNDS_MAX rounds. `settled` outlives the result, which lies in the arena. */
 void remat_clones_create(struct remat_arena *arena, const struct remat_settled *settled,
-                         uint32_t rounds, struct remat_clones *out);
+                         struct remat_clones *out);
 
-/* Every node of the backward pass and of the optimizer that reads a recomputed candidate reads its
- * clone: the one in its own kernel where that inlines the value, else the one of the rerun, which
- * runs just before the first kernel that reads something of it. A clone reads the clones of what is
- * recomputed and the originals of what is saved. Views of recomputed values are cloned along, and
- * so are casts that loads do.
- *
- * All that is in the first round. Of a value recomputed twice, the backward pass and reruns of the
- * second round read the second clone, reruns of the first round the first: when the backward pass
- * comes to the results of such a value, the first round passes through; the second
- * makes it for the backward pass, from values that are saved, that the first round made and that
- * stayed, or that are recomputed twice too. With fewer rounds than the decision asks for, the last
- * one is the only one.
- *
- * Sets the inputs in clones->graph and returns the nodes of [0, end) that an output, update,
- * gradient or the tail needs, and their clones, kernel by kernel, each after what it reads. `end`
- * is the number of nodes or the tail. Thread-compatible: one decision at a time. */
-struct remat_nodes remat_clones_choose(struct remat_clones *clones, struct remat_arena *arena,
-                                       const struct remat_decision *decision, remat_node end);
+/* Of one site under a decision: the nodes of its kernel that `kept` need, which are some of them,
+ * in graph order, and the reruns and gathers of shards that it reads, in the order in which they
+ * come before it where they have not come before. Sets the inputs of these nodes in clones->graph.
+ * The lists lie in the arena. */
+struct remat_chosen_site {
+    struct remat_nodes nodes;
+    struct remat_sites before;
+};
+struct remat_chosen_site remat_clones_choose(struct remat_clones *clones, struct remat_arena *arena,
+                                             const struct remat_decision *decision, remat_site site,
+                                             const struct remat_nodes *kept);
 
-/* The rewrite: a graph with the clones that the decision asks for, without the nodes that nobody
- * needs any more. Nodes come kernel by kernel and say which one they run in. */
-struct remat_graph *remat_rewrite(struct remat_arena *arena, struct remat_clones *clones,
-                                  const struct remat_decision *decision);
+/* The rewrite: a graph of the nodes of the decision's kernels and of the views and casts that they
+ * read. Nodes come kernel by kernel and say which one they run in. */
+struct remat_graph *remat_rewrite(struct remat_arena *arena, const struct remat_clones *clones,
+                                  const struct remat_decision *decision,
+                                  const struct remat_kernel_list *kernels);
 
 #endif

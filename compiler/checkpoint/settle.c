@@ -79,8 +79,10 @@ static void find_standing(struct settler *s)
                 continue;
             out->standing[v.i] =
                 out->written[v.i] || saved ? REMAT_STANDING_CANDIDATE : REMAT_STANDING_INTERNAL;
-            if (remat_is_candidate(out, v))
-                REMAT_PUSH(s->arena, &out->own[kernel.i], v);
+            if (!remat_is_candidate(out, v))
+                continue;
+            out->place[v.i] = (uint8_t)out->own[kernel.i].count;
+            REMAT_PUSH(s->arena, &out->own[kernel.i], v);
         }
     }
 }
@@ -347,6 +349,7 @@ void remat_settle(struct remat_arena *arena, const struct remat_graph *graph,
     REMAT_NEW(arena, out->standing, graph->value_count);
     REMAT_NEW(arena, out->written, graph->value_count);
     REMAT_NEW(arena, out->reads, graph->value_count);
+    REMAT_NEW(arena, out->place, graph->value_count);
     REMAT_NEW(arena, out->inlined, graph->value_count);
     REMAT_NEW(arena, out->slices, graph->value_count);
     REMAT_NEW(arena, out->own, kernels->count);

@@ -59,6 +59,8 @@ struct remat_shards {
     const struct remat_graph *graph; /* the given one, with the same ids, and behind it the nodes of
                                         shards, in kernels of their own */
     struct remat_shard *of;          /* by value of the given graph */
+    struct remat_kernel_list kernels; /* by site from remat_site_end on: of these nodes */
+    struct remat_price *prices;
 };
 
 struct remat_settled {
@@ -73,6 +75,7 @@ struct remat_settled {
     bool *inlined;              /* by value: by all that read it, so that no rerun writes it */
     struct remat_slice *slices; /* by value: of candidates */
     struct remat_roots *own;    /* by kernel: the candidates that it makes */
+    uint8_t *place;             /* by value: of a candidate, its place among these */
     /* By kernel, the candidates that it inlines: of a kernel of the backward pass, or of the rerun
      * of a forward one. */
     struct remat_roots *inlines;

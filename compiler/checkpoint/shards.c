@@ -54,19 +54,18 @@ static struct remat_shard make(struct maker *m, remat_value v)
 }
 
 static void price(struct maker *m, const struct remat_device_description *device,
-                  struct remat_shard *of)
+                  struct remat_shards *out)
 {
-    struct remat_arena *scratch = remat_scratch_open(m->b.arena->ctx);
+    struct remat_arena *arena = m->b.arena, *scratch = remat_scratch_open(arena->ctx);
     const struct remat_graph *g = m->b.graph;
-    const struct remat_fuse_facts facts = remat_fuse_facts_create(scratch, g);
-    const struct remat_sequence all = {
-        .count = (uint32_t)m->made.count, .nodes = m->made.items, .facts = &facts};
-    struct remat_kernel_list kernels = remat_fuse_sequence(scratch, scratch, g, &all);
-    for (uint32_t k = 0; k < kernels.count; k++) {
-        const struct remat_fused_kernel *kernel = &kernels.kernels[k];
-        struct remat_shard *shard = &of[g->values[kernel->name.i].original.i];
-        uint64_t ns = remat_price_kernel(g, kernel, device).ns;
-        *(kernel->kind == REMAT_KERNEL_gather ? &shard->gather_ns : &shard->slice_ns) = ns;
+    out->kernels = remat_fuse_sequence(arena, scratch, g, m->made.items, (uint32_t)m->made.count);
+    REMAT_NEW(arena, out->prices, out->kernels.count);
+    for (uint32_t k = 0; k < out->kernels.count; k++) {
+        const struct remat_fused_kernel *kernel = &out->kernels.kernels[k];
+        struct remat_shard *shard = &out->of[g->values[kernel->name.i].original.i];
+        out->prices[k] = remat_price_kernel(g, kernel, device);
+        *(kernel->kind == REMAT_KERNEL_gather ? &shard->gather_ns : &shard->slice_ns) =
+            out->prices[k].ns;
     }
     remat_scratch_close(scratch);
 }
@@ -86,7 +85,7 @@ struct remat_shards remat_shards_create(struct remat_arena *arena,
     for (remat_value v = {0}; v.i < graph->value_count; v.i++)
         if (remat_is_candidate(settled, v) && settled->facts.may_shard[v.i])
             out.of[v.i] = make(&m, v);
-    price(&m, device, out.of);
+    price(&m, device, &out);
     out.graph = m.b.graph;
     return out;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A walk over candidates: each input of a kernel of the backward pass is saved, made inside it, or
- * made by a rerun, which has inputs in turn. So each site's content is two sets of candidates:
- * those it makes, those it stores. Forward kernels come last, from the last one back: one that
- * stores nothing does not run. */
+ * made by a rerun, which has inputs in turn. That says what each site makes, stores and loads.
+ * Forward kernels come last, from the last one back: those behind one say what it stores. */
 #include "times.h"
 
 #include "amounts.h"
@@ -18,13 +17,13 @@ static uint64_t mix(remat_site site, struct remat_site_content content)
     return h ^ h >> 29;
 }
 
-static void add(const struct remat_times *t, remat_kernel_id kernel, uint32_t round,
-                struct remat_site_content content, uint64_t ns, struct remat_times_sum *sum)
+static void add(const struct remat_times *t, remat_site site, struct remat_site_content content,
+                uint64_t ns, struct remat_times_sum *sum)
 {
-    uint32_t kind = remat_kernel_at(t->kernels, kernel)->kind;
+    uint32_t kind = remat_kernel_at(t->kernels, remat_site_kernel(t->settled, site))->kind;
     uint64_t *class_ns = &sum->times.ns[remat_cost_class_of(kind)];
     *class_ns = remat_ns_add(*class_ns, ns);
-    sum->effect += mix(remat_site_of(t->settled, kernel, round), content);
+    sum->effect += mix(site, content);
 }
 
 /* --- what no decision changes --- */
@@ -35,7 +34,8 @@ static void place_candidates(struct remat_times *t)
     for (remat_kernel_id k = {0}; k.i < t->kernels->count; k.i++) {
         const struct remat_roots *own = &t->settled->own[k.i];
         for (uint32_t i = 0; i < own->count; i++)
-            t->home[own->items[i].i] = (struct remat_times_home){k, i};
+            t->home[own->items[i].i] = (struct remat_times_home){
+                k, i, mix((remat_site){own->items[i].i}, (struct remat_site_content){0})};
         assert(own->count + t->settled->inlines[k.i].count <= 64); /* of nodes there are fewer */
     }
 }
@@ -60,24 +60,18 @@ static void list_reads(struct remat_times *t)
 
 struct remat_times remat_times_create(struct remat_arena *arena,
                                       const struct remat_settled *settled,
-                                      const struct remat_price *prices,
-                                      const struct remat_device_description *device)
+                                      const struct remat_price *prices)
 {
     uint32_t count = settled->kernels->count;
-    struct remat_times out = {.arena = arena,
-                              .settled = settled,
-                              .kernels = settled->kernels,
-                              .prices = prices,
-                              .device = device};
+    struct remat_times out = {
+        .arena = arena, .settled = settled, .kernels = settled->kernels, .prices = prices};
     struct remat_times *t = &out;
     out.live = remat_live_create(arena, settled);
-    REMAT_NEW(arena, t->sites, (1 + REMAT_ROUNDS_MAX) * (size_t)count);
-    REMAT_NEW(arena, t->first_entry, 2 * (size_t)count);
+    REMAT_NEW(arena, t->sites, remat_site_end(settled).i);
     REMAT_NEW(arena, t->sharded, settled->graph->value_count);
-    memset(t->first_entry, 0xff, 2 * (size_t)count * sizeof *t->first_entry);
     for (remat_kernel_id k = {0}; k.i < count; k.i++)
         if (!remat_kernel_is_early(t->kernels, k) && settled->inlines[k.i].count == 0)
-            add(t, k, 0, (struct remat_site_content){0}, t->prices[k.i].ns, &t->same);
+            add(t, (remat_site){k.i}, (struct remat_site_content){0}, t->prices[k.i].ns, &t->same);
     place_candidates(t);
     list_reads(t);
     return out;
@@ -105,6 +99,13 @@ static void need(struct remat_times *t, remat_value v)
         t->sites[home->kernel.i].stored |= UINT64_C(1) << home->place;
 }
 
+/* The value is read from its rerun of a round, or as REMAT_CLONE_SHARD from its gather. */
+static void read_recomputed(struct remat_times *t, struct remat_times_demand demand, uint32_t round)
+{
+    remat_site reader = remat_site_of(t->settled, demand.kernel, demand.round);
+    t->sites[reader.i].recomputed += t->home[demand.value.i].hash * round;
+}
+
 /* The gather is made before `kernel`, the first that asks for the value: up to there the part is
  * live, from there on the whole. */
 static void meet_shard(struct remat_times *t, remat_value v, remat_kernel_id kernel, bool reads)
@@ -129,6 +130,7 @@ static void meet(struct remat_times *t, const uint8_t *actions, struct remat_tim
     remat_value v = demand.value;
     uint32_t times = remat_action_times(actions[v.i]), round = demand.round;
     if (actions[v.i] == REMAT_ACTION_SHARD && t->settled->shards.of[v.i].bytes) {
+        read_recomputed(t, demand, REMAT_CLONE_SHARD);
         meet_shard(t, v, kernel, round == 0);
         return;
     }
@@ -144,11 +146,12 @@ static void meet(struct remat_times *t, const uint8_t *actions, struct remat_tim
     if (!bit) {
         maker = t->home[v.i].kernel;
         bit = UINT64_C(1) << t->home[v.i].place;
-        round = round ? round : t->last_round;
+        round = round ? round : REMAT_ROUNDS_MAX;
         round = times < round ? times : round;
         site = remat_site_of(t->settled, maker, round);
+        read_recomputed(t, demand, round);
         t->sites[site.i].stored |= site.i == reader.i ? 0 : bit;
-        if (!(t->sites[site.i].made & bit) && (round == times || round == t->last_round))
+        if (!(t->sites[site.i].made & bit) && round == times)
             remat_live_make(&t->live, v, kernel);
         if (demand.round == 0)
             remat_live_read(&t->live, v, kernel);
@@ -163,11 +166,10 @@ static void meet(struct remat_times *t, const uint8_t *actions, struct remat_tim
 }
 
 /* All that outputs and the kernels of the backward pass ask for. */
-static void meet_all(struct remat_times *t, const uint8_t *actions, uint32_t rounds)
+static void meet_all(struct remat_times *t, const uint8_t *actions)
 {
     const struct remat_graph *g = t->settled->graph;
-    t->last_round = rounds;
-    memset(t->sites, 0, (1 + rounds) * (size_t)t->kernels->count * sizeof *t->sites);
+    memset(t->sites, 0, remat_site_end(t->settled).i * sizeof *t->sites);
     for (size_t i = 0; i < t->gathers.count; i++)
         t->sharded[t->gathers.items[i].i] = false;
     t->gathers.count = 0;
@@ -182,55 +184,38 @@ static void meet_all(struct remat_times *t, const uint8_t *actions, uint32_t rou
         }
 }
 
-/* --- prices of contents --- */
+/* --- the sum --- */
 
-static bool is_forward(const struct remat_times *t, remat_kernel_id kernel, uint32_t round)
+/* It runs, and is not of what no decision changes. */
+static bool may_vary(const struct remat_times *t, remat_site site)
 {
-    return round == 0 && remat_kernel_is_early(t->kernels, kernel);
-}
-
-/* Reruns of both rounds are the same kernels. */
-static uint32_t *first_entry(const struct remat_times *t, remat_kernel_id kernel, uint32_t round)
-{
-    return &t->first_entry[remat_site_of(t->settled, kernel, round ? 1 : 0).i];
-}
-
-static const struct remat_times_entry *find_entry(const struct remat_times *t,
-                                                  remat_kernel_id kernel, uint32_t round,
-                                                  struct remat_site_content content)
-{
-    uint32_t e = *first_entry(t, kernel, round);
-    while (!remat_is_none(e)) {
-        const struct remat_times_entry *entry = &t->entries.items[e];
-        if (entry->content.made == content.made && entry->content.stored == content.stored)
-            return entry;
-        e = entry->next;
-    }
-    return NULL;
+    remat_kernel_id kernel = remat_site_kernel(t->settled, site);
+    if (site.i != kernel.i)
+        return t->sites[site.i].made != 0;
+    return remat_kernel_is_early(t->kernels, kernel) || t->settled->inlines[kernel.i].count > 0;
 }
 
 /* A forward kernel needs what it loads to be stored. */
-static void add_site(struct remat_times *t, remat_kernel_id kernel, uint32_t round,
+static void add_site(struct remat_times *t, struct remat_variants *variants,
+                     const struct remat_decision *decision, remat_site site,
                      struct remat_times_sum *sum)
 {
-    const struct remat_fused_kernel *whole = remat_kernel_at(t->kernels, kernel);
-    struct remat_site_content content = t->sites[remat_site_of(t->settled, kernel, round).i];
-    bool forward = is_forward(t, kernel, round);
+    remat_kernel_id kernel = remat_site_kernel(t->settled, site);
+    const struct remat_fused_kernel *made = remat_kernel_at(t->kernels, kernel);
+    const struct remat_site_content content = t->sites[site.i];
+    bool forward = site.i == kernel.i && remat_kernel_is_early(t->kernels, kernel);
     uint64_t ns = t->prices[kernel.i].ns;
-    if (whole->kind == REMAT_KERNEL_fused && (forward || content.made)) {
-        const struct remat_times_entry *entry = find_entry(t, kernel, round, content);
-        sum->known &= entry != NULL;
-        ns = entry ? entry->ns : 0;
-        for (uint32_t l = entry ? entry->load_begin : 0; entry && l < entry->load_end; l++)
-            need(t, t->loads.items[l]);
-    } else if (forward) {
-        for (uint32_t o = 0; o < whole->operand_count; o++) {
-            remat_value read = remat_operand_read(&whole->operands[o]);
-            if (!remat_is_none(read.i))
-                need(t, read);
-        }
+    if (made->kind == REMAT_KERNEL_fused) {
+        const struct remat_variant *variant = remat_variant_of(variants, decision, site, &content);
+        ns = variant->price.ns;
+        made = &variant->kernel;
     }
-    add(t, kernel, round, content, ns, sum);
+    for (uint32_t o = 0; forward && o < made->operand_count; o++) {
+        remat_value read = remat_operand_read(&made->operands[o]);
+        if (!remat_is_none(read.i))
+            need(t, read);
+    }
+    add(t, site, content, ns, sum);
 }
 
 /* The slice and the gather of a shard. */
@@ -241,70 +226,100 @@ static void add_shard(const struct remat_times *t, remat_value v, struct remat_t
     uint64_t *gathers = &sum->times.ns[remat_cost_class_of(REMAT_KERNEL_gather)];
     *slices = remat_ns_add(*slices, shard->slice_ns);
     *gathers = remat_ns_add(*gathers, shard->gather_ns);
-    sum->effect += mix(remat_site_end(t->settled), (struct remat_site_content){v.i, 0});
+    sum->effect += mix(remat_site_end(t->settled), (struct remat_site_content){.made = v.i});
 }
 
-struct remat_times_sum remat_times_find(struct remat_times *t,
-                                        const struct remat_decision *decision, uint32_t rounds)
+struct remat_times_sum remat_times_find(struct remat_times *t, struct remat_variants *variants,
+                                        const struct remat_decision *decision)
 {
-    uint32_t count = t->kernels->count;
     struct remat_times_sum sum = t->same;
-    sum.known = true;
-    meet_all(t, decision->actions, rounds);
-    for (remat_kernel_id k = {0}; k.i < count; k.i++)
-        if (t->settled->inlines[k.i].count > 0 && !remat_kernel_is_early(t->kernels, k))
-            add_site(t, k, 0, &sum);
-    for (uint32_t r = 1; r <= rounds; r++)
-        for (remat_kernel_id k = {0}; k.i < count; k.i++)
-            if (t->sites[remat_site_of(t->settled, k, r).i].made)
-                add_site(t, k, r, &sum);
+    meet_all(t, decision->actions);
+    for (remat_site s = remat_site_end(t->settled); s.i-- > 0;)
+        if (may_vary(t, s))
+            add_site(t, variants, decision, s, &sum);
     for (size_t i = 0; i < t->gathers.count; i++)
         add_shard(t, t->gathers.items[i], &sum);
-    for (remat_kernel_id k = {count}; k.i-- > 0;)
-        if (remat_kernel_is_early(t->kernels, k))
-            add_site(t, k, 0, &sum);
     return sum;
 }
 
 uint64_t remat_times_live(struct remat_times *t, const struct remat_decision *decision)
 {
-    meet_all(t, decision->actions, REMAT_ROUNDS_MAX);
+    meet_all(t, decision->actions);
     return remat_live_end(&t->live);
 }
 
-static void learn(struct remat_times *t, const struct remat_graph *graph,
-                  const struct remat_fused_kernel *kernel)
+/* --- the kernels --- */
+
+struct lister {
+    const struct remat_times *times;
+    struct remat_variants *variants;
+    struct remat_arena *arena;
+    const struct remat_decision *decision;
+    bool *listed; /* by site, those of shards too */
+    struct REMAT_LIST(struct waiting {
+        const struct remat_variant *variant;
+        remat_site site;
+        size_t next; /* of what comes before it */
+    }) stack;
+    struct remat_kernel_list out;
+    struct remat_price *prices;
+};
+
+static void enter(struct lister *l, remat_site site)
 {
-    remat_site site = graph->nodes[kernel->nodes[0].i].site;
-    remat_kernel_id home = remat_site_kernel(t->settled, site);
-    uint32_t round = remat_site_round(t->settled, site);
-    bool forward = is_forward(t, home, round);
-    struct remat_times_entry entry = {.load_begin = (uint32_t)t->loads.count};
-    if (kernel->kind != REMAT_KERNEL_fused || (!forward && !t->sites[site.i].made))
-        return;
-    if (!forward)
-        entry.content = t->sites[site.i];
-    for (uint32_t o = 0; forward && o < kernel->operand_count; o++) {
-        remat_value v = kernel->operands[o].value;
-        if ((kernel->operands[o].access & REMAT_ACCESS_WRITE) && remat_is_candidate(t->settled, v))
-            entry.content.stored |= UINT64_C(1) << t->home[v.i].place;
-    }
-    if (find_entry(t, home, round, entry.content))
-        return;
-    for (uint32_t o = 0; forward && o < kernel->operand_count; o++)
-        if (!(kernel->operands[o].access & REMAT_ACCESS_WRITE) &&
-            remat_is_candidate(t->settled, kernel->operands[o].value))
-            REMAT_PUSH(t->arena, &t->loads, kernel->operands[o].value);
-    entry.load_end = (uint32_t)t->loads.count;
-    entry.ns = remat_price_variant(graph, kernel, &t->prices[home.i], t->device).ns;
-    entry.next = *first_entry(t, home, round);
-    *first_entry(t, home, round) = (uint32_t)t->entries.count;
-    REMAT_PUSH(t->arena, &t->entries, entry);
+    static const struct remat_site_content of_shard = {0};
+    bool varies = site.i < remat_site_end(l->times->settled).i;
+    const struct remat_variant *variant = remat_variant_of(
+        l->variants, l->decision, site, varies ? &l->times->sites[site.i] : &of_shard);
+    REMAT_PUSH(l->arena, &l->stack, ((struct waiting){variant, site, 0}));
 }
 
-void remat_times_learn(struct remat_times *t, const struct remat_graph *graph,
-                       const struct remat_kernel_list *kernels)
+static void list(struct lister *l, remat_site site)
 {
-    for (uint32_t k = 0; k < kernels->count; k++)
-        learn(t, graph, &kernels->kernels[k]);
+    enter(l, site);
+    while (l->stack.count > 0) {
+        struct waiting *top = &l->stack.items[l->stack.count - 1];
+        const struct remat_sites *before = &top->variant->before;
+        while (top->next < before->count && l->listed[before->items[top->next].i])
+            top->next++;
+        if (top->next < before->count) {
+            enter(l, before->items[top->next]);
+            continue;
+        }
+        l->listed[top->site.i] = true;
+        l->prices[l->out.count] = top->variant->price;
+        l->out.kernels[l->out.count++] = top->variant->kernel;
+        l->stack.count--;
+    }
+}
+
+/* Of the kernel's own candidates that are saved as shards. */
+static void list_slices(struct lister *l, remat_kernel_id kernel)
+{
+    const struct remat_settled *s = l->times->settled;
+    for (size_t i = 0; i < s->own[kernel.i].count; i++) {
+        remat_value v = s->own[kernel.i].items[i];
+        const struct remat_graph *g = s->shards.graph;
+        if (l->times->sharded[v.i])
+            list(l, g->nodes[remat_producer(g, s->shards.of[v.i].part).i].site);
+    }
+}
+
+struct remat_kernel_list remat_times_list(const struct remat_times *t,
+                                          struct remat_variants *variants,
+                                          struct remat_arena *arena,
+                                          const struct remat_decision *decision,
+                                          struct remat_price **out_prices)
+{
+    uint32_t count = remat_site_end(t->settled).i + t->settled->shards.kernels.count;
+    struct lister l = {.times = t, .variants = variants, .arena = arena, .decision = decision};
+    REMAT_NEW(arena, l.listed, count);
+    REMAT_ROOM(arena, l.out.kernels, count);
+    REMAT_ROOM(arena, l.prices, count);
+    for (remat_kernel_id k = {0}; k.i < t->kernels->count; k.i++) {
+        list(&l, (remat_site){k.i});
+        list_slices(&l, k);
+    }
+    *out_prices = l.prices;
+    return l.out;
 }

@@ -1,29 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From groups of nodes (fuse_groups.h) to kernels: when it is known which values are read
- * elsewhere, each group's body is written, or found among those written before. */
+ * elsewhere, each group's body is written. */
 #include "fuse.h"
 
 #include "fuse_groups.h"
 #include "kernel_body.h"
-
-/* --- what is asked of every node --- */
-
-static uint32_t facts_of(const struct remat_graph *g, const struct remat_node_info *node)
-{
-    const struct remat_value_info *first = &g->values[node->outputs[0].i];
-    uint32_t facts = remat_op_info(node->op)->facts;
-    if (node->op == REMAT_OP_constant || node->op == REMAT_OP_column)
-        facts |= REMAT_FUSE_INLINE;
-    if (node->op == REMAT_OP_column)
-        facts |= REMAT_FUSE_COLUMN;
-    if (node->op == REMAT_OP_cast)
-        facts |= REMAT_FUSE_CAST;
-    if (node->op == REMAT_OP_cast && first->dtype == REMAT_F32)
-        facts |= REMAT_FUSE_WIDENS;
-    if (first->role != REMAT_ROLE_ACTIVATION)
-        facts |= REMAT_FUSE_ROLE;
-    return facts;
-}
 
 const struct remat_shape *remat_fuse_space(const struct remat_graph *g,
                                            const struct remat_node_info *node)
@@ -54,208 +35,106 @@ enum remat_fuse_way remat_fuse_way(const struct remat_shape *needed, uint32_t fa
                : REMAT_FUSE_NOT;
 }
 
-struct remat_fuse_facts remat_fuse_facts_create(struct remat_arena *arena,
-                                                const struct remat_graph *graph)
-{
-    struct remat_fuse_facts out = {0};
-    REMAT_NEW(arena, out.nodes, graph->node_count);
-    for (uint32_t n = 0; n < graph->node_count; n++) {
-        const struct remat_node_info *node = &graph->nodes[n];
-        const struct remat_shape *space = remat_fuse_space(graph, node);
-        out.nodes[n] = (struct remat_fuse_node){
-            .facts = facts_of(graph, node),
-            .space = space,
-            .elements = remat_shape_elements(space),
-            .output = node->outputs[0],
-            .input_count = node->input_count,
-            .inputs = node->inputs,
-            .output_count = node->output_count,
-            .bucket = node->phase == REMAT_PHASE_LOSS ? REMAT_PHASE_FORWARD : node->phase};
-    }
-    for (uint32_t o = 0; o < graph->output_count; o++)
-        REMAT_PUSH(arena, &out.lasting, graph->outputs[o]);
-    for (uint32_t u = 0; u < graph->update_count; u++)
-        REMAT_PUSH(arena, &out.lasting, graph->updates[u].value);
-    for (remat_value v = {0}; v.i < graph->value_count; v.i++)
-        if (graph->values[v.i].role == REMAT_ROLE_GRADIENT)
-            REMAT_PUSH(arena, &out.lasting, v);
-    return out;
-}
-
-/* --- kernels written before: those of one first node are a list, the latest found first --- */
-
-void remat_kernel_memo_init(struct remat_kernel_memo *memo, struct remat_arena *arena,
-                            const struct remat_graph *graph)
-{
-    *memo = (struct remat_kernel_memo){.arena = arena};
-    REMAT_NEW(arena, memo->first, graph->node_count);
-    memo->values = remat_fuse_values_create(arena, graph);
-}
-
-static const struct remat_fused_kernel *find_written(struct remat_kernel_memo *memo,
-                                                     remat_node first, const uint32_t *words,
-                                                     uint32_t count)
-{
-    struct remat_memo_entry *entry, **link = &memo->first[first.i];
-    for (; (entry = *link); link = &entry->next) {
-        if (entry->word_count != count || memcmp(entry->words, words, count * sizeof *words) != 0)
-            continue;
-        *link = entry->next;
-        entry->next = memo->first[first.i];
-        memo->first[first.i] = entry;
-        return &entry->kernel;
-    }
-    return NULL;
-}
-
-static void keep_written(struct remat_kernel_memo *memo, const uint32_t *words, uint32_t count,
-                         struct remat_fused_kernel *kernel)
-{
-    kernel->number = ++memo->count;
-    struct remat_memo_entry **first = &memo->first[kernel->nodes[0].i];
-    struct remat_memo_entry *entry =
-        remat_room(memo->arena, 1, sizeof *entry + count * sizeof *words);
-    entry->next = *first;
-    entry->kernel = *kernel;
-    entry->word_count = count;
-    memcpy(entry->words, words, count * sizeof *words);
-    *first = entry;
-}
-
 /* --- kernels --- */
 
-struct writer {
-    struct remat_arena *arena; /* of kernels; what is not needed later is in that of the groups */
+struct remat_kernel_writer {
+    struct remat_arena *arena; /* of kernels */
     struct remat_arena *body;  /* of one kernel while it is written */
-    struct remat_kernel_memo *memo; /* NULL: none */
+    const struct remat_graph *graph;
     struct remat_shared_views views;
-    struct remat_fuser groups;
-    struct REMAT_LIST(uint32_t) key;
 };
 
-/* Its first node that is not there for others to read within the kernel alone. */
-static const struct remat_node_info *name_of(const struct remat_fuser *f,
-                                             const struct remat_fuse_group *group)
+struct remat_kernel_writer *remat_kernel_writer_create(struct remat_arena *arena,
+                                                       struct remat_arena *scratch,
+                                                       const struct remat_graph *graph)
 {
-    const struct remat_node_info *nodes = f->graph->nodes;
-    remat_node n = group->first;
-    while (nodes[n.i].instance && nodes[n.i].instance % 2 == 0 && !remat_is_none(f->next[n.i].i))
-        n = f->next[n.i];
-    return &nodes[n.i];
+    struct remat_kernel_writer *w;
+    REMAT_NEW(arena, w, 1);
+    *w = (struct remat_kernel_writer){.arena = arena, .body = scratch, .graph = graph};
+    return w;
 }
 
-static struct remat_fused_kernel write_kernel(struct writer *w,
-                                              const struct remat_fuse_group *group)
+/* The first node that is not there for others to read within the kernel alone. */
+static const struct remat_node_info *name_of(const struct remat_graph *g, const remat_node *nodes,
+                                             uint32_t count)
 {
-    const struct remat_fuser *f = &w->groups;
-    uint32_t count = 0;
-    remat_node *nodes;
-    REMAT_NEW(w->arena, nodes, group->node_count);
-    for (remat_node n = group->first; !remat_is_none(n.i); n = f->next[n.i])
-        nodes[count++] = n;
-    const struct remat_node_info *first = name_of(f, group);
-    bool builtin = group->kind == REMAT_GROUP_BUILTIN;
+    uint32_t n = 0;
+    while (n + 1 < count && g->nodes[nodes[n].i].instance && g->nodes[nodes[n].i].instance % 2 == 0)
+        n++;
+    return &g->nodes[nodes[n].i];
+}
+
+/* Of the nodes' index spaces the largest: others are over its rows. */
+static const struct remat_shape *space_of(const struct remat_graph *g, const remat_node *nodes,
+                                          uint32_t count)
+{
+    const struct remat_shape *largest = remat_fuse_space(g, &g->nodes[nodes[0].i]);
+    for (uint32_t n = 1; n < count; n++) {
+        const struct remat_shape *space = remat_fuse_space(g, &g->nodes[nodes[n].i]);
+        if (remat_shape_elements(space) > remat_shape_elements(largest))
+            largest = space;
+    }
+    return largest;
+}
+
+struct remat_fused_kernel remat_kernel_write(struct remat_kernel_writer *w, remat_node *nodes,
+                                             uint32_t count, const uint8_t *stored)
+{
+    const struct remat_node_info *first = name_of(w->graph, nodes, count);
+    bool builtin = remat_op_has(first->op, REMAT_FACT_BUILTIN);
     struct remat_fused_kernel kernel = {
         .kind = builtin ? remat_op_info(first->op)->executor : (uint32_t)REMAT_KERNEL_fused,
         .phase = first->phase,
         .instance = first->instance,
         .scope = first->scope,
         .nodes = nodes,
-        .node_count = group->node_count,
+        .node_count = count,
         .name = first->outputs[0],
     };
     if (builtin) {
-        remat_builtin_body(w->arena, &w->views, f->graph, &kernel);
+        remat_builtin_body(w->arena, &w->views, w->graph, &kernel);
     } else {
-        kernel.space = *group->space;
-        remat_fused_body(w->arena, w->body, &w->views, f->graph, f->stored, &kernel);
+        kernel.space = *space_of(w->graph, nodes, count);
+        remat_fused_body(w->arena, w->body, &w->views, w->graph, stored, &kernel);
         remat_arena_reset(w->body);
-        remat_kernel_list_shared(w->arena, f->graph, &kernel);
+        remat_kernel_list_shared(w->arena, w->graph, &kernel);
     }
-    return kernel;
-}
-
-/* Whether it is stored lies in the low bits, and its root follows where that is another value. */
-#define KEY_VALUES_MAX (1u << 30)
-
-static inline void push_value(struct writer *w, remat_value v)
-{
-    remat_value root = w->groups.values[v.i].root;
-    uint32_t other = root.i != v.i;
-    REMAT_PUSH(w->groups.arena, &w->key, v.i << 2 | other << 1 | w->groups.stored[v.i]);
-    if (other)
-        REMAT_PUSH(w->groups.arena, &w->key, root.i);
-}
-
-/* All that the bodies above depend on and a sequence can change: the nodes, where their inputs come
- * from, and which values are stored. */
-static void write_key(struct writer *w, const struct remat_fuse_group *group)
-{
-    const struct remat_fuser *f = &w->groups;
-    w->key.count = 0;
-    for (remat_node n = group->first; !remat_is_none(n.i); n = f->next[n.i]) {
-        const struct remat_fuse_node *node = &f->facts->nodes[n.i];
-        push_value(w, node->output); /* which names the node */
-        for (uint32_t i = 0; i < node->input_count; i++)
-            for (remat_value v = node->inputs[i]; !remat_is_none(v.i); v = f->values[v.i].narrow)
-                push_value(w, v);
-    }
-}
-
-static struct remat_fused_kernel find_kernel(struct writer *w, const struct remat_fuse_group *group)
-{
-    if (!w->memo)
-        return write_kernel(w, group);
-    write_key(w, group);
-    const struct remat_fused_kernel *found =
-        find_written(w->memo, group->first, w->key.items, (uint32_t)w->key.count);
-    if (found)
-        return *found;
-    struct remat_fused_kernel kernel = write_kernel(w, group);
-    keep_written(w->memo, w->key.items, (uint32_t)w->key.count, &kernel);
     return kernel;
 }
 
 struct remat_kernel_list remat_fuse_sequence(struct remat_arena *arena, struct remat_arena *scratch,
                                              const struct remat_graph *graph,
-                                             const struct remat_sequence *sequence)
+                                             const remat_node *nodes, uint32_t count)
 {
-    static const struct remat_kernel_list none = {0};
-    const struct remat_kernel_list *tail = sequence->tail ? sequence->tail : &none;
-    bool known = sequence->memo && graph->value_count <= KEY_VALUES_MAX;
-    struct writer w = {
-        .arena = known ? sequence->memo->arena : arena,
-        .body = remat_scratch_open(arena->ctx),
-        .memo = known ? sequence->memo : NULL,
-        .groups = {
-            .arena = scratch, .graph = graph, .sequence = sequence, .facts = sequence->facts}};
+    struct remat_arena *body = remat_scratch_open(arena->ctx);
+    struct remat_kernel_writer *w = remat_kernel_writer_create(arena, body, graph);
+    struct remat_fuser f = {.arena = scratch, .graph = graph, .nodes = nodes, .node_count = count};
     struct remat_kernel_list out = {0};
-    w.groups.values = known ? w.memo->values : remat_fuse_values_create(scratch, graph);
     REMAT_ROOM(arena, out.kernel_of_node, graph->node_count);
-    w.groups.kernel_of = out.kernel_of_node;
-    remat_fuse_collect(&w.groups);
-    REMAT_ROOM(arena, out.kernels, w.groups.groups.count + tail->count);
-    for (size_t g = 0; g < w.groups.groups.count; g++)
-        out.kernels[out.count++] = find_kernel(&w, &w.groups.groups.items[g]);
-    remat_scratch_close(w.body);
-    for (uint32_t k = 0; k < tail->count; k++) {
-        for (uint32_t n = 0; n < tail->kernels[k].node_count; n++)
-            out.kernel_of_node[tail->kernels[k].nodes[n].i].i = out.count;
-        out.kernels[out.count++] = tail->kernels[k];
+    f.kernel_of = out.kernel_of_node;
+    remat_fuse_collect(&f);
+    REMAT_ROOM(arena, out.kernels, f.groups.count);
+    for (size_t g = 0; g < f.groups.count; g++) {
+        remat_node *own;
+        uint32_t own_count = 0;
+        REMAT_NEW(arena, own, f.groups.items[g].node_count);
+        for (remat_node n = f.groups.items[g].first; !remat_is_none(n.i); n = f.next[n.i])
+            own[own_count++] = n;
+        out.kernels[out.count++] = remat_kernel_write(w, own, own_count, f.stored);
     }
+    remat_scratch_close(body);
     return out;
 }
 
 struct remat_kernel_list remat_fuse(struct remat_arena *arena, const struct remat_graph *graph)
 {
     struct remat_arena *scratch = remat_scratch_open(arena->ctx);
-    struct remat_fuse_facts facts = remat_fuse_facts_create(scratch, graph);
     remat_node *nodes;
     REMAT_NEW(scratch, nodes, graph->node_count);
     for (remat_node n = {0}; n.i < graph->node_count; n.i++)
         nodes[n.i] = n;
-    struct remat_sequence all = {.count = graph->node_count, .nodes = nodes, .facts = &facts};
-    struct remat_kernel_list list = remat_fuse_sequence(arena, scratch, graph, &all);
+    struct remat_kernel_list list =
+        remat_fuse_sequence(arena, scratch, graph, nodes, graph->node_count);
     remat_scratch_close(scratch);
     return list;
 }

@@ -48,7 +48,6 @@ struct remat_fused_kernel {
     remat_value name;              /* the first value it computes: what the kernel is called */
     uint32_t shared_count;
     struct remat_shared_operands *shared; /* all pairs, by `written`; none of a part of a kernel */
-    uint32_t number;                      /* among those of a memo, from 1; 0: it is of none */
 };
 
 struct remat_kernel_list {
@@ -107,50 +106,6 @@ static inline bool remat_kernel_has_phase(const struct remat_graph *graph,
     return false;
 }
 
-/* --- kernels that were written before: a decision changes few of them --- */
-
-struct remat_kernel_memo {
-    struct remat_arena *arena; /* outlives the memo */
-    uint32_t count;
-    struct remat_memo_entry {
-        struct remat_memo_entry *next; /* with the same first node */
-        struct remat_fused_kernel kernel;
-        uint32_t word_count, words[]; /* its key: all that its body depends on */
-    } * *first;                       /* by first node: what was last found or added */
-    struct remat_fuse_value *values;  /* of all sequences so far: each sets anew what it reads */
-};
-
-/* Of one graph, which has kernels. Thread-compatible. */
-void remat_kernel_memo_init(struct remat_kernel_memo *memo, struct remat_arena *arena,
-                            const struct remat_graph *graph);
-
-/* --- what fuse asks of every node of a graph, in few bytes: many sequences of one are fused --- */
-
-/* Beside those of enum remat_op_fact, which are the low bits. */
-enum remat_fuse_fact {
-    REMAT_FUSE_INLINE = 1 << 16, /* a constant or a column: made anew in each fused kernel */
-    REMAT_FUSE_COLUMN = 1 << 17, /* a column */
-    REMAT_FUSE_CAST = 1 << 18,   /* a cast */
-    REMAT_FUSE_WIDENS = 1 << 19, /* a cast from bf16 to f32 */
-    REMAT_FUSE_ROLE = 1 << 20,   /* its first output is no activation */
-};
-
-struct remat_fuse_node {
-    uint32_t facts;
-    remat_value output;              /* the first one */
-    const struct remat_shape *space; /* the index space that it needs */
-    int64_t elements;                /* of that */
-    const remat_value *inputs;
-    uint32_t input_count, output_count;
-    uint8_t bucket; /* its phase, forward for loss; nodes of two run in no kernel together */
-};
-
-struct remat_fuse_facts {
-    struct remat_fuse_node *nodes;
-    /* Values that outlive the step's commands: outputs, states, gradients. */
-    struct REMAT_LIST(remat_value) lasting;
-};
-
 /* The index space that a node needs. */
 const struct remat_shape *remat_fuse_space(const struct remat_graph *graph,
                                            const struct remat_node_info *node);
@@ -166,20 +121,6 @@ enum remat_fuse_way {
 enum remat_fuse_way remat_fuse_way(const struct remat_shape *needed, uint32_t facts,
                                    const struct remat_shape *space, bool rows, bool columns);
 
-/* Lies in the arena; the graph's nodes, values and shapes stay as they are, inputs may change where
- * they lie, to others of the same shape. */
-struct remat_fuse_facts remat_fuse_facts_create(struct remat_arena *arena,
-                                                const struct remat_graph *graph);
-
-/* The nodes of a graph that run, in order, and what is known of the nodes behind them. */
-struct remat_sequence {
-    uint32_t count;
-    const remat_node *nodes;
-    const struct remat_kernel_list *tail; /* their kernels, whose nodes are not in `nodes` */
-    struct remat_kernel_memo *memo;       /* kernels of other sequences of this graph; NULL: none */
-    const struct remat_fuse_facts *facts; /* of this graph */
-};
-
 /* Greedy in graph order: a pointwise or reduction node joins the kernel that computes one of its
  * inputs when both run over the same index space in the same phase, and nothing outside that kernel
  * has read from it yet (so no cycle can arise); kernels that could each take the node are merged.
@@ -189,12 +130,21 @@ struct remat_sequence {
  * the large one would not have had. O(nodes). */
 struct remat_kernel_list remat_fuse(struct remat_arena *arena, const struct remat_graph *graph);
 
-/* The same for a part of a graph that has kernels. The tail's come last, as they are: its nodes
- * read nothing of `nodes` but gradients, and run in no kernel with any of them. Data that is
- * not needed later lies in `scratch`. */
+/* The same for `count` nodes of a graph that has kernels, each in one piece behind what it reads.
+ * Data that is not needed later lies in `scratch`. */
 struct remat_kernel_list remat_fuse_sequence(struct remat_arena *arena, struct remat_arena *scratch,
                                              const struct remat_graph *graph,
-                                             const struct remat_sequence *sequence);
+                                             const remat_node *nodes, uint32_t count);
+
+/* Writes one kernel at a time, which lies in `arena`; `scratch` is emptied after each. */
+struct remat_kernel_writer;
+struct remat_kernel_writer *remat_kernel_writer_create(struct remat_arena *arena,
+                                                       struct remat_arena *scratch,
+                                                       const struct remat_graph *graph);
+/* The kernel of nodes in graph order, which it keeps: a built-in one, or several that may run in
+ * one. stored[v]: it writes value v; in a graph without kernels also that another one does. */
+struct remat_fused_kernel remat_kernel_write(struct remat_kernel_writer *writer, remat_node *nodes,
+                                             uint32_t count, const uint8_t *stored);
 
 /* A kernel of `nodes`, some of a fused kernel's in graph order: it stores what `stored` (by value)
  * says of their results, and loads what they read of others, which `stored` has to say too. */

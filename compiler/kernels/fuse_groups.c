@@ -5,6 +5,25 @@
  * Nodes of a graph that has kernels say themselves which one they run in. */
 #include "fuse_groups.h"
 
+/* --- what is asked of every node --- */
+
+static uint32_t facts_of(const struct remat_graph *g, const struct remat_node_info *node)
+{
+    const struct remat_value_info *first = &g->values[node->outputs[0].i];
+    uint32_t facts = remat_op_info(node->op)->facts;
+    if (node->op == REMAT_OP_constant || node->op == REMAT_OP_column)
+        facts |= REMAT_FUSE_INLINE;
+    if (node->op == REMAT_OP_column)
+        facts |= REMAT_FUSE_COLUMN;
+    if (node->op == REMAT_OP_cast)
+        facts |= REMAT_FUSE_CAST;
+    if (node->op == REMAT_OP_cast && first->dtype == REMAT_F32)
+        facts |= REMAT_FUSE_WIDENS;
+    if (first->role != REMAT_ROLE_ACTIVATION)
+        facts |= REMAT_FUSE_ROLE;
+    return facts;
+}
+
 static bool has(const struct remat_fuse_node *node, uint32_t facts)
 {
     return (node->facts & facts) != 0;
@@ -12,7 +31,7 @@ static bool has(const struct remat_fuse_node *node, uint32_t facts)
 
 static const struct remat_fuse_node *node_of(const struct remat_fuser *f, remat_node n)
 {
-    return &f->facts->nodes[n.i];
+    return &f->facts[n.i];
 }
 
 /* The node that computes a value; NULL of what is given. */
@@ -65,28 +84,14 @@ static void find_output(struct remat_fuser *f, const struct remat_fuse_node *nod
     struct remat_fuse_value *output = &f->values[node->output.i];
     if (has(node, REMAT_FACT_VIEW))
         output->root = root_of(f, node->inputs[0]);
-    if (!has(node, REMAT_FUSE_WIDENS))
-        return;
-    output->narrow = node->inputs[0];
-    if (no_node)
+    if (no_node && has(node, REMAT_FUSE_WIDENS))
         output->read = node->inputs[0];
-}
-
-struct remat_fuse_value *remat_fuse_values_create(struct remat_arena *arena,
-                                                  const struct remat_graph *graph)
-{
-    struct remat_fuse_value *values;
-    REMAT_ROOM(arena, values, graph->value_count);
-    for (remat_value v = {0}; v.i < graph->value_count; v.i++)
-        values[v.i] = (struct remat_fuse_value){
-            .root = v, .read = v, .narrow = REMAT_NO_VALUE, .group = REMAT_NO_GROUP};
-    return values;
 }
 
 static void find_read(struct remat_fuser *f)
 {
-    for (uint32_t k = 0; k < f->sequence->count; k++) {
-        const struct remat_fuse_node *node = node_of(f, f->sequence->nodes[k]);
+    for (uint32_t k = 0; k < f->node_count; k++) {
+        const struct remat_fuse_node *node = node_of(f, f->nodes[k]);
         read_inputs(f, node);
         find_output(f, node, !has(node, REMAT_FUSE_ROLE));
     }
@@ -185,7 +190,7 @@ static bool can_join(const struct remat_fuser *f, remat_group_id id,
                      const struct remat_fuse_node *node)
 {
     const struct remat_fuse_group *group = &f->groups.items[id.i];
-    bool apart = f->within && f->within[group->first.i].i != f->within[node - f->facts->nodes].i;
+    bool apart = f->within && f->within[group->first.i].i != f->within[node - f->facts].i;
     if (group->kind == REMAT_GROUP_BUILTIN || group->consumed || group->bucket != node->bucket ||
         apart)
         return false;
@@ -329,11 +334,11 @@ static void list_readers(struct remat_fuser *f)
     struct REMAT_LIST(remat_value) roots = {0};
     struct REMAT_LIST(remat_node) nodes = {0};
     uint32_t *order;
-    for (uint32_t k = 0; k < f->sequence->count; k++) {
-        const struct remat_fuse_node *node = node_of(f, f->sequence->nodes[k]);
+    for (uint32_t k = 0; k < f->node_count; k++) {
+        const struct remat_fuse_node *node = node_of(f, f->nodes[k]);
         for (uint32_t i = 0; i < node->input_count; i++) {
             REMAT_PUSH(f->arena, &roots, root_of(f, remat_fuse_input(f, node, i)));
-            REMAT_PUSH(f->arena, &nodes, f->sequence->nodes[k]);
+            REMAT_PUSH(f->arena, &nodes, f->nodes[k]);
         }
     }
     f->reader_begin = remat_group(f->arena, (const uint32_t *)roots.items, (uint32_t)roots.count,
@@ -383,8 +388,8 @@ static void place_node(struct remat_fuser *f, remat_node n)
 static void place_nodes(struct remat_fuser *f)
 {
     f->groups.count = 0;
-    for (uint32_t k = 0; k < f->sequence->count; k++) {
-        remat_node n = f->sequence->nodes[k];
+    for (uint32_t k = 0; k < f->node_count; k++) {
+        remat_node n = f->nodes[k];
         if (f->in_memory[n.i] || !is_absorbed(f, node_of(f, n)))
             place_node(f, n);
     }
@@ -425,29 +430,21 @@ static void store_inputs(struct remat_fuser *f, const struct remat_fuse_node *no
 
 /* --- groups of a graph that has kernels --- */
 
-/* As the nodes say, each in one piece behind what it reads. Of their index spaces the largest is
- * the kernel's: others are over its rows. */
+/* As the nodes say, each in one piece behind what it reads. */
 static void take(struct remat_fuser *f)
 {
     remat_site site = {REMAT_NONE};
     remat_group_id group = REMAT_NO_GROUP;
-    int64_t elements = 0; /* of the group's space */
-    for (uint32_t k = 0; k < f->sequence->count; k++) {
-        remat_node n = f->sequence->nodes[k];
+    for (uint32_t k = 0; k < f->node_count; k++) {
+        remat_node n = f->nodes[k];
         remat_site own = f->graph->nodes[n.i].site;
         const struct remat_fuse_node *node = node_of(f, n);
         find_output(f, node, remat_is_none(own.i));
         if (remat_is_none(own.i))
             continue;
-        if (own.i != site.i) {
+        if (own.i != site.i)
             group = open_group(f, node);
-            elements = node->elements;
-        }
         site = own;
-        if (node->elements > elements) {
-            f->groups.items[group.i].space = node->space;
-            elements = node->elements;
-        }
         append(f, n, group);
         store_inputs(f, node, group);
         f->kernel_of[n.i].i = group.i;
@@ -460,8 +457,8 @@ static void take(struct remat_fuser *f)
 static void compact(struct remat_fuser *f)
 {
     struct remat_fuse_groups ordered = {0};
-    for (uint32_t k = 0; k < f->sequence->count; k++) {
-        remat_node n = f->sequence->nodes[k];
+    for (uint32_t k = 0; k < f->node_count; k++) {
+        remat_node n = f->nodes[k];
         remat_group_id group = group_of(f, node_of(f, n)->output);
         if (!remat_is_none(group.i) && f->groups.items[group.i].last.i == n.i)
             REMAT_PUSH(f->arena, &ordered, f->groups.items[group.i]);
@@ -474,8 +471,8 @@ static void compact(struct remat_fuser *f)
 
 static void find_stored(struct remat_fuser *f)
 {
-    for (uint32_t k = 0; k < f->sequence->count; k++) {
-        const struct remat_fuse_node *node = node_of(f, f->sequence->nodes[k]);
+    for (uint32_t k = 0; k < f->node_count; k++) {
+        const struct remat_fuse_node *node = node_of(f, f->nodes[k]);
         remat_group_id group = group_of(f, node->output);
         if (!remat_is_none(group.i))
             store_inputs(f, node, group);
@@ -495,13 +492,51 @@ static void collect(struct remat_fuser *f)
     find_stored(f);
 }
 
+static void list_facts(struct remat_fuser *f)
+{
+    const struct remat_graph *g = f->graph;
+    REMAT_NEW(f->arena, f->facts, g->node_count);
+    REMAT_ROOM(f->arena, f->values, g->value_count);
+    for (uint32_t n = 0; n < g->node_count; n++) {
+        const struct remat_node_info *node = &g->nodes[n];
+        f->facts[n] = (struct remat_fuse_node){
+            .facts = facts_of(g, node),
+            .space = remat_fuse_space(g, node),
+            .output = node->outputs[0],
+            .input_count = node->input_count,
+            .inputs = node->inputs,
+            .output_count = node->output_count,
+            .bucket = node->phase == REMAT_PHASE_LOSS ? REMAT_PHASE_FORWARD : node->phase};
+    }
+    for (remat_value v = {0}; v.i < g->value_count; v.i++)
+        f->values[v.i] = (struct remat_fuse_value){.root = v, .read = v, .group = REMAT_NO_GROUP};
+}
+
+static void store(struct remat_fuser *f, remat_value value)
+{
+    f->stored[root_of(f, value).i] = 1;
+}
+
+/* Values that outlive the step's commands: outputs, states, gradients. */
+static void store_lasting(struct remat_fuser *f)
+{
+    const struct remat_graph *g = f->graph;
+    for (uint32_t o = 0; o < g->output_count; o++)
+        store(f, g->outputs[o]);
+    for (uint32_t u = 0; u < g->update_count; u++)
+        store(f, g->updates[u].value);
+    for (remat_value v = {0}; v.i < g->value_count; v.i++)
+        if (g->values[v.i].role == REMAT_ROLE_GRADIENT)
+            store(f, v);
+}
+
 void remat_fuse_collect(struct remat_fuser *f)
 {
     const struct remat_graph *graph = f->graph;
     REMAT_NEW(f->arena, f->stored, graph->value_count);
     REMAT_ROOM(f->arena, f->next, graph->node_count);
     memset(f->kernel_of, 0xff, graph->node_count * sizeof *f->kernel_of);
+    list_facts(f);
     (graph->has_kernels ? take : collect)(f);
-    for (size_t l = 0; l < f->facts->lasting.count; l++)
-        f->stored[root_of(f, f->facts->lasting.items[l]).i] = 1;
+    store_lasting(f);
 }

@@ -5,6 +5,24 @@
 
 #include "fuse.h"
 
+/* Beside those of enum remat_op_fact, which are the low bits. */
+enum remat_fuse_fact {
+    REMAT_FUSE_INLINE = 1 << 16, /* a constant or a column: made anew in each fused kernel */
+    REMAT_FUSE_COLUMN = 1 << 17, /* a column */
+    REMAT_FUSE_CAST = 1 << 18,   /* a cast */
+    REMAT_FUSE_WIDENS = 1 << 19, /* a cast from bf16 to f32 */
+    REMAT_FUSE_ROLE = 1 << 20,   /* its first output is no activation */
+};
+
+struct remat_fuse_node { /* what is asked of each node, in few bytes */
+    uint32_t facts;
+    remat_value output;              /* the first one */
+    const struct remat_shape *space; /* the index space that it needs */
+    const remat_value *inputs;
+    uint32_t input_count, output_count;
+    uint8_t bucket; /* its phase, forward for loss; nodes of two run in no kernel together */
+};
+
 enum remat_group_kind {
     REMAT_GROUP_POINTWISE,
     REMAT_GROUP_ROW,
@@ -27,7 +45,6 @@ struct remat_fuse_group {
 struct remat_fuse_value {
     remat_value root;     /* its storage root */
     remat_value read;     /* what its readers read */
-    remat_value narrow;   /* what it widens, none otherwise */
     uint32_t readers;     /* number of nodes that read it */
     remat_group_id group; /* that computes it; none: no group does */
 };
@@ -35,8 +52,9 @@ struct remat_fuse_value {
 struct remat_fuser {
     struct remat_arena *arena;
     const struct remat_graph *graph;
-    const struct remat_sequence *sequence;
-    const struct remat_fuse_facts *facts;
+    const remat_node *nodes; /* that run, in order */
+    uint32_t node_count;
+    struct remat_fuse_node *facts; /* by node */
     struct remat_fuse_value *values;
     struct remat_fuse_groups REMAT_LIST(struct remat_fuse_group) groups;
     uint8_t *stored;            /* by value: another kernel reads it, or it is lasting */
@@ -54,11 +72,7 @@ static inline remat_value remat_fuse_input(const struct remat_fuser *f,
     return f->values[node->inputs[i].i].read;
 }
 
-/* By value, before any node: each is its own root, and in no group. */
-struct remat_fuse_value *remat_fuse_values_create(struct remat_arena *arena,
-                                                  const struct remat_graph *graph);
-
-/* The first five members and kernel_of are given, the latter with room for all nodes; fills the
+/* The first four members and kernel_of are given, the latter with room for all nodes; fills the
  * others. Groups come in order of their last nodes, which is that of kernels; the nodes of each in
  * graph order. Of a graph that has kernels these are the groups. */
 void remat_fuse_collect(struct remat_fuser *f);

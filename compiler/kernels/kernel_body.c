@@ -114,6 +114,13 @@ static uint16_t load(struct body *b, remat_value v)
     return emit(b, i);
 }
 
+/* Of a cast: no kernel writes its result to memory. */
+static bool is_absorbed(const struct body *b, remat_value v)
+{
+    return b->graph->has_kernels ? remat_is_none(remat_producer_info(b->graph, v)->site.i)
+                                 : !b->stored[v.i];
+}
+
 /* The register that holds `v`, made if need be. A view of a constant is the constant. */
 static uint16_t argument(struct body *b, remat_value v)
 {
@@ -129,7 +136,7 @@ static uint16_t argument(struct body *b, remat_value v)
         reg = emit(b, i);
     } else if (node && node->op == REMAT_OP_column) {
         reg = emit(b, instruction(REMAT_INSTRUCTION_column));
-    } else if (remat_is_widening(b->graph, v) && !b->stored[v.i]) {
+    } else if (remat_is_widening(b->graph, v) && is_absorbed(b, v)) {
         reg = argument(b, node->inputs[0]);
     } else {
         reg = load(b, v);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The exact cost of a decision: clone, schedule, lifespans, price. The same kernels come
- * out as when the rewritten graph is carried through (remat_arrange), but what no decision changes
- * is done once: kernels are formed and clones are made when the evaluator is created. */
+/* The exact cost of a decision: its kernels, their times, schedule and lifespans. The same kernels
+ * come out as when the rewritten graph is carried through (remat_arrange), but each is formed when
+ * a decision first has it. */
 #ifndef REMAT_EVALUATE_H
 #define REMAT_EVALUATE_H
 
 #include "arrange.h"
-#include "clones.h"
 #include "times.h"
 
 struct remat_evaluation {
@@ -23,26 +22,20 @@ struct remat_evaluator {
     uint64_t base_ns;                 /* of a step with these */
     uint64_t beside_ns;               /* of them what may run beside computation */
     bool transfers;           /* some are: beside computation or in groups, unless in line */
-    struct remat_times *sums; /* times of decisions, of two-level ones too */
+    struct remat_times *sums; /* of decisions */
     struct remat_clones clones;
-    struct remat_evaluator *two_level; /* with two rounds of clones; NULL until it is needed */
-    struct remat_kernel_list tail;
-    struct remat_fuse_facts facts;
-    struct remat_kernel_memo memo;
-    struct REMAT_LIST(struct remat_price) priced; /* by number of the memo's kernels */
+    struct remat_variants *variants; /* NULL: nothing has been evaluated */
     const struct remat_persistent *persistent;
     const remat_tensor_id *inputs; /* by value of the clones' graph: which static it is */
     const struct remat_device_description *device;
     struct remat_stopwatch *watch;
-    struct remat_arena *tables;  /* of a two-level one's clones */
-    struct remat_arena *known;   /* of the memo */
+    struct remat_arena *known;   /* of the variants */
+    struct remat_arena *body;    /* of one while it is formed */
     struct remat_arena *scratch; /* of one evaluation */
 };
 
 /* `graph` is what decisions are made on; `pinned` as for remat_settle; all pointers outlive the
- * evaluator, whose tables lie in `arena`. Thread-compatible.
- * Two-level decisions are evaluated on clones of their own, so that all others have half
- * as many to look at. */
+ * evaluator, whose tables lie in `arena`. Thread-compatible. */
 void remat_evaluator_init(struct remat_evaluator *evaluator, struct remat_arena *arena,
                           const struct remat_graph *graph,
                           const struct remat_persistent *persistent,
@@ -50,21 +43,19 @@ void remat_evaluator_init(struct remat_evaluator *evaluator, struct remat_arena 
                           const struct remat_decision *pinned, struct remat_stopwatch *watch);
 /* Gives back the memory of evaluations, and what is known from them; more can follow. */
 void remat_evaluator_forget(struct remat_evaluator *evaluator);
-/* The same of the clones for two-level decisions, and what is known of those. */
-void remat_evaluator_release_two_level(struct remat_evaluator *evaluator);
 void remat_evaluator_release(struct remat_evaluator *evaluator);
 
-/* The evaluator whose clones the decision needs: the given one, or one that belongs to it. */
-struct remat_evaluator *remat_evaluator_for(struct remat_evaluator *evaluator,
-                                            const struct remat_decision *decision);
-
-/* The time alone, without a schedule: step_ns is 0 where a kernel is new to the evaluator, or where
- * transfers run beside computation. */
+/* The time alone, without a schedule: step_ns is 0 where transfers run beside computation. */
 struct remat_evaluation remat_evaluate_time(struct remat_evaluator *evaluator,
                                             const struct remat_decision *decision);
 
-/* Time and live peak, equal to those of remat_arrange on what remat_rewrite makes of the decision.
- * Packs too, where the live peak is at most limit_bytes: the arena is that of remat_place. */
+/* The decision carried through: the graph with the nodes that its kernels run (clones.h). */
+struct remat_graph *remat_evaluator_rewrite(struct remat_evaluator *evaluator,
+                                            struct remat_arena *arena,
+                                            const struct remat_decision *decision);
+
+/* Time and live peak, equal to those of remat_arrange on the rewritten graph. Packs too, where the
+ * live peak is at most limit_bytes: the arena is that of remat_place. */
 struct remat_evaluation remat_evaluate(struct remat_evaluator *evaluator,
                                        const struct remat_decision *decision, uint64_t limit_bytes);
 

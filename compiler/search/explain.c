@@ -90,6 +90,15 @@ static void estimate_alternatives(struct remat_arena *arena, const struct remat_
             extra_ps[i.i] -= model->border.items[i.i].part_ps;
 }
 
+/* Nodes that decisions are about: the optimizer's are not. */
+static uint64_t count_decided(const struct remat_graph *graph)
+{
+    uint64_t count = 0;
+    for (uint32_t n = 0; n < graph->node_count; n++)
+        count += graph->nodes[n].phase != REMAT_PHASE_OPTIMIZER;
+    return count;
+}
+
 struct remat_explanation remat_explain(struct remat_search *c,
                                        const struct remat_decision *decision)
 {
@@ -101,7 +110,7 @@ struct remat_explanation remat_explain(struct remat_search *c,
     REMAT_NEW(c->arena, out.alternatives, c->graph->value_count);
     REMAT_NEW(c->arena, extra_ps, model->item_count);
     find_choice(c->arena, model, decision, &choice);
-    out.exact = (uint64_t)model->item_count * c->evaluator->clones.tail.i <= NODES_EVALUATED;
+    out.exact = (uint64_t)model->item_count * count_decided(c->graph) <= NODES_EVALUATED;
     if (out.exact) {
         remat_stopwatch_lap(c->evaluator->watch, REMAT_LAP_EXPLAIN);
         evaluate_alternatives(c, model, &choice, extra_ps);

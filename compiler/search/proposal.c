@@ -36,13 +36,12 @@ static void evaluate(struct remat_search *s, const struct remat_decision *decisi
     remat_keep_most(&cost->arena_bytes, s->fixed_arena_bytes);
 }
 
-void remat_proposal_price(struct remat_search *s, struct remat_proposal *proposal,
-                          uint64_t limit_bytes)
+void remat_proposal_price(struct remat_search *s, struct remat_proposal *proposal)
 {
     struct remat_decision decision = decide(s, s->scratch, proposal, NULL);
     proposal->cost = remat_evaluate_time(s->evaluator, &decision);
     if (!proposal->cost.step_ns)
-        evaluate(s, &decision, s->evaluator->transfers ? 0 : limit_bytes, &proposal->cost);
+        evaluate(s, &decision, 0, &proposal->cost);
     remat_arena_reset(s->scratch);
 }
 
@@ -104,13 +103,11 @@ remat_status remat_proposal_carry(struct remat_search *s, const struct remat_pro
     out->decision = decide(s, s->arena, proposal, &s->notes);
     out->decision.reasons = remat_copy(s->arena, out->decision.reasons, s->graph->value_count,
                                        sizeof *out->decision.reasons); /* outlive the model */
-    remat_stopwatch_start(watch);
-    struct remat_evaluator *evaluator = remat_evaluator_for(s->evaluator, &out->decision);
     struct remat_arena *rewritten = remat_scratch_open(s->ctx);
     const struct remat_graph *graph = remat_graph_deep_copy(
-        s->arena, remat_rewrite(rewritten, &evaluator->clones, &out->decision));
+        s->arena, remat_evaluator_rewrite(s->evaluator, rewritten, &out->decision));
     remat_scratch_close(rewritten);
-    remat_stopwatch_lap(watch, REMAT_LAP_CLONE);
+    remat_evaluator_forget(s->evaluator);
     REMAT_CHECK(remat_arrange(s->ctx, s->arena, graph, s->evaluator->persistent,
                               &s->evaluator->prices, &s->settings->device, watch, proposal->in_line,
                               &out->arranged));

@@ -22,10 +22,9 @@ struct remat_proposals REMAT_LIST(struct remat_proposal);
 /* Fills proposal->least. */
 void remat_proposal_find_least(struct remat_search *search, struct remat_proposal *proposal);
 
-/* The exact time, at least, of proposal->cost; with a schedule where its kernels are new, which is
- * packed as in remat_proposal_evaluate, or where transfers run beside computation. */
-void remat_proposal_price(struct remat_search *search, struct remat_proposal *proposal,
-                          uint64_t limit_bytes);
+/* The exact time, at least, of proposal->cost; with a schedule where transfers run beside
+ * computation. */
+void remat_proposal_price(struct remat_search *search, struct remat_proposal *proposal);
 
 /* Fills proposal->cost, unless it is known; packed where the live peak is at most limit_bytes. */
 void remat_proposal_evaluate(struct remat_search *search, struct remat_proposal *proposal,

@@ -128,9 +128,6 @@ void remat_queue_add_planned(struct remat_queue *q)
         add_entry(q, planned(REMAT_NO_PATH, i), i, i);
     for (remat_path_id path = {0}; path.i < planner->tried_count; path.i++)
         decisions += remat_path_step_count(&planner->paths[path.i]);
-    struct remat_proposal small = remat_queue_end(q->search, planner->smallest_path);
-    if (!is_listed(q, decisions, q->order))
-        remat_proposal_price(q->search, &small, 0); /* all layers' kernels at once */
     for (remat_path_id path = {0}; path.i < planner->tried_count; path.i++) {
         uint32_t length = remat_path_length(&planner->paths[path.i]);
         uint32_t end = remat_path_step_count(&planner->paths[path.i]);
@@ -216,7 +213,7 @@ bool remat_queue_take(struct remat_queue *q, uint64_t limit_bytes, struct remat_
         if (e.taken || e.now.least.live_bytes > limit_bytes) {
             go_on(q, e, limit_bytes);
         } else if (!e.now.cost.step_ns) {
-            remat_proposal_price(q->search, &next.now, q->curve ? 0 : limit_bytes);
+            remat_proposal_price(q->search, &next.now);
             push(q, next);
         } else {
             next.taken = true;

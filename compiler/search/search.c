@@ -176,7 +176,7 @@ static bool is_rival(struct remat_search *s, struct remat_proposal *policy,
     remat_proposal_find_least(s, policy);
     if (policy->least.live_bytes > s->limit_bytes)
         return false;
-    remat_proposal_price(s, policy, s->limit_bytes);
+    remat_proposal_price(s, policy);
     const struct remat_class_times times = times_of(s, policy->cost.times);
     if (!remat_sensitivity_may_lead(&times, chosen) || remat_proposals_have(priced, policy))
         return false;
@@ -236,8 +236,6 @@ static remat_status choose_freely(struct remat_search *s, struct remat_proposal 
     }
     if (!found)
         return s->over ? rescue(s, &policies, best) : refuse(s, &policies, best);
-    if (remat_is_none(best->path.i) || best->step <= remat_queue_end(s, best->path).step)
-        remat_evaluator_release_two_level(s->evaluator); /* no two-level decision comes any more */
     if (!by_hand && !s->over)
         REMAT_PUSH(s->arena, &s->notes, "no manual policy fits");
     if (by_hand && !s->over) {
@@ -280,7 +278,6 @@ remat_status remat_choose(struct remat_search *s, struct remat_chosen *out)
         show_bound(s);
         remat_proposals_show(s, "the plan", 1, &best, 1);
     }
-    remat_evaluator_forget(s->evaluator);
     REMAT_CHECK(remat_proposal_carry(s, &best, out));
     for (enum remat_system k = 0; k < REMAT_SYSTEM_COUNT; k++)
         out->manual[k] = (struct remat_timed_policy){manual[k].policy, manual[k].cost.step_ns};

@@ -107,22 +107,16 @@ fail:
 remat_status subject_rewrite(struct subject *s, struct remat_arena *arena,
                              const struct remat_decision *decision, struct remat_graph **out)
 {
-    remat_status st = REMAT_OK;
-    struct remat_evaluator *evaluator;
-    evaluator = remat_evaluator_for(&s->evaluator, decision);
-    *out = remat_rewrite(arena, &evaluator->clones, decision);
-    return st;
+    *out = remat_evaluator_rewrite(&s->evaluator, arena, decision);
+    return REMAT_OK;
 }
 
 struct remat_kernel_list subject_kernels(struct remat_evaluator *e, struct remat_arena *arena,
                                          const struct remat_decision *decision)
 {
-    if (!e->memo.first) /* it has evaluated nothing */
-        remat_evaluate(e, decision, 0);
-    struct remat_nodes nodes = remat_clones_choose(&e->clones, arena, decision, e->clones.tail);
-    struct remat_sequence sequence = {(uint32_t)nodes.count, nodes.items, &e->tail, &e->memo,
-                                      &e->facts};
-    return remat_fuse_sequence(arena, arena, e->clones.graph, &sequence);
+    struct remat_price *prices;
+    remat_evaluate_time(e, decision);
+    return remat_times_list(e->sums, e->variants, arena, decision, &prices);
 }
 
 remat_status subject_plan(struct subject *s, struct remat_arrangement *base,

@@ -98,9 +98,8 @@ static remat_status list_priced(struct bench *b, const struct remat_decision *de
                                 uint32_t *count, struct cost **out)
 {
     remat_status st = REMAT_OK;
-    struct remat_evaluator *evaluator;
+    struct remat_evaluator *evaluator = &b->subject.evaluator;
     struct remat_kernel_list list;
-    evaluator = remat_evaluator_for(&b->subject.evaluator, decision);
     list = subject_kernels(evaluator, &b->scratch, decision);
     const struct remat_graph *g = evaluator->clones.graph;
     REMAT_TRY_NEW(&b->scratch, *out, list.count);

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The variants of kernels: a decision changes what a kernel stores, inlines and loads, and adds
+ * reruns. What a site makes and stores, and where it reads the rest, says which variant it is; each
+ * is formed and priced once, when a decision first asks for it. */
+#ifndef REMAT_VARIANTS_H
+#define REMAT_VARIANTS_H
+
+#include "clones.h"
+#include "price.h"
+
+/* Which candidates a site makes, and which of its kernel's own it stores: bits by place, those of
+ * the kernel's own candidates, then those that it inlines. recomputed: a hash of the candidates
+ * that it reads from reruns or gathers, and from which; others are saved. */
+struct remat_site_content {
+    uint64_t made, stored, recomputed;
+};
+
+struct remat_variant {
+    struct remat_variant *next; /* of the same site */
+    struct remat_site_content content;
+    struct remat_fused_kernel kernel;
+    struct remat_price price;
+    struct remat_sites before; /* as remat_chosen_site has it */
+};
+
+struct remat_variants {
+    struct remat_arena *arena;
+    struct remat_clones *clones;
+    const struct remat_price *prices;
+    const struct remat_device_description *device;
+    struct remat_kernel_writer *writer;
+    struct remat_variant **first; /* by site, those of shards too: what was last formed */
+    uint8_t *stored;              /* by value of the clones' graph: of the site formed last */
+};
+
+/* `clones` of REMAT_ROUNDS_MAX rounds; `prices`: by kernel, everything saved. All pointers outlive
+ * the result, which lies in `arena`; `scratch` belongs to it. Thread-compatible. */
+struct remat_variants *remat_variants_create(struct remat_arena *arena, struct remat_arena *scratch,
+                                             struct remat_clones *clones,
+                                             const struct remat_price *prices,
+                                             const struct remat_device_description *device);
+
+/* Of a site with this content under the decision; the pointer stays valid. */
+const struct remat_variant *remat_variant_of(struct remat_variants *variants,
+                                             const struct remat_decision *decision, remat_site site,
+                                             const struct remat_site_content *content);
+
+#endif
