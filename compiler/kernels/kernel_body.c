@@ -314,9 +314,13 @@ void remat_builtin_body(struct remat_arena *arena, struct remat_shared_views *vi
  * stored register, and (b) nothing that depends on the load is needed per element in a later stage.
  */
 
-/* Fills, of each instruction, its stage and the latest one in which it is computed per element. */
-static void find_stages(const struct remat_kernel_body *p, uint16_t *stages, uint16_t *needed)
+struct stages { /* of each instruction: its own, and the latest that computes it per element */
+    uint16_t own[REMAT_FUSED_INSTRUCTIONS_MAX], needed[REMAT_FUSED_INSTRUCTIONS_MAX];
+};
+
+static void find_stages(const struct remat_kernel_body *p, struct stages *out)
 {
+    uint16_t *stages = out->own, *needed = out->needed;
     assert(p->instruction_count <= REMAT_FUSED_INSTRUCTIONS_MAX);
     for (uint32_t i = 0; i < p->instruction_count; i++) {
         const struct remat_instruction *in = &p->instructions[i];
@@ -349,12 +353,11 @@ static bool depends(const struct remat_kernel_body *p, uint32_t i, const uint8_t
     return false;
 }
 
-static bool read_before_written(const struct remat_kernel_body *p, uint32_t read, uint32_t written)
+static bool read_before_written(const struct remat_kernel_body *p, const struct stages *stages,
+                                uint32_t read, uint32_t written)
 {
-    uint16_t stages[REMAT_FUSED_INSTRUCTIONS_MAX], needed[REMAT_FUSED_INSTRUCTIONS_MAX];
     uint8_t reached[REMAT_FUSED_INSTRUCTIONS_MAX], aside[REMAT_FUSED_INSTRUCTIONS_MAX];
     uint16_t def = REMAT_NO_REGISTER;
-    find_stages(p, stages, needed);
     for (uint32_t i = 0; i < p->instruction_count; i++)
         if (p->instructions[i].opcode == REMAT_INSTRUCTION_store &&
             p->instructions[i].operand == written)
@@ -368,9 +371,10 @@ static bool read_before_written(const struct remat_kernel_body *p, uint32_t read
         bool loads = opcode == REMAT_INSTRUCTION_load && p->instructions[i].operand == read;
         reached[i] = loads || depends(p, i, reached, REMAT_NO_REGISTER);
         aside[i] = loads || depends(p, i, aside, def);
-        if (reached[i] && !remat_opcode_is_reduction(opcode) && needed[i] > stages[def])
+        if (reached[i] && !remat_opcode_is_reduction(opcode) &&
+            stages->needed[i] > stages->own[def])
             return false;
-        if (aside[i] && !loads && i > def && stages[i] == stages[def])
+        if (aside[i] && !loads && i > def && stages->own[i] == stages->own[def])
             return false;
     }
     return true;
@@ -389,7 +393,8 @@ static bool is_whole(const struct remat_view *view, const struct remat_value_inf
     return view->offset_elements == 0;
 }
 
-static bool may_share(const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
+/* Memory may be shared but for when it is read and written. */
+static bool are_alike(const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
                       uint32_t read, uint32_t written)
 {
     const struct remat_kernel_operand *in = &kernel->operands[read];
@@ -404,17 +409,25 @@ static bool may_share(const struct remat_graph *graph, const struct remat_fused_
     for (uint32_t o = 0; o < kernel->operand_count; o++)
         if (o != read && kernel->operands[o].value.i == in->value.i)
             return false; /* also read in another way */
-    return read_before_written(&kernel->body, read, written);
+    return true;
 }
 
 void remat_kernel_list_shared(struct remat_arena *arena, const struct remat_graph *graph,
                               struct remat_fused_kernel *kernel)
 {
     struct REMAT_LIST(struct remat_shared_operands) list = {0};
+    struct stages stages;
+    bool found = false;
     for (uint16_t w = 0; w < kernel->operand_count; w++)
-        for (uint16_t r = 0; r < kernel->operand_count; r++)
-            if (may_share(graph, kernel, r, w))
+        for (uint16_t r = 0; r < kernel->operand_count; r++) {
+            if (!are_alike(graph, kernel, r, w))
+                continue;
+            if (!found)
+                find_stages(&kernel->body, &stages);
+            found = true;
+            if (read_before_written(&kernel->body, &stages, r, w))
                 REMAT_PUSH(arena, &list, ((struct remat_shared_operands){r, w}));
+        }
     kernel->shared = list.items;
     kernel->shared_count = (uint32_t)list.count;
 }
