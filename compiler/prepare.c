@@ -43,7 +43,6 @@ static const struct named_pass {
     {"eliminate_common", remat_pass_eliminate_common, true, true},
     {"expand", remat_pass_expand, true, true},
     {"fold", remat_pass_fold, true, true},
-    {"eliminate_dead", remat_pass_eliminate_dead, true, true},
     {"defer", remat_pass_defer, true, false},
     {"copy_views", remat_pass_copy_views, true, true},
     {"pitch", remat_pass_pitch, true, true},

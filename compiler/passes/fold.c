@@ -6,7 +6,7 @@
  *
  * The first needs x to die there: one use, own bytes. The second undoes what the derivatives of
  * slices (q, k, v of one product) leave. Replaced nodes disappear; the result takes over the name
- * and role of the sum. */
+ * and role of the sum. What no graph output, update or gradient needs disappears, too. */
 #include "builder.h"
 #include "rebuild.h"
 
@@ -15,8 +15,6 @@
 struct parts { /* of a sum of pads */
     uint32_t count;
     remat_node pads[PARTS_MAX]; /* by position along the axis */
-    uint32_t sum_count;
-    remat_node sums[PARTS_MAX]; /* the sums but the last */
 };
 
 struct replacement { /* of a sum */
@@ -31,7 +29,7 @@ struct fold {
     struct remat_arena *arena;
     const struct remat_graph *graph;
     uint32_t *uses; /* of each value */
-    bool *skipped;  /* absorbed by a replacement */
+    bool *live;     /* needed by what is left */
     struct replacement **replacements;
 };
 
@@ -40,10 +38,9 @@ struct fold {
 static const struct remat_node_info *sole_producer(const struct fold *f, remat_value value)
 {
     const struct remat_node_info *node = remat_producer_info(f->graph, value);
-    if (!node || f->uses[value.i] != 1 || f->graph->values[value.i].role != REMAT_ROLE_ACTIVATION ||
-        node->instance > 0 || f->skipped[remat_producer(f->graph, value).i])
-        return NULL;
-    return node;
+    bool sole = node && f->uses[value.i] == 1 && node->instance == 0 &&
+                f->graph->values[value.i].role == REMAT_ROLE_ACTIVATION;
+    return sole ? node : NULL;
 }
 
 static bool same_shape(const struct fold *f, remat_value a, remat_value b)
@@ -79,7 +76,6 @@ static void mark_accumulate(struct fold *f, remat_node n)
     const struct replacement made = {
         REMAT_OP_embedding_accumulate, 3, {terms[1 - k], gradient[0], gradient[1]}, {0}};
     f->replacements[n.i] = remat_copy(f->arena, &made, 1, sizeof made);
-    f->skipped[id.i] = true;
 }
 
 /* --- concat --- */
@@ -115,8 +111,8 @@ static bool find_parts(const struct fold *f, remat_node n, struct parts *parts)
             if (!part || !same_shape(f, sum->inputs[k], sum->outputs[0]))
                 return false;
             remat_node id = remat_producer(f->graph, sum->inputs[k]);
-            if (part->op == REMAT_OP_add && count < PARTS_MAX && parts->sum_count < PARTS_MAX)
-                parts->sums[parts->sum_count++] = pending[count++] = id;
+            if (part->op == REMAT_OP_add && count < PARTS_MAX)
+                pending[count++] = id;
             else if (part->op != REMAT_OP_pad || !add_pad(f, parts, id))
                 return false;
         }
@@ -145,12 +141,8 @@ static bool mark_concat(struct fold *f, remat_node n)
                                .count = parts.count,
                                .axis =
                                    remat_attribute_int("axis", pad_int(f, parts.pads[0], "axis"))};
-    for (uint32_t p = 0; p < parts.count; p++) {
+    for (uint32_t p = 0; p < parts.count; p++)
         made.inputs[p] = f->graph->nodes[parts.pads[p].i].inputs[0];
-        f->skipped[parts.pads[p].i] = true;
-    }
-    for (uint32_t s = 0; s < parts.sum_count; s++)
-        f->skipped[parts.sums[s].i] = true;
     f->replacements[n.i] = remat_copy(f->arena, &made, 1, sizeof made);
     return true;
 }
@@ -173,29 +165,39 @@ static void replace(struct remat_rebuild *r, const struct remat_node_info *sum,
     remat_rebuild_replace(r, sum->outputs[0], value);
 }
 
-/* Sums are marked from the last to the first, so that a chain of them is seen whole. */
-static void mark(struct fold *f)
+/* Sums are marked from the last to the first, so that a chain of them is seen whole. Returns
+ * whether there is something to do. */
+static bool mark(struct fold *f)
 {
+    bool *needed = remat_find_kept(f->arena, f->graph), any = false;
     f->uses = remat_count_uses(f->arena, f->graph);
-    REMAT_NEW(f->arena, f->skipped, f->graph->node_count);
+    REMAT_NEW(f->arena, f->live, f->graph->node_count);
     REMAT_NEW(f->arena, f->replacements, f->graph->node_count);
     for (remat_node n = {f->graph->node_count}; n.i-- > 0;) {
         const struct remat_node_info *node = &f->graph->nodes[n.i];
-        if (node->op == REMAT_OP_add && node->instance == 0 && !f->skipped[n.i] &&
-            !mark_concat(f, n))
+        f->live[n.i] = remat_is_needed(f->graph, node, needed);
+        if (f->live[n.i] && node->op == REMAT_OP_add && node->instance == 0 && !mark_concat(f, n))
             mark_accumulate(f, n);
+        const struct replacement *made = f->replacements[n.i];
+        const remat_value *inputs = made ? made->inputs : node->inputs;
+        uint32_t count = made ? made->count : node->input_count;
+        for (uint32_t k = 0; f->live[n.i] && k < count; k++)
+            needed[inputs[k].i] = true;
+        any |= made || !f->live[n.i];
     }
+    return any;
 }
 
 REMAT_PASS(fold)
 {
     struct fold f = {.arena = arena, .graph = graph};
+    if (!mark(&f))
+        return remat_pass_nothing(graph, out);
     struct remat_rebuild r = remat_rebuild_begin(arena, graph);
-    mark(&f);
     for (remat_node n = {0}; n.i < graph->node_count; n.i++)
         if (f.replacements[n.i])
             replace(&r, &graph->nodes[n.i], f.replacements[n.i]);
-        else if (!f.skipped[n.i])
+        else if (f.live[n.i])
             remat_rebuild_copy(&r, n);
     *out = remat_rebuild_finish(&r);
     return REMAT_OK;

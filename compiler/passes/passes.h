@@ -74,9 +74,9 @@ REMAT_PASS(optimizer);
 
 REMAT_PASS(eliminate_common); /* merges equal pure nodes; only before clones exist */
 REMAT_PASS(expand);           /* composite -> primitive */
-REMAT_PASS(fold);           /* add(x, embedding_backward(..)) -> embedding_accumulate; a sum of pads
-                               that tile an axis, as the gradients of slices are -> concat */
-REMAT_PASS(eliminate_dead); /* drops nodes that no output, update or gradient needs */
+REMAT_PASS(eliminate_dead);   /* drops nodes that no output, update or gradient needs */
+REMAT_PASS(fold); /* the same, and add(x, embedding_backward(..)) -> embedding_accumulate; a sum of
+                     pads that tile an axis, as the gradients of slices are -> concat */
 
 /* Of a graph that arrives joint: forward nodes whose results only the backward pass or the
  * optimizer reads become nodes of the backward pass, each just before the first node that reads it,

@@ -85,16 +85,13 @@ bool *remat_find_kept(struct remat_arena *arena, const struct remat_graph *graph
     return kept;
 }
 
-static bool is_needed(const struct remat_rebuild *r, const struct remat_node_info *node,
-                      const bool *needed)
+bool remat_is_needed(const struct remat_graph *graph, const struct remat_node_info *node,
+                     const bool *needed)
 {
     bool any = false;
-    for (uint32_t k = 0; k < node->output_count; k++) {
-        remat_value v = node->outputs[k];
-        if (!remat_is_none(r->values[v.i].i))
-            return false;
-        any |= needed[v.i] || r->from->values[v.i].role == REMAT_ROLE_GRADIENT;
-    }
+    for (uint32_t k = 0; k < node->output_count; k++)
+        any |= needed[node->outputs[k].i] ||
+               graph->values[node->outputs[k].i].role == REMAT_ROLE_GRADIENT;
     return any;
 }
 
@@ -105,7 +102,8 @@ void remat_rebuild_live(struct remat_rebuild *r)
     REMAT_NEW(r->arena, live, from->node_count);
     for (uint32_t n = from->node_count; n-- > 0;) {
         const struct remat_node_info *node = &from->nodes[n];
-        live[n] = is_needed(r, node, needed);
+        live[n] =
+            remat_is_none(r->values[node->outputs[0].i].i) && remat_is_needed(from, node, needed);
         for (uint32_t k = 0; live[n] && k < node->input_count; k++)
             needed[node->inputs[k].i] = true;
     }

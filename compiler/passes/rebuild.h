@@ -36,6 +36,9 @@ remat_value remat_add_input(struct remat_builder *builder, const char *name, rem
 
 /* Of each value of a graph: whether it is an output or the new version of a state. */
 bool *remat_find_kept(struct remat_arena *arena, const struct remat_graph *graph);
+/* Some output is needed, or a gradient. */
+bool remat_is_needed(const struct remat_graph *graph, const struct remat_node_info *node,
+                     const bool *needed);
 /* Of each value of a graph: how many nodes' inputs, graph outputs and updates name it. */
 uint32_t *remat_count_uses(struct remat_arena *arena, const struct remat_graph *graph);
 
