@@ -9,10 +9,9 @@
 #include "hash.h"
 #include "mesh.h"
 #include "passes.h"
+#include "pitch.h"
 #include "split.h"
 #include "stopwatch.h"
-
-#define GRAPHS_KEPT 4 /* so many times the bytes of a graph may lie beside it before it moves */
 
 struct preparation {
     remat_context *ctx;
@@ -30,24 +29,24 @@ static const struct named_pass {
     const char *name;
     pass_function *function;
     bool training, evaluation; /* of which it is one */
+    bool alone;                /* what passes before it made goes with it */
 } passes[] = {
-    {"indices", remat_pass_indices, true, true},
-    {"pad_vocabulary", remat_pass_pad_vocabulary, true, true},
-    {"chunk_loss", remat_pass_chunk_loss, true, true},
-    {"forward_only", remat_pass_forward_only, false, true},
-    {"autodiff", remat_pass_autodiff, true, false},
-    {"tensor_parallel", remat_pass_tensor_parallel, true, true},
-    {"microbatches", remat_pass_microbatches, true, true},
-    {"shard", remat_pass_shard, true, true},
-    {"optimizer", remat_pass_optimizer, true, false},
-    {"eliminate_common", remat_pass_eliminate_common, true, true},
-    {"expand", remat_pass_expand, true, true},
-    {"fold", remat_pass_fold, true, true},
-    {"defer", remat_pass_defer, true, false},
-    {"copy_views", remat_pass_copy_views, true, true},
-    {"pitch", remat_pass_pitch, true, true},
-    {"split", NULL, false, false},
-    {"rewrite", NULL, false, false},
+    {"indices", remat_pass_indices, true, true, false},
+    {"pad_vocabulary", remat_pass_pad_vocabulary, true, true, false},
+    {"chunk_loss", remat_pass_chunk_loss, true, true, false},
+    {"forward_only", remat_pass_forward_only, false, true, false},
+    {"autodiff", remat_pass_autodiff, true, false, false},
+    {"tensor_parallel", remat_pass_tensor_parallel, true, true, false},
+    {"microbatches", remat_pass_microbatches, true, true, false},
+    {"shard", remat_pass_shard, true, true, false},
+    {"optimizer", remat_pass_optimizer, true, false, false},
+    {"eliminate_common", remat_pass_eliminate_common, true, true, true},
+    {"expand", remat_pass_expand, true, true, false},
+    {"fold", remat_pass_fold, true, true, true},
+    {"defer", remat_pass_defer, true, false, false},
+    {"copy_views", remat_pass_copy_views, true, true, false},
+    {"split", NULL, false, false, false},
+    {"rewrite", NULL, false, false, false},
 };
 
 const char *remat_pass_name(size_t index)
@@ -77,14 +76,19 @@ static void show(const struct preparation *p, const char *pass, const struct rem
         p->settings->after_pass(p->settings->after_pass_user, pass, graph);
 }
 
-/* The graph alone, in an arena of its own in place of *kept: what else passes made goes. */
-static void move_graph(const struct preparation *p, struct remat_graph **graph,
-                       struct remat_arena **kept)
+/* The pass in an arena of its own, which takes the place of *kept. */
+static remat_status run_alone(const struct preparation *p, pass_function *pass,
+                              const struct remat_graph *graph, struct remat_graph **out,
+                              struct remat_arena **kept)
 {
-    struct remat_arena *moved = remat_scratch_open(p->ctx);
-    *graph = remat_graph_deep_copy(moved, *graph);
-    remat_scratch_close(*kept);
-    *kept = moved;
+    struct remat_arena *arena = remat_scratch_open(p->ctx);
+    REMAT_CHECK(pass(arena, graph, out));
+    bool nothing = *out == graph;
+    if (!nothing)
+        remat_graph_own(arena, *out);
+    remat_scratch_close(nothing ? arena : *kept);
+    *kept = nothing ? *kept : arena;
+    return REMAT_OK;
 }
 
 /* Each pass of a step or, else, of an evaluation makes *graph anew in *kept, or leaves it as it is.
@@ -93,18 +97,14 @@ static remat_status run_passes(const struct preparation *p, bool training, bool 
                                const struct remat_graph **graph, struct remat_arena **kept)
 {
     struct remat_graph *result;
-    uint64_t graph_bytes = 0;
     *kept = remat_scratch_open(p->ctx);
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
         if (training ? !passes[i].training : !passes[i].evaluation)
             continue;
         uint64_t start = start_clock(p);
         remat_unwind_if_late(p->ctx);
-        REMAT_CHECK(passes[i].function(*kept, *graph, &result));
-        if (remat_arena_bytes(*kept) > GRAPHS_KEPT * graph_bytes) {
-            move_graph(p, &result, kept);
-            graph_bytes = remat_arena_bytes(*kept);
-        }
+        REMAT_CHECK(passes[i].alone ? run_alone(p, passes[i].function, *graph, &result, kept)
+                                    : passes[i].function(*kept, *graph, &result));
         *graph = result;
         if (shown) {
             stop_clock(p, passes[i].name, start);
@@ -122,12 +122,13 @@ static bool trains(const struct remat_graph *graph)
     return graph->update_count > 0;
 }
 
-/* The graph, verified if a plan is to be written, in the arena of all results. */
-static remat_status hand_out(const struct preparation *p, const struct remat_graph *graph,
+/* A graph in the arena of all results, verified if a plan is to be written. */
+static remat_status hand_out(const struct preparation *p, struct remat_graph *graph,
                              const struct remat_graph **out)
 {
-    *out = remat_graph_deep_copy(p->arena, graph);
-    return p->purpose == REMAT_FOR_PLAN ? remat_graph_verify(p->ctx, *out) : REMAT_OK;
+    remat_pitch(graph);
+    *out = graph;
+    return p->purpose == REMAT_FOR_PLAN ? remat_graph_verify(p->ctx, graph) : REMAT_OK;
 }
 
 /* A step or an evaluation in microbatches is cut where its accumulators are complete; *rest is
@@ -135,13 +136,12 @@ static remat_status hand_out(const struct preparation *p, const struct remat_gra
 static remat_status split(const struct preparation *p, const struct remat_graph *whole,
                           const struct remat_graph **microbatch, const struct remat_graph **rest)
 {
-    struct remat_arena *scratch = remat_scratch_open(p->ctx);
-    const struct remat_graph *update = remat_split(scratch, whole, true);
-    REMAT_CHECK(hand_out(p, remat_split(scratch, whole, false), microbatch));
-    if (update->node_count)
-        REMAT_CHECK(hand_out(p, update, rest));
-    remat_scratch_close(scratch);
-    return REMAT_OK;
+    struct remat_graph *first = remat_split(p->arena, whole, false);
+    struct remat_graph *update = remat_split(p->arena, whole, true);
+    remat_graph_own(p->arena, first);
+    remat_graph_own(p->arena, update);
+    REMAT_CHECK(hand_out(p, first, microbatch));
+    return update->node_count ? hand_out(p, update, rest) : REMAT_OK;
 }
 
 /* With one rank nothing comes after the microbatches. */
@@ -150,7 +150,7 @@ static remat_status finish_evaluation(const struct preparation *p, const struct 
                                       const struct remat_graph **mean)
 {
     if (whole->microbatches < 2 || whole->mesh.axis_count == 0)
-        return hand_out(p, whole, microbatch);
+        return hand_out(p, remat_graph_deep_copy(p->arena, whole), microbatch);
     return split(p, whole, microbatch, mean);
 }
 
@@ -172,7 +172,7 @@ static remat_status prepare_step(const struct preparation *p, const struct remat
         stop_clock(p, "split", start);
         show(p, "split", out->decided);
     } else {
-        REMAT_CHECK(hand_out(p, step, &out->decided));
+        REMAT_CHECK(hand_out(p, remat_graph_deep_copy(p->arena, step), &out->decided));
     }
     remat_scratch_close(kept);
     return REMAT_OK;

@@ -411,7 +411,7 @@ struct remat_graph *remat_rewrite(struct remat_arena *arena, const struct remat_
     const bool *kept = remat_find_kept(arena, given);
     struct rewriter w = {.c = clones,
                          .decision = decision,
-                         .to = remat_rebuild_begin(arena, clones->graph),
+                         .to = remat_rebuild_begin(arena, clones->graph, 1),
                          .rounds = remat_decision_rounds(decision)};
     for (uint32_t k = 0; k < kernels->count; k++)
         for (uint32_t n = 0; n < kernels->kernels[k].node_count; n++)
@@ -421,7 +421,5 @@ struct remat_graph *remat_rewrite(struct remat_arena *arena, const struct remat_
         if (!remat_is_none(node.i) && (kept[v.i] || given->values[v.i].role == REMAT_ROLE_GRADIENT))
             copy_node(&w, node);
     }
-    struct remat_graph *out = remat_rebuild_finish(&w.to);
-    out->has_kernels = true;
-    return out;
+    return remat_rebuild_finish(&w.to);
 }

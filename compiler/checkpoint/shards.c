@@ -80,7 +80,7 @@ struct remat_shards remat_shards_create(struct remat_arena *arena,
     REMAT_NEW(arena, out.of, graph->value_count);
     if (remat_mesh_size(&graph->mesh, AXIS) == 1)
         return out;
-    m.b.graph = remat_graph_copy(arena, graph);
+    m.b.graph = remat_graph_copy(arena, graph, 1);
     m.b.graph->has_kernels = true;
     for (remat_value v = {0}; v.i < graph->value_count; v.i++)
         if (remat_is_candidate(settled, v) && settled->facts.may_shard[v.i])

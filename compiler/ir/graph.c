@@ -215,11 +215,15 @@ remat_value remat_graph_add_value(struct remat_arena *arena, struct remat_graph 
     return (remat_value){graph->value_count++};
 }
 
-static void copy_lists(struct remat_arena *arena, struct remat_node_info *node)
+static void copy_ids(struct remat_arena *arena, struct remat_node_info *node)
 {
-    struct remat_attribute *copy = NULL;
     DUPLICATE(arena, node->inputs, node->input_count);
     DUPLICATE(arena, node->outputs, node->output_count);
+}
+
+static void copy_attributes(struct remat_arena *arena, struct remat_node_info *node)
+{
+    struct remat_attribute *copy = NULL;
     if (node->attribute_count)
         copy = remat_copy(arena, node->attributes, node->attribute_count, sizeof *copy);
     for (uint32_t a = 0; a < node->attribute_count; a++)
@@ -252,55 +256,53 @@ remat_node remat_graph_add_node(struct remat_arena *arena, struct remat_graph *g
                                 const struct remat_node_info *info)
 {
     struct remat_node_info node = *info;
-    copy_lists(arena, &node);
+    copy_ids(arena, &node);
+    copy_attributes(arena, &node);
     return remat_graph_append_node(arena, graph, &node);
 }
 
-struct remat_graph *remat_graph_copy(struct remat_arena *arena, const struct remat_graph *graph)
+struct remat_graph *remat_graph_copy(struct remat_arena *arena, const struct remat_graph *graph,
+                                     uint32_t room)
 {
     struct remat_graph *copy = remat_copy(arena, graph, 1, sizeof *graph);
-    DUPLICATE(arena, copy->values, copy->value_count);
-    DUPLICATE(arena, copy->nodes, copy->node_count);
+    copy->value_capacity = copy->node_capacity = 0;
+    remat_graph_reserve(arena, copy, room * (size_t)copy->value_count,
+                        room * (size_t)copy->node_count);
     DUPLICATE(arena, copy->scopes, copy->scope_count);
     DUPLICATE(arena, copy->outputs, copy->output_count);
     DUPLICATE(arena, copy->updates, copy->update_count);
     DUPLICATE(arena, copy->symbols, copy->symbol_count);
-    copy->value_capacity = copy->value_count;
-    copy->node_capacity = copy->node_count;
     copy->scope_capacity = copy->scope_count;
     copy->scope_ids = (struct remat_index){0};
     return copy;
 }
 
-static const struct remat_stated *copy_stated(struct remat_arena *arena,
-                                              const struct remat_stated *stated)
+void remat_graph_own(struct remat_arena *arena, struct remat_graph *graph)
 {
-    struct remat_stated *copy = remat_copy(arena, stated, 1, sizeof *stated);
-    if (copy->axis)
-        DUPLICATE(arena, copy->axis, strlen(copy->axis) + 1);
-    return copy;
+    DUPLICATE(arena, graph->name, strlen(graph->name) + 1);
+    for (uint32_t v = 0; v < graph->value_count; v++) {
+        struct remat_value_info *value = &graph->values[v];
+        DUPLICATE(arena, value->name, strlen(value->name) + 1);
+        if (value->part)
+            DUPLICATE(arena, value->part, 1);
+    }
+    for (uint32_t s = 0; s < graph->scope_count; s++) {
+        struct remat_scope *scope = &graph->scopes[s];
+        DUPLICATE(arena, scope->path, strlen(scope->path) + 1);
+        if (scope->stack)
+            DUPLICATE(arena, scope->stack, strlen(scope->stack) + 1);
+    }
+    for (uint32_t n = 0; n < graph->node_count; n++)
+        copy_attributes(arena, &graph->nodes[n]);
 }
 
 struct remat_graph *remat_graph_deep_copy(struct remat_arena *arena,
                                           const struct remat_graph *graph)
 {
-    struct remat_graph *out = remat_graph_copy(arena, graph);
-    DUPLICATE(arena, out->name, strlen(out->name) + 1);
-    for (uint32_t v = 0; v < out->value_count; v++) {
-        DUPLICATE(arena, out->values[v].name, strlen(out->values[v].name) + 1);
-        if (out->values[v].part)
-            DUPLICATE(arena, out->values[v].part, 1);
-        if (out->values[v].stated)
-            out->values[v].stated = copy_stated(arena, out->values[v].stated);
-    }
-    for (uint32_t s = 0; s < out->scope_count; s++) {
-        struct remat_scope *scope = &out->scopes[s];
-        DUPLICATE(arena, scope->path, strlen(scope->path) + 1);
-        if (scope->stack)
-            DUPLICATE(arena, scope->stack, strlen(scope->stack) + 1);
-    }
+    struct remat_graph *out = remat_graph_copy(arena, graph, 1);
+    remat_graph_own(arena, out);
     for (uint32_t n = 0; n < out->node_count; n++)
-        copy_lists(arena, &out->nodes[n]);
+        copy_ids(arena, &out->nodes[n]);
     return out;
 }
 

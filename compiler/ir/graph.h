@@ -262,10 +262,15 @@ remat_node remat_graph_add_node(struct remat_arena *arena, struct remat_graph *g
 /* The same without copies: what the lists point to lives as long as the graph. */
 remat_node remat_graph_append_node(struct remat_arena *arena, struct remat_graph *graph,
                                    const struct remat_node_info *info);
-/* A copy into another arena, same ids and contents, whose tables can be changed and appended to;
- * strings, attributes and the nodes' id lists stay shared with the original. */
-struct remat_graph *remat_graph_copy(struct remat_arena *arena, const struct remat_graph *graph);
-/* The same that shares nothing with the original but the keys of attributes. */
+/* A copy into another arena, same ids and contents, whose tables can be changed and appended to,
+ * with room for so many times the values and nodes; strings, attributes and the nodes' id lists
+ * stay shared with the original. */
+struct remat_graph *remat_graph_copy(struct remat_arena *arena, const struct remat_graph *graph,
+                                     uint32_t room);
+/* Gives a graph whose tables and id lists lie in `arena` copies of all else in it, but for the keys
+ * of attributes. Nothing is stated of its values any more. */
+void remat_graph_own(struct remat_arena *arena, struct remat_graph *graph);
+/* A copy that shares nothing with the original but these keys. */
 struct remat_graph *remat_graph_deep_copy(struct remat_arena *arena,
                                           const struct remat_graph *graph);
 

@@ -83,7 +83,7 @@ static void append_values(remat_context *ctx, const struct remat_graph *graph)
 remat_status remat_graph_bind(remat_context *ctx, struct remat_arena *arena,
                               const struct remat_graph *graph, struct remat_graph **out)
 {
-    struct remat_graph *bound = remat_graph_copy(arena, graph);
+    struct remat_graph *bound = remat_graph_copy(arena, graph, 1);
     bound->symbol_count = 0;
     for (uint32_t v = 0; v < bound->value_count; v++)
         REMAT_CHECK(bind_value(ctx, graph, &bound->values[v]));

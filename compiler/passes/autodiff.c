@@ -197,9 +197,7 @@ REMAT_PASS(autodiff)
     struct autodiff a = {.arena = arena};
     if (!is_wanted(graph))
         return remat_pass_nothing(graph, out);
-    a.graph = remat_graph_copy(arena, graph);
-    remat_graph_reserve(arena, a.graph, NODES_DERIVED * (size_t)graph->value_count,
-                        NODES_DERIVED * (size_t)graph->node_count);
+    a.graph = remat_graph_copy(arena, graph, NODES_DERIVED);
     *out = a.graph;
     a.b = (struct remat_builder){.arena = arena, .graph = a.graph, .phase = REMAT_PHASE_BACKWARD};
     find_needed(&a);

@@ -80,7 +80,7 @@ REMAT_PASS(chunk_loss)
         return remat_pass_nothing(graph, out);
     }
     remat_status st = REMAT_OK;
-    struct remat_rebuild r = remat_rebuild_begin(arena, graph);
+    struct remat_rebuild r = remat_rebuild_begin(arena, graph, 1);
     for (remat_node n = {0}; n.i < graph->node_count && st == REMAT_OK; n.i++)
         if (n.i == head.loss.i)
             st = replace(&r, &head);

@@ -80,7 +80,7 @@ REMAT_PASS(copy_views)
 {
     if (takes_all(graph)) /* as nearly always */
         return remat_pass_nothing(graph, out);
-    struct remat_rebuild r = remat_rebuild_begin(arena, graph);
+    struct remat_rebuild r = remat_rebuild_begin(arena, graph, 1);
     remat_value *copies;
     REMAT_NEW(arena, copies, graph->value_count);
     for (remat_value v = {0}; v.i < graph->value_count; v.i++)

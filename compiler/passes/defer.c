@@ -83,7 +83,7 @@ REMAT_PASS(defer)
     }
     if (!any)
         return remat_pass_nothing(graph, out);
-    struct remat_rebuild r = remat_rebuild_begin(arena, graph);
+    struct remat_rebuild r = remat_rebuild_begin(arena, graph, 1);
     for (remat_node n = {0}; n.i <= count; n.i++) {
         for (remat_node m = first[n.i]; !remat_is_none(m.i); m = next[m.i])
             copy_deferred(&r, m);

@@ -86,7 +86,7 @@ static remat_node find_or_add(const struct remat_rebuild *r, struct remat_index 
 REMAT_PASS(eliminate_common)
 {
     struct remat_index index = {0};
-    struct remat_rebuild r = remat_rebuild_begin(arena, graph);
+    struct remat_rebuild r = remat_rebuild_begin(arena, graph, 1);
     const bool *named = remat_find_kept(arena, graph);
     for (remat_node n = {0}; n.i < graph->node_count; n.i++) {
         const struct remat_node_info *node = &graph->nodes[n.i];

@@ -4,7 +4,7 @@
 
 REMAT_PASS(eliminate_dead)
 {
-    struct remat_rebuild r = remat_rebuild_begin(arena, graph);
+    struct remat_rebuild r = remat_rebuild_begin(arena, graph, 1);
     remat_rebuild_live(&r);
     *out = remat_rebuild_finish(&r);
     return REMAT_OK;

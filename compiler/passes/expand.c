@@ -39,7 +39,7 @@ static void expand_node(struct remat_rebuild *r, remat_node n)
 
 REMAT_PASS(expand)
 {
-    struct remat_rebuild r = remat_rebuild_begin(arena, graph);
+    struct remat_rebuild r = remat_rebuild_begin(arena, graph, 3);
     for (remat_node n = {0}; n.i < graph->node_count; n.i++)
         if (remat_op_has(graph->nodes[n.i].op, REMAT_FACT_COMPOSITE))
             expand_node(&r, n);

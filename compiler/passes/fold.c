@@ -193,7 +193,7 @@ REMAT_PASS(fold)
     struct fold f = {.arena = arena, .graph = graph};
     if (!mark(&f))
         return remat_pass_nothing(graph, out);
-    struct remat_rebuild r = remat_rebuild_begin(arena, graph);
+    struct remat_rebuild r = remat_rebuild_begin(arena, graph, 1);
     for (remat_node n = {0}; n.i < graph->node_count; n.i++)
         if (f.replacements[n.i])
             replace(&r, &graph->nodes[n.i], f.replacements[n.i]);

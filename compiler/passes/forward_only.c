@@ -30,7 +30,7 @@ static void copy_attention(struct remat_rebuild *r, remat_node n)
 
 REMAT_PASS(forward_only)
 {
-    struct remat_rebuild r = remat_rebuild_begin(arena, graph);
+    struct remat_rebuild r = remat_rebuild_begin(arena, graph, 1);
     for (remat_node n = {0}; n.i < graph->node_count; n.i++) {
         const struct remat_node_info *node = &graph->nodes[n.i];
         if (node->op == REMAT_OP_attention)

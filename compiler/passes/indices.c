@@ -5,12 +5,12 @@
  * tokens [B, T + 1] that are ids but for the last column, and targets but for the first, accept
  * what the ids or the targets do. The same tokens read as a whole by both accept what both do. */
 #include "indices.h"
-#include "passes.h"
+#include "rebuild.h"
 
 struct readers {
     struct remat_indices whole; /* accepted by all that read the whole value; bound 0: none does */
     struct remat_indices parts; /* accepted by one of those that read a part; bound 0: none does */
-    bool needed, others;        /* others: to whom the elements are something else */
+    bool others;                /* to whom the elements are something else */
 };
 
 static bool is_below(int32_t element, uint32_t bound)
@@ -48,7 +48,6 @@ static void add_reader(struct readers *readers, struct remat_indices accepted, b
         accepted = part ? either(*of, accepted) : both(*of, accepted);
     *of = accepted;
     readers->others |= accepted.bound == 0;
-    readers->needed = true;
 }
 
 static struct remat_indices accepted_by(const struct readers *readers)
@@ -60,18 +59,10 @@ static struct remat_indices accepted_by(const struct readers *readers)
     return readers->whole.bound ? readers->whole : readers->parts;
 }
 
-static bool is_needed(const struct remat_graph *graph, const struct remat_node_info *node,
-                      const struct readers *readers)
+static void find_readers(struct remat_arena *arena, const struct remat_graph *graph,
+                         struct readers *readers)
 {
-    bool any = false;
-    for (uint32_t k = 0; k < node->output_count; k++)
-        any |= readers[node->outputs[k].i].needed ||
-               graph->values[node->outputs[k].i].role == REMAT_ROLE_GRADIENT;
-    return any;
-}
-
-static void find_readers(const struct remat_graph *graph, struct readers *readers)
-{
+    bool *needed = remat_find_kept(arena, graph);
     for (uint32_t o = 0; o < graph->output_count; o++)
         add_reader(&readers[graph->outputs[o].i], (struct remat_indices){0}, false);
     for (uint32_t u = 0; u < graph->update_count; u++)
@@ -79,21 +70,23 @@ static void find_readers(const struct remat_graph *graph, struct readers *reader
     for (uint32_t n = graph->node_count; n-- > 0;) {
         const struct remat_node_info *node = &graph->nodes[n];
         bool view = remat_op_has(node->op, REMAT_FACT_VIEW), part = node->op == REMAT_OP_slice;
-        uint32_t count = is_needed(graph, node, readers) ? node->input_count : 0;
-        for (uint32_t k = 0; k < count; k++)
+        uint32_t count = remat_is_needed(graph, node, needed) ? node->input_count : 0;
+        for (uint32_t k = 0; k < count; k++) {
+            needed[node->inputs[k].i] = true;
             add_reader(&readers[node->inputs[k].i],
                        view ? accepted_by(&readers[node->outputs[0].i])
                             : remat_op_indices(graph, node, k),
                        part);
+        }
     }
 }
 
 REMAT_PASS(indices)
 {
     struct readers *readers;
-    *out = remat_graph_copy(arena, graph);
+    *out = remat_graph_copy(arena, graph, 1);
     REMAT_NEW(arena, readers, graph->value_count);
-    find_readers(graph, readers);
+    find_readers(arena, graph, readers);
     for (uint32_t v = 0; v < graph->value_count; v++) {
         struct remat_value_info *info = &(*out)->values[v];
         if (remat_is_none(info->node.i) && info->role == REMAT_ROLE_INPUT &&

@@ -409,7 +409,7 @@ REMAT_PASS(microbatches)
     d.parts = d.microbatches * d.ranks;
     if (d.parts < 2 || graph->node_count == 0)
         return remat_pass_nothing(graph, out);
-    d.r = remat_rebuild_begin(arena, graph);
+    d.r = remat_rebuild_begin(arena, graph, 2);
     d.b = (struct remat_builder){.arena = arena, .graph = d.r.to, .phase = REMAT_PHASE_FORWARD};
     REMAT_CHECK(find_averaged(&d));
     add_part(&d);

@@ -343,7 +343,7 @@ REMAT_PASS(optimizer)
         return remat_pass_nothing(graph, out);
     if (graph->zero)
         a.rank = remat_graph_coordinate(graph, "dp");
-    a.graph = remat_graph_copy(arena, graph);
+    a.graph = remat_graph_copy(arena, graph, 2);
     *out = a.graph;
     REMAT_CHECK(find_gradients(&a, graph));
     REMAT_NEW(arena, a.graph->updates, graph->update_count + 4 * a.gradients.count + 1);

@@ -140,7 +140,7 @@ REMAT_PASS(pad_vocabulary)
     struct padder p = {.arena = arena, .ranks = remat_mesh_size(&graph->mesh, "tp")};
     if (p.ranks == 1 || is_joint(graph) || !remat_is_none(remat_graph_coordinate(graph, "tp").i))
         return remat_pass_nothing(graph, out);
-    *out = p.graph = remat_graph_copy(arena, graph);
+    *out = p.graph = remat_graph_copy(arena, graph, 1);
     REMAT_NEW(arena, p.grows, graph->value_count);
     REMAT_CHECK(mark_all(&p));
     REMAT_CHECK(check_readers(&p));

@@ -88,14 +88,6 @@ REMAT_PASS(defer);
  * and for op random. */
 REMAT_PASS(copy_views);
 
-/* Gives rows a pitch of whole 64 elements where they are not aligned to 16 bytes and it adds at
- * most 1/16: matrix units load no others fast (logits over 50,257 ids: a pitch of 50,304). Those
- * are activations that a matmul reads or writes, and what is computed from them element by element.
- * Left as they are: what the host or another kernel but matmul and fused ones sees, and what has a
- * view that joins or splits the last axis. Last of the passes: it decides sizes of buffers and
- * strides, no bit. */
-REMAT_PASS(pitch);
-
 /* The graph of an evaluation: what computes the outputs, without gradients, updates and dropout (op
  * dropout, and that of attention). */
 REMAT_PASS(forward_only);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A candidate is given its pitch, and loses it again to the first reader, writer or view that
  * cannot have it. */
-#include "passes.h"
+#include "pitch.h"
+
+#include "ops.h"
 #include "view.h"
 
 #define PITCH_ELEMENTS 64
@@ -79,10 +81,8 @@ static void take_from_others(struct remat_graph *graph)
         take(graph, graph->updates[u].value);
 }
 
-REMAT_PASS(pitch)
+void remat_pitch(struct remat_graph *graph)
 {
-    *out = remat_graph_copy(arena, graph);
-    give(*out);
-    take_from_others(*out);
-    return REMAT_OK;
+    give(graph);
+    take_from_others(graph);
 }

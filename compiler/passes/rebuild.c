@@ -5,21 +5,18 @@
 
 #include "builder.h"
 
-struct remat_rebuild remat_rebuild_begin(struct remat_arena *arena, const struct remat_graph *from)
+struct remat_rebuild remat_rebuild_begin(struct remat_arena *arena, const struct remat_graph *from,
+                                         uint32_t room)
 {
-    struct remat_rebuild r = {
-        .arena = arena, .from = from, .to = remat_graph_create(arena, from->name)};
-    r.to->config = from->config;
-    r.to->optimizer = from->optimizer;
-    r.to->mesh = from->mesh;
-    r.to->microbatches = from->microbatches;
-    r.to->zero = from->zero;
-    r.to->sequence_parallel = from->sequence_parallel;
-    r.to->exchange_bytes = from->exchange_bytes;
-    r.to->loss_chunk = from->loss_chunk;
-    r.to->scopes = remat_copy(arena, from->scopes, from->scope_count, sizeof *from->scopes);
-    r.to->scope_count = r.to->scope_capacity = from->scope_count;
-    remat_graph_reserve(arena, r.to, from->value_count, from->node_count);
+    struct remat_graph *to = remat_copy(arena, from, 1, sizeof *from);
+    struct remat_rebuild r = {.arena = arena, .from = from, .to = to};
+    to->value_count = to->node_count = to->output_count = to->update_count = 0;
+    to->value_capacity = to->node_capacity = 0;
+    to->scopes = remat_copy(arena, from->scopes, from->scope_count, sizeof *from->scopes);
+    to->scope_capacity = from->scope_count;
+    to->scope_ids = (struct remat_index){0};
+    remat_graph_reserve(arena, to, room * (size_t)from->value_count,
+                        room * (size_t)from->node_count);
     REMAT_ROOM(arena, r.values, from->value_count);
     REMAT_ROOM(arena, r.groups, from->node_count);
     for (uint32_t n = 0; n < from->node_count; n++)

@@ -14,8 +14,10 @@ struct remat_rebuild {
     uint32_t *groups;    /* of each old node id: the new group of the old group of that id */
 };
 
-/* An empty graph with the scopes and the graph inputs of `from`, and room for as many nodes. */
-struct remat_rebuild remat_rebuild_begin(struct remat_arena *arena, const struct remat_graph *from);
+/* An empty graph with the scopes and the graph inputs of `from`, and room for so many times its
+ * values and nodes. */
+struct remat_rebuild remat_rebuild_begin(struct remat_arena *arena, const struct remat_graph *from,
+                                         uint32_t room);
 /* New ids of the node's inputs, in the arena. */
 remat_value *remat_rebuild_inputs(struct remat_rebuild *r, const struct remat_node_info *node);
 /* The new number of an old group. */

@@ -48,7 +48,7 @@ REMAT_PASS(shard)
     struct sharder s = {.ranks = remat_mesh_size(&graph->mesh, "dp")};
     if (graph->zero < 3)
         return remat_pass_nothing(graph, out);
-    s.r = remat_rebuild_begin(arena, graph);
+    s.r = remat_rebuild_begin(arena, graph, 1);
     s.b = (struct remat_builder){.arena = arena, .graph = s.r.to};
     divide_parameters(&s);
     for (remat_node n = {0}; n.i < graph->node_count; n.i++) {

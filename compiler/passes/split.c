@@ -32,7 +32,7 @@ struct remat_graph *remat_split(struct remat_arena *arena, const struct remat_gr
     for (uint32_t u = 0; u < graph->update_count; u++)
         if (is_later(graph, graph->updates[u].value) == update)
             part.updates[part.update_count++] = graph->updates[u];
-    struct remat_rebuild r = remat_rebuild_begin(arena, &part);
+    struct remat_rebuild r = remat_rebuild_begin(arena, &part, 1);
     for (uint32_t u = 0; update && u < graph->update_count; u++)
         if (!is_later(graph, graph->updates[u].value))
             r.values[graph->updates[u].value.i] = r.values[graph->updates[u].state.i];

@@ -287,7 +287,7 @@ REMAT_PASS(tensor_parallel)
     struct divider d = {.ranks = remat_mesh_size(&graph->mesh, REMAT_DIVIDE_AXIS)};
     struct remat_graph *expanded;
     if (d.ranks == 1 || !remat_is_none(remat_graph_coordinate(graph, REMAT_DIVIDE_AXIS).i))
-        return states_any(graph) ? finish(remat_graph_copy(arena, graph), out)
+        return states_any(graph) ? finish(remat_graph_copy(arena, graph, 1), out)
                                  : remat_pass_nothing(graph, out);
     if (graph->update_count)
         return remat_error(arena->ctx, REMAT_ERROR_INVALID,
@@ -297,7 +297,7 @@ REMAT_PASS(tensor_parallel)
     REMAT_CHECK(remat_pass_expand(arena, graph, &expanded));
     REMAT_CHECK(remat_pass_eliminate_dead(arena, expanded, &expanded));
     REMAT_CHECK(remat_layouts_find(arena, expanded, REMAT_DIVIDE_AXIS, &d.layouts));
-    d.r = remat_rebuild_begin(arena, expanded);
+    d.r = remat_rebuild_begin(arena, expanded, 1);
     d.b = (struct remat_builder){.arena = arena, .graph = d.r.to};
     d.coordinate = d.number = d.rng = REMAT_NO_VALUE;
     memset(d.entries, 0xff, sizeof d.entries);

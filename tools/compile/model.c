@@ -62,7 +62,7 @@ remat_status model_bind(remat_context *ctx, struct remat_arena *arena, const cha
 {
     remat_status st = REMAT_OK;
     struct remat_arena *scratch = remat_scratch_open(ctx);
-    struct remat_graph *graph = remat_graph_copy(scratch, parsed);
+    struct remat_graph *graph = remat_graph_copy(scratch, parsed, 1);
     REMAT_TRY(graph_file_set_symbols(ctx, path, bindings, graph));
     REMAT_TRY(divide_batch(ctx, path, graph, settings));
     REMAT_TRY(graph_file_bind(ctx, path, arena, graph, out));
@@ -122,7 +122,7 @@ static remat_status bind(const struct attempts *a, struct remat_arena *arena, ui
     const char *bindings = sizes_bindings(arena, a->sizes, value);
     if (!bindings)
         REMAT_FAIL(a->ctx, REMAT_ERROR_MEMORY, "out of memory");
-    symbols = remat_graph_copy(arena, a->parsed);
+    symbols = remat_graph_copy(arena, a->parsed, 1);
     REMAT_TRY(graph_file_set_symbols(a->ctx, a->path, bindings, symbols));
     *out_work = work_of(symbols, a->sizes, value);
     REMAT_TRY(model_bind(a->ctx, arena, a->path, a->parsed, bindings, a->settings, out));

@@ -165,7 +165,7 @@ static void test_copy(struct remat_arena *arena)
     struct remat_arena other;
     struct remat_graph *graph = make(arena, &original);
     remat_arena_init(&other, ctx);
-    struct remat_graph *copy = remat_graph_copy(&other, graph);
+    struct remat_graph *copy = remat_graph_copy(&other, graph, 1);
     CHECK(remat_graph_hash(copy) == remat_graph_hash(graph), "a copy is equal");
     for (int k = 0; k < 100; k++) {
         remat_value value = remat_graph_add_value(&other, copy, &copy->values[0]);

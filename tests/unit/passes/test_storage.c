@@ -3,6 +3,7 @@
  * the loss, rows with a pitch. */
 #include "graph_verify.h"
 #include "hash.h"
+#include "pitch.h"
 #include "tied.h"
 
 /* On four ranks the table and both other parameters are parts; of 5 columns nothing is. Each is
@@ -99,7 +100,8 @@ static int64_t pitch_of_product(struct workbench *w, int columns, const char *re
     if (*reader)
         y = workbench_node(w, reader, &x, 1, attributes, NULL);
     workbench_output(w, *reader ? workbench_node(w, "neg", &y, 1, "", NULL) : x);
-    RUN(w, pitch, w->graph, &graph);
+    graph = remat_graph_copy(&w->arena, w->graph, 1);
+    remat_pitch(graph);
     pitch = graph->values[x.i].pitch;
     bool follows = strcmp(reader, "neg") == 0; /* what is computed element by element does */
     CHECK(y.i == x.i || graph->values[y.i].pitch == (follows ? pitch : 0),
@@ -109,7 +111,6 @@ static int64_t pitch_of_product(struct workbench *w, int columns, const char *re
           "storage of a pitch of %lld", (long long)pitch);
     CHECK(remat_value_bytes(&graph->values[x.i]) == (uint64_t)columns * 6 * sizeof(float),
           "bytes of the elements");
-done:
     workbench_close(w);
     return pitch;
 }

@@ -432,7 +432,7 @@ remat_status random_joint(struct remat_arena *arena, struct random *r,
     REMAT_TRY(remat_pass_expand(arena, joint, &joint));
     REMAT_NEW(arena, early, joint->node_count);
     const uint32_t *places = draw_places(r, arena, joint, early);
-    struct remat_rebuild to = remat_rebuild_begin(arena, joint);
+    struct remat_rebuild to = remat_rebuild_begin(arena, joint, 1);
     for (uint32_t place = 0; place < joint->node_count; place++)
         for (remat_node n = {place}; n.i < joint->node_count; n.i++)
             if (places[n.i] == place) {

@@ -42,7 +42,7 @@ fail:
 remat_status subject_pin(struct subject *s, const bool *saved)
 {
     remat_status st = REMAT_OK;
-    struct remat_graph *graph = remat_graph_copy(&s->arena, s->graph);
+    struct remat_graph *graph = remat_graph_copy(&s->arena, s->graph, 1);
     const struct remat_policy_settings none = {0};
     struct remat_policy_ground *ground;
     for (uint32_t v = 0; v < graph->value_count; v++)
