@@ -2,7 +2,6 @@
 #include "refusal_text.h"
 
 #include "report.h"
-#include "residents.h"
 #include "show.h"
 #include "size.h"
 #include "tool.h"

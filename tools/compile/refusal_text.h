@@ -4,7 +4,7 @@
 #define REMAT_TOOLS_COMPILE_REFUSAL_TEXT_H
 
 #include "compile.h"
-#include "why.h"
+#include "residents.h"
 
 enum { REFUSAL_RESIDENTS = 5 }; /* named at most */
 

@@ -53,17 +53,19 @@ static bool same_row(const struct group *group, const struct remat_decision_reco
            strcmp(group->label, label) == 0;
 }
 
-static remat_status add_record(struct remat_arena *arena, struct groups *groups,
-                               const struct remat_decision_record *record)
+static remat_status add_record(struct remat_arena *arena, struct dump_index *index,
+                               struct groups *groups, const struct remat_decision_record *record)
 {
     remat_status st = REMAT_OK;
     const char *label;
     REMAT_TRY(dump_pattern(arena, record->name, record->layer, &label));
     struct group *group = NULL;
-    for (size_t g = 0; g < groups->count && !group; g++)
+    uint64_t hash = remat_hash_string(label, record->recompute_ns);
+    for (uint32_t g = dump_index_first(index, hash); g != REMAT_NONE && !group; g = index->next[g])
         if (same_row(&groups->items[g], record, label))
             group = &groups->items[g];
     if (!group) {
+        dump_index_add(index, hash, (uint32_t)groups->count);
         REMAT_TRY_PUSH(arena, groups, ((struct group){.label = label, .first = record}));
         group = &groups->items[groups->count - 1];
     }
@@ -148,10 +150,12 @@ remat_status dump_decisions_text(remat_context *ctx, struct remat_arena *arena,
 {
     (void)ctx, (void)of;
     remat_status st = REMAT_OK;
+    struct dump_index index;
     struct groups groups = {0};
     struct widths widths;
+    REMAT_TRY(dump_index_new(arena, program->decision_count, &index));
     for (uint32_t i = 0; i < program->decision_count; i++)
-        REMAT_TRY(add_record(arena, &groups, &program->decisions[i]));
+        REMAT_TRY(add_record(arena, &index, &groups, &program->decisions[i]));
     print_totals(program, out);
     REMAT_TRY(complete(arena, &groups, &widths));
     print_row(out, &widths, "action", "value", "layers", "op", "type", "bytes", "time", "reason");

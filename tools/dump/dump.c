@@ -29,6 +29,33 @@ json_t *dump_hash(uint64_t hash)
     return json_string(digits);
 }
 
+remat_status dump_indices(struct remat_arena *arena, size_t count, uint32_t **out)
+{
+    *out = remat_arena_array(arena, count, sizeof **out);
+    if (!*out)
+        return REMAT_ERROR_MEMORY;
+    memset(*out, 0xff, count * sizeof **out);
+    return REMAT_OK;
+}
+
+remat_status dump_index_new(struct remat_arena *arena, size_t most, struct dump_index *out)
+{
+    remat_status st = REMAT_OK;
+    for (out->mask = 0; out->mask < most;)
+        out->mask = out->mask * 2 + 1;
+    REMAT_TRY(dump_indices(arena, out->mask + 1, &out->first));
+    REMAT_TRY(dump_indices(arena, most, &out->next));
+fail:
+    return st;
+}
+
+void dump_index_add(struct dump_index *index, uint64_t hash, uint32_t item)
+{
+    uint32_t *first = &index->first[hash & index->mask];
+    index->next[item] = *first;
+    *first = item;
+}
+
 const char *dump_ranges(struct remat_arena *arena, const uint32_t *items, size_t count)
 {
     struct remat_text text = {.arena = arena};

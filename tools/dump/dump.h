@@ -49,6 +49,24 @@ DUMP_VIEW(why); /* what saving and recomputing cost; decisions that match a glob
 
 /* --- shared by the views --- */
 
+/* Each is REMAT_NONE. */
+remat_status dump_indices(struct remat_arena *arena, size_t count, uint32_t **out);
+
+/* Items by a hash, at most `most`, which the caller numbers from 0:
+ *
+ *     for (uint32_t i = dump_index_first(&index, hash); i != REMAT_NONE; i = index.next[i])
+ *         if (is_equal(i, key)) // others may have the same place */
+struct dump_index {
+    uint32_t *first, *next; /* the last one added comes first */
+    uint64_t mask;
+};
+remat_status dump_index_new(struct remat_arena *arena, size_t most, struct dump_index *out);
+static inline uint32_t dump_index_first(const struct dump_index *index, uint64_t hash)
+{
+    return index->first[hash & index->mask];
+}
+void dump_index_add(struct dump_index *index, uint64_t hash, uint32_t item);
+
 /* Integers as "0-3,5", "none" when there are none; `items` ascend. */
 const char *dump_ranges(struct remat_arena *arena, const uint32_t *items, size_t count);
 /* `path` with its first element ".LAYER" as ".*"; itself outside layers. */

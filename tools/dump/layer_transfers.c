@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "layer_transfers.h"
 
+#include "size.h"
 #include "table.h"
-#include "why.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
 remat_status transfers_find(struct remat_arena *arena, const struct remat_program *program,
-                            struct transfers *out)
+                            const uint32_t *decision, struct transfers *out)
 {
     remat_status st = REMAT_OK;
     const struct remat_entry *step = dump_step_entry(program);
+    REMAT_TRY(dump_indices(arena, program->decision_count, &out->about));
     for (uint32_t k = step ? step->call_begin : 0; step && k < step->call_end; k++) {
         const struct remat_call *call = &program->calls[k];
         const struct remat_segment *segment = &program->segments[call->segment];
@@ -20,23 +21,17 @@ remat_status transfers_find(struct remat_arena *arena, const struct remat_progra
             if (program->commands[c].phase == REMAT_PHASE_OPTIMIZER ||
                 !remat_command_transfer(program, c, &transfer.shape))
                 continue;
-            transfer.record = dump_find_record(program, transfer.shape.to->value);
+            uint32_t d = decision[transfer.shape.to->value];
+            if (d != REMAT_NONE) {
+                transfer.record = &program->decisions[d];
+                if (out->about[d] == REMAT_NONE && program->commands[c].instance == 0)
+                    out->about[d] = (uint32_t)out->count;
+            }
             REMAT_TRY_PUSH(arena, out, transfer);
         }
     }
 fail:
     return st;
-}
-
-const struct transfer *transfers_about(const struct remat_program *program,
-                                       const struct transfers *transfers,
-                                       const struct remat_decision_record *record)
-{
-    for (size_t t = 0; t < transfers->count; t++)
-        if (transfers->items[t].record == record &&
-            program->commands[transfers->items[t].command].instance == 0)
-            return &transfers->items[t];
-    return NULL;
 }
 
 /* The scope of the node whose layout asked for it; within a layer the rest of the path. */

@@ -11,19 +11,19 @@ struct transfer {
     uint32_t times;                             /* in a step */
     const struct remat_decision_record *record; /* about its result; NULL: there is none */
 };
-struct transfers REMAT_LIST(struct transfer);
+struct transfers {
+    struct transfer *items; /* those of a step, in order */
+    size_t count, capacity;
+    uint32_t *about; /* by decision: the one that makes what it is about, REMAT_NONE: none does */
+};
 
-/* Those of a step, in order. */
+/* `decision`: about each value (decided.h); *out is zero. */
 remat_status transfers_find(struct remat_arena *arena, const struct remat_program *program,
-                            struct transfers *out);
+                            const uint32_t *decision, struct transfers *out);
 /* A table of those along an axis, if there are any. */
 remat_status transfers_print(struct remat_arena *arena, const struct remat_program *program,
                              const struct transfers *transfers, uint32_t axis,
                              struct remat_text *out);
-/* The one that makes what a decision is about; NULL: none does. */
-const struct transfer *transfers_about(const struct remat_program *program,
-                                       const struct transfers *transfers,
-                                       const struct remat_decision_record *record);
 json_t *transfer_json(const struct remat_program *program, const struct transfer *transfer);
 
 #endif

@@ -2,6 +2,7 @@
 /* --memory: how much each class holds at the peak, who lives there, and every buffer's place. */
 #include "residents.h"
 #include "timeline.h"
+#include "why.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,6 +2,7 @@
 /* --placement: how ranks divide values, and the transfers that this takes. */
 #include "placed.h"
 
+#include "decided.h"
 #include "layer_transfers.h"
 #include "table.h"
 
@@ -118,9 +119,11 @@ remat_status dump_placement_text(remat_context *ctx, struct remat_arena *arena,
     (void)ctx, (void)of;
     remat_status st = REMAT_OK;
     struct placements placements = {0};
+    struct dump_decided decided;
     struct transfers transfers = {0};
     REMAT_TRY(placed_find(arena, program, &placements));
-    REMAT_TRY(transfers_find(arena, program, &transfers));
+    REMAT_TRY(dump_decided(arena, program, &decided));
+    REMAT_TRY(transfers_find(arena, program, decided.decision, &transfers));
     if (placements.count)
         REMAT_TRY(print_values(arena, program, &placements, out));
     else
@@ -138,10 +141,12 @@ remat_status dump_placement_json(remat_context *ctx, struct remat_arena *arena,
     (void)ctx, (void)of;
     remat_status st = REMAT_OK;
     struct placements placements = {0};
+    struct dump_decided decided;
     struct transfers transfers = {0};
     json_t *values = json_array(), *moved = json_array();
     REMAT_TRY(placed_find(arena, program, &placements));
-    REMAT_TRY(transfers_find(arena, program, &transfers));
+    REMAT_TRY(dump_decided(arena, program, &decided));
+    REMAT_TRY(transfers_find(arena, program, decided.decision, &transfers));
     for (size_t p = 0; p < placements.count; p++)
         dump_push(out, values, make_value(program, &placements.items[p]));
     for (size_t t = 0; t < transfers.count; t++)

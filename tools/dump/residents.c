@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "residents.h"
 
+#include "decided.h"
+#include "why.h"
+
 #include <stdlib.h>
 
 static int by_bytes(const void *a, const void *b)
@@ -12,20 +15,11 @@ static int by_bytes(const void *a, const void *b)
            (x->buffer->offset_bytes < y->buffer->offset_bytes);
 }
 
-static uint32_t *new_indices(struct remat_arena *arena, uint32_t count) /* all REMAT_NONE */
-{
-    uint32_t *out = remat_arena_array(arena, count, sizeof *out);
-    return out ? memset(out, 0xff, count * sizeof *out) : NULL;
-}
-
 /* held[b]: the value in buffer b while `at` runs: the last one written in [begin, at], otherwise
  * the buffer's first value. */
-static uint32_t *find_held(struct remat_arena *arena, const struct remat_program *program,
-                           uint32_t begin, uint32_t at)
+static void find_held(const struct remat_program *program, uint32_t begin, uint32_t at,
+                      uint32_t *held)
 {
-    uint32_t *held = new_indices(arena, program->buffer_count);
-    if (!held)
-        return NULL;
     for (uint32_t v = 0; v < program->value_count; v++)
         if (held[program->values[v].buffer] == REMAT_NONE)
             held[program->values[v].buffer] = v;
@@ -36,16 +30,12 @@ static uint32_t *find_held(struct remat_arena *arena, const struct remat_program
             if (operand->access & REMAT_ACCESS_WRITE)
                 held[program->values[operand->value].buffer] = operand->value;
         }
-    return held;
 }
 
 /* next[v]: the first command of [begin, end) that reads value v, REMAT_NONE: none does. */
-static uint32_t *find_next_uses(struct remat_arena *arena, const struct remat_program *program,
-                                uint32_t begin, uint32_t end)
+static void find_next_uses(const struct remat_program *program, uint32_t begin, uint32_t end,
+                           uint32_t *next)
 {
-    uint32_t *next = new_indices(arena, program->value_count);
-    if (!next)
-        return NULL;
     for (uint32_t c = end; c-- > begin;)
         for (uint32_t o = program->commands[c].operand_begin; o < program->commands[c].operand_end;
              o++) {
@@ -54,7 +44,32 @@ static uint32_t *find_next_uses(struct remat_arena *arena, const struct remat_pr
             if (operand->access & REMAT_ACCESS_READ)
                 next[update ? operand->previous : operand->value] = c;
         }
-    return next;
+}
+
+static void find_used(const struct remat_program *program, uint32_t command, bool *used)
+{
+    const struct remat_command *c = &program->commands[command];
+    for (uint32_t o = c->operand_begin; o < c->operand_end; o++)
+        used[program->values[program->operands[o].value].buffer] = true;
+}
+
+/* `value`: what the buffer holds, or REMAT_NONE; `used`: by the command at the peak. */
+static struct dump_removal find_removal(const struct remat_program *program,
+                                        const struct dump_decided *decided,
+                                        const struct remat_buffer *buffer, uint32_t value,
+                                        bool used)
+{
+    uint32_t d = value == REMAT_NONE ? REMAT_NONE : decided->decision[value];
+    const struct remat_decision_record *record = d == REMAT_NONE ? NULL : &program->decisions[d];
+    if (buffer->persistent)
+        return (struct dump_removal){"persistent", 0};
+    if (used)
+        return (struct dump_removal){"in use", 0};
+    if (record && strncmp(record->reason, "pin ", 4) == 0)
+        return (struct dump_removal){"pinned", 0};
+    if (!record || !record->recomputable || decided->stays[d])
+        return (struct dump_removal){"needed", 0};
+    return (struct dump_removal){"recompute", record->recompute_extra_ns};
 }
 
 remat_status dump_residents(struct remat_arena *arena, const struct remat_program *program,
@@ -63,14 +78,20 @@ remat_status dump_residents(struct remat_arena *arena, const struct remat_progra
     remat_status st = REMAT_OK;
     uint32_t peak = program->peak_command;
     uint32_t s = dump_segment_of(program, peak);
+    struct dump_decided decided;
+    uint32_t *held, *next;
+    bool *used;
     *out = (struct dump_residents){0};
     if (s == REMAT_NONE)
         return REMAT_OK;
     const struct remat_segment *segment = &program->segments[s];
-    const uint32_t *held = find_held(arena, program, segment->command_begin, peak);
-    const uint32_t *next = find_next_uses(arena, program, peak + 1, segment->command_end);
-    if (!held || !next)
-        return REMAT_ERROR_MEMORY;
+    REMAT_TRY(dump_decided(arena, program, &decided));
+    REMAT_TRY(dump_indices(arena, program->buffer_count, &held));
+    REMAT_TRY(dump_indices(arena, program->value_count, &next));
+    REMAT_TRY_NEW(arena, used, program->buffer_count);
+    find_held(program, segment->command_begin, peak, held);
+    find_next_uses(program, peak + 1, segment->command_end, next);
+    find_used(program, peak, used);
     for (uint32_t b = 0; b < program->buffer_count; b++) {
         const struct remat_buffer *buffer = &program->buffers[b];
         if (!remat_buffer_is_live(buffer, peak))
@@ -78,7 +99,7 @@ remat_status dump_residents(struct remat_arena *arena, const struct remat_progra
         struct dump_resident resident = {
             buffer,     b,
             held[b],    held[b] == REMAT_NONE ? REMAT_NONE : next[held[b]],
-            classes[b], dump_removal(program, b, held[b])};
+            classes[b], find_removal(program, &decided, buffer, held[b], used[b])};
         REMAT_TRY_PUSH(arena, out, resident);
         out->bytes[classes[b]] += remat_aligned_bytes(buffer->bytes);
     }
@@ -108,8 +129,17 @@ static bool is_one_of(const struct dump_resident_group *group, const struct rema
            strcmp(group->name, name) == 0;
 }
 
+/* Equal for those of one group. */
+static uint64_t hash_resident(const struct dump_resident *resident, const char *name)
+{
+    if (resident->buffer->persistent)
+        return resident->class;
+    uint64_t hash = remat_hash_string(dump_added_time(resident->removal.extra_ns).text, 0);
+    return remat_hash_string(name, hash);
+}
+
 static remat_status add_resident(struct remat_arena *arena, const struct remat_program *program,
-                                 const struct dump_resident *resident,
+                                 const struct dump_resident *resident, struct dump_index *index,
                                  struct dump_resident_groups *groups)
 {
     remat_status st = REMAT_OK;
@@ -120,10 +150,12 @@ static remat_status add_resident(struct remat_arena *arena, const struct remat_p
     struct dump_resident_group *group = NULL;
     if (value)
         REMAT_TRY(dump_pattern(arena, value->name, value->layer, &name));
-    for (size_t g = 0; g < groups->count && !group; g++)
+    uint64_t hash = hash_resident(resident, name);
+    for (uint32_t g = dump_index_first(index, hash); g != REMAT_NONE && !group; g = index->next[g])
         if (is_one_of(&groups->items[g], program, resident, name))
             group = &groups->items[g];
     if (!group) {
+        dump_index_add(index, hash, (uint32_t)groups->count);
         REMAT_TRY_PUSH(arena, groups,
                        ((struct dump_resident_group){
                            .first = resident, .name = name, .begin = buffer->begin}));
@@ -158,8 +190,10 @@ remat_status dump_group_residents(struct remat_arena *arena, const struct remat_
                                   struct dump_resident_groups *out)
 {
     remat_status st = REMAT_OK;
+    struct dump_index index;
+    REMAT_TRY(dump_index_new(arena, residents->count, &index));
     for (size_t i = 0; i < residents->count; i++)
-        REMAT_TRY(add_resident(arena, program, &residents->items[i], out));
+        REMAT_TRY(add_resident(arena, program, &residents->items[i], &index, out));
     for (size_t g = 0; g < out->count; g++)
         if (out->items[g].count > 0)
             qsort(out->items[g].items, out->items[g].count, sizeof(uint32_t), by_layer);

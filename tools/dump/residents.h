@@ -4,7 +4,12 @@
 #define REMAT_DUMP_RESIDENTS_H
 
 #include "classes.h"
-#include "why.h"
+
+/* What it takes to have a buffer that is live at the peak gone from there. */
+struct dump_removal {
+    const char *how;  /* "persistent", "in use", "pinned", "needed": not possible; "recompute" */
+    int64_t extra_ns; /* of a step, by recomputing */
+};
 
 struct dump_resident { /* a buffer that is live at the peak */
     const struct remat_buffer *buffer;
