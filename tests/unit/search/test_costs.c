@@ -25,14 +25,16 @@ static const struct {
     uint32_t microbatches;
     const char *device;
     uint32_t loss_chunk; /* rows of 256 of a step */
+    uint32_t ranks;      /* along tp */
 } cases[] = {
-    {"gpt2-tiny", REMAT_BF16, 0.1, false, 2, "h200", 0},
-    {"llama-tiny", REMAT_BF16, 0, false, 1, "a100-80", 0},
-    {"llama-tiny", REMAT_F32, 0.1, true, 2, "cpu", 0},
-    {"bert-tiny", REMAT_F32, 0.1, false, 1, "t4", 0},
-    {"encdec-tiny", REMAT_BF16, 0, false, 2, "b200", 0},
-    {"gpt2-tiny", REMAT_F32, 0.1, false, 1, "cpu", 64},
-    {"llama-tiny", REMAT_BF16, 0, false, 2, "h100-sxm", 100},
+    {"gpt2-tiny", REMAT_BF16, 0.1, false, 2, "h200", 0, 0},
+    {"llama-tiny", REMAT_BF16, 0, false, 1, "a100-80", 0, 0},
+    {"llama-tiny", REMAT_F32, 0.1, true, 2, "cpu", 0, 0},
+    {"bert-tiny", REMAT_F32, 0.1, false, 1, "t4", 0, 0},
+    {"encdec-tiny", REMAT_BF16, 0, false, 2, "b200", 0, 0},
+    {"gpt2-tiny", REMAT_F32, 0.1, false, 1, "cpu", 64, 0},
+    {"llama-tiny", REMAT_BF16, 0, false, 2, "h100-sxm", 100, 0},
+    {"llama-tiny", REMAT_BF16, 0, false, 1, "h200", 0, 2},
 };
 enum { ROWS = 256, POLICIES = 8, PER_OP = 6, RANDOM = 3 }; /* decisions a case */
 enum { GRAPHS = 300, NODES_MAX = 12, LAYERS_MAX = 3, GRAPH_DECISIONS = 7 };
@@ -62,6 +64,8 @@ static remat_status prepare(struct bench *b, size_t row)
     settings.written_out = cases[row].written_out;
     b->microbatches = cases[row].microbatches;
     s->loss_chunk = cases[row].loss_chunk;
+    s->ranks = cases[row].ranks;
+    s->tensor = s->ranks > 0;
     REMAT_TRY(subject_prepare(s, &settings, b->microbatches, cases[row].device));
     REMAT_TRY_NEW(&s->arena, none, 1);
     REMAT_TRY(subject_plan(s, &base, none, &b->planner));
