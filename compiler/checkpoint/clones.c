@@ -199,7 +199,8 @@ static remat_value read_in_site(struct extension *x, remat_site site, remat_valu
 static remat_value read_alone(struct extension *x, remat_node n, remat_value v, uint32_t read)
 {
     const struct remat_node_info *node = &x->c->graph->nodes[n.i];
-    uint32_t round = remat_clone_round(node->instance);
+    bool given = n.i < x->s->graph->node_count; /* with any instance, of an earlier compilation */
+    uint32_t round = given ? 0 : remat_clone_round(node->instance);
     remat_site site = x->site.items[n.i];
     remat_value root = remat_settled_trace(x->s, v).root;
     bool candidate = !remat_is_none(root.i) && remat_is_candidate(x->s, root);
@@ -231,7 +232,7 @@ static void add_slots(struct extension *x, remat_node n)
     REMAT_PUSH(x->scratch, &x->first_slot, (uint32_t)x->slots.count);
     bool of_shards = n.i >= x->s->graph->node_count && n.i < x->s->shards.graph->node_count;
     if (of_shards || remat_is_early(node->phase) ||
-        (absorbed && site.i < x->alone && !node->instance))
+        (absorbed && site.i < x->alone && n.i < x->s->graph->node_count))
         return;
     remat_value *inputs = remat_copy(x->arena, node->inputs, node->input_count, sizeof *inputs);
     node->inputs = inputs;
@@ -348,11 +349,10 @@ static void list_before(const struct remat_clones *c, struct remat_arena *arena,
         remat_node maker = remat_producer(c->graph, node->inputs[i]);
         if (remat_is_none(maker.i) || c->site[maker.i].i == site.i)
             continue;
-        remat_site read = c->graph->nodes[maker.i].site;
-        if (is_absorbed(c, maker))
+        if (is_absorbed(c, maker)) /* of a rerun's site too: it may read what is gathered */
             list_before(c, arena, site, maker, out);
-        else if (read.i >= c->settled->kernels->count)
-            REMAT_PUSH(arena, out, read);
+        else if (c->graph->nodes[maker.i].site.i >= c->settled->kernels->count)
+            REMAT_PUSH(arena, out, c->graph->nodes[maker.i].site);
     }
 }
 
@@ -399,7 +399,8 @@ static void copy_node(struct rewriter *w, remat_node n)
     }
     remat_rebuild_copy(&w->to, n);
     struct remat_node_info *copy = &w->to.to->nodes[w->to.to->node_count - 1];
-    if (copy->instance > 2 * w->rounds) /* what the backward pass inlines is of the last round */
+    /* What the backward pass inlines is of the last round. */
+    if (n.i >= w->c->settled->graph->node_count && copy->instance > 2 * w->rounds)
         copy->instance = 2 * w->rounds;
 }
 

@@ -33,8 +33,8 @@ struct remat_variants {
     uint8_t *stored;              /* by value of the clones' graph: of the site formed last */
 };
 
-/* `clones` of REMAT_ROUNDS_MAX rounds; `prices`: by kernel, everything saved. All pointers outlive
- * the result, which lies in `arena`; `scratch` belongs to it. Thread-compatible. */
+/* `prices`: by kernel, everything saved. All pointers outlive the result, which lies in `arena`;
+ * `scratch` belongs to it. Thread-compatible. */
 struct remat_variants *remat_variants_create(struct remat_arena *arena, struct remat_arena *scratch,
                                              struct remat_clones *clones,
                                              const struct remat_price *prices,

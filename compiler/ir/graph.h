@@ -268,7 +268,7 @@ remat_node remat_graph_append_node(struct remat_arena *arena, struct remat_graph
 struct remat_graph *remat_graph_copy(struct remat_arena *arena, const struct remat_graph *graph,
                                      uint32_t room);
 /* Gives a graph whose tables and id lists lie in `arena` copies of all else in it, but for the keys
- * of attributes. Nothing is stated of its values any more. */
+ * of attributes. The pass tensor_parallel is behind it, so that nothing is stated of its values. */
 void remat_graph_own(struct remat_arena *arena, struct remat_graph *graph);
 /* A copy that shares nothing with the original but these keys. */
 struct remat_graph *remat_graph_deep_copy(struct remat_arena *arena,

@@ -17,17 +17,19 @@ static const struct {
     bool written_out, forward_only;
     uint8_t optimizer;
     uint32_t microbatches;
+    uint32_t tp; /* ranks, which save some values as shards */
 } cases[] = {
-    {"mlp-tiny", REMAT_F32, 0, 0, false, false, REMAT_OPTIMIZER_SGD, 1},
-    {"gpt2-tiny", REMAT_F32, 0, 0, false, false, REMAT_OPTIMIZER_ADAMW, 1},
-    {"gpt2-tiny", REMAT_BF16, 0.1, 1, false, false, REMAT_OPTIMIZER_ADAMW, 1},
-    {"gpt2-tiny", REMAT_F32, 0.1, 0, true, false, REMAT_OPTIMIZER_NONE, 1},
-    {"gpt2-tiny", REMAT_F32, 0, 0, false, true, REMAT_OPTIMIZER_NONE, 1},
-    {"llama-tiny", REMAT_BF16, 0, 0, false, false, REMAT_OPTIMIZER_ADAMW, 1},
-    {"gpt2-tiny", REMAT_BF16, 0.1, 1, false, false, REMAT_OPTIMIZER_ADAMW, 2},
-    {"llama-tiny", REMAT_F32, 0.1, 1, true, false, REMAT_OPTIMIZER_SGD, 1},
-    {"bert-tiny", REMAT_BF16, 0.1, 0, false, false, REMAT_OPTIMIZER_ADAMW, 1},
-    {"encdec-tiny", REMAT_BF16, 0, 1, true, false, REMAT_OPTIMIZER_ADAMW, 1},
+    {"mlp-tiny", REMAT_F32, 0, 0, false, false, REMAT_OPTIMIZER_SGD, 1, 0},
+    {"gpt2-tiny", REMAT_F32, 0, 0, false, false, REMAT_OPTIMIZER_ADAMW, 1, 0},
+    {"gpt2-tiny", REMAT_BF16, 0.1, 1, false, false, REMAT_OPTIMIZER_ADAMW, 1, 0},
+    {"gpt2-tiny", REMAT_F32, 0.1, 0, true, false, REMAT_OPTIMIZER_NONE, 1, 0},
+    {"gpt2-tiny", REMAT_F32, 0, 0, false, true, REMAT_OPTIMIZER_NONE, 1, 0},
+    {"llama-tiny", REMAT_BF16, 0, 0, false, false, REMAT_OPTIMIZER_ADAMW, 1, 0},
+    {"gpt2-tiny", REMAT_BF16, 0.1, 1, false, false, REMAT_OPTIMIZER_ADAMW, 2, 0},
+    {"llama-tiny", REMAT_F32, 0.1, 1, true, false, REMAT_OPTIMIZER_SGD, 1, 0},
+    {"bert-tiny", REMAT_BF16, 0.1, 0, false, false, REMAT_OPTIMIZER_ADAMW, 1, 0},
+    {"encdec-tiny", REMAT_BF16, 0, 1, true, false, REMAT_OPTIMIZER_ADAMW, 1, 0},
+    {"encdec-tiny", REMAT_BF16, 0.1, 0, false, false, REMAT_OPTIMIZER_ADAMW, 1, 4},
 };
 
 /* Of the decisions so far. */
@@ -70,6 +72,8 @@ static remat_status prepare(struct subject *s, size_t row)
     remat_status st = REMAT_OK;
     struct remat_model_settings settings;
     REMAT_TRY(remat_model_preset(s->ctx, cases[row].preset, &settings));
+    s->ranks = cases[row].tp;
+    s->tensor = true;
     settings.batch = cases[row].microbatches;
     settings.dtype = cases[row].dtype;
     settings.dropout = cases[row].dropout;
@@ -142,6 +146,8 @@ static void check_random(struct subject *s, uint32_t seed)
                 bits[1] % 3 < seed % 3 ? REMAT_ACTION_INLINE : REMAT_ACTION_RECOMPUTE;
         if (decision.actions[v] && bits[2] % 4 < seed % 4)
             decision.actions[v] += REMAT_ACTION_TWICE - REMAT_ACTION_RECOMPUTE;
+        if (facts.may_shard[v] && bits[3] % 2)
+            decision.actions[v] = REMAT_ACTION_SHARD;
     }
     CHECK_OK(s->ctx, check_decision(s, &decision, "at random"));
 }
