@@ -35,7 +35,7 @@ static void place_candidates(struct remat_times *t)
         const struct remat_roots *own = &t->settled->own[k.i];
         for (uint32_t i = 0; i < own->count; i++)
             t->home[own->items[i].i] = (struct remat_times_home){
-                k, i, mix((remat_site){own->items[i].i}, (struct remat_site_content){0})};
+                k, mix((remat_site){own->items[i].i}, (struct remat_site_content){0})};
         assert(own->count + t->settled->inlines[k.i].count <= 64); /* of nodes there are fewer */
     }
 }
@@ -84,7 +84,7 @@ static uint64_t own_bit(const struct remat_times *t, remat_kernel_id kernel, rem
 {
     const struct remat_roots *inlines = &t->settled->inlines[kernel.i];
     if (t->home[v.i].kernel.i == kernel.i)
-        return (uint64_t)t->settled->inlined[v.i] << t->home[v.i].place;
+        return (uint64_t)t->settled->inlined[v.i] << t->settled->place[v.i];
     for (size_t i = 0; i < inlines->count; i++)
         if (inlines->items[i].i == v.i)
             return UINT64_C(1) << (t->settled->own[kernel.i].count + i);
@@ -94,9 +94,8 @@ static uint64_t own_bit(const struct remat_times *t, remat_kernel_id kernel, rem
 /* The forward kernel stores a value that is saved. */
 static void need(struct remat_times *t, remat_value v)
 {
-    const struct remat_times_home *home = &t->home[v.i];
     if (remat_is_candidate(t->settled, v))
-        t->sites[home->kernel.i].stored |= UINT64_C(1) << home->place;
+        t->sites[t->home[v.i].kernel.i].stored |= UINT64_C(1) << t->settled->place[v.i];
 }
 
 /* The value is read from its rerun of a round, or as REMAT_CLONE_SHARD from its gather. */
@@ -145,7 +144,7 @@ static void meet(struct remat_times *t, const uint8_t *actions, struct remat_tim
     uint64_t bit = own_bit(t, maker, v);
     if (!bit) {
         maker = t->home[v.i].kernel;
-        bit = UINT64_C(1) << t->home[v.i].place;
+        bit = UINT64_C(1) << t->settled->place[v.i];
         round = round ? round : REMAT_ROUNDS_MAX;
         round = times < round ? times : round;
         site = remat_site_of(t->settled, maker, round);

@@ -27,7 +27,6 @@ struct remat_times {
     struct remat_times_sum same; /* of kernels of the backward pass that are so in all plans */
     struct remat_times_home {    /* by candidate: where it is made */
         remat_kernel_id kernel;
-        uint32_t place;
         uint64_t hash;
     } * home;
     uint32_t *read_begin; /* by kernel of the backward pass, and one more: of `reads` */

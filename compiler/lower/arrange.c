@@ -5,10 +5,10 @@
 #include "beside.h"
 #include "schedule.h"
 
-struct remat_price remat_price_made(const struct remat_graph *graph,
-                                    const struct remat_fused_kernel *kernel,
-                                    const struct remat_saved_prices *saved,
-                                    const struct remat_device_description *device)
+static struct remat_price price_made(const struct remat_graph *graph,
+                                     const struct remat_fused_kernel *kernel,
+                                     const struct remat_saved_prices *saved,
+                                     const struct remat_device_description *device)
 {
     remat_site site = graph->nodes[kernel->nodes[0].i].site;
     if (!saved || remat_is_none(site.i))
@@ -24,7 +24,7 @@ struct remat_price *remat_price_list(struct remat_arena *arena, const struct rem
     struct remat_price *prices;
     REMAT_NEW(arena, prices, kernels->count);
     for (uint32_t k = 0; k < kernels->count; k++)
-        prices[k] = remat_price_made(graph, &kernels->kernels[k], saved, device);
+        prices[k] = price_made(graph, &kernels->kernels[k], saved, device);
     return prices;
 }
 

@@ -15,13 +15,7 @@ struct remat_saved_prices {
     uint32_t count;
 };
 
-/* `saved`: of the graph that the decision was made on; NULL: none was. */
-struct remat_price remat_price_made(const struct remat_graph *graph,
-                                    const struct remat_fused_kernel *kernel,
-                                    const struct remat_saved_prices *saved,
-                                    const struct remat_device_description *device);
-
-/* By kernel. */
+/* By kernel. `saved`: of the graph that the decision was made on; NULL: none was. */
 struct remat_price *remat_price_list(struct remat_arena *arena, const struct remat_graph *graph,
                                      const struct remat_kernel_list *kernels,
                                      const struct remat_saved_prices *saved,

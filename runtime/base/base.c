@@ -184,18 +184,12 @@ static uint64_t next_block_bytes(const struct remat_arena *arena, uint64_t bytes
     return bytes > grown ? remat_align_up(bytes, step) : grown;
 }
 
-uint64_t remat_arena_bytes(const struct remat_arena *arena)
-{
-    uint64_t bytes = 0;
-    for (const struct remat_arena_block *b = arena->blocks; b; b = b->previous)
-        bytes += b->payload_bytes;
-    return bytes;
-}
-
 /* One block for all, so that what is as large again finds its memory without a call. */
 void remat_arena_reset(struct remat_arena *arena)
 {
-    uint64_t bytes = remat_arena_bytes(arena);
+    uint64_t bytes = 0; /* of all blocks */
+    for (const struct remat_arena_block *b = arena->blocks; b; b = b->previous)
+        bytes += b->payload_bytes;
     if (!arena->blocks)
         return;
     if (arena->blocks->previous) {

@@ -77,7 +77,6 @@ void remat_arena_init(struct remat_arena *arena, remat_context *ctx);
 void remat_arena_release(struct remat_arena *arena); /* frees everything; the arena may be reused */
 /* Forgets everything but keeps the memory for what comes next, in one block. */
 void remat_arena_reset(struct remat_arena *arena);
-uint64_t remat_arena_bytes(const struct remat_arena *arena); /* that it has taken from the host */
 /* While it is on, blocks of released arenas are kept for other arenas of the context: memory that
  * was touched before costs no page faults. Turning it off frees them. */
 void remat_context_keep_blocks(remat_context *ctx, bool keep);
