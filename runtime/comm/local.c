@@ -4,6 +4,9 @@
  * last one has read it may change. Who has come to the first and found all with the same transfers
  * comes to the second, whatever fails, so memory that is read stays.
  *
+ * A rank may have a plan of its own and destroy it when it has left. What others then say of it is
+ * the copy that it made of its first transfer.
+ *
  * Groups meet by themselves. As all ranks make the same transfers, they are at their k-th call at
  * the same meeting: one that is further, or there with another group, does not make the same. */
 #include "comm.h"
@@ -19,10 +22,11 @@
 struct local_rank {
     remat_local_ranks *all;
     uint32_t rank;
-    uint64_t begun, read;            /* meetings: that it came to; at which it has read all */
-    bool exchanges;                  /* at the last one: exchanges, else gathers */
-    bool asked, missing;             /* when one is late */
-    remat_transfer transfer;         /* the first of them */
+    uint64_t begun, read;    /* meetings: that it came to; at which it has read all */
+    bool exchanges;          /* at the last one: exchanges, else gathers */
+    bool asked, missing;     /* when one is late */
+    remat_transfer transfer; /* the first of them; its names are the two below */
+    char name[129], axis[33];
     const remat_transfer *transfers; /* all; NULL when it has left the meeting */
     uint32_t count;
 };
@@ -185,6 +189,16 @@ static bool all_have_read(const struct local_rank *mine)
     return all;
 }
 
+/* What messages say of a rank, also when it has left. */
+static void keep_first(struct local_rank *mine, const remat_transfer *first)
+{
+    mine->transfer = *first;
+    mine->transfer.name = mine->name;
+    snprintf(mine->name, sizeof mine->name, "%s", first->name);
+    mine->transfer.axis = first->axis ? mine->axis : NULL;
+    snprintf(mine->axis, sizeof mine->axis, "%s", first->axis ? first->axis : "");
+}
+
 /* Before anything is read. False: there is nothing to read, as a rank has failed, is late or has
  * come with another transfer. */
 static bool meet(struct local_rank *mine, const remat_transfer *transfers, uint32_t count,
@@ -195,7 +209,7 @@ static bool meet(struct local_rank *mine, const remat_transfer *transfers, uint3
     pthread_mutex_lock(&all->mutex);
     bool comes = !all->failed, held = false;
     if (comes) {
-        mine->transfer = *transfers;
+        keep_first(mine, transfers);
         mine->transfers = transfers;
         mine->count = count;
         mine->exchanges = exchanges;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The engine of ranks in one process: what arrives is what the header says, for tensors of every
  * length among 1 to 5 ranks, and in the rows and columns of a mesh; what is late, different or
- * failed ends all of them with one message. */
+ * failed ends all of them with one message, which reads nothing of a plan that is gone. */
 #include "check.h"
 
 #include <remat/engine.h>
 
 #include <pthread.h>
+#include <sys/mman.h>
 #include <time.h>
 
 enum { RANKS = 6, LONGEST = 17, GROUP = 3 };
@@ -362,6 +363,82 @@ static void expect_failure_in_mesh(void *(*odd)(void *), remat_status status, co
     remat_local_destroy(&local);
 }
 
+/* --- plans of their own --- */
+
+struct plan_of_rank {
+    char name[32], axis[32];
+};
+
+/* The names of its transfer lie in a plan, which is gone when the rank has left. */
+static void exchange_with_plan(struct rank *rank, const char *name)
+{
+    unsigned char from[LONGEST] = {0}, to[RANKS * LONGEST];
+    void *memory = mmap(NULL, sizeof(struct plan_of_rank), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    MUST(memory != MAP_FAILED);
+    struct plan_of_rank *plan = memory;
+    remat_transfer t = describe(rank, 8, 0);
+    snprintf(plan->name, sizeof plan->name, "%s", name);
+    snprintf(plan->axis, sizeof plan->axis, "%s", t.axis);
+    t.name = plan->name;
+    t.axis = plan->axis;
+    t.from = from;
+    t.to = to;
+    rank->status = rank->engine.exchange(rank->engine.user, &t, 1, rank->message);
+    munmap(memory, sizeof *plan);
+}
+
+static void *exchange_own(void *user)
+{
+    struct rank *rank = user;
+    exchange_with_plan(rank, rank->engine.rank == 2 ? "wpe" : "wte");
+    return NULL;
+}
+
+/* Ranks 0 and 1 of 2 x 2 are done. Rank 2 comes for another group of rank 0. */
+static void test_plan_of_one_done(void)
+{
+    remat_local_ranks *local;
+    struct rank ranks[RANKS];
+    open_ranks(4, 2, UINT64_C(60000000000), &local, ranks);
+    for (uint32_t r = 0; r < 2; r++) {
+        ranks[r].axis = 1;
+        start(&ranks[r], exchange_own);
+    }
+    for (uint32_t r = 0; r < 2; r++) {
+        pthread_join(ranks[r].thread, NULL);
+        CHECK(ranks[r].status == REMAT_OK, "rank %u: %s", r, ranks[r].message);
+    }
+    exchange_with_plan(&ranks[2], "wpe");
+    CHECK(ranks[2].status == REMAT_ERROR_OTHER &&
+              strcmp(ranks[2].message,
+                     "ranks differ: exchange 0 \"wte\" of 8 bytes along tp on rank 0, "
+                     "exchange 0 \"wpe\" of 8 bytes along dp on rank 2") == 0,
+          "rank 2: %d %s", (int)ranks[2].status, ranks[2].message);
+    remat_local_destroy(&local);
+}
+
+/* Rank 2 comes with another name. Who finds it first destroys its plan, and the rest are late. */
+static void test_plans_of_late_ranks(void)
+{
+    for (uint32_t round = 0; round < 50; round++) {
+        remat_local_ranks *local;
+        struct rank ranks[RANKS];
+        open_ranks(RANKS, 0, UINT64_C(60000000000), &local, ranks);
+        for (uint32_t r = 0; r < RANKS; r++)
+            start(&ranks[r], exchange_own);
+        for (uint32_t r = 0; r < RANKS; r++) {
+            pthread_join(ranks[r].thread, NULL);
+            CHECK(ranks[r].status == REMAT_ERROR_OTHER &&
+                      strcmp(ranks[r].message,
+                             "ranks differ: exchange 0 \"wte\" of 8 bytes along dp on rank 0, "
+                             "exchange 0 \"wpe\" of 8 bytes along dp on rank 2") == 0,
+                  "rank %u: %d %s", r, (int)ranks[r].status, ranks[r].message);
+        }
+        remat_local_destroy(&local);
+    }
+}
+
 int main(void)
 {
     remat_local_ranks *local;
@@ -383,6 +460,8 @@ int main(void)
     expect_failure(fail_early, REMAT_ERROR_IO, "rank 2 failed: no disk");
     expect_failure_in_mesh(NULL, REMAT_ERROR_RANK_LOST, "; missing: rank 3");
     expect_failure_in_mesh(confuse, REMAT_ERROR_OTHER, "ranks differ: exchange ");
+    test_plan_of_one_done();
+    test_plans_of_late_ranks();
     CHECK_STATUS(ctx, remat_local_create(ctx, 0, &local), REMAT_ERROR_USAGE, "0 ranks");
     remat_local_destroy(&local);
     remat_context_destroy(&ctx);
