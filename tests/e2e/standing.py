@@ -83,11 +83,11 @@ def check(report, times, rivals, solver):
         assert not found or found["step_ns"] == by_flags[found["flags"]] == min(by_flags.values()), (
             solver, found, by_flags)
     assert not named, named
-    notes = [n for n in report["notes"] if "20 % off" in n]
+    notes = [n for n in report["notes"] if "20 % less or more" in n]
     if not fits:
         assert not notes, notes
         return
-    found = re.search(r"faster in (\d+) of 26 cases", notes[0])
+    found = re.search(r"policy in (\d+) of 26 cases", notes[0])
     assert len(notes) == 1 and int(found[1]) == held(times, [t for _, t in fits]), (solver, notes, times, fits)
     slower = re.search(r"([\d.]+) % slower", notes[0])
     if slower:
@@ -121,7 +121,7 @@ def main():
                 if plan:
                     assert plan[0]["step_ns"] >= plan[0]["bound_step_ns"]
                     check(*plan, policies, solver)
-                    loose += any("20 % off" in n and "in 26 of" not in n for n in plan[0]["notes"])
+                    loose += any("20 % less or more" in n and "in 26 of" not in n for n in plan[0]["notes"])
             print(f"{microbatches} microbatches, {100 * share:.0f} %: {len(policies)} policies fit, bound {bounds}")
     assert loose, "no plan's standing depends on the costs"
     assert other == set(SYSTEMS), f"only {other} are without flags for the fastest policy somewhere"
