@@ -6,15 +6,24 @@ files that are none are refused, each with its message.
 
 What a step reads is seen by its hashes: a text whose bytes are the ids in the expected order gives the same. For that every
 sequence begins with the same id, which is then the last target of any. LIMIT: of the address space of a run, 0: none."""
+import bz2
+import gzip
+import io
+import json
+import lzma
 import os
 import pathlib
+import pickle
 import random
 import re
 import resource
+import sqlite3
 import struct
 import subprocess
 import sys
+import tarfile
 import tempfile
+import zipfile
 
 TOOLS = pathlib.Path(sys.argv[1]).resolve()
 LIMIT = int(sys.argv[2])
@@ -107,6 +116,8 @@ def make_plans():
     must(tool("compile", "encdec.fbs", "-o", "encdec.plan"))
     must(tool("graph", "gpt2", "--layers", 1, "--width", 8, "--heads", 1, "--vocab", 70000, "--seq", SEQ, "-o", "wide.fbs"))
     must(tool("compile", "wide.fbs", "-o", "wide.plan"))
+    must(tool("graph", "gpt2", "--layers", 1, "--width", 8, "--heads", 1, "--vocab", 65536, "--seq", SEQ, "-o", "whole.fbs"))
+    must(tool("compile", "whole.fbs", "-o", "whole.plan"))
 
 
 # --- order ---
@@ -188,7 +199,7 @@ def refusals():
         "short": (plain(ids[:16]), "16 ids, and a sequence of the plan has 17"),
         "beyond": (plain(beyond), "id 37 is 256, beyond the model's vocabulary of 256"),
         "beyond, wide": (llmc(ids[:37] + [1 << 31] + ids[38:], "I"), "id 37 is 2147483648, beyond the model's vocabulary of 256"),
-        "four bytes": (plain(ids * 4, "I"), "read as uint16, every second id is 0: write uint16 ids, or uint32 ids after llm.c's header"),
+        "four bytes": (plain(ids * 4, "I"), "read as uint16, every second id from id 0 on is 0: write uint16 ids, or uint32 ids after llm.c's header"),
         "another kind": (llmc(ids, magic=20240522), r"magic 20240522 is of no token file of llm.c \(accepted: 20240520, 20240801\)"),
         "version": (llmc(ids, version=2), r"version 2 of llm.c's token files with magic 20240520 \(accepted: 1\)"),
         "version, wide": (llmc(ids, "I", version=1), r"version 1 of llm.c's token files with magic 20240801 \(accepted: 7\)"),
@@ -198,8 +209,6 @@ def refusals():
         "no ids": (llmc([]), "it has no ids"),
         "negative": (llmc(ids, count=-65), "its header says -65 ids of 2 bytes, and 130 bytes follow it"),
         "many": (llmc(ids, "I", count=(1 << 31) - 1), "its header says 2147483647 ids of 4 bytes, and 260 bytes follow it"),
-        "numpy": (b"\x93NUMPY\x01\x00" + plain(ids), r"no token ids: a NumPy array with a header: write its ids with tofile\(\)"),
-        "parquet": (b"PAR1" + plain(ids), "no token ids: Parquet"),
     }
     pathlib.Path("good.bin").write_bytes(plain(ids))
     for what, (data, message) in cases.items():
@@ -213,17 +222,110 @@ def refusals():
     check(done.returncode == 2 and "--report 'good.bin' is the same file as --tokens 'good.bin'" in done.stderr, done.stderr)
     done = train("gpt2.plan", "--tokens", "good.bin", "--text", "good.bin")
     check(done.returncode == 2 and "--tokens contradicts --text" in done.stderr, done.stderr)
-    pathlib.Path("bad.bin").write_bytes(plain(ids + ids + beyond))  # its last sequences are not among the first rows
-    seed = next(s for s in range(99) if shuffle(s, 0, 12, 0) < 8 > shuffle(s, 0, 12, 1))
-    check(train("gpt2.plan", "--tokens", "bad.bin", "--steps", 1, "--seed", seed).returncode == 0, "what is not read")
-    check(train("gpt2.plan", "--tokens", "bad.bin", "--steps", 6, "--seed", seed).stdout == "", "what a later step reads")
+    count, sequence = 640, 240  # a sequence in none of the three places that are always looked at
+    beyond = (ids[:SEQ] * count)[:count * SEQ] + [FIRST]
+    beyond[sequence * SEQ + 3] = 256
+    pathlib.Path("bad.bin").write_bytes(plain(beyond))
+    order = {shuffle(0, 0, count, row): row for row in range(count)}
+    before = (order[sequence] // 2)  # steps of two rows before the one that reads it
+    check(before > 0 and train("gpt2.plan", "--tokens", "bad.bin", "--steps", 1).returncode == 0, "what is not read")
+    check(train("gpt2.plan", "--tokens", "bad.bin", "--steps", before + 1).stdout == "", "what a later step reads")
+
+
+# --- files of other formats ---
+
+def packed(name):
+    """As the module of that name writes them."""
+    text = b"In the beginning God created the heaven and the earth. " * 40
+    file = io.BytesIO()
+    if name == "tar":
+        with tarfile.open(fileobj=file, mode="w") as archive:
+            member = tarfile.TarInfo("x")
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text))
+    if name == "zip":
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.writestr("x.npy", text)
+    if name == "sqlite":
+        database = sqlite3.connect("x.db")
+        database.execute("create table x (y)")
+        database.commit()
+        database.close()
+        return pathlib.Path("x.db").read_bytes()
+    return file.getvalue()
+
+
+def kinds():
+    """Each under the vocabulary of all 2^16 ids, which lacks none."""
+    generator = random.Random(7)
+    noise = generator.randbytes(20000)
+    genesis = (pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt").read_text()
+    formats = {
+        "gzip": gzip.compress(noise), "bzip2": bz2.compress(noise), "xz": lzma.compress(noise), "zstd": b"\x28\xb5\x2f\xfd\xa4" + noise,
+        "LZ4": b"\x04\x22\x4d\x18\x64\x40" + noise, "tar": packed("tar"), "a zip archive": packed("zip"),
+        "a Python pickle": pickle.dumps(list(range(3000)), 4),
+        "a NumPy array": b"\x93NUMPY\x01\x00v\x00{'descr': '<u2', }" + noise, "Parquet": b"PAR1\x15\x04\x15" + noise,
+        "Arrow": b"ARROW1\0\0" + noise, "an Arrow stream": b"\xff\xff\xff\xff\x70\x03\0\0\x10\0\0\0\0\0\n\0" + noise,
+        "safetensors": struct.pack("<Q", 60) + b'{"a":{"dtype":"U16","shape":[10000],"data_offsets":[0,20000]}' + noise,
+        "an index of Megatron-LM": b"MMIDIDX\0\0" + struct.pack("<QB", 1, 8) + noise,
+        "LitGPT's packed data": b"LITPKDS" + struct.pack("<QBQ", 1, 8, 20000) + noise,
+        "HDF5": b"\x89HDF\r\n\x1a\n" + noise, "SQLite": packed("sqlite"), "LMDB": bytes(16) + b"\xde\xc0\xef\xbe\1\0\0\0" + noise,
+        "GGUF": b"GGUF\3\0\0\0" + noise, "a plan of remat": pathlib.Path("gpt2.plan").read_bytes(),
+        "a pointer of Git LFS": b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"a" * 64 + b"\nsize 12345\n"}
+    ids = [generator.randrange(32000) for _ in range(5000)]
+    texts = {
+        "English": genesis[:30000], "short": genesis[:200], "Windows lines": genesis[:9000].replace("\n", "\r\n"),
+        "Cyrillic": "\u0412 \u043d\u0430\u0447\u0430\u043b\u0435 \u0441\u043e\u0442\u0432\u043e\u0440\u0438\u043b " * 99,
+        "JSONL": "".join(json.dumps({"text": line}) + "\n" for line in genesis[:20000].splitlines()),
+        "CSV": "".join(f"{n},{line.split()[0]},{n % 7}\n" for n, line in enumerate(genesis[:30000].splitlines()) if line.split())}
+    many = struct.pack("<5000i", *ids)
+    wider = {
+        "int32": many, "int32 behind a header": b"DATASET2" + noise[:5000] + many, "behind 7 bytes": b"HEADERx" + many + b"x",
+        "behind 10 bytes": b"HEADER1234" + many, "int64": struct.pack("<5000q", *ids), "big-endian int32": struct.pack(">5000i", *ids)}
+    cases = [(name, data, f"no token ids: {re.escape(name)}.*: .+") for name, data in formats.items()]
+    for name, text in texts.items():
+        for data in text.encode(), text.encode() + b"x":
+            cases.append((name, data, "no token ids: a text: --text trains on its bytes; .*"))
+    cases.append(("Latin-1", ("Am Anfang schuf Gott Himmel und Erde. \xfc\xf6 " * 40).encode("latin-1"), "no token ids: a text: .*"))
+    for name, text in (("numbers", " ".join(map(str, ids))), ("a list", json.dumps(ids, indent=1))):
+        cases.append((name, text.encode(), r"no token ids: numbers in a text: write them as uint16, with NumPy's tofile\(\)"))
+    for name, data in wider.items():
+        cases.append((name, data, r"read as uint16, every second id from id \d+ on is 0: write uint16 ids, .*"))
+    for name, data, message in cases:
+        refused("whole.plan", name, data, message)
+    refused("wide.plan", "int64", struct.pack("<5000q", *ids), "read as uint32, every second id from id 0 on is 0: write uint32 ids")
+    refused("wide.plan", "uint16", struct.pack("<5000H", *ids), r"id 0 is \d+, beyond the model's vocabulary of 70000, which is read as uint32")
+    for at in 5, 4990 // 2, 4995:  # one step reads 17 of 5000 ids
+        beyond = [i % 256 for i in ids]
+        beyond[at] = 300
+        refused("gpt2.plan", f"id {at}", plain(beyond), f"id {at} is 300, beyond the model's vocabulary of 256")
+
+
+def refused(plan, name, data, message):
+    pathlib.Path("x.bin").write_bytes(data)
+    done = train(plan, "--tokens", "x.bin", "--steps", 1)
+    check(done.returncode == INVALID and re.fullmatch(f"remat-run: error: x.bin: {message}\n", done.stderr) and not done.stdout,
+          plan, name, done.returncode, done.stderr)
+
+
+def accepted():
+    """Ids that look odd and are good: few, with runs of zeros or of one id, letters in UTF-16, and even draws."""
+    generator = random.Random(8)
+    letters = [ord(c) for c in "In the beginning God created the heaven and the earth. " * 40]
+    many = [[generator.randrange(vocabulary) for _ in range(4000)] for vocabulary in (2, 256, 32000, 65536) for _ in range(3)]
+    cases = many + [letters, [0] * 3000, many[-1] + [0] * 5000, [0] * 5000 + many[-1], [many[-1][0]] + [0] * 100, [50256] * 3000,
+                    [0, *range(1, 60)] + [0] * 2000 + [5, 0] * 30, [ord(c) for c in "\u8d77\u521d\u795e\u521b\u9020\u5929\u5730" * 50]]
+    for ids in cases:
+        pathlib.Path("x.bin").write_bytes(plain(ids))
+        done = train("whole.plan", "--tokens", "x.bin", "--steps", 1)
+        check(done.returncode == 0, "good ids:", ids[:5], done.stderr)
 
 
 def main():
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)
         make_plans()
-        for part in (orders, families, formats, refusals):
+        for part in (orders, families, formats, refusals, kinds, accepted):
             part()
         os.chdir("/")
     print("\n".join(faults) or "as it should be")
