@@ -2,9 +2,17 @@
 #include "region.h"
 
 const struct remat_module_info remat_modules[REMAT_MODULE_COUNT] = {
-    [REMAT_MODULE_CORE_ATTN] = {"core_attn", "attn/core", false},
-    [REMAT_MODULE_MLP] = {"mlp", "mlp", false},
-    [REMAT_MODULE_LAYERNORM] = {"layernorm", "ln*, norm* or *norm", true},
+    [REMAT_MODULE_CORE_ATTN] = {"core_attn", "attn/core", "attention", false},
+    [REMAT_MODULE_MLP] = {"mlp", "mlp", "MLP", false},
+    [REMAT_MODULE_LAYERNORM] = {"layernorm", "ln*, norm* or *norm", "norms", true},
+    [REMAT_MODULE_MOE] = {"moe", "moe", "mixture of experts", false},
+    [REMAT_MODULE_MOE_ACT] = {"moe_act", "moe_act", "mixture of experts", true},
+    [REMAT_MODULE_SHARED_EXPERTS] = {"shared_experts", "shared_experts", "shared experts", false},
+    [REMAT_MODULE_MLA_UP_PROJ] = {"mla_up_proj", "mla_up_proj", "multi-latent attention", true},
+    [REMAT_MODULE_GDN_NORM_OUT] = {"gdn_norm_out", "gdn_norm_out", "gated delta net", true},
+    [REMAT_MODULE_GDP_IN_PROJ] = {"gdp_in_proj", "gdp_in_proj", "linear attention", true},
+    [REMAT_MODULE_GDP_QKV] = {"gdp_qkv", "gdp_qkv", "linear attention", true},
+    [REMAT_MODULE_MHC] = {"mhc", "mhc", "hyper-connections", true},
 };
 
 bool remat_list_next(const char **rest, struct remat_word *out)
@@ -62,6 +70,9 @@ uint32_t remat_modules_of(const struct remat_scope *scope)
             mask |= 1u << REMAT_MODULE_MLP;
         if (is_norm(element))
             mask |= 1u << REMAT_MODULE_LAYERNORM;
+        for (uint32_t m = REMAT_MODULE_MOE; m < REMAT_MODULE_COUNT; m++)
+            if (remat_word_is(element, remat_modules[m].name))
+                mask |= 1u << m;
         previous = element;
         rest += element.length + (rest[element.length] == '/');
     }

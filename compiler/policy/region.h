@@ -9,12 +9,20 @@ enum remat_module {
     REMAT_MODULE_CORE_ATTN, /* between q, k, v and the context: scope attn/core */
     REMAT_MODULE_MLP,       /* scope mlp */
     REMAT_MODULE_LAYERNORM, /* both norms of a layer: scopes ln*, norm*, *norm */
+    REMAT_MODULE_MOE,       /* this and all others: a scope of the same name */
+    REMAT_MODULE_MOE_ACT,
+    REMAT_MODULE_SHARED_EXPERTS,
+    REMAT_MODULE_MLA_UP_PROJ,
+    REMAT_MODULE_GDN_NORM_OUT,
+    REMAT_MODULE_GDP_IN_PROJ,
+    REMAT_MODULE_GDP_QKV,
+    REMAT_MODULE_MHC,
     REMAT_MODULE_COUNT
 };
 
 struct remat_module_info {
-    const char *name;     /* in --recompute-modules */
-    const char *patterns; /* for messages */
+    const char *name;            /* in --recompute-modules */
+    const char *patterns, *part; /* for messages: its scopes, and what a model without it lacks */
     bool discards_output; /* the region's output is recomputed too, from the region's input */
 };
 extern const struct remat_module_info remat_modules[REMAT_MODULE_COUNT];

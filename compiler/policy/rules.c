@@ -98,6 +98,16 @@ static bool is_module(struct remat_word word)
     return false;
 }
 
+static bool list_modules(struct remat_rule_case *c)
+{
+    struct remat_text names = {.arena = c->arena};
+    for (uint32_t m = 0; m < REMAT_MODULE_COUNT; m++)
+        remat_text_append(&names, "%s%s", m ? ", " : "", remat_modules[m].name);
+    remat_text_complete(&names);
+    c->accepted = names.items;
+    return true;
+}
+
 static bool is_op(struct remat_word word)
 {
     uint16_t op;
@@ -162,8 +172,10 @@ static bool module_missing(struct remat_rule_case *c)
             missing &= ~remat_modules_of(&c->graph->scopes[c->graph->nodes[n].scope.i]);
     if (!missing)
         return false;
-    c->value = remat_modules[__builtin_ctz(missing)].name;
-    c->accepted = remat_modules[__builtin_ctz(missing)].patterns;
+    const struct remat_module_info *module = &remat_modules[__builtin_ctz(missing)];
+    c->value = module->name;
+    c->accepted = module->patterns;
+    c->other = module->part;
     return true;
 }
 

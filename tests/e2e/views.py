@@ -165,6 +165,7 @@ LAYERS = [  # options; of six layers those recomputed whole, and in part: as the
     ("--recompute-granularity full --recompute-method block --recompute-num-layers 2", [0, 1], []),
     ("--recompute-granularity full --recompute-method uniform --recompute-num-layers 3", [0, 1, 2, 3, 4, 5], []),
     ("--recompute-granularity selective --recompute-modules mlp", [], [0, 1, 2, 3, 4, 5]),
+    ("--recompute-modules mlp layernorm --recompute-granularity selective", [], [0, 1, 2, 3, 4, 5]),
     ("--ac-mode full --save *.1.mlp.*", [0, 2, 3, 4, 5], [1]),
 ]
 

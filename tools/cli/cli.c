@@ -167,6 +167,7 @@ static remat_status check_value(remat_context *ctx, const struct cli_option *opt
         snprintf(setting, sizeof setting, "--%s", option->name);
         return cli_size_parse(ctx, setting, text, UINT32_MAX, may_be_zero(option), &bytes);
     case CLI_TEXT:
+    case CLI_LIST:
     case CLI_INPUT:
     case CLI_NAME:
     case CLI_OUTPUT:
@@ -188,6 +189,20 @@ static remat_status take_option(remat_context *ctx, struct cli_arguments *args, 
         return remat_error(ctx, REMAT_ERROR_USAGE, "--%s is given twice", option->name);
     args->given[args->given_count++] = (struct cli_given){index, value ? value : ""};
     return option->kind == CLI_FLAG ? REMAT_OK : check_value(ctx, option, value);
+}
+
+/* Words of a LIST, the last one given: "core_attn", "mlp" is "core_attn,mlp". Others may follow. */
+static remat_status take_words(struct remat_arena *arena, struct cli_arguments *args,
+                               const char *accepted, int argc, char *const *argv)
+{
+    struct cli_given *given = &args->given[args->given_count - 1];
+    uint32_t choice;
+    for (; optind < argc && find_choice(accepted, argv[optind], &choice); optind++) {
+        given->value = remat_arena_format(arena, "%s,%s", given->value, argv[optind]);
+        if (!given->value)
+            return REMAT_ERROR_MEMORY;
+    }
+    return REMAT_OK;
 }
 
 /* --- parsing --- */
@@ -298,9 +313,10 @@ static remat_status print_common(remat_context *ctx, const struct cli_tool *tool
     return REMAT_OK;
 }
 
-static remat_status parse_options(remat_context *ctx, const struct cli_tool *tool, int argc,
-                                  char **argv, const struct option *long_options,
-                                  const char *letters, struct cli_arguments *args, bool *done)
+static remat_status parse_options(remat_context *ctx, struct remat_arena *arena,
+                                  const struct cli_tool *tool, int argc, char **argv,
+                                  const struct option *long_options, const char *letters,
+                                  struct cli_arguments *args, bool *done)
 {
     remat_status st = REMAT_OK;
     optind = 0; /* GNU: starts anew */
@@ -321,6 +337,8 @@ static remat_status parse_options(remat_context *ctx, const struct cli_tool *too
         REMAT_TRY(take_option(ctx, args, index, optarg));
         while (takes_list(&tool->options[index]) && optind < argc && *argv[optind] != '-')
             REMAT_TRY(take_option(ctx, args, index, argv[optind++]));
+        if (tool->options[index].kind == CLI_LIST)
+            REMAT_TRY(take_words(arena, args, tool->options[index].accepted, argc, argv));
     }
 fail:
     return st;
@@ -347,7 +365,7 @@ remat_status cli_parse(remat_context *ctx, struct remat_arena *arena, const stru
     *out = (struct cli_arguments){.tool = tool};
     REMAT_TRY_NEW(arena, out->given, (size_t)argc + 1);
     REMAT_TRY(make_getopt_tables(arena, tool, &long_options, &letters));
-    REMAT_TRY(parse_options(ctx, tool, argc, argv, long_options, letters, out, done));
+    REMAT_TRY(parse_options(ctx, arena, tool, argc, argv, long_options, letters, out, done));
     out->operands = (const char *const *)argv + optind;
     out->operand_count = argc > optind ? (uint32_t)(argc - optind) : 0;
     if (!*done)

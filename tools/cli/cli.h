@@ -32,6 +32,7 @@
 struct remat_arena; /* base.h; remat-run, which sees public headers only, passes it on */
 
 /* What `accepted` means: FLAG: nothing, write ""; TEXT: shown, not checked; CHOICE: "text|json";
+ * LIST: words that may follow the first one, which is not checked: they are joined by commas;
  * INTEGER and NUMBER: a closed range "1..4096", either end may be absent ("0.."), "" for any; SIZE:
  * "0.." if "0" is a size too. Files, where `accepted` is shown: INPUT: one that is read ("-":
  * standard input); NAME: one if it ends in ".json"; OUTPUT: one that is written, FOLDER: a folder
@@ -42,6 +43,7 @@ enum cli_kind {
     CLI_FLAG,
     CLI_TEXT,
     CLI_CHOICE,
+    CLI_LIST,
     CLI_INTEGER,
     CLI_NUMBER,
     CLI_SIZE,

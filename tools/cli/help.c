@@ -7,8 +7,8 @@
 
 #include <stdio.h>
 
-static const char *const kind_names[] = {"flag", "text",  "choice", "integer", "number",
-                                         "size", "input", "name",   "output",  "folder"};
+static const char *const kind_names[] = {"flag", "text",  "choice", "list",   "integer", "number",
+                                         "size", "input", "name",   "output", "folder"};
 
 static const struct cli_option common[] = {
     {"help", 'h', CLI_FLAG, NULL, "", "Common", "show this help"},

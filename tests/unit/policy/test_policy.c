@@ -179,6 +179,40 @@ static void test_selective(void)
     CHECK(!recomputed(&d, "ln_f") && !recomputed(&d, "h.2.mlp.act"), "others");
 }
 
+/* The second element of paths: "h.3/mlp/fc". */
+static void rename_scopes(const char *from, const char *to)
+{
+    for (uint32_t s = 0; s < graph->scope_count; s++) {
+        const char *path = graph->scopes[s].path, *element = strchr(path, '/');
+        size_t length = element ? strcspn(++element, "/") : 0;
+        if (element && length == strlen(from) && strncmp(element, from, length) == 0)
+            graph->scopes[s].path = remat_arena_format(&arena, "%.*s%s%s", (int)(element - path),
+                                                       path, to, element + length);
+    }
+}
+
+/* Modules of models that no preset has: here the MLP is one. */
+static void test_other_modules(void)
+{
+    static const struct {
+        const char *name;
+        bool discards;
+    } rows[] = {
+        {"moe", false},         {"shared_experts", false}, {"moe_act", true}, {"mla_up_proj", true},
+        {"gdn_norm_out", true}, {"gdp_in_proj", true},     {"gdp_qkv", true}, {"mhc", true}};
+    const char *last = "mlp";
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        rename_scopes(last, rows[k].name);
+        last = rows[k].name;
+        struct remat_decision d = decide((struct remat_policy_settings){
+            .recompute_activations = true, .recompute_modules = last});
+        CHECK(recomputed(&d, "h.5.mlp.fc") && recomputed(&d, "h.0.mlp.act"), "%s", last);
+        CHECK(recomputed(&d, "h.5.mlp.proj") == rows[k].discards, "%s: its output", last);
+        CHECK(!recomputed(&d, "h.5.ln_2") && !recomputed(&d, "h.5.attn.qkv"), "%s: others", last);
+    }
+    rename_scopes(last, "mlp");
+}
+
 /* The 2nd and 4th matmul of a layer are the two projections. */
 static void test_ops(void)
 {
@@ -362,6 +396,7 @@ int main(void)
     test_uniform();
     test_every();
     test_selective();
+    test_other_modules();
     test_ops();
     test_pins();
     test_manual_policies();
