@@ -92,7 +92,7 @@ static remat_status read_optimizer(remat_context *ctx, const struct cli_argument
     return check_optimizer(ctx, args, o);
 }
 
-/* "RANK" or "RANK:GLOB" */
+/* "RANK" or "RANK:TARGETS"; all linears of layers are peft's "all-linear". */
 static remat_status read_lora(remat_context *ctx, const struct cli_arguments *args,
                               struct remat_model_settings *s)
 {
@@ -109,11 +109,11 @@ static remat_status read_lora(remat_context *ctx, const struct cli_arguments *ar
     errno = 0;
     s->lora.rank = *text >= '0' && *text <= '9' ? strtoll(text, &end, 10) : 0;
     if (s->lora.rank < 1 || errno || (*end && *end != ':') || (*end && !end[1]))
-        return remat_error(
-            ctx, REMAT_ERROR_USAGE,
-            "--lora '%.200s' (accepted: RANK, 1 to 65536, or RANK:GLOB, such as 16:'*q_proj*')",
-            text);
-    s->lora.glob = *end ? end + 1 : NULL;
+        return remat_error(ctx, REMAT_ERROR_USAGE,
+                           "--lora '%.200s' (accepted: RANK, 1 to 65536, or RANK:TARGETS, such as "
+                           "16:q_proj,v_proj)",
+                           text);
+    s->lora.targets = *end && strcmp(end, ":all-linear") != 0 ? end + 1 : NULL;
     return REMAT_OK;
 }
 

@@ -318,12 +318,28 @@ static remat_value linear(struct remat_model *m, const char *name, remat_value x
                           &attribute, transposed);
 }
 
+/* Of names of modules as peft takes them, one is the module's or the end of it behind a dot. */
+static bool is_listed(const char *list, const char *module, size_t length)
+{
+    for (size_t word; *list; list += word + (list[word] == ',')) {
+        word = strcspn(list, ",");
+        if (word > 0 && word <= length && strncmp(module + length - word, list, word) == 0 &&
+            (word == length || module[length - word - 1] == '.'))
+            return true;
+    }
+    return false;
+}
+
 static bool is_adapted(const struct remat_model *m, remat_value weight)
 {
-    const char *glob = m->settings->lora.glob;
+    const char *targets = m->settings->lora.targets;
+    const char *name = m->b.graph->values[weight.i].name, *kind = strrchr(name, '.');
     if (!m->settings->lora.rank)
         return false;
-    return glob ? fnmatch(glob, m->b.graph->values[weight.i].name, 0) == 0 : *m->scope != 0;
+    if (!targets)
+        return *m->scope != 0;
+    return fnmatch(targets, name, 0) == 0 ||
+           (kind && is_listed(targets, name, (size_t)(kind - name)));
 }
 
 static remat_value adapter_parameter(struct remat_model *m, const char *module, const char *kind,

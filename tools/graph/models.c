@@ -326,9 +326,9 @@ remat_status remat_model_generate(remat_context *ctx, struct remat_arena *arena,
     graph->optimizer = s.optimizer;
     m.b = (struct remat_builder){.arena = arena, .graph = graph};
     families[s.family].build(&m);
-    if (s.lora.glob && !m.adapters)
+    if (s.lora.targets && !m.adapters)
         REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--lora '%.200s' matches no weight of a linear of %s",
-                   s.lora.glob, s.name);
+                   s.lora.targets, s.name);
     REMAT_TRY(remat_model_train(ctx, &s, graph));
     REMAT_TRY(remat_graph_verify(ctx, graph));
     *out = graph;

@@ -60,9 +60,11 @@ struct remat_model_settings { /* 0: not given; what a family has no use for must
      * embeddings; a parameter in several has the last mark. */
     struct remat_globs decay, no_decay, freeze;
     struct remat_lora {
-        int64_t rank;     /* 0: no adapters; else they are all that trains */
-        const char *glob; /* weights of linears that have one; NULL: those of all in layers */
-        double alpha;     /* an adapter counts alpha / rank times; default: 2 rank */
+        int64_t rank; /* 0: no adapters; else they are all that trains */
+        /* Weights of linears that have one, by a glob, or by names of modules as peft takes them:
+         * "q_proj,v_proj". NULL: those of all in layers. */
+        const char *targets;
+        double alpha; /* an adapter counts alpha / rank times; default: 2 rank */
     } lora;
     const char *config; /* the file that they are from, in a line; NULL: a preset */
 };

@@ -113,6 +113,29 @@ static void test_adapters(struct remat_arena *arena)
         uint32_t count = count_trained(graph, "*.lora_[AB].weight");
         CHECK(count == 2 * 6 * rows[k].linears, "%s: %u adapters", rows[k].preset, count);
     }
+    static const struct { /* as in peft: the same adapters as by a glob of the weights' names */
+        const char *preset, *targets, *glob;
+        uint32_t linears;
+    } named[] = {
+        {"llama-tiny", "q_proj", "*.q_proj.weight", 6},
+        {"llama-tiny", "q_proj,v_proj", "*.[qv]_proj.weight", 12},
+        {"llama-tiny", "self_attn.o_proj,layers.3.mlp.up_proj", "*.o_proj.weight", 7},
+        {"gpt2-tiny", "c_proj", "*.c_proj.weight", 12},
+        {"gpt2-tiny", "mlp.c_proj", "*.mlp.c_proj.weight", 6},
+        {"bert-tiny", "query,dense", "", 6 + 3 * 6 + 1},
+        {"encdec-tiny", "encoder_attn.q_proj,fc1", "", 6 + 2 * 6},
+    };
+    for (size_t k = 0; k < sizeof named / sizeof *named; k++)
+        for (int way = 0; way < (*named[k].glob ? 2 : 1); way++) {
+            const char *targets = way ? named[k].glob : named[k].targets;
+            const struct remat_graph *graph =
+                make(arena, named[k].preset,
+                     (struct remat_model_settings){.lora = {.rank = 4, .targets = targets}});
+            uint32_t count = count_trained(graph, "*.lora_[AB].weight");
+            bool one_more = way && strstr(named[k].targets, "layers.3");
+            CHECK(count == 2 * (named[k].linears - one_more), "%s, %s: %u adapters",
+                  named[k].preset, targets, count);
+        }
     const struct remat_graph *graph =
         make(arena, "gpt2-tiny", (struct remat_model_settings){.lora = {4, "h.[12].*c_attn*", 3}});
     CHECK(count_trained(graph, "h.[12].attn.c_attn.lora_[AB].weight") == 4, "by name");
@@ -227,6 +250,8 @@ static void test_refusals(struct remat_arena *arena)
         {{.freeze = every}, "--freeze leaves nothing to train (--forward-only makes such a graph)"},
         {{.lora = {4, "*embed*", 0}},
          "--lora '*embed*' matches no weight of a linear of gpt2-tiny"},
+        {{.lora = {4, "attn", 0}}, "--lora 'attn' matches no weight of a linear of gpt2-tiny"},
+        {{.lora = {4, "attn,,fc", 0}}, "--lora 'attn,,fc' matches no weight"},
         {{.lora = {65537, NULL, 0}}, "--lora 65537 is out of range (accepted: 1 to 65536)"},
     };
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
