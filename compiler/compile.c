@@ -91,6 +91,17 @@ static void describe_manual(struct pipeline *p, const struct remat_chosen *c,
     }
 }
 
+/* All parts of the batch are alike, and all ranks along an axis. */
+static void describe_work(struct pipeline *p, struct remat_program *out)
+{
+    const struct remat_compile_settings *s = p->search.settings;
+    uint64_t runs = remat_microbatches(s);
+    struct remat_model_work work = remat_price_model_work(p->prepared.decided, &s->device);
+    out->tokens = p->input->tokens * runs * remat_mesh_size(&s->mesh, "dp");
+    out->model_flops = remat_mul_saturated(work.flops, runs);
+    out->model_ns = (uint64_t)(work.ns * (double)runs + 0.5); /* no more than kernels take */
+}
+
 static remat_status describe(struct pipeline *p, const struct remat_chosen *c,
                              struct remat_program *out)
 {
@@ -106,6 +117,7 @@ static remat_status describe(struct pipeline *p, const struct remat_chosen *c,
     out->budget_bytes = s->has_budget ? s->budget_bytes : 0;
     out->reserve_bytes = p->search.reserve_bytes;
     out->arena_bytes = remat_aligned_bytes(c->arena_bytes);
+    describe_work(p, out);
     out->settings = remat_copy(p->search.arena, s->settings, s->setting_count, sizeof *s->settings);
     out->setting_count = s->setting_count;
     out->base_step_ns = remat_search_step_ns(&p->search, p->evaluator.base_ns);

@@ -203,6 +203,8 @@ struct remat_graph {
                                 REMAT_EXCHANGE_BYTES */
     uint32_t loss_chunk; /* rows of the logits that the pass chunk_loss has exist at once; 0: all
                             of them; REMAT_LOSS_CHUNK_AUTO */
+    uint64_t tokens;     /* of a bound graph: the symbol batch times seq, and source_seq, if it had
+                            them; 0: it had none */
     uint32_t value_count, node_count, scope_count, output_count, update_count, symbol_count;
     size_t value_capacity, node_capacity, scope_capacity;
     struct remat_value_info *values;

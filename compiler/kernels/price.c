@@ -554,3 +554,25 @@ remat_status remat_price_check_list(remat_context *ctx, const struct remat_graph
                        "more, most of it in node \"%.200s\"",
                        device->name, kernel_name(graph, remat_kernel_at(kernels, longest)));
 }
+
+/* The operands of a product have one dtype; a sum that it is added to comes first. */
+static remat_dtype product_dtype(const struct remat_graph *graph,
+                                 const struct remat_node_info *node)
+{
+    return graph->values[node->inputs[node->op == REMAT_OP_matmul_accumulate].i].dtype;
+}
+
+struct remat_model_work remat_price_model_work(const struct remat_graph *graph,
+                                               const struct remat_device_description *device)
+{
+    struct remat_model_work work = {0};
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        const struct remat_node_info *node = &graph->nodes[n];
+        uint64_t flops = remat_op_product_flops(graph, node);
+        if (flops == 0)
+            continue;
+        work.flops = remat_add_saturated(work.flops, flops);
+        work.ns += (double)flops / device->matmul_flops_per_ns[product_dtype(graph, node)];
+    }
+    return work;
+}

@@ -62,6 +62,15 @@ struct remat_device_description
 remat_price_variants_on(const struct remat_device_description *device,
                         const struct remat_price *whole);
 
+/* What a step of the graph has to do, one that saves everything: flops of its products and
+ * attention (remat_op_product_flops), and their time at the device's peaks. */
+struct remat_model_work {
+    uint64_t flops;
+    double ns;
+};
+struct remat_model_work remat_price_model_work(const struct remat_graph *graph,
+                                               const struct remat_device_description *device);
+
 /* REMAT_ERROR_USAGE where the graph has values of a dtype that the device has not; the message
  * names one of them. */
 remat_status remat_price_check(remat_context *ctx, const struct remat_graph *graph,

@@ -2,6 +2,8 @@
 /* Scaled dot-product attention, whole: dropout(softmax(scale q k^T, masked)) v with grouped key
  * heads. Its second output, the log of each row's sum of exponentials, is all that the gradient
  * needs to recompute the probabilities. */
+#include "attention.h"
+
 #include "builder.h"
 #include "family.h"
 
@@ -41,13 +43,26 @@ static uint64_t visible_pairs(const struct remat_graph *graph, const struct rema
     return remat_mul_saturated(twice / 2, heads);
 }
 
+static uint64_t head_depth(const struct remat_graph *graph, const struct remat_node_info *node)
+{
+    return (uint64_t)remat_input_shape(graph, node, 0)->dims[3];
+}
+
 /* Two products of depth D and the softmax; backward five: the scores again, dp, dv, dk, dq. */
 OP_FLOPS(attention)
 {
-    uint64_t depth = (uint64_t)remat_input_shape(graph, node, 0)->dims[3];
+    uint64_t depth = head_depth(graph, node);
     bool backward = node->op == REMAT_OP_attention_backward;
     return remat_mul_saturated(visible_pairs(graph, node),
                                backward ? 10 * depth + 22 : 4 * depth + 20);
+}
+
+uint64_t remat_attention_product_flops(const struct remat_graph *graph,
+                                       const struct remat_node_info *node)
+{
+    bool backward = node->op == REMAT_OP_attention_backward;
+    return remat_mul_saturated(visible_pairs(graph, node),
+                               (backward ? 8 : 4) * head_depth(graph, node));
 }
 
 OP_DERIVE(attention)

@@ -80,10 +80,25 @@ static void append_values(remat_context *ctx, const struct remat_graph *graph)
                       (long long)graph->symbols[k].value, k + 1 < graph->symbol_count ? "" : ")");
 }
 
+/* Of all sequences: those that are predicted, and those that an encoder reads. */
+static uint64_t count_tokens(const struct remat_graph *graph)
+{
+    static const char *const lengths[] = {"seq", "source_seq"};
+    const struct remat_symbol *batch = remat_graph_symbol(graph, BATCH);
+    uint64_t tokens = 0;
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        const struct remat_symbol *length = remat_graph_symbol(graph, lengths[i]);
+        if (batch && length)
+            tokens += (uint64_t)batch->value * (uint64_t)length->value;
+    }
+    return tokens;
+}
+
 remat_status remat_graph_bind(remat_context *ctx, struct remat_arena *arena,
                               const struct remat_graph *graph, struct remat_graph **out)
 {
     struct remat_graph *bound = remat_graph_copy(arena, graph, 1);
+    bound->tokens = count_tokens(graph);
     bound->symbol_count = 0;
     for (uint32_t v = 0; v < bound->value_count; v++)
         REMAT_CHECK(bind_value(ctx, graph, &bound->values[v]));

@@ -3,6 +3,7 @@
  * rule, sizes. */
 #include "ops.h"
 
+#include "attention.h"
 #include "family.h"
 
 #include <math.h>
@@ -343,4 +344,18 @@ uint32_t remat_op_inputs_before_results(const struct remat_node_info *node)
     bool drops = (node->op == REMAT_OP_attention && node->input_count > 3) ||
                  (node->op == REMAT_OP_attention_backward && node->input_count > 6);
     return node->input_count - drops;
+}
+
+uint64_t remat_op_product_flops(const struct remat_graph *graph, const struct remat_node_info *node)
+{
+    switch (node->op) {
+    case REMAT_OP_matmul:
+    case REMAT_OP_matmul_accumulate:
+        return remat_op_info(node->op)->flops(graph, node);
+    case REMAT_OP_attention:
+    case REMAT_OP_attention_backward:
+        return remat_attention_product_flops(graph, node);
+    default:
+        return 0;
+    }
 }

@@ -88,6 +88,11 @@ remat_value remat_state_of(const struct remat_graph *graph, remat_value value);
  * comes behind these. */
 uint32_t remat_op_inputs_before_results(const struct remat_node_info *node);
 
+/* What a matrix product or attention has to do, of its flops: the products of attention, of its
+ * gradient without the scores, which are computed again; 0 of all other ops. */
+uint64_t remat_op_product_flops(const struct remat_graph *graph,
+                                const struct remat_node_info *node);
+
 /* How many of a node's inputs it reads: of a column index only the shape is named by one. */
 static inline uint32_t remat_op_reads(const struct remat_node_info *node)
 {

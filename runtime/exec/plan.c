@@ -97,6 +97,9 @@ void remat_plan_get_info(const remat_plan *plan, remat_plan_info *out)
         .mesh = plan->mesh,
         .target_arch = p->target_arch ? p->target_arch : "",
         .config = p->config ? p->config : "",
+        .step_tokens = p->tokens,
+        .model_flops = p->model_flops,
+        .model_ns = p->model_ns,
     };
     hand_out(out, out->struct_size, &info, sizeof info);
 }

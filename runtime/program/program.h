@@ -256,6 +256,11 @@ struct remat_program {
     uint64_t step_ns, base_step_ns; /* predicted; base: everything saved */
     uint64_t bound_step_ns;         /* proven: no decision that fits is faster; 0: nobody asked */
     uint64_t floor_bytes;           /* proven: no decision has a smaller arena; 0: nobody asked */
+    uint64_t tokens;                /* of a step, of all ranks; 0: not known */
+    uint64_t model_flops; /* that a rank's part of a step has to do: of matrix products and
+                             attention, without recomputation; 0: not known */
+    uint64_t model_ns; /* of these at the target's peak: the utilization is model_ns over the time
+                          of a step */
     bool exact_extras; /* recompute_extra_ns are differences of predicted steps; else estimated */
     uint32_t layer_count;
 

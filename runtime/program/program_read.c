@@ -203,6 +203,9 @@ static remat_status read_head(struct remat_reader *reader, const struct remat_fb
                                       .base_step_ns = root->base_step_ns,
                                       .bound_step_ns = root->bound_step_ns,
                                       .floor_bytes = root->floor_bytes,
+                                      .tokens = root->tokens,
+                                      .model_flops = root->model_flops,
+                                      .model_ns = root->model_ns,
                                       .workspace_bytes = root->workspace_bytes,
                                       .exact_extras = root->exact_extras,
                                       .layer_count = root->layer_count};

@@ -150,8 +150,8 @@ def normal(text, lines):
         return lines
     kept = []
     for line in lines:
-        if re.match(r"(step time|resident memory|address space) ", line):
-            line = re.sub(r"\d[\d.]* ?([num]?s|min|h|[kMGT]?B|threads?|times)?\b", "#", line)
+        if re.match(r"(step time|tokens/s|MFU|resident memory|address space) ", line):
+            line = re.sub(r"\d[\d.,]* ?([num]?s|min|h|[kMGT]?B|threads?|times)?\b", "#", line)
             line = re.sub(r" +", " ", line)
         kept.append(line)
     return kept

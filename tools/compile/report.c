@@ -5,6 +5,7 @@
 #include "cli.h"
 #include "show.h"
 #include "size.h"
+#include "throughput.h"
 #include "wrap.h"
 
 #include <inttypes.h>
@@ -93,6 +94,21 @@ static uint32_t microbatches_of(const struct remat_program *p)
         if (strcmp(p->entries[e].name, "train") == 0)
             return p->calls[p->entries[e].call_begin].times;
     return 1;
+}
+
+static struct cli_throughput throughput_of(const struct remat_program *p)
+{
+    return cli_throughput(p->tokens, remat_program_ranks(p), p->model_ns, p->step_ns);
+}
+
+static void print_throughput(const struct remat_program *p)
+{
+    struct cli_throughput throughput = throughput_of(p);
+    bool on_gpu = p->target_arch && *p->target_arch;
+    struct cli_buffer text =
+        cli_throughput_text(&throughput, remat_program_ranks(p), on_gpu ? "GPU" : "rank");
+    if (*text.text)
+        printf("throughput   %s\n", text.text);
 }
 
 static void print_memory(const struct remat_program *p)
@@ -241,6 +257,7 @@ static void print_plan(const struct report *report)
     if (microbatches_of(p) > 1)
         printf(", %" PRIu32 " microbatches", microbatches_of(p));
     printf("\n");
+    print_throughput(p);
     print_mesh(p);
     print_costs(p);
     if (*report->certificate)
@@ -248,18 +265,6 @@ static void print_plan(const struct report *report)
     for (uint32_t i = 0; i < p->note_count; i++)
         print_text("note: ", p->notes[i]);
     print_text("plan         ", report->path);
-}
-
-/* "123,456.7"; below 100 with two digits more */
-static void print_rate(double rate)
-{
-    char digits[40];
-    int count = snprintf(digits, sizeof digits, "%.*f", rate < 100 ? 2 : 0, rate);
-    const char *point = strchr(digits, '.');
-    int whole = point ? (int)(point - digits) : count;
-    printf("%*s", 14 - count - (whole - 1) / 3, "");
-    for (int i = 0; i < count; i++)
-        printf("%s%c", i > 0 && i < whole && (whole - i) % 3 == 0 ? "," : "", digits[i]);
 }
 
 /* "others are slower: 1-5, 9" */
@@ -300,8 +305,8 @@ static void print_size_rows(const struct sizes *s)
             continue;
         }
         printf("%-*s  %10s  ", width, trial->policy, cli_time(trial->step_ns).text);
-        print_rate(trial->rate);
-        printf("  %10s%s\n", cli_short(trial->peak_bytes).text, t == s->best ? "  chosen" : "");
+        printf("%14s  %10s%s\n", cli_rate(trial->rate).text, cli_short(trial->peak_bytes).text,
+               t == s->best ? "  chosen" : "");
     }
 }
 
@@ -355,6 +360,21 @@ static void print_json_text(const char *key, const char *text)
 static void print_json_number(const char *key, uint64_t number)
 {
     printf("  \"%s\": %" PRIu64 ",\n", key, number);
+}
+
+static void print_json_real(const char *key, double number)
+{
+    printf("  \"%s\": %.17g,\n", key, number);
+}
+
+static void print_json_throughput(const struct remat_program *p)
+{
+    struct cli_throughput throughput = throughput_of(p);
+    print_json_number("tokens", p->tokens);
+    print_json_real("tokens_per_s", throughput.tokens_per_s);
+    print_json_real("tokens_per_s_rank", throughput.rank_tokens_per_s);
+    print_json_number("model_flops", p->model_flops);
+    print_json_real("mfu", throughput.mfu);
 }
 
 static void print_json_shares(const struct remat_program *p)
@@ -501,6 +521,7 @@ static void print_json_plan(const struct report *report)
     print_json_number("peak_activation_bytes", parts[PART_ACTIVATIONS]);
     print_json_number("step_ns", p->step_ns);
     print_json_number("base_step_ns", p->base_step_ns);
+    print_json_throughput(p);
     print_json_shares(p);
     print_json_number("bound_step_ns", p->bound_step_ns);
     print_json_number("floor_bytes", p->floor_bytes);

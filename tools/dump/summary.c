@@ -5,6 +5,7 @@
 #include "dump.h"
 #include "size.h"
 #include "standing.h"
+#include "throughput.h"
 
 #include <inttypes.h>
 
@@ -109,6 +110,21 @@ fail:
     return st;
 }
 
+static struct cli_throughput throughput_of(const struct remat_program *p)
+{
+    return cli_throughput(p->tokens, remat_program_ranks(p), p->model_ns, p->step_ns);
+}
+
+static void print_throughput(const struct remat_program *p, struct remat_text *out)
+{
+    struct cli_throughput throughput = throughput_of(p);
+    bool on_gpu = p->target_arch && *p->target_arch;
+    struct cli_buffer text =
+        cli_throughput_text(&throughput, remat_program_ranks(p), on_gpu ? "GPU" : "rank");
+    if (*text.text)
+        remat_text_append(out, "throughput  %s\n", text.text);
+}
+
 static void print_step(struct remat_arena *arena, const struct remat_program *p,
                        struct remat_text *out)
 {
@@ -116,6 +132,7 @@ static void print_step(struct remat_arena *arena, const struct remat_program *p,
     remat_text_append(out, "step        %s predicted; %s with everything saved: overhead %.1f %%\n",
                       cli_time(p->step_ns).text, cli_time(p->base_step_ns).text,
                       cli_percent_longer(p->step_ns, p->base_step_ns, 1));
+    print_throughput(p, out);
     double shares[REMAT_COST_SOURCES];
     remat_program_cost_shares(p, shares);
     remat_text_append(
@@ -306,6 +323,16 @@ static void set_mesh(const struct remat_program *p, struct dump_json *out)
     dump_set(out, "exposed_ns", dump_bytes(all.exposed_ns));
 }
 
+static void set_throughput(const struct remat_program *p, struct dump_json *out)
+{
+    struct cli_throughput throughput = throughput_of(p);
+    dump_set(out, "tokens", dump_bytes(p->tokens));
+    dump_set(out, "tokens_per_s", json_real(throughput.tokens_per_s));
+    dump_set(out, "tokens_per_s_rank", json_real(throughput.rank_tokens_per_s));
+    dump_set(out, "model_flops", dump_bytes(p->model_flops));
+    dump_set(out, "mfu", json_real(throughput.mfu));
+}
+
 static void set_bytes_and_times(const struct remat_program *p, struct dump_json *out)
 {
     dump_set(out, "budget_bytes", dump_bytes(p->budget_bytes));
@@ -318,6 +345,7 @@ static void set_bytes_and_times(const struct remat_program *p, struct dump_json 
     dump_set(out, "touched_bytes", dump_bytes(p->touched_bytes));
     dump_set(out, "step_ns", dump_bytes(p->step_ns));
     dump_set(out, "base_step_ns", dump_bytes(p->base_step_ns));
+    set_throughput(p, out);
     dump_set(out, "cost_shares", make_cost_shares(p, out));
     dump_set(out, "bound_step_ns", dump_bytes(p->bound_step_ns));
     dump_set(out, "floor_bytes", dump_bytes(p->floor_bytes));

@@ -3,6 +3,7 @@
 
 #include "json_file.h"
 #include "size.h"
+#include "throughput.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -34,10 +35,58 @@ static void print_memory(FILE *out, const char *what, const char *predicted, uin
     fprintf(out, "%-20s %12s %12s%s\n", what, predicted, cli_short(measured).text, note);
 }
 
+static bool on_gpu(const struct measured *measured)
+{
+    return strcmp(measured->device, "cpu") != 0;
+}
+
+/* A utilization is one of the target's peak. */
+static struct cli_throughput measured_throughput(const remat_plan_info *plan,
+                                                 const struct measured *measured)
+{
+    bool elsewhere = on_gpu(measured) != (*plan->target_arch != 0);
+    return cli_throughput(plan->step_tokens, plan->rank_count, elsewhere ? 0 : plan->model_ns,
+                          measured->steps ? measured->step_ns : 0);
+}
+
+static void print_pair(FILE *out, const char *what, const char *predicted, const char *measured)
+{
+    if (*predicted || *measured)
+        fprintf(out, "%-20s %12s %12s\n", what, predicted, measured);
+}
+
+static struct cli_buffer rate_text(double rate)
+{
+    return rate > 0 ? cli_rate(rate) : (struct cli_buffer){""};
+}
+
+static struct cli_buffer share_text(double share)
+{
+    struct cli_buffer text = {""};
+    if (share > 0)
+        snprintf(text.text, sizeof text.text, "%.1f %%", 100 * share);
+    return text;
+}
+
+static void print_throughput(FILE *out, const remat_plan_info *plan,
+                             const struct measured *measured)
+{
+    struct cli_throughput predicted = cli_throughput(plan->step_tokens, plan->rank_count,
+                                                     plan->model_ns, plan->predicted_step_ns);
+    struct cli_throughput actual = measured_throughput(plan, measured);
+    print_pair(out, "tokens/s", rate_text(predicted.tokens_per_s).text,
+               rate_text(actual.tokens_per_s).text);
+    if (plan->rank_count > 1)
+        print_pair(out, *plan->target_arch ? "of a GPU" : "of a rank",
+                   rate_text(predicted.rank_tokens_per_s).text,
+                   rate_text(actual.rank_tokens_per_s).text);
+    print_pair(out, "MFU", share_text(predicted.mfu).text, share_text(actual.mfu).text);
+}
+
 void report_print(FILE *out, const remat_plan_info *plan, const struct measured *measured)
 {
     char parts[192];
-    bool on_gpu = strcmp(measured->device, "cpu") != 0;
+    bool gpu = on_gpu(measured);
     uint64_t together = measured->ranks_together;
     char times[24] = "";
     if (together > 1)
@@ -50,13 +99,14 @@ void report_print(FILE *out, const remat_plan_info *plan, const struct measured 
     if (plan->predicted_step_ns && measured->steps) {
         fprintf(out, "  %.2f times, mean of %" PRIu64 ", ",
                 (double)measured->step_ns / (double)plan->predicted_step_ns, measured->steps);
-        if (on_gpu)
+        if (gpu)
             cli_show(out, measured->device);
         else
             fprintf(out, "%s%" PRIu32 " %s", times, measured->threads,
                     measured->threads == 1 ? "thread" : "threads");
     }
     fputc('\n', out);
+    print_throughput(out, plan, measured);
     if (measured->engine_name) {
         fprintf(out, "%-20s %12s %12" PRIu32 "  engine %s, %s", "ranks", "", plan->rank_count,
                 measured->engine_name, measured->place);
@@ -64,10 +114,10 @@ void report_print(FILE *out, const remat_plan_info *plan, const struct measured 
             fprintf(out, ", %s of the GPU", cli_short(measured->engine_bytes).text);
         fputc('\n', out);
     }
-    print_memory(out, on_gpu ? "device memory" : "resident memory",
+    print_memory(out, gpu ? "device memory" : "resident memory",
                  cli_short(together * plan->arena_bytes + plan->reserve_bytes).text,
-                 on_gpu ? measured->device_bytes : measured->resident_bytes, parts);
-    if (!on_gpu)
+                 gpu ? measured->device_bytes : measured->resident_bytes, parts);
+    if (!gpu)
         print_memory(out, "address space",
                      plan->budget_bytes ? cli_short(together * plan->budget_bytes).text
                                         : "no budget",
@@ -85,9 +135,10 @@ static json_t *step_times(const remat_plan_info *plan, const struct measured *me
 remat_status report_write(remat_context *ctx, struct remat_outputs *outputs, const char *path,
                           const remat_plan_info *plan, const struct measured *measured)
 {
+    struct cli_throughput throughput = measured_throughput(plan, measured);
     json_t *report = json_pack(
-        "{s:s,s:s,s:s,s:s,s:b,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "schema",
-        "remat-run/1", "policy", plan->policy, "graph", plan->graph_name, "device",
+        "{s:s,s:s,s:s,s:s,s:b,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:f,s:f,s:I,s:f}",
+        "schema", "remat-run/1", "policy", plan->policy, "graph", plan->graph_name, "device",
         measured->device, "completed", measured->completed, "steps", (json_int_t)measured->steps,
         "threads", (json_int_t)measured->threads, "budget_bytes", (json_int_t)plan->budget_bytes,
         "reserve_bytes", (json_int_t)plan->reserve_bytes, "arena_bytes",
@@ -95,7 +146,9 @@ remat_status report_write(remat_context *ctx, struct remat_outputs *outputs, con
         "predicted_step_ns", (json_int_t)plan->predicted_step_ns, "step_ns",
         (json_int_t)measured->step_ns, "resident_bytes", (json_int_t)measured->resident_bytes,
         "address_bytes", (json_int_t)measured->address_bytes, "device_bytes",
-        (json_int_t)measured->device_bytes);
+        (json_int_t)measured->device_bytes, "tokens", (json_int_t)plan->step_tokens, "tokens_per_s",
+        throughput.tokens_per_s, "tokens_per_s_rank", throughput.rank_tokens_per_s, "model_flops",
+        (json_int_t)plan->model_flops, "mfu", throughput.mfu);
     if (plan->rank_count > 1 &&
         (json_object_set_new(report, "ranks", json_integer(plan->rank_count)) != 0 ||
          json_object_set_new(report, "engine", json_string(measured->engine_name)) != 0 ||

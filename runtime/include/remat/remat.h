@@ -56,6 +56,11 @@ typedef struct remat_plan_info {
     const char *mesh;        /* how they are arranged, "dp=4"; "": one rank */
     const char *target_arch; /* of the target if that is a GPU, "sm_90"; "": it is a CPU */
     const char *config;      /* Hugging Face's config.json of the model; "": the graph had none */
+    uint64_t step_tokens;    /* of a step, of all ranks; 0: not known */
+    uint64_t model_flops;    /* that a rank's part of a step has to do: of matrix products and
+                                attention, without recomputation; 0: not known */
+    uint64_t model_ns; /* of these at the target's peak: the utilization (MFU) is model_ns over
+                          the time of a step */
 } remat_plan_info;
 REMAT_API void remat_plan_get_info(const remat_plan *plan, remat_plan_info *out);
 /* Of an option of remat-compile, by its long name without "--", as "threads"; NULL: it was not

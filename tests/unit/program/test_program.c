@@ -247,6 +247,9 @@ static void compare_head(const struct remat_program *a, const struct remat_progr
     SAME(base_step_ns);
     SAME(bound_step_ns);
     SAME(floor_bytes);
+    SAME(tokens);
+    SAME(model_flops);
+    SAME(model_ns);
     SAME(layer_count);
     SAME(workspace_bytes);
     SAME(exact_extras);
