@@ -5,9 +5,11 @@
  * others before anything is read. */
 #include "device_description.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
+#include <strings.h>
 
 #include "device_table.h"
 #include "file.h"
@@ -24,6 +26,7 @@ static const struct key {
     {"source", "must be a string", TEXT, 0, 0},
     {"cuda.arch", "must be a string as \"sm_90\"", TEXT, 0, 0},
     {"cuda.gpus", "must be an array of names, not empty", NAMES, 0, 0},
+    {"rocm.arch", "must be a string as \"gfx942\"", TEXT, 0, 0},
 #define INTEGER_TEXT     "must be an integer"
 #define NUMBER_TEXT      "must be a number"
 #define NUMBER_OR_0_TEXT "must be 0 or a number"
@@ -32,7 +35,7 @@ static const struct key {
 #include "device_ranges.def"
 #undef RANGE
 };
-enum { KEYS = sizeof keys / sizeof *keys };
+enum { KEYS = sizeof keys / sizeof *keys, NAME_MOST = 63 /* longer names mean none */ };
 
 struct reader {
     remat_context *ctx;
@@ -60,10 +63,11 @@ static bool is_known(const char *path)
     return false;
 }
 
-/* "cuda" is of CUDA's devices, "links" for plans of several ranks. */
+/* "cuda" and "rocm" are of GPUs, "links" for plans of several ranks. */
 static bool may_be_missing(const char *object)
 {
-    return strcmp(object, "cuda") == 0 || strcmp(object, "links") == 0;
+    return strcmp(object, "cuda") == 0 || strcmp(object, "rocm") == 0 ||
+           strcmp(object, "links") == 0;
 }
 
 /* `object` is what is at `prefix`, which is "" or ends in a dot. */
@@ -198,9 +202,13 @@ static remat_status read_description(void *user)
     if (!*out->name)
         return fail(r, "name", keys[0].text);
     read_links(r);
-    json_t *arch = item(r, "cuda.arch"), *gpus = item(r, "cuda.gpus");
-    if (!arch) /* no device of CUDA's */
+    json_t *arch = item(r, "cuda.arch"), *gpus = item(r, "cuda.gpus"), *rocm = item(r, "rocm.arch");
+    if (rocm)
+        out->rocm_arch = text(r->arena, rocm);
+    if (!arch)
         return REMAT_OK;
+    if (rocm)
+        return fail(r, "rocm", "and \"cuda\" exclude each other");
     if (strncmp(json_string_value(arch), "sm_", 3) != 0)
         return fail(r, "cuda.arch", "must be a string as \"sm_90\"");
     out->cuda_arch = text(r->arena, arch);
@@ -297,22 +305,167 @@ static remat_status parse(remat_context *ctx, struct remat_arena *arena, const c
     return st;
 }
 
-static const char *target_name(const void *user, uint32_t i)
+/* --- names --- */
+
+/* Lower case, without punctuation. `short_form`: and without the words that vendors put before a
+ * name, so that "NVIDIA GeForce RTX 4090" is "4090". */
+static void fold(const char *name, bool short_form, char out[static NAME_MOST + 1])
 {
-    (void)user;
-    return remat_device_texts[i].name;
+    static const char *const words[] = {"amd",    "geforce", "instinct", "nvidia",
+                                        "quadro", "rtx",     "tesla"};
+    size_t length = 0;
+    while (*name) {
+        size_t part = strcspn(name, " -_./");
+        bool dropped = false;
+        for (size_t w = 0; w < sizeof words / sizeof *words; w++)
+            dropped |=
+                short_form && part == strlen(words[w]) && strncasecmp(name, words[w], part) == 0;
+        for (size_t i = 0; i < part && !dropped && length < NAME_MOST; i++)
+            out[length++] = (char)tolower((unsigned char)name[i]);
+        name += part + strspn(name + part, " -_./");
+    }
+    out[length] = 0;
 }
 
-static remat_status fail_unknown(remat_context *ctx, struct remat_arena *arena, const char *name)
+static bool is_same(const char *a, const char *b, bool short_form)
 {
-    struct remat_text names = {.arena = arena};
+    char x[NAME_MOST + 1], y[NAME_MOST + 1];
+    fold(a, short_form, x);
+    fold(b, short_form, y);
+    return strlen(a) <= NAME_MOST && *x && strcmp(x, y) == 0;
+}
+
+static bool begins(const char *name, const char *word)
+{
+    char x[NAME_MOST + 1], y[NAME_MOST + 1];
+    fold(word, true, x);
+    fold(name, true, y);
+    return *x && strncmp(y, x, strlen(x)) == 0;
+}
+
+static bool is_gpu_of(const struct remat_device_description *device, const char *name,
+                      bool short_form)
+{
+    for (uint32_t g = 0; g < device->gpu_count; g++)
+        if (is_same(name, device->gpus[g], short_form))
+            return true;
+    return false;
+}
+
+/* The built-in description that `name` means: by its own name before those of GPUs, in full before
+ * in short. A short name that others begin with ("h100") means none of them. NULL: none. */
+static const struct remat_device_description *find_meant(const struct remat_device_description *all,
+                                                         uint32_t count, const char *name)
+{
+    uint32_t begun = 0;
+    for (uint32_t i = 0; i < count; i++)
+        begun += begins(all[i].name, name);
+    for (int form = 0; form < 4; form++)
+        for (uint32_t i = 0; i < count; i++) {
+            bool short_form = form >= 2, of_gpu = form % 2 == 1;
+            if (of_gpu && short_form && begun > 0)
+                continue;
+            if (of_gpu ? is_gpu_of(&all[i], name, short_form)
+                       : is_same(name, all[i].name, short_form))
+                return &all[i];
+        }
+    return NULL;
+}
+
+static const char *name_at(const void *user, uint32_t i)
+{
+    return ((const struct remat_device_description *)user)[i].name;
+}
+
+/* Of one family: "h100-sxm" and "h100-pcie", where the first part has a number. */
+static bool is_sibling(const char *a, const char *b)
+{
+    size_t length = strcspn(a, "-");
+    return strcspn(a, "0123456789") < length && strcspn(b, "-") == length &&
+           strncmp(a, b, length) == 0;
+}
+
+static double product_rate(const struct remat_device_description *device)
+{
+    return device->matmul_flops_per_ns[REMAT_F16] * device->matmul_efficiency;
+}
+
+/* Faster ones first, then those with more memory. */
+static int compare_devices(const void *a, const void *b)
+{
+    const struct remat_device_description *x = *(const struct remat_device_description *const *)a,
+                                          *y = *(const struct remat_device_description *const *)b;
+    if (product_rate(x) != product_rate(y))
+        return product_rate(x) < product_rate(y) ? 1 : -1;
+    return (x->capacity_bytes < y->capacity_bytes) - (x->capacity_bytes > y->capacity_bytes);
+}
+
+/* ": did you mean 'h100-sxm' (84.9 GB) or 'h100-pcie' (84.9 GB)?", or nothing */
+static void suggest(struct remat_arena *arena, const struct remat_device_description *all,
+                    uint32_t count, const char *name, struct remat_text *out)
+{
+    const struct remat_device_description **near;
+    uint32_t near_count = 0, nearest = remat_nearest(name, name_at, all, count);
+    REMAT_NEW(arena, near, count);
+    for (uint32_t i = 0; i < count; i++)
+        if (i == nearest || begins(all[i].name, name) ||
+            (nearest < count && is_sibling(all[nearest].name, all[i].name)))
+            near[near_count++] = &all[i];
+    qsort(near, near_count, sizeof *near, compare_devices);
+    for (uint32_t i = 0; i < near_count; i++) {
+        const char *before = i == 0 ? ": did you mean " : i + 1 < near_count ? ", " : " or ";
+        remat_text_append(out, "%s'%s'", before, near[i]->name);
+        if (near[i]->capacity_bytes)
+            remat_text_append(out, " (%.1f GB)", (double)near[i]->capacity_bytes / 1e9);
+    }
+    remat_text_append(out, near_count ? "?" : "");
+    remat_text_complete(out);
+}
+
+struct names {
+    remat_context *ctx;
+    struct remat_arena *arena;
+    const char *wanted;
+    struct remat_device_description *all;
+    const struct remat_device_description *meant;
+};
+
+static remat_status find_or_suggest(void *user)
+{
+    struct names *n = user;
+    struct remat_text names = {.arena = n->arena}, meant = {.arena = n->arena};
+    n->meant = find_meant(n->all, remat_device_text_count, n->wanted);
+    if (n->meant)
+        return REMAT_OK;
+    suggest(n->arena, n->all, remat_device_text_count, n->wanted, &meant);
     for (unsigned i = 0; i < remat_device_text_count; i++)
-        remat_text_append(&names, "%s%s", i ? ", " : "", remat_device_texts[i].name);
+        remat_text_append(&names, "%s%s", i ? ", " : "", n->all[i].name);
     remat_text_complete(&names);
-    return remat_error(
-        ctx, REMAT_ERROR_USAGE,
-        "--target '%s' is unknown%s (accepted: %s, or a description file NAME.json)", name,
-        remat_suggest("", name, target_name, NULL, remat_device_text_count).text, names.items);
+    return remat_error(n->ctx, REMAT_ERROR_USAGE,
+                       "--target '%s' is unknown%s (accepted: %s, or a description file NAME.json)",
+                       n->wanted, meant.items, names.items);
+}
+
+static remat_status read_built_in(remat_context *ctx, struct remat_arena *arena, uint32_t i,
+                                  uint32_t threads, struct remat_device_description *out)
+{
+    const struct remat_device_text *built_in = &remat_device_texts[i];
+    return parse(ctx, arena, built_in->name, built_in->json, strlen(built_in->json), threads, out);
+}
+
+/* No built-in name as it stands. */
+static remat_status read_meant(remat_context *ctx, struct remat_arena *arena, const char *name,
+                               uint32_t threads, struct remat_device_description *out)
+{
+    remat_status st = REMAT_OK;
+    struct names names = {.ctx = ctx, .arena = arena, .wanted = name};
+    REMAT_TRY_NEW(arena, names.all, remat_device_text_count);
+    for (unsigned i = 0; i < remat_device_text_count; i++)
+        REMAT_TRY(read_built_in(ctx, arena, i, 0, &names.all[i]));
+    REMAT_TRY(remat_guard(ctx, find_or_suggest, &names));
+    st = read_built_in(ctx, arena, (uint32_t)(names.meant - names.all), threads, out);
+fail:
+    return st;
 }
 
 remat_status remat_device_description_read(remat_context *ctx, struct remat_arena *arena,
@@ -323,10 +476,9 @@ remat_status remat_device_description_read(remat_context *ctx, struct remat_aren
     size_t bytes, length = strlen(name);
     for (unsigned i = 0; i < remat_device_text_count; i++)
         if (strcmp(remat_device_texts[i].name, name) == 0)
-            return parse(ctx, arena, name, remat_device_texts[i].json,
-                         strlen(remat_device_texts[i].json), threads, out);
+            return read_built_in(ctx, arena, i, threads, out);
     if (length < 5 || strcmp(name + length - 5, ".json") != 0)
-        return fail_unknown(ctx, arena, name);
+        return read_meant(ctx, arena, name, threads, out);
     REMAT_CHECK(remat_file_read(ctx, name, arena, &text, &bytes));
     return parse(ctx, arena, name, text, bytes, threads, out);
 }

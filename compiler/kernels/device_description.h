@@ -27,6 +27,7 @@ struct remat_device_description {
     uint64_t capacity_bytes;    /* usable device memory; 0: unknown */
     uint64_t reserve_bytes;     /* context, modules, library buffers; on a CPU code, stacks, I/O */
     const char *cuda_arch;      /* "sm_90"; NULL: no CUDA device */
+    const char *rocm_arch;      /* "gfx942", of a GPU for which no code is made; else NULL */
     uint32_t gpu_count;         /* 0: no CUDA device */
     const char **gpus;          /* names of the GPUs that it describes, as their driver has them */
     uint64_t workspace_bytes;   /* of the arena, for what kernels need while they run */
@@ -51,10 +52,16 @@ struct remat_device_description {
     uint32_t monotone;
 };
 
-/* `name`: a built-in name or the path of a .json file. Unknown names list the built-in ones. Rates
- * are those with so many threads, 0: its own; REMAT_ERROR_USAGE: it has none of that number. */
+/* `name`: a built-in name, also as people write it ("RTX 4090", or as its driver has it), or the
+ * path of a .json file. Unknown names list the built-in ones. Rates are those with so many threads,
+ * 0: its own; REMAT_ERROR_USAGE: it has none of that number. */
 remat_status remat_device_description_read(remat_context *ctx, struct remat_arena *arena,
                                            const char *name, uint32_t threads,
                                            struct remat_device_description *out);
+
+static inline bool remat_device_is_gpu(const struct remat_device_description *device)
+{
+    return device->cuda_arch || device->rocm_arch;
+}
 
 #endif

@@ -263,7 +263,7 @@ static double aligned_share(const struct product *p, const struct remat_fused_ke
 {
     uint32_t bytes = remat_dtype_bytes(p->dtype), aligned = VECTOR_BYTES;
     uint64_t elements = counted((uint64_t)p->n, device) | counted((uint64_t)p->k, device);
-    if (!device->cuda_arch || bytes > 2)
+    if (!remat_device_is_gpu(device) || bytes > 2)
         return 1;
     for (uint32_t o = 0; o < kernel->operand_count; o++) {
         const struct remat_view *view = kernel->operands[o].view;
@@ -399,7 +399,7 @@ static double compute_ns(const struct remat_graph *graph, const struct remat_fus
     case REMAT_ARITHMETIC_TRANSFER:
         return transfer_ns(graph, kernel, device);
     case REMAT_ARITHMETIC_SCATTER:
-        return device->cuda_arch ? scatter_ns(graph, kernel, (double)bytes, device) : 0;
+        return remat_device_is_gpu(device) ? scatter_ns(graph, kernel, (double)bytes, device) : 0;
     default:
         return (double)flops / device->pointwise_flops_per_ns;
     }

@@ -255,6 +255,11 @@ static remat_status make_report(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(make_plan(ctx, arena, args, graph, &in_full, report));
     if (settings->device.cuda_arch && report->program)
         REMAT_TRY(unaligned_note(arena, report->program));
+    if (settings->device.rocm_arch && report->program)
+        REMAT_TRY(notes_add(arena, report->program,
+                            "remat makes no code for %s (%s): this plan shows memory and time, and "
+                            "cannot run there",
+                            settings->device.name, settings->device.rocm_arch));
     if (sizes->cut_short)
         REMAT_TRY(notes_add(
             arena, report->program,

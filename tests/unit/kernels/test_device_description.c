@@ -60,6 +60,13 @@ static const struct {
      "\"cuda.gpus\" must be an array of names"},
     {HEAD SIZES "\"cuda\": {\"arch\": \"sm_90\", \"workspace_bytes\": 1}, " MEMORY FLOPS,
      "\"cuda.gpus\" is missing"},
+    {HEAD SIZES "\"rocm\": {\"arch\": \"gfx942\"}, " MEMORY FLOPS, NULL},
+    {HEAD SIZES "\"rocm\": {\"arch\": 942}, " MEMORY FLOPS, "\"rocm.arch\" must be a string"},
+    {HEAD SIZES "\"rocm\": {}, " MEMORY FLOPS, "\"rocm.arch\" is missing"},
+    {HEAD SIZES
+     "\"rocm\": {\"arch\": \"gfx942\"}, \"cuda\": {\"arch\": \"sm_90\", \"gpus\": [\"G\"], "
+     "\"workspace_bytes\": 1}, " MEMORY FLOPS,
+     "\"rocm\" and \"cuda\" exclude each other"},
     {HEAD SIZES LINKS("3") MEMORY FLOPS, NULL},
     {HEAD SIZES LINKS("0") MEMORY FLOPS, "\"links.machine_ranks\" must be an integer from 1"},
     {HEAD SIZES "\"links\": {\"machine_ranks\": 8}, " MEMORY FLOPS,
@@ -189,22 +196,39 @@ static void check_ranges(remat_context *ctx, struct remat_arena *arena, const ch
 }
 
 /* From other sources than the descriptions: winston-zhang-orz/gpu-specs specs.md (TFLOP/s dense,
- * GB/s and GB of the cards, half of the GB/s of their NVLink or PCIe); for what it lacks
- * TechPowerUp's GPU database (RTX 4090) and NVIDIA's developer blogs on H200 and Blackwell. */
+ * GB/s and GB of the cards, half of the GB/s of their NVLink or PCIe; L4, A100 PCIe); for what it
+ * lacks TechPowerUp's GPU database (GeForce, A6000, L40), NVIDIA's developer blogs on H200 and
+ * Blackwell, stas00/ml-engineering compute/accelerator (GB200, MI300X), karpathy/nanochat issue 60
+ * (RTX 3090, RTX 5090, A6000) and reports of users (A10G, H20, H800, GH200). */
 static const struct {
     const char *name;
     double fp32, tf32, bf16, fp16, gb_per_s, gb, link_gb_per_s;
 } published[] = {
     {"a100-40", 19.5, 156, 312, 312, 1555, 40, 300},
     {"a100-80", 19.5, 156, 312, 312, 2039, 80, 300},
+    {"a100-pcie", 19.5, 156, 312, 312, 1935, 80, 32},
+    {"a10g", 35, 35, 70, 70, 600, 24, 32},
+    {"a6000", 38.7, 77.4, 154.8, 154.8, 768, 48, 32},
     {"b200", 75, 1100, 2250, 2250, 8000, 180, 900},
+    {"gb200", 80, 1250, 2500, 2500, 8000, 186, 900},
+    {"gb300", 80, 1250, 2500, 2500, 8000, 279, 900},
+    {"gh200", 67, 495, 989.5, 989.5, 4000, 96, 450},
+    {"h100-96", 67, 495, 989.5, 989.5, 2400, 96, 450},
     {"h100-pcie", 51.2, 378, 756.5, 756.5, 2000, 80, 64},
     {"h100-sxm", 67, 495, 989.5, 989.5, 3350, 80, 450},
+    {"h20", 44, 74, 148, 148, 4000, 96, 450},
+    {"h800", 67, 495, 989.5, 989.5, 3350, 80, 200},
     {"h200", 67, 495, 989.5, 989.5, 4800, 141, 450},
+    {"l4", 30.3, 60, 121, 121, 300, 24, 32},
+    {"l40", 90.5, 90.5, 181, 181, 864, 48, 32},
+    {"mi300x", 163.4, 653.7, 1307, 1307, 5300, 192, 448},
+    {"rtx-3090", 35.6, 35.6, 71, 71, 936, 24, 32},
+    {"rtx-5090", 104.8, 104.8, 209.5, 209.5, 1792, 32, 64},
     {"l40s", 91.6, 183, 362, 362, 864, 48, 32},
     {"rtx-4090", 82.6, 82.6, 165.2, 165.2, 1008, 24, 32},
     {"t4", 8.1, 0, 0, 65, 320, 16, 16},
     {"v100", 15.7, 0, 0, 125, 900, 16, 150},
+    {"v100-32", 15.7, 0, 0, 125, 900, 32, 150},
 };
 
 static bool is_near(double value, double expected)
@@ -259,6 +283,72 @@ static void check_sanity(const struct remat_device_description *device)
     CHECK(device->launch_ns > 0 && device->reserve_bytes > 0, "%s: launch, reserve", device->name);
     CHECK(!device->capacity_bytes || device->reserve_bytes < device->capacity_bytes / 20,
           "%s: reserve", device->name);
+}
+
+/* Names as people write them and as drivers have them (nvidia-smi -L). */
+static const struct {
+    const char *written, *meant;
+} names[] = {
+    {"A100-80", "a100-80"},
+    {"NVIDIA A100-SXM4-80GB", "a100-80"},
+    {"a100-sxm4-40gb", "a100-40"},
+    {"NVIDIA A100 80GB PCIe", "a100-pcie"},
+    {"A6000", "a6000"},
+    {"RTX A6000", "a6000"},
+    {"rtx_a6000", "a6000"},
+    {"A10G", "a10g"},
+    {"GB200", "gb200"},
+    {"nvidia gb300", "gb300"},
+    {"GH200", "gh200"},
+    {"H100 SXM", "h100-sxm"},
+    {"NVIDIA H100 80GB HBM3", "h100-sxm"},
+    {"NVIDIA H100 PCIe", "h100-pcie"},
+    {"NVIDIA H100", "h100-96"},
+    {"H20", "h20"},
+    {"NVIDIA H200", "h200"},
+    {"L4", "l4"},
+    {"NVIDIA L40", "l40"},
+    {"AMD Instinct MI300X", "mi300x"},
+    {"3090", "rtx-3090"},
+    {"rtx4090", "rtx-4090"},
+    {"NVIDIA GeForce RTX 5090", "rtx-5090"},
+    {"Tesla T4", "t4"},
+    {"Tesla V100-SXM2-32GB", "v100-32"},
+    {"V100", "v100"},
+};
+
+/* Those that mean none: of a family the fastest comes first. */
+static const struct {
+    const char *written, *said;
+} unknown_names[] = {
+    {"h100", "did you mean 'h100-sxm' (84.9 GB), 'h100-96' (102.0 GB) or 'h100-pcie' (84.9 GB)?"},
+    {"A100", "did you mean 'a100-80' (85.1 GB), 'a100-40' (42.3 GB) or 'a100-pcie' (85.0 GB)?"},
+    {"H100-NVL", "did you mean 'h100-sxm' (84.9 GB), 'h100-96'"},
+    {"NVIDIA RTX", "--target 'NVIDIA RTX' is unknown"},
+    {"", "--target '' is unknown (accepted: a100-40, "},
+    {"cpus", "did you mean 'cpu'? (accepted"},
+};
+
+static void check_names(remat_context *ctx, struct remat_arena *arena)
+{
+    struct remat_device_description device;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        CHECK_OK(ctx, remat_device_description_read(ctx, arena, names[i].written, 0, &device));
+        CHECK(strcmp(device.name, names[i].meant) == 0, "%s: %s", names[i].written, device.name);
+    }
+    for (size_t i = 0; i < sizeof unknown_names / sizeof *unknown_names; i++)
+        CHECK_STATUS(
+            ctx, remat_device_description_read(ctx, arena, unknown_names[i].written, 0, &device),
+            REMAT_ERROR_USAGE, unknown_names[i].said, "%s", unknown_names[i].written);
+    for (unsigned d = 0; d < remat_device_text_count; d++) {
+        struct remat_device_description own;
+        CHECK_OK(ctx,
+                 remat_device_description_read(ctx, arena, remat_device_texts[d].name, 0, &own));
+        for (uint32_t g = 0; g < own.gpu_count; g++) {
+            CHECK_OK(ctx, remat_device_description_read(ctx, arena, own.gpus[g], 0, &device));
+            CHECK(strcmp(device.name, own.name) == 0, "%s: %s", own.gpus[g], device.name);
+        }
+    }
 }
 
 /* --- memory that runs out --- */
@@ -335,10 +425,11 @@ int main(void)
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         check_file(ctx, &arena, path, files[i].text, files[i].said);
     check_ranges(ctx, &arena, path);
+    check_names(ctx, &arena);
     check_threads(ctx, &arena, path);
     remove(path);
     CHECK_STATUS(ctx, remat_device_description_read(ctx, &arena, "h300", 0, &device),
-                 REMAT_ERROR_USAGE, "b200, cpu, h100-pcie, h100-sxm, h200, ");
+                 REMAT_ERROR_USAGE, "h100-96, h100-pcie, h100-sxm, h20, h200, ");
     CHECK_STATUS(ctx, remat_device_description_read(ctx, &arena, "/nowhere/x.json", 0, &device),
                  REMAT_ERROR_IO, "", "no such file");
     remat_arena_release(&arena);
