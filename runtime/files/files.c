@@ -7,10 +7,57 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 enum { FILE_MODE = 0666 };
+
+/* --- what is written to directly --- */
+
+static int open_now(const char *path, int flags)
+{
+    return target_above_standard(open(path, flags | O_WRONLY | O_CLOEXEC | O_NOCTTY, FILE_MODE));
+}
+
+/* As open does, which waits in silence, and goes on when a signal was handled. Signals are let in
+ * while it sleeps, and nowhere else: none is missed. */
+static int open_fifo(remat_context *ctx, const char *path, int flags)
+{
+    const struct timespec pause = {.tv_nsec = 50000000};
+    sigset_t all, before;
+    int file, reason = 0;
+    bool told = false;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while ((file = open_now(path, flags | O_NONBLOCK)) < 0 && (reason = errno) == ENXIO) {
+        if (!told)
+            remat_log(ctx, REMAT_SEVERITY_INFO, "%s: waiting for a process that reads from it",
+                      path);
+        told = true;
+        if (ppoll(NULL, 0, &pause, &before) != 0) {
+            reason = errno;
+            break;
+        }
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (file >= 0)
+        fcntl(file, F_SETFL, fcntl(file, F_GETFL) & ~O_NONBLOCK);
+    errno = reason;
+    return file;
+}
+
+remat_status remat_file_open_direct(remat_context *ctx, const char *path, int flags, int *out)
+{
+    struct stat info;
+    bool is_fifo = stat(path, &info) == 0 && S_ISFIFO(info.st_mode);
+    *out = is_fifo ? open_fifo(ctx, path, flags) : open_now(path, flags);
+    if (*out < 0 && is_fifo && errno == EINTR)
+        return remat_error(ctx, REMAT_ERROR_RANK_LOST, "%s: interrupted before a process read it",
+                           path);
+    return *out < 0 ? remat_file_error(ctx, path, "", errno) : REMAT_OK;
+}
 
 /* --- the set --- */
 
@@ -251,23 +298,25 @@ static remat_status unclaimed(const struct remat_outputs *set, const char *path)
 
 remat_status remat_outputs_stream(struct remat_outputs *set, const char *path, FILE **out)
 {
+    remat_status st = REMAT_OK;
     struct output *o = find(set, path);
     *out = NULL;
     if (!o)
         return unclaimed(set, path);
     if (o->target.descriptor == STDOUT_FILENO) /* what was printed before comes before */
         fflush(stdout);
-    if (o->target.direct && o->file == NO_FILE)
-        o->file = o->target.descriptor == NO_FILE
-                      ? target_above_standard(open(path, O_WRONLY | O_CLOEXEC))
-                      : fcntl(o->target.descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    if (o->target.direct && o->file == NO_FILE && o->target.descriptor != NO_FILE)
+        o->file = fcntl(o->target.descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    else if (o->target.direct && o->file == NO_FILE)
+        REMAT_TRY(remat_file_open_direct(set->ctx, path, 0, &o->file));
     if (!o->stream)
         o->stream = o->file < 0 ? NULL : fdopen(o->file, "wb");
     if (!o->stream)
-        return remat_file_error(set->ctx, path, "", errno);
+        REMAT_TRY(remat_file_error(set->ctx, path, "", errno));
     o->asked_for = true;
     *out = o->stream;
-    return REMAT_OK;
+fail:
+    return st;
 }
 
 remat_status remat_outputs_write(struct remat_outputs *set, const char *path, const void *data,

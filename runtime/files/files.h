@@ -24,7 +24,9 @@
  * to it keep the old contents.
  *
  * A pipe, a device, and what /dev/stdout, /dev/stderr and /dev/fd/N mean are written to directly:
- * opened when the stream is asked for, not before, and not undone.
+ * opened when the stream is asked for, not before, and not undone. A FIFO is waited for until a
+ * process reads from it; a line says so, and a signal that is caught ends it:
+ * REMAT_ERROR_RANK_LOST.
  *
  * Thread-compatible, like the context. REMAT_ERROR_IO: the system refused, the message names the
  * file and says why; REMAT_ERROR_MEMORY: or it had no memory. */
@@ -63,6 +65,10 @@ remat_status remat_outputs_write_into(struct remat_outputs *set, const char *fol
 
 /* Once, at the end. After a failure everything is as it was before the set. */
 remat_status remat_outputs_commit(struct remat_outputs *set);
+
+/* Opens what is written to directly, with open's `flags` beside O_WRONLY. A new file has mode 0666.
+ */
+remat_status remat_file_open_direct(remat_context *ctx, const char *path, int flags, int *out);
 
 /* A set of one file: for what is committed by itself, as caches and checkpoints are. */
 remat_status remat_file_write(remat_context *ctx, const char *path, const void *data, size_t bytes);
