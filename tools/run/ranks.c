@@ -213,7 +213,8 @@ remat_status ranks_start(struct ranks *ranks, const struct model *model,
 {
     ranks->model = model;
     ranks->settings = settings;
-    return rank_threads_start(ranks);
+    remat_status st = rank_threads_start(ranks);
+    return st ? ranks_finish(ranks, st) : REMAT_OK; /* those that run read what the caller frees */
 }
 
 remat_status ranks_order(struct ranks *ranks, enum ranks_order order)
