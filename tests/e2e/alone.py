@@ -10,6 +10,7 @@ import os
 import pathlib
 import random
 import re
+import resource
 import shutil
 import signal
 import struct
@@ -151,16 +152,17 @@ def logs():
     must(tool("run", *short, "--steps", 4, "--checkpoint", "d", "--every", 2, "--log", "x"))
     whole = pathlib.Path("x").read_text()
     again = [*short, "--steps", 6, "--resume", "d"]
-    for foreign in "mine\n", "mine", whole + "mine\n":
+    reward = '{"step":5,"reward":1}\n'  # another program's
+    for foreign in ("mine\n", "mine", whole + "mine\n", '{"st', whole.splitlines()[0], reward, whole + reward, "x" * 2000,
+                    whole + '{"step":5,' * 100):
         for command in again, [*short, "--steps", 2]:
             pathlib.Path("notes").write_text(foreign)
-            done, line = tool("run", *command, "--log", "notes"), 1 + foreign.count("{")
+            done, line = tool("run", *command, "--log", "notes"), 1 + whole.count("\n") * foreign.startswith(whole)
             check(done.returncode == USAGE and f"--log notes: line {line} is no step's: take another file" in done.stderr and
                   pathlib.Path("notes").read_text() == foreign, done.stderr)
-    pathlib.Path("notes").write_text('{"st')  # killed while it wrote its first line
-    must(tool("run", *short, "--steps", 2, "--log", "notes"))
-    check([line["step"] for line in log_of("notes")] == [1, 2], "a log that was only begun")
-    pathlib.Path("x").write_text(whole + '{"step":5,"loss":1,"lr":1}\n{"step":6,"lo')  # killed while it wrote
+    for before in "", whole:
+        longer_than_memory(before, [*short, "--steps", 2])
+    pathlib.Path("x").write_text(whole + '{"step":5,"loss":1,"lr":1,"unix_s":1}\n{"step":6,"lo')  # killed while it wrote
     must(tool("run", *again, "--log", "x"))
     check(pathlib.Path("x").read_text().startswith(whole) and [line["step"] for line in log_of("x")] == [1, 2, 3, 4, 5, 6], "goes on")
     must(tool("run", *again, "--log", "new"))
@@ -178,6 +180,38 @@ def logs():
     check(done.returncode == IO and "nowhere/x: No such file" in done.stderr, done.stderr)
     done = tool("run", *short, "--steps", 9, "--log", "/dev/full")
     check(done.returncode == IO and "/dev/full: cannot write: No space left" in done.stderr, done.stderr)
+
+
+def longer_than_memory(before, command):
+    """A line of 2^33 zeros, most of them a hole, where 2^32 bytes may be had."""
+    pathlib.Path("notes").write_text(before)
+    os.truncate("notes", len(before) + 2**33)
+    done = tool("run", *command, "--log", "notes", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (2**32, 2**32)))
+    with open("notes") as file:
+        kept = file.read(len(before)) == before
+    check(done.returncode == USAGE and "is no step's: take another file" in done.stderr and kept and
+          os.stat("notes").st_size == len(before) + 2**33, done.stderr)
+
+
+def fifos():
+    """Says for whom it waits, and the first SIGTERM ends that."""
+    os.mkfifo("fifo")
+    train = [TOOLS / "remat-run", "one.plan", "--tokens", "a.bin", "--threads", "1", "--steps", "2"]
+    for option, codes in (("--log", [INTERRUPTED]), ("--trace", [-signal.SIGTERM])):
+        process = subprocess.Popen([*train, option, "fifo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8")
+        said = process.stderr.readline()
+        process.terminate()
+        try:
+            rest = process.communicate(timeout=60)[1]
+        except subprocess.TimeoutExpired:
+            process.kill()
+            rest = "waits on"
+        check("fifo: waiting for a process that reads from it" in said and process.returncode in codes, option, said, rest)
+        process = subprocess.Popen([*train, option, "fifo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8")
+        said = process.stderr.readline()
+        got = json.loads("[" + pathlib.Path("fifo").read_text().rstrip().replace("}\n{", "},{") + "]")
+        process.communicate()
+        check(process.returncode == 0 and len(got) == (2 if option == "--log" else 1), option, said, got)
 
 
 def locks():
@@ -233,7 +267,7 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)
         prepare()
-        for part in (kills, logs, locks, last_words):
+        for part in (kills, logs, fifos, locks, last_words):
             part()
         os.chdir("/")
     print("\n".join(faults) or "as it should be")

@@ -6,6 +6,8 @@
 
 #include "run.h"
 
+#define STEP_LOG_LINE_BYTES 512 /* the most that a line has, with its end */
+
 struct step_log {
     int file; /* -1: none */
     const char *path;
@@ -18,7 +20,7 @@ remat_status step_log_open(remat_context *ctx, const char *path, uint64_t resume
                            struct step_log *out);
 void step_log_close(struct step_log *log); /* harmless when closed */
 
-/* A whole line, which begins with {"step":N, */
+/* A whole line: {"step":N,"loss":X, ... ,"unix_s":X} */
 remat_status step_log_add(remat_context *ctx, const struct step_log *log, const char *line);
 
 #endif

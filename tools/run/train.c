@@ -124,7 +124,7 @@ static void print_json(const struct step_result *result)
 static remat_status log_step(remat_context *ctx, const struct step_log *log,
                              const struct model *model, const struct step_result *result)
 {
-    char line[512];
+    char line[STEP_LOG_LINE_BYTES];
     struct timespec now;
     if (log->file < 0)
         return REMAT_OK;
