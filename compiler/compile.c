@@ -22,7 +22,7 @@ struct pipeline {
     struct remat_search search; /* on what decisions are made, and within what */
     const struct remat_graph *input;
     struct remat_program **program; /* the results: one of these three */
-    uint64_t *bound_ns;
+    struct remat_bound *bound;
     struct remat_frontier *frontier;
     struct remat_prepared prepared;
     struct remat_persistent persistent;
@@ -297,18 +297,21 @@ static remat_status find_bound(void *user)
     struct pipeline *p = user;
     REMAT_CHECK(start(p));
     REMAT_CHECK(remat_search_plan(&p->search, true));
-    *p->bound_ns = remat_search_bound_ns(&p->search, p->search.state.bound_ns);
+    uint64_t reserve_bytes = p->search.reserve_bytes;
+    *p->bound = (struct remat_bound){
+        .step_ns = remat_search_bound_ns(&p->search, p->search.state.bound_ns),
+        .floor_bytes = remat_add_saturated(p->search.planner->floor_bytes, reserve_bytes),
+        .static_bytes = remat_add_saturated(p->persistent.total_bytes, reserve_bytes)};
     return REMAT_OK;
 }
 
 remat_status remat_compile_bound(remat_context *ctx, struct remat_arena *arena,
                                  const struct remat_graph *graph,
                                  const struct remat_compile_settings *settings,
-                                 uint64_t *out_step_ns)
+                                 struct remat_bound *out)
 {
-    struct pipeline p = {.search = {.ctx = ctx, .arena = arena, .settings = settings},
-                         .input = graph,
-                         .bound_ns = out_step_ns};
+    struct pipeline p = {
+        .search = {.ctx = ctx, .arena = arena, .settings = settings}, .input = graph, .bound = out};
     return remat_guard_until(ctx, find_bound, is_late, &p);
 }
 

@@ -121,12 +121,19 @@ remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_compile_settings *settings,
                            struct remat_program **out);
 
-/* No plan within the budget, of whatever policy, takes less than *out_step_ns a step: the bound of
- * remat_compile, for a part of its time. 0: nothing fits. Pins are looked at. */
+/* What holds of every plan, of whatever policy. */
+struct remat_bound {
+    uint64_t step_ns; /* no step within the budget takes less; 0: nothing fits */
+    /* Of a budget, with the reserve: */
+    uint64_t floor_bytes;  /* no plan needs less */
+    uint64_t static_bytes; /* the persistent memory of each */
+};
+
+/* The bound of remat_compile, for a part of its time. Pins are looked at. */
 remat_status remat_compile_bound(remat_context *ctx, struct remat_arena *arena,
                                  const struct remat_graph *graph,
                                  const struct remat_compile_settings *settings,
-                                 uint64_t *out_step_ns);
+                                 struct remat_bound *out);
 
 /* Step time against memory, from the largest to the smallest and, strictly, from the fastest to the
  * slowest. Bytes are live peaks: an arena may need more. */

@@ -54,7 +54,9 @@ static void find_bounds(remat_context *ctx, const struct setup *setup, uint32_t 
     settings.device.monotone = monotone ? batch : 0; /* which is that of a rank's microbatch */
     for (uint32_t k = 0; k < BUDGETS; k++) {
         settings.budget_bytes = budgets[k];
-        MUST_OK(ctx, remat_compile_bound(ctx, &arena, graph, &settings, &out_ns[k]));
+        struct remat_bound bound;
+        MUST_OK(ctx, remat_compile_bound(ctx, &arena, graph, &settings, &bound));
+        out_ns[k] = bound.step_ns;
     }
     remat_arena_release(&arena);
 }

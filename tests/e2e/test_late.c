@@ -40,7 +40,7 @@ static remat_status compile(const struct subject *s, struct watch *watch)
     struct remat_program *program;
     struct remat_frontier curve = {0};
     struct remat_compile_settings settings = s->settings;
-    uint64_t bound_ns;
+    struct remat_bound bound;
     settings.is_late = is_late;
     settings.is_over = is_over;
     settings.is_over_user = watch;
@@ -48,7 +48,7 @@ static remat_status compile(const struct subject *s, struct watch *watch)
     if (s->what == PLAN)
         st = remat_compile(s->ctx, &arena, s->graph, &settings, &program);
     else if (s->what == BOUND)
-        st = remat_compile_bound(s->ctx, &arena, s->graph, &settings, &bound_ns);
+        st = remat_compile_bound(s->ctx, &arena, s->graph, &settings, &bound);
     else
         st = remat_compile_frontier(s->ctx, &arena, s->graph, &settings, &curve);
     remat_arena_release(&arena);

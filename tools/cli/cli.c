@@ -114,7 +114,7 @@ static bool in_range(const char *accepted, double value)
         return true;
     if (dots != accepted && value < strtod(accepted, NULL))
         return false;
-    return dots[2] == 0 || value <= strtod(dots + 2, NULL);
+    return dots[2] == 0 || dots[2] == '|' || value <= strtod(dots + 2, NULL);
 }
 
 /* An integer beyond 64 bits is out of range; where the table has no range, it becomes the nearest
@@ -123,6 +123,9 @@ static remat_status check_number(remat_context *ctx, const struct cli_option *op
                                  const char *text)
 {
     char *end;
+    const char *word = strchr(option->accepted, '|');
+    if (word && strcmp(text, word + 1) == 0)
+        return REMAT_OK;
     errno = 0;
     bool whole = option->kind == CLI_INTEGER;
     double value = whole ? (double)strtoll(text, &end, 10) : strtod(text, &end);

@@ -33,12 +33,12 @@ struct remat_arena; /* base.h; remat-run, which sees public headers only, passes
 
 /* What `accepted` means: FLAG: nothing, write ""; TEXT: shown, not checked; CHOICE: "text|json";
  * LIST: words that may follow the first one, which is not checked: they are joined by commas;
- * INTEGER and NUMBER: a closed range "1..4096", either end may be absent ("0.."), "" for any; SIZE:
- * "0.." if "0" is a size too. Files, where `accepted` is shown: INPUT: one that is read ("-":
- * standard input); NAME: one if it ends in ".json"; OUTPUT: one that is written, FOLDER: a folder
- * that is. Before the tool runs, its outputs are claimed, so none is another one or an input. A
- * trailing "..." in the value name ("GLOB...") lets the option be given several times; an INPUT
- * takes all words up to the next option then. */
+ * INTEGER and NUMBER: a closed range "1..4096", either end may be absent ("0.."), "" for any, and
+ * behind it a word that is accepted too ("1..8|auto"); SIZE: "0.." if "0" is a size too. Files,
+ * where `accepted` is shown: INPUT: one that is read ("-": standard input); NAME: one if it ends in
+ * ".json"; OUTPUT: one that is written, FOLDER: a folder that is. Before the tool runs, its outputs
+ * are claimed, so none is another one or an input. A trailing "..." in the value name ("GLOB...")
+ * lets the option be given several times; an INPUT takes all words up to the next option then. */
 enum cli_kind {
     CLI_FLAG,
     CLI_TEXT,

@@ -241,16 +241,19 @@ static remat_status make_report(remat_context *ctx, struct remat_arena *arena,
     remat_status st = REMAT_OK;
     struct remat_graph *graph;
     struct sizes *sizes;
+    const struct divisions *divisions = report->divisions;
     const char *bindings;
+    bool cut_short;
     REMAT_TRY_NEW(arena, sizes, 1);
     REMAT_TRY(
         model_choose_bindings(ctx, arena, args, parsed, settings, progress, sizes, &bindings));
     REMAT_TRY(settings_record(arena, args, bindings, settings));
     REMAT_TRY(model_bind(ctx, arena, args->operands[0], parsed, bindings, settings, &graph));
     struct remat_compile_settings in_full = *settings;
-    if (sizes->symbol)
-        in_full.is_late = NULL; /* there was a plan of that size */
-    if (sizes->cut_short)
+    cut_short = sizes->cut_short || (divisions && divisions->cut_short);
+    if (sizes->symbol || divisions)
+        in_full.is_late = NULL; /* there was such a plan */
+    if (cut_short)
         in_full.is_over = NULL;
     REMAT_TRY(make_plan(ctx, arena, args, graph, &in_full, report));
     if (settings->device.cuda_arch && report->program)
@@ -260,11 +263,11 @@ static remat_status make_report(remat_context *ctx, struct remat_arena *arena,
                             "remat makes no code for %s (%s): this plan shows memory and time, and "
                             "cannot run there",
                             settings->device.name, settings->device.rocm_arch));
-    if (sizes->cut_short)
+    if (cut_short)
         REMAT_TRY(notes_add(
             arena, report->program,
             "the search for %s was cut short: what was found by then depends on the machine",
-            sizes->symbol));
+            divisions ? "a division" : sizes->symbol));
     REMAT_TRY(make_curve(ctx, arena, args, graph, settings, report));
     if (report->frontier) {
         REMAT_TRY(graph_file_set_symbols(ctx, args->operands[0], bindings, parsed));
@@ -317,10 +320,15 @@ static remat_status make_fitting_report(remat_context *ctx, struct remat_arena *
 {
     remat_status st = REMAT_OK;
     struct remat_graph *parsed;
+    struct divisions *divisions;
+    struct cli_arguments chosen;
+    REMAT_TRY_NEW(arena, divisions, 1);
     REMAT_TRY(model_read(ctx, arena, args->operands[0], &parsed));
-    st = make_report(ctx, arena, args, parsed, settings, progress, report);
+    REMAT_TRY(divisions_choose(ctx, arena, args, parsed, settings, progress, divisions, &chosen));
+    report->divisions = divisions->count ? divisions : NULL;
+    st = make_report(ctx, arena, &chosen, parsed, settings, progress, report);
     if (st == REMAT_ERROR_INFEASIBLE && settings_may_cut_gradients(args, parsed, settings))
-        st = make_report_in_pieces(ctx, arena, args, parsed, settings, progress, report);
+        st = make_report_in_pieces(ctx, arena, &chosen, parsed, settings, progress, report);
 fail:
     return st;
 }

@@ -6,6 +6,7 @@
 #include "mesh.h"
 #include "ops.h"
 #include "options.h"
+#include "settings.h"
 
 #include <inttypes.h>
 
@@ -71,6 +72,19 @@ fail:
     return st;
 }
 
+double model_work(const struct remat_graph *symbols, const char **unit)
+{
+    static const char *const lengths[] = {"seq", "source_seq"};
+    const struct remat_symbol *batch = remat_graph_symbol(symbols, "batch");
+    double tokens = 0;
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        const struct remat_symbol *length = remat_graph_symbol(symbols, lengths[i]);
+        tokens += batch && length ? (double)batch->value * (double)length->value : 0;
+    }
+    *unit = tokens > 0 ? "tokens" : batch ? "sequences" : NULL;
+    return tokens > 0 ? tokens : batch ? (double)batch->value : 0;
+}
+
 /* --- sizes --- */
 
 struct attempts {
@@ -89,18 +103,15 @@ static bool attempts_over(void *user)
     return cli_watch_over(&((struct attempts *)user)->progress->watch);
 }
 
-/* What a step works on: tokens, or what the symbol counts. */
+/* What a step works on, or what the symbol counts. */
 static double work_of(const struct remat_graph *graph, struct sizes *sizes, uint32_t value)
 {
-    static const char *const lengths[] = {"seq", "source_seq"};
-    const struct remat_symbol *batch = remat_graph_symbol(graph, "batch");
-    double tokens = 0;
-    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
-        const struct remat_symbol *length = remat_graph_symbol(graph, lengths[i]);
-        tokens += batch && length ? (double)batch->value * (double)length->value : 0;
-    }
-    sizes->unit = tokens > 0 ? "tokens" : sizes->symbol;
-    return tokens > 0 ? tokens : value;
+    double work = model_work(graph, &sizes->unit);
+    bool symbol_counts =
+        !sizes->unit || (strcmp(sizes->symbol, "batch") != 0 && strcmp(sizes->unit, "tokens") != 0);
+    if (symbol_counts)
+        sizes->unit = sizes->symbol;
+    return symbol_counts ? value : work;
 }
 
 /* Why the graph cannot have this size, as the message says behind the path. */
@@ -135,12 +146,7 @@ static remat_status begin(const struct attempts *a, struct remat_arena *scratch,
                           struct size_trial *trial, struct remat_compile_settings *settings,
                           double *work, struct remat_graph **graph)
 {
-    *settings = *a->settings;
-    settings->after_pass = NULL;
-    settings->pass_time = NULL;
-    settings->bounded = NULL;
-    settings->tried = NULL;
-    settings->without_cuda = !settings->needs_cuda;
+    *settings = settings_of_trial(a->settings);
     progress_look_at(a->progress, a->sizes, trial->value, false);
     remat_status st = bind(a, scratch, trial->value, work, graph);
     return st == REMAT_ERROR_INVALID ? keep_why(a, trial) : st;
@@ -152,12 +158,12 @@ static remat_status find_bound(const struct attempts *a, struct remat_arena *scr
                                struct size_trial *trial)
 {
     remat_status st = REMAT_OK;
-    uint64_t ns;
-    REMAT_TRY(remat_compile_bound(a->ctx, scratch, graph, settings, &ns));
-    if (ns == 0)
+    struct remat_bound bound;
+    REMAT_TRY(remat_compile_bound(a->ctx, scratch, graph, settings, &bound));
+    if (bound.step_ns == 0)
         REMAT_FAIL(a->ctx, REMAT_ERROR_INFEASIBLE, "%s %" PRIu32 " does not fit", a->sizes->symbol,
                    trial->value);
-    trial->rate = work * 1e9 / (double)ns;
+    trial->rate = work * 1e9 / (double)bound.step_ns;
 fail:
     return st;
 }

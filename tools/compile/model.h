@@ -16,6 +16,10 @@ remat_status model_bind(remat_context *ctx, struct remat_arena *arena, const cha
                         const struct remat_graph *parsed, const char *bindings,
                         const struct remat_compile_settings *settings, struct remat_graph **out);
 
+/* What a step of all ranks works on, by the values of symbols: "tokens" or, without lengths,
+ * "sequences". *unit NULL: without a batch that is not known. */
+double model_work(const struct remat_graph *symbols, const char **unit);
+
 /* The bindings to compile with: those given, with the best size in place of auto. */
 remat_status model_choose_bindings(remat_context *ctx, struct remat_arena *arena,
                                    const struct cli_arguments *args,

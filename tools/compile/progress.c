@@ -39,18 +39,40 @@ static void tell_of_sizes(const struct sizes *s)
                 cli_time(s->trials[s->best].step_ns).text);
 }
 
+static void tell_of_divisions(const struct divisions *divisions)
+{
+    const struct division *best = NULL;
+    uint32_t seen = 0, planned = 0;
+    for (uint32_t i = 0; i < divisions->count; i++) {
+        const struct division *d = &divisions->items[i];
+        seen += d->outcome != DIVISION_UNTRIED || d->bound.step_ns;
+        planned += d->outcome == DIVISION_PLANNED;
+        if (d->outcome == DIVISION_PLANNED && (!best || d->step_ns < best->step_ns))
+            best = d;
+    }
+    fprintf(stderr, "; %" PRIu32 " of %" PRIu32 " divisions seen, %" PRIu32 " planned", seen,
+            divisions->count, planned);
+    if (best)
+        fprintf(stderr, ", best %s: step %s", division_options(best).text,
+                cli_time(best->step_ns).text);
+}
+
 static void tell(void *user, double elapsed)
 {
     const struct progress *s = user;
-    bool one = !s->sizes || s->chosen;
+    bool one = (!s->sizes || s->chosen) && !s->divisions;
     fprintf(stderr, "remat-compile: %.0f s", elapsed);
+    if (s->divisions)
+        fprintf(stderr, ", %s", division_options(s->division).text);
     if (s->sizes)
         fprintf(stderr, ", %s %" PRIu32, s->sizes->symbol, s->value);
     if (s->state.to_see_count)
         tell_of_curve(&s->state);
     else if (s->state.best_ns || one)
         tell_of_plan(&s->state);
-    if (!one)
+    if (s->divisions)
+        tell_of_divisions(s->divisions);
+    else if (!one)
         tell_of_sizes(s->sizes);
     fputc('\n', stderr);
 }
@@ -61,6 +83,14 @@ void progress_look_at(struct progress *progress, const struct sizes *sizes, uint
     progress->sizes = sizes;
     progress->value = value;
     progress->chosen = chosen;
+    progress->state = (struct remat_search_state){0};
+}
+
+void progress_look_at_division(struct progress *progress, const struct divisions *divisions,
+                               const struct division *division)
+{
+    progress->divisions = divisions;
+    progress->division = division;
     progress->state = (struct remat_search_state){0};
 }
 
@@ -86,12 +116,18 @@ static bool is_late(void *user)
     return cli_watch_elapsed(&s->watch) >= s->late;
 }
 
+/* Of many plans one is chosen, which is then made in full. */
+static bool compares(const struct cli_arguments *args)
+{
+    return strstr(cli_text(args, OPTION_bind, ""), "=auto") || division_asked(args);
+}
+
 /* Whether there is a choice. */
 static bool searches(const struct cli_arguments *args,
                      const struct remat_compile_settings *settings)
 {
     return (settings->has_budget && !remat_policy_given(&settings->policy)) ||
-           cli_has(args, OPTION_curve) || strstr(cli_text(args, OPTION_bind, ""), "=auto");
+           cli_has(args, OPTION_curve) || compares(args);
 }
 
 remat_status progress_start(remat_context *ctx, const struct cli_arguments *args,
@@ -106,8 +142,7 @@ remat_status progress_start(remat_context *ctx, const struct cli_arguments *args
             ctx, REMAT_ERROR_USAGE,
             "--time-limit needs a search: --budget without a policy, --curve, or auto");
     }
-    progress->lowers_after =
-        !cli_has(args, OPTION_curve) && !strstr(cli_text(args, OPTION_bind, ""), "=auto");
+    progress->lowers_after = !cli_has(args, OPTION_curve) && !compares(args);
     settings->is_over = is_over;
     settings->is_late = is_late;
     settings->is_over_user = progress;

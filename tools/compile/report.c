@@ -3,6 +3,7 @@
 
 #include "base.h"
 #include "cli.h"
+#include "divisions_report.h"
 #include "show.h"
 #include "size.h"
 #include "throughput.h"
@@ -328,6 +329,8 @@ static void print_sizes(const struct sizes *s)
 
 void report_print_text(const struct report *report)
 {
+    if (report->divisions)
+        divisions_print_text(report->divisions);
     if (report->sizes)
         print_sizes(report->sizes);
     if (report->program)
@@ -539,6 +542,8 @@ void report_print_json(const struct report *report)
 {
     printf("{\n");
     print_json_text("schema", "remat-report/1");
+    if (report->divisions)
+        divisions_print_json(report->divisions);
     if (report->sizes)
         print_json_sizes(report->sizes);
     if (report->frontier)

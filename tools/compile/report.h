@@ -5,6 +5,7 @@
 
 #include "compile.h"
 #include "curve_svg.h"
+#include "divisions.h"
 #include "sizes.h"
 #include "static_parts.h"
 
@@ -17,8 +18,9 @@ struct report {
     const struct remat_policy *chosen;     /* before pins; NULL: there are none */
     const struct remat_frontier *frontier; /* NULL: no curve */
     const char *curve_path;
-    struct curve_picture picture; /* of a curve that is drawn */
-    const struct sizes *sizes;    /* NULL: none was to be chosen */
+    struct curve_picture picture;      /* of a curve that is drawn */
+    const struct sizes *sizes;         /* NULL: none was to be chosen */
+    const struct divisions *divisions; /* the same */
 };
 
 void report_print_json_string(const char *text);

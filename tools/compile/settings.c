@@ -63,6 +63,17 @@ fail:
     return st;
 }
 
+struct remat_compile_settings settings_of_trial(const struct remat_compile_settings *settings)
+{
+    struct remat_compile_settings out = *settings;
+    out.after_pass = NULL;
+    out.pass_time = NULL;
+    out.bounded = NULL;
+    out.tried = NULL;
+    out.without_cuda = !out.needs_cuda;
+    return out;
+}
+
 /* As an accumulator in f32. */
 static uint64_t gradient_bytes(const struct remat_value_info *value)
 {
@@ -124,7 +135,10 @@ remat_status settings_read(remat_context *ctx, struct remat_arena *arena,
         REMAT_TRY(emit_cuda_check(ctx, cli_text(args, OPTION_emit_cuda, "")));
     out->needs_cuda = cubins_asked(args) || cli_has(args, OPTION_emit_cuda);
     uint64_t capacity = out->device.capacity_bytes;
-    out->microbatches = (uint32_t)cli_integer(args, OPTION_microbatches, 1);
+    if (strcmp(cli_text(args, OPTION_microbatches, ""), "auto") == 0)
+        out->microbatches = 1; /* until it is chosen */
+    else
+        out->microbatches = (uint32_t)cli_integer(args, OPTION_microbatches, 1);
     if (cli_has(args, OPTION_mesh))
         REMAT_TRY(remat_mesh_parse(ctx, cli_text(args, OPTION_mesh, ""), &out->mesh));
     out->zero = read_zero(args);

@@ -15,6 +15,9 @@ remat_status settings_read(remat_context *ctx, struct remat_arena *arena,
 remat_status settings_record(struct remat_arena *arena, const struct cli_arguments *args,
                              const char *bindings, struct remat_compile_settings *out);
 
+/* Those of one plan of many that are compared: nothing is shown of it, and it is not kept. */
+struct remat_compile_settings settings_of_trial(const struct remat_compile_settings *settings);
+
 #define SETTINGS_SMALLEST_PIECE_BYTES ((uint64_t)1 << 20)
 /* Whether pieces down to that size may be smaller than a gradient: ranks exchange some, the graph's
  * are large enough, and --exchange-size was not given. */

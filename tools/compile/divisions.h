@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How a step is divided, among ranks and into microbatches, and which division is the fastest
+ * within a budget: --ranks N, --microbatches auto. */
+#ifndef REMAT_TOOLS_COMPILE_DIVISIONS_H
+#define REMAT_TOOLS_COMPILE_DIVISIONS_H
+
+#include "division.h"
+
+struct divisions {
+    const struct cli_arguments *args; /* as given */
+    const char *bindings;             /* of the graph's symbols */
+    struct division *items;           /* planned ones first, the fastest one first of all */
+    uint32_t count;                   /* 0: there is nothing to choose */
+    uint32_t counts[DIVISION_OUTCOMES];
+    uint32_t ranks;
+    int64_t batch; /* of all ranks; 0: the graph has none */
+    bool meshes;   /* there is more to choose than the number of microbatches */
+    double work;   /* of a step: tokens, or sequences */
+    const char *unit;
+    bool cut_short;
+};
+
+struct progress;
+
+/* Finds the fastest division of those that the options leave open, which `settings` and the
+ * arguments *out then have; where all is given they are as they were, but for --global-batch, which
+ * becomes a binding. With a mesh, `zero` or microbatches given the others are open.
+ * REMAT_ERROR_USAGE: options that contradict each other; REMAT_ERROR_INFEASIBLE: no division fits,
+ * which proves or tries all; REMAT_ERROR_CUT_SHORT: ended with none found. */
+remat_status divisions_choose(remat_context *ctx, struct remat_arena *arena,
+                              const struct cli_arguments *args, const struct remat_graph *parsed,
+                              struct remat_compile_settings *settings, struct progress *progress,
+                              struct divisions *divisions, struct cli_arguments *out);
+
+#endif

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "divisions_report.h"
+
+#include "division_commands.h"
+#include "mesh.h"
+#include "report.h"
+#include "size.h"
+#include "throughput.h"
+#include "wrap.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static uint32_t shown_count(const struct divisions *s)
+{
+    uint32_t planned = s->counts[DIVISION_PLANNED];
+    return planned < DIVISIONS_BEST ? planned : DIVISIONS_BEST;
+}
+
+static double rate_of(const struct divisions *s, const struct division *d)
+{
+    return s->work * 1e9 / (double)d->step_ns;
+}
+
+/* Lists of ops have long names. */
+static int plan_width(const struct divisions *s)
+{
+    size_t width = 6;
+    for (uint32_t i = 0; i < shown_count(s); i++)
+        if (strlen(s->items[i].policy) > width)
+            width = strlen(s->items[i].policy);
+    return (int)width;
+}
+
+static void print_rows(const struct divisions *s)
+{
+    int width = plan_width(s);
+    printf("    %-14s  %-8s  %4s  %12s  %-*s  %10s  %*s/s  %14s\n", "mesh", "sequence", "zero",
+           "microbatches", width, "plan", "step", 12, s->unit, "peak of a rank");
+    for (uint32_t i = 0; i < shown_count(s); i++) {
+        const struct division *d = &s->items[i];
+        char mesh[REMAT_MESH_TEXT_BYTES];
+        remat_mesh_print(&d->mesh, mesh);
+        printf("%3" PRIu32 " %-14s  %-8s  %4" PRIu32 "  %12" PRIu32 "  %-*s  %10s  ", i + 1,
+               *mesh ? mesh : "-", d->sequence_parallel ? "parallel" : "-", d->zero,
+               d->microbatches, width, d->policy, cli_time(d->step_ns).text);
+        printf("%14s  %14s%s\n", cli_rate(rate_of(s, d)).text, cli_short(d->peak_bytes).text,
+               i == 0 ? "  chosen" : "");
+    }
+}
+
+/* "40 do not fit, 20 are slower" */
+static void print_counts(const struct divisions *s)
+{
+    static const char *const names[] = {[DIVISION_UNTRIED] = "not tried",
+                                        [DIVISION_PLANNED] = "planned",
+                                        [DIVISION_SLOWER] = "slower than these by their bounds",
+                                        [DIVISION_TOO_LARGE] = "too large",
+                                        [DIVISION_IMPOSSIBLE] = "not possible"};
+    static const enum division_outcome order[] = {DIVISION_PLANNED, DIVISION_SLOWER,
+                                                  DIVISION_TOO_LARGE, DIVISION_IMPOSSIBLE,
+                                                  DIVISION_UNTRIED};
+    printf("%" PRIu32 " division%s of a step", s->count, s->count > 1 ? "s" : "");
+    if (s->ranks > 1)
+        printf(" among %" PRIu32 " ranks", s->ranks);
+    for (size_t i = 0, shown = 0; i < sizeof order / sizeof *order; i++)
+        if (s->counts[order[i]])
+            printf("%s%" PRIu32 " %s", shown++ ? ", " : ": ", s->counts[order[i]], names[order[i]]);
+    printf("%s\n", s->cut_short ? "; the search was cut short" : "");
+}
+
+/* Each reason once, with the first division that has it. */
+static void print_reasons(const struct divisions *s)
+{
+    for (uint32_t i = 0; i < s->count; i++) {
+        const struct division *d = &s->items[i];
+        bool new = d->outcome == DIVISION_IMPOSSIBLE;
+        for (uint32_t k = 0; new &&k < i; k++)
+            new =
+                s->items[k].outcome != DIVISION_IMPOSSIBLE || strcmp(s->items[k].why, d->why) != 0;
+        if (new)
+            cli_print(stdout, "not possible, as %s: %s\n", division_options(d).text, d->why);
+    }
+}
+
+static void print_commands(const struct divisions *s)
+{
+    for (uint32_t i = 0; i < shown_count(s); i++) {
+        const struct division *d = &s->items[i];
+        printf("%3" PRIu32 " ", i + 1);
+        cli_show(stdout, d->command);
+        putchar('\n');
+        for (enum remat_system k = 0; k < REMAT_SYSTEM_COUNT; k++) {
+            const struct remat_manual *manual = division_manual(d, k);
+            if (!d->flags[k])
+                continue;
+            printf("    %-10s  %s", remat_system_name(k), d->flags[k]);
+            if (strcmp(manual->policy, d->policy) != 0)
+                printf("; %s a step, %.2f %% slower", cli_time(manual->step_ns).text,
+                       cli_percent_longer(manual->step_ns, d->step_ns, 2));
+            putchar('\n');
+        }
+    }
+}
+
+void divisions_print_text(const struct divisions *s)
+{
+    print_rows(s);
+    print_counts(s);
+    print_reasons(s);
+    if (s->meshes)
+        print_commands(s);
+    printf("Loss and gradients have the bits of the division chosen: %s\n\n",
+           division_options(&s->items[0]).text);
+}
+
+static void print_string(const char *key, const char *text)
+{
+    printf(", \"%s\": ", key);
+    report_print_json_string(text);
+}
+
+static void print_json_row(const struct divisions *s, const struct division *d)
+{
+    char mesh[REMAT_MESH_TEXT_BYTES];
+    remat_mesh_print(&d->mesh, mesh);
+    printf("{\"mesh\": \"%s\", \"sequence_parallel\": %s, \"zero\": %" PRIu32
+           ", \"microbatches\": %" PRIu32,
+           mesh, d->sequence_parallel ? "true" : "false", d->zero, d->microbatches);
+    print_string("policy", d->policy);
+    printf(", \"step_ns\": %" PRIu64 ", \"peak_bytes\": %" PRIu64 ", \"rate\": %.17g", d->step_ns,
+           d->peak_bytes, rate_of(s, d));
+    print_string("command", d->command);
+    printf(", \"manuals\": [");
+    for (uint32_t k = 0, shown = 0; k < REMAT_SYSTEM_COUNT; k++) {
+        const struct remat_manual *manual = division_manual(d, k);
+        if (!d->flags[k])
+            continue;
+        printf("%s{\"system\": \"%s\"", shown++ ? ", " : "", remat_system_name(k));
+        print_string("policy", manual->policy);
+        print_string("flags", d->flags[k]);
+        printf(", \"step_ns\": %" PRIu64 "}", manual->step_ns);
+    }
+    printf("]}");
+}
+
+void divisions_print_json(const struct divisions *s)
+{
+    static const char *const names[] = {"untried", "planned", "slower", "too_large", "impossible"};
+    printf("  \"divisions\": {\"ranks\": %" PRIu32 ", \"batch\": %" PRId64 ", \"count\": %" PRIu32,
+           s->ranks, s->batch, s->count);
+    for (uint32_t k = 0; k < DIVISION_OUTCOMES; k++)
+        printf(", \"%s\": %" PRIu32, names[k], s->counts[k]);
+    print_string("unit", s->unit);
+    printf(", \"cut_short\": %s, \"best\": [", s->cut_short ? "true" : "false");
+    for (uint32_t i = 0; i < shown_count(s); i++) {
+        printf("%s\n    ", i ? "," : "");
+        print_json_row(s, &s->items[i]);
+    }
+    printf("]},\n");
+}
