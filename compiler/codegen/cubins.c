@@ -3,95 +3,11 @@
  * its own, which live until the results are copied: what makes them has a guard too. */
 #include "cubins.h"
 
-#include "file.h"
-#include "files.h"
+#include "cubin_cache.h"
 #include "unwind.h"
 
 #include <pthread.h>
-#include <stddef.h>
 #include <stdlib.h>
-
-/* --- the cache --- */
-
-struct header { /* then the warnings, terminated, then the cubin */
-    char magic[8];
-    uint64_t hash; /* of everything behind it */
-    uint64_t warnings_bytes, cubin_bytes;
-    uint32_t registers, spill_bytes, shared_bytes, reserved;
-};
-static const char magic[8] = "RMTCUB2";
-
-/* The file of what this NVRTC makes of the text with the options: `folder`/HASH.cubin, the 128
- * bits being of text, options and version. */
-static const char *cache_path(struct remat_arena *arena, const struct remat_nvrtc *nvrtc,
-                              const char *folder, const char *text,
-                              const struct remat_nvrtc_options *options)
-{
-    int major, minor;
-    remat_nvrtc_version(nvrtc, &major, &minor);
-    unsigned long long seed = (unsigned long long)major << 32 | (uint32_t)minor;
-    unsigned long long hashes[] = {seed, ~seed};
-    for (uint32_t h = 0; h < 2; h++) {
-        for (uint32_t o = 0; o < options->count; o++)
-            hashes[h] = remat_hash_string(options->items[o], hashes[h]);
-        hashes[h] = remat_hash_string(text, hashes[h]);
-    }
-    return REMAT_FORMAT(arena, "%s/%016llx%016llx.cubin", folder, hashes[0], hashes[1]);
-}
-
-static uint64_t hash_entry(const char *data, size_t bytes)
-{
-    const size_t begin = offsetof(struct header, warnings_bytes);
-    return remat_hash(data + begin, bytes - begin, 0);
-}
-
-/* False when it is not there or damaged, which its checksum shows. The data of `out` lies in
- * `arena`; `kernel` and `arch` are the caller's. */
-static bool read_cached(struct remat_arena *arena, const char *path, struct remat_cubin *out)
-{
-    char *data;
-    size_t bytes;
-    if (remat_file_read(arena->ctx, path, arena, &data, &bytes) != REMAT_OK ||
-        bytes < sizeof(struct header))
-        return false;
-    const struct header *header = (const void *)data;
-    if (memcmp(header->magic, magic, sizeof magic) != 0 ||
-        header->hash != hash_entry(data, bytes) || header->cubin_bytes == 0 ||
-        header->warnings_bytes == 0 || header->warnings_bytes > bytes ||
-        header->cubin_bytes > bytes ||
-        sizeof *header + header->warnings_bytes + header->cubin_bytes != bytes)
-        return false;
-    out->warnings = data + sizeof *header;
-    out->data = out->warnings + header->warnings_bytes;
-    out->bytes = header->cubin_bytes;
-    out->registers = header->registers;
-    out->spill_bytes = header->spill_bytes;
-    out->shared_bytes = header->shared_bytes;
-    return out->warnings[header->warnings_bytes - 1] == 0;
-}
-
-/* By way of a temporary file, so that who reads sees a whole one. */
-static remat_status write_cached(struct remat_arena *arena, const char *path,
-                                 const struct remat_cubin *cubin)
-{
-    struct header header = {.warnings_bytes = strlen(cubin->warnings) + 1,
-                            .cubin_bytes = cubin->bytes,
-                            .registers = cubin->registers,
-                            .spill_bytes = cubin->spill_bytes,
-                            .shared_bytes = cubin->shared_bytes};
-    size_t bytes = sizeof header + header.warnings_bytes + header.cubin_bytes;
-    char *data;
-    REMAT_NEW(arena, data, bytes);
-    memcpy(header.magic, magic, sizeof magic);
-    memcpy(data, &header, sizeof header);
-    memcpy(data + sizeof header, cubin->warnings, header.warnings_bytes);
-    memcpy(data + sizeof header + header.warnings_bytes, cubin->data, cubin->bytes);
-    header.hash = hash_entry(data, bytes);
-    memcpy(data, &header, sizeof header);
-    return remat_file_write(arena->ctx, path, data, bytes);
-}
-
-/* --- jobs --- */
 
 struct queue {
     remat_context *ctx;
@@ -137,22 +53,16 @@ static remat_status make(void *user)
     struct worker *w = user;
     const struct queue *queue = w->queue;
     struct remat_cubin *cubin = &queue->code->cubins[w->job];
-    const char *cache = queue->settings->cache, *path = NULL, *text;
-    struct remat_nvrtc_options options;
-    remat_nvrtc_options(queue->nvrtc, cubin->arch, &options);
+    struct remat_cubin_source source;
+    const char *text;
     REMAT_CHECK(remat_cuda_source(&w->arena, queue->code, cubin->kernel, &text));
-    if (cache)
-        path = cache_path(&w->arena, queue->nvrtc, cache, text, &options);
-    if (path && read_cached(&w->arena, path, cubin)) {
-        w->counts.cached++;
-        return REMAT_OK;
-    }
-    REMAT_CHECK(remat_nvrtc_compile(queue->nvrtc, &w->arena,
-                                    queue->code->kernels[cubin->kernel].key, text, cubin->arch,
-                                    cubin));
-    w->counts.compiled++;
-    if (path && !w->counts.unwritten && write_cached(&w->arena, path, cubin) != REMAT_OK)
-        w->counts.unwritten = REMAT_FORMAT(&w->arena, "%s", remat_context_message(w->ctx));
+    REMAT_CHECK(remat_cubin_make(queue->nvrtc, &w->arena, queue->settings->cache,
+                                 queue->code->kernels[cubin->kernel].key, text, cubin->arch, cubin,
+                                 &source));
+    w->counts.cached += source.cached;
+    w->counts.compiled += !source.cached;
+    if (source.unwritten)
+        w->counts.unwritten = source.unwritten;
     return REMAT_OK;
 }
 

@@ -14,11 +14,12 @@ struct remat_device_params {
     uint64_t seed;    /* key of all random numbers */
     /* The rest is for a GPU; strings are read by create only. */
     const char *libraries; /* folder of NVIDIA's libraries; NULL: where the system's loader looks */
-    const char *gemm_table; /* file of the algorithms of matrix products; NULL: none */
-    bool has_stream;        /* of the host; else one of its own */
-    void *stream;           /* CUstream; NULL is the legacy one */
-    void *memory;           /* what bind will get */
-    uint32_t ordinal;       /* which GPU */
+    const char *gemm_table;  /* file of the algorithms of matrix products; NULL: none */
+    const char *cubin_cache; /* folder of compiled kernels; NULL: none */
+    bool has_stream;         /* of the host; else one of its own */
+    void *stream;            /* CUstream; NULL is the legacy one */
+    void *memory;            /* what bind will get */
+    uint32_t ordinal;        /* which GPU */
     /* Asked again and again while the host waits for the GPU, with how long it has; what it returns
      * ends the waiting. NULL: the host waits for as long as it takes. Set before bind. */
     remat_status (*go_on)(void *user, uint64_t waited_ns);

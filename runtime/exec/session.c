@@ -34,6 +34,7 @@ static struct remat_device_params device_params(const remat_session_params *para
                                         .seed = params->seed,
                                         .libraries = params->cuda_libraries,
                                         .gemm_table = params->gemm_table,
+                                        .cubin_cache = params->cubin_cache,
                                         .has_stream = params->stream != REMAT_STREAM_OWN,
                                         .stream = params->stream,
                                         .memory = params->memory,

@@ -282,7 +282,7 @@ static remat_status run(struct machine *m, const char *libraries, FILE *json, bo
     CUDA_TRY(m->ctx, &m->driver, cuStreamCreate, &m->stream, CUDA_STREAM_NON_BLOCKING);
     CUDA_TRY(m->ctx, &m->driver, cuMemAlloc_v2, &m->memory, 2 * BYTES);
     REMAT_TRY(cuda_functions_load(m->ctx, &arena, &m->driver, &code, 10 * major + minor, libraries,
-                                  &m->functions));
+                                  NULL, &m->functions));
     if (json)
         write_machine(m, libraries, json);
     st = run_rows(m, json, planted);

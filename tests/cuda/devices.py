@@ -115,6 +115,39 @@ def check_cubins(work):
         must(train(work, name, "cuda", "--steps", 1, libraries=libraries, REMAT_DOUBLE_CAPABILITY=capability))
 
 
+def check_cache(work):
+    """What NVRTC compiles at the first run is kept, read by the next, and replaced where it is damaged. Without a
+    folder for it a warning says so."""
+    cache = pathlib.Path(work) / "folder/cache"
+    kernels = json.loads(must(tool("remat-dump", "model.plan", "--kernels", "--format", "json", cwd=work)).stdout)["cuda_kernels"]
+
+    def run(*arguments):
+        return train(work, "model.plan", "cuda", "--steps", 1, *arguments)
+
+    def kept():
+        return {path: (path.stat().st_ino, path.read_bytes()) for path in sorted(cache.iterdir())}
+
+    plain = must(run())
+    first = must(run("--cache", cache))
+    entries = kept()
+    check(len(entries) == len(kernels), f"{len(entries)} of {len(kernels)} kernels are kept")
+    again = must(run("--cache", cache))
+    check(kept() == entries, "the next run writes what is kept anew")
+    check(all(done.stdout.split("\n")[0] == plain.stdout.split("\n")[0] and not done.stderr for done in (first, again)),
+          f"{first.stdout}{again.stdout}{first.stderr}: the cache is noticed")
+    path = list(entries)[0]
+    path.write_bytes(b"?" + entries[path][1][1:])
+    must(run("--cache", cache))
+    check({path: data for path, (_, data) in kept().items()} == {path: data for path, (_, data) in entries.items()},
+          "a damaged entry stays")
+    path.write_bytes(entries[list(entries)[1]][1])  # whole, but of another kernel
+    check(run("--cache", cache).returncode != 0, "what is kept is not read")
+    (pathlib.Path(work) / "occupied").write_text("")
+    occupied = must(run("--cache", "occupied/cache"))
+    check(occupied.stderr.count("cubins are not kept") == 1, f"{occupied.stderr}: a folder that cannot be made")
+    must(run("--cache", "none"))
+
+
 def check_memory(work):
     """What the driver reports: within the budget with all that is loaded late, and the same after every step
     from the second on; where it is not, that is said."""
@@ -217,6 +250,7 @@ with folder() as work:
     check_errors(work)
     check_choice(work)
     check_cubins(work)
+    check_cache(work)
     check_memory(work)
     check_profile(work)
     check_trace(work)

@@ -16,8 +16,7 @@ out all that --long runs.
 The scratch directory holds what a user at the root of the repository has (docs, tests, tools), "FILE"
 for the text, and where the document names it the model that the documents speak of: model.fbs, model.plan
 (124M, batch 2, seq 512, 2.2GB). Every command must exit with 0. In what remat-run prints, times and measured bytes
-are not compared; progress lines are left out, and notes of plans without cubins, which only docs/cuda.md
-has: NVRTC is hidden from the others.
+are not compared; progress lines are left out.
 
 --update writes what the commands print into the document, where it shows output at all: as many lines
 before and after a "..." as there are. Read the diff."""
@@ -94,16 +93,7 @@ def read(path):
     return found
 
 
-def hide_nvrtc(folder, env):
-    """It compiles for seconds what tests/nvrtc compiles too."""
-    os.mkdir(folder)
-    for version in "12", "13":
-        with open(os.path.join(folder, f"libnvrtc.so.{version}"), "wb"):
-            pass
-    env["LD_LIBRARY_PATH"] = folder
-
-
-def environment(build, scratch, texts, with_nvrtc):
+def environment(build, scratch, texts):
     env = dict(os.environ, LC_ALL="C", XDG_CACHE_HOME=os.path.join(scratch, "cache"))
     env["PATH"] = os.path.join(build, "tools") + os.pathsep + env["PATH"]
     for name in ("docs", "tests", "tools"):
@@ -113,8 +103,6 @@ def environment(build, scratch, texts, with_nvrtc):
         for command in ("remat-graph gpt2-124m --batch 2 --seq 512 -o model.fbs",
                         "remat-compile model.fbs --budget 2.2GB -o model.plan"):
             subprocess.run(command.split(), cwd=scratch, env=env, check=True, stdout=subprocess.DEVNULL)
-    if not with_nvrtc:
-        hide_nvrtc(os.path.join(scratch, "hidden"), env)
     if "pkg-config" in texts:
         install(build, os.path.join(scratch, "installed"), env)
     return env
@@ -168,8 +156,7 @@ def run(command, scratch, env, shell=("bash", "-c")):
     done = subprocess.run([*shell, command.text], cwd=scratch, env=env,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, encoding="utf-8")
-    command.observed = [line.rstrip() for line in done.stdout.splitlines()
-                        if not is_progress(command.text, line) and not line.startswith("note: no cubins")]
+    command.observed = [line.rstrip() for line in done.stdout.splitlines() if not is_progress(command.text, line)]
     if done.returncode:
         return f"exit code {done.returncode}\n{done.stdout}"
     expected = normal(command.text, command.expected)
@@ -204,7 +191,7 @@ def main():
     found = read(path)
     faults = 0
     with tempfile.TemporaryDirectory() as scratch:
-        env = environment(build, scratch, "\n".join(c.text for c in found), path.endswith("cuda.md"))
+        env = environment(build, scratch, "\n".join(c.text for c in found))
         parted = options & {"--long", "--short"}
         long_blocks = {c.block for c in found if is_long(c.text, scratch, env)} if parted else set()
         faults += "--long" in options and not long_blocks

@@ -241,7 +241,7 @@ class Machine:
         """The report, its "plan" being a path."""
         nvrtc = ["--nvrtc", self.options.libraries] if self.options.libraries else []
         cache = ["--cache", "none"] if self.options.doubles else []
-        goal = self.goal() if target else ["--arch", self.options.arch]
+        goal = [*(self.goal() if target else []), "--arch", self.options.arch]
         return json.loads(self.tool("compile", work / "model.fbs", "-o", work / name, "--format", "json", *goal,
                                     *nvrtc, *cache, *arguments).stdout)
 

@@ -25,7 +25,7 @@ MAY_INCLUDE = {
     "runtime/base": [],
     "runtime/files": ["runtime/base"],
     "runtime/kernel": ["runtime/base"],
-    "runtime/program": ["runtime/base", "runtime/kernel", "schemas"],
+    "runtime/program": ["runtime/base", "runtime/files", "runtime/kernel", "schemas"],
     "runtime": ["runtime"],
     "compiler/ingest": ["compiler", "schemas"] + LOWER,
     "compiler": ["compiler"] + LOWER,

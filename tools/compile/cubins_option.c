@@ -1,30 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cubins_option.h"
 
+#include "cache_folder.h"
+#include "cubin_cache.h"
 #include "cubins.h"
-#include "file.h"
 #include "notes.h"
 #include "options.h"
 #include "size.h"
 #include "watch.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #define THREADS_MAX 64
-
-/* NULL: none are wanted. */
-static const char *wanted(const struct cli_arguments *args,
-                          const struct remat_device_description *target)
-{
-    const char *list = cli_text(args, OPTION_arch, target->cuda_arch);
-    return list && strcmp(list, "none") != 0 ? list : NULL;
-}
 
 bool cubins_asked(const struct cli_arguments *args)
 {
@@ -46,11 +37,10 @@ static remat_status check_list(remat_context *ctx, const char *list)
     }
 }
 
-remat_status cubins_check(remat_context *ctx, const struct cli_arguments *args,
-                          const struct remat_device_description *target)
+remat_status cubins_check(remat_context *ctx, const struct cli_arguments *args)
 {
     bool cache = cli_has(args, OPTION_cache);
-    if ((cache || cli_has(args, OPTION_nvrtc)) && !wanted(args, target))
+    if ((cache || cli_has(args, OPTION_nvrtc)) && !cubins_asked(args))
         return remat_error(ctx, REMAT_ERROR_USAGE,
                            "--%s is about cubins, and none are made: --arch names architectures",
                            cache ? "cache" : "nvrtc");
@@ -73,48 +63,21 @@ fail:
     return st;
 }
 
-static remat_status make_folders(remat_context *ctx, struct remat_arena *arena, const char *path)
-{
-    char *copy = remat_arena_string(arena, path, strlen(path));
-    if (!copy)
-        return REMAT_ERROR_MEMORY;
-    for (char *slash = strchr(copy + (*copy == '/'), '/');; slash = strchr(slash + 1, '/')) {
-        if (slash)
-            *slash = 0;
-        if (mkdir(copy, 0777) != 0 && errno != EEXIST)
-            return remat_file_error(ctx, path, "", errno);
-        if (!slash)
-            return REMAT_OK;
-        *slash = '/';
-    }
-}
-
-/* `*out` NULL: nothing is kept. */
-static remat_status open_cache(remat_context *ctx, struct remat_arena *arena,
-                               const struct cli_arguments *args, const char **out)
+/* `folder` "": nothing is kept. */
+static remat_status open_cache(remat_context *ctx, const struct cli_arguments *args, char *folder,
+                               size_t bytes)
 {
     remat_status st = REMAT_OK;
-    const char *given = cli_text(args, OPTION_cache, NULL), *path = given;
-    const char *folder = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    *out = NULL;
-    if (given && strcmp(given, "none") == 0)
-        return REMAT_OK;
-    if (!given && folder && *folder)
-        path = remat_arena_format(arena, "%s/remat", folder);
-    else if (!given && home && *home)
-        path = remat_arena_format(arena, "%s/.cache/remat", home);
-    else if (!given)
-        return REMAT_OK;
-    if (!path)
-        return REMAT_ERROR_MEMORY;
-    st = make_folders(ctx, arena, path);
-    if (st == REMAT_OK)
-        *out = path;
-    else if (!given && st == REMAT_ERROR_IO) {
+    REMAT_TRY(cli_cache_folder(ctx, cli_text(args, OPTION_cache, NULL), folder, bytes));
+    if (*folder)
+        st = remat_cubin_cache_open(ctx, folder);
+    if (st == REMAT_ERROR_IO && !cli_has(args, OPTION_cache)) {
         remat_log(ctx, REMAT_SEVERITY_WARNING, "%s; cubins are not kept",
                   remat_context_message(ctx));
+        *folder = 0;
         st = REMAT_OK;
     }
+fail:
     return st;
 }
 
@@ -158,9 +121,11 @@ static remat_status make(remat_context *ctx, struct remat_arena *arena,
                                             .is_over_user = &compilation};
     struct remat_cubin_counts counts;
     uint64_t begin = now_ns();
+    char cache[4096];
     if (processors > 1)
         settings.threads = processors < THREADS_MAX ? (uint32_t)processors : THREADS_MAX;
-    REMAT_TRY(open_cache(ctx, arena, args, &settings.cache));
+    REMAT_TRY(open_cache(ctx, args, cache, sizeof cache));
+    settings.cache = *cache ? cache : NULL;
     REMAT_TRY(cli_watch_start(ctx, NULL, &compilation.watch));
     REMAT_TRY(remat_cubins_make(ctx, arena, nvrtc, &settings, &program->cuda, &counts));
     if (cli_has(args, OPTION_verbose))
@@ -174,6 +139,21 @@ fail:
     return st;
 }
 
+/* What becomes of a GPU's plan that has text alone. */
+static remat_status note_text(struct remat_arena *arena,
+                              const struct remat_device_description *target,
+                              struct remat_program *program)
+{
+    const char *arch = target->cuda_arch;
+    if (strtol(arch + 3, NULL, 10) < REMAT_LEAST_ARCH)
+        return notes_add(arena, program, "no cubins: %s is %s, and kernels need sm_%d",
+                         target->name, arch, REMAT_LEAST_ARCH);
+    return notes_add(arena, program,
+                     "no cubins: kernels are compiled at the first run, and kept; --arch %s makes "
+                     "them now",
+                     arch);
+}
+
 remat_status cubins_add(remat_context *ctx, struct remat_arena *arena,
                         const struct cli_arguments *args,
                         const struct remat_device_description *target,
@@ -181,21 +161,15 @@ remat_status cubins_add(remat_context *ctx, struct remat_arena *arena,
 {
     remat_status st = REMAT_OK;
     struct remat_nvrtc *nvrtc = NULL;
-    const char **architectures, *list = wanted(args, target);
-    bool given = cli_has(args, OPTION_arch);
-    if (!list || program->cuda.kernel_count == 0)
+    const char **architectures;
+    if (program->cuda.kernel_count == 0)
         return REMAT_OK;
-    if (!given && strtol(list + 3, NULL, 10) < REMAT_LEAST_ARCH)
-        return notes_add(arena, program, "no cubins: %s is %s, and kernels need sm_%d",
-                         target->name, list, REMAT_LEAST_ARCH);
-    REMAT_TRY(split(arena, list, &architectures));
-    st = remat_nvrtc_open(ctx, cli_text(args, OPTION_nvrtc, NULL), 0, &nvrtc);
-    if (st == REMAT_OK && !given)
-        st = remat_nvrtc_check(nvrtc, list);
-    if (st == REMAT_OK)
-        st = make(ctx, arena, args, nvrtc, architectures, program);
-    else if (!given && st != REMAT_ERROR_MEMORY && !cli_has(args, OPTION_nvrtc))
-        st = notes_add(arena, program, "no cubins: %s", remat_context_message(ctx));
+    if (!cubins_asked(args))
+        return target->cuda_arch && !cli_has(args, OPTION_arch) ? note_text(arena, target, program)
+                                                                : REMAT_OK;
+    REMAT_TRY(split(arena, cli_text(args, OPTION_arch, ""), &architectures));
+    REMAT_TRY(remat_nvrtc_open(ctx, cli_text(args, OPTION_nvrtc, NULL), 0, &nvrtc));
+    REMAT_TRY(make(ctx, arena, args, nvrtc, architectures, program));
 fail:
     remat_nvrtc_close(&nvrtc);
     return st;

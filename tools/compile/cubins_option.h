@@ -11,12 +11,10 @@
 bool cubins_asked(const struct cli_arguments *args);
 
 /* REMAT_ERROR_USAGE: an option about cubins where there are to be none, or a list that is none. */
-remat_status cubins_check(remat_context *ctx, const struct cli_arguments *args,
-                          const struct remat_device_description *target);
+remat_status cubins_check(remat_context *ctx, const struct cli_arguments *args);
 
-/* Compiles the kernels of the plan for --arch, by default for the architecture of the target. Where
- * that default cannot be had (no NVRTC, or one that does not know it) the plan says so in a note;
- * where --arch was given it is an error. */
+/* Compiles the kernels of the plan for --arch. Of a GPU's plan without that option a note says when
+ * they are compiled. */
 remat_status cubins_add(remat_context *ctx, struct remat_arena *arena,
                         const struct cli_arguments *args,
                         const struct remat_device_description *target,

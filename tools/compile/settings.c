@@ -130,7 +130,7 @@ remat_status settings_read(remat_context *ctx, struct remat_arena *arena,
     if (cli_has(args, OPTION_profile))
         REMAT_TRY(remat_profile_read(ctx, arena, cli_text(args, OPTION_profile, NULL),
                                      cli_producer(), &out->device, &out->device.profile));
-    REMAT_TRY(cubins_check(ctx, args, &out->device));
+    REMAT_TRY(cubins_check(ctx, args));
     if (cli_has(args, OPTION_emit_cuda))
         REMAT_TRY(emit_cuda_check(ctx, cli_text(args, OPTION_emit_cuda, "")));
     out->needs_cuda = cubins_asked(args) || cli_has(args, OPTION_emit_cuda);

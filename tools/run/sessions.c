@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sessions.h"
 
+#include "cache_folder.h"
 #include "machine.h"
 #include "options.h"
 #include "settings.h"
@@ -88,10 +89,12 @@ remat_status sessions_create(remat_context *ctx, const struct cli_arguments *arg
     remat_status st = REMAT_OK;
     remat_session_params params = session_params(args, settings, plan, rank);
     remat_plan_info info = {.struct_size = sizeof info};
-    char table[4096];
+    char table[4096], cache[4096];
     remat_plan_get_info(plan, &info);
     RUN_TRY(name_gemm_table(ctx, args->operands[0], table, sizeof table));
     params.gemm_table = table;
+    RUN_TRY(cli_cache_folder(ctx, cli_text(args, OPTION_cache, NULL), cache, sizeof cache));
+    params.cubin_cache = *cache ? cache : NULL;
     st = remat_session_create(ctx, plan, &params, out);
     if (st == REMAT_ERROR_IO && !cli_has(args, OPTION_device) && *info.target_arch)
         RUN_FAIL(ctx, st, "the plan is for %s: %s", info.target, remat_context_message(ctx));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cuda_code_load.h"
 
-#include "nvrtc.h"
+#include "cubin_cache.h"
 
 #include <stdio.h>
 
@@ -11,7 +11,7 @@ struct loader {
     const struct remat_cuda_code *code;
     int capability;
     char arch[16]; /* "sm_90" */
-    const char *folder;
+    const char *folder, *cache;
     struct remat_nvrtc *nvrtc; /* opened by the first kernel that needs it */
     struct remat_arena scratch;
 };
@@ -31,15 +31,27 @@ static remat_status open_nvrtc(struct loader *loader)
                        loader->arch, loader->arch, why ? why : "");
 }
 
+static void leave_cache(struct loader *loader, const char *why)
+{
+    remat_log(loader->ctx, REMAT_SEVERITY_WARNING, "%s; cubins are not kept", why);
+    loader->cache = NULL;
+}
+
 static remat_status compile(struct loader *loader, uint32_t k, struct remat_cubin *out)
 {
     remat_status st = REMAT_OK;
+    struct remat_cubin_source source;
     const char *text;
-    if (!loader->nvrtc)
+    if (!loader->nvrtc) {
         REMAT_TRY(open_nvrtc(loader));
+        if (loader->cache && remat_cubin_cache_open(loader->ctx, loader->cache) != REMAT_OK)
+            leave_cache(loader, loader->ctx->message);
+    }
     REMAT_TRY(remat_cuda_source(&loader->scratch, loader->code, k, &text));
-    REMAT_TRY(remat_nvrtc_compile(loader->nvrtc, &loader->scratch, loader->code->kernels[k].key,
-                                  text, loader->arch, out));
+    REMAT_TRY(remat_cubin_make(loader->nvrtc, &loader->scratch, loader->cache,
+                               loader->code->kernels[k].key, text, loader->arch, out, &source));
+    if (source.unwritten)
+        leave_cache(loader, source.unwritten);
 fail:
     return st;
 }
@@ -98,11 +110,15 @@ fail:
 remat_status cuda_functions_load(remat_context *ctx, struct remat_arena *arena,
                                  const struct cuda_driver *driver,
                                  const struct remat_cuda_code *code, int capability,
-                                 const char *folder, struct cuda_functions *out)
+                                 const char *folder, const char *cache, struct cuda_functions *out)
 {
     remat_status st = REMAT_OK;
-    struct loader loader = {
-        .ctx = ctx, .driver = driver, .code = code, .capability = capability, .folder = folder};
+    struct loader loader = {.ctx = ctx,
+                            .driver = driver,
+                            .code = code,
+                            .capability = capability,
+                            .folder = folder,
+                            .cache = cache};
     snprintf(loader.arch, sizeof loader.arch, "sm_%d", capability);
     remat_arena_init(&loader.scratch, ctx);
     *out = (struct cuda_functions){0};

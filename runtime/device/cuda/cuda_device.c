@@ -131,7 +131,8 @@ static remat_status load(struct cuda_device *cuda)
     REMAT_TRY(choose_stream(cuda));
     REMAT_TRY(remat_cuda_groups_find(&cuda->base.arena, program, &cuda->groups));
     REMAT_TRY(cuda_functions_load(cuda->base.ctx, &cuda->base.arena, &cuda->driver, &program->cuda,
-                                  cuda->capability, cuda->base.params.libraries, &cuda->functions));
+                                  cuda->capability, cuda->base.params.libraries,
+                                  cuda->base.params.cubin_cache, &cuda->functions));
     const char *gpu = remat_arena_format(&cuda->base.arena, "%s %s", cuda->name, cuda->arch);
     if (!gpu)
         return REMAT_ERROR_MEMORY;

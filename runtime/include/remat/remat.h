@@ -241,6 +241,10 @@ typedef struct remat_session_params {
     const remat_engine *engine;
     uint64_t transfer_timeout_ns; /* for each transfer; 0: 10 minutes */
     int ungrouped; /* 1: transfers are made one by one, to measure each; the same for all ranks */
+    /* A folder that keeps the kernels that NVRTC compiles of a plan without cubins for this GPU,
+     * made when it is not there; a forged file in it is code. NULL: they are compiled by each
+     * session. */
+    const char *cubin_cache;
 } remat_session_params;
 REMAT_API void remat_session_params_init(remat_session_params *params);
 
