@@ -93,12 +93,27 @@ void remat_outputs_destroy(struct remat_outputs **set)
 
 /* --- claims --- */
 
+static remat_status fail_same(const struct remat_outputs *set, const struct output *o,
+                              const char *label, const char *path)
+{
+    return remat_error(set->ctx, REMAT_ERROR_USAGE, "%s '%s' is the same file as %s '%s'", o->label,
+                       o->path, label, path);
+}
+
+static bool is_file(const struct output *o, dev_t device, ino_t number)
+{
+    return o->target.exists && device == o->target.info.st_dev && number == o->target.info.st_ino;
+}
+
 remat_status remat_outputs_input(struct remat_outputs *set, const char *label, const char *path)
 {
     remat_status st = REMAT_OK;
     struct stat info;
     if (stat(path, &info) != 0 || !S_ISREG(info.st_mode))
         return REMAT_OK;
+    for (size_t i = 0; i < set->output_count; i++)
+        if (is_file(&set->outputs[i], info.st_dev, info.st_ino))
+            REMAT_TRY(fail_same(set, &set->outputs[i], label, path));
     REMAT_TRY(grow(set->ctx, (void **)&set->inputs, set->input_count, sizeof *set->inputs));
     set->inputs[set->input_count++] = (struct input){label, path, info.st_dev, info.st_ino};
 fail:
@@ -128,8 +143,7 @@ static remat_status check_distinct(const struct remat_outputs *set, const struct
         REMAT_TRY(check_outside(set, o, &set->outputs[i]));
     }
     for (size_t i = 0; i < set->input_count; i++)
-        if (o->target.exists && set->inputs[i].device == o->target.info.st_dev &&
-            set->inputs[i].number == o->target.info.st_ino) {
+        if (is_file(o, set->inputs[i].device, set->inputs[i].number)) {
             label = set->inputs[i].label;
             path = set->inputs[i].path;
         }
@@ -139,8 +153,7 @@ static remat_status check_distinct(const struct remat_outputs *set, const struct
             path = set->outputs[i].path;
         }
     if (path)
-        REMAT_FAIL(set->ctx, REMAT_ERROR_USAGE, "%s '%s' is the same file as %s '%s'", o->label,
-                   o->path, label, path);
+        REMAT_TRY(fail_same(set, o, label, path));
 fail:
     return st;
 }

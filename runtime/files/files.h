@@ -42,8 +42,9 @@ remat_status remat_outputs_create(remat_context *ctx, struct remat_outputs **out
 /* Abandons what has not been committed. Harmless on NULL. */
 void remat_outputs_destroy(struct remat_outputs **set);
 
-/* A file that the command reads, so that no output may be it. Nothing happens if it is not there.
- * `label` says in messages who names the path ("--init"). Both are borrowed, here and below. */
+/* A file that the command reads, so that no output may be it, whichever is told first
+ * (REMAT_ERROR_USAGE). Nothing happens if it is not there. `label` says in messages who names the
+ * path ("--init"). Both are borrowed, here and below. */
 remat_status remat_outputs_input(struct remat_outputs *set, const char *label, const char *path);
 
 /* REMAT_ERROR_USAGE: it is an input or another output, however it is spelled: "--curve './m.csv' is
