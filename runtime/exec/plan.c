@@ -217,3 +217,32 @@ const struct remat_entry *remat_plan_find_entry(const struct remat_plan *plan, c
             return &plan->program->entries[e];
     return NULL;
 }
+
+static uint32_t segment_access(const struct remat_program *program,
+                               const struct remat_segment *segment, uint32_t buffer)
+{
+    uint32_t access = 0;
+    for (uint32_t c = segment->command_begin; c < segment->command_end; c++) {
+        const struct remat_command *command = &program->commands[c];
+        for (uint32_t o = command->operand_begin; o < command->operand_end; o++)
+            if (program->values[program->operands[o].value].buffer == buffer)
+                access |= program->operands[o].access & REMAT_ACCESS_UPDATE;
+    }
+    return access;
+}
+
+_Static_assert(REMAT_ENTRY_READS == REMAT_ACCESS_READ && REMAT_ENTRY_WRITES == REMAT_ACCESS_WRITE &&
+                   REMAT_ACCESS_UPDATE == (REMAT_ACCESS_READ | REMAT_ACCESS_WRITE),
+               "public and internal kinds of access have the same bits");
+
+uint32_t remat_plan_entry_access(const remat_plan *plan, uint32_t entry, uint32_t tensor)
+{
+    const struct remat_program *p = plan->program;
+    uint32_t access = 0;
+    if (entry >= p->entry_count || tensor >= p->tensor_count)
+        return 0;
+    uint32_t buffer = p->values[p->tensors[tensor].value].buffer;
+    for (uint32_t c = p->entries[entry].call_begin; c < p->entries[entry].call_end; c++)
+        access |= segment_access(p, &p->segments[p->calls[c].segment], buffer);
+    return access;
+}

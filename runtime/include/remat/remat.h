@@ -147,6 +147,12 @@ REMAT_API uint32_t remat_plan_find_tensor(const remat_plan *plan, const char *na
 REMAT_API uint32_t remat_plan_entry_count(const remat_plan *plan);
 REMAT_API const char *remat_plan_entry_name(const remat_plan *plan, uint32_t index); /* or NULL */
 
+/* What commands of an entry point do with a tensor, both by index: 0, one of these or both. A host
+ * writes the inputs and constants that an entry point reads and "init" does not write. */
+#define REMAT_ENTRY_READS  1
+#define REMAT_ENTRY_WRITES 2
+REMAT_API uint32_t remat_plan_entry_access(const remat_plan *plan, uint32_t entry, uint32_t tensor);
+
 /* Dtypes and shapes of a command's operands, as profiles name them ("f32[256,768] f32[256,768]"),
  * as much as fits, with a zero byte at the end. Returns the bytes that all takes, with that byte; 0
  * when `command` is out of range. */

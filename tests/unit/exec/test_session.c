@@ -363,6 +363,17 @@ static void test_plan(const struct remat_plan *plan)
     CHECK(!remat_plan_get_tensor(plan, BUFFERS, &tensor) && !remat_plan_entry_name(plan, 2));
     CHECK(strcmp(remat_plan_entry_name(plan, 1), "train") == 0, "%s",
           remat_plan_entry_name(plan, 1));
+    const uint32_t access[][3] = {{0, W, REMAT_ENTRY_WRITES},
+                                  {1, W, REMAT_ENTRY_READS},
+                                  {0, IDS, 0},
+                                  {1, IDS, REMAT_ENTRY_READS},
+                                  {1, LOSS, REMAT_ENTRY_WRITES},
+                                  {1, Y, REMAT_ENTRY_READS | REMAT_ENTRY_WRITES},
+                                  {2, W, 0},
+                                  {1, BUFFERS, 0}};
+    for (size_t i = 0; i < sizeof access / sizeof *access; i++)
+        CHECK(remat_plan_entry_access(plan, access[i][0], access[i][1]) == access[i][2], "%u, %u",
+              access[i][0], access[i][1]);
     remat_plan_info info = {.struct_size = sizeof info};
     remat_plan_get_info(plan, &info);
     CHECK(info.command_count == 5 && info.arena_bytes == plan->program->arena_bytes,
