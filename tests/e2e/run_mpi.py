@@ -20,6 +20,19 @@ TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt
 USAGE, IO, NOT_FINITE = 2, 5, 8
 DEADLINE_S, GRACE_S = 2, 3
 PAD_BYTES = 1 << 28
+EXTRA = """graph "extra"
+optimizer sgd { weight_decay = 0.0 }
+symbol batch = 2
+input %tokens : i32[batch,16]
+input %targets : i32[batch,16]
+input %extra : f32[16,8]
+parameter %table : f32[256,8] = normal(0.0, 0.02)
+%x : f32[batch,16,8] = embedding %table %tokens phase forward
+%y : f32[batch,16,8] = add %x %extra phase forward
+%logits : f32[batch,16,256] = linear %y %table { transpose_weight = 1 } phase forward
+%loss : f32[] output, %loss.1 : f32[batch,16,1] = cross_entropy %logits %targets phase loss
+output %loss
+"""
 faults = []
 
 
@@ -155,6 +168,13 @@ def differ(work):
              ("file of --init", [*say, "--init", "a.w"], [*say, "--init", "b.w"]),
              ("file of --init", [*say, "--init", "a.w"], say),
              ("checkpoint of --resume", [*say, "--lr", 1e-3, "--resume", "a.c"], [*say, "--lr", 1e-3, "--resume", "b.c"])]
+    (work / "extra.graph").write_text(EXTRA)
+    must(run(work, TOOLS / "remat-compile", "extra.graph", "--mesh", "dp=2", "-o", "extra.plan"))
+    for name in "a", "b":
+        header = b'{"extra":{"dtype":"F32","shape":[16,8],"data_offsets":[0,512]}}'
+        (work / f"{name}.in").write_bytes(len(header).to_bytes(8, "little") + header + name.encode() * 512)
+    given = [say[0], "extra.plan", *say[2:], "--input"]
+    cases.append((options, [*given, "extra=a.in"], [*given, "extra=b.in"]))
     for what, first, second in cases:
         begin = time.monotonic()
         done = run(work, MPIRUN, "-n", 1, *first, ":", "-n", 1, *second)

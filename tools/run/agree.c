@@ -59,6 +59,7 @@ static uint64_t hash_settings(const struct cli_arguments *args, const struct tra
                           s->every,
                           s->rows.count,
                           s->data_hash,
+                          s->input_hash,
                           s->schedule.kind,
                           s->schedule.warmup,
                           s->schedule.steps,

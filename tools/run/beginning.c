@@ -65,6 +65,22 @@ static remat_status open_weights(remat_context *ctx, struct remat_arena *arena,
     return paths ? initial_weights_open(ctx, paths, count, plan, out) : REMAT_ERROR_MEMORY;
 }
 
+static remat_status open_inputs(remat_context *ctx, struct remat_arena *arena,
+                                const struct cli_arguments *args, const struct model *model,
+                                const char *const *entries, struct train_settings *settings,
+                                struct given_inputs *out)
+{
+    remat_status st = REMAT_OK;
+    uint32_t count;
+    const char *const *options = cli_texts(arena, args, OPTION_input, &count);
+    if (!options)
+        return REMAT_ERROR_MEMORY;
+    RUN_TRY(given_open(ctx, options, count, model, entries, args->outputs, out));
+    RUN_TRY(given_hash(ctx, out, model->plan, &settings->input_hash));
+fail:
+    return st;
+}
+
 /* The run that goes on is the one that was interrupted: same data, same random state. */
 static remat_status resume(remat_context *ctx, const struct cli_arguments *args,
                            const struct model *model, struct train_settings *settings,
@@ -82,6 +98,7 @@ static remat_status resume(remat_context *ctx, const struct cli_arguments *args,
                 {"the size of the data, without what --eval-every holds out for evaluation,",
                  settings->rows.count, state->data_size},
                 {"the hash of the data", settings->data_hash, state->data_hash},
+                {"the hash of what --input gives", settings->input_hash, state->input_hash},
                 {"--seed", cli_has(args, OPTION_seed) ? settings->seed : state->seed, state->seed}};
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
         if (same[i].here != same[i].there)
@@ -113,6 +130,7 @@ remat_status beginning_read(remat_context *ctx, struct remat_arena *arena,
     RUN_TRY(check_weights_files(ctx, args, plan));
     RUN_TRY(model_folder_check(ctx, &settings->folder, plan));
     RUN_TRY(model_inspect(ctx, plan, entries, model));
+    RUN_TRY(open_inputs(ctx, arena, args, model, entries, settings, &from->given));
     RUN_TRY(open_data(ctx, arena, args, model, &data->train));
     RUN_TRY(data_hash(ctx, &data->train, &settings->data_hash));
     settings->rows = data_rows(&data->train);
@@ -142,6 +160,7 @@ remat_status beginning_write(remat_context *ctx, const struct beginning *from,
 {
     remat_status st = REMAT_OK;
     RUN_TRY(remat_session_run(session, "init"));
+    RUN_TRY(given_write(ctx, &from->given, plan, rank, session));
     if (from->weights.count)
         RUN_TRY(initial_weights_write(ctx, &from->weights, rank, session));
     if (from->checkpoint.path)
@@ -152,6 +171,7 @@ fail:
 
 void beginning_release(struct beginning *from)
 {
+    given_release(&from->given);
     initial_weights_release(&from->weights);
     checkpoint_release(&from->checkpoint);
 }

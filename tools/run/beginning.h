@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a run needs beside its plan: data, and parameters from a file or a checkpoint. */
+/* What a run needs beside its plan: data, inputs, and parameters from a file or a checkpoint. */
 #ifndef REMAT_TOOLS_RUN_BEGINNING_H
 #define REMAT_TOOLS_RUN_BEGINNING_H
 
 #include "checkpoint.h"
+#include "given.h"
 #include "init.h"
 #include "train.h"
 
@@ -13,6 +14,7 @@ struct run_data {            /* zero-initialise */
 };
 
 struct beginning {
+    struct given_inputs given;
     struct initial_weights weights;
     struct checkpoint checkpoint;
 };

@@ -2,7 +2,7 @@
 #include "checkpoint.h"
 
 #include "lock.h"
-#include "parts.h"
+#include "restore.h"
 #include "safetensors.h"
 
 #include <dirent.h>
@@ -26,19 +26,20 @@ static bool lasts(const remat_tensor_info *tensor)
 static const struct number { /* u64, or double */
     const char *key;
     size_t offset;
-    bool is_real;
+    bool is_real, may_be_missing; /* then 0 */
 } numbers[] = {
 #define AT(member) offsetof(struct checkpoint_state, member)
-    {"step", AT(step), false},
-    {"seed", AT(seed), false},
-    {"batch", AT(batch), false},
-    {"seq", AT(seq), false},
-    {"data_size", AT(data_size), false},
-    {"data_hash", AT(data_hash), false},
-    {"lr", AT(schedule.lr), true},
-    {"min_lr", AT(schedule.min_lr), true},
-    {"warmup", AT(schedule.warmup), false},
-    {"decay_steps", AT(schedule.steps), false},
+    {"step", AT(step), false, false},
+    {"seed", AT(seed), false, false},
+    {"batch", AT(batch), false, false},
+    {"seq", AT(seq), false, false},
+    {"data_size", AT(data_size), false, false},
+    {"data_hash", AT(data_hash), false, false},
+    {"input_hash", AT(input_hash), false, true},
+    {"lr", AT(schedule.lr), true, false},
+    {"min_lr", AT(schedule.min_lr), true, false},
+    {"warmup", AT(schedule.warmup), false, false},
+    {"decay_steps", AT(schedule.steps), false, false},
 #undef AT
 };
 #define NUMBERS (sizeof numbers / sizeof *numbers)
@@ -238,11 +239,14 @@ static remat_status read_metadata(remat_context *ctx, struct checkpoint *c)
         return cli_error(ctx, REMAT_ERROR_INVALID,
                          "%s: no checkpoint: its \"format\" is \"%.40s\", expected \"" FORMAT "\"",
                          c->path, format ? format : "");
-    for (size_t i = 0; i < NUMBERS; i++)
-        if (!parse_number(json_string_value(json_object_get(metadata, numbers[i].key)), &numbers[i],
-                          &c->state))
+    for (size_t i = 0; i < NUMBERS; i++) {
+        const json_t *text = json_object_get(metadata, numbers[i].key);
+        if (!text && numbers[i].may_be_missing)
+            continue;
+        if (!parse_number(json_string_value(text), &numbers[i], &c->state))
             return cli_error(ctx, REMAT_ERROR_INVALID, "%s: \"%s\" must be a number", c->path,
                              numbers[i].key);
+    }
     const char *schedule = json_string_value(json_object_get(metadata, SCHEDULE));
     if (!schedule || !schedule_find(schedule, &c->state.schedule.kind))
         return cli_error(ctx, REMAT_ERROR_INVALID, "%s: \"" SCHEDULE "\" is \"%.40s\", no schedule",
@@ -335,54 +339,18 @@ remat_status checkpoint_open(remat_context *ctx, const char *folder, const remat
     return st ? st : check_tensors(ctx, out, plan);
 }
 
-#define BUFFER_BYTES (1u << 20)
-
-/* Elements [begin, until) of this rank's part; padding is 0. */
-static remat_status read_runs(remat_context *ctx, const struct checkpoint *c,
-                              const remat_tensor_info *tensor, uint32_t rank, uint64_t begin,
-                              uint64_t until, char *out)
-{
-    remat_status st = REMAT_OK;
-    uint64_t size = element_bytes(tensor->element), end = safetensors_whole(tensor).bytes / size;
-    struct part_run run;
-    memset(out, 0, (until - begin) * size);
-    for (uint64_t i = begin; i < until && st == REMAT_OK; i += run.count) {
-        run = part_run_at(tensor->parts, rank, i, until, end);
-        if (run.kept)
-            st = safetensors_read_part(ctx, &c->file, find(c, tensor->name), run.whole * size,
-                                       out + (i - begin) * size, run.kept * size);
-    }
-    return st;
-}
-
-static remat_status restore_tensor(remat_context *ctx, const struct checkpoint *c,
-                                   const remat_tensor_info *tensor, uint32_t rank,
-                                   remat_session *session, void *buffer)
-{
-    remat_status st = REMAT_OK;
-    uint64_t size = element_bytes(tensor->element), most = BUFFER_BYTES / size;
-    uint64_t end = tensor->bytes / size;
-    for (uint64_t at = 0; at < end; at += most) {
-        uint64_t until = end - at < most ? end : at + most;
-        RUN_TRY(read_runs(ctx, c, tensor, rank, at, until, buffer));
-        RUN_TRY(remat_session_write_part(session, tensor->name, at * size, buffer,
-                                         (until - at) * size));
-    }
-fail:
-    return st;
-}
-
 remat_status checkpoint_restore(remat_context *ctx, const struct checkpoint *c,
                                 const remat_plan *plan, uint32_t rank, remat_session *session)
 {
     remat_status st = REMAT_OK;
     remat_tensor_info tensor;
-    void *buffer = malloc(BUFFER_BYTES);
+    void *buffer = malloc(RESTORE_BYTES);
     if (!buffer)
         return cli_error(ctx, REMAT_ERROR_MEMORY, "%s: out of memory", c->path);
     for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++)
         if (get_lasting(plan, i, &tensor))
-            RUN_TRY(restore_tensor(ctx, c, &tensor, rank, session, buffer));
+            RUN_TRY(restore_tensor(ctx, &c->file, find(c, tensor.name), &tensor, rank, session,
+                                   buffer));
 fail:
     free(buffer);
     return st;

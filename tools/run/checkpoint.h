@@ -10,6 +10,7 @@
  *     "batch", "seq"    of the plan, from which the place in the data follows
  *     "data_size"       bytes of a text, or sequences of token files, that are trained on
  *     "data_hash"       of sizes and beginnings of the files
+ *     "input_hash"      of what --input gives; 0, or missing: nothing
  *     "schedule", "lr", "min_lr", "warmup", "decay_steps"    of the learning rate
  * A file is there whole or not at all, and the newest two are kept. */
 #ifndef REMAT_TOOLS_RUN_CHECKPOINT_H
@@ -22,7 +23,7 @@
 #include <inttypes.h>
 
 struct checkpoint_state {
-    uint64_t step, seed, batch, seq, data_size, data_hash;
+    uint64_t step, seed, batch, seq, data_size, data_hash, input_hash;
     struct schedule schedule;
 };
 

@@ -52,14 +52,33 @@ fail:
     return st;
 }
 
-static remat_status inspect_rng(remat_context *ctx, struct model *model)
+static const struct number { /* an input of few elements that a plan may have */
+    const char *name;
+    remat_element element;
+    uint32_t count;
+} rng = {"rng", REMAT_ELEMENT_I32, 4}, lr = {"lr", REMAT_ELEMENT_F32, 1},
+  step = {"step", REMAT_ELEMENT_I32, 1};
+
+static remat_status inspect_number(remat_context *ctx, const remat_plan *plan,
+                                   const struct number *number, bool *has)
 {
-    remat_tensor_info rng;
-    model->has_rng = find_tensor(model->plan, "rng", &rng);
-    if (model->has_rng && (rng.role != REMAT_TENSOR_INPUT || rng.element != REMAT_ELEMENT_I32 ||
-                           rng.bytes != 4 * sizeof(int32_t)))
-        return cli_error(ctx, REMAT_ERROR_INVALID, "\"rng\" is not an input of i32 [4]");
+    remat_tensor_info found;
+    *has = find_tensor(plan, number->name, &found);
+    if (*has && (found.role != REMAT_TENSOR_INPUT || found.element != number->element ||
+                 found.bytes != 4 * (uint64_t)number->count))
+        return cli_error(ctx, REMAT_ERROR_INVALID, "\"%s\" is not an input of %s [%u]",
+                         number->name, number->element == REMAT_ELEMENT_F32 ? "f32" : "i32",
+                         number->count);
     return REMAT_OK;
+}
+
+bool model_writes(const char *input)
+{
+    const char *const names[] = {"tokens", "targets", "source", rng.name, lr.name, step.name};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i], input) == 0)
+            return true;
+    return false;
 }
 
 static bool has_entry(const remat_plan *plan, const char *entry)
@@ -104,9 +123,9 @@ remat_status model_inspect(remat_context *ctx, const remat_plan *plan, const cha
         other.element != REMAT_ELEMENT_F32)
         RUN_FAIL(ctx, REMAT_ERROR_INVALID, "the plan has no output \"loss\" of one f32");
     RUN_TRY(inspect_source(ctx, out));
-    RUN_TRY(inspect_rng(ctx, out));
-    out->has_lr = find_tensor(plan, "lr", &other);
-    out->has_step = find_tensor(plan, "step", &other);
+    RUN_TRY(inspect_number(ctx, plan, &rng, &out->has_rng));
+    RUN_TRY(inspect_number(ctx, plan, &lr, &out->has_lr));
+    RUN_TRY(inspect_number(ctx, plan, &step, &out->has_step));
     out->has_flag = find_tensor(plan, "not_finite", &other) && other.element == REMAT_ELEMENT_I32 &&
                     other.bytes == sizeof(int32_t);
     out->has_parts = safetensors_has_parts(plan, safetensors_is_parameter);

@@ -5,6 +5,8 @@
 
 #include "families.h"
 
+#include <stdbool.h>
+
 struct model {
     const remat_plan *plan;
     uint64_t batch, seq; /* of the inputs "tokens" and "targets", i32 [batch, seq] */
@@ -19,6 +21,9 @@ struct model {
 /* `entries`: NULL-terminated names of the entry points that the plan must have. */
 remat_status model_inspect(remat_context *ctx, const remat_plan *plan, const char *const *entries,
                            struct model *out);
+
+/* Whether this tool writes the input of that name itself (feed.h). */
+bool model_writes(const char *input);
 
 uint64_t model_longest_row(const struct model *model); /* of an input, in ids */
 

@@ -185,6 +185,7 @@ static struct checkpoint_state state_of(const struct model *model,
                                      .batch = model->batch,
                                      .seq = model->seq,
                                      .data_hash = settings->data_hash,
+                                     .input_hash = settings->input_hash,
                                      .data_size = settings->rows.count,
                                      .schedule = settings->schedule};
 }

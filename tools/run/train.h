@@ -13,13 +13,13 @@
 struct train_settings {
     uint64_t steps, gradients_step; /* counted from 1 */
     uint64_t seed;
-    uint64_t resumed;       /* steps of the run that another process did */
-    uint64_t every;         /* so many steps have a checkpoint */
-    const char *checkpoint; /* folder; NULL: there are none */
-    const char *resume;     /* the folder that the run goes on from; NULL: it begins */
-    bool repeatable;        /* the same command begins the run and goes on with it */
-    struct rows rows;       /* that the steps read */
-    uint64_t data_hash;
+    uint64_t resumed;               /* steps of the run that another process did */
+    uint64_t every;                 /* so many steps have a checkpoint */
+    const char *checkpoint;         /* folder; NULL: there are none */
+    const char *resume;             /* the folder that the run goes on from; NULL: it begins */
+    bool repeatable;                /* the same command begins the run and goes on with it */
+    struct rows rows;               /* that the steps read */
+    uint64_t data_hash, input_hash; /* input: of what --input gives */
     struct schedule schedule;
     uint64_t eval_every;   /* so many steps, and the last, are followed by an evaluation; 0: none */
     uint64_t eval_steps;   /* batches of it */

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""remat-run --input: a graph with inputs of its own gets them, on every mesh, and is refused without them.
+
+    inputs.py TOOLS_DIRECTORY TEXT
+
+%shift, of the whole batch, and the row of %bias that %places names are added to the embeddings. Another graph has their
+sum as a frozen parameter: with values that a float holds exactly both have the same bits. Divided batches must have its
+loss to rounding; values of other rows would change it by 1e-2. Uses no library that writes safetensors."""
+import json
+import os
+import pathlib
+import random
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+
+TOOLS, TEXT = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
+BATCH, SEQ, WIDTH, PLACES = 4, 16, 8, 8
+USAGE, INVALID, IO = 2, 4, 5
+HEAD = """graph "shifted"
+optimizer sgd { weight_decay = 0.0 }
+symbol batch = 4
+input %tokens : i32[batch,16]
+input %targets : i32[batch,16]
+parameter %table : f32[256,8] = normal(0.0, 0.02)
+parameter %head : f32[8,256] = normal(0.0, 0.5)
+%x : f32[batch,16,8] = embedding %table %tokens phase forward
+"""
+GIVEN = """input %shift : f32[batch,16,8]
+input %places : i32[16]
+input %half : f32[16,8] = constant(0.0)
+input %unread : f32[3]
+parameter %bias : f32[8,8] = constant(0.0) frozen
+%places.1 : f32[16,8] = embedding %bias %places phase forward
+%place : f32[16,8] = add %places.1 %half phase forward
+%sum : f32[batch,16,8] = add %shift %place phase forward
+"""
+FROZEN = """parameter %sum : f32[batch,16,8] = constant(0.0) frozen
+"""
+TAIL = """%y : f32[batch,16,8] = add %x %sum phase forward
+%logits : f32[batch,16,256] = linear %y %head phase forward
+%loss : f32[] output, %loss.1 : f32[batch,16,1] = cross_entropy %logits %targets phase loss
+output %loss
+"""
+NOISE = """input %noise : i32[4]
+%sum : f32[batch,16,8] = dropout %x %noise { p = 0.5, site = 1 } phase forward
+"""
+faults = []
+
+
+def check(good, *what):
+    if not good:
+        faults.append(" ".join(map(str, what)))
+
+
+def tool(name, *arguments):
+    return subprocess.run([TOOLS / f"remat-{name}", *map(str, arguments)], encoding="utf-8", capture_output=True, timeout=120)
+
+
+def must(done):
+    if done.returncode != 0:
+        sys.exit(f"{done.args}: {done.stderr}")
+    return done
+
+
+def write(path, tensors):
+    """name -> (dtype, shape, values, code of struct)"""
+    header, data = {}, b""
+    for name, (dtype, shape, values, code) in tensors.items():
+        packed = struct.pack(f"<{len(values)}{code}", *values)
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(packed)]}
+        data += packed
+    text = json.dumps(header).encode()
+    pathlib.Path(path).write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def compile_all():
+    plans = {"plain": [], "parts": ["--microbatches", 2], "dp": ["--mesh", "dp=2"], "tp": ["--mesh", "tp=2"],
+             "sp": ["--mesh", "dp=2,tp=2", "--sequence-parallel"]}
+    for name, body in (("given", GIVEN), ("frozen", FROZEN), ("noise", NOISE)):
+        pathlib.Path(f"{name}.graph").write_text(HEAD + body + TAIL)
+    for name, options in plans.items():
+        must(tool("compile", "given.graph", *options, "-o", f"{name}.plan"))
+    for name in "frozen", "noise":
+        must(tool("compile", f"{name}.graph", "-o", f"{name}.plan"))
+    return plans
+
+
+def draw(generator):
+    """Multiples of 1/64: sums of two are exact."""
+    shift = [generator.randrange(-64, 64) / 64 for _ in range(BATCH * SEQ * WIDTH)]
+    bias = [generator.randrange(-64, 64) / 64 for _ in range(PLACES * WIDTH)]
+    places = [generator.randrange(PLACES) for _ in range(SEQ)]
+    total = [shift[(b * SEQ + t) * WIDTH + c] + bias[places[t] * WIDTH + c]
+             for b in range(BATCH) for t in range(SEQ) for c in range(WIDTH)]
+    weights = {"table": ("F32", [256, WIDTH], [generator.gauss(0, .02) for _ in range(256 * WIDTH)], "f"),
+               "head": ("F32", [WIDTH, 256], [generator.gauss(0, .5) for _ in range(256 * WIDTH)], "f")}
+    write("given.safetensors", {**weights, "bias": ("F32", [PLACES, WIDTH], bias, "f")})
+    write("frozen.safetensors", {**weights, "sum": ("F32", [BATCH, SEQ, WIDTH], total, "f")})
+    write("shift.safetensors", {"any": ("F32", [BATCH, SEQ, WIDTH], shift, "f")})
+    write("several.safetensors", {"other": ("F32", [3], [1, 2, 3], "f"), "places": ("I32", [SEQ], places, "i")})
+    return shift, places
+
+
+INPUTS = ["--input", "places=several.safetensors", "--input=shift=shift.safetensors"]
+
+
+def run(plan, *options):
+    rate = [] if "--eval" in options else ["--lr", 0.5]
+    return tool("run", plan, "--text", TEXT, "--threads", 1, *rate, *options)
+
+
+def steps(plan, *options):
+    """(step, loss, hashes) of each step."""
+    lines = [json.loads(line) for line in must(run(plan, "--json", *options)).stdout.splitlines()]
+    return [(line["step"], line["loss"], line["loss_hash"], line["grad_hash"]) for line in lines]
+
+
+def values(plans):
+    frozen = steps("frozen.plan", "--init", "frozen.safetensors", "--steps", 3)
+    evaluated = steps("frozen.plan", "--init", "frozen.safetensors", "--steps", 3, "--eval")
+    given = ["--init", "given.safetensors", "--steps", 3, *INPUTS]
+    check(steps("plain.plan", *given) == frozen, "other steps than with a parameter")
+    check([step[:3] for step in steps("plain.plan", *given, "--eval")] == [step[:3] for step in evaluated], "another --eval")
+    found = {name: steps(f"{name}.plan", *given) for name in plans}
+    for name, lines in found.items():
+        check(all(abs(a[1] - b[1]) < 1e-6 * a[1] for a, b in zip(frozen, lines)), name, frozen, lines)
+        lines = steps(f"{name}.plan", *given, "--eval")
+        check(all(abs(a[1] - b[1]) < 1e-6 * a[1] for a, b in zip(evaluated, lines)), name, "--eval", evaluated, lines)
+    check(found["parts"] == found["dp"], "dp=2 is not two microbatches")
+    done = must(run("dp.plan", *given, "--eval-every", 3, "--eval-steps", 3, "--json"))
+    check("eval_loss" in done.stdout.splitlines()[-1], done.stdout)
+
+
+def resumes():
+    """Another input is another run; one that is given under another name of its file is not."""
+    given = ["--init", "given.safetensors", *INPUTS]
+    whole = steps("plain.plan", *given, "--steps", 4)
+    first = steps("plain.plan", *given, "--steps", 2, "--checkpoint", "c")
+    os.rename("shift.safetensors", "moved.safetensors")
+    moved = ["--input", "shift=moved.safetensors", *INPUTS[:2]]
+    check(first + steps("plain.plan", "--steps", 4, "--resume", "c", *moved) == whole, "a resumed run")
+    must(run("dp.plan", "--steps", 4, "--resume", "c", *moved))
+    os.rename("moved.safetensors", "shift.safetensors")
+    data = bytearray(pathlib.Path("shift.safetensors").read_bytes())
+    data[-1] ^= 1
+    pathlib.Path("changed.safetensors").write_bytes(data)
+    done = run("plain.plan", "--steps", 4, "--resume", "c", *INPUTS[:2], "--input", "shift=changed.safetensors")
+    check(done.returncode == USAGE and re.search("step-0000000002.safetensors: the hash of what --input gives is [0-9]+, of the "
+                                                 "checkpoint's run [0-9]+\n", done.stderr), done.stderr)
+
+
+def entries():
+    """What only training reads an evaluation does without; of inputs that init fills and that nobody reads none is missed."""
+    write("noise.safetensors", {"noise": ("I32", [4], [1, 2, 3, 0], "i")})
+    message = r'nothing writes the plan\'s input "noise", I32 \[4\]: give it with --input noise=FILE.safetensors'
+    refused(USAGE, message, "noise.plan")
+    must(run("noise.plan", "--eval", "--steps", 1))
+    check(steps("noise.plan", "--steps", 2, "--input", "noise=noise.safetensors"), "noise")
+    must(run("noise.plan", "--eval", "--steps", 1, "--input", "noise=noise.safetensors"))
+
+
+def refused(code, message, plan, *options):
+    before = sorted(pathlib.Path(".").iterdir())
+    done = run(plan, "--steps", 1, *options)
+    check(done.returncode == code and re.match(f"remat-run: error: {message}\n", done.stderr) and not done.stdout and
+          sorted(pathlib.Path(".").iterdir()) == before, plan, options, done.returncode, done.stderr)
+
+
+def refusals(shift, places):
+    missing = r'nothing writes the plan\'s input "{}", {}: give it with --input {}=FILE.safetensors'
+    for mode in [], ["--eval"]:
+        refused(USAGE, missing.format("shift", r"F32 \[4, 16, 8\]", "shift"), "plain.plan", *mode)
+        refused(USAGE, missing.format("places", r"I32 \[16\]", "places"), "plain.plan", INPUTS[2], *mode)
+    refused(USAGE, missing.format("places", r"I32 \[16\]", "places"), "sp.plan", INPUTS[2])
+
+    def bad(code, message, option):
+        refused(code, message, "plain.plan", *INPUTS[:2], f"--input={option}")
+
+    bad(USAGE, "--input 'shift' is not NAME=FILE", "shift")
+    bad(USAGE, "--input 'shifts=x': the plan has no input \"shifts\"", "shifts=x")
+    bad(USAGE, "--input 'table=x': the plan has no input \"table\"", "table=x")
+    bad(USAGE, "--input 'tokens=x': remat-run writes \"tokens\" itself", "tokens=x")
+    bad(USAGE, "--input 'places=several.safetensors': \"places\" is given twice", "places=several.safetensors")
+    bad(IO, "nowhere: No such file or directory", "shift=nowhere")
+    bad(INVALID, f"{re.escape(str(TEXT))}: not a safetensors file: .*", f"shift={TEXT}")
+    bad(INVALID, r'several.safetensors: tensor "shift", F32 \[4, 16, 8\] in the plan, is missing \(the file has 2\)',
+        "shift=several.safetensors")
+    for dtype, shape, count, code in (("I64", [4, 16, 8], 512, "q"), ("F32", [8, 16, 4], 512, "f"), ("F32", [512], 512, "f"),
+                                      ("F32", [1, 16, 8], 128, "f"), ("F16", [4, 16, 8], 512, "e")):
+        write("bad.safetensors", {"shift": (dtype, shape, [0] * count, code)})
+        bad(INVALID, rf'bad.safetensors: tensor "shift" is {dtype} {re.escape(str(shape))}, the plan\'s input "shift" F32 \[4, 16, 8\]',
+            "shift=bad.safetensors")
+    for place in -1, PLACES:
+        write("bad.safetensors", {"places": ("I32", [SEQ], places[:5] + [place] + places[6:], "i")})
+        for plan in "plain.plan", "sp.plan":
+            refused(INVALID, f'bad.safetensors: tensor "places": element 5 is {place}, accepted: 0 to {PLACES - 1}', plan, INPUTS[2],
+                    "--input", "places=bad.safetensors")
+    refused(USAGE, r"--report './shift.safetensors' is the same file as --input 'shift.safetensors'", "plain.plan", *INPUTS,
+            "--report", "./shift.safetensors")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as work:
+        os.chdir(work)
+        plans = compile_all()
+        shift, places = draw(random.Random(1))
+        values(plans)
+        resumes()
+        entries()
+        refusals(shift, places)
+        os.chdir("/")
+    print("\n".join(faults) or "as it should be")
+    return len(faults) > 0
+
+
+sys.exit(main())
