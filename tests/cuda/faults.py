@@ -1,22 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The doubles show each fault of driver_mutants.def, planted into the CUDA device, and say what it is, by host.c or,
 for what is cut in plans too large to run here, by dry.c, or for several ranks by nccl_ranks.c, which also prints
-losses: others show a fault, too. One in three is planted; with --only all whose description has TEXT, which may be "".
+losses: others show a fault, too.
 
-    faults.py TOOLS LIBRARIES COMPILER SOURCES LINKER ARCHIVE... [--only TEXT]"""
+    faults.py TOOLS LIBRARIES COMPILER SOURCES LINKER ARCHIVE... [--only TEXT | --slice N]"""
 import concurrent.futures
 import os
-import re
 import subprocess
 import sys
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import mutants
 from doubles import CACHE, COMPILER, LIBRARIES, check, finish, folder, graph, pathlib, plan, small_target
 
 SOURCES, LINKER = pathlib.Path(sys.argv[4]), sys.argv[5].split()
 ARCHIVES = [str(pathlib.Path(name).resolve()) for name in sys.argv[6:] if name.endswith(".a")]
-ONLY = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else None
-SLICES = 3
-DEVICE, HERE = SOURCES / "runtime/device/cuda", pathlib.Path(__file__).resolve().parent
+HERE = pathlib.Path(__file__).resolve().parent
 LIMIT_S = 60
 PROGRAMS = {  # of each kind of fault: the program, its arguments after the libraries, what the doubles are told
     "MUTANT": ("host.c", "small.plan", ["--doubles"], {}),
@@ -24,14 +23,6 @@ PROGRAMS = {  # of each kind of fault: the program, its arguments after the libr
     "EAGER_MUTANT": ("nccl_ranks.c", "ranks.plan", [], {"REMAT_DOUBLE_EAGER": "1"}),
     "EAGER_TRANSFER_MUTANT": ("nccl_ranks.c", "ranks.plan", [], {"REMAT_DOUBLE_EAGER": "2"}),
     "DRY_MUTANT": ("dry.c", "large.plan", ["{name}.log", "wide.plan"], {"REMAT_DOUBLE_MEMORY": str(512 * 10**9)})}
-
-
-def read(path):
-    """The rows of a .def file, whose strings are Python's too, after their kind."""
-    rows = []
-    text = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S)
-    exec(text, {kind: lambda *row, kind=kind: rows.append((kind, *row)) for kind in PROGRAMS})
-    return rows
 
 
 def compiled(work, name, path):
@@ -58,10 +49,13 @@ def run(work, kind, name, *planted):
     return done.returncode, done.stdout + done.stderr
 
 
-def plant(work, index, kind, file, what, find, replacement, said):
-    path = pathlib.Path(work) / f"{index}.c"
-    path.write_text((DEVICE / file).read_text().replace(find, replacement))
-    code, output = run(work, kind, str(index), compiled(work, str(index), path))
+def plant(work, index, kind, what, said, *edits):
+    objects = []
+    for file, text in mutants.edited_files(SOURCES, edits).items():
+        path = pathlib.Path(work) / f"{index}_{pathlib.Path(file).name}"
+        path.write_text(text)
+        objects.append(compiled(work, path.stem, path))
+    code, output = run(work, kind, str(index), *objects)
     if code == 0:
         return f"{what}: NOT FOUND" if output == outputs.get(PROGRAMS[kind][0], output) else None
     return f"{what}: found by another check than \"{said}\": {output}" if said not in output else None
@@ -88,12 +82,10 @@ with folder() as work:
         check(code == 0, f"{source} without a fault: {output}")
         if source == "nccl_ranks.c":
             check(outputs.setdefault(source, output) == output, f"{kind}: other losses: {output}")
-    rows = read(HERE / "driver_mutants.def")
-    for _, file, what, find, *_ in rows:
-        check(find in (DEVICE / file).read_text(), f"{what}: {file} has no \"{find}\"")
-    mutants = [(index, *row) for index, row in enumerate(rows) if (index % SLICES == 0 if ONLY is None else ONLY in row[2])]
+    rows = mutants.choose(SOURCES, mutants.read(HERE / "driver_mutants.def", *PROGRAMS), lambda row: row[1],
+                          lambda row: row[3:])
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for fault in pool.map(lambda row: plant(work, *row), mutants):
+        for fault in pool.map(lambda row: plant(work, *row), [(index, *row) for index, row in enumerate(rows)]):
             check(fault is None, fault)
-    print(f"{len(mutants)} faults planted")
+    print(f"{len(rows)} faults planted")
 finish()

@@ -3,16 +3,16 @@
  * an error on the CPU; and faults planted into their text (builtin_mutants.def), each of which must
  * make one of these fail.
  *
- * One in three is planted; the campaign plants all, or those of a kernel.
+ * Planted are all, one slice (tests/slice.py), or those of a kernel.
  *
- *     test_builtin COMPILER moves|vocabulary|items|mutants [all|KERNEL] */
+ *     test_builtin COMPILER moves|vocabulary|items|mutants [all|slice:N|KERNEL] */
 #include "check.h"
 #include "single.h"
 
 #include <stdio.h>
 
 static uint32_t differing;         /* kernels, from the CPU device */
-static const char *planted_kernel; /* NULL: one in SLICES of each */
+static const char *planted_kernel; /* or all, or slice:N */
 
 static const struct single_mutant mutants[] = {
 #define MUTANT(kind, what, find, replacement) {REMAT_KERNEL_##kind, what, find, replacement},
@@ -343,8 +343,8 @@ static void test_covered(void)
 
 static bool is_planted(uint32_t mutant)
 {
-    if (!planted_kernel)
-        return mutant % SLICES == 0;
+    if (strncmp(planted_kernel, "slice:", 6) == 0)
+        return mutant % SLICES == (uint32_t)atoi(planted_kernel + 6);
     return strcmp(planted_kernel, "all") == 0 ||
            strcmp(planted_kernel, remat_kernel_kind_name(mutants[mutant].kind)) == 0;
 }
@@ -371,7 +371,7 @@ int main(int argc, char **argv)
 {
     remat_context *ctx = remat_context_create(NULL, NULL);
     const char *what = argc > 2 ? argv[2] : "moves";
-    planted_kernel = argc > 3 ? argv[3] : NULL;
+    planted_kernel = argc > 3 ? argv[3] : "all";
     (strcmp(what, "moves") == 0        ? test_moves
      : strcmp(what, "vocabulary") == 0 ? test_vocabulary
      : strcmp(what, "items") == 0      ? test_items

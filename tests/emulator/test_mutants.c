@@ -3,9 +3,9 @@
  * tensors fail or, where none of these has that text, attention; or the emulator, the samples and
  * the sizes prove little.
  *
- * One in three is planted; the campaign plants all, or that of a number.
+ * Planted are all, one slice (tests/slice.py), or that of a number.
  *
- *     test_mutants COMPILER samples|attention [all|NUMBER] */
+ *     test_mutants COMPILER samples|attention [all|slice:N|NUMBER] */
 #include "attention.h"
 #include "check.h"
 #include "cpu_pool.h"
@@ -131,8 +131,10 @@ static bool any_uses(const char *find)
 int main(int argc, char **argv)
 {
     uint32_t count = sizeof mutants / sizeof *mutants, tried = 0;
-    bool all = argc > 3 && strcmp(argv[3], "all") == 0;
-    uint32_t only = argc > 3 && !all ? (uint32_t)atoi(argv[3]) : count;
+    const char *which = argc > 3 ? argv[3] : "all";
+    bool sliced = strncmp(which, "slice:", 6) == 0;
+    uint32_t slice = sliced ? (uint32_t)atoi(which + 6) : 0;
+    uint32_t only = sliced || strcmp(which, "all") == 0 ? count : (uint32_t)atoi(which);
     bool samples = argc > 2 && strcmp(argv[2], "samples") == 0;
     remat_context *ctx = remat_context_create(NULL, NULL);
     struct remat_arena arena;
@@ -151,7 +153,7 @@ int main(int argc, char **argv)
         char message[256] = "NOT FOUND";
         if ((only < count && only != m) || any_uses(mutants[m].find) != samples)
             continue;
-        if (!all && only == count && m % SLICES)
+        if (sliced && m % SLICES != slice)
             continue;
         uint32_t end = samples ? FIRST_CASE : FIRST_CASE + CASES;
         uint32_t found =

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_bound notices each fault of bound_mutants.def: a bound that is too high fails one of its graphs, one that is too
-low lowers the mean of bound / optimum, or of floor / least live peak. One in three is planted; with --only all whose
-description has TEXT, which may be "".
+low lowers the mean of bound / optimum, or of floor / least live peak.
 
-    bound_mutants.py SOURCES COMPILER LINKER ARCHIVE... [--only TEXT] [--find]
+    bound_mutants.py SOURCES COMPILER LINKER ARCHIVE... [--only TEXT | --slice N] [--find]
 
 --find: prints what test_bound says of each without its seeds, to choose them."""
 import pathlib
@@ -16,8 +15,6 @@ sys.path.insert(0, str(HERE.parents[1]))
 import mutants
 
 BUILDER = mutants.Builder(sys.argv[1:], ["runtime", "compiler"], "compiler", ["-O1"])
-ONLY = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else None
-SLICES = 3
 FIND = "--find" in sys.argv
 UNCHANGED = {}  # means, by first seed and count
 
@@ -38,19 +35,13 @@ def find(work, index, side, what, first, count, *edits):
 
 def plant(work, index, side, what, first, count, *edits):
     """What is wrong with how this mutant is found, or None."""
-    try:
-        code, output = test(BUILDER.build(work, index, edits), first, count)
-    except ValueError as error:
-        return f"{what}: {error}"
+    code, output = test(BUILDER.build(work, index, edits), first, count)
     failed = (code == 1 and "seed " in output) or (code < 0 and "Assertion" in output)
     lowered = code == 0 and side == "low" and any(new < old for new, old in zip(means(output), UNCHANGED[first, count]))
     return None if (failed if side == "high" else lowered) else f"{what}: NOT FOUND: exit code {code}: {output[:400]}"
 
 
-rows = mutants.read(HERE / "bound_mutants.def")
-for side, what, first, count, *edits in rows:
-    BUILDER.changed(edits)
-rows = rows[::SLICES] if ONLY is None else [row for row in rows if ONLY in row[1]]
+rows = BUILDER.choose(mutants.read(HERE / "bound_mutants.def"), lambda row: row[1], lambda row: row[4:])
 with tempfile.TemporaryDirectory() as folder:
     program = BUILDER.build(pathlib.Path(folder), "unchanged", [])
     for first, count in {row[2:4] for row in rows}:
