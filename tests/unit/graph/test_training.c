@@ -251,7 +251,8 @@ static void test_refusals(struct remat_arena *arena)
         {{.lora = {4, "*embed*", 0}},
          "--lora '*embed*' matches no weight of a linear of gpt2-tiny"},
         {{.lora = {4, "attn", 0}}, "--lora 'attn' matches no weight of a linear of gpt2-tiny"},
-        {{.lora = {4, "attn,,fc", 0}}, "--lora 'attn,,fc' matches no weight"},
+        {{.lora = {4, "attn,,fc", 0}},
+         "--lora 'attn,,fc' matches no weight of a linear of gpt2-tiny"},
         {{.lora = {65537, NULL, 0}}, "--lora 65537 is out of range (accepted: 1 to 65536)"},
     };
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
