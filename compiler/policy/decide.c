@@ -12,14 +12,12 @@
 #include "region.h"
 #include "rules.h"
 
-REMAT_INDEX(stack_id);
 REMAT_INDEX(group_id);
 
 struct remat_policy_ground {
     const struct remat_graph *graph;
     struct remat_facts facts;
-    uint32_t stack_count;
-    stack_id *stack_of_scope; /* none: in no stack */
+    struct remat_layer_numbers layers;
     uint32_t forward_count;
     const struct remat_node_info **forward; /* of the forward pass and the loss, no views */
     uint32_t gathered_count;
@@ -55,41 +53,21 @@ struct decider {
 
 /* --- groups --- */
 
-/* Numbers the stacks, so that layer 3 of two stacks are two layers. */
-static void number_stacks(struct remat_arena *arena, struct remat_policy_ground *ground)
-{
-    const struct remat_graph *graph = ground->graph;
-    const char **stacks;
-    uint32_t count = 0;
-    REMAT_NEW(arena, stacks, graph->scope_count);
-    REMAT_NEW(arena, ground->stack_of_scope, graph->scope_count);
-    for (uint32_t s = 0; s < graph->scope_count; s++) {
-        const char *stack = graph->scopes[s].stack;
-        uint32_t i = 0;
-        while (stack && i < count && strcmp(stacks[i], stack) != 0)
-            i++;
-        if (stack && i == count)
-            stacks[count++] = stack;
-        ground->stack_of_scope[s].i = stack ? i : REMAT_NONE;
-    }
-    ground->stack_count = count;
-}
-
 static void find_groups(struct decider *d)
 {
     const struct remat_policy *policy = d->policy;
-    const stack_id *stacks = d->ground->stack_of_scope;
+    const struct remat_layer_numbers *layers = &d->ground->layers;
+    bool all = policy->stacks == REMAT_STACKS_TOGETHER;
     uint32_t mask = policy->modules ? remat_module_mask(policy->modules) : 0;
     REMAT_NEW(d->arena, d->group, d->graph->scope_count);
     REMAT_NEW(d->arena, d->discard, d->graph->scope_count);
     for (uint32_t s = 0; s < d->graph->scope_count; s++) {
         const struct remat_scope *scope = &d->graph->scopes[s];
+        uint32_t number = all ? layers->number[s] : (uint32_t)scope->layer;
         d->group[s].i = REMAT_NONE;
-        if (scope->layer < 0 || (uint32_t)scope->layer >= policy->layer_count ||
-            !policy->recomputed[scope->layer])
+        if (scope->layer < 0 || number >= policy->layer_count || !policy->recomputed[number])
             continue;
-        group_id layer = {stacks[s].i * policy->layer_count +
-                          (uint32_t)scope->layer / policy->group};
+        group_id layer = {layers->stack[s].i * policy->layer_count + number / policy->group};
         if (policy->granularity != REMAT_POLICY_SELECTIVE) {
             d->group[s] = layer;
             continue;
@@ -203,7 +181,7 @@ static void find_saved_instances(struct decider *d, bool *saved_instance)
     bool saved_op[REMAT_OP_COUNT], *seen;
     uint32_t *matmuls;
     REMAT_NEW(d->arena, seen, d->graph->node_count);
-    REMAT_NEW(d->arena, matmuls, (size_t)d->ground->stack_count * d->policy->layer_count);
+    REMAT_NEW(d->arena, matmuls, (size_t)d->ground->layers.stack_count * d->policy->layer_count);
     mark_listed_ops(d->policy->save_ops, saved_op);
     for (uint32_t k = 0; k < d->ground->forward_count; k++) {
         const struct remat_node_info *node = d->ground->forward[k];
@@ -394,7 +372,7 @@ static void find_crossings(struct remat_arena *arena, struct remat_policy_ground
                 continue;
             remat_scope_id from = source->scope, to = node->scope;
             bool one_stack = graph->scopes[from.i].layer < 0 ||
-                             ground->stack_of_scope[from.i].i == ground->stack_of_scope[to.i].i;
+                             ground->layers.stack[from.i].i == ground->layers.stack[to.i].i;
             REMAT_PUSH(arena, &list,
                        ((struct crossing){root, from, to, hidden[root.i] && one_stack}));
         }
@@ -437,7 +415,7 @@ remat_status remat_policy_prepare(remat_context *ctx, struct remat_arena *arena,
     struct remat_rule_case c = {
         .arena = arena, .settings = pins, .graph = graph, .pins = &ground->pins};
     REMAT_CHECK(remat_rules_check(ctx, &c, REMAT_STAGE_PINS));
-    number_stacks(arena, ground);
+    remat_layers_number(arena, graph, &ground->layers);
     find_forward(arena, ground);
     find_gathered(arena, ground);
     find_crossings(arena, ground);

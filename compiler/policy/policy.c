@@ -3,13 +3,15 @@
 #include "policy.h"
 
 #include "ops.h"
+#include "region.h"
 #include "rules.h"
 
 bool remat_policy_given(const struct remat_policy_settings *s)
 {
     return s->recompute_granularity || s->recompute_activations || s->recompute_method ||
            s->has_recompute_num_layers || s->recompute_modules || s->ac_mode || s->ac_option ||
-           s->save_ops || s->enable_activation_checkpointing || s->distribute_saved_activations;
+           s->save_ops || s->enable_activation_checkpointing || s->distribute_saved_activations ||
+           remat_settings_checkpointing(s);
 }
 
 enum {
@@ -23,16 +25,63 @@ enum {
 static const struct remat_policy none = {
     .name = "none", .granularity = REMAT_POLICY_NONE, .group = 1};
 
-/* Settings that have passed every rule. Recomputes the first layers, or else every `step`, counted
- * from 1. */
-static struct remat_policy create(struct remat_arena *arena, uint32_t layer_count,
+/* Of a graph. */
+struct layers {
+    uint32_t most, all; /* of one stack, and of all together */
+    bool one_stack;
+};
+
+static struct layers count_layers(struct remat_arena *arena, const struct remat_graph *graph)
+{
+    struct remat_layer_numbers numbers;
+    struct layers layers = {.most = remat_graph_layers(graph)};
+    remat_layers_number(arena, graph, &numbers);
+    layers.all = numbers.count;
+    layers.one_stack = numbers.stack_count == 1 && layers.all == layers.most;
+    return layers;
+}
+
+static const char *name_of_saved(struct remat_arena *arena, const char *ops)
+{
+    if (!ops)
+        return "save ops by default";
+    return REMAT_FORMAT(arena, strcmp(ops, "attention") == 0 ? "save %s" : "save ops %s", ops);
+}
+
+/* Layers 0, N, 2N, ... of all stacks. */
+static void count_through_stacks(struct remat_arena *arena, const struct layers *layers, uint32_t n,
+                                 struct remat_policy *policy)
+{
+    bool by_op = policy->granularity == REMAT_POLICY_OPS;
+    if (n > 1) {
+        policy->layer_count = layers->all;
+        policy->stacks = layers->one_stack ? REMAT_STACKS_ONE : REMAT_STACKS_TOGETHER;
+        policy->family = by_op ? REMAT_POLICIES_NONE : REMAT_POLICIES_EVERY_N_LAYERS;
+        policy->name = REMAT_FORMAT(arena, "%s%severy_n_layers %u", by_op ? policy->name : "",
+                                    by_op ? ", " : "", n);
+    } else if (!by_op) {
+        policy->name = "full";
+    }
+}
+
+/* Settings that have passed every rule. Recomputes the first layers, or else every `step`: the last
+ * or the first of so many. */
+static struct remat_policy create(struct remat_arena *arena, const struct layers *all,
                                   const struct remat_policy_settings *s)
 {
-    struct remat_policy policy = {
-        .granularity = REMAT_POLICY_LAYERS, .group = 1, .layer_count = layer_count};
+    struct remat_policy policy = {.granularity = REMAT_POLICY_LAYERS,
+                                  .group = 1,
+                                  .layer_count = all->most,
+                                  .stacks = all->one_stack ? REMAT_STACKS_ONE : REMAT_STACKS_APART};
     uint32_t layers = s->has_recompute_num_layers ? (uint32_t)s->recompute_num_layers : 1;
     uint32_t first = 0, step = 1;
+    bool begins = remat_settings_checkpointing(s);
     int64_t every;
+    if (remat_settings_by_op(s)) {
+        policy.granularity = REMAT_POLICY_OPS;
+        policy.save_ops = remat_settings_saved_ops(s);
+        policy.name = name_of_saved(arena, policy.save_ops);
+    }
     if (remat_settings_selective(s)) {
         policy.granularity = REMAT_POLICY_SELECTIVE;
         policy.modules = s->recompute_modules ? s->recompute_modules : "core_attn";
@@ -47,24 +96,22 @@ static struct remat_policy create(struct remat_arena *arena, uint32_t layer_coun
         policy.name = REMAT_FORMAT(arena, "uniform %u", layers);
     } else if (s->enable_activation_checkpointing || remat_setting_is(s->ac_mode, "full")) {
         policy.name = "full";
-    } else if (remat_setting_is(s->ac_option, "op")) {
-        policy.granularity = REMAT_POLICY_OPS;
-        policy.save_ops = s->save_ops;
-        policy.name =
-            s->save_ops ? REMAT_FORMAT(arena, "save ops %s", s->save_ops) : "save ops by default";
+    } else if (remat_settings_checkpointing(s)) {
+        step = (uint32_t)remat_settings_every_n_layers(arena, s);
+        count_through_stacks(arena, all, step, &policy);
     } else if (remat_ac_option_number(s->ac_option, &every)) {
         step = every ? (uint32_t)every : 1;
         policy.family = REMAT_POLICIES_EVERY;
         policy.name = REMAT_FORMAT(arena, "every %u", step);
-    } else {
+    } else if (!remat_settings_by_op(s)) {
         return none;
     }
     policy.distributed = s->distribute_saved_activations;
     if (policy.distributed)
         policy.name = REMAT_FORMAT(arena, "%s distributed", policy.name);
-    REMAT_NEW(arena, policy.recomputed, layer_count);
-    for (uint32_t l = 0; l < layer_count; l++)
-        policy.recomputed[l] = first ? l < first : (l + 1) % step == 0;
+    REMAT_NEW(arena, policy.recomputed, policy.layer_count);
+    for (uint32_t l = 0; l < policy.layer_count; l++)
+        policy.recomputed[l] = first ? l < first : l % step == (begins ? 0 : step - 1);
     return policy;
 }
 
@@ -76,14 +123,18 @@ remat_status remat_policy_resolve(remat_context *ctx, struct remat_arena *arena,
     struct remat_rule_case c = {.arena = arena, .settings = settings, .graph = graph};
     REMAT_CHECK(remat_rules_check(ctx, &c, REMAT_STAGE_SETTINGS));
     REMAT_CHECK(remat_rules_check(ctx, &c, REMAT_STAGE_GRAPH));
-    *out = create(arena, c.layers, settings);
+    struct layers layers = count_layers(arena, graph);
+    *out = create(arena, &layers, settings);
     return REMAT_OK;
 }
 
-/* The number of first layers that are recomputed when no others are; UINT32_MAX otherwise. */
+/* The number of first layers of each stack that are recomputed when no others are; UINT32_MAX
+ * otherwise. */
 static uint32_t first_layers(const struct remat_policy *policy)
 {
     uint32_t first = 0;
+    if (policy->stacks == REMAT_STACKS_TOGETHER)
+        return UINT32_MAX;
     while (first < policy->layer_count && policy->recomputed[first])
         first++;
     for (uint32_t layer = first; layer < policy->layer_count; layer++)
@@ -129,6 +180,11 @@ static const char *megatron_flags(struct remat_arena *arena, const struct remat_
     }
 }
 
+static bool each_alone(const struct remat_policy *policy)
+{
+    return policy->granularity == REMAT_POLICY_LAYERS && policy->group == 1 && !policy->distributed;
+}
+
 /* N where layers N, 2N, 3N, ... are recomputed, each on its own; 0 otherwise. */
 static uint32_t every_layers(const struct remat_policy *policy)
 {
@@ -138,8 +194,19 @@ static uint32_t every_layers(const struct remat_policy *policy)
     for (uint32_t layer = 0; layer < policy->layer_count; layer++)
         if (!policy->recomputed[layer] != ((layer + 1) % every != 0))
             return 0;
-    bool alone = policy->granularity == REMAT_POLICY_LAYERS && policy->group == 1;
-    return alone && !policy->distributed ? every : 0;
+    return each_alone(policy) && policy->stacks != REMAT_STACKS_TOGETHER ? every : 0;
+}
+
+/* N where layers 0, N, 2N, ... of all stacks are recomputed, each on its own; 0 otherwise. */
+static uint32_t every_n_layers(const struct remat_policy *policy)
+{
+    uint32_t n = 1;
+    while (n < policy->layer_count && !policy->recomputed[n])
+        n++;
+    for (uint32_t layer = 0; layer < policy->layer_count; layer++)
+        if (!policy->recomputed[layer] != (layer % n != 0))
+            return 0;
+    return each_alone(policy) && (n == 1 || policy->stacks != REMAT_STACKS_APART) ? n : 0;
 }
 
 #define TORCHTUNE "enable_activation_checkpointing=False ac_mode="
@@ -164,9 +231,43 @@ static const char *torchtitan_flags(const struct remat_policy *policy)
     return every_layers(policy) == 1 ? "activation-checkpoint:full" : NULL;
 }
 
+/* Of TrainingArguments and SFTConfig, whose defaults differ. */
+static const char *transformers_flags(struct remat_arena *arena, const struct remat_policy *policy)
+{
+    uint32_t n = every_n_layers(policy);
+    if (policy->granularity == REMAT_POLICY_NONE)
+        return "gradient_checkpointing=False";
+    if (n == 1)
+        return "gradient_checkpointing=True";
+    return n ? REMAT_FORMAT(arena,
+                            "gradient_checkpointing=True, "
+                            "gradient_checkpointing_kwargs={\"every_n_layers\": %u}",
+                            n)
+             : NULL;
+}
+
+/* Of the YAML file, there one a line. */
+static const char *axolotl_flags(struct remat_arena *arena, const struct remat_policy *policy)
+{
+    uint32_t n = every_n_layers(policy);
+    if (policy->granularity == REMAT_POLICY_NONE)
+        return "gradient_checkpointing: false";
+    if (policy->granularity == REMAT_POLICY_OPS && first_layers(policy) == policy->layer_count &&
+        remat_setting_is(policy->save_ops, "attention"))
+        return "gradient_checkpointing: true, selective_checkpointing: true";
+    if (n == 1)
+        return "gradient_checkpointing: true";
+    return n ? REMAT_FORMAT(arena,
+                            "gradient_checkpointing: true, "
+                            "gradient_checkpointing_kwargs: {every_n_layers: %u}",
+                            n)
+             : NULL;
+}
+
 const char *remat_system_name(enum remat_system system)
 {
-    static const char *const names[] = {"megatron", "torchtune", "torchtitan"};
+    static const char *const names[] = {"megatron", "torchtune", "torchtitan", "transformers",
+                                        "axolotl"};
     return names[system];
 }
 
@@ -180,6 +281,10 @@ const char *remat_policy_flags(struct remat_arena *arena, const struct remat_pol
         return torchtune_flags(arena, policy);
     case REMAT_SYSTEM_TORCHTITAN:
         return torchtitan_flags(policy);
+    case REMAT_SYSTEM_TRANSFORMERS:
+        return transformers_flags(arena, policy);
+    case REMAT_SYSTEM_AXOLOTL:
+        return axolotl_flags(arena, policy);
     default:
         return "";
     }
@@ -246,6 +351,15 @@ static bool accepted(struct remat_arena *arena, const struct remat_graph *graph,
     return !remat_rules_broken(&c, REMAT_STAGE_GRAPH);
 }
 
+static void reverse(struct remat_policies *policies, size_t begin)
+{
+    for (size_t i = begin, j = policies->count; i + 1 < j; i++) {
+        struct remat_policy policy = policies->items[i];
+        policies->items[i] = policies->items[--j];
+        policies->items[j] = policy;
+    }
+}
+
 void remat_manual_policies(struct remat_arena *arena, const struct remat_graph *graph,
                            struct remat_policies *out)
 {
@@ -257,21 +371,23 @@ void remat_manual_policies(struct remat_arena *arena, const struct remat_graph *
                                           "mlp,layernorm",
                                           "core_attn,mlp,layernorm"};
     const struct remat_policy_settings every = {.enable_activation_checkpointing = true};
-    uint32_t layers = accepted(arena, graph, &every) ? remat_graph_layers(graph) : 0;
+    const struct remat_policy_settings attention = {.ac_option = "attention"};
     uint32_t most = most_policies(graph);
     struct op_lists lists;
     find_lists(graph, &lists);
     *out = (struct remat_policies){0};
     REMAT_PUSH(arena, out, none);
-    if (layers == 0)
+    if (remat_graph_layers(graph) == 0 || !accepted(arena, graph, &every))
         return;
+    struct layers all = count_layers(arena, graph);
+    uint32_t layers = all.most, begin;
 #define ADD(...)                                                                                   \
-    REMAT_PUSH(arena, out, create(arena, layers, &(struct remat_policy_settings){__VA_ARGS__}))
+    REMAT_PUSH(arena, out, create(arena, &all, &(struct remat_policy_settings){__VA_ARGS__}))
     for (uint32_t m = 0; m < sizeof modules / sizeof *modules; m++) {
         const struct remat_policy_settings s = {.recompute_granularity = "selective",
                                                 .recompute_modules = modules[m]};
         if (accepted(arena, graph, &s))
-            REMAT_PUSH(arena, out, create(arena, layers, &s));
+            REMAT_PUSH(arena, out, create(arena, &all, &s));
     }
     const struct remat_policy_settings shards = {.recompute_granularity = "full",
                                                  .recompute_method = "uniform",
@@ -285,16 +401,21 @@ void remat_manual_policies(struct remat_arena *arena, const struct remat_graph *
             ADD(.recompute_method = "uniform", .has_recompute_num_layers = true,
                 .recompute_num_layers = k, .distribute_saved_activations = way == 1);
     }
-    size_t begin = out->count;
+    begin = (uint32_t)out->count;
     for (uint32_t k = 2; k <= layers; k = next_group(k, most))
         ADD(.ac_option = REMAT_FORMAT(arena, "%u", k));
-    for (size_t i = begin, j = out->count; i + 1 < j; i++) {
-        struct remat_policy policy = out->items[i];
-        out->items[i] = out->items[--j];
-        out->items[j] = policy;
-    }
+    reverse(out, begin);
+    begin = (uint32_t)out->count;
+    for (uint32_t n = 2; n < all.all + !all.one_stack; n = next_group(n, most)) /* L: block 1 */
+        ADD(.gradient_checkpointing_kwargs = REMAT_FORMAT(arena, "every_n_layers=%u", n));
+    reverse(out, begin);
     ADD(.ac_mode = "full");
     ADD(.ac_option = "op");
-    for (uint64_t l = 0; l < lists.count; l++)
-        ADD(.ac_option = "op", .save_ops = list_text(arena, &lists, lists.first - l));
+    if (accepted(arena, graph, &attention))
+        REMAT_PUSH(arena, out, create(arena, &all, &attention));
+    for (uint64_t l = 0; l < lists.count; l++) {
+        const char *list = list_text(arena, &lists, lists.first - l);
+        if (strcmp(list, "attention") != 0)
+            ADD(.ac_option = "op", .save_ops = list);
+    }
 }

@@ -26,9 +26,12 @@ struct remat_policy_settings {
     const char *recompute_num_layers_text; /* as typed, for messages; NULL: the number */
     const char *recompute_modules;         /* comma-separated */
     const char *ac_mode;                   /* none full selective */
-    const char *ac_option;                 /* a number or "op" */
+    const char *ac_option;                 /* a number, "op" or "attention" */
     const char *save_ops;                  /* comma-separated */
     bool enable_activation_checkpointing;
+    bool gradient_checkpointing;
+    const char *gradient_checkpointing_kwargs; /* every_n_layers=2, {"every_n_layers": 2} */
+    const char *selective_checkpointing;       /* "true", or ops, comma-separated */
     bool distribute_saved_activations;
     uint32_t save_count, recompute_count; /* pins */
     const char *const *save;
@@ -45,16 +48,22 @@ enum remat_policy_family {
     REMAT_POLICIES_NONE,
     REMAT_POLICIES_BLOCK,
     REMAT_POLICIES_UNIFORM,
-    REMAT_POLICIES_EVERY
+    REMAT_POLICIES_EVERY,
+    REMAT_POLICIES_EVERY_N_LAYERS
 };
+
+/* How layers are counted: of each stack, or through all stacks in one go; both where there is one
+ * stack. */
+enum remat_stacks_counted { REMAT_STACKS_APART, REMAT_STACKS_TOGETHER, REMAT_STACKS_ONE };
 
 /* A policy that has been checked against a graph. */
 struct remat_policy {
-    const char *name; /* printable: "none", "selective core_attn", "block 3", "uniform 2" */
+    const char *name; /* printable: "none", "selective core_attn", "block 3", "save attention" */
     enum remat_granularity granularity;
     uint32_t group;       /* LAYERS: number of layers replayed together (uniform), else 1 */
     uint32_t layer_count; /* of `recomputed`; 0: none */
     uint8_t *recomputed;  /* by layer: nonzero when the policy recomputes something in it */
+    enum remat_stacks_counted stacks;
     bool distributed;     /* LAYERS: what a group is recomputed from is saved as a shard */
     const char *modules;  /* SELECTIVE: comma-separated */
     const char *save_ops; /* OPS: NULL for the default rule */
@@ -74,6 +83,8 @@ enum remat_system {
     REMAT_SYSTEM_MEGATRON,
     REMAT_SYSTEM_TORCHTUNE,
     REMAT_SYSTEM_TORCHTITAN,
+    REMAT_SYSTEM_TRANSFORMERS, /* and TRL */
+    REMAT_SYSTEM_AXOLOTL,
     REMAT_SYSTEM_COUNT /* none of them: any policy */
 };
 const char *remat_system_name(enum remat_system system); /* "megatron" */
@@ -84,13 +95,13 @@ const char *remat_policy_flags(struct remat_arena *arena, const struct remat_pol
                                enum remat_system system);
 
 /* The manual policies that a budget chooses from: none, selective of every set of modules that the
- * graph has, block 1 ... L - 1, uniform 2 ... L, every L ... 2, full, save ops by default, and of
- * every list of the layers' ops; with "tp", and no sequence parallelism, block, uniform and full
- * also distributed; where these are more than ten, and lists times nodes above 32,000,000, of those
- * lists that save most of what takes long, 1022 at least. Where policies of one kind times nodes
- * are above 50,000,000, of block, uniform and every some numbers, and fewer lists. Lists may decide
- * the same, as each other and as other policies. Block L, uniform 1 and every 1 are full. Without
- * layers: none alone. */
+ * graph has, block 1 ... L - 1, uniform 2 ... L, every L ... 2, every_n_layers of all layers ... 2,
+ * full, save ops by default, and of every list of the layers' ops; with "tp", and no sequence
+ * parallelism, block, uniform and full also distributed; where these are more than ten, and lists
+ * times nodes above 32,000,000, of those lists that save most of what takes long, 1022 at least.
+ * Where policies of one kind times nodes are above 50,000,000, of block, uniform and every some
+ * numbers, and fewer lists. Lists may decide the same, as each other and as other policies. Block
+ * L, uniform 1 and every 1 are full. Without layers: none alone. */
 struct remat_policies REMAT_LIST(struct remat_policy);
 void remat_manual_policies(struct remat_arena *arena, const struct remat_graph *graph,
                            struct remat_policies *out);

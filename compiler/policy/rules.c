@@ -22,6 +22,27 @@ bool remat_settings_selective(const struct remat_policy_settings *settings)
            remat_setting_is(settings->recompute_granularity, "selective");
 }
 
+bool remat_settings_checkpointing(const struct remat_policy_settings *settings)
+{
+    return settings->gradient_checkpointing || settings->gradient_checkpointing_kwargs ||
+           settings->selective_checkpointing;
+}
+
+bool remat_settings_by_op(const struct remat_policy_settings *settings)
+{
+    return remat_setting_is(settings->ac_option, "op") ||
+           remat_setting_is(settings->ac_option, "attention") || settings->selective_checkpointing;
+}
+
+const char *remat_settings_saved_ops(const struct remat_policy_settings *settings)
+{
+    if (remat_setting_is(settings->ac_option, "attention") ||
+        remat_setting_is(settings->selective_checkpointing, "true"))
+        return "attention";
+    return settings->selective_checkpointing ? settings->selective_checkpointing
+                                             : settings->save_ops;
+}
+
 bool remat_ac_option_number(const char *text, int64_t *out)
 {
     char *end;
@@ -29,6 +50,53 @@ bool remat_ac_option_number(const char *text, int64_t *out)
         return false;
     *out = strtoll(text, &end, 10); /* beyond 64 bits: the nearest */
     return end > text && *end == 0;
+}
+
+static struct remat_word trim(struct remat_word word)
+{
+    static const char around[] = " {}\"'";
+    for (; word.length && strchr(around, *word.text); word.length--)
+        word.text++;
+    while (word.length && strchr(around, word.text[word.length - 1]))
+        word.length--;
+    return word;
+}
+
+/* An argument in Python, as in JSON or as KEY=VALUE. */
+struct keyword {
+    struct remat_word key, value;
+};
+
+static struct keyword split(struct remat_word argument)
+{
+    int length = 0;
+    while (length < argument.length && !strchr("=:", argument.text[length]))
+        length++;
+    int rest = length < argument.length ? argument.length - length - 1 : 0;
+    return (struct keyword){
+        trim((struct remat_word){argument.text, length}),
+        trim((struct remat_word){argument.text + argument.length - rest, rest})};
+}
+
+static bool is_every_n_layers(struct remat_arena *arena, const struct keyword *k, int64_t *every)
+{
+    return remat_word_is(k->key, "every_n_layers") &&
+           remat_ac_option_number(remat_string(arena, k->value.text, (size_t)k->value.length),
+                                  every);
+}
+
+/* Of the last such argument, as in Python. */
+int64_t remat_settings_every_n_layers(struct remat_arena *arena,
+                                      const struct remat_policy_settings *settings)
+{
+    int64_t every = 1;
+    struct remat_word argument;
+    for (const char *rest = settings->gradient_checkpointing_kwargs;
+         remat_list_next(&rest, &argument);) {
+        struct keyword k = split(argument);
+        is_every_n_layers(arena, &k, &every);
+    }
+    return every;
 }
 
 /* --- helpers --- */
@@ -60,6 +128,14 @@ static bool full(const struct remat_policy_settings *s)
     return remat_setting_is(s->recompute_granularity, "full");
 }
 
+static const char *checkpointing_setting(const struct remat_policy_settings *s)
+{
+    return s->selective_checkpointing         ? "--selective-checkpointing"
+           : s->gradient_checkpointing_kwargs ? "--gradient-checkpointing-kwargs"
+           : s->gradient_checkpointing        ? "--gradient-checkpointing"
+                                              : NULL;
+}
+
 /* The setting that makes a policy depend on layers, as typed; NULL when nothing does. */
 static const char *layer_setting(struct remat_rule_case *c)
 {
@@ -72,7 +148,7 @@ static const char *layer_setting(struct remat_rule_case *c)
         return REMAT_FORMAT(c->arena, "--recompute-granularity %s", s->recompute_granularity);
     if (s->ac_mode && !remat_setting_is(s->ac_mode, "none"))
         return REMAT_FORMAT(c->arena, "--ac-mode %s", s->ac_mode);
-    return NULL;
+    return checkpointing_setting(s);
 }
 
 /* --- SETTINGS --- */
@@ -114,6 +190,35 @@ static bool is_op(struct remat_word word)
     return remat_op_find(word.text, (size_t)word.length, &op);
 }
 
+/* use_reentrant says how PyTorch does it. */
+static bool has_other_keyword(struct remat_rule_case *c)
+{
+    struct remat_word argument;
+    int64_t every;
+    for (const char *rest = c->settings->gradient_checkpointing_kwargs;
+         remat_list_next(&rest, &argument);) {
+        struct keyword k = split(argument);
+        bool flag = remat_word_is(k.value, "true") || remat_word_is(k.value, "True") ||
+                    remat_word_is(k.value, "false") || remat_word_is(k.value, "False");
+        if (is_every_n_layers(c->arena, &k, &every) ||
+            (remat_word_is(k.key, "use_reentrant") && flag))
+            continue;
+        c->value = copy_word(c, trim(argument));
+        return true;
+    }
+    return false;
+}
+
+/* The list of ops whose outputs are saved; its option fills the hole {setting}. */
+static const char *saved_ops(struct remat_rule_case *c)
+{
+    const struct remat_policy_settings *s = c->settings;
+    c->setting = s->selective_checkpointing ? "--selective-checkpointing"
+                 : s->save_ops              ? "--save-ops"
+                                            : "--ac-option";
+    return remat_settings_saved_ops(s);
+}
+
 /* The nearest op fills the hole {other}. */
 static bool suggest_op(struct remat_rule_case *c)
 {
@@ -140,21 +245,24 @@ static bool module_twice(struct remat_rule_case *c)
 static bool families_mixed(struct remat_rule_case *c)
 {
     const struct remat_policy_settings *s = c->settings;
-    const char *recompute = s->recompute_granularity          ? "--recompute-granularity"
-                            : s->recompute_activations        ? "--recompute-activations"
-                            : s->recompute_method             ? "--recompute-method"
-                            : s->has_recompute_num_layers     ? "--recompute-num-layers"
-                            : s->recompute_modules            ? "--recompute-modules"
-                            : s->distribute_saved_activations ? "--distribute-saved-activations"
-                                                              : NULL;
-    const char *ac = s->ac_mode     ? "--ac-mode"
-                     : s->ac_option ? "--ac-option"
-                     : s->save_ops  ? "--save-ops"
-                                    : NULL;
-    const char *enable =
-        s->enable_activation_checkpointing ? "--enable-activation-checkpointing" : NULL;
-    c->setting = recompute ? recompute : ac;
-    c->other = recompute && ac ? ac : enable;
+    const char *const families[] = {
+        s->recompute_granularity          ? "--recompute-granularity"
+        : s->recompute_activations        ? "--recompute-activations"
+        : s->recompute_method             ? "--recompute-method"
+        : s->has_recompute_num_layers     ? "--recompute-num-layers"
+        : s->recompute_modules            ? "--recompute-modules"
+        : s->distribute_saved_activations ? "--distribute-saved-activations"
+                                          : NULL,
+        s->ac_mode     ? "--ac-mode"
+        : s->ac_option ? "--ac-option"
+        : s->save_ops  ? "--save-ops"
+                       : NULL,
+        s->enable_activation_checkpointing ? "--enable-activation-checkpointing" : NULL,
+        checkpointing_setting(s),
+    };
+    c->setting = c->other = NULL;
+    for (size_t f = 0; f < sizeof families / sizeof *families && !c->other; f++)
+        *(c->setting ? &c->other : &c->setting) = families[f];
     return c->setting && c->other;
 }
 
@@ -177,6 +285,18 @@ static bool module_missing(struct remat_rule_case *c)
     c->accepted = module->patterns;
     c->other = module->part;
     return true;
+}
+
+static bool every_n_layers_range(struct remat_rule_case *c)
+{
+    struct remat_layer_numbers layers;
+    if (!c->settings->gradient_checkpointing_kwargs)
+        return false;
+    int64_t every = remat_settings_every_n_layers(c->arena, c->settings);
+    remat_layers_number(c->arena, c->graph, &layers);
+    c->value = number_text(c, every);
+    c->accepted = number_text(c, layers.count);
+    return every < 1 || every > layers.count;
 }
 
 /* A value that one layer hands on to another. */
@@ -218,7 +338,7 @@ static bool save_op_missing(struct remat_rule_case *c)
     bool found[REMAT_OP_COUNT];
     struct remat_word word;
     uint16_t op;
-    const char *rest = c->settings->save_ops;
+    const char *rest = saved_ops(c);
     if (!rest)
         return false;
     remat_layer_ops(c->graph, found);

@@ -51,6 +51,14 @@ const char *remat_rules_broken(struct remat_rule_case *c, enum remat_rule_stage 
 /* --- what settings mean, shared by rules and policy --- */
 bool remat_setting_is(const char *value, const char *word); /* false for NULL */
 bool remat_settings_selective(const struct remat_policy_settings *settings);
+/* Those of transformers, TRL and axolotl. */
+bool remat_settings_checkpointing(const struct remat_policy_settings *settings);
+/* Outputs of some ops are saved: of these, comma-separated; NULL: of torchtitan's. */
+bool remat_settings_by_op(const struct remat_policy_settings *settings);
+const char *remat_settings_saved_ops(const struct remat_policy_settings *settings);
+/* Of --gradient-checkpointing-kwargs, beyond 64 bits the nearest; 1 where it is not there. */
+int64_t remat_settings_every_n_layers(struct remat_arena *arena,
+                                      const struct remat_policy_settings *settings);
 /* --ac-option as a number, beyond 64 bits the nearest; false when it is none. */
 bool remat_ac_option_number(const char *text, int64_t *out);
 /* Of all REMAT_OP_COUNT ops those that people wrote in the layers' forward pass, no views. */

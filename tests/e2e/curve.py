@@ -107,9 +107,10 @@ def overlap(a, b):
 
 MANUAL = {  # what a label's setting is to remat-compile
     "none": ["--ac-mode", "none"], "full": ["--ac-mode", "full"],
+    "save attention": ["--selective-checkpointing", "true"],
     "save ops by default": ["--ac-mode", "selective", "--ac-option", "op"],
     "selective": ["--recompute-granularity", "selective", "--recompute-modules"],
-    "every": ["--ac-mode", "selective", "--ac-option"],
+    "every": ["--ac-mode", "selective", "--ac-option"], "every_n_layers": ["--gradient-checkpointing-kwargs"],
     "block": ["--recompute-granularity", "full", "--recompute-method", "block", "--recompute-num-layers"],
 }
 
@@ -129,6 +130,7 @@ def check_picture(path, curve, options):
     assert len(labels) >= 2 and {"none", "full"} & set(labels), labels
     for label in labels[::2]:
         kind, _, value = label.partition(" ")
+        value = f"{kind}={value}" if kind == "every_n_layers" else value
         flags = MANUAL[label] if label in MANUAL else [*MANUAL[kind], value]
         report = json.loads(call("compile", "m.fbs", "-o", "x.plan", "--format", "json", *policies, *flags))
         at = (report["peak_bytes"] + report["reserve_bytes"], report["step_ns"] / report["base_step_ns"] - 1)

@@ -30,9 +30,11 @@ for line in sys.stdin:
 hashes none --threads 1 --
 hashes full --threads 2 -- --recompute-granularity full --recompute-method uniform
 hashes every2 --threads 2 -- --ac-mode selective --ac-option 2
+hashes every_n_layers --threads 1 -- --gradient-checkpointing-kwargs every_n_layers=2
+hashes attention --threads 2 -- --ac-mode selective --ac-option attention
 hashes budget --threads 1 -- --budget 139500000
 hashes seed --threads 1 --seed 1 --
-for name in full every2 budget; do
+for name in full every2 every_n_layers attention budget; do
     cmp none "$name"
 done
 if cmp -s none seed; then

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a plan says it stands: every plan under a budget has the same bound, which none is below, and the note
 about manual policies is what one finds who compiles each manual policy, adds up its commands by kind and
-scales them. The flags it gives are those of the fastest policy that each system has flags for.
+scales them. The flags it gives are those of the fastest policy that each system has flags for; typed as they are
+printed, they make the plan of that policy, byte for byte, and take its time.
 
     standing.py BUILD_DIRECTORY"""
 import itertools
@@ -16,7 +17,8 @@ build = os.path.abspath(sys.argv[1])
 LAYERS = 6
 OPS = ("add", "attention", "gelu", "layer_norm", "linear")
 OFF = (0.8, 1, 1.2)
-SYSTEMS = ("megatron", "torchtune", "torchtitan")
+SAME = ("step_ns", "peak_bytes", "arena_bytes", "recomputed_layers", "partly_recomputed_layers", "recomputed")
+SYSTEMS = ("megatron", "torchtune", "torchtitan", "transformers", "axolotl")
 
 
 def call(tool, *arguments, codes=(0,)):
@@ -29,8 +31,15 @@ def manual_policies():
     """Options of each policy, as docs/policies.md lists them, and by system what is typed there for it."""
     full, selective = "--recompute-granularity full --recompute-method ", "--recompute-granularity selective"
     by_op, tune = "--ac-mode selective --ac-option ", "enable_activation_checkpointing=False ac_mode="
-    yield "--recompute-granularity none", {"megatron": "", "torchtune": tune + "none",
-                                           "torchtitan": "activation-checkpoint:none"}
+    checkpointing = {system: "gradient_checkpointing" + value for system, value in (("transformers", "="), ("axolotl", ": "))}
+
+    def every_n(n):
+        return {"transformers": f'{checkpointing["transformers"]}True, gradient_checkpointing_kwargs={{"every_n_layers": {n}}}',
+                "axolotl": f'{checkpointing["axolotl"]}true, gradient_checkpointing_kwargs: {{every_n_layers: {n}}}'}
+
+    yield "--recompute-granularity none", {
+        "megatron": "", "torchtune": tune + "none", "torchtitan": "activation-checkpoint:none",
+        "transformers": checkpointing["transformers"] + "False", "axolotl": checkpointing["axolotl"] + "false"}
     for count in (1, 2, 3):
         for modules in itertools.combinations(("core_attn", "mlp", "layernorm"), count):
             options = f"{selective} --recompute-modules {','.join(modules)}"
@@ -38,16 +47,39 @@ def manual_policies():
     yield by_op + "op", {"torchtitan": "activation-checkpoint:selective"}
     for count in range(1, len(OPS)):
         for ops in itertools.combinations(OPS, count):
-            yield f"{by_op}op --save-ops {','.join(ops)}", {}
+            attention = {"axolotl": checkpointing["axolotl"] + "true, selective_checkpointing: true"}
+            yield f"{by_op}op --save-ops {','.join(ops)}", attention if ops == ("attention",) else {}
     for k in range(1, LAYERS):
         options = f"{full}block --recompute-num-layers {k}"
-        yield options, {"megatron": options}
+        yield options, {"megatron": options, **(every_n(LAYERS) if k == 1 else {})}
     for k in range(2, LAYERS + 1):
         options = f"{full}uniform --recompute-num-layers {k}"
         yield options, {"megatron": options}
         yield by_op + str(k), {"torchtune": f"{tune}selective ac_option={k}"}
+    for n in range(2, LAYERS):
+        yield f"--gradient-checkpointing-kwargs every_n_layers={n}", every_n(n)
     options = f"{full}uniform --recompute-num-layers 1"
-    yield options, {"megatron": options, "torchtune": tune + "full", "torchtitan": "activation-checkpoint:full"}
+    yield options, {"megatron": options, "torchtune": tune + "full", "torchtitan": "activation-checkpoint:full",
+                    "transformers": checkpointing["transformers"] + "True", "axolotl": checkpointing["axolotl"] + "true"}
+
+
+def typed(system, flags):
+    """The options of remat-compile that a system's setting is, as it is printed: dashes for underscores."""
+    if system == "megatron":
+        return flags.split()
+    if system == "torchtitan":
+        mode = flags.removeprefix("activation-checkpoint:")
+        return ["--ac-mode", mode] + (["--ac-option", "op"] if mode == "selective" else [])
+    parts = flags.split(" " if system == "torchtune" else ", ")
+    options = []
+    for part in parts:
+        key, value = part.split(": " if system == "axolotl" else "=", 1)
+        if value in ("False", "false"):
+            continue
+        options += ["--" + key.replace("_", "-")]
+        if value not in ("True", "true") or key == "selective_checkpointing":
+            options += [value]
+    return options
 
 
 def compile_plan(options):
@@ -73,7 +105,7 @@ def held(chosen, rivals):
     return count
 
 
-def check(report, times, rivals, solver):
+def check(report, times, rivals, solver, given):
     fits = [(r["step_ns"], t) for r, t in rivals]
     named = {m["system"]: m for m in report["manuals"]}
     for system in SYSTEMS:
@@ -82,6 +114,12 @@ def check(report, times, rivals, solver):
         assert bool(by_flags) == bool(found), (solver, system, found, by_flags)
         assert not found or found["step_ns"] == by_flags[found["flags"]] == min(by_flags.values()), (
             solver, found, by_flags)
+        if found:
+            same = next(r for r, _ in rivals if r["flags"].get(system) == found["flags"])
+            if system not in same.setdefault("typed", []):
+                plan = call("compile", "m.fbs", "-o", "t.plan", "--format", "json", *given, *typed(system, found["flags"]))
+                assert [plan[key] for key in SAME] == [same[key] for key in SAME], (system, found, plan)
+                same["typed"].append(system)
     assert not named, named
     notes = [n for n in report["notes"] if "20 % less or more" in n]
     if not fits:
@@ -120,7 +158,7 @@ def main():
             for solver, plan in free.items():
                 if plan:
                     assert plan[0]["step_ns"] >= plan[0]["bound_step_ns"]
-                    check(*plan, policies, solver)
+                    check(*plan, policies, solver, given)
                     loose += any("20 % less or more" in n and "in 26 of" not in n for n in plan[0]["notes"])
             print(f"{microbatches} microbatches, {100 * share:.0f} %: {len(policies)} policies fit, bound {bounds}")
     assert loose, "no plan's standing depends on the costs"

@@ -115,6 +115,7 @@ static void add_manuals(struct drawn *d)
 {
     static const char *const modules[] = {"core_attn", "mlp", "layernorm", "core_attn,layernorm",
                                           "core_attn,mlp,layernorm"};
+    static const char *const keywords[] = {"every_n_layers=2", "every_n_layers=3"};
     static const char *const numbers[] = {"0", "1", "2", "3", "4", "5", "6", "7", "8"};
     uint32_t layers = remat_graph_layers(d->graph);
     add_manual(d, (struct remat_policy_settings){0}, "none", 0);
@@ -138,6 +139,11 @@ static void add_manuals(struct drawn *d)
                    modules[m], 0);
     add_manual(d, (struct remat_policy_settings){.ac_mode = "selective", .ac_option = "op"}, "op",
                0);
+    add_manual(d, (struct remat_policy_settings){.selective_checkpointing = "true"}, "attention",
+               0);
+    for (size_t k = 0; k < sizeof keywords / sizeof *keywords; k++)
+        add_manual(d, (struct remat_policy_settings){.gradient_checkpointing_kwargs = keywords[k]},
+                   keywords[k], 0);
 }
 
 /* --- one budget --- */

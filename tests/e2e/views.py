@@ -162,6 +162,9 @@ LAYERS = [  # options; of six layers those recomputed whole, and in part: as the
     ("--ac-mode full", [0, 1, 2, 3, 4, 5], []),
     ("--ac-mode selective --ac-option 2", [1, 3, 5], []),
     ("--ac-mode selective --ac-option op", [], [0, 1, 2, 3, 4, 5]),
+    ("--ac-mode selective --ac-option attention", [], [0, 1, 2, 3, 4, 5]),
+    ("--selective-checkpointing true", [], [0, 1, 2, 3, 4, 5]),
+    ("--gradient-checkpointing", [0, 1, 2, 3, 4, 5], []),
     ("--recompute-granularity full --recompute-method block --recompute-num-layers 2", [0, 1], []),
     ("--recompute-granularity full --recompute-method uniform --recompute-num-layers 3", [0, 1, 2, 3, 4, 5], []),
     ("--recompute-granularity selective --recompute-modules mlp", [], [0, 1, 2, 3, 4, 5]),
@@ -170,9 +173,16 @@ LAYERS = [  # options; of six layers those recomputed whole, and in part: as the
 ]
 
 
+def every_n_layers(n, stacks):
+    """A row of LAYERS for transformers' setting, which counts through all stacks in one go."""
+    of = [{layer for layer in range(6) if (6 * stack + layer) % n == 0} for stack in range(stacks)]
+    whole = set.intersection(*of)
+    return f"--gradient-checkpointing-kwargs every_n_layers={n}", sorted(whole), sorted(set.union(*of) - whole)
+
+
 def check_layers(model):
     call("graph", *model, "-o", "m.fbs")
-    for options, whole, part in LAYERS:
+    for options, whole, part in LAYERS + [every_n_layers(4, 2 if model == ["encdec-tiny"] else 1)]:
         report = json.loads(call("compile", "m.fbs", *options.split(), "-o", "m.plan", "--format", "json"))
         dumped = json.loads(call("dump", "m.plan", "--format", "json"))
         for said in (report, dumped):

@@ -32,17 +32,25 @@ static const char style[] =
     ".curve{stroke:#0969da;stroke-width:2;fill:none;stroke-linejoin:round}.point{fill:#0969da}\n"
     ".capacity{stroke:#cf222e;stroke-dasharray:5 4}.full{fill:#cf222e}\n"
     ".m0{fill:#57606a}.m1{fill:#1a7f37}.m2{fill:#bc4c00}.m3{fill:#8250df}\n"
+    ".m4{fill:#9a6700}.m5{fill:#bf3989}.m6{fill:#1b7c83}\n"
     "@media (prefers-color-scheme:dark){\n"
     "text{fill:#9198a1}.ground{fill:#0d1117}.title{fill:#f0f6fc}.grid{stroke:#262c36}\n"
     ".axis{stroke:#656c76}.never{fill:#1b222c}.band{fill:#388bfd}.curve{stroke:#58a6ff}\n"
     ".point{fill:#58a6ff}.capacity{stroke:#f85149}.full{fill:#f85149}\n"
-    ".m0{fill:#9198a1}.m1{fill:#3fb950}.m2{fill:#f0883e}.m3{fill:#a371f7}}\n"
+    ".m0{fill:#9198a1}.m1{fill:#3fb950}.m2{fill:#f0883e}.m3{fill:#a371f7}\n"
+    ".m4{fill:#d29922}.m5{fill:#f778ba}.m6{fill:#39c5cf}}\n"
     "</style>\n";
 
 /* About its centre, by kind. */
-static const char *const shapes[CURVE_KINDS] = {"m-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0",
-                                                "m-4-4h8v8h-8z", "m0-5.6l5.6 5.6-5.6 5.6-5.6-5.6z",
-                                                "m0-5.2l5.4 9.4h-10.8z"};
+static const char *const shapes[CURVE_KINDS] = {
+    "m-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0",
+    "m-4-4h8v8h-8z",
+    "m0-5.6l5.6 5.6-5.6 5.6-5.6-5.6z",
+    "m0-5.2l5.4 9.4h-10.8z",
+    "m0 5.2l5.4-9.4h-10.8z",
+    "m-1.6-5h3.2v3.4h3.4v3.2h-3.4v3.4h-3.2v-3.4h-3.4v-3."
+    "2h3.4z",
+    "m-2.8-4.8h5.6l2.8 4.8-2.8 4.8h-5.6l-2.8-4.8z"};
 
 struct axis {
     double low, high; /* of what is shown */
@@ -365,7 +373,7 @@ static void draw_head(struct drawing *d)
     if (find_bounded(d->curve)) {
         remat_text_append(d->text, "<path class=\"band\" d=\"M%.1f %.1fh14v9h-14z\"/>\n", x, y - 9);
         draw_text(d, "legend", x + 20, y, "not ruled out");
-        x += 124;
+        x += 108;
     }
     for (uint32_t i = 0; i < picture->mark_count; i++) {
         uint32_t kind = picture->marks[i].kind;
@@ -374,7 +382,7 @@ static void draw_head(struct drawing *d)
         told |= 1u << kind;
         draw_shape(d, "key", kind, x, y - 4);
         draw_text(d, "legend", x + 10, y, picture->marks[i].systems);
-        x += 34 + LETTER * (double)strlen(picture->marks[i].systems);
+        x += 26 + LETTER * (double)strlen(picture->marks[i].systems);
     }
 }
 

@@ -5,7 +5,7 @@
 
 #include "curve.h"
 
-enum { CURVE_KINDS = 4 };
+enum { CURVE_KINDS = 7 };
 /* A setting of other systems, in a picture. */
 struct curve_mark {
     const char *name;

@@ -32,17 +32,29 @@ static bool begins_group(const struct cli_tool *tool, uint32_t row)
     return row == 0 || strcmp(find_row(tool, row)->group, find_row(tool, row - 1)->group) != 0;
 }
 
+/* The words of a LIST with spaces between them, where a line may end. */
+static void show_accepted(const struct cli_option *option, size_t size, char *out)
+{
+    size_t used = 0;
+    for (const char *c = option->accepted; *c && used + 3 < size; c++) {
+        bool between = option->kind == CLI_LIST && *c == '|';
+        used += (size_t)snprintf(out + used, size - used, between ? ", " : "%c", *c);
+    }
+    out[used] = 0;
+}
+
 static void print_option_help(const struct cli_option *option)
 {
-    char left[64];
+    char left[64], accepted[256];
     char letter[8] = "   ";
     if (option->letter)
         snprintf(letter, sizeof letter, "-%c,", option->letter);
     snprintf(left, sizeof left, "%s --%s%s%s", letter, option->name, option->value ? " " : "",
              option->value ? option->value : "");
     bool accepts = *option->accepted;
-    cli_print(stdout, "  %-38s %s%s%s%s\n", left, option->help, accepts ? " (" : "",
-              option->accepted, accepts ? ")" : "");
+    show_accepted(option, sizeof accepted, accepted);
+    cli_print(stdout, "  %-38s %s%s%s%s\n", left, option->help, accepts ? " (" : "", accepted,
+              accepts ? ")" : "");
 }
 
 void cli_print_help(const struct cli_tool *tool)

@@ -31,7 +31,7 @@ void manuals_print(const struct remat_program *p, int width, struct remat_text *
     for (uint32_t i = 0; i < p->manual_count; i++) {
         const struct remat_manual *m = &p->manuals[i];
         bool own = strcmp(m->policy, p->policy) == 0;
-        remat_text_append(out, "%-*s%s%s", width, m->system,
+        remat_text_append(out, "%-*s %s%s", width - 1, m->system,
                           own ? "" : "nearest: ", *m->flags ? m->flags : "no recompute flags");
         if (!own && p->step_ns)
             remat_text_append(out, "; %s a step, %.2f %% slower", cli_time(m->step_ns).text,

@@ -43,16 +43,21 @@ static const struct row {
 } rows[] = {
     {{.ac_mode = "full"}, 0},
     {{.ac_mode = "selective", .ac_option = "op"}, 0},
+    {{.ac_mode = "selective", .ac_option = "attention"}, 0},
     {{.recompute_granularity = "selective", .recompute_modules = "core_attn"}, 0},
     {{.ac_mode = "selective", .ac_option = "2"}, 0},
+    {{.gradient_checkpointing_kwargs = "every_n_layers=2"}, 0},
     {{.recompute_granularity = "full", .recompute_method = "block"}, 2},
     {{.ac_mode = "none"}, 0},
     {{.recompute_granularity = "selective", .recompute_modules = "core_attn,mlp"}, 0},
     {{.recompute_granularity = "full", .recompute_method = "block"}, 3},
     {{.recompute_granularity = "full", .recompute_method = "block"}, 1},
     {{.ac_mode = "selective", .ac_option = "3"}, 0},
+    {{.gradient_checkpointing_kwargs = "every_n_layers=4"}, 0},
     {{.ac_mode = "selective", .ac_option = "4"}, 0},
 };
+
+enum { ALL_SYSTEMS = (1u << REMAT_SYSTEM_COUNT) - 1 };
 
 /* By system a bit: those that have flags for it. Their names for the legend. */
 static uint32_t systems_of(struct remat_arena *arena, const struct remat_policy *policy,
@@ -64,6 +69,10 @@ static uint32_t systems_of(struct remat_arena *arena, const struct remat_policy 
             remat_text_append(names, "%s%s", systems ? ", " : "", remat_system_name(k));
             systems |= 1u << k;
         }
+    if (systems == ALL_SYSTEMS) {
+        *names = (struct remat_text){.arena = arena};
+        remat_text_append(names, "all of these");
+    }
     return systems;
 }
 
@@ -98,20 +107,24 @@ fail:
     return st;
 }
 
-/* Each system has one, and several together have another. */
-static uint32_t kind_of(uint32_t systems)
-{
-    for (enum remat_system k = 0; k < REMAT_SYSTEM_COUNT; k++)
-        if (systems == 1u << k)
-            return 1 + k;
-    return 0;
-}
-static_assert((int)REMAT_SYSTEM_COUNT < (int)CURVE_KINDS, "a kind of each system");
-
 struct candidate {
     struct curve_mark mark;
     uint32_t systems;
 };
+
+/* Those that the same systems have are one kind: of all systems, of each that has some of its own,
+ * and of what transformers and axolotl share, with Megatron-LM where it is the first layer. */
+static uint32_t kind_of(const struct candidate *candidates, uint32_t count, uint32_t systems)
+{
+    uint32_t next = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (candidates[i].systems == systems)
+            return candidates[i].mark.kind;
+        next = candidates[i].mark.kind >= next ? candidates[i].mark.kind + 1 : next;
+    }
+    assert(next < CURVE_KINDS);
+    return next;
+}
 
 static bool is_beaten(const struct candidate *candidates, uint32_t count, uint32_t which)
 {
@@ -140,9 +153,10 @@ remat_status curve_picture_mark(struct remat_arena *arena, const struct remat_fr
         names = (struct remat_text){.arena = arena};
         uint32_t systems = systems_of(arena, &frontier->policies[i], &names);
         uint64_t budget = point->live_peak_bytes + frontier->reserve_bytes;
-        candidates[i] = (struct candidate){{frontier->policies[i].name, kind_of(systems),
-                                            names.items, budget, (double)point->step_ns},
-                                           systems};
+        candidates[i] =
+            (struct candidate){{frontier->policies[i].name, kind_of(candidates, i, systems),
+                                names.items, budget, (double)point->step_ns},
+                               systems};
     }
     for (uint32_t i = 0; i < count; i++)
         if (candidates[i].mark.time > 0 && !is_beaten(candidates, count, i))

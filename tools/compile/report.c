@@ -490,7 +490,9 @@ static void print_json_manuals(const struct remat_program *p)
         const struct remat_manual *m = &p->manuals[i];
         printf("%s\n    {\"system\": \"%s\", \"policy\": ", i ? "," : "", m->system);
         report_print_json_string(m->policy);
-        printf(", \"flags\": \"%s\", \"step_ns\": %" PRIu64 "}", m->flags, m->step_ns);
+        printf(", \"flags\": ");
+        report_print_json_string(m->flags);
+        printf(", \"step_ns\": %" PRIu64 "}", m->step_ns);
     }
     printf("],\n");
 }

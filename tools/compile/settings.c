@@ -25,6 +25,9 @@ static remat_status read_policy(struct remat_arena *arena, const struct cli_argu
         .ac_mode = cli_text(args, OPTION_ac_mode, NULL),
         .ac_option = cli_text(args, OPTION_ac_option, NULL),
         .save_ops = cli_text(args, OPTION_save_ops, NULL),
+        .gradient_checkpointing = cli_has(args, OPTION_gradient_checkpointing),
+        .gradient_checkpointing_kwargs = cli_text(args, OPTION_gradient_checkpointing_kwargs, NULL),
+        .selective_checkpointing = cli_text(args, OPTION_selective_checkpointing, NULL),
         .enable_activation_checkpointing = cli_has(args, OPTION_enable_activation_checkpointing),
         .distribute_saved_activations = cli_has(args, OPTION_distribute_saved_activations)};
     out->save = cli_texts(arena, args, OPTION_save, &out->save_count);

@@ -155,6 +155,48 @@ static void test_every(void)
     }
 }
 
+/* Layers 0, N, 2N, ..., as transformers counts them. */
+static void test_every_n_layers(void)
+{
+    for (int32_t n = 1; n <= LAYERS; n++) {
+        char keywords[32];
+        snprintf(keywords, sizeof keywords, "every_n_layers=%d", (int)n);
+        struct remat_decision d = decide((struct remat_policy_settings){
+            .gradient_checkpointing = true, .gradient_checkpointing_kwargs = keywords});
+        for (int32_t l = 0; l < LAYERS; l++)
+            CHECK((count_in_layer(&d, l) > 0) == (l % n == 0), "%s, layer %d", keywords, (int)l);
+    }
+}
+
+/* All of a layer is recomputed but attention, and what the layer hands on. */
+static void test_save_attention(void)
+{
+    const struct remat_policy_settings forms[] = {
+        {.ac_mode = "selective", .ac_option = "attention"},
+        {.selective_checkpointing = "true"},
+        {.gradient_checkpointing = true, .selective_checkpointing = "attention"},
+        {.gradient_checkpointing_kwargs = "use_reentrant=false", .selective_checkpointing = "true"},
+        {.ac_mode = "selective", .ac_option = "op", .save_ops = "attention"},
+    };
+    struct remat_decision full = decide((struct remat_policy_settings){.ac_mode = "full"});
+    for (size_t f = 0; f < sizeof forms / sizeof *forms; f++) {
+        struct remat_decision d = decide(forms[f]);
+        uint32_t saved = 0;
+        CHECK(strcmp(policy.name, "save attention") == 0, "%s", policy.name);
+        for (uint32_t v = 0; v < graph->value_count; v++) {
+            if (d.actions[v] == full.actions[v])
+                continue;
+            const struct remat_node_info *node = &graph->nodes[graph->values[v].node.i];
+            CHECK(node->op == REMAT_OP_attention && d.actions[v] == REMAT_ACTION_SAVE, "%s",
+                  graph->values[v].name);
+            saved++;
+        }
+        CHECK(saved == 2 * LAYERS, "%u values of attention are saved", saved);
+    }
+    decide((struct remat_policy_settings){.selective_checkpointing = "attention,linear"});
+    CHECK(strcmp(policy.name, "save ops attention,linear") == 0, "%s", policy.name);
+}
+
 static void test_selective(void)
 {
     struct remat_decision d = decide((struct remat_policy_settings){.recompute_activations = true}),
@@ -258,11 +300,12 @@ static void test_pins(void)
     graph->values[find("h.2.mlp.act")].pin = REMAT_PIN_NONE;
 }
 
-/* gpt2-tiny's layers have five ops here: two lists of them, of none and of all, are no policies. */
+/* gpt2-tiny's layers have five ops here: two lists of them, of none and of all, are no policies.
+ * One of them is "save attention". */
 static void test_manual_policies(void)
 {
     struct remat_policies list;
-    const uint32_t by_layer = 1 + 7 + 3 * (LAYERS - 1) + 1, lists = (1 << 5) - 2;
+    const uint32_t by_layer = 1 + 7 + 3 * (LAYERS - 1) + (LAYERS - 2) + 1, lists = (1 << 5) - 2;
     struct remat_policy_settings no_pins = {0};
     struct remat_policy_ground *ground;
     CHECK_OK(ctx, remat_policy_prepare(ctx, &arena, graph, &no_pins, &ground));
@@ -280,7 +323,9 @@ static void test_manual_policies(void)
         for (uint32_t j = by_layer + 1; j < i; j++)
             CHECK(strcmp(policies[i].name, policies[j].name) != 0, "%s twice", policies[i].name);
     }
-    for (uint32_t i = by_layer + 1; i < by_layer + (1 << 3); i++)
+    CHECK(strcmp(policies[by_layer + 1].name, "save attention") == 0, "%s",
+          policies[by_layer + 1].name);
+    for (uint32_t i = by_layer + 2; i < by_layer + 1 + (1 << 3); i++)
         CHECK(strstr(policies[i].name, "linear") && strstr(policies[i].name, "attention"),
               "%s comes before lists that save all that takes long", policies[i].name);
     CHECK(strcmp(policies[0].name, "none") == 0 && strcmp(policies[by_layer - 1].name, "full") == 0,
@@ -333,7 +378,7 @@ static void test_megatron_flags(void)
     struct remat_policy *policies = list.items;
     uint32_t count = (uint32_t)list.count;
     for (uint32_t i = 0; i < count; i++)
-        if (!strstr(policies[i].name, "every") && !strstr(policies[i].name, "ops"))
+        if (!strstr(policies[i].name, "every") && !strstr(policies[i].name, "save"))
             check_flags(&policies[i]);
     decide(every("1"));
     check_flags(&policy);
@@ -347,39 +392,51 @@ static void test_megatron_flags(void)
     CHECK(flags && strstr(flags, "--recompute-modules core_attn mlp"), "%s", flags);
 }
 
-/* What torchtune and torchtitan are told for the same policy; NULL: they have nothing for it. */
-static void test_torch_flags(void)
+/* What other systems are told for the same policy; NULL: they have nothing for it. */
+static void test_other_flags(void)
 {
+    static const enum remat_system systems[] = {REMAT_SYSTEM_TORCHTUNE, REMAT_SYSTEM_TORCHTITAN,
+                                                REMAT_SYSTEM_TRANSFORMERS, REMAT_SYSTEM_AXOLOTL};
     static const struct {
-        const char *policy, *torchtune, *torchtitan;
+        const char *policy, *flags[sizeof systems / sizeof *systems];
     } rows[] = {
-        {"none", "enable_activation_checkpointing=False ac_mode=none",
-         "activation-checkpoint:none"},
-        {"full", "enable_activation_checkpointing=False ac_mode=full",
-         "activation-checkpoint:full"},
-        {"every 2", "enable_activation_checkpointing=False ac_mode=selective ac_option=2", NULL},
-        {"save ops by default", NULL, "activation-checkpoint:selective"},
-        {"save ops linear", NULL, NULL},
-        {"block 1", NULL, NULL},
-        {"uniform 2", NULL, NULL},
-        {"selective mlp", NULL, NULL},
+        {"none",
+         {"enable_activation_checkpointing=False ac_mode=none", "activation-checkpoint:none",
+          "gradient_checkpointing=False", "gradient_checkpointing: false"}},
+        {"full",
+         {"enable_activation_checkpointing=False ac_mode=full", "activation-checkpoint:full",
+          "gradient_checkpointing=True", "gradient_checkpointing: true"}},
+        {"every 2", {"enable_activation_checkpointing=False ac_mode=selective ac_option=2"}},
+        {"every_n_layers 2",
+         {NULL, NULL,
+          "gradient_checkpointing=True, gradient_checkpointing_kwargs={\"every_n_layers\": 2}",
+          "gradient_checkpointing: true, gradient_checkpointing_kwargs: {every_n_layers: 2}"}},
+        {"block 1",
+         {NULL, NULL,
+          "gradient_checkpointing=True, gradient_checkpointing_kwargs={\"every_n_layers\": 6}",
+          "gradient_checkpointing: true, gradient_checkpointing_kwargs: {every_n_layers: 6}"}},
+        {"save attention",
+         {NULL, NULL, NULL, "gradient_checkpointing: true, selective_checkpointing: true"}},
+        {"save ops by default", {NULL, "activation-checkpoint:selective"}},
+        {"save ops linear", {NULL}},
+        {"block 2", {NULL}},
+        {"uniform 2", {NULL}},
+        {"selective mlp", {NULL}},
     };
     struct remat_policies list;
     uint32_t found = 0;
     remat_manual_policies(&arena, graph, &list);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (size_t k = 0; k < list.count; k++) {
-            const char *tune, *titan;
             if (strcmp(list.items[k].name, rows[i].policy) != 0)
                 continue;
             found++;
-            tune = remat_policy_flags(&arena, &list.items[k], REMAT_SYSTEM_TORCHTUNE);
-            titan = remat_policy_flags(&arena, &list.items[k], REMAT_SYSTEM_TORCHTITAN);
-            CHECK(!tune == !rows[i].torchtune && (!tune || strcmp(tune, rows[i].torchtune) == 0),
-                  "%s: %s", rows[i].policy, tune);
-            CHECK(!titan == !rows[i].torchtitan &&
-                      (!titan || strcmp(titan, rows[i].torchtitan) == 0),
-                  "%s: %s", rows[i].policy, titan);
+            for (size_t s = 0; s < sizeof systems / sizeof *systems; s++) {
+                const char *flags = remat_policy_flags(&arena, &list.items[k], systems[s]);
+                const char *expected = rows[i].flags[s];
+                CHECK(!flags == !expected && (!flags || strcmp(flags, expected) == 0), "%s, %s: %s",
+                      rows[i].policy, remat_system_name(systems[s]), flags);
+            }
         }
     CHECK(found == sizeof rows / sizeof *rows, "%u of the policies are listed", found);
 }
@@ -395,13 +452,15 @@ int main(void)
     test_blocks();
     test_uniform();
     test_every();
+    test_every_n_layers();
+    test_save_attention();
     test_selective();
     test_other_modules();
     test_ops();
     test_pins();
     test_manual_policies();
     test_megatron_flags();
-    test_torch_flags();
+    test_other_flags();
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
     return check_exit();

@@ -94,6 +94,11 @@ static struct remat_policy_settings every(const char *option)
     return (struct remat_policy_settings){.ac_mode = "selective", .ac_option = option};
 }
 
+static struct remat_policy_settings every_n_layers(const char *keywords)
+{
+    return (struct remat_policy_settings){.gradient_checkpointing_kwargs = keywords};
+}
+
 static void check(struct remat_policy_settings settings, const char *encoder, const char *decoder)
 {
     struct remat_policy policy;
@@ -105,6 +110,36 @@ static void check(struct remat_policy_settings settings, const char *encoder, co
           policy.name, show("encoder", ENCODER), encoder);
     CHECK(strcmp(show("decoder", DECODER), decoder) == 0, "%s, decoder: %s, expected %s",
           policy.name, show("decoder", DECODER), decoder);
+}
+
+/* The first layer of all is not that of each stack, nor the other way round. */
+static void check_flags(void)
+{
+    static const struct {
+        const char *policy, *megatron, *transformers;
+    } rows[] = {
+        {"full", "uniform --recompute-num-layers 1", "gradient_checkpointing=True"},
+        {"block 1", "block --recompute-num-layers 1", NULL},
+        {"every 2", NULL, NULL},
+        {"every_n_layers 8", NULL, "{\"every_n_layers\": 8}"},
+        {"every_n_layers 2", NULL, "{\"every_n_layers\": 2}"},
+    };
+    struct remat_policies list;
+    uint32_t found = 0;
+    remat_manual_policies(&arena, graph, &list);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (size_t k = 0; k < list.count; k++) {
+            const char *flags[2], *expected[] = {rows[i].megatron, rows[i].transformers};
+            if (strcmp(list.items[k].name, rows[i].policy) != 0)
+                continue;
+            found++;
+            flags[0] = remat_policy_flags(&arena, &list.items[k], REMAT_SYSTEM_MEGATRON);
+            flags[1] = remat_policy_flags(&arena, &list.items[k], REMAT_SYSTEM_TRANSFORMERS);
+            for (int s = 0; s < 2; s++)
+                CHECK(!flags[s] == !expected[s] && (!flags[s] || strstr(flags[s], expected[s])),
+                      "%s: %s", rows[i].policy, flags[s]);
+        }
+    CHECK(found == sizeof rows / sizeof *rows, "%u of the policies are listed", found);
 }
 
 /* With two ranks along "tp". 's': what the layer hands on is saved as a shard. */
@@ -148,7 +183,23 @@ int main(void)
     check(every("4"), "...i.", "...");
     refuse(megatron("block", 6), "(accepted: 1 to 5)");
     refuse(megatron("uniform", 6), "(accepted: 1 to 5)");
-    refuse(every("6"), "(accepted: 0 to 5, op)");
+    refuse(every("6"), "(accepted: 0 to 5, op, attention)");
+    /* through both in one go: the decoder's are 5, 6 and 7 */
+    check((struct remat_policy_settings){.gradient_checkpointing = true}, "iiiii", "iii");
+    check(every_n_layers("every_n_layers=1"), "iiiii", "iii");
+    check(every_n_layers("every_n_layers=2"), "i.i.i", ".i.");
+    check(every_n_layers("{\"every_n_layers\": 3, \"use_reentrant\": false}"), "i..i.", ".i.");
+    check(every_n_layers("{'use_reentrant': False, 'every_n_layers':4}"), "i...i", "...");
+    check(every_n_layers("every_n_layers=5"), "i....", "i..");
+    check(every_n_layers("every_n_layers=8"), "i....", "...");
+    check(every_n_layers("every_n_layers=9,every_n_layers=7"), "i....", "..i");
+    check(every_n_layers("use_reentrant=true"), "iiiii", "iii");
+    check((struct remat_policy_settings){.gradient_checkpointing_kwargs = "every_n_layers=3",
+                                         .selective_checkpointing = "swiglu"},
+          "i..i.", ".i.");
+    refuse(every_n_layers("every_n_layers=9"), "the graph has 8 layers (accepted: 1 to 8)");
+    refuse(every_n_layers("every_n_layers=0"), "every_n_layers 0 is out of range");
+    check_flags();
     graph->mesh = (struct remat_mesh){.axis_count = 1, .axes = {{"tp", 2}}};
     check_shards(1, "ssss.", "ss.");
     check_shards(2, ".s.s.", ".s.");
