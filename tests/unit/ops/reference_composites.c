@@ -16,7 +16,8 @@ void evaluate_layer_norm(const struct call *c)
             variance += (x[i] - mean) * (x[i] - mean) / (double)n;
         double rstd = 1 / sqrt(variance + number(c, "epsilon", 1e-5));
         for (int64_t i = 0; i < n; i++)
-            c->out[0][r * n + i] = (x[i] - mean) * rstd * c->in[1][i] + c->in[2][i];
+            c->out[0][r * n + i] =
+                (x[i] - mean) * rstd * c->in[1][i] + (c->node->input_count > 2 ? c->in[2][i] : 0);
         c->out[1][r] = mean;
         c->out[2][r] = rstd;
     }

@@ -16,6 +16,7 @@ static const struct {
     {"linear", "3 3,4 4", ""},
     {"layer_norm", "2,3,5 5 5", ""},
     {"layer_norm", "7 7 7", "epsilon=0.5"},
+    {"layer_norm", "2,3,5 5", ""},
     {"gelu", "4,5", "approximate=1"},
     {"gelu", "4,5", ""},
     {"gelu", "-", "approximate=1"},

@@ -52,6 +52,7 @@ static const struct {
     {"embedding_backward", "2,3 i3<5", "rows=4", "input 0 has shape [2, 3], expected [3, 3]"},
     {"embedding_accumulate", "5,3 2,4 i2<5", "", "input 1 has shape [2, 4], expected [2, 3]"},
     {"layer_norm", "2,3 3 2", "", "input 2 has shape [2], expected [3]"},
+    {"layer_norm", "2,3", "", "1 inputs, expected 2 to 3"},
     {"layer_norm", "2,3 3 3", "epsilon=-1", "attribute \"epsilon\" is -1, expected 0 or more"},
     {"gelu", "i3<2", "", "input 0 has type i32, expected f32 or bf16"},
     {"linear", "2,3 b3,4", "", "input 1 has type bf16, expected f32"},
