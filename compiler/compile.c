@@ -109,6 +109,7 @@ static remat_status describe(struct pipeline *p, const struct remat_chosen *c,
     out->producer = "remat " REMAT_VERSION;
     out->graph_name = p->input->name;
     out->config = p->input->config;
+    out->plan_only = p->input->plan_only;
     out->target = s->device.name;
     out->target_arch = s->device.cuda_arch;
     out->policy = c->name;

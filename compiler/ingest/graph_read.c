@@ -439,10 +439,12 @@ remat_status remat_graph_read(remat_context *ctx, const char *name, const void *
     REMAT_CHECK(remat_reader_open(ctx, name, data, bytes, arena, REMAT_GRAPH_IDENTIFIER, r));
     REMAT_CHECK(remat_reader_result(r, remat_fb_open_graph(r->data, r->bytes, &in.root)));
     REMAT_CHECK(remat_reader_versions(r, in.root.producer, in.root.format_version,
-                                      in.root.min_reader_version, in.root.required_features, 0));
+                                      in.root.min_reader_version, in.root.required_features,
+                                      REMAT_FEATURE_PLAN_ONLY));
     REMAT_CHECK(remat_reader_text(r, in.root.name, "name", 0, &graph_name));
     in.graph = remat_graph_create(arena, graph_name);
     REMAT_CHECK(remat_reader_text(r, in.root.config, "config", 0, &in.graph->config));
+    REMAT_CHECK(remat_reader_text(r, in.root.plan_only, "plan_only", 0, &in.graph->plan_only));
     REMAT_CHECK(read_opcodes(&in));
     REMAT_CHECK(read_symbols(&in));
     REMAT_CHECK(read_scopes(&in));

@@ -130,10 +130,13 @@ static remat_status write_graph(struct remat_writer *w, const void *what,
     int32_t index[REMAT_OP_COUNT];
     struct remat_fb_graph_Graph in = {.format_version = REMAT_FORMAT_VERSION,
                                       .min_reader_version = REMAT_FORMAT_VERSION,
+                                      .required_features =
+                                          remat_plan_only_feature(graph->plan_only),
                                       .outputs = {graph->outputs, graph->output_count}};
     REMAT_TRY(remat_writer_text(w, "remat", &in.producer));
     REMAT_TRY(remat_writer_text(w, graph->name, &in.name));
     REMAT_TRY(remat_writer_text(w, graph->config, &in.config));
+    REMAT_TRY(remat_writer_text(w, graph->plan_only, &in.plan_only));
     REMAT_TRY(write_opcodes(w, graph, index, &in.opcodes));
     REMAT_TRY(write_symbols(w, graph, &in.symbols));
     REMAT_TRY(write_scopes(w, graph, &in.scopes));

@@ -193,6 +193,8 @@ struct remat_optimizer { /* what the optimizer pass appends */
 struct remat_graph {
     const char *name;
     const char *config; /* Hugging Face's config.json of the model, in a line; NULL or "": none */
+    const char *plan_only; /* what of the model it leaves out: its plans do not run; NULL or "":
+                              nothing */
     struct remat_optimizer optimizer;
     struct remat_mesh mesh;  /* that the pass microbatches divides a step among */
     uint32_t microbatches;   /* what the pass of that name divides a step into; 0 as 1 */

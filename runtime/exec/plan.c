@@ -100,6 +100,7 @@ void remat_plan_get_info(const remat_plan *plan, remat_plan_info *out)
         .step_tokens = p->tokens,
         .model_flops = p->model_flops,
         .model_ns = p->model_ns,
+        .plan_only = p->plan_only ? p->plan_only : "",
     };
     hand_out(out, out->struct_size, &info, sizeof info);
 }

@@ -207,6 +207,17 @@ static remat_status check_memory(remat_context *ctx, const remat_session_params 
     return REMAT_OK;
 }
 
+static remat_status check_runs(remat_context *ctx, const struct remat_program *program)
+{
+    if (!program->plan_only || !*program->plan_only)
+        return REMAT_OK;
+    return remat_error(
+        ctx, REMAT_ERROR_PLAN_ONLY,
+        "this plan of \"%.200s\" only shows memory and time: it leaves out a part of "
+        "its model, %.400s",
+        program->graph_name, program->plan_only);
+}
+
 remat_status remat_session_create(remat_context *ctx, const remat_plan *plan,
                                   const remat_session_params *params, remat_session **out)
 {
@@ -218,6 +229,7 @@ remat_status remat_session_create(remat_context *ctx, const remat_plan *plan,
         return REMAT_ERROR_MEMORY;
     *session = (struct remat_session){
         .ctx = ctx, .plan = plan, .program = plan->program, .trace_data = true};
+    REMAT_TRY(check_runs(ctx, plan->program));
     REMAT_TRY(read_params(ctx, params, &p));
     session->trace_copies = p.trace_copies;
     REMAT_TRY(remat_session_set_engine(session, &p));

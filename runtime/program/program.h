@@ -244,6 +244,8 @@ struct remat_program {
     const char *producer, *graph_name, *target, *policy;
     const char *target_arch; /* of a GPU, "sm_90"; NULL or "": the target is a CPU */
     const char *config; /* Hugging Face's config.json of the model, in a line; NULL or "": none */
+    const char *plan_only; /* what of the model it leaves out, so that it must not run; NULL or "":
+                              nothing */
     uint64_t graph_hash, numerics_hash;
     uint64_t budget_bytes;    /* 0: unlimited */
     uint64_t reserve_bytes;   /* what the process needs beside the arena */

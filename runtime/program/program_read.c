@@ -215,6 +215,7 @@ static remat_status read_head(struct remat_reader *reader, const struct remat_fb
     REMAT_TRY(
         remat_reader_text(reader, root->target_arch, "target_arch", 0, &program->target_arch));
     REMAT_TRY(remat_reader_text(reader, root->config, "config", 0, &program->config));
+    REMAT_TRY(remat_reader_text(reader, root->plan_only, "plan_only", 0, &program->plan_only));
     REMAT_TRY(remat_reader_text(reader, root->policy, "policy", 0, &program->policy));
 fail:
     return st;
@@ -233,7 +234,8 @@ remat_status remat_program_read(remat_context *ctx, const char *name, const void
     REMAT_TRY(remat_reader_versions(&reader, root.producer, root.format_version,
                                     root.min_reader_version, root.required_features,
                                     REMAT_FEATURE_TENSORS | REMAT_FEATURE_MESH |
-                                        REMAT_FEATURE_PARTS | REMAT_FEATURE_BLOCKS));
+                                        REMAT_FEATURE_PARTS | REMAT_FEATURE_BLOCKS |
+                                        REMAT_FEATURE_PLAN_ONLY));
     REMAT_TRY_NEW(arena, program, 1);
     REMAT_TRY(read_head(&reader, &root, program));
     REMAT_TRY(read_buffers(&reader, &root, program));

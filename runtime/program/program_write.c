@@ -64,7 +64,8 @@ REMAT_WRITE_TABLES(program_Kernel, struct remat_program, struct remat_kernel, ke
 /* What a reader must know of. */
 static uint64_t features(const struct remat_program *program)
 {
-    uint64_t out = remat_cuda_features(&program->cuda);
+    uint64_t out =
+        remat_cuda_features(&program->cuda) | remat_plan_only_feature(program->plan_only);
     for (uint32_t v = 0; v < program->value_count; v++) {
         const struct remat_program_value *value = &program->values[v];
         if (value->whole_rank)
@@ -109,6 +110,7 @@ static remat_status write_head(struct remat_writer *w, const struct remat_progra
     REMAT_TRY(remat_writer_text(w, program->target, &root->target));
     REMAT_TRY(remat_writer_text(w, program->target_arch, &root->target_arch));
     REMAT_TRY(remat_writer_text(w, program->config, &root->config));
+    REMAT_TRY(remat_writer_text(w, program->plan_only, &root->plan_only));
     REMAT_TRY(remat_writer_text(w, program->policy, &root->policy));
 fail:
     return st;

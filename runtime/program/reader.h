@@ -8,15 +8,17 @@
 #include "base.h"
 #include "flatbuffers.h"
 
-#define REMAT_FORMAT_VERSION   2
-#define REMAT_FEATURE_TENSORS  1u  /* of a plan: CUDA kernels with tensor_words */
-#define REMAT_FEATURE_MESH     2u  /* of a plan: it is for several ranks */
-#define REMAT_FEATURE_PARTS    8u  /* of a plan: ranks have parts of tensors */
-#define REMAT_FEATURE_BLOCKS   16u /* of a plan: ranks have blocks of parts of tensors */
-#define REMAT_CONTAINER_BYTES  32
-#define REMAT_CONTAINER_MAGIC  "RMT\x89"
-#define REMAT_GRAPH_IDENTIFIER "RMG1"
-#define REMAT_PLAN_IDENTIFIER  "RMP1"
+#define REMAT_FORMAT_VERSION  2
+#define REMAT_FEATURE_TENSORS 1u  /* of a plan: CUDA kernels with tensor_words */
+#define REMAT_FEATURE_MESH    2u  /* of a plan: it is for several ranks */
+#define REMAT_FEATURE_PARTS   8u  /* of a plan: ranks have parts of tensors */
+#define REMAT_FEATURE_BLOCKS  16u /* of a plan: ranks have blocks of parts of tensors */
+/* Of a graph or a plan: readers that do not know its mark would train something else. */
+#define REMAT_FEATURE_PLAN_ONLY 32u
+#define REMAT_CONTAINER_BYTES   32
+#define REMAT_CONTAINER_MAGIC   "RMT\x89"
+#define REMAT_GRAPH_IDENTIFIER  "RMG1"
+#define REMAT_PLAN_IDENTIFIER   "RMP1"
 
 struct remat_reader {
     remat_context *ctx;        /* borrowed, as are name and arena */
@@ -40,6 +42,11 @@ remat_status remat_reader_result(const struct remat_reader *reader, enum remat_f
 remat_status remat_reader_versions(const struct remat_reader *reader, struct remat_fb_text producer,
                                    uint32_t format_version, uint32_t min_reader_version,
                                    uint64_t required_features, uint64_t known_features);
+
+static inline uint64_t remat_plan_only_feature(const char *plan_only)
+{
+    return plan_only && *plan_only ? REMAT_FEATURE_PLAN_ONLY : 0;
+}
 
 /* Every array that is made native claims the bytes it has in the file. Without sharing the claims
  * fit the file, so native memory stays proportional to it; what shares its way past that is

@@ -164,6 +164,9 @@ remat_status cubins_add(remat_context *ctx, struct remat_arena *arena,
     const char **architectures;
     if (program->cuda.kernel_count == 0)
         return REMAT_OK;
+    if (program->plan_only && *program->plan_only)
+        return cubins_asked(args) ? notes_add(arena, program, "no cubins: the plan does not run")
+                                  : REMAT_OK;
     if (!cubins_asked(args))
         return target->cuda_arch && !cli_has(args, OPTION_arch) ? note_text(arena, target, program)
                                                                 : REMAT_OK;

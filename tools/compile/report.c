@@ -233,6 +233,8 @@ static void print_plan(const struct report *report)
     cli_show(stdout, p->graph_name);
     printf(", %" PRIu32 " layers", p->layer_count);
     print_text(", for ", p->target);
+    if (p->plan_only && *p->plan_only)
+        print_text("plan only    ", p->plan_only);
     print_parameters(&report->parts);
     print_memory(p);
     printf("policy       ");
@@ -503,6 +505,8 @@ static void print_json_plan(const struct report *report)
     uint64_t parts[PART_COUNT];
     measure_peak(p, parts);
     print_json_text("graph", p->graph_name);
+    if (p->plan_only && *p->plan_only)
+        print_json_text("plan_only", p->plan_only);
     print_json_text("target", p->target);
     print_json_text("policy", p->policy);
     print_json_number("layers", p->layer_count);

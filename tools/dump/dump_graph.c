@@ -31,6 +31,11 @@ void dump_graph_text(const struct remat_graph *graph, const struct remat_graph *
     remat_text_append(out, "graph       ");
     remat_text_show(out, graph->name);
     remat_text_append(out, "\n");
+    if (graph->plan_only && *graph->plan_only) {
+        remat_text_append(out, "plan only   ");
+        remat_text_show(out, graph->plan_only);
+        remat_text_append(out, "\n");
+    }
     for (uint32_t k = 0; k < graph->symbol_count; k++)
         remat_text_append(out, "%s%s = %" PRIi64 "%s", k ? ", " : "symbols     ",
                           graph->symbols[k].name, graph->symbols[k].value,
@@ -58,6 +63,8 @@ void dump_graph_json(const struct remat_graph *graph, const struct remat_graph *
         dump_set(&symbols, graph->symbols[k].name, dump_bytes((uint64_t)graph->symbols[k].value));
     out->failed |= symbols.failed;
     dump_set(out, "graph", json_string(graph->name));
+    if (graph->plan_only && *graph->plan_only)
+        dump_set(out, "plan_only", json_string(graph->plan_only));
     dump_set(out, "graph_hash", dump_hash(remat_graph_hash(bound)));
     dump_set(out, "symbols", symbols.object);
     dump_set(out, "layers", dump_bytes(remat_graph_layers(graph)));

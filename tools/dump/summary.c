@@ -233,6 +233,8 @@ remat_status dump_summary_text(remat_context *ctx, struct remat_arena *arena,
     remat_status st = REMAT_OK;
     remat_text_append(out, "plan        %s for %s, by %s\n", program->graph_name, program->target,
                       program->producer);
+    if (program->plan_only && *program->plan_only)
+        remat_text_append(out, "plan only   %s\n", program->plan_only);
     REMAT_TRY(print_policy(arena, program, out));
     print_budget(program, out);
     print_step(arena, program, out);
@@ -376,6 +378,8 @@ remat_status dump_summary_json(remat_context *ctx, struct remat_arena *arena,
     remat_status st = REMAT_OK;
     const struct remat_program *p = program;
     dump_set(out, "graph", json_string(p->graph_name));
+    if (p->plan_only && *p->plan_only)
+        dump_set(out, "plan_only", json_string(p->plan_only));
     dump_set(out, "producer", json_string(p->producer));
     dump_set(out, "target", json_string(p->target));
     dump_set(out, "policy", json_string(p->policy));

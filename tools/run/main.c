@@ -242,6 +242,21 @@ fail:
     return st;
 }
 
+/* Before anything else is read or made. */
+static remat_status load(remat_context *ctx, const char *path, remat_plan **out)
+{
+    remat_plan_info info = {.struct_size = sizeof info};
+    remat_status st = remat_plan_load_file(ctx, path, out);
+    if (st)
+        return st;
+    remat_plan_get_info(*out, &info);
+    if (*info.plan_only)
+        return cli_error(ctx, REMAT_ERROR_PLAN_ONLY,
+                         "%s only shows memory and time: it leaves out a part of its model, %s",
+                         path, info.plan_only);
+    return REMAT_OK;
+}
+
 static remat_status run(remat_context *ctx, struct remat_arena *arena,
                         const struct cli_arguments *args)
 {
@@ -258,7 +273,7 @@ static remat_status run(remat_context *ctx, struct remat_arena *arena,
     if (args->operand_count == 0)
         return cli_error(ctx, REMAT_ERROR_USAGE, "PLAN is missing");
     RUN_TRY(settings_read(ctx, args, &settings));
-    RUN_TRY(remat_plan_load_file(ctx, args->operands[0], &plan));
+    RUN_TRY(load(ctx, args->operands[0], &plan));
     RUN_TRY(beginning_read(ctx, arena, args, &settings, plan, &model, &data, &from));
     const struct ranks_wish wish = {
         cli_text(args, OPTION_device, NULL), cli_text(args, OPTION_engine, NULL),

@@ -410,13 +410,13 @@ static remat_status parse_optimizer(struct parser *p)
     return REMAT_OK;
 }
 
-static remat_status parse_config(struct parser *p)
+static remat_status parse_text(struct parser *p, const char *word, const char **out)
 {
-    if (p->graph->config)
-        return REMAT_LEX_ERROR(&p->lexer, "%s", "config is given twice");
+    if (*out)
+        return REMAT_LEX_ERROR(&p->lexer, "%s is given twice", word);
     if (p->lexer.token.kind != REMAT_TOKEN_STRING)
         return remat_lex_expected(&p->lexer, "a text in quotes");
-    p->graph->config = p->lexer.token.text;
+    *out = p->lexer.token.text;
     remat_lex(&p->lexer);
     return REMAT_OK;
 }
@@ -477,9 +477,11 @@ static remat_status parse_statement(struct parser *p)
     if (remat_lex_accept(&p->lexer, "symbol"))
         return parse_symbol(p);
     if (remat_lex_accept(&p->lexer, "config"))
-        return parse_config(p);
-    return remat_lex_expected(&p->lexer,
-                              "a node, a graph input, output, update, symbol, optimizer or config");
+        return parse_text(p, "config", &p->graph->config);
+    if (remat_lex_accept(&p->lexer, "plan_only"))
+        return parse_text(p, "plan_only", &p->graph->plan_only);
+    return remat_lex_expected(&p->lexer, "a node, a graph input, output, update, symbol, "
+                                         "optimizer, config or plan_only");
 }
 
 static remat_status parse_end_of_line(struct parser *p)

@@ -242,6 +242,15 @@ static void print_body(struct remat_text *text, const struct remat_graph *graph)
     print_sources(text, graph, printed, (remat_value){graph->value_count});
 }
 
+static void print_text(struct remat_text *text, const char *word, const char *quoted)
+{
+    if (!quoted || !*quoted)
+        return;
+    remat_text_append(text, "%s ", word);
+    print_quoted(text, quoted);
+    remat_text_append(text, "\n");
+}
+
 static void print_ends(struct remat_text *text, const struct remat_graph *graph)
 {
     remat_text_append(text, "\n");
@@ -257,11 +266,8 @@ static void print_ends(struct remat_text *text, const struct remat_graph *graph)
         print_names(text, graph, &graph->updates[u].value, 1);
         remat_text_append(text, "\n");
     }
-    if (graph->config && *graph->config) {
-        remat_text_append(text, "config ");
-        print_quoted(text, graph->config);
-        remat_text_append(text, "\n");
-    }
+    print_text(text, "config", graph->config);
+    print_text(text, "plan_only", graph->plan_only);
 }
 
 void remat_graph_print(const struct remat_graph *graph, struct remat_text *text)

@@ -59,8 +59,9 @@ typedef struct remat_plan_info {
     uint64_t step_tokens;    /* of a step, of all ranks; 0: not known */
     uint64_t model_flops;    /* that a rank's part of a step has to do: of matrix products and
                                 attention, without recomputation; 0: not known */
-    uint64_t model_ns; /* of these at the target's peak: the utilization (MFU) is model_ns over
-                          the time of a step */
+    uint64_t model_ns;     /* of these at the target's peak: the utilization (MFU) is model_ns over
+                              the time of a step */
+    const char *plan_only; /* what of the model is left out; "": nothing, so there are sessions */
 } remat_plan_info;
 REMAT_API void remat_plan_get_info(const remat_plan *plan, remat_plan_info *out);
 /* Of an option of remat-compile, by its long name without "--", as "threads"; NULL: it was not

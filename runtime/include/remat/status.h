@@ -40,6 +40,7 @@ typedef enum REMAT_NODISCARD remat_status {
     REMAT_ERROR_MEMORY = 6,     /* the host's allocator returned NULL, or the GPU has too little */
     REMAT_ERROR_CUT_SHORT = 7,  /* a search or a time limit ended before there was a result */
     REMAT_ERROR_NOT_FINITE = 8, /* training or evaluation met an infinity or a NaN */
+    REMAT_ERROR_PLAN_ONLY = 9,  /* the plan leaves out a part of its model: it is only looked at */
     REMAT_ERROR_INTERNAL = 70,  /* a broken invariant of ours */
     REMAT_ERROR_RANK_LOST = 75, /* another rank is gone or late: a repetition may succeed */
 } remat_status;

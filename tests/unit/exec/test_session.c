@@ -325,6 +325,11 @@ static void test_errors(remat_context *ctx, const struct remat_plan *plan)
                  "unknown device \"abacus\"");
     CHECK(!session);
     params.device = "cpu";
+    plan->program->plan_only = "rope_type is \"yarn\"";
+    CHECK_STATUS(ctx, remat_session_create(ctx, plan, &params, &session), REMAT_ERROR_PLAN_ONLY,
+                 "leaves out a part of its model, rope_type is \"yarn\"");
+    CHECK(!session);
+    plan->program->plan_only = "";
     plan->program->budget_bytes = 1;
     plan->program->reserve_bytes = 50u << 20;
     CHECK_STATUS(ctx, remat_session_create(ctx, plan, &params, &session), REMAT_ERROR_INFEASIBLE,

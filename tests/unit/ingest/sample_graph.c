@@ -59,6 +59,7 @@ struct remat_graph *sample_graph(struct remat_arena *arena)
 {
     struct remat_graph *graph = remat_graph_create(arena, "sample");
     graph->config = "{\"model_type\":\"none\"}";
+    graph->plan_only = "rope_type is \"yarn\"";
     struct remat_builder b = {.arena = arena, .graph = graph};
     remat_value x = given(&b, "x", REMAT_ROLE_INPUT, REMAT_F32, 2, 2, 4);
     remat_value targets = given(&b, "targets", REMAT_ROLE_INPUT, REMAT_I32, 1, 2, 0);

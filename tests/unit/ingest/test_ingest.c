@@ -89,6 +89,7 @@ static void test_round_trip(struct remat_arena *arena)
     compare_nodes(p, q);
     CHECK(strcmp(p->name, q->name) == 0 && q->output_count == 1, "name, outputs");
     CHECK(strcmp(p->config, q->config) == 0 && *q->config, "config");
+    CHECK(strcmp(p->plan_only, q->plan_only) == 0 && *q->plan_only, "plan_only");
     CHECK(p->outputs[0].i == q->outputs[0].i, "outputs");
     CHECK(q->optimizer.kind == p->optimizer.kind && p->optimizer.beta1 == q->optimizer.beta1 &&
               p->optimizer.beta2 == q->optimizer.beta2 &&

@@ -86,7 +86,8 @@ static const char corner_cases[] =
     "\n"
     "output %s\n"
     "output %a\n"
-    "config \"{\\\"key\\\": \\\"\\\\u00e9 \xc3\xa9\\\"}\"\n";
+    "config \"{\\\"key\\\": \\\"\\\\u00e9 \xc3\xa9\\\"}\"\n"
+    "plan_only \"type is \\\"yarn\\\"\"\n";
 
 static void test_corner_cases(struct remat_arena *arena)
 {
@@ -99,6 +100,7 @@ static void test_corner_cases(struct remat_arena *arena)
     CHECK(graph->nodes[1].origin_group == 7 && graph->nodes[0].origin_group == 0, "groups");
     CHECK(graph->nodes[2].instance == 1, "instance");
     CHECK(strcmp(graph->config, "{\"key\": \"\\u00e9 \xc3\xa9\"}") == 0, "%s", graph->config);
+    CHECK(strcmp(graph->plan_only, "type is \"yarn\"") == 0, "%s", graph->plan_only);
     CHECK(graph->optimizer.epsilon == 5e-324, "a subnormal number");
     CHECK(!graph->values[2].trainable && graph->values[1].trainable, "trainable");
     CHECK(!graph->values[2].no_decay && graph->values[1].no_decay, "decay");

@@ -233,6 +233,7 @@ static void compare_head(const struct remat_program *a, const struct remat_progr
     SAME_TEXT(target);
     SAME_TEXT(target_arch);
     SAME_TEXT(config);
+    SAME_TEXT(plan_only);
     SAME_TEXT(policy);
     SAME(graph_hash);
     SAME(numerics_hash);
@@ -307,7 +308,7 @@ static void test_indices(struct remat_arena *arena)
                  "but it is no i32 input");
 }
 
-/* Readers that do not know kernels with tensor_words refuse a plan that has some. */
+/* Readers that do not know kernels with tensor_words, or the mark, refuse a plan that has them. */
 static void test_features(struct remat_arena *arena)
 {
     for (uint32_t words = 0; words <= 3; words += 3) {
@@ -317,10 +318,12 @@ static void test_features(struct remat_arena *arena)
         size_t bytes = 0;
         sample_program(&s);
         s.cuda_kernels[2].tensor_words = words;
+        s.program.plan_only = words ? "" : "rope_type is \"yarn\"";
         bool found = remat_program_write(ctx, &s.program, arena, &data, &bytes) == REMAT_OK &&
                      remat_fb_open_program((const char *)data + REMAT_CONTAINER_BYTES,
                                            bytes - REMAT_CONTAINER_BYTES, &root) == REMAT_FB_OK;
-        CHECK(found && root.required_features == (words ? REMAT_FEATURE_TENSORS : 0),
+        CHECK(found && root.required_features ==
+                           (words ? REMAT_FEATURE_TENSORS : REMAT_FEATURE_PLAN_ONLY),
               "features with tensor_words %u", words);
     }
 }
