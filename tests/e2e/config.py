@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """remat-graph refuses each kind of entry of a config.json that it cannot follow, and names it; files as
-Hugging Face's hub has them give models with the published numbers of parameters.
+Hugging Face's hub has them give models with the published numbers of parameters, with --plan-only and its
+mark where a graph leaves out a part of the model. The mark goes into texts and plans, which do not run.
 
     config.py BUILD_DIRECTORY"""
 import json
@@ -17,9 +18,14 @@ LLAMA = {"model_type": "llama", "hidden_size": 64, "intermediate_size": 176, "nu
          "rms_norm_eps": 1e-5, "hidden_act": "silu"}
 LONG = {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4,
         "original_max_position_embeddings": 256}
-TYPES = "gpt2, llama, mistral, qwen2, qwen3, phi3, bert, marian"
+TYPES = "gpt2, gpt_bigcode, llama, mistral, qwen2, qwen3, phi3, bert, marian"
 ACTIVATIONS = ("gelu, gelu_python, gelu_new, gelu_fast, gelu_accurate, gelu_pytorch_tanh, gelu_python_tanh, relu, silu, "
                "swish, sigmoid, tanh")
+ROPE = 'null or rope_type "default", "linear" or "llama3"'
+ALONE = "; this one with --plan-only, for a plan alone)"
+GPT2 = {**dict.fromkeys(LLAMA, ...), "model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 64,
+        "vocab_size": 300}
+BIGCODE = {**GPT2, "model_type": "gpt_bigcode"}
 WINDOW = {"model_type": "qwen2", "use_sliding_window": True, "sliding_window": 256}
 LONGER = ("--seq", "257")
 CASES = [  # what is changed (... is absent), the message or None where it is accepted, options
@@ -63,7 +69,31 @@ CASES = [  # what is changed (... is absent), the message or None where it is ac
     ({"head_dim": "16"}, 'head_dim is "16" (accepted: 1 to 16777216)'),
     ({"tie_word_embeddings": 1}, "tie_word_embeddings is 1 (accepted: true, false)"),
     ({"rope_scaling": LONG, "rope_parameters": LONG}, "(accepted: null beside rope_parameters)"),
-    ({"rope_scaling": 3}, 'rope_scaling is 3 (accepted: null or rope_type "llama3" or "default")'),
+    ({"rope_scaling": 3}, f'rope_scaling is 3 (accepted: {ROPE}; with --plan-only, for a plan alone, also "dynamic", '
+                          '"yarn" or "longrope")'),
+    ({"rope_scaling": {"type": "yam"}}, f'rope_scaling is {{"type": "yam"}} (accepted: {ROPE}; with', "--plan-only"),
+    ({"rope_scaling": {"type": "linear", "factor": 0.5}}, "(accepted: factor >= 1)"),
+    ({"rope_scaling": {"type": "linear"}}, "(accepted: factor >= 1)"),
+    ({"rope_scaling": {"type": "linear", "factor": 2, "beta": 1}}, "beta is 1 (accepted: absent)"),
+    ({"rope_scaling": {"type": "yarn", "factor": 2}}, f'rope_scaling is {{"type": "yarn", "factor": 2}} (accepted: {ROPE}{ALONE}'),
+    ({"rope_scaling": {"type": "dynamic", "factor": 2}}, ALONE),
+    ({"rope_parameters": {"rope_type": "longrope", "long_factor": [1.5] * 8}}, ALONE),
+    ({"partial_rotary_factor": 0.5}, f"partial_rotary_factor is 0.5 (accepted: 1{ALONE}"),
+    ({"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}}, f"factor is 0.5 (accepted: 1{ALONE}"),
+    ({"partial_rotary_factor": 1.5}, "partial_rotary_factor is 1.5 (accepted: more than 0 up to 1)", "--plan-only"),
+    ({"partial_rotary_factor": "half"}, 'partial_rotary_factor is "half" (accepted: more than 0', "--plan-only"),
+    ({"rope_interleaved": True}, f"rope_interleaved is true (accepted: false{ALONE}"),
+    ({"rope_interleaved": 1}, "rope_interleaved is 1 (accepted: false)", "--plan-only"),
+    ({"model_type": "qwen2", "use_mrope": True}, f"use_mrope is true (accepted: false{ALONE}"),
+    ({**GPT2, "scale_attn_by_inverse_layer_idx": 1}, "scale_attn_by_inverse_layer_idx is 1 (accepted: true, false)"),
+    ({**GPT2, "bias": "no"}, 'bias is "no" (accepted: true, false)'),
+    ({**GPT2, "bias": False}, None),
+    ({**GPT2, "multi_query": True}, "multi_query is true (accepted: absent: this key is unknown"),
+    ({**BIGCODE, "multi_query": None}, None),
+    ({**BIGCODE, "num_key_value_heads": 4}, "num_key_value_heads is 4 (accepted: 1, as multi_query says)"),
+    ({**BIGCODE, "multi_query": False, "num_key_value_heads": 4}, None),
+    (BIGCODE, "--kv-heads 3 does not divide --heads 4", "--kv-heads", "3"),
+    ({}, "--no-bias does not apply to model llama", "--no-bias"),
     ({"rope_scaling": {**LONG, "factor": 0.5}}, "(accepted: factor >= 1, low_freq_factor < high_freq_factor"),
     ({"rope_scaling": {**LONG, "factor": []}}, "factor is [] (accepted: a number above 0)"),
     ({"rope_scaling": {**LONG, "low_freq_factor": 0}}, "low_freq_factor is 0 (accepted: a number above 0)"),
@@ -88,6 +118,53 @@ COMMON = {"hidden_act": "silu", "initializer_range": 0.02, "tie_word_embeddings"
           "transformers_version": "4.51.0", "use_cache": True, "rope_theta": 10000.0, "bos_token_id": 1}
 QWEN = {**COMMON, "attention_dropout": 0.0, "rms_norm_eps": 1e-6, "rope_theta": 1000000.0, "vocab_size": 151936,
         "use_sliding_window": False}
+LLAMA2 = {**COMMON, "model_type": "llama", "attention_bias": False, "hidden_size": 4096, "intermediate_size": 11008,
+          "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 32, "pretraining_tp": 1,
+          "rms_norm_eps": 1e-5, "vocab_size": 32000}
+QWEN7 = {**QWEN, "model_type": "qwen2", "hidden_size": 3584, "intermediate_size": 18944, "num_attention_heads": 28,
+         "max_position_embeddings": 32768, "max_window_layers": 28, "num_hidden_layers": 28, "num_key_value_heads": 4,
+         "sliding_window": 131072, "vocab_size": 152064}
+PHI = {**COMMON, "model_type": "phi3", "attention_bias": False, "attention_dropout": 0.0, "embd_pdrop": 0.0,
+       "hidden_size": 3072, "intermediate_size": 8192, "max_position_embeddings": 131072, "num_attention_heads": 32,
+       "num_hidden_layers": 32, "original_max_position_embeddings": 4096, "resid_pdrop": 0.0, "rms_norm_eps": 1e-5,
+       "sliding_window": 262144}
+FACTORS = [round(1 + k / 7, 3) for k in range(48)]
+GPT2_SMALL = {"model_type": "gpt2", "activation_function": "gelu_new", "attn_pdrop": 0.1, "embd_pdrop": 0.1,
+              "n_embd": 768, "n_head": 12, "n_inner": None, "n_layer": 12, "n_positions": 1024, "resid_pdrop": 0.1,
+              "vocab_size": 50257}
+PLANS = [  # the same, and the mark with --plan-only; without a mark the option is not needed
+    ({**LLAMA2, "intermediate_size": 14336, "max_position_embeddings": 131072, "mlp_bias": False,
+      "num_key_value_heads": 8, "rope_theta": 500000.0, "vocab_size": 128256, "eos_token_id": [128001, 128008],
+      "rope_scaling": {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                       "original_max_position_embeddings": 8192, "rope_type": "llama3"}},
+     "Llama-3.1-8B", 8030261248, None),
+    ({**LLAMA2, "max_position_embeddings": 16384, "rms_norm_eps": 1e-6, "rope_theta": 100000, "vocab_size": 32256,
+      "rope_scaling": {"factor": 4.0, "type": "linear"}}, "deepseek-coder-6.7b-base", 6740512768, None),
+    ({**LLAMA2, "max_position_embeddings": 131072,
+      "rope_scaling": {"factor": 32.0, "original_max_position_embeddings": 4096, "type": "yarn", "finetuned": True}},
+     "Yarn-Llama-2-7b-128k", 6738415616, 'rope_type is "yarn"'),
+    ({**QWEN7, "rope_scaling": {"factor": 4.0, "original_max_position_embeddings": 32768, "type": "yarn"}},
+     "Qwen2.5-7B-Instruct", 7615616512, 'rope_type is "yarn"'),
+    ({**PHI, "auto_map": {}, "num_key_value_heads": 32, "vocab_size": 32064,
+      "rope_scaling": {"long_factor": FACTORS, "short_factor": FACTORS, "type": "longrope"}},
+     "Phi-3-mini-128k-instruct", 3821079552, 'rope_type is "longrope"'),
+    ({**PHI, "full_attn_mod": 1, "interpolate_factor": 1, "lm_head_bias": False, "mlp_bias": False,
+      "num_attention_heads": 24, "num_key_value_heads": 8, "partial_rotary_factor": 0.75, "vocab_size": 200064,
+      "tie_word_embeddings": True,
+      "rope_scaling": {"long_factor": FACTORS, "short_factor": FACTORS, "type": "longrope"}},
+     "Phi-4-mini-instruct", 3836021760, 'rope_type is "longrope", partial_rotary_factor is 0.75'),
+    ({**GPT2_SMALL, "reorder_and_upcast_attn": True, "scale_attn_by_inverse_layer_idx": True, "scale_attn_weights": True},
+     "stanford-crfm/alias-gpt2-small-x21", 124439808, None),
+    ({**GPT2_SMALL, "model_type": "gpt_bigcode", "activation_function": "gelu_pytorch_tanh",
+      "attention_softmax_in_fp32": True, "inference_runner": 0, "max_batch_size": None, "max_sequence_length": None,
+      "multi_query": True, "n_embd": 2048, "n_head": 16, "n_inner": 8192, "n_layer": 24, "n_positions": 8192,
+      "pad_key_length": True, "pre_allocate_kv_cache": False, "scale_attention_softmax_in_fp32": True,
+      "validate_runner_input": True, "vocab_size": 49152}, "starcoderbase-1b", 1137207296, None),
+    ({"model_type": "bert", "attention_probs_dropout_prob": 0.1, "gradient_checkpointing": False, "hidden_act": "gelu",
+      "hidden_dropout_prob": 0.1, "hidden_size": 768, "intermediate_size": 3072, "layer_norm_eps": 1e-12,
+      "max_position_embeddings": 512, "num_attention_heads": 12, "num_hidden_layers": 12, "type_vocab_size": 2,
+      "position_embedding_type": "absolute", "vocab_size": 30522}, "bert-base-uncased", 109514298, None),
+]
 HUB = [  # the file, what it is of, its parameters
     ({**COMMON, "model_type": "mistral", "architectures": ["MistralForCausalLM"], "hidden_size": 4096,
       "intermediate_size": 14336, "max_position_embeddings": 32768, "num_attention_heads": 32, "num_hidden_layers": 32,
@@ -123,20 +200,77 @@ def run(path, config, *options):
 
 def check_hub(path):
     failures = 0
-    for config, name, published in HUB:
-        result = run(path, config)
+    for config, name, published, *mark in [*HUB, *PLANS]:
+        result = run(path, config, *["--plan-only"] * (mark not in ([], [None])))
         shapes = re.findall(r"^parameter %\S+ : f32\[([\d,]+)\]", result.stdout, re.M)
         count = sum(math.prod(map(int, shape.split(","))) for shape in shapes)
         if count != published:
             failures += 1
             print(f"{name}: {count} parameters, published {published}: {result.stderr}")
+        marks = re.findall(r'^plan_only "(.*)"$', result.stdout, re.M)
+        if [text.replace('\\"', '"') for text in marks] != [text for text in mark if text]:
+            failures += 1
+            print(f"{name}: marked {marks}, expected {mark}")
     return failures
+
+
+def check_mark(path):
+    """A graph with a mark, and all that is made of it; another with the same sizes has the same plan."""
+    reason = 'rope_type is "dynamic", partial_rotary_factor is 0.25'
+    marked = {**LLAMA, "rope_scaling": {"type": "dynamic", "factor": 2.0}, "partial_rotary_factor": 0.25}
+    folder, failures = os.path.dirname(path), []
+
+    def tool(name, *arguments, code=0):
+        done = subprocess.run([f"{build}/tools/{name}", *arguments], cwd=folder, capture_output=True, text=True)
+        if done.returncode != code:
+            failures.append(f"{name} {arguments}: {done.returncode} {done.stderr}")
+        return done
+
+    def expect(what, text):
+        if what not in text:
+            failures.append(f"expected {what} in {text}")
+
+    for config in LLAMA, marked:
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(config, file)
+        tool("remat-graph", path, "--seq", "32", "--plan-only", "-o", "model.fbs")
+        bytes_and_time = [json.loads(tool("remat-compile", "model.fbs", "--ac-mode", "full", "--format", "json", "-o", "model.plan")
+                                     .stdout).get(key) for key in ("plan_only", "peak_bytes", "step_ns")]
+        if config is LLAMA:
+            plain = bytes_and_time
+            tool("remat-run", "model.plan", "--text", path, "--steps", "1")
+    if plain[0] or bytes_and_time != [reason, *plain[1:]]:
+        failures.append(f"{bytes_and_time}, without a mark {plain}")
+    text = tool("remat-dump", "model.fbs", "--text").stdout
+    with open(os.path.join(folder, "model.txt"), "w", encoding="utf-8") as file:
+        file.write(text)
+    quoted = reason.replace('"', '\\"')
+    expect(f'\nplan_only "{quoted}"\n', text)
+    passes = tool("remat-compile", "model.txt", "--print-after", "autodiff", "--print-after", "rewrite").stdout
+    if passes.count(f'\nplan_only "{quoted}"\n') != 2:
+        failures.append(f"--print-after: {passes[-200:]}")
+    expect(f"\nplan only    {reason}\n", tool("remat-compile", "model.txt", "--bind", "batch=2", "-o", "model.plan").stdout)
+    for file in "model.fbs", "model.plan":
+        expect(f"\nplan only   {reason}\n", tool("remat-dump", file).stdout)
+        if json.loads(tool("remat-dump", file, "--format", "json").stdout)["plan_only"] != reason:
+            failures.append(f"remat-dump {file} --format json")
+    tool("remat-dump", "model.plan", "--emit-policy", "pytorch", "--model", "model.txt")
+    before = sorted(os.listdir(folder))
+    for options in [], ["--eval"], ["--checkpoint", "run", "--save-weights", "folder/", "--init", "none"]:
+        done = tool("remat-run", "model.plan", "--text", path, "--steps", "1", *options, code=9)
+        if done.stderr != f"remat-run: error: model.plan only shows memory and time: it leaves out a part of its model, {reason}\n":
+            failures.append(done.stderr)
+    if sorted(os.listdir(folder)) != before:
+        failures.append("remat-run has left files")
+    for failure in failures:
+        print(f"mark: {failure}")
+    return len(failures)
 
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "config.json")
-        failures = check_hub(path)
+        failures = check_hub(path) + check_mark(path)
         for change, message, *options in CASES:
             config = {key: value for key, value in {**LLAMA, **change}.items() if value is not ...}
             result = run(path, config, *options)
@@ -146,7 +280,7 @@ def main():
             if not good:
                 failures += 1
                 print(f"{change}: expected {message}, got {result.returncode} {result.stderr}")
-    print(f"{len(CASES) + len(HUB)} cases, {failures} failures")
+    print(f"{len(CASES) + len(HUB) + len(PLANS)} cases, {failures} failures")
     sys.exit(failures > 0)
 
 

@@ -48,6 +48,12 @@ def gpt2():
         attn_pdrop=0, bos_token_id=0, eos_token_id=0))
 
 
+def bigcode():
+    return transformers.GPTBigCodeForCausalLM(transformers.GPTBigCodeConfig(
+        vocab_size=256, n_positions=128, n_embd=64, n_layer=3, n_head=4, resid_pdrop=0, embd_pdrop=0,
+        attn_pdrop=0, bos_token_id=0, eos_token_id=0))
+
+
 LLAMA3 = {"rope_type": "llama3", "rope_theta": 5e5, "factor": 8.0, "low_freq_factor": 1.0,
           "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
 
@@ -77,7 +83,7 @@ def encdec():
         decoder_start_token_id=0, forced_eos_token_id=None))
 
 
-FAMILIES = {"gpt2": (gpt2, "gpt2"), "llama": (llama, "llama"),
+FAMILIES = {"gpt2": (gpt2, "gpt2"), "gpt_bigcode": (bigcode, "gpt2"), "llama": (llama, "llama"),
             "llama_tied": (lambda: llama(tie_word_embeddings=True), "llama"),
             "llama_rope": (lambda: llama(rope_parameters=LLAMA3), "llama"),
             "llama_theta": (lambda: llama(rope_parameters={"rope_type": "default", "rope_theta": 5e5}), "llama"),

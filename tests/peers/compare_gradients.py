@@ -74,15 +74,16 @@ def load_like(path, expected):
     return ours
 
 
-def without_key_bias(name, tensor):
+def without_key_bias(name, tensor, params):
     """A key's bias moves every score of a row alike, so its true gradient is zero, and AdamW turns
-    the rounding noise there into whole steps: columns [C, 2C) of c_attn.bias are left out."""
+    the rounding noise there into whole steps: the columns of
+    c_attn.bias between the C of queries and those of values are left out."""
     if name.endswith(("attention.self.key.bias", "k_proj.bias")):
         return torch.zeros(1)
     if not name.endswith("attn.c_attn.bias"):
         return tensor
-    width = tensor.numel() // 3
-    return torch.cat([tensor[:width], tensor[2 * width:]])
+    width = params[name.replace("c_attn", "c_proj")].numel()
+    return torch.cat([tensor[:width], tensor[(tensor.numel() + width) // 2:]])
 
 
 class Report:
@@ -161,7 +162,7 @@ def compare_parameters(report, ours, theirs, options):
     limit = options.parameter_max or 2 / options.steps
     largest, rms = [], []
     for name, param in theirs.items():
-        difference = without_key_bias(name, ours[name] - param).double() / scale
+        difference = without_key_bias(name, ours[name] - param, theirs).double() / scale
         largest.append((name, difference.abs().max().item(), limit))
         rms.append((name, difference.square().mean().sqrt().item(), options.parameter_rms))
     report.table(f"parameters after {options.steps} steps, max |difference| / (lr * steps)", largest)

@@ -24,9 +24,9 @@ from safetensors.torch import load_file
 
 SEQ = checkpoints.SEQ
 LIMITS = SimpleNamespace(gradient_limit=1e-5, gradient_floor=1e-6)
-TYPES = """gpt2 llama mistral qwen2 qwen3 phi3 bert marian
+TYPES = """gpt2 gpt_bigcode llama mistral qwen2 qwen3 phi3 bert marian
     albert bart bloom camembert codegen cohere deberta-v2 deepseek_v3 distilbert electra falcon gemma gemma2
-    gemma3_text glm gpt_bigcode gpt_neo gpt_neox gpt_oss gptj granite m2m_100 mamba mbart ministral mixtral
+    gemma3_text glm gpt_neo gpt_neox gpt_oss gptj granite m2m_100 mamba mbart ministral mixtral
     modernbert nemotron olmo2 opt pegasus phi qwen2_moe qwen3_moe roberta smollm3 stablelm starcoder2 t5
     xlm-roberta""".split()
 
@@ -35,6 +35,7 @@ LLAMA = {**IDS, "hidden_size": 64, "intermediate_size": 112, "num_hidden_layers"
          "num_key_value_heads": 2, "max_position_embeddings": 64}
 ACCEPTED = {  # model type: transformers' class, sizes, the family of remat-graph
     "gpt2": ("GPT2LMHeadModel", {**IDS, "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 64}, "gpt2"),
+    "gpt_bigcode": ("GPTBigCodeForCausalLM", {**IDS, "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 64}, "gpt2"),
     "llama": ("LlamaForCausalLM", LLAMA, "llama"),
     "mistral": ("MistralForCausalLM", LLAMA, "llama"),
     "qwen2": ("Qwen2ForCausalLM", LLAMA, "llama"),
@@ -60,6 +61,11 @@ VARIANTS = [  # model type, what is not the default
     ("phi3", {"hidden_act": "sigmoid"}), ("bert", {"hidden_act": "gelu_new"}), ("bert", {"hidden_act": "silu"}),
     *(("gpt2", {"activation_function": name}) for name in (
         "gelu_python", "gelu_fast", "gelu_accurate", "gelu_python_tanh", "relu", "tanh")),
+    ("gpt2", {"scale_attn_by_inverse_layer_idx": True, "reorder_and_upcast_attn": True}),
+    ("gpt2", {"scale_attn_weights": False}),
+    ("gpt_bigcode", {"multi_query": False, "n_inner": 112}),
+    ("llama", {"rope_parameters": {"rope_type": "linear", "factor": 3.0, "rope_theta": 5e5}}),
+    ("bert", {"type_vocab_size": 5}),
 ]
 
 

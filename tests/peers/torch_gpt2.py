@@ -2,7 +2,7 @@
 """GPT-2 in PyTorch, fp32, eager: what remat's training runs are held against.
 
 Parameters have the names and shapes of Hugging Face's GPT-2 ([in, out] linear weights, head tied to
-wte). Data are feed.py's."""
+wte), without biases those of nanoGPT with bias=False ([out, in]). Data are feed.py's."""
 import re
 from dataclasses import dataclass
 
@@ -18,13 +18,21 @@ class Config:
     heads: int = 12
     vocab: int = 50257
     positions: int = 1024
+    kv_heads: int = None  # heads
+    bias: bool = True
+
+    @property
+    def kv_width(self):
+        return self.width // self.heads * (self.kv_heads or self.heads)
 
 
 def config_of(weights, heads):
     """Everything but the number of heads shows in the shapes."""
     vocab, width = weights["wte.weight"].shape
     layers = 1 + max(int(name.split(".")[1]) for name in weights if name.startswith("h."))
-    return Config(layers, width, heads, vocab, weights["wpe.weight"].shape[0])
+    kv_width = (max(weights["h.0.attn.c_attn.weight"].shape) - width) // 2
+    return Config(layers, width, heads, vocab, weights["wpe.weight"].shape[0], kv_width * heads // width,
+                  "ln_f.bias" in weights)
 
 
 def shapes(config):
@@ -33,15 +41,16 @@ def shapes(config):
     result = {"wte.weight": (config.vocab, width), "wpe.weight": (config.positions, width)}
 
     def norm(name):
-        result[f"{name}.weight"] = result[f"{name}.bias"] = (width,)
+        result.update({f"{name}.{kind}": (width,) for kind in ("weight", "bias")[:1 + config.bias]})
 
     def linear(name, inputs, outputs):
-        result[f"{name}.weight"] = (inputs, outputs)
-        result[f"{name}.bias"] = (outputs,)
+        result[f"{name}.weight"] = (inputs, outputs) if config.bias else (outputs, inputs)
+        if config.bias:
+            result[f"{name}.bias"] = (outputs,)
 
     for layer in range(config.layers):
         norm(f"h.{layer}.ln_1")
-        linear(f"h.{layer}.attn.c_attn", width, 3 * width)
+        linear(f"h.{layer}.attn.c_attn", width, width + 2 * config.kv_width)
         linear(f"h.{layer}.attn.c_proj", width, width)
         norm(f"h.{layer}.ln_2")
         linear(f"h.{layer}.mlp.c_fc", width, 4 * width)
@@ -90,19 +99,21 @@ class Gpt2:
 
     def norm(self, x, name):
         p = self.params
-        return F.layer_norm(x, x.shape[-1:], p[f"{name}.weight"], p[f"{name}.bias"], 1e-5)
+        return F.layer_norm(x, x.shape[-1:], p[f"{name}.weight"], p.get(f"{name}.bias"), 1e-5)
 
     def linear(self, x, name):
         p = self.params
+        if not self.config.bias:
+            return F.linear(x, p[f"{name}.weight"])
         rows = torch.addmm(p[f"{name}.bias"], x.reshape(-1, x.shape[-1]), p[f"{name}.weight"])
         return rows.view(*x.shape[:-1], -1)
 
     def attention(self, x, name):
         batch, seq, width = x.shape
-        heads = self.config.heads
-        q, k, v = (part.view(batch, seq, heads, width // heads).transpose(1, 2)
-                   for part in self.linear(x, f"{name}.c_attn").split(width, dim=2))
-        context = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        size, kv_width = width // self.config.heads, self.config.kv_width
+        q, k, v = (part.view(batch, seq, -1, size).transpose(1, 2)
+                   for part in self.linear(x, f"{name}.c_attn").split([width, kv_width, kv_width], dim=2))
+        context = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=kv_width < width)
         return self.linear(context.transpose(1, 2).reshape(batch, seq, width), f"{name}.c_proj")
 
     def mlp(self, x, name):

@@ -43,6 +43,8 @@ CASES["encdec-relu"] = Case("encdec-tiny", "encdec", seed=84)
 CASES["bert-short"] = Case("bert-tiny", "bert", batch=2, seq=4)
 # What adamw gets is other than without clipping: the norms of the first gradients are above it.
 CASES["gpt2-clip-norm"] = Case("gpt2-tiny", "gpt2", clip_norm=1.5)
+for OPTIONS in ("--no-bias",), ("--kv-heads", 2), ("--kv-heads", 1, "--attention", "written-out"):
+    CASES["gpt2" + "".join(map(str, OPTIONS[:2]))] = Case("gpt2-tiny", "gpt2", options=OPTIONS)
 
 
 def compare(tools, case, work):

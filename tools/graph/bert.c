@@ -18,8 +18,8 @@ static remat_value embed(struct remat_model *m, remat_value words)
     const struct remat_model_settings *s = m->settings;
     remat_value positions = remat_model_parameter(m, "bert.embeddings.position_embeddings.weight",
                                                   s->context, s->width, 0, STD);
-    remat_value types = remat_model_parameter(m, "bert.embeddings.token_type_embeddings.weight", 2,
-                                              s->width, 0, STD);
+    remat_value types = remat_model_parameter(m, "bert.embeddings.token_type_embeddings.weight",
+                                              s->token_types, s->width, 0, STD);
     remat_model_scope(m, "embed");
     remat_value x = remat_model_embedding(m, "embed.token", words, m->tokens);
     remat_value type = remat_model_slice(m, "embed.type", types, 0, 0, 1);

@@ -26,8 +26,10 @@ enum {
     phi3 = 1 << 5,
     bert = 1 << 6,
     marian = 1 << 7,
+    bigcode = 1 << 8,
+    gpts = gpt2 | bigcode,
     llamas = llama | mistral | qwen2 | qwen3 | phi3,
-    any = gpt2 | llamas | bert | marian
+    any = gpts | llamas | bert | marian
 };
 
 static const struct type {
@@ -36,6 +38,9 @@ static const struct type {
     struct remat_model_settings settings; /* what the type alone says */
 } types[] = {
     {gpt2, "GPT2LMHeadModel", {.name = "gpt2", .family = REMAT_FAMILY_gpt2}},
+    {bigcode,
+     "GPTBigCodeForCausalLM",
+     {.name = "gpt_bigcode", .family = REMAT_FAMILY_gpt2, .by_output = true}},
     {llama, "LlamaForCausalLM", {.name = "llama", .family = REMAT_FAMILY_llama}},
     {mistral, "MistralForCausalLM", {.name = "mistral", .family = REMAT_FAMILY_llama}},
     {qwen2, "Qwen2ForCausalLM", {.name = "qwen2", .family = REMAT_FAMILY_llama, .qkv_bias = true}},
@@ -45,17 +50,30 @@ static const struct type {
     {marian, "MarianMTModel", {.name = "marian", .family = REMAT_FAMILY_encdec}},
 };
 
-enum kind { SIZE, NUMBER, BOOLEAN, SWITCH, ACTIVATION, FIXED, EQUAL, DROPOUT, NO_DROPOUT, OTHER };
+enum kind {
+    SIZE,
+    NUMBER,
+    BOOLEAN,
+    DEPARTURE,
+    SWITCH,
+    ACTIVATION,
+    FIXED,
+    FOR_PLANS,
+    EQUAL,
+    DROPOUT,
+    NO_DROPOUT,
+    OTHER
+};
 
 static const struct key {
     uint32_t types;
     const char *name;
     enum kind kind;
     bool required;
-    size_t offset;    /* of SIZE, NUMBER, BOOLEAN, SWITCH, DROPOUT: the member of the settings */
-    const char *text; /* of FIXED: the value as JSON; of EQUAL: the other key; of ACTIVATION: what
-                         an absent key means */
-    double absent;    /* of SIZE, NUMBER, DROPOUT: the same */
+    size_t offset;    /* the member of the settings, where there is one */
+    const char *text; /* of FIXED, FOR_PLANS: the value as JSON; of EQUAL: the other key; of
+                         ACTIVATION: what an absent key means */
+    double absent;    /* of SIZE, NUMBER, DEPARTURE, DROPOUT: the same */
 } keys[] = {
 #define ROW(types, key, kind, required, offset, text, absent)                                      \
     {types, key, kind, required, offset, text, absent},
@@ -65,10 +83,13 @@ static const struct key {
     ROW(types, key, SIZE, false, MEMBER(member), NULL, absent)
 #define NUMBER(types, key, member, absent)                                                         \
     ROW(types, key, NUMBER, false, MEMBER(member), NULL, absent)
-#define BOOLEAN(types, key, member)       ROW(types, key, BOOLEAN, false, MEMBER(member), NULL, 0)
+#define BOOLEAN(types, key, member) ROW(types, key, BOOLEAN, false, MEMBER(member), NULL, 0)
+#define DEPARTURE(types, key, member, usual)                                                       \
+    ROW(types, key, DEPARTURE, false, MEMBER(member), NULL, usual)
 #define SWITCH(types, key, member)        ROW(types, key, SWITCH, false, MEMBER(member), NULL, 0)
 #define ACTIVATION(types, key, absent)    ROW(types, key, ACTIVATION, false, 0, absent, 0)
 #define FIXED(types, key, value)          ROW(types, key, FIXED, false, 0, value, 0)
+#define FOR_PLANS(types, key, value)      ROW(types, key, FOR_PLANS, false, 0, value, 0)
 #define EQUAL(types, key, other)          ROW(types, key, EQUAL, true, 0, other, 0)
 #define OPTIONAL_EQUAL(types, key, other) ROW(types, key, EQUAL, false, 0, other, 0)
 #define DROPOUT(types, key, member, absent)                                                        \
@@ -101,13 +122,12 @@ struct config {
     const char *path;
     json_t *root;
     uint32_t type; /* one of the set */
-    bool with_dropout;
+    bool with_dropout, plan_only;
     struct remat_model_settings *out;
 };
 
-/* "PATH: KEY is VALUE (accepted: ACCEPTED)" */
-static remat_status refuse(const struct config *c, const char *key, const json_t *value,
-                           const char *accepted)
+/* "KEY is VALUE" */
+static const char *describe(const struct config *c, const char *key, const json_t *value)
 {
     char text[80];
     size_t length =
@@ -115,10 +135,29 @@ static remat_status refuse(const struct config *c, const char *key, const json_t
     bool cut = length > sizeof text; /* json_dumpb returns what it would need */
     int shown = (int)(cut ? sizeof text : length);
     if (!value)
-        return remat_error(c->ctx, REMAT_ERROR_USAGE, "%s: %s is missing (accepted: %s)", c->path,
-                           key, accepted);
-    return remat_error(c->ctx, REMAT_ERROR_USAGE, "%s: %s is %.*s%s (accepted: %s)", c->path, key,
-                       shown, text, cut ? "..." : "", accepted);
+        return REMAT_FORMAT(c->arena, "%s is missing", key);
+    return REMAT_FORMAT(c->arena, "%s is %.*s%s", key, shown, text, cut ? "..." : "");
+}
+
+/* "PATH: KEY is VALUE (accepted: ACCEPTED)" */
+static remat_status refuse(const struct config *c, const char *key, const json_t *value,
+                           const char *accepted)
+{
+    return remat_error(c->ctx, REMAT_ERROR_USAGE, "%s: %s (accepted: %s)", c->path,
+                       describe(c, key, value), accepted);
+}
+
+/* What the graph leaves out although the model has it, which changes neither memory nor time. */
+static remat_status leave_out(const struct config *c, const char *key, const json_t *value,
+                              const char *accepted)
+{
+    const char *before = c->out->plan_only, *reason = describe(c, key, value);
+    if (!c->plan_only)
+        return refuse(
+            c, key, value,
+            REMAT_FORMAT(c->arena, "%s; this one with --plan-only, for a plan alone", accepted));
+    c->out->plan_only = before ? REMAT_FORMAT(c->arena, "%s, %s", before, reason) : reason;
+    return REMAT_OK;
 }
 
 static bool is_given(const json_t *value)
@@ -180,8 +219,12 @@ static remat_status check_fixed(const struct config *c, const struct key *row)
         good = json_number_value(value) == json_number_value(expected);
     if (json_is_null(expected) && json_is_false(value))
         good = true;
+    bool alike = json_is_boolean(value) && json_is_boolean(expected);
     json_decref(expected);
-    return good ? REMAT_OK : refuse(c, row->name, value, row->text);
+    if (good)
+        return REMAT_OK;
+    return row->kind == FOR_PLANS && alike ? leave_out(c, row->name, value, row->text)
+                                           : refuse(c, row->name, value, row->text);
 }
 
 static remat_status check_equal(const struct config *c, const struct key *row)
@@ -240,6 +283,18 @@ fail:
 
 /* --- Llama's rotary positions --- */
 
+/* Linear scaling slows all pairs down, as Llama 3's does in a context of 1: each has a longer
+ * wavelength. */
+static remat_status read_linear(const struct config *c, const char *key, const json_t *rope,
+                                struct remat_model_settings *s)
+{
+    remat_status st = read_number(c, rope, "factor", &s->rope_factor);
+    if (st == REMAT_OK && s->rope_factor < 1)
+        return refuse(c, key, rope, "factor >= 1");
+    s->rope_low = 1, s->rope_high = 4, s->rope_context = 1;
+    return st;
+}
+
 static remat_status read_scaling(const struct config *c, const char *key, const json_t *rope,
                                  struct remat_model_settings *s)
 {
@@ -258,9 +313,40 @@ fail:
     return st;
 }
 
-/* rope_scaling has what rope_parameters has; there rope_theta stands beside it. */
-static remat_status read_rope(const struct config *c, const char *key,
-                              struct remat_model_settings *s)
+/* The part of each head that positions turn. */
+static remat_status read_partial(const struct config *c, const json_t *object)
+{
+    static const char key[] = "partial_rotary_factor";
+    const json_t *value = json_object_get(object, key);
+    double part = json_number_value(value);
+    if (!is_given(value) || part == 1)
+        return REMAT_OK;
+    return part > 0 && part < 1 ? leave_out(c, key, value, "1")
+                                : refuse(c, key, value, "more than 0 up to 1");
+}
+
+/* What the graph can do, and the rest. */
+static const struct rope_type {
+    const char *name;
+    remat_status (*read)(const struct config *c, const char *key, const json_t *rope,
+                         struct remat_model_settings *s); /* NULL: it changes nothing */
+    bool left_out;
+} rope_types[] = {
+    {"default", NULL, false}, {"linear", read_linear, false}, {"llama3", read_scaling, false},
+    {"dynamic", NULL, true},  {"yarn", NULL, true},           {"longrope", NULL, true},
+    {"su", NULL, true}, /* longrope's old name */
+};
+
+static const struct rope_type *find_rope_type(const char *name)
+{
+    for (size_t k = 0; name && k < COUNT(rope_types); k++)
+        if (strcmp(rope_types[k].name, name) == 0)
+            return &rope_types[k];
+    return NULL;
+}
+
+/* Keys of another type say what is left out. */
+static remat_status check_rope_keys(const struct config *c, const json_t *rope)
 {
     static const char *const known[] = {"rope_theta",
                                         "rope_type",
@@ -268,27 +354,48 @@ static remat_status read_rope(const struct config *c, const char *key,
                                         "factor",
                                         "low_freq_factor",
                                         "high_freq_factor",
-                                        "original_max_position_embeddings"};
-    const json_t *rope = json_object_get(c->root, key);
-    const char *type, *name;
+                                        "original_max_position_embeddings",
+                                        "partial_rotary_factor"};
+    const char *name;
     json_t *value;
-    if (!is_given(rope))
-        return REMAT_OK;
-    type = json_string_value(json_object_get(rope, "rope_type"));
-    type = type ? type : json_string_value(json_object_get(rope, "type"));
-    if (!type || (strcmp(type, "llama3") != 0 && strcmp(type, "default") != 0))
-        return refuse(c, key, rope, "null or rope_type \"llama3\" or \"default\"");
     json_object_foreach((json_t *)rope, name, value)
     {
         size_t k = 0;
         while (k < COUNT(known) && strcmp(name, known[k]) != 0)
             k++;
-        bool whole = strcmp(name, "partial_rotary_factor") == 0 && json_number_value(value) == 1;
-        if (k == COUNT(known) && is_given(value) && !whole)
+        if (k == COUNT(known) && is_given(value))
             return refuse(c, name, value, "absent");
     }
-    remat_status st = read_number(c, rope, "rope_theta", &s->theta);
-    return st || strcmp(type, "default") == 0 ? st : read_scaling(c, key, rope, s);
+    return REMAT_OK;
+}
+
+/* rope_scaling has what rope_parameters has; there rope_theta stands beside it. */
+static remat_status read_rope(const struct config *c, const char *key,
+                              struct remat_model_settings *s)
+{
+    static const char accepted[] = "null or rope_type \"default\", \"linear\" or \"llama3\"";
+    remat_status st = REMAT_OK;
+    const json_t *rope = json_object_get(c->root, key);
+    if (!is_given(rope))
+        return REMAT_OK;
+    const json_t *name = json_object_get(rope, "rope_type");
+    name = is_given(name) ? name : json_object_get(rope, "type");
+    const struct rope_type *type = find_rope_type(json_string_value(name));
+    if (!type)
+        return refuse(c, key, rope,
+                      REMAT_FORMAT(c->arena,
+                                   "%s; with --plan-only, for a plan alone, also \"dynamic\", "
+                                   "\"yarn\" or \"longrope\"",
+                                   accepted));
+    REMAT_TRY(read_number(c, rope, "rope_theta", &s->theta));
+    REMAT_TRY(read_partial(c, rope));
+    if (type->left_out)
+        return leave_out(c, c->plan_only ? "rope_type" : key, c->plan_only ? name : rope, accepted);
+    REMAT_TRY(check_rope_keys(c, rope));
+    if (type->read)
+        REMAT_TRY(type->read(c, key, rope, s));
+fail:
+    return st;
 }
 
 /* Where no layer slides its window has no effect. */
@@ -326,9 +433,24 @@ static remat_status read_llama(const struct config *c, struct remat_model_settin
         return refuse(c, "rope_scaling", scaling, "null beside rope_parameters");
     REMAT_TRY(read_rope(c, "rope_scaling", s));
     REMAT_TRY(read_rope(c, "rope_parameters", s));
+    REMAT_TRY(read_partial(c, c->root));
     REMAT_TRY(read_layer_types(c, s));
 fail:
     return st;
+}
+
+/* --- GPT-BigCode's heads --- */
+
+static remat_status read_bigcode(const struct config *c, struct remat_model_settings *s)
+{
+    static const char key[] = "num_key_value_heads";
+    const json_t *value = json_object_get(c->root, key);
+    s->kv_heads = s->by_head ? s->heads : 1;
+    if (is_given(value) && (!json_is_integer(value) || json_integer_value(value) != s->kv_heads))
+        return refuse(c, key, value,
+                      REMAT_FORMAT(c->arena, "%" PRId64 ", as multi_query says", s->kv_heads));
+    s->kv_heads = s->by_head ? 0 : 1;
+    return REMAT_OK;
 }
 
 static remat_status read_type(struct config *c, struct remat_model_settings *s)
@@ -369,6 +491,11 @@ static remat_status read_key(const struct config *c, const struct key *row,
         REMAT_TRY(read_boolean(c, row->name, &flag));
         memcpy(member, &flag, sizeof flag);
         return REMAT_OK;
+    case DEPARTURE:
+        REMAT_TRY(read_boolean(c, row->name, &flag));
+        flag = is_given(json_object_get(c->root, row->name)) && flag != (row->absent != 0);
+        memcpy(member, &flag, sizeof flag);
+        return REMAT_OK;
     case SWITCH:
         REMAT_TRY(read_boolean(c, row->name, &flag));
         if (!flag)
@@ -377,6 +504,7 @@ static remat_status read_key(const struct config *c, const struct key *row,
     case ACTIVATION:
         return read_activation(c, row, &s->activation);
     case FIXED:
+    case FOR_PLANS:
         return check_fixed(c, row);
     case EQUAL:
         return check_equal(c, row);
@@ -418,6 +546,8 @@ static remat_status read_root(void *user)
         REMAT_TRY(read_dropout(c, s));
     if (s->family == REMAT_FAMILY_llama)
         REMAT_TRY(read_llama(c, s));
+    if (c->type == bigcode)
+        REMAT_TRY(read_bigcode(c, s));
     s->seq = s->context < DEFAULT_SEQ ? s->context : DEFAULT_SEQ;
     if (s->window > 0 && s->window < s->seq)
         s->seq = s->window;
@@ -445,10 +575,15 @@ static const char *print_root(struct remat_arena *arena, const json_t *root)
 }
 
 remat_status remat_model_config(remat_context *ctx, struct remat_arena *arena, const char *path,
-                                bool with_dropout, struct remat_model_settings *out)
+                                bool with_dropout, bool plan_only, struct remat_model_settings *out)
 {
     remat_status st = REMAT_OK;
-    struct config c = {ctx, arena, path, NULL, 0, with_dropout, out};
+    struct config c = {.ctx = ctx,
+                       .arena = arena,
+                       .path = path,
+                       .with_dropout = with_dropout,
+                       .plan_only = plan_only,
+                       .out = out};
     json_error_t error;
     char *data;
     size_t bytes;
@@ -529,6 +664,14 @@ static const struct type *type_of(const json_t *root, const struct remat_model_s
     return NULL;
 }
 
+/* Whether the library has the model: only Llama's heads of keys and values are of any number. */
+static bool has_model(const struct type *type, const struct remat_model_settings *s)
+{
+    bool one_kv_head = type->set == bigcode && !s->by_head;
+    return s->family != REMAT_FAMILY_gpt2 ||
+           (!s->no_bias && s->kv_heads == (one_kv_head ? 1 : s->heads));
+}
+
 static void set_values(json_t *root, const struct type *type, const struct remat_model_settings *s)
 {
     for (const struct key *row = keys; row < keys + COUNT(keys); row++) {
@@ -536,6 +679,8 @@ static void set_values(json_t *root, const struct type *type, const struct remat
         if (value)
             json_object_set_new(root, row->name, value);
     }
+    if (type->set == bigcode)
+        json_object_set_new(root, "num_key_value_heads", json_integer(s->kv_heads));
     for (const struct key *row = keys; row < keys + COUNT(keys); row++)
         if ((row->types & type->set) && row->kind == EQUAL &&
             (row->required || is_given(json_object_get(root, row->name))))
@@ -582,7 +727,7 @@ const char *remat_model_config_text(struct remat_arena *arena,
     const struct type *type = type_of(root, &s);
     const char *text = NULL;
     remat_model_complete(&s);
-    if (type) {
+    if (type && has_model(type, &s)) {
         json_t *others = s.config ? NULL : make_others(&s);
         json_object_set_new(root, "model_type", json_string(type->settings.name));
         json_object_set_new(root, "architectures", json_pack("[s]", type->architecture));

@@ -9,9 +9,11 @@
  * REMAT_ERROR_USAGE; the message names the key, its value and what is accepted. A file that is no
  * JSON object is REMAT_ERROR_INVALID. seq is at most 2048 and the sliding window; the rest is as
  * remat_model_defaults has it. Dropout is read only with `with_dropout`: without it, it is 0
- * whatever the file says. */
+ * whatever the file says. With `plan_only` what changes neither memory nor time is left out where
+ * it cannot be built, and out->plan_only says what that is. */
 remat_status remat_model_config(remat_context *ctx, struct remat_arena *arena, const char *path,
-                                bool with_dropout, struct remat_model_settings *out);
+                                bool with_dropout, bool plan_only,
+                                struct remat_model_settings *out);
 
 /* The model types in order, then NULL; and separated by commas. */
 const char *remat_config_type(uint32_t k);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GPT-2 with the parameter names and layouts of Hugging Face's checkpoints (its Conv1D weights are
  * [in, out]) and GPT-2's initial values: N(0, 0.02), and N(0, 0.02 / sqrt(2 layers)) for the two
- * projections of a layer that end in the residual stream. */
+ * projections of a layer that end in the residual stream. GPT-BigCode has one head of keys and
+ * values, or the columns of the product in another order; its weights, and those without biases as
+ * nanoGPT has them, are [out, in]. */
 #include "activation.h"
 #include "model_builder.h"
 
@@ -12,6 +14,14 @@
 static double residual_std(const struct remat_model *m)
 {
     return STD / sqrt(2.0 * (double)m->settings->layers);
+}
+
+static remat_value linear(struct remat_model *m, const char *name, const char *parameters,
+                          remat_value x, int64_t columns, double std)
+{
+    const struct remat_model_settings *s = m->settings;
+    return s->by_output ? remat_model_dense(m, name, parameters, x, columns, std, !s->no_bias)
+                        : remat_model_linear(m, name, parameters, x, columns, std);
 }
 
 static remat_value embed(struct remat_model *m, remat_value tokens, remat_value wte)
@@ -25,33 +35,59 @@ static remat_value embed(struct remat_model *m, remat_value tokens, remat_value 
     return remat_model_dropout(m, "embed.dropout", x);
 }
 
-/* The part of qkv [B, T, 3 C] that starts at column `begin`, as [B, T, H, D]. */
+struct heads {
+    remat_value q, k, v;
+};
+
+/* The `heads` heads of qkv [B, T, C] from column `begin` on, as [B, T, heads, D]. */
 static remat_value split_heads(struct remat_model *m, const char *name, const char *part_name,
-                               remat_value qkv, int64_t begin)
+                               remat_value qkv, int64_t begin, int64_t heads)
 {
     const struct remat_model_settings *s = m->settings;
-    int64_t by_head[] = {s->batch, s->seq, s->heads, s->width / s->heads};
-    remat_value part = remat_model_slice(m, part_name, qkv, 2, begin, begin + s->width);
+    int64_t size = s->width / s->heads, by_head[] = {s->batch, s->seq, heads, size};
+    remat_value part = remat_model_slice(m, part_name, qkv, 2, begin, begin + heads * size);
     return remat_model_reshape(m, name, part, by_head, 4);
+}
+
+/* Of qkv [B, T, H 3 D]. */
+static struct heads split_each_head(struct remat_model *m, remat_value qkv)
+{
+    const struct remat_model_settings *s = m->settings;
+    int64_t size = s->width / s->heads;
+    remat_value all = remat_model_heads(m, "attn.heads", qkv, s->heads);
+    return (struct heads){remat_model_slice(m, "attn.q", all, 3, 0, size),
+                          remat_model_slice(m, "attn.k", all, 3, size, 2 * size),
+                          remat_model_slice(m, "attn.v", all, 3, 2 * size, 3 * size)};
+}
+
+static struct heads split(struct remat_model *m, remat_value qkv)
+{
+    const struct remat_model_settings *s = m->settings;
+    int64_t kv_width = s->width / s->heads * s->kv_heads;
+    struct heads h;
+    if (s->by_head && s->kv_heads == s->heads)
+        return split_each_head(m, qkv);
+    h.q = split_heads(m, "attn.q", "attn.q.part", qkv, 0, s->heads);
+    h.k = split_heads(m, "attn.k", "attn.k.part", qkv, s->width, s->kv_heads);
+    h.v = split_heads(m, "attn.v", "attn.v.part", qkv, s->width + kv_width, s->kv_heads);
+    return h;
 }
 
 static remat_value attention(struct remat_model *m, remat_value x)
 {
     const struct remat_model_settings *s = m->settings;
     int64_t joined[] = {s->batch, s->seq, s->width};
+    int64_t columns = s->width / s->heads * (s->heads + 2 * s->kv_heads);
     remat_model_scope(m, "attn/qkv");
-    remat_value qkv = remat_model_linear(m, "attn.qkv", "attn.c_attn", x, 3 * s->width, STD);
+    remat_value qkv = linear(m, "attn.qkv", "attn.c_attn", x, columns, STD);
 
     remat_model_scope(m, "attn/core");
-    remat_value q = split_heads(m, "attn.q", "attn.q.part", qkv, 0);
-    remat_value k = split_heads(m, "attn.k", "attn.k.part", qkv, s->width);
-    remat_value v = split_heads(m, "attn.v", "attn.v.part", qkv, 2 * s->width);
-    remat_value by_head = remat_model_attention(m, "attn.core", q, k, v, true);
+    struct heads h = split(m, qkv);
+    remat_value by_head = remat_model_attention(m, "attn.core", h.q, h.k, h.v, true);
     remat_value context = remat_model_reshape(m, "attn.context", by_head, joined, 3);
 
     remat_model_scope(m, "attn/proj");
-    remat_value y =
-        remat_model_linear(m, "attn.proj", "attn.c_proj", context, s->width, residual_std(m));
+    remat_value y = linear(m, "attn.proj", "attn.c_proj", context, s->width, residual_std(m));
     return remat_model_dropout(m, "attn.proj.dropout", y);
 }
 
@@ -59,17 +95,18 @@ static remat_value mlp(struct remat_model *m, remat_value x)
 {
     int64_t width = m->settings->width;
     remat_model_scope(m, "mlp/fc");
-    x = remat_model_linear(m, "mlp.fc", "mlp.c_fc", x, m->settings->hidden, STD);
+    x = linear(m, "mlp.fc", "mlp.c_fc", x, m->settings->hidden, STD);
     remat_model_scope(m, "mlp/act");
     x = remat_model_activate(m, "mlp.act", x);
     remat_model_scope(m, "mlp/proj");
-    x = remat_model_linear(m, "mlp.proj", "mlp.c_proj", x, width, residual_std(m));
+    x = linear(m, "mlp.proj", "mlp.c_proj", x, width, residual_std(m));
     return remat_model_dropout(m, "mlp.proj.dropout", x);
 }
 
 static remat_value layer(struct remat_model *m, remat_value x, int64_t index)
 {
     remat_model_layer(m, "h", "h", index);
+    m->scale = m->settings->scores_by_layer ? 1 / (double)(index + 1) : 1;
     remat_model_scope(m, "ln_1");
     remat_value y = attention(m, remat_model_layer_norm(m, "ln_1", "ln_1", x));
     remat_model_scope(m, "");

@@ -39,11 +39,12 @@ static const struct cli_tool tool = {
 };
 
 static remat_status read_model(remat_context *ctx, struct remat_arena *arena, const char *model,
-                               bool with_dropout, struct remat_model_settings *s)
+                               const struct cli_arguments *args, struct remat_model_settings *s)
 {
     size_t length = strlen(model), suffix = strlen(".json");
     bool is_file = length > suffix && strcmp(model + length - suffix, ".json") == 0;
-    return is_file ? remat_model_config(ctx, arena, model, with_dropout, s)
+    return is_file ? remat_model_config(ctx, arena, model, !cli_has(args, OPTION_dropout),
+                                        cli_has(args, OPTION_plan_only), s)
                    : remat_model_preset(ctx, model, s);
 }
 
@@ -143,7 +144,7 @@ static remat_status read_settings(remat_context *ctx, struct remat_arena *arena,
                                   const struct cli_arguments *args, struct remat_model_settings *s)
 {
     remat_status st = REMAT_OK;
-    REMAT_TRY(read_model(ctx, arena, args->operands[0], !cli_has(args, OPTION_dropout), s));
+    REMAT_TRY(read_model(ctx, arena, args->operands[0], args, s));
     s->name = cli_text(args, OPTION_name, s->name);
     s->layers = cli_integer(args, OPTION_layers, s->layers);
     s->width = cli_integer(args, OPTION_width, s->width);
@@ -158,6 +159,7 @@ static remat_status read_settings(remat_context *ctx, struct remat_arena *arena,
     s->head_size = cli_integer(args, OPTION_head_size, s->head_size);
     s->hidden = cli_integer(args, OPTION_hidden, s->hidden);
 
+    s->no_bias |= cli_has(args, OPTION_no_bias);
     s->dtype = cli_choice(args, OPTION_dtype, 0) == 1 ? REMAT_BF16 : REMAT_F32;
     s->dropout = cli_number(args, OPTION_dropout, s->dropout);
     s->written_out = cli_choice(args, OPTION_attention, 0) == 1;
@@ -223,6 +225,7 @@ static remat_status generate(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(read_settings(ctx, arena, args, &settings));
     REMAT_TRY(remat_model_generate_symbolic(ctx, arena, &settings, &graph));
     graph->config = remat_model_config_text(arena, &settings);
+    graph->plan_only = settings.plan_only;
     REMAT_TRY(unbind(ctx, args, graph));
     REMAT_TRY(make_file(ctx, arena, graph, cli_has(args, OPTION_text), &data, &bytes));
     st = cli_write(ctx, args, OPTION_output, data, bytes);

@@ -244,6 +244,12 @@ static remat_value positions(struct remat_model *m)
     return m->positions;
 }
 
+/* Of the scores of q [B, T, H, D]. */
+static double scale_of(const struct remat_model *m, remat_value q)
+{
+    return m->settings->unscaled_scores ? m->scale : m->scale / sqrt((double)width_of(m, q));
+}
+
 static remat_value written_out(struct remat_model *m, const char *name, remat_value q,
                                remat_value k, remat_value v, bool causal)
 {
@@ -252,7 +258,7 @@ static remat_value written_out(struct remat_model *m, const char *name, remat_va
     const struct remat_shape shape = values[q.i].shape;
     int64_t heads = shape.dims[2], kv_heads = values[k.i].shape.dims[2];
     bool grouped = heads != kv_heads;
-    double scale = 1 / sqrt((double)shape.dims[3]);
+    double scale = scale_of(m, q);
     q = heads_first(m, join(m, name, ".", "q"), q, grouped ? kv_heads : 0, heads / kv_heads);
     k = heads_first(m, join(m, name, ".", "k"), k, grouped ? kv_heads : 0, 1);
     v = heads_first(m, join(m, name, ".", "v"), v, grouped ? kv_heads : 0, 1);
@@ -287,7 +293,7 @@ remat_value remat_model_attention(struct remat_model *m, const char *name, remat
     int64_t window = m->settings->window;
     struct remat_attribute attributes[5];
     uint32_t count = 0;
-    attributes[count++] = remat_attribute_float("scale", 1 / sqrt((double)width_of(m, q)));
+    attributes[count++] = remat_attribute_float("scale", scale_of(m, q));
     attributes[count++] = remat_attribute_int("causal", causal);
     if (p > 0) {
         attributes[count++] = remat_attribute_float("p", p);
@@ -399,10 +405,12 @@ remat_value remat_model_layer_norm(struct remat_model *m, const char *name, cons
                                    remat_value x)
 {
     struct remat_attribute epsilon = remat_attribute_float("epsilon", m->settings->epsilon);
-    remat_value weight = module_parameter(m, parameters, "weight", width_of(m, x), 0, 1, 0);
-    remat_value bias = module_parameter(m, parameters, "bias", width_of(m, x), 0, 0, 0);
-    return remat_model_op(m, name, REMAT_OP_layer_norm, (remat_value[]){x, weight, bias}, 3,
-                          &epsilon, 1);
+    remat_value inputs[] = {x, module_parameter(m, parameters, "weight", width_of(m, x), 0, 1, 0),
+                            REMAT_NO_VALUE};
+    bool bias = !m->settings->no_bias;
+    if (bias)
+        inputs[2] = module_parameter(m, parameters, "bias", width_of(m, x), 0, 0, 0);
+    return remat_model_op(m, name, REMAT_OP_layer_norm, inputs, 2 + bias, &epsilon, 1);
 }
 
 remat_value remat_model_rms_norm(struct remat_model *m, const char *name, const char *parameters,

@@ -20,6 +20,7 @@ struct remat_model {
     remat_value positions; /* f32 [seq] for written-out causal masks, likewise */
     int64_t sites;         /* of dropout, so far */
     uint32_t adapters;     /* of linears, so far */
+    double scale;          /* of attention's scores, beside 1 / sqrt(D) unless they are unscaled */
 };
 
 /* Enters layer `index` of a stack ("h", "encoder/layers"), whose names begin with `prefix`, a dot
@@ -63,8 +64,8 @@ remat_value remat_model_rope(struct remat_model *m, const char *name, remat_valu
 /* x [B, T, C] as [B, T, heads, C / heads] */
 remat_value remat_model_heads(struct remat_model *m, const char *name, remat_value x,
                               int64_t heads);
-/* Scaled by 1 / sqrt(D), with dropout; q [B, Tq, H, D], k and v [B, Tk, Hkv, D]; [B, Tq, H D].
- * One op or written out, as the settings say. */
+/* Scaled by 1 / sqrt(D) and m->scale, with dropout; q [B, Tq, H, D], k and v [B, Tk, Hkv, D]; [B,
+ * Tq, H D]. One op or written out, as the settings say. */
 remat_value remat_model_attention(struct remat_model *m, const char *name, remat_value q,
                                   remat_value k, remat_value v, bool causal);
 /* With the parameters "PARAMETERS.weight" [width of x, columns] ~ N(0, std) and "PARAMETERS.bias",
@@ -75,7 +76,8 @@ remat_value remat_model_linear(struct remat_model *m, const char *name, const ch
 /* The same with weight [columns, width of x], and the bias only if wanted. */
 remat_value remat_model_dense(struct remat_model *m, const char *name, const char *parameters,
                               remat_value x, int64_t columns, double std, bool bias);
-/* With the parameters "PARAMETERS.weight" and "PARAMETERS.bias". */
+/* With the parameters "PARAMETERS.weight" and, unless the settings say no_bias, "PARAMETERS.bias".
+ */
 remat_value remat_model_layer_norm(struct remat_model *m, const char *name, const char *parameters,
                                    remat_value x);
 /* With the parameter "PARAMETERS.weight". */

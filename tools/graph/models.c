@@ -31,7 +31,7 @@ static const struct family {
     void (*build)(struct remat_model *m);
 } families[REMAT_FAMILY_COUNT] = {
     [REMAT_FAMILY_mlp] = {0, 1e-5, "gelu_new", remat_model_mlp},
-    [REMAT_FAMILY_gpt2] = {COMMON_SIZES, 1e-5, "gelu_new", remat_model_gpt2},
+    [REMAT_FAMILY_gpt2] = {COMMON_SIZES | KV_HEADS, 1e-5, "gelu_new", remat_model_gpt2},
     [REMAT_FAMILY_llama] = {COMMON_SIZES | KV_HEADS | HEAD_SIZE, 1e-5, "silu", remat_model_llama},
     [REMAT_FAMILY_bert] = {COMMON_SIZES, 1e-12, "gelu", remat_model_bert},
     [REMAT_FAMILY_encdec] = {COMMON_SIZES | SOURCE, 1e-5, "relu", remat_model_encdec},
@@ -221,6 +221,8 @@ static remat_status check_sizes(remat_context *ctx, const struct remat_model_set
         bool applies = !sizes[k].families || (family->sizes & sizes[k].families);
         REMAT_TRY(check_size(ctx, &sizes[k], value, applies, s->name));
     }
+    if (s->no_bias && s->family != REMAT_FAMILY_gpt2)
+        REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--no-bias does not apply to model %s", s->name);
     if (s->family == REMAT_FAMILY_encdec && s->width % 2 != 0)
         REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--width %lld is odd (accepted: even widths)",
                    (long long)s->width);
@@ -291,6 +293,9 @@ void remat_model_complete(struct remat_model_settings *s)
         s->hidden = 4 * s->width;
     if (s->vocab_multiple == 0 && (family->sizes & PADDING))
         s->vocab_multiple = 1;
+    if (s->token_types == 0)
+        s->token_types = 2;
+    s->by_output |= s->no_bias;
     if (s->source_seq == 0 && (family->sizes & SOURCE))
         s->source_seq = s->seq;
     if (s->theta == 0)
@@ -315,6 +320,7 @@ remat_status remat_model_generate(remat_context *ctx, struct remat_arena *arena,
     struct remat_model_settings s = *settings;
     struct remat_model m = {.settings = &s,
                             .scope = "",
+                            .scale = 1,
                             .prefix = "",
                             .rng = REMAT_NO_VALUE,
                             .positions = REMAT_NO_VALUE};

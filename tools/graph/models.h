@@ -28,7 +28,7 @@ struct remat_model_settings { /* 0: not given; what a family has no use for must
     const char *name; /* of the graph */
     int64_t layers;   /* of each stack */
     int64_t width, heads;
-    int64_t kv_heads;       /* heads of keys and values; default: heads */
+    int64_t kv_heads;       /* heads of keys and values; default: heads (GPT-2, Llama) */
     int64_t head_size;      /* elements of a head; default: width / heads */
     int64_t window;         /* of sliding attention, 0: none; sequences must not be longer */
     int64_t hidden;         /* width inside the MLP; default: 4 width */
@@ -48,7 +48,13 @@ struct remat_model_settings { /* 0: not given; what a family has no use for must
     bool mlp_bias;       /* (Llama) */
     bool qk_norm;        /* queries and keys have norms (Llama) */
     bool fused;          /* one product for queries, keys and values, one for gate and up (Llama) */
+    bool no_bias;        /* linears and norms have none; they are `by_output` (GPT-2) */
+    bool by_output;      /* weights of linears are [outputs, inputs] (GPT-2) */
+    bool by_head;        /* their product has q, k and v of one head after another (GPT-2) */
+    bool unscaled_scores;     /* of attention, by its size of heads (GPT-2) */
+    bool scores_by_layer;     /* layer i, from 0, divides attention's by i + 1 (GPT-2) */
     bool scaled_embedding;    /* times sqrt(width) (encoder-decoder) */
+    int64_t token_types;      /* 0: 2 (BERT) */
     remat_dtype dtype;        /* of weights and activations; default: f32 */
     double dropout;           /* probability, in [0, 1) */
     double attention_dropout; /* of attention's probabilities; if not `attention_apart`: dropout */
@@ -66,7 +72,8 @@ struct remat_model_settings { /* 0: not given; what a family has no use for must
         const char *targets;
         double alpha; /* an adapter counts alpha / rank times; default: 2 rank */
     } lora;
-    const char *config; /* the file that they are from, in a line; NULL: a preset */
+    const char *config;    /* the file that they are from, in a line; NULL: a preset */
+    const char *plan_only; /* what of that file the graph leaves out; NULL: nothing */
 };
 
 /* Settings of a preset ("gpt2-124m"), which may have an alias, or of a family ("gpt2"), which
