@@ -5,6 +5,7 @@
 
 struct remat_device_text {
     const char *name, *json;
+    const char *profile; /* NAME.profile.json; NULL: there is none */
 };
 extern const struct remat_device_text remat_device_texts[];
 extern const unsigned remat_device_text_count;

@@ -208,11 +208,6 @@ static double scatter_ns(const struct remat_graph *graph, const struct remat_fus
  * tiles reach over the edges. Libraries answer with smaller tiles, which load more per product, and
  * with tiles split along k, whose partial sums go through memory; the best of these is taken
  * (docs/cost_model.md). */
-struct product { /* c [m, n] = a [m, k] b [k, n], `batch` times */
-    double batch, m, n, k;
-    remat_dtype dtype;
-};
-
 struct tile {
     double rows, columns;
 };
@@ -222,7 +217,7 @@ static double tile_work(struct tile tile)
     return (tile.rows + TILE_EDGE) * (tile.columns + TILE_EDGE);
 }
 
-static double tiled_ns(const struct product *p, struct tile tile, double splits,
+static double tiled_ns(const struct remat_product *p, struct tile tile, double splits,
                        const struct remat_device_description *device)
 {
     struct tile full = {device->tile_rows, device->tile_columns};
@@ -235,7 +230,7 @@ static double tiled_ns(const struct product *p, struct tile tile, double splits,
            sums_bytes / device->memory_bytes_per_ns;
 }
 
-static double best_split_ns(const struct product *p, struct tile tile,
+static double best_split_ns(const struct remat_product *p, struct tile tile,
                             const struct remat_device_description *device)
 {
     double best = tiled_ns(p, tile, 1, device);
@@ -256,67 +251,85 @@ static uint64_t counted(uint64_t length, const struct remat_device_description *
     return device->monotone && length % device->monotone == 0 ? 0 : length;
 }
 
-/* Of the rate. Kernels of tensor cores load 16 bytes at once, others rows of less alignment: n, k
- * and the strides of rows count (docs/cost_model.md). */
-static double aligned_share(const struct product *p, const struct remat_fused_kernel *kernel,
+/* Of the rate. Kernels of tensor cores load 16 bytes at once, others rows of less alignment
+ * (docs/cost_model.md). */
+static double aligned_share(const struct remat_product *p,
                             const struct remat_device_description *device)
 {
     uint32_t bytes = remat_dtype_bytes(p->dtype), aligned = VECTOR_BYTES;
-    uint64_t elements = counted((uint64_t)p->n, device) | counted((uint64_t)p->k, device);
     if (!remat_device_is_gpu(device) || bytes > 2)
         return 1;
-    for (uint32_t o = 0; o < kernel->operand_count; o++) {
-        const struct remat_view *view = kernel->operands[o].view;
-        for (uint32_t axis = view->rank - 2; axis < view->rank; axis++)
-            if (view->shape[axis] > 1 && view->strides[axis] != 1)
-                elements |= counted((uint64_t)view->strides[axis], device);
-    }
-    while (elements * bytes % aligned)
+    while (p->lengths * bytes % aligned)
         aligned /= 2;
     return aligned == VECTOR_BYTES ? 1 : aligned > 2 ? WORD_SHARE : HALF_WORD_SHARE;
+}
+
+double remat_price_product_ns(const struct remat_product *product,
+                              const struct remat_device_description *device)
+{
+    double best = INFINITY;
+    for (uint32_t r = 0; r <= TILE_HALVINGS && is_tried(device->tile_rows, r); r++)
+        for (uint32_t s = 0; s <= TILE_HALVINGS && is_tried(device->tile_columns, s); s++) {
+            struct tile tile = {device->tile_rows >> r, device->tile_columns >> s};
+            best = fmin(best, best_split_ns(product, tile, device));
+        }
+    return best / aligned_share(product, device);
 }
 
 static double matmul_ns(const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
                         const struct remat_device_description *device)
 {
     const struct remat_view *a = kernel->operands[0].view, *c = kernel->operands[2].view;
-    double best = INFINITY;
-    struct product product = {
+    uint64_t n = (uint64_t)c->shape[c->rank - 1], k = (uint64_t)a->shape[a->rank - 1];
+    struct remat_product product = {
         .batch = 1,
         .m = (double)c->shape[c->rank - 2],
-        .n = (double)c->shape[c->rank - 1],
-        .k = (double)a->shape[a->rank - 1],
+        .n = (double)n,
+        .k = (double)k,
         .dtype = graph->values[kernel->operands[0].value.i].dtype,
+        .lengths = counted(n, device) | counted(k, device),
     };
     for (uint32_t axis = 0; axis + 2 < c->rank; axis++)
         product.batch *= (double)c->shape[axis];
-    for (uint32_t r = 0; r <= TILE_HALVINGS && is_tried(device->tile_rows, r); r++)
-        for (uint32_t s = 0; s <= TILE_HALVINGS && is_tried(device->tile_columns, s); s++) {
-            struct tile tile = {device->tile_rows >> r, device->tile_columns >> s};
-            best = fmin(best, best_split_ns(&product, tile, device));
-        }
-    return best / aligned_share(&product, kernel, device);
+    for (uint32_t o = 0; o < kernel->operand_count; o++) {
+        const struct remat_view *view = kernel->operands[o].view;
+        for (uint32_t axis = view->rank - 2; axis < view->rank; axis++)
+            if (view->shape[axis] > 1 && view->strides[axis] != 1)
+                product.lengths |= counted((uint64_t)view->strides[axis], device);
+    }
+    return remat_price_product_ns(&product, device);
 }
 
 /* Products, or what is done with each score: softmax and, with dropout, random bits. */
+double remat_price_scores_ns(const struct remat_scores *s,
+                             const struct remat_device_description *device)
+{
+    static const double score_flops[2][2] = {{14, 42}, {62, 110}}; /* [backward][dropout] */
+    const struct remat_attention_rate *rate =
+        s->backward ? &device->attention_backward : &device->attention_forward;
+    double share = rate->efficiency * s->seen / (s->seen + rate->half_keys) * s->depth /
+                   (s->depth + device->attention_half_width);
+    return fmax(s->flops / (device->matmul_flops_per_ns[s->dtype] * share),
+                s->count * score_flops[s->backward][s->dropout] / device->pointwise_flops_per_ns);
+}
+
 static double attention_ns(const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
                            bool backward, uint64_t flops,
                            const struct remat_device_description *device)
 {
-    static const double score_flops[2][2] = {{14, 42}, {62, 110}}; /* [backward][dropout] */
     const struct remat_kernel_operand *q = &kernel->operands[backward ? 1 : 0], *k = q + 1;
-    bool causal = kernel->parameters[1] != 0, dropout = kernel->parameters[2] > 0;
+    bool causal = kernel->parameters[1] != 0;
     double queries = (double)q->view->shape[1], keys = (double)k->view->shape[1];
-    double seen = causal ? keys - (queries - 1) / 2 : keys;
-    double scores = (double)q->view->shape[0] * queries * (double)q->view->shape[2] * seen;
-    double depth = (double)q->view->shape[3];
-    const struct remat_attention_rate *rate =
-        backward ? &device->attention_backward : &device->attention_forward;
-    double share = rate->efficiency * seen / (seen + rate->half_keys) * depth /
-                   (depth + device->attention_half_width);
-    double products =
-        (double)flops / (device->matmul_flops_per_ns[graph->values[q->value.i].dtype] * share);
-    return fmax(products, scores * score_flops[backward][dropout] / device->pointwise_flops_per_ns);
+    struct remat_scores scores = {
+        .flops = (double)flops,
+        .seen = causal ? keys - (queries - 1) / 2 : keys,
+        .depth = (double)q->view->shape[3],
+        .dtype = graph->values[q->value.i].dtype,
+        .backward = backward,
+        .dropout = kernel->parameters[2] > 0,
+    };
+    scores.count = (double)q->view->shape[0] * queries * (double)q->view->shape[2] * scores.seen;
+    return remat_price_scores_ns(&scores, device);
 }
 
 /* Ranks lie in the order of the mesh, the last axis nearest: a group along `axis` takes every

@@ -4,8 +4,8 @@
  * Roofline: launch + max(arithmetic, moved bytes / bandwidth), where moved bytes are those of the
  * distinct operands (in long rows as often as they are read) and arithmetic has the rate of the
  * kernel's kind and size (Williams et al., "Roofline", CACM 2009; docs/cost_model.md). Prices of
- * fused kernels are sub-additive: a kernel costs at most as much as its parts. Times of the
- * device's profile, if it has one, go before these. */
+ * fused kernels are sub-additive: a kernel costs at most as much as its parts. What the device's
+ * profile, if it has one, says of a kernel goes before these. */
 #ifndef REMAT_PRICE_H
 #define REMAT_PRICE_H
 
@@ -46,6 +46,24 @@ struct remat_load {
 struct remat_load remat_price_load(const struct remat_graph *graph,
                                    const struct remat_fused_kernel *kernel,
                                    const struct remat_device_description *device);
+
+/* c [m, n] = a [m, k] b [k, n], `batch` times. */
+struct remat_product {
+    double batch, m, n, k;
+    remat_dtype dtype;
+    uint64_t lengths; /* n, k and strides of rows by bit or: their lowest bit is the alignment */
+};
+double remat_price_product_ns(const struct remat_product *product,
+                              const struct remat_device_description *device);
+
+/* Attention of so many scores; each query sees `seen` keys. */
+struct remat_scores {
+    double flops, count, seen, depth;
+    remat_dtype dtype;
+    bool backward, dropout;
+};
+double remat_price_scores_ns(const struct remat_scores *scores,
+                             const struct remat_device_description *device);
 
 /* A variant of a fused kernel with the price `whole`: it stores less, inlines, or is a rerun.
  * Under a profile it takes the share of whole->ns that its roofline time is of the whole's, even

@@ -1,22 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows are found by two hashes: of what the kernel is (instructions or name, dtypes of the
- * operands) and of how large (texts of the operands, flops, bytes). Sorted by kernel and roofline
- * time, so that a kernel's sizes are neighbours. */
+ * operands) and of how large (texts of the operands, flops, bytes). Sorted by kernel and modelled
+ * work, so that a kernel's sizes are neighbours.
+ *
+ * Kernels are timed one by one, so each has the whole latency of a launch, which a graph of
+ * commands hides. The shortest kernel does next to nothing: where it takes longer than the
+ * description's launch, all were timed by so much too long. */
 #include "profile.h"
 
+#include "device_table.h"
 #include "file.h"
 #include "kernel_body.h"
 #include "mesh.h"
+#include "price.h"
 
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
+
+#define SHAPES_MAX 3 /* of the first operands, from which products and attention are modelled */
 
 struct remat_profile_row {
     uint64_t kernel, size;
-    double roofline_ns, measured_ns;
+    double work_ns; /* modelled, without the launch */
+    double measured_ns;
 };
 
 /* --- what identifies a row --- */
@@ -67,19 +77,94 @@ static struct remat_profile_row identify(const struct remat_graph *graph,
     return row;
 }
 
-static double roofline_ns(uint32_t kind, remat_dtype dtype, uint64_t flops, uint64_t moved_bytes,
-                          const struct remat_device_description *device)
+/* --- what its work is modelled as --- */
+
+struct shape {
+    uint32_t rank;
+    double dims[REMAT_RANK_MAX];
+};
+
+struct work {
+    uint32_t kind;
+    remat_dtype dtype;
+    double flops, moved_bytes;
+    struct shape shapes[SHAPES_MAX]; /* rank 0: not known */
+};
+
+static double product_ns(const struct work *w, const struct remat_device_description *device)
 {
-    double rate = device->pointwise_flops_per_ns, matmul = device->matmul_flops_per_ns[dtype];
-    enum remat_arithmetic arithmetic = remat_kernel_row(kind)->arithmetic;
-    if (arithmetic == REMAT_ARITHMETIC_MATMUL && matmul > 0)
-        rate = matmul * device->matmul_efficiency;
-    if (arithmetic == REMAT_ARITHMETIC_ATTENTION && matmul > 0)
-        rate = matmul * device->attention_forward.efficiency;
-    if (arithmetic == REMAT_ARITHMETIC_ATTENTION_BACKWARD && matmul > 0)
-        rate = matmul * device->attention_backward.efficiency;
-    return device->launch_ns + 1 +
-           fmax((double)flops / rate, (double)moved_bytes / device->memory_bytes_per_ns);
+    const struct shape *a = &w->shapes[0], *c = &w->shapes[2];
+    if (a->rank < 2 || c->rank < 2 || device->matmul_flops_per_ns[w->dtype] == 0)
+        return w->flops / device->pointwise_flops_per_ns;
+    struct remat_product product = {.batch = 1,
+                                    .m = c->dims[c->rank - 2],
+                                    .n = c->dims[c->rank - 1],
+                                    .k = a->dims[a->rank - 1],
+                                    .dtype = w->dtype};
+    product.lengths = (uint64_t)product.n | (uint64_t)product.k;
+    for (uint32_t axis = 0; axis + 2 < c->rank; axis++)
+        product.batch *= c->dims[axis];
+    return remat_price_product_ns(&product, device);
+}
+
+/* A score takes 4 flops for each element of a head and 20 more, backward 10 and 22. */
+static double scores_ns(const struct work *w, bool backward,
+                        const struct remat_device_description *device)
+{
+    const struct shape *q = &w->shapes[backward];
+    if (q->rank != 4 || device->matmul_flops_per_ns[w->dtype] == 0)
+        return w->flops / device->pointwise_flops_per_ns;
+    struct remat_scores scores = {
+        .flops = w->flops, .depth = q->dims[3], .dtype = w->dtype, .backward = backward};
+    scores.count = w->flops / (backward ? 10 * scores.depth + 22 : 4 * scores.depth + 20);
+    scores.seen = fmax(1, scores.count / (q->dims[0] * q->dims[1] * q->dims[2]));
+    return remat_price_scores_ns(&scores, device);
+}
+
+static double work_ns(const struct work *w, const struct remat_device_description *device)
+{
+    double ns = w->flops / device->pointwise_flops_per_ns;
+    enum remat_arithmetic arithmetic = remat_kernel_row(w->kind)->arithmetic;
+    if (arithmetic == REMAT_ARITHMETIC_MATMUL)
+        ns = product_ns(w, device);
+    if (arithmetic == REMAT_ARITHMETIC_ATTENTION)
+        ns = scores_ns(w, false, device);
+    if (arithmetic == REMAT_ARITHMETIC_ATTENTION_BACKWARD)
+        ns = scores_ns(w, true, device);
+    if (arithmetic == REMAT_ARITHMETIC_TRANSFER && device->machine_ranks)
+        ns = device->within.latency_ns + w->moved_bytes / device->within.bytes_per_ns;
+    return 1 + fmax(ns, w->moved_bytes / device->memory_bytes_per_ns);
+}
+
+static struct work work_of(const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
+                           uint64_t flops, uint64_t moved_bytes)
+{
+    struct work w = {.kind = kernel->kind,
+                     .dtype = graph->values[kernel->operands[0].value.i].dtype,
+                     .flops = (double)flops,
+                     .moved_bytes = (double)moved_bytes};
+    for (uint32_t o = 0; o < SHAPES_MAX && o < kernel->operand_count; o++) {
+        const struct remat_view *view = kernel->operands[o].view;
+        w.shapes[o].rank = view->rank;
+        for (uint32_t axis = 0; axis < view->rank; axis++)
+            w.shapes[o].dims[axis] = (double)view->shape[axis];
+    }
+    return w;
+}
+
+/* "bf16[8,*1024,768]'" -> its shape; rank 0: it has none that is known. */
+static struct shape read_shape(const char *text, size_t length)
+{
+    struct shape shape = {0};
+    const char *at = memchr(text, '[', length), *end = text + length;
+    while (at && at < end && (*at == '[' || *at == ',')) {
+        at += 1 + (at[1] == '*');
+        uint64_t extent = strtoull(at, (char **)&at, 10);
+        if (extent == 0 || extent > INT64_MAX || shape.rank == REMAT_RANK_MAX)
+            return (struct shape){0};
+        shape.dims[shape.rank++] = (double)extent;
+    }
+    return at && at < end && *at == ']' ? shape : (struct shape){0};
 }
 
 /* --- the file --- */
@@ -91,7 +176,6 @@ struct reader {
     const struct remat_device_description *device;
     json_t *root;
     struct remat_profile *out;
-    double measured_ns, modelled_ns; /* of fused kernels, all runs together */
 };
 
 static remat_status fail_key(const struct reader *r, size_t index, const char *key,
@@ -146,31 +230,47 @@ static remat_status read_row(struct reader *r, json_t *object, size_t index,
 {
     const char *kernel, *operands;
     uint64_t flops, moved_bytes, count, median_ns;
-    remat_dtype dtype = REMAT_F32;
+    uint32_t operand = 0;
+    struct work work = {.dtype = REMAT_F32};
     REMAT_CHECK(read_text(r, object, index, "kernel", &kernel));
     REMAT_CHECK(read_text(r, object, index, "operands", &operands));
     REMAT_CHECK(read_number(r, object, index, "flops", &flops));
     REMAT_CHECK(read_number(r, object, index, "moved_bytes", &moved_bytes));
     REMAT_CHECK(read_number(r, object, index, "count", &count));
     REMAT_CHECK(read_number(r, object, index, "median_ns", &median_ns));
-    uint32_t kind = kind_of(kernel);
-    if (kind == REMAT_KERNEL_KIND_COUNT)
+    work.kind = kind_of(kernel);
+    if (work.kind == REMAT_KERNEL_KIND_COUNT)
         return fail_key(r, index, "kernel", "is no kernel");
-    (void)remat_dtype_parse(operands, strcspn(operands, "["), &dtype);
+    (void)remat_dtype_parse(operands, strcspn(operands, "["), &work.dtype);
     *out =
         (struct remat_profile_row){.kernel = hash_name(kernel), .measured_ns = (double)median_ns};
     for (const char *text = operands; *text;) {
         size_t length = strcspn(text, " ");
         hash_operand(text, length, out);
+        if (operand < SHAPES_MAX)
+            work.shapes[operand++] = read_shape(text, length);
         text += length + strspn(text + length, " ");
     }
     hash_size(flops, moved_bytes, out);
-    out->roofline_ns = roofline_ns(kind, dtype, flops, moved_bytes, r->device);
-    if (kind == REMAT_KERNEL_fused) {
-        r->measured_ns += out->measured_ns * (double)count;
-        r->modelled_ns += out->roofline_ns * (double)count;
-    }
+    work.flops = (double)flops;
+    work.moved_bytes = (double)moved_bytes;
+    out->work_ns = work_ns(&work, r->device);
     return REMAT_OK;
+}
+
+/* Of a GPU the latency that the description's launch lacks is taken off all times. */
+static void take_off_launch(struct remat_profile *p, const struct remat_device_description *device)
+{
+    double least_ns = INFINITY;
+    for (uint32_t i = 0; i < p->count; i++)
+        if (p->rows[i].work_ns < device->launch_ns)
+            least_ns = fmin(least_ns, p->rows[i].measured_ns - p->rows[i].work_ns);
+    p->launch_ns = fmax(0, fmin(least_ns, device->launch_ns));
+    if (!remat_device_is_gpu(device) || least_ns <= device->launch_ns || isinf(least_ns))
+        return;
+    for (uint32_t i = 0; i < p->count; i++)
+        p->rows[i].measured_ns =
+            fmax(p->launch_ns + 1, p->rows[i].measured_ns - (least_ns - device->launch_ns));
 }
 
 static remat_status check_text(const struct reader *r, const char *key, const char *expected,
@@ -213,8 +313,8 @@ static int compare_rows(const void *a, const void *b)
     const struct remat_profile_row *x = a, *y = b;
     if (x->kernel != y->kernel)
         return x->kernel < y->kernel ? -1 : 1;
-    if (x->roofline_ns != y->roofline_ns)
-        return x->roofline_ns < y->roofline_ns ? -1 : 1;
+    if (x->work_ns != y->work_ns)
+        return x->work_ns < y->work_ns ? -1 : 1;
     return x->size < y->size ? -1 : x->size > y->size;
 }
 
@@ -235,7 +335,7 @@ static remat_status read_profile(void *user)
     REMAT_CHECK(read_mesh(r, &out->mesh));
     for (size_t i = 0; i < json_array_size(kernels); i++)
         REMAT_CHECK(read_row(r, json_array_get(kernels, i), i, &out->rows[out->count++]));
-    out->typical_ratio = r->modelled_ns > 0 ? r->measured_ns / r->modelled_ns : 1;
+    take_off_launch(out, r->device);
     r->out = out;
     qsort(out->rows, out->count, sizeof *out->rows, compare_rows);
     for (uint32_t i = 1; i < out->count; i++)
@@ -245,15 +345,37 @@ static remat_status read_profile(void *user)
     return REMAT_OK;
 }
 
+/* NULL: no built-in description of this name has one. */
+static const char *built_in_profile(const char *name)
+{
+    for (unsigned i = 0; i < remat_device_text_count; i++)
+        if (strcmp(remat_device_texts[i].name, name) == 0)
+            return remat_device_texts[i].profile;
+    return NULL;
+}
+
+const char *remat_profile_beside(struct remat_arena *arena, const char *target,
+                                 const struct remat_device_description *device)
+{
+    static const char end[] = ".json";
+    size_t length = strlen(target), stem = length - strlen(end);
+    if (length < strlen(end) || strcmp(target + stem, end) != 0)
+        return built_in_profile(device->name) ? device->name : NULL;
+    const char *path = remat_arena_format(arena, "%.*s.profile.json", (int)stem, target);
+    return path && access(path, R_OK) == 0 ? path : NULL;
+}
+
 remat_status remat_profile_read(remat_context *ctx, struct remat_arena *arena, const char *path,
                                 const char *producer, const struct remat_device_description *device,
                                 const struct remat_profile **out)
 {
-    struct reader reader = {ctx, arena, path, producer, device, NULL, NULL, 0, 0};
+    struct reader reader = {ctx, arena, path, producer, device, NULL, NULL};
+    const char *built_in = built_in_profile(path);
     json_error_t error;
-    char *text;
-    size_t bytes;
-    REMAT_CHECK(remat_file_read(ctx, path, arena, &text, &bytes));
+    char *text = (char *)built_in;
+    size_t bytes = built_in ? strlen(built_in) : 0;
+    if (!built_in)
+        REMAT_CHECK(remat_file_read(ctx, path, arena, &text, &bytes));
     reader.root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
     if (!reader.root)
         return remat_error(ctx, REMAT_ERROR_INVALID, "%s:%d: %s", path, error.line, error.text);
@@ -265,23 +387,31 @@ remat_status remat_profile_read(remat_context *ctx, struct remat_arena *arena, c
 
 /* --- times --- */
 
-/* The sizes next to the one asked for, on one side: those of one roofline time count as their mean.
+/* The sizes next to the one asked for, on one side: those of one amount of work count as their
+ * mean.
  */
 struct side {
-    double roofline_ns, log_ratios;
+    double work_ns, log_ratios;
     uint32_t count;
 };
 
-static void add_to_side(struct side *side, const struct remat_profile_row *row, bool nearer)
+/* measured / modelled, without the launch */
+static double ratio_of(const struct remat_profile_row *row, double launch_ns)
 {
-    if (side->count && row->roofline_ns != side->roofline_ns) {
+    return fmax(1, row->measured_ns - launch_ns) / row->work_ns;
+}
+
+static void add_to_side(struct side *side, const struct remat_profile_row *row, double launch_ns,
+                        bool nearer)
+{
+    if (side->count && row->work_ns != side->work_ns) {
         if (!nearer)
             return;
         side->count = 0;
         side->log_ratios = 0;
     }
-    side->roofline_ns = row->roofline_ns;
-    side->log_ratios += log(row->measured_ns / row->roofline_ns);
+    side->work_ns = row->work_ns;
+    side->log_ratios += log(ratio_of(row, launch_ns));
     side->count++;
 }
 
@@ -290,14 +420,14 @@ static double side_ratio(const struct side *side)
     return side->log_ratios / side->count;
 }
 
-/* measured / roofline between the two sides */
+/* measured / modelled between the two sides */
 static double ratio_at(const struct side *below, const struct side *above, double ns)
 {
-    if (!above->count || (below->count && below->roofline_ns == above->roofline_ns))
+    if (!above->count || (below->count && below->work_ns == above->work_ns))
         return exp(side_ratio(below));
     if (!below->count)
         return exp(side_ratio(above));
-    double share = log(ns / below->roofline_ns) / log(above->roofline_ns / below->roofline_ns);
+    double share = log(ns / below->work_ns) / log(above->work_ns / below->work_ns);
     return exp(side_ratio(below) + share * (side_ratio(above) - side_ratio(below)));
 }
 
@@ -328,8 +458,8 @@ uint8_t remat_profile_time(const struct remat_profile *profile,
 {
     struct remat_profile_row wanted = identify(graph, kernel, flops, moved_bytes);
     struct side below = {0}, above = {0};
-    remat_dtype dtype = graph->values[kernel->operands[0].value.i].dtype;
-    double roofline = roofline_ns(kernel->kind, dtype, flops, moved_bytes, device);
+    struct work work = work_of(graph, kernel, flops, moved_bytes);
+    double wanted_ns = work_ns(&work, device);
     if (remat_kernel_row(kernel->kind)->arithmetic == REMAT_ARITHMETIC_TRANSFER &&
         !is_of_mesh(profile, &graph->mesh))
         return REMAT_COST_MODELLED;
@@ -340,15 +470,13 @@ uint8_t remat_profile_time(const struct remat_profile *profile,
             *ns = row->measured_ns;
             return REMAT_COST_MEASURED;
         }
-        if (row->roofline_ns <= roofline)
-            add_to_side(&below, row, true);
-        if (row->roofline_ns >= roofline)
-            add_to_side(&above, row, false);
+        if (row->work_ns <= wanted_ns)
+            add_to_side(&below, row, profile->launch_ns, true);
+        if (row->work_ns >= wanted_ns)
+            add_to_side(&above, row, profile->launch_ns, false);
     }
-    bool known = below.count || above.count;
-    if (known)
-        *ns = roofline * ratio_at(&below, &above, roofline);
-    else if (kernel->kind == REMAT_KERNEL_fused)
-        *ns *= profile->typical_ratio;
-    return known ? REMAT_COST_INTERPOLATED : REMAT_COST_MODELLED;
+    if (!below.count && !above.count)
+        return REMAT_COST_MODELLED;
+    *ns = profile->launch_ns + wanted_ns * ratio_at(&below, &above, wanted_ns);
+    return REMAT_COST_INTERPOLATED;
 }

@@ -14,16 +14,22 @@ static bool has_pins(const struct remat_program *p)
 
 void certificate_print(const struct remat_program *p, struct remat_text *out)
 {
-    double shares[REMAT_COST_SOURCES];
     if (!p->bound_step_ns)
         return;
-    remat_program_cost_shares(p, shares);
     remat_text_append(out,
-                      "optimal within %.2f %% under these costs (%.1f %% measured): %sno choice of "
-                      "what to recompute that fits takes less than %s",
+                      "optimal within %.2f %% under these costs: %sno choice of what to recompute "
+                      "that fits takes less than %s",
                       100 * ((double)p->step_ns / (double)p->bound_step_ns - 1),
-                      100 * shares[REMAT_COST_MEASURED], has_pins(p) ? "with these pins " : "",
-                      cli_time(p->bound_step_ns).text);
+                      has_pins(p) ? "with these pins " : "", cli_time(p->bound_step_ns).text);
+}
+
+void costs_print(const struct remat_program *p, struct remat_text *out)
+{
+    double shares[REMAT_COST_SOURCES];
+    remat_program_cost_shares(p, shares);
+    remat_text_append(out, "%.1f %% of the step modelled, %.1f %% interpolated, %.1f %% measured",
+                      100 * shares[REMAT_COST_MODELLED], 100 * shares[REMAT_COST_INTERPOLATED],
+                      100 * shares[REMAT_COST_MEASURED]);
 }
 
 void manuals_print(const struct remat_program *p, int width, struct remat_text *out)

@@ -6,11 +6,13 @@
 #include "base.h"
 #include "program.h"
 
-/* Appends "optimal within 0.41 % under these costs (12.3 % measured): ...", "with these pins" where
- * pins decided some value, the share of the step's
- * time that is measured, and with a profile, how much of the gap the bound leaves by its floor;
- * nothing when the plan has no bound. */
+/* Appends "optimal within 0.41 % under these costs: ...", "with these pins" where pins decided some
+ * value; nothing when the plan has no bound. */
 void certificate_print(const struct remat_program *program, struct remat_text *out);
+
+/* Appends where the costs come from: "100.0 % of the step modelled, 0.0 % interpolated, 0.0 %
+ * measured". */
+void costs_print(const struct remat_program *program, struct remat_text *out);
 
 /* Appends a line "megatron  --recompute-granularity ..." for each system that the plan names a
  * setting of, the system's name padded to `width`; after "nearest: " and with what it costs in time

@@ -11,6 +11,7 @@
 #include "notes.h"
 #include "observe.h"
 #include "options.h"
+#include "profile.h"
 #include "program_write.h"
 #include "refusal_text.h"
 #include "report.h"
@@ -19,6 +20,7 @@
 #include "standing.h"
 #include "tool.h"
 #include "unaligned.h"
+#include "unnamed.h"
 
 #include <inttypes.h>
 #include <malloc.h>
@@ -185,6 +187,7 @@ static remat_status make_plan(remat_context *ctx, struct remat_arena *arena,
     struct remat_program *program;
     uint8_t *extents;
     struct remat_text manuals = {.arena = arena}, certificate = {.arena = arena};
+    struct remat_text costs = {.arena = arena};
     if (cli_has(args, OPTION_curve) && !settings->has_budget)
         return REMAT_OK;
     REMAT_TRY(remat_compile(ctx, arena, graph, settings, &program));
@@ -198,6 +201,13 @@ static remat_status make_plan(remat_context *ctx, struct remat_arena *arena,
     report->manuals = manuals.items ? manuals.items : "";
     certificate_print(program, &certificate);
     report->certificate = certificate.items ? certificate.items : "";
+    costs_print(program, &costs);
+    report->costs = costs.items ? costs.items : "";
+    if (!settings->device.profile)
+        report->profile_beside =
+            remat_profile_beside(arena, cli_text(args, OPTION_target, "cpu"), &settings->device);
+    else
+        REMAT_TRY(unnamed_note(arena, program));
 fail:
     return st;
 }

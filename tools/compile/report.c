@@ -172,17 +172,6 @@ static void print_parameters(const struct static_parts *parts)
     }
 }
 
-/* Where the predicted time comes from; without a profile all of it is modelled. */
-static void print_costs(const struct remat_program *p)
-{
-    double shares[REMAT_COST_SOURCES];
-    remat_program_cost_shares(p, shares);
-    if (shares[REMAT_COST_MEASURED] + shares[REMAT_COST_INTERPOLATED] > 0)
-        printf("costs        %.1f %% of it measured, %.1f %% interpolated, %.1f %% modelled\n",
-               100 * shares[REMAT_COST_MEASURED], 100 * shares[REMAT_COST_INTERPOLATED],
-               100 * shares[REMAT_COST_MODELLED]);
-}
-
 static void print_mesh(const struct remat_program *p)
 {
     char mesh[REMAT_MESH_TEXT_BYTES];
@@ -216,6 +205,15 @@ static void print_text(const char *label, const char *text)
     else
         write_line(stdout, label, text);
     free(line);
+}
+
+static void print_costs(const struct report *report)
+{
+    printf("costs        %s", report->costs);
+    if (report->profile_beside)
+        print_text("; a measured profile: --profile ", report->profile_beside);
+    else
+        putchar('\n');
 }
 
 static void print_curve(const struct report *report)
@@ -262,7 +260,7 @@ static void print_plan(const struct report *report)
     printf("\n");
     print_throughput(p);
     print_mesh(p);
-    print_costs(p);
+    print_costs(report);
     if (*report->certificate)
         cli_print(stdout, "certificate  %s\n", report->certificate);
     for (uint32_t i = 0; i < p->note_count; i++)
@@ -532,6 +530,8 @@ static void print_json_plan(const struct report *report)
     print_json_number("base_step_ns", p->base_step_ns);
     print_json_throughput(p);
     print_json_shares(p);
+    if (report->profile_beside)
+        print_json_text("profile_beside", report->profile_beside);
     print_json_number("bound_step_ns", p->bound_step_ns);
     print_json_number("floor_bytes", p->floor_bytes);
     printf("  \"notes\": [");

@@ -10,11 +10,13 @@
 #include "static_parts.h"
 
 struct report {
-    struct remat_program *program;         /* NULL: only a curve was asked for */
-    struct static_parts parts;             /* of its persistent memory */
-    const uint8_t *layer_extents;          /* remat_program_layer_extents */
-    const char *path;                      /* of the plan */
-    const char *manuals, *certificate;     /* standing.h; "": nothing */
+    struct remat_program *program; /* NULL: only a curve was asked for */
+    struct static_parts parts;     /* of its persistent memory */
+    const uint8_t *layer_extents;  /* remat_program_layer_extents */
+    const char *path;              /* of the plan */
+    /* standing.h; "": nothing */
+    const char *manuals, *costs, *certificate;
+    const char *profile_beside;            /* not used, remat_profile_beside; NULL: none */
     const struct remat_policy *chosen;     /* before pins; NULL: there are none */
     const struct remat_frontier *frontier; /* NULL: no curve */
     const char *curve_path;

@@ -133,12 +133,9 @@ static void print_step(struct remat_arena *arena, const struct remat_program *p,
                       cli_time(p->step_ns).text, cli_time(p->base_step_ns).text,
                       cli_percent_longer(p->step_ns, p->base_step_ns, 1));
     print_throughput(p, out);
-    double shares[REMAT_COST_SOURCES];
-    remat_program_cost_shares(p, shares);
-    remat_text_append(
-        out, "costs       %.1f %% of it measured, %.1f %% interpolated, %.1f %% modelled\n",
-        100 * shares[REMAT_COST_MEASURED], 100 * shares[REMAT_COST_INTERPOLATED],
-        100 * shares[REMAT_COST_MODELLED]);
+    remat_text_append(out, "costs       ");
+    costs_print(p, out);
+    remat_text_append(out, "\n");
     certificate_print(p, &certificate);
     if (certificate.count)
         remat_text_append(out, "certificate %s\n", certificate.items);

@@ -419,8 +419,8 @@ static void check_seed(uint32_t seed, const struct bound_sample *sample, struct 
 
 /* Of the run without arguments. A bound that becomes weaker fails, and so does a lower floor; who
  * means it states the new mean here and in docs/testing.md. */
-enum { GRAPHS = 324, OPTIMA = 866 };
-static const double RATIO_LEAST = 0.98233, FLOOR_LEAST = 0.90338;
+enum { GRAPHS = 324, OPTIMA = 867 };
+static const double RATIO_LEAST = 0.98254, FLOOR_LEAST = 0.90338;
 
 /* Arguments: the first seed, and how many; or "samples". Without them, both, and seeds whose graphs
  * broke bounds. */

@@ -71,9 +71,15 @@ static void check_price(const char *text, const char *op, const char *inputs, ui
           op, inputs, (unsigned long long)p.ns, least, most);
 }
 
-static double roofline(double m)
+static double work(double m)
 {
-    return 5000 + 2 * m * 256 * 256 / 202 + 1;
+    return 2 * m * 256 * 256 / 202 + 1;
+}
+
+/* Of what was measured beside the launch. */
+static double times_ratio(double m, double measured_m, double ns)
+{
+    return 5000 + work(m) * (ns - 5000) / work(measured_m);
 }
 
 static void check_times(void)
@@ -84,14 +90,13 @@ static void check_times(void)
     check_price(both, "matmul", "512,256 256,256", REMAT_COST_MEASURED, 900000, 900000);
     /* where a measured size would be, had it other extents */
     check_price(both, "matmul", "256,128 128,256", REMAT_COST_INTERPOLATED, 299990, 300010);
-    double share = log(roofline(256) / roofline(128)) / log(roofline(512) / roofline(128));
-    double between = roofline(256) * exp(log(300000 / roofline(128)) * (1 - share) +
-                                         log(900000 / roofline(512)) * share);
+    double share = log(work(256) / work(128)) / log(work(512) / work(128));
+    double between = 5000 + work(256) * exp(log(295000 / work(128)) * (1 - share) +
+                                            log(895000 / work(512)) * share);
     check_price(both, "matmul", "256,256 256,256", REMAT_COST_INTERPOLATED, between - 5,
                 between + 5);
-    double below = roofline(64) * 300000 / roofline(128);
+    double below = times_ratio(64, 128, 300000), above = times_ratio(1024, 512, 900000);
     check_price(both, "matmul", "64,256 256,256", REMAT_COST_INTERPOLATED, below - 5, below + 5);
-    double above = roofline(1024) * 900000 / roofline(512);
     check_price(both, "matmul", "1024,256 256,256", REMAT_COST_INTERPOLATED, above - 9, above + 9);
     /* another dtype, another kernel */
     price(both, "matmul", "b128,256 b256,256", &modelled);
@@ -100,10 +105,106 @@ static void check_times(void)
     price(both, "exp", "64,64", &modelled);
     check_price(both, "exp", "64,64", REMAT_COST_MODELLED, (double)modelled.ns,
                 (double)modelled.ns);
-    /* programs took three times the roofline: an unknown one does */
+    /* a fused kernel that the profile does not name has nothing of one that it does */
     static const char slow[] = HEAD ROW("x#12345678", "f32[5]", "0", "5000000", "315003") "]}";
-    check_price(slow, "exp", "64,64", REMAT_COST_MODELLED, 3 * (double)modelled.ns - 3,
-                3 * (double)modelled.ns + 3);
+    check_price(slow, "exp", "64,64", REMAT_COST_MODELLED, (double)modelled.ns,
+                (double)modelled.ns);
+}
+
+/* On a GPU: the price of one op, and the modelled one; `rows` NULL: no profile. */
+static struct remat_price gpu_price(const char *rows, const char *op, const char *inputs,
+                                    const char *attributes)
+{
+    struct workbench w;
+    remat_value values[4], outputs[2];
+    struct remat_device_description device = {0};
+    workbench_open(&w);
+    uint32_t count = workbench_inputs(&w, inputs, values);
+    workbench_node(&w, op, values, count, attributes, outputs);
+    workbench_output(&w, outputs[0]);
+    struct remat_kernel_list list = remat_fuse(&w.arena, w.graph);
+    CHECK_OK(w.ctx, remat_device_description_read(w.ctx, &w.arena, "h100-sxm", 0, &device));
+    if (rows) {
+        const char *text = remat_arena_format(
+            &w.arena,
+            "{\"schema\": \"remat-profile/1\", \"producer\": \"p\", \"device\": \"NVIDIA H100 80GB "
+            "HBM3\", \"arch\": \"sm_90\", \"kernels\": [%s]}",
+            rows);
+        CHECK_OK(w.ctx, read_text(&w, text, strlen(text), &device));
+    }
+    struct remat_price price = remat_price_kernel(w.graph, &list.kernels[0], &device);
+    workbench_close(&w);
+    return price;
+}
+
+static bool is_within(uint64_t ns, double expected, double share)
+{
+    return fabs((double)ns - expected) <= share * expected + 2;
+}
+
+/* Where a profile says what the description says, other sizes have the description's prices: tiles
+ * of products, keys of attention and the launch are no part of a ratio. */
+static void check_agreement(void)
+{
+    static const struct {
+        const char *op, *attributes, *measured, *text, *others[3];
+    } cases[] = {
+        {"matmul",
+         "",
+         "b8192,768 b768,2304",
+         "bf16[8192,768] bf16[768,2304] bf16[8192,2304]",
+         {"b4096,4096 b4096,4096", "b128,128 b128,128", "b8192,768 b768,768"}},
+        {"attention",
+         "scale=0.125 causal=1",
+         "b8,1024,12,64 b8,1024,12,64 b8,1024,12,64",
+         "bf16[8,1024,12,64] bf16[8,1024,12,64] bf16[8,1024,12,64] bf16[8,1024,12,64] "
+         "f32[8,12,1024]",
+         {"b1,8192,32,64 b1,8192,32,64 b1,8192,32,64", "b2,128,12,64 b2,128,12,64 b2,128,12,64",
+          "b1,4096,8,128 b1,4096,8,128 b1,4096,8,128"}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char row[512];
+        struct remat_price own =
+            gpu_price(NULL, cases[i].op, cases[i].measured, cases[i].attributes);
+        snprintf(row, sizeof row,
+                 "{\"kernel\": \"%s\", \"operands\": \"%s\", \"flops\": %llu, \"moved_bytes\": "
+                 "%llu, \"count\": 3, \"median_ns\": %llu}",
+                 cases[i].op, cases[i].text, (unsigned long long)own.flops,
+                 (unsigned long long)own.moved_bytes, (unsigned long long)own.ns);
+        struct remat_price same =
+            gpu_price(row, cases[i].op, cases[i].measured, cases[i].attributes);
+        CHECK(same.source == REMAT_COST_MEASURED && same.ns == own.ns, "%s: measured as %llu ns",
+              cases[i].op, (unsigned long long)same.ns);
+        for (size_t k = 0; k < sizeof cases[i].others / sizeof *cases[i].others; k++) {
+            const char *inputs = cases[i].others[k];
+            struct remat_price modelled = gpu_price(NULL, cases[i].op, inputs, cases[i].attributes);
+            struct remat_price price = gpu_price(row, cases[i].op, inputs, cases[i].attributes);
+            CHECK(price.source == REMAT_COST_INTERPOLATED &&
+                      is_within(price.ns, (double)modelled.ns, 0.001),
+                  "%s %s: %s %llu ns, modelled %llu", cases[i].op, inputs,
+                  remat_cost_source_name(price.source), (unsigned long long)price.ns,
+                  (unsigned long long)modelled.ns);
+        }
+    }
+}
+
+/* Timed one by one, commands take the latency of a launch that a graph hides: what the shortest
+ * takes above the description's 2 us. */
+static void check_launch(void)
+{
+    static const char product[] = ROW("matmul", "bf16[8192,768] bf16[768,2304] bf16[8192,2304]",
+                                      "28991029248", "53870592", "60000");
+    static const char tiny[] = ROW("x#12345678", "f32[5]", "5", "40", "5900");
+    char both[1024];
+    snprintf(both, sizeof both, "%s, %s", tiny, product);
+    static const char inputs[] = "b8192,768 b768,2304", larger[] = "b8192,768 b768,4608";
+    CHECK(gpu_price(product, "matmul", inputs, "").ns == 60000, "no command is short");
+    uint64_t ns = gpu_price(both, "matmul", inputs, "").ns;
+    CHECK(is_within(ns, 60000 - 3900, 0.0001), "%llu ns", (unsigned long long)ns);
+    double ratio = (60000 - 5900) / (double)(gpu_price(NULL, "matmul", inputs, "").ns - 2000);
+    double expected = 2000 + ratio * (double)(gpu_price(NULL, "matmul", larger, "").ns - 2000);
+    ns = gpu_price(both, "matmul", larger, "").ns;
+    CHECK(is_within(ns, expected, 0.001), "%llu ns of %.0f", (unsigned long long)ns, expected);
 }
 
 /* Measured as a variant, a kernel still takes what its roofline time is of the whole's. The bound's
@@ -295,6 +396,8 @@ int main(void)
 {
     snprintf(path, sizeof path, "/tmp/remat_profile_%ld.json", (long)getpid());
     check_times();
+    check_agreement();
+    check_launch();
     check_variant();
     check_transfers();
     check_faults();
