@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs what is missing, builds and runs every test: with gcc, then with clang under ASan and UBSan, then what
 # uses threads under TSan.
-#   tools/test.sh            everything
-#   tools/test.sh --quick    gcc only, without PyTorch and without the 124M model
+#   tools/test.sh              everything
+#   tools/test.sh --quick      gcc only, without PyTorch and without the 124M model
+#   tools/test.sh --changed    the form of the sources, golden files, and tests of the libraries that a change can reach
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,8 +12,13 @@ quick=false
 case "${1-}" in
 '') ;;
 --quick) quick=true ;;
+--changed)
+    tools/setup.sh --for-tests
+    tools/build.sh build -Dtests=true
+    exec python3 tests/changed.py build
+    ;;
 *)
-    echo "test.sh: unknown option '$1' (accepted: --quick)" >&2
+    echo "test.sh: unknown option '$1' (accepted: --quick, --changed)" >&2
     exit 1
     ;;
 esac
@@ -51,6 +57,13 @@ import json
 import os
 import sys
 
+def cpu_minutes():
+    """Of all that the script has run: the kernel counts it for the parent of this process."""
+    with open(f"/proc/{os.getppid()}/stat") as stat:
+        user, system = stat.read().rsplit(")", 1)[1].split()[13:15]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK") / 60
+
+
 def last_lines(test):
     return (test.get("stdout", "") + test.get("stderr", "")).splitlines()[-12:]
 
@@ -74,6 +87,7 @@ for path in sys.argv[1:]:
                 print(f"FAILED  {test['name']}: {result}  ({path})")
                 for line in last_lines(test):
                     print("    " + line[:200])
+print(f"{cpu_minutes():.1f} CPU minutes")
 print(f"{passed} passed, {failed} failed, {skipped} skipped")
 sys.exit(failed > 0 or passed == 0)
 PYTHON
