@@ -18,8 +18,8 @@ for the text, and where the document names it the model that the documents speak
 (124M, batch 2, seq 512, 2.2GB). Every command must exit with 0. In what remat-run prints, times and measured bytes
 are not compared; progress lines are left out.
 
---update writes what the commands print into the document, where it shows output at all: as many lines
-before and after a "..." as there are. Read the diff."""
+--update writes what the commands print into the document, where it shows output at all. Around "..." each line shown
+takes the figures of the printed line that is the same but for figures. Read the diff."""
 import json
 import os
 import re
@@ -165,19 +165,40 @@ def run(command, scratch, env, shell=("bash", "-c")):
     return ""
 
 
+def form(line):
+    """What a line is about: without its figures."""
+    return re.sub(r"[+-]?\d[\d.,]*|[num]?s\b|[kMGT]i?B\b| +", "", line)
+
+
+def renewed(shown, printed):
+    """The lines to show: those printed that have the form of one shown, "..." in the same places. None where lines shown
+    have no match, or another order."""
+    lines, at = [], 0
+    for line in shown:
+        if line.strip() == "...":
+            lines.append(line)
+            continue
+        found = next((i for i in range(at, len(printed)) if form(printed[i]) == form(line)), None)
+        if found is None:
+            return None
+        lines.append(printed[found])
+        at = found + 1
+    return lines
+
+
 def update(path, commands):
     with open(path, encoding="utf-8") as file:
         lines = file.read().splitlines()
     for command in reversed(commands):
         shown, printed = command.expected, command.observed
-        if not shown or not printed or shown.count("...") > 1:
+        if not shown or not printed or matches(normal(command.text, shown), normal(command.text, printed)):
             continue
-        if "..." in shown:
-            head = shown.index("...")
-            tail = len(shown) - head - 1
-            printed = printed[:head] + ["..."] + printed[len(printed) - tail:]
+        new = renewed(shown, printed) if "..." in shown else printed
+        if new is None:
+            print(f"{path}:{command.line}: {command.text}\n  to renew by hand: lines that it shows are not printed")
+            continue
         begin = command.line + command.text.count("\n")
-        lines[begin:begin + len(shown)] = printed
+        lines[begin:begin + len(shown)] = new
     with open(path, "w", encoding="utf-8") as file:
         file.write("\n".join(lines) + "\n")
 
