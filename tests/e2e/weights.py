@@ -4,6 +4,7 @@ its message, exit code 4 and no file left behind. Uses no library that reads saf
 
     weights.py TOOLS_DIRECTORY"""
 import copy
+import gzip
 import json
 import pathlib
 import random
@@ -189,17 +190,18 @@ def hostile(work, tensors):
     data_bytes = sum(len(data) for _, _, data in tensors.values())
     for length in (0, 7):
         attempt(work, f"{length} bytes", whole[:length], f"not a safetensors file: it has {length} bytes")
-    for length in (len(whole), 2**63, 2**64 - 1):
+    attempt(work, "a header that is cut off", struct.pack("<Q", len(whole)) + whole[8:],
+            f"cut off, or not a safetensors file: a header of {len(whole)} bytes in a file of {len(whole)}")
+    for length in (0, 10**8 + 1, 2**63, 2**64 - 1):
         attempt(work, f"a header of {length} bytes", struct.pack("<Q", length) + whole[8:],
-                f"not a safetensors file: a header of {length} bytes in a file of {len(whole)} .*")
-    attempt(work, "no header", struct.pack("<Q", 0), "header, byte 0: .*")
+                r"not a safetensors file: it does not begin with the length of a header \(1 to 100000000 bytes\)")
     attempt(work, "cut", whole[:-1], f'tensor "{re.escape(list(tensors)[-1])}": its data ends at '
             f"{data_bytes} of {data_bytes - 1} bytes")
     attempt(work, "longer", whole + b"x", "1 bytes of data at its end belong to no tensor")
     for text in (b"{", b"\xff\xff", b'{"a":1,"a":2}', b"[" * 5000, b'{"\\u0000":1}', b'{"a":1e999}'):
         attempt(work, f"JSON {text[:20]}", assemble(text, tensors), "header, byte [0-9]+: .*")
     attempt(work, "JSON array", assemble(b"[]", tensors), "the header is not a JSON object")
-    attempt(work, "no tensors", assemble(b"{}", {}), ".*is missing")
+    attempt(work, "no tensors", assemble(b"{}", {}), ".*is missing, with 27 more")
     header("control characters", lambda h: h.update({"a\x1b[31m": h.pop(name)}),
            "a tensor's name has control characters")
     for value in ("F99", 7, None):
@@ -217,6 +219,93 @@ def hostile(work, tensors):
            f'tensors "{re.escape(other)}" and {quoted[7:]} overlap')
     header("hole", lambda h: h.pop(other), f'{len(tensors[other][2])} bytes of data before tensor ".*" belong '
            "to no tensor")
+
+
+def bare(work, family, tensors):
+    """Files of the model without head have neither its prefix nor the head: what is missing is said."""
+    body = {"bert": "bert.", "llama": "model.", "encdec": "model.", "gpt2": ""}[family]
+    whole = {"bert": "BertForMaskedLM", "llama": "AutoModelForCausalLM"}.get(family)
+    head = [name for name in tensors if not name.startswith(body)]
+    renamed_all = {name.removeprefix(body): tensor for name, tensor in tensors.items()}
+    attempt(work, f"{family}, without prefix", assemble(header_of(renamed_all), renamed_all), None)
+    without = {name.removeprefix(body): tensor for name, tensor in tensors.items() if name not in head}
+    if family == "bert":
+        without["pooler.dense.bias"] = ("F32", [32], bytes(128))
+    more = f", with {len(head) - 1} more" if len(head) > 1 else ""
+    attempt(work, f"{family}, without head", assemble(header_of(without), without), head and
+            f'tensor "({"|".join(map(re.escape, head))})", F32 .* in the plan, is missing{more}: all of the head: '
+            f"save the model as {whole}, not as AutoModel" or None)
+    last = list(without)[-1 if family != "bert" else -2]
+    without.pop(last)
+    attempt(work, f"{family}, without {last}", assemble(header_of(without), without),
+            rf'tensor ".*", F32 .* in the plan, is missing(, with {len(head)} more)?')
+
+
+def sources(work, tensors):
+    """An index of shards, folders, and what else is called a model's weights."""
+    def check(good, *what):
+        if not good:
+            faults.append(" ".join(map(str, ("--init:", *what))))
+
+    def refused(path, message, code=INVALID, *options):
+        before = sorted(work.rglob("*"))
+        done = run(work, "--init", path, *options)
+        check(done.returncode == code and re.fullmatch(f"remat-run: error: {message}\n(Try .*\n)?", done.stderr) and
+              not done.stdout and sorted(work.rglob("*")) == before, path, done.returncode, done.stderr)
+
+    names = list(tensors)
+    hub = work / "hub"
+    hub.mkdir()
+    parts = [{name: tensors[name] for name in names[k::3]} for k in range(3)]
+    shards = [f"model-0000{k + 1}-of-00003.safetensors" for k in range(3)]
+    for shard, part in zip(shards, parts):
+        (hub / shard).write_bytes(assemble(header_of(part), part))
+    index = {"metadata": {"total_size": 1}, "weight_map": {name: shards[k % 3] for k, name in enumerate(names)}}
+    (hub / "model.safetensors.index.json").write_text(json.dumps(index))
+    (hub / "config.json").write_text(json.dumps({"model_type": "gpt2"}))
+    (work / "one.safetensors").write_bytes(assemble(header_of(tensors), tensors))
+    expected = losses(must(run(work, "--init", "one.safetensors")))
+    for path in "hub", "hub/", "hub/model.safetensors.index.json", work / "hub", "./hub/../hub/model.safetensors.index.json":
+        check(losses(must(run(work, "--init", path))) == expected, path, "gives others")
+    done = tool("remat-run", "../model.plan", "--text", TEXT, "--steps", 1, "--json", "--init", "model.safetensors.index.json", cwd=hub)
+    check(losses(must(done)) == expected, "from its folder")
+    refused("hub", r"--save-weights 'hub/.*' is the same file as --init 'hub/.*'", 2, "--save-weights", f"hub/{shards[1]}")
+    refused("hub/config.json", 'hub/config.json: no index of weights: it has no "weight_map"')
+    index_path = "hub/model.safetensors.index.json"
+    (hub / shards[2]).rename(work / "away")
+    refused("hub", rf"{index_path}: 1 of its 3 files are missing, the first is hub/{shards[2]}")
+    (work / "away").rename(hub / shards[2])
+    for name in ("../one.safetensors", "/etc/passwd", "", ".", "..", 7, None, ["x"]):
+        index["weight_map"][names[1]] = name
+        (hub / "model.safetensors.index.json").write_text(json.dumps(index))
+        refused("hub", f'{index_path}: tensor "{re.escape(names[1])}": its file is not the name of one in this folder')
+    for text, message in (("{", ":1: bad JSON"), ("[]", ': no index of weights: it has no "weight_map"'),
+                          ('{"weight_map": {}}', ': no index of weights: it has no "weight_map"')):
+        (hub / "model.safetensors.index.json").write_text(text)
+        refused("hub", index_path + message)
+    (hub / "model.safetensors").write_bytes((work / "one.safetensors").read_bytes())
+    check(losses(must(run(work, "--init", "hub"))) == expected, "model.safetensors comes before an index")
+    refused("hub", r"--save-weights 'hub/model.safetensors' is the same file as --init 'hub/model.safetensors'", 2, "--save-weights", "hub")
+    empty = work / "empty"
+    empty.mkdir()
+    refused("empty", "empty: a folder without model.safetensors, model.safetensors.index.json or adapter_model.safetensors")
+    (empty / "pytorch_model.bin").write_bytes(b"PK\3\4" + bytes(500))
+    refused("empty", "empty/pytorch_model.bin: no safetensors: load the model and write them, as save_pretrained.*")
+    must(run(work, "--checkpoint", "c"))
+    refused("c", "c: it has checkpoints of a run, with which --resume goes on")
+    refused("c/step-0000000001.safetensors", r".*: tensor \".*\", F32 .*, is no parameter of the plan: it is of a checkpoint, .*")
+    convert = "load it and write safetensors, as save_pretrained\\(\\) of transformers does"
+    for data, message in ((b"PK\3\4\0\0\x08\x08\0\0" + bytes(600), f"a zip archive, as PyTorch's .*: {convert}"),
+                          (bytes.fromhex("80028a0a6cfc9c46f9206aa850192e") + bytes(600), f"PyTorch's older format, a pickle: {convert}"),
+                          (b"GGUF\3\0\0\0" + bytes(600), "GGUF: take the safetensors that it was made from"),
+                          (b"\x93NUMPY\1\0v\0" + bytes(600), f"a NumPy array with a header: {convert}"),
+                          (b"\x89HDF\r\n\x1a\n" + bytes(600), f"HDF5: {convert}"),
+                          (struct.pack("<II", 20240326, 3) + bytes(600), f"a checkpoint of llm.c: {convert}"),
+                          (gzip.compress(bytes(1000)) * 9, "gzip: unpack it first"),
+                          (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "a pointer of Git LFS: .*"),
+                          (b"<!DOCTYPE html><title>404</title>", "a page in HTML: download the file itself"),
+                          (b"Entry not found", "a text"), (json.dumps(index).encode(), "a text")):
+        attempt(work, message, data, f"not a safetensors file: {message}")
 
 
 def folders(work):
@@ -272,7 +361,9 @@ def main():
             tensors = read(work / "trained.safetensors")
             tensors = {name: tensors[name] for name in sorted(tensors, key=lambda n: n != FAMILIES[family])}
             names(work, family, tensors)
+            bare(work, family, tensors)
             if family == "gpt2":
+                sources(work, tensors)
                 contents(work, tensors)
                 halves(work, tensors)
                 folders(work)

@@ -4,7 +4,7 @@
     checkpoints.py BUILD_DIRECTORY FAMILY...
 
 1. A model of Hugging Face's is saved with its config.json; remat-graph makes the model from that file,
-   remat-run --init takes the weights. Our first loss is theirs.
+   remat-run --init takes the weights, in shards and from a folder. Our first loss is theirs.
 2. We train some steps and save weights and config.json; Hugging Face's model loads them, none missing, none left.
    Its loss on the next step's data is ours. The same of a preset's model, whose class the file tells.
 3. What no parameter of the plan has (tied copies, buffers, other heads) is accepted or refused as
@@ -170,8 +170,10 @@ def there_and_back(tools, maker, family, dtype):
     randomise(theirs)
     theirs.to(DTYPES[dtype]).save_pretrained(work / "theirs")
     tools.compile(work / "theirs/config.json", family, dtype)
-    losses = tools.train(work / "theirs/model.safetensors", STEPS + 1, "--save-initial-weights",
-                         work / "same.safetensors")
+    theirs.save_pretrained(work / "shards", max_shard_size="100KB")
+    if not (work / "shards/model.safetensors.index.json").exists():
+        sys.exit("FAILED: one shard")
+    losses = tools.train(work / "shards", STEPS + 1, "--save-initial-weights", work / "same.safetensors")
     check_loss(f"{dtype}, their weights here", losses[0], loss_of(theirs, family, 1), LIMITS[dtype])
     before, ours = load_file(work / "theirs/model.safetensors"), load_file(work / "same.safetensors")
     for name, tensor in ours.items():
@@ -179,7 +181,7 @@ def there_and_back(tools, maker, family, dtype):
         if tensor.dtype != given.dtype or not torch.equal(tensor, given):
             sys.exit(f"FAILED: {name} is not what was loaded")
 
-    tools.train(work / "theirs/model.safetensors", STEPS, "--save-weights", f"{work}/ours/")
+    tools.train(work / "theirs", STEPS, "--save-weights", f"{work}/ours/")
     trained = load_exactly(type(maker()), work / "ours", DTYPES[dtype])
     check_loss(f"{dtype}, our weights there", losses[STEPS], loss_of(trained, family, STEPS + 1), LIMITS[dtype])
 

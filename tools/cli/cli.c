@@ -441,3 +441,9 @@ const char *const *cli_texts(struct remat_arena *arena, const struct cli_argumen
             texts[(*count)++] = args->given[i].value;
     return texts;
 }
+
+const char *cli_join(struct remat_arena *arena, const char *path, size_t length, const char *name)
+{
+    bool apart = length == 0 || path[length - 1] == '/';
+    return remat_arena_format(arena, "%.*s%s%s", (int)length, path, apart ? "" : "/", name);
+}

@@ -130,6 +130,10 @@ remat_status cli_size(remat_context *ctx, const struct cli_arguments *args, uint
 const char *const *cli_texts(struct remat_arena *arena, const struct cli_arguments *args,
                              uint32_t option, uint32_t *count);
 
+/* The file `name` in the folder that the first `length` bytes of `path` name, none: the working
+ * folder; NULL when out of memory. */
+const char *cli_join(struct remat_arena *arena, const char *path, size_t length, const char *name);
+
 /* --- parts of cli_main, for tests --- */
 /* Sets *done when the arguments asked for help, version, options or the man page, which it has then
  * printed on stdout. */

@@ -58,11 +58,18 @@ fail:
 
 static remat_status open_weights(remat_context *ctx, struct remat_arena *arena,
                                  const struct cli_arguments *args, const remat_plan *plan,
-                                 struct initial_weights *out)
+                                 struct beginning *from)
 {
+    remat_status st = REMAT_OK;
     uint32_t count;
-    const char *const *paths = cli_texts(arena, args, OPTION_init, &count);
-    return paths ? initial_weights_open(ctx, paths, count, plan, out) : REMAT_ERROR_MEMORY;
+    const char *const *named = cli_texts(arena, args, OPTION_init, &count);
+    struct weights_files *files = &from->files;
+    if (!named)
+        return REMAT_ERROR_MEMORY;
+    RUN_TRY(weights_files_find(ctx, arena, named, count, args->outputs, files));
+    RUN_TRY(initial_weights_open(ctx, files->paths, files->count, plan, &from->weights));
+fail:
+    return st;
 }
 
 static remat_status open_inputs(remat_context *ctx, struct remat_arena *arena,
@@ -150,7 +157,7 @@ remat_status beginning_read(remat_context *ctx, struct remat_arena *arena,
     if (settings->eval_every)
         RUN_TRY(rows_check(ctx, &settings->eval_rows, 0, settings->eval_steps * model->batch));
     if (cli_has(args, OPTION_init) && !settings->resume)
-        RUN_TRY(open_weights(ctx, arena, args, plan, &from->weights));
+        RUN_TRY(open_weights(ctx, arena, args, plan, from));
 fail:
     return st;
 }
@@ -173,5 +180,6 @@ void beginning_release(struct beginning *from)
 {
     given_release(&from->given);
     initial_weights_release(&from->weights);
+    weights_files_release(&from->files);
     checkpoint_release(&from->checkpoint);
 }

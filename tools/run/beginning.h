@@ -7,6 +7,7 @@
 #include "given.h"
 #include "init.h"
 #include "train.h"
+#include "weights_files.h"
 
 /* What a session begins with; zero-initialise. */
 struct run_data {            /* zero-initialise */
@@ -15,6 +16,7 @@ struct run_data {            /* zero-initialise */
 
 struct beginning {
     struct given_inputs given;
+    struct weights_files files;
     struct initial_weights weights;
     struct checkpoint checkpoint;
 };

@@ -22,8 +22,11 @@ struct extra_tensor {
 #define FAMILY_EXTRAS_MAX 8
 struct family {
     const char *name;
-    const char *embeddings;    /* the parameter with a row for each token id; marks the family */
-    const char *prefix;        /* that names in a checkpoint may have in addition; or "" */
+    const char *embeddings; /* the parameter with a row for each token id; marks the family */
+    const char *prefix;     /* that names in a checkpoint may have in addition; or "" */
+    const char *body;       /* prefix in a plan of all but the head, which names in a checkpoint of
+                               AutoModel lack, as it lacks the head; or "" */
+    const char *whole;      /* the class that has the head */
     const char *renamed[2][2]; /* old suffix, suffix; or NULL */
     enum feeding feeding;
     struct extra_tensor extras[FAMILY_EXTRAS_MAX]; /* up to the first without pattern */
@@ -32,9 +35,14 @@ struct family {
 /* NULL when the plan has none of the tables of token embeddings. */
 const struct family *family_of(const remat_plan *plan);
 
-/* The name in a plan of a tensor in a file of weights, in `buffer` where it is neither the same nor
- * the end of it. NULL: it does not fit. */
-const char *family_name(const struct family *family, const char *name, char *buffer, size_t bytes);
+#define FAMILY_NAME_BYTES 1024
+/* The possible names in a plan of a tensor in a file of weights, the likelier one first; NULL:
+ * there is no other. Each is `name`, or its end, or in a buffer. */
+struct family_names {
+    const char *names[2];
+    char buffers[2][FAMILY_NAME_BYTES];
+};
+void family_names(const struct family *family, const char *name, struct family_names *out);
 /* In files of weights the names of adapters (LoRA) are those of Hugging Face's peft:
  * ADAPTER_PREFIX, the family's prefix, then the name in the plan. */
 #define ADAPTER_PREFIX "base_model.model."

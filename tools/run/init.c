@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #define CHUNK_ELEMENTS (1u << 18)
-#define NAME_BYTES     1024
 #define MASTER_SUFFIX  ".master"
 
 /* --- which tensor is which parameter --- */
@@ -23,6 +22,25 @@ static bool find_parameter(const remat_plan *plan, const char *name, uint32_t *i
 {
     *index = name ? remat_plan_find_tensor(plan, name) : UINT32_MAX;
     return get_tensor(plan, *index, out) && out->role == REMAT_TENSOR_PARAMETER;
+}
+
+/* What a tensor of a file is: a parameter, index UINT32_MAX: none; else an extra tensor, or NULL.
+ */
+static uint32_t resolve(const remat_plan *plan, const struct family *family, const char *name,
+                        const struct extra_tensor **extra)
+{
+    struct family_names names = {.names = {name}};
+    remat_tensor_info parameter;
+    uint32_t index;
+    *extra = NULL;
+    if (family)
+        family_names(family, name, &names);
+    for (int i = 0; i < 2; i++)
+        if (find_parameter(plan, names.names[i], &index, &parameter))
+            return index;
+    for (int i = 0; i < 2 && family && !*extra; i++)
+        *extra = names.names[i] ? family_extra(family, names.names[i]) : NULL;
+    return UINT32_MAX;
 }
 
 static const char *element_name(remat_element element)
@@ -53,30 +71,35 @@ static remat_status check_fit(remat_context *ctx, const char *path,
     return REMAT_OK;
 }
 
+static bool is_checkpoint(const struct safetensors_file *file)
+{
+    const json_t *metadata = json_object_get(file->header, "__metadata__");
+    const char *format = json_string_value(json_object_get(metadata, "format"));
+    return format && strncmp(format, "remat-checkpoint/", 17) == 0;
+}
+
 /* `given`: of each tensor of the plan, whether a file has it. */
 static remat_status match_tensor(remat_context *ctx, struct weights_file *weights,
                                  const struct family *family, uint32_t i, bool *given)
 {
     const struct safetensors_tensor *tensor = &weights->file.tensors[i];
+    const struct extra_tensor *extra;
     remat_tensor_info parameter;
-    char buffer[NAME_BYTES];
-    uint32_t index;
-    const char *name =
-        family ? family_name(family, tensor->name, buffer, sizeof buffer) : tensor->name;
-    weights->parameters[i] = UINT32_MAX;
-    if (!find_parameter(weights->plan, name, &index, &parameter)) {
-        if (family && name && family_extra(family, name))
-            return REMAT_OK;
-        return cli_error(ctx, REMAT_ERROR_INVALID,
-                         "%s: tensor \"%s\", %s %s, is no parameter of the plan",
-                         weights->file.path, tensor->name, tensor->dtype,
-                         shape_text(tensor->shape, tensor->rank).text);
-    }
+    uint32_t index = resolve(weights->plan, family, tensor->name, &extra);
+    weights->parameters[i] = index;
+    if (extra)
+        return REMAT_OK;
+    if (!get_tensor(weights->plan, index, &parameter))
+        return cli_error(
+            ctx, REMAT_ERROR_INVALID, "%s: tensor \"%s\", %s %s, is no parameter of the plan%s",
+            weights->file.path, tensor->name, tensor->dtype,
+            shape_text(tensor->shape, tensor->rank).text,
+            is_checkpoint(&weights->file) ? ": it is of a checkpoint, with which --resume goes on"
+                                          : "");
     if (given[index])
         return cli_error(ctx, REMAT_ERROR_INVALID, "%s: parameter \"%s\" is there twice",
                          weights->file.path, parameter.name);
     given[index] = true;
-    weights->parameters[i] = index;
     return check_fit(ctx, weights->file.path, tensor, &parameter);
 }
 
@@ -96,9 +119,16 @@ fail:
     return st;
 }
 
-static remat_status check_given(remat_context *ctx, const char *path, const remat_plan *plan,
-                                const bool *given)
+struct missing {
+    remat_tensor_info first;
+    uint32_t count;
+    bool head_alone; /* nothing of the body */
+};
+
+static struct missing find_missing(const remat_plan *plan, const bool *given)
 {
+    const struct family *family = family_of(plan);
+    struct missing out = {.head_alone = family && *family->body};
     bool adapters = false;
     remat_tensor_info tensor;
     for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++)
@@ -107,12 +137,31 @@ static remat_status check_given(remat_context *ctx, const char *path, const rema
         if (given[i] || !get_tensor(plan, i, &tensor) || tensor.role != REMAT_TENSOR_PARAMETER ||
             (is_adapter(&tensor) && !adapters))
             continue;
-        tensor = safetensors_whole(&tensor);
-        return cli_error(ctx, REMAT_ERROR_INVALID,
-                         "%s: tensor \"%s\", %s %s in the plan, is missing", path, tensor.name,
-                         element_name(tensor.element), shape_text(tensor.shape, tensor.rank).text);
+        if (!out.count++)
+            out.first = safetensors_whole(&tensor);
+        out.head_alone =
+            out.head_alone && strncmp(tensor.name, family->body, strlen(family->body)) != 0;
     }
-    return REMAT_OK;
+    return out;
+}
+
+static remat_status check_given(remat_context *ctx, const char *path, const remat_plan *plan,
+                                const bool *given)
+{
+    char others[32] = "", head[128] = "";
+    const struct missing missing = find_missing(plan, given);
+    const remat_tensor_info *first = &missing.first;
+    if (!missing.count)
+        return REMAT_OK;
+    if (missing.count > 1)
+        snprintf(others, sizeof others, ", with %u more", missing.count - 1);
+    if (missing.head_alone)
+        snprintf(head, sizeof head, ": all of the head: save the model as %s, not as AutoModel",
+                 family_of(plan)->whole);
+    return cli_error(ctx, REMAT_ERROR_INVALID,
+                     "%s: tensor \"%s\", %s %s in the plan, is missing%s%s", path, first->name,
+                     element_name(first->element), shape_text(first->shape, first->rank).text,
+                     others, head);
 }
 
 remat_status initial_weights_open(remat_context *ctx, const char *const *paths, uint32_t count,
@@ -290,10 +339,8 @@ static remat_status check_extra(remat_context *ctx, const struct weights_file *w
                                 struct chunk *chunk)
 {
     const struct safetensors_tensor *tensor = &weights->file.tensors[i];
-    const struct family *family = family_of(weights->plan);
-    char buffer[NAME_BYTES];
-    const struct extra_tensor *extra =
-        family_extra(family, family_name(family, tensor->name, buffer, sizeof buffer));
+    const struct extra_tensor *extra;
+    resolve(weights->plan, family_of(weights->plan), tensor->name, &extra);
     if (extra->must_be == EXTRA_ZERO)
         return check_zero(ctx, &weights->file, tensor, chunk);
     uint32_t other = extra->must_be == EXTRA_EQUAL

@@ -29,7 +29,7 @@ const struct known_file known_files[] = {
     {0, "ffffffff ????0000 ??000000", "an Arrow stream", TO_IDS, NO_WEIGHTS},
     {0, "46454131", "Feather", TO_IDS, NO_WEIGHTS},
     {0, "4f626a01 0?", "Avro", TO_IDS, NO_WEIGHTS},
-    {0, "??????0?00000000 7b22", "safetensors", TO_IDS, NO_WEIGHTS},
+    {0, "??????0?00000000 7b22", "safetensors", TO_IDS, NULL},
     {0, "4d4d49444944580000", "an index of Megatron-LM", "its ids are in the .bin beside it", NO_WEIGHTS},
     {0, "544e5449445800", "an index of fairseq", "its ids are in the .bin beside it", NO_WEIGHTS},
     {0, "4c4954504b4453", "LitGPT's packed data, with a header", TO_IDS, NO_WEIGHTS},

@@ -16,7 +16,7 @@ struct known_file {
     uint32_t offset;
     const char *pattern; /* nibbles in hexadecimal, '?' any; blanks separate */
     const char *name;
-    const char *for_ids, *for_weights; /* what to do */
+    const char *for_ids, *for_weights; /* what to do; NULL: it is the format */
 };
 extern const struct known_file known_files[];
 extern const size_t known_file_count;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "safetensors_reader.h"
 
+#include "known_file.h"
 #include "tool.h"
 
 #include <errno.h>
@@ -172,31 +173,50 @@ static remat_status fail_read(remat_context *ctx, const struct safetensors_file 
     return cli_error(ctx, REMAT_ERROR_IO, "%s: cannot read: it ends too early", file->path);
 }
 
+/* Of a file that does not begin with the length of a header that it has. */
+static remat_status fail_kind(remat_context *ctx, struct safetensors_file *file, uint64_t bytes,
+                              uint64_t header_bytes)
+{
+    unsigned char begin[KNOWN_FILE_BYTES];
+    rewind(file->stream);
+    size_t count = fread(begin, 1, sizeof begin, file->stream);
+    const struct known_file *known = known_file_of(begin, count);
+    if (header_bytes && header_bytes <= SAFETENSORS_HEADER_BYTES_MAX)
+        return cli_error(ctx, REMAT_ERROR_INVALID,
+                         "%s: cut off, or not a safetensors file: a header of %llu bytes in a file "
+                         "of %llu",
+                         file->path, (unsigned long long)header_bytes, (unsigned long long)bytes);
+    if (known && known->for_weights)
+        return cli_error(ctx, REMAT_ERROR_INVALID, "%s: not a safetensors file: %s: %s", file->path,
+                         known->name, known->for_weights);
+    if (is_ascii(begin, count))
+        return cli_error(ctx, REMAT_ERROR_INVALID, "%s: not a safetensors file: a text",
+                         file->path);
+    return cli_error(ctx, REMAT_ERROR_INVALID,
+                     "%s: not a safetensors file: it does not begin with the length of a header "
+                     "(1 to %u bytes)",
+                     file->path, SAFETENSORS_HEADER_BYTES_MAX);
+}
+
 static remat_status measure(remat_context *ctx, struct safetensors_file *file, uint64_t *bytes,
                             uint64_t *header_bytes)
 {
-    remat_status st = REMAT_OK;
     unsigned char size[8];
     off_t end = fseeko(file->stream, 0, SEEK_END) == 0 ? ftello(file->stream) : -1;
     if (end < 0 || fseeko(file->stream, 0, SEEK_SET) != 0)
         return cli_file_error(ctx, file->path, "", errno);
-    if (end < 8)
-        RUN_FAIL(ctx, REMAT_ERROR_INVALID, "%s: not a safetensors file: it has %lld bytes",
-                 file->path, (long long)end);
-    if (fread(size, 1, 8, file->stream) != 8)
-        return fail_read(ctx, file);
     *bytes = (uint64_t)end;
     *header_bytes = 0;
+    if (end < 8)
+        return cli_error(ctx, REMAT_ERROR_INVALID, "%s: not a safetensors file: it has %lld bytes",
+                         file->path, (long long)end);
+    if (fread(size, 1, 8, file->stream) != 8)
+        return fail_read(ctx, file);
     for (int i = 0; i < 8; i++)
         *header_bytes |= (uint64_t)size[i] << 8 * i;
-    if (*header_bytes > *bytes - 8 || *header_bytes > SAFETENSORS_HEADER_BYTES_MAX)
-        RUN_FAIL(ctx, REMAT_ERROR_INVALID,
-                 "%s: not a safetensors file: a header of %llu bytes in a file of %llu "
-                 "(accepted: at most %u)",
-                 file->path, (unsigned long long)*header_bytes, (unsigned long long)*bytes,
-                 SAFETENSORS_HEADER_BYTES_MAX);
-fail:
-    return st;
+    bool fits = *header_bytes && *header_bytes <= *bytes - 8 &&
+                *header_bytes <= SAFETENSORS_HEADER_BYTES_MAX;
+    return fits ? REMAT_OK : fail_kind(ctx, file, *bytes, *header_bytes);
 }
 
 remat_status safetensors_read_stream(remat_context *ctx, const char *path, FILE *stream,
