@@ -133,8 +133,23 @@ def check(report, times, rivals, solver, given):
         assert abs(float(slower[1]) - expected) <= 0.0051, (notes, expected)
 
 
+def check_stacks():
+    """With an encoder and a decoder, where the systems count layers in two ways, what is printed is the policy named."""
+    call("graph", "encdec-tiny", "--batch", "8", "-o", "m.fbs")
+    most, seen = call("compile", "m.fbs", "-o", "m.plan", "--format", "json"), set()
+    for share in (0.5, 0.9):
+        moves = (1 - share) * (most["peak_bytes"] - most["static_bytes"])
+        given = ["--budget", str(int(most["peak_bytes"] + most["reserve_bytes"] - moves))]
+        for m in call("compile", "m.fbs", "-o", "m.plan", "--format", "json", *given)["manuals"]:
+            plan = call("compile", "m.fbs", "-o", "t.plan", "--format", "json", *given, *typed(m["system"], m["flags"]))
+            assert (plan["policy"], plan["step_ns"]) == (m["policy"].replace("full", plan["policy"]), m["step_ns"]), (m, plan)
+            seen.add(m["policy"].split()[0])
+    assert {"every_n_layers", "every", "save"} <= seen, seen
+
+
 def main():
     os.chdir(tempfile.mkdtemp())
+    check_stacks()
     call("graph", "gpt2-tiny", "-o", "m.fbs")
     loose, other = 0, set()
     for microbatches, shares in ((1, (0.2, 0.6, 1)), (4, (0.4, 0.6))):

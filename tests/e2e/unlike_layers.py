@@ -41,6 +41,7 @@ with tempfile.TemporaryDirectory() as work:
     with open("chain.txt", "w") as file:
         file.write(chain())
     policies = [compiled("--ac-mode", "selective", "--ac-option", str(every)) for every in EVERY]
+    policies += [compiled("--gradient-checkpointing-kwargs", f"every_n_layers={n}") for n in EVERY[1::2]]
     turns = sum(a["step_ns"] < b["step_ns"] and a["arena_bytes"] < b["arena_bytes"] for a in policies for b in policies)
     assert turns > 0, "layers that are unlike"
     last_ns = None
