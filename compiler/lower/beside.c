@@ -27,7 +27,8 @@ enum {
 
 struct unit { /* of the given order: a kernel, behind those that take parts of parameters for it */
     uint32_t begin, end;
-    uint32_t passed; /* transfers in line before it was held */
+    uint32_t passed;     /* transfers in line before it was held */
+    remat_value lacking; /* unwritten when it was looked at last; none: not known */
 };
 
 struct group { /* of transfers beside computation, at these positions */
@@ -43,6 +44,7 @@ struct runner {
     const struct remat_price *prices;
     remat_kernel_id *from, *after; /* the order, and groups in line: groups.h */
     struct remat_beside *out;
+    bool *beside;      /* by kernel: it runs beside computation */
     uint32_t count;    /* emitted */
     bool *unwritten;   /* by value: made by what is held or under way */
     uint32_t *readers; /* by value: of these, how many read it */
@@ -112,21 +114,25 @@ static bool yields(const struct runner *r, struct unit unit, bool held)
 }
 
 /* `held`: the kernel's own reads are marked. */
-static bool waits(const struct runner *r, struct unit unit, bool held)
+static bool waits(const struct runner *r, struct unit *unit, bool held)
 {
-    const struct remat_fused_kernel *kernel = kernel_of(r, unit);
-    bool beside = remat_runs_beside(r->graph, kernel);
+    const struct remat_fused_kernel *kernel = kernel_of(r, *unit);
+    remat_kernel_id k = r->from[unit->end - 1];
+    if ((!remat_is_none(unit->lacking.i) && r->unwritten[unit->lacking.i]) ||
+        (r->beside[k.i] && r->flight_count == FLIGHTS_MAX && !joins(r, k)))
+        return true;
     for (uint32_t o = 0; o < kernel->operand_count; o++) {
         const struct remat_kernel_operand *operand = &kernel->operands[o];
         remat_value v = operand->access == REMAT_ACCESS_UPDATE ? operand->previous : operand->value;
+        unit->lacking = v;
         if (operand->access != REMAT_ACCESS_WRITE && r->unwritten[v.i])
             return true;
         if (operand->access == REMAT_ACCESS_UPDATE &&
             r->readers[v.i] > (held ? own_reads(kernel, v) : 0))
             return true;
     }
-    return beside && ((r->flight_count == FLIGHTS_MAX && !joins(r, r->from[unit.end - 1])) ||
-                      yields(r, unit, held));
+    unit->lacking = REMAT_NO_VALUE;
+    return r->beside[k.i] && yields(r, *unit, held);
 }
 
 /* The kernel reads what the transfer gives, or replaces what it takes. */
@@ -182,7 +188,9 @@ static void start_beside(struct runner *r, remat_kernel_id k)
     mark(r, remat_kernel_at(r->kernels, k), true);
     r->lane_ns = remat_ns_add(r->lane_ns, ns);
     if (!continues) {
-        struct group group = {.begin = r->count, .left_ns = ns + remat_group_room_ns(price)};
+        bool alone = remat_goes_alone(r->graph, remat_kernel_at(r->kernels, k));
+        struct group group = {.begin = r->count,
+                              .left_ns = ns + (alone ? 0 : remat_group_room_ns(price))};
         REMAT_PUSH(r->arena, &r->open, group);
         r->flight_count++;
     }
@@ -214,7 +222,7 @@ static void emit_kernel(struct runner *r, remat_kernel_id k)
         r->now_ns = remat_ns_add(r->now_ns, r->prices[k.i].ns);
     } else {
         r->lane_ns = r->lane_ns < r->now_ns ? r->now_ns : r->lane_ns;
-        (remat_runs_beside(r->graph, kernel) ? start_beside : transfer_in_line)(r, k);
+        (r->beside[k.i] ? start_beside : transfer_in_line)(r, k);
     }
     r->out->order[r->count++] = k;
 }
@@ -233,13 +241,12 @@ static bool release_group(struct runner *r)
     bool any = false;
     for (size_t i = 0; i < r->held.count; i++) {
         struct unit unit = r->held.items[i];
-        const struct remat_fused_kernel *kernel = kernel_of(r, unit);
-        if (!remat_runs_beside(r->graph, kernel) || waits(r, unit, true) ||
-            (any && !joins(r, r->from[unit.end - 1]))) {
+        remat_kernel_id k = r->from[unit.end - 1];
+        if (!r->beside[k.i] || waits(r, &unit, true) || (any && !joins(r, k))) {
             r->held.items[kept++] = unit;
             continue;
         }
-        mark(r, kernel, false);
+        mark(r, kernel_of(r, unit), false);
         emit(r, unit);
         any = true;
     }
@@ -254,7 +261,7 @@ static void release(struct runner *r)
         ;
     for (size_t i = 0; i < r->held.count; i++) {
         struct unit unit = r->held.items[i];
-        if (waits(r, unit, true)) {
+        if (waits(r, &unit, true)) {
             r->held.items[kept++] = unit;
             continue;
         }
@@ -277,9 +284,9 @@ static void land(struct runner *r, bool to_end)
     }
 }
 
-static bool is_in_line(const struct runner *r, const struct remat_fused_kernel *kernel)
+static bool is_in_line(const struct runner *r, remat_kernel_id k)
 {
-    return remat_kernel_kind_is_transfer(kernel->kind) && !remat_runs_beside(r->graph, kernel);
+    return remat_kernel_kind_is_transfer(r->kernels->kernels[k.i].kind) && !r->beside[k.i];
 }
 
 /* REMAT_SEGMENT_NS_MAX: there is no other. */
@@ -292,7 +299,7 @@ static void find_next_in_line(struct runner *r)
         const struct remat_fused_kernel *kernel = remat_kernel_at(r->kernels, r->from[at]);
         bool transfer = remat_kernel_kind_is_transfer(kernel->kind);
         uint64_t ns = transfer ? 0 : r->prices[r->from[at].i].ns;
-        if (!is_in_line(r, kernel))
+        if (!is_in_line(r, r->from[at]))
             r->until_in_line_ns[at] = remat_ns_add(r->until_in_line_ns[at + 1], ns);
     }
 }
@@ -307,8 +314,11 @@ struct remat_beside remat_run_beside(struct remat_arena *arena, const struct rem
     REMAT_NEW(arena, out.order, kernels->count);
     REMAT_NEW(arena, out.complete_before, kernels->count);
     REMAT_NEW(arena, out.continues, kernels->count);
+    REMAT_NEW(arena, r.beside, kernels->count);
     REMAT_NEW(arena, r.unwritten, graph->value_count);
     REMAT_NEW(arena, r.readers, graph->value_count);
+    for (remat_kernel_id k = {0}; k.i < kernels->count; k.i++)
+        r.beside[k.i] = remat_runs_beside(graph, remat_kernel_at(kernels, k));
     r.from = remat_group_gathers(arena, graph, kernels, prices, order, &r.after);
     find_next_in_line(&r);
     for (struct unit unit = {0}; unit.end < kernels->count; unit.begin = unit.end) {
@@ -317,14 +327,15 @@ struct remat_beside remat_run_beside(struct remat_arena *arena, const struct rem
             ;
         r.at = unit.end;
         unit.passed = r.passed;
-        if (waits(&r, unit, false)) {
+        unit.lacking = REMAT_NO_VALUE;
+        if (waits(&r, &unit, false)) {
             mark(&r, kernel_of(&r, unit), true);
             REMAT_PUSH(arena, &r.held, unit);
         } else {
             emit(&r, unit);
             land(&r, false);
         }
-        if (is_in_line(&r, kernel_of(&r, unit))) {
+        if (is_in_line(&r, r.from[unit.end - 1])) {
             r.passed++;
             release(&r);
         }

@@ -12,7 +12,7 @@ uint64_t remat_group_room_ns(const struct remat_price *first)
     return most_ns > ns ? most_ns - ns : 0;
 }
 
-static bool is_piece(const struct remat_graph *graph, const struct remat_fused_kernel *transfer)
+bool remat_goes_alone(const struct remat_graph *graph, const struct remat_fused_kernel *transfer)
 {
     const struct remat_kernel_operand *from = &transfer->operands[0];
     int64_t elements = 1;
@@ -25,7 +25,7 @@ bool remat_go_together(const struct remat_graph *graph, const struct remat_fused
                        const struct remat_fused_kernel *next)
 {
     return last->kind == next->kind && last->parameters[0] == next->parameters[0] &&
-           !is_piece(graph, last) && !is_piece(graph, next);
+           !remat_goes_alone(graph, last) && !remat_goes_alone(graph, next);
 }
 
 /* Of a parameter in parts, which is there from the start. */

@@ -9,8 +9,9 @@
 uint64_t remat_continued_ns(const struct remat_price *price);
 /* Transfers that follow a group's first take less than so long together. */
 uint64_t remat_group_room_ns(const struct remat_price *first);
-/* Whether `next` may follow `last` in a group: one kind along one axis, no pieces of tensors, which
- * are there so that a tensor is not received at once. */
+/* A piece of a tensor: that is there so that a tensor is not received at once. */
+bool remat_goes_alone(const struct remat_graph *graph, const struct remat_fused_kernel *transfer);
+/* Whether `next` may follow `last` in a group: one kind along one axis, neither goes alone. */
 bool remat_go_together(const struct remat_graph *graph, const struct remat_fused_kernel *last,
                        const struct remat_fused_kernel *next);
 
