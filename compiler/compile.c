@@ -230,6 +230,9 @@ static remat_status start(struct pipeline *p)
     s->update = p->prepared.trains ? &p->update : &p->mean;
     set_limit(p);
     REMAT_CHECK(arrange_fixed(p));
+    remat_search_raise_floor(s, p->persistent.total_bytes, true);
+    if (s->floor_bytes > s->limit_bytes && s->settings->briefly)
+        return remat_search_refuse_briefly(s);
     REMAT_CHECK(remat_policy_prepare(s->ctx, s->arena, s->graph, &s->settings->policy, &s->ground));
     remat_evaluator_init(&p->evaluator, s->planning, s->graph, &p->persistent, &s->settings->device,
                          remat_policy_pinned(s->ground, s->arena), &p->watch);

@@ -91,10 +91,13 @@ struct remat_compile_settings {
     void (*bounded)(void *user, const struct remat_binding *binding);
     void (*tried)(void *user, const struct remat_tried_list *list);
     void *search_user;
-    /* Called before REMAT_ERROR_INFEASIBLE, where the message says what needs least; NULL: not
+    /* Called before REMAT_ERROR_INFEASIBLE, where the message says what needs least, and as soon as
+     * it is proven that nothing fits, whatever the pieces of gradients where `briefly`; NULL: not
      * called. Its argument is valid during the call. */
     void (*refused)(void *user, const struct remat_refusal *refusal);
     void *refused_user;
+    bool briefly; /* there is another attempt, with other pieces of gradients, where nothing fits:
+                     what needs least is not looked for, and the message does not name it */
     bool needs_cuda;         /* a command without CUDA text is an error, not a note */
     bool without_cuda;       /* no CUDA text: the plan is looked at, not kept */
     struct remat_mesh mesh;  /* of the ranks that run the plan */

@@ -25,21 +25,82 @@ static void add_kernel(struct remat_live *l, const struct remat_settled *s, rema
         if (remat_is_early(kernel->phase))
             l->last_early[v.i] = turn;
         if (remat_is_none(read.i) && !optimizes)
-            l->begin[v.i].i = k.i + (kernel->kind == REMAT_KERNEL_fused);
+            l->begin[v.i].i =
+                k.i + (kernel->kind == REMAT_KERNEL_fused &&
+                       (kernel->phase != REMAT_PHASE_LOSS || remat_kernel_may_share(kernel, o)));
     }
 }
 
 static void add_value(struct remat_live *l, const struct remat_settled *s, remat_value v)
 {
     uint64_t bytes = remat_aligned_bytes(remat_storage_bytes(&s->graph->values[v.i]));
-    remat_kernel_id *begin = &l->begin[v.i], end = {l->last[v.i].i + 1};
-    if (remat_is_candidate(s, v)) {
-        l->bytes[v.i] = bytes;
-        *begin = begin->i < l->first.i ? l->first : *begin;
-    } else if (begin->i < end.i) {
-        l->fixed_bytes[begin->i] += bytes;
-        l->fixed_bytes[end.i] -= bytes; /* modulo 2^64 */
+    bool candidate = remat_is_candidate(s, v);
+    uint64_t *live_bytes = candidate ? l->early_bytes : l->fixed_bytes;
+    remat_kernel_id *begin = &l->begin[v.i];
+    uint32_t end = 1 + (candidate ? l->last_early[v.i].i : l->last[v.i].i);
+    if (begin->i < end) {
+        live_bytes[begin->i] += bytes;
+        live_bytes[end] -= bytes; /* modulo 2^64 */
     }
+    if (candidate) {
+        l->bytes[v.i] = bytes;
+        begin->i = begin->i < l->first.i ? l->first.i : begin->i;
+        begin->i = begin->i < end ? end : begin->i;
+    }
+}
+
+/* A kernel of the optimizer that reads only what is given runs first, but for one that takes a part
+ * of a parameter. */
+static bool runs_first(const struct remat_settled *s, const struct remat_fused_kernel *kernel)
+{
+    bool first = kernel->phase == REMAT_PHASE_OPTIMIZER && kernel->kind != REMAT_KERNEL_batch_slice;
+    for (uint32_t o = 0; o < kernel->operand_count && first; o++) {
+        const struct remat_kernel_operand *operand = &kernel->operands[o];
+        bool given = remat_is_none(remat_settled_writer(s, operand->value).i);
+        first = operand->access == REMAT_ACCESS_WRITE ||
+                (operand->access == REMAT_ACCESS_READ && given);
+    }
+    return first;
+}
+
+/* Operands of a kernel, each once, that lie in transient memory in every decision: what it reads,
+ * and what a built-in kernel writes. `first`: those that a kernel makes that runs first, or all
+ * others. */
+static uint64_t own_bytes(const struct remat_settled *s, const struct remat_fused_kernel *kernel,
+                          bool first)
+{
+    uint64_t bytes = 0;
+    for (uint32_t o = 0; o < kernel->operand_count; o++) {
+        remat_value v = kernel->operands[o].value;
+        remat_kernel_id writer = remat_settled_writer(s, v);
+        bool read = kernel->operands[o].access == REMAT_ACCESS_READ;
+        bool counts = !remat_is_none(writer.i) && !s->facts.output[v.i] &&
+                      !remat_is_candidate(s, v) && (read || kernel->kind != REMAT_KERNEL_fused) &&
+                      runs_first(s, remat_kernel_at(s->kernels, writer)) == first;
+        for (uint32_t before = 0; before < o && counts; before++)
+            counts = kernel->operands[before].value.i != v.i;
+        bytes += counts ? remat_aligned_bytes(remat_storage_bytes(&s->graph->values[v.i])) : 0;
+    }
+    return bytes;
+}
+
+/* What is live while a kernel of the optimizer runs, whenever that is. A value of a kernel that
+ * runs first is there up to its last reader, so also while what that reader reads is made. */
+static uint64_t optimizer_bytes(const struct remat_settled *s,
+                                const struct remat_fused_kernel *kernel)
+{
+    uint64_t first_bytes = own_bytes(s, kernel, true);
+    uint64_t most = own_bytes(s, kernel, false) + first_bytes;
+    for (uint32_t o = 0; o < kernel->operand_count; o++) {
+        remat_value v = kernel->operands[o].value;
+        remat_kernel_id writer = remat_settled_writer(s, v);
+        const struct remat_fused_kernel *made =
+            remat_is_none(writer.i) ? NULL : remat_kernel_at(s->kernels, writer);
+        if (kernel->operands[o].access == REMAT_ACCESS_READ && made &&
+            made->phase == REMAT_PHASE_OPTIMIZER && !runs_first(s, made))
+            remat_keep_most(&most, own_bytes(s, made, false) + first_bytes);
+    }
+    return most;
 }
 
 /* Beside what is fixed a built-in kernel has its own candidates, each once. */
@@ -49,7 +110,7 @@ static uint64_t find_floor(struct remat_live *l, const struct remat_settled *s)
         const struct remat_fused_kernel *kernel = remat_kernel_at(s->kernels, k);
         for (uint32_t o = 0; o < kernel->operand_count && kernel->kind != REMAT_KERNEL_fused; o++) {
             remat_value v = kernel->operands[o].value;
-            if (l->next[v.i].i > k.i)
+            if (l->next[v.i].i > k.i || l->last_early[v.i].i >= k.i)
                 continue;
             remat_live_make(l, v, k);
             remat_live_read(l, v, k);
@@ -67,6 +128,7 @@ struct remat_live remat_live_create(struct remat_arena *arena, const struct rema
     REMAT_NEW(arena, out.last, values);
     REMAT_NEW(arena, out.last_early, values);
     REMAT_NEW(arena, out.fixed_bytes, count + 1);
+    REMAT_NEW(arena, out.early_bytes, count + 1);
     REMAT_NEW(arena, out.change, count + 1);
     REMAT_NEW(arena, out.bytes, values);
     REMAT_NEW(arena, out.begin, values);
@@ -83,9 +145,14 @@ struct remat_live remat_live_create(struct remat_arena *arena, const struct rema
     for (remat_value v = {0}; v.i < values; v.i++)
         if (!remat_is_none(remat_settled_writer(s, v).i) && !s->facts.output[v.i])
             add_value(&out, s, v);
-    for (uint32_t k = 0; k < count; k++)
+    for (uint32_t k = 0; k < count; k++) {
         out.fixed_bytes[k + 1] += out.fixed_bytes[k];
+        out.early_bytes[k + 1] += out.early_bytes[k];
+    }
     out.floor_bytes = find_floor(&out, s);
+    for (remat_kernel_id k = {0}; k.i < count; k.i++)
+        if (remat_kernel_at(s->kernels, k)->phase == REMAT_PHASE_OPTIMIZER)
+            remat_keep_most(&out.floor_bytes, optimizer_bytes(s, remat_kernel_at(s->kernels, k)));
     return out;
 }
 
@@ -121,7 +188,7 @@ uint64_t remat_live_end(const struct remat_live *l)
     uint64_t most = 0, bytes = 0;
     for (uint32_t k = 0; k < l->kernel_count; k++) {
         bytes += l->change[k];
-        most = bytes + l->fixed_bytes[k] > most ? bytes + l->fixed_bytes[k] : most;
+        remat_keep_most(&most, bytes + l->fixed_bytes[k] + l->early_bytes[k]);
     }
     return most;
 }

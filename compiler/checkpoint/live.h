@@ -3,10 +3,11 @@
  *
  * These run in one order in every plan, but for the optimizer's, which run as soon as they can
  * (schedule.h); a decision changes what they inline and store, and inserts reruns. So a value that
- * no decision is about is live from its writer to its last reader. A candidate is live up to the
- * last kernel of the backward pass that reads it itself: from the loss on if it is saved, else from
- * the first kernel that its rerun, or the gather of its shard, comes before; the part of a shard is
- * live up to there. */
+ * no decision is about is live from its writer to its last reader. A candidate is live from
+ * its writer to the last kernel of the forward pass or the loss that reads it. Then it is live up
+ * to the last kernel of the backward pass that reads it itself: from the loss on if it is saved,
+ * else from the first kernel that its rerun, or the gather of its shard, comes before; the part of
+ * a shard is live up to there. */
 #ifndef REMAT_LIVE_H
 #define REMAT_LIVE_H
 
@@ -20,6 +21,8 @@ struct remat_live {
     remat_kernel_id *last, *last_early; /* by root: the last turn that reads it; of the forward pass
                                            and the loss */
     uint64_t *fixed_bytes;  /* by kernel: in every decision, beside persistent tensors */
+    uint64_t *early_bytes;  /* the same, of candidates: the forward pass or the loss has yet to read
+                               them */
     uint64_t floor_bytes;   /* no decision has less at every kernel */
     uint64_t *bytes;        /* by value: of candidates */
     remat_kernel_id *begin; /* by value: the first kernel that it is live at; of candidates behind

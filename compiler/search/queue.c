@@ -248,7 +248,7 @@ bool remat_queue_best(struct remat_queue *q, uint64_t limit_bytes, bool found,
     bool by_time = q->order == REMAT_FASTEST_FIRST;
     struct remat_proposal proposal;
     q->last_key = by_time && found ? best->cost.step_ns : 0;
-    while (remat_queue_take(q, limit_bytes, &proposal)) {
+    while (limit_bytes >= q->search->floor_bytes && remat_queue_take(q, limit_bytes, &proposal)) {
         remat_queue_evaluate(q, &proposal, limit_bytes);
         if (proposal.cost.arena_bytes > limit_bytes ||
             (by_time && found && !is_better(&proposal.cost, &best->cost)))

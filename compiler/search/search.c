@@ -52,12 +52,31 @@ struct remat_proposals remat_search_policies(struct remat_search *s)
     return out;
 }
 
+void remat_search_raise_floor(struct remat_search *s, uint64_t arena_bytes, bool always)
+{
+    const struct remat_compile_settings *settings = s->settings;
+    remat_keep_most(&s->floor_bytes, arena_bytes);
+    struct remat_refusal refusal = {.budget_bytes = settings->budget_bytes,
+                                    .reserve_bytes = s->reserve_bytes,
+                                    .floor_bytes = s->floor_bytes + s->reserve_bytes};
+    if (s->floor_bytes > s->limit_bytes && settings->refused && (always || !settings->briefly))
+        settings->refused(settings->refused_user, &refusal);
+}
+
+remat_status remat_search_refuse_briefly(struct remat_search *s)
+{
+    return remat_error(s->ctx, REMAT_ERROR_INFEASIBLE, "budget %" PRIu64 " B is too small",
+                       s->settings->budget_bytes);
+}
+
 remat_status remat_search_plan(struct remat_search *s, bool bounds_only)
 {
     REMAT_CHECK(remat_price_check_list(s->ctx, s->graph, s->evaluator->settled->kernels,
                                        s->evaluator->prices.items, &s->settings->device));
     s->planner = remat_planner_create(s->planning, s->evaluator, &s->model, bounds_only);
-    if (s->settings->has_budget && s->limit_bytes >= s->planner->floor_bytes)
+    remat_search_raise_floor(s, s->fixed_arena_bytes, false);
+    remat_search_raise_floor(s, s->planner->floor_bytes, false);
+    if (s->settings->has_budget && s->limit_bytes >= s->floor_bytes)
         s->state.bound_ns = remat_planner_bound(s->planner, s->limit_bytes);
     return REMAT_OK;
 }
@@ -133,7 +152,7 @@ static remat_status rescue(struct remat_search *s, const struct remat_proposals 
             return REMAT_OK;
         least = small[i].least.live_bytes < small[least].least.live_bytes ? i : least;
     }
-    if (s->limit_bytes >= s->planner->floor_bytes)
+    if (s->limit_bytes >= s->floor_bytes)
         return remat_error(s->ctx, REMAT_ERROR_CUT_SHORT,
                            "the search was ended before it found a plan for %" PRIu64
                            " B; there may be one",
@@ -227,13 +246,17 @@ static remat_status choose_freely(struct remat_search *s, struct remat_proposal 
     struct remat_queue queue = {
         .search = s, .name = "paths and neighbours, fastest first", .order = REMAT_FASTEST_FIRST};
     struct remat_proposals policies = remat_search_policies(s);
-    bool by_hand = find_manual(s, &policies, REMAT_SYSTEM_COUNT, best), found = by_hand;
+    bool hopeless = s->limit_bytes < s->floor_bytes;
+    bool by_hand = !hopeless && find_manual(s, &policies, REMAT_SYSTEM_COUNT, best);
+    bool found = by_hand;
     for (enum remat_system k = 0; by_hand && k < REMAT_SYSTEM_COUNT; k++)
         manual[k] = *best;
-    if (remat_search_per_op(s)) {
+    if (!hopeless && remat_search_per_op(s)) {
         remat_queue_add_planned(&queue);
         found = remat_queue_best(&queue, s->limit_bytes, found, best);
     }
+    if (!found && s->settings->briefly && !s->over)
+        return remat_search_refuse_briefly(s);
     if (!found)
         return s->over ? rescue(s, &policies, best) : refuse(s, &policies, best);
     if (!by_hand && !s->over)
@@ -273,6 +296,8 @@ remat_status remat_choose(struct remat_search *s, struct remat_chosen *out)
         REMAT_PUSH(s->arena, &s->notes,
                    "the search was cut short: what was found by then depends on the machine");
     bool fits = best.cost.arena_bytes <= s->limit_bytes;
+    if (!fits && s->settings->briefly)
+        return remat_search_refuse_briefly(s);
     if (fits) {
         REMAT_CHECK(remat_search_check_bound(s, s->state.bound_ns, best.cost.step_ns));
         show_bound(s);
@@ -284,6 +309,6 @@ remat_status remat_choose(struct remat_search *s, struct remat_chosen *out)
     out->fits = fits;
     out->bound_ns = s->state.bound_ns;
     if (remat_search_per_op(s) || (!fits && !remat_policy_given(&s->settings->policy)))
-        out->floor_bytes = s->planner->floor_bytes;
+        out->floor_bytes = s->floor_bytes;
     return REMAT_OK;
 }

@@ -21,6 +21,7 @@ struct remat_search {
     struct remat_model model;                     /* of that; no pins */
     const struct remat_arrangement *update;       /* what else a step runs; graph NULL: nothing */
     uint64_t fixed_arena_bytes, fixed_live_bytes; /* that other segments need */
+    uint64_t floor_bytes;                         /* no arena is smaller, as far as is known yet */
     uint64_t reserve_bytes, limit_bytes; /* limit: budget - reserve, UINT64_MAX without one */
     struct remat_notes notes;            /* for the report */
     struct remat_search_state state;     /* times are of the decided segment */
@@ -62,6 +63,13 @@ uint64_t remat_search_bound_ns(const struct remat_search *search, uint64_t ns);
 
 /* Whether a search is to end; asks settings->is_over. */
 bool remat_search_is_over(struct remat_search *search);
+
+/* No arena is smaller; `always`: whatever the pieces of gradients. Tells settings->refused where
+ * that is more than there is room for. */
+void remat_search_raise_floor(struct remat_search *search, uint64_t arena_bytes, bool always);
+
+/* For settings->briefly. */
+remat_status remat_search_refuse_briefly(struct remat_search *search);
 
 /* Makes the planner for the search's graph and pins; finds the bound for its budget. */
 remat_status remat_search_plan(struct remat_search *search, bool bounds_only);

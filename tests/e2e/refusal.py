@@ -173,6 +173,23 @@ def check_pieces():
     assert done.returncode == 3 and times(done) == 1, done
 
 
+def check_hopeless():
+    """On any mesh the floor is that of the smallest plan, which is found without a search: only the smallest pieces are
+    looked at, and no decision after the first one whose arena is the floor."""
+    model = ["gpt2-124m", "--layers", "4", "--batch", "8", "--seq", "64", "--dtype", "bf16", "-o", "m.fbs"]
+    assert call("graph", *model).returncode == 0
+    for mesh in (["dp=8"], ["dp=2", "--microbatches", "2"], ["dp=2,tp=2"]):
+        command = ["m.fbs", "--mesh", *mesh, "--format", "json", "-o", "n.plan", "--budget"]
+        refused = json.loads(call("compile", *command, "1MB").stdout)
+        smallest = refused["smallest_budget_bytes"]
+        assert refused["floor_bytes"] == smallest, (mesh, refused)
+        shown = call("compile", *command[:-1], "--print-plan", "--budget", "1MB").stdout
+        scheduled, decisions = map(int, re.search(r"\A(?:nothing fits: all, smallest bound first: )(\d+) of (\d+) ", shown).groups())
+        assert shown.count(" scheduled, ") == 1 and scheduled <= 2 and decisions > 100, (mesh, shown)
+        assert call("compile", *command, str(smallest)).returncode == 0, (mesh, smallest)
+        assert call("compile", *command, str(smallest - 1)).returncode == 3, (mesh, smallest)
+
+
 def main():
     os.chdir(tempfile.mkdtemp())
     said = [removal for model in MODELS for policy in POLICIES for removal in check(model, policy)]
@@ -181,6 +198,7 @@ def main():
     check_workspace()
     check_terminal()
     check_pieces()
+    check_hopeless()
     assert kinds >= {"recompute", "in use", "needed", "pinned"}, kinds
     print(f"{len(said)} residents: {', '.join(sorted(kinds))}")
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A time limit that passes at the n-th question about it, for n up to all of them: while there is
  * no plan, compilation ends with one message; it leaks nothing, and the next one is as if nothing
- * had been. */
+ * had been. That nothing fits is told before any search, and whatever comes then does not change
+ * it. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,7 +11,19 @@
 struct watch {
     uint32_t calls, late_at; /* late from this call on, counted from 0 */
     bool over;               /* the search ends at its first question */
+    uint32_t told, named;    /* refusals without and with what needs least */
 };
+
+static void refused(void *user, const struct remat_refusal *refusal)
+{
+    struct watch *w = user;
+    CHECK(refusal->smallest ? refusal->smallest_bytes >= refusal->floor_bytes
+                            : refusal->floor_bytes > refusal->budget_bytes,
+          "floor %llu, smallest %llu", (unsigned long long)refusal->floor_bytes,
+          (unsigned long long)refusal->smallest_bytes);
+    w->told += !refusal->smallest;
+    w->named += refusal->smallest != NULL;
+}
 
 static bool is_late(void *user)
 {
@@ -44,6 +57,8 @@ static remat_status compile(const struct subject *s, struct watch *watch)
     settings.is_late = is_late;
     settings.is_over = is_over;
     settings.is_over_user = watch;
+    settings.refused = refused;
+    settings.refused_user = watch;
     remat_arena_init(&arena, s->ctx);
     if (s->what == PLAN)
         st = remat_compile(s->ctx, &arena, s->graph, &settings, &program);
@@ -59,17 +74,23 @@ static void test(const struct subject *s, bool over, remat_status whole)
 {
     struct watch watch = {.late_at = UINT32_MAX, .over = over};
     CHECK_STATUS(s->ctx, compile(s, &watch), whole, "");
-    uint32_t calls = watch.calls;
+    uint32_t calls = watch.calls, proven = UINT32_MAX; /* the first question after the proof */
+    bool hopeless = whole == REMAT_ERROR_INFEASIBLE;
+    CHECK((watch.told > 0) == hopeless && watch.named == (hopeless && !s->settings.briefly),
+          "told %u times, named %u times", watch.told, watch.named);
     for (uint32_t n = 0; n < calls && !checks_failed(); n += 1 + n / 50) {
         watch = (struct watch){.late_at = n, .over = over};
         CHECK_STATUS(s->ctx, compile(s, &watch), REMAT_ERROR_CUT_SHORT,
                      "there was no plan to write within the time limit");
         CHECK(watch.calls == n + 1, "late at question %u, but asked %u times", n, watch.calls);
+        CHECK(watch.told || proven == UINT32_MAX, "not told at question %u, but at %u", n, proven);
+        proven = watch.told && proven > n ? n : proven;
     }
     watch = (struct watch){.late_at = UINT32_MAX, .over = over};
     CHECK_STATUS(s->ctx, compile(s, &watch), whole, "");
     CHECK(calls > 10 && watch.calls == calls, "%u questions at first, then %u", calls, watch.calls);
-    printf("%u questions\n", calls);
+    CHECK(!hopeless || s->settings.briefly || proven < calls / 2, "told at question %u", proven);
+    printf("%u questions, told at %u\n", calls, proven);
 }
 
 static void *counting_reallocate(void *user, void *pointer, size_t bytes)
@@ -111,6 +132,8 @@ int main(void)
     s.settings.budget_bytes = 1;
     test(&s, false, REMAT_ERROR_INFEASIBLE);
     test(&s, true, REMAT_ERROR_INFEASIBLE);
+    s.settings.briefly = true;
+    test(&s, false, REMAT_ERROR_INFEASIBLE);
     CHECK(live == before, "%lld blocks leak", (long long)(live - before));
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);

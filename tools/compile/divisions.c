@@ -155,9 +155,12 @@ fail:
 
 /* --- one of them --- */
 
+/* A proof that one division does not fit is none for others. */
 static void keep_refused(void *user, const struct remat_refusal *refusal)
 {
     struct search *s = user;
+    if (!refusal->smallest)
+        return;
     s->refused_bytes = refusal->smallest_bytes;
     if (s->settings->refused)
         s->settings->refused(s->settings->refused_user, refusal);
@@ -305,7 +308,9 @@ static remat_status compile_in_pieces(struct search *s, struct remat_arena *scra
     remat_status st;
     struct remat_program *larger;
     settings->exchange_bytes = SETTINGS_SMALLEST_PIECE_BYTES;
+    settings->briefly = false;
     st = remat_compile(s->ctx, scratch, graph, settings, out);
+    settings->briefly = true;
     settings->exchange_bytes = REMAT_EXCHANGE_BYTES / 4;
     while (st == REMAT_OK && settings->exchange_bytes > SETTINGS_SMALLEST_PIECE_BYTES) {
         remat_status fits = remat_compile(s->ctx, scratch, graph, settings, &larger);
@@ -328,10 +333,11 @@ static remat_status plan(struct search *s, struct division *d)
     struct remat_program *program = NULL;
     bool planned = is_planned(s->divisions);
     st = start(s, scratch, d, &settings, &graph);
+    settings.briefly = settings_may_cut_gradients(s->args, s->parsed, &settings);
     if (st == REMAT_OK)
         st = d->in_pieces ? REMAT_ERROR_INFEASIBLE
                           : remat_compile(s->ctx, scratch, graph, &settings, &program);
-    if (st == REMAT_ERROR_INFEASIBLE && settings_may_cut_gradients(s->args, s->parsed, &settings))
+    if (st == REMAT_ERROR_INFEASIBLE && settings.briefly)
         st = compile_in_pieces(s, scratch, graph, &settings, &program);
     s->divisions->cut_short = cli_watch_over(&s->progress->watch);
     if (s->divisions->cut_short && planned)

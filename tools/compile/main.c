@@ -300,8 +300,10 @@ static remat_status make_report_in_pieces(remat_context *ctx, struct remat_arena
     struct report smallest;
     uint64_t bytes = REMAT_EXCHANGE_BYTES / 4;
     settings->exchange_bytes = SETTINGS_SMALLEST_PIECE_BYTES;
+    settings->briefly = false;
     REMAT_TRY(make_report(ctx, arena, args, parsed, settings, progress, report));
     smallest = *report;
+    settings->briefly = true;
     for (st = REMAT_ERROR_INFEASIBLE;
          st == REMAT_ERROR_INFEASIBLE && bytes > SETTINGS_SMALLEST_PIECE_BYTES; bytes /= 4) {
         settings->exchange_bytes = bytes;
@@ -336,8 +338,9 @@ static remat_status make_fitting_report(remat_context *ctx, struct remat_arena *
     REMAT_TRY(model_read(ctx, arena, args->operands[0], &parsed));
     REMAT_TRY(divisions_choose(ctx, arena, args, parsed, settings, progress, divisions, &chosen));
     report->divisions = divisions->count ? divisions : NULL;
+    settings->briefly = settings_may_cut_gradients(args, parsed, settings);
     st = make_report(ctx, arena, &chosen, parsed, settings, progress, report);
-    if (st == REMAT_ERROR_INFEASIBLE && settings_may_cut_gradients(args, parsed, settings))
+    if (st == REMAT_ERROR_INFEASIBLE && settings->briefly)
         st = make_report_in_pieces(ctx, arena, &chosen, parsed, settings, progress, report);
 fail:
     return st;
@@ -361,7 +364,7 @@ static remat_status compile(remat_context *ctx, struct remat_arena *arena,
     st = make_fitting_report(ctx, arena, args, &settings, &progress, &report);
     if (st == REMAT_ERROR_INVALID)
         st = name_file(ctx, args->operands[0]);
-    if (st == REMAT_ERROR_INFEASIBLE)
+    if (st == REMAT_ERROR_INFEASIBLE || (st == REMAT_ERROR_CUT_SHORT && refusal.proven_bytes))
         st = refusal_print(ctx, &refusal,
                            cli_choice(args, OPTION_format, 0) != 0 && !is_printed(args));
     REMAT_TRY(st);

@@ -107,6 +107,11 @@ static void keep(void *user, const struct remat_refusal *refusal)
 {
     struct refusal_kept *kept = user;
     const struct remat_program *plan = refusal->smallest;
+    if (!plan) {
+        kept->proven_bytes = refusal->floor_bytes;
+        kept->refusal.budget_bytes = refusal->budget_bytes;
+        return;
+    }
     const struct remat_command *binding = &plan->commands[plan->peak_command];
     if (kept->refusal.smallest_bytes && kept->refusal.smallest_bytes <= refusal->smallest_bytes)
         return;
@@ -131,6 +136,13 @@ void refusal_watch(struct remat_arena *arena, struct remat_compile_settings *set
 remat_status refusal_print(remat_context *ctx, const struct refusal_kept *kept, bool json)
 {
     struct remat_text lines = {.arena = kept->arena};
+    if (!kept->refusal.smallest_bytes && kept->proven_bytes)
+        return remat_error(ctx, REMAT_ERROR_INFEASIBLE,
+                           "budget %" PRIu64 " B is too small: no choice of what to recompute "
+                           "needs less than %" PRIu64 " B (%s); there was no time to look for "
+                           "what needs least",
+                           kept->refusal.budget_bytes, kept->proven_bytes,
+                           cli_short(kept->proven_bytes).text);
     if (!kept->refusal.smallest_bytes)
         return REMAT_ERROR_INFEASIBLE;
     write_lines(kept, &lines);

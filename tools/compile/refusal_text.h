@@ -18,7 +18,8 @@ struct refusal_resident {
 /* Of several attempts, as to find a batch, the one that needs least. */
 struct refusal_kept {
     struct remat_arena *arena;
-    struct remat_refusal refusal; /* smallest_bytes 0: there was none; its plan is gone */
+    struct remat_refusal refusal; /* smallest_bytes 0: not known; its plan is gone */
+    uint64_t proven_bytes;        /* no budget below fits; 0: that is not known */
     uint64_t live_peak_bytes, static_bytes;
     uint64_t workspace_bytes;    /* of static_bytes; no resident */
     const char *binding, *phase; /* the command at the live peak */
@@ -32,7 +33,8 @@ void refusal_watch(struct remat_arena *arena, struct remat_compile_settings *set
                    struct refusal_kept *out);
 
 /* After REMAT_ERROR_INFEASIBLE, which it returns: the size needed at the end of its message,
- * rounded up, lines behind it, and with `json` an object on standard output. */
+ * rounded up, lines behind it, and with `json` an object on standard output. Where time was too
+ * short for that, the message says what is proven. */
 remat_status refusal_print(remat_context *ctx, const struct refusal_kept *kept, bool json);
 
 #endif
