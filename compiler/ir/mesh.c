@@ -85,6 +85,14 @@ uint32_t remat_mesh_size(const struct remat_mesh *mesh, const char *axis)
     return k < mesh->axis_count ? mesh->axes[k].size : 1;
 }
 
+uint32_t remat_mesh_ranks(const struct remat_mesh *mesh)
+{
+    uint32_t ranks = 1;
+    for (uint32_t k = 0; k < mesh->axis_count; k++)
+        ranks *= mesh->axes[k].size;
+    return ranks;
+}
+
 void remat_mesh_print(const struct remat_mesh *mesh, char out[REMAT_MESH_TEXT_BYTES])
 {
     size_t length = 0;

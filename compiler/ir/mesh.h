@@ -24,6 +24,9 @@ void remat_mesh_print(const struct remat_mesh *mesh, char out[REMAT_MESH_TEXT_BY
 /* The number of an axis; axis_count where the mesh lacks it. */
 uint32_t remat_mesh_axis(const struct remat_mesh *mesh, const char *axis);
 
+/* Of all axes. */
+uint32_t remat_mesh_ranks(const struct remat_mesh *mesh);
+
 /* 1 where the mesh lacks the axis. */
 uint32_t remat_mesh_size(const struct remat_mesh *mesh, const char *axis);
 

@@ -6,6 +6,7 @@ compilations say, and no value that fits is faster, also of those that were rule
 import functools
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -55,12 +56,14 @@ def check_kinds(sizes, possible):
     """Every value below the first that does not fit was tried or is slower, but for those that the graph
     cannot have. How many are slower."""
     tried = [row["value"] for row in sizes["tried"]]
-    slower, untried = ([v for v in possible if any(low <= v <= high for low, high in sizes[key])]
-                       for key in ("slower", "untried"))
+    slower, untried, below, above = ([v for v in possible if any(low <= v <= high for low, high in sizes[key])]
+                                     for key in ("slower", "untried", "below", "above"))
+    assert sorted(tried + slower + untried + below + above) == possible and not untried, "a value is left out, or there twice"
+    no = {row["value"] for row in sizes["tried"] if not row["fits"]}
+    assert all(any(v < other for other in no) for v in below) and all(any(other < v for other in no) for v in above)
     fits = [row["value"] for row in sizes["tried"] if row["fits"]] + slower
-    end = next((row["value"] for row in sizes["tried"] if row["value"] > max(fits)), max(possible) + 1)
-    assert tried == sorted(set(tried)) and max(untried, default=0) < min(fits)
-    assert sorted(tried + slower + untried)[: possible.index(max(fits)) + 1] == [v for v in possible if v < end]
+    assert tried == sorted(set(tried)) and max(below, default=0) < min(fits)
+    assert min(above, default=max(possible) + 1) > next((v for v in tried if v > max(fits)), max(possible))
     return len(slower)
 
 
@@ -97,6 +100,22 @@ def write_long():
     assert text.count("parameter %h.0.fc.weight") == 1
     with open("m.fbs", "w", encoding="utf-8") as file:
         file.write(text.replace("parameter %h.0.fc.weight", dead + "parameter %h.0.fc.weight"))
+
+
+def check_words(tiny):
+    """What rates and memory are of, and why a value is not in the table."""
+    call("graph", "gpt2-tiny", "-o", "m.fbs")
+    text = call("compile", "m.fbs", "--bind", "batch=auto:1..40", "--budget", "140MB", "-o", "auto.plan")
+    assert "\n5 of the 40 values from 1 to 40 were tried\nnot tried, as 3 does not fit: 5-7, 9-40\n\n" in text, text
+    text = call("compile", "m.fbs", "--bind", "batch=auto:2..4", "--mesh", "dp=2", "-o", "auto.plan", *tiny)
+    assert "\nbatch and tokens/s are of all 2 ranks, the peak is of one\n" in text, text
+    text = call("compile", "m.fbs", "--bind", "seq=auto:120..150", "-o", "auto.plan", *tiny)
+    assert re.search(r"\nnot tried, as 129 is not possible: 13\d", text), text
+    fixed = call("graph", "mlp-tiny", "--text").replace("symbol seq = 16\n", "").replace("seq", "16")
+    with open("m.fbs", "w", encoding="utf-8") as file:
+        file.write(fixed)
+    text = call("compile", "m.fbs", "--bind", "batch=auto:1..3", "-o", "auto.plan", *tiny)
+    assert "     sequences/s  " in text and "batch/s" not in text, text
 
 
 def check_impossible(tiny):
@@ -152,6 +171,7 @@ def main():
     check_curve(["--budget", "144MB"])
     check_gpu()
     check_impossible(tiny)
+    check_words(tiny)
     call("graph", "encdec-tiny", "--seq", "32", "-o", "m.fbs")
     message = call("compile", "m.fbs", "--bind", "batch=auto:3..8", "--budget", "135MB", code=3)
     assert "the smallest batch, 3, does not fit: budget 135000000 B is too small" in message, message

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* All divisions that the options leave open are enumerated and bounded, which is cheaper than
  * planning them: a lower bound of the step's time, and a floor of the memory. Then they are planned
- * by their bounds, until the next bound is above the slowest of the best. Of each mesh one is
- * planned at once, so that a search which is ended has something. Where nothing fits, those of the
- * lowest floors are planned for the smallest budget, until the next floor is above it. */
+ * by their bounds, until the next bound is above the slowest of the best. One is planned as soon as
+ * a whole mesh is bounded, so that a search which is ended has something. Where nothing fits, those
+ * of the lowest floors are planned for the smallest budget, until the next floor is above it. */
 #include "divisions.h"
 
 #include "amounts.h"
@@ -47,9 +47,7 @@ static remat_status check_options(remat_context *ctx, const struct cli_arguments
                                   const struct remat_compile_settings *settings)
 {
     const char *asking = cli_has(args, OPTION_ranks) ? "--ranks" : "--microbatches auto";
-    uint64_t ranks = 1;
-    for (uint32_t k = 0; k < settings->mesh.axis_count; k++)
-        ranks *= settings->mesh.axes[k].size;
+    uint32_t ranks = remat_mesh_ranks(&settings->mesh);
     if (!division_asked(args))
         return REMAT_OK;
     if (!settings->has_budget)
@@ -60,9 +58,9 @@ static remat_status check_options(remat_context *ctx, const struct cli_arguments
                            "where its division is chosen",
                            asking);
     if (cli_has(args, OPTION_ranks) && cli_has(args, OPTION_mesh) &&
-        ranks != (uint64_t)cli_integer(args, OPTION_ranks, 1))
+        ranks != cli_integer(args, OPTION_ranks, 1))
         return remat_error(ctx, REMAT_ERROR_USAGE,
-                           "--mesh %s has %" PRIu64 " ranks, --ranks %s has another number",
+                           "--mesh %s has %" PRIu32 " ranks, --ranks %s has another number",
                            cli_text(args, OPTION_mesh, ""), ranks,
                            cli_text(args, OPTION_ranks, ""));
     return REMAT_OK;
@@ -226,26 +224,27 @@ fail:
     return st;
 }
 
-/* The same but for the number of microbatches, of which both have several: their persistent memory
- * is the same. */
-static bool keeps_the_same(const struct division *a, const struct division *b)
+/* Whether what is persistent with `a` is so with `b`: sequence parallelism changes nothing of it,
+ * and several microbatches add an accumulator of each gradient. */
+static bool keeps_no_more(const struct division *a, const struct division *b)
 {
-    return a->microbatches > 1 && b->microbatches > 1 && a->zero == b->zero &&
-           a->sequence_parallel == b->sequence_parallel &&
+    return a->zero == b->zero && (a->microbatches == 1 || b->microbatches > 1) &&
            remat_mesh_size(&a->mesh, "tp") == remat_mesh_size(&b->mesh, "tp");
 }
 
+/* Too large by what is persistent with a division before it. */
 static bool is_hopeless(const struct search *s, struct division *d)
 {
-    const struct division *last = d - 1;
-    if (d->number == 0 || !keeps_the_same(last, d) || last->outcome != DIVISION_TOO_LARGE ||
-        last->bound.static_bytes <= s->settings->budget_bytes)
-        return false;
-    d->bound = last->bound;
-    d->bound.floor_bytes = last->bound.static_bytes;
-    d->in_pieces = last->in_pieces;
-    d->outcome = DIVISION_TOO_LARGE;
-    return true;
+    for (const struct division *a = s->divisions->items; a < d; a++)
+        if (a->outcome == DIVISION_TOO_LARGE && a->bound.static_bytes > s->settings->budget_bytes &&
+            keeps_no_more(a, d)) {
+            d->bound = (struct remat_bound){.floor_bytes = a->bound.static_bytes,
+                                            .static_bytes = a->bound.static_bytes};
+            d->in_pieces = a->in_pieces;
+            d->outcome = DIVISION_TOO_LARGE;
+            return true;
+        }
+    return false;
 }
 
 static remat_status find_bound(struct search *s, struct division *d)
@@ -370,34 +369,32 @@ static uint64_t time_to_beat(const struct divisions *divisions)
     return best[DIVISIONS_BEST - 1];
 }
 
-/* The one of [begin, end) with the lowest bound that is only bounded; `end`: there is none. */
-static uint32_t find_open(const struct divisions *divisions, uint32_t begin, uint32_t end)
+/* The one with the lowest bound that is only bounded; count: there is none. */
+static uint32_t find_open(const struct divisions *divisions)
 {
-    uint32_t open = end;
-    for (uint32_t i = begin; i < end; i++) {
+    uint32_t open = divisions->count;
+    for (uint32_t i = 0; i < divisions->count; i++) {
         const struct division *d = &divisions->items[i];
         if (d->outcome == DIVISION_UNTRIED && d->bound.step_ns &&
-            (open == end || d->bound.step_ns < divisions->items[open].bound.step_ns))
+            (open == divisions->count || d->bound.step_ns < divisions->items[open].bound.step_ns))
             open = i;
     }
     return open;
 }
 
+/* The first that may fit is planned when its whole mesh is bounded, or the search ended. */
 static remat_status bound_all(struct search *s)
 {
     remat_status st = REMAT_OK;
     struct divisions *divisions = s->divisions;
-    for (uint32_t begin = 0, end; begin < divisions->count && !divisions->cut_short; begin = end) {
-        uint32_t tp = remat_mesh_size(&divisions->items[begin].mesh, "tp");
-        for (end = begin; end < divisions->count && !divisions->cut_short &&
-                          remat_mesh_size(&divisions->items[end].mesh, "tp") == tp;
-             end++) {
-            REMAT_TRY(find_bound(s, &divisions->items[end]));
-            divisions->cut_short = is_planned(divisions) && cli_watch_over(&s->progress->watch);
-        }
-        uint32_t open = find_open(divisions, begin, end);
-        if (open < end && !divisions->cut_short &&
-            divisions->items[open].bound.step_ns <= time_to_beat(divisions))
+    for (uint32_t i = 0, count = divisions->count; i < count && !divisions->cut_short; i++) {
+        REMAT_TRY(find_bound(s, &divisions->items[i]));
+        bool over = cli_watch_over(&s->progress->watch);
+        bool last = i + 1 == count || remat_mesh_size(&divisions->items[i].mesh, "tp") !=
+                                          remat_mesh_size(&divisions->items[i + 1].mesh, "tp");
+        uint32_t open = find_open(divisions);
+        divisions->cut_short = over && is_planned(divisions);
+        if (open < count && (over || last) && !is_planned(divisions))
             REMAT_TRY(plan(s, &divisions->items[open]));
     }
 fail:
@@ -408,8 +405,8 @@ static remat_status plan_open(struct search *s)
 {
     remat_status st = REMAT_OK;
     struct divisions *divisions = s->divisions;
-    for (uint32_t open; !divisions->cut_short &&
-                        (open = find_open(divisions, 0, divisions->count)) < divisions->count;) {
+    for (uint32_t open;
+         !divisions->cut_short && (open = find_open(divisions)) < divisions->count;) {
         struct division *d = &divisions->items[open];
         if (d->bound.step_ns > time_to_beat(divisions))
             d->outcome = DIVISION_SLOWER;
@@ -506,9 +503,8 @@ static remat_status describe(struct search *s)
         divisions->work = 1;
     }
     divisions->meshes = cli_has(s->args, OPTION_ranks);
-    divisions->ranks = (uint32_t)cli_integer(s->args, OPTION_ranks, 1);
-    for (uint32_t k = 0; !divisions->meshes && k < s->settings->mesh.axis_count; k++)
-        divisions->ranks *= s->settings->mesh.axes[k].size;
+    divisions->ranks =
+        (uint32_t)cli_integer(s->args, OPTION_ranks, remat_mesh_ranks(&s->settings->mesh));
 fail:
     remat_scratch_close(scratch);
     return st;

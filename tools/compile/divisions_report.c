@@ -35,8 +35,8 @@ static int plan_width(const struct divisions *s)
 static void print_rows(const struct divisions *s)
 {
     int width = plan_width(s);
-    printf("    %-14s  %-8s  %4s  %12s  %-*s  %10s  %*s/s  %14s\n", "mesh", "sequence", "zero",
-           "microbatches", width, "plan", "step", 12, s->unit, "peak of a rank");
+    printf("    %-14s  %-8s  %4s  %12s  %-*s  %10s  %*s/s  %10s\n", "mesh", "sequence", "zero",
+           "microbatches", width, "plan", "step", 12, s->unit, "peak");
     for (uint32_t i = 0; i < shown_count(s); i++) {
         const struct division *d = &s->items[i];
         char mesh[REMAT_MESH_TEXT_BYTES];
@@ -44,7 +44,7 @@ static void print_rows(const struct divisions *s)
         printf("%3" PRIu32 " %-14s  %-8s  %4" PRIu32 "  %12" PRIu32 "  %-*s  %10s  ", i + 1,
                *mesh ? mesh : "-", d->sequence_parallel ? "parallel" : "-", d->zero,
                d->microbatches, width, d->policy, cli_time(d->step_ns).text);
-        printf("%14s  %14s%s\n", cli_rate(rate_of(s, d)).text, cli_short(d->peak_bytes).text,
+        printf("%14s  %10s%s\n", cli_rate(rate_of(s, d)).text, cli_short(d->peak_bytes).text,
                i == 0 ? "  chosen" : "");
     }
 }
@@ -67,6 +67,8 @@ static void print_counts(const struct divisions *s)
         if (s->counts[order[i]])
             printf("%s%" PRIu32 " %s", shown++ ? ", " : ": ", s->counts[order[i]], names[order[i]]);
     printf("%s\n", s->cut_short ? "; the search was cut short" : "");
+    if (s->ranks > 1)
+        printf("%s/s are of all %" PRIu32 " ranks, the peak is of one\n", s->unit, s->ranks);
 }
 
 /* Each reason once, with the first division that has it. */

@@ -279,6 +279,7 @@ remat_status model_choose_bindings(remat_context *ctx, struct remat_arena *arena
     const struct size_attempts calls = {bound, plan, attempts_over, &attempts};
     *out = cli_text(args, OPTION_bind, "");
     REMAT_TRY(sizes_parse(ctx, arena, *out, batch_parts(settings), sizes));
+    sizes->ranks = remat_mesh_ranks(&settings->mesh);
     if (!sizes->symbol)
         return REMAT_OK;
     if (!settings->has_budget)

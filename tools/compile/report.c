@@ -314,6 +314,7 @@ static void print_size_rows(const struct sizes *s)
 static void print_sizes(const struct sizes *s)
 {
     uint32_t tried = 0;
+    char what[80];
     for (uint32_t t = 0; t < s->trial_count; t++)
         tried += !s->trials[t].bounded;
     print_size_rows(s);
@@ -324,6 +325,14 @@ static void print_sizes(const struct sizes *s)
     printf(" were tried%s\n", s->cut_short ? "; the search was cut short" : "");
     print_size_ranges("slower or too large, whatever is recomputed: ", &s->slower);
     print_size_ranges("not tried: ", &s->untried);
+    snprintf(what, sizeof what, "not tried, as %" PRIu32 " is not possible: ", s->impossible);
+    print_size_ranges(what, &s->below);
+    snprintf(what, sizeof what, "not tried, as %" PRIu32 " %s: ", s->end,
+             s->end_is_possible ? "does not fit" : "is not possible");
+    print_size_ranges(what, &s->above);
+    if (s->ranks > 1)
+        printf("%s and %s/s are of all %" PRIu32 " ranks, the peak is of one\n", s->symbol, s->unit,
+               s->ranks);
     putchar('\n');
 }
 
@@ -420,6 +429,8 @@ static void print_json_sizes(const struct sizes *s)
            s->cut_short ? "true" : "false");
     print_json_ranges("slower", &s->slower);
     print_json_ranges("untried", &s->untried);
+    print_json_ranges("below", &s->below);
+    print_json_ranges("above", &s->above);
     printf(", \"tried\": [");
     for (uint32_t t = 0; t < s->trial_count; t++) {
         const struct size_trial *trial = &s->trials[t];

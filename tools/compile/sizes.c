@@ -312,45 +312,60 @@ fail:
     return st;
 }
 
-static remat_status add_range(struct remat_arena *arena, struct size_ranges *ranges,
-                              uint32_t multiple, uint32_t low, uint32_t high)
+/* Adds the numbers from `begin` to before `end`, of which the first alone may be a trial. */
+static remat_status list_range(struct search *search, struct size_ranges *ranges, uint32_t begin,
+                               uint32_t end)
 {
     remat_status st = REMAT_OK;
+    struct sizes *s = search->sizes;
     struct size_range *last = ranges->count ? &ranges->items[ranges->count - 1] : NULL;
-    if (last && last->high + multiple == low)
+    if (begin >= end)
+        return REMAT_OK;
+    uint32_t low = value_of(s, begin), high = value_of(s, end - 1);
+    if (last && last->high + s->multiple == low)
         last->high = high;
     else
-        REMAT_TRY_PUSH(arena, ranges, ((struct size_range){low, high}));
+        REMAT_TRY_PUSH(search->arena, ranges, ((struct size_range){low, high}));
 fail:
     return st;
 }
 
-/* The numbers from `begin` to before `end`, of which the first alone may be a trial. */
-static remat_status list_range(struct search *search, uint32_t begin, uint32_t end, bool slower)
+/* The number behind the last one below the best that is not possible; 0: all are, as far as is
+ * known. */
+static uint32_t begin_of(const struct sizes *s)
 {
-    struct sizes *s = search->sizes;
-    if (begin == end)
-        return REMAT_OK;
-    return add_range(search->arena, slower ? &s->slower : &s->untried, s->multiple,
-                     value_of(s, begin), value_of(s, end - 1));
+    uint32_t t = s->best;
+    while (t > 0 && !s->trials[t - 1].why)
+        t--;
+    return t > 0 ? number_of(s, t - 1) + 1 : 0;
 }
 
-/* What was not planned, up to what does not fit. */
+/* What became of the values that were not planned. */
 static remat_status list_ranges(struct search *search)
 {
     remat_status st = REMAT_OK;
     struct sizes *s = search->sizes;
-    uint32_t end = end_of(s), next = 0;
+    uint32_t begin = begin_of(s), end = end_of(s), next = 0;
     for (uint32_t t = 0; next < end; t++) {
         uint32_t number = t < s->trial_count ? number_of(s, t) : end;
         uint32_t open = skip_slower(s, next);
         open = open < number ? open : number;
-        REMAT_TRY(list_range(search, next, open, true));
-        REMAT_TRY(list_range(search, open, number, false));
+        REMAT_TRY(list_range(search, &s->slower, next, open));
+        REMAT_TRY(list_range(search, number < begin ? &s->below : &s->untried, open, number));
         next = number + 1;
         if (number < end && s->trials[t].bounded)
-            REMAT_TRY(list_range(search, number, next, s->trials[t].rate < best_rate(s)));
+            REMAT_TRY(list_range(
+                search, s->trials[t].rate < best_rate(s) ? &s->slower : &s->untried, number, next));
     }
+    if (begin > 0)
+        s->impossible = value_of(s, begin - 1);
+    if (end < s->value_count) {
+        s->end = value_of(s, end);
+        s->end_is_possible = !s->trials[trial_from(s, end)].why;
+    }
+    for (next = end + 1; next < s->value_count; next++)
+        if (!has_trial(s, next))
+            REMAT_TRY(list_range(search, &s->above, next, next + 1));
 fail:
     return st;
 }

@@ -39,14 +39,20 @@ struct sizes {
     const char *before, *after;        /* the other bindings, as text with the commas between */
     uint32_t low, high, multiple;      /* values are multiples in [low, high], both included */
     uint32_t smallest;                 /* of them */
-    const char *unit;                  /* of rates, "tokens"; set by who tries */
+    const char *unit;                  /* of rates, "tokens"; set by who tries, */
+    uint32_t ranks;                    /* as are these, whose rates and batch they are together */
     struct size_trial *trials;         /* by ascending value */
     uint32_t trial_count, value_count; /* looked at, and of how many */
     uint32_t best;                     /* of trials; trial_count: none fits */
     bool cut_short;                    /* by is_over */
-    /* What was not planned below the smallest that is known not to fit: */
+    /* What else became of the values that were not planned: */
     struct size_ranges slower;  /* than the best or too large, whatever is recomputed */
-    struct size_ranges untried; /* the rest */
+    struct size_ranges untried; /* the search was ended before */
+    struct size_ranges below;   /* not tried, as `impossible` is not possible */
+    struct size_ranges above;   /* not tried, as `end` does not fit or is not possible */
+    uint32_t impossible,
+        end; /* values that were looked at, where there is something below, above */
+    bool end_is_possible;
 };
 
 /* Finds the symbol in `bindings`, which have SYMBOL=auto or SYMBOL=auto:LOW..HIGH; without a range
