@@ -23,11 +23,17 @@ ACTIVATIONS = ("gelu, gelu_python, gelu_new, gelu_fast, gelu_accurate, gelu_pyto
                "swish, sigmoid, tanh")
 ROPE = 'null or rope_type "default", "linear" or "llama3"'
 ALONE = "; this one with --plan-only, for a plan alone)"
+BERT = {"model_type": "bert", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "intermediate_size": 64, "vocab_size": 300, "max_position_embeddings": 64}
+MARIAN = {"model_type": "marian", "d_model": 64, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
+          "decoder_attention_heads": 4, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "vocab_size": 300,
+          "max_position_embeddings": 512}
 GPT2 = {**dict.fromkeys(LLAMA, ...), "model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 64,
         "vocab_size": 300}
 BIGCODE = {**GPT2, "model_type": "gpt_bigcode"}
 WINDOW = {"model_type": "qwen2", "use_sliding_window": True, "sliding_window": 256}
 LONGER = ("--seq", "257")
+MORE = ("--seq", "600")
 CASES = [  # what is changed (... is absent), the message or None where it is accepted, options
     ({}, None),
     ({"num_key_value_heads": None, "rope_scaling": None, "head_dim": None}, None),
@@ -53,8 +59,10 @@ CASES = [  # what is changed (... is absent), the message or None where it is ac
     ({"max_sequence_length": 64, "transformers.js_config": {"dtype": "q4"}}, None),
     ({"attention_bias": 1}, "attention_bias is 1 (accepted: true, false)"),
     ({"qk_layernorm": True}, "qk_layernorm is true (accepted: absent: this key is unknown; delete it if"),
-    ({"model_type": "gemma2"}, f'model_type is "gemma2" (accepted: {TYPES}; a graph of any other model can be '
-                               "written as text, docs/ir.md)"),
+    ({"model_type": "gemma2"}, 'model_type is "gemma2": a Llama with post-norms, and with capped scores and logits '
+                               f"(accepted: {TYPES}; a graph of any other model can be written as text, docs/ir.md)"),
+    ({"model_type": "mixtral"}, f'model_type is "mixtral": routing to experts has no op (accepted: {TYPES};'),
+    ({"model_type": "mine"}, f'model_type is "mine" (accepted: {TYPES};'),
     ({"model_type": ...}, f"model_type is missing (accepted: {TYPES};"),
     ({"sliding_window": 64}, "sliding_window is 64 (accepted: null)"),
     ({"model_type": "mistral", "sliding_window": 511}, None),
@@ -111,6 +119,11 @@ CASES = [  # what is changed (... is absent), the message or None where it is ac
     ({"model_type": "mistral", "sliding_window": 256}, "--seq 257 is above", *LONGER),
     ({"model_type": "mistral", "sliding_window": None}, None, *LONGER),
     ({"model_type": "phi3", "sliding_window": 256}, "--seq 257 is above", *LONGER),
+    ({}, None, *MORE),
+    ({"model_type": "qwen2"}, None, *MORE),
+    ({**dict.fromkeys(LLAMA, ...), **MARIAN}, None, *MORE, "--source-seq", "700"),
+    (GPT2, "--seq 600 is above --context 64 (accepted: 1 to 64)", *MORE),
+    ({**dict.fromkeys(LLAMA, ...), **BERT}, "--seq 600 is above --context 64 (accepted: 1 to 64)", *MORE),
 ]
 
 
@@ -214,17 +227,47 @@ def check_hub(path):
     return failures
 
 
+def tool(folder, failures, name, *arguments, code=0):
+    done = subprocess.run([f"{build}/tools/{name}", *arguments], cwd=folder, capture_output=True, text=True)
+    if done.returncode != code:
+        failures.append(f"{name} {arguments}: {done.returncode} {done.stderr}")
+    return done
+
+
+def check_positions(path):
+    """Sequences above what a model was made for, from either tool, which says so in either case."""
+    folder, failures = os.path.dirname(path), []
+    rows = [({**LLAMA, "max_position_embeddings": 32}, "seq", "--seq 40 is above the 32", "sequences of 40 tokens are above the 32"),
+            ({**MARIAN, "max_position_embeddings": 32}, "source_seq", "--source-seq 40 is above the 32", "sequences of 40 tokens are above"),
+            ({**LLAMA, "max_position_embeddings": 40}, "seq", None, None)]
+    for config, symbol, said, noted in rows:
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(config, file)
+        lengths = {"--seq": "32", **({"--source-seq": "32"} if symbol == "source_seq" else {})}
+        short = [word for pair in lengths.items() for word in pair]
+        long = [word for pair in {**lengths, f"--{symbol.replace('_', '-')}": "40"}.items() for word in pair]
+        given = tool(folder, failures, "remat-graph", path, *long, "-o", "given.fbs").stderr
+        silent = tool(folder, failures, "remat-graph", path, *short, "-o", "model.fbs").stderr
+        if (said or "") not in given or bool(given) != bool(said) or silent:
+            failures.append(f"{said}: {given}{silent}")
+        for options in ["given.fbs"], ["model.fbs", "--bind", f"{symbol}=40"], ["model.fbs"]:
+            report = json.loads(tool(folder, failures, "remat-compile", *options, "-o", "model.plan", "--format", "json").stdout)
+            notes = [note for note in report["notes"] if "positions" in note]
+            if bool(notes) != bool(noted and options != ["model.fbs"]) or (notes and noted not in notes[0]):
+                failures.append(f"{options}: {notes}, expected {noted}")
+        if noted:
+            tool(folder, failures, "remat-compile", "given.fbs", "-o", "model.plan")
+            tool(folder, failures, "remat-run", "model.plan", "--text", path, "--steps", "1")
+    for failure in failures:
+        print(f"positions: {failure}")
+    return len(failures)
+
+
 def check_mark(path):
     """A graph with a mark, and all that is made of it; another with the same sizes has the same plan."""
     reason = 'rope_type is "dynamic", partial_rotary_factor is 0.25'
     marked = {**LLAMA, "rope_scaling": {"type": "dynamic", "factor": 2.0}, "partial_rotary_factor": 0.25}
     folder, failures = os.path.dirname(path), []
-
-    def tool(name, *arguments, code=0):
-        done = subprocess.run([f"{build}/tools/{name}", *arguments], cwd=folder, capture_output=True, text=True)
-        if done.returncode != code:
-            failures.append(f"{name} {arguments}: {done.returncode} {done.stderr}")
-        return done
 
     def expect(what, text):
         if what not in text:
@@ -233,31 +276,31 @@ def check_mark(path):
     for config in LLAMA, marked:
         with open(path, "w", encoding="utf-8") as file:
             json.dump(config, file)
-        tool("remat-graph", path, "--seq", "32", "--plan-only", "-o", "model.fbs")
-        bytes_and_time = [json.loads(tool("remat-compile", "model.fbs", "--ac-mode", "full", "--format", "json", "-o", "model.plan")
+        tool(folder, failures, "remat-graph", path, "--seq", "32", "--plan-only", "-o", "model.fbs")
+        bytes_and_time = [json.loads(tool(folder, failures, "remat-compile", "model.fbs", "--ac-mode", "full", "--format", "json", "-o", "model.plan")
                                      .stdout).get(key) for key in ("plan_only", "peak_bytes", "step_ns")]
         if config is LLAMA:
             plain = bytes_and_time
-            tool("remat-run", "model.plan", "--text", path, "--steps", "1")
+            tool(folder, failures, "remat-run", "model.plan", "--text", path, "--steps", "1")
     if plain[0] or bytes_and_time != [reason, *plain[1:]]:
         failures.append(f"{bytes_and_time}, without a mark {plain}")
-    text = tool("remat-dump", "model.fbs", "--text").stdout
+    text = tool(folder, failures, "remat-dump", "model.fbs", "--text").stdout
     with open(os.path.join(folder, "model.txt"), "w", encoding="utf-8") as file:
         file.write(text)
     quoted = reason.replace('"', '\\"')
     expect(f'\nplan_only "{quoted}"\n', text)
-    passes = tool("remat-compile", "model.txt", "--print-after", "autodiff", "--print-after", "rewrite").stdout
+    passes = tool(folder, failures, "remat-compile", "model.txt", "--print-after", "autodiff", "--print-after", "rewrite").stdout
     if passes.count(f'\nplan_only "{quoted}"\n') != 2:
         failures.append(f"--print-after: {passes[-200:]}")
-    expect(f"\nplan only    {reason}\n", tool("remat-compile", "model.txt", "--bind", "batch=2", "-o", "model.plan").stdout)
+    expect(f"\nplan only    {reason}\n", tool(folder, failures, "remat-compile", "model.txt", "--bind", "batch=2", "-o", "model.plan").stdout)
     for file in "model.fbs", "model.plan":
-        expect(f"\nplan only   {reason}\n", tool("remat-dump", file).stdout)
-        if json.loads(tool("remat-dump", file, "--format", "json").stdout)["plan_only"] != reason:
+        expect(f"\nplan only   {reason}\n", tool(folder, failures, "remat-dump", file).stdout)
+        if json.loads(tool(folder, failures, "remat-dump", file, "--format", "json").stdout)["plan_only"] != reason:
             failures.append(f"remat-dump {file} --format json")
-    tool("remat-dump", "model.plan", "--emit-policy", "pytorch", "--model", "model.txt")
+    tool(folder, failures, "remat-dump", "model.plan", "--emit-policy", "pytorch", "--model", "model.txt")
     before = sorted(os.listdir(folder))
     for options in [], ["--eval"], ["--checkpoint", "run", "--save-weights", "folder/", "--init", "none"]:
-        done = tool("remat-run", "model.plan", "--text", path, "--steps", "1", *options, code=9)
+        done = tool(folder, failures, "remat-run", "model.plan", "--text", path, "--steps", "1", *options, code=9)
         if done.stderr != f"remat-run: error: model.plan only shows memory and time: it leaves out a part of its model, {reason}\n":
             failures.append(done.stderr)
     if sorted(os.listdir(folder)) != before:
@@ -270,7 +313,7 @@ def check_mark(path):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "config.json")
-        failures = check_hub(path) + check_mark(path)
+        failures = check_hub(path) + check_mark(path) + check_positions(path)
         for change, message, *options in CASES:
             config = {key: value for key, value in {**LLAMA, **change}.items() if value is not ...}
             result = run(path, config, *options)

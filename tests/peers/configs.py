@@ -81,7 +81,7 @@ def check_default(tools, model_type):
     path.write_text(config.to_json_string(), encoding="utf-8")
     if model_type not in ACCEPTED:
         message = tools.run("remat-graph", path, "--text", fails=True).stderr
-        wanted = [f'model_type is "{model_type}"', ", ".join(ACCEPTED), "docs/ir.md"]
+        wanted = [f'model_type is "{model_type}": ', " (accepted: " + ", ".join(ACCEPTED), "docs/ir.md"]
         return [f"the message lacks {text}: {message}" for text in wanted if text not in message]
     text = tools.run("remat-graph", path, "--text").stdout
     ours = {name: [int(length) for length in shape.split(",")]

@@ -11,6 +11,7 @@
 #include "notes.h"
 #include "observe.h"
 #include "options.h"
+#include "positions.h"
 #include "profile.h"
 #include "program_write.h"
 #include "refusal_text.h"
@@ -266,6 +267,8 @@ static remat_status make_report(remat_context *ctx, struct remat_arena *arena,
     if (cut_short)
         in_full.is_over = NULL;
     REMAT_TRY(make_plan(ctx, arena, args, graph, &in_full, report));
+    if (report->program)
+        REMAT_TRY(positions_note(arena, report->program));
     if (settings->device.cuda_arch && report->program)
         REMAT_TRY(unaligned_note(arena, report->program));
     if (settings->device.rocm_arch && report->program)

@@ -453,6 +453,22 @@ static remat_status read_bigcode(const struct config *c, struct remat_model_sett
     return REMAT_OK;
 }
 
+/* NULL: not known. */
+static const char *what_lacks(const char *type)
+{
+    static const struct {
+        const char *type, *what;
+    } rows[] = {
+#define UNSUPPORTED(type, what) {type, what},
+#include "unsupported.def"
+#undef UNSUPPORTED
+    };
+    for (size_t k = 0; k < COUNT(rows); k++)
+        if (strcmp(rows[k].type, type) == 0)
+            return rows[k].what;
+    return NULL;
+}
+
 static remat_status read_type(struct config *c, struct remat_model_settings *s)
 {
     const json_t *value = json_object_get(c->root, "model_type");
@@ -464,10 +480,12 @@ static remat_status read_type(struct config *c, struct remat_model_settings *s)
         *s = types[k].settings;
         return REMAT_OK;
     }
-    return refuse(c, "model_type", value,
-                  REMAT_FORMAT(c->arena,
-                               "%s; a graph of any other model can be written as text, docs/ir.md",
-                               remat_config_types(c->arena)));
+    const char *lacks = name ? what_lacks(name) : NULL;
+    return remat_error(c->ctx, REMAT_ERROR_USAGE,
+                       "%s: %s%s%s (accepted: %s; a graph of any other model can be written as "
+                       "text, docs/ir.md)",
+                       c->path, describe(c, "model_type", value), lacks ? ": " : "",
+                       lacks ? lacks : "", remat_config_types(c->arena));
 }
 
 static remat_status read_key(const struct config *c, const struct key *row,

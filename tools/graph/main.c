@@ -173,7 +173,24 @@ fail:
     return st;
 }
 
-/* Takes the values from the symbols in --unbound. */
+/* Of sequences that are longer than those the model was made for. */
+static void note_positions(remat_context *ctx, const struct remat_model_settings *settings)
+{
+    struct remat_model_settings s = *settings;
+    remat_model_complete(&s);
+    const struct {
+        const char *option;
+        int64_t length;
+    } rows[] = {{"--seq", s.seq}, {"--source-seq", s.source_seq}};
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+        if (s.context && rows[k].length > s.context)
+            cli_log(ctx, REMAT_SEVERITY_INFO,
+                    "note: %s %lld is above the %lld positions that the model was made for; its "
+                    "positions are computed, so there are more",
+                    rows[k].option, (long long)rows[k].length, (long long)s.context);
+}
+
+/* Takes the values from the symbols in --unbound, unless they are given. */
 static remat_status unbind(remat_context *ctx, const struct cli_arguments *args,
                            struct remat_graph *graph)
 {
@@ -189,10 +206,8 @@ static remat_status unbind(remat_context *ctx, const struct cli_arguments *args,
             return remat_error(
                 ctx, REMAT_ERROR_USAGE, "--unbound '%.*s' is no symbol of model %s (accepted: %s)",
                 (int)length, name, graph->name, k == 3 ? "batch, seq, source_seq" : "batch, seq");
-        if (cli_has(args, lengths[k]))
-            return remat_error(ctx, REMAT_ERROR_USAGE, "--%s contradicts --unbound %s",
-                               options[lengths[k]].name, graph->symbols[k].name);
-        graph->symbols[k].value = 0;
+        if (!cli_has(args, lengths[k]))
+            graph->symbols[k].value = 0;
     }
     return REMAT_OK;
 }
@@ -224,6 +239,7 @@ static remat_status generate(remat_context *ctx, struct remat_arena *arena,
         return remat_error(ctx, REMAT_ERROR_USAGE, "MODEL is missing (--list names all)");
     REMAT_TRY(read_settings(ctx, arena, args, &settings));
     REMAT_TRY(remat_model_generate_symbolic(ctx, arena, &settings, &graph));
+    note_positions(ctx, &settings);
     graph->config = remat_model_config_text(arena, &settings);
     graph->plan_only = settings.plan_only;
     REMAT_TRY(unbind(ctx, args, graph));

@@ -21,6 +21,7 @@ enum {
     SOURCE = 1 << 4,
     HEAD_SIZE = 1 << 5,
     PADDING = 1 << 6, /* of the vocabulary: its tensors have it as axis 0 */
+    LEARNED = 1 << 7, /* a parameter has a row for each position */
 };
 #define COMMON_SIZES (HEADS | CONTEXT | HIDDEN | PADDING)
 
@@ -31,9 +32,9 @@ static const struct family {
     void (*build)(struct remat_model *m);
 } families[REMAT_FAMILY_COUNT] = {
     [REMAT_FAMILY_mlp] = {0, 1e-5, "gelu_new", remat_model_mlp},
-    [REMAT_FAMILY_gpt2] = {COMMON_SIZES | KV_HEADS, 1e-5, "gelu_new", remat_model_gpt2},
+    [REMAT_FAMILY_gpt2] = {COMMON_SIZES | KV_HEADS | LEARNED, 1e-5, "gelu_new", remat_model_gpt2},
     [REMAT_FAMILY_llama] = {COMMON_SIZES | KV_HEADS | HEAD_SIZE, 1e-5, "silu", remat_model_llama},
-    [REMAT_FAMILY_bert] = {COMMON_SIZES, 1e-12, "gelu", remat_model_bert},
+    [REMAT_FAMILY_bert] = {COMMON_SIZES | LEARNED, 1e-12, "gelu", remat_model_bert},
     [REMAT_FAMILY_encdec] = {COMMON_SIZES | SOURCE, 1e-5, "relu", remat_model_encdec},
 };
 
@@ -171,6 +172,11 @@ void remat_model_defaults(struct remat_model_settings *s)
                                             .weight_decay = 0.01};
 }
 
+bool remat_model_learns_positions(const struct remat_model_settings *s)
+{
+    return families[s->family].sizes & LEARNED;
+}
+
 /* --- checks --- */
 
 static remat_status check_size(remat_context *ctx, const struct size *size, int64_t value,
@@ -226,14 +232,10 @@ static remat_status check_sizes(remat_context *ctx, const struct remat_model_set
     if (s->family == REMAT_FAMILY_encdec && s->width % 2 != 0)
         REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--width %lld is odd (accepted: even widths)",
                    (long long)s->width);
-    for (int source = 0; (family->sizes & CONTEXT) && source < 2; source++) {
-        int64_t seq = source ? s->source_seq : s->seq;
-        if (seq > s->context)
-            REMAT_FAIL(ctx, REMAT_ERROR_USAGE,
-                       "--%s %lld is above --context %lld (accepted: 1 to %lld)",
-                       source ? "source-seq" : "seq", (long long)seq, (long long)s->context,
-                       (long long)s->context);
-    }
+    if (remat_model_learns_positions(s) && s->seq > s->context)
+        REMAT_FAIL(ctx, REMAT_ERROR_USAGE,
+                   "--seq %lld is above --context %lld (accepted: 1 to %lld)", (long long)s->seq,
+                   (long long)s->context, (long long)s->context);
     if (s->lora.rank < 0 || s->lora.rank > 65536)
         REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--lora %lld is out of range (accepted: 1 to 65536)",
                    (long long)s->lora.rank);

@@ -34,7 +34,7 @@ struct remat_model_settings { /* 0: not given; what a family has no use for must
     int64_t hidden;         /* width inside the MLP; default: 4 width */
     int64_t vocab;          /* number of token ids */
     int64_t vocab_multiple; /* to which their rows are padded; default: 1 */
-    int64_t context;        /* positions that the model provides for */
+    int64_t context;        /* positions that the model provides for; most that learned ones have */
     int64_t batch, seq;
     int64_t source_seq;                        /* tokens for the encoder; default: seq */
     const struct remat_activation *activation; /* of MLPs; default: the family's */
@@ -88,6 +88,9 @@ const char *remat_model_name(uint32_t preset);
 const char *remat_model_alias(const char *preset);
 /* What a preset leaves: batch 1, AdamW with PyTorch's defaults, f32. */
 void remat_model_defaults(struct remat_model_settings *settings);
+
+/* So that seq is at most the context; computed positions go on. */
+bool remat_model_learns_positions(const struct remat_model_settings *settings);
 
 /* What is not given, from what is. */
 void remat_model_complete(struct remat_model_settings *settings);

@@ -107,13 +107,14 @@ fail:
     return st;
 }
 
-/* A model has no use for some lengths, and a sequence of a context of 1 has one length only. */
+/* A model has no use for some lengths, and of a context of 1 learned positions have one only. */
 static bool is_variable(const struct remat_model_settings *s, const struct symbol *symbol)
 {
     struct remat_model_settings copy = *s;
     int64_t length = *length_of(&copy, symbol);
     bool is_batch = symbol->offset == OFFSET(batch);
-    return length > 1 || (length == 1 && (is_batch || s->context != 1));
+    return length > 1 ||
+           (length == 1 && (is_batch || s->context != 1 || !remat_model_learns_positions(s)));
 }
 
 remat_status remat_model_generate_symbolic(remat_context *ctx, struct remat_arena *arena,
