@@ -201,7 +201,7 @@ static bool has_other_keyword(struct remat_rule_case *c)
         bool flag = remat_word_is(k.value, "true") || remat_word_is(k.value, "True") ||
                     remat_word_is(k.value, "false") || remat_word_is(k.value, "False");
         if (is_every_n_layers(c->arena, &k, &every) ||
-            (remat_word_is(k.key, "use_reentrant") && flag))
+            (remat_word_is(k.key, "use_reentrant") && flag) || trim(argument).length == 0)
             continue;
         c->value = copy_word(c, trim(argument));
         return true;

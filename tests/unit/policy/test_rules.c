@@ -54,7 +54,6 @@ static const struct rule_test cases[] = {
      NULL,
      "'every_n_layers=2x' is unknown (accepted: every_n_layers=N, ",
      {.gradient_checkpointing = true, .gradient_checkpointing_kwargs = "every_n_layers=2x"}},
-    {"keyword_unknown", NULL, "'' is unknown", {.gradient_checkpointing_kwargs = "{}"}},
     {"families_mixed",
      NULL,
      "--ac-mode and --gradient-checkpointing contradict",

@@ -194,6 +194,8 @@ int main(void)
     check(every_n_layers("every_n_layers=8"), "i....", "...");
     check(every_n_layers("every_n_layers=9,every_n_layers=7"), "i....", "..i");
     check(every_n_layers("use_reentrant=true"), "iiiii", "iii");
+    check(every_n_layers("{}"), "iiiii", "iii");
+    check(every_n_layers("every_n_layers = 2,"), "i.i.i", ".i.");
     check((struct remat_policy_settings){.gradient_checkpointing_kwargs = "every_n_layers=3",
                                          .selective_checkpointing = "swiglu"},
           "i..i.", ".i.");
