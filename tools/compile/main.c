@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* remat-compile: a training graph and a memory budget, or a policy, into a plan. */
+#include "advice.h"
 #include "cubins_option.h"
 #include "curve_file.h"
 #include "curve_picture.h"
@@ -328,6 +329,105 @@ fail:
     return st;
 }
 
+/* A step of `parsed` as `settings` divide it. */
+static remat_status make_divided_report(remat_context *ctx, struct remat_arena *arena,
+                                        const struct cli_arguments *args,
+                                        struct remat_graph *parsed,
+                                        struct remat_compile_settings *settings,
+                                        struct progress *progress, struct report *report)
+{
+    settings->briefly = settings_may_cut_gradients(args, parsed, settings);
+    remat_status st = make_report(ctx, arena, args, parsed, settings, progress, report);
+    if (st == REMAT_ERROR_INFEASIBLE && settings->briefly)
+        st = make_report_in_pieces(ctx, arena, args, parsed, settings, progress, report);
+    return st;
+}
+
+/* --- advice --- */
+
+struct adviser {
+    remat_context *ctx;
+    const struct cli_arguments *args;
+    struct progress *progress;
+};
+
+static remat_status plan_advised(void *user, struct remat_graph *graph,
+                                 struct remat_compile_settings *settings, struct advice_facts *out)
+{
+    const struct adviser *a = user;
+    struct remat_arena *scratch = remat_scratch_open(a->ctx);
+    struct report report = {0};
+    settings->after_pass = NULL;
+    settings->pass_time = NULL;
+    settings->bounded = NULL;
+    settings->tried = NULL;
+    settings->refused = NULL;
+    settings->without_cuda = true;
+    remat_status st =
+        make_divided_report(a->ctx, scratch, a->args, graph, settings, a->progress, &report);
+    if (st == REMAT_OK)
+        st = advice_measure(scratch, report.program, out);
+    if (cli_interrupted() || st == REMAT_ERROR_CUT_SHORT || st == REMAT_ERROR_USAGE ||
+        st == REMAT_ERROR_INVALID)
+        st = REMAT_ERROR_INFEASIBLE; /* nothing is known of it, or it cannot be */
+    remat_scratch_close(scratch);
+    return st;
+}
+
+/* Only of a plan that is asked for alone, and is given all the time it takes. */
+static bool is_advised(const struct cli_arguments *args)
+{
+    return !is_printed(args) && !cli_has(args, OPTION_curve) && !cli_has(args, OPTION_time_limit) &&
+           !division_asked(args) && !strstr(cli_text(args, OPTION_bind, ""), "=auto") &&
+           !cli_interrupted();
+}
+
+static remat_status make_advice(remat_context *ctx, struct remat_arena *arena,
+                                const struct cli_arguments *args,
+                                const struct remat_compile_settings *settings,
+                                struct progress *progress, const struct advice_facts *facts,
+                                struct advices *out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_graph *parsed;
+    struct adviser adviser = {ctx, args, progress};
+    const struct advice_planner planner = {plan_advised, &adviser};
+    if (!is_advised(args))
+        return REMAT_OK;
+    REMAT_TRY(model_read(ctx, arena, args->operands[0], &parsed));
+    REMAT_TRY(advise(ctx, arena, parsed, settings, facts, &planner, out));
+fail:
+    return st;
+}
+
+static remat_status advise_planned(remat_context *ctx, struct remat_arena *arena,
+                                   const struct cli_arguments *args,
+                                   const struct remat_compile_settings *settings,
+                                   struct progress *progress, struct report *report)
+{
+    remat_status st = REMAT_OK;
+    struct advice_facts facts;
+    REMAT_TRY(advice_measure(arena, report->program, &facts));
+    st = make_advice(ctx, arena, args, settings, progress, &facts, &report->advices);
+fail:
+    return st;
+}
+
+/* After REMAT_ERROR_INFEASIBLE, which stays with its message. */
+static remat_status advise_refused(remat_context *ctx, struct remat_arena *arena,
+                                   const struct cli_arguments *args,
+                                   const struct remat_compile_settings *settings,
+                                   struct progress *progress, struct refusal_kept *refusal)
+{
+    const char *message = remat_arena_format(arena, "%s", remat_context_message(ctx));
+    if (!message)
+        return REMAT_ERROR_MEMORY;
+    remat_status st = REMAT_OK;
+    if (refusal->refusal.smallest_bytes)
+        st = make_advice(ctx, arena, args, settings, progress, &refusal->facts, &refusal->advices);
+    return st == REMAT_OK ? remat_error(ctx, REMAT_ERROR_INFEASIBLE, "%s", message) : st;
+}
+
 static remat_status make_fitting_report(remat_context *ctx, struct remat_arena *arena,
                                         const struct cli_arguments *args,
                                         struct remat_compile_settings *settings,
@@ -341,10 +441,7 @@ static remat_status make_fitting_report(remat_context *ctx, struct remat_arena *
     REMAT_TRY(model_read(ctx, arena, args->operands[0], &parsed));
     REMAT_TRY(divisions_choose(ctx, arena, args, parsed, settings, progress, divisions, &chosen));
     report->divisions = divisions->count ? divisions : NULL;
-    settings->briefly = settings_may_cut_gradients(args, parsed, settings);
-    st = make_report(ctx, arena, &chosen, parsed, settings, progress, report);
-    if (st == REMAT_ERROR_INFEASIBLE && settings->briefly)
-        st = make_report_in_pieces(ctx, arena, &chosen, parsed, settings, progress, report);
+    st = make_divided_report(ctx, arena, &chosen, parsed, settings, progress, report);
 fail:
     return st;
 }
@@ -353,7 +450,7 @@ static remat_status compile(remat_context *ctx, struct remat_arena *arena,
                             const struct cli_arguments *args)
 {
     remat_status st = REMAT_OK;
-    struct remat_compile_settings settings;
+    struct remat_compile_settings settings, asked;
     struct report report = {0};
     struct observer observer;
     struct progress progress;
@@ -364,13 +461,18 @@ static remat_status compile(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(observe(ctx, arena, args, &settings, &observer));
     REMAT_TRY(progress_start(ctx, args, &settings, &progress));
     refusal_watch(arena, &settings, &refusal);
+    asked = settings; /* pieces and divisions change them */
     st = make_fitting_report(ctx, arena, args, &settings, &progress, &report);
     if (st == REMAT_ERROR_INVALID)
         st = name_file(ctx, args->operands[0]);
+    if (st == REMAT_ERROR_INFEASIBLE)
+        st = advise_refused(ctx, arena, args, &asked, &progress, &refusal);
     if (st == REMAT_ERROR_INFEASIBLE || (st == REMAT_ERROR_CUT_SHORT && refusal.proven_bytes))
         st = refusal_print(ctx, &refusal,
                            cli_choice(args, OPTION_format, 0) != 0 && !is_printed(args));
     REMAT_TRY(st);
+    if (report.program)
+        REMAT_TRY(advise_planned(ctx, arena, args, &asked, &progress, &report));
     if (report.program)
         REMAT_TRY(cubins_add(ctx, arena, args, &settings.device, report.program));
     REMAT_TRY(deliver(ctx, arena, args, &report));

@@ -49,6 +49,15 @@ static void write_lines(const struct refusal_kept *kept, struct remat_text *out)
     }
 }
 
+static void write_advice(const struct refusal_kept *kept, struct remat_text *out)
+{
+    for (size_t i = 0; i < kept->advices.count; i++) {
+        const struct advice *advice = &kept->advices.items[i];
+        remat_text_append(out, "  %s %s\n", advice->step_ns ? "fits with" : "smaller with",
+                          advice->text);
+    }
+}
+
 static void print_json(const struct refusal_kept *kept)
 {
     const struct remat_refusal *r = &kept->refusal;
@@ -74,7 +83,9 @@ static void print_json(const struct refusal_kept *kept)
         else
             printf("null}");
     }
-    printf("\n  ]\n}\n");
+    printf("\n  ],\n");
+    report_print_json_advice(&kept->advices);
+    printf("\n}\n");
 }
 
 /* Names are the compiler's, which are gone afterwards. */
@@ -100,6 +111,8 @@ static void keep_residents(struct refusal_kept *kept, const struct remat_program
         kept->residents[kept->resident_count++] = (struct refusal_resident){
             copy_name(kept, name), resident->buffer->bytes, resident->removal};
     }
+    kept->failed |= advice_measure(&scratch, program, &kept->facts) != REMAT_OK;
+    kept->facts.step_ns = 0;
     remat_arena_release(&scratch);
 }
 
@@ -123,6 +136,7 @@ static void keep(void *user, const struct remat_refusal *refusal)
     kept->binding = copy_name(kept, binding->name);
     kept->phase = remat_phase_name(binding->phase);
     keep_residents(kept, plan);
+    kept->facts.needed_bytes = refusal->smallest_bytes;
 }
 
 void refusal_watch(struct remat_arena *arena, struct remat_compile_settings *settings,
@@ -146,6 +160,7 @@ remat_status refusal_print(remat_context *ctx, const struct refusal_kept *kept, 
     if (!kept->refusal.smallest_bytes)
         return REMAT_ERROR_INFEASIBLE;
     write_lines(kept, &lines);
+    write_advice(kept, &lines);
     if (lines.failed || kept->failed)
         return remat_error(ctx, REMAT_ERROR_MEMORY, "out of memory");
     cli_explain(lines.items);

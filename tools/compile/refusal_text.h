@@ -3,6 +3,7 @@
 #ifndef REMAT_TOOLS_COMPILE_REFUSAL_TEXT_H
 #define REMAT_TOOLS_COMPILE_REFUSAL_TEXT_H
 
+#include "advice.h"
 #include "compile.h"
 #include "residents.h"
 
@@ -25,6 +26,8 @@ struct refusal_kept {
     const char *binding, *phase; /* the command at the live peak */
     uint32_t resident_count;
     struct refusal_resident residents[REFUSAL_RESIDENTS]; /* the largest ones, largest first */
+    struct advice_facts facts;                            /* step_ns 0 */
+    struct advices advices;                               /* that make it fit; by who watches */
     bool failed;
 };
 

@@ -216,6 +216,15 @@ static void print_costs(const struct report *report)
         putchar('\n');
 }
 
+/* REMAT_ERROR_MEMORY leaves the line out: it is no figure of the plan. */
+static void print_advice(const struct report *report)
+{
+    for (size_t i = 0; i < report->advices.count; i++) {
+        const struct advice *advice = &report->advices.items[i];
+        cli_print(stdout, "advice       %s\n", advice->text);
+    }
+}
+
 static void print_curve(const struct report *report)
 {
     const struct remat_frontier *f = report->frontier;
@@ -265,6 +274,7 @@ static void print_plan(const struct report *report)
         cli_print(stdout, "certificate  %s\n", report->certificate);
     for (uint32_t i = 0; i < p->note_count; i++)
         print_text("note: ", p->notes[i]);
+    print_advice(report);
     print_text("plan         ", report->path);
 }
 
@@ -387,6 +397,22 @@ static void print_json_throughput(const struct remat_program *p)
     print_json_real("tokens_per_s_rank", throughput.rank_tokens_per_s);
     print_json_number("model_flops", p->model_flops);
     print_json_real("mfu", throughput.mfu);
+}
+
+void report_print_json_advice(const struct advices *advices)
+{
+    printf("  \"advice\": [");
+    for (size_t i = 0; i < advices->count; i++) {
+        const struct advice *a = &advices->items[i];
+        printf("%s\n    {\"tool\": \"%s\", \"options\": \"%s\", \"needed_bytes\": %" PRIu64
+               ", \"step_ns\": ",
+               i ? "," : "", a->tool, a->options, a->needed_bytes);
+        if (a->step_ns)
+            printf("%" PRIu64 "}", a->step_ns);
+        else
+            printf("null}");
+    }
+    putchar(']');
 }
 
 static void print_json_shares(const struct remat_program *p)
@@ -550,7 +576,9 @@ static void print_json_plan(const struct report *report)
         printf("%s", i ? ", " : "");
         report_print_json_string(p->notes[i]);
     }
-    printf("],\n  \"plan\": ");
+    printf("],\n");
+    report_print_json_advice(&report->advices);
+    printf(",\n  \"plan\": ");
     report_print_json_string(report->path);
     printf("\n");
 }

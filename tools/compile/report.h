@@ -3,6 +3,7 @@
 #ifndef REMAT_TOOLS_COMPILE_REPORT_H
 #define REMAT_TOOLS_COMPILE_REPORT_H
 
+#include "advice.h"
 #include "compile.h"
 #include "curve_svg.h"
 #include "divisions.h"
@@ -17,6 +18,7 @@ struct report {
     /* standing.h; "": nothing */
     const char *manuals, *costs, *certificate;
     const char *profile_beside;            /* not used, remat_profile_beside; NULL: none */
+    struct advices advices;                /* that make it faster or smaller */
     const struct remat_policy *chosen;     /* before pins; NULL: there are none */
     const struct remat_frontier *frontier; /* NULL: no curve */
     const char *curve_path;
@@ -26,6 +28,8 @@ struct report {
 };
 
 void report_print_json_string(const char *text);
+/* The member "advice", without what follows it. */
+void report_print_json_advice(const struct advices *advices);
 void report_print_text(const struct report *report);
 void report_print_json(const struct report *report);
 

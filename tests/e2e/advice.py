@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Advice, typed as it is printed, gives what it says: the same bytes and the same step. It is given where it helps, and
+not where it cannot.
+
+    advice.py TOOLS"""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+tools = os.path.abspath(sys.argv[1])
+WIDE = ("gpt2-tiny", "--batch", "64", "--seq", "64", "--layers", "2", "--vocab", "2048")  # most of it is logits
+DEEP = ("gpt2-tiny", "--batch", "8", "--seq", "16", "--width", "256", "--dtype", "bf16")  # most of it is states
+TALL = ("gpt2-tiny", "--batch", "8", "--seq", "64")
+UNIFORM = ("--recompute-granularity", "full", "--recompute-method", "uniform", "--recompute-num-layers")
+
+
+def call(tool, *arguments, codes=(0,)):
+    done = subprocess.run([f"{tools}/remat-{tool}", *arguments], capture_output=True, text=True)
+    assert done.returncode in codes, (tool, arguments, done.returncode, done.stderr)
+    return done
+
+
+def compile_plan(graph, options):
+    """The object, a report or a refusal."""
+    call("graph", *graph, "-o", "m.fbs")
+    return json.loads(call("compile", "m.fbs", *options, "-o", "m.plan", "--format", "json", codes=(0, 3)).stdout)
+
+
+def needed(report):
+    return report["arena_bytes"] + report["reserve_bytes"]
+
+
+def typed(graph, options, advice):
+    """The report with the advice: an option that was given is replaced."""
+    words = advice["options"].split()
+    if advice["tool"] == "remat-graph":
+        return compile_plan((*graph, *words), options)
+    kept = list(options)
+    if words[0] in kept:
+        kept = [*options[:options.index(words[0])], *options[options.index(words[0]) + 2:]]
+    return compile_plan(graph, (*kept, *words))
+
+
+def look(graph, options, *expected, refused=False):
+    """The options that are advised, of which each planned one gives what is said of it."""
+    found = compile_plan(graph, options)
+    text = call("compile", "m.fbs", *options, "-o", "m.plan", codes=(0, 3))
+    text = text.stdout + text.stderr
+    assert (found["schema"] == "remat-refusal/1") == refused, (graph, options, found)
+    assert [advice["options"] for advice in found["advice"]] == list(expected), (graph, options, found["advice"])
+    for advice in found["advice"]:
+        name = advice["options"] if advice["tool"] == "remat-compile" else f"{advice['tool']} {advice['options']}"
+        line = re.search(f"^ *(?:advice  .*|fits with |smaller with ){name}: (.*)$", text, re.M)
+        assert line, (name, text)
+        if not advice["step_ns"]:
+            continue
+        report = typed(graph, options, advice)
+        assert needed(report) == advice["needed_bytes"] and report["step_ns"] == advice["step_ns"], (graph, options, advice, report)
+        said = re.fullmatch(r"([0-9.]+) ms a step, needs ([0-9.]+) MB", line[1])
+        assert abs(float(said[1]) * 1e6 - report["step_ns"]) <= 0.01 * report["step_ns"], (line[0], report["step_ns"])
+        assert 0 <= float(said[2]) * 1e6 - needed(report) <= 0.01 * needed(report), (line[0], needed(report))
+        if refused:
+            assert needed(report) <= found["budget_bytes"] < found["smallest_budget_bytes"], (found, report)
+        else:
+            assert report["step_ns"] < 0.99 * found["step_ns"] or needed(report) < 0.99 * needed(found), (advice, found)
+    return found, text
+
+
+def smallest(graph, *options):
+    return compile_plan(graph, (*options, "--budget", "1MB"))["smallest_budget_bytes"]
+
+
+def main():
+    chunks, reserve = ("--loss-chunk", "auto"), ("--reserve", "1MB")
+    # Logits at the peak: of a plan without a budget, of one that waits for its budget, of a refusal; not when in chunks.
+    look(WIDE, reserve, "--loss-chunk auto")
+    look(WIDE, (*reserve, *chunks))
+    least = smallest(WIDE, *reserve)
+    look(WIDE, (*reserve, "--budget", str(least)), "--loss-chunk auto")
+    look(WIDE, (*reserve, "--budget", str(least - 1)), "--loss-chunk auto", "--moments bf16", refused=True)
+    look(TALL, (*reserve, "--budget", str(smallest(TALL, *reserve) - 1)), "--moments bf16", refused=True)  # at the layers
+    # States above the budget; what saves more is planned where what saves less does not fit.
+    least, static = smallest(DEEP, *reserve), compile_plan(DEEP, reserve)["static_parts"]
+    budget = str(least - static["moments"] // 2 + 100000)
+    look(DEEP, (*reserve, "--budget", budget), "--moments bf16", "--lora 16", refused=True)
+    budget = str(least - static["moments"] // 2 - static["masters"] + 100000)
+    found, _ = look(DEEP, (*reserve, "--budget", budget), "--master none --moments bf16", "--lora 16", refused=True)
+    lora = compile_plan((*DEEP, "--lora", "16"), reserve)
+    assert lora["static_parts"]["frozen"] == static["weights"], (lora, static)
+    assert found["advice"][-1]["needed_bytes"] == static["weights"] + static["other"], (found, static)
+    assert needed(lora) < found["budget_bytes"], lora
+    mesh = (*reserve, "--mesh", "dp=4")
+    least, states = smallest(DEEP, *mesh), static["moments"] + static["masters"]
+    look(DEEP, (*mesh, "--budget", str(least - states * 3 // 5)), "--zero 1", "--master none --moments bf16",
+         "--lora 16", refused=True)
+    look(DEEP, (*mesh, "--zero", "1", "--budget", str(smallest(DEEP, *mesh, "--zero", "1") - static["weights"] // 4)),
+         "--zero 3", "--moments bf16", "--lora 16", refused=True)
+    # One group of all layers.
+    _, text = look(TALL, (*reserve, *UNIFORM, "6"), "--recompute-num-layers 1")
+    assert re.search("one group of all layers, recomputed together, saves [0-9.]+ % of the", text), text
+    look(TALL, (*reserve, *UNIFORM, "3"))
+    look(TALL, (*reserve, *UNIFORM, "1"))
+    # A budget that is far away is refused without a word.
+    look(DEEP, (*mesh, "--budget", "1MB"), refused=True)
+    return 0
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as work:
+        os.chdir(work)
+        sys.exit(main())

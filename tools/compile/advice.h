@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Options that would make a plan fit, smaller or faster. Each is planned as it is typed: what is
+ * said of it is what that plan has. */
+#ifndef REMAT_TOOLS_COMPILE_ADVICE_H
+#define REMAT_TOOLS_COMPILE_ADVICE_H
+
+#include "compile.h"
+#include "static_parts.h"
+
+/* What advice goes by, of a plan or of the smallest one that was refused. */
+struct advice_facts {
+    struct static_parts parts;
+    uint64_t static_bytes, live_peak_bytes;
+    uint64_t logits_bytes; /* at the live peak: of values as large as the logits */
+    uint64_t needed_bytes; /* arena and reserve */
+    uint64_t step_ns;      /* 0: refused */
+    uint64_t base_step_ns, command_count;
+};
+/* REMAT_ERROR_MEMORY. */
+remat_status advice_measure(struct remat_arena *arena, const struct remat_program *program,
+                            struct advice_facts *out);
+
+struct advice {
+    const char *tool;               /* whose options they are: "remat-compile", "remat-graph" */
+    const char *options;            /* "--zero 1" */
+    const char *text;               /* "remat-graph --moments bf16: 989 ms a step, needs 79.1 GB" */
+    uint64_t needed_bytes, step_ns; /* with them; step_ns 0: not planned, persistent bytes alone */
+};
+struct advices REMAT_LIST(struct advice);
+
+/* Who plans: the same graph and settings but for what is changed. REMAT_ERROR_INFEASIBLE: it does
+ * not fit. */
+struct advice_planner {
+    remat_status (*plan)(void *user, struct remat_graph *graph,
+                         struct remat_compile_settings *settings, struct advice_facts *out);
+    void *user;
+};
+
+/* `facts`, of what was planned or refused. In `arena`. */
+remat_status advise(remat_context *ctx, struct remat_arena *arena, const struct remat_graph *graph,
+                    const struct remat_compile_settings *settings, const struct advice_facts *facts,
+                    const struct advice_planner *planner, struct advices *out);
+
+#endif
