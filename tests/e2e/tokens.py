@@ -287,7 +287,8 @@ def kinds():
         for data in text.encode(), text.encode() + b"x":
             cases.append((name, data, "no token ids: a text: --text trains on its bytes; .*"))
     cases.append(("Latin-1", ("Am Anfang schuf Gott Himmel und Erde. \xfc\xf6 " * 40).encode("latin-1"), "no token ids: a text: .*"))
-    for name, text in (("numbers", " ".join(map(str, ids))), ("a list", json.dumps(ids, indent=1))):
+    for name, text in (("numbers", " ".join(map(str, ids))), ("a list", json.dumps(ids, indent=1)),
+                       ("a line", ",".join(map(str, ids)))):
         cases.append((name, text.encode(), r"no token ids: numbers in a text: write them as uint16, with NumPy's tofile\(\)"))
     for name, data in wider.items():
         cases.append((name, data, r"read as uint16, every second id from id \d+ on is 0: write uint16 ids, .*"))
@@ -313,7 +314,7 @@ def accepted():
     generator = random.Random(8)
     letters = [ord(c) for c in "In the beginning God created the heaven and the earth. " * 40]
     many = [[generator.randrange(vocabulary) for _ in range(4000)] for vocabulary in (2, 256, 32000, 65536) for _ in range(3)]
-    cases = many + [letters, [0] * 3000, many[-1] + [0] * 5000, [0] * 5000 + many[-1], [many[-1][0]] + [0] * 100, [50256] * 3000,
+    cases = many + [letters, [0] * 3000, many[-1] + [0] * 5000, [0] * 5000 + many[-1], [many[-1][0]] + [0] * 100, [50256] * 3000, [0x2041] * 3000,
                     [0, *range(1, 60)] + [0] * 2000 + [5, 0] * 30, [ord(c) for c in "\u8d77\u521d\u795e\u521b\u9020\u5929\u5730" * 50]]
     for ids in cases:
         pathlib.Path("x.bin").write_bytes(plain(ids))

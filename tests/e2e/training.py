@@ -90,6 +90,11 @@ def check_weights(work, family, prefix):
     run(work, "lora.plan", *base, "--init", "adapters.safetensors", "--steps", 1, "--save-initial-weights",
         "again.safetensors")
     expect(f"{family}: adapters", read(work / "again.safetensors") == adapters, True)
+    (work / family).mkdir()
+    (work / "adapters.safetensors").rename(work / family / "adapter_model.safetensors")
+    run(work, "lora.plan", *base, "--init", family, "--steps", 1, "--save-initial-weights", "again.safetensors")
+    expect(f"{family}: a folder of adapters", read(work / "again.safetensors") == adapters, True)
+    (work / family / "adapter_model.safetensors").rename(work / "adapters.safetensors")
     run(work, "zero.plan", *base, "--init", "adapters.safetensors", "--steps", 1, "--save-initial-weights",
         "again.safetensors")
     expect(f"{family}: adapters in parts", read(work / "again.safetensors") == adapters, True)

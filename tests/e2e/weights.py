@@ -273,7 +273,7 @@ def sources(work, tensors):
     refused("hub/config.json", 'hub/config.json: no index of weights: it has no "weight_map"')
     index_path = "hub/model.safetensors.index.json"
     (hub / shards[2]).rename(work / "away")
-    refused("hub", rf"{index_path}: 1 of its 3 files are missing, the first is hub/{shards[2]}")
+    refused("hub", rf"{index_path}: files missing: 1 of 3, first hub/{shards[2]}")
     (work / "away").rename(hub / shards[2])
     for name in ("../one.safetensors", "/etc/passwd", "", ".", "..", 7, None, ["x"]):
         index["weight_map"][names[1]] = name
@@ -289,6 +289,9 @@ def sources(work, tensors):
     empty = work / "empty"
     empty.mkdir()
     refused("empty", "empty: a folder without model.safetensors, model.safetensors.index.json or adapter_model.safetensors")
+    (empty / "model.safetensors").symlink_to("nowhere")
+    refused("empty", "empty/model.safetensors: No such file or directory", 5)
+    (empty / "model.safetensors").unlink()
     (empty / "pytorch_model.bin").write_bytes(b"PK\3\4" + bytes(500))
     refused("empty", "empty/pytorch_model.bin: no safetensors: load the model and write them, as save_pretrained.*")
     must(run(work, "--checkpoint", "c"))

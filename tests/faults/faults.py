@@ -51,6 +51,19 @@ def run(name, *arguments, **outputs):
                    outputs.get("outputs", {}))
 
 
+GIVEN = """graph "given"
+optimizer sgd { weight_decay = 0.0 }
+symbol batch = 1
+input %tokens : i32[batch,16]
+input %targets : i32[batch,16]
+input %extra : f32[16,8]
+parameter %table : f32[256,8] = normal(0.0, 0.02)
+%x : f32[batch,16,8] = embedding %table %tokens phase forward
+%y : f32[batch,16,8] = add %x %extra phase forward
+%logits : f32[batch,16,256] = linear %y %table { transpose_weight = 1 } phase forward
+%loss : f32[] output, %loss.1 : f32[batch,16,1] = cross_entropy %logits %targets phase loss
+output %loss
+"""
 CUBINS = ["--arch", "sm_80", "--nvrtc", "@nvrtc@"]
 COMMANDS = [
     Command("graph", "graph", ["mlp-tiny", "-o", "g.fbs"], {"g.fbs": "same"}),
@@ -100,8 +113,10 @@ COMMANDS = [
                  "g.safetensors": "same"}),
     Command("run threads", "run", ["in.plan", "--text", "text.txt", "-j", "3", "--device", "cpu", "--steps", "2"]),
     run("eval", "--steps", "2", "--eval", "--trace", "t.json", outputs={"t.json": "json"}),
+    Command("run input", "run", ["given.plan", "--tokens", "ids.bin", "-j", "1", "--device", "cpu", "--steps", "1", "--hash",
+                                 "--input", "extra=extra.safetensors"]),
     Command("run ranks", "run", ["ranks.plan", "--text", "text.txt", "-j", "1", "--steps", "2", "--hash", "--init",
-                                 "in.safetensors", "--report", "r.json", "--save-weights", "w.safetensors"],
+                                 "index.json", "--report", "r.json", "--save-weights", "w.safetensors"],
             {"r.json": "json", "w.safetensors": "same"}),
 ]
 
@@ -177,6 +192,13 @@ class Workplace:
         self.must("compile", "m.fbs", "--mesh", "dp=3", "--zero", "3", "--bind", "batch=3", "-o", "ranks.plan")
         self.must("run", "in.plan", "--text", "text.txt", "-j", "1", "--steps", "3", "--profile", "profile.json",
                   "--save-weights", "in.safetensors")
+        header = b'{"extra":{"dtype":"F32","shape":[16,8],"data_offsets":[0,512]}}'
+        for name, data in (("given.graph", GIVEN.encode()), ("ids.bin", bytes([7, 0] * 200)),
+                           ("index.json", b'{"weight_map":{"any":"in.safetensors"}}'),
+                           ("extra.safetensors", len(header).to_bytes(8, "little") + header + bytes(512))):
+            with open(os.path.join(self.inputs, name), "wb") as file:
+                file.write(data)
+        self.must("compile", "given.graph", "-o", "given.plan")
 
     def lay_out(self, command, old=True):
         """The folder before a run."""

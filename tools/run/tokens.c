@@ -5,11 +5,12 @@
 #include "known_file.h"
 #include "tool.h"
 
-#define PART_BYTES   4096u
-#define HEADER_BYTES 1024u
-#define LEAST_ASCII  128u /* bytes from which a text shows */
-#define LEAST_TEXT   512u
-#define LEAST_ROWS   64u /* ids, not 0, from which it shows that they have twice the size */
+#define PART_BYTES    4096u
+#define HEADER_BYTES  1024u
+#define LEAST_ASCII   128u /* bytes from which a text shows */
+#define LEAST_TEXT    512u
+#define LEAST_LETTERS 8u  /* not a few ids again and again */
+#define LEAST_ROWS    64u /* ids, not 0, from which it shows that they have twice the size */
 
 static const struct format { /* of llm.c */
     uint32_t magic, version, id_bytes;
@@ -79,7 +80,8 @@ static remat_status check_no_text(remat_context *ctx, const struct token_file *f
 {
     remat_status st = REMAT_OK;
     bool ascii = file->bytes >= LEAST_ASCII, text = file->bytes >= LEAST_TEXT, numbers = true;
-    bool words = false; /* not one id again and again */
+    bool seen[256] = {false};
+    uint32_t letters = 0;
     struct window window;
     for (int w = 0; w < WINDOWS && (ascii || text); w++) {
         RUN_TRY(read_window(ctx, file, w, &window));
@@ -87,9 +89,12 @@ static remat_status check_no_text(remat_context *ctx, const struct token_file *f
         ascii = ascii && is_ascii(window.bytes, bytes);
         text = text && is_text(window.bytes, bytes);
         numbers = numbers && is_number_list(window.bytes, bytes);
-        words |= memchr(window.bytes, ' ', bytes) || memchr(window.bytes, '\n', bytes);
+        for (uint64_t i = 0; i < bytes; i++) {
+            letters += !seen[window.bytes[i]];
+            seen[window.bytes[i]] = true;
+        }
     }
-    if ((ascii || text) && words)
+    if ((ascii || text) && letters >= LEAST_LETTERS)
         RUN_FAIL(ctx, REMAT_ERROR_INVALID, "%s: no token ids: %s", file->path,
                  numbers ? "numbers in a text: write them as uint16, with NumPy's tofile()"
                          : "a text: --text trains on its bytes; for --tokens write the ids that a "

@@ -17,12 +17,6 @@ struct search {
     struct weights_files *out;
 };
 
-static bool is_there(const char *path)
-{
-    struct stat info;
-    return stat(path, &info) == 0;
-}
-
 static bool is_folder(const char *path)
 {
     struct stat info;
@@ -111,20 +105,20 @@ static remat_status add_shards(const struct search *s, const char *path, json_t 
     const char *slash = strrchr(path, '/'), *name, *file, *missing = NULL;
     size_t folder = slash ? (size_t)(slash - path) + 1 : 0;
     uint32_t missing_count = 0;
+    struct stat info;
     json_t *value;
     json_object_foreach(shards, name, value)
     {
         RUN_TRY(join(s, path, folder, name, &file));
-        if (!is_there(file)) {
+        if (stat(file, &info) != 0) {
             missing = missing ? missing : file;
             missing_count++;
         }
         RUN_TRY(add_file(s, file));
     }
     if (missing)
-        RUN_FAIL(s->ctx, REMAT_ERROR_INVALID,
-                 "%s: %u of its %zu files are missing, the first is %s", path, missing_count,
-                 json_object_size(shards), missing);
+        RUN_FAIL(s->ctx, REMAT_ERROR_INVALID, "%s: files missing: %u of %zu, first %s", path,
+                 missing_count, json_object_size(shards), missing);
 fail:
     return st;
 }
@@ -158,8 +152,9 @@ static remat_status find_name(const struct search *s, const char *folder, const 
 {
     remat_status st = REMAT_OK;
     for (size_t i = 0; i < count; i++) {
+        struct stat info;
         RUN_TRY(join(s, folder, strlen(folder), names[i], out));
-        if (is_there(*out))
+        if (lstat(*out, &info) == 0) /* a link to nothing is told when it is opened */
             return REMAT_OK;
     }
     *out = NULL;
