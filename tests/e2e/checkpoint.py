@@ -120,6 +120,8 @@ def check_refused():
               (set_metadata("data_hash", "5"), 2, "the hash of the data is "),
               (rename, 4, 'tensor "wpe.weight" of the plan is missing'),
               (retype, 4, 'tensor "wpe.weight" is F16 [128, 64], in the plan BF16 [128, 64]')]
+    train("one.plan", "--steps", "1", "--lr", "1e-310", "--checkpoint", "f")
+    train("one.plan", "--steps", "2", "--resume", "f")
     train("one.plan", "--steps", "2", *FALL, "--checkpoint", "d")
     name = os.listdir("d")[0]
     for change, code, said in faults:

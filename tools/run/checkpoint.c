@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
+#include <math.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -61,7 +62,8 @@ static bool parse_number(const char *text, const struct number *number,
     errno = 0;
     if (!text || *text < '0' || *text > '9')
         return false;
-    double real = strtod(text, &end);
+    double real = strtod(text, &end); /* one below the least normal one is no error */
+    errno = isfinite(real) ? 0 : ERANGE;
     uint64_t whole = number->is_real ? 0 : strtoull(text, &end, 10);
     memcpy((char *)state + number->offset, number->is_real ? (void *)&real : (void *)&whole,
            sizeof whole);
