@@ -254,6 +254,12 @@ static bool is_late(void *user)
 
 /* --- what is asked for --- */
 
+/* What is wrong with what was made here is no fault of the graph that it was made of. */
+static remat_status of_ours(remat_status status)
+{
+    return status == REMAT_ERROR_INVALID ? REMAT_ERROR_INTERNAL : status;
+}
+
 static remat_status make_plan(void *user)
 {
     struct pipeline *p = user;
@@ -270,15 +276,14 @@ static remat_status make_plan(void *user)
     remat_evaluator_release(&p->evaluator); /* what follows needs room too */
     remat_scratch_close(p->search.scratch);
     remat_scratch_close(p->search.planning);
-    REMAT_CHECK(remat_graph_verify(p->search.ctx, best.arranged.graph));
+    REMAT_CHECK(of_ours(remat_graph_verify(p->search.ctx, best.arranged.graph)));
     lower(p, &best, &explanation, program);
     program->exact_extras = explanation.exact;
     if (!best.fits)
         return refuse(p, &best, program);
     REMAT_CHECK(describe(p, &best, program));
-    REMAT_CHECK(remat_program_verify(p->search.ctx, program));
-    remat_status st = remat_program_simulate(p->search.ctx, program);
-    REMAT_CHECK(st == REMAT_ERROR_INVALID ? REMAT_ERROR_INTERNAL : st); /* it is our own */
+    REMAT_CHECK(of_ours(remat_program_verify(p->search.ctx, program)));
+    REMAT_CHECK(of_ours(remat_program_simulate(p->search.ctx, program)));
     *p->program = program;
     remat_stopwatch_report(&p->watch, p->search.settings->pass_time,
                            p->search.settings->pass_time_user);

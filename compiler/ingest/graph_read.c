@@ -3,6 +3,7 @@
 
 #include "bind.h"
 #include "ops.h"
+#include "range.h"
 #include "reader.h"
 
 #include <math.h>
@@ -400,6 +401,7 @@ static remat_status read_results(struct ingest *in)
 static remat_status read_optimizer(struct ingest *in)
 {
     struct remat_fb_graph_Optimizer from;
+    struct remat_optimizer_fault fault;
     if (in->root.optimizers.count == 0)
         return REMAT_OK;
     if (in->root.optimizers.count > 1)
@@ -408,15 +410,6 @@ static remat_status read_optimizer(struct ingest *in)
     remat_fb_read_graph_Optimizer(in->root.optimizers, 0, &from);
     if (from.kind > REMAT_OPTIMIZER_SGD)
         return INVALID(in, "%s: optimizers[0]: unknown kind %u", in->reader.name, from.kind);
-    if (!(from.beta1 >= 0 && from.beta1 < 1 && from.beta2 >= 0 && from.beta2 < 1 &&
-          from.epsilon >= 0 && from.epsilon < 1 && from.weight_decay >= 0 &&
-          from.weight_decay < 1e6 && from.clip_norm >= 0 && from.clip_norm <= 1e30))
-        return INVALID(
-            in,
-            "%s: optimizers[0]: beta1 %g, beta2 %g, epsilon %g, weight_decay %g or clip_norm %g is "
-            "out of range",
-            in->reader.name, from.beta1, from.beta2, from.epsilon, from.weight_decay,
-            from.clip_norm);
     if (from.kind == 0)
         return REMAT_OK;
     in->graph->optimizer = (struct remat_optimizer){.kind = from.kind,
@@ -427,6 +420,9 @@ static remat_status read_optimizer(struct ingest *in)
                                                     .clip_norm = from.clip_norm + 0.0,
                                                     .no_master = from.no_master,
                                                     .bf16_moments = from.bf16_moments};
+    if (remat_optimizer_find_fault(&in->graph->optimizer, &fault))
+        return INVALID(in, "%s: optimizers[0]: %s is %.15g, expected %s", in->reader.name,
+                       fault.range.key, fault.number, remat_range_text(&fault.range).text);
     return REMAT_OK;
 }
 

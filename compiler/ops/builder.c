@@ -40,9 +40,10 @@ static const char *result_name(struct remat_builder *b, const char *first, uint1
 
 #define RESULTS_MAX 8
 
-remat_status remat_build_checked(struct remat_builder *b, uint16_t op, const remat_value *inputs,
-                                 uint32_t input_count, const struct remat_attribute *attributes,
-                                 uint32_t attribute_count, remat_value *outputs)
+/* *large: it would be right if its results were smaller. */
+static remat_status build(struct remat_builder *b, uint16_t op, const remat_value *inputs,
+                          uint32_t input_count, const struct remat_attribute *attributes,
+                          uint32_t attribute_count, remat_value *outputs, bool *large)
 {
     remat_value results[RESULTS_MAX];
     struct remat_value_info infos[RESULTS_MAX];
@@ -65,6 +66,9 @@ remat_status remat_build_checked(struct remat_builder *b, uint16_t op, const rem
     remat_status st = remat_op_infer(b->arena->ctx, b->graph, &node, infos);
     if (st != REMAT_OK) {
         const char *name = b->name ? b->name : b->prefix ? b->prefix : "";
+        *large = false;
+        for (uint32_t k = 0; k < node.output_count; k++)
+            *large |= infos[k].dtype && !remat_shape_fits(&infos[k].shape, infos[k].dtype);
         return remat_error(b->arena->ctx, st, "building %s for \"%s\": %.900s",
                            remat_op_info(op)->name, name, b->arena->ctx->message);
     }
@@ -79,6 +83,14 @@ remat_status remat_build_checked(struct remat_builder *b, uint16_t op, const rem
     return REMAT_OK;
 }
 
+remat_status remat_build_checked(struct remat_builder *b, uint16_t op, const remat_value *inputs,
+                                 uint32_t input_count, const struct remat_attribute *attributes,
+                                 uint32_t attribute_count, remat_value *outputs)
+{
+    bool large;
+    return build(b, op, inputs, input_count, attributes, attribute_count, outputs, &large);
+}
+
 /* With dense rows, as concat of one value has it. */
 static remat_value build_copy(struct remat_builder *b, remat_value x)
 {
@@ -91,13 +103,14 @@ remat_value remat_build(struct remat_builder *b, uint16_t op, const remat_value 
                         uint32_t attribute_count, remat_value *outputs)
 {
     remat_value results[RESULTS_MAX], copy;
+    bool large;
     if (remat_op_has(op, REMAT_FACT_VIEW) && !remat_can_view(b->graph, inputs[0])) {
         copy = build_copy(b, inputs[0]);
         inputs = &copy;
     }
-    if (remat_build_checked(b, op, inputs, input_count, attributes, attribute_count,
-                            outputs ? outputs : results) != REMAT_OK)
-        remat_unwind(b->arena->ctx);
+    if (build(b, op, inputs, input_count, attributes, attribute_count, outputs ? outputs : results,
+              &large) != REMAT_OK)
+        remat_unwind_as(b->arena->ctx, large ? REMAT_ERROR_INVALID : REMAT_ERROR_INTERNAL);
     return outputs ? outputs[0] : results[0];
 }
 

@@ -9,6 +9,7 @@
 #include "index.h"
 #include "kernel.h"
 #include "optimizer.h"
+#include "range.h"
 #include "view.h"
 
 #include <math.h>
@@ -128,6 +129,15 @@ static remat_status check_names(struct verifier *v)
         remat_index_add(v->scratch, &names, hash, x.i);
     }
     return REMAT_OK;
+}
+
+static remat_status check_optimizer(struct verifier *v)
+{
+    struct remat_optimizer_fault fault;
+    if (!remat_optimizer_find_fault(&v->graph->optimizer, &fault))
+        return REMAT_OK;
+    return INVALID(v->ctx, "optimizer: %s is %.15g, expected %s", fault.range.key, fault.number,
+                   remat_range_text(&fault.range).text);
 }
 
 /* --- nodes --- */
@@ -284,6 +294,33 @@ static remat_status check_node(struct verifier *v, remat_node n)
 
 /* --- graph --- */
 
+static bool is_output(const struct remat_graph *graph, remat_value x)
+{
+    for (uint32_t k = 0; k < graph->output_count; k++)
+        if (graph->outputs[k].i == x.i)
+            return true;
+    return false;
+}
+
+/* Of what a node computes. The others are roles of graph inputs, and of their new versions. */
+static remat_status check_role(struct verifier *v, remat_value x)
+{
+    const struct remat_value_info *value = &v->graph->values[x.i];
+    remat_value state = remat_state_of(v->graph, x);
+    if (value->role == REMAT_ROLE_ACTIVATION || value->role == REMAT_ROLE_GRADIENT ||
+        (state.i != x.i && value->role == v->graph->values[state.i].role))
+        return REMAT_OK;
+    if (value->role != REMAT_ROLE_OUTPUT)
+        return INVALID(v->ctx,
+                       "value \"%.200s\": a node computes it, and its role is one of graph inputs "
+                       "(accepted: activation, gradient, output)",
+                       value->name);
+    if (!is_output(v->graph, x))
+        return INVALID(v->ctx, "value \"%.200s\": its role is output, but it is no graph output",
+                       value->name);
+    return REMAT_OK;
+}
+
 static remat_status check_results(struct verifier *v)
 {
     const struct remat_graph *graph = v->graph;
@@ -294,6 +331,9 @@ static remat_status check_results(struct verifier *v)
     for (uint32_t k = 0; k < graph->output_count; k++)
         if (!is_defined(v, graph->outputs[k]))
             return INVALID(v->ctx, "graph output %u is no value", k);
+    for (remat_value x = {0}; x.i < graph->value_count; x.i++)
+        if (!remat_is_none(remat_producer(graph, x).i))
+            REMAT_CHECK(check_role(v, x));
     for (uint32_t k = 0; k < graph->update_count; k++) {
         struct remat_update update = graph->updates[k];
         if (!is_defined(v, update.state) || !is_defined(v, update.value))
@@ -332,6 +372,7 @@ static remat_status verify(struct verifier *v)
             return INVALID(v->ctx, "value \"%.200s\" names no node", graph->values[x.i].name);
     }
     REMAT_CHECK(check_names(v));
+    REMAT_CHECK(check_optimizer(v));
     for (remat_node n = {0}; n.i < graph->node_count; n.i++)
         if (check_node(v, n) != REMAT_OK)
             return locate(v, n);

@@ -5,6 +5,7 @@
 
 #include "attention.h"
 #include "family.h"
+#include "range.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -85,50 +86,6 @@ bool remat_op_recomputable(uint16_t op)
     return !remat_op_has(op, REMAT_FACT_IN_PLACE | REMAT_FACT_STATEFUL);
 }
 
-/* Meanings of keys that are not any integer or that can be left out for another number than 0; a
- * key means the same in all ops. */
-static const struct key {
-    const char *name;
-    uint8_t kind;
-    double absent;        /* what it is where it is left out */
-    const char *expected; /* NULL: any number; else one in [0, below) */
-    double below;
-} keys[] = {
-#define SHARE .expected = "in [0, 1)", .below = 1
-#define FLAG  REMAT_ATTRIBUTE_INT, .expected = "0 or 1", .below = 2
-    {"shape", REMAT_ATTRIBUTE_INTS, .absent = 0},
-    {"permutation", REMAT_ATTRIBUTE_INTS, .absent = 0},
-    {"value", REMAT_ATTRIBUTE_FLOAT, .absent = 0},
-    {"scale", REMAT_ATTRIBUTE_FLOAT, .absent = 1},
-    {"epsilon", REMAT_ATTRIBUTE_FLOAT, 1e-5, .expected = "0 or more", .below = INFINITY},
-    {"beta1", REMAT_ATTRIBUTE_FLOAT, SHARE},
-    {"beta2", REMAT_ATTRIBUTE_FLOAT, SHARE},
-    {"weight_decay", REMAT_ATTRIBUTE_FLOAT, .absent = 0},
-    {"theta", REMAT_ATTRIBUTE_FLOAT, .absent = 0},
-    {"factor", REMAT_ATTRIBUTE_FLOAT, .absent = 1},
-    {"low", REMAT_ATTRIBUTE_FLOAT, .absent = 1},
-    {"high", REMAT_ATTRIBUTE_FLOAT, .absent = 4},
-    {"context", REMAT_ATTRIBUTE_INT, .absent = 1},
-    {"p", REMAT_ATTRIBUTE_FLOAT, SHARE},
-    {"site", REMAT_ATTRIBUTE_INT, .expected = "in [0, 16777216)", .below = 0x1p24},
-    {"transpose_a", FLAG},
-    {"transpose_b", FLAG},
-    {"transpose_weight", FLAG},
-    {"causal", FLAG},
-    {"approximate", FLAG},
-    {"window", REMAT_ATTRIBUTE_INT, .expected = "0 or more", .below = INFINITY},
-    {"inverse", FLAG},
-    {"no_decay", FLAG},
-};
-
-static struct key find_key(const char *name)
-{
-    for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++)
-        if (strcmp(keys[k].name, name) == 0)
-            return keys[k];
-    return (struct key){name, REMAT_ATTRIBUTE_INT, .absent = 0};
-}
-
 static double number_of(const struct remat_attribute *a)
 {
     return a->kind == REMAT_ATTRIBUTE_INT ? (double)a->i : a->f;
@@ -137,7 +94,7 @@ static double number_of(const struct remat_attribute *a)
 double remat_node_number(const struct remat_node_info *node, const char *key)
 {
     const struct remat_attribute *a = remat_node_attribute(node, key);
-    return a ? number_of(a) : find_key(key).absent;
+    return a ? number_of(a) : remat_range_of(key).absent;
 }
 
 /* Takes the next key off a row's list; false at its end. */
@@ -158,27 +115,23 @@ static remat_status check_attribute(remat_context *ctx, const struct remat_node_
 {
     static const char *const kind_names[] = {"an integer", "a number", "a list of integers"};
     const char *list = table[node->op].attributes;
-    const struct key key = find_key(attribute->key);
+    const struct remat_range range = remat_range_of(attribute->key);
     char name[KEY_BYTES];
     bool found = false, required;
-    if (attribute->kind == REMAT_ATTRIBUTE_FLOAT && node->op != REMAT_OP_constant &&
-        !(fabs(attribute->f) <= REMAT_FLOAT_MAX))
-        return INVALID(ctx, "attribute \"%.100s\" is %g, expected a number from -1e30 to 1e30",
-                       key.name, attribute->f);
     while (!found && next_key(&list, name, &required))
-        found = strcmp(name, key.name) == 0;
+        found = strcmp(name, range.key) == 0;
     if (!found)
-        return INVALID(ctx, "unknown attribute \"%s\"", key.name);
-    if (attribute->kind != key.kind)
-        return INVALID(ctx, "attribute \"%s\" must be %s", key.name, kind_names[key.kind]);
-    if (key.kind == REMAT_ATTRIBUTE_FLOAT && isnan(attribute->f))
-        return INVALID(ctx, "attribute \"%s\" is not finite", key.name);
+        return INVALID(ctx, "unknown attribute \"%s\"", range.key);
+    if (attribute->kind != range.kind)
+        return INVALID(ctx, "attribute \"%s\" must be %s", range.key, kind_names[range.kind]);
     double number = number_of(attribute);
-    if (key.expected && !(number >= 0 && number < key.below))
-        return INVALID(ctx, "attribute \"%s\" is %.15g, expected %s", key.name, number,
-                       key.expected);
-    if (remat_node_attribute(node, key.name) != attribute)
-        return INVALID(ctx, "attribute \"%s\" is given twice", key.name);
+    if (isnan(number))
+        return INVALID(ctx, "attribute \"%s\" is not finite", range.key);
+    if (attribute->kind != REMAT_ATTRIBUTE_INTS && !remat_range_has(&range, number))
+        return INVALID(ctx, "attribute \"%s\" is %.15g, expected %s", range.key, number,
+                       remat_range_text(&range).text);
+    if (remat_node_attribute(node, range.key) != attribute)
+        return INVALID(ctx, "attribute \"%s\" is given twice", range.key);
     return REMAT_OK;
 }
 
@@ -303,11 +256,11 @@ static remat_status infer(remat_context *ctx, const struct remat_graph *graph,
 remat_status remat_op_infer(remat_context *ctx, const struct remat_graph *graph,
                             const struct remat_node_info *node, struct remat_value_info *outputs)
 {
+    memset(outputs, 0, node->output_count * sizeof *outputs);
     if (node->op >= REMAT_OP_COUNT)
         return INVALID(ctx, "no op has the number %u", node->op);
     REMAT_CHECK(check_arity(ctx, node));
     REMAT_CHECK(check_attributes(ctx, node));
-    memset(outputs, 0, node->output_count * sizeof *outputs);
     REMAT_CHECK(infer(ctx, graph, node, outputs));
     for (uint32_t k = 0; k < node->output_count; k++)
         if (!remat_shape_fits(&outputs[k].shape, outputs[k].dtype))

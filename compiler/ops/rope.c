@@ -13,13 +13,9 @@ OP_SHAPE(rope_table)
     if (length < 1 || pairs < 1)
         return INVALID(ctx, "a table of %lld positions and %lld pairs", (long long)length,
                        (long long)pairs);
-    if (!(remat_node_number(node, "theta") > 1))
-        return INVALID(ctx, "attribute \"theta\" is %g, expected more than 1",
-                       remat_node_number(node, "theta"));
     double low = remat_node_number(node, "low"), high = remat_node_number(node, "high");
-    if (remat_node_number(node, "factor") < 1 || low <= 0 || high <= low ||
-        remat_node_number(node, "context") < 1)
-        return INVALID(ctx, "expected factor >= 1, 0 < low < high and context >= 1");
+    if (high <= low)
+        return INVALID(ctx, "attribute \"high\" is %g, expected more than \"low\", %g", high, low);
     outputs[0] = remat_typed(REMAT_F32, (struct remat_shape){4, {length, 2, 2, pairs}});
     return REMAT_OK;
 }

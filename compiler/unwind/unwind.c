@@ -16,6 +16,7 @@ struct remat_guard {
     jmp_buf jump;
     struct remat_guard *outer;
     struct scratch *scratch; /* newest first */
+    remat_status status;     /* why it unwinds */
 };
 
 static void close_all(struct remat_guard *guard)
@@ -27,12 +28,14 @@ static void close_all(struct remat_guard *guard)
 remat_status remat_guard(remat_context *ctx, remat_status (*body)(void *user), void *user)
 {
     struct remat_guard guard = {.outer = ctx->guard};
-    volatile remat_status st = REMAT_ERROR_MEMORY;
+    volatile remat_status st;
     ctx->guard = &guard;
     remat_context_keep_blocks(ctx, true);
     if (setjmp(guard.jump) == 0) {
         st = body(user);
         close_all(&guard);
+    } else {
+        st = guard.status;
     }
     ctx->guard = guard.outer;
     remat_context_keep_blocks(ctx, guard.outer != NULL);
@@ -69,8 +72,14 @@ remat_status remat_guard_until(remat_context *ctx, remat_status (*body)(void *us
 
 void remat_unwind(remat_context *ctx)
 {
+    remat_unwind_as(ctx, REMAT_ERROR_MEMORY);
+}
+
+void remat_unwind_as(remat_context *ctx, remat_status status)
+{
     struct remat_guard *guard = ctx->guard;
     assert(guard);
+    guard->status = status;
     close_all(guard);
     longjmp(guard->jump, 1);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of the compiler. Running out of it is the one failure that unwinds: an allocation succeeds
- * or jumps back to the guard, so that functions return their values and a status is for what a
- * user can cause. A time limit unwinds in the same way.
+/* Memory of the compiler. Running out of it unwinds: an allocation succeeds or jumps back to the
+ * guard, so that functions return their values and a status is for what a user can cause. A time
+ * limit unwinds in the same way, and so does a node that a rewrite cannot have meant.
  *
  *     static remat_status body(void *user)           // an entry point's work
  *     {
@@ -20,7 +20,8 @@
 
 #include "base.h"
 
-/* Returns what `body` does, or REMAT_ERROR_MEMORY with the message of the allocation that failed.
+/* Returns what `body` does, or REMAT_ERROR_MEMORY with the message of the allocation that failed,
+ * or the status that it unwinds as.
  * Scratch arenas that `body` has left open are closed, in either case. Guards nest; `ctx` must not
  * be used by another thread meanwhile. Changes by `body` are as they were when memory ran out. */
 remat_status remat_guard(remat_context *ctx, remat_status (*body)(void *user), void *user);
@@ -30,8 +31,11 @@ remat_status remat_guard(remat_context *ctx, remat_status (*body)(void *user), v
 remat_status remat_guard_until(remat_context *ctx, remat_status (*body)(void *user),
                                bool (*is_late)(void *user), void *user);
 
-/* Jumps to the innermost guard of the context, which there must be. */
+/* Jumps to the innermost guard of the context, which there must be: it is out of memory. */
 _Noreturn void remat_unwind(remat_context *ctx);
+/* The same for another status, which the guard returns: of an invariant that is broken where a
+ * value is returned, or of what only shows there. The message is set. */
+_Noreturn void remat_unwind_as(remat_context *ctx, remat_status status);
 
 /* Where much may be done without new memory. */
 static inline void remat_unwind_if_late(remat_context *ctx)

@@ -44,8 +44,8 @@ CASES = [  # what is changed (... is absent), the message or None where it is ac
     ({"hidden_size": "64"}, 'hidden_size is "64" (accepted: 1 to 16777216)'),
     ({"vocab_size": 1 << 30}, "vocab_size is 1073741824 (accepted: 1 to 16777216)"),
     ({"vocab_size": 1e3}, "vocab_size is 1000.0 (accepted: 1 to 16777216)"),
-    ({"rms_norm_eps": -1}, "rms_norm_eps is -1 (accepted: a number above 0)"),
-    ({"rms_norm_eps": "tiny"}, 'rms_norm_eps is "tiny" (accepted: a number above 0)'),
+    ({"rms_norm_eps": -1}, "rms_norm_eps is -1 (accepted: more than 0, up to 1e+30)"),
+    ({"rms_norm_eps": "tiny"}, 'rms_norm_eps is "tiny" (accepted: more than 0, up to 1e+30)'),
     ({"hidden_act": "quick_gelu"}, f'hidden_act is "quick_gelu" (accepted: {ACTIVATIONS})'),
     ({"hidden_act": 3}, f"hidden_act is 3 (accepted: {ACTIVATIONS})"),
     ({"hidden_act": "s" * 200}, "... (accepted: "),
@@ -80,7 +80,7 @@ CASES = [  # what is changed (... is absent), the message or None where it is ac
     ({"rope_scaling": 3}, f'rope_scaling is 3 (accepted: {ROPE}; with --plan-only, for a plan alone, also "dynamic", '
                           '"yarn" or "longrope")'),
     ({"rope_scaling": {"type": "yam"}}, f'rope_scaling is {{"type": "yam"}} (accepted: {ROPE}; with', "--plan-only"),
-    ({"rope_scaling": {"type": "linear", "factor": 0.5}}, "(accepted: factor >= 1)"),
+    ({"rope_scaling": {"type": "linear", "factor": 0.5}}, "factor is 0.5 (accepted: 1 to 1e+30)"),
     ({"rope_scaling": {"type": "linear"}}, "(accepted: factor >= 1)"),
     ({"rope_scaling": {"type": "linear", "factor": 2, "beta": 1}}, "beta is 1 (accepted: absent)"),
     ({"rope_scaling": {"type": "yarn", "factor": 2}}, f'rope_scaling is {{"type": "yarn", "factor": 2}} (accepted: {ROPE}{ALONE}'),
@@ -102,14 +102,20 @@ CASES = [  # what is changed (... is absent), the message or None where it is ac
     ({**BIGCODE, "multi_query": False, "num_key_value_heads": 4}, None),
     (BIGCODE, "--kv-heads 3 does not divide --heads 4", "--kv-heads", "3"),
     ({}, "--no-bias does not apply to model llama", "--no-bias"),
-    ({"rope_scaling": {**LONG, "factor": 0.5}}, "(accepted: factor >= 1, low_freq_factor < high_freq_factor"),
-    ({"rope_scaling": {**LONG, "factor": []}}, "factor is [] (accepted: a number above 0)"),
-    ({"rope_scaling": {**LONG, "low_freq_factor": 0}}, "low_freq_factor is 0 (accepted: a number above 0)"),
-    ({"rope_scaling": {**LONG, "high_freq_factor": ""}}, 'high_freq_factor is "" (accepted: a number above 0)'),
+    ({"rope_scaling": {**LONG, "factor": 0.5}}, "factor is 0.5 (accepted: 1 to 1e+30)"),
+    ({"rope_scaling": {**LONG, "factor": 1e31}}, "factor is 1e31 (accepted: 1 to 1e+30)"),
+    ({"rope_scaling": {**LONG, "high_freq_factor": 1}}, "(accepted: factor >= 1, low_freq_factor < high_freq_factor"),
+    ({"rope_theta": 0.5}, "rope_theta is 0.5 (accepted: more than 1, up to 1e+30)"),
+    ({"rope_theta": 1e31}, "rope_theta is 1e31 (accepted: more than 1, up to 1e+30)"),
+    ({"rms_norm_eps": 1e31}, "rms_norm_eps is 1e31 (accepted: more than 0, up to 1e+30)"),
+    ({"rms_norm_eps": 1e30, "rope_theta": 1e30}, None),
+    ({"rope_scaling": {**LONG, "factor": []}}, "factor is [] (accepted: 1 to 1e+30)"),
+    ({"rope_scaling": {**LONG, "low_freq_factor": 0}}, "low_freq_factor is 0 (accepted: more than 0, up to 1e+30)"),
+    ({"rope_scaling": {**LONG, "high_freq_factor": ""}}, 'high_freq_factor is "" (accepted: more than 0, up to 1e+30)'),
     ({"rope_scaling": {**LONG, "original_max_position_embeddings": -1}},
-     "original_max_position_embeddings is -1 (accepted: a number above 0)"),
+     "original_max_position_embeddings is -1 (accepted: 1 or more)"),
     ({"rope_scaling": {**LONG, "beta": 2}}, "beta is 2 (accepted: absent)"),
-    ({"rope_parameters": {"rope_type": "default", "rope_theta": 0}}, "rope_theta is 0 (accepted: a number above 0)"),
+    ({"rope_parameters": {"rope_type": "default", "rope_theta": 0}}, "rope_theta is 0 (accepted: more than 1, up to 1e+30)"),
     (WINDOW, "--seq 257 is above the model's sliding_window 256, and attention is not computed in windows "
              "(accepted: 1 to 256)", *LONGER),
     ({**WINDOW, "use_sliding_window": False}, None, *LONGER),
@@ -310,10 +316,47 @@ def check_mark(path):
     return len(failures)
 
 
+WRITTEN = [["--epsilon", "1"], ["--epsilon", "0"], ["--epsilon", "5e-324"], ["--beta1", "0", "--beta2", "0.9999999999999999"],
+           ["--weight-decay", "1"], ["--weight-decay", "5e-324"], ["--clip-norm", "1e30"], ["--clip-norm", "5e-324"],
+           ["--lora", "2", "--lora-alpha", "1e30"], ["--lora", "2", "--lora-alpha", "5e-324"], ["--dropout", "0.9999999999999999"],
+           ["--optimizer", "sgd", "--weight-decay", "0.1"]]
+
+
+def call(*arguments):
+    return subprocess.run(arguments, capture_output=True, text=True)
+
+
+def check_written(folder):
+    """What the options can say is read again, equal, from a binary graph and from text."""
+    failures = 0
+    graph, text = os.path.join(folder, "m.fbs"), os.path.join(folder, "m.txt")
+    for options in WRITTEN:
+        made = call(f"{build}/tools/remat-graph", "gpt2-tiny", "--layers", "1", *options, "-o", graph)
+        first = call(f"{build}/tools/remat-dump", graph, "--text", "-o", text)
+        again = call(f"{build}/tools/remat-dump", text, "--text")
+        with open(text, encoding="utf-8") as file:
+            said = file.read()
+        if made.returncode or first.returncode or again.returncode or again.stdout != said or (
+                "e-324" in options[-1] and "--lora" not in options and "5e-324" not in said):
+            failures += 1
+            print(f"{options}: {made.stderr}{first.stderr}{again.stderr}")
+    return failures
+
+
+def check_large():
+    """Sizes that are each in range, with a product that is not, are no lack of memory."""
+    made = call(f"{build}/tools/remat-graph", "gpt2", "--layers", "1", "--width", "131072", "--heads", "4096", "--context", "1048576",
+                "--batch", "65536", "--attention", "written-out", "--text")
+    good = made.returncode == 4 and "h.0.attn.core.scores" in made.stderr and "is too large" in made.stderr
+    if not good:
+        print(f"too large: {made.returncode} {made.stderr}")
+    return not good
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "config.json")
-        failures = check_hub(path) + check_mark(path) + check_positions(path)
+        failures = check_hub(path) + check_mark(path) + check_positions(path) + check_written(folder) + check_large()
         for change, message, *options in CASES:
             config = {key: value for key, value in {**LLAMA, **change}.items() if value is not ...}
             result = run(path, config, *options)

@@ -6,6 +6,7 @@
 #include "activation.h"
 
 #include "file.h"
+#include "range.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -72,7 +73,8 @@ static const struct key {
     bool required;
     size_t offset;    /* the member of the settings, where there is one */
     const char *text; /* of FIXED, FOR_PLANS: the value as JSON; of EQUAL: the other key; of
-                         ACTIVATION: what an absent key means */
+                         ACTIVATION: what an absent key means; of NUMBER: the attribute that it
+                         becomes */
     double absent;    /* of SIZE, NUMBER, DEPARTURE, DROPOUT: the same */
 } keys[] = {
 #define ROW(types, key, kind, required, offset, text, absent)                                      \
@@ -82,7 +84,7 @@ static const struct key {
 #define OPTIONAL_SIZE(types, key, member, absent)                                                  \
     ROW(types, key, SIZE, false, MEMBER(member), NULL, absent)
 #define NUMBER(types, key, member, absent)                                                         \
-    ROW(types, key, NUMBER, false, MEMBER(member), NULL, absent)
+    ROW(types, key, NUMBER, false, MEMBER(member), #member, absent)
 #define BOOLEAN(types, key, member) ROW(types, key, BOOLEAN, false, MEMBER(member), NULL, 0)
 #define DEPARTURE(types, key, member, usual)                                                       \
     ROW(types, key, DEPARTURE, false, MEMBER(member), NULL, usual)
@@ -180,15 +182,17 @@ static remat_status read_integer(const struct config *c, const struct key *row, 
     return REMAT_OK;
 }
 
-/* A number above 0; *out stays where the key is absent. */
+/* A number above 0 that the attribute may be; *out stays where the key is absent. */
 static remat_status read_number(const struct config *c, const json_t *object, const char *key,
-                                double *out)
+                                const char *attribute, double *out)
 {
     const json_t *value = json_object_get(object, key);
+    struct remat_range range = remat_range_of(attribute);
     if (!is_given(value))
         return REMAT_OK;
-    if (!json_is_number(value) || !(json_number_value(value) > 0))
-        return refuse(c, key, value, "a number above 0");
+    range.ends = range.least == 0 ? REMAT_ENDS_ABOVE : range.ends;
+    if (!json_is_number(value) || !remat_range_has(&range, json_number_value(value)))
+        return refuse(c, key, value, remat_range_text(&range).text);
     *out = json_number_value(value);
     return REMAT_OK;
 }
@@ -241,9 +245,10 @@ static remat_status check_equal(const struct config *c, const struct key *row)
 static remat_status read_probability(const struct config *c, const struct key *row, double *out)
 {
     const json_t *value = json_object_get(c->root, row->name);
+    const struct remat_range range = remat_range_of("p");
     double p = is_given(value) ? json_number_value(value) : row->absent;
-    if ((is_given(value) && !json_is_number(value)) || !(p >= 0 && p < 1))
-        return refuse(c, row->name, value, "0 up to, not including, 1");
+    if ((is_given(value) && !json_is_number(value)) || !remat_range_has(&range, p))
+        return refuse(c, row->name, value, remat_range_text(&range).text);
     if (row->kind == NO_DROPOUT && p != 0)
         return refuse(c, row->name, value, "0, or --dropout to replace all of the file");
     *out = p;
@@ -288,7 +293,7 @@ fail:
 static remat_status read_linear(const struct config *c, const char *key, const json_t *rope,
                                 struct remat_model_settings *s)
 {
-    remat_status st = read_number(c, rope, "factor", &s->rope_factor);
+    remat_status st = read_number(c, rope, "factor", "factor", &s->rope_factor);
     if (st == REMAT_OK && s->rope_factor < 1)
         return refuse(c, key, rope, "factor >= 1");
     s->rope_low = 1, s->rope_high = 4, s->rope_context = 1;
@@ -301,10 +306,10 @@ static remat_status read_scaling(const struct config *c, const char *key, const 
     remat_status st = REMAT_OK;
     double context = 0;
     s->rope_low = 1, s->rope_high = 4;
-    REMAT_TRY(read_number(c, rope, "factor", &s->rope_factor));
-    REMAT_TRY(read_number(c, rope, "low_freq_factor", &s->rope_low));
-    REMAT_TRY(read_number(c, rope, "high_freq_factor", &s->rope_high));
-    REMAT_TRY(read_number(c, rope, "original_max_position_embeddings", &context));
+    REMAT_TRY(read_number(c, rope, "factor", "factor", &s->rope_factor));
+    REMAT_TRY(read_number(c, rope, "low_freq_factor", "low", &s->rope_low));
+    REMAT_TRY(read_number(c, rope, "high_freq_factor", "high", &s->rope_high));
+    REMAT_TRY(read_number(c, rope, "original_max_position_embeddings", "context", &context));
     if (s->rope_factor < 1 || s->rope_high <= s->rope_low || context < 1 || context > SIZE_MOST)
         return refuse(c, key, rope,
                       "factor >= 1, low_freq_factor < high_freq_factor, original context");
@@ -387,7 +392,7 @@ static remat_status read_rope(const struct config *c, const char *key,
                                    "%s; with --plan-only, for a plan alone, also \"dynamic\", "
                                    "\"yarn\" or \"longrope\"",
                                    accepted));
-    REMAT_TRY(read_number(c, rope, "rope_theta", &s->theta));
+    REMAT_TRY(read_number(c, rope, "rope_theta", "theta", &s->theta));
     REMAT_TRY(read_partial(c, rope));
     if (type->left_out)
         return leave_out(c, c->plan_only ? "rope_type" : key, c->plan_only ? name : rope, accepted);
@@ -502,7 +507,7 @@ static remat_status read_key(const struct config *c, const struct key *row,
         memcpy(member, &size, sizeof size);
         return REMAT_OK;
     case NUMBER:
-        REMAT_TRY(read_number(c, c->root, row->name, &number));
+        REMAT_TRY(read_number(c, c->root, row->name, row->text, &number));
         memcpy(member, &number, sizeof number);
         return REMAT_OK;
     case BOOLEAN:

@@ -6,10 +6,12 @@
 #include "config.h"
 #include "graph_verify.h"
 #include "model_builder.h"
+#include "range.h"
 #include "suggest.h"
 #include "training.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <unistd.h>
 
 /* Sizes that not every family has. */
@@ -244,10 +246,10 @@ static remat_status check_sizes(remat_context *ctx, const struct remat_model_set
                    "--seq %lld is above the model's sliding_window %lld, and attention is not "
                    "computed in windows (accepted: 1 to %lld)",
                    (long long)s->seq, (long long)s->window, (long long)s->window);
-    if (!(s->dropout >= 0 && s->dropout < 1))
-        REMAT_FAIL(ctx, REMAT_ERROR_USAGE,
-                   "--dropout %g is out of range (accepted: 0 up to, not including, 1)",
-                   s->dropout);
+    const struct remat_range p = remat_range_of("p");
+    if (!remat_range_has(&p, s->dropout))
+        REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--dropout %g is out of range (accepted: %s)",
+                   s->dropout, remat_range_text(&p).text);
     return REMAT_OK;
 fail:
     return st;
@@ -255,28 +257,15 @@ fail:
 
 static remat_status check_optimizer(remat_context *ctx, const struct remat_optimizer *o)
 {
-    const struct {
-        const char *option;
-        double value;
-        bool good;
-        const char *accepted;
-    } rows[] = {
-        {"--beta1", o->beta1, o->beta1 >= 0 && o->beta1 < 1, "0 up to, not including, 1"},
-        {"--beta2", o->beta2, o->beta2 >= 0 && o->beta2 < 1, "0 up to, not including, 1"},
-        {"--epsilon", o->epsilon, o->epsilon > 0 && o->epsilon <= 1, "more than 0 up to 1"},
-        {"--weight-decay", o->weight_decay, o->weight_decay >= 0 && o->weight_decay <= 1, "0 to 1"},
-    };
-    for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++)
-        if (o->kind == REMAT_OPTIMIZER_ADAMW && !rows[k].good)
-            return remat_error(ctx, REMAT_ERROR_USAGE, "%s %g is out of range (accepted: %s)",
-                               rows[k].option, rows[k].value, rows[k].accepted);
-    if (o->kind == REMAT_OPTIMIZER_SGD && !rows[3].good)
-        return remat_error(ctx, REMAT_ERROR_USAGE, "%s %g is out of range (accepted: %s)",
-                           rows[3].option, rows[3].value, rows[3].accepted);
-    if (!(o->clip_norm >= 0))
-        return remat_error(ctx, REMAT_ERROR_USAGE, "--clip-norm %g is out of range (accepted: %s)",
-                           o->clip_norm, "more than 0");
-    return REMAT_OK;
+    struct remat_optimizer_fault fault;
+    char option[32];
+    if (!remat_optimizer_find_fault(o, &fault))
+        return REMAT_OK;
+    snprintf(option, sizeof option, "%s", fault.range.key);
+    for (char *c = option; *c; c++)
+        *c = *c == '_' ? '-' : *c;
+    return remat_error(ctx, REMAT_ERROR_USAGE, "--%s %g is out of range (accepted: %s)", option,
+                       fault.number, remat_range_text(&fault.range).text);
 }
 
 /* --- generation --- */

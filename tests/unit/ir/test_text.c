@@ -67,7 +67,7 @@ static void test_models(struct remat_arena *arena)
 static const char corner_cases[] =
     "graph \"a \\\"quoted\\\" \\\\ name\\x0a\"\n"
     "optimizer adamw { beta1 = 0.0, beta2 = 0.9999999999999999, epsilon = 5e-324, "
-    "weight_decay = 1e+300 } no_master bf16_moments\n"
+    "weight_decay = 1e+06 } no_master bf16_moments\n"
     "\n"
     "input %\"blank name\" : f32[2,3]\n"
     "parameter %w.0/x-y_z : f32[3] = normal(-0.0, 0.1) no_decay unpadded 2 pin save\n"

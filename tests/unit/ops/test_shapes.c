@@ -53,7 +53,7 @@ static const struct {
     {"embedding_accumulate", "5,3 2,4 i2<5", "", "input 1 has shape [2, 4], expected [2, 3]"},
     {"layer_norm", "2,3 3 2", "", "input 2 has shape [2], expected [3]"},
     {"layer_norm", "2,3", "", "1 inputs, expected 2 to 3"},
-    {"layer_norm", "2,3 3 3", "epsilon=-1", "attribute \"epsilon\" is -1, expected 0 or more"},
+    {"layer_norm", "2,3 3 3", "epsilon=-1", "attribute \"epsilon\" is -1, expected 0 to 1e+30"},
     {"gelu", "i3<2", "", "input 0 has type i32, expected f32 or bf16"},
     {"linear", "2,3 b3,4", "", "input 1 has type bf16, expected f32"},
     {"linear", "b2,3 3,4", "", "input 1 has type f32, expected bf16"},
@@ -67,12 +67,22 @@ static const struct {
     {"rope", "1,2,1,4 2,2,2,1", "", "input 1 has shape [2, 2, 2, 1], expected [2, 2, 2, 2]"},
     {"rope_table", "", "length=4 pairs=0 theta=10000", "a table of 4 positions and 0 pairs"},
     {"rope_table", "", "length=4 pairs=1 theta=1",
-     "attribute \"theta\" is 1, expected more than 1"},
+     "attribute \"theta\" is 1, expected more than 1, up to 1e+30"},
+    {"rope_table", "", "length=4 pairs=1 theta=2 factor=0.5",
+     "attribute \"factor\" is 0.5, expected 1 to 1e+30"},
+    {"rope_table", "", "length=4 pairs=1 theta=2 low=0",
+     "attribute \"low\" is 0, expected more than 0, up to 1e+30"},
+    {"rope_table", "", "length=4 pairs=1 theta=2 context=0",
+     "attribute \"context\" is 0, expected 1 or more"},
+    {"rope_table", "", "length=4 pairs=1 theta=2 low=4 high=4",
+     "attribute \"high\" is 4, expected more than \"low\", 4"},
+    {"scale", "3", "scale=-1e31", "attribute \"scale\" is -1e+31, expected -1e+30 to 1e+30"},
+    {"sgd", "2 2 1", "weight_decay=-1", "attribute \"weight_decay\" is -1, expected 0 to 1000000"},
     {"mask_causal", "3,2 3", "scale=1",
      "causal mask of 3 queries to 2 keys: the first queries see no key"},
-    {"dropout", "3 i4<9", "p=1 site=0", "attribute \"p\" is 1, expected in [0, 1)"},
+    {"dropout", "3 i4<9", "p=1 site=0", "attribute \"p\" is 1, expected 0 up to, not including, 1"},
     {"dropout", "3 i4<9", "p=0.5 site=16777216",
-     "attribute \"site\" is 16777216, expected in [0, 16777216)"},
+     "attribute \"site\" is 16777216, expected 0 up to, not including, 16777216"},
     {"dropout", "3 i3<9", "p=0.5 site=0", "input 1 has shape [3], expected [4]"},
     {"swiglu", "3 4", "", "input 1 has shape [4], expected [3]"},
     {"rms_norm", "2,3 2", "", "input 1 has shape [2], expected [3]"},
@@ -104,7 +114,7 @@ static const struct {
      "35 rows in chunks of 2: there are at most 16 chunks, of 3 rows or more"},
     {"matmul_accumulate", "2,3 2,4 4,5", "", "input 0 has shape [2, 3], expected [2, 5]"},
     {"adamw_coefficients", "1 i1<9", "beta1=1 beta2=0.9 weight_decay=0",
-     "attribute \"beta1\" is 1, expected in [0, 1)"},
+     "attribute \"beta1\" is 1, expected 0 up to, not including, 1"},
     {"adamw", "2 2 2 3 4", "beta1=0 beta2=0 epsilon=0", "input 3 has shape [3], expected [2]"},
     {"adamw", "2 i2<3 2 2 4", "beta1=0 beta2=0 epsilon=0",
      "input 1 has type i32, expected f32 or bf16"},
@@ -163,6 +173,43 @@ static void check_kind(void)
     workbench_close(&w);
 }
 
+/* A node that a rewrite cannot have meant is no lack of memory, nor is one of large results. */
+struct building {
+    struct workbench w;
+};
+
+static remat_status build_wrong(void *user)
+{
+    struct building *building = user;
+    const struct remat_attribute value = remat_attribute_int("value", 1);
+    remat_build(&building->w.b, REMAT_OP_constant, NULL, 0, &value, 1, NULL);
+    return REMAT_OK;
+}
+
+static remat_status build_large(void *user)
+{
+    struct building *building = user;
+    remat_value rng;
+    const int64_t dims[] = {INT64_C(1) << 31, INT64_C(1) << 31};
+    const struct remat_attribute attributes[] = {remat_attribute_ints("shape", dims, 2),
+                                                 remat_attribute_int("site", 0)};
+    workbench_inputs(&building->w, "i4<9", &rng);
+    remat_build(&building->w.b, REMAT_OP_random, &rng, 1, attributes, 2, NULL);
+    return REMAT_OK;
+}
+
+static void check_unwinding(void)
+{
+    struct building building;
+    workbench_open(&building.w);
+    remat_context *c = building.w.ctx;
+    CHECK_STATUS(c, remat_guard(c, build_wrong, &building), REMAT_ERROR_INTERNAL,
+                 "attribute \"value\" must be a number");
+    CHECK_STATUS(c, remat_guard(c, build_large, &building), REMAT_ERROR_INVALID,
+                 "the result's shape [2147483648, 2147483648] is too large");
+    workbench_close(&building.w);
+}
+
 /* Reshaping strided views: joining q of qkv is none, splitting its heads is one. */
 static void check_layout(void)
 {
@@ -216,6 +263,7 @@ int main(void)
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++)
         check_message(c);
     check_kind();
+    check_unwinding();
     check_layout();
     check_flops();
     return check_exit();

@@ -97,7 +97,9 @@ static uint32_t parse_attributes(struct workbench *w, const char *text,
             a->kind = REMAT_ATTRIBUTE_INTS;
             a->count = parse_list(value, ints);
             a->ints = ints;
-        } else if (is_word(a->key, key, "value scale epsilon beta1 beta2 weight_decay theta p")) {
+        } else if (is_word(
+                       a->key, key,
+                       "value scale epsilon beta1 beta2 weight_decay theta factor low high p")) {
             a->kind = REMAT_ATTRIBUTE_FLOAT;
             a->f = atof(value);
         } else {
