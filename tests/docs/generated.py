@@ -11,6 +11,7 @@ sys.path.insert(0, os.path.join(ROOT, "tests/bench"))
 import batch_table
 import bench_budgets
 import bench_predictions
+import bench_published
 import bench_step
 import plan_tables
 import tables
@@ -21,7 +22,7 @@ def main():
     with open(document, encoding="utf-8") as file:
         text = file.read()
     faults = 0
-    for script in (bench_step, bench_budgets, bench_predictions, batch_table, plan_tables):
+    for script in (bench_step, bench_budgets, bench_predictions, bench_published, batch_table, plan_tables):
         expected = script.summary(tables.published(document, script.NAME))
         if tables.between(text, script.__file__)[1].strip() != expected:
             print(f"docs/tables/{script.NAME}.md does not have this summary, but:\n{expected}")
