@@ -119,6 +119,12 @@ static remat_status resume(remat_context *ctx, const struct cli_arguments *args,
         RUN_FAIL(
             ctx, REMAT_ERROR_USAGE, "--gradients-step %llu: --resume %s begins after step %llu",
             (unsigned long long)settings->gradients_step, folder, (unsigned long long)state->step);
+    if (state->parts && state->parts != model->parts)
+        cli_log(
+            ctx, REMAT_SEVERITY_INFO,
+            "the plan has a step's batch in %llu parts (ranks along dp times microbatches), the "
+            "checkpoint's run in %llu: from here on sums are rounded otherwise",
+            (unsigned long long)model->parts, (unsigned long long)state->parts);
     settings->resumed = state->step;
     settings->seed = state->seed;
     settings_resume_schedule(ctx, args, &state->schedule, &settings->schedule);

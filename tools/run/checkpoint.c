@@ -37,6 +37,7 @@ static const struct number { /* u64, or double */
     {"data_size", AT(data_size), false, false},
     {"data_hash", AT(data_hash), false, false},
     {"input_hash", AT(input_hash), false, true},
+    {"parts", AT(parts), false, true},
     {"lr", AT(schedule.lr), true, false},
     {"min_lr", AT(schedule.min_lr), true, false},
     {"warmup", AT(schedule.warmup), false, false},

@@ -10,6 +10,7 @@
 struct model {
     const remat_plan *plan;
     uint64_t batch, seq; /* of the inputs "tokens" and "targets", i32 [batch, seq] */
+    uint64_t parts;      /* of the batch: microbatches of the ranks along dp */
     uint64_t source_seq; /* of the input "source", 0: none */
     int64_t vocabulary;  /* ids are below it, INT64_MAX: all may be */
     enum feeding feeding;
