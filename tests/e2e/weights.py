@@ -353,6 +353,22 @@ def folders(work):
                 plan="other.plan")
 
 
+def nowhere(work):
+    """GPT-2 as Hugging Face's library does not have it: weights go, as nanoGPT names them, config.json does not."""
+    for options, shape in ((["--no-bias"], [96, 32]), (["--kv-heads", 1], [32, 64])):
+        must(tool("remat-graph", "gpt2", *SIZES, *options, "-o", "model.fbs", cwd=work))
+        must(tool("remat-compile", "model.fbs", "-o", "model.plan", cwd=work))
+        must(run(work, "--save-weights", "own.safetensors"))
+        tensors = read(work / "own.safetensors")
+        named = renamed({**tensors, "lm_head.weight": tensors["wte.weight"]}, "transformer.{}".format)
+        attempt(work, f"{options}", assemble(header_of(named), named), None)
+        done = run(work, "--save-weights", "folder/")
+        if done.returncode != INVALID or "has no config.json of its model" not in done.stderr or (work / "folder").exists():
+            faults.append(f"{options}: {done.stderr}")
+        if tensors["h.1.attn.c_attn.weight"][1] != shape or ("ln_f.bias" in tensors) != (shape[0] == 32):
+            faults.append(f"{options}: {sorted(tensors)}")
+
+
 def main():
     for family in FAMILIES:
         with tempfile.TemporaryDirectory() as folder:
@@ -370,6 +386,7 @@ def main():
                 contents(work, tensors)
                 halves(work, tensors)
                 folders(work)
+                nowhere(work)
                 hostile(work, tensors)
                 done = run(work, "--init", "absent.safetensors")
                 if done.returncode != 5:

@@ -149,16 +149,21 @@ static remat_status refuse(const struct config *c, const char *key, const json_t
                        describe(c, key, value), accepted);
 }
 
+static void add_reason(const struct config *c, const char *reason)
+{
+    const char *before = c->out->plan_only;
+    c->out->plan_only = before ? REMAT_FORMAT(c->arena, "%s, %s", before, reason) : reason;
+}
+
 /* What the graph leaves out although the model has it, which changes neither memory nor time. */
 static remat_status leave_out(const struct config *c, const char *key, const json_t *value,
                               const char *accepted)
 {
-    const char *before = c->out->plan_only, *reason = describe(c, key, value);
     if (!c->plan_only)
         return refuse(
             c, key, value,
             REMAT_FORMAT(c->arena, "%s; this one with --plan-only, for a plan alone", accepted));
-    c->out->plan_only = before ? REMAT_FORMAT(c->arena, "%s, %s", before, reason) : reason;
+    add_reason(c, describe(c, key, value));
     return REMAT_OK;
 }
 
@@ -264,6 +269,24 @@ static const struct key *first_like(const struct config *c, const struct key *ro
     return first;
 }
 
+/* Neither is 0: the graph's is the first, at the same cost. */
+static remat_status unequal_dropout(const struct config *c, const struct key *row, double first,
+                                    double p)
+{
+    const char *first_name = first_like(c, row)->name;
+    if (c->plan_only && first > 0 && p > 0) {
+        add_reason(
+            c, REMAT_FORMAT(c->arena, "%s is %g and %s is %g", first_name, first, row->name, p));
+        return REMAT_OK;
+    }
+    return remat_error(
+        c->ctx, REMAT_ERROR_USAGE,
+        "%s: %s is %g and %s is %g (accepted: equal ones, or --dropout to replace "
+        "all of the file; with --plan-only, for a plan alone, also unequal ones above "
+        "0)",
+        c->path, first_name, first, row->name, p);
+}
+
 static remat_status read_dropout(const struct config *c, struct remat_model_settings *s)
 {
     remat_status st = REMAT_OK;
@@ -275,12 +298,10 @@ static remat_status read_dropout(const struct config *c, struct remat_model_sett
         REMAT_TRY(read_probability(c, row, &p));
         if (row->kind == NO_DROPOUT)
             continue;
-        if (row != first_like(c, row) && p != *member)
-            REMAT_FAIL(c->ctx, REMAT_ERROR_USAGE,
-                       "%s: %s is %g and %s is %g (accepted: equal ones, or --dropout to replace "
-                       "all of the file)",
-                       c->path, first_like(c, row)->name, *member, row->name, p);
-        *member = p;
+        if (row == first_like(c, row))
+            *member = p;
+        else if (p != *member)
+            REMAT_TRY(unequal_dropout(c, row, *member, p));
     }
 fail:
     return st;
