@@ -5,6 +5,7 @@ the vocabulary, signals, closed standard streams, inputs that are pipes.
     runs.py TOOLS_DIRECTORY LIMIT
 
 LIMIT: of the address space of a run, bytes; 0: none, for sanitizers, whose shadow is larger."""
+import gzip
 import json
 import os
 import pathlib
@@ -66,6 +67,11 @@ def texts():
     check(all(done.returncode == 0 for done in lines), "a text of 10 GB", lines[0].stderr)
     hashes = [re.findall("step .*", done.stdout)[:3] for done in lines]
     check(hashes[0] == hashes[1] and len(hashes[0]) == 3, "zeros", hashes)
+    packed = pathlib.Path("text.gz")
+    packed.write_bytes(gzip.compress(small.read_bytes()) * 40)
+    done = must(run("--steps", 1, text=packed))
+    check("warning: text.gz: no text: gzip; the run is on its bytes\n" in done.stderr, done.stderr)
+    check("warning" not in must(run("--steps", 1)).stderr, "a text")
     refused("an endless text", run(text="/dev/zero", **limit), IO, "/dev/zero: not a regular file")
     refused("an empty text", run(text="/dev/null"), IO, "/dev/null: not a regular file")
     with subprocess.Popen([TOOLS / "remat-run", "model.plan", "--text", huge, "--steps", "1000000"],

@@ -2,6 +2,7 @@
 #include "text.h"
 
 #include "file_part.h"
+#include "known_file.h"
 #include "mix.h"
 #include "tool.h"
 
@@ -24,6 +25,19 @@ void text_draw(int64_t vocabulary, struct text *out)
     *out = (struct text){.length = DRAWN, .vocabulary = vocabulary};
 }
 
+/* Bytes of any file are ids, so one of a known format is good, if perhaps not meant. */
+static remat_status note_kind(remat_context *ctx, const struct text *text)
+{
+    unsigned char begin[KNOWN_FILE_BYTES];
+    uint64_t bytes = text->length < sizeof begin ? text->length : sizeof begin;
+    remat_status st = file_read_part(ctx, text->file, text->path, text->length, 0, begin, bytes);
+    const struct known_file *known = st ? NULL : known_file_of(begin, bytes);
+    if (known)
+        cli_log(ctx, REMAT_SEVERITY_WARNING, "%s: no text: %s; the run is on its bytes", text->path,
+                known->name);
+    return st;
+}
+
 remat_status text_open(remat_context *ctx, const char *path, int64_t vocabulary, struct text *out)
 {
     remat_status st = REMAT_OK;
@@ -31,6 +45,7 @@ remat_status text_open(remat_context *ctx, const char *path, int64_t vocabulary,
     RUN_TRY(cli_open_file(ctx, path, &out->file, &out->length));
     if (out->length == 0)
         RUN_FAIL(ctx, REMAT_ERROR_INVALID, "%s: the text is empty", path);
+    RUN_TRY(note_kind(ctx, out));
 fail:
     return st;
 }
