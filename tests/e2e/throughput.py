@@ -66,12 +66,24 @@ def look(model, flops, tokens, target, dtype, *options, ranks=1):
 
 
 def look_at_run(tokens):
-    call("run", "m.plan", "--ids", "zipf", "--steps", 2, "--threads", 1, "--report", "run.json")
-    run, plan = json.load(open("run.json")), json.loads(call("dump", "m.plan", "--format", "json"))
-    assert run["tokens"] == tokens and run["model_flops"] == plan["model_flops"], run
-    check(run["tokens_per_s"], tokens * 1e9 / run["step_ns"], "run")
-    check(run["tokens_per_s_rank"], tokens * 1e9 / run["step_ns"], "run")
-    check(run["mfu"], plan["mfu"] * plan["step_ns"] / run["step_ns"], "run")
+    """Of a plan for this processor, and of one for the processor that `cpu` describes."""
+    device = json.load(open(f"{source}/schemas/devices/cpu.json"))
+    device["name"] = re.search(r"^model name\s*: (.*)$", open("/proc/cpuinfo").read() + "model name: cpu", re.M)[1] + ", 1 thread"
+    json.dump(device, open("this.json", "w"))
+    for target, other in (("./this.json", False), ("cpu", True), ("h100-sxm", True)):
+        plan = json.loads(call("compile", "gpt2.fbs", "--target", target, "--arch", "none", "--format", "json", "-o", "m.plan"))
+        said = call("run", "m.plan", "--ids", "zipf", "--steps", 2, "--threads", 1, "--device", "cpu", "--report", "run.json")
+        run = json.load(open("run.json"))
+        assert run["tokens"] == tokens and run["model_flops"] == plan["model_flops"], run
+        assert run["other_machine"] == other, (target, run)
+        check(run["tokens_per_s"], tokens * 1e9 / run["step_ns"], "run")
+        check(run["tokens_per_s_rank"], tokens * 1e9 / run["step_ns"], "run")
+        assert run["mfu"] == 0 if other else abs(run["mfu"] / (plan["mfu"] * plan["step_ns"] / run["step_ns"]) - 1) < 1e-3, run
+        ratio = "predicted for h100-sxm" if target == "h100-sxm" else (
+            "predicted for another machine: --measure-device" if other else f"{run['step_ns'] / plan['step_ns']:.2f} times")
+        assert re.search(f"^step time .*  {re.escape(ratio)}, mean of 2, 1 thread$", said, re.M), (ratio, said)
+        assert bool(re.search(r"^MFU +[0-9.]+ % +[0-9.]+ %$", said, re.M)) != other, said
+        assert re.search(r"^tokens/s +[0-9,.]+ +[0-9,.]+$", said, re.M), said
 
 
 with tempfile.TemporaryDirectory() as work:
@@ -81,7 +93,6 @@ with tempfile.TemporaryDirectory() as work:
     for options, ranks in (((), 1), (("--ac-mode", "full"), 1), (("--microbatches", 4), 1), (("--loss-chunk", 100), 1),
                            (("--mesh", "dp=2"), 2), (("--mesh", "dp=2,tp=2", "--microbatches", 2, "--ac-mode", "full"), 4)):
         look("gpt2.fbs", gpt2, BATCH * SEQ, "cpu", "fp32", *options, ranks=ranks)
-    look("gpt2.fbs", gpt2, BATCH * SEQ, "cpu", "fp32", "--microbatches", 2)
     look_at_run(BATCH * SEQ)
     llama = decoder(2 * WIDTH * WIDTH + 2 * WIDTH * WIDTH * KEY_HEADS // HEADS + 3 * WIDTH * INNER)
     call("graph", "llama-tiny", *SHAPE, "--kv-heads", KEY_HEADS, "--hidden", INNER, "--seq", SEQ, "--vocab", VOCABULARY,

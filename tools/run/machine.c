@@ -181,3 +181,20 @@ uint64_t machine_busy_ns(const char *root)
     }
     return ticks * (UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK));
 }
+
+void machine_processor(char *out, size_t bytes)
+{
+    char line[256];
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    snprintf(out, bytes, "cpu");
+    while (file && fgets(line, sizeof line, file)) {
+        char *value = strchr(line, ':');
+        if (strncmp(line, "model name", 10) != 0 || !value || strlen(value) < 4)
+            continue;
+        value[strcspn(value, "\n")] = 0;
+        snprintf(out, bytes, "%s", value + 2);
+        break;
+    }
+    if (file)
+        fclose(file);
+}

@@ -4,6 +4,7 @@
 #ifndef REMAT_TOOLS_RUN_MACHINE_H
 #define REMAT_TOOLS_RUN_MACHINE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct free_memory { /* UINT64_MAX: not known, or no limit */
@@ -16,6 +17,10 @@ struct free_memory { /* UINT64_MAX: not known, or no limit */
 
 /* Reads /proc and /sys below `root`, which is "" but in tests. Allocates nothing. */
 struct free_memory machine_free_memory(const char *root);
+
+/* The processor's name, "cpu" where it is not known. A description that is measured here begins its
+ * own name with it. */
+void machine_processor(char *out, size_t bytes);
 
 /* That this process may use, at least one. */
 uint32_t machine_cores(void);

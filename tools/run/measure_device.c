@@ -222,24 +222,6 @@ fail:
     return st;
 }
 
-/* As /proc/cpuinfo has it. */
-static void read_processor(char *out, size_t bytes)
-{
-    char line[256];
-    FILE *file = fopen("/proc/cpuinfo", "re");
-    snprintf(out, bytes, "cpu");
-    while (file && fgets(line, sizeof line, file)) {
-        char *value = strchr(line, ':');
-        if (strncmp(line, "model name", 10) != 0 || !value || strlen(value) < 4)
-            continue;
-        value[strcspn(value, "\n")] = 0;
-        snprintf(out, bytes, "%s", value + 2);
-        break;
-    }
-    if (file)
-        fclose(file);
-}
-
 static json_int_t per_second(double per_ns)
 {
     double unit = pow(10, floor(log10(per_ns * 1e9)) - 3); /* four digits */
@@ -288,7 +270,7 @@ static remat_status describe(remat_context *ctx, const uint32_t *counts, uint32_
     char processor[256], key[16];
     json_t *base = make_base(counts[count - 1]), *threads = json_object();
     bool complete = base && threads;
-    read_processor(processor, sizeof processor);
+    machine_processor(processor, sizeof processor);
     for (uint32_t i = 0; i < count; i++) {
         struct rates rates;
         double launch_ns;

@@ -2,6 +2,7 @@
 #include "report.h"
 
 #include "json_file.h"
+#include "machine.h"
 #include "size.h"
 #include "throughput.h"
 
@@ -40,12 +41,22 @@ static bool on_gpu(const struct measured *measured)
     return strcmp(measured->device, "cpu") != 0;
 }
 
+/* The plan's times are of another machine: a GPU's on a CPU, or those of another processor. */
+static bool is_elsewhere(const remat_plan_info *plan, const struct measured *measured)
+{
+    char processor[256];
+    if (on_gpu(measured) || *plan->target_arch)
+        return on_gpu(measured) != (*plan->target_arch != 0);
+    machine_processor(processor, sizeof processor);
+    return strncmp(plan->target, processor, strlen(processor)) != 0;
+}
+
 /* A utilization is one of the target's peak. */
 static struct cli_throughput measured_throughput(const remat_plan_info *plan,
                                                  const struct measured *measured)
 {
-    bool elsewhere = on_gpu(measured) != (*plan->target_arch != 0);
-    return cli_throughput(plan->step_tokens, plan->rank_count, elsewhere ? 0 : plan->model_ns,
+    return cli_throughput(plan->step_tokens, plan->rank_count,
+                          is_elsewhere(plan, measured) ? 0 : plan->model_ns,
                           measured->steps ? measured->step_ns : 0);
 }
 
@@ -83,6 +94,17 @@ static void print_throughput(FILE *out, const remat_plan_info *plan,
     print_pair(out, "MFU", share_text(predicted.mfu).text, share_text(actual.mfu).text);
 }
 
+static void print_ratio(FILE *out, const remat_plan_info *plan, const struct measured *measured)
+{
+    bool elsewhere = is_elsewhere(plan, measured);
+    if (elsewhere && !on_gpu(measured) && !*plan->target_arch)
+        fputs("  predicted for another machine: --measure-device", out);
+    else if (elsewhere)
+        fputs("  predicted for ", out), cli_show(out, plan->target);
+    else
+        fprintf(out, "  %.2f times", (double)measured->step_ns / (double)plan->predicted_step_ns);
+}
+
 void report_print(FILE *out, const remat_plan_info *plan, const struct measured *measured)
 {
     char parts[192];
@@ -97,8 +119,8 @@ void report_print(FILE *out, const remat_plan_info *plan, const struct measured 
     fprintf(out, "%-20s %12s %12s", "step time", cli_time(plan->predicted_step_ns).text,
             measured->steps ? cli_time(measured->step_ns).text : "no step");
     if (plan->predicted_step_ns && measured->steps) {
-        fprintf(out, "  %.2f times, mean of %" PRIu64 ", ",
-                (double)measured->step_ns / (double)plan->predicted_step_ns, measured->steps);
+        print_ratio(out, plan, measured);
+        fprintf(out, ", mean of %" PRIu64 ", ", measured->steps);
         if (gpu)
             cli_show(out, measured->device);
         else
@@ -137,7 +159,7 @@ remat_status report_write(remat_context *ctx, struct remat_outputs *outputs, con
 {
     struct cli_throughput throughput = measured_throughput(plan, measured);
     json_t *report = json_pack(
-        "{s:s,s:s,s:s,s:s,s:b,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:f,s:f,s:I,s:f}",
+        "{s:s,s:s,s:s,s:s,s:b,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:f,s:f,s:I,s:f,s:b}",
         "schema", "remat-run/1", "policy", plan->policy, "graph", plan->graph_name, "device",
         measured->device, "completed", measured->completed, "steps", (json_int_t)measured->steps,
         "threads", (json_int_t)measured->threads, "budget_bytes", (json_int_t)plan->budget_bytes,
@@ -148,7 +170,8 @@ remat_status report_write(remat_context *ctx, struct remat_outputs *outputs, con
         "address_bytes", (json_int_t)measured->address_bytes, "device_bytes",
         (json_int_t)measured->device_bytes, "tokens", (json_int_t)plan->step_tokens, "tokens_per_s",
         throughput.tokens_per_s, "tokens_per_s_rank", throughput.rank_tokens_per_s, "model_flops",
-        (json_int_t)plan->model_flops, "mfu", throughput.mfu);
+        (json_int_t)plan->model_flops, "mfu", throughput.mfu, "other_machine",
+        is_elsewhere(plan, measured));
     if (plan->rank_count > 1 &&
         (json_object_set_new(report, "ranks", json_integer(plan->rank_count)) != 0 ||
          json_object_set_new(report, "engine", json_string(measured->engine_name)) != 0 ||
