@@ -137,7 +137,7 @@ static remat_status dump_plan(remat_context *ctx, struct remat_arena *arena, con
     if (request.view == OPTION_check)
         REMAT_TRY(check_plan(ctx, arena, path, program, request.nvrtc, &check));
     if (request.format == FORMAT_CSV)
-        dump_memory_csv(program, out);
+        REMAT_TRY(dump_memory_csv(arena, program, out));
     else if (request.view == OPTION_emit_policy)
         REMAT_TRY(emit_policy(ctx, arena, program, request, out));
     else if (request.format == FORMAT_TEXT && request.view == OPTION_check)

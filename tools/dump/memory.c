@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* --memory: how much each class holds at the peak, who lives there, and every buffer's place. */
+#include "labels.h"
 #include "residents.h"
 #include "timeline.h"
 #include "why.h"
@@ -140,16 +141,18 @@ static json_t *make_resident(const struct remat_program *program,
 }
 
 static json_t *make_buffers(const struct remat_program *program, const uint8_t *classes,
-                            struct dump_json *out)
+                            const struct dump_label *labels, struct dump_json *out)
 {
     json_t *buffers = json_array();
     for (uint32_t b = 0; b < program->buffer_count; b++) {
         const struct remat_buffer *buffer = &program->buffers[b];
         dump_push(out, buffers,
-                  json_pack("{s:I,s:I,s:I,s:I,s:b,s:s}", "offset", (json_int_t)buffer->offset_bytes,
-                            "bytes", (json_int_t)buffer->bytes, "born", (json_int_t)buffer->begin,
-                            "dies", (json_int_t)buffer->end, "persistent", buffer->persistent,
-                            "class", dump_class_names[classes[b]]));
+                  json_pack("{s:s,s:I,s:s,s:I,s:I,s:I,s:I,s:b,s:s}", "name", labels[b].name,
+                            "layer", (json_int_t)labels[b].layer, "op", labels[b].op, "offset",
+                            (json_int_t)buffer->offset_bytes, "bytes", (json_int_t)buffer->bytes,
+                            "born", (json_int_t)buffer->begin, "dies", (json_int_t)buffer->end,
+                            "persistent", buffer->persistent, "class",
+                            dump_class_names[classes[b]]));
     }
     return buffers;
 }
@@ -162,7 +165,8 @@ remat_status dump_memory_json(remat_context *ctx, struct remat_arena *arena,
     remat_status st = REMAT_OK;
     struct dump_residents found;
     const uint8_t *classes = dump_classify(arena, program);
-    if (!classes)
+    const struct dump_label *labels = dump_labels(arena, program);
+    if (!classes || !labels)
         return REMAT_ERROR_MEMORY;
     REMAT_TRY(dump_residents(arena, program, classes, &found));
     json_t *by_class = json_object();
@@ -178,7 +182,7 @@ remat_status dump_memory_json(remat_context *ctx, struct remat_arena *arena,
     dump_set(out, "classes_at_peak", by_class);
     dump_set(out, "workspace_bytes", dump_bytes(program->workspace_bytes));
     dump_set(out, "residents_at_peak", residents);
-    dump_set(out, "buffers", make_buffers(program, classes, out));
+    dump_set(out, "buffers", make_buffers(program, classes, labels, out));
 fail:
     return st;
 }

@@ -6,7 +6,9 @@
 #include "dump.h"
 
 /* The buffers as MiniMalloc's CSV: id,lower,upper,size,offset; lifespans in commands, [lower,
- * upper). Persistent buffers span all commands. */
-void dump_memory_csv(const struct remat_program *program, struct remat_text *out);
+ * upper). Persistent buffers span all commands. Behind these columns what the buffer holds
+ * (labels.h) and its class. REMAT_ERROR_MEMORY. */
+remat_status dump_memory_csv(struct remat_arena *arena, const struct remat_program *program,
+                             struct remat_text *out);
 
 #endif

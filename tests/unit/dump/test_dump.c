@@ -170,13 +170,21 @@ static void test_memory(struct remat_arena *arena, const struct remat_program *p
     CHECK(integer(classes, "parameters") == 256, "parameters at the peak");
     CHECK(integer(classes, "inputs and outputs") == 512, "inputs at the peak");
     CHECK(json_array_size(json_object_get(json, "residents_at_peak")) == 6, "residents");
-    CHECK(json_array_size(json_object_get(json, "buffers")) == 8, "buffers");
+    const json_t *buffers = json_object_get(json, "buffers"), *kept = json_array_get(buffers, 4);
+    CHECK(json_array_size(buffers) == 8, "buffers");
+    CHECK(strcmp(string(kept, "name"), "h.1.act") == 0 && integer(kept, "layer") == 1 &&
+              strcmp(string(kept, "op"), "linear") == 0 &&
+              strcmp(string(kept, "class"), "activations kept") == 0,
+          "what a buffer holds");
     json_decref(json);
 
     struct remat_text csv = {.arena = arena};
-    dump_memory_csv(program, &csv);
-    check_holds(csv.items, "id,lower,upper,size,offset\n0,0,8,256,0\n");
-    check_holds(csv.items, "\n6,4,7,256,768\n");
+    CHECK_OK(ctx, dump_memory_csv(arena, program, &csv));
+    check_holds(csv.items, "id,lower,upper,size,offset,name,layer,op,class\n"
+                           "0,0,8,256,0,h.0.w,0,,parameters\n");
+    check_holds(csv.items, "\n4,2,5,256,1024,h.1.act,1,linear,activations kept\n");
+    check_holds(csv.items, "\n5,3,8,4,1280,loss,,square/f32,inputs and outputs\n");
+    check_holds(csv.items, "\n6,4,7,256,768,h.0.act,0,embedding,recomputed\n");
 }
 
 /* At the peak h.0.act is recomputed for commands 5 and 6, and h.1.act lives no more. */
