@@ -16,7 +16,7 @@ out all that --long runs.
 The scratch directory holds what a user at the root of the repository has (docs, tests, tools), "FILE"
 for the text, and where the document names it the model that the documents speak of: model.fbs, model.plan
 (124M, batch 2, seq 512, 2.2GB). Every command must exit with 0. In what remat-run prints, times and measured bytes
-are not compared; progress lines are left out.
+are not compared.
 
 --update writes what the commands print into the document, where it shows output at all. Around "..." each line shown
 takes the figures of the printed line that is the same but for figures. Read the diff."""
@@ -127,11 +127,6 @@ def is_long(text, scratch, env):
     return shown.returncode == 0 and json.loads(shown.stdout)["arena_bytes"] > LONG_BYTES
 
 
-def is_progress(text, line):
-    return (text.startswith("remat-run") and re.search(r"tokens/s .*left$", line)
-            or re.match(r"remat-\w+: \d+ s[,:] ", line))
-
-
 def normal(text, lines):
     """Without what differs between two runs."""
     if not text.startswith("remat-run"):
@@ -156,7 +151,7 @@ def run(command, scratch, env, shell=("bash", "-c")):
     done = subprocess.run([*shell, command.text], cwd=scratch, env=env,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, encoding="utf-8")
-    command.observed = [line.rstrip() for line in done.stdout.splitlines() if not is_progress(command.text, line)]
+    command.observed = [line.rstrip() for line in done.stdout.splitlines()]
     if done.returncode:
         return f"exit code {done.returncode}\n{done.stdout}"
     expected = normal(command.text, command.expected)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static double now(void)
 {
@@ -40,7 +41,7 @@ remat_status cli_watch_start(remat_context *ctx, const char *time_limit, struct 
 {
     w->begin = now();
     w->limit = INFINITY;
-    w->next = 1;
+    w->next = isatty(STDERR_FILENO) == 1 ? 1 : INFINITY;
     cli_catch_interrupts();
     return time_limit ? read_limit(ctx, time_limit, &w->limit) : REMAT_OK;
 }

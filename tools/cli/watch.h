@@ -8,7 +8,8 @@
 
 /* One at a time. */
 struct cli_watch {
-    double begin, limit, next;                /* seconds; next: of the next line, since `begin` */
+    double begin, limit, next;                /* seconds; next: of the next line, since `begin`;
+                                                 INFINITY: standard error is no terminal */
     void (*tell)(void *user, double elapsed); /* prints a line */
     void *user;
 };

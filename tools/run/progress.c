@@ -6,8 +6,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define INTERVAL_NS UINT64_C(10000000000)
-
 uint64_t clock_ns(void)
 {
     struct timespec now;
@@ -18,29 +16,24 @@ uint64_t clock_ns(void)
 void progress_start(struct progress *progress, uint64_t begin, uint64_t end)
 {
     uint64_t now = clock_ns();
-    *progress = (struct progress){.terminal = isatty(STDERR_FILENO) == 1,
-                                  .start_ns = now,
-                                  .last_ns = now,
-                                  .begin = begin,
-                                  .end = end};
+    *progress = (struct progress){
+        .terminal = isatty(STDERR_FILENO) == 1, .start_ns = now, .begin = begin, .end = end};
 }
 
 void progress_update(struct progress *progress, uint64_t done, float loss, double tokens_per_s)
 {
     uint64_t now = clock_ns();
-    if (!progress->terminal && now - progress->last_ns < INTERVAL_NS)
+    if (!progress->terminal)
         return;
-    progress->last_ns = now;
     uint64_t left_s =
         (now - progress->start_ns) / (done - progress->begin) * (progress->end - done) / 1000000000;
     progress_clear(progress);
     fprintf(stderr,
             "step %" PRIu64 "/%" PRIu64 "  loss %.4f  %.0f tokens/s  %" PRIu64 ":%02" PRIu64
-            " left%s",
-            done, progress->end, (double)loss, tokens_per_s, left_s / 60, left_s % 60,
-            progress->terminal ? "" : "\n");
+            " left",
+            done, progress->end, (double)loss, tokens_per_s, left_s / 60, left_s % 60);
     fflush(stderr);
-    progress->shown = progress->terminal;
+    progress->shown = true;
 }
 
 void progress_clear(struct progress *progress)

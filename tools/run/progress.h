@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Progress on stderr: one rewritten line on a terminal, else a line about every ten seconds. */
+/* Progress on standard error, one rewritten line, if that is a terminal. */
 #ifndef REMAT_TOOLS_RUN_PROGRESS_H
 #define REMAT_TOOLS_RUN_PROGRESS_H
 
@@ -9,7 +9,7 @@ uint64_t clock_ns(void); /* monotonic */
 
 struct progress {
     bool terminal, shown;
-    uint64_t start_ns, last_ns, begin, end;
+    uint64_t start_ns, begin, end;
 };
 
 /* Steps [begin + 1, end]. */

@@ -71,8 +71,7 @@ def main():
             words = [NAMES.get(word, word) for word in shlex.split(case)]
             done = subprocess.run([remat_compile, *words], cwd=folder, encoding="utf-8",
                                   stdin=subprocess.DEVNULL, capture_output=True)
-            said = re.sub(r"^remat-compile: \d+ s, .*\n", "", done.stderr, flags=re.M)  # progress
-            observed += f"$ remat-compile {case}\n{done.stdout}{said}"
+            observed += f"$ remat-compile {case}\n{done.stdout}{done.stderr}"
             observed += f"exit code: {done.returncode}\n\n"
             if done.returncode == USAGE:
                 refused += re.findall("^remat-compile: error: (.*)$", done.stderr, re.M)

@@ -6,7 +6,10 @@
 #include "options.h"
 #include "progress.h"
 
+#include <fcntl.h>
+#include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 static double now_seconds;
 
@@ -87,6 +90,36 @@ static void check_case(remat_context *ctx, size_t row)
     check_late(&settings, row, cases[row].what == FOR_BUDGET ? 0.4 * cases[row].first : 0);
 }
 
+/* Bytes of progress after two seconds, with a terminal or a pipe as standard error. */
+static ssize_t count_told(remat_context *ctx, bool terminal)
+{
+    const struct remat_search_state state = {0};
+    struct remat_compile_settings settings = {0};
+    struct progress progress;
+    char text[256];
+    int reader = -1, writer, kept = dup(STDERR_FILENO), ends[2];
+    if (terminal) {
+        reader = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
+        MUST(reader >= 0 && grantpt(reader) == 0 && unlockpt(reader) == 0, "no terminal");
+        writer = open(ptsname(reader), O_WRONLY | O_NOCTTY);
+    } else {
+        MUST(pipe2(ends, O_NONBLOCK) == 0, "no pipe");
+        reader = ends[0];
+        writer = ends[1];
+    }
+    dup2(writer, STDERR_FILENO);
+    CHECK_OK(ctx, start(ctx, NULL, FOR_BUDGET, &settings, &progress));
+    now_seconds = 102;
+    (void)settings.is_over(settings.is_over_user, &state);
+    fflush(stderr);
+    ssize_t told = read(reader, text, sizeof text);
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+    close(writer);
+    close(reader);
+    return told;
+}
+
 int main(void)
 {
     remat_context *ctx = remat_context_create(NULL, NULL);
@@ -100,6 +133,8 @@ int main(void)
                  REMAT_ERROR_USAGE, "needs a search");
     CHECK_OK(ctx, start(ctx, NULL, FOR_BUDGET | BY_POLICY, &settings, &progress));
     CHECK(!settings.is_over && !settings.is_late, "no search, but a question");
+    CHECK(count_told(ctx, true) > 0, "no progress on a terminal");
+    CHECK(count_told(ctx, false) <= 0, "progress on a pipe");
     remat_context_destroy(&ctx);
     return check_exit();
 }
