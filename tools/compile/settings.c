@@ -98,10 +98,20 @@ bool settings_may_cut_gradients(const struct cli_arguments *args, const struct r
            remat_mesh_size(&settings->mesh, "dp") > 1;
 }
 
-static uint32_t read_zero(const struct cli_arguments *args)
+static remat_status read_zero(remat_context *ctx, const struct cli_arguments *args, uint32_t *out)
 {
-    static const uint32_t stages[] = {0, 1, 3};
-    return stages[cli_choice(args, OPTION_zero, 0)];
+    const char *text = cli_text(args, OPTION_zero, "0");
+    bool known = *text && !text[1] && strchr("013", *text);
+    *out = known ? (uint32_t)(*text - '0') : 0;
+    if (known)
+        return REMAT_OK;
+    if (strcmp(text, "2") == 0)
+        return remat_error(
+            ctx, REMAT_ERROR_USAGE,
+            "--zero 2: there is no such stage: 1 divides optimizer state, and without "
+            "microbatches a gradient is gone once it is exchanged; 3 also divides "
+            "parameters and what microbatches add up (accepted: 0|1|3)");
+    return remat_error(ctx, REMAT_ERROR_USAGE, "--zero '%s' is unknown (accepted: 0|1|3)", text);
 }
 
 /* ROWS, auto or off. */
@@ -144,7 +154,7 @@ remat_status settings_read(remat_context *ctx, struct remat_arena *arena,
         out->microbatches = (uint32_t)cli_integer(args, OPTION_microbatches, 1);
     if (cli_has(args, OPTION_mesh))
         REMAT_TRY(remat_mesh_parse(ctx, cli_text(args, OPTION_mesh, ""), &out->mesh));
-    out->zero = read_zero(args);
+    REMAT_TRY(read_zero(ctx, args, &out->zero));
     out->sequence_parallel = cli_has(args, OPTION_sequence_parallel);
     REMAT_TRY(read_loss_chunk(ctx, args, &out->loss_chunk));
     REMAT_TRY(cli_size(ctx, args, OPTION_exchange_size, capacity, &out->exchange_bytes));
