@@ -2,7 +2,7 @@
 """Advice, typed as it is printed, gives what it says: the same bytes and the same step. It is given where it helps, and
 not where it cannot.
 
-    advice.py TOOLS"""
+    advice.py TOOLS SOURCE_DIRECTORY"""
 import json
 import os
 import re
@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-tools = os.path.abspath(sys.argv[1])
+tools, source = map(os.path.abspath, sys.argv[1:])
 WIDE = ("gpt2-tiny", "--batch", "64", "--seq", "64", "--layers", "2", "--vocab", "2048")  # most of it is logits
 DEEP = ("gpt2-tiny", "--batch", "8", "--seq", "16", "--width", "256", "--dtype", "bf16")  # most of it is states
 TALL = ("gpt2-tiny", "--batch", "8", "--seq", "64")
@@ -63,7 +63,8 @@ def look(graph, options, *expected, refused=False):
         assert abs(float(said[1]) * 1e6 - report["step_ns"]) <= 0.01 * report["step_ns"], (line[0], report["step_ns"])
         assert 0 <= float(said[2]) * 1e6 - needed(report) <= 0.01 * needed(report), (line[0], needed(report))
         if refused:
-            assert needed(report) <= found["budget_bytes"] < found["smallest_budget_bytes"], (found, report)
+            assert needed(report) <= report["budget_bytes"] and found["budget_bytes"] < found["smallest_budget_bytes"], (found, report)
+            assert (found["budget_bytes"] < report["budget_bytes"]) == (advice["options"] == "--budget 100%"), (advice, report)
         else:
             assert report["step_ns"] < 0.99 * found["step_ns"] or needed(report) < 0.99 * needed(found), (advice, found)
     return found, text
@@ -92,12 +93,22 @@ def main():
     assert lora["static_parts"]["frozen"] == static["weights"], (lora, static)
     assert found["advice"][-1]["needed_bytes"] == static["weights"] + static["other"], (found, static)
     assert needed(lora) < found["budget_bytes"], lora
-    mesh = (*reserve, "--mesh", "dp=4")
+    mesh, alone = (*reserve, "--mesh", "dp=4"), least
     least, states = smallest(DEEP, *mesh), static["moments"] + static["masters"]
     look(DEEP, (*mesh, "--budget", str(least - states * 3 // 5)), "--zero 1", "--master none --moments bf16",
          "--lora 16", refused=True)
     look(DEEP, (*mesh, "--zero", "1", "--budget", str(smallest(DEEP, *mesh, "--zero", "1") - static["weights"] // 4)),
          "--zero 3", "--moments bf16", "--lora 16", refused=True)
+    # A budget below the capacity, but not far below it.
+    for share, advised in ((0.9, ["--budget 100%"]), (0.7, [])):
+        device = json.load(open(f"{source}/schemas/devices/cpu.json")) | {"name": "small", "capacity_bytes": int(alone / share)}
+        json.dump(device, open("small.json", "w"))
+        target = (*reserve, "--target", "small.json", "--budget")
+        look(DEEP, (*target, str(alone)), *advised)
+        look(DEEP, (*target, str(int(alone / share))))
+    device["capacity_bytes"] = int(alone * 1.1)
+    json.dump(device, open("small.json", "w"))
+    look(DEEP, (*target, str(alone - 100000)), "--budget 100%", "--moments bf16", refused=True)
     # One group of all layers.
     _, text = look(TALL, (*reserve, *UNIFORM, "6"), "--recompute-num-layers 1")
     assert re.search("one group of all layers, recomputed together, saves [0-9.]+ % of the", text), text

@@ -10,6 +10,7 @@
 
 #define COMMANDS_MAX 3000 /* of a plan that is planned once more for advice */
 #define LOGITS_SHARE 0.10 /* of the live peak, from which on it is at the logits */
+#define FULL_SHARE   0.80 /* of the capacity, from which on a budget means all of it */
 #define GAIN         0.01 /* of time or memory, from which on it is said */
 
 /* --- facts --- */
@@ -140,6 +141,20 @@ static uint64_t groups_save(const struct situation *s)
     return is_one_group(s) ? UINT64_MAX : 0;
 }
 
+/* What a budget such as 80GB leaves of a device that has more. */
+static uint64_t capacity_saves(const struct situation *s)
+{
+    uint64_t capacity = s->settings->device.capacity_bytes, budget = s->settings->budget_bytes;
+    bool meant = s->settings->has_budget && (double)budget >= FULL_SHARE * (double)capacity;
+    return meant && budget < capacity ? capacity - budget : 0;
+}
+
+static void use_capacity(struct remat_graph *graph, struct remat_compile_settings *settings)
+{
+    (void)graph;
+    settings->budget_bytes = settings->device.capacity_bytes;
+}
+
 static void use_chunks(struct remat_graph *graph, struct remat_compile_settings *settings)
 {
     (void)graph;
@@ -191,6 +206,7 @@ static const struct row {
 } rows[] = {
     {"groups", "remat-compile", "--recompute-num-layers 1", groups_save, use_groups},
     {"chunks", "remat-compile", "--loss-chunk auto", chunks_save, use_chunks},
+    {"budget", "remat-compile", "--budget 100%", capacity_saves, use_capacity},
     {"zero", "remat-compile", "--zero 1", zero_1_saves, use_zero_1},
     {"zero", "remat-compile", "--zero 3", zero_3_saves, use_zero_3},
     {"states", "remat-graph", "--moments bf16", moments_save, use_moments},
