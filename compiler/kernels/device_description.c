@@ -308,7 +308,8 @@ static remat_status parse(remat_context *ctx, struct remat_arena *arena, const c
 /* --- names --- */
 
 /* Lower case, without punctuation. `short_form`: and without the words that vendors put before a
- * name, so that "NVIDIA GeForce RTX 4090" is "4090". */
+ * name and the unit of its memory, so that "NVIDIA GeForce RTX 4090" is "4090", "A100-80GB"
+ * "a10080". */
 static void fold(const char *name, bool short_form, char out[static NAME_MOST + 1])
 {
     static const char *const words[] = {"amd",    "geforce", "instinct", "nvidia",
@@ -320,7 +321,9 @@ static void fold(const char *name, bool short_form, char out[static NAME_MOST + 
         for (size_t w = 0; w < sizeof words / sizeof *words; w++)
             dropped |=
                 short_form && part == strlen(words[w]) && strncasecmp(name, words[w], part) == 0;
-        for (size_t i = 0; i < part && !dropped && length < NAME_MOST; i++)
+        bool unit = short_form && part > 2 && isdigit((unsigned char)name[part - 3]) &&
+                    strncasecmp(name + part - 2, "gb", 2) == 0;
+        for (size_t i = 0; i + 2 * unit < part && !dropped && length < NAME_MOST; i++)
             out[length++] = (char)tolower((unsigned char)name[i]);
         name += part + strspn(name + part, " -_./");
     }

@@ -290,6 +290,8 @@ static const struct {
     const char *written, *meant;
 } names[] = {
     {"A100-80", "a100-80"},
+    {"A100 80GB", "a100-80"},
+    {"V100-32GB", "v100-32"},
     {"NVIDIA A100-SXM4-80GB", "a100-80"},
     {"a100-sxm4-40gb", "a100-40"},
     {"NVIDIA A100 80GB PCIe", "a100-pcie"},

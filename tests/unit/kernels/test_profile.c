@@ -2,6 +2,7 @@
 /* Profiles: exact at measured sizes, between them as the logarithms have it; other kernels
  * modelled; variants in proportion to the kernel they are made from; each fault in a file has its
  * message, and no damage is more than a message. */
+#include "device_table.h"
 #include "kernel_body.h"
 #include "price.h"
 #include "profile.h"
@@ -370,6 +371,40 @@ static void check_gpus(void)
     }
 }
 
+/* That of a built-in description by its name, of a file by that of the file. */
+static void check_beside(void)
+{
+    struct workbench w;
+    struct remat_device_description device = {0};
+    workbench_open(&w);
+    CHECK(!remat_profile_beside(&w.arena, "cpu", &(struct remat_device_description){.name = "cpu"}),
+          "the CPU has none");
+    CHECK_OK(w.ctx, remat_device_description_read(w.ctx, &w.arena, "H100 SXM", 0, &device));
+    char producer[32] = "";
+    for (unsigned i = 0; i < remat_device_text_count; i++)
+        if (remat_device_texts[i].profile)
+            sscanf(strstr(remat_device_texts[i].profile, "\"producer\""),
+                   "\"producer\": \"%31[^\"]", producer);
+    const char *name = remat_profile_beside(&w.arena, "H100 SXM", &device);
+    CHECK(name && strcmp(name, "h100-sxm") == 0, "of H100 SXM: %s", name ? name : "none");
+    CHECK_OK(w.ctx, remat_profile_read(w.ctx, &w.arena, name, producer, &device, &device.profile));
+    CHECK(device.profile->count > 90, "%u rows", device.profile->count);
+    CHECK_STATUS(w.ctx,
+                 remat_profile_read(w.ctx, &w.arena, "h200", producer, &device, &device.profile),
+                 REMAT_ERROR_IO, "h200", "it has none");
+    const char *file = remat_arena_format(&w.arena, "/tmp/remat_beside_%ld.json", (long)getpid());
+    const char *beside =
+        remat_arena_format(&w.arena, "/tmp/remat_beside_%ld.profile.json", (long)getpid());
+    CHECK(!remat_profile_beside(&w.arena, file, &device), "no file is there");
+    FILE *written = fopen(beside, "w");
+    fclose(written);
+    const char *found = remat_profile_beside(&w.arena, file, &device);
+    CHECK(found && strcmp(found, beside) == 0, "%s", found ? found : "none");
+    CHECK(!remat_profile_beside(&w.arena, ".json", &device), "a file without a name");
+    remove(beside);
+    workbench_close(&w);
+}
+
 static void check_damage(void)
 {
     static const char good[] =
@@ -402,6 +437,7 @@ int main(void)
     check_transfers();
     check_faults();
     check_gpus();
+    check_beside();
     check_damage();
     remove(path);
     return check_exit();
