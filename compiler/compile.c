@@ -309,7 +309,7 @@ static remat_status find_bound(void *user)
     uint64_t reserve_bytes = p->search.reserve_bytes;
     *p->bound = (struct remat_bound){
         .step_ns = remat_search_bound_ns(&p->search, p->search.state.bound_ns),
-        .floor_bytes = remat_add_saturated(p->search.planner->floor_bytes, reserve_bytes),
+        .floor_bytes = remat_add_saturated(p->search.floor_bytes, reserve_bytes),
         .static_bytes = remat_add_saturated(p->persistent.total_bytes, reserve_bytes)};
     return REMAT_OK;
 }

@@ -230,7 +230,7 @@ def main():
     assert systems == {"megatron", "torchtitan"}, table
     codes = [code for code, _ in single]
     assert table["too_large"] == codes.count(3) and table["impossible"] == codes.count(4) + codes.count(2), (table, codes)
-    check("llama.fbs", 4, 8, 34_400_000, {"too_large", "impossible"})
+    check("llama.fbs", 4, 4, 34_400_000, {"too_large", "impossible"})
     check("llama.fbs", 2, 4, 34_900_000, {"impossible"}, "--zero", "1", every=list(all_divisions(2, 4, (1,))))
     check_pieces()
     check_refusal("llama.fbs", 2, 4)

@@ -8,23 +8,46 @@
 
 #include <inttypes.h>
 
-/* NULL: the division is without it; "" of a flag. */
+/* What a command without the option means is left out. */
+static bool is_needed(const struct division *d, uint32_t option)
+{
+    switch (option) {
+    case OPTION_mesh:
+        return d->mesh.axis_count > 0;
+    case OPTION_sequence_parallel:
+        return d->sequence_parallel;
+    case OPTION_zero:
+        return d->zero > 0;
+    default:
+        return d->microbatches > 1;
+    }
+}
+
+/* NULL: out of memory. */
 static const char *value_of(struct remat_arena *arena, const struct division *d, uint32_t option)
 {
     char mesh[REMAT_MESH_TEXT_BYTES];
     switch (option) {
     case OPTION_mesh:
         remat_mesh_print(&d->mesh, mesh);
-        return *mesh ? remat_arena_format(arena, "%s", mesh) : NULL;
+        return remat_arena_format(arena, "%s", mesh);
     case OPTION_sequence_parallel:
-        return d->sequence_parallel ? "" : NULL;
-    case OPTION_zero:
-        return d->zero ? remat_arena_format(arena, "%" PRIu32, d->zero) : NULL;
+        return "";
     default:
-        return d->microbatches > 1 ? remat_arena_format(arena, "%" PRIu32, d->microbatches) : NULL;
+        return remat_arena_format(arena, "%" PRIu32,
+                                  option == OPTION_zero ? d->zero : d->microbatches);
     }
 }
 
+static remat_status add(struct remat_arena *arena, const struct division *d, uint32_t option,
+                        struct cli_arguments *out)
+{
+    const char *value = value_of(arena, d, option);
+    out->given[out->given_count++] = (struct cli_given){option, value};
+    return value ? REMAT_OK : REMAT_ERROR_MEMORY;
+}
+
+/* What is chosen stands in place of the options that ask for it. */
 remat_status division_arguments(struct remat_arena *arena, const struct divisions *divisions,
                                 const struct division *d, struct cli_arguments *out)
 {
@@ -32,28 +55,22 @@ remat_status division_arguments(struct remat_arena *arena, const struct division
                                     OPTION_microbatches};
     remat_status st = REMAT_OK;
     const struct cli_arguments *args = divisions->args;
-    struct cli_given *given;
-    uint32_t count = 0;
-    REMAT_TRY_NEW(arena, given, args->given_count + sizeof open / sizeof *open);
+    *out = *args;
+    out->given_count = 0;
+    REMAT_TRY_NEW(arena, out->given, args->given_count + sizeof open / sizeof *open);
     for (uint32_t i = 0; i < args->given_count; i++) {
         struct cli_given next = args->given[i];
         bool batch = next.option == OPTION_global_batch && !cli_has(args, OPTION_bind);
         if (next.option == OPTION_bind || batch)
-            given[count++] = (struct cli_given){OPTION_bind, divisions->bindings};
+            out->given[out->given_count++] = (struct cli_given){OPTION_bind, divisions->bindings};
         else if (next.option == OPTION_microbatches && d)
-            given[count++] = (struct cli_given){
-                next.option, remat_arena_format(arena, "%" PRIu32, d->microbatches)};
+            REMAT_TRY(add(arena, d, OPTION_microbatches, out));
         else if (next.option != OPTION_ranks && next.option != OPTION_global_batch)
-            given[count++] = next;
-        for (size_t o = 0; next.option == OPTION_ranks && o < sizeof open / sizeof *open; o++) {
-            const char *value = cli_has(args, open[o]) ? NULL : value_of(arena, d, open[o]);
-            if (value)
-                given[count++] = (struct cli_given){open[o], value};
-        }
+            out->given[out->given_count++] = next;
+        for (size_t o = 0; next.option == OPTION_ranks && o < sizeof open / sizeof *open; o++)
+            if (!cli_has(args, open[o]) && is_needed(d, open[o]))
+                REMAT_TRY(add(arena, d, open[o], out));
     }
-    *out = *args;
-    out->given = given;
-    out->given_count = count;
 fail:
     return st;
 }
