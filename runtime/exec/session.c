@@ -365,7 +365,8 @@ static remat_status write_bytes(remat_session *session, const char *tensor, bool
     REMAT_TRY(find_bytes(session, tensor, whole, begin, bytes, &found, &offset));
     if (found->index_bound)
         REMAT_TRY(check_indices(session->ctx, found, begin, data, bytes));
-    st = session->device->vtable->write(session->device, offset, data, bytes);
+    if (bytes) /* else `data` may be NULL */
+        st = session->device->vtable->write(session->device, offset, data, bytes);
 fail:
     return st;
 }
@@ -376,7 +377,7 @@ static remat_status read_bytes(remat_session *session, const char *tensor, bool 
     const struct remat_tensor *found;
     uint64_t offset;
     remat_status st = find_bytes(session, tensor, whole, begin, bytes, &found, &offset);
-    return st ? st : session->device->vtable->read(session->device, offset, data, bytes);
+    return st || !bytes ? st : session->device->vtable->read(session->device, offset, data, bytes);
 }
 
 remat_status remat_session_write(remat_session *session, const char *tensor, const void *data,

@@ -7,6 +7,7 @@
 #include "device_base.h"
 #include "host.h"
 
+#include <inttypes.h>
 #include <sched.h>
 
 #define BASE_BYTES   (48u << 20) /* what the process needs beside arena and threads: code, files */
@@ -76,7 +77,7 @@ static uint32_t default_threads(void)
     cpu_set_t set;
     CPU_ZERO(&set);
     int count = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
-    return count > 0 ? (uint32_t)count : 1;
+    return count < 1 ? 1 : count > CPU_THREADS_MAX ? CPU_THREADS_MAX : (uint32_t)count;
 }
 
 static remat_status present(remat_context *ctx, const struct remat_device_params *params)
@@ -99,6 +100,10 @@ static remat_status create(remat_context *ctx, const struct remat_program *progr
                            const struct remat_device_params *params, struct remat_device **out)
 {
     remat_status st = REMAT_OK;
+    *out = NULL;
+    if (params->threads < 1 || params->threads > CPU_THREADS_MAX)
+        REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "%" PRIu32 " threads (accepted: 1 to %d)",
+                   params->threads, CPU_THREADS_MAX);
     REMAT_TRY(
         remat_device_make(ctx, &remat_cpu_device, program, params, sizeof(struct cpu_device), out));
     struct cpu_device *cpu = (struct cpu_device *)*out;

@@ -189,8 +189,9 @@ remat_status cpu_pool_create(remat_context *ctx, int threads, struct cpu_pool **
     remat_status st = REMAT_OK;
     struct cpu_pool *pool = NULL;
     *out = NULL;
-    if (threads < 1 || threads > 1024)
-        REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "threads: %d is outside 1 to 1024", threads);
+    if (threads < 1 || threads > CPU_THREADS_MAX)
+        REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "threads: %d is outside 1 to %d", threads,
+                   CPU_THREADS_MAX);
     if (!(pool = remat_reallocate(ctx, NULL, sizeof *pool)))
         return REMAT_ERROR_MEMORY;
     memset(pool, 0, sizeof *pool);

@@ -8,6 +8,8 @@
 
 #include "base.h"
 
+#define CPU_THREADS_MAX 1024 /* of a pool */
+
 /* Thread-compatible: one thread at a time may run, and no task may run its own pool. */
 struct cpu_pool;
 

@@ -213,7 +213,8 @@ typedef struct remat_session_params {
      * for a CPU runs there; and one that a GPU cannot run for want of a library or of code for it,
      * unless `memory` or a stream is given: the logger is told why. */
     const char *device;
-    uint32_t threads; /* on a CPU; 0: all cores, or as many as the plan's reserve allows */
+    uint32_t threads; /* on a CPU, at most 1024; 0: all cores, or as many as the plan's reserve
+                         allows */
     uint64_t seed;    /* of initial values and dropout */
     /* The host's memory of remat_session_memory_bytes, aligned to 256, used until destroy; NULL:
      * the session allocates them, once. */

@@ -314,6 +314,24 @@ static void test_script(remat_context *ctx, const struct remat_plan *plan)
 
 /* --- errors --- */
 
+/* Too many take no memory: the host's allocator is not asked for a scratch of each. */
+static void test_threads(remat_context *ctx, const struct remat_plan *plan)
+{
+    remat_session_params params;
+    remat_session *session;
+    uint64_t bytes;
+    remat_session_params_init(&params);
+    params.device = "cpu";
+    for (params.threads = 1025; params.threads; params.threads *= 2) {
+        CHECK_STATUS(ctx, remat_session_memory_bytes(ctx, plan, &params, &bytes), REMAT_ERROR_USAGE,
+                     " threads (accepted: 1 to 1024)");
+        CHECK_STATUS(ctx, remat_session_create(ctx, plan, &params, &session), REMAT_ERROR_USAGE,
+                     " threads (accepted: 1 to 1024)");
+    }
+    params.threads = 1024;
+    CHECK_OK(ctx, remat_session_memory_bytes(ctx, plan, &params, &bytes));
+}
+
 static void test_errors(remat_context *ctx, const struct remat_plan *plan)
 {
     remat_session_params params;
@@ -325,6 +343,7 @@ static void test_errors(remat_context *ctx, const struct remat_plan *plan)
                  "unknown device \"abacus\"");
     CHECK(!session);
     params.device = "cpu";
+    test_threads(ctx, plan);
     plan->program->plan_only = "rope_type is \"yarn\"";
     CHECK_STATUS(ctx, remat_session_create(ctx, plan, &params, &session), REMAT_ERROR_PLAN_ONLY,
                  "leaves out a part of its model, rope_type is \"yarn\"");
@@ -347,6 +366,10 @@ static void test_errors(remat_context *ctx, const struct remat_plan *plan)
                  "no tensor \"z\"");
     CHECK_STATUS(ctx, remat_session_read(session, "x", &value, 4), REMAT_ERROR_USAGE,
                  "has 18000 bytes, not 4");
+    for (uint64_t begin = 0; begin <= 18000; begin += 18000) { /* UBSan looks at the NULL */
+        CHECK_OK(ctx, remat_session_read_part(session, "x", begin, NULL, 0));
+        CHECK_OK(ctx, remat_session_write_part(session, "x", begin, NULL, 0));
+    }
     CHECK_OK(ctx, remat_session_run(session, "init"));
     CHECK_OK(ctx, write_inputs(session, K, 1));
     CHECK_STATUS(ctx, remat_session_run(session, "train"), REMAT_ERROR_INVALID,
