@@ -57,17 +57,23 @@ static uint64_t reserve_header(const remat_plan *plan, safetensors_filter *has)
 remat_status safetensors_check(remat_context *ctx, const char *path, const remat_plan *plan,
                                safetensors_filter *has)
 {
-    uint64_t header_bytes = reserve_header(plan, has);
+    uint64_t header_bytes = reserve_header(plan, has), values = METADATA_BYTES;
     remat_tensor_info tensor;
     if (header_bytes > SAFETENSORS_HEADER_BYTES_MAX)
         return cli_error(ctx, REMAT_ERROR_INVALID,
                          "%s: the names of the tensors take a header of %llu bytes (accepted: "
                          "at most %u)",
                          path, (unsigned long long)header_bytes, SAFETENSORS_HEADER_BYTES_MAX);
-    for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++)
-        if (get_tensor(plan, i, has, &tensor) && strcmp(tensor.name, METADATA) == 0)
+    for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++) {
+        if (!get_tensor(plan, i, has, &tensor))
+            continue;
+        values += 7 + tensor.rank;
+        if (strcmp(tensor.name, METADATA) == 0)
             return cli_error(ctx, REMAT_ERROR_INVALID,
                              "%s: safetensors files have no tensor \"" METADATA "\"", path);
+    }
+    if (values > SAFETENSORS_VALUES_MAX)
+        return cli_error(ctx, REMAT_ERROR_INVALID, "%s: too many tensors for one file", path);
     return REMAT_OK;
 }
 

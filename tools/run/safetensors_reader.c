@@ -140,11 +140,29 @@ static remat_status check_cover(remat_context *ctx, const struct safetensors_fil
     return REMAT_OK;
 }
 
+/* Every value of the JSON but the first stands behind one of these. */
+static uint64_t count_values(const char *text, uint64_t length)
+{
+    uint64_t count = 1;
+    bool in_string = false;
+    for (uint64_t i = 0; i < length; i++) {
+        char c = text[i];
+        i += in_string && c == '\\';
+        in_string ^= c == '"';
+        count += !in_string && (c == ',' || c == '[' || c == '{');
+    }
+    return count;
+}
+
 static remat_status parse_header(remat_context *ctx, struct safetensors_file *file,
                                  const char *text, uint64_t length, uint64_t data_bytes)
 {
     remat_status st = REMAT_OK;
     json_error_t error;
+    if (count_values(text, length) > SAFETENSORS_VALUES_MAX)
+        RUN_FAIL(ctx, REMAT_ERROR_INVALID,
+                 "%s: a header of more than %u values: no file of a model's weights", file->path,
+                 SAFETENSORS_VALUES_MAX);
     file->header = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
     if (!file->header && json_error_code(&error) == json_error_out_of_memory)
         RUN_FAIL(ctx, REMAT_ERROR_MEMORY, "%s: out of memory", file->path);

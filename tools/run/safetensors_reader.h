@@ -12,6 +12,8 @@
 
 /* What the reference implementation accepts, and no writer exceeds. */
 #define SAFETENSORS_HEADER_BYTES_MAX 100000000u
+/* Values in it, of which a tensor has 7 and one for each axis. */
+#define SAFETENSORS_VALUES_MAX (1u << 21)
 
 struct safetensors_tensor {
     const char *name;  /* lives in the file's header */
