@@ -130,6 +130,7 @@ def check_refused():
     train("one.plan", "--steps", "2", "--resume", "f")
     train("one.plan", "--steps", "2", *FALL, "--checkpoint", "d")
     name = os.listdir("d")[0]
+    whole = read(f"d/{name}")
     for change, code, said in faults:
         shutil.rmtree("e", ignore_errors=True)
         shutil.copytree("d", "e")
@@ -140,6 +141,13 @@ def check_refused():
         file.write(read(f"d/{name}")[:-1])
     message = train("one.plan", "--resume", "e", code=4)
     assert "its data ends at" in message and "without this file" not in message, message
+    for make in os.mkdir, os.mkfifo:
+        os.unlink(f"e/{name}")
+        make("e/step-0000000003.safetensors")
+        shutil.copy(f"d/{name}", "e")
+        message = train("one.plan", "--resume", "e", code=5)
+        assert "not a regular file; without this file --resume begins after step 2" in message, message
+        (os.rmdir if make == os.mkdir else os.unlink)("e/step-0000000003.safetensors")
     call("graph", "llama-tiny", "--batch", "4", "-o", "l.fbs")
     call("compile", "l.fbs", "-o", "l.plan")
     assert " of the plan is missing" in train("l.plan", "--resume", "d", code=4)
@@ -154,7 +162,25 @@ def check_refused():
                             (["--resume", "d", "--warmup", "12"], "--warmup 12 leaves none of 12 steps")]:
         assert said in train("one.plan", *arguments, code=2), arguments
     assert "No such file" in train("one.plan", "--resume", "nowhere", code=5)
-    assert os.listdir("d") == [name]
+    os.symlink("d", "linked")
+    for arguments, said in [(["--resume", "d", "--save-weights", f"d/{name}"], f"--save-weights 'd/{name}' has the name of a checkpoint"),
+                            (["--resume", "d", "--save-weights", f"./linked/../linked/{name}"], "in the folder of --resume"),
+                            (["--resume", "d", "--save-gradients", "d/step-0000000009.safetensors"], "has the name of a checkpoint"),
+                            (["--checkpoint", "new", "--save-weights", "new"], "'new' is the folder of --checkpoint: take another name"),
+                            (["--checkpoint", "new/", "--report", "./new"], "'./new' is the folder of --checkpoint"),
+                            (["--resume", "d", "--log", f"d/{name}"], f"--log 'd/{name}' has the name of a checkpoint")]:
+        assert said in train("one.plan", *arguments, code=2), arguments
+    assert os.listdir("d") == [name] and read(f"d/{name}") == whole and not os.path.exists("new")
+    train("one.plan", "--steps", "1", "--checkpoint", "both", "--save-weights", "both/")
+    assert sorted(os.listdir("both")) == ["config.json", "model.safetensors", "step-0000000001.safetensors"]
+
+
+def check_header():
+    """A header that would take a lot of memory is refused before it does."""
+    for text_of in (b'{"a":' + b"[" * 2**21, b'{"a":{"dtype":"F32","shape":[' + b"1," * 2**21 + b'1],"data_offsets":[0,4]}}'):
+        with open("large.safetensors", "wb") as file:
+            file.write(struct.pack("<Q", len(text_of)) + text_of + bytes(4))
+        assert "a header of more than 2097152 values" in train("one.plan", "--init", "large.safetensors", code=4)
 
 
 def check_kept():
@@ -192,6 +218,7 @@ def main():
     check_equal()
     check_sums()
     check_refused()
+    check_header()
     check_kept()
 
 

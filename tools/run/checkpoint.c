@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -149,6 +150,50 @@ static bool is_same_folder(const char *a, const char *b)
     struct stat x, y;
     return b && stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev &&
            x.st_ino == y.st_ino;
+}
+
+/* Without links and dots; what is not there yet, in its folder. */
+static bool resolve(const char *path, char out[PATH_MAX])
+{
+    char folder[PATH_MAX], whole[PATH_MAX];
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    if (length >= PATH_MAX)
+        return false;
+    snprintf(folder, sizeof folder, "%.*s", (int)length, path);
+    if (realpath(folder, out))
+        return true;
+    char *slash = strrchr(folder, '/'), *name = slash ? slash + 1 : folder;
+    char last[NAME_MAX + 1];
+    if (strlen(name) > NAME_MAX)
+        return false;
+    memcpy(last, name, strlen(name) + 1);
+    snprintf(name, 2, ".");
+    if (!realpath(folder, whole) || strlen(whole) + strlen(last) + 2 > PATH_MAX)
+        return false;
+    snprintf(out, PATH_MAX, "%.*s/%s", (int)(PATH_MAX - NAME_MAX - 2), whole, last);
+    return true;
+}
+
+remat_status checkpoint_check_output(remat_context *ctx, const char *option, const char *folder,
+                                     const char *label, const char *path)
+{
+    char whole[PATH_MAX], file[PATH_MAX];
+    uint64_t step;
+    if (!folder || !path || !resolve(folder, whole) || !resolve(path, file))
+        return REMAT_OK; /* who opens it says why */
+    size_t length = strlen(whole);
+    bool within = strncmp(file, whole, length) == 0;
+    if (within && !file[length])
+        return cli_error(ctx, REMAT_ERROR_USAGE, "%s '%s' is the folder of %s: take another name",
+                         label, path, option);
+    if (within && file[length] == '/' && parse_name(file + length + 1, &step))
+        return cli_error(ctx, REMAT_ERROR_USAGE,
+                         "%s '%s' has the name of a checkpoint in the folder of %s: take another "
+                         "name",
+                         label, path, option);
+    return REMAT_OK;
 }
 
 static bool get_lasting(const remat_plan *plan, uint32_t i, remat_tensor_info *out)
@@ -336,7 +381,7 @@ remat_status checkpoint_open(remat_context *ctx, const char *folder, const remat
     uint64_t newest[KEPT];
     *out = (struct checkpoint){0};
     remat_status st = open_newest(ctx, folder, out, newest);
-    if (st == REMAT_ERROR_INVALID && newest[1])
+    if ((st == REMAT_ERROR_INVALID || st == REMAT_ERROR_IO) && newest[1])
         return cli_error(ctx, st, "%s; without this file --resume begins after step %" PRIu64,
                          remat_context_message(ctx), newest[1]);
     return st ? st : check_tensors(ctx, out, plan);

@@ -38,6 +38,11 @@ struct checkpoint_state {
 remat_status checkpoint_prepare(remat_context *ctx, const char *folder, const char *resumed,
                                 const remat_plan *plan, int *lock);
 
+/* REMAT_ERROR_USAGE: the output `path`, which `label` names, is the folder, or has the name of a
+ * checkpoint in it. `folder` is what `option` says; either may be NULL: there is none. */
+remat_status checkpoint_check_output(remat_context *ctx, const char *option, const char *folder,
+                                     const char *label, const char *path);
+
 /* Whether ranks have parts of what a checkpoint has. */
 bool checkpoint_has_parts(const remat_plan *plan);
 /* Writes a checkpoint and removes all but the newest two. Takes 1 MiB and the header. Parts

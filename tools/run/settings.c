@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "settings.h"
 
+#include "checkpoint.h"
 #include "options.h"
 
 #include <sys/stat.h>
@@ -68,6 +69,27 @@ static remat_status claim_weights(remat_context *ctx, const struct cli_arguments
     return st;
 }
 
+/* No output takes the place of a checkpoint, or of the folder that is made for them. */
+static remat_status check_checkpoints(remat_context *ctx, const struct cli_arguments *args,
+                                      const struct train_settings *s)
+{
+    static const uint32_t outputs[] = {OPTION_save_weights,   OPTION_save_initial_weights,
+                                       OPTION_save_gradients, OPTION_log,
+                                       OPTION_report,         OPTION_profile,
+                                       OPTION_trace};
+    remat_status st = REMAT_OK;
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
+        char label[32];
+        const char *path = cli_text(args, outputs[i], NULL);
+        path = outputs[i] == OPTION_save_weights ? s->weights_path : path;
+        snprintf(label, sizeof label, "--%s", args->tool->options[outputs[i]].name);
+        RUN_TRY(checkpoint_check_output(ctx, "--checkpoint", s->checkpoint, label, path));
+        RUN_TRY(checkpoint_check_output(ctx, "--resume", s->resume, label, path));
+    }
+fail:
+    return st;
+}
+
 remat_status settings_read(remat_context *ctx, const struct cli_arguments *args,
                            struct train_settings *out)
 {
@@ -108,6 +130,7 @@ remat_status settings_read(remat_context *ctx, const struct cli_arguments *args,
         RUN_TRY(claim_weights(ctx, args, out));
     if (out->log_path)
         RUN_TRY(remat_outputs_claim(args->outputs, "--log", out->log_path));
+    RUN_TRY(check_checkpoints(ctx, args, out));
     for (size_t i = 0; i < sizeof weights / sizeof *weights; i++)
         RUN_TRY(check_seekable(ctx, args, weights[i]));
     if (out->gradients_step > out->steps)
