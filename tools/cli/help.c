@@ -7,6 +7,14 @@
 
 #include <stdio.h>
 
+static const char *const exit_lines[] = {
+    "0 done, 1 other, 2 usage, 3 does not fit the budget, 4 invalid file, 5 I/O,",
+    "6 out of memory, 7 search ended before it found a plan, 8 a result that is not finite,",
+    "9 a plan that does not run, 70 internal error,",
+    "75 a rank was lost or training interrupted, try again.",
+};
+#define EXIT_LINES (sizeof exit_lines / sizeof *exit_lines)
+
 static const char *const kind_names[] = {"flag", "text",  "choice", "list",   "integer", "number",
                                          "size", "input", "name",   "output", "folder"};
 
@@ -72,12 +80,8 @@ void cli_print_help(const struct cli_tool *tool)
             printf("\n%s:\n", option->group);
         print_option_help(option);
     }
-    cli_print(
-        stdout,
-        "\nExit codes: 0 done, 1 other, 2 usage, 3 does not fit the budget, 4 invalid file, 5 "
-        "I/O,\n"
-        "6 out of memory, 7 search ended before it found a plan, 8 a result that is not finite,\n"
-        "70 internal error, 75 a rank was lost or training interrupted, try again.\n");
+    for (size_t i = 0; i < EXIT_LINES; i++)
+        cli_print(stdout, "%s%s\n", i ? "" : "\nExit codes: ", exit_lines[i]);
 }
 
 void cli_print_options(const struct cli_tool *tool)
@@ -146,7 +150,7 @@ void cli_print_man(const struct cli_tool *tool)
         print_roff(tool->examples[i].purpose);
         putchar('\n');
     }
-    printf(".SH EXIT STATUS\n0 done, 1 other, 2 usage, 3 does not fit the budget, 4 invalid file, "
-           "5 I/O, 6 out of memory, 7 search ended before it found a plan, 8 a result that is not "
-           "finite, 70 internal error, 75 a rank was lost or training interrupted, try again.\n");
+    printf(".SH EXIT STATUS\n");
+    for (size_t i = 0; i < EXIT_LINES; i++)
+        printf("%s%s", exit_lines[i], i + 1 < EXIT_LINES ? " " : "\n");
 }

@@ -263,7 +263,8 @@ static remat_status check_optimizer(remat_context *ctx, const struct remat_optim
         return REMAT_OK;
     snprintf(option, sizeof option, "%s", fault.range.key);
     for (char *c = option; *c; c++)
-        *c = *c == '_' ? '-' : *c;
+        if (*c == '_')
+            *c = '-';
     return remat_error(ctx, REMAT_ERROR_USAGE, "--%s %g is out of range (accepted: %s)", option,
                        fault.number, remat_range_text(&fault.range).text);
 }
