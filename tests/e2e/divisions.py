@@ -233,6 +233,10 @@ def main():
     check("llama.fbs", 4, 4, 34_400_000, {"too_large", "impossible"})
     check("llama.fbs", 2, 4, 34_900_000, {"impossible"}, "--zero", "1", every=list(all_divisions(2, 4, (1,))))
     check_pieces()
+    text = must(call("compile", "llama.fbs", *GPU, "--ranks", "3", "--global-batch", "6", "--budget", "1GB", "-o",
+                     "chosen.plan")).stdout
+    assert re.search(r"^not possible: --mesh tp=3 --microbatches 1: value .* 3 ranks along tp$", text,
+                                                    re.M), text
     check_refusal("llama.fbs", 2, 4)
     assert check_microbatches("llama.fbs", ["--mesh", "dp=2", "--zero", "3"], 8, "35MB") > 1
     check_microbatches("gpt2 tiny.fbs", [], 6, "40MB")

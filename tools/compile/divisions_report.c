@@ -71,17 +71,26 @@ static void print_counts(const struct divisions *s)
         printf("%s/s are of all %" PRIu32 " ranks, the peak is of one\n", s->unit, s->ranks);
 }
 
+/* Without the name of the model. */
+static const char *reason_of(const struct divisions *s, const struct division *d)
+{
+    const char *model = s->args->operands[0];
+    size_t length = strlen(model);
+    bool named = strncmp(d->why, model, length) == 0 && strncmp(d->why + length, ": ", 2) == 0;
+    return d->why + (named ? length + 2 : 0);
+}
+
 /* Each reason once, with the first division that has it. */
 static void print_reasons(const struct divisions *s)
 {
     for (uint32_t i = 0; i < s->count; i++) {
         const struct division *d = &s->items[i];
-        bool new = d->outcome == DIVISION_IMPOSSIBLE;
-        for (uint32_t k = 0; new &&k < i; k++)
-            new =
+        bool first = d->outcome == DIVISION_IMPOSSIBLE;
+        for (uint32_t k = 0; first && k < i; k++)
+            first =
                 s->items[k].outcome != DIVISION_IMPOSSIBLE || strcmp(s->items[k].why, d->why) != 0;
-        if (new)
-            cli_print(stdout, "not possible, as %s: %s\n", division_options(d).text, d->why);
+        if (first)
+            cli_print(stdout, "not possible: %s: %s\n", division_options(d).text, reason_of(s, d));
     }
 }
 
