@@ -3,10 +3,11 @@
  * those of kernels themselves and those of what they inline. A kernel may inline a value where the
  * nodes that make it fit its index space, the rules of fusion and its limit of nodes, together with
  * all that it inlines already; so every subset is legal. All readers inline a value where that
- * takes less than a rerun, else none. */
+ * takes less than a rerun, but for what layers pass on, else none. */
 #include "settle.h"
 
 #include "shards.h"
+#include "stacks.h"
 
 #include <math.h>
 
@@ -25,6 +26,7 @@ struct settler {
     uint32_t *node_count;    /* by kernel, with all that it inlines */
     bool *runs_again; /* by kernel: for a candidate that a kernel of the backward pass loads */
     struct remat_load *loads; /* by kernel */
+    bool *passed_on;          /* by value: a bottleneck of repeated layers */
 };
 
 struct remat_trace remat_settled_trace(const struct remat_settled *settled, remat_value value)
@@ -264,6 +266,19 @@ static bool is_inside(const struct settler *s, remat_kernel_id writer, remat_val
     return false;
 }
 
+/* Groups of layers that are recomputed hold what they pass on; if that were inlined, they would
+ * hold what it is made of. */
+static bool is_held_for_less(const struct settler *s, remat_value root,
+                             const struct remat_slice *slice)
+{
+    const struct remat_graph *g = s->out->graph;
+    uint64_t bytes = 0;
+    for (uint32_t r = 0; r < slice->read_count; r++)
+        if (remat_is_candidate(s->out, slice->reads[r].root))
+            bytes += remat_storage_bytes(&g->values[slice->reads[r].root.i]);
+    return s->passed_on[root.i] && bytes / 2 >= remat_storage_bytes(&g->values[root.i]);
+}
+
 static void settle(struct settler *s, remat_value root)
 {
     const struct readers *list = &s->readers[root.i];
@@ -288,7 +303,7 @@ static void settle(struct settler *s, remat_value root)
         all &= may_inline(s, reader, slice) && (!rerun || extra <= rerun_ns);
         all_ns += rerun ? 0 : extra;
     }
-    all &= all_ns < rerun_ns && list->count > 0;
+    all &= all_ns < rerun_ns && list->count > 0 && !is_held_for_less(s, root, slice);
     s->out->inlined[root.i] = all;
     bool by_reruns = false;
     for (size_t r = 0; r < list->count; r++) {
@@ -333,6 +348,20 @@ static void find_readers(struct settler *s)
     }
 }
 
+static void find_passed_on(struct settler *s)
+{
+    const struct remat_graph *g = s->out->graph;
+    struct remat_stacks stacks;
+    bool *written;
+    REMAT_NEW(s->scratch, written, g->value_count);
+    for (remat_value v = {0}; v.i < g->value_count; v.i++)
+        written[v.i] = remat_is_candidate(s->out, v);
+    remat_stacks_find(s->scratch, g, written, &stacks);
+    for (uint32_t k = 0; k < stacks.count; k++)
+        for (uint32_t span = 0; span < stacks.stacks[k].length; span++)
+            s->passed_on[stacks.stacks[k].bottlenecks[span].i] = true;
+}
+
 void remat_settle(struct remat_arena *arena, const struct remat_graph *graph,
                   const struct remat_kernel_list *kernels,
                   const struct remat_device_description *device,
@@ -358,11 +387,13 @@ void remat_settle(struct remat_arena *arena, const struct remat_graph *graph,
     REMAT_NEW(s.scratch, s.node_count, kernels->count);
     REMAT_NEW(s.scratch, s.loads, kernels->count);
     REMAT_NEW(s.scratch, s.runs_again, kernels->count);
+    REMAT_NEW(s.scratch, s.passed_on, graph->value_count);
     find_standing(&s);
     for (remat_value v = {0}; v.i < graph->value_count; v.i++)
         if (remat_is_candidate(out, v))
             out->slices[v.i] = find_slice(out, arena, &v, 1, true);
     find_readers(&s);
+    find_passed_on(&s);
     for (uint32_t n = graph->node_count; n-- > 0;)
         for (uint32_t o = 0; o < graph->nodes[n].output_count; o++)
             if (remat_is_candidate(out, graph->nodes[n].outputs[o]))

@@ -190,6 +190,18 @@ def check_hopeless():
         assert call("compile", *command, str(smallest - 1)).returncode == 3, (mesh, smallest)
 
 
+def check_sequence():
+    """Inputs of layers are half as large with --sequence-parallel, so the smallest plan is smaller, and holds no more
+    than two of them above the floor."""
+    model = ["llama3-8b", "--layers", "16", "--batch", "16", "--seq", "2048", "--dtype", "bf16", "-o", "m.fbs"]
+    assert call("graph", *model).returncode == 0
+    command = ["m.fbs", "--target", "h100-sxm", "--mesh", "dp=2,tp=2", "--format", "json", "-o", "n.plan", "--budget", "1GB"]
+    whole, parts = (json.loads(call("compile", *command, *way).stdout) for way in ([], ["--sequence-parallel"]))
+    assert parts["smallest_budget_bytes"] < whole["smallest_budget_bytes"], (parts, whole)
+    input_bytes = 16 // 2 * 2048 * 4096 * 2 // 2
+    assert parts["smallest_budget_bytes"] <= parts["floor_bytes"] + 2 * input_bytes, parts
+
+
 def main():
     os.chdir(tempfile.mkdtemp())
     said = [removal for model in MODELS for policy in POLICIES for removal in check(model, policy)]
@@ -199,6 +211,7 @@ def main():
     check_terminal()
     check_pieces()
     check_hopeless()
+    check_sequence()
     assert kinds >= {"recompute", "in use", "needed", "pinned"}, kinds
     print(f"{len(said)} residents: {', '.join(sorted(kinds))}")
 
