@@ -110,6 +110,20 @@ def names(work, family, tensors):
         extra(name, shape, data)
         wrong = bytes([data[0] ^ 1]) + data[1:]
         extra(name, shape, wrong, f'tensor "{re.escape(name)}" differs from "{re.escape(other)}", .*')
+        for order in (1, -1):
+            in_shards(order, {name: ("F32", shape, data)}, None)
+            in_shards(order, {name: ("F32", shape, wrong)}, f'tensor "{name}" differs from "{other}", ')
+
+    def in_shards(order, more, message):
+        shards = {"whole.safetensors": tensors, "more.safetensors": more}
+        for path, held in shards.items():
+            (work / path).write_bytes(assemble(header_of(held), held))
+        done = run(work, "--init", *list(shards)[::order])
+        wanted = f"remat-run: error: more.safetensors: {message}" if message else ""
+        if done.returncode != (INVALID if message else 0) or not done.stderr.startswith(wanted):
+            faults.append(f"{family}, {list(more)} in a shard: {done.returncode}, {done.stderr!r}, expected {message!r}")
+        for path in shards:
+            (work / path).unlink()
 
     if family == "gpt2":
         prefixed = renamed(tensors, "transformer.{}".format)

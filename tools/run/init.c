@@ -316,6 +316,7 @@ fail:
 
 static remat_status check_equal(remat_context *ctx, const struct safetensors_file *file,
                                 const struct safetensors_tensor *tensor,
+                                const struct safetensors_file *other_file,
                                 const struct safetensors_tensor *other, struct chunk *chunk)
 {
     remat_status st = REMAT_OK;
@@ -324,7 +325,7 @@ static remat_status check_equal(remat_context *ctx, const struct safetensors_fil
         uint64_t count =
             tensor->bytes - at < sizeof chunk->f32 ? tensor->bytes - at : sizeof chunk->f32;
         RUN_TRY(safetensors_read_part(ctx, file, tensor, at, chunk->f32, count));
-        RUN_TRY(safetensors_read_part(ctx, file, other, at, chunk->other, count));
+        RUN_TRY(safetensors_read_part(ctx, other_file, other, at, chunk->other, count));
         equal = memcmp(chunk->f32, chunk->other, count) == 0;
     }
     if (!equal)
@@ -335,32 +336,46 @@ fail:
     return st;
 }
 
-static remat_status check_extra(remat_context *ctx, const struct weights_file *weights, uint32_t i,
-                                struct chunk *chunk)
+/* The copy of the tensor may be in another file, as a table and its head are in shards. */
+static remat_status check_tied(remat_context *ctx, const struct initial_weights *weights,
+                               const struct safetensors_file *file,
+                               const struct safetensors_tensor *tensor, uint32_t parameter,
+                               struct chunk *chunk)
 {
-    const struct safetensors_tensor *tensor = &weights->file.tensors[i];
-    const struct extra_tensor *extra;
-    resolve(weights->plan, family_of(weights->plan), tensor->name, &extra);
-    if (extra->must_be == EXTRA_ZERO)
-        return check_zero(ctx, &weights->file, tensor, chunk);
-    uint32_t other = extra->must_be == EXTRA_EQUAL
-                         ? remat_plan_find_tensor(weights->plan, extra->other)
-                         : UINT32_MAX;
-    for (uint32_t k = 0; k < weights->file.count && other != UINT32_MAX; k++)
-        if (weights->parameters[k] == other)
-            return check_equal(ctx, &weights->file, tensor, &weights->file.tensors[k], chunk);
+    for (uint32_t i = 0; i < weights->count; i++) {
+        const struct weights_file *from = &weights->files[i];
+        for (uint32_t k = 0; k < from->file.count; k++)
+            if (from->parameters[k] == parameter)
+                return check_equal(ctx, file, tensor, &from->file, &from->file.tensors[k], chunk);
+    }
     return REMAT_OK;
 }
 
-static remat_status write_file(remat_context *ctx, const struct weights_file *weights,
-                               uint32_t rank, remat_session *session, struct chunk *chunk)
+static remat_status check_extra(remat_context *ctx, const struct initial_weights *weights,
+                                const struct weights_file *from, uint32_t i, struct chunk *chunk)
+{
+    const struct safetensors_tensor *tensor = &from->file.tensors[i];
+    const struct extra_tensor *extra;
+    resolve(from->plan, family_of(from->plan), tensor->name, &extra);
+    if (extra->must_be == EXTRA_ZERO)
+        return check_zero(ctx, &from->file, tensor, chunk);
+    uint32_t other = extra->must_be == EXTRA_EQUAL
+                         ? remat_plan_find_tensor(from->plan, extra->other)
+                         : UINT32_MAX;
+    return other == UINT32_MAX ? REMAT_OK
+                               : check_tied(ctx, weights, &from->file, tensor, other, chunk);
+}
+
+static remat_status write_file(remat_context *ctx, const struct initial_weights *weights,
+                               const struct weights_file *from, uint32_t rank,
+                               remat_session *session, struct chunk *chunk)
 {
     remat_status st = REMAT_OK;
-    for (uint32_t i = 0; i < weights->file.count; i++)
-        if (weights->parameters[i] != UINT32_MAX)
-            RUN_TRY(write_parameter(ctx, weights, i, rank, session, chunk));
+    for (uint32_t i = 0; i < from->file.count; i++)
+        if (from->parameters[i] != UINT32_MAX)
+            RUN_TRY(write_parameter(ctx, from, i, rank, session, chunk));
         else
-            RUN_TRY(check_extra(ctx, weights, i, chunk));
+            RUN_TRY(check_extra(ctx, weights, from, i, chunk));
 fail:
     return st;
 }
@@ -373,7 +388,7 @@ remat_status initial_weights_write(remat_context *ctx, const struct initial_weig
     if (!chunk)
         return cli_error(ctx, REMAT_ERROR_MEMORY, "out of memory");
     for (uint32_t i = 0; i < weights->count; i++)
-        RUN_TRY(write_file(ctx, &weights->files[i], rank, session, chunk));
+        RUN_TRY(write_file(ctx, weights, &weights->files[i], rank, session, chunk));
 fail:
     free(chunk);
     return st;
