@@ -4,13 +4,16 @@ that it was cut short; of a limit too short for any plan exit code 7 and no file
 searches that come to their end do not depend on the limit.
 
     limits.py BUILD_DIRECTORY"""
+import errno
 import json
 import os
+import pty
 import re
 import signal
 import subprocess
 import sys
 import tempfile
+import tty
 
 build = os.path.abspath(sys.argv[1])
 LARGE = ["--target", "h200", "--arch", "none", "--format", "json"]
@@ -29,20 +32,35 @@ def refuse(*arguments):
     return result.stderr, json.loads(result.stdout)
 
 
+def lines_of(terminal):
+    """What a process writes there, until it ends: then Linux answers EIO."""
+    try:
+        for line in terminal:
+            yield line
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+
+
 def interrupt(number, having, *arguments):
-    """A signal after the first line of progress with these words."""
-    with subprocess.Popen([f"{build}/tools/remat-compile", "large.fbs", *LARGE, *arguments],
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          preexec_fn=lambda: signal.signal(number, signal.SIG_DFL)) as process:
+    """The report, and the lines of progress, which only a terminal gets. The signal comes after the first one with these
+    words."""
+    terminal, end = pty.openpty()
+    tty.setraw(end)
+    with open(terminal, encoding="utf-8") as terminal, subprocess.Popen(
+            [f"{build}/tools/remat-compile", "large.fbs", *LARGE, *arguments], stdout=subprocess.PIPE, stderr=end,
+            text=True, preexec_fn=lambda: signal.signal(number, signal.SIG_DFL)) as process:
+        os.close(end)
         lines = []
-        for line in process.stderr:
-            lines.append(line)
+        for line in lines_of(terminal):
+            lines.append(line.rstrip())
             if having in line:
                 process.send_signal(number)
                 break
-        out, err = process.communicate(timeout=100)
-    assert process.returncode == 0, (process.returncode, lines, err)
-    return json.loads(out), lines
+        rest = "".join(lines_of(terminal))
+        out = process.communicate(timeout=100)[0]
+    assert process.returncode == 0, (process.returncode, lines, rest)
+    return json.loads(out), [line for line in lines if re.match(r"remat-compile: \d+ s[, ]", line)]
 
 
 def is_cut_short(report):
@@ -65,7 +83,6 @@ def check_interrupts():
     """The searches for a size and for a curve are the longest ones."""
     sizes = ["--bind", "batch=auto:1..1000", "--budget", "3000GB"]
     report, lines = interrupt(signal.SIGTERM, ": step ", "-o", "sizes.plan", *sizes)
-    lines = [line for line in lines if ": warning: " not in line]
     for line in lines:  # each time is of the batch named before it
         assert re.search(r" s, batch \d+(: step [^;]+)?; \d+ of 1000 seen(, best batch \d+: step [^;]+)?$", line), line
     assert lines
