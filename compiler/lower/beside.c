@@ -81,6 +81,15 @@ static bool joins(const struct runner *r, remat_kernel_id k)
            remat_go_together(r->graph, kernel_at(r, r->count - 1), remat_kernel_at(r->kernels, k));
 }
 
+/* No further transfer may start, or join one that has. */
+static bool is_full(const struct runner *r)
+{
+    if (r->flight_count < FLIGHTS_MAX)
+        return false;
+    const struct group *last = &r->open.items[r->open.count - 1];
+    return last->end != r->count || last->left_ns == 0;
+}
+
 /* --- what waits for what --- */
 
 static void mark(struct runner *r, const struct remat_fused_kernel *kernel, bool pending)
@@ -118,7 +127,8 @@ static bool waits(const struct runner *r, struct unit *unit, bool held)
 {
     const struct remat_fused_kernel *kernel = kernel_of(r, *unit);
     remat_kernel_id k = r->from[unit->end - 1];
-    if ((!remat_is_none(unit->lacking.i) && r->unwritten[unit->lacking.i]) ||
+    if ((r->beside[k.i] && is_full(r)) ||
+        (!remat_is_none(unit->lacking.i) && r->unwritten[unit->lacking.i]) ||
         (r->beside[k.i] && r->flight_count == FLIGHTS_MAX && !joins(r, k)))
         return true;
     for (uint32_t o = 0; o < kernel->operand_count; o++) {
@@ -239,6 +249,8 @@ static bool release_group(struct runner *r)
 {
     size_t kept = 0;
     bool any = false;
+    if (is_full(r))
+        return false;
     for (size_t i = 0; i < r->held.count; i++) {
         struct unit unit = r->held.items[i];
         remat_kernel_id k = r->from[unit.end - 1];
