@@ -324,13 +324,19 @@ static remat_value linear(struct remat_model *m, const char *name, remat_value x
                           &attribute, transposed);
 }
 
-/* Of names of modules as peft takes them, one is the module's or the end of it behind a dot. */
+/* A name as peft takes it is the module's or the end of it behind a dot. */
+static bool is_named(const char *name, size_t name_length, const char *module, size_t length)
+{
+    return name_length > 0 && name_length <= length &&
+           strncmp(module + length - name_length, name, name_length) == 0 &&
+           (name_length == length || module[length - name_length - 1] == '.');
+}
+
 static bool is_listed(const char *list, const char *module, size_t length)
 {
     for (size_t word; *list; list += word + (list[word] == ',')) {
         word = strcspn(list, ",");
-        if (word > 0 && word <= length && strncmp(module + length - word, list, word) == 0 &&
-            (word == length || module[length - word - 1] == '.'))
+        if (is_named(list, word, module, length))
             return true;
     }
     return false;
@@ -346,6 +352,35 @@ static bool is_adapted(const struct remat_model *m, remat_value weight)
         return *m->scope != 0;
     return fnmatch(targets, name, 0) == 0 ||
            (kind && is_listed(targets, name, (size_t)(kind - name)));
+}
+
+static bool names_an_adapter(const struct remat_graph *graph, const char *name, size_t length)
+{
+    static const char suffix[] = ".lora_A.weight";
+    for (uint32_t v = 0; v < graph->value_count; v++) {
+        const char *value = graph->values[v].name;
+        size_t bytes = strlen(value), module = bytes - (sizeof suffix - 1);
+        if (bytes >= sizeof suffix && strcmp(value + module, suffix) == 0 &&
+            is_named(name, length, value, module))
+            return true;
+    }
+    return false;
+}
+
+const char *remat_model_idle_target(const struct remat_model *m, int *length)
+{
+    const char *list = m->settings->lora.targets;
+    const struct remat_graph *graph = m->b.graph;
+    for (uint32_t v = 0; v < graph->value_count; v++)
+        if (fnmatch(list, graph->values[v].name, 0) == 0)
+            return NULL; /* a glob */
+    for (size_t word; *list; list += word + (list[word] == ',')) {
+        word = strcspn(list, ",");
+        *length = (int)word;
+        if (word > 0 && !names_an_adapter(graph, list, word))
+            return list;
+    }
+    return NULL;
 }
 
 static remat_value adapter_parameter(struct remat_model *m, const char *module, const char *kind,

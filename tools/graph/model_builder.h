@@ -83,6 +83,9 @@ remat_value remat_model_layer_norm(struct remat_model *m, const char *name, cons
 /* With the parameter "PARAMETERS.weight". */
 remat_value remat_model_rms_norm(struct remat_model *m, const char *name, const char *parameters,
                                  remat_value x);
+/* Of the names of linears that get an adapter, of the settings, the first that no linear of the
+ * whole model has, of that length; NULL: none, or they are a glob. */
+const char *remat_model_idle_target(const struct remat_model *m, int *length);
 /* x times the transpose of `table` [V, C], plus a bias unless that is REMAT_NO_VALUE */
 remat_value remat_model_tied_head(struct remat_model *m, const char *name, remat_value x,
                                   remat_value table, remat_value bias);

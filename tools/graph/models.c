@@ -327,6 +327,11 @@ remat_status remat_model_generate(remat_context *ctx, struct remat_arena *arena,
     if (s.lora.targets && !m.adapters)
         REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--lora '%.200s' matches no weight of a linear of %s",
                    s.lora.targets, s.name);
+    int length;
+    const char *idle = s.lora.targets ? remat_model_idle_target(&m, &length) : NULL;
+    if (idle)
+        REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--lora: '%.*s' matches no weight of a linear of %s",
+                   length, idle, s.name);
     REMAT_TRY(remat_model_train(ctx, &s, graph));
     REMAT_TRY(remat_graph_verify(ctx, graph));
     *out = graph;
