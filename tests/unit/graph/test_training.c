@@ -255,8 +255,8 @@ static void test_refusals(struct remat_arena *arena)
          "--lora 'attn,,fc' matches no weight of a linear of gpt2-tiny"},
         {{.lora = {4, "c_attn,q_proj,c_fc", 0}},
          "--lora: 'q_proj' matches no weight of a linear of gpt2-tiny"},
-        {{.lora = {4, "h.0.attn.c_attn,h.4.attn.c_attn", 0}},
-         "--lora: 'h.4.attn.c_attn' matches no weight of a linear of gpt2-tiny"},
+        {{.lora = {4, "h.0.attn.c_attn,h.9.attn.c_attn", 0}},
+         "--lora: 'h.9.attn.c_attn' matches no weight of a linear of gpt2-tiny"},
         {{.lora = {65537, NULL, 0}}, "--lora 65537 is out of range (accepted: 1 to 65536)"},
     };
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
