@@ -10,7 +10,6 @@
 #include "decide.h"
 #include "explain.h"
 #include "front.h"
-#include "graph_verify.h"
 #include "hash.h"
 #include "lower.h"
 #include "plan_notes.h"
@@ -60,7 +59,7 @@ static remat_status arrange_fixed(struct pipeline *p)
         if (!a->graph)
             continue;
         do {
-            REMAT_CHECK(remat_arrange(s->ctx, s->arena, a->graph, &p->persistent, NULL,
+            REMAT_CHECK(remat_arrange(s->ctx, s->arena, a->graph, &p->persistent,
                                       &s->settings->device, &p->watch, in_line, a));
             in_line = true;
         } while (a->complete_before && a->arena_bytes > s->limit_bytes);
@@ -237,7 +236,7 @@ static remat_status start(struct pipeline *p)
     remat_evaluator_init(&p->evaluator, s->planning, s->graph, &p->persistent, &s->settings->device,
                          remat_policy_pinned(s->ground, s->arena), &p->watch);
     remat_stopwatch_start(&p->watch);
-    REMAT_CHECK(remat_model_create(s->planning, p->evaluator.settled, p->evaluator.prices.items,
+    REMAT_CHECK(remat_model_create(s->planning, p->evaluator.settled, p->evaluator.prices,
                                    &s->settings->device, &s->model));
     remat_stopwatch_lap(&p->watch, REMAT_LAP_EXTRACT);
     return REMAT_OK;
@@ -269,15 +268,15 @@ static remat_status make_plan(void *user)
     REMAT_CHECK(start(p));
     REMAT_CHECK(remat_choose(&p->search, &best));
     if (settings->after_pass && best.fits)
-        settings->after_pass(settings->after_pass_user, "rewrite", best.arranged.graph);
-
+        settings->after_pass(
+            settings->after_pass_user, "rewrite",
+            remat_rewrite(p->search.arena, best.arranged.graph, &best.arranged.nodes));
     REMAT_NEW(p->search.arena, program, 1);
     struct remat_explanation explanation = remat_explain(&p->search, &best.decision);
+    lower(p, &best, &explanation, program);
     remat_evaluator_release(&p->evaluator); /* what follows needs room too */
     remat_scratch_close(p->search.scratch);
     remat_scratch_close(p->search.planning);
-    REMAT_CHECK(of_ours(remat_graph_verify(p->search.ctx, best.arranged.graph)));
-    lower(p, &best, &explanation, program);
     program->exact_extras = explanation.exact;
     if (!best.fits)
         return refuse(p, &best, program);

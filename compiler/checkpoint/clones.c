@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The given graph is extended once by all clones. A site is a kernel of the backward pass or the
  * rerun of a forward one in a round; each clone belongs to one. A decision sets the inputs that may
- * read a clone. */
+ * read a clone, in a wiring: the extended graph itself never changes. */
 #include "clones.h"
 
 #include "rebuild.h"
@@ -15,10 +15,10 @@ struct clone {
 
 struct extension {
     struct remat_arena *arena, *scratch;
-    struct remat_clones *c;
+    struct remat_graph *g;
     const struct remat_settled *s;
     uint32_t alone; /* the first site of nodes in no kernel, then one by round */
-    struct REMAT_LIST(remat_site) site;                  /* by node */
+    struct REMAT_LIST(remat_site) runs_in, site;         /* by node */
     struct REMAT_LIST(remat_node) original;              /* by node */
     struct REMAT_LIST(uint32_t) first_slot;              /* by node */
     struct clone_list REMAT_LIST(struct clone) * clones; /* by node of the given graph; few */
@@ -30,12 +30,13 @@ struct extension {
 /* The kernel of a shard's value takes the slice along; its own nodes come before. */
 static void place_shards(struct extension *x)
 {
-    const struct remat_graph *given = x->s->graph, *g = x->c->graph;
+    const struct remat_graph *given = x->s->graph, *g = x->g;
     for (remat_node n = {given->node_count}; n.i < x->s->shards.graph->node_count; n.i++) {
         remat_value original = g->values[g->nodes[n.i].outputs[0].i].original;
         remat_kernel_id kernel = remat_settled_writer(x->s, original);
         const struct remat_fused_kernel *writer = remat_kernel_at(x->s->kernels, kernel);
         bool forward = remat_is_early(g->nodes[n.i].phase);
+        REMAT_PUSH(x->scratch, &x->runs_in, x->s->shards.runs_in[n.i - given->node_count]);
         REMAT_PUSH(x->scratch, &x->site,
                    (forward ? remat_site_of(x->s, kernel, 0) : (remat_site){x->alone}));
         REMAT_PUSH(x->scratch, &x->original, writer->nodes[writer->node_count - 1]);
@@ -62,7 +63,7 @@ static remat_node find_clone(const struct extension *x, remat_node n, remat_site
 
 static remat_node add_clone(struct extension *x, remat_node n, remat_site site, uint32_t instance)
 {
-    struct remat_graph *g = x->c->graph;
+    struct remat_graph *g = x->g;
     struct remat_node_info clone = g->nodes[n.i];
     remat_value *outputs;
     REMAT_NEW(x->arena, outputs, clone.output_count);
@@ -73,9 +74,9 @@ static remat_node add_clone(struct extension *x, remat_node n, remat_site site, 
     clone.outputs = outputs;
     clone.phase = REMAT_PHASE_BACKWARD;
     clone.instance = instance;
-    if (!remat_is_none(clone.site.i))
-        clone.site = site;
     remat_node out = remat_graph_append_node(x->arena, g, &clone);
+    bool absorbed = remat_is_none(x->runs_in.items[n.i].i);
+    REMAT_PUSH(x->scratch, &x->runs_in, (absorbed ? (remat_site){REMAT_NONE} : site));
     REMAT_PUSH(x->scratch, &x->site, site);
     REMAT_PUSH(x->scratch, &x->original, n);
     REMAT_PUSH(x->scratch, &x->clones[n.i], ((struct clone){site, out}));
@@ -85,7 +86,7 @@ static remat_node add_clone(struct extension *x, remat_node n, remat_site site, 
 /* A view may be cloned, and a cast that loads do, of what may be. */
 static bool is_cloned(const struct extension *x, remat_node n)
 {
-    const struct remat_node_info *node = &x->c->graph->nodes[n.i];
+    const struct remat_node_info *node = &x->g->nodes[n.i];
     bool view = remat_op_has(node->op, REMAT_FACT_VIEW);
     if (!view && !remat_is_early(node->phase))
         return false;
@@ -102,11 +103,11 @@ static bool is_cloned(const struct extension *x, remat_node n)
 /* A cast that loads do stays with what it casts, if that is in one kernel with its readers. */
 static remat_site home_of(const struct extension *x, remat_node n)
 {
-    const struct remat_graph *g = x->c->graph;
+    const struct remat_graph *g = x->g;
     const struct remat_node_info *node = &g->nodes[n.i];
     const remat_site alone = {x->alone};
-    if (!remat_is_none(node->site.i))
-        return node->site;
+    if (!remat_is_none(x->runs_in.items[n.i].i))
+        return x->runs_in.items[n.i];
     if (remat_op_has(node->op, REMAT_FACT_VIEW) || node->input_count == 0)
         return alone;
     remat_node producer = remat_producer(g, node->inputs[0]);
@@ -118,7 +119,7 @@ static remat_site home_of(const struct extension *x, remat_node n)
 static void add_reruns(struct extension *x)
 {
     for (remat_node n = {0}; n.i < x->s->graph->node_count; n.i++) {
-        x->c->graph->nodes[n.i].site.i = x->s->kernels->kernel_of_node[n.i].i;
+        REMAT_PUSH(x->scratch, &x->runs_in, (remat_site){x->s->kernels->kernel_of_node[n.i].i});
         REMAT_PUSH(x->scratch, &x->site, home_of(x, n));
         REMAT_PUSH(x->scratch, &x->original, n);
     }
@@ -134,20 +135,20 @@ static void add_reruns(struct extension *x)
 /* The output of its node's clone that stands for a value. */
 static remat_value output_of(const struct extension *x, remat_node clone, remat_value value)
 {
-    const struct remat_graph *g = x->c->graph;
+    const struct remat_graph *g = x->g;
     return g->nodes[clone.i].outputs[g->values[value.i].result];
 }
 
 static remat_value in_round(const struct extension *x, remat_value value, uint32_t round)
 {
-    remat_node n = remat_producer(x->c->graph, value);
+    remat_node n = remat_producer(x->g, value);
     return output_of(x, find_clone(x, n, rerun_site(x, n, round)), value);
 }
 
 /* Of the clone of a forward node in a site that makes it for itself. */
 static remat_value own_value(struct extension *x, remat_site site, remat_value value)
 {
-    remat_node n = remat_producer(x->c->graph, value), clone = find_clone(x, n, site);
+    remat_node n = remat_producer(x->g, value), clone = find_clone(x, n, site);
     uint32_t round = remat_site_round(x->s, site);
     if (remat_is_none(clone.i))
         clone = add_clone(x, n, site, 2 * (round ? round : REMAT_ROUNDS_MAX));
@@ -159,7 +160,7 @@ static remat_value own_value(struct extension *x, remat_site site, remat_value v
 static remat_value of_shard(const struct extension *x, remat_value root, remat_value value)
 {
     const struct remat_shard *shard = &x->s->shards.of[root.i];
-    remat_node n = remat_producer(x->c->graph, value);
+    remat_node n = remat_producer(x->g, value);
     if (shard->bytes == 0)
         return value;
     if (value.i == root.i)
@@ -183,7 +184,7 @@ static remat_value read_in_site(struct extension *x, remat_site site, remat_valu
     uint32_t round = remat_site_round(x->s, site);
     if (remat_is_none(trace.root.i) || x->s->standing[trace.root.i] == REMAT_STANDING_FIXED)
         return v;
-    const struct remat_node_info *node = &x->c->graph->nodes[remat_producer(x->c->graph, v).i];
+    const struct remat_node_info *node = &x->g->nodes[remat_producer(x->g, v).i];
     bool candidate = remat_is_candidate(x->s, trace.root), inlined = x->s->inlined[trace.root.i];
     bool cast = trace.cast && !remat_is_early(node->phase) &&
                 !remat_op_has(node->op, REMAT_FACT_VIEW); /* which reads a clone itself */
@@ -198,7 +199,7 @@ static remat_value read_in_site(struct extension *x, remat_site site, remat_valu
  * alone read clones, those of the last round. */
 static remat_value read_alone(struct extension *x, remat_node n, remat_value v, uint32_t read)
 {
-    const struct remat_node_info *node = &x->c->graph->nodes[n.i];
+    const struct remat_node_info *node = &x->g->nodes[n.i];
     bool given = n.i < x->s->graph->node_count; /* with any instance, of an earlier compilation */
     uint32_t round = given ? 0 : remat_clone_round(node->instance);
     remat_site site = x->site.items[n.i];
@@ -225,10 +226,10 @@ static remat_value shape_source(const struct remat_graph *g, remat_value like)
 
 static void add_slots(struct extension *x, remat_node n)
 {
-    struct remat_node_info *node = &x->c->graph->nodes[n.i];
+    struct remat_node_info *node = &x->g->nodes[n.i];
     remat_site site = x->site.items[n.i];
     uint32_t count = remat_op_reads(node);
-    bool absorbed = remat_is_none(node->site.i);
+    bool absorbed = remat_is_none(x->runs_in.items[n.i].i);
     REMAT_PUSH(x->scratch, &x->first_slot, (uint32_t)x->slots.count);
     bool of_shards = n.i >= x->s->graph->node_count && n.i < x->s->shards.graph->node_count;
     if (of_shards || remat_is_early(node->phase) ||
@@ -237,9 +238,9 @@ static void add_slots(struct extension *x, remat_node n)
     remat_value *inputs = remat_copy(x->arena, node->inputs, node->input_count, sizeof *inputs);
     node->inputs = inputs;
     if (node->op == REMAT_OP_column)
-        inputs[0] = shape_source(x->c->graph, inputs[0]);
+        inputs[0] = shape_source(x->g, inputs[0]);
     for (uint32_t i = 0; i < count; i++) { /* which may move *node */
-        struct remat_clone_slot slot = {.input = &inputs[i],
+        struct remat_clone_slot slot = {.input = i,
                                         .root = remat_settled_trace(x->s, inputs[i]).root};
         bool varies = false;
         for (uint32_t r = 0; r < REMAT_CLONE_READS; r++) {
@@ -256,11 +257,11 @@ static void add_slots(struct extension *x, remat_node n)
 /* --- the whole --- */
 
 /* Of each site its nodes in graph order. */
-static void list_sites(struct extension *x)
+static void list_sites(const struct extension *x, struct remat_clones *c)
 {
-    struct remat_clones *c = x->c;
-    uint32_t count = c->graph->node_count, *order, *keys, *places;
+    uint32_t count = x->g->node_count, *order, *keys, *places;
     c->site = remat_copy(x->arena, x->site.items, count, sizeof *c->site);
+    c->runs_in = remat_copy(x->arena, x->runs_in.items, count, sizeof *c->runs_in);
     remat_group(x->scratch, (const uint32_t *)x->original.items, count, x->s->graph->node_count,
                 &order);
     REMAT_NEW(x->scratch, keys, count);
@@ -272,155 +273,180 @@ static void list_sites(struct extension *x)
         c->site_nodes[i].i = order[places[i]];
 }
 
+/* Of the given graph and its shards, with room for reruns, and mostly for what is inlined. */
+static struct remat_graph *begin_graph(struct remat_arena *arena, const struct remat_settled *s)
+{
+    const struct remat_graph *given = s->graph;
+    struct remat_graph *out = remat_copy(arena, s->shards.graph, 1, sizeof *out);
+    out->value_capacity = out->node_capacity = 0;
+    remat_graph_reserve(arena, out,
+                        REMAT_ROUNDS_MAX * (size_t)given->value_count + out->value_count,
+                        REMAT_ROUNDS_MAX * (size_t)given->node_count + out->node_count);
+    for (remat_value v = {0}; v.i < given->value_count; v.i++) /* which clones take over */
+        out->values[v.i].original = v;
+    return out;
+}
+
 void remat_clones_create(struct remat_arena *arena, const struct remat_settled *settled,
                          struct remat_clones *out)
 {
-    const struct remat_graph *graph = settled->graph;
     struct extension x = {.arena = arena,
                           .scratch = remat_scratch_open(arena->ctx),
-                          .c = out,
+                          .g = begin_graph(arena, settled),
                           .s = settled,
                           .alone = remat_site_end(settled).i};
-    *out = (struct remat_clones){.settled = settled};
-    REMAT_NEW(arena, out->graph, 1);
-    *out->graph = *settled->shards.graph;
-    out->graph->value_capacity = out->graph->node_capacity = 0;
-    out->graph->has_kernels = true;
-    /* Reruns fit; what is inlined, mostly. */
-    remat_graph_reserve(arena, out->graph,
-                        REMAT_ROUNDS_MAX * (size_t)graph->value_count + out->graph->value_count,
-                        REMAT_ROUNDS_MAX * (size_t)graph->node_count + out->graph->node_count);
-    for (remat_value v = {0}; v.i < graph->value_count; v.i++) /* which clones take over */
-        out->graph->values[v.i].original = v;
-    REMAT_NEW(x.scratch, x.clones, graph->node_count);
+    *out = (struct remat_clones){.graph = x.g, .settled = settled};
+    REMAT_NEW(x.scratch, x.clones, settled->graph->node_count);
     add_reruns(&x);
-    for (remat_node n = {0}; n.i < out->graph->node_count; n.i++) /* which adds clones */
+    for (remat_node n = {0}; n.i < x.g->node_count; n.i++) /* which adds clones */
         add_slots(&x, n);
-    uint32_t count = out->graph->node_count;
     REMAT_PUSH(x.scratch, &x.first_slot, (uint32_t)x.slots.count);
-    out->first_slot = remat_copy(arena, x.first_slot.items, count + 1, sizeof *out->first_slot);
+    out->first_slot =
+        remat_copy(arena, x.first_slot.items, x.g->node_count + 1, sizeof *out->first_slot);
     out->slots = remat_copy(arena, x.slots.items, x.slots.count, sizeof *out->slots);
-    list_sites(&x);
-    REMAT_NEW(arena, out->needed, out->graph->node_count);
+    list_sites(&x, out);
     remat_scratch_close(x.scratch);
 }
 
 /* --- what a decision makes of them --- */
 
-static void set_inputs(const struct remat_clones *c, const struct remat_decision *decision,
+struct remat_wiring remat_wiring_create(struct remat_arena *arena,
+                                        const struct remat_clones *clones)
+{
+    struct remat_wiring out = {.clones = clones, .graph = *clones->graph};
+    uint32_t count = out.graph.node_count;
+    out.graph.nodes = remat_copy(arena, out.graph.nodes, count, sizeof *out.graph.nodes);
+    REMAT_NEW(arena, out.inputs, count);
+    REMAT_NEW(arena, out.needed, count);
+    for (uint32_t n = 0; n < count; n++) {
+        struct remat_node_info *node = &out.graph.nodes[n];
+        if (clones->first_slot[n] == clones->first_slot[n + 1])
+            continue;
+        out.inputs[n] = remat_copy(arena, node->inputs, node->input_count, sizeof *node->inputs);
+        node->inputs = out.inputs[n];
+    }
+    return out;
+}
+
+static void set_inputs(const struct remat_wiring *w, const struct remat_decision *decision,
                        remat_node n)
 {
+    const struct remat_clones *c = w->clones;
     for (uint32_t s = c->first_slot[n.i]; s < c->first_slot[n.i + 1]; s++) {
         const struct remat_clone_slot *slot = &c->slots[s];
-        *slot->input = slot->reads[remat_clone_read(decision->actions[slot->root.i])];
+        w->inputs[n.i][slot->input] =
+            slot->reads[remat_clone_read(decision->actions[slot->root.i])];
     }
 }
 
 /* It is in no kernel: a view, or a cast that loads do. */
-static bool is_absorbed(const struct remat_clones *c, remat_node n)
+static bool is_absorbed(const struct remat_wiring *w, remat_node n)
 {
-    return remat_is_none(c->graph->nodes[n.i].site.i);
+    return remat_is_none(w->clones->runs_in[n.i].i);
 }
 
 /* What the site makes for a node of it, also by way of absorbed ones, with their inputs set. */
-static void mark_in_site(struct remat_clones *c, struct remat_arena *arena,
+static void mark_in_site(struct remat_wiring *w, struct remat_arena *arena,
                          const struct remat_decision *decision, remat_site site, remat_node n,
                          struct remat_nodes *marked)
 {
-    const struct remat_node_info *node = &c->graph->nodes[n.i];
-    if (c->needed[n.i] || (c->site[n.i].i != site.i && !is_absorbed(c, n)))
+    const struct remat_node_info *node = &w->graph.nodes[n.i];
+    if (w->needed[n.i] || (w->clones->site[n.i].i != site.i && !is_absorbed(w, n)))
         return;
-    c->needed[n.i] = true;
+    w->needed[n.i] = true;
     REMAT_PUSH(arena, marked, n);
-    set_inputs(c, decision, n);
+    set_inputs(w, decision, n);
     for (uint32_t i = 0; i < node->input_count; i++) {
-        remat_node maker = remat_producer(c->graph, node->inputs[i]);
+        remat_node maker = remat_producer(&w->graph, node->inputs[i]);
         if (!remat_is_none(maker.i))
-            mark_in_site(c, arena, decision, site, maker, marked);
+            mark_in_site(w, arena, decision, site, maker, marked);
     }
 }
 
 /* Of what a node of the site reads, itself or by way of absorbed ones. */
-static void list_before(const struct remat_clones *c, struct remat_arena *arena, remat_site site,
+static void list_before(const struct remat_wiring *w, struct remat_arena *arena, remat_site site,
                         remat_node n, struct remat_sites *out)
 {
-    const struct remat_node_info *node = &c->graph->nodes[n.i];
+    const struct remat_node_info *node = &w->graph.nodes[n.i];
     for (uint32_t i = 0; i < node->input_count; i++) {
-        remat_node maker = remat_producer(c->graph, node->inputs[i]);
-        if (remat_is_none(maker.i) || c->site[maker.i].i == site.i)
+        remat_node maker = remat_producer(&w->graph, node->inputs[i]);
+        if (remat_is_none(maker.i) || w->clones->site[maker.i].i == site.i)
             continue;
-        if (is_absorbed(c, maker)) /* of a rerun's site too: it may read what is gathered */
-            list_before(c, arena, site, maker, out);
-        else if (c->graph->nodes[maker.i].site.i >= c->settled->kernels->count)
-            REMAT_PUSH(arena, out, c->graph->nodes[maker.i].site);
+        if (is_absorbed(w, maker)) /* of a rerun's site too: it may read what is gathered */
+            list_before(w, arena, site, maker, out);
+        else if (w->clones->runs_in[maker.i].i >= w->clones->settled->kernels->count)
+            REMAT_PUSH(arena, out, w->clones->runs_in[maker.i]);
     }
 }
 
-struct remat_chosen_site remat_clones_choose(struct remat_clones *c, struct remat_arena *arena,
-                                             const struct remat_decision *decision, remat_site site,
-                                             const struct remat_nodes *kept)
+struct remat_wired_site remat_wire_site(struct remat_wiring *w, struct remat_arena *arena,
+                                        const struct remat_decision *decision, remat_site site,
+                                        const struct remat_nodes *kept)
 {
-    struct remat_chosen_site out = {0};
+    const struct remat_clones *c = w->clones;
+    struct remat_wired_site out = {0};
     struct remat_nodes marked = {0};
     for (size_t k = 0; k < kept->count; k++)
-        mark_in_site(c, arena, decision, site, kept->items[k], &marked);
+        mark_in_site(w, arena, decision, site, kept->items[k], &marked);
     for (uint32_t i = c->site_begin[site.i]; i < c->site_begin[site.i + 1]; i++) {
         remat_node n = c->site_nodes[i];
-        if (c->needed[n.i] && c->graph->nodes[n.i].site.i == site.i)
+        if (w->needed[n.i] && c->runs_in[n.i].i == site.i)
             REMAT_PUSH(arena, &out.nodes, n);
-        if (c->needed[n.i])
-            list_before(c, arena, site, n, &out.before);
+        if (w->needed[n.i])
+            list_before(w, arena, site, n, &out.before);
     }
     for (size_t k = 0; k < marked.count; k++)
-        c->needed[marked.items[k].i] = false;
+        w->needed[marked.items[k].i] = false;
     return out;
 }
 
-/* --- the rewrite --- */
-
-struct rewriter {
-    const struct remat_clones *c;
-    const struct remat_decision *decision;
-    struct remat_rebuild to;
-    uint32_t rounds;
-};
-
 /* After the absorbed nodes that it reads, if it is not there. */
-static void copy_node(struct rewriter *w, remat_node n)
+static void list_node(struct remat_wiring *w, struct remat_arena *arena,
+                      const struct remat_decision *decision, remat_node n, struct remat_nodes *out)
 {
-    const struct remat_node_info *node = &w->c->graph->nodes[n.i];
-    if (!remat_is_none(w->to.values[node->outputs[0].i].i))
+    const struct remat_node_info *node = &w->graph.nodes[n.i];
+    if (w->needed[n.i])
         return;
-    set_inputs(w->c, w->decision, n);
+    w->needed[n.i] = true;
+    set_inputs(w, decision, n);
     for (uint32_t i = 0; i < node->input_count; i++) {
-        remat_node maker = remat_producer(w->c->graph, node->inputs[i]);
-        if (!remat_is_none(maker.i) && is_absorbed(w->c, maker))
-            copy_node(w, maker);
+        remat_node maker = remat_producer(&w->graph, node->inputs[i]);
+        if (!remat_is_none(maker.i) && is_absorbed(w, maker))
+            list_node(w, arena, decision, maker, out);
     }
-    remat_rebuild_copy(&w->to, n);
-    struct remat_node_info *copy = &w->to.to->nodes[w->to.to->node_count - 1];
-    /* What the backward pass inlines is of the last round. */
-    if (n.i >= w->c->settled->graph->node_count && copy->instance > 2 * w->rounds)
-        copy->instance = 2 * w->rounds;
+    REMAT_PUSH(arena, out, n);
 }
 
-struct remat_graph *remat_rewrite(struct remat_arena *arena, const struct remat_clones *clones,
-                                  const struct remat_decision *decision,
-                                  const struct remat_kernel_list *kernels)
+struct remat_nodes remat_wire_kernels(struct remat_wiring *w, struct remat_arena *arena,
+                                      const struct remat_decision *decision,
+                                      const struct remat_kernel_list *kernels)
 {
-    const struct remat_graph *given = clones->settled->graph;
+    const struct remat_graph *given = w->clones->settled->graph;
     const bool *kept = remat_find_kept(arena, given);
-    struct rewriter w = {.c = clones,
-                         .decision = decision,
-                         .to = remat_rebuild_begin(arena, clones->graph, 1),
-                         .rounds = remat_decision_rounds(decision)};
+    uint32_t last = 2 * remat_decision_rounds(decision); /* instance */
+    struct remat_nodes out = {0};
     for (uint32_t k = 0; k < kernels->count; k++)
         for (uint32_t n = 0; n < kernels->kernels[k].node_count; n++)
-            copy_node(&w, kernels->kernels[k].nodes[n]);
+            list_node(w, arena, decision, kernels->kernels[k].nodes[n], &out);
     for (remat_value v = {0}; v.i < given->value_count; v.i++) {
         remat_node node = remat_producer(given, v);
         if (!remat_is_none(node.i) && (kept[v.i] || given->values[v.i].role == REMAT_ROLE_GRADIENT))
-            copy_node(&w, node);
+            list_node(w, arena, decision, node, &out);
     }
-    return remat_rebuild_finish(&w.to);
+    for (size_t i = 0; i < out.count; i++) {
+        struct remat_node_info *node = &w->graph.nodes[out.items[i].i];
+        w->needed[out.items[i].i] = false;
+        if (out.items[i].i >= given->node_count && node->instance > last)
+            node->instance = last;
+    }
+    return out;
+}
+
+struct remat_graph *remat_rewrite(struct remat_arena *arena, const struct remat_graph *wired,
+                                  const struct remat_nodes *nodes)
+{
+    struct remat_rebuild to = remat_rebuild_begin(arena, wired, 1);
+    for (size_t i = 0; i < nodes->count; i++)
+        remat_rebuild_copy(&to, nodes->items[i]);
+    return remat_rebuild_finish(&to);
 }

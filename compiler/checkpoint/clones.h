@@ -22,9 +22,9 @@
 /* Of a slot's reads: what is gathered from a shard. */
 enum { REMAT_CLONE_SHARD = REMAT_ROUNDS_MAX + 1, REMAT_CLONE_READS };
 
-/* An input that reads a value or, by the action on its root, a clone. */
+/* An input of a node that reads a value or, by the action on its root, a clone. */
 struct remat_clone_slot {
-    remat_value *input;
+    uint32_t input;
     remat_value root;
     remat_value reads[REMAT_CLONE_READS]; /* by remat_clone_read of the action on the root */
 };
@@ -34,45 +34,59 @@ static inline uint32_t remat_clone_read(uint8_t action)
     return action == REMAT_ACTION_SHARD ? REMAT_CLONE_SHARD : remat_action_times(action);
 }
 
-struct remat_nodes REMAT_LIST(remat_node);
 struct remat_sites REMAT_LIST(remat_site);
 
 struct remat_clones {
     /* The given graph with the same ids; then the nodes of shards; then the clones (phase
      * BACKWARD): of the reruns of round r instance 2 r - 1, of what they inline 2 r, of what
-     * kernels of the backward pass inline 2 (of the last round 2 r). These ids are no order. Each
-     * node says which kernel it runs in. */
-    struct remat_graph *graph;
+     * kernels of the backward pass inline 2 (of the last round 2 r). These ids are no order.
+     * Inputs are those of the decision that saves everything. */
+    const struct remat_graph *graph;
     const struct remat_settled *settled;
+    remat_site *runs_in; /* by node: its kernel, or a rerun; none: it is absorbed (fuse.h) */
     /* private */
-    remat_site *site;       /* by node: its kernel, or a rerun; remat_site_end on: neither */
+    remat_site *site;       /* by node: the same, or for which it is; remat_site_end on: for all */
     uint32_t *site_begin;   /* by site, and one more: of site_nodes */
     remat_node *site_nodes; /* of each in graph order */
     uint32_t *first_slot;   /* by node, and one more */
     struct remat_clone_slot *slots;
-    bool *needed; /* by node: scratch of remat_clones_choose, all false */
 };
 
 /* With REMAT_ROUNDS_MAX rounds. `settled` outlives the result, which lies in the arena. */
 void remat_clones_create(struct remat_arena *arena, const struct remat_settled *settled,
                          struct remat_clones *out);
 
+/* The clones' graph with inputs that decisions set, node by node. */
+struct remat_wiring {
+    const struct remat_clones *clones;
+    struct remat_graph graph; /* same ids and values */
+    remat_value **inputs;     /* by node: those in this graph; NULL: no decision sets any */
+    bool *needed;             /* by node: scratch of remat_wire_site, all false */
+};
+struct remat_wiring remat_wiring_create(struct remat_arena *arena,
+                                        const struct remat_clones *clones);
+
 /* Of one site under a decision: the nodes of its kernel that `kept` need, which are some of them,
  * in graph order, and the reruns and gathers of shards that it reads, in the order in which they
- * come before it where they have not come before. Sets the inputs of these nodes in clones->graph.
- * The lists lie in the arena. */
-struct remat_chosen_site {
+ * come before it where they have not come before. Sets the inputs of these nodes. The lists lie in
+ * the arena. */
+struct remat_wired_site {
     struct remat_nodes nodes;
     struct remat_sites before;
 };
-struct remat_chosen_site remat_clones_choose(struct remat_clones *clones, struct remat_arena *arena,
-                                             const struct remat_decision *decision, remat_site site,
-                                             const struct remat_nodes *kept);
+struct remat_wired_site remat_wire_site(struct remat_wiring *wiring, struct remat_arena *arena,
+                                        const struct remat_decision *decision, remat_site site,
+                                        const struct remat_nodes *kept);
 
-/* The rewrite: a graph of the nodes of the decision's kernels and of the views and casts that they
- * read. Nodes come kernel by kernel and say which one they run in. */
-struct remat_graph *remat_rewrite(struct remat_arena *arena, const struct remat_clones *clones,
-                                  const struct remat_decision *decision,
-                                  const struct remat_kernel_list *kernels);
+/* Sets the inputs of all nodes that run in the decision's kernels, and of the views and casts that
+ * they read; what kernels of the backward pass inline is then of the decision's last round. Lists
+ * these nodes: kernel by kernel, views and casts before the first that reads them. */
+struct remat_nodes remat_wire_kernels(struct remat_wiring *wiring, struct remat_arena *arena,
+                                      const struct remat_decision *decision,
+                                      const struct remat_kernel_list *kernels);
+
+/* The rewrite: a graph of the nodes that remat_wire_kernels has listed, in that order. */
+struct remat_graph *remat_rewrite(struct remat_arena *arena, const struct remat_graph *wired,
+                                  const struct remat_nodes *nodes);
 
 #endif

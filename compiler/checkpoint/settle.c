@@ -134,27 +134,24 @@ static struct remat_slice find_slice(const struct remat_settled *settled, struct
                                 .reads = reads.items};
 }
 
-static void mark_stored(const struct remat_settled *s, const struct remat_slice *slice,
-                        const remat_value *roots, uint32_t count, uint8_t stored)
+static void mark_stored(const struct remat_settled *s, const remat_value *roots, uint32_t count,
+                        uint8_t stored)
 {
     for (uint32_t r = 0; r < count; r++)
         s->stored[roots[r].i] = stored;
-    for (uint32_t r = 0; r < slice->read_count; r++)
-        s->stored[slice->reads[r].root.i] = stored;
 }
 
 struct remat_load remat_settled_load(struct remat_arena *scratch, const struct remat_settled *s,
                                      const remat_value *roots, uint32_t count, bool again,
                                      const struct remat_device_description *device)
 {
-    const struct remat_fused_kernel *whole =
-        remat_kernel_at(s->kernels, remat_settled_writer(s, roots[0]));
+    remat_kernel_id whole = remat_settled_writer(s, roots[0]);
     struct remat_slice slice = find_slice(s, scratch, roots, count, again);
-    mark_stored(s, &slice, roots, count, 1);
-    struct remat_fused_kernel made =
-        remat_fuse_nodes(scratch, s->graph, whole, slice.nodes, slice.node_count, s->stored);
-    mark_stored(s, &slice, roots, count, 0);
-    made.phase = again ? (uint8_t)REMAT_PHASE_BACKWARD : whole->phase;
+    mark_stored(s, roots, count, 1);
+    struct remat_fused_kernel made = remat_fuse_nodes(scratch, s->graph, s->kernels, whole,
+                                                      slice.nodes, slice.node_count, s->stored);
+    mark_stored(s, roots, count, 0);
+    made.phase = again ? (uint8_t)REMAT_PHASE_BACKWARD : made.phase;
     return remat_price_load(s->graph, &made, device);
 }
 

@@ -49,6 +49,8 @@ enum remat_reading {
 
 struct remat_roots REMAT_LIST(remat_value);
 
+REMAT_INDEX(remat_site); /* a kernel, or a rerun of it: below */
+
 /* A candidate that may be saved as a shard (shards.h). */
 struct remat_shard {
     remat_value part, whole;      /* of remat_shards.graph: sliced off, and gathered */
@@ -59,6 +61,8 @@ struct remat_shards {
     const struct remat_graph *graph; /* the given one, with the same ids, and behind it the nodes of
                                         shards, in kernels of their own */
     struct remat_shard *of;          /* by value of the given graph */
+    remat_site *runs_in;             /* by node of shards, which come after the given graph's: its
+                                        kernel; none: it is a view */
     struct remat_kernel_list kernels; /* by site from remat_site_end on: of these nodes */
     struct remat_price *prices;
 };

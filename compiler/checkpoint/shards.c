@@ -8,8 +8,9 @@
 
 struct maker {
     struct remat_builder b;
-    struct REMAT_LIST(remat_node) made;
-    remat_site next_site;
+    struct REMAT_LIST(remat_site) runs_in; /* by node that is made */
+    struct remat_nodes kernels;            /* of each its only node */
+    remat_site first;
 };
 
 /* The node that makes a value, in a kernel of its own. */
@@ -17,10 +18,13 @@ static void finish(struct maker *m, remat_value made, remat_value original)
 {
     struct remat_graph *g = m->b.graph;
     remat_node node = remat_producer(g, made);
+    remat_site site = {m->first.i + (uint32_t)m->kernels.count};
     g->values[made.i].original = original;
-    bool view = remat_op_has(g->nodes[node.i].op, REMAT_FACT_VIEW);
-    g->nodes[node.i].site.i = view ? REMAT_NONE : m->next_site.i++;
-    REMAT_PUSH(m->b.arena, &m->made, node);
+    if (remat_op_has(g->nodes[node.i].op, REMAT_FACT_VIEW))
+        site.i = REMAT_NONE;
+    else
+        REMAT_PUSH(m->b.arena, &m->kernels, node);
+    REMAT_PUSH(m->b.arena, &m->runs_in, site);
 }
 
 static struct remat_shard make(struct maker *m, remat_value v)
@@ -56,18 +60,19 @@ static struct remat_shard make(struct maker *m, remat_value v)
 static void price(struct maker *m, const struct remat_device_description *device,
                   struct remat_shards *out)
 {
-    struct remat_arena *arena = m->b.arena, *scratch = remat_scratch_open(arena->ctx);
+    struct remat_arena *arena = m->b.arena;
     const struct remat_graph *g = m->b.graph;
-    out->kernels = remat_fuse_sequence(arena, scratch, g, m->made.items, (uint32_t)m->made.count);
-    REMAT_NEW(arena, out->prices, out->kernels.count);
-    for (uint32_t k = 0; k < out->kernels.count; k++) {
-        const struct remat_fused_kernel *kernel = &out->kernels.kernels[k];
+    struct remat_kernel_writer *writer = remat_kernel_writer_create(arena, NULL, g, NULL);
+    REMAT_ROOM(arena, out->kernels.kernels, m->kernels.count);
+    REMAT_NEW(arena, out->prices, m->kernels.count);
+    for (uint32_t k = 0; k < m->kernels.count; k++) {
+        struct remat_fused_kernel *kernel = &out->kernels.kernels[out->kernels.count++];
+        *kernel = remat_kernel_write(writer, &m->kernels.items[k], 1, NULL);
         struct remat_shard *shard = &out->of[g->values[kernel->name.i].original.i];
         out->prices[k] = remat_price_kernel(g, kernel, device);
         *(kernel->kind == REMAT_KERNEL_gather ? &shard->gather_ns : &shard->slice_ns) =
             out->prices[k].ns;
     }
-    remat_scratch_close(scratch);
 }
 
 struct remat_shards remat_shards_create(struct remat_arena *arena,
@@ -76,16 +81,16 @@ struct remat_shards remat_shards_create(struct remat_arena *arena,
 {
     const struct remat_graph *graph = settled->graph;
     struct remat_shards out = {.graph = graph};
-    struct maker m = {.b = {.arena = arena}, .next_site = remat_site_end(settled)};
+    struct maker m = {.b = {.arena = arena}, .first = remat_site_end(settled)};
     REMAT_NEW(arena, out.of, graph->value_count);
     if (remat_mesh_size(&graph->mesh, AXIS) == 1)
         return out;
     m.b.graph = remat_graph_copy(arena, graph, 1);
-    m.b.graph->has_kernels = true;
     for (remat_value v = {0}; v.i < graph->value_count; v.i++)
         if (remat_is_candidate(settled, v) && settled->facts.may_shard[v.i])
             out.of[v.i] = make(&m, v);
     price(&m, device, &out);
     out.graph = m.b.graph;
+    out.runs_in = m.runs_in.items;
     return out;
 }

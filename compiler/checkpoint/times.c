@@ -300,7 +300,9 @@ static void list_slices(struct lister *l, remat_kernel_id kernel)
         remat_value v = s->own[kernel.i].items[i];
         const struct remat_graph *g = s->shards.graph;
         if (l->times->sharded[v.i])
-            list(l, g->nodes[remat_producer(g, s->shards.of[v.i].part).i].site);
+            list(l,
+                 s->shards
+                     .runs_in[remat_producer(g, s->shards.of[v.i].part).i - s->graph->node_count]);
     }
 }
 

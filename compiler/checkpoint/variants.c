@@ -14,7 +14,7 @@ static void add_saved(struct remat_variants *v, remat_kernel_id k, struct remat_
 }
 
 struct remat_variants *remat_variants_create(struct remat_arena *arena, struct remat_arena *scratch,
-                                             struct remat_clones *clones,
+                                             const struct remat_clones *clones,
                                              const struct remat_price *prices,
                                              const struct remat_device_description *device)
 {
@@ -25,7 +25,8 @@ struct remat_variants *remat_variants_create(struct remat_arena *arena, struct r
     REMAT_NEW(arena, v, 1);
     *v = (struct remat_variants){
         .arena = arena, .clones = clones, .prices = prices, .device = device};
-    v->writer = remat_kernel_writer_create(arena, scratch, clones->graph);
+    v->wiring = remat_wiring_create(arena, clones);
+    v->writer = remat_kernel_writer_create(arena, scratch, &v->wiring.graph, &clones->runs_in->i);
     REMAT_NEW(arena, v->first, end + s->shards.kernels.count);
     REMAT_NEW(arena, v->stored, clones->graph->value_count);
     REMAT_NEW(arena, known, count + s->shards.kernels.count);
@@ -60,7 +61,7 @@ static struct remat_nodes mark_stored(struct remat_variants *v, remat_site site,
     for (uint32_t i = c->site_begin[site.i]; i < c->site_begin[site.i + 1]; i++) {
         const struct remat_node_info *node = &c->graph->nodes[c->site_nodes[i].i];
         bool kept = remat_op_has(node->op, REMAT_FACT_BUILTIN);
-        if (node->site.i != site.i)
+        if (c->runs_in[c->site_nodes[i].i].i != site.i)
             continue;
         for (uint32_t o = 0; o < node->output_count; o++) {
             remat_value value = node->outputs[o];
@@ -82,13 +83,12 @@ static struct remat_variant *form(struct remat_variants *v, const struct remat_d
     REMAT_NEW(v->arena, out, 1);
     out->content = *content;
     struct remat_nodes kept = mark_stored(v, site, content->stored);
-    struct remat_chosen_site chosen =
-        remat_clones_choose(v->clones, v->arena, decision, site, &kept);
+    struct remat_wired_site wired = remat_wire_site(&v->wiring, v->arena, decision, site, &kept);
     out->kernel =
-        remat_kernel_write(v->writer, chosen.nodes.items, (uint32_t)chosen.nodes.count, v->stored);
-    out->before = chosen.before;
+        remat_kernel_write(v->writer, wired.nodes.items, (uint32_t)wired.nodes.count, v->stored);
+    out->before = wired.before;
     out->price =
-        remat_price_variant(v->clones->graph, &out->kernel, &v->prices[kernel.i], v->device);
+        remat_price_variant(&v->wiring.graph, &out->kernel, &v->prices[kernel.i], v->device);
     return out;
 }
 

@@ -20,12 +20,13 @@ struct remat_variant {
     struct remat_site_content content;
     struct remat_fused_kernel kernel;
     struct remat_price price;
-    struct remat_sites before; /* as remat_chosen_site has it */
+    struct remat_sites before; /* as remat_wired_site has it */
 };
 
 struct remat_variants {
     struct remat_arena *arena;
-    struct remat_clones *clones;
+    const struct remat_clones *clones;
+    struct remat_wiring wiring; /* of the site formed last */
     const struct remat_price *prices;
     const struct remat_device_description *device;
     struct remat_kernel_writer *writer;
@@ -36,7 +37,7 @@ struct remat_variants {
 /* `prices`: by kernel, everything saved. All pointers outlive the result, which lies in `arena`;
  * `scratch` belongs to it. Thread-compatible. */
 struct remat_variants *remat_variants_create(struct remat_arena *arena, struct remat_arena *scratch,
-                                             struct remat_clones *clones,
+                                             const struct remat_clones *clones,
                                              const struct remat_price *prices,
                                              const struct remat_device_description *device);
 

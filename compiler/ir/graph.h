@@ -18,7 +18,6 @@
 REMAT_INDEX(remat_value);
 REMAT_INDEX(remat_node);
 REMAT_INDEX(remat_scope_id);
-REMAT_INDEX(remat_site); /* of a graph with kernels: what a node runs in (settle.h) */
 
 #define REMAT_NO_VALUE ((remat_value){REMAT_NONE})
 #define REMAT_NO_NODE  ((remat_node){REMAT_NONE})
@@ -143,7 +142,6 @@ struct remat_node_info {
     const remat_value *outputs;
     const struct remat_attribute *attributes;
     uint32_t instance; /* 0: original; of a clone: how it is recomputed (clones.h) */
-    remat_site site;   /* where the graph has kernels: the one that it runs in, or none */
 };
 
 /* A path such as "layers.3/attn/core". A path element "NAME.INDEX" makes a stack of layers NAME and
@@ -154,6 +152,8 @@ struct remat_scope {
         *stack;    /* "layers" (with the path before it, "encoder/layers"), NULL outside layers */
     int32_t layer; /* index in the stack, -1 outside */
 };
+
+struct remat_nodes REMAT_LIST(remat_node);
 
 struct remat_update { /* the new version of a state at the end of the step */
     remat_value state, value;
@@ -215,7 +215,6 @@ struct remat_graph {
     remat_value *outputs;       /* the loss first */
     struct remat_update *updates;
     struct remat_symbol *symbols; /* none in a bound graph */
-    bool has_kernels;             /* nodes say which kernel they run in */
     struct remat_index scope_ids; /* of scopes by path; those of a copy are not there yet */
 };
 

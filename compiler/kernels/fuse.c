@@ -37,20 +37,15 @@ enum remat_fuse_way remat_fuse_way(const struct remat_shape *needed, uint32_t fa
 
 /* --- kernels --- */
 
-struct remat_kernel_writer {
-    struct remat_arena *arena; /* of kernels */
-    struct remat_arena *body;  /* of one kernel while it is written */
-    const struct remat_graph *graph;
-    struct remat_shared_views views;
-};
-
 struct remat_kernel_writer *remat_kernel_writer_create(struct remat_arena *arena,
                                                        struct remat_arena *scratch,
-                                                       const struct remat_graph *graph)
+                                                       const struct remat_graph *graph,
+                                                       const uint32_t *kernel_of)
 {
     struct remat_kernel_writer *w;
     REMAT_NEW(arena, w, 1);
-    *w = (struct remat_kernel_writer){.arena = arena, .body = scratch, .graph = graph};
+    *w = (struct remat_kernel_writer){
+        .arena = arena, .scratch = scratch, .graph = graph, .kernel_of = kernel_of};
     return w;
 }
 
@@ -92,27 +87,27 @@ struct remat_fused_kernel remat_kernel_write(struct remat_kernel_writer *w, rema
         .name = first->outputs[0],
     };
     if (builtin) {
-        remat_builtin_body(w->arena, &w->views, w->graph, &kernel);
+        remat_builtin_body(w, &kernel);
     } else {
         kernel.space = *space_of(w->graph, nodes, count);
-        remat_fused_body(w->arena, w->body, &w->views, w->graph, stored, &kernel);
-        remat_arena_reset(w->body);
+        remat_fused_body(w, stored, &kernel);
+        remat_arena_reset(w->scratch);
         remat_kernel_list_shared(w->arena, w->graph, &kernel);
     }
     return kernel;
 }
 
-struct remat_kernel_list remat_fuse_sequence(struct remat_arena *arena, struct remat_arena *scratch,
-                                             const struct remat_graph *graph,
-                                             const remat_node *nodes, uint32_t count)
+struct remat_kernel_list remat_fuse(struct remat_arena *arena, const struct remat_graph *graph)
 {
+    struct remat_arena *scratch = remat_scratch_open(arena->ctx);
     struct remat_arena *body = remat_scratch_open(arena->ctx);
-    struct remat_kernel_writer *w = remat_kernel_writer_create(arena, body, graph);
-    struct remat_fuser f = {.arena = scratch, .graph = graph, .nodes = nodes, .node_count = count};
+    struct remat_fuser f = {.arena = scratch, .graph = graph};
     struct remat_kernel_list out = {0};
     REMAT_ROOM(arena, out.kernel_of_node, graph->node_count);
     f.kernel_of = out.kernel_of_node;
     remat_fuse_collect(&f);
+    struct remat_kernel_writer *w =
+        remat_kernel_writer_create(arena, body, graph, &out.kernel_of_node->i);
     REMAT_ROOM(arena, out.kernels, f.groups.count);
     for (size_t g = 0; g < f.groups.count; g++) {
         remat_node *own;
@@ -123,31 +118,21 @@ struct remat_kernel_list remat_fuse_sequence(struct remat_arena *arena, struct r
         out.kernels[out.count++] = remat_kernel_write(w, own, own_count, f.stored);
     }
     remat_scratch_close(body);
-    return out;
-}
-
-struct remat_kernel_list remat_fuse(struct remat_arena *arena, const struct remat_graph *graph)
-{
-    struct remat_arena *scratch = remat_scratch_open(arena->ctx);
-    remat_node *nodes;
-    REMAT_NEW(scratch, nodes, graph->node_count);
-    for (remat_node n = {0}; n.i < graph->node_count; n.i++)
-        nodes[n.i] = n;
-    struct remat_kernel_list list =
-        remat_fuse_sequence(arena, scratch, graph, nodes, graph->node_count);
     remat_scratch_close(scratch);
-    return list;
+    return out;
 }
 
 struct remat_fused_kernel remat_fuse_nodes(struct remat_arena *arena,
                                            const struct remat_graph *graph,
-                                           const struct remat_fused_kernel *whole,
-                                           remat_node *nodes, uint32_t count, const uint8_t *stored)
+                                           const struct remat_kernel_list *kernels,
+                                           remat_kernel_id whole, remat_node *nodes, uint32_t count,
+                                           const uint8_t *stored)
 {
-    struct remat_fused_kernel out = *whole;
-    struct remat_shared_views views = {0};
+    struct remat_kernel_writer w = {
+        .arena = arena, .scratch = arena, .graph = graph, .kernel_of = &kernels->kernel_of_node->i};
+    struct remat_fused_kernel out = *remat_kernel_at(kernels, whole);
     out.nodes = nodes;
     out.node_count = count;
-    remat_fused_body(arena, arena, &views, graph, stored, &out);
+    remat_fused_body(&w, stored, &out);
     return out;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuse: which nodes of an expanded graph run in one kernel, and what each kernel is.
  *
- * Pure: the kernel list is a function of the graph alone. Kernels are formed once, on the graph
- * that saves everything; a graph with clones says which kernel each node runs in. */
+ * Pure: the kernel list is a function of the graph alone. */
 #ifndef REMAT_FUSE_H
 #define REMAT_FUSE_H
 
@@ -53,7 +52,9 @@ struct remat_fused_kernel {
 struct remat_kernel_list {
     uint32_t count;
     struct remat_fused_kernel *kernels; /* in order of their last node: after what they read */
-    remat_kernel_id *kernel_of_node;    /* by node id; none for views, constants, columns */
+    /* By node id. None: it is absorbed, a view or what kernels that read it make for themselves:
+     * most constants and columns, and f32 of a bf16 value. */
+    remat_kernel_id *kernel_of_node;
 };
 
 static inline const struct remat_fused_kernel *remat_kernel_at(const struct remat_kernel_list *list,
@@ -130,28 +131,24 @@ enum remat_fuse_way remat_fuse_way(const struct remat_shape *needed, uint32_t fa
  * the large one would not have had. O(nodes). */
 struct remat_kernel_list remat_fuse(struct remat_arena *arena, const struct remat_graph *graph);
 
-/* The same for `count` nodes of a graph that has kernels, each in one piece behind what it reads.
- * Data that is not needed later lies in `scratch`. */
-struct remat_kernel_list remat_fuse_sequence(struct remat_arena *arena, struct remat_arena *scratch,
-                                             const struct remat_graph *graph,
-                                             const remat_node *nodes, uint32_t count);
-
-/* Writes one kernel at a time, which lies in `arena`; `scratch` is emptied after each. */
+/* Writes one kernel at a time, which lies in `arena`; `scratch` is emptied after each. kernel_of,
+ * by node: REMAT_NONE where it is absorbed. Of built-in kernels both are NULL. */
 struct remat_kernel_writer;
 struct remat_kernel_writer *remat_kernel_writer_create(struct remat_arena *arena,
                                                        struct remat_arena *scratch,
-                                                       const struct remat_graph *graph);
+                                                       const struct remat_graph *graph,
+                                                       const uint32_t *kernel_of);
 /* The kernel of nodes in graph order, which it keeps: a built-in one, or several that may run in
- * one. stored[v]: it writes value v; in a graph without kernels also that another one does. */
+ * one. stored[v]: it writes value v, if it makes it. */
 struct remat_fused_kernel remat_kernel_write(struct remat_kernel_writer *writer, remat_node *nodes,
                                              uint32_t count, const uint8_t *stored);
 
 /* A kernel of `nodes`, some of a fused kernel's in graph order: it stores what `stored` (by value)
- * says of their results, and loads what they read of others, which `stored` has to say too. */
+ * says of their results, and loads what they read of others. */
 struct remat_fused_kernel remat_fuse_nodes(struct remat_arena *arena,
                                            const struct remat_graph *graph,
-                                           const struct remat_fused_kernel *whole,
-                                           remat_node *nodes, uint32_t count,
+                                           const struct remat_kernel_list *kernels,
+                                           remat_kernel_id whole, remat_node *nodes, uint32_t count,
                                            const uint8_t *stored);
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Greedy in graph order (rules in fuse.h). Groups are collected first, without looking at how large
  * they get; where one is too large, once more, within those. So a node that makes one group too
- * large opens no other group to nodes that it was closed to. A group is a list linked by node.
- * Nodes of a graph that has kernels say themselves which one they run in. */
+ * large opens no other group to nodes that it was closed to. A group is a list linked by node. */
 #include "fuse_groups.h"
 
 /* --- what is asked of every node --- */
@@ -79,21 +78,21 @@ static void read_inputs(struct remat_fuser *f, const struct remat_fuse_node *nod
 /* Instructions read the f32 of a bf16 value from the value itself: loads widen, and a register
  * holds an f32 anyway. Such a cast is no node of any kernel unless a view or a built-in kernel
  * reads it. */
-static void find_output(struct remat_fuser *f, const struct remat_fuse_node *node, bool no_node)
+static void find_output(struct remat_fuser *f, const struct remat_fuse_node *node)
 {
     struct remat_fuse_value *output = &f->values[node->output.i];
     if (has(node, REMAT_FACT_VIEW))
         output->root = root_of(f, node->inputs[0]);
-    if (no_node && has(node, REMAT_FUSE_WIDENS))
+    if (has(node, REMAT_FUSE_WIDENS) && !has(node, REMAT_FUSE_ROLE))
         output->read = node->inputs[0];
 }
 
 static void find_read(struct remat_fuser *f)
 {
-    for (uint32_t k = 0; k < f->node_count; k++) {
-        const struct remat_fuse_node *node = node_of(f, f->nodes[k]);
+    for (remat_node n = {0}; n.i < f->graph->node_count; n.i++) {
+        const struct remat_fuse_node *node = node_of(f, n);
         read_inputs(f, node);
-        find_output(f, node, !has(node, REMAT_FUSE_ROLE));
+        find_output(f, node);
     }
 }
 
@@ -334,11 +333,11 @@ static void list_readers(struct remat_fuser *f)
     struct REMAT_LIST(remat_value) roots = {0};
     struct REMAT_LIST(remat_node) nodes = {0};
     uint32_t *order;
-    for (uint32_t k = 0; k < f->node_count; k++) {
-        const struct remat_fuse_node *node = node_of(f, f->nodes[k]);
+    for (remat_node n = {0}; n.i < f->graph->node_count; n.i++) {
+        const struct remat_fuse_node *node = node_of(f, n);
         for (uint32_t i = 0; i < node->input_count; i++) {
             REMAT_PUSH(f->arena, &roots, root_of(f, remat_fuse_input(f, node, i)));
-            REMAT_PUSH(f->arena, &nodes, f->nodes[k]);
+            REMAT_PUSH(f->arena, &nodes, n);
         }
     }
     f->reader_begin = remat_group(f->arena, (const uint32_t *)roots.items, (uint32_t)roots.count,
@@ -388,8 +387,7 @@ static void place_node(struct remat_fuser *f, remat_node n)
 static void place_nodes(struct remat_fuser *f)
 {
     f->groups.count = 0;
-    for (uint32_t k = 0; k < f->node_count; k++) {
-        remat_node n = f->nodes[k];
+    for (remat_node n = {0}; n.i < f->graph->node_count; n.i++) {
         if (f->in_memory[n.i] || !is_absorbed(f, node_of(f, n)))
             place_node(f, n);
     }
@@ -428,37 +426,13 @@ static void store_inputs(struct remat_fuser *f, const struct remat_fuse_node *no
     }
 }
 
-/* --- groups of a graph that has kernels --- */
-
-/* As the nodes say, each in one piece behind what it reads. */
-static void take(struct remat_fuser *f)
-{
-    remat_site site = {REMAT_NONE};
-    remat_group_id group = REMAT_NO_GROUP;
-    for (uint32_t k = 0; k < f->node_count; k++) {
-        remat_node n = f->nodes[k];
-        remat_site own = f->graph->nodes[n.i].site;
-        const struct remat_fuse_node *node = node_of(f, n);
-        find_output(f, node, remat_is_none(own.i));
-        if (remat_is_none(own.i))
-            continue;
-        if (own.i != site.i)
-            group = open_group(f, node);
-        site = own;
-        append(f, n, group);
-        store_inputs(f, node, group);
-        f->kernel_of[n.i].i = group.i;
-    }
-}
-
-/* --- of one that has none --- */
+/* --- the whole --- */
 
 /* Drops the groups that merging has emptied and renumbers in order of last nodes. */
 static void compact(struct remat_fuser *f)
 {
     struct remat_fuse_groups ordered = {0};
-    for (uint32_t k = 0; k < f->node_count; k++) {
-        remat_node n = f->nodes[k];
+    for (remat_node n = {0}; n.i < f->graph->node_count; n.i++) {
         remat_group_id group = group_of(f, node_of(f, n)->output);
         if (!remat_is_none(group.i) && f->groups.items[group.i].last.i == n.i)
             REMAT_PUSH(f->arena, &ordered, f->groups.items[group.i]);
@@ -471,8 +445,8 @@ static void compact(struct remat_fuser *f)
 
 static void find_stored(struct remat_fuser *f)
 {
-    for (uint32_t k = 0; k < f->node_count; k++) {
-        const struct remat_fuse_node *node = node_of(f, f->nodes[k]);
+    for (remat_node n = {0}; n.i < f->graph->node_count; n.i++) {
+        const struct remat_fuse_node *node = node_of(f, n);
         remat_group_id group = group_of(f, node->output);
         if (!remat_is_none(group.i))
             store_inputs(f, node, group);
@@ -537,6 +511,6 @@ void remat_fuse_collect(struct remat_fuser *f)
     REMAT_ROOM(f->arena, f->next, graph->node_count);
     memset(f->kernel_of, 0xff, graph->node_count * sizeof *f->kernel_of);
     list_facts(f);
-    (graph->has_kernels ? take : collect)(f);
+    collect(f);
     store_lasting(f);
 }

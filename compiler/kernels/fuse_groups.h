@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which nodes of a sequence run in one kernel, and what it is. Private to fuse*.c. */
+/* Which nodes of a graph run in one kernel. Private to fuse*.c. */
 #ifndef REMAT_FUSE_GROUPS_H
 #define REMAT_FUSE_GROUPS_H
 
@@ -52,8 +52,6 @@ struct remat_fuse_value {
 struct remat_fuser {
     struct remat_arena *arena;
     const struct remat_graph *graph;
-    const remat_node *nodes; /* that run, in order */
-    uint32_t node_count;
     struct remat_fuse_node *facts; /* by node */
     struct remat_fuse_value *values;
     struct remat_fuse_groups REMAT_LIST(struct remat_fuse_group) groups;
@@ -72,9 +70,9 @@ static inline remat_value remat_fuse_input(const struct remat_fuser *f,
     return f->values[node->inputs[i].i].read;
 }
 
-/* The first four members and kernel_of are given, the latter with room for all nodes; fills the
- * others. Groups come in order of their last nodes, which is that of kernels; the nodes of each in
- * graph order. Of a graph that has kernels these are the groups. */
+/* arena, graph and kernel_of are given, the latter with room for all nodes; fills the others.
+ * Groups come in order of their last nodes, which is that of kernels; the nodes of each in graph
+ * order. */
 void remat_fuse_collect(struct remat_fuser *f);
 
 #endif

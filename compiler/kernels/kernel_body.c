@@ -19,7 +19,7 @@ struct body {
     struct remat_arena *arena, *scratch;
     struct remat_shared_views *views;
     const struct remat_graph *graph;
-    const uint8_t *stored;
+    const uint32_t *kernel_of;
     const struct remat_fused_kernel *kernel;
     struct REMAT_LIST(struct remat_instruction) instructions;
     struct REMAT_LIST(struct remat_kernel_operand) operands;
@@ -114,13 +114,6 @@ static uint16_t load(struct body *b, remat_value v)
     return emit(b, i);
 }
 
-/* Of a cast: no kernel writes its result to memory. */
-static bool is_absorbed(const struct body *b, remat_value v)
-{
-    return b->graph->has_kernels ? remat_is_none(remat_producer_info(b->graph, v)->site.i)
-                                 : !b->stored[v.i];
-}
-
 /* The register that holds `v`, made if need be. A view of a constant is the constant. */
 static uint16_t argument(struct body *b, remat_value v)
 {
@@ -136,7 +129,8 @@ static uint16_t argument(struct body *b, remat_value v)
         reg = emit(b, i);
     } else if (node && node->op == REMAT_OP_column) {
         reg = emit(b, instruction(REMAT_INSTRUCTION_column));
-    } else if (remat_is_widening(b->graph, v) && is_absorbed(b, v)) {
+    } else if (remat_is_widening(b->graph, v) &&
+               remat_is_none(b->kernel_of[remat_producer(b->graph, v).i])) {
         reg = argument(b, node->inputs[0]);
     } else {
         reg = load(b, v);
@@ -209,15 +203,16 @@ static void store(struct body *b, const struct remat_node_info *node)
     emit(b, i);
 }
 
-void remat_fused_body(struct remat_arena *arena, struct remat_arena *scratch,
-                      struct remat_shared_views *views, const struct remat_graph *graph,
-                      const uint8_t *stored, struct remat_fused_kernel *kernel)
+void remat_fused_body(struct remat_kernel_writer *w, const uint8_t *stored,
+                      struct remat_fused_kernel *kernel)
 {
+    const struct remat_graph *graph = w->graph;
+    struct remat_arena *arena = w->arena;
     struct body b = {.arena = arena,
-                     .scratch = scratch,
-                     .views = views,
+                     .scratch = w->scratch,
+                     .views = &w->views,
                      .graph = graph,
-                     .stored = stored,
+                     .kernel_of = w->kernel_of,
                      .kernel = kernel};
     for (uint32_t n = 0; n < kernel->node_count; n++)
         node_instruction(&b, &graph->nodes[kernel->nodes[n].i]);
@@ -274,10 +269,11 @@ static void repeat_leading_axes(struct remat_view *view, const struct remat_shap
         }
 }
 
-void remat_builtin_body(struct remat_arena *arena, struct remat_shared_views *views,
-                        const struct remat_graph *graph, struct remat_fused_kernel *kernel)
+void remat_builtin_body(struct remat_kernel_writer *w, struct remat_fused_kernel *kernel)
 {
-    struct body b = {.arena = arena, .scratch = arena, .views = views, .graph = graph};
+    const struct remat_graph *graph = w->graph;
+    struct remat_arena *arena = w->arena;
+    struct body b = {.arena = arena, .scratch = arena, .views = &w->views, .graph = graph};
     const struct remat_node_info *node = &graph->nodes[kernel->nodes[0].i];
     bool in_place = remat_op_has(node->op, REMAT_FACT_IN_PLACE);
     bool multiplies = remat_op_info(node->op)->executor == REMAT_KERNEL_matmul;

@@ -17,14 +17,19 @@ struct remat_shared_views {
     uint32_t next;
 };
 
+struct remat_kernel_writer {
+    struct remat_arena *arena;   /* of kernels */
+    struct remat_arena *scratch; /* of one kernel while it is written */
+    const struct remat_graph *graph;
+    const uint32_t *kernel_of; /* by node: REMAT_NONE where it is absorbed (fuse.h) */
+    struct remat_shared_views views;
+};
+
 /* `stored[v]` tells whether value v is read outside its kernel and so must be written. Fills
- * operands, body and parameters of a kernel whose nodes, kind and space are set. Data that is not
- * needed later lies in `scratch`. */
-void remat_fused_body(struct remat_arena *arena, struct remat_arena *scratch,
-                      struct remat_shared_views *views, const struct remat_graph *graph,
-                      const uint8_t *stored, struct remat_fused_kernel *kernel);
-void remat_builtin_body(struct remat_arena *arena, struct remat_shared_views *views,
-                        const struct remat_graph *graph, struct remat_fused_kernel *kernel);
+ * operands, body and parameters of a kernel whose nodes, kind and space are set. */
+void remat_fused_body(struct remat_kernel_writer *writer, const uint8_t *stored,
+                      struct remat_fused_kernel *kernel);
+void remat_builtin_body(struct remat_kernel_writer *writer, struct remat_fused_kernel *kernel);
 
 /* Fills `shared`. */
 void remat_kernel_list_shared(struct remat_arena *arena, const struct remat_graph *graph,

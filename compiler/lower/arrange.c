@@ -5,26 +5,14 @@
 #include "beside.h"
 #include "schedule.h"
 
-static struct remat_price price_made(const struct remat_graph *graph,
-                                     const struct remat_fused_kernel *kernel,
-                                     const struct remat_saved_prices *saved,
-                                     const struct remat_device_description *device)
-{
-    remat_site site = graph->nodes[kernel->nodes[0].i].site;
-    if (!saved || remat_is_none(site.i))
-        return remat_price_kernel(graph, kernel, device);
-    return remat_price_variant(graph, kernel, &saved->items[site.i % saved->count], device);
-}
-
 struct remat_price *remat_price_list(struct remat_arena *arena, const struct remat_graph *graph,
                                      const struct remat_kernel_list *kernels,
-                                     const struct remat_saved_prices *saved,
                                      const struct remat_device_description *device)
 {
     struct remat_price *prices;
     REMAT_NEW(arena, prices, kernels->count);
     for (uint32_t k = 0; k < kernels->count; k++)
-        prices[k] = price_made(graph, &kernels->kernels[k], saved, device);
+        prices[k] = remat_price_kernel(graph, &kernels->kernels[k], device);
     return prices;
 }
 
@@ -56,17 +44,20 @@ void remat_arrange_kernels(struct remat_arena *arena, const struct remat_persist
     remat_stopwatch_lap(watch, REMAT_LAP_LIFESPANS);
 }
 
-remat_status
-remat_arrange(remat_context *ctx, struct remat_arena *arena, const struct remat_graph *graph,
-              const struct remat_persistent *persistent, const struct remat_saved_prices *saved,
-              const struct remat_device_description *device, struct remat_stopwatch *watch,
-              bool in_line, struct remat_arrangement *out)
+remat_status remat_arrange(remat_context *ctx, struct remat_arena *arena,
+                           const struct remat_graph *graph,
+                           const struct remat_persistent *persistent,
+                           const struct remat_device_description *device,
+                           struct remat_stopwatch *watch, bool in_line,
+                           struct remat_arrangement *out)
 {
     *out = (struct remat_arrangement){.graph = graph};
+    for (remat_node n = {0}; n.i < graph->node_count; n.i++)
+        REMAT_PUSH(arena, &out->nodes, n);
     remat_stopwatch_start(watch);
     out->kernels = remat_fuse(arena, graph);
     remat_stopwatch_lap(watch, REMAT_LAP_FUSE);
-    out->prices = remat_price_list(arena, graph, &out->kernels, saved, device);
+    out->prices = remat_price_list(arena, graph, &out->kernels, device);
     bool transfers = false;
     for (uint32_t k = 0; k < out->kernels.count; k++) {
         const struct remat_fused_kernel *kernel = &out->kernels.kernels[k];

@@ -8,21 +8,14 @@
 #include "sensitivity.h"
 #include "stopwatch.h"
 
-/* Prices by kernel, when everything is saved. In a graph that a decision made, a kernel of site s
- * is a variant of kernel s % count (settle.h). */
-struct remat_saved_prices {
-    const struct remat_price *items;
-    uint32_t count;
-};
-
-/* By kernel. `saved`: of the graph that the decision was made on; NULL: none was. */
+/* By kernel. */
 struct remat_price *remat_price_list(struct remat_arena *arena, const struct remat_graph *graph,
                                      const struct remat_kernel_list *kernels,
-                                     const struct remat_saved_prices *saved,
                                      const struct remat_device_description *device);
 
 struct remat_arrangement {
     const struct remat_graph *graph;
+    struct remat_nodes nodes; /* of the graph, that run: in an order in which they can */
     struct remat_kernel_list kernels;
     struct remat_price *prices; /* by kernel */
     remat_kernel_id *order;     /* by position */
@@ -42,12 +35,13 @@ void remat_arrange_kernels(struct remat_arena *arena, const struct remat_persist
                            const remat_tensor_id *inputs, bool beside,
                            struct remat_stopwatch *watch, struct remat_arrangement *arrangement);
 
-/* Fuses, prices, schedules, measures and packs a whole graph. `saved` as above. `in_line`: no
- * transfer runs beside computation. */
-remat_status
-remat_arrange(remat_context *ctx, struct remat_arena *arena, const struct remat_graph *graph,
-              const struct remat_persistent *persistent, const struct remat_saved_prices *saved,
-              const struct remat_device_description *device, struct remat_stopwatch *watch,
-              bool in_line, struct remat_arrangement *out);
+/* Fuses, prices, schedules, measures and packs a whole graph. `in_line`: no transfer runs beside
+ * computation. */
+remat_status remat_arrange(remat_context *ctx, struct remat_arena *arena,
+                           const struct remat_graph *graph,
+                           const struct remat_persistent *persistent,
+                           const struct remat_device_description *device,
+                           struct remat_stopwatch *watch, bool in_line,
+                           struct remat_arrangement *out);
 
 #endif

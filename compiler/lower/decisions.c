@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A value of the rewritten graph says which one of the decided graph it is, or is a clone of. */
+/* A value says which one of the decided graph it is, or is a clone of. */
 #include "decisions.h"
 
 #include "ops.h"
@@ -10,7 +10,7 @@ static bool is_forward(const struct remat_graph *g, remat_value v)
     return node && node->instance == 0 && remat_is_early(node->phase) && !g->values[v.i].sliced;
 }
 
-/* A forward value and its clones in the rewritten graph. */
+/* A forward value and its clones. */
 struct fate {
     bool read_late;     /* the value itself, by the backward pass or later */
     uint32_t rounds;    /* the last one (checkpoint/clones.h) that makes a clone; 0: none does */
@@ -25,16 +25,24 @@ REMAT_INDEX(layer_id); /* of all stacks' layers, from 1 on; 0: outside of them *
 struct joiner {
     const struct remat_lowering *in;
     const struct remat_part *part;
-    uint32_t *position; /* by kernel */
-    struct fate *fates; /* by value of the decided graph */
+    remat_kernel_id *kernel_of; /* by node; none of views, and casts that loads do */
+    uint32_t *position;         /* by kernel */
+    struct fate *fates;         /* by value of the decided graph */
     uint32_t *op_index; /* by node: of the op of the input graph that it comes from, in its layer */
     bool *leaves;       /* by value: the forward pass reads it outside its layer */
 };
 
-/* The time of the clone's kernel, shared among the clones that it writes. */
-static uint64_t clone_ns(const struct remat_arrangement *in, remat_value clone)
+/* The i-th node that runs. */
+static remat_node node_at(const struct joiner *j, size_t i)
 {
-    remat_kernel_id k = in->kernels.kernel_of_node[remat_producer(in->graph, clone).i];
+    return j->part->arranged->nodes.items[i];
+}
+
+/* The time of the clone's kernel, shared among the clones that it writes. */
+static uint64_t clone_ns(const struct joiner *j, remat_value clone)
+{
+    const struct remat_arrangement *in = j->part->arranged;
+    remat_kernel_id k = j->kernel_of[remat_producer(in->graph, clone).i];
     const struct remat_fused_kernel *kernel = remat_kernel_at(&in->kernels, k);
     uint64_t written = 0;
     for (uint32_t o = 0; o < kernel->operand_count; o++)
@@ -52,23 +60,31 @@ static struct fate *fate_of(const struct joiner *j, remat_value v)
     return &j->fates[j->part->arranged->graph->values[v.i].original.i];
 }
 
-static void follow_clones(struct joiner *j)
+static void follow_clone(struct joiner *j, remat_value v)
 {
     const struct remat_graph *g = j->part->arranged->graph;
-    for (remat_value v = {0}; v.i < g->value_count; v.i++) {
-        uint32_t round = remat_clone_round(remat_instance(g, v));
-        if (g->values[v.i].sliced) {
-            fate_of(j, v)->sliced = true;
-            fate_of(j, v)->clones_ns += clone_ns(j->part->arranged, v);
-        }
-        if (round == 0)
-            continue;
-        struct fate *fate = fate_of(j, v);
-        bool written = !remat_is_none(j->part->arranged->lifespans.buffer_of[v.i].i);
-        if (round >= fate->rounds)
-            fate->rewritten = written || (round == fate->rounds && fate->rewritten);
-        fate->rounds = later(fate->rounds, round);
-        fate->clones_ns += written ? clone_ns(j->part->arranged, v) : 0;
+    uint32_t round = remat_clone_round(remat_instance(g, v));
+    struct fate *fate = fate_of(j, v);
+    if (g->values[v.i].sliced) {
+        fate->sliced = true;
+        fate->clones_ns += clone_ns(j, v);
+    }
+    if (round == 0)
+        return;
+    bool written = !remat_is_none(j->part->arranged->lifespans.buffer_of[v.i].i);
+    if (round >= fate->rounds)
+        fate->rewritten = written || (round == fate->rounds && fate->rewritten);
+    fate->rounds = later(fate->rounds, round);
+    fate->clones_ns += written ? clone_ns(j, v) : 0;
+}
+
+static void follow_clones(struct joiner *j)
+{
+    const struct remat_arrangement *in = j->part->arranged;
+    for (size_t i = 0; i < in->nodes.count; i++) {
+        const struct remat_node_info *node = &in->graph->nodes[node_at(j, i).i];
+        for (uint32_t o = 0; o < node->output_count; o++)
+            follow_clone(j, node->outputs[o]);
     }
 }
 
@@ -77,9 +93,9 @@ static void follow_clones(struct joiner *j)
 static void follow_reads(struct joiner *j, uint32_t *read_end)
 {
     const struct remat_graph *g = j->part->arranged->graph;
-    for (uint32_t n = g->node_count; n-- > 0;) {
-        const struct remat_node_info *node = &g->nodes[n];
-        remat_kernel_id kernel = j->part->arranged->kernels.kernel_of_node[n];
+    for (size_t at = j->part->arranged->nodes.count; at-- > 0;) {
+        const struct remat_node_info *node = &g->nodes[node_at(j, at).i];
+        remat_kernel_id kernel = j->kernel_of[node_at(j, at).i];
         uint32_t end = 0;
         bool early = remat_is_early(node->phase);
         if (remat_op_has(node->op, REMAT_FACT_VIEW))
@@ -107,8 +123,15 @@ static void join(struct remat_arena *scratch, struct joiner *j)
     REMAT_NEW(scratch, j->fates, j->in->decision->value_count);
     REMAT_NEW(scratch, read_end, g->value_count);
     REMAT_NEW(scratch, j->position, j->part->arranged->kernels.count);
-    for (uint32_t at = 0; at < j->part->arranged->kernels.count; at++)
-        j->position[j->part->arranged->order[at].i] = at;
+    REMAT_ROOM(scratch, j->kernel_of, g->node_count);
+    memset(j->kernel_of, 0xff, g->node_count * sizeof *j->kernel_of);
+    for (uint32_t at = 0; at < j->part->arranged->kernels.count; at++) {
+        remat_kernel_id k = j->part->arranged->order[at];
+        const struct remat_fused_kernel *kernel = remat_kernel_at(&j->part->arranged->kernels, k);
+        j->position[k.i] = at;
+        for (uint32_t n = 0; n < kernel->node_count; n++)
+            j->kernel_of[kernel->nodes[n].i] = k;
+    }
     follow_clones(j);
     follow_reads(j, read_end);
 }
@@ -138,8 +161,8 @@ static void find_leaving(struct remat_arena *scratch, const layer_id *layer, str
 {
     const struct remat_graph *g = j->part->arranged->graph;
     REMAT_NEW(scratch, j->leaves, g->value_count);
-    for (uint32_t n = 0; n < g->node_count; n++) {
-        const struct remat_node_info *reader = &g->nodes[n];
+    for (size_t n = 0; n < j->part->arranged->nodes.count; n++) {
+        const struct remat_node_info *reader = &g->nodes[node_at(j, n).i];
         for (uint32_t i = 0; i < reader->input_count && remat_is_early(reader->phase); i++) {
             remat_value root = remat_storage_root(g, reader->inputs[i]);
             const struct remat_node_info *writer = remat_producer_info(g, root);
@@ -157,7 +180,8 @@ static void count_ops(struct remat_arena *scratch, const layer_id *layer, uint32
     REMAT_NEW(scratch, counts, (size_t)count * REMAT_OP_COUNT);
     REMAT_NEW(scratch, first, g->node_count);
     REMAT_NEW(scratch, j->op_index, g->node_count);
-    for (uint32_t n = 0; n < g->node_count; n++) {
+    for (size_t i = 0; i < j->part->arranged->nodes.count; i++) {
+        uint32_t n = node_at(j, i).i;
         const struct remat_node_info *node = &g->nodes[n];
         uint32_t group = node->origin_group < g->node_count ? node->origin_group : n;
         if (node->phase != REMAT_PHASE_FORWARD || node->instance)
@@ -198,7 +222,7 @@ static struct remat_decision_record record(const struct joiner *j, remat_value v
     const struct fate *fate = &j->fates[original.i];
     const struct remat_alternative *other = &j->in->alternatives[original.i];
     const char *reason = j->in->decision->reasons[original.i];
-    remat_kernel_id written_by = j->part->arranged->kernels.kernel_of_node[node.i];
+    remat_kernel_id written_by = j->kernel_of[node.i];
     struct remat_decision_record record = {
         .name = name,
         .scope = scope->path,
@@ -252,9 +276,15 @@ void remat_lower_decisions(struct remat_arena *arena, struct remat_arena *scratc
     uint32_t layers = number_layers(scratch, g, layer);
     count_ops(scratch, layer, layers, &j);
     find_leaving(scratch, layer, &j);
-    for (remat_value v = {0}; v.i < g->value_count; v.i++)
-        if (is_forward(g, v) && remat_storage_root(g, v).i == v.i && is_decided(&j, v))
-            REMAT_PUSH(arena, &records, record(&j, v, root_name[v.i], first_command));
+    for (size_t i = 0; i < lowering->parts[0].arranged->nodes.count; i++) {
+        const struct remat_node_info *node = &g->nodes[node_at(&j, i).i];
+        for (uint32_t o = 0; o < node->output_count; o++)
+            if (is_forward(g, node->outputs[o]) && is_decided(&j, node->outputs[o]) &&
+                !remat_op_has(node->op, REMAT_FACT_VIEW))
+                REMAT_PUSH(
+                    arena, &records,
+                    record(&j, node->outputs[o], root_name[node->outputs[o].i], first_command));
+    }
     out->decisions = records.items;
     out->decision_count = (uint32_t)records.count;
     out->layer_count = remat_graph_layers(g);

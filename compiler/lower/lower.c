@@ -83,18 +83,29 @@ static void lower_statics(struct lowerer *l)
 
 /* --- values --- */
 
+/* The name of a shard goes when the search does. */
+static void name_outputs(struct lowerer *l, const struct remat_node_info *node)
+{
+    for (uint32_t o = 0; o < node->output_count; o++) {
+        remat_value v = node->outputs[o];
+        const struct remat_value_info *info = &l->part->arranged->graph->values[v.i];
+        l->root_name[v.i] = info->sliced ? REMAT_FORMAT(l->arena, "%s", info->name) : info->name;
+        l->root_role[v.i] = info->role;
+    }
+}
+
 /* A root takes the name and role of the output or gradient that is a view of it; a new version of a
  * tensor that the host reads, the name that the host knows. */
 static void name_roots(struct lowerer *l)
 {
     const struct remat_graph *g = l->part->arranged->graph;
+    const struct remat_nodes *nodes = &l->part->arranged->nodes;
     REMAT_ROOM(l->scratch, l->root_name, g->value_count);
     REMAT_ROOM(l->scratch, l->root_role, g->value_count);
-    for (uint32_t v = 0; v < g->value_count; v++) {
-        l->root_name[v] = g->values[v].name;
-        l->root_role[v] = g->values[v].role;
-    }
-    for (remat_value v = {0}; v.i < g->value_count; v.i++) {
+    for (size_t n = 0; n < nodes->count; n++)
+        name_outputs(l, &g->nodes[nodes->items[n].i]);
+    for (size_t n = 0; n < nodes->count; n++) {
+        remat_value v = g->nodes[nodes->items[n].i].outputs[0]; /* of a view the only one */
         remat_value root = remat_storage_root(g, v);
         if (root.i != v.i && g->values[v.i].role == REMAT_ROLE_GRADIENT) {
             l->root_name[root.i] = g->values[v.i].name;
@@ -137,24 +148,22 @@ static void lower_value(struct lowerer *l, remat_value v)
     l->value_of[v.i].i = l->out->value_count++;
 }
 
-/* It becomes a value of the program, which graph inputs are already. */
-static bool is_lowered(const struct remat_arrangement *in, remat_value v)
-{
-    return !remat_is_none(remat_producer(in->graph, v).i) &&
-           !remat_is_none(in->lifespans.buffer_of[v.i].i);
-}
-
+/* Graph inputs are values of the program already; others become some if they have bytes. */
 static void lower_values(struct lowerer *l)
 {
-    const struct remat_graph *g = l->part->arranged->graph;
+    const struct remat_arrangement *in = l->part->arranged;
+    const struct remat_graph *g = in->graph;
     REMAT_ROOM(l->scratch, l->value_of, g->value_count);
     for (remat_value v = {0}; v.i < g->value_count; v.i++)
-        if (is_lowered(l->part->arranged, v))
-            lower_value(l, v);
-        else if (remat_is_none(remat_producer(g, v).i))
-            l->value_of[v.i].i = remat_persistent_find(l->in->persistent, g->values[v.i].name).i;
-        else
-            l->value_of[v.i].i = REMAT_NONE;
+        l->value_of[v.i].i = remat_is_none(remat_producer(g, v).i)
+                                 ? remat_persistent_find(l->in->persistent, g->values[v.i].name).i
+                                 : REMAT_NONE;
+    for (size_t n = 0; n < in->nodes.count; n++) {
+        const struct remat_node_info *node = &g->nodes[in->nodes.items[n].i];
+        for (uint32_t o = 0; o < node->output_count; o++)
+            if (!remat_is_none(in->lifespans.buffer_of[node->outputs[o].i].i))
+                lower_value(l, node->outputs[o]);
+    }
 }
 
 /* --- commands --- */
@@ -194,6 +203,9 @@ static kernel_id intern_kernel(struct lowerer *l, uint32_t kind,
     struct remat_kernel kernel = {.kind = kind, .key = remat_kernel_kind_name(kind)};
     if (fused) {
         kernel.body = source->body;
+        kernel.body.instructions =
+            remat_copy(l->arena, source->body.instructions, source->body.instruction_count,
+                       sizeof *source->body.instructions);
         kernel.key = kernel_key(l, source);
     }
     REMAT_PUSH(l->scratch, &l->kernel_hashes, hash);
@@ -428,13 +440,12 @@ static void reserve_tables(struct lowerer *l)
     size_t commands = tensors, operands = 3 * tensors, parameters = 7 * tensors;
     for (uint32_t p = 0; p < l->in->part_count; p++) {
         const struct remat_arrangement *a = l->in->parts[p].arranged;
-        for (remat_value v = {0}; v.i < a->graph->value_count; v.i++)
-            values += is_lowered(a, v);
         buffers += a->lifespans.buffer_count;
         commands += a->kernels.count;
         for (remat_kernel_id k = {0}; k.i < a->kernels.count; k.i++) {
             const struct remat_fused_kernel *kernel = remat_kernel_at(&a->kernels, k);
             operands += kernel->operand_count;
+            values += kernel->operand_count;
             parameters += kernel->parameter_count;
         }
     }

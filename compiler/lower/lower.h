@@ -11,7 +11,7 @@ struct remat_part {
     const char *name;  /* of the segment */
     const char *entry; /* the entry point that calls it, after the part before */
     uint32_t times;    /* how often */
-    const struct remat_arrangement *arranged; /* of the rewritten graph */
+    const struct remat_arrangement *arranged;
 };
 
 /* The effect of the other action on a value, all others as decided. */

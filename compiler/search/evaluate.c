@@ -23,8 +23,7 @@ void remat_evaluator_init(struct remat_evaluator *e, struct remat_arena *arena,
     *kernels = remat_fuse(arena, graph);
     remat_stopwatch_lap(watch, REMAT_LAP_FUSE);
     remat_settle(arena, graph, kernels, device, pinned, settled);
-    prices = remat_price_list(arena, graph, kernels, NULL, device);
-    e->prices = (struct remat_saved_prices){prices, kernels->count};
+    e->prices = prices = remat_price_list(arena, graph, kernels, device);
     for (uint32_t k = 0; k < kernels->count; k++) {
         e->base_ns = remat_ns_add(e->base_ns, prices[k].ns);
         e->transfers |= remat_may_join_group(graph, &kernels->kernels[k]);
@@ -64,8 +63,7 @@ static struct remat_evaluation add_up(struct remat_evaluator *e,
 {
     remat_stopwatch_start(e->watch);
     if (!e->variants)
-        e->variants =
-            remat_variants_create(e->known, e->body, &e->clones, e->prices.items, e->device);
+        e->variants = remat_variants_create(e->known, e->body, &e->clones, e->prices, e->device);
     struct remat_times_sum sum = remat_times_find(e->sums, e->variants, decision);
     struct remat_evaluation cost = {
         .arena_bytes = UINT64_MAX, .times = sum.times, .effect = sum.effect};
@@ -84,28 +82,25 @@ struct remat_evaluation remat_evaluate_time(struct remat_evaluator *e,
     return cost;
 }
 
-struct remat_graph *remat_evaluator_rewrite(struct remat_evaluator *e, struct remat_arena *arena,
-                                            const struct remat_decision *decision)
+/* On the graph that no decision changes: kernels hold what they read. */
+static struct remat_arrangement arrange(struct remat_evaluator *e, struct remat_arena *arena,
+                                        const struct remat_decision *decision,
+                                        const struct remat_evaluation *cost)
 {
-    struct remat_price *prices;
-    (void)add_up(e, decision);
-    struct remat_kernel_list kernels =
-        remat_times_list(e->sums, e->variants, arena, decision, &prices);
-    struct remat_graph *graph = remat_rewrite(arena, &e->clones, decision, &kernels);
-    remat_stopwatch_lap(e->watch, REMAT_LAP_CLONE);
-    return graph;
+    struct remat_arrangement run = {
+        .graph = e->clones.graph, .step_ns = cost->step_ns, .times = cost->times};
+    run.kernels = remat_times_list(e->sums, e->variants, arena, decision, &run.prices);
+    remat_stopwatch_lap(e->watch, REMAT_LAP_FUSE);
+    bool beside = e->transfers && !decision->in_line;
+    remat_arrange_kernels(arena, e->persistent, e->inputs, beside, e->watch, &run);
+    return run;
 }
 
 struct remat_evaluation remat_evaluate(struct remat_evaluator *e,
                                        const struct remat_decision *decision, uint64_t limit_bytes)
 {
     struct remat_evaluation cost = add_up(e, decision);
-    struct remat_arrangement run = {
-        .graph = e->clones.graph, .step_ns = cost.step_ns, .times = cost.times};
-    run.kernels = remat_times_list(e->sums, e->variants, e->scratch, decision, &run.prices);
-    remat_stopwatch_lap(e->watch, REMAT_LAP_FUSE);
-    bool beside = e->transfers && !decision->in_line;
-    remat_arrange_kernels(e->scratch, e->persistent, e->inputs, beside, e->watch, &run);
+    struct remat_arrangement run = arrange(e, e->scratch, decision, &cost);
     cost.step_ns = run.step_ns;
     cost.times = run.times;
     cost.live_peak_bytes = run.lifespans.live_peak_bytes;
@@ -115,4 +110,19 @@ struct remat_evaluation remat_evaluate(struct remat_evaluator *e,
     }
     remat_arena_reset(e->scratch);
     return cost;
+}
+
+struct remat_arrangement remat_evaluator_arrange(struct remat_evaluator *e,
+                                                 struct remat_arena *arena,
+                                                 const struct remat_decision *decision)
+{
+    struct remat_evaluation cost = add_up(e, decision);
+    struct remat_arrangement out = arrange(e, arena, decision, &cost);
+    struct remat_wiring *wiring;
+    REMAT_NEW(arena, wiring, 1);
+    *wiring = remat_wiring_create(arena, &e->clones);
+    out.nodes = remat_wire_kernels(wiring, arena, decision, &out.kernels);
+    out.graph = &wiring->graph;
+    remat_stopwatch_lap(e->watch, REMAT_LAP_CLONE);
+    return out;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The exact cost of a decision: its kernels, their times, schedule and lifespans. The same kernels
- * come out as when the rewritten graph is carried through (remat_arrange), but each is formed when
- * a decision first has it. */
+/* The exact cost of a decision: its kernels, their times, schedule and lifespans. Each kernel is
+ * formed when a decision first has it. */
 #ifndef REMAT_EVALUATE_H
 #define REMAT_EVALUATE_H
 
@@ -18,7 +17,7 @@ struct remat_evaluation {
 
 struct remat_evaluator {
     const struct remat_settled *settled;
-    struct remat_saved_prices prices; /* of settled->kernels */
+    const struct remat_price *prices; /* of settled->kernels */
     uint64_t base_ns;                 /* of a step with these */
     uint64_t beside_ns;               /* of them what may run beside computation */
     bool transfers;           /* some are: beside computation or in groups, unless in line */
@@ -49,14 +48,15 @@ void remat_evaluator_release(struct remat_evaluator *evaluator);
 struct remat_evaluation remat_evaluate_time(struct remat_evaluator *evaluator,
                                             const struct remat_decision *decision);
 
-/* The decision carried through: the graph with the nodes that its kernels run (clones.h). */
-struct remat_graph *remat_evaluator_rewrite(struct remat_evaluator *evaluator,
-                                            struct remat_arena *arena,
-                                            const struct remat_decision *decision);
-
-/* Time and live peak, equal to those of remat_arrange on the rewritten graph. Packs too, where the
- * live peak is at most limit_bytes: the arena is that of remat_place. */
+/* Time and live peak. Packs too, where the live peak is at most limit_bytes: the arena is that of
+ * remat_place. */
 struct remat_evaluation remat_evaluate(struct remat_evaluator *evaluator,
                                        const struct remat_decision *decision, uint64_t limit_bytes);
+
+/* What remat_evaluate has looked at, up to lifespans without offsets; on a graph of its own
+ * (remat_wiring). Lies in `arena` and in what the evaluator holds. */
+struct remat_arrangement remat_evaluator_arrange(struct remat_evaluator *evaluator,
+                                                 struct remat_arena *arena,
+                                                 const struct remat_decision *decision);
 
 #endif

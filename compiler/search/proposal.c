@@ -4,7 +4,6 @@
 #include "decide.h"
 
 #include <assert.h>
-#include <inttypes.h>
 
 static struct remat_decision decide(struct remat_search *s, struct remat_arena *arena,
                                     const struct remat_proposal *proposal,
@@ -98,27 +97,21 @@ void remat_proposals_show(struct remat_search *s, const char *name, uint32_t all
 remat_status remat_proposal_carry(struct remat_search *s, const struct remat_proposal *proposal,
                                   struct remat_chosen *out)
 {
-    struct remat_stopwatch *watch = s->evaluator->watch;
+    struct remat_evaluator *e = s->evaluator;
     *out = (struct remat_chosen){.name = proposal->name};
     out->decision = decide(s, s->arena, proposal, &s->notes);
     out->decision.reasons = remat_copy(s->arena, out->decision.reasons, s->graph->value_count,
                                        sizeof *out->decision.reasons); /* outlive the model */
-    struct remat_arena *rewritten = remat_scratch_open(s->ctx);
-    const struct remat_graph *graph = remat_graph_deep_copy(
-        s->arena, remat_evaluator_rewrite(s->evaluator, rewritten, &out->decision));
-    remat_scratch_close(rewritten);
-    remat_evaluator_forget(s->evaluator);
-    REMAT_CHECK(remat_arrange(s->ctx, s->arena, graph, s->evaluator->persistent,
-                              &s->evaluator->prices, &s->settings->device, watch, proposal->in_line,
-                              &out->arranged));
-    out->arena_bytes = out->arranged.arena_bytes;
+    struct remat_arrangement *a = &out->arranged;
+    remat_evaluator_forget(e);
+    *a = remat_evaluator_arrange(e, s->planning, &out->decision);
+    REMAT_CHECK(
+        remat_price_check_list(s->ctx, a->graph, &a->kernels, a->prices, &s->settings->device));
+    remat_stopwatch_start(e->watch);
+    REMAT_CHECK(remat_place(s->ctx, s->planning, e->persistent, &a->lifespans, &a->arena_bytes));
+    remat_stopwatch_lap(e->watch, REMAT_LAP_PLACE);
+    out->arena_bytes = a->arena_bytes;
     remat_keep_most(&out->arena_bytes, s->fixed_arena_bytes);
-    if (out->arranged.step_ns != proposal->cost.step_ns ||
-        out->arena_bytes != proposal->cost.arena_bytes)
-        return remat_error(s->ctx, REMAT_ERROR_INTERNAL,
-                           "policy \"%s\": evaluated to %" PRIu64 " ns and an arena of %" PRIu64
-                           " B, carried through to %" PRIu64 " ns and %" PRIu64 " B",
-                           proposal->name, proposal->cost.step_ns, proposal->cost.arena_bytes,
-                           out->arranged.step_ns, out->arena_bytes);
+    assert(a->step_ns == proposal->cost.step_ns && out->arena_bytes == proposal->cost.arena_bytes);
     return REMAT_OK;
 }

@@ -38,8 +38,7 @@ bool remat_proposals_have(const struct remat_proposals *proposals,
 void remat_proposals_show(struct remat_search *search, const char *name, uint32_t all,
                           const struct remat_proposal *proposals, size_t count);
 
-/* Decide, clone, arrange, place; adds the policy's notes to those of the search.
- * REMAT_ERROR_INTERNAL if that is not what was evaluated. */
+/* Decides, and packs what was evaluated; adds the policy's notes to those of the search. */
 remat_status remat_proposal_carry(struct remat_search *search,
                                   const struct remat_proposal *proposal, struct remat_chosen *out);
 

@@ -72,7 +72,7 @@ remat_status remat_search_refuse_briefly(struct remat_search *s)
 remat_status remat_search_plan(struct remat_search *s, bool bounds_only)
 {
     REMAT_CHECK(remat_price_check_list(s->ctx, s->graph, s->evaluator->settled->kernels,
-                                       s->evaluator->prices.items, &s->settings->device));
+                                       s->evaluator->prices, &s->settings->device));
     s->planner = remat_planner_create(s->planning, s->evaluator, &s->model, bounds_only);
     remat_search_raise_floor(s, s->fixed_arena_bytes, false);
     remat_search_raise_floor(s, s->planner->floor_bytes, false);

@@ -29,11 +29,11 @@ struct remat_search {
     struct remat_policy_ground *ground;  /* of the graph and its pins */
 };
 
-/* A decision carried through; everything lies in the search's arena. */
+/* A decision carried through; everything lies in the search's arena, but for `arranged`. */
 struct remat_chosen {
     const char *name; /* of the policy, or "per-op" */
     struct remat_decision decision;
-    struct remat_arrangement arranged;
+    struct remat_arrangement arranged; /* as evaluated; in `planning` and the evaluator's memory */
     uint64_t arena_bytes;
     bool fits;            /* false: nothing does, and this needs least */
     uint64_t bound_ns;    /* no decision that fits takes less; 0: not asked */

@@ -93,7 +93,7 @@ remat_status subject_choose(struct subject *s, struct remat_arena *arena, uint64
                                   .update = &nothing,
                                   .ground = ground,
                                   .limit_bytes = limit_bytes};
-    REMAT_TRY(remat_model_create(arena, s->evaluator.settled, s->evaluator.prices.items, &s->device,
+    REMAT_TRY(remat_model_create(arena, s->evaluator.settled, s->evaluator.prices, &s->device,
                                  &search.model));
     search.scratch = remat_scratch_open(s->ctx);
     st = remat_choose(&search, out);
@@ -102,13 +102,6 @@ remat_status subject_choose(struct subject *s, struct remat_arena *arena, uint64
         st = REMAT_ERROR_INFEASIBLE;
 fail:
     return st;
-}
-
-remat_status subject_rewrite(struct subject *s, struct remat_arena *arena,
-                             const struct remat_decision *decision, struct remat_graph **out)
-{
-    *out = remat_evaluator_rewrite(&s->evaluator, arena, decision);
-    return REMAT_OK;
 }
 
 struct remat_kernel_list subject_kernels(struct remat_evaluator *e, struct remat_arena *arena,
@@ -124,8 +117,8 @@ remat_status subject_plan(struct subject *s, struct remat_arrangement *base,
 {
     remat_status st = REMAT_OK;
     struct remat_model model;
-    REMAT_TRY(remat_arrange(s->ctx, &s->arena, s->graph, &s->persistent, NULL, &s->device,
-                            &s->watch, false, base));
+    REMAT_TRY(remat_arrange(s->ctx, &s->arena, s->graph, &s->persistent, &s->device, &s->watch,
+                            false, base));
     remat_decision_create(&s->arena, s->graph->value_count, none);
     REMAT_TRY(subject_extract(s, &model));
     *planner = remat_planner_create(&s->arena, &s->evaluator, &model, false);
@@ -135,8 +128,8 @@ fail:
 
 remat_status subject_extract(struct subject *s, struct remat_model *out)
 {
-    return remat_model_create(&s->arena, s->evaluator.settled, s->evaluator.prices.items,
-                              &s->device, out);
+    return remat_model_create(&s->arena, s->evaluator.settled, s->evaluator.prices, &s->device,
+                              out);
 }
 
 remat_status subject_charged(struct remat_arena *scratch, const struct remat_model *model,

@@ -42,10 +42,6 @@ void subject_reprice(struct subject *subject);
 remat_status subject_choose(struct subject *subject, struct remat_arena *arena,
                             uint64_t limit_bytes, struct remat_chosen *out);
 
-/* As the compiler carries a decision through. */
-remat_status subject_rewrite(struct subject *subject, struct remat_arena *arena,
-                             const struct remat_decision *decision, struct remat_graph **out);
-
 /* The kernels that the evaluator for a decision forms, on the nodes of its clones' graph, until the
  * next decision. */
 struct remat_kernel_list subject_kernels(struct remat_evaluator *evaluator,

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 
 #include "check.h"
-#include "subject.h"
+#include "reference.h"
 
 static const struct {
     const char *preset, *device;
@@ -30,15 +30,12 @@ static remat_status measure(struct subject *s, const struct remat_planner *plann
     remat_status st = REMAT_OK;
     struct remat_arena scratch;
     struct remat_decision decision;
-    struct remat_graph *rewritten;
-    struct remat_arrangement whole;
+    struct reference reference;
     remat_arena_init(&scratch, s->ctx);
     remat_planner_decide(planner, &scratch, (remat_path_id){path}, index, &decision);
-    REMAT_TRY(subject_rewrite(s, &scratch, &decision, &rewritten));
-    REMAT_TRY(remat_arrange(s->ctx, &scratch, rewritten, &s->persistent, &s->evaluator.prices,
-                            &s->device, &s->watch, false, &whole));
-    out->bytes = whole.arena_bytes;
-    out->ns = whole.step_ns;
+    REMAT_TRY(reference_find(s, &scratch, &decision, &reference));
+    out->bytes = reference.naive.arena_bytes;
+    out->ns = reference.naive.step_ns;
 fail:
     remat_arena_release(&scratch);
     return st;

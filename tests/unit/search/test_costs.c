@@ -15,7 +15,7 @@
 #include "noisy_profile.h"
 #include "philox.h"
 #include "random_graph.h"
-#include "subject.h"
+#include "reference.h"
 
 static const struct {
     const char *preset;
@@ -98,36 +98,27 @@ static uint64_t own_ns(const struct bench *b, const struct remat_decision *decis
     return overlaps(b, decision) && remat_kernel_kind_is_transfer(kind) ? 0 : ns;
 }
 
+/* Of the reference: by the nodes of the rewritten graph. */
 static remat_status list_priced(struct bench *b, const struct remat_decision *decision,
-                                uint32_t *count, struct cost **out)
+                                const struct remat_arrangement *naive, struct cost **out)
 {
     remat_status st = REMAT_OK;
-    struct remat_evaluator *evaluator = &b->subject.evaluator;
-    struct remat_kernel_list list;
-    list = subject_kernels(evaluator, &b->scratch, decision);
-    const struct remat_graph *g = evaluator->clones.graph;
-    REMAT_TRY_NEW(&b->scratch, *out, list.count);
-    *count = list.count;
-    for (uint32_t k = 0; k < list.count; k++) {
-        const struct remat_fused_kernel *kernel = &list.kernels[k];
+    REMAT_TRY_NEW(&b->scratch, *out, naive->kernels.count);
+    for (uint32_t k = 0; k < naive->kernels.count; k++) {
+        const struct remat_fused_kernel *kernel = &naive->kernels.kernels[k];
+        const struct remat_price *price = &naive->prices[k];
         bool program = kernel->kind == REMAT_KERNEL_fused;
-        remat_site site = g->nodes[kernel->nodes[0].i].site;
-        struct remat_price price = remat_price_kernel(g, kernel, &b->subject.device);
-        if (!remat_is_none(site.i))
-            price = remat_price_variant(
-                g, kernel, &evaluator->prices.items[remat_site_kernel(evaluator->settled, site).i],
-                &b->subject.device);
         (*out)[k] = (struct cost){
             .kernel = remat_kernel_hash(kernel->kind, program ? &kernel->body : NULL),
             .phase = kernel->phase,
-            .flops = price.flops,
-            .moved_bytes = price.moved_bytes,
-            .ns = own_ns(b, decision, kernel->kind, price.ns),
-            .source = price.source,
-            .name = g->values[kernel->name.i].name,
+            .flops = price->flops,
+            .moved_bytes = price->moved_bytes,
+            .ns = own_ns(b, decision, kernel->kind, price->ns),
+            .source = price->source,
+            .name = naive->graph->values[kernel->name.i].name,
         };
     }
-    qsort(*out, *count, sizeof **out, compare_costs);
+    qsort(*out, naive->kernels.count, sizeof **out, compare_costs);
 fail:
     return st;
 }
@@ -206,19 +197,13 @@ static void check_chunks(const struct bench *b, uint32_t count, const struct cos
 }
 
 static remat_status lower(struct bench *b, const struct remat_decision *decision,
-                          struct remat_program **out)
+                          const struct remat_arrangement *listed, struct remat_program **out)
 {
     remat_status st = REMAT_OK;
-    struct remat_graph *rewritten;
-    struct remat_arrangement whole;
     struct remat_alternative *alternatives;
-    REMAT_TRY(subject_rewrite(&b->subject, &b->scratch, decision, &rewritten));
-    REMAT_TRY(remat_arrange(b->subject.ctx, &b->scratch, rewritten, &b->subject.persistent,
-                            &b->subject.evaluator.prices, &b->subject.device, &b->subject.watch,
-                            decision->in_line, &whole));
     REMAT_TRY_NEW(&b->scratch, alternatives, b->subject.graph->value_count);
     REMAT_TRY_NEW(&b->scratch, *out, 1);
-    struct remat_part part = {"step", "train", b->microbatches, &whole};
+    struct remat_part part = {"step", "train", b->microbatches, listed};
     struct remat_lowering lowering = {.part_count = 1,
                                       .parts = &part,
                                       .persistent = &b->subject.persistent,
@@ -236,11 +221,14 @@ static remat_status check_decision(struct bench *b, const struct remat_decision 
     struct remat_program *program;
     struct cost *priced, *lowered;
     struct remat_evaluation cost;
+    struct reference reference;
     uint32_t priced_count, lowered_count;
     uint64_t ns = 0;
     cost = remat_evaluate(&b->subject.evaluator, decision, 0);
-    REMAT_TRY(list_priced(b, decision, &priced_count, &priced));
-    REMAT_TRY(lower(b, decision, &program));
+    REMAT_TRY(reference_find(&b->subject, &b->scratch, decision, &reference));
+    priced_count = reference.naive.kernels.count;
+    REMAT_TRY(list_priced(b, decision, &reference.naive, &priced));
+    REMAT_TRY(lower(b, decision, &reference.listed, &program));
     REMAT_TRY(list_lowered(b, decision, program, &lowered_count, &lowered));
     CHECK(priced_count == lowered_count, "%s, %s: %u launches priced, %u lowered",
           b->subject.graph->name, name, priced_count, lowered_count);

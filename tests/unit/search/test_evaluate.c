@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An evaluation equals the rewritten graph carried through: for every manual policy and for
- * decisions drawn at random, value by value. Two have one effect if they make the same kernels, and
- * only then. */
+/* An evaluation equals what the rewritten graph comes to, kernel by kernel: for every manual policy
+ * and for decisions drawn at random, value by value. Two have one effect if they make the same
+ * kernels, and only then. */
 #include <inttypes.h>
 
 #include "check.h"
 #include "facts.h"
-#include "graph_verify.h"
 #include "philox.h"
-#include "subject.h"
+#include "reference.h"
 
 static const struct {
     const char *preset;
@@ -91,26 +90,25 @@ static remat_status check_decision(struct subject *s, const struct remat_decisio
 {
     remat_status st = REMAT_OK;
     struct remat_arena scratch;
-    struct remat_graph *rewritten;
-    struct remat_arrangement whole;
+    struct reference reference;
+    const struct remat_arrangement *whole = &reference.naive;
     struct remat_evaluation cost, packed, not_packed;
     remat_arena_init(&scratch, s->ctx);
     cost = remat_evaluate(&s->evaluator, decision, 0);
     check_effect(s, decision, cost.effect, &scratch, name);
     packed = remat_evaluate(&s->evaluator, decision, cost.live_peak_bytes);
     not_packed = remat_evaluate(&s->evaluator, decision, cost.live_peak_bytes - 1);
-    REMAT_TRY(subject_rewrite(s, &scratch, decision, &rewritten));
-    REMAT_TRY(remat_graph_verify(s->ctx, rewritten));
-    REMAT_TRY(remat_arrange(s->ctx, &scratch, rewritten, &s->persistent, &s->evaluator.prices,
-                            &s->device, &s->watch, false, &whole));
-    CHECK(cost.step_ns == whole.step_ns && cost.live_peak_bytes == whole.lifespans.live_peak_bytes,
+    REMAT_TRY(reference_find(s, &scratch, decision, &reference));
+    reference_check(&reference, name);
+    CHECK(cost.step_ns == whole->step_ns &&
+              cost.live_peak_bytes == whole->lifespans.live_peak_bytes,
           "%s, %s: evaluated %" PRIu64 " ns, %" PRIu64 " B, carried through %" PRIu64
           " ns, %" PRIu64 " B",
-          s->graph->name, name, cost.step_ns, cost.live_peak_bytes, whole.step_ns,
-          whole.lifespans.live_peak_bytes);
-    CHECK(packed.arena_bytes == whole.arena_bytes && packed.step_ns == cost.step_ns,
+          s->graph->name, name, cost.step_ns, cost.live_peak_bytes, whole->step_ns,
+          whole->lifespans.live_peak_bytes);
+    CHECK(packed.arena_bytes == whole->arena_bytes && packed.step_ns == cost.step_ns,
           "%s, %s: packed to %" PRIu64 " B, carried through to %" PRIu64 " B", s->graph->name, name,
-          packed.arena_bytes, whole.arena_bytes);
+          packed.arena_bytes, whole->arena_bytes);
     CHECK(not_packed.arena_bytes == UINT64_MAX && not_packed.step_ns == cost.step_ns,
           "%s, %s: packed over the limit", s->graph->name, name);
 fail:

@@ -12,7 +12,7 @@
 #include "check.h"
 #include "facts.h"
 #include "random_graph.h"
-#include "subject.h"
+#include "reference.h"
 
 enum {
     ITEMS_MAX = 9,
@@ -183,16 +183,13 @@ static remat_status pack(struct oracle *o, struct choice *choice)
     remat_status st = REMAT_OK;
     struct subject *s = &o->subject;
     struct remat_arena scratch;
-    struct remat_graph *rewritten;
-    struct remat_arrangement whole;
+    struct reference reference;
     if (choice->arena_bytes)
         return REMAT_OK;
     remat_arena_init(&scratch, s->ctx);
     decide(o, choice->code);
-    REMAT_TRY(subject_rewrite(s, &scratch, &o->decision, &rewritten));
-    REMAT_TRY(remat_arrange(s->ctx, &scratch, rewritten, &s->persistent, &s->evaluator.prices,
-                            &s->device, &s->watch, o->decision.in_line, &whole));
-    choice->arena_bytes = whole.arena_bytes;
+    REMAT_TRY(reference_find(s, &scratch, &o->decision, &reference));
+    choice->arena_bytes = reference.naive.arena_bytes;
 fail:
     remat_arena_release(&scratch);
     return st;
