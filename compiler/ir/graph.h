@@ -101,9 +101,9 @@ struct remat_value_info {
     bool trainable;      /* parameters: autodiff makes a gradient */
     bool no_decay;       /* parameters: weight decay leaves it out */
     bool batched;        /* graph inputs: the first axis is the batch */
-    bool sliced; /* after the rewrite: a rank's part of the original, which is saved as a shard */
-    remat_value original; /* after the rewrite: the value of the graph before that this is, or is
-                             a clone of */
+    bool sliced; /* among clones: a rank's part of the original, which is saved as a shard */
+    remat_value original; /* among clones (checkpoint/clones.h): the value of the given graph that
+                             this is, or stands for */
     remat_node node;      /* producer, none for graph inputs */
     uint32_t result;      /* which output of the producer */
     double init_mean, init_std;

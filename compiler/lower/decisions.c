@@ -1,139 +1,119 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A value says which one of the decided graph it is, or is a clone of. */
+/* What became of a value is read off the kernels in the order in which they run: clones say how it
+ * is recomputed, and nodes what is read. */
 #include "decisions.h"
 
 #include "ops.h"
 
-static bool is_forward(const struct remat_graph *g, remat_value v)
-{
-    const struct remat_node_info *node = remat_producer_info(g, v);
-    return node && node->instance == 0 && remat_is_early(node->phase) && !g->values[v.i].sliced;
-}
-
-/* A forward value and its clones. */
-struct fate {
+struct outcome {        /* of a value of the decided graph */
     bool read_late;     /* the value itself, by the backward pass or later */
     uint32_t rounds;    /* the last one (checkpoint/clones.h) that makes a clone; 0: none does */
-    bool sliced;        /* it is saved as a shard */
     bool rewritten;     /* a clone of that round owns bytes */
-    uint64_t clones_ns; /* of the kernels that write clones */
+    bool sharded;       /* it is saved as a shard */
+    uint64_t clones_ns; /* of the kernels that write clones, slices and gathers */
     uint32_t read_end;  /* position after the last kernel that reads it or a clone */
 };
 
 REMAT_INDEX(layer_id); /* of all stacks' layers, from 1 on; 0: outside of them */
 
-struct joiner {
+struct recorder {
     const struct remat_lowering *in;
     const struct remat_part *part;
-    remat_kernel_id *kernel_of; /* by node; none of views, and casts that loads do */
-    uint32_t *position;         /* by kernel */
-    struct fate *fates;         /* by value of the decided graph */
+    const struct remat_arrangement *list; /* of the part */
+    struct outcome *outcomes;             /* by value of the decided graph */
+    uint32_t *position; /* by node: of its kernel; REMAT_NONE: it is absorbed, or does not run */
     uint32_t *op_index; /* by node: of the op of the input graph that it comes from, in its layer */
     bool *leaves;       /* by value: the forward pass reads it outside its layer */
 };
-
-/* The i-th node that runs. */
-static remat_node node_at(const struct joiner *j, size_t i)
-{
-    return j->part->arranged->nodes.items[i];
-}
-
-/* The time of the clone's kernel, shared among the clones that it writes. */
-static uint64_t clone_ns(const struct joiner *j, remat_value clone)
-{
-    const struct remat_arrangement *in = j->part->arranged;
-    remat_kernel_id k = j->kernel_of[remat_producer(in->graph, clone).i];
-    const struct remat_fused_kernel *kernel = remat_kernel_at(&in->kernels, k);
-    uint64_t written = 0;
-    for (uint32_t o = 0; o < kernel->operand_count; o++)
-        written += kernel->operands[o].access == REMAT_ACCESS_WRITE;
-    return in->prices[k.i].ns / (written ? written : 1);
-}
 
 static uint32_t later(uint32_t a, uint32_t b)
 {
     return a > b ? a : b;
 }
 
-static struct fate *fate_of(const struct joiner *j, remat_value v)
+static const struct remat_fused_kernel *kernel_at(const struct recorder *r, uint32_t position)
 {
-    return &j->fates[j->part->arranged->graph->values[v.i].original.i];
+    return remat_kernel_at(&r->list->kernels, r->list->order[position]);
 }
 
-static void follow_clone(struct joiner *j, remat_value v)
+/* It is no value of the decided graph, but made for one: a clone, a slice or a gather. */
+static bool is_made(const struct recorder *r, remat_value v)
 {
-    const struct remat_graph *g = j->part->arranged->graph;
-    uint32_t round = remat_clone_round(remat_instance(g, v));
-    struct fate *fate = fate_of(j, v);
-    if (g->values[v.i].sliced) {
-        fate->sliced = true;
-        fate->clones_ns += clone_ns(j, v);
-    }
-    if (round == 0)
-        return;
-    bool written = !remat_is_none(j->part->arranged->lifespans.buffer_of[v.i].i);
-    if (round >= fate->rounds)
-        fate->rewritten = written || (round == fate->rounds && fate->rewritten);
-    fate->rounds = later(fate->rounds, round);
-    fate->clones_ns += written ? clone_ns(j, v) : 0;
+    return v.i >= r->in->decision->value_count;
 }
 
-static void follow_clones(struct joiner *j)
+static bool has_buffer(const struct recorder *r, remat_value v)
 {
-    const struct remat_arrangement *in = j->part->arranged;
-    for (size_t i = 0; i < in->nodes.count; i++) {
-        const struct remat_node_info *node = &in->graph->nodes[node_at(j, i).i];
-        for (uint32_t o = 0; o < node->output_count; o++)
-            follow_clone(j, node->outputs[o]);
+    return !remat_is_none(r->list->lifespans.buffer_of[v.i].i);
+}
+
+static struct outcome *outcome_of(const struct recorder *r, remat_value v)
+{
+    return &r->outcomes[r->list->graph->values[v.i].original.i];
+}
+
+/* A kernel's time is shared among the values that it writes. */
+static void follow_writes(struct recorder *r, uint32_t at)
+{
+    const struct remat_fused_kernel *kernel = kernel_at(r, at);
+    uint64_t ns = r->list->prices[r->list->order[at].i].ns;
+    uint32_t written = 0;
+    for (uint32_t o = 0; o < kernel->operand_count; o++)
+        written += kernel->operands[o].access == REMAT_ACCESS_WRITE;
+    for (uint32_t o = 0; o < kernel->operand_count; o++)
+        if (kernel->operands[o].access == REMAT_ACCESS_WRITE &&
+            is_made(r, kernel->operands[o].value))
+            outcome_of(r, kernel->operands[o].value)->clones_ns += ns / written;
+}
+
+static void follow_made(struct recorder *r, remat_value v)
+{
+    struct outcome *outcome = outcome_of(r, v);
+    uint32_t round = remat_clone_round(remat_instance(r->list->graph, v));
+    bool written = has_buffer(r, v);
+    outcome->sharded |= r->list->graph->values[v.i].sliced;
+    if (round >= outcome->rounds)
+        outcome->rewritten = written || (round == outcome->rounds && outcome->rewritten);
+    outcome->rounds = later(outcome->rounds, round);
+}
+
+/* What is absorbed runs in the kernels that read it: they read its inputs. */
+static void follow_reads(struct recorder *r, uint32_t at, const struct remat_node_info *node)
+{
+    const struct remat_graph *g = r->list->graph;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        remat_value root = remat_storage_root(g, node->inputs[i]);
+        remat_node maker = remat_producer(g, root);
+        struct outcome *outcome = outcome_of(r, root);
+        outcome->read_end = later(outcome->read_end, at + 1);
+        outcome->read_late |= !remat_is_early(node->phase) && !is_made(r, root);
+        if (!remat_is_none(maker.i) && remat_is_none(r->position[maker.i]))
+            follow_reads(r, at, &g->nodes[maker.i]);
     }
 }
 
-/* A node without a kernel of its own, such as a cast, runs in the kernels that read it: they read
- * its inputs. Nodes in reverse meet readers first. */
-static void follow_reads(struct joiner *j, uint32_t *read_end)
+static void follow_node(struct recorder *r, uint32_t at, const struct remat_node_info *node)
 {
-    const struct remat_graph *g = j->part->arranged->graph;
-    for (size_t at = j->part->arranged->nodes.count; at-- > 0;) {
-        const struct remat_node_info *node = &g->nodes[node_at(j, at).i];
-        remat_kernel_id kernel = j->kernel_of[node_at(j, at).i];
-        uint32_t end = 0;
-        bool early = remat_is_early(node->phase);
-        if (remat_op_has(node->op, REMAT_FACT_VIEW))
-            continue;
-        for (uint32_t o = 0; o < node->output_count && remat_is_none(kernel.i); o++)
-            end = later(end, read_end[node->outputs[o].i]);
-        if (!remat_is_none(kernel.i))
-            end = j->position[kernel.i] + 1;
-        for (uint32_t i = 0; i < node->input_count; i++) {
-            remat_value root = remat_storage_root(g, node->inputs[i]);
-            read_end[root.i] = later(read_end[root.i], end);
-            fate_of(j, root)->read_late |= !early && remat_instance(g, root) == 0;
-        }
-    }
-    for (remat_value v = {0}; v.i < g->value_count; v.i++) {
-        struct fate *fate = fate_of(j, v);
-        fate->read_end = later(fate->read_end, read_end[v.i]);
-    }
+    for (uint32_t o = 0; o < node->output_count; o++)
+        if (is_made(r, node->outputs[o]))
+            follow_made(r, node->outputs[o]);
+    follow_reads(r, at, node);
 }
 
-static void join(struct remat_arena *scratch, struct joiner *j)
+static void follow_kernels(struct remat_arena *scratch, struct recorder *r)
 {
-    const struct remat_graph *g = j->part->arranged->graph;
-    uint32_t *read_end;
-    REMAT_NEW(scratch, j->fates, j->in->decision->value_count);
-    REMAT_NEW(scratch, read_end, g->value_count);
-    REMAT_NEW(scratch, j->position, j->part->arranged->kernels.count);
-    REMAT_ROOM(scratch, j->kernel_of, g->node_count);
-    memset(j->kernel_of, 0xff, g->node_count * sizeof *j->kernel_of);
-    for (uint32_t at = 0; at < j->part->arranged->kernels.count; at++) {
-        remat_kernel_id k = j->part->arranged->order[at];
-        const struct remat_fused_kernel *kernel = remat_kernel_at(&j->part->arranged->kernels, k);
-        j->position[k.i] = at;
-        for (uint32_t n = 0; n < kernel->node_count; n++)
-            j->kernel_of[kernel->nodes[n].i] = k;
+    uint32_t nodes = r->list->graph->node_count;
+    REMAT_NEW(scratch, r->outcomes, r->in->decision->value_count);
+    REMAT_ROOM(scratch, r->position, nodes);
+    memset(r->position, 0xff, nodes * sizeof *r->position);
+    for (uint32_t at = 0; at < r->list->kernels.count; at++)
+        for (uint32_t n = 0; n < kernel_at(r, at)->node_count; n++)
+            r->position[kernel_at(r, at)->nodes[n].i] = at;
+    for (uint32_t at = 0; at < r->list->kernels.count; at++) {
+        follow_writes(r, at);
+        for (uint32_t n = 0; n < kernel_at(r, at)->node_count; n++)
+            follow_node(r, at, &r->list->graph->nodes[kernel_at(r, at)->nodes[n].i]);
     }
-    follow_clones(j);
-    follow_reads(j, read_end);
 }
 
 /* By scope. Returns how many there are. */
@@ -157,95 +137,95 @@ static uint32_t number_layers(struct remat_arena *scratch, const struct remat_gr
     return 1 + count * layers;
 }
 
-static void find_leaving(struct remat_arena *scratch, const layer_id *layer, struct joiner *j)
+static void find_leaving(struct remat_arena *scratch, const layer_id *layer, struct recorder *r)
 {
-    const struct remat_graph *g = j->part->arranged->graph;
-    REMAT_NEW(scratch, j->leaves, g->value_count);
-    for (size_t n = 0; n < j->part->arranged->nodes.count; n++) {
-        const struct remat_node_info *reader = &g->nodes[node_at(j, n).i];
+    const struct remat_graph *g = r->list->graph;
+    REMAT_NEW(scratch, r->leaves, g->value_count);
+    for (size_t n = 0; n < r->list->nodes.count; n++) {
+        const struct remat_node_info *reader = &g->nodes[r->list->nodes.items[n].i];
         for (uint32_t i = 0; i < reader->input_count && remat_is_early(reader->phase); i++) {
             remat_value root = remat_storage_root(g, reader->inputs[i]);
             const struct remat_node_info *writer = remat_producer_info(g, root);
-            j->leaves[root.i] |= writer && layer[writer->scope.i].i != layer[reader->scope.i].i;
+            r->leaves[root.i] |= writer && layer[writer->scope.i].i != layer[reader->scope.i].i;
         }
     }
 }
 
 /* The nodes that an op was expanded into share its place. There are `count` layers. */
 static void count_ops(struct remat_arena *scratch, const layer_id *layer, uint32_t count,
-                      struct joiner *j)
+                      struct recorder *r)
 {
-    const struct remat_graph *g = j->part->arranged->graph;
+    const struct remat_graph *g = r->list->graph;
     uint32_t *counts, *first; /* first: by group, 1 + the index of its first node */
     REMAT_NEW(scratch, counts, (size_t)count * REMAT_OP_COUNT);
     REMAT_NEW(scratch, first, g->node_count);
-    REMAT_NEW(scratch, j->op_index, g->node_count);
-    for (size_t i = 0; i < j->part->arranged->nodes.count; i++) {
-        uint32_t n = node_at(j, i).i;
+    REMAT_NEW(scratch, r->op_index, g->node_count);
+    for (size_t i = 0; i < r->list->nodes.count; i++) {
+        uint32_t n = r->list->nodes.items[i].i;
         const struct remat_node_info *node = &g->nodes[n];
         uint32_t group = node->origin_group < g->node_count ? node->origin_group : n;
         if (node->phase != REMAT_PHASE_FORWARD || node->instance)
             continue;
         if (!first[group]) {
             first[group] = n + 1;
-            j->op_index[n] =
+            r->op_index[n] =
                 counts[(size_t)layer[node->scope.i].i * REMAT_OP_COUNT + node->origin]++;
         }
-        j->op_index[n] = j->op_index[first[group] - 1];
+        r->op_index[n] = r->op_index[first[group] - 1];
     }
 }
 
-static bool is_decided(const struct joiner *j, remat_value v)
+/* A value of the forward pass, made by a kernel. */
+static bool is_decided(const struct recorder *r, remat_value v)
 {
-    remat_value original = j->part->arranged->graph->values[v.i].original;
-    const struct fate *fate = &j->fates[original.i];
-    bool saved = fate->read_late && !remat_is_none(j->part->arranged->lifespans.buffer_of[v.i].i);
-    return saved || fate->clones_ns || fate->rewritten ||
-           (fate->rounds && j->in->alternatives[original.i].written);
+    const struct remat_node_info *node = remat_producer_info(r->list->graph, v);
+    const struct outcome *outcome = outcome_of(r, v);
+    bool saved = outcome->read_late && has_buffer(r, v);
+    if (node->instance > 0 || !remat_is_early(node->phase) || is_made(r, v))
+        return false;
+    return saved || outcome->clones_ns || outcome->rewritten ||
+           (outcome->rounds && r->in->alternatives[v.i].written);
 }
 
-static uint8_t action_of(const struct fate *fate)
+static uint8_t action_of(const struct outcome *outcome)
 {
-    if (fate->rounds == 0 || fate->sliced)
-        return fate->sliced ? REMAT_ACTION_SHARD : REMAT_ACTION_SAVE;
-    uint32_t action = fate->rewritten ? REMAT_ACTION_RECOMPUTE : REMAT_ACTION_INLINE;
-    return (uint8_t)(fate->rounds > 1 ? remat_action_twice(action) : action);
+    if (outcome->rounds == 0 || outcome->sharded)
+        return outcome->sharded ? REMAT_ACTION_SHARD : REMAT_ACTION_SAVE;
+    uint32_t action = outcome->rewritten ? REMAT_ACTION_RECOMPUTE : REMAT_ACTION_INLINE;
+    return (uint8_t)(outcome->rounds > 1 ? remat_action_twice(action) : action);
 }
 
-static struct remat_decision_record record(const struct joiner *j, remat_value v, const char *name,
-                                           remat_command_id first_command)
+static struct remat_decision_record record(const struct recorder *r, remat_value v,
+                                           const char *name, remat_command_id first_command)
 {
-    const struct remat_graph *g = j->part->arranged->graph;
-    remat_value original = g->values[v.i].original;
-    remat_node node = remat_producer(g, v);
-    const struct remat_scope *scope = &g->scopes[g->nodes[node.i].scope.i];
-    const struct fate *fate = &j->fates[original.i];
-    const struct remat_alternative *other = &j->in->alternatives[original.i];
-    const char *reason = j->in->decision->reasons[original.i];
-    remat_kernel_id written_by = j->kernel_of[node.i];
+    const struct remat_value_info *info = &r->list->graph->values[v.i];
+    const struct remat_node_info *node = remat_producer_info(r->list->graph, v);
+    const struct remat_scope *scope = &r->list->graph->scopes[node->scope.i];
+    const struct outcome *outcome = outcome_of(r, v);
+    const struct remat_alternative *other = &r->in->alternatives[v.i];
+    const char *reason = r->in->decision->reasons[v.i];
+    uint32_t begin = first_command.i + r->position[info->node.i];
     struct remat_decision_record record = {
         .name = name,
         .scope = scope->path,
         .layer = scope->layer,
-        .action = action_of(fate),
+        .action = action_of(outcome),
         .reason = reason ? reason : "default",
         .recomputable = other->recomputable,
-        .recompute_extra_ns = other->recompute_extra_ns * j->part->times,
-        .bytes = remat_storage_bytes(&g->values[v.i]),
-        .recompute_ns = fate->clones_ns * j->part->times,
-        .op = remat_op_info(g->nodes[node.i].origin)->name,
-        .op_index = j->op_index[node.i],
-        .dtype = (uint8_t)g->values[v.i].dtype,
-        .rank = (uint8_t)g->values[v.i].shape.rank,
-        .leaves_layer = j->leaves[v.i],
+        .recompute_extra_ns = other->recompute_extra_ns * r->part->times,
+        .bytes = remat_storage_bytes(info),
+        .recompute_ns = outcome->clones_ns * r->part->times,
+        .op = remat_op_info(node->origin)->name,
+        .op_index = r->op_index[info->node.i],
+        .dtype = (uint8_t)info->dtype,
+        .rank = (uint8_t)info->shape.rank,
+        .leaves_layer = r->leaves[v.i],
         .shard_bytes = other->shard_bytes,
-        .shard_ns = other->shard_ns * j->part->times,
+        .shard_ns = other->shard_ns * r->part->times,
+        .saved_begin = begin,
+        .saved_end = later(begin, first_command.i + outcome->read_end),
     };
-    memcpy(record.shape, g->values[v.i].shape.dims, record.rank * sizeof *record.shape);
-    if (!remat_is_none(written_by.i)) {
-        record.saved_begin = first_command.i + j->position[written_by.i];
-        record.saved_end = later(record.saved_begin, first_command.i + fate->read_end);
-    }
+    memcpy(record.shape, info->shape.dims, record.rank * sizeof *record.shape);
     return record;
 }
 
@@ -267,23 +247,24 @@ void remat_lower_decisions(struct remat_arena *arena, struct remat_arena *scratc
                            const struct remat_lowering *lowering, remat_command_id first_command,
                            const char *const *root_name, struct remat_program *out)
 {
-    const struct remat_graph *g = lowering->parts[0].arranged->graph;
-    struct joiner j = {.in = lowering, .part = &lowering->parts[0]};
+    const struct remat_part *part = &lowering->parts[0];
+    const struct remat_graph *g = part->arranged->graph;
+    struct recorder r = {.in = lowering, .part = part, .list = part->arranged};
     struct REMAT_LIST(struct remat_decision_record) records = {0};
     layer_id *layer;
-    join(scratch, &j);
+    follow_kernels(scratch, &r);
     REMAT_NEW(scratch, layer, g->scope_count);
     uint32_t layers = number_layers(scratch, g, layer);
-    count_ops(scratch, layer, layers, &j);
-    find_leaving(scratch, layer, &j);
-    for (size_t i = 0; i < lowering->parts[0].arranged->nodes.count; i++) {
-        const struct remat_node_info *node = &g->nodes[node_at(&j, i).i];
-        for (uint32_t o = 0; o < node->output_count; o++)
-            if (is_forward(g, node->outputs[o]) && is_decided(&j, node->outputs[o]) &&
-                !remat_op_has(node->op, REMAT_FACT_VIEW))
+    count_ops(scratch, layer, layers, &r);
+    find_leaving(scratch, layer, &r);
+    for (size_t n = 0; n < part->arranged->nodes.count; n++) {
+        remat_node id = part->arranged->nodes.items[n];
+        const struct remat_node_info *node = &g->nodes[id.i];
+        for (uint32_t o = 0; o < node->output_count && !remat_is_none(r.position[id.i]); o++)
+            if (is_decided(&r, node->outputs[o]))
                 REMAT_PUSH(
                     arena, &records,
-                    record(&j, node->outputs[o], root_name[node->outputs[o].i], first_command));
+                    record(&r, node->outputs[o], root_name[node->outputs[o].i], first_command));
     }
     out->decisions = records.items;
     out->decision_count = (uint32_t)records.count;

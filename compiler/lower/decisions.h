@@ -7,7 +7,7 @@
 
 REMAT_INDEX(remat_command_id); /* of a program */
 
-/* One record a forward value that the backward pass needs, in graph order: SAVE when it reads the
+/* One record a forward value that the backward pass needs, in order: SAVE when it reads the
  * original, RECOMPUTE when a clone owns bytes, INLINE when there are clones and none does; TWICE
  * or TWICE_INLINE likewise, of the last round's clones, when there are two rounds. A value that
  * never leaves its kernel when everything is saved has no record. Fills decisions and
