@@ -6,27 +6,22 @@ not where it cannot.
 import json
 import os
 import re
-import subprocess
 import sys
-import tempfile
 
-tools, source = map(os.path.abspath, sys.argv[1:])
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from harness import Tools, scratch
+
+call, source = Tools(sys.argv[1]).must, os.path.abspath(sys.argv[2])
 WIDE = ("gpt2-tiny", "--batch", "64", "--seq", "64", "--layers", "2", "--vocab", "2048")  # most of it is logits
 DEEP = ("gpt2-tiny", "--batch", "8", "--seq", "16", "--width", "256", "--dtype", "bf16")  # most of it is states
 TALL = ("gpt2-tiny", "--batch", "8", "--seq", "64")
 UNIFORM = ("--recompute-granularity", "full", "--recompute-method", "uniform", "--recompute-num-layers")
 
 
-def call(tool, *arguments, codes=(0,)):
-    done = subprocess.run([f"{tools}/remat-{tool}", *arguments], capture_output=True, text=True)
-    assert done.returncode in codes, (tool, arguments, done.returncode, done.stderr)
-    return done
-
-
 def compile_plan(graph, options):
     """The object, a report or a refusal."""
     call("graph", *graph, "-o", "m.fbs")
-    return json.loads(call("compile", "m.fbs", *options, "-o", "m.plan", "--format", "json", codes=(0, 3)).stdout)
+    return json.loads(call("compile", "m.fbs", *options, "-o", "m.plan", "--format", "json", code=(0, 3)).stdout)
 
 
 def needed(report):
@@ -47,7 +42,7 @@ def typed(graph, options, advice):
 def look(graph, options, *expected, refused=False):
     """The options that are advised, of which each planned one gives what is said of it."""
     found = compile_plan(graph, options)
-    text = call("compile", "m.fbs", *options, "-o", "m.plan", codes=(0, 3))
+    text = call("compile", "m.fbs", *options, "-o", "m.plan", code=(0, 3))
     text = text.stdout + text.stderr
     assert (found["schema"] == "remat-refusal/1") == refused, (graph, options, found)
     assert [advice["options"] for advice in found["advice"]] == list(expected), (graph, options, found["advice"])
@@ -74,6 +69,7 @@ def smallest(graph, *options):
     return compile_plan(graph, (*options, "--budget", "1MB"))["smallest_budget_bytes"]
 
 
+@scratch()
 def main():
     chunks, reserve = ("--loss-chunk", "auto"), ("--reserve", "1MB")
     # Logits at the peak: of a plan without a budget, of one that waits for its budget, of a refusal; not when in chunks.
@@ -116,10 +112,6 @@ def main():
     look(TALL, (*reserve, *UNIFORM, "1"))
     # A budget that is far away is refused without a word.
     look(DEEP, (*mesh, "--budget", "1MB"), refused=True)
-    return 0
 
 
-if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as work:
-        os.chdir(work)
-        sys.exit(main())
+main()

@@ -16,13 +16,14 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 
-TOOLS = pathlib.Path(sys.argv[1]).resolve()
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from harness import INTERRUPTED, IO, NOT_FINITE, USAGE, Tools, check, faults, finish, must, scratch
+
+tool = Tools(sys.argv[1], timeout=300)
 KILLS = int(sys.argv[2]) if len(sys.argv) > 2 else 5
 SEED = int(sys.argv[3]) if len(sys.argv) > 3 else 1
-USAGE, IO, NOT_FINITE, INTERRUPTED = 2, 5, 8, 75
 STEPS, EVERY, SEQ, BATCH = 40, 3, 16, 4
 PLANS = {"one.plan": ["--microbatches", 2], "small.plan": ["--microbatches", 2, "--budget", "138MB"], "two.plan": ["--mesh", "dp=2"],
          "zero.plan": ["--mesh", "dp=2", "--zero", 1], "three.plan": ["--mesh", "dp=2", "--zero", 3]}
@@ -30,23 +31,6 @@ SUMS = {f"sums{zero}.plan": ["--mesh", "dp=2", "--microbatches", 2, "--zero", ze
 FALL = ["--lr", 3e-3, "--schedule", "cosine", "--warmup", 5, "--min-lr", 1e-4]
 RUN = ["--tokens", "a.bin", "b.bin", "--steps", STEPS, *FALL, "--eval-every", 7, "--eval-steps", 2, "--threads", 1, "--hash"]
 TIMES = "tokens_per_s", "step_ns", "unix_s"
-faults = []
-
-
-def check(good, *what):
-    if not good:
-        faults.append(" ".join(map(str, what)))
-
-
-def tool(name, *arguments, **settings):
-    return subprocess.run([TOOLS / f"remat-{name}", *map(str, arguments)], encoding="utf-8", capture_output=True, timeout=300,
-                          **settings)
-
-
-def must(done):
-    if done.returncode != 0:
-        sys.exit(f"{done.args}: {done.stderr}")
-    return done
 
 
 def steps_of(output):
@@ -74,7 +58,7 @@ def prepare():
 # --- kills ---
 
 def repeatable(plan):
-    return [TOOLS / "remat-run", plan, *map(str, RUN), "--checkpoint", "c", "--every", str(EVERY), "--resume", "c", "--log", "log",
+    return ["run", plan, *RUN, "--checkpoint", "c", "--every", EVERY, "--resume", "c", "--log", "log",
             "--save-weights", "w"]
 
 
@@ -96,8 +80,7 @@ def kill(plans, count, whole, longest):
     kills = lives = runs = late = 0
     while kills < count or late < count / 2 or os.path.exists("c"):
         more = kills < count or late < count / 2
-        process = subprocess.Popen(repeatable(plans[runs % len(plans)]), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   encoding="utf-8")
+        process = tool.start(*repeatable(plans[runs % len(plans)]))
         runs += 1
         try:
             output, errors = process.communicate(timeout=generator.random() * longest if more else 300)
@@ -196,9 +179,9 @@ def longer_than_memory(before, command):
 def fifos():
     """Says for whom it waits, and the first SIGTERM ends that."""
     os.mkfifo("fifo")
-    train = [TOOLS / "remat-run", "one.plan", "--tokens", "a.bin", "--threads", "1", "--steps", "2"]
+    train = ["run", "one.plan", "--tokens", "a.bin", "--threads", "1", "--steps", "2"]
     for option, codes in (("--log", [INTERRUPTED]), ("--trace", [-signal.SIGTERM])):
-        process = subprocess.Popen([*train, option, "fifo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8")
+        process = tool.start(*train, option, "fifo")
         said = process.stderr.readline()
         process.terminate()
         try:
@@ -207,7 +190,7 @@ def fifos():
             process.kill()
             rest = "waits on"
         check("fifo: waiting for a process that reads from it" in said and process.returncode in codes, option, said, rest)
-        process = subprocess.Popen([*train, option, "fifo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8")
+        process = tool.start(*train, option, "fifo")
         said = process.stderr.readline()
         got = json.loads("[" + pathlib.Path("fifo").read_text().rstrip().replace("}\n{", "},{") + "]")
         process.communicate()
@@ -217,8 +200,8 @@ def fifos():
 def locks():
     """Two processes do not write to one folder, or one log; a killed one leaves neither locked."""
     short = "one.plan", "--tokens", "a.bin", "--threads", "1", "--steps"
-    first = subprocess.Popen([TOOLS / "remat-run", *short, "1000000", "--checkpoint", "held", "--every", "1", "--log", "held.log"],
-                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    first = tool.start("run", *short, 1000000, "--checkpoint", "held", "--every", 1, "--log", "held.log",
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         while first.poll() is None and not list(pathlib.Path().glob("held/step-*.safetensors")):
             time.sleep(0.01)
@@ -263,15 +246,12 @@ def last_words():
     check(done.returncode == IO and "e: No such file" in done.stderr, done.stderr)
 
 
+@scratch()
 def main():
-    with tempfile.TemporaryDirectory() as work:
-        os.chdir(work)
-        prepare()
-        for part in (kills, logs, fifos, locks, last_words):
-            part()
-        os.chdir("/")
-    print("\n".join(faults) or "as it should be")
-    return len(faults) > 0
+    prepare()
+    for part in (kills, logs, fifos, locks, last_words):
+        part()
+    finish()
 
 
-sys.exit(main())
+main()

@@ -2,44 +2,30 @@
 """Attention written out gives the loss and the gradients of the fused kernel, up to rounding: every family
 in fp32 from the same initial weights, with dropout (its sites and so its masks are the same) and without,
 and for a single token, of which every axis has one element.
-Uses no library that reads safetensors.
 
     attention.py TOOLS_DIRECTORY"""
 import json
-import pathlib
-import struct
-import subprocess
+import os
 import sys
-import tempfile
 
-TOOLS = pathlib.Path(sys.argv[1]).resolve()
-TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt"
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from harness import TEXT, Tools, floats, read_safetensors, scratch
+
+tool = Tools(sys.argv[1])
 LOSS_LIMIT = 1e-6  # relative
 GRADIENT_LIMIT = 1e-5  # of the tensor's largest
 GRADIENT_FLOOR = 1e-6  # of the model's largest
 
 
-def read(path):
-    """Name -> values, all f32."""
-    raw = path.read_bytes()
-    length = struct.unpack("<Q", raw[:8])[0]
-    header, data = json.loads(raw[8:8 + length]), memoryview(raw)[8 + length:]
-    header.pop("__metadata__", None)
-    return {name: data[slice(*entry["data_offsets"])].cast("f") for name, entry in header.items()}
-
-
-def train(work, family, form, dropout, batch, seq):
+def train(family, form, dropout, batch, seq):
     """The loss and gradients of the first step."""
-    def tool(name, *arguments):
-        return subprocess.run([TOOLS / name, *map(str, arguments)], cwd=work, encoding="utf-8", check=True,
-                              stdout=subprocess.PIPE).stdout
-
-    tool("remat-graph", f"{family}-tiny", "--batch", batch, "--seq", seq, "--attention", form, "--dropout", dropout,
-         "-o", "model.fbs")
-    tool("remat-compile", "model.fbs", "-o", "model.plan")
-    out = tool("remat-run", "model.plan", "--text", TEXT, "--steps", 1, "--json", "--save-gradients",
-               "gradients.safetensors")
-    return json.loads(out.splitlines()[0])["loss"], read(work / "gradients.safetensors")
+    tool.text("graph", f"{family}-tiny", "--batch", batch, "--seq", seq, "--attention", form, "--dropout", dropout,
+              "-o", "model.fbs")
+    tool.text("compile", "model.fbs", "-o", "model.plan")
+    out = tool.text("run", "model.plan", "--text", TEXT, "--steps", 1, "--json", "--save-gradients",
+                    "gradients.safetensors")
+    gradients = read_safetensors("gradients.safetensors")
+    return json.loads(out.splitlines()[0])["loss"], {name: floats(tensor) for name, tensor in gradients.items()}
 
 
 def difference(x, y):
@@ -54,9 +40,8 @@ def main():
     faults = 0
     for family in ("gpt2", "llama", "bert", "encdec"):
         for dropout, batch, seq in ((0, 2, 48), (0.2, 2, 48), (0, 1, 1)):
-            with tempfile.TemporaryDirectory() as folder:
-                work = pathlib.Path(folder)
-                (loss, fused), (other, written) = (train(work, family, form, dropout, batch, seq)
+            with scratch():
+                (loss, fused), (other, written) = (train(family, form, dropout, batch, seq)
                                                    for form in ("fused", "written-out"))
             floor = GRADIENT_FLOOR * max(map(largest, fused.values()))
             worst = max((difference(fused[name], written[name]) / max(GRADIENT_LIMIT * largest(fused[name]), floor),

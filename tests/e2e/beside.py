@@ -6,42 +6,28 @@ plan, no plan is slower than in line, and none is below its bound. Of two settin
     beside.py TOOLS"""
 import itertools
 import json
-import pathlib
-import subprocess
+import os
 import sys
-import tempfile
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from clocks import exposed_ns, schedule_of, step_ns
+from harness import INFEASIBLE, Tools, check, finish, scratch
 
-TOOLS = pathlib.Path(sys.argv[1])
+tool = Tools(sys.argv[1])
 MODELS = ["gpt2-tiny", "llama-tiny", "bert-tiny", "encdec-tiny"]
 DTYPES = ["fp32", "bf16"]
 RANKS, STAGES, MICROBATCHES, TARGETS = [2, 4, 8], [0, 1, 3], [1, 2], ["cpu", "h100-sxm", "rtx-4090"]
 BUDGETS = [2, 6, 10]  # tenths of the way from full recomputation to everything saved
-failures = 0
 grouped = {True: 0, False: 0}  # transfers that continue a group, in line or not
 
 
-def check(condition, text):
-    global failures
-    if not condition:
-        failures += 1
-        print("FAILED:", text)
-
-
-def call(tool, *options, work):
-    done = subprocess.run([TOOLS / f"remat-{tool}", *map(str, options)], cwd=work, encoding="utf-8", capture_output=True)
-    assert done.returncode in (0, 3), (tool, options, done.stderr)
-    return done.stdout if done.returncode == 0 else None
-
-
-def plan(work, options):
+def plan(options):
     """Its report, checked against its schedule."""
-    made = call("compile", "m.fbs", *options, "--arch", "none", "--format", "json", "-o", "m.plan", work=work)
-    if made is None:
+    made = tool.must("compile", "m.fbs", *options, "--arch", "none", "--format", "json", "-o", "m.plan", code=(0, INFEASIBLE))
+    if made.returncode:
         return None
-    report = json.loads(made)
-    schedule = schedule_of(call("dump", "m.plan", "--schedule", "--format", "json", work=work))
+    report = json.loads(made.stdout)
+    schedule = schedule_of(tool.text("dump", "m.plan", "--schedule", "--format", "json"))
     microbatches = report.get("microbatches", 1)
     predicted, name = step_ns(schedule, microbatches), " ".join(map(str, options))
     free = [dict(command, estimated_ns=0) if "transfer" in command else command for command in schedule]
@@ -64,18 +50,18 @@ def plan(work, options):
     return report
 
 
-def try_model(work, model, dtype, ranks, stage, microbatches, target):
-    call("graph", model, "--dtype", dtype, "--layers", 3, "--batch", 8, "--seq", 32, "-o", "m.fbs", work=work)
+def try_model(model, dtype, ranks, stage, microbatches, target):
+    tool.text("graph", model, "--dtype", dtype, "--layers", 3, "--batch", 8, "--seq", 32, "-o", "m.fbs")
     options = ["--mesh", f"dp={ranks}", "--zero", stage, "--target", target, "--reserve", 0]
     if microbatches > 1:
-        call("graph", model, "--dtype", dtype, "--layers", 3, "--batch", 8 * microbatches, "--seq", 32, "-o", "m.fbs", work=work)
+        tool.text("graph", model, "--dtype", dtype, "--layers", 3, "--batch", 8 * microbatches, "--seq", 32, "-o", "m.fbs")
         options += ["--microbatches", microbatches]
-    none, full = plan(work, options), plan(work, [*options, "--ac-mode", "full"])
+    none, full = plan(options), plan([*options, "--ac-mode", "full"])
     check(none["step_ns"] < none["in_line_ns"], f"{model} {options}: nothing runs beside computation")
     last = None
     for tenths in BUDGETS:
         budget = full["arena_bytes"] + (none["arena_bytes"] - full["arena_bytes"]) * tenths // 10
-        found = plan(work, [*options, "--budget", budget])
+        found = plan([*options, "--budget", budget])
         check(found and found["arena_bytes"] <= budget, f"{model} {options}: no plan for {budget} B")
         check(not last or found["step_ns"] <= last["step_ns"], f"{model} {options}: {tenths} tenths are slower")
         last = found
@@ -83,16 +69,16 @@ def try_model(work, model, dtype, ranks, stage, microbatches, target):
     return none["in_line_ns"] - none["step_ns"]
 
 
-def try_budgets(work):
+def try_budgets():
     """More memory gives no slower plan in a graph whose decisions are more than what small ones list (queue.h)."""
     options = ["--mesh", "dp=2", "--zero", 1, "--target", "h100-sxm", "--arch", "none", "--format", "json", "-o", "m.plan"]
-    call("graph", "encdec-tiny", "--batch", 8, "--dropout", 0.1, "-o", "m.fbs", work=work)
-    none = json.loads(call("compile", "m.fbs", *options, work=work))
+    tool.text("graph", "encdec-tiny", "--batch", 8, "--dropout", 0.1, "-o", "m.fbs")
+    none = tool.json("compile", "m.fbs", *options)
     least = none["static_bytes"] + none["reserve_bytes"]
     steps = []
     for part in range(28, 41):
         budget = least + (none["arena_bytes"] - none["static_bytes"]) * part // 40
-        steps.append(json.loads(call("compile", "m.fbs", *options, "--budget", budget, work=work))["step_ns"])
+        steps.append(tool.json("compile", "m.fbs", *options, "--budget", budget)["step_ns"])
     check(steps == sorted(steps, reverse=True) and steps[-1] < steps[0], f"more memory is slower: {steps}")
 
 
@@ -112,12 +98,12 @@ def chosen_cases():
 
 def main():
     cases = list(chosen_cases())
-    with tempfile.TemporaryDirectory() as work:
-        hidden = sum(try_model(work, *case) > 0 for case in cases)
-        try_budgets(work)
+    with scratch():
+        hidden = sum(try_model(*case) > 0 for case in cases)
+        try_budgets()
     check(hidden > 4, f"{hidden} of {len(cases)} models hide something")
     check(min(grouped.values()) > 50, f"transfers that continue a group in line, and beside: {grouped}")
-    sys.exit(failures > 0)
+    finish()
 
 
 main()

@@ -4,13 +4,14 @@ price. In BERT the kernel that makes the loss also adds the head's bias, and its
 graph EARLY the loss begins in the first layer, before later layers have made anything.
 
     certificates.py TOOLS"""
-import json
+import os
 import pathlib
-import subprocess
 import sys
-import tempfile
 
-TOOLS = pathlib.Path(sys.argv[1]).resolve()
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from harness import Tools, scratch
+
+tool = Tools(sys.argv[1])
 LLAMA = "llama3.2-1b --batch 4 --seq 2048"
 EARLY = "gpt2 --layers 24 --width 256 --heads 4 --vocab 512 --context 256 --batch 8 --seq 256"
 BERT = "bert-large --batch 8 --seq 512 --dropout 0.1"
@@ -23,13 +24,9 @@ CASES = [  # graph, options, largest gap, shares of the transient memory
 ]
 
 
-def call(work, tool, *arguments):
-    return subprocess.run([TOOLS / f"remat-{tool}", *arguments], cwd=work, check=True, capture_output=True, text=True).stdout
-
-
-def plan(work, options):
-    return json.loads(call(work, "compile", "m.fbs", "--target", "h100-sxm", "--arch", "none", "--format", "json", "-o", "m.plan",
-                           *options))
+def plan(options):
+    return tool.json("compile", "m.fbs", "--target", "h100-sxm", "--arch", "none", "--format", "json", "-o", "m.plan",
+                     *options)
 
 
 def early_loss(text):
@@ -39,18 +36,18 @@ def early_loss(text):
 
 def main():
     faults = []
-    with tempfile.TemporaryDirectory() as work:
+    with scratch():
         for graph, options, most, shares in CASES:
             case = f"{graph} {options}".rstrip()
-            call(work, "graph", *graph.split(), "--dtype", "bf16", "-o", "m.fbs")
+            tool.text("graph", *graph.split(), "--dtype", "bf16", "-o", "m.fbs")
             if graph == EARLY:
-                text = call(work, "dump", "m.fbs", "--text")
-                (pathlib.Path(work) / "m.fbs").write_text(early_loss(text))
-            saved = plan(work, options.split())
+                text = tool.text("dump", "m.fbs", "--text")
+                pathlib.Path("m.fbs").write_text(early_loss(text))
+            saved = plan(options.split())
             for share in shares:
                 transient = saved["arena_bytes"] - saved["static_bytes"]
                 budget = saved["reserve_bytes"] + saved["static_bytes"] + int(transient * share)
-                made = plan(work, [*options.split(), "--budget", str(budget)])
+                made = plan([*options.split(), "--budget", str(budget)])
                 gap = made["step_ns"] / made["bound_step_ns"] - 1
                 print(f"{case}, {share:.0%} of the transient memory: gap {gap:.3%}")
                 if not 0 <= gap <= most:

@@ -6,24 +6,18 @@ import json
 import os
 import re
 import shutil
-import struct
-import subprocess
 import sys
-import tempfile
 
-build, text = map(os.path.abspath, sys.argv[1:])
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from harness import Tools, join_safetensors, read_safetensors, scratch, split_safetensors
+
+tool, text = Tools(sys.argv[1]), os.path.abspath(sys.argv[2])
 STEPS, SEQ = 14, 64
 FALL = ["--lr", "1e-3", "--schedule", "cosine", "--warmup", "3", "--min-lr", "1e-4", "--decay-steps", "12"]  # a resumed run knows
 
 
-def call(tool, *arguments, code=0):
-    result = subprocess.run([f"{build}/tools/remat-{tool}", *arguments], capture_output=True, text=True)
-    assert result.returncode == code, (tool, arguments, result.returncode, result.stderr)
-    return result.stdout if code == 0 else result.stderr
-
-
 def train(plan, *arguments, code=0):
-    return call("run", plan, "--text", text, "-j", "1", "--hash", *arguments, code=code)
+    return tool.text("run", plan, "--text", text, "-j", "1", "--hash", *arguments, code=code)
 
 
 def steps_of(output):
@@ -37,32 +31,23 @@ def read(path):
 
 def make_plans():
     """Of one training, on one rank and on two."""
-    call("graph", "gpt2-tiny", "--batch", "4", "--dropout", "0.1", "--dtype", "bf16", "-o", "m.fbs")
-    call("compile", "m.fbs", "--microbatches", "2", "-o", "one.plan")
-    call("compile", "m.fbs", "--mesh", "dp=2", "-o", "two.plan")
-    call("compile", "m.fbs", "--mesh", "dp=2", "--zero", "1", "-o", "zero.plan")
-    call("compile", "m.fbs", "--mesh", "dp=2", "--zero", "3", "-o", "three.plan")
-    call("compile", "m.fbs", "--mesh", "dp=4", "-o", "four.plan")
-    call("compile", "m.fbs", "--mesh", "dp=2", "--microbatches", "2", "-o", "sums.plan")
-    call("compile", "m.fbs", "--mesh", "dp=2", "--microbatches", "2", "--zero", "3", "-o", "sums3.plan")
-
-
-def load(path):
-    data = read(path)
-    length = struct.unpack("<Q", data[:8])[0]
-    header = json.loads(data[8:8 + length])
-    del header["__metadata__"]
-    return {name: (entry["dtype"], entry["shape"], data[8 + length:][slice(*entry["data_offsets"])])
-            for name, entry in header.items()}
+    tool.text("graph", "gpt2-tiny", "--batch", "4", "--dropout", "0.1", "--dtype", "bf16", "-o", "m.fbs")
+    tool.text("compile", "m.fbs", "--microbatches", "2", "-o", "one.plan")
+    tool.text("compile", "m.fbs", "--mesh", "dp=2", "-o", "two.plan")
+    tool.text("compile", "m.fbs", "--mesh", "dp=2", "--zero", "1", "-o", "zero.plan")
+    tool.text("compile", "m.fbs", "--mesh", "dp=2", "--zero", "3", "-o", "three.plan")
+    tool.text("compile", "m.fbs", "--mesh", "dp=4", "-o", "four.plan")
+    tool.text("compile", "m.fbs", "--mesh", "dp=2", "--microbatches", "2", "-o", "sums.plan")
+    tool.text("compile", "m.fbs", "--mesh", "dp=2", "--microbatches", "2", "--zero", "3", "-o", "sums3.plan")
 
 
 def check_equal():
     """A checkpoint is the same by whomever it was written."""
-    expected = load("w/step-0000000006.safetensors")
+    expected = read_safetensors("w/step-0000000006.safetensors")
     assert {"wte.weight", "wte.weight.m", "wte.weight.v", "wte.weight.master"} < set(expected)
     for plan in ["two.plan", "zero.plan", "three.plan"]:
         train(plan, "--steps", "6", *FALL, "--checkpoint", f"t.{plan}", "--every", "4")
-        assert load(f"t.{plan}/step-0000000006.safetensors") == expected, plan
+        assert read_safetensors(f"t.{plan}/step-0000000006.safetensors") == expected, plan
 
 
 def check_sums():
@@ -72,7 +57,7 @@ def check_sums():
         shutil.rmtree("s", ignore_errors=True)
         train(plan, "--steps", str(STEPS), *FALL, "--save-weights", "sums.safetensors")
         train(plan, "--steps", "6", *FALL, "--checkpoint", "s")
-        assert set(load("s/step-0000000006.safetensors")) == set(load("w/step-0000000006.safetensors"))
+        assert set(read_safetensors("s/step-0000000006.safetensors")) == set(read_safetensors("w/step-0000000006.safetensors"))
         train(plan, "--steps", str(STEPS), "--resume", "s", "--save-weights", "resumed.safetensors")
         assert read("resumed.safetensors") == read("sums.safetensors"), plan
     over = train("sums.plan", "--steps", "6", "--checkpoint", "s", "--resume", "s")
@@ -81,8 +66,7 @@ def check_sums():
     parts = {"w": 2, "one.plan": 2, "two.plan": 2, "s": 4, "four.plan": 4, "sums.plan": 4, "sums3.plan": 4}
 
     def next_loss(plan, folder):
-        done = subprocess.run([f"{build}/tools/remat-run", plan, "--text", text, "-j", "1", "--steps", "7", "--resume", folder],
-                              capture_output=True, text=True, check=True)
+        done = tool.must("run", plan, "--text", text, "-j", "1", "--steps", "7", "--resume", folder)
         said = f"in {parts[plan]} parts (ranks along dp times microbatches), the checkpoint's run in {parts[folder]}: from here on"
         assert (said in done.stderr) == ("parts" in done.stderr) == (parts[plan] != parts[folder]), (plan, folder, done.stderr)
         return float(steps_of(done.stdout)[0].split()[3])
@@ -94,13 +78,11 @@ def check_sums():
 
 
 def change_header(path, change):
-    data = read(path)
-    length = struct.unpack("<Q", data[:8])[0]
-    header = json.loads(data[8:8 + length])
+    header, data = split_safetensors(path)
+    length = os.path.getsize(path) - 8 - len(data)
     change(header)
-    text_of = json.dumps(header).encode().ljust(length)
     with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(text_of)) + text_of + data[8 + length:])
+        file.write(join_safetensors(json.dumps(header).encode().ljust(length), data))
 
 
 def check_refused():
@@ -148,8 +130,8 @@ def check_refused():
         message = train("one.plan", "--resume", "e", code=5)
         assert "not a regular file; without this file --resume begins after step 2" in message, message
         (os.rmdir if make == os.mkdir else os.unlink)("e/step-0000000003.safetensors")
-    call("graph", "llama-tiny", "--batch", "4", "-o", "l.fbs")
-    call("compile", "l.fbs", "-o", "l.plan")
+    tool.text("graph", "llama-tiny", "--batch", "4", "-o", "l.fbs")
+    tool.text("compile", "l.fbs", "-o", "l.plan")
     assert " of the plan is missing" in train("l.plan", "--resume", "d", code=4)
     for arguments, said in [(["--checkpoint", "d"], "checkpoints of another run, up to step 2"),
                             (["--resume", "d", "--steps", "2"], "begins after step 2"),
@@ -179,7 +161,7 @@ def check_header():
     """A header that would take a lot of memory is refused before it does."""
     for text_of in (b'{"a":' + b"[" * 2**21, b'{"a":{"dtype":"F32","shape":[' + b"1," * 2**21 + b'1],"data_offsets":[0,4]}}'):
         with open("large.safetensors", "wb") as file:
-            file.write(struct.pack("<Q", len(text_of)) + text_of + bytes(4))
+            file.write(join_safetensors(text_of, bytes(4)))
         assert "a header of more than 2097152 values" in train("one.plan", "--init", "large.safetensors", code=4)
 
 
@@ -206,8 +188,8 @@ def check_kept():
     assert len(steps_of(train("one.plan", "--steps", "5", "--resume", "k"))) == 1
 
 
+@scratch()
 def main():
-    os.chdir(tempfile.mkdtemp())
     make_plans()
     whole = steps_of(train("one.plan", "--steps", str(STEPS), *FALL, "--save-weights", "whole.safetensors"))
     assert len(whole) == STEPS

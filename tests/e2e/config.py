@@ -7,12 +7,14 @@ mark where a graph leaves out a part of the model. The mark goes into texts and 
 import json
 import math
 import os
+import pathlib
 import re
-import subprocess
 import sys
-import tempfile
 
-build = os.path.abspath(sys.argv[1])
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from harness import INVALID, USAGE, Tools, check, finish, refused, scratch
+
+tool = Tools(sys.argv[1])
 LLAMA = {"model_type": "llama", "hidden_size": 64, "intermediate_size": 176, "num_hidden_layers": 2,
          "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 300, "max_position_embeddings": 512,
          "rms_norm_eps": 1e-5, "hidden_act": "silu"}
@@ -32,6 +34,7 @@ GPT2 = {**dict.fromkeys(LLAMA, ...), "model_type": "gpt2", "n_embd": 64, "n_laye
         "vocab_size": 300}
 BIGCODE = {**GPT2, "model_type": "gpt_bigcode"}
 WINDOW = {"model_type": "qwen2", "use_sliding_window": True, "sliding_window": 256}
+CONFIG = "config.json"
 LONGER = ("--seq", "257")
 MORE = ("--seq", "600")
 CASES = [  # what is changed (... is absent), the message or None where it is accepted, options
@@ -215,109 +218,78 @@ HUB = [  # the file, what it is of, its parameters
 ]
 
 
-def run(path, config, *options):
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(config, file)
-    return subprocess.run([f"{build}/tools/remat-graph", path, "--text", *options], capture_output=True, text=True)
+def write(config):
+    pathlib.Path(CONFIG).write_text(json.dumps(config), encoding="utf-8")
 
 
-def check_hub(path):
-    failures = 0
+def graph(config, *options):
+    write(config)
+    return tool("graph", CONFIG, "--text", *options)
+
+
+def check_hub():
     for config, name, published, *mark in [*HUB, *PLANS]:
-        result = run(path, config, *["--plan-only"] * (mark not in ([], [None])))
+        result = graph(config, *["--plan-only"] * (mark not in ([], [None])))
         shapes = re.findall(r"^parameter %\S+ : f32\[([\d,]+)\]", result.stdout, re.M)
         count = sum(math.prod(map(int, shape.split(","))) for shape in shapes)
-        if count != published:
-            failures += 1
-            print(f"{name}: {count} parameters, published {published}: {result.stderr}")
+        check(count == published, f"{name}: {count} parameters, published {published}")
         marks = re.findall(r'^plan_only "(.*)"$', result.stdout, re.M)
-        if [text.replace('\\"', '"') for text in marks] != [text for text in mark if text]:
-            failures += 1
-            print(f"{name}: marked {marks}, expected {mark}")
-    return failures
+        check([text.replace('\\"', '"') for text in marks] == [text for text in mark if text], f"{name}: marked {marks}, expected {mark}")
 
 
-def tool(folder, failures, name, *arguments, code=0):
-    done = subprocess.run([f"{build}/tools/{name}", *arguments], cwd=folder, capture_output=True, text=True)
-    if done.returncode != code:
-        failures.append(f"{name} {arguments}: {done.returncode} {done.stderr}")
-    return done
-
-
-def check_positions(path):
+def check_positions():
     """Sequences above what a model was made for, from either tool, which says so in either case."""
-    folder, failures = os.path.dirname(path), []
     rows = [({**LLAMA, "max_position_embeddings": 32}, "seq", "--seq 40 is above the 32", "sequences of 40 tokens are above the 32"),
             ({**MARIAN, "max_position_embeddings": 32}, "source_seq", "--source-seq 40 is above the 32", "sequences of 40 tokens are above"),
             ({**LLAMA, "max_position_embeddings": 40}, "seq", None, None)]
     for config, symbol, said, noted in rows:
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(config, file)
+        write(config)
         lengths = {"--seq": "32", **({"--source-seq": "32"} if symbol == "source_seq" else {})}
         short = [word for pair in lengths.items() for word in pair]
         long = [word for pair in {**lengths, f"--{symbol.replace('_', '-')}": "40"}.items() for word in pair]
-        given = tool(folder, failures, "remat-graph", path, *long, "-o", "given.fbs").stderr
-        silent = tool(folder, failures, "remat-graph", path, *short, "-o", "model.fbs").stderr
-        if (said or "") not in given or bool(given) != bool(said) or silent:
-            failures.append(f"{said}: {given}{silent}")
+        given = tool.must("graph", CONFIG, *long, "-o", "given.fbs").stderr
+        silent = tool.must("graph", CONFIG, *short, "-o", "model.fbs").stderr
+        check((said or "") in given and bool(given) == bool(said) and not silent, f"{said}: {given}{silent}")
         for options in ["given.fbs"], ["model.fbs", "--bind", f"{symbol}=40"], ["model.fbs"]:
-            report = json.loads(tool(folder, failures, "remat-compile", *options, "-o", "model.plan", "--format", "json").stdout)
+            report = tool.json("compile", *options, "-o", "model.plan", "--format", "json")
             notes = [note for note in report["notes"] if "positions" in note]
-            if bool(notes) != bool(noted and options != ["model.fbs"]) or (notes and noted not in notes[0]):
-                failures.append(f"{options}: {notes}, expected {noted}")
+            check(bool(notes) == bool(noted and options != ["model.fbs"]) and (not notes or noted in notes[0]),
+                  f"{options}: {notes}, expected {noted}")
         if noted:
-            tool(folder, failures, "remat-compile", "given.fbs", "-o", "model.plan")
-            tool(folder, failures, "remat-run", "model.plan", "--text", path, "--steps", "1")
-    for failure in failures:
-        print(f"positions: {failure}")
-    return len(failures)
+            tool.must("compile", "given.fbs", "-o", "model.plan")
+            tool.must("run", "model.plan", "--text", CONFIG, "--steps", "1")
 
 
-def check_mark(path):
+def check_mark():
     """A graph with a mark, and all that is made of it; another with the same sizes has the same plan."""
     reason = 'rope_type is "dynamic", partial_rotary_factor is 0.25'
     marked = {**LLAMA, "rope_scaling": {"type": "dynamic", "factor": 2.0}, "partial_rotary_factor": 0.25}
-    folder, failures = os.path.dirname(path), []
-
-    def expect(what, text):
-        if what not in text:
-            failures.append(f"expected {what} in {text}")
 
     for config in LLAMA, marked:
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(config, file)
-        tool(folder, failures, "remat-graph", path, "--seq", "32", "--plan-only", "-o", "model.fbs")
-        bytes_and_time = [json.loads(tool(folder, failures, "remat-compile", "model.fbs", "--ac-mode", "full", "--format", "json", "-o", "model.plan")
-                                     .stdout).get(key) for key in ("plan_only", "peak_bytes", "step_ns")]
+        write(config)
+        tool.must("graph", CONFIG, "--seq", "32", "--plan-only", "-o", "model.fbs")
+        report = tool.json("compile", "model.fbs", "--ac-mode", "full", "--format", "json", "-o", "model.plan")
+        bytes_and_time = [report.get(key) for key in ("plan_only", "peak_bytes", "step_ns")]
         if config is LLAMA:
             plain = bytes_and_time
-            tool(folder, failures, "remat-run", "model.plan", "--text", path, "--steps", "1")
-    if plain[0] or bytes_and_time != [reason, *plain[1:]]:
-        failures.append(f"{bytes_and_time}, without a mark {plain}")
-    text = tool(folder, failures, "remat-dump", "model.fbs", "--text").stdout
-    with open(os.path.join(folder, "model.txt"), "w", encoding="utf-8") as file:
-        file.write(text)
+            tool.must("run", "model.plan", "--text", CONFIG, "--steps", "1")
+    check(not plain[0] and bytes_and_time == [reason, *plain[1:]], f"{bytes_and_time}, without a mark {plain}")
+    text = tool.text("dump", "model.fbs", "--text")
+    pathlib.Path("model.txt").write_text(text, encoding="utf-8")
     quoted = reason.replace('"', '\\"')
-    expect(f'\nplan_only "{quoted}"\n', text)
-    passes = tool(folder, failures, "remat-compile", "model.txt", "--print-after", "autodiff", "--print-after", "rewrite").stdout
-    if passes.count(f'\nplan_only "{quoted}"\n') != 2:
-        failures.append(f"--print-after: {passes[-200:]}")
-    expect(f"\nplan only    {reason}\n", tool(folder, failures, "remat-compile", "model.txt", "--bind", "batch=2", "-o", "model.plan").stdout)
+    check(f'\nplan_only "{quoted}"\n' in text, text)
+    passes = tool.text("compile", "model.txt", "--print-after", "autodiff", "--print-after", "rewrite")
+    check(passes.count(f'\nplan_only "{quoted}"\n') == 2, f"--print-after: {passes[-200:]}")
+    check(f"\nplan only    {reason}\n" in tool.text("compile", "model.txt", "--bind", "batch=2", "-o", "model.plan"), "the report")
     for file in "model.fbs", "model.plan":
-        expect(f"\nplan only   {reason}\n", tool(folder, failures, "remat-dump", file).stdout)
-        if json.loads(tool(folder, failures, "remat-dump", file, "--format", "json").stdout)["plan_only"] != reason:
-            failures.append(f"remat-dump {file} --format json")
-    tool(folder, failures, "remat-dump", "model.plan", "--emit-policy", "pytorch", "--model", "model.txt")
-    before = sorted(os.listdir(folder))
+        check(f"\nplan only   {reason}\n" in tool.text("dump", file), file)
+        check(tool.json("dump", file, "--format", "json")["plan_only"] == reason, f"remat-dump {file} --format json")
+    tool.must("dump", "model.plan", "--emit-policy", "pytorch", "--model", "model.txt")
+    before = sorted(os.listdir())
     for options in [], ["--eval"], ["--checkpoint", "run", "--save-weights", "folder/", "--init", "none"]:
-        done = tool(folder, failures, "remat-run", "model.plan", "--text", path, "--steps", "1", *options, code=9)
-        if done.stderr != f"remat-run: error: model.plan only shows memory and time: it leaves out a part of its model, {reason}\n":
-            failures.append(done.stderr)
-    if sorted(os.listdir(folder)) != before:
-        failures.append("remat-run has left files")
-    for failure in failures:
-        print(f"mark: {failure}")
-    return len(failures)
+        done = tool("run", "model.plan", "--text", CONFIG, "--steps", "1", *options)
+        refused(done, 9, re.compile(f"model.plan only shows memory and time: it leaves out a part of its model, {re.escape(reason)}"))
+    check(sorted(os.listdir()) == before, "remat-run has left files")
 
 
 WRITTEN = [["--epsilon", "1"], ["--epsilon", "0"], ["--epsilon", "5e-324"], ["--beta1", "0", "--beta2", "0.9999999999999999"],
@@ -326,52 +298,35 @@ WRITTEN = [["--epsilon", "1"], ["--epsilon", "0"], ["--epsilon", "5e-324"], ["--
            ["--optimizer", "sgd", "--weight-decay", "0.1"]]
 
 
-def call(*arguments):
-    return subprocess.run(arguments, capture_output=True, text=True)
-
-
-def check_written(folder):
+def check_written():
     """What the options can say is read again, equal, from a binary graph and from text."""
-    failures = 0
-    graph, text = os.path.join(folder, "m.fbs"), os.path.join(folder, "m.txt")
     for options in WRITTEN:
-        made = call(f"{build}/tools/remat-graph", "gpt2-tiny", "--layers", "1", *options, "-o", graph)
-        first = call(f"{build}/tools/remat-dump", graph, "--text", "-o", text)
-        again = call(f"{build}/tools/remat-dump", text, "--text")
-        with open(text, encoding="utf-8") as file:
-            said = file.read()
-        if made.returncode or first.returncode or again.returncode or again.stdout != said or (
-                "e-324" in options[-1] and "--lora" not in options and "5e-324" not in said):
-            failures += 1
-            print(f"{options}: {made.stderr}{first.stderr}{again.stderr}")
-    return failures
+        tool.must("graph", "gpt2-tiny", "--layers", "1", *options, "-o", "m.fbs")
+        tool.must("dump", "m.fbs", "--text", "-o", "m.txt")
+        said = pathlib.Path("m.txt").read_text(encoding="utf-8")
+        check(tool.text("dump", "m.txt", "--text") == said and (
+            "e-324" not in options[-1] or "--lora" in options or "5e-324" in said), options)
 
 
 def check_large():
     """Sizes that are each in range, with a product that is not, are no lack of memory."""
-    made = call(f"{build}/tools/remat-graph", "gpt2", "--layers", "1", "--width", "131072", "--heads", "4096", "--context", "1048576",
+    made = tool("graph", "gpt2", "--layers", "1", "--width", "131072", "--heads", "4096", "--context", "1048576",
                 "--batch", "65536", "--attention", "written-out", "--text")
-    good = made.returncode == 4 and "h.0.attn.core.scores" in made.stderr and "is too large" in made.stderr
-    if not good:
-        print(f"too large: {made.returncode} {made.stderr}")
-    return not good
+    refused(made, INVALID, "is too large")
+    refused(made, INVALID, "h.0.attn.core.scores")
 
 
+@scratch()
 def main():
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "config.json")
-        failures = check_hub(path) + check_mark(path) + check_positions(path) + check_written(folder) + check_large()
-        for change, message, *options in CASES:
-            config = {key: value for key, value in {**LLAMA, **change}.items() if value is not ...}
-            result = run(path, config, *options)
-            named = result.stderr.startswith(("remat-graph: error: --", f"remat-graph: error: {path}: "))
-            good = (result.returncode == 0 if message is None
-                    else result.returncode == 2 and named and message in result.stderr)
-            if not good:
-                failures += 1
-                print(f"{change}: expected {message}, got {result.returncode} {result.stderr}")
-    print(f"{len(CASES) + len(HUB) + len(PLANS)} cases, {failures} failures")
-    sys.exit(failures > 0)
+    for part in check_hub, check_mark, check_positions, check_written, check_large:
+        part()
+    for change, message, *options in CASES:
+        config = {key: value for key, value in {**LLAMA, **change}.items() if value is not ...}
+        result = graph(config, *options)
+        named = result.stderr.startswith(("remat-graph: error: --", f"remat-graph: error: {CONFIG}: "))
+        check(result.returncode == 0 if message is None else result.returncode == USAGE and named and message in result.stderr,
+              f"{change}: expected {message}")
+    finish(f"{len(CASES) + len(HUB) + len(PLANS)} cases")
 
 
 main()

@@ -8,12 +8,13 @@ import csv
 import json
 import os
 import re
-import subprocess
 import sys
-import tempfile
 import xml.etree.ElementTree
 
-build = os.path.abspath(sys.argv[1])
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from harness import Tools, scratch
+
+tool = Tools(sys.argv[1])
 MODELS = [  # preset, what remat-graph gets, what remat-compile gets
     ("gpt2-tiny", [], []),
     ("gpt2-tiny", ["--layers", "10", "--batch", "2"], ["--microbatches", "2"]),
@@ -25,12 +26,6 @@ MODELS = [  # preset, what remat-graph gets, what remat-compile gets
 
 
 TRIED = 4 if len(sys.argv) < 3 else int(sys.argv[2])
-
-
-def call(tool, *arguments, code=(0,)):
-    result = subprocess.run([f"{build}/tools/remat-{tool}", *arguments], capture_output=True, text=True)
-    assert result.returncode in code, (tool, arguments, result.returncode, result.stderr)
-    return result.stdout
 
 
 def check_staircase(curve, bounded):
@@ -132,7 +127,7 @@ def check_picture(path, curve, options):
         kind, _, value = label.partition(" ")
         value = f"{kind}={value}" if kind == "every_n_layers" else value
         flags = MANUAL[label] if label in MANUAL else [*MANUAL[kind], value]
-        report = json.loads(call("compile", "m.fbs", "-o", "x.plan", "--format", "json", *policies, *flags))
+        report = tool.json("compile", "m.fbs", "-o", "x.plan", "--format", "json", *policies, *flags)
         at = (report["peak_bytes"] + report["reserve_bytes"], report["step_ns"] / report["base_step_ns"] - 1)
         assert any(near(at, m) for m in marks), (options, label, at, marks)
 
@@ -140,8 +135,8 @@ def check_picture(path, curve, options):
 def check_plan(curve, budget, options):
     """The plan of a budget is a point of the curve, or a point is as small and faster; where
     all decisions have been seen, without the plan as one, too."""
-    out = call("compile", "m.fbs", "--budget", str(budget), "--curve", "b.json", "-o", "b.plan", "--format",
-               "json", *options, code=(0, 3))
+    out = tool.must("compile", "m.fbs", "--budget", str(budget), "--curve", "b.json", "-o", "b.plan", "--format", "json", *options,
+                    code=(0, 3)).stdout
     if not out:  # nothing fits packed
         assert not os.path.exists("b.json") and not os.path.exists("b.plan")
         return False
@@ -154,10 +149,10 @@ def check_plan(curve, budget, options):
     assert curve["seen"] < curve["decisions"] or alone and alone[0]["time"] <= report["step_ns"], (options, report["peak_bytes"], report["step_ns"], alone[:1])
     same = [p for p in points if p["peak"] == report["peak_bytes"] and p["time"] == report["step_ns"]]
     assert same or at_most[0] in curve["points"], (report["peak_bytes"], at_most[0])
-    shown = json.loads(call("dump", "b.plan", "--format", "json"))
+    shown = tool.json("dump", "b.plan", "--format", "json")
     assert shown["peak_bytes"] == report["peak_bytes"]
     with open("b.plan", "rb") as with_curve:
-        call("compile", "m.fbs", "--budget", str(budget), "-o", "c.plan", *options)
+        tool.text("compile", "m.fbs", "--budget", str(budget), "-o", "c.plan", *options)
         with open("c.plan", "rb") as without:
             assert with_curve.read() == without.read(), "--curve changes the plan"
     for path in ("b.json", "b.plan"):
@@ -167,8 +162,7 @@ def check_plan(curve, budget, options):
 
 def check_smallest(curve, options):
     """The smallest row is nearly as small as the smallest plan, which a refusal names."""
-    result = subprocess.run([f"{build}/tools/remat-compile", "m.fbs", "--budget", "1", *options], capture_output=True, text=True)
-    assert result.returncode == 3, result.stderr
+    result = tool.must("compile", "m.fbs", "--budget", "1", *options, code=3)
     needs = int(re.search(r" needs (\d+) B", result.stderr).group(1))
     smallest = curve["points"][-1]
     near = smallest["peak"] // 200
@@ -180,8 +174,8 @@ def check_samples():
     """Of a large model some decisions are priced: budgets between rows give a plan that is little
     faster, at tenths of what everything saved takes beside persistent hardly."""
     options = ["--microbatches", "8", "--target", "h100-sxm", "--arch", "none"]
-    call("graph", "gpt3-175b", "-o", "m.fbs", "--layers", "48", "--batch", "8", "--dtype", "bf16", "--attention", "written-out")
-    call("compile", "m.fbs", "--curve", "c.json", *options)
+    tool.text("graph", "gpt3-175b", "-o", "m.fbs", "--layers", "48", "--batch", "8", "--dtype", "bf16", "--attention", "written-out")
+    tool.text("compile", "m.fbs", "--curve", "c.json", *options)
     with open("c.json", encoding="utf-8") as file:
         curve = json.load(file)
     check_staircase(curve, True)
@@ -189,10 +183,10 @@ def check_samples():
     points = curve["points"]
 
     def loss(budget):
-        report = json.loads(call("compile", "m.fbs", "--budget", str(budget), "-o", "c.plan", "--format", "json", *options))
+        report = tool.json("compile", "m.fbs", "--budget", str(budget), "-o", "c.plan", "--format", "json", *options)
         return next(p for p in points if p["budget"] <= budget)["time"] / report["step_ns"] - 1
 
-    saved = json.loads(call("compile", "m.fbs", "-o", "c.plan", "--format", "json", *options))
+    saved = tool.json("compile", "m.fbs", "-o", "c.plan", "--format", "json", *options)
     fixed, moving = saved["reserve_bytes"] + saved["static_bytes"], saved["peak_bytes"] - saved["static_bytes"]
     between = [loss(fixed + moving * share // 20) for share in (5, 9, 15)]
     tenths = [loss(fixed + moving * share // 10) for share in (2, 4, 7, 9)]
@@ -211,25 +205,25 @@ def check_slow():
     device["attention"].update(forward_efficiency=1e-3, backward_efficiency=1e-3)
     with open("slow.json", "w", encoding="utf-8") as file:
         json.dump(device, file)
-    call("graph", "gpt2-tiny", "-o", "m.fbs")
-    call("compile", "m.fbs", "--curve", "c.json", "--target", "slow.json")
+    tool.text("graph", "gpt2-tiny", "-o", "m.fbs")
+    tool.text("compile", "m.fbs", "--curve", "c.json", "--target", "slow.json")
     with open("c.json", encoding="utf-8") as file:
         curve = json.load(file)
     check_staircase(curve, True)
-    call("compile", "m.fbs", "--curve", "c.svg", "--target", "slow.json")
+    tool.text("compile", "m.fbs", "--curve", "c.svg", "--target", "slow.json")
     assert read_picture("c.svg")[0] == 'gpt2-tiny on <slow> & "slower"', read_picture("c.svg")[0]
     assert 2**44 < curve["points"][-1]["time"] < 2**45, curve["points"][-1]
 
 
+@scratch()
 def main():
-    os.chdir(tempfile.mkdtemp())
     check_slow()
     check_samples()
     for preset, model, options in MODELS:
-        call("graph", preset, "-o", "m.fbs", *model)
+        tool.text("graph", preset, "-o", "m.fbs", *model)
         bounded = "manual" not in options
         for ending in ("json", "csv", "svg"):
-            out = call("compile", "m.fbs", "--curve", f"c.{ending}", *options)
+            out = tool.text("compile", "m.fbs", "--curve", f"c.{ending}", *options)
         assert not os.path.exists("m.plan"), "a plan without a budget"
         with open("c.json", encoding="utf-8") as file:
             curve = json.load(file)

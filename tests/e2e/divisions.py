@@ -9,22 +9,14 @@ import json
 import os
 import re
 import shlex
-import subprocess
 import sys
-import tempfile
 
-tools = os.path.join(os.path.abspath(sys.argv[1]), "tools")
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from harness import Tools, must, scratch
+
+call = Tools(sys.argv[1])
 GPU = ["--target", "h100-sxm", "--arch", "none", "--reserve", "0"]
 BEST = 10
-
-
-def call(tool, *arguments):
-    return subprocess.run([f"{tools}/remat-{tool}", *arguments], capture_output=True, text=True)
-
-
-def must(done, code=0):
-    assert done.returncode == code, (done.args, done.returncode, done.stderr)
-    return done
 
 
 def read(path):
@@ -217,8 +209,8 @@ def check_limit(model):
     assert "--time-limit" not in whole.stdout and "cut short" not in whole.stdout, whole.stdout
 
 
+@scratch()
 def main():
-    os.chdir(tempfile.mkdtemp())
     sizes = ["--layers", "2", "--batch", "8", "--seq", "64", "--dtype", "bf16"]
     must(call("graph", "gpt2-tiny", *sizes, "-o", "gpt2 tiny.fbs"))
     must(call("graph", "llama-tiny", *sizes, "-o", "llama.fbs"))

@@ -4,63 +4,48 @@ refuses.
 
     evaluate.py TOOLS_DIRECTORY"""
 import json
+import os
 import pathlib
 import re
 import struct
-import subprocess
 import sys
-import tempfile
 
-TOOLS = pathlib.Path(sys.argv[1]).resolve()
-TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt"
-STEPS, USAGE, INVALID = 4, 2, 4
-faults = []
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from harness import INVALID, TEXT, USAGE, Tools, check, finish, must, scratch
 
-
-def tool(work, name, *arguments):
-    return subprocess.run([TOOLS / name, *map(str, arguments)], cwd=work, encoding="utf-8", capture_output=True)
+tool = Tools(sys.argv[1])
+STEPS = 4
 
 
-def must(done):
-    if done.returncode != 0:
-        sys.exit(f"{done.args}: {done.stderr}")
-    return done
+def compile_plan(plan, family, *options):
+    must(tool("graph", f"{family}-tiny", "--batch", 2, "--seq", 24, *options, "-o", "model.fbs"))
+    must(tool("compile", "model.fbs", "-o", plan))
 
 
-def compile_plan(work, plan, family, *options):
-    must(tool(work, "remat-graph", f"{family}-tiny", "--batch", 2, "--seq", 24, *options, "-o", "model.fbs"))
-    must(tool(work, "remat-compile", "model.fbs", "-o", plan))
-
-
-def run(work, plan, *options):
-    return tool(work, "remat-run", plan, "--text", TEXT, "--steps", STEPS, *options)
+def train(plan, *options):
+    return tool("run", plan, "--text", TEXT, "--steps", STEPS, *options)
 
 
 def losses(done):
     return [json.loads(line)["loss"] for line in must(done).stdout.splitlines()]
 
 
-def check(good, what):
-    if not good:
-        faults.append(f"FAILED: {what}")
-
-
-def evaluates(work, family):
-    compile_plan(work, "plain.plan", family, "--weight-decay", 0)
-    compile_plan(work, "dropout.plan", family, "--dropout", 0.3)
-    compile_plan(work, "forward.plan", family, "--dropout", 0.3, "--forward-only")
-    must(run(work, "plain.plan", "--lr", 1e-2, "--save-weights", "w.safetensors"))
+def evaluates(family):
+    compile_plan("plain.plan", family, "--weight-decay", 0)
+    compile_plan("dropout.plan", family, "--dropout", 0.3)
+    compile_plan("forward.plan", family, "--dropout", 0.3, "--forward-only")
+    must(train("plain.plan", "--lr", 1e-2, "--save-weights", "w.safetensors"))
     init = "--init", "w.safetensors"
-    expected = losses(run(work, "plain.plan", *init, "--lr", 0, "--json"))
+    expected = losses(train("plain.plan", *init, "--lr", 0, "--json"))
     check(len(set(expected)) == STEPS, f"{family}: windows differ: {expected}")
-    check(losses(run(work, "dropout.plan", *init, "--lr", 0, "--json")) != expected, f"{family}: dropout")
+    check(losses(train("dropout.plan", *init, "--lr", 0, "--json")) != expected, f"{family}: dropout")
     for plan in ("plain.plan", "dropout.plan", "forward.plan"):
-        done = run(work, plan, *init, "--eval", "--json")
+        done = train(plan, *init, "--eval", "--json")
         found, mean = losses(done), re.search(r"mean loss ([\d.]+) of (\d+) steps", done.stderr)
         check(found == expected, f"{family}, {plan}: {found} is not {expected}")
         check(mean and abs(float(mean[1]) - sum(expected) / STEPS) < 1e-6 and int(mean[2]) == STEPS,
               f"{family}, {plan}: mean in {done.stderr}")
-    check("mean loss" in must(run(work, "forward.plan", "--eval")).stdout, f"{family}: mean in the text form")
+    check("mean loss" in must(train("forward.plan", "--eval")).stdout, f"{family}: mean in the text form")
 
 
 def steps(done):
@@ -71,27 +56,27 @@ def without(lines):
     return [re.sub(" eval_loss [0-9.]+", "", line) for line in lines]
 
 
-def between_steps(work, family):
+def between_steps(family):
     """--eval-every: the mean of --eval on what is held out, with the weights of that step; the steps are those of a training
     without evaluations on the rest."""
-    compile_plan(work, "dropout.plan", family, "--dropout", 0.3)
+    compile_plan("dropout.plan", family, "--dropout", 0.3)
     data = TEXT.read_bytes()[:5000]
     seq, batch, count = 24, 2, 3
     ahead = 1 + (family == "encdec") * batch * seq - (family == "bert")
     held = (batch * count - 1) * seq + ahead + seq
-    (work / "all").write_bytes(data)
-    (work / "rest").write_bytes(data[:-held])
-    (work / "end").write_bytes(data[-held:])
+    pathlib.Path("all").write_bytes(data)
+    pathlib.Path("rest").write_bytes(data[:-held])
+    pathlib.Path("end").write_bytes(data[-held:])
     plain = "dropout.plan", "--hash", "--lr", 1e-2, "--steps", 6
 
     def evaluated(text, last, *options):
-        must(tool(work, "remat-run", *plain[:-1], last, "--text", text, *options, "--save-weights", "w.safetensors"))
-        done = must(tool(work, "remat-run", "dropout.plan", "--text", "end", "--steps", count, "--eval", "--init", "w.safetensors"))
+        must(tool("run", *plain[:-1], last, "--text", text, *options, "--save-weights", "w.safetensors"))
+        done = must(tool("run", "dropout.plan", "--text", "end", "--steps", count, "--eval", "--init", "w.safetensors"))
         return re.search(r"mean loss ([\d.]+) of", done.stdout)[1]
 
-    rest = steps(tool(work, "remat-run", *plain, "--text", "rest"))
-    found = steps(tool(work, "remat-run", *plain, "--text", "all", "--eval-every", 4, "--eval-steps", count, "--log", "log"))
-    log = [json.loads(line) for line in (work / "log").read_text().splitlines()]
+    rest = steps(tool("run", *plain, "--text", "rest"))
+    found = steps(tool("run", *plain, "--text", "all", "--eval-every", 4, "--eval-steps", count, "--log", "log"))
+    log = [json.loads(line) for line in pathlib.Path("log").read_text().splitlines()]
     check(without(found) == rest and without(found) != found, f"{family}: {found} is not {rest}")
     for step in 4, 6:
         mean = evaluated("rest", step)
@@ -100,31 +85,31 @@ def between_steps(work, family):
     check([line["step"] for line in log if "eval_loss" in line] == [4, 6], f"{family}: {log}")
 
 
-def token_files(work):
+def token_files():
     """The same of token files: the last sequences are held out, or others are read, as many batches as there are."""
-    must(tool(work, "remat-graph", "gpt2-tiny", "--batch", 2, "--seq", 24, "-o", "model.fbs"))
-    must(tool(work, "remat-compile", "model.fbs", "-o", "model.plan"))
-    must(tool(work, "remat-compile", "model.fbs", "--mesh", "dp=2", "--zero", 3, "-o", "ranks.plan"))
+    must(tool("graph", "gpt2-tiny", "--batch", 2, "--seq", 24, "-o", "model.fbs"))
+    must(tool("compile", "model.fbs", "-o", "model.plan"))
+    must(tool("compile", "model.fbs", "--mesh", "dp=2", "--zero", 3, "-o", "ranks.plan"))
     ids = [int(byte) for byte in TEXT.read_bytes()[:24 * 30 + 1]]
     rest = 24 * (30 - 2 * 3) + 1
     for name, part in (("all", ids), ("rest", ids[:rest]), ("end", ids[rest - 1:])):
-        (work / name).write_bytes(struct.pack(f"<{len(part)}H", *part))
+        pathlib.Path(name).write_bytes(struct.pack(f"<{len(part)}H", *part))
     plain = "--hash", "--lr", 1e-2, "--steps", 6
-    plan = tool(work, "remat-run", "model.plan", *plain, "--tokens", "rest", "--save-weights", "w.safetensors")
-    mean = re.search(r"mean loss ([\d.]+) of 3", must(tool(work, "remat-run", "model.plan", "--tokens", "end", "--eval", "--steps", 3,
+    plan = tool("run", "model.plan", *plain, "--tokens", "rest", "--save-weights", "w.safetensors")
+    mean = re.search(r"mean loss ([\d.]+) of 3", must(tool("run", "model.plan", "--tokens", "end", "--eval", "--steps", 3,
                                                            "--init", "w.safetensors")).stdout)[1]
-    held = steps(tool(work, "remat-run", "model.plan", *plain, "--tokens", "all", "--eval-every", 6, "--eval-steps", 3))
-    other = steps(tool(work, "remat-run", "model.plan", *plain, "--tokens", "rest", "--eval-every", 6, "--eval-tokens", "end"))
+    held = steps(tool("run", "model.plan", *plain, "--tokens", "all", "--eval-every", 6, "--eval-steps", 3))
+    other = steps(tool("run", "model.plan", *plain, "--tokens", "rest", "--eval-every", 6, "--eval-tokens", "end"))
     check(held == other and without(held) == steps(plan) and f"eval_loss {float(mean):.4f} " in held[-1], f"{held}, {other}, {mean}")
-    (work / "short").write_bytes(struct.pack("<25H", *ids[:25]))  # less than a batch: its sequence comes twice
+    pathlib.Path("short").write_bytes(struct.pack("<25H", *ids[:25]))  # less than a batch: its sequence comes twice
     for tokens in "end", "short":
-        losses = {re.search(r"step 6 loss .*?eval_loss ([\d.]+)", must(tool(work, "remat-run", plan, *plain, "--tokens", "rest",
+        losses = {re.search(r"step 6 loss .*?eval_loss ([\d.]+)", must(tool("run", plan, *plain, "--tokens", "rest",
                                                                             "--eval-every", 6, "--eval-tokens", tokens)).stdout)[1]
                   for plan in ("model.plan", "ranks.plan")}
         check(len(losses) == 1, f"{tokens}: ranks have {losses}")
 
 
-def refuses_between(work):
+def refuses_between():
     for options, code, message in (
             (["--eval-steps", 3], USAGE, "--eval-steps needs --eval-every"),
             (["--eval-tokens", "end"], USAGE, "--eval-tokens needs --eval-every"),
@@ -132,31 +117,29 @@ def refuses_between(work):
             (["--eval-every", 1, "--eval-steps", 15], USAGE,
              "--eval-every: 30 of the 30 sequences are to be held out for it: take fewer --eval-steps, or --eval-tokens"),
             (["--eval-every", 1, "--eval-tokens", "beyond"], INVALID, "beyond: id 3 is 256, beyond the model's vocabulary")):
-        (work / "beyond").write_bytes(struct.pack("<99H", 1, 2, 3, 256, *range(95)))
-        done = tool(work, "remat-run", "model.plan", "--tokens", "all", *options)
+        pathlib.Path("beyond").write_bytes(struct.pack("<99H", 1, 2, 3, 256, *range(95)))
+        done = tool("run", "model.plan", "--tokens", "all", *options)
         check(done.returncode == code and message in done.stderr, f"{options}: {done.stderr}")
 
 
-def refuses(work):
+def refuses():
     for option in ("--lr", "--save-weights", "--save-gradients", "--report", "--log"):
-        done = run(work, "plain.plan", "--eval", option, 1)
+        done = train("plain.plan", "--eval", option, 1)
         check(done.returncode == USAGE and f"{option} contradicts --eval" in done.stderr, f"{option}: {done.stderr}")
-    done = run(work, "forward.plan")
+    done = train("forward.plan")
     check(done.returncode == INVALID and "--eval evaluates it" in done.stderr, f"training: {done.stderr}")
 
 
 def main():
     for family in ("gpt2", "bert", "encdec"):
-        with tempfile.TemporaryDirectory() as folder:
-            work = pathlib.Path(folder)
-            evaluates(work, family)
+        with scratch():
+            evaluates(family)
             if family == "gpt2":
-                refuses(work)
-                token_files(work)
-                refuses_between(work)
-            between_steps(work, family)
-    print("\n".join(faults) or "as it should be")
-    return len(faults) > 0
+                refuses()
+                token_files()
+                refuses_between()
+            between_steps(family)
+    finish()
 
 
-sys.exit(main())
+main()

@@ -16,38 +16,27 @@ import sys
 import tempfile
 import time
 
-TOOLS, MPIRUN, LEAVE = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2], pathlib.Path(sys.argv[3]).resolve()
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from harness import INTERRUPTED, TEXT, USAGE, Tools, check, finish, must, run, scratch
+
+tool, MPIRUN, LEAVE = Tools(sys.argv[1], timeout=60), sys.argv[2], pathlib.Path(sys.argv[3]).resolve()
 COUNT = int(sys.argv[4]) if len(sys.argv) > 4 else 3  # once on each rank
 MANY = COUNT > 10  # as in the benchmark
 FEWER = max(3, COUNT // 4)  # of what is rarely what it is meant to be
 STARTS = COUNT if MANY else 3  # nothing is drawn there
-TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt"
 RANKS, DEADLINE_S, GRACE_S, AT_ONCE, SEED = 3, 2, 3, 4, 19
 START_S, LIMIT_S, TRIES = 10, 60, 3  # of a job, with its steps; of any process
-USAGE, LOST = 2, 75
+LOST = INTERRUPTED
 # What is done to a rank: the signal, and the code of the job. A rank that ends has the job's code, by mpirun, where an
 # early exit(0) is 1.
 FAULTS = {"exit(3)": (signal.SIGUSR2, 3), "exit(0)": (signal.SIGUSR1, 1), "SIGKILL": (signal.SIGKILL, 128 + 9),
           "SIGSEGV": (signal.SIGSEGV, 128 + 11), "SIGSTOP": (signal.SIGSTOP, LOST)}
 WAITED = re.compile(r"rank \d on \S+ (is told to end, and )?waited \S+ s at transfer(s \d+ to \d+, first| \d+) \"\S+\" of \d+ bytes "
                     r"(along dp|among all) \(3 ranks\); missing: (?P<missing>.*)")
-faults = []
-
-
-def check(good, what):
-    if not good:
-        faults.append(f"FAILED: {what}")
-
-
-def must(work, name, *arguments):
-    done = subprocess.run([TOOLS / name, *map(str, arguments)], cwd=work, encoding="utf-8", capture_output=True, timeout=LIMIT_S)
-    if done.returncode != 0:
-        sys.exit(f"{done.args}: {done.stderr}")
-    return done.stdout
 
 
 def started(arguments, folder):
-    return subprocess.run([MPIRUN, *map(str, arguments)], cwd=folder, encoding="utf-8", capture_output=True, timeout=LIMIT_S)
+    return run([MPIRUN, *arguments], cwd=folder, timeout=LIMIT_S)
 
 
 def known(*command):
@@ -122,8 +111,8 @@ class Job:
 
 
 def started_ranks(work, *options, **variables):
-    command = known(TOOLS / "remat-run", work / "model.plan", "--text", TEXT, "--timeout", DEADLINE_S, "--report", "report.json",
-                   *options)
+    command = known(tool.path("run"), work / "model.plan", "--text", TEXT, "--timeout", DEADLINE_S, "--report", "report.json",
+                    *options)
     return Job(work, ["-n", RANKS, *command], **variables)
 
 
@@ -174,7 +163,7 @@ def behind_the_end(work, rank):
 
 def unfit(work):
     """What mpirun is told to start, where not all are ranks of one plan: arguments, code (None: any but 0), message."""
-    say = [TOOLS / "remat-run", work / "model.plan", "--text", TEXT, "--timeout", DEADLINE_S]
+    say = [tool.path("run"), work / "model.plan", "--text", TEXT, "--timeout", DEADLINE_S]
     alone, others, last = ["-n", 1, *known(*say)], ["-n", RANKS - 1, *known(*say)], [":", "-n", 1]
     return {"never a rank": ([*alone, ":", "-n", RANKS - 1, "sleep", 60], LOST,
                              r"rank 0: a process on \S+ waited 2 s for all others to initialize MPI"),
@@ -219,7 +208,7 @@ def resumed(work, draw):
     saved = max(int(path.name[5:15]) for path in checkpoints.iterdir())
 
     def finish(name, *options):
-        done = started(["-n", RANKS, TOOLS / "remat-run", "model.plan", "--text", TEXT, "--steps", saved + 4, "--hash",
+        done = started(["-n", RANKS, tool.path("run"), "model.plan", "--text", TEXT, "--steps", saved + 4, "--hash",
                         "--save-weights", name, *options], work)
         check(done.returncode == 0, f"{done.args}: {done.stderr}")
         return hashes(done.stdout), (work / name).read_bytes()
@@ -273,21 +262,20 @@ def run_all(work, draw):
 def main():
     print(f"seed {SEED}")
     draw = random.Random(SEED)
-    with tempfile.TemporaryDirectory() as folder:
-        work = pathlib.Path(folder)
-        must(work, "remat-graph", "gpt2-tiny", "--batch", RANKS, "--seq", 8, "--layers", 1, "-o", "model.fbs")
-        must(work, "remat-compile", "model.fbs", "--mesh", f"dp={RANKS}", "--zero", 1, "-o", "model.plan")
-        must(work, TOOLS.parent / "tests/e2e/stretch", "model.plan")  # transfers go on beside commands
-        must(work, "remat-compile", "model.fbs", "--mesh", f"dp={RANKS}", "-o", "other.plan")
+    with scratch() as work:
+        tool.must("graph", "gpt2-tiny", "--batch", RANKS, "--seq", 8, "--layers", 1, "-o", "model.fbs")
+        tool.must("compile", "model.fbs", "--mesh", f"dp={RANKS}", "--zero", 1, "-o", "model.plan")
+        must(run([tool.folder.parent / "tests/e2e/stretch", "model.plan"]))  # transfers go on beside commands
+        tool.must("compile", "model.fbs", "--mesh", f"dp={RANKS}", "-o", "other.plan")
         (work / "lib").mkdir()
-        library = pathlib.Path(os.path.realpath(TOOLS / "../runtime/exec/libremat.so"))
+        library = pathlib.Path(os.path.realpath(tool.folder / "../runtime/exec/libremat.so"))
         (work / "lib/libremat.so.0").write_bytes(library.read_bytes() + b"another build")
         run_all(work, draw)
         behind_the_end(work, draw.randrange(RANKS))
         resumed(work, draw)
         for rank, number in (0, signal.SIGINT), (1, signal.SIGHUP), (2, signal.SIGTERM):
             interrupted(work, rank, number)
-    sys.exit("\n".join(faults) or 0)
+    finish()
 
 
 main()

@@ -12,13 +12,13 @@ import pathlib
 import random
 import re
 import struct
-import subprocess
 import sys
-import tempfile
 
-TOOLS, TEXT = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from harness import INVALID, IO, USAGE, Tools, check, finish, must, refused, safetensors, scratch
+
+tool, TEXT = Tools(sys.argv[1], timeout=120), pathlib.Path(sys.argv[2]).resolve()
 BATCH, SEQ, WIDTH, PLACES = 4, 16, 8, 8
-USAGE, INVALID, IO = 2, 4, 5
 HEAD = """graph "shifted"
 optimizer sgd { weight_decay = 0.0 }
 symbol batch = 4
@@ -47,33 +47,12 @@ output %loss
 NOISE = """input %noise : i32[4]
 %sum : f32[batch,16,8] = dropout %x %noise { p = 0.5, site = 1 } phase forward
 """
-faults = []
-
-
-def check(good, *what):
-    if not good:
-        faults.append(" ".join(map(str, what)))
-
-
-def tool(name, *arguments):
-    return subprocess.run([TOOLS / f"remat-{name}", *map(str, arguments)], encoding="utf-8", capture_output=True, timeout=120)
-
-
-def must(done):
-    if done.returncode != 0:
-        sys.exit(f"{done.args}: {done.stderr}")
-    return done
 
 
 def write(path, tensors):
     """name -> (dtype, shape, values, code of struct)"""
-    header, data = {}, b""
-    for name, (dtype, shape, values, code) in tensors.items():
-        packed = struct.pack(f"<{len(values)}{code}", *values)
-        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(packed)]}
-        data += packed
-    text = json.dumps(header).encode()
-    pathlib.Path(path).write_bytes(struct.pack("<Q", len(text)) + text + data)
+    packed = {name: (dtype, shape, struct.pack(f"<{len(values)}{code}", *values)) for name, (dtype, shape, values, code) in tensors.items()}
+    pathlib.Path(path).write_bytes(safetensors(packed))
 
 
 def compile_all():
@@ -107,14 +86,14 @@ def draw(generator):
 INPUTS = ["--input", "places=several.safetensors", "--input=shift=shift.safetensors"]
 
 
-def run(plan, *options):
+def train(plan, *options):
     rate = [] if "--eval" in options else ["--lr", 0.5]
     return tool("run", plan, "--text", TEXT, "--threads", 1, *rate, *options)
 
 
 def steps(plan, *options):
     """(step, loss, hashes) of each step."""
-    lines = [json.loads(line) for line in must(run(plan, "--json", *options)).stdout.splitlines()]
+    lines = [json.loads(line) for line in must(train(plan, "--json", *options)).stdout.splitlines()]
     return [(line["step"], line["loss"], line["loss_hash"], line["grad_hash"]) for line in lines]
 
 
@@ -130,7 +109,7 @@ def values(plans):
         lines = steps(f"{name}.plan", *given, "--eval")
         check(all(abs(a[1] - b[1]) < 1e-6 * a[1] for a, b in zip(evaluated, lines)), name, "--eval", evaluated, lines)
     check(found["parts"] == found["dp"], "dp=2 is not two microbatches")
-    done = must(run("dp.plan", *given, "--eval-every", 3, "--eval-steps", 3, "--json"))
+    done = must(train("dp.plan", *given, "--eval-every", 3, "--eval-steps", 3, "--json"))
     check("eval_loss" in done.stdout.splitlines()[-1], done.stdout)
 
 
@@ -142,12 +121,12 @@ def resumes():
     os.rename("shift.safetensors", "moved.safetensors")
     moved = ["--input", "shift=moved.safetensors", *INPUTS[:2]]
     check(first + steps("plain.plan", "--steps", 4, "--resume", "c", *moved) == whole, "a resumed run")
-    must(run("dp.plan", "--steps", 4, "--resume", "c", *moved))
+    must(train("dp.plan", "--steps", 4, "--resume", "c", *moved))
     os.rename("moved.safetensors", "shift.safetensors")
     data = bytearray(pathlib.Path("shift.safetensors").read_bytes())
     data[-1] ^= 1
     pathlib.Path("changed.safetensors").write_bytes(data)
-    done = run("plain.plan", "--steps", 4, "--resume", "c", *INPUTS[:2], "--input", "shift=changed.safetensors")
+    done = train("plain.plan", "--steps", 4, "--resume", "c", *INPUTS[:2], "--input", "shift=changed.safetensors")
     check(done.returncode == USAGE and re.search("step-0000000002.safetensors: the hash of what --input gives is [0-9]+, of the "
                                                  "checkpoint's run [0-9]+\n", done.stderr), done.stderr)
 
@@ -156,28 +135,28 @@ def entries():
     """What only training reads an evaluation does without; of inputs that init fills and that nobody reads none is missed."""
     write("noise.safetensors", {"noise": ("I32", [4], [1, 2, 3, 0], "i")})
     message = r'nothing writes the plan\'s input "noise", I32 \[4\]: give it with --input noise=FILE.safetensors'
-    refused(USAGE, message, "noise.plan")
-    must(run("noise.plan", "--eval", "--steps", 1))
+    refuse(USAGE, message, "noise.plan")
+    must(train("noise.plan", "--eval", "--steps", 1))
     check(steps("noise.plan", "--steps", 2, "--input", "noise=noise.safetensors"), "noise")
-    must(run("noise.plan", "--eval", "--steps", 1, "--input", "noise=noise.safetensors"))
+    must(train("noise.plan", "--eval", "--steps", 1, "--input", "noise=noise.safetensors"))
 
 
-def refused(code, message, plan, *options):
+def refuse(code, message, plan, *options):
     before = sorted(pathlib.Path(".").iterdir())
-    done = run(plan, "--steps", 1, *options)
-    check(done.returncode == code and re.match(f"remat-run: error: {message}\n", done.stderr) and not done.stdout and
-          sorted(pathlib.Path(".").iterdir()) == before, plan, options, done.returncode, done.stderr)
+    done = train(plan, "--steps", 1, *options)
+    refused(done, code, re.compile(message), plan, options)
+    check(not done.stdout and sorted(pathlib.Path(".").iterdir()) == before, plan, options)
 
 
 def refusals(shift, places):
     missing = r'nothing writes the plan\'s input "{}", {}: give it with --input {}=FILE.safetensors'
     for mode in [], ["--eval"]:
-        refused(USAGE, missing.format("shift", r"F32 \[4, 16, 8\]", "shift"), "plain.plan", *mode)
-        refused(USAGE, missing.format("places", r"I32 \[16\]", "places"), "plain.plan", INPUTS[2], *mode)
-    refused(USAGE, missing.format("places", r"I32 \[16\]", "places"), "sp.plan", INPUTS[2])
+        refuse(USAGE, missing.format("shift", r"F32 \[4, 16, 8\]", "shift"), "plain.plan", *mode)
+        refuse(USAGE, missing.format("places", r"I32 \[16\]", "places"), "plain.plan", INPUTS[2], *mode)
+    refuse(USAGE, missing.format("places", r"I32 \[16\]", "places"), "sp.plan", INPUTS[2])
 
     def bad(code, message, option):
-        refused(code, message, "plain.plan", *INPUTS[:2], f"--input={option}")
+        refuse(code, message, "plain.plan", *INPUTS[:2], f"--input={option}")
 
     bad(USAGE, "--input 'shift' is not NAME=FILE", "shift")
     bad(USAGE, "--input 'shifts=x': the plan has no input \"shifts\"", "shifts=x")
@@ -196,24 +175,21 @@ def refusals(shift, places):
     for place in -1, PLACES:
         write("bad.safetensors", {"places": ("I32", [SEQ], places[:5] + [place] + places[6:], "i")})
         for plan in "plain.plan", "sp.plan":
-            refused(INVALID, f'bad.safetensors: tensor "places": element 5 is {place}, accepted: 0 to {PLACES - 1}', plan, INPUTS[2],
-                    "--input", "places=bad.safetensors")
-    refused(USAGE, r"--report './shift.safetensors' is the same file as --input 'shift.safetensors'", "plain.plan", *INPUTS,
-            "--report", "./shift.safetensors")
+            refuse(INVALID, f'bad.safetensors: tensor "places": element 5 is {place}, accepted: 0 to {PLACES - 1}', plan, INPUTS[2],
+                   "--input", "places=bad.safetensors")
+    refuse(USAGE, r"--report './shift.safetensors' is the same file as --input 'shift.safetensors'", "plain.plan", *INPUTS,
+           "--report", "./shift.safetensors")
 
 
+@scratch()
 def main():
-    with tempfile.TemporaryDirectory() as work:
-        os.chdir(work)
-        plans = compile_all()
-        shift, places = draw(random.Random(1))
-        values(plans)
-        resumes()
-        entries()
-        refusals(shift, places)
-        os.chdir("/")
-    print("\n".join(faults) or "as it should be")
-    return len(faults) > 0
+    plans = compile_all()
+    shift, places = draw(random.Random(1))
+    values(plans)
+    resumes()
+    entries()
+    refusals(shift, places)
+    finish()
 
 
-sys.exit(main())
+main()

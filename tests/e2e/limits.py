@@ -10,25 +10,19 @@ import os
 import pty
 import re
 import signal
-import subprocess
 import sys
-import tempfile
 import tty
 
-build = os.path.abspath(sys.argv[1])
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from harness import Tools, scratch
+
+tool = Tools(sys.argv[1])
 LARGE = ["--target", "h200", "--arch", "none", "--format", "json"]
-
-
-def call(tool, *arguments, code=0):
-    result = subprocess.run([f"{build}/tools/remat-{tool}", *arguments], capture_output=True, text=True)
-    assert result.returncode == code, (tool, arguments, result.returncode, result.stderr)
-    return result.stdout if code == 0 else result.stderr
 
 
 def refuse(*arguments):
     """Exit code 3: what is said on standard error, and the object."""
-    result = subprocess.run([f"{build}/tools/remat-compile", *arguments], capture_output=True, text=True)
-    assert result.returncode == 3, (arguments, result)
+    result = tool.must("compile", *arguments, code=3)
     return result.stderr, json.loads(result.stdout)
 
 
@@ -47,9 +41,9 @@ def interrupt(number, having, *arguments):
     words."""
     terminal, end = pty.openpty()
     tty.setraw(end)
-    with open(terminal, encoding="utf-8") as terminal, subprocess.Popen(
-            [f"{build}/tools/remat-compile", "large.fbs", *LARGE, *arguments], stdout=subprocess.PIPE, stderr=end,
-            text=True, preexec_fn=lambda: signal.signal(number, signal.SIG_DFL)) as process:
+    with open(terminal, encoding="utf-8") as terminal, tool.start(
+            "compile", "large.fbs", *LARGE, *arguments, stderr=end,
+            preexec_fn=lambda: signal.signal(number, signal.SIG_DFL)) as process:
         os.close(end)
         lines = []
         for line in lines_of(terminal):
@@ -69,13 +63,11 @@ def is_cut_short(report):
 
 def limited(limit, *arguments):
     """The report, or None where the limit passes before there is a plan: how long that takes is the machine's."""
-    command = [f"{build}/tools/remat-compile", *arguments, "--time-limit", limit]
-    result = subprocess.run(command, capture_output=True, text=True)
+    result = tool.must("compile", *arguments, "--time-limit", limit, code=(0, 7))
     if result.returncode == 7:
         assert re.search(r"error: (there was no plan to write within the time limit|the search was ended before it found a plan)",
-                         result.stderr) and not result.stdout, (command, result)
+                         result.stderr) and not result.stdout, result
         return None
-    assert result.returncode == 0, (command, result.returncode, result.stderr)
     return json.loads(result.stdout)
 
 
@@ -93,12 +85,12 @@ def check_interrupts():
     assert value in fits and untried
     end = min((row["value"] for row in rows if not row["fits"]), default=1001)
     assert len(fits) + sum(high - low + 1 for low, high in slower + untried) == end - 1, report["sizes"]
-    explicit = json.loads(call("compile", "large.fbs", *LARGE, "--bind", f"batch={value}", "--budget", "3000GB",
-                               "-o", "explicit.plan"))
+    explicit = tool.json("compile", "large.fbs", *LARGE, "--bind", f"batch={value}", "--budget", "3000GB",
+                         "-o", "explicit.plan")
     for key in ("step_ns", "arena_bytes", "peak_bytes", "bound_step_ns"):
         assert explicit[key] == report[key], key
     assert not is_cut_short(explicit)
-    assert is_cut_short(json.loads(call("dump", "sizes.plan", "--format", "json")))
+    assert is_cut_short(tool.json("dump", "sizes.plan", "--format", "json"))
     report, lines = interrupt(signal.SIGHUP, ", smallest live peak ", "--curve", "curve.json", "-o", "sizes.plan",
                               "--bind", "batch=auto:2..2", "--budget", "3000GB")
     if "curve" not in lines[-1]:
@@ -123,7 +115,7 @@ def check_limits():
             continue
         assert report["bound_step_ns"] <= report["step_ns"]
         assert report["arena_bytes"] + report["reserve_bytes"] <= 2500 * 10**9
-        assert json.loads(call("dump", "l.plan", "--format", "json"))["arena_bytes"] == report["arena_bytes"]
+        assert tool.json("dump", "l.plan", "--format", "json")["arena_bytes"] == report["arena_bytes"]
         outcomes.append("cut short" if is_cut_short(report) else "whole")
         os.remove("l.plan")
     assert outcomes[0] != "whole", outcomes  # the passes alone take longer
@@ -134,9 +126,9 @@ def check_end():
     """A limit that is not reached changes nothing but the record of it."""
     reports = []
     for limit in ([], ["--time-limit", "100s"], ["--time-limit", "10min"]):
-        report = json.loads(call("compile", "tiny.fbs", "--format", "json", "--budget", "140MB", "-o", "x.plan", *limit))
+        report = tool.json("compile", "tiny.fbs", "--format", "json", "--budget", "140MB", "-o", "x.plan", *limit)
         assert not is_cut_short(report)
-        reports.append((report, call("dump", "x.plan", "--schedule")))
+        reports.append((report, tool.text("dump", "x.plan", "--schedule")))
     assert reports[0] == reports[1] == reports[2]
 
 
@@ -153,8 +145,7 @@ def check_early_end():
             os.remove("e.plan")
     _, whole = refuse(*arguments, "--budget", "1GB", "-o", "e.plan")
     for way in ways:
-        command = [f"{build}/tools/remat-compile", *arguments, "--time-limit", "1ms", "--budget", "1GB", "-o", "e.plan", *way]
-        result = subprocess.run(command, capture_output=True, text=True)
+        result = tool("compile", *arguments, "--time-limit", "1ms", "--budget", "1GB", "-o", "e.plan", *way)
         message = result.stderr
         if "there was no plan to write within the time limit" in message:
             assert result.returncode == 7, result
@@ -199,11 +190,11 @@ def check_too_short():
     assert state("short") == before
 
 
+@scratch()
 def main():
-    os.chdir(tempfile.mkdtemp())
-    call("graph", "gpt3-175b", "--seq", "2048", "--dtype", "bf16", "--attention", "written-out", "-o", "large.fbs")
-    call("graph", "gpt2-124m", "-o", "small.fbs")
-    call("graph", "gpt2-tiny", "-o", "tiny.fbs")
+    tool.text("graph", "gpt3-175b", "--seq", "2048", "--dtype", "bf16", "--attention", "written-out", "-o", "large.fbs")
+    tool.text("graph", "gpt2-124m", "-o", "small.fbs")
+    tool.text("graph", "gpt2-tiny", "-o", "tiny.fbs")
     check_interrupts()
     check_limits()
     check_end()

@@ -9,25 +9,17 @@ import re
 import stat
 import subprocess
 import sys
-import tempfile
 
-build = os.path.abspath(sys.argv[1])
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from harness import Tools, scratch
+
+tool = Tools(sys.argv[1])
 RATES = [("memory", "peak_bytes_per_s"), ("pointwise", "peak_flops_per_s"), ("matmul", "fp32_flops_per_s"),
          ("matmul", "bf16_flops_per_s"), ("attention", "forward_efficiency"), ("attention", "backward_efficiency")]
 
 
-def call(tool, *arguments, code=0, env=None, said=None):
-    """What it prints, and in `said` the lines of its errors, warnings and notes."""
-    done = subprocess.run([f"{build}/tools/remat-{tool}", *arguments], capture_output=True, text=True,
-                          env={**os.environ, **(env or {})})
-    assert done.returncode == code, (tool, arguments, done.returncode, done.stderr)
-    if said is not None:
-        said += done.stderr.splitlines()
-    return done.stdout if code == 0 else done.stderr
-
-
 def refused(code, message, *arguments):
-    said = call(*arguments, code=code)
+    said = tool.text(*arguments, code=code)
     lines = [line for line in said.splitlines() if not line.startswith("Try ")]
     assert len(lines) == 1 and message in lines[0], (arguments, said)
 
@@ -43,13 +35,13 @@ def write(path, description):
 
 
 def step_ns(model, *arguments):
-    return json.loads(call("compile", model, "--format", "json", "-o", "x.plan", *arguments))["step_ns"]
+    return tool.json("compile", model, "--format", "json", "-o", "x.plan", *arguments)["step_ns"]
 
 
 def check_measured():
-    spinning, said = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count())], []
+    spinning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count())]
     try:
-        call("run", "--measure-device", "m.json", "--threads", "1", said=said)
+        said = tool.must("run", "--measure-device", "m.json", "--threads", "1").stderr.splitlines()
     finally:
         for process in spinning:
             process.kill()
@@ -62,11 +54,11 @@ def check_measured():
     for rates in measured, measured["threads"]["1"]:
         assert all(rates[part][key] > 0 for part, key in RATES) and rates["launch_ns"] > 0, rates
     for dtype in "fp32", "bf16":
-        call("graph", "llama-tiny", "--dtype", dtype, "-o", dtype + ".fbs")
+        tool.text("graph", "llama-tiny", "--dtype", dtype, "-o", dtype + ".fbs")
         assert step_ns(dtype + ".fbs", "--target", "m.json") == \
             step_ns(dtype + ".fbs", "--target", "m.json", "--threads", "1") > 0
-        call("compile", dtype + ".fbs", "--target", "m.json", "--budget", "143MB", "-o", "b.plan")
-        call("run", "b.plan", "--ids", "zipf", "--steps", "1", "--threads", "1")
+        tool.text("compile", dtype + ".fbs", "--target", "m.json", "--budget", "143MB", "-o", "b.plan")
+        tool.text("run", "b.plan", "--ids", "zipf", "--steps", "1", "--threads", "1")
     return measured
 
 
@@ -84,11 +76,10 @@ def check_threads(measured):
     assert step_ns("fp32.fbs", "--target", "both.json") == own
     assert step_ns("fp32.fbs", "--target", "both.json", "--threads", "1") == own
     assert step_ns("fp32.fbs", "--target", "both.json", "--threads", "3") == changed
-    call("compile", "fp32.fbs", "--target", "both.json", "--threads", "3", "--budget", "143MB", "-o", "t.plan")
-    assert "--threads 3" in call("dump", "t.plan")
+    tool.text("compile", "fp32.fbs", "--target", "both.json", "--threads", "3", "--budget", "143MB", "-o", "t.plan")
+    assert "--threads 3" in tool.text("dump", "t.plan")
     for threads, runs in ("3", True), ("1", False):
-        said = []
-        call("run", "t.plan", "--ids", "zipf", "--steps", "1", "--threads", threads, said=said)
+        said = tool.must("run", "t.plan", "--ids", "zipf", "--steps", "1", "--threads", threads).stderr.splitlines()
         assert runs != any(f"predicted for --threads 3, this run has {threads}" in line for line in said), said
         assert (int(threads) > len(os.sched_getaffinity(0))) == any(f"{threads} threads share" in line for line in said)
     for target, message in [("both.json", "both.json has no rates of that number (accepted: 1, 3)"),
@@ -119,12 +110,10 @@ def check_refusals():
     assert load("old.json") == {"old": 1} and not [name for name in os.listdir(".") if "remat-tmp" in name]
 
 
+@scratch()
 def main():
-    with tempfile.TemporaryDirectory() as work:
-        os.chdir(work)
-        check_threads(check_measured())
-        check_refusals()
-        os.chdir("/")
+    check_threads(check_measured())
+    check_refusals()
 
 
 main()

@@ -5,16 +5,15 @@ limit of their private memory, and they are never resident beyond it. With the a
 the bits of threads, which have no such limit.
 
     mpi_memory.py TOOLS_DIRECTORY MPIRUN"""
-import json
-import pathlib
+import os
 import re
-import subprocess
 import sys
-import tempfile
 
-TOOLS, MPIRUN = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
-TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt"
-RANKS, INFEASIBLE = 8, 3
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from harness import INFEASIBLE, TEXT, Tools, must, run, scratch
+
+tool, MPIRUN = Tools(sys.argv[1]), sys.argv[2]
+RANKS = 8
 LIMITED = """import os, resource, subprocess, sys
 limits = getattr(resource, sys.argv[1]), (int(sys.argv[2]),) * 2
 code = subprocess.run(sys.argv[3:], preexec_fn=lambda: resource.setrlimit(*limits)).returncode
@@ -30,26 +29,19 @@ os.write(2, b"mapped %d\\n" % (peak * 1024))
 sys.exit(child.returncode)"""
 
 
-def run(work, *command):
-    return subprocess.run([str(part) for part in command], cwd=work, encoding="utf-8", capture_output=True)
+def compiled(budget, code, *options):
+    return tool.json("compile", "model.fbs", "--mesh", f"dp={RANKS}", "--budget", budget, "--format", "json", "-o", "model.plan",
+                     *options, code=code)
 
 
-def compiled(work, budget, code, *options):
-    done = run(work, TOOLS / "remat-compile", "model.fbs", "--mesh", f"dp={RANKS}", "--budget", budget, "--format", "json", "-o",
-               "model.plan", *options)
-    assert done.returncode == code, done.stderr
-    return json.loads(done.stdout)
-
-
-def smallest(work, *options):
-    plan = compiled(work, compiled(work, "1MB", INFEASIBLE, *options)["smallest_budget_bytes"], 0, *options)
+def smallest(*options):
+    plan = compiled(compiled("1MB", INFEASIBLE, *options)["smallest_budget_bytes"], 0, *options)
     assert plan["recomputed"] > 0 and plan["arena_bytes"] > 15e6, plan
     return plan
 
 
 def each(done, what):
-    assert done.returncode == 0, done.stderr
-    found = list(map(int, re.findall(rf"^{what} (\d+)$", done.stderr, re.M)))
+    found = list(map(int, re.findall(rf"^{what} (\d+)$", must(done).stderr, re.M)))
     assert len(found) == RANKS, done.stderr
     return found
 
@@ -58,34 +50,34 @@ def steps(done):
     return re.findall(r'"loss_hash":"\w+","grad_hash":"\w+"', done.stdout)
 
 
+@scratch()
 def main():
-    with tempfile.TemporaryDirectory() as work:
-        say = [TOOLS / "remat-run", "model.plan", "--text", TEXT, "--steps", 2, "--hash", "--json"]
-        python = [MPIRUN, "-n", RANKS, sys.executable, "-c"]
+    say = [tool.path("run"), "model.plan", "--text", TEXT, "--steps", 2, "--hash", "--json"]
+    python = [MPIRUN, "-n", RANKS, sys.executable, "-c"]
 
-        def limited(resource, limit):
-            return run(work, *python, LIMITED, resource, limit, *say)
+    def limited(resource, limit):
+        return run([*python, LIMITED, resource, limit, *say])
 
-        run(work, TOOLS / "remat-graph", "encdec-tiny", "--batch", RANKS, "--seq", 16, "--layers", 2, "--width", 192,
-            "--dropout", 0.1, "-o", "model.fbs")
-        plan = smallest(work)
-        arena, budget, bits = plan["arena_bytes"], plan["budget_bytes"], steps(run(work, *say))
-        assert len(bits) == 2, bits
-        done = limited("RLIMIT_DATA", budget)
-        peaks = each(done, "resident")
-        print(f"arena {arena}, budget {budget}, resident {min(peaks)} to {max(peaks)}")
-        assert arena < min(peaks) and max(peaks) <= budget and steps(done) == bits, (peaks, done.stdout)
-        done = limited("RLIMIT_DATA", arena)
-        assert done.returncode != 0 and not steps(done), (done.returncode, done.stdout)
+    tool.must("graph", "encdec-tiny", "--batch", RANKS, "--seq", 16, "--layers", 2, "--width", 192, "--dropout", 0.1,
+              "-o", "model.fbs")
+    plan = smallest()
+    arena, budget, bits = plan["arena_bytes"], plan["budget_bytes"], steps(run(say))
+    assert len(bits) == 2, bits
+    done = limited("RLIMIT_DATA", budget)
+    peaks = each(done, "resident")
+    print(f"arena {arena}, budget {budget}, resident {min(peaks)} to {max(peaks)}")
+    assert arena < min(peaks) and max(peaks) <= budget and steps(done) == bits, (peaks, done.stdout)
+    done = limited("RLIMIT_DATA", arena)
+    assert done.returncode != 0 and not steps(done), (done.returncode, done.stdout)
 
-        mapped = max(each(run(work, *python, WATCHED, *say), "mapped"))
-        plan = smallest(work, "--reserve", mapped - arena)
-        budget = plan["budget_bytes"]
-        print(f"mapped {mapped}, budget {budget}")
-        done = limited("RLIMIT_AS", budget)
-        assert done.returncode == 0 and steps(done) == bits, (done.stdout, done.stderr)
-        done = limited("RLIMIT_AS", budget - arena)
-        assert done.returncode != 0 and not steps(done), (done.returncode, done.stdout)
+    mapped = max(each(run([*python, WATCHED, *say]), "mapped"))
+    plan = smallest("--reserve", mapped - arena)
+    budget = plan["budget_bytes"]
+    print(f"mapped {mapped}, budget {budget}")
+    done = limited("RLIMIT_AS", budget)
+    assert done.returncode == 0 and steps(done) == bits, (done.stdout, done.stderr)
+    done = limited("RLIMIT_AS", budget - arena)
+    assert done.returncode != 0 and not steps(done), (done.returncode, done.stdout)
 
 
 main()

@@ -6,11 +6,13 @@ alone reads what a forward kernel makes, fused or built-in, and where it is what
     passes.py TOOLS"""
 import os
 import re
-import subprocess
 import sys
 import tempfile
 
-tools = os.path.abspath(sys.argv[1])
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from harness import Tools
+
+call = Tools(sys.argv[1]).must
 os.chdir(tempfile.mkdtemp())
 FORWARD = """graph "forward"
 input %x : f32[4,4]
@@ -31,12 +33,6 @@ output %loss
 FUSED = "%late : f32[4,64] = exp %x phase forward"
 BUILTIN = """%t : f32[64,4] = transpose %x { permutation = [1, 0] } phase forward
 %late : f32[64,64] pin recompute = matmul %t %x phase forward"""
-
-
-def call(tool, *arguments, code=0):
-    done = subprocess.run([f"{tools}/remat-{tool}", *arguments], capture_output=True, text=True)
-    assert done.returncode == code, (tool, arguments, done.returncode, done.stderr)
-    return done
 
 
 def named():

@@ -6,11 +6,12 @@ the refusal of the same options.
 import json
 import os
 import re
-import subprocess
 import sys
-import tempfile
 
-build = os.path.abspath(sys.argv[1])
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from harness import Tools, scratch
+
+call = Tools(sys.argv[1]).must
 MODELS = [  # preset, what remat-graph gets, what remat-compile gets
     ("gpt2-tiny", ["--layers", "10", "--batch", "2"], []),
     ("llama-tiny", ["--dtype", "bf16", "--batch", "8"], ["--target", "h200", "--arch", "none", "--microbatches", "4"]),
@@ -25,12 +26,6 @@ ROW = re.compile(r" *(\d+|-) +(\d+) +(\d+|-) +(\d+|-) +(\d+|-)  (fits|    )  (.+
 CURVE, REFUSED = "the curve, fastest first", "nothing fits: all, smallest bound first"
 SETTINGS = "settings of other systems"
 KEPT = re.compile(r" *(\d+)  (?:layer \d+ *|no layer  )(.+)")
-
-
-def call(tool, *arguments, code=0):
-    result = subprocess.run([f"{build}/tools/remat-{tool}", *arguments], capture_output=True, text=True)
-    assert result.returncode == code, (tool, arguments, result.returncode, result.stderr)
-    return result
 
 
 def read_bound(lines):
@@ -176,8 +171,8 @@ def check_refusal(options):
     assert needs == smallest + reserve, (smallest, reserve, result.stderr)
 
 
+@scratch()
 def main():
-    os.chdir(tempfile.mkdtemp())
     touching = lines = 0
     for preset, model, options in MODELS:
         call("graph", preset, "-o", "m.fbs", *model)

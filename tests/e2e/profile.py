@@ -5,18 +5,13 @@ interpolated. That the prediction comes nearer to the measurement is printed, no
     profile.py BUILD_DIRECTORY TEXT"""
 import json
 import os
-import subprocess
 import sys
-import tempfile
 import zlib
 
-build, text = map(os.path.abspath, sys.argv[1:])
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from harness import Tools, scratch
 
-
-def call(tool, *arguments, code=0):
-    result = subprocess.run([f"{build}/tools/remat-{tool}", *arguments], capture_output=True, text=True)
-    assert result.returncode == code, (tool, arguments, result.returncode, result.stderr)
-    return result.stdout if code == 0 else result.stderr
+call, text = Tools(sys.argv[1]).text, os.path.abspath(sys.argv[2])
 
 
 def compile_with(model, *arguments):
@@ -53,8 +48,8 @@ def check_gap(path):
     assert gap_of(roomy) < 1e-4, roomy
 
 
+@scratch()
 def main():
-    os.chdir(tempfile.mkdtemp())
     call("graph", "gpt2-tiny", "-o", "m.fbs")
     call("graph", "gpt2-tiny", "--batch", "3", "-o", "larger.fbs")
     modelled = compile_with("m.fbs")

@@ -9,9 +9,11 @@ import pty
 import re
 import subprocess
 import sys
-import tempfile
 
-tools = os.path.abspath(sys.argv[1])
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from harness import Tools, run, scratch
+
+call = Tools(sys.argv[1])
 MODELS = [["gpt2-tiny"], ["llama-tiny", "--batch", "4"], ["gpt2-tiny", "--batch", "8", "--microbatches", "2"],
           ["encdec-tiny", "--dtype", "bf16"]]
 POLICIES = [[], ["--recompute-granularity", "selective", "--recompute-modules", "mlp"],
@@ -20,17 +22,12 @@ POLICIES = [[], ["--recompute-granularity", "selective", "--recompute-modules", 
 RESIDENT = re.compile(r" +(\d\S* k?[A-Z]*B)  (\S+): (persistent|in use|pinned|needed|[+-]\S+ \S+ a step if recomputed)")
 
 
-def call(tool, *arguments):
-    return subprocess.run([f"{tools}/remat-{tool}", *arguments], capture_output=True, text=True)
-
-
 def check(model, policy):
     graph = [word for word in model if word not in ("--microbatches", "2")] if "--microbatches" in model else model
     options = policy + (["--microbatches", "2"] if "--microbatches" in model else [])
     options += [] if "--recompute-granularity" in options else ["--recompute-granularity", "none"]
-    assert call("graph", *graph, "-o", "m.fbs").returncode == 0, graph
-    compiled = call("compile", "m.fbs", *options, "-o", "m.plan")
-    assert compiled.returncode == 0, compiled.stderr
+    call.must("graph", *graph, "-o", "m.fbs")
+    call.must("compile", "m.fbs", *options, "-o", "m.plan")
     dumped = json.loads(call("dump", "m.plan", "--memory", "--format", "json").stdout)
     residents = {(r["name"], r["bytes"]): r for r in dumped["residents_at_peak"]}
     report = json.loads(call("compile", "m.fbs", *options, "-o", "m.plan", "--format", "json").stdout)
@@ -121,20 +118,20 @@ def on_terminal(command, stream):
 
 def check_terminal():
     """There messages and reports have the same words, in lines of at most 80 columns; the object stays as it is."""
-    arguments = [f"{tools}/remat-compile", "m.fbs", "--budget", "1MB", "-o", "n.plan", "--format", "json", "--save", "*"]
-    long = [f"{tools}/remat-compile", "m.fbs", "--recompute-modules", "mlp,mlp"]
+    arguments = [call.path("compile"), "m.fbs", "--budget", "1MB", "-o", "n.plan", "--format", "json", "--save", "*"]
+    long = [call.path("compile"), "m.fbs", "--recompute-modules", "mlp,mlp"]
     for command, code in ((arguments, 3), (long, 2)):
-        plain = subprocess.run(command, capture_output=True, text=True)
+        plain = run(command)
         done, said = on_terminal(command, "stderr")
         assert plain.returncode == done.returncode == code and plain.stdout == done.stdout, (plain, done)
         assert max(map(len, plain.stderr.splitlines())) > 80 >= max(map(len, said.splitlines())), (plain.stderr, said)
         assert plain.stderr.split() == said.split(), (plain.stderr, said)
-    report = [f"{tools}/remat-compile", "m.fbs", "--target", "h100-sxm", "--arch", "none", "--budget", "500MB", "-o", "n.plan"]
-    plain, (done, said) = subprocess.run(report, capture_output=True, text=True), on_terminal(report, "stdout")
+    report = [call.path("compile"), "m.fbs", "--target", "h100-sxm", "--arch", "none", "--budget", "500MB", "-o", "n.plan"]
+    plain, (done, said) = run(report), on_terminal(report, "stdout")
     assert plain.returncode == done.returncode == 0 and plain.stdout.split() == said.split(), (plain, done, said)
     assert max(map(len, plain.stdout.splitlines())) > 80 >= max(map(len, said.splitlines())), (plain.stdout, said)
     for tool in ("graph", "compile", "dump"):
-        plain, (done, said) = call(tool, "--help"), on_terminal([f"{tools}/remat-{tool}", "--help"], "stdout")
+        plain, (done, said) = call(tool, "--help"), on_terminal([call.path(tool), "--help"], "stdout")
         examples = plain.stdout.split("Examples:")[1].split("\n\n")[0].splitlines()  # whole, to copy
         wide = [line for line in said.splitlines() if len(line) > 80 and line not in examples]
         assert plain.stdout.split() == said.split() and not wide and done.returncode == 0, (tool, wide)
@@ -194,7 +191,7 @@ def check_sequence():
     """Inputs of layers are half as large with --sequence-parallel, so the smallest plan is smaller, and holds no more
     than two of them above the floor."""
     model = ["llama3-8b", "--layers", "16", "--batch", "16", "--seq", "2048", "--dtype", "bf16", "-o", "m.fbs"]
-    assert call("graph", *model).returncode == 0
+    call.must("graph", *model)
     command = ["m.fbs", "--target", "h100-sxm", "--mesh", "dp=2,tp=2", "--format", "json", "-o", "n.plan", "--budget", "1GB"]
     whole, parts = (json.loads(call("compile", *command, *way).stdout) for way in ([], ["--sequence-parallel"]))
     assert parts["smallest_budget_bytes"] < whole["smallest_budget_bytes"], (parts, whole)
@@ -202,8 +199,8 @@ def check_sequence():
     assert parts["smallest_budget_bytes"] <= parts["floor_bytes"] + 2 * input_bytes, parts
 
 
+@scratch()
 def main():
-    os.chdir(tempfile.mkdtemp())
     said = [removal for model in MODELS for policy in POLICIES for removal in check(model, policy)]
     kinds = set(said)
     check_proven()

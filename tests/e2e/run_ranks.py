@@ -4,47 +4,27 @@ is no mesh, reports and dumps name the mesh, unfit settings are refused, and a r
 interrupted run ends all.
 
     run_ranks.py TOOLS_DIRECTORY [part]    part: what runs other code, for builds with sanitizers"""
-import array
 import json
 import math
+import os
 import pathlib
 import re
 import signal
-import subprocess
 import sys
-import tempfile
 
-TOOLS = pathlib.Path(sys.argv[1]).resolve()
-STRETCH = TOOLS.parent / "tests/e2e/stretch"
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from harness import (INTERRUPTED, INVALID, NOT_FINITE, TEXT, USAGE, Tools, check, faults, finish, floats, must, read_safetensors, refused,
+                     run, scratch)
+
+tool = Tools(sys.argv[1])
+STRETCH = tool.folder.parent / "tests/e2e/stretch"
 PART = sys.argv[2:] == ["part"]
-TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt"
-USAGE, INVALID, NOT_FINITE, INTERRUPTED = 2, 4, 8, 75
 SLACK_US = 0.01  # rounding: threads have one clock
 ATTEMPTS = 3  # a rank that loses its core between its clock and its first command is late in the trace
-faults = []
 
 
-def tool(work, name, *arguments):
-    return subprocess.run([TOOLS / name, *map(str, arguments)], cwd=work, encoding="utf-8", capture_output=True)
-
-
-def must(done):
-    if done.returncode != 0:
-        sys.exit(f"{done.args}: {done.stderr}")
-    return done
-
-
-def check(good, what):
-    if not good:
-        faults.append(f"FAILED: {what}")
-
-
-def refused(done, code, message):
-    check(done.returncode == code and message in done.stderr, f"{done.args}: {done.returncode} {done.stderr}")
-
-
-def run(work, plan, *options):
-    return tool(work, "remat-run", plan, "--text", TEXT, "--steps", 3, *options)
+def train(plan, *options):
+    return tool("run", plan, "--text", TEXT, "--steps", 3, *options)
 
 
 def hashes(done):
@@ -52,45 +32,36 @@ def hashes(done):
             for line in must(done).stdout.splitlines()]
 
 
-def tensors(path):
-    """Name: (dtype, bytes)."""
-    data = path.read_bytes()
-    length = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8:8 + length])
-    return {name: (entry["dtype"], data[8 + length:][slice(*entry["data_offsets"])])
-            for name, entry in header.items() if name != "__metadata__"}
-
-
-def same_as_microbatches(work, family, dtype):
-    must(tool(work, "remat-graph", f"{family}-tiny", "--batch", 6, "--seq", 16, "--dtype", dtype, "--clip-norm", 1,
+def same_as_microbatches(family, dtype):
+    must(tool("graph", f"{family}-tiny", "--batch", 6, "--seq", 16, "--dtype", dtype, "--clip-norm", 1,
               *(() if family == "llama" else ("--dropout", 0.1)), "-o", "model.fbs"))
     found = {}
     for name, option in (("ranks", ("--mesh", "dp=3")), ("parts", ("--microbatches", 3))):
-        must(tool(work, "remat-compile", "model.fbs", *option, "-o", f"{name}.plan"))
-        done = run(work, f"{name}.plan", "--json", "--save-gradients", f"{name}.g", "--save-weights", f"{name}.w",
-                   "--threads", 1, "--gradients-step", 2, "--report", f"{name}.json")
-        found[name] = (hashes(done), tensors(work / f"{name}.g"), tensors(work / f"{name}.w"),
-                       hashes(run(work, f"{name}.plan", "--eval", "--json")))
+        must(tool("compile", "model.fbs", *option, "-o", f"{name}.plan"))
+        done = train(f"{name}.plan", "--json", "--save-gradients", f"{name}.g", "--save-weights", f"{name}.w",
+                     "--threads", 1, "--gradients-step", 2, "--report", f"{name}.json")
+        found[name] = (hashes(done), read_safetensors(f"{name}.g"), read_safetensors(f"{name}.w"),
+                       hashes(train(f"{name}.plan", "--eval", "--json")))
     for a, b, what in zip(found["ranks"], found["parts"], ("hashes", "gradients", "weights", "evaluation")):
         check(a == b and len(a) >= 3, f"{family} {dtype}: {what} differ")
-    ranks, parts = (json.loads((work / f"{name}.json").read_text()) for name in ("ranks", "parts"))
+    ranks, parts = (json.loads(pathlib.Path(f"{name}.json").read_text()) for name in ("ranks", "parts"))
     check(ranks["ranks"] == 3 and "ranks" not in parts, f"reports: {ranks}, {parts}")
 
 
-def same_as_whole(work):
+def same_as_whole():
     """--zero 1 and 3: hashes, gradients and weights are those of states and parameters that every rank has whole; from
     a file too."""
-    must(tool(work, "remat-graph", "gpt2-tiny", "--batch", 6, "--seq", 16, "--dtype", "bf16", "--dropout", 0.1, "-o", "z.fbs"))
+    must(tool("graph", "gpt2-tiny", "--batch", 6, "--seq", 16, "--dtype", "bf16", "--dropout", 0.1, "-o", "z.fbs"))
     found = []
     for zero in 0, 1, 3:
-        made = must(tool(work, "remat-compile", "z.fbs", "--mesh", "dp=3", "--zero", zero, "--format", "json", "-o", "z.plan"))
+        made = must(tool("compile", "z.fbs", "--mesh", "dp=3", "--zero", zero, "--format", "json", "-o", "z.plan"))
         report, runs = json.loads(made.stdout), []
         for init in (), ("--init", "first.w"):
-            done = run(work, "z.plan", "--json", "--save-gradients", "z.g", "--save-weights", "z.w", *init,
-                       "--save-initial-weights", "z.i", "--threads", 1, "--gradients-step", 2)
-            runs += [hashes(done), tensors(work / "z.g"), (work / "z.w").read_bytes(), (work / "z.i").read_bytes()]
+            done = train("z.plan", "--json", "--save-gradients", "z.g", "--save-weights", "z.w", *init,
+                         "--save-initial-weights", "z.i", "--threads", 1, "--gradients-step", 2)
+            runs += [hashes(done), read_safetensors("z.g"), pathlib.Path("z.w").read_bytes(), pathlib.Path("z.i").read_bytes()]
             if zero == 0 and not init:
-                (work / "z.w").rename(work / "first.w")
+                pathlib.Path("z.w").rename("first.w")
         found.append((runs, report))
     (whole, first), *others = found
     check(whole[0] != whole[4] and whole[2] == whole[7], "from a file: the hashes differ, initial weights are its own")
@@ -101,19 +72,11 @@ def same_as_whole(work):
               f"what 3 ranks do not divide: {report['notes']}")
     sizes = [report["static_bytes"] for _, report in found]
     check(sizes[0] > sizes[1] > sizes[2], f"nothing is saved: {sizes}")
-    kept, again = (json.loads(must(tool(work, "remat-compile", "z.fbs", "--mesh", "dp=3", "--zero", 3, *options,
+    kept, again = (json.loads(must(tool("compile", "z.fbs", "--mesh", "dp=3", "--zero", 3, *options,
                                         "--format", "json", "-o", "x.plan")).stdout)
                    for options in ((), ("--recompute", "*.gathered")))
     check(again["sent_bytes"] > kept["sent_bytes"] and again["communication_ns"] > kept["communication_ns"] and
           again["arena_bytes"] < kept["arena_bytes"], "gathered again: more is sent, less is kept")
-
-
-def numbers(tensor):
-    """Elements as Python's floats."""
-    dtype, data = tensor
-    if dtype == "BF16":
-        data = b"".join(b"\0\0" + data[at:at + 2] for at in range(0, len(data), 2))
-    return array.array("f", data)
 
 
 def apart(a, b):
@@ -124,9 +87,9 @@ def gradients_apart(one, other, divided):
     """Gradients that one rank and several have apart, by more than sums in another order explain: four times as far as
     those of attention in other kernels, `other`, and 16 roundings of the largest element (tests/e2e/test_tensor.c)."""
     for name, tensor in one.items():
-        g = numbers(tensor)
-        limit = 4 * apart(g, numbers(other[name])) + 16 * 2.0**-8 * max(map(abs, g))
-        if len(g) != len(numbers(divided[name])) or not apart(g, numbers(divided[name])) <= limit:
+        g = floats(tensor)
+        limit = 4 * apart(g, floats(other[name])) + 16 * 2.0**-8 * max(map(abs, g))
+        if len(g) != len(floats(divided[name])) or not apart(g, floats(divided[name])) <= limit:
             yield name
 
 
@@ -135,9 +98,9 @@ def adamw_apart(before, gradients, after, step):
     2^-24, of which each of m and v sees 4 and an update 12."""
     ulp = 2.0**-24
     for name, tensor in gradients.items():
-        w, m, v = (numbers(before[name + state]) for state in (".master", ".m", ".v"))
-        found = numbers(after[name + ".master"])
-        for k, g in enumerate(numbers(tensor)):
+        w, m, v = (floats(before[name + state]) for state in (".master", ".m", ".v"))
+        found = floats(after[name + ".master"])
+        for k, g in enumerate(floats(tensor)):
             mean, square = 0.9 * m[k] + 0.1 * g, 0.999 * v[k] + 0.001 * g * g
             scale = 1e-3 / (1 - 0.9**step) / (math.sqrt(square / (1 - 0.999**step)) + 1e-8)
             limit = 4 * ulp * scale * (abs(0.9 * m[k]) + abs(0.1 * g)) + 12 * ulp * scale * abs(mean) + 2 * ulp * abs(w[k])
@@ -146,102 +109,102 @@ def adamw_apart(before, gradients, after, step):
                 break
 
 
-def zero_tensor_parallel(work, gradients, name, *options):
+def zero_tensor_parallel(gradients, name, *options):
     """Against "both", the same mesh without ZeRO."""
-    must(tool(work, "remat-compile", "t.fbs", "--mesh", "dp=2,tp=2", *options, "-o", f"{name}.plan"))
-    must(run(work, f"{name}.plan", "--save-initial-weights", f"{name}.i", "--save-weights", f"{name}.w", "--save-gradients",
-             f"{name}.g", "--checkpoint", f"{name}.c", "--threads", 1))
+    must(tool("compile", "t.fbs", "--mesh", "dp=2,tp=2", *options, "-o", f"{name}.plan"))
+    must(train(f"{name}.plan", "--save-initial-weights", f"{name}.i", "--save-weights", f"{name}.w", "--save-gradients",
+               f"{name}.g", "--checkpoint", f"{name}.c", "--threads", 1))
     for file in "i", "w":
-        check((work / f"{name}.{file}").read_bytes() == (work / f"both.{file}").read_bytes(), f"{name}: other weights, {file}")
-    check(tensors(work / f"{name}.g") == gradients, f"{name}: other gradients")
-    saved = [next((work / f"{folder}.c").iterdir()) for folder in ("both", name)]
-    check(tensors(saved[0]) == tensors(saved[1]), f"{name}: another checkpoint")
+        check(pathlib.Path(f"{name}.{file}").read_bytes() == pathlib.Path(f"both.{file}").read_bytes(), f"{name}: other weights, {file}")
+    check(read_safetensors(f"{name}.g") == gradients, f"{name}: other gradients")
+    saved = [next(pathlib.Path(f"{folder}.c").iterdir()) for folder in ("both", name)]
+    check(read_safetensors(saved[0]) == read_safetensors(saved[1]), f"{name}: another checkpoint")
     # The same, whoever goes on; and what one rank has is taken as it is.
     ended = []
     for plan, other in ("both", "both"), (name, "both"), ("both", name), (name, "one"), ("both", "one"):
-        must(tool(work, "remat-run", f"{plan}.plan", "--text", TEXT, "--steps", 5, "--resume", f"{other}.c", "--lr", 1e-3,
+        must(tool("run", f"{plan}.plan", "--text", TEXT, "--steps", 5, "--resume", f"{other}.c", "--lr", 1e-3,
                   "--save-weights", "again.w"))
-        ended.append((work / "again.w").read_bytes())
+        ended.append(pathlib.Path("again.w").read_bytes())
     check(ended[0] == ended[1] == ended[2] and ended[3] == ended[4] != ended[0], f"{name}: it does not go on")
     for plan in name, "both":
-        must(tool(work, "remat-run", f"{plan}.plan", "--text", TEXT, "--steps", 1, "--init", "one.w", "--lr", 1e-3,
+        must(tool("run", f"{plan}.plan", "--text", TEXT, "--steps", 1, "--init", "one.w", "--lr", 1e-3,
                   "--save-initial-weights", "again.w", "--save-weights", f"after.{plan}"))
-        check((work / "again.w").read_bytes() == (work / "one.w").read_bytes(), f"{plan} takes what one rank saved")
-    check((work / f"after.{name}").read_bytes() == (work / "after.both").read_bytes(), f"{name}: masters from a file")
+        check(pathlib.Path("again.w").read_bytes() == pathlib.Path("one.w").read_bytes(), f"{plan} takes what one rank saved")
+    check(pathlib.Path(f"after.{name}").read_bytes() == pathlib.Path("after.both").read_bytes(), f"{name}: masters from a file")
 
 
-def whole_on_ranks(work):
+def whole_on_ranks():
     """Of what ranks along tp divide, and those along dp do not, a note names the parameter, and its state is as before."""
-    must(tool(work, "remat-graph", "gpt2-tiny", "--layers", 1, "--vocab", 258, "--batch", 6, "--seq", 16, "-o", "six.fbs"))
+    must(tool("graph", "gpt2-tiny", "--layers", 1, "--vocab", 258, "--batch", 6, "--seq", 16, "-o", "six.fbs"))
     ends = []
     for zero in 0, 1:
-        made = must(tool(work, "remat-compile", "six.fbs", "--mesh", "tp=2,dp=3", "--zero", zero, "--sequence-parallel",
+        made = must(tool("compile", "six.fbs", "--mesh", "tp=2,dp=3", "--zero", zero, "--sequence-parallel",
                          "--format", "json", "-o", "six.plan"))
         notes = [note for note in json.loads(made.stdout)["notes"] if note.startswith("ZeRO: ")]
-        ends.append((hashes(run(work, "six.plan", "--json", "--hash", "--save-weights", "six.w")), (work / "six.w").read_bytes()))
+        ends.append((hashes(train("six.plan", "--json", "--hash", "--save-weights", "six.w")), pathlib.Path("six.w").read_bytes()))
     check(ends[0] == ends[1] and len(ends[0][0]) == 3, "tp=2,dp=3: other bits")
     check(len(notes) == 1 and "h.0.mlp.c_fc.bias" in notes[0] and "wte.weight" not in notes[0], f"tp=2,dp=3: {notes}")
 
 
-def tensor_parallel(work):
+def tensor_parallel():
     """--mesh tp=4 and dp=2,tp=2, with a padded vocabulary and microbatches: gradients are joined, files of weights and
     checkpoints are those of one rank, which every mesh takes, and goes on from as AdamW does. With ZeRO they are the
     bytes of the mesh without, and it goes on to the bit; refusals."""
-    graph = ("remat-graph", "gpt2-tiny", "--layers", 2, "--vocab", 250, "--batch", 4, "--seq", 16, "--dtype", "bf16",
+    graph = ("graph", "gpt2-tiny", "--layers", 2, "--vocab", 250, "--batch", 4, "--seq", 16, "--dtype", "bf16",
              "--dropout", 0.1, "--weight-decay", 0)
-    must(tool(work, *graph, "-o", "t.fbs"))
-    must(tool(work, *graph, "--attention", "written-out", "-o", "other.fbs"))
+    must(tool(*graph, "-o", "t.fbs"))
+    must(tool(*graph, "--attention", "written-out", "-o", "other.fbs"))
     meshes = {"one": (), "tp": ("--mesh", "tp=4"), "both": ("--mesh", "dp=2,tp=2"),
               "parts": ("--mesh", "tp=2", "--microbatches", 2),
               "sums": ("--mesh", "dp=2,tp=2", "--microbatches", 2, "--zero", 3), "other": ()}
     for name, mesh in meshes.items():
-        must(tool(work, "remat-compile", "other.fbs" if name == "other" else "t.fbs", *mesh, "-o", f"{name}.plan"))
-        must(run(work, f"{name}.plan", "--save-initial-weights", f"{name}.i", "--save-weights", f"{name}.w",
-                 "--save-gradients", f"{name}.g", "--checkpoint", f"{name}.c", "--threads", 1))
-    gradients = {name: tensors(work / f"{name}.g") for name in meshes}
+        must(tool("compile", "other.fbs" if name == "other" else "t.fbs", *mesh, "-o", f"{name}.plan"))
+        must(train(f"{name}.plan", "--save-initial-weights", f"{name}.i", "--save-weights", f"{name}.w",
+                   "--save-gradients", f"{name}.g", "--checkpoint", f"{name}.c", "--threads", 1))
+    gradients = {name: read_safetensors(f"{name}.g") for name in meshes}
     for name in "tp", "both", "parts", "sums":
-        check((work / f"{name}.i").read_bytes() == (work / "one.i").read_bytes(), f"{name}: other initial weights")
+        check(pathlib.Path(f"{name}.i").read_bytes() == pathlib.Path("one.i").read_bytes(), f"{name}: other initial weights")
         bad = list(gradients_apart(gradients["one"], gradients["other"], gradients[name]))
         check(not bad and len(gradients[name]) == len(gradients["one"]) > 9, f"{name}: other gradients of {bad}")
     for name, other in ("both", "tp"), ("one", "both"), ("tp", "one"), ("parts", "tp"), ("sums", "parts"):
-        must(tool(work, "remat-run", f"{name}.plan", "--text", TEXT, "--steps", 4, "--resume", f"{other}.c", "--lr", 1e-3,
+        must(tool("run", f"{name}.plan", "--text", TEXT, "--steps", 4, "--resume", f"{other}.c", "--lr", 1e-3,
                   "--save-gradients", "again.g", "--gradients-step", 4, "--checkpoint", f"{name}.again"))
-        before, after = (tensors(next((work / folder).iterdir())) for folder in (f"{other}.c", f"{name}.again"))
-        bad = list(adamw_apart(before, tensors(work / "again.g"), after, 4))
+        before, after = (read_safetensors(next(pathlib.Path(folder).iterdir())) for folder in (f"{other}.c", f"{name}.again"))
+        bad = list(adamw_apart(before, read_safetensors("again.g"), after, 4))
         check(not bad and before.keys() == after.keys(), f"{name} goes on where {other} was: {bad}")
-        must(tool(work, "remat-run", f"{name}.plan", "--text", TEXT, "--steps", 1, "--init", f"{other}.w",
+        must(tool("run", f"{name}.plan", "--text", TEXT, "--steps", 1, "--init", f"{other}.w",
                   "--save-initial-weights", "again.w"))
-        check((work / "again.w").read_bytes() == (work / f"{other}.w").read_bytes(), f"{name} takes what {other} saved")
+        check(pathlib.Path("again.w").read_bytes() == pathlib.Path(f"{other}.w").read_bytes(), f"{name} takes what {other} saved")
     for zero in (3,) if PART else (1, 3):
-        zero_tensor_parallel(work, gradients["both"], f"zero{zero}", "--zero", zero)
-    (work / "idle.txt").write_text('graph "idle"\ninput %x : f32[3]\n%y : f32[3] = mul %x %x phase forward\n'
-                                   '%z : f32[1] = row_sum %y phase forward\noutput %z\n')
+        zero_tensor_parallel(gradients["both"], f"zero{zero}", "--zero", zero)
+    pathlib.Path("idle.txt").write_text('graph "idle"\ninput %x : f32[3]\n%y : f32[3] = mul %x %x phase forward\n'
+                                        '%z : f32[1] = row_sum %y phase forward\noutput %z\n')
     for graph, options, code, message in (
             ("t.fbs", ("--mesh", "tp=3"), INVALID, 't.fbs: value "h.0.attn.c_attn.weight": dimension 1, of 192 in blocks of 64, is not divisible by 3 ranks along tp'),
             ("idle.txt", ("--mesh", "tp=2"), USAGE, 'graph "idle" has nothing to divide along axis tp of the mesh')):
-        refused(tool(work, "remat-compile", graph, *options, "-o", "x.plan"), code, message)
+        refused(tool("compile", graph, *options, "-o", "x.plan"), code, message)
 
 
-def beside(work):
+def beside():
     """Transfers that go on beside commands: the bits of those in line; dump and trace say which they are."""
-    must(tool(work, "remat-graph", "gpt2-tiny", "--batch", 6, "--seq", 16, "--dropout", 0.1, "-o", "b.fbs"))
+    must(tool("graph", "gpt2-tiny", "--batch", 6, "--seq", 16, "--dropout", 0.1, "-o", "b.fbs"))
     for zero in (3,) if PART else (0, 1, 3):
-        must(tool(work, "remat-compile", "b.fbs", "--mesh", "dp=3", "--zero", zero, "-o", "b.plan"))
-        expected = hashes(run(work, "b.plan", "--json"))
-        must(tool(work, STRETCH, "b.plan"))
-        check(hashes(run(work, "b.plan", "--json")) == expected, f"--zero {zero}: other bits")
-        check(hashes(run(work, "b.plan", "--json", "--hash", "--save-gradients", "b.g")) ==
-              hashes(run(work, "b.plan", "--json", "--hash")), f"--zero {zero}: looking changes bits")
-    schedule = json.loads(must(tool(work, "remat-dump", "b.plan", "--schedule", "--format", "json")).stdout)["schedule"]
-    text = must(tool(work, "remat-dump", "b.plan", "--schedule")).stdout
+        must(tool("compile", "b.fbs", "--mesh", "dp=3", "--zero", zero, "-o", "b.plan"))
+        expected = hashes(train("b.plan", "--json"))
+        must(run([STRETCH, "b.plan"]))
+        check(hashes(train("b.plan", "--json")) == expected, f"--zero {zero}: other bits")
+        check(hashes(train("b.plan", "--json", "--hash", "--save-gradients", "b.g")) ==
+              hashes(train("b.plan", "--json", "--hash")), f"--zero {zero}: looking changes bits")
+    schedule = json.loads(must(tool("dump", "b.plan", "--schedule", "--format", "json")).stdout)["schedule"]
+    text = must(tool("dump", "b.plan", "--schedule")).stdout
     flights = {c["index"]: c["transfer"]["complete_before"] for c in schedule if "complete_before" in c.get("transfer", {})}
     lines = {int(line.split()[0]): line for line in text.splitlines() if re.match(r" *\d+ ", line)}
     for command, before in flights.items():
         check(before > command + 1 and f", complete before command {before} {schedule[before]['name']})" in lines[command],
               f"{before}: {lines[command]}")
     check(len(flights) > 10 and text.count(", complete ") == len(flights), f"{len(flights)} transfers beside commands")
-    must(run(work, "b.plan", "--trace", "b.json", "--threads", 1))
-    trace = json.loads((work / "b.json").read_text())["traceEvents"]
+    must(train("b.plan", "--trace", "b.json", "--threads", 1))
+    trace = json.loads(pathlib.Path("b.json").read_text())["traceEvents"]
     members = [c for c in schedule if "transfer" in c and c["transfer"]["group"] != c["index"]]
     check(len(members) > 10 and all(f", with command {c['transfer']['group']}" in lines[c["index"]] for c in members),
           f"{len(members)} transfers continue groups")
@@ -269,19 +232,19 @@ def grouped(schedule):
     return sum(map(sum, groups.values())), sum(max(0, latency_ns - rest // latencies) for rest in rests)
 
 
-def near_bound(work):
+def near_bound():
     """A tied table of 525 MB, gathered, is what the first kernels behind the loss read: no plan gathers it again to fit.
     What the step waits for gradients is not in the bound, nor the latency that full groups would spare."""
-    must(tool(work, "remat-graph", "llama3.2-1b", "--batch", 8, "--seq", 2048, "--dtype", "bf16", "-o", "t.fbs"))
+    must(tool("graph", "llama3.2-1b", "--batch", 8, "--seq", 2048, "--dtype", "bf16", "-o", "t.fbs"))
 
     def plan(*options):
-        return json.loads(must(tool(work, "remat-compile", "t.fbs", "--mesh", "dp=8", "--zero", 3, "--target", "h100-sxm",
+        return json.loads(must(tool("compile", "t.fbs", "--mesh", "dp=8", "--zero", 3, "--target", "h100-sxm",
                                     "--arch", "none", "--format", "json", "-o", "t.plan", *options)).stdout)
     least, most = plan("--recompute-activations", "--recompute-modules", "mlp,layernorm"), plan()
     for share in 2, 5, 8:
         budget = least["arena_bytes"] + (most["arena_bytes"] - least["arena_bytes"]) * share // 10
         found = plan("--budget", budget + most["reserve_bytes"])
-        schedule = json.loads(must(tool(work, "remat-dump", "t.plan", "--schedule", "--format", "json")).stdout)["schedule"]
+        schedule = json.loads(must(tool("dump", "t.plan", "--schedule", "--format", "json")).stdout)["schedule"]
         gathered, beyond = grouped(schedule)
         waited = found["exposed_ns"] - gathered
         check(0 < waited < 0.05 * found["step_ns"], f"{share} of 10: {waited} ns waited for gradients")
@@ -289,15 +252,15 @@ def near_bound(work):
               f"{share} of 10: {found['step_ns']}, {waited} of it waited, bound {found['bound_step_ns']}, {beyond} of groups")
 
 
-def shown(work):
+def shown():
     """In the plan's report and in dumps; nothing of it where there is one rank."""
-    must(tool(work, "remat-compile", "model.fbs", "--mesh", "dp=1", "-o", "one.plan"))
-    must(tool(work, "remat-compile", "model.fbs", "-o", "none.plan"))
-    check((work / "one.plan").read_bytes() == (work / "none.plan").read_bytes(), "dp=1 is no mesh")
-    report = json.loads(must(tool(work, "remat-compile", "model.fbs", "--mesh", "dp=3", "--format", "json", "-o",
+    must(tool("compile", "model.fbs", "--mesh", "dp=1", "-o", "one.plan"))
+    must(tool("compile", "model.fbs", "-o", "none.plan"))
+    check(pathlib.Path("one.plan").read_bytes() == pathlib.Path("none.plan").read_bytes(), "dp=1 is no mesh")
+    report = json.loads(must(tool("compile", "model.fbs", "--mesh", "dp=3", "--format", "json", "-o",
                                   "ranks.plan")).stdout)
-    dump = json.loads(must(tool(work, "remat-dump", "ranks.plan", "--format", "json")).stdout)
-    schedule = json.loads(must(tool(work, "remat-dump", "ranks.plan", "--schedule", "--format", "json")).stdout)
+    dump = json.loads(must(tool("dump", "ranks.plan", "--format", "json")).stdout)
+    schedule = json.loads(must(tool("dump", "ranks.plan", "--schedule", "--format", "json")).stdout)
     for where in report, dump:
         check(where["mesh"] == [{"axis": "dp", "size": 3}] and where["ranks"] == 3, f"mesh: {where.get('mesh')}")
     step = [command for command in schedule["schedule"] if command["segment"] == "step" and "transfer" in command]
@@ -306,43 +269,43 @@ def shown(work):
     for where in report, dump:
         check(where["communication_ns"] == spent > where["exposed_ns"] > 0, f"{where['communication_ns']}, {spent}")
     check(report["sent_bytes"] == dump["sent_bytes"] == sent > 0, f"sent: {report['sent_bytes']}, {sent}")
-    check(re.search(r"^mesh +dp=3: 3 ranks, rank 0 sends ", must(tool(work, "remat-dump", "ranks.plan")).stdout, re.M),
+    check(re.search(r"^mesh +dp=3: 3 ranks, rank 0 sends ", must(tool("dump", "ranks.plan")).stdout, re.M),
           "the summary names the mesh")
     check(not any("no CUDA text" in note for note in report["notes"]), "a GPU can run it")
-    plain = json.loads(must(tool(work, "remat-compile", "model.fbs", "--format", "json", "-o", "x.plan")).stdout)
+    plain = json.loads(must(tool("compile", "model.fbs", "--format", "json", "-o", "x.plan")).stdout)
     check(not {"mesh", "ranks", "sent_bytes", "communication_ns", "exposed_ns"} & plain.keys(), "fields of a mesh in a plan of one rank")
 
 
-def refusals(work):
+def refusals():
     for mesh, message in (("dp=0", "dp is 0, accepted: 1 to 256"), ("dp=257", "dp is 257, accepted: 1 to 256"),
                           ("xp=2", 'axis "xp" is unknown (accepted: dp, tp)'), ("dp=2,dp=3", "axis dp is given twice"),
                           ("dp", "is malformed"), ("dp=2,", "is malformed"), ("dp=99999999999999999999", "accepted: 1 to"),
                           ("dp=4", "batch 6 is not divisible by 4 ranks along dp\n")):
-        refused(tool(work, "remat-compile", "model.fbs", "--mesh", mesh, "-o", "x.plan"), USAGE, message)
+        refused(tool("compile", "model.fbs", "--mesh", mesh, "-o", "x.plan"), USAGE, message)
     for options, message in ((("--zero", 1), "--zero 1 divides optimizer state among ranks: it needs --mesh dp=N, N from 2"),
                              (("--zero", 1, "--mesh", "dp=1"), "it needs --mesh dp=N, N from 2"),
                              (("--zero", 3), "--zero 3 divides optimizer state and parameters among ranks: it needs"),
                              (("--zero", 2, "--mesh", "dp=3"), "--zero '2' is unknown (accepted: 0|1|3)"),
                              (("--zero", "x", "--mesh", "dp=3"), "--zero 'x' is unknown (accepted: 0|1|3)")):
-        refused(tool(work, "remat-compile", "model.fbs", *options, "-o", "x.plan"), USAGE, message)
+        refused(tool("compile", "model.fbs", *options, "-o", "x.plan"), USAGE, message)
     for option in ("--forward-only",), ("--optimizer", "none"):
-        must(tool(work, "remat-graph", "gpt2-tiny", "--batch", 6, *option, "-o", "without.fbs"))
+        must(tool("graph", "gpt2-tiny", "--batch", 6, *option, "-o", "without.fbs"))
         for zero in 1, 3:
-            refused(tool(work, "remat-compile", "without.fbs", "--mesh", "dp=3", "--zero", zero, "-o", "x.plan"), USAGE,
+            refused(tool("compile", "without.fbs", "--mesh", "dp=3", "--zero", zero, "-o", "x.plan"), USAGE,
                     "the graph has no optimizer")
-    refused(tool(work, "remat-compile", "model.fbs", "--mesh", "dp=3", "--microbatches", 4, "-o", "x.plan"), USAGE,
+    refused(tool("compile", "model.fbs", "--mesh", "dp=3", "--microbatches", 4, "-o", "x.plan"), USAGE,
             "batch 6 is not divisible by 3 ranks along dp times 4 microbatches")
-    must(tool(work, "remat-compile", "model.fbs", "--mesh", "dp=3", "--emit-cuda", "cuda", "-o", "x.plan"))
-    check(any((work / "cuda").iterdir()), "the kernels of a mesh as CUDA text")
-    auto = tool(work, "remat-compile", "model.fbs", "--mesh", "dp=3", "--microbatches", 2, "--bind", "batch=auto:1..20",
+    must(tool("compile", "model.fbs", "--mesh", "dp=3", "--emit-cuda", "cuda", "-o", "x.plan"))
+    check(any(pathlib.Path("cuda").iterdir()), "the kernels of a mesh as CUDA text")
+    auto = tool("compile", "model.fbs", "--mesh", "dp=3", "--microbatches", 2, "--bind", "batch=auto:1..20",
                 "--budget", "400MB", "--format", "json", "-o", "auto.plan")
     tried = [trial["value"] for trial in json.loads(must(auto).stdout)["sizes"]["tried"]]
     check(sorted(tried) == [6, 12, 18], f"whole batches: {tried}")
 
 
-def check_records(work, count, steps, commands):
+def check_records(count, steps, commands):
     """Of every rank the trace has the same commands in the same order, on one time axis."""
-    trace = json.loads((work / "trace.json").read_text())["traceEvents"]
+    trace = json.loads(pathlib.Path("trace.json").read_text())["traceEvents"]
     names = {event["args"]["name"]: event["pid"] for event in trace if event["name"] == "process_name"}
     check(names == {f"rank {r}": r + 1 for r in range(count)}, f"processes of the trace: {names}")
     slices = [[event for event in trace if event["ph"] == "X" and event["pid"] == r + 1] for r in range(count)]
@@ -358,8 +321,8 @@ def check_records(work, count, steps, commands):
         if event["args"]["kernel"] in ("exchange", "gather"):
             begin, end = (max(mine[at]["ts"] for mine in slices), min(mine[at]["ts"] + mine[at]["dur"] for mine in slices))
             check(end >= begin - SLACK_US, f"{event['name']}: ends at {end} before it begins at {begin}")
-    profile = json.loads((work / "profile.json").read_text())
-    report = json.loads((work / "report.json").read_text())
+    profile = json.loads(pathlib.Path("profile.json").read_text())
+    report = json.loads(pathlib.Path("report.json").read_text())
     shortest = {}
     for at, event in enumerate(slices[0]):
         if event["args"]["kernel"] == "exchange":
@@ -373,26 +336,26 @@ def check_records(work, count, steps, commands):
     check(len(times) == count and max(times) == report["step_ns"] and min(times) > 0, f"{times}, {report['step_ns']}")
 
 
-def recorded(work):
-    segments = json.loads(must(tool(work, "remat-dump", "ranks.plan", "--format", "json")).stdout)["segments"]
+def recorded():
+    segments = json.loads(must(tool("dump", "ranks.plan", "--format", "json")).stdout)["segments"]
     for _ in range(ATTEMPTS):
         known = len(faults)
-        done = run(work, "ranks.plan", "--threads", 1, "--trace", "trace.json", "--profile", "profile.json", "--report",
-                   "report.json", "--hash", "--json")
-        check_records(work, 3, 3, segments["step"])
+        done = train("ranks.plan", "--threads", 1, "--trace", "trace.json", "--profile", "profile.json", "--report",
+                     "report.json", "--hash", "--json")
+        check_records(3, 3, segments["step"])
         if len(faults) == known:
             break
         found = faults[known:]
         del faults[known:]
     else:
         faults.extend(found)
-    check(hashes(done) == hashes(run(work, "ranks.plan", "--json")), "recording changes bits")
+    check(hashes(done) == hashes(train("ranks.plan", "--json")), "recording changes bits")
 
 
-def priced(work):
+def priced():
     """A profile of this mesh measures all of its plan; that of another one, no transfer."""
-    must(run(work, "ranks.plan", "--threads", 1, "--profile", "p.json"))
-    profile = json.loads((work / "p.json").read_text())
+    must(train("ranks.plan", "--threads", 1, "--profile", "p.json"))
+    profile = json.loads(pathlib.Path("p.json").read_text())
     transfers = [row for row in profile["kernels"] if row["kernel"] in ("exchange", "gather")]
     check(profile["mesh"] == "dp=3" and len(transfers) > 4, f"profile of {profile.get('mesh')}")
 
@@ -402,13 +365,13 @@ def priced(work):
                 for c in dump["schedule"] if "transfer" in c}
 
     def costs(mesh):
-        must(tool(work, "remat-compile", "model.fbs", "--mesh", mesh, "--profile", "p.json", "-o", "p.plan"))
-        dump = json.loads(must(tool(work, "remat-dump", "p.plan", "--schedule", "--format", "json")).stdout)
-        shares = json.loads(must(tool(work, "remat-dump", "p.plan", "--format", "json")).stdout)["cost_shares"]
+        must(tool("compile", "model.fbs", "--mesh", mesh, "--profile", "p.json", "-o", "p.plan"))
+        dump = json.loads(must(tool("dump", "p.plan", "--schedule", "--format", "json")).stdout)
+        shares = json.loads(must(tool("dump", "p.plan", "--format", "json")).stdout)["cost_shares"]
         return shares, times(dump)
 
-    must(tool(work, "remat-compile", "model.fbs", "--mesh", "dp=2", "-o", "two.plan"))
-    dump = json.loads(must(tool(work, "remat-dump", "two.plan", "--schedule", "--format", "json")).stdout)
+    must(tool("compile", "model.fbs", "--mesh", "dp=2", "-o", "two.plan"))
+    dump = json.loads(must(tool("dump", "two.plan", "--schedule", "--format", "json")).stdout)
     modelled = times(dump)
     check(costs("dp=3")[0]["measured"] == 1, f"costs of the profile's mesh: {costs('dp=3')[0]}")
     priced = costs("dp=2")[1]
@@ -416,50 +379,47 @@ def priced(work):
     check(len(common) > 4 and all(modelled[key] == priced[key] for key in common), "a profile of dp=3 prices transfers of dp=2")
     plain = json.loads((pathlib.Path(__file__).resolve().parent.parent.parent / "schemas/devices/cpu.json").read_text())
     del plain["links"]
-    (work / "plain.json").write_text(json.dumps(plain))
-    must(tool(work, "remat-compile", "model.fbs", "--target", "plain.json", "-o", "x.plan"))
-    refused(tool(work, "remat-compile", "model.fbs", "--target", "plain.json", "--mesh", "dp=3", "-o", "x.plan"), USAGE,
+    pathlib.Path("plain.json").write_text(json.dumps(plain))
+    must(tool("compile", "model.fbs", "--target", "plain.json", "-o", "x.plan"))
+    refused(tool("compile", "model.fbs", "--target", "plain.json", "--mesh", "dp=3", "-o", "x.plan"), USAGE,
             'device "cpu" describes no "links" between ranks, which a mesh needs')
 
 
-def failures(work):
+def failures():
     """One message, the code of the rank's own failure, and no output."""
-    refused(run(work, "one.plan", "--engine", "x"), USAGE, "--engine 'x' is unknown (accepted: local|mpi|nccl)")
-    (work / "short.txt").write_bytes(b"\xff" * 100)
+    refused(train("one.plan", "--engine", "x"), USAGE, "--engine 'x' is unknown (accepted: local|mpi|nccl)")
+    pathlib.Path("short.txt").write_bytes(b"\xff" * 100)
     for plan in "ranks.plan", "z.plan":
-        done = tool(work, "remat-run", plan, "--text", "short.txt", "--steps", 2, "--lr", 1e30, "--save-weights", "w")
+        done = tool("run", plan, "--text", "short.txt", "--steps", 2, "--lr", 1e30, "--save-weights", "w")
         refused(done, NOT_FINITE, "step 2: ")
-        check(not (work / "w").exists(), "weights that are not finite are not saved")
-        process = subprocess.Popen([TOOLS / "remat-run", plan, "--text", TEXT, "--steps", "1000000", "--save-weights",
-                                    f"{plan}.w", "--checkpoint", f"{plan}.c", "--every", "1000000"], cwd=work,
-                                   encoding="utf-8", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        check(not pathlib.Path("w").exists(), "weights that are not finite are not saved")
+        process = tool.start("run", plan, "--text", TEXT, "--steps", 1000000, "--save-weights", f"{plan}.w",
+                             "--checkpoint", f"{plan}.c", "--every", 1000000)
         process.stdout.readline()
         process.send_signal(signal.SIGINT)
         error = process.communicate(timeout=60)[1]
         last = re.search(r"interrupted after step (\d+) ", error)
-        check(process.returncode == INTERRUPTED and last and (work / f"{plan}.w").exists(), f"interrupted: {process.returncode} {error}")
-        check([int(path.name[5:15]) for path in (work / f"{plan}.c").iterdir()] == [int(last[1])], f"checkpoints: {error}")
+        check(process.returncode == INTERRUPTED and last and pathlib.Path(f"{plan}.w").exists(), f"interrupted: {process.returncode} {error}")
+        check([int(path.name[5:15]) for path in pathlib.Path(f"{plan}.c").iterdir()] == [int(last[1])], f"checkpoints: {error}")
 
 
+@scratch()
 def main():
-    with tempfile.TemporaryDirectory() as folder:
-        work = pathlib.Path(folder)
-        cases = [("gpt2", "fp32"), ("encdec", "bf16"), ("llama", "bf16"), ("bert", "fp32")]
-        for family, dtype in cases[:2] if PART else cases:
-            same_as_microbatches(work, family, dtype)
-        same_as_whole(work)
-        tensor_parallel(work)
-        whole_on_ranks(work)
-        beside(work)
-        if not PART:
-            near_bound(work)
-        shown(work)
-        refusals(work)
-        recorded(work)
-        priced(work)
-        failures(work)
-    print("\n".join(faults))
-    return 1 if faults else 0
+    cases = [("gpt2", "fp32"), ("encdec", "bf16"), ("llama", "bf16"), ("bert", "fp32")]
+    for family, dtype in cases[:2] if PART else cases:
+        same_as_microbatches(family, dtype)
+    same_as_whole()
+    tensor_parallel()
+    whole_on_ranks()
+    beside()
+    if not PART:
+        near_bound()
+    shown()
+    refusals()
+    recorded()
+    priced()
+    failures()
+    finish()
 
 
-sys.exit(main())
+main()

@@ -15,43 +15,19 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 
-TOOLS = pathlib.Path(sys.argv[1]).resolve()
-LIMIT_S = 120  # of a process; a loaded machine takes its time
-TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt"
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from harness import INTERRUPTED, INVALID, IO, NOT_FINITE, OUT_OF_MEMORY, TEXT, Tools, check, finish, must, refused, run, scratch
+
+LIMIT_S = 120  # of a process; a loaded machine takes its time: nothing may wait for ever
+tool = Tools(sys.argv[1], timeout=LIMIT_S, errors="replace")
 LIMIT = int(sys.argv[2])
-INVALID, IO, OUT_OF_MEMORY, NOT_FINITE, INTERRUPTED = 4, 5, 6, 8, 75
 HUGE = 10 << 30  # bytes of a text
-faults = []
 
 
-def check(good, *what):
-    if not good:
-        faults.append(" ".join(map(str, what)))
-
-
-def tool(name, *arguments, **settings):
-    """Within LIMIT_S: nothing may wait for ever."""
-    return subprocess.run([TOOLS / f"remat-{name}", *map(str, arguments)], encoding="utf-8", errors="replace",
-                          timeout=LIMIT_S, **{"capture_output": True, **settings})
-
-
-def must(done):
-    if done.returncode != 0:
-        sys.exit(f"{done.args}: {done.stderr}")
-    return done
-
-
-def run(*arguments, text=TEXT, **settings):
+def train(*arguments, text=TEXT, **settings):
     return tool("run", "model.plan", "--text", text, "--threads", 1, *arguments, **settings)
-
-
-def refused(what, done, code, message):
-    """`message`: a regular expression of all that follows the tool's name."""
-    line = f"remat-[a-z]+: error: {message}\n"
-    check(done.returncode == code and re.fullmatch(line, done.stderr), what, done.returncode, done.stderr)
 
 
 # --- texts ---
@@ -63,19 +39,18 @@ def texts():
         file.truncate(HUGE)
     small, huge = pathlib.Path("small.txt"), pathlib.Path("huge.txt")
     small.write_bytes(bytes(3))  # wraps within a row
-    lines = [run("--steps", 3, "--hash", text=text, **limit) for text in (huge, small)]
+    lines = [train("--steps", 3, "--hash", text=text, **limit) for text in (huge, small)]
     check(all(done.returncode == 0 for done in lines), "a text of 10 GB", lines[0].stderr)
     hashes = [re.findall("step .*", done.stdout)[:3] for done in lines]
     check(hashes[0] == hashes[1] and len(hashes[0]) == 3, "zeros", hashes)
     packed = pathlib.Path("text.gz")
     packed.write_bytes(gzip.compress(small.read_bytes()) * 40)
-    done = must(run("--steps", 1, text=packed))
+    done = must(train("--steps", 1, text=packed))
     check("warning: text.gz: no text: gzip; the run is on its bytes\n" in done.stderr, done.stderr)
-    check("warning" not in must(run("--steps", 1)).stderr, "a text")
-    refused("an endless text", run(text="/dev/zero", **limit), IO, "/dev/zero: not a regular file")
-    refused("an empty text", run(text="/dev/null"), IO, "/dev/null: not a regular file")
-    with subprocess.Popen([TOOLS / "remat-run", "model.plan", "--text", huge, "--steps", "1000000"],
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8") as process:
+    check("warning" not in must(train("--steps", 1)).stderr, "a text")
+    refused(train(text="/dev/zero", **limit), IO, re.compile("/dev/zero: not a regular file"), "an endless text")
+    refused(train(text="/dev/null"), IO, re.compile("/dev/null: not a regular file"), "an empty text")
+    with tool.start("run", "model.plan", "--text", huge, "--steps", 1000000) as process:
         process.stdout.readline()
         os.truncate(huge, 100)
         _, message = process.communicate(timeout=LIMIT_S)
@@ -91,8 +66,7 @@ def vocabularies():
     for place, steps in ((40, 3), (48, 3)):
         pathlib.Path("latin.txt").write_bytes(b"a" * place + b"\xe9" + b"a" * 100)
         done = tool("run", "ascii.plan", "--text", "latin.txt", "--steps", steps)
-        refused("a byte beyond the vocabulary", done, INVALID,
-                f"latin.txt: byte {place} is 233, beyond the model's vocabulary of 128")
+        refused(done, INVALID, re.compile(f"latin.txt: byte {place} is 233, beyond the model's vocabulary of 128"))
         check(not done.stdout, "refused after a step", done.stdout)
     must(tool("run", "ascii.plan", "--text", "latin.txt", "--steps", 1))
 
@@ -105,14 +79,14 @@ def losses():
     outputs = {"--report": "report.json", "--trace": "trace.json", "--profile": "profile.json",
                "--save-gradients": "gradients.safetensors"}
     options = ["--lr", 1e30, "--save-weights", weights] + [word for pair in outputs.items() for word in pair]
-    done = run("--steps", 9, *options)
-    refused("infinite learning rate", done, NOT_FINITE, "step 2: the loss is not finite")
+    done = train("--steps", 9, *options)
+    refused(done, NOT_FINITE, re.compile("step 2: the loss is not finite"), "infinite learning rate")
     check("step 2 loss" in done.stdout and "step 3" not in done.stdout, "steps", done.stdout)
     check(weights.read_text() == "old", "the old weights are gone")
     for path in outputs.values():
         check(os.path.exists(path) and os.path.getsize(path), path, "is missing")
     check(json.loads(pathlib.Path("report.json").read_text())["steps"] == 2, "the report's steps")
-    done = run("--steps", 9, "--lr", 1e30, "--json")
+    done = train("--steps", 9, "--lr", 1e30, "--json")
     last = json.loads(done.stdout.splitlines()[-1])
     check(done.returncode == NOT_FINITE and (last["step"], last["loss"]) == (2, None), "--json", done.stdout)
 
@@ -123,20 +97,20 @@ def last_update():
     weights.write_text("old")
     for plan in ("model.plan", "bf16.plan"):
         done = tool("run", plan, "--text", TEXT, "--steps", 1, "--lr", 3e38, "--save-weights", weights)
-        refused("an update to infinity", done, NOT_FINITE, "step 1: a parameter is not finite")
+        refused(done, NOT_FINITE, re.compile("step 1: a parameter is not finite"), "an update to infinity")
         check(weights.read_bytes() == b"old", "the old weights are gone")
 
 
 def initial_weights():
     """NaN in a table: --eval ends after its first window, --json too; --lr of nothing comes into it."""
     path = pathlib.Path("nan.safetensors")
-    must(run("--steps", 1, "--save-initial-weights", path))
+    must(train("--steps", 1, "--save-initial-weights", path))
     data = bytearray(path.read_bytes())
     begin = 8 + struct.unpack("<Q", data[:8])[0]
     data[begin:] = struct.pack("<f", float("nan")) * ((len(data) - begin) // 4)
     path.write_bytes(data)
     for options in (["--eval"], ["--eval", "--json"], []):
-        done = run("--steps", 3, "--init", path, *options)
+        done = train("--steps", 3, "--init", path, *options)
         check(done.returncode == NOT_FINITE and "step 1: the loss is not finite" in done.stderr and
               "mean loss" not in done.stdout + done.stderr, "NaN", options, done.returncode, done.stderr)
 
@@ -168,7 +142,7 @@ def indices():
             must(tool("compile", "narrow.graph", "-o", "narrow.plan", *options))
             done = tool("run", "narrow.plan", "--text", "letters.txt", "--steps", 2)
             if message:
-                refused((rows, classes, attributes, options), done, INVALID, message)
+                refused(done, INVALID, re.compile(message), (rows, classes, attributes, options))
                 check(not done.stdout, "refused after a step", done.stdout)
             else:
                 check(done.returncode == 0 and done.stderr == "", rows, classes, attributes, options, done.stderr)
@@ -181,11 +155,11 @@ def devices():
     must(tool("compile", "model.fbs", "--target", "h100-sxm", "--arch", "none", "-o", "gpu.plan"))
     arguments = ["gpu.plan", "--text", TEXT, "--steps", 1, "--threads", 1]
     blind = {"env": dict(os.environ, CUDA_VISIBLE_DEVICES="")}
-    refused("a plan for a GPU", tool("run", *arguments, **blind), IO, "the plan is for h100-sxm: .*--device cpu.*")
+    refused(tool("run", *arguments, **blind), IO, re.compile("the plan is for h100-sxm: .*--device cpu.*"), "a plan for a GPU")
     must(tool("run", *arguments, "--device", "cpu", **blind))
     must(tool("compile", "model.fbs", "--mesh", "dp=2", "--bind", "batch=2", "--target", "h100-sxm", "--arch", "none", "-o", "gpu.plan"))
-    refused("ranks of a plan for GPUs", tool("run", *arguments, **blind), IO,
-            "the plan is for h100-sxm, and there is no GPU for each of its ranks: run it with --device cpu")
+    refused(tool("run", *arguments, **blind), IO, re.compile(
+        "the plan is for h100-sxm, and there is no GPU for each of its ranks: run it with --device cpu"), "ranks of a plan for GPUs")
     must(tool("run", *arguments, "--device", "cpu", **blind))
 
 
@@ -197,22 +171,23 @@ def memory():
     must(tool("compile", "vast.fbs", "--arch", "none", "-o", "vast.plan"))
     done = tool("run", "vast.plan", "--text", TEXT)
     exact = r"[\d,]+ B \([\d.]+ [GTP]iB\)"
-    refused("a vast plan", done, OUT_OF_MEMORY, f"the (machine|control group) has {exact} of memory free, the plan needs {exact}: "
-            "compile with a smaller --budget, or end what else runs there")
+    refused(done, OUT_OF_MEMORY, re.compile(
+        f"the (machine|control group) has {exact} of memory free, the plan needs {exact}: "
+        "compile with a smaller --budget, or end what else runs there"), "a vast plan")
     numbers = [int(number.replace(",", "")) for number in re.findall(r"([\d,]+) B", done.stderr)]
     available = int(re.search(r"MemAvailable: *(\d+)", pathlib.Path("/proc/meminfo").read_text())[1]) * 1024
     check(numbers[0] < available + (1 << 30) and numbers[1] > 1 << 45, "free and needed:", numbers, available)
     if LIMIT:
         done = tool("run", "vast.plan", "--text", TEXT, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 40, 1 << 40)))
-        refused("a limited address space", done, OUT_OF_MEMORY, r"the limit of this process's address space \(ulimit -v\) leaves "
-                f"{exact}, the plan needs {exact}: raise it, or compile with a smaller --budget")
+        refused(done, OUT_OF_MEMORY, re.compile(
+            r"the limit of this process's address space \(ulimit -v\) leaves "
+            f"{exact}, the plan needs {exact}: raise it, or compile with a smaller --budget"), "a limited address space")
 
 
 # --- signals ---
 
 def begin_training(*options, **settings):
-    process = subprocess.Popen([TOOLS / "remat-run", "model.plan", "--text", TEXT, "--save-weights", "w", *options],
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", **settings)
+    process = tool.start("run", "model.plan", "--text", TEXT, "--save-weights", "w", *options, **settings)
     process.stdout.readline()
     return process
 
@@ -237,8 +212,8 @@ def signals():
         process.communicate(timeout=LIMIT_S)
     check(process.returncode == -signal.SIGTERM and not os.path.exists("w"), "two signals", process.returncode)
     master, slave = os.openpty()
-    with subprocess.Popen([TOOLS / "remat-run", "model.plan", "--text", TEXT, "--save-weights", "w", "--steps", "1000000"],
-                          stdout=slave, stderr=slave, **by_default) as process:
+    with tool.start("run", "model.plan", "--text", TEXT, "--save-weights", "w", "--steps", 1000000, stdout=slave, stderr=slave,
+                    **by_default) as process:
         os.read(master, 1)
         os.close(slave)
         os.close(master)
@@ -255,10 +230,8 @@ def signals():
 def closed(descriptors, name, *arguments):
     """With standard streams that are closed from the start."""
     ends = " ".join(f"{d}{'<' if d == 0 else '>'}&-" for d in descriptors)
-    words = " ".join(f"'{word}'" for word in (TOOLS / f"remat-{name}", *arguments))
-    done = subprocess.run(["bash", "-c", f"{words} {ends}"], capture_output=True, encoding="utf-8", errors="replace",
-                          timeout=LIMIT_S)
-    return done
+    words = " ".join(f"'{word}'" for word in (tool.path(name), *arguments))
+    return run(["bash", "-c", f"{words} {ends}"], errors="replace", timeout=LIMIT_S)
 
 
 def streams():
@@ -282,8 +255,7 @@ def streams():
                 check(len(json.loads(trace.read_text())["traceEvents"]) == commands, "closed", descriptors, "trace")
             except ValueError as error:
                 check(False, "closed", descriptors, error)
-    with subprocess.Popen([TOOLS / "remat-run", "model.plan", "--text", TEXT, "--steps", "1000000"], encoding="utf-8",
-                          stdout=subprocess.PIPE, preexec_fn=lambda: os.close(0)) as process:
+    with tool.start("run", "model.plan", "--text", TEXT, "--steps", 1000000, stderr=None, preexec_fn=lambda: os.close(0)) as process:
         process.stdout.readline()
         check(os.readlink(f"/proc/{process.pid}/fd/0") == "/dev/null", "another file has the number of standard input")
         process.kill()
@@ -302,15 +274,14 @@ def pipes():
                     ["compile", "model.fbs", "--target", fifo, "-o", "x.plan"],
                     ["compile", "model.fbs", "--profile", fifo, "-o", "x.plan"], ["graph", fifo]):
         try:
-            refused(command, tool(*command), IO, f"{fifo}: not a regular file")
+            refused(tool(*command), IO, re.compile(f"{fifo}: not a regular file"), command)
         except subprocess.TimeoutExpired:
             check(False, command, "waits")
     for command in (["run", "model.plan", "--text", "/dev/stdin"], ["dump", "/dev/stdin"]):
-        refused(command, tool(*command, input="x" * 1000), IO, "/dev/stdin: not a regular file")
+        refused(tool(*command, input="x" * 1000), IO, re.compile("/dev/stdin: not a regular file"), command)
     problem = json.dumps({"schema": "remat-problem/1", "nodes": [{"name": "x", "time": 1, "bytes": 1, "inputs": []}]})
     for name in fifo, "-":
-        with subprocess.Popen([TOOLS / "remat-solve", name, "--budget", "10"], stdin=subprocess.PIPE,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8") as process:
+        with tool.start("solve", name, "--budget", 10, stdin=subprocess.PIPE) as process:
             line = process.stderr.readline()
             shown = "standard input" if name == "-" else name
             check(line == f"remat-solve: {shown}: waiting for data\n", "waiting for", name, line)
@@ -324,18 +295,15 @@ def pipes():
             check(process.returncode == 0 and json.load(process.stdout)["feasible"], name, process.stderr.read())
 
 
+@scratch()
 def main():
-    with tempfile.TemporaryDirectory() as work:
-        os.chdir(work)
-        must(tool("graph", "gpt2-tiny", "-o", "model.fbs"))
-        must(tool("compile", "model.fbs", "--budget", LIMIT or "140MB", "-o", "model.plan"))
-        must(tool("graph", "gpt2-tiny", "--dtype", "bf16", "-o", "bf16.fbs"))
-        must(tool("compile", "bf16.fbs", "-o", "bf16.plan"))
-        for part in (texts, vocabularies, losses, last_update, initial_weights, indices, devices, memory, signals, streams, pipes):
-            part()
-        os.chdir("/")
-    print("\n".join(faults) or "as it should be")
-    return len(faults) > 0
+    must(tool("graph", "gpt2-tiny", "-o", "model.fbs"))
+    must(tool("compile", "model.fbs", "--budget", LIMIT or "140MB", "-o", "model.plan"))
+    must(tool("graph", "gpt2-tiny", "--dtype", "bf16", "-o", "bf16.fbs"))
+    must(tool("compile", "bf16.fbs", "-o", "bf16.plan"))
+    for part in (texts, vocabularies, losses, last_update, initial_weights, indices, devices, memory, signals, streams, pipes):
+        part()
+    finish()
 
 
-sys.exit(main())
+main()

@@ -7,13 +7,14 @@ import json
 import os
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import container
+from harness import Tools
 
-tools, text = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+call, text = Tools(sys.argv[1], encoding=None), os.path.abspath(sys.argv[2])
 os.chdir(tempfile.mkdtemp())
 # NVRTC, where --arch reaches it, keeps memory when it is unloaded.
 os.environ["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
@@ -27,10 +28,6 @@ PLAN_VIEWS = [[], ["--decisions"], ["--memory"], ["--schedule"], ["--kernels"], 
               ["--format", "json"], ["--schedule", "--format", "json"]]
 GRAPH_VIEWS = [[], ["--text"], ["--format", "json"]]
 seen, calls, shown = "", 0, 0
-
-
-def call(tool, *arguments):
-    return subprocess.run([f"{tools}/remat-{tool}", *arguments], capture_output=True)
 
 
 def check(tool, *arguments):

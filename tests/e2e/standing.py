@@ -9,22 +9,17 @@ import itertools
 import json
 import os
 import re
-import subprocess
 import sys
-import tempfile
 
-build = os.path.abspath(sys.argv[1])
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from harness import Tools, scratch
+
+tool = Tools(sys.argv[1])
 LAYERS = 6
 OPS = ("add", "attention", "gelu", "layer_norm", "linear")
 OFF = (0.8, 1, 1.2)
 SAME = ("step_ns", "peak_bytes", "arena_bytes", "recomputed_layers", "partly_recomputed_layers", "recomputed")
 SYSTEMS = ("megatron", "torchtune", "torchtitan", "transformers", "axolotl")
-
-
-def call(tool, *arguments, codes=(0,)):
-    result = subprocess.run([f"{build}/tools/remat-{tool}", *arguments], capture_output=True, text=True)
-    assert result.returncode in codes, (tool, arguments, result.returncode, result.stderr)
-    return json.loads(result.stdout) if result.returncode == 0 and result.stdout else None
 
 
 def manual_policies():
@@ -84,11 +79,12 @@ def typed(system, flags):
 
 def compile_plan(options):
     """The report, and the time of a step for matmul, attention and the rest."""
-    report = call("compile", "m.fbs", "-o", "m.plan", "--format", "json", *options, codes=(0, 3))
-    if not report:
+    done = tool.must("compile", "m.fbs", "-o", "m.plan", "--format", "json", *options, code=(0, 3))
+    if done.returncode:
         return None
+    report = json.loads(done.stdout)
     times = [0, 0, 0]
-    for command in call("dump", "m.plan", "--schedule", "--format", "json")["schedule"]:
+    for command in tool.json("dump", "m.plan", "--schedule", "--format", "json")["schedule"]:
         row = {"matmul": 0, "attention": 1, "attention_backward": 1}.get(command["kind"], 2)
         repeats = {"step": 1, "microbatch": report["microbatches"], "update": 1}.get(command["segment"], 0)
         times[row] += repeats * command["estimated_ns"]
@@ -117,7 +113,7 @@ def check(report, times, rivals, solver, given):
         if found:
             same = next(r for r, _ in rivals if r["flags"].get(system) == found["flags"])
             if system not in same.setdefault("typed", []):
-                plan = call("compile", "m.fbs", "-o", "t.plan", "--format", "json", *given, *typed(system, found["flags"]))
+                plan = tool.json("compile", "m.fbs", "-o", "t.plan", "--format", "json", *given, *typed(system, found["flags"]))
                 assert [plan[key] for key in SAME] == [same[key] for key in SAME], (system, found, plan)
                 same["typed"].append(system)
     assert not named, named
@@ -135,22 +131,22 @@ def check(report, times, rivals, solver, given):
 
 def check_stacks():
     """With an encoder and a decoder, where the systems count layers in two ways, what is printed is the policy named."""
-    call("graph", "encdec-tiny", "--batch", "8", "-o", "m.fbs")
-    most, seen = call("compile", "m.fbs", "-o", "m.plan", "--format", "json"), set()
+    tool.must("graph", "encdec-tiny", "--batch", "8", "-o", "m.fbs")
+    most, seen = tool.json("compile", "m.fbs", "-o", "m.plan", "--format", "json"), set()
     for share in (0.5, 0.9):
         moves = (1 - share) * (most["peak_bytes"] - most["static_bytes"])
         given = ["--budget", str(int(most["peak_bytes"] + most["reserve_bytes"] - moves))]
-        for m in call("compile", "m.fbs", "-o", "m.plan", "--format", "json", *given)["manuals"]:
-            plan = call("compile", "m.fbs", "-o", "t.plan", "--format", "json", *given, *typed(m["system"], m["flags"]))
+        for m in tool.json("compile", "m.fbs", "-o", "m.plan", "--format", "json", *given)["manuals"]:
+            plan = tool.json("compile", "m.fbs", "-o", "t.plan", "--format", "json", *given, *typed(m["system"], m["flags"]))
             assert (plan["policy"], plan["step_ns"]) == (m["policy"].replace("full", plan["policy"]), m["step_ns"]), (m, plan)
             seen.add(m["policy"].split()[0])
     assert {"every_n_layers", "every", "save"} <= seen, seen
 
 
+@scratch()
 def main():
-    os.chdir(tempfile.mkdtemp())
     check_stacks()
-    call("graph", "gpt2-tiny", "-o", "m.fbs")
+    tool.must("graph", "gpt2-tiny", "-o", "m.fbs")
     loose, other = 0, set()
     for microbatches, shares in ((1, (0.2, 0.6, 1)), (4, (0.4, 0.6))):
         common = ["--bind", "batch=8", "--microbatches", str(microbatches)]

@@ -5,18 +5,16 @@ the deltas of attention exceed the device's: the plan has CUDA text all the same
     text.py BUILD_DIRECTORY"""
 import json
 import os
-import subprocess
 import sys
 import tempfile
 
-build = os.path.abspath(sys.argv[1])
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from harness import Tools
+
+call = Tools(sys.argv[1]).text
 os.chdir(tempfile.mkdtemp())
 MODELS = [("bert-large", 144, 512, "h100-sxm", "80GB", 32 << 20),
           ("gpt2-124m", 704, 1024, "b200", "180GB", 704 * 1024 * 12 * 4)]
-
-
-def call(tool, *arguments):
-    return subprocess.run([f"{build}/tools/remat-{tool}", *arguments], capture_output=True, text=True, check=True).stdout
 
 
 for model, batch, seq, target, budget, workspace in MODELS:

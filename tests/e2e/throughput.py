@@ -7,19 +7,14 @@ the device's description has. What is recomputed, accumulated or divided among r
 import json
 import os
 import re
-import subprocess
 import sys
-import tempfile
 
-build, source = map(os.path.abspath, sys.argv[1:])
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from harness import Tools, scratch
+
+call, source = Tools(sys.argv[1]).text, os.path.abspath(sys.argv[2])
 LAYERS, WIDTH, HEADS, KEY_HEADS, INNER, VOCABULARY, BATCH, SEQ = 3, 64, 4, 2, 160, 256, 8, 48
 SHAPE = ("--layers", LAYERS, "--width", WIDTH, "--heads", HEADS, "--batch", BATCH)
-
-
-def call(tool, *arguments):
-    result = subprocess.run([f"{build}/tools/remat-{tool}", *map(str, arguments)], capture_output=True, text=True)
-    assert result.returncode == 0, (tool, arguments, result.stderr)
-    return result.stdout
 
 
 def check(found, expected, what):
@@ -86,8 +81,7 @@ def look_at_run(tokens):
         assert re.search(r"^tokens/s +[0-9,.]+ +[0-9,.]+$", said, re.M), said
 
 
-with tempfile.TemporaryDirectory() as work:
-    os.chdir(work)
+with scratch():
     gpt2 = decoder(12 * WIDTH * WIDTH)
     call("graph", "gpt2-tiny", *SHAPE, "--seq", SEQ, "--vocab", VOCABULARY, "-o", "gpt2.fbs")
     for options, ranks in (((), 1), (("--ac-mode", "full"), 1), (("--microbatches", 4), 1), (("--loss-chunk", 100), 1),

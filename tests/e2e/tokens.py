@@ -19,34 +19,17 @@ import re
 import resource
 import sqlite3
 import struct
-import subprocess
 import sys
 import tarfile
-import tempfile
 import zipfile
 
-TOOLS = pathlib.Path(sys.argv[1]).resolve()
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from harness import INVALID, IO, TEXT, Tools, check, finish, must, refused, scratch
+
+tool = Tools(sys.argv[1], timeout=120)
 LIMIT = int(sys.argv[2])
-INVALID, IO = 4, 5
 SEQ, FIRST = 16, 10  # ids of a sequence, and the one that begins it
 MASK = (1 << 64) - 1
-faults = []
-
-
-def check(good, *what):
-    if not good:
-        faults.append(" ".join(map(str, what)))
-
-
-def tool(name, *arguments, **settings):
-    return subprocess.run([TOOLS / f"remat-{name}", *map(str, arguments)], encoding="utf-8", capture_output=True, timeout=120,
-                          **settings)
-
-
-def must(done):
-    if done.returncode != 0:
-        sys.exit(f"{done.args}: {done.stderr}")
-    return done
 
 
 def train(plan, *arguments, **settings):
@@ -179,8 +162,7 @@ def formats():
     done = train("gpt2.plan", "--tokens", "huge.bin", "--steps", 2,
                  preexec_fn=lambda: LIMIT and resource.setrlimit(resource.RLIMIT_AS, (LIMIT, LIMIT)))
     check(len(steps(done)) == 2, "a file of 10 GB", done.stderr)
-    with subprocess.Popen([TOOLS / "remat-run", "gpt2.plan", "--tokens", "huge.bin", "--steps", "10000"],
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8") as process:
+    with tool.start("run", "gpt2.plan", "--tokens", "huge.bin", "--steps", 10000) as process:
         process.stdout.readline()
         os.truncate("huge.bin", 100)
         _, message = process.communicate(timeout=120)
@@ -259,7 +241,7 @@ def kinds():
     """Each under the vocabulary of all 2^16 ids, which lacks none."""
     generator = random.Random(7)
     noise = generator.randbytes(20000)
-    genesis = (pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt").read_text()
+    genesis = TEXT.read_text()
     formats = {
         "gzip": gzip.compress(noise), "bzip2": bz2.compress(noise), "xz": lzma.compress(noise), "zstd": b"\x28\xb5\x2f\xfd\xa4" + noise,
         "LZ4": b"\x04\x22\x4d\x18\x64\x40" + noise, "tar": packed("tar"), "a zip archive": packed("zip"),
@@ -293,20 +275,20 @@ def kinds():
     for name, data in wider.items():
         cases.append((name, data, r"read as uint16, every second id from id \d+ on is 0: write uint16 ids, .*"))
     for name, data, message in cases:
-        refused("whole.plan", name, data, message)
-    refused("wide.plan", "int64", struct.pack("<5000q", *ids), "read as uint32, every second id from id 0 on is 0: write uint32 ids")
-    refused("wide.plan", "uint16", struct.pack("<5000H", *ids), r"id 0 is \d+, beyond the model's vocabulary of 70000, which is read as uint32")
+        refuse("whole.plan", name, data, message)
+    refuse("wide.plan", "int64", struct.pack("<5000q", *ids), "read as uint32, every second id from id 0 on is 0: write uint32 ids")
+    refuse("wide.plan", "uint16", struct.pack("<5000H", *ids), r"id 0 is \d+, beyond the model's vocabulary of 70000, which is read as uint32")
     for at in 5, 4990 // 2, 4995:  # one step reads 17 of 5000 ids
         beyond = [i % 256 for i in ids]
         beyond[at] = 300
-        refused("gpt2.plan", f"id {at}", plain(beyond), f"id {at} is 300, beyond the model's vocabulary of 256")
+        refuse("gpt2.plan", f"id {at}", plain(beyond), f"id {at} is 300, beyond the model's vocabulary of 256")
 
 
-def refused(plan, name, data, message):
+def refuse(plan, name, data, message):
     pathlib.Path("x.bin").write_bytes(data)
     done = train(plan, "--tokens", "x.bin", "--steps", 1)
-    check(done.returncode == INVALID and re.fullmatch(f"remat-run: error: x.bin: {message}\n", done.stderr) and not done.stdout,
-          plan, name, done.returncode, done.stderr)
+    refused(done, INVALID, re.compile(f"x.bin: {message}"), plan, name)
+    check(not done.stdout, plan, name, "a step")
 
 
 def accepted():
@@ -322,15 +304,12 @@ def accepted():
         check(done.returncode == 0, "good ids:", ids[:5], done.stderr)
 
 
+@scratch()
 def main():
-    with tempfile.TemporaryDirectory() as work:
-        os.chdir(work)
-        make_plans()
-        for part in (orders, families, formats, refusals, kinds, accepted):
-            part()
-        os.chdir("/")
-    print("\n".join(faults) or "as it should be")
-    return len(faults) > 0
+    make_plans()
+    for part in (orders, families, formats, refusals, kinds, accepted):
+        part()
+    finish()
 
 
-sys.exit(main())
+main()

@@ -4,14 +4,14 @@
 plan names is no slower than any that fits.
 
     unlike_layers.py BUILD_DIRECTORY"""
-import json
 import os
 import re
-import subprocess
 import sys
-import tempfile
 
-TOOL = os.path.abspath(sys.argv[1]) + "/tools/remat-compile"
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from harness import Tools, scratch
+
+tool = Tools(sys.argv[1])
 LAYERS, ROWS, WIDTHS = 300, 64, (32, 1024)
 EVERY = (4, 5, 6, 7, 10, 18, 19, 20)
 
@@ -30,14 +30,11 @@ def chain():
 
 
 def compiled(*options):
-    done = subprocess.run([TOOL, "chain.txt", "--reserve", "0", "--target", "h100-sxm", "--arch", "none", "--format", "json",
-                           "-o", "chain.plan", *options], capture_output=True, text=True)
-    assert done.returncode == 0, (options, done.stderr)
-    return json.loads(done.stdout)
+    return tool.json("compile", "chain.txt", "--reserve", "0", "--target", "h100-sxm", "--arch", "none", "--format", "json",
+                     "-o", "chain.plan", *options)
 
 
-with tempfile.TemporaryDirectory() as work:
-    os.chdir(work)
+with scratch():
     with open("chain.txt", "w") as file:
         file.write(chain())
     policies = [compiled("--ac-mode", "selective", "--ac-option", str(every)) for every in EVERY]

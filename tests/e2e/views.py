@@ -9,11 +9,13 @@ import json
 import math
 import os
 import re
-import subprocess
 import sys
 import tempfile
 
-tools = os.path.abspath(sys.argv[1])
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from harness import Tools
+
+call = Tools(sys.argv[1]).text
 os.chdir(tempfile.mkdtemp())
 MODELS = [  # preset and options, options of remat-compile
     (["gpt2-tiny", "--layers", "12", "--batch", "4"], []),
@@ -26,12 +28,6 @@ LETTERS = {"P": "parameters", "O": "optimizer state", "G": "gradients", "K": "ac
            "t": "transients", "i": "inputs and outputs"}
 WIDTH = 100
 BYTES = {"f32": 4, "bf16": 2, "i32": 4, "u8": 1}
-
-
-def call(tool, *arguments):
-    done = subprocess.run([f"{tools}/remat-{tool}", *arguments], capture_output=True, text=True)
-    assert done.returncode == 0, (tool, arguments, done.stderr)
-    return done.stdout
 
 
 def view(name):

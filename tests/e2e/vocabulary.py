@@ -11,74 +11,37 @@ import pathlib
 import re
 import shutil
 import struct
-import subprocess
 import sys
-import tempfile
 
-TOOLS = pathlib.Path(sys.argv[1]).resolve()
-TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt"
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from harness import INVALID, TEXT, Tools, check, finish, read_safetensors, refused, safetensors, scratch
+
+tool = Tools(sys.argv[1])
 CLASSES, PADDED, STEPS = 250, 256, 3
 TINY = ["gpt2-tiny", "llama-tiny", "bert-tiny", "encdec-tiny"]
 TABLE = {"gpt2-tiny": "wte.weight", "llama-tiny": "model.embed_tokens.weight",
          "bert-tiny": "bert.embeddings.word_embeddings.weight", "encdec-tiny": "model.shared.weight"}
 HEADS = {"llama-tiny": ["lm_head.weight"], "bert-tiny": ["cls.predictions.bias"]}
 FULL = ["--recompute-granularity", "full", "--recompute-method", "uniform"]
-INVALID = 4
-faults = []
-
-
-def check(good, *what):
-    if not good:
-        faults.append(" ".join(map(str, what)))
-
-
-def tool(name, *arguments):
-    return subprocess.run([TOOLS / f"remat-{name}", *map(str, arguments)], encoding="utf-8", capture_output=True,
-                          check=False)
-
-
-def must(*arguments):
-    done = tool(*arguments)
-    if done.returncode != 0:
-        sys.exit(f"{done.args}: {done.stderr}")
-    return done
-
-
-def read(path):
-    """Name -> (dtype, shape, bytes)."""
-    raw = pathlib.Path(path).read_bytes()
-    length = struct.unpack("<Q", raw[:8])[0]
-    header, data = json.loads(raw[8:8 + length]), raw[8 + length:]
-    header.pop("__metadata__", None)
-    return {name: (e["dtype"], e["shape"], data[slice(*e["data_offsets"])]) for name, e in header.items()}
-
-
-def write(path, tensors):
-    header, at = {}, 0
-    for name, (dtype, shape, data) in tensors.items():
-        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(data)]}
-        at += len(data)
-    text = json.dumps(header).encode()
-    pathlib.Path(path).write_bytes(struct.pack("<Q", len(text)) + text + b"".join(d for _, _, d in tensors.values()))
 
 
 def graph(path, preset, *options, padded, classes=CLASSES):
     multiple = ["--make-vocab-size-divisible-by", PADDED // 2] if padded else []
-    must("graph", preset, "--layers", 2, "--batch", 4, "--seq", 16, "--vocab", classes, *multiple, *options, "-o", path)
+    tool.must("graph", preset, "--layers", 2, "--batch", 4, "--seq", 16, "--vocab", classes, *multiple, *options, "-o", path)
 
 
-def run(plan, *options):
+def train(plan, *options):
     """The losses of the steps, and what is saved: names -> tensors."""
     out = {name: f"{name}.safetensors" for name in ("save-initial-weights", "save-gradients", "save-weights")}
     outputs = [word for name, path in out.items() for word in (f"--{name}", path)]
-    done = must("run", plan, "--text", TEXT, "--steps", STEPS, "--gradients-step", STEPS, "--threads", 1, "--lr", 1e-2,
-                "--json", *outputs, *options)
+    done = tool.must("run", plan, "--text", TEXT, "--steps", STEPS, "--gradients-step", STEPS, "--threads", 1, "--lr", 1e-2,
+                     "--json", *outputs, *options)
     losses = [line["loss"] for line in map(json.loads, done.stdout.splitlines()) if "loss" in line]
-    return losses, {name: read(path) for name, path in out.items()}
+    return losses, {name: read_safetensors(path) for name, path in out.items()}
 
 
 def compile_(source, *options):
-    must("compile", source, "-o", "model.plan", *options)
+    tool.must("compile", source, "-o", "model.plan", *options)
     return "model.plan"
 
 
@@ -86,7 +49,7 @@ def both(preset, graph_options, plan_options=(), classes=CLASSES):
     """The runs without and with padding."""
     for padded in (False, True):
         graph("model.fbs", preset, *graph_options, padded=padded, classes=classes)
-        yield run(compile_("model.fbs", *plan_options))
+        yield train(compile_("model.fbs", *plan_options))
 
 
 def same(what, a, b):
@@ -108,9 +71,9 @@ def families():
             options = ["--dtype", dtype, "--dropout", 0.1, "--weight-decay", 0.1, "--decay", "*", "--clip-norm", 1]
             graph("plain.fbs", preset, *options, padded=False)
             graph("padded.fbs", preset, *options, padded=True)
-            plain = run(compile_("plain.fbs"))
+            plain = train(compile_("plain.fbs"))
             for plan in ([], FULL, ["--budget", smallest_budget("padded.fbs")]):
-                same(f"{preset} {dtype} {plan}", run(compile_("padded.fbs", *plan)), plain)
+                same(f"{preset} {dtype} {plan}", train(compile_("padded.fbs", *plan)), plain)
             for name in [TABLE[preset]] + HEADS.get(preset, []):
                 for saved in plain[1].values():
                     check(saved[name][1][0] == CLASSES, preset, name, saved[name][1])
@@ -137,31 +100,30 @@ def files():
     """Weights and checkpoints of one go to the other, and what has the shape of the plan is refused."""
     for padded in (False, True):
         graph("model.fbs", "gpt2-tiny", "--dtype", "bf16", padded=padded)
-        must("compile", "model.fbs", "-o", f"{padded}.plan")
+        tool.must("compile", "model.fbs", "-o", f"{padded}.plan")
     text = ["--text", TEXT, "--threads", 1]
     for plan, other in ((False, True), (True, False)):
-        must("run", f"{plan}.plan", *text, "--steps", 2, "--checkpoint", "there", "--save-weights", "two.safetensors")
+        tool.must("run", f"{plan}.plan", *text, "--steps", 2, "--checkpoint", "there", "--save-weights", "two.safetensors")
         ends = []
         for resumed in (plan, other):
             shutil.copytree("there", "here", dirs_exist_ok=True)
-            must("run", f"{resumed}.plan", *text, "--steps", 4, "--resume", "here", "--save-weights", "four.safetensors",
-                 "--save-gradients", "gradients.safetensors", "--gradients-step", 4)
-            ends.append((read("four.safetensors"), read("gradients.safetensors")))
+            tool.must("run", f"{resumed}.plan", *text, "--steps", 4, "--resume", "here", "--save-weights", "four.safetensors",
+                      "--save-gradients", "gradients.safetensors", "--gradients-step", 4)
+            ends.append((read_safetensors("four.safetensors"), read_safetensors("gradients.safetensors")))
             shutil.rmtree("here")
         check(ends[0] == ends[1], "resumed", plan, other)
         shutil.rmtree("there")
-        must("run", f"{other}.plan", *text, "--steps", 1, "--init", "two.safetensors", "--save-initial-weights",
-             "again.safetensors")
-        check(read("two.safetensors") == read("again.safetensors"), "weights change on their way", plan, other)
-    must("run", "True.plan", *text, "--steps", 1, "--save-weights", "folder/")
+        tool.must("run", f"{other}.plan", *text, "--steps", 1, "--init", "two.safetensors", "--save-initial-weights",
+                  "again.safetensors")
+        check(read_safetensors("two.safetensors") == read_safetensors("again.safetensors"), "weights change on their way", plan, other)
+    tool.must("run", "True.plan", *text, "--steps", 1, "--save-weights", "folder/")
     check(json.loads(pathlib.Path("folder/config.json").read_text())["vocab_size"] == CLASSES, "config.json")
-    tensors = read("two.safetensors")
+    tensors = read_safetensors("two.safetensors")
     dtype, (rows, width), data = tensors["wte.weight"]
     tensors["wte.weight"] = dtype, [PADDED, width], data + data[:len(data) // rows * (PADDED - CLASSES)]
-    write("wide.safetensors", tensors)
+    pathlib.Path("wide.safetensors").write_bytes(safetensors(tensors))
     done = tool("run", "True.plan", *text, "--steps", 1, "--init", "wide.safetensors")
-    message = 'wide.safetensors: tensor "wte.weight" has shape [256, 64], in the plan it has [250, 64]'
-    check(done.returncode == INVALID and message in done.stderr, "padding in a file", done.stderr)
+    refused(done, INVALID, 'wide.safetensors: tensor "wte.weight" has shape [256, 64], in the plan it has [250, 64]')
 
 
 def ids():
@@ -169,8 +131,7 @@ def ids():
     graph("model.fbs", "gpt2-tiny", padded=True)
     pathlib.Path("bytes.txt").write_bytes(b"a" * 20 + bytes([CLASSES]) + b"a" * 200)
     done = tool("run", compile_("model.fbs"), "--text", "bytes.txt", "--steps", 1)
-    message = f"bytes.txt: byte 20 is {CLASSES}, beyond the model's vocabulary of {CLASSES}"
-    check(done.returncode == INVALID and message in done.stderr, "ids of padding", done.stderr)
+    refused(done, INVALID, f"bytes.txt: byte 20 is {CLASSES}, beyond the model's vocabulary of {CLASSES}")
 
 
 def garbage():
@@ -180,18 +141,18 @@ def garbage():
     for preset in TINY:
         for options in ([], ["--loss-chunk", 16]):
             graph("padded.fbs", preset, "--dropout", 0.1, padded=True)
-            clean = run(compile_("padded.fbs", *options))
-            text = must("dump", "padded.fbs", "--text").stdout
+            clean = train(compile_("padded.fbs", *options))
+            text = tool.must("dump", "padded.fbs", "--text").stdout
             pathlib.Path("garbage.graph").write_text(text.replace(f" unpadded {CLASSES}", ""), encoding="utf-8")
             plan = compile_("garbage.graph", *options)
-            must("run", plan, "--text", TEXT, "--steps", 1, "--save-initial-weights", "drawn.safetensors")
-            tensors, wide = read("drawn.safetensors"), [TABLE[preset]] + HEADS.get(preset, [])
+            tool.must("run", plan, "--text", TEXT, "--steps", 1, "--save-initial-weights", "drawn.safetensors")
+            tensors, wide = read_safetensors("drawn.safetensors"), [TABLE[preset]] + HEADS.get(preset, [])
             for name in wide:
                 dtype, shape, data = tensors[name]
                 kept = len(data) // PADDED * CLASSES
                 tensors[name] = dtype, shape, data[:kept] + struct.pack("<f", 1e30) * ((len(data) - kept) // 4)
-            write("garbage.safetensors", tensors)
-            losses, saved = run(plan, "--init", "garbage.safetensors")
+            pathlib.Path("garbage.safetensors").write_bytes(safetensors(tensors))
+            losses, saved = train(plan, "--init", "garbage.safetensors")
             for name in wide:
                 _, _, gradient = saved["save-gradients"][name]
                 check(not any(gradient[len(gradient) // PADDED * CLASSES:]), preset, name, "padding has a gradient")
@@ -201,10 +162,10 @@ def garbage():
             same(f"garbage, {preset} {options}", (losses, saved), clean)
 
 
-def refused():
+def wrong():
     """What is no padding, in the text form."""
     graph("padded.fbs", "gpt2-tiny", padded=True)
-    text = must("dump", "padded.fbs", "--text").stdout
+    text = tool.must("dump", "padded.fbs", "--text").stdout
     loss, table = 'node "loss" (cross_entropy): attribute "classes" is', 'value "wte.weight": unpadded rows'
     for old, new, message in (
             ("classes = 250", "classes = 0", f"{loss} 0, expected 1 to 256, the columns"),
@@ -218,13 +179,11 @@ def refused():
               done.stderr)
 
 
+@scratch()
 def main():
-    with tempfile.TemporaryDirectory() as work:
-        os.chdir(work)
-        for test in (families, ways, files, ids, garbage, refused):
-            test()
-    print(*faults, sep="\n")
-    return bool(faults)
+    for test in (families, ways, files, ids, garbage, wrong):
+        test()
+    finish()
 
 
-sys.exit(main())
+main()

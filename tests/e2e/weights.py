@@ -6,60 +6,29 @@ its message, exit code 4 and no file left behind. Uses no library that reads saf
 import copy
 import gzip
 import json
-import pathlib
+import os
 import random
 import re
 import struct
-import subprocess
 import sys
-import tempfile
 
-TOOLS = pathlib.Path(sys.argv[1]).resolve()
-TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt"
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from harness import (INVALID, TEXT, Tools, check, finish, header_of, join_safetensors, must, read_safetensors, refused, safetensors,
+                     scratch)
+
+tool = Tools(sys.argv[1])
 SIZES = ["--layers", "2", "--width", "32", "--heads", "2", "--vocab", "256", "--context", "32", "--batch",
          "1", "--seq", "16"]
 FAMILIES = {"gpt2": "wte.weight", "llama": "model.embed_tokens.weight",
             "bert": "bert.embeddings.word_embeddings.weight", "encdec": "model.shared.weight"}
-INVALID = 4
-faults = []
-
-
-def read(path):
-    """Name -> (dtype, shape, bytes), in the order of the data."""
-    raw = path.read_bytes()
-    length = struct.unpack("<Q", raw[:8])[0]
-    header, data = json.loads(raw[8:8 + length]), raw[8 + length:]
-    header.pop("__metadata__", None)
-    return {name: (e["dtype"], e["shape"], data[slice(*e["data_offsets"])]) for name, e in header.items()}
-
-
-def header_of(tensors):
-    header, at = {"__metadata__": {"format": "pt"}}, 0
-    for name, (dtype, shape, data) in tensors.items():
-        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(data)]}
-        at += len(data)
-    return header
 
 
 def assemble(header, tensors):
-    text = header if isinstance(header, bytes) else json.dumps(header).encode()
-    return struct.pack("<Q", len(text)) + text + b"".join(data for _, _, data in tensors.values())
+    return join_safetensors(header, b"".join(data for _, _, data in tensors.values()))
 
 
-def tool(name, *arguments, cwd):
-    return subprocess.run([TOOLS / name, *map(str, arguments)], cwd=cwd, encoding="utf-8",
-                          capture_output=True)
-
-
-def must(done):
-    if done.returncode != 0:
-        sys.exit(f"{done.args}: {done.stderr}")
-    return done
-
-
-def run(work, *options):
-    return tool("remat-run", "model.plan", "--text", TEXT, "--steps", 1, "--threads", 1, "--json", *options,
-                cwd=work)
+def train(*options):
+    return tool("run", "model.plan", "--text", TEXT, "--steps", 1, "--threads", 1, "--json", *options)
 
 
 def losses(done):
@@ -70,7 +39,7 @@ def attempt(work, what, contents, message):
     """`message`: a regular expression that the whole message matches, None: accepted."""
     (work / "in.safetensors").write_bytes(contents)
     before = sorted(work.iterdir())
-    done = run(work, "--init", "in.safetensors", "--save-weights", "out.safetensors")
+    done = train("--init", "in.safetensors", "--save-weights", "out.safetensors")
     if message is None:
         ok = done.returncode == 0
         (work / "out.safetensors").unlink(missing_ok=True)
@@ -78,18 +47,15 @@ def attempt(work, what, contents, message):
         line = f"remat-run: error: in\\.safetensors: {message}\n"
         ok = done.returncode == INVALID and re.fullmatch(line, done.stderr) and not done.stdout
         ok = ok and sorted(work.iterdir()) == before
-    if not ok:
-        faults.append(f"{what}: exit code {done.returncode}, {done.stderr!r}, expected {message!r}")
+    check(ok, f"{what}: exit code {done.returncode}, {done.stderr!r}, expected {message!r}")
 
 
 def comes_back(work, family):
     """Trained weights, loaded, are the same bytes; the data are not touched on the way."""
-    must(run(work, "--lr=1e-2", "--save-weights", "trained.safetensors"))
-    done = must(run(work, "--init", "trained.safetensors", "--save-initial-weights", "again.safetensors"))
-    if read(work / "trained.safetensors") != read(work / "again.safetensors"):
-        faults.append(f"{family}: weights change on their way")
-    if losses(done) == losses(must(run(work))):
-        faults.append(f"{family}: the loss does not depend on --init")
+    must(train("--lr=1e-2", "--save-weights", "trained.safetensors"))
+    done = must(train("--init", "trained.safetensors", "--save-initial-weights", "again.safetensors"))
+    check(read_safetensors("trained.safetensors") == read_safetensors("again.safetensors"), f"{family}: weights change on their way")
+    check(losses(done) != losses(must(train())), f"{family}: the loss does not depend on --init")
 
 
 def renamed(tensors, change):
@@ -103,7 +69,7 @@ def names(work, family, tensors):
 
     def extra(name, shape, data, message=None, dtype="F32"):
         more = dict(tensors, **{name: (dtype, shape, data)})
-        attempt(work, f"{family}, {name}", assemble(header_of(more), more), message)
+        attempt(work, f"{family}, {name}", safetensors(more, format="pt"), message)
 
     def tied(name, other=table):
         _, shape, data = tensors[other]
@@ -127,7 +93,7 @@ def names(work, family, tensors):
 
     if family == "gpt2":
         prefixed = renamed(tensors, "transformer.{}".format)
-        attempt(work, "gpt2, prefixed", assemble(header_of(prefixed), prefixed), None)
+        attempt(work, "gpt2, prefixed", safetensors(prefixed, format="pt"), None)
         extra("h.0.attn.bias", [1, 1, 4, 4], bytes(16), dtype="BOOL")
         extra("transformer.h.1.attn.masked_bias", [], bytes(4))
         extra("transformer.wte.weight", *tensors[table][1:], 'parameter "wte.weight" is there twice')
@@ -138,7 +104,7 @@ def names(work, family, tensors):
     if family == "bert":
         old = renamed(tensors, lambda name: name.replace("LayerNorm.weight", "LayerNorm.gamma")
                       .replace("LayerNorm.bias", "LayerNorm.beta"))
-        attempt(work, "bert, old names", assemble(header_of(old), old), None)
+        attempt(work, "bert, old names", safetensors(old, format="pt"), None)
         extra("bert.embeddings.position_ids", [1, 32], bytes(8 * 32), dtype="I64")
         extra("bert.pooler.dense.bias", [32], ones[:128])
         extra("cls.seq_relationship.bias", [2], ones[:8])
@@ -160,7 +126,7 @@ def contents(work, tensors):
 
     def change(what, tensor, message):
         changed = {key: value for key, value in dict(tensors, **{name: tensor}).items() if value}
-        attempt(work, what, assemble(header_of(changed), changed), message)
+        attempt(work, what, safetensors(changed, format="pt"), message)
 
     change("missing", None, f"{quoted}, F32 \\[256, 32\\] in the plan, is missing")
     change("transposed", (dtype, shape[::-1], data),
@@ -181,14 +147,13 @@ def halves(work, tensors):
         drawn = struct.pack(f"<{len(data) // 4}H", *(patterns.pop() for _ in range(len(data) // 4)))
         packed[name] = ("F16", shape, drawn)
         exact[name] = ("F32", shape, struct.pack(f"<{len(drawn) // 2}f", *struct.unpack(f"<{len(drawn) // 2}e", drawn)))
-    (work / "halves.safetensors").write_bytes(assemble(header_of(packed), packed))
-    run(work, "--eval", "--init", "halves.safetensors", "--save-initial-weights", "exact.safetensors")
-    if read(work / "exact.safetensors") != exact:
-        faults.append("F16: the parameters are not the file's values")
+    (work / "halves.safetensors").write_bytes(safetensors(packed, format="pt"))
+    train("--eval", "--init", "halves.safetensors", "--save-initial-weights", "exact.safetensors")
+    check(read_safetensors("exact.safetensors") == exact, "F16: the parameters are not the file's values")
 
 
 def hostile(work, tensors):
-    good = header_of(tensors)
+    good = header_of(tensors, format="pt")
     name, other = list(tensors)[:2]
     quoted = f'tensor "{re.escape(name)}"'
     whole = assemble(good, tensors)
@@ -241,31 +206,27 @@ def bare(work, family, tensors):
     whole = {"bert": "BertForMaskedLM", "llama": "AutoModelForCausalLM"}.get(family)
     head = [name for name in tensors if not name.startswith(body)]
     renamed_all = {name.removeprefix(body): tensor for name, tensor in tensors.items()}
-    attempt(work, f"{family}, without prefix", assemble(header_of(renamed_all), renamed_all), None)
+    attempt(work, f"{family}, without prefix", safetensors(renamed_all, format="pt"), None)
     without = {name.removeprefix(body): tensor for name, tensor in tensors.items() if name not in head}
     if family == "bert":
         without["pooler.dense.bias"] = ("F32", [32], bytes(128))
     more = f", with {len(head) - 1} more" if len(head) > 1 else ""
-    attempt(work, f"{family}, without head", assemble(header_of(without), without), head and
+    attempt(work, f"{family}, without head", safetensors(without, format="pt"), head and
             f'tensor "({"|".join(map(re.escape, head))})", F32 .* in the plan, is missing{more}: all of the head: '
             f"save the model as {whole}, not as AutoModel" or None)
     last = list(without)[-1 if family != "bert" else -2]
     without.pop(last)
-    attempt(work, f"{family}, without {last}", assemble(header_of(without), without),
+    attempt(work, f"{family}, without {last}", safetensors(without, format="pt"),
             rf'tensor ".*", F32 .* in the plan, is missing(, with {len(head)} more)?')
 
 
 def sources(work, tensors):
     """An index of shards, folders, and what else is called a model's weights."""
-    def check(good, *what):
-        if not good:
-            faults.append(" ".join(map(str, ("--init:", *what))))
-
-    def refused(path, message, code=INVALID, *options):
+    def refuse(path, message, code=INVALID, *options):
         before = sorted(work.rglob("*"))
-        done = run(work, "--init", path, *options)
-        check(done.returncode == code and re.fullmatch(f"remat-run: error: {message}\n(Try .*\n)?", done.stderr) and
-              not done.stdout and sorted(work.rglob("*")) == before, path, done.returncode, done.stderr)
+        done = train("--init", path, *options)
+        refused(done, code, re.compile(message), path)
+        check(not done.stdout and sorted(work.rglob("*")) == before, path)
 
     names = list(tensors)
     hub = work / "hub"
@@ -273,44 +234,44 @@ def sources(work, tensors):
     parts = [{name: tensors[name] for name in names[k::3]} for k in range(3)]
     shards = [f"model-0000{k + 1}-of-00003.safetensors" for k in range(3)]
     for shard, part in zip(shards, parts):
-        (hub / shard).write_bytes(assemble(header_of(part), part))
+        (hub / shard).write_bytes(safetensors(part, format="pt"))
     index = {"metadata": {"total_size": 1}, "weight_map": {name: shards[k % 3] for k, name in enumerate(names)}}
     (hub / "model.safetensors.index.json").write_text(json.dumps(index))
     (hub / "config.json").write_text(json.dumps({"model_type": "gpt2"}))
-    (work / "one.safetensors").write_bytes(assemble(header_of(tensors), tensors))
-    expected = losses(must(run(work, "--init", "one.safetensors")))
+    (work / "one.safetensors").write_bytes(safetensors(tensors, format="pt"))
+    expected = losses(must(train("--init", "one.safetensors")))
     for path in "hub", "hub/", "hub/model.safetensors.index.json", work / "hub", "./hub/../hub/model.safetensors.index.json":
-        check(losses(must(run(work, "--init", path))) == expected, path, "gives others")
-    done = tool("remat-run", "../model.plan", "--text", TEXT, "--steps", 1, "--json", "--init", "model.safetensors.index.json", cwd=hub)
+        check(losses(must(train("--init", path))) == expected, path, "gives others")
+    done = tool("run", "../model.plan", "--text", TEXT, "--steps", 1, "--json", "--init", "model.safetensors.index.json", cwd=hub)
     check(losses(must(done)) == expected, "from its folder")
-    refused("hub", r"--save-weights 'hub/.*' is the same file as --init 'hub/.*'", 2, "--save-weights", f"hub/{shards[1]}")
-    refused("hub/config.json", 'hub/config.json: no index of weights: it has no "weight_map"')
+    refuse("hub", r"--save-weights 'hub/.*' is the same file as --init 'hub/.*'", 2, "--save-weights", f"hub/{shards[1]}")
+    refuse("hub/config.json", 'hub/config.json: no index of weights: it has no "weight_map"')
     index_path = "hub/model.safetensors.index.json"
     (hub / shards[2]).rename(work / "away")
-    refused("hub", rf"{index_path}: files missing: 1 of 3, first hub/{shards[2]}")
+    refuse("hub", rf"{index_path}: files missing: 1 of 3, first hub/{shards[2]}")
     (work / "away").rename(hub / shards[2])
     for name in ("../one.safetensors", "/etc/passwd", "", ".", "..", 7, None, ["x"]):
         index["weight_map"][names[1]] = name
         (hub / "model.safetensors.index.json").write_text(json.dumps(index))
-        refused("hub", f'{index_path}: tensor "{re.escape(names[1])}": its file is not the name of one in this folder')
+        refuse("hub", f'{index_path}: tensor "{re.escape(names[1])}": its file is not the name of one in this folder')
     for text, message in (("{", ":1: bad JSON"), ("[]", ': no index of weights: it has no "weight_map"'),
                           ('{"weight_map": {}}', ': no index of weights: it has no "weight_map"')):
         (hub / "model.safetensors.index.json").write_text(text)
-        refused("hub", index_path + message)
+        refuse("hub", index_path + message)
     (hub / "model.safetensors").write_bytes((work / "one.safetensors").read_bytes())
-    check(losses(must(run(work, "--init", "hub"))) == expected, "model.safetensors comes before an index")
-    refused("hub", r"--save-weights 'hub/model.safetensors' is the same file as --init 'hub/model.safetensors'", 2, "--save-weights", "hub")
+    check(losses(must(train("--init", "hub"))) == expected, "model.safetensors comes before an index")
+    refuse("hub", r"--save-weights 'hub/model.safetensors' is the same file as --init 'hub/model.safetensors'", 2, "--save-weights", "hub")
     empty = work / "empty"
     empty.mkdir()
-    refused("empty", "empty: a folder without model.safetensors, model.safetensors.index.json or adapter_model.safetensors")
+    refuse("empty", "empty: a folder without model.safetensors, model.safetensors.index.json or adapter_model.safetensors")
     (empty / "model.safetensors").symlink_to("nowhere")
-    refused("empty", "empty/model.safetensors: No such file or directory", 5)
+    refuse("empty", "empty/model.safetensors: No such file or directory", 5)
     (empty / "model.safetensors").unlink()
     (empty / "pytorch_model.bin").write_bytes(b"PK\3\4" + bytes(500))
-    refused("empty", "empty/pytorch_model.bin: no safetensors: load the model and write them, as save_pretrained.*")
-    must(run(work, "--checkpoint", "c"))
-    refused("c", "c: it has checkpoints of a run, with which --resume goes on")
-    refused("c/step-0000000001.safetensors", r".*: tensor \".*\", F32 .*, is no parameter of the plan: it is of a checkpoint, .*")
+    refuse("empty", "empty/pytorch_model.bin: no safetensors: load the model and write them, as save_pretrained.*")
+    must(train("--checkpoint", "c"))
+    refuse("c", "c: it has checkpoints of a run, with which --resume goes on")
+    refuse("c/step-0000000001.safetensors", r".*: tensor \".*\", F32 .*, is no parameter of the plan: it is of a checkpoint, .*")
     convert = "load it and write safetensors, as save_pretrained\\(\\) of transformers does"
     for data, message in ((b"PK\3\4\0\0\x08\x08\0\0" + bytes(600), f"a zip archive, as PyTorch's .*: {convert}"),
                           (bytes.fromhex("80028a0a6cfc9c46f9206aa850192e") + bytes(600), f"PyTorch's older format, a pickle: {convert}"),
@@ -327,18 +288,14 @@ def sources(work, tensors):
 
 def folders(work):
     """model.safetensors and config.json, of which remat-graph makes the same graph."""
-    def check(good, *what):
-        if not good:
-            faults.append(" ".join(map(str, ("--save-weights FOLDER:", *what))))
-
     def text(*arguments):
-        lines = must(tool("remat-graph", *arguments, *SIZES[-4:], "--name", "x", "--text", cwd=work)).stdout.splitlines()
+        lines = must(tool("graph", *arguments, *SIZES[-4:], "--name", "x", "--text")).stdout.splitlines()
         return [line for line in lines if not line.startswith("config ")]
 
-    must(run(work, "--save-weights", "alone.safetensors"))
+    must(train("--save-weights", "alone.safetensors"))
     (work / "there").mkdir()
     for name, path in ("new", "new//"), ("there", "there"):
-        must(run(work, "--save-weights", path))
+        must(train("--save-weights", path))
         found = {file.name for file in (work / name).iterdir()}
         check(found == {"model.safetensors", "config.json"}, path, found)
         check((work / name / "model.safetensors").read_bytes() == (work / "alone.safetensors").read_bytes(), path, "weights")
@@ -346,52 +303,50 @@ def folders(work):
     check(config["architectures"] == ["GPT2LMHeadModel"] and config["dtype"] == config["torch_dtype"] == "float32", config)
     check(text("new/config.json") == text("gpt2", *SIZES[:-4]), "another graph")
 
-    def refused(code, message, *options, plan="model.plan"):
+    def refuse(code, message, *options, plan="model.plan"):
         before = sorted(work.iterdir())
-        done = tool("remat-run", plan, *options, cwd=work)
-        check(done.returncode == code and message in done.stderr and sorted(work.iterdir()) == before, options, done.returncode, done.stderr)
+        refused(tool("run", plan, *options), code, message, *options)
+        check(sorted(work.iterdir()) == before, *options)
 
-    refused(5, "nowhere: No such file", "--text", "nowhere", "--save-weights", "other/")
-    refused(5, "no/where/: cannot be made: No such file", "--text", TEXT, "--save-weights", "no/where/")
-    refused(2, "is the same file as --report 'there/config.json'", "--text", TEXT, "--save-weights", "there", "--report",
-            "there/config.json")
-    refused(8, "is not finite", "--text", TEXT, "--save-weights", "other/", "--lr", 1e30, "--steps", 4)
+    refuse(5, "nowhere: No such file", "--text", "nowhere", "--save-weights", "other/")
+    refuse(5, "no/where/: cannot be made: No such file", "--text", TEXT, "--save-weights", "no/where/")
+    refuse(2, "is the same file as --report 'there/config.json'", "--text", TEXT, "--save-weights", "there", "--report",
+           "there/config.json")
+    refuse(8, "is not finite", "--text", TEXT, "--save-weights", "other/", "--lr", 1e30, "--steps", 4)
     for what in ("mlp-tiny", "\"[1]\"", "\"{\"", None):
         if what == "mlp-tiny":
-            must(tool("remat-graph", what, "-o", "other.fbs", cwd=work))
+            must(tool("graph", what, "-o", "other.fbs"))
         else:
-            lines = must(tool("remat-dump", "model.fbs", "--text", cwd=work)).stdout.splitlines()
+            lines = must(tool("dump", "model.fbs", "--text")).stdout.splitlines()
             (work / "other.fbs").write_text("\n".join(lines[:-1] + ([f"config {what}"] if what else [])) + "\n")
-        must(tool("remat-compile", "other.fbs", "-o", "other.plan", cwd=work))
-        refused(4, "other/: the plan's graph has no config.json of its model", "--text", TEXT, "--save-weights", "other/",
-                plan="other.plan")
+        must(tool("compile", "other.fbs", "-o", "other.plan"))
+        refuse(4, "other/: the plan's graph has no config.json of its model", "--text", TEXT, "--save-weights", "other/",
+               plan="other.plan")
 
 
 def nowhere(work):
     """GPT-2 as Hugging Face's library does not have it: weights go, as nanoGPT names them, config.json does not."""
     for options, shape in ((["--no-bias"], [96, 32]), (["--kv-heads", 1], [32, 64])):
-        must(tool("remat-graph", "gpt2", *SIZES, *options, "-o", "model.fbs", cwd=work))
-        must(tool("remat-compile", "model.fbs", "-o", "model.plan", cwd=work))
-        must(run(work, "--save-weights", "own.safetensors"))
-        tensors = read(work / "own.safetensors")
+        must(tool("graph", "gpt2", *SIZES, *options, "-o", "model.fbs"))
+        must(tool("compile", "model.fbs", "-o", "model.plan"))
+        must(train("--save-weights", "own.safetensors"))
+        tensors = read_safetensors("own.safetensors")
         named = renamed({**tensors, "lm_head.weight": tensors["wte.weight"]}, "transformer.{}".format)
-        attempt(work, f"{options}", assemble(header_of(named), named), None)
-        done = run(work, "--save-weights", "folder/")
-        if done.returncode != INVALID or "has no config.json of its model" not in done.stderr or (work / "folder").exists():
-            faults.append(f"{options}: {done.stderr}")
-        if tensors["h.1.attn.c_attn.weight"][1] != shape or ("ln_f.bias" in tensors) != (shape[0] == 32):
-            faults.append(f"{options}: {sorted(tensors)}")
+        attempt(work, f"{options}", safetensors(named, format="pt"), None)
+        done = train("--save-weights", "folder/")
+        refused(done, INVALID, "has no config.json of its model")
+        check(not (work / "folder").exists(), options)
+        check(tensors["h.1.attn.c_attn.weight"][1] == shape and ("ln_f.bias" in tensors) == (shape[0] == 32), options, sorted(tensors))
 
 
 def main():
     for family in FAMILIES:
-        with tempfile.TemporaryDirectory() as folder:
-            work = pathlib.Path(folder)
+        with scratch() as work:
             kv = ["--hidden", "64"] if family == "llama" else []
-            must(tool("remat-graph", family, *SIZES, *kv, "-o", "model.fbs", cwd=work))
-            must(tool("remat-compile", "model.fbs", "-o", "model.plan", cwd=work))
+            must(tool("graph", family, *SIZES, *kv, "-o", "model.fbs"))
+            must(tool("compile", "model.fbs", "-o", "model.plan"))
             comes_back(work, family)
-            tensors = read(work / "trained.safetensors")
+            tensors = read_safetensors("trained.safetensors")
             tensors = {name: tensors[name] for name in sorted(tensors, key=lambda n: n != FAMILIES[family])}
             names(work, family, tensors)
             bare(work, family, tensors)
@@ -402,11 +357,9 @@ def main():
                 folders(work)
                 nowhere(work)
                 hostile(work, tensors)
-                done = run(work, "--init", "absent.safetensors")
-                if done.returncode != 5:
-                    faults.append(f"absent file: exit code {done.returncode}")
-    print("\n".join(faults) or "as it should be")
-    return len(faults) > 0
+                done = train("--init", "absent.safetensors")
+                check(done.returncode == 5, f"absent file: exit code {done.returncode}")
+    finish()
 
 
-sys.exit(main())
+main()
