@@ -119,7 +119,7 @@ def check_cache(work):
     """What NVRTC compiles at the first run is kept, read by the next, and replaced where it is damaged. Without a
     folder for it a warning says so."""
     cache = pathlib.Path(work) / "folder/cache"
-    kernels = json.loads(must(tool("remat-dump", "model.plan", "--kernels", "--format", "json", cwd=work)).stdout)["cuda_kernels"]
+    kernels = json.loads(must(tool("dump", "model.plan", "--kernels", "--format", "json", cwd=work)).stdout)["cuda_kernels"]
 
     def run(*arguments):
         return train(work, "model.plan", "cuda", "--steps", 1, *arguments)
@@ -161,7 +161,7 @@ def check_memory(work):
 
 def commands_that_wait(work, name):
     """Launches that the step saves because updates of several tensors are one."""
-    kernels = json.loads(must(tool("remat-dump", name, "--kernels", "--format", "json", cwd=work)).stdout)
+    kernels = json.loads(must(tool("dump", name, "--kernels", "--format", "json", cwd=work)).stdout)
     saved = [kernel["launches"] - kernel["grouped_launches"] for kernel in kernels["cuda_kernels"]
              if not kernel["key"].startswith("fill.")]  # those are of init
     check(sum(saved) > 0, f"{name}: every update has a launch of its own")
@@ -184,7 +184,7 @@ def check_profile(work):
     other = {"REMAT_DOUBLE_NAME": "NVIDIA A100-SXM4-80GB", "REMAT_DOUBLE_CAPABILITY": 80}
     must(train(work, "sm_80.plan", "cuda", "--steps", 1, "--profile", "a100.json", **other))
     plan(work, "profiled.plan", "--target", "a100-80", "--profile", "a100.json")
-    refused = tool("remat-compile", "model.fbs", "-o", "no.plan", *arguments, "--profile", "a100.json", cwd=work)
+    refused = tool("compile", "model.fbs", "-o", "no.plan", *arguments, "--profile", "a100.json", cwd=work)
     check(refused.returncode == 4 and 'its "device" is "NVIDIA A100-SXM4-80GB", expected "NVIDIA H200"' in refused.stderr,
           f"a profile of another GPU: {refused.stderr}")
 
@@ -209,7 +209,7 @@ def check_ranges(work):
     names = [name[1:] for name in ranges[::2]]
     check(all(name.startswith("(") for name in ranges[::2]) and set(ranges[1::2]) == {")"}, f"ranges {ranges}")
     check(names[-3:] == ["train"] * 3 and names.count("train") == 3, f"graphs: {names}")
-    dumped = must(tool("remat-run", "gpu.plan", "--text", TEXT, "--device", "cpu", "--steps", 1, "--trace", "names.json",
+    dumped = must(tool("run", "gpu.plan", "--text", TEXT, "--device", "cpu", "--steps", 1, "--trace", "names.json",
                        cwd=work))
     check(not dumped.stderr, dumped.stderr)
     events = json.loads((pathlib.Path(work) / "names.json").read_text())["traceEvents"]
@@ -230,7 +230,7 @@ def check_shared_memory():
     with folder() as work:
         graph(work, "gpt2-tiny", "--layers", "1", "--width", "128", "--heads", "1", "--seq", "16")
         plan(work, "wide.plan")
-        kernels = json.loads(must(tool("remat-dump", "wide.plan", "--kernels", "--format", "json", cwd=work)).stdout)
+        kernels = json.loads(must(tool("dump", "wide.plan", "--kernels", "--format", "json", cwd=work)).stdout)
         most = max(kernel["dynamic_shared_bytes"] for kernel in kernels["cuda_kernels"])
         check(most > 48 << 10, f"{most} bytes of shared memory: nothing is tested")
         must(train(work, "wide.plan", "cuda", "--steps", 1))

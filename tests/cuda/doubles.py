@@ -5,17 +5,17 @@ looks."""
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 
-TOOLS = pathlib.Path(sys.argv[1]).resolve()
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from harness import ROOT, TEXT, Tools, check, finish, must, run
+
+tools = Tools(sys.argv[1])
 LIBRARIES = None if sys.argv[2] == "-" else pathlib.Path(sys.argv[2]).resolve()
 COMPILER = sys.argv[3]
 DOUBLES = COMPILER != "-"
-TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt"
 CACHE = LIBRARIES / "kernels" if DOUBLES else None
-faults = []
 
 # Meson lists the doubles' folder there, and then no driver would ever be missing.
 if DOUBLES and os.environ.pop("LD_LIBRARY_PATH", None):
@@ -23,34 +23,27 @@ if DOUBLES and os.environ.pop("LD_LIBRARY_PATH", None):
 
 
 def tool(name, *arguments, cwd, **environment):
-    variables = {**os.environ, **{key: str(value) for key, value in environment.items()}}
+    variables = {key: str(value) for key, value in environment.items()}
     if DOUBLES:
         CACHE.mkdir(exist_ok=True)
         variables |= {"REMAT_DOUBLE_COMPILER": COMPILER, "REMAT_DOUBLE_CACHE": str(CACHE),
                       "XDG_CACHE_HOME": "", "HOME": ""}  # a test that wants remat's cache names it
-    return subprocess.run([TOOLS / name, *map(str, arguments)], cwd=cwd, encoding="utf-8",
-                          capture_output=True, env=variables)
-
-
-def must(done):
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, done.args))}\nexit code {done.returncode}: {done.stderr}")
-    return done
+    return tools(name, *arguments, cwd=cwd, env=variables)
 
 
 def graph(work, *arguments):
-    must(tool("remat-graph", *arguments, "-o", "model.fbs", cwd=work))
+    must(tool("graph", *arguments, "-o", "model.fbs", cwd=work))
 
 
 def plan(work, name, *arguments, cubins="none"):
     """Cubins are the double's."""
     double = ["--nvrtc", LIBRARIES, "--cache", "none"] if cubins != "none" and LIBRARIES else []
-    return must(tool("remat-compile", "model.fbs", "-o", name, *arguments, "--arch", cubins, *double, cwd=work))
+    return must(tool("compile", "model.fbs", "-o", name, *arguments, "--arch", cubins, *double, cwd=work))
 
 
 def small_target(work):
     """A description of a GPU whose workspace is soon filled by the double's products."""
-    target = json.loads((pathlib.Path(__file__).resolve().parents[2] / "schemas/devices/h200.json").read_text())
+    target = json.loads((ROOT / "schemas/devices/h200.json").read_text())
     target["cuda"]["workspace_bytes"] = 1 << 20
     (pathlib.Path(work) / "small.json").write_text(json.dumps(target))
     return "./small.json"
@@ -58,7 +51,7 @@ def small_target(work):
 
 def train(work, name, device, *arguments, libraries=LIBRARIES, **environment):
     """device None: without --device."""
-    return tool("remat-run", name, "--text", TEXT, *(["--device", device] if device else []),
+    return tool("run", name, "--text", TEXT, *(["--device", device] if device else []),
                 *(["--cuda-libraries", libraries] if libraries else []), *arguments, cwd=work, **environment)
 
 
@@ -69,16 +62,6 @@ def lines(done):
 
 def hashes(done):
     return [(line["loss_hash"], line["grad_hash"]) for line in lines(done)]
-
-
-def check(condition, message):
-    if not condition:
-        faults.append(message)
-
-
-def finish():
-    print("\n".join(faults) or "ok")
-    sys.exit(1 if faults else 0)
 
 
 def folder():

@@ -7,14 +7,14 @@ norm's first weight is 2^130 times what the text has fewer of byte "a" than the 
 
     finite.py TOOLS LIBRARIES COMPILER"""
 import array
-import json
 import math
 import struct
 
 from doubles import check, finish, folder, graph, must, pathlib, plan, tool, LIBRARIES
 from gradients import read_tensors
+from harness import NOT_FINITE, read_safetensors, safetensors
 
-BATCH, SEQ, WIDTH, NOT_FINITE = 2, 8, 64, 8
+BATCH, SEQ, WIDTH = 2, 8, 64
 GOOD_STEPS = 3
 # options of remat-graph, of remat-compile, devices
 MODELS = [(["--clip-norm", 1], ["--ac-mode", "full"], ["cpu", "cuda"]),
@@ -23,27 +23,23 @@ MODELS = [(["--clip-norm", 1], ["--ac-mode", "full"], ["cpu", "cuda"]),
 
 def spoil(path):
     """1 in the first column of the embeddings and 2^127 in the head's weight of "a"; nothing comes of the layers."""
-    raw = bytearray(path.read_bytes())
-    length = struct.unpack("<Q", raw[:8])[0]
-    for name, entry in json.loads(raw[8:8 + length]).items():
-        if name == "__metadata__":
-            continue
-        size = 2 if entry["dtype"] == "BF16" else 4
-        begin, end = (8 + length + offset for offset in entry["data_offsets"])
-        values = array.array("f", bytes(4 * ((end - begin) // size)))
+    tensors = read_safetensors(path)
+    for name, (dtype, shape, data) in tensors.items():
+        size = 2 if dtype == "BF16" else 4
+        values = array.array("f", bytes(4 * (len(data) // size)))
         if "embed_tokens" in name:
             values[::WIDTH] = array.array("f", [1.0] * (len(values) // WIDTH))
         elif name == "lm_head.weight":
             values[ord("a") * WIDTH] = 2.0 ** 127
         elif "o_proj" not in name and "down_proj" not in name and name != "model.norm.weight":
             continue
-        raw[begin:end] = b"".join(struct.pack("<f", value)[4 - size:] for value in values)
-    path.write_bytes(raw)
+        tensors[name] = dtype, shape, b"".join(struct.pack("<f", value)[4 - size:] for value in values)
+    path.write_bytes(safetensors(tensors))
 
 
 def run(work, device, *arguments):
     libraries = ["--cuda-libraries", LIBRARIES] if device == "cuda" and LIBRARIES else []
-    return tool("remat-run", "model.plan", "--text", "text", "--device", device, *libraries, *arguments, cwd=work)
+    return tool("run", "model.plan", "--text", "text", "--device", device, *libraries, *arguments, cwd=work)
 
 
 def check_device(work, name, device):

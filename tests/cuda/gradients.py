@@ -17,12 +17,14 @@ bf16, so four times the limit, and none for one element.
 
 A tensor that is zero, or 0.9 of what it should be, is beyond every limit (test_gradients.py)."""
 import array
-import json
 import math
 import operator
+import os
 import re
-import struct
 import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from harness import floats, read_safetensors
 
 LIMIT = {"fp32": 8 * 8 * 2.0 ** -24, "bf16": 8 * 2.0 ** -9}
 OUTLIER = 3  # of an element
@@ -32,13 +34,6 @@ SCORES, OF_SCORES = 3, re.compile(r"\.(q_proj|k_proj|query|key|c_attn\.[qk])\.(w
 KEY_BIAS = re.compile(r"\.(k_proj|key|c_attn\.k)\.bias$")
 RELUS, OF_RELUS = 4, re.compile(r"\.fc1\.")
 FUSED = re.compile(r"(.*\.c_attn)\.(weight|bias)$")
-
-
-def read_floats(dtype, data):
-    if dtype == "F32":
-        return array.array("f", data)
-    words = array.array("H", data)
-    return array.array("f", struct.pack(f"<{len(words)}I", *(word << 16 for word in words)))
 
 
 def split_fused(name, shape, values):
@@ -55,12 +50,9 @@ def split_fused(name, shape, values):
 
 def read_tensors(path):
     """Name -> floats of a safetensors file."""
-    raw, found = path.read_bytes(), {}
-    length = struct.unpack("<Q", raw[:8])[0]
-    header, data = json.loads(raw[8:8 + length]), raw[8 + length:]
-    header.pop("__metadata__", None)
-    for name, entry in header.items():
-        found |= split_fused(name, entry["shape"], read_floats(entry["dtype"], data[slice(*entry["data_offsets"])]))
+    found = {}
+    for name, tensor in read_safetensors(path).items():
+        found |= split_fused(name, tensor[1], floats(tensor))
     return found
 
 

@@ -2,11 +2,9 @@
 """A session on the host's stream and in the host's device memory (host.c), of plans with and without a workspace.
 
     host.py TOOLS LIBRARIES COMPILER PROGRAM"""
-import os
-import subprocess
 import sys
 
-from doubles import CACHE, COMPILER, DOUBLES, LIBRARIES, check, finish, folder, graph, pathlib, plan, small_target
+from doubles import CACHE, COMPILER, DOUBLES, LIBRARIES, check, finish, folder, graph, pathlib, plan, run, small_target
 
 with folder() as work:
     graph(work, "gpt2-tiny", "--layers", "1", "--batch", "2", "--seq", "16", "--dropout", "0.1")
@@ -15,9 +13,8 @@ with folder() as work:
 
 
     def host(name, *options, **environment):
-        environment |= {**os.environ, "REMAT_DOUBLE_COMPILER": COMPILER, "REMAT_DOUBLE_CACHE": str(CACHE)}
-        return subprocess.run([pathlib.Path(sys.argv[4]).resolve(), name, LIBRARIES or "-", *options], cwd=work,
-                              encoding="utf-8", capture_output=True, env=environment)
+        environment |= {"REMAT_DOUBLE_COMPILER": COMPILER, "REMAT_DOUBLE_CACHE": str(CACHE)}
+        return run([pathlib.Path(sys.argv[4]).resolve(), name, LIBRARIES or "-", *options], cwd=work, env=environment)
 
     for name in ["cpu.plan", "gpu.plan"]:
         one = ["--one-stream"] if name == "cpu.plan" else []  # its products fill 32 MiB each

@@ -12,8 +12,8 @@ import subprocess
 import sys
 import time
 
-from doubles import (CACHE, COMPILER, LIBRARIES, TEXT, TOOLS, check, finish, folder, graph, hashes, must, pathlib, plan,
-                     tool, train)
+from doubles import (CACHE, COMPILER, LIBRARIES, TEXT, check, finish, folder, graph, hashes, must, pathlib, plan,
+                     run, tools, train)
 
 # preset, dtype, ranks along dp and tp, microbatches, --zero, and how processes are started: the first in every way, the
 # others in one
@@ -39,14 +39,13 @@ def threads(work, ranks, *options, of="ranks.plan", libraries=LIBRARIES, **more)
 
 def command(*options):
     steps = [] if "--steps" in options else ["--steps", 3]
-    return [TOOLS / "remat-run", "ranks.plan", "--text", TEXT, "--device", "cuda", "--cuda-libraries", LIBRARIES,
+    return [tools.path("run"), "ranks.plan", "--text", TEXT, "--device", "cuda", "--cuda-libraries", LIBRARIES,
             *map(str, [*RUN, *steps, *options])]
 
 
 def mpirun(work, ranks, *options):
     """Each process sees all GPUs and has its own."""
-    return subprocess.run(["mpirun", "-n", str(ranks), *command(*options)], cwd=work, encoding="utf-8", capture_output=True,
-                          env={**os.environ, **variables(work, REMAT_DOUBLE_GPUS=ranks)})
+    return run(["mpirun", "-n", ranks, *command(*options)], cwd=work, env=variables(work, REMAT_DOUBLE_GPUS=ranks))
 
 
 LAUNCHERS = {"torchrun": lambda r, n, port: {"WORLD_SIZE": n, "RANK": r, "LOCAL_RANK": r, "LOCAL_WORLD_SIZE": n,
@@ -102,7 +101,7 @@ def same_bits(work, preset, dtype, dp, tp, microbatches, zero, ways):
     policy = ["--recompute", "*.gathered"] if zero == 3 else SHARDS if tp > 1 and dp == 1 else []
     plan(work, "ranks.plan", *mesh, "--zero", zero, "--target", "h200", *policy,
          *(["--exchange-size", 3000] if zero else []))  # many tensors travel in pieces
-    must(tool(TOOLS.parent / "tests/e2e/stretch", "ranks.plan", cwd=work))  # transfers go on beside commands
+    must(run([tools.folder.parent / "tests/e2e/stretch", "ranks.plan"], cwd=work))  # transfers go on beside commands
     parts = mesh if tp > 1 else ["--microbatches", dp * microbatches]
     plan(work, "parts.plan", *parts, "--target", "h200")
     runs = {"local, threads of this process": threads(work, ranks, "--engine", "local"),
@@ -177,21 +176,21 @@ def failures(work):
 
 def choice(work):
     """Without --device: GPUs where there is one for each rank, and NCCL; otherwise the CPU, if the plan is for one."""
-    def run(gpus, *options, **more):
+    def choose(gpus, *options, **more):
         return train(work, "ranks.plan", None, "--steps", 1, *options, "--report", "report.json", libraries=LIBRARIES,
                      **variables(work, REMAT_DOUBLE_GPUS=gpus, **more))
 
     def chosen(*arguments, **more):
-        done = must(run(*arguments, **more))
+        done = must(choose(*arguments, **more))
         report = json.loads((pathlib.Path(work) / "report.json").read_text())
         return report["device"], report["engine"], done.stderr + done.stdout
 
     plan(work, "ranks.plan", "--mesh", "dp=2", "--target", "h200")
     check(chosen(2)[:2] == ("cuda", "nccl"), f"two GPUs: {chosen(2)}")
     check(chosen(1, "--device", "cpu")[:2] == ("cpu", "local"), "a plan for GPUs on the CPU")
-    says(run(1), IO, "the plan is for h200, and there is no GPU for each of its ranks: run it with --device cpu")
-    says(run(2, REMAT_DOUBLE_NCCL_VERSION=21212), IO, "NCCL has version 21212")
-    says(run(2, "--engine", "local"), USAGE, "the plan is for h200, and --engine does not say where it runs")
+    says(choose(1), IO, "the plan is for h200, and there is no GPU for each of its ranks: run it with --device cpu")
+    says(choose(2, REMAT_DOUBLE_NCCL_VERSION=21212), IO, "NCCL has version 21212")
+    says(choose(2, "--engine", "local"), USAGE, "the plan is for h200, and --engine does not say where it runs")
     plan(work, "ranks.plan", "--mesh", "dp=2")
     check(chosen(2)[:2] == ("cuda", "nccl"), f"two GPUs: {chosen(2)}")
     check(chosen(1)[:2] == ("cpu", "local"), f"one GPU: {chosen(1)}")
@@ -202,10 +201,9 @@ def choice(work):
     check("2 x arena" in old[2] and report["engine_bytes"] == 0, f"memory on the CPU is that of two ranks: {old}")
     if shutil.which("mpirun"):
         for gpus, expected in [(2, "engine nccl"), (1, "engine mpi")]:
-            command = ["mpirun", "-n", "2", TOOLS / "remat-run", "ranks.plan", "--text", TEXT, "--steps", "1",
+            command = ["mpirun", "-n", "2", tools.path("run"), "ranks.plan", "--text", TEXT, "--steps", "1",
                        "--cuda-libraries", LIBRARIES]
-            done = must(subprocess.run(command, cwd=work, encoding="utf-8", capture_output=True,
-                                       env={**os.environ, **variables(work, REMAT_DOUBLE_GPUS=gpus)}))
+            done = must(run(command, cwd=work, env=variables(work, REMAT_DOUBLE_GPUS=gpus)))
             check(expected in done.stdout, f"mpirun with {gpus} GPUs: {done.stdout}")
     for options, message in [(["--engine", "nccl", "--device", "cpu"], "--engine nccl contradicts --device cpu"),
                              (["--engine", "mpi"], "--engine mpi: the ranks are threads of this process")]:
@@ -217,7 +215,7 @@ def traced(work):
     transfers of a group have its time."""
     graph(work, "gpt2-tiny", "--layers", 1, "--batch", 2, "--seq", 8)
     plan(work, "ranks.plan", "--mesh", "dp=2", "--zero", 1, "--target", "h200")
-    must(tool(TOOLS.parent / "tests/e2e/stretch", "ranks.plan", cwd=work))
+    must(run([tools.folder.parent / "tests/e2e/stretch", "ranks.plan"], cwd=work))
     must(train(work, "ranks.plan", "cuda", "--steps", 2, "--trace", "trace.json",
                **variables(work, REMAT_DOUBLE_GPUS=2)))
     trace = json.loads((pathlib.Path(work) / "trace.json").read_text())["traceEvents"]

@@ -57,7 +57,7 @@ def make_gpu_plans(work, name, settings):
             arguments = ["--budget", made["gpu none"]["reserve_bytes"] + least + (most - least) // 4]
         plan(work, f"{policy}.plan", "--target", "h200", *arguments, *settings,
              cubins="sm_80,sm_90" if policy == "gpu" else "none")
-        made[policy] = json.loads(must(tool("remat-dump", f"{policy}.plan", "--format", "json", cwd=work)).stdout)
+        made[policy] = json.loads(must(tool("dump", f"{policy}.plan", "--format", "json", cwd=work)).stdout)
     check(len({summary["numerics_hash"] for summary in made.values()}) == 1, f"{name}: several numerics_hash")
     check(0 == made["gpu none"]["recomputed"] < made["gpu"]["recomputed"] < made["gpu full"]["recomputed"],
           f"{name}: plans for a GPU do not differ")

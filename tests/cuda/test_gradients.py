@@ -5,20 +5,18 @@ tensors, what is 1.5 times the limit is 1.5 times the limit.
 
     test_gradients.py TOOLS"""
 import array
-import json
 import math
+import os
 import pathlib
 import random
 import struct
-import subprocess
 import sys
-import tempfile
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import gradients
+from harness import TEXT, Tools, check, finish, safetensors, scratch
 
-TOOLS = pathlib.Path(sys.argv[1]).resolve()
-TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt"
-faults = []
+tool = Tools(sys.argv[1])
 
 
 def changed(values, change):
@@ -45,21 +43,13 @@ BROKEN = {"NaN": lambda v: changed(v, lambda x: math.nan), "infinite": lambda v:
           "shorter": lambda v: v[:-1]}
 
 
-def check(condition, message):
-    if not condition:
-        faults.append(message)
-
-
 def tensors_of(model, dtype):
     """Of few tokens, where gradients cancel most."""
-    with tempfile.TemporaryDirectory() as work:
-        for tool, *arguments in [["remat-graph", model, "--layers", "1", "--dtype", dtype, "--batch", "1", "--seq", "2",
-                                  "-o", "m.fbs"],
-                                 ["remat-compile", "m.fbs", "-o", "m.plan", "--arch", "none"],
-                                 ["remat-run", "m.plan", "--text", TEXT, "--device", "cpu", "--steps", "1",
-                                  "--save-gradients", "g.safetensors"]]:
-            subprocess.run([TOOLS / tool, *arguments], cwd=work, check=True, capture_output=True)
-        return gradients.read_tensors(pathlib.Path(work) / "g.safetensors")
+    with scratch():
+        tool.must("graph", model, "--layers", "1", "--dtype", dtype, "--batch", "1", "--seq", "2", "-o", "m.fbs")
+        tool.must("compile", "m.fbs", "-o", "m.plan", "--arch", "none")
+        tool.must("run", "m.plan", "--text", TEXT, "--device", "cpu", "--steps", "1", "--save-gradients", "g.safetensors")
+        return gradients.read_tensors("g.safetensors")
 
 
 def check_model(name, dtype, reference):
@@ -124,13 +114,11 @@ def check_fused():
     rows = [[2.0 ** -12, -2.0 ** -13, 2.0 ** -12, 2.0 ** -14, 4.0, -8.0], [2.0 ** -12, 2.0 ** -11, 2.0 ** -12, 0.5, 2.0, 1.0]]
     values = [value for row in rows for value in row]
     parts = {f"h.c_attn.{part}.weight": [*rows[0][at:at + 2], *rows[1][at:at + 2]] for part, at in zip("qkv", [0, 2, 4])}
-    with tempfile.TemporaryDirectory() as work:
+    with scratch():
         for dtype, width in [("F32", 4), ("BF16", 2)]:
             data = b"".join(struct.pack("<f", value)[-width:] for value in values)
-            header = json.dumps({"h.c_attn.weight": {"dtype": dtype, "shape": [2, 6],
-                                                     "data_offsets": [0, len(data)]}}).encode()
-            path = pathlib.Path(work) / "fused.safetensors"
-            path.write_bytes(struct.pack("<Q", len(header)) + header + data)
+            path = pathlib.Path("fused.safetensors")
+            path.write_bytes(safetensors({"h.c_attn.weight": (dtype, [2, 6], data)}))
             found = {name: list(part) for name, part in gradients.read_tensors(path).items()}
             check(found == parts, f"{dtype}: read as {found}")
 
@@ -151,5 +139,4 @@ for loss, other in [(math.nan, 1), (1, math.nan), (1, math.inf), (math.inf, math
 for model in ["gpt2-tiny", "llama-tiny", "bert-tiny", "encdec-tiny"]:
     for dtype in ["fp32", "bf16"]:
         check_model(f"{model} {dtype}", dtype, tensors_of(model, dtype))
-print("\n".join(faults) or "ok")
-sys.exit(1 if faults else 0)
+finish()
