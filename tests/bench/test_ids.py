@@ -4,24 +4,14 @@
     test_ids.py BUILD"""
 import json
 import math
-import pathlib
-import subprocess
+import os
 import sys
-import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "tests/cuda"))
-from gradients import read_tensors
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from harness import TEXT, USAGE, Tools, finish, floats, must, read_safetensors, refused, run, scratch
 
-BUILD = pathlib.Path(sys.argv[1]).resolve()
-TEXT = ROOT / "tests/data/genesis_exodus.txt"
+tool = Tools(sys.argv[1])
 VOCABULARY, TOKENS = 4099, 4 * 1024
-
-
-def call(program, *arguments, code=0, said="", **more):
-    done = subprocess.run([BUILD / program, *arguments], encoding="utf-8", capture_output=True, **more)
-    assert done.returncode == code and said in done.stderr, (program, arguments, done)
-    return done.stdout
 
 
 def zipf(rank):
@@ -34,21 +24,20 @@ def rows_that_occur(values):
     return sum(norm > 3 * min(norms) for norm in norms)
 
 
-with tempfile.TemporaryDirectory() as work:
-    graph, plan = f"{work}/model.fbs", f"{work}/model.plan"
-    call("tools/remat-graph", "gpt2-tiny", "--layers", "1", "--vocab", str(VOCABULARY), "--batch", "4", "--seq", "1024",
-         "--context", "1024", "-o", graph)
-    call("tools/remat-compile", graph, "-o", plan, "--arch", "none")
+with scratch():
+    tool.must("graph", "gpt2-tiny", "--layers", 1, "--vocab", VOCABULARY, "--batch", 4, "--seq", 1024, "--context", 1024,
+              "-o", "model.fbs")
+    tool.must("compile", "model.fbs", "-o", "model.plan", "--arch", "none")
     # bench_session: of tokens and targets
-    row = json.loads(call("tests/bench/bench_session", plan, "2", "cpu", input="\n"))
+    row = json.loads(must(run([tool.folder.parent / "tests/bench/bench_session", "model.plan", 2, "cpu"], input="\n")).stdout)
     expected = sum(1 - (1 - zipf(rank)) ** (2 * TOKENS) for rank in range(VOCABULARY))
     assert abs(row["distinct_ids"] / expected - 1) < 0.05, (row, expected)
     # remat-run: the table's gradient is large in the rows of ids that occur
-    for source, least, most in [(["--text", str(TEXT)], 20, 256), (["--ids", "zipf"], 0.6 * expected, 1.1 * expected)]:
-        call("tools/remat-run", plan, *source, "--steps", "1", "--device", "cpu", "--save-gradients", f"{work}/found")
-        found = rows_that_occur(read_tensors(pathlib.Path(work) / "found")["wte.weight"])
+    for source, least, most in [(["--text", TEXT], 20, 256), (["--ids", "zipf"], 0.6 * expected, 1.1 * expected)]:
+        tool.must("run", "model.plan", *source, "--steps", 1, "--device", "cpu", "--save-gradients", "found")
+        found = rows_that_occur(floats(read_safetensors("found")["wte.weight"]))
         assert least <= found <= most, (source, found, expected)
-    call("tools/remat-run", plan, "--steps", "1", code=2, said="--text is missing, or --tokens, or --ids")
-    call("tools/remat-run", plan, "--ids", "zipf", "--text", graph, code=2, said="--ids contradicts --text")
-    call("tools/remat-run", plan, "--ids", "even", code=2, said="--ids 'even' is unknown (accepted: zipf)")
-print("ok")
+    refused(tool("run", "model.plan", "--steps", "1"), USAGE, "--text is missing, or --tokens, or --ids")
+    refused(tool("run", "model.plan", "--ids", "zipf", "--text", "model.fbs"), USAGE, "--ids contradicts --text")
+    refused(tool("run", "model.plan", "--ids", "even"), USAGE, "--ids 'even' is unknown (accepted: zipf)")
+finish("ok")

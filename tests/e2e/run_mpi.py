@@ -13,7 +13,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from harness import IO, NOT_FINITE, TEXT, USAGE, Tools, check, faults, finish, must, refused, run, scratch
+from harness import IO, NOT_FINITE, TEXT, USAGE, Tools, check, faults, finish, must, refused, run, safetensors, scratch
 
 tool, MPIRUN = Tools(sys.argv[1]), sys.argv[2]
 STRETCH = tool.folder.parent / "tests/e2e/stretch"  # transfers beside commands
@@ -152,8 +152,7 @@ def differ():
     pathlib.Path("extra.graph").write_text(EXTRA)
     must(tool("compile", "extra.graph", "--mesh", "dp=2", "-o", "extra.plan"))
     for name in "a", "b":
-        header = b'{"extra":{"dtype":"F32","shape":[16,8],"data_offsets":[0,512]}}'
-        pathlib.Path(f"{name}.in").write_bytes(len(header).to_bytes(8, "little") + header + name.encode() * 512)
+        pathlib.Path(f"{name}.in").write_bytes(safetensors({"extra": ("F32", [16, 8], name.encode() * 512)}))
     given = [say[0], "extra.plan", *say[2:], "--input"]
     cases.append((options, [*given, "extra=a.in"], [*given, "extra=b.in"]))
     for what, first, second in cases:

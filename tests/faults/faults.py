@@ -20,7 +20,11 @@ import shutil
 import signal
 import stat
 import subprocess
+import sys
 import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import harness
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FAMILIES = ("memory", "write", "name", "remove", "sync")
@@ -164,6 +168,7 @@ class Workplace:
         memory = "/dev/shm" if in_memory and os.access("/dev/shm", os.W_OK) else None  # fsync costs nothing
         self.scratch = tempfile.TemporaryDirectory(dir=memory)
         self.inputs, self.folder = (os.path.join(self.scratch.name, name) for name in ("inputs", "run"))
+        self.tool = harness.Tools(build, cwd=self.inputs)
         self.whole = {}
         self.prepare()
 
@@ -173,32 +178,25 @@ class Workplace:
     def __exit__(self, *_):
         self.scratch.cleanup()
 
-    def tool(self, name):
-        return os.path.join(self.build, "tools", f"remat-{name}")
-
-    def must(self, name, *arguments):
-        subprocess.run([self.tool(name), *arguments], cwd=self.inputs, check=True, capture_output=True)
-
     def prepare(self):
         os.mkdir(self.inputs)
-        shutil.copy(os.path.join(ROOT, "tests/data/genesis_exodus.txt"), os.path.join(self.inputs, "text.txt"))
+        shutil.copy(harness.TEXT, os.path.join(self.inputs, "text.txt"))
         shutil.copy(os.path.join(ROOT, "tests/golden/ir/config-llama.json"), os.path.join(self.inputs, "config.json"))
         with open(os.path.join(self.inputs, "problem.json"), "w", encoding="utf-8") as file:
             nodes = [{"name": f"n{i}", "time": 1, "bytes": 8, "inputs": [] if i == 0 else [i - 1] if i < 6
                       else [i - 1, 11 - i]} for i in range(12)]
             json.dump({"schema": "remat-problem/1", "nodes": nodes}, file)
-        self.must("graph", "mlp-tiny", "-o", "m.fbs")
-        self.must("compile", "m.fbs", "-o", "in.plan")
-        self.must("compile", "m.fbs", "--mesh", "dp=3", "--zero", "3", "--bind", "batch=3", "-o", "ranks.plan")
-        self.must("run", "in.plan", "--text", "text.txt", "-j", "1", "--steps", "3", "--profile", "profile.json",
-                  "--save-weights", "in.safetensors")
-        header = b'{"extra":{"dtype":"F32","shape":[16,8],"data_offsets":[0,512]}}'
+        self.tool.must("graph", "mlp-tiny", "-o", "m.fbs")
+        self.tool.must("compile", "m.fbs", "-o", "in.plan")
+        self.tool.must("compile", "m.fbs", "--mesh", "dp=3", "--zero", "3", "--bind", "batch=3", "-o", "ranks.plan")
+        self.tool.must("run", "in.plan", "--text", "text.txt", "-j", "1", "--steps", "3", "--profile", "profile.json",
+                       "--save-weights", "in.safetensors")
         for name, data in (("given.graph", GIVEN.encode()), ("ids.bin", bytes([7, 0] * 200)),
                            ("index.json", b'{"weight_map":{"any":"in.safetensors"}}'),
-                           ("extra.safetensors", len(header).to_bytes(8, "little") + header + bytes(512))):
+                           ("extra.safetensors", harness.safetensors({"extra": ("F32", [16, 8], bytes(512))}))):
             with open(os.path.join(self.inputs, name), "wb") as file:
                 file.write(data)
-        self.must("compile", "given.graph", "-o", "given.plan")
+        self.tool.must("compile", "given.graph", "-o", "given.plan")
 
     def lay_out(self, command, old=True):
         """The folder before a run."""
@@ -219,7 +217,7 @@ class Workplace:
         words = [word.replace("@nvrtc@", self.nvrtc) for word in command.arguments]
         environment = {"PATH": os.environ["PATH"], "HOME": self.scratch.name, "LC_ALL": "C.UTF-8",
                        **command.environment, **streams.pop("environment", {})}
-        return subprocess.Popen([self.tool(command.tool), *words], cwd=self.folder, env=environment, **streams)
+        return subprocess.Popen([self.tool.path(command.tool), *words], cwd=self.folder, env=environment, **streams)
 
     def run(self, command, family=None, at=0, mode="once", error="ENOSPC", fat=False, old=True):
         """`mode`: "once", "on" (from the n-th on) or "kill". `fat`: as on a file system without hard links and files

@@ -16,16 +16,18 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import first
 import items
 import machine
 import stages
+from harness import check, finish
 
 BUILD, STUBS, DOUBLES = (pathlib.Path(path).resolve() for path in sys.argv[1:4])
 ROOT = machine.ROOT
 GPU = "h100-sxm"
 IN_USE_BYTES = 600_000_000  # as stub.c has it
-TREE = ["tools/gpu.sh", "tests/gpu/*.py", "tests/cuda/*.py", "tests/peers/torch_gpt2.py", "tests/emulator/attention_sizes.def",
+TREE = ["tools/gpu.sh", "tests/gpu/*.py", "tests/harness.py", "tests/cuda/*.py", "tests/peers/torch_gpt2.py", "tests/emulator/attention_sizes.def",
         "schemas/devices/*", "docs/benchmarks.md"]
 # Tools that are not NVIDIA's: they note what they were called with, and run the program.
 TOOL = """#!/bin/sh
@@ -43,12 +45,6 @@ END
 """
 # These compare numbers, and find that the GPU computes nothing.
 WRONG = re.compile(r"primitives|attention|(memcheck|racecheck) attention \d+|samples|step \S+-tiny (fp32|bf16)")
-faults = []
-
-
-def check(condition, message):
-    if not condition:
-        faults.append(message)
 
 
 # --- the half hour ---
@@ -347,5 +343,4 @@ with tempfile.TemporaryDirectory() as folder:
     check_libraries(work)
     check_missing(work, libraries)
     check_torch()
-print("\n".join(faults) or "ok")
-sys.exit(1 if faults else 0)
+finish()

@@ -11,9 +11,11 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import items
 import machine
 import stages
+from harness import check, finish
 
 BUILD, LIBRARIES, COMPILER = sys.argv[1:]
 SCRIPT = pathlib.Path(__file__).resolve().parent.parent.parent / "tools/gpu.sh"
@@ -26,7 +28,6 @@ code=$?
 echo "========= ERROR SUMMARY: 0 errors"
 exit $code
 """
-faults = []
 
 
 def run(stage, out, *options, **environment):
@@ -39,11 +40,6 @@ def run(stage, out, *options, **environment):
     done = subprocess.run([SCRIPT, stage, "--build", view, "--out", out, "--small", *options], encoding="utf-8",
                           capture_output=True, env=os.environ | {"PATH": f"{out}:{os.environ['PATH']}"} | environment)
     return done.returncode, done.stdout + done.stderr
-
-
-def check(condition, message):
-    if not condition:
-        faults.append(message)
 
 
 def log_of(stage, out):
@@ -215,5 +211,4 @@ with tempfile.TemporaryDirectory() as out:
     path.unlink()
     code, said = run("conformance", out, *doubles, "--seconds", "0")
     check(code == 75 and "time ran out" in said, f"without time: exit code {code}: {said}")
-print("\n".join(faults) or "ok")
-sys.exit(1 if faults else 0)
+finish()

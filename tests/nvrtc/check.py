@@ -5,31 +5,24 @@ NVRTC's look-alike and on NVRTC where it is.
     check.py TOOLS CHANGE_PLAN FOLDER_OF_DOUBLE"""
 import json
 import os
-import subprocess
 import sys
-import tempfile
 
 import library
+from harness import Tools, must, run, scratch
 
-tools, change_plan, double = map(os.path.abspath, sys.argv[1:4])
+tool = Tools(sys.argv[1])
+change_plan, double = map(os.path.abspath, sys.argv[2:4])
 os.environ["XDG_CACHE_HOME"] = "cache"
 # NVRTC keeps memory when it is unloaded.
 os.environ["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
 
 
-def call(program, *arguments, code=0):
-    done = subprocess.run([program, *arguments], capture_output=True, text=True)
-    assert done.returncode == code, (program, arguments, done.returncode, done.stdout, done.stderr)
-    return done
-
-
 def check(plan, *options, code=0):
-    done = call(f"{tools}/remat-dump", plan, "--check", *options, code=code)
-    return done.stderr if code else done.stdout
+    return tool.text("dump", plan, "--check", *options, code=code)
 
 
 def compile_plan(plan, model, *options):
-    return json.loads(call(f"{tools}/remat-compile", model, "--format", "json", "-o", plan, *options).stdout)
+    return tool.json("compile", model, "--format", "json", "-o", plan, *options)
 
 
 def check_double():
@@ -40,27 +33,27 @@ def check_double():
     found = json.loads(check("double.plan", "--format", "json", *nvrtc))
     assert found["cuda_text"] == found["cubins"] == "equal" and found["reason"] is None, found
     assert found["cubin_count"] == 2 * found["cuda_kernels"] > 0 and found["cuda_launches"] > 0, found
-    cases = [line.split("\t") for line in call(change_plan).stdout.splitlines()]
+    cases = [line.split("\t") for line in must(run([change_plan])).stdout.splitlines()]
     assert len(cases) > 30, cases
     for case, expected in [("untouched", "as NVRTC 13.0 makes them"), *cases]:
         fine = case in ("untouched", "version", "no_version", "no_cubins", "no_code")
-        call(change_plan, "double.plan", case, "changed.plan")
+        must(run([change_plan, "double.plan", case, "changed.plan"]))
         said = check("changed.plan", *nvrtc, code=0 if fine else 4)
         assert expected in said and (fine or "is not what its commands mean: " in said), (case, said)
         found = None if not fine else json.loads(check("changed.plan", "--format", "json", *nvrtc))
         if "version" in case:
             assert found["cubins"] == "not comparable" and found["reason"], found
-    call(change_plan, "double.plan", "version", "changed.plan")
+    must(run([change_plan, "double.plan", "version", "changed.plan"]))
     said = check("changed.plan", *nvrtc)
     assert "NVRTC 13.1 made them, and this one is 13.0" in said, said
-    call(f"{tools}/remat-dump", "double.plan", "--check", "--nvrtc", "nowhere", code=5)
+    tool.must("dump", "double.plan", "--check", "--nvrtc", "nowhere", code=5)
     return len(cases)
 
 
 def check_others():
     """Of other targets and models, among them a plan without text, by its note."""
     for model, *options in (["gpt2-tiny", "--dropout", "0.1"], ["llama-tiny", "--dtype", "bf16"], ["encdec-tiny"]):
-        call(f"{tools}/remat-graph", model, *options, "-o", "other.fbs")
+        tool.must("graph", model, *options, "-o", "other.fbs")
         for how in (["--recompute-granularity", "full", "--recompute-method", "uniform"], ["--target", "h200", "--microbatches", "1"]):
             compile_plan("other.plan", "other.fbs", "--arch", "none", *how)
             said = check("other.plan")
@@ -69,24 +62,18 @@ def check_others():
 
 def check_real():
     nvrtc = library.option("--nvrtc")
-    call(f"{tools}/remat-graph", "mlp", "--layers", "1", "--width", "64", "-o", "mlp.fbs")
-    done = subprocess.run([f"{tools}/remat-compile", "mlp.fbs", "-o", "real.plan", "--target", "h100-sxm", "--arch", "sm_90",
-                           "--cache", "none", *nvrtc], capture_output=True, text=True)
-    if "cannot open NVRTC" in done.stderr:
-        return library.missing(done.stderr)
-    assert done.returncode == 0, done.stderr
+    tool.must("graph", "mlp", "--layers", "1", "--width", "64", "-o", "mlp.fbs")
+    library.must(tool("compile", "mlp.fbs", "-o", "real.plan", "--target", "h100-sxm", "--arch", "sm_90", "--cache", "none", *nvrtc))
     said = check("real.plan", *nvrtc)
     assert " as NVRTC " in said, said
-    call(change_plan, "real.plan", "cubin", "changed.plan")
+    must(run([change_plan, "real.plan", "cubin", "changed.plan"]))
     said = check("changed.plan", *nvrtc, code=4)
     assert "is not of its text" in said, said
-    return 0
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as work:
-        os.chdir(work)
-        call(f"{tools}/remat-graph", "gpt2-tiny", "--layers", "1", "--dtype", "bf16", "-o", "model.fbs")
+    with scratch():
+        tool.must("graph", "gpt2-tiny", "--layers", "1", "--dtype", "bf16", "-o", "model.fbs")
         print(f"{check_double()} changes found")
         check_others()
-        sys.exit(check_real())
+        check_real()

@@ -13,11 +13,10 @@ import fnmatch
 import json
 import os
 import re
-import subprocess
 import sys
-import tempfile
 
 import library
+from harness import Tools, scratch
 
 ALL_ARCHITECTURES = "sm_80,sm_86,sm_89,sm_90,sm_100"
 TARGET = "h200"
@@ -35,24 +34,19 @@ def read_rows(*path):
 
 
 class Model:
-    def __init__(self, tools, cache, architectures, preset, dtype, *options):
-        self.tools, self.cache, self.name = tools, cache, f"{preset}:{dtype}"
+    def __init__(self, tool, cache, architectures, preset, dtype, *options):
+        self.tool, self.cache, self.name = tool, cache, f"{preset}:{dtype}"
         self.architectures = ALL_ARCHITECTURES if architectures == "all" else architectures
         self.rows = {}  # (kernel, architecture) -> row of resources.csv
-        self.run("remat-graph", preset, "--dtype", dtype, *options, "-o", "model.fbs")
+        self.run("graph", preset, "--dtype", dtype, *options, "-o", "model.fbs")
 
-    def run(self, tool, *arguments):
-        done = subprocess.run([os.path.join(self.tools, tool), *arguments], capture_output=True, text=True)
-        if "cannot open NVRTC" in done.stderr:
-            sys.exit(library.missing(done.stderr))
-        if done.returncode:
-            sys.exit(f"{self.name}: {tool} {' '.join(arguments)}: {done.stderr}")
-        return done
+    def run(self, name, *arguments):
+        return library.must(self.tool(name, *arguments))
 
     def compile(self, *options):
         """What remat-dump says of the plan."""
         before, folder = len(self.rows), f"cuda{len(os.listdir())}"
-        verbose = self.run("remat-compile", "model.fbs", "-v", "--target", TARGET, *options, "-o", "model.plan",
+        verbose = self.run("compile", "model.fbs", "-v", "--target", TARGET, *options, "-o", "model.plan",
                            "--emit-cuda", folder, "--arch", self.architectures, "--cache", self.cache,
                            *library.option("--nvrtc")).stderr
         rows = {(row["kernel"], row["arch"]): row for row in read_rows(folder, "resources.csv")}
@@ -67,7 +61,7 @@ class Model:
         said = [line for line in verbose.splitlines() if line.startswith("cubins ")]
         print(f"{' '.join(options) or 'everything saved'}: {len(rows)} cubins, {len(self.rows) - before} "
               f"of no plan before; {' '.join(said[0].split())}", flush=True)
-        return json.loads(self.run("remat-dump", "model.plan", "--format", "json").stdout)
+        return json.loads(self.run("dump", "model.plan", "--format", "json").stdout)
 
     def compile_plans(self, plans):
         made = []
@@ -104,13 +98,12 @@ class Model:
 
 def main():
     tools, cache, plans, *model = sys.argv[1:]
-    tools, cache = os.path.abspath(tools), os.path.abspath(cache)
+    cache = os.path.abspath(cache)
     os.makedirs(cache, exist_ok=True)
-    with tempfile.TemporaryDirectory() as work:
-        os.chdir(work)
-        model = Model(tools, cache, *model)
+    tool = Tools(tools)
+    with scratch():
+        model = Model(tool, cache, *model)
         model.compile_plans({"all": ALL, "few": FEW}[plans])
-        os.chdir("/")
     faults = model.check()
     print("\n".join(faults))
     return 1 if faults else 0

@@ -4,31 +4,21 @@
     plans.py TOOLS_FOLDER
 
 Exit code 77 where there is no NVRTC (1 when CI=true)."""
-import json
 import os
-import subprocess
 import sys
-import tempfile
 
 import library
+from harness import Tools, scratch
 
-tools = os.path.abspath(sys.argv[1])
-
-
-def call(tool, *arguments, code=0):
-    done = subprocess.run([f"{tools}/remat-{tool}", *arguments], capture_output=True, text=True)
-    if "cannot open NVRTC" in done.stderr:
-        sys.exit(library.missing(done.stderr))
-    assert done.returncode == code, (tool, arguments, done.returncode, done.stderr)
-    return done
+tool = Tools(sys.argv[1])
 
 
 def compile_plan(name, *options):
     """The plan's bytes, what -v says of cubins, and what remat-dump says."""
     made = "--arch" in options and options[-1] != "none"
-    verbose = call("compile", "tiny.fbs", "-v", "-o", name, *options, *(library.option("--nvrtc") if made else [])).stderr
-    kernels = json.loads(call("dump", name, "--kernels", "--format", "json").stdout)
-    summary = json.loads(call("dump", name, "--format", "json").stdout)
+    verbose = library.must(tool("compile", "tiny.fbs", "-v", "-o", name, *options, *(library.option("--nvrtc") if made else []))).stderr
+    kernels = tool.json("dump", name, "--kernels", "--format", "json")
+    summary = tool.json("dump", name, "--format", "json")
     said = [line for line in verbose.splitlines() if line.startswith("cubins ")]
     with open(name, "rb") as file:
         return file.read(), said, kernels["cuda_kernels"], summary
@@ -42,7 +32,7 @@ def architectures(kernels):
 
 def main():
     os.environ["XDG_CACHE_HOME"] = os.path.join(os.getcwd(), "cache")
-    call("graph", "mlp-tiny", "--dtype", "bf16", "-o", "tiny.fbs")
+    tool.must("graph", "mlp-tiny", "--dtype", "bf16", "-o", "tiny.fbs")
     first, said, kernels, _ = compile_plan("first.plan", "--target", "h100-sxm", "--arch", "sm_90")
     assert architectures(kernels) == ("sm_90",), kernels
     assert f"{len(kernels)} compiled, 0 from the cache" in said[0], said
@@ -61,16 +51,15 @@ def main():
     for options, note in ((["--target", "h100-sxm", "--arch", "none"], ""), ([], ""), (["--target", "h100-sxm"], later),
                           (["--target", "v100"], "no cubins: v100 is sm_70, and kernels need sm_80")):
         dtype = ["--dtype", "fp32" if "v100" in options else "bf16"]
-        call("graph", "mlp-tiny", *dtype, "-o", "tiny.fbs")
+        tool.must("graph", "mlp-tiny", *dtype, "-o", "tiny.fbs")
         _, said, kernels, summary = compile_plan("none.plan", *options)
         assert architectures(kernels) == () and not said, (options, kernels)
         assert [said for said in summary["notes"] if "cubins" in said] == [note] * bool(note), (options, summary["notes"])
-    message = call("compile", "tiny.fbs", "--arch", "sm_20", *library.option("--nvrtc"), code=2).stderr
+    message = library.must(tool("compile", "tiny.fbs", "--arch", "sm_20", *library.option("--nvrtc")), 2).stderr
     assert "architecture 'sm_20' is too old: kernels need sm_80 or later (accepted: sm_80, " in message, message
     return 0
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as work:
-        os.chdir(work)
+    with scratch():
         sys.exit(main())

@@ -18,13 +18,12 @@ import pathlib
 import random
 import re
 import shutil
-import subprocess
 import sys
-import tempfile
 
 import chain
 import library
 import sass
+import harness
 
 MODELS = {"gpt2-124m": ["--batch", "8", "--seq", "1024"], "llama3.2-1b": ["--batch", "4", "--seq", "2048"],
           "bert-large": ["--batch", "8", "--seq", "512", "--dropout", "0.1"]}
@@ -107,10 +106,10 @@ def grown(command, factor):
 def compare(run, launches, cache, codes, model, plan):
     """Of each distinct kernel and size: price / time, and a line that says so."""
     folder = "+".join([model, *plan])
-    run("remat-graph", model, "--dtype", "bf16", *MODELS[model], "-o", "model.fbs")
-    run("remat-compile", "model.fbs", "--target", "h100-sxm", *plan, "-o", "model.plan", "--emit-cuda", folder,
+    run("graph", model, "--dtype", "bf16", *MODELS[model], "-o", "model.fbs")
+    run("compile", "model.fbs", "--target", "h100-sxm", *plan, "-o", "model.plan", "--emit-cuda", folder,
         "--arch", "sm_90", "--cache", cache, *library.option("--nvrtc"))
-    listed = subprocess.run([launches, "model.plan"], check=True, capture_output=True, text=True).stdout
+    listed = harness.must(harness.run([launches, "model.plan"])).stdout
     codes.read(folder)
     rows = {}
     for line in listed.splitlines():
@@ -128,26 +127,21 @@ def compare(run, launches, cache, codes, model, plan):
 
 
 def main():
-    tools, launches, cache = map(os.path.abspath, sys.argv[1:])
+    tool = harness.Tools(sys.argv[1])
+    launches, cache = map(os.path.abspath, sys.argv[2:])
     os.makedirs(cache, exist_ok=True)
     nvdisasm = find_nvdisasm()
     if not nvdisasm:
         return library.missing("no nvdisasm: tools/setup.sh --with-torch installs it")
     codes, rows = Codes(nvdisasm), []
 
-    def run(tool, *arguments):
-        done = subprocess.run([pathlib.Path(tools, tool), *arguments], capture_output=True, text=True)
-        if "cannot open NVRTC" in done.stderr:
-            sys.exit(library.missing(done.stderr))
-        if done.returncode:
-            sys.exit(f"{tool} {' '.join(arguments)}: {done.stderr}")
+    def run(name, *arguments):
+        library.must(tool(name, *arguments))
 
-    with tempfile.TemporaryDirectory() as work:
-        os.chdir(work)
+    with harness.scratch():
         for model in MODELS:
             for plan in PLANS:
                 rows += compare(run, launches, cache, codes, model, plan)
-        os.chdir("/")
     apart = [row for row in rows if not 1 - APART_MOST <= row[0] <= 1 + APART_MOST]
     for _, line in sorted(apart or rows):
         print(line)

@@ -10,10 +10,11 @@ compare_gradients.py."""
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import harness
 try:
     import torch
     import feed
@@ -25,7 +26,6 @@ except ModuleNotFoundError as error:
     print(f"{'FAILED' if in_ci else 'SKIP'}: {error}: run tools/setup.sh --with-torch")
     sys.exit(1 if in_ci else 77)
 
-TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt"
 BATCH, SEQ, HEADS, VOCAB = 3, 96, 4, 256
 LOSS_LIMIT = 2**-12       # relative, to float64
 TENSOR_LIMIT = 0.05       # |difference to float64| / |float64| of a gradient, Euclidean norms
@@ -36,21 +36,18 @@ FP32_LIMIT = 1e-5         # our fp32 from the same weights
 ZERO = ("attention.self.key.bias", "k_proj.bias")
 
 
-class Tools:
+class Tools(harness.Tools):
     def __init__(self, build, work):
-        self.tools, self.work = pathlib.Path(build).resolve() / "tools", work
-
-    def call(self, name, *arguments):
-        return subprocess.run([self.tools / name, *arguments], cwd=self.work, check=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+        super().__init__(build, cwd=work)
+        self.work = work
 
     def compile(self, family, dtype):
-        self.call("remat-graph", f"{family}-tiny", "--batch", str(BATCH), "--seq", str(SEQ), "--dtype",
+        self.text("graph", f"{family}-tiny", "--batch", str(BATCH), "--seq", str(SEQ), "--dtype",
                   dtype, "-o", "model.fbs")
-        self.call("remat-compile", "model.fbs", "-o", "model.plan")
+        self.text("compile", "model.fbs", "-o", "model.plan")
 
     def step(self, *options):
-        lines = self.call("remat-run", "model.plan", "--text", TEXT, "--steps", "1", "--json", *options)
+        lines = self.text("run", "model.plan", "--text", harness.TEXT, "--steps", "1", "--json", *options)
         return json.loads(lines.splitlines()[0])["loss"]
 
     def measure(self, family, dtype):
@@ -81,7 +78,7 @@ def mean_square_root(values):
 def compare(family, tools):
     """The worst of each quantity and its limit, as lines; whether all are within."""
     weights = tools.weights(family)
-    ids = feed.inputs(family, feed.read_text(TEXT), 1, BATCH, SEQ, SEQ, VOCAB)
+    ids = feed.inputs(family, feed.read_text(harness.TEXT), 1, BATCH, SEQ, SEQ, VOCAB)
     exact_loss, exact = torch_gpt2.loss_and_grads(
         torch_families.build(family, weights, HEADS, torch.float64), ids)
     their_loss, theirs = torch_gpt2.loss_and_grads(

@@ -16,14 +16,15 @@ import json
 import math
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-TEXT = HERE.parent / "data/genesis_exodus.txt"
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import harness
 try:
     import torch
     import transformers
@@ -106,7 +107,7 @@ def randomise(model):
 
 def forward(model, family, step, vocab=256):
     """Their loss of a step."""
-    ids = feed.inputs(family, feed.read_text(TEXT), step, BATCH, SEQ, SOURCE_SEQ, vocab)
+    ids = feed.inputs(family, feed.read_text(harness.TEXT), step, BATCH, SEQ, SOURCE_SEQ, vocab)
     if family == "encdec":
         logits = model(input_ids=ids["source"], decoder_input_ids=ids["tokens"]).logits
     else:
@@ -119,26 +120,24 @@ def loss_of(model, family, step):
         return forward(model, family, step).item()
 
 
-class Tools:
+class Tools(harness.Tools):
     def __init__(self, build, work):
-        self.tools, self.work = pathlib.Path(build).resolve() / "tools", work
+        super().__init__(build, cwd=work)
+        self.work = work
 
     def run(self, *command, fails=False):
-        done = subprocess.run([self.tools / command[0], *map(str, command[1:])], encoding="utf-8",
-                              capture_output=True, cwd=self.work)
-        if (done.returncode != 0) != fails:
-            sys.exit(f"FAILED: {command}: exit code {done.returncode}\n{done.stderr}")
-        return done
+        done = self(*command)
+        return harness.must(done, tuple(range(1, 10)) if fails else 0)
 
     def compile(self, config, family, dtype, *options):
         source = ["--source-seq", SOURCE_SEQ] if family == "encdec" else []
-        self.run("remat-graph", config, "--batch", BATCH, "--seq", SEQ, *source, "--dtype", dtype,
+        self.run("graph", config, "--batch", BATCH, "--seq", SEQ, *source, "--dtype", dtype,
                  *options, "-o", "model.fbs")
-        self.run("remat-compile", "model.fbs", "-o", "model.plan")
+        self.run("compile", "model.fbs", "-o", "model.plan")
 
     def train(self, weights, steps, *options):
         """Losses of steps 1, 2, ..."""
-        done = self.run("remat-run", "model.plan", "--text", TEXT, "--init", weights, "--steps", steps,
+        done = self.run("run", "model.plan", "--text", harness.TEXT, "--init", weights, "--steps", steps,
                         "--json", *options)
         return [json.loads(line)["loss"] for line in done.stdout.splitlines()]
 
@@ -190,9 +189,9 @@ def preset(tools, family, options=()):
     """Nothing but what remat-graph knows of a preset; graph from the config.json that comes with the weights."""
     work = tools.work
     source = ["--source-seq", SOURCE_SEQ] if family == "encdec" else []
-    tools.run("remat-graph", f"{family}-tiny", "--batch", BATCH, "--seq", SEQ, *source, *options, "-o", "model.fbs")
-    tools.run("remat-compile", "model.fbs", "-o", "model.plan")
-    train = ["remat-run", "model.plan", "--text", TEXT, "--json", "--lr", 1e-2, "--steps"]
+    tools.run("graph", f"{family}-tiny", "--batch", BATCH, "--seq", SEQ, *source, *options, "-o", "model.fbs")
+    tools.run("compile", "model.fbs", "-o", "model.plan")
+    train = ["run", "model.plan", "--text", harness.TEXT, "--json", "--lr", 1e-2, "--steps"]
     tools.run(*train, STEPS, "--save-weights", "preset/")
     losses = [json.loads(line)["loss"] for line in tools.run(*train, STEPS + 1).stdout.splitlines()]
     name = json.loads((work / "preset/config.json").read_text())["architectures"][0]
@@ -200,7 +199,7 @@ def preset(tools, family, options=()):
     check_loss(f"preset {family} {options}", losses[STEPS], loss_of(trained, family, STEPS + 1), LIMITS["fp32"])
     tools.compile(work / "preset/config.json", family, "fp32")
     loss = tools.train(work / "preset/model.safetensors", 1, "--eval")[0]
-    tools.run("remat-run", "model.plan", "--text", TEXT, "--init", work / "preset/model.safetensors", "--steps", 1,
+    tools.run("run", "model.plan", "--text", harness.TEXT, "--init", work / "preset/model.safetensors", "--steps", 1,
               "--save-weights", "again/")
     config, again = ((work / folder / "config.json").read_text() for folder in ("preset", "again"))
     if config != again or not math.isfinite(loss):
@@ -213,7 +212,7 @@ def smaller(tools, name):
     (tools.work / "default.json").write_text(config.to_json_string(use_diff=False))
     tools.compile("default.json", "llama", "fp32", "--layers", 2, "--vocab", 256, "--width", 32, "--heads", 2,
                   "--hidden", 64)
-    tools.run("remat-run", "model.plan", "--text", TEXT, "--steps", 1, "--save-weights", "smaller/")
+    tools.run("run", "model.plan", "--text", harness.TEXT, "--steps", 1, "--save-weights", "smaller/")
     model = load_exactly(getattr(transformers, f"{name}ForCausalLM"), tools.work / "smaller", torch.float32)
     if (model.config.eos_token_id, model.config.num_hidden_layers) != ([7], 2):
         sys.exit(f"FAILED: {name}: {model.config}")

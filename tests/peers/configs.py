@@ -11,7 +11,6 @@
 Exit code 0: all of that, 1: not, 77: PyTorch or transformers is absent (1 when CI=true)."""
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 from types import SimpleNamespace
@@ -80,10 +79,10 @@ def check_default(tools, model_type):
     path = tools.work / "config.json"
     path.write_text(config.to_json_string(), encoding="utf-8")
     if model_type not in ACCEPTED:
-        message = tools.run("remat-graph", path, "--text", fails=True).stderr
+        message = tools.run("graph", path, "--text", fails=True).stderr
         wanted = [f'model_type is "{model_type}": ', " (accepted: " + ", ".join(ACCEPTED), "docs/ir.md"]
         return [f"the message lacks {text}: {message}" for text in wanted if text not in message]
-    text = tools.run("remat-graph", path, "--text").stdout
+    text = tools.run("graph", path, "--text").stdout
     ours = {name: [int(length) for length in shape.split(",")]
             for name, shape in re.findall(r"^parameter %(\S+) : f32\[([\d,]+)\]", text, re.M)}
     with torch.device("meta"):

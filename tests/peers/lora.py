@@ -8,34 +8,32 @@ autograd differentiates through that. Files have the names of Hugging Face's pef
 as compare_gradients.py."""
 import argparse
 import json
+import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import harness
 import compare_gradients
 from compare_gradients import feed, load_file, torch, torch_families, torch_gpt2
 from safetensors.torch import save_file
 
-TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt"
 BATCH, SEQ, HEADS, STEPS, LR, RANK = 3, 96, 4, 10, 3e-4, 4
 PREFIX = {"gpt2": "base_model.model.transformer.", "llama": "base_model.model."}  # in peft's files
 
 
-class Tools:
+class Tools(harness.Tools):
     def __init__(self, build, work):
-        self.tools, self.work = pathlib.Path(build).resolve() / "tools", work
-
-    def call(self, name, *arguments):
-        return subprocess.run([self.tools / name, *map(str, arguments)], cwd=self.work, check=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8").stdout
+        super().__init__(build, cwd=work)
+        self.work = work
 
     def compile(self, family, *options):
-        self.call("remat-graph", f"{family}-tiny", "--batch", BATCH, "--seq", SEQ, *options, "-o", "model.fbs")
-        self.call("remat-compile", "model.fbs", "-o", "model.plan")
+        self.text("graph", f"{family}-tiny", "--batch", BATCH, "--seq", SEQ, *options, "-o", "model.fbs")
+        self.text("compile", "model.fbs", "-o", "model.plan")
 
     def run(self, steps, *options):
-        lines = self.call("remat-run", "model.plan", "--text", TEXT, "--steps", steps, "--lr", LR, "--json",
+        lines = self.text("run", "model.plan", "--text", harness.TEXT, "--steps", steps, "--lr", LR, "--json",
                           *options)
         return {record["step"] - 1: record["loss"] for record in map(json.loads, lines.splitlines())}
 
@@ -93,7 +91,7 @@ def compare(family, tools):
                                  gradient_limit=1e-5, gradient_floor=1e-6, parameter_max=None,
                                  parameter_rms=1e-3, microbatches=1, losses="remat-run")
     report = compare_gradients.Report(options)
-    text = feed.read_text(TEXT)
+    text = feed.read_text(harness.TEXT)
 
     def ids_of(step):
         return feed.inputs(family, text, step, BATCH, SEQ, SEQ, model.vocab)

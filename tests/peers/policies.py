@@ -6,14 +6,14 @@ table below. JAX is not run: its file is Python, and names values of the graph.
 
     policies.py BUILD_DIRECTORY"""
 import ast
-import json
-import pathlib
+import os
 import re
-import subprocess
 import sys
 import tempfile
 from collections import Counter
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import harness
 from compare_gradients import torch, torch_families, torch_gpt2
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -38,23 +38,19 @@ PATHS = {"gpt2": "h.", "llama": "model.layers.", "bert": "bert.encoder.layer."}
 OUTPUTS = {"gpt2": "mlp.residual", "llama": "mlp.residual", "bert": "ln_2"}
 
 
-class Tools:
+class Tools(harness.Tools):
     def __init__(self, build, work):
-        self.tools, self.work, self.mesh, self.views = pathlib.Path(build).resolve() / "tools", work, [], {}
-
-    def call(self, name, *arguments):
-        return subprocess.run([self.tools / f"remat-{name}", *map(str, arguments)], cwd=self.work, check=True,
-                              stdout=subprocess.PIPE, encoding="utf-8").stdout
+        super().__init__(build, cwd=work)
+        self.work, self.mesh, self.views = work, [], {}
 
     def compile(self, *options):
         self.views = {}
-        return json.loads(self.call("compile", "model.fbs", "-o", "model.plan", "--format", "json", *self.mesh,
-                                    *options))
+        return self.json("compile", "model.fbs", "-o", "model.plan", "--format", "json", *self.mesh, *options)
 
     def view(self, name):
         """Of the last plan."""
         if name not in self.views:
-            self.views[name] = json.loads(self.call("dump", "model.plan", f"--{name}", "--format", "json"))[name]
+            self.views[name] = self.json("dump", "model.plan", f"--{name}", "--format", "json")[name]
         return self.views[name]
 
 
@@ -207,7 +203,7 @@ def check_cost(tools, family, policy):
 
 
 def check_jax(tools, family):
-    tree = ast.parse(tools.call("dump", "model.plan", "--emit-policy", "jax"))
+    tree = ast.parse(tools.text("dump", "model.plan", "--emit-policy", "jax"))
     layers = next(ast.literal_eval(node.value) for node in tree.body
                   if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "LAYERS")
     names = {}
@@ -227,32 +223,31 @@ def check_jax(tools, family):
 
 def check_inline(tools):
     """A plan that recomputes nothing but inside the kernels that read it needs no checkpoints."""
-    tools.call("graph", "gpt2-tiny", "--batch", BATCH, "--seq", SEQ, "-o", "model.fbs")
+    tools.text("graph", "gpt2-tiny", "--batch", BATCH, "--seq", SEQ, "-o", "model.fbs")
     report = tools.compile("--recompute", "h.*.mlp.fc")
     assert report["recomputed_fused"] == report["recomputed"] == 6, report
-    policy = load(tools.call("dump", "model.plan", "--emit-policy", "pytorch", "--model", "model.fbs"))
+    policy = load(tools.text("dump", "model.plan", "--emit-policy", "pytorch", "--model", "model.fbs"))
     assert set(policy["LAYERS"].values()) == {(None, None)}, policy["LAYERS"]
 
 
 def check_unread(tools):
     """With written-out attention the scores are held where the softmax is saved. Another graph is refused."""
-    tools.call("graph", "gpt2-tiny", "--batch", BATCH, "--seq", SEQ, "--attention", "written-out", "-o", "model.fbs")
+    tools.text("graph", "gpt2-tiny", "--batch", BATCH, "--seq", SEQ, "--attention", "written-out", "-o", "model.fbs")
     emit = ["dump", "model.plan", "--emit-policy", "pytorch", "--model", "model.fbs"]
-    done = subprocess.run([tools.tools / "remat-dump", *emit[1:]], cwd=tools.work, capture_output=True,
-                          encoding="utf-8")  # the plan is of the family before
+    done = tools(*emit)  # the plan is of the family before
     assert done.returncode == 2 and "model.fbs: this is not the graph" in done.stderr, done
     tools.compile("--recompute", "*/mlp/act")
-    policy = load(tools.call(*emit))
+    policy = load(tools.text(*emit))
     assert all(saved["matmul"] == (0, 1) and saved["softmax"] == (0,) for saved, _ in policy["LAYERS"].values())
     unread = 6 * 4 * BATCH * HEADS * SEQ * SEQ
     assert policy["UNREAD_BYTES"] == unread, policy["UNREAD_BYTES"]
     seen = check_products(tools, "gpt2", policy)
     tools.compile("--recompute-activations")
-    seen |= check_products(tools, "gpt2", load(tools.call(*emit)))
+    seen |= check_products(tools, "gpt2", load(tools.text(*emit)))
     assert seen >= {("matmul", True), ("matmul", False)}, seen
     for spare in (0, unread):
         tools.compile("--recompute", "*/mlp/act", "--reserve", 0, "--budget", policy["PEAK_BYTES"] + spare)
-        source = tools.call(*emit)
+        source = tools.text(*emit)
         assert ("may not fit into" in source) == (spare < unread) and "does not fit" not in source, (spare, source)
 
 
@@ -265,7 +260,7 @@ def main():
         cases = [(family, 0, []) for family in VALUES] + [("gpt2", 0.1, mesh) for mesh in ([], tp, parallel)] + [
             ("bert", 0, parallel), ("gpt2", 0, ["--mesh", "dp=2", "--zero", "3"])]
         for family, dropout, tools.mesh in cases:
-            tools.call("graph", f"{family}-tiny", "--batch", BATCH, "--seq", SEQ, "--dropout", dropout,
+            tools.text("graph", f"{family}-tiny", "--batch", BATCH, "--seq", SEQ, "--dropout", dropout,
                        "-o", "model.fbs")
             most, full = tools.compile(), tools.compile("--ac-mode", "full")
             layers, different, seen = Layers(family, dropout), set(), set()
@@ -275,7 +270,7 @@ def main():
                     share * (most["arena_bytes"] - full["arena_bytes"]))] for share in (0.1, 0.45, 0.8)]
             for options in plans:
                 report = tools.compile(*options)
-                source = tools.call("dump", "model.plan", "--emit-policy", "pytorch", "--model", "model.fbs")
+                source = tools.text("dump", "model.plan", "--emit-policy", "pytorch", "--model", "model.fbs")
                 policy = load(source)
                 assert (policy["PLAN_PEAK_BYTES"], policy["PLAN_STEP_NS"]) == (
                     report["peak_bytes"], report["step_ns"])

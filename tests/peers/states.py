@@ -7,32 +7,29 @@ in f32 and rounds what it stores, as we do: parameters and states after 10 steps
 PyTorch gets our gradients of each step. It has no masters, and moments in the parameters' dtype only: for
 the rest the formula is written out below in float64. The limits are explained in
 docs/testing.md; exit codes as compare_gradients.py."""
+import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from harness import TEXT, Tools
 from compare_gradients import load_file, torch, torch_gpt2
 
-TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt"
 STEPS, LR, BETAS, EPSILON, DECAY = 10, 1e-3, (0.9, 0.95), 1e-8, 0.1
 DIFFERING_LIMIT = 2**-8  # of the elements of all tensors of a kind
 ULPS_EQUAL = 2**-12      # of f32 arithmetic, where what is stored is f32
 ULPS_LIMIT = 2           # of any element
 
 
-def train(tools, work, *options):
+def train(tool, work, *options):
     """What it begins with, gradients of each step, what is stored after the last."""
-    def call(name, *arguments):
-        subprocess.run([tools / name, *map(str, arguments)], cwd=work, check=True,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
     def run(*arguments):
-        call("remat-run", "model.plan", "--text", TEXT, "--lr", LR, *arguments)
+        tool.must("run", "model.plan", "--text", TEXT, "--lr", LR, *arguments)
 
-    call("remat-graph", "gpt2-tiny", "--layers", 2, "--batch", 2, "--seq", 64, "--dtype", "bf16",
-         "--weight-decay", DECAY, "--beta2", BETAS[1], *options, "-o", "model.fbs")
-    call("remat-compile", "model.fbs", "-o", "model.plan")
+    tool.must("graph", "gpt2-tiny", "--layers", 2, "--batch", 2, "--seq", 64, "--dtype", "bf16",
+              "--weight-decay", DECAY, "--beta2", BETAS[1], *options, "-o", "model.fbs")
+    tool.must("compile", "model.fbs", "-o", "model.plan")
     run("--steps", 1, "--save-initial-weights", "first.safetensors")
     gradients = []
     for step in range(1, STEPS + 1):
@@ -120,11 +117,11 @@ def compare(what, ours, reference):
     return good
 
 
-def check(tools, master, moments):
+def check(master, moments):
     options = ["--master", "fp32" if master else "none",
                "--moments", "fp32" if moments == torch.float32 else "bf16"]
     with tempfile.TemporaryDirectory() as work:
-        first, gradients, ours = train(tools, pathlib.Path(work), *options)
+        first, gradients, ours = train(Tools(sys.argv[1], cwd=work), pathlib.Path(work), *options)
     good = True
     if not master and moments == torch.bfloat16:
         good = compare("PyTorch, " + " ".join(options), ours, pytorch(first, gradients))
@@ -136,10 +133,9 @@ def check(tools, master, moments):
 
 def main():
     torch.set_num_threads(1)
-    tools = pathlib.Path(sys.argv[1]).resolve() / "tools"
     good = True
     for master, moments in ((False, torch.bfloat16), (False, torch.float32), (True, torch.bfloat16)):
-        good = check(tools, master, moments) and good
+        good = check(master, moments) and good
     print("equal within the limits" if good else "FAILED")
     return 0 if good else 1
 

@@ -4,15 +4,16 @@
     trained.py BUILD_DIRECTORY NAME...    rows of CASES, in one process: importing PyTorch takes seconds
 
 Limits and exit codes as compare_gradients.py."""
+import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from harness import TEXT, Tools
 import compare_gradients
 
-TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt"
 
 
 @dataclass
@@ -47,19 +48,16 @@ for OPTIONS in ("--no-bias",), ("--kv-heads", 2), ("--kv-heads", 1, "--attention
     CASES["gpt2" + "".join(map(str, OPTIONS[:2]))] = Case("gpt2-tiny", "gpt2", options=OPTIONS)
 
 
-def compare(tools, case, work):
+def compare(tool, case, work):
     """The exit code of compare_gradients.py."""
-    def call(name, *arguments):
-        return subprocess.run([tools / name, *map(str, arguments)], cwd=work, check=True, stdout=subprocess.PIPE).stdout
-
     clip_norm = ["--clip-norm", case.clip_norm] if case.clip_norm else []
-    call("remat-graph", case.preset, *clip_norm, *case.options, "--batch", case.batch, "--seq", case.seq, "-o", "model.fbs")
-    call("remat-compile", "model.fbs", "--recompute-granularity", "full", "--recompute-method", "uniform",
-         "--microbatches", case.microbatches, "-o", "model.plan")
-    losses = call("remat-run", "model.plan", "--text", TEXT, "--steps", case.steps, "--lr", 3e-4, "--seed", case.seed, "--json",
-                  "--save-initial-weights", "initial.safetensors", "--save-gradients", "gradients.safetensors",
-                  "--save-weights", "after.safetensors")
-    (work / "losses.jsonl").write_bytes(losses)
+    tool.must("graph", case.preset, *clip_norm, *case.options, "--batch", case.batch, "--seq", case.seq, "-o", "model.fbs")
+    tool.must("compile", "model.fbs", "--recompute-granularity", "full", "--recompute-method", "uniform",
+              "--microbatches", case.microbatches, "-o", "model.plan")
+    losses = tool.text("run", "model.plan", "--text", TEXT, "--steps", case.steps, "--lr", 3e-4, "--seed", case.seed, "--json",
+                       "--save-initial-weights", "initial.safetensors", "--save-gradients", "gradients.safetensors",
+                       "--save-weights", "after.safetensors")
+    (work / "losses.jsonl").write_text(losses)
     return compare_gradients.main([str(argument) for argument in (
         "--weights", work / "initial.safetensors", "--gradients", work / "gradients.safetensors",
         "--losses", work / "losses.jsonl", "--weights-after", work / "after.safetensors", "--text", TEXT,
@@ -68,11 +66,11 @@ def compare(tools, case, work):
 
 
 def main():
-    tools, worst = pathlib.Path(sys.argv[1]).resolve() / "tools", 0
+    worst = 0
     for name in sys.argv[2:]:
         print(f"{name}:", flush=True)
         with tempfile.TemporaryDirectory() as work:
-            worst = max(worst, compare(tools, CASES[name], pathlib.Path(work)))
+            worst = max(worst, compare(Tools(sys.argv[1], cwd=work), CASES[name], pathlib.Path(work)))
     return worst
 
 
