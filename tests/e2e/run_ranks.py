@@ -285,7 +285,7 @@ def refusals():
     for options, message in ((("--zero", 1), "--zero 1 divides optimizer state among ranks: it needs --mesh dp=N, N from 2"),
                              (("--zero", 1, "--mesh", "dp=1"), "it needs --mesh dp=N, N from 2"),
                              (("--zero", 3), "--zero 3 divides optimizer state and parameters among ranks: it needs"),
-                             (("--zero", 2, "--mesh", "dp=3"), "--zero '2' is unknown (accepted: 0|1|3)"),
+                             (("--zero", 2, "--mesh", "dp=3"), "--zero 2: there is no such stage: 1 divides"),
                              (("--zero", "x", "--mesh", "dp=3"), "--zero 'x' is unknown (accepted: 0|1|3)")):
         refused(tool("compile", "model.fbs", *options, "-o", "x.plan"), USAGE, message)
     for option in ("--forward-only",), ("--optimizer", "none"):
