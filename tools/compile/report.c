@@ -209,11 +209,14 @@ static void print_text(const char *label, const char *text)
 
 static void print_costs(const struct report *report)
 {
-    printf("costs        %s", report->costs);
-    if (report->profile_beside)
-        print_text("; a measured profile: --profile ", report->profile_beside);
-    else
-        putchar('\n');
+    char label[256]; /* of three shares */
+    if (report->profile_beside) {
+        snprintf(label, sizeof label, "costs        %s; a measured profile: --profile ",
+                 report->costs);
+        print_text(label, report->profile_beside);
+    } else {
+        cli_print(stdout, "costs        %s\n", report->costs);
+    }
 }
 
 /* REMAT_ERROR_MEMORY leaves the line out: it is no figure of the plan. */
