@@ -5,6 +5,9 @@
 static const uint64_t nodes_listed[] = {
     [REMAT_FASTEST_FIRST] = 2000000, [REMAT_SMALLEST_FIRST] = 20000000};
 
+/* In the graphs of decisions that are scheduled in any case to name a small budget. */
+enum { REFUSAL_NODES = 1000000 };
+
 static void push(struct remat_queue *q, struct remat_queue_entry entry)
 {
     const struct remat_proposal *now = &entry.now;
@@ -242,13 +245,23 @@ static bool is_better(const struct remat_evaluation *a, const struct remat_evalu
                                     : a->live_peak_bytes < b->live_peak_bytes;
 }
 
+/* It is proven that nothing fits, what needs `bytes` is nearly as small as the proof allows, and a
+ * search to the end would take long. */
+static bool is_near_floor(const struct remat_queue *q, uint64_t bytes)
+{
+    const struct remat_search *s = q->search;
+    return s->limit_bytes < s->floor_bytes && bytes <= s->floor_bytes + s->floor_bytes / 32 &&
+           (uint64_t)q->taken.count * s->graph->node_count > REFUSAL_NODES;
+}
+
 bool remat_queue_best(struct remat_queue *q, uint64_t limit_bytes, bool found,
                       struct remat_proposal *best)
 {
     bool by_time = q->order == REMAT_FASTEST_FIRST;
     struct remat_proposal proposal;
     q->last_key = by_time && found ? best->cost.step_ns : 0;
-    while (limit_bytes >= q->search->floor_bytes && remat_queue_take(q, limit_bytes, &proposal)) {
+    while (limit_bytes >= q->search->floor_bytes && !is_near_floor(q, limit_bytes) &&
+           remat_queue_take(q, limit_bytes, &proposal)) {
         remat_queue_evaluate(q, &proposal, limit_bytes);
         if (proposal.cost.arena_bytes > limit_bytes ||
             (by_time && found && !is_better(&proposal.cost, &best->cost)))

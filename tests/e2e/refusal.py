@@ -187,6 +187,19 @@ def check_hopeless():
         assert call("compile", *command, str(smallest - 1)).returncode == 3, (mesh, smallest)
 
 
+def check_untied():
+    """Where no arena is as small as the floor, a long search ends near it."""
+    assert call("graph", "llama3-8b", "--batch", "8", "--seq", "512", "--dtype", "bf16", "-o", "m.fbs").returncode == 0
+    command = ["m.fbs", "--target", "a100-40", "--mesh", "dp=8", "--arch", "none", "-o", "n.plan", "--budget"]
+    refused = json.loads(call("compile", *command, "40GB", "--format", "json").stdout)
+    smallest, floor = refused["smallest_budget_bytes"], refused["floor_bytes"]
+    assert floor < smallest <= floor + floor // 32, refused
+    shown = call("compile", *command[:-1], "--print-plan", "--budget", "40GB").stdout
+    scheduled, decisions = map(int, re.search(r"\Anothing fits: all, smallest bound first: (\d+) of (\d+) ", shown).groups())
+    assert scheduled <= 20 < decisions // 50, shown
+    assert call("compile", *command, str(smallest)).returncode == 0, smallest
+
+
 def check_sequence():
     """Inputs of layers are half as large with --sequence-parallel, so the smallest plan is smaller, and holds no more
     than two of them above the floor."""
@@ -208,6 +221,7 @@ def main():
     check_terminal()
     check_pieces()
     check_hopeless()
+    check_untied()
     check_sequence()
     assert kinds >= {"recompute", "in use", "needed", "pinned"}, kinds
     print(f"{len(said)} residents: {', '.join(sorted(kinds))}")
