@@ -61,7 +61,7 @@ static void print_option_help(const struct cli_option *option)
              option->value ? option->value : "");
     bool accepts = *option->accepted;
     show_accepted(option, sizeof accepted, accepted);
-    cli_print(stdout, "  %-38s %s%s%s%s\n", left, option->help, accepts ? " (" : "", accepted,
+    cli_print(stdout, "  %-37s  %s%s%s%s\n", left, option->help, accepts ? " (" : "", accepted,
               accepts ? ")" : "");
 }
 
