@@ -78,24 +78,36 @@ static struct keyword split(struct remat_word argument)
         trim((struct remat_word){argument.text + argument.length - rest, rest})};
 }
 
-static bool is_every_n_layers(struct remat_arena *arena, const struct keyword *k, int64_t *every)
+/* Its number as typed; NULL: it is another argument. */
+static const char *every_n_layers(struct remat_arena *arena, const struct keyword *k)
 {
-    return remat_word_is(k->key, "every_n_layers") &&
-           remat_ac_option_number(remat_string(arena, k->value.text, (size_t)k->value.length),
-                                  every);
+    int64_t number;
+    if (!remat_word_is(k->key, "every_n_layers"))
+        return NULL;
+    const char *text = remat_string(arena, k->value.text, (size_t)k->value.length);
+    return remat_ac_option_number(text, &number) ? text : NULL;
 }
 
 /* Of the last such argument, as in Python. */
-int64_t remat_settings_every_n_layers(struct remat_arena *arena,
-                                      const struct remat_policy_settings *settings)
+static const char *every_n_layers_text(struct remat_arena *arena,
+                                       const struct remat_policy_settings *settings)
 {
-    int64_t every = 1;
+    const char *text = "1";
     struct remat_word argument;
     for (const char *rest = settings->gradient_checkpointing_kwargs;
          remat_list_next(&rest, &argument);) {
         struct keyword k = split(argument);
-        is_every_n_layers(arena, &k, &every);
+        const char *found = every_n_layers(arena, &k);
+        text = found ? found : text;
     }
+    return text;
+}
+
+int64_t remat_settings_every_n_layers(struct remat_arena *arena,
+                                      const struct remat_policy_settings *settings)
+{
+    int64_t every = 1;
+    remat_ac_option_number(every_n_layers_text(arena, settings), &every);
     return every;
 }
 
@@ -194,14 +206,13 @@ static bool is_op(struct remat_word word)
 static bool has_other_keyword(struct remat_rule_case *c)
 {
     struct remat_word argument;
-    int64_t every;
     for (const char *rest = c->settings->gradient_checkpointing_kwargs;
          remat_list_next(&rest, &argument);) {
         struct keyword k = split(argument);
         bool flag = remat_word_is(k.value, "true") || remat_word_is(k.value, "True") ||
                     remat_word_is(k.value, "false") || remat_word_is(k.value, "False");
-        if (is_every_n_layers(c->arena, &k, &every) ||
-            (remat_word_is(k.key, "use_reentrant") && flag) || trim(argument).length == 0)
+        if (every_n_layers(c->arena, &k) || (remat_word_is(k.key, "use_reentrant") && flag) ||
+            trim(argument).length == 0)
             continue;
         c->value = copy_word(c, trim(argument));
         return true;
@@ -294,7 +305,7 @@ static bool every_n_layers_range(struct remat_rule_case *c)
         return false;
     int64_t every = remat_settings_every_n_layers(c->arena, c->settings);
     remat_layers_number(c->arena, c->graph, &layers);
-    c->value = number_text(c, every);
+    c->value = every_n_layers_text(c->arena, c->settings);
     c->accepted = number_text(c, layers.count);
     return every < 1 || every > layers.count;
 }
