@@ -159,6 +159,7 @@ def refusals(shift, places):
         refuse(code, message, "plain.plan", *INPUTS[:2], f"--input={option}")
 
     bad(USAGE, "--input 'shift' is not NAME=FILE", "shift")
+    bad(USAGE, "--input 'shift=' is not NAME=FILE", "shift=")
     bad(USAGE, "--input 'shifts=x': the plan has no input \"shifts\"", "shifts=x")
     bad(USAGE, "--input 'table=x': the plan has no input \"table\"", "table=x")
     bad(USAGE, "--input 'tokens=x': remat-run writes \"tokens\" itself", "tokens=x")

@@ -97,7 +97,7 @@ static remat_status find_input(remat_context *ctx, const remat_plan *plan, const
         *index = i;
         *path = option + length + 1;
     }
-    if (!longest && !strchr(option, '='))
+    if (longest ? !**path : !strchr(option, '='))
         return cli_error(ctx, REMAT_ERROR_USAGE, LABEL " '%s' is not NAME=FILE", option);
     if (!longest)
         return cli_error(ctx, REMAT_ERROR_USAGE, LABEL " '%s': the plan has no input \"%.*s\"",
