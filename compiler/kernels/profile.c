@@ -19,6 +19,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define SHAPES_MAX 3 /* of the first operands, from which products and attention are modelled */
@@ -362,7 +363,9 @@ const char *remat_profile_beside(struct remat_arena *arena, const char *target,
     if (length < strlen(end) || strcmp(target + stem, end) != 0)
         return built_in_profile(device->name) ? device->name : NULL;
     const char *path = remat_arena_format(arena, "%.*s.profile.json", (int)stem, target);
-    return path && access(path, R_OK) == 0 ? path : NULL;
+    struct stat info;
+    bool is_file = path && stat(path, &info) == 0 && S_ISREG(info.st_mode);
+    return is_file && access(path, R_OK) == 0 ? path : NULL;
 }
 
 remat_status remat_profile_read(remat_context *ctx, struct remat_arena *arena, const char *path,

@@ -5,6 +5,10 @@ interpolated. That the prediction comes nearer to the measurement is printed, no
     profile.py BUILD_DIRECTORY TEXT"""
 import json
 import os
+import pathlib
+import re
+import shlex
+import shutil
 import sys
 import zlib
 
@@ -48,10 +52,25 @@ def check_gap(path):
     assert gap_of(roomy) < 1e-4, roomy
 
 
+def check_beside():
+    """The profile that a report names is typed as it is printed; a folder is none."""
+    devices = pathlib.Path(__file__).resolve().parent.parent.parent / "schemas/devices"
+    os.makedirs("it's here/no.profile.json")
+    for name in "h100-sxm.json", "h100-sxm.profile.json":
+        shutil.copy(devices / name, "it's here")
+    shutil.copy(devices / "h100-sxm.json", "it's here/no.json")
+    report = call("compile", "m.fbs", "--arch", "none", "--target", "it's here/h100-sxm.json")
+    said = shlex.split(re.search("^costs .*; a measured profile: (.*)$", report, re.M)[1])
+    assert said == ["--profile", "it's here/h100-sxm.profile.json"], said
+    assert compile_with("m.fbs", "--arch", "none", "--target", "h100-sxm", *said)["cost_shares"]["modelled"] < 1
+    assert "profile_beside" not in compile_with("m.fbs", "--arch", "none", "--target", "it's here/no.json")
+
+
 @scratch()
 def main():
     call("graph", "gpt2-tiny", "-o", "m.fbs")
     call("graph", "gpt2-tiny", "--batch", "3", "-o", "larger.fbs")
+    check_beside()
     modelled = compile_with("m.fbs")
     assert modelled["cost_shares"]["modelled"] == 1
     call("run", "x.plan", "--text", text, "--steps", "9", "-j", "1", "--profile", "p.json", "--report", "r.json")

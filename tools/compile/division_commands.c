@@ -82,8 +82,7 @@ static bool is_plain(const char *word)
                              "%+,-./:=@_")] == 0;
 }
 
-/* As one word of a shell. */
-static void append_word(struct remat_text *out, const char *word)
+void shell_word_append(struct remat_text *out, const char *word)
 {
     if (is_plain(word)) {
         remat_text_append(out, "%s", word);
@@ -110,7 +109,7 @@ static remat_status write_command(struct remat_arena *arena, const struct divisi
     struct cli_arguments args;
     REMAT_TRY(division_arguments(arena, divisions, d, &args));
     remat_text_append(out, "%s ", args.tool->name);
-    append_word(out, args.operands[0]);
+    shell_word_append(out, args.operands[0]);
     for (uint32_t i = 0; i < args.given_count; i++) {
         const struct cli_option *option = &args.tool->options[args.given[i].option];
         if (!is_of_plan(args.given[i].option))
@@ -119,7 +118,7 @@ static remat_status write_command(struct remat_arena *arena, const struct divisi
         if (option->kind == CLI_FLAG)
             continue;
         remat_text_append(out, *args.given[i].value == '-' ? "=" : " ");
-        append_word(out, args.given[i].value);
+        shell_word_append(out, args.given[i].value);
     }
 fail:
     return st;

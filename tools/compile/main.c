@@ -4,6 +4,7 @@
 #include "cubins_option.h"
 #include "curve_file.h"
 #include "curve_picture.h"
+#include "division_commands.h"
 #include "emit_cuda.h"
 #include "files.h"
 #include "graph_file.h"
@@ -204,12 +205,16 @@ static remat_status make_plan(remat_context *ctx, struct remat_arena *arena,
     certificate_print(program, &certificate);
     report->certificate = certificate.items ? certificate.items : "";
     costs_print(program, &costs);
-    report->costs = costs.items ? costs.items : "";
     if (!settings->device.profile)
         report->profile_beside =
             remat_profile_beside(arena, cli_text(args, OPTION_target, "cpu"), &settings->device);
     else
         REMAT_TRY(unnamed_note(arena, program));
+    if (report->profile_beside) {
+        remat_text_append(&costs, "; a measured profile: --profile ");
+        shell_word_append(&costs, report->profile_beside);
+    }
+    report->costs = costs.items ? costs.items : "";
 fail:
     return st;
 }

@@ -209,14 +209,7 @@ static void print_text(const char *label, const char *text)
 
 static void print_costs(const struct report *report)
 {
-    char label[256]; /* of three shares */
-    if (report->profile_beside) {
-        snprintf(label, sizeof label, "costs        %s; a measured profile: --profile ",
-                 report->costs);
-        print_text(label, report->profile_beside);
-    } else {
-        cli_print(stdout, "costs        %s\n", report->costs);
-    }
+    print_text("costs        ", report->costs);
 }
 
 /* REMAT_ERROR_MEMORY leaves the line out: it is no figure of the plan. */

@@ -17,7 +17,7 @@ struct report {
     const char *path;              /* of the plan */
     /* standing.h; "": nothing */
     const char *manuals, *costs, *certificate;
-    const char *profile_beside;            /* not used, remat_profile_beside; NULL: none */
+    const char *profile_beside;            /* not used, costs name it; NULL: none */
     struct advices advices;                /* that make it faster or smaller */
     const struct remat_policy *chosen;     /* before pins; NULL: there are none */
     const struct remat_frontier *frontier; /* NULL: no curve */
