@@ -134,11 +134,16 @@ static struct remat_slice find_slice(const struct remat_settled *settled, struct
                                 .reads = reads.items};
 }
 
-static void mark_stored(const struct remat_settled *s, const remat_value *roots, uint32_t count,
-                        uint8_t stored)
+/* By node of the slice: it makes one of `roots`. */
+static bool *find_stored(const struct remat_settled *settled, struct remat_arena *arena,
+                         const struct remat_slice *slice, const remat_value *roots, uint32_t count)
 {
-    for (uint32_t r = 0; r < count; r++)
-        s->stored[roots[r].i] = stored;
+    bool *out;
+    REMAT_NEW(arena, out, slice->node_count);
+    for (uint32_t n = 0; n < slice->node_count; n++)
+        for (uint32_t r = 0; r < count; r++)
+            out[n] |= remat_producer(settled->graph, roots[r]).i == slice->nodes[n].i;
+    return out;
 }
 
 struct remat_load remat_settled_load(struct remat_arena *scratch, const struct remat_settled *s,
@@ -147,10 +152,9 @@ struct remat_load remat_settled_load(struct remat_arena *scratch, const struct r
 {
     remat_kernel_id whole = remat_settled_writer(s, roots[0]);
     struct remat_slice slice = find_slice(s, scratch, roots, count, again);
-    mark_stored(s, roots, count, 1);
+    const bool *stored = find_stored(s, scratch, &slice, roots, count);
     struct remat_fused_kernel made = remat_fuse_nodes(scratch, s->graph, s->kernels, whole,
-                                                      slice.nodes, slice.node_count, s->stored);
-    mark_stored(s, roots, count, 0);
+                                                      slice.nodes, slice.node_count, stored);
     made.phase = again ? (uint8_t)REMAT_PHASE_BACKWARD : made.phase;
     return remat_price_load(s->graph, &made, device);
 }
@@ -371,7 +375,6 @@ void remat_settle(struct remat_arena *arena, const struct remat_graph *graph,
                         .device = *device};
     *out = (struct remat_settled){.graph = graph, .kernels = kernels, .pinned = pinned};
     remat_facts_create(arena, graph, &out->facts);
-    REMAT_NEW(arena, out->stored, graph->value_count);
     REMAT_NEW(arena, out->standing, graph->value_count);
     REMAT_NEW(arena, out->written, graph->value_count);
     REMAT_NEW(arena, out->reads, graph->value_count);

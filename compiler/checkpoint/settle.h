@@ -72,7 +72,6 @@ struct remat_settled {
     const struct remat_kernel_list *kernels; /* the graph's own: everything is saved */
     const struct remat_decision *pinned;     /* of the pins alone; NULL: there are none */
     struct remat_facts facts;
-    uint8_t *stored;            /* by value: scratch of remat_settled_load, all 0 */
     uint8_t *standing;          /* by value: enum remat_standing; a view is FIXED */
     bool *written;              /* by value: its kernel writes it to memory */
     uint8_t *reads;             /* by value: enum remat_reading */

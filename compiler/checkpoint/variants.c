@@ -28,7 +28,6 @@ struct remat_variants *remat_variants_create(struct remat_arena *arena, struct r
     v->wiring = remat_wiring_create(arena, clones);
     v->writer = remat_kernel_writer_create(arena, scratch, &v->wiring.graph, &clones->runs_in->i);
     REMAT_NEW(arena, v->first, end + s->shards.kernels.count);
-    REMAT_NEW(arena, v->stored, clones->graph->value_count);
     REMAT_NEW(arena, known, count + s->shards.kernels.count);
     for (remat_kernel_id k = {0}; k.i < count; k.i++)
         add_saved(v, k, &known[k.i]);
@@ -42,35 +41,27 @@ struct remat_variants *remat_variants_create(struct remat_arena *arena, struct r
 
 /* --- forming one --- */
 
-/* Whether the site writes what `original` or its clone stands for. */
-static bool is_stored(const struct remat_settled *s, remat_site site, uint64_t stored,
-                      remat_value original)
+/* Whether the site writes what a node of it makes, which stands for a value of its kernel. */
+static bool is_stored(const struct remat_clones *c, remat_site site, uint64_t stored, remat_node n)
 {
-    remat_kernel_id kernel = remat_site_kernel(s, site);
-    if (remat_settled_writer(s, original).i != kernel.i)
+    remat_value v = c->graph->values[c->graph->nodes[n.i].outputs[0].i].original;
+    if (remat_settled_writer(c->settled, v).i != remat_site_kernel(c->settled, site).i)
         return false;
-    return remat_is_candidate(s, original) ? stored >> s->place[original.i] & 1
-                                           : s->written[original.i];
+    return remat_is_candidate(c->settled, v) ? stored >> c->settled->place[v.i] & 1
+                                             : c->settled->written[v.i];
 }
 
-/* Marks what the site stores; the nodes that make it, of a built-in kernel all. */
-static struct remat_nodes mark_stored(struct remat_variants *v, remat_site site, uint64_t stored)
+/* The nodes that make what the site stores, of a built-in kernel all. */
+static struct remat_nodes find_kept(struct remat_variants *v, remat_site site, uint64_t stored)
 {
     struct remat_nodes out = {0};
     const struct remat_clones *c = v->clones;
     for (uint32_t i = c->site_begin[site.i]; i < c->site_begin[site.i + 1]; i++) {
-        const struct remat_node_info *node = &c->graph->nodes[c->site_nodes[i].i];
-        bool kept = remat_op_has(node->op, REMAT_FACT_BUILTIN);
-        if (c->runs_in[c->site_nodes[i].i].i != site.i)
-            continue;
-        for (uint32_t o = 0; o < node->output_count; o++) {
-            remat_value value = node->outputs[o];
-            v->stored[value.i] =
-                is_stored(c->settled, site, stored, c->graph->values[value.i].original);
-            kept |= v->stored[value.i];
-        }
-        if (kept)
-            REMAT_PUSH(v->arena, &out, c->site_nodes[i]);
+        remat_node n = c->site_nodes[i];
+        if (c->runs_in[n.i].i == site.i &&
+            (remat_op_has(c->graph->nodes[n.i].op, REMAT_FACT_BUILTIN) ||
+             is_stored(c, site, stored, n)))
+            REMAT_PUSH(v->arena, &out, n);
     }
     return out;
 }
@@ -79,13 +70,17 @@ static struct remat_variant *form(struct remat_variants *v, const struct remat_d
                                   remat_site site, const struct remat_site_content *content)
 {
     struct remat_variant *out;
+    bool *stored;
     remat_kernel_id kernel = remat_site_kernel(v->clones->settled, site);
     REMAT_NEW(v->arena, out, 1);
     out->content = *content;
-    struct remat_nodes kept = mark_stored(v, site, content->stored);
+    struct remat_nodes kept = find_kept(v, site, content->stored);
     struct remat_wired_site wired = remat_wire_site(&v->wiring, v->arena, decision, site, &kept);
+    REMAT_NEW(v->arena, stored, wired.nodes.count);
+    for (size_t n = 0; n < wired.nodes.count; n++)
+        stored[n] = is_stored(v->clones, site, content->stored, wired.nodes.items[n]);
     out->kernel =
-        remat_kernel_write(v->writer, wired.nodes.items, (uint32_t)wired.nodes.count, v->stored);
+        remat_kernel_write(v->writer, wired.nodes.items, (uint32_t)wired.nodes.count, stored);
     out->before = wired.before;
     out->price =
         remat_price_variant(&v->wiring.graph, &out->kernel, &v->prices[kernel.i], v->device);

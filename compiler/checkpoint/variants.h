@@ -31,7 +31,6 @@ struct remat_variants {
     const struct remat_device_description *device;
     struct remat_kernel_writer *writer;
     struct remat_variant **first; /* by site, those of shards too: what was last formed */
-    uint8_t *stored;              /* by value of the clones' graph: of the site formed last */
 };
 
 /* `prices`: by kernel, everything saved. All pointers outlive the result, which lies in `arena`;

@@ -73,7 +73,7 @@ static const struct remat_shape *space_of(const struct remat_graph *g, const rem
 }
 
 struct remat_fused_kernel remat_kernel_write(struct remat_kernel_writer *w, remat_node *nodes,
-                                             uint32_t count, const uint8_t *stored)
+                                             uint32_t count, const bool *stored)
 {
     const struct remat_node_info *first = name_of(w->graph, nodes, count);
     bool builtin = remat_op_has(first->op, REMAT_FACT_BUILTIN);
@@ -111,11 +111,15 @@ struct remat_kernel_list remat_fuse(struct remat_arena *arena, const struct rema
     REMAT_ROOM(arena, out.kernels, f.groups.count);
     for (size_t g = 0; g < f.groups.count; g++) {
         remat_node *own;
+        bool *stored;
         uint32_t own_count = 0;
         REMAT_NEW(arena, own, f.groups.items[g].node_count);
-        for (remat_node n = f.groups.items[g].first; !remat_is_none(n.i); n = f.next[n.i])
+        REMAT_NEW(scratch, stored, f.groups.items[g].node_count);
+        for (remat_node n = f.groups.items[g].first; !remat_is_none(n.i); n = f.next[n.i]) {
+            stored[own_count] = f.stored[graph->nodes[n.i].outputs[0].i];
             own[own_count++] = n;
-        out.kernels[out.count++] = remat_kernel_write(w, own, own_count, f.stored);
+        }
+        out.kernels[out.count++] = remat_kernel_write(w, own, own_count, stored);
     }
     remat_scratch_close(body);
     remat_scratch_close(scratch);
@@ -126,7 +130,7 @@ struct remat_fused_kernel remat_fuse_nodes(struct remat_arena *arena,
                                            const struct remat_graph *graph,
                                            const struct remat_kernel_list *kernels,
                                            remat_kernel_id whole, remat_node *nodes, uint32_t count,
-                                           const uint8_t *stored)
+                                           const bool *stored)
 {
     struct remat_kernel_writer w = {
         .arena = arena, .scratch = arena, .graph = graph, .kernel_of = &kernels->kernel_of_node->i};

@@ -139,16 +139,16 @@ struct remat_kernel_writer *remat_kernel_writer_create(struct remat_arena *arena
                                                        const struct remat_graph *graph,
                                                        const uint32_t *kernel_of);
 /* The kernel of nodes in graph order, which it keeps: a built-in one, or several that may run in
- * one. stored[v]: it writes value v, if it makes it. */
+ * one. stored[n]: it writes what nodes[n] makes; a built-in one writes all, and it is NULL. */
 struct remat_fused_kernel remat_kernel_write(struct remat_kernel_writer *writer, remat_node *nodes,
-                                             uint32_t count, const uint8_t *stored);
+                                             uint32_t count, const bool *stored);
 
-/* A kernel of `nodes`, some of a fused kernel's in graph order: it stores what `stored` (by value)
- * says of their results, and loads what they read of others. */
+/* A kernel of `nodes`, some of a fused kernel's in graph order: it stores the results that `stored`
+ * says, and loads what they read of others. */
 struct remat_fused_kernel remat_fuse_nodes(struct remat_arena *arena,
                                            const struct remat_graph *graph,
                                            const struct remat_kernel_list *kernels,
                                            remat_kernel_id whole, remat_node *nodes, uint32_t count,
-                                           const uint8_t *stored);
+                                           const bool *stored);
 
 #endif

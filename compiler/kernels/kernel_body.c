@@ -203,7 +203,7 @@ static void store(struct body *b, const struct remat_node_info *node)
     emit(b, i);
 }
 
-void remat_fused_body(struct remat_kernel_writer *w, const uint8_t *stored,
+void remat_fused_body(struct remat_kernel_writer *w, const bool *stored,
                       struct remat_fused_kernel *kernel)
 {
     const struct remat_graph *graph = w->graph;
@@ -218,7 +218,7 @@ void remat_fused_body(struct remat_kernel_writer *w, const uint8_t *stored,
         node_instruction(&b, &graph->nodes[kernel->nodes[n].i]);
     for (uint32_t n = 0; n < kernel->node_count; n++) {
         const struct remat_node_info *node = &graph->nodes[kernel->nodes[n].i];
-        if (stored[node->outputs[0].i] || node->op == REMAT_OP_assign)
+        if (stored[n] || node->op == REMAT_OP_assign)
             store(&b, node);
     }
     kernel->operands =

@@ -25,9 +25,9 @@ struct remat_kernel_writer {
     struct remat_shared_views views;
 };
 
-/* `stored[v]` tells whether value v is read outside its kernel and so must be written. Fills
- * operands, body and parameters of a kernel whose nodes, kind and space are set. */
-void remat_fused_body(struct remat_kernel_writer *writer, const uint8_t *stored,
+/* `stored` as for remat_kernel_write. Fills operands, body and parameters of a kernel whose nodes,
+ * kind and space are set. */
+void remat_fused_body(struct remat_kernel_writer *writer, const bool *stored,
                       struct remat_fused_kernel *kernel);
 void remat_builtin_body(struct remat_kernel_writer *writer, struct remat_fused_kernel *kernel);
 

@@ -13,7 +13,7 @@ struct former {
     const struct remat_graph *graph;
     remat_site *runs_in;        /* by node */
     remat_kernel_id *kernel_of; /* by node */
-    uint8_t *stored;            /* by value */
+    bool *stored;               /* by value */
     struct remat_arrangement *out;
 };
 
@@ -79,7 +79,11 @@ static void write_kernels(struct former *f, struct subject *s)
         const struct remat_settled *settled = s->evaluator.settled;
         remat_site site = f->runs_in[nodes[k].items[0].i];
         struct remat_fused_kernel *kernel = &list->kernels[k];
-        *kernel = remat_kernel_write(w, nodes[k].items, (uint32_t)nodes[k].count, f->stored);
+        bool *stored;
+        REMAT_NEW(f->arena, stored, nodes[k].count);
+        for (size_t n = 0; n < nodes[k].count; n++)
+            stored[n] = f->stored[f->graph->nodes[nodes[k].items[n].i].outputs[0].i];
+        *kernel = remat_kernel_write(w, nodes[k].items, (uint32_t)nodes[k].count, stored);
         f->out->prices[k] =
             site.i < remat_site_end(settled).i
                 ? remat_price_variant(f->graph, kernel,
