@@ -248,7 +248,7 @@ def sources(work, tensors):
     refuse("hub/config.json", 'hub/config.json: no index of weights: it has no "weight_map"')
     index_path = "hub/model.safetensors.index.json"
     (hub / shards[2]).rename(work / "away")
-    refuse("hub", rf"{index_path}: files missing: 1 of 3, first hub/{shards[2]}")
+    refuse("hub", rf"{index_path}: files missing: 1 of 3, first hub/{shards[2]}", 5)
     (work / "away").rename(hub / shards[2])
     for name in ("../one.safetensors", "/etc/passwd", "", ".", "..", 7, None, ["x"]):
         index["weight_map"][names[1]] = name

@@ -117,7 +117,7 @@ static remat_status add_shards(const struct search *s, const char *path, json_t 
         RUN_TRY(add_file(s, file));
     }
     if (missing)
-        RUN_FAIL(s->ctx, REMAT_ERROR_INVALID, "%s: files missing: %u of %zu, first %s", path,
+        RUN_FAIL(s->ctx, REMAT_ERROR_IO, "%s: files missing: %u of %zu, first %s", path,
                  missing_count, json_object_size(shards), missing);
 fail:
     return st;
