@@ -270,8 +270,8 @@ static remat_status compare_group(const struct situation *s, struct remat_arena 
     REMAT_TRY(planner->plan(planner->user, remat_graph_copy(arena, s->graph, 1), &settings, &all));
     double saved = 1 - (double)s->facts->needed_bytes / (double)all.needed_bytes;
     *out = remat_arena_format(arena,
-                              "one group of all layers, recomputed together, saves %.1f %% of the "
-                              "%s that saving everything needs; ",
+                              "; one group of all layers, recomputed together, saves %.1f %% of "
+                              "the %s that saving everything needs",
                               100 * (saved > 0 ? saved : 0), cli_short(all.needed_bytes).text);
     st = *out ? REMAT_OK : REMAT_ERROR_MEMORY;
 fail:
@@ -289,18 +289,19 @@ static bool fits_frozen(const struct situation *s, uint64_t *needed)
            has_adamw(s) && *needed < s->settings->budget_bytes;
 }
 
-/* `before`: what it puts right. */
-static remat_status add(struct remat_arena *arena, const struct row *row, const char *before,
+/* `why`: what it puts right. */
+static remat_status add(struct remat_arena *arena, const struct row *row, const char *why,
                         uint64_t needed_bytes, uint64_t step_ns, struct advices *out)
 {
     remat_status st = REMAT_OK;
     struct advice advice = {row->tool, row->options, NULL, needed_bytes, step_ns};
     bool own = strcmp(row->tool, "remat-compile") == 0;
-    const char *what = remat_arena_format(arena, "%s%s%s%s", before, own ? "" : row->tool,
-                                          own ? "" : " ", row->options);
+    const char *what =
+        remat_arena_format(arena, "%s%s%s", own ? "" : row->tool, own ? "" : " ", row->options);
     if (what && step_ns)
-        advice.text = remat_arena_format(arena, "%s: %s a step, needs %s", what,
-                                         cli_time(step_ns).text, cli_enough(needed_bytes).text);
+        advice.text =
+            remat_arena_format(arena, "%s: %s a step, needs %s%s", what, cli_time(step_ns).text,
+                               cli_enough(needed_bytes).text, why);
     else if (what)
         advice.text = remat_arena_format(arena, "%s: weights without states take %s", what,
                                          cli_short(needed_bytes).text);
@@ -327,7 +328,7 @@ remat_status advise(remat_context *ctx, struct remat_arena *arena, const struct 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct row *row = &rows[i];
         struct advice_facts with;
-        const char *before = "";
+        const char *why = "";
         if (strcmp(row->kind, kind) == 0 || !is_promising(&s, row))
             continue;
         st = try(&s, arena, row, planner, &with);
@@ -337,9 +338,9 @@ remat_status advise(remat_context *ctx, struct remat_arena *arena, const struct 
         }
         REMAT_TRY(st);
         if (row->use == use_groups)
-            REMAT_TRY(compare_group(&s, arena, planner, &before));
+            REMAT_TRY(compare_group(&s, arena, planner, &why));
         kind = row->kind;
-        REMAT_TRY(add(arena, row, before, with.needed_bytes, with.step_ns, out));
+        REMAT_TRY(add(arena, row, why, with.needed_bytes, with.step_ns, out));
     }
     if (fits_frozen(&s, &needed))
         REMAT_TRY(add(arena, &adapters, "", needed, 0, out));
