@@ -6,7 +6,7 @@
 const struct remat_module_info remat_modules[REMAT_MODULE_COUNT] = {
     [REMAT_MODULE_CORE_ATTN] = {"core_attn", "attn/core", "attention", false},
     [REMAT_MODULE_MLP] = {"mlp", "mlp", "MLP", false},
-    [REMAT_MODULE_LAYERNORM] = {"layernorm", "ln*, norm* or *norm", "norms", true},
+    [REMAT_MODULE_LAYERNORM] = {"layernorm", "ln, ln_*, norm* or *norm", "norms", true},
     [REMAT_MODULE_MOE] = {"moe", "moe", "mixture of experts", false},
     [REMAT_MODULE_MOE_ACT] = {"moe_act", "moe_act", "mixture of experts", true},
     [REMAT_MODULE_SHARED_EXPERTS] = {"shared_experts", "shared_experts", "shared experts", false},

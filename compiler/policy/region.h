@@ -8,7 +8,7 @@
 enum remat_module {
     REMAT_MODULE_CORE_ATTN, /* between q, k, v and the context: scope attn/core */
     REMAT_MODULE_MLP,       /* scope mlp */
-    REMAT_MODULE_LAYERNORM, /* both norms of a layer: scopes ln*, norm*, *norm */
+    REMAT_MODULE_LAYERNORM, /* norms of a layer: scopes ln, ln_*, norm*, *norm */
     REMAT_MODULE_MOE,       /* this and all others: a scope of the same name */
     REMAT_MODULE_MOE_ACT,
     REMAT_MODULE_SHARED_EXPERTS,
