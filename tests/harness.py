@@ -14,15 +14,18 @@ and the command that this thread ran last, its exit code and standard error. fin
 test. A tensor is (dtype, shape, bytes), as in safetensors files."""
 import array
 import contextlib
+import errno
 import json
 import os
 import pathlib
+import pty
 import re
 import struct
 import subprocess
 import sys
 import tempfile
 import threading
+import tty
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TEXT = ROOT / "tests/data/genesis_exodus.txt"
@@ -77,6 +80,26 @@ class Tools:
     def start(self, name, *arguments, **settings):
         pipes = {"encoding": "utf-8", "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         return subprocess.Popen(words([self.path(name), *arguments]), **{**pipes, **settings})
+
+
+@contextlib.contextmanager
+def on_terminal(command, **settings):
+    """A process whose standard error is a terminal, and the lines that it writes there until it ends."""
+    terminal, end = pty.openpty()
+    tty.setraw(end)
+    with open(terminal, encoding="utf-8") as screen, subprocess.Popen(
+            words(command), stderr=end, **{"encoding": "utf-8", **settings}) as process:
+        os.close(end)
+        yield process, lines_of(screen)
+
+
+def lines_of(screen):
+    """Linux answers EIO once the process has ended."""
+    try:
+        yield from iter(screen.readline, "")
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
 
 
 def check(good, *what):

@@ -195,6 +195,17 @@ def fifos():
         got = json.loads("[" + pathlib.Path("fifo").read_text().rstrip().replace("}\n{", "},{") + "]")
         process.communicate()
         check(process.returncode == 0 and len(got) == (2 if option == "--log" else 1), option, said, got)
+    os.rename("fifo", "fifo.csv")
+    for options in (["-o", "fifo.csv"], ["--curve", "fifo.csv"]):
+        process = tool.start("compile", "m.fbs", *options)
+        said = process.stderr.readline()
+        process.terminate()
+        try:
+            process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        check("fifo.csv: waiting for a process that reads from it" in said and
+              process.returncode in (INTERRUPTED, -signal.SIGTERM), options, said, process.returncode)
 
 
 def locks():

@@ -4,17 +4,15 @@ that it was cut short; of a limit too short for any plan exit code 7 and no file
 searches that come to their end do not depend on the limit.
 
     limits.py BUILD_DIRECTORY"""
-import errno
 import json
 import os
-import pty
 import re
 import signal
+import subprocess
 import sys
-import tty
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from harness import Tools, scratch
+from harness import Tools, on_terminal, scratch
 
 tool = Tools(sys.argv[1])
 LARGE = ["--target", "h200", "--arch", "none", "--format", "json"]
@@ -26,34 +24,19 @@ def refuse(*arguments):
     return result.stderr, json.loads(result.stdout)
 
 
-def lines_of(terminal):
-    """What a process writes there, until it ends: then Linux answers EIO."""
-    try:
-        for line in terminal:
-            yield line
-    except OSError as error:
-        if error.errno != errno.EIO:
-            raise
-
-
 def interrupt(number, having, *arguments):
     """The report, and the lines of progress, which only a terminal gets. The signal comes after the first one with these
     words."""
-    terminal, end = pty.openpty()
-    tty.setraw(end)
-    with open(terminal, encoding="utf-8") as terminal, tool.start(
-            "compile", "large.fbs", *LARGE, *arguments, stderr=end,
-            preexec_fn=lambda: signal.signal(number, signal.SIG_DFL)) as process:
-        os.close(end)
+    with on_terminal([tool.path("compile"), "large.fbs", *LARGE, *arguments], stdout=subprocess.PIPE,
+                     preexec_fn=lambda: signal.signal(number, signal.SIG_DFL)) as (process, terminal):
         lines = []
-        for line in lines_of(terminal):
+        for line in terminal:
             lines.append(line.rstrip())
             if having in line:
                 process.send_signal(number)
-                break
-        rest = "".join(lines_of(terminal))
+                having = "\0"
         out = process.communicate(timeout=100)[0]
-    assert process.returncode == 0, (process.returncode, lines, rest)
+    assert process.returncode == 0, (process.returncode, lines)
     return json.loads(out), [line for line in lines if re.match(r"remat-compile: \d+ s[, ]", line)]
 
 

@@ -95,6 +95,10 @@ with scratch():
     look("llama.fbs", llama, BATCH * SEQ, "h100-sxm", "bf16", "--mesh", "dp=2,tp=2", "--sequence-parallel", ranks=4)
     call("graph", "encdec-tiny", *SHAPE, "--hidden", INNER, "--seq", SEQ, "--source-seq", 32, "--vocab", VOCABULARY, "-o", "encdec.fbs")
     look("encdec.fbs", encoder_decoder(32), BATCH * (SEQ + 32), "cpu", "fp32", "--ac-mode", "full")
+    call("run", "m.plan", "--ids", "zipf", "--steps", 2, "--threads", 1, "--log", "run.jsonl")
+    logged = [json.loads(line) for line in open("run.jsonl")]
+    assert [step["tokens"] for step in logged] == [BATCH * (SEQ + 32), 2 * BATCH * (SEQ + 32)], logged
+    check(logged[0]["tokens_per_s"], logged[0]["tokens"] * 1e9 / logged[0]["step_ns"], "log")
     sparse = f"{source}/tests/golden/cli/sparse.graph"  # has no symbols, so nothing says what a token is
     report = json.loads(call("compile", sparse, "--format", "json", "-o", "m.plan"))
     assert report["tokens"] == report["tokens_per_s"] == report["tokens_per_s_rank"] == 0, report

@@ -17,6 +17,8 @@ import sys
 import tempfile
 import xml.etree.ElementTree
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from harness import on_terminal
 from planned import Problem, check_decision, node, problem, solve, solve_timed
 
 SMALL = problem(node(5, 10), node(1, 10, 0), node(1, 10, 1), node(1, 10, 1, 2), node(1, 10, 0, 3))
@@ -305,11 +307,9 @@ def check_interrupt(tool, slower):
             ("chain", signal.SIGTERM, dense_chain(rng, 200), "20%", r"overhead \S+ %, at least \S+ %, gap \S+ %"),
             ("no plan", signal.SIGHUP, unit_chain(20000), "20", r"no plan yet, at least \S+ %")):
         with Problem(value) as path:
-            with subprocess.Popen([tool, path, "--budget", budget, "--time-limit", "100s"],
-                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                  encoding="utf-8",
-                                  preexec_fn=functools.partial(signal.signal, number, signal.SIG_DFL)) as process:
-                line = process.stderr.readline()
+            with on_terminal([tool, path, "--budget", budget, "--time-limit", "100s"], stdout=subprocess.PIPE,
+                             preexec_fn=functools.partial(signal.signal, number, signal.SIG_DFL)) as (process, terminal):
+                line = next(terminal)
                 process.send_signal(number)
                 out, _ = process.communicate(timeout=10 * slower)
         if process.returncode != (7 if name == "no plan" else 0) or \

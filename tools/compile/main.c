@@ -138,6 +138,11 @@ static remat_status deliver(remat_context *ctx, struct remat_arena *arena,
     struct remat_outputs *outputs = args->outputs;
     const void *data;
     size_t bytes;
+    FILE *stream; /* of a FIFO: opened while a signal still ends the wait for a reader */
+    if (report->program)
+        REMAT_TRY(remat_outputs_stream(outputs, report->path, &stream));
+    if (report->frontier)
+        REMAT_TRY(remat_outputs_stream(outputs, report->curve_path, &stream));
     cli_hold_interrupts();
     if (report->program) {
         REMAT_TRY(remat_program_write(ctx, report->program, arena, &data, &bytes));

@@ -148,6 +148,11 @@ fail:
     return st;
 }
 
+uint64_t model_step_tokens(const struct model *model)
+{
+    return model->batch * (model->seq + model->source_seq);
+}
+
 uint64_t model_longest_row(const struct model *model)
 {
     return model->seq > model->source_seq ? model->seq : model->source_seq;

@@ -27,5 +27,6 @@ remat_status model_inspect(remat_context *ctx, const remat_plan *plan, const cha
 bool model_writes(const char *input);
 
 uint64_t model_longest_row(const struct model *model); /* of an input, in ids */
+uint64_t model_step_tokens(const struct model *model); /* of all ranks, those of a source too */
 
 #endif

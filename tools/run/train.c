@@ -77,7 +77,7 @@ static remat_status run_step(struct recorder *recorder, const struct model *mode
     recorder->begin_ns = begin - recorder->origin_ns;
     RUN_TRY(recorder_run(recorder, session, settings->eval ? "eval" : "train"));
     result->ns = clock_ns() - begin - recorder->spent_ns;
-    result->tokens_per_s = (double)(model->batch * model->seq) * 1e9 / (double)(result->ns + 1);
+    result->tokens_per_s = (double)model_step_tokens(model) * 1e9 / (double)(result->ns + 1);
     result->hashes = recorder->hashes;
     RUN_TRY(read_result(recorder->ctx, model, settings, &recorder->peers, session, result));
     if (save) {
@@ -133,7 +133,7 @@ static remat_status log_step(remat_context *ctx, const struct step_log *log,
              "{\"step\":%" PRIu64 ",\"loss\":%s%s,\"lr\":%.7g,\"tokens\":%" PRIu64
              ",\"tokens_per_s\":%.3f,\"step_ns\":%" PRIu64 ",\"unix_s\":%lld.%03ld}\n",
              result->step, json_number((double)result->loss).text, json_eval_loss(result).text,
-             (double)result->lr, result->step * model->batch * model->seq, result->tokens_per_s,
+             (double)result->lr, result->step * model_step_tokens(model), result->tokens_per_s,
              result->ns, (long long)now.tv_sec, now.tv_nsec / 1000000);
     return step_log_add(ctx, log, line);
 }
