@@ -4,7 +4,7 @@
 /* The kernel as it is when everything is saved. */
 static void add_saved(struct remat_variants *v, remat_kernel_id k, struct remat_variant *out)
 {
-    const struct remat_settled *s = v->clones->settled;
+    const struct remat_settled *s = v->wiring.clones->settled;
     *out =
         (struct remat_variant){.kernel = *remat_kernel_at(s->kernels, k), .price = v->prices[k.i]};
     const struct remat_roots *own = &s->own[k.i];
@@ -23,9 +23,10 @@ struct remat_variants *remat_variants_create(struct remat_arena *arena, struct r
     uint32_t count = s->kernels->count, end = remat_site_end(s).i;
     struct remat_variant *known;
     REMAT_NEW(arena, v, 1);
-    *v = (struct remat_variants){
-        .arena = arena, .clones = clones, .prices = prices, .device = device};
-    v->wiring = remat_wiring_create(arena, clones);
+    *v = (struct remat_variants){.arena = arena,
+                                 .wiring = remat_wiring_create(arena, clones),
+                                 .prices = prices,
+                                 .device = device};
     v->writer = remat_kernel_writer_create(arena, scratch, &v->wiring.graph, &clones->runs_in->i);
     REMAT_NEW(arena, v->first, end + s->shards.kernels.count);
     REMAT_NEW(arena, known, count + s->shards.kernels.count);
@@ -55,7 +56,7 @@ static bool is_stored(const struct remat_clones *c, remat_site site, uint64_t st
 static struct remat_nodes find_kept(struct remat_variants *v, remat_site site, uint64_t stored)
 {
     struct remat_nodes out = {0};
-    const struct remat_clones *c = v->clones;
+    const struct remat_clones *c = v->wiring.clones;
     for (uint32_t i = c->site_begin[site.i]; i < c->site_begin[site.i + 1]; i++) {
         remat_node n = c->site_nodes[i];
         if (c->runs_in[n.i].i == site.i &&
@@ -71,14 +72,14 @@ static struct remat_variant *form(struct remat_variants *v, const struct remat_d
 {
     struct remat_variant *out;
     bool *stored;
-    remat_kernel_id kernel = remat_site_kernel(v->clones->settled, site);
+    remat_kernel_id kernel = remat_site_kernel(v->wiring.clones->settled, site);
     REMAT_NEW(v->arena, out, 1);
     out->content = *content;
     struct remat_nodes kept = find_kept(v, site, content->stored);
     struct remat_wired_site wired = remat_wire_site(&v->wiring, v->arena, decision, site, &kept);
     REMAT_NEW(v->arena, stored, wired.nodes.count);
     for (size_t n = 0; n < wired.nodes.count; n++)
-        stored[n] = is_stored(v->clones, site, content->stored, wired.nodes.items[n]);
+        stored[n] = is_stored(v->wiring.clones, site, content->stored, wired.nodes.items[n]);
     out->kernel =
         remat_kernel_write(v->writer, wired.nodes.items, (uint32_t)wired.nodes.count, stored);
     out->before = wired.before;

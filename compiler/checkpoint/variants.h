@@ -25,7 +25,6 @@ struct remat_variant {
 
 struct remat_variants {
     struct remat_arena *arena;
-    const struct remat_clones *clones;
     struct remat_wiring wiring; /* of the site formed last */
     const struct remat_price *prices;
     const struct remat_device_description *device;

@@ -16,10 +16,8 @@ struct binding { /* value -> register */
 };
 
 struct body {
-    struct remat_arena *arena, *scratch;
-    struct remat_shared_views *views;
-    const struct remat_graph *graph;
-    const uint32_t *kernel_of;
+    struct remat_kernel_writer *w;
+    const struct remat_graph *graph; /* the writer's */
     const struct remat_fused_kernel *kernel;
     struct REMAT_LIST(struct remat_instruction) instructions;
     struct REMAT_LIST(struct remat_kernel_operand) operands;
@@ -28,7 +26,7 @@ struct body {
 
 static void bind(struct body *b, remat_value v, uint16_t reg)
 {
-    REMAT_PUSH(b->scratch, &b->bindings, ((struct binding){v, reg}));
+    REMAT_PUSH(b->w->scratch, &b->bindings, ((struct binding){v, reg}));
 }
 
 static uint16_t bound(const struct body *b, remat_value v)
@@ -41,7 +39,7 @@ static uint16_t bound(const struct body *b, remat_value v)
 
 static uint16_t emit(struct body *b, struct remat_instruction instruction)
 {
-    REMAT_PUSH(b->scratch, &b->instructions, instruction);
+    REMAT_PUSH(b->w->scratch, &b->instructions, instruction);
     return (uint16_t)(b->instructions.count - 1);
 }
 
@@ -54,12 +52,12 @@ static struct remat_instruction instruction(uint16_t opcode)
 /* Of which value it is a view, the operand says. */
 static const struct remat_view *share(struct body *b, struct remat_view view)
 {
-    struct remat_shared_views *shared = b->views;
+    struct remat_shared_views *shared = &b->w->views;
     view.root = REMAT_NO_VALUE;
     for (uint32_t k = 0; k < REMAT_VIEWS_SHARED && shared->items[k]; k++)
         if (memcmp(shared->items[k], &view, sizeof view) == 0)
             return shared->items[k];
-    const struct remat_view *added = remat_copy(b->arena, &view, 1, sizeof view);
+    const struct remat_view *added = remat_copy(b->w->arena, &view, 1, sizeof view);
     shared->items[shared->next++ % REMAT_VIEWS_SHARED] = added;
     return added;
 }
@@ -73,7 +71,7 @@ static uint16_t add_operand(struct body *b, remat_value v, uint8_t access, struc
         .bytes = remat_storage_bytes(&b->graph->values[v.i]),
         .view = share(b, view),
     };
-    REMAT_PUSH(b->scratch, &b->operands, operand);
+    REMAT_PUSH(b->w->scratch, &b->operands, operand);
     return (uint16_t)(b->operands.count - 1);
 }
 
@@ -130,7 +128,7 @@ static uint16_t argument(struct body *b, remat_value v)
     } else if (node && node->op == REMAT_OP_column) {
         reg = emit(b, instruction(REMAT_INSTRUCTION_column));
     } else if (remat_is_widening(b->graph, v) &&
-               remat_is_none(b->kernel_of[remat_producer(b->graph, v).i])) {
+               remat_is_none(b->w->kernel_of[remat_producer(b->graph, v).i])) {
         reg = argument(b, node->inputs[0]);
     } else {
         reg = load(b, v);
@@ -207,13 +205,7 @@ void remat_fused_body(struct remat_kernel_writer *w, const bool *stored,
                       struct remat_fused_kernel *kernel)
 {
     const struct remat_graph *graph = w->graph;
-    struct remat_arena *arena = w->arena;
-    struct body b = {.arena = arena,
-                     .scratch = w->scratch,
-                     .views = &w->views,
-                     .graph = graph,
-                     .kernel_of = w->kernel_of,
-                     .kernel = kernel};
+    struct body b = {.w = w, .graph = graph, .kernel = kernel};
     for (uint32_t n = 0; n < kernel->node_count; n++)
         node_instruction(&b, &graph->nodes[kernel->nodes[n].i]);
     for (uint32_t n = 0; n < kernel->node_count; n++) {
@@ -222,11 +214,11 @@ void remat_fused_body(struct remat_kernel_writer *w, const bool *stored,
             store(&b, node);
     }
     kernel->operands =
-        remat_copy(arena, b.operands.items, b.operands.count, sizeof *b.operands.items);
+        remat_copy(w->arena, b.operands.items, b.operands.count, sizeof *b.operands.items);
     kernel->operand_count = (uint32_t)b.operands.count;
     kernel->body = (struct remat_kernel_body){
         .instruction_count = (uint32_t)b.instructions.count,
-        .instructions = remat_copy(arena, b.instructions.items, b.instructions.count,
+        .instructions = remat_copy(w->arena, b.instructions.items, b.instructions.count,
                                    sizeof *b.instructions.items),
         .operand_count = kernel->operand_count,
     };
@@ -272,14 +264,13 @@ static void repeat_leading_axes(struct remat_view *view, const struct remat_shap
 void remat_builtin_body(struct remat_kernel_writer *w, struct remat_fused_kernel *kernel)
 {
     const struct remat_graph *graph = w->graph;
-    struct remat_arena *arena = w->arena;
-    struct body b = {.arena = arena, .scratch = arena, .views = &w->views, .graph = graph};
+    struct body b = {.w = w, .graph = graph};
     const struct remat_node_info *node = &graph->nodes[kernel->nodes[0].i];
     bool in_place = remat_op_has(node->op, REMAT_FACT_IN_PLACE);
     bool multiplies = remat_op_info(node->op)->executor == REMAT_KERNEL_matmul;
     uint32_t count = remat_op_inputs_before_results(node);
     b.operands.capacity = (size_t)node->input_count + node->output_count;
-    REMAT_ROOM(arena, b.operands.items, b.operands.capacity);
+    REMAT_ROOM(w->arena, b.operands.items, b.operands.capacity); /* all of them */
     for (uint32_t i = in_place; i < count; i++) {
         struct remat_view view = remat_view_of(graph, node->inputs[i]);
         if (multiplies) {
@@ -296,7 +287,7 @@ void remat_builtin_body(struct remat_kernel_writer *w, struct remat_fused_kernel
             remat_storage_root(graph, node->inputs[0]);
     for (uint32_t i = count; i < node->input_count; i++)
         whole_operand(&b, node->inputs[i], REMAT_ACCESS_READ);
-    find_parameters(arena, node, kernel);
+    find_parameters(w->arena, node, kernel);
     kernel->operands = b.operands.items;
     kernel->operand_count = (uint32_t)b.operands.count;
 }
