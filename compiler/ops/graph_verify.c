@@ -346,6 +346,12 @@ static remat_status check_results(struct verifier *v)
                            "update of \"%.200s\" by \"%.200s\": expected a graph input and a "
                            "computed value of the same type and shape",
                            state->name, value->name);
+        if (remat_state_of(graph, update.value).i != update.state.i ||
+            !remat_is_none(v->superseded[update.value.i].i))
+            return INVALID(v->ctx,
+                           "update of \"%.200s\" by \"%.200s\": expected its newest version, which "
+                           "an op in place, such as assign, makes of it",
+                           state->name, value->name);
     }
     return REMAT_OK;
 }
