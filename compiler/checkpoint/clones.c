@@ -90,7 +90,7 @@ static bool is_cloned(const struct extension *x, remat_node n)
     bool view = remat_op_has(node->op, REMAT_FACT_VIEW);
     if (!view && !remat_is_early(node->phase))
         return false;
-    if (!view && !remat_is_none(x->s->kernels->kernel_of_node[n.i].i)) {
+    if (!view && !remat_is_none(x->s->kernel_of[n.i].i)) {
         bool any = false;
         for (uint32_t o = 0; o < node->output_count; o++)
             any |= x->s->standing[node->outputs[o].i] != REMAT_STANDING_FIXED;
@@ -119,7 +119,7 @@ static remat_site home_of(const struct extension *x, remat_node n)
 static void add_reruns(struct extension *x)
 {
     for (remat_node n = {0}; n.i < x->s->graph->node_count; n.i++) {
-        REMAT_PUSH(x->scratch, &x->runs_in, (remat_site){x->s->kernels->kernel_of_node[n.i].i});
+        REMAT_PUSH(x->scratch, &x->runs_in, (remat_site){x->s->kernel_of[n.i].i});
         REMAT_PUSH(x->scratch, &x->site, home_of(x, n));
         REMAT_PUSH(x->scratch, &x->original, n);
     }

@@ -38,7 +38,7 @@ struct remat_trace remat_settled_trace(const struct remat_settled *settled, rema
         if (remat_is_none(node.i))
             return trace;
         bool view = remat_op_has(g->nodes[node.i].op, REMAT_FACT_VIEW);
-        if (!view && !remat_is_none(settled->kernels->kernel_of_node[node.i].i))
+        if (!view && !remat_is_none(settled->kernel_of[node.i].i))
             return trace;
         if (g->nodes[node.i].op == REMAT_OP_constant || g->nodes[node.i].op == REMAT_OP_column) {
             trace.root = REMAT_NO_VALUE;
@@ -48,6 +48,15 @@ struct remat_trace remat_settled_trace(const struct remat_settled *settled, rema
         trace.cast |= !view;
         trace.root = g->nodes[node.i].inputs[0];
     }
+}
+
+static void find_kernels(struct remat_arena *arena, struct remat_settled *out)
+{
+    REMAT_ROOM(arena, out->kernel_of, out->graph->node_count);
+    memset(out->kernel_of, 0xff, out->graph->node_count * sizeof *out->kernel_of);
+    for (remat_kernel_id k = {0}; k.i < out->kernels->count; k.i++)
+        for (uint32_t n = 0; n < out->kernels->kernels[k.i].node_count; n++)
+            out->kernel_of[out->kernels->kernels[k.i].nodes[n].i] = k;
 }
 
 /* --- standing --- */
@@ -65,7 +74,7 @@ static void find_standing(struct settler *s)
                 out->written[out->kernels->kernels[k].operands[o].value.i] = true;
     for (uint32_t n = 0; n < g->node_count; n++) {
         bool once = false;
-        remat_kernel_id kernel = out->kernels->kernel_of_node[n];
+        remat_kernel_id kernel = out->kernel_of[n];
         if (remat_is_none(kernel.i) || remat_op_has(g->nodes[n].op, REMAT_FACT_VIEW))
             continue;
         for (uint32_t i = 0; i < remat_op_reads(&g->nodes[n]); i++) {
@@ -150,10 +159,11 @@ struct remat_load remat_settled_load(struct remat_arena *scratch, const struct r
                                      const remat_value *roots, uint32_t count, bool again,
                                      const struct remat_device_description *device)
 {
-    remat_kernel_id whole = remat_settled_writer(s, roots[0]);
+    const struct remat_fused_kernel *whole =
+        remat_kernel_at(s->kernels, remat_settled_writer(s, roots[0]));
     struct remat_slice slice = find_slice(s, scratch, roots, count, again);
     const bool *stored = find_stored(s, scratch, &slice, roots, count);
-    struct remat_fused_kernel made = remat_fuse_nodes(scratch, s->graph, s->kernels, whole,
+    struct remat_fused_kernel made = remat_fuse_nodes(scratch, s->graph, &s->kernel_of->i, whole,
                                                       slice.nodes, slice.node_count, stored);
     made.phase = again ? (uint8_t)REMAT_PHASE_BACKWARD : made.phase;
     return remat_price_load(s->graph, &made, device);
@@ -388,6 +398,7 @@ void remat_settle(struct remat_arena *arena, const struct remat_graph *graph,
     REMAT_NEW(s.scratch, s.loads, kernels->count);
     REMAT_NEW(s.scratch, s.runs_again, kernels->count);
     REMAT_NEW(s.scratch, s.passed_on, graph->value_count);
+    find_kernels(arena, out);
     find_standing(&s);
     for (remat_value v = {0}; v.i < graph->value_count; v.i++)
         if (remat_is_candidate(out, v))

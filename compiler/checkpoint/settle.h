@@ -70,6 +70,7 @@ struct remat_shards {
 struct remat_settled {
     const struct remat_graph *graph;
     const struct remat_kernel_list *kernels; /* the graph's own: everything is saved */
+    remat_kernel_id *kernel_of;              /* by node; none: it is absorbed (fuse.h) */
     const struct remat_decision *pinned;     /* of the pins alone; NULL: there are none */
     struct remat_facts facts;
     uint8_t *standing;          /* by value: enum remat_standing; a view is FIXED */
@@ -112,7 +113,7 @@ static inline remat_kernel_id remat_settled_writer(const struct remat_settled *s
                                                    remat_value root)
 {
     remat_node node = remat_producer(settled->graph, root);
-    return remat_is_none(node.i) ? REMAT_NO_KERNEL : settled->kernels->kernel_of_node[node.i];
+    return remat_is_none(node.i) ? REMAT_NO_KERNEL : settled->kernel_of[node.i];
 }
 
 /* Sites: round 0 has the kernels, each later round their reruns. */

@@ -48,7 +48,7 @@ struct remat_times_sum remat_times_find(struct remat_times *times, struct remat_
                                         const struct remat_decision *decision);
 
 /* The kernels of that decision, each with the reruns and gathers that it reads before it unless
- * they have come before, and their prices. kernel_of_node is NULL. */
+ * they have come before, and their prices. */
 struct remat_kernel_list remat_times_list(const struct remat_times *times,
                                           struct remat_variants *variants,
                                           struct remat_arena *arena,

@@ -103,11 +103,8 @@ struct remat_kernel_list remat_fuse(struct remat_arena *arena, const struct rema
     struct remat_arena *body = remat_scratch_open(arena->ctx);
     struct remat_fuser f = {.arena = scratch, .graph = graph};
     struct remat_kernel_list out = {0};
-    REMAT_ROOM(arena, out.kernel_of_node, graph->node_count);
-    f.kernel_of = out.kernel_of_node;
     remat_fuse_collect(&f);
-    struct remat_kernel_writer *w =
-        remat_kernel_writer_create(arena, body, graph, &out.kernel_of_node->i);
+    struct remat_kernel_writer *w = remat_kernel_writer_create(arena, body, graph, &f.kernel_of->i);
     REMAT_ROOM(arena, out.kernels, f.groups.count);
     for (size_t g = 0; g < f.groups.count; g++) {
         remat_node *own;
@@ -128,13 +125,13 @@ struct remat_kernel_list remat_fuse(struct remat_arena *arena, const struct rema
 
 struct remat_fused_kernel remat_fuse_nodes(struct remat_arena *arena,
                                            const struct remat_graph *graph,
-                                           const struct remat_kernel_list *kernels,
-                                           remat_kernel_id whole, remat_node *nodes, uint32_t count,
-                                           const bool *stored)
+                                           const uint32_t *kernel_of,
+                                           const struct remat_fused_kernel *whole,
+                                           remat_node *nodes, uint32_t count, const bool *stored)
 {
     struct remat_kernel_writer w = {
-        .arena = arena, .scratch = arena, .graph = graph, .kernel_of = &kernels->kernel_of_node->i};
-    struct remat_fused_kernel out = *remat_kernel_at(kernels, whole);
+        .arena = arena, .scratch = arena, .graph = graph, .kernel_of = kernel_of};
+    struct remat_fused_kernel out = *whole;
     out.nodes = nodes;
     out.node_count = count;
     remat_fused_body(&w, stored, &out);

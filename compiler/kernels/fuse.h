@@ -52,9 +52,6 @@ struct remat_fused_kernel {
 struct remat_kernel_list {
     uint32_t count;
     struct remat_fused_kernel *kernels; /* in order of their last node: after what they read */
-    /* By node id. None: it is absorbed, a view or what kernels that read it make for themselves:
-     * most constants and columns, and f32 of a bf16 value. */
-    remat_kernel_id *kernel_of_node;
 };
 
 static inline const struct remat_fused_kernel *remat_kernel_at(const struct remat_kernel_list *list,
@@ -132,7 +129,9 @@ enum remat_fuse_way remat_fuse_way(const struct remat_shape *needed, uint32_t fa
 struct remat_kernel_list remat_fuse(struct remat_arena *arena, const struct remat_graph *graph);
 
 /* Writes one kernel at a time, which lies in `arena`; `scratch` is emptied after each. kernel_of,
- * by node: REMAT_NONE where it is absorbed. Of built-in kernels both are NULL. */
+ * by node: REMAT_NONE where it is absorbed, a view or what kernels that read it make for
+ * themselves: most constants and columns, and f32 of a bf16 value. Of built-in kernels both are
+ * NULL. */
 struct remat_kernel_writer;
 struct remat_kernel_writer *remat_kernel_writer_create(struct remat_arena *arena,
                                                        struct remat_arena *scratch,
@@ -147,8 +146,8 @@ struct remat_fused_kernel remat_kernel_write(struct remat_kernel_writer *writer,
  * says, and loads what they read of others. */
 struct remat_fused_kernel remat_fuse_nodes(struct remat_arena *arena,
                                            const struct remat_graph *graph,
-                                           const struct remat_kernel_list *kernels,
-                                           remat_kernel_id whole, remat_node *nodes, uint32_t count,
-                                           const bool *stored);
+                                           const uint32_t *kernel_of,
+                                           const struct remat_fused_kernel *whole,
+                                           remat_node *nodes, uint32_t count, const bool *stored);
 
 #endif

@@ -509,6 +509,7 @@ void remat_fuse_collect(struct remat_fuser *f)
     const struct remat_graph *graph = f->graph;
     REMAT_NEW(f->arena, f->stored, graph->value_count);
     REMAT_ROOM(f->arena, f->next, graph->node_count);
+    REMAT_ROOM(f->arena, f->kernel_of, graph->node_count);
     memset(f->kernel_of, 0xff, graph->node_count * sizeof *f->kernel_of);
     list_facts(f);
     collect(f);

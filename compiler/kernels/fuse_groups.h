@@ -70,9 +70,8 @@ static inline remat_value remat_fuse_input(const struct remat_fuser *f,
     return f->values[node->inputs[i].i].read;
 }
 
-/* arena, graph and kernel_of are given, the latter with room for all nodes; fills the others.
- * Groups come in order of their last nodes, which is that of kernels; the nodes of each in graph
- * order. */
+/* arena and graph are given; fills the others. Groups come in order of their last nodes, which is
+ * that of kernels; the nodes of each in graph order. */
 void remat_fuse_collect(struct remat_fuser *f);
 
 #endif

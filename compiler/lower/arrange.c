@@ -5,17 +5,6 @@
 #include "beside.h"
 #include "schedule.h"
 
-struct remat_price *remat_price_list(struct remat_arena *arena, const struct remat_graph *graph,
-                                     const struct remat_kernel_list *kernels,
-                                     const struct remat_device_description *device)
-{
-    struct remat_price *prices;
-    REMAT_NEW(arena, prices, kernels->count);
-    for (uint32_t k = 0; k < kernels->count; k++)
-        prices[k] = remat_price_kernel(graph, &kernels->kernels[k], device);
-    return prices;
-}
-
 /* Of transfers, what runs beside computation takes a step no longer. */
 static void run_beside(struct remat_arena *arena, struct remat_arrangement *a)
 {
@@ -57,10 +46,11 @@ remat_status remat_arrange(remat_context *ctx, struct remat_arena *arena,
     remat_stopwatch_start(watch);
     out->kernels = remat_fuse(arena, graph);
     remat_stopwatch_lap(watch, REMAT_LAP_FUSE);
-    out->prices = remat_price_list(arena, graph, &out->kernels, device);
+    REMAT_NEW(arena, out->prices, out->kernels.count);
     bool transfers = false;
     for (uint32_t k = 0; k < out->kernels.count; k++) {
         const struct remat_fused_kernel *kernel = &out->kernels.kernels[k];
+        out->prices[k] = remat_price_kernel(graph, kernel, device);
         transfers |= remat_may_join_group(graph, kernel);
         uint64_t *class_ns = &out->times.ns[remat_cost_class_of(kernel->kind)];
         *class_ns = remat_ns_add(*class_ns, out->prices[k].ns);

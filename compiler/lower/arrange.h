@@ -8,11 +8,6 @@
 #include "sensitivity.h"
 #include "stopwatch.h"
 
-/* By kernel. */
-struct remat_price *remat_price_list(struct remat_arena *arena, const struct remat_graph *graph,
-                                     const struct remat_kernel_list *kernels,
-                                     const struct remat_device_description *device);
-
 struct remat_arrangement {
     const struct remat_graph *graph;
     struct remat_nodes nodes; /* of the graph, that run: in an order in which they can */

@@ -23,11 +23,14 @@ void remat_evaluator_init(struct remat_evaluator *e, struct remat_arena *arena,
     *kernels = remat_fuse(arena, graph);
     remat_stopwatch_lap(watch, REMAT_LAP_FUSE);
     remat_settle(arena, graph, kernels, device, pinned, settled);
-    e->prices = prices = remat_price_list(arena, graph, kernels, device);
+    REMAT_NEW(arena, prices, kernels->count);
+    e->prices = prices;
     for (uint32_t k = 0; k < kernels->count; k++) {
+        const struct remat_fused_kernel *kernel = &kernels->kernels[k];
+        prices[k] = remat_price_kernel(graph, kernel, device);
         e->base_ns = remat_ns_add(e->base_ns, prices[k].ns);
-        e->transfers |= remat_may_join_group(graph, &kernels->kernels[k]);
-        if (remat_runs_beside(graph, &kernels->kernels[k]))
+        e->transfers |= remat_may_join_group(graph, kernel);
+        if (remat_runs_beside(graph, kernel))
             e->beside_ns = remat_ns_add(e->beside_ns, prices[k].ns);
     }
     REMAT_NEW(arena, e->sums, 1);
