@@ -55,6 +55,11 @@ def must(done, code=0):
     return done
 
 
+def json_lines(done):
+    """What remat-run --json has printed."""
+    return [json.loads(line) for line in must(done).stdout.splitlines()]
+
+
 class Tools:
     def __init__(self, folder, **settings):
         folder = pathlib.Path(folder).resolve()
@@ -116,7 +121,7 @@ def refused(done, code, message, *what):
         said = re.fullmatch(f"{pathlib.Path(done.args[0]).name}: error: (?:{message.pattern})\n{hint}", done.stderr)
     else:
         said = message in done.stderr
-    check(done.returncode == code and said, *what, f"expected code {code}, {message}")
+    check(done.returncode == code and said, *what, f"expected code {code}, {getattr(message, "pattern", message)}")
 
 
 def finish(said="as it should be"):

@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from harness import ROOT, TEXT, Tools, check, finish, must, run
+from harness import ROOT, TEXT, Tools, check, finish, json_lines, must, run
 
 tools = Tools(sys.argv[1])
 LIBRARIES = None if sys.argv[2] == "-" else pathlib.Path(sys.argv[2]).resolve()
@@ -55,13 +55,8 @@ def train(work, name, device, *arguments, libraries=LIBRARIES, **environment):
                 *(["--cuda-libraries", libraries] if libraries else []), *arguments, cwd=work, **environment)
 
 
-def lines(done):
-    """What --json printed."""
-    return [json.loads(line) for line in must(done).stdout.splitlines()]
-
-
 def hashes(done):
-    return [(line["loss_hash"], line["grad_hash"]) for line in lines(done)]
+    return [(line["loss_hash"], line["grad_hash"]) for line in json_lines(done)]
 
 
 def folder():

@@ -7,7 +7,7 @@ as a graph.
 import json
 import sys
 
-from doubles import DOUBLES, check, finish, folder, graph, hashes, lines, must, pathlib, plan, tool, train
+from doubles import DOUBLES, check, finish, folder, graph, hashes, json_lines, must, pathlib, plan, tool, train
 from gradients import difference, loss_difference, read_tensors
 
 SIZES = ["--layers", "2", "--batch", "2", "--seq", "19", "--dropout", "0.1"]
@@ -31,8 +31,8 @@ def check_model(preset, dtype, extra, settings):
             plan(work, f"{policy}.plan", *arguments, *settings)
         make_gpu_plans(work, name, settings)
         options = ["--steps", STEPS, "--seed", SEED, "--json", "--save-gradients"]
-        cpu = lines(train(work, "none.plan", "cpu", *options, "cpu.safetensors"))
-        cuda = lines(train(work, "none.plan", "cuda", *options, "cuda.safetensors"))
+        cpu = json_lines(train(work, "none.plan", "cpu", *options, "cpu.safetensors"))
+        cuda = json_lines(train(work, "none.plan", "cuda", *options, "cuda.safetensors"))
         for mine, other in zip(cuda, cpu):
             check(loss_difference(other["loss"], mine["loss"], dtype) < 1,
                   f"{name}: loss {mine['loss']} on cuda, {other['loss']} on cpu")

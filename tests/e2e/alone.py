@@ -19,7 +19,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from harness import INTERRUPTED, IO, NOT_FINITE, USAGE, Tools, check, faults, finish, must, scratch
+from harness import INTERRUPTED, IO, NOT_FINITE, USAGE, Tools, check, faults, finish, scratch
 
 tool = Tools(sys.argv[1], timeout=300)
 KILLS = int(sys.argv[2]) if len(sys.argv) > 2 else 5
@@ -50,9 +50,9 @@ def prepare():
     for name, count in (("a.bin", 1000), ("b.bin", 700)):  # ids with something to learn, nearly three epochs
         ids = [7 * i % 31 + generator.randrange(3) for i in range(count)]
         pathlib.Path(name).write_bytes(struct.pack(f"<{count}H", *ids))
-    must(tool("graph", "gpt2-tiny", "--layers", 2, "--batch", BATCH, "--seq", SEQ, "--dropout", 0.1, "--dtype", "bf16", "-o", "m.fbs"))
+    tool.must("graph", "gpt2-tiny", "--layers", 2, "--batch", BATCH, "--seq", SEQ, "--dropout", 0.1, "--dtype", "bf16", "-o", "m.fbs")
     for name, options in {**PLANS, **SUMS}.items():
-        must(tool("compile", "m.fbs", *options, "-o", name))
+        tool.must("compile", "m.fbs", *options, "-o", name)
 
 
 # --- kills ---
@@ -107,8 +107,8 @@ def kills():
     *sums, parts = SUMS
     for plans, count in (sums, KILLS // 2), ([parts], KILLS // 4), (list(PLANS), KILLS):
         begin = time.monotonic()
-        done = must(tool("run", plans[0], *RUN, "--log", "whole.log", "--save-weights", "whole.w", "--checkpoint", "whole.c",
-                         "--every", EVERY))
+        done = tool.must("run", plans[0], *RUN, "--log", "whole.log", "--save-weights", "whole.w", "--checkpoint", "whole.c",
+                         "--every", EVERY)
         whole = steps_of(done.stdout)
         check(list(whole) == list(range(1, STEPS + 1)), "steps", list(whole))
         kill(plans, count, whole, time.monotonic() - begin)
@@ -132,7 +132,7 @@ def logs():
     losses = [line["eval_loss"] for line in log_of("whole.log") if "eval_loss" in line]
     check(losses[-1] < losses[0] - 0.5, "nothing is learned", losses)
     short = "one.plan", "--tokens", "a.bin", "--threads", 1
-    must(tool("run", *short, "--steps", 4, "--checkpoint", "d", "--every", 2, "--log", "x"))
+    tool.must("run", *short, "--steps", 4, "--checkpoint", "d", "--every", 2, "--log", "x")
     whole = pathlib.Path("x").read_text()
     again = [*short, "--steps", 6, "--resume", "d"]
     reward = '{"step":5,"reward":1}\n'  # another program's
@@ -146,16 +146,16 @@ def logs():
     for before in "", whole:
         longer_than_memory(before, [*short, "--steps", 2])
     pathlib.Path("x").write_text(whole + '{"step":5,"loss":1,"lr":1,"unix_s":1}\n{"step":6,"lo')  # killed while it wrote
-    must(tool("run", *again, "--log", "x"))
+    tool.must("run", *again, "--log", "x")
     check(pathlib.Path("x").read_text().startswith(whole) and [line["step"] for line in log_of("x")] == [1, 2, 3, 4, 5, 6], "goes on")
-    must(tool("run", *again, "--log", "new"))
+    tool.must("run", *again, "--log", "new")
     check([line["step"] for line in log_of("new")] == [5, 6], "a new file")
     done = tool("run", *again, "--eval-every", 2, "--eval-steps", 1)
     check(done.returncode == USAGE and re.search(r"without what --eval-every holds out for evaluation, is \d+, of", done.stderr),
           done.stderr)
-    must(tool("run", *short, "--steps", 2, "--log", "x"))
+    tool.must("run", *short, "--steps", 2, "--log", "x")
     check([line["step"] for line in log_of("x")] == [1, 2], "a run that begins")
-    done = must(tool("run", *short, "--steps", 2, "--log", "/dev/stderr"))
+    done = tool.must("run", *short, "--steps", 2, "--log", "/dev/stderr")
     check(len(done.stderr.splitlines()) == 2, done.stderr)
     done = tool("run", *short, "--log", "a.bin")
     check(done.returncode == USAGE and "--log 'a.bin' is the same file as --tokens 'a.bin'" in done.stderr, done.stderr)
@@ -226,7 +226,7 @@ def locks():
         first.wait()
     lines = log_of("held.log", killed=True)
     check([line["step"] for line in lines] == list(range(1, len(lines) + 1)), "the log")
-    must(tool("run", *short, len(lines) + 2, "--checkpoint", "held", "--resume", "held", "--log", "held.log"))
+    tool.must("run", *short, len(lines) + 2, "--checkpoint", "held", "--resume", "held", "--log", "held.log")
 
 
 # --- last words ---
@@ -238,13 +238,13 @@ def last_words():
     check(done.returncode == NOT_FINITE and re.search(r"step \d+: .* is not finite\n", done.stderr), done.stderr)
     for end in (["--checkpoint", "e", "--every", 1], ["--resume", "e", "--checkpoint", "e"], ["--resume", "e"]):
         if "--resume" in end:
-            must(tool("run", *short[:-1], 3, "--checkpoint", "e", "--every", 1))
+            tool.must("run", *short[:-1], 3, "--checkpoint", "e", "--every", 1)
         done = tool("run", *short, *end, "--lr", 1e30)
         names = sorted(os.listdir("e"))
         check(done.returncode == NOT_FINITE and names and done.stderr.endswith(
             f" is not finite; the last good checkpoint is e/{names[-1]}\n"), done.stderr, names)
         shutil.rmtree("e")
-    must(tool("run", *short[:-1], 3, "--checkpoint", "e"))
+    tool.must("run", *short[:-1], 3, "--checkpoint", "e")
     with open("e/step-0000000003.safetensors", "r+b") as file:
         at = 8 + struct.unpack("<Q", file.read(8))[0]
         size = file.seek(0, os.SEEK_END) - at

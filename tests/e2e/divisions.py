@@ -25,7 +25,7 @@ def read(path):
 
 
 def report(model, *arguments):
-    return json.loads(must(call("compile", model, *GPU, "--format", "json", "-o", "chosen.plan", *arguments)).stdout)
+    return call.json("compile", model, *GPU, "--format", "json", "-o", "chosen.plan", *arguments)
 
 
 @functools.cache
@@ -56,7 +56,7 @@ def check_command(row, model, budget):
     """As it is printed."""
     words = shlex.split(row["command"])
     assert words[:2] == ["remat-compile", model], words
-    made = json.loads(must(call("compile", *words[1:], "--format", "json", "-o", "typed.plan")).stdout)
+    made = call.json("compile", *words[1:], "--format", "json", "-o", "typed.plan")
     assert all(made[key] == row[key] for key in ("step_ns", "peak_bytes", "policy")), (row, made)
     assert made["budget_bytes"] == budget, made
 
@@ -168,21 +168,21 @@ def check_microbatches(model, mesh, batch, budget):
     auto = made("auto")
     assert [row["microbatches"] for row in auto["divisions"]["best"]][0] == best == auto["microbatches"], (best, auto)
     assert read("auto.plan") == read(f"{best}.plan") and auto["divisions"]["count"] == len(single)
-    text = must(call("compile", model, *GPU, *mesh, "--microbatches", "auto", "--budget", budget, "--bind", f"batch={batch}",
-                     "-o", "auto.plan")).stdout
+    text = call.text("compile", model, *GPU, *mesh, "--microbatches", "auto", "--budget", budget, "--bind", f"batch={batch}",
+                     "-o", "auto.plan")
     assert re.search(rf"^Loss and gradients have the bits of .*--microbatches {best}$", text, re.M), text
     return best
 
 
 def check_pieces():
     """A division that fits only with its gradients in pieces."""
-    must(call("graph", "gpt2-124m", "--layers", "1", "--batch", "2", "--seq", "64", "-o", "table.fbs"))
+    call.must("graph", "gpt2-124m", "--layers", "1", "--batch", "2", "--seq", "64", "-o", "table.fbs")
     options = ("--mesh", "dp=2", "--zero", "1", "--exchange-size", "64MiB")
     budget = compile_one("table.fbs", "1MB", 2, options)[1]["smallest_budget_bytes"]
     table, _ = check("table.fbs", 2, 2, budget, {"too_large"}, "--mesh", "dp=2", every=[
         options_of(2, 1, False, zero, 1) for zero in (0, 1, 3)])
     row = next(row for row in table["best"] if row["zero"] == 1)
-    made = must(call("compile", *shlex.split(row["command"])[1:], "-o", "typed.plan")).stdout
+    made = call.text("compile", *shlex.split(row["command"])[1:], "-o", "typed.plan")
     assert "note: gradients are exchanged in pieces of 67.1 MB: in larger ones nothing fits" in made, made
 
 
@@ -205,15 +205,15 @@ def check_limit(model):
     options = ["--ranks", "4", "--global-batch", "8", "--budget", "34.6MB"]
     done = call("compile", model, *GPU, *options, "--time-limit", "1ms", "-o", "late.plan")
     assert (done.returncode, os.path.exists("late.plan")) in ((7, False), (0, True)), done
-    whole = must(call("compile", model, *GPU, *options, "--time-limit", "10min", "-o", "limited.plan"))
+    whole = call.must("compile", model, *GPU, *options, "--time-limit", "10min", "-o", "limited.plan")
     assert "--time-limit" not in whole.stdout and "cut short" not in whole.stdout, whole.stdout
 
 
 @scratch()
 def main():
     sizes = ["--layers", "2", "--batch", "8", "--seq", "64", "--dtype", "bf16"]
-    must(call("graph", "gpt2-tiny", *sizes, "-o", "gpt2 tiny.fbs"))
-    must(call("graph", "llama-tiny", *sizes, "-o", "llama.fbs"))
+    call.must("graph", "gpt2-tiny", *sizes, "-o", "gpt2 tiny.fbs")
+    call.must("graph", "llama-tiny", *sizes, "-o", "llama.fbs")
     table, single = check("gpt2 tiny.fbs", 4, 8, 34_600_000, {"slower", "too_large"})
     for row in table["best"]:
         for manual in row["manuals"]:
@@ -225,8 +225,8 @@ def main():
     check("llama.fbs", 4, 4, 34_400_000, {"too_large", "impossible"})
     check("llama.fbs", 2, 4, 34_900_000, {"impossible"}, "--zero", "1", every=list(all_divisions(2, 4, (1,))))
     check_pieces()
-    text = must(call("compile", "llama.fbs", *GPU, "--ranks", "3", "--global-batch", "6", "--budget", "1GB", "-o",
-                     "chosen.plan")).stdout
+    text = call.text("compile", "llama.fbs", *GPU, "--ranks", "3", "--global-batch", "6", "--budget", "1GB", "-o",
+                     "chosen.plan")
     assert re.search(r"^not possible: --mesh tp=3 --microbatches 1: value .* 3 ranks along tp$", text,
                                                     re.M), text
     check_refusal("llama.fbs", 2, 4)

@@ -11,15 +11,15 @@ import struct
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from harness import INVALID, TEXT, USAGE, Tools, check, finish, must, scratch
+from harness import INVALID, TEXT, USAGE, Tools, check, finish, json_lines, must, scratch
 
 tool = Tools(sys.argv[1])
 STEPS = 4
 
 
 def compile_plan(plan, family, *options):
-    must(tool("graph", f"{family}-tiny", "--batch", 2, "--seq", 24, *options, "-o", "model.fbs"))
-    must(tool("compile", "model.fbs", "-o", plan))
+    tool.must("graph", f"{family}-tiny", "--batch", 2, "--seq", 24, *options, "-o", "model.fbs")
+    tool.must("compile", "model.fbs", "-o", plan)
 
 
 def train(plan, *options):
@@ -27,7 +27,7 @@ def train(plan, *options):
 
 
 def losses(done):
-    return [json.loads(line)["loss"] for line in must(done).stdout.splitlines()]
+    return [line["loss"] for line in json_lines(done)]
 
 
 def evaluates(family):
@@ -70,8 +70,8 @@ def between_steps(family):
     plain = "dropout.plan", "--hash", "--lr", 1e-2, "--steps", 6
 
     def evaluated(text, last, *options):
-        must(tool("run", *plain[:-1], last, "--text", text, *options, "--save-weights", "w.safetensors"))
-        done = must(tool("run", "dropout.plan", "--text", "end", "--steps", count, "--eval", "--init", "w.safetensors"))
+        tool.must("run", *plain[:-1], last, "--text", text, *options, "--save-weights", "w.safetensors")
+        done = tool.must("run", "dropout.plan", "--text", "end", "--steps", count, "--eval", "--init", "w.safetensors")
         return re.search(r"mean loss ([\d.]+) of", done.stdout)[1]
 
     rest = steps(tool("run", *plain, "--text", "rest"))
@@ -87,24 +87,24 @@ def between_steps(family):
 
 def token_files():
     """The same of token files: the last sequences are held out, or others are read, as many batches as there are."""
-    must(tool("graph", "gpt2-tiny", "--batch", 2, "--seq", 24, "-o", "model.fbs"))
-    must(tool("compile", "model.fbs", "-o", "model.plan"))
-    must(tool("compile", "model.fbs", "--mesh", "dp=2", "--zero", 3, "-o", "ranks.plan"))
+    tool.must("graph", "gpt2-tiny", "--batch", 2, "--seq", 24, "-o", "model.fbs")
+    tool.must("compile", "model.fbs", "-o", "model.plan")
+    tool.must("compile", "model.fbs", "--mesh", "dp=2", "--zero", 3, "-o", "ranks.plan")
     ids = [int(byte) for byte in TEXT.read_bytes()[:24 * 30 + 1]]
     rest = 24 * (30 - 2 * 3) + 1
     for name, part in (("all", ids), ("rest", ids[:rest]), ("end", ids[rest - 1:])):
         pathlib.Path(name).write_bytes(struct.pack(f"<{len(part)}H", *part))
     plain = "--hash", "--lr", 1e-2, "--steps", 6
     plan = tool("run", "model.plan", *plain, "--tokens", "rest", "--save-weights", "w.safetensors")
-    mean = re.search(r"mean loss ([\d.]+) of 3", must(tool("run", "model.plan", "--tokens", "end", "--eval", "--steps", 3,
-                                                           "--init", "w.safetensors")).stdout)[1]
+    mean = re.search(r"mean loss ([\d.]+) of 3", tool.text("run", "model.plan", "--tokens", "end", "--eval", "--steps", 3,
+                                                           "--init", "w.safetensors"))[1]
     held = steps(tool("run", "model.plan", *plain, "--tokens", "all", "--eval-every", 6, "--eval-steps", 3))
     other = steps(tool("run", "model.plan", *plain, "--tokens", "rest", "--eval-every", 6, "--eval-tokens", "end"))
     check(held == other and without(held) == steps(plan) and f"eval_loss {float(mean):.4f} " in held[-1], f"{held}, {other}, {mean}")
     pathlib.Path("short").write_bytes(struct.pack("<25H", *ids[:25]))  # less than a batch: its sequence comes twice
     for tokens in "end", "short":
-        losses = {re.search(r"step 6 loss .*?eval_loss ([\d.]+)", must(tool("run", plan, *plain, "--tokens", "rest",
-                                                                            "--eval-every", 6, "--eval-tokens", tokens)).stdout)[1]
+        losses = {re.search(r"step 6 loss .*?eval_loss ([\d.]+)", tool.text("run", plan, *plain, "--tokens", "rest",
+                                                                            "--eval-every", 6, "--eval-tokens", tokens))[1]
                   for plan in ("model.plan", "ranks.plan")}
         check(len(losses) == 1, f"{tokens}: ranks have {losses}")
 

@@ -6,7 +6,6 @@
 %shift, of the whole batch, and the row of %bias that %places names are added to the embeddings. Another graph has their
 sum as a frozen parameter: with values that a float holds exactly both have the same bits. Divided batches must have its
 loss to rounding; values of other rows would change it by 1e-2. Uses no library that writes safetensors."""
-import json
 import os
 import pathlib
 import random
@@ -15,7 +14,7 @@ import struct
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from harness import INVALID, IO, USAGE, Tools, check, finish, must, refused, safetensors, scratch
+from harness import INVALID, IO, USAGE, Tools, check, finish, json_lines, must, refused, safetensors, scratch
 
 tool, TEXT = Tools(sys.argv[1], timeout=120), pathlib.Path(sys.argv[2]).resolve()
 BATCH, SEQ, WIDTH, PLACES = 4, 16, 8, 8
@@ -61,9 +60,9 @@ def compile_all():
     for name, body in (("given", GIVEN), ("frozen", FROZEN), ("noise", NOISE)):
         pathlib.Path(f"{name}.graph").write_text(HEAD + body + TAIL)
     for name, options in plans.items():
-        must(tool("compile", "given.graph", *options, "-o", f"{name}.plan"))
+        tool.must("compile", "given.graph", *options, "-o", f"{name}.plan")
     for name in "frozen", "noise":
-        must(tool("compile", f"{name}.graph", "-o", f"{name}.plan"))
+        tool.must("compile", f"{name}.graph", "-o", f"{name}.plan")
     return plans
 
 
@@ -93,7 +92,7 @@ def train(plan, *options):
 
 def steps(plan, *options):
     """(step, loss, hashes) of each step."""
-    lines = [json.loads(line) for line in must(train(plan, "--json", *options)).stdout.splitlines()]
+    lines = json_lines(train(plan, "--json", *options))
     return [(line["step"], line["loss"], line["loss_hash"], line["grad_hash"]) for line in lines]
 
 

@@ -14,7 +14,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from harness import IO, NOT_FINITE, TEXT, USAGE, Tools, check, faults, finish, must, refused, run, safetensors, scratch
+from harness import IO, NOT_FINITE, TEXT, USAGE, Tools, check, faults, finish, json_lines, must, refused, run, safetensors, scratch
 
 tool, MPIRUN = Tools(sys.argv[1]), sys.argv[2]
 STRETCH = tool.folder.parent / "tests/e2e/stretch"  # transfers beside commands
@@ -41,14 +41,13 @@ def ranks(count, *arguments):
 
 def make_plan(family, dtype, *options):
     dropout = () if family == "llama" else ("--dropout", 0.1)
-    must(tool("graph", f"{family}-tiny", "--batch", 8, "--seq", 16, "--dtype", dtype, *dropout,
-              "-o", "model.fbs"))
-    must(tool("compile", "model.fbs", *options, "-o", "model.plan"))
+    tool.must("graph", f"{family}-tiny", "--batch", 8, "--seq", 16, "--dtype", dtype, *dropout,
+              "-o", "model.fbs")
+    tool.must("compile", "model.fbs", *options, "-o", "model.plan")
 
 
 def hashes(done):
-    return [{key: value for key, value in json.loads(line).items() if "hash" in key or key == "loss"}
-            for line in must(done).stdout.splitlines()]
+    return [{key: value for key, value in line.items() if "hash" in key or key == "loss"} for line in json_lines(done)]
 
 
 def same_as_threads(family, dtype, count, *options, steps=3):
@@ -56,8 +55,8 @@ def same_as_threads(family, dtype, count, *options, steps=3):
     make_plan(family, dtype, *mesh, *options)
     must(run([STRETCH, "model.plan"]))
     say = ["--steps", steps, "--hash", "--json"]
-    threads = must(tool("run", "model.plan", "--text", TEXT, *say, "--save-weights", "threads",
-                        "--checkpoint", "of_threads", "--every", 2))
+    threads = tool.must("run", "model.plan", "--text", TEXT, *say, "--save-weights", "threads",
+                        "--checkpoint", "of_threads", "--every", 2)
     processes = ranks(count, "model.plan", *say, "--save-weights", "processes", "--report", "report.json",
                       "--checkpoint", "of_processes", "--every", 2)
     what = f"{family} {dtype} on {count} ranks {options}"
@@ -135,8 +134,8 @@ def differ():
     pathlib.Path("lib/libremat.so.0").write_bytes(pathlib.Path(library).read_bytes() + b"another build")
     pathlib.Path("short").write_bytes(TEXT.read_bytes()[:-1])
     for name, rate in ("a", 1e-3), ("b", 2e-3):
-        must(tool("run", "a.plan", "--text", TEXT, "--steps", 1, "--lr", rate, "--save-weights", f"{name}.w",
-                  "--checkpoint", f"{name}.c"))
+        tool.must("run", "a.plan", "--text", TEXT, "--steps", 1, "--lr", rate, "--save-weights", f"{name}.w",
+                  "--checkpoint", f"{name}.c")
     say = [tool.path("run"), "a.plan", "--steps", 2, "--timeout", DEADLINE_S, "--save-weights", "never", "--text", TEXT]
     options = "set of options, or other data,"
     cases = [("plan", say, [say[0], "b.plan", *say[2:]]),
@@ -151,7 +150,7 @@ def differ():
              ("file of --init", [*say, "--init", "a.w"], say),
              ("checkpoint of --resume", [*say, "--lr", 1e-3, "--resume", "a.c"], [*say, "--lr", 1e-3, "--resume", "b.c"])]
     pathlib.Path("extra.graph").write_text(EXTRA)
-    must(tool("compile", "extra.graph", "--mesh", "dp=2", "-o", "extra.plan"))
+    tool.must("compile", "extra.graph", "--mesh", "dp=2", "-o", "extra.plan")
     for name in "a", "b":
         pathlib.Path(f"{name}.in").write_bytes(safetensors({"extra": ("F32", [16, 8], name.encode() * 512)}))
     given = [say[0], "extra.plan", *say[2:], "--input"]

@@ -13,8 +13,8 @@ import signal
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from harness import (INTERRUPTED, INVALID, NOT_FINITE, TEXT, USAGE, Tools, check, faults, finish, floats, must, read_safetensors, refused,
-                     run, scratch)
+from harness import (INTERRUPTED, INVALID, NOT_FINITE, TEXT, USAGE, Tools, check, faults, finish, floats, json_lines, must,
+                     read_safetensors, refused, run, scratch)
 
 tool = Tools(sys.argv[1])
 STRETCH = tool.folder.parent / "tests/e2e/stretch"
@@ -28,16 +28,15 @@ def train(plan, *options):
 
 
 def hashes(done):
-    return [{key: value for key, value in json.loads(line).items() if "hash" in key or key == "loss"}
-            for line in must(done).stdout.splitlines()]
+    return [{key: value for key, value in line.items() if "hash" in key or key == "loss"} for line in json_lines(done)]
 
 
 def same_as_microbatches(family, dtype):
-    must(tool("graph", f"{family}-tiny", "--batch", 6, "--seq", 16, "--dtype", dtype, "--clip-norm", 1,
-              *(() if family == "llama" else ("--dropout", 0.1)), "-o", "model.fbs"))
+    tool.must("graph", f"{family}-tiny", "--batch", 6, "--seq", 16, "--dtype", dtype, "--clip-norm", 1,
+              *(() if family == "llama" else ("--dropout", 0.1)), "-o", "model.fbs")
     found = {}
     for name, option in (("ranks", ("--mesh", "dp=3")), ("parts", ("--microbatches", 3))):
-        must(tool("compile", "model.fbs", *option, "-o", f"{name}.plan"))
+        tool.must("compile", "model.fbs", *option, "-o", f"{name}.plan")
         done = train(f"{name}.plan", "--json", "--save-gradients", f"{name}.g", "--save-weights", f"{name}.w",
                      "--threads", 1, "--gradients-step", 2, "--report", f"{name}.json")
         found[name] = (hashes(done), read_safetensors(f"{name}.g"), read_safetensors(f"{name}.w"),
@@ -51,10 +50,10 @@ def same_as_microbatches(family, dtype):
 def same_as_whole():
     """--zero 1 and 3: hashes, gradients and weights are those of states and parameters that every rank has whole; from
     a file too."""
-    must(tool("graph", "gpt2-tiny", "--batch", 6, "--seq", 16, "--dtype", "bf16", "--dropout", 0.1, "-o", "z.fbs"))
+    tool.must("graph", "gpt2-tiny", "--batch", 6, "--seq", 16, "--dtype", "bf16", "--dropout", 0.1, "-o", "z.fbs")
     found = []
     for zero in 0, 1, 3:
-        made = must(tool("compile", "z.fbs", "--mesh", "dp=3", "--zero", zero, "--format", "json", "-o", "z.plan"))
+        made = tool.must("compile", "z.fbs", "--mesh", "dp=3", "--zero", zero, "--format", "json", "-o", "z.plan")
         report, runs = json.loads(made.stdout), []
         for init in (), ("--init", "first.w"):
             done = train("z.plan", "--json", "--save-gradients", "z.g", "--save-weights", "z.w", *init,
@@ -72,8 +71,8 @@ def same_as_whole():
               f"what 3 ranks do not divide: {report['notes']}")
     sizes = [report["static_bytes"] for _, report in found]
     check(sizes[0] > sizes[1] > sizes[2], f"nothing is saved: {sizes}")
-    kept, again = (json.loads(must(tool("compile", "z.fbs", "--mesh", "dp=3", "--zero", 3, *options,
-                                        "--format", "json", "-o", "x.plan")).stdout)
+    kept, again = (tool.json("compile", "z.fbs", "--mesh", "dp=3", "--zero", 3, *options,
+                             "--format", "json", "-o", "x.plan")
                    for options in ((), ("--recompute", "*.gathered")))
     check(again["sent_bytes"] > kept["sent_bytes"] and again["communication_ns"] > kept["communication_ns"] and
           again["arena_bytes"] < kept["arena_bytes"], "gathered again: more is sent, less is kept")
@@ -111,7 +110,7 @@ def adamw_apart(before, gradients, after, step):
 
 def zero_tensor_parallel(gradients, name, *options):
     """Against "both", the same mesh without ZeRO."""
-    must(tool("compile", "t.fbs", "--mesh", "dp=2,tp=2", *options, "-o", f"{name}.plan"))
+    tool.must("compile", "t.fbs", "--mesh", "dp=2,tp=2", *options, "-o", f"{name}.plan")
     must(train(f"{name}.plan", "--save-initial-weights", f"{name}.i", "--save-weights", f"{name}.w", "--save-gradients",
                f"{name}.g", "--checkpoint", f"{name}.c", "--threads", 1))
     for file in "i", "w":
@@ -122,24 +121,24 @@ def zero_tensor_parallel(gradients, name, *options):
     # The same, whoever goes on; and what one rank has is taken as it is.
     ended = []
     for plan, other in ("both", "both"), (name, "both"), ("both", name), (name, "one"), ("both", "one"):
-        must(tool("run", f"{plan}.plan", "--text", TEXT, "--steps", 5, "--resume", f"{other}.c", "--lr", 1e-3,
-                  "--save-weights", "again.w"))
+        tool.must("run", f"{plan}.plan", "--text", TEXT, "--steps", 5, "--resume", f"{other}.c", "--lr", 1e-3,
+                  "--save-weights", "again.w")
         ended.append(pathlib.Path("again.w").read_bytes())
     check(ended[0] == ended[1] == ended[2] and ended[3] == ended[4] != ended[0], f"{name}: it does not go on")
     for plan in name, "both":
-        must(tool("run", f"{plan}.plan", "--text", TEXT, "--steps", 1, "--init", "one.w", "--lr", 1e-3,
-                  "--save-initial-weights", "again.w", "--save-weights", f"after.{plan}"))
+        tool.must("run", f"{plan}.plan", "--text", TEXT, "--steps", 1, "--init", "one.w", "--lr", 1e-3,
+                  "--save-initial-weights", "again.w", "--save-weights", f"after.{plan}")
         check(pathlib.Path("again.w").read_bytes() == pathlib.Path("one.w").read_bytes(), f"{plan} takes what one rank saved")
     check(pathlib.Path(f"after.{name}").read_bytes() == pathlib.Path("after.both").read_bytes(), f"{name}: masters from a file")
 
 
 def whole_on_ranks():
     """Of what ranks along tp divide, and those along dp do not, a note names the parameter, and its state is as before."""
-    must(tool("graph", "gpt2-tiny", "--layers", 1, "--vocab", 258, "--batch", 6, "--seq", 16, "-o", "six.fbs"))
+    tool.must("graph", "gpt2-tiny", "--layers", 1, "--vocab", 258, "--batch", 6, "--seq", 16, "-o", "six.fbs")
     ends = []
     for zero in 0, 1:
-        made = must(tool("compile", "six.fbs", "--mesh", "tp=2,dp=3", "--zero", zero, "--sequence-parallel",
-                         "--format", "json", "-o", "six.plan"))
+        made = tool.must("compile", "six.fbs", "--mesh", "tp=2,dp=3", "--zero", zero, "--sequence-parallel",
+                         "--format", "json", "-o", "six.plan")
         notes = [note for note in json.loads(made.stdout)["notes"] if note.startswith("ZeRO: ")]
         ends.append((hashes(train("six.plan", "--json", "--hash", "--save-weights", "six.w")), pathlib.Path("six.w").read_bytes()))
     check(ends[0] == ends[1] and len(ends[0][0]) == 3, "tp=2,dp=3: other bits")
@@ -152,13 +151,13 @@ def tensor_parallel():
     bytes of the mesh without, and it goes on to the bit; refusals."""
     graph = ("graph", "gpt2-tiny", "--layers", 2, "--vocab", 250, "--batch", 4, "--seq", 16, "--dtype", "bf16",
              "--dropout", 0.1, "--weight-decay", 0)
-    must(tool(*graph, "-o", "t.fbs"))
-    must(tool(*graph, "--attention", "written-out", "-o", "other.fbs"))
+    tool.must(*graph, "-o", "t.fbs")
+    tool.must(*graph, "--attention", "written-out", "-o", "other.fbs")
     meshes = {"one": (), "tp": ("--mesh", "tp=4"), "both": ("--mesh", "dp=2,tp=2"),
               "parts": ("--mesh", "tp=2", "--microbatches", 2),
               "sums": ("--mesh", "dp=2,tp=2", "--microbatches", 2, "--zero", 3), "other": ()}
     for name, mesh in meshes.items():
-        must(tool("compile", "other.fbs" if name == "other" else "t.fbs", *mesh, "-o", f"{name}.plan"))
+        tool.must("compile", "other.fbs" if name == "other" else "t.fbs", *mesh, "-o", f"{name}.plan")
         must(train(f"{name}.plan", "--save-initial-weights", f"{name}.i", "--save-weights", f"{name}.w",
                    "--save-gradients", f"{name}.g", "--checkpoint", f"{name}.c", "--threads", 1))
     gradients = {name: read_safetensors(f"{name}.g") for name in meshes}
@@ -167,13 +166,13 @@ def tensor_parallel():
         bad = list(gradients_apart(gradients["one"], gradients["other"], gradients[name]))
         check(not bad and len(gradients[name]) == len(gradients["one"]) > 9, f"{name}: other gradients of {bad}")
     for name, other in ("both", "tp"), ("one", "both"), ("tp", "one"), ("parts", "tp"), ("sums", "parts"):
-        must(tool("run", f"{name}.plan", "--text", TEXT, "--steps", 4, "--resume", f"{other}.c", "--lr", 1e-3,
-                  "--save-gradients", "again.g", "--gradients-step", 4, "--checkpoint", f"{name}.again"))
+        tool.must("run", f"{name}.plan", "--text", TEXT, "--steps", 4, "--resume", f"{other}.c", "--lr", 1e-3,
+                  "--save-gradients", "again.g", "--gradients-step", 4, "--checkpoint", f"{name}.again")
         before, after = (read_safetensors(next(pathlib.Path(folder).iterdir())) for folder in (f"{other}.c", f"{name}.again"))
         bad = list(adamw_apart(before, read_safetensors("again.g"), after, 4))
         check(not bad and before.keys() == after.keys(), f"{name} goes on where {other} was: {bad}")
-        must(tool("run", f"{name}.plan", "--text", TEXT, "--steps", 1, "--init", f"{other}.w",
-                  "--save-initial-weights", "again.w"))
+        tool.must("run", f"{name}.plan", "--text", TEXT, "--steps", 1, "--init", f"{other}.w",
+                  "--save-initial-weights", "again.w")
         check(pathlib.Path("again.w").read_bytes() == pathlib.Path(f"{other}.w").read_bytes(), f"{name} takes what {other} saved")
     for zero in (3,) if PART else (1, 3):
         zero_tensor_parallel(gradients["both"], f"zero{zero}", "--zero", zero)
@@ -187,16 +186,16 @@ def tensor_parallel():
 
 def beside():
     """Transfers that go on beside commands: the bits of those in line; dump and trace say which they are."""
-    must(tool("graph", "gpt2-tiny", "--batch", 6, "--seq", 16, "--dropout", 0.1, "-o", "b.fbs"))
+    tool.must("graph", "gpt2-tiny", "--batch", 6, "--seq", 16, "--dropout", 0.1, "-o", "b.fbs")
     for zero in (3,) if PART else (0, 1, 3):
-        must(tool("compile", "b.fbs", "--mesh", "dp=3", "--zero", zero, "-o", "b.plan"))
+        tool.must("compile", "b.fbs", "--mesh", "dp=3", "--zero", zero, "-o", "b.plan")
         expected = hashes(train("b.plan", "--json"))
         must(run([STRETCH, "b.plan"]))
         check(hashes(train("b.plan", "--json")) == expected, f"--zero {zero}: other bits")
         check(hashes(train("b.plan", "--json", "--hash", "--save-gradients", "b.g")) ==
               hashes(train("b.plan", "--json", "--hash")), f"--zero {zero}: looking changes bits")
-    schedule = json.loads(must(tool("dump", "b.plan", "--schedule", "--format", "json")).stdout)["schedule"]
-    text = must(tool("dump", "b.plan", "--schedule")).stdout
+    schedule = tool.json("dump", "b.plan", "--schedule", "--format", "json")["schedule"]
+    text = tool.text("dump", "b.plan", "--schedule")
     flights = {c["index"]: c["transfer"]["complete_before"] for c in schedule if "complete_before" in c.get("transfer", {})}
     lines = {int(line.split()[0]): line for line in text.splitlines() if re.match(r" *\d+ ", line)}
     for command, before in flights.items():
@@ -235,16 +234,16 @@ def grouped(schedule):
 def near_bound():
     """A tied table of 525 MB, gathered, is what the first kernels behind the loss read: no plan gathers it again to fit.
     What the step waits for gradients is not in the bound, nor the latency that full groups would spare."""
-    must(tool("graph", "llama3.2-1b", "--batch", 8, "--seq", 2048, "--dtype", "bf16", "-o", "t.fbs"))
+    tool.must("graph", "llama3.2-1b", "--batch", 8, "--seq", 2048, "--dtype", "bf16", "-o", "t.fbs")
 
     def plan(*options):
-        return json.loads(must(tool("compile", "t.fbs", "--mesh", "dp=8", "--zero", 3, "--target", "h100-sxm",
-                                    "--arch", "none", "--format", "json", "-o", "t.plan", *options)).stdout)
+        return tool.json("compile", "t.fbs", "--mesh", "dp=8", "--zero", 3, "--target", "h100-sxm",
+                         "--arch", "none", "--format", "json", "-o", "t.plan", *options)
     least, most = plan("--recompute-activations", "--recompute-modules", "mlp,layernorm"), plan()
     for share in 2, 5, 8:
         budget = least["arena_bytes"] + (most["arena_bytes"] - least["arena_bytes"]) * share // 10
         found = plan("--budget", budget + most["reserve_bytes"])
-        schedule = json.loads(must(tool("dump", "t.plan", "--schedule", "--format", "json")).stdout)["schedule"]
+        schedule = tool.json("dump", "t.plan", "--schedule", "--format", "json")["schedule"]
         gathered, beyond = grouped(schedule)
         waited = found["exposed_ns"] - gathered
         check(0 < waited < 0.05 * found["step_ns"], f"{share} of 10: {waited} ns waited for gradients")
@@ -254,13 +253,13 @@ def near_bound():
 
 def shown():
     """In the plan's report and in dumps; nothing of it where there is one rank."""
-    must(tool("compile", "model.fbs", "--mesh", "dp=1", "-o", "one.plan"))
-    must(tool("compile", "model.fbs", "-o", "none.plan"))
+    tool.must("compile", "model.fbs", "--mesh", "dp=1", "-o", "one.plan")
+    tool.must("compile", "model.fbs", "-o", "none.plan")
     check(pathlib.Path("one.plan").read_bytes() == pathlib.Path("none.plan").read_bytes(), "dp=1 is no mesh")
-    report = json.loads(must(tool("compile", "model.fbs", "--mesh", "dp=3", "--format", "json", "-o",
-                                  "ranks.plan")).stdout)
-    dump = json.loads(must(tool("dump", "ranks.plan", "--format", "json")).stdout)
-    schedule = json.loads(must(tool("dump", "ranks.plan", "--schedule", "--format", "json")).stdout)
+    report = tool.json("compile", "model.fbs", "--mesh", "dp=3", "--format", "json", "-o",
+                       "ranks.plan")
+    dump = tool.json("dump", "ranks.plan", "--format", "json")
+    schedule = tool.json("dump", "ranks.plan", "--schedule", "--format", "json")
     for where in report, dump:
         check(where["mesh"] == [{"axis": "dp", "size": 3}] and where["ranks"] == 3, f"mesh: {where.get('mesh')}")
     step = [command for command in schedule["schedule"] if command["segment"] == "step" and "transfer" in command]
@@ -269,10 +268,10 @@ def shown():
     for where in report, dump:
         check(where["communication_ns"] == spent > where["exposed_ns"] > 0, f"{where['communication_ns']}, {spent}")
     check(report["sent_bytes"] == dump["sent_bytes"] == sent > 0, f"sent: {report['sent_bytes']}, {sent}")
-    check(re.search(r"^mesh +dp=3: 3 ranks, rank 0 sends ", must(tool("dump", "ranks.plan")).stdout, re.M),
+    check(re.search(r"^mesh +dp=3: 3 ranks, rank 0 sends ", tool.text("dump", "ranks.plan"), re.M),
           "the summary names the mesh")
     check(not any("no CUDA text" in note for note in report["notes"]), "a GPU can run it")
-    plain = json.loads(must(tool("compile", "model.fbs", "--format", "json", "-o", "x.plan")).stdout)
+    plain = tool.json("compile", "model.fbs", "--format", "json", "-o", "x.plan")
     check(not {"mesh", "ranks", "sent_bytes", "communication_ns", "exposed_ns"} & plain.keys(), "fields of a mesh in a plan of one rank")
 
 
@@ -289,13 +288,13 @@ def refusals():
                              (("--zero", "x", "--mesh", "dp=3"), "--zero 'x' is unknown (accepted: 0|1|3)")):
         refused(tool("compile", "model.fbs", *options, "-o", "x.plan"), USAGE, message)
     for option in ("--forward-only",), ("--optimizer", "none"):
-        must(tool("graph", "gpt2-tiny", "--batch", 6, *option, "-o", "without.fbs"))
+        tool.must("graph", "gpt2-tiny", "--batch", 6, *option, "-o", "without.fbs")
         for zero in 1, 3:
             refused(tool("compile", "without.fbs", "--mesh", "dp=3", "--zero", zero, "-o", "x.plan"), USAGE,
                     "the graph has no optimizer")
     refused(tool("compile", "model.fbs", "--mesh", "dp=3", "--microbatches", 4, "-o", "x.plan"), USAGE,
             "batch 6 is not divisible by 3 ranks along dp times 4 microbatches")
-    must(tool("compile", "model.fbs", "--mesh", "dp=3", "--emit-cuda", "cuda", "-o", "x.plan"))
+    tool.must("compile", "model.fbs", "--mesh", "dp=3", "--emit-cuda", "cuda", "-o", "x.plan")
     check(any(pathlib.Path("cuda").iterdir()), "the kernels of a mesh as CUDA text")
     auto = tool("compile", "model.fbs", "--mesh", "dp=3", "--microbatches", 2, "--bind", "batch=auto:1..20",
                 "--budget", "400MB", "--format", "json", "-o", "auto.plan")
@@ -337,7 +336,7 @@ def check_records(count, steps, commands):
 
 
 def recorded():
-    segments = json.loads(must(tool("dump", "ranks.plan", "--format", "json")).stdout)["segments"]
+    segments = tool.json("dump", "ranks.plan", "--format", "json")["segments"]
     for _ in range(ATTEMPTS):
         known = len(faults)
         done = train("ranks.plan", "--threads", 1, "--trace", "trace.json", "--profile", "profile.json", "--report",
@@ -365,13 +364,13 @@ def priced():
                 for c in dump["schedule"] if "transfer" in c}
 
     def costs(mesh):
-        must(tool("compile", "model.fbs", "--mesh", mesh, "--profile", "p.json", "-o", "p.plan"))
-        dump = json.loads(must(tool("dump", "p.plan", "--schedule", "--format", "json")).stdout)
-        shares = json.loads(must(tool("dump", "p.plan", "--format", "json")).stdout)["cost_shares"]
+        tool.must("compile", "model.fbs", "--mesh", mesh, "--profile", "p.json", "-o", "p.plan")
+        dump = tool.json("dump", "p.plan", "--schedule", "--format", "json")
+        shares = tool.json("dump", "p.plan", "--format", "json")["cost_shares"]
         return shares, times(dump)
 
-    must(tool("compile", "model.fbs", "--mesh", "dp=2", "-o", "two.plan"))
-    dump = json.loads(must(tool("dump", "two.plan", "--schedule", "--format", "json")).stdout)
+    tool.must("compile", "model.fbs", "--mesh", "dp=2", "-o", "two.plan")
+    dump = tool.json("dump", "two.plan", "--schedule", "--format", "json")
     modelled = times(dump)
     check(costs("dp=3")[0]["measured"] == 1, f"costs of the profile's mesh: {costs('dp=3')[0]}")
     priced = costs("dp=2")[1]
@@ -380,7 +379,7 @@ def priced():
     plain = json.loads((pathlib.Path(__file__).resolve().parent.parent.parent / "schemas/devices/cpu.json").read_text())
     del plain["links"]
     pathlib.Path("plain.json").write_text(json.dumps(plain))
-    must(tool("compile", "model.fbs", "--target", "plain.json", "-o", "x.plan"))
+    tool.must("compile", "model.fbs", "--target", "plain.json", "-o", "x.plan")
     refused(tool("compile", "model.fbs", "--target", "plain.json", "--mesh", "dp=3", "-o", "x.plan"), USAGE,
             'device "cpu" describes no "links" between ranks, which a mesh needs')
 

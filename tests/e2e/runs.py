@@ -61,14 +61,14 @@ def texts():
 
 def vocabularies():
     """A byte that the model does not have is refused before the first step if a step will read it."""
-    must(tool("graph", "gpt2-tiny", "--batch", 1, "--seq", 16, "--vocab", 128, "-o", "ascii.fbs"))
-    must(tool("compile", "ascii.fbs", "-o", "ascii.plan"))
+    tool.must("graph", "gpt2-tiny", "--batch", 1, "--seq", 16, "--vocab", 128, "-o", "ascii.fbs")
+    tool.must("compile", "ascii.fbs", "-o", "ascii.plan")
     for place, steps in ((40, 3), (48, 3)):
         pathlib.Path("latin.txt").write_bytes(b"a" * place + b"\xe9" + b"a" * 100)
         done = tool("run", "ascii.plan", "--text", "latin.txt", "--steps", steps)
         refused(done, INVALID, re.compile(f"latin.txt: byte {place} is 233, beyond the model's vocabulary of 128"))
         check(not done.stdout, "refused after a step", done.stdout)
-    must(tool("run", "ascii.plan", "--text", "latin.txt", "--steps", 1))
+    tool.must("run", "ascii.plan", "--text", "latin.txt", "--steps", 1)
 
 
 # --- results that are not finite ---
@@ -139,7 +139,7 @@ def indices():
             (121, 120, "{ ignore_index = 130 }", 'tensor "targets": element 30 is 120, accepted: 0 to 119 and 130')):
         pathlib.Path("narrow.graph").write_text(NARROW.format(rows=rows, classes=classes, attributes=attributes))
         for options in [], ["--microbatches", 2], ["--loss-chunk", 8]:
-            must(tool("compile", "narrow.graph", "-o", "narrow.plan", *options))
+            tool.must("compile", "narrow.graph", "-o", "narrow.plan", *options)
             done = tool("run", "narrow.plan", "--text", "letters.txt", "--steps", 2)
             if message:
                 refused(done, INVALID, re.compile(message), (rows, classes, attributes, options))
@@ -152,23 +152,23 @@ def indices():
 
 def devices():
     """A plan for a GPU runs on the CPU when it is told to, not by itself; one for a CPU needs no word."""
-    must(tool("compile", "model.fbs", "--target", "h100-sxm", "--arch", "none", "-o", "gpu.plan"))
+    tool.must("compile", "model.fbs", "--target", "h100-sxm", "--arch", "none", "-o", "gpu.plan")
     arguments = ["gpu.plan", "--text", TEXT, "--steps", 1, "--threads", 1]
     blind = {"env": dict(os.environ, CUDA_VISIBLE_DEVICES="")}
     refused(tool("run", *arguments, **blind), IO, re.compile("the plan is for h100-sxm: .*--device cpu.*"), "a plan for a GPU")
-    must(tool("run", *arguments, "--device", "cpu", **blind))
-    must(tool("compile", "model.fbs", "--mesh", "dp=2", "--bind", "batch=2", "--target", "h100-sxm", "--arch", "none", "-o", "gpu.plan"))
+    tool.must("run", *arguments, "--device", "cpu", **blind)
+    tool.must("compile", "model.fbs", "--mesh", "dp=2", "--bind", "batch=2", "--target", "h100-sxm", "--arch", "none", "-o", "gpu.plan")
     refused(tool("run", *arguments, **blind), IO, re.compile(
         "the plan is for h100-sxm, and there is no GPU for each of its ranks: run it with --device cpu"), "ranks of a plan for GPUs")
-    must(tool("run", *arguments, "--device", "cpu", **blind))
+    tool.must("run", *arguments, "--device", "cpu", **blind)
 
 
 # --- memory ---
 
 def memory():
     """An arena that the machine or the process's limit has no room for is refused before it is touched."""
-    must(tool("graph", "mlp", "--layers", 1, "--width", 131072, "--vocab", 1 << 24, "-o", "vast.fbs"))
-    must(tool("compile", "vast.fbs", "--arch", "none", "-o", "vast.plan"))
+    tool.must("graph", "mlp", "--layers", 1, "--width", 131072, "--vocab", 1 << 24, "-o", "vast.fbs")
+    tool.must("compile", "vast.fbs", "--arch", "none", "-o", "vast.plan")
     done = tool("run", "vast.plan", "--text", TEXT)
     exact = r"[\d,]+ B \([\d.]+ [GTP]iB\)"
     refused(done, OUT_OF_MEMORY, re.compile(
@@ -238,7 +238,7 @@ def streams():
     """The files have what they have otherwise, and a closed standard output is an error."""
     weights, trace = pathlib.Path("w.safetensors"), pathlib.Path("t.json")
     command = ["run", "model.plan", "--text", TEXT, "--steps", 2, "--trace", trace, "--save-weights", weights, "--json"]
-    must(tool(*command))
+    tool.must(*command)
     expected, commands = weights.read_bytes(), len(json.loads(trace.read_text())["traceEvents"])
     for descriptors in (0,), (1,), (2,), (0, 1, 2):
         weights.write_bytes(b"")
@@ -297,10 +297,10 @@ def pipes():
 
 @scratch()
 def main():
-    must(tool("graph", "gpt2-tiny", "-o", "model.fbs"))
-    must(tool("compile", "model.fbs", "--budget", LIMIT or "140MB", "-o", "model.plan"))
-    must(tool("graph", "gpt2-tiny", "--dtype", "bf16", "-o", "bf16.fbs"))
-    must(tool("compile", "bf16.fbs", "-o", "bf16.plan"))
+    tool.must("graph", "gpt2-tiny", "-o", "model.fbs")
+    tool.must("compile", "model.fbs", "--budget", LIMIT or "140MB", "-o", "model.plan")
+    tool.must("graph", "gpt2-tiny", "--dtype", "bf16", "-o", "bf16.fbs")
+    tool.must("compile", "bf16.fbs", "-o", "bf16.plan")
     for part in (texts, vocabularies, losses, last_update, initial_weights, indices, devices, memory, signals, streams, pipes):
         part()
     finish()

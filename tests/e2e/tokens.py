@@ -89,18 +89,18 @@ def of(sequences, more=()):
 
 
 def make_plans():
-    must(tool("graph", "gpt2-tiny", "--layers", 1, "--batch", 2, "--seq", SEQ, "--dropout", 0.1, "-o", "gpt2.fbs"))
-    must(tool("compile", "gpt2.fbs", "-o", "gpt2.plan"))
-    must(tool("compile", "gpt2.fbs", "--microbatches", 2, "-o", "parts.plan"))
-    must(tool("compile", "gpt2.fbs", "--mesh", "dp=2", "-o", "ranks.plan"))
-    must(tool("graph", "bert-tiny", "--layers", 1, "--batch", 3, "--seq", SEQ, "-o", "bert.fbs"))
-    must(tool("compile", "bert.fbs", "-o", "bert.plan"))
-    must(tool("graph", "encdec-tiny", "--layers", 1, "--seq", SEQ, "--source-seq", SEQ, "-o", "encdec.fbs"))
-    must(tool("compile", "encdec.fbs", "-o", "encdec.plan"))
-    must(tool("graph", "gpt2", "--layers", 1, "--width", 8, "--heads", 1, "--vocab", 70000, "--seq", SEQ, "-o", "wide.fbs"))
-    must(tool("compile", "wide.fbs", "-o", "wide.plan"))
-    must(tool("graph", "gpt2", "--layers", 1, "--width", 8, "--heads", 1, "--vocab", 65536, "--seq", SEQ, "-o", "whole.fbs"))
-    must(tool("compile", "whole.fbs", "-o", "whole.plan"))
+    tool.must("graph", "gpt2-tiny", "--layers", 1, "--batch", 2, "--seq", SEQ, "--dropout", 0.1, "-o", "gpt2.fbs")
+    tool.must("compile", "gpt2.fbs", "-o", "gpt2.plan")
+    tool.must("compile", "gpt2.fbs", "--microbatches", 2, "-o", "parts.plan")
+    tool.must("compile", "gpt2.fbs", "--mesh", "dp=2", "-o", "ranks.plan")
+    tool.must("graph", "bert-tiny", "--layers", 1, "--batch", 3, "--seq", SEQ, "-o", "bert.fbs")
+    tool.must("compile", "bert.fbs", "-o", "bert.plan")
+    tool.must("graph", "encdec-tiny", "--layers", 1, "--seq", SEQ, "--source-seq", SEQ, "-o", "encdec.fbs")
+    tool.must("compile", "encdec.fbs", "-o", "encdec.plan")
+    tool.must("graph", "gpt2", "--layers", 1, "--width", 8, "--heads", 1, "--vocab", 70000, "--seq", SEQ, "-o", "wide.fbs")
+    tool.must("compile", "wide.fbs", "-o", "wide.plan")
+    tool.must("graph", "gpt2", "--layers", 1, "--width", 8, "--heads", 1, "--vocab", 65536, "--seq", SEQ, "-o", "whole.fbs")
+    tool.must("compile", "whole.fbs", "-o", "whole.plan")
 
 
 # --- order ---

@@ -142,7 +142,7 @@ def garbage():
         for options in ([], ["--loss-chunk", 16]):
             graph("padded.fbs", preset, "--dropout", 0.1, padded=True)
             clean = train(compile_("padded.fbs", *options))
-            text = tool.must("dump", "padded.fbs", "--text").stdout
+            text = tool.text("dump", "padded.fbs", "--text")
             pathlib.Path("garbage.graph").write_text(text.replace(f" unpadded {CLASSES}", ""), encoding="utf-8")
             plan = compile_("garbage.graph", *options)
             tool.must("run", plan, "--text", TEXT, "--steps", 1, "--save-initial-weights", "drawn.safetensors")
@@ -165,7 +165,7 @@ def garbage():
 def wrong():
     """What is no padding, in the text form."""
     graph("padded.fbs", "gpt2-tiny", padded=True)
-    text = tool.must("dump", "padded.fbs", "--text").stdout
+    text = tool.text("dump", "padded.fbs", "--text")
     loss, table = 'node "loss" (cross_entropy): attribute "classes" is', 'value "wte.weight": unpadded rows'
     for old, new, message in (
             ("classes = 250", "classes = 0", f"{loss} 0, expected 1 to 256, the columns"),

@@ -13,8 +13,8 @@ import struct
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from harness import (INVALID, TEXT, Tools, check, finish, header_of, join_safetensors, must, read_safetensors, refused, safetensors,
-                     scratch)
+from harness import (INVALID, TEXT, Tools, check, finish, header_of, join_safetensors, json_lines, must, read_safetensors,
+                     refused, safetensors, scratch)
 
 tool = Tools(sys.argv[1])
 SIZES = ["--layers", "2", "--width", "32", "--heads", "2", "--vocab", "256", "--context", "32", "--batch",
@@ -32,7 +32,7 @@ def train(*options):
 
 
 def losses(done):
-    return [json.loads(line)["loss_hash"] for line in done.stdout.splitlines()]
+    return [line["loss_hash"] for line in json_lines(done)]
 
 
 def attempt(work, what, contents, message):
@@ -289,7 +289,7 @@ def sources(work, tensors):
 def folders(work):
     """model.safetensors and config.json, of which remat-graph makes the same graph."""
     def text(*arguments):
-        lines = must(tool("graph", *arguments, *SIZES[-4:], "--name", "x", "--text")).stdout.splitlines()
+        lines = tool.text("graph", *arguments, *SIZES[-4:], "--name", "x", "--text").splitlines()
         return [line for line in lines if not line.startswith("config ")]
 
     must(train("--save-weights", "alone.safetensors"))
@@ -315,11 +315,11 @@ def folders(work):
     refuse(8, "is not finite", "--text", TEXT, "--save-weights", "other/", "--lr", 1e30, "--steps", 4)
     for what in ("mlp-tiny", "\"[1]\"", "\"{\"", None):
         if what == "mlp-tiny":
-            must(tool("graph", what, "-o", "other.fbs"))
+            tool.must("graph", what, "-o", "other.fbs")
         else:
-            lines = must(tool("dump", "model.fbs", "--text")).stdout.splitlines()
+            lines = tool.text("dump", "model.fbs", "--text").splitlines()
             (work / "other.fbs").write_text("\n".join(lines[:-1] + ([f"config {what}"] if what else [])) + "\n")
-        must(tool("compile", "other.fbs", "-o", "other.plan"))
+        tool.must("compile", "other.fbs", "-o", "other.plan")
         refuse(4, "other/: the plan's graph has no config.json of its model", "--text", TEXT, "--save-weights", "other/",
                plan="other.plan")
 
@@ -327,8 +327,8 @@ def folders(work):
 def nowhere(work):
     """GPT-2 as Hugging Face's library does not have it: weights go, as nanoGPT names them, config.json does not."""
     for options, shape in ((["--no-bias"], [96, 32]), (["--kv-heads", 1], [32, 64])):
-        must(tool("graph", "gpt2", *SIZES, *options, "-o", "model.fbs"))
-        must(tool("compile", "model.fbs", "-o", "model.plan"))
+        tool.must("graph", "gpt2", *SIZES, *options, "-o", "model.fbs")
+        tool.must("compile", "model.fbs", "-o", "model.plan")
         must(train("--save-weights", "own.safetensors"))
         tensors = read_safetensors("own.safetensors")
         named = renamed({**tensors, "lm_head.weight": tensors["wte.weight"]}, "transformer.{}".format)
@@ -343,8 +343,8 @@ def main():
     for family in FAMILIES:
         with scratch() as work:
             kv = ["--hidden", "64"] if family == "llama" else []
-            must(tool("graph", family, *SIZES, *kv, "-o", "model.fbs"))
-            must(tool("compile", "model.fbs", "-o", "model.plan"))
+            tool.must("graph", family, *SIZES, *kv, "-o", "model.fbs")
+            tool.must("compile", "model.fbs", "-o", "model.plan")
             comes_back(work, family)
             tensors = read_safetensors("trained.safetensors")
             tensors = {name: tensors[name] for name in sorted(tensors, key=lambda n: n != FAMILIES[family])}
