@@ -8,10 +8,10 @@
     tool.json("compile", ...)           standard output, parsed
     tool.start("run", ...)              a process with pipes, while it runs
 
-Arguments become strings, but for bytes. Settings are those of subprocess.run(), but `env` is added to the test's own environment. run()
-does the same for any command, must() looks at what has run. check() and refused() note a failure and go on: what it is,
-and the command that this thread ran last, its exit code and standard error. finish() prints all that failed and ends the
-test. A tensor is (dtype, shape, bytes), as in safetensors files."""
+Arguments become strings, but for bytes. Settings are those of subprocess.run(), but `env` is added to the test's own
+environment. run() does the same for any command, must() looks at what has run. check() and refused() note a failure and
+go on: what it is, and the command that this thread ran last, its exit code and standard error. finish() prints all that
+failed and ends the test. A tensor is (dtype, shape, bytes), as in safetensors files."""
 import array
 import contextlib
 import errno
@@ -39,13 +39,14 @@ def describe(done):
     return f"{' '.join(map(str, done.args))}\nexit code {done.returncode}: {said}"
 
 
-def words(command):
-    return [word if isinstance(word, bytes) else str(word) for word in command]
+def begin(starter, command, env=None, **settings):
+    pipes = {"encoding": "utf-8", "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return starter([word if isinstance(word, bytes) else str(word) for word in command],
+                   env={**os.environ, **(env or {})}, **{**pipes, **settings})
 
 
-def run(command, env=None, **settings):
-    settings = {"encoding": "utf-8", "capture_output": "stdout" not in settings and "stderr" not in settings, **settings}
-    last.run = subprocess.run(words(command), env={**os.environ, **(env or {})}, **settings)
+def run(command, **settings):
+    last.run = begin(subprocess.run, command, **settings)
     return last.run
 
 
@@ -83,8 +84,8 @@ class Tools:
         return json.loads(self.must(name, *arguments, code=code, **settings).stdout)
 
     def start(self, name, *arguments, **settings):
-        pipes = {"encoding": "utf-8", "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen(words([self.path(name), *arguments]), **{**pipes, **settings})
+        own = {key: value for key, value in self.settings.items() if key != "timeout"}
+        return begin(subprocess.Popen, [self.path(name), *arguments], **{**own, **settings})
 
 
 @contextlib.contextmanager
@@ -121,7 +122,7 @@ def refused(done, code, message, *what):
         said = re.fullmatch(f"{pathlib.Path(done.args[0]).name}: error: (?:{message.pattern})\n{hint}", done.stderr)
     else:
         said = message in done.stderr
-    check(done.returncode == code and said, *what, f"expected code {code}, {getattr(message, "pattern", message)}")
+    check(done.returncode == code and said, *what, f"expected code {code}, {getattr(message, 'pattern', message)}")
 
 
 def finish(said="as it should be"):
@@ -139,6 +140,14 @@ def scratch():
             yield pathlib.Path(folder)
         finally:
             os.chdir(before)
+
+
+def read_json(path):
+    return json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+
+
+def write_json(path, value):
+    pathlib.Path(path).write_text(json.dumps(value), encoding="utf-8")
 
 
 def split_safetensors(path):

@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from harness import ROOT, TEXT, Tools, check, finish, json_lines, must, run
+from harness import ROOT, TEXT, Tools, check, finish, json_lines, must, read_json, run
 
 tools = Tools(sys.argv[1])
 LIBRARIES = None if sys.argv[2] == "-" else pathlib.Path(sys.argv[2]).resolve()
@@ -43,7 +43,7 @@ def plan(work, name, *arguments, cubins="none"):
 
 def small_target(work):
     """A description of a GPU whose workspace is soon filled by the double's products."""
-    target = json.loads((ROOT / "schemas/devices/h200.json").read_text())
+    target = read_json(ROOT / "schemas/devices/h200.json")
     target["cuda"]["workspace_bytes"] = 1 << 20
     (pathlib.Path(work) / "small.json").write_text(json.dumps(target))
     return "./small.json"

@@ -9,7 +9,7 @@ import re
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from harness import Tools, scratch
+from harness import Tools, read_json, scratch, write_json
 
 call, source = Tools(sys.argv[1]).must, os.path.abspath(sys.argv[2])
 WIDE = ("gpt2-tiny", "--batch", "64", "--seq", "64", "--layers", "2", "--vocab", "2048")  # most of it is logits
@@ -97,13 +97,13 @@ def main():
          "--zero 3", "--moments bf16", "--lora 16", refused=True)
     # A budget below the capacity, but not far below it.
     for share, advised in ((0.9, ["--budget 100%"]), (0.7, [])):
-        device = json.load(open(f"{source}/schemas/devices/cpu.json")) | {"name": "small", "capacity_bytes": int(alone / share)}
-        json.dump(device, open("small.json", "w"))
+        device = read_json(f"{source}/schemas/devices/cpu.json") | {"name": "small", "capacity_bytes": int(alone / share)}
+        write_json("small.json", device)
         target = (*reserve, "--target", "small.json", "--budget")
         look(DEEP, (*target, str(alone)), *advised)
         look(DEEP, (*target, str(int(alone / share))))
     device["capacity_bytes"] = int(alone * 1.1)
-    json.dump(device, open("small.json", "w"))
+    write_json("small.json", device)
     look(DEEP, (*target, str(alone - 100000)), "--budget 100%", "--moments bf16", refused=True)
     # One group of all layers.
     _, text = look(TALL, (*reserve, *UNIFORM, "6"), "--recompute-num-layers 1")

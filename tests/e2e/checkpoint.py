@@ -4,6 +4,7 @@
     checkpoint.py BUILD_DIRECTORY TEXT"""
 import json
 import os
+import pathlib
 import re
 import shutil
 import sys
@@ -25,8 +26,7 @@ def steps_of(output):
 
 
 def read(path):
-    with open(path, "rb") as file:
-        return file.read()
+    return pathlib.Path(path).read_bytes()
 
 
 def make_plans():

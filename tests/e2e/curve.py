@@ -12,7 +12,7 @@ import sys
 import xml.etree.ElementTree
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from harness import Tools, scratch
+from harness import Tools, read_json, scratch, write_json
 
 tool = Tools(sys.argv[1])
 MODELS = [  # preset, what remat-graph gets, what remat-compile gets
@@ -141,8 +141,7 @@ def check_plan(curve, budget, options):
         assert not os.path.exists("b.json") and not os.path.exists("b.plan")
         return False
     report = json.loads(out)
-    with open("b.json", encoding="utf-8") as file:
-        points = json.load(file)["points"]
+    points = read_json("b.json")["points"]
     at_most = [p for p in points if p["peak"] <= report["peak_bytes"]]
     assert at_most[0]["time"] <= report["step_ns"], (report["step_ns"], at_most[0])
     alone = [p for p in curve["points"] if p["peak"] <= report["peak_bytes"]]
@@ -176,8 +175,7 @@ def check_samples():
     options = ["--microbatches", "8", "--target", "h100-sxm", "--arch", "none"]
     tool.text("graph", "gpt3-175b", "-o", "m.fbs", "--layers", "48", "--batch", "8", "--dtype", "bf16", "--attention", "written-out")
     tool.text("compile", "m.fbs", "--curve", "c.json", *options)
-    with open("c.json", encoding="utf-8") as file:
-        curve = json.load(file)
+    curve = read_json("c.json")
     check_staircase(curve, True)
     assert 0 < 5 * curve["evaluated"] < curve["decisions"], (curve["evaluated"], curve["decisions"])
     points = curve["points"]
@@ -203,12 +201,10 @@ def check_slow():
     device["matmul"].update(fp32_flops_per_s=9e6, bf16_flops_per_s=9e6, efficiency=1e-3)
     device["name"] = '<slow> & "slower"'
     device["attention"].update(forward_efficiency=1e-3, backward_efficiency=1e-3)
-    with open("slow.json", "w", encoding="utf-8") as file:
-        json.dump(device, file)
+    write_json("slow.json", device)
     tool.text("graph", "gpt2-tiny", "-o", "m.fbs")
     tool.text("compile", "m.fbs", "--curve", "c.json", "--target", "slow.json")
-    with open("c.json", encoding="utf-8") as file:
-        curve = json.load(file)
+    curve = read_json("c.json")
     check_staircase(curve, True)
     tool.text("compile", "m.fbs", "--curve", "c.svg", "--target", "slow.json")
     assert read_picture("c.svg")[0] == 'gpt2-tiny on <slow> & "slower"', read_picture("c.svg")[0]
@@ -225,8 +221,7 @@ def main():
         for ending in ("json", "csv", "svg"):
             out = tool.text("compile", "m.fbs", "--curve", f"c.{ending}", *options)
         assert not os.path.exists("m.plan"), "a plan without a budget"
-        with open("c.json", encoding="utf-8") as file:
-            curve = json.load(file)
+        curve = read_json("c.json")
         assert f"{len(curve['points'])} points" in out, out
         check_staircase(curve, bounded)
         check_forms(curve, options)

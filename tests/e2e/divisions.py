@@ -7,6 +7,7 @@ Megatron-LM and torchtitan, read back, takes the time that is printed behind it.
 import functools
 import json
 import os
+import pathlib
 import re
 import shlex
 import sys
@@ -20,8 +21,7 @@ BEST = 10
 
 
 def read(path):
-    with open(path, "rb") as file:
-        return file.read()
+    return pathlib.Path(path).read_bytes()
 
 
 def report(model, *arguments):

@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from harness import Tools, on_terminal, scratch
+from harness import Tools, on_terminal, read_json, scratch
 
 tool = Tools(sys.argv[1])
 LARGE = ["--target", "h200", "--arch", "none", "--format", "json"]
@@ -79,8 +79,7 @@ def check_interrupts():
     if "curve" not in lines[-1]:
         print("the curve took less than a second")
         return
-    with open("curve.json", encoding="utf-8") as file:
-        curve = json.load(file)
+    curve = read_json("curve.json")
     assert report["curve"]["cut_short"] and curve["cut_short"] and curve["points"], report
     assert curve["evaluated"] < curve["decisions"]
     seen, to_see = re.search(r" s, batch 2, the curve: (\d+) of (\d+) decisions, fastest ", lines[-1]).groups()

@@ -3,7 +3,6 @@
 remat-compile --threads puts in place what a description has for that number. No time is demanded.
 
     measure_device.py BUILD_DIRECTORY"""
-import json
 import os
 import re
 import stat
@@ -11,7 +10,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from harness import Tools, scratch
+from harness import Tools, read_json, scratch, write_json
 
 tool = Tools(sys.argv[1])
 RATES = [("memory", "peak_bytes_per_s"), ("pointwise", "peak_flops_per_s"), ("matmul", "fp32_flops_per_s"),
@@ -22,16 +21,6 @@ def refused(code, message, *arguments):
     said = tool.text(*arguments, code=code)
     lines = [line for line in said.splitlines() if not line.startswith("Try ")]
     assert len(lines) == 1 and message in lines[0], (arguments, said)
-
-
-def load(path):
-    with open(path, encoding="utf-8") as file:
-        return json.load(file)
-
-
-def write(path, description):
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(description, file)
 
 
 def step_ns(model, *arguments):
@@ -46,7 +35,7 @@ def check_measured():
         for process in spinning:
             process.kill()
             process.wait()
-    measured = load("m.json")
+    measured = read_json("m.json")
     warned = [re.search(r"other processes kept (\S+) of the machine's (\d+) cores busy", line) for line in said]
     others, cores = next((float(found[1]), int(found[2])) for found in warned if found)
     assert cores == os.cpu_count() and cores / 3 < others <= cores + 0.1, said
@@ -68,9 +57,9 @@ def check_threads(measured):
     changes = {"launch_ns": 70000, "matmul": {"fp32_flops_per_s": 3e9}, "memory": {"peak_bytes_per_s": 2e9}}
     merged = {**base, "launch_ns": 70000, "matmul": {**base["matmul"], "fp32_flops_per_s": 3e9},
               "memory": {**base["memory"], "peak_bytes_per_s": 2e9}}
-    write("base.json", base)
-    write("merged.json", merged)
-    write("both.json", {**base, "threads": {"1": {}, "3": changes}})
+    write_json("base.json", base)
+    write_json("merged.json", merged)
+    write_json("both.json", {**base, "threads": {"1": {}, "3": changes}})
     own, changed = step_ns("fp32.fbs", "--target", "base.json"), step_ns("fp32.fbs", "--target", "merged.json")
     assert own != changed
     assert step_ns("fp32.fbs", "--target", "both.json") == own
@@ -104,10 +93,10 @@ def check_refusals():
     refused(5, "folder.json", "run", "--measure-device", "folder.json")
     assert not os.path.exists("new.json") and not os.path.exists("p.json")
     # An old file stays until the new one is whole.
-    write("old.json", {"old": 1})
+    write_json("old.json", {"old": 1})
     os.chmod("old.json", stat.S_IRUSR | stat.S_IWUSR)
     refused(2, "contradicts", "run", "--measure-device", "old.json", "--hash")
-    assert load("old.json") == {"old": 1} and not [name for name in os.listdir(".") if "remat-tmp" in name]
+    assert read_json("old.json") == {"old": 1} and not [name for name in os.listdir(".") if "remat-tmp" in name]
 
 
 @scratch()

@@ -9,7 +9,7 @@ import re
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from harness import Tools, scratch
+from harness import Tools, read_json, scratch
 
 call = Tools(sys.argv[1]).must
 MODELS = [  # preset, what remat-graph gets, what remat-compile gets
@@ -141,8 +141,7 @@ def check_budget(budget, options):
 
 def check_curve(options):
     out = call("compile", "m.fbs", "--curve", "c.json", "--print-plan", *options).stdout
-    with open("c.json", encoding="utf-8") as file:
-        curve = json.load(file)
+    curve = read_json("c.json")
     bound, lists = read_search(out)
     pins = "--recompute" in options
     assert bound is None and list(lists) == [CURVE] + [SETTINGS] * (not pins), lists.keys()

@@ -13,7 +13,7 @@ import sys
 import zlib
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from harness import Tools, scratch
+from harness import Tools, read_json, scratch, write_json
 
 call, text = Tools(sys.argv[1]).text, os.path.abspath(sys.argv[2])
 
@@ -31,15 +31,13 @@ def make_noisy(profile, path):
     for row in profile["kernels"]:
         draw = zlib.crc32((row["kernel"] + row["operands"]).encode()) % 1000 / 1000
         row["median_ns"] = int((2000 + row["moved_bytes"] / 10 + row["flops"] / 100) * 4**draw / 2)
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(profile, file)
+    write_json(path, profile)
 
 
 def check_gap(path):
     """Where the certificate is below 1 % without a profile, it is with one; and where everything fits, the bound
     is the time of the plan that saves everything, but for rounding."""
-    with open(path, encoding="utf-8") as file:
-        make_noisy(json.load(file), "noisy.json")
+    make_noisy(read_json(path), "noisy.json")
     profile = ["--profile", "noisy.json"]
     compared = 0
     for budget in ["140.2MB", "140.4MB", "140.6MB", "140.8MB", "141MB", "141.2MB"]:
@@ -76,8 +74,7 @@ def main():
     call("run", "x.plan", "--text", text, "--steps", "9", "-j", "1", "--profile", "p.json", "--report", "r.json")
     measured = compile_with("m.fbs", "--profile", "p.json")
     assert measured["cost_shares"] == {"modelled": 0, "interpolated": 0, "measured": 1}
-    with open("p.json", encoding="utf-8") as file:
-        profile = json.load(file)
+    profile = read_json("p.json")
     # The predicted time is that of the rows, as often as they ran in a step.
     rows = sum(row["median_ns"] * row["count"] for row in profile["kernels"]) / 9
     assert rows == measured["step_ns"], (rows, measured["step_ns"])
@@ -85,8 +82,7 @@ def main():
     shares = compile_with("larger.fbs", "--profile", "p.json")["cost_shares"]
     assert shares["interpolated"] > 0.5, shares
     assert abs(sum(shares.values()) - 1) < 1e-5
-    with open("r.json", encoding="utf-8") as file:
-        ran = json.load(file)["step_ns"]
+    ran = read_json("r.json")["step_ns"]
     print(f"step: {ran} ns measured, {modelled['step_ns']} modelled, {measured['step_ns']} with the profile")
     # Same file, same plan; another one is another plan at most in times.
     planned = compile_with("m.fbs", "--profile", "p.json", "--budget", "140MB")

@@ -5,7 +5,6 @@ alone prints and writes; unfit numbers of processes are refused, and a rank that
     run_mpi.py TOOLS_DIRECTORY MPIRUN [all | part]     all: every family, dtype, number of ranks and --zero, ten steps of each;
                                                       part: what runs other code, for builds with sanitizers"""
 import itertools
-import json
 import os
 import pathlib
 import re
@@ -14,7 +13,8 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from harness import IO, NOT_FINITE, TEXT, USAGE, Tools, check, faults, finish, json_lines, must, refused, run, safetensors, scratch
+from harness import (IO, NOT_FINITE, TEXT, USAGE, Tools, check, faults, finish, json_lines, must, read_json, refused, run,
+                     safetensors, scratch)
 
 tool, MPIRUN = Tools(sys.argv[1]), sys.argv[2]
 STRETCH = tool.folder.parent / "tests/e2e/stretch"  # transfers beside commands
@@ -67,7 +67,7 @@ def same_as_threads(family, dtype, count, *options, steps=3):
     shutil.rmtree("of_threads")
     shutil.rmtree("of_processes")
     check(written[0] == written[1] and len(written[0]) == 2, f"{what}: checkpoints differ")
-    report = json.loads(pathlib.Path("report.json").read_text())
+    report = read_json("report.json")
     check(report["ranks"] == count and report["engine"] == "mpi" and report["completed"], f"{what}: {report}")
     check(processes.stderr.endswith(f"remat-run: all {count} ranks have finished\n"), f"{what}: {processes.stderr}")
     check("processes that mpirun started" in processes.stderr and len(re.findall("predicted +measured", processes.stderr)) == 1,
@@ -90,7 +90,7 @@ def recorded():
     """Trace, profile and report of all ranks; the plan is the last one of four ranks."""
     must(ranks(4, "model.plan", "--steps", 3, "--trace", "trace.json", "--profile", "profile.json",
                "--report", "report.json"))
-    trace = json.loads(pathlib.Path("trace.json").read_text())["traceEvents"]
+    trace = read_json("trace.json")["traceEvents"]
     names = {event["args"]["name"]: event["pid"] for event in trace if event["name"] == "process_name"}
     check(names == {f"rank {r}": r + 1 for r in range(4)}, f"processes of the trace: {names}")
     slices = [[event for event in trace if event["ph"] == "X" and event["pid"] == r + 1] for r in range(4)]
@@ -98,7 +98,7 @@ def recorded():
         check([event["name"] for event in mine] == [event["name"] for event in slices[0]] and len(mine) > 100,
               "ranks run other commands")
         check(mine[0]["ts"] < slices[0][-1]["ts"] and slices[0][0]["ts"] < mine[-1]["ts"], "ranks do not run at one time")
-    profile, report = (json.loads(pathlib.Path(name).read_text()) for name in ("profile.json", "report.json"))
+    profile, report = (read_json(name) for name in ("profile.json", "report.json"))
     exchanges = [row for row in profile["kernels"] if row["kernel"] == "exchange"]
     check(exchanges and all(row["count"] % 3 == 0 for row in exchanges), f"profile: {exchanges}")
     for row in exchanges:
@@ -107,7 +107,7 @@ def recorded():
     check(len(report["rank_step_ns"]) == 4 and max(report["rank_step_ns"]) == report["step_ns"], f"{report}")
     rank = [tool.path("run"), "model.plan", "--steps", 1, "--text", TEXT, "--report", "report.json"]
     must(run([MPIRUN, "-n", 3, *rank, ":", "-n", 1, "-x", f"MALLOC_TOP_PAD_={PAD_BYTES}", *rank]))
-    fullest = json.loads(pathlib.Path("report.json").read_text())["address_bytes"]
+    fullest = read_json("report.json")["address_bytes"]
     sanitized = report["address_bytes"] > 1 << 40  # whose malloc knows no such padding
     check(sanitized or fullest >= report["address_bytes"] + 0.9 * PAD_BYTES, f"rank 3 is not the fullest: {fullest} of {report}")
 
@@ -175,7 +175,7 @@ def fails():
     done = run([MPIRUN, "-n", 2, tool.path("run"), "model.plan", "--text", "bad", "--steps", 3, "--lr", 1e30,
                "--save-weights", "never", "--report", "report.json"])
     check(done.returncode == NOT_FINITE and "step 2: the loss is not finite" in done.stderr
-          and not json.loads(pathlib.Path("report.json").read_text())["completed"], f"{done.returncode}: {done.stderr}")
+          and not read_json("report.json")["completed"], f"{done.returncode}: {done.stderr}")
     check(not pathlib.Path("never").exists(), "failed: weights were written")
 
 

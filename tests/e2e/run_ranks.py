@@ -14,7 +14,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from harness import (INTERRUPTED, INVALID, NOT_FINITE, TEXT, USAGE, Tools, check, faults, finish, floats, json_lines, must,
-                     read_safetensors, refused, run, scratch)
+                     read_json, read_safetensors, refused, run, scratch, write_json)
 
 tool = Tools(sys.argv[1])
 STRETCH = tool.folder.parent / "tests/e2e/stretch"
@@ -43,7 +43,7 @@ def same_as_microbatches(family, dtype):
                        hashes(train(f"{name}.plan", "--eval", "--json")))
     for a, b, what in zip(found["ranks"], found["parts"], ("hashes", "gradients", "weights", "evaluation")):
         check(a == b and len(a) >= 3, f"{family} {dtype}: {what} differ")
-    ranks, parts = (json.loads(pathlib.Path(f"{name}.json").read_text()) for name in ("ranks", "parts"))
+    ranks, parts = (read_json(f"{name}.json") for name in ("ranks", "parts"))
     check(ranks["ranks"] == 3 and "ranks" not in parts, f"reports: {ranks}, {parts}")
 
 
@@ -203,7 +203,7 @@ def beside():
               f"{before}: {lines[command]}")
     check(len(flights) > 10 and text.count(", complete ") == len(flights), f"{len(flights)} transfers beside commands")
     must(train("b.plan", "--trace", "b.json", "--threads", 1))
-    trace = json.loads(pathlib.Path("b.json").read_text())["traceEvents"]
+    trace = read_json("b.json")["traceEvents"]
     members = [c for c in schedule if "transfer" in c and c["transfer"]["group"] != c["index"]]
     check(len(members) > 10 and all(f", with command {c['transfer']['group']}" in lines[c["index"]] for c in members),
           f"{len(members)} transfers continue groups")
@@ -304,7 +304,7 @@ def refusals():
 
 def check_records(count, steps, commands):
     """Of every rank the trace has the same commands in the same order, on one time axis."""
-    trace = json.loads(pathlib.Path("trace.json").read_text())["traceEvents"]
+    trace = read_json("trace.json")["traceEvents"]
     names = {event["args"]["name"]: event["pid"] for event in trace if event["name"] == "process_name"}
     check(names == {f"rank {r}": r + 1 for r in range(count)}, f"processes of the trace: {names}")
     slices = [[event for event in trace if event["ph"] == "X" and event["pid"] == r + 1] for r in range(count)]
@@ -320,8 +320,8 @@ def check_records(count, steps, commands):
         if event["args"]["kernel"] in ("exchange", "gather"):
             begin, end = (max(mine[at]["ts"] for mine in slices), min(mine[at]["ts"] + mine[at]["dur"] for mine in slices))
             check(end >= begin - SLACK_US, f"{event['name']}: ends at {end} before it begins at {begin}")
-    profile = json.loads(pathlib.Path("profile.json").read_text())
-    report = json.loads(pathlib.Path("report.json").read_text())
+    profile = read_json("profile.json")
+    report = read_json("report.json")
     shortest = {}
     for at, event in enumerate(slices[0]):
         if event["args"]["kernel"] == "exchange":
@@ -354,7 +354,7 @@ def recorded():
 def priced():
     """A profile of this mesh measures all of its plan; that of another one, no transfer."""
     must(train("ranks.plan", "--threads", 1, "--profile", "p.json"))
-    profile = json.loads(pathlib.Path("p.json").read_text())
+    profile = read_json("p.json")
     transfers = [row for row in profile["kernels"] if row["kernel"] in ("exchange", "gather")]
     check(profile["mesh"] == "dp=3" and len(transfers) > 4, f"profile of {profile.get('mesh')}")
 
@@ -378,7 +378,7 @@ def priced():
     check(len(common) > 4 and all(modelled[key] == priced[key] for key in common), "a profile of dp=3 prices transfers of dp=2")
     plain = json.loads((pathlib.Path(__file__).resolve().parent.parent.parent / "schemas/devices/cpu.json").read_text())
     del plain["links"]
-    pathlib.Path("plain.json").write_text(json.dumps(plain))
+    write_json("plain.json", plain)
     tool.must("compile", "model.fbs", "--target", "plain.json", "-o", "x.plan")
     refused(tool("compile", "model.fbs", "--target", "plain.json", "--mesh", "dp=3", "-o", "x.plan"), USAGE,
             'device "cpu" describes no "links" between ranks, which a mesh needs')

@@ -18,7 +18,8 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from harness import INTERRUPTED, INVALID, IO, NOT_FINITE, OUT_OF_MEMORY, TEXT, Tools, check, finish, must, refused, run, scratch
+from harness import (INTERRUPTED, INVALID, IO, NOT_FINITE, OUT_OF_MEMORY, TEXT, Tools, check, finish, must, read_json, refused,
+                     run, scratch)
 
 LIMIT_S = 120  # of a process; a loaded machine takes its time: nothing may wait for ever
 tool = Tools(sys.argv[1], timeout=LIMIT_S, errors="replace")
@@ -85,7 +86,7 @@ def losses():
     check(weights.read_text() == "old", "the old weights are gone")
     for path in outputs.values():
         check(os.path.exists(path) and os.path.getsize(path), path, "is missing")
-    check(json.loads(pathlib.Path("report.json").read_text())["steps"] == 2, "the report's steps")
+    check(read_json("report.json")["steps"] == 2, "the report's steps")
     done = train("--steps", 9, "--lr", 1e30, "--json")
     last = json.loads(done.stdout.splitlines()[-1])
     check(done.returncode == NOT_FINITE and (last["step"], last["loss"]) == (2, None), "--json", done.stdout)

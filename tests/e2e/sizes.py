@@ -6,6 +6,7 @@ compilations say, and no value that fits is faster, also of those that were rule
 import functools
 import json
 import os
+import pathlib
 import re
 import sys
 
@@ -16,8 +17,7 @@ tool, source = Tools(sys.argv[1]), os.path.abspath(sys.argv[2])
 
 
 def read(path):
-    with open(path, "rb") as file:
-        return file.read()
+    return pathlib.Path(path).read_bytes()
 
 
 def compile_with(bind, options, plan, code=0):

@@ -10,7 +10,7 @@ import re
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from harness import Tools, scratch
+from harness import Tools, read_json, scratch, write_json
 
 call, source = Tools(sys.argv[1]).text, os.path.abspath(sys.argv[2])
 LAYERS, WIDTH, HEADS, KEY_HEADS, INNER, VOCABULARY, BATCH, SEQ = 3, 64, 4, 2, 160, 256, 8, 48
@@ -38,7 +38,7 @@ def encoder_decoder(source_seq):
 
 def look(model, flops, tokens, target, dtype, *options, ranks=1):
     report = json.loads(call("compile", model, "--target", target, "--arch", "none", "--format", "json", "-o", "m.plan", *options))
-    device = json.load(open(f"{source}/schemas/devices/{target}.json"))
+    device = read_json(f"{source}/schemas/devices/{target}.json")
     peak, what = device["matmul"][f"{dtype}_flops_per_s"], (model, *options)
     seconds = report["step_ns"] / 1e9
     for found in (report, json.loads(call("dump", "m.plan", "--format", "json"))):
@@ -62,13 +62,13 @@ def look(model, flops, tokens, target, dtype, *options, ranks=1):
 
 def look_at_run(tokens):
     """Of a plan for this processor, and of one for the processor that `cpu` describes."""
-    device = json.load(open(f"{source}/schemas/devices/cpu.json"))
+    device = read_json(f"{source}/schemas/devices/cpu.json")
     device["name"] = re.search(r"^model name\s*: (.*)$", open("/proc/cpuinfo").read() + "model name: cpu", re.M)[1] + ", 1 thread"
-    json.dump(device, open("this.json", "w"))
+    write_json("this.json", device)
     for target, other in (("./this.json", False), ("cpu", True), ("h100-sxm", True)):
         plan = json.loads(call("compile", "gpt2.fbs", "--target", target, "--arch", "none", "--format", "json", "-o", "m.plan"))
         said = call("run", "m.plan", "--ids", "zipf", "--steps", 2, "--threads", 1, "--device", "cpu", "--report", "run.json")
-        run = json.load(open("run.json"))
+        run = read_json("run.json")
         assert run["tokens"] == tokens and run["model_flops"] == plan["model_flops"], run
         assert run["other_machine"] == other, (target, run)
         check(run["tokens_per_s"], tokens * 1e9 / run["step_ns"], "run")

@@ -14,7 +14,7 @@ import struct
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from harness import INVALID, TEXT, Tools, check, finish, read_safetensors, refused, safetensors, scratch
+from harness import INVALID, TEXT, Tools, check, finish, read_json, read_safetensors, refused, safetensors, scratch
 
 tool = Tools(sys.argv[1])
 CLASSES, PADDED, STEPS = 250, 256, 3
@@ -117,7 +117,7 @@ def files():
                   "again.safetensors")
         check(read_safetensors("two.safetensors") == read_safetensors("again.safetensors"), "weights change on their way", plan, other)
     tool.must("run", "True.plan", *text, "--steps", 1, "--save-weights", "folder/")
-    check(json.loads(pathlib.Path("folder/config.json").read_text())["vocab_size"] == CLASSES, "config.json")
+    check(read_json("folder/config.json")["vocab_size"] == CLASSES, "config.json")
     tensors = read_safetensors("two.safetensors")
     dtype, (rows, width), data = tensors["wte.weight"]
     tensors["wte.weight"] = dtype, [PADDED, width], data + data[:len(data) // rows * (PADDED - CLASSES)]

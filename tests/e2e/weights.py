@@ -13,8 +13,8 @@ import struct
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from harness import (INVALID, TEXT, Tools, check, finish, header_of, join_safetensors, json_lines, must, read_safetensors,
-                     refused, safetensors, scratch)
+from harness import (INVALID, TEXT, Tools, check, finish, header_of, join_safetensors, json_lines, must, read_json,
+                     read_safetensors, refused, safetensors, scratch, write_json)
 
 tool = Tools(sys.argv[1])
 SIZES = ["--layers", "2", "--width", "32", "--heads", "2", "--vocab", "256", "--context", "32", "--batch",
@@ -236,8 +236,8 @@ def sources(work, tensors):
     for shard, part in zip(shards, parts):
         (hub / shard).write_bytes(safetensors(part, format="pt"))
     index = {"metadata": {"total_size": 1}, "weight_map": {name: shards[k % 3] for k, name in enumerate(names)}}
-    (hub / "model.safetensors.index.json").write_text(json.dumps(index))
-    (hub / "config.json").write_text(json.dumps({"model_type": "gpt2"}))
+    write_json(hub / "model.safetensors.index.json", index)
+    write_json(hub / "config.json", {"model_type": "gpt2"})
     (work / "one.safetensors").write_bytes(safetensors(tensors, format="pt"))
     expected = losses(must(train("--init", "one.safetensors")))
     for path in "hub", "hub/", "hub/model.safetensors.index.json", work / "hub", "./hub/../hub/model.safetensors.index.json":
@@ -252,7 +252,7 @@ def sources(work, tensors):
     (work / "away").rename(hub / shards[2])
     for name in ("../one.safetensors", "/etc/passwd", "", ".", "..", 7, None, ["x"]):
         index["weight_map"][names[1]] = name
-        (hub / "model.safetensors.index.json").write_text(json.dumps(index))
+        write_json(hub / "model.safetensors.index.json", index)
         refuse("hub", f'{index_path}: tensor "{re.escape(names[1])}": its file is not the name of one in this folder')
     for text, message in (("{", ":1: bad JSON"), ("[]", ': no index of weights: it has no "weight_map"'),
                           ('{"weight_map": {}}', ': no index of weights: it has no "weight_map"')):
@@ -299,7 +299,7 @@ def folders(work):
         found = {file.name for file in (work / name).iterdir()}
         check(found == {"model.safetensors", "config.json"}, path, found)
         check((work / name / "model.safetensors").read_bytes() == (work / "alone.safetensors").read_bytes(), path, "weights")
-    config = json.loads((work / "new/config.json").read_text())
+    config = read_json(work / "new/config.json")
     check(config["architectures"] == ["GPT2LMHeadModel"] and config["dtype"] == config["torch_dtype"] == "float32", config)
     check(text("new/config.json") == text("gpt2", *SIZES[:-4]), "another graph")
 

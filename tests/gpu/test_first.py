@@ -21,7 +21,7 @@ import first
 import items
 import machine
 import stages
-from harness import check, finish
+from harness import check, finish, read_json
 
 BUILD, STUBS, DOUBLES = (pathlib.Path(path).resolve() for path in sys.argv[1:4])
 ROOT = machine.ROOT
@@ -128,7 +128,7 @@ def half_hour(work):
 
 def check_items(here, lines):
     """All items are done, none twice; exactly those that compare numbers fail."""
-    rows = json.loads((here / "build-carried/gpu/first.json").read_text())["items"]
+    rows = read_json(here / "build-carried/gpu/first.json")["items"]
     results = [match[1] for line in sum(lines, []) if (match := re.match(r"first: (.*?): (ok|failed|skipped)\b", line))]
     check(len(results) == len(set(results)) and set(results) == set(rows), f"done twice or never: {sorted(results)}")
     check(f"{len(rows)} of {len(rows)} items were done before" in lines[-1][-1],
@@ -145,9 +145,9 @@ def check_kept(here, rows):
     devices = here / "schemas/devices"
     reserved = rows["reserve"]["found"]["reserve_bytes"]
     check(0 <= reserved - IN_USE_BYTES - first.MARGIN_BYTES < 1 << 20, f"{reserved} bytes are reserved")
-    before, after = (json.loads((root / f"schemas/devices/{GPU}.json").read_text()) for root in [ROOT, here])
+    before, after = (read_json(root / f"schemas/devices/{GPU}.json") for root in [ROOT, here])
     check(after == before | {"reserve_bytes": reserved}, "of the description more was changed than the reserve")
-    profile = json.loads((devices / f"{GPU}.profile.json").read_text())
+    profile = read_json(devices / f"{GPU}.profile.json")
     check(profile["device"] in after["cuda"]["gpus"] and profile["kernels"], f"the profile is of {profile['device']}")
     listed = [path for path in devices.glob("*.json") if path != devices / f"{GPU}.profile.json"]
     made = subprocess.run([sys.executable, devices / "embed.py", here / "devices.c", *listed], encoding="utf-8",
