@@ -93,8 +93,7 @@ def on_terminal(command, **settings):
     """A process whose standard error is a terminal, and the lines that it writes there until it ends."""
     terminal, end = pty.openpty()
     tty.setraw(end)
-    with open(terminal, encoding="utf-8") as screen, subprocess.Popen(
-            words(command), stderr=end, **{"encoding": "utf-8", **settings}) as process:
+    with open(terminal, encoding="utf-8") as screen, begin(subprocess.Popen, command, stderr=end, **settings) as process:
         os.close(end)
         yield process, lines_of(screen)
 

@@ -8,7 +8,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -27,7 +26,7 @@ def refuse(*arguments):
 def interrupt(number, having, *arguments):
     """The report, and the lines of progress, which only a terminal gets. The signal comes after the first one with these
     words."""
-    with on_terminal([tool.path("compile"), "large.fbs", *LARGE, *arguments], stdout=subprocess.PIPE,
+    with on_terminal([tool.path("compile"), "large.fbs", *LARGE, *arguments],
                      preexec_fn=lambda: signal.signal(number, signal.SIG_DFL)) as (process, terminal):
         lines = []
         for line in terminal:
