@@ -25,24 +25,27 @@ static bool lasts(const remat_tensor_info *tensor)
 }
 
 #define SCHEDULE "schedule"
-static const struct number { /* u64, or double */
+static const struct number { /* u64, or double; those of options have their ranges */
     const char *key;
     size_t offset;
     bool is_real, may_be_missing; /* then 0 */
+    double most;
 } numbers[] = {
 #define AT(member) offsetof(struct checkpoint_state, member)
-    {"step", AT(step), false, false},
-    {"seed", AT(seed), false, false},
-    {"batch", AT(batch), false, false},
-    {"seq", AT(seq), false, false},
-    {"data_size", AT(data_size), false, false},
-    {"data_hash", AT(data_hash), false, false},
-    {"input_hash", AT(input_hash), false, true},
-    {"parts", AT(parts), false, true},
-    {"lr", AT(schedule.lr), true, false},
-    {"min_lr", AT(schedule.min_lr), true, false},
-    {"warmup", AT(schedule.warmup), false, false},
-    {"decay_steps", AT(schedule.steps), false, false},
+#define ANY        0x1p64
+    {"step", AT(step), false, false, ANY},
+    {"seed", AT(seed), false, false, ANY},
+    {"batch", AT(batch), false, false, ANY},
+    {"seq", AT(seq), false, false, ANY},
+    {"data_size", AT(data_size), false, false, ANY},
+    {"data_hash", AT(data_hash), false, false, ANY},
+    {"input_hash", AT(input_hash), false, true, ANY},
+    {"parts", AT(parts), false, true, ANY},
+    {"lr", AT(schedule.lr), true, false, 1e30},
+    {"min_lr", AT(schedule.min_lr), true, false, 1e30},
+    {"warmup", AT(schedule.warmup), false, false, 1e9},
+    {"decay_steps", AT(schedule.steps), false, false, 1e9},
+#undef ANY
 #undef AT
 };
 #define NUMBERS (sizeof numbers / sizeof *numbers)
@@ -56,7 +59,7 @@ static json_t *print_number(const struct checkpoint_state *state, const struct n
     return number->is_real ? json_sprintf("%.17g", real) : json_sprintf("%" PRIu64, whole);
 }
 
-/* False: the text is no such number. */
+/* False: the text is no such number, or one out of its range. */
 static bool parse_number(const char *text, const struct number *number,
                          struct checkpoint_state *state)
 {
@@ -69,7 +72,7 @@ static bool parse_number(const char *text, const struct number *number,
     uint64_t whole = number->is_real ? 0 : strtoull(text, &end, 10);
     memcpy((char *)state + number->offset, number->is_real ? (void *)&real : (void *)&whole,
            sizeof whole);
-    return !*end && !errno;
+    return !*end && !errno && (number->is_real ? real : (double)whole) <= number->most;
 }
 
 /* --- the folder --- */
@@ -292,8 +295,8 @@ static remat_status read_metadata(remat_context *ctx, struct checkpoint *c)
         if (!text && numbers[i].may_be_missing)
             continue;
         if (!parse_number(json_string_value(text), &numbers[i], &c->state))
-            return cli_error(ctx, REMAT_ERROR_INVALID, "%s: \"%s\" must be a number", c->path,
-                             numbers[i].key);
+            return cli_error(ctx, REMAT_ERROR_INVALID, "%s: \"%s\" must be a number up to %g",
+                             c->path, numbers[i].key, numbers[i].most);
     }
     const char *schedule = json_string_value(json_object_get(metadata, SCHEDULE));
     if (!schedule || !schedule_find(schedule, &c->state.schedule.kind))
