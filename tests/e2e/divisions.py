@@ -194,7 +194,8 @@ def check_errors(model):
             (["--ranks", "4", "--budget", "1GB", "--mesh", "dp=2"], "--mesh dp=2 has 2 ranks, --ranks 4 has another number"),
             (["--ranks", "257", "--budget", "1GB"], "--ranks 257 is no product of two axes of at most 256 ranks"),
             (["--ranks", "3", "--budget", "1GB", "--mesh", "dp=3"], f"{model}: batch 8 is not divisible by 3 ranks along dp"),
-            (["--global-batch", "8", "--bind", "batch=8"], 'symbol "batch"'),
+            (["--global-batch", "8", "--bind", "batch=8"], "--global-batch and batch in --bind exclude each other"),
+            (["--global-batch", "8", "--bind", "seq=32,batch=auto"], "--global-batch and batch in --bind exclude each other"),
             (["--microbatches", "all"], "--microbatches 'all' is not an integer (accepted: 1..65536|auto)")):
         done = must(call("compile", model, "--target", "h100-sxm", "--arch", "none", "-o", "none.plan", *arguments), 2)
         assert message in done.stderr and not os.path.exists("none.plan"), (message, done.stderr)
@@ -205,6 +206,9 @@ def check_limit(model):
     options = ["--ranks", "4", "--global-batch", "8", "--budget", "34.6MB"]
     done = call("compile", model, *GPU, *options, "--time-limit", "1ms", "-o", "late.plan")
     assert (done.returncode, os.path.exists("late.plan")) in ((7, False), (0, True)), done
+    done = call("compile", model, *GPU, *options[:-1], "1MB", "--time-limit", "1ms", "-o", "none.plan")
+    tried = "no division fits; the smallest that there was time for, --mesh"
+    assert done.returncode == 7 or done.returncode == 3 and tried in done.stderr, done
     whole = call.must("compile", model, *GPU, *options, "--time-limit", "10min", "-o", "limited.plan")
     assert "--time-limit" not in whole.stdout and "cut short" not in whole.stdout, whole.stdout
 

@@ -43,11 +43,24 @@ static const char *join_bindings(struct remat_arena *arena, const struct cli_arg
                  : given;
 }
 
+/* Whether "seq=8,batch=64" has the batch. */
+static bool has_batch(const char *bindings)
+{
+    for (const char *at = bindings; (at = strstr(at, "batch=")); at++)
+        if (at == bindings || at[-1] == ',')
+            return true;
+    return false;
+}
+
 static remat_status check_options(remat_context *ctx, const struct cli_arguments *args,
                                   const struct remat_compile_settings *settings)
 {
     const char *asking = cli_has(args, OPTION_ranks) ? "--ranks" : "--microbatches auto";
     uint32_t ranks = remat_mesh_ranks(&settings->mesh);
+    if (cli_has(args, OPTION_global_batch) && has_batch(cli_text(args, OPTION_bind, "")))
+        return remat_error(ctx, REMAT_ERROR_USAGE,
+                           "--global-batch and batch in --bind exclude each other: both give the "
+                           "sequences of a step");
     if (!division_asked(args))
         return REMAT_OK;
     if (!settings->has_budget)
@@ -449,7 +462,9 @@ static remat_status refuse(struct search *s)
             return REMAT_OK; /* in time */
     }
     if (s->smallest)
-        return remat_error(s->ctx, REMAT_ERROR_INFEASIBLE, "no division fits; the smallest, %s: %s",
+        return remat_error(s->ctx, REMAT_ERROR_INFEASIBLE,
+                           "no division fits; the smallest%s, %s: %s",
+                           divisions->cut_short ? " that there was time for" : "",
                            division_options(s->smallest).text, s->refusal);
     if (divisions->cut_short)
         return remat_error(s->ctx, REMAT_ERROR_CUT_SHORT,
