@@ -325,11 +325,11 @@ static remat_value linear(struct remat_model *m, const char *name, remat_value x
 }
 
 /* A name as peft takes it is the module's or the end of it behind a dot. */
-static bool is_named(const char *name, size_t name_length, const char *module, size_t length)
+static bool is_named(const char *name, size_t name_length, const char *module, size_t module_length)
 {
-    return name_length > 0 && name_length <= length &&
-           strncmp(module + length - name_length, name, name_length) == 0 &&
-           (name_length == length || module[length - name_length - 1] == '.');
+    return name_length > 0 && name_length <= module_length &&
+           strncmp(module + module_length - name_length, name, name_length) == 0 &&
+           (name_length == module_length || module[module_length - name_length - 1] == '.');
 }
 
 static bool is_listed(const char *list, const char *module, size_t length)
@@ -359,9 +359,9 @@ static bool names_an_adapter(const struct remat_graph *graph, const char *name, 
     static const char suffix[] = ".lora_A.weight";
     for (uint32_t v = 0; v < graph->value_count; v++) {
         const char *value = graph->values[v].name;
-        size_t bytes = strlen(value), module = bytes - (sizeof suffix - 1);
-        if (bytes >= sizeof suffix && strcmp(value + module, suffix) == 0 &&
-            is_named(name, length, value, module))
+        size_t bytes = strlen(value), module_length = bytes - (sizeof suffix - 1);
+        if (bytes >= sizeof suffix && strcmp(value + module_length, suffix) == 0 &&
+            is_named(name, length, value, module_length))
             return true;
     }
     return false;
