@@ -48,7 +48,8 @@ static bool is_elsewhere(const remat_plan_info *plan, const struct measured *mea
     if (on_gpu(measured) || *plan->target_arch)
         return on_gpu(measured) != (*plan->target_arch != 0);
     machine_processor(processor, sizeof processor);
-    return strncmp(plan->target, processor, strlen(processor)) != 0;
+    size_t length = strlen(processor); /* what is measured here is named "PROCESSOR, N threads" */
+    return strncmp(plan->target, processor, length) != 0 || plan->target[length] != ',';
 }
 
 /* A utilization is one of the target's peak. */
