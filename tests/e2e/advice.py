@@ -51,6 +51,10 @@ def look(graph, options, *expected, refused=False):
         line = re.search(f"^ *(?:advice +|fits with |smaller with ){name}: (.*)$", text, re.M)
         assert line, (name, text)
         if not advice["step_ns"]:
+            if "--lora" not in advice["options"]:
+                refusal = typed(graph, options, advice)
+                assert refusal["smallest_budget_bytes"] == advice["needed_bytes"] > found["budget_bytes"], (advice, refusal)
+                assert re.fullmatch("needs [0-9.]+ MB, still more than the budget", line[1]), line[1]
             continue
         report = typed(graph, options, advice)
         assert needed(report) == advice["needed_bytes"] and report["step_ns"] == advice["step_ns"], (graph, options, advice, report)
@@ -78,6 +82,8 @@ def main():
     least = smallest(WIDE, *reserve)
     look(WIDE, (*reserve, "--budget", str(least)), "--loss-chunk auto")
     look(WIDE, (*reserve, "--budget", str(least - 1)), "--loss-chunk auto", "--moments bf16", refused=True)
+    found, _ = look(WIDE, (*reserve, "--budget", str(smallest(WIDE, *reserve, *chunks) - 1)), "--loss-chunk auto", refused=True)
+    assert not found["advice"][0]["step_ns"], found["advice"]  # it helps, but does not suffice
     look(TALL, (*reserve, "--budget", str(smallest(TALL, *reserve) - 1)), "--moments bf16", refused=True)  # at the layers
     # States above the budget; what saves more is planned where what saves less does not fit.
     least, static = smallest(DEEP, *reserve), compile_plan(DEEP, reserve)["static_parts"]

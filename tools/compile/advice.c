@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A row of `rows` is an option. It is planned where it applies and, of a refusal, may make up for
  * the bytes that are missing; so a budget far from any plan is refused without planning. It is said
- * where it makes a refused plan fit, or a plan faster or smaller. */
+ * where it makes a plan faster or smaller, or a refused one fit or, if no option of its kind does
+ * that, smaller. */
 #include "advice.h"
 
 #include "mesh.h"
@@ -302,14 +303,40 @@ static remat_status add(struct remat_arena *arena, const struct row *row, const 
         advice.text =
             remat_arena_format(arena, "%s: %s a step, needs %s%s", what, cli_time(step_ns).text,
                                cli_enough(needed_bytes).text, why);
-    else if (what)
+    else if (what && row == &adapters)
         advice.text = remat_arena_format(arena, "%s: weights without states take %s", what,
                                          cli_short(needed_bytes).text);
+    else if (what)
+        advice.text = remat_arena_format(arena, "%s: needs %s, still more than the budget", what,
+                                         cli_enough(needed_bytes).text);
     if (!advice.text)
         return REMAT_ERROR_MEMORY;
     REMAT_TRY_PUSH(arena, out, advice);
 fail:
     return st;
+}
+
+/* The option of a kind that leaves least to be missing; row NULL: none helps. */
+struct shortfall {
+    const struct row *row;
+    uint64_t needed_bytes;
+};
+
+static void keep_shortfall(const struct situation *s, const struct row *row, uint64_t needed_bytes,
+                           struct shortfall *out)
+{
+    bool helps = s->refused && needed_bytes &&
+                 (double)needed_bytes < (1 - GAIN) * (double)s->facts->needed_bytes;
+    if (helps && (!out->row || needed_bytes < out->needed_bytes))
+        *out = (struct shortfall){row, needed_bytes};
+}
+
+static remat_status add_shortfall(struct remat_arena *arena, struct shortfall *short_of,
+                                  struct advices *out)
+{
+    const struct row *row = short_of->row;
+    short_of->row = NULL;
+    return add(arena, row, "", short_of->needed_bytes, 0, out);
 }
 
 remat_status advise(remat_context *ctx, struct remat_arena *arena, const struct remat_graph *graph,
@@ -319,6 +346,7 @@ remat_status advise(remat_context *ctx, struct remat_arena *arena, const struct 
     remat_status st = REMAT_OK;
     struct situation s = {graph, settings, facts, .refused = facts->step_ns == 0};
     const char *kind = "";
+    struct shortfall short_of = {0};
     uint64_t needed;
     struct remat_graph meshed = *graph;
     meshed.mesh = settings->mesh;
@@ -327,21 +355,27 @@ remat_status advise(remat_context *ctx, struct remat_arena *arena, const struct 
         REMAT_TRY(remat_policy_resolve(ctx, arena, &meshed, &settings->policy, &s.policy));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct row *row = &rows[i];
-        struct advice_facts with;
+        struct advice_facts with = {0};
         const char *why = "";
+        if (short_of.row && strcmp(row->kind, short_of.row->kind) != 0)
+            REMAT_TRY(add_shortfall(arena, &short_of, out));
         if (strcmp(row->kind, kind) == 0 || !is_promising(&s, row))
             continue;
         st = try(&s, arena, row, planner, &with);
         if (st == REMAT_ERROR_INFEASIBLE) {
             st = REMAT_OK;
+            keep_shortfall(&s, row, with.needed_bytes, &short_of);
             continue;
         }
         REMAT_TRY(st);
         if (row->use == use_groups)
             REMAT_TRY(compare_group(&s, arena, planner, &why));
         kind = row->kind;
+        short_of.row = NULL;
         REMAT_TRY(add(arena, row, why, with.needed_bytes, with.step_ns, out));
     }
+    if (short_of.row)
+        REMAT_TRY(add_shortfall(arena, &short_of, out));
     if (fits_frozen(&s, &needed))
         REMAT_TRY(add(arena, &adapters, "", needed, 0, out));
 fail:

@@ -24,12 +24,13 @@ struct advice {
     const char *tool;               /* whose options they are: "remat-compile", "remat-graph" */
     const char *options;            /* "--zero 1" */
     const char *text;               /* "remat-graph --moments bf16: 989 ms a step, needs 79.1 GB" */
-    uint64_t needed_bytes, step_ns; /* with them; step_ns 0: not planned, persistent bytes alone */
+    uint64_t needed_bytes, step_ns; /* with them; step_ns 0: of the smallest plan, which does not
+                                       fit either, or of "--lora" the persistent bytes alone */
 };
 struct advices REMAT_LIST(struct advice);
 
 /* Who plans: the same graph and settings but for what is changed. REMAT_ERROR_INFEASIBLE: it does
- * not fit. */
+ * not fit; out->needed_bytes is then that of the smallest plan found, 0: of none. */
 struct advice_planner {
     remat_status (*plan)(void *user, struct remat_graph *graph,
                          struct remat_compile_settings *settings, struct advice_facts *out);

@@ -361,6 +361,13 @@ struct adviser {
     struct progress *progress;
 };
 
+static void keep_smallest(void *user, const struct remat_refusal *refusal)
+{
+    uint64_t *smallest_bytes = user;
+    if (refusal->smallest_bytes)
+        *smallest_bytes = refusal->smallest_bytes;
+}
+
 static remat_status plan_advised(void *user, struct remat_graph *graph,
                                  struct remat_compile_settings *settings, struct advice_facts *out)
 {
@@ -371,7 +378,8 @@ static remat_status plan_advised(void *user, struct remat_graph *graph,
     settings->pass_time = NULL;
     settings->bounded = NULL;
     settings->tried = NULL;
-    settings->refused = NULL;
+    settings->refused = keep_smallest;
+    settings->refused_user = &out->needed_bytes;
     settings->without_cuda = true;
     remat_status st =
         make_divided_report(a->ctx, scratch, a->args, graph, settings, a->progress, &report);
