@@ -41,8 +41,8 @@ static const struct number { /* u64, or double; those of options have their rang
     {"data_hash", AT(data_hash), false, false, ANY},
     {"input_hash", AT(input_hash), false, true, ANY},
     {"parts", AT(parts), false, true, ANY},
-    {"lr", AT(schedule.lr), true, false, 1e30},
-    {"min_lr", AT(schedule.min_lr), true, false, 1e30},
+    {"lr", AT(schedule.lr), true, false, 3e38},
+    {"min_lr", AT(schedule.min_lr), true, false, 3e38},
     {"warmup", AT(schedule.warmup), false, false, 1e9},
     {"decay_steps", AT(schedule.steps), false, false, 1e9},
 #undef ANY
