@@ -183,15 +183,21 @@ static bool same_nodes(const struct checker *c, const struct remat_fused_kernel 
     return same;
 }
 
+/* Of none, either may be NULL. */
+static bool same_items(const void *a, const void *b, size_t bytes)
+{
+    return bytes == 0 || memcmp(a, b, bytes) == 0;
+}
+
 static bool same_body(const struct remat_fused_kernel *a, const struct remat_fused_kernel *b)
 {
     const struct remat_kernel_body *x = &a->body, *y = &b->body;
     return a->parameter_count == b->parameter_count && a->shared_count == b->shared_count &&
            x->instruction_count == y->instruction_count &&
-           memcmp(a->parameters, b->parameters, a->parameter_count * sizeof *a->parameters) == 0 &&
-           memcmp(a->shared, b->shared, a->shared_count * sizeof *a->shared) == 0 &&
-           memcmp(x->instructions, y->instructions,
-                  x->instruction_count * sizeof *x->instructions) == 0 &&
+           same_items(a->parameters, b->parameters, a->parameter_count * sizeof *a->parameters) &&
+           same_items(a->shared, b->shared, a->shared_count * sizeof *a->shared) &&
+           same_items(x->instructions, y->instructions,
+                      x->instruction_count * sizeof *x->instructions) &&
            remat_shape_equal(&a->space, &b->space);
 }
 
