@@ -115,6 +115,7 @@ def main():
     _, text = look(TALL, (*reserve, *UNIFORM, "6"), "--recompute-num-layers 1")
     assert re.search("one group of all layers, recomputed together, saves [0-9.]+ % of the [0-9.]+ MB that", text), text
     look(TALL, (*reserve, *UNIFORM, "3"))
+    look(TALL, (*reserve, *UNIFORM, "3", "--mesh", "tp=2", "--distribute-saved-activations"))
     look(TALL, (*reserve, *UNIFORM, "1"))
     # A budget that is far away is refused without a word.
     look(DEEP, (*mesh, "--budget", "1MB"), refused=True)

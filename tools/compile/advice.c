@@ -351,8 +351,10 @@ remat_status advise(remat_context *ctx, struct remat_arena *arena, const struct 
     struct remat_graph meshed = *graph;
     meshed.mesh = settings->mesh;
     meshed.sequence_parallel = settings->sequence_parallel;
-    if (remat_policy_given(&settings->policy))
-        REMAT_TRY(remat_policy_resolve(ctx, arena, &meshed, &settings->policy, &s.policy));
+    struct remat_policy_settings policy = settings->policy;
+    policy.distribute_saved_activations = false; /* asks for lengths, which are not bound yet */
+    if (remat_policy_given(&policy))
+        REMAT_TRY(remat_policy_resolve(ctx, arena, &meshed, &policy, &s.policy));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct row *row = &rows[i];
         struct advice_facts with = {0};
