@@ -149,6 +149,23 @@ def write_json(path, value):
     pathlib.Path(path).write_text(json.dumps(value), encoding="utf-8")
 
 
+def graph_of_input(batch):
+    """The text of a small graph with an input that `remat-run` knows nothing of, %extra, f32 [16, 8]."""
+    return f"""graph "extra"
+optimizer sgd {{ weight_decay = 0.0 }}
+symbol batch = {batch}
+input %tokens : i32[batch,16]
+input %targets : i32[batch,16]
+input %extra : f32[16,8]
+parameter %table : f32[256,8] = normal(0.0, 0.02)
+%x : f32[batch,16,8] = embedding %table %tokens phase forward
+%y : f32[batch,16,8] = add %x %extra phase forward
+%logits : f32[batch,16,256] = linear %y %table {{ transpose_weight = 1 }} phase forward
+%loss : f32[] output, %loss.1 : f32[batch,16,1] = cross_entropy %logits %targets phase loss
+output %loss
+"""
+
+
 def split_safetensors(path):
     """The header and the bytes of all tensors."""
     raw = pathlib.Path(path).read_bytes()

@@ -13,26 +13,13 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from harness import (IO, NOT_FINITE, TEXT, USAGE, Tools, check, faults, finish, json_lines, must, read_json, refused, run,
-                     safetensors, scratch)
+from harness import (IO, NOT_FINITE, TEXT, USAGE, Tools, check, faults, finish, graph_of_input, json_lines, must, read_json,
+                     refused, run, safetensors, scratch)
 
 tool, MPIRUN = Tools(sys.argv[1]), sys.argv[2]
 STRETCH = tool.folder.parent / "tests/e2e/stretch"  # transfers beside commands
 DEADLINE_S, GRACE_S = 2, 3
 PAD_BYTES = 1 << 28
-EXTRA = """graph "extra"
-optimizer sgd { weight_decay = 0.0 }
-symbol batch = 2
-input %tokens : i32[batch,16]
-input %targets : i32[batch,16]
-input %extra : f32[16,8]
-parameter %table : f32[256,8] = normal(0.0, 0.02)
-%x : f32[batch,16,8] = embedding %table %tokens phase forward
-%y : f32[batch,16,8] = add %x %extra phase forward
-%logits : f32[batch,16,256] = linear %y %table { transpose_weight = 1 } phase forward
-%loss : f32[] output, %loss.1 : f32[batch,16,1] = cross_entropy %logits %targets phase loss
-output %loss
-"""
 
 
 def ranks(count, *arguments):
@@ -149,7 +136,7 @@ def differ():
              ("file of --init", [*say, "--init", "a.w"], [*say, "--init", "b.w"]),
              ("file of --init", [*say, "--init", "a.w"], say),
              ("checkpoint of --resume", [*say, "--lr", 1e-3, "--resume", "a.c"], [*say, "--lr", 1e-3, "--resume", "b.c"])]
-    pathlib.Path("extra.graph").write_text(EXTRA)
+    pathlib.Path("extra.graph").write_text(graph_of_input(2))
     tool.must("compile", "extra.graph", "--mesh", "dp=2", "-o", "extra.plan")
     for name in "a", "b":
         pathlib.Path(f"{name}.in").write_bytes(safetensors({"extra": ("F32", [16, 8], name.encode() * 512)}))

@@ -55,19 +55,6 @@ def run(name, *arguments, **outputs):
                    outputs.get("outputs", {}))
 
 
-GIVEN = """graph "given"
-optimizer sgd { weight_decay = 0.0 }
-symbol batch = 1
-input %tokens : i32[batch,16]
-input %targets : i32[batch,16]
-input %extra : f32[16,8]
-parameter %table : f32[256,8] = normal(0.0, 0.02)
-%x : f32[batch,16,8] = embedding %table %tokens phase forward
-%y : f32[batch,16,8] = add %x %extra phase forward
-%logits : f32[batch,16,256] = linear %y %table { transpose_weight = 1 } phase forward
-%loss : f32[] output, %loss.1 : f32[batch,16,1] = cross_entropy %logits %targets phase loss
-output %loss
-"""
 CUBINS = ["--arch", "sm_80", "--nvrtc", "@nvrtc@"]
 COMMANDS = [
     Command("graph", "graph", ["mlp-tiny", "-o", "g.fbs"], {"g.fbs": "same"}),
@@ -191,7 +178,7 @@ class Workplace:
         self.tool.must("compile", "m.fbs", "--mesh", "dp=3", "--zero", "3", "--bind", "batch=3", "-o", "ranks.plan")
         self.tool.must("run", "in.plan", "--text", "text.txt", "-j", "1", "--steps", "3", "--profile", "profile.json",
                        "--save-weights", "in.safetensors")
-        for name, data in (("given.graph", GIVEN.encode()), ("ids.bin", bytes([7, 0] * 200)),
+        for name, data in (("given.graph", harness.graph_of_input(1).encode()), ("ids.bin", bytes([7, 0] * 200)),
                            ("index.json", b'{"weight_map":{"any":"in.safetensors"}}'),
                            ("extra.safetensors", harness.safetensors({"extra": ("F32", [16, 8], bytes(512))}))):
             with open(os.path.join(self.inputs, name), "wb") as file:
