@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each rule of tests/style fails on an offence planted in a small tree, and passes once it is mended.
+
+    planted.py"""
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+LICENSE = "/* SPDX-License-Identifier: Apache-2.0 */\n"
+BUILD = "build/compile_commands.json"
+
+
+def source(*calls, header="", text=""):
+    """A .c file that includes the headers of what it calls."""
+    includes = "".join(f'#include "{name}.h"\n' for name in (header, *calls) if name)
+    return LICENSE + includes + text
+
+
+def function(name, body="return 0;"):
+    return f"int {name}(void)\n{{\n    {body}\n}}\n"
+
+
+def build(folder, *flags):
+    command = {"directory": ".", "file": f"{folder}/a.c", "command": " ".join(("cc", *flags, "-c", f"{folder}/a.c"))}
+    return lambda root: json.dumps([{**command, "directory": str(root)}])
+
+
+TWO = {"runtime/base/f.h": LICENSE + "int f(void);\n", "runtime/base/g.h": LICENSE + "int g(void);\n"}
+THREE = {**TWO, "runtime/base/h.h": LICENSE + "int h(void);\n",
+         "runtime/base/f.c": source("g", header="f", text=function("f", "return g();")),
+         "runtime/base/g.c": source("h", header="g", text=function("g", "return h();"))}
+COLUMNS = LICENSE + "int  a;\n"
+
+# The check, the offence, what its message has, and the files that mend it.
+RULES = [
+    ("style.py format", {"tools/a.c": COLUMNS}, "tools/a.c", {"tools/a.c": LICENSE + "int a;\n"}),
+    ("style.py calls", {"runtime/base/a.c": function("a", 'return printf("a");')}, "must not call printf",
+     {"runtime/base/a.c": function("a", "return 0; /* no printf() */")}),
+    ("style.py headers", {"runtime/include/remat/a.h": "size_t a(void);\n"}, "does not compile alone",
+     {"runtime/include/remat/a.h": "#include <stddef.h>\nint a(void);\n"}),
+    ("style.py license", {"tools/a.c": "int a;\n"}, "tools/a.c", {"tools/a.c": LICENSE + "int a;\n"}),
+    ("layers.py", {"runtime/base/a.c": '#include "b.h"\n', "runtime/exec/b.h": ""}, "includes runtime/exec/b.h",
+     {"runtime/base/a.c": ""}),
+    ("owners.py ROOT", {"tools/a.h": "int f(void);\n", "tools/b.c": function("f")}, "f is defined in", None),
+    ("tidy.py ROOT/build", {"tools/a.c": LICENSE + function("a", "return sizeof(int) == sizeof(int);"), BUILD: build("tools")},
+     "misc-redundant-expression", {"tools/a.c": LICENSE + function("a")}),
+    ("house.py openings", {"tools/a.h": "/* Of a tensor: its bytes. */\n"}, "tools/a.h:1: begins with Of",
+     {"tools/a.h": "/* Bytes of a tensor. */\n"}),
+    ("house.py openings", {"tools/a.h": "struct a {\n    int b; /* What it is. */\n};\n"}, "begins with What",
+     {"tools/a.h": "struct a {\n    int b; /* index of a */\n};\n"}),
+    ("house.py words", {"tools/a.c": "/* Transfers in line. */\n"}, "write blocking",
+     {"tools/a.c": "/* Blocking transfers, recomputed inline. */\n"}),
+    ("house.py words", {"docs/a.md": "The norm behind it.\n"}, "write after", {"docs/a.md": "The norm after it.\n"}),
+    ("house.py types", {"tools/a.c": "struct a {\n};\n", "runtime/b.c": "struct a {\n};\n"}, "a: defined in runtime/b.c",
+     {"tools/a.c": "struct a *a;\n"}),
+    ("house.py types", {"tools/a.h": "typedef struct {\n} a;\n", "tools/b.c": "enum a { A };\n"}, "a: defined in",
+     {"tools/b.c": "enum b { A };\n"}),
+    ("house.py circles", {**TWO, "runtime/base/f.c": source("g", header="f", text=function("f", "return g();")),
+                          "runtime/base/g.c": source("f", header="g", text=function("g", "return f();"))},
+     "calls: runtime/base/f <-> runtime/base/g", {"runtime/base/g.c": source(header="g", text=function("g"))}),
+    ("house.py circles", {**THREE, "runtime/base/h.c": source("f", header="h", text=function("h", "return f();"))},
+     "calls: runtime/base/f <-> runtime/base/g <-> runtime/base/h",
+     {"runtime/base/h.c": source(header="h", text=function("h"))}),
+    ("house.py circles", {"tools/a.h": '#include "b.h"\n', "tools/b.h": '#include "a.h"\n'}, "headers: tools/a.h",
+     {"tools/b.h": ""}),
+    ("house.py spaces ROOT/build", {"tools/a.c": "", "compiler/a/s.h": "", "compiler/b/s.h": "",
+                                    BUILD: build("tools", "-Icompiler/a", "-Icompiler/b")}, "s.h: in one include space",
+     {BUILD: build("tools", "-Icompiler/a")}),
+]
+
+
+def plant(root, files):
+    for path, text in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text(root) if callable(text) else text)
+
+
+def run(root, check):
+    script, *arguments = check.replace("ROOT", str(root)).split()
+    result = subprocess.run([sys.executable, str(root / "tests/style" / script), *arguments], cwd=root,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return result.returncode, result.stdout
+
+
+def main():
+    faults = []
+    for check, offence, message, mended in RULES:
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder).resolve()
+            shutil.copytree(HERE, root / "tests/style", ignore=shutil.ignore_patterns("__pycache__"))
+            for name in (".clang-format", ".clang-tidy"):
+                shutil.copy(HERE.parent.parent / name, root)
+            # What several checks look for in every tree.
+            plant(root, {"tests/style/ceilings.txt": "", "meson.build": "# " + LICENSE, "meson_options.txt": "# " + LICENSE,
+                         ".ci/run": "# " + LICENSE, "README.md": "", **offence})
+            code, output = run(root, check)
+            if code != 1 or message not in output:
+                faults.append(f"{check}: does not see the offence in {', '.join(offence)}: {code}, {output}")
+            if mended is not None:
+                plant(root, mended)
+                code, output = run(root, check)
+                faults += [f"{check}: complains of {', '.join(mended)}: {output}"] if code else []
+    sys.exit("\n".join(faults) or 0)
+
+
+main()
