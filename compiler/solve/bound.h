@@ -4,8 +4,8 @@
 #ifndef REMAT_BOUND_H
 #define REMAT_BOUND_H
 
+#include "local_search.h"
 #include "problem.h"
-#include "search.h"
 
 enum { REMAT_BOUND_NODES = 8 };
 

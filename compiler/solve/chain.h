@@ -5,8 +5,8 @@
 #ifndef REMAT_CHAIN_H
 #define REMAT_CHAIN_H
 
+#include "local_search.h"
 #include "problem.h"
-#include "search.h"
 
 struct remat_chain;
 

@@ -3,8 +3,8 @@
 #ifndef REMAT_CONSTRUCT_H
 #define REMAT_CONSTRUCT_H
 
+#include "local_search.h"
 #include "problem.h"
-#include "search.h"
 
 /* The given order; after the run of `node` everything made before is gone but what `more` keeps
  * (values from `border` on) or `less` (values before it), and comes back just before its first use.

@@ -4,7 +4,7 @@
 #ifndef REMAT_DESCEND_H
 #define REMAT_DESCEND_H
 
-#include "search.h"
+#include "local_search.h"
 #include "simulate.h"
 
 struct remat_rung {

@@ -3,8 +3,8 @@
 #ifndef REMAT_EXACT_H
 #define REMAT_EXACT_H
 
+#include "local_search.h"
 #include "problem.h"
-#include "search.h"
 
 #define REMAT_EXACT_NODES_MAX 64u
 

@@ -3,8 +3,8 @@
 #ifndef REMAT_FLOOR_H
 #define REMAT_FLOOR_H
 
+#include "local_search.h"
 #include "problem.h"
-#include "search.h"
 
 struct remat_floor {
     uint64_t bytes;

@@ -3,8 +3,8 @@
 #ifndef REMAT_GREEDY_H
 #define REMAT_GREEDY_H
 
+#include "local_search.h"
 #include "problem.h"
-#include "search.h"
 
 /* The worth of keeping a value: cost^a / bytes^b / distance^c, where cost is the time to bring it
  * back and distance how far its next use in the given order is. */

@@ -5,8 +5,8 @@
 #define REMAT_SOLVE_H
 
 #include "floor.h"
+#include "local_search.h"
 #include "problem.h"
-#include "search.h"
 #include "simulate.h"
 
 struct remat_solution {

@@ -12,7 +12,7 @@
  *     return st;
  *
  * In the compiler running out of memory is no status, and what holds nothing returns at once:
- * compiler/unwind/unwind.h. */
+ * compiler/support/unwind.h. */
 #ifndef REMAT_BASE_H
 #define REMAT_BASE_H
 
@@ -26,7 +26,7 @@
 struct remat_context {
     remat_allocator allocator;
     remat_logger logger;
-    struct remat_guard *guard; /* of the compiler (compiler/unwind/unwind.h) */
+    struct remat_guard *guard; /* of the compiler (compiler/support/unwind.h) */
     struct remat_arena_block *spare_blocks;
     bool keeps_blocks;
     /* Also of the compiler: asked for each block of an arena, and now and then for an array in it;

@@ -37,6 +37,7 @@ MUST_NOT_REACH = {
     "tools/run": ("runtime/base", []),
     "compiler/memory": ("compiler/ir", []),
     "compiler/solve": ("compiler/ir", []),
+    "compiler/checkpoint/cut": ("compiler/ir", []),
 }
 
 

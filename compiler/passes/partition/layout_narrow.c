@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Layouts go forward, so what comes from no split input is whole. Where all its readers read the
  * same part of it, it needs no more: masks of dropout, down to their random numbers. */
-#include "layout_narrow.h"
-
-#include "layout_rules.h"
+#include "layout_finder.h"
 
 /* The layout in which all nodes read a value that nobody else does; whole: they differ. */
 static struct remat_layout read_layout(const struct finder *f, remat_value v)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Values that layers hand on: the post-dominators of the inputs, in the graph up to the loss. From
  * the loss backwards, a node's is the first that those of all its readers have in common. */
-#include "layout_handed.h"
+#include "layout_finder.h"
 
 #include "tree.h"
 

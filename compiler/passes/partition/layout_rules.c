@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Layouts of elementwise ops and reductions: the split axis of the largest input decides. Ops that
  * change a shape keep the layout where the split axis allows it. */
-#include "layout_rules.h"
+#include "layout_finder.h"
 
 static bool is_unfinished(struct finder *f, remat_value v)
 {

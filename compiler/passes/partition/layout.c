@@ -7,9 +7,6 @@
  * product over split columns is unfinished, and is finished where an op is not linear: whole or,
  * with sequence parallelism, split over tokens. A split over tokens gives way to any other one. */
 #include "layout_finder.h"
-#include "layout_handed.h"
-#include "layout_narrow.h"
-#include "layout_stated.h"
 
 #include "gradients.h"
 #include "rebuild.h"

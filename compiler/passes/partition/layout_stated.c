@@ -2,7 +2,7 @@
 /* Layouts that the graph states. A node's result has the stated one when it is read, whatever its
  * rule makes; a graph input begins with it. Where a rule makes or, of a graph input, first reads
  * another split, one of the two is a mistake. */
-#include "layout_stated.h"
+#include "layout_finder.h"
 
 #include <inttypes.h>
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "divide_gradients.h"
+#include "divider.h"
 
 #include "cast.h"
-#include "divide_layouts.h"
 #include "transfers.h"
 
 #define POOL_ELEMENTS (1 << 20) /* of those that are finished together */

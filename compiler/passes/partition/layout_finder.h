@@ -113,4 +113,35 @@ static inline bool passes_on(struct finder *f, remat_value v)
     return layout_of(f, v)->kind == REMAT_LAYOUT_SUM && f->uses[v.i] == 1;
 }
 
+/* layout_rules.c */
+
+/* Splits the result of a pointwise node along an axis, or along all up to it, and operands with it.
+ * False: some cannot be, and nothing has changed. */
+bool remat_layout_split_along(struct finder *f, const struct rule_of *r, uint32_t axis,
+                              const struct remat_place *place);
+
+/* layout_handed.c */
+
+/* Fills f->handed from the readers. Layers hand on the values that every way from an input to
+ * the loss passes. */
+void remat_layout_find_handed(struct finder *f);
+
+/* layout_narrow.c */
+
+/* Where node n computes a whole of which each rank reads only its part, it computes that. When all
+ * layouts are found, from the last node to the first. */
+void remat_layout_narrow(struct finder *f, remat_node n);
+
+/* layout_stated.c */
+
+/* Fills `stated`. INVALID: a dimension is not divisible, or a graph input is a whole output. */
+remat_status remat_layout_read_stated(struct finder *f);
+
+/* INVALID: a value is stated otherwise than `by` needs it. */
+remat_status remat_layout_contradict(const struct finder *f, remat_value v,
+                                     struct remat_layout found, remat_value by);
+/* The same where both are splits, and other ones; a split over tokens gives way. */
+remat_status remat_layout_check_stated(const struct finder *f, remat_value v,
+                                       struct remat_layout found, remat_value by);
+
 #endif

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "divide_random.h"
-
-#include "divide_layouts.h"
+#include "divider.h"
 
 /* A constant, i32 [1]. */
 static remat_value entry(struct divider *d, uint32_t number)

@@ -3,9 +3,7 @@
  * transfers that bring values from the layout in which they are computed to those in which they are
  * read. A node becomes itself on this rank's part of its operands. */
 #include "cast.h"
-#include "divide_gradients.h"
-#include "divide_layouts.h"
-#include "divide_random.h"
+#include "divider.h"
 #include "transfers.h"
 
 /* The attributes that name lengths, of this rank's part. */

@@ -54,4 +54,44 @@ static inline void remat_divide_stand_for(struct divider *d, remat_value old, re
     d->r.to->values[x.i].shape = remat_divide_shape(d, old);
 }
 
+/* divide_layouts.c: from layout to layout */
+
+/* This rank's along "tp", i32 [1]. */
+remat_value remat_divide_coordinate(struct divider *d);
+/* The first of this rank's `count`, f32 [1]. */
+remat_value remat_divide_first_of(struct divider *d, int64_t count);
+
+/* Says which part of an old value x is, in a split layout. */
+void remat_divide_mark_part(struct divider *d, remat_value old, struct remat_layout layout,
+                            remat_value x);
+
+/* Along axis 0; of one value: a copy. */
+remat_value remat_divide_concat(struct divider *d, const remat_value *items, uint32_t count);
+/* The sum or maximum, in f32, of the rows of [ranks, ..] in their order, each of this shape. */
+remat_value remat_divide_combine(struct divider *d, remat_value rows, uint8_t kind,
+                                 const struct remat_shape *shape);
+
+bool remat_divide_equal(struct remat_layout a, struct remat_layout b);
+/* An old value in this layout, for a reader. */
+remat_value remat_divide_read(struct divider *d, remat_value old, struct remat_layout layout);
+
+/* divide_random.c: a rank draws what lies there in the whole tensor */
+
+/* Attention with dropout, whose entries are drawn one by one. */
+void remat_divide_attention(struct divider *d, const struct remat_node_info *node,
+                            const remat_value *inputs);
+/* A node random. */
+void remat_divide_random(struct divider *d, const struct remat_node_info *node, remat_value rng);
+
+/* divide_gradients.c: gradients in their parameters' layouts. Small ones that are unfinished, as
+ * those of norms and biases, are finished together. */
+
+/* The gradient is finished from a term in this layout, and can wait for others. */
+bool remat_divide_is_pooled(const struct divider *d, remat_value gradient,
+                            struct remat_layout term);
+/* `term`: a new value. */
+void remat_divide_pool(struct divider *d, remat_value gradient, remat_value term);
+/* Finishes those that wait. */
+void remat_divide_empty_pool(struct divider *d);
+
 #endif

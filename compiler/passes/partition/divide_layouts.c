@@ -2,7 +2,7 @@
 /* An unfinished sum is exchanged, added in rank order in f32 and gathered; a small one is gathered
  * from all ranks and added by each. A value that several nodes read in another layout is
  * transferred once, before the first of them. */
-#include "divide_layouts.h"
+#include "divider.h"
 
 #include "cast.h"
 #include "transfers.h"

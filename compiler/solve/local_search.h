@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Local search over sequences of runs, order and recomputation together, for one budget. */
-#ifndef REMAT_SEARCH_H
-#define REMAT_SEARCH_H
+#ifndef REMAT_LOCAL_SEARCH_H
+#define REMAT_LOCAL_SEARCH_H
 
 #include "deadline.h"
 #include "problem.h"
