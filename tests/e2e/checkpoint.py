@@ -101,8 +101,12 @@ def check_refused():
               (set_metadata("seed", "-1"), 4, '"seed" must be a number'),
               (set_metadata("lr", "nan"), 4, '"lr" must be a number'),
               (set_metadata("lr", "1e999"), 4, '"lr" must be a number'),
-              (set_metadata("lr", "1e39"), 4, '"lr" must be a number up to 3e+38'),
-              (set_metadata("warmup", "1000000001"), 4, '"warmup" must be a number up to 1e+09'),
+              (set_metadata("lr", "1e39"), 4, '"lr" must be a number from 0 to 3e+38'),
+              (set_metadata("lr", "0x10"), 4, '"lr" must be a number from 0 to 3e+38'),
+              (set_metadata("min_lr", "0X1p-3"), 4, '"min_lr" must be a number'),
+              (set_metadata("parts", "0"), 4, '"parts" must be a number from 1 to 1.84467e+19'),
+              (set_metadata("batch", "0"), 4, '"batch" must be a number from 1'),
+              (set_metadata("warmup", "1000000001"), 4, '"warmup" must be a number from 0 to 1e+09'),
               (set_metadata("schedule", "steep"), 4, '"schedule" is "steep", no schedule'),
               (set_metadata("batch", "8"), 2, "the plan's batch is 4, of the checkpoint's run 8"),
               (set_metadata("format", "remat-checkpoint/1"), 4, 'its "format" is "remat-checkpoint/1", expected "remat-checkpoint/2"'),
@@ -202,6 +206,7 @@ def main():
         assert read("resumed.safetensors") == read("whole.safetensors"), plan
     check_equal()
     check_sums()
+    check_chosen()
     check_refused()
     check_header()
     check_kept()

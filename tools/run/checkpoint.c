@@ -29,22 +29,22 @@ static const struct number { /* u64, or double; those of options have their rang
     const char *key;
     size_t offset;
     bool is_real, may_be_missing; /* then 0 */
-    double most;
+    double least, most;
 } numbers[] = {
 #define AT(member) offsetof(struct checkpoint_state, member)
 #define ANY        0x1p64
-    {"step", AT(step), false, false, ANY},
-    {"seed", AT(seed), false, false, ANY},
-    {"batch", AT(batch), false, false, ANY},
-    {"seq", AT(seq), false, false, ANY},
-    {"data_size", AT(data_size), false, false, ANY},
-    {"data_hash", AT(data_hash), false, false, ANY},
-    {"input_hash", AT(input_hash), false, true, ANY},
-    {"parts", AT(parts), false, true, ANY},
-    {"lr", AT(schedule.lr), true, false, 3e38},
-    {"min_lr", AT(schedule.min_lr), true, false, 3e38},
-    {"warmup", AT(schedule.warmup), false, false, 1e9},
-    {"decay_steps", AT(schedule.steps), false, false, 1e9},
+    {"step", AT(step), false, false, 1, ANY},
+    {"seed", AT(seed), false, false, 0, ANY},
+    {"batch", AT(batch), false, false, 1, ANY},
+    {"seq", AT(seq), false, false, 1, ANY},
+    {"data_size", AT(data_size), false, false, 1, ANY},
+    {"data_hash", AT(data_hash), false, false, 0, ANY},
+    {"input_hash", AT(input_hash), false, true, 0, ANY},
+    {"parts", AT(parts), false, true, 1, ANY},
+    {"lr", AT(schedule.lr), true, false, 0, 3e38},
+    {"min_lr", AT(schedule.min_lr), true, false, 0, 3e38},
+    {"warmup", AT(schedule.warmup), false, false, 0, 1e9},
+    {"decay_steps", AT(schedule.steps), false, false, 0, 1e9},
 #undef ANY
 #undef AT
 };
@@ -59,20 +59,21 @@ static json_t *print_number(const struct checkpoint_state *state, const struct n
     return number->is_real ? json_sprintf("%.17g", real) : json_sprintf("%" PRIu64, whole);
 }
 
-/* False: the text is no such number, or one out of its range. */
+/* False: the text is no such number, as print_number writes it, or one out of its range. */
 static bool parse_number(const char *text, const struct number *number,
                          struct checkpoint_state *state)
 {
     char *end = NULL;
     errno = 0;
-    if (!text || *text < '0' || *text > '9')
+    if (!text || *text < '0' || *text > '9' || text[strspn(text, "0123456789.e+-")])
         return false;
     double real = strtod(text, &end); /* one below the least normal one is no error */
     errno = isfinite(real) ? 0 : ERANGE;
     uint64_t whole = number->is_real ? 0 : strtoull(text, &end, 10);
     memcpy((char *)state + number->offset, number->is_real ? (void *)&real : (void *)&whole,
            sizeof whole);
-    return !*end && !errno && (number->is_real ? real : (double)whole) <= number->most;
+    double value = number->is_real ? real : (double)whole;
+    return !*end && !errno && value >= number->least && value <= number->most;
 }
 
 /* --- the folder --- */
@@ -295,8 +296,8 @@ static remat_status read_metadata(remat_context *ctx, struct checkpoint *c)
         if (!text && numbers[i].may_be_missing)
             continue;
         if (!parse_number(json_string_value(text), &numbers[i], &c->state))
-            return cli_error(ctx, REMAT_ERROR_INVALID, "%s: \"%s\" must be a number up to %g",
-                             c->path, numbers[i].key, numbers[i].most);
+            return cli_error(ctx, REMAT_ERROR_INVALID, "%s: \"%s\" must be a number from %g to %g",
+                             c->path, numbers[i].key, numbers[i].least, numbers[i].most);
     }
     const char *schedule = json_string_value(json_object_get(metadata, SCHEDULE));
     if (!schedule || !schedule_find(schedule, &c->state.schedule.kind))
