@@ -120,6 +120,7 @@ static remat_status describe(struct pipeline *p, const struct remat_chosen *c,
     describe_work(p, out);
     out->settings = remat_copy(p->search.arena, s->settings, s->setting_count, sizeof *s->settings);
     out->setting_count = s->setting_count;
+    out->chosen_by = s->chosen_by;
     out->base_step_ns = remat_search_step_ns(&p->search, p->evaluator.base_ns);
     out->bound_step_ns = remat_search_bound_ns(&p->search, c->bound_ns);
     out->floor_bytes = c->floor_bytes;

@@ -71,6 +71,7 @@ struct remat_compile_settings {
     enum remat_solver solver;
     uint32_t setting_count; /* recorded in the plan as given */
     const struct remat_setting *settings;
+    const char *chosen_by; /* recorded in the plan; NULL: none */
     /* Called with the graph after each pass, for --print-after; NULL: not called. */
     void (*after_pass)(void *user, const char *pass, const struct remat_graph *graph);
     void *after_pass_user;

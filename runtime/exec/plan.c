@@ -101,6 +101,7 @@ void remat_plan_get_info(const remat_plan *plan, remat_plan_info *out)
         .model_flops = p->model_flops,
         .model_ns = p->model_ns,
         .plan_only = p->plan_only ? p->plan_only : "",
+        .chosen_by = p->chosen_by ? p->chosen_by : "",
     };
     hand_out(out, out->struct_size, &info, sizeof info);
 }

@@ -216,6 +216,7 @@ static remat_status read_head(struct remat_reader *reader, const struct remat_fb
         remat_reader_text(reader, root->target_arch, "target_arch", 0, &program->target_arch));
     REMAT_TRY(remat_reader_text(reader, root->config, "config", 0, &program->config));
     REMAT_TRY(remat_reader_text(reader, root->plan_only, "plan_only", 0, &program->plan_only));
+    REMAT_TRY(remat_reader_text(reader, root->chosen_by, "chosen_by", 0, &program->chosen_by));
     REMAT_TRY(remat_reader_text(reader, root->policy, "policy", 0, &program->policy));
 fail:
     return st;

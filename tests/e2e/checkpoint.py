@@ -77,6 +77,36 @@ def check_sums():
             assert abs(next_loss(plan, folder) - expected) < 4 * SEQ * 2**-24 * expected, (plan, folder)
 
 
+def check_chosen():
+    """A plan whose parts of the batch were chosen goes on only with a run of as many: the refusal has what to type."""
+    budget = ["--budget", "4GB"]
+
+    def resume(*options):
+        tool.text("compile", "m.fbs", *options, "-o", "n.plan")
+        return tool("run", "n.plan", "--text", text, "-j", "1", "--steps", "7", "--resume", "w")
+
+    for asked, given, parts, command in ((["--microbatches", "auto"], [], 1, "--microbatches 2"),
+                                         (["--microbatches", "auto"], ["--mesh", "tp=2"], 1, "--mesh tp=2 --microbatches 2"),
+                                         (["--ranks", "2"], ["--mesh", "tp=2"], 1, "--mesh tp=2 --microbatches 2"),
+                                         (["--ranks", "4"], ["--mesh", "dp=4"], 4, None)):
+        done = resume(*asked, *given, *budget)
+        begin = (f"w/step-0000000006.safetensors: the plan has a step's batch in {parts} parts (ranks along dp times microbatches), "
+                 f"which {' '.join(asked)} chose, the checkpoint's run in 2: remat-compile ... ")
+        said = command or "with a --mesh whose dp divides 2, and --microbatches"
+        assert done.returncode == 2 and f"{begin}{said} makes the plan to continue with; with --microbatches 1 typed" in done.stderr, done
+        if command:
+            done = resume(*command.split(), *budget)
+            assert done.returncode == 0 and "parts" not in done.stderr, done
+        done = resume("--microbatches", "1", *given, *budget)
+        assert done.returncode == 0 and f"in {parts} parts (ranks along dp times microbatches), the checkpoint's run in 2: from" in done.stderr, done
+    done = resume("--microbatches", "auto", "--mesh", "dp=2", *budget)
+    assert done.returncode == 0 and "parts" not in done.stderr, done
+    for bindings, said in (("batch=auto:8..8", "batch is 8, of the checkpoint's run 4: remat-compile ... --bind batch=4"),
+                           ("batch=4,seq=32", "sequence is 32, of the checkpoint's run 128: remat-compile ... --bind seq=128")):
+        done = resume("--bind", bindings, *budget)
+        assert done.returncode == 2 and f"the plan's {said}" in done.stderr, done
+
+
 def change_header(path, change):
     header, data = split_safetensors(path)
     length = os.path.getsize(path) - 8 - len(data)

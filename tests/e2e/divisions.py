@@ -13,15 +13,30 @@ import shlex
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from harness import Tools, must, scratch
+from harness import ROOT, Tools, must, run, scratch
 
 call = Tools(sys.argv[1])
 GPU = ["--target", "h100-sxm", "--arch", "none", "--reserve", "0"]
-BEST = 10
+BEST, CONTAINER_BYTES = 10, 32
 
 
 def read(path):
     return pathlib.Path(path).read_bytes()
+
+
+def fields(path):
+    """All that the plan's table has, as flatc reads it."""
+    pathlib.Path("plan.bin").write_bytes(read(path)[CONTAINER_BYTES:])
+    must(run(["flatc", "--json", "--strict-json", "--raw-binary", ROOT / "schemas/program.fbs", "--", "plan.bin"]))
+    return pathlib.Path("plan.json").read_text(encoding="utf-8")
+
+
+def check_chosen(chosen, typed, option):
+    """The same plan but for the record of who chose."""
+    record = f',\n  "chosen_by": "{option}"'
+    chosen, typed = fields(chosen), fields(typed)
+    assert chosen.count(record) == 1 and "chosen_by" not in typed and typed.count("\n") > 1000, chosen[-200:]
+    assert chosen.replace(record, "") == typed, "another plan than that of the command"
 
 
 def report(model, *arguments):
@@ -136,7 +151,7 @@ def check(model, ranks, batch, budget, kinds, *given, every=None):
     assert {name: table[name] for name in ("ranks", "batch", "unit", "cut_short")} == {
         "ranks": ranks, "batch": batch, "unit": "tokens", "cut_short": False}
     check_command(table["best"][0], model, budget)
-    assert read("chosen.plan") == read("typed.plan"), "another plan than that of the command"
+    check_chosen("chosen.plan", "typed.plan", f"--ranks {ranks}")
     return table, single
 
 
@@ -167,7 +182,8 @@ def check_microbatches(model, mesh, batch, budget):
     best = min((one["step_ns"], m) for m, one in single.items() if one)[1]
     auto = made("auto")
     assert [row["microbatches"] for row in auto["divisions"]["best"]][0] == best == auto["microbatches"], (best, auto)
-    assert read("auto.plan") == read(f"{best}.plan") and auto["divisions"]["count"] == len(single)
+    check_chosen("auto.plan", f"{best}.plan", "--microbatches auto")
+    assert auto["divisions"]["count"] == len(single), auto
     text = call.text("compile", model, *GPU, *mesh, "--microbatches", "auto", "--budget", budget, "--bind", f"batch={batch}",
                      "-o", "auto.plan")
     assert re.search(rf"^Loss and gradients have the bits of .*--microbatches {best}$", text, re.M), text
@@ -184,6 +200,17 @@ def check_pieces():
     row = next(row for row in table["best"] if row["zero"] == 1)
     made = call.text("compile", *shlex.split(row["command"])[1:], "-o", "typed.plan")
     assert "note: gradients are exchanged in pieces of 67.1 MB: in larger ones nothing fits" in made, made
+
+
+def check_given(model):
+    """Where ranks and microbatches are given, no number of parts was chosen."""
+    given = ["--ranks", "2", "--mesh", "dp=2", "--microbatches", "2", "--budget", "40MB"]
+    best = report(model, *given)["divisions"]["best"][0]
+    call.must("compile", *shlex.split(best["command"])[1:], "-o", "typed.plan")
+    assert read("chosen.plan") == read("typed.plan")
+    for open_mesh in (given[:2] + given[4:], given[:4] + given[6:]):
+        report(model, *open_mesh)
+        assert '"chosen_by": "--ranks 2"' in fields("chosen.plan"), open_mesh
 
 
 def check_errors(model):
@@ -236,6 +263,7 @@ def main():
     check_refusal("llama.fbs", 2, 4)
     assert check_microbatches("llama.fbs", ["--mesh", "dp=2", "--zero", "3"], 8, "35MB") > 1
     check_microbatches("gpt2 tiny.fbs", [], 6, "40MB")
+    check_given("llama.fbs")
     check_errors("llama.fbs")
     check_limit("llama.fbs")
 

@@ -525,6 +525,20 @@ fail:
     return st;
 }
 
+/* Unless mesh and microbatches are given, so that the rest alone was chosen. */
+static remat_status record_choice(const struct search *s, struct remat_compile_settings *settings)
+{
+    const struct cli_arguments *args = s->args;
+    bool microbatches = cli_has(args, OPTION_microbatches) && !division_is_auto(args);
+    if (microbatches && cli_has(args, OPTION_mesh))
+        return REMAT_OK;
+    settings->chosen_by = "--microbatches auto";
+    if (cli_has(args, OPTION_ranks))
+        settings->chosen_by =
+            remat_arena_format(s->arena, "--ranks %s", cli_text(args, OPTION_ranks, ""));
+    return settings->chosen_by ? REMAT_OK : REMAT_ERROR_MEMORY;
+}
+
 remat_status divisions_choose(remat_context *ctx, struct remat_arena *arena,
                               const struct cli_arguments *args, const struct remat_graph *parsed,
                               struct remat_compile_settings *settings, struct progress *progress,
@@ -556,6 +570,7 @@ remat_status divisions_choose(remat_context *ctx, struct remat_arena *arena,
     settings->sequence_parallel = best->sequence_parallel;
     settings->zero = best->zero;
     settings->microbatches = best->microbatches;
+    REMAT_TRY(record_choice(&s, settings));
     st = division_arguments(arena, divisions, best, out);
 fail:
     return st;

@@ -186,7 +186,10 @@ static void print_record(const struct remat_program *p, struct remat_text *out)
     for (uint32_t i = 0; i < p->setting_count; i++)
         remat_text_append(out, " --%s%s%s", p->settings[i].name, *p->settings[i].value ? " " : "",
                           p->settings[i].value);
-    remat_text_append(out, "%s\n", p->setting_count ? "" : " defaults");
+    remat_text_append(out, "%s", p->setting_count ? "" : " defaults");
+    if (p->chosen_by && *p->chosen_by)
+        remat_text_append(out, "; chosen by %s", p->chosen_by);
+    remat_text_append(out, "\n");
     for (uint32_t i = 0; i < p->note_count && i < NOTES_MAX; i++)
         remat_text_append(out, "note        %s\n", p->notes[i]);
     if (p->note_count > NOTES_MAX)
@@ -399,6 +402,8 @@ remat_status dump_summary_json(remat_context *ctx, struct remat_arena *arena,
     dump_set(out, "kernels", dump_bytes(p->kernel_count));
     dump_set(out, "buffers", dump_bytes(p->buffer_count));
     dump_set(out, "settings", make_settings(p, out));
+    if (p->chosen_by && *p->chosen_by)
+        dump_set(out, "chosen_by", json_string(p->chosen_by));
     json_t *notes = json_array();
     for (uint32_t i = 0; i < p->note_count; i++)
         dump_push(out, notes, json_string(p->notes[i]));

@@ -4,6 +4,8 @@
 #include "options.h"
 #include "settings.h"
 
+#include <stdio.h>
+
 static remat_status open_tokens(remat_context *ctx, struct remat_arena *arena,
                                 const struct cli_arguments *args, uint32_t option,
                                 const struct model *model, struct data *out)
@@ -88,6 +90,67 @@ fail:
     return st;
 }
 
+/* The parts of a step's batch are those of the run, or were given: none that remat-compile chose
+ * anew change the bits unasked. */
+static remat_status check_parts(remat_context *ctx, const struct model *model,
+                                const struct checkpoint *checkpoint)
+{
+    unsigned long long here = model->parts, there = checkpoint->state.parts;
+    uint64_t dp = model->data_ranks;
+    const char *mesh = model->mesh;
+    char command[256];
+    if (!there || there == here)
+        return REMAT_OK;
+    if (!*model->chosen_by) {
+        cli_log(ctx, REMAT_SEVERITY_INFO,
+                "the plan has a step's batch in %llu parts (ranks along dp times microbatches), "
+                "the checkpoint's run in %llu: from here on sums are rounded otherwise",
+                here, there);
+        return REMAT_OK;
+    }
+    if (there % dp)
+        snprintf(command, sizeof command, "with a --mesh whose dp divides %llu, and --microbatches",
+                 there);
+    else
+        snprintf(command, sizeof command, "%s%s%s--microbatches %llu", *mesh ? "--mesh " : "", mesh,
+                 *mesh ? " " : "", there / dp);
+    return cli_error(
+        ctx, REMAT_ERROR_USAGE,
+        "%s: the plan has a step's batch in %llu parts (ranks along dp times microbatches), which "
+        "%s chose, the checkpoint's run in %llu: remat-compile ... %s makes the plan to continue "
+        "with; with --microbatches %llu typed the run goes on, and sums are rounded otherwise",
+        checkpoint->path, here, model->chosen_by, there, command, here / dp);
+}
+
+/* What a run that goes on has as the one before it. */
+struct same {
+    const char *what, *symbol; /* NULL: it is none of the graph's */
+    uint64_t here, there;
+};
+
+/* Whether the plan's symbol of that name, such as "batch", got its value by --bind. */
+static bool is_bound(const remat_plan *plan, const char *symbol)
+{
+    const char *bindings = remat_plan_setting(plan, "bind");
+    size_t length = strlen(symbol);
+    for (const char *at = bindings; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (strncmp(at, symbol, length) == 0 && at[length] == '=')
+            return true;
+    return false;
+}
+
+/* A size that the run has another one of. */
+static remat_status fail_same(remat_context *ctx, const remat_plan *plan, const char *path,
+                              const struct same *same)
+{
+    char hint[64] = "";
+    unsigned long long here = same->here, there = same->there;
+    if (same->symbol && is_bound(plan, same->symbol))
+        snprintf(hint, sizeof hint, ": remat-compile ... --bind %s=%llu", same->symbol, there);
+    return cli_error(ctx, REMAT_ERROR_USAGE, "%s: %s is %llu, of the checkpoint's run %llu%s", path,
+                     same->what, here, there, hint);
+}
+
 /* The run that goes on is the one that was interrupted: same data, same random state. */
 static remat_status resume(remat_context *ctx, const struct cli_arguments *args,
                            const struct model *model, struct train_settings *settings,
@@ -97,21 +160,18 @@ static remat_status resume(remat_context *ctx, const struct cli_arguments *args,
     const struct checkpoint_state *state = &checkpoint->state;
     const char *folder = settings->resume;
     RUN_TRY(checkpoint_open(ctx, folder, model->plan, checkpoint));
-    const struct {
-        const char *what;
-        uint64_t here, there;
-    } same[] = {{"the plan's batch", model->batch, state->batch},
-                {"the plan's sequence", model->seq, state->seq},
-                {"the size of the data, without what --eval-every holds out for evaluation,",
-                 settings->rows.count, state->data_size},
-                {"the hash of the data", settings->data_hash, state->data_hash},
-                {"the hash of what --input gives", settings->input_hash, state->input_hash},
-                {"--seed", cli_has(args, OPTION_seed) ? settings->seed : state->seed, state->seed}};
+    const uint64_t seed = cli_has(args, OPTION_seed) ? settings->seed : state->seed;
+    const struct same same[] = {
+        {"the plan's batch", "batch", model->batch, state->batch},
+        {"the plan's sequence", "seq", model->seq, state->seq},
+        {"the size of the data, without what --eval-every holds out for evaluation,", NULL,
+         settings->rows.count, state->data_size},
+        {"the hash of the data", NULL, settings->data_hash, state->data_hash},
+        {"the hash of what --input gives", NULL, settings->input_hash, state->input_hash},
+        {"--seed", NULL, seed, state->seed}};
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
         if (same[i].here != same[i].there)
-            RUN_FAIL(ctx, REMAT_ERROR_USAGE, "%s: %s is %llu, of the checkpoint's run %llu",
-                     checkpoint->path, same[i].what, (unsigned long long)same[i].here,
-                     (unsigned long long)same[i].there);
+            return fail_same(ctx, model->plan, checkpoint->path, &same[i]);
     if (settings->repeatable ? state->step > settings->steps : state->step >= settings->steps)
         RUN_FAIL(ctx, REMAT_ERROR_USAGE, "--steps %llu: --resume %s begins after step %llu",
                  (unsigned long long)settings->steps, folder, (unsigned long long)state->step);
@@ -119,12 +179,7 @@ static remat_status resume(remat_context *ctx, const struct cli_arguments *args,
         RUN_FAIL(
             ctx, REMAT_ERROR_USAGE, "--gradients-step %llu: --resume %s begins after step %llu",
             (unsigned long long)settings->gradients_step, folder, (unsigned long long)state->step);
-    if (state->parts && state->parts != model->parts)
-        cli_log(
-            ctx, REMAT_SEVERITY_INFO,
-            "the plan has a step's batch in %llu parts (ranks along dp times microbatches), the "
-            "checkpoint's run in %llu: from here on sums are rounded otherwise",
-            (unsigned long long)model->parts, (unsigned long long)state->parts);
+    RUN_TRY(check_parts(ctx, model, checkpoint));
     settings->resumed = state->step;
     settings->seed = state->seed;
     settings_resume_schedule(ctx, args, &state->schedule, &settings->schedule);

@@ -31,15 +31,18 @@ static int64_t find_vocabulary(const remat_plan *plan, const struct family *fami
     return found ? table.unpadded_rows : INT64_MAX;
 }
 
-static uint64_t count_parts(const remat_plan *plan)
+static void inspect_parts(struct model *model)
 {
-    const char *microbatches = remat_plan_setting(plan, "microbatches");
+    const char *microbatches = remat_plan_setting(model->plan, "microbatches");
     remat_plan_info info = {.struct_size = sizeof info};
     unsigned ranks;
-    remat_plan_get_info(plan, &info);
+    remat_plan_get_info(model->plan, &info);
     if (sscanf(info.mesh, "dp=%u", &ranks) != 1) /* dp is the first axis if it is there */
         ranks = 1;
-    return ranks * (microbatches ? strtoull(microbatches, NULL, 10) : 1);
+    model->mesh = info.mesh;
+    model->chosen_by = info.chosen_by;
+    model->data_ranks = ranks;
+    model->parts = ranks * (microbatches ? strtoull(microbatches, NULL, 10) : 1);
 }
 
 /* Where a byte may be the element that is ignored, the session tells which ones it refuses. */
@@ -133,7 +136,7 @@ remat_status model_inspect(remat_context *ctx, const remat_plan *plan, const cha
     narrow_vocabulary(out, &targets);
     out->batch = (uint64_t)tokens.shape[0];
     out->seq = (uint64_t)tokens.shape[1];
-    out->parts = count_parts(plan);
+    inspect_parts(out);
     if (!find_tensor(plan, "loss", &other) || other.bytes != sizeof(float) ||
         other.element != REMAT_ELEMENT_F32)
         RUN_FAIL(ctx, REMAT_ERROR_INVALID, "the plan has no output \"loss\" of one f32");

@@ -9,10 +9,13 @@
 
 struct model {
     const remat_plan *plan;
-    uint64_t batch, seq; /* of the inputs "tokens" and "targets", i32 [batch, seq] */
-    uint64_t parts;      /* of the batch: microbatches of the ranks along dp */
-    uint64_t source_seq; /* of the input "source", 0: none */
-    int64_t vocabulary;  /* ids are below it, INT64_MAX: all may be */
+    uint64_t batch, seq;   /* of the inputs "tokens" and "targets", i32 [batch, seq] */
+    const char *mesh;      /* "dp=2,tp=4"; "": one rank */
+    uint64_t data_ranks;   /* along dp */
+    uint64_t parts;        /* of the batch: microbatches of these */
+    const char *chosen_by; /* the option that had the parts chosen; "": they were given */
+    uint64_t source_seq;   /* of the input "source", 0: none */
+    int64_t vocabulary;    /* ids are below it, INT64_MAX: all may be */
     enum feeding feeding;
     bool has_lr, has_step, has_rng;
     bool has_flag;  /* the output "not_finite", i32 [1], which tells of gradients */

@@ -62,6 +62,9 @@ typedef struct remat_plan_info {
     uint64_t model_ns;     /* of these at the target's peak: the utilization (MFU) is model_ns over
                               the time of a step */
     const char *plan_only; /* what of the model is left out; "": nothing, so there are sessions */
+    const char *chosen_by; /* the option by which remat-compile chose the number of parts of a
+                              step's batch, ranks along dp times microbatches, as "--ranks 8"; "":
+                              it was given */
 } remat_plan_info;
 REMAT_API void remat_plan_get_info(const remat_plan *plan, remat_plan_info *out);
 /* Of an option of remat-compile, by its long name without "--", as "threads"; NULL: it was not

@@ -253,6 +253,7 @@ void sample_program(struct sample *s)
                                         .target_arch = "sm_90",
                                         .config = "{\"model_type\": \"gpt2\"}",
                                         .plan_only = "",
+                                        .chosen_by = "--ranks 8",
                                         .policy = "layers",
                                         .graph_hash = UINT64_C(0xfedcba9876543210),
                                         .numerics_hash = 42,

@@ -234,6 +234,7 @@ static void compare_head(const struct remat_program *a, const struct remat_progr
     SAME_TEXT(target_arch);
     SAME_TEXT(config);
     SAME_TEXT(plan_only);
+    SAME_TEXT(chosen_by);
     SAME_TEXT(policy);
     SAME(graph_hash);
     SAME(numerics_hash);
