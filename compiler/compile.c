@@ -18,54 +18,55 @@
 #include "program_verify.h"
 
 struct pipeline {
-    struct remat_search search; /* on what decisions are made, and within what */
+    remat_context *ctx;
+    struct remat_arena *arena; /* of the results */
     const struct remat_graph *input;
+    const struct remat_compile_settings *settings;
     struct remat_program **program; /* the results: one of these three */
     struct remat_bound *bound;
     struct remat_frontier *frontier;
     struct remat_prepared prepared;
     struct remat_persistent persistent;
-    /* Segments without a decision; graph NULL: there is none. */
-    struct remat_arrangement update, forward, mean;
     struct remat_stopwatch watch;
     struct remat_evaluator evaluator;
+    struct remat_search search;
     bool refused;
 };
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* Segments that no decision is about; and where every tensor that outlives a segment lies.
- * Transfers of an update run beside computation where there is room. */
-static remat_status arrange_fixed(struct pipeline *p)
+/* Transfers are overlapped where there is room. */
+static remat_status arrange(struct pipeline *p, struct remat_step_segment *segment)
 {
     struct remat_search *s = &p->search;
-    struct remat_arrangement *const fixed[] = {&p->update, &p->forward, &p->mean};
-    s->graph = p->prepared.decided;
-    p->update.graph = p->prepared.update;
-    p->forward.graph = p->prepared.forward;
-    p->mean.graph = p->prepared.mean;
-    const struct remat_graph *graphs[1 + COUNT(fixed)] = {s->graph};
-    uint32_t count = 1;
-    for (size_t i = 0; i < COUNT(fixed); i++)
-        if (fixed[i]->graph)
-            graphs[count++] = fixed[i]->graph;
-    for (uint32_t i = 0; i < count; i++)
-        REMAT_CHECK(remat_price_check_values(s->ctx, graphs[i]));
-    p->persistent =
-        remat_persistent_collect(s->arena, graphs, count, s->settings->device.workspace_bytes);
-    for (size_t i = 0; i < COUNT(fixed); i++) {
-        struct remat_arrangement *a = fixed[i];
-        bool in_line = a != &p->update;
-        if (!a->graph)
-            continue;
-        do {
-            REMAT_CHECK(remat_arrange(s->ctx, s->arena, a->graph, &p->persistent,
-                                      &s->settings->device, &p->watch, in_line, a));
-            in_line = true;
-        } while (a->complete_before && a->arena_bytes > s->limit_bytes);
-        remat_keep_most(&s->fixed_arena_bytes, a->arena_bytes);
-        remat_keep_most(&s->fixed_live_bytes, a->lifespans.live_peak_bytes);
+    struct remat_arrangement *a = &segment->arranged;
+    bool in_line = !segment->overlaps;
+    do {
+        REMAT_CHECK(remat_arrange(p->ctx, p->arena, segment->graph, &p->persistent,
+                                  &p->settings->device, &p->watch, in_line, a));
+        in_line = true;
+    } while (a->complete_before && a->arena_bytes > s->limit_bytes);
+    remat_keep_most(&s->fixed_arena_bytes, a->arena_bytes);
+    remat_keep_most(&s->fixed_live_bytes, a->lifespans.live_peak_bytes);
+    return REMAT_OK;
+}
+
+/* Where every tensor lies that outlives a segment; and the segments that no decision is about. */
+static remat_status arrange_fixed(struct pipeline *p)
+{
+    const struct remat_step *step = &p->prepared.step;
+    uint32_t count = (uint32_t)step->segments.count;
+    const struct remat_graph **graphs;
+    REMAT_NEW(p->arena, graphs, count);
+    for (uint32_t i = 0; i < count; i++) {
+        graphs[i] = step->segments.items[i].graph;
+        REMAT_CHECK(remat_price_check_values(p->ctx, graphs[i]));
     }
+    p->persistent =
+        remat_persistent_collect(p->arena, graphs, count, p->settings->device.workspace_bytes);
+    for (uint32_t i = 0; i < count; i++)
+        if (!step->segments.items[i].decided)
+            REMAT_CHECK(arrange(p, &step->segments.items[i]));
     return REMAT_OK;
 }
 
@@ -77,12 +78,12 @@ static remat_status arrange_fixed(struct pipeline *p)
 static void describe_manual(struct pipeline *p, const struct remat_chosen *c,
                             struct remat_program *out)
 {
-    REMAT_NEW(p->search.arena, out->manuals, REMAT_SYSTEM_COUNT);
+    REMAT_NEW(p->arena, out->manuals, REMAT_SYSTEM_COUNT);
     for (enum remat_system k = 0; k < REMAT_SYSTEM_COUNT; k++) {
         const struct remat_policy *policy = c->manual[k].policy;
         const char *flags = NULL;
         if (policy && !remat_decision_has_pins(&c->decision))
-            flags = remat_policy_flags(p->search.arena, policy, k);
+            flags = remat_policy_flags(p->arena, policy, k);
         if (flags)
             out->manuals[out->manual_count++] =
                 (struct remat_manual){remat_system_name(k), policy->name, flags,
@@ -93,9 +94,9 @@ static void describe_manual(struct pipeline *p, const struct remat_chosen *c,
 /* All parts of the batch are alike, and all ranks along an axis. */
 static void describe_work(struct pipeline *p, struct remat_program *out)
 {
-    const struct remat_compile_settings *s = p->search.settings;
-    uint64_t runs = remat_microbatches(s);
-    struct remat_model_work work = remat_price_model_work(p->prepared.decided, &s->device);
+    const struct remat_compile_settings *s = p->settings;
+    uint64_t runs = remat_step_microbatches(&p->prepared.step);
+    struct remat_model_work work = remat_price_model_work(p->search.graph, &s->device);
     out->tokens = p->input->tokens * runs * remat_mesh_size(&s->mesh, "dp");
     out->model_flops = remat_mul_saturated(work.flops, runs);
     out->model_ns = (uint64_t)(work.ns * (double)runs + 0.5); /* no more than kernels take */
@@ -104,7 +105,7 @@ static void describe_work(struct pipeline *p, struct remat_program *out)
 static remat_status describe(struct pipeline *p, const struct remat_chosen *c,
                              struct remat_program *out)
 {
-    const struct remat_compile_settings *s = p->search.settings;
+    const struct remat_compile_settings *s = p->settings;
     out->producer = "remat " REMAT_VERSION;
     out->graph_name = p->input->name;
     out->config = p->input->config;
@@ -118,7 +119,7 @@ static remat_status describe(struct pipeline *p, const struct remat_chosen *c,
     out->reserve_bytes = p->search.reserve_bytes;
     out->arena_bytes = remat_aligned_bytes(c->arena_bytes);
     describe_work(p, out);
-    out->settings = remat_copy(p->search.arena, s->settings, s->setting_count, sizeof *s->settings);
+    out->settings = remat_copy(p->arena, s->settings, s->setting_count, sizeof *s->settings);
     out->setting_count = s->setting_count;
     out->chosen_by = s->chosen_by;
     out->base_step_ns = remat_search_step_ns(&p->search, p->evaluator.base_ns);
@@ -128,59 +129,31 @@ static remat_status describe(struct pipeline *p, const struct remat_chosen *c,
         out->numerics_hash =
             remat_hash(&out->workspace_bytes, sizeof out->workspace_bytes, out->numerics_hash);
     describe_manual(p, c, out);
-    const char *notes[2] = {s->zero ? remat_note_whole(p->search.arena, out) : NULL};
+    const char *notes[2] = {s->zero ? remat_note_whole(p->arena, out) : NULL};
     remat_stopwatch_start(&p->watch);
     if (!s->without_cuda)
-        REMAT_CHECK(
-            remat_cuda_emit_plan(p->search.ctx, p->search.arena, s->needs_cuda, out, &notes[1]));
+        REMAT_CHECK(remat_cuda_emit_plan(p->ctx, p->arena, s->needs_cuda, out, &notes[1]));
     remat_stopwatch_lap(&p->watch, REMAT_LAP_EMIT);
     for (size_t i = 0; i < COUNT(notes); i++)
         if (notes[i])
-            REMAT_PUSH(p->search.arena, &p->search.notes, notes[i]);
+            REMAT_PUSH(p->arena, &p->search.notes, notes[i]);
     out->notes = p->search.notes.items;
     out->note_count = (uint32_t)p->search.notes.count;
     return REMAT_OK;
 }
 
-static void set_limit(struct pipeline *p)
-{
-    const struct remat_compile_settings *s = p->search.settings;
-    p->search.reserve_bytes =
-        s->has_reserve ? s->reserve_bytes
-                       : s->device.reserve_bytes + remat_price_engine_bytes(&s->mesh, &s->device);
-    p->search.limit_bytes = UINT64_MAX;
-    if (s->has_budget)
-        p->search.limit_bytes = s->budget_bytes > p->search.reserve_bytes
-                                    ? s->budget_bytes - p->search.reserve_bytes
-                                    : 0;
-}
-
-/* The segments of the plan: a step, in one or as microbatches and an update, and an evaluation. */
-static void lower(struct pipeline *p, const struct remat_chosen *decided,
+static void lower(struct pipeline *p, const struct remat_chosen *chosen,
                   const struct remat_explanation *explanation, struct remat_program *out)
 {
-    struct remat_part parts[4];
-    uint32_t count = 0, times = (uint32_t)remat_microbatches(p->search.settings);
-    if (!p->prepared.trains)
-        parts[count++] = (struct remat_part){"forward", "eval", times, &decided->arranged};
-    else
-        parts[count++] = (struct remat_part){times > 1 ? "microbatch" : "step", "train", times,
-                                             &decided->arranged};
-    if (p->update.graph)
-        parts[count++] = (struct remat_part){"update", "train", 1, &p->update};
-    if (p->forward.graph)
-        parts[count++] = (struct remat_part){"forward", "eval", times, &p->forward};
-    if (p->mean.graph)
-        parts[count++] = (struct remat_part){"mean", "eval", 1, &p->mean};
-    struct remat_lowering lowering = {
-        .part_count = count,
-        .parts = parts,
+    const struct remat_lowering lowering = {
+        .step = &p->prepared.step,
         .persistent = &p->persistent,
-        .decision = &decided->decision,
+        .decision = &chosen->decision,
         .alternatives = explanation->alternatives,
     };
     remat_stopwatch_start(&p->watch);
-    remat_lower(p->search.arena, &lowering, out);
+    remat_step_decided(lowering.step)->arranged = chosen->arranged;
+    remat_lower(p->arena, &lowering, out);
     remat_stopwatch_lap(&p->watch, REMAT_LAP_LOWER);
 }
 
@@ -210,49 +183,91 @@ static remat_status refuse(struct pipeline *p, const struct remat_chosen *smalle
         s->over && !given ? " before the search was ended" : "", refusal.smallest_bytes);
 }
 
+static remat_status check(struct pipeline *p)
+{
+    const struct remat_compile_settings *s = p->settings;
+    REMAT_CHECK(remat_price_check(p->ctx, p->input, &s->device));
+    REMAT_CHECK(remat_price_check_mesh(p->ctx, &s->mesh, &s->device));
+    if (s->microbatches > REMAT_MICROBATCHES_MAX)
+        return remat_error(p->ctx, REMAT_ERROR_USAGE, "%" PRIu32 " microbatches, the limit is %u",
+                           s->microbatches, REMAT_MICROBATCHES_MAX);
+    return REMAT_OK;
+}
+
+/* Within what decisions are to be made. */
+static void begin_search(struct pipeline *p)
+{
+    const struct remat_compile_settings *settings = p->settings;
+    struct remat_search *s = &p->search;
+    *s = (struct remat_search){.ctx = p->ctx,
+                               .arena = p->arena,
+                               .planning = remat_scratch_open(p->ctx),
+                               .scratch = remat_scratch_open(p->ctx),
+                               .settings = settings,
+                               .step = &p->prepared.step,
+                               .graph = remat_step_decided(&p->prepared.step)->graph,
+                               .evaluator = &p->evaluator,
+                               .limit_bytes = UINT64_MAX};
+    s->reserve_bytes = settings->has_reserve
+                           ? settings->reserve_bytes
+                           : settings->device.reserve_bytes +
+                                 remat_price_engine_bytes(&settings->mesh, &settings->device);
+    if (settings->has_budget)
+        s->limit_bytes = settings->budget_bytes > s->reserve_bytes
+                             ? settings->budget_bytes - s->reserve_bytes
+                             : 0;
+}
+
 /* Everything before the decision. */
 static remat_status start(struct pipeline *p)
 {
     struct remat_search *s = &p->search;
-    s->evaluator = &p->evaluator;
-    s->planning = remat_scratch_open(s->ctx);
-    s->scratch = remat_scratch_open(s->ctx);
-    p->watch.running = s->settings->pass_time != NULL;
-    REMAT_CHECK(remat_price_check(s->ctx, p->input, &s->settings->device));
-    REMAT_CHECK(remat_price_check_mesh(s->ctx, &s->settings->mesh, &s->settings->device));
-    if (s->settings->microbatches > REMAT_MICROBATCHES_MAX)
-        return remat_error(s->ctx, REMAT_ERROR_USAGE, "%" PRIu32 " microbatches, the limit is %u",
-                           s->settings->microbatches, REMAT_MICROBATCHES_MAX);
     enum remat_purpose purpose = p->program    ? REMAT_FOR_PLAN
                                  : p->frontier ? REMAT_FOR_CURVE
                                                : REMAT_FOR_BOUND;
-    REMAT_CHECK(remat_prepare(s->ctx, s->arena, p->input, s->settings, purpose, &p->prepared));
-    s->update = p->prepared.trains ? &p->update : &p->mean;
-    set_limit(p);
+    REMAT_CHECK(check(p));
+    REMAT_CHECK(remat_prepare(p->ctx, p->arena, p->input, p->settings, purpose, &p->prepared));
+    begin_search(p);
     REMAT_CHECK(arrange_fixed(p));
     remat_search_raise_floor(s, p->persistent.total_bytes, true);
-    if (s->floor_bytes > s->limit_bytes && s->settings->briefly)
+    if (s->floor_bytes > s->limit_bytes && p->settings->briefly)
         return remat_search_refuse_briefly(s);
-    REMAT_CHECK(remat_policy_prepare(s->ctx, s->arena, s->graph, &s->settings->policy, &s->ground));
-    remat_evaluator_init(&p->evaluator, s->planning, s->graph, &p->persistent, &s->settings->device,
-                         remat_policy_pinned(s->ground, s->arena), &p->watch);
+    REMAT_CHECK(remat_policy_prepare(p->ctx, p->arena, s->graph, &p->settings->policy, &s->ground));
+    remat_evaluator_init(&p->evaluator, s->planning, s->graph, &p->persistent, &p->settings->device,
+                         remat_policy_pinned(s->ground, p->arena), &p->watch);
     remat_stopwatch_start(&p->watch);
     REMAT_CHECK(remat_model_create(s->planning, p->evaluator.settled, p->evaluator.prices,
-                                   &s->settings->device, &s->model));
+                                   &p->settings->device, &s->model));
     remat_stopwatch_lap(&p->watch, REMAT_LAP_EXTRACT);
     return REMAT_OK;
+}
+
+static void report_times(const struct pipeline *p)
+{
+    remat_stopwatch_report(&p->watch, p->settings->pass_time, p->settings->pass_time_user);
 }
 
 /* A refusal and a point of the curve are results; a decision is none before it is lowered. */
 static bool is_late(void *user)
 {
     const struct pipeline *p = user;
-    const struct remat_compile_settings *s = p->search.settings;
+    const struct remat_compile_settings *s = p->settings;
     bool done = p->refused || (p->frontier && p->search.state.best_ns);
     return !done && s->is_late && s->is_late(s->is_over_user);
 }
 
 /* --- what is asked for --- */
+
+static struct pipeline begin(remat_context *ctx, struct remat_arena *arena,
+                             const struct remat_graph *graph,
+                             const struct remat_compile_settings *settings)
+{
+    return (struct pipeline){.ctx = ctx,
+                             .arena = arena,
+                             .input = graph,
+                             .settings = settings,
+                             .watch = {.running = settings->pass_time != NULL}};
+}
 
 /* What is wrong with what was made here is no fault of the graph that it was made of. */
 static remat_status of_ours(remat_status status)
@@ -263,16 +278,15 @@ static remat_status of_ours(remat_status status)
 static remat_status make_plan(void *user)
 {
     struct pipeline *p = user;
-    const struct remat_compile_settings *settings = p->search.settings;
+    const struct remat_compile_settings *settings = p->settings;
     struct remat_chosen best;
     struct remat_program *program;
     REMAT_CHECK(start(p));
     REMAT_CHECK(remat_choose(&p->search, &best));
     if (settings->after_pass && best.fits)
-        settings->after_pass(
-            settings->after_pass_user, "rewrite",
-            remat_rewrite(p->search.arena, best.arranged.graph, &best.arranged.nodes));
-    REMAT_NEW(p->search.arena, program, 1);
+        settings->after_pass(settings->after_pass_user, "rewrite",
+                             remat_rewrite(p->arena, best.arranged.graph, &best.arranged.nodes));
+    REMAT_NEW(p->arena, program, 1);
     struct remat_explanation explanation = remat_explain(&p->search, &best.decision);
     lower(p, &best, &explanation, program);
     remat_evaluator_release(&p->evaluator); /* what follows needs room too */
@@ -282,11 +296,10 @@ static remat_status make_plan(void *user)
     if (!best.fits)
         return refuse(p, &best, program);
     REMAT_CHECK(describe(p, &best, program));
-    REMAT_CHECK(of_ours(remat_program_verify(p->search.ctx, program)));
-    REMAT_CHECK(of_ours(remat_program_simulate(p->search.ctx, program)));
+    REMAT_CHECK(of_ours(remat_program_verify(p->ctx, program)));
+    REMAT_CHECK(of_ours(remat_program_simulate(p->ctx, program)));
     *p->program = program;
-    remat_stopwatch_report(&p->watch, p->search.settings->pass_time,
-                           p->search.settings->pass_time_user);
+    report_times(p);
     return REMAT_OK;
 }
 
@@ -295,9 +308,8 @@ remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_compile_settings *settings,
                            struct remat_program **out)
 {
-    struct pipeline p = {.search = {.ctx = ctx, .arena = arena, .settings = settings},
-                         .input = graph,
-                         .program = out};
+    struct pipeline p = begin(ctx, arena, graph, settings);
+    p.program = out;
     return remat_guard_until(ctx, make_plan, is_late, &p);
 }
 
@@ -319,8 +331,8 @@ remat_status remat_compile_bound(remat_context *ctx, struct remat_arena *arena,
                                  const struct remat_compile_settings *settings,
                                  struct remat_bound *out)
 {
-    struct pipeline p = {
-        .search = {.ctx = ctx, .arena = arena, .settings = settings}, .input = graph, .bound = out};
+    struct pipeline p = begin(ctx, arena, graph, settings);
+    p.bound = out;
     return remat_guard_until(ctx, find_bound, is_late, &p);
 }
 
@@ -329,8 +341,7 @@ static remat_status find_frontier(void *user)
     struct pipeline *p = user;
     REMAT_CHECK(start(p));
     REMAT_CHECK(remat_search_front(&p->search, p->frontier));
-    remat_stopwatch_report(&p->watch, p->search.settings->pass_time,
-                           p->search.settings->pass_time_user);
+    report_times(p);
     return REMAT_OK;
 }
 
@@ -339,8 +350,7 @@ remat_status remat_compile_frontier(remat_context *ctx, struct remat_arena *aren
                                     const struct remat_compile_settings *settings,
                                     struct remat_frontier *frontier)
 {
-    struct pipeline p = {.search = {.ctx = ctx, .arena = arena, .settings = settings},
-                         .input = graph,
-                         .frontier = frontier};
+    struct pipeline p = begin(ctx, arena, graph, settings);
+    p.frontier = frontier;
     return remat_guard_until(ctx, find_frontier, is_late, &p);
 }

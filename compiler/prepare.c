@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A graph that trains is prepared twice: as the step, which is cut in two when it has microbatches,
- * and from the same source as an evaluation, which has no dropout. */
+/* A graph that trains is prepared twice: as a step, and from the same source as an evaluation,
+ * which has no dropout. In microbatches each is cut in two. */
 #include "prepare.h"
 
 #include <inttypes.h>
@@ -18,6 +18,7 @@ struct preparation {
     struct remat_arena *arena;
     const struct remat_compile_settings *settings;
     enum remat_purpose purpose;
+    struct remat_prepared *out;
 };
 
 typedef remat_status pass_function(struct remat_arena *, const struct remat_graph *,
@@ -122,87 +123,77 @@ static bool trains(const struct remat_graph *graph)
     return graph->update_count > 0;
 }
 
-/* A graph in the arena of all results, verified if a plan is to be written. */
-static remat_status hand_out(const struct preparation *p, struct remat_graph *graph,
-                             const struct remat_graph **out)
-{
-    remat_pitch(graph);
-    *out = graph;
-    return p->purpose == REMAT_FOR_PLAN ? remat_graph_verify(p->ctx, graph) : REMAT_OK;
-}
-
-/* A step or an evaluation in microbatches is cut where its accumulators are complete; *rest is
- * NULL where nothing comes after. */
-static remat_status split(const struct preparation *p, const struct remat_graph *whole,
-                          const struct remat_graph **microbatch, const struct remat_graph **rest)
-{
-    struct remat_graph *first = remat_split(p->arena, whole, false);
-    struct remat_graph *update = remat_split(p->arena, whole, true);
-    remat_graph_own(p->arena, first);
-    remat_graph_own(p->arena, update);
-    REMAT_CHECK(hand_out(p, first, microbatch));
-    return update->node_count ? hand_out(p, update, rest) : REMAT_OK;
-}
-
-/* With one rank nothing comes after the microbatches. */
-static remat_status finish_evaluation(const struct preparation *p, const struct remat_graph *whole,
-                                      const struct remat_graph **microbatch,
-                                      const struct remat_graph **mean)
-{
-    if (whole->microbatches < 2 || whole->mesh.axis_count == 0)
-        return hand_out(p, remat_graph_deep_copy(p->arena, whole), microbatch);
-    return split(p, whole, microbatch, mean);
-}
-
 static uint64_t hash(const struct preparation *p, const struct remat_graph *graph)
 {
     return p->purpose == REMAT_FOR_PLAN ? remat_graph_hash(graph) : 0;
 }
 
-static remat_status prepare_step(const struct preparation *p, const struct remat_graph *source,
-                                 struct remat_prepared *out)
+/* Entry points, each of a graph made by passes of its own: one segment or, in microbatches, two,
+ * cut where its accumulators are complete. */
+static const struct script {
+    const char *entry, *whole, *microbatch, *rest; /* the last three: names of segments */
+    bool training;                                 /* which passes make its graph */
+    bool overlaps;                                 /* the rest, as in struct remat_step_segment */
+} scripts[] = {{"train", "step", "microbatch", "update", true, true},
+               {"eval", "forward", "forward", "mean", false, false}};
+
+/* With one rank nothing comes after the microbatches of an evaluation. */
+static bool is_cut(const struct preparation *p, const struct script *script)
 {
-    struct remat_arena *kept;
-    const struct remat_graph *step = source;
-    REMAT_CHECK(run_passes(p, true, true, &step, &kept));
-    out->numerics_hash = hash(p, step);
+    bool ranks = p->settings->mesh.axis_count > 0;
+    return remat_microbatches(p->settings) > 1 && (script->training || ranks);
+}
+
+/* A graph in the arena of all results, verified if a plan is to be written, as a segment. */
+static remat_status add_segment(const struct preparation *p, const struct script *script,
+                                uint32_t times, const char *name, struct remat_graph *graph,
+                                bool decided)
+{
+    const struct remat_step_segment segment = {
+        .name = name, .graph = graph, .decided = decided, .overlaps = script->overlaps};
+    remat_pitch(graph);
+    remat_step_add(p->arena, &p->out->step, script->entry, times, segment);
+    return p->purpose == REMAT_FOR_PLAN ? remat_graph_verify(p->ctx, graph) : REMAT_OK;
+}
+
+static remat_status cut(const struct preparation *p, const struct script *script,
+                        const struct remat_graph *whole, bool decided)
+{
+    uint32_t times = remat_microbatches(p->settings);
     uint64_t start = start_clock(p);
-    if (source->microbatches > 1) {
-        REMAT_CHECK(split(p, step, &out->decided, &out->update));
+    struct remat_graph *microbatch = remat_split(p->arena, whole, false);
+    struct remat_graph *rest = remat_split(p->arena, whole, true);
+    remat_graph_own(p->arena, microbatch);
+    remat_graph_own(p->arena, rest);
+    REMAT_CHECK(add_segment(p, script, times, script->microbatch, microbatch, decided));
+    if (rest->node_count)
+        REMAT_CHECK(add_segment(p, script, 1, script->rest, rest, false));
+    if (script->training) {
         stop_clock(p, "split", start);
-        show(p, "split", out->decided);
-    } else {
-        REMAT_CHECK(hand_out(p, remat_graph_deep_copy(p->arena, step), &out->decided));
+        show(p, "split", microbatch);
     }
-    remat_scratch_close(kept);
     return REMAT_OK;
 }
 
-static remat_status prepare_training(const struct preparation *p, const struct remat_graph *source,
-                                     struct remat_prepared *out)
+/* The first entry point is the one that is decided about, and whose passes are shown. */
+static remat_status add_entry(const struct preparation *p, const struct script *script,
+                              const struct remat_graph *source)
 {
     struct remat_arena *kept;
-    const struct remat_graph *evaluation = source;
-    REMAT_CHECK(prepare_step(p, source, out));
-    if (p->purpose == REMAT_FOR_BOUND)
-        return REMAT_OK;
+    const struct remat_graph *whole = source;
+    bool first = p->out->step.entries.count == 0;
     uint64_t start = start_clock(p);
-    REMAT_CHECK(run_passes(p, false, false, &evaluation, &kept));
-    REMAT_CHECK(finish_evaluation(p, evaluation, &out->forward, &out->mean));
+    REMAT_CHECK(run_passes(p, script->training, first, &whole, &kept));
+    if (first)
+        p->out->numerics_hash = hash(p, whole);
+    if (is_cut(p, script))
+        REMAT_CHECK(cut(p, script, whole, first));
+    else
+        REMAT_CHECK(add_segment(p, script, remat_microbatches(p->settings), script->whole,
+                                remat_graph_deep_copy(p->arena, whole), first));
     remat_scratch_close(kept);
-    stop_clock(p, "evaluation", start);
-    return REMAT_OK;
-}
-
-static remat_status prepare_evaluation(const struct preparation *p,
-                                       const struct remat_graph *source, struct remat_prepared *out)
-{
-    struct remat_arena *kept;
-    const struct remat_graph *evaluation = source;
-    REMAT_CHECK(run_passes(p, false, true, &evaluation, &kept));
-    out->numerics_hash = hash(p, evaluation);
-    REMAT_CHECK(finish_evaluation(p, evaluation, &out->decided, &out->mean));
-    remat_scratch_close(kept);
+    if (!first)
+        stop_clock(p, "evaluation", start);
     return REMAT_OK;
 }
 
@@ -257,17 +248,22 @@ remat_status remat_prepare(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_compile_settings *settings,
                            enum remat_purpose purpose, struct remat_prepared *out)
 {
-    const struct preparation p = {ctx, arena, settings, purpose};
+    const struct preparation p = {ctx, arena, settings, purpose, out};
     struct remat_graph source = *input;
+    bool training = trains(input);
     source.mesh = settings->mesh;
     source.microbatches = remat_microbatches(settings);
     source.zero = settings->zero;
     source.sequence_parallel = settings->sequence_parallel;
     source.exchange_bytes = settings->exchange_bytes;
     source.loss_chunk = settings->loss_chunk;
-    *out = (struct remat_prepared){.trains = trains(input)};
-    REMAT_CHECK(check_zero(ctx, &source, out->trains));
+    *out = (struct remat_prepared){0};
+    REMAT_CHECK(check_zero(ctx, &source, training));
     REMAT_CHECK(check_sequence(ctx, &source));
-    REMAT_CHECK((out->trains ? prepare_training : prepare_evaluation)(&p, &source, out));
-    return check_mesh(ctx, out->decided);
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
+        bool wanted = purpose != REMAT_FOR_BOUND || out->step.entries.count == 0;
+        if (wanted && (training || !scripts[i].training))
+            REMAT_CHECK(add_entry(&p, &scripts[i], &source));
+    }
+    return check_mesh(ctx, remat_step_decided(&out->step)->graph);
 }

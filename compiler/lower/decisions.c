@@ -18,8 +18,8 @@ REMAT_INDEX(layer_id); /* of all stacks' layers, from 1 on; 0: outside of them *
 
 struct recorder {
     const struct remat_lowering *in;
-    const struct remat_part *part;
-    const struct remat_arrangement *list; /* of the part */
+    const struct remat_arrangement *list; /* of the decided segment */
+    uint32_t runs;                        /* of that, in a step */
     struct outcome *outcomes;             /* by value of the decided graph */
     uint32_t *position; /* by node: of its kernel; REMAT_NONE: it is absorbed, or does not run */
     uint32_t *op_index; /* by node: of the op of the input graph that it comes from, in its layer */
@@ -212,16 +212,16 @@ static struct remat_decision_record record(const struct recorder *r, remat_value
         .action = action_of(outcome),
         .reason = reason ? reason : "default",
         .recomputable = other->recomputable,
-        .recompute_extra_ns = other->recompute_extra_ns * r->part->times,
+        .recompute_extra_ns = other->recompute_extra_ns * r->runs,
         .bytes = remat_storage_bytes(info),
-        .recompute_ns = outcome->clones_ns * r->part->times,
+        .recompute_ns = outcome->clones_ns * r->runs,
         .op = remat_op_info(node->origin)->name,
         .op_index = r->op_index[info->node.i],
         .dtype = (uint8_t)info->dtype,
         .rank = (uint8_t)info->shape.rank,
         .leaves_layer = r->leaves[v.i],
         .shard_bytes = other->shard_bytes,
-        .shard_ns = other->shard_ns * r->part->times,
+        .shard_ns = other->shard_ns * r->runs,
         .saved_begin = begin,
         .saved_end = later(begin, first_command.i + outcome->read_end),
     };
@@ -247,9 +247,10 @@ void remat_lower_decisions(struct remat_arena *arena, struct remat_arena *scratc
                            const struct remat_lowering *lowering, remat_command_id first_command,
                            const char *const *root_name, struct remat_program *out)
 {
-    const struct remat_part *part = &lowering->parts[0];
-    const struct remat_graph *g = part->arranged->graph;
-    struct recorder r = {.in = lowering, .part = part, .list = part->arranged};
+    const struct remat_arrangement *list = &remat_step_decided(lowering->step)->arranged;
+    const struct remat_graph *g = list->graph;
+    struct recorder r = {
+        .in = lowering, .list = list, .runs = remat_step_microbatches(lowering->step)};
     struct REMAT_LIST(struct remat_decision_record) records = {0};
     layer_id *layer;
     follow_kernels(scratch, &r);
@@ -257,8 +258,8 @@ void remat_lower_decisions(struct remat_arena *arena, struct remat_arena *scratc
     uint32_t layers = number_layers(scratch, g, layer);
     count_ops(scratch, layer, layers, &r);
     find_leaving(scratch, layer, &r);
-    for (size_t n = 0; n < part->arranged->nodes.count; n++) {
-        remat_node id = part->arranged->nodes.items[n];
+    for (size_t n = 0; n < list->nodes.count; n++) {
+        remat_node id = list->nodes.items[n];
         const struct remat_node_info *node = &g->nodes[id.i];
         for (uint32_t o = 0; o < node->output_count && !remat_is_none(r.position[id.i]); o++)
             if (is_decided(&r, node->outputs[o]))

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lowering is a change of tables: persistent tensors and graph values with bytes become program
- * values, kernels become commands in schedule order, views become operands; a part becomes a
- * segment. */
+ * values, kernels become commands in schedule order, views become operands. */
 #include "lower.h"
 
 #include "decisions.h"
@@ -20,8 +19,8 @@ struct lowerer {
     struct remat_arena *scratch;
     struct REMAT_LIST(struct remat_kernel) kernels;
     struct REMAT_LIST(uint64_t) kernel_hashes; /* by program kernel */
-    /* of the part in hand */
-    const struct remat_part *part;
+    /* of the segment in hand */
+    const struct remat_step_segment *segment;
     remat_command_id first; /* of its commands */
     value_id *value_of;     /* by graph value */
     buffer_id *buffer_of;   /* by placed buffer */
@@ -88,7 +87,7 @@ static void name_outputs(struct lowerer *l, const struct remat_node_info *node)
 {
     for (uint32_t o = 0; o < node->output_count; o++) {
         remat_value v = node->outputs[o];
-        const struct remat_value_info *info = &l->part->arranged->graph->values[v.i];
+        const struct remat_value_info *info = &l->segment->arranged.graph->values[v.i];
         l->root_name[v.i] = info->sliced ? REMAT_FORMAT(l->arena, "%s", info->name) : info->name;
         l->root_role[v.i] = info->role;
     }
@@ -98,8 +97,8 @@ static void name_outputs(struct lowerer *l, const struct remat_node_info *node)
  * tensor that the host reads, the name that the host knows. */
 static void name_roots(struct lowerer *l)
 {
-    const struct remat_graph *g = l->part->arranged->graph;
-    const struct remat_nodes *nodes = &l->part->arranged->nodes;
+    const struct remat_graph *g = l->segment->arranged.graph;
+    const struct remat_nodes *nodes = &l->segment->arranged.nodes;
     REMAT_ROOM(l->scratch, l->root_name, g->value_count);
     REMAT_ROOM(l->scratch, l->root_role, g->value_count);
     for (size_t n = 0; n < nodes->count; n++)
@@ -126,7 +125,7 @@ static void name_roots(struct lowerer *l)
 
 static void lower_value(struct lowerer *l, remat_value v)
 {
-    const struct remat_graph *g = l->part->arranged->graph;
+    const struct remat_graph *g = l->segment->arranged.graph;
     const struct remat_value_info *info = &g->values[v.i];
     const struct remat_node_info *node = &g->nodes[info->node.i];
     const struct remat_scope *scope = &g->scopes[node->scope.i];
@@ -141,7 +140,7 @@ static void lower_value(struct lowerer *l, remat_value v)
         .phase = node->phase,
         .rank = (uint8_t)info->shape.rank,
         .bytes = remat_value_bytes(info),
-        .buffer = l->buffer_of[l->part->arranged->lifespans.buffer_of[v.i].i].i,
+        .buffer = l->buffer_of[l->segment->arranged.lifespans.buffer_of[v.i].i].i,
     };
     memcpy(out->shape, info->shape.dims, sizeof out->shape);
     lower_whole(info, out);
@@ -151,7 +150,7 @@ static void lower_value(struct lowerer *l, remat_value v)
 /* Graph inputs are values of the program already; others become some if they have bytes. */
 static void lower_values(struct lowerer *l)
 {
-    const struct remat_arrangement *in = l->part->arranged;
+    const struct remat_arrangement *in = &l->segment->arranged;
     const struct remat_graph *g = in->graph;
     REMAT_ROOM(l->scratch, l->value_of, g->value_count);
     for (remat_value v = {0}; v.i < g->value_count; v.i++)
@@ -176,7 +175,7 @@ static const char *kernel_key(struct lowerer *l, const struct remat_fused_kernel
     uint16_t previous = UINT16_MAX;
     uint32_t group = REMAT_NONE;
     for (uint32_t n = 0; n < kernel->node_count; n++) {
-        const struct remat_node_info *node = &l->part->arranged->graph->nodes[kernel->nodes[n].i];
+        const struct remat_node_info *node = &l->segment->arranged.graph->nodes[kernel->nodes[n].i];
         if (node->origin == previous && node->origin_group == group)
             continue;
         bool derived =
@@ -304,7 +303,7 @@ static struct remat_operand lower_operand(const struct lowerer *l,
         .value = l->value_of[from->value.i].i,
         .previous = remat_is_none(from->previous.i) ? REMAT_NONE : l->value_of[from->previous.i].i,
         .access = from->access,
-        .dtype = (uint8_t)l->part->arranged->graph->values[from->value.i].dtype,
+        .dtype = (uint8_t)l->segment->arranged.graph->values[from->value.i].dtype,
         .rank = (uint8_t)from->view->rank,
         .offset_elements = from->view->offset_elements,
     };
@@ -313,12 +312,12 @@ static struct remat_operand lower_operand(const struct lowerer *l,
     return operand;
 }
 
-static void part_command(struct lowerer *l, uint32_t position)
+static void lower_kernel(struct lowerer *l, uint32_t position)
 {
-    remat_kernel_id k = l->part->arranged->order[position];
-    const struct remat_fused_kernel *kernel = remat_kernel_at(&l->part->arranged->kernels, k);
-    const struct remat_scope *scope = &l->part->arranged->graph->scopes[kernel->scope.i];
-    const struct remat_price *price = &l->part->arranged->prices[k.i];
+    remat_kernel_id k = l->segment->arranged.order[position];
+    const struct remat_fused_kernel *kernel = remat_kernel_at(&l->segment->arranged.kernels, k);
+    const struct remat_scope *scope = &l->segment->arranged.graph->scopes[kernel->scope.i];
+    const struct remat_price *price = &l->segment->arranged.prices[k.i];
     struct remat_command *command = &l->out->commands[l->out->command_count++];
     *command = (struct remat_command){
         .operand_begin = l->out->operand_count,
@@ -333,17 +332,18 @@ static void part_command(struct lowerer *l, uint32_t position)
         .moved_bytes = price->moved_bytes,
         .estimated_ns = price->ns,
         .cost_source = price->source,
-        .live_bytes = l->part->arranged->lifespans.live_bytes[position],
+        .live_bytes = l->segment->arranged.lifespans.live_bytes[position],
     };
     if (command->rank)
         memcpy(command->space, kernel->space.dims, sizeof command->space);
     command->kernel = intern_kernel(l, kernel->kind, kernel).i;
     if (remat_kernel_kind_is_transfer(kernel->kind))
-        command->complete_before = l->first.i + (l->part->arranged->complete_before
-                                                     ? l->part->arranged->complete_before[position]
-                                                     : position + 1);
+        command->complete_before =
+            l->first.i + (l->segment->arranged.complete_before
+                              ? l->segment->arranged.complete_before[position]
+                              : position + 1);
     command->continues_group =
-        l->part->arranged->continues && l->part->arranged->continues[position];
+        l->segment->arranged.continues && l->segment->arranged.continues[position];
     for (uint32_t o = 0; o < kernel->operand_count; o++)
         l->out->operands[l->out->operand_count++] = lower_operand(l, &kernel->operands[o]);
     for (uint32_t p = 0; p < kernel->parameter_count; p++)
@@ -360,17 +360,27 @@ static void add_segment(struct lowerer *l, const char *name, remat_command_id be
         (struct remat_segment){name, begin.i, l->out->command_count};
 }
 
-/* The newest segment is called `times` times at the end of the entry point's script. */
-static void add_call(struct lowerer *l, const char *entry, uint32_t times)
+static void add_script(struct lowerer *l, const char *entry, const struct remat_call *calls,
+                       uint32_t count, uint32_t first_segment)
 {
     struct remat_program *out = l->out;
-    struct remat_entry *last = out->entry_count ? &out->entries[out->entry_count - 1] : NULL;
-    out->calls[out->call_count++] = (struct remat_call){out->segment_count - 1, times};
-    if (last && strcmp(last->name, entry) == 0)
-        last->call_end = out->call_count;
-    else
-        out->entries[out->entry_count++] =
-            (struct remat_entry){entry, out->call_count - 1, out->call_count};
+    uint32_t begin = out->call_count;
+    for (uint32_t c = 0; c < count; c++)
+        out->calls[out->call_count++] =
+            (struct remat_call){first_segment + calls[c].segment, calls[c].times};
+    out->entries[out->entry_count++] = (struct remat_entry){entry, begin, out->call_count};
+}
+
+/* Segment 0 is init. */
+static void lower_scripts(struct lowerer *l)
+{
+    const struct remat_step *step = l->in->step;
+    add_script(l, "init", &(struct remat_call){0, 1}, 1, 0);
+    for (size_t e = 0; e < step->entries.count; e++) {
+        const struct remat_entry *entry = &step->entries.items[e];
+        add_script(l, entry->name, &step->calls.items[entry->call_begin],
+                   entry->call_end - entry->call_begin, 1);
+    }
 }
 
 static void lower_init(struct lowerer *l)
@@ -384,7 +394,7 @@ static void lower_init(struct lowerer *l)
 
 static void lower_buffers(struct lowerer *l)
 {
-    const struct remat_lifespans *from = &l->part->arranged->lifespans;
+    const struct remat_lifespans *from = &l->segment->arranged.lifespans;
     REMAT_ROOM(l->scratch, l->buffer_of, from->buffer_count);
     for (uint32_t b = 0; b < from->buffer_count; b++) {
         const struct remat_placed_buffer *buffer = &from->buffers[b];
@@ -402,21 +412,22 @@ static void lower_buffers(struct lowerer *l)
     }
 }
 
-static void lower_part(struct lowerer *l, const struct remat_part *part)
+static void lower_segment(struct lowerer *l, const struct remat_step_segment *segment)
 {
-    l->part = part;
+    const struct remat_arrangement *a = &segment->arranged;
+    l->segment = segment;
     l->first.i = l->out->command_count;
     name_roots(l);
     lower_buffers(l);
     lower_values(l);
-    for (uint32_t position = 0; position < part->arranged->kernels.count; position++)
-        part_command(l, position);
-    add_segment(l, part->name, l->first);
-    if (part == l->in->parts)
+    for (uint32_t position = 0; position < a->kernels.count; position++)
+        lower_kernel(l, position);
+    add_segment(l, segment->name, l->first);
+    if (segment->decided)
         remat_lower_decisions(l->arena, l->scratch, l->in, l->first, l->root_name, l->out);
-    if (part->arranged->lifespans.live_peak_bytes > l->out->peak_bytes) {
-        l->out->peak_bytes = part->arranged->lifespans.live_peak_bytes;
-        l->out->peak_command = l->first.i + part->arranged->lifespans.peak_position;
+    if (a->lifespans.live_peak_bytes > l->out->peak_bytes) {
+        l->out->peak_bytes = a->lifespans.live_peak_bytes;
+        l->out->peak_command = l->first.i + a->lifespans.peak_position;
     }
 }
 
@@ -438,8 +449,9 @@ static void reserve_tables(struct lowerer *l)
 {
     size_t tensors = l->in->persistent->count, values = tensors, buffers = tensors;
     size_t commands = tensors, operands = 3 * tensors, parameters = 7 * tensors;
-    for (uint32_t p = 0; p < l->in->part_count; p++) {
-        const struct remat_arrangement *a = l->in->parts[p].arranged;
+    const struct remat_step *step = l->in->step;
+    for (size_t s = 0; s < step->segments.count; s++) {
+        const struct remat_arrangement *a = &step->segments.items[s].arranged;
         buffers += a->lifespans.buffer_count;
         commands += a->kernels.count;
         for (remat_kernel_id k = {0}; k.i < a->kernels.count; k.i++) {
@@ -455,14 +467,14 @@ static void reserve_tables(struct lowerer *l)
     REMAT_ROOM(l->arena, l->out->commands, commands);
     REMAT_ROOM(l->arena, l->out->operands, operands);
     REMAT_ROOM(l->arena, l->out->parameters, parameters);
-    REMAT_NEW(l->arena, l->out->segments, l->in->part_count + 1);
-    REMAT_NEW(l->arena, l->out->entries, l->in->part_count + 1);
-    REMAT_NEW(l->arena, l->out->calls, l->in->part_count + 1);
+    REMAT_NEW(l->arena, l->out->segments, step->segments.count + 1);
+    REMAT_NEW(l->arena, l->out->entries, step->entries.count + 1);
+    REMAT_NEW(l->arena, l->out->calls, step->calls.count + 1);
 }
 
 static void lower_mesh(struct lowerer *l)
 {
-    const struct remat_mesh *mesh = &l->in->parts[0].arranged->graph->mesh;
+    const struct remat_mesh *mesh = &remat_step_decided(l->in->step)->graph->mesh;
     REMAT_NEW(l->arena, l->out->mesh, mesh->axis_count);
     for (uint32_t k = 0; k < mesh->axis_count; k++) {
         const char *name = REMAT_FORMAT(l->arena, REMAT_COORDINATE_PREFIX "%s", mesh->axes[k].name);
@@ -481,16 +493,14 @@ void remat_lower(struct remat_arena *arena, const struct remat_lowering *lowerin
     lower_statics(&l);
     lower_mesh(&l);
     lower_init(&l);
-    add_call(&l, "init", 1);
-    for (uint32_t p = 0; p < lowering->part_count; p++) {
-        lower_part(&l, &lowering->parts[p]);
-        add_call(&l, lowering->parts[p].entry, lowering->parts[p].times);
-    }
+    for (size_t s = 0; s < lowering->step->segments.count; s++)
+        lower_segment(&l, &lowering->step->segments.items[s]);
+    lower_scripts(&l);
     finish_buffers(&l);
     out->kernels = l.kernels.items;
     out->kernel_count = (uint32_t)l.kernels.count;
     remat_scratch_close(l.scratch);
-    for (uint32_t p = 0; p < lowering->part_count; p++)
-        if (strcmp(lowering->parts[p].entry, lowering->parts[0].entry) == 0)
-            out->step_ns += lowering->parts[p].times * lowering->parts[p].arranged->step_ns;
+    const struct remat_arrangement *decided = &remat_step_decided(lowering->step)->arranged;
+    const struct remat_step_time time = {.ns = decided->step_ns};
+    out->step_ns = remat_step_sum(lowering->step, &time).ns;
 }

@@ -3,16 +3,8 @@
 #ifndef REMAT_LOWER_H
 #define REMAT_LOWER_H
 
-#include "arrange.h"
 #include "decision.h"
-
-/* A segment on its way. */
-struct remat_part {
-    const char *name;  /* of the segment */
-    const char *entry; /* the entry point that calls it, after the part before */
-    uint32_t times;    /* how often */
-    const struct remat_arrangement *arranged;
-};
+#include "step.h"
 
 /* The effect of the other action on a value, all others as decided. */
 struct remat_alternative {
@@ -24,14 +16,13 @@ struct remat_alternative {
 };
 
 struct remat_lowering {
-    uint32_t part_count;
-    const struct remat_part *parts; /* the first one is what was decided about */
+    const struct remat_step *step; /* whose segments are all scheduled */
     const struct remat_persistent *persistent;
     const struct remat_decision *decision;
     const struct remat_alternative *alternatives; /* by value of the decided graph */
 };
 
-/* Fills buffers, values, operands, kernels, commands, segments, entries, tensors, mesh, decisions,
+/* Fills buffers, values, operands, kernels, commands, segments, scripts, tensors, mesh, decisions,
  * the byte counts and step_ns of `out`; what is known only to the pipeline (names, budget, policy,
  * hashes, base time) is left to the caller. Segment and entry "init" fill parameters and states. */
 void remat_lower(struct remat_arena *arena, const struct remat_lowering *lowering,

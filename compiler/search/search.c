@@ -3,17 +3,18 @@
 
 #include <inttypes.h>
 
-#include "prepare.h"
 #include "queue.h"
 
 uint64_t remat_search_step_ns(const struct remat_search *s, uint64_t ns)
 {
-    return ns ? ns * remat_microbatches(s->settings) + s->update->step_ns : 0;
+    const struct remat_step_time decided = {.ns = ns};
+    return ns ? remat_step_sum(s->step, &decided).ns : 0;
 }
 
 uint64_t remat_search_bound_ns(const struct remat_search *s, uint64_t ns)
 {
-    return ns ? ns * remat_microbatches(s->settings) + s->update->least_ns : 0;
+    const struct remat_step_time decided = {.least_ns = ns};
+    return ns ? remat_step_sum(s->step, &decided).least_ns : 0;
 }
 
 bool remat_search_is_over(struct remat_search *s)
@@ -181,10 +182,8 @@ static remat_status refuse(struct remat_search *s, const struct remat_proposals 
 static struct remat_class_times times_of(const struct remat_search *s,
                                          struct remat_class_times decided)
 {
-    struct remat_class_times times = s->update->times;
-    for (uint32_t k = 0; k < REMAT_COST_CLASSES; k++)
-        times.ns[k] += decided.ns[k] * remat_microbatches(s->settings);
-    return times;
+    const struct remat_step_time one = {.times = decided};
+    return remat_step_sum(s->step, &one).times;
 }
 
 /* The policy fits by its live peak, and costs that are off could put it in front of what takes

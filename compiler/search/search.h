@@ -8,6 +8,7 @@
 
 #include "decide.h"
 #include "planner.h"
+#include "step.h"
 
 struct remat_search {
     remat_context *ctx;
@@ -19,7 +20,7 @@ struct remat_search {
     const struct remat_graph *graph;              /* what decisions are made on */
     struct remat_evaluator *evaluator;            /* of that */
     struct remat_model model;                     /* of that; no pins */
-    const struct remat_arrangement *update;       /* what else a step runs; graph NULL: nothing */
+    const struct remat_step *step;                /* whose other segments are scheduled */
     uint64_t fixed_arena_bytes, fixed_live_bytes; /* that other segments need */
     uint64_t floor_bytes;                         /* no arena is smaller, as far as is known yet */
     uint64_t reserve_bytes, limit_bytes; /* limit: budget - reserve, UINT64_MAX without one */

@@ -31,7 +31,9 @@ remat_status subject_prepare_graph(struct subject *s, const struct remat_graph *
             (struct remat_mesh){.axis_count = 1, .axes = {{s->tensor ? "tp" : "dp", s->ranks}}};
     struct remat_prepared prepared;
     REMAT_TRY(remat_prepare(s->ctx, &s->arena, source, &compile, REMAT_FOR_PLAN, &prepared));
-    s->graph = prepared.decided;
+    const struct remat_step_segment decided = *remat_step_decided(&prepared.step);
+    s->graph = decided.graph;
+    remat_step_add(&s->arena, &s->step, "train", 1, decided);
     s->persistent = remat_persistent_collect(&s->arena, &s->graph, 1, 0);
     remat_evaluator_init(&s->evaluator, &s->arena, s->graph, &s->persistent, &s->device, NULL,
                          &s->watch);
@@ -79,7 +81,6 @@ remat_status subject_choose(struct subject *s, struct remat_arena *arena, uint64
                             struct remat_chosen *out)
 {
     const struct remat_compile_settings settings = {.device = s->device, .has_budget = true};
-    const struct remat_arrangement nothing = {0};
     const struct remat_policy_settings no_pins = {0};
     remat_status st = REMAT_OK;
     struct remat_policy_ground *ground;
@@ -90,7 +91,7 @@ remat_status subject_choose(struct subject *s, struct remat_arena *arena, uint64
                                   .settings = &settings,
                                   .graph = s->graph,
                                   .evaluator = &s->evaluator,
-                                  .update = &nothing,
+                                  .step = &s->step,
                                   .ground = ground,
                                   .limit_bytes = limit_bytes};
     REMAT_TRY(remat_model_create(arena, s->evaluator.settled, s->evaluator.prices, &s->device,

@@ -16,6 +16,7 @@ struct subject {
     uint32_t loss_chunk, ranks, zero;
     bool tensor;                     /* ranks are along "tp", else "dp" */
     const struct remat_graph *graph; /* what decisions are made on */
+    struct remat_step step;          /* that, once, and nothing else */
     struct remat_persistent persistent;
     struct remat_stopwatch watch;
     struct remat_evaluator evaluator;

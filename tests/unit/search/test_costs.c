@@ -203,12 +203,13 @@ static remat_status lower(struct bench *b, const struct remat_decision *decision
     struct remat_alternative *alternatives;
     REMAT_TRY_NEW(&b->scratch, alternatives, b->subject.graph->value_count);
     REMAT_TRY_NEW(&b->scratch, *out, 1);
-    struct remat_part part = {"step", "train", b->microbatches, listed};
-    struct remat_lowering lowering = {.part_count = 1,
-                                      .parts = &part,
+    const struct remat_step_segment segment = {"step", b->subject.graph, true, false, *listed};
+    struct remat_step step = {0};
+    struct remat_lowering lowering = {.step = &step,
                                       .persistent = &b->subject.persistent,
                                       .decision = decision,
                                       .alternatives = alternatives};
+    remat_step_add(&b->scratch, &step, "train", b->microbatches, segment);
     remat_lower(&b->scratch, &lowering, *out);
 fail:
     return st;

@@ -12,7 +12,6 @@ enum { LIMITS = 40, STRIDE = 7 }; /* every 7th decision is measured */
 struct fixture {
     struct subject_bench bench;
     struct remat_compile_settings settings;
-    struct remat_arrangement nothing;
     struct remat_arena scratch;
     struct remat_search search;
     struct remat_proposals all;
@@ -36,7 +35,7 @@ static remat_status prepare(struct fixture *f)
                                       .settings = &f->settings,
                                       .graph = s->graph,
                                       .evaluator = &s->evaluator,
-                                      .update = &f->nothing,
+                                      .step = &s->step,
                                       .limit_bytes = UINT64_MAX};
 fail:
     return st;

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A step as data: segments, and entry points whose scripts call them. */
+#ifndef REMAT_STEP_H
+#define REMAT_STEP_H
+
+#include "arrange.h"
+
+struct remat_step_segment {
+    const char *name; /* step; microbatch, update; forward, mean */
+    const struct remat_graph *graph;
+    bool decided;                      /* the one that a decision is about */
+    bool overlaps;                     /* of any other: its transfers may be overlapped */
+    struct remat_arrangement arranged; /* once it is scheduled */
+};
+
+/* One segment is decided, and called once in all scripts: its entry point is what step times are
+ * of. Scripts follow each other, each with calls in the order in which they run; without "init". */
+struct remat_step {
+    struct REMAT_LIST(struct remat_step_segment) segments;
+    struct REMAT_LIST(struct remat_call) calls;
+    struct REMAT_LIST(struct remat_entry) entries;
+};
+
+/* Adds a segment, and its call to the end of the script of an entry point: the last one, or new. */
+void remat_step_add(struct remat_arena *arena, struct remat_step *step, const char *entry,
+                    uint32_t times, struct remat_step_segment segment);
+
+struct remat_step_segment *remat_step_decided(const struct remat_step *step);
+
+/* How often the decided segment is called: the number of microbatches. */
+uint32_t remat_step_microbatches(const struct remat_step *step);
+
+/* Of a segment, or of the whole script that calls the decided one. */
+struct remat_step_time {
+    uint64_t ns, least_ns;          /* as step_ns and least_ns of struct remat_arrangement */
+    struct remat_class_times times; /* ns by class */
+};
+struct remat_step_time remat_step_sum(const struct remat_step *step,
+                                      const struct remat_step_time *decided);
+
+#endif
