@@ -14,8 +14,7 @@
 #include "lower.h"
 #include "plan_notes.h"
 #include "prepare.h"
-#include "program_simulate.h"
-#include "program_verify.h"
+#include "program.h"
 
 struct pipeline {
     remat_context *ctx;

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "comm.h"
+
 #include "host.h"
 
+#include <inttypes.h>
 #include <pthread.h>
+#include <stdio.h>
 
 static void *make_call(void *user)
 {
@@ -27,4 +30,16 @@ remat_status comm_call_within(struct comm_call *call, uint64_t timeout_ns)
     }
     pthread_join(thread, NULL);
     return REMAT_OK;
+}
+
+void remat_transfer_describe(const remat_transfer *t, uint32_t count, char *out, size_t bytes)
+{
+    char numbers[64];
+    snprintf(numbers, sizeof numbers, "at transfer %" PRIu64, t->sequence);
+    if (count > 1)
+        snprintf(numbers, sizeof numbers, "at transfers %" PRIu64 " to %" PRIu64 ", first",
+                 t->sequence, t->sequence + count - 1);
+    snprintf(out, bytes, "%s \"%.128s\" of %" PRIu64 " bytes %s %.32s (%" PRIu32 " ranks)", numbers,
+             t->name, t->whole_bytes, t->axis ? "along" : "among", t->axis ? t->axis : "all",
+             t->size);
 }

@@ -3,7 +3,7 @@
 #include "plan.h"
 
 #include "file.h"
-#include "program_read.h"
+#include "program.h"
 
 #include <stdio.h>
 

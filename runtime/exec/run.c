@@ -3,7 +3,7 @@
  * executed one by one: where what they wrote is copied the host waits for each, and else, on a
  * device whose memory the host cannot address, they run back to back and the callbacks come at the
  * end. */
-#include "run.h"
+#include "session_state.h"
 
 #include "flight.h"
 #include "host.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sessions: memory and threads for a plan, host access to tensors, entry points, trace. */
 #include "flight.h"
-#include "run.h"
+#include "session_state.h"
 #include "transfer.h"
 
 #include <inttypes.h>

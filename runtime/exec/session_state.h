@@ -65,4 +65,7 @@ static inline bool remat_session_transfers(const struct remat_session *session, 
     return session->program->commands[command].complete_before != 0;
 }
 
+/* The most that the trace of one command copies. */
+uint64_t remat_session_copied_bytes(const struct remat_session *session);
+
 #endif

@@ -2,7 +2,7 @@
 /* A segment run once with two clocks, of computation and of the lane on which transfers are made
  * one after the other. A command waits until transfers that are complete before it are: meanwhile
  * the lane is busy, as they were started before. */
-#include "exposed.h"
+#include "program.h"
 
 struct clocks {
     const struct remat_program *p;

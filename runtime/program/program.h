@@ -344,4 +344,38 @@ struct remat_communication remat_program_communication(const struct remat_progra
 #define REMAT_MESH_TEXT_BYTES 64
 void remat_program_mesh_print(const struct remat_program *program, char out[REMAT_MESH_TEXT_BYTES]);
 
+/* exposed_ns[command], for the commands of the segment: of a transfer's predicted time that in
+ * which computation waits, in one run of the segment; else 0. Over the segments of a step they add
+ * up to the exposed_ns of remat_program_communication. */
+remat_status remat_program_exposed(const struct remat_program *program,
+                                   const struct remat_segment *segment, struct remat_arena *scratch,
+                                   uint64_t *exposed_ns);
+
+/* --- files --- */
+
+/* All that must hold of a program whatever wrote it: indices, sizes, overflow, operands inside
+ * their buffers, buffers inside the arena, kernels well-formed, no operand over one that is written
+ * (kernel.h says when it may). O(size). Message: "commands[17] \"...\": ...". */
+remat_status remat_program_verify(remat_context *ctx, const struct remat_program *program);
+
+/* Replays every segment of a program that remat_program_verify accepts naively: no command reads a
+ * buffer that does not hold the value it names (freed, overwritten or a newer version), buffers
+ * live together do not overlap, live bytes and their peak are as claimed. Otherwise
+ * REMAT_ERROR_INVALID, with a message as remat_program_verify's. Shares no code with the compiler.
+ * O(size log buffers) for each segment. */
+remat_status remat_program_simulate(remat_context *ctx, const struct remat_program *program);
+
+/* File bytes -> program in `arena` (which it needs to outlive), structurally verified by the
+ * FlatBuffers library, then by remat_program_verify and remat_program_simulate. `name` starts every
+ * message. */
+remat_status remat_program_read(remat_context *ctx, const char *name, const void *data,
+                                size_t bytes, struct remat_arena *arena,
+                                struct remat_program **out);
+
+/* Program -> file bytes in `arena`. Same program, same bytes. In a library of its own,
+ * remat_program_write: it needs a C++ library. */
+remat_status remat_program_write(remat_context *ctx, const struct remat_program *program,
+                                 struct remat_arena *arena, const void **out_data,
+                                 size_t *out_bytes);
+
 #endif

@@ -3,7 +3,7 @@
  * segment: for each buffer the value that it holds, and the transfers that go on with it. It
  * believes only lifespans, offsets and accesses, and recomputes everything that the plan claims
  * from them. */
-#include "program_simulate.h"
+#include "program.h"
 
 #include <stdlib.h>
 

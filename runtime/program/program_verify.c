@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What holds of every program by itself, table by table. Commands: verify_command.c. */
-#include "program_verify.h"
+#include "program.h"
 
-#include "verify_command.h"
-#include "verify_cuda.h"
-#include "verify_flight.h"
-#include "verify_names.h"
+#include "verify.h"
 
 typedef unsigned long long ull;
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* struct remat_program -> plan file. The order of writing is fixed, so equal programs give equal
  * bytes. */
-#include "program_write.h"
+#include "program.h"
 
 #include "cuda_write.h"
-#include "program_verify.h"
 
 #define FIELD(field) in.field = from->field;
 #define INDEX(field) in.field = (int32_t)from->field;

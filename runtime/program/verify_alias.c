@@ -4,9 +4,7 @@
  * decides what it reads. The exceptions: a fused kernel stores where it loads, element for
  * element, and flags are flagged by several. One value for a row of several columns is no element:
  * it is loaded for one column when it may be stored for another already. */
-#include "verify_alias.h"
-
-#include "verify_command.h"
+#include "verify.h"
 
 struct remat_range remat_verify_range(const struct remat_verifier *v, const struct remat_operand *o,
                                       uint32_t k)

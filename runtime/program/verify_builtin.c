@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The operands of built-in kernels: what builtin_kernels.def says of them, checked. */
-#include "verify_builtin.h"
-
-#include "verify_command.h"
+#include "verify.h"
 
 struct call { /* one command under check */
     struct remat_verifier *v;

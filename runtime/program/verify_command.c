@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels, and commands against kernels, values and buffers: after this no view leads out of its
  * buffer, whatever the executor trusts. */
-#include "verify_command.h"
-
-#include "verify_alias.h"
-#include "verify_builtin.h"
+#include "verify.h"
 
 #define COLUMN_ROWS_MAX (UINT32_MAX - 255) /* remat_column_block_rows's */
 
@@ -99,38 +96,11 @@ static bool view_end(const struct remat_operand *operand, const int64_t *dims, u
     return remat_add_u64(last, 1, out);
 }
 
-bool remat_view_injective(const struct remat_operand *operand, const int64_t *dims, uint32_t begin,
-                          uint32_t end)
-{
-    bool done[REMAT_RANK_MAX] = {false};
-    uint64_t reached = 1;
-    for (uint32_t k = begin; k < end; k++) {
-        uint32_t least = REMAT_RANK_MAX;
-        for (uint32_t d = begin; d < end; d++)
-            if (!done[d] &&
-                (least == REMAT_RANK_MAX || operand->strides[d] < operand->strides[least]))
-                least = d;
-        done[least] = true;
-        if (dims[least] == 1)
-            continue;
-        if ((uint64_t)operand->strides[least] < reached)
-            return false;
-        reached += ((uint64_t)dims[least] - 1) * (uint64_t)operand->strides[least];
-    }
-    return true;
-}
-
 /* --- commands --- */
 
 static const char *operand_name(const struct remat_program *p, const struct remat_operand *operand)
 {
     return p->values[operand->value].name;
-}
-
-static void reach(struct remat_verifier *v, uint32_t k, uint64_t bytes)
-{
-    if (bytes > v->reach_bytes[k])
-        v->reach_bytes[k] = bytes;
 }
 
 static remat_status verify_operand(struct remat_verifier *v, uint32_t index, uint32_t k)
@@ -178,7 +148,7 @@ static remat_status verify_operand(struct remat_verifier *v, uint32_t index, uin
                                   k, value->buffer, (ull)p->buffers[value->buffer].bytes,
                                   value->name);
     if (p->kernels[c->kernel].kind != REMAT_KERNEL_fused)
-        reach(v, k, bytes);
+        remat_verify_reach(v, k, bytes);
     return REMAT_OK;
 }
 
@@ -200,30 +170,11 @@ static remat_status verify_use(struct remat_verifier *v, uint32_t index, uint32_
                                   "operand %u: over the index space its view leads out of the "
                                   "buffer (%llu bytes) of \"%s\"",
                                   k, (ull)buffer->bytes, operand_name(p, o));
-    reach(v, k, bytes);
+    remat_verify_reach(v, k, bytes);
     if (o->access != REMAT_ACCESS_READ && !remat_view_injective(o, c->space, begin, rank))
         return remat_verify_error(v, "commands", index, c->name,
                                   "operand %u: it writes elements of \"%s\" more than once", k,
                                   operand_name(p, o));
-    return REMAT_OK;
-}
-
-remat_status remat_verify_random_state(struct remat_verifier *v, uint32_t index, uint32_t k)
-{
-    const struct remat_program *p = v->program;
-    const struct remat_command *c = &p->commands[index];
-    const struct remat_operand *o = &p->operands[c->operand_begin + k];
-    uint64_t end, bytes;
-    if (o->dtype != REMAT_I32 || o->access != REMAT_ACCESS_READ)
-        return remat_verify_error(v, "commands", index, c->name,
-                                  "operand %u: the random state is read and i32", k);
-    if (!remat_add_u64(o->offset_elements, 4, &end) ||
-        !remat_mul_u64(end, remat_dtype_bytes(REMAT_I32), &bytes) ||
-        bytes > p->buffers[p->values[o->value].buffer].bytes)
-        return remat_verify_error(v, "commands", index, c->name,
-                                  "operand %u: \"%s\" has no four elements of random state", k,
-                                  operand_name(p, o));
-    reach(v, k, bytes);
     return REMAT_OK;
 }
 
@@ -243,7 +194,7 @@ static remat_status verify_access(struct remat_verifier *v, uint32_t index, uint
         return remat_verify_error(v, "commands", index, c->name,
                                   "operand %u: a flag is i32, with an access of its own", k);
     if (use->flagged) { /* its first element, which every view has */
-        reach(v, k, (o->offset_elements + 1) * remat_dtype_bytes(REMAT_I32));
+        remat_verify_reach(v, k, (o->offset_elements + 1) * remat_dtype_bytes(REMAT_I32));
         return REMAT_OK;
     }
     if (o->rank != c->rank)
@@ -262,13 +213,6 @@ static remat_status verify_access(struct remat_verifier *v, uint32_t index, uint
         return remat_verify_error(v, "commands", index, c->name,
                                   "operand %u: its kernel stores i32", k);
     return REMAT_OK;
-}
-
-uint64_t remat_command_rows(const struct remat_command *c)
-{
-    uint64_t rows = 1;
-    (void)remat_dims_elements(c->space, c->rank ? c->rank - 1u : 0, &rows);
-    return rows;
 }
 
 static remat_status verify_kernel_program(struct remat_verifier *v, uint32_t index)

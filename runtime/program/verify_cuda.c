@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CUDA code: tables, blocks, threads and shared memory are in range, and each address that a launch
  * passes lies in the arena or the workspace. What text and cubins do with it is not looked at. */
-#include "verify_cuda.h"
+#include "verify.h"
 
 typedef unsigned long long ull;
 

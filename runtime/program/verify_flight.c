@@ -4,9 +4,7 @@
  * transfer uses counts as a whole; no buffer lies in the workspace. Commands come in order. The
  * buffers in flight are leaves of a binary tree, in the order of their offsets, and a node has the
  * one below it that ends last: one tree of what is read, one of what is written. */
-#include "verify_flight.h"
-
-#include "verify_alias.h"
+#include "verify.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names by which hosts know data: tensors', and those of gradients in a trace, which a file of
  * gradients has too. */
-#include "verify_names.h"
+#include "verify.h"
 
 #include <stdlib.h>
 

@@ -9,7 +9,7 @@
 
 #include "compile.h"
 #include "models.h"
-#include "program_write.h"
+#include "program.h"
 
 static void print_stage(void *user, const char *stage, uint64_t ns, uint32_t runs)
 {

@@ -11,10 +11,7 @@
 
 #include "compile.h"
 #include "models.h"
-#include "program_read.h"
-#include "program_simulate.h"
-#include "program_verify.h"
-#include "program_write.h"
+#include "program.h"
 
 #define RUNS     10
 #define HOSTILE  30000 /* commands */

@@ -3,8 +3,7 @@
  * arena as large as that takes: stretch PLAN */
 #include "file.h"
 #include "flights.h"
-#include "program_read.h"
-#include "program_write.h"
+#include "program.h"
 
 #include <program.h>
 #include <stdio.h>

@@ -12,7 +12,7 @@
 
 #include "borrowed_plan.h"
 #include "harness.h"
-#include "program_simulate.h"
+#include "program.h"
 
 #define BATCH  2
 #define SEQ    8

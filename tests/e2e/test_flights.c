@@ -5,8 +5,7 @@
  * what does not go together is refused, whichever transfer it is; and so is a rank with another
  * transfer or group. e2e-flights [small] */
 #include "flights.h"
-#include "program_simulate.h"
-#include "program_verify.h"
+#include "program.h"
 #include "ranks.h"
 
 #define STEPS 3

@@ -11,7 +11,7 @@
 
 #include "harness.h"
 #include "philox.h"
-#include "program_simulate.h"
+#include "program.h"
 
 enum { POLICIES_MAX = 64, BUDGETS = 10 };
 

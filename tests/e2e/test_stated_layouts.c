@@ -5,7 +5,7 @@
 #include "layout.h"
 #include "layout_cases.h"
 #include "passes.h"
-#include "program_write.h"
+#include "program.h"
 #include "unwind.h"
 
 /* Layouts that the graph states, and the rules do not find. */

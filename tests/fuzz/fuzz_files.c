@@ -14,9 +14,7 @@
 #include "hash.h"
 #include "mutate.h"
 #include "ops.h"
-#include "program_read.h"
-#include "program_simulate.h"
-#include "program_write.h"
+#include "program.h"
 
 #include <graph_read.h>
 #include <program.h>

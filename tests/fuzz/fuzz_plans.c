@@ -12,8 +12,7 @@
 #include "harness.h"
 #include "mutant_run.h"
 #include "plans.h"
-#include "program_simulate.h"
-#include "program_verify.h"
+#include "program.h"
 
 #include <signal.h>
 #include <stdio.h>

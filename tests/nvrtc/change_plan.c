@@ -4,8 +4,7 @@
  *     change_plan                     lists the cases: a name and what remat-dump --check says
  *     change_plan PLAN CASE CHANGED   writes the plan so changed */
 #include "file.h"
-#include "program_read.h"
-#include "program_write.h"
+#include "program.h"
 
 #include <files.h>
 #include <program.h>

@@ -4,7 +4,7 @@
  *
  *     launches PLAN */
 #include "file.h"
-#include "program_read.h"
+#include "program.h"
 
 #include <program.h>
 #include <stdio.h>

@@ -126,7 +126,7 @@ def faults_of(graph, what):
 
 def check_circles(files):
     code = {path: LITERAL.sub("", without_comments(text)) for path, text in files.items()}
-    includes, owners = {}, collections.defaultdict(set)
+    includes, owners, declared = {}, collections.defaultdict(set), collections.defaultdict(set)
     for path, text in files.items():
         includes[path] = []
         for name in layers.INCLUDE.findall(text):
@@ -134,11 +134,13 @@ def check_circles(files):
             includes[path] += [header] if header in files else []
         for match in DEFINITION.finditer(code[path]) if path.endswith(".c") else []:
             owners[match[1]].add(unit_of(path))
+        if path.endswith(".h"):
+            declared[path] = set(re.findall(r"\b([a-z]\w*)\(", code[path]))
     calls, headers = collections.defaultdict(set), collections.defaultdict(set)
     for path in files:
-        seen = {unit_of(header) for header in layers.reach(path, includes)} - {unit_of(path)}
-        for word in set(re.findall(r"(?<![.>\w])[a-z]\w*\b", code[path])):
-            calls[unit_of(path)] |= owners.get(word, set()) & seen if len(owners.get(word, ())) == 1 else set()
+        known = set().union(*(declared[header] for header in layers.reach(path, includes))) - declared.get(path, set())
+        for word in known & set(re.findall(r"(?<![.>\w])[a-z]\w*\b", code[path])):
+            calls[unit_of(path)] |= owners[word] - {unit_of(path)} if len(owners[word]) == 1 else set()
         if path.endswith(".h"):
             headers[path] |= set(includes[path]) - {path}
     return faults_of(calls, "calls") + faults_of(headers, "headers")

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In compiler/, runtime/ and tools/ a header declares the functions of the file of its name. A folder's header may declare
-those of other files of the folder too: its comments name these files.
+"""In compiler/, runtime/ and tools/ the header of a function is known from the file that defines it.
 
-Two kinds of declarations are free: runtime/include is the API of all, and a name that a macro makes, as CPU_NAME(x) and
+It is the header of that file's name or of the beginning of that name (verify.h for verify_alias.c), the one of the
+folder's name, one of the folder that has no source of its own name, or one of the folder whose text names the file. Two
+kinds of declarations are free: runtime/include is the API of all, and a name that a macro makes, as CPU_NAME(x) and
 REMAT_PASS(x) do, is an interface with several implementations, such as an instruction set or a pass.
 
     owners.py ROOT"""
@@ -24,6 +25,13 @@ def names(pattern, paths):
     return found
 
 
+def speaks_for(header, source):
+    return header.parent == source.parent and (
+        source.stem == header.stem or source.stem.startswith(header.stem + "_") or
+        header.stem == header.parent.name or not header.with_suffix(".c").exists() or
+        re.search(rf"\b{source.name}\b", header.read_text()) is not None)
+
+
 def main():
     root = pathlib.Path(sys.argv[1])
     files = [path for tree in TREES for path in sorted((root / tree).rglob("*.[ch]"))]
@@ -32,8 +40,7 @@ def main():
                                    if path.suffix == ".h" and root / "runtime/include" not in path.parents])
     faults = [f"{path}: {name} is defined in {', '.join(map(str, sorted(owners[name])))}"
               for name in declared if name in owners for path in sorted(declared[name])
-              if path.with_suffix(".c") not in owners[name] and not any(
-                  file.parent == path.parent and re.search(rf"\b{file.name}\b", path.read_text()) for file in owners[name])]
+              if not any(speaks_for(path, source) for source in owners[name])]
     if len(owners) < 800 or len(declared) < 700:
         faults.append(f"{len(owners)} definitions, {len(declared)} declarations: too few to be all")
     sys.exit("\n".join(faults) or 0)

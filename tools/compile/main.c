@@ -15,7 +15,7 @@
 #include "options.h"
 #include "positions.h"
 #include "profile.h"
-#include "program_write.h"
+#include "program.h"
 #include "refusal_text.h"
 #include "report.h"
 #include "settings.h"

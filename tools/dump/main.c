@@ -7,7 +7,7 @@
 #include "graph_file.h"
 #include "graph_print.h"
 #include "memory_csv.h"
-#include "program_read.h"
+#include "program.h"
 #include "replan.h"
 #include "show.h"
 #include "tool.h"

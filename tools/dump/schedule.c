@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* --schedule: the commands in order, the segments of a step first. */
 #include "dump.h"
-#include "exposed.h"
+#include "program.h"
 #include "size.h"
 
 #include <inttypes.h>

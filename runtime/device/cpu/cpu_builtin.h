@@ -4,7 +4,7 @@
 #ifndef CPU_BUILTIN_H
 #define CPU_BUILTIN_H
 
-#include "cpu_device_state.h"
+#include "cpu_device.h"
 
 struct cpu_builtin_kernel {
     /* Verifies shapes and dtypes of a command of the right form, once; prepares *tile when part of

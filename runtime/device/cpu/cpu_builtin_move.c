@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels that copy elements and compute nothing: copy, pad, concat. */
+/* Kernels that copy elements and compute nothing: copy, pad, concat; transfers, which sessions
+ * leave to their engines. */
 #include "cpu_builtin.h"
-#include "cpu_tile_run.h"
+#include "cpu_tile.h"
 
 /* out = in, both as views of the same shape. */
 static remat_status prepare_move(struct cpu_device *device, const struct remat_command *command,
@@ -179,3 +180,22 @@ const struct cpu_builtin_kernel cpu_builtin_copy = {prepare_copy, run_copy, 0};
 const struct cpu_builtin_kernel cpu_builtin_pad = {prepare_pad, run_pad, 0};
 
 const struct cpu_builtin_kernel cpu_builtin_concat = {prepare_concat, run_concat, 0};
+
+static remat_status prepare_transfer(struct cpu_device *device, const struct remat_command *command,
+                                     struct cpu_tile **tile)
+{
+    (void)device, (void)command, (void)tile;
+    return REMAT_OK;
+}
+
+static remat_status run_transfer(struct cpu_device *device, const struct remat_command *command,
+                                 const struct cpu_tile *tile)
+{
+    (void)tile;
+    return remat_error(device->base.ctx, REMAT_ERROR_INTERNAL,
+                       "command \"%s\": a transfer without an engine", command->name);
+}
+
+const struct cpu_builtin_kernel cpu_builtin_exchange = {prepare_transfer, run_transfer, 0};
+
+const struct cpu_builtin_kernel cpu_builtin_gather = {prepare_transfer, run_transfer, 0};

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Creation, memory and execution of the CPU device. */
+#include "cpu_device.h"
 #include "cpu_builtin.h"
-#include "cpu_device_state.h"
-#include "cpu_tile_prepare.h"
-#include "cpu_tile_run.h"
+#include "cpu_tile.h"
 #include "device_base.h"
 #include "host.h"
 

@@ -11,6 +11,7 @@
 #ifndef CPU_TILE_H
 #define CPU_TILE_H
 
+#include "cpu_pool.h"
 #include "cpu_tile_isa.h"
 #include "program.h"
 
@@ -34,5 +35,22 @@ struct cpu_tile_source {
 
 /* A command made ready: immutable, thread-safe, in the arena it was prepared in. */
 struct cpu_tile;
+
+/* Makes a command ready. Where the operands lie follows from the values and buffers of `program`.
+ */
+remat_status cpu_tile_prepare(remat_context *ctx, const struct remat_program *program,
+                              const struct cpu_tile_source *source,
+                              const struct cpu_tile_options *options, struct remat_arena *arena,
+                              struct cpu_tile **out);
+
+/* Scratch that each thread needs, aligned to REMAT_ALIGNMENT. */
+uint64_t cpu_tile_scratch_bytes(const struct cpu_tile *tile);
+
+/* Runs it. Thread w uses scratch + w * scratch_stride. */
+void cpu_tile_run(const struct cpu_tile *tile, struct cpu_pool *pool, char *memory, char *scratch,
+                  uint64_t scratch_stride);
+
+/* The table of an instruction set that the machine can run (cpu_functions_get is not NULL). */
+const struct cpu_tile_table *cpu_tile_table_get(enum cpu_isa isa);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What of a fused kernel changes by row, column or element, and what each stage needs. */
-#include "cpu_tile_analyse.h"
+#include "cpu_tile_builder.h"
 
 /* How many arguments each value is, in scratch memory. */
 static remat_status count_uses(struct builder *b, uint32_t **uses)

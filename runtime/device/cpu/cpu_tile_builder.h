@@ -69,4 +69,18 @@ static inline uint32_t arity_of(const struct node *node)
     return node->opcode < REMAT_INSTRUCTION_COUNT ? remat_opcode_arity(node->opcode) : 3;
 }
 
+/* Finds what changes when, joins pairs of operations, and says what each stage needs. */
+remat_status cpu_tile_analyse(struct builder *b);
+/* Whether a load reads bytes that `access` writes. */
+bool cpu_tile_aliases_load(const struct builder *b, const struct access *access);
+/* Whether the node has work for each element, or only for rows or columns. */
+bool cpu_tile_by_element(const struct builder *b, const struct node *node);
+
+/* Writes the steps of all stages. */
+remat_status cpu_tile_emit(struct builder *b);
+
+/* Fills nodes, accesses and the tile's axes from a program and its operands' strides. */
+remat_status cpu_tile_read(struct builder *b, const struct remat_program *program,
+                           const struct cpu_tile_source *source);
+
 #endif

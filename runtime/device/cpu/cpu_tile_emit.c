@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Steps of each stage, and where every value lies while it is needed. */
-#include "cpu_tile_emit.h"
-
-#include "cpu_tile_analyse.h"
+#include "cpu_tile_builder.h"
 
 #include <math.h>
 

@@ -1,11 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From a fused kernel and its operands' strides to stages of steps: read, analyse, emit. */
-#include "cpu_tile_prepare.h"
+#include "cpu_tile.h"
 
-#include "cpu_tile_analyse.h"
-#include "cpu_tile_emit.h"
-#include "cpu_tile_read.h"
-#include "cpu_tile_table.h"
+#include "cpu_tile_builder.h"
+
+const struct cpu_tile_table *cpu_tile_table_get(enum cpu_isa isa)
+{
+#if defined(__x86_64__)
+    static const struct cpu_tile_table *const tables[CPU_ISA_COUNT] = {
+        [CPU_ISA_BASELINE] = &cpu_tile_table_baseline,
+        [CPU_ISA_AVX2] = &cpu_tile_table_avx2,
+        [CPU_ISA_AVX512] = &cpu_tile_table_avx512,
+    };
+    return tables[isa];
+#else
+    (void)isa;
+    return &cpu_tile_table_baseline;
+#endif
+}
 
 static void divide_work(struct cpu_tile *tile, uint32_t threads)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The index space of a fused kernel: strides of its operands over as few axes as they allow. */
-#include "cpu_tile_read.h"
+#include "cpu_tile_builder.h"
 
 #define PREFETCH_BYTES                                                                             \
     (32u << 20) /* operands at least this large are prefetched: no cache has them */

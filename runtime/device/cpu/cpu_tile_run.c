@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs a prepared command: items of rows and columns, rows, stages, tiles, steps. */
-#include "cpu_tile_run.h"
+#include "cpu_tile.h"
 
 #include "cpu_tile_stages.h"
 

@@ -3,8 +3,7 @@
  * same bits over threads, instruction sets and strides; its mask against a fused kernel's. */
 #include "cpu_attention.h"
 #include "cpu_test.h"
-#include "cpu_tile_prepare.h"
-#include "cpu_tile_run.h"
+#include "cpu_tile.h"
 #include "philox.h"
 
 #include <math.h>

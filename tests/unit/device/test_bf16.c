@@ -2,7 +2,7 @@
 /* bf16: every value there and back, every tie, and what lies beside it, on every instruction set;
  * and the same in the interpreter's tables with strides. */
 #include "cpu_test.h"
-#include "cpu_tile_table.h"
+#include "cpu_tile.h"
 
 enum { VALUES = 65536, OFFSETS = 7, COUNT = VALUES * OFFSETS };
 

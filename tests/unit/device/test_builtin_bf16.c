@@ -5,7 +5,7 @@
 #include "cpu_bf16.h"
 #include "device.h"
 #include "philox.h"
-#include "program_verify.h"
+#include "program.h"
 
 #include <math.h>
 #include <stdlib.h>

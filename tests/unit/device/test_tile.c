@@ -2,9 +2,7 @@
 /* Random fused kernels over ragged spaces: the tile interpreter against kernel.h read literally,
  * bit for bit, for every instruction set and 1 to 3 threads. */
 #include "check.h"
-#include "cpu_tile_prepare.h"
-#include "cpu_tile_run.h"
-#include "cpu_tile_table.h"
+#include "cpu_tile.h"
 #include "sample.h"
 
 #include <stdlib.h>

@@ -2,8 +2,7 @@
 /* Scripts, parts of a batch and the index that the device counts; what is refused of them. */
 #include "borrowed_plan.h"
 #include "check.h"
-#include "program_simulate.h"
-#include "program_verify.h"
+#include "program.h"
 #include "sample_microbatches.h"
 #include "session_testing.h"
 

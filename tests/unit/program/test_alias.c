@@ -2,7 +2,7 @@
 /* The verifier on one fused kernel whose operands lie over each other: what is in place, its
  * nearest neighbour that is not, and what the difference is. All operands are of one buffer. */
 #include "check.h"
-#include "program_verify.h"
+#include "program.h"
 
 #include <program.h>
 

@@ -2,7 +2,7 @@
 /* The verifier against broken commands of every built-in kernel: one command, each operand in a
  * buffer of its own. */
 #include "check.h"
-#include "program_verify.h"
+#include "program.h"
 
 #include <math.h>
 #include <program.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Linked as C: fails to build when the read half needs more than libc. */
 #include "check.h"
-#include "program_read.h"
+#include "program.h"
 
 #include <program.h>
 

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Transfers in flight: a program by hand, and what verifier and simulator refuse of it. */
 #include "check.h"
-#include "program_read.h"
-#include "program_simulate.h"
-#include "program_verify.h"
-#include "program_write.h"
+#include "program.h"
 #include "reader.h"
 
 #include <program.h>

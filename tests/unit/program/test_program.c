@@ -2,10 +2,7 @@
 /* Round trip of a plan, the verifier against a table of broken programs, the simulator against
  * planted faults. */
 #include "check.h"
-#include "program_read.h"
-#include "program_simulate.h"
-#include "program_verify.h"
-#include "program_write.h"
+#include "program.h"
 #include "reader.h"
 #include "sample_microbatches.h"
 #include "sample_program.h"
