@@ -96,7 +96,7 @@ static bool is_cloned(const struct extension *x, remat_node n)
             any |= x->s->standing[node->outputs[o].i] != REMAT_STANDING_FIXED;
         return any;
     }
-    remat_value root = remat_settled_trace(x->s, node->outputs[0]).root;
+    remat_value root = remat_settled_source(x->s, node->outputs[0]).root;
     return !remat_is_none(root.i) && x->s->standing[root.i] != REMAT_STANDING_FIXED;
 }
 
@@ -180,19 +180,19 @@ static remat_value recomputed(const struct extension *x, remat_value root, remat
 /* What a node of the site reads where `v` is its input, by what the action on the root asks for. */
 static remat_value read_in_site(struct extension *x, remat_site site, remat_value v, uint32_t read)
 {
-    struct remat_trace trace = remat_settled_trace(x->s, v);
+    struct remat_source source = remat_settled_source(x->s, v);
     uint32_t round = remat_site_round(x->s, site);
-    if (remat_is_none(trace.root.i) || x->s->standing[trace.root.i] == REMAT_STANDING_FIXED)
+    if (remat_is_none(source.root.i) || x->s->standing[source.root.i] == REMAT_STANDING_FIXED)
         return v;
     const struct remat_node_info *node = &x->g->nodes[remat_producer(x->g, v).i];
-    bool candidate = remat_is_candidate(x->s, trace.root), inlined = x->s->inlined[trace.root.i];
-    bool cast = trace.cast && !remat_is_early(node->phase) &&
+    bool candidate = remat_is_candidate(x->s, source.root), inlined = x->s->inlined[source.root.i];
+    bool cast = source.cast && !remat_is_early(node->phase) &&
                 !remat_op_has(node->op, REMAT_FACT_VIEW); /* which reads a clone itself */
     if (!candidate || (inlined && read > 0 && read < REMAT_CLONE_SHARD))
         return own_value(x, site, v);
     if (read == 0 || (cast && !inlined))
         return v;
-    return recomputed(x, trace.root, v, read, read == 1 ? 1 : round ? round : REMAT_ROUNDS_MAX);
+    return recomputed(x, source.root, v, read, read == 1 ? 1 : round ? round : REMAT_ROUNDS_MAX);
 }
 
 /* The same for a node of no kernel. A clone reads that of its site or its round; of others casts
@@ -203,7 +203,7 @@ static remat_value read_alone(struct extension *x, remat_node n, remat_value v, 
     bool given = n.i < x->s->graph->node_count; /* with any instance, of an earlier compilation */
     uint32_t round = given ? 0 : remat_clone_round(node->instance);
     remat_site site = x->site.items[n.i];
-    remat_value root = remat_settled_trace(x->s, v).root;
+    remat_value root = remat_settled_source(x->s, v).root;
     bool candidate = !remat_is_none(root.i) && remat_is_candidate(x->s, root);
     if (site.i < x->alone && !(candidate && read == REMAT_CLONE_SHARD))
         return own_value(x, site, v);
@@ -241,7 +241,7 @@ static void add_slots(struct extension *x, remat_node n)
         inputs[0] = shape_source(x->g, inputs[0]);
     for (uint32_t i = 0; i < count; i++) { /* which may move *node */
         struct remat_clone_slot slot = {.input = i,
-                                        .root = remat_settled_trace(x->s, inputs[i]).root};
+                                        .root = remat_settled_source(x->s, inputs[i]).root};
         bool varies = false;
         for (uint32_t r = 0; r < REMAT_CLONE_READS; r++) {
             slot.reads[r] =

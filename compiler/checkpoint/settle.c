@@ -29,27 +29,6 @@ struct settler {
     bool *passed_on;          /* by value: a bottleneck of repeated layers */
 };
 
-struct remat_trace remat_settled_trace(const struct remat_settled *settled, remat_value value)
-{
-    const struct remat_graph *g = settled->graph;
-    struct remat_trace trace = {.root = value};
-    for (;;) {
-        remat_node node = remat_producer(g, trace.root);
-        if (remat_is_none(node.i))
-            return trace;
-        bool view = remat_op_has(g->nodes[node.i].op, REMAT_FACT_VIEW);
-        if (!view && !remat_is_none(settled->kernel_of[node.i].i))
-            return trace;
-        if (g->nodes[node.i].op == REMAT_OP_constant || g->nodes[node.i].op == REMAT_OP_column) {
-            trace.root = REMAT_NO_VALUE;
-            return trace;
-        }
-        trace.viewed |= view;
-        trace.cast |= !view;
-        trace.root = g->nodes[node.i].inputs[0];
-    }
-}
-
 static void find_kernels(struct remat_arena *arena, struct remat_settled *out)
 {
     REMAT_ROOM(arena, out->kernel_of, out->graph->node_count);
@@ -78,7 +57,7 @@ static void find_standing(struct settler *s)
         if (remat_is_none(kernel.i) || remat_op_has(g->nodes[n].op, REMAT_FACT_VIEW))
             continue;
         for (uint32_t i = 0; i < remat_op_reads(&g->nodes[n]); i++) {
-            remat_value root = remat_settled_trace(out, g->nodes[n].inputs[i]).root;
+            remat_value root = remat_settled_source(out, g->nodes[n].inputs[i]).root;
             once |= !remat_is_none(root.i) && !remat_is_none(remat_producer(g, root).i) &&
                     !out->written[root.i] && out->standing[root.i] == REMAT_STANDING_FIXED;
         }
@@ -121,20 +100,20 @@ static struct remat_slice find_slice(const struct remat_settled *settled, struct
             continue;
         nodes[--begin] = kernel->nodes[k];
         for (uint32_t i = 0; i < remat_op_reads(node); i++) {
-            struct remat_trace trace = remat_settled_trace(settled, node->inputs[i]);
-            if (remat_is_none(trace.root.i))
+            struct remat_source source = remat_settled_source(settled, node->inputs[i]);
+            if (remat_is_none(source.root.i))
                 continue;
-            bool made = again ? settled->standing[trace.root.i] == REMAT_STANDING_INTERNAL
-                              : remat_settled_writer(settled, trace.root).i == writer.i;
+            bool made = again ? settled->standing[source.root.i] == REMAT_STANDING_INTERNAL
+                              : remat_settled_writer(settled, source.root).i == writer.i;
             for (uint32_t m = 0; made && m < k; m++)
-                needed[m] |= kernel->nodes[m].i == remat_producer(g, trace.root).i;
+                needed[m] |= kernel->nodes[m].i == remat_producer(g, source.root).i;
             size_t r = 0;
-            while (!made && r < reads.count && reads.items[r].root.i != trace.root.i)
+            while (!made && r < reads.count && reads.items[r].root.i != source.root.i)
                 r++;
             if (!made && r == reads.count)
-                REMAT_PUSH(arena, &reads, ((struct remat_slice_read){trace.root, true}));
+                REMAT_PUSH(arena, &reads, ((struct remat_slice_read){source.root, true}));
             if (!made)
-                reads.items[r].direct &= !trace.viewed;
+                reads.items[r].direct &= !source.viewed;
         }
     }
     return (struct remat_slice){.node_count = kernel->node_count - begin,
@@ -179,18 +158,6 @@ static bool reduces(const struct settler *s, const remat_node *nodes, uint32_t c
     return false;
 }
 
-/* All that the node reads has one element a row. */
-static bool reads_rows(const struct settler *s, const struct remat_node_info *node)
-{
-    for (uint32_t i = 0; i < node->input_count; i++) {
-        const struct remat_shape *shape = &s->out->graph->values[node->inputs[i].i].shape;
-        remat_value root = remat_settled_trace(s->out, node->inputs[i]).root;
-        if (!remat_is_none(root.i) && shape->rank && shape->dims[shape->rank - 1] != 1)
-            return false;
-    }
-    return true;
-}
-
 static bool fits_space(const struct settler *s, remat_kernel_id kernel,
                        const struct remat_slice *slice)
 {
@@ -200,11 +167,8 @@ static bool fits_space(const struct settler *s, remat_kernel_id kernel,
                 reduces(s, at->nodes, at->node_count, REMAT_FACT_ROW_REDUCE);
     for (uint32_t k = 0; k < slice->node_count; k++) {
         const struct remat_node_info *node = &s->out->graph->nodes[slice->nodes[k].i];
-        enum remat_fuse_way way =
-            remat_fuse_way(remat_fuse_space(s->out->graph, node), remat_op_info(node->op)->facts,
-                           &at->space, rows, columns);
         if (remat_op_has(node->op, REMAT_FACT_COLUMN_REDUCE | REMAT_FACT_BUILTIN) ||
-            way == REMAT_FUSE_NOT || (way == REMAT_FUSE_ROWS && !reads_rows(s, node)))
+            !remat_fuse_fits(s->out->graph, node, &at->space, rows, columns))
             return false;
     }
     return true;
@@ -344,8 +308,8 @@ static void find_readers(struct settler *s)
         for (uint32_t n = 0; n < kernel->node_count; n++) {
             const struct remat_node_info *node = &g->nodes[kernel->nodes[n].i];
             for (uint32_t i = 0; i < remat_op_reads(node); i++) {
-                struct remat_trace trace = remat_settled_trace(s->out, node->inputs[i]);
-                remat_value root = trace.root;
+                struct remat_source source = remat_settled_source(s->out, node->inputs[i]);
+                remat_value root = source.root;
                 if (remat_is_none(root.i) || remat_settled_writer(s->out, root).i == k)
                     continue;
                 if (!remat_is_early(kernel->phase))
@@ -353,7 +317,7 @@ static void find_readers(struct settler *s)
                 else
                     s->out->reads[root.i] |= REMAT_READ_EARLY;
                 if (remat_is_candidate(s->out, root))
-                    add_reader(s, root, (struct reader){{k}, !trace.viewed, true});
+                    add_reader(s, root, (struct reader){{k}, !source.viewed, true});
             }
         }
     }
@@ -385,6 +349,7 @@ void remat_settle(struct remat_arena *arena, const struct remat_graph *graph,
                         .device = *device};
     *out = (struct remat_settled){.graph = graph, .kernels = kernels, .pinned = pinned};
     remat_facts_create(arena, graph, &out->facts);
+    remat_find_sources(arena, graph, &out->sources);
     REMAT_NEW(arena, out->standing, graph->value_count);
     REMAT_NEW(arena, out->written, graph->value_count);
     REMAT_NEW(arena, out->reads, graph->value_count);

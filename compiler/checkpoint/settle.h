@@ -13,21 +13,14 @@
 #ifndef REMAT_SETTLE_H
 #define REMAT_SETTLE_H
 
+#include "analysis.h"
 #include "decision.h"
-#include "facts.h"
 #include "price.h"
 
 enum remat_standing {
     REMAT_STANDING_FIXED,     /* given, or in memory when it is read: never recomputed */
     REMAT_STANDING_INTERNAL,  /* its kernel keeps it: recomputed with its results */
     REMAT_STANDING_CANDIDATE, /* a decision saves or recomputes it */
-};
-
-/* The value in memory that a node reads, behind views and casts that are no node of any kernel. */
-struct remat_trace {
-    remat_value root; /* none: a constant or column, made in each kernel that uses it */
-    bool viewed;      /* by way of a view */
-    bool cast;        /* by way of such a cast */
 };
 
 /* Nodes of a kernel that make some of its values, and what they read from memory. */
@@ -70,9 +63,10 @@ struct remat_shards {
 struct remat_settled {
     const struct remat_graph *graph;
     const struct remat_kernel_list *kernels; /* the graph's own: everything is saved */
-    remat_kernel_id *kernel_of;              /* by node; none: it is absorbed (fuse.h) */
+    remat_kernel_id *kernel_of;              /* by node; none: it is absorbed (analysis.h) */
     const struct remat_decision *pinned;     /* of the pins alone; NULL: there are none */
     struct remat_facts facts;
+    struct remat_sources sources;
     uint8_t *standing;          /* by value: enum remat_standing; a view is FIXED */
     bool *written;              /* by value: its kernel writes it to memory */
     uint8_t *reads;             /* by value: enum remat_reading */
@@ -101,7 +95,11 @@ void remat_settle(struct remat_arena *arena, const struct remat_graph *graph,
                   const struct remat_device_description *device,
                   const struct remat_decision *pinned, struct remat_settled *out);
 
-struct remat_trace remat_settled_trace(const struct remat_settled *settled, remat_value value);
+static inline struct remat_source remat_settled_source(const struct remat_settled *settled,
+                                                       remat_value value)
+{
+    return settled->sources.of[value.i];
+}
 
 static inline bool remat_is_candidate(const struct remat_settled *settled, remat_value root)
 {

@@ -13,67 +13,12 @@
  * multiples of the periods of smaller runs. */
 #include "stacks.h"
 
+#include "analysis.h"
 #include "hash.h"
 #include "ops.h"
-#include "tree.h"
 
 #define NO_SPAN ((remat_span_id){REMAT_NONE})
 enum { UNREAD = REMAT_NONE - 1 };
-
-/* --- post-dominators: which values everything goes through on the way to the loss --- */
-
-/* Over the values that graph inputs and the nodes of the forward pass and the loss give; of the
- * results of one node the first stands for all. */
-struct ways {
-    remat_value exit; /* the root: what the last such node gives that the backward pass reads from;
-                         may be none */
-    struct remat_tree tree; /* of values */
-};
-
-static remat_value representative(const struct remat_graph *g, remat_value value)
-{
-    remat_node node = remat_producer(g, value);
-    return remat_is_none(node.i) ? value : g->nodes[node.i].outputs[0];
-}
-
-/* Views read nothing. */
-static remat_value find_exit(const struct remat_graph *g)
-{
-    remat_node last = REMAT_NO_NODE;
-    for (uint32_t n = 0; n < g->node_count; n++)
-        for (uint32_t i = 0; !remat_is_early(g->nodes[n].phase) && i < g->nodes[n].input_count;
-             i++) {
-            remat_node from = remat_producer(g, remat_storage_root(g, g->nodes[n].inputs[i]));
-            if (!remat_is_none(from.i) && remat_is_early(g->nodes[from.i].phase) &&
-                (remat_is_none(last.i) || from.i > last.i))
-                last = from;
-        }
-    return remat_is_none(last.i) ? REMAT_NO_VALUE : g->nodes[last.i].outputs[0];
-}
-
-/* From the last node to the first: when a node's turn comes, all its readers are in the tree. */
-static void find_ways(struct remat_arena *arena, const struct remat_graph *g, struct ways *out)
-{
-    struct remat_tree *tree = &out->tree;
-    remat_tree_create(arena, g->value_count, tree);
-    out->exit = find_exit(g);
-    if (remat_is_none(out->exit.i))
-        return;
-    for (uint32_t n = remat_producer(g, out->exit).i + 1; n-- > 0;) {
-        const struct remat_node_info *node = &g->nodes[n];
-        uint32_t v = node->outputs[0].i;
-        bool leads = v == out->exit.i || !remat_is_none(tree->parent[v]);
-        if (!remat_is_early(node->phase) || !leads)
-            continue;
-        remat_tree_add(tree, v);
-        for (uint32_t i = 0; i < node->input_count; i++) {
-            uint32_t *parent = &tree->parent[representative(g, node->inputs[i]).i];
-            *parent = remat_tree_common(tree, *parent, v);
-        }
-    }
-}
-
-/* --- the search --- */
 
 struct span {
     remat_value end; /* the bottleneck that it leads to; the one before begins it */
@@ -89,8 +34,9 @@ struct finder {
     struct remat_arena *arena, *scratch;
     const struct remat_graph *graph;
     const bool *written;
-    struct ways ways;
-    bool *flows; /* by value in the tree */
+    remat_value exit;       /* which all ways lead to */
+    struct remat_tree ways; /* bottlenecks */
+    bool *flows;            /* by value in the tree */
     /* The way of the source that was followed last. */
     remat_value source;
     uint32_t span_count;
@@ -106,6 +52,22 @@ struct finder {
 };
 
 /* --- sources --- */
+
+/* What the last node of the forward pass and the loss gives that the backward pass reads from; may
+ * be none. Views read nothing. */
+static remat_value find_exit(const struct remat_graph *g)
+{
+    remat_node last = REMAT_NO_NODE;
+    for (uint32_t n = 0; n < g->node_count; n++)
+        for (uint32_t i = 0; !remat_is_early(g->nodes[n].phase) && i < g->nodes[n].input_count;
+             i++) {
+            remat_node from = remat_producer(g, remat_storage_root(g, g->nodes[n].inputs[i]));
+            if (!remat_is_none(from.i) && remat_is_early(g->nodes[from.i].phase) &&
+                (remat_is_none(last.i) || from.i > last.i))
+                last = from;
+        }
+    return remat_is_none(last.i) ? REMAT_NO_VALUE : g->nodes[last.i].outputs[0];
+}
 
 static void find_flow(struct finder *f)
 {
@@ -123,7 +85,7 @@ static void find_flow(struct finder *f)
         const struct remat_node_info *node = &g->nodes[n];
         remat_value v = node->outputs[0];
         for (uint32_t i = 0; i < node->input_count; i++) {
-            remat_value from = representative(g, node->inputs[i]);
+            remat_value from = remat_first_result(g, node->inputs[i]);
             data[v.i] |= data[from.i];
             parameter[v.i] |= parameter[from.i];
             f->flows[v.i] |= f->flows[from.i];
@@ -136,7 +98,7 @@ static void find_flow(struct finder *f)
 static bool is_source(const struct finder *f, remat_value v)
 {
     remat_node node = remat_producer(f->graph, v);
-    remat_value next = {f->ways.tree.parent[v.i]};
+    remat_value next = {f->ways.parent[v.i]};
     if (!f->flows[v.i] || remat_is_none(next.i) ||
         !remat_is_none(f->out->stack_of[remat_producer(f->graph, next).i].i))
         return false;
@@ -144,7 +106,7 @@ static bool is_source(const struct finder *f, remat_value v)
         return true;
     const struct remat_node_info *info = &f->graph->nodes[node.i];
     for (uint32_t i = 0; i < info->input_count; i++)
-        if (f->flows[representative(f->graph, info->inputs[i]).i])
+        if (f->flows[remat_first_result(f->graph, info->inputs[i]).i])
             return false;
     return remat_is_none(f->out->stack_of[node.i].i);
 }
@@ -158,9 +120,9 @@ static void find_bottlenecks(struct finder *f)
     f->span_count = 0;
     memset(f->place, 0xff, f->graph->value_count * sizeof *f->place);
     f->place[f->source.i].i = 0;
-    while (bottleneck.i != f->ways.exit.i) {
-        bottleneck.i = f->ways.tree.parent[bottleneck.i];
-        if (bottleneck.i == f->ways.exit.i || f->written[bottleneck.i]) {
+    while (bottleneck.i != f->exit.i) {
+        bottleneck.i = f->ways.parent[bottleneck.i];
+        if (bottleneck.i == f->exit.i || f->written[bottleneck.i]) {
             f->spans[f->span_count++].end = bottleneck;
             f->place[bottleneck.i].i = f->span_count;
         }
@@ -196,7 +158,7 @@ static void divide(struct finder *f)
         const struct remat_node_info *node = &g->nodes[n];
         f->in[n] = NO_SPAN;
         for (uint32_t i = 0; remat_is_early(node->phase) && i < node->input_count; i++) {
-            remat_value from = representative(g, node->inputs[i]);
+            remat_value from = remat_first_result(g, node->inputs[i]);
             remat_node producer = remat_producer(g, from);
             remat_span_id s = f->place[from.i];
             if (remat_is_none(s.i) && !remat_is_none(producer.i))
@@ -221,7 +183,7 @@ enum operand { FIRST_BOTTLENECK, INSIDE, PARAMETER, OUTSIDE };
 static enum operand operand_kind(const struct finder *f, remat_span_id s, remat_value v)
 {
     const struct remat_value_info *value = &f->graph->values[v.i];
-    if (f->place[representative(f->graph, v).i].i == s.i)
+    if (f->place[remat_first_result(f->graph, v).i].i == s.i)
         return FIRST_BOTTLENECK;
     if (!remat_is_none(value->node.i) && f->in[value->node.i].i == s.i)
         return INSIDE;
@@ -392,7 +354,8 @@ void remat_stacks_find(struct remat_arena *arena, const struct remat_graph *grap
     REMAT_NEW(arena, out->span_of, graph->node_count);
     memset(out->stack_of, 0xff, graph->node_count * sizeof *out->stack_of);
     memset(out->span_of, 0xff, graph->node_count * sizeof *out->span_of);
-    find_ways(f.scratch, graph, &f.ways);
+    f.exit = find_exit(graph);
+    remat_find_ways(f.scratch, graph, f.exit, &f.ways);
     REMAT_NEW(f.scratch, f.spans, graph->value_count);
     REMAT_NEW(f.scratch, f.place, graph->value_count);
     REMAT_NEW(f.scratch, f.in, graph->node_count);

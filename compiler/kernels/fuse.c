@@ -16,23 +16,35 @@ const struct remat_shape *remat_fuse_space(const struct remat_graph *g,
     return shape->rank ? shape : &scalar;
 }
 
-bool remat_fuse_is_row(const struct remat_shape *shape, const struct remat_shape *space)
+/* The shape has one element for each row of the space. */
+static bool is_row(const struct remat_shape *shape, const struct remat_shape *space)
 {
     if (shape->rank != space->rank || shape->dims[shape->rank - 1] != 1)
         return false;
     return memcmp(shape->dims, space->dims, (shape->rank - 1) * sizeof *shape->dims) == 0;
 }
 
+/* All that the node reads has at most one element a row. */
+static bool reads_rows(const struct remat_graph *g, const struct remat_node_info *node)
+{
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const struct remat_shape *shape = &g->values[node->inputs[i].i].shape;
+        if (shape->rank && shape->dims[shape->rank - 1] != 1)
+            return false;
+    }
+    return true;
+}
+
 /* What is loaded once for several columns is not stored in place. */
-enum remat_fuse_way remat_fuse_way(const struct remat_shape *needed, uint32_t facts,
-                                   const struct remat_shape *space, bool rows, bool columns)
+bool remat_fuse_fits(const struct remat_graph *g, const struct remat_node_info *node,
+                     const struct remat_shape *space, bool rows, bool columns)
 {
     const uint32_t whole = REMAT_FACT_ROW_REDUCE | REMAT_FACT_COLUMN_REDUCE | REMAT_FACT_IN_PLACE;
+    const struct remat_shape *needed = remat_fuse_space(g, node);
     if (remat_shape_equal(needed, space))
-        return columns && (facts & REMAT_FACT_ROW_REDUCE) ? REMAT_FUSE_NOT : REMAT_FUSE_WHOLE;
-    return rows && !columns && !(facts & whole) && remat_fuse_is_row(needed, space)
-               ? REMAT_FUSE_ROWS
-               : REMAT_FUSE_NOT;
+        return !columns || !remat_op_has(node->op, REMAT_FACT_ROW_REDUCE);
+    return rows && !columns && !remat_op_has(node->op, whole) && is_row(needed, space) &&
+           reads_rows(g, node);
 }
 
 /* --- kernels --- */

@@ -107,17 +107,10 @@ static inline bool remat_kernel_has_phase(const struct remat_graph *graph,
 /* The index space that a node needs. */
 const struct remat_shape *remat_fuse_space(const struct remat_graph *graph,
                                            const struct remat_node_info *node);
-/* The shape has one element for each row of the space. */
-bool remat_fuse_is_row(const struct remat_shape *shape, const struct remat_shape *space);
-/* How a node runs in a fused kernel that it would make larger, if its inputs allow it. */
-enum remat_fuse_way {
-    REMAT_FUSE_NOT,
-    REMAT_FUSE_WHOLE, /* over the kernel's space */
-    REMAT_FUSE_ROWS,  /* once a row: what it reads has one element for each */
-};
-/* `needed`: the node's own space; `rows`, `columns`: the kernel has such reductions. */
-enum remat_fuse_way remat_fuse_way(const struct remat_shape *needed, uint32_t facts,
-                                   const struct remat_shape *space, bool rows, bool columns);
+/* A node that is no built-in kernel can run in a fused kernel over `space`, which it would make
+ * larger: over all of it, or once a row. `rows`, `columns`: the kernel has such reductions. */
+bool remat_fuse_fits(const struct remat_graph *graph, const struct remat_node_info *node,
+                     const struct remat_shape *space, bool rows, bool columns);
 
 /* Greedy in graph order: a pointwise or reduction node joins the kernel that computes one of its
  * inputs when both run over the same index space in the same phase, and nothing outside that kernel

@@ -6,20 +6,13 @@
 
 /* --- what is asked of every node --- */
 
-static uint32_t facts_of(const struct remat_graph *g, const struct remat_node_info *node)
+static uint32_t facts_of(const struct remat_node_info *node)
 {
-    const struct remat_value_info *first = &g->values[node->outputs[0].i];
     uint32_t facts = remat_op_info(node->op)->facts;
-    if (node->op == REMAT_OP_constant || node->op == REMAT_OP_column)
-        facts |= REMAT_FUSE_INLINE;
     if (node->op == REMAT_OP_column)
         facts |= REMAT_FUSE_COLUMN;
     if (node->op == REMAT_OP_cast)
         facts |= REMAT_FUSE_CAST;
-    if (node->op == REMAT_OP_cast && first->dtype == REMAT_F32)
-        facts |= REMAT_FUSE_WIDENS;
-    if (first->role != REMAT_ROLE_ACTIVATION)
-        facts |= REMAT_FUSE_ROLE;
     return facts;
 }
 
@@ -33,87 +26,30 @@ static const struct remat_fuse_node *node_of(const struct remat_fuser *f, remat_
     return &f->facts[n.i];
 }
 
-/* The node that computes a value; NULL of what is given. */
-static const struct remat_fuse_node *producer_of(const struct remat_fuser *f, remat_value value)
-{
-    remat_node producer = remat_producer(f->graph, value);
-    return remat_is_none(producer.i) ? NULL : node_of(f, producer);
-}
-
-static remat_value root_of(const struct remat_fuser *f, remat_value value)
-{
-    return f->values[value.i].root;
-}
-
 static remat_group_id group_of(const struct remat_fuser *f, remat_value value)
 {
     return f->values[value.i].group;
 }
 
-/* --- what nodes read --- */
-
-/* An inline node is in memory where a built-in kernel, the host, or (a column) a view reads it. */
-static void find_in_memory(struct remat_fuser *f, const struct remat_fuse_node *reader,
-                           remat_value root)
+static const struct remat_source *source_of(const struct remat_fuser *f,
+                                            const struct remat_fuse_node *node, uint32_t input)
 {
-    const struct remat_fuse_node *producer = producer_of(f, root);
-    bool builtin = has(reader, REMAT_FACT_BUILTIN);
-    if (producer && has(producer, builtin ? REMAT_FUSE_INLINE : REMAT_FUSE_COLUMN))
-        f->in_memory[remat_producer(f->graph, root).i] = 1;
+    return &f->sources.of[node->inputs[input].i];
 }
 
-static void read_inputs(struct remat_fuser *f, const struct remat_fuse_node *node)
+/* The group that computes what a node loads. */
+static remat_group_id source_group(const struct remat_fuser *f, const struct remat_fuse_node *node,
+                                   uint32_t input)
 {
-    bool as_is = has(node, REMAT_FACT_VIEW | REMAT_FACT_BUILTIN);
-    for (uint32_t i = 0; i < node->input_count; i++) {
-        struct remat_fuse_value *input = &f->values[node->inputs[i].i];
-        input->readers++;
-        if (as_is)
-            input->read = node->inputs[i];
-        if (as_is || input->root.i != node->inputs[i].i)
-            find_in_memory(f, node, input->root);
-    }
+    remat_value root = source_of(f, node, input)->root;
+    return remat_is_none(root.i) ? REMAT_NO_GROUP : group_of(f, root);
 }
 
-/* Instructions read the f32 of a bf16 value from the value itself: loads widen, and a register
- * holds an f32 anyway. Such a cast is no node of any kernel unless a view or a built-in kernel
- * reads it. */
-static void find_output(struct remat_fuser *f, const struct remat_fuse_node *node)
+/* The same; none through a view. */
+static remat_group_id input_group(const struct remat_fuser *f, const struct remat_fuse_node *node,
+                                  uint32_t input)
 {
-    struct remat_fuse_value *output = &f->values[node->output.i];
-    if (has(node, REMAT_FACT_VIEW))
-        output->root = root_of(f, node->inputs[0]);
-    if (has(node, REMAT_FUSE_WIDENS) && !has(node, REMAT_FUSE_ROLE))
-        output->read = node->inputs[0];
-}
-
-static void find_read(struct remat_fuser *f)
-{
-    for (remat_node n = {0}; n.i < f->graph->node_count; n.i++) {
-        const struct remat_fuse_node *node = node_of(f, n);
-        read_inputs(f, node);
-        find_output(f, node);
-    }
-}
-
-/* The readers of a cast that is no node take its place. */
-static void count_readers(struct remat_fuser *f)
-{
-    for (uint32_t v = 0; v < f->graph->value_count; v++)
-        if (f->values[v].read.i != v)
-            f->values[f->values[v].read.i].readers += f->values[v].readers - 1;
-    for (uint32_t o = 0; o < f->graph->output_count; o++) {
-        remat_node producer = remat_producer(f->graph, root_of(f, f->graph->outputs[o]));
-        if (!remat_is_none(producer.i))
-            f->in_memory[producer.i] = 1;
-    }
-}
-
-/* It is no node of any kernel: its readers make it for themselves, or read what it is made of. */
-static bool is_absorbed(const struct remat_fuser *f, const struct remat_fuse_node *node)
-{
-    return has(node, REMAT_FACT_VIEW | REMAT_FUSE_INLINE) ||
-           f->values[node->output.i].read.i != node->output.i;
+    return source_of(f, node, input)->viewed ? REMAT_NO_GROUP : source_group(f, node, input);
 }
 
 /* --- whether a node may join --- */
@@ -123,7 +59,7 @@ static uint32_t count_reads(const struct remat_fuser *f, const struct remat_fuse
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < node->input_count; i++)
-        count += remat_fuse_input(f, node, i).i == value.i;
+        count += source_of(f, node, i)->root.i == value.i && !source_of(f, node, i)->viewed;
     return count;
 }
 
@@ -140,33 +76,21 @@ static bool reads_only_through_itself(const struct remat_fuser *f,
                 inside += count_reads(f, node_of(f, r), v);
             bool kept = f->graph->values[v.i].role != REMAT_ROLE_ACTIVATION;
             bool reduced = has(node_of(f, m), REMAT_FACT_COLUMN_REDUCE);
-            if (!reduced && (kept || inside != f->values[v.i].readers))
+            if (!reduced && (kept || inside != f->values[v.i].reads))
                 return false;
         }
     }
     return true;
 }
 
-/* All inputs come from the group itself or can be loaded over its space; none is a view of what the
- * group computes. */
-static bool inputs_fit(const struct remat_fuser *f, remat_group_id group,
-                       const struct remat_fuse_node *node, const struct remat_shape *space,
-                       bool row)
+/* A view of what the group computes is there only after it. */
+static bool reads_own_view(const struct remat_fuser *f, remat_group_id group,
+                           const struct remat_fuse_node *node)
 {
-    for (uint32_t i = 0; i < node->input_count; i++) {
-        remat_value in = remat_fuse_input(f, node, i), root = root_of(f, in);
-        const struct remat_fuse_node *producer = producer_of(f, in);
-        if (producer && has(producer, REMAT_FUSE_INLINE))
-            continue;
-        bool inside = group_of(f, root).i == group.i;
-        if (inside && root.i != in.i)
-            return false;
-        const struct remat_shape *shape = &f->graph->values[in.i].shape;
-        if (row && (inside ? !remat_fuse_is_row(shape, space)
-                           : shape->rank && shape->dims[shape->rank - 1] != 1))
-            return false;
-    }
-    return true;
+    for (uint32_t i = 0; i < node->input_count; i++)
+        if (source_of(f, node, i)->viewed && source_group(f, node, i).i == group.i)
+            return true;
+    return false;
 }
 
 /* The node rounds column sums that the group computes: their store does that. */
@@ -174,7 +98,7 @@ static bool rounds_columns(const struct remat_fuser *f, remat_group_id id,
                            const struct remat_fuse_node *node)
 {
     return has(node, REMAT_FUSE_CAST) && group_of(f, node->inputs[0]).i == id.i &&
-           has(producer_of(f, node->inputs[0]), REMAT_FACT_COLUMN_REDUCE);
+           has(node_of(f, remat_producer(f->graph, node->inputs[0])), REMAT_FACT_COLUMN_REDUCE);
 }
 
 /* So that many nodes more may be in the group. */
@@ -201,11 +125,10 @@ static bool can_join(const struct remat_fuser *f, remat_group_id id,
     bool column_reduce = has(node, REMAT_FACT_COLUMN_REDUCE);
     if (column_reduce && group->node_count >= REMAT_FUSED_NODES_MAX)
         return false;
-    enum remat_fuse_way way = remat_fuse_way(node->space, node->facts, group->space, rows, columns);
-    if (way == REMAT_FUSE_NOT ||
-        (column_reduce ? rows || !reads_only_through_itself(f, group, node) : columns))
-        return false;
-    return inputs_fit(f, id, node, group->space, way == REMAT_FUSE_ROWS);
+    return remat_fuse_fits(f->graph, &f->graph->nodes[node - f->facts], group->space, rows,
+                           columns) &&
+           (column_reduce ? !rows && reads_only_through_itself(f, group, node) : !columns) &&
+           !reads_own_view(f, id, node);
 }
 
 /* --- choosing a group --- */
@@ -215,7 +138,7 @@ static remat_group_id find_group(const struct remat_fuser *f, const struct remat
 {
     remat_group_id best = REMAT_NO_GROUP;
     for (uint32_t i = 0; i < node->input_count; i++) {
-        remat_group_id group = group_of(f, remat_fuse_input(f, node, i));
+        remat_group_id group = input_group(f, node, i);
         if (!remat_is_none(group.i) && (remat_is_none(best.i) || group.i > best.i) &&
             can_join(f, group, node))
             best = group;
@@ -228,7 +151,7 @@ static bool reads_root(const struct remat_fuser *f, const struct remat_fuse_grou
 {
     for (remat_node m = group->first; !remat_is_none(m.i); m = f->next[m.i])
         for (uint32_t i = 0; i < node_of(f, m)->input_count; i++)
-            if (root_of(f, remat_fuse_input(f, node_of(f, m), i)).i == root.i)
+            if (source_of(f, node_of(f, m), i)->root.i == root.i)
                 return true;
     return false;
 }
@@ -244,7 +167,7 @@ static remat_group_id find_sibling(const struct remat_fuser *f, remat_node n)
         const struct remat_fuse_group *group = &f->groups.items[id.i];
         if (group->node_count > 0 && group->kind == REMAT_GROUP_COLUMN &&
             f->graph->nodes[group->first.i].scope.i == f->graph->nodes[n.i].scope.i &&
-            reads_root(f, group, root_of(f, remat_fuse_input(f, node, 0))) && can_join(f, id, node))
+            reads_root(f, group, source_of(f, node, 0)->root) && can_join(f, id, node))
             return id;
     }
     return REMAT_NO_GROUP;
@@ -307,7 +230,7 @@ static void merge_producers(struct remat_fuser *f, const struct remat_fuse_node 
                             remat_group_id id)
 {
     for (uint32_t i = 0; i < node->input_count; i++) {
-        remat_group_id other = group_of(f, remat_fuse_input(f, node, i));
+        remat_group_id other = input_group(f, node, i);
         if (remat_is_none(other.i) || other.i == id.i || !can_join(f, other, node))
             continue;
         const struct remat_fuse_group *a = &f->groups.items[other.i], *b = &f->groups.items[id.i];
@@ -328,25 +251,6 @@ static void append(struct remat_fuser *f, remat_node n, remat_group_id id)
     set_group(f, n, id);
 }
 
-static void list_readers(struct remat_fuser *f)
-{
-    struct REMAT_LIST(remat_value) roots = {0};
-    struct REMAT_LIST(remat_node) nodes = {0};
-    uint32_t *order;
-    for (remat_node n = {0}; n.i < f->graph->node_count; n.i++) {
-        const struct remat_fuse_node *node = node_of(f, n);
-        for (uint32_t i = 0; i < node->input_count; i++) {
-            REMAT_PUSH(f->arena, &roots, root_of(f, remat_fuse_input(f, node, i)));
-            REMAT_PUSH(f->arena, &nodes, n);
-        }
-    }
-    f->reader_begin = remat_group(f->arena, (const uint32_t *)roots.items, (uint32_t)roots.count,
-                                  f->graph->value_count, &order);
-    REMAT_NEW(f->arena, f->readers, nodes.count);
-    for (size_t e = 0; e < nodes.count; e++)
-        f->readers[e] = nodes.items[order[e]];
-}
-
 static void consume(struct remat_fuser *f, remat_group_id group, remat_group_id own)
 {
     if (!remat_is_none(group.i) && group.i != own.i)
@@ -359,11 +263,11 @@ static void mark_consumed(struct remat_fuser *f, const struct remat_fuse_node *n
 {
     uint32_t updated = has(node, REMAT_FACT_IN_PLACE) ? node->output_count : 0;
     for (uint32_t i = 0; i < node->input_count; i++)
-        consume(f, group_of(f, root_of(f, remat_fuse_input(f, node, i))), own);
+        consume(f, source_group(f, node, i), own);
     for (uint32_t i = 0; i < updated; i++) {
-        uint32_t root = root_of(f, remat_fuse_input(f, node, i)).i;
-        for (uint32_t r = f->reader_begin[root]; r < f->reader_begin[root + 1]; r++)
-            consume(f, group_of(f, node_of(f, f->readers[r])->output), own);
+        uint32_t root = source_of(f, node, i)->root.i;
+        for (uint32_t r = f->readers.begin[root]; r < f->readers.begin[root + 1]; r++)
+            consume(f, group_of(f, node_of(f, f->readers.nodes[r])->output), own);
     }
 }
 
@@ -388,7 +292,7 @@ static void place_nodes(struct remat_fuser *f)
 {
     f->groups.count = 0;
     for (remat_node n = {0}; n.i < f->graph->node_count; n.i++) {
-        if (f->in_memory[n.i] || !is_absorbed(f, node_of(f, n)))
+        if (!f->sources.absorbed[n.i])
             place_node(f, n);
     }
 }
@@ -420,8 +324,8 @@ static void store_inputs(struct remat_fuser *f, const struct remat_fuse_node *no
 {
     uint32_t reads = node->facts & REMAT_FUSE_COLUMN ? 0 : node->input_count; /* its shape alone */
     for (uint32_t i = 0; i < reads; i++) {
-        remat_value root = root_of(f, remat_fuse_input(f, node, i));
-        if (group_of(f, root).i != group.i)
+        remat_value root = source_of(f, node, i)->root;
+        if (!remat_is_none(root.i) && group_of(f, root).i != group.i)
             f->stored[root.i] = 1;
     }
 }
@@ -453,12 +357,24 @@ static void find_stored(struct remat_fuser *f)
     }
 }
 
+static void count_all_reads(struct remat_fuser *f)
+{
+    for (remat_node n = {0}; n.i < f->graph->node_count; n.i++) {
+        const struct remat_fuse_node *node = node_of(f, n);
+        bool loads = f->sources.absorbed[n.i] && has(node, REMAT_FUSE_CAST);
+        for (uint32_t i = 0; i < node->input_count && !loads; i++) {
+            const struct remat_source *source = source_of(f, node, i);
+            if (!source->viewed && !remat_is_none(source->root.i))
+                f->values[source->root.i].reads++;
+        }
+    }
+}
+
 static void collect(struct remat_fuser *f)
 {
-    REMAT_NEW(f->arena, f->in_memory, f->graph->node_count);
-    find_read(f);
-    count_readers(f);
-    list_readers(f);
+    remat_find_sources(f->arena, f->graph, &f->sources);
+    f->readers = remat_find_readers(f->arena, f->graph, f->sources.of);
+    count_all_reads(f);
     place_nodes(f);
     if (is_full(f))
         divide(f);
@@ -474,7 +390,7 @@ static void list_facts(struct remat_fuser *f)
     for (uint32_t n = 0; n < g->node_count; n++) {
         const struct remat_node_info *node = &g->nodes[n];
         f->facts[n] = (struct remat_fuse_node){
-            .facts = facts_of(g, node),
+            .facts = facts_of(node),
             .space = remat_fuse_space(g, node),
             .output = node->outputs[0],
             .input_count = node->input_count,
@@ -483,12 +399,12 @@ static void list_facts(struct remat_fuser *f)
             .bucket = node->phase == REMAT_PHASE_LOSS ? REMAT_PHASE_FORWARD : node->phase};
     }
     for (remat_value v = {0}; v.i < g->value_count; v.i++)
-        f->values[v.i] = (struct remat_fuse_value){.root = v, .read = v, .group = REMAT_NO_GROUP};
+        f->values[v.i] = (struct remat_fuse_value){.group = REMAT_NO_GROUP};
 }
 
 static void store(struct remat_fuser *f, remat_value value)
 {
-    f->stored[root_of(f, value).i] = 1;
+    f->stored[remat_storage_root(f->graph, value).i] = 1;
 }
 
 /* Values that outlive the step's commands: outputs, states, gradients. */

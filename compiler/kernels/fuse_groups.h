@@ -3,15 +3,13 @@
 #ifndef REMAT_FUSE_GROUPS_H
 #define REMAT_FUSE_GROUPS_H
 
+#include "analysis.h"
 #include "fuse.h"
 
 /* Beside those of enum remat_op_fact, which are the low bits. */
 enum remat_fuse_fact {
-    REMAT_FUSE_INLINE = 1 << 16, /* a constant or a column: made anew in each fused kernel */
-    REMAT_FUSE_COLUMN = 1 << 17, /* a column */
-    REMAT_FUSE_CAST = 1 << 18,   /* a cast */
-    REMAT_FUSE_WIDENS = 1 << 19, /* a cast from bf16 to f32 */
-    REMAT_FUSE_ROLE = 1 << 20,   /* its first output is no activation */
+    REMAT_FUSE_COLUMN = 1 << 16, /* a column */
+    REMAT_FUSE_CAST = 1 << 17,   /* a cast */
 };
 
 struct remat_fuse_node { /* what is asked of each node, in few bytes */
@@ -43,9 +41,7 @@ struct remat_fuse_group {
 };
 
 struct remat_fuse_value {
-    remat_value root;     /* its storage root */
-    remat_value read;     /* what its readers read */
-    uint32_t readers;     /* number of nodes that read it */
+    uint32_t reads;       /* number of nodes' inputs that load it, through no view */
     remat_group_id group; /* that computes it; none: no group does */
 };
 
@@ -59,16 +55,9 @@ struct remat_fuser {
     remat_kernel_id *kernel_of; /* by node: that its group becomes; none where it is in no group */
     remat_node *next;           /* by node: the one behind it in its group */
     remat_group_id *within; /* by node: the group that it may not leave; NULL: any, of any size */
-    uint8_t *in_memory;     /* by node: an inline one that is a kernel's result all the same */
-    uint32_t *reader_begin; /* by storage root: its place in `readers` */
-    remat_node *readers;
+    struct remat_sources sources;
+    struct remat_readers readers; /* by source */
 };
-
-static inline remat_value remat_fuse_input(const struct remat_fuser *f,
-                                           const struct remat_fuse_node *node, uint32_t i)
-{
-    return f->values[node->inputs[i].i].read;
-}
 
 /* arena and graph are given; fills the others. Groups come in order of their last nodes, which is
  * that of kernels; the nodes of each in graph order. */

@@ -3,6 +3,7 @@
  * is recomputed, and nodes what is read. */
 #include "decisions.h"
 
+#include "analysis.h"
 #include "ops.h"
 
 struct outcome {        /* of a value of the decided graph */
@@ -13,8 +14,6 @@ struct outcome {        /* of a value of the decided graph */
     uint64_t clones_ns; /* of the kernels that write clones, slices and gathers */
     uint32_t read_end;  /* position after the last kernel that reads it or a clone */
 };
-
-REMAT_INDEX(layer_id); /* of all stacks' layers, from 1 on; 0: outside of them */
 
 struct recorder {
     const struct remat_lowering *in;
@@ -116,28 +115,8 @@ static void follow_kernels(struct remat_arena *scratch, struct recorder *r)
     }
 }
 
-/* By scope. Returns how many there are. */
-static uint32_t number_layers(struct remat_arena *scratch, const struct remat_graph *g,
-                              layer_id *out)
-{
-    uint32_t layers = remat_graph_layers(g), count = 0;
-    const char **stacks;
-    REMAT_NEW(scratch, stacks, g->scope_count);
-    for (uint32_t s = 0; s < g->scope_count; s++) {
-        const struct remat_scope *scope = &g->scopes[s];
-        uint32_t stack = 0;
-        if (scope->layer < 0 || (uint32_t)scope->layer >= layers)
-            continue;
-        while (stack < count && strcmp(stacks[stack], scope->stack) != 0)
-            stack++;
-        stacks[stack] = scope->stack;
-        count += stack == count;
-        out[s].i = 1 + stack * layers + (uint32_t)scope->layer;
-    }
-    return 1 + count * layers;
-}
-
-static void find_leaving(struct remat_arena *scratch, const layer_id *layer, struct recorder *r)
+static void find_leaving(struct remat_arena *scratch, const struct remat_layer_numbers *layers,
+                         struct recorder *r)
 {
     const struct remat_graph *g = r->list->graph;
     REMAT_NEW(scratch, r->leaves, g->value_count);
@@ -146,30 +125,32 @@ static void find_leaving(struct remat_arena *scratch, const layer_id *layer, str
         for (uint32_t i = 0; i < reader->input_count && remat_is_early(reader->phase); i++) {
             remat_value root = remat_storage_root(g, reader->inputs[i]);
             const struct remat_node_info *writer = remat_producer_info(g, root);
-            r->leaves[root.i] |= writer && layer[writer->scope.i].i != layer[reader->scope.i].i;
+            r->leaves[root.i] |=
+                writer && layers->number[writer->scope.i] != layers->number[reader->scope.i];
         }
     }
 }
 
-/* The nodes that an op was expanded into share its place. There are `count` layers. */
-static void count_ops(struct remat_arena *scratch, const layer_id *layer, uint32_t count,
+/* The nodes that an op was expanded into share its place. */
+static void count_ops(struct remat_arena *scratch, const struct remat_layer_numbers *layers,
                       struct recorder *r)
 {
     const struct remat_graph *g = r->list->graph;
     uint32_t *counts, *first; /* first: by group, 1 + the index of its first node */
-    REMAT_NEW(scratch, counts, (size_t)count * REMAT_OP_COUNT);
+    REMAT_NEW(scratch, counts, (size_t)(layers->count + 1) * REMAT_OP_COUNT);
     REMAT_NEW(scratch, first, g->node_count);
     REMAT_NEW(scratch, r->op_index, g->node_count);
     for (size_t i = 0; i < r->list->nodes.count; i++) {
         uint32_t n = r->list->nodes.items[i].i;
         const struct remat_node_info *node = &g->nodes[n];
         uint32_t group = node->origin_group < g->node_count ? node->origin_group : n;
+        uint32_t layer = layers->number[node->scope.i];
+        layer = remat_is_none(layer) ? layers->count : layer;
         if (node->phase != REMAT_PHASE_FORWARD || node->instance)
             continue;
         if (!first[group]) {
             first[group] = n + 1;
-            r->op_index[n] =
-                counts[(size_t)layer[node->scope.i].i * REMAT_OP_COUNT + node->origin]++;
+            r->op_index[n] = counts[(size_t)layer * REMAT_OP_COUNT + node->origin]++;
         }
         r->op_index[n] = r->op_index[first[group] - 1];
     }
@@ -252,12 +233,11 @@ void remat_lower_decisions(struct remat_arena *arena, struct remat_arena *scratc
     struct recorder r = {
         .in = lowering, .list = list, .runs = remat_step_microbatches(lowering->step)};
     struct REMAT_LIST(struct remat_decision_record) records = {0};
-    layer_id *layer;
+    struct remat_layer_numbers layers;
     follow_kernels(scratch, &r);
-    REMAT_NEW(scratch, layer, g->scope_count);
-    uint32_t layers = number_layers(scratch, g, layer);
-    count_ops(scratch, layer, layers, &r);
-    find_leaving(scratch, layer, &r);
+    remat_layers_number(scratch, g, &layers);
+    count_ops(scratch, &layers, &r);
+    find_leaving(scratch, &layers, &r);
     for (size_t n = 0; n < list->nodes.count; n++) {
         remat_node id = list->nodes.items[n];
         const struct remat_node_info *node = &g->nodes[id.i];

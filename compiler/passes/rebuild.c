@@ -124,22 +124,6 @@ struct remat_graph *remat_rebuild_finish(struct remat_rebuild *r)
     return r->to;
 }
 
-uint32_t *remat_count_uses(struct remat_arena *arena, const struct remat_graph *graph)
-{
-    uint32_t *uses;
-    REMAT_NEW(arena, uses, graph->value_count);
-    for (uint32_t n = 0; n < graph->node_count; n++)
-        for (uint32_t k = 0; k < graph->nodes[n].input_count; k++)
-            uses[graph->nodes[n].inputs[k].i]++;
-    for (uint32_t k = 0; k < graph->output_count; k++)
-        uses[graph->outputs[k].i]++;
-    for (uint32_t k = 0; k < graph->update_count; k++) {
-        uses[graph->updates[k].state.i]++;
-        uses[graph->updates[k].value.i]++;
-    }
-    return uses;
-}
-
 remat_value remat_add_input(struct remat_builder *b, const char *name, remat_dtype dtype,
                             struct remat_shape shape, uint8_t role)
 {

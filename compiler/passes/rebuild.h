@@ -3,6 +3,7 @@
 #ifndef REMAT_REBUILD_H
 #define REMAT_REBUILD_H
 
+#include "analysis.h"
 #include "builder.h"
 #include "passes.h"
 
@@ -41,7 +42,5 @@ bool *remat_find_kept(struct remat_arena *arena, const struct remat_graph *graph
 /* Some output is needed, or a gradient. */
 bool remat_is_needed(const struct remat_graph *graph, const struct remat_node_info *node,
                      const bool *needed);
-/* Of each value of a graph: how many nodes' inputs, graph outputs and updates name it. */
-uint32_t *remat_count_uses(struct remat_arena *arena, const struct remat_graph *graph);
 
 #endif

@@ -6,7 +6,7 @@
  * read. */
 #include "decide.h"
 
-#include "facts.h"
+#include "analysis.h"
 #include "ops.h"
 #include "policy.h"
 #include "region.h"

@@ -30,18 +30,6 @@ extern const struct remat_module_info remat_modules[REMAT_MODULE_COUNT];
 /* Bit mask of the modules that the scope belongs to: none outside layers. */
 uint32_t remat_modules_of(const struct remat_scope *scope);
 
-/* Layer 3 of two stacks is two layers. By scope; none outside layers, or where nothing is computed
- * in the layer. */
-REMAT_INDEX(remat_layer_stack_id);
-struct remat_layer_numbers {
-    uint32_t stack_count;
-    remat_layer_stack_id *stack; /* in the order of their first scopes */
-    uint32_t count;              /* of the layers of all stacks */
-    uint32_t *number;            /* of the layer, counted through all stacks in one go */
-};
-void remat_layers_number(struct remat_arena *arena, const struct remat_graph *graph,
-                         struct remat_layer_numbers *out);
-
 /* An element of a comma-separated list; advances *rest, which starts as the list and ends as NULL.
  * False at the end. "a,,b" has an empty element. */
 struct remat_word {

@@ -3,7 +3,7 @@
 #ifndef REMAT_POLICY_RULES_H
 #define REMAT_POLICY_RULES_H
 
-#include "facts.h"
+#include "analysis.h"
 #include "policy.h"
 
 /* --- pins: what --save GLOB and --recompute GLOB say of each value --- */

@@ -27,6 +27,7 @@ MAY_INCLUDE = {
     "runtime/kernel": ["runtime/base"],
     "runtime/program": ["runtime/base", "runtime/files", "runtime/kernel", "schemas"],
     "runtime": ["runtime"],
+    "compiler/analysis": ["compiler/ir", "compiler/ops", "compiler/support"] + LOWER,
     "compiler/ingest": ["compiler", "schemas"] + LOWER,
     "compiler": ["compiler"] + LOWER,
     "tools/run": ["runtime/include", "runtime/files/files.h", "tools/cli"],

@@ -46,25 +46,23 @@ struct remat_shape remat_layout_shape(const struct remat_shape *shape, struct re
     return out;
 }
 
-static void list_readers(struct finder *f)
+/* Layers hand on the values that every way from an input to the loss passes. */
+static void find_handed(struct finder *f)
 {
     const struct remat_graph *graph = f->graph;
-    uint32_t count = 0;
-    for (uint32_t n = 0; n < graph->node_count; n++)
-        count += graph->nodes[n].input_count;
-    REMAT_NEW(f->arena, f->reader, graph->value_count);
-    REMAT_NEW(f->arena, f->next, count);
-    REMAT_NEW(f->arena, f->user, count);
-    for (uint32_t v = 0; v < graph->value_count; v++)
-        f->reader[v] = NO_USE;
-    use_id use = {0};
-    for (remat_node n = {0}; n.i < graph->node_count; n.i++)
-        for (uint32_t k = 0; k < graph->nodes[n.i].input_count; k++, use.i++) {
-            remat_value v = graph->nodes[n.i].inputs[k];
-            f->user[use.i] = n;
-            f->next[use.i] = f->reader[v.i];
-            f->reader[v.i] = use;
-        }
+    struct remat_tree ways;
+    remat_value loss =
+        graph->output_count ? remat_first_result(graph, graph->outputs[0]) : REMAT_NO_VALUE;
+    remat_find_ways(f->arena, graph, loss, &ways);
+    REMAT_NEW(f->arena, f->handed, graph->node_count);
+    for (uint32_t v = 0; v < graph->value_count; v++) {
+        remat_value at = {ways.parent[v]};
+        if (graph->values[v].role != REMAT_ROLE_INPUT)
+            continue;
+        for (; !remat_is_none(at.i) && !f->handed[remat_producer(graph, at).i];
+             at.i = ways.parent[at.i])
+            f->handed[remat_producer(graph, at).i] = true;
+    }
 }
 
 static bool is_open(const struct remat_value_info *info)
@@ -218,8 +216,8 @@ remat_status remat_layouts_find(struct remat_arena *arena, const struct remat_gr
     REMAT_NEW(arena, out->wanted, graph->node_count);
     REMAT_CHECK(remat_layout_check_tokens(&f));
     REMAT_CHECK(remat_layout_read_stated(&f));
-    list_readers(&f);
-    remat_layout_find_handed(&f);
+    f.readers = remat_find_readers(arena, graph, NULL);
+    find_handed(&f);
     for (remat_value v = {0}; v.i < graph->value_count; v.i++) {
         f.root[v.i] = v;
         out->of[v.i] = is_stated(&f, v)               ? f.stated[v.i]

@@ -4,17 +4,14 @@
  * layout.c            places and shapes, the pass over the nodes
  * layout_rules.c      rules of elementwise ops, reductions and shapes
  * layout_products.c   rules of matmul, attention and tables
- * layout_handed.c     what layers hand on to each other
  * layout_narrow.c     wholes of which each rank reads a part
  * layout_stated.c     what the graph states
  * layout_finder.c     refusals */
 #ifndef REMAT_LAYOUT_FINDER_H
 #define REMAT_LAYOUT_FINDER_H
 
+#include "analysis.h"
 #include "layout.h"
-
-REMAT_INDEX(use_id); /* of all inputs of nodes, in order */
-#define NO_USE ((use_id){REMAT_NONE})
 
 struct finder {
     struct remat_arena *arena;
@@ -27,11 +24,9 @@ struct finder {
                         */
     uint32_t *uses;    /* of each value */
     remat_value *parameters; /* of each value: the parameter whose gradient it is, or none */
-    use_id *reader;          /* of each value: its last use; may be none */
-    use_id *next;            /* of each use: the one before it */
-    remat_node *user;        /* of each use */
-    bool *handed;            /* of each node: layers hand its result on */
-    uint32_t look, *looked;  /* of each value: in which look at columns it was found last */
+    struct remat_readers readers;
+    bool *handed;           /* of each node: layers hand its result on */
+    uint32_t look, *looked; /* of each value: in which look at columns it was found last */
     struct REMAT_LIST(remat_value) to_look_at;
     struct remat_layout *stated; /* of each value, by the graph; OPEN: nothing is */
     bool *read;                  /* of each root: by a node that was visited */

@@ -8,10 +8,11 @@ static struct remat_layout read_layout(const struct finder *f, remat_value v)
 {
     struct remat_layout found = whole;
     uint32_t uses = 0;
-    for (use_id u = f->reader[v.i]; !remat_is_none(u.i); u = f->next[u.i]) {
-        const struct remat_node_info *node = &f->graph->nodes[f->user[u.i].i];
+    for (uint32_t r = f->readers.begin[v.i + 1]; r-- > f->readers.begin[v.i];) {
+        remat_node reader = f->readers.nodes[r];
+        const struct remat_node_info *node = &f->graph->nodes[reader.i];
         for (uint32_t k = 0; k < node->input_count; k++) {
-            struct remat_layout want = f->layouts->wanted[f->user[u.i].i][k];
+            struct remat_layout want = f->layouts->wanted[reader.i][k];
             if (node->inputs[k].i != v.i)
                 continue;
             if (want.kind != REMAT_LAYOUT_SPLIT || (uses > 0 && want.run != found.run))

@@ -21,8 +21,8 @@ struct columns {
 
 static void look_at_readers(struct finder *f, remat_value v, struct columns *c)
 {
-    for (use_id u = f->reader[v.i]; !remat_is_none(u.i); u = f->next[u.i]) {
-        const struct remat_node_info *node = &f->graph->nodes[f->user[u.i].i];
+    for (uint32_t k = f->readers.begin[v.i]; k < f->readers.begin[v.i + 1]; k++) {
+        const struct remat_node_info *node = &f->graph->nodes[f->readers.nodes[k].i];
         const struct remat_shape *from = shape_of(f, v), *to = shape_of(f, node->outputs[0]);
         c->are_classes |= node->op == REMAT_OP_column;
         if (node->op == REMAT_OP_slice && remat_node_int(node, "axis", 0) == from->rank - 1)
@@ -179,8 +179,8 @@ remat_status remat_layout_rule_attention(struct finder *f, const struct rule_of 
 static bool makes_logits(struct finder *f, remat_value table)
 {
     struct columns c = {shape_of(f, table)->dims[0], 1, false};
-    for (use_id u = f->reader[table.i]; !remat_is_none(u.i); u = f->next[u.i]) {
-        const struct remat_node_info *node = &f->graph->nodes[f->user[u.i].i];
+    for (uint32_t k = f->readers.begin[table.i]; k < f->readers.begin[table.i + 1]; k++) {
+        const struct remat_node_info *node = &f->graph->nodes[f->readers.nodes[k].i];
         if (node->op == REMAT_OP_matmul && remat_is_early(node->phase))
             look_at_columns(f, node->outputs[0], &c);
     }
@@ -217,14 +217,14 @@ remat_status remat_layout_rule_embedding(struct finder *f, const struct rule_of 
 /* The layout of the table that was read by the same ids, the first of that shape. */
 static struct remat_layout find_table(struct finder *f, const struct remat_node_info *node)
 {
-    struct remat_layout found = whole;
-    for (use_id u = f->reader[node->inputs[1].i]; !remat_is_none(u.i); u = f->next[u.i]) {
-        const struct remat_node_info *reads = &f->graph->nodes[f->user[u.i].i];
+    remat_value ids = node->inputs[1];
+    for (uint32_t k = f->readers.begin[ids.i]; k < f->readers.begin[ids.i + 1]; k++) {
+        const struct remat_node_info *reads = &f->graph->nodes[f->readers.nodes[k].i];
         if (reads->op == REMAT_OP_embedding &&
             remat_shape_equal(shape_of(f, reads->inputs[0]), shape_of(f, node->outputs[0])))
-            found = *layout_of(f, reads->inputs[0]);
+            return *layout_of(f, reads->inputs[0]);
     }
-    return found;
+    return whole;
 }
 
 remat_status remat_layout_rule_embedding_backward(struct finder *f, const struct rule_of *r)

@@ -8,9 +8,9 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "analysis.h"
 #include "bound_samples.h"
 #include "check.h"
-#include "facts.h"
 #include "graph_parse.h"
 #include "noisy_profile.h"
 #include "random_graph.h"

@@ -8,8 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "analysis.h"
 #include "check.h"
-#include "facts.h"
 #include "graph_print.h"
 #include "noisy_profile.h"
 #include "random_graph.h"

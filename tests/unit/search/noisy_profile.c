@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "facts.h"
+#include "analysis.h"
 #include "kernel_body.h"
 #include "philox.h"
 #include "profile.h"

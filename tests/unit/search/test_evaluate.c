@@ -4,8 +4,8 @@
  * share. Two have one effect if they make the same kernels, and only then. */
 #include <inttypes.h>
 
+#include "analysis.h"
 #include "check.h"
-#include "facts.h"
 #include "philox.h"
 #include "reference.h"
 

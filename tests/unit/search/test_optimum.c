@@ -9,8 +9,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "analysis.h"
 #include "check.h"
-#include "facts.h"
 #include "random_graph.h"
 #include "reference.h"
 

@@ -7,9 +7,9 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "analysis.h"
 #include "check.h"
 #include "explain.h"
-#include "facts.h"
 #include "marginal.h"
 #include "noisy_profile.h"
 #include "philox.h"

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "facts.h"
+#include "analysis.h"
 
 #include "ops.h"
 
 /* Values of which the backward pass reads a later version: their readers cannot run again there. An
  * update that nobody reads waits for them. */
-static bool *find_replaced(struct remat_arena *arena, const struct remat_graph *graph)
+static bool *find_replaced(struct remat_arena *arena, const struct remat_graph *graph,
+                           const remat_value *root)
 {
     bool *out, *read;
     REMAT_NEW(arena, out, graph->value_count);
@@ -15,7 +16,7 @@ static bool *find_replaced(struct remat_arena *arena, const struct remat_graph *
         bool updates =
             remat_op_has(node->op, REMAT_FACT_IN_PLACE) && node->phase != REMAT_PHASE_OPTIMIZER;
         for (uint32_t k = 0; updates && k < node->output_count; k++)
-            out[remat_storage_root(graph, node->inputs[k]).i] = read[node->outputs[k].i];
+            out[root[node->inputs[k].i].i] = read[node->outputs[k].i];
         for (uint32_t i = 0; i < remat_op_reads(node); i++)
             read[node->inputs[i].i] = true;
     }
@@ -31,19 +32,15 @@ static bool reads(const struct remat_node_info *node, const bool *values,
     return false;
 }
 
-static void find_roots(const struct remat_graph *graph, const bool *replaced,
-                       struct remat_facts *facts)
+static void find_recomputable(const struct remat_graph *graph, const bool *replaced,
+                              struct remat_facts *facts)
 {
-    for (remat_value v = {0}; v.i < graph->value_count; v.i++)
-        facts->root[v.i] = v;
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const struct remat_node_info *node = &graph->nodes[n];
         bool view = remat_op_has(node->op, REMAT_FACT_VIEW);
         for (uint32_t i = 0; i < node->output_count; i++) {
             remat_value v = node->outputs[i];
             bool forward = !view && node->phase == REMAT_PHASE_FORWARD && node->instance == 0;
-            if (view)
-                facts->root[v.i] = facts->root[node->inputs[0].i];
             facts->forward[v.i] = forward;
             facts->recomputable[v.i] =
                 forward && remat_op_recomputable(node->op) && !reads(node, replaced, facts);
@@ -108,13 +105,13 @@ void remat_facts_create(struct remat_arena *arena, const struct remat_graph *gra
                         struct remat_facts *out)
 {
     uint32_t count = graph->value_count;
-    REMAT_NEW(arena, out->root, count);
+    out->root = remat_find_roots(arena, graph);
     REMAT_NEW(arena, out->forward, count);
     REMAT_NEW(arena, out->recomputable, count);
     REMAT_NEW(arena, out->needed, count);
     REMAT_NEW(arena, out->output, count);
     REMAT_NEW(arena, out->may_shard, count);
-    find_roots(graph, find_replaced(arena, graph), out);
+    find_recomputable(graph, find_replaced(arena, graph, out->root), out);
     find_needed(graph, out);
     for (uint32_t i = 0; i < graph->output_count; i++)
         out->output[out->root[graph->outputs[i].i].i] = true;

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Facts of a graph, each found here alone: plain data by value, node or scope, in the arena that is
+ * given. */
+#ifndef REMAT_ANALYSIS_H
+#define REMAT_ANALYSIS_H
+
+#include "graph.h"
+#include "tree.h"
+
+/* --- what nodes read (sources.c) --- */
+
+/* By value: whose bytes it uses, itself unless a view; as remat_storage_root. */
+remat_value *remat_find_roots(struct remat_arena *arena, const struct remat_graph *graph);
+
+/* The value in memory that a kernel loads where it reads a value. */
+struct remat_source {
+    remat_value root; /* none: a constant or column, made in each kernel that uses it */
+    bool viewed;      /* by way of a view */
+    bool cast;        /* by way of an absorbed cast */
+};
+
+/* A node is *absorbed* if it is in no kernel: a view; a constant or column, which each fused kernel
+ * that reads it makes for itself; an exact cast, which loads do. Built-in kernels and the host read
+ * memory alone, a view of a column has to lie there, and a view or a built-in kernel reads a cast
+ * as it is: constants, columns and casts that they read are kernels' results. */
+struct remat_sources {
+    bool *absorbed;          /* by node */
+    struct remat_source *of; /* by value */
+};
+void remat_find_sources(struct remat_arena *arena, const struct remat_graph *graph,
+                        struct remat_sources *out);
+
+/* Nodes that read values, in graph order: nodes[begin[v]] to nodes[begin[v + 1]], once for each
+ * input. */
+struct remat_readers {
+    uint32_t *begin;
+    remat_node *nodes;
+};
+/* `sources`: those that load a value, instead of those that name it; NULL: the latter. */
+struct remat_readers remat_find_readers(struct remat_arena *arena, const struct remat_graph *graph,
+                                        const struct remat_source *sources);
+
+/* By value: how many nodes' inputs, graph outputs and updates name it. */
+uint32_t *remat_count_uses(struct remat_arena *arena, const struct remat_graph *graph);
+
+/* --- bottlenecks (ways.c) --- */
+
+/* Of the results of one node the first stands for all. */
+remat_value remat_first_result(const struct remat_graph *graph, remat_value value);
+
+/* Post-dominators: the parent of a value is the next one that everything made of it goes through on
+ * the way to `end`. Of graph inputs, which have a parent alone, and first results of the nodes of
+ * the forward pass and the loss. Empty if no node computes `end`, a first result. */
+void remat_find_ways(struct remat_arena *arena, const struct remat_graph *graph, remat_value end,
+                     struct remat_tree *out);
+
+/* --- layers by scope (layer_numbers.c) --- */
+
+/* Layer 3 of two stacks is two layers. By scope; none outside layers, or where nothing is computed
+ * in the layer. */
+REMAT_INDEX(remat_layer_stack_id);
+struct remat_layer_numbers {
+    uint32_t stack_count;
+    remat_layer_stack_id *stack; /* in the order of their first scopes */
+    uint32_t count;              /* of the layers of all stacks */
+    uint32_t *number;            /* of the layer, counted through all stacks in one go */
+};
+void remat_layers_number(struct remat_arena *arena, const struct remat_graph *graph,
+                         struct remat_layer_numbers *out);
+
+/* --- facts that decisions rest on (facts.c) --- */
+
+struct remat_facts {
+    remat_value *root;  /* by value: remat_find_roots */
+    bool *forward;      /* by value: owns bytes and is computed by an original forward node */
+    bool *recomputable; /* by value: forward, and its op may run again on what it reads */
+    bool *needed;       /* by root: the backward pass or the optimizer reads it */
+    bool *output;       /* by root: an output of the graph */
+    bool *may_shard;    /* by value: recomputable, and all ranks along "tp" have the same, dense, of
+                           which each could save an equal part */
+};
+void remat_facts_create(struct remat_arena *arena, const struct remat_graph *graph,
+                        struct remat_facts *out);
+
+#endif
