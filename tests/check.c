@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "check.h"
 
+#include <math.h>
 #include <stdarg.h>
 
 static int failures;
@@ -40,6 +41,39 @@ bool check_status(const char *file, int line, const char *call, const remat_cont
         fprintf(stderr, " \"%s\"", part);
     fputc('\n', stderr);
     return false;
+}
+
+/* Of the row "FIGURE NAME"; NAN: none. */
+static double committed(const char *name)
+{
+    char line[256];
+    double figure = NAN;
+    FILE *file = fopen(THRESHOLDS, "r");
+    while (file && fgets(line, sizeof line, file)) {
+        char *end;
+        double number = strtod(line, &end);
+        line[strcspn(line, "\n")] = 0;
+        if (end > line && strcmp(end + strspn(end, " "), name) == 0)
+            figure = number;
+    }
+    if (file)
+        fclose(file);
+    return figure;
+}
+
+bool check_figure(double figure, const char *format, ...)
+{
+    char name[128];
+    va_list values;
+    va_start(values, format);
+    vsnprintf(name, sizeof name, format, values);
+    va_end(values);
+    double least = committed(name), cut = (double)(long long)(figure * 1e5 + 1e-3) / 1e5;
+    printf("figure %.10g %s\n", cut, name);
+    if (cut > least)
+        printf("  has risen from %.10g: tests/renew.sh writes it into tests/thresholds.txt\n",
+               least);
+    return CHECK(cut >= least, "%.10g %s: %.10g in tests/thresholds.txt", cut, name, least);
 }
 
 int checks_failed(void)

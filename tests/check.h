@@ -41,6 +41,10 @@ bool check_status(const char *file, int line, const char *call, const remat_cont
                   remat_status status, remat_status expected, const char *part, const char *format,
                   ...) __attribute__((format(printf, 8, 9)));
 
+/* A measured figure that may only rise: not below that of tests/thresholds.txt, by its name.
+ * Figures do not depend on the machine, and the more the better. */
+bool check_figure(double figure, const char *name, ...) __attribute__((format(printf, 2, 3)));
+
 /* How many checks have failed so far; the exit code, 1 if one has. */
 int checks_failed(void);
 int check_exit(void);

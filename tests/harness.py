@@ -16,6 +16,7 @@ import array
 import contextlib
 import errno
 import json
+import math
 import os
 import pathlib
 import pty
@@ -111,6 +112,16 @@ def check(good, *what):
     if not good:
         ran = f"\nthe last run: {describe(last.run)}" if hasattr(last, "run") else ""
         faults.append(f"FAILED: {' '.join(map(str, what))}{ran}")
+
+
+def figure(number, name):
+    """A measured figure that may only rise, as check_figure() of check.h."""
+    least = [float(row[0]) for row in map(str.split, (ROOT / "tests/thresholds.txt").read_text().splitlines()) if row[1:] == name.split()]
+    cut = math.floor(number * 1e5 + 1e-3) / 1e5
+    print(f"figure {cut:.10g} {name}")
+    if least and cut > least[0]:
+        print(f"  has risen from {least[0]:.10g}: tests/renew.sh writes it into tests/thresholds.txt")
+    check(least and cut >= least[0], f"{cut:.10g} {name}: {least} in tests/thresholds.txt")
 
 
 def refused(done, code, message, *what):

@@ -12,7 +12,7 @@ import sys
 import xml.etree.ElementTree
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from harness import Tools, read_json, scratch, write_json
+from harness import Tools, figure, finish, read_json, scratch, write_json
 
 tool = Tools(sys.argv[1])
 MODELS = [  # preset, what remat-graph gets, what remat-compile gets
@@ -190,7 +190,8 @@ def check_samples():
     tenths = [loss(fixed + moving * share // 10) for share in (2, 4, 7, 9)]
     print(f"gpt3-175b, 48 layers: {len(points)} points of {curve['evaluated']} decisions priced of {curve['decisions']}; "
           f"slower than a plan by at most {100 * max(between):.2f} %, at tenths {100 * max(tenths):.3f} %")
-    assert max(between) < 0.01 and max(tenths) < 0.0005, (between, tenths)
+    figure(1 - max(between), "curve plan / point, between tenths")
+    figure(1 - max(tenths), "curve plan / point, at tenths")
 
 
 def check_slow():
@@ -234,6 +235,7 @@ def main():
         print(f"{preset}: {len(points)} points of {curve['evaluated']} decisions; of {len(tried)} budgets "
               f"{on_curve} give a plan on it")
         assert on_curve > len(tried) // 2
+    finish()
 
 
 main()

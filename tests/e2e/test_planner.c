@@ -272,8 +272,10 @@ int main(int argc, char **argv)
     uint32_t cases = argc > 2 ? (uint32_t)atoi(argv[2]) : 5, fitting = 0, two_level = 0;
     for (uint32_t seed = first; seed < first + cases; seed++)
         check_case(ctx, seed, &fitting, &two_level);
-    CHECK(fitting > 10 * cases, "only %u budgets fit", fitting);
-    CHECK(two_level > 0, "no plan is two-level");
+    if (argc < 2) {
+        check_figure(fitting, "planner budgets that fit");
+        check_figure(two_level, "planner smallest plans that are two-level");
+    }
     printf("%u plans of %u models, the smallest of %u two-level\n", fitting, cases, two_level);
     remat_context_destroy(&ctx);
     return check_exit();

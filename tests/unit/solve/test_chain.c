@@ -190,5 +190,6 @@ int main(void)
         check_chain(&t, &compared, &better);
     printf("%u budgets of %d random chains: %u faster than the table, none slower\n", compared,
            CHAINS, better);
+    check_figure(better, "solve_chain plans faster than the table");
     return test_end(&t);
 }

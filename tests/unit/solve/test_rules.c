@@ -39,7 +39,8 @@ static void check_starts(struct test *t)
         test_next(t);
     }
     printf("starts: %u of %u fit, time %g of at least %g\n", fit, PROBLEMS, time, least);
-    CHECK(fit == PROBLEMS && time <= 20886, "a start is missing");
+    CHECK(fit == PROBLEMS, "a start is missing");
+    check_figure(least / time, "solve_rules least time / time of starts");
 }
 
 /* A layer's forward ops; input -1 is the value before the layer. */
@@ -104,7 +105,8 @@ static void check_branches(struct test *t)
         test_next(t);
     }
     printf("proven optimal: %u of %u, by cuts alone %u\n", proven, PROBLEMS, by_cuts);
-    CHECK(proven >= by_cuts + 3, "branches prove nothing");
+    check_figure(proven, "solve_rules proven optimal");
+    check_figure(by_cuts, "solve_rules proven optimal by cuts alone");
 }
 
 /* Node i reads one to three of the 25 before it. */
@@ -163,6 +165,6 @@ int main(void)
     for (uint32_t i = 0; i < IRREGULAR; i++)
         check_agreement(&t, &found, &given);
     printf("least peaks: %lu of %lu\n", (unsigned long)found, (unsigned long)given);
-    CHECK(found <= 340, "the ladder does not go far down");
+    check_figure((double)given / (double)found, "solve_rules peak as given / least peak");
     return test_end(&t);
 }
