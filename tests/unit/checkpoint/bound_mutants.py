@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""test_bound notices each fault of bound_mutants.def: a bound that is too high fails one of its graphs, one that is too
-low lowers the mean of bound / optimum, or of floor / least live peak.
+"""test_bound notices each fault of bound_mutants.def in the graphs that its row names: a bound that is too high fails, one
+that is too low lowers the mean of bound / optimum, or of floor / least live peak. Each graph of tests/corpus is named here,
+or in a test that says what it shows.
 
     bound_mutants.py SOURCES COMPILER LINKER ARCHIVE... [--only TEXT | --slice N] [--find]
 
---find: prints what test_bound says of each without its seeds, to choose them."""
+--find: prints the graphs of tests/corpus that show each."""
 import pathlib
 import re
 import sys
@@ -16,37 +17,46 @@ import mutants
 
 BUILDER = mutants.Builder(sys.argv[1:], ["runtime", "compiler"], "compiler", ["-O1"])
 FIND = "--find" in sys.argv
-UNCHANGED = {}  # means, by first seed and count
+FILES = sorted(path.stem for path in (HERE.parents[1] / "corpus").glob("*.graph"))
+UNCHANGED = {}  # means, by graph
 
 
 def means(output):
     return [float(re.search(rf"{of} ([\d.]+)", output)[1]) for of in ("bound / optimum", "floor / least")]
 
 
-def test(program, first, count):
-    return mutants.run(program, str(first), *([str(count)] if count else []))
+def shows(program, side, graph):
+    """Whether it fails, or where that is enough has lower means; and what it says."""
+    code, output = mutants.run(program, graph)
+    failed = (code == 1 and "test_bound.c" in output) or (code < 0 and "Assertion" in output)
+    lowered = code == 0 and side == "low" and any(new < old for new, old in zip(means(output), UNCHANGED[graph]))
+    return (failed if side == "high" else lowered), f"exit code {code}: {output[:400]}"
 
 
-def find(work, index, side, what, first, count, *edits):
-    code, output = mutants.run(BUILDER.build(work, index, edits), limit_s=300)
-    seeds = sorted({int(seed) for seed in re.findall(r"seed (\d+)", output)})
-    return f"{side}, {what}: exit code {code}, seeds {seeds[:8]}: {output[:400]}"
-
-
-def plant(work, index, side, what, first, count, *edits):
+def plant(work, index, side, what, graphs, *edits):
     """What is wrong with how this mutant is found, or None."""
-    code, output = test(BUILDER.build(work, index, edits), first, count)
-    failed = (code == 1 and "seed " in output) or (code < 0 and "Assertion" in output)
-    lowered = code == 0 and side == "low" and any(new < old for new, old in zip(means(output), UNCHANGED[first, count]))
-    return None if (failed if side == "high" else lowered) else f"{what}: NOT FOUND: exit code {code}: {output[:400]}"
+    program = BUILDER.build(work, index, edits)
+    if FIND:
+        return f"{what}: {' '.join(graph for graph in ['samples', *FILES] if shows(program, side, graph)[0])}"
+    for graph in graphs.split():
+        found, said = shows(program, side, graph)
+        if not found:
+            return f"{what}: NOT FOUND in {graph}: {said}"
+    return None
 
 
-rows = BUILDER.choose(mutants.read(HERE / "bound_mutants.def"), lambda row: row[1], lambda row: row[4:])
+rows = mutants.read(HERE / "bound_mutants.def")
+named = {graph for row in rows for graph in row[2].split()}
+tests = "".join(path.read_text() for path in HERE.parent.glob("*/test_*.c"))
+unnamed = [name for name in FILES if name not in named and f'"{name}"' not in tests]
+if unnamed:
+    sys.exit(f"tests/corpus has what no fault and no test names: {', '.join(unnamed)}")
 with tempfile.TemporaryDirectory() as folder:
     program = BUILDER.build(pathlib.Path(folder), "unchanged", [])
-    for first, count in {row[2:4] for row in rows}:
-        code, output = test(program, first, count)
+    for graph in named | set(FILES if FIND else []) | {"samples"}:
+        code, output = mutants.run(program, graph)
         if code:
-            sys.exit(f"graphs {first}, {count}, without a mutant: exit code {code}: {output}")
-        UNCHANGED[first, count] = means(output) if re.search(r"optimum \d", output) else None
-sys.exit(mutants.plant_all(find if FIND else plant, rows))
+            sys.exit(f"{graph}, without a mutant: exit code {code}: {output}")
+        UNCHANGED[graph] = means(output)
+chosen = BUILDER.choose(rows, lambda row: row[1], lambda row: row[3:])
+sys.exit(mutants.plant_all(plant, chosen))
