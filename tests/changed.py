@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the tests of the libraries that a change can reach: what differs from the main branch, and files not yet in git.
 A test of a library is one in tests/unit or tests/solve whose program is linked from an object that includes a changed
-file. Those of whole tools (e2e, cuda, emulator and so on) run only if they are changed themselves. The form of the
-sources and golden files are always checked.
+file, or whose script imports one. Those of whole tools (e2e, cuda, emulator and so on) run only if they, or what they
+import, are changed themselves. The form of the sources and golden files are always checked.
 
     changed.py BUILD_DIRECTORY [FILE...]    FILE: in place of what differs"""
 import json
@@ -53,6 +53,19 @@ def reached(edges, files):
     return found
 
 
+def imported(script):
+    """The script and the modules of tests/ that it imports, and so on."""
+    found, waiting = {script}, [script]
+    while waiting:
+        script = pathlib.Path(waiting.pop())
+        for name in re.findall(r"^\s*(?:import|from) +(\w+)", script.read_text(), re.M):
+            for module in script.parent / f"{name}.py", ROOT / f"tests/{name}.py":
+                if module.is_file() and str(module) not in found:
+                    found.add(str(module))
+                    waiting.append(str(module))
+    return found
+
+
 def chosen(build, changed):
     """Names of tests."""
     files = {os.path.normpath(ROOT / file) for file in changed}
@@ -62,6 +75,7 @@ def chosen(build, changed):
     for test in json.loads(output("meson", "introspect", build, "--tests")):
         suites = {suite.split(":")[-1] for suite in test["suite"]}
         own = {os.path.normpath(build / word) for word in test["cmd"] if "/" in word}
+        own = own.union(*(imported(word) for word in own if word.endswith(".py")))
         of_library = any(word.startswith(libraries) for word in own)
         if suites & ALWAYS or of_library and own & touched or own & files:
             names.add(test["name"])
