@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A row of `rows` is an option. It is planned where it applies and, of a refusal, may make up for
- * the bytes that are missing; so a budget far from any plan is refused without planning. It is said
- * where it makes a plan faster or smaller, or a refused one fit or, if no option of its kind does
- * that, smaller. */
+/* A row of `rows` is an option; a set of rows, one of a kind at most, is planned where each of them
+ * applies and, of a refusal, all may make up for the bytes that are missing; so a budget far from
+ * any plan is refused without planning. One row is said where it makes a plan faster or smaller, or
+ * a refused one fit or, if no option of its kind does that, smaller. Where none makes it fit, the
+ * fastest of the smallest sets that do is said. Adapters train something else: they are in such a
+ * set only if no other fits. */
 #include "advice.h"
 
 #include "mesh.h"
@@ -13,6 +15,7 @@
 #define LOGITS_SHARE 0.10 /* of the live peak, from which on it is at the logits */
 #define FULL_SHARE   0.80 /* of the capacity, from which on a budget means all of it */
 #define GAIN         0.01 /* of time or memory, from which on it is said */
+#define SETS_MAX     8    /* of several options, planned for one refusal */
 
 /* --- facts --- */
 
@@ -65,12 +68,20 @@ fail:
 
 /* --- options --- */
 
+/* Bytes of a rank that options bear on. */
+struct demand {
+    struct static_parts parts;
+    uint64_t logits_bytes; /* at the live peak, as values that are whole */
+    uint64_t unused_bytes; /* of the device, beyond a budget that means all of it */
+};
+
 struct situation {
-    const struct remat_graph *graph;
+    const struct remat_graph *graph, *adapted; /* NULL: the graph cannot be made with adapters */
     const struct remat_compile_settings *settings;
     const struct advice_facts *facts;
     struct remat_policy policy; /* that was given; no layers: none */
     bool refused;
+    struct demand demand;
 };
 
 static bool has_adamw(const struct situation *s)
@@ -78,53 +89,9 @@ static bool has_adamw(const struct situation *s)
     return s->graph->optimizer.kind == REMAT_OPTIMIZER_ADAMW;
 }
 
-static uint64_t states_of(const struct situation *s)
+static void divide(struct demand *d, enum static_part part, uint32_t ranks)
 {
-    return s->facts->parts.bytes[PART_MASTERS] + s->facts->parts.bytes[PART_MOMENTS];
-}
-
-/* Without one of `ranks` equal parts. */
-static uint64_t others_part(uint64_t bytes, uint64_t ranks)
-{
-    return bytes - bytes / ranks;
-}
-
-static uint64_t chunks_save(const struct situation *s)
-{
-    bool at_logits =
-        (double)s->facts->logits_bytes >= LOGITS_SHARE * (double)s->facts->live_peak_bytes;
-    return at_logits && s->settings->loss_chunk == 0 ? s->facts->logits_bytes : 0;
-}
-
-static uint64_t zero_1_saves(const struct situation *s)
-{
-    uint32_t ranks = remat_mesh_size(&s->settings->mesh, "dp");
-    return s->refused && s->settings->zero == 0 ? others_part(states_of(s), ranks) : 0;
-}
-
-static uint64_t zero_3_saves(const struct situation *s)
-{
-    uint32_t ranks = remat_mesh_size(&s->settings->mesh, "dp");
-    uint64_t bytes = s->facts->parts.bytes[PART_WEIGHTS] + s->facts->parts.bytes[PART_ACCUMULATORS];
-    bytes += s->settings->zero == 0 ? states_of(s) : 0;
-    return s->refused && s->settings->zero < 3 && has_adamw(s) ? others_part(bytes, ranks) : 0;
-}
-
-static uint64_t moments_save(const struct situation *s)
-{
-    bool possible = s->refused && has_adamw(s) && !s->graph->optimizer.bf16_moments;
-    return possible ? s->facts->parts.bytes[PART_MOMENTS] / 2 : 0;
-}
-
-static uint64_t masters_save(const struct situation *s)
-{
-    return s->refused ? s->facts->parts.bytes[PART_MASTERS] : 0;
-}
-
-static uint64_t both_save(const struct situation *s)
-{
-    uint64_t masters = masters_save(s), moments = moments_save(s);
-    return masters && moments ? masters + moments : 0;
+    d->parts.bytes[part] /= ranks;
 }
 
 static bool is_one_group(const struct situation *s)
@@ -136,18 +103,67 @@ static bool is_one_group(const struct situation *s)
            s->policy.group >= recomputed && s->settings->policy.has_recompute_num_layers;
 }
 
-/* How much is known when it is planned. */
-static uint64_t groups_save(const struct situation *s)
+static void lower_by_chunks(const struct situation *s, struct demand *d)
 {
-    return is_one_group(s) ? UINT64_MAX : 0;
+    bool at_logits =
+        (double)s->facts->logits_bytes >= LOGITS_SHARE * (double)s->facts->live_peak_bytes;
+    if (at_logits && s->settings->loss_chunk == 0)
+        d->logits_bytes = 0;
 }
 
-/* What a budget such as 80GB leaves of a device that has more. */
-static uint64_t capacity_saves(const struct situation *s)
+static void lower_by_capacity(const struct situation *s, struct demand *d)
 {
-    uint64_t capacity = s->settings->device.capacity_bytes, budget = s->settings->budget_bytes;
-    bool meant = s->settings->has_budget && (double)budget >= FULL_SHARE * (double)capacity;
-    return meant && budget < capacity ? capacity - budget : 0;
+    (void)s;
+    d->unused_bytes = 0;
+}
+
+static void lower_by_zero_1(const struct situation *s, struct demand *d)
+{
+    uint32_t ranks = remat_mesh_size(&s->settings->mesh, "dp");
+    if (!s->refused || s->settings->zero)
+        return;
+    divide(d, PART_MASTERS, ranks);
+    divide(d, PART_MOMENTS, ranks);
+}
+
+static void lower_by_zero_3(const struct situation *s, struct demand *d)
+{
+    uint32_t ranks = remat_mesh_size(&s->settings->mesh, "dp");
+    if (!s->refused || s->settings->zero == 3 || !has_adamw(s))
+        return;
+    lower_by_zero_1(s, d);
+    divide(d, PART_WEIGHTS, ranks);
+    divide(d, PART_ACCUMULATORS, ranks);
+}
+
+static void lower_by_moments(const struct situation *s, struct demand *d)
+{
+    if (s->refused && has_adamw(s) && !s->graph->optimizer.bf16_moments)
+        divide(d, PART_MOMENTS, 2);
+}
+
+static void lower_by_masters(const struct situation *s, struct demand *d)
+{
+    if (s->refused)
+        d->parts.bytes[PART_MASTERS] = 0;
+}
+
+static void lower_by_both(const struct situation *s, struct demand *d)
+{
+    struct demand before = *d;
+    lower_by_masters(s, d);
+    uint64_t moments = d->parts.bytes[PART_MOMENTS];
+    lower_by_moments(s, d);
+    bool both = before.parts.bytes[PART_MASTERS] && d->parts.bytes[PART_MOMENTS] < moments;
+    if (!both)
+        *d = before;
+}
+
+/* Adapters have little of what trained weights have. */
+static void lower_by_adapters(const struct situation *s, struct demand *d)
+{
+    for (int k = PART_WEIGHTS + 1; s->adapted && k < PART_FROZEN; k++)
+        d->parts.bytes[k] = 0;
 }
 
 static void use_capacity(struct remat_graph *graph, struct remat_compile_settings *settings)
@@ -199,35 +215,113 @@ static void use_groups(struct remat_graph *graph, struct remat_compile_settings 
     settings->policy.recompute_num_layers_text = NULL;
 }
 
+/* Which begin with another graph. */
+static void use_adapters(struct remat_graph *graph, struct remat_compile_settings *settings)
+{
+    (void)graph, (void)settings;
+}
+
+enum kind { GROUPS, CHUNKS, CAPACITY, ZERO, STATES, ADAPTERS, KIND_COUNT };
+static const char graph_tool[] = "remat-graph", compile_tool[] = "remat-compile";
+
 /* Of one kind the first that helps is said. */
 static const struct row {
-    const char *kind, *tool, *options;
-    uint64_t (*saved)(const struct situation *s); /* bytes, about; 0: it does not apply */
+    enum kind kind;
+    const char *tool, *options;
+    /* Nothing changes where it does not apply; NULL: how much it saves is known when it is planned.
+     */
+    void (*lower)(const struct situation *s, struct demand *demand);
     void (*use)(struct remat_graph *graph, struct remat_compile_settings *settings);
 } rows[] = {
-    {"groups", "remat-compile", "--recompute-num-layers 1", groups_save, use_groups},
-    {"chunks", "remat-compile", "--loss-chunk auto", chunks_save, use_chunks},
-    {"budget", "remat-compile", "--budget 100%", capacity_saves, use_capacity},
-    {"zero", "remat-compile", "--zero 1", zero_1_saves, use_zero_1},
-    {"zero", "remat-compile", "--zero 3", zero_3_saves, use_zero_3},
-    {"states", "remat-graph", "--moments bf16", moments_save, use_moments},
-    {"states", "remat-graph", "--master none", masters_save, use_no_masters},
-    {"states", "remat-graph", "--master none --moments bf16", both_save, use_both},
+    {GROUPS, compile_tool, "--recompute-num-layers 1", NULL, use_groups},
+    {CHUNKS, compile_tool, "--loss-chunk auto", lower_by_chunks, use_chunks},
+    {CAPACITY, compile_tool, "--budget 100%", lower_by_capacity, use_capacity},
+    {ZERO, compile_tool, "--zero 1", lower_by_zero_1, use_zero_1},
+    {ZERO, compile_tool, "--zero 3", lower_by_zero_3, use_zero_3},
+    {STATES, graph_tool, "--moments bf16", lower_by_moments, use_moments},
+    {STATES, graph_tool, "--master none", lower_by_masters, use_no_masters},
+    {STATES, graph_tool, "--master none --moments bf16", lower_by_both, use_both},
+    {ADAPTERS, graph_tool, "--lora " ADVICE_LORA, lower_by_adapters, use_adapters},
 };
+enum { ROW_COUNT = sizeof rows / sizeof *rows };
+typedef uint32_t row_set; /* bit i: rows[i] */
 
-/* Adapters are other values, which the graph has to be made with: known is that weights stay,
- * without their states. */
-static const struct row adapters = {"states", "remat-graph", "--lora 16", NULL, NULL};
+static bool has(row_set set, uint32_t row)
+{
+    return set >> row & 1;
+}
+
+static bool has_kind(row_set set, enum kind kind)
+{
+    for (uint32_t i = 0; i < ROW_COUNT; i++)
+        if (has(set, i) && rows[i].kind == kind)
+            return true;
+    return false;
+}
+
+static uint64_t total(const struct demand *d)
+{
+    uint64_t bytes = d->logits_bytes + d->unused_bytes;
+    for (int k = 0; k < STATIC_PART_COUNT; k++)
+        bytes += d->parts.bytes[k];
+    return bytes;
+}
 
 /* --- planning --- */
 
-/* Whether a plan with the option is worth its time. */
-static bool is_promising(const struct situation *s, const struct row *row)
+struct advising {
+    remat_context *ctx;
+    struct remat_arena *arena;
+    struct situation s;
+    const struct advice_planner *planner;
+    struct advices *out;
+    uint64_t saved[ROW_COUNT]; /* by a row that is not enough by itself, as planned */
+    bool fits[KIND_COUNT];     /* with a row of this kind alone */
+    uint32_t set_count;        /* of several rows, planned */
+};
+
+/* About the bytes that the set saves; 0: a row in it does not apply, or saves nothing beside the
+ * others; UINT64_MAX: that is not known. Adapters divide least, and what is divided may be gone, so
+ * rows act from the last to the first. */
+static uint64_t saved_by(const struct advising *a, row_set set)
 {
+    struct demand d = a->s.demand;
+    uint64_t before = total(&d), saved = 0;
+    for (uint32_t i = ROW_COUNT; i-- > 0;) {
+        uint64_t whole = total(&d), measured = a->saved[i];
+        if (!has(set, i))
+            continue;
+        if (rows[i].lower) {
+            rows[i].lower(&a->s, &d);
+            if (total(&d) == whole)
+                return 0;
+        } else if (!is_one_group(&a->s) || (set != 1u << i && !measured)) {
+            return 0;
+        } else if (set == 1u << i) {
+            return UINT64_MAX;
+        } else {
+            saved += measured;
+        }
+    }
+    return saved + before - total(&d);
+}
+
+/* With adapters also gradients are few: enough is what leaves room beside persistent memory. */
+static bool may_fit(const struct advising *a, row_set set, uint64_t saved)
+{
+    const struct advice_facts *f = a->s.facts;
+    uint64_t needed = has_kind(set, ADAPTERS) ? f->static_bytes : f->needed_bytes;
+    return saved > needed || needed - saved <= a->s.settings->budget_bytes;
+}
+
+/* Whether a plan with the options is worth its time. */
+static bool is_promising(const struct advising *a, row_set set)
+{
+    const struct situation *s = &a->s;
     const struct advice_facts *f = s->facts;
-    uint64_t saved = row->saved(s), budget = s->settings->budget_bytes;
+    uint64_t saved = saved_by(a, set);
     if (s->refused)
-        return saved && (saved > f->needed_bytes || f->needed_bytes - saved <= budget);
+        return saved && may_fit(a, set, saved);
     bool limited = s->settings->has_budget && !remat_policy_given(&s->settings->policy);
     bool waits = (double)f->step_ns > (1 + GAIN) * (double)f->base_step_ns;
     return saved && f->command_count <= COMMANDS_MAX && (!limited || waits);
@@ -242,23 +336,27 @@ static bool is_better(const struct advice_facts *now, const struct advice_facts 
 }
 
 /* REMAT_ERROR_INFEASIBLE: it does not help. */
-static remat_status try(const struct situation *s, struct remat_arena *arena, const struct row *row,
-                        const struct advice_planner *planner, struct advice_facts *with)
+static remat_status try(const struct advising *a, row_set set, struct advice_facts *with)
 {
-    struct remat_graph *graph = remat_graph_copy(arena, s->graph, 1);
+    const struct situation *s = &a->s;
     struct remat_compile_settings settings = *s->settings;
-    row->use(graph, &settings);
-    remat_status st = planner->plan(planner->user, graph, &settings, with);
+    struct remat_graph *graph =
+        remat_graph_copy(a->arena, has_kind(set, ADAPTERS) ? s->adapted : s->graph, 1);
+    *with = (struct advice_facts){0};
+    for (uint32_t i = 0; i < ROW_COUNT; i++)
+        if (has(set, i))
+            rows[i].use(graph, &settings);
+    remat_status st = a->planner->plan(a->planner->user, graph, &settings, with);
     if (st == REMAT_OK && !s->refused && !is_better(s->facts, with))
         st = REMAT_ERROR_INFEASIBLE;
     return st;
 }
 
 /* How little one group of all layers is worth: what saving everything needs. */
-static remat_status compare_group(const struct situation *s, struct remat_arena *arena,
-                                  const struct advice_planner *planner, const char **out)
+static remat_status compare_group(const struct advising *a, const char **out)
 {
     remat_status st = REMAT_OK;
+    const struct situation *s = &a->s;
     struct remat_compile_settings settings = *s->settings;
     struct advice_facts all;
     settings.has_budget = false;
@@ -268,9 +366,10 @@ static remat_status compare_group(const struct situation *s, struct remat_arena 
                                        .save_count = settings.policy.save_count,
                                        .recompute = settings.policy.recompute,
                                        .recompute_count = settings.policy.recompute_count};
-    REMAT_TRY(planner->plan(planner->user, remat_graph_copy(arena, s->graph, 1), &settings, &all));
+    REMAT_TRY(a->planner->plan(a->planner->user, remat_graph_copy(a->arena, s->graph, 1), &settings,
+                               &all));
     double saved = 1 - (double)s->facts->needed_bytes / (double)all.needed_bytes;
-    *out = remat_arena_format(arena,
+    *out = remat_arena_format(a->arena,
                               "; one group of all layers, recomputed together, saves %.1f %% of "
                               "the %s that saving everything needs",
                               100 * (saved > 0 ? saved : 0), cli_short(all.needed_bytes).text);
@@ -279,64 +378,202 @@ fail:
     return st;
 }
 
-static bool fits_frozen(const struct situation *s, uint64_t *needed)
+/* --- saying it --- */
+
+/* Options of one tool, as typed; "": none. */
+static const char *options_of(struct remat_arena *arena, row_set set, const char *tool)
 {
-    const struct static_parts *parts = &s->facts->parts;
-    uint64_t trained = 0;
-    for (int k = PART_WEIGHTS + 1; k < PART_FROZEN; k++)
-        trained += parts->bytes[k];
-    *needed = s->facts->static_bytes - trained;
-    return s->refused && s->facts->static_bytes > s->settings->budget_bytes && !parts->frozen &&
-           has_adamw(s) && *needed < s->settings->budget_bytes;
+    struct remat_text text = {.arena = arena};
+    for (uint32_t i = 0; i < ROW_COUNT; i++)
+        if (has(set, i) && rows[i].tool == tool)
+            remat_text_append(&text, "%s%s", text.count ? " " : "", rows[i].options);
+    return text.failed ? NULL : text.items ? text.items : "";
 }
 
-/* `why`: what it puts right. */
-static remat_status add(struct remat_arena *arena, const struct row *row, const char *why,
-                        uint64_t needed_bytes, uint64_t step_ns, struct advices *out)
+/* `said`, behind the options. NULL: there was no memory for it. */
+static remat_status add(const struct advising *a, row_set set, const char *said,
+                        uint64_t needed_bytes, uint64_t step_ns)
 {
     remat_status st = REMAT_OK;
-    struct advice advice = {row->tool, row->options, NULL, needed_bytes, step_ns};
-    bool own = strcmp(row->tool, "remat-compile") == 0;
-    const char *what =
-        remat_arena_format(arena, "%s%s%s", own ? "" : row->tool, own ? "" : " ", row->options);
-    if (what && step_ns)
-        advice.text =
-            remat_arena_format(arena, "%s: %s a step, needs %s%s", what, cli_time(step_ns).text,
-                               cli_enough(needed_bytes).text, why);
-    else if (what && row == &adapters)
-        advice.text = remat_arena_format(arena, "%s: weights without states take %s", what,
-                                         cli_short(needed_bytes).text);
-    else if (what)
-        advice.text = remat_arena_format(arena, "%s: needs %s, still more than the budget", what,
-                                         cli_enough(needed_bytes).text);
+    const char *own = options_of(a->arena, set, compile_tool);
+    const char *other = options_of(a->arena, set, graph_tool);
+    struct advice advice = {.needed_bytes = needed_bytes, .step_ns = step_ns};
+    if (!own || !other || !said)
+        return REMAT_ERROR_MEMORY;
+    advice.tool = *own ? compile_tool : graph_tool;
+    advice.options = *own ? own : other;
+    advice.graph_options = *own && *other ? other : NULL;
+    advice.text = remat_arena_format(a->arena, "%s%s%s%s%s: %s", own, *own && *other ? ", " : "",
+                                     *other ? graph_tool : "", *other ? " " : "", other, said);
     if (!advice.text)
         return REMAT_ERROR_MEMORY;
-    REMAT_TRY_PUSH(arena, out, advice);
+    REMAT_TRY_PUSH(a->arena, a->out, advice);
 fail:
     return st;
 }
 
-/* The option of a kind that leaves least to be missing; row NULL: none helps. */
-struct shortfall {
-    const struct row *row;
-    uint64_t needed_bytes;
-};
-
-static void keep_shortfall(const struct situation *s, const struct row *row, uint64_t needed_bytes,
-                           struct shortfall *out)
+/* `why`: what it puts right. */
+static remat_status add_fitting(const struct advising *a, row_set set,
+                                const struct advice_facts *with, const char *why)
 {
-    bool helps = s->refused && needed_bytes &&
-                 (double)needed_bytes < (1 - GAIN) * (double)s->facts->needed_bytes;
-    if (helps && (!out->row || needed_bytes < out->needed_bytes))
-        *out = (struct shortfall){row, needed_bytes};
+    return add(a, set,
+               remat_arena_format(a->arena, "%s a step, needs %s%s", cli_time(with->step_ns).text,
+                                  cli_enough(with->needed_bytes).text, why),
+               with->needed_bytes, with->step_ns);
 }
 
-static remat_status add_shortfall(struct remat_arena *arena, struct shortfall *short_of,
-                                  struct advices *out)
+static remat_status add_shortfall(const struct advising *a, row_set set, uint64_t needed_bytes)
 {
-    const struct row *row = short_of->row;
-    short_of->row = NULL;
-    return add(arena, row, "", short_of->needed_bytes, 0, out);
+    return add(a, set,
+               remat_arena_format(a->arena, "needs %s, still more than the budget",
+                                  cli_enough(needed_bytes).text),
+               needed_bytes, 0);
+}
+
+/* --- what is tried --- */
+
+/* The first row of the kind that helps, or the one that leaves least to be missing. */
+static remat_status advise_kind(struct advising *a, enum kind kind)
+{
+    remat_status st = REMAT_OK;
+    uint64_t now = a->s.facts->needed_bytes, least = now;
+    row_set smallest = 0;
+    for (uint32_t i = 0; i < ROW_COUNT; i++) {
+        struct advice_facts with;
+        const char *why = "";
+        if (rows[i].kind != kind || !is_promising(a, 1u << i))
+            continue;
+        st = try(a, 1u << i, &with);
+        if (st == REMAT_OK) {
+            a->fits[kind] = true;
+            if (kind == GROUPS)
+                REMAT_TRY(compare_group(a, &why));
+            return add_fitting(a, 1u << i, &with, why);
+        }
+        if (st != REMAT_ERROR_INFEASIBLE)
+            return st;
+        st = REMAT_OK;
+        if (!a->s.refused || !with.needed_bytes || with.needed_bytes >= now)
+            continue;
+        a->saved[i] = now - with.needed_bytes;
+        if (with.needed_bytes < least && (double)with.needed_bytes < (1 - GAIN) * (double)now) {
+            least = with.needed_bytes;
+            smallest = 1u << i;
+        }
+    }
+    if (smallest)
+        st = add_shortfall(a, smallest, least);
+fail:
+    return st;
+}
+
+/* Of adapters that the graph cannot be made with is known that weights stay, without their states.
+ */
+static remat_status advise_adapters(struct advising *a)
+{
+    remat_status st = REMAT_OK;
+    struct situation *s = &a->s;
+    const struct static_parts *parts = &s->facts->parts;
+    uint64_t budget = s->settings->budget_bytes, needed = s->facts->static_bytes;
+    uint64_t weights = parts->bytes[PART_WEIGHTS];
+    const char *why;
+    for (int k = PART_WEIGHTS + 1; k < PART_FROZEN; k++)
+        needed -= parts->bytes[k];
+    uint64_t least = needed - weights + weights / remat_mesh_size(&s->settings->mesh, "dp");
+    if (!s->refused || s->facts->static_bytes <= budget || parts->frozen || !has_adamw(s) ||
+        least >= budget)
+        return REMAT_OK;
+    REMAT_TRY(a->planner->adapt(a->planner->user, a->arena, s->graph, &s->adapted, &why));
+    if (s->adapted || needed >= budget)
+        return s->adapted ? advise_kind(a, ADAPTERS) : REMAT_OK;
+    row_set set = 0;
+    for (uint32_t i = 0; i < ROW_COUNT; i++)
+        set |= (row_set)(rows[i].kind == ADAPTERS) << i;
+    st = add(a, set,
+             remat_arena_format(a->arena,
+                                "weights without states take %s; the time is not known: %s",
+                                cli_short(needed).text, why),
+             needed, 0);
+fail:
+    return st;
+}
+
+static uint32_t count_kinds(uint32_t kinds)
+{
+    uint32_t count = 0;
+    for (; kinds; kinds &= kinds - 1)
+        count++;
+    return count;
+}
+
+/* Whether it has one row of each of the kinds, a set of bits, and no other. */
+static bool is_of(row_set set, uint32_t kinds)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < ROW_COUNT; i++) {
+        if (has(set, i) && found >> rows[i].kind & 1)
+            return false;
+        found |= has(set, i) ? 1u << rows[i].kind : 0;
+    }
+    return found == kinds;
+}
+
+struct best {
+    row_set set; /* 0: none */
+    struct advice_facts with;
+};
+
+/* The first set of these kinds that fits, if it is faster. */
+static remat_status try_kinds(struct advising *a, uint32_t kinds, struct best *best)
+{
+    for (row_set set = 1; set < 1u << ROW_COUNT && a->set_count < SETS_MAX; set++) {
+        struct advice_facts with;
+        if (!is_of(set, kinds) || !is_promising(a, set))
+            continue;
+        a->set_count++;
+        remat_status st = try(a, set, &with);
+        if (st == REMAT_ERROR_INFEASIBLE)
+            continue;
+        if (st == REMAT_OK && (!best->set || with.step_ns < best->with.step_ns))
+            *best = (struct best){set, with};
+        return st;
+    }
+    return REMAT_OK;
+}
+
+static remat_status combine(struct advising *a, bool adapters, struct best *best)
+{
+    remat_status st = REMAT_OK;
+    for (uint32_t count = 2; count <= KIND_COUNT && !best->set; count++)
+        for (uint32_t kinds = 1; kinds < 1u << KIND_COUNT; kinds++)
+            if (count_kinds(kinds) == count && (kinds >> ADAPTERS & 1) == adapters)
+                REMAT_TRY(try_kinds(a, kinds, best));
+fail:
+    return st;
+}
+
+static remat_status advise_sets(struct advising *a)
+{
+    remat_status st = REMAT_OK;
+    struct best best = {0};
+    for (int k = 0; k < ADAPTERS; k++)
+        if (a->fits[k])
+            return REMAT_OK;
+    REMAT_TRY(combine(a, false, &best));
+    if (!best.set && !a->fits[ADAPTERS])
+        REMAT_TRY(combine(a, true, &best));
+    if (best.set)
+        st = add_fitting(a, best.set, &best.with, "");
+fail:
+    return st;
+}
+
+/* What a budget such as 80GB leaves of a device that has more. */
+static uint64_t unused_bytes(const struct remat_compile_settings *settings)
+{
+    uint64_t capacity = settings->device.capacity_bytes, budget = settings->budget_bytes;
+    bool meant = settings->has_budget && (double)budget >= FULL_SHARE * (double)capacity;
+    return meant && budget < capacity ? capacity - budget : 0;
 }
 
 remat_status advise(remat_context *ctx, struct remat_arena *arena, const struct remat_graph *graph,
@@ -344,42 +581,28 @@ remat_status advise(remat_context *ctx, struct remat_arena *arena, const struct 
                     const struct advice_planner *planner, struct advices *out)
 {
     remat_status st = REMAT_OK;
-    struct situation s = {graph, settings, facts, .refused = facts->step_ns == 0};
-    const char *kind = "";
-    struct shortfall short_of = {0};
-    uint64_t needed;
+    struct advising a = {
+        .ctx = ctx,
+        .arena = arena,
+        .s = {.graph = graph,
+              .settings = settings,
+              .facts = facts,
+              .refused = facts->step_ns == 0,
+              .demand = {facts->parts, facts->logits_bytes, unused_bytes(settings)}},
+        .planner = planner,
+        .out = out};
     struct remat_graph meshed = *graph;
     meshed.mesh = settings->mesh;
     meshed.sequence_parallel = settings->sequence_parallel;
     struct remat_policy_settings policy = settings->policy;
     policy.distribute_saved_activations = false; /* asks for lengths, which are not bound yet */
     if (remat_policy_given(&policy))
-        REMAT_TRY(remat_policy_resolve(ctx, arena, &meshed, &policy, &s.policy));
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const struct row *row = &rows[i];
-        struct advice_facts with = {0};
-        const char *why = "";
-        if (short_of.row && strcmp(row->kind, short_of.row->kind) != 0)
-            REMAT_TRY(add_shortfall(arena, &short_of, out));
-        if (strcmp(row->kind, kind) == 0 || !is_promising(&s, row))
-            continue;
-        st = try(&s, arena, row, planner, &with);
-        if (st == REMAT_ERROR_INFEASIBLE) {
-            st = REMAT_OK;
-            keep_shortfall(&s, row, with.needed_bytes, &short_of);
-            continue;
-        }
-        REMAT_TRY(st);
-        if (row->use == use_groups)
-            REMAT_TRY(compare_group(&s, arena, planner, &why));
-        kind = row->kind;
-        short_of.row = NULL;
-        REMAT_TRY(add(arena, row, why, with.needed_bytes, with.step_ns, out));
-    }
-    if (short_of.row)
-        REMAT_TRY(add_shortfall(arena, &short_of, out));
-    if (fits_frozen(&s, &needed))
-        REMAT_TRY(add(arena, &adapters, "", needed, 0, out));
+        REMAT_TRY(remat_policy_resolve(ctx, arena, &meshed, &policy, &a.s.policy));
+    for (enum kind kind = 0; kind < ADAPTERS; kind++)
+        REMAT_TRY(advise_kind(&a, kind));
+    REMAT_TRY(advise_adapters(&a));
+    if (a.s.refused)
+        st = advise_sets(&a);
 fail:
     return st;
 }

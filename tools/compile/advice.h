@@ -21,19 +21,27 @@ remat_status advice_measure(struct remat_arena *arena, const struct remat_progra
                             struct advice_facts *out);
 
 struct advice {
-    const char *tool;               /* whose options they are: "remat-compile", "remat-graph" */
-    const char *options;            /* "--zero 1" */
-    const char *text;               /* "remat-graph --moments bf16: 989 ms a step, needs 79.1 GB" */
+    const char *tool;          /* whose options they are: "remat-compile", "remat-graph" */
+    const char *options;       /* "--zero 1" */
+    const char *graph_options; /* of remat-graph, beside those of remat-compile; NULL: none */
+    const char *text; /* "--zero 1, remat-graph --moments bf16: 989 ms a step, needs 79.1 GB" */
     uint64_t needed_bytes, step_ns; /* with them; step_ns 0: of the smallest plan, which does not
-                                       fit either, or of "--lora" the persistent bytes alone */
+                                       fit either, or of adapters that cannot be planned the
+                                       persistent bytes alone */
 };
 struct advices REMAT_LIST(struct advice);
+#define ADVICE_LORA "16" /* the rank of adapters */
 
-/* Who plans: the same graph and settings but for what is changed. REMAT_ERROR_INFEASIBLE: it does
- * not fit; out->needed_bytes is then that of the smallest plan found, 0: of none. */
+/* Who plans. */
 struct advice_planner {
+    /* The same graph and settings but for what is changed. REMAT_ERROR_INFEASIBLE: it does not
+     * fit; out->needed_bytes is then that of the smallest plan found, 0: of none. */
     remat_status (*plan)(void *user, struct remat_graph *graph,
                          struct remat_compile_settings *settings, struct advice_facts *out);
+    /* The graph with adapters of rank ADVICE_LORA, in `arena`; NULL: it cannot be made, and *why
+     * says why. */
+    remat_status (*adapt)(void *user, struct remat_arena *arena, const struct remat_graph *graph,
+                          const struct remat_graph **out, const char **why);
     void *user;
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* remat-compile: a training graph and a memory budget, or a policy, into a plan. */
+#include "adapters.h"
 #include "advice.h"
 #include "cubins_option.h"
 #include "curve_file.h"
@@ -28,6 +29,7 @@
 #include <inttypes.h>
 #include <malloc.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static const struct cli_option options[] = {
 #define OPTION CLI_OPTION_ROW
@@ -392,12 +394,20 @@ static remat_status plan_advised(void *user, struct remat_graph *graph,
     return st;
 }
 
+static remat_status adapt(void *user, struct remat_arena *arena, const struct remat_graph *graph,
+                          const struct remat_graph **out, const char **why)
+{
+    const struct adviser *a = user;
+    return adapters_make(a->ctx, arena, a->args->operands[0], graph,
+                         cli_text(a->args, OPTION_bind, ""), strtoll(ADVICE_LORA, NULL, 10), out,
+                         why);
+}
+
 /* Only of a plan that is asked for alone, and is given all the time it takes. */
 static bool is_advised(const struct cli_arguments *args)
 {
     return !is_printed(args) && !cli_has(args, OPTION_curve) && !cli_has(args, OPTION_time_limit) &&
-           !division_asked(args) && !strstr(cli_text(args, OPTION_bind, ""), "=auto") &&
-           !cli_interrupted();
+           !strstr(cli_text(args, OPTION_bind, ""), "=auto") && !cli_interrupted();
 }
 
 static remat_status make_advice(remat_context *ctx, struct remat_arena *arena,
@@ -409,7 +419,7 @@ static remat_status make_advice(remat_context *ctx, struct remat_arena *arena,
     remat_status st = REMAT_OK;
     struct remat_graph *parsed;
     struct adviser adviser = {ctx, args, progress};
-    const struct advice_planner planner = {plan_advised, &adviser};
+    const struct advice_planner planner = {plan_advised, adapt, &adviser};
     if (!is_advised(args))
         return REMAT_OK;
     REMAT_TRY(model_read(ctx, arena, args->operands[0], &parsed));
@@ -449,17 +459,17 @@ static remat_status advise_refused(remat_context *ctx, struct remat_arena *arena
 static remat_status make_fitting_report(remat_context *ctx, struct remat_arena *arena,
                                         const struct cli_arguments *args,
                                         struct remat_compile_settings *settings,
-                                        struct progress *progress, struct report *report)
+                                        struct progress *progress, struct report *report,
+                                        struct cli_arguments *chosen)
 {
     remat_status st = REMAT_OK;
     struct remat_graph *parsed;
     struct divisions *divisions;
-    struct cli_arguments chosen;
     REMAT_TRY_NEW(arena, divisions, 1);
     REMAT_TRY(model_read(ctx, arena, args->operands[0], &parsed));
-    REMAT_TRY(divisions_choose(ctx, arena, args, parsed, settings, progress, divisions, &chosen));
+    REMAT_TRY(divisions_choose(ctx, arena, args, parsed, settings, progress, divisions, chosen));
     report->divisions = divisions->count ? divisions : NULL;
-    st = make_divided_report(ctx, arena, &chosen, parsed, settings, progress, report);
+    st = make_divided_report(ctx, arena, chosen, parsed, settings, progress, report);
 fail:
     return st;
 }
@@ -473,6 +483,7 @@ static remat_status compile(remat_context *ctx, struct remat_arena *arena,
     struct observer observer;
     struct progress progress;
     struct refusal_kept refusal;
+    struct cli_arguments chosen = *args;
     REMAT_TRY(claim_plan(arena, args, &report.path));
     REMAT_TRY(settings_read(ctx, arena, args, &settings));
     REMAT_TRY(check_curve(ctx, args, &settings));
@@ -480,17 +491,17 @@ static remat_status compile(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(progress_start(ctx, args, &settings, &progress));
     refusal_watch(arena, &settings, &refusal);
     asked = settings; /* pieces and divisions change them */
-    st = make_fitting_report(ctx, arena, args, &settings, &progress, &report);
+    st = make_fitting_report(ctx, arena, args, &settings, &progress, &report, &chosen);
     if (st == REMAT_ERROR_INVALID)
         st = name_file(ctx, args->operands[0]);
-    if (st == REMAT_ERROR_INFEASIBLE)
-        st = advise_refused(ctx, arena, args, &asked, &progress, &refusal);
+    if (st == REMAT_ERROR_INFEASIBLE && !division_asked(args))
+        st = advise_refused(ctx, arena, &chosen, &asked, &progress, &refusal);
     if (st == REMAT_ERROR_INFEASIBLE || (st == REMAT_ERROR_CUT_SHORT && refusal.proven_bytes))
         st = refusal_print(ctx, &refusal,
                            cli_choice(args, OPTION_format, 0) != 0 && !is_printed(args));
     REMAT_TRY(st);
-    if (report.program)
-        REMAT_TRY(advise_planned(ctx, arena, args, &asked, &progress, &report));
+    if (report.program && !division_asked(args))
+        REMAT_TRY(advise_planned(ctx, arena, &chosen, &asked, &progress, &report));
     if (report.program)
         REMAT_TRY(cubins_add(ctx, arena, args, &settings.device, report.program));
     REMAT_TRY(deliver(ctx, arena, args, &report));

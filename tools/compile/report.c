@@ -400,9 +400,10 @@ void report_print_json_advice(const struct advices *advices)
     printf("  \"advice\": [");
     for (size_t i = 0; i < advices->count; i++) {
         const struct advice *a = &advices->items[i];
-        printf("%s\n    {\"tool\": \"%s\", \"options\": \"%s\", \"needed_bytes\": %" PRIu64
-               ", \"step_ns\": ",
-               i ? "," : "", a->tool, a->options, a->needed_bytes);
+        printf("%s\n    {\"tool\": \"%s\", \"options\": \"%s\"", i ? "," : "", a->tool, a->options);
+        if (a->graph_options)
+            printf(", \"graph_options\": \"%s\"", a->graph_options);
+        printf(", \"needed_bytes\": %" PRIu64 ", \"step_ns\": ", a->needed_bytes);
         if (a->step_ns)
             printf("%" PRIu64 "}", a->step_ns);
         else

@@ -618,8 +618,10 @@ static const char *print_root(struct remat_arena *arena, const json_t *root)
     return out;
 }
 
-remat_status remat_model_config(remat_context *ctx, struct remat_arena *arena, const char *path,
-                                bool with_dropout, bool plan_only, struct remat_model_settings *out)
+remat_status remat_model_config_parse(remat_context *ctx, struct remat_arena *arena,
+                                      const char *path, const char *data, size_t bytes,
+                                      bool with_dropout, bool plan_only,
+                                      struct remat_model_settings *out)
 {
     remat_status st = REMAT_OK;
     struct config c = {.ctx = ctx,
@@ -629,9 +631,6 @@ remat_status remat_model_config(remat_context *ctx, struct remat_arena *arena, c
                        .plan_only = plan_only,
                        .out = out};
     json_error_t error;
-    char *data;
-    size_t bytes;
-    REMAT_TRY(remat_file_read(ctx, path, arena, &data, &bytes));
     c.root = json_loadb(data, bytes, JSON_REJECT_DUPLICATES, &error);
     if (!c.root)
         REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "%s:%d: %s", path, error.line, error.text);
@@ -643,6 +642,17 @@ remat_status remat_model_config(remat_context *ctx, struct remat_arena *arena, c
 fail:
     json_decref(c.root);
     return st;
+}
+
+remat_status remat_model_config(remat_context *ctx, struct remat_arena *arena, const char *path,
+                                bool with_dropout, bool plan_only, struct remat_model_settings *out)
+{
+    char *data;
+    size_t bytes;
+    remat_status st = remat_file_read(ctx, path, arena, &data, &bytes);
+    return st == REMAT_OK ? remat_model_config_parse(ctx, arena, path, data, bytes, with_dropout,
+                                                     plan_only, out)
+                          : st;
 }
 
 /* --- writing --- */

@@ -15,6 +15,12 @@ remat_status remat_model_config(remat_context *ctx, struct remat_arena *arena, c
                                 bool with_dropout, bool plan_only,
                                 struct remat_model_settings *out);
 
+/* The same of a text; `path` begins messages. */
+remat_status remat_model_config_parse(remat_context *ctx, struct remat_arena *arena,
+                                      const char *path, const char *data, size_t bytes,
+                                      bool with_dropout, bool plan_only,
+                                      struct remat_model_settings *out);
+
 /* The model types in order, then NULL; and separated by commas. */
 const char *remat_config_type(uint32_t k);
 const char *remat_config_types(struct remat_arena *arena);
