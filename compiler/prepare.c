@@ -5,12 +5,9 @@
 
 #include <inttypes.h>
 
-#include "graph_verify.h"
-#include "hash.h"
 #include "mesh.h"
+#include "ops.h"
 #include "passes.h"
-#include "pitch.h"
-#include "split.h"
 #include "stopwatch.h"
 
 struct preparation {

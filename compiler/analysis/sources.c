@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis.h"
 
-#include "cast.h"
+#include "builder.h"
 #include "ops.h"
 
 remat_value *remat_find_roots(struct remat_arena *arena, const struct remat_graph *graph)

@@ -5,7 +5,7 @@
  * the product before it. */
 #include "layers.h"
 
-#include "marginal.h"
+#include "border.h"
 #include "stacks.h"
 
 struct layers {

@@ -2,7 +2,7 @@
 #include "shards.h"
 
 #include "amounts.h"
-#include "transfers.h"
+#include "rebuild.h"
 
 #define AXIS "tp"
 

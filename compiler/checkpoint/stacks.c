@@ -14,7 +14,6 @@
 #include "stacks.h"
 
 #include "analysis.h"
-#include "hash.h"
 #include "ops.h"
 
 #define NO_SPAN ((remat_span_id){REMAT_NONE})

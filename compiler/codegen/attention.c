@@ -5,8 +5,7 @@
  * backward) and 8 KiB of those it visits, twice or four times: at most 97 KiB, which all GPUs have.
  * Bits depend on the visited rows of forward alone, which follow from dtype and head size. */
 #include "body.h"
-#include "builtin.h"
-#include "template.h"
+#include "emitter.h"
 #include "unwind.h"
 
 #define TILE_ALIGNMENT 256 /* of BODY(attention_tiles), as bits of addresses change up to there */

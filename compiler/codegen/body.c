@@ -3,8 +3,6 @@
  * x<i>[e] where it is loaded for all elements of a step, or k<i>[step][e] where it is kept. */
 #include "body.h"
 
-#include "layout.h"
-
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "code_check.h"
+#include "codegen.h"
 
-#include "cubins.h"
 #include "unwind.h"
 
 typedef unsigned long long ull;

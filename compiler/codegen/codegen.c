@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codegen.h"
 
-#include "builtin.h"
-#include "fused.h"
+#include "emitter.h"
 #include "unwind.h"
 
 #include <assert.h>

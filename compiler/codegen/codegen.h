@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fused kernels and built-in kernels as CUDA text, and how the commands of a plan launch it.
+/* CUDA text for fused and built-in kernels, and the launches of a plan's commands.
  *
  * The text is a subset of CUDA C over the primitives of primitives.cu and includes nothing, so that
  * NVRTC compiles it for a GPU and a plain C compiler for the emulator of tests/emulator. It
@@ -12,18 +12,19 @@
 #ifndef REMAT_CODEGEN_H
 #define REMAT_CODEGEN_H
 
+#include "nvrtc.h"
 #include "program.h"
 
-/* How elements are dealt out to threads; no bit depends on it but on column_sums. */
+/* How elements are assigned to threads. Bits depend on column_sums alone. */
 struct remat_cuda_settings {
-    uint64_t threads_wanted;  /* fewer elements to a thread until a command has so many threads */
+    uint64_t threads_wanted;  /* threads take fewer elements until a command has so many threads */
     uint32_t registers_kept;  /* floats of a thread that may outlive a pass over a row */
-    uint64_t workspace_bytes; /* that a command may use; 0: as much as it needs */
+    uint64_t workspace_bytes; /* limit for a command; 0: none */
     uint64_t column_sums;     /* of remat_column_block_rows: REMAT_COLUMN_SUMS but in tests */
 };
 #define REMAT_CUDA_DEFAULTS ((struct remat_cuda_settings){65536, 64, 0, REMAT_COLUMN_SUMS})
 
-/* The code of all commands but matmul, which launches nothing here. No cubins. `program` is
+/* Emits the code of all commands but matmul, which launches nothing here; no cubins. `program` is
  * verified; everything in `out` lies in the arena. Pure: same program, same code.
  * REMAT_ERROR_INVALID names the command that CUDA text cannot express: more than
  * REMAT_CUDA_WORDS_MAX arguments, 2^32 rows or columns, more workspace than there is, more than 24
@@ -33,10 +34,55 @@ remat_status remat_cuda_emit(remat_context *ctx, struct remat_arena *arena,
                              const struct remat_cuda_settings *settings,
                              struct remat_cuda_code *out);
 
-/* program->cuda, with defaults and the program's workspace, whatever the target: a plan can be
- * executed elsewhere. A command that CUDA text cannot express is an error if the text `is_needed`;
- * else *out_note says that no GPU can run the plan, and why, and is NULL where there is text. */
+/* Fills program->cuda, with default settings and the program's workspace, for any target: a plan
+ * can be executed elsewhere. A command that CUDA text cannot express is an error if the text
+ * `is_needed`; otherwise *out_note says that no GPU can run the plan, and why. NULL: there is text.
+ */
 remat_status remat_cuda_emit_plan(remat_context *ctx, struct remat_arena *arena, bool is_needed,
                                   struct remat_program *program, const char **out_note);
+
+/* --- cubins.c: every kernel for every architecture, by several threads and a cache --- */
+
+struct remat_cubin_settings {
+    const char *const *architectures; /* "sm_90", ..., NULL at the end; duplicates count once */
+    const char *cache;                /* an existing folder; NULL: nothing is cached */
+    uint32_t threads;                 /* that compile; 0 as 1 */
+    /* Called before each cubin, by one thread at a time; true: no more are begun. NULL: never. */
+    bool (*is_over)(void *user, uint32_t begun, uint32_t of);
+    void *is_over_user;
+};
+
+struct remat_cubin_counts {
+    uint32_t compiled, cached;
+    bool cut_short;        /* by is_over: there are no cubins */
+    const char *unwritten; /* why the cache could not be written; NULL: it was */
+};
+
+/* Fills code->cubins, in `arena`, and code->nvrtc_version. The result depends neither on `threads`
+ * nor on the cache; if several kernels fail to compile, the error is that of the first one. All
+ * threads call the context's allocator. Errors of remat_nvrtc_check and remat_nvrtc_compile. */
+remat_status remat_cubins_make(remat_context *ctx, struct remat_arena *arena,
+                               const struct remat_nvrtc *nvrtc,
+                               const struct remat_cubin_settings *settings,
+                               struct remat_cuda_code *code, struct remat_cubin_counts *out);
+
+/* --- code_check.c: whether the CUDA code in a plan is what its commands mean. Verification does
+ * not look into text and cubins; that they equal the output of codegen and NVRTC shows what they
+ * do. ---
+ */
+
+/* Emits the code again and compares all but cubins: preludes, kernels, launches with their words,
+ * workspace. `program` is verified and has code. REMAT_ERROR_INVALID names the first difference. */
+remat_status remat_cuda_check_text(remat_context *ctx, struct remat_arena *arena,
+                                   const struct remat_program *program);
+
+/* Compiles the text again, by `threads`, and compares cubins and the output of ptxas. `program` has
+ * cubins, and its text passed remat_cuda_check_text. REMAT_ERROR_INVALID names the first
+ * difference; *incomparable is NULL, or why nothing was compared: another version of NVRTC made
+ * them, or this one does not know the architecture. */
+remat_status remat_cuda_check_cubins(remat_context *ctx, struct remat_arena *arena,
+                                     const struct remat_nvrtc *nvrtc, uint32_t threads,
+                                     const struct remat_program *program,
+                                     const char **incomparable);
 
 #endif

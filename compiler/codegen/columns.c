@@ -4,8 +4,6 @@
  *
  * The workspace has the blocks' sums, [reduction][block][column], then the values by column that
  * later passes read, [place][column], all f32. */
-#include "columns.h"
-
 #include "body.h"
 
 #define TILE_COLUMNS 64

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Jobs are taken in order and finish in any; each worker has a context with a guard and an arena of
  * its own, which live until the results are copied: what makes them has a guard too. */
-#include "cubins.h"
+#include "codegen.h"
 
 #include "cubin_cache.h"
 #include "unwind.h"

@@ -33,7 +33,7 @@ def main():
     lines = strings(definitions).replace("\n    ", ",\n    ")
     pathlib.Path(output).write_text(
         "/* Made by compiler/codegen/embed.py. */\n"
-        '#include "source.h"\n#include "template.h"\n\n'
+        '#include "source.h"\n#include "emitter.h"\n\n'
         f"const char *const {name}[] = {{\n    {lines},\n    0}};\n"
         + "".join(f"\nconst char cuda_body_{kernel}[] =\n    {strings(body)};\n" for kernel, body in bodies),
         encoding="ascii")

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of a table by ids, and back. */
-#include "builtin.h"
-#include "move.h"
-#include "template.h"
+#include "emitter.h"
 #include "unwind.h"
 
 enum { DIGIT_BITS_MAX = 6 };       /* by which tokens are sorted at once: so many blocks */

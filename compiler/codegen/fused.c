@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A fused kernel's command: one launch, or with sums of columns several. */
-#include "fused.h"
+#include "emitter.h"
 
-#include "columns.h"
-#include "layout.h"
-#include "shapes.h"
+#include "body.h"
 #include "unwind.h"
 
 static remat_status emit_columns(struct cuda_emitter *e, struct cuda_source *s)
@@ -29,7 +27,7 @@ remat_status cuda_emit_fused(struct cuda_emitter *e, const struct remat_command 
 {
     struct cuda_source s = cuda_start_source(e, command, CUDA_POINTWISE);
     REMAT_CHECK(cuda_source_read(&s, e->program));
-    cuda_choose_layout(&s, e->settings);
+    cuda_choose_geometry(&s, e->settings);
     if (s.shape == CUDA_COLUMNS)
         return emit_columns(e, &s);
     if (s.shape == CUDA_TEAM)

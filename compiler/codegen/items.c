@@ -4,8 +4,7 @@
  * bits of doubles). An error on the CPU gives NaN here (and -1 in integers), as there is no way
  * back from a GPU. */
 #include "body.h"
-#include "builtin.h"
-#include "template.h"
+#include "emitter.h"
 #include "unwind.h"
 
 /* Operands, those that there are, and parameters by the names in builtin_kernels.def. */

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Built-in kernels that move or fill: their code is that of fused kernels of two instructions. */
-#include "move.h"
+#include "emitter.h"
 
-#include "builtin.h"
-#include "fused.h"
 #include "unwind.h"
 
 /* Runs `instructions` over the shape of operand 0, as if the plan's command were so. */

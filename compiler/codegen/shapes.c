@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bodies of kernels without column sums: pointwise, tensors, team, block (layout.c). */
-#include "shapes.h"
-
+/* The bodies of kernels without column sums: pointwise, tensors, team, block (geometry.c). */
 #include "body.h"
-#include "layout.h"
 
 #include <stdio.h>
 

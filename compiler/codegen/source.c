@@ -290,3 +290,42 @@ remat_status cuda_source_read(struct cuda_source *out, const struct remat_progra
     assign_passes(out);
     return REMAT_OK;
 }
+
+/* --- arguments of a launch of CUDA_TENSORS --- */
+
+bool cuda_is_shared(const struct cuda_source *s, uint32_t operand)
+{
+    for (uint32_t i = 0; i < s->count; i++) {
+        const struct cuda_node *node = &s->nodes[i];
+        if (node->access != CUDA_NONE && s->accesses[node->access].operand == operand &&
+            !cuda_is_flag(node) && (!cuda_is_load(node) || s->accesses[node->access].column_stride))
+            return false;
+    }
+    return true;
+}
+
+static uint32_t shared_before(const struct cuda_source *s, uint32_t operand)
+{
+    uint32_t count = 0;
+    for (uint32_t o = 0; o < operand; o++)
+        count += cuda_is_shared(s, o);
+    return count;
+}
+
+uint32_t cuda_head_words(const struct cuda_source *s)
+{
+    return 1 + shared_before(s, s->operand_count);
+}
+
+uint32_t cuda_tensor_words(const struct cuda_source *s)
+{
+    return 2 + s->operand_count - shared_before(s, s->operand_count);
+}
+
+uint32_t cuda_word_of(const struct cuda_source *s, uint32_t operand)
+{
+    if (s->shape != CUDA_TENSORS)
+        return 2 + operand;
+    uint32_t shared = shared_before(s, operand);
+    return cuda_is_shared(s, operand) ? 1 + shared : 2 + operand - shared;
+}

@@ -2,24 +2,24 @@
 /* Private to compiler/codegen: one command being turned into text.
  *
  * Instructions run in passes over the elements of a row (or of a block of rows, with column sums),
- * one pass for each depth of reductions. An instruction runs in the first pass that needs it; where
- * a later pass needs it too, it is kept in registers if the row is short, else made again from what
- * the pass loads. */
+ * one pass for each depth of reductions. An instruction runs in the first pass that needs it. For a
+ * later pass its result is kept in registers if the row is short, and recomputed from the loads of
+ * that pass otherwise. */
 #ifndef REMAT_CODEGEN_SOURCE_H
 #define REMAT_CODEGEN_SOURCE_H
 
 #include "codegen.h"
 
-#define CUDA_THREADS  256 /* of every block, but of sort and attention */
-#define CUDA_RUN_ROWS 128 /* of a block that adds rows (embedding_backward.cu) */
+#define CUDA_THREADS  256 /* in every block but those of sort and attention */
+#define CUDA_RUN_ROWS 128 /* in a block that adds rows (embedding_backward.cu) */
 #define CUDA_NONE     UINT16_MAX
 #define CUDA_WORD16   REMAT_DTYPE_COUNT /* beside the dtypes: 16 bits of any, moved as they are */
 
-/* The .cu files as text, made by embed.py, in pieces, NULL at the end: what every kernel begins
- * with, and what those of attention go on with. */
+/* The .cu files as text, which embed.py splits into pieces, NULL at the end: the prelude of all
+ * kernels, and the second part of attention's. */
 extern const char *const cuda_prelude[], *const cuda_attention[];
 
-/* How often a value changes while the space is walked; follows from strides too. */
+/* How a value varies over the space; strides count too. */
 enum cuda_variation { CUDA_UNIFORM, CUDA_BY_ROW, CUDA_BY_COLUMN, CUDA_BY_ELEMENT };
 
 struct cuda_access { /* of one load, store, random or flag */
@@ -28,7 +28,7 @@ struct cuda_access { /* of one load, store, random or flag */
     uint64_t begin_bytes, end_bytes; /* in the arena */
     int64_t strides[REMAT_RANK_MAX]; /* elements, over the row axes */
     int64_t column_stride;
-    bool by_row; /* another element in some other row */
+    bool by_row; /* the element depends on the row */
 };
 
 struct cuda_node { /* an instruction */
@@ -97,7 +97,7 @@ struct cuda_source {
     struct remat_text *out;
 };
 
-/* The command is more than CUDA text can express. */
+/* Fails: CUDA text cannot express the command. */
 #define CUDA_INVALID(s, format, ...)                                                               \
     remat_error((s)->ctx, REMAT_ERROR_INVALID, "command \"%s\": " format, (s)->command->name,      \
                 __VA_ARGS__)
@@ -119,7 +119,7 @@ static inline bool cuda_is_flag(const struct cuda_node *node)
 {
     return node->opcode == REMAT_INSTRUCTION_flag;
 }
-/* Or flag. */
+/* A store or a flag. */
 static inline bool cuda_is_store(const struct cuda_node *node)
 {
     return node->opcode == REMAT_INSTRUCTION_store || cuda_is_flag(node);
@@ -132,20 +132,29 @@ static inline bool cuda_is_reduction(const struct cuda_node *node)
 {
     return remat_opcode_is_reduction(node->opcode);
 }
-/* A column's value is there after so many passes. */
+/* Number of passes after which a value by column is available. */
 static inline uint32_t cuda_made_after(const struct cuda_node *node)
 {
     return node->pass + cuda_is_reduction(node);
 }
 
 /* --- source.c: from a command to nodes --- */
-/* The source has its context, arena and command. */
+/* Fills a source that has context, arena and command. */
 remat_status cuda_source_read(struct cuda_source *out, const struct remat_program *program);
 uint32_t cuda_dtype_bytes(uint8_t dtype);
 const char *cuda_dtype_name(uint8_t dtype);
-/* Sets `runs` of what pass `pass` computes per element; false: nothing. */
+/* Sets `runs` of the nodes that the pass computes per element; false: there are none. */
 bool cuda_begin_pass(struct cuda_source *s, uint32_t pass);
 bool cuda_reduces_in(const struct cuda_node *node, uint32_t pass);
 bool cuda_pass_reduces(const struct cuda_source *s, uint32_t pass);
+
+/* True if all tensors of a launch of CUDA_TENSORS share the operand. */
+bool cuda_is_shared(const struct cuda_source *s, uint32_t operand);
+/* Number of argument words of a launch of CUDA_TENSORS: before the first tensor, and for each. */
+uint32_t cuda_head_words(const struct cuda_source *s);
+uint32_t cuda_tensor_words(const struct cuda_source *s);
+/* The argument word with the operand's address; with CUDA_TENSORS relative to the tensor's first
+ * word, unless the operand is shared. */
+uint32_t cuda_word_of(const struct cuda_source *s, uint32_t operand);
 
 #endif

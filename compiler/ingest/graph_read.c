@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "graph_read.h"
+#include "ingest.h"
 
-#include "bind.h"
 #include "ops.h"
 #include "range.h"
 #include "reader.h"

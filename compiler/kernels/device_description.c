@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <strings.h>
 
-#include "device_table.h"
 #include "file.h"
 #include "suggest.h"
 

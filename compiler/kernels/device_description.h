@@ -59,6 +59,14 @@ remat_status remat_device_description_read(remat_context *ctx, struct remat_aren
                                            const char *name, uint32_t threads,
                                            struct remat_device_description *out);
 
+/* The descriptions in schemas/devices, built in by schemas/devices/embed.py. */
+struct remat_device_text {
+    const char *name, *json;
+    const char *profile; /* NAME.profile.json; NULL: there is none */
+};
+extern const struct remat_device_text remat_device_texts[];
+extern const unsigned remat_device_text_count;
+
 static inline bool remat_device_is_gpu(const struct remat_device_description *device)
 {
     return device->cuda_arch || device->rocm_arch;

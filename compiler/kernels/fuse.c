@@ -1,53 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From groups of nodes (fuse_groups.h) to kernels: when it is known which values are read
- * elsewhere, each group's body is written. */
+/* Turns groups of nodes (fuse_groups.h) into kernels: once it is known which values other kernels
+ * read, writes each group's body. */
 #include "fuse.h"
 
 #include "fuse_groups.h"
 #include "kernel_body.h"
-
-const struct remat_shape *remat_fuse_space(const struct remat_graph *g,
-                                           const struct remat_node_info *node)
-{
-    static const struct remat_shape scalar = {.rank = 1, .dims = {1}};
-    bool reduces = remat_op_has(node->op, REMAT_FACT_ROW_REDUCE | REMAT_FACT_COLUMN_REDUCE);
-    const struct remat_shape *shape =
-        &g->values[(reduces ? node->inputs[0] : node->outputs[0]).i].shape;
-    return shape->rank ? shape : &scalar;
-}
-
-/* The shape has one element for each row of the space. */
-static bool is_row(const struct remat_shape *shape, const struct remat_shape *space)
-{
-    if (shape->rank != space->rank || shape->dims[shape->rank - 1] != 1)
-        return false;
-    return memcmp(shape->dims, space->dims, (shape->rank - 1) * sizeof *shape->dims) == 0;
-}
-
-/* All that the node reads has at most one element a row. */
-static bool reads_rows(const struct remat_graph *g, const struct remat_node_info *node)
-{
-    for (uint32_t i = 0; i < node->input_count; i++) {
-        const struct remat_shape *shape = &g->values[node->inputs[i].i].shape;
-        if (shape->rank && shape->dims[shape->rank - 1] != 1)
-            return false;
-    }
-    return true;
-}
-
-/* What is loaded once for several columns is not stored in place. */
-bool remat_fuse_fits(const struct remat_graph *g, const struct remat_node_info *node,
-                     const struct remat_shape *space, bool rows, bool columns)
-{
-    const uint32_t whole = REMAT_FACT_ROW_REDUCE | REMAT_FACT_COLUMN_REDUCE | REMAT_FACT_IN_PLACE;
-    const struct remat_shape *needed = remat_fuse_space(g, node);
-    if (remat_shape_equal(needed, space))
-        return !columns || !remat_op_has(node->op, REMAT_FACT_ROW_REDUCE);
-    return rows && !columns && !remat_op_has(node->op, whole) && is_row(needed, space) &&
-           reads_rows(g, node);
-}
-
-/* --- kernels --- */
 
 struct remat_kernel_writer *remat_kernel_writer_create(struct remat_arena *arena,
                                                        struct remat_arena *scratch,
@@ -61,7 +18,7 @@ struct remat_kernel_writer *remat_kernel_writer_create(struct remat_arena *arena
     return w;
 }
 
-/* The first node that is not there for others to read within the kernel alone. */
+/* The first node that is not inlined for others in the kernel. */
 static const struct remat_node_info *name_of(const struct remat_graph *g, const remat_node *nodes,
                                              uint32_t count)
 {
@@ -71,7 +28,7 @@ static const struct remat_node_info *name_of(const struct remat_graph *g, const 
     return &g->nodes[nodes[n].i];
 }
 
-/* Of the nodes' index spaces the largest: others are over its rows. */
+/* The largest of the nodes' index spaces; the others are over its rows. */
 static const struct remat_shape *space_of(const struct remat_graph *g, const remat_node *nodes,
                                           uint32_t count)
 {

@@ -104,6 +104,8 @@ static inline bool remat_kernel_has_phase(const struct remat_graph *graph,
     return false;
 }
 
+/* --- fuse_groups.c: which nodes run in one kernel --- */
+
 /* The index space that a node needs. */
 const struct remat_shape *remat_fuse_space(const struct remat_graph *graph,
                                            const struct remat_node_info *node);
@@ -111,6 +113,8 @@ const struct remat_shape *remat_fuse_space(const struct remat_graph *graph,
  * larger: over all of it, or once a row. `rows`, `columns`: the kernel has such reductions. */
 bool remat_fuse_fits(const struct remat_graph *graph, const struct remat_node_info *node,
                      const struct remat_shape *space, bool rows, bool columns);
+
+/* --- fuse.c --- */
 
 /* Greedy in graph order: a pointwise or reduction node joins the kernel that computes one of its
  * inputs when both run over the same index space in the same phase, and nothing outside that kernel

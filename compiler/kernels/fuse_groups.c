@@ -1,10 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Greedy in graph order (rules in fuse.h). Groups are collected first, without looking at how large
- * they get; where one is too large, once more, within those. So a node that makes one group too
- * large opens no other group to nodes that it was closed to. A group is a list linked by node. */
+/* Greedy in graph order (rules in fuse.h). A first pass collects groups of any size. If one is too
+ * large, a second pass divides within the groups of the first, so that a node that does not fit its
+ * group opens no other group to nodes that it was closed to. A group is a list linked by node. */
 #include "fuse_groups.h"
 
-/* --- what is asked of every node --- */
+/* --- facts of a node --- */
+
+const struct remat_shape *remat_fuse_space(const struct remat_graph *g,
+                                           const struct remat_node_info *node)
+{
+    static const struct remat_shape scalar = {.rank = 1, .dims = {1}};
+    bool reduces = remat_op_has(node->op, REMAT_FACT_ROW_REDUCE | REMAT_FACT_COLUMN_REDUCE);
+    const struct remat_shape *shape =
+        &g->values[(reduces ? node->inputs[0] : node->outputs[0]).i].shape;
+    return shape->rank ? shape : &scalar;
+}
+
+/* The shape has one element for each row of the space. */
+static bool is_row(const struct remat_shape *shape, const struct remat_shape *space)
+{
+    if (shape->rank != space->rank || shape->dims[shape->rank - 1] != 1)
+        return false;
+    return memcmp(shape->dims, space->dims, (shape->rank - 1) * sizeof *shape->dims) == 0;
+}
+
+/* No input of the node has more than one element a row. */
+static bool reads_rows(const struct remat_graph *g, const struct remat_node_info *node)
+{
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const struct remat_shape *shape = &g->values[node->inputs[i].i].shape;
+        if (shape->rank && shape->dims[shape->rank - 1] != 1)
+            return false;
+    }
+    return true;
+}
+
+/* A row shared by several columns is never stored in place. */
+bool remat_fuse_fits(const struct remat_graph *g, const struct remat_node_info *node,
+                     const struct remat_shape *space, bool rows, bool columns)
+{
+    const uint32_t whole = REMAT_FACT_ROW_REDUCE | REMAT_FACT_COLUMN_REDUCE | REMAT_FACT_IN_PLACE;
+    const struct remat_shape *needed = remat_fuse_space(g, node);
+    if (remat_shape_equal(needed, space))
+        return !columns || !remat_op_has(node->op, REMAT_FACT_ROW_REDUCE);
+    return rows && !columns && !remat_op_has(node->op, whole) && is_row(needed, space) &&
+           reads_rows(g, node);
+}
 
 static uint32_t facts_of(const struct remat_node_info *node)
 {

@@ -5,7 +5,7 @@
  * or column index, or a load of another kernel's value. Stores come last. */
 #include "kernel_body.h"
 
-#include "cast.h"
+#include "builder.h"
 #include "view.h"
 
 #include <assert.h>

@@ -47,6 +47,8 @@ struct remat_load remat_price_load(const struct remat_graph *graph,
                                    const struct remat_fused_kernel *kernel,
                                    const struct remat_device_description *device);
 
+/* --- rates.c: matrix products and attention --- */
+
 /* c [m, n] = a [m, k] b [k, n], `batch` times. */
 struct remat_product {
     double batch, m, n, k;
@@ -64,6 +66,8 @@ struct remat_scores {
 };
 double remat_price_scores_ns(const struct remat_scores *scores,
                              const struct remat_device_description *device);
+
+/* --- price.c --- */
 
 /* A variant of a fused kernel with the price `whole`: it stores less, inlines, or is a rerun.
  * Under a profile it takes the share of whole->ns that its roofline time is of the whole's, even

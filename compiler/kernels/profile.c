@@ -8,7 +8,7 @@
  * description's launch, all were timed by so much too long. */
 #include "profile.h"
 
-#include "device_table.h"
+#include "device_description.h"
 #include "file.h"
 #include "kernel_body.h"
 #include "mesh.h"

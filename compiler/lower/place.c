@@ -7,7 +7,6 @@
 
 #include "ops.h"
 #include "pack.h"
-#include "pack_check.h"
 
 struct placer {
     struct remat_arena *arena;

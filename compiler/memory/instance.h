@@ -38,4 +38,17 @@ void remat_sort_ranked(struct remat_ranked *ranked, uint32_t count, remat_slot_i
 void remat_order_by_key(const struct remat_instance *in, const char *key,
                         struct remat_ranked *scratch, remat_slot_id *order);
 
+/* skyline.c: the skyline packer. */
+
+struct remat_skyline; /* working memory for one instance, reused by each call */
+
+struct remat_skyline *remat_skyline_create(struct remat_arena *arena,
+                                           const struct remat_instance *in);
+
+/* Packs the slots, preferring those that come first in `order`. Returns the height in bytes and
+ * fills `offsets` (by slot of the instance), or returns UINT64_MAX as soon as the height reaches
+ * bound_bytes. */
+uint64_t remat_skyline_pack(struct remat_skyline *skyline, const remat_slot_id *order,
+                            uint64_t bound_bytes, uint64_t *offsets);
+
 #endif

@@ -3,7 +3,6 @@
 #include "pack.h"
 
 #include "instance.h"
-#include "skyline.h"
 
 enum {
     PERTURBED_MAX = 4000,     /* more slots get the keys only */

@@ -6,7 +6,7 @@
 #ifndef REMAT_PACK_H
 #define REMAT_PACK_H
 
-#include <base.h>
+#include "base.h"
 
 REMAT_INDEX(remat_slot_id); /* of an array of slots */
 
@@ -38,5 +38,13 @@ struct remat_packing {
  * not reached. */
 struct remat_packing remat_pack(struct remat_arena *arena, const struct remat_slot *slots,
                                 uint32_t count);
+
+/* pack_check.c: checks a packing by its definition alone, sharing no code with the packers.
+ * REMAT_OK if no two slots overlap in both time and bytes, every offset is a multiple of
+ * REMAT_ALIGNMENT, arena_bytes covers every slot, and live_peak_bytes is the live peak; otherwise
+ * REMAT_ERROR_INTERNAL, with a message that names the slots. `slots`: those that were packed.
+ * O(N log N). */
+remat_status remat_pack_check(remat_context *ctx, const struct remat_slot *slots, uint32_t count,
+                              const struct remat_packing *packing);
 
 #endif

@@ -2,7 +2,7 @@
 /* A sweep over time keeps the live slots in order of their offsets. They do not overlap, so one
  * that begins can overlap its neighbours only, or none. Live bytes are largest where something
  * begins. */
-#include "pack_check.h"
+#include "pack.h"
 #include "unwind.h"
 
 #include <stdlib.h>

@@ -10,8 +10,6 @@
  * A subtree is pruned by its earliest end and its first rank. In one with short and long slots,
  * such as temporaries and activations that the backward pass reads, the former have the end and the
  * latter the rank, so short slots have leaves of their own. */
-#include "skyline.h"
-
 #include "instance.h"
 
 #define NONE UINT32_MAX

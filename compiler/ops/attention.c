@@ -2,10 +2,9 @@
 /* Scaled dot-product attention, whole: dropout(softmax(scale q k^T, masked)) v with grouped key
  * heads. Its second output, the log of each row's sum of exponentials, is all that the gradient
  * needs to recompute the probabilities. */
-#include "attention.h"
+#include "family.h"
 
 #include "builder.h"
-#include "family.h"
 
 /* Of the gradient the queries are input 1. */
 static uint32_t first_of(const struct remat_node_info *node)
@@ -57,9 +56,12 @@ OP_FLOPS(attention)
                                backward ? 10 * depth + 22 : 4 * depth + 20);
 }
 
-uint64_t remat_attention_product_flops(const struct remat_graph *graph,
-                                       const struct remat_node_info *node)
+uint64_t remat_op_product_flops(const struct remat_graph *graph, const struct remat_node_info *node)
 {
+    if (node->op == REMAT_OP_matmul || node->op == REMAT_OP_matmul_accumulate)
+        return remat_op_info(node->op)->flops(graph, node);
+    if (node->op != REMAT_OP_attention && node->op != REMAT_OP_attention_backward)
+        return 0;
     bool backward = node->op == REMAT_OP_attention_backward;
     return remat_mul_saturated(visible_pairs(graph, node),
                                (backward ? 8 : 4) * head_depth(graph, node));

@@ -2,10 +2,9 @@
 /* Binding: numbers in place of symbols. Which nodes there are does not change, and what the graph
  * records of its results is bound like all else; that the ops infer the same is then the
  * verifier's business. */
-#include "bind.h"
+#include "ops.h"
 
 #include "family.h"
-#include "graph_verify.h"
 
 #include <stdio.h>
 

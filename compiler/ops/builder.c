@@ -2,7 +2,6 @@
 /* Appending nodes so that a rewrite reads like its formula. */
 #include "builder.h"
 
-#include "cast.h"
 #include "family.h"
 #include "ops.h"
 #include "view.h"
@@ -157,6 +156,27 @@ static double constant_value(const struct remat_graph *graph, remat_value x)
     return node && node->op == REMAT_OP_constant ? remat_node_number(node, "value") : NAN;
 }
 
+bool remat_is_widening(const struct remat_graph *graph, remat_value x)
+{
+    const struct remat_node_info *node = remat_producer_info(graph, x);
+    return node && node->op == REMAT_OP_cast && graph->values[x.i].dtype == REMAT_F32;
+}
+
+remat_value remat_build_cast(struct remat_builder *b, remat_value x, remat_dtype dtype)
+{
+    if (b->graph->values[x.i].dtype == dtype)
+        return x;
+    if (remat_is_widening(b->graph, x))
+        return remat_producer_info(b->graph, x)->inputs[0];
+    const struct remat_attribute attribute = remat_attribute_int("dtype", dtype);
+    return remat_build(b, REMAT_OP_cast, &x, 1, &attribute, 1, NULL);
+}
+
+remat_value remat_build_like(struct remat_builder *b, remat_value x, remat_value like)
+{
+    return remat_build_cast(b, x, b->graph->values[like.i].dtype);
+}
+
 remat_value remat_build_product(struct remat_builder *b, remat_value x, remat_value y)
 {
     double x_number = constant_value(b->graph, x), y_number = constant_value(b->graph, y);
@@ -190,6 +210,14 @@ remat_value remat_build_reshape(struct remat_builder *b, remat_value x, const in
     if (!remat_can_reshape(b->graph, x, &to))
         x = build_copy(b, x);
     return remat_build(b, REMAT_OP_reshape, &x, 1, &shape, 1, NULL);
+}
+
+int64_t remat_shape_rows(const struct remat_shape *shape)
+{
+    int64_t rows = 1;
+    for (uint32_t d = 0; d + 1 < shape->rank; d++)
+        rows *= shape->dims[d];
+    return rows;
 }
 
 remat_value remat_build_rows(struct remat_builder *b, remat_value x)

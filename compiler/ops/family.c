@@ -1,42 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks that op families share, and the text of their messages. */
+/* Checks of attributes that op families share. */
 #include "family.h"
-
-struct remat_shape_text remat_shape_text(const struct remat_shape *shape)
-{
-    struct remat_shape_text out = {"["};
-    size_t at = 1;
-    for (uint32_t d = 0; d < shape->rank && d < REMAT_RANK_MAX; d++)
-        at += (size_t)snprintf(out.text + at, sizeof out.text - at, "%s%lld", d ? ", " : "",
-                               (long long)shape->dims[d]);
-    snprintf(out.text + at, sizeof out.text - at, "]");
-    return out;
-}
-
-remat_status remat_check_input(remat_context *ctx, const struct remat_graph *graph,
-                               const struct remat_node_info *node, uint32_t k, remat_dtype dtype,
-                               uint32_t rank_min, uint32_t rank_max)
-{
-    const struct remat_value_info *value = remat_input(graph, node, k);
-    if (value->dtype != dtype)
-        return INVALID(ctx, "input %u has type %s, expected %s", k, remat_dtype_name(value->dtype),
-                       remat_dtype_name(dtype));
-    if (value->shape.rank >= rank_min && value->shape.rank <= rank_max)
-        return REMAT_OK;
-    return INVALID(ctx, "input %u has shape %s, expected rank %s%u", k, SHAPE_TEXT(&value->shape),
-                   rank_min == rank_max ? "" : "at least ", rank_min);
-}
-
-remat_status remat_check_shape(remat_context *ctx, const struct remat_graph *graph,
-                               const struct remat_node_info *node, uint32_t k,
-                               const struct remat_shape *expected)
-{
-    const struct remat_shape *shape = remat_input_shape(graph, node, k);
-    if (remat_shape_equal(shape, expected))
-        return REMAT_OK;
-    return INVALID(ctx, "input %u has shape %s, expected %s", k, SHAPE_TEXT(shape),
-                   SHAPE_TEXT(expected));
-}
 
 remat_status remat_check_axis(remat_context *ctx, const struct remat_node_info *node, uint32_t rank)
 {
@@ -64,10 +28,20 @@ remat_status remat_check_columns(remat_context *ctx, int64_t columns)
                    REMAT_WHOLES_MAX);
 }
 
-int64_t remat_shape_rows(const struct remat_shape *shape)
+remat_status remat_shape_of_attribute(remat_context *ctx, const struct remat_node_info *node,
+                                      struct remat_shape *out)
 {
-    int64_t rows = 1;
-    for (uint32_t d = 0; d + 1 < shape->rank; d++)
-        rows *= shape->dims[d];
-    return rows;
+    const struct remat_attribute *dims = remat_node_attribute(node, "shape");
+    int64_t elements = 1;
+    if (dims->count > REMAT_RANK_MAX)
+        return INVALID(ctx, "%u axes, at most %d are supported", dims->count, REMAT_RANK_MAX);
+    *out = (struct remat_shape){dims->count, {0}};
+    for (uint32_t d = 0; d < dims->count; d++) {
+        out->dims[d] = dims->ints[d];
+        if (out->dims[d] <= 0)
+            return INVALID(ctx, "axis %u has length %lld", d, (long long)out->dims[d]);
+        if (__builtin_mul_overflow(elements, out->dims[d], &elements))
+            return INVALID(ctx, "the shape is too large");
+    }
+    return REMAT_OK;
 }

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the op families: the declarations of all functions that ops.def names, and the checks
- * that their messages come from. Private to this folder. */
+/* Private to this folder: declarations of all functions that ops.def names, and the checks that op
+ * families share. */
 #ifndef REMAT_FAMILY_H
 #define REMAT_FAMILY_H
 
 #include "builder.h"
-#include "cast.h"
 #include "view.h"
 
-#define REMAT_FLOAT_MAX 1e30 /* of initial values and attributes, but for constants */
+#define REMAT_FLOAT_MAX 1e30 /* limit of initial values and of attributes but constants */
 
 #define MAYBE_UNUSED __attribute__((unused))
 #define OP_SHAPE(name)                                                                             \
@@ -28,7 +27,7 @@
                              MAYBE_UNUSED const struct remat_node_info *node,                      \
                              const remat_value *inputs, remat_value *outputs)
 
-/* A row's `none` declares a function that exists nowhere; ops.c reads it as NULL. */
+/* `none` in a row declares a function without a definition; ops.c reads it as NULL. */
 #define OP(name, facts, inputs_min, inputs_max, outputs, signature, executor, attributes, shape,   \
            flops, derive, expand, layout)                                                          \
     OP_SHAPE(shape);                                                                               \
@@ -38,21 +37,21 @@
 #include "ops.def"
 #undef OP
 
-/* Formulas; each needs a builder `b`. Operands are built from left to right, which the arguments of
- * a C function need not be: the order of nodes must not depend on the compiler. */
+/* Formulas over a builder `b`. Operands are built from left to right. C leaves the order of a
+ * call's arguments open, and the order of nodes must not depend on the compiler. */
 #define OP1(op, x)    remat_build1(b, REMAT_OP_##op, x)
 #define OP2(op, x, y) (remat_push(b, x), remat_push(b, y), remat_apply(b, REMAT_OP_##op, 2))
 #define OP3(op, x, y, z)                                                                           \
     (remat_push(b, x), remat_push(b, y), remat_push(b, z), remat_apply(b, REMAT_OP_##op, 3))
 #define NUMBER(value) remat_build_constant(b, value)
-/* Composite interiors are f32: x cast to f32, and a result cast to the dtype of `like`; the value
- * itself where there is nothing to do. */
+/* Casts at the edges of composite ops, whose interiors are f32: x to f32, and a result to the dtype
+ * of `like`. No node if the dtype is already right. */
 #define F32(x)        remat_build_cast(b, x, REMAT_F32)
 #define LIKE(x, like) remat_build_like(b, x, like)
 
 #define INVALID(ctx, ...) remat_error((ctx), REMAT_ERROR_INVALID, __VA_ARGS__)
 
-/* An output, as a shape function gives it. */
+/* An output for a shape function to return. */
 static inline struct remat_value_info remat_typed(remat_dtype dtype, struct remat_shape shape)
 {
     return (struct remat_value_info){.dtype = dtype, .shape = shape};
@@ -68,7 +67,9 @@ remat_input_shape(const struct remat_graph *graph, const struct remat_node_info 
     return &remat_input(graph, node, k)->shape;
 }
 
-/* "[2, 3]", which lives as long as the call that it is an argument of. */
+/* --- ops.c: types of operands --- */
+
+/* "[2, 3]", valid until the end of the full expression. */
 #define SHAPE_TEXT(shape) remat_shape_text(shape).text
 struct remat_shape_text {
     char text[22 * REMAT_RANK_MAX];
@@ -84,18 +85,21 @@ remat_status remat_check_shape(remat_context *ctx, const struct remat_graph *gra
                                const struct remat_node_info *node, uint32_t k,
                                const struct remat_shape *expected);
 
-/* Axis attribute in [0, rank). */
+/* --- family.c: attributes --- */
+
+/* Checks that the attribute "axis" is in [0, rank). */
 remat_status remat_check_axis(remat_context *ctx, const struct remat_node_info *node,
                               uint32_t rank);
 
-/* Attention to `keys` keys: no fewer than these in the attribute "window", if it is not 0. */
+/* Checks that the attribute "window", unless 0, covers all `keys` keys. */
 remat_status remat_check_window(remat_context *ctx, const struct remat_node_info *node,
                                 int64_t keys);
 
-/* Their indices are compared as f32. */
+/* Checks that every column index is exact in f32, in which indices are compared. */
 remat_status remat_check_columns(remat_context *ctx, int64_t columns);
 
-/* How many rows of the last axis a shape has. */
-int64_t remat_shape_rows(const struct remat_shape *shape);
+/* Reads the attribute "shape". */
+remat_status remat_shape_of_attribute(remat_context *ctx, const struct remat_node_info *node,
+                                      struct remat_shape *out);
 
 #endif

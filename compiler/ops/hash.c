@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A hash over what a graph computes. Ops enter by name, so it outlives changes of the op table. */
-#include "hash.h"
+#include "ops.h"
 
 static uint64_t hash_u64(uint64_t h, uint64_t word)
 {

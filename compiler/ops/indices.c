@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which elements an op accepts of an operand that has indices: the rows below, less what is
  * padding, and "ignore_index". */
-#include "indices.h"
+#include "ops.h"
 
 #define FIRST 0
 #define LAST  (into->shape.rank - 1)

@@ -3,7 +3,6 @@
  * rule, sizes. */
 #include "ops.h"
 
-#include "attention.h"
 #include "family.h"
 #include "range.h"
 
@@ -164,6 +163,42 @@ static remat_status check_arity(remat_context *ctx, const struct remat_node_info
 
 /* --- checks that several ops share --- */
 
+struct remat_shape_text remat_shape_text(const struct remat_shape *shape)
+{
+    struct remat_shape_text out = {"["};
+    size_t at = 1;
+    for (uint32_t d = 0; d < shape->rank && d < REMAT_RANK_MAX; d++)
+        at += (size_t)snprintf(out.text + at, sizeof out.text - at, "%s%lld", d ? ", " : "",
+                               (long long)shape->dims[d]);
+    snprintf(out.text + at, sizeof out.text - at, "]");
+    return out;
+}
+
+remat_status remat_check_input(remat_context *ctx, const struct remat_graph *graph,
+                               const struct remat_node_info *node, uint32_t k, remat_dtype dtype,
+                               uint32_t rank_min, uint32_t rank_max)
+{
+    const struct remat_value_info *value = remat_input(graph, node, k);
+    if (value->dtype != dtype)
+        return INVALID(ctx, "input %u has type %s, expected %s", k, remat_dtype_name(value->dtype),
+                       remat_dtype_name(dtype));
+    if (value->shape.rank >= rank_min && value->shape.rank <= rank_max)
+        return REMAT_OK;
+    return INVALID(ctx, "input %u has shape %s, expected rank %s%u", k, SHAPE_TEXT(&value->shape),
+                   rank_min == rank_max ? "" : "at least ", rank_min);
+}
+
+remat_status remat_check_shape(remat_context *ctx, const struct remat_graph *graph,
+                               const struct remat_node_info *node, uint32_t k,
+                               const struct remat_shape *expected)
+{
+    const struct remat_shape *shape = remat_input_shape(graph, node, k);
+    if (remat_shape_equal(shape, expected))
+        return REMAT_OK;
+    return INVALID(ctx, "input %u has shape %s, expected %s", k, SHAPE_TEXT(shape),
+                   SHAPE_TEXT(expected));
+}
+
 /* --- signatures --- */
 
 struct signature { /* what is left of a row's, and what it stands for so far */
@@ -297,18 +332,4 @@ uint32_t remat_op_inputs_before_results(const struct remat_node_info *node)
     bool drops = (node->op == REMAT_OP_attention && node->input_count > 3) ||
                  (node->op == REMAT_OP_attention_backward && node->input_count > 6);
     return node->input_count - drops;
-}
-
-uint64_t remat_op_product_flops(const struct remat_graph *graph, const struct remat_node_info *node)
-{
-    switch (node->op) {
-    case REMAT_OP_matmul:
-    case REMAT_OP_matmul_accumulate:
-        return remat_op_info(node->op)->flops(graph, node);
-    case REMAT_OP_attention:
-    case REMAT_OP_attention_backward:
-        return remat_attention_product_flops(graph, node);
-    default:
-        return 0;
-    }
 }

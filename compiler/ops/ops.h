@@ -24,8 +24,7 @@ enum remat_op_fact {
     REMAT_FACT_COLUMN_REDUCE = 1 << 3, /* [.., n] -> [n]; executor: an opcode */
     REMAT_FACT_VIEW = 1 << 4,          /* owns no bytes */
     REMAT_FACT_BUILTIN = 1 << 5,       /* executor: a built-in kernel */
-    REMAT_FACT_IN_PLACE =
-        1 << 6, /* output i is the new version of input i for the leading outputs */
+    REMAT_FACT_IN_PLACE = 1 << 6,      /* each leading output i is the new version of input i */
     REMAT_FACT_COMPUTE_HEAVY = 1 << 7, /* saved by the default per-op policy */
     REMAT_FACT_RANDOM = 1 << 8,
     REMAT_FACT_STATEFUL = 1 << 9, /* never recomputed */
@@ -46,21 +45,21 @@ struct remat_op_info {
     uint8_t inputs_min, inputs_max, outputs;
     const char *signature;  /* dtypes and shapes, as ops.def explains them */
     uint16_t executor;      /* enum remat_opcode or enum remat_kernel_kind, by the facts */
-    const char *attributes; /* the keys it accepts, separated by blanks; "key?": can be left out */
-    /* Checks what the signature does not say, and fills dtype and shape of the outputs where that
-     * has none. The message names what is wrong; the caller puts the node before it. NULL: the
-     * signature says everything. */
+    const char *attributes; /* accepted keys, separated by blanks; "key?": optional */
+    /* Checks what the signature cannot express, and fills in dtypes and shapes of outputs that the
+     * signature leaves open. The message does not name the node; the caller prepends it. NULL: the
+     * signature is complete. */
     remat_status (*shape)(remat_context *ctx, const struct remat_graph *graph,
                           const struct remat_node_info *node, struct remat_value_info *outputs);
     /* Floating-point operations of the whole node. */
     uint64_t (*flops)(const struct remat_graph *graph, const struct remat_node_info *node);
-    /* Builds the gradients of the inputs from that of the first output; further outputs are there
-     * for the derivative and have none. in_gradients arrives filled with REMAT_NO_VALUE and keeps
-     * it where the derivative is zero. NULL: not differentiable. */
+    /* Builds the gradients of the inputs from that of the first output; other outputs only serve
+     * the derivative and have no gradient. in_gradients is filled with REMAT_NO_VALUE on entry,
+     * which means zero. NULL: not differentiable. */
     void (*derive)(struct remat_builder *builder, const struct remat_node_info *node,
                    remat_value gradient, remat_value *in_gradients);
-    /* Builds primitive nodes that compute the node's outputs from `inputs` (ids in the new
-     * graph; those of `node` are of the old one). NULL for primitive ops. */
+    /* Builds primitive nodes that compute the node's outputs from `inputs`, which are ids of the
+     * new graph; ids in `node` are of the old one. NULL: the op is primitive. */
     void (*expand)(struct remat_builder *builder, const struct remat_node_info *node,
                    const remat_value *inputs, remat_value *outputs);
     enum remat_layout_rule layout;
@@ -68,13 +67,13 @@ struct remat_op_info {
 
 const struct remat_op_info *remat_op_info(uint16_t op); /* op < REMAT_OP_COUNT */
 bool remat_op_find(const char *name, size_t length, uint16_t *out);
-struct remat_suggestion remat_op_suggest(const char *name); /* of one that is no op */
+struct remat_suggestion remat_op_suggest(const char *name); /* for a misspelt name */
 bool remat_op_has(uint16_t op, uint32_t facts);             /* any of these facts */
-/* An attribute, or what it stands for where it is left out, of the op table's keys. */
+/* The value of an attribute, or its default; the key is one of the op table's. */
 double remat_node_number(const struct remat_node_info *node, const char *key);
-bool remat_op_recomputable(uint16_t op); /* derived: neither in place nor stateful */
+bool remat_op_recomputable(uint16_t op); /* neither in place nor stateful */
 
-/* Checks arity, attribute keys, and calls shape(). The message does not name the node. */
+/* Checks arity and attribute keys, then calls shape(). The message does not name the node. */
 remat_status remat_op_infer(remat_context *ctx, const struct remat_graph *graph,
                             const struct remat_node_info *node, struct remat_value_info *outputs);
 
@@ -84,19 +83,49 @@ remat_value remat_storage_root(const struct remat_graph *graph, remat_value valu
 /* The graph input that `value` is a version of, through IN_PLACE nodes; else `value` itself. */
 remat_value remat_state_of(const struct remat_graph *graph, remat_value value);
 
-/* How many inputs of a built-in node are operands before its results; attention's random state
- * comes behind these. */
+/* Number of a built-in node's inputs that precede its results among the kernel's operands: all but
+ * the random state of attention, which follows them. */
 uint32_t remat_op_inputs_before_results(const struct remat_node_info *node);
 
-/* What a matrix product or attention has to do, of its flops: the products of attention, of its
- * gradient without the scores, which are computed again; 0 of all other ops. */
+/* attention.c: the model flops of a matmul or of attention, whose gradient counts without the
+ * scores that it recomputes; 0 for other ops. */
 uint64_t remat_op_product_flops(const struct remat_graph *graph,
                                 const struct remat_node_info *node);
 
-/* How many of a node's inputs it reads: of a column index only the shape is named by one. */
+/* Number of a node's inputs whose elements it reads. A column index only takes the shape of its
+ * input. */
 static inline uint32_t remat_op_reads(const struct remat_node_info *node)
 {
     return node->op == REMAT_OP_column ? 0 : node->input_count;
 }
+
+/* --- functions over the op table, a file each --- */
+
+/* graph_verify.c: checks a whole graph: ids in range and defined before use, arity, attributes,
+ * inferred shapes and dtypes equal to the recorded ones, unique names, order of updates. Messages
+ * begin with `node "NAME" (op):`. */
+remat_status remat_graph_verify(remat_context *ctx, const struct remat_graph *graph);
+
+/* bind.c: a copy of the graph in `arena`, verified, with every symbol replaced by its value;
+ * strings and id lists are shared. Graph inputs whose axis 0 is the symbol "batch" become batched.
+ * REMAT_ERROR_USAGE: a used symbol has no value. Other messages are those of remat_graph_verify. */
+remat_status remat_graph_bind(remat_context *ctx, struct remat_arena *arena,
+                              const struct remat_graph *graph, struct remat_graph **out);
+/* Checks a graph with symbols; if all of them have values, as bound to these. */
+remat_status remat_graph_verify_symbolic(remat_context *ctx, const struct remat_graph *graph);
+
+/* hash.c: covers structure, dtypes, shapes, attributes, roles, initialisers and scopes, but not the
+ * names of values. */
+uint64_t remat_graph_hash(const struct remat_graph *graph);
+uint64_t remat_attribute_hash(uint64_t seed, const struct remat_attribute *attribute);
+/* Compares key and bits. */
+bool remat_attribute_equal(const struct remat_attribute *a, const struct remat_attribute *b);
+
+/* indices.c: the range of the indices in input k; bound 0: its elements are no indices. */
+struct remat_indices remat_op_indices(const struct remat_graph *graph,
+                                      const struct remat_node_info *node, uint32_t k);
+
+/* optimizer.c: the input that is a flag, which the node sets (ops.def); REMAT_NONE: none is. */
+uint32_t remat_op_flag(const struct remat_node_info *node);
 
 #endif

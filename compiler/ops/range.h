@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What numbers an attribute or a setting of the optimizer may be: rows of attribute_ranges.def. */
+/* Ranges of attributes and of the optimizer's settings: rows of attribute_ranges.def. */
 #ifndef REMAT_RANGE_H
 #define REMAT_RANGE_H
 
@@ -10,12 +10,12 @@ enum remat_range_ends { REMAT_ENDS_CLOSED, REMAT_ENDS_ABOVE, REMAT_ENDS_BELOW };
 struct remat_range {
     const char *key;
     uint8_t kind;  /* enum remat_attribute_kind */
-    double absent; /* what it is where it is left out */
+    double absent; /* the default */
     double least, most;
-    enum remat_range_ends ends; /* which of the two is not included */
+    enum remat_range_ends ends; /* the excluded end */
 };
 
-struct remat_range remat_range_of(const char *key); /* any integer where the key has no row */
+struct remat_range remat_range_of(const char *key); /* any integer if the key has no row */
 bool remat_range_has(const struct remat_range *range, double number); /* never NaN */
 
 struct remat_range_text {
@@ -25,9 +25,9 @@ struct remat_range_text remat_range_text(const struct remat_range *range);
 
 struct remat_optimizer_fault {
     struct remat_range range; /* of the setting */
-    double number;            /* that is outside */
+    double number;            /* its value, outside the range */
 };
-/* False: all settings that its kind has are in range. */
+/* Finds a setting out of range; false: there is none. */
 bool remat_optimizer_find_fault(const struct remat_optimizer *optimizer,
                                 struct remat_optimizer_fault *out);
 

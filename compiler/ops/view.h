@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Views: which part of which value a value is. */
+/* Strided views: how a value lies in the memory of another. */
 #ifndef REMAT_VIEW_H
 #define REMAT_VIEW_H
 
 #include "ops.h"
 
-/* How a value lies in its storage root. */
 struct remat_view {
-    remat_value root; /* none where there is no such view */
+    remat_value root; /* the storage root; none: not a view */
     uint32_t rank;
     int64_t shape[REMAT_RANK_MAX];
     int64_t strides[REMAT_RANK_MAX]; /* elements of the root's dtype */
@@ -16,19 +15,15 @@ struct remat_view {
 
 #define REMAT_VIEW_CHAIN_MAX 64
 
-/* The shape that the attribute "shape" says. */
-remat_status remat_shape_of_attribute(remat_context *ctx, const struct remat_node_info *node,
-                                      struct remat_shape *out);
-
-/* That one more view can be made of x: no chain is longer than REMAT_VIEW_CHAIN_MAX. */
+/* True if one more view of x keeps its chain of views within REMAT_VIEW_CHAIN_MAX. */
 bool remat_can_view(const struct remat_graph *graph, remat_value x);
 
-/* That a reshape of x is a view. */
+/* True if a reshape of x needs no copy. */
 bool remat_can_reshape(const struct remat_graph *graph, remat_value x,
                        const struct remat_shape *to);
 
-/* Follows the views. None only where a reshape meets strides that it cannot view (a copy is a
- * concat of one input), or beyond REMAT_VIEW_CHAIN_MAX views: verified graphs contain neither. */
+/* Follows the chain of views to the storage root. None if a reshape would need a copy, or after
+ * REMAT_VIEW_CHAIN_MAX views; verified graphs contain neither. */
 struct remat_view remat_view_of(const struct remat_graph *graph, remat_value value);
 
 #endif

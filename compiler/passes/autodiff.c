@@ -7,7 +7,6 @@
  * the right: last user first, and within one user in the order of its operands. So a sum is
  * complete when its value's producer is visited, and a parameter's after the first of its users. */
 #include "builder.h"
-#include "cast.h"
 #include "passes.h"
 
 #include <assert.h>

@@ -3,8 +3,8 @@
  * different scopes stay apart, so that equal layers stay equal and none holds another's values
  * alive. Pointwise nodes with operands are left alone: doing them twice costs nothing inside a
  * kernel, while a shared result would have to be stored for the second kernel that reads it. */
-#include "hash.h"
 #include "index.h"
+#include "ops.h"
 #include "rebuild.h"
 
 static bool may_merge(const struct remat_node_info *node)

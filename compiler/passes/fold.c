@@ -202,3 +202,11 @@ REMAT_PASS(fold)
     *out = remat_rebuild_finish(&r);
     return REMAT_OK;
 }
+
+REMAT_PASS(eliminate_dead)
+{
+    struct remat_rebuild r = remat_rebuild_begin(arena, graph, 1);
+    remat_rebuild_live(&r);
+    *out = remat_rebuild_finish(&r);
+    return REMAT_OK;
+}

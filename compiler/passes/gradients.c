@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gradients.h"
+#include "rebuild.h"
 
 #include "index.h"
 #include "ops.h"

@@ -4,7 +4,7 @@
  *
  * tokens [B, T + 1] that are ids but for the last column, and targets but for the first, accept
  * what the ids or the targets do. The same tokens read as a whole by both accept what both do. */
-#include "indices.h"
+#include "ops.h"
 #include "rebuild.h"
 
 struct readers {

@@ -14,10 +14,8 @@
  * ZeRO-3 accumulators are parts too: each microbatch's gradients are added up over the ranks first,
  * then over the microbatches. */
 #include "builder.h"
-#include "cast.h"
 #include "mesh.h"
 #include "rebuild.h"
-#include "transfers.h"
 
 enum { PIECES_MAX = 16 }; /* as many as concat joins */
 

@@ -9,11 +9,8 @@
  * that is not finite makes the parameter so on all of them, and they flag that. A parameter that is
  * in the same parts as its gradient is left so. */
 #include "builder.h"
-#include "cast.h"
-#include "gradients.h"
 #include "mesh.h"
 #include "rebuild.h"
-#include "transfers.h"
 
 struct gradient {
     remat_value value, parameter;

@@ -92,4 +92,20 @@ REMAT_PASS(copy_views);
  * dropout, and that of attention). */
 REMAT_PASS(forward_only);
 
+/* --- steps that are no passes --- */
+
+/* split.c: cuts a training graph with microbatches in two: what every microbatch does, or the
+ * `update` after the last one: the nodes of phase OPTIMIZER, which read the accumulators, and what
+ * else these need. */
+struct remat_graph *remat_split(struct remat_arena *arena, const struct remat_graph *graph,
+                                bool update);
+
+/* pitch.c: pads rows to a pitch of whole 64 elements if they are not aligned to 16 bytes and the
+ * padding adds at most 1/16; matrix units need the alignment (logits over 50,257 ids get a pitch of
+ * 50,304). Pads activations that a matmul reads or writes, and what is computed from them element
+ * by element. Leaves alone what the host sees, what kernels other than matmul and fused ones read,
+ * and what has a view that merges or splits the last axis. Works in place, after all passes: it
+ * decides sizes of buffers and strides, no bit. */
+void remat_pitch(struct remat_graph *graph);
+
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A candidate is given its pitch, and loses it again to the first reader, writer or view that
  * cannot have it. */
-#include "pitch.h"
+#include "passes.h"
 
 #include "ops.h"
 #include "view.h"

@@ -43,4 +43,32 @@ bool *remat_find_kept(struct remat_arena *arena, const struct remat_graph *graph
 bool remat_is_needed(const struct remat_graph *graph, const struct remat_node_info *node,
                      const bool *needed);
 
+/* gradients.c: by value, the parameter "w" whose gradient it is ("w.grad"); REMAT_NO_VALUE: none. A
+ * new version of a gradient in memory has the name of the memory. */
+remat_value *remat_gradients_find(struct remat_arena *arena, const struct remat_graph *graph);
+
+/* --- transfers.c: transfers along an axis of the graph's mesh, which has it --- */
+
+/* [ranks, ceil(S / ranks)]: this rank's part of every rank's x, of S elements. */
+remat_value remat_build_exchange(struct remat_builder *b, const char *axis, remat_value x);
+
+/* All parts, of shape `whole`; `part` is flat. */
+remat_value remat_build_gather(struct remat_builder *b, const char *axis, remat_value part,
+                               const struct remat_shape *whole);
+
+/* Row q of x [ranks, ..]. */
+remat_value remat_build_row(struct remat_builder *b, remat_value x, int64_t q);
+
+/* A part of a tensor of which the ranks along an axis take runs in turn. */
+const struct remat_rank_part *remat_make_part(struct remat_builder *b, const char *axis,
+                                              const struct remat_shape *whole, int64_t run);
+
+/* A part of `of`, in equal blocks along an axis; `of` may itself be a part along another axis.
+ * NULL: the ranks along the axis do not divide it. */
+const struct remat_rank_part *remat_make_block(struct remat_builder *b, const char *axis,
+                                               const struct remat_value_info *of);
+
+/* This rank's coordinate along an axis: i32 [1], a state that the session writes. */
+remat_value remat_build_coordinate(struct remat_builder *b, const char *axis);
+
 #endif

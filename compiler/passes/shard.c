@@ -4,7 +4,6 @@
  * all its readers read: a value like any other, which may be kept for the backward pass or gathered
  * again. */
 #include "rebuild.h"
-#include "transfers.h"
 
 struct sharder {
     struct remat_rebuild r;

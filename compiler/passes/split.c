@@ -2,7 +2,7 @@
 /* Accumulators are where the two graphs meet: in the update each stands for its newest version, and
  * what made that is dead. With several ranks gradients are complete in the update, but for those
  * that each rank accumulates its part of. */
-#include "split.h"
+#include "passes.h"
 
 #include "rebuild.h"
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "transfers.h"
+#include "rebuild.h"
 
 #include "mesh.h"
-#include "rebuild.h"
 
 static remat_value transfer(struct remat_builder *b, uint16_t op, const char *axis, remat_value x,
                             const struct remat_shape *whole)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "explain.h"
 
-#include "marginal.h"
+#include "border.h"
 
 enum { NODES_EVALUATED = 250000 }; /* for all values together; beyond it costs are estimated */
 

@@ -5,7 +5,7 @@
  * several program points. */
 #include "planner.h"
 
-#include "marginal.h"
+#include "border.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -7,7 +7,6 @@
 #include "closure.h"
 #include "compile.h"
 #include "evaluate.h"
-#include "neighbours.h"
 #include "path.h"
 #include "program_point.h"
 

@@ -2,7 +2,7 @@
 /* The best first run to look at: nodes spread over those under pressure, those under the most, then
  * around the best; then branch and bound on what is kept at that moment, since values are kept
  * whole. */
-#include "bound.h"
+#include "solvers.h"
 
 #include "cut.h"
 #include "heap.h"
@@ -119,12 +119,12 @@ static uint64_t ticks_of(const struct remat_cut *cut, double units)
     return (uint64_t)ceil(ldexp(units, -cut->shift));
 }
 
-struct remat_bound remat_bound_time(struct remat_arena *arena, const struct remat_problem *p,
-                                    uint64_t budget, uint32_t cuts_max,
-                                    struct remat_deadline *deadline)
+struct remat_schedule_bound remat_bound_time(struct remat_arena *arena,
+                                             const struct remat_problem *p, uint64_t budget,
+                                             uint32_t cuts_max, struct remat_deadline *deadline)
 {
     struct remat_arena *own = remat_scratch_open(arena->ctx);
-    struct remat_bound out = {0};
+    struct remat_schedule_bound out = {0};
     struct candidates all = {.cut = remat_cut_create(own, p),
                              .arena = remat_scratch_open(arena->ctx),
                              .deadline = deadline,

@@ -5,7 +5,7 @@
  * Four kinds, by whether b is live already (`top`) and whether a has to stay live (`base`). Its
  * times at all budgets are a list of points, so bytes are exact, whatever their common divisor.
  * After Griewank (1992) and Beaumont et al., "Optimal checkpointing for heterogeneous chains". */
-#include "chain.h"
+#include "solvers.h"
 
 enum { FORWARD_MAX = 320, POINTS_MIN = 16, POINTS_MAX = 2048, POLL = 1 << 16 };
 #define WORK_MAX UINT64_C(100000000) /* points merged for one table: some tenths of a second */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Recomputation on demand: depth first over missing inputs, each value at most once after the cut.
  */
-#include "construct.h"
+#include "solvers.h"
 
 static remat_problem_node missing_input(const struct remat_problem *p, const bool *there,
                                         remat_problem_node v)

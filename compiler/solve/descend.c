@@ -3,10 +3,7 @@
  * which is a little too large for it; where annealing does not make it fit, from the fastest that
  * fits or from greedy plans. Then straight from the given order to far below, and further down in
  * smaller steps. */
-#include "descend.h"
-
-#include "construct.h"
-#include "greedy.h"
+#include "solvers.h"
 
 #include <math.h>
 

@@ -5,7 +5,7 @@
  * it keeps, skipping its repeats of what is still there. A node without users that fits beside
  * everything live is run at once, for the same reason. Nodes that take nothing and nobody reads run
  * first. */
-#include "exact.h"
+#include "solvers.h"
 
 #include "heap.h"
 #include "index.h"

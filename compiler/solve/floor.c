@@ -7,7 +7,7 @@
  *
  * A value whose inputs are all in the set is undone at once: that costs nothing and leaves a
  * subset, which never needs more. */
-#include "floor.h"
+#include "solvers.h"
 
 #include "heap.h"
 #include "index.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Online eviction with the future known, after Kirisame et al., "Dynamic tensor rematerialization"
  * (2021): it finds tight plans of many recomputations, which the search then shortens. */
-#include "greedy.h"
+#include "solvers.h"
 
 #include "heap.h"
 

@@ -3,7 +3,7 @@
  * before one of its uses, and with it whatever its recomputation needs and cannot be kept in the
  * budget. States above the budget are allowed at a price.
  * After Imanishi et al., "A fast heuristic to optimize time-space tradeoff for large models". */
-#include "local_search.h"
+#include "solvers.h"
 #include "timeline.h"
 
 #include <math.h>

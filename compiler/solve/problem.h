@@ -131,4 +131,29 @@ uint64_t remat_problem_working_set_of_way(const struct remat_problem *problem, r
 /* Sequences: ways in the order of execution. */
 struct remat_sequence REMAT_LIST(remat_way_id);
 
+/* --- simulate.c: the effect of a sequence. The independent judge of all that the solver claims: it
+ * shares no code with the search, and plans are accepted and printed with its figures only. --- */
+
+struct remat_simulation {
+    double time;
+    uint64_t peak;
+};
+
+/* What fits is better than what does not. The faster of two that fit is better; of two that do not,
+ * the one with the lower peak. */
+static inline bool remat_is_better(const struct remat_simulation *a,
+                                   const struct remat_simulation *b, uint64_t budget)
+{
+    bool fits = a->peak <= budget;
+    if (fits != (b->peak <= budget))
+        return fits;
+    return fits ? a->time < b->time : a->peak < b->peak;
+}
+
+/* REMAT_ERROR_INVALID, naming position and node: an entry is no node, an input is not live at a
+ * run, or a node never runs. */
+remat_status remat_simulate(remat_context *ctx, const struct remat_problem *problem,
+                            const remat_way_id *sequence, size_t length,
+                            struct remat_simulation *out);
+
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Replays a sequence, run by run. A backward sweep finds which read of a value is the last one
  * before its next production; the forward sweep allocates at runs and frees after those reads. */
-#include "simulate.h"
+#include "problem.h"
 
 remat_status remat_simulate(remat_context *ctx, const struct remat_problem *p,
                             const remat_way_id *sequence, size_t length,

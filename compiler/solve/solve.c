@@ -3,12 +3,7 @@
  * budget is a candidate at all others. The simulator has the last word on each. */
 #include "solve.h"
 
-#include "bound.h"
-#include "chain.h"
-#include "construct.h"
-#include "descend.h"
-#include "exact.h"
-#include "greedy.h"
+#include "solvers.h"
 
 #include <math.h>
 
@@ -44,7 +39,7 @@ struct solver {
     /* At hand. */
     uint64_t budget;
     uint32_t index; /* of the budget */
-    struct remat_bound bound;
+    struct remat_schedule_bound bound;
     struct remat_solution *best;
 };
 
@@ -142,7 +137,7 @@ static void try_greedy(struct solver *s, const bool *keep)
  * as it takes to fit. */
 static void try_cuts(struct solver *s)
 {
-    const struct remat_bound *b = &s->bound;
+    const struct remat_schedule_bound *b = &s->bound;
     uint32_t low = 0, high = b->best[0].i;
     while (b->keep_more && low < high && !remat_deadline_expired(s->deadline)) {
         uint32_t border = (low + high) / 2;

@@ -4,10 +4,8 @@
 #ifndef REMAT_SOLVE_H
 #define REMAT_SOLVE_H
 
-#include "floor.h"
-#include "local_search.h"
 #include "problem.h"
-#include "simulate.h"
+#include "solvers.h"
 
 struct remat_solution {
     bool fits;

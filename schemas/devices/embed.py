@@ -26,7 +26,7 @@ def main():
         rows.append(f'    {{"{path.stem}",\n{lines},\n        {symbol}}},\n')
     pathlib.Path(output).write_text(
         "/* Made by schemas/devices/embed.py. */\n"
-        '#include "device_table.h"\n\n#include <stddef.h>\n\n' + "".join(profiles) + "\n"
+        '#include "device_description.h"\n\n#include <stddef.h>\n\n' + "".join(profiles) + "\n"
         "const struct remat_device_text remat_device_texts[] = {\n" + "".join(rows) +
         "};\nconst unsigned remat_device_text_count = " + str(len(rows)) + ";\n",
         encoding="utf-8")

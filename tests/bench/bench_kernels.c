@@ -15,7 +15,7 @@
 #include <time.h>
 
 #include "borrowed_plan.h"
-#include "graph_parse.h"
+#include "graph_text.h"
 #include "harness.h"
 
 #define STEPS_AT_LEAST 3

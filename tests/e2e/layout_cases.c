@@ -2,7 +2,7 @@
 #include "layout_cases.h"
 
 #include "borrowed_plan.h"
-#include "graph_parse.h"
+#include "graph_text.h"
 #include "layout.h"
 #include "passes.h"
 #include "unwind.h"

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "borrowed_plan.h"
-#include "graph_parse.h"
+#include "graph_text.h"
 #include "harness.h"
 
 /* --- what follows from a graph --- */

@@ -3,7 +3,7 @@
  * what a loop over the ranks does; coordinates, exchanges and gathers of parts that are not equal
  * are in it. A rank that never comes ends all, also those that share no group with it. */
 #include "borrowed_plan.h"
-#include "graph_parse.h"
+#include "graph_text.h"
 #include "harness.h"
 
 #include <remat/engine.h>

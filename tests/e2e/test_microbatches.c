@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "bind.h"
 #include "borrowed_plan.h"
-#include "graph_parse.h"
+#include "graph_text.h"
 #include "harness.h"
+#include "ops.h"
 
 #define BATCH 4
 #define STEPS 2

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Layouts that the graph states: they hold where the rules find others; those that the rules find
  * give the same plan when they are stated; contradictions are refused. */
-#include "graph_parse.h"
+#include "graph_text.h"
 #include "layout.h"
 #include "layout_cases.h"
 #include "passes.h"

@@ -3,7 +3,7 @@
  * recomputed that can be: the loss is
  * what the graph says, computed here in whole numbers, which f32 adds in any order. */
 #include "borrowed_plan.h"
-#include "graph_parse.h"
+#include "graph_text.h"
 #include "harness.h"
 
 enum { N = 16, STEPS = 3 };

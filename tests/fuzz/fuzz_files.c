@@ -6,17 +6,13 @@
  * A reader must answer OK or INVALID, within memory proportional to the file, within a second, and
  * give everything back; what it accepts must survive being replayed, written and read again. Then
  * each reader and writer with its n-th allocation failing, for every n. */
-#include "bind.h"
 #include "check.h"
 #include "counting.h"
-#include "graph_read.h"
-#include "graph_write.h"
-#include "hash.h"
+#include "ingest.h"
 #include "mutate.h"
 #include "ops.h"
 #include "program.h"
 
-#include <graph_read.h>
 #include <program.h>
 #include <reader.h>
 #include <sample_graph.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph_file.h"
 
-#include "bind.h"
-#include "graph_parse.h"
-#include "graph_read.h"
+#include "graph_text.h"
+#include "ingest.h"
 #include "ops.h"
 
 #include <errno.h>

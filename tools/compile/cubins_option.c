@@ -2,8 +2,8 @@
 #include "cubins_option.h"
 
 #include "cache_folder.h"
+#include "codegen.h"
 #include "cubin_cache.h"
-#include "cubins.h"
 #include "notes.h"
 #include "options.h"
 #include "size.h"

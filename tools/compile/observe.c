@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "observe.h"
 
-#include "graph_print.h"
+#include "graph_text.h"
 #include "options.h"
 #include "prepare.h"
 #include "print_plan.h"

@@ -2,8 +2,8 @@
 #include "replan.h"
 
 #include "compile.h"
-#include "hash.h"
 #include "model.h"
+#include "ops.h"
 #include "options.h"
 #include "settings.h"
 

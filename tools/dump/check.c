@@ -2,7 +2,7 @@
 #include "check.h"
 
 #include "body.h"
-#include "code_check.h"
+#include "codegen.h"
 #include "tool.h"
 
 #include <inttypes.h>

@@ -2,7 +2,6 @@
 /* A graph in numbers. */
 #include "dump_graph.h"
 
-#include "hash.h"
 #include "ops.h"
 #include "show.h"
 

@@ -5,7 +5,7 @@
 #include "emit_policy.h"
 #include "file.h"
 #include "graph_file.h"
-#include "graph_print.h"
+#include "graph_text.h"
 #include "memory_csv.h"
 #include "program.h"
 #include "replan.h"

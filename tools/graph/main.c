@@ -2,8 +2,8 @@
 /* remat-graph: a model's training graph from a preset and sizes. */
 #include "cli.h"
 #include "config.h"
-#include "graph_print.h"
-#include "graph_write.h"
+#include "graph_text.h"
+#include "ingest.h"
 #include "list.h"
 #include "models.h"
 #include "symbols.h"

@@ -4,7 +4,7 @@
 #include "remake.h"
 
 #include "config.h"
-#include "hash.h"
+#include "ops.h"
 #include "symbols.h"
 
 static void read_lengths(const struct remat_graph *graph, struct remat_model_settings *s)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values to keep at the border between forward and backward pass.
+/* The border problem: which values to keep between the forward and the backward pass.
  *
- * Items are the values that the forward pass can leave behind; whatever is not kept and is wanted
- * later is recomputed by its task, from items that are kept or recomputed themselves. Costs
- * are what a choice takes beyond keeping everything, so they may be negative: a value that is made
- * inside the kernel that reads it is neither written nor read.
+ * Items are the values that the forward pass can keep. An item that is not kept but wanted later is
+ * recomputed by its task, from items that are kept or recomputed themselves. Costs are relative to
+ * keeping everything and may be negative: a value recomputed inside the kernel that reads it is
+ * neither written nor read.
  *
  * Minimum over choices of cost + price * kept bytes is a minimum cut for every price per byte (a
  * closure problem); over all prices the cuts give the lower convex hull of (kept bytes, cost).
@@ -21,12 +21,11 @@ REMAT_INDEX(remat_region); /* of the forward pass, in its order: what items belo
 
 struct remat_border_item {
     uint64_t bytes;
-    /* It may be kept in part, and made whole again: so many bytes for so much time; 0 bytes: it may
-     * not. */
+    /* Bytes when it is kept in part, and the time to restore the whole; 0 bytes: not allowed. */
     uint64_t part_bytes;
     int64_t part_ps;
     remat_task task; /* that recomputes it */
-    bool wanted;     /* something after the border reads it */
+    bool wanted;     /* read after the border */
     bool kept;       /* must be kept */
     bool recomputed; /* must not be kept */
 };
@@ -138,9 +137,26 @@ static inline double remat_border_bound(struct remat_border_network *network, ui
     return remat_border_bracket(network, bytes, enough_ps, NULL).least_ps;
 }
 
-/* Of the cuts that the network has been asked for, one at least, the one that gives the highest
- * bound for `bytes`. */
+/* The cut that gives the highest bound for `bytes`, of those that the network has found so far, at
+ * least one. */
 struct remat_border_cut remat_border_binding_cut(const struct remat_border_network *network,
                                                  uint64_t bytes);
+
+/* --- marginal.c: the effect on a choice of one item less, or one more --- */
+
+/* The tasks that run if each item is recomputed at most times[item] times, up to 2; 0: it is saved.
+ * Wanted items are recomputed in the last round that they have, and the inputs of a running task in
+ * its round, or else in the last one before that they have. Sets `run` and `again`, in the arena.
+ */
+struct remat_border_choice remat_border_follow(struct remat_arena *arena,
+                                               const struct remat_border *border,
+                                               const uint8_t *times);
+
+/* extra_ps[item]: the cost of the choice with this item recomputed otherwise[item] times less its
+ * cost with the item saved, all others as in `times`. Negative if saving takes longer; 0 if the
+ * item's task runs in both cases or in neither. Takes time in proportion to the tasks that each
+ * change starts or stops. */
+void remat_border_marginals(struct remat_arena *arena, const struct remat_border *border,
+                            const uint8_t *times, const uint8_t *otherwise, int64_t *extra_ps);
 
 #endif

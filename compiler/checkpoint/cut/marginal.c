@@ -2,7 +2,7 @@
 /* Marginals: a choice as counts of what asks for each node, so that one item more or less changes
  * what depends on it and no more. Counts of demands are exact, since no task needs what it makes.
  */
-#include "marginal.h"
+#include "border.h"
 
 #include "decision.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Breadth first from the starts, an item at a time; what has been seen is indexed by hash. */
-#include "neighbours.h"
+#include "path.h"
 
 #include "decision.h"
 #include "index.h"

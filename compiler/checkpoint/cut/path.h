@@ -76,7 +76,23 @@ uint32_t remat_path_corner(const struct remat_path *path, uint32_t index);
 void remat_path_choice(const struct remat_path *path, uint32_t index, const bool *twice,
                        uint8_t *actions);
 
-/* Whether the item is what a group of regions hands on. */
+/* Whether the item is an output of a group of regions, which the next group reads. */
 bool remat_path_ends_group(const struct remat_path *path, remat_item item);
+
+/* --- neighbours.c: decisions near given ones, independent of any budget --- */
+
+struct remat_neighbours {
+    uint32_t item_count, count;
+    uint8_t *actions; /* by decision, then by item: enum remat_action */
+};
+
+/* All decisions that differ from the given ones in one item, in two and so on, up to `limit`
+ * decisions in all. With few items these are all decisions that recompute no item twice.
+ * `parts`: items that may be kept in part. `starts`: `start_count` decisions, as in `actions`,
+ * which come first, each once. No neighbours if those that differ in one item exceed the limit. In
+ * the arena. */
+struct remat_neighbours remat_neighbours_find(struct remat_arena *arena, uint32_t item_count,
+                                              const bool *parts, const uint8_t *starts,
+                                              uint32_t start_count, uint32_t limit);
 
 #endif

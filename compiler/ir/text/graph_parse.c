@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Graph text, statement by statement. */
-#include "graph_parse.h"
+#include "graph_text.h"
 
-#include "bind.h"
 #include "graph_lex.h"
 #include "index.h"
 #include "ops.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "graph_print.h"
+#include "graph_text.h"
 
 #include "graph_lex.h"
 #include "ops.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "divider.h"
 
-#include "cast.h"
-#include "transfers.h"
+#include "builder.h"
+#include "rebuild.h"
 
 #define POOL_ELEMENTS (1 << 20) /* of those that are finished together */
 

@@ -4,8 +4,8 @@
  * transferred once, before the first of them. */
 #include "divider.h"
 
-#include "cast.h"
-#include "transfers.h"
+#include "builder.h"
+#include "rebuild.h"
 
 #include <assert.h>
 #include <inttypes.h>

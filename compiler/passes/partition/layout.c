@@ -8,43 +8,7 @@
  * with sequence parallelism, split over tokens. A split over tokens gives way to any other one. */
 #include "layout_finder.h"
 
-#include "gradients.h"
 #include "rebuild.h"
-
-bool remat_layout_place(const struct remat_shape *shape, struct remat_layout layout, int64_t ranks,
-                        struct remat_place *out)
-{
-    int64_t after = 1, run = layout.run, total = remat_shape_elements(shape);
-    if (layout.kind != REMAT_LAYOUT_SPLIT)
-        return false;
-    for (uint32_t d = shape->rank; d-- > 0; after *= shape->dims[d]) {
-        int64_t all = after * shape->dims[d];
-        bool along = all % (run * ranks) == 0;
-        bool joint = layout.tokens && d + 1 < shape->rank && run * ranks == total;
-        if (run % after || run % all == 0 || (!along && !joint))
-            continue;
-        *out = (struct remat_place){.axis = d,
-                                    .blocks = along ? all / (run * ranks) : 1,
-                                    .width = run / after,
-                                    .tokens = layout.tokens,
-                                    .joint = !along};
-        return true;
-    }
-    return false;
-}
-
-struct remat_shape remat_layout_shape(const struct remat_shape *shape, struct remat_layout layout,
-                                      int64_t ranks)
-{
-    struct remat_shape out = *shape;
-    struct remat_place place;
-    if (!remat_layout_place(shape, layout, ranks, &place))
-        return out;
-    for (uint32_t d = 0; place.joint && d < place.axis; d++)
-        out.dims[d] = 1;
-    out.dims[place.axis] = place.joint ? place.width : out.dims[place.axis] / ranks;
-    return out;
-}
 
 /* Layers hand on the values that every way from an input to the loss passes. */
 static void find_handed(struct finder *f)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The pass that applies the rules of layout.h, as these see it. Private.
  *
- * layout.c            places and shapes, the pass over the nodes
+ * layout.c            the pass over the nodes
+ * layout_place.c      places and shapes, refusals
  * layout_rules.c      rules of elementwise ops, reductions and shapes
  * layout_products.c   rules of matmul, attention and tables
  * layout_narrow.c     wholes of which each rank reads a part
- * layout_stated.c     what the graph states
- * layout_finder.c     refusals */
+ * layout_stated.c     what the graph states */
 #ifndef REMAT_LAYOUT_FINDER_H
 #define REMAT_LAYOUT_FINDER_H
 

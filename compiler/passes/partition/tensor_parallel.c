@@ -2,9 +2,9 @@
 /* Divides what layers compute among the ranks along "tp" (layout.h says how), and inserts the
  * transfers that bring values from the layout in which they are computed to those in which they are
  * read. A node becomes itself on this rank's part of its operands. */
-#include "cast.h"
+#include "builder.h"
 #include "divider.h"
-#include "transfers.h"
+#include "rebuild.h"
 
 /* The attributes that name lengths, of this rank's part. */
 static const struct remat_attribute *attributes_here(struct divider *d,

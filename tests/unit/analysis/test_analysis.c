@@ -3,7 +3,7 @@
  * backward pass, and against a graph written for the cases that these lack. */
 #include "analysis.h"
 #include "check.h"
-#include "graph_parse.h"
+#include "graph_text.h"
 #include "models.h"
 #include "passes.h"
 

@@ -12,7 +12,7 @@
 #include "bound_samples.h"
 #include "check.h"
 #include "corpus.h"
-#include "graph_parse.h"
+#include "graph_text.h"
 #include "noisy_profile.h"
 #include "random_graph.h"
 #include "subject.h"

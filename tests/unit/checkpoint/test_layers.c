@@ -7,7 +7,7 @@
 
 #include "check.h"
 #include "closure.h"
-#include "graph_parse.h"
+#include "graph_text.h"
 #include "stacks.h"
 #include "subject.h"
 

@@ -4,7 +4,7 @@
  *     test_cubins FOLDER_OF_DOUBLE */
 #include "check.h"
 
-#include <cubins.h>
+#include <codegen.h>
 #include <dirent.h>
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The generator: published sizes, settings that are refused, failing allocations. */
 #include "activation.h"
-#include "bind.h"
 #include "check.h"
-#include "hash.h"
 #include "models.h"
 #include "ops.h"
 #include "symbols.h"

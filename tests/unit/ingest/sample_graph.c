@@ -3,7 +3,7 @@
 
 #include "builder.h"
 
-#include <graph_parse.h>
+#include <graph_text.h>
 #include <ops.h>
 
 static remat_value given(struct remat_builder *b, const char *name, uint8_t role, remat_dtype dtype,

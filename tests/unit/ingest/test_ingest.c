@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Round trip of a graph; the reader against files that are something else and graphs that are
  * wrong, which are written by hand through the schemas' write half. */
-#include "bind.h"
 #include "builder.h"
 #include "check.h"
-#include "graph_read.h"
-#include "graph_verify.h"
-#include "graph_write.h"
-#include "hash.h"
+#include "ingest.h"
 #include "ops.h"
 #include "sample_graph.h"
 
-#include <graph_read.h>
-#include <graph_write.h>
-#include <ops.h>
 #include <writer.h>
 
 static remat_context *ctx;

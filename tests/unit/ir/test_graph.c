@@ -2,7 +2,6 @@
 /* The graph: scopes, building, copying, attributes, hash. Ops are mere numbers here. */
 #include "check.h"
 #include "graph.h"
-#include "hash.h"
 #include "ops.h"
 
 static remat_context *ctx;

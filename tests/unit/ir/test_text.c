@@ -2,9 +2,7 @@
 /* The text form: print and parse are inverses; refusals have their messages; mutated and truncated
  * text is refused or read, never more. */
 #include "check.h"
-#include "graph_parse.h"
-#include "graph_print.h"
-#include "hash.h"
+#include "graph_text.h"
 #include "models.h"
 #include "ops.h"
 #include "symbols.h"

@@ -3,7 +3,6 @@
  * its message. */
 #include "check.h"
 #include "device_description.h"
-#include "device_table.h"
 
 #include <jansson.h>
 #include <math.h>

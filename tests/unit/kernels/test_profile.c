@@ -2,7 +2,7 @@
 /* Profiles: exact at measured sizes, between them as the logarithms have it; other kernels
  * modelled; variants in proportion to the kernel they are made from; each fault in a file has its
  * message, and no damage is more than a message. */
-#include "device_table.h"
+#include "device_description.h"
 #include "kernel_body.h"
 #include "price.h"
 #include "profile.h"

@@ -3,7 +3,7 @@
  * against mutations. */
 #include "instances.h"
 
-#include <pack_check.h>
+#include <pack.h>
 
 static remat_context *ctx;
 

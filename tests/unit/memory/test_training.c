@@ -2,7 +2,7 @@
 /* Training steps: structured plans pack at the live peak; gaps and times are printed. */
 #include "instances.h"
 
-#include <pack_check.h>
+#include <pack.h>
 #include <time.h>
 
 static remat_context *ctx;

@@ -3,8 +3,7 @@
  * below must name each row of the op table that has a derivative. Then the same gradients after all
  * passes, which must be equal, and of the expanded composite. */
 #include "builder.h"
-#include "cast.h"
-#include "graph_verify.h"
+#include "ops.h"
 #include "reference.h"
 #include "workbench.h"
 

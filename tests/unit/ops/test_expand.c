@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* expand(composite) against the composite's own float64 reference; the list must name every
  * composite row. Names, groups, scopes and instances of what comes out. */
-#include "graph_verify.h"
+#include "ops.h"
 #include "reference.h"
 #include "workbench.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* remat_graph_verify: a good graph passes; each way of breaking it has its message. */
 #include "builder.h"
-#include "graph_verify.h"
+#include "ops.h"
 #include "workbench.h"
 
 /* x0 [2, 3], x1 [3]; node 0 t.add_0, node 1 t.exp_1, node 2 t.assign_2 (x0 := exp), update x0. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which gradients and states training appends, and what it refuses. */
-#include "graph_verify.h"
+#include "ops.h"
 #include "tied.h"
 #include "view.h"
 

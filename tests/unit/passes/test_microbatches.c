@@ -2,9 +2,9 @@
 /* A step divided into microbatches and the update, evaluated in float64: after N microbatches and
  * the update, loss, gradients, parameters and states are those of the step at once, whatever the
  * accumulators held before. */
-#include "graph_verify.h"
+#include "ops.h"
+#include "passes.h"
 #include "reference.h"
-#include "split.h"
 #include "workbench.h"
 
 #include <math.h>

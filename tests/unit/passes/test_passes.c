@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Each pass after the other: what autodiff orders and names, what the optimizer appends, what
  * common, dead, folded and deferred nodes are and are not; and any allocation fails. */
-#include "graph_parse.h"
-#include "graph_print.h"
-#include "graph_verify.h"
-#include "hash.h"
+#include "graph_text.h"
+#include "ops.h"
 #include "reference.h"
 #include "tied.h"
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Passes after which values have another shape in memory: a rank's parts of parameters, chunks of
  * the loss, rows with a pitch. */
-#include "graph_verify.h"
-#include "hash.h"
-#include "pitch.h"
+#include "ops.h"
+#include "passes.h"
 #include "tied.h"
 
 /* On four ranks the table and both other parameters are parts; of 5 columns nothing is. Each is

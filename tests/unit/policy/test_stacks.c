@@ -5,7 +5,7 @@
 #include "check.h"
 #include "decide.h"
 #include "fixture.h"
-#include "graph_parse.h"
+#include "graph_text.h"
 
 #include <stdio.h>
 

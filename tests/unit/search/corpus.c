@@ -7,8 +7,7 @@
 #include <string.h>
 
 #include "decision.h"
-#include "graph_parse.h"
-#include "graph_print.h"
+#include "graph_text.h"
 
 static const char *const described = "h100-sxm";
 

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "graph_parse.h"
+#include "graph_text.h"
 #include "philox.h"
 #include "rebuild.h"
 

@@ -3,7 +3,7 @@
 
 #include "amounts.h"
 #include "check.h"
-#include "graph_verify.h"
+#include "ops.h"
 #include "view.h"
 
 /* --- from the graph to kernels --- */

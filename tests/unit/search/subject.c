@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "subject.h"
 
+#include "border.h"
 #include "decide.h"
-#include "marginal.h"
 #include "prepare.h"
 
 enum { LISTS_EACH = 16 };

@@ -9,7 +9,7 @@
 
 #include "amounts.h"
 #include "check.h"
-#include "graph_parse.h"
+#include "graph_text.h"
 #include "random_graph.h"
 #include "subject.h"
 

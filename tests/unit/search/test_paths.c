@@ -3,7 +3,7 @@
  * graph, stay as in the first decision. A result that all layers of a decoder read is never dropped
  * to recompute the layers before it twice. */
 #include "check.h"
-#include "graph_parse.h"
+#include "graph_text.h"
 #include "subject.h"
 
 enum { LAYERS = 6 };

@@ -8,9 +8,9 @@
 #include <math.h>
 
 #include "analysis.h"
+#include "border.h"
 #include "check.h"
 #include "explain.h"
-#include "marginal.h"
 #include "noisy_profile.h"
 #include "philox.h"
 #include "subject.h"

@@ -6,7 +6,6 @@
 
 #include "check.h"
 #include "problem.h"
-#include "simulate.h"
 
 #include <stdio.h>
 

@@ -6,7 +6,6 @@
  */
 #include "border.h"
 #include "decision.h"
-#include "marginal.h"
 #include "program.h"
 #include "support.h"
 

@@ -2,9 +2,8 @@
 /* A bound above the time of a sequence that fits, planted by the linker (--wrap) in each part that
  * the planner takes bounds from, is an internal error at one budget and at several, and progress
  * is told of none; the planner's own bounds are none. */
-#include "bound.h"
-#include "exact.h"
 #include "solve.h"
+#include "solvers.h"
 #include "support.h"
 
 #include <string.h>
@@ -16,11 +15,13 @@ static enum { NOTHING, CUTS, BRANCHES, EXHAUSTION, FAULTS } planted;
 static uint32_t reached, exhaustions; /* exhaustions: at this budget */
 
 __typeof__(remat_bound_time) __real_remat_bound_time, __wrap_remat_bound_time;
-struct remat_bound __wrap_remat_bound_time(struct remat_arena *arena,
-                                           const struct remat_problem *problem, uint64_t budget,
-                                           uint32_t cuts_max, struct remat_deadline *deadline)
+struct remat_schedule_bound __wrap_remat_bound_time(struct remat_arena *arena,
+                                                    const struct remat_problem *problem,
+                                                    uint64_t budget, uint32_t cuts_max,
+                                                    struct remat_deadline *deadline)
 {
-    struct remat_bound bound = __real_remat_bound_time(arena, problem, budget, cuts_max, deadline);
+    struct remat_schedule_bound bound =
+        __real_remat_bound_time(arena, problem, budget, cuts_max, deadline);
     exhaustions = 0;
     reached += planted == CUTS;
     if (planted == CUTS)

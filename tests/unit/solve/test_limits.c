@@ -2,11 +2,8 @@
 /* On graphs whose nodes read many others: each phase asks whether it is over about as often as it
  * counts work, and ends soon after the answer is yes, with a valid result. By counted steps, no
  * clock. And what is done without a limit is bounded by counted work too. */
-#include "bound.h"
-#include "chain.h"
-#include "construct.h"
-#include "greedy.h"
 #include "solve.h"
+#include "solvers.h"
 #include "support.h"
 
 enum { NODES = 600, INPUTS = 120, SOON = 1 << 19 };
@@ -97,7 +94,7 @@ static remat_status run_floor(struct test *t, const struct remat_problem *p, str
 
 static remat_status run_bound(struct test *t, const struct remat_problem *p, struct asked *a)
 {
-    struct remat_bound bound, full;
+    struct remat_schedule_bound bound, full;
     uint64_t budget = budget_of(t, p);
     bound = remat_bound_time(&t->arena, p, budget, 8, &a->deadline);
     full = remat_bound_time(&t->arena, p, budget, 8, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Decisions near given ones, against all decisions of few items, written as numbers to the base of
  * the choices, each with the least number of digits in which it differs from a start. */
-#include "neighbours.h"
+#include "path.h"
 
 #include "decision.h"
 #include "support.h"

@@ -4,10 +4,9 @@
  * exceeds the optimum, and annealing alone is never below it. Prints how often and how close the
  * last two are. Then the same checks find planted faults. With "small" the faults alone, with "all"
  * four times the problems, as in docs/problems.md. */
-#include "bound.h"
-#include "floor.h"
 #include "oracle.h"
 #include "solve.h"
+#include "solvers.h"
 #include "support.h"
 
 #include <math.h>
@@ -81,7 +80,7 @@ static void check_plan(struct test *t, const struct sample *s, struct tally *tal
 
 static void check_bound(struct test *t, const struct sample *s, struct tally *tally)
 {
-    struct remat_bound bound;
+    struct remat_schedule_bound bound;
     bound = remat_bound_time(&t->arena, &s->problem, s->budget, 32, NULL);
     CHECK(bound.time <= s->best, "bound %g above the optimum %g", bound.time, s->best);
     double branched = bound.time;
@@ -426,7 +425,7 @@ static void check_wrong_bounds(struct test *t)
     uint32_t less = 0, more = 0, unfused = 0;
     struct sample s;
     for (uint32_t i = 0; i < FAULTY; i++) {
-        struct remat_bound bound;
+        struct remat_schedule_bound bound;
         make_sample(t, true, &s);
         bound = remat_bound_time(&t->arena, &s.problem, s.budget - 1, 32, NULL);
         less += bound.time > s.best;

@@ -2,8 +2,8 @@
 /* Each rule of the planner earns its place: on fixed problems too large for exhaustion the result
  * without it is worse than what is asserted here. And budgets agree with each other: what fits in
  * one fits in every larger one, and where nothing is found the same least peak is named. */
-#include "bound.h"
 #include "solve.h"
+#include "solvers.h"
 #include "support.h"
 
 enum { PROBLEMS = 40, NODES = 90, IRREGULAR = 4, IRREGULAR_NODES = 66, WINDOW = 25, BUDGETS = 7 };
@@ -96,7 +96,7 @@ static void check_branches(struct test *t)
     for (uint32_t i = 0; i < PROBLEMS; i++) {
         struct remat_problem p = random_problem(t, NODES);
         struct remat_solution plan;
-        struct remat_bound bound;
+        struct remat_schedule_bound bound;
         uint64_t budget = peak_as_given(t, &p) * (i % 2 ? 70 : 60) / 100;
         bound = remat_bound_time(&t->arena, &p, budget, NODES, NULL);
         solve(t, &p, budget, 0.1, &plan);

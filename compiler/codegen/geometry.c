@@ -9,9 +9,7 @@
  * - columns: a block has 64 columns of block_rows rows; 64 threads add what the others hand them,
  *   in vectors so narrow that the tiles of all sums fit
  */
-#include "layout.h"
-
-#include "columns.h"
+#include "body.h"
 #include "unwind.h"
 
 #define LOADS_AHEAD  4    /* 16-byte loads of a thread in flight, about */
@@ -156,45 +154,6 @@ static void place_columns(struct cuda_source *s)
         }
 }
 
-/* --- tensors --- */
-
-bool cuda_is_shared(const struct cuda_source *s, uint32_t operand)
-{
-    for (uint32_t i = 0; i < s->count; i++) {
-        const struct cuda_node *node = &s->nodes[i];
-        if (node->access != CUDA_NONE && s->accesses[node->access].operand == operand &&
-            !cuda_is_flag(node) && (!cuda_is_load(node) || s->accesses[node->access].column_stride))
-            return false;
-    }
-    return true;
-}
-
-static uint32_t shared_before(const struct cuda_source *s, uint32_t operand)
-{
-    uint32_t count = 0;
-    for (uint32_t o = 0; o < operand; o++)
-        count += cuda_is_shared(s, o);
-    return count;
-}
-
-uint32_t cuda_head_words(const struct cuda_source *s)
-{
-    return 1 + shared_before(s, s->operand_count);
-}
-
-uint32_t cuda_tensor_words(const struct cuda_source *s)
-{
-    return 2 + s->operand_count - shared_before(s, s->operand_count);
-}
-
-uint32_t cuda_word_of(const struct cuda_source *s, uint32_t operand)
-{
-    if (s->shape != CUDA_TENSORS)
-        return 2 + operand;
-    uint32_t shared = shared_before(s, operand);
-    return cuda_is_shared(s, operand) ? 1 + shared : 2 + operand - shared;
-}
-
 /* Whole tensors, of which nothing waits for another. */
 static bool is_of_tensors(const struct cuda_source *s)
 {
@@ -202,7 +161,7 @@ static bool is_of_tensors(const struct cuda_source *s)
            !s->over_shared_load;
 }
 
-void cuda_choose_layout(struct cuda_source *s, const struct remat_cuda_settings *settings)
+void cuda_choose_geometry(struct cuda_source *s, const struct remat_cuda_settings *settings)
 {
     bool by_rows = s->stores_rows, by_columns = false;
     s->slots = 1;
