@@ -4,6 +4,7 @@
  * read a clone, in a wiring: the extended graph itself never changes. */
 #include "clones.h"
 
+#include "clone_round.h"
 #include "rebuild.h"
 
 #include <assert.h>
@@ -127,7 +128,7 @@ static void add_reruns(struct extension *x)
     for (uint32_t r = 1; r <= REMAT_ROUNDS_MAX; r++)
         for (remat_node n = {0}; n.i < x->s->graph->node_count; n.i++)
             if (is_cloned(x, n))
-                add_clone(x, n, rerun_site(x, n, r), 2 * r - 1);
+                add_clone(x, n, rerun_site(x, n, r), remat_clone_instance(r, false));
 }
 
 /* --- who reads what --- */
@@ -151,7 +152,7 @@ static remat_value own_value(struct extension *x, remat_site site, remat_value v
     remat_node n = remat_producer(x->g, value), clone = find_clone(x, n, site);
     uint32_t round = remat_site_round(x->s, site);
     if (remat_is_none(clone.i))
-        clone = add_clone(x, n, site, 2 * (round ? round : REMAT_ROUNDS_MAX));
+        clone = add_clone(x, n, site, remat_clone_instance(round ? round : REMAT_ROUNDS_MAX, true));
     return output_of(x, clone, value);
 }
 
@@ -423,7 +424,7 @@ struct remat_nodes remat_wire_kernels(struct remat_wiring *w, struct remat_arena
 {
     const struct remat_graph *given = w->clones->settled->graph;
     const bool *kept = remat_find_kept(arena, given);
-    uint32_t last = 2 * remat_decision_rounds(decision); /* instance */
+    uint32_t last = remat_clone_instance(remat_decision_rounds(decision), true);
     struct remat_nodes out = {0};
     for (uint32_t k = 0; k < kernels->count; k++)
         for (uint32_t n = 0; n < kernels->kernels[k].node_count; n++)

@@ -38,8 +38,8 @@ struct remat_sites REMAT_LIST(remat_site);
 
 struct remat_clones {
     /* The given graph with the same ids; then the nodes of shards; then the clones (phase
-     * BACKWARD): of the reruns of round r instance 2 r - 1, of what they inline 2 r, of what
-     * kernels of the backward pass inline 2 (of the last round 2 r). These ids are no order.
+     * BACKWARD), with the instance of their round (clone_round.h): of what kernels of the backward
+     * pass inline, of the last one. These ids are no order.
      * Inputs are those of the decision that saves everything. */
     const struct remat_graph *graph;
     const struct remat_settled *settled;

@@ -141,7 +141,7 @@ struct remat_node_info {
     const remat_value *inputs;
     const remat_value *outputs;
     const struct remat_attribute *attributes;
-    uint32_t instance; /* 0: original; of a clone: how it is recomputed (clones.h) */
+    uint32_t instance; /* 0: original; of a clone: clone_round.h */
 };
 
 /* A path such as "layers.3/attn/core". A path element "NAME.INDEX" makes a stack of layers NAME and

@@ -3,6 +3,7 @@
  * read, writes each group's body. */
 #include "fuse.h"
 
+#include "clone_round.h"
 #include "fuse_groups.h"
 #include "kernel_body.h"
 
@@ -18,12 +19,18 @@ struct remat_kernel_writer *remat_kernel_writer_create(struct remat_arena *arena
     return w;
 }
 
+static bool is_inlined(const struct remat_node_info *node)
+{
+    uint32_t round = remat_clone_round(node->instance);
+    return round && node->instance == remat_clone_instance(round, true);
+}
+
 /* The first node that is not inlined for others in the kernel. */
 static const struct remat_node_info *name_of(const struct remat_graph *g, const remat_node *nodes,
                                              uint32_t count)
 {
     uint32_t n = 0;
-    while (n + 1 < count && g->nodes[nodes[n].i].instance && g->nodes[nodes[n].i].instance % 2 == 0)
+    while (n + 1 < count && is_inlined(&g->nodes[nodes[n].i]))
         n++;
     return &g->nodes[nodes[n].i];
 }

@@ -4,6 +4,7 @@
 #include "decisions.h"
 
 #include "analysis.h"
+#include "clone_round.h"
 #include "ops.h"
 
 struct outcome {        /* of a value of the decided graph */

@@ -64,7 +64,7 @@ struct remat_program_value {
     const char *name;  /* as in the graph; a recomputed instance has the name of its original */
     const char *scope; /* "layers.3/attn", "" at top level */
     int32_t layer;     /* -1 outside layers */
-    uint32_t instance; /* 0: the original; k: the k-th recomputation */
+    uint32_t instance; /* 0: the original; of a clone: how it is recomputed */
     uint8_t dtype, role, phase, rank;
     int64_t shape[REMAT_RANK_MAX];
     uint64_t bytes;
@@ -122,7 +122,7 @@ struct remat_command {
     const char *name;              /* of the first value it computes */
     const char *scope;
     int32_t layer;
-    uint32_t instance;           /* 0 original, k: k-th recomputation */
+    uint32_t instance;           /* as of what it computes */
     uint64_t flops, moved_bytes; /* of distinct operands */
     uint64_t estimated_ns;
     uint8_t cost_source; /* enum remat_cost_source */

@@ -37,12 +37,6 @@ static inline uint32_t remat_decision_rounds(const struct remat_decision *decisi
     return most;
 }
 
-/* The round that makes a clone; its instance is not 0. */
-static inline uint32_t remat_clone_round(uint32_t instance)
-{
-    return (instance + 1) / 2;
-}
-
 /* All SAVE; NULL reasons. */
 static inline void remat_decision_create(struct remat_arena *arena, uint32_t value_count,
                                          struct remat_decision *out)
