@@ -3,28 +3,19 @@
 
 #include "rebuild.h"
 
-/* A kernel of the optimizer runs behind the last one that writes what it reads. The result of a
- * fused kernel may lie where something lay that it reads. */
+/* The result of a fused kernel may lie where something lay that it reads. */
 static void add_kernel(struct remat_live *l, const struct remat_settled *s, remat_kernel_id k)
 {
     const struct remat_fused_kernel *kernel = remat_kernel_at(s->kernels, k);
-    bool optimizes = kernel->phase == REMAT_PHASE_OPTIMIZER;
-    remat_kernel_id turn = optimizes ? (remat_kernel_id){0} : k;
-    for (uint32_t o = 0; o < kernel->operand_count && optimizes; o++) {
-        remat_value read = remat_operand_read(&kernel->operands[o]);
-        remat_kernel_id writer =
-            remat_is_none(read.i) ? REMAT_NO_KERNEL : remat_settled_writer(s, read);
-        if (!remat_is_none(writer.i) && l->turn[writer.i].i > turn.i)
-            turn = l->turn[writer.i];
-    }
-    l->turn[k.i] = turn;
+    bool in_order = remat_turn_of(kernel) == REMAT_TURN_IN_ORDER;
+    remat_kernel_id turn = l->turns.after[k.i];
     for (uint32_t o = 0; o < kernel->operand_count; o++) {
         remat_value read = remat_operand_read(&kernel->operands[o]);
         remat_value v = remat_is_none(read.i) ? kernel->operands[o].value : read;
         l->last[v.i].i = l->last[v.i].i < turn.i ? turn.i : l->last[v.i].i;
         if (remat_is_early(kernel->phase))
             l->last_early[v.i] = turn;
-        if (remat_is_none(read.i) && !optimizes)
+        if (remat_is_none(read.i) && in_order)
             l->begin[v.i].i =
                 k.i + (kernel->kind == REMAT_KERNEL_fused &&
                        (kernel->phase != REMAT_PHASE_LOSS || remat_kernel_may_share(kernel, o)));
@@ -49,25 +40,11 @@ static void add_value(struct remat_live *l, const struct remat_settled *s, remat
     }
 }
 
-/* A kernel of the optimizer that reads only what is given runs first, but for one that takes a part
- * of a parameter. */
-static bool runs_first(const struct remat_settled *s, const struct remat_fused_kernel *kernel)
-{
-    bool first = kernel->phase == REMAT_PHASE_OPTIMIZER && kernel->kind != REMAT_KERNEL_batch_slice;
-    for (uint32_t o = 0; o < kernel->operand_count && first; o++) {
-        const struct remat_kernel_operand *operand = &kernel->operands[o];
-        bool given = remat_is_none(remat_settled_writer(s, operand->value).i);
-        first = operand->access == REMAT_ACCESS_WRITE ||
-                (operand->access == REMAT_ACCESS_READ && given);
-    }
-    return first;
-}
-
 /* Operands of a kernel, each once, that lie in transient memory in every decision: what it reads,
  * and what a built-in kernel writes. `first`: those that a kernel makes that runs first, or all
  * others. */
-static uint64_t own_bytes(const struct remat_settled *s, const struct remat_fused_kernel *kernel,
-                          bool first)
+static uint64_t own_bytes(const struct remat_live *l, const struct remat_settled *s,
+                          const struct remat_fused_kernel *kernel, bool first)
 {
     uint64_t bytes = 0;
     for (uint32_t o = 0; o < kernel->operand_count; o++) {
@@ -76,7 +53,7 @@ static uint64_t own_bytes(const struct remat_settled *s, const struct remat_fuse
         bool read = kernel->operands[o].access == REMAT_ACCESS_READ;
         bool counts = !remat_is_none(writer.i) && !s->facts.output[v.i] &&
                       !remat_is_candidate(s, v) && (read || kernel->kind != REMAT_KERNEL_fused) &&
-                      runs_first(s, remat_kernel_at(s->kernels, writer)) == first;
+                      l->turns.first[writer.i] == first;
         for (uint32_t before = 0; before < o && counts; before++)
             counts = kernel->operands[before].value.i != v.i;
         bytes += counts ? remat_aligned_bytes(remat_storage_bytes(&s->graph->values[v.i])) : 0;
@@ -86,19 +63,19 @@ static uint64_t own_bytes(const struct remat_settled *s, const struct remat_fuse
 
 /* What is live while a kernel of the optimizer runs, whenever that is. A value of a kernel that
  * runs first is there up to its last reader, so also while what that reader reads is made. */
-static uint64_t optimizer_bytes(const struct remat_settled *s,
+static uint64_t optimizer_bytes(const struct remat_live *l, const struct remat_settled *s,
                                 const struct remat_fused_kernel *kernel)
 {
-    uint64_t first_bytes = own_bytes(s, kernel, true);
-    uint64_t most = own_bytes(s, kernel, false) + first_bytes;
+    uint64_t first_bytes = own_bytes(l, s, kernel, true);
+    uint64_t most = own_bytes(l, s, kernel, false) + first_bytes;
     for (uint32_t o = 0; o < kernel->operand_count; o++) {
         remat_value v = kernel->operands[o].value;
         remat_kernel_id writer = remat_settled_writer(s, v);
         const struct remat_fused_kernel *made =
             remat_is_none(writer.i) ? NULL : remat_kernel_at(s->kernels, writer);
         if (kernel->operands[o].access == REMAT_ACCESS_READ && made &&
-            made->phase == REMAT_PHASE_OPTIMIZER && !runs_first(s, made))
-            remat_keep_most(&most, own_bytes(s, made, false) + first_bytes);
+            made->phase == REMAT_PHASE_OPTIMIZER && !l->turns.first[writer.i])
+            remat_keep_most(&most, own_bytes(l, s, made, false) + first_bytes);
     }
     return most;
 }
@@ -123,8 +100,9 @@ struct remat_live remat_live_create(struct remat_arena *arena, const struct rema
 {
     const struct remat_graph *g = s->graph;
     uint32_t count = s->kernels->count, values = g->value_count;
-    struct remat_live out = {.kernel_count = count, .value_count = values};
-    REMAT_NEW(arena, out.turn, count);
+    struct remat_live out = {.kernel_count = count,
+                             .value_count = values,
+                             .turns = remat_turns_find(arena, g, s->kernels)};
     REMAT_NEW(arena, out.last, values);
     REMAT_NEW(arena, out.last_early, values);
     REMAT_NEW(arena, out.fixed_bytes, count + 1);
@@ -152,7 +130,8 @@ struct remat_live remat_live_create(struct remat_arena *arena, const struct rema
     out.floor_bytes = find_floor(&out, s);
     for (remat_kernel_id k = {0}; k.i < count; k.i++)
         if (remat_kernel_at(s->kernels, k)->phase == REMAT_PHASE_OPTIMIZER)
-            remat_keep_most(&out.floor_bytes, optimizer_bytes(s, remat_kernel_at(s->kernels, k)));
+            remat_keep_most(&out.floor_bytes,
+                            optimizer_bytes(&out, s, remat_kernel_at(s->kernels, k)));
     return out;
 }
 
@@ -175,7 +154,7 @@ void remat_live_shard(struct remat_live *l, remat_value candidate, uint64_t part
 
 void remat_live_read(struct remat_live *l, remat_value candidate, remat_kernel_id kernel)
 {
-    remat_kernel_id *next = &l->next[candidate.i], end = {l->turn[kernel.i].i + 1};
+    remat_kernel_id *next = &l->next[candidate.i], end = {l->turns.after[kernel.i].i + 1};
     if (end.i <= next->i)
         return;
     l->change[next->i] += l->bytes[candidate.i];

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes live when a kernel begins, at least: by kernel of the graph that saves everything.
  *
- * These run in one order in every plan, but for the optimizer's, which run as soon as they can
- * (schedule.h); a decision changes what they inline and store, and inserts reruns. So a value that
- * no decision is about is live from its writer to its last reader. A candidate is live from
- * its writer to the last kernel of the forward pass or the loss that reads it. Then it is live up
- * to the last kernel of the backward pass that reads it itself: from the loss on if it is saved,
- * else from the first kernel that its rerun, or the gather of its shard, comes before; the part of
- * a shard is live up to there. */
+ * These run in one order in every plan, but for the optimizer's, which run early (turn.h); a
+ * decision changes what they inline and store, and inserts reruns. So a value that no decision is
+ * about is live from its writer to its last reader. A candidate is live from its writer to the last
+ * kernel of the forward pass or the loss that reads it. Then it is live up to the last kernel of
+ * the backward pass that reads it itself: from the loss on if it is saved, else from the first
+ * kernel that its rerun, or the gather of its shard, comes before; the part of a shard is live up
+ * to there. */
 #ifndef REMAT_LIVE_H
 #define REMAT_LIVE_H
 
 #include "settle.h"
+#include "turn.h"
 
 /* Thread-compatible: one decision at a time. */
 struct remat_live {
     uint32_t kernel_count, value_count;
     remat_kernel_id first; /* that is not of the forward pass; kernel_count: there is none */
-    remat_kernel_id *turn; /* by kernel: itself; of the optimizer, that which it runs behind */
+    struct remat_turns turns;
     remat_kernel_id *last, *last_early; /* by root: the last turn that reads it; of the forward pass
                                            and the loss */
     uint64_t *fixed_bytes;  /* by kernel: in every decision, beside persistent tensors */

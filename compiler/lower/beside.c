@@ -334,7 +334,8 @@ struct remat_beside remat_run_beside(struct remat_arena *arena, const struct rem
     r.from = remat_group_gathers(arena, graph, kernels, prices, order, &r.after);
     find_next_in_line(&r);
     for (struct unit unit = {0}; unit.end < kernels->count; unit.begin = unit.end) {
-        while (remat_takes_part(remat_kernel_at(kernels, r.from[unit.end++])) &&
+        while (remat_turn_of(remat_kernel_at(kernels, r.from[unit.end++])) ==
+                   REMAT_TURN_BEFORE_READER &&
                unit.end < kernels->count)
             ;
         r.at = unit.end;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Edges, grouped by either end, then a depth-first walk in graph order; optimizer kernels are held
- * back from the walk and emitted when the last kernel they wait for is. One that takes a rank's
- * part of a parameter waits for nothing, and comes right before the update that reads it. */
+ * back from the walk and emitted when the last kernel they wait for is. */
 #include "schedule.h"
 
 #include <assert.h>
@@ -18,19 +17,9 @@ struct scheduler {
     uint32_t edge_count, count;
 };
 
-static bool is_optimizer(const struct scheduler *s, remat_kernel_id k)
+static enum remat_turn turn_of(const struct scheduler *s, remat_kernel_id k)
 {
-    return remat_kernel_at(s->kernels, k)->phase == REMAT_PHASE_OPTIMIZER;
-}
-
-bool remat_takes_part(const struct remat_fused_kernel *kernel)
-{
-    return kernel->phase == REMAT_PHASE_OPTIMIZER && kernel->kind == REMAT_KERNEL_batch_slice;
-}
-
-static bool takes_part(const struct scheduler *s, remat_kernel_id k)
-{
-    return remat_takes_part(remat_kernel_at(s->kernels, k));
+    return remat_turn_of(remat_kernel_at(s->kernels, k));
 }
 
 static void add_edge(struct scheduler *s, remat_kernel_id from, remat_kernel_id to)
@@ -39,12 +28,6 @@ static void add_edge(struct scheduler *s, remat_kernel_id from, remat_kernel_id 
         return;
     s->from[s->edge_count] = from;
     s->to[s->edge_count++] = to;
-}
-
-/* Of an operand that is written, itself. */
-static remat_value version_read(const struct remat_kernel_operand *operand)
-{
-    return operand->access == REMAT_ACCESS_UPDATE ? operand->previous : operand->value;
 }
 
 /* writer[v], replacer[v]: the kernel that makes version v, and that which replaces it in place. Two
@@ -69,11 +52,11 @@ static void collect_edges(struct scheduler *s)
     REMAT_ROOM(s->arena, s->to, 2 * operands);
     for (remat_kernel_id k = {0}; k.i < s->kernels->count; k.i++)
         for (uint32_t o = 0; o < s->kernels->kernels[k.i].operand_count; o++) {
-            const struct remat_kernel_operand *operand = &s->kernels->kernels[k.i].operands[o];
-            if (operand->access == REMAT_ACCESS_WRITE)
+            remat_value read = remat_operand_read(&s->kernels->kernels[k.i].operands[o]);
+            if (remat_is_none(read.i))
                 continue;
-            add_edge(s, writer[version_read(operand).i], k);
-            add_edge(s, k, replacer[version_read(operand).i]);
+            add_edge(s, writer[read.i], k);
+            add_edge(s, k, replacer[read.i]);
         }
     uint32_t edges = s->edge_count, kernels = s->kernels->count;
     s->before_begin = remat_group(s->arena, &s->to->i, edges, kernels, &s->before);
@@ -90,14 +73,14 @@ static void append(struct scheduler *s, remat_kernel_id k)
 static void emit(struct scheduler *s, remat_kernel_id k)
 {
     for (uint32_t e = s->before_begin[k.i]; e < s->before_begin[k.i + 1]; e++)
-        if (takes_part(s, s->from[s->before[e]]))
+        if (turn_of(s, s->from[s->before[e]]) == REMAT_TURN_BEFORE_READER)
             append(s, s->from[s->before[e]]);
     append(s, k);
-    if (takes_part(s, k))
+    if (turn_of(s, k) == REMAT_TURN_BEFORE_READER)
         return;
     for (uint32_t e = s->after_begin[k.i]; e < s->after_begin[k.i + 1]; e++) {
         remat_kernel_id next = s->to[s->after[e]];
-        if (is_optimizer(s, next) && --s->waiting[next.i] == 0)
+        if (turn_of(s, next) != REMAT_TURN_IN_ORDER && --s->waiting[next.i] == 0)
             emit(s, next);
     }
 }
@@ -120,7 +103,7 @@ static void visit(struct scheduler *s, remat_kernel_id k)
 static void emit_first(struct scheduler *s, bool exchanges)
 {
     for (remat_kernel_id k = {0}; k.i < s->kernels->count; k.i++)
-        if (is_optimizer(s, k) && !takes_part(s, k) && s->waiting[k.i] == 0 && s->state[k.i] == 0 &&
+        if (turn_of(s, k) == REMAT_TURN_EARLY && s->waiting[k.i] == 0 && s->state[k.i] == 0 &&
             (s->kernels->kernels[k.i].kind == REMAT_KERNEL_exchange) == exchanges)
             emit(s, k);
 }
@@ -134,7 +117,7 @@ remat_kernel_id *remat_schedule(struct remat_arena *arena, const struct remat_gr
     REMAT_NEW(arena, s.waiting, kernels->count);
     REMAT_NEW(arena, s.state, kernels->count);
     for (uint32_t e = 0; e < s.edge_count; e++)
-        s.waiting[s.to[e].i] += !takes_part(&s, s.from[e]);
+        s.waiting[s.to[e].i] += turn_of(&s, s.from[e]) != REMAT_TURN_BEFORE_READER;
     emit_first(&s, false);
     emit_first(&s, true);
     for (remat_kernel_id k = {0}; k.i < kernels->count; k.i++)

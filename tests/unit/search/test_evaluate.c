@@ -8,6 +8,7 @@
 #include "check.h"
 #include "philox.h"
 #include "reference.h"
+#include "schedule.h"
 
 static const struct {
     const char *preset;
@@ -159,11 +160,36 @@ static uint64_t hash_inputs(const struct remat_graph *graph)
     return h;
 }
 
+/* What is known of turns before a decision holds of the schedule: all others run in graph order,
+ * those of the optimizer after what they wait for, and first what reads only what is given. */
+static void check_turns(struct subject *s)
+{
+    const struct remat_kernel_list *kernels = s->evaluator.settled->kernels;
+    struct remat_turns turns = remat_turns_find(&s->arena, s->graph, kernels);
+    remat_kernel_id *order = remat_schedule(&s->arena, s->graph, kernels);
+    uint32_t last = 0, *position;
+    REMAT_NEW(&s->arena, position, kernels->count);
+    for (uint32_t at = 0; at < kernels->count; at++)
+        position[order[at].i] = at;
+    for (remat_kernel_id k = {0}; k.i < kernels->count; k.i++) {
+        const struct remat_fused_kernel *kernel = remat_kernel_at(kernels, k);
+        uint32_t at = position[k.i], after = position[turns.after[k.i].i];
+        bool waits = kernel->phase == REMAT_PHASE_OPTIMIZER;
+        CHECK(waits ? turns.after[k.i].i == 0 || at > after : at == after && at >= last,
+              "%s: kernel %u at %u, after kernel %u at %u and one at %u", s->graph->name, k.i, at,
+              turns.after[k.i].i, after, last);
+        CHECK(!turns.first[k.i] || at < position[0], "%s: kernel %u at %u, the first one at %u",
+              s->graph->name, k.i, at, position[0]);
+        last = waits ? last : at;
+    }
+}
+
 static remat_status check_case(struct subject *s, size_t row)
 {
     remat_status st = REMAT_OK;
     REMAT_TRY(prepare(s, row));
     uint64_t inputs = hash_inputs(s->evaluator.clones.graph);
+    check_turns(s);
     made_count = 0;
     REMAT_TRY(check_manual(s));
     for (uint32_t seed = 0; seed < 24; seed++)

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When kernels run: lower/schedule.h carries it out, and what is live depends on it. */
+#ifndef REMAT_TURN_H
+#define REMAT_TURN_H
+
+#include "fuse.h"
+
+enum remat_turn {
+    REMAT_TURN_IN_ORDER, /* in graph order */
+    /* Of the optimizer: as soon as what it waits for has run, so that a gradient dies early. It
+     * waits for kernels that make what it reads, or read a version that it replaces. */
+    REMAT_TURN_EARLY,
+    /* It takes this rank's part of a parameter: waits for nothing, right before the update that
+     * reads it. */
+    REMAT_TURN_BEFORE_READER,
+};
+
+static inline enum remat_turn remat_turn_of(const struct remat_fused_kernel *kernel)
+{
+    if (kernel->phase != REMAT_PHASE_OPTIMIZER)
+        return REMAT_TURN_IN_ORDER;
+    return kernel->kind == REMAT_KERNEL_batch_slice ? REMAT_TURN_BEFORE_READER : REMAT_TURN_EARLY;
+}
+
+/* What is known of that in every decision; by kernel of the graph that saves everything. */
+struct remat_turns {
+    remat_kernel_id *after; /* itself; of the optimizer: it runs after this one, the last that makes
+                               what it reads, unless all of that is given: kernel 0 */
+    bool *first;            /* it is EARLY, reads only what is given, and replaces nothing */
+};
+struct remat_turns remat_turns_find(struct remat_arena *arena, const struct remat_graph *graph,
+                                    const struct remat_kernel_list *kernels);
+
+#endif
