@@ -12,8 +12,6 @@ import re
 import subprocess
 import sys
 
-import mutants
-
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 OF_LIBRARIES = ("tests/unit", "tests/solve")
 ALWAYS = {"style", "golden"}
@@ -21,6 +19,17 @@ ALWAYS = {"style", "golden"}
 
 def output(*command):
     return subprocess.run(command, check=True, encoding="utf-8", capture_output=True).stdout
+
+
+def changed_files():
+    """Those that differ from the main branch; none where that is not known."""
+    for branch in "origin/main", "main":
+        base = subprocess.run(["git", "-C", ROOT, "merge-base", "HEAD", branch], encoding="utf-8", capture_output=True)
+        if base.returncode == 0:
+            diff = subprocess.run(["git", "-C", ROOT, "diff", "--name-only", base.stdout.strip()], encoding="utf-8",
+                                  capture_output=True)
+            return set(diff.stdout.split())
+    return set()
 
 
 def read_edges(build):
@@ -84,7 +93,7 @@ def chosen(build, changed):
 
 def main():
     build = pathlib.Path(sys.argv[1]).resolve()
-    changed = set(sys.argv[2:]) or mutants.changed_files(ROOT) | set(
+    changed = set(sys.argv[2:]) or changed_files() | set(
         output("git", "-C", ROOT, "ls-files", "--others", "--exclude-standard").split())
     if not changed:
         print("nothing differs from the main branch")

@@ -8,9 +8,7 @@ A pattern is C, compared token by token, so spaces, line breaks and comments do 
 function (in the file, if the function is ""). If it matches nowhere, names may differ: each name of the pattern then
 stands for one name of the source, also in what takes its place. So a row outlives a renaming, of the function too.
 
-A run plants the faults of every file that differs from the main branch, those of the list in always.txt, and of all
-others a slice numbered by the week. `--slice N` plants the slice of another week, `--only TEXT` all whose description has
-TEXT, which may be ""."""
+A run plants all faults, with `--slice N` every third, with `--only TEXT` those whose description has TEXT."""
 import concurrent.futures
 import os
 import pathlib
@@ -18,7 +16,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
 
 TOKEN = re.compile(r"""(?P<blank>\s+|//[^\n]*|/\*.*?\*/|\\\n)|(?P<name>[A-Za-z_]\w*)|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'"""
                    r"""|\d[\w.]*|->|\+\+|--|<<=|>>=|<<|>>|[-+*/%&|^<>=!]=|&&|\|\||.""", re.S)
@@ -26,8 +23,6 @@ KEYWORDS = set("""break case const continue default do else enum extern for goto
                   typedef union void while bool true false NULL""".split())
 FIXED = re.compile(r"cu[A-Z]\w*|cublas\w*|nccl\w*|CUDA_\w*")  # NVIDIA's names
 SLICES = 3
-WEEK_S = 7 * 24 * 60 * 60
-ALWAYS = pathlib.Path(__file__).parent / "always.txt"
 
 
 def may_change(token):
@@ -40,11 +35,13 @@ def tokens(text):
 
 
 def function_range(text, name):
-    """[begin, end) of a function's definition, None where there is none: its head begins a line, as does its last brace."""
-    head = re.search(rf"^(?:\w[^;{{}}#\n]*[ *])?{name}\((?:[^;{{}}]*?)\)\n?\s*\{{", text, re.M) if name else None
+    """[begin, end) of a function's definition, None where there is none: its head begins a line, its last brace, too, or ends that
+    line.     Also of BODY(name), as CUDA text has it."""
+    head = re.search(rf"^(?:(?:\w[^;{{}}#\n]*[ *])?{name}\((?:[^;{{}}]*?)\)|\w+\({name}\))\n?\s*\{{", text, re.M) if name else None
     if not head:
         return None
-    return head.start(), text.index("\n}", head.end()) + 2
+    line_end = text.index("\n", head.end())
+    return head.start(), line_end if text[line_end - 1] == "}" else text.index("\n}", head.end()) + 2
 
 
 def matches(source, pattern, renamed):
@@ -76,10 +73,13 @@ def place(text, function, pattern):
     return begin + found[0][0], begin + found[0][1], found[0][2]
 
 
+def with_names(replacement, names):
+    return re.sub(r"[A-Za-z_]\w*", lambda m: names.get(m[0], m[0]), replacement)
+
+
 def edited(text, function, pattern, replacement):
     begin, end, names = place(text, function, pattern)
-    changed = re.sub(r"[A-Za-z_]\w*", lambda m: names.get(m[0], m[0]), replacement)
-    return text[:begin] + changed + text[end:]
+    return text[:begin] + with_names(replacement, names) + text[end:]
 
 
 def edited_files(root, edits):
@@ -113,40 +113,17 @@ def check(root, edits, what):
         raise ValueError(f"{what}: {error}") from error
 
 
-def slice_of_week():
-    return int(time.time()) // WEEK_S % SLICES
-
-
 def option(name):
     return sys.argv[sys.argv.index(name) + 1] if name in sys.argv else None
 
 
-def changed_files(root):
-    """Those that differ from the main branch, relative to the root; none where that is not known."""
-    for branch in "origin/main", "main":
-        base = subprocess.run(["git", "-C", root, "merge-base", "HEAD", branch], encoding="utf-8", capture_output=True)
-        if base.returncode == 0:
-            diff = subprocess.run(["git", "-C", root, "diff", "--name-only", base.stdout.strip()], encoding="utf-8",
-                                  capture_output=True)
-            return set(diff.stdout.split())
-    return set()
-
-
 def choose(root, rows, describe, edits, folder="."):
-    """The rows that this run plants, after a check of all; says which. describe(row): what it is, edits(row): its edits,
+    """The rows that this run plants, after a check of all. describe(row): what it is, edits(row): its edits,
     of files in this folder of the root."""
     only, number = option("--only"), option("--slice")
     for row in rows:
         check(root / folder, edits(row), describe(row))
-    if only is not None:
-        return [row for row in rows if only in describe(row)]
-    number = int(number) if number else slice_of_week()
-    always = {line for line in ALWAYS.read_text().splitlines() if line and not line.startswith("#")}
-    differing = changed_files(root)
-    taken = [row for i, row in enumerate(rows) if i % SLICES == number or describe(row) in always or
-             any(os.path.normpath(f"{folder}/{edit[0]}") in differing for edit in edits(row))]
-    print(f"slice {number} of {SLICES}, and what has changed: {len(taken)} of {len(rows)} faults; again: --slice {number}")
-    return taken
+    return [row for i, row in enumerate(rows) if (only is None or only in describe(row)) and (number is None or i % SLICES == int(number))]
 
 
 def plant_all(plant, rows):

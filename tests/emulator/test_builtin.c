@@ -3,7 +3,7 @@
  * an error on the CPU; and faults planted into their text (builtin_mutants.def), each of which must
  * make one of these fail.
  *
- * Planted are all, one slice (tests/slice.py), or those of a kernel.
+ * Planted are all, every third from N on, or those of a kernel.
  *
  *     test_builtin COMPILER moves|vocabulary|items|mutants [all|slice:N|KERNEL] */
 #include "check.h"
@@ -16,7 +16,7 @@ static const char *planted_kernel; /* or all, or slice:N */
 
 static const struct single_mutant mutants[] = {
 #define MUTANT(kind, what, find, replacement) {REMAT_KERNEL_##kind, what, find, replacement},
-#include "builtin_mutants.def"
+#include "planted_builtin_mutants.def"
 #undef MUTANT
 };
 #define MUTANTS (sizeof mutants / sizeof *mutants)

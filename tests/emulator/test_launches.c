@@ -270,7 +270,7 @@ enum mutant_number {
 #define BLOCKS_MUTANT(name, what, changed)    JOIN(M, __LINE__),
 #define JOIN(a, b)                            JOIN_(a, b)
 #define JOIN_(a, b)                           a##b
-#include "launch_mutants.def"
+#include "planted_launch_mutants.def"
 #undef MUTANT
 #undef BLOCKS_MUTANT
     MUTANTS
@@ -283,7 +283,7 @@ static uint64_t change(enum mutant_number mutant, uint64_t blocks)
 #define BLOCKS_MUTANT(name, what, changed)                                                         \
     case JOIN(M, __LINE__):                                                                        \
         return (changed);
-#include "launch_mutants.def"
+#include "planted_launch_mutants.def"
 #undef MUTANT
 #undef BLOCKS_MUTANT
     default:
@@ -296,7 +296,7 @@ static const struct mutant {
 } mutants[] = {
 #define MUTANT(name, what, find, replacement) {#name, what, find, replacement},
 #define BLOCKS_MUTANT(name, what, changed)    {#name, what, NULL, NULL},
-#include "launch_mutants.def"
+#include "planted_launch_mutants.def"
 #undef MUTANT
 #undef BLOCKS_MUTANT
 };

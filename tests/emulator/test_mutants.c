@@ -3,7 +3,7 @@
  * tensors fail or, where none of these has that text, attention; or the emulator, the samples and
  * the sizes prove little.
  *
- * Planted are all, one slice (tests/slice.py), or that of a number.
+ * Planted are all, every third from N on, or that of a number.
  *
  *     test_mutants COMPILER samples|attention [all|slice:N|NUMBER] */
 #include "attention.h"
@@ -26,7 +26,7 @@ static const struct mutant {
     const char *what, *find, *replacement;
 } mutants[] = {
 #define MUTANT(what, find, replacement) {what, find, replacement},
-#include "mutants.def"
+#include "planted_mutants.def"
 #undef MUTANT
 };
 

@@ -202,13 +202,16 @@ def main():
         faults += [f"{path.name}: {statement}" for statement in movable(path.read_text())]
     mutants = read("ptx_mutants.def", "MUTANT", "OPTION_MUTANT", "ASM_MUTANT") if "--mutants" in sys.argv else []
     for kind, (what, find, replacement) in mutants:
+        if kind != "OPTION_MUTANT" and primitives.count(find) != 1:
+            faults.append(f"{what}: primitives.cu has {primitives.count(find)} times \"{find}\", not once")
+            continue
         if kind == "ASM_MUTANT":
             faults += [] if movable(primitives.replace(find, replacement)) else [f"{what}: NOT FOUND"]
             continue
         of_options = kind == "OPTION_MUTANT"
         changed = differing(nvrtc, primitives if of_options else primitives.replace(find, replacement),
                             [replacement if flag == find else flag for flag in flags] if of_options else flags, rows)
-        if find not in (flags if of_options else primitives):
+        if of_options and find not in flags:
             faults.append(f"{what}: there is no \"{find}\"")
         elif not changed or "" in changed:
             faults.append(f"{what}: {'NOT FOUND' if not changed else changed['']}")
