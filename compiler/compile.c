@@ -128,7 +128,7 @@ static remat_status describe(struct pipeline *p, const struct remat_chosen *c,
         out->numerics_hash =
             remat_hash(&out->workspace_bytes, sizeof out->workspace_bytes, out->numerics_hash);
     describe_manual(p, c, out);
-    const char *notes[2] = {s->zero ? remat_note_whole(p->arena, out) : NULL};
+    const char *notes[2] = {s->passes.zero ? remat_note_whole(p->arena, out) : NULL};
     remat_stopwatch_start(&p->watch);
     if (!s->without_cuda)
         REMAT_CHECK(remat_cuda_emit_plan(p->ctx, p->arena, s->needs_cuda, out, &notes[1]));
@@ -187,9 +187,9 @@ static remat_status check(struct pipeline *p)
     const struct remat_compile_settings *s = p->settings;
     REMAT_CHECK(remat_price_check(p->ctx, p->input, &s->device));
     REMAT_CHECK(remat_price_check_mesh(p->ctx, &s->mesh, &s->device));
-    if (s->microbatches > REMAT_MICROBATCHES_MAX)
+    if (s->passes.microbatches > REMAT_MICROBATCHES_MAX)
         return remat_error(p->ctx, REMAT_ERROR_USAGE, "%" PRIu32 " microbatches, the limit is %u",
-                           s->microbatches, REMAT_MICROBATCHES_MAX);
+                           s->passes.microbatches, REMAT_MICROBATCHES_MAX);
     return REMAT_OK;
 }
 

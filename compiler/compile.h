@@ -5,6 +5,7 @@
 
 #include "device_description.h"
 #include "graph.h"
+#include "passes.h"
 #include "path.h"
 #include "policy.h"
 #include "program.h"
@@ -99,15 +100,10 @@ struct remat_compile_settings {
     void *refused_user;
     bool briefly; /* there is another attempt, with other pieces of gradients, where nothing fits:
                      what needs least is not looked for, and the message does not name it */
-    bool needs_cuda;         /* a command without CUDA text is an error, not a note */
-    bool without_cuda;       /* no CUDA text: the plan is looked at, not kept */
-    struct remat_mesh mesh;  /* of the ranks that run the plan */
-    uint32_t microbatches;   /* of a rank's step, each with the batch of the graph; 0 as 1 */
-    uint32_t zero;           /* 1: optimizer state in parts on the ranks, 3: and parameters, as in
-                                struct remat_graph */
-    bool sequence_parallel;  /* as in struct remat_graph */
-    uint64_t exchange_bytes; /* of a gradient at once, as in struct remat_graph; 0: its default */
-    uint32_t loss_chunk;     /* rows of logits at once, as in struct remat_graph; 0: all */
+    bool needs_cuda;        /* a command without CUDA text is an error, not a note */
+    bool without_cuda;      /* no CUDA text: the plan is looked at, not kept */
+    struct remat_mesh mesh; /* of the ranks that run the plan */
+    struct remat_pass_settings passes;
 };
 
 /* Compiles a verified graph. With neither policy nor budget nothing is recomputed; with a policy it

@@ -19,7 +19,7 @@ struct preparation {
 };
 
 typedef remat_status pass_function(struct remat_arena *, const struct remat_graph *,
-                                   struct remat_graph **);
+                                   const struct remat_pass_settings *, struct remat_graph **);
 
 /* All that is handed out by name, in order. Those without a function are no passes of run_passes:
  * "split" makes two graphs of one, and "rewrite" is carried out when the decision is made. */
@@ -54,7 +54,7 @@ const char *remat_pass_name(size_t index)
 
 uint32_t remat_microbatches(const struct remat_compile_settings *settings)
 {
-    return settings->microbatches > 1 ? settings->microbatches : 1;
+    return settings->passes.microbatches > 1 ? settings->passes.microbatches : 1;
 }
 
 static uint64_t start_clock(const struct preparation *p)
@@ -80,7 +80,7 @@ static remat_status run_alone(const struct preparation *p, pass_function *pass,
                               struct remat_arena **kept)
 {
     struct remat_arena *arena = remat_scratch_open(p->ctx);
-    REMAT_CHECK(pass(arena, graph, out));
+    REMAT_CHECK(pass(arena, graph, &p->settings->passes, out));
     bool nothing = *out == graph;
     if (!nothing)
         remat_graph_own(arena, *out);
@@ -101,8 +101,9 @@ static remat_status run_passes(const struct preparation *p, bool training, bool 
             continue;
         uint64_t start = start_clock(p);
         remat_unwind_if_late(p->ctx);
-        REMAT_CHECK(passes[i].alone ? run_alone(p, passes[i].function, *graph, &result, kept)
-                                    : passes[i].function(*kept, *graph, &result));
+        REMAT_CHECK(passes[i].alone
+                        ? run_alone(p, passes[i].function, *graph, &result, kept)
+                        : passes[i].function(*kept, *graph, &p->settings->passes, &result));
         *graph = result;
         if (shown) {
             stop_clock(p, passes[i].name, start);
@@ -194,28 +195,27 @@ static remat_status add_entry(const struct preparation *p, const struct script *
     return REMAT_OK;
 }
 
-static remat_status check_zero(remat_context *ctx, const struct remat_graph *source, bool trains)
+static remat_status check_zero(remat_context *ctx, const struct remat_graph *source, uint32_t zero,
+                               bool trains)
 {
-    if (source->zero > 3 || source->zero == 2)
+    if (zero > 3 || zero == 2)
         return remat_error(ctx, REMAT_ERROR_USAGE, "--zero %" PRIu32 ", accepted: 0, 1 and 3",
-                           source->zero);
-    const char *what = source->zero == 3 ? "optimizer state and parameters" : "optimizer state";
-    if (source->zero && remat_mesh_size(&source->mesh, "dp") == 1)
+                           zero);
+    const char *what = zero == 3 ? "optimizer state and parameters" : "optimizer state";
+    if (zero && remat_mesh_size(&source->mesh, "dp") == 1)
         return remat_error(ctx, REMAT_ERROR_USAGE,
                            "--zero %" PRIu32 " divides %s among ranks: it needs --mesh dp=N, N "
                            "from 2",
-                           source->zero, what);
-    if (source->zero && (!trains || source->optimizer.kind == REMAT_OPTIMIZER_NONE))
+                           zero, what);
+    if (zero && (!trains || source->optimizer.kind == REMAT_OPTIMIZER_NONE))
         return remat_error(ctx, REMAT_ERROR_USAGE,
                            "--zero %" PRIu32 " divides %s among ranks: the graph has no optimizer",
-                           source->zero, what);
+                           zero, what);
     return REMAT_OK;
 }
 
 static remat_status check_sequence(remat_context *ctx, const struct remat_graph *source)
 {
-    if (!source->sequence_parallel)
-        return REMAT_OK;
     if (remat_mesh_size(&source->mesh, "tp") == 1)
         return remat_error(ctx, REMAT_ERROR_USAGE,
                            "--sequence-parallel divides tokens among ranks: it needs --mesh tp=N, "
@@ -246,17 +246,12 @@ remat_status remat_prepare(remat_context *ctx, struct remat_arena *arena,
                            enum remat_purpose purpose, struct remat_prepared *out)
 {
     const struct preparation p = {ctx, arena, settings, purpose, out};
-    struct remat_graph source = *input;
+    const struct remat_graph source = remat_graph_on_mesh(input, &settings->mesh);
     bool training = trains(input);
-    source.mesh = settings->mesh;
-    source.microbatches = remat_microbatches(settings);
-    source.zero = settings->zero;
-    source.sequence_parallel = settings->sequence_parallel;
-    source.exchange_bytes = settings->exchange_bytes;
-    source.loss_chunk = settings->loss_chunk;
     *out = (struct remat_prepared){0};
-    REMAT_CHECK(check_zero(ctx, &source, training));
-    REMAT_CHECK(check_sequence(ctx, &source));
+    REMAT_CHECK(check_zero(ctx, &source, settings->passes.zero, training));
+    if (settings->passes.sequence_parallel)
+        REMAT_CHECK(check_sequence(ctx, &source));
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
         bool wanted = purpose != REMAT_FOR_BOUND || out->step.entries.count == 0;
         if (wanted && (training || !scripts[i].training))

@@ -341,6 +341,14 @@ const char *remat_optimizer_setting(uint32_t k)
     return names[k];
 }
 
+struct remat_graph remat_graph_on_mesh(const struct remat_graph *graph,
+                                       const struct remat_mesh *mesh)
+{
+    struct remat_graph out = *graph;
+    out.mesh = *mesh;
+    return out;
+}
+
 uint32_t remat_graph_layers(const struct remat_graph *graph)
 {
     int32_t last = -1;

@@ -181,14 +181,10 @@ struct remat_optimizer { /* what the optimizer pass appends */
     bool bf16_moments; /* states that AdamW averages gradients in are bf16, not f32 */
 };
 
-#define REMAT_LOSS_CHUNK_AUTO UINT32_MAX /* chosen from the shapes alone */
-#define REMAT_LOSS_CHUNKS_MAX 16         /* as many as concat joins */
+#define REMAT_LOSS_CHUNKS_MAX 16 /* as many as concat joins */
 
 /* The state with this rank's coordinate along an axis: "mesh.dp". */
 #define REMAT_COORDINATE_PREFIX "mesh."
-
-/* Takes a link of 400 GB/s thirty times as long as a transfer's latency. */
-#define REMAT_EXCHANGE_BYTES ((uint64_t)256 << 20)
 
 struct remat_graph {
     const char *name;
@@ -196,17 +192,9 @@ struct remat_graph {
     const char *plan_only; /* what of the model it leaves out: its plans do not run; NULL or "":
                               nothing */
     struct remat_optimizer optimizer;
-    struct remat_mesh mesh;  /* that the pass microbatches divides a step among */
-    uint32_t microbatches;   /* what the pass of that name divides a step into; 0 as 1 */
-    uint32_t zero;           /* 1: the ranks along "dp" divide what updates are made of; 3: and
-                                parameters */
-    bool sequence_parallel;  /* sums along "tp" are finished into parts of the tokens */
-    uint64_t exchange_bytes; /* of a gradient that ranks exchange at once, larger ones in pieces; 0:
-                                REMAT_EXCHANGE_BYTES */
-    uint32_t loss_chunk; /* rows of the logits that the pass chunk_loss has exist at once; 0: all
-                            of them; REMAT_LOSS_CHUNK_AUTO */
-    uint64_t tokens;     /* of a bound graph: the symbol batch times seq, and source_seq, if it had
-                            them; 0: it had none */
+    struct remat_mesh mesh; /* whose axes parts and transfers number; none in a file */
+    uint64_t tokens; /* of a bound graph: the symbol batch times seq, and source_seq, if it had
+                        them; 0: it had none */
     uint32_t value_count, node_count, scope_count, output_count, update_count, symbol_count;
     size_t value_capacity, node_capacity, scope_capacity;
     struct remat_value_info *values;
@@ -238,6 +226,10 @@ static inline uint32_t remat_instance(const struct remat_graph *graph, remat_val
     const struct remat_node_info *node = remat_producer_info(graph, value);
     return node ? node->instance : 0;
 }
+
+/* The same graph, of ranks of a mesh. */
+struct remat_graph remat_graph_on_mesh(const struct remat_graph *graph,
+                                       const struct remat_mesh *mesh);
 
 /* --- building --- */
 struct remat_graph *remat_graph_create(struct remat_arena *arena, const char *name);

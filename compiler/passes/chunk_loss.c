@@ -26,27 +26,28 @@ static bool find_head(const struct remat_graph *graph, const uint32_t *uses, str
 }
 
 /* Chunks of logits about as large as x, at most as many as there may be. */
-static int64_t choose_rows(const struct remat_graph *graph, const struct head *head)
+static int64_t choose_rows(const struct remat_graph *graph, const struct head *head,
+                           uint32_t loss_chunk)
 {
     const struct remat_node_info *linear = &graph->nodes[head->linear.i];
     const struct remat_shape *x = &graph->values[linear->inputs[0].i].shape;
     const struct remat_shape *logits = &graph->values[linear->outputs[0].i].shape;
     int64_t width = x->dims[x->rank - 1], classes = logits->dims[logits->rank - 1];
     int64_t all = remat_shape_elements(x) / width, chunks = (classes + width - 1) / width;
-    if (graph->loss_chunk != REMAT_LOSS_CHUNK_AUTO)
-        return graph->loss_chunk;
+    if (loss_chunk != REMAT_LOSS_CHUNK_AUTO)
+        return loss_chunk;
     if (chunks > REMAT_LOSS_CHUNKS_MAX)
         chunks = REMAT_LOSS_CHUNKS_MAX;
     int64_t rows = (all + chunks - 1) / chunks;
     return rows < ROWS_MIN ? ROWS_MIN : rows;
 }
 
-static remat_status replace(struct remat_rebuild *r, const struct head *head)
+static remat_status replace(struct remat_rebuild *r, const struct head *head, uint32_t loss_chunk)
 {
     const struct remat_node_info *loss = &r->from->nodes[head->loss.i];
     const struct remat_node_info *linear = &r->from->nodes[head->linear.i];
     struct remat_attribute attributes[4] = {
-        remat_attribute_int("rows", choose_rows(r->from, head)),
+        remat_attribute_int("rows", choose_rows(r->from, head, loss_chunk)),
         remat_attribute_int("transpose_weight", remat_node_int(linear, "transpose_weight", 0))};
     for (uint32_t k = 0; k < loss->attribute_count; k++) /* ignore_index, classes */
         attributes[2 + k] = loss->attributes[k];
@@ -71,9 +72,10 @@ static remat_status replace(struct remat_rebuild *r, const struct head *head)
 REMAT_PASS(chunk_loss)
 {
     struct head head;
-    bool found = graph->loss_chunk && find_head(graph, remat_count_uses(arena, graph), &head);
+    uint32_t loss_chunk = settings->loss_chunk;
+    bool found = loss_chunk && find_head(graph, remat_count_uses(arena, graph), &head);
     if (!found) {
-        if (graph->loss_chunk && graph->loss_chunk != REMAT_LOSS_CHUNK_AUTO)
+        if (loss_chunk && loss_chunk != REMAT_LOSS_CHUNK_AUTO)
             return remat_error(arena->ctx, REMAT_ERROR_INVALID,
                                "no chunks of rows: the loss is not cross_entropy of a linear that "
                                "it alone reads");
@@ -83,7 +85,7 @@ REMAT_PASS(chunk_loss)
     struct remat_rebuild r = remat_rebuild_begin(arena, graph, 1);
     for (remat_node n = {0}; n.i < graph->node_count && st == REMAT_OK; n.i++)
         if (n.i == head.loss.i)
-            st = replace(&r, &head);
+            st = replace(&r, &head, loss_chunk);
         else if (n.i != head.linear.i)
             remat_rebuild_copy(&r, n);
     *out = remat_rebuild_finish(&r);

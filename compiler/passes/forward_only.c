@@ -46,5 +46,5 @@ REMAT_PASS(forward_only)
     for (uint32_t v = 0; v < all->value_count; v++)
         if (all->values[v].role == REMAT_ROLE_GRADIENT)
             all->values[v].role = REMAT_ROLE_ACTIVATION;
-    return remat_pass_eliminate_dead(arena, all, out);
+    return remat_pass_eliminate_dead(arena, all, settings, out);
 }

@@ -22,6 +22,7 @@ enum { PIECES_MAX = 16 }; /* as many as concat joins */
 struct divider {
     struct remat_rebuild r;
     struct remat_builder b;
+    const struct remat_pass_settings *settings;
     int64_t microbatches, ranks, parts; /* of a rank, and their product */
     remat_value index, first;           /* of the microbatch; first: 1 in microbatch 0, else 0 */
     remat_value part;                   /* its number */
@@ -66,7 +67,7 @@ static void add_part(struct divider *d)
     if (d->ranks == 1)
         return;
     d->part = remat_build_coordinate(&d->b, "dp");
-    if (d->r.from->zero) /* initial values of parts depend on it: the session writes it before */
+    if (d->settings->zero) /* initial values of parts depend on it: the session writes it before */
         d->r.to->values[d->part.i].initializer = REMAT_INIT_NONE;
     if (d->microbatches == 1)
         return;
@@ -224,10 +225,10 @@ static remat_value add_pieces(struct divider *d, remat_value parts, int64_t shar
 /* This rank's part of the sum over the ranks. */
 static remat_value add_parts(struct divider *d, remat_value part, int64_t elements)
 {
-    const struct remat_graph *to = d->r.to;
     const struct remat_shape share = {1, {(elements - 1) / d->ranks + 1}};
-    uint64_t limit_bytes = to->exchange_bytes ? to->exchange_bytes : REMAT_EXCHANGE_BYTES;
-    uint64_t bytes = remat_dtype_bytes(to->values[part.i].dtype) * (uint64_t)elements;
+    uint64_t limit_bytes =
+        d->settings->exchange_bytes ? d->settings->exchange_bytes : REMAT_EXCHANGE_BYTES;
+    uint64_t bytes = remat_dtype_bytes(d->r.to->values[part.i].dtype) * (uint64_t)elements;
     uint64_t pieces = (bytes - 1) / limit_bytes + 1;
     pieces = pieces < PIECES_MAX ? pieces : PIECES_MAX;
     if (pieces > 1 && elements % d->ranks == 0 && share.dims[0] >= (int64_t)pieces)
@@ -242,7 +243,7 @@ static remat_value average_gradient(struct divider *d, remat_value part,
     part = remat_build_reshape(&d->b, part, &elements, 1);
     remat_value sum = add_parts(d, part, elements);
     const struct remat_rank_part *block =
-        d->r.from->zero ? remat_make_block(&d->b, "dp", of) : NULL;
+        d->settings->zero ? remat_make_block(&d->b, "dp", of) : NULL;
     if (block) {
         d->r.to->values[sum.i].part = block;
         return sum;
@@ -288,7 +289,7 @@ static remat_value average_ranks(struct divider *d, remat_value part,
 /* Whether each rank accumulates a part of this gradient. */
 static bool divides_accumulator(struct divider *d, const struct remat_value_info *of)
 {
-    return d->microbatches > 1 && d->r.from->zero == 3 && of->role == REMAT_ROLE_GRADIENT &&
+    return d->microbatches > 1 && d->settings->zero == 3 && of->role == REMAT_ROLE_GRADIENT &&
            remat_make_block(&d->b, "dp", of);
 }
 
@@ -402,7 +403,8 @@ static void set_outputs(struct divider *d)
 
 REMAT_PASS(microbatches)
 {
-    struct divider d = {.microbatches = graph->microbatches > 1 ? graph->microbatches : 1,
+    struct divider d = {.settings = settings,
+                        .microbatches = settings->microbatches > 1 ? settings->microbatches : 1,
                         .ranks = remat_mesh_size(&graph->mesh, "dp")};
     d.parts = d.microbatches * d.ranks;
     if (d.parts < 2 || graph->node_count == 0)

@@ -338,7 +338,7 @@ REMAT_PASS(optimizer)
     struct appender a = {.arena = arena, .factor = REMAT_NO_VALUE, .rank = REMAT_NO_VALUE};
     if (graph->optimizer.kind == REMAT_OPTIMIZER_NONE || updates_parameters(graph))
         return remat_pass_nothing(graph, out);
-    if (graph->zero)
+    if (settings->zero)
         a.rank = remat_graph_coordinate(graph, "dp");
     a.graph = remat_graph_copy(arena, graph, 2);
     *out = a.graph;

@@ -7,8 +7,27 @@
 
 #include "ops.h"
 
+#define REMAT_LOSS_CHUNK_AUTO UINT32_MAX /* chosen from the shapes alone */
+
+/* Takes a link of 400 GB/s thirty times as long as a transfer's latency. */
+#define REMAT_EXCHANGE_BYTES ((uint64_t)256 << 20)
+
+/* How a step is divided. Zeroed: not at all. */
+struct remat_pass_settings {
+    uint32_t microbatches;   /* of a rank's step, each with the batch of the graph; 0 as 1 */
+    uint32_t zero;           /* 1: the ranks along "dp" divide what updates are made of; 3: and
+                                parameters */
+    bool sequence_parallel;  /* sums along "tp" are finished into parts of the tokens */
+    uint64_t exchange_bytes; /* of a gradient that ranks exchange at once, larger ones in pieces; 0:
+                                REMAT_EXCHANGE_BYTES */
+    uint32_t loss_chunk;     /* rows of the logits that exist at once; 0: all of them;
+                                REMAT_LOSS_CHUNK_AUTO */
+};
+
 #define REMAT_PASS(name)                                                                           \
     remat_status remat_pass_##name(struct remat_arena *arena, const struct remat_graph *graph,     \
+                                   const struct remat_pass_settings *settings                      \
+                                   __attribute__((unused)),                                        \
                                    struct remat_graph **out)
 
 static inline remat_status remat_pass_nothing(const struct remat_graph *graph,
@@ -28,9 +47,9 @@ REMAT_PASS(indices);
  * a joint graph, and where the graph reads its coordinate along the axis. Before autodiff. */
 REMAT_PASS(pad_vocabulary);
 
-/* Where graph->loss_chunk asks for it and outputs[0] is cross_entropy of a linear that nobody else
- * reads, both become linear_cross_entropy. INVALID where it is not and a number of rows was asked
- * for; nothing with REMAT_LOSS_CHUNK_AUTO. Before autodiff. */
+/* Where settings->loss_chunk asks for it and outputs[0] is cross_entropy of a linear that nobody
+ * else reads, both become linear_cross_entropy. INVALID where it is not and a number of rows was
+ * asked for; nothing with REMAT_LOSS_CHUNK_AUTO. Before autodiff. */
 REMAT_PASS(chunk_loss);
 
 /* Appends the backward pass of outputs[0] (the loss, one element): the gradient of every trainable
@@ -49,19 +68,19 @@ REMAT_PASS(autodiff);
 REMAT_PASS(tensor_parallel);
 
 /* Makes the graph of a microbatch of each rank from one whose batch is that of a microbatch; no-op
- * unless graph->microbatches or axis "dp" of graph->mesh is more than 1. Batched inputs get the
+ * unless settings->microbatches or axis "dp" of graph->mesh is more than 1. Batched inputs get the
  * whole batch, of which the nodes read part number "microbatch" (state i32 [1], counted by the
  * graph itself). Random numbers are those of the part's place in the whole batch. Every gradient
  * "P.grad" is averaged over the microbatches in an f32 accumulator of that name (graph input of
  * role GRADIENT), every output in a tensor of its name (role OUTPUT): the first microbatch sets
- * them, the others add to them; the graph has updates in place of outputs. With graph->zero a
+ * them, the others add to them; the graph has updates in place of outputs. With settings->zero a
  * gradient that the ranks divide is left in parts, flat, and with 3 its accumulator is one. INVALID
  * where an output is not one f32 element, or the graph has updates. */
 REMAT_PASS(microbatches);
 
-/* With graph->zero 3 every parameter that the ranks along "dp" divide is a part, flat, as it is on
- * this rank, and its readers read "P.gathered", which a gather just before the first of them makes.
- * No-op with less. */
+/* With settings->zero 3 every parameter that the ranks along "dp" divide is a part, flat, as it is
+ * on this rank, and its readers read "P.gathered", which a gather just before the first of them
+ * makes. No-op with less. */
 REMAT_PASS(shard);
 
 /* Appends the optimizer of graph->optimizer: for every parameter "P" with a gradient the states

@@ -45,7 +45,7 @@ static void gather(struct sharder *s, remat_value v, const struct remat_node_inf
 REMAT_PASS(shard)
 {
     struct sharder s = {.ranks = remat_mesh_size(&graph->mesh, "dp")};
-    if (graph->zero < 3)
+    if (settings->zero < 3)
         return remat_pass_nothing(graph, out);
     s.r = remat_rebuild_begin(arena, graph, 1);
     s.b = (struct remat_builder){.arena = arena, .graph = s.r.to};

@@ -312,6 +312,20 @@ struct op_lists {
                        parameters are gathered, which `none` alone keeps */
 };
 
+/* Along "dp", before they are read. */
+static bool gathers_parameters(const struct remat_graph *graph)
+{
+    uint32_t axis = remat_mesh_axis(&graph->mesh, "dp");
+    bool any = false;
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        const struct remat_node_info *node = &graph->nodes[n];
+        any |= node->op == REMAT_OP_gather && remat_is_early(node->phase) &&
+               remat_node_int(node, "group", -1) == axis &&
+               graph->values[node->inputs[0].i].role == REMAT_ROLE_PARAMETER;
+    }
+    return any;
+}
+
 /* All where the graph is small or has few ops, else those that save most of what takes long. */
 static void find_lists(const struct remat_graph *graph, struct op_lists *out)
 {
@@ -325,7 +339,7 @@ static void find_lists(const struct remat_graph *graph, struct op_lists *out)
                 out->ops[out->op_count++] = op;
     if (out->op_count == 0 || out->op_count > LISTED_OPS)
         return;
-    out->first = (UINT64_C(1) << out->op_count) - (graph->zero == 3 ? 1 : 2);
+    out->first = (UINT64_C(1) << out->op_count) - (gathers_parameters(graph) ? 1 : 2);
     most = most < LISTS_MIN ? LISTS_MIN : most;
     most = most < most_policies(graph) ? most : most_policies(graph);
     out->count = out->first < most ? out->first : most;

@@ -310,6 +310,15 @@ static bool every_n_layers_range(struct remat_rule_case *c)
     return every < 1 || every > layers.count;
 }
 
+/* Ranks have parts of the tokens of some activation. */
+static bool divides_tokens(const struct remat_graph *graph)
+{
+    bool any = false;
+    for (uint32_t v = 0; v < graph->value_count; v++)
+        any |= graph->values[v].part && graph->values[v].part->tokens;
+    return any;
+}
+
 /* A value that one layer hands on to another. */
 static bool indivisible_input(struct remat_rule_case *c)
 {

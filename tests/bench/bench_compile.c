@@ -62,7 +62,7 @@ static remat_status measure(remat_context *ctx, const char *preset, enum remat_s
 {
     remat_status st = REMAT_OK;
     struct remat_compile_settings settings = {
-        .has_reserve = true, .solver = solver, .microbatches = microbatches};
+        .has_reserve = true, .solver = solver, .passes.microbatches = microbatches};
     struct remat_arena arena, devices;
     struct remat_graph *graph;
     struct remat_program *program;

@@ -122,7 +122,7 @@ static struct sums time_graph(const char *text, const struct settings *s)
     struct remat_program *program;
     remat_arena_init(&arena, ctx);
     MUST_OK(ctx, remat_graph_parse(ctx, "bench", text, strlen(text), &arena, &graph));
-    MUST_OK(ctx, harness_compile(ctx, &arena, graph, &none, 0, &program));
+    MUST_OK(ctx, harness_compile(ctx, &arena, graph, NULL, &none, 0, &program));
     struct sums sums = time_steps(ctx, program, s);
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);

@@ -52,6 +52,7 @@ struct remat_graph *harness_model(remat_context *ctx, struct remat_arena *arena,
 
 remat_status harness_compile(remat_context *ctx, struct remat_arena *arena,
                              const struct remat_graph *graph,
+                             const struct remat_pass_settings *passes,
                              const struct remat_policy_settings *policy, uint64_t budget_bytes,
                              struct remat_program **out)
 {
@@ -59,11 +60,7 @@ remat_status harness_compile(remat_context *ctx, struct remat_arena *arena,
     MUST_OK(ctx, remat_device_description_read(ctx, arena, "cpu", 0, &settings.device));
     settings.has_budget = budget_bytes != 0;
     settings.mesh = graph->mesh;
-    settings.microbatches = graph->microbatches;
-    settings.zero = graph->zero;
-    settings.sequence_parallel = graph->sequence_parallel;
-    settings.exchange_bytes = graph->exchange_bytes;
-    settings.loss_chunk = graph->loss_chunk;
+    settings.passes = passes ? *passes : (struct remat_pass_settings){0};
     settings.budget_bytes = budget_bytes;
     return remat_compile(ctx, arena, graph, &settings, out);
 }

@@ -30,10 +30,10 @@ void *harness_array(remat_context *ctx, struct remat_arena *arena, size_t count,
 
 struct remat_graph *harness_model(remat_context *ctx, struct remat_arena *arena, const char *preset,
                                   struct remat_model_settings sizes);
-/* Compiles for the CPU, a step on graph->mesh in graph->microbatches, graph->exchange_bytes of a
- * gradient and graph->loss_chunk rows of logits at once; budget 0: none. */
+/* Compiles for the CPU, on graph->mesh; passes NULL: undivided; budget 0: none. */
 remat_status harness_compile(remat_context *ctx, struct remat_arena *arena,
                              const struct remat_graph *graph,
+                             const struct remat_pass_settings *passes,
                              const struct remat_policy_settings *policy, uint64_t budget_bytes,
                              struct remat_program **out);
 

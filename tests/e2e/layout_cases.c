@@ -12,6 +12,8 @@
 #include <math.h>
 #include <pthread.h>
 
+static const struct remat_pass_settings undivided;
+
 enum { RANKS_MAX = 4 };
 
 /* h [4, 16] is split by columns, its transpose by rows; sum [4, 8] is unfinished; x [4, 8] is
@@ -268,7 +270,7 @@ const struct layout_case layout_token_cases[] = {
 const size_t layout_token_case_count = COUNT(layout_token_cases);
 
 struct remat_graph *layout_parse(remat_context *ctx, struct remat_arena *arena,
-                                 const struct layout_case *c, uint32_t ranks, bool sequence)
+                                 const struct layout_case *c, uint32_t ranks)
 {
     char text[8192];
     struct remat_graph *graph;
@@ -278,7 +280,6 @@ struct remat_graph *layout_parse(remat_context *ctx, struct remat_arena *arena,
     MUST_OK(ctx, remat_graph_parse(ctx, c->name, text, (size_t)length, arena, &graph));
     if (ranks > 1)
         graph->mesh = (struct remat_mesh){1, {{"tp", ranks}}};
-    graph->sequence_parallel = sequence && ranks > 1;
     return graph;
 }
 
@@ -294,11 +295,11 @@ static remat_status check_layout(void *user)
     static const char letters[] = "?wsum";
     const struct search *s = user;
     struct remat_arena *arena = remat_scratch_open(s->ctx);
-    struct remat_graph *graph = layout_parse(s->ctx, arena, s->c, 2, s->sequence);
+    struct remat_graph *graph = layout_parse(s->ctx, arena, s->c, 2);
     struct remat_layouts layouts;
     char found = 0;
-    REMAT_CHECK(remat_pass_expand(arena, graph, &graph));
-    REMAT_CHECK(remat_layouts_find(arena, graph, "tp", &layouts));
+    REMAT_CHECK(remat_pass_expand(arena, graph, &undivided, &graph));
+    REMAT_CHECK(remat_layouts_find(arena, graph, "tp", s->sequence, &layouts));
     for (uint32_t v = 0; v < graph->value_count; v++)
         if (strcmp(graph->values[v].name, "m") == 0)
             found = layouts.of[v].kind == REMAT_LAYOUT_SPLIT && layouts.of[v].tokens
@@ -321,8 +322,9 @@ static struct remat_program *compile(remat_context *ctx, struct remat_arena *are
 {
     const struct remat_policy_settings none = {0};
     struct remat_program *program;
-    struct remat_graph *graph = layout_parse(ctx, arena, c, ranks, sequence);
-    MUST_OK(ctx, harness_compile(ctx, arena, graph, &none, 0, &program));
+    struct remat_graph *graph = layout_parse(ctx, arena, c, ranks);
+    const struct remat_pass_settings passes = {.sequence_parallel = sequence && ranks > 1};
+    MUST_OK(ctx, harness_compile(ctx, arena, graph, &passes, &none, 0, &program));
     return program;
 }
 

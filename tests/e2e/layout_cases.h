@@ -23,7 +23,7 @@ extern const struct layout_case layout_token_cases[];
 extern const size_t layout_token_case_count;
 
 struct remat_graph *layout_parse(remat_context *ctx, struct remat_arena *arena,
-                                 const struct layout_case *c, uint32_t ranks, bool sequence);
+                                 const struct layout_case *c, uint32_t ranks);
 /* The layout of m is the one that the case says. A rule that makes everything whole would be right,
  * too. */
 void layouts_check_found(remat_context *ctx, const struct layout_case *c, size_t count,

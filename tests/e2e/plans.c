@@ -49,13 +49,14 @@ const struct named_policy named_policies[] = {
 const unsigned named_policy_count = sizeof named_policies / sizeof named_policies[0];
 
 /* Bytes that a refusal of one byte names. */
-static uint64_t smallest_budget(remat_context *ctx, const struct remat_graph *graph)
+static uint64_t smallest_budget(remat_context *ctx, const struct remat_graph *graph,
+                                const struct remat_pass_settings *passes)
 {
     const struct remat_policy_settings none = {0};
     struct remat_arena scratch;
     struct remat_program *program;
     remat_arena_init(&scratch, ctx);
-    remat_status st = harness_compile(ctx, &scratch, graph, &none, 1, &program);
+    remat_status st = harness_compile(ctx, &scratch, graph, passes, &none, 1, &program);
     const char *needs = strstr(remat_context_message(ctx), " needs ");
     MUST(st == REMAT_ERROR_INFEASIBLE && needs, "%s", remat_context_message(ctx));
     uint64_t bytes = strtoull(needs + strlen(" needs "), NULL, 10);
@@ -76,33 +77,36 @@ static void add(struct plan_set *set, const char *name, uint64_t budget_bytes,
 }
 
 static void add_budgets(remat_context *ctx, struct remat_arena *arena,
-                        const struct remat_graph *graph, struct plan_set *set)
+                        const struct remat_graph *graph, const struct remat_pass_settings *passes,
+                        struct plan_set *set)
 {
     const struct remat_policy_settings none = {0};
     struct remat_program *program;
-    uint64_t least = smallest_budget(ctx, graph), most = needed_budget(set->items[0].program);
+    uint64_t least = smallest_budget(ctx, graph, passes),
+             most = needed_budget(set->items[0].program);
     for (uint32_t k = 0; k < PLAN_BUDGETS; k++) {
         uint64_t budget = least + (most - least) * k / (PLAN_BUDGETS - 1);
-        MUST_OK(ctx, harness_compile(ctx, arena, graph, &none, budget, &program));
+        MUST_OK(ctx, harness_compile(ctx, arena, graph, passes, &none, budget, &program));
         add(set, remat_arena_format(arena, "budget %llu B", (unsigned long long)budget), budget,
             program);
     }
 }
 
 struct plan_set plans_make(remat_context *ctx, struct remat_arena *arena,
-                           const struct remat_graph *graph)
+                           const struct remat_graph *graph,
+                           const struct remat_pass_settings *passes)
 {
     struct plan_set set = {0};
     struct remat_program *program;
     for (unsigned i = 0; i < named_policy_count; i++) {
         const struct named_policy *named = &named_policies[i];
-        remat_status st = harness_compile(ctx, arena, graph, &named->settings, 0, &program);
+        remat_status st = harness_compile(ctx, arena, graph, passes, &named->settings, 0, &program);
         if (st == REMAT_ERROR_USAGE)
             continue; /* it is about what this model or its mesh has not */
         MUST_OK(ctx, st);
         add(&set, named->name, 0, program);
         if (i == 0)
-            add_budgets(ctx, arena, graph, &set);
+            add_budgets(ctx, arena, graph, passes, &set);
     }
     return set;
 }

@@ -29,6 +29,7 @@ struct plan_set {
  * that the planner finds a plan for to what everything saved takes; the other named policies that
  * the model has the ops and modules for. All lie in `arena`. Fails the process on errors. */
 struct plan_set plans_make(remat_context *ctx, struct remat_arena *arena,
-                           const struct remat_graph *graph);
+                           const struct remat_graph *graph,
+                           const struct remat_pass_settings *passes);
 
 #endif

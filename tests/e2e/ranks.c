@@ -31,13 +31,17 @@ struct remat_graph *ranks_graph(remat_context *ctx, struct remat_arena *arena,
     if (strcmp(model->preset, "llama-tiny") == 0)
         sizes.dropout = 0;
     struct remat_graph *graph = harness_model(ctx, arena, model->preset, sizes);
-    graph->microbatches = microbatches;
-    if (ranks > 1) {
+    if (ranks > 1)
         graph->mesh = (struct remat_mesh){1, {{"dp", ranks}}};
-        graph->zero = model->zero;
-        graph->exchange_bytes = model->exchange_bytes;
-    }
     return graph;
+}
+
+struct remat_pass_settings ranks_passes(const struct ranks_model *model, uint32_t ranks,
+                                        uint32_t microbatches)
+{
+    return (struct remat_pass_settings){.microbatches = microbatches,
+                                        .zero = ranks > 1 ? model->zero : 0,
+                                        .exchange_bytes = ranks > 1 ? model->exchange_bytes : 0};
 }
 
 struct remat_program *ranks_compile(remat_context *ctx, struct remat_arena *arena,
@@ -47,7 +51,8 @@ struct remat_program *ranks_compile(remat_context *ctx, struct remat_arena *aren
     const struct remat_policy_settings none = {0};
     struct remat_program *program;
     struct remat_graph *graph = ranks_graph(ctx, arena, model, ranks, microbatches, batch, false);
-    MUST_OK(ctx, harness_compile(ctx, arena, graph, &none, 0, &program));
+    const struct remat_pass_settings passes = ranks_passes(model, ranks, microbatches);
+    MUST_OK(ctx, harness_compile(ctx, arena, graph, &passes, &none, 0, &program));
     return program;
 }
 
@@ -478,12 +483,13 @@ static bool is_chosen(const struct plan *plan, uint32_t *budgets)
 }
 
 void ranks_check_graph(remat_context *ctx, struct remat_arena *arena,
-                       const struct remat_graph *graph, const struct ranks_result *expected)
+                       const struct remat_graph *graph, const struct remat_pass_settings *passes,
+                       const struct ranks_result *expected)
 {
     const struct ranks_settings settings = {.steps = 2, .paint = true};
     struct ranks_result first, results[RANKS_MAX];
     uint32_t compared = 0, budgets = 0, recomputing = 0, sharded = 0;
-    const struct plan_set plans = plans_make(ctx, arena, graph);
+    const struct plan_set plans = plans_make(ctx, arena, graph, passes);
     uint32_t ranks = remat_program_ranks(plans.items[0].program);
     for (uint32_t k = 0; k < plans.count; k++) {
         if (!is_chosen(&plans.items[k], &budgets))
@@ -503,7 +509,7 @@ void ranks_check_graph(remat_context *ctx, struct remat_arena *arena,
                   (unsigned long long)program->touched_bytes);
         }
     }
-    bool shards = remat_mesh_size(&graph->mesh, "tp") > 1 && !graph->sequence_parallel;
+    bool shards = remat_mesh_size(&graph->mesh, "tp") > 1 && !passes->sequence_parallel;
     CHECK(compared == (shards ? 10 : 9) && recomputing >= 5 && (sharded > 0) == shards,
           "%u plans, %u recompute, %u save shards", compared, recomputing, sharded);
     struct remat_program *guarded =
@@ -519,6 +525,8 @@ void ranks_check_plans(remat_context *ctx, const struct ranks_model *model, uint
 {
     struct remat_arena arena;
     remat_arena_init(&arena, ctx);
-    ranks_check_graph(ctx, &arena, ranks_graph(ctx, &arena, model, ranks, 1, 8, false), expected);
+    const struct remat_pass_settings passes = ranks_passes(model, ranks, 1);
+    ranks_check_graph(ctx, &arena, ranks_graph(ctx, &arena, model, ranks, 1, 8, false), &passes,
+                      expected);
     remat_arena_release(&arena);
 }

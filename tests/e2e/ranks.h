@@ -25,6 +25,8 @@ struct ranks_model {
 struct remat_graph *ranks_graph(remat_context *ctx, struct remat_arena *arena,
                                 const struct ranks_model *model, uint32_t ranks,
                                 uint32_t microbatches, uint32_t batch, bool forward_only);
+struct remat_pass_settings ranks_passes(const struct ranks_model *model, uint32_t ranks,
+                                        uint32_t microbatches);
 /* Its plan that recomputes nothing. */
 struct remat_program *ranks_compile(remat_context *ctx, struct remat_arena *arena,
                                     const struct ranks_model *model, uint32_t ranks,
@@ -86,7 +88,8 @@ bool ranks_equal(const struct ranks_result *a, const struct ranks_result *b, uin
  * NULL, of the first plan, on all ranks; painted arenas are touched as far as planned; and one plan
  * runs with guards. */
 void ranks_check_graph(remat_context *ctx, struct remat_arena *arena,
-                       const struct remat_graph *graph, const struct ranks_result *expected);
+                       const struct remat_graph *graph, const struct remat_pass_settings *passes,
+                       const struct ranks_result *expected);
 void ranks_check_plans(remat_context *ctx, const struct ranks_model *model, uint32_t ranks,
                        const struct ranks_result *expected);
 

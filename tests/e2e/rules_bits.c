@@ -29,7 +29,7 @@ int main(int argc, char **argv)
     remat_context *ctx = remat_context_create(NULL, NULL);
     remat_arena_init(&arena, ctx);
     const struct plan_set plans =
-        plans_make(ctx, &arena, harness_model(ctx, &arena, "gpt2-tiny", models[m].sizes));
+        plans_make(ctx, &arena, harness_model(ctx, &arena, "gpt2-tiny", models[m].sizes), NULL);
     const struct check_model model = {.name = models[m].name, .plans = &plans};
     check_bits(ctx, &model, 4, 4);
     remat_arena_release(&arena);

@@ -59,15 +59,20 @@ struct remat_graph *tensor_make(remat_context *ctx, struct remat_arena *arena,
                                                .written_out = model->written_out,
                                                .optimizer = {.clip_norm = model->clip_norm}};
     struct remat_graph *graph = harness_model(ctx, arena, model->preset, sizes);
-    graph->microbatches = microbatches;
     if (dp > 1)
         graph->mesh.axes[graph->mesh.axis_count++] = (struct remat_mesh_size){"dp", dp};
     if (tp > 1)
         graph->mesh.axes[graph->mesh.axis_count++] = (struct remat_mesh_size){"tp", tp};
-    graph->sequence_parallel = model->sequence && tp > 1;
     if (model->stated && tp > 1)
         state_layouts(graph);
     return graph;
+}
+
+struct remat_pass_settings tensor_passes(const struct tensor_model *model, uint32_t tp,
+                                         uint32_t microbatches)
+{
+    return (struct remat_pass_settings){.microbatches = microbatches,
+                                        .sequence_parallel = model->sequence && tp > 1};
 }
 
 /* The last version of each, in f32. */
@@ -140,7 +145,8 @@ struct ranks_result tensor_run(remat_context *ctx, struct remat_arena *arena,
     struct ranks_result results[RANKS_MAX];
     struct remat_program *program;
     struct remat_graph *graph = tensor_make(ctx, arena, model, dp, tp, microbatches);
-    MUST_OK(ctx, harness_compile(ctx, arena, graph, &none, 0, &program));
+    const struct remat_pass_settings passes = tensor_passes(model, tp, microbatches);
+    MUST_OK(ctx, harness_compile(ctx, arena, graph, &passes, &none, 0, &program));
     ranks_run(ctx, program, &settings, results);
     for (uint32_t r = 0; r < dp * tp; r++)
         CHECK(results[r].status == REMAT_OK && results[r].loss[0] == results[0].loss[0] &&
@@ -215,13 +221,14 @@ void tensor_check_joint(remat_context *ctx, const struct tensor_model *model, ui
     struct tensor_model plain = *model;
     plain.dropout = 0;
     struct remat_graph *graph = tensor_make(ctx, &arena, &plain, 1, tp, 1);
+    const struct remat_pass_settings passes = tensor_passes(&plain, tp, 1);
     for (uint32_t form = 0; form < 3; form++) {
         const struct remat_mesh mesh = graph->mesh;
         if (form > 0)
-            MUST_OK(ctx,
-                    (form == 1 ? remat_pass_autodiff : remat_pass_expand)(&arena, graph, &graph));
+            MUST_OK(ctx, (form == 1 ? remat_pass_autodiff : remat_pass_expand)(&arena, graph,
+                                                                               &passes, &graph));
         graph->mesh = mesh;
-        MUST_OK(ctx, harness_compile(ctx, &arena, graph, &none, 0, &program));
+        MUST_OK(ctx, harness_compile(ctx, &arena, graph, &passes, &none, 0, &program));
         ranks_run(ctx, program, &(struct ranks_settings){.steps = 2}, results[form]);
         CHECK(ranks_equal(&results[0][0], &results[form][tp - 1], 2), "%s: form %u: %s",
               model->preset, form, results[form][tp - 1].message);
@@ -236,7 +243,8 @@ void tensor_check_plans(remat_context *ctx, const struct tensor_model *model, ui
 {
     struct remat_arena arena;
     remat_arena_init(&arena, ctx);
-    ranks_check_graph(ctx, &arena, tensor_make(ctx, &arena, model, dp, tp, 1), NULL);
+    const struct remat_pass_settings passes = tensor_passes(model, tp, 1);
+    ranks_check_graph(ctx, &arena, tensor_make(ctx, &arena, model, dp, tp, 1), &passes, NULL);
     remat_arena_release(&arena);
 }
 
@@ -293,6 +301,8 @@ void tensor_refuse(remat_context *ctx, const struct tensor_model *model, uint32_
     struct remat_program *program;
     remat_arena_init(&arena, ctx);
     struct remat_graph *graph = tensor_make(ctx, &arena, model, dp, tp, 1);
-    CHECK_STATUS(ctx, harness_compile(ctx, &arena, graph, &none, 0, &program), status, message);
+    const struct remat_pass_settings passes = tensor_passes(model, tp, 1);
+    CHECK_STATUS(ctx, harness_compile(ctx, &arena, graph, &passes, &none, 0, &program), status,
+                 message);
     remat_arena_release(&arena);
 }

@@ -25,6 +25,8 @@ extern const struct tensor_model tensor_longer;
 struct remat_graph *tensor_make(remat_context *ctx, struct remat_arena *arena,
                                 const struct tensor_model *model, uint32_t dp, uint32_t tp,
                                 uint32_t microbatches);
+struct remat_pass_settings tensor_passes(const struct tensor_model *model, uint32_t tp,
+                                         uint32_t microbatches);
 
 enum { TENSORS_MAX = 128 };
 

@@ -11,8 +11,8 @@ static void test_model(remat_context *ctx, const char *preset, struct remat_mode
     struct remat_arena arena;
     remat_arena_init(&arena, ctx);
     struct remat_graph *graph = harness_model(ctx, &arena, preset, sizes);
-    graph->microbatches = microbatches;
-    struct plan_set plans = plans_make(ctx, &arena, graph);
+    const struct remat_pass_settings passes = {.microbatches = microbatches};
+    struct plan_set plans = plans_make(ctx, &arena, graph, &passes);
     struct check_model model = {preset, &plans, NULL, sizes.layers >= DEEP, false};
     check_bits(ctx, &model, budgets, policies);
     remat_arena_release(&arena);

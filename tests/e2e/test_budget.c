@@ -25,9 +25,9 @@ static void test_equal_policies(remat_context *ctx, struct remat_arena *arena,
                                 const struct remat_graph *graph)
 {
     struct remat_program *first, *other;
-    MUST_OK(ctx, harness_compile(ctx, arena, graph, &all_layers[0], 0, &first));
+    MUST_OK(ctx, harness_compile(ctx, arena, graph, NULL, &all_layers[0], 0, &first));
     for (size_t i = 1; i < sizeof all_layers / sizeof all_layers[0]; i++) {
-        MUST_OK(ctx, harness_compile(ctx, arena, graph, &all_layers[i], 0, &other));
+        MUST_OK(ctx, harness_compile(ctx, arena, graph, NULL, &all_layers[i], 0, &other));
         CHECK(harness_decisions_hash(first) == harness_decisions_hash(other),
               "policy %zu: decisions differ from uniform 1", i);
         CHECK(harness_offsets_hash(first) == harness_offsets_hash(other),
@@ -42,7 +42,7 @@ static void test_budgets(remat_context *ctx, struct remat_arena *arena,
 {
     const struct remat_policy_settings none = {0};
     struct remat_program *free_of_limits, *program;
-    MUST_OK(ctx, harness_compile(ctx, arena, graph, &none, 0, &free_of_limits));
+    MUST_OK(ctx, harness_compile(ctx, arena, graph, NULL, &none, 0, &free_of_limits));
     CHECK(free_of_limits->step_ns == free_of_limits->base_step_ns &&
               remat_program_recomputed(free_of_limits) == 0,
           "without policy and budget something is recomputed");
@@ -50,7 +50,7 @@ static void test_budgets(remat_context *ctx, struct remat_arena *arena,
     uint32_t fitting = 0;
     for (uint64_t budget = most; budget > free_of_limits->reserve_bytes;
          budget -= free_of_limits->arena_bytes / 40) {
-        remat_status st = harness_compile(ctx, arena, graph, &none, budget, &program);
+        remat_status st = harness_compile(ctx, arena, graph, NULL, &none, budget, &program);
         if (st == REMAT_ERROR_INFEASIBLE)
             break;
         MUST_OK(ctx, st);
@@ -65,16 +65,17 @@ static void test_budgets(remat_context *ctx, struct remat_arena *arena,
     char refusal[1024];
     for (int k = 0; k < 2; k++) { /* a budget below the reserve is refused in the same words */
         uint64_t budget = k ? 1 : free_of_limits->reserve_bytes + 1;
-        remat_status st = harness_compile(ctx, arena, graph, &none, budget, &program);
+        remat_status st = harness_compile(ctx, arena, graph, NULL, &none, budget, &program);
         snprintf(refusal, sizeof refusal, "%s", remat_context_message(ctx));
         CHECK(st == REMAT_ERROR_INFEASIBLE && strstr(refusal, " needs "), "status %d: %s", st,
               refusal);
     }
     const char *needs = strstr(refusal, " needs ");
     uint64_t least = needs ? strtoull(needs + strlen(" needs "), NULL, 10) : 0;
-    CHECK(harness_compile(ctx, arena, graph, &none, least - 1, &program) == REMAT_ERROR_INFEASIBLE,
+    CHECK(harness_compile(ctx, arena, graph, NULL, &none, least - 1, &program) ==
+              REMAT_ERROR_INFEASIBLE,
           "one byte less than %llu fits", (unsigned long long)least);
-    MUST_OK(ctx, harness_compile(ctx, arena, graph, &none, least, &program));
+    MUST_OK(ctx, harness_compile(ctx, arena, graph, NULL, &none, least, &program));
 }
 
 int main(void)

@@ -183,7 +183,7 @@ static void test_model(remat_context *ctx, const char *preset, bool written_out,
     for (uint32_t n = 0; n < graph->node_count; n++)
         if (graph->nodes[n].op == REMAT_OP_relu)
             graph->nodes[n].op = REMAT_OP_gelu;
-    MUST_OK(ctx, harness_compile(ctx, &arena, graph,
+    MUST_OK(ctx, harness_compile(ctx, &arena, graph, NULL,
                                  &(struct remat_policy_settings){.ac_mode = "full"}, 0, &program));
     s.plan = borrowed_plan(program);
     s.session = harness_open(ctx, &s.plan, 1);

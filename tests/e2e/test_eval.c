@@ -75,8 +75,8 @@ static struct losses run_model(remat_context *ctx, struct remat_model_settings s
     sizes.batch = BATCH / microbatches;
     sizes.seq = SEQ;
     struct remat_graph *graph = harness_model(ctx, &arena, "gpt2-tiny", sizes);
-    graph->microbatches = microbatches;
-    MUST_OK(ctx, harness_compile(ctx, &arena, graph, &policy, 0, &program));
+    const struct remat_pass_settings passes = {.microbatches = microbatches};
+    MUST_OK(ctx, harness_compile(ctx, &arena, graph, &passes, &policy, 0, &program));
     struct remat_plan plan = borrowed_plan(program);
     remat_session_params_init(&params);
     MUST_OK(ctx, remat_session_create(ctx, &plan, &params, &session));

@@ -232,8 +232,8 @@ static void test(const struct subject *s)
         policy = (struct remat_policy_settings){.recompute_granularity = "full",
                                                 .recompute_method = "uniform"};
     struct remat_graph *graph = harness_model(ctx, &arena, "llama-tiny", sizes);
-    graph->microbatches = s->microbatches;
-    MUST_OK(ctx, harness_compile(ctx, &arena, graph, &policy, 0, &program));
+    const struct remat_pass_settings passes = {.microbatches = s->microbatches};
+    MUST_OK(ctx, harness_compile(ctx, &arena, graph, &passes, &policy, 0, &program));
     check_commands(program, s);
     run(ctx, program, s);
     if (s == subjects)
@@ -252,7 +252,7 @@ static void test_without_optimizer(void)
     struct remat_graph *graph = harness_model(
         ctx, &arena, "llama-tiny", (struct remat_model_settings){.seq = SEQ, .batch = 1});
     graph->optimizer = (struct remat_optimizer){0};
-    MUST_OK(ctx, harness_compile(ctx, &arena, graph, &policy, 0, &program));
+    MUST_OK(ctx, harness_compile(ctx, &arena, graph, NULL, &policy, 0, &program));
     for (uint32_t t = 0; t < program->tensor_count; t++)
         CHECK(strcmp(program->tensors[t].name, "not_finite") != 0, "a flag without an optimizer");
     remat_arena_release(&arena);

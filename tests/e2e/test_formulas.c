@@ -159,7 +159,7 @@ static struct remat_program *compile_divided(remat_context *ctx, struct remat_ar
 {
     struct remat_compile_settings settings = {.policy = plans[plan].settings,
                                               .mesh = {1, {{"tp", RANKS}}},
-                                              .sequence_parallel = sequence};
+                                              .passes.sequence_parallel = sequence};
     struct remat_program *program;
     MUST_OK(ctx, remat_device_description_read(ctx, arena, "h200", 0, &settings.device));
     MUST_OK(ctx, remat_compile(ctx, arena, make_graph(ctx, arena, c, layers, true), &settings,

@@ -30,13 +30,14 @@ int main(void)
     remat_arena_init(&arena, ctx);
     struct remat_graph *graph =
         harness_model(ctx, &arena, "gpt2-tiny", (struct remat_model_settings){.layers = 1});
-    MUST_OK(ctx, harness_compile(ctx, &arena, graph, &policy, 0, &program));
+    MUST_OK(ctx, harness_compile(ctx, &arena, graph, NULL, &policy, 0, &program));
     uint64_t budget_bytes = program->arena_bytes + program->reserve_bytes;
-    struct remat_compile_settings settings = {.microbatches = 1};
+    struct remat_compile_settings settings = {.passes.microbatches = 1};
     MUST_OK(ctx, remat_device_description_read(ctx, &arena, "cpu", 0, &settings.device));
     for (int high = 0; high < 2; high++) {
         added_ns = high ? UINT64_C(1) << 44 : 0;
-        check(ctx, "plan", harness_compile(ctx, &arena, graph, &policy, budget_bytes, &program));
+        check(ctx, "plan",
+              harness_compile(ctx, &arena, graph, NULL, &policy, budget_bytes, &program));
         check(ctx, "curve", remat_compile_frontier(ctx, &arena, graph, &settings, &frontier));
     }
     remat_arena_release(&arena);

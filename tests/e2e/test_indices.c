@@ -171,7 +171,7 @@ static void check_graphs(void)
         remat_arena_init(&arena, ctx);
         const char *text = remat_arena_format(&arena, "%s%s", HEAD, graphs[i].text);
         MUST_OK(ctx, remat_graph_parse(ctx, graphs[i].name, text, strlen(text), &arena, &graph));
-        MUST_OK(ctx, harness_compile(ctx, &arena, graph, &policy, 0, &program));
+        MUST_OK(ctx, harness_compile(ctx, &arena, graph, NULL, &policy, 0, &program));
         struct remat_plan plan = borrowed_plan(program);
         check_tensor(graphs[i].name, &plan, "a", graphs[i].a);
         check_tensor(graphs[i].name, &plan, "b", graphs[i].b);
@@ -349,9 +349,9 @@ int main(void)
                                                         .batch = BATCH / s->microbatches,
                                                         .seq = SEQ,
                                                         .dtype = s->dtype});
-        graph->microbatches = s->microbatches;
-        graph->loss_chunk = s->loss_chunk;
-        MUST_OK(r.ctx, harness_compile(r.ctx, &arena, graph, &policy, 0, &program));
+        const struct remat_pass_settings passes = {.microbatches = s->microbatches,
+                                                   .loss_chunk = s->loss_chunk};
+        MUST_OK(r.ctx, harness_compile(r.ctx, &arena, graph, &passes, &policy, 0, &program));
         struct remat_plan plan = borrowed_plan(program);
         r.plan = &plan;
         check_session(&r);

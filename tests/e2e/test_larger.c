@@ -33,8 +33,9 @@ static uint32_t fallen;
 static struct remat_compile_settings settings_of(remat_context *ctx, struct remat_arena *arena,
                                                  const struct setup *setup)
 {
-    struct remat_compile_settings settings = {
-        .has_reserve = true, .microbatches = setup->microbatches, .zero = setup->zero};
+    struct remat_compile_settings settings = {.has_reserve = true,
+                                              .passes.microbatches = setup->microbatches,
+                                              .passes.zero = setup->zero};
     if (setup->ranks > 1)
         settings.mesh = (struct remat_mesh){1, {{"dp", setup->ranks}}};
     MUST_OK(ctx, remat_device_description_read(ctx, arena, setup->device, 0, &settings.device));

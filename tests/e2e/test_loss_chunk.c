@@ -211,8 +211,8 @@ static struct remat_program *compile(remat_context *ctx, struct remat_arena *are
 {
     const struct remat_policy_settings none = {.ac_mode = "none"};
     struct remat_program *program;
-    graph->loss_chunk = rows;
-    MUST_OK(ctx, harness_compile(ctx, arena, graph, &none, 0, &program));
+    const struct remat_pass_settings passes = {.loss_chunk = rows};
+    MUST_OK(ctx, harness_compile(ctx, arena, graph, &passes, &none, 0, &program));
     return program;
 }
 
@@ -269,9 +269,8 @@ static void test_plans(remat_context *ctx, const char *preset, struct remat_mode
     struct remat_arena arena;
     remat_arena_init(&arena, ctx);
     struct remat_graph *graph = harness_model(ctx, &arena, preset, sizes);
-    graph->microbatches = microbatches;
-    graph->loss_chunk = 11;
-    struct plan_set plans = plans_make(ctx, &arena, graph);
+    const struct remat_pass_settings passes = {.microbatches = microbatches, .loss_chunk = 11};
+    struct plan_set plans = plans_make(ctx, &arena, graph, &passes);
     struct check_model model = {preset, &plans, NULL, false, false};
     check_bits(ctx, &model, 4, 2);
     check_peak(ctx, &model);

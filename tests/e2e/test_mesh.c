@@ -78,7 +78,7 @@ static struct remat_program *compile(remat_context *ctx, struct remat_arena *are
     MUST_OK(ctx, remat_graph_parse(ctx, "mesh", text, (size_t)length, arena, &graph));
     graph->mesh = tp_first ? (struct remat_mesh){2, {{"tp", n}, {"dp", 2}}}
                            : (struct remat_mesh){2, {{"dp", 2}, {"tp", n}}};
-    MUST_OK(ctx, harness_compile(ctx, arena, graph, &none, 0, &program));
+    MUST_OK(ctx, harness_compile(ctx, arena, graph, NULL, &none, 0, &program));
     CHECK(program->mesh_count == 2 && remat_program_ranks(program) == all, "the mesh");
     return program;
 }

@@ -199,8 +199,8 @@ static struct remat_program *compile(remat_context *ctx, struct remat_arena *are
     struct remat_program *program;
     sizes.batch = BATCH / microbatches;
     struct remat_graph *graph = harness_model(ctx, arena, preset, sizes);
-    graph->microbatches = microbatches;
-    MUST_OK(ctx, harness_compile(ctx, arena, graph, &none, 0, &program));
+    const struct remat_pass_settings passes = {.microbatches = microbatches};
+    MUST_OK(ctx, harness_compile(ctx, arena, graph, &passes, &none, 0, &program));
     return program;
 }
 
@@ -309,8 +309,8 @@ static void test_row(remat_context *ctx)
     remat_arena_init(&arena, ctx);
     MUST_OK(ctx, remat_graph_parse(ctx, "row", row_text, strlen(row_text), &arena, &symbolic));
     MUST_OK(ctx, remat_graph_bind(ctx, &arena, symbolic, &graph));
-    graph->microbatches = 2;
-    MUST_OK(ctx, harness_compile(ctx, &arena, graph, &none, 0, &program));
+    const struct remat_pass_settings passes = {.microbatches = 2};
+    MUST_OK(ctx, harness_compile(ctx, &arena, graph, &passes, &none, 0, &program));
     struct remat_plan plan = borrowed_plan(program);
     remat_session *session = harness_open(ctx, &plan, 1);
     MUST_OK(ctx, remat_session_write(session, "x", x, sizeof x));

@@ -215,7 +215,7 @@ static uint64_t run(const struct sample *sample, uint32_t viewed, enum form form
     uint64_t hash = 0;
     remat_arena_init(&arena, ctx);
     struct remat_graph *graph = make(&arena, sample, viewed, form);
-    remat_status st = harness_compile(ctx, &arena, graph, &policy, 0, &program);
+    remat_status st = harness_compile(ctx, &arena, graph, NULL, &policy, 0, &program);
     CHECK(st == REMAT_OK, "%s, operand %u, form %d: %s", sample->op, viewed, form,
           remat_context_message(ctx));
     if (st == REMAT_OK && !sample->ranks) {

@@ -71,8 +71,8 @@ static void run(remat_context *ctx, const char *preset, struct remat_model_setti
     struct remat_arena arena;
     remat_arena_init(&arena, ctx);
     struct remat_graph *graph = harness_model(ctx, &arena, preset, sizes);
-    graph->loss_chunk = loss_chunk;
-    MUST_OK(ctx, harness_compile(ctx, &arena, graph, &none, 0, &program));
+    const struct remat_pass_settings passes = {.loss_chunk = loss_chunk};
+    MUST_OK(ctx, harness_compile(ctx, &arena, graph, &passes, &none, 0, &program));
     struct remat_plan plan = borrowed_plan(program);
     remat_session *session = harness_open(ctx, &plan, 1);
     traced = &plan;

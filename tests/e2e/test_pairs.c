@@ -79,8 +79,8 @@ static void test_row(remat_context *ctx, const uint8_t *row, struct numerics *nu
         factors[DTYPE].names[row[DTYPE]], factors[DROPOUT].names[row[DROPOUT]],
         factors[ATTENTION].names[row[ATTENTION]], factors[MICROBATCHES].names[row[MICROBATCHES]]);
     struct remat_graph *graph = harness_model(ctx, &arena, families[row[FAMILY]].preset, sizes);
-    graph->microbatches = 1u << row[MICROBATCHES];
-    struct plan_set plans = plans_make(ctx, &arena, graph);
+    const struct remat_pass_settings passes = {.microbatches = 1u << row[MICROBATCHES]};
+    struct plan_set plans = plans_make(ctx, &arena, graph, &passes);
     struct check_model model = {name, &plans, "selective core_attn", false, false};
     uint64_t hash = check_bits(ctx, &model, 8, 10);
     check_peak(ctx, &model);
@@ -102,7 +102,7 @@ static void check_attention_forms(remat_context *ctx)
             sizes.written_out = form;
             MUST_OK(ctx, harness_compile(ctx, &arena,
                                          harness_model(ctx, &arena, families[f].preset, sizes),
-                                         &named_policies[0].settings, 0, &programs[form]));
+                                         NULL, &named_policies[0].settings, 0, &programs[form]));
         }
         CHECK(programs[0]->numerics_hash != programs[1]->numerics_hash,
               "%s: both forms of attention have one numerics_hash", families[f].preset);

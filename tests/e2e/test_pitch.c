@@ -93,7 +93,7 @@ int main(void)
     struct remat_graph *graph = harness_model(
         ctx, &arena, "gpt2-tiny",
         (struct remat_model_settings){.layers = 1, .batch = BATCH, .seq = SEQ, .vocab = IDS});
-    MUST_OK(ctx, harness_compile(ctx, &arena, graph, &policy, 0, &program));
+    MUST_OK(ctx, harness_compile(ctx, &arena, graph, NULL, &policy, 0, &program));
     struct remat_plan plan = borrowed_plan(program);
     double loss = run(ctx, &plan, 1u << REMAT_TENSOR_ACTIVATION, targets);
     double expected = cross_entropy(targets);

@@ -80,12 +80,12 @@ static void draw_model(struct drawn *d)
     s.optimizer.clip_norm = draw(d, 2) ? 1 : 0;
     struct remat_graph *graph = harness_model(d->ctx, d->arena, preset, s);
     d->graph = graph;
-    d->settings.microbatches = 1 + draw(d, 2);
+    d->settings.passes.microbatches = 1 + draw(d, 2);
     snprintf(d->name, sizeof d->name,
              "seed %u: %s, %d layers, width %d, batch %d, seq %d, %s%s, %u microbatches, %s",
              d->seed, preset, (int)s.layers, (int)s.width, (int)s.batch, (int)s.seq,
              s.dtype == REMAT_BF16 ? "bf16" : "f32", s.written_out ? ", written out" : "",
-             d->settings.microbatches, d->settings.device.name);
+             d->settings.passes.microbatches, d->settings.device.name);
 }
 
 /* --- manual policies --- */

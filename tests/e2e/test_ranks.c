@@ -240,7 +240,9 @@ static void test_evaluation(remat_context *ctx)
         remat_arena_init(&arena, ctx);
         struct remat_graph *graph =
             ranks_graph(ctx, &arena, &model, ways[k].ranks, ways[k].microbatches, 8, true);
-        MUST_OK(ctx, harness_compile(ctx, &arena, graph, &none, 0, &program));
+        const struct remat_pass_settings passes =
+            ranks_passes(&model, ways[k].ranks, ways[k].microbatches);
+        MUST_OK(ctx, harness_compile(ctx, &arena, graph, &passes, &none, 0, &program));
         ranks_run(ctx, program, &(struct ranks_settings){0}, results[k]);
         CHECK(program->base_step_ns == program->step_ns, "nothing is recomputed");
         for (uint32_t r = 1; r < ways[k].ranks; r++)

@@ -115,7 +115,8 @@ static void test_ends(remat_context *ctx, const struct remat_graph *graph, enum 
 {
     struct remat_arena arena;
     struct remat_program *most, *whole;
-    struct remat_compile_settings settings = {.solver = solver, .microbatches = microbatches};
+    struct remat_compile_settings settings = {.solver = solver,
+                                              .passes.microbatches = microbatches};
     remat_arena_init(&arena, ctx);
     MUST_OK(ctx, remat_device_description_read(ctx, &arena, "cpu", 0, &settings.device));
     MUST_OK(ctx, remat_compile(ctx, &arena, graph, &settings, &most));
@@ -138,7 +139,7 @@ static void test_two_level(remat_context *ctx, const struct remat_graph *graph)
 {
     struct remat_arena arena;
     struct remat_program *whole;
-    struct remat_compile_settings settings = {.microbatches = 2, .has_budget = true};
+    struct remat_compile_settings settings = {.passes.microbatches = 2, .has_budget = true};
     remat_arena_init(&arena, ctx);
     MUST_OK(ctx, remat_device_description_read(ctx, &arena, "cpu", 0, &settings.device));
     settings.budget_bytes = smallest_budget(ctx, graph, settings);

@@ -147,7 +147,7 @@ static void test_model(remat_context *ctx, const char *preset, uint32_t stacks)
             harness_model(ctx, &arena, preset,
                           (struct remat_model_settings){
                               .batch = 2, .seq = 20, .source_seq = stacks > 1 ? 28 : 0});
-        MUST_OK(ctx, harness_compile(ctx, &arena, graph, &rules[k].settings, 0, &program));
+        MUST_OK(ctx, harness_compile(ctx, &arena, graph, NULL, &rules[k].settings, 0, &program));
         struct plan plan = {&rules[k], program,
                             remat_arena_format(&arena, "%s, %s", preset, rules[k].name)};
         bool *used = harness_array(ctx, &arena, program->value_count, sizeof *used);

@@ -49,17 +49,19 @@ static void test_sequence_refusals(remat_context *ctx)
         "value \"tokens\": dimensions 0 and 1, of 1 and 7, are a number of tokens that is not "
         "divisible by 2 ranks along tp, as --sequence-parallel needs it");
     remat_arena_init(&arena, ctx);
+    const struct remat_pass_settings passes = {.sequence_parallel = true};
     struct remat_graph *unmarked = tensor_make(ctx, &arena, &odd, 4, 2, 1);
     for (uint32_t v = 0; v < unmarked->value_count; v++)
         unmarked->values[v].batched = false;
     unmarked->mesh = (struct remat_mesh){1, {{"tp", 2}}};
     CHECK_STATUS(
-        ctx, harness_compile(ctx, &arena, unmarked, &none, 0, &program), REMAT_ERROR_INVALID,
+        ctx, harness_compile(ctx, &arena, unmarked, &passes, &none, 0, &program),
+        REMAT_ERROR_INVALID,
         "--sequence-parallel: no sum over the 2 ranks along tp has a number of tokens that "
         "they divide");
     struct remat_graph *graph = tensor_make(ctx, &arena, &odd, 2, 1, 1);
-    graph->sequence_parallel = true;
-    CHECK_STATUS(ctx, harness_compile(ctx, &arena, graph, &none, 0, &program), REMAT_ERROR_USAGE,
+    CHECK_STATUS(ctx, harness_compile(ctx, &arena, graph, &passes, &none, 0, &program),
+                 REMAT_ERROR_USAGE,
                  "--sequence-parallel divides tokens among ranks: it needs --mesh tp=N, N from 2");
     remat_arena_release(&arena);
 }

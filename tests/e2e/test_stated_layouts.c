@@ -59,6 +59,7 @@ struct work { /* on a graph, under remat_guard */
     remat_context *ctx;
     struct remat_graph *graph;
     bool trains;
+    struct remat_pass_settings passes;
     struct remat_arena *arena; /* of the graph */
 };
 
@@ -73,10 +74,10 @@ static remat_status state_found(void *user)
     struct remat_place place;
     graph = s->graph;
     if (s->trains)
-        REMAT_CHECK(remat_pass_autodiff(arena, graph, &graph));
-    REMAT_CHECK(remat_pass_expand(arena, graph, &graph));
-    REMAT_CHECK(remat_pass_eliminate_dead(arena, graph, &graph));
-    REMAT_CHECK(remat_layouts_find(arena, graph, "tp", &layouts));
+        REMAT_CHECK(remat_pass_autodiff(arena, graph, &s->passes, &graph));
+    REMAT_CHECK(remat_pass_expand(arena, graph, &s->passes, &graph));
+    REMAT_CHECK(remat_pass_eliminate_dead(arena, graph, &s->passes, &graph));
+    REMAT_CHECK(remat_layouts_find(arena, graph, "tp", s->passes.sequence_parallel, &layouts));
     for (uint32_t v = 0; v < graph->value_count; v++)
         for (uint32_t u = 0; u < s->graph->value_count; u++) {
             struct remat_value_info *info = &s->graph->values[u];
@@ -97,16 +98,18 @@ static remat_status state_found(void *user)
 
 /* A graph that states what is found gives the same plan, to the byte. */
 static void check_found(remat_context *ctx, struct remat_arena *arena, const char *name,
-                        struct remat_graph *graph, bool trains)
+                        struct remat_graph *graph, bool trains, bool sequence)
 {
     const struct remat_policy_settings none = {0};
+    const struct remat_pass_settings passes = {.sequence_parallel = sequence};
     const void *data[2];
     size_t bytes[2];
     for (uint32_t k = 0; k < 2; k++) {
         struct remat_program *program;
         if (k == 1)
-            MUST_OK(ctx, remat_guard(ctx, state_found, &(struct work){ctx, graph, trains, arena}));
-        MUST_OK(ctx, harness_compile(ctx, arena, graph, &none, 0, &program));
+            MUST_OK(ctx, remat_guard(ctx, state_found,
+                                     &(struct work){ctx, graph, trains, passes, arena}));
+        MUST_OK(ctx, harness_compile(ctx, arena, graph, &passes, &none, 0, &program));
         MUST_OK(ctx, remat_program_write(ctx, program, arena, &data[k], &bytes[k]));
     }
     CHECK(bytes[0] == bytes[1] && memcmp(data[0], data[1], bytes[0]) == 0,
@@ -117,7 +120,7 @@ static void test_found(remat_context *ctx, const struct layout_case *c, bool seq
 {
     struct remat_arena arena;
     remat_arena_init(&arena, ctx);
-    check_found(ctx, &arena, c->name, layout_parse(ctx, &arena, c, 2, sequence), false);
+    check_found(ctx, &arena, c->name, layout_parse(ctx, &arena, c, 2), false, sequence);
     remat_arena_release(&arena);
 }
 
@@ -138,8 +141,7 @@ static void test_found_model(remat_context *ctx, const char *preset, bool writte
     remat_arena_init(&arena, ctx);
     struct remat_graph *graph = harness_model(ctx, &arena, preset, sizes);
     graph->mesh = (struct remat_mesh){1, {{"tp", 2}}};
-    graph->sequence_parallel = sequence;
-    check_found(ctx, &arena, preset, graph, true);
+    check_found(ctx, &arena, preset, graph, true, sequence);
     remat_arena_release(&arena);
 }
 
@@ -181,7 +183,8 @@ static remat_status divide(void *user)
 {
     const struct work *s = user;
     struct remat_arena *arena = remat_scratch_open(s->ctx);
-    REMAT_CHECK(remat_pass_tensor_parallel(arena, s->graph, &(struct remat_graph *){NULL}));
+    REMAT_CHECK(
+        remat_pass_tensor_parallel(arena, s->graph, &s->passes, &(struct remat_graph *){NULL}));
     remat_scratch_close(arena);
     return REMAT_OK;
 }

@@ -6,6 +6,8 @@
 #include "passes.h"
 #include "tensor_checks.h"
 
+static const struct remat_pass_settings undivided;
+
 static void test_refusals(remat_context *ctx)
 {
     const struct tensor_model heads = {"gpt2-tiny", 3, 0,         260,   8,     false,
@@ -35,9 +37,10 @@ static void test_joint_refusal(remat_context *ctx)
     remat_arena_init(&arena, ctx);
     struct remat_graph *graph = tensor_make(ctx, &arena, &odd, 1, 2, 1);
     const struct remat_mesh mesh = graph->mesh;
-    MUST_OK(ctx, remat_pass_autodiff(&arena, graph, &graph));
+    MUST_OK(ctx, remat_pass_autodiff(&arena, graph, &undivided, &graph));
     graph->mesh = mesh;
-    CHECK_STATUS(ctx, harness_compile(ctx, &arena, graph, &none, 0, &program), REMAT_ERROR_INVALID,
+    CHECK_STATUS(ctx, harness_compile(ctx, &arena, graph, NULL, &none, 0, &program),
+                 REMAT_ERROR_INVALID,
                  "value \"wte.weight\": dimension 0, of 259, is not divisible by 2 ranks along tp: "
                  "remat-graph --make-vocab-size-divisible-by pads it");
     remat_arena_release(&arena);
@@ -51,12 +54,13 @@ static void test_distributed(remat_context *ctx, const struct tensor_model *mode
     struct remat_program *program;
     remat_arena_init(&arena, ctx);
     struct remat_graph *graph = tensor_make(ctx, &arena, model, 1, 2, 1);
+    const struct remat_pass_settings passes = tensor_passes(model, 2, 1);
     const struct remat_policy_settings policy = {.recompute_granularity = "full",
                                                  .recompute_method = "uniform",
                                                  .has_recompute_num_layers = true,
                                                  .recompute_num_layers = remat_graph_layers(graph),
                                                  .distribute_saved_activations = true};
-    MUST_OK(ctx, harness_compile(ctx, &arena, graph, &policy, 0, &program));
+    MUST_OK(ctx, harness_compile(ctx, &arena, graph, &passes, &policy, 0, &program));
     for (uint32_t d = 0; d < program->decision_count; d++) {
         const struct remat_decision_record *record = &program->decisions[d];
         CHECK(record->action != REMAT_ACTION_SHARD ||

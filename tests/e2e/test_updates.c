@@ -83,7 +83,7 @@ int main(void)
     remat_arena_init(&arena, ctx);
     MUST_OK(ctx, remat_graph_parse(ctx, "updates", text, sizeof text - 1, &arena, &graph));
     for (uint32_t k = 0; k < 2; k++) {
-        MUST_OK(ctx, harness_compile(ctx, &arena, graph, &policies[k], 0, &programs[k]));
+        MUST_OK(ctx, harness_compile(ctx, &arena, graph, NULL, &policies[k], 0, &programs[k]));
         run(ctx, programs[k]);
     }
     CHECK(remat_program_recomputed(programs[0]) == 0 && remat_program_recomputed(programs[1]) > 1,

@@ -204,7 +204,8 @@ static struct remat_program *compile_stage(remat_context *ctx, struct remat_aren
     struct remat_program *program;
     model.zero = stage.zero;
     struct remat_graph *graph = ranks_graph(ctx, arena, &model, ranks, microbatches, batch, false);
-    MUST_OK(ctx, harness_compile(ctx, arena, graph, &policy, 0, &program));
+    const struct remat_pass_settings passes = ranks_passes(&model, ranks, microbatches);
+    MUST_OK(ctx, harness_compile(ctx, arena, graph, &passes, &policy, 0, &program));
     return program;
 }
 
@@ -347,7 +348,9 @@ static void test_summed_plans(remat_context *ctx, struct ranks_model model, uint
     struct remat_arena arena;
     remat_arena_init(&arena, ctx);
     model.zero = 3;
-    ranks_check_graph(ctx, &arena, ranks_graph(ctx, &arena, &model, ranks, 2, 8, false), NULL);
+    const struct remat_pass_settings passes = ranks_passes(&model, ranks, 2);
+    ranks_check_graph(ctx, &arena, ranks_graph(ctx, &arena, &model, ranks, 2, 8, false), &passes,
+                      NULL);
     remat_arena_release(&arena);
 }
 
@@ -378,7 +381,8 @@ static void test_full(remat_context *ctx, struct ranks_model model, uint32_t ran
     for (int k = 0; k < 2; k++) {
         model.zero = k ? again.zero : 0;
         struct remat_graph *graph = ranks_graph(ctx, &arena, &model, ranks, 1, 8, false);
-        MUST_OK(ctx, harness_compile(ctx, &arena, graph, &full, 0, &programs[k]));
+        const struct remat_pass_settings passes = ranks_passes(&model, ranks, 1);
+        MUST_OK(ctx, harness_compile(ctx, &arena, graph, &passes, &full, 0, &programs[k]));
     }
     ranks_run(ctx, programs[1], &(struct ranks_settings){.steps = 1}, results);
     check_bytes(name, &model, programs[0], programs[1], again, results, ranks, 1, false);

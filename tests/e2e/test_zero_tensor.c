@@ -11,14 +11,15 @@ enum { STEPS = 3 };
 
 /* Everything is saved, with 1 nothing within layers, and with 3 no gathered parameter. */
 static struct remat_program *compile_zero(remat_context *ctx, struct remat_arena *arena,
-                                          struct remat_graph *graph, uint32_t zero)
+                                          struct remat_graph *graph,
+                                          struct remat_pass_settings passes, uint32_t zero)
 {
     static const char *const gathered[] = {"*.gathered"};
     const struct remat_policy_settings policy = {
         .ac_mode = zero == 1 ? "full" : NULL, .recompute_count = zero == 3, .recompute = gathered};
     struct remat_program *program;
-    graph->zero = zero;
-    MUST_OK(ctx, harness_compile(ctx, arena, graph, &policy, 0, &program));
+    passes.zero = zero;
+    MUST_OK(ctx, harness_compile(ctx, arena, graph, &passes, &policy, 0, &program));
     return program;
 }
 
@@ -93,10 +94,11 @@ static void test_zero(remat_context *ctx, const struct tensor_model *model, uint
     struct remat_arena arena;
     remat_arena_init(&arena, ctx);
     struct remat_graph *graph = tensor_make(ctx, &arena, model, dp, tp, microbatches);
-    const struct remat_program *zero0 = compile_zero(ctx, &arena, graph, 0);
+    const struct remat_pass_settings passes = tensor_passes(model, tp, microbatches);
+    const struct remat_program *zero0 = compile_zero(ctx, &arena, graph, passes, 0);
     ranks_run(ctx, (struct remat_program *)zero0, &settings, whole);
     for (uint32_t zero = 1; zero <= 3; zero += 2) {
-        struct remat_program *program = compile_zero(ctx, &arena, graph, zero);
+        struct remat_program *program = compile_zero(ctx, &arena, graph, passes, zero);
         ranks_run(ctx, program, &settings, parts);
         bool reordered = zero == 3 && microbatches > 1;
         if (reordered)
@@ -136,9 +138,10 @@ static void test_zero_clipping(remat_context *ctx, const struct tensor_model *mo
     struct remat_arena arena;
     remat_arena_init(&arena, ctx);
     struct remat_graph *graph = tensor_make(ctx, &arena, model, dp, tp, microbatches);
-    ranks_run(ctx, compile_zero(ctx, &arena, graph, 0), &settings, whole);
+    const struct remat_pass_settings passes = tensor_passes(model, tp, microbatches);
+    ranks_run(ctx, compile_zero(ctx, &arena, graph, passes, 0), &settings, whole);
     for (uint32_t zero = 1; zero <= 3; zero += 2) {
-        struct remat_program *program = compile_zero(ctx, &arena, graph, zero);
+        struct remat_program *program = compile_zero(ctx, &arena, graph, passes, zero);
         ranks_run(ctx, program, &first, parts);
         double exact = factor_of(&g, model->clip_norm), factor = (double)parts[0].factor;
         CHECK(factor > 0 && factor < 1 && fabs(factor - exact) <= 153 * 0x1p-24 * exact,
@@ -188,7 +191,8 @@ static void test_zero_faults(remat_context *ctx)
     model.dtype = REMAT_BF16; /* there are masters */
     remat_arena_init(&arena, ctx);
     struct remat_graph *graph = tensor_make(ctx, &arena, &model, 2, 2, 1);
-    struct remat_program *program = compile_zero(ctx, &arena, graph, 1);
+    struct remat_program *program =
+        compile_zero(ctx, &arena, graph, tensor_passes(&model, 2, 1), 1);
     ranks_run(ctx, program, &(struct ranks_settings){.steps = 2}, good);
     ranks_run(ctx, program, &(struct ranks_settings){.steps = 2, .late = true}, bad);
     CHECK(ranks_equal(&good[0], &bad[0], 2) && bad[0].late_count > 0, "late: %u transfers",
@@ -206,8 +210,9 @@ static void test_zero_plans(remat_context *ctx, struct tensor_model model, uint3
     struct remat_arena arena;
     remat_arena_init(&arena, ctx);
     struct remat_graph *graph = tensor_make(ctx, &arena, &model, 2, 2, 1);
-    graph->zero = zero;
-    ranks_check_graph(ctx, &arena, graph, NULL);
+    struct remat_pass_settings passes = tensor_passes(&model, 2, 1);
+    passes.zero = zero;
+    ranks_check_graph(ctx, &arena, graph, &passes, NULL);
     remat_arena_release(&arena);
 }
 

@@ -374,9 +374,9 @@ static void test_model(const char *preset, struct remat_model_settings sizes, ui
         struct remat_policy_settings policy = policy_of(runs[r].policy);
         remat_arena_init(&arena, ctx);
         struct remat_graph *graph = harness_model(ctx, &arena, preset, sizes);
-        graph->microbatches = microbatches;
-        graph->loss_chunk = microbatches > 1 ? 11 : 0;
-        MUST_OK(ctx, harness_compile(ctx, &arena, graph, &policy, 0, &program));
+        const struct remat_pass_settings passes = {.microbatches = microbatches,
+                                                   .loss_chunk = microbatches > 1 ? 11 : 0};
+        MUST_OK(ctx, harness_compile(ctx, &arena, graph, &passes, &policy, 0, &program));
         emulate = runs[r].emulate;
         results[r] = harness_run(ctx, program, &settings);
         states[r] = lasting_hash;

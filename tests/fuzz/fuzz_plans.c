@@ -110,11 +110,12 @@ static struct remat_program *compile(remat_context *ctx, struct remat_arena *are
     unsigned policy = 0;
     while (strcmp(named_policies[policy].name, seed->policy) != 0)
         policy++;
-    graph->microbatches = seed->microbatches;
+    const struct remat_pass_settings passes = {.microbatches = seed->microbatches,
+                                               .zero = seed->ranks == 3};
     if (seed->ranks > 1)
         graph->mesh = (struct remat_mesh){1, {{"dp", seed->ranks}}};
-    graph->zero = seed->ranks == 3;
-    MUST_OK(ctx, harness_compile(ctx, arena, graph, &named_policies[policy].settings, 0, &program));
+    MUST_OK(ctx, harness_compile(ctx, arena, graph, &passes, &named_policies[policy].settings, 0,
+                                 &program));
     program->cuda = (struct remat_cuda_code){0};
     return program;
 }

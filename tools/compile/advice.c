@@ -107,7 +107,7 @@ static void lower_by_chunks(const struct situation *s, struct demand *d)
 {
     bool at_logits =
         (double)s->facts->logits_bytes >= LOGITS_SHARE * (double)s->facts->live_peak_bytes;
-    if (at_logits && s->settings->loss_chunk == 0)
+    if (at_logits && s->settings->passes.loss_chunk == 0)
         d->logits_bytes = 0;
 }
 
@@ -120,7 +120,7 @@ static void lower_by_capacity(const struct situation *s, struct demand *d)
 static void lower_by_zero_1(const struct situation *s, struct demand *d)
 {
     uint32_t ranks = remat_mesh_size(&s->settings->mesh, "dp");
-    if (!s->refused || s->settings->zero)
+    if (!s->refused || s->settings->passes.zero)
         return;
     divide(d, PART_MASTERS, ranks);
     divide(d, PART_MOMENTS, ranks);
@@ -129,7 +129,7 @@ static void lower_by_zero_1(const struct situation *s, struct demand *d)
 static void lower_by_zero_3(const struct situation *s, struct demand *d)
 {
     uint32_t ranks = remat_mesh_size(&s->settings->mesh, "dp");
-    if (!s->refused || s->settings->zero == 3 || !has_adamw(s))
+    if (!s->refused || s->settings->passes.zero == 3 || !has_adamw(s))
         return;
     lower_by_zero_1(s, d);
     divide(d, PART_WEIGHTS, ranks);
@@ -175,19 +175,19 @@ static void use_capacity(struct remat_graph *graph, struct remat_compile_setting
 static void use_chunks(struct remat_graph *graph, struct remat_compile_settings *settings)
 {
     (void)graph;
-    settings->loss_chunk = REMAT_LOSS_CHUNK_AUTO;
+    settings->passes.loss_chunk = REMAT_LOSS_CHUNK_AUTO;
 }
 
 static void use_zero_1(struct remat_graph *graph, struct remat_compile_settings *settings)
 {
     (void)graph;
-    settings->zero = 1;
+    settings->passes.zero = 1;
 }
 
 static void use_zero_3(struct remat_graph *graph, struct remat_compile_settings *settings)
 {
     (void)graph;
-    settings->zero = 3;
+    settings->passes.zero = 3;
 }
 
 static void use_moments(struct remat_graph *graph, struct remat_compile_settings *settings)
@@ -591,9 +591,7 @@ remat_status advise(remat_context *ctx, struct remat_arena *arena, const struct 
               .demand = {facts->parts, facts->logits_bytes, unused_bytes(settings)}},
         .planner = planner,
         .out = out};
-    struct remat_graph meshed = *graph;
-    meshed.mesh = settings->mesh;
-    meshed.sequence_parallel = settings->sequence_parallel;
+    const struct remat_graph meshed = remat_graph_on_mesh(graph, &settings->mesh);
     struct remat_policy_settings policy = settings->policy;
     policy.distribute_saved_activations = false; /* asks for lengths, which are not bound yet */
     if (remat_policy_given(&policy))

@@ -20,8 +20,9 @@ remat_status curve_picture_name(struct remat_arena *arena, const struct remat_gr
                           length ? "sequence" : model->symbols[k].name, model->symbols[k].value);
         separator = ", ";
     }
-    if (settings->microbatches > 1) {
-        remat_text_append(&sizes, "%s%" PRIu32 " microbatches", separator, settings->microbatches);
+    if (settings->passes.microbatches > 1) {
+        remat_text_append(&sizes, "%s%" PRIu32 " microbatches", separator,
+                          settings->passes.microbatches);
         separator = ", ";
     }
     remat_mesh_print(&settings->mesh, mesh);

@@ -89,13 +89,13 @@ struct choices {
 static struct choices stages_of(const struct search *s, uint32_t dp)
 {
     if (!cli_has(s->args, OPTION_ranks) || cli_has(s->args, OPTION_zero))
-        return (struct choices){1, {s->settings->zero}};
+        return (struct choices){1, {s->settings->passes.zero}};
     return dp > 1 ? (struct choices){3, {0, 1, 3}} : (struct choices){1, {0}};
 }
 
 static struct choices sequence_of(const struct search *s, uint32_t tp)
 {
-    bool given = s->settings->sequence_parallel;
+    bool given = s->settings->passes.sequence_parallel;
     if (!cli_has(s->args, OPTION_ranks) || given || tp == 1)
         return (struct choices){1, {given}};
     return (struct choices){2, {0, 1}};
@@ -111,7 +111,7 @@ static remat_status add_microbatches(const struct search *s, struct division div
     remat_status st = REMAT_OK;
     int64_t batch = s->divisions->batch / remat_mesh_size(&division.mesh, "dp");
     bool open = !cli_has(s->args, OPTION_microbatches) || division_is_auto(s->args);
-    uint32_t first = open ? 1 : s->settings->microbatches;
+    uint32_t first = open ? 1 : s->settings->passes.microbatches;
     int64_t last = open && batch > 1 ? batch : first;
     for (int64_t m = first; m <= last && m <= REMAT_MICROBATCHES_MAX; m++) {
         if (open && m > 1 && s->divisions->batch % (m * remat_mesh_size(&division.mesh, "dp")))
@@ -182,9 +182,9 @@ static remat_status start(struct search *s, struct remat_arena *scratch, struct 
 {
     *settings = settings_of_trial(s->settings);
     settings->mesh = d->mesh;
-    settings->sequence_parallel = d->sequence_parallel;
-    settings->zero = d->zero;
-    settings->microbatches = d->microbatches;
+    settings->passes.sequence_parallel = d->sequence_parallel;
+    settings->passes.zero = d->zero;
+    settings->passes.microbatches = d->microbatches;
     settings->refused = keep_refused;
     settings->refused_user = s;
     s->refused_bytes = 0;
@@ -226,9 +226,9 @@ static remat_status bound_in_pieces(struct search *s, struct remat_arena *scratc
         d->bound.floor_bytes = d->bound.static_bytes;
     if (!d->in_pieces || d->bound.static_bytes > settings->budget_bytes)
         return REMAT_OK;
-    settings->exchange_bytes = SETTINGS_SMALLEST_PIECE_BYTES;
+    settings->passes.exchange_bytes = SETTINGS_SMALLEST_PIECE_BYTES;
     REMAT_TRY(remat_compile_bound(s->ctx, scratch, graph, settings, &d->bound));
-    while (d->bound.step_ns && (settings->exchange_bytes *= 4) < REMAT_EXCHANGE_BYTES) {
+    while (d->bound.step_ns && (settings->passes.exchange_bytes *= 4) < REMAT_EXCHANGE_BYTES) {
         REMAT_TRY(remat_compile_bound(s->ctx, scratch, graph, settings, &bound));
         if (bound.step_ns && bound.step_ns < d->bound.step_ns)
             d->bound.step_ns = bound.step_ns;
@@ -319,18 +319,18 @@ static remat_status compile_in_pieces(struct search *s, struct remat_arena *scra
 {
     remat_status st;
     struct remat_program *larger;
-    settings->exchange_bytes = SETTINGS_SMALLEST_PIECE_BYTES;
+    settings->passes.exchange_bytes = SETTINGS_SMALLEST_PIECE_BYTES;
     settings->briefly = false;
     st = remat_compile(s->ctx, scratch, graph, settings, out);
     settings->briefly = true;
-    settings->exchange_bytes = REMAT_EXCHANGE_BYTES / 4;
-    while (st == REMAT_OK && settings->exchange_bytes > SETTINGS_SMALLEST_PIECE_BYTES) {
+    settings->passes.exchange_bytes = REMAT_EXCHANGE_BYTES / 4;
+    while (st == REMAT_OK && settings->passes.exchange_bytes > SETTINGS_SMALLEST_PIECE_BYTES) {
         remat_status fits = remat_compile(s->ctx, scratch, graph, settings, &larger);
         if (fits == REMAT_OK)
             *out = larger;
         if (fits != REMAT_ERROR_INFEASIBLE)
             return fits;
-        settings->exchange_bytes /= 4;
+        settings->passes.exchange_bytes /= 4;
     }
     return st;
 }
@@ -567,9 +567,9 @@ remat_status divisions_choose(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(st);
     const struct division *best = divisions->items;
     settings->mesh = best->mesh;
-    settings->sequence_parallel = best->sequence_parallel;
-    settings->zero = best->zero;
-    settings->microbatches = best->microbatches;
+    settings->passes.sequence_parallel = best->sequence_parallel;
+    settings->passes.zero = best->zero;
+    settings->passes.microbatches = best->microbatches;
     REMAT_TRY(record_choice(&s, settings));
     st = division_arguments(arena, divisions, best, out);
 fail:

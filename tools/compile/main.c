@@ -113,18 +113,16 @@ static remat_status find_chosen(remat_context *ctx, struct remat_arena *arena,
     remat_status st = REMAT_OK;
     struct remat_policies policies = {0};
     const struct remat_policy_settings *settings = &all->policy;
-    struct remat_graph meshed = *input, *graph = &meshed;
-    meshed.mesh = all->mesh;
-    meshed.sequence_parallel = all->sequence_parallel;
+    const struct remat_graph graph = remat_graph_on_mesh(input, &all->mesh);
     *out = NULL;
-    if (!has_pins(graph, settings))
+    if (!has_pins(input, settings))
         return REMAT_OK;
     if (remat_policy_given(settings)) {
         struct remat_policy policy;
-        REMAT_TRY(remat_policy_resolve(ctx, arena, graph, settings, &policy));
+        REMAT_TRY(remat_policy_resolve(ctx, arena, &graph, settings, &policy));
         REMAT_PUSH(arena, &policies, policy);
     } else {
-        remat_manual_policies(arena, graph, &policies);
+        remat_manual_policies(arena, &graph, &policies);
     }
     for (uint32_t i = 0; i < policies.count && !*out; i++)
         if (strcmp(policies.items[i].name, program->policy) == 0)
@@ -315,27 +313,27 @@ static remat_status make_report_in_pieces(remat_context *ctx, struct remat_arena
     remat_status st = REMAT_OK;
     struct report smallest;
     uint64_t bytes = REMAT_EXCHANGE_BYTES / 4;
-    settings->exchange_bytes = SETTINGS_SMALLEST_PIECE_BYTES;
+    settings->passes.exchange_bytes = SETTINGS_SMALLEST_PIECE_BYTES;
     settings->briefly = false;
     REMAT_TRY(make_report(ctx, arena, args, parsed, settings, progress, report));
     smallest = *report;
     settings->briefly = true;
     for (st = REMAT_ERROR_INFEASIBLE;
          st == REMAT_ERROR_INFEASIBLE && bytes > SETTINGS_SMALLEST_PIECE_BYTES; bytes /= 4) {
-        settings->exchange_bytes = bytes;
+        settings->passes.exchange_bytes = bytes;
         st = make_report(ctx, arena, args, parsed, settings, progress, report);
     }
     bool in_time = st != REMAT_ERROR_CUT_SHORT;
     if (st == REMAT_ERROR_INFEASIBLE || !in_time) {
         st = REMAT_OK;
-        settings->exchange_bytes = SETTINGS_SMALLEST_PIECE_BYTES;
+        settings->passes.exchange_bytes = SETTINGS_SMALLEST_PIECE_BYTES;
         *report = smallest;
     }
     REMAT_TRY(st);
     if (report->program)
         REMAT_TRY(notes_add(arena, report->program,
                             "gradients are exchanged in pieces of %s: in larger ones nothing %s",
-                            cli_short(settings->exchange_bytes).text,
+                            cli_short(settings->passes.exchange_bytes).text,
                             in_time ? "fits" : "was found in time"));
 fail:
     return st;

@@ -13,7 +13,7 @@
 /* How many parts the batch has: a microbatch of a rank each. */
 static uint32_t batch_parts(const struct remat_compile_settings *settings)
 {
-    return settings->microbatches * remat_mesh_size(&settings->mesh, "dp");
+    return settings->passes.microbatches * remat_mesh_size(&settings->mesh, "dp");
 }
 
 /* The symbol batch becomes that of a microbatch of a rank. */
@@ -28,7 +28,7 @@ static remat_status divide_batch(remat_context *ctx, const char *path, struct re
         return remat_error(ctx, REMAT_ERROR_USAGE,
                            "%s: --%s needs a graph with the symbol \"batch\"", path,
                            ranks > 1 ? "mesh" : "microbatches");
-    if (batch->value % parts && settings->microbatches <= 1)
+    if (batch->value % parts && settings->passes.microbatches <= 1)
         return remat_error(ctx, REMAT_ERROR_USAGE,
                            "%s: batch %lld is not divisible by %" PRIu32 " ranks along dp", path,
                            (long long)batch->value, ranks);
@@ -36,7 +36,7 @@ static remat_status divide_batch(remat_context *ctx, const char *path, struct re
         return remat_error(ctx, REMAT_ERROR_USAGE,
                            "%s: batch %lld is not divisible by %" PRIu32
                            " ranks along dp times %" PRIu32 " microbatches",
-                           path, (long long)batch->value, ranks, settings->microbatches);
+                           path, (long long)batch->value, ranks, settings->passes.microbatches);
     if (batch->value % parts)
         return remat_error(ctx, REMAT_ERROR_USAGE,
                            "%s: batch %lld is not divisible by %" PRIu32 " microbatches", path,
@@ -257,7 +257,7 @@ static remat_status find_growth(struct attempts *a)
     uint32_t value = a->sizes->smallest + a->sizes->multiple;
     double work;
     if (strcmp(a->sizes->symbol, "batch") != 0 || a->sizes->value_count < 3 ||
-        a->settings->device.profile || a->settings->loss_chunk)
+        a->settings->device.profile || a->settings->passes.loss_chunk)
         goto fail;
     REMAT_TRY(bind(a, scratch, value, &work, &small));
     REMAT_TRY(bind(a, scratch, value + a->sizes->multiple, &work, &large));

@@ -49,14 +49,14 @@ remat_status settings_record(struct remat_arena *arena, const struct cli_argumen
             option == OPTION_emit_cuda || option == OPTION_arch || option == OPTION_nvrtc ||
             option == OPTION_cache || option == OPTION_curve ||
             (option == OPTION_mesh && out->mesh.axis_count == 0) ||
-            (option == OPTION_zero && out->zero == 0))
+            (option == OPTION_zero && out->passes.zero == 0))
             continue;
         settings[out->setting_count++] =
             (struct remat_setting){args->tool->options[option].name,
                                    option == OPTION_bind ? bindings : args->given[i].value};
     }
-    if (out->exchange_bytes && !cli_has(args, OPTION_exchange_size)) {
-        const char *size = remat_arena_format(arena, "%" PRIu64, out->exchange_bytes);
+    if (out->passes.exchange_bytes && !cli_has(args, OPTION_exchange_size)) {
+        const char *size = remat_arena_format(arena, "%" PRIu64, out->passes.exchange_bytes);
         if (!size)
             return REMAT_ERROR_MEMORY;
         settings[out->setting_count++] = (struct remat_setting){"exchange-size", size};
@@ -149,15 +149,15 @@ remat_status settings_read(remat_context *ctx, struct remat_arena *arena,
     out->needs_cuda = cubins_asked(args) || cli_has(args, OPTION_emit_cuda);
     uint64_t capacity = out->device.capacity_bytes;
     if (strcmp(cli_text(args, OPTION_microbatches, ""), "auto") == 0)
-        out->microbatches = 1; /* until it is chosen */
+        out->passes.microbatches = 1; /* until it is chosen */
     else
-        out->microbatches = (uint32_t)cli_integer(args, OPTION_microbatches, 1);
+        out->passes.microbatches = (uint32_t)cli_integer(args, OPTION_microbatches, 1);
     if (cli_has(args, OPTION_mesh))
         REMAT_TRY(remat_mesh_parse(ctx, cli_text(args, OPTION_mesh, ""), &out->mesh));
-    REMAT_TRY(read_zero(ctx, args, &out->zero));
-    out->sequence_parallel = cli_has(args, OPTION_sequence_parallel);
-    REMAT_TRY(read_loss_chunk(ctx, args, &out->loss_chunk));
-    REMAT_TRY(cli_size(ctx, args, OPTION_exchange_size, capacity, &out->exchange_bytes));
+    REMAT_TRY(read_zero(ctx, args, &out->passes.zero));
+    out->passes.sequence_parallel = cli_has(args, OPTION_sequence_parallel);
+    REMAT_TRY(read_loss_chunk(ctx, args, &out->passes.loss_chunk));
+    REMAT_TRY(cli_size(ctx, args, OPTION_exchange_size, capacity, &out->passes.exchange_bytes));
     out->has_budget = cli_has(args, OPTION_budget);
     out->has_reserve = cli_has(args, OPTION_reserve);
     out->reserve_bytes = out->device.reserve_bytes;

@@ -167,9 +167,13 @@ static remat_status close_all(struct finder *f)
 }
 
 remat_status remat_layouts_find(struct remat_arena *arena, const struct remat_graph *graph,
-                                const char *axis, struct remat_layouts *out)
+                                const char *axis, bool sequence_parallel, struct remat_layouts *out)
 {
-    struct finder f = {.arena = arena, .graph = graph, .layouts = out, .axis = axis};
+    struct finder f = {.arena = arena,
+                       .graph = graph,
+                       .layouts = out,
+                       .axis = axis,
+                       .sequence_parallel = sequence_parallel};
     f.ranks = remat_mesh_size(&graph->mesh, axis);
     f.uses = remat_count_uses(arena, graph);
     f.parameters = remat_gradients_find(arena, graph);
@@ -194,7 +198,7 @@ remat_status remat_layouts_find(struct remat_arena *arena, const struct remat_gr
             out->of[graph->outputs[o].i] = whole;
     for (remat_node n = {0}; n.i < graph->node_count; n.i++)
         REMAT_CHECK(visit(&f, n));
-    if (graph->sequence_parallel && !f.scatters)
+    if (sequence_parallel && !f.scatters)
         return remat_error(arena->ctx, REMAT_ERROR_INVALID,
                            "--sequence-parallel: no sum over the %lld ranks along %s has a number "
                            "of tokens that they divide",

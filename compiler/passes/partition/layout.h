@@ -59,6 +59,7 @@ struct remat_layouts {
 /* Finds all layouts of a graph without composite ops. INVALID: a dimension is not divisible; the
  * message names it, its value and the axis. */
 remat_status remat_layouts_find(struct remat_arena *arena, const struct remat_graph *graph,
-                                const char *axis, struct remat_layouts *out);
+                                const char *axis, bool sequence_parallel,
+                                struct remat_layouts *out);
 
 #endif

@@ -19,6 +19,7 @@ struct finder {
     struct remat_layouts *layouts;
     const char *axis;
     int64_t ranks;
+    bool sequence_parallel;
     bool scatters;     /* some sum is finished into parts of tokens */
     remat_value *root; /* of each value: itself, or the open parameter that it is a view or cast of
                         */

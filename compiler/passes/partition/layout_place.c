@@ -62,7 +62,7 @@ remat_status remat_layout_check_tokens(const struct finder *f)
 {
     for (uint32_t v = 0; v < f->graph->value_count; v++) {
         const struct remat_value_info *info = &f->graph->values[v];
-        if (f->graph->sequence_parallel && info->batched && info->shape.rank == 2 &&
+        if (f->sequence_parallel && info->batched && info->shape.rank == 2 &&
             remat_shape_elements(&info->shape) % f->ranks)
             return remat_error(f->arena->ctx, REMAT_ERROR_INVALID,
                                "value \"%.400s\": dimensions 0 and 1, of %lld and %lld, are a "

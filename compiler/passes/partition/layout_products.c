@@ -86,7 +86,7 @@ static struct remat_layout sum_of_tokens(struct finder *f, const struct remat_sh
 {
     int64_t elements = remat_shape_elements(shape);
     bool divides = elements / shape->dims[shape->rank - 1] % f->ranks == 0;
-    if (!f->graph->sequence_parallel || !divides)
+    if (!f->sequence_parallel || !divides)
         return sum;
     f->scatters = true;
     return (struct remat_layout){REMAT_LAYOUT_SUM, true, elements / f->ranks};

@@ -27,7 +27,7 @@ static remat_status read_one(const struct finder *f, remat_value v, struct remat
     *out = split_at(&info->shape, stated->dimension, block / f->ranks);
     bool has_tokens = !remat_is_none(info->node.i) || info->role == REMAT_ROLE_INPUT;
     bool is_one_run = out->run * f->ranks == remat_shape_elements(&info->shape);
-    out->tokens = f->graph->sequence_parallel && has_tokens && is_one_run;
+    out->tokens = f->sequence_parallel && has_tokens && is_one_run;
     return REMAT_OK;
 }
 

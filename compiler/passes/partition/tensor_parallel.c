@@ -292,9 +292,10 @@ REMAT_PASS(tensor_parallel)
                            "the graph updates \"%s\": a step that updates by itself is not divided "
                            "along " REMAT_DIVIDE_AXIS,
                            graph->values[graph->updates[0].state.i].name);
-    REMAT_CHECK(remat_pass_expand(arena, graph, &expanded));
-    REMAT_CHECK(remat_pass_eliminate_dead(arena, expanded, &expanded));
-    REMAT_CHECK(remat_layouts_find(arena, expanded, REMAT_DIVIDE_AXIS, &d.layouts));
+    REMAT_CHECK(remat_pass_expand(arena, graph, settings, &expanded));
+    REMAT_CHECK(remat_pass_eliminate_dead(arena, expanded, settings, &expanded));
+    REMAT_CHECK(remat_layouts_find(arena, expanded, REMAT_DIVIDE_AXIS, settings->sequence_parallel,
+                                   &d.layouts));
     d.r = remat_rebuild_begin(arena, expanded, 1);
     d.b = (struct remat_builder){.arena = arena, .graph = d.r.to};
     d.coordinate = d.number = d.rng = REMAT_NO_VALUE;

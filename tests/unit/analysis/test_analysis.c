@@ -7,6 +7,8 @@
 #include "models.h"
 #include "passes.h"
 
+static const struct remat_pass_settings undivided;
+
 static remat_context *ctx;
 static struct remat_arena arena;
 
@@ -219,9 +221,9 @@ static remat_status make_model(const char *preset, remat_dtype dtype, struct rem
     settings.batch = 2;
     settings.dropout = 0.1;
     REMAT_TRY(remat_model_generate(ctx, &arena, &settings, out));
-    REMAT_TRY(remat_pass_autodiff(&arena, *out, out));
-    REMAT_TRY(remat_pass_optimizer(&arena, *out, out));
-    REMAT_TRY(remat_pass_expand(&arena, *out, out));
+    REMAT_TRY(remat_pass_autodiff(&arena, *out, &undivided, out));
+    REMAT_TRY(remat_pass_optimizer(&arena, *out, &undivided, out));
+    REMAT_TRY(remat_pass_expand(&arena, *out, &undivided, out));
 fail:
     return st;
 }

@@ -157,13 +157,16 @@ static void test_adapters(struct remat_arena *arena)
 static struct remat_graph *differentiate(struct remat_arena *arena, const struct remat_graph *graph)
 {
     static remat_status (*const passes[])(struct remat_arena *, const struct remat_graph *,
+                                          const struct remat_pass_settings *,
                                           struct remat_graph **) = {
         remat_pass_indices,          remat_pass_autodiff, remat_pass_optimizer,
         remat_pass_eliminate_common, remat_pass_expand,   remat_pass_fold,
         remat_pass_eliminate_dead};
+    const struct remat_pass_settings undivided = {0};
     struct remat_graph *next = NULL;
     for (size_t p = 0; p < sizeof passes / sizeof *passes; p++) {
-        MUST(passes[p](arena, graph, &next) == REMAT_OK, "%s", remat_context_message(ctx));
+        MUST(passes[p](arena, graph, &undivided, &next) == REMAT_OK, "%s",
+             remat_context_message(ctx));
         graph = next;
     }
     return next;

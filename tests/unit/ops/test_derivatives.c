@@ -222,7 +222,7 @@ static void compare_gradients(struct workbench *w, const struct remat_graph *a,
 }
 
 #define PASS(w, name, from, to)                                                                    \
-    CHECK(remat_pass_##name(&(w)->arena, from, to) == REMAT_OK &&                                  \
+    CHECK(remat_pass_##name(&(w)->arena, from, &(w)->passes, to) == REMAT_OK &&                    \
               remat_graph_verify((w)->ctx, *(to)) == REMAT_OK,                                     \
           "%s: %s: %s", cases[c].op, #name, remat_context_message((w)->ctx))
 

@@ -120,7 +120,7 @@ static void run_case(size_t c)
     uint32_t count = workbench_inputs(&w, cases[c].inputs, inputs);
     workbench_node(&w, cases[c].op, inputs, count, cases[c].attributes, NULL);
     bool built = w.status == REMAT_OK &&
-                 remat_pass_expand(&w.arena, w.graph, &expanded) == REMAT_OK &&
+                 remat_pass_expand(&w.arena, w.graph, &w.passes, &expanded) == REMAT_OK &&
                  remat_graph_verify(w.ctx, expanded) == REMAT_OK;
     if (CHECK(built, "%s: %s", cases[c].op, remat_context_message(w.ctx))) {
         compare_outputs(&w, expanded, c);

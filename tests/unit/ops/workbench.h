@@ -13,6 +13,7 @@ struct workbench {
     struct remat_arena arena;
     struct remat_graph *graph;
     struct remat_builder b;
+    struct remat_pass_settings passes;
     remat_status status; /* of the first node that does not fit; no later one is built */
 };
 

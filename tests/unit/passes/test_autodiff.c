@@ -60,23 +60,23 @@ static void check_errors(void)
     workbench_inputs(&w, "4 4", in);
     remat_value top = workbench_node(&w, "row_max", in, 1, "", NULL);
     workbench_output(&w, in[0]);
-    CHECK(remat_pass_autodiff(&w.arena, w.graph, &graph) == REMAT_ERROR_INVALID &&
+    CHECK(remat_pass_autodiff(&w.arena, w.graph, &w.passes, &graph) == REMAT_ERROR_INVALID &&
               strcmp(remat_context_message(w.ctx), "the loss \"x0\" is not one f32 element") == 0,
           "%s", remat_context_message(w.ctx));
     workbench_output(&w, top);
-    CHECK(remat_pass_autodiff(&w.arena, w.graph, &graph) == REMAT_ERROR_INVALID &&
+    CHECK(remat_pass_autodiff(&w.arena, w.graph, &w.passes, &graph) == REMAT_ERROR_INVALID &&
               strcmp(remat_context_message(w.ctx),
                      "node \"t.row_max_0\": row_max has no derivative") == 0,
           "%s", remat_context_message(w.ctx));
     workbench_output(&w, workbench_node(&w, "row_sum", in, 1, "", NULL));
-    CHECK(remat_pass_autodiff(&w.arena, w.graph, &graph) == REMAT_ERROR_INVALID &&
+    CHECK(remat_pass_autodiff(&w.arena, w.graph, &w.passes, &graph) == REMAT_ERROR_INVALID &&
               strcmp(remat_context_message(w.ctx),
                      "parameter \"x1\": the loss does not depend on it") == 0,
           "%s", remat_context_message(w.ctx));
     remat_value norm[2];
     workbench_node(&w, "rms_norm", in, 2, "", norm);
     workbench_output(&w, norm[1]);
-    CHECK(remat_pass_autodiff(&w.arena, w.graph, &graph) == REMAT_ERROR_INVALID &&
+    CHECK(remat_pass_autodiff(&w.arena, w.graph, &w.passes, &graph) == REMAT_ERROR_INVALID &&
               strcmp(remat_context_message(w.ctx),
                      "node \"t.rms_norm_2\" (rms_norm): no derivative by output 1 "
                      "(\"t.rms_norm_2.1\")") == 0,
@@ -99,12 +99,12 @@ static void check_gradients(void)
         w.graph->values[gradient.i].name = "p.grad";
         w.graph->values[gradient.i].role = REMAT_ROLE_GRADIENT;
         w.graph->optimizer = (struct remat_optimizer){.kind = REMAT_OPTIMIZER_SGD};
-        CHECK(remat_pass_optimizer(&w.arena, w.graph, &graph) == REMAT_ERROR_INVALID &&
+        CHECK(remat_pass_optimizer(&w.arena, w.graph, &w.passes, &graph) == REMAT_ERROR_INVALID &&
                   strcmp(remat_context_message(w.ctx),
                          "gradient \"p.grad\" and its parameter are not floats of one shape") == 0,
               "%s", remat_context_message(w.ctx));
-        w.graph->microbatches = 2;
-        remat_status st = remat_pass_microbatches(&w.arena, w.graph, &graph);
+        w.passes.microbatches = 2;
+        remat_status st = remat_pass_microbatches(&w.arena, w.graph, &w.passes, &graph);
         CHECK(k == 0 ? st == REMAT_OK
                      : strcmp(remat_context_message(w.ctx),
                               "gradient \"p.grad\" is i32, which has no average") == 0,

@@ -38,15 +38,15 @@ static struct remat_graph *prepare(struct workbench *w, uint32_t microbatches)
 {
     remat_status st = REMAT_OK;
     struct remat_graph *g = w->graph;
-    g->microbatches = microbatches;
-    REMAT_TRY(remat_pass_autodiff(&w->arena, g, &g));
-    REMAT_TRY(remat_pass_microbatches(&w->arena, g, &g));
+    w->passes.microbatches = microbatches;
+    REMAT_TRY(remat_pass_autodiff(&w->arena, g, &w->passes, &g));
+    REMAT_TRY(remat_pass_microbatches(&w->arena, g, &w->passes, &g));
     REMAT_TRY(remat_graph_verify(w->ctx, g));
-    REMAT_TRY(remat_pass_optimizer(&w->arena, g, &g));
-    REMAT_TRY(remat_pass_eliminate_common(&w->arena, g, &g));
-    REMAT_TRY(remat_pass_expand(&w->arena, g, &g));
-    REMAT_TRY(remat_pass_fold(&w->arena, g, &g));
-    REMAT_TRY(remat_pass_eliminate_dead(&w->arena, g, &g));
+    REMAT_TRY(remat_pass_optimizer(&w->arena, g, &w->passes, &g));
+    REMAT_TRY(remat_pass_eliminate_common(&w->arena, g, &w->passes, &g));
+    REMAT_TRY(remat_pass_expand(&w->arena, g, &w->passes, &g));
+    REMAT_TRY(remat_pass_fold(&w->arena, g, &w->passes, &g));
+    REMAT_TRY(remat_pass_eliminate_dead(&w->arena, g, &w->passes, &g));
     REMAT_TRY(remat_graph_verify(w->ctx, g));
     return g;
 fail:
@@ -154,9 +154,9 @@ static void check_step(uint32_t microbatches, uint8_t optimizer)
 static void expect(struct workbench *w, struct remat_graph *graph, const char *message)
 {
     struct remat_graph *result;
-    graph->microbatches = 2;
-    CHECK_STATUS(w->ctx, remat_pass_microbatches(&w->arena, graph, &result), REMAT_ERROR_INVALID,
-                 message);
+    w->passes.microbatches = 2;
+    CHECK_STATUS(w->ctx, remat_pass_microbatches(&w->arena, graph, &w->passes, &result),
+                 REMAT_ERROR_INVALID, message);
 }
 
 static void check_errors(void)

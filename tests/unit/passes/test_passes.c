@@ -9,6 +9,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+static const struct remat_pass_settings undivided;
+
 static void check_autodiff(const struct remat_graph *joint)
 {
     uint32_t w_grad = node_of(joint, "w.grad"), b_grad = node_of(joint, "b.grad");
@@ -277,11 +279,11 @@ static remat_status run_all(void *user)
     const struct passed *p = user;
     remat_context *ctx = p->ctx;
     struct remat_graph *next;
-    REMAT_TRY(remat_pass_autodiff(remat_scratch_open(ctx), p->graph, &next));
-    REMAT_TRY(remat_pass_optimizer(remat_scratch_open(ctx), next, &next));
-    REMAT_TRY(remat_pass_expand(remat_scratch_open(ctx), next, &next));
-    REMAT_TRY(remat_pass_fold(remat_scratch_open(ctx), next, &next));
-    REMAT_TRY(remat_pass_eliminate_dead(remat_scratch_open(ctx), next, &next));
+    REMAT_TRY(remat_pass_autodiff(remat_scratch_open(ctx), p->graph, &undivided, &next));
+    REMAT_TRY(remat_pass_optimizer(remat_scratch_open(ctx), next, &undivided, &next));
+    REMAT_TRY(remat_pass_expand(remat_scratch_open(ctx), next, &undivided, &next));
+    REMAT_TRY(remat_pass_fold(remat_scratch_open(ctx), next, &undivided, &next));
+    REMAT_TRY(remat_pass_eliminate_dead(remat_scratch_open(ctx), next, &undivided, &next));
     REMAT_TRY(remat_graph_verify(ctx, next));
 fail:
     return st; /* the guard closes the arenas */

@@ -16,10 +16,10 @@ static void check_shard(void)
     remat_value odd = workbench_input(&w, "odd", "5");
     workbench_output(&w, workbench_node(&w, "neg", &odd, 1, "", NULL));
     w.graph->mesh = (struct remat_mesh){1, {{"dp", 4}}};
-    w.graph->zero = 1;
+    w.passes.zero = 1;
     RUN(&w, shard, w.graph, &graph);
     CHECK(remat_graph_hash(graph) == remat_graph_hash(w.graph), "--zero 1 divides no parameter");
-    w.graph->zero = 3;
+    w.passes.zero = 3;
     RUN(&w, shard, w.graph, &graph);
     CHECK(workbench_count(graph, REMAT_OP_gather) == 3, "%u gathers",
           workbench_count(graph, REMAT_OP_gather));
@@ -65,7 +65,7 @@ static void check_chunk_loss(void)
     workbench_output(&w, x);
     RUN(&w, chunk_loss, w.graph, &graph);
     CHECK(remat_graph_hash(graph) == remat_graph_hash(w.graph), "no chunks were asked for");
-    w.graph->loss_chunk = REMAT_LOSS_CHUNK_AUTO;
+    w.passes.loss_chunk = REMAT_LOSS_CHUNK_AUTO;
     RUN(&w, chunk_loss, w.graph, &graph);
     const struct remat_node_info *node = &graph->nodes[graph->values[graph->outputs[0].i].node.i];
     CHECK(graph->node_count == 1 && node->op == REMAT_OP_linear_cross_entropy &&
@@ -79,9 +79,9 @@ static void check_chunk_loss(void)
     workbench_node(&w, "neg", (remat_value[]){w.graph->nodes[0].outputs[0]}, 1, "", NULL);
     RUN(&w, chunk_loss, w.graph, &graph);
     CHECK(remat_graph_hash(graph) == remat_graph_hash(w.graph), "somebody else reads the logits");
-    w.graph->loss_chunk = 500;
-    CHECK_STATUS(w.ctx, remat_pass_chunk_loss(&w.arena, w.graph, &graph), REMAT_ERROR_INVALID,
-                 "no chunks of rows");
+    w.passes.loss_chunk = 500;
+    CHECK_STATUS(w.ctx, remat_pass_chunk_loss(&w.arena, w.graph, &w.passes, &graph),
+                 REMAT_ERROR_INVALID, "no chunks of rows");
 done:
     workbench_close(&w);
 }

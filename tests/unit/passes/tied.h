@@ -9,7 +9,7 @@
 /* Goes to `done` where the pass fails or its result is none. */
 #define RUN(w, name, from, to)                                                                     \
     do {                                                                                           \
-        bool ran_ = remat_pass_##name(&(w)->arena, from, to) == REMAT_OK &&                        \
+        bool ran_ = remat_pass_##name(&(w)->arena, from, &(w)->passes, to) == REMAT_OK &&          \
                     remat_graph_verify((w)->ctx, *(to)) == REMAT_OK;                               \
         CHECK(ran_, "%s: %s", #name, remat_context_message((w)->ctx));                             \
         if (!ran_)                                                                                 \

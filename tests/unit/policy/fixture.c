@@ -5,16 +5,18 @@
 #include "models.h"
 #include "passes.h"
 
+static const struct remat_pass_settings undivided;
+
 remat_status fixture_expand(struct remat_arena *arena, struct remat_graph *graph,
                             struct remat_graph **out)
 {
     remat_status st = REMAT_OK;
-    REMAT_TRY(remat_pass_autodiff(arena, graph, out));
-    REMAT_TRY(remat_pass_optimizer(arena, *out, out));
-    REMAT_TRY(remat_pass_eliminate_common(arena, *out, out));
-    REMAT_TRY(remat_pass_expand(arena, *out, out));
-    REMAT_TRY(remat_pass_fold(arena, *out, out));
-    REMAT_TRY(remat_pass_eliminate_dead(arena, *out, out));
+    REMAT_TRY(remat_pass_autodiff(arena, graph, &undivided, out));
+    REMAT_TRY(remat_pass_optimizer(arena, *out, &undivided, out));
+    REMAT_TRY(remat_pass_eliminate_common(arena, *out, &undivided, out));
+    REMAT_TRY(remat_pass_expand(arena, *out, &undivided, out));
+    REMAT_TRY(remat_pass_fold(arena, *out, &undivided, out));
+    REMAT_TRY(remat_pass_eliminate_dead(arena, *out, &undivided, out));
 fail:
     return st;
 }

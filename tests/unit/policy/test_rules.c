@@ -253,10 +253,12 @@ enum { CASE_COUNT = sizeof cases / sizeof *cases };
 static remat_status make_tensor(remat_context *ctx, struct remat_arena *arena, bool parts,
                                 struct remat_graph **out)
 {
+    static const struct remat_rank_part tokens = {.block_axis = REMAT_NONE, .tokens = true};
     remat_status st = REMAT_OK;
     REMAT_TRY(fixture_graph(ctx, arena, "gpt2-tiny", true, out));
     (*out)->mesh = (struct remat_mesh){.axis_count = 1, .axes = {{"tp", 7}}};
-    (*out)->sequence_parallel = parts;
+    if (parts)
+        (*out)->values[(*out)->value_count - 1].part = &tokens;
 fail:
     return st;
 }

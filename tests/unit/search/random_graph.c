@@ -7,6 +7,8 @@
 #include "philox.h"
 #include "rebuild.h"
 
+static const struct remat_pass_settings undivided;
+
 enum { VALUES_MAX = 128, WIDTHS = 3 };
 
 struct writer {
@@ -428,8 +430,8 @@ remat_status random_joint(struct remat_arena *arena, struct random *r,
     remat_status st = REMAT_OK;
     struct remat_graph *joint;
     bool *early;
-    REMAT_TRY(remat_pass_autodiff(arena, graph, &joint));
-    REMAT_TRY(remat_pass_expand(arena, joint, &joint));
+    REMAT_TRY(remat_pass_autodiff(arena, graph, &undivided, &joint));
+    REMAT_TRY(remat_pass_expand(arena, joint, &undivided, &joint));
     REMAT_NEW(arena, early, joint->node_count);
     const uint32_t *places = draw_places(r, arena, joint, early);
     struct remat_rebuild to = remat_rebuild_begin(arena, joint, 1);

@@ -24,8 +24,9 @@ remat_status subject_prepare_graph(struct subject *s, const struct remat_graph *
                                    uint32_t microbatches)
 {
     remat_status st = REMAT_OK;
-    struct remat_compile_settings compile = {
-        .microbatches = microbatches, .loss_chunk = s->loss_chunk, .zero = s->zero};
+    struct remat_compile_settings compile = {.passes.microbatches = microbatches,
+                                             .passes.loss_chunk = s->loss_chunk,
+                                             .passes.zero = s->zero};
     if (s->ranks)
         compile.mesh =
             (struct remat_mesh){.axis_count = 1, .axes = {{s->tensor ? "tp" : "dp", s->ranks}}};
