@@ -76,8 +76,6 @@ struct remat_facts {
     bool *recomputable; /* by value: forward, and its op may run again on what it reads */
     bool *needed;       /* by root: the backward pass or the optimizer reads it */
     bool *output;       /* by root: an output of the graph */
-    bool *may_shard;    /* by value: recomputable, and all ranks along "tp" have the same, dense, of
-                           which each could save an equal part */
 };
 void remat_facts_create(struct remat_arena *arena, const struct remat_graph *graph,
                         struct remat_facts *out);

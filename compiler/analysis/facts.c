@@ -60,47 +60,6 @@ static void find_needed(const struct remat_graph *graph, struct remat_facts *fac
     }
 }
 
-/* By value: all ranks along an axis have the same. So it is made of what all have, or gathered from
- * all of them; not of the coordinate, nor of parts. */
-static bool *find_same(struct remat_arena *arena, const struct remat_graph *graph, uint32_t axis)
-{
-    remat_value coordinate = remat_graph_coordinate(graph, graph->mesh.axes[axis].name);
-    bool *out;
-    REMAT_NEW(arena, out, graph->value_count);
-    for (uint32_t v = 0; v < graph->value_count; v++) {
-        const struct remat_rank_part *part = graph->values[v].part;
-        bool divided = part && (part->axis == axis || part->block_axis == axis);
-        out[v] = remat_is_none(graph->values[v].node.i) && v != coordinate.i && !divided;
-    }
-    for (uint32_t n = 0; n < graph->node_count; n++) {
-        const struct remat_node_info *node = &graph->nodes[n];
-        bool along = remat_op_has(node->op, REMAT_FACT_COLLECTIVE) &&
-                     remat_node_int(node, "group", -1) == axis;
-        bool same = !along || node->op == REMAT_OP_gather;
-        for (uint32_t i = 0; i < node->input_count && !along; i++)
-            same &= out[node->inputs[i].i];
-        for (uint32_t o = 0; o < node->output_count; o++)
-            out[node->outputs[o].i] = same;
-    }
-    return out;
-}
-
-/* What is gathered needs no other shard than the one that it is gathered from. */
-static void find_shards(struct remat_arena *arena, const struct remat_graph *graph,
-                        struct remat_facts *facts)
-{
-    uint32_t axis = remat_mesh_axis(&graph->mesh, "tp");
-    if (axis == graph->mesh.axis_count)
-        return;
-    const bool *same = find_same(arena, graph, axis);
-    for (uint32_t v = 0; v < graph->value_count; v++) {
-        const struct remat_value_info *info = &graph->values[v];
-        facts->may_shard[v] = facts->recomputable[v] && same[v] && info->pitch == 0 &&
-                              graph->nodes[info->node.i].op != REMAT_OP_gather &&
-                              remat_shape_elements(&info->shape) % graph->mesh.axes[axis].size == 0;
-    }
-}
-
 void remat_facts_create(struct remat_arena *arena, const struct remat_graph *graph,
                         struct remat_facts *out)
 {
@@ -110,12 +69,10 @@ void remat_facts_create(struct remat_arena *arena, const struct remat_graph *gra
     REMAT_NEW(arena, out->recomputable, count);
     REMAT_NEW(arena, out->needed, count);
     REMAT_NEW(arena, out->output, count);
-    REMAT_NEW(arena, out->may_shard, count);
     find_recomputable(graph, find_replaced(arena, graph, out->root), out);
     find_needed(graph, out);
     for (uint32_t i = 0; i < graph->output_count; i++)
         out->output[out->root[graph->outputs[i].i].i] = true;
     for (uint32_t i = 0; i < graph->update_count; i++)
         out->output[out->root[graph->updates[i].value.i].i] = true;
-    find_shards(arena, graph, out);
 }

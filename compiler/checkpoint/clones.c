@@ -7,8 +7,6 @@
 #include "clone_round.h"
 #include "rebuild.h"
 
-#include <assert.h>
-
 struct clone {
     remat_site site;
     remat_node clone;
@@ -28,16 +26,19 @@ struct extension {
 
 /* --- clones --- */
 
-/* The kernel of a shard's value takes the slice along; its own nodes come before. */
-static void place_shards(struct extension *x)
+/* The kernel that makes a value takes what puts it away along; its own nodes come before. */
+static void place_keeps(struct extension *x)
 {
     const struct remat_graph *given = x->s->graph, *g = x->g;
-    for (remat_node n = {given->node_count}; n.i < x->s->shards.graph->node_count; n.i++) {
+    for (remat_node n = {given->node_count}; n.i < x->s->keeps.graph->node_count; n.i++) {
         remat_value original = g->values[g->nodes[n.i].outputs[0].i].original;
         remat_kernel_id kernel = remat_settled_writer(x->s, original);
         const struct remat_fused_kernel *writer = remat_kernel_at(x->s->kernels, kernel);
         bool forward = remat_is_early(g->nodes[n.i].phase);
-        REMAT_PUSH(x->scratch, &x->runs_in, x->s->shards.runs_in[n.i - given->node_count]);
+        remat_kernel_id own = x->s->keeps.kernel_of[n.i - given->node_count];
+        REMAT_PUSH(
+            x->scratch, &x->runs_in,
+            (remat_is_none(own.i) ? (remat_site){REMAT_NONE} : remat_site_of_keep(x->s, own)));
         REMAT_PUSH(x->scratch, &x->site,
                    (forward ? remat_site_of(x->s, kernel, 0) : (remat_site){x->alone}));
         REMAT_PUSH(x->scratch, &x->original, writer->nodes[writer->node_count - 1]);
@@ -124,7 +125,7 @@ static void add_reruns(struct extension *x)
         REMAT_PUSH(x->scratch, &x->site, home_of(x, n));
         REMAT_PUSH(x->scratch, &x->original, n);
     }
-    place_shards(x);
+    place_keeps(x);
     for (uint32_t r = 1; r <= REMAT_ROUNDS_MAX; r++)
         for (remat_node n = {0}; n.i < x->s->graph->node_count; n.i++)
             if (is_cloned(x, n))
@@ -156,26 +157,27 @@ static remat_value own_value(struct extension *x, remat_site site, remat_value v
     return output_of(x, clone, value);
 }
 
-/* What stands for a value, the root or made of it by views and casts, where the root is gathered
- * from a shard. */
-static remat_value of_shard(const struct extension *x, remat_value root, remat_value value)
+/* What stands for a value, the root or made of it by views and casts, where the root is kept. */
+static remat_value of_kept(const struct extension *x, remat_value root, remat_value value,
+                           uint32_t action)
 {
-    const struct remat_shard *shard = &x->s->shards.of[root.i];
+    const struct remat_keep *keep = remat_keeps_find(&x->s->keeps, root, action);
     remat_node n = remat_producer(x->g, value);
-    if (shard->bytes == 0)
+    if (!keep)
         return value;
     if (value.i == root.i)
-        return shard->whole;
+        return keep->whole;
     remat_node clone = find_clone(x, n, rerun_site(x, n, 1));
     return remat_is_none(clone.i) ? value : output_of(x, clone, value);
 }
 
-/* What stands for v, of a candidate, in round `round` of its reruns or gathered from its shard. */
+/* What stands for v, of a candidate, in round `round` of its reruns or where it is kept. */
 static remat_value recomputed(const struct extension *x, remat_value root, remat_value v,
                               uint32_t read, uint32_t round)
 {
-    assert(read <= REMAT_CLONE_SHARD);
-    return read == REMAT_CLONE_SHARD ? of_shard(x, root, v) : in_round(x, v, round);
+    return read < REMAT_CLONE_KEEPS
+               ? in_round(x, v, round)
+               : of_kept(x, root, v, read - REMAT_CLONE_KEEPS + REMAT_ACTION_KEEPS);
 }
 
 /* What a node of the site reads where `v` is its input, by what the action on the root asks for. */
@@ -189,7 +191,7 @@ static remat_value read_in_site(struct extension *x, remat_site site, remat_valu
     bool candidate = remat_is_candidate(x->s, source.root), inlined = x->s->inlined[source.root.i];
     bool cast = source.cast && !remat_is_early(node->phase) &&
                 !remat_op_has(node->op, REMAT_FACT_VIEW); /* which reads a clone itself */
-    if (!candidate || (inlined && read > 0 && read < REMAT_CLONE_SHARD))
+    if (!candidate || (inlined && read > 0 && read < REMAT_CLONE_KEEPS))
         return own_value(x, site, v);
     if (read == 0 || (cast && !inlined))
         return v;
@@ -206,7 +208,7 @@ static remat_value read_alone(struct extension *x, remat_node n, remat_value v, 
     remat_site site = x->site.items[n.i];
     remat_value root = remat_settled_source(x->s, v).root;
     bool candidate = !remat_is_none(root.i) && remat_is_candidate(x->s, root);
-    if (site.i < x->alone && !(candidate && read == REMAT_CLONE_SHARD))
+    if (site.i < x->alone && !(candidate && read >= REMAT_CLONE_KEEPS))
         return own_value(x, site, v);
     if (!candidate ||
         (site.i >= x->alone && !round && (read == 0 || remat_op_has(node->op, REMAT_FACT_VIEW))))
@@ -232,8 +234,8 @@ static void add_slots(struct extension *x, remat_node n)
     uint32_t count = remat_op_reads(node);
     bool absorbed = remat_is_none(x->runs_in.items[n.i].i);
     REMAT_PUSH(x->scratch, &x->first_slot, (uint32_t)x->slots.count);
-    bool of_shards = n.i >= x->s->graph->node_count && n.i < x->s->shards.graph->node_count;
-    if (of_shards || remat_is_early(node->phase) ||
+    bool keeps = n.i >= x->s->graph->node_count && n.i < x->s->keeps.graph->node_count;
+    if (keeps || remat_is_early(node->phase) ||
         (absorbed && site.i < x->alone && n.i < x->s->graph->node_count))
         return;
     remat_value *inputs = remat_copy(x->arena, node->inputs, node->input_count, sizeof *inputs);
@@ -274,11 +276,11 @@ static void list_sites(const struct extension *x, struct remat_clones *c)
         c->site_nodes[i].i = order[places[i]];
 }
 
-/* Of the given graph and its shards, with room for reruns, and mostly for what is inlined. */
+/* Of the given graph and ways to keep, with room for reruns, and mostly for what is inlined. */
 static struct remat_graph *begin_graph(struct remat_arena *arena, const struct remat_settled *s)
 {
     const struct remat_graph *given = s->graph;
-    struct remat_graph *out = remat_copy(arena, s->shards.graph, 1, sizeof *out);
+    struct remat_graph *out = remat_copy(arena, s->keeps.graph, 1, sizeof *out);
     out->value_capacity = out->node_capacity = 0;
     remat_graph_reserve(arena, out,
                         REMAT_ROUNDS_MAX * (size_t)given->value_count + out->value_count,
@@ -373,7 +375,7 @@ static void list_before(const struct remat_wiring *w, struct remat_arena *arena,
         remat_node maker = remat_producer(&w->graph, node->inputs[i]);
         if (remat_is_none(maker.i) || w->clones->site[maker.i].i == site.i)
             continue;
-        if (is_absorbed(w, maker)) /* of a rerun's site too: it may read what is gathered */
+        if (is_absorbed(w, maker)) /* of a rerun's site too: it may read what is kept */
             list_before(w, arena, site, maker, out);
         else if (w->clones->runs_in[maker.i].i >= w->clones->settled->kernels->count)
             REMAT_PUSH(arena, out, w->clones->runs_in[maker.i]);

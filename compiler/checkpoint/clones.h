@@ -19,8 +19,11 @@
 
 #include "settle.h"
 
-/* Of a slot's reads: what is gathered from a shard. */
-enum { REMAT_CLONE_SHARD = REMAT_ROUNDS_MAX + 1, REMAT_CLONE_READS };
+/* A slot's reads: the value itself, its clone of a round, what a way to keep it gets. */
+enum {
+    REMAT_CLONE_KEEPS = REMAT_ROUNDS_MAX + 1,
+    REMAT_CLONE_READS = REMAT_CLONE_KEEPS + REMAT_ACTION_COUNT - REMAT_ACTION_KEEPS
+};
 
 /* An input of a node that reads a value or, by the action on its root, a clone. */
 struct remat_clone_slot {
@@ -28,16 +31,18 @@ struct remat_clone_slot {
     remat_value root;
     remat_value reads[REMAT_CLONE_READS]; /* by remat_clone_read of the action on the root */
 };
-/* How often the root is recomputed, or REMAT_CLONE_SHARD. */
+/* How often the root is recomputed, or from REMAT_CLONE_KEEPS on the way to keep it. */
 static inline uint32_t remat_clone_read(uint8_t action)
 {
-    return action == REMAT_ACTION_SHARD ? REMAT_CLONE_SHARD : remat_action_times(action);
+    if (action < REMAT_ACTION_KEEPS)
+        return remat_action_times(action);
+    return (uint32_t)(action - REMAT_ACTION_KEEPS + REMAT_CLONE_KEEPS);
 }
 
 struct remat_sites REMAT_LIST(remat_site);
 
 struct remat_clones {
-    /* The given graph with the same ids; then the nodes of shards; then the clones (phase
+    /* The given graph with the same ids; then the nodes of ways to keep; then the clones (phase
      * BACKWARD), with the instance of their round (clone_round.h): of what kernels of the backward
      * pass inline, of the last one. These ids are no order.
      * Inputs are those of the decision that saves everything. */
@@ -67,7 +72,7 @@ struct remat_wiring remat_wiring_create(struct remat_arena *arena,
                                         const struct remat_clones *clones);
 
 /* Of one site under a decision: the nodes of its kernel that `kept` need, which are some of them,
- * in graph order, and the reruns and gathers of shards that it reads, in the order in which they
+ * in graph order, and the reruns and gets of what is kept that it reads, in the order in which they
  * come before it where they have not come before. Sets the inputs of these nodes. The lists lie in
  * the arena. */
 struct remat_wired_site {

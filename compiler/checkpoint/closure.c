@@ -64,11 +64,11 @@ static struct remat_border_item describe_item(const struct builder *b, remat_val
     uint64_t bytes = remat_storage_bytes(&b->s->graph->values[v.i]);
     bool output = b->s->facts.output[v.i]; /* lies in persistent memory */
     bool fixed = output || !remat_is_candidate(b->s, v);
-    const struct remat_shard *shard = &b->s->shards.of[v.i];
+    const uint32_t *ways = &b->s->keeps.begin[v.i];
     return (struct remat_border_item){
         .bytes = fixed ? 0 : remat_aligned_bytes(bytes),
-        .part_bytes = output ? 0 : shard->bytes,
-        .part_ps = 1000 * (int64_t)remat_ns_add(shard->slice_ns, shard->gather_ns),
+        .way_begin = ways[0],
+        .way_end = output ? ways[0] : ways[1],
         .wanted = (b->s->reads[v.i] & REMAT_READ_LATE) != 0,
     };
 }
@@ -121,6 +121,8 @@ static void add_tasks(struct builder *b)
         border->items[i].task = *task;
     }
     border->inputs = b->inputs.items;
+    border->ways = b->s->keeps.ways;
+    border->way_count = b->s->keeps.way_count;
 }
 
 /* --- charges --- */

@@ -141,15 +141,15 @@ void remat_live_begin(struct remat_live *l)
     memcpy(l->next, l->begin, l->value_count * sizeof *l->next);
 }
 
-void remat_live_shard(struct remat_live *l, remat_value candidate, uint64_t part_bytes,
-                      remat_kernel_id kernel)
+void remat_live_keep(struct remat_live *l, remat_value candidate, uint64_t kept_bytes,
+                     remat_kernel_id kernel)
 {
     remat_kernel_id begin = l->begin[candidate.i];
     remat_live_make(l, candidate, kernel);
     if (begin.i >= kernel.i)
         return;
-    l->change[begin.i] += part_bytes;
-    l->change[kernel.i] -= part_bytes;
+    l->change[begin.i] += kept_bytes;
+    l->change[kernel.i] -= kept_bytes;
 }
 
 void remat_live_read(struct remat_live *l, remat_value candidate, remat_kernel_id kernel)

@@ -6,8 +6,8 @@
  * about is live from its writer to its last reader. A candidate is live from its writer to the last
  * kernel of the forward pass or the loss that reads it. Then it is live up to the last kernel of
  * the backward pass that reads it itself: from the loss on if it is saved, else from the first
- * kernel that its rerun, or the gather of its shard, comes before; the part of a shard is live up
- * to there. */
+ * kernel that its rerun, or what gets it where it is kept otherwise, comes before; up to there what
+ * is kept of it is live. */
 #ifndef REMAT_LIVE_H
 #define REMAT_LIVE_H
 
@@ -42,9 +42,9 @@ static inline void remat_live_make(struct remat_live *live, remat_value candidat
 {
     live->next[candidate.i] = kernel;
 }
-/* A candidate that is saved as a shard is gathered before the kernel. */
-void remat_live_shard(struct remat_live *live, remat_value candidate, uint64_t part_bytes,
-                      remat_kernel_id kernel);
+/* A candidate that is not kept in place is got before the kernel. */
+void remat_live_keep(struct remat_live *live, remat_value candidate, uint64_t kept_bytes,
+                     remat_kernel_id kernel);
 void remat_live_read(struct remat_live *live, remat_value candidate, remat_kernel_id kernel);
 uint64_t remat_live_end(const struct remat_live *live);
 

@@ -6,7 +6,6 @@
  * takes less than a rerun, but for what layers pass on, else none. */
 #include "settle.h"
 
-#include "shards.h"
 #include "stacks.h"
 
 #include <math.h>
@@ -323,15 +322,19 @@ static void find_readers(struct settler *s)
     }
 }
 
-static void find_passed_on(struct settler *s)
+static bool *list_candidates(const struct settler *s)
 {
-    const struct remat_graph *g = s->out->graph;
+    bool *out;
+    REMAT_NEW(s->scratch, out, s->out->graph->value_count);
+    for (remat_value v = {0}; v.i < s->out->graph->value_count; v.i++)
+        out[v.i] = remat_is_candidate(s->out, v);
+    return out;
+}
+
+static void find_passed_on(struct settler *s, const bool *candidates)
+{
     struct remat_stacks stacks;
-    bool *written;
-    REMAT_NEW(s->scratch, written, g->value_count);
-    for (remat_value v = {0}; v.i < g->value_count; v.i++)
-        written[v.i] = remat_is_candidate(s->out, v);
-    remat_stacks_find(s->scratch, g, written, &stacks);
+    remat_stacks_find(s->scratch, s->out->graph, candidates, &stacks);
     for (uint32_t k = 0; k < stacks.count; k++)
         for (uint32_t span = 0; span < stacks.stacks[k].length; span++)
             s->passed_on[stacks.stacks[k].bottlenecks[span].i] = true;
@@ -369,12 +372,13 @@ void remat_settle(struct remat_arena *arena, const struct remat_graph *graph,
         if (remat_is_candidate(out, v))
             out->slices[v.i] = find_slice(out, arena, &v, 1, true);
     find_readers(&s);
-    find_passed_on(&s);
+    const bool *candidates = list_candidates(&s);
+    find_passed_on(&s, candidates);
     for (uint32_t n = graph->node_count; n-- > 0;)
         for (uint32_t o = 0; o < graph->nodes[n].output_count; o++)
             if (remat_is_candidate(out, graph->nodes[n].outputs[o]))
                 settle(&s, graph->nodes[n].outputs[o]);
-    out->shards = remat_shards_create(arena, out, device);
+    out->keeps = remat_keeps_create(arena, graph, candidates, device);
     remat_scratch_close(s.once);
     remat_scratch_close(s.scratch);
 }

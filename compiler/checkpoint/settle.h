@@ -15,6 +15,7 @@
 
 #include "analysis.h"
 #include "decision.h"
+#include "keeps.h"
 #include "price.h"
 
 enum remat_standing {
@@ -44,22 +45,6 @@ struct remat_roots REMAT_LIST(remat_value);
 
 REMAT_INDEX(remat_site); /* a kernel, or a rerun of it: below */
 
-/* A candidate that may be saved as a shard (shards.h). */
-struct remat_shard {
-    remat_value part, whole;      /* of remat_shards.graph: sliced off, and gathered */
-    uint64_t bytes;               /* of the part; 0: the value is saved whole or not at all */
-    uint64_t slice_ns, gather_ns; /* of the two kernels */
-};
-struct remat_shards {
-    const struct remat_graph *graph; /* the given one, with the same ids, and behind it the nodes of
-                                        shards, in kernels of their own */
-    struct remat_shard *of;          /* by value of the given graph */
-    remat_site *runs_in;             /* by node of shards, which come after the given graph's: its
-                                        kernel; none: it is a view */
-    struct remat_kernel_list kernels; /* by site from remat_site_end on: of these nodes */
-    struct remat_price *prices;
-};
-
 struct remat_settled {
     const struct remat_graph *graph;
     const struct remat_kernel_list *kernels; /* the graph's own: everything is saved */
@@ -77,7 +62,7 @@ struct remat_settled {
     /* By kernel, the candidates that it inlines: of a kernel of the backward pass, or of the rerun
      * of a forward one. */
     struct remat_roots *inlines;
-    struct remat_shards shards;
+    struct remat_keeps keeps;
 };
 
 /* Both sides of a kernel that makes and stores some values of a fused one. `again`: as a rerun does
@@ -129,10 +114,15 @@ static inline uint32_t remat_site_round(const struct remat_settled *settled, rem
 {
     return site.i / settled->kernels->count;
 }
-/* From here on sites are of other kernels. */
 static inline remat_site remat_site_end(const struct remat_settled *settled)
 {
     return remat_site_of(settled, (remat_kernel_id){0}, 1 + REMAT_ROUNDS_MAX);
+}
+/* From there on, those of the kernels that keep values. */
+static inline remat_site remat_site_of_keep(const struct remat_settled *settled,
+                                            remat_kernel_id kernel)
+{
+    return (remat_site){remat_site_end(settled).i + kernel.i};
 }
 
 #endif

@@ -17,12 +17,16 @@ static uint64_t mix(remat_site site, struct remat_site_content content)
     return h ^ h >> 29;
 }
 
+static void add_ns(uint32_t kind, uint64_t ns, struct remat_times_sum *sum)
+{
+    uint64_t *class_ns = &sum->times.ns[remat_cost_class_of(kind)];
+    *class_ns = remat_ns_add(*class_ns, ns);
+}
+
 static void add(const struct remat_times *t, remat_site site, struct remat_site_content content,
                 uint64_t ns, struct remat_times_sum *sum)
 {
-    uint32_t kind = remat_kernel_at(t->kernels, remat_site_kernel(t->settled, site))->kind;
-    uint64_t *class_ns = &sum->times.ns[remat_cost_class_of(kind)];
-    *class_ns = remat_ns_add(*class_ns, ns);
+    add_ns(remat_kernel_at(t->kernels, remat_site_kernel(t->settled, site))->kind, ns, sum);
     sum->effect += mix(site, content);
 }
 
@@ -68,7 +72,7 @@ struct remat_times remat_times_create(struct remat_arena *arena,
     struct remat_times *t = &out;
     out.live = remat_live_create(arena, settled);
     REMAT_NEW(arena, t->sites, remat_site_end(settled).i);
-    REMAT_NEW(arena, t->sharded, settled->graph->value_count);
+    REMAT_NEW(arena, t->got, settled->keeps.way_count);
     for (remat_kernel_id k = {0}; k.i < count; k.i++)
         if (!remat_kernel_is_early(t->kernels, k) && settled->inlines[k.i].count == 0)
             add(t, (remat_site){k.i}, (struct remat_site_content){0}, t->prices[k.i].ns, &t->same);
@@ -98,25 +102,27 @@ static void need(struct remat_times *t, remat_value v)
         t->sites[t->home[v.i].kernel.i].stored |= UINT64_C(1) << t->settled->place[v.i];
 }
 
-/* The value is read from its rerun of a round, or as REMAT_CLONE_SHARD from its gather. */
-static void read_recomputed(struct remat_times *t, struct remat_times_demand demand, uint32_t round)
+/* The value is read from its rerun of a round, or as a way to keep it says: remat_clone_read. */
+static void read_recomputed(struct remat_times *t, struct remat_times_demand demand, uint32_t read)
 {
     remat_site reader = remat_site_of(t->settled, demand.kernel, demand.round);
-    t->sites[reader.i].recomputed += t->home[demand.value.i].hash * round;
+    t->sites[reader.i].recomputed += t->home[demand.value.i].hash * read;
 }
 
-/* The gather is made before `kernel`, the first that asks for the value: up to there the part is
- * live, from there on the whole. */
-static void meet_shard(struct remat_times *t, remat_value v, remat_kernel_id kernel, bool reads)
+/* It is got before `kernel`, the first that asks for the value: up to there what is kept is live,
+ * from there on the whole. */
+static void meet_kept(struct remat_times *t, const struct remat_keep *keep, remat_kernel_id kernel,
+                      bool reads)
 {
-    need(t, v);
-    if (!t->sharded[v.i]) {
-        t->sharded[v.i] = true;
-        REMAT_PUSH(t->arena, &t->gathers, v);
-        remat_live_shard(&t->live, v, t->settled->shards.of[v.i].bytes, kernel);
+    size_t way = (size_t)(keep - t->settled->keeps.keeps);
+    need(t, keep->value);
+    if (!t->got[way]) {
+        t->got[way] = true;
+        REMAT_PUSH(t->arena, &t->gets, keep);
+        remat_live_keep(&t->live, keep->value, t->settled->keeps.ways[way].bytes, kernel);
     }
     if (reads)
-        remat_live_read(&t->live, v, kernel);
+        remat_live_read(&t->live, keep->value, kernel);
 }
 
 /* Kernels of the graph are round 0. The rerun that they read is that of the last round; a rerun
@@ -128,12 +134,13 @@ static void meet(struct remat_times *t, const uint8_t *actions, struct remat_tim
 {
     remat_value v = demand.value;
     uint32_t times = remat_action_times(actions[v.i]), round = demand.round;
-    if (actions[v.i] == REMAT_ACTION_SHARD && t->settled->shards.of[v.i].bytes) {
-        read_recomputed(t, demand, REMAT_CLONE_SHARD);
-        meet_shard(t, v, kernel, round == 0);
-        return;
-    }
     if (times == 0) {
+        const struct remat_keep *keep = remat_keeps_find(&t->settled->keeps, v, actions[v.i]);
+        if (keep) {
+            read_recomputed(t, demand, remat_clone_read(actions[v.i]));
+            meet_kept(t, keep, kernel, round == 0);
+            return;
+        }
         need(t, v);
         remat_live_read(&t->live, v, round ? t->live.first : kernel);
         return;
@@ -169,9 +176,8 @@ static void meet_all(struct remat_times *t, const uint8_t *actions)
 {
     const struct remat_graph *g = t->settled->graph;
     memset(t->sites, 0, remat_site_end(t->settled).i * sizeof *t->sites);
-    for (size_t i = 0; i < t->gathers.count; i++)
-        t->sharded[t->gathers.items[i].i] = false;
-    t->gathers.count = 0;
+    memset(t->got, 0, t->settled->keeps.way_count * sizeof *t->got);
+    t->gets.count = 0;
     remat_live_begin(&t->live);
     for (uint32_t o = 0; o < g->output_count; o++)
         need(t, t->settled->facts.root[g->outputs[o].i]);
@@ -217,15 +223,12 @@ static void add_site(struct remat_times *t, struct remat_variants *variants,
     add(t, site, content, ns, sum);
 }
 
-/* The slice and the gather of a shard. */
-static void add_shard(const struct remat_times *t, remat_value v, struct remat_times_sum *sum)
+/* A kernel that keeps a value. */
+static void add_keep(const struct remat_times *t, remat_kernel_id k, struct remat_times_sum *sum)
 {
-    const struct remat_shard *shard = &t->settled->shards.of[v.i];
-    uint64_t *slices = &sum->times.ns[remat_cost_class_of(REMAT_KERNEL_batch_slice)];
-    uint64_t *gathers = &sum->times.ns[remat_cost_class_of(REMAT_KERNEL_gather)];
-    *slices = remat_ns_add(*slices, shard->slice_ns);
-    *gathers = remat_ns_add(*gathers, shard->gather_ns);
-    sum->effect += mix(remat_site_end(t->settled), (struct remat_site_content){.made = v.i});
+    const struct remat_keeps *keeps = &t->settled->keeps;
+    add_ns(keeps->kernels.kernels[k.i].kind, keeps->prices[k.i].ns, sum);
+    sum->effect += mix(remat_site_of_keep(t->settled, k), (struct remat_site_content){0});
 }
 
 struct remat_times_sum remat_times_find(struct remat_times *t, struct remat_variants *variants,
@@ -236,8 +239,10 @@ struct remat_times_sum remat_times_find(struct remat_times *t, struct remat_vari
     for (remat_site s = remat_site_end(t->settled); s.i-- > 0;)
         if (may_vary(t, s))
             add_site(t, variants, decision, s, &sum);
-    for (size_t i = 0; i < t->gathers.count; i++)
-        add_shard(t, t->gathers.items[i], &sum);
+    for (size_t i = 0; i < t->gets.count; i++) {
+        add_keep(t, t->gets.items[i]->put, &sum);
+        add_keep(t, t->gets.items[i]->get, &sum);
+    }
     return sum;
 }
 
@@ -254,7 +259,7 @@ struct lister {
     struct remat_variants *variants;
     struct remat_arena *arena;
     const struct remat_decision *decision;
-    bool *listed; /* by site, those of shards too */
+    bool *listed; /* by site, those that keep too */
     struct REMAT_LIST(struct waiting {
         const struct remat_variant *variant;
         remat_site site;
@@ -266,10 +271,10 @@ struct lister {
 
 static void enter(struct lister *l, remat_site site)
 {
-    static const struct remat_site_content of_shard = {0};
+    static const struct remat_site_content of_keep = {0};
     bool varies = site.i < remat_site_end(l->times->settled).i;
     const struct remat_variant *variant = remat_variant_of(
-        l->variants, l->decision, site, varies ? &l->times->sites[site.i] : &of_shard);
+        l->variants, l->decision, site, varies ? &l->times->sites[site.i] : &of_keep);
     REMAT_PUSH(l->arena, &l->stack, ((struct waiting){variant, site, 0}));
 }
 
@@ -292,17 +297,15 @@ static void list(struct lister *l, remat_site site)
     }
 }
 
-/* Of the kernel's own candidates that are saved as shards. */
-static void list_slices(struct lister *l, remat_kernel_id kernel)
+/* Of the kernel's own candidates. */
+static void list_puts(struct lister *l, remat_kernel_id kernel)
 {
     const struct remat_settled *s = l->times->settled;
     for (size_t i = 0; i < s->own[kernel.i].count; i++) {
         remat_value v = s->own[kernel.i].items[i];
-        const struct remat_graph *g = s->shards.graph;
-        if (l->times->sharded[v.i])
-            list(l,
-                 s->shards
-                     .runs_in[remat_producer(g, s->shards.of[v.i].part).i - s->graph->node_count]);
+        for (uint32_t w = s->keeps.begin[v.i]; w < s->keeps.begin[v.i + 1]; w++)
+            if (l->times->got[w])
+                list(l, remat_site_of_keep(s, s->keeps.keeps[w].put));
     }
 }
 
@@ -312,14 +315,14 @@ struct remat_kernel_list remat_times_list(const struct remat_times *t,
                                           const struct remat_decision *decision,
                                           struct remat_price **out_prices)
 {
-    uint32_t count = remat_site_end(t->settled).i + t->settled->shards.kernels.count;
+    uint32_t count = remat_site_end(t->settled).i + t->settled->keeps.kernels.count;
     struct lister l = {.times = t, .variants = variants, .arena = arena, .decision = decision};
     REMAT_NEW(arena, l.listed, count);
     REMAT_ROOM(arena, l.out.kernels, count);
     REMAT_ROOM(arena, l.prices, count);
     for (remat_kernel_id k = {0}; k.i < t->kernels->count; k.i++) {
         list(&l, (remat_site){k.i});
-        list_slices(&l, k);
+        list_puts(&l, k);
     }
     *out_prices = l.prices;
     return l.out;

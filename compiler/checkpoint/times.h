@@ -34,8 +34,8 @@ struct remat_times {
     struct remat_live live;
     /* Of the decision that was looked up last. */
     struct remat_site_content *sites; /* by site */
-    bool *sharded;              /* by value: saved as a shard, and gathered before some kernel */
-    struct remat_roots gathers; /* all of these */
+    bool *got;                        /* by way to keep: something reads what it gets */
+    struct REMAT_LIST(const struct remat_keep *) gets;    /* all of these */
     struct REMAT_LIST(struct remat_times_demand) demands; /* to be looked at */
 };
 
@@ -47,7 +47,7 @@ struct remat_times remat_times_create(struct remat_arena *arena,
 struct remat_times_sum remat_times_find(struct remat_times *times, struct remat_variants *variants,
                                         const struct remat_decision *decision);
 
-/* The kernels of that decision, each with the reruns and gathers that it reads before it unless
+/* The kernels of that decision, each with the reruns and gets that it reads before it unless
  * they have come before, and their prices. */
 struct remat_kernel_list remat_times_list(const struct remat_times *times,
                                           struct remat_variants *variants,

@@ -28,14 +28,14 @@ struct remat_variants *remat_variants_create(struct remat_arena *arena, struct r
                                  .prices = prices,
                                  .device = device};
     v->writer = remat_kernel_writer_create(arena, scratch, &v->wiring.graph, &clones->runs_in->i);
-    REMAT_NEW(arena, v->first, end + s->shards.kernels.count);
-    REMAT_NEW(arena, known, count + s->shards.kernels.count);
+    REMAT_NEW(arena, v->first, end + s->keeps.kernels.count);
+    REMAT_NEW(arena, known, count + s->keeps.kernels.count);
     for (remat_kernel_id k = {0}; k.i < count; k.i++)
         add_saved(v, k, &known[k.i]);
-    for (uint32_t k = 0; k < s->shards.kernels.count; k++) {
+    for (uint32_t k = 0; k < s->keeps.kernels.count; k++) {
         v->first[end + k] = &known[count + k];
-        known[count + k] = (struct remat_variant){.kernel = s->shards.kernels.kernels[k],
-                                                  .price = s->shards.prices[k]};
+        known[count + k] = (struct remat_variant){.kernel = s->keeps.kernels.kernels[k],
+                                                  .price = s->keeps.prices[k]};
     }
     return v;
 }

@@ -10,7 +10,7 @@
 
 /* Which candidates a site makes, and which of its kernel's own it stores: bits by place, those of
  * the kernel's own candidates, then those that it inlines. recomputed: a hash of the candidates
- * that it reads from reruns or gathers, and from which; others are saved. */
+ * that it reads from reruns or as they are kept, and from which; others are saved in place. */
 struct remat_site_content {
     uint64_t made, stored, recomputed;
 };
@@ -29,7 +29,7 @@ struct remat_variants {
     const struct remat_price *prices;
     const struct remat_device_description *device;
     struct remat_kernel_writer *writer;
-    struct remat_variant **first; /* by site, those of shards too: what was last formed */
+    struct remat_variant **first; /* by site, those that keep too: what was last formed */
 };
 
 /* `prices`: by kernel, everything saved. All pointers outlive the result, which lies in `arena`;

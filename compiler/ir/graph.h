@@ -101,7 +101,8 @@ struct remat_value_info {
     bool trainable;      /* parameters: autodiff makes a gradient */
     bool no_decay;       /* parameters: weight decay leaves it out */
     bool batched;        /* graph inputs: the first axis is the batch */
-    bool sliced; /* among clones: a rank's part of the original, which is saved as a shard */
+    uint8_t
+        keep; /* among clones: the action of the way to keep the original that this is; 0: none */
     remat_value original; /* among clones (checkpoint/clones.h): the value of the given graph that
                              this is, or stands for */
     remat_node node;      /* producer, none for graph inputs */

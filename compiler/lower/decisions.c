@@ -11,8 +11,8 @@ struct outcome {        /* of a value of the decided graph */
     bool read_late;     /* the value itself, by the backward pass or later */
     uint32_t rounds;    /* the last one (checkpoint/clones.h) that makes a clone; 0: none does */
     bool rewritten;     /* a clone of that round owns bytes */
-    bool sharded;       /* it is saved as a shard */
-    uint64_t clones_ns; /* of the kernels that write clones, slices and gathers */
+    uint8_t keep;       /* the action of the way in which it is kept; 0: in place, or not */
+    uint64_t clones_ns; /* of the kernels that write clones, or keep it and get it */
     uint32_t read_end;  /* position after the last kernel that reads it or a clone */
 };
 
@@ -36,7 +36,7 @@ static const struct remat_fused_kernel *kernel_at(const struct recorder *r, uint
     return remat_kernel_at(&r->list->kernels, r->list->order[position]);
 }
 
-/* It is no value of the decided graph, but made for one: a clone, a slice or a gather. */
+/* It is no value of the decided graph, but made for one: a clone, or to keep it. */
 static bool is_made(const struct recorder *r, remat_value v)
 {
     return v.i >= r->in->decision->value_count;
@@ -71,7 +71,8 @@ static void follow_made(struct recorder *r, remat_value v)
     struct outcome *outcome = outcome_of(r, v);
     uint32_t round = remat_clone_round(remat_instance(r->list->graph, v));
     bool written = has_buffer(r, v);
-    outcome->sharded |= r->list->graph->values[v.i].sliced;
+    if (r->list->graph->values[v.i].keep)
+        outcome->keep = r->list->graph->values[v.i].keep;
     if (round >= outcome->rounds)
         outcome->rewritten = written || (round == outcome->rounds && outcome->rewritten);
     outcome->rounds = later(outcome->rounds, round);
@@ -171,8 +172,8 @@ static bool is_decided(const struct recorder *r, remat_value v)
 
 static uint8_t action_of(const struct outcome *outcome)
 {
-    if (outcome->rounds == 0 || outcome->sharded)
-        return outcome->sharded ? REMAT_ACTION_SHARD : REMAT_ACTION_SAVE;
+    if (outcome->rounds == 0 || outcome->keep)
+        return outcome->keep;
     uint32_t action = outcome->rewritten ? REMAT_ACTION_RECOMPUTE : REMAT_ACTION_INLINE;
     return (uint8_t)(outcome->rounds > 1 ? remat_action_twice(action) : action);
 }
@@ -202,8 +203,8 @@ static struct remat_decision_record record(const struct recorder *r, remat_value
         .dtype = (uint8_t)info->dtype,
         .rank = (uint8_t)info->shape.rank,
         .leaves_layer = r->leaves[v.i],
-        .shard_bytes = other->shard_bytes,
-        .shard_ns = other->shard_ns * r->runs,
+        .shard_bytes = other->way_count ? other->ways[0].bytes : 0,
+        .shard_ns = other->way_count ? (uint64_t)other->ways[0].ps / 1000 * r->runs : 0,
         .saved_begin = begin,
         .saved_end = later(begin, first_command.i + outcome->read_end),
     };

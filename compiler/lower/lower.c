@@ -82,13 +82,13 @@ static void lower_statics(struct lowerer *l)
 
 /* --- values --- */
 
-/* The name of a shard goes when the search does. */
+/* The name of what is kept goes when the search does. */
 static void name_outputs(struct lowerer *l, const struct remat_node_info *node)
 {
     for (uint32_t o = 0; o < node->output_count; o++) {
         remat_value v = node->outputs[o];
         const struct remat_value_info *info = &l->segment->arranged.graph->values[v.i];
-        l->root_name[v.i] = info->sliced ? REMAT_FORMAT(l->arena, "%s", info->name) : info->name;
+        l->root_name[v.i] = info->keep ? REMAT_FORMAT(l->arena, "%s", info->name) : info->name;
         l->root_role[v.i] = info->role;
     }
 }

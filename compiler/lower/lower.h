@@ -3,16 +3,17 @@
 #ifndef REMAT_LOWER_H
 #define REMAT_LOWER_H
 
+#include "border.h"
 #include "decision.h"
 #include "step.h"
 
 /* The effect of the other action on a value, all others as decided. */
 struct remat_alternative {
-    bool written;               /* the forward pass writes it when everything is saved */
-    bool recomputable;          /* both saving and recomputing it are possible */
-    int64_t recompute_extra_ns; /* of one run: recomputed minus saved */
-    uint64_t shard_bytes;       /* 0: it cannot be saved as a shard */
-    uint64_t shard_ns;          /* of one run: slice and gather */
+    bool written;                        /* the forward pass writes it when everything is saved */
+    bool recomputable;                   /* both saving and recomputing it are possible */
+    int64_t recompute_extra_ns;          /* of one run: recomputed minus saved */
+    const struct remat_border_way *ways; /* to keep it, beside in place */
+    uint32_t way_count;
 };
 
 struct remat_lowering {

@@ -7,6 +7,7 @@
 #include "decide.h"
 
 #include "analysis.h"
+#include "keep.h"
 #include "ops.h"
 #include "policy.h"
 #include "region.h"
@@ -112,12 +113,13 @@ static void recompute_groups(struct decider *d, struct remat_decision *out)
     }
 }
 
-/* --- inputs of groups, saved as shards --- */
+/* --- inputs of groups, kept as parts on ranks --- */
 
 /* Each that one group reads: a value that several read is not divided. */
 static void distribute_inputs(struct decider *d, struct remat_decision *out)
 {
     const struct remat_facts *facts = &d->ground->facts;
+    const bool *may = remat_keep_PART.legal(d->arena, d->graph);
     struct readers {   /* of a value: groups other than its own */
         bool any;      /* there is one */
         group_id only; /* none: no group, or several */
@@ -140,11 +142,11 @@ static void distribute_inputs(struct decider *d, struct remat_decision *out)
         if (!one || out->actions[v.i] != REMAT_ACTION_SAVE || facts->output[v.i])
             continue;
         bool gathered = node->op == REMAT_OP_gather && facts->recomputable[v.i];
-        if (gathered) /* from what is its shard */
+        if (gathered) /* from what is its part */
             out->actions[facts->root[node->inputs[0].i].i] = REMAT_ACTION_SAVE;
-        else if (!facts->may_shard[v.i])
+        else if (!may || !may[v.i] || !facts->recomputable[v.i])
             continue;
-        act(out, v, gathered ? REMAT_ACTION_RECOMPUTE : REMAT_ACTION_SHARD, "policy");
+        act(out, v, gathered ? REMAT_ACTION_RECOMPUTE : REMAT_ACTION_PART, "policy");
     }
 }
 

@@ -86,8 +86,8 @@ static void estimate_alternatives(struct remat_arena *arena, const struct remat_
     }
     remat_border_marginals(arena, &model->border, times, otherwise, extra_ps);
     for (remat_item i = {0}; i.i < model->item_count; i.i++)
-        if (choice->kept[i.i] && *action_of(model, choice, i) == REMAT_ACTION_SHARD)
-            extra_ps[i.i] -= model->border.items[i.i].part_ps;
+        if (choice->kept[i.i])
+            extra_ps[i.i] -= remat_border_way(&model->border, i, *action_of(model, choice, i)).ps;
 }
 
 /* Nodes that decisions are about: the optimizer's are not. */
@@ -122,9 +122,9 @@ struct remat_explanation remat_explain(struct remat_search *c,
         a->written = true;
         a->recomputable = is_recomputable(model, (remat_item){i});
         a->recompute_extra_ns = a->recomputable ? extra_ps[i] / 1000 : 0;
-        const struct remat_shard *shard = &model->settled->shards.of[model->item_value[i].i];
-        a->shard_bytes = a->recomputable ? shard->bytes : 0;
-        a->shard_ns = a->shard_bytes ? shard->slice_ns + shard->gather_ns : 0;
+        const uint32_t *ways = &model->settled->keeps.begin[model->item_value[i].i];
+        a->ways = model->settled->keeps.ways + ways[0];
+        a->way_count = ways[1] - ways[0];
     }
     remat_stopwatch_lap(c->evaluator->watch, REMAT_LAP_EXPLAIN);
     return out;

@@ -175,17 +175,23 @@ static void find_near(struct remat_planner *p, struct remat_arena *arena)
     const struct remat_border_hull *hulls[] = {&p->single.hull, &p->grouped.hull};
     uint32_t count = hulls[0]->count + hulls[1]->count, next = 0;
     uint8_t *starts;
-    bool *parts; /* by free item */
-    REMAT_NEW(arena, parts, p->free_count);
-    for (uint32_t f = 0; f < p->free_count; f++)
-        parts[f] = p->model.border.items[p->free_items[f].i].part_bytes > 0;
+    uint32_t *actions; /* by free item: bits */
+    REMAT_NEW(arena, actions, p->free_count);
+    for (uint32_t f = 0; f < p->free_count; f++) {
+        const struct remat_border_item *item = &p->model.border.items[p->free_items[f].i];
+        actions[f] = 1u << REMAT_ACTION_SAVE | 1u << REMAT_ACTION_RECOMPUTE;
+        for (uint32_t w = item->way_begin; w < item->way_end; w++)
+            actions[f] |= 1u << p->model.border.ways[w].action;
+    }
     REMAT_NEW(arena, starts, (size_t)count * p->free_count);
     for (uint32_t h = 0; h < 2; h++)
         for (uint32_t c = 0; c < hulls[h]->count; c++)
-            for (uint32_t f = 0; f < p->free_count; f++)
-                starts[next++] = remat_action_kept(hulls[h]->points[c].keep[p->free_items[f].i],
-                                                   hulls[h]->points[c].part[p->free_items[f].i]);
-    p->near = remat_neighbours_find(arena, p->free_count, parts, starts, count,
+            for (uint32_t f = 0; f < p->free_count; f++) {
+                const struct remat_border_choice *corner = &hulls[h]->points[c];
+                uint32_t i = p->free_items[f].i;
+                starts[next++] = corner->keep[i] ? corner->way[i] : REMAT_ACTION_RECOMPUTE;
+            }
+    p->near = remat_neighbours_find(arena, p->free_count, actions, starts, count,
                                     NODES_NEAR / (p->graph->node_count + 1));
 }
 
@@ -228,7 +234,7 @@ static void pin_items(struct remat_planner *p, struct remat_arena *arena)
             continue;
         item->kept = !may_run[item->task.i];
         item->recomputed = pinned->actions[v.i] == REMAT_ACTION_RECOMPUTE;
-        item->part_bytes = 0;
+        item->way_end = item->way_begin;
     }
 }
 
@@ -362,18 +368,16 @@ struct remat_least remat_planner_least(const struct remat_planner *p, struct rem
                                        const struct remat_decision *decision)
 {
     uint64_t live_bytes = p->static_bytes + remat_times_live(p->evaluator->sums, decision);
-    uint8_t *times;
-    bool *part;
+    uint8_t *times, *actions; /* by item */
     REMAT_NEW(scratch, times, p->model.item_count);
-    REMAT_NEW(scratch, part, p->model.item_count);
+    REMAT_NEW(scratch, actions, p->model.item_count);
     for (uint32_t i = 0; i < p->model.item_count; i++) {
-        uint8_t action = decision->actions[p->model.item_value[i].i];
-        times[i] = (uint8_t)remat_action_times(action);
-        part[i] = action == REMAT_ACTION_SHARD;
+        actions[i] = decision->actions[p->model.item_value[i].i];
+        times[i] = (uint8_t)remat_action_times(actions[i]);
     }
     struct remat_border_choice choice = remat_border_follow(scratch, &p->model.border, times);
     choice.again = NULL;
-    choice.part = part;
+    choice.way = actions;
     remat_border_measure(scratch, &p->model.border, &choice);
     return (struct remat_least){bound_ns(p, (double)choice.cost_ps), live_bytes};
 }

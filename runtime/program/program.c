@@ -33,14 +33,6 @@ uint32_t remat_program_recomputed(const struct remat_program *program)
     return count;
 }
 
-uint32_t remat_program_inline(const struct remat_program *program)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < program->decision_count; i++)
-        count += program->decisions[i].action == REMAT_ACTION_INLINE;
-    return count;
-}
-
 const char *remat_action_name(uint32_t action)
 {
     static const char *const names[REMAT_ACTION_COUNT] = {
@@ -49,9 +41,19 @@ const char *remat_action_name(uint32_t action)
         [REMAT_ACTION_INLINE] = "recompute inline",
         [REMAT_ACTION_TWICE] = "twice",
         [REMAT_ACTION_TWICE_INLINE] = "twice inline",
-        [REMAT_ACTION_SHARD] = "shard",
+#define KEEP(id, name, ...) [REMAT_ACTION_##id] = name,
+#include "keeps.def"
     };
     return action < REMAT_ACTION_COUNT ? names[action] : NULL;
+}
+
+const struct remat_keep_words *remat_keep_words(uint32_t action)
+{
+    static const struct remat_keep_words rows[] = {
+#define KEEP(id, ...) {__VA_ARGS__},
+#include "keeps.def"
+    };
+    return &rows[action - REMAT_ACTION_KEEPS];
 }
 
 uint32_t remat_program_twice(const struct remat_program *program)
@@ -62,11 +64,11 @@ uint32_t remat_program_twice(const struct remat_program *program)
     return count;
 }
 
-uint32_t remat_program_shards(const struct remat_program *program)
+uint32_t remat_program_count(const struct remat_program *program, uint32_t action)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < program->decision_count; i++)
-        count += program->decisions[i].action == REMAT_ACTION_SHARD;
+        count += program->decisions[i].action == action;
     return count;
 }
 

@@ -173,16 +173,19 @@ struct remat_tensor {
 /* A decision may hold any; whether a value is recomputed in its readers' kernels alone is known
  * after lowering. Numbers are those of plan files; their order says nothing. */
 enum remat_action {
-    REMAT_ACTION_SAVE = 0,
+    REMAT_ACTION_SAVE = 0,      /* in place */
     REMAT_ACTION_RECOMPUTE = 1, /* recomputed and written */
     REMAT_ACTION_INLINE = 2,    /* recomputed inside the kernels that read it: never written */
     /* Recomputed twice: on the way to a later layer's input, and for the backward pass, then as
      * RECOMPUTE or as INLINE. */
     REMAT_ACTION_TWICE = 3,
     REMAT_ACTION_TWICE_INLINE = 4,
-    REMAT_ACTION_SHARD = 5, /* each rank along "tp" saves a part; later gathered */
+/* From here on: saved, but not in place. */
+#define KEEP(id, ...) REMAT_ACTION_##id,
+#include "keeps.def"
+    REMAT_ACTION_COUNT,
+    REMAT_ACTION_KEEPS = REMAT_ACTION_TWICE_INLINE + 1
 };
-enum { REMAT_ACTION_COUNT = REMAT_ACTION_SHARD + 1 };
 /* How often it has a value recomputed. */
 static inline uint32_t remat_action_times(uint32_t action)
 {
@@ -194,6 +197,10 @@ static inline uint32_t remat_action_times(uint32_t action)
 }
 const char *remat_action_name(uint32_t action); /* "recompute inline"; NULL when out of range */
 uint32_t remat_action_twice(uint32_t action);   /* RECOMPUTE and INLINE: the same twice */
+struct remat_keep_words {                       /* a row of keeps.def */
+    const char *name, *key, *words, *suffix, *done;
+};
+const struct remat_keep_words *remat_keep_words(uint32_t action); /* from KEEPS on */
 
 /* What was decided for a forward value that the backward pass needs. */
 struct remat_decision_record {
@@ -304,9 +311,8 @@ void remat_program_cost_shares(const struct remat_program *program,
 /* Number of values that are recomputed, of those with action INLINE, and of those that are
  * recomputed twice. */
 uint32_t remat_program_recomputed(const struct remat_program *program);
-uint32_t remat_program_inline(const struct remat_program *program);
 uint32_t remat_program_twice(const struct remat_program *program);
-uint32_t remat_program_shards(const struct remat_program *program); /* saved as one */
+uint32_t remat_program_count(const struct remat_program *program, uint32_t action);
 /* extents[layer]: how much of a layer is recomputed. WHOLE: all of its values, but for those that
  * leave it and those that cannot be. Layers with the same number in several stacks count as one. */
 enum remat_layer_extent { REMAT_LAYER_SAVED, REMAT_LAYER_IN_PART, REMAT_LAYER_WHOLE };

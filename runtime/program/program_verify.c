@@ -337,7 +337,7 @@ static remat_status verify_report(struct remat_verifier *v)
         if (d->recompute_ns && (d->action == REMAT_ACTION_SAVE || d->action == REMAT_ACTION_INLINE))
             return remat_verify_error(v, "decisions", i, d->name,
                                       "commands of its own, and action %u", d->action);
-        if ((d->action == REMAT_ACTION_SHARD || d->shard_ns) && !d->shard_bytes)
+        if ((d->action >= REMAT_ACTION_KEEPS || d->shard_ns) && !d->shard_bytes)
             return remat_verify_error(v, "decisions", i, d->name, "a shard of no bytes");
         if (d->recompute_extra_ns && !d->recomputable)
             return remat_verify_error(v, "decisions", i, d->name,

@@ -499,7 +499,7 @@ void ranks_check_graph(remat_context *ctx, struct remat_arena *arena,
         if (compared++ == 0)
             first = expected ? *expected : results[0];
         recomputing += remat_program_recomputed(program) > 0;
-        sharded += remat_program_shards(program) > 0;
+        sharded += remat_program_count(program, REMAT_ACTION_PART) > 0;
         for (uint32_t r = 0; r < ranks; r++) {
             CHECK(ranks_equal(&first, &results[r], 2), "%s: %s: rank %u has other bits",
                   graph->name, plans.items[k].name, r);

@@ -63,12 +63,12 @@ static void test_distributed(remat_context *ctx, const struct tensor_model *mode
     MUST_OK(ctx, harness_compile(ctx, &arena, graph, &passes, &policy, 0, &program));
     for (uint32_t d = 0; d < program->decision_count; d++) {
         const struct remat_decision_record *record = &program->decisions[d];
-        CHECK(record->action != REMAT_ACTION_SHARD ||
+        CHECK(record->action != REMAT_ACTION_PART ||
                   (record->layer < 0 && strcmp(record->op, "rope_table") != 0),
               "%s: %s, a %s of layer %d, is a shard", graph->name, record->name, record->op,
               record->layer);
     }
-    CHECK(remat_program_shards(program) > 0, "%s: no shard", graph->name);
+    CHECK(remat_program_count(program, REMAT_ACTION_PART) > 0, "%s: no shard", graph->name);
     remat_arena_release(&arena);
 }
 

@@ -250,12 +250,13 @@ static void print_plan(const struct report *report)
     print_layers(report, REMAT_LAYER_IN_PART);
     printf("\nvalues       %" PRIu32 " of %" PRIu32 " recomputed", remat_program_recomputed(p),
            p->decision_count);
-    if (remat_program_inline(p))
-        printf(", %" PRIu32 " of them inline", remat_program_inline(p));
+    if (remat_program_count(p, REMAT_ACTION_INLINE))
+        printf(", %" PRIu32 " of them inline", remat_program_count(p, REMAT_ACTION_INLINE));
     if (remat_program_twice(p))
         printf(", %" PRIu32 " of them twice", remat_program_twice(p));
-    if (remat_program_shards(p))
-        printf("; %" PRIu32 " saved as shards", remat_program_shards(p));
+    for (uint32_t a = REMAT_ACTION_KEEPS; a < REMAT_ACTION_COUNT; a++)
+        if (remat_program_count(p, a))
+            printf("; %" PRIu32 " %s", remat_program_count(p, a), remat_keep_words(a)->words);
     printf("\n");
     printf("step         %s predicted, %+.2f %% over everything saved (%s)",
            cli_time(p->step_ns).text, cli_percent_longer(p->step_ns, p->base_step_ns, 2),
@@ -545,9 +546,10 @@ static void print_json_plan(const struct report *report)
     print_json_layers("recomputed_layers", report, REMAT_LAYER_WHOLE);
     print_json_layers("partly_recomputed_layers", report, REMAT_LAYER_IN_PART);
     print_json_number("recomputed", remat_program_recomputed(p));
-    print_json_number("recomputed_fused", remat_program_inline(p));
+    print_json_number("recomputed_fused", remat_program_count(p, REMAT_ACTION_INLINE));
     print_json_number("recomputed_nested", remat_program_twice(p));
-    print_json_number("shards", remat_program_shards(p));
+    for (uint32_t a = REMAT_ACTION_KEEPS; a < REMAT_ACTION_COUNT; a++)
+        print_json_number(remat_keep_words(a)->key, remat_program_count(p, a));
     print_json_manuals(p);
     print_json_number("microbatches", microbatches_of(p));
     print_json_mesh(p);

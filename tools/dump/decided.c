@@ -30,14 +30,11 @@ static bool names_value(const struct remat_program_value *value,
     return value->role == REMAT_ROLE_ACTIVATION && strcmp(value->name, record->name) == 0;
 }
 
-/* The value is a rank's part of what the record is about. */
-static bool is_part_of(const struct remat_program_value *value,
-                       const struct remat_decision_record *record)
+bool dump_names_kept(const struct remat_decision_record *record, const char *name)
 {
     size_t length = strlen(record->name);
-    return record->action == REMAT_ACTION_SHARD && value->instance == 0 &&
-           strncmp(value->name, record->name, length) == 0 &&
-           strcmp(value->name + length, DUMP_PART) == 0;
+    return record->action >= REMAT_ACTION_KEEPS && strncmp(name, record->name, length) == 0 &&
+           strcmp(name + length, remat_keep_words(record->action)->suffix) == 0;
 }
 
 static void keep_first(uint32_t *first, uint32_t index)
@@ -49,7 +46,7 @@ static void add_value(const struct remat_program *program, const struct dump_ind
                       uint32_t v, struct use use, struct dump_decided *out)
 {
     const struct remat_program_value *value = &program->values[v];
-    size_t length = strlen(value->name), part = strlen(DUMP_PART);
+    size_t length = strlen(value->name);
     uint32_t d = dump_index_first(by_name, remat_hash(value->name, length, 0));
     for (; d != REMAT_NONE; d = by_name->next[d])
         if (names_value(value, &program->decisions[d])) {
@@ -58,14 +55,17 @@ static void add_value(const struct remat_program *program, const struct dump_ind
             out->stays[d] |= use.before && use.after &&
                              (value->instance > 0 || use.early_after || use.late_before);
         }
-    if (length < part)
-        return;
-    d = dump_index_first(by_name, remat_hash(value->name, length - part, 0));
-    for (; d != REMAT_NONE; d = by_name->next[d])
-        if (is_part_of(value, &program->decisions[d])) {
-            keep_first(&out->decision[v], d);
-            keep_first(&out->part[d], v);
-        }
+    for (uint32_t a = REMAT_ACTION_KEEPS; a < REMAT_ACTION_COUNT && value->instance == 0; a++) {
+        size_t suffix = strlen(remat_keep_words(a)->suffix);
+        if (length < suffix)
+            continue;
+        d = dump_index_first(by_name, remat_hash(value->name, length - suffix, 0));
+        for (; d != REMAT_NONE; d = by_name->next[d])
+            if (dump_names_kept(&program->decisions[d], value->name)) {
+                keep_first(&out->decision[v], d);
+                keep_first(&out->kept[d], v);
+            }
+    }
 }
 
 remat_status dump_decided(struct remat_arena *arena, const struct remat_program *program,
@@ -77,7 +77,7 @@ remat_status dump_decided(struct remat_arena *arena, const struct remat_program 
     REMAT_TRY_NEW(arena, uses, program->value_count);
     REMAT_TRY_NEW(arena, out->stays, program->decision_count);
     REMAT_TRY(dump_indices(arena, program->value_count, &out->decision));
-    REMAT_TRY(dump_indices(arena, program->decision_count, &out->part));
+    REMAT_TRY(dump_indices(arena, program->decision_count, &out->kept));
     REMAT_TRY(dump_index_new(arena, program->decision_count, &by_name));
     for (uint32_t c = 0; c < program->command_count; c++)
         add_uses(program, c, uses);

@@ -5,14 +5,15 @@
 
 #include "dump.h"
 
-#define DUMP_PART ".part" /* in the name of what is saved of a value as a shard */
-
 /* Indices are REMAT_NONE where there is none. */
 struct dump_decided {
     uint32_t *decision; /* by value: the one about it, of no recomputed one */
-    uint32_t *part;     /* by decision: of what is saved as a shard, this rank's part */
+    uint32_t *kept;     /* by decision: what is kept, if not in place */
     bool *stays;        /* by decision: recomputing its value does not take it from the peak */
 };
+/* Whether a value of this name is what is kept of the record's, if not in place. */
+bool dump_names_kept(const struct remat_decision_record *record, const char *name);
+
 remat_status dump_decided(struct remat_arena *arena, const struct remat_program *program,
                           struct dump_decided *out);
 

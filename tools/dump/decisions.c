@@ -76,20 +76,18 @@ fail:
 
 static void print_totals(const struct remat_program *program, struct remat_text *out)
 {
-    uint64_t bytes[REMAT_ACTION_COUNT] = {0}, ns = 0, twice_ns = 0, shards_ns = 0;
+    uint64_t bytes[REMAT_ACTION_COUNT] = {0}, ns[REMAT_ACTION_COUNT] = {0};
     uint32_t counts[REMAT_ACTION_COUNT] = {0};
     for (uint32_t i = 0; i < program->decision_count; i++) {
         const struct remat_decision_record *record = &program->decisions[i];
         counts[record->action]++;
         bytes[record->action] += record->bytes;
-        *(remat_action_times(record->action) > 1 ? &twice_ns
-          : record->action == REMAT_ACTION_SHARD ? &shards_ns
-                                                 : &ns) += record->recompute_ns;
+        ns[record->action] += record->recompute_ns;
     }
     remat_text_append(out, "%" PRIu32 " values saved: %s; %" PRIu32 " recomputed: %s, in %s",
                       counts[REMAT_ACTION_SAVE], cli_short(bytes[REMAT_ACTION_SAVE]).text,
                       counts[REMAT_ACTION_RECOMPUTE], cli_short(bytes[REMAT_ACTION_RECOMPUTE]).text,
-                      cli_time(ns).text);
+                      cli_time(ns[REMAT_ACTION_RECOMPUTE]).text);
     if (counts[REMAT_ACTION_INLINE])
         remat_text_append(out, "; %" PRIu32 " recomputed inline: %s", counts[REMAT_ACTION_INLINE],
                           cli_short(bytes[REMAT_ACTION_INLINE]).text);
@@ -97,11 +95,13 @@ static void print_totals(const struct remat_program *program, struct remat_text 
         remat_text_append(
             out, "; %" PRIu32 " recomputed twice: %s, in %s", remat_program_twice(program),
             cli_short(bytes[REMAT_ACTION_TWICE] + bytes[REMAT_ACTION_TWICE_INLINE]).text,
-            cli_time(twice_ns).text);
-    if (remat_program_shards(program))
-        remat_text_append(out, "; %" PRIu32 " saved as shards: %s whole, sliced and gathered in %s",
-                          remat_program_shards(program), cli_short(bytes[REMAT_ACTION_SHARD]).text,
-                          cli_time(shards_ns).text);
+            cli_time(ns[REMAT_ACTION_TWICE] + ns[REMAT_ACTION_TWICE_INLINE]).text);
+    for (uint32_t a = REMAT_ACTION_KEEPS; a < REMAT_ACTION_COUNT; a++) {
+        const struct remat_keep_words *row = remat_keep_words(a);
+        if (counts[a])
+            remat_text_append(out, "; %" PRIu32 " %s: %s whole, %s in %s", counts[a], row->words,
+                              cli_short(bytes[a]).text, row->done, cli_time(ns[a]).text);
+    }
     remat_text_append(out, "\n\n");
 }
 

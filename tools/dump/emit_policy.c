@@ -170,13 +170,13 @@ static remat_status append_differences(struct remat_arena *arena, const struct p
             if (d->saved != (saved != 0))
                 continue;
             if (first)
-                remat_text_append(
-                    out, "# %s:\n",
-                    saved
-                        ? "Saved here, where the plan does without, recomputes it or saves a shard"
-                        : "Recomputed here, saved by the plan");
+                remat_text_append(out,
+                                  saved ? "# Saved here, where the plan does without, recomputes it"
+                                        : "# Recomputed here, saved by the plan");
+            for (uint32_t a = REMAT_ACTION_KEEPS; first && saved && a < REMAT_ACTION_COUNT; a++)
+                remat_text_append(out, " or saves a %s", remat_action_name(a));
+            remat_text_append(out, first ? ":\n#     " : "#     ");
             first = false;
-            remat_text_append(out, "#     ");
             append_text(out, d->tag + (*d->tag == '.'));
             if (d->count)
                 remat_text_append(out, " of layers %s", dump_ranges(arena, d->items, d->count));

@@ -308,8 +308,8 @@ static remat_status compare(struct remat_arena *arena, struct policy *p,
 {
     remat_status st = REMAT_OK;
     bool saved = layer ? is_saved(p, layer, d) : true;
-    bool shard = d->action == REMAT_ACTION_SHARD; /* which no framework saves */
-    if (saved != (remat_action_times(d->action) == 0) || (saved && shard))
+    bool in_place = d->action == REMAT_ACTION_SAVE; /* frameworks have no other way */
+    if (saved != (remat_action_times(d->action) == 0) || (saved && !in_place))
         REMAT_TRY_PUSH(arena, &p->differences, ((struct policy_value){d->name, d->layer, saved}));
     if (layer && saved && d->recomputable && !is_outer(layer, d))
         REMAT_TRY_PUSH(arena, &p->saved, d->name);

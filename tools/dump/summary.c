@@ -95,12 +95,15 @@ static remat_status print_policy(struct remat_arena *arena, const struct remat_p
     manuals_print(p, 12, out);
     remat_text_append(out, "recomputed  %" PRIu32 " of %" PRIu32 " values", recomputed,
                       p->decision_count);
-    if (remat_program_inline(p))
-        remat_text_append(out, ", %" PRIu32 " of them inline", remat_program_inline(p));
+    if (remat_program_count(p, REMAT_ACTION_INLINE))
+        remat_text_append(out, ", %" PRIu32 " of them inline",
+                          remat_program_count(p, REMAT_ACTION_INLINE));
     if (remat_program_twice(p))
         remat_text_append(out, ", %" PRIu32 " of them twice", remat_program_twice(p));
-    if (remat_program_shards(p))
-        remat_text_append(out, "; %" PRIu32 " saved as shards", remat_program_shards(p));
+    for (uint32_t a = REMAT_ACTION_KEEPS; a < REMAT_ACTION_COUNT; a++)
+        if (remat_program_count(p, a))
+            remat_text_append(out, "; %" PRIu32 " %s", remat_program_count(p, a),
+                              remat_keep_words(a)->words);
     remat_text_append(out, "; layers %s of %" PRIu32, dump_ranges(arena, whole.items, whole.count),
                       p->layer_count);
     if (part.count)
@@ -389,9 +392,10 @@ remat_status dump_summary_json(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(set_layers(arena, "recomputed_layers", p, REMAT_LAYER_WHOLE, out));
     REMAT_TRY(set_layers(arena, "partly_recomputed_layers", p, REMAT_LAYER_IN_PART, out));
     dump_set(out, "recomputed", dump_bytes(remat_program_recomputed(p)));
-    dump_set(out, "recomputed_fused", dump_bytes(remat_program_inline(p)));
+    dump_set(out, "recomputed_fused", dump_bytes(remat_program_count(p, REMAT_ACTION_INLINE)));
     dump_set(out, "recomputed_nested", dump_bytes(remat_program_twice(p)));
-    dump_set(out, "shards", dump_bytes(remat_program_shards(p)));
+    for (uint32_t a = REMAT_ACTION_KEEPS; a < REMAT_ACTION_COUNT; a++)
+        dump_set(out, remat_keep_words(a)->key, dump_bytes(remat_program_count(p, a)));
     dump_set(out, "manuals", make_manuals(p, out));
     set_bytes_and_times(p, out);
     if (p->mesh_count)

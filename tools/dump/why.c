@@ -36,13 +36,10 @@ struct cli_buffer dump_added_time(int64_t ns)
     return out;
 }
 
-/* By the value's name, or by that of the part that is saved of it. */
+/* By the value's name, or by that of what is kept of it. */
 static bool matches(const struct remat_decision_record *record, const char *glob)
 {
-    size_t length = strlen(record->name), rest = strlen(glob);
-    bool part = record->action == REMAT_ACTION_SHARD && rest == length + strlen(DUMP_PART) &&
-                strncmp(glob, record->name, length) == 0 && strcmp(glob + length, DUMP_PART) == 0;
-    return part || fnmatch(glob, record->name, 0) == 0;
+    return dump_names_kept(record, glob) || fnmatch(glob, record->name, 0) == 0;
 }
 
 static remat_status check_glob(remat_context *ctx, const struct remat_program *program,
@@ -105,7 +102,7 @@ static void print_record(const struct remat_program *program, const struct dump_
         remat_text_append(out,
                           "  shard       %s at the binding command; sliced and gathered in %s a "
                           "step\n",
-                          cli_short(shard_bytes_at_peak(program, record, decided->part[d])).text,
+                          cli_short(shard_bytes_at_peak(program, record, decided->kept[d])).text,
                           cli_time(record->shard_ns).text);
     if (transfers->about[d] != REMAT_NONE)
         print_transfer(program, &transfers->items[transfers->about[d]], out);
@@ -162,7 +159,7 @@ remat_status dump_why_json(remat_context *ctx, struct remat_arena *arena,
         if (record->shard_bytes &&
             (json_object_set_new(
                  object, "peak_bytes_shard",
-                 dump_bytes(shard_bytes_at_peak(program, record, decided.part[d]))) != 0 ||
+                 dump_bytes(shard_bytes_at_peak(program, record, decided.kept[d]))) != 0 ||
              json_object_set_new(object, "shard_ns", dump_bytes(record->shard_ns)) != 0))
             out->failed = true;
         dump_push(out, why, object);

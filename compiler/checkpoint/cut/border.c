@@ -17,9 +17,8 @@
 #define NEWTON_STEPS    24
 
 struct capacity {
-    double ps;                  /* infinite: unbounded */
-    double bytes;               /* at the price that is asked for */
-    double part_ps, part_bytes; /* or these; 0 bytes: there is no choice */
+    double ps;       /* infinite: unbounded */
+    remat_item keep; /* or what it takes to keep the item at the price asked for; none: it is ps */
 };
 
 struct remat_border_network {
@@ -45,9 +44,27 @@ double remat_border_most_ps(const struct remat_border *b)
         ps += (double)b->extra_ps[e];
     for (uint32_t a = 0; a < b->arc_count; a++)
         ps += b->arcs[a].ps > 0 ? (double)b->arcs[a].ps : 0;
-    for (remat_item i = {0}; i.i < b->item_count; i.i++)
-        ps += (double)b->items[i.i].part_ps;
+    for (uint32_t w = 0; w < b->way_count; w++)
+        ps += (double)b->ways[w].ps;
     return ps;
+}
+
+static void add_least(struct remat_border_network *n, uint64_t bytes)
+{
+    if (bytes)
+        n->least_bytes = fmin(n->least_bytes, (double)bytes);
+}
+
+/* Of two ways to keep an item one may save little over the other: half of what counts here. */
+static void add_way(struct remat_border_network *n, const struct remat_border_item *item,
+                    uint32_t w)
+{
+    const struct remat_border_way *ways = n->border->ways;
+    add_least(n, ways[w].bytes);
+    for (uint32_t x = item->way_begin; x <= w; x++) {
+        uint64_t other = x < w ? ways[x].bytes : item->bytes;
+        add_least(n, 2 * (other > ways[w].bytes ? other - ways[w].bytes : ways[w].bytes - other));
+    }
 }
 
 static void sum_up(struct remat_border_network *n)
@@ -56,10 +73,10 @@ static void sum_up(struct remat_border_network *n)
     n->total_ps = remat_border_most_ps(b);
     n->least_bytes = INFINITY;
     for (remat_item i = {0}; i.i < b->item_count; i.i++) {
-        uint64_t least = b->items[i.i].part_bytes ? b->items[i.i].part_bytes : b->items[i.i].bytes;
         n->total_bytes += (double)b->items[i.i].bytes;
-        if (least)
-            n->least_bytes = fmin(n->least_bytes, (double)least);
+        add_least(n, b->items[i.i].bytes);
+        for (uint32_t w = b->items[i.i].way_begin; w < b->items[i.i].way_end; w++)
+            add_way(n, &b->items[i.i], w);
     }
 }
 
@@ -84,7 +101,7 @@ static void add_arc(struct remat_border_network *n, remat_flow_node from, remat_
                     double ps)
 {
     remat_flow_add(&n->flow, from, to);
-    REMAT_PUSH(n->arena, &n->capacities, ((struct capacity){.ps = ps}));
+    REMAT_PUSH(n->arena, &n->capacities, ((struct capacity){ps, {REMAT_NONE}}));
 }
 
 static void add_item(struct remat_border_network *n, remat_item i)
@@ -98,11 +115,8 @@ static void add_item(struct remat_border_network *n, remat_item i)
         add_arc(n, task, n->sink, INFINITY);
     if (item->recomputed && !item->kept)
         add_arc(n, node, task, INFINITY);
-    add_arc(n, node, task, 0); /* the price of keeping it */
-    n->capacities.items[n->capacities.count - 1] =
-        (struct capacity){.bytes = (double)item->bytes,
-                          .part_ps = (double)item->part_ps,
-                          .part_bytes = (double)item->part_bytes};
+    add_arc(n, node, task, 0);
+    n->capacities.items[n->capacities.count - 1].keep = i;
 }
 
 static void add_task(struct remat_border_network *n, remat_task t)
@@ -158,6 +172,15 @@ struct remat_border_network *remat_border_network(struct remat_arena *arena,
     return n;
 }
 
+struct remat_border_way remat_border_way(const struct remat_border *b, remat_item item,
+                                         uint8_t action)
+{
+    for (uint32_t w = b->items[item.i].way_begin; w < b->items[item.i].way_end; w++)
+        if (b->ways[w].action == action)
+            return b->ways[w];
+    return (struct remat_border_way){.bytes = b->items[item.i].bytes};
+}
+
 void remat_border_measure(struct remat_arena *arena, const struct remat_border *b,
                           struct remat_border_choice *choice)
 {
@@ -188,19 +211,27 @@ void remat_border_measure(struct remat_arena *arena, const struct remat_border *
             choice->cost_ps += b->arcs[a].ps;
     for (remat_item i = {0}; i.i < b->item_count; i.i++) {
         choice->keep[i.i] = holds[i.i] && !choice->run[b->items[i.i].task.i];
-        bool part = choice->keep[i.i] && choice->part && choice->part[i.i];
-        choice->cost_ps += part ? b->items[i.i].part_ps : 0;
-        choice->bytes += part                ? b->items[i.i].part_bytes
-                         : choice->keep[i.i] ? b->items[i.i].bytes
-                                             : 0;
+        if (!choice->keep[i.i])
+            continue;
+        struct remat_border_way way = remat_border_way(b, i, choice->way ? choice->way[i.i] : 0);
+        choice->cost_ps += way.ps;
+        choice->bytes += way.bytes;
     }
 }
 
-/* Where it is kept at this price, it is so in part. */
-static bool is_part(const struct remat_border_item *item, double price)
+static double way_ps(struct remat_border_way way, double price)
 {
-    return item->part_bytes &&
-           (double)item->part_ps + price * (double)item->part_bytes < price * (double)item->bytes;
+    return (double)way.ps + price * (double)way.bytes;
+}
+
+/* The best way to keep the item at this price. */
+static struct remat_border_way best_way(const struct remat_border *b, remat_item item, double price)
+{
+    struct remat_border_way best = {.bytes = b->items[item.i].bytes};
+    for (uint32_t w = b->items[item.i].way_begin; w < b->items[item.i].way_end; w++)
+        if (way_ps(b->ways[w], price) < way_ps(best, price))
+            best = b->ways[w];
+    return best;
 }
 
 /* At a higher price no capacity is less, so the last flow stays. */
@@ -210,9 +241,8 @@ static void find_flow(struct remat_border_network *n, double price)
     bool higher = price >= n->price && units == n->units;
     for (uint32_t a = 0; a < n->capacities.count; a++) {
         const struct capacity *c = &n->capacities.items[a];
-        double ps = c->ps + price * c->bytes;
-        if (c->part_bytes > 0)
-            ps = fmin(ps, c->part_ps + price * c->part_bytes);
+        double ps =
+            c->keep.i == REMAT_NONE ? c->ps : way_ps(best_way(n->border, c->keep, price), price);
         int64_t capacity = isinf(ps) ? REMAT_FLOW_UNBOUNDED : (int64_t)(ps * units);
         (higher ? remat_flow_raise : remat_flow_set)(&n->flow, a, capacity);
     }
@@ -235,9 +265,9 @@ static struct remat_border_cut find_cut(struct remat_border_network *n, double p
     REMAT_NEW(n->arena, cut.choice.run, b->task_count);
     for (remat_task t = {0}; t.i < b->task_count; t.i++)
         cut.choice.run[t.i] = n->flow.level[remat_border_task_node(b, t).i] != UINT32_MAX;
-    REMAT_NEW(n->arena, cut.choice.part, b->item_count);
+    REMAT_NEW(n->arena, cut.choice.way, b->item_count);
     for (remat_item i = {0}; i.i < b->item_count; i.i++)
-        cut.choice.part[i.i] = is_part(&b->items[i.i], price);
+        cut.choice.way[i.i] = best_way(b, i, price).action;
     remat_border_measure(n->arena, b, &cut.choice);
     return cut;
 }
@@ -305,7 +335,7 @@ struct remat_border_hull remat_border_find_hull(struct remat_arena *arena,
         struct remat_border_choice *c = &points.items[p];
         c->run = remat_copy(arena, c->run, border->task_count, sizeof *c->run);
         c->keep = remat_copy(arena, c->keep, border->item_count, sizeof *c->keep);
-        c->part = remat_copy(arena, c->part, border->item_count, sizeof *c->part);
+        c->way = remat_copy(arena, c->way, border->item_count, sizeof *c->way);
     }
     remat_scratch_close(scratch);
     return (struct remat_border_hull){(uint32_t)points.count, points.items};

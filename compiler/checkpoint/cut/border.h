@@ -20,14 +20,18 @@ REMAT_INDEX(remat_task);
 REMAT_INDEX(remat_region); /* of the forward pass, in its order: what items belong to */
 
 struct remat_border_item {
+    uint64_t bytes;              /* kept in place, for no time */
+    uint32_t way_begin, way_end; /* of border.ways: others to keep it */
+    remat_task task;             /* that recomputes it */
+    bool wanted;                 /* read after the border */
+    bool kept;                   /* must be kept */
+    bool recomputed;             /* must not be kept */
+};
+
+struct remat_border_way {
     uint64_t bytes;
-    /* Bytes when it is kept in part, and the time to restore the whole; 0 bytes: not allowed. */
-    uint64_t part_bytes;
-    int64_t part_ps;
-    remat_task task; /* that recomputes it */
-    bool wanted;     /* read after the border */
-    bool kept;       /* must be kept */
-    bool recomputed; /* must not be kept */
+    int64_t ps;
+    uint8_t action; /* what choices call it; 0: in place */
 };
 
 struct remat_border_task {
@@ -49,8 +53,9 @@ struct remat_border_arc {
 };
 
 struct remat_border {
-    uint32_t item_count, task_count, extra_count, arc_count;
+    uint32_t item_count, task_count, extra_count, arc_count, way_count;
     struct remat_border_item *items;
+    const struct remat_border_way *ways;
     struct remat_border_task *tasks;
     const remat_item *inputs;
     int64_t *extra_ps; /* by extra: not below zero */
@@ -78,7 +83,8 @@ struct remat_border_choice {
     bool *run;       /* by task */
     bool *again;     /* by task: it runs twice; NULL: none does */
     bool *keep;      /* by item */
-    bool *part;      /* by item: in part, if it is kept; NULL: none is */
+    uint8_t *way;    /* by item: the action of a way of its own, if it is kept; any other: in place;
+                        NULL: all are */
     int64_t cost_ps; /* beyond keeping everything */
     uint64_t bytes;  /* of what is kept */
 };
@@ -86,7 +92,11 @@ struct remat_border_choice {
 /* More than any choice costs, second runs included, or spares. */
 double remat_border_most_ps(const struct remat_border *border);
 
-/* The cost of the choice `run`, `again` and `part`, and what it keeps: items wanted, or needed by a
+/* The item's way of that action; of any other: in place. */
+struct remat_border_way remat_border_way(const struct remat_border *border, remat_item item,
+                                         uint8_t action);
+
+/* The cost of the choice `run`, `again` and `way`, and what it keeps: items wanted, or needed by a
  * running task, whose own task does not run. Fills cost_ps, bytes and keep of *choice. */
 void remat_border_measure(struct remat_arena *arena, const struct remat_border *border,
                           struct remat_border_choice *choice);

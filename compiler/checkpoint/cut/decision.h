@@ -20,12 +20,6 @@ struct remat_decision {
     bool in_line; /* transfers that no decision is about do not run beside computation (beside.h) */
 };
 
-/* The action for a value that is kept, in part or whole, or not. */
-static inline uint8_t remat_action_kept(bool kept, bool part)
-{
-    return !kept ? REMAT_ACTION_RECOMPUTE : part ? REMAT_ACTION_SHARD : REMAT_ACTION_SAVE;
-}
-
 enum { REMAT_ROUNDS_MAX = 2 };
 
 /* Rounds of clones (clones.h) that the decision takes: 1, or for a two-level one 2. */

@@ -10,8 +10,6 @@ static uint8_t *actions_of(const struct remat_neighbours *n, uint32_t decision)
     return n->actions + (size_t)decision * n->item_count;
 }
 
-static const uint8_t actions[] = {REMAT_ACTION_SAVE, REMAT_ACTION_RECOMPUTE, REMAT_ACTION_SHARD};
-
 /* Takes the decision that lies behind the last one, unless it is there already. */
 static void take(struct remat_arena *arena, struct remat_neighbours *n, struct remat_index *seen)
 {
@@ -25,14 +23,14 @@ static void take(struct remat_arena *arena, struct remat_neighbours *n, struct r
 }
 
 struct remat_neighbours remat_neighbours_find(struct remat_arena *arena, uint32_t item_count,
-                                              const bool *parts, const uint8_t *starts,
+                                              const uint32_t *actions, const uint8_t *starts,
                                               uint32_t start_count, uint32_t limit)
 {
     struct remat_neighbours out = {.item_count = item_count};
     struct remat_index seen = {0};
-    uint64_t others = item_count; /* that differ in one item */
+    uint64_t others = 0; /* that differ in one item */
     for (uint32_t i = 0; i < item_count; i++)
-        others += parts[i];
+        others += (uint64_t)__builtin_popcount(actions[i]) - 1;
     bool expands = start_count * (1 + others) <= limit;
     uint32_t most = expands ? limit : start_count;
     REMAT_NEW(arena, out.actions, (size_t)(most + 1) * item_count);
@@ -42,10 +40,10 @@ struct remat_neighbours remat_neighbours_find(struct remat_arena *arena, uint32_
     }
     for (uint32_t d = 0; expands && d < out.count; d++)
         for (uint32_t i = 0; i < item_count; i++)
-            for (size_t a = 0; a < (parts[i] ? 3 : 2) && out.count < most; a++) {
+            for (uint32_t left = actions[i]; left && out.count < most; left &= left - 1) {
                 uint8_t *next = actions_of(&out, out.count);
                 memcpy(next, actions_of(&out, d), item_count);
-                next[i] = actions[a];
+                next[i] = (uint8_t)__builtin_ctz(left);
                 take(arena, &out, &seen);
             }
     return out;

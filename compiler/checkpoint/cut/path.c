@@ -16,14 +16,13 @@ static bool changes(const struct builder *b, uint32_t corner, remat_item i)
 {
     const struct remat_border_choice *now = &b->hull.points[corner];
     return now->keep[i.i] != now[1].keep[i.i] ||
-           (now->keep[i.i] && now->part[i.i] != now[1].part[i.i]);
+           (now->keep[i.i] && now->way[i.i] != now[1].way[i.i]);
 }
 
 static uint64_t held_bytes(const struct builder *b, uint32_t corner, remat_item i)
 {
     const struct remat_border_choice *choice = &b->hull.points[corner];
-    const struct remat_border_item *item = &b->border->items[i.i];
-    return !choice->keep[i.i] ? 0 : choice->part[i.i] ? item->part_bytes : item->bytes;
+    return choice->keep[i.i] ? remat_border_way(b->border, i, choice->way[i.i]).bytes : 0;
 }
 
 /* Half of the most that the region drops of an item; none where it keeps more of another one, which
@@ -134,7 +133,7 @@ static void choose_plain(const struct remat_path *path, uint32_t index, uint8_t 
         bool next = last && is_changed(path, last, i);
         const struct remat_border_choice *corner = is_held ? first : &now[next];
         bool kept = corner->keep[i.i] || remat_path_ends_group(path, i);
-        actions[i.i] = remat_action_kept(kept, corner->part[i.i]);
+        actions[i.i] = kept ? corner->way[i.i] : REMAT_ACTION_RECOMPUTE;
     }
 }
 

@@ -71,8 +71,8 @@ void remat_path_twice(const struct remat_path *path, uint32_t index, bool *twice
 /* The first choice from `index` on that is a corner of the hull. */
 uint32_t remat_path_corner(const struct remat_path *path, uint32_t index);
 
-/* actions[item], SAVE, SHARD or RECOMPUTE, of choice `index`, which recomputes these regions twice.
- */
+/* actions[item], RECOMPUTE or of a way to keep, of choice `index`, which recomputes these regions
+ * twice. */
 void remat_path_choice(const struct remat_path *path, uint32_t index, const bool *twice,
                        uint8_t *actions);
 
@@ -88,11 +88,11 @@ struct remat_neighbours {
 
 /* All decisions that differ from the given ones in one item, in two and so on, up to `limit`
  * decisions in all. With few items these are all decisions that recompute no item twice.
- * `parts`: items that may be kept in part. `starts`: `start_count` decisions, as in `actions`,
+ * `actions`: by item, bits: those that it may have. `starts`: `start_count` decisions, by item,
  * which come first, each once. No neighbours if those that differ in one item exceed the limit. In
  * the arena. */
 struct remat_neighbours remat_neighbours_find(struct remat_arena *arena, uint32_t item_count,
-                                              const bool *parts, const uint8_t *starts,
+                                              const uint32_t *actions, const uint8_t *starts,
                                               uint32_t start_count, uint32_t limit);
 
 #endif

@@ -286,10 +286,7 @@ static bool has_lane(const struct graph *g)
 
 static bool has_shards(const struct graph *g)
 {
-    for (uint32_t i = 0; i < g->model.item_count; i++)
-        if (g->model.border.items[i].part_bytes)
-            return true;
-    return false;
+    return g->model.border.way_count > 0;
 }
 
 static int compare_costs(const void *a, const void *b)
@@ -371,7 +368,7 @@ static void check_inside(struct graph *g)
             bool two_level =
                 k >= INSIDE && action == REMAT_ACTION_RECOMPUTE && random_draw(&g->random, 3) == 0;
             if (action == REMAT_ACTION_SAVE && random_draw(&g->random, 2))
-                action = REMAT_ACTION_SHARD; /* where it may be one */
+                action = REMAT_ACTION_PART; /* where it may be one */
             g->decision.actions[v] = two_level ? remat_action_twice(action) : action;
         }
         g->decision.in_line = has_lane(g) && k % 2;
@@ -383,7 +380,7 @@ static remat_status check_all(struct graph *g, struct tally *y)
 {
     remat_status st = REMAT_OK;
     const uint8_t actions[] = {REMAT_ACTION_SAVE, REMAT_ACTION_RECOMPUTE,
-                               has_shards(g) ? REMAT_ACTION_SHARD : REMAT_ACTION_TWICE};
+                               has_shards(g) ? REMAT_ACTION_PART : REMAT_ACTION_TWICE};
     uint32_t each = g->free_count <= TWICE_ITEMS_MAX ? 3 : 2, count = 1, ways = 1 + has_lane(g);
     struct cost *costs, two_level;
     for (uint32_t f = 0; f < g->free_count; f++)

@@ -154,7 +154,7 @@ static void check_shards(int64_t layers, const char *encoder, const char *decode
         return;
     for (int k = 0; k < 2; k++)
         for (int l = 0; expected[k][l]; l++) {
-            bool shard = action(stacks[k], l + 1, "") == REMAT_ACTION_SHARD;
+            bool shard = action(stacks[k], l + 1, "") == REMAT_ACTION_PART;
             CHECK(shard == (expected[k][l] == 's'), "%s, %s.%d: %s", policy.name, stacks[k], l + 1,
                   shard ? "a shard" : "no shard");
         }

@@ -140,17 +140,17 @@ remat_status subject_charged(struct remat_arena *scratch, const struct remat_mod
     remat_status st = REMAT_OK;
     struct remat_border_choice choice = {0};
     uint8_t *times;
-    bool *part;
+    uint8_t *way;
     REMAT_TRY_NEW(scratch, times, model->item_count);
-    REMAT_TRY_NEW(scratch, part, model->item_count);
+    REMAT_TRY_NEW(scratch, way, model->item_count);
     for (uint32_t i = 0; i < model->item_count; i++) {
         uint8_t action = decision->actions[model->item_value[i].i];
         times[i] = (uint8_t)remat_action_times(action);
-        part[i] = action == REMAT_ACTION_SHARD;
+        way[i] = action;
     }
     choice = remat_border_follow(scratch, &model->border, times);
     choice.again = NULL; /* a second run is not charged */
-    choice.part = part;
+    choice.way = way;
     remat_border_measure(scratch, &model->border, &choice);
     *out_ns = model->least_ns;
     if (choice.cost_ps > 0)

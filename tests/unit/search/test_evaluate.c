@@ -6,6 +6,7 @@
 
 #include "analysis.h"
 #include "check.h"
+#include "keep.h"
 #include "philox.h"
 #include "reference.h"
 #include "schedule.h"
@@ -137,6 +138,7 @@ static void check_random(struct subject *s, uint32_t seed)
     struct remat_facts facts;
     remat_decision_create(&s->arena, s->graph->value_count, &decision);
     remat_facts_create(&s->arena, s->graph, &facts);
+    const bool *parts = remat_keep_PART.legal(&s->arena, s->graph);
     for (uint32_t v = 0; v < s->graph->value_count; v++) {
         uint32_t bits[4];
         philox((const uint32_t[4]){v}, (const uint32_t[2]){seed}, bits);
@@ -145,8 +147,8 @@ static void check_random(struct subject *s, uint32_t seed)
                 bits[1] % 3 < seed % 3 ? REMAT_ACTION_INLINE : REMAT_ACTION_RECOMPUTE;
         if (decision.actions[v] && bits[2] % 4 < seed % 4)
             decision.actions[v] += REMAT_ACTION_TWICE - REMAT_ACTION_RECOMPUTE;
-        if (facts.may_shard[v] && bits[3] % 2)
-            decision.actions[v] = REMAT_ACTION_SHARD;
+        if (facts.recomputable[v] && parts && parts[v] && bits[3] % 2)
+            decision.actions[v] = REMAT_ACTION_PART;
     }
     CHECK_OK(s->ctx, check_decision(s, &decision, "at random"));
 }

@@ -77,7 +77,7 @@ struct tally {
 static void decide(struct oracle *o, uint32_t code)
 {
     static const uint8_t actions[ACTIONS_MAX] = {REMAT_ACTION_SAVE, REMAT_ACTION_RECOMPUTE,
-                                                 REMAT_ACTION_SHARD};
+                                                 REMAT_ACTION_PART};
     for (uint32_t f = 0; f < o->free_count; f++, code /= o->actions)
         o->decision.actions[o->model.item_value[o->free_items[f]].i] = actions[code % o->actions];
 }
@@ -235,7 +235,7 @@ static remat_status check_budget(struct oracle *o, uint64_t limit_bytes, struct 
               "%s, %" PRIu64 " B: bound %" PRIu64 " ns, optimum %" PRIu64, s->graph->name,
               limit_bytes, chosen.bound_ns, best->ns);
         for (uint32_t v = 0; v < chosen.decision.value_count; v++)
-            y->shards += chosen.decision.actions[v] == REMAT_ACTION_SHARD;
+            y->shards += chosen.decision.actions[v] == REMAT_ACTION_PART;
         y->optimal += excess <= 0;
         y->excess += excess;
         y->worst = fmax(y->worst, excess);

@@ -2,8 +2,8 @@
 /* Border problems of up to nine tasks against every choice there is, priced from the definitions:
  * the cut is the optimum at every price, its bound is never above it, the hull's corners are the
  * optimum over what they keep, and the bound for a number of bytes is never above the best choice
- * that keeps so little. What each item changes in a choice is the difference of two whole choices.
- */
+ * that keeps so little. Some items have up to three ways to be kept. What each item changes in a
+ * choice is the difference of two whole choices. */
 #include "border.h"
 #include "decision.h"
 #include "program.h"
@@ -11,15 +11,27 @@
 
 #include <math.h>
 
-enum { PROBLEMS = 1500, TASKS = 9, ITEMS = 12, EDGES = 48, EXTRAS = 6, ARCS = 40 };
+enum {
+    PROBLEMS = 1500,
+    TASKS = 9,
+    ITEMS = 12,
+    EDGES = 48,
+    EXTRAS = 6,
+    ARCS = 40,
+    WAY_ITEMS = 3,
+    UNITS = 9 * ITEMS + 1
+};
 
 struct sample {
     struct remat_border border;
     struct remat_border_item items[ITEMS];
     struct remat_border_task tasks[TASKS];
+    struct remat_border_way ways[2 * WAY_ITEMS];
     remat_item inputs[EDGES];
     struct remat_border_arc arcs[ARCS];
     int64_t extra_ps[EXTRAS];
+    double
+        cheapest[UNITS]; /* by what is kept, in 256 bytes: the least cost; infinite without one */
 };
 
 /* Rules lead from tasks and earlier extras to extras; other arcs from anything to anything. */
@@ -43,10 +55,22 @@ static void make_arcs(struct test *t, struct sample *s)
     }
 }
 
+/* Numbers of ways are in no order, and some keep nothing here. */
+static void make_ways(struct test *t, struct sample *s, struct remat_border_item *item)
+{
+    struct remat_border *b = &s->border;
+    item->way_begin = b->way_count;
+    for (uint32_t k = draw(t, 1, 2); k > 0; k--)
+        s->ways[b->way_count++] = (struct remat_border_way){
+            draw(t, 0, item->bytes / 256) * 256, (int64_t)draw(t, 0, k == 1 ? 20 : 200), 3 * k - 2};
+    item->way_end = b->way_count;
+}
+
 /* Items of task t come before those of task t + 1, so inputs are earlier items. */
 static void make_sample(struct test *t, struct sample *s)
 {
     uint32_t input_count = 0, items = 0, tasks = draw(t, 1, TASKS), extras = draw(t, 0, EXTRAS);
+    uint32_t way_items = 0;
     memset(s, 0, sizeof *s);
     for (uint32_t k = 0; k < tasks; k++) {
         struct remat_border_task *task = &s->tasks[k];
@@ -64,6 +88,8 @@ static void make_sample(struct test *t, struct sample *s)
             item->wanted = draw(t, 0, 1);
             item->kept = draw(t, 0, 9) == 0;
             item->recomputed = draw(t, 0, 9) == 0;
+            if (tasks <= 6 && draw(t, 0, 3) == 0 && way_items++ < WAY_ITEMS)
+                make_ways(t, s, item);
         }
         if (items == ITEMS) {
             tasks = k + 1;
@@ -71,6 +97,8 @@ static void make_sample(struct test *t, struct sample *s)
         }
     }
     s->border = (struct remat_border){.item_count = items,
+                                      .way_count = s->border.way_count,
+                                      .ways = s->ways,
                                       .task_count = tasks,
                                       .extra_count = extras,
                                       .items = s->items,
@@ -87,8 +115,10 @@ static bool runs(uint32_t choice, uint32_t task)
     return choice >> task & 1;
 }
 
-/* Cost and kept bytes of a set of tasks; false when it is no choice. */
-static bool price_choice(const struct sample *s, uint32_t choice, int64_t *cost, uint64_t *bytes)
+/* Cost and kept bytes of a set of tasks, with each item kept in place or in the way of that number;
+ * false when it is no choice. */
+static bool price_choice(const struct sample *s, uint32_t choice, const uint8_t *ways,
+                         int64_t *cost, uint64_t *bytes)
 {
     const struct remat_border *b = &s->border;
     bool holds[ITEMS + TASKS + EXTRAS] = {0};
@@ -107,7 +137,13 @@ static bool price_choice(const struct sample *s, uint32_t choice, int64_t *cost,
         if ((again && s->items[i].kept) ||
             (holds[i] && !again && s->items[i].recomputed && !s->items[i].kept))
             return false;
-        *bytes += holds[i] && !again ? s->items[i].bytes : 0;
+        const struct remat_border_way *way = NULL;
+        for (uint32_t w = s->items[i].way_begin; w < s->items[i].way_end; w++)
+            way = s->ways[w].action == ways[i] ? &s->ways[w] : way;
+        if (!holds[i] || again)
+            continue;
+        *bytes += way ? way->bytes : s->items[i].bytes;
+        *cost += way ? way->ps : 0;
     }
     for (uint32_t e = 0; e < b->extra_count; e++) {
         uint32_t node = b->item_count + b->task_count + e;
@@ -122,16 +158,42 @@ static bool price_choice(const struct sample *s, uint32_t choice, int64_t *cost,
     return true;
 }
 
+/* From one combination of ways to the next; false after the last. */
+static bool next_ways(const struct sample *s, uint8_t *ways)
+{
+    for (uint32_t i = 0; i < s->border.item_count; i++) {
+        uint32_t w = s->items[i].way_begin;
+        while (ways[i] && w < s->items[i].way_end && s->ways[w].action != ways[i])
+            w++;
+        w += ways[i] != 0;
+        ways[i] = (uint8_t)(w < s->items[i].way_end ? s->ways[w].action : 0);
+        if (ways[i])
+            return true;
+    }
+    return false;
+}
+
+static void find_cheapest(struct sample *s)
+{
+    uint8_t ways[ITEMS] = {0};
+    for (uint32_t unit = 0; unit < UNITS; unit++)
+        s->cheapest[unit] = INFINITY;
+    do {
+        for (uint32_t choice = 0; choice < 1u << s->border.task_count; choice++) {
+            int64_t cost;
+            uint64_t bytes;
+            if (price_choice(s, choice, ways, &cost, &bytes))
+                s->cheapest[bytes / 256] = fmin(s->cheapest[bytes / 256], (double)cost);
+        }
+    } while (next_ways(s, ways));
+}
+
 /* Least cost + price * bytes over all choices of at most `most` bytes; infinite without one. */
 static double least(const struct sample *s, double price, uint64_t most)
 {
     double best = INFINITY;
-    for (uint32_t choice = 0; choice < 1u << s->border.task_count; choice++) {
-        int64_t cost;
-        uint64_t bytes;
-        if (price_choice(s, choice, &cost, &bytes) && bytes <= most)
-            best = fmin(best, (double)cost + price * (double)bytes);
-    }
+    for (uint64_t unit = 0; unit < UNITS && unit * 256 <= most; unit++)
+        best = fmin(best, s->cheapest[unit] + price * (double)unit * 256);
     return best;
 }
 
@@ -145,7 +207,7 @@ static void check_cut(const struct sample *s, struct remat_border_network *netwo
     uint64_t bytes;
     for (uint32_t k = 0; k < s->border.task_count; k++)
         choice |= (uint32_t)found.run[k] << k;
-    CHECK(price_choice(s, choice, &cost, &bytes), "the cut is no choice");
+    CHECK(price_choice(s, choice, found.way, &cost, &bytes), "the cut is no choice");
     CHECK(cost == found.cost_ps && bytes == found.bytes, "cost %ld not %ld, bytes %lu not %lu",
           (long)found.cost_ps, (long)cost, (unsigned long)found.bytes, (unsigned long)bytes);
     CHECK(bound <= best + 1e-9, "bound %g above the optimum %g", bound, best);
@@ -218,6 +280,24 @@ static void check_marginals(struct test *t, const struct sample *s)
     }
 }
 
+/* A way that keeps little less than another, at a high price: the last corner has it all the same.
+ */
+static void check_close_ways(struct test *t)
+{
+    struct sample s = {.ways = {{768, 100, 1}}};
+    s.items[0] = (struct remat_border_item){.bytes = 1024, .way_end = 1, .wanted = true};
+    s.items[0].kept = true;
+    s.border = (struct remat_border){.item_count = 1,
+                                     .task_count = 1,
+                                     .way_count = 1,
+                                     .items = s.items,
+                                     .tasks = s.tasks,
+                                     .ways = s.ways,
+                                     .inputs = s.inputs};
+    find_cheapest(&s);
+    check_hull(&s, &t->arena);
+}
+
 int main(void)
 {
     struct test t;
@@ -225,8 +305,10 @@ int main(void)
     double share = 0;
     uint32_t cases = 0, infeasible = 0;
     test_begin(&t);
+    check_close_ways(&t);
     for (int i = 0; i < PROBLEMS; i++) {
         make_sample(&t, &s);
+        find_cheapest(&s);
         check_marginals(&t, &s);
         if (isinf(least(&s, 0, UINT64_MAX))) { /* pins that nothing can meet */
             infeasible++;

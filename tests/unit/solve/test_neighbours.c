@@ -9,16 +9,21 @@
 enum { ITEMS_MAX = 5, STARTS_MAX = 6, CHOICES = 3, ALL_MAX = 243, ROUNDS = 2000 };
 
 static const uint8_t choices[CHOICES] = {REMAT_ACTION_SAVE, REMAT_ACTION_RECOMPUTE,
-                                         REMAT_ACTION_SHARD};
+                                         REMAT_ACTION_PART};
 
 struct sample {
     uint32_t items, starts, numbers, all; /* numbers: CHOICES ^ items; all: that are decisions */
-    bool parts[ITEMS_MAX];                /* may be kept in part: the last choice is one */
+    uint32_t actions[ITEMS_MAX];          /* bits; not of all the last choice */
     uint8_t start[STARTS_MAX * ITEMS_MAX];
     uint32_t distance[ALL_MAX];           /* by decision */
     uint32_t at_distance[ITEMS_MAX + 1];  /* how many decisions */
     uint32_t first[STARTS_MAX], distinct; /* the starts as decisions, each once */
 };
+
+static bool has_part(const struct sample *s, uint32_t item)
+{
+    return s->actions[item] >> choices[CHOICES - 1] & 1;
+}
 
 static uint32_t number_of(const uint8_t *actions, uint32_t items)
 {
@@ -35,7 +40,7 @@ static uint32_t number_of(const uint8_t *actions, uint32_t items)
 static bool is_decision(const struct sample *s, uint32_t number)
 {
     for (uint32_t i = 0; i < s->items; i++, number /= CHOICES)
-        if (number % CHOICES == CHOICES - 1 && !s->parts[i])
+        if (number % CHOICES == CHOICES - 1 && !has_part(s, i))
             return false;
     return number == 0;
 }
@@ -55,10 +60,10 @@ static void make_sample(struct test *t, struct sample *s)
     s->numbers = 1;
     for (uint32_t i = 0; i < s->items; i++) {
         s->numbers *= CHOICES;
-        s->parts[i] = draw(t, 0, 1);
+        s->actions[i] = 1u << choices[0] | 1u << choices[1] | draw(t, 0, 1) << choices[2];
     }
     for (uint32_t i = 0; i < s->starts * s->items; i++)
-        s->start[i] = choices[draw(t, 0, s->parts[i % s->items] ? CHOICES - 1 : CHOICES - 2)];
+        s->start[i] = choices[draw(t, 0, has_part(s, i % s->items) ? CHOICES - 1 : CHOICES - 2)];
     for (uint32_t d = 0; d < s->numbers; d++) {
         if (!is_decision(s, d))
             continue;
@@ -84,7 +89,7 @@ static uint32_t expected(const struct sample *s, uint32_t limit)
 {
     uint32_t nearest = s->starts * (1 + s->items);
     for (uint32_t i = 0; i < s->items; i++)
-        nearest += s->starts * s->parts[i];
+        nearest += s->starts * has_part(s, i);
     if (nearest > limit)
         return s->distinct;
     return limit < s->all ? limit : s->all;
@@ -95,7 +100,7 @@ static void check(struct test *t, const struct sample *s, uint32_t limit)
     struct remat_neighbours found;
     bool seen[ALL_MAX] = {0};
     uint32_t far = 0, at_far = 0, count = expected(s, limit);
-    found = remat_neighbours_find(&t->arena, s->items, s->parts, s->start, s->starts, limit);
+    found = remat_neighbours_find(&t->arena, s->items, s->actions, s->start, s->starts, limit);
     CHECK(found.item_count == s->items && found.count == count,
           "%u items, %u starts, limit %u: %u decisions, expected %u", s->items, s->starts, limit,
           found.count, count);

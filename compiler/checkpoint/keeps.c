@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "keeps.h"
+
+#include "amounts.h"
+#include "keep.h"
+
+#include <assert.h>
+
+enum { ROWS = REMAT_ACTION_COUNT - REMAT_ACTION_KEEPS };
+
+static const struct remat_keep_nodes *const rows[ROWS] = {
+#define KEEP(id, ...) &remat_keep_##id,
+#include "keeps.def"
+};
+
+struct maker {
+    struct remat_builder b;
+    struct REMAT_LIST(struct remat_border_way) ways;
+    struct REMAT_LIST(struct remat_keep) keeps;
+    struct REMAT_LIST(remat_kernel_id) kernel_of; /* by node that is made */
+    struct remat_nodes kernels;                   /* of each its only node */
+};
+
+/* Nodes that were made for a value: views, and one in a kernel of its own. */
+static remat_kernel_id finish(struct maker *m, uint32_t first_node, remat_value original)
+{
+    struct remat_graph *g = m->b.graph;
+    const remat_kernel_id kernel = {(uint32_t)m->kernels.count};
+    for (remat_node n = {first_node}; n.i < g->node_count; n.i++) {
+        bool view = remat_op_has(g->nodes[n.i].op, REMAT_FACT_VIEW);
+        g->values[g->nodes[n.i].outputs[0].i].original = original;
+        REMAT_PUSH(m->b.arena, &m->kernel_of, view ? REMAT_NO_KERNEL : kernel);
+        if (!view)
+            REMAT_PUSH(m->b.arena, &m->kernels, n);
+    }
+    assert(m->kernels.count == kernel.i + 1);
+    return kernel;
+}
+
+static void add(struct maker *m, remat_value v, uint8_t action)
+{
+    struct remat_builder *b = &m->b;
+    struct remat_graph *g = b->graph;
+    const struct remat_keep_nodes *row = rows[action - REMAT_ACTION_KEEPS];
+    struct remat_keep keep = {.value = v};
+    const char *suffix = remat_keep_words(action)->suffix;
+    uint32_t first_node = g->node_count;
+    b->scope = remat_producer_info(g, v)->scope;
+    b->prefix = g->values[v.i].name;
+    b->phase = REMAT_PHASE_FORWARD;
+    b->instance = 0;
+    remat_value kept = row->put(b, v, REMAT_FORMAT(b->arena, "%s%s", b->prefix, suffix));
+    keep.put = finish(m, first_node, v);
+    g->values[kept.i].keep = action;
+    first_node = g->node_count;
+    b->name = b->prefix;
+    b->phase = REMAT_PHASE_BACKWARD;
+    b->instance = 1;
+    keep.whole = row->get(b, v, kept);
+    keep.get = finish(m, first_node, v);
+    uint64_t bytes = remat_aligned_bytes(remat_storage_bytes(&g->values[kept.i]));
+    REMAT_PUSH(b->arena, &m->keeps, keep);
+    REMAT_PUSH(b->arena, &m->ways, ((struct remat_border_way){bytes, 0, action}));
+}
+
+static void price(struct maker *m, const struct remat_device_description *device,
+                  struct remat_keeps *out)
+{
+    struct remat_arena *arena = m->b.arena;
+    const struct remat_graph *g = m->b.graph;
+    struct remat_kernel_writer *writer = remat_kernel_writer_create(arena, NULL, g, NULL);
+    REMAT_ROOM(arena, out->kernels.kernels, m->kernels.count);
+    REMAT_NEW(arena, out->prices, m->kernels.count);
+    for (uint32_t k = 0; k < m->kernels.count; k++) {
+        struct remat_fused_kernel *kernel = &out->kernels.kernels[out->kernels.count++];
+        *kernel = remat_kernel_write(writer, &m->kernels.items[k], 1, NULL);
+        out->prices[k] = remat_price_kernel(g, kernel, device);
+    }
+    for (uint32_t w = 0; w < out->way_count; w++)
+        out->ways[w].ps = 1000 * (int64_t)remat_ns_add(out->prices[out->keeps[w].put.i].ns,
+                                                       out->prices[out->keeps[w].get.i].ns);
+}
+
+struct remat_keeps remat_keeps_create(struct remat_arena *arena, const struct remat_graph *graph,
+                                      const bool *candidates,
+                                      const struct remat_device_description *device)
+{
+    const bool *legal[ROWS];
+    bool any = false;
+    struct remat_keeps out = {.graph = graph};
+    struct maker m = {.b = {.arena = arena}};
+    REMAT_NEW(arena, out.begin, graph->value_count + 1);
+    for (uint32_t r = 0; r < ROWS; r++)
+        any |= (legal[r] = rows[r]->legal(arena, graph)) != NULL;
+    if (!any)
+        return out;
+    m.b.graph = remat_graph_copy(arena, graph, 1);
+    for (remat_value v = {0}; v.i < graph->value_count; v.i++) {
+        for (uint32_t r = 0; r < ROWS && candidates[v.i]; r++)
+            if (legal[r] && legal[r][v.i])
+                add(&m, v, (uint8_t)(REMAT_ACTION_KEEPS + r));
+        out.begin[v.i + 1] = (uint32_t)m.ways.count;
+    }
+    out.graph = m.b.graph;
+    out.way_count = (uint32_t)m.ways.count;
+    out.ways = m.ways.items;
+    out.keeps = m.keeps.items;
+    out.kernel_of = m.kernel_of.items;
+    price(&m, device, &out);
+    return out;
+}
