@@ -214,6 +214,11 @@ def bare(work, family, tensors):
     attempt(work, f"{family}, without head", safetensors(without, format="pt"), head and
             f'tensor "({"|".join(map(re.escape, head))})", F32 .* in the plan, is missing{more}: all of the head: '
             f"save the model as {whole}, not as AutoModel" or None)
+    if head:  # of a model that was saved whole, its prefix is there
+        kept = {name: tensor for name, tensor in tensors.items() if name not in head}
+        attempt(work, f"{family}, with prefix, without head", safetensors(kept, format="pt"), f"tensor .* is missing{more}: " + (
+            'the file\'s model has "model.embed_tokens.weight" as its head: make the graph of its config.json, with '
+            '"tie_word_embeddings": true' if family == "llama" else f"all of the head: save the model as {whole}"))
     last = list(without)[-1 if family != "bert" else -2]
     without.pop(last)
     attempt(work, f"{family}, without {last}", safetensors(without, format="pt"),

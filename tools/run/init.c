@@ -145,10 +145,44 @@ static struct missing find_missing(const remat_plan *plan, const bool *given)
     return out;
 }
 
-static remat_status check_given(remat_context *ctx, const char *path, const remat_plan *plan,
-                                const bool *given)
+/* Names of the body have its prefix, so it was no AutoModel that was saved. */
+static bool has_body(const struct initial_weights *weights, const struct family *family)
 {
-    char others[32] = "", head[128] = "";
+    for (uint32_t i = 0; i < weights->count; i++)
+        for (uint32_t k = 0; k < weights->files[i].file.count; k++)
+            if (strncmp(weights->files[i].file.tensors[k].name, family->body,
+                        strlen(family->body)) == 0)
+                return true;
+    return false;
+}
+
+struct advice {
+    char text[256];
+};
+
+/* Where all that is missing is the head. */
+static struct advice advise_head(const struct initial_weights *weights, const struct family *family,
+                                 const char *name)
+{
+    struct advice out;
+    const struct extra_tensor *tied = family_extra(family, name);
+    bool whole = has_body(weights, family);
+    if (whole && tied && tied->must_be == EXTRA_EQUAL)
+        snprintf(out.text, sizeof out.text,
+                 ": the file's model has \"%s\" as its head: make the graph of its config.json, "
+                 "with \"tie_word_embeddings\": true",
+                 tied->other);
+    else
+        snprintf(out.text, sizeof out.text, ": all of the head: save the model as %s%s",
+                 family->whole, whole ? "" : ", not as AutoModel");
+    return out;
+}
+
+static remat_status check_given(remat_context *ctx, const char *path, const remat_plan *plan,
+                                const bool *given, const struct initial_weights *weights)
+{
+    char others[32] = "";
+    struct advice head = {""};
     const struct missing missing = find_missing(plan, given);
     const remat_tensor_info *first = &missing.first;
     if (!missing.count)
@@ -156,12 +190,11 @@ static remat_status check_given(remat_context *ctx, const char *path, const rema
     if (missing.count > 1)
         snprintf(others, sizeof others, ", with %u more", missing.count - 1);
     if (missing.head_alone)
-        snprintf(head, sizeof head, ": all of the head: save the model as %s, not as AutoModel",
-                 family_of(plan)->whole);
+        head = advise_head(weights, family_of(plan), first->name);
     return cli_error(ctx, REMAT_ERROR_INVALID,
                      "%s: tensor \"%s\", %s %s in the plan, is missing%s%s", path, first->name,
                      element_name(first->element), shape_text(first->shape, first->rank).text,
-                     others, head);
+                     others, head.text);
 }
 
 remat_status initial_weights_open(remat_context *ctx, const char *const *paths, uint32_t count,
@@ -176,7 +209,7 @@ remat_status initial_weights_open(remat_context *ctx, const char *const *paths, 
         uint32_t i = out->count++;
         RUN_TRY(open_file(ctx, paths[i], plan, given, &out->files[i]));
     }
-    RUN_TRY(check_given(ctx, count == 1 ? paths[0] : "the files of --init", plan, given));
+    RUN_TRY(check_given(ctx, count == 1 ? paths[0] : "the files of --init", plan, given, out));
 fail:
     free(given);
     return st;
