@@ -259,26 +259,56 @@ static bool same_name(const char *word, const char *name)
     return strlen(name) == length && strncmp(word, name, length) == 0;
 }
 
+/* The row of a long option, "--name" or "--name=value"; all rows: it is none. */
+static uint32_t find_long(const struct cli_tool *tool, const char *word)
+{
+    uint32_t row = 0, rows = tool->option_count + COMMON_COUNT;
+    while (row < rows && !same_name(word + 2, option_name(tool, row)))
+        row++;
+    return row;
+}
+
+static bool is_option(const struct cli_tool *tool, const char *word)
+{
+    if (strncmp(word, "--", 2) == 0)
+        return word[2] && find_long(tool, word) < tool->option_count + COMMON_COUNT;
+    return word[0] == '-' && word[1] &&
+           (strchr("hV", word[1]) || find_letter(tool, word[1]) != CLI_NONE);
+}
+
+/* Where it is another option that follows, the value was forgotten. */
+static remat_status check_follows(remat_context *ctx, const struct cli_tool *tool, const char *word,
+                                  const char *next)
+{
+    if (!next || !is_option(tool, next))
+        return REMAT_OK;
+    return remat_error(ctx, REMAT_ERROR_USAGE,
+                       "%s needs a value, and '%s' is an option (as a value: %s%s%s)", word, next,
+                       word, word[1] == '-' ? "=" : "", next);
+}
+
 /* Long names must be whole: getopt would accept abbreviations, and a script that uses one breaks
  * when an option is added. */
 static remat_status check_names(remat_context *ctx, const struct cli_tool *tool, int argc,
                                 char *const *argv)
 {
+    remat_status st = REMAT_OK;
     for (int i = 1, words; i < argc && strcmp(argv[i], "--") != 0; i += words) {
         words = 1;
         if (strncmp(argv[i], "--", 2) == 0) {
-            uint32_t row = 0, rows = tool->option_count + COMMON_COUNT;
-            while (row < rows && !same_name(argv[i] + 2, option_name(tool, row)))
-                row++;
-            if (row == rows)
+            uint32_t row = find_long(tool, argv[i]);
+            if (row == tool->option_count + COMMON_COUNT)
                 return fail_unknown(ctx, tool, argv[i] + 2);
             if (row < tool->option_count && tool->options[row].kind != CLI_FLAG &&
                 !strchr(argv[i], '='))
                 words = 2;
         } else if (argv[i][0] == '-')
             words = word_count(tool, argv[i]);
+        if (words == 2)
+            REMAT_TRY(check_follows(ctx, tool, argv[i], argv[i + 1]));
     }
-    return REMAT_OK;
+fail:
+    return st;
 }
 
 static remat_status fail_refused(remat_context *ctx, const struct cli_tool *tool, bool missing)
