@@ -95,7 +95,7 @@ def check_adapters(reserve):
     for model in (("llama-tiny", "--dropout", "0.1", "--attention", "written-out", "--make-vocab-size-divisible-by", "96"),
                   ("bert-tiny", "--weight-decay", "0.1", "--beta2", "0.95"), ("encdec-tiny", "--source-seq", "32", "--clip-norm", "1"),
                   ("gpt2-tiny", "--unbound", "batch,seq")):
-        graph = (*model, "--layers", "1", "--batch", "8", "--seq", "16", "--width", "256", "--heads", "4", "--dtype", "bf16")
+        graph = (*model, "--layers", "1", "--batch", "8", "--seq", "16", "--width", "128", "--heads", "4", "--dtype", "bf16")
         options = (*reserve, "--bind", "batch=4,seq=8")
         budget = smallest(graph, *options) - compile_plan(graph, options)["static_parts"]["moments"]
         advice = look(graph, (*options, "--budget", str(budget)), None, refused=True)[0]["advice"][-1]

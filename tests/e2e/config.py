@@ -262,6 +262,8 @@ def check_positions():
 
 def check_mark():
     """A graph with a mark, and all that is made of it; another with the same sizes has the same plan."""
+    write({**LLAMA, "num_local_experts": 8})
+    refused(tool("graph", CONFIG, "--plan-only", "-o", "model.fbs"), 2, "delete it if it changes neither memory nor time")
     reason = 'rope_type is "dynamic", partial_rotary_factor is 0.25'
     marked = {**LLAMA, "rope_scaling": {"type": "dynamic", "factor": 2.0}, "partial_rotary_factor": 0.25}
 

@@ -214,6 +214,10 @@ def check_given(model):
 
 
 def check_errors(model):
+    done = must(call("compile", model, "--arch", "none", "--ranks", "3", "--budget", "1GB", "-o", "none.plan"), 2)
+    rest = done.stderr.splitlines()[1:]
+    assert rest[:1] == ["  not possible: --mesh dp=3 --microbatches 1: batch 8 is not divisible by 3 ranks along dp"], done.stderr
+    assert re.match("  not possible: --mesh tp=3 --microbatches 1: value .* 3 ranks along tp", rest[1]), done.stderr
     for arguments, message in (
             (["--ranks", "4"], "--ranks needs --budget"),
             (["--microbatches", "auto"], "--microbatches auto needs --budget"),
@@ -228,6 +232,17 @@ def check_errors(model):
         assert message in done.stderr and not os.path.exists("none.plan"), (message, done.stderr)
 
 
+def check_cut_short():
+    """A table that is not the whole one says that its rows may be slower than the plans of their commands."""
+    call.must("graph", "gpt2-124m", "--batch", "64", "--seq", "512", "-o", "deep.fbs")
+    for limit in (f"{2**k * 20}ms" for k in range(8)):
+        done = call("compile", "deep.fbs", *GPU, "--ranks", "16", "--budget", "8GB", "--time-limit", limit, "-o", "cut.plan")
+        if done.returncode == 0:
+            break
+    said = "; the search was cut short: a command may make a faster plan than its row says\n"
+    assert done.returncode == 0 and said in done.stdout, (limit, done)
+
+
 def check_limit(model):
     """A search that is ended has the best so far, planned in full, or nothing."""
     options = ["--ranks", "4", "--global-batch", "8", "--budget", "34.6MB"]
@@ -236,6 +251,7 @@ def check_limit(model):
     done = call("compile", model, *GPU, *options[:-1], "1MB", "--time-limit", "1ms", "-o", "none.plan")
     tried = "no division fits; the smallest that there was time for, --mesh"
     assert done.returncode == 7 or done.returncode == 3 and tried in done.stderr, done
+    check_cut_short()
     whole = call.must("compile", model, *GPU, *options, "--time-limit", "10min", "-o", "limited.plan")
     assert "--time-limit" not in whole.stdout and "cut short" not in whole.stdout, whole.stdout
 

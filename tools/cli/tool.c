@@ -120,8 +120,7 @@ static void print_error(const struct cli_tool *tool, remat_context *ctx, remat_s
 {
     const char *message = remat_context_message(ctx);
     cli_print(stderr, "%s: error: %s\n", tool->name, *message ? message : "unknown failure");
-    if (status == REMAT_ERROR_INFEASIBLE)
-        cli_print(stderr, "%s", explanation);
+    cli_print(stderr, "%s", explanation);
     if (status == REMAT_ERROR_USAGE)
         cli_print(stderr, "Try '%s --help'.\n", tool->name);
 }

@@ -14,6 +14,7 @@
 #include "options.h"
 #include "progress.h"
 #include "settings.h"
+#include "tool.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -446,12 +447,48 @@ static struct division *find_smaller(const struct search *s, const bool *refused
     return least;
 }
 
+bool divisions_has_new_reason(const struct divisions *s, uint32_t i)
+{
+    bool first = s->items[i].outcome == DIVISION_IMPOSSIBLE;
+    for (uint32_t k = 0; first && k < i; k++)
+        first = s->items[k].outcome != DIVISION_IMPOSSIBLE ||
+                strcmp(s->items[k].why, s->items[i].why) != 0;
+    return first;
+}
+
+const char *divisions_reason(const struct divisions *s, uint32_t i)
+{
+    const char *why = s->items[i].why, *model = s->args->operands[0];
+    size_t length = strlen(model);
+    bool named = strncmp(why, model, length) == 0 && strncmp(why + length, ": ", 2) == 0;
+    return why + (named ? length + 2 : 0);
+}
+
+/* None is possible: the first one's reason is the message, all of them stand behind it. */
+static remat_status refuse_all(const struct search *s)
+{
+    const struct divisions *divisions = s->divisions;
+    const struct division *first = divisions->items;
+    struct remat_text lines = {.arena = s->arena};
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < divisions->count; i++)
+        count += divisions_has_new_reason(divisions, i);
+    for (uint32_t i = 0; i < divisions->count && count > 1; i++)
+        if (divisions_has_new_reason(divisions, i))
+            remat_text_append(&lines, "  not possible: %s: %s\n",
+                              division_options(&divisions->items[i]).text,
+                              divisions_reason(divisions, i));
+    if (lines.failed)
+        return remat_error(s->ctx, REMAT_ERROR_MEMORY, "out of memory");
+    cli_explain(lines.items ? lines.items : "");
+    return remat_error(s->ctx, first->refusal, "%s", first->why);
+}
+
 /* Nothing fits: what needs least? */
 static remat_status refuse(struct search *s)
 {
     remat_status st = REMAT_OK;
     struct divisions *divisions = s->divisions;
-    const struct division *first = divisions->items;
     struct division *d;
     bool *refused;
     REMAT_TRY_NEW(s->arena, refused, divisions->count);
@@ -469,7 +506,7 @@ static remat_status refuse(struct search *s)
     if (divisions->cut_short)
         return remat_error(s->ctx, REMAT_ERROR_CUT_SHORT,
                            "the search was ended before it found a division that fits");
-    return remat_error(s->ctx, first->refusal, "%s", first->why);
+    return refuse_all(s);
 fail:
     return st;
 }

@@ -20,6 +20,11 @@ struct divisions {
     bool cut_short;
 };
 
+/* Whether the division is not possible for a reason that none before it has; and that reason,
+ * without the name of the model. */
+bool divisions_has_new_reason(const struct divisions *divisions, uint32_t division);
+const char *divisions_reason(const struct divisions *divisions, uint32_t division);
+
 struct progress;
 
 /* Finds the fastest division of those that the options leave open, which `settings` and the

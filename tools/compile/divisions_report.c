@@ -66,32 +66,19 @@ static void print_counts(const struct divisions *s)
     for (size_t i = 0, shown = 0; i < sizeof order / sizeof *order; i++)
         if (s->counts[order[i]])
             printf("%s%" PRIu32 " %s", shown++ ? ", " : ": ", s->counts[order[i]], names[order[i]]);
-    printf("%s\n", s->cut_short ? "; the search was cut short" : "");
+    printf("%s\n", s->cut_short ? "; the search was cut short: a command may make a faster plan "
+                                  "than its row says"
+                                : "");
     if (s->ranks > 1)
         printf("%s/s are of all %" PRIu32 " ranks, the peak is of one\n", s->unit, s->ranks);
 }
 
-/* Without the name of the model. */
-static const char *reason_of(const struct divisions *s, const struct division *d)
-{
-    const char *model = s->args->operands[0];
-    size_t length = strlen(model);
-    bool named = strncmp(d->why, model, length) == 0 && strncmp(d->why + length, ": ", 2) == 0;
-    return d->why + (named ? length + 2 : 0);
-}
-
-/* Each reason once, with the first division that has it. */
 static void print_reasons(const struct divisions *s)
 {
-    for (uint32_t i = 0; i < s->count; i++) {
-        const struct division *d = &s->items[i];
-        bool first = d->outcome == DIVISION_IMPOSSIBLE;
-        for (uint32_t k = 0; first && k < i; k++)
-            first =
-                s->items[k].outcome != DIVISION_IMPOSSIBLE || strcmp(s->items[k].why, d->why) != 0;
-        if (first)
-            cli_print(stdout, "not possible: %s: %s\n", division_options(d).text, reason_of(s, d));
-    }
+    for (uint32_t i = 0; i < s->count; i++)
+        if (divisions_has_new_reason(s, i))
+            cli_print(stdout, "not possible: %s: %s\n", division_options(&s->items[i]).text,
+                      divisions_reason(s, i));
 }
 
 static void print_commands(const struct divisions *s)

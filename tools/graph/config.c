@@ -571,7 +571,10 @@ static remat_status check_known(const struct config *c)
             row++;
         if (row == keys + COUNT(keys) && is_given(value))
             return refuse(c, name, value,
-                          "absent: this key is unknown; delete it if it has no effect on training");
+                          c->plan_only ? "absent: this key is unknown; delete it if it changes "
+                                         "neither memory nor time"
+                                       : "absent: this key is unknown; delete it if it has no "
+                                         "effect on training");
     }
     return REMAT_OK;
 }
