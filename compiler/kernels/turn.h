@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When kernels run: lower/schedule.h carries it out, and what is live depends on it. */
+/* Turns of kernels: which run in graph order, and when all others do. lower/schedule.h carries it
+ * out; what is live depends on it. */
 #ifndef REMAT_TURN_H
 #define REMAT_TURN_H
 
@@ -7,11 +8,11 @@
 
 enum remat_turn {
     REMAT_TURN_IN_ORDER, /* in graph order */
-    /* Of the optimizer: as soon as what it waits for has run, so that a gradient dies early. It
+    /* An optimizer's: as soon as all that it waits for has run, so that a gradient dies early. It
      * waits for kernels that make what it reads, or read a version that it replaces. */
     REMAT_TURN_EARLY,
-    /* It takes this rank's part of a parameter: waits for nothing, right before the update that
-     * reads it. */
+    /* An optimizer's that takes this rank's part of a parameter: waits for nothing, right before
+     * the update that reads it. */
     REMAT_TURN_BEFORE_READER,
 };
 
@@ -22,7 +23,7 @@ static inline enum remat_turn remat_turn_of(const struct remat_fused_kernel *ker
     return kernel->kind == REMAT_KERNEL_batch_slice ? REMAT_TURN_BEFORE_READER : REMAT_TURN_EARLY;
 }
 
-/* What is known of that in every decision; by kernel of the graph that saves everything. */
+/* Facts of turns that hold in every decision; by kernel of the graph that saves everything. */
 struct remat_turns {
     remat_kernel_id *after; /* itself; of the optimizer: it runs after this one, the last that makes
                                what it reads, unless all of that is given: kernel 0 */

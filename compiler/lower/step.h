@@ -27,10 +27,10 @@ void remat_step_add(struct remat_arena *arena, struct remat_step *step, const ch
 
 struct remat_step_segment *remat_step_decided(const struct remat_step *step);
 
-/* How often the decided segment is called: the number of microbatches. */
+/* Number of times that the decided segment is called. */
 uint32_t remat_step_microbatches(const struct remat_step *step);
 
-/* Of a segment, or of the whole script that calls the decided one. */
+/* Time of a segment, or of the script that calls the decided one. */
 struct remat_step_time {
     uint64_t ns, least_ns;          /* as step_ns and least_ns of struct remat_arrangement */
     struct remat_class_times times; /* ns by class */

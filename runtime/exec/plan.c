@@ -214,10 +214,7 @@ const char *remat_plan_entry_name(const remat_plan *plan, uint32_t index)
 
 const struct remat_entry *remat_plan_find_entry(const struct remat_plan *plan, const char *name)
 {
-    for (uint32_t e = 0; e < plan->program->entry_count; e++)
-        if (strcmp(plan->program->entries[e].name, name) == 0)
-            return &plan->program->entries[e];
-    return NULL;
+    return remat_program_find_entry(plan->program, name);
 }
 
 static uint32_t segment_access(const struct remat_program *program,

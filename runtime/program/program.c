@@ -119,21 +119,25 @@ size_t remat_operand_print(const struct remat_operand *operand, char *out, size_
     return length;
 }
 
-/* Entry point "train", or "eval", or NULL. */
-static const struct remat_entry *find_step(const struct remat_program *program)
+const struct remat_entry *remat_program_find_entry(const struct remat_program *program,
+                                                   const char *name)
 {
-    const struct remat_entry *entry = NULL;
     for (uint32_t e = 0; e < program->entry_count; e++)
-        if (strcmp(program->entries[e].name, "train") == 0 ||
-            (!entry && strcmp(program->entries[e].name, "eval") == 0))
-            entry = &program->entries[e];
-    return entry;
+        if (strcmp(program->entries[e].name, name) == 0)
+            return &program->entries[e];
+    return NULL;
+}
+
+const struct remat_entry *remat_program_step(const struct remat_program *program)
+{
+    const struct remat_entry *train = remat_program_find_entry(program, "train");
+    return train ? train : remat_program_find_entry(program, "eval");
 }
 
 void remat_program_cost_shares(const struct remat_program *program,
                                double shares[REMAT_COST_SOURCES])
 {
-    const struct remat_entry *entry = find_step(program);
+    const struct remat_entry *entry = remat_program_step(program);
     double total = 0;
     memset(shares, 0, REMAT_COST_SOURCES * sizeof *shares);
     for (uint32_t i = entry ? entry->call_begin : 0; i < (entry ? entry->call_end : 0); i++) {
@@ -229,7 +233,7 @@ struct remat_communication remat_program_communication(const struct remat_progra
     struct remat_communication all = {0};
     struct remat_transfer_shape transfer;
     uint64_t computed_ns = 0;
-    const struct remat_entry *entry = find_step(program);
+    const struct remat_entry *entry = remat_program_step(program);
     for (uint32_t k = entry ? entry->call_begin : 0; k < (entry ? entry->call_end : 0); k++) {
         const struct remat_segment *segment = &program->segments[program->calls[k].segment];
         for (uint32_t c = segment->command_begin; c < segment->command_end; c++) {

@@ -304,7 +304,13 @@ struct remat_program {
 #define REMAT_OPERAND_TEXT_BYTES 160 /* fits any */
 size_t remat_operand_print(const struct remat_operand *operand, char *out, size_t bytes);
 
-/* shares[source]: of the predicted time of entry point "train", or "eval" where there is none. */
+/* NULL: there is none of that name. */
+const struct remat_entry *remat_program_find_entry(const struct remat_program *program,
+                                                   const char *name);
+/* The entry point that a step is a run of: "train", else "eval", else NULL. */
+const struct remat_entry *remat_program_step(const struct remat_program *program);
+
+/* shares[source]: of the predicted time of a step. */
 void remat_program_cost_shares(const struct remat_program *program,
                                double shares[REMAT_COST_SOURCES]);
 
@@ -340,7 +346,7 @@ uint64_t remat_transfer_sent(const struct remat_transfer_shape *transfer, uint32
 
 /* Ranks of the mesh; 1 without one. */
 uint32_t remat_program_ranks(const struct remat_program *program);
-/* Transfers of a run of entry point "train", or "eval" where there is none. */
+/* Transfers of a step. */
 struct remat_communication {
     uint64_t sent_bytes;     /* by rank 0 */
     uint64_t ns, exposed_ns; /* predicted; exposed: what the step takes longer for them */

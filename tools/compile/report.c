@@ -91,10 +91,8 @@ static void print_chosen(const struct remat_policy *policy)
 /* How often the first segment of a step runs. */
 static uint32_t microbatches_of(const struct remat_program *p)
 {
-    for (uint32_t e = 0; e < p->entry_count; e++)
-        if (strcmp(p->entries[e].name, "train") == 0)
-            return p->calls[p->entries[e].call_begin].times;
-    return 1;
+    const struct remat_entry *train = remat_program_find_entry(p, "train");
+    return train ? p->calls[train->call_begin].times : 1;
 }
 
 static struct cli_throughput throughput_of(const struct remat_program *p)

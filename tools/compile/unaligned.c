@@ -54,11 +54,10 @@ static bool is_vocabulary(const struct remat_program *p, int64_t row)
 
 remat_status unaligned_note(struct remat_arena *arena, struct remat_program *program)
 {
-    const struct remat_entry *train = program->entries;
+    const struct remat_entry *train = remat_program_find_entry(program, "train");
     struct unaligned found = {0};
-    while (strcmp(train->name, "train") != 0)
-        if (++train == program->entries + program->entry_count)
-            return REMAT_OK;
+    if (!train)
+        return REMAT_OK;
     for (uint32_t k = train->call_begin; k < train->call_end; k++)
         add_segment(program, &program->calls[k], &found);
     if (found.ns * NOTED_PART <= found.all_ns)

@@ -40,10 +40,9 @@ remat_status unnamed_note(struct remat_arena *arena, struct remat_program *progr
     struct unnamed found = {0};
     uint8_t *is_found;
     REMAT_TRY_NEW(arena, is_found, program->kernel_count);
-    for (uint32_t e = 0; e < program->entry_count; e++)
-        if (strcmp(program->entries[e].name, "train") == 0)
-            for (uint32_t k = program->entries[e].call_begin; k < program->entries[e].call_end; k++)
-                add_segment(program, &program->calls[k], is_found, &found);
+    const struct remat_entry *train = remat_program_find_entry(program, "train");
+    for (uint32_t k = train ? train->call_begin : 0; train && k < train->call_end; k++)
+        add_segment(program, &program->calls[k], is_found, &found);
     if (found.count)
         st =
             notes_add(arena, program,

@@ -109,19 +109,9 @@ uint32_t dump_segment_of(const struct remat_program *program, uint32_t command)
     return REMAT_NONE;
 }
 
-const struct remat_entry *dump_step_entry(const struct remat_program *program)
-{
-    static const char *const names[] = {"train", "eval"};
-    for (size_t n = 0; n < sizeof names / sizeof *names; n++)
-        for (uint32_t e = 0; e < program->entry_count; e++)
-            if (strcmp(program->entries[e].name, names[n]) == 0)
-                return &program->entries[e];
-    return NULL;
-}
-
 uint32_t dump_step_segment(const struct remat_program *program)
 {
-    const struct remat_entry *step = dump_step_entry(program);
+    const struct remat_entry *step = remat_program_step(program);
     if (step)
         return program->calls[step->call_begin].segment;
     uint32_t longest = REMAT_NONE, most = 0;

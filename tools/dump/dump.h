@@ -76,9 +76,7 @@ remat_status dump_pattern(struct remat_arena *arena, const char *path, int32_t l
 void dump_append_name(struct remat_text *out, const char *name, size_t width);
 /* The segment that holds the command; REMAT_NONE when no segment does. */
 uint32_t dump_segment_of(const struct remat_program *program, uint32_t command);
-/* The entry point "train", else "eval", else NULL. */
-const struct remat_entry *dump_step_entry(const struct remat_program *program);
-/* The first segment of that entry point, else the longest; REMAT_NONE when there are none. */
+/* The first segment of a step, else the longest; REMAT_NONE when there are none. */
 uint32_t dump_step_segment(const struct remat_program *program);
 
 #endif

@@ -11,7 +11,7 @@ remat_status transfers_find(struct remat_arena *arena, const struct remat_progra
                             const uint32_t *decision, struct transfers *out)
 {
     remat_status st = REMAT_OK;
-    const struct remat_entry *step = dump_step_entry(program);
+    const struct remat_entry *step = remat_program_step(program);
     REMAT_TRY(dump_indices(arena, program->decision_count, &out->about));
     for (uint32_t k = step ? step->call_begin : 0; step && k < step->call_end; k++) {
         const struct remat_call *call = &program->calls[k];

@@ -130,7 +130,7 @@ remat_status placed_find(struct remat_arena *arena, const struct remat_program *
                          struct placements *out)
 {
     remat_status st = REMAT_OK;
-    const struct remat_entry *step = dump_step_entry(program);
+    const struct remat_entry *step = remat_program_step(program);
     for (uint32_t t = 0; t < program->tensor_count; t++) {
         const struct remat_program_value *value = &program->values[program->tensors[t].value];
         if (value->role == REMAT_ROLE_PARAMETER && value->whole_rank)

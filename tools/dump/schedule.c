@@ -56,7 +56,7 @@ static remat_status find_order(remat_context *ctx, struct remat_arena *arena,
 {
     remat_status st = REMAT_OK;
     struct remat_text names = {.arena = arena};
-    const struct remat_entry *step = dump_step_entry(program);
+    const struct remat_entry *step = remat_program_step(program);
     bool *known;
     REMAT_TRY_NEW(arena, known, program->segment_count);
     uint32_t first = step ? step->call_begin : 0, calls = step ? step->call_end - first : 0;

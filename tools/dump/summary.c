@@ -25,7 +25,7 @@ static const char *share_name(uint32_t share)
 
 static void sum_shares(const struct remat_program *program, struct share shares[SHARE_COUNT])
 {
-    const struct remat_entry *step = dump_step_entry(program);
+    const struct remat_entry *step = remat_program_step(program);
     memset(shares, 0, SHARE_COUNT * sizeof *shares);
     for (uint32_t k = step ? step->call_begin : 0; step && k < step->call_end; k++) {
         const struct remat_call *call = &program->calls[k];
