@@ -75,10 +75,10 @@ def imported(script):
     return found
 
 
-def chosen(build, changed):
+def chosen(build, changed, edges):
     """Names of tests."""
     files = {os.path.normpath(ROOT / file) for file in changed}
-    touched = reached(read_edges(build), files)
+    touched = reached(edges, files)
     libraries = tuple(str(root / folder) for root in (build, ROOT) for folder in OF_LIBRARIES)
     names = set()
     for test in json.loads(output("meson", "introspect", build, "--tests")):
@@ -98,7 +98,7 @@ def main():
     if not changed:
         print("nothing differs from the main branch")
         return 0
-    names = chosen(build, changed)
+    names = chosen(build, changed, read_edges(build))
     print(f"{len(changed)} files changed, {len(names)} tests", flush=True)
     return subprocess.run(["meson", "test", "-C", build, "--print-errorlogs", *sorted(names)]).returncode
 
