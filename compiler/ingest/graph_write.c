@@ -68,14 +68,14 @@ REMAT_WRITE_TABLES(graph_Attribute, struct remat_node_info, struct remat_attribu
                        COPY_TEXT(key);
                    })
 
-struct numbered { /* nodes, and what number the file gives each op */
+struct node_table { /* nodes, and what number the file gives each op */
     const struct remat_node_info *nodes;
     uint32_t node_count;
     const int32_t *index;
 };
 
 _Static_assert(sizeof(remat_value) == sizeof(int32_t), "ids are written as they are");
-REMAT_WRITE_TABLES(graph_Node, struct numbered, struct remat_node_info, nodes, node_count, {
+REMAT_WRITE_TABLES(graph_Node, struct node_table, struct remat_node_info, nodes, node_count, {
     in.op = whole->index[from->op];
     in.inputs = (struct remat_fb_array){from->inputs, from->input_count};
     in.outputs = (struct remat_fb_array){from->outputs, from->output_count};
@@ -140,7 +140,7 @@ static remat_status write_graph(struct remat_writer *w, const void *what,
     REMAT_TRY(write_symbols(w, graph, &in.symbols));
     REMAT_TRY(write_scopes(w, graph, &in.scopes));
     REMAT_TRY(write_values(w, graph, &in.values));
-    const struct numbered nodes = {graph->nodes, graph->node_count, index};
+    const struct node_table nodes = {graph->nodes, graph->node_count, index};
     REMAT_TRY(write_nodes(w, &nodes, &in.nodes));
     REMAT_TRY(write_updates(w, graph, &in.updates));
     if (graph->optimizer.kind != REMAT_OPTIMIZER_NONE)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The graph: what the compiler works on from ingest to fusion.
+/* The graph: the compiler's representation from ingest to fusion.
  *
- * SSA with dense typed ids. A node computes one or more values from values; its id order is a valid
+ * SSA with dense typed ids. A node computes one or more values from values; id order is a valid
  * execution order and, until scheduling, *the* order. A graph and all it points to lie in one arena
- * and never change once a pass has returned it: a pass with something to do makes a new one. There
- * are no use lists; an analysis is a side array indexed by id.
+ * and never change once a pass has returned it; a pass builds a new graph. There are no use lists;
+ * an analysis is a side array indexed by id.
  *
  * Shapes are row-major and dense; a view (op fact VIEW) is a value that owns no bytes. */
 #ifndef REMAT_GRAPH_H
@@ -29,13 +29,13 @@ static inline bool remat_is_none(uint32_t i)
 
 enum remat_pin { REMAT_PIN_NONE = 0, REMAT_PIN_SAVE = 1, REMAT_PIN_RECOMPUTE = 2 };
 
-/* A length that is known only when the graph is bound (remat_graph_bind of ops.h). In a graph that
- * has symbols, REMAT_SYMBOL(k) as a dim or as an integer of an attribute stands for symbols[k]:
- * numbers that are nothing else. Only what reads, writes, prints and binds graphs knows of them;
- * passes work on bound graphs, which have none. */
+/* A length that becomes known when the graph is bound (remat_graph_bind of ops.h). As a dim or an
+ * integer of an attribute, REMAT_SYMBOL(k) stands for symbols[k]; no other number is in that range.
+ * Only code that reads, writes, prints and binds graphs handles symbols; passes work on bound
+ * graphs, which have none. */
 struct remat_symbol {
     const char *name; /* a WORD of the text form */
-    int64_t value;    /* 1 to REMAT_SYMBOL_VALUE_MAX; 0: has to be given */
+    int64_t value;    /* 1 to REMAT_SYMBOL_VALUE_MAX; 0: the user has to give it */
 };
 #define REMAT_SYMBOLS_MAX      16
 #define REMAT_SYMBOL_VALUE_MAX INT32_MAX
@@ -54,14 +54,14 @@ struct remat_shape {
     uint32_t rank;
     int64_t dims[REMAT_RANK_MAX]; /* > 0; unused ones are 0 */
 };
-/* Product of the dims; the ingest has checked that it and the bytes fit 63 bits. */
+/* Product of the dims; ingest has checked that it and the bytes fit 63 bits. */
 int64_t remat_shape_elements(const struct remat_shape *shape);
 bool remat_shape_equal(const struct remat_shape *a, const struct remat_shape *b);
-/* Its bytes fit 63 bits. Of dims > 0; symbols count as 1. */
+/* True if the bytes fit 63 bits. Dims are > 0; symbols count as 1. */
 bool remat_shape_fits(const struct remat_shape *shape, remat_dtype dtype);
 
-/* i32 elements that are indices: in [0, bound), or `ignored`, which is below the bound where none
- * is ignored. Bound 0: they are not known to be indices. */
+/* i32 elements that are indices: in [0, bound), or equal to `ignored` (some index below the bound
+ * if none is ignored). Bound 0: not known to be indices. */
 struct remat_indices {
     uint32_t bound;
     int32_t ignored;
@@ -74,51 +74,48 @@ static inline bool remat_is_early(uint8_t phase)
 }
 
 /* A division among ranks along an axis of the mesh: rank r has the elements i, in row-major order,
- * with i / run mod ranks = r. Ranks along another axis may divide these elements again, in equal
- * blocks, one behind the other. */
+ * with i / run mod ranks = r. Ranks along a second axis may divide these elements again, in equal
+ * consecutive blocks. */
 struct remat_rank_part {
     struct remat_shape whole;
     int64_t run;
-    uint32_t axis, block_axis; /* block_axis REMAT_NONE: they do not */
-    bool tokens;               /* of an activation: the parts are of tokens */
+    uint32_t axis, block_axis; /* block_axis REMAT_NONE: no second axis */
+    bool tokens;               /* an activation whose tokens are divided */
 };
 
-/* How ranks along an axis of the mesh have a value, where the graph states it (else NULL). */
+/* The layout that the graph requests for a value along an axis of the mesh. */
 struct remat_stated {
     const char *axis; /* "tp" */
-    int64_t blocks;   /* equal ones of the dimension, each of which is split; 0: whole */
+    int64_t blocks;   /* equal blocks of the dimension, each of which is split; 0: whole */
     uint32_t dimension;
 };
 
-/* Where a value comes from: no node for graph inputs (parameters, states, inputs). */
 struct remat_value_info {
     const char *name; /* unique in the graph, except that a clone's value has its original's name */
     struct remat_shape shape;
     remat_dtype dtype;
-    uint8_t role;        /* enum remat_role */
-    uint8_t pin;         /* enum remat_pin */
-    uint8_t initializer; /* enum remat_initializer: parameters and states */
-    bool trainable;      /* parameters: autodiff makes a gradient */
-    bool no_decay;       /* parameters: weight decay leaves it out */
-    bool batched;        /* graph inputs: the first axis is the batch */
-    uint8_t
-        keep; /* among clones: the action of the way to keep the original that this is; 0: none */
-    remat_value original; /* among clones (checkpoint/clones.h): the value of the given graph that
-                             this is, or stands for */
-    remat_node node;      /* producer, none for graph inputs */
+    uint8_t role;         /* enum remat_role */
+    uint8_t pin;          /* enum remat_pin */
+    uint8_t initializer;  /* enum remat_initializer: parameters and states */
+    bool trainable;       /* parameters: autodiff makes a gradient */
+    bool no_decay;        /* parameters: weight decay leaves it out */
+    bool batched;         /* graph inputs: the first axis is the batch */
+    uint8_t keep;         /* clones: the action of the way to keep the original; 0: none */
+    remat_value original; /* clones (checkpoint/clones.h): the value of the given graph that this is
+                             or stands for */
+    remat_node node;      /* the producer; none for graph inputs: parameters, states, inputs */
     uint32_t result;      /* which output of the producer */
     double init_mean, init_std;
-    /* Parameters and their states: rows of axis 0 (of the whole, if this is a part) before those
-     * that are padding, which begin as 0 and are in no file; 0: none are. */
+    /* Parameters and their states: number of rows of axis 0 (of the whole, if this is a part)
+     * before the padding, which begins as 0 and is in no file; 0: no padding. */
     int64_t unpadded_rows;
-    const struct remat_rank_part *part; /* NULL: this is no part */
-    const struct remat_stated *stated;  /* until the pass tensor_parallel, which goes by it */
-    /* Of graph inputs, as the pass of that name found it. */
-    struct remat_indices indices;
-    int64_t pitch; /* elements from one row of the last axis to the next; 0: as many as it has */
+    const struct remat_rank_part *part; /* NULL: not divided */
+    const struct remat_stated *stated;  /* NULL: nothing; the pass tensor_parallel consumes it */
+    struct remat_indices indices;       /* graph inputs: found by the pass indices */
+    int64_t pitch; /* elements from one row of the last axis to the next; 0: rows are dense */
 };
 
-/* Shapes and dtypes are equal. */
+/* Compares shapes and dtypes. */
 bool remat_type_equal(const struct remat_value_info *a, const struct remat_value_info *b);
 
 enum remat_attribute_kind { REMAT_ATTRIBUTE_INT, REMAT_ATTRIBUTE_FLOAT, REMAT_ATTRIBUTE_INTS };
@@ -134,7 +131,7 @@ struct remat_attribute {
 
 struct remat_node_info {
     uint16_t op;     /* enum remat_op of ops.h */
-    uint16_t origin; /* the composite op that this node was expanded from; its own op otherwise */
+    uint16_t origin; /* the composite op that this node was expanded from, or its own op */
     uint8_t phase;
     uint32_t origin_group; /* equal for the nodes expanded from one composite node, else own id */
     remat_scope_id scope;
@@ -142,7 +139,7 @@ struct remat_node_info {
     const remat_value *inputs;
     const remat_value *outputs;
     const struct remat_attribute *attributes;
-    uint32_t instance; /* 0: original; of a clone: clone_round.h */
+    uint32_t instance; /* 0: an original; clones: clone_round.h */
 };
 
 /* A path such as "layers.3/attn/core". A path element "NAME.INDEX" makes a stack of layers NAME and
@@ -156,33 +153,33 @@ struct remat_scope {
 
 struct remat_nodes REMAT_LIST(remat_node);
 
-struct remat_update { /* the new version of a state at the end of the step */
+struct remat_update { /* a state and its new version at the end of the step */
     remat_value state, value;
 };
 
-/* The f32 copy of a bf16 parameter "P" that the optimizer updates is the state "P.master". */
+/* "P.master": the state with the f32 copy of a bf16 parameter "P", which the optimizer updates. */
 #define REMAT_MASTER_SUFFIX "master"
 
-/* The output, i32 [1], that tells whether a gradient of the last step was not finite. */
+/* The output, i32 [1], that is set if a gradient of the last step was not finite. */
 #define REMAT_NOT_FINITE "not_finite"
 
 enum remat_optimizer_kind { REMAT_OPTIMIZER_NONE, REMAT_OPTIMIZER_ADAMW, REMAT_OPTIMIZER_SGD };
 
 #define REMAT_OPTIMIZER_SETTINGS 5
-struct remat_optimizer { /* what the optimizer pass appends */
-    uint8_t kind;        /* enum remat_optimizer_kind; none: no update of the parameters */
+struct remat_optimizer {
+    uint8_t kind; /* enum remat_optimizer_kind; none: parameters are not updated */
     union {
         struct {
             double beta1, beta2, epsilon, weight_decay;
-            double clip_norm; /* most that the norm of all gradients may be; 0: no limit */
+            double clip_norm; /* limit of the norm of all gradients; 0: no limit */
         };
         double settings[REMAT_OPTIMIZER_SETTINGS]; /* the same by number */
     };
-    bool no_master;    /* bf16 parameters are updated themselves, without an f32 copy */
-    bool bf16_moments; /* states that AdamW averages gradients in are bf16, not f32 */
+    bool no_master;    /* bf16 parameters are updated directly, without an f32 copy */
+    bool bf16_moments; /* AdamW's moments are bf16, not f32 */
 };
 
-#define REMAT_LOSS_CHUNKS_MAX 16 /* as many as concat joins */
+#define REMAT_LOSS_CHUNKS_MAX 16 /* limit of concat's operands */
 
 /* The state with this rank's coordinate along an axis: "mesh.dp". */
 #define REMAT_COORDINATE_PREFIX "mesh."
@@ -221,7 +218,7 @@ static inline const struct remat_node_info *remat_producer_info(const struct rem
     return remat_is_none(node.i) ? NULL : &graph->nodes[node.i];
 }
 
-/* Of its producer: 0 where it is none, or an original. */
+/* The instance of the producer; 0: a graph input or an original. */
 static inline uint32_t remat_instance(const struct remat_graph *graph, remat_value value)
 {
     const struct remat_node_info *node = remat_producer_info(graph, value);
@@ -244,7 +241,7 @@ remat_status remat_graph_add_symbol(remat_context *ctx, struct remat_arena *aren
  * the value is out of range. */
 remat_status remat_graph_set_symbol(remat_context *ctx, struct remat_graph *graph, const char *name,
                                     int64_t value);
-/* Room for so many values and nodes in all, so that adding them moves nothing. */
+/* Reserves room for so many values and nodes in all, so that adding them moves nothing. */
 void remat_graph_reserve(struct remat_arena *arena, struct remat_graph *graph, size_t value_count,
                          size_t node_count);
 /* Appends a value (node and result as given in `info`); pointers in `info` must live in `arena`. */
@@ -258,35 +255,34 @@ remat_node remat_graph_add_node(struct remat_arena *arena, struct remat_graph *g
 /* The same without copies: what the lists point to lives as long as the graph. */
 remat_node remat_graph_append_node(struct remat_arena *arena, struct remat_graph *graph,
                                    const struct remat_node_info *info);
-/* A copy into another arena, same ids and contents, whose tables can be changed and appended to,
- * with room for so many times the values and nodes; strings, attributes and the nodes' id lists
- * stay shared with the original. */
+/* A shallow copy with the same ids, whose tables can be changed and appended to, with room for
+ * `room` times the values and nodes. Strings, attributes and the nodes' id lists stay shared. */
 struct remat_graph *remat_graph_copy(struct remat_arena *arena, const struct remat_graph *graph,
                                      uint32_t room);
-/* Gives a graph whose tables and id lists lie in `arena` copies of all else in it, but for the keys
- * of attributes. The pass tensor_parallel is behind it, so that nothing is stated of its values. */
+/* Copies into `arena` what a graph whose tables and id lists lie there still shares, but for the
+ * keys of attributes. Only after the pass tensor_parallel, which consumes stated layouts. */
 void remat_graph_own(struct remat_arena *arena, struct remat_graph *graph);
-/* A copy that shares nothing with the original but these keys. */
+/* A copy that shares nothing with the original but the keys of attributes. */
 struct remat_graph *remat_graph_deep_copy(struct remat_arena *arena,
                                           const struct remat_graph *graph);
 
 /* --- reading --- */
-/* The graph input with this rank's coordinate along an axis; REMAT_NO_VALUE: there is none. */
+/* The graph input with this rank's coordinate along an axis, or REMAT_NO_VALUE. */
 remat_value remat_graph_coordinate(const struct remat_graph *graph, const char *axis);
-/* NULL when the graph has no such symbol. */
+/* NULL: the graph has no such symbol. */
 struct remat_symbol *remat_graph_symbol(const struct remat_graph *graph, const char *name);
 const struct remat_attribute *remat_node_attribute(const struct remat_node_info *node,
                                                    const char *key);
 int64_t remat_node_int(const struct remat_node_info *node, const char *key, int64_t otherwise);
 double remat_node_float(const struct remat_node_info *node, const char *key, double otherwise);
-/* Of the elements: what a kernel that reads all of them moves. */
+/* Bytes of the elements: the traffic of a kernel that reads all of them. */
 uint64_t remat_value_bytes(const struct remat_value_info *value);
-/* Of the memory that they lie in, from the first to the last: more where the value has a pitch. */
+/* Bytes of memory from the first element to the last; more than that if the value has a pitch. */
 uint64_t remat_storage_bytes(const struct remat_value_info *value);
 const char *remat_optimizer_name(uint8_t kind);  /* "none", "adamw", "sgd" */
 const char *remat_optimizer_setting(uint32_t k); /* "beta1", ... */
-/* Number of layers of the largest stack: the highest layer index of a node, plus 1; 0 when there
- * are no layer scopes. */
+/* Number of layers of the largest stack: the highest layer index of a node, plus 1; 0 without layer
+ * scopes. */
 uint32_t remat_graph_layers(const struct remat_graph *graph);
 
 #endif

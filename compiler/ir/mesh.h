@@ -9,7 +9,7 @@
 struct remat_mesh {
     uint32_t axis_count;
     struct remat_mesh_size {
-        const char *name; /* "dp": parts of the batch; "tp": of what layers compute within */
+        const char *name; /* "dp": divides the batch; "tp": divides the layers */
         uint32_t size;    /* 2 ... REMAT_RANKS_MAX */
     } axes[REMAT_MESH_AXES_MAX];
 };
@@ -24,7 +24,7 @@ void remat_mesh_print(const struct remat_mesh *mesh, char out[REMAT_MESH_TEXT_BY
 /* The number of an axis; axis_count where the mesh lacks it. */
 uint32_t remat_mesh_axis(const struct remat_mesh *mesh, const char *axis);
 
-/* Of all axes. */
+/* The product of all sizes. */
 uint32_t remat_mesh_ranks(const struct remat_mesh *mesh);
 
 /* 1 where the mesh lacks the axis. */

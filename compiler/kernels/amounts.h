@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Amounts: how large times and costs get, so that no sum or product of them overflows.
+/* Limits of times and costs, so that no sum or product of them overflows.
  *
  * A segment (a step, a microbatch, an update, an evaluation) takes less than REMAT_SEGMENT_NS_MAX:
  * remat_arrange refuses longer ones. Prices of kernels and times of decisions that are compared
@@ -27,7 +27,7 @@ static inline uint64_t remat_ns_ceil(double ns)
     return ns < (double)REMAT_SEGMENT_NS_MAX ? (uint64_t)ceil(ns) : REMAT_SEGMENT_NS_MAX;
 }
 
-/* Of two that are saturated; saturates. */
+/* The sum of two saturated times; saturates. */
 static inline uint64_t remat_ns_add(uint64_t a, uint64_t b)
 {
     return a + b < REMAT_SEGMENT_NS_MAX ? a + b : REMAT_SEGMENT_NS_MAX;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A device as the compiler knows it: rates, capacity, reserve. From schemas/devices/NAME.json,
- * which are built in, or from a file of the same form (docs/cost_model.md). */
+/* Device descriptions: rates, capacity, reserve. Read from schemas/devices/NAME.json, which are
+ * built in, or from a file of the same form (docs/cost_model.md). */
 #ifndef REMAT_DEVICE_DESCRIPTION_H
 #define REMAT_DEVICE_DESCRIPTION_H
 
@@ -8,10 +8,10 @@
 
 #define REMAT_DEVICE_THREADS_MAX 1024
 
-/* One direction of attention: its share of the matmul rate where sequences and heads are long. */
+/* One direction of attention. */
 struct remat_attention_rate {
-    double efficiency;
-    double half_keys; /* mean keys of a query at which half of that is reached */
+    double efficiency; /* share of the matmul rate for long sequences and wide heads */
+    double half_keys;  /* mean keys of a query at which half of that is reached */
 };
 
 /* A link, as one rank uses it. */
@@ -27,10 +27,10 @@ struct remat_device_description {
     uint64_t capacity_bytes;    /* usable device memory; 0: unknown */
     uint64_t reserve_bytes;     /* context, modules, library buffers; on a CPU code, stacks, I/O */
     const char *cuda_arch;      /* "sm_90"; NULL: no CUDA device */
-    const char *rocm_arch;      /* "gfx942", of a GPU for which no code is made; else NULL */
+    const char *rocm_arch;      /* "gfx942": a GPU for which no code is generated; else NULL */
     uint32_t gpu_count;         /* 0: no CUDA device */
-    const char **gpus;          /* names of the GPUs that it describes, as their driver has them */
-    uint64_t workspace_bytes;   /* of the arena, for what kernels need while they run */
+    const char **gpus;          /* names of the described GPUs, as the driver reports them */
+    uint64_t workspace_bytes;   /* limit of a kernel's workspace */
     double launch_ns;           /* per command: launch, start and drain */
     double memory_bytes_per_ns; /* achievable: peak times efficiency */
     double pointwise_flops_per_ns;
@@ -46,15 +46,16 @@ struct remat_device_description {
     uint32_t machine_ranks;              /* that share a machine; 0: no links are described */
     struct remat_link within, between;   /* a machine, machines */
     const struct remat_profile *profile; /* measured times, which go before rates; NULL: none */
-    /* For bounds of all larger batches; 0: not. Lengths that it divides may be of rows, which are
-     * aligned with some batch, and products are split however short the parts are. No kernel takes
-     * longer so, and with a batch of this size none takes longer than with a larger one. */
+    /* Batch size whose prices bound those of all larger batches; 0: no bounds. Lengths that it
+     * divides may be lengths of rows, which some batch aligns, and count as aligned; products may
+     * be split into parts of any size. No kernel is priced higher for that, and none with this
+     * batch is priced higher than with a larger one. */
     uint32_t monotone;
 };
 
-/* `name`: a built-in name, also as people write it ("RTX 4090", or as its driver has it), or the
- * path of a .json file. Unknown names list the built-in ones. Rates are those with so many threads,
- * 0: its own; REMAT_ERROR_USAGE: it has none of that number. */
+/* `name`: a built-in name, also in other spellings ("RTX 4090", or the driver's), or the path of a
+ * .json file. The message for an unknown name lists the built-in ones. `threads` selects the rates;
+ * 0: the default. REMAT_ERROR_USAGE: there are none for that number. */
 remat_status remat_device_description_read(remat_context *ctx, struct remat_arena *arena,
                                            const char *name, uint32_t threads,
                                            struct remat_device_description *out);

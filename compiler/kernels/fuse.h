@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuse: which nodes of an expanded graph run in one kernel, and what each kernel is.
+/* Fusion: the kernels of an expanded graph, and the nodes that each of them runs.
  *
  * Pure: the kernel list is a function of the graph alone. */
 #ifndef REMAT_FUSE_H
@@ -8,7 +8,7 @@
 #include "ops.h"
 #include "view.h"
 
-/* Most nodes of a fused kernel, with those that it inlines; so few that its instructions stay below
+/* Limit of a fused kernel's nodes, including those that it inlines; keeps its instructions below
  * their limit. */
 #define REMAT_FUSED_NODES_MAX        48
 #define REMAT_FUSED_INSTRUCTIONS_MAX 512
@@ -16,13 +16,14 @@
 REMAT_INDEX(remat_kernel_id); /* of a list */
 #define REMAT_NO_KERNEL ((remat_kernel_id){REMAT_NONE})
 
-/* How a kernel sees memory. Of a fused kernel the view is over the index space; of a built-in
- * kernel over the axes that its row in builtin_kernels.def gives. */
+/* An operand in memory. */
 struct remat_kernel_operand {
     remat_value value;    /* the storage root that is read, or the value that is written */
     remat_value previous; /* UPDATE: the storage root of the version that is replaced */
     uint8_t access;       /* enum remat_access */
     uint64_t bytes;       /* of the value */
+    /* Over the index space of a fused kernel, or the axes in a built-in kernel's row in
+     * builtin_kernels.def. */
     const struct remat_view *view;
 };
 
@@ -44,7 +45,7 @@ struct remat_fused_kernel {
     double *parameters;
     struct remat_shape space;      /* of a fused kernel */
     struct remat_kernel_body body; /* of a fused kernel */
-    remat_value name;              /* the first value it computes: what the kernel is called */
+    remat_value name;              /* the first value it computes, which names the kernel */
     uint32_t shared_count;
     struct remat_shared_operands *shared; /* all pairs, by `written`; none of a part of a kernel */
 };
@@ -60,14 +61,14 @@ static inline const struct remat_fused_kernel *remat_kernel_at(const struct rema
     return &list->kernels[kernel.i];
 }
 
-/* It is of the forward pass or the loss. */
+/* True in the forward pass and the loss. */
 static inline bool remat_kernel_is_early(const struct remat_kernel_list *list,
                                          remat_kernel_id kernel)
 {
     return remat_is_early(list->kernels[kernel.i].phase);
 }
 
-/* The root that an operand reads, none where it only writes. */
+/* The root that an operand reads; none if it only writes. */
 static inline remat_value remat_operand_read(const struct remat_kernel_operand *operand)
 {
     return operand->access == REMAT_ACCESS_WRITE    ? REMAT_NO_VALUE
@@ -75,7 +76,7 @@ static inline remat_value remat_operand_read(const struct remat_kernel_operand *
                                                     : operand->value;
 }
 
-/* The kernel itself reads the value from memory. */
+/* True if the kernel itself reads the value from memory. */
 static inline bool remat_kernel_reads(const struct remat_fused_kernel *kernel, remat_value root)
 {
     for (uint32_t o = 0; o < kernel->operand_count; o++)
@@ -85,7 +86,7 @@ static inline bool remat_kernel_reads(const struct remat_fused_kernel *kernel, r
     return false;
 }
 
-/* It may write this operand in place of one that it reads. */
+/* True if the kernel may write this operand in place of one that it reads. */
 static inline bool remat_kernel_may_share(const struct remat_fused_kernel *kernel, uint32_t operand)
 {
     for (uint32_t s = 0; s < kernel->shared_count; s++)
@@ -94,7 +95,7 @@ static inline bool remat_kernel_may_share(const struct remat_fused_kernel *kerne
     return false;
 }
 
-/* One of its nodes is of this phase. */
+/* True if one of the kernel's nodes has this phase. */
 static inline bool remat_kernel_has_phase(const struct remat_graph *graph,
                                           const struct remat_fused_kernel *kernel, uint8_t phase)
 {
@@ -106,11 +107,11 @@ static inline bool remat_kernel_has_phase(const struct remat_graph *graph,
 
 /* --- fuse_groups.c: which nodes run in one kernel --- */
 
-/* The index space that a node needs. */
+/* The index space of a node. */
 const struct remat_shape *remat_fuse_space(const struct remat_graph *graph,
                                            const struct remat_node_info *node);
-/* A node that is no built-in kernel can run in a fused kernel over `space`, which it would make
- * larger: over all of it, or once a row. `rows`, `columns`: the kernel has such reductions. */
+/* True if a node, no built-in kernel, can join a fused kernel over `space`: it runs for each
+ * element, or once per row. `rows`, `columns`: the kernel has such reductions. */
 bool remat_fuse_fits(const struct remat_graph *graph, const struct remat_node_info *node,
                      const struct remat_shape *space, bool rows, bool columns);
 
@@ -119,28 +120,28 @@ bool remat_fuse_fits(const struct remat_graph *graph, const struct remat_node_in
 /* Greedy in graph order: a pointwise or reduction node joins the kernel that computes one of its
  * inputs when both run over the same index space in the same phase, and nothing outside that kernel
  * has read from it yet (so no cycle can arise); kernels that could each take the node are merged.
- * Column reductions stand alone but for producers that nobody else reads and for siblings of the
- * same composite op that read the same value. Constants and column indices are made in each kernel
- * that uses them. A kernel that gets too many nodes falls into several, which take no nodes that
- * the large one would not have had. O(nodes). */
+ * A column reduction is fused only with producers that nobody else reads, and with siblings of the
+ * same composite op that read the same value. Each kernel makes the constants and column indices
+ * that it uses. A kernel with too many nodes is divided into several, which together have the same
+ * nodes. O(nodes). */
 struct remat_kernel_list remat_fuse(struct remat_arena *arena, const struct remat_graph *graph);
 
-/* Writes one kernel at a time, which lies in `arena`; `scratch` is emptied after each. kernel_of,
- * by node: REMAT_NONE where it is absorbed, a view or what kernels that read it make for
- * themselves: most constants and columns, and f32 of a bf16 value. Of built-in kernels both are
- * NULL. */
+/* Writes one kernel at a time into `arena`; `scratch` is emptied after each. kernel_of, by node:
+ * REMAT_NONE if it is absorbed (analysis.h). A writer of built-in kernels alone takes NULL for
+ * both. */
 struct remat_kernel_writer;
 struct remat_kernel_writer *remat_kernel_writer_create(struct remat_arena *arena,
                                                        struct remat_arena *scratch,
                                                        const struct remat_graph *graph,
                                                        const uint32_t *kernel_of);
-/* The kernel of nodes in graph order, which it keeps: a built-in one, or several that may run in
- * one. stored[n]: it writes what nodes[n] makes; a built-in one writes all, and it is NULL. */
+/* The kernel of nodes in graph order: one built-in node, or several that can be fused. The kernel
+ * refers to `nodes`. stored[n]: it writes the result of nodes[n]; NULL for a built-in kernel, which
+ * writes all of them. */
 struct remat_fused_kernel remat_kernel_write(struct remat_kernel_writer *writer, remat_node *nodes,
                                              uint32_t count, const bool *stored);
 
-/* A kernel of `nodes`, some of a fused kernel's in graph order: it stores the results that `stored`
- * says, and loads what they read of others. */
+/* A kernel of `nodes`, a subset of a fused kernel's in graph order. It stores the results that
+ * `stored` selects, and loads its nodes' other inputs. */
 struct remat_fused_kernel remat_fuse_nodes(struct remat_arena *arena,
                                            const struct remat_graph *graph,
                                            const uint32_t *kernel_of,

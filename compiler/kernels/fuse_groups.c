@@ -155,7 +155,7 @@ static bool can_join(const struct remat_fuser *f, remat_group_id id,
 {
     const struct remat_fuse_group *group = &f->groups.items[id.i];
     bool apart = f->within && f->within[group->first.i].i != f->within[node - f->facts].i;
-    if (group->kind == REMAT_GROUP_BUILTIN || group->consumed || group->bucket != node->bucket ||
+    if (group->kind == REMAT_GROUP_BUILTIN || group->consumed || group->phase != node->phase ||
         apart)
         return false;
     if (rounds_columns(f, id, node))
@@ -226,7 +226,7 @@ static uint8_t kind_of(const struct remat_fuse_node *node)
 static remat_group_id open_group(struct remat_fuser *f, const struct remat_fuse_node *node)
 {
     struct remat_fuse_group group = {
-        .kind = kind_of(node), .bucket = node->bucket, .space = node->space};
+        .kind = kind_of(node), .phase = node->phase, .space = node->space};
     REMAT_PUSH(f->arena, &f->groups, group);
     return (remat_group_id){(uint32_t)f->groups.count - 1};
 }
@@ -437,7 +437,7 @@ static void list_facts(struct remat_fuser *f)
             .input_count = node->input_count,
             .inputs = node->inputs,
             .output_count = node->output_count,
-            .bucket = node->phase == REMAT_PHASE_LOSS ? REMAT_PHASE_FORWARD : node->phase};
+            .phase = node->phase == REMAT_PHASE_LOSS ? REMAT_PHASE_FORWARD : node->phase};
     }
     for (remat_value v = {0}; v.i < g->value_count; v.i++)
         f->values[v.i] = (struct remat_fuse_value){.group = REMAT_NO_GROUP};

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which nodes of a graph run in one kernel. Private to fuse*.c. */
+/* Groups of nodes that run in one kernel. Private to fuse*.c. */
 #ifndef REMAT_FUSE_GROUPS_H
 #define REMAT_FUSE_GROUPS_H
 
 #include "analysis.h"
 #include "fuse.h"
 
-/* Beside those of enum remat_op_fact, which are the low bits. */
+/* Facts in addition to those of enum remat_op_fact, which are the low bits. */
 enum remat_fuse_fact {
     REMAT_FUSE_COLUMN = 1 << 16, /* a column */
     REMAT_FUSE_CAST = 1 << 17,   /* a cast */
 };
 
-struct remat_fuse_node { /* what is asked of each node, in few bytes */
+struct remat_fuse_node { /* facts of a node, in few bytes */
     uint32_t facts;
     remat_value output;              /* the first one */
     const struct remat_shape *space; /* the index space that it needs */
     const remat_value *inputs;
     uint32_t input_count, output_count;
-    uint8_t bucket; /* its phase, forward for loss; nodes of two run in no kernel together */
+    uint8_t phase; /* forward for loss; a kernel has nodes of one phase */
 };
 
 enum remat_group_kind {
@@ -33,7 +33,7 @@ REMAT_INDEX(remat_group_id); /* of a fuser */
 
 struct remat_fuse_group {
     uint8_t kind; /* enum remat_group_kind */
-    uint8_t bucket;
+    uint8_t phase;
     bool consumed;                   /* a node outside has read from it: closed */
     const struct remat_shape *space; /* the index space */
     uint32_t node_count;             /* 0: merged into another */
@@ -52,15 +52,15 @@ struct remat_fuser {
     struct remat_fuse_value *values;
     struct remat_fuse_groups REMAT_LIST(struct remat_fuse_group) groups;
     uint8_t *stored;            /* by value: another kernel reads it, or it is lasting */
-    remat_kernel_id *kernel_of; /* by node: that its group becomes; none where it is in no group */
-    remat_node *next;           /* by node: the one behind it in its group */
-    remat_group_id *within; /* by node: the group that it may not leave; NULL: any, of any size */
+    remat_kernel_id *kernel_of; /* by node: the kernel that its group becomes; none: in no group */
+    remat_node *next;           /* by node: the next one in its group */
+    remat_group_id *within; /* by node: the group that bounds it; NULL: any group, of any size */
     struct remat_sources sources;
     struct remat_readers readers; /* by source */
 };
 
-/* arena and graph are given; fills the others. Groups come in order of their last nodes, which is
- * that of kernels; the nodes of each in graph order. */
+/* Fills all but arena and graph. Groups are in the order of their last nodes, as kernels are; the
+ * nodes of each are in graph order. */
 void remat_fuse_collect(struct remat_fuser *f);
 
 #endif

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the nodes of one kernel to its operands and instructions. */
+/* Operands and instructions of one kernel, from its nodes. */
 #ifndef REMAT_KERNEL_BODY_H
 #define REMAT_KERNEL_BODY_H
 
 #include "fuse.h"
 
-/* Equal for equal kernels: of the kind and, of a fused kernel (else NULL), the instructions. */
+/* Hash of the kind and of a fused kernel's instructions; `body` is NULL for a built-in kernel. */
 uint64_t remat_kernel_hash(uint32_t kind, const struct remat_kernel_body *body);
-/* The same of a fused kernel in 32 bits, as its printed key has it. */
+/* The 32 bits of a fused kernel's hash that its printed key has. */
 uint32_t remat_kernel_key_hash(const struct remat_fused_kernel *kernel);
 
-/* The latest views of operands, which others share: a model has few different ones. */
+/* The latest views of operands, for reuse: a model has few different ones. */
 #define REMAT_VIEWS_SHARED 8
 struct remat_shared_views {
     const struct remat_view *items[REMAT_VIEWS_SHARED]; /* in the arena of kernels */

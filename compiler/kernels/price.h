@@ -5,7 +5,7 @@
  * distinct operands (in long rows as often as they are read) and arithmetic has the rate of the
  * kernel's kind and size (Williams et al., "Roofline", CACM 2009; docs/cost_model.md). Prices of
  * fused kernels are sub-additive: a kernel costs at most as much as its parts. What the device's
- * profile, if it has one, says of a kernel goes before these. */
+ * profile, if any, has for a kernel takes precedence. */
 #ifndef REMAT_PRICE_H
 #define REMAT_PRICE_H
 
@@ -14,8 +14,8 @@
 
 struct remat_price {
     uint64_t flops, moved_bytes, ns;
-    uint64_t latency_ns; /* of ns, that is spared behind the first of a group (groups.h); 0 of what
-                            is in no group */
+    uint64_t latency_ns; /* the part of ns that all but the first transfer of a group (groups.h)
+                            save; 0: in no group */
     double roofline_ns;  /* without a profile */
     uint8_t source;      /* enum remat_cost_source, of ns */
 };
@@ -84,8 +84,8 @@ struct remat_device_description
 remat_price_variants_on(const struct remat_device_description *device,
                         const struct remat_price *whole);
 
-/* What a step of the graph has to do, one that saves everything: flops of its products and
- * attention (remat_op_product_flops), and their time at the device's peaks. */
+/* Model flops of a step that saves everything (remat_op_product_flops), and their time at the
+ * device's peak rates. */
 struct remat_model_work {
     uint64_t flops;
     double ns;
@@ -93,8 +93,8 @@ struct remat_model_work {
 struct remat_model_work remat_price_model_work(const struct remat_graph *graph,
                                                const struct remat_device_description *device);
 
-/* REMAT_ERROR_USAGE where the graph has values of a dtype that the device has not; the message
- * names one of them. */
+/* REMAT_ERROR_USAGE: the graph has a value of a dtype that the device lacks; the message names it.
+ */
 remat_status remat_price_check(remat_context *ctx, const struct remat_graph *graph,
                                const struct remat_device_description *device);
 /* A transfer that no decision is about, which may run beside computation: of a gradient, an updated
@@ -109,7 +109,7 @@ bool remat_may_join_group(const struct remat_graph *graph, const struct remat_fu
 uint64_t remat_price_engine_bytes(const struct remat_mesh *mesh,
                                   const struct remat_device_description *device);
 
-/* REMAT_ERROR_USAGE where there are several ranks and the device describes no links. */
+/* REMAT_ERROR_USAGE: there are several ranks, and the device describes no links. */
 remat_status remat_price_check_mesh(remat_context *ctx, const struct remat_mesh *mesh,
                                     const struct remat_device_description *device);
 

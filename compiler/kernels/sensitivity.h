@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sensitivity: whether the fastest of several plans stays it when costs are off.
+/* Sensitivity: whether the fastest of several plans stays the fastest if costs are wrong.
  *
- * Costs are off by class: matmul, attention and all the rest, each 20 % too low, right or 20 % too
- * high, which makes 26 cases beside the predicted one. */
+ * Each class of costs (matmul, attention, the rest) is 20 % too low, right, or 20 % too high: 26
+ * cases besides the predicted one. */
 #ifndef REMAT_SENSITIVITY_H
 #define REMAT_SENSITIVITY_H
 
@@ -23,15 +23,17 @@ struct remat_class_times { /* of a step */
 #define REMAT_SENSITIVITY_CASES 26
 #define REMAT_SENSITIVITY_SHARE 0.2
 struct remat_sensitivity {
-    uint32_t held;  /* cases in which none is faster than the chosen one */
-    uint32_t worst; /* the one that is faster by most in some case; the chosen one if none is */
-    double lost;    /* there: time of the chosen one / time of that one - 1 */
+    uint32_t held; /* cases in which no plan is faster than the chosen one */
+    uint32_t
+        worst;   /* the plan that is faster by the largest factor in some case, or the chosen one */
+    double lost; /* in that case: time of the chosen one / time of `worst` - 1 */
 };
 /* `chosen` < `count`. Pure. */
 struct remat_sensitivity remat_sensitivity_of(const struct remat_class_times *plans, uint32_t count,
                                               uint32_t chosen);
 
-/* Some such case, or that nothing is off, puts what takes `a` in front of what takes `b`. */
+/* True if a plan with times `a` is faster than one with `b` in some case, the predicted one
+ * included. */
 bool remat_sensitivity_may_lead(const struct remat_class_times *a,
                                 const struct remat_class_times *b);
 

@@ -166,14 +166,14 @@ static void put(struct remat_skyline *s, uint32_t start, const struct remat_slot
     settle(s, slot->begin);
 }
 
-struct search {
+struct slot_search {
     uint32_t first, last; /* leaves of slots that begin within the segment */
     uint32_t end;         /* of the segment */
 };
 
 /* The least rank below `best` of a leaf in [first, last) of the search that ends by its end. */
 static uint32_t find(const struct slot_node *slots, uint32_t node, uint32_t begin, uint32_t width,
-                     const struct search *search, uint32_t best)
+                     const struct slot_search *search, uint32_t best)
 {
     if (begin >= search->last || begin + width <= search->first ||
         slots[node].min_end > search->end || slots[node].min_rank >= best)
@@ -188,7 +188,7 @@ static uint32_t find(const struct slot_node *slots, uint32_t node, uint32_t begi
 }
 
 /* From the lowest node on that has all leaves of the search. */
-static uint32_t find_among(const struct remat_skyline *s, struct search search, uint32_t best)
+static uint32_t find_among(const struct remat_skyline *s, struct slot_search search, uint32_t best)
 {
     uint32_t level = 0;
     if (search.first == search.last)
@@ -203,10 +203,10 @@ static uint32_t find_among(const struct remat_skyline *s, struct search search, 
 static uint32_t find_slot(const struct remat_skyline *s, uint32_t start)
 {
     uint32_t end = s->end[start], first = s->first_short[start], last = s->first_short[end];
-    uint32_t best = find_among(s, (struct search){first, last, end}, NONE);
+    uint32_t best = find_among(s, (struct slot_search){first, last, end}, NONE);
     first = s->in->first_at[start] - first + s->short_count;
     last = s->in->first_at[end] - last + s->short_count;
-    return find_among(s, (struct search){first, last, end}, best);
+    return find_among(s, (struct slot_search){first, last, end}, best);
 }
 
 uint64_t remat_skyline_pack(struct remat_skyline *s, const remat_slot_id *order,

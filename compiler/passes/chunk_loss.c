@@ -6,12 +6,12 @@
 /* Products of fewer rows leave a GPU idle. */
 #define ROWS_MIN 1024
 
-struct head { /* what becomes one node */
+struct loss_head { /* what becomes one node */
     remat_node loss, linear;
 };
 
 /* False where the loss is something else. */
-static bool find_head(const struct remat_graph *graph, const uint32_t *uses, struct head *out)
+static bool find_head(const struct remat_graph *graph, const uint32_t *uses, struct loss_head *out)
 {
     if (graph->output_count == 0)
         return false;
@@ -20,13 +20,14 @@ static bool find_head(const struct remat_graph *graph, const uint32_t *uses, str
         return false;
     remat_value logits = loss->inputs[0];
     const struct remat_node_info *linear = remat_producer_info(graph, logits);
-    *out = (struct head){remat_producer(graph, graph->outputs[0]), remat_producer(graph, logits)};
+    *out =
+        (struct loss_head){remat_producer(graph, graph->outputs[0]), remat_producer(graph, logits)};
     return graph->outputs[0].i == loss->outputs[0].i && uses[loss->outputs[1].i] == 0 &&
            uses[logits.i] == 1 && linear && linear->op == REMAT_OP_linear;
 }
 
 /* Chunks of logits about as large as x, at most as many as there may be. */
-static int64_t choose_rows(const struct remat_graph *graph, const struct head *head,
+static int64_t choose_rows(const struct remat_graph *graph, const struct loss_head *head,
                            uint32_t loss_chunk)
 {
     const struct remat_node_info *linear = &graph->nodes[head->linear.i];
@@ -42,7 +43,7 @@ static int64_t choose_rows(const struct remat_graph *graph, const struct head *h
     return rows < ROWS_MIN ? ROWS_MIN : rows;
 }
 
-static remat_status replace(struct remat_rebuild *r, const struct head *head, uint32_t loss_chunk)
+static remat_status replace(struct remat_rebuild *r, const struct loss_head *head, uint32_t loss_chunk)
 {
     const struct remat_node_info *loss = &r->from->nodes[head->loss.i];
     const struct remat_node_info *linear = &r->from->nodes[head->linear.i];
@@ -71,7 +72,7 @@ static remat_status replace(struct remat_rebuild *r, const struct head *head, ui
 
 REMAT_PASS(chunk_loss)
 {
-    struct head head;
+    struct loss_head head;
     uint32_t loss_chunk = settings->loss_chunk;
     bool found = loss_chunk && find_head(graph, remat_count_uses(arena, graph), &head);
     if (!found) {

@@ -7,7 +7,7 @@
 #include "ops.h"
 #include "rebuild.h"
 
-struct readers {
+struct index_readers {
     struct remat_indices whole; /* accepted by all that read the whole value; bound 0: none does */
     struct remat_indices parts; /* accepted by one of those that read a part; bound 0: none does */
     bool others;                /* to whom the elements are something else */
@@ -41,7 +41,7 @@ static struct remat_indices either(struct remat_indices a, struct remat_indices 
                      : (struct remat_indices){a.bound, a.ignored ? a.ignored : b.ignored};
 }
 
-static void add_reader(struct readers *readers, struct remat_indices accepted, bool part)
+static void add_reader(struct index_readers *readers, struct remat_indices accepted, bool part)
 {
     struct remat_indices *of = part ? &readers->parts : &readers->whole;
     if (of->bound && accepted.bound)
@@ -50,7 +50,7 @@ static void add_reader(struct readers *readers, struct remat_indices accepted, b
     readers->others |= accepted.bound == 0;
 }
 
-static struct remat_indices accepted_by(const struct readers *readers)
+static struct remat_indices accepted_by(const struct index_readers *readers)
 {
     if (readers->others)
         return (struct remat_indices){0};
@@ -60,7 +60,7 @@ static struct remat_indices accepted_by(const struct readers *readers)
 }
 
 static void find_readers(struct remat_arena *arena, const struct remat_graph *graph,
-                         struct readers *readers)
+                         struct index_readers *readers)
 {
     bool *needed = remat_find_kept(arena, graph);
     for (uint32_t o = 0; o < graph->output_count; o++)
@@ -83,7 +83,7 @@ static void find_readers(struct remat_arena *arena, const struct remat_graph *gr
 
 REMAT_PASS(indices)
 {
-    struct readers *readers;
+    struct index_readers *readers;
     *out = remat_graph_copy(arena, graph, 1);
     REMAT_NEW(arena, readers, graph->value_count);
     find_readers(arena, graph, readers);

@@ -19,7 +19,7 @@
 
 enum { PIECES_MAX = 16 }; /* as many as concat joins */
 
-struct divider {
+struct batch_divider {
     struct remat_rebuild r;
     struct remat_builder b;
     const struct remat_pass_settings *settings;
@@ -31,25 +31,25 @@ struct divider {
     remat_value *means; /* by old value, where there is one microbatch */
 };
 
-static const char *suffixed(struct divider *d, const char *name, const char *suffix)
+static const char *suffixed(struct batch_divider *d, const char *name, const char *suffix)
 {
     return REMAT_FORMAT(d->r.arena, "%s.%s", name, suffix);
 }
 
-static void add_update(struct divider *d, remat_value state, remat_value value)
+static void add_update(struct batch_divider *d, remat_value state, remat_value value)
 {
     d->r.to->updates[d->r.to->update_count++] = (struct remat_update){state, value};
 }
 
 /* --- before the nodes --- */
 
-static remat_value add_number(struct divider *d, const char *name)
+static remat_value add_number(struct batch_divider *d, const char *name)
 {
     return remat_add_input(&d->b, name, REMAT_I32, (struct remat_shape){1, {1}},
                            REMAT_ROLE_STEP_STATE);
 }
 
-static void add_index(struct divider *d)
+static void add_index(struct batch_divider *d)
 {
     struct remat_builder *b = &d->b;
     d->index = add_number(d, "microbatch");
@@ -58,7 +58,7 @@ static void add_index(struct divider *d)
     d->first = remat_build2(b, REMAT_OP_equal, d->index, remat_build_constant(b, 0));
 }
 
-static void add_part(struct divider *d)
+static void add_part(struct batch_divider *d)
 {
     const struct remat_attribute count = remat_attribute_int("count", d->microbatches);
     if (d->microbatches > 1)
@@ -77,7 +77,7 @@ static void add_part(struct divider *d)
 }
 
 /* The input gets the whole batch; what reads it reads its part. */
-static remat_status divide(struct divider *d, remat_value v)
+static remat_status divide(struct batch_divider *d, remat_value v)
 {
     struct remat_value_info *whole = &d->r.to->values[d->r.values[v.i].i];
     const struct remat_attribute count = remat_attribute_int("count", d->parts);
@@ -93,7 +93,7 @@ static remat_status divide(struct divider *d, remat_value v)
 }
 
 /* The random state as the host wrote it, but for the last word. */
-static void count_random(struct divider *d, remat_value v)
+static void count_random(struct batch_divider *d, remat_value v)
 {
     const struct remat_attribute box[] = {remat_attribute_int("axis", 0),
                                           remat_attribute_int("begin", 0),
@@ -132,7 +132,7 @@ static void find_random(const struct remat_graph *graph, bool *random)
     }
 }
 
-static remat_status divide_inputs(struct divider *d)
+static remat_status divide_inputs(struct batch_divider *d)
 {
     remat_status st = REMAT_OK;
     const struct remat_graph *from = d->r.from;
@@ -150,7 +150,7 @@ static remat_status divide_inputs(struct divider *d)
 /* --- after a node --- */
 
 /* A part's share of the average. */
-static remat_value scale(struct divider *d, remat_value part)
+static remat_value scale(struct batch_divider *d, remat_value part)
 {
     struct remat_builder *b = &d->b;
     if (d->scaled)
@@ -159,7 +159,8 @@ static remat_value scale(struct divider *d, remat_value part)
     return remat_build2(b, REMAT_OP_mul, part, remat_build_constant(b, 1.0 / (double)d->parts));
 }
 
-static remat_value assign(struct divider *d, remat_value state, remat_value value, const char *name)
+static remat_value assign(struct batch_divider *d, remat_value state, remat_value value,
+                          const char *name)
 {
     uint8_t role = d->r.to->values[state.i].role;
     d->b.name = suffixed(d, name, "next");
@@ -170,7 +171,7 @@ static remat_value assign(struct divider *d, remat_value state, remat_value valu
 }
 
 /* The sum over the microbatches, in a state. */
-static remat_value accumulate(struct divider *d, remat_value state, remat_value part,
+static remat_value accumulate(struct batch_divider *d, remat_value state, remat_value part,
                               const char *name)
 {
     struct remat_builder *b = &d->b;
@@ -182,7 +183,8 @@ static remat_value accumulate(struct divider *d, remat_value state, remat_value 
 }
 
 /* Adds the rows of [ranks, ..], each in `shape`, in their order. */
-static remat_value add_rows(struct divider *d, remat_value rows, const struct remat_shape *shape)
+static remat_value add_rows(struct batch_divider *d, remat_value rows,
+                            const struct remat_shape *shape)
 {
     struct remat_builder *b = &d->b;
     remat_value sum = REMAT_NO_VALUE;
@@ -196,7 +198,7 @@ static remat_value add_rows(struct divider *d, remat_value rows, const struct re
 }
 
 /* Over the ranks, of one element. */
-static remat_value average_output(struct divider *d, remat_value part,
+static remat_value average_output(struct batch_divider *d, remat_value part,
                                   const struct remat_shape *shape)
 {
     const struct remat_shape all = {1, {d->ranks}};
@@ -206,7 +208,8 @@ static remat_value average_output(struct divider *d, remat_value part,
 
 /* The sums of a tensor's parts [ranks, c], in pieces [ranks, rows]: what one of them receives is no
  * longer needed when the next one is exchanged. */
-static remat_value add_pieces(struct divider *d, remat_value parts, int64_t share, int64_t length)
+static remat_value add_pieces(struct batch_divider *d, remat_value parts, int64_t share,
+                              int64_t length)
 {
     remat_value sums[PIECES_MAX];
     uint32_t count = 0;
@@ -223,7 +226,7 @@ static remat_value add_pieces(struct divider *d, remat_value parts, int64_t shar
 }
 
 /* This rank's part of the sum over the ranks. */
-static remat_value add_parts(struct divider *d, remat_value part, int64_t elements)
+static remat_value add_parts(struct batch_divider *d, remat_value part, int64_t elements)
 {
     const struct remat_shape share = {1, {(elements - 1) / d->ranks + 1}};
     uint64_t limit_bytes =
@@ -236,7 +239,7 @@ static remat_value add_parts(struct divider *d, remat_value part, int64_t elemen
     return add_rows(d, remat_build_exchange(&d->b, "dp", part), &share);
 }
 
-static remat_value average_gradient(struct divider *d, remat_value part,
+static remat_value average_gradient(struct batch_divider *d, remat_value part,
                                     const struct remat_value_info *of)
 {
     int64_t elements = remat_shape_elements(&of->shape);
@@ -252,14 +255,14 @@ static remat_value average_gradient(struct divider *d, remat_value part,
     return remat_build_gather(&d->b, "dp", sum, &of->shape);
 }
 
-static remat_value add_state(struct divider *d, const struct remat_value_info *of, const char *name,
-                             uint8_t role)
+static remat_value add_state(struct batch_divider *d, const struct remat_value_info *of,
+                             const char *name, uint8_t role)
 {
     return remat_add_input(&d->b, name, REMAT_F32, of->shape, role);
 }
 
 /* With several ranks accumulators are a rank's own, and only the average has name and role. */
-static remat_value average_microbatches(struct divider *d, remat_value part,
+static remat_value average_microbatches(struct batch_divider *d, remat_value part,
                                         const struct remat_value_info *of)
 {
     const char *name = d->ranks > 1 ? suffixed(d, of->name, "local") : of->name;
@@ -272,7 +275,7 @@ static remat_value average_microbatches(struct divider *d, remat_value part,
 }
 
 /* After the last microbatch. */
-static remat_value average_ranks(struct divider *d, remat_value part,
+static remat_value average_ranks(struct batch_divider *d, remat_value part,
                                  const struct remat_value_info *of)
 {
     if (of->role == REMAT_ROLE_GRADIENT || d->microbatches > 1)
@@ -287,14 +290,14 @@ static remat_value average_ranks(struct divider *d, remat_value part,
 }
 
 /* Whether each rank accumulates a part of this gradient. */
-static bool divides_accumulator(struct divider *d, const struct remat_value_info *of)
+static bool divides_accumulator(struct batch_divider *d, const struct remat_value_info *of)
 {
     return d->microbatches > 1 && d->settings->zero == 3 && of->role == REMAT_ROLE_GRADIENT &&
            remat_make_block(&d->b, "dp", of);
 }
 
 /* This rank's part: over the ranks in each microbatch, then over the microbatches. */
-static remat_value average_part(struct divider *d, remat_value part,
+static remat_value average_part(struct batch_divider *d, remat_value part,
                                 const struct remat_value_info *of)
 {
     struct remat_graph *to = d->r.to;
@@ -308,7 +311,7 @@ static remat_value average_part(struct divider *d, remat_value part,
 }
 
 /* The average takes over name and role of what it is of. */
-static void average(struct divider *d, remat_value old)
+static void average(struct batch_divider *d, remat_value old)
 {
     const struct remat_value_info info = d->r.from->values[old.i];
     remat_value mean = d->r.values[old.i];
@@ -332,7 +335,7 @@ static void average(struct divider *d, remat_value old)
     d->means[old.i] = mean;
 }
 
-static void divide_nodes(struct divider *d)
+static void divide_nodes(struct batch_divider *d)
 {
     const struct remat_graph *from = d->r.from;
     for (remat_node n = {0}; n.i < from->node_count; n.i++) {
@@ -346,7 +349,7 @@ static void divide_nodes(struct divider *d)
 
 /* --- the whole --- */
 
-static remat_status find_averaged(struct divider *d)
+static remat_status find_averaged(struct batch_divider *d)
 {
     const struct remat_graph *from = d->r.from;
     uint32_t count = 1; /* the index */
@@ -379,7 +382,7 @@ static remat_status find_averaged(struct divider *d)
     return REMAT_OK;
 }
 
-static void advance(struct divider *d)
+static void advance(struct batch_divider *d)
 {
     const struct remat_graph *from = d->r.from;
     const struct remat_attribute count = remat_attribute_int("count", d->microbatches);
@@ -392,7 +395,7 @@ static void advance(struct divider *d)
 }
 
 /* With one microbatch outputs stay outputs. */
-static void set_outputs(struct divider *d)
+static void set_outputs(struct batch_divider *d)
 {
     const struct remat_graph *from = d->r.from;
     d->r.to->output_count = from->output_count;
@@ -403,7 +406,7 @@ static void set_outputs(struct divider *d)
 
 REMAT_PASS(microbatches)
 {
-    struct divider d = {.settings = settings,
+    struct batch_divider d = {.settings = settings,
                         .microbatches = settings->microbatches > 1 ? settings->microbatches : 1,
                         .ranks = remat_mesh_size(&graph->mesh, "dp")};
     d.parts = d.microbatches * d.ranks;

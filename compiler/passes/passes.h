@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Passes: each a function from a graph to a new graph in `arena`; the input graph stays as it is
- * and the output may point into it (names, scopes), so both arenas live as long as the compilation.
- * A pass that has nothing to do returns its input. */
+/* Passes: functions from a graph to a new graph in `arena`. The input graph is not changed, and the
+ * output may refer to it (names, scopes), so both arenas live as long as the compilation. A pass
+ * with nothing to do returns its input. */
 #ifndef REMAT_PASSES_H
 #define REMAT_PASSES_H
 
@@ -37,78 +37,75 @@ static inline remat_status remat_pass_nothing(const struct remat_graph *graph,
     return REMAT_OK;
 }
 
-/* Says of every i32 input, role INPUT, which elements all its readers accept, where to all of them
- * they are indices. Before expand, which leaves nothing that says so of targets. */
+/* Records the index range of every i32 input (role INPUT) that all its readers use as an index.
+ * Must run before expand, after which targets are no longer recognizable as indices. */
 REMAT_PASS(indices);
 
-/* With several ranks along axis "tp" of graph->mesh: tables of embeddings, and what makes the
- * logits of a cross entropy, get as many rows of padding (`unpadded_rows`, `classes`) as make them
- * divide. INVALID where others read what would grow; the message names it. No-op with one rank, on
- * a joint graph, and where the graph reads its coordinate along the axis. Before autodiff. */
+/* With several ranks along axis "tp" of graph->mesh: pads embedding tables, and the weights that
+ * make the logits of a cross entropy, to rows that the ranks divide (`unpadded_rows`, `classes`).
+ * INVALID, naming the value: another node reads what would grow. No-op with one rank, on a joint
+ * graph, and if the graph reads its coordinate along the axis. Before autodiff. */
 REMAT_PASS(pad_vocabulary);
 
-/* Where settings->loss_chunk asks for it and outputs[0] is cross_entropy of a linear that nobody
- * else reads, both become linear_cross_entropy. INVALID where it is not and a number of rows was
- * asked for; nothing with REMAT_LOSS_CHUNK_AUTO. Before autodiff. */
+/* With settings->loss_chunk, fuses outputs[0], the cross_entropy of a linear that nobody else reads,
+ * with that linear: linear_cross_entropy. If the graph has no such pair: INVALID for a given number
+ * of rows, no-op with REMAT_LOSS_CHUNK_AUTO. Before autodiff. */
 REMAT_PASS(chunk_loss);
 
-/* Appends the backward pass of outputs[0] (the loss, one element): the gradient of every trainable
- * parameter that it depends on, value "NAME.grad" with role GRADIENT; an unused parameter is an
- * error. In each linear the gradient of the weight comes before that of the input. Contributions to
- * one gradient are added in the order of the users, last user first. No-op when some value has role
- * GRADIENT already (a graph that arrives joint). */
+/* Appends the backward pass of outputs[0] (the loss, one element): for every trainable parameter
+ * the value "NAME.grad" with role GRADIENT; an unused parameter is an error. In each linear the
+ * gradient of the weight precedes that of the input. Contributions to one gradient are added from
+ * the last user to the first. No-op on a joint graph, which has values of role GRADIENT. */
 REMAT_PASS(autodiff);
 
-/* With several ranks along axis "tp" of graph->mesh: expands the graph and divides what layers
- * compute among them: heads, inner widths, the rows of tables, and what the graph states; and
- * inserts transfers. Parameters and their gradients are then parts. INVALID where a dimension is
- * not divisible, or a stated layout is contradicted, as the message says of which value and along
- * which axis, and where the graph has updates. With one rank, and where the graph reads its
- * coordinate along the axis, and so divides things itself, it only forgets stated layouts. */
+/* With several ranks along axis "tp" of graph->mesh: expands the graph, divides layers among the
+ * ranks (heads, inner widths, rows of tables, and values with layout annotations), and inserts
+ * transfers. Parameters and their gradients become parts. INVALID, naming value and axis: a
+ * dimension is not divisible, or an annotation is contradicted; also if the graph has updates. With
+ * one rank, or if the graph already reads its coordinate along the axis, only drops annotations. */
 REMAT_PASS(tensor_parallel);
 
-/* Makes the graph of a microbatch of each rank from one whose batch is that of a microbatch; no-op
- * unless settings->microbatches or axis "dp" of graph->mesh is more than 1. Batched inputs get the
- * whole batch, of which the nodes read part number "microbatch" (state i32 [1], counted by the
- * graph itself). Random numbers are those of the part's place in the whole batch. Every gradient
- * "P.grad" is averaged over the microbatches in an f32 accumulator of that name (graph input of
- * role GRADIENT), every output in a tensor of its name (role OUTPUT): the first microbatch sets
- * them, the others add to them; the graph has updates in place of outputs. With settings->zero a
- * gradient that the ranks divide is left in parts, flat, and with 3 its accumulator is one. INVALID
- * where an output is not one f32 element, or the graph has updates. */
+/* Turns a graph over the batch of one microbatch into the graph of any microbatch on any rank;
+ * no-op unless settings->microbatches or axis "dp" of graph->mesh is more than 1. Batched inputs take
+ * the whole batch, of which nodes read part number "microbatch" (state i32 [1], which the graph
+ * counts). Random numbers depend on the part's place in the whole batch. Every gradient "P.grad" is
+ * averaged over the microbatches in an f32 accumulator of that name (graph input of role GRADIENT),
+ * every output in a tensor of its name (role OUTPUT): the first microbatch sets them, the others
+ * add to them. The graph has updates in place of outputs. With settings->zero a gradient that the
+ * ranks divide stays in flat parts, and with 3 so is its accumulator. INVALID: an output is not one
+ * f32 element, or the graph has updates. */
 REMAT_PASS(microbatches);
 
-/* With settings->zero 3 every parameter that the ranks along "dp" divide is a part, flat, as it is
- * on this rank, and its readers read "P.gathered", which a gather just before the first of them
- * makes. No-op with less. */
+/* With settings->zero 3: every parameter that the ranks along "dp" divide becomes this rank's flat
+ * part, and its readers read "P.gathered", gathered just before the first of them. Otherwise a
+ * no-op. */
 REMAT_PASS(shard);
 
-/* Appends the optimizer of graph->optimizer: for every parameter "P" with a gradient the states
- * "P.m" and "P.v" (role OPTIMIZER_STATE, zero) and, if P is bf16, "P.master" unless there are no
- * masters, inputs "lr" f32 [1] and "step" i32 [1], the coefficients, an adamw node right after each
- * gradient, and the updates. Of a gradient in parts states are parts too, and the parameter is
- * gathered unless it is in the same parts. No-op without an optimizer or when the graph updates
- * parameters already. */
+/* Appends graph->optimizer: for every parameter "P" with a gradient the states "P.m" and "P.v"
+ * (role OPTIMIZER_STATE, zero) and, if P is bf16 and masters are enabled, "P.master"; inputs "lr"
+ * f32 [1] and "step" i32 [1]; the coefficients; an adamw node right after each gradient; and the
+ * updates. A gradient in parts has states in parts, and its parameter is gathered unless it is in
+ * the same parts. No-op without an optimizer, and if the graph already updates parameters. */
 REMAT_PASS(optimizer);
 
 REMAT_PASS(eliminate_common); /* merges equal pure nodes; only before clones exist */
 REMAT_PASS(expand);           /* composite -> primitive */
 REMAT_PASS(eliminate_dead);   /* drops nodes that no output, update or gradient needs */
-REMAT_PASS(fold); /* the same, and add(x, embedding_backward(..)) -> embedding_accumulate; a sum of
-                     pads that tile an axis, as the gradients of slices are -> concat */
+REMAT_PASS(fold); /* the same; add(x, embedding_backward(..)) -> embedding_accumulate; a sum of pads
+                     that tile an axis, from gradients of slices -> concat */
 
-/* Of a graph that arrives joint: forward nodes whose results only the backward pass or the
- * optimizer reads become nodes of the backward pass, each just before the first node that reads it,
- * or before one that replaces a state it reads. A node that is in place or stateful stays. So all
- * that the forward pass computes leads to an output, an update or the loss. */
+/* On a joint graph: moves forward nodes that only the backward pass or the optimizer reads into the
+ * backward pass, each just before its first reader, or before a node that replaces a state it
+ * reads. In-place and stateful nodes stay. Afterwards everything in the forward pass leads to an
+ * output, an update or the loss. */
 REMAT_PASS(defer);
 
-/* Copies a view for the built-in nodes whose kernels do not take its strides (builtin_kernels.def),
- * and for op random. */
+/* Inserts copies of views whose strides the reading built-in kernel does not take
+ * (builtin_kernels.def), or which op random reads. */
 REMAT_PASS(copy_views);
 
-/* The graph of an evaluation: what computes the outputs, without gradients, updates and dropout (op
- * dropout, and that of attention). */
+/* Keeps what computes the outputs, for evaluation: no gradients, updates and dropout (op dropout,
+ * and that of attention). */
 REMAT_PASS(forward_only);
 
 /* --- steps that are no passes --- */

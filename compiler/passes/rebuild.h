@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making a new graph from an old one node by node: what the passes here share. Private. */
+/* Private to the passes: builds a new graph from an old one, node by node. */
 #ifndef REMAT_REBUILD_H
 #define REMAT_REBUILD_H
 
@@ -11,11 +11,11 @@ struct remat_rebuild {
     struct remat_arena *arena;
     const struct remat_graph *from;
     struct remat_graph *to;
-    remat_value *values; /* of each old value: its new one, REMAT_NO_VALUE so far */
-    uint32_t *groups;    /* of each old node id: the new group of the old group of that id */
+    remat_value *values; /* by old value: the new one; REMAT_NO_VALUE: none yet */
+    uint32_t *groups;    /* by old node id: the new group for the old group of that id */
 };
 
-/* An empty graph with the scopes and the graph inputs of `from`, and room for so many times its
+/* Begins with a graph of the scopes and graph inputs of `from`, and room for `room` times its
  * values and nodes. */
 struct remat_rebuild remat_rebuild_begin(struct remat_arena *arena, const struct remat_graph *from,
                                          uint32_t room);
@@ -25,21 +25,21 @@ remat_value *remat_rebuild_inputs(struct remat_rebuild *r, const struct remat_no
 uint32_t remat_rebuild_group(struct remat_rebuild *r, uint32_t old);
 /* Copies a node and the values it computes. */
 void remat_rebuild_copy(struct remat_rebuild *r, remat_node node);
-/* Lets `value` of the new graph stand for `old`: it takes over all that was said of it. */
+/* Replaces `old` by `value` of the new graph, which takes over its name, role and other facts. */
 void remat_rebuild_replace(struct remat_rebuild *r, remat_value old, remat_value value);
-/* Copies what the outputs and updates of `from` need, and what makes its gradients, down to values
- * that are in the new graph. */
+/* Copies the nodes that the outputs, updates and gradients of `from` need, down to values that are
+ * already in the new graph. */
 void remat_rebuild_live(struct remat_rebuild *r);
-/* Outputs and updates. */
+/* Adds outputs and updates, and returns the new graph. */
 struct remat_graph *remat_rebuild_finish(struct remat_rebuild *r);
 
-/* A graph input that a pass adds; a state starts with 0. */
+/* Adds a graph input; a state starts with 0. */
 remat_value remat_add_input(struct remat_builder *builder, const char *name, remat_dtype dtype,
                             struct remat_shape shape, uint8_t role);
 
-/* Of each value of a graph: whether it is an output or the new version of a state. */
+/* By value: whether it is a graph output or the new version of a state. */
 bool *remat_find_kept(struct remat_arena *arena, const struct remat_graph *graph);
-/* Some output is needed, or a gradient. */
+/* True if an output of the node is needed or is a gradient. */
 bool remat_is_needed(const struct remat_graph *graph, const struct remat_node_info *node,
                      const bool *needed);
 

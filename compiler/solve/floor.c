@@ -28,7 +28,7 @@ static bool comes_before(const struct live_set *a, const struct live_set *b)
 }
 REMAT_HEAP(set_queue, struct live_set, comes_before);
 
-struct walk {
+struct set_search {
     const struct remat_problem *problem;
     struct remat_deadline *deadline;
     uint64_t effort;           /* states that are left */
@@ -41,7 +41,7 @@ struct walk {
 };
 
 /* Whether the set was not seen before. */
-static bool see(struct walk *w, const struct live_set *set)
+static bool see(struct set_search *w, const struct live_set *set)
 {
     size_t bytes = set->count * sizeof *set->items;
     uint64_t hash = remat_hash(set->items, bytes, set->count);
@@ -58,7 +58,8 @@ static bool see(struct walk *w, const struct live_set *set)
 /* --- sets --- */
 
 /* `set` without its item `drop`, with that way's inputs, into scratch; returns the count. */
-static uint32_t replace(struct walk *w, const struct live_set *set, uint32_t drop, remat_way_id way)
+static uint32_t replace(struct set_search *w, const struct live_set *set, uint32_t drop,
+                        remat_way_id way)
 {
     const struct remat_problem *p = w->problem;
     uint32_t e = p->input_begin[way.i], end = p->input_begin[way.i + 1];
@@ -79,7 +80,7 @@ static uint32_t replace(struct walk *w, const struct live_set *set, uint32_t dro
 
 /* Undoes, in scratch, every value whose inputs are there too; users first, so one sweep suffices.
  */
-static uint32_t undo_what_is_free(struct walk *w, uint32_t count)
+static uint32_t undo_what_is_free(struct set_search *w, uint32_t count)
 {
     const struct remat_problem *p = w->problem;
     remat_problem_node *items = w->scratch;
@@ -99,7 +100,7 @@ static uint32_t undo_what_is_free(struct walk *w, uint32_t count)
 }
 
 /* Queues the set in scratch, reached over `bottleneck`. */
-static void queue_set(struct walk *w, uint32_t count, uint64_t bottleneck)
+static void queue_set(struct set_search *w, uint32_t count, uint64_t bottleneck)
 {
     struct live_set set = {.count = undo_what_is_free(w, count), .bottleneck = bottleneck};
     set.items = remat_copy(w->arena, w->scratch, set.count, sizeof *set.items);
@@ -110,7 +111,7 @@ static void queue_set(struct walk *w, uint32_t count, uint64_t bottleneck)
 }
 
 /* Incomplete, which is false, when there are too many steps, or the deadline comes. */
-static bool expand(struct walk *w, const struct live_set *set)
+static bool expand(struct set_search *w, const struct live_set *set)
 {
     const struct remat_problem *p = w->problem;
     for (uint32_t i = 0; i < set->count; i++) {
@@ -133,7 +134,7 @@ static bool expand(struct walk *w, const struct live_set *set)
 
 /* Raises the floor to what running v takes at least. Nothing below is distinguished, since another
  * node needs that much already. */
-static void walk_back(struct walk *w, remat_problem_node v, struct remat_floor *floor)
+static void walk_back(struct set_search *w, remat_problem_node v, struct remat_floor *floor)
 {
     const struct remat_problem *p = w->problem;
     uint64_t bytes = 0;
@@ -174,25 +175,25 @@ static void walk_back(struct walk *w, remat_problem_node v, struct remat_floor *
     remat_arena_release(w->arena);
 }
 
-struct need {
+struct node_floor {
     uint64_t bytes; /* working set */
     remat_problem_node node;
 };
 
 static int compare(const void *a, const void *b)
 {
-    const struct need *l = a, *r = b;
+    const struct node_floor *l = a, *r = b;
     return l->bytes != r->bytes ? (l->bytes < r->bytes) - (l->bytes > r->bytes)
                                 : (l->node.i > r->node.i) - (l->node.i < r->node.i);
 }
 
 /* The largest first. */
-static struct need *list_needs(struct remat_arena *arena, const struct remat_problem *p)
+static struct node_floor *list_needs(struct remat_arena *arena, const struct remat_problem *p)
 {
-    struct need *needs;
+    struct node_floor *needs;
     REMAT_NEW(arena, needs, p->node_count);
     for (remat_problem_node v = {0}; v.i < p->node_count; v.i++)
-        needs[v.i] = (struct need){remat_problem_working_set(p, v), v};
+        needs[v.i] = (struct node_floor){remat_problem_working_set(p, v), v};
     qsort(needs, p->node_count, sizeof *needs, compare);
     return needs;
 }
@@ -230,12 +231,12 @@ struct remat_floor remat_floor_find(struct remat_arena *arena, const struct rema
                                     uint64_t effort, struct remat_deadline *deadline)
 {
     struct remat_arena *own = remat_scratch_open(arena->ctx);
-    const struct need *needs = list_needs(own, p);
+    const struct node_floor *needs = list_needs(own, p);
     struct remat_floor out = {needs[0].bytes, needs[0].node, true};
-    struct walk w = {.problem = p,
-                     .deadline = deadline,
-                     .effort = effort,
-                     .arena = remat_scratch_open(arena->ctx)};
+    struct set_search w = {.problem = p,
+                           .deadline = deadline,
+                           .effort = effort,
+                           .arena = remat_scratch_open(arena->ctx)};
     REMAT_NEW(own, w.scratch, p->node_count);
     for (uint32_t i = 0; i < p->node_count && !(deadline && deadline->hit); i++)
         walk_back(&w, needs[i].node, &out);

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-struct builder {
+struct problem_builder {
     remat_context *ctx;
     struct remat_arena *arena;
     const struct remat_problem_parts *parts;
@@ -19,7 +19,8 @@ struct builder {
 };
 
 /* `node 12 ("conv1"): ` and what is wrong with it. */
-static remat_status refuse(const struct builder *b, remat_problem_node node, const char *what)
+static remat_status refuse(const struct problem_builder *b, remat_problem_node node,
+                           const char *what)
 {
     const char *const *names = b->parts->names;
     if (names)
@@ -55,7 +56,7 @@ bool remat_problem_reads(const struct remat_problem *p, remat_way_id way, remat_
 }
 
 /* Inputs and aliases; whose storage each value lies in. */
-static remat_status check_nodes(struct builder *b)
+static remat_status check_nodes(struct problem_builder *b)
 {
     const struct remat_problem_parts *parts = b->parts;
     for (remat_problem_node v = {0}; v.i < parts->node_count; v.i++) {
@@ -91,7 +92,7 @@ static void sort(remat_problem_node *items, size_t begin, size_t end)
 }
 
 /* Appends, once each, what a node reads and the storages of that; marks it. */
-static void push_reads(struct builder *b, remat_problem_node v)
+static void push_reads(struct problem_builder *b, remat_problem_node v)
 {
     const struct remat_problem_parts *parts = b->parts;
     for (uint32_t e = parts->input_begin[v.i]; e < parts->input_begin[v.i + 1]; e++) {
@@ -104,7 +105,7 @@ static void push_reads(struct builder *b, remat_problem_node v)
     }
 }
 
-static remat_status push_fused(struct builder *b, const struct remat_way *way)
+static remat_status push_fused(struct problem_builder *b, const struct remat_way *way)
 {
     size_t first = b->fused.count;
     for (uint32_t i = 0; i < way->fused_count; i++) {
@@ -129,7 +130,7 @@ static remat_status push_fused(struct builder *b, const struct remat_way *way)
 
 /* The inputs of the node and of what is fused, without what is fused. A fused node has a larger
  * number than its inputs, so one pass downwards finds them all. */
-static remat_status push_way(struct builder *b, const struct remat_way *way)
+static remat_status push_way(struct problem_builder *b, const struct remat_way *way)
 {
     size_t first = b->inputs.count, kept = first;
     REMAT_CHECK(push_fused(b, way));
@@ -156,7 +157,7 @@ static remat_status push_way(struct builder *b, const struct remat_way *way)
 }
 
 /* The ways of each node; what each reads and fuses. */
-static remat_status make_ways(struct builder *b)
+static remat_status make_ways(struct problem_builder *b)
 {
     struct remat_problem *p = b->out;
     const struct remat_way *given = b->parts->ways;
@@ -207,14 +208,14 @@ static void find_users(struct remat_arena *arena, struct remat_problem *p)
     p->users = (const remat_problem_node *)users;
 }
 
-static remat_status add_bytes(struct builder *b, remat_problem_node node, uint64_t bytes)
+static remat_status add_bytes(struct problem_builder *b, remat_problem_node node, uint64_t bytes)
 {
     return remat_add_u64(b->bytes, bytes, &b->bytes) && b->bytes <= REMAT_PROBLEM_BYTES_MAX
                ? REMAT_OK
                : refuse(b, node, "bytes add up to more than 2^60");
 }
 
-static remat_status add_time(struct builder *b, remat_problem_node node, double time)
+static remat_status add_time(struct problem_builder *b, remat_problem_node node, double time)
 {
     if (!isfinite(time) || time < 0)
         return REFUSE(b, node, "time %g is not a finite number from 0 on", time);
@@ -222,7 +223,7 @@ static remat_status add_time(struct builder *b, remat_problem_node node, double 
     return b->time <= 1e300 ? REMAT_OK : refuse(b, node, "times add up to more than 1e300");
 }
 
-static remat_status copy_costs(struct builder *b)
+static remat_status copy_costs(struct problem_builder *b)
 {
     const struct remat_problem_parts *parts = b->parts;
     struct remat_problem *p = b->out;
@@ -301,7 +302,7 @@ remat_status remat_problem_create(remat_context *ctx, struct remat_arena *arena,
                                   const struct remat_problem_parts *parts,
                                   struct remat_problem *out)
 {
-    struct builder b = {.ctx = ctx, .arena = arena, .parts = parts, .out = out};
+    struct problem_builder b = {.ctx = ctx, .arena = arena, .parts = parts, .out = out};
     uint32_t n = parts->node_count;
     *out = (struct remat_problem){.node_count = n};
     if (n == 0)

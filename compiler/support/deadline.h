@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When a search has to end: asked as work is counted, so that nothing runs long without a look. */
+/* Deadlines of searches, polled as work is counted. */
 #ifndef REMAT_DEADLINE_H
 #define REMAT_DEADLINE_H
 
@@ -9,12 +9,12 @@
 
 enum { REMAT_DEADLINE_STEPS = 1 << 16 };
 
-/* `expired` is asked now and then until it is true; that ends the search early. NULL: never. */
+/* `expired` is polled until it returns true, which ends the search early. NULL: no deadline. */
 struct remat_deadline {
     bool (*expired)(void *user);
     void *user;
-    bool hit;              /* it was true at some time */
-    uint64_t steps, asked; /* counted so far, of some nanoseconds each; when last asked */
+    bool hit;              /* it has returned true */
+    uint64_t steps, asked; /* steps so far, of some nanoseconds each; steps at the last poll */
 };
 
 static inline bool remat_deadline_expired(struct remat_deadline *d)
@@ -24,7 +24,7 @@ static inline bool remat_deadline_expired(struct remat_deadline *d)
     return d && d->hit;
 }
 
-/* Counts work; asks when REMAT_DEADLINE_STEPS have come together. */
+/* Counts work, and polls every REMAT_DEADLINE_STEPS steps. */
 static inline bool remat_deadline_count(struct remat_deadline *d, uint64_t steps)
 {
     if (!d)

@@ -3,13 +3,13 @@
  *
  *     struct name { type *items; size_t count, capacity; };     // {0}: empty; items[0]: the first
  *     void name_push(struct remat_arena *, struct name *, type);
- *     type name_take(struct name *, size_t place);              // the item there; 0: the first
- *     void name_settle(struct name *, size_t place, type);      // puts it where it belongs, the
- *                                                               // place being free
+ *     type name_take(struct name *, size_t place);              // removes the item; 0: the first
+ *     void name_settle(struct name *, size_t place, type);      // sifts the item up or down from
+ *                                                               // `place`, which is free
  *
- * with comes_before(type const *a, type const *b). Which of two equal items is the first depends on
- * the calls so far and on nothing else. REMAT_HEAP_PLACED calls placed(type *, size_t place) for
- * each item that gets to a place, so that items may change, or go, while they are in the heap. */
+ * with comes_before(type const *a, type const *b). The order of equal items depends only on the
+ * calls so far. REMAT_HEAP_PLACED calls placed(type *, size_t place) for each item that moves, so
+ * that callers can change or remove items inside the heap. */
 #ifndef REMAT_HEAP_H
 #define REMAT_HEAP_H
 

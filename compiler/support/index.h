@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An index: which items, numbered by the caller, have a hash. It grows in an arena; {0} is empty.
+/* A hash index of items that the caller numbers. It grows in an arena; {0} is empty.
  *
  *     uint32_t item;
  *     for (size_t at = 0; (item = remat_index_find(&index, hash, &at)) != UINT32_MAX;)
@@ -12,13 +12,13 @@
 #include "unwind.h"
 
 struct remat_index {
-    struct remat_index_slot { /* the first free one from the hash on; item + 1, 0: it is free */
+    struct remat_index_slot { /* linear probing; item + 1, 0: free */
         uint32_t hash, item;
     } * slots;
     size_t count, capacity; /* a power of two, at least 2 count */
 };
 
-/* The first item of that hash from place *at on, which moves behind it; UINT32_MAX: no more. */
+/* The next item with that hash from place *at on; advances *at past it. UINT32_MAX: no more. */
 static inline uint32_t remat_index_find(const struct remat_index *index, uint64_t hash, size_t *at)
 {
     uint32_t folded = (uint32_t)(hash ^ hash >> 32);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A tree of items, numbered by the caller, that grows from its root, with lowest common ancestors
  * in O(log n) steps, by jump pointers (E. W. Myers, "An applicative random-access stack", 1983).
- * So one walk from an exit backwards finds post-dominators: an item's parent is the nearest other
- * one that every way from it to the exit passes.
+ * One backward walk from an exit finds post-dominators: the parent of an item is the nearest other
+ * item on every path from it to the exit.
  *
  *     remat_tree_create(arena, count, &tree);
  *     remat_tree_add(&tree, exit);                     // without a parent: the root
@@ -16,7 +16,7 @@
 struct remat_tree {
     uint32_t *parent; /* by item; UINT32_MAX: none */
     uint32_t *depth;  /* by item */
-    uint32_t *jump;   /* by item: an ancestor; UINT32_MAX: it is not in the tree */
+    uint32_t *jump;   /* by item: an ancestor; UINT32_MAX: not in the tree */
 };
 
 static inline void remat_tree_create(struct remat_arena *arena, size_t count,
@@ -34,7 +34,7 @@ static inline bool remat_tree_has(const struct remat_tree *t, uint32_t item)
     return t->jump[item] != UINT32_MAX;
 }
 
-/* Its parent, if it has one, is in the tree. */
+/* Adds an item whose parent, if any, is in the tree. */
 static inline void remat_tree_add(struct remat_tree *t, uint32_t item)
 {
     uint32_t parent = t->parent[item];
@@ -47,7 +47,7 @@ static inline void remat_tree_add(struct remat_tree *t, uint32_t item)
     t->jump[item] = even ? t->jump[far] : parent;
 }
 
-/* Of two in the tree; UINT32_MAX as `a` gives b. */
+/* The lowest common ancestor of two items in the tree; b if `a` is UINT32_MAX. */
 static inline uint32_t remat_tree_common(const struct remat_tree *t, uint32_t a, uint32_t b)
 {
     if (a == UINT32_MAX)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of the compiler. Running out of it unwinds: an allocation succeeds or jumps back to the
- * guard, so that functions return their values and a status is for what a user can cause. A time
- * limit unwinds in the same way, and so does a node that a rewrite cannot have meant.
+/* The compiler's memory. Running out of it unwinds: an allocation succeeds or jumps back to the
+ * guard, so that functions return values, and statuses are for errors that a user can cause. A time
+ * limit and a broken invariant of a rewrite unwind in the same way.
  *
  *     static remat_status body(void *user)           // an entry point's work
  *     {
@@ -20,24 +20,23 @@
 
 #include "base.h"
 
-/* Returns what `body` does, or REMAT_ERROR_MEMORY with the message of the allocation that failed,
- * or the status that it unwinds as.
- * Scratch arenas that `body` has left open are closed, in either case. Guards nest; `ctx` must not
- * be used by another thread meanwhile. Changes by `body` are as they were when memory ran out. */
+/* Returns the status of `body`, REMAT_ERROR_MEMORY with the message of the failed allocation, or
+ * the status of remat_unwind_as. Closes all scratch arenas that `body` left open. Guards nest; no
+ * other thread may use `ctx` meanwhile. Changes that `body` had made when it unwound stay. */
 remat_status remat_guard(remat_context *ctx, remat_status (*body)(void *user), void *user);
 
-/* The same for a body that may take too long: is_late(user) is asked as memory is allocated, until
- * it is true. Then the body unwinds as without memory, with REMAT_ERROR_CUT_SHORT. */
+/* The same with a time limit: every allocation polls is_late(user) until it returns true. The body
+ * then unwinds with REMAT_ERROR_CUT_SHORT. */
 remat_status remat_guard_until(remat_context *ctx, remat_status (*body)(void *user),
                                bool (*is_late)(void *user), void *user);
 
-/* Jumps to the innermost guard of the context, which there must be: it is out of memory. */
+/* Jumps to the context's innermost guard, which must exist: out of memory. */
 _Noreturn void remat_unwind(remat_context *ctx);
-/* The same for another status, which the guard returns: of an invariant that is broken where a
- * value is returned, or of what only shows there. The message is set. */
+/* The same for another status, which the guard returns; the message is set. For broken invariants
+ * in functions that return values. */
 _Noreturn void remat_unwind_as(remat_context *ctx, remat_status status);
 
-/* Where much may be done without new memory. */
+/* Polls the time limit; for long work that allocates nothing. */
 static inline void remat_unwind_if_late(remat_context *ctx)
 {
     if (ctx->is_late && ctx->is_late(ctx->is_late_user))

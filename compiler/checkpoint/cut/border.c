@@ -132,7 +132,7 @@ static void add_task(struct remat_border_network *n, remat_task t)
         add_arc(n, node, in_flow(remat_border_item_node(b->inputs[i])), INFINITY);
 }
 
-/* Room for all arcs: lists that grow would leave as much behind. */
+/* Reserves all arcs: growing lists would leave as much garbage in the arena. */
 static void reserve(struct remat_border_network *n)
 {
     const struct remat_border *b = n->border;

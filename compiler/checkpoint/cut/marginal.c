@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Marginals: a choice as counts of what asks for each node, so that one item more or less changes
- * what depends on it and no more. Counts of demands are exact, since no task needs what it makes.
- */
+/* Represents a choice by counts of the demands for each node, so that adding or removing an item
+ * only touches what depends on it. The counts are exact because dependences have no cycle. */
 #include "border.h"
 
 #include "decision.h"
@@ -40,7 +39,7 @@ struct remat_border_choice remat_border_follow(struct remat_arena *arena,
     return (struct remat_border_choice){.run = run[0], .again = run[1]};
 }
 
-struct change { /* of a count, by one */
+struct count_change { /* of a count, by one */
     remat_border_node node;
     uint32_t round; /* of a demand for an item; 0: the node holds */
     bool more;
@@ -50,20 +49,20 @@ struct counts {
     struct remat_arena *arena;
     const struct remat_border *border;
     uint8_t *times;                      /* by item */
-    uint32_t *demands[REMAT_ROUNDS_MAX]; /* by item: that it is there in the round, of tasks */
-    uint32_t *askers[REMAT_ROUNDS_MAX];  /* by task: demands that come to its run in the round */
-    uint32_t *holders;                   /* by node: what makes it hold */
-    uint32_t *end_begin, *ends; /* by node: ends of arcs there; 2a starts arc a, 2a + 1 ends it */
+    uint32_t *demands[REMAT_ROUNDS_MAX]; /* by item: tasks that read it in the round */
+    uint32_t *askers[REMAT_ROUNDS_MAX];  /* by task: demands for its run in the round */
+    uint32_t *holders;                   /* by node: premises that make it hold */
+    uint32_t *end_begin, *ends; /* by node: its ends of arcs; 2a starts arc a, 2a + 1 ends it */
     int64_t cost_ps;
-    struct REMAT_LIST(struct change) pending;
+    struct REMAT_LIST(struct count_change) pending;
 };
 
 static void push(struct counts *c, remat_border_node node, uint32_t round, bool more)
 {
-    REMAT_PUSH(c->arena, &c->pending, ((struct change){node, round, more}));
+    REMAT_PUSH(c->arena, &c->pending, ((struct count_change){node, round, more}));
 }
 
-/* *count one more or less; whether it comes from 0 or gets there. */
+/* Counts up or down; true if that leaves or reaches 0. */
 static bool turns(uint32_t *count, bool more)
 {
     return more ? (*count)++ == 0 : --*count == 0;
@@ -94,7 +93,7 @@ static void change_holder(struct counts *c, remat_border_node node, bool more)
     }
 }
 
-/* Of a task's run in a round. */
+/* Changes the demand for a task's run in a round. */
 static void change_asker(struct counts *c, remat_task task, uint32_t round, bool more)
 {
     const struct remat_border_task *t = &c->border->tasks[task.i];
@@ -118,10 +117,10 @@ static uint32_t round_of(const struct counts *c, remat_item item, uint32_t round
     return c->times[item.i] < round ? c->times[item.i] : round;
 }
 
-static void settle(struct counts *c)
+static void propagate(struct counts *c)
 {
     while (c->pending.count > 0) {
-        struct change change = c->pending.items[--c->pending.count];
+        struct count_change change = c->pending.items[--c->pending.count];
         if (change.round == 0) {
             change_holder(c, change.node, change.more);
             continue;
@@ -134,7 +133,7 @@ static void settle(struct counts *c)
     }
 }
 
-/* The item is recomputed `times` times at most from now on. */
+/* Sets how often the item is recomputed at most. */
 static void change_times(struct counts *c, remat_item item, uint8_t times)
 {
     remat_task task = c->border->items[item.i].task;
@@ -145,7 +144,7 @@ static void change_times(struct counts *c, remat_item item, uint8_t times)
         if (!more)
             c->times[item.i] = times;
     }
-    settle(c);
+    propagate(c);
 }
 
 static void count_all(struct remat_arena *arena, const struct remat_border *border,
@@ -172,7 +171,7 @@ static void count_all(struct remat_arena *arena, const struct remat_border *bord
         push(c, remat_border_item_node(i), 0, true);
         push(c, remat_border_item_node(i), REMAT_ROUNDS_MAX, true);
     }
-    settle(c);
+    propagate(c);
 }
 
 void remat_border_marginals(struct remat_arena *arena, const struct remat_border *border,

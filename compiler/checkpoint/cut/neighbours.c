@@ -10,8 +10,8 @@ static uint8_t *actions_of(const struct remat_neighbours *n, uint32_t decision)
     return n->actions + (size_t)decision * n->item_count;
 }
 
-/* Takes the decision that lies behind the last one, unless it is there already. */
-static void take(struct remat_arena *arena, struct remat_neighbours *n, struct remat_index *seen)
+/* Accepts the decision in the place after the last one, unless it is a duplicate. */
+static void accept(struct remat_arena *arena, struct remat_neighbours *n, struct remat_index *seen)
 {
     const uint8_t *last = actions_of(n, n->count);
     uint64_t hash = remat_hash(last, n->item_count, 0);
@@ -36,7 +36,7 @@ struct remat_neighbours remat_neighbours_find(struct remat_arena *arena, uint32_
     REMAT_NEW(arena, out.actions, (size_t)(most + 1) * item_count);
     for (uint32_t s = 0; s < start_count; s++) {
         memcpy(actions_of(&out, out.count), starts + (size_t)s * item_count, item_count);
-        take(arena, &out, &seen);
+        accept(arena, &out, &seen);
     }
     for (uint32_t d = 0; expands && d < out.count; d++)
         for (uint32_t i = 0; i < item_count; i++)
@@ -44,7 +44,7 @@ struct remat_neighbours remat_neighbours_find(struct remat_arena *arena, uint32_
                 uint8_t *next = actions_of(&out, out.count);
                 memcpy(next, actions_of(&out, d), item_count);
                 next[i] = (uint8_t)__builtin_ctz(left);
-                take(arena, &out, &seen);
+                accept(arena, &out, &seen);
             }
     return out;
 }

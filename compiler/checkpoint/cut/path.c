@@ -3,7 +3,7 @@
 
 #include "program.h" /* REMAT_NONE */
 
-struct builder {
+struct path_builder {
     struct remat_arena *arena;
     const struct remat_border *border;
     struct remat_border_hull hull;
@@ -12,22 +12,22 @@ struct builder {
     struct REMAT_LIST(struct remat_path_step) steps;
 };
 
-static bool changes(const struct builder *b, uint32_t corner, remat_item i)
+static bool changes(const struct path_builder *b, uint32_t corner, remat_item i)
 {
     const struct remat_border_choice *now = &b->hull.points[corner];
     return now->keep[i.i] != now[1].keep[i.i] ||
            (now->keep[i.i] && now->way[i.i] != now[1].way[i.i]);
 }
 
-static uint64_t held_bytes(const struct builder *b, uint32_t corner, remat_item i)
+static uint64_t held_bytes(const struct path_builder *b, uint32_t corner, remat_item i)
 {
     const struct remat_border_choice *choice = &b->hull.points[corner];
     return choice->keep[i.i] ? remat_border_way(b->border, i, choice->way[i.i]).bytes : 0;
 }
 
-/* Half of the most that the region drops of an item; none where it keeps more of another one, which
- * has to come at once. */
-static uint64_t large_bytes(const struct builder *b, uint32_t corner, remat_region region)
+/* Half of the largest drop of an item in the region. No limit if another item grows, which has to
+ * happen in the same step. */
+static uint64_t large_bytes(const struct path_builder *b, uint32_t corner, remat_region region)
 {
     uint64_t most = 0;
     for (uint32_t k = b->begin[region.i]; k < b->begin[region.i + 1]; k++) {
@@ -42,8 +42,8 @@ static uint64_t large_bytes(const struct builder *b, uint32_t corner, remat_regi
     return most / 2;
 }
 
-/* A large item begins a part unless the one before has the same task; small ones go along. */
-static void add_region(struct builder *b, uint32_t corner, remat_region region,
+/* Starts a part at each large item, unless it has the task of the one before; small items join. */
+static void add_region(struct path_builder *b, uint32_t corner, remat_region region,
                        uint32_t region_count)
 {
     uint64_t large = large_bytes(b, corner, region);
@@ -74,9 +74,9 @@ struct remat_path_steps remat_path_find_steps(struct remat_arena *arena,
                                               const remat_region *item_region,
                                               uint32_t region_count)
 {
-    struct builder b = {
+    struct path_builder b = {
         .arena = arena, .border = border, .hull = remat_border_find_hull(arena, border)};
-    uint32_t *region_of; /* by item; of those in none the one behind the last */
+    uint32_t *region_of; /* by item; region_count: in none */
     REMAT_NEW(arena, b.part, (size_t)b.hull.count * border->item_count);
     REMAT_NEW(arena, region_of, border->item_count);
     for (uint32_t i = 0; i < border->item_count; i++)
@@ -104,7 +104,7 @@ uint32_t remat_path_corner(const struct remat_path *path, uint32_t index)
     return done - path->first;
 }
 
-/* Whether the item is as the corner behind the last step that was made has it. */
+/* Whether the item is already as in the corner after that of the last step made. */
 static bool is_changed(const struct remat_path *path, const struct remat_path_step *last,
                        remat_item i)
 {
@@ -139,11 +139,10 @@ static void choose_plain(const struct remat_path *path, uint32_t index, uint8_t 
 
 /* --- groups of regions that are recomputed twice --- */
 
-/* When the backward pass comes to group j of those whose inputs are saved, counted from 1, what the
- * groups behind it held is gone, and its own inner inputs are there: j + size - 1 inputs in all. So
- * the first groups may be the largest. With at most `most` inputs at once, m groups cover the sum
- * of max(1, most - j + 1); the arrangement is that of Griewank and Walther's revolve for two
- * sweeps. */
+/* When the backward pass reaches group j (from 1) of those whose inputs are saved, the inputs of
+ * later groups are freed and its own inner inputs are live: j + size - 1 inputs in all. So the
+ * first groups may be the largest. With at most `most` inputs at once, m groups cover the sum of
+ * max(1, most - j + 1) regions, as Griewank and Walther's revolve does for two sweeps. */
 static uint32_t size_of(uint32_t group, uint32_t most)
 {
     return group + 1 < most ? most - group : 1;
@@ -157,10 +156,9 @@ static uint32_t covered(uint32_t groups, uint32_t most)
     return stages;
 }
 
-/* Which of `stage_count` stages in a row hand on what is not saved, when `dropped` of them (fewer
- * than stage_count) do: out[stage]; false for the last one. From a group's input that is saved, all
- * of the group is passed through once, of which the inner inputs stay; then each stage is
- * recomputed by itself when the backward pass comes to it. */
+/* Chooses `dropped` of `stage_count` consecutive stages (fewer than all, never the last) whose
+ * output is not saved: out[stage]. The backward pass recomputes a whole group once from its saved
+ * input, keeping the inner inputs, and then each stage of it when it reaches that stage. */
 static void choose_twice(uint32_t stage_count, uint32_t dropped, bool *out)
 {
     uint32_t groups = stage_count - dropped, most = 1, stage = 0;

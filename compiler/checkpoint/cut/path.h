@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A sequence of choices of what to keep, from the fastest to the smallest, that does not depend on
- * any budget: along the corners of a border problem's hull, and between two corners one region
- * after the other, the first of the forward pass first, since what the last ones keep is used up
- * soonest. Where a region changes several large items, these change one after the other.
+/* Paths: sequences of choices of what to keep, from the fastest to the smallest, that depend on no
+ * budget. A path follows the corners of a border problem's hull. Between two corners it changes one
+ * region after the other, beginning with the first of the forward pass, because what the last
+ * regions keep is freed soonest. Several large items of one region change one by one.
  *
- * A value between two regions that is dropped makes them one group, which is recomputed at
- * once: of such values every group-th one is kept, whatever the corners say. */
+ * Two regions are recomputed together, as a group, if the value between them is not kept. Every
+ * group-th of these values is kept, whatever the corners say. */
 #ifndef REMAT_PATH_H
 #define REMAT_PATH_H
 
 #include "border.h"
 #include "decision.h"
 
-/* Steps between corners: step s changes the items of `region` whose part is `part` from what
- * corner `corner` has to what the next one has. */
+/* A step changes the items of `region` in part `part` from corner `corner` to the next one. */
 struct remat_path_step {
     uint32_t corner;
     remat_region region; /* none, which comes first: items of no region */
@@ -21,14 +20,14 @@ struct remat_path_step {
 };
 
 struct remat_path_steps {
-    struct remat_border_hull hull; /* whose corners they are */
+    struct remat_border_hull hull;
     uint32_t count;
     struct remat_path_step *steps; /* in order */
     const uint8_t *part;           /* by corner * item_count + item */
 };
 
-/* Along the hull of `border`. `item_region` is by item, of region_count regions. The result lies in
- * the arena. */
+/* The steps along the hull of `border`, in the arena. `item_region` is by item, of region_count
+ * regions. */
 struct remat_path_steps remat_path_find_steps(struct remat_arena *arena,
                                               const struct remat_border *border,
                                               const remat_region *item_region,
@@ -42,37 +41,38 @@ struct remat_path {
     uint32_t item_count;
     const remat_region *item_region;
     uint32_t region_count;
-    const bool *item_between; /* what one region computes and others read */
-    uint32_t held; /* so many of the last regions stay as the first corner has them; if any do, what
-                      comes behind as well */
-    uint32_t tail; /* items from here on come behind the last region */
-    uint32_t group;       /* at most so many regions are recomputed at once, at least 1 */
-    uint32_t first;       /* the step that the path begins before */
-    const bool *item_far; /* read by more than the next region: no group's input is dropped there */
+    const bool *item_between; /* computed in one region and read in others */
+    uint32_t held;  /* number of last regions that stay as in the first corner; if not 0, so do the
+                       items from `tail` on */
+    uint32_t tail;  /* the first item after the last region */
+    uint32_t group; /* most regions that are recomputed together, at least 1 */
+    uint32_t first; /* the path begins before this step */
+    const bool *item_far; /* read beyond the next region: such an input of a group is kept */
 };
 
 /* Number of choices. */
 uint32_t remat_path_length(const struct remat_path *path);
 
-/* Number of choices behind the last one: as that, with one more of the groups' inputs dropped each
- * time: such that the most groups' inputs at once, saved or kept by the rerun, are fewest. */
+/* Number of further choices with two levels. Each drops one more of the groups' inputs than the one
+ * before, and minimizes the largest number of inputs, saved or kept by reruns, that are live at
+ * once. */
 uint32_t remat_path_twice_count(const struct remat_path *path);
 
-/* Both together. */
+/* The sum of both. */
 static inline uint32_t remat_path_step_count(const struct remat_path *path)
 {
     return remat_path_length(path) + remat_path_twice_count(path);
 }
 
-/* Which regions choice `index` has passed through on the way to an input that is dropped: what such
- * a region computes, but for what it hands on, is recomputed twice. By region. */
+/* By region: whether choice `index` recomputes it twice, but for its outputs: once on the way to an
+ * input that was dropped, and once for its own backward pass. */
 void remat_path_twice(const struct remat_path *path, uint32_t index, bool *twice);
 
 /* The first choice from `index` on that is a corner of the hull. */
 uint32_t remat_path_corner(const struct remat_path *path, uint32_t index);
 
-/* actions[item], RECOMPUTE or of a way to keep, of choice `index`, which recomputes these regions
- * twice. */
+/* Fills actions[item], RECOMPUTE or a way to keep, for choice `index`, which recomputes the regions
+ * `twice` twice. */
 void remat_path_choice(const struct remat_path *path, uint32_t index, const bool *twice,
                        uint8_t *actions);
 

@@ -45,11 +45,11 @@ const char *remat_lex_role(uint32_t role);
 /* Moves to the next token; the first call reads the first one. */
 void remat_lex(struct remat_lexer *lexer);
 
-/* That the current token is this WORD, NUMBER or MARK. */
+/* True if the current token is this WORD, NUMBER or MARK. */
 bool remat_lex_is(const struct remat_lexer *lexer, const char *text);
-/* Moves past it if it is. */
+/* Moves past the token if it is `text`. */
 bool remat_lex_accept(struct remat_lexer *lexer, const char *text);
-/* The same, or fails; `text` has a few characters. */
+/* The same, but fails otherwise; `text` has a few characters. */
 remat_status remat_lex_expect(struct remat_lexer *lexer, const char *text);
 /* Fails with "expected WHAT, found TOKEN". */
 remat_status remat_lex_expected(const struct remat_lexer *lexer, const char *what);

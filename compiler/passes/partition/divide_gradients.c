@@ -67,6 +67,6 @@ void remat_divide_pool(struct divider *d, remat_value gradient, remat_value term
     int64_t elements = remat_shape_elements(&d->r.from->values[gradient.i].shape);
     if (d->pool_elements + elements > POOL_ELEMENTS)
         remat_divide_empty_pool(d);
-    REMAT_PUSH(d->r.arena, &d->pool, ((struct pooled){gradient, term}));
+    REMAT_PUSH(d->r.arena, &d->pool, ((struct pooled_gradient){gradient, term}));
     d->pool_elements += elements;
 }

@@ -11,21 +11,21 @@
 #include "rebuild.h"
 
 /* Layers hand on the values that every way from an input to the loss passes. */
-static void find_handed(struct finder *f)
+static void find_bottlenecks(struct layout_finder *f)
 {
     const struct remat_graph *graph = f->graph;
     struct remat_tree ways;
     remat_value loss =
         graph->output_count ? remat_first_result(graph, graph->outputs[0]) : REMAT_NO_VALUE;
     remat_find_ways(f->arena, graph, loss, &ways);
-    REMAT_NEW(f->arena, f->handed, graph->node_count);
+    REMAT_NEW(f->arena, f->bottleneck, graph->node_count);
     for (uint32_t v = 0; v < graph->value_count; v++) {
         remat_value at = {ways.parent[v]};
         if (graph->values[v].role != REMAT_ROLE_INPUT)
             continue;
-        for (; !remat_is_none(at.i) && !f->handed[remat_producer(graph, at).i];
+        for (; !remat_is_none(at.i) && !f->bottleneck[remat_producer(graph, at).i];
              at.i = ways.parent[at.i])
-            f->handed[remat_producer(graph, at).i] = true;
+            f->bottleneck[remat_producer(graph, at).i] = true;
     }
 }
 
@@ -36,14 +36,14 @@ static bool is_open(const struct remat_value_info *info)
             info->role == REMAT_ROLE_GRADIENT);
 }
 
-static remat_status (*const rules[])(struct finder *, const struct rule_of *) = {
+static remat_status (*const rules[])(struct layout_finder *, const struct layout_rule *) = {
 #define REMAT_LAYOUT_RULE(name) [REMAT_RULE_##name] = remat_layout_rule_##name,
 #include "layout_rules.def"
 #undef REMAT_LAYOUT_RULE
 };
 
 /* An open parameter becomes what its first reader, or a view, wants, if it can be. */
-static remat_status settle(struct finder *f, remat_value v, struct remat_layout want)
+static remat_status resolve(struct layout_finder *f, remat_value v, struct remat_layout want)
 {
     const struct remat_value_info *info = &f->graph->values[f->root[v.i].i];
     struct remat_place place;
@@ -64,7 +64,8 @@ static bool equal(struct remat_layout a, struct remat_layout b)
 
 /* A view or cast of a parameter that is open, or was until the graph stated its layout, is the
  * same; the graph may state it of the view. */
-static remat_status follow_root(struct finder *f, const struct remat_node_info *node, bool *out)
+static remat_status follow_root(struct layout_finder *f, const struct remat_node_info *node,
+                                bool *out)
 {
     *out = false;
     if (node->op != REMAT_OP_reshape && node->op != REMAT_OP_cast)
@@ -79,14 +80,14 @@ static remat_status follow_root(struct finder *f, const struct remat_node_info *
     f->root[y.i] = root;
     if (!is_stated(f, y))
         return REMAT_OK;
-    REMAT_CHECK(settle(f, y, stated));
+    REMAT_CHECK(resolve(f, y, stated));
     return equal(f->layouts->of[root.i], stated)
                ? REMAT_OK
                : remat_layout_contradict(f, y, f->layouts->of[root.i], root);
 }
 
 /* Another operand that a node reads split, else its result. */
-static remat_value find_other(const struct rule_of *r, remat_value v)
+static remat_value find_other(const struct layout_rule *r, remat_value v)
 {
     for (uint32_t k = 0; k < r->node->input_count; k++)
         if (r->node->inputs[k].i != v.i && r->want[k].kind == REMAT_LAYOUT_SPLIT)
@@ -94,16 +95,16 @@ static remat_value find_other(const struct rule_of *r, remat_value v)
     return r->node->outputs[0];
 }
 
-static remat_status settle_input(struct finder *f, const struct rule_of *r, uint32_t k)
+static remat_status resolve_input(struct layout_finder *f, const struct layout_rule *r, uint32_t k)
 {
     remat_value v = r->node->inputs[k], root = f->root[v.i];
     if (remat_is_none(remat_producer(f->graph, root).i) && !f->read[root.i])
         REMAT_CHECK(remat_layout_check_stated(f, root, r->want[k], find_other(r, v)));
     f->read[root.i] = true;
-    return settle(f, v, r->want[k]);
+    return resolve(f, v, r->want[k]);
 }
 
-static remat_status settle_output(struct finder *f, const struct rule_of *r, uint32_t k)
+static remat_status resolve_output(struct layout_finder *f, const struct layout_rule *r, uint32_t k)
 {
     remat_value v = r->node->outputs[k], parameter = f->parameters[v.i];
     struct remat_layout *of = &f->layouts->of[v.i];
@@ -119,7 +120,7 @@ static remat_status settle_output(struct finder *f, const struct rule_of *r, uin
     return REMAT_OK;
 }
 
-static remat_status visit(struct finder *f, remat_node n)
+static remat_status visit(struct layout_finder *f, remat_node n)
 {
     const struct remat_node_info *node = &f->graph->nodes[n.i];
     struct remat_layout *out, *want;
@@ -130,21 +131,21 @@ static remat_status visit(struct finder *f, remat_node n)
     REMAT_CHECK(follow_root(f, node, &follows));
     if (follows)
         return REMAT_OK;
-    const struct rule_of rule = {node, want, out};
+    const struct layout_rule rule = {node, want, out};
     for (uint32_t k = 0; k < node->input_count; k++)
         want[k] = whole;
     for (uint32_t k = 0; k < node->output_count; k++)
         out[k] = whole;
     REMAT_CHECK(rules[remat_op_info(node->op)->layout](f, &rule));
     for (uint32_t k = 0; k < node->input_count; k++)
-        REMAT_CHECK(settle_input(f, &rule, k));
+        REMAT_CHECK(resolve_input(f, &rule, k));
     for (uint32_t k = 0; k < node->output_count; k++)
-        REMAT_CHECK(settle_output(f, &rule, k));
+        REMAT_CHECK(resolve_output(f, &rule, k));
     return REMAT_OK;
 }
 
 /* Those that stayed open are whole, and so is what was left open of them. */
-static remat_status close_all(struct finder *f)
+static remat_status close_all(struct layout_finder *f)
 {
     struct remat_place place;
     for (uint32_t v = 0; v < f->graph->value_count; v++)
@@ -169,7 +170,7 @@ static remat_status close_all(struct finder *f)
 remat_status remat_layouts_find(struct remat_arena *arena, const struct remat_graph *graph,
                                 const char *axis, bool sequence_parallel, struct remat_layouts *out)
 {
-    struct finder f = {.arena = arena,
+    struct layout_finder f = {.arena = arena,
                        .graph = graph,
                        .layouts = out,
                        .axis = axis,
@@ -178,14 +179,14 @@ remat_status remat_layouts_find(struct remat_arena *arena, const struct remat_gr
     f.uses = remat_count_uses(arena, graph);
     f.parameters = remat_gradients_find(arena, graph);
     REMAT_NEW(arena, f.root, graph->value_count);
-    REMAT_NEW(arena, f.looked, graph->value_count);
+    REMAT_NEW(arena, f.walk_of, graph->value_count);
     REMAT_NEW(arena, out->of, graph->value_count);
     REMAT_NEW(arena, out->made, graph->value_count);
     REMAT_NEW(arena, out->wanted, graph->node_count);
     REMAT_CHECK(remat_layout_check_tokens(&f));
     REMAT_CHECK(remat_layout_read_stated(&f));
     f.readers = remat_find_readers(arena, graph, NULL);
-    find_handed(&f);
+    find_bottlenecks(&f);
     for (remat_value v = {0}; v.i < graph->value_count; v.i++) {
         f.root[v.i] = v;
         out->of[v.i] = is_stated(&f, v)               ? f.stated[v.i]

@@ -4,7 +4,7 @@
 #include "layout_finder.h"
 
 /* The layout in which all nodes read a value that nobody else does; whole: they differ. */
-static struct remat_layout read_layout(const struct finder *f, remat_value v)
+static struct remat_layout read_layout(const struct layout_finder *f, remat_value v)
 {
     struct remat_layout found = whole;
     uint32_t uses = 0;
@@ -24,12 +24,12 @@ static struct remat_layout read_layout(const struct finder *f, remat_value v)
     return uses == f->uses[v.i] ? found : whole;
 }
 
-static bool draws_parts(const struct finder *f, remat_value v, int64_t run)
+static bool draws_parts(const struct layout_finder *f, remat_value v, int64_t run)
 {
     return remat_shape_elements(shape_of(f, v)) / (f->ranks * run) <= REMAT_LAYOUT_ENTRIES_MAX;
 }
 
-void remat_layout_narrow(struct finder *f, remat_node n)
+void remat_layout_narrow(struct layout_finder *f, remat_node n)
 {
     const struct remat_node_info *node = &f->graph->nodes[n.i];
     remat_value y = node->outputs[0];
@@ -42,7 +42,7 @@ void remat_layout_narrow(struct finder *f, remat_node n)
         !remat_layout_place(shape_of(f, y), layout, f->ranks, &place) ||
         (is_random && !draws_parts(f, y, layout.run)))
         return;
-    const struct rule_of rule = {node, f->layouts->wanted[n.i], &f->layouts->of[y.i]};
+    const struct layout_rule rule = {node, f->layouts->wanted[n.i], &f->layouts->of[y.i]};
     if (is_random || remat_layout_split_along(f, &rule, place.axis, &place))
         f->layouts->of[y.i] = f->layouts->made[y.i] = layout;
 }

@@ -39,8 +39,8 @@ struct remat_shape remat_layout_shape(const struct remat_shape *shape, struct re
     return out;
 }
 
-remat_status remat_layout_refuse_blocks(const struct finder *f, remat_value v, uint32_t dimension,
-                                        int64_t block, const char *advice)
+remat_status remat_layout_refuse_blocks(const struct layout_finder *f, remat_value v,
+                                        uint32_t dimension, int64_t block, const char *advice)
 {
     const struct remat_value_info *info = &f->graph->values[v.i];
     int64_t length = info->shape.dims[dimension];
@@ -53,12 +53,12 @@ remat_status remat_layout_refuse_blocks(const struct finder *f, remat_value v, u
                        f->axis, advice);
 }
 
-remat_status remat_layout_refuse(const struct finder *f, remat_value v, uint32_t dimension)
+remat_status remat_layout_refuse(const struct layout_finder *f, remat_value v, uint32_t dimension)
 {
     return remat_layout_refuse_blocks(f, v, dimension, shape_of(f, v)->dims[dimension], "");
 }
 
-remat_status remat_layout_check_tokens(const struct finder *f)
+remat_status remat_layout_check_tokens(const struct layout_finder *f)
 {
     for (uint32_t v = 0; v < f->graph->value_count; v++) {
         const struct remat_value_info *info = &f->graph->values[v];

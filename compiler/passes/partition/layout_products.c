@@ -19,7 +19,7 @@ struct columns {
     bool are_classes;      /* they are counted, as ids are */
 };
 
-static void look_at_readers(struct finder *f, remat_value v, struct columns *c)
+static void follow_readers(struct layout_finder *f, remat_value v, struct columns *c)
 {
     for (uint32_t k = f->readers.begin[v.i]; k < f->readers.begin[v.i + 1]; k++) {
         const struct remat_node_info *node = &f->graph->nodes[f->readers.nodes[k].i];
@@ -32,29 +32,29 @@ static void look_at_readers(struct finder *f, remat_value v, struct columns *c)
         bool follows = node->op == REMAT_OP_reshape || node->op == REMAT_OP_cast ||
                        (node->op == REMAT_OP_add && remat_shape_equal(from, to));
         if (same && follows && remat_is_early(node->phase) &&
-            f->looked[node->outputs[0].i] != f->look) {
-            f->looked[node->outputs[0].i] = f->look;
-            REMAT_PUSH(f->arena, &f->to_look_at, node->outputs[0]);
+            f->walk_of[node->outputs[0].i] != f->walk) {
+            f->walk_of[node->outputs[0].i] = f->walk;
+            REMAT_PUSH(f->arena, &f->worklist, node->outputs[0]);
         }
     }
 }
 
-static void look_at_columns(struct finder *f, remat_value v, struct columns *c)
+static void follow_columns(struct layout_finder *f, remat_value v, struct columns *c)
 {
-    f->look++;
-    look_at_readers(f, v, c);
-    while (f->to_look_at.count > 0)
-        look_at_readers(f, f->to_look_at.items[--f->to_look_at.count], c);
+    f->walk++;
+    follow_readers(f, v, c);
+    while (f->worklist.count > 0)
+        follow_readers(f, f->worklist.items[--f->worklist.count], c);
 }
 
-static remat_status refuse_classes(const struct finder *f, remat_value v, uint32_t dimension)
+static remat_status refuse_classes(const struct layout_finder *f, remat_value v, uint32_t dimension)
 {
     return remat_layout_refuse_blocks(f, v, dimension, shape_of(f, v)->dims[dimension],
                                       ": remat-graph --make-vocab-size-divisible-by pads it");
 }
 
 /* Splits the columns of a product with an open parameter, b. */
-static remat_status begin_columns(struct finder *f, const struct rule_of *r, uint32_t b,
+static remat_status begin_columns(struct layout_finder *f, const struct layout_rule *r, uint32_t b,
                                   uint32_t b_axis)
 {
     remat_value y = r->node->outputs[0], w = r->node->inputs[b];
@@ -63,8 +63,8 @@ static remat_status begin_columns(struct finder *f, const struct rule_of *r, uin
     struct columns c = {to->dims[to->rank - 1], to->dims[to->rank - 1], false};
     if (!remat_is_early(r->node->phase))
         return REMAT_OK;
-    look_at_columns(f, y, &c);
-    if (!c.are_classes && f->handed[n.i])
+    follow_columns(f, y, &c);
+    if (!c.are_classes && f->bottleneck[n.i])
         return REMAT_OK;
     if (c.block % f->ranks)
         return c.are_classes ? refuse_classes(f, w, b_axis)
@@ -75,14 +75,14 @@ static remat_status begin_columns(struct finder *f, const struct rule_of *r, uin
 }
 
 /* Or a view or cast of one. */
-static bool is_parameter(const struct finder *f, remat_value v)
+static bool is_parameter(const struct layout_finder *f, remat_value v)
 {
     const struct remat_value_info *info = &f->graph->values[f->root[v.i].i];
     return remat_is_none(info->node.i) && info->role == REMAT_ROLE_PARAMETER;
 }
 
 /* Whose rows are tokens. */
-static struct remat_layout sum_of_tokens(struct finder *f, const struct remat_shape *shape)
+static struct remat_layout sum_of_tokens(struct layout_finder *f, const struct remat_shape *shape)
 {
     int64_t elements = remat_shape_elements(shape);
     bool divides = elements / shape->dims[shape->rank - 1] % f->ranks == 0;
@@ -92,7 +92,7 @@ static struct remat_layout sum_of_tokens(struct finder *f, const struct remat_sh
     return (struct remat_layout){REMAT_LAYOUT_SUM, true, elements / f->ranks};
 }
 
-remat_status remat_layout_rule_matmul(struct finder *f, const struct rule_of *r)
+remat_status remat_layout_rule_matmul(struct layout_finder *f, const struct layout_rule *r)
 {
     uint32_t first = r->node->op == REMAT_OP_matmul_accumulate;
     const remat_value a = r->node->inputs[first], b = r->node->inputs[first + 1];
@@ -140,7 +140,7 @@ remat_status remat_layout_rule_matmul(struct finder *f, const struct rule_of *r)
 
 /* Heads, axis 2 of all but the logs of sums of exponentials; each rank has the key heads of its
  * query heads. */
-remat_status remat_layout_rule_attention(struct finder *f, const struct rule_of *r)
+remat_status remat_layout_rule_attention(struct layout_finder *f, const struct layout_rule *r)
 {
     const struct remat_node_info *node = r->node;
     bool backward = node->op == REMAT_OP_attention_backward;
@@ -176,13 +176,13 @@ remat_status remat_layout_rule_attention(struct finder *f, const struct rule_of 
 /* --- tables --- */
 
 /* Its rows are also the head's. */
-static bool makes_logits(struct finder *f, remat_value table)
+static bool makes_logits(struct layout_finder *f, remat_value table)
 {
     struct columns c = {shape_of(f, table)->dims[0], 1, false};
     for (uint32_t k = f->readers.begin[table.i]; k < f->readers.begin[table.i + 1]; k++) {
         const struct remat_node_info *node = &f->graph->nodes[f->readers.nodes[k].i];
         if (node->op == REMAT_OP_matmul && remat_is_early(node->phase))
-            look_at_columns(f, node->outputs[0], &c);
+            follow_columns(f, node->outputs[0], &c);
     }
     return c.are_classes;
 }
@@ -193,7 +193,7 @@ static bool may_split_rows(const struct remat_shape *table)
     return table->dims[0] <= REMAT_WHOLES_MAX;
 }
 
-remat_status remat_layout_rule_embedding(struct finder *f, const struct rule_of *r)
+remat_status remat_layout_rule_embedding(struct layout_finder *f, const struct layout_rule *r)
 {
     remat_value table = r->node->inputs[0];
     const struct remat_shape *shape = shape_of(f, table), *to = shape_of(f, r->node->outputs[0]);
@@ -215,7 +215,7 @@ remat_status remat_layout_rule_embedding(struct finder *f, const struct rule_of 
 }
 
 /* The layout of the table that was read by the same ids, the first of that shape. */
-static struct remat_layout find_table(struct finder *f, const struct remat_node_info *node)
+static struct remat_layout find_table(struct layout_finder *f, const struct remat_node_info *node)
 {
     remat_value ids = node->inputs[1];
     for (uint32_t k = f->readers.begin[ids.i]; k < f->readers.begin[ids.i + 1]; k++) {
@@ -227,7 +227,8 @@ static struct remat_layout find_table(struct finder *f, const struct remat_node_
     return whole;
 }
 
-remat_status remat_layout_rule_embedding_backward(struct finder *f, const struct rule_of *r)
+remat_status remat_layout_rule_embedding_backward(struct layout_finder *f,
+                                                  const struct layout_rule *r)
 {
     const struct remat_node_info *node = r->node;
     bool adds = node->op == REMAT_OP_embedding_accumulate;

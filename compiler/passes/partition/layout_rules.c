@@ -3,20 +3,20 @@
  * change a shape keep the layout where the split axis allows it. */
 #include "layout_finder.h"
 
-static bool is_unfinished(struct finder *f, remat_value v)
+static bool is_unfinished(struct layout_finder *f, remat_value v)
 {
     return layout_of(f, v)->kind >= REMAT_LAYOUT_SUM;
 }
 
 /* All wholes. */
-remat_status remat_layout_rule_whole(struct finder *f, const struct rule_of *r)
+remat_status remat_layout_rule_whole(struct layout_finder *f, const struct layout_rule *r)
 {
     (void)f, (void)r;
     return REMAT_OK;
 }
 
 /* Unfinished operands are read as they are, to a result that is finished whole. */
-static remat_status pass_on(const struct rule_of *r)
+static remat_status pass_on(const struct layout_rule *r)
 {
     for (uint32_t k = 0; k < r->node->input_count; k++)
         r->want[k] = sum;
@@ -25,7 +25,7 @@ static remat_status pass_on(const struct rule_of *r)
 }
 
 /* A sum of sums, or a multiple of one. */
-static bool is_linear(struct finder *f, const struct remat_node_info *node)
+static bool is_linear(struct layout_finder *f, const struct remat_node_info *node)
 {
     bool adds = node->op == REMAT_OP_add || node->op == REMAT_OP_sub;
     bool scales = node->op == REMAT_OP_mul || node->op == REMAT_OP_neg;
@@ -41,7 +41,7 @@ static bool is_linear(struct finder *f, const struct remat_node_info *node)
 }
 
 /* The largest split input, REMAT_NONE without one; over tokens only if all are. */
-static uint32_t find_split(struct finder *f, const struct remat_node_info *node)
+static uint32_t find_split(struct layout_finder *f, const struct remat_node_info *node)
 {
     uint32_t found = REMAT_NONE;
     int64_t most = 0;
@@ -88,7 +88,7 @@ static bool makes_copies(const struct remat_shape *from, const struct remat_shap
     return remat_shape_elements(to) / remat_shape_elements(from) <= REMAT_LAYOUT_ENTRIES_MAX;
 }
 
-bool remat_layout_split_along(struct finder *f, const struct rule_of *r, uint32_t axis,
+bool remat_layout_split_along(struct layout_finder *f, const struct layout_rule *r, uint32_t axis,
                               const struct remat_place *place)
 {
     const struct remat_node_info *node = r->node;
@@ -111,7 +111,7 @@ bool remat_layout_split_along(struct finder *f, const struct rule_of *r, uint32_
     return true;
 }
 
-remat_status remat_layout_rule_pointwise(struct finder *f, const struct rule_of *r)
+remat_status remat_layout_rule_pointwise(struct layout_finder *f, const struct layout_rule *r)
 {
     const struct remat_node_info *node = r->node;
     uint32_t k = find_split(f, node);
@@ -131,7 +131,7 @@ remat_status remat_layout_rule_pointwise(struct finder *f, const struct rule_of 
 }
 
 /* Only the shape of its input counts. Columns of several blocks have no one offset. */
-remat_status remat_layout_rule_column(struct finder *f, const struct rule_of *r)
+remat_status remat_layout_rule_column(struct layout_finder *f, const struct layout_rule *r)
 {
     remat_value x = r->node->inputs[0];
     struct remat_layout layout = *layout_of(f, x);
@@ -145,7 +145,7 @@ remat_status remat_layout_rule_column(struct finder *f, const struct rule_of *r)
     return REMAT_OK;
 }
 
-remat_status remat_layout_rule_row_reduce(struct finder *f, const struct rule_of *r)
+remat_status remat_layout_rule_row_reduce(struct layout_finder *f, const struct layout_rule *r)
 {
     remat_value x = r->node->inputs[0];
     const struct remat_shape *from = shape_of(f, x), *to = shape_of(f, r->node->outputs[0]);
@@ -162,7 +162,7 @@ remat_status remat_layout_rule_row_reduce(struct finder *f, const struct rule_of
     return REMAT_OK;
 }
 
-remat_status remat_layout_rule_column_reduce(struct finder *f, const struct rule_of *r)
+remat_status remat_layout_rule_column_reduce(struct layout_finder *f, const struct layout_rule *r)
 {
     remat_value x = r->node->inputs[0];
     const struct remat_shape *from = shape_of(f, x), *to = shape_of(f, r->node->outputs[0]);
@@ -176,7 +176,7 @@ remat_status remat_layout_rule_column_reduce(struct finder *f, const struct rule
     return REMAT_OK;
 }
 
-remat_status remat_layout_rule_reshape(struct finder *f, const struct rule_of *r)
+remat_status remat_layout_rule_reshape(struct layout_finder *f, const struct layout_rule *r)
 {
     remat_value x = r->node->inputs[0], y = r->node->outputs[0];
     struct remat_layout layout = passes_on(f, x) ? *layout_of(f, x) : finished(f, x);
@@ -193,7 +193,7 @@ remat_status remat_layout_rule_reshape(struct finder *f, const struct rule_of *r
     return remat_layout_refuse(f, y, d);
 }
 
-remat_status remat_layout_rule_transpose(struct finder *f, const struct rule_of *r)
+remat_status remat_layout_rule_transpose(struct layout_finder *f, const struct layout_rule *r)
 {
     remat_value x = r->node->inputs[0], y = r->node->outputs[0];
     const struct remat_attribute *permutation = remat_node_attribute(r->node, "permutation");
@@ -211,7 +211,7 @@ remat_status remat_layout_rule_transpose(struct finder *f, const struct rule_of 
 }
 
 /* slice, pad: of whole blocks, where along the axis that is split. */
-remat_status remat_layout_rule_box(struct finder *f, const struct rule_of *r)
+remat_status remat_layout_rule_box(struct layout_finder *f, const struct layout_rule *r)
 {
     remat_value x = r->node->inputs[0], y = r->node->outputs[0];
     const char *end_key = r->node->op == REMAT_OP_slice ? "end" : "length";
@@ -229,7 +229,7 @@ remat_status remat_layout_rule_box(struct finder *f, const struct rule_of *r)
     return REMAT_OK;
 }
 
-remat_status remat_layout_rule_concat(struct finder *f, const struct rule_of *r)
+remat_status remat_layout_rule_concat(struct layout_finder *f, const struct layout_rule *r)
 {
     const struct remat_node_info *node = r->node;
     uint32_t k = find_split(f, node), sums = 0;

@@ -6,7 +6,7 @@
 
 #include <inttypes.h>
 
-static remat_status read_one(const struct finder *f, remat_value v, struct remat_layout *out)
+static remat_status read_one(const struct layout_finder *f, remat_value v, struct remat_layout *out)
 {
     const struct remat_value_info *info = &f->graph->values[v.i];
     const struct remat_stated *stated = info->stated;
@@ -32,7 +32,7 @@ static remat_status read_one(const struct finder *f, remat_value v, struct remat
 }
 
 /* An output that no node computes is whole. */
-static remat_status check_output(const struct finder *f, remat_value v)
+static remat_status check_output(const struct layout_finder *f, remat_value v)
 {
     if (f->stated[v.i].kind != REMAT_LAYOUT_SPLIT || !remat_is_none(remat_producer(f->graph, v).i))
         return REMAT_OK;
@@ -42,7 +42,7 @@ static remat_status check_output(const struct finder *f, remat_value v)
                        f->graph->values[v.i].name, f->axis);
 }
 
-remat_status remat_layout_read_stated(struct finder *f)
+remat_status remat_layout_read_stated(struct layout_finder *f)
 {
     REMAT_NEW(f->arena, f->read, f->graph->value_count);
     REMAT_NEW(f->arena, f->stated, f->graph->value_count);
@@ -53,7 +53,8 @@ remat_status remat_layout_read_stated(struct finder *f)
     return REMAT_OK;
 }
 
-static const char *describe(const struct finder *f, remat_value v, struct remat_layout layout)
+static const char *describe(const struct layout_finder *f, remat_value v,
+                            struct remat_layout layout)
 {
     struct remat_place place;
     if (!remat_layout_place(shape_of(f, v), layout, f->ranks, &place))
@@ -64,7 +65,7 @@ static const char *describe(const struct finder *f, remat_value v, struct remat_
     return REMAT_FORMAT(f->arena, "split in dimension %" PRIu32 "%s", place.axis, blocks);
 }
 
-remat_status remat_layout_contradict(const struct finder *f, remat_value v,
+remat_status remat_layout_contradict(const struct layout_finder *f, remat_value v,
                                      struct remat_layout found, remat_value by)
 {
     return remat_error(f->arena->ctx, REMAT_ERROR_INVALID,
@@ -74,7 +75,7 @@ remat_status remat_layout_contradict(const struct finder *f, remat_value v,
                        f->graph->values[by.i].name, describe(f, v, found));
 }
 
-remat_status remat_layout_check_stated(const struct finder *f, remat_value v,
+remat_status remat_layout_check_stated(const struct layout_finder *f, remat_value v,
                                        struct remat_layout found, remat_value by)
 {
     struct remat_layout stated = f->stated[v.i];
