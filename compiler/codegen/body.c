@@ -3,6 +3,7 @@
  * x<i>[e] where it is loaded for all elements of a step, or k<i>[step][e] where it is kept. */
 #include "body.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -41,6 +42,7 @@ static bool is_vector(const struct cuda_source *s, const struct cuda_node *node)
 
 struct cuda_name cuda_name(const struct cuda_source *s, uint16_t reg)
 {
+    assert(reg < s->count);
     const struct cuda_node *node = &s->nodes[reg];
     struct cuda_name name;
     if (node->kept && node->ready)

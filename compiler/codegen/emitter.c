@@ -114,6 +114,7 @@ remat_status cuda_add_launch(struct cuda_emitter *e, struct cuda_source *s)
 
 remat_status cuda_use_workspace(struct cuda_emitter *e, const struct cuda_source *s, uint64_t bytes)
 {
+    assert(bytes % REMAT_ALIGNMENT == 0);
     uint64_t limit = e->settings->workspace_bytes;
     if (limit && bytes > limit)
         return CUDA_INVALID(s,
@@ -142,6 +143,7 @@ struct cuda_source cuda_start_source(struct cuda_emitter *e, const struct remat_
 const struct remat_operand *cuda_operand(const struct cuda_emitter *e,
                                          const struct remat_command *command, uint32_t index)
 {
+    assert(index < command->operand_end - command->operand_begin);
     return &e->program->operands[command->operand_begin + index];
 }
 
@@ -153,6 +155,7 @@ uint64_t cuda_operand_begin(const struct cuda_emitter *e, const struct remat_ope
 
 double cuda_parameter(const struct cuda_emitter *e, const struct remat_command *command, uint32_t p)
 {
+    assert(p < command->parameter_end - command->parameter_begin);
     return e->program->parameters[command->parameter_begin + p];
 }
 

@@ -2,7 +2,9 @@
 /* From a command to nodes: the index space with as few axes as the strides allow, what varies with
  * what, and in which pass over the elements an instruction can run first. */
 #include "source.h"
+
 #include "unwind.h"
+#include <assert.h>
 
 uint32_t cuda_dtype_bytes(uint8_t dtype)
 {
@@ -242,6 +244,7 @@ static void assign_passes(struct cuda_source *s)
 
 bool cuda_begin_pass(struct cuda_source *s, uint32_t pass)
 {
+    assert(pass < s->pass_count);
     bool by_columns = s->shape == CUDA_COLUMNS, any = false;
     for (uint32_t i = 0; i < s->count; i++) {
         struct cuda_node *node = &s->nodes[i];
@@ -324,6 +327,7 @@ uint32_t cuda_tensor_words(const struct cuda_source *s)
 
 uint32_t cuda_word_of(const struct cuda_source *s, uint32_t operand)
 {
+    assert(operand < s->operand_count);
     if (s->shape != CUDA_TENSORS)
         return 2 + operand;
     uint32_t shared = shared_before(s, operand);

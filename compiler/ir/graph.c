@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph.h"
 
+#include <assert.h>
+
 /* An index beyond this is no layer: side arrays are indexed by layer. */
 #define LAYER_DIGITS_MAX 5
 #define SYMBOL_NAME_MAX  31
@@ -209,6 +211,7 @@ void remat_graph_reserve(struct remat_arena *arena, struct remat_graph *graph, s
 remat_value remat_graph_add_value(struct remat_arena *arena, struct remat_graph *graph,
                                   const struct remat_value_info *info)
 {
+    assert(info->name && info->shape.rank <= REMAT_RANK_MAX);
     graph->values = reserve(arena, graph->values, graph->value_count, &graph->value_capacity,
                             graph->value_count + (size_t)1, sizeof *graph->values);
     graph->values[graph->value_count] = *info;
@@ -235,6 +238,8 @@ static void copy_attributes(struct remat_arena *arena, struct remat_node_info *n
 remat_node remat_graph_append_node(struct remat_arena *arena, struct remat_graph *graph,
                                    const struct remat_node_info *info)
 {
+    for (uint32_t k = 0; k < info->output_count; k++)
+        assert(info->outputs[k].i < graph->value_count);
     graph->nodes = reserve(arena, graph->nodes, graph->node_count, &graph->node_capacity,
                            graph->node_count + (size_t)1, sizeof *graph->nodes);
 
@@ -264,6 +269,7 @@ remat_node remat_graph_add_node(struct remat_arena *arena, struct remat_graph *g
 struct remat_graph *remat_graph_copy(struct remat_arena *arena, const struct remat_graph *graph,
                                      uint32_t room)
 {
+    assert(room > 0);
     struct remat_graph *copy = remat_copy(arena, graph, 1, sizeof *graph);
     copy->value_capacity = copy->node_capacity = 0;
     remat_graph_reserve(arena, copy, room * (size_t)copy->value_count,

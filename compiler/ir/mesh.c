@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mesh.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -95,6 +96,7 @@ uint32_t remat_mesh_ranks(const struct remat_mesh *mesh)
 
 void remat_mesh_print(const struct remat_mesh *mesh, char out[REMAT_MESH_TEXT_BYTES])
 {
+    assert(mesh->axis_count <= REMAT_MESH_AXES_MAX);
     size_t length = 0;
     *out = 0;
     for (uint32_t k = 0; k < mesh->axis_count; k++)

@@ -14,6 +14,7 @@
 
 #include "unwind.h"
 
+#include <assert.h>
 #include <math.h>
 
 #define REMAT_SEGMENT_NS_MAX   (UINT64_C(1) << 45) /* 9 h 46 min */
@@ -30,6 +31,7 @@ static inline uint64_t remat_ns_ceil(double ns)
 /* The sum of two saturated times; saturates. */
 static inline uint64_t remat_ns_add(uint64_t a, uint64_t b)
 {
+    assert(a <= REMAT_SEGMENT_NS_MAX && b <= REMAT_SEGMENT_NS_MAX);
     return a + b < REMAT_SEGMENT_NS_MAX ? a + b : REMAT_SEGMENT_NS_MAX;
 }
 

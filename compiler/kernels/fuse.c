@@ -7,6 +7,8 @@
 #include "fuse_groups.h"
 #include "kernel_body.h"
 
+#include <assert.h>
+
 struct remat_kernel_writer *remat_kernel_writer_create(struct remat_arena *arena,
                                                        struct remat_arena *scratch,
                                                        const struct remat_graph *graph,
@@ -51,6 +53,7 @@ static const struct remat_shape *space_of(const struct remat_graph *g, const rem
 struct remat_fused_kernel remat_kernel_write(struct remat_kernel_writer *w, remat_node *nodes,
                                              uint32_t count, const bool *stored)
 {
+    assert(count > 0);
     const struct remat_node_info *first = name_of(w->graph, nodes, count);
     bool builtin = remat_op_has(first->op, REMAT_FACT_BUILTIN);
     struct remat_fused_kernel kernel = {

@@ -8,6 +8,8 @@
 #include "ops.h"
 #include "view.h"
 
+#include <assert.h>
+
 /* Limit of a fused kernel's nodes, including those that it inlines; keeps its instructions below
  * their limit. */
 #define REMAT_FUSED_NODES_MAX        48
@@ -58,6 +60,7 @@ struct remat_kernel_list {
 static inline const struct remat_fused_kernel *remat_kernel_at(const struct remat_kernel_list *list,
                                                                remat_kernel_id kernel)
 {
+    assert(kernel.i < list->count);
     return &list->kernels[kernel.i];
 }
 

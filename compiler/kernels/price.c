@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "price.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 
@@ -92,6 +93,7 @@ static uint64_t view_bytes(const struct remat_graph *graph, const struct remat_k
 uint64_t remat_price_operand_bytes(const struct remat_graph *graph,
                                    const struct remat_fused_kernel *kernel, uint32_t operand)
 {
+    assert(operand < kernel->operand_count);
     const struct remat_kernel_operand *o = &kernel->operands[operand];
     bool update = o->access == REMAT_ACCESS_UPDATE, fused = kernel->kind == REMAT_KERNEL_fused;
     const struct remat_kernel_row *row = remat_kernel_row(kernel->kind);

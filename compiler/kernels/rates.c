@@ -2,6 +2,7 @@
 /* Times of matrix products and of attention from the device's rates (docs/cost_model.md). */
 #include "price.h"
 
+#include <assert.h>
 #include <math.h>
 
 #define VECTOR_BYTES    16    /* that a product reads at once from an aligned row */
@@ -70,6 +71,7 @@ static double aligned_share(const struct remat_product *p,
 double remat_price_product_ns(const struct remat_product *product,
                               const struct remat_device_description *device)
 {
+    assert(product->batch >= 1 && product->m >= 1 && product->n >= 1 && product->k >= 1);
     double best = INFINITY;
     for (uint32_t r = 0; r <= TILE_HALVINGS && is_tried(device->tile_rows, r); r++)
         for (uint32_t s = 0; s <= TILE_HALVINGS && is_tried(device->tile_columns, s); s++) {
@@ -83,6 +85,7 @@ double remat_price_product_ns(const struct remat_product *product,
 double remat_price_scores_ns(const struct remat_scores *s,
                              const struct remat_device_description *device)
 {
+    assert(s->depth > 0 && s->seen > 0);
     static const double score_flops[2][2] = {{14, 42}, {62, 110}}; /* [backward][dropout] */
     const struct remat_attention_rate *rate =
         s->backward ? &device->attention_backward : &device->attention_forward;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sensitivity.h"
 
+#include <assert.h>
+
 #include "kernel.h"
 
 enum remat_cost_class remat_cost_class_of(uint32_t kernel_kind)
@@ -28,6 +30,7 @@ static double scaled_ns(const struct remat_class_times *plan, uint32_t number)
 struct remat_sensitivity remat_sensitivity_of(const struct remat_class_times *plans, uint32_t count,
                                               uint32_t chosen)
 {
+    assert(chosen < count);
     struct remat_sensitivity result = {.worst = chosen};
     for (uint32_t number = 0; number <= REMAT_SENSITIVITY_CASES; number++) {
         double mine = scaled_ns(&plans[chosen], number), least = mine;

@@ -140,6 +140,8 @@ static void find_traits(struct remat_arena *arena, struct remat_instance *in)
 struct remat_instance remat_instance_create(struct remat_arena *arena,
                                             const struct remat_slot *slots, uint32_t count)
 {
+    for (uint32_t i = 0; i < count; i++)
+        assert(slots[i].begin <= slots[i].end);
     struct remat_instance out = {0};
     sort_slots(arena, slots, count, &out);
     compress_time(arena, &out);

@@ -12,6 +12,8 @@
  * latter the rank, so short slots have leaves of their own. */
 #include "instance.h"
 
+#include <assert.h>
+
 #define NONE UINT32_MAX
 
 enum { SHORT_MAX = 16 }; /* positions of a short slot */
@@ -212,6 +214,7 @@ static uint32_t find_slot(const struct remat_skyline *s, uint32_t start)
 uint64_t remat_skyline_pack(struct remat_skyline *s, const remat_slot_id *order,
                             uint64_t bound_bytes, uint64_t *offsets)
 {
+    assert(bound_bytes > 0);
     const struct remat_instance *in = s->in;
     uint64_t top = 0;
     reset(s, order);

@@ -44,6 +44,7 @@ static remat_status build(struct remat_builder *b, uint16_t op, const remat_valu
                           uint32_t input_count, const struct remat_attribute *attributes,
                           uint32_t attribute_count, remat_value *outputs, bool *large)
 {
+    assert(remat_op_info(op)->outputs <= RESULTS_MAX);
     remat_value results[RESULTS_MAX];
     struct remat_value_info infos[RESULTS_MAX];
     struct remat_node_info node = {
@@ -139,6 +140,7 @@ void remat_push(struct remat_builder *b, remat_value operand)
 
 remat_value remat_apply(struct remat_builder *b, uint16_t op, uint32_t count)
 {
+    assert(b->operand_count >= count);
     b->operand_count -= count;
     return remat_build(b, op, &b->operands[b->operand_count], count, NULL, 0, NULL);
 }
@@ -201,6 +203,7 @@ remat_value remat_build_repeat(struct remat_builder *b, remat_value x, remat_val
 remat_value remat_build_reshape(struct remat_builder *b, remat_value x, const int64_t *dims,
                                 uint32_t rank)
 {
+    assert(rank <= REMAT_RANK_MAX);
     struct remat_shape to = {rank, {0}};
     for (uint32_t d = 0; d < rank; d++)
         to.dims[d] = dims[d];
@@ -222,6 +225,7 @@ int64_t remat_shape_rows(const struct remat_shape *shape)
 
 remat_value remat_build_rows(struct remat_builder *b, remat_value x)
 {
+    assert(b->graph->values[x.i].shape.rank > 0);
     const struct remat_shape *shape = &b->graph->values[x.i].shape;
     const int64_t dims[] = {remat_shape_rows(shape), shape->dims[shape->rank - 1]};
     return remat_build_reshape(b, x, dims, 2);
@@ -239,6 +243,8 @@ remat_value remat_build_matmul(struct remat_builder *b, remat_value x, remat_val
 remat_value remat_build_slice(struct remat_builder *b, remat_value x, uint32_t axis, int64_t begin,
                               int64_t end)
 {
+    assert(axis < b->graph->values[x.i].shape.rank);
+    assert(0 <= begin && begin < end && end <= b->graph->values[x.i].shape.dims[axis]);
     const struct remat_attribute attributes[] = {remat_attribute_int("axis", axis),
                                                  remat_attribute_int("begin", begin),
                                                  remat_attribute_int("end", end)};
@@ -300,6 +306,7 @@ static remat_value sum_run(struct remat_builder *b, remat_value x, const struct 
 remat_value remat_build_sum_to(struct remat_builder *b, remat_value gradient,
                                const struct remat_shape *to)
 {
+    assert(to->rank <= b->graph->values[gradient.i].shape.rank);
     struct remat_shape from = b->graph->values[gradient.i].shape; /* summed axes have length 1 */
     remat_value whole = gradient;
     for (;;) {

@@ -3,12 +3,15 @@
  * padding, and "ignore_index". */
 #include "ops.h"
 
+#include <assert.h>
+
 #define FIRST 0
 #define LAST  (into->shape.rank - 1)
 
 struct remat_indices remat_op_indices(const struct remat_graph *graph,
                                       const struct remat_node_info *node, uint32_t k)
 {
+    assert(k < node->input_count);
     struct remat_indices out = {0};
     const struct remat_value_info *into;
     uint32_t index = REMAT_NONE;

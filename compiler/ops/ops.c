@@ -6,6 +6,7 @@
 #include "family.h"
 #include "range.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -291,6 +292,7 @@ static remat_status infer(remat_context *ctx, const struct remat_graph *graph,
 remat_status remat_op_infer(remat_context *ctx, const struct remat_graph *graph,
                             const struct remat_node_info *node, struct remat_value_info *outputs)
 {
+    assert(node->output_count == remat_op_info(node->op)->outputs);
     memset(outputs, 0, node->output_count * sizeof *outputs);
     if (node->op >= REMAT_OP_COUNT)
         return INVALID(ctx, "no op has the number %u", node->op);

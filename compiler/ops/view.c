@@ -6,6 +6,8 @@
  * the graph needs an explicit copy. */
 #include "view.h"
 
+#include <assert.h>
+
 static void dense_strides(const struct remat_shape *shape, int64_t *strides)
 {
     int64_t stride = 1;
@@ -81,6 +83,7 @@ static const struct remat_node_info *view_of(const struct remat_graph *graph, re
 
 struct remat_view remat_view_of(const struct remat_graph *graph, remat_value value)
 {
+    assert(value.i < graph->value_count);
     static const struct remat_view none = {.root = {REMAT_NONE}};
     const struct remat_node_info *chain[REMAT_VIEW_CHAIN_MAX], *by;
     uint32_t length = 0;

@@ -43,7 +43,8 @@ static int64_t choose_rows(const struct remat_graph *graph, const struct loss_he
     return rows < ROWS_MIN ? ROWS_MIN : rows;
 }
 
-static remat_status replace(struct remat_rebuild *r, const struct loss_head *head, uint32_t loss_chunk)
+static remat_status replace(struct remat_rebuild *r, const struct loss_head *head,
+                            uint32_t loss_chunk)
 {
     const struct remat_node_info *loss = &r->from->nodes[head->loss.i];
     const struct remat_node_info *linear = &r->from->nodes[head->linear.i];

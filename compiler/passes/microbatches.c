@@ -407,8 +407,9 @@ static void set_outputs(struct batch_divider *d)
 REMAT_PASS(microbatches)
 {
     struct batch_divider d = {.settings = settings,
-                        .microbatches = settings->microbatches > 1 ? settings->microbatches : 1,
-                        .ranks = remat_mesh_size(&graph->mesh, "dp")};
+                              .microbatches =
+                                  settings->microbatches > 1 ? settings->microbatches : 1,
+                              .ranks = remat_mesh_size(&graph->mesh, "dp")};
     d.parts = d.microbatches * d.ranks;
     if (d.parts < 2 || graph->node_count == 0)
         return remat_pass_nothing(graph, out);

@@ -47,9 +47,9 @@ REMAT_PASS(indices);
  * graph, and if the graph reads its coordinate along the axis. Before autodiff. */
 REMAT_PASS(pad_vocabulary);
 
-/* With settings->loss_chunk, fuses outputs[0], the cross_entropy of a linear that nobody else reads,
- * with that linear: linear_cross_entropy. If the graph has no such pair: INVALID for a given number
- * of rows, no-op with REMAT_LOSS_CHUNK_AUTO. Before autodiff. */
+/* With settings->loss_chunk, fuses outputs[0], the cross_entropy of a linear that nobody else
+ * reads, with that linear: linear_cross_entropy. If the graph has no such pair: INVALID for a given
+ * number of rows, no-op with REMAT_LOSS_CHUNK_AUTO. Before autodiff. */
 REMAT_PASS(chunk_loss);
 
 /* Appends the backward pass of outputs[0] (the loss, one element): for every trainable parameter
@@ -66,14 +66,14 @@ REMAT_PASS(autodiff);
 REMAT_PASS(tensor_parallel);
 
 /* Turns a graph over the batch of one microbatch into the graph of any microbatch on any rank;
- * no-op unless settings->microbatches or axis "dp" of graph->mesh is more than 1. Batched inputs take
- * the whole batch, of which nodes read part number "microbatch" (state i32 [1], which the graph
- * counts). Random numbers depend on the part's place in the whole batch. Every gradient "P.grad" is
- * averaged over the microbatches in an f32 accumulator of that name (graph input of role GRADIENT),
- * every output in a tensor of its name (role OUTPUT): the first microbatch sets them, the others
- * add to them. The graph has updates in place of outputs. With settings->zero a gradient that the
- * ranks divide stays in flat parts, and with 3 so is its accumulator. INVALID: an output is not one
- * f32 element, or the graph has updates. */
+ * no-op unless settings->microbatches or axis "dp" of graph->mesh is more than 1. Batched inputs
+ * take the whole batch, of which nodes read part number "microbatch" (state i32 [1], which the
+ * graph counts). Random numbers depend on the part's place in the whole batch. Every gradient
+ * "P.grad" is averaged over the microbatches in an f32 accumulator of that name (graph input of
+ * role GRADIENT), every output in a tensor of its name (role OUTPUT): the first microbatch sets
+ * them, the others add to them. The graph has updates in place of outputs. With settings->zero a
+ * gradient that the ranks divide stays in flat parts, and with 3 so is its accumulator. INVALID: an
+ * output is not one f32 element, or the graph has updates. */
 REMAT_PASS(microbatches);
 
 /* With settings->zero 3: every parameter that the ranks along "dp" divide becomes this rank's flat

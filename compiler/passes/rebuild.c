@@ -3,11 +3,14 @@
  * stay groups; a group's number is the id of its first node in the new graph. */
 #include "rebuild.h"
 
+#include <assert.h>
+
 #include "builder.h"
 
 struct remat_rebuild remat_rebuild_begin(struct remat_arena *arena, const struct remat_graph *from,
                                          uint32_t room)
 {
+    assert(room > 0);
     struct remat_graph *to = remat_copy(arena, from, 1, sizeof *from);
     struct remat_rebuild r = {.arena = arena, .from = from, .to = to};
     to->value_count = to->node_count = to->output_count = to->update_count = 0;
@@ -47,6 +50,7 @@ uint32_t remat_rebuild_group(struct remat_rebuild *r, uint32_t old)
 
 void remat_rebuild_copy(struct remat_rebuild *r, remat_node n)
 {
+    assert(n.i < r->from->node_count);
     struct remat_node_info node = r->from->nodes[n.i];
     const remat_value *old = node.outputs;
     remat_value *inputs = remat_rebuild_inputs(r, &node), *outputs;
@@ -63,6 +67,7 @@ void remat_rebuild_copy(struct remat_rebuild *r, remat_node n)
 
 void remat_rebuild_replace(struct remat_rebuild *r, remat_value old, remat_value value)
 {
+    assert(old.i < r->from->value_count && value.i < r->to->value_count);
     struct remat_value_info info = r->from->values[old.i];
     struct remat_value_info *to = &r->to->values[value.i];
     info.node = to->node;

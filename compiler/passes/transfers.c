@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rebuild.h"
 
+#include <assert.h>
+
 #include "mesh.h"
 
 static remat_value transfer(struct remat_builder *b, uint16_t op, const char *axis, remat_value x,
                             const struct remat_shape *whole)
 {
+    assert(remat_mesh_axis(&b->graph->mesh, axis) < b->graph->mesh.axis_count);
     const struct remat_mesh *mesh = &b->graph->mesh;
     const struct remat_attribute attributes[] = {
         remat_attribute_int("group", remat_mesh_axis(mesh, axis)),
@@ -27,6 +30,7 @@ remat_value remat_build_gather(struct remat_builder *b, const char *axis, remat_
 
 remat_value remat_build_row(struct remat_builder *b, remat_value x, int64_t q)
 {
+    assert(0 <= q && q < b->graph->values[x.i].shape.dims[0]);
     return remat_build_slice(b, x, 0, q, q + 1);
 }
 
@@ -42,6 +46,7 @@ remat_value remat_build_coordinate(struct remat_builder *b, const char *axis)
 const struct remat_rank_part *remat_make_part(struct remat_builder *b, const char *axis,
                                               const struct remat_shape *whole, int64_t run)
 {
+    assert(run > 0 && remat_mesh_axis(&b->graph->mesh, axis) < b->graph->mesh.axis_count);
     const struct remat_rank_part part = {.whole = *whole,
                                          .run = run,
                                          .axis = remat_mesh_axis(&b->graph->mesh, axis),

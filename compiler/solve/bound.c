@@ -7,6 +7,7 @@
 #include "cut.h"
 #include "heap.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -123,6 +124,7 @@ struct remat_schedule_bound remat_bound_time(struct remat_arena *arena,
                                              const struct remat_problem *p, uint64_t budget,
                                              uint32_t cuts_max, struct remat_deadline *deadline)
 {
+    assert(cuts_max > 0);
     struct remat_arena *own = remat_scratch_open(arena->ctx);
     struct remat_schedule_bound out = {0};
     struct candidates all = {.cut = remat_cut_create(own, p),

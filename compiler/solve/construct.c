@@ -3,6 +3,8 @@
  */
 #include "solvers.h"
 
+#include <assert.h>
+
 static remat_problem_node missing_input(const struct remat_problem *p, const bool *there,
                                         remat_problem_node v)
 {
@@ -16,6 +18,7 @@ struct remat_sequence remat_construct_cut(struct remat_arena *arena, const struc
                                           remat_problem_node node, const bool *more,
                                           const bool *less, uint32_t border)
 {
+    assert(node.i < p->node_count);
     struct remat_sequence out = {0};
     struct remat_arena *scratch = remat_scratch_open(arena->ctx);
     bool *there;

@@ -2,6 +2,8 @@
 /* Items are the values, tasks their runs. */
 #include "cut.h"
 
+#include <assert.h>
+
 enum { UNITS_LOG = 56, SHIFT_MAX = 20 };
 enum { ANCESTOR = 1, DESCENDANT }; /* sides */
 
@@ -63,6 +65,7 @@ static bool is_always_read(const struct remat_problem *p, remat_problem_node k,
 
 bool remat_cut_look(struct remat_cut *c, remat_problem_node k, uint64_t budget)
 {
+    assert(k.i < c->problem->node_count);
     const struct remat_problem *p = c->problem;
     struct remat_border_item *items = c->border.items;
     uint64_t surely = p->bytes[k.i] + p->lasting[k.i], space = UINT64_MAX;

@@ -7,6 +7,8 @@
  * first. */
 #include "solvers.h"
 
+#include <assert.h>
+
 #include "heap.h"
 #include "index.h"
 
@@ -241,6 +243,7 @@ struct remat_exact remat_exact_solve(struct remat_arena *arena, const struct rem
                                      uint64_t budget, uint64_t limit, uint32_t states_max,
                                      struct remat_deadline *deadline)
 {
+    assert(states_max >= 2);
     struct exact x = {.problem = p,
                       .arena = remat_scratch_open(arena->ctx),
                       .budget = budget,

@@ -2,6 +2,7 @@
 /* Validation of a problem and the arrays derived from it. */
 #include "problem.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -51,6 +52,7 @@ uint64_t remat_problem_working_set(const struct remat_problem *p, remat_problem_
 
 bool remat_problem_reads(const struct remat_problem *p, remat_way_id way, remat_problem_node node)
 {
+    assert(way.i < p->way_count && node.i < p->node_count);
     return remat_contains(p->inputs + p->input_begin[way.i], remat_problem_input_count(p, way),
                           node);
 }

@@ -5,6 +5,7 @@
 
 #include "solvers.h"
 
+#include <assert.h>
 #include <math.h>
 
 enum {
@@ -282,6 +283,8 @@ remat_status remat_solve(struct remat_arena *arena, const struct remat_problem *
                          const uint64_t *budgets, uint32_t budget_count,
                          const struct remat_solve_options *options, struct remat_solution *out)
 {
+    for (uint32_t i = 1; i < budget_count; i++)
+        assert(budgets[i] <= budgets[i - 1]);
     struct remat_solution given;
     struct solver s = {.arena = arena,
                        .problem = p,

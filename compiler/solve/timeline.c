@@ -330,12 +330,14 @@ static void record(struct remat_timeline *t, remat_way_id way, uint32_t slot, bo
 
 void remat_timeline_insert(struct remat_timeline *t, remat_way_id way, uint32_t slot)
 {
+    assert(slot < t->slot_count && t->at[slot].i == REMAT_NO_WAY.i);
     record(t, way, slot, true);
     change_run(t, way, slot, true, true);
 }
 
 void remat_timeline_remove(struct remat_timeline *t, uint32_t slot)
 {
+    assert(t->at[slot].i != REMAT_NO_WAY.i);
     remat_way_id way = t->at[slot];
     record(t, way, slot, false);
     change_run(t, way, slot, false, true);

@@ -15,6 +15,8 @@
 
 #include "unwind.h"
 
+#include <assert.h>
+
 #define REMAT_HEAP(name, type, comes_before)                                                       \
     REMAT_HEAP_PLACED(name, type, comes_before, REMAT_HEAP_NOT_PLACED)
 #define REMAT_HEAP_NOT_PLACED(item, place) ((void)0)
@@ -50,6 +52,7 @@
     }                                                                                              \
     static inline type name##_take(struct name *heap, size_t place)                                \
     {                                                                                              \
+        assert(place < heap->count);                                                               \
         type taken = heap->items[place];                                                           \
         type last = heap->items[--heap->count];                                                    \
         if (place < heap->count)                                                                   \

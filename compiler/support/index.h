@@ -11,6 +11,8 @@
 
 #include "unwind.h"
 
+#include <assert.h>
+
 struct remat_index {
     struct remat_index_slot { /* linear probing; item + 1, 0: free */
         uint32_t hash, item;
@@ -45,6 +47,7 @@ static inline void remat_index_put(struct remat_index *index, struct remat_index
 static inline void remat_index_add(struct remat_arena *arena, struct remat_index *index,
                                    uint64_t hash, uint32_t item)
 {
+    assert(item != UINT32_MAX);
     if (2 * index->count >= index->capacity) {
         struct remat_index old = *index;
         *index = (struct remat_index){.capacity = old.capacity ? 2 * old.capacity : 64};

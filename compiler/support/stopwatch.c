@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "stopwatch.h"
 
+#include <assert.h>
 #include <time.h>
 
 uint64_t remat_clock_ns(void)
@@ -18,6 +19,7 @@ void remat_stopwatch_start(struct remat_stopwatch *watch)
 
 void remat_stopwatch_lap(struct remat_stopwatch *watch, enum remat_lap lap)
 {
+    assert(lap < REMAT_LAP_COUNT);
     if (!watch->running)
         return;
     uint64_t now = remat_clock_ns();

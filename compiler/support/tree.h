@@ -13,6 +13,8 @@
 
 #include "unwind.h"
 
+#include <assert.h>
+
 struct remat_tree {
     uint32_t *parent; /* by item; UINT32_MAX: none */
     uint32_t *depth;  /* by item */
@@ -37,6 +39,8 @@ static inline bool remat_tree_has(const struct remat_tree *t, uint32_t item)
 /* Adds an item whose parent, if any, is in the tree. */
 static inline void remat_tree_add(struct remat_tree *t, uint32_t item)
 {
+    assert(!remat_tree_has(t, item));
+    assert(t->parent[item] == UINT32_MAX || remat_tree_has(t, t->parent[item]));
     uint32_t parent = t->parent[item];
     t->jump[item] = item;
     if (parent == UINT32_MAX)
@@ -50,6 +54,7 @@ static inline void remat_tree_add(struct remat_tree *t, uint32_t item)
 /* The lowest common ancestor of two items in the tree; b if `a` is UINT32_MAX. */
 static inline uint32_t remat_tree_common(const struct remat_tree *t, uint32_t a, uint32_t b)
 {
+    assert(remat_tree_has(t, b) && (a == UINT32_MAX || remat_tree_has(t, a)));
     if (a == UINT32_MAX)
         return b;
     if (t->depth[a] < t->depth[b])

@@ -8,6 +8,7 @@
 #include "flow.h"
 #include "program.h" /* REMAT_NONE */
 
+#include <assert.h>
 #include <math.h>
 
 #define UNITS_PER_PS    64.0
@@ -274,6 +275,7 @@ static struct remat_border_cut find_cut(struct remat_border_network *n, double p
 
 struct remat_border_cut remat_border_cut(struct remat_border_network *n, double price)
 {
+    assert(isfinite(price) && price >= 0);
     for (size_t c = 0; c < n->cuts.count; c++)
         if (n->cuts.items[c].price == price)
             return n->cuts.items[c];

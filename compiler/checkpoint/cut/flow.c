@@ -2,6 +2,8 @@
 /* Dinic's algorithm with an explicit path instead of recursion. */
 #include "flow.h"
 
+#include <assert.h>
+
 enum { POLL = 4096 };
 
 void remat_flow_reserve(struct remat_flow *f, size_t count)
@@ -133,6 +135,7 @@ static int64_t push_blocking_flow(struct remat_flow *f, remat_flow_node source,
 
 int64_t remat_flow_run(struct remat_flow *f, remat_flow_node source, remat_flow_node sink)
 {
+    assert(source.i != sink.i && source.i < f->node_count && sink.i < f->node_count);
     int64_t value = 0;
     while (find_levels(f, source, sink))
         value += push_blocking_flow(f, source, sink);

@@ -6,6 +6,8 @@
 #include "deadline.h"
 #include "unwind.h"
 
+#include <assert.h>
+
 #define REMAT_FLOW_UNBOUNDED (INT64_MAX / 4)
 
 REMAT_INDEX(remat_flow_node);
@@ -38,6 +40,7 @@ struct remat_flow {
 void remat_flow_reserve(struct remat_flow *flow, size_t count);
 static inline void remat_flow_add(struct remat_flow *flow, remat_flow_node from, remat_flow_node to)
 {
+    assert(from.i < flow->node_count && to.i < flow->node_count);
     REMAT_PUSH(flow->arena, &flow->added, ((struct remat_flow_ends){from, to}));
 }
 /* After the last arc. None has a capacity yet. */
@@ -47,6 +50,7 @@ void remat_flow_index(struct remat_flow *flow);
  * network get this, or all of them the following. */
 static inline void remat_flow_set(struct remat_flow *flow, uint32_t number, int64_t capacity)
 {
+    assert(number < flow->added.count && capacity >= 0);
     struct remat_flow_arc *arc = &flow->arcs[flow->place[number]];
     arc->residual = capacity;
     flow->arcs[arc->reverse].residual = 0;
@@ -54,6 +58,7 @@ static inline void remat_flow_set(struct remat_flow *flow, uint32_t number, int6
 /* At least the flow that is on it, which stays: the next run adds to the value of the last. */
 static inline void remat_flow_raise(struct remat_flow *flow, uint32_t number, int64_t capacity)
 {
+    assert(number < flow->added.count);
     struct remat_flow_arc *arc = &flow->arcs[flow->place[number]];
     arc->residual = capacity - flow->arcs[arc->reverse].residual;
 }

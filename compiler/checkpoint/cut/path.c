@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "path.h"
 
+#include <assert.h>
+
 #include "program.h" /* REMAT_NONE */
 
 struct path_builder {
@@ -92,11 +94,13 @@ struct remat_path_steps remat_path_find_steps(struct remat_arena *arena,
 
 uint32_t remat_path_length(const struct remat_path *path)
 {
+    assert(path->first <= path->steps->count);
     return path->steps->count - path->first + 1;
 }
 
 uint32_t remat_path_corner(const struct remat_path *path, uint32_t index)
 {
+    assert(index < remat_path_length(path));
     uint32_t done = path->first + index; /* steps */
     while (done > path->first && done < path->steps->count &&
            path->steps->steps[done].corner == path->steps->steps[done - 1].corner)
@@ -174,6 +178,7 @@ static void choose_twice(uint32_t stage_count, uint32_t dropped, bool *out)
 
 static uint32_t group_count(const struct remat_path *path)
 {
+    assert(path->group > 0);
     return (path->region_count + path->group - 1) / path->group;
 }
 
@@ -184,6 +189,7 @@ uint32_t remat_path_twice_count(const struct remat_path *path)
 
 void remat_path_twice(const struct remat_path *path, uint32_t index, bool *twice)
 {
+    assert(index < remat_path_step_count(path));
     uint32_t last = remat_path_length(path) - 1;
     memset(twice, 0, path->region_count * sizeof *twice);
     if (index <= last)
@@ -200,6 +206,7 @@ void remat_path_twice(const struct remat_path *path, uint32_t index, bool *twice
 void remat_path_choice(const struct remat_path *path, uint32_t index, const bool *twice,
                        uint8_t *actions)
 {
+    assert(index < remat_path_step_count(path));
     uint32_t last = remat_path_length(path) - 1;
     choose_plain(path, index < last ? index : last, actions);
     for (remat_item i = {0}; i.i < path->item_count; i.i++)

@@ -51,6 +51,7 @@ remat_value remat_divide_first_of(struct divider *d, int64_t count)
 /* Of one value: a copy. */
 remat_value remat_divide_concat(struct divider *d, const remat_value *items, uint32_t count)
 {
+    assert(count > 0);
     const struct remat_attribute axis = remat_attribute_int("axis", 0);
     return remat_build(&d->b, REMAT_OP_concat, items, count, &axis, 1, NULL);
 }
@@ -70,6 +71,7 @@ static remat_value swap(struct divider *d, remat_value x, int64_t first, int64_t
 remat_value remat_divide_combine(struct divider *d, remat_value rows, uint8_t kind,
                                  const struct remat_shape *shape)
 {
+    assert(d->r.to->values[rows.i].shape.dims[0] == d->ranks);
     struct remat_builder *b = &d->b;
     remat_value all = REMAT_NO_VALUE;
     for (int64_t q = 0; q < d->ranks; q++) {
@@ -178,6 +180,7 @@ static remat_value convert(struct divider *d, remat_value old, struct remat_layo
 /* The value in this layout, for a reader. */
 remat_value remat_divide_read(struct divider *d, remat_value old, struct remat_layout layout)
 {
+    assert(old.i < d->r.from->value_count);
     struct remat_layout from = d->layouts.of[old.i];
     if (remat_divide_equal(from, layout))
         return d->r.values[old.i];

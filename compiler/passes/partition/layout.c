@@ -171,10 +171,10 @@ remat_status remat_layouts_find(struct remat_arena *arena, const struct remat_gr
                                 const char *axis, bool sequence_parallel, struct remat_layouts *out)
 {
     struct layout_finder f = {.arena = arena,
-                       .graph = graph,
-                       .layouts = out,
-                       .axis = axis,
-                       .sequence_parallel = sequence_parallel};
+                              .graph = graph,
+                              .layouts = out,
+                              .axis = axis,
+                              .sequence_parallel = sequence_parallel};
     f.ranks = remat_mesh_size(&graph->mesh, axis);
     f.uses = remat_count_uses(arena, graph);
     f.parameters = remat_gradients_find(arena, graph);

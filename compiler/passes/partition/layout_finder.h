@@ -42,6 +42,8 @@ struct layout_rule {
 #define REMAT_LAYOUT_RULE(name)                                                                    \
     remat_status remat_layout_rule_##name(struct layout_finder *f, const struct layout_rule *r);
 #include "layout_rules.def"
+
+#include <assert.h>
 #undef REMAT_LAYOUT_RULE
 
 /* Returns INVALID, naming the value: a dimension in blocks of `block` is not divisible. */
@@ -58,6 +60,7 @@ static const struct remat_layout whole = {.kind = REMAT_LAYOUT_WHOLE},
 static inline struct remat_layout split_at(const struct remat_shape *shape, uint32_t axis,
                                            int64_t width)
 {
+    assert(axis < shape->rank);
     struct remat_layout out = {REMAT_LAYOUT_SPLIT, .run = width};
     for (uint32_t d = axis + 1; d < shape->rank; d++)
         out.run *= shape->dims[d];

@@ -2,11 +2,13 @@
 /* Places and shapes of layouts, and refusals of those that do not divide. */
 #include "layout_finder.h"
 
+#include <assert.h>
 #include <inttypes.h>
 
 bool remat_layout_place(const struct remat_shape *shape, struct remat_layout layout, int64_t ranks,
                         struct remat_place *out)
 {
+    assert(ranks > 0 && (layout.kind != REMAT_LAYOUT_SPLIT || layout.run > 0));
     int64_t after = 1, run = layout.run, total = remat_shape_elements(shape);
     if (layout.kind != REMAT_LAYOUT_SPLIT)
         return false;
@@ -42,6 +44,7 @@ struct remat_shape remat_layout_shape(const struct remat_shape *shape, struct re
 remat_status remat_layout_refuse_blocks(const struct layout_finder *f, remat_value v,
                                         uint32_t dimension, int64_t block, const char *advice)
 {
+    assert(dimension < shape_of(f, v)->rank);
     const struct remat_value_info *info = &f->graph->values[v.i];
     int64_t length = info->shape.dims[dimension];
     const char *blocks =
