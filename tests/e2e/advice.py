@@ -90,7 +90,7 @@ def check_adapters(reserve):
     lora = smallest((*DEEP, "--lora", "16"), *reserve)
     *_, advice = look(DEEP, (*reserve, "--budget", str(lora)), "--lora 16", refused=True)[0]["advice"]
     assert advice["step_ns"] and advice["needed_bytes"] <= lora, (advice, lora)
-    found, _ = look(DEEP, (*reserve, "--budget", str(lora - 1)), "--lora 16", refused=True)
+    found, _ = look(DEEP, (*reserve, "--budget", str(lora - 1)), "--lora 16", "--moments bf16 --lora 16", refused=True)
     assert found["advice"][0]["needed_bytes"] == lora and not found["advice"][0]["step_ns"], found["advice"]
     for model in (("llama-tiny", "--dropout", "0.1", "--attention", "written-out", "--make-vocab-size-divisible-by", "96"),
                   ("bert-tiny", "--weight-decay", "0.1", "--beta2", "0.95"), ("encdec-tiny", "--source-seq", "32", "--clip-norm", "1"),
@@ -122,12 +122,22 @@ def check_sets(mesh):
     look(DEEP, (*mesh, "--budget", str(least("--lora", "16") - 1)), refused=True)
 
 
+def check_frozen(reserve):
+    """Adapters and the loss in chunks, together."""
+    graph = ("gpt2-tiny", "--batch", "32", "--seq", "64", "--layers", "8", "--width", "256", "--vocab", "6144", "--dtype", "bf16")
+    lora = (*graph, "--lora", "16")
+    chunked, whole = smallest(lora, *reserve, "--loss-chunk", "auto"), smallest(lora, *reserve)
+    assert chunked < whole < compile_plan(graph, reserve)["static_bytes"], (chunked, whole)
+    look(graph, (*reserve, "--budget", str(chunked)), "--lora 16", "--loss-chunk auto, remat-graph --lora 16", refused=True)
+
+
 @scratch()
 def main():
     chunks, reserve = ("--loss-chunk", "auto"), ("--reserve", "1MB")
     # Logits at the peak: of a plan without a budget, of one that waits for its budget, of a refusal; not when in chunks.
     look(WIDE, reserve, "--loss-chunk auto")
     look(WIDE, (*reserve, *chunks))
+    check_frozen(reserve)
     look(WIDE, (*reserve, "--global-batch", "32"), "--loss-chunk auto")
     least = smallest(WIDE, *reserve)
     look(WIDE, (*reserve, "--budget", str(least)), "--loss-chunk auto")

@@ -133,6 +133,7 @@ static void lower_by_zero_3(const struct situation *s, struct demand *d)
         return;
     lower_by_zero_1(s, d);
     divide(d, PART_WEIGHTS, ranks);
+    divide(d, PART_FROZEN, ranks);
     divide(d, PART_ACCUMULATORS, ranks);
 }
 
@@ -275,24 +276,40 @@ struct advising {
     struct situation s;
     const struct advice_planner *planner;
     struct advices *out;
-    uint64_t saved[ROW_COUNT]; /* by a row that is not enough by itself, as planned */
-    bool fits[KIND_COUNT];     /* with a row of this kind alone */
-    uint32_t set_count;        /* of several rows, planned */
+    uint64_t saved[ROW_COUNT];   /* by a row that is not enough by itself, as planned */
+    bool fits[KIND_COUNT];       /* with a row of this kind alone */
+    struct advice_facts adapted; /* of adapters that are not enough; needed_bytes 0: not known */
+    uint32_t set_count;          /* of several rows, planned */
 };
+
+/* From the smallest plan with adapters on. */
+static bool begins_adapted(const struct advising *a, row_set set)
+{
+    return has_kind(set, ADAPTERS) && a->adapted.needed_bytes;
+}
 
 /* About the bytes that the set saves; 0: a row in it does not apply, or saves nothing beside the
  * others; UINT64_MAX: that is not known. Adapters divide least, and what is divided may be gone, so
  * rows act from the last to the first. */
 static uint64_t saved_by(const struct advising *a, row_set set)
 {
-    struct demand d = a->s.demand;
+    struct situation s = a->s;
+    bool from_adapted = begins_adapted(a, set);
+    if (from_adapted)
+        s = (struct situation){
+            .graph = s.adapted,
+            .settings = s.settings,
+            .facts = &a->adapted,
+            .refused = true,
+            .demand = {a->adapted.parts, a->adapted.logits_bytes, s.demand.unused_bytes}};
+    struct demand d = s.demand;
     uint64_t before = total(&d), saved = 0;
     for (uint32_t i = ROW_COUNT; i-- > 0;) {
         uint64_t whole = total(&d), measured = a->saved[i];
-        if (!has(set, i))
+        if (!has(set, i) || (from_adapted && rows[i].kind == ADAPTERS))
             continue;
         if (rows[i].lower) {
-            rows[i].lower(&a->s, &d);
+            rows[i].lower(&s, &d);
             if (total(&d) == whole)
                 return 0;
         } else if (!is_one_group(&a->s) || (set != 1u << i && !measured)) {
@@ -310,7 +327,9 @@ static uint64_t saved_by(const struct advising *a, row_set set)
 static bool may_fit(const struct advising *a, row_set set, uint64_t saved)
 {
     const struct advice_facts *f = a->s.facts;
-    uint64_t needed = has_kind(set, ADAPTERS) ? f->static_bytes : f->needed_bytes;
+    uint64_t needed = begins_adapted(a, set)    ? a->adapted.needed_bytes
+                      : has_kind(set, ADAPTERS) ? f->static_bytes
+                                                : f->needed_bytes;
     return saved > needed || needed - saved <= a->s.settings->budget_bytes;
 }
 
@@ -453,6 +472,8 @@ static remat_status advise_kind(struct advising *a, enum kind kind)
         if (st != REMAT_ERROR_INFEASIBLE)
             return st;
         st = REMAT_OK;
+        if (kind == ADAPTERS)
+            a->adapted = with;
         if (!a->s.refused || !with.needed_bytes || with.needed_bytes >= now)
             continue;
         a->saved[i] = now - with.needed_bytes;

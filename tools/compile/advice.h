@@ -35,7 +35,7 @@ struct advices REMAT_LIST(struct advice);
 /* Who plans. */
 struct advice_planner {
     /* The same graph and settings but for what is changed. REMAT_ERROR_INFEASIBLE: it does not
-     * fit; out->needed_bytes is then that of the smallest plan found, 0: of none. */
+     * fit; *out is then of the smallest plan found, needed_bytes 0: there is none. */
     remat_status (*plan)(void *user, struct remat_graph *graph,
                          struct remat_compile_settings *settings, struct advice_facts *out);
     /* The graph with adapters of rank ADVICE_LORA, in `arena`; NULL: it cannot be made, and *why

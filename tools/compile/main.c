@@ -361,11 +361,20 @@ struct adviser {
     struct progress *progress;
 };
 
+struct smallest {
+    struct remat_arena *arena;
+    struct advice_facts *facts;
+    remat_status st;
+};
+
 static void keep_smallest(void *user, const struct remat_refusal *refusal)
 {
-    uint64_t *smallest_bytes = user;
-    if (refusal->smallest_bytes)
-        *smallest_bytes = refusal->smallest_bytes;
+    struct smallest *kept = user;
+    if (!refusal->smallest)
+        return;
+    kept->st = advice_measure(kept->arena, refusal->smallest, kept->facts);
+    kept->facts->needed_bytes = refusal->smallest_bytes;
+    kept->facts->step_ns = 0;
 }
 
 static remat_status plan_advised(void *user, struct remat_graph *graph,
@@ -374,17 +383,20 @@ static remat_status plan_advised(void *user, struct remat_graph *graph,
     const struct adviser *a = user;
     struct remat_arena *scratch = remat_scratch_open(a->ctx);
     struct report report = {0};
+    struct smallest smallest = {scratch, out, REMAT_OK};
     settings->after_pass = NULL;
     settings->pass_time = NULL;
     settings->bounded = NULL;
     settings->tried = NULL;
     settings->refused = keep_smallest;
-    settings->refused_user = &out->needed_bytes;
+    settings->refused_user = &smallest;
     settings->without_cuda = true;
     remat_status st =
         make_divided_report(a->ctx, scratch, a->args, graph, settings, a->progress, &report);
     if (st == REMAT_OK)
         st = advice_measure(scratch, report.program, out);
+    if (st == REMAT_ERROR_INFEASIBLE && smallest.st != REMAT_OK)
+        st = smallest.st;
     if (cli_interrupted() || st == REMAT_ERROR_CUT_SHORT || st == REMAT_ERROR_USAGE ||
         st == REMAT_ERROR_INVALID)
         st = REMAT_ERROR_INFEASIBLE; /* nothing is known of it, or it cannot be */
