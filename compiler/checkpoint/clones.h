@@ -71,7 +71,7 @@ struct remat_wiring {
 struct remat_wiring remat_wiring_create(struct remat_arena *arena,
                                         const struct remat_clones *clones);
 
-/* Of one site under a decision: the nodes of its kernel that `kept` need, which are some of them,
+/* One site under a decision: the nodes of its kernel that `kept` need, which are some of them,
  * in graph order, and the reruns and gets of what is kept that it reads, in the order in which they
  * come before it where they have not come before. Sets the inputs of these nodes. The lists lie in
  * the arena. */

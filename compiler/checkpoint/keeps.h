@@ -25,7 +25,7 @@ struct remat_keeps {
     struct remat_price *prices;
 };
 
-/* Of all candidates. In the arena; shares what the graph points to. */
+/* For all candidates. In the arena; shares what the graph points to. */
 struct remat_keeps remat_keeps_create(struct remat_arena *arena, const struct remat_graph *graph,
                                       const bool *candidates,
                                       const struct remat_device_description *device);

@@ -203,8 +203,6 @@ static struct remat_decision_record record(const struct recorder *r, remat_value
         .dtype = (uint8_t)info->dtype,
         .rank = (uint8_t)info->shape.rank,
         .leaves_layer = r->leaves[v.i],
-        .shard_bytes = other->way_count ? other->ways[0].bytes : 0,
-        .shard_ns = other->way_count ? (uint64_t)other->ways[0].ps / 1000 * r->runs : 0,
         .saved_begin = begin,
         .saved_end = later(begin, first_command.i + outcome->read_end),
     };
@@ -235,6 +233,7 @@ void remat_lower_decisions(struct remat_arena *arena, struct remat_arena *scratc
     struct recorder r = {
         .in = lowering, .list = list, .runs = remat_step_microbatches(lowering->step)};
     struct REMAT_LIST(struct remat_decision_record) records = {0};
+    struct REMAT_LIST(struct remat_keep_record) keeps = {0};
     struct remat_layer_numbers layers;
     follow_kernels(scratch, &r);
     remat_layers_number(scratch, g, &layers);
@@ -243,12 +242,21 @@ void remat_lower_decisions(struct remat_arena *arena, struct remat_arena *scratc
     for (size_t n = 0; n < list->nodes.count; n++) {
         remat_node id = list->nodes.items[n];
         const struct remat_node_info *node = &g->nodes[id.i];
-        for (uint32_t o = 0; o < node->output_count && !remat_is_none(r.position[id.i]); o++)
-            if (is_decided(&r, node->outputs[o]))
-                REMAT_PUSH(
-                    arena, &records,
-                    record(&r, node->outputs[o], root_name[node->outputs[o].i], first_command));
+        for (uint32_t o = 0; o < node->output_count && !remat_is_none(r.position[id.i]); o++) {
+            remat_value v = node->outputs[o];
+            const struct remat_alternative *other = &lowering->alternatives[v.i];
+            if (!is_decided(&r, v))
+                continue;
+            for (uint32_t w = 0; w < other->way_count; w++)
+                REMAT_PUSH(arena, &keeps,
+                           ((struct remat_keep_record){
+                               (uint32_t)records.count, other->ways[w].action, other->ways[w].bytes,
+                               (uint64_t)other->ways[w].ps / 1000 * r.runs}));
+            REMAT_PUSH(arena, &records, record(&r, v, root_name[v.i], first_command));
+        }
     }
+    out->keeps = keeps.items;
+    out->keep_count = (uint32_t)keeps.count;
     out->decisions = records.items;
     out->decision_count = (uint32_t)records.count;
     out->layer_count = remat_graph_layers(g);

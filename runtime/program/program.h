@@ -219,9 +219,15 @@ struct remat_decision_record {
     uint32_t op_index; /* among those of its layer, in graph order; outputs of one have the same */
     uint8_t dtype, rank; /* dtype 0: neither it nor the shape is known */
     int64_t shape[REMAT_RANK_MAX];
-    bool leaves_layer;    /* the forward pass reads it outside its layer */
-    uint64_t shard_bytes; /* of this rank's part; 0: it cannot be saved as a shard */
-    uint64_t shard_ns;    /* of a step: slicing the part off and gathering all */
+    bool leaves_layer; /* the forward pass reads it outside its layer */
+};
+
+/* A way to keep a value that is saved, beside in place, whatever was decided. */
+struct remat_keep_record {
+    uint32_t decision; /* about the value; they ascend */
+    uint8_t action;
+    uint64_t bytes; /* of what is kept, on this rank */
+    uint64_t ns;    /* of a step: of both kernels */
 };
 
 /* An axis of the mesh of ranks that run the plan together. The session writes this rank's
@@ -277,7 +283,7 @@ struct remat_program {
 
     uint32_t buffer_count, value_count, operand_count, kernel_count, command_count, segment_count,
         entry_count, call_count, tensor_count, decision_count, parameter_count, setting_count,
-        recomputed_layer_count, mesh_count, manual_count;
+        recomputed_layer_count, mesh_count, manual_count, keep_count;
     struct remat_buffer *buffers;
     struct remat_program_value *values;
     struct remat_operand *operands;
@@ -293,7 +299,8 @@ struct remat_program {
     uint32_t *recomputed_layers;  /* something in them is */
     struct remat_mesh_axis *mesh; /* none: the plan of one rank */
     struct remat_manual *manuals; /* at most one of a system */
-    const char **notes;           /* what the report says to the user besides numbers */
+    struct remat_keep_record *keeps;
+    const char **notes; /* what the report says to the user besides numbers */
     uint32_t note_count;
     struct remat_cuda_code cuda; /* empty in a plan without CUDA code */
 };

@@ -386,6 +386,7 @@ remat_status remat_program_read(remat_context *ctx, const char *name, const void
     REMAT_TRY(read_settings(&reader, &root, program));
     REMAT_TRY(read_mesh(&reader, &root, program));
     REMAT_TRY(read_manuals(&reader, &root, program));
+    REMAT_TRY(read_keeps(&reader, &root, program));
     REMAT_TRY(read_notes(&reader, &root, program));
     REMAT_TRY(read_numbers(&reader, &root, program));
     REMAT_TRY(read_cuda(&reader, root.cuda, program->command_count, &program->cuda));

@@ -337,11 +337,17 @@ static remat_status verify_report(struct remat_verifier *v)
         if (d->recompute_ns && (d->action == REMAT_ACTION_SAVE || d->action == REMAT_ACTION_INLINE))
             return remat_verify_error(v, "decisions", i, d->name,
                                       "commands of its own, and action %u", d->action);
-        if ((d->action >= REMAT_ACTION_KEEPS || d->shard_ns) && !d->shard_bytes)
-            return remat_verify_error(v, "decisions", i, d->name, "a shard of no bytes");
         if (d->recompute_extra_ns && !d->recomputable)
             return remat_verify_error(v, "decisions", i, d->name,
                                       "a cost of recomputing a value that cannot be recomputed");
+    }
+    for (uint32_t i = 0; i < p->keep_count; i++) {
+        const struct remat_keep_record *k = &p->keeps[i];
+        if (k->decision >= p->decision_count || (i && k->decision < k[-1].decision) ||
+            k->action < REMAT_ACTION_KEEPS || k->action >= REMAT_ACTION_COUNT)
+            return remat_verify_error(v, "keeps", i, NULL,
+                                      "decision %u or action %u is out of range or order",
+                                      k->decision, k->action);
     }
     for (uint32_t i = 0; i < p->setting_count; i++)
         if (!p->settings[i].name || !p->settings[i].value)

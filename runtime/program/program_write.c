@@ -137,6 +137,7 @@ static remat_status write_plan(struct remat_writer *w, const void *what,
     REMAT_TRY(write_settings(w, program, &root.settings));
     REMAT_TRY(write_mesh(w, program, &root.mesh));
     REMAT_TRY(write_manuals(w, program, &root.manuals));
+    REMAT_TRY(write_keeps(w, program, &root.keeps));
     REMAT_TRY(remat_writer_texts(w, program->notes, program->note_count, false, &root.notes));
     REMAT_TRY(remat_cuda_write(w, &program->cuda, program->command_count, &root.cuda));
     *result = remat_fb_finish_program(w->builder, remat_fb_write_program_Plan(w->builder, &root),

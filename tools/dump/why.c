@@ -66,16 +66,25 @@ static void print_transfer(const struct remat_program *program, const struct tra
         cli_short(remat_transfer_sent(&transfer->shape, 0)).text, command->scope);
 }
 
-/* If it is or were saved as a shard; it lives about as long as the value would. */
-static uint64_t shard_bytes_at_peak(const struct remat_program *program,
-                                    const struct remat_decision_record *record, uint32_t part)
+/* If it is or were kept so; `kept`, where it is, else it lives about as long as the value would. */
+static uint64_t kept_bytes_at_peak(const struct remat_program *program,
+                                   const struct remat_keep_record *keep, uint32_t kept)
 {
+    const struct remat_decision_record *record = &program->decisions[keep->decision];
     bool lives = lives_when_saved(program, record);
-    if (part != REMAT_NONE) {
-        const struct remat_buffer *buffer = &program->buffers[program->values[part].buffer];
+    if (record->action == keep->action && kept != REMAT_NONE) {
+        const struct remat_buffer *buffer = &program->buffers[program->values[kept].buffer];
         lives = buffer->begin <= program->peak_command && program->peak_command < buffer->end;
     }
-    return lives ? remat_aligned_bytes(record->shard_bytes) : 0;
+    return lives ? remat_aligned_bytes(keep->bytes) : 0;
+}
+
+/* From `k` on, the next way to keep the value of decision d; keep_count: none. */
+static uint32_t next_keep(const struct remat_program *program, uint32_t k, uint32_t d)
+{
+    while (k < program->keep_count && program->keeps[k].decision != d)
+        k++;
+    return k;
 }
 
 static void print_record(const struct remat_program *program, const struct dump_decided *decided,
@@ -98,12 +107,13 @@ static void print_record(const struct remat_program *program, const struct dump_
                           cli_short(bytes_at_peak(record, decided->stays[d])).text,
                           dump_added_time(record->recompute_extra_ns).text,
                           dump_estimated(program));
-    if (record->shard_bytes)
-        remat_text_append(out,
-                          "  shard       %s at the binding command; sliced and gathered in %s a "
-                          "step\n",
-                          cli_short(shard_bytes_at_peak(program, record, decided->kept[d])).text,
-                          cli_time(record->shard_ns).text);
+    for (uint32_t k = next_keep(program, 0, d); k < program->keep_count;
+         k = next_keep(program, k + 1, d))
+        remat_text_append(
+            out, "  %-12s%s at the binding command; %s in %s a step\n",
+            remat_action_name(program->keeps[k].action),
+            cli_short(kept_bytes_at_peak(program, &program->keeps[k], decided->kept[d])).text,
+            remat_keep_words(program->keeps[k].action)->done, cli_time(program->keeps[k].ns).text);
     if (transfers->about[d] != REMAT_NONE)
         print_transfer(program, &transfers->items[transfers->about[d]], out);
 }
@@ -127,6 +137,20 @@ remat_status dump_why_text(remat_context *ctx, struct remat_arena *arena,
             print_record(program, &decided, &transfers, d, out);
 fail:
     return st;
+}
+
+static void set_keep(const struct remat_program *program, uint32_t k, uint32_t kept, json_t *object,
+                     struct dump_json *out)
+{
+    const struct remat_keep_record *keep = &program->keeps[k];
+    const char *name = remat_action_name(keep->action);
+    char peak_key[64], ns_key[64];
+    snprintf(peak_key, sizeof peak_key, "peak_bytes_%s", name);
+    snprintf(ns_key, sizeof ns_key, "%s_ns", name);
+    if (json_object_set_new(object, peak_key,
+                            dump_bytes(kept_bytes_at_peak(program, keep, kept))) != 0 ||
+        json_object_set_new(object, ns_key, dump_bytes(keep->ns)) != 0)
+        out->failed = true;
 }
 
 remat_status dump_why_json(remat_context *ctx, struct remat_arena *arena,
@@ -156,12 +180,9 @@ remat_status dump_why_json(remat_context *ctx, struct remat_arena *arena,
             json_object_set_new(object, "peak_bytes_recomputed",
                                 dump_bytes(bytes_at_peak(record, decided.stays[d]))) != 0)
             out->failed = true;
-        if (record->shard_bytes &&
-            (json_object_set_new(
-                 object, "peak_bytes_shard",
-                 dump_bytes(shard_bytes_at_peak(program, record, decided.kept[d]))) != 0 ||
-             json_object_set_new(object, "shard_ns", dump_bytes(record->shard_ns)) != 0))
-            out->failed = true;
+        for (uint32_t k = next_keep(program, 0, d); k < program->keep_count;
+             k = next_keep(program, k + 1, d))
+            set_keep(program, k, decided.kept[d], object, out);
         dump_push(out, why, object);
     }
     dump_set(out, "peak_bytes", dump_bytes(program->peak_bytes));

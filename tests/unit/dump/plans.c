@@ -84,10 +84,10 @@ static const struct remat_command commands[] = {
 static const struct remat_segment segments[] = {{"init", 0, 1}, {"step", 1, 8}};
 static const struct remat_entry entries[] = {{"init", 0, 1}, {"train", 1, 2}};
 static const struct remat_call calls[] = {{0, 1}, {1, 1}};
-/* dtype, rank, shape, leaves_layer, shard_bytes, shard_ns */
-#define MATRIX  REMAT_F32, 2, {8, 8}, false, 0, 0
-#define VECTOR  REMAT_BF16, 1, {64}, false, 100, 40
-#define NO_TYPE 0, 0, {0}, false, 0, 0
+/* dtype, rank, shape, leaves_layer */
+#define MATRIX  REMAT_F32, 2, {8, 8}, false
+#define VECTOR  REMAT_BF16, 1, {64}, false
+#define NO_TYPE 0, 0, {0}, false
 static const struct remat_decision_record decisions[] = {
     {"h.0.act", "h.0", 0, REMAT_ACTION_RECOMPUTE, "policy", 256, 1000, 1, 6, true, 900, "linear", 0,
      MATRIX},
@@ -102,6 +102,9 @@ static const struct remat_decision_record decisions[] = {
     {"logits", "", -1, REMAT_ACTION_SAVE, "pin --save \"log*\"", 4096, 0, 3, 8, false, 0, "", 0,
      NO_TYPE},
 };
+static const struct remat_keep_record keeps[] = {{1, REMAT_ACTION_PART, 100, 40},
+                                                 {3, REMAT_ACTION_PART, 100, 40},
+                                                 {4, REMAT_ACTION_PART, 100, 40}};
 static const struct remat_manual manuals[] = {
     {"megatron", "block 1", "--recompute-num-layers 1", 9460}};
 static const struct remat_setting settings[] = {{"budget", "4KiB"}, {"hash", ""}};
@@ -151,6 +154,7 @@ struct remat_program *make_small_plan(struct remat_arena *arena)
     COPY(decisions, decision_count, decisions);
     COPY(settings, setting_count, settings);
     COPY(manuals, manual_count, manuals);
+    COPY(keeps, keep_count, keeps);
     COPY(recomputed_layers, recomputed_layer_count, recomputed_layers);
     COPY(notes, note_count, notes);
     return program;

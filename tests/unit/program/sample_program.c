@@ -158,9 +158,9 @@ static void fill_report(struct sample *s)
     s->tensors[1] = (struct remat_tensor){"x", X, REMAT_INIT_NONE, 0, 0, 0, 0, 0};
     s->tensors[2] = (struct remat_tensor){"m", M, REMAT_INIT_CONSTANT, 0.5, 0, 0, 0, 0};
     s->tensors[3] = (struct remat_tensor){"loss", LOSS, REMAT_INIT_NONE, 0, 0, 0, 0, 0};
-#define TYPE_OF_Y REMAT_F32, 2, {4, 4}, true, 32, 9
-#define TYPE_OF_Z REMAT_BF16, 1, {32}, false, 0, 0
-#define NO_TYPE   0, 0, {0}, false, 0, 0
+#define TYPE_OF_Y REMAT_F32, 2, {4, 4}, true
+#define TYPE_OF_Z REMAT_BF16, 1, {32}, false
+#define NO_TYPE   0, 0, {0}, false
     s->decisions[0] = (struct remat_decision_record){
         "y", "layers.0/mlp", 0,   REMAT_ACTION_SAVE, "fits", 64,       0, 2,
         5,   true,           -12, "linear",          3,      TYPE_OF_Y};
@@ -183,6 +183,8 @@ static void fill_report(struct sample *s)
         0,   NO_TYPE};
     s->settings[0] = (struct remat_setting){"budget", "2.2GB"};
     s->settings[1] = (struct remat_setting){"policy", ""};
+    s->keeps[0] = (struct remat_keep_record){0, REMAT_ACTION_PART, 256, 40};
+    s->keeps[1] = (struct remat_keep_record){1, REMAT_ACTION_PART, 512, 70};
     s->manuals[0] = (struct remat_manual){"megatron", "block 1", "--recompute-num-layers 1", 1100};
     s->manuals[1] = (struct remat_manual){"torchtune", "none", "", 1200};
     s->mesh[0] = s->mesh[1] = (struct remat_mesh_axis){"dp", 4, 0};
@@ -286,6 +288,7 @@ void sample_program(struct sample *s)
                                         .parameter_count = 5,
                                         .setting_count = 2,
                                         .manual_count = 2,
+                                        .keep_count = 2,
                                         .recomputed_layer_count = 1,
                                         .buffers = s->buffers,
                                         .values = s->values,
@@ -300,6 +303,7 @@ void sample_program(struct sample *s)
                                         .parameters = s->parameters,
                                         .settings = s->settings,
                                         .manuals = s->manuals,
+                                        .keeps = s->keeps,
                                         .mesh = s->mesh,
                                         .recomputed_layers = s->recomputed_layers,
                                         .notes = s->notes,

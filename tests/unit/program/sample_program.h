@@ -27,6 +27,7 @@ struct sample {
     double parameters[5];
     struct remat_setting settings[2];
     struct remat_manual manuals[2];
+    struct remat_keep_record keeps[2];
     struct remat_mesh_axis mesh[2]; /* of which the program has none */
     uint32_t recomputed_layers[1];
     const char *notes[2];

@@ -145,8 +145,6 @@ static void compare_report(const struct remat_program *p, const struct remat_pro
         SAME(dtype);
         SAME(rank);
         SAME(leaves_layer);
-        SAME(shard_bytes);
-        SAME(shard_ns);
         for (uint32_t d = 0; d < a->rank; d++)
             SAME(shape[d]);
     }
@@ -155,6 +153,14 @@ static void compare_report(const struct remat_program *p, const struct remat_pro
         const struct remat_setting *a = &p->settings[i], *b = &q->settings[i];
         SAME_TEXT(name);
         SAME_TEXT(value);
+    }
+    EACH(keeps, keep_count)
+    {
+        const struct remat_keep_record *a = &p->keeps[i], *b = &q->keeps[i];
+        SAME(decision);
+        SAME(action);
+        SAME(bytes);
+        SAME(ns);
     }
     EACH(manuals, manual_count)
     {
