@@ -21,35 +21,42 @@ struct preparation {
 typedef remat_status pass_function(struct remat_arena *, const struct remat_graph *,
                                    const struct remat_pass_settings *, struct remat_graph **);
 
-/* All that is handed out by name, in order. Those without a function are no passes of run_passes:
- * "split" makes two graphs of one, and "rewrite" is carried out when the decision is made. */
+/* In order. What has a name is handed out; a pass without one is a part of the next. Those without
+ * a function are no passes of run_passes: "split" makes two graphs of one, and "rewrite" is carried
+ * out when the decision is made. */
 static const struct named_pass {
     const char *name;
     pass_function *function;
     bool training, evaluation; /* of which it is one */
     bool alone;                /* what passes before it made goes with it */
+    const char *axis;          /* only of a graph that is to be divided along it */
 } passes[] = {
-    {"indices", remat_pass_indices, true, true, false},
-    {"pad_vocabulary", remat_pass_pad_vocabulary, true, true, false},
-    {"chunk_loss", remat_pass_chunk_loss, true, true, false},
-    {"forward_only", remat_pass_forward_only, false, true, false},
-    {"autodiff", remat_pass_autodiff, true, false, false},
-    {"tensor_parallel", remat_pass_tensor_parallel, true, true, false},
-    {"microbatches", remat_pass_microbatches, true, true, false},
-    {"shard", remat_pass_shard, true, true, false},
-    {"optimizer", remat_pass_optimizer, true, false, false},
-    {"eliminate_common", remat_pass_eliminate_common, true, true, true},
-    {"expand", remat_pass_expand, true, true, false},
-    {"fold", remat_pass_fold, true, true, true},
-    {"defer", remat_pass_defer, true, false, false},
-    {"copy_views", remat_pass_copy_views, true, true, false},
-    {"split", NULL, false, false, false},
-    {"rewrite", NULL, false, false, false},
+    {"indices", remat_pass_indices, true, true, false, NULL},
+    {"pad_vocabulary", remat_pass_pad_vocabulary, true, true, false, "tp"},
+    {"chunk_loss", remat_pass_chunk_loss, true, true, false, NULL},
+    {"forward_only", remat_pass_forward_only, false, true, false, NULL},
+    {"autodiff", remat_pass_autodiff, true, false, false, NULL},
+    {NULL, remat_pass_expand, true, true, false, "tp"},
+    {NULL, remat_pass_eliminate_dead, true, true, false, "tp"},
+    {"tensor_parallel", remat_pass_tensor_parallel, true, true, false, NULL},
+    {"microbatches", remat_pass_microbatches, true, true, false, NULL},
+    {"shard", remat_pass_shard, true, true, false, NULL},
+    {"optimizer", remat_pass_optimizer, true, false, false, NULL},
+    {"eliminate_common", remat_pass_eliminate_common, true, true, true, NULL},
+    {"expand", remat_pass_expand, true, true, false, NULL},
+    {"fold", remat_pass_fold, true, true, true, NULL},
+    {"defer", remat_pass_defer, true, false, false, NULL},
+    {"copy_views", remat_pass_copy_views, true, true, false, NULL},
+    {"split", NULL, false, false, false, NULL},
+    {"rewrite", NULL, false, false, false, NULL},
 };
 
 const char *remat_pass_name(size_t index)
 {
-    return index < sizeof passes / sizeof *passes ? passes[index].name : NULL;
+    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
+        if (passes[i].name && index-- == 0)
+            return passes[i].name;
+    return NULL;
 }
 
 uint32_t remat_microbatches(const struct remat_compile_settings *settings)
@@ -74,13 +81,15 @@ static void show(const struct preparation *p, const char *pass, const struct rem
         p->settings->after_pass(p->settings->after_pass_user, pass, graph);
 }
 
-/* The pass in an arena of its own, which takes the place of *kept. */
-static remat_status run_alone(const struct preparation *p, pass_function *pass,
-                              const struct remat_graph *graph, struct remat_graph **out,
-                              struct remat_arena **kept)
+/* In *kept, or in an arena of its own, which takes the place of that. */
+static remat_status run(const struct preparation *p, const struct named_pass *pass,
+                        const struct remat_graph *graph, struct remat_graph **out,
+                        struct remat_arena **kept)
 {
-    struct remat_arena *arena = remat_scratch_open(p->ctx);
-    REMAT_CHECK(pass(arena, graph, &p->settings->passes, out));
+    struct remat_arena *arena = pass->alone ? remat_scratch_open(p->ctx) : *kept;
+    REMAT_CHECK(pass->function(arena, graph, &p->settings->passes, out));
+    if (!pass->alone)
+        return REMAT_OK;
     bool nothing = *out == graph;
     if (!nothing)
         remat_graph_own(arena, *out);
@@ -95,20 +104,23 @@ static remat_status run_passes(const struct preparation *p, bool training, bool 
                                const struct remat_graph **graph, struct remat_arena **kept)
 {
     struct remat_graph *result;
+    uint64_t start = start_clock(p);
     *kept = remat_scratch_open(p->ctx);
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
+        const char *axis = passes[i].axis;
         if (training ? !passes[i].training : !passes[i].evaluation)
             continue;
-        uint64_t start = start_clock(p);
         remat_unwind_if_late(p->ctx);
-        REMAT_CHECK(passes[i].alone
-                        ? run_alone(p, passes[i].function, *graph, &result, kept)
-                        : passes[i].function(*kept, *graph, &p->settings->passes, &result));
+        if (axis && !remat_graph_is_undivided(*graph, axis))
+            REMAT_CHECK(remat_pass_nothing(*graph, &result));
+        else
+            REMAT_CHECK(run(p, &passes[i], *graph, &result, kept));
         *graph = result;
-        if (shown) {
-            stop_clock(p, passes[i].name, start);
-            show(p, passes[i].name, result);
-        }
+        if (!shown || !passes[i].name)
+            continue;
+        stop_clock(p, passes[i].name, start);
+        show(p, passes[i].name, result);
+        start = start_clock(p);
     }
     return REMAT_OK;
 }

@@ -376,3 +376,9 @@ remat_value remat_graph_coordinate(const struct remat_graph *graph, const char *
     }
     return REMAT_NO_VALUE;
 }
+
+bool remat_graph_is_undivided(const struct remat_graph *graph, const char *axis)
+{
+    return remat_mesh_size(&graph->mesh, axis) > 1 &&
+           remat_is_none(remat_graph_coordinate(graph, axis).i);
+}

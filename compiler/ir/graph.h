@@ -269,6 +269,10 @@ struct remat_graph *remat_graph_deep_copy(struct remat_arena *arena,
 /* --- reading --- */
 /* The graph input with this rank's coordinate along an axis, or REMAT_NO_VALUE. */
 remat_value remat_graph_coordinate(const struct remat_graph *graph, const char *axis);
+
+/* The mesh has several ranks along the axis, and the graph does not read its coordinate along it,
+ * by which it would divide things itself. */
+bool remat_graph_is_undivided(const struct remat_graph *graph, const char *axis);
 /* NULL: the graph has no such symbol. */
 struct remat_symbol *remat_graph_symbol(const struct remat_graph *graph, const char *name);
 const struct remat_attribute *remat_node_attribute(const struct remat_node_info *node,

@@ -138,7 +138,7 @@ static bool is_joint(const struct remat_graph *graph)
 REMAT_PASS(pad_vocabulary)
 {
     struct padder p = {.arena = arena, .ranks = remat_mesh_size(&graph->mesh, "tp")};
-    if (p.ranks == 1 || is_joint(graph) || !remat_is_none(remat_graph_coordinate(graph, "tp").i))
+    if (is_joint(graph))
         return remat_pass_nothing(graph, out);
     *out = p.graph = remat_graph_copy(arena, graph, 1);
     REMAT_NEW(arena, p.grows, graph->value_count);

@@ -41,10 +41,9 @@ static inline remat_status remat_pass_nothing(const struct remat_graph *graph,
  * Must run before expand, after which targets are no longer recognizable as indices. */
 REMAT_PASS(indices);
 
-/* With several ranks along axis "tp" of graph->mesh: pads embedding tables, and the weights that
- * make the logits of a cross entropy, to rows that the ranks divide (`unpadded_rows`, `classes`).
- * INVALID, naming the value: another node reads what would grow. No-op with one rank, on a joint
- * graph, and if the graph reads its coordinate along the axis. Before autodiff. */
+/* Pads embedding tables, and the weights that make the logits of a cross entropy, to rows that the
+ * ranks along "tp" divide (`unpadded_rows`, `classes`). INVALID, naming the value: another node
+ * reads what would grow. No-op on a joint graph. Before autodiff. */
 REMAT_PASS(pad_vocabulary);
 
 /* With settings->loss_chunk, fuses outputs[0], the cross_entropy of a linear that nobody else
@@ -58,11 +57,11 @@ REMAT_PASS(chunk_loss);
  * the last user to the first. No-op on a joint graph, which has values of role GRADIENT. */
 REMAT_PASS(autodiff);
 
-/* With several ranks along axis "tp" of graph->mesh: expands the graph, divides layers among the
- * ranks (heads, inner widths, rows of tables, and values with layout annotations), and inserts
- * transfers. Parameters and their gradients become parts. INVALID, naming value and axis: a
- * dimension is not divisible, or an annotation is contradicted; also if the graph has updates. With
- * one rank, or if the graph already reads its coordinate along the axis, only drops annotations. */
+/* Divides layers among the ranks along "tp" (heads, inner widths, rows of tables, and values with
+ * layout annotations), and inserts transfers. Parameters and their gradients become parts. After
+ * expand and eliminate_dead. INVALID, naming value and axis: a dimension is not divisible, or an
+ * annotation is contradicted; also if the graph has updates. Only drops annotations unless
+ * remat_graph_is_undivided along "tp". */
 REMAT_PASS(tensor_parallel);
 
 /* Turns a graph over the batch of one microbatch into the graph of any microbatch on any rank;

@@ -183,8 +183,10 @@ static remat_status divide(void *user)
 {
     const struct work *s = user;
     struct remat_arena *arena = remat_scratch_open(s->ctx);
-    REMAT_CHECK(
-        remat_pass_tensor_parallel(arena, s->graph, &s->passes, &(struct remat_graph *){NULL}));
+    struct remat_graph *graph;
+    REMAT_CHECK(remat_pass_expand(arena, s->graph, &s->passes, &graph));
+    REMAT_CHECK(remat_pass_eliminate_dead(arena, graph, &s->passes, &graph));
+    REMAT_CHECK(remat_pass_tensor_parallel(arena, graph, &s->passes, &graph));
     remat_scratch_close(arena);
     return REMAT_OK;
 }

@@ -283,8 +283,7 @@ static remat_status finish(struct remat_graph *graph, struct remat_graph **out)
 REMAT_PASS(tensor_parallel)
 {
     struct divider d = {.ranks = remat_mesh_size(&graph->mesh, REMAT_DIVIDE_AXIS)};
-    struct remat_graph *expanded;
-    if (d.ranks == 1 || !remat_is_none(remat_graph_coordinate(graph, REMAT_DIVIDE_AXIS).i))
+    if (!remat_graph_is_undivided(graph, REMAT_DIVIDE_AXIS))
         return states_any(graph) ? finish(remat_graph_copy(arena, graph, 1), out)
                                  : remat_pass_nothing(graph, out);
     if (graph->update_count)
@@ -292,19 +291,17 @@ REMAT_PASS(tensor_parallel)
                            "the graph updates \"%s\": a step that updates by itself is not divided "
                            "along " REMAT_DIVIDE_AXIS,
                            graph->values[graph->updates[0].state.i].name);
-    REMAT_CHECK(remat_pass_expand(arena, graph, settings, &expanded));
-    REMAT_CHECK(remat_pass_eliminate_dead(arena, expanded, settings, &expanded));
-    REMAT_CHECK(remat_layouts_find(arena, expanded, REMAT_DIVIDE_AXIS, settings->sequence_parallel,
+    REMAT_CHECK(remat_layouts_find(arena, graph, REMAT_DIVIDE_AXIS, settings->sequence_parallel,
                                    &d.layouts));
-    d.r = remat_rebuild_begin(arena, expanded, 1);
+    d.r = remat_rebuild_begin(arena, graph, 1);
     d.b = (struct remat_builder){.arena = arena, .graph = d.r.to};
     d.coordinate = d.number = d.rng = REMAT_NO_VALUE;
     memset(d.entries, 0xff, sizeof d.entries);
-    d.uses = remat_count_uses(arena, expanded);
-    REMAT_NEW(arena, d.parts, expanded->value_count);
-    REMAT_NEW(arena, d.readings, expanded->value_count);
+    d.uses = remat_count_uses(arena, graph);
+    REMAT_NEW(arena, d.parts, graph->value_count);
+    REMAT_NEW(arena, d.readings, graph->value_count);
     divide_inputs(&d);
-    for (remat_node n = {0}; n.i < expanded->node_count; n.i++)
+    for (remat_node n = {0}; n.i < graph->node_count; n.i++)
         divide_node(&d, n);
     remat_divide_empty_pool(&d);
     mark_parts(&d);
