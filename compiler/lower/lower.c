@@ -360,26 +360,21 @@ static void add_segment(struct lowerer *l, const char *name, remat_command_id be
         (struct remat_segment){name, begin.i, l->out->command_count};
 }
 
-static void add_script(struct lowerer *l, const char *entry, const struct remat_call *calls,
-                       uint32_t count, uint32_t first_segment)
-{
-    struct remat_program *out = l->out;
-    uint32_t begin = out->call_count;
-    for (uint32_t c = 0; c < count; c++)
-        out->calls[out->call_count++] =
-            (struct remat_call){first_segment + calls[c].segment, calls[c].times};
-    out->entries[out->entry_count++] = (struct remat_entry){entry, begin, out->call_count};
-}
-
-/* Segment 0 is init. */
+/* Segment, call and entry point 0 are init's. */
 static void lower_scripts(struct lowerer *l)
 {
     const struct remat_step *step = l->in->step;
-    add_script(l, "init", &(struct remat_call){0, 1}, 1, 0);
+    struct remat_program *out = l->out;
+    out->calls[out->call_count++] = (struct remat_call){0, 1};
+    out->entries[out->entry_count++] = (struct remat_entry){"init", 0, 1};
+    for (size_t c = 0; c < step->calls.count; c++) {
+        struct remat_call call = step->calls.items[c];
+        out->calls[out->call_count++] = (struct remat_call){1 + call.segment, call.times};
+    }
     for (size_t e = 0; e < step->entries.count; e++) {
-        const struct remat_entry *entry = &step->entries.items[e];
-        add_script(l, entry->name, &step->calls.items[entry->call_begin],
-                   entry->call_end - entry->call_begin, 1);
+        struct remat_entry entry = step->entries.items[e];
+        out->entries[out->entry_count++] =
+            (struct remat_entry){entry.name, 1 + entry.call_begin, 1 + entry.call_end};
     }
 }
 
