@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 directory=${1-build-deb}
 options=()
 if ! [ -f "$directory/build.ninja" ]; then
-    options=(-Dtests=false -Db_ndebug=true --prefix=/usr "--libdir=lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)")
+    options=(-Dtests=false --prefix=/usr "--libdir=lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)")
 fi
 tools/build.sh "$directory" "${options[@]}"
 

@@ -3,8 +3,6 @@
 
 #include "unwind.h"
 
-typedef unsigned long long ull;
-
 #define EXPECT(holds, ...)                                                                         \
     do {                                                                                           \
         if (!(holds))                                                                              \

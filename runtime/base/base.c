@@ -4,6 +4,7 @@
 
 #include "show.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +35,7 @@ remat_context *remat_context_create(const remat_allocator *allocator, const rema
 
 void remat_context_destroy(remat_context **context)
 {
+    assert(context);
     if (!*context)
         return;
     remat_allocator a = (*context)->allocator;
@@ -56,6 +58,7 @@ static void format_line(char line[REMAT_MESSAGE_BYTES], const char *format, va_l
 
 remat_status remat_error(remat_context *ctx, remat_status status, const char *format, ...)
 {
+    assert(status != REMAT_OK);
     va_list arguments;
     va_start(arguments, format);
     format_line(ctx->message, format, arguments);
@@ -96,6 +99,7 @@ struct remat_arena_block {
 
 void remat_arena_init(struct remat_arena *arena, remat_context *ctx)
 {
+    assert(ctx);
     *arena = (struct remat_arena){.ctx = ctx};
 }
 
@@ -201,7 +205,7 @@ void remat_arena_reset(struct remat_arena *arena)
     arena->end = arena->next + arena->blocks->payload_bytes;
 }
 
-static void *take(struct remat_arena *arena, size_t count, size_t size, uint64_t *out_bytes)
+static void *allocate(struct remat_arena *arena, size_t count, size_t size, uint64_t *out_bytes)
 {
     uint64_t bytes;
     if (!remat_mul_u64(count, size, &bytes) || bytes > PTRDIFF_MAX / 2) {
@@ -224,19 +228,21 @@ static void *take(struct remat_arena *arena, size_t count, size_t size, uint64_t
 
 void *remat_arena_array(struct remat_arena *arena, size_t count, size_t size)
 {
+    assert(size > 0);
     uint64_t bytes;
-    void *result = take(arena, count, size, &bytes);
+    void *result = allocate(arena, count, size, &bytes);
     return result ? memset(result, 0, bytes) : NULL;
 }
 
 void *remat_arena_room(struct remat_arena *arena, size_t count, size_t size)
 {
     uint64_t bytes;
-    return take(arena, count, size, &bytes);
+    return allocate(arena, count, size, &bytes);
 }
 
 char *remat_arena_string(struct remat_arena *arena, const char *text, size_t length)
 {
+    assert(text || length == 0);
     char *copy = remat_arena_array(arena, length + 1, 1);
     return copy ? memcpy(copy, text, length) : NULL;
 }
@@ -265,9 +271,11 @@ char *remat_arena_format(struct remat_arena *arena, const char *format, ...)
 void *remat_arena_grow(struct remat_arena *arena, void *old, size_t count, size_t *capacity,
                        size_t size)
 {
+    assert(old || count == 0);
+    assert(count <= *capacity);
     size_t grown = *capacity ? *capacity * 2 : 8;
     uint64_t bytes;
-    void *result = take(arena, grown, size, &bytes);
+    void *result = allocate(arena, grown, size, &bytes);
     if (!result)
         return NULL;
     if (count)
@@ -276,7 +284,7 @@ void *remat_arena_grow(struct remat_arena *arena, void *old, size_t count, size_
     return result;
 }
 
-/* So much room behind the text, or it has failed. */
+/* So much room after the text, or it has failed. */
 static void reserve_text(struct remat_text *text, size_t bytes)
 {
     while (!text->failed && text->count + bytes > text->capacity) {
@@ -290,6 +298,7 @@ static void reserve_text(struct remat_text *text, size_t bytes)
 
 void remat_text_append(struct remat_text *text, const char *format, ...)
 {
+    assert(text->arena);
     va_list arguments;
     reserve_text(text, 1);
     if (text->failed)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every file uses: the error idiom, memory, checked sizes, hashing.
+/* Used by every file: the error idiom, memory, checked sizes, hashing.
  *
  *     remat_status st = REMAT_OK;
  *     REMAT_TRY_NEW(arena, array, count);           // zeroed; goes to `fail` when out of memory
@@ -21,6 +21,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+
+typedef unsigned long long ull; /* as printf takes it: "%llu" */
 
 #define REMAT_MESSAGE_BYTES 1024
 struct remat_context {
@@ -88,7 +90,7 @@ void *remat_arena_room(struct remat_arena *arena, size_t count, size_t size);
 /* Copies a string of `length` bytes and terminates it; NULL when out of memory. */
 char *remat_arena_string(struct remat_arena *arena, const char *text, size_t length);
 char *remat_arena_format(struct remat_arena *arena, const char *format, ...) REMAT_PRINTF(2, 3);
-/* The next capacity of a growing array, with its old contents copied and undefined ones behind
+/* The next capacity of a growing array, with its old contents copied and undefined ones after
  * them; NULL when out of memory. */
 void *remat_arena_grow(struct remat_arena *arena, void *old, size_t count, size_t *capacity,
                        size_t size);
@@ -130,7 +132,7 @@ void *remat_arena_grow(struct remat_arena *arena, void *old, size_t count, size_
 
 /* --- text --- */
 
-/* Of an identifier, in every locale. */
+/* Letters and digits of an identifier, in every locale. */
 static inline bool remat_is_letter(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';

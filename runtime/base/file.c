@@ -2,6 +2,7 @@
 /* Whole files, read with a limit. */
 #include "file.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@ remat_status remat_file_error(remat_context *ctx, const char *path, const char *
 /* O_NONBLOCK: opening a pipe does not wait for its writer. */
 remat_status remat_file_open(remat_context *ctx, const char *path, FILE **out, uint64_t *out_bytes)
 {
+    assert(path);
     remat_status st = REMAT_OK;
     struct stat info;
     int descriptor = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -39,6 +41,7 @@ fail:
 remat_status remat_file_read(remat_context *ctx, const char *path, struct remat_arena *arena,
                              char **out_data, size_t *out_bytes)
 {
+    assert(path);
     remat_status st = REMAT_OK;
     FILE *file = NULL;
     char *data;

@@ -4,6 +4,7 @@
  * nothing, and a message may quote another. */
 #include "show.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 /* The code point of the UTF-8 sequence at `text`, which has `left` bytes; *length 0: it is none. */
@@ -64,6 +65,7 @@ uint32_t remat_show(const char **text, char out[REMAT_SHOWN_BYTES])
 
 void remat_show_text(char *out, size_t bytes, const char *text)
 {
+    assert(bytes > 0);
     char shown[REMAT_SHOWN_BYTES];
     size_t count = 0;
     for (uint32_t length; (length = remat_show(&text, shown)) && count + length < bytes;

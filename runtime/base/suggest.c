@@ -4,6 +4,7 @@
  * family. */
 #include "suggest.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <stdlib.h>
 #include <strings.h>
@@ -135,6 +136,7 @@ static int32_t distance_of(const char *word, const char *candidate)
 
 uint32_t remat_nearest(const char *word, remat_name_at name, const void *user, uint32_t count)
 {
+    assert(word && (name || count == 0));
     int32_t least = INT32_MAX;
     uint32_t nearest = count;
     for (uint32_t i = 0; i < count; i++) {

@@ -3,6 +3,7 @@
 
 #include "host.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@ static void *make_call(void *user)
 
 remat_status comm_call_within(struct comm_call *call, uint64_t timeout_ns)
 {
+    assert(call->function);
     struct remat_wait wait = {0};
     pthread_t thread;
     atomic_store(&call->done, false);
@@ -34,6 +36,7 @@ remat_status comm_call_within(struct comm_call *call, uint64_t timeout_ns)
 
 void remat_transfer_describe(const remat_transfer *t, uint32_t count, char *out, size_t bytes)
 {
+    assert(count > 0);
     char numbers[64];
     snprintf(numbers, sizeof numbers, "at transfer %" PRIu64, t->sequence);
     if (count > 1)

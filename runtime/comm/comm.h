@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What engines share. */
+/* Shared by the engines. */
 #ifndef REMAT_COMM_H
 #define REMAT_COMM_H
 
@@ -11,7 +11,8 @@
 
 #define DESCRIPTION_BYTES 256 /* enough for remat_transfer_describe, unless a name is long */
 
-/* What remat_engines_* is for one kind: each engine's file has one, and meson.build its name. */
+/* Functions of one kind of engines (remat_engines_*): each engine's file has one of these, and
+ * meson.build its name. */
 struct comm_kind {
     remat_engine_kind kind;
     remat_status (*open)(remat_context *ctx, const remat_engines_params *params, void **out);
@@ -28,7 +29,7 @@ struct comm_call {
     int result;
     atomic_bool done;
 };
-/* Makes it in a thread, which is left behind when it is late: REMAT_ERROR_RANK_LOST.
+/* Makes it in a thread, which is abandoned when it is late: REMAT_ERROR_RANK_LOST.
  * REMAT_ERROR_MEMORY: there is no thread for it. */
 remat_status comm_call_within(struct comm_call *call, uint64_t timeout_ns);
 

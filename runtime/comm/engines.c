@@ -2,6 +2,8 @@
 /* Engines by name. ENGINES, from meson.build, names the kinds. */
 #include "comm.h"
 
+#include <assert.h>
+
 #define ENGINE(name) extern const struct comm_kind comm_kind_##name;
 ENGINES
 #undef ENGINE
@@ -61,6 +63,7 @@ remat_status remat_engines_open(remat_context *ctx, const remat_engines_params *
 
 void remat_engines_get(remat_engines *engines, uint32_t rank, remat_engine *out)
 {
+    assert(engines);
     engines->kind->get(engines->opened, rank, out);
 }
 

@@ -12,6 +12,7 @@
 #include "comm.h"
 #include "host.h"
 
+#include <assert.h>
 #include <remat/engine.h>
 
 #include <inttypes.h>
@@ -201,8 +202,8 @@ static void keep_first(struct local_rank *mine, const remat_transfer *first)
 
 /* Before anything is read. False: there is nothing to read, as a rank has failed, is late or has
  * come with another transfer. */
-static bool meet(struct local_rank *mine, const remat_transfer *transfers, uint32_t count,
-                 bool exchanges)
+static bool wait_for_all(struct local_rank *mine, const remat_transfer *transfers, uint32_t count,
+                         bool exchanges)
 {
     remat_local_ranks *all = mine->all;
     uint64_t left_ns = transfers->timeout_ns;
@@ -228,7 +229,7 @@ static bool meet(struct local_rank *mine, const remat_transfer *transfers, uint3
 }
 
 /* After everything is read: all come, and soon. False: some rank has failed. */
-static bool part(struct local_rank *mine)
+static bool wait_for_readers(struct local_rank *mine)
 {
     remat_local_ranks *all = mine->all;
     pthread_mutex_lock(&all->mutex);
@@ -253,7 +254,7 @@ static remat_status refuse(struct local_rank *mine, char *message)
 
 /* --- transfers --- */
 
-static void take(const struct local_rank *mine, uint32_t k)
+static void copy_parts(const struct local_rank *mine, uint32_t k)
 {
     const remat_transfer *t = &mine->transfers[k];
     for (uint32_t q = 0; q < t->size; q++) {
@@ -271,11 +272,11 @@ static void take(const struct local_rank *mine, uint32_t k)
 static remat_status transfer_all(struct local_rank *mine, const remat_transfer *transfers,
                                  uint32_t count, bool exchanges, char *message)
 {
-    if (!meet(mine, transfers, count, exchanges))
+    if (!wait_for_all(mine, transfers, count, exchanges))
         return refuse(mine, message);
     for (uint32_t k = 0; k < count; k++)
-        take(mine, k);
-    return part(mine) ? REMAT_OK : refuse(mine, message);
+        copy_parts(mine, k);
+    return wait_for_readers(mine) ? REMAT_OK : refuse(mine, message);
 }
 
 static remat_status exchange(void *user, const remat_transfer *transfers, uint32_t count,
@@ -358,6 +359,7 @@ void remat_local_destroy(remat_local_ranks **local)
 
 void remat_local_engine(remat_local_ranks *local, uint32_t rank, remat_engine *out)
 {
+    assert(rank < local->count);
     *out = (remat_engine){
         .struct_size = sizeof *out,
         .name = "local",

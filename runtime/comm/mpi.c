@@ -237,7 +237,7 @@ static void list_rank(const remat_mpi *m, uint32_t rank, char *out, size_t bytes
         snprintf(out + length, bytes - length, "%s...", before);
 }
 
-/* With a transfer's requests, of which the first is *request; moves it behind them. */
+/* With a transfer's requests, of which the first is *request; moves it past them. */
 static bool is_missing(remat_mpi *m, const remat_transfer *t, uint32_t position, bool own_parts,
                        MPI_Request **request)
 {

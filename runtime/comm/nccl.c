@@ -6,7 +6,7 @@
  * communicators can be wrong, and none has memory of its own. Nothing blocks: communicators are
  * made non-blocking, so that each call returns at once, and what is still under way is asked for
  * until it is done or a deadline is over. Aborting and destroying, which have been seen to hang,
- * happen in a thread that is left behind when it is late. */
+ * happen in a thread that is abandoned when it is late. */
 #include "comm.h"
 #include "cuda_api.h"
 #include "host.h"
@@ -117,8 +117,8 @@ static void abort_comm(struct nccl_rank *mine)
 
 /* --- waiting --- */
 
-/* What became of the calls so far; NCCL_IN_PROGRESS when time is over or another rank failed. */
-static int settle(struct nccl_rank *mine, uint64_t timeout_ns)
+/* The result of the calls so far; NCCL_IN_PROGRESS when time is over or another rank failed. */
+static int wait_for_calls(struct nccl_rank *mine, uint64_t timeout_ns)
 {
     struct remat_wait wait = {0};
     int state = NCCL_IN_PROGRESS, result = 0;
@@ -183,7 +183,7 @@ static int post_group(struct nccl_rank *mine, const remat_transfer *t, uint32_t 
     result = mine->all->GroupEnd();
     if (posted || (result && result != NCCL_IN_PROGRESS))
         return posted ? posted : result;
-    return settle(mine, t->timeout_ns);
+    return wait_for_calls(mine, t->timeout_ns);
 }
 
 static remat_status move(struct nccl_rank *mine, const remat_transfer *t, uint32_t count,
@@ -387,7 +387,7 @@ static remat_status step_all(remat_nccl *all, step_function *step, const void *u
     int ended = all->GroupEnd();
     result = result || ended == NCCL_IN_PROGRESS ? result : ended;
     for (uint32_t i = 0; i < all->here && !result; i++) {
-        result = settle(&all->items[i], all->timeout_ns);
+        result = wait_for_calls(&all->items[i], all->timeout_ns);
         if (result)
             fail_call(&all->items[i], result, all->timeout_ns, what);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What executes commands: one vtable, filled by cpu/ and cuda/.
+/* Devices, which execute commands: one vtable, filled by cpu/ and cuda/.
  *
  * A device object is made for one program and one session: it prepares every command at creation,
  * and takes its memory in one piece (`bind`): first the program's arena, then scratch. Nothing is
@@ -45,17 +45,18 @@ struct remat_device_vtable {
     const char *name;
     /* OK when there is such a device here, else why not. */
     remat_status (*present)(remat_context *ctx, const struct remat_device_params *params);
-    /* What this machine has; at least 1. */
+    /* Threads that this machine runs at once; at least 1. */
     uint32_t (*default_threads)(void);
     /* Prepares every command. `program` and `ctx` are borrowed until destroy. */
     remat_status (*create)(remat_context *ctx, const struct remat_program *program,
                            const struct remat_device_params *params, struct remat_device **out);
     void (*destroy)(struct remat_device **device); /* *device may be NULL */
-    /* What is needed beside the arena whatever the number of threads, and how much each thread
-     * adds, its stack included. */
+    /* Bytes that are needed beside the arena whatever the number of threads, and bytes that each
+     * thread adds, its stack included. */
     uint64_t (*base_bytes)(const struct remat_device *device);
     uint64_t (*thread_bytes)(const struct remat_device *device);
-    /* Of the device's own memory, as its driver reports; NULL where it is the host's. */
+    /* Bytes of the device's own memory in use, as its driver reports; NULL where it is the host's.
+     */
     uint64_t (*in_use_bytes)(struct remat_device *device);
     /* Takes memory_bytes at `memory` (aligned to REMAT_ALIGNMENT), or allocates them when it is
      * NULL; clears them, and starts threads. Once. */
@@ -85,9 +86,10 @@ struct remat_device_vtable {
     remat_status (*lend)(struct remat_device *device, uint32_t slot, char **arena, void **stream);
     /* Zeros, after all that is on that stream. */
     remat_status (*clear)(struct remat_device *device, uint64_t offset, uint64_t bytes);
-    /* What is on the stream since lend is the transfer *number; marks a slot as lend does. */
+    /* Ends the loan: commands on the stream since lend are the transfer *number. Marks a slot as
+     * lend does. */
     remat_status (*take_back)(struct remat_device *device, uint32_t slot, uint64_t *number);
-    /* What is executed next comes after that transfer and those before it. */
+    /* Orders commands that are executed next after that transfer and those before it. */
     remat_status (*await)(struct remat_device *device, uint64_t number);
 };
 

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "device_base.h"
 
+#include <assert.h>
+
 remat_status remat_device_make(remat_context *ctx, const struct remat_device_vtable *vtable,
                                const struct remat_program *program,
                                const struct remat_device_params *params, size_t bytes,
                                struct remat_device **out)
 {
+    assert(bytes >= sizeof(struct remat_device));
     struct remat_device *device = *out = remat_reallocate(ctx, NULL, bytes);
     if (!device)
         return REMAT_ERROR_MEMORY;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What devices share: the object's life, and how much memory it takes. */
+/* Shared by the devices: the object's life, and how much memory it takes. */
 #ifndef REMAT_DEVICE_BASE_H
 #define REMAT_DEVICE_BASE_H
 

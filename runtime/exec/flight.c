@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Transfers in flight. Groups are made one after the other, in the order in which they are started:
- * on a CPU by a thread, unless all of the plan are in line; on a GPU by an engine for its memory,
- * which only enqueues them. Else, and in line, each is made when it is started, which is always
- * early enough. */
+ * on a CPU by a thread, unless all of the plan are blocking; on a GPU by an engine for its memory,
+ * which only enqueues them. Else, and if it is blocking, each is made when it is started, which is
+ * always early enough. */
 #include "flight.h"
 
 #include "transfer.h"
+
+#include <assert.h>
 
 /* The most transfers of a segment. */
 static uint32_t most_flights(const struct remat_session *session)
@@ -54,12 +56,12 @@ remat_status remat_flights_create(remat_session *session)
         session->waits[p->commands[c].complete_before] |= remat_session_transfers(session, c);
     if (session->device->vtable->lend || !any_beside(session))
         return REMAT_OK;
-    return remat_lane_create(ctx, fly, session, most, &session->lane);
+    return remat_stream_create(ctx, fly, session, most, &session->stream);
 }
 
 void remat_flights_destroy(remat_session *session)
 {
-    remat_lane_destroy(&session->lane);
+    remat_stream_destroy(&session->stream);
     remat_reallocate(session->ctx, session->flights, 0);
     remat_reallocate(session->ctx, session->transfers, 0);
     remat_reallocate(session->ctx, session->waits, 0);
@@ -68,11 +70,6 @@ void remat_flights_destroy(remat_session *session)
 static remat_status report(const remat_session *session, remat_status st, const char *message)
 {
     return st && *message ? remat_error(session->ctx, st, "%s", message) : st;
-}
-
-bool remat_flight_continues(const remat_session *session, uint32_t command)
-{
-    return session->program->commands[command].continues_group && !session->ungrouped;
 }
 
 static uint32_t add_flight(remat_session *session, uint32_t command, uint32_t slot)
@@ -92,6 +89,7 @@ static uint32_t add_flight(remat_session *session, uint32_t command, uint32_t sl
 remat_status remat_flight_start(remat_session *session, uint32_t command, uint32_t slot,
                                 bool *started)
 {
+    assert(remat_session_transfers(session, command));
     char message[REMAT_ENGINE_MESSAGE_BYTES] = "";
     if (!session->engine.ranks)
         return remat_error(session->ctx, REMAT_ERROR_INVALID, "command \"%s\": no engine",
@@ -102,9 +100,9 @@ remat_status remat_flight_start(remat_session *session, uint32_t command, uint32
         return REMAT_OK;
     session->last = session->transfers[first];
     session->last_count = session->flights[first].count;
-    if (!session->lane)
+    if (!session->stream)
         return report(session, fly(session, first, message), message);
-    remat_lane_start(session->lane, first);
+    remat_stream_start(session->stream, first);
     return REMAT_OK;
 }
 
@@ -127,8 +125,8 @@ remat_status remat_flights_complete(remat_session *session, uint32_t command, ui
     session->flight_begin = end;
     if (end == session->flight_end)
         session->flight_begin = session->flight_end = 0;
-    if (session->lane)
-        st = remat_lane_wait(session->lane, groups, message);
+    if (session->stream)
+        st = remat_stream_wait(session->stream, groups, message);
     else if (session->engine.on_device)
         st = session->device->vtable->await(session->device, session->flights[end - 1].number);
     return report(session, st, message);
@@ -136,7 +134,7 @@ remat_status remat_flights_complete(remat_session *session, uint32_t command, ui
 
 void remat_flights_clear(remat_session *session)
 {
-    if (session->lane)
-        remat_lane_clear(session->lane);
+    if (session->stream)
+        remat_stream_clear(session->stream);
     session->flight_begin = session->flight_end = 0;
 }

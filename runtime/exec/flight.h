@@ -7,8 +7,6 @@
 
 remat_status remat_flights_create(remat_session *session);
 void remat_flights_destroy(remat_session *session);
-/* Whether the transfer is in the group of the one before it. */
-bool remat_flight_continues(const remat_session *session, uint32_t command);
 /* The group is started with its last transfer, and *started says so. `slot`, not 0, of a device
  * without memory of the host, and used where a group begins: marks its begin there, its end in the
  * next one. */

@@ -5,6 +5,7 @@
 #include "file.h"
 #include "program.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 _Static_assert((int)REMAT_ELEMENT_F32 == REMAT_F32 && (int)REMAT_ELEMENT_F16 == REMAT_F16 &&
@@ -117,6 +118,7 @@ const char *remat_plan_setting(const remat_plan *plan, const char *option)
 
 uint32_t remat_rank_stride(const struct remat_program *program, uint32_t axis)
 {
+    assert(axis < program->mesh_count);
     uint32_t stride = 1;
     for (uint32_t k = axis + 1; k < program->mesh_count; k++)
         stride *= program->mesh[k].size;

@@ -9,9 +9,10 @@
 #include "host.h"
 #include "transfer.h"
 
+#include <assert.h>
 #include <inttypes.h>
 
-struct run {
+struct entry_run {
     struct remat_session *session;
     const struct remat_entry *entry;
     bool traced, at_end;  /* callbacks come at the end */
@@ -19,10 +20,10 @@ struct run {
     uint32_t group;       /* and that of the begin of the last group of transfers */
 };
 
-/* When a command ran, since the entry point began; lane as in remat_trace_event. */
-struct span {
+/* When a command ran, since the entry point began; stream as in remat_trace_event. */
+struct trace_span {
     uint64_t start_ns, duration_ns;
-    uint32_t lane;
+    uint32_t stream;
 };
 
 /* --- what a command wrote, as a trace shows it --- */
@@ -143,7 +144,7 @@ fail:
     return st;
 }
 
-static remat_status trace(struct remat_session *session, uint32_t index, struct span span)
+static remat_status trace(struct remat_session *session, uint32_t index, struct trace_span span)
 {
     remat_status st = REMAT_OK;
     const struct remat_command *command = &session->program->commands[index];
@@ -163,7 +164,7 @@ static remat_status trace(struct remat_session *session, uint32_t index, struct 
         .moved_bytes = command->moved_bytes,
         .predicted_ns = command->estimated_ns,
         .values = session->trace_values,
-        .lane = span.lane,
+        .stream = span.stream,
     };
     REMAT_TRY(list_written(session, command, &event.value_count));
     if (session->trace(session->trace_user, &event))
@@ -175,10 +176,10 @@ fail:
 
 /* Of a command between two marks. */
 static remat_status trace_marked(struct remat_session *session, uint32_t index, uint32_t from,
-                                 uint32_t to, uint32_t lane)
+                                 uint32_t to, uint32_t stream)
 {
     remat_status st = REMAT_OK;
-    struct span span = {.lane = lane};
+    struct trace_span span = {.stream = stream};
     const struct remat_device_vtable *vtable = session->device->vtable;
     REMAT_TRY(vtable->elapsed(session->device, from, to, &span.duration_ns));
     REMAT_TRY(vtable->elapsed(session->device, 0, from, &span.start_ns));
@@ -188,9 +189,9 @@ fail:
 }
 
 /* With callbacks at the end: between which two a command, or a transfer's group, is marked. What
- * waits for a transfer has a mark of its own behind it, anything else begins where the command
+ * waits for a transfer has a mark of its own after it, anything else begins where the command
  * before it ended. */
-static void take_slots(struct run *run, uint32_t command, uint32_t *from, uint32_t *to)
+static void take_slots(struct entry_run *run, uint32_t command, uint32_t *from, uint32_t *to)
 {
     bool transfer = remat_session_transfers(run->session, command);
     bool waits = run->session->waits && run->session->waits[command];
@@ -220,7 +221,7 @@ static bool copies_part(const struct remat_session *session, uint32_t command)
 
 /* Of a transfer, with its group so far: the callback is given this rank's part of something, and
  * may ask the engine for the others. */
-static bool shows_part(const struct run *run, uint32_t command)
+static bool shows_part(const struct entry_run *run, uint32_t command)
 {
     bool any = false;
     const struct remat_session *session = run->session;
@@ -234,16 +235,16 @@ static bool shows_part(const struct run *run, uint32_t command)
 
 static remat_status trace_flight(struct remat_session *session, const struct remat_flight *flight)
 {
-    struct span span = {.lane = REMAT_LANE_TRANSFERS};
+    struct trace_span span = {.stream = REMAT_STREAM_TRANSFERS};
     if (!session->device->memory)
-        return trace_marked(session, flight->command, flight->slot, flight->slot + 1, span.lane);
+        return trace_marked(session, flight->command, flight->slot, flight->slot + 1, span.stream);
     span.start_ns = flight->begin_ns - session->begin_ns;
     span.duration_ns = flight->end_ns - flight->begin_ns;
     return trace(session, flight->command, span);
 }
 
 /* Transfers that the next command needs. */
-static remat_status complete(struct run *run, uint32_t command)
+static remat_status complete(struct entry_run *run, uint32_t command)
 {
     remat_status st = REMAT_OK;
     uint32_t first, count;
@@ -254,7 +255,7 @@ fail:
     return st;
 }
 
-static remat_status start_transfer(struct run *run, uint32_t command, bool *started)
+static remat_status start_transfer(struct entry_run *run, uint32_t command, bool *started)
 {
     struct remat_session *session = run->session;
     uint32_t slot = 0, end;
@@ -265,7 +266,7 @@ static remat_status start_transfer(struct run *run, uint32_t command, bool *star
     return remat_flight_start(session, command, slot, started);
 }
 
-static remat_status compute(struct run *run, uint32_t command)
+static remat_status compute(struct entry_run *run, uint32_t command)
 {
     remat_status st = REMAT_OK;
     struct remat_session *session = run->session;
@@ -281,12 +282,12 @@ static remat_status compute(struct run *run, uint32_t command)
     if (shows_part(run, command))
         REMAT_TRY(complete(run, REMAT_NONE));
     if (run->traced && !run->at_end)
-        REMAT_TRY(trace_marked(session, command, from, to, REMAT_LANE_COMPUTATION));
+        REMAT_TRY(trace_marked(session, command, from, to, REMAT_STREAM_COMPUTATION));
 fail:
     return st;
 }
 
-static remat_status run_command(struct run *run, uint32_t command)
+static remat_status run_command(struct entry_run *run, uint32_t command)
 {
     remat_status st = REMAT_OK;
     struct remat_session *session = run->session;
@@ -304,7 +305,7 @@ fail:
     return st;
 }
 
-static remat_status run_segment(struct run *run, const struct remat_segment *segment)
+static remat_status run_segment(struct entry_run *run, const struct remat_segment *segment)
 {
     remat_status st = REMAT_OK;
     for (uint32_t c = segment->command_begin; c <= segment->command_end; c++) {
@@ -318,24 +319,25 @@ fail:
     return st;
 }
 
-static remat_status trace_segment(struct run *run, const struct remat_segment *segment)
+static remat_status trace_segment(struct entry_run *run, const struct remat_segment *segment)
 {
     remat_status st = REMAT_OK;
     uint32_t from, to;
     for (uint32_t c = segment->command_begin; c < segment->command_end; c++) {
         take_slots(run, c, &from, &to);
         REMAT_TRY(trace_marked(run->session, c, from, to,
-                               remat_session_transfers(run->session, c) ? REMAT_LANE_TRANSFERS
-                                                                        : REMAT_LANE_COMPUTATION));
+                               remat_session_transfers(run->session, c)
+                                   ? REMAT_STREAM_TRANSFERS
+                                   : REMAT_STREAM_COMPUTATION));
     }
 fail:
     return st;
 }
 
-typedef remat_status visit(struct run *run, const struct remat_segment *segment);
+typedef remat_status visit(struct entry_run *run, const struct remat_segment *segment);
 
 /* Every segment that the entry point runs, in order. */
-static remat_status walk(struct run *run, visit *each)
+static remat_status walk(struct entry_run *run, visit *each)
 {
     remat_status st = REMAT_OK;
     const struct remat_program *program = run->session->program;
@@ -347,7 +349,7 @@ fail:
     return st;
 }
 
-static remat_status execute(struct run *run)
+static remat_status execute(struct entry_run *run)
 {
     remat_status st = REMAT_OK;
     struct remat_session *session = run->session;
@@ -370,7 +372,7 @@ fail:
 
 /* Libraries load kernels when they first use them, and graphs take memory: what create could not
  * see. Memory that is the host's is in the host's budget. */
-static remat_status check_budget(struct run *run)
+static remat_status check_budget(struct entry_run *run)
 {
     struct remat_session *session = run->session;
     struct remat_device *device = session->device;
@@ -406,10 +408,11 @@ static remat_status end_failed(struct remat_session *session, remat_status st)
 
 remat_status remat_session_run(remat_session *session, const char *entry_name)
 {
+    assert(session && entry_name);
     remat_status st = REMAT_OK;
     const struct remat_device_vtable *vtable = session->device->vtable;
-    struct run run = {session, remat_plan_find_entry(session->plan, entry_name),
-                      .traced = session->trace != NULL};
+    struct entry_run run = {session, remat_plan_find_entry(session->plan, entry_name),
+                            .traced = session->trace != NULL};
     if (!run.entry)
         return remat_error(session->ctx, REMAT_ERROR_USAGE, "the plan has no entry point \"%s\"",
                            entry_name);

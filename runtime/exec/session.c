@@ -4,6 +4,7 @@
 #include "session_state.h"
 #include "transfer.h"
 
+#include <assert.h>
 #include <inttypes.h>
 
 void remat_session_params_init(remat_session_params *params)
@@ -221,6 +222,7 @@ static remat_status check_runs(remat_context *ctx, const struct remat_program *p
 remat_status remat_session_create(remat_context *ctx, const remat_plan *plan,
                                   const remat_session_params *params, remat_session **out)
 {
+    assert(ctx && plan && params && out);
     remat_status st = REMAT_OK;
     remat_session_params p;
     struct remat_session *session = remat_reallocate(ctx, NULL, sizeof *session);

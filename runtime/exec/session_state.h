@@ -4,8 +4,8 @@
 #define REMAT_SESSION_STATE_H
 
 #include "device.h"
-#include "lane.h"
 #include "plan.h"
+#include "stream.h"
 
 #include <remat/engine.h>
 
@@ -53,9 +53,9 @@ struct remat_session {
     struct remat_flight *flights;        /* room for all of a segment */
     remat_transfer *transfers;           /* by flight */
     uint32_t flight_begin, flight_end;   /* those that go on */
-    struct remat_lane *lane; /* of the host, where transfers go on beside commands; else NULL */
-    bool *waits;             /* [command + 1]: a transfer is complete just before it */
-    uint64_t begin_ns;       /* on the host's clock: of the entry point that is traced */
+    struct remat_stream *stream; /* of the host, where transfers go on beside commands; else NULL */
+    bool *waits;                 /* [command + 1]: a transfer is complete just before it */
+    uint64_t begin_ns;           /* on the host's clock: of the entry point that is traced */
     char *staging; /* of a GPU's group: what each takes, then what it gives; NULL: not needed */
     struct remat_session_checks checks;
 };
@@ -67,5 +67,11 @@ static inline bool remat_session_transfers(const struct remat_session *session, 
 
 /* The most that the trace of one command copies. */
 uint64_t remat_session_copied_bytes(const struct remat_session *session);
+
+/* Whether the transfer is in the group of the one before it. */
+static inline bool remat_flight_continues(const struct remat_session *session, uint32_t command)
+{
+    return session->program->commands[command].continues_group && !session->ungrouped;
+}
 
 #endif

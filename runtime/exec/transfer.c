@@ -5,6 +5,7 @@
 #include "flight.h"
 #include "host.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -154,7 +155,7 @@ static remat_status move(const remat_session *session, uint32_t first, char *mes
     return st;
 }
 
-/* Behind a part that is shorter than a row. */
+/* After a part that is shorter than a row. */
 static void clear_rests(const struct remat_transfer_shape *shape, uint32_t position, char *rows)
 {
     uint64_t part = remat_transfer_part(shape, position);
@@ -188,7 +189,7 @@ static remat_status move_on_host(remat_session *session, uint32_t first, char *m
     return st;
 }
 
-/* What a transfer takes, part by part behind each other. */
+/* Gathers what a transfer sends, one part after the other. */
 static remat_status read_parts(remat_session *session, const struct remat_transfer_shape *shape,
                                char *to)
 {
@@ -276,6 +277,7 @@ fail:
 
 remat_status remat_session_move(remat_session *session, uint32_t first, char *message)
 {
+    assert(first < session->flight_end);
     return (session->engine.on_device ? move_on_device
             : session->staging        ? move_copies
                                       : move_on_host)(session, first, message);

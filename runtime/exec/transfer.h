@@ -5,13 +5,14 @@
 
 #include "session_state.h"
 
-/* That the engine fits the plan. */
+/* Takes the engine of `params`, which has to fit the plan. */
 remat_status remat_session_set_engine(remat_session *session, const remat_session_params *params);
-/* That it fits the device, with room for what is copied; the device then waits with a deadline. */
+/* Joins engine and device, which have to fit each other, and finds room for what is copied; the
+ * device then waits with a deadline. */
 remat_status remat_session_join_engine(remat_session *session);
 /* Writes this rank's coordinates into their tensors, at the end of "init". */
 remat_status remat_session_write_coordinates(remat_session *session);
-/* What the engine is told of the next transfer, but for what only the mover knows. */
+/* Describes the next transfer to the engine, all but what only remat_session_move knows. */
 void remat_session_describe(remat_session *session, uint32_t command, remat_transfer *out);
 /* Makes the group that begins with that flight; on a GPU with an engine for its memory, enqueues
  * it. On the host it uses nothing of the session that changes in a run, so it may go on beside

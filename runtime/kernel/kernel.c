@@ -2,6 +2,8 @@
 /* Opcode and built-in-kernel tables, the check of untrusted fused kernels, and their text. */
 #include "kernel.h"
 
+#include <assert.h>
+
 static const struct {
     const char *name;
     uint16_t arity, flops;
@@ -59,7 +61,8 @@ static bool has_operand(uint16_t opcode)
            opcode == REMAT_INSTRUCTION_random || !remat_opcode_has_result(opcode);
 }
 
-static enum remat_register_class join(enum remat_register_class a, enum remat_register_class b)
+static enum remat_register_class class_of_both(enum remat_register_class a,
+                                               enum remat_register_class b)
 {
     if (a == b || b == REMAT_CLASS_CONSTANT)
         return a;
@@ -88,7 +91,7 @@ enum remat_register_class remat_instruction_class(const struct remat_instruction
     }
     enum remat_register_class result = REMAT_CLASS_CONSTANT;
     for (uint32_t k = 0; k < remat_opcode_arity(instruction->opcode); k++)
-        result = join(result, classes[instruction->args[k]]);
+        result = class_of_both(result, classes[instruction->args[k]]);
     return result;
 }
 
@@ -202,6 +205,7 @@ static const struct remat_kernel_row rows[REMAT_KERNEL_KIND_COUNT] = {
 
 const struct remat_kernel_row *remat_kernel_row(uint32_t kind)
 {
+    assert(kind < REMAT_KERNEL_KIND_COUNT);
     return &rows[kind];
 }
 
@@ -223,6 +227,7 @@ static bool is_contiguous(uint32_t rank, const int64_t *shape, const int64_t *st
 
 bool remat_layout_has(char layout, uint32_t rank, const int64_t *shape, const int64_t *strides)
 {
+    assert(rank <= REMAT_RANK_MAX);
     uint32_t last = rank - 1;
     bool by_row = rank == 0 || shape[last] == 1 || strides[last] == 1;
     switch (layout) {

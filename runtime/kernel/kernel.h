@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a command executes: a fused kernel or a built-in kernel. This header says what they mean;
+/* Kernels, which commands execute: fused and built-in ones. This header says what they mean;
  * the CPU device, the emitted CUDA text and the float64 reference are executors of the same
  * definition.
  *
@@ -138,7 +138,7 @@ enum remat_arithmetic {
     REMAT_ARITHMETIC_TRANSFER /* none: bytes go from rank to rank */
 };
 
-/* What executes a command. */
+/* The function that executes a command. */
 enum remat_dispatch {
     REMAT_DISPATCH_TEXT,  /* the device: a GPU by the plan's CUDA text */
     REMAT_DISPATCH_GEMM,  /* the device: a GPU by cuBLASLt */
@@ -163,7 +163,7 @@ uint32_t remat_kernel_row_letter(const struct remat_kernel_row *row, uint32_t op
                                  uint32_t count);
 /* Whether a layout, a letter of a row, has such strides. */
 bool remat_layout_has(char layout, uint32_t rank, const int64_t *shape, const int64_t *strides);
-/* The name number `index` of a row's operands or parameters, to be printed with "%.*s"; NULL behind
+/* The name number `index` of a row's operands or parameters, to be printed with "%.*s"; NULL after
  * the last. */
 const char *remat_kernel_row_name(const char *names, uint32_t index, int *length);
 

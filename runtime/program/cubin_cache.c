@@ -4,13 +4,14 @@
 #include "file.h"
 #include "files.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stddef.h>
 #include <sys/stat.h>
 
 struct header { /* then the warnings, terminated, then the cubin */
     char magic[8];
-    uint64_t hash; /* of everything behind it */
+    uint64_t hash; /* of everything after it */
     uint64_t warnings_bytes, cubin_bytes;
     uint32_t registers, spill_bytes, shared_bytes, reserved;
 };
@@ -114,6 +115,7 @@ remat_status remat_cubin_make(const struct remat_nvrtc *nvrtc, struct remat_aren
                               const char *arch, struct remat_cubin *out,
                               struct remat_cubin_source *source)
 {
+    assert(key && text && arch);
     struct remat_nvrtc_options options;
     const char *path = NULL;
     *source = (struct remat_cubin_source){0};

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cuda_code.h"
 
+#include <assert.h>
+
 remat_status remat_cuda_source(struct remat_arena *arena, const struct remat_cuda_code *code,
                                uint32_t kernel, const char **out)
 {
+    assert(kernel < code->kernel_count);
     remat_status st = REMAT_OK;
     const char *prelude = code->preludes[code->kernels[kernel].prelude];
     const char *text = code->kernels[kernel].text;
@@ -20,6 +23,7 @@ fail:
 const struct remat_cubin *remat_cubin_find(const struct remat_cuda_code *code, uint32_t kernel,
                                            const char *arch)
 {
+    assert(kernel < code->kernel_count && arch);
     uint32_t begin = 0, end = code->cubin_count;
     while (begin < end) {
         uint32_t middle = begin + (end - begin) / 2;

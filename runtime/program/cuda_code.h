@@ -50,7 +50,7 @@ struct remat_cuda_launch {
     uint32_t word_begin, word_end; /* of remat_cuda_code.words, at most REMAT_CUDA_WORDS_MAX */
 };
 
-/* What NVRTC and ptxas made of one kernel for one architecture. */
+/* One kernel compiled for one architecture, by NVRTC and ptxas. */
 struct remat_cubin {
     uint32_t kernel;
     const char *arch; /* "sm_90" */

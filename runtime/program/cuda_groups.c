@@ -4,6 +4,8 @@
  * of its last command, which is before the one that closed it. */
 #include "cuda_groups.h"
 
+#include <assert.h>
+
 #define OPEN_MAX 16 /* groups at once; bounds the time that hostile plans take */
 
 struct open_group {
@@ -13,7 +15,7 @@ struct open_group {
     uint32_t commands[REMAT_CUDA_TENSORS_MAX];
 };
 
-struct finder {
+struct group_finder {
     const struct remat_program *program;
     struct remat_cuda_groups *out;
     struct open_group *open; /* [OPEN_MAX] */
@@ -72,7 +74,7 @@ static bool same_head(const struct remat_cuda_code *code, const struct remat_cud
 }
 
 /* Its commands become a group, where they are several. */
-static void close_group(struct finder *f, struct open_group *g)
+static void close_group(struct group_finder *f, struct open_group *g)
 {
     struct remat_cuda_groups *out = f->out;
     g->head = REMAT_NONE;
@@ -85,7 +87,7 @@ static void close_group(struct finder *f, struct open_group *g)
     out->begin[++out->count] = f->command_count;
 }
 
-static bool must_close(const struct finder *f, const struct open_group *g, uint32_t command)
+static bool must_close(const struct group_finder *f, const struct open_group *g, uint32_t command)
 {
     for (uint32_t i = 0; i < g->count; i++)
         if (ordered(f->program, g->commands[i], command))
@@ -102,7 +104,7 @@ static bool has_room(const struct remat_cuda_code *code, const struct open_group
 
 /* Joins the open group of such launches, or opens one: in the place of one that is full, or free,
  * or else of the first. */
-static void join(struct finder *f, uint32_t command, uint32_t launch)
+static void add_command(struct group_finder *f, uint32_t command, uint32_t launch)
 {
     const struct remat_cuda_code *code = &f->program->cuda;
     const struct remat_cuda_launch *l = &code->launches[launch];
@@ -129,7 +131,7 @@ static void join(struct finder *f, uint32_t command, uint32_t launch)
     chosen->blocks += l->blocks;
 }
 
-static void close_all(struct finder *f)
+static void close_all(struct group_finder *f)
 {
     for (uint32_t i = 0; i < OPEN_MAX; i++)
         if (f->open[i].head != REMAT_NONE)
@@ -149,7 +151,7 @@ remat_status remat_cuda_groups_find(struct remat_arena *arena, const struct rema
                                     struct remat_cuda_groups *out)
 {
     remat_status st = REMAT_OK;
-    struct finder f = {.program = program, .out = out};
+    struct group_finder f = {.program = program, .out = out};
     uint32_t count = program->command_count;
     *out = (struct remat_cuda_groups){0};
     REMAT_TRY_NEW(arena, out->begin, count + 1);
@@ -167,7 +169,7 @@ remat_status remat_cuda_groups_find(struct remat_arena *arena, const struct rema
                 close_group(&f, &f.open[i]);
         uint32_t launch = launch_of(&program->cuda, c);
         if (launch != REMAT_NONE)
-            join(&f, c, launch);
+            add_command(&f, c, launch);
     }
     close_all(&f);
 fail:
@@ -178,6 +180,7 @@ void remat_cuda_groups_join(const struct remat_cuda_code *code,
                             const struct remat_cuda_groups *groups, uint32_t group,
                             struct remat_cuda_joint *out)
 {
+    assert(group < groups->count);
     uint32_t begin = groups->begin[group], end = groups->begin[group + 1];
     const struct remat_cuda_launch *first =
         &code->launches[code->launch_begin[groups->commands[begin]]];

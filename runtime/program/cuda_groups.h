@@ -19,7 +19,7 @@ struct remat_cuda_groups {
     uint32_t *group;    /* [command_count]; REMAT_NONE: launched by itself, or not at all */
 };
 
-/* Of a verified program, in `arena`. Pure. O(commands). */
+/* Finds the groups of a verified program; they lie in `arena`. Pure. O(commands). */
 remat_status remat_cuda_groups_find(struct remat_arena *arena, const struct remat_program *program,
                                     struct remat_cuda_groups *out);
 

@@ -6,7 +6,7 @@
 #include "program.h"
 #include "writer.h"
 
-/* What a reader must know: REMAT_FEATURE bits (reader.h). */
+/* Features that a reader must know: REMAT_FEATURE bits (reader.h). */
 uint64_t remat_cuda_features(const struct remat_cuda_code *code);
 /* A vector of one table, of none when there is no code. */
 remat_status remat_cuda_write(struct remat_writer *writer, const struct remat_cuda_code *code,

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A segment run once with two clocks, of computation and of the lane on which transfers are made
+/* A segment run once with two clocks, of computation and of the stream on which transfers are made
  * one after the other. A command waits until transfers that are complete before it are: meanwhile
- * the lane is busy, as they were started before. */
+ * the stream is busy, as they were started before. */
 #include "program.h"
+
+#include <assert.h>
 
 struct clocks {
     const struct remat_program *p;
-    uint64_t *exposed_ns;                 /* [command] */
-    uint64_t *begin_ns, *end_ns, lane_ns; /* [transfer]: on the lane; the lane will have come to */
-    uint64_t now_ns;                      /* computation has come to */
-    uint32_t *command, *last;             /* [transfer]; [command]: the last complete before it */
-    uint32_t count, first;                /* transfers; those below `first` have ended */
+    uint64_t *exposed_ns; /* [command] */
+    uint64_t *begin_ns, *end_ns,
+        stream_ns;            /* [transfer]: on the stream; the stream will have come to */
+    uint64_t now_ns;          /* computation has come to */
+    uint32_t *command, *last; /* [transfer]; [command]: the last complete before it */
+    uint32_t count, first;    /* transfers; those below `first` have ended */
 };
 
 /* Until the last transfer that is complete before the command. */
@@ -26,10 +29,10 @@ static void wait(struct clocks *c, uint32_t transfer)
 
 static void start(struct clocks *c, uint32_t command)
 {
-    c->lane_ns = c->lane_ns > c->now_ns ? c->lane_ns : c->now_ns;
+    c->stream_ns = c->stream_ns > c->now_ns ? c->stream_ns : c->now_ns;
     c->command[c->count] = command;
-    c->begin_ns[c->count] = c->lane_ns;
-    c->end_ns[c->count] = c->lane_ns += c->p->commands[command].estimated_ns;
+    c->begin_ns[c->count] = c->stream_ns;
+    c->end_ns[c->count] = c->stream_ns += c->p->commands[command].estimated_ns;
     c->last[c->p->commands[command].complete_before] = c->count++;
 }
 
@@ -37,6 +40,7 @@ remat_status remat_program_exposed(const struct remat_program *program,
                                    const struct remat_segment *segment, struct remat_arena *scratch,
                                    uint64_t *exposed_ns)
 {
+    assert(segment->command_end <= program->command_count);
     remat_status st = REMAT_OK;
     struct clocks c = {.p = program, .exposed_ns = exposed_ns};
     REMAT_TRY_NEW(scratch, c.begin_ns, program->command_count);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "program.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -166,6 +167,7 @@ static uint64_t operand_bytes(const struct remat_operand *o)
 bool remat_command_transfer(const struct remat_program *program, uint32_t index,
                             struct remat_transfer_shape *out)
 {
+    assert(index < program->command_count);
     const struct remat_command *command = &program->commands[index];
     uint32_t kind = program->kernels[command->kernel].kind;
     if (!remat_kernel_kind_is_transfer(kind))
@@ -193,6 +195,7 @@ bool remat_command_transfer(const struct remat_program *program, uint32_t index,
 
 uint32_t remat_group_begin(const struct remat_program *program, uint32_t command)
 {
+    assert(command < program->command_count);
     while (program->commands[command].continues_group)
         command--;
     return command;
@@ -200,6 +203,7 @@ uint32_t remat_group_begin(const struct remat_program *program, uint32_t command
 
 uint32_t remat_group_end(const struct remat_program *program, uint32_t command)
 {
+    assert(command < program->command_count);
     uint32_t end = command + 1;
     while (end < program->command_count && program->commands[end].continues_group)
         end++;
@@ -208,6 +212,7 @@ uint32_t remat_group_end(const struct remat_program *program, uint32_t command)
 
 uint64_t remat_transfer_part(const struct remat_transfer_shape *transfer, uint32_t rank)
 {
+    assert(rank < transfer->ranks);
     uint64_t begin = rank * transfer->part_bytes;
     uint64_t rest = transfer->whole_bytes > begin ? transfer->whole_bytes - begin : 0;
     return rest < transfer->part_bytes ? rest : transfer->part_bytes;

@@ -69,9 +69,9 @@ struct remat_program_value {
     int64_t shape[REMAT_RANK_MAX];
     uint64_t bytes;
     uint32_t buffer;
-    /* Of a tensor that the N ranks along an axis of the mesh divide: rank r has the elements i, in
-     * row-major order, with i / part_run mod N = r. Ranks along block_axis divide these again, in
-     * equal blocks; REMAT_NONE: they do not. whole_rank 0: this is no part. */
+    /* Part of a tensor that the N ranks along an axis of the mesh divide: rank r has the elements
+     * i, in row-major order, with i / part_run mod N = r. Ranks along block_axis divide these
+     * again, in equal blocks; REMAT_NONE: they do not. whole_rank 0: this is no part. */
     uint8_t whole_rank;
     int64_t whole[REMAT_RANK_MAX];
     uint32_t part_axis, block_axis;
@@ -127,11 +127,11 @@ struct remat_command {
     uint64_t estimated_ns;
     uint8_t cost_source; /* enum remat_cost_source */
     uint64_t live_bytes; /* arena bytes live while it runs, static ones included */
-    /* Of a transfer: it is complete before this command starts, the end of a segment at the latest;
-     * until then it goes on beside the commands in between. In line: the end of its group. 0 where
-     * the command is no transfer. */
+    /* Command before which this transfer is complete, the end of the segment at the latest; until
+     * then it overlaps with the commands in between. Blocking: the end of its group. 0 where the
+     * command is no transfer. */
     uint32_t complete_before;
-    /* Of a transfer: it is in the group of the command before it, which is one of the same kind
+    /* Whether this transfer is in the group of the command before it, which is one of the same kind
      * along the same axis, complete before the same command. A group is started at once. */
     bool continues_group;
 };
@@ -148,7 +148,7 @@ struct remat_call {
 };
 #define REMAT_CALL_TIMES_MAX 65536
 
-/* What a host calls by name: a script. */
+/* A script, which a host calls by name. */
 struct remat_entry {
     const char *name;              /* init, train, eval */
     uint32_t call_begin, call_end; /* of remat_program.calls; at least one */
@@ -202,7 +202,7 @@ struct remat_keep_words {                       /* a row of keeps.def */
 };
 const struct remat_keep_words *remat_keep_words(uint32_t action); /* from KEEPS on */
 
-/* What was decided for a forward value that the backward pass needs. */
+/* The decision about a forward value that the backward pass needs. */
 struct remat_decision_record {
     const char *name;
     const char *scope;
@@ -331,7 +331,7 @@ uint32_t remat_program_count(const struct remat_program *program, uint32_t actio
 enum remat_layer_extent { REMAT_LAYER_SAVED, REMAT_LAYER_IN_PART, REMAT_LAYER_WHOLE };
 void remat_program_layer_extents(const struct remat_program *program, uint8_t *extents);
 
-/* What a command that is a transfer moves (builtin_kernels.def says how), of a verified program. */
+/* Bytes that a transfer moves (builtin_kernels.def says how), of a verified program. */
 struct remat_transfer_shape {
     uint32_t kind;  /* REMAT_KERNEL_exchange or REMAT_KERNEL_gather */
     uint32_t group; /* axis of the mesh */
@@ -348,7 +348,7 @@ uint32_t remat_group_begin(const struct remat_program *program, uint32_t command
 uint32_t remat_group_end(const struct remat_program *program, uint32_t command);
 /* The bytes of a part: part_bytes, less at the end. */
 uint64_t remat_transfer_part(const struct remat_transfer_shape *transfer, uint32_t rank);
-/* What a rank of that position sends to others. */
+/* Bytes that a rank of that position sends to others. */
 uint64_t remat_transfer_sent(const struct remat_transfer_shape *transfer, uint32_t rank);
 
 /* Ranks of the mesh; 1 without one. */

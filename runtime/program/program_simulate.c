@@ -7,8 +7,6 @@
 
 #include <stdlib.h>
 
-typedef unsigned long long ull;
-
 struct at_command {  /* lists of buffers, one for each command; REMAT_NONE ends a list */
     uint32_t *first; /* [command] */
     uint32_t *next;  /* [buffer] */

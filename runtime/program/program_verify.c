@@ -4,8 +4,6 @@
 
 #include "verify.h"
 
-typedef unsigned long long ull;
-
 static remat_status verify_head(struct remat_verifier *v)
 {
     const struct remat_program *p = v->program;

@@ -4,6 +4,8 @@
 
 #include "show.h"
 
+#include <assert.h>
+
 /* --- files that people give by mistake, by their first bytes --- */
 
 static const struct {
@@ -162,6 +164,7 @@ remat_status remat_reader_open(remat_context *ctx, const char *name, const void 
                                struct remat_arena *arena, const char *identifier,
                                struct remat_reader *out)
 {
+    assert(strlen(identifier) == 4);
     remat_status st = REMAT_OK;
     const unsigned char *start = data;
     char *copy;
@@ -228,6 +231,7 @@ remat_status remat_reader_versions(const struct remat_reader *reader, struct rem
 
 remat_status remat_reader_claim(struct remat_reader *reader, uint64_t count, uint64_t element_bytes)
 {
+    assert(element_bytes > 0);
     uint64_t bytes;
     if (!remat_mul_u64(count, element_bytes, &bytes) || bytes > reader->unclaimed_bytes)
         return remat_error(reader->ctx, REMAT_ERROR_INVALID,

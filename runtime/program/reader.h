@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What reading a graph and reading a plan have in common: recognising the file by its bytes, the
+/* Shared by reading a graph and reading a plan: recognising the file by its bytes, the
  * container (docs/formats.md), versions, text, and a bound on what a hostile file can make of
  * sharing. */
 #ifndef REMAT_READER_H
@@ -13,7 +13,7 @@
 #define REMAT_FEATURE_MESH    2u  /* of a plan: it is for several ranks */
 #define REMAT_FEATURE_PARTS   8u  /* of a plan: ranks have parts of tensors */
 #define REMAT_FEATURE_BLOCKS  16u /* of a plan: ranks have blocks of parts of tensors */
-/* Of a graph or a plan: readers that do not know its mark would train something else. */
+/* Marks a graph or a plan that readers without this feature would train as something else. */
 #define REMAT_FEATURE_PLAN_ONLY 32u
 #define REMAT_CONTAINER_BYTES   32
 #define REMAT_CONTAINER_MAGIC   "RMT\x89"
@@ -56,8 +56,8 @@ remat_status remat_reader_claim(struct remat_reader *reader, uint64_t count,
 /* The least bytes of a table, with the slot that refers to it. */
 #define REMAT_READER_TABLE_BYTES 8
 
-/* What readers accept and writers write. Longer texts than SHARED are not shared: checking what is
- * shared takes time, too, so each use of such a text is claimed. */
+/* The longest text that readers accept and writers write. Longer texts than SHARED are not shared:
+ * checking what is shared takes time, too, so each use of such a text is claimed. */
 #define REMAT_TEXT_BYTES_MAX    65535u
 #define REMAT_TEXT_BYTES_SHARED 256u
 /* The first byte that is not printable (remat_printable), "\n" aside if there are `lines`; NULL:

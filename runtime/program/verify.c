@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "verify.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -20,6 +21,7 @@ remat_status remat_verify_error(struct remat_verifier *v, const char *table, uin
 
 bool remat_dims_elements(const int64_t *dims, uint32_t rank, uint64_t *out)
 {
+    assert(rank <= REMAT_RANK_MAX);
     *out = 1;
     for (uint32_t d = 0; d < rank; d++)
         if (dims[d] <= 0 || !remat_mul_u64(*out, (uint64_t)dims[d], out) ||
@@ -38,6 +40,7 @@ uint64_t remat_command_rows(const struct remat_command *c)
 bool remat_view_injective(const struct remat_operand *operand, const int64_t *dims, uint32_t begin,
                           uint32_t end)
 {
+    assert(begin <= end && end <= REMAT_RANK_MAX);
     bool done[REMAT_RANK_MAX] = {false};
     uint64_t reached = 1;
     for (uint32_t k = begin; k < end; k++) {
@@ -58,12 +61,14 @@ bool remat_view_injective(const struct remat_operand *operand, const int64_t *di
 
 void remat_verify_reach(struct remat_verifier *v, uint32_t k, uint64_t bytes)
 {
+    assert(k < REMAT_OPERANDS_MAX);
     if (bytes > v->reach_bytes[k])
         v->reach_bytes[k] = bytes;
 }
 
 remat_status remat_verify_random_state(struct remat_verifier *v, uint32_t index, uint32_t k)
 {
+    assert(index < v->program->command_count);
     const struct remat_program *p = v->program;
     const struct remat_command *c = &p->commands[index];
     const struct remat_operand *o = &p->operands[c->operand_begin + k];

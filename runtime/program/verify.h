@@ -13,7 +13,7 @@ struct remat_operand_use {
     bool by_element, by_row, by_column; /* which axes it is addressed with: all, rows, the last */
 };
 
-struct remat_range { /* of bytes of the arena */
+struct remat_byte_range { /* of bytes of the arena */
     uint64_t begin, end;
 };
 
@@ -23,7 +23,7 @@ struct remat_verifier {
     struct remat_arena scratch;
     struct remat_operand_use **uses; /* [kernel], each [operand_count]; NULL for built-in kernels */
     bool *sums_columns;              /* [kernel] */
-    /* Of the command under check, by operand: the end of what its kernel addresses, in bytes from
+    /* By operand of the command under check: the end of what its kernel addresses, in bytes from
      * the start of the buffer. */
     uint64_t reach_bytes[REMAT_OPERANDS_MAX];
     struct remat_flights *flights; /* verify_flight.c's */
@@ -58,8 +58,8 @@ remat_status remat_verify_builtin(struct remat_verifier *verifier, uint32_t inde
 /* A command writes nothing that it also uses in another way, unless the two may alias. */
 remat_status remat_verify_alias(struct remat_verifier *verifier, uint32_t index);
 /* Bytes of `operand`, its k-th, that the command under check addresses. */
-struct remat_range remat_verify_range(const struct remat_verifier *verifier,
-                                      const struct remat_operand *operand, uint32_t k);
+struct remat_byte_range remat_verify_range(const struct remat_verifier *verifier,
+                                           const struct remat_operand *operand, uint32_t k);
 /* Command `index`, just after remat_verify_command, leaves alone what transfers before it use until
  * they are complete; and if it is one, what it uses lives for as long. */
 remat_status remat_verify_flights_begin(struct remat_verifier *verifier);

@@ -6,14 +6,17 @@
  * it is loaded for one column when it may be stored for another already. */
 #include "verify.h"
 
-struct remat_range remat_verify_range(const struct remat_verifier *v, const struct remat_operand *o,
-                                      uint32_t k)
+#include <assert.h>
+
+struct remat_byte_range remat_verify_range(const struct remat_verifier *v,
+                                           const struct remat_operand *o, uint32_t k)
 {
+    assert(k < REMAT_OPERANDS_MAX);
     const struct remat_program *p = v->program;
     uint64_t offset = p->buffers[p->values[o->value].buffer].offset_bytes;
-    return (struct remat_range){offset +
-                                    o->offset_elements * remat_dtype_bytes((remat_dtype)o->dtype),
-                                offset + v->reach_bytes[k]};
+    return (struct remat_byte_range){offset + o->offset_elements *
+                                                  remat_dtype_bytes((remat_dtype)o->dtype),
+                                     offset + v->reach_bytes[k]};
 }
 
 /* In one way only, and not once for several columns. */
@@ -65,7 +68,7 @@ static remat_status verify_written(struct remat_verifier *v, uint32_t index, uin
     const struct remat_program *p = v->program;
     const struct remat_command *c = &p->commands[index];
     const struct remat_operand *operands = &p->operands[c->operand_begin];
-    struct remat_range written = remat_verify_range(v, &operands[k], k);
+    struct remat_byte_range written = remat_verify_range(v, &operands[k], k);
     const struct remat_operand_use *use = v->uses[c->kernel] ? &v->uses[c->kernel][k] : NULL;
     if (use && use->loaded && !may_be_in_place(use, c))
         return remat_verify_error(v, "commands", index, c->name,
@@ -73,7 +76,7 @@ static remat_status verify_written(struct remat_verifier *v, uint32_t index, uin
                                   "as it loads it",
                                   k, p->values[operands[k].value].name);
     for (uint32_t j = 0; j < c->operand_end - c->operand_begin; j++) {
-        struct remat_range used = remat_verify_range(v, &operands[j], j);
+        struct remat_byte_range used = remat_verify_range(v, &operands[j], j);
         if (j == k || used.end <= written.begin || written.end <= used.begin)
             continue;
         if (may_alias(v, c, j, k))
@@ -88,6 +91,7 @@ static remat_status verify_written(struct remat_verifier *v, uint32_t index, uin
 
 remat_status remat_verify_alias(struct remat_verifier *v, uint32_t index)
 {
+    assert(index < v->program->command_count);
     remat_status st = REMAT_OK;
     const struct remat_command *c = &v->program->commands[index];
     for (uint32_t k = 0; k < c->operand_end - c->operand_begin; k++)

@@ -2,14 +2,16 @@
 /* The operands of built-in kernels: what builtin_kernels.def says of them, checked. */
 #include "verify.h"
 
-struct call { /* one command under check */
+#include <assert.h>
+
+struct builtin_call { /* one command under check */
     struct remat_verifier *v;
     uint32_t index;
     const struct remat_operand *o;
     const double *parameters;
 };
 
-static remat_status mismatch(const struct call *call, const char *what)
+static remat_status mismatch(const struct builtin_call *call, const char *what)
 {
     const struct remat_program *p = call->v->program;
     const struct remat_command *c = &p->commands[call->index];
@@ -17,7 +19,7 @@ static remat_status mismatch(const struct call *call, const char *what)
                               remat_kernel_kind_name(p->kernels[c->kernel].kind), what);
 }
 
-static bool has_dtype(const struct call *call, const char *dtypes, const char *letter,
+static bool has_dtype(const struct builtin_call *call, const char *dtypes, const char *letter,
                       uint8_t dtype)
 {
     uint8_t first = call->o[strchr(dtypes, *letter) - dtypes].dtype;
@@ -46,7 +48,8 @@ static bool has_access(char letter, uint8_t access)
                            : write || update;
 }
 
-static remat_status check_operands(const struct call *call, const struct remat_kernel_row *row)
+static remat_status check_operands(const struct builtin_call *call,
+                                   const struct remat_kernel_row *row)
 {
     const struct remat_command *c = &call->v->program->commands[call->index];
     uint32_t count = c->operand_end - c->operand_begin;
@@ -80,7 +83,7 @@ static bool is_whole(double x, double limit)
     return x >= 0 && x < limit && x == (double)(uint64_t)x;
 }
 
-static remat_status check_matmul(const struct call *call)
+static remat_status check_matmul(const struct builtin_call *call)
 {
     const struct remat_operand *a = &call->o[0], *b = &call->o[1], *c = &call->o[2];
     uint32_t rank = c->rank;
@@ -117,7 +120,7 @@ static bool attention_shapes(const struct remat_operand *q, const struct remat_o
 }
 
 /* Parameters, and rng as operand `operands` of the call, if it is there. */
-static remat_status check_dropout(const struct call *call, uint32_t operands)
+static remat_status check_dropout(const struct builtin_call *call, uint32_t operands)
 {
     const struct remat_command *c = &call->v->program->commands[call->index];
     bool rng = c->operand_end - c->operand_begin > operands;
@@ -130,7 +133,7 @@ static remat_status check_dropout(const struct call *call, uint32_t operands)
     return rng ? remat_verify_random_state(call->v, call->index, operands) : REMAT_OK;
 }
 
-static remat_status check_attention(const struct call *call)
+static remat_status check_attention(const struct builtin_call *call)
 {
     const struct remat_operand *o = call->o;
     if (!attention_shapes(&o[0], &o[1], &o[2], &o[3], &o[4]))
@@ -138,7 +141,7 @@ static remat_status check_attention(const struct call *call)
     return check_dropout(call, 5);
 }
 
-static remat_status check_attention_backward(const struct call *call)
+static remat_status check_attention_backward(const struct builtin_call *call)
 {
     const struct remat_operand *o = call->o;
     if (!attention_shapes(&o[1], &o[2], &o[3], &o[4], &o[5]) || !same_shape(&o[0], &o[4]) ||
@@ -155,14 +158,14 @@ static bool embedding_shapes(const struct remat_operand *table, const struct rem
            rows->shape[ids->rank] == table->shape[1];
 }
 
-static remat_status check_embedding(const struct call *call)
+static remat_status check_embedding(const struct builtin_call *call)
 {
     if (!embedding_shapes(&call->o[0], &call->o[1], &call->o[2]))
         return mismatch(call, "shapes of table, ids, out");
     return REMAT_OK;
 }
 
-static remat_status check_embedding_backward(const struct call *call)
+static remat_status check_embedding_backward(const struct builtin_call *call)
 {
     if (!embedding_shapes(&call->o[2], &call->o[1], &call->o[0]))
         return mismatch(call, "shapes of dout, ids, table");
@@ -173,7 +176,7 @@ static remat_status check_embedding_backward(const struct call *call)
     return REMAT_OK;
 }
 
-static remat_status check_adamw_coefficients(const struct call *call)
+static remat_status check_adamw_coefficients(const struct builtin_call *call)
 {
     static const uint64_t counts[3] = {1, 1, 4};
     for (uint32_t k = 0; k < 3; k++) {
@@ -185,14 +188,14 @@ static remat_status check_adamw_coefficients(const struct call *call)
     return REMAT_OK;
 }
 
-static remat_status check_copy(const struct call *call)
+static remat_status check_copy(const struct builtin_call *call)
 {
     if (!same_shape(&call->o[0], &call->o[1]))
         return mismatch(call, "shapes differ");
     return REMAT_OK;
 }
 
-static remat_status check_concat(const struct call *call)
+static remat_status check_concat(const struct builtin_call *call)
 {
     const struct remat_command *c = &call->v->program->commands[call->index];
     uint32_t last = c->operand_end - c->operand_begin - 1;
@@ -215,7 +218,7 @@ static remat_status check_concat(const struct call *call)
     return rest == 0 ? REMAT_OK : mismatch(call, "the inputs do not fill the output");
 }
 
-static remat_status check_pad(const struct call *call)
+static remat_status check_pad(const struct builtin_call *call)
 {
     const struct remat_operand *in = &call->o[0], *out = &call->o[1];
     if (in->rank != out->rank || !is_whole(call->parameters[0], in->rank))
@@ -236,7 +239,7 @@ static bool is_one(const struct remat_operand *o)
     return remat_dims_elements(o->shape, o->rank, &elements) && elements == 1;
 }
 
-static remat_status check_batch_slice(const struct call *call)
+static remat_status check_batch_slice(const struct builtin_call *call)
 {
     const struct remat_operand *in = &call->o[0], *index = &call->o[1], *out = &call->o[2];
     if (in->rank == 0 || in->rank != out->rank || !is_one(index) ||
@@ -247,7 +250,7 @@ static remat_status check_batch_slice(const struct call *call)
     return REMAT_OK;
 }
 
-static remat_status check_advance(const struct call *call)
+static remat_status check_advance(const struct builtin_call *call)
 {
     if (!is_one(&call->o[0]) || call->parameters[0] < 1 ||
         !is_whole(call->parameters[0], 2147483648.0))
@@ -255,7 +258,7 @@ static remat_status check_advance(const struct call *call)
     return REMAT_OK;
 }
 
-static remat_status check_part_number(const struct call *call)
+static remat_status check_part_number(const struct builtin_call *call)
 {
     const struct remat_operand *o = call->o;
     if (!is_one(&o[0]) || !is_one(&o[1]) || !is_one(&o[2]) || call->parameters[0] < 1 ||
@@ -265,7 +268,8 @@ static remat_status check_part_number(const struct call *call)
 }
 
 /* `whole` in as many parts as the group has ranks, each of the length of a row of `parts`. */
-static remat_status check_transfer(const struct call *call, const struct remat_operand *whole,
+static remat_status check_transfer(const struct builtin_call *call,
+                                   const struct remat_operand *whole,
                                    const struct remat_operand *parts)
 {
     const struct remat_program *p = call->v->program;
@@ -281,7 +285,7 @@ static remat_status check_transfer(const struct call *call, const struct remat_o
     return REMAT_OK;
 }
 
-static remat_status check_exchange(const struct call *call)
+static remat_status check_exchange(const struct builtin_call *call)
 {
     if (call->o[1].rank != 2)
         return mismatch(call, "out [ranks, part] is expected");
@@ -291,14 +295,14 @@ static remat_status check_exchange(const struct call *call)
     return check_transfer(call, in, out);
 }
 
-static remat_status check_gather(const struct call *call)
+static remat_status check_gather(const struct builtin_call *call)
 {
     if (call->o[0].rank != 1)
         return mismatch(call, "in [part] is expected");
     return check_transfer(call, &call->o[1], &call->o[0]);
 }
 
-static remat_status check_fill(const struct call *call)
+static remat_status check_fill(const struct builtin_call *call)
 {
     double value = call->parameters[0];
     if (call->o[0].dtype == REMAT_I32 &&
@@ -307,7 +311,7 @@ static remat_status check_fill(const struct call *call)
     return REMAT_OK;
 }
 
-static remat_status check_fill_normal(const struct call *call)
+static remat_status check_fill_normal(const struct builtin_call *call)
 {
     if (!is_whole(call->parameters[2], 4294967296.0) ||
         !is_whole(call->parameters[3], 4294967296.0))
@@ -315,7 +319,7 @@ static remat_status check_fill_normal(const struct call *call)
     return REMAT_OK;
 }
 
-static remat_status check_fill_normal_part(const struct call *call)
+static remat_status check_fill_normal_part(const struct builtin_call *call)
 {
     const struct remat_command *c = &call->v->program->commands[call->index];
     uint32_t operands = c->operand_end - c->operand_begin;
@@ -335,7 +339,7 @@ static remat_status check_fill_normal_part(const struct call *call)
     return check_fill_normal(call);
 }
 
-static remat_status check_own_ids(const struct call *call)
+static remat_status check_own_ids(const struct builtin_call *call)
 {
     const struct remat_operand *o = call->o;
     uint64_t given = 0, made = 0;
@@ -347,7 +351,7 @@ static remat_status check_own_ids(const struct call *call)
     return REMAT_OK;
 }
 
-static remat_status check_rope_table(const struct call *call)
+static remat_status check_rope_table(const struct builtin_call *call)
 {
     const struct remat_operand *out = &call->o[0];
     const double *p = call->parameters;
@@ -360,18 +364,19 @@ static remat_status check_rope_table(const struct call *call)
 
 remat_status remat_verify_builtin(struct remat_verifier *verifier, uint32_t index)
 {
-    static remat_status (*const checks[REMAT_KERNEL_KIND_COUNT])(const struct call *) = {
+    assert(index < verifier->program->command_count);
+    static remat_status (*const checks[REMAT_KERNEL_KIND_COUNT])(const struct builtin_call *) = {
 #define BUILTIN_KERNEL(name, ...) [REMAT_KERNEL_##name] = check_##name,
 #include "builtin_kernels.def"
 #undef BUILTIN_KERNEL
     };
     const struct remat_program *p = verifier->program;
     const struct remat_command *c = &p->commands[index];
-    struct call call = {.v = verifier,
-                        .index = index,
-                        .o = p->operands + c->operand_begin,
-                        .parameters =
-                            p->parameter_count ? p->parameters + c->parameter_begin : NULL};
+    struct builtin_call call = {.v = verifier,
+                                .index = index,
+                                .o = p->operands + c->operand_begin,
+                                .parameters =
+                                    p->parameter_count ? p->parameters + c->parameter_begin : NULL};
     uint32_t kind = p->kernels[c->kernel].kind;
     remat_status st = checks[kind](&call);
     return st ? st : check_operands(&call, remat_kernel_row(kind));

@@ -3,9 +3,9 @@
  * buffer, whatever the executor trusts. */
 #include "verify.h"
 
-#define COLUMN_ROWS_MAX (UINT32_MAX - 255) /* remat_column_block_rows's */
+#include <assert.h>
 
-typedef unsigned long long ull;
+#define COLUMN_ROWS_MAX (UINT32_MAX - 255) /* remat_column_block_rows's */
 
 /* --- kernels --- */
 
@@ -320,7 +320,7 @@ static remat_status verify_group(struct remat_verifier *v, uint32_t index)
     return REMAT_OK;
 }
 
-/* Of a transfer alone, behind it, and in every segment that has it. */
+/* Set for transfers alone, after the transfer, and in every segment that has it. */
 static remat_status verify_completion(struct remat_verifier *v, uint32_t index)
 {
     const struct remat_program *p = v->program;
@@ -346,6 +346,7 @@ static remat_status verify_completion(struct remat_verifier *v, uint32_t index)
 
 remat_status remat_verify_command(struct remat_verifier *v, uint32_t index)
 {
+    assert(index < v->program->command_count);
     remat_status st = REMAT_OK;
     const struct remat_command *c = &v->program->commands[index];
     REMAT_TRY(verify_ranges(v, index));

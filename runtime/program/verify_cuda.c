@@ -3,8 +3,6 @@
  * passes lies in the arena or the workspace. What text and cubins do with it is not looked at. */
 #include "verify.h"
 
-typedef unsigned long long ull;
-
 static bool is_identifier(const char *text)
 {
     if (!remat_is_letter(*text))

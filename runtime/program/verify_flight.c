@@ -6,9 +6,8 @@
  * one below it that ends last: one tree of what is read, one of what is written. */
 #include "verify.h"
 
+#include <assert.h>
 #include <stdlib.h>
-
-typedef unsigned long long ull;
 
 enum { SOURCE, RESULT, SIDES };
 
@@ -87,7 +86,7 @@ static void set_leaf(const struct remat_verifier *v, int side, uint32_t buffer, 
 }
 
 /* A buffer in flight that has some of these bytes, or REMAT_NONE. */
-static uint32_t find(const struct remat_verifier *v, int side, struct remat_range bytes)
+static uint32_t find(const struct remat_verifier *v, int side, struct remat_byte_range bytes)
 {
     const struct remat_program *p = v->program;
     const struct remat_flights *f = v->flights;
@@ -132,7 +131,7 @@ static remat_status refuse(struct remat_verifier *v, uint32_t index, uint32_t k,
     const struct remat_program *p = v->program;
     const struct remat_command *c = &p->commands[index];
     const struct remat_operand *o = &p->operands[c->operand_begin + k];
-    struct remat_range bytes = remat_verify_range(v, o, k);
+    struct remat_byte_range bytes = remat_verify_range(v, o, k);
     uint32_t transfer = v->flights->by[side][buffer];
     return remat_verify_error(
         v, "commands", index, c->name,
@@ -172,6 +171,7 @@ static remat_status start(struct remat_verifier *v, uint32_t index)
 
 remat_status remat_verify_flights(struct remat_verifier *v, uint32_t index)
 {
+    assert(index < v->program->command_count);
     const struct remat_program *p = v->program;
     const struct remat_command *c = &p->commands[index];
     complete(v, index);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "writer.h"
 
+#include <assert.h>
+
 struct remat_writer_text {
     const char *text; /* NULL: the place is free */
     uint32_t hash, id;
@@ -35,6 +37,7 @@ remat_status remat_writer_run(remat_context *ctx, const char *identifier,
                               remat_write_function *function, const void *what,
                               struct remat_arena *arena, const void **out_data, size_t *out_bytes)
 {
+    assert(strlen(identifier) == 4);
     remat_status st = REMAT_OK;
     enum remat_fb_result result;
     struct remat_arena scratch;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What writing a graph and writing a plan have in common: the builder, text written once, and the
+/* Shared by writing a graph and writing a plan: the builder, text written once, and the
  * container. */
 #ifndef REMAT_WRITER_H
 #define REMAT_WRITER_H

@@ -292,7 +292,7 @@ static void keep_gradient(struct rank *rank, const remat_trace_value *v)
 static int record(void *user, const remat_trace_event *event)
 {
     struct rank *rank = user;
-    if (rank->late.on && event->lane == REMAT_LANE_COMPUTATION)
+    if (rank->late.on && event->stream == REMAT_STREAM_COMPUTATION)
         count_computed(rank);
     for (uint32_t i = 0; i < event->value_count; i++) {
         const remat_trace_value *v = &event->values[i];

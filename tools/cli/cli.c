@@ -3,11 +3,11 @@
 #include "cli.h"
 #include "base.h"
 #include "file.h"
-#include "help.h"
 #include "show.h"
 #include "size.h"
 #include "suggest.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -59,6 +59,19 @@ void cli_show(FILE *out, const char *text)
     char shown[REMAT_SHOWN_BYTES];
     while (remat_show(&text, shown))
         fputs(shown, out);
+}
+
+void cli_show_json(FILE *out, const char *text)
+{
+    char shown[REMAT_SHOWN_BYTES];
+    fputc('"', out);
+    while (*text) {
+        if (*text == '"' || *text == '\\')
+            fprintf(out, "\\%c", *text++);
+        else if (remat_show(&text, shown))
+            fprintf(out, "%s%s", shown[0] == '\\' && shown[1] == 'x' ? "\\" : "", shown);
+    }
+    fputc('"', out);
 }
 
 /* --- names --- */
@@ -411,6 +424,7 @@ fail:
 
 static const char *find_value(const struct cli_arguments *args, uint32_t option)
 {
+    assert(option < args->tool->option_count);
     for (uint32_t i = 0; i < args->given_count; i++)
         if (args->given[i].option == option)
             return args->given[i].value;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the command-line tools share: options from one table, messages and exit codes.
+/* Shared by the command-line tools: options from one table, messages and exit codes.
  *
  * A tool's options are rows of tools/cli/TOOL.def; everything about them comes from there: the
  * parser, --help, --list-options, --man and the record of settings in a plan.
@@ -31,11 +31,12 @@
 
 struct remat_arena; /* base.h; remat-run, which sees public headers only, passes it on */
 
-/* What `accepted` means: FLAG: nothing, write ""; TEXT: shown, not checked; CHOICE: "text|json";
- * LIST: words that may follow the first one, which is not checked: they are joined by commas;
- * INTEGER and NUMBER: a closed range "1..4096", either end may be absent ("0.."), "" for any, and
- * behind it a word that is accepted too ("1..8|auto"); SIZE: "0.." if "0" is a size too. Files,
- * where `accepted` is shown: INPUT: one that is read ("-": standard input); NAME: one if it ends in
+/* Kinds of options, and the meaning of `accepted`: FLAG: nothing, write ""; TEXT: shown, not
+ * checked; CHOICE: "text|json"; LIST: words that may follow the first one, which is not checked:
+ * they are joined by commas; INTEGER and NUMBER: a closed range "1..4096", either end may be absent
+ * ("0.."), "" for any, then a word that is accepted too ("1..8|auto"); SIZE: "0.." if "0" is a size
+ * too. Files, where `accepted` is shown: INPUT: one that is read ("-": standard input); NAME: one
+ * if it ends in
  * ".json"; OUTPUT: one that is written, FOLDER: a folder that is. Before the tool runs, its outputs
  * are claimed, so none is another one or an input. A trailing "..." in the value name ("GLOB...")
  * lets the option be given several times; an INPUT takes all words up to the next option then. */
@@ -115,6 +116,9 @@ void cli_log(remat_context *ctx, remat_severity severity, const char *format, ..
 
 /* Prints text that others wrote: control characters are shown, as in messages (remat/status.h). */
 void cli_show(FILE *out, const char *text);
+/* The same as a string of JSON, which has no bytes that are not UTF-8, as names of files may: those
+ * are text, \\x9b. */
+void cli_show_json(FILE *out, const char *text);
 
 /* --- reading arguments --- */
 bool cli_has(const struct cli_arguments *args, uint32_t option);
@@ -139,5 +143,10 @@ const char *cli_join(struct remat_arena *arena, const char *path, size_t length,
  * printed on stdout. */
 remat_status cli_parse(remat_context *ctx, struct remat_arena *arena, const struct cli_tool *tool,
                        int argc, char **argv, struct cli_arguments *out, bool *done);
+
+void cli_print_help(const struct cli_tool *tool);
+void cli_print_options(
+    const struct cli_tool *tool); /* a line each: name, kind, value, accepted, help */
+void cli_print_man(const struct cli_tool *tool);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Axes span the data; ticks are round. Labels go where their box touches nothing that has been
  * drawn: boxes of all lines, marks and labels are kept for that. */
-#include "curve_svg.h"
+#include "curve.h"
 
 #include "cli.h"
 #include "show.h"
@@ -129,7 +129,7 @@ static void make_axes(struct drawing *d)
     d->percent = make_axis(least - margin, most + margin, 0.1);
 }
 
-static void take(struct drawing *d, struct box box)
+static void reserve(struct drawing *d, struct box box)
 {
     REMAT_PUSH(d->text->arena, &d->taken, box);
 }
@@ -273,8 +273,8 @@ static void draw_curve(struct drawing *d)
         double y = y_of(d, percent_of(d, c->points[i].time));
         remat_text_append(d->text, "<circle class=\"point\" cx=\"%.1f\" cy=\"%.1f\" r=\"2.6\"/>\n",
                           x, y);
-        take(d, (struct box){x - 4, y - 4, right + 4, y + 4});
-        take(d, (struct box){right - 2, fmin(above, y) - 2, right + 2, fmax(above, y) + 2});
+        reserve(d, (struct box){x - 4, y - 4, right + 4, y + 4});
+        reserve(d, (struct box){right - 2, fmin(above, y) - 2, right + 2, fmax(above, y) + 2});
         right = x;
         above = y;
     }
@@ -293,8 +293,9 @@ static void draw_capacity(struct drawing *d)
     remat_text_append(d->text, "<path class=\"capacity\" d=\"M%.1f %dV%d\"/>\n", x, TOP - 8,
                       HEIGHT - BOTTOM);
     draw_text(d, "label full", leftwards ? x - width : x + 6, TOP + 2, name ? name : "");
-    take(d, (struct box){x - 2, TOP, x + 2, HEIGHT - BOTTOM});
-    take(d, (struct box){leftwards ? x - width : x, TOP - 8, leftwards ? x : x + width, TOP + 6});
+    reserve(d, (struct box){x - 2, TOP, x + 2, HEIGHT - BOTTOM});
+    reserve(d,
+            (struct box){leftwards ? x - width : x, TOP - 8, leftwards ? x : x + width, TOP + 6});
 }
 
 /* --- marks --- */
@@ -317,7 +318,7 @@ static void draw_label(struct drawing *d, const struct curve_mark *mark)
 {
     double x = x_of(d, (double)mark->budget), y = y_of(d, percent_of(d, mark->time));
     double width = LETTER * (double)strlen(mark->name);
-    const struct place {
+    const struct label_place {
         double left, base;
         bool apart;
     } places[] = {{x + 9, y + 4, false},          {x + 6, y - 7, false},
@@ -328,7 +329,7 @@ static void draw_label(struct drawing *d, const struct curve_mark *mark)
     char class[16];
     snprintf(class, sizeof class, "label m%u", mark->kind);
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        const struct place *at = &places[i];
+        const struct label_place *at = &places[i];
         const struct box box = {at->left, at->base - 9, at->left + width, at->base + 2};
         if (!is_free(d, box))
             continue;
@@ -336,7 +337,7 @@ static void draw_label(struct drawing *d, const struct curve_mark *mark)
             remat_text_append(d->text, "<path class=\"axis\" d=\"M%.1f %.1fL%.1f %.1f\"/>\n", x,
                               y - 6, fmin(fmax(x, at->left), at->left + width), at->base + 3);
         draw_text(d, class, at->left, at->base, mark->name);
-        take(d, box);
+        reserve(d, box);
         return;
     }
 }
@@ -350,7 +351,7 @@ static void draw_marks(struct drawing *d)
         if (!is_shown(d, &c->marks[i]))
             continue;
         draw_shape(d, "mark", c->marks[i].kind, x, y);
-        take(d, (struct box){x - 6, y - 6, x + 6, y + 6});
+        reserve(d, (struct box){x - 6, y - 6, x + 6, y + 6});
     }
     for (uint32_t i = 0; i < c->mark_count; i++)
         if (is_shown(d, &c->marks[i]))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Help, option list and man page: the option table in three shapes. */
-#include "help.h"
+#include "cli.h"
 
 #include "base.h"
 #include "wrap.h"
@@ -26,7 +26,7 @@ static const struct cli_option common[] = {
 };
 enum { COMMON_COUNT = sizeof common / sizeof *common };
 
-/* The option of a row; the common ones come last. NULL behind them. */
+/* The option of a row; the common ones come last. NULL after them. */
 static const struct cli_option *find_row(const struct cli_tool *tool, uint32_t row)
 {
     if (row < tool->option_count)

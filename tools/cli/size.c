@@ -4,11 +4,13 @@
 
 #include "base.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <strings.h>
 
-static const struct unit {
+static const struct size_unit {
     const char *name;
     uint64_t bytes;
 } units[] = {
@@ -77,7 +79,7 @@ static remat_status fail_bare(remat_context *ctx, const char *setting, const cha
 {
     static const char letters[] = "kmgt";
     int which = (int)(strchr(letters, *number->end | 0x20) - letters);
-    const struct unit *readings[2] = {&units[1 + which], &units[5 + which]};
+    const struct size_unit *readings[2] = {&units[1 + which], &units[5 + which]};
     char grouped[2][CLI_TEXT_BYTES];
     for (int i = 0; i < 2; i++) {
         uint64_t bytes;
@@ -123,7 +125,7 @@ remat_status cli_size_parse(remat_context *ctx, const char *setting, const char 
                    "GiB TiB)",
                    setting, text);
     const char *suffix = number.end + (*number.end == ' ' && number.end[1] != 0);
-    const struct unit *unit = NULL;
+    const struct size_unit *unit = NULL;
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
         if (strcasecmp(suffix, units[i].name) == 0)
             unit = &units[i];
@@ -235,8 +237,55 @@ struct cli_buffer cli_time(uint64_t ns)
 
 double cli_percent_longer(uint64_t ns, uint64_t than_ns, int digits)
 {
+    assert(digits >= 0);
     double percent = than_ns ? 100 * ((double)ns / (double)than_ns - 1) : 0, half = 0.5;
     while (digits-- > 0)
         half /= 10;
     return percent > -half && percent < half ? 0 : percent;
+}
+
+struct cli_throughput cli_throughput(uint64_t tokens, uint32_t ranks, uint64_t model_ns,
+                                     uint64_t step_ns)
+{
+    assert(ranks > 0);
+    struct cli_throughput out = {0};
+    if (step_ns == 0)
+        return out;
+    out.tokens_per_s = (double)tokens * 1e9 / (double)step_ns;
+    out.rank_tokens_per_s = out.tokens_per_s / ranks;
+    out.mfu = (double)model_ns / (double)step_ns;
+    return out;
+}
+
+struct cli_buffer cli_rate(double rate)
+{
+    struct cli_buffer out;
+    char digits[CLI_TEXT_BYTES / 2];
+    int count = snprintf(digits, sizeof digits, "%.*f", rate < 100 ? 2 : 0, rate);
+    const char *point = strchr(digits, '.');
+    int whole = point ? (int)(point - digits) : count, length = 0;
+    for (int i = 0; digits[i]; i++) {
+        if (i > 0 && i < whole && (whole - i) % 3 == 0)
+            out.text[length++] = ',';
+        out.text[length++] = digits[i];
+    }
+    out.text[length] = 0;
+    return out;
+}
+
+struct cli_buffer cli_throughput_text(const struct cli_throughput *throughput, uint32_t ranks,
+                                      const char *rank)
+{
+    struct cli_buffer out = {""};
+    size_t length = 0;
+    if (throughput->tokens_per_s > 0)
+        length += (size_t)snprintf(out.text, sizeof out.text, "%s tokens/s",
+                                   cli_rate(throughput->tokens_per_s).text);
+    if (length && ranks > 1)
+        length += (size_t)snprintf(out.text + length, sizeof out.text - length, ", %s a %s",
+                                   cli_rate(throughput->rank_tokens_per_s).text, rank);
+    if (throughput->mfu > 0 && length < sizeof out.text)
+        snprintf(out.text + length, sizeof out.text - length, "%sMFU %.1f %%", length ? "; " : "",
+                 100 * throughput->mfu);
+    return out;
 }

@@ -29,4 +29,21 @@ struct cli_buffer cli_time(uint64_t ns);
  * is. */
 double cli_percent_longer(uint64_t ns, uint64_t than_ns, int digits);
 
+struct cli_throughput {
+    double tokens_per_s, rank_tokens_per_s; /* of all ranks, of one; 0: not known */
+    double mfu; /* model flops utilization (docs/cost_model.md), 0 to 1; 0: not known */
+};
+
+/* Throughput of a step of `tokens` on all ranks, which takes model_ns at the target's peak. */
+struct cli_throughput cli_throughput(uint64_t tokens, uint32_t ranks, uint64_t model_ns,
+                                     uint64_t step_ns);
+
+/* "36,536", below 100 with two digits more. */
+struct cli_buffer cli_rate(double rate);
+
+/* "26,600 tokens/s, 3,325 a GPU; MFU 41.2 %", with what is known; "": nothing is. `rank`: what a
+ * rank is, "GPU". */
+struct cli_buffer cli_throughput_text(const struct cli_throughput *throughput, uint32_t ranks,
+                                      const char *rank);
+
 #endif

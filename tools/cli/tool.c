@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The frame of every tool's main: its files are claimed before it runs and moved into place behind
+/* The frame of every tool's main: its files are claimed before it runs and moved into place after
  * all that it says. */
 #include "tool.h"
 
@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* --- files --- */
 
@@ -157,7 +158,7 @@ remat_status cli_finish(remat_context *ctx, const struct cli_arguments *args)
     return moved ? moved : said;
 }
 
-struct call {
+struct tool_call {
     remat_context *ctx;
     struct remat_arena *arena;
     const struct cli_arguments *args;
@@ -167,7 +168,7 @@ struct call {
 
 static remat_status run_call(void *user)
 {
-    const struct call *call = user;
+    const struct tool_call *call = user;
     return call->run(call->ctx, call->arena, call->args);
 }
 
@@ -193,7 +194,7 @@ int cli_main(const struct cli_tool *tool, int argc, char **argv,
     if (st == REMAT_OK && !done)
         st = claim_files(ctx, &arena, &args);
     if (st == REMAT_OK && !done)
-        st = remat_guard(ctx, run_call, &(struct call){ctx, &arena, &args, run});
+        st = remat_guard(ctx, run_call, &(struct tool_call){ctx, &arena, &args, run});
     if (json_incomplete) /* whatever came of it */
         st = remat_error(ctx, REMAT_ERROR_MEMORY, "out of memory");
     if (st == REMAT_OK || st == REMAT_ERROR_NOT_FINITE) {
@@ -208,4 +209,19 @@ int cli_main(const struct cli_tool *tool, int argc, char **argv,
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
     return st == REMAT_OK && ended_early ? REMAT_ERROR_RANK_LOST : (int)st;
+}
+
+remat_status cli_cache_folder(remat_context *ctx, const char *given, char *out, size_t bytes)
+{
+    const char *folder = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int length = 0;
+    *out = 0;
+    if (given && strcmp(given, "none") != 0)
+        length = snprintf(out, bytes, "%s", given);
+    else if (!given && folder && *folder)
+        length = snprintf(out, bytes, "%s/remat", folder);
+    else if (!given && home && *home)
+        length = snprintf(out, bytes, "%s/.cache/remat", home);
+    return length < (int)bytes ? REMAT_OK
+                               : cli_error(ctx, REMAT_ERROR_USAGE, "--cache: the name is too long");
 }

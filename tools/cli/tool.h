@@ -5,6 +5,9 @@
 
 #include "cli.h"
 
+#include <remat/status.h>
+#include <stddef.h>
+
 /* "remat 0.1.0": what wrote a file. */
 const char *cli_producer(void);
 
@@ -17,7 +20,7 @@ int cli_main(const struct cli_tool *tool, int argc, char **argv,
              remat_status (*run)(remat_context *ctx, struct remat_arena *arena,
                                  const struct cli_arguments *args));
 
-/* Lines that are printed behind the error message; they outlive `run`, as in its arena. */
+/* Lines that are printed after the error message; they outlive `run`, as in its arena. */
 void cli_explain(const char *lines);
 
 /* Writes all of a file: the option's if it is given, else standard output. */
@@ -34,5 +37,9 @@ void cli_keep_files(void);
 void cli_end_early(void);
 /* Before the end of `run`, whose files are moved into place now. */
 remat_status cli_finish(remat_context *ctx, const struct cli_arguments *args);
+
+/* The folder that is given, by default $XDG_CACHE_HOME/remat or ~/.cache/remat; "" for "none" and
+ * where there is no default. REMAT_ERROR_USAGE: it does not fit `bytes`. */
+remat_status cli_cache_folder(remat_context *ctx, const char *given, char *out, size_t bytes);
 
 #endif

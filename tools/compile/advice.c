@@ -69,7 +69,7 @@ fail:
 /* --- options --- */
 
 /* Bytes of a rank that options bear on. */
-struct demand {
+struct advice_demand {
     struct static_parts parts;
     uint64_t logits_bytes; /* at the live peak, as values that are whole */
     uint64_t unused_bytes; /* of the device, beyond a budget that means all of it */
@@ -81,7 +81,7 @@ struct situation {
     const struct advice_facts *facts;
     struct remat_policy policy; /* that was given; no layers: none */
     bool refused;
-    struct demand demand;
+    struct advice_demand demand;
 };
 
 static bool has_adamw(const struct situation *s)
@@ -89,7 +89,7 @@ static bool has_adamw(const struct situation *s)
     return s->graph->optimizer.kind == REMAT_OPTIMIZER_ADAMW;
 }
 
-static void divide(struct demand *d, enum static_part part, uint32_t ranks)
+static void divide(struct advice_demand *d, enum static_part part, uint32_t ranks)
 {
     d->parts.bytes[part] /= ranks;
 }
@@ -103,7 +103,7 @@ static bool is_one_group(const struct situation *s)
            s->policy.group >= recomputed && s->settings->policy.has_recompute_num_layers;
 }
 
-static void lower_by_chunks(const struct situation *s, struct demand *d)
+static void lower_by_chunks(const struct situation *s, struct advice_demand *d)
 {
     bool at_logits =
         (double)s->facts->logits_bytes >= LOGITS_SHARE * (double)s->facts->live_peak_bytes;
@@ -111,13 +111,13 @@ static void lower_by_chunks(const struct situation *s, struct demand *d)
         d->logits_bytes = 0;
 }
 
-static void lower_by_capacity(const struct situation *s, struct demand *d)
+static void lower_by_capacity(const struct situation *s, struct advice_demand *d)
 {
     (void)s;
     d->unused_bytes = 0;
 }
 
-static void lower_by_zero_1(const struct situation *s, struct demand *d)
+static void lower_by_zero_1(const struct situation *s, struct advice_demand *d)
 {
     uint32_t ranks = remat_mesh_size(&s->settings->mesh, "dp");
     if (!s->refused || s->settings->passes.zero)
@@ -126,7 +126,7 @@ static void lower_by_zero_1(const struct situation *s, struct demand *d)
     divide(d, PART_MOMENTS, ranks);
 }
 
-static void lower_by_zero_3(const struct situation *s, struct demand *d)
+static void lower_by_zero_3(const struct situation *s, struct advice_demand *d)
 {
     uint32_t ranks = remat_mesh_size(&s->settings->mesh, "dp");
     if (!s->refused || s->settings->passes.zero == 3 || !has_adamw(s))
@@ -137,21 +137,21 @@ static void lower_by_zero_3(const struct situation *s, struct demand *d)
     divide(d, PART_ACCUMULATORS, ranks);
 }
 
-static void lower_by_moments(const struct situation *s, struct demand *d)
+static void lower_by_moments(const struct situation *s, struct advice_demand *d)
 {
     if (s->refused && has_adamw(s) && !s->graph->optimizer.bf16_moments)
         divide(d, PART_MOMENTS, 2);
 }
 
-static void lower_by_masters(const struct situation *s, struct demand *d)
+static void lower_by_masters(const struct situation *s, struct advice_demand *d)
 {
     if (s->refused)
         d->parts.bytes[PART_MASTERS] = 0;
 }
 
-static void lower_by_both(const struct situation *s, struct demand *d)
+static void lower_by_both(const struct situation *s, struct advice_demand *d)
 {
-    struct demand before = *d;
+    struct advice_demand before = *d;
     lower_by_masters(s, d);
     uint64_t moments = d->parts.bytes[PART_MOMENTS];
     lower_by_moments(s, d);
@@ -161,7 +161,7 @@ static void lower_by_both(const struct situation *s, struct demand *d)
 }
 
 /* Adapters have little of what trained weights have. */
-static void lower_by_adapters(const struct situation *s, struct demand *d)
+static void lower_by_adapters(const struct situation *s, struct advice_demand *d)
 {
     for (int k = PART_WEIGHTS + 1; s->adapted && k < PART_FROZEN; k++)
         d->parts.bytes[k] = 0;
@@ -222,16 +222,16 @@ static void use_adapters(struct remat_graph *graph, struct remat_compile_setting
     (void)graph, (void)settings;
 }
 
-enum kind { GROUPS, CHUNKS, CAPACITY, ZERO, STATES, ADAPTERS, KIND_COUNT };
+enum advice_kind { GROUPS, CHUNKS, CAPACITY, ZERO, STATES, ADAPTERS, KIND_COUNT };
 static const char graph_tool[] = "remat-graph", compile_tool[] = "remat-compile";
 
 /* Of one kind the first that helps is said. */
-static const struct row {
-    enum kind kind;
+static const struct advice_row {
+    enum advice_kind kind;
     const char *tool, *options;
     /* Nothing changes where it does not apply; NULL: how much it saves is known when it is planned.
      */
-    void (*lower)(const struct situation *s, struct demand *demand);
+    void (*lower)(const struct situation *s, struct advice_demand *demand);
     void (*use)(struct remat_graph *graph, struct remat_compile_settings *settings);
 } rows[] = {
     {GROUPS, compile_tool, "--recompute-num-layers 1", NULL, use_groups},
@@ -252,7 +252,7 @@ static bool has(row_set set, uint32_t row)
     return set >> row & 1;
 }
 
-static bool has_kind(row_set set, enum kind kind)
+static bool has_kind(row_set set, enum advice_kind kind)
 {
     for (uint32_t i = 0; i < ROW_COUNT; i++)
         if (has(set, i) && rows[i].kind == kind)
@@ -260,7 +260,7 @@ static bool has_kind(row_set set, enum kind kind)
     return false;
 }
 
-static uint64_t total(const struct demand *d)
+static uint64_t total(const struct advice_demand *d)
 {
     uint64_t bytes = d->logits_bytes + d->unused_bytes;
     for (int k = 0; k < STATIC_PART_COUNT; k++)
@@ -302,7 +302,7 @@ static uint64_t saved_by(const struct advising *a, row_set set)
             .facts = &a->adapted,
             .refused = true,
             .demand = {a->adapted.parts, a->adapted.logits_bytes, s.demand.unused_bytes}};
-    struct demand d = s.demand;
+    struct advice_demand d = s.demand;
     uint64_t before = total(&d), saved = 0;
     for (uint32_t i = ROW_COUNT; i-- > 0;) {
         uint64_t whole = total(&d), measured = a->saved[i];
@@ -409,7 +409,7 @@ static const char *options_of(struct remat_arena *arena, row_set set, const char
     return text.failed ? NULL : text.items ? text.items : "";
 }
 
-/* `said`, behind the options. NULL: there was no memory for it. */
+/* `said`, after the options. NULL: there was no memory for it. */
 static remat_status add(const struct advising *a, row_set set, const char *said,
                         uint64_t needed_bytes, uint64_t step_ns)
 {
@@ -452,7 +452,7 @@ static remat_status add_shortfall(const struct advising *a, row_set set, uint64_
 /* --- what is tried --- */
 
 /* The first row of the kind that helps, or the one that leaves least to be missing. */
-static remat_status advise_kind(struct advising *a, enum kind kind)
+static remat_status advise_kind(struct advising *a, enum advice_kind kind)
 {
     remat_status st = REMAT_OK;
     uint64_t now = a->s.facts->needed_bytes, least = now;
@@ -617,7 +617,7 @@ remat_status advise(remat_context *ctx, struct remat_arena *arena, const struct 
     policy.distribute_saved_activations = false; /* asks for lengths, which are not bound yet */
     if (remat_policy_given(&policy))
         REMAT_TRY(remat_policy_resolve(ctx, arena, &meshed, &policy, &a.s.policy));
-    for (enum kind kind = 0; kind < ADAPTERS; kind++)
+    for (enum advice_kind kind = 0; kind < ADAPTERS; kind++)
         REMAT_TRY(advise_kind(&a, kind));
     REMAT_TRY(advise_adapters(&a));
     if (a.s.refused)

@@ -7,7 +7,7 @@
 #include "compile.h"
 #include "static_parts.h"
 
-/* What advice goes by, of a plan or of the smallest one that was refused. */
+/* Facts that advice depends on, of a plan or of the smallest one that was refused. */
 struct advice_facts {
     struct static_parts parts;
     uint64_t static_bytes, live_peak_bytes;
@@ -32,7 +32,7 @@ struct advice {
 struct advices REMAT_LIST(struct advice);
 #define ADVICE_LORA "16" /* the rank of adapters */
 
-/* Who plans. */
+/* Callback that plans. */
 struct advice_planner {
     /* The same graph and settings but for what is changed. REMAT_ERROR_INFEASIBLE: it does not
      * fit; *out is then of the smallest plan found, needed_bytes 0: there is none. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cubins_option.h"
 
-#include "cache_folder.h"
 #include "codegen.h"
 #include "cubin_cache.h"
 #include "notes.h"
 #include "options.h"
 #include "size.h"
+#include "tool.h"
 #include "watch.h"
 
 #include <inttypes.h>

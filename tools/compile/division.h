@@ -27,12 +27,12 @@ struct division {
     bool in_pieces;           /* nothing fits unless gradients are exchanged in smaller pieces */
     remat_status refusal;     /* of one that is impossible, with its message */
     const char *why;
-    /* Of one that was planned: */
+    /* Set where it was planned: */
     const char *policy;
     uint64_t step_ns, peak_bytes;
     struct remat_manual manuals[REMAT_SYSTEM_COUNT];
     uint32_t manual_count;
-    /* Of one of the best: */
+    /* Set where it is one of the best: */
     const char *command;                   /* that makes exactly this plan */
     const char *flags[REMAT_SYSTEM_COUNT]; /* the whole setting there, with the nearest policy;
                                               NULL: the system cannot say it */
@@ -47,5 +47,21 @@ struct division_text {
 };
 /* "--mesh dp=4,tp=2 --sequence-parallel --zero 1 --microbatches 8" */
 struct division_text division_options(const struct division *division);
+
+struct divisions;
+/* The arguments with which this division is compiled, in the order of the given ones. */
+remat_status division_arguments(struct remat_arena *arena, const struct divisions *divisions,
+                                const struct division *division, struct cli_arguments *out);
+
+/* Fills in command and flags. */
+remat_status division_describe(struct remat_arena *arena, const struct divisions *divisions,
+                               struct division *division);
+
+/* The policy that flags of the system come with; NULL: there is none. */
+const struct remat_manual *division_manual(const struct division *division,
+                                           enum remat_system system);
+
+/* As one word of a shell. */
+void shell_word_append(struct remat_text *out, const char *word);
 
 #endif

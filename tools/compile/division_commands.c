@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A division as it is typed: the command of remat-compile, and the options of Megatron-LM and
  * torchtitan (docs/policies.md). */
-#include "division_commands.h"
+#include "divisions.h"
 
 #include "mesh.h"
 #include "options.h"

@@ -7,7 +7,7 @@
 #include "divisions.h"
 
 #include "amounts.h"
-#include "division_commands.h"
+#include "division.h"
 #include "graph_file.h"
 #include "mesh.h"
 #include "model.h"
@@ -19,7 +19,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-struct search {
+struct division_search {
     remat_context *ctx;
     struct remat_arena *arena; /* of what is kept */
     const struct cli_arguments *args;
@@ -87,14 +87,14 @@ struct choices {
     uint32_t count, items[3];
 };
 
-static struct choices stages_of(const struct search *s, uint32_t dp)
+static struct choices stages_of(const struct division_search *s, uint32_t dp)
 {
     if (!cli_has(s->args, OPTION_ranks) || cli_has(s->args, OPTION_zero))
         return (struct choices){1, {s->settings->passes.zero}};
     return dp > 1 ? (struct choices){3, {0, 1, 3}} : (struct choices){1, {0}};
 }
 
-static struct choices sequence_of(const struct search *s, uint32_t tp)
+static struct choices sequence_of(const struct division_search *s, uint32_t tp)
 {
     bool given = s->settings->passes.sequence_parallel;
     if (!cli_has(s->args, OPTION_ranks) || given || tp == 1)
@@ -106,7 +106,7 @@ struct division_list REMAT_LIST(struct division);
 
 /* By number of microbatches, which divides a rank's batch. One that ranks do not divide is not
  * possible, which compiling it says. */
-static remat_status add_microbatches(const struct search *s, struct division division,
+static remat_status add_microbatches(const struct division_search *s, struct division division,
                                      struct division_list *out)
 {
     remat_status st = REMAT_OK;
@@ -125,7 +125,7 @@ fail:
     return st;
 }
 
-static remat_status add_mesh(const struct search *s, const struct remat_mesh *mesh,
+static remat_status add_mesh(const struct division_search *s, const struct remat_mesh *mesh,
                              struct division_list *out)
 {
     remat_status st = REMAT_OK;
@@ -142,7 +142,7 @@ fail:
     return st;
 }
 
-static remat_status enumerate(const struct search *s, struct division_list *out)
+static remat_status enumerate(const struct division_search *s, struct division_list *out)
 {
     remat_status st = REMAT_OK;
     uint32_t ranks = (uint32_t)cli_integer(s->args, OPTION_ranks, 1);
@@ -170,7 +170,7 @@ fail:
 /* A proof that one division does not fit is none for others. */
 static void keep_refused(void *user, const struct remat_refusal *refusal)
 {
-    struct search *s = user;
+    struct division_search *s = user;
     if (!refusal->smallest)
         return;
     s->refused_bytes = refusal->smallest_bytes;
@@ -178,8 +178,9 @@ static void keep_refused(void *user, const struct remat_refusal *refusal)
         s->settings->refused(s->settings->refused_user, refusal);
 }
 
-static remat_status start(struct search *s, struct remat_arena *scratch, struct division *d,
-                          struct remat_compile_settings *settings, struct remat_graph **graph)
+static remat_status start(struct division_search *s, struct remat_arena *scratch,
+                          struct division *d, struct remat_compile_settings *settings,
+                          struct remat_graph **graph)
 {
     *settings = settings_of_trial(s->settings);
     settings->mesh = d->mesh;
@@ -195,7 +196,7 @@ static remat_status start(struct search *s, struct remat_arena *scratch, struct 
 }
 
 /* What an attempt has come to; other errors go on. */
-static remat_status conclude(struct search *s, struct division *d, remat_status st)
+static remat_status conclude(struct division_search *s, struct division *d, remat_status st)
 {
     const char *message = remat_context_message(s->ctx);
     if (st == REMAT_ERROR_INFEASIBLE) {
@@ -216,7 +217,7 @@ static remat_status conclude(struct search *s, struct division *d, remat_status 
 }
 
 /* With gradients in pieces as small as are tried. No piece has any part in persistent memory. */
-static remat_status bound_in_pieces(struct search *s, struct remat_arena *scratch,
+static remat_status bound_in_pieces(struct division_search *s, struct remat_arena *scratch,
                                     const struct remat_graph *graph,
                                     struct remat_compile_settings *settings, struct division *d)
 {
@@ -247,7 +248,7 @@ static bool keeps_no_more(const struct division *a, const struct division *b)
 }
 
 /* Too large by what is persistent with a division before it. */
-static bool is_hopeless(const struct search *s, struct division *d)
+static bool is_hopeless(const struct division_search *s, struct division *d)
 {
     for (const struct division *a = s->divisions->items; a < d; a++)
         if (a->outcome == DIVISION_TOO_LARGE && a->bound.static_bytes > s->settings->budget_bytes &&
@@ -261,7 +262,7 @@ static bool is_hopeless(const struct search *s, struct division *d)
     return false;
 }
 
-static remat_status find_bound(struct search *s, struct division *d)
+static remat_status find_bound(struct division_search *s, struct division *d)
 {
     remat_status st = REMAT_OK;
     struct remat_arena *scratch = remat_scratch_open(s->ctx);
@@ -282,12 +283,12 @@ fail:
     return st;
 }
 
-static const char *copy(const struct search *s, const char *text)
+static const char *copy(const struct division_search *s, const char *text)
 {
     return remat_arena_format(s->arena, "%s", text);
 }
 
-static remat_status keep_plan(const struct search *s, struct division *d,
+static remat_status keep_plan(const struct division_search *s, struct division *d,
                               const struct remat_program *program)
 {
     bool kept = (d->policy = copy(s, program->policy)) != NULL;
@@ -313,7 +314,7 @@ static bool is_planned(const struct divisions *divisions)
 }
 
 /* As the whole command would: with the largest pieces that fit. */
-static remat_status compile_in_pieces(struct search *s, struct remat_arena *scratch,
+static remat_status compile_in_pieces(struct division_search *s, struct remat_arena *scratch,
                                       const struct remat_graph *graph,
                                       struct remat_compile_settings *settings,
                                       struct remat_program **out)
@@ -337,7 +338,7 @@ static remat_status compile_in_pieces(struct search *s, struct remat_arena *scra
 }
 
 /* An attempt that is cut short counts only if there is nothing else. */
-static remat_status plan(struct search *s, struct division *d)
+static remat_status plan(struct division_search *s, struct division *d)
 {
     remat_status st = REMAT_OK;
     struct remat_arena *scratch = remat_scratch_open(s->ctx);
@@ -397,7 +398,7 @@ static uint32_t find_open(const struct divisions *divisions)
 }
 
 /* The first that may fit is planned when its whole mesh is bounded, or the search ended. */
-static remat_status bound_all(struct search *s)
+static remat_status bound_all(struct division_search *s)
 {
     remat_status st = REMAT_OK;
     struct divisions *divisions = s->divisions;
@@ -415,7 +416,7 @@ fail:
     return st;
 }
 
-static remat_status plan_open(struct search *s)
+static remat_status plan_open(struct division_search *s)
 {
     remat_status st = REMAT_OK;
     struct divisions *divisions = s->divisions;
@@ -433,7 +434,7 @@ fail:
 
 /* The one with the lowest floor of which no refusal is known, unless that is no lower than the
  * smallest budget found; NULL: there is none. */
-static struct division *find_smaller(const struct search *s, const bool *refused)
+static struct division *find_smaller(const struct division_search *s, const bool *refused)
 {
     struct division *least = NULL;
     for (uint32_t i = 0; i < s->divisions->count; i++) {
@@ -464,8 +465,8 @@ const char *divisions_reason(const struct divisions *s, uint32_t i)
     return why + (named ? length + 2 : 0);
 }
 
-/* None is possible: the first one's reason is the message, all of them stand behind it. */
-static remat_status refuse_all(const struct search *s)
+/* None is possible: the first one's reason is the message, all of them stand after it. */
+static remat_status refuse_all(const struct division_search *s)
 {
     const struct divisions *divisions = s->divisions;
     const struct division *first = divisions->items;
@@ -485,7 +486,7 @@ static remat_status refuse_all(const struct search *s)
 }
 
 /* Nothing fits: what needs least? */
-static remat_status refuse(struct search *s)
+static remat_status refuse(struct division_search *s)
 {
     remat_status st = REMAT_OK;
     struct divisions *divisions = s->divisions;
@@ -522,7 +523,7 @@ static int compare(const void *a, const void *b)
     return x->number < y->number ? -1 : 1;
 }
 
-static remat_status choose(struct search *s)
+static remat_status choose(struct division_search *s)
 {
     remat_status st = REMAT_OK;
     struct divisions *divisions = s->divisions;
@@ -540,7 +541,7 @@ fail:
 }
 
 /* What is given of the whole step. */
-static remat_status describe(struct search *s)
+static remat_status describe(struct division_search *s)
 {
     remat_status st = REMAT_OK;
     struct divisions *divisions = s->divisions;
@@ -563,7 +564,8 @@ fail:
 }
 
 /* Unless mesh and microbatches are given, so that the rest alone was chosen. */
-static remat_status record_choice(const struct search *s, struct remat_compile_settings *settings)
+static remat_status record_choice(const struct division_search *s,
+                                  struct remat_compile_settings *settings)
 {
     const struct cli_arguments *args = s->args;
     bool microbatches = cli_has(args, OPTION_microbatches) && !division_is_auto(args);
@@ -583,13 +585,13 @@ remat_status divisions_choose(remat_context *ctx, struct remat_arena *arena,
 {
     remat_status st = REMAT_OK;
     struct division_list list = {0};
-    struct search s = {.ctx = ctx,
-                       .arena = arena,
-                       .args = args,
-                       .parsed = parsed,
-                       .settings = settings,
-                       .progress = progress,
-                       .divisions = divisions};
+    struct division_search s = {.ctx = ctx,
+                                .arena = arena,
+                                .args = args,
+                                .parsed = parsed,
+                                .settings = settings,
+                                .progress = progress,
+                                .divisions = divisions};
     *divisions = (struct divisions){.args = args, .bindings = join_bindings(arena, args)};
     REMAT_TRY(divisions->bindings ? REMAT_OK : REMAT_ERROR_MEMORY);
     REMAT_TRY(check_options(ctx, args, settings));

@@ -37,4 +37,7 @@ remat_status divisions_choose(remat_context *ctx, struct remat_arena *arena,
                               struct remat_compile_settings *settings, struct progress *progress,
                               struct divisions *divisions, struct cli_arguments *out);
 
+void divisions_print_text(const struct divisions *divisions);
+void divisions_print_json(const struct divisions *divisions); /* a member, with a comma after it */
+
 #endif

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "divisions_report.h"
+#include "divisions.h"
 
-#include "division_commands.h"
+#include "division.h"
 #include "mesh.h"
-#include "report.h"
 #include "size.h"
-#include "throughput.h"
 #include "wrap.h"
 
 #include <inttypes.h>
@@ -115,7 +113,7 @@ void divisions_print_text(const struct divisions *s)
 static void print_string(const char *key, const char *text)
 {
     printf(", \"%s\": ", key);
-    report_print_json_string(text);
+    cli_show_json(stdout, text);
 }
 
 static void print_json_row(const struct divisions *s, const struct division *d)

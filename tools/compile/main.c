@@ -4,8 +4,7 @@
 #include "advice.h"
 #include "cubins_option.h"
 #include "curve_file.h"
-#include "curve_picture.h"
-#include "division_commands.h"
+#include "division.h"
 #include "emit_cuda.h"
 #include "files.h"
 #include "graph_file.h"
@@ -14,17 +13,14 @@
 #include "notes.h"
 #include "observe.h"
 #include "options.h"
-#include "positions.h"
+#include "plan_lines.h"
 #include "profile.h"
 #include "program.h"
 #include "refusal_text.h"
 #include "report.h"
 #include "settings.h"
 #include "size.h"
-#include "standing.h"
 #include "tool.h"
-#include "unaligned.h"
-#include "unnamed.h"
 
 #include <inttypes.h>
 #include <malloc.h>
@@ -102,8 +98,8 @@ static bool has_pins(const struct remat_graph *graph, const struct remat_policy_
     return pins;
 }
 
-/* The policy behind a program: that of the settings, or the rung of its name. NULL without pins,
- * when the layers of the program are those of the policy. */
+/* The policy of a program: that of the settings, or the manual policy of its name. NULL without
+ * pins, when the layers of the program are those of the policy. */
 static remat_status find_chosen(remat_context *ctx, struct remat_arena *arena,
                                 const struct remat_graph *input,
                                 const struct remat_compile_settings *all,

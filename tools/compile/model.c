@@ -114,7 +114,7 @@ static double work_of(const struct remat_graph *graph, struct sizes *sizes, uint
     return symbol_counts ? value : work;
 }
 
-/* Why the graph cannot have this size, as the message says behind the path. */
+/* Why the graph cannot have this size, as the message says after the path. */
 static remat_status keep_why(const struct attempts *a, struct size_trial *trial)
 {
     const char *message = remat_context_message(a->ctx);

@@ -16,8 +16,8 @@ remat_status model_bind(remat_context *ctx, struct remat_arena *arena, const cha
                         const struct remat_graph *parsed, const char *bindings,
                         const struct remat_compile_settings *settings, struct remat_graph **out);
 
-/* What a step of all ranks works on, by the values of symbols: "tokens" or, without lengths,
- * "sequences". *unit NULL: without a batch that is not known. */
+/* Tokens or, without lengths, sequences of a step of all ranks, by the values of symbols; *unit is
+ * "tokens" or "sequences". NULL: not known, as there is no batch. */
 double model_work(const struct remat_graph *symbols, const char **unit);
 
 /* The bindings to compile with: those given, with the best size in place of auto. */

@@ -1,14 +1,100 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "observe.h"
 
+#include "cli.h"
 #include "graph_text.h"
 #include "options.h"
 #include "prepare.h"
-#include "print_plan.h"
 #include "size.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+
+enum { KEPT_NAMED = 10 };
+
+static void print_kept(const struct remat_binding *b)
+{
+    uint64_t rest_bytes = b->kept_bytes;
+    for (uint32_t i = 0; i < b->kept_count && i < KEPT_NAMED; i++) {
+        const struct remat_kept *kept = &b->kept[i];
+        printf("%16" PRIu64 "  ", kept->bytes);
+        if (kept->layer.i == REMAT_NONE)
+            printf("%-10s", "no layer");
+        else
+            printf("layer %-4" PRIu32, kept->layer.i);
+        cli_show(stdout, kept->value);
+        putchar('\n');
+        rest_bytes -= kept->bytes;
+    }
+    if (b->kept_count > KEPT_NAMED)
+        printf("%16" PRIu64 "  ... and %" PRIu32 " more\n", rest_bytes, b->kept_count - KEPT_NAMED);
+}
+
+/* An empty line between what is printed. */
+static void begin(bool *begun)
+{
+    if (*begun)
+        putchar('\n');
+    *begun = true;
+}
+
+/* These two print a search; `user` is a bool, false at first. */
+static void print_plan_bound(void *user, const struct remat_binding *b)
+{
+    begin(user);
+    printf("lower bound: %" PRIu64 " ns a step, found at \"", b->bound_ns);
+    cli_show(stdout, b->kernel);
+    printf("\" (%s)\n", b->phase);
+    printf("%16" PRIu64 "  bytes persistent\n", b->static_bytes);
+    printf("%16" PRIu64 "  bytes live there in every plan\n", b->other_bytes);
+    printf("%16" PRIu64 "  bytes of room for what is saved\n", b->room_bytes);
+    printf("%16" PRIu64 "  bytes kept by the cut at %.4g ps a byte, %" PRIu32 " values:\n",
+           b->kept_bytes, b->price_ps, b->kept_count);
+    print_kept(b);
+}
+
+/* "none", "path 2 step 31", "neighbour 4" */
+static void print_name(const struct remat_tried *t)
+{
+    if (strcmp(t->policy, "per-op") != 0)
+        cli_show(stdout, t->policy);
+    else if (remat_is_none(t->path.i))
+        printf("neighbour %" PRIu32, t->step);
+    else
+        printf("path %" PRIu32 " step %" PRIu32, t->path.i, t->step);
+    putchar('\n');
+}
+
+static void print_number(uint64_t number, uint64_t unknown)
+{
+    if (number == unknown)
+        printf("%16s", "-");
+    else
+        printf("%16" PRIu64, number);
+}
+
+static void print_plan_tried(void *user, const struct remat_tried_list *list)
+{
+    begin(user);
+    printf("%s", list->name);
+    if (list->proposal_count != 1 || list->count != 1)
+        printf(": %" PRIu32 " of %" PRIu32 " scheduled, %" PRIu32 " never", list->count,
+               list->proposal_count, list->proposal_count - list->count);
+    putchar('\n');
+    if (list->count > 0)
+        printf("%16s%16s%16s%16s%16s\n", "at least ns", "time ns", "at least B", "live peak B",
+               "arena B");
+    for (uint32_t i = 0; i < list->count; i++) {
+        const struct remat_tried *t = &list->items[i];
+        print_number(t->least_ns, 0);
+        printf("%16" PRIu64, t->step_ns);
+        print_number(t->least_bytes, 0);
+        print_number(t->live_peak_bytes, UINT64_MAX);
+        print_number(t->arena_bytes, UINT64_MAX);
+        printf("  %-4s  ", t->fits ? "fits" : "");
+        print_name(t);
+    }
+}
 
 static bool wants_pass(const struct cli_arguments *args, const char *pass)
 {

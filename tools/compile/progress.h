@@ -26,7 +26,7 @@ struct progress {
 remat_status progress_start(remat_context *ctx, const struct cli_arguments *args,
                             struct remat_compile_settings *settings, struct progress *progress);
 
-/* What is searched from now on is a plan of this value, one of many, or the one that was chosen. */
+/* Notes that the search from now on is for a plan of this value, one of many, or the chosen one. */
 void progress_look_at(struct progress *progress, const struct sizes *sizes, uint32_t value,
                       bool chosen);
 

@@ -70,12 +70,12 @@ static void print_json(const struct refusal_kept *kept)
            ",\n  \"static_bytes\": %" PRIu64 ",\n  \"workspace_bytes\": %" PRIu64
            ",\n  \"binding_command\": {\"name\": ",
            r->reserve_bytes, kept->live_peak_bytes, kept->static_bytes, kept->workspace_bytes);
-    report_print_json_string(kept->binding);
+    cli_show_json(stdout, kept->binding);
     printf(", \"phase\": \"%s\"},\n  \"residents\": [", kept->phase);
     for (uint32_t i = 0; i < kept->resident_count; i++) {
         const struct refusal_resident *resident = &kept->residents[i];
         printf("%s\n    {\"name\": ", i ? "," : "");
-        report_print_json_string(resident->name);
+        cli_show_json(stdout, resident->name);
         printf(", \"bytes\": %" PRIu64 ", \"removal\": \"%s\", \"recompute_extra_ns\": ",
                resident->bytes, resident->removal.how);
         if (is_recomputable(resident))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is said of a budget that nothing fits. */
+/* The explanation of a budget that nothing fits. */
 #ifndef REMAT_TOOLS_COMPILE_REFUSAL_TEXT_H
 #define REMAT_TOOLS_COMPILE_REFUSAL_TEXT_H
 
@@ -16,7 +16,7 @@ struct refusal_resident {
     struct dump_removal removal;
 };
 
-/* Of several attempts, as to find a batch, the one that needs least. */
+/* The attempt that needs least of several, as to find a batch. */
 struct refusal_kept {
     struct remat_arena *arena;
     struct remat_refusal refusal; /* smallest_bytes 0: not known; its plan is gone */
@@ -36,7 +36,7 @@ void refusal_watch(struct remat_arena *arena, struct remat_compile_settings *set
                    struct refusal_kept *out);
 
 /* After REMAT_ERROR_INFEASIBLE, which it returns: the size needed at the end of its message,
- * rounded up, lines behind it, and with `json` an object on standard output. Where time was too
+ * rounded up, lines after it, and with `json` an object on standard output. Where time was too
  * short for that, the message says what is proven. */
 remat_status refusal_print(remat_context *ctx, const struct refusal_kept *kept, bool json);
 

@@ -3,10 +3,9 @@
 
 #include "base.h"
 #include "cli.h"
-#include "divisions_report.h"
+#include "divisions.h"
 #include "show.h"
 #include "size.h"
-#include "throughput.h"
 #include "wrap.h"
 
 #include <inttypes.h>
@@ -137,7 +136,7 @@ static void print_memory(const struct remat_program *p)
     printf("  activations  %s\n", cli_exact(parts[PART_ACTIVATIONS]).text);
 }
 
-/* "14", "3.5": at most two digits behind the point */
+/* "14", "3.5": at most two digits after the point */
 static void print_each(uint64_t bytes, uint64_t count)
 {
     char digits[32];
@@ -353,24 +352,10 @@ void report_print_text(const struct report *report)
         print_curve(report);
 }
 
-/* JSON has no bytes that are not UTF-8, as names of files may: those are text, \\x9b. */
-void report_print_json_string(const char *text)
-{
-    char shown[REMAT_SHOWN_BYTES];
-    putchar('"');
-    while (*text) {
-        if (*text == '"' || *text == '\\')
-            printf("\\%c", *text++);
-        else if (remat_show(&text, shown))
-            printf("%s%s", shown[0] == '\\' && shown[1] == 'x' ? "\\" : "", shown);
-    }
-    putchar('"');
-}
-
 static void print_json_text(const char *key, const char *text)
 {
     printf("  \"%s\": ", key);
-    report_print_json_string(text);
+    cli_show_json(stdout, text);
     printf(",\n");
 }
 
@@ -427,7 +412,7 @@ static void print_json_curve(const struct report *report)
     printf("  \"curve\": {\"points\": %" PRIu32 ", \"evaluated\": %" PRIu32
            ", \"decisions\": %" PRIu32 ", \"cut_short\": %s, \"path\": ",
            f->count, f->evaluated_count, f->decision_count, f->cut_short ? "true" : "false");
-    report_print_json_string(report->curve_path);
+    cli_show_json(stdout, report->curve_path);
     printf("}%s\n", report->program ? "," : "");
 }
 
@@ -444,9 +429,9 @@ static void print_json_sizes(const struct sizes *s)
 {
     bool first = true;
     printf("  \"sizes\": {\"symbol\": ");
-    report_print_json_string(s->symbol);
+    cli_show_json(stdout, s->symbol);
     printf(", \"values\": %" PRIu32 ", \"unit\": ", s->value_count);
-    report_print_json_string(s->unit);
+    cli_show_json(stdout, s->unit);
     printf(", \"chosen\": %" PRIu32 ", \"cut_short\": %s", s->trials[s->best].value,
            s->cut_short ? "true" : "false");
     print_json_ranges("slower", &s->slower);
@@ -463,12 +448,12 @@ static void print_json_sizes(const struct sizes *s)
         first = false;
         if (trial->fits) {
             printf(", \"policy\": ");
-            report_print_json_string(trial->policy);
+            cli_show_json(stdout, trial->policy);
             printf(", \"step_ns\": %" PRIu64 ", \"peak_bytes\": %" PRIu64 ", \"rate\": %.17g",
                    trial->step_ns, trial->peak_bytes, trial->rate);
         } else if (trial->why) {
             printf(", \"why\": ");
-            report_print_json_string(trial->why);
+            cli_show_json(stdout, trial->why);
         }
         printf("}");
     }
@@ -522,9 +507,9 @@ static void print_json_manuals(const struct remat_program *p)
     for (uint32_t i = 0; i < p->manual_count; i++) {
         const struct remat_manual *m = &p->manuals[i];
         printf("%s\n    {\"system\": \"%s\", \"policy\": ", i ? "," : "", m->system);
-        report_print_json_string(m->policy);
+        cli_show_json(stdout, m->policy);
         printf(", \"flags\": ");
-        report_print_json_string(m->flags);
+        cli_show_json(stdout, m->flags);
         printf(", \"step_ns\": %" PRIu64 "}", m->step_ns);
     }
     printf("],\n");
@@ -571,12 +556,12 @@ static void print_json_plan(const struct report *report)
     printf("  \"notes\": [");
     for (uint32_t i = 0; i < p->note_count; i++) {
         printf("%s", i ? ", " : "");
-        report_print_json_string(p->notes[i]);
+        cli_show_json(stdout, p->notes[i]);
     }
     printf("],\n");
     report_print_json_advice(&report->advices);
     printf(",\n  \"plan\": ");
-    report_print_json_string(report->path);
+    cli_show_json(stdout, report->path);
     printf("\n");
 }
 

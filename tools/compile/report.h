@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What remat-compile says of the plan it has made, on standard output. */
+/* The report of remat-compile on the plan it has made, on standard output. */
 #ifndef REMAT_TOOLS_COMPILE_REPORT_H
 #define REMAT_TOOLS_COMPILE_REPORT_H
 
 #include "advice.h"
 #include "compile.h"
-#include "curve_svg.h"
+#include "curve.h"
 #include "divisions.h"
 #include "sizes.h"
 #include "static_parts.h"
@@ -15,7 +15,7 @@ struct report {
     struct static_parts parts;     /* of its persistent memory */
     const uint8_t *layer_extents;  /* remat_program_layer_extents */
     const char *path;              /* of the plan */
-    /* standing.h; "": nothing */
+    /* plan_lines.h; "": nothing */
     const char *manuals, *costs, *certificate;
     const char *profile_beside;            /* not used, costs name it; NULL: none */
     struct advices advices;                /* that make it faster or smaller */
@@ -27,7 +27,6 @@ struct report {
     const struct divisions *divisions; /* the same */
 };
 
-void report_print_json_string(const char *text);
 /* The member "advice", without what follows it. */
 void report_print_json_advice(const struct advices *advices);
 void report_print_text(const struct report *report);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the command line asks for. */
+/* The command line as settings. */
 #ifndef REMAT_TOOLS_COMPILE_SETTINGS_H
 #define REMAT_TOOLS_COMPILE_SETTINGS_H
 
@@ -10,8 +10,8 @@
 remat_status settings_read(remat_context *ctx, struct remat_arena *arena,
                            const struct cli_arguments *args, struct remat_compile_settings *out);
 
-/* What a plan records: what bears on its contents, not where it was written. `bindings` are those
- * in use. */
+/* Records in a plan the settings that bear on its contents, not where it was written. `bindings`
+ * are those in use. */
 remat_status settings_record(struct remat_arena *arena, const struct cli_arguments *args,
                              const char *bindings, struct remat_compile_settings *out);
 

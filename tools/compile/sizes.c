@@ -79,7 +79,7 @@ const char *sizes_bindings(struct remat_arena *arena, const struct sizes *s, uin
 
 /* --- the search --- */
 
-struct search {
+struct size_search {
     remat_context *ctx;
     struct remat_arena *arena;
     struct sizes *sizes;
@@ -89,7 +89,7 @@ struct search {
     const struct size_attempts *attempts;
 };
 
-enum outcome { MAY_FIT, TOO_LARGE, IMPOSSIBLE };
+enum size_outcome { MAY_FIT, TOO_LARGE, IMPOSSIBLE };
 
 static uint32_t value_of(const struct sizes *s, uint32_t number)
 {
@@ -135,7 +135,8 @@ static bool has_trial(const struct sizes *s, uint32_t number)
 }
 
 /* Adds a trial in its place, or puts it in place of an earlier one. */
-static remat_status keep(struct search *search, uint32_t number, const struct size_trial *trial)
+static remat_status keep(struct size_search *search, uint32_t number,
+                         const struct size_trial *trial)
 {
     struct sizes *s = search->sizes;
     uint32_t place = trial_from(s, number);
@@ -155,7 +156,7 @@ static remat_status keep(struct search *search, uint32_t number, const struct si
     return REMAT_OK;
 }
 
-static remat_status keep_refusal(struct search *search, uint32_t value)
+static remat_status keep_refusal(struct size_search *search, uint32_t value)
 {
     if (search->refusal && search->too_large < value)
         return REMAT_OK;
@@ -165,8 +166,8 @@ static remat_status keep_refusal(struct search *search, uint32_t value)
 }
 
 /* Until something fits all are planned: a refusal needs a message. */
-static remat_status look_at(struct search *search, uint32_t number, bool planned,
-                            enum outcome *outcome)
+static remat_status look_at(struct size_search *search, uint32_t number, bool planned,
+                            enum size_outcome *outcome)
 {
     remat_status st = REMAT_OK;
     struct sizes *s = search->sizes;
@@ -198,10 +199,10 @@ fail:
     return st;
 }
 
-static remat_status try_all(struct search *search)
+static remat_status try_all(struct size_search *search)
 {
     remat_status st = REMAT_OK;
-    enum outcome outcome = MAY_FIT;
+    enum size_outcome outcome = MAY_FIT;
     for (uint32_t k = 0; k < search->sizes->value_count && outcome != TOO_LARGE; k++)
         REMAT_TRY(look_at(search, k, true, &outcome));
 fail:
@@ -244,11 +245,11 @@ static uint32_t find_open(const struct sizes *s)
     return open;
 }
 
-static remat_status plan_open(struct search *search)
+static remat_status plan_open(struct size_search *search)
 {
     remat_status st = REMAT_OK;
     struct sizes *s = search->sizes;
-    enum outcome outcome;
+    enum size_outcome outcome;
     for (uint32_t t; !s->cut_short && (t = find_open(s)) < s->trial_count;)
         REMAT_TRY(look_at(search, number_of(s, t), true, &outcome));
 fail:
@@ -264,12 +265,12 @@ static bool falls(const struct sizes *s)
 
 /* Doubles the number until rates fall or nothing fits. *begin: the first number that is possible.
  */
-static remat_status find_range(struct search *search, uint32_t *begin)
+static remat_status find_range(struct size_search *search, uint32_t *begin)
 {
     remat_status st = REMAT_OK;
     const struct sizes *s = search->sizes;
     uint32_t number = 0, last = s->value_count - 1, possible;
-    enum outcome outcome;
+    enum size_outcome outcome;
     *begin = 0;
     for (;; number = number < last / 2 ? 2 * number + 1 : last) {
         REMAT_TRY(look_at(search, number, false, &outcome));
@@ -295,11 +296,11 @@ fail:
 
 /* All from `begin` on that no bound rules out. The most promising is planned as soon as rates fall:
  * the better the best, the more its bounds rule out. */
-static remat_status bound_all(struct search *search, uint32_t begin)
+static remat_status bound_all(struct size_search *search, uint32_t begin)
 {
     remat_status st = REMAT_OK;
     const struct sizes *s = search->sizes;
-    enum outcome outcome;
+    enum size_outcome outcome;
     for (uint32_t n = skip_slower(s, begin); n < end_of(s) && !s->cut_short;
          n = skip_slower(s, n + 1)) {
         if (!has_trial(s, n))
@@ -313,8 +314,8 @@ fail:
 }
 
 /* Adds the numbers from `begin` to before `end`, of which the first alone may be a trial. */
-static remat_status list_range(struct search *search, struct size_ranges *ranges, uint32_t begin,
-                               uint32_t end)
+static remat_status list_range(struct size_search *search, struct size_ranges *ranges,
+                               uint32_t begin, uint32_t end)
 {
     remat_status st = REMAT_OK;
     struct sizes *s = search->sizes;
@@ -330,7 +331,7 @@ fail:
     return st;
 }
 
-/* The number behind the last one below the best that is not possible; 0: all are, as far as is
+/* The number after the last one below the best that is not possible; 0: all are, as far as is
  * known. */
 static uint32_t begin_of(const struct sizes *s)
 {
@@ -341,7 +342,7 @@ static uint32_t begin_of(const struct sizes *s)
 }
 
 /* What became of the values that were not planned. */
-static remat_status list_ranges(struct search *search)
+static remat_status list_ranges(struct size_search *search)
 {
     remat_status st = REMAT_OK;
     struct sizes *s = search->sizes;
@@ -371,7 +372,7 @@ fail:
 }
 
 /* Nothing fits. */
-static remat_status refuse(const struct search *search)
+static remat_status refuse(const struct size_search *search)
 {
     const struct sizes *s = search->sizes;
     if (search->refusal)
@@ -390,7 +391,7 @@ remat_status sizes_search(remat_context *ctx, struct remat_arena *arena, struct 
                           const struct size_attempts *attempts)
 {
     remat_status st = REMAT_OK;
-    struct search search = {.ctx = ctx, .arena = arena, .sizes = sizes, .attempts = attempts};
+    struct size_search search = {.ctx = ctx, .arena = arena, .sizes = sizes, .attempts = attempts};
     uint32_t begin;
     if (sizes->value_count <= TRY_ALL) {
         REMAT_TRY(try_all(&search));

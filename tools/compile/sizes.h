@@ -18,8 +18,8 @@ struct size_trial {
     double each; /* no value v that is larger has more than v times that; 0: not known */
 };
 
-/* Who looks at values. Both return REMAT_ERROR_INFEASIBLE with a message where a value does not
- * fit, REMAT_ERROR_INVALID with trial->why where the graph cannot have it. */
+/* Callbacks that evaluate one size. Both return REMAT_ERROR_INFEASIBLE with a message where a value
+ * does not fit, REMAT_ERROR_INVALID with trial->why where the graph cannot have it. */
 struct size_attempts {
     remat_status (*bound)(void *user, struct size_trial *trial);
     /* Only bounds it, if no plan of it has `rate_to_beat`; 0: is planned in any case. */
@@ -45,7 +45,7 @@ struct sizes {
     uint32_t trial_count, value_count; /* looked at, and of how many */
     uint32_t best;                     /* of trials; trial_count: none fits */
     bool cut_short;                    /* by is_over */
-    /* What else became of the values that were not planned: */
+    /* Values that were not planned, by the reason: */
     struct size_ranges slower;  /* than the best or too large, whatever is recomputed */
     struct size_ranges untried; /* the search was ended before */
     struct size_ranges below;   /* not tried, as `impossible` is not possible */

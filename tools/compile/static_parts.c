@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "static_parts.h"
 
+#include <assert.h>
 #include <fnmatch.h>
 
 const char *static_part_name(enum static_part part)
 {
+    assert(part < STATIC_PART_COUNT);
     static const char *const names[] = {"weights", "accumulators", "masters",
                                         "moments", "frozen",       "other"};
     return names[part];

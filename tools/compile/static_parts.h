@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the persistent memory of a plan is for. */
+/* Persistent memory of a plan, by purpose. */
 #ifndef REMAT_TOOLS_COMPILE_STATIC_PARTS_H
 #define REMAT_TOOLS_COMPILE_STATIC_PARTS_H
 

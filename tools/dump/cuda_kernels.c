@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* --kernels, second part: the CUDA kernels of a plan, and what NVRTC made of them. */
-#include "cuda_kernels.h"
+#include "views.h"
 
 #include "cuda_groups.h"
 #include "size.h"

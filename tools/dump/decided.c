@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "decided.h"
+#include "views.h"
 
 /* How commands use a value around the peak. Buffers tell less: others may lie there later. */
 struct use {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* --decisions: for each value that the backward pass reads, saved or recomputed, and why. */
-#include "decisions.h"
+#include "views.h"
 
 #include "size.h"
 
@@ -8,14 +8,14 @@
 #include <stdio.h>
 
 /* Records that differ in their layer only. */
-struct group {
+struct decision_group {
     const char *label; /* scope and name, with '*' for the layer */
     const struct remat_decision_record *first;
     size_t count, capacity;
     uint32_t *items;           /* layers, ascending where the records are */
     const char *layers, *type; /* as text */
 };
-struct groups REMAT_LIST(struct group);
+struct groups REMAT_LIST(struct decision_group);
 
 static const char *op_of(const struct remat_decision_record *record)
 {
@@ -40,7 +40,7 @@ static remat_status type_of(struct remat_arena *arena, const struct remat_decisi
     return text.failed ? REMAT_ERROR_MEMORY : REMAT_OK;
 }
 
-static bool same_row(const struct group *group, const struct remat_decision_record *record,
+static bool same_row(const struct decision_group *group, const struct remat_decision_record *record,
                      const char *label)
 {
     const struct remat_decision_record *first = group->first;
@@ -59,14 +59,14 @@ static remat_status add_record(struct remat_arena *arena, struct dump_index *ind
     remat_status st = REMAT_OK;
     const char *label;
     REMAT_TRY(dump_pattern(arena, record->name, record->layer, &label));
-    struct group *group = NULL;
+    struct decision_group *group = NULL;
     uint64_t hash = remat_hash_string(label, record->recompute_ns);
     for (uint32_t g = dump_index_first(index, hash); g != REMAT_NONE && !group; g = index->next[g])
         if (same_row(&groups->items[g], record, label))
             group = &groups->items[g];
     if (!group) {
         dump_index_add(index, hash, (uint32_t)groups->count);
-        REMAT_TRY_PUSH(arena, groups, ((struct group){.label = label, .first = record}));
+        REMAT_TRY_PUSH(arena, groups, ((struct decision_group){.label = label, .first = record}));
         group = &groups->items[groups->count - 1];
     }
     REMAT_TRY_PUSH(arena, group, (uint32_t)record->layer);
@@ -108,7 +108,7 @@ static void print_totals(const struct remat_program *program, struct remat_text 
 enum { WIDTH_MAX = 60 };
 
 /* The widths of the longest entries, so that columns align. */
-struct widths {
+struct decision_widths {
     int value, layers, op, type;
 };
 
@@ -118,12 +118,14 @@ static void widen(int *width, const char *text)
     *width = (int)length > *width ? (int)length : *width;
 }
 
-static remat_status complete(struct remat_arena *arena, struct groups *groups, struct widths *out)
+static remat_status complete(struct remat_arena *arena, struct groups *groups,
+                             struct decision_widths *out)
 {
     remat_status st = REMAT_OK;
-    *out = (struct widths){strlen("value"), strlen("layers"), strlen("op"), strlen("type")};
+    *out =
+        (struct decision_widths){strlen("value"), strlen("layers"), strlen("op"), strlen("type")};
     for (size_t g = 0; g < groups->count; g++) {
-        struct group *group = &groups->items[g];
+        struct decision_group *group = &groups->items[g];
         bool outside = group->first->layer < 0;
         group->layers = outside ? "-" : dump_ranges(arena, group->items, group->count);
         REMAT_TRY(type_of(arena, group->first, &group->type));
@@ -136,7 +138,7 @@ fail:
     return st;
 }
 
-static void print_row(struct remat_text *out, const struct widths *w, const char *action,
+static void print_row(struct remat_text *out, const struct decision_widths *w, const char *action,
                       const char *value, const char *layers, const char *op, const char *type,
                       const char *bytes, const char *ns, const char *reason)
 {
@@ -152,7 +154,7 @@ remat_status dump_decisions_text(remat_context *ctx, struct remat_arena *arena,
     remat_status st = REMAT_OK;
     struct dump_index index;
     struct groups groups = {0};
-    struct widths widths;
+    struct decision_widths widths;
     REMAT_TRY(dump_index_new(arena, program->decision_count, &index));
     for (uint32_t i = 0; i < program->decision_count; i++)
         REMAT_TRY(add_record(arena, &index, &groups, &program->decisions[i]));
@@ -160,7 +162,7 @@ remat_status dump_decisions_text(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(complete(arena, &groups, &widths));
     print_row(out, &widths, "action", "value", "layers", "op", "type", "bytes", "time", "reason");
     for (size_t g = 0; g < groups.count; g++) {
-        const struct group *group = &groups.items[g];
+        const struct decision_group *group = &groups.items[g];
         const struct remat_decision_record *first = group->first;
         print_row(out, &widths, remat_action_name(first->action), group->label, group->layers,
                   op_of(first), group->type, cli_short(first->bytes).text,

@@ -2,6 +2,7 @@
 /* What the views share: JSON with remembered failures, ranges, segments. */
 #include "dump.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -88,6 +89,7 @@ static bool is_inside_character(char byte)
 
 void dump_append_name(struct remat_text *out, const char *name, size_t width)
 {
+    assert(width > 3);
     size_t length = strlen(name), head = (width - 3) / 3, tail = width - 3 - head;
     while (head > 0 && length > width && is_inside_character(name[head]))
         head--;

@@ -56,7 +56,7 @@ static void append_places(struct remat_text *out, const struct policy_layer *lay
     for (uint32_t s = 0; s < POLICY_OPS; s++) {
         uint32_t count = 0;
         for (size_t i = 0; i < layer->places.count; i++) {
-            const struct place *place = &layer->places.items[i];
+            const struct policy_place *place = &layer->places.items[i];
             if (place->saved != saved || strcmp(place->op, policy_ops[s]) != 0)
                 continue;
             if (count++ == 0)
@@ -207,7 +207,7 @@ static uint64_t count_unread(const struct policy *p, const struct remat_program 
     for (size_t l = 0; l < p->layers.count && p->framework == POLICY_PYTORCH; l++) {
         const struct policy_layer *layer = &p->layers.items[l];
         for (size_t i = 0; i < layer->places.count && layer->checkpoint; i++) {
-            const struct place *place = &layer->places.items[i];
+            const struct policy_place *place = &layer->places.items[i];
             if (!place->saved || place->decided)
                 continue;
             const struct remat_decision_record *d =

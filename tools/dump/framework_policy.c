@@ -4,8 +4,8 @@
  *
  * PyTorch replays every operator of a checkpoint that is not saved, up to the last one whose
  * outputs the backward pass reads; the plan recomputes only those that it needs. So a product is
- * saved unless the plan recomputes it, even where the plan has a value behind it instead, such
- * as its sum with the layer's input. Behind the last value that the backward pass needs nothing is
+ * saved unless the plan recomputes it, even where the plan has a later value instead, such
+ * as its sum with the layer's input. After the last value that the backward pass needs nothing is
  * saved or replayed, even where the plan recomputes the layer's output: here it is saved, as the
  * next checkpoint's input. But PyTorch needs dropout's mask, which the plan draws again from
  * nothing: up to the last dropout it replays, and what the plan does without is not saved. */
@@ -77,7 +77,7 @@ fail:
     return st;
 }
 
-static struct place *find_place(struct policy_layer *layer, const char *op, uint32_t index)
+static struct policy_place *find_place(struct policy_layer *layer, const char *op, uint32_t index)
 {
     for (size_t i = 0; i < layer->places.count; i++)
         if (layer->places.items[i].index == index && strcmp(layer->places.items[i].op, op) == 0)
@@ -128,7 +128,7 @@ static uint32_t attention_index(const struct remat_program *program, const struc
     return REMAT_NONE;
 }
 
-static struct place *find_named_place(struct policy_layer *layer, const char *name)
+static struct policy_place *find_named_place(struct policy_layer *layer, const char *name)
 {
     for (size_t i = 0; i < layer->places.count; i++)
         if (strcmp(layer->places.items[i].name, name) == 0)
@@ -143,7 +143,7 @@ static remat_status add_product(struct remat_arena *arena, const struct remat_pr
     remat_status st = REMAT_OK;
     const struct remat_command *c = &program->commands[command];
     uint32_t index = attention_index(program, c, record_at);
-    struct place *place =
+    struct policy_place *place =
         index == REMAT_NONE ? find_named_place(layer, c->name) : find_place(layer, op, index);
     bool forward = c->instance == 0 && c->phase == REMAT_PHASE_FORWARD;
     if (place)
@@ -153,7 +153,7 @@ static remat_status add_product(struct remat_arena *arena, const struct remat_pr
             index++;
     if (forward && !place)
         REMAT_TRY_PUSH(arena, &layer->places,
-                       ((struct place){op, index, command, true, c->name, false}));
+                       ((struct policy_place){op, index, command, true, c->name, false}));
     if (forward)
         layer->final_product = command;
 fail:
@@ -170,7 +170,7 @@ static bool draws_random(const struct remat_program *program, const struct remat
 }
 
 /* Values that the forward pass reads in another layer than theirs. Gathered ones are no layer's
- * output: a norm's parameters are read where it is computed, behind the layer before. */
+ * output: a norm's parameters are read where it is computed, after the layer before. */
 static remat_status add_outer(struct remat_arena *arena, struct policy *p, bool *gathered,
                               const struct remat_command *c, size_t *at)
 {
@@ -270,7 +270,7 @@ static remat_status read_decision(struct remat_arena *arena, const struct remat_
     remat_status st = REMAT_OK;
     bool saved = remat_action_times(d->action) == 0;
     uint32_t said = say(d->op);
-    struct place *place = said == REMAT_NONE ? NULL : find_place(layer, d->op, d->op_index);
+    struct policy_place *place = said == REMAT_NONE ? NULL : find_place(layer, d->op, d->op_index);
     layer->checkpoint |= !saved && d->action != REMAT_ACTION_INLINE && !is_gathered(d);
     if (is_outer(layer, d) || is_gathered(d))
         return REMAT_OK;
@@ -281,8 +281,9 @@ static remat_status read_decision(struct remat_arena *arena, const struct remat_
     if (place)
         place->decided = true;
     else if (said != REMAT_NONE)
-        REMAT_TRY_PUSH(arena, &layer->places,
-                       ((struct place){d->op, d->op_index, d->saved_begin, saved, d->name, true}));
+        REMAT_TRY_PUSH(
+            arena, &layer->places,
+            ((struct policy_place){d->op, d->op_index, d->saved_begin, saved, d->name, true}));
     REMAT_TRY_PUSH(arena, saved ? &layer->tagged : &layer->untagged, tag);
 fail:
     return st;
@@ -298,7 +299,7 @@ static bool is_saved(const struct policy *p, struct policy_layer *layer,
         return true;
     if (p->framework == POLICY_JAX)
         return has(&layer->tagged, p->tags[d - p->program->decisions]);
-    const struct place *place =
+    const struct policy_place *place =
         say(d->op) == REMAT_NONE ? NULL : find_place(layer, d->op, d->op_index);
     return place && place->saved;
 }
@@ -327,7 +328,7 @@ static void end_tags(struct policy_layer *layer)
             layer->tagged.items[layer->tagged.count++] = found.items[i];
 }
 
-/* Places behind the last value needed are neither saved nor replayed; others without a decision are
+/* Places after the last value needed are neither saved nor replayed; others without a decision are
  * saved in place of what is made from them. */
 static remat_status end_layer(struct remat_arena *arena, struct policy *p,
                               struct policy_layer *layer)
@@ -336,14 +337,14 @@ static remat_status end_layer(struct remat_arena *arena, struct policy *p,
     size_t count = 0;
     end_tags(layer);
     for (size_t i = 0; i < layer->places.count; i++) {
-        struct place place = layer->places.items[i];
+        struct policy_place place = layer->places.items[i];
         place.saved &= place.at <= layer->last;
         if (place.at <= layer->last || place.at <= layer->last_random)
             layer->places.items[count++] = place;
     }
     layer->places.count = count;
     for (size_t i = 0; i < count && layer->checkpoint && p->framework == POLICY_PYTORCH; i++) {
-        const struct place *place = &layer->places.items[i];
+        const struct policy_place *place = &layer->places.items[i];
         if (!place->saved || place->decided)
             continue;
         REMAT_TRY_PUSH(arena, &p->saved, place->name);
@@ -355,7 +356,7 @@ fail:
 }
 
 /* Where no other layer reads a value, the output is read only in the kernel that computes it, such
- * as by the norm behind the last layer: it is the last value. */
+ * as by the norm after the last layer: it is the last value. */
 static remat_status complete_outer(struct remat_arena *arena, struct policy *p)
 {
     remat_status st = REMAT_OK;

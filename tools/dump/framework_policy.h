@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a framework that recomputes by itself can be told of a plan. Each layer is a checkpoint,
- * whose input is saved. Within it
+/* A plan as far as frameworks that recompute by themselves can be told of it. Each layer is a
+ * checkpoint, whose input is saved. Within it
  *
  * - PyTorch saves outputs of operators, by operator and place in the layer, as torchtitan does;
  *   operators that have no counterpart here are recomputed;
@@ -19,7 +19,7 @@ enum { POLICY_OPS = 9 };
 extern const char *const policy_ops[POLICY_OPS];
 
 struct policy_names REMAT_LIST(const char *);
-struct place { /* an op, and its index in the layer */
+struct policy_place { /* an op, and its index in the layer */
     const char *op;
     uint32_t index;
     uint32_t at;      /* command of the forward pass */
@@ -35,7 +35,7 @@ struct policy_layer {
     uint32_t last; /* command that computes the last value needed, but for the layer's output */
     uint32_t last_random; /* the last one that draws random bits: PyTorch needs the mask, too */
     bool checkpoint;
-    struct places REMAT_LIST(struct place) places;
+    struct places REMAT_LIST(struct policy_place) places;
     const char *final;         /* last value with a decision */
     uint32_t final_product;    /* command of the last one */
     bool output_again;         /* the plan recomputes a value that other layers read */

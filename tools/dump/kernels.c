@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* --kernels: each distinct kernel, the most expensive first. */
-#include "cuda_kernels.h"
 #include "dump.h"
 #include "size.h"
+#include "views.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -4,12 +4,14 @@
 #include "size.h"
 #include "table.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 
 remat_status transfers_find(struct remat_arena *arena, const struct remat_program *program,
                             const uint32_t *decision, struct transfers *out)
 {
+    assert(out->count == 0);
     remat_status st = REMAT_OK;
     const struct remat_entry *step = remat_program_step(program);
     REMAT_TRY(dump_indices(arena, program->decision_count, &out->about));
@@ -94,6 +96,7 @@ remat_status transfers_print(struct remat_arena *arena, const struct remat_progr
                              const struct transfers *transfers, uint32_t axis,
                              struct remat_text *out)
 {
+    assert(axis < program->mesh_count);
     remat_status st = REMAT_OK;
     struct dump_table table = {
         .arena = arena,

@@ -17,7 +17,7 @@ struct transfers {
     uint32_t *about; /* by decision: the one that makes what it is about, REMAT_NONE: none does */
 };
 
-/* `decision`: about each value (decided.h); *out is zero. */
+/* `decision`: about each value (views.h); *out is zero. */
 remat_status transfers_find(struct remat_arena *arena, const struct remat_program *program,
                             const uint32_t *decision, struct transfers *out);
 /* A table of those along an axis, if there are any. */

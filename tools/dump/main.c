@@ -6,11 +6,11 @@
 #include "file.h"
 #include "graph_file.h"
 #include "graph_text.h"
-#include "memory_csv.h"
 #include "program.h"
 #include "replan.h"
 #include "show.h"
 #include "tool.h"
+#include "views.h"
 
 #include <stdio.h>
 #include <stdlib.h>

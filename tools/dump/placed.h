@@ -5,7 +5,7 @@
 
 #include "program.h"
 
-/* What others call it. */
+/* Name in other systems. */
 struct placement_name {
     const char *megatron, *torchtitan;
 };

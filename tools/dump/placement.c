@@ -2,9 +2,9 @@
 /* --placement: how ranks divide values, and the transfers that this takes. */
 #include "placed.h"
 
-#include "decided.h"
 #include "layer_transfers.h"
 #include "table.h"
+#include "views.h"
 
 #include <inttypes.h>
 

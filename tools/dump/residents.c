@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "residents.h"
 
-#include "decided.h"
+#include "views.h"
 #include "why.h"
 
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What lives at the peak. */
+/* Buffers that are live at the peak. */
 #ifndef REMAT_DUMP_RESIDENTS_H
 #define REMAT_DUMP_RESIDENTS_H
 
-#include "classes.h"
+#include "buffers.h"
 
-/* What it takes to have a buffer that is live at the peak gone from there. */
+/* The price of removing a buffer from the peak. */
 struct dump_removal {
     const char *how;  /* "persistent", "in use", "pinned", "needed": not possible; "recompute" */
     int64_t extra_ns; /* of a step, by recomputing */

@@ -9,7 +9,7 @@
 
 struct order REMAT_LIST(uint32_t);
 
-/* Behind a command that is a transfer. */
+/* After a command that is a transfer. */
 static void print_transfer(const struct remat_program *program, uint32_t index, uint64_t exposed_ns,
                            struct remat_text *out)
 {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* --summary: what was asked for, what it costs, where the bytes and the time go. */
-#include "classes.h"
-#include "cuda_kernels.h"
+#include "buffers.h"
 #include "dump.h"
+#include "plan_lines.h"
 #include "size.h"
-#include "standing.h"
-#include "throughput.h"
+#include "views.h"
 
 #include <inttypes.h>
 

@@ -24,7 +24,7 @@ struct dump_table {
 remat_status dump_table_add(struct dump_table *table, int32_t layer,
                             const char *const cells[DUMP_TABLE_COLUMNS]);
 
-/* Behind the first column comes one of the layers, if there are any. Lines have at most 100 columns
+/* After the first column comes one of the layers, if there are any. Lines have at most 100 columns
  * if the first one can be made so narrow, names in it shortened. */
 void dump_table_print(const struct dump_table *table, struct remat_text *out);
 

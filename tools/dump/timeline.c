@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The arena over the schedule, as a picture in letters. */
-#include "timeline.h"
+#include "views.h"
 
-#include "classes.h"
+#include "buffers.h"
 #include "size.h"
 
 #include <inttypes.h>
@@ -10,34 +10,34 @@
 enum { COLUMNS = 64, ROWS = 20 };
 
 /* Bytes x commands that each class holds in each cell. */
-struct grid {
+struct timeline_grid {
     double area[ROWS][COLUMNS][DUMP_CLASS_COUNT];
 };
 
-struct span {
+struct timeline_span {
     uint64_t begin, end;
 };
 
 /* Cell `i` of `count` equal parts of the range. */
-static struct span cell_of(struct span range, uint32_t i, uint32_t count)
+static struct timeline_span cell_of(struct timeline_span range, uint32_t i, uint32_t count)
 {
     double length = (double)(range.end - range.begin);
-    return (struct span){range.begin + (uint64_t)(length * i / count),
-                         range.begin + (uint64_t)(length * (i + 1) / count)};
+    return (struct timeline_span){range.begin + (uint64_t)(length * i / count),
+                                  range.begin + (uint64_t)(length * (i + 1) / count)};
 }
 
-static double overlap(struct span a, struct span b)
+static double overlap(struct timeline_span a, struct timeline_span b)
 {
     uint64_t begin = a.begin > b.begin ? a.begin : b.begin;
     uint64_t end = a.end < b.end ? a.end : b.end;
     return end > begin ? (double)(end - begin) : 0;
 }
 
-static void add_buffer(struct grid *grid, const struct remat_buffer *buffer, uint8_t class,
-                       struct span bytes, struct span commands, uint32_t columns)
+static void add_buffer(struct timeline_grid *grid, const struct remat_buffer *buffer, uint8_t class,
+                       struct timeline_span bytes, struct timeline_span commands, uint32_t columns)
 {
-    struct span life = {buffer->begin, buffer->end};
-    struct span place = {buffer->offset_bytes, buffer->offset_bytes + buffer->bytes};
+    struct timeline_span life = {buffer->begin, buffer->end};
+    struct timeline_span place = {buffer->offset_bytes, buffer->offset_bytes + buffer->bytes};
     for (uint32_t row = 0; row < ROWS; row++) {
         double height = overlap(place, cell_of(bytes, row, ROWS));
         for (uint32_t column = 0; height > 0 && column < columns; column++)
@@ -60,14 +60,14 @@ static char cell_letter(const double area[DUMP_CLASS_COUNT], double whole)
     return dump_class_letters[most];
 }
 
-static void print_rows(const struct grid *grid, struct span bytes, struct span commands,
-                       uint32_t columns, struct remat_text *out)
+static void print_rows(const struct timeline_grid *grid, struct timeline_span bytes,
+                       struct timeline_span commands, uint32_t columns, struct remat_text *out)
 {
     for (uint32_t row = ROWS; row-- > 0;) {
-        struct span place = cell_of(bytes, row, ROWS);
+        struct timeline_span place = cell_of(bytes, row, ROWS);
         char line[COLUMNS + 1] = "";
         for (uint32_t column = 0; column < columns; column++) {
-            struct span life = cell_of(commands, column, columns);
+            struct timeline_span life = cell_of(commands, column, columns);
             double whole = (double)(place.end - place.begin) * (double)(life.end - life.begin);
             line[column] = cell_letter(grid->area[row][column], whole);
         }
@@ -75,13 +75,13 @@ static void print_rows(const struct grid *grid, struct span bytes, struct span c
     }
 }
 
-static void print_axis(const struct remat_program *program, struct span commands, uint32_t columns,
-                       struct remat_text *out)
+static void print_axis(const struct remat_program *program, struct timeline_span commands,
+                       uint32_t columns, struct remat_text *out)
 {
     static const char letters[REMAT_PHASE_COUNT] = {'f', 'l', 'b', 'o', 'i'};
     char phases[COLUMNS + 1] = "", marks[COLUMNS + 1] = "";
     for (uint32_t column = 0; column < columns; column++) {
-        struct span life = cell_of(commands, column, columns);
+        struct timeline_span life = cell_of(commands, column, columns);
         const struct remat_command *command = &program->commands[life.begin];
         bool peak = program->peak_command >= life.begin && program->peak_command < life.end;
         phases[column] = letters[command->phase];
@@ -102,13 +102,14 @@ remat_status dump_timeline(struct remat_arena *arena, const struct remat_program
 {
     remat_status st = REMAT_OK;
     uint32_t s = dump_step_segment(program);
-    struct span bytes = {program->static_bytes, program->arena_bytes};
+    struct timeline_span bytes = {program->static_bytes, program->arena_bytes};
     if (s == REMAT_NONE || bytes.end <= bytes.begin)
         return REMAT_OK;
-    struct span commands = {program->segments[s].command_begin, program->segments[s].command_end};
+    struct timeline_span commands = {program->segments[s].command_begin,
+                                     program->segments[s].command_end};
     uint64_t length = commands.end - commands.begin;
     uint32_t columns = length < COLUMNS ? (uint32_t)length : COLUMNS;
-    struct grid *grid;
+    struct timeline_grid *grid;
     REMAT_TRY_NEW(arena, grid, 1);
     for (uint32_t b = 0; b < program->buffer_count; b++)
         if (!program->buffers[b].persistent)

@@ -2,10 +2,9 @@
 /* --why: what saving and recomputing would each cost. */
 #include "why.h"
 
-#include "decided.h"
-#include "decisions.h"
 #include "layer_transfers.h"
 #include "size.h"
+#include "views.h"
 
 #include <fnmatch.h>
 #include <inttypes.h>

@@ -6,7 +6,7 @@
 #include "dump.h"
 #include "size.h"
 
-/* What is said behind such times: ", estimated", or nothing where they are exact. */
+/* The text after such times: ", estimated", or "" where they are exact. */
 const char *dump_estimated(const struct remat_program *program);
 struct cli_buffer dump_added_time(int64_t ns); /* "+1.20 us" */
 

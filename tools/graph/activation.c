@@ -46,7 +46,7 @@ const char *remat_activation_names(struct remat_arena *arena)
 }
 
 /* Primitive ops compute in f32. */
-static remat_value primitive(struct remat_model *m, const char *name, uint16_t op,
+static remat_value primitive(struct model_builder *m, const char *name, uint16_t op,
                              const remat_value *inputs, uint32_t count)
 {
     remat_value wide[2];
@@ -59,7 +59,7 @@ static remat_value primitive(struct remat_model *m, const char *name, uint16_t o
     return remat_model_cast(m, name, y, m->settings->dtype);
 }
 
-remat_value remat_model_activate(struct remat_model *m, const char *name, remat_value x)
+remat_value remat_model_activate(struct model_builder *m, const char *name, remat_value x)
 {
     const struct remat_activation *a = m->settings->activation;
     struct remat_attribute approximate = remat_attribute_int("approximate", a->tanh_form);
@@ -68,7 +68,7 @@ remat_value remat_model_activate(struct remat_model *m, const char *name, remat_
     return remat_model_op(m, name, a->op, &x, 1, &approximate, a->op == REMAT_OP_gelu);
 }
 
-remat_value remat_model_gated(struct remat_model *m, const char *name, remat_value gate,
+remat_value remat_model_gated(struct model_builder *m, const char *name, remat_value gate,
                               remat_value x)
 {
     uint16_t op = m->settings->activation->gated;

@@ -12,8 +12,8 @@ const char *remat_activation_name(const struct remat_activation *activation);
 const char *remat_activation_names(struct remat_arena *arena);
 
 /* The settings' activation of x; that of `gate` times x. */
-remat_value remat_model_activate(struct remat_model *m, const char *name, remat_value x);
-remat_value remat_model_gated(struct remat_model *m, const char *name, remat_value gate,
+remat_value remat_model_activate(struct model_builder *m, const char *name, remat_value x);
+remat_value remat_model_gated(struct model_builder *m, const char *name, remat_value gate,
                               remat_value x);
 
 #endif

@@ -7,13 +7,13 @@
 
 #define STD 0.02
 
-static remat_value dense(struct remat_model *m, const char *name, const char *parameters,
+static remat_value dense(struct model_builder *m, const char *name, const char *parameters,
                          remat_value x, int64_t columns)
 {
     return remat_model_dense(m, name, parameters, x, columns, STD, true);
 }
 
-static remat_value embed(struct remat_model *m, remat_value words)
+static remat_value embed(struct model_builder *m, remat_value words)
 {
     const struct remat_model_settings *s = m->settings;
     remat_value positions = remat_model_parameter(m, "bert.embeddings.position_embeddings.weight",
@@ -30,7 +30,7 @@ static remat_value embed(struct remat_model *m, remat_value words)
     return remat_model_dropout(m, "embed.dropout", x);
 }
 
-static remat_value attention(struct remat_model *m, remat_value x)
+static remat_value attention(struct model_builder *m, remat_value x)
 {
     const struct remat_model_settings *s = m->settings;
     int64_t joined[] = {s->batch, s->seq, s->width};
@@ -51,7 +51,7 @@ static remat_value attention(struct remat_model *m, remat_value x)
     return remat_model_dropout(m, "attn.proj.dropout", x);
 }
 
-static remat_value mlp(struct remat_model *m, remat_value x)
+static remat_value mlp(struct model_builder *m, remat_value x)
 {
     const struct remat_model_settings *s = m->settings;
     remat_model_scope(m, "mlp/fc");
@@ -63,7 +63,7 @@ static remat_value mlp(struct remat_model *m, remat_value x)
     return remat_model_dropout(m, "mlp.proj.dropout", x);
 }
 
-static remat_value layer(struct remat_model *m, remat_value x, int64_t index)
+static remat_value layer(struct model_builder *m, remat_value x, int64_t index)
 {
     remat_model_layer(m, "layers", "bert.encoder.layer", index);
     remat_value y = attention(m, x);

@@ -51,7 +51,7 @@ static const struct type {
     {marian, "MarianMTModel", {.name = "marian", .family = REMAT_FAMILY_encdec}},
 };
 
-enum kind {
+enum config_kind {
     SIZE,
     NUMBER,
     BOOLEAN,
@@ -66,10 +66,10 @@ enum kind {
     OTHER
 };
 
-static const struct key {
+static const struct config_key {
     uint32_t types;
     const char *name;
-    enum kind kind;
+    enum config_kind kind;
     bool required;
     size_t offset;    /* the member of the settings, where there is one */
     const char *text; /* of FIXED, FOR_PLANS: the value as JSON; of EQUAL: the other key; of
@@ -173,7 +173,7 @@ static bool is_given(const json_t *value)
 }
 
 /* *out stays where the key is absent; null is 0. */
-static remat_status read_integer(const struct config *c, const struct key *row, int64_t *out)
+static remat_status read_integer(const struct config *c, const struct config_key *row, int64_t *out)
 {
     const json_t *value = json_object_get(c->root, row->name);
     if (!is_given(value) && !row->required) {
@@ -210,7 +210,7 @@ static remat_status read_boolean(const struct config *c, const char *key, bool *
                                                       : refuse(c, key, value, "true, false");
 }
 
-static remat_status read_activation(const struct config *c, const struct key *row,
+static remat_status read_activation(const struct config *c, const struct config_key *row,
                                     const struct remat_activation **out)
 {
     const json_t *value = json_object_get(c->root, row->name);
@@ -219,7 +219,7 @@ static remat_status read_activation(const struct config *c, const struct key *ro
     return *out ? REMAT_OK : refuse(c, row->name, value, remat_activation_names(c->arena));
 }
 
-static remat_status check_fixed(const struct config *c, const struct key *row)
+static remat_status check_fixed(const struct config *c, const struct config_key *row)
 {
     const json_t *value = json_object_get(c->root, row->name);
     json_t *expected = json_loads(row->text, JSON_DECODE_ANY, NULL);
@@ -236,7 +236,7 @@ static remat_status check_fixed(const struct config *c, const struct key *row)
                                            : refuse(c, row->name, value, row->text);
 }
 
-static remat_status check_equal(const struct config *c, const struct key *row)
+static remat_status check_equal(const struct config *c, const struct config_key *row)
 {
     const json_t *value = json_object_get(c->root, row->name);
     if (!row->required && !is_given(value))
@@ -247,7 +247,8 @@ static remat_status check_equal(const struct config *c, const struct key *row)
 
 /* --- dropout --- */
 
-static remat_status read_probability(const struct config *c, const struct key *row, double *out)
+static remat_status read_probability(const struct config *c, const struct config_key *row,
+                                     double *out)
 {
     const json_t *value = json_object_get(c->root, row->name);
     const struct remat_range range = remat_range_of("p");
@@ -261,17 +262,17 @@ static remat_status read_probability(const struct config *c, const struct key *r
 }
 
 /* The first of the rows whose probabilities must agree with that of `row`. */
-static const struct key *first_like(const struct config *c, const struct key *row)
+static const struct config_key *first_like(const struct config *c, const struct config_key *row)
 {
-    const struct key *first = keys;
+    const struct config_key *first = keys;
     while (first->kind != DROPOUT || first->offset != row->offset || !(first->types & c->type))
         first++;
     return first;
 }
 
 /* Neither is 0: the graph's is the first, at the same cost. */
-static remat_status unequal_dropout(const struct config *c, const struct key *row, double first,
-                                    double p)
+static remat_status unequal_dropout(const struct config *c, const struct config_key *row,
+                                    double first, double p)
 {
     const char *first_name = first_like(c, row)->name;
     if (c->plan_only && first > 0 && p > 0) {
@@ -291,7 +292,7 @@ static remat_status read_dropout(const struct config *c, struct remat_model_sett
 {
     remat_status st = REMAT_OK;
     s->attention_apart = true;
-    for (const struct key *row = keys; row < keys + COUNT(keys); row++) {
+    for (const struct config_key *row = keys; row < keys + COUNT(keys); row++) {
         double p, *member = (double *)(void *)((char *)s + row->offset);
         if (!(row->types & c->type) || (row->kind != DROPOUT && row->kind != NO_DROPOUT))
             continue;
@@ -514,7 +515,7 @@ static remat_status read_type(struct config *c, struct remat_model_settings *s)
                        lacks ? lacks : "", remat_config_types(c->arena));
 }
 
-static remat_status read_key(const struct config *c, const struct key *row,
+static remat_status read_key(const struct config *c, const struct config_key *row,
                              struct remat_model_settings *s)
 {
     remat_status st = REMAT_OK;
@@ -565,7 +566,7 @@ static remat_status check_known(const struct config *c)
     json_t *value;
     json_object_foreach(c->root, name, value)
     {
-        const struct key *row = keys;
+        const struct config_key *row = keys;
         while (row < keys + COUNT(keys) &&
                !((row->types & c->type) && strcmp(row->name, name) == 0))
             row++;
@@ -586,7 +587,7 @@ static remat_status read_root(void *user)
     struct remat_model_settings *s = c->out;
     REMAT_TRY(read_type(c, s));
     REMAT_TRY(check_known(c));
-    for (const struct key *row = keys; row < keys + COUNT(keys); row++)
+    for (const struct config_key *row = keys; row < keys + COUNT(keys); row++)
         if (row->types & c->type)
             REMAT_TRY(read_key(c, row, s));
     if (c->with_dropout)
@@ -660,7 +661,7 @@ remat_status remat_model_config(remat_context *ctx, struct remat_arena *arena, c
 
 /* --- writing --- */
 
-static json_t *make_value(const struct key *row, const struct remat_model_settings *s)
+static json_t *make_value(const struct config_key *row, const struct remat_model_settings *s)
 {
     const char *member = (const char *)s + row->offset;
     int64_t size;
@@ -731,14 +732,14 @@ static bool has_model(const struct type *type, const struct remat_model_settings
 
 static void set_values(json_t *root, const struct type *type, const struct remat_model_settings *s)
 {
-    for (const struct key *row = keys; row < keys + COUNT(keys); row++) {
+    for (const struct config_key *row = keys; row < keys + COUNT(keys); row++) {
         json_t *value = row->types & type->set ? make_value(row, s) : NULL;
         if (value)
             json_object_set_new(root, row->name, value);
     }
     if (type->set == bigcode)
         json_object_set_new(root, "num_key_value_heads", json_integer(s->kv_heads));
-    for (const struct key *row = keys; row < keys + COUNT(keys); row++)
+    for (const struct config_key *row = keys; row < keys + COUNT(keys); row++)
         if ((row->types & type->set) && row->kind == EQUAL &&
             (row->required || is_given(json_object_get(root, row->name))))
             json_object_set(root, row->name, json_object_get(root, row->text));

@@ -16,19 +16,20 @@ struct sequence { /* what a stack works on */
     int64_t length;
 };
 
-static remat_value dense(struct remat_model *m, const char *name, const char *parameters,
+static remat_value dense(struct model_builder *m, const char *name, const char *parameters,
                          remat_value x, int64_t columns)
 {
     return remat_model_dense(m, name, parameters, x, columns, STD, true);
 }
 
 /* "self_attn.q_proj" for module "self_attn". */
-static const char *in_module(struct remat_model *m, const char *module, const char *name)
+static const char *in_module(struct model_builder *m, const char *module, const char *name)
 {
     return REMAT_FORMAT(m->b.arena, "%s%s", module, name);
 }
 
-static remat_value embed(struct remat_model *m, const struct sequence *sequence, remat_value shared)
+static remat_value embed(struct model_builder *m, const struct sequence *sequence,
+                         remat_value shared)
 {
     const struct remat_model_settings *s = m->settings;
     int64_t dims[] = {sequence->length, s->width};
@@ -46,7 +47,7 @@ static remat_value embed(struct remat_model *m, const struct sequence *sequence,
 }
 
 /* Of queries x [B, Tq, C] to keys and values from y [B, Tk, C]; `scope` ends in attn. */
-static remat_value attention(struct remat_model *m, const char *scope, const char *module,
+static remat_value attention(struct model_builder *m, const char *scope, const char *module,
                              remat_value x, remat_value y, bool causal)
 {
     const struct remat_model_settings *s = m->settings;
@@ -73,7 +74,7 @@ static remat_value attention(struct remat_model *m, const char *scope, const cha
     return remat_model_dropout(m, in_module(m, module, ".dropout"), x);
 }
 
-static remat_value mlp(struct remat_model *m, remat_value x)
+static remat_value mlp(struct model_builder *m, remat_value x)
 {
     const struct remat_model_settings *s = m->settings;
     remat_model_scope(m, "mlp/fc");
@@ -86,7 +87,7 @@ static remat_value mlp(struct remat_model *m, remat_value x)
 }
 
 /* The norm of the sum of x and y, with the parameters of `module`. */
-static remat_value sum_norm(struct remat_model *m, const char *name, const char *module,
+static remat_value sum_norm(struct model_builder *m, const char *name, const char *module,
                             remat_value x, remat_value y)
 {
     remat_model_scope(m, "");
@@ -95,8 +96,8 @@ static remat_value sum_norm(struct remat_model *m, const char *name, const char 
     return remat_model_layer_norm(m, name, module, x);
 }
 
-static remat_value stack(struct remat_model *m, const struct sequence *sequence, remat_value shared,
-                         remat_value encoded)
+static remat_value stack(struct model_builder *m, const struct sequence *sequence,
+                         remat_value shared, remat_value encoded)
 {
     bool decodes = !remat_is_none(encoded.i);
     remat_value x = embed(m, sequence, shared);

@@ -11,12 +11,12 @@
 
 #define STD 0.02
 
-static double residual_std(const struct remat_model *m)
+static double residual_std(const struct model_builder *m)
 {
     return STD / sqrt(2.0 * (double)m->settings->layers);
 }
 
-static remat_value linear(struct remat_model *m, const char *name, const char *parameters,
+static remat_value linear(struct model_builder *m, const char *name, const char *parameters,
                           remat_value x, int64_t columns, double std)
 {
     const struct remat_model_settings *s = m->settings;
@@ -24,7 +24,7 @@ static remat_value linear(struct remat_model *m, const char *name, const char *p
                         : remat_model_linear(m, name, parameters, x, columns, std);
 }
 
-static remat_value embed(struct remat_model *m, remat_value tokens, remat_value wte)
+static remat_value embed(struct model_builder *m, remat_value tokens, remat_value wte)
 {
     const struct remat_model_settings *s = m->settings;
     remat_value wpe = remat_model_parameter(m, "wpe.weight", s->context, s->width, 0, STD);
@@ -35,12 +35,12 @@ static remat_value embed(struct remat_model *m, remat_value tokens, remat_value 
     return remat_model_dropout(m, "embed.dropout", x);
 }
 
-struct heads {
+struct gpt2_heads {
     remat_value q, k, v;
 };
 
 /* The `heads` heads of qkv [B, T, C] from column `begin` on, as [B, T, heads, D]. */
-static remat_value split_heads(struct remat_model *m, const char *name, const char *part_name,
+static remat_value split_heads(struct model_builder *m, const char *name, const char *part_name,
                                remat_value qkv, int64_t begin, int64_t heads)
 {
     const struct remat_model_settings *s = m->settings;
@@ -50,21 +50,21 @@ static remat_value split_heads(struct remat_model *m, const char *name, const ch
 }
 
 /* Of qkv [B, T, H 3 D]. */
-static struct heads split_each_head(struct remat_model *m, remat_value qkv)
+static struct gpt2_heads split_each_head(struct model_builder *m, remat_value qkv)
 {
     const struct remat_model_settings *s = m->settings;
     int64_t size = s->width / s->heads;
     remat_value all = remat_model_heads(m, "attn.heads", qkv, s->heads);
-    return (struct heads){remat_model_slice(m, "attn.q", all, 3, 0, size),
-                          remat_model_slice(m, "attn.k", all, 3, size, 2 * size),
-                          remat_model_slice(m, "attn.v", all, 3, 2 * size, 3 * size)};
+    return (struct gpt2_heads){remat_model_slice(m, "attn.q", all, 3, 0, size),
+                               remat_model_slice(m, "attn.k", all, 3, size, 2 * size),
+                               remat_model_slice(m, "attn.v", all, 3, 2 * size, 3 * size)};
 }
 
-static struct heads split(struct remat_model *m, remat_value qkv)
+static struct gpt2_heads split(struct model_builder *m, remat_value qkv)
 {
     const struct remat_model_settings *s = m->settings;
     int64_t kv_width = s->width / s->heads * s->kv_heads;
-    struct heads h;
+    struct gpt2_heads h;
     if (s->by_head && s->kv_heads == s->heads)
         return split_each_head(m, qkv);
     h.q = split_heads(m, "attn.q", "attn.q.part", qkv, 0, s->heads);
@@ -73,7 +73,7 @@ static struct heads split(struct remat_model *m, remat_value qkv)
     return h;
 }
 
-static remat_value attention(struct remat_model *m, remat_value x)
+static remat_value attention(struct model_builder *m, remat_value x)
 {
     const struct remat_model_settings *s = m->settings;
     int64_t joined[] = {s->batch, s->seq, s->width};
@@ -82,7 +82,7 @@ static remat_value attention(struct remat_model *m, remat_value x)
     remat_value qkv = linear(m, "attn.qkv", "attn.c_attn", x, columns, STD);
 
     remat_model_scope(m, "attn/core");
-    struct heads h = split(m, qkv);
+    struct gpt2_heads h = split(m, qkv);
     remat_value by_head = remat_model_attention(m, "attn.core", h.q, h.k, h.v, true);
     remat_value context = remat_model_reshape(m, "attn.context", by_head, joined, 3);
 
@@ -91,7 +91,7 @@ static remat_value attention(struct remat_model *m, remat_value x)
     return remat_model_dropout(m, "attn.proj.dropout", y);
 }
 
-static remat_value mlp(struct remat_model *m, remat_value x)
+static remat_value mlp(struct model_builder *m, remat_value x)
 {
     int64_t width = m->settings->width;
     remat_model_scope(m, "mlp/fc");
@@ -103,7 +103,7 @@ static remat_value mlp(struct remat_model *m, remat_value x)
     return remat_model_dropout(m, "mlp.proj.dropout", x);
 }
 
-static remat_value layer(struct remat_model *m, remat_value x, int64_t index)
+static remat_value layer(struct model_builder *m, remat_value x, int64_t index)
 {
     remat_model_layer(m, "h", "h", index);
     m->scale = m->settings->scores_by_layer ? 1 / (double)(index + 1) : 1;

@@ -7,13 +7,13 @@
 
 #define STD 0.02
 
-static remat_value dense(struct remat_model *m, const char *name, const char *parameters,
+static remat_value dense(struct model_builder *m, const char *name, const char *parameters,
                          remat_value x, int64_t columns, bool bias)
 {
     return remat_model_dense(m, name, parameters, x, columns, STD, bias);
 }
 
-static remat_value columns(struct remat_model *m, const char *name, remat_value x, int64_t begin,
+static remat_value columns(struct model_builder *m, const char *name, remat_value x, int64_t begin,
                            int64_t count)
 {
     return remat_model_slice(m, name, x, 2, begin, begin + count);
@@ -23,7 +23,7 @@ struct heads {
     remat_value q, k, v;
 };
 
-static struct heads project(struct remat_model *m, remat_value x)
+static struct heads project(struct model_builder *m, remat_value x)
 {
     const struct remat_model_settings *s = m->settings;
     int64_t width = s->heads * s->head_size, kv_width = s->kv_heads * s->head_size;
@@ -43,8 +43,8 @@ static struct heads project(struct remat_model *m, remat_value x)
 }
 
 /* x by heads, with their norm if the model has one, rotated. */
-static remat_value rotate(struct remat_model *m, const char *name, const char *norm, remat_value x,
-                          int64_t heads, remat_value table)
+static remat_value rotate(struct model_builder *m, const char *name, const char *norm,
+                          remat_value x, int64_t heads, remat_value table)
 {
     x = remat_model_heads(m, REMAT_FORMAT(m->b.arena, "%s.heads", name), x, heads);
     if (m->settings->qk_norm)
@@ -52,7 +52,7 @@ static remat_value rotate(struct remat_model *m, const char *name, const char *n
     return remat_model_rope(m, name, x, table);
 }
 
-static remat_value attention(struct remat_model *m, remat_value x, remat_value table)
+static remat_value attention(struct model_builder *m, remat_value x, remat_value table)
 {
     const struct remat_model_settings *s = m->settings;
     int64_t joined[] = {s->batch, s->seq, s->heads * s->head_size};
@@ -72,7 +72,7 @@ static remat_value attention(struct remat_model *m, remat_value x, remat_value t
     return dense(m, "attn.proj", "self_attn.o_proj", context, s->width, s->attention_bias);
 }
 
-static remat_value mlp(struct remat_model *m, remat_value x)
+static remat_value mlp(struct model_builder *m, remat_value x)
 {
     const struct remat_model_settings *s = m->settings;
     remat_value gate, up;
@@ -91,7 +91,7 @@ static remat_value mlp(struct remat_model *m, remat_value x)
     return dense(m, "mlp.proj", "mlp.down_proj", x, s->width, s->mlp_bias);
 }
 
-static remat_value layer(struct remat_model *m, remat_value x, remat_value table, int64_t index)
+static remat_value layer(struct model_builder *m, remat_value x, remat_value table, int64_t index)
 {
     remat_model_layer(m, "layers", "model.layers", index);
     remat_model_scope(m, "norm_1");

@@ -5,7 +5,7 @@
 
 #define STD 0.02
 
-static remat_value layer(struct remat_model *m, remat_value x, int64_t index)
+static remat_value layer(struct model_builder *m, remat_value x, int64_t index)
 {
     remat_model_layer(m, "h", "h", index);
     remat_model_scope(m, "fc");

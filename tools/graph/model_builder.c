@@ -9,41 +9,42 @@
 
 /* --- names --- */
 
-static const char *join(struct remat_model *m, const char *first, const char *separator,
-                        const char *second)
+static const char *join_names(struct model_builder *m, const char *first, const char *separator,
+                              const char *second)
 {
     return REMAT_FORMAT(m->b.arena, "%s%s%s", first, *first && *second ? separator : "", second);
 }
 
-static const char *full_name(struct remat_model *m, const char *name)
+static const char *full_name(struct model_builder *m, const char *name)
 {
-    return join(m, m->prefix, ".", name);
+    return join_names(m, m->prefix, ".", name);
 }
 
-void remat_model_scope(struct remat_model *m, const char *scope)
+void remat_model_scope(struct model_builder *m, const char *scope)
 {
-    m->b.scope = remat_graph_scope(m->b.arena, m->b.graph, join(m, m->scope, "/", scope));
+    m->b.scope = remat_graph_scope(m->b.arena, m->b.graph, join_names(m, m->scope, "/", scope));
 }
 
-void remat_model_layer(struct remat_model *m, const char *stack, const char *prefix, int64_t index)
+void remat_model_layer(struct model_builder *m, const char *stack, const char *prefix,
+                       int64_t index)
 {
     char number[24] = "";
     if (stack)
         snprintf(number, sizeof number, "%lld", (long long)index);
-    m->scope = stack ? join(m, stack, ".", number) : "";
-    m->prefix = stack ? join(m, prefix, ".", number) : "";
+    m->scope = stack ? join_names(m, stack, ".", number) : "";
+    m->prefix = stack ? join_names(m, prefix, ".", number) : "";
     remat_model_scope(m, "");
 }
 
 /* --- graph inputs --- */
 
-static remat_value add_source(struct remat_model *m, struct remat_value_info *info)
+static remat_value add_source(struct model_builder *m, struct remat_value_info *info)
 {
     info->node = REMAT_NO_NODE;
     return remat_graph_add_value(m->b.arena, m->b.graph, info);
 }
 
-remat_value remat_model_input(struct remat_model *m, const char *name, int64_t seq)
+remat_value remat_model_input(struct model_builder *m, const char *name, int64_t seq)
 {
     struct remat_value_info info = {.name = name,
                                     .dtype = REMAT_I32,
@@ -53,7 +54,7 @@ remat_value remat_model_input(struct remat_model *m, const char *name, int64_t s
     return add_source(m, &info);
 }
 
-static remat_value rng(struct remat_model *m)
+static remat_value rng(struct model_builder *m)
 {
     struct remat_value_info info = {
         .name = "rng", .dtype = REMAT_I32, .role = REMAT_ROLE_INPUT, .shape = {1, {4}}};
@@ -62,7 +63,7 @@ static remat_value rng(struct remat_model *m)
     return m->rng;
 }
 
-remat_value remat_model_parameter(struct remat_model *m, const char *name, int64_t rows,
+remat_value remat_model_parameter(struct model_builder *m, const char *name, int64_t rows,
                                   int64_t columns, double mean, double std)
 {
     struct remat_value_info info = {
@@ -78,7 +79,7 @@ remat_value remat_model_parameter(struct remat_model *m, const char *name, int64
     return add_source(m, &info);
 }
 
-remat_value remat_model_by_token(struct remat_model *m, const char *name, int64_t columns,
+remat_value remat_model_by_token(struct model_builder *m, const char *name, int64_t columns,
                                  double std)
 {
     int64_t rows = m->settings->vocab, multiple = m->settings->vocab_multiple;
@@ -90,7 +91,7 @@ remat_value remat_model_by_token(struct remat_model *m, const char *name, int64_
 
 /* --- nodes --- */
 
-remat_value remat_model_op(struct remat_model *m, const char *name, uint16_t op,
+remat_value remat_model_op(struct model_builder *m, const char *name, uint16_t op,
                            const remat_value *inputs, uint32_t input_count,
                            const struct remat_attribute *attributes, uint32_t attribute_count)
 {
@@ -99,31 +100,32 @@ remat_value remat_model_op(struct remat_model *m, const char *name, uint16_t op,
 }
 
 /* The length of the last axis of x. */
-static int64_t width_of(const struct remat_model *m, remat_value x)
+static int64_t width_of(const struct model_builder *m, remat_value x)
 {
     const struct remat_shape *shape = &m->b.graph->values[x.i].shape;
     return shape->dims[shape->rank - 1];
 }
 
-remat_value remat_model_add(struct remat_model *m, const char *name, remat_value x, remat_value y)
+remat_value remat_model_add(struct model_builder *m, const char *name, remat_value x, remat_value y)
 {
     return remat_model_op(m, name, REMAT_OP_add, (remat_value[]){x, y}, 2, NULL, 0);
 }
 
-remat_value remat_model_scale(struct remat_model *m, const char *name, remat_value x, double factor)
+remat_value remat_model_scale(struct model_builder *m, const char *name, remat_value x,
+                              double factor)
 {
     struct remat_attribute scale = remat_attribute_float("scale", factor);
     return remat_model_op(m, name, REMAT_OP_scale, &x, 1, &scale, 1);
 }
 
-remat_value remat_model_embedding(struct remat_model *m, const char *name, remat_value table,
+remat_value remat_model_embedding(struct model_builder *m, const char *name, remat_value table,
                                   remat_value ids)
 {
     return remat_model_op(m, name, REMAT_OP_embedding, (remat_value[]){table, ids}, 2, NULL, 0);
 }
 
-remat_value remat_model_slice(struct remat_model *m, const char *name, remat_value x, int64_t axis,
-                              int64_t begin, int64_t end)
+remat_value remat_model_slice(struct model_builder *m, const char *name, remat_value x,
+                              int64_t axis, int64_t begin, int64_t end)
 {
     struct remat_attribute attributes[] = {remat_attribute_int("axis", axis),
                                            remat_attribute_int("begin", begin),
@@ -131,7 +133,7 @@ remat_value remat_model_slice(struct remat_model *m, const char *name, remat_val
     return remat_model_op(m, name, REMAT_OP_slice, &x, 1, attributes, 3);
 }
 
-remat_value remat_model_reshape(struct remat_model *m, const char *name, remat_value x,
+remat_value remat_model_reshape(struct model_builder *m, const char *name, remat_value x,
                                 const int64_t *dims, uint32_t rank)
 {
     struct remat_attribute shape = {
@@ -139,7 +141,7 @@ remat_value remat_model_reshape(struct remat_model *m, const char *name, remat_v
     return remat_model_op(m, name, REMAT_OP_reshape, &x, 1, &shape, 1);
 }
 
-remat_value remat_model_cast(struct remat_model *m, const char *name, remat_value x,
+remat_value remat_model_cast(struct model_builder *m, const char *name, remat_value x,
                              remat_dtype dtype)
 {
     struct remat_attribute to = remat_attribute_int("dtype", dtype);
@@ -148,7 +150,7 @@ remat_value remat_model_cast(struct remat_model *m, const char *name, remat_valu
     return remat_model_op(m, name, REMAT_OP_cast, &x, 1, &to, 1);
 }
 
-static remat_value drop(struct remat_model *m, const char *name, remat_value x, double p)
+static remat_value drop(struct model_builder *m, const char *name, remat_value x, double p)
 {
     if (p == 0)
         return x;
@@ -157,12 +159,13 @@ static remat_value drop(struct remat_model *m, const char *name, remat_value x, 
     return remat_model_op(m, name, REMAT_OP_dropout, (remat_value[]){x, rng(m)}, 2, attributes, 2);
 }
 
-remat_value remat_model_dropout(struct remat_model *m, const char *name, remat_value x)
+remat_value remat_model_dropout(struct model_builder *m, const char *name, remat_value x)
 {
     return drop(m, name, x, m->settings->dropout);
 }
 
-remat_value remat_model_heads(struct remat_model *m, const char *name, remat_value x, int64_t heads)
+remat_value remat_model_heads(struct model_builder *m, const char *name, remat_value x,
+                              int64_t heads)
 {
     const int64_t *dims = m->b.graph->values[x.i].shape.dims;
     int64_t by_head[] = {dims[0], dims[1], heads, dims[2] / heads};
@@ -171,7 +174,7 @@ remat_value remat_model_heads(struct remat_model *m, const char *name, remat_val
 
 /* --- rotary positions --- */
 
-remat_value remat_model_rope_table(struct remat_model *m, const char *name, int64_t length,
+remat_value remat_model_rope_table(struct model_builder *m, const char *name, int64_t length,
                                    int64_t pairs)
 {
     const struct remat_model_settings *s = m->settings;
@@ -186,7 +189,7 @@ remat_value remat_model_rope_table(struct remat_model *m, const char *name, int6
                           s->rope_factor > 0 ? 7 : 3);
 }
 
-remat_value remat_model_rope(struct remat_model *m, const char *name, remat_value x,
+remat_value remat_model_rope(struct model_builder *m, const char *name, remat_value x,
                              remat_value table)
 {
     return remat_model_op(m, name, REMAT_OP_rope, (remat_value[]){x, table}, 2, NULL, 0);
@@ -194,7 +197,7 @@ remat_value remat_model_rope(struct remat_model *m, const char *name, remat_valu
 
 /* --- attention --- */
 
-static remat_value transpose(struct remat_model *m, const char *name, remat_value x,
+static remat_value transpose(struct model_builder *m, const char *name, remat_value x,
                              const int64_t *axes, uint32_t rank)
 {
     struct remat_attribute permutation = {
@@ -204,19 +207,19 @@ static remat_value transpose(struct remat_model *m, const char *name, remat_valu
 
 /* [B, T, H, D] with heads first and their groups apart: [B, H / group, group, T, D], or
  * [B, H, T, D] where there are no groups. */
-static remat_value heads_first(struct remat_model *m, const char *name, remat_value x,
+static remat_value heads_first(struct model_builder *m, const char *name, remat_value x,
                                int64_t groups, int64_t group)
 {
     static const int64_t plain[] = {0, 2, 1, 3}, grouped[] = {0, 2, 3, 1, 4};
     const int64_t *d = m->b.graph->values[x.i].shape.dims;
     int64_t apart[] = {d[0], d[1], groups, group, d[3]};
     if (groups == 0)
-        return transpose(m, join(m, name, ".", "heads"), x, plain, 4);
-    x = remat_model_reshape(m, join(m, name, ".", "groups"), x, apart, 5);
-    return transpose(m, join(m, name, ".", "heads"), x, grouped, 5);
+        return transpose(m, join_names(m, name, ".", "heads"), x, plain, 4);
+    x = remat_model_reshape(m, join_names(m, name, ".", "groups"), x, apart, 5);
+    return transpose(m, join_names(m, name, ".", "heads"), x, grouped, 5);
 }
 
-static remat_value product(struct remat_model *m, const char *name, remat_value x, remat_value y,
+static remat_value product(struct model_builder *m, const char *name, remat_value x, remat_value y,
                            bool transposed)
 {
     struct remat_attribute transpose_b = remat_attribute_int("transpose_b", transposed);
@@ -224,7 +227,7 @@ static remat_value product(struct remat_model *m, const char *name, remat_value 
 }
 
 /* 0, 1, ..., seq - 1, once for all layers. */
-static remat_value positions(struct remat_model *m)
+static remat_value positions(struct model_builder *m)
 {
     const char *scope = m->scope, *prefix = m->prefix;
     remat_scope_id own = m->b.scope;
@@ -245,12 +248,12 @@ static remat_value positions(struct remat_model *m)
 }
 
 /* Of the scores of q [B, T, H, D]. */
-static double scale_of(const struct remat_model *m, remat_value q)
+static double scale_of(const struct model_builder *m, remat_value q)
 {
     return m->settings->unscaled_scores ? m->scale : m->scale / sqrt((double)width_of(m, q));
 }
 
-static remat_value written_out(struct remat_model *m, const char *name, remat_value q,
+static remat_value written_out(struct model_builder *m, const char *name, remat_value q,
                                remat_value k, remat_value v, bool causal)
 {
     static const int64_t back[] = {0, 2, 1, 3};
@@ -259,32 +262,32 @@ static remat_value written_out(struct remat_model *m, const char *name, remat_va
     int64_t heads = shape.dims[2], kv_heads = values[k.i].shape.dims[2];
     bool grouped = heads != kv_heads;
     double scale = scale_of(m, q);
-    q = heads_first(m, join(m, name, ".", "q"), q, grouped ? kv_heads : 0, heads / kv_heads);
-    k = heads_first(m, join(m, name, ".", "k"), k, grouped ? kv_heads : 0, 1);
-    v = heads_first(m, join(m, name, ".", "v"), v, grouped ? kv_heads : 0, 1);
+    q = heads_first(m, join_names(m, name, ".", "q"), q, grouped ? kv_heads : 0, heads / kv_heads);
+    k = heads_first(m, join_names(m, name, ".", "k"), k, grouped ? kv_heads : 0, 1);
+    v = heads_first(m, join_names(m, name, ".", "v"), v, grouped ? kv_heads : 0, 1);
 
-    remat_value scores = product(m, join(m, name, ".", "scores"), q, k, true);
+    remat_value scores = product(m, join_names(m, name, ".", "scores"), q, k, true);
     struct remat_attribute mask[] = {remat_attribute_float("scale", scale),
                                      remat_attribute_int("window", m->settings->window)};
     if (causal)
-        scores = remat_model_op(m, join(m, name, ".", "masked"), REMAT_OP_mask_causal,
+        scores = remat_model_op(m, join_names(m, name, ".", "masked"), REMAT_OP_mask_causal,
                                 (remat_value[]){scores, positions(m)}, 2, mask,
                                 1 + (m->settings->window > 0));
     else
-        scores = remat_model_scale(m, join(m, name, ".", "scaled"), scores, scale);
-    remat_value weights =
-        remat_model_op(m, join(m, name, ".", "softmax"), REMAT_OP_softmax, &scores, 1, NULL, 0);
-    weights = drop(m, join(m, name, ".", "dropout"), weights, m->settings->attention_dropout);
-    remat_value y = product(m, join(m, name, ".", "by_head"), weights, v, false);
+        scores = remat_model_scale(m, join_names(m, name, ".", "scaled"), scores, scale);
+    remat_value weights = remat_model_op(m, join_names(m, name, ".", "softmax"), REMAT_OP_softmax,
+                                         &scores, 1, NULL, 0);
+    weights = drop(m, join_names(m, name, ".", "dropout"), weights, m->settings->attention_dropout);
+    remat_value y = product(m, join_names(m, name, ".", "by_head"), weights, v, false);
     int64_t by_head[] = {shape.dims[0], heads, shape.dims[1], shape.dims[3]};
     if (grouped)
-        y = remat_model_reshape(m, join(m, name, ".", "joined"), y, by_head, 4);
-    y = transpose(m, join(m, name, ".", "by_token"), y, back, 4);
+        y = remat_model_reshape(m, join_names(m, name, ".", "joined"), y, by_head, 4);
+    y = transpose(m, join_names(m, name, ".", "by_token"), y, back, 4);
     struct remat_attribute axis = remat_attribute_int("axis", 0); /* concat of one is a copy */
     return remat_model_op(m, name, REMAT_OP_concat, &y, 1, &axis, 1);
 }
 
-remat_value remat_model_attention(struct remat_model *m, const char *name, remat_value q,
+remat_value remat_model_attention(struct model_builder *m, const char *name, remat_value q,
                                   remat_value k, remat_value v, bool causal)
 {
     if (m->settings->written_out)
@@ -308,14 +311,14 @@ remat_value remat_model_attention(struct remat_model *m, const char *name, remat
 /* --- layers --- */
 
 /* The parameter "MODULE.KIND". */
-static remat_value module_parameter(struct remat_model *m, const char *module, const char *kind,
+static remat_value module_parameter(struct model_builder *m, const char *module, const char *kind,
                                     int64_t rows, int64_t columns, double mean, double std)
 {
-    return remat_model_parameter(m, join(m, module, ".", kind), rows, columns, mean, std);
+    return remat_model_parameter(m, join_names(m, module, ".", kind), rows, columns, mean, std);
 }
 
 /* x times a weight, transposed or as it is, plus a bias unless that is REMAT_NO_VALUE. */
-static remat_value linear(struct remat_model *m, const char *name, remat_value x,
+static remat_value linear(struct model_builder *m, const char *name, remat_value x,
                           remat_value weight, remat_value bias, bool transposed)
 {
     struct remat_attribute attribute = remat_attribute_int("transpose_weight", 1);
@@ -324,7 +327,7 @@ static remat_value linear(struct remat_model *m, const char *name, remat_value x
                           &attribute, transposed);
 }
 
-/* A name as peft takes it is the module's or the end of it behind a dot. */
+/* A name as peft takes it is the module's or the end of it after a dot. */
 static bool is_named(const char *name, size_t name_length, const char *module, size_t module_length)
 {
     return name_length > 0 && name_length <= module_length &&
@@ -342,7 +345,7 @@ static bool is_listed(const char *list, const char *module, size_t length)
     return false;
 }
 
-static bool is_adapted(const struct remat_model *m, remat_value weight)
+static bool is_adapted(const struct model_builder *m, remat_value weight)
 {
     const char *targets = m->settings->lora.targets;
     const char *name = m->b.graph->values[weight.i].name, *kind = strrchr(name, '.');
@@ -367,7 +370,7 @@ static bool names_an_adapter(const struct remat_graph *graph, const char *name, 
     return false;
 }
 
-const char *remat_model_idle_target(const struct remat_model *m, int *length)
+const char *remat_model_idle_target(const struct model_builder *m, int *length)
 {
     const char *list = m->settings->lora.targets;
     const struct remat_graph *graph = m->b.graph;
@@ -383,7 +386,7 @@ const char *remat_model_idle_target(const struct remat_model *m, int *length)
     return NULL;
 }
 
-static remat_value adapter_parameter(struct remat_model *m, const char *module, const char *kind,
+static remat_value adapter_parameter(struct model_builder *m, const char *module, const char *kind,
                                      int64_t rows, int64_t columns, double std)
 {
     remat_value out = module_parameter(m, module, kind, rows, columns, 0, std);
@@ -392,7 +395,7 @@ static remat_value adapter_parameter(struct remat_model *m, const char *module, 
 }
 
 /* A has the variance of the uniform initial values that peft gives it. */
-static remat_value adapter(struct remat_model *m, const char *name, const char *module,
+static remat_value adapter(struct model_builder *m, const char *name, const char *module,
                            remat_value x, int64_t outputs, int64_t unpadded_outputs)
 {
     int64_t rank = m->settings->lora.rank, width = width_of(m, x);
@@ -401,24 +404,24 @@ static remat_value adapter(struct remat_model *m, const char *name, const char *
     remat_value b = adapter_parameter(m, module, "lora_B.weight", outputs, rank, 0);
     m->b.graph->values[b.i].unpadded_rows = unpadded_outputs;
     m->adapters++;
-    x = linear(m, join(m, name, ".", "lora_A"), x, a, REMAT_NO_VALUE, true);
+    x = linear(m, join_names(m, name, ".", "lora_A"), x, a, REMAT_NO_VALUE, true);
     if (factor != 1)
-        x = remat_model_scale(m, join(m, name, ".", "lora_A.scaled"), x, factor);
-    return linear(m, join(m, name, ".", "lora_B"), x, b, REMAT_NO_VALUE, true);
+        x = remat_model_scale(m, join_names(m, name, ".", "lora_A.scaled"), x, factor);
+    return linear(m, join_names(m, name, ".", "lora_B"), x, b, REMAT_NO_VALUE, true);
 }
 
-static remat_value maybe_adapted(struct remat_model *m, const char *name, const char *module,
+static remat_value maybe_adapted(struct model_builder *m, const char *name, const char *module,
                                  remat_value x, remat_value weight, remat_value bias,
                                  bool transposed)
 {
     if (!is_adapted(m, weight))
         return linear(m, name, x, weight, bias, transposed);
-    remat_value y = linear(m, join(m, name, ".", "base"), x, weight, bias, transposed);
+    remat_value y = linear(m, join_names(m, name, ".", "base"), x, weight, bias, transposed);
     int64_t unpadded = m->b.graph->values[weight.i].unpadded_rows;
     return remat_model_add(m, name, y, adapter(m, name, module, x, width_of(m, y), unpadded));
 }
 
-remat_value remat_model_linear(struct remat_model *m, const char *name, const char *parameters,
+remat_value remat_model_linear(struct model_builder *m, const char *name, const char *parameters,
                                remat_value x, int64_t columns, double std)
 {
     remat_value weight = module_parameter(m, parameters, "weight", width_of(m, x), columns, 0, std);
@@ -426,7 +429,7 @@ remat_value remat_model_linear(struct remat_model *m, const char *name, const ch
     return maybe_adapted(m, name, parameters, x, weight, bias, false);
 }
 
-remat_value remat_model_dense(struct remat_model *m, const char *name, const char *parameters,
+remat_value remat_model_dense(struct model_builder *m, const char *name, const char *parameters,
                               remat_value x, int64_t columns, double std, bool with_bias)
 {
     remat_value bias = REMAT_NO_VALUE, weight;
@@ -436,8 +439,8 @@ remat_value remat_model_dense(struct remat_model *m, const char *name, const cha
     return maybe_adapted(m, name, parameters, x, weight, bias, true);
 }
 
-remat_value remat_model_layer_norm(struct remat_model *m, const char *name, const char *parameters,
-                                   remat_value x)
+remat_value remat_model_layer_norm(struct model_builder *m, const char *name,
+                                   const char *parameters, remat_value x)
 {
     struct remat_attribute epsilon = remat_attribute_float("epsilon", m->settings->epsilon);
     remat_value inputs[] = {x, module_parameter(m, parameters, "weight", width_of(m, x), 0, 1, 0),
@@ -448,7 +451,7 @@ remat_value remat_model_layer_norm(struct remat_model *m, const char *name, cons
     return remat_model_op(m, name, REMAT_OP_layer_norm, inputs, 2 + bias, &epsilon, 1);
 }
 
-remat_value remat_model_rms_norm(struct remat_model *m, const char *name, const char *parameters,
+remat_value remat_model_rms_norm(struct model_builder *m, const char *name, const char *parameters,
                                  remat_value x)
 {
     struct remat_attribute epsilon = remat_attribute_float("epsilon", m->settings->epsilon);
@@ -456,21 +459,22 @@ remat_value remat_model_rms_norm(struct remat_model *m, const char *name, const 
     return remat_model_op(m, name, REMAT_OP_rms_norm, (remat_value[]){x, weight}, 2, &epsilon, 1);
 }
 
-remat_value remat_model_tied_head(struct remat_model *m, const char *name, remat_value x,
+remat_value remat_model_tied_head(struct model_builder *m, const char *name, remat_value x,
                                   remat_value table, remat_value bias)
 {
     return linear(m, name, x, table, bias, true);
 }
 
-remat_value remat_model_head(struct remat_model *m, const char *name, const char *parameters,
+remat_value remat_model_head(struct model_builder *m, const char *name, const char *parameters,
                              remat_value x, double std)
 {
     remat_value weight =
-        remat_model_by_token(m, join(m, parameters, ".", "weight"), width_of(m, x), std);
+        remat_model_by_token(m, join_names(m, parameters, ".", "weight"), width_of(m, x), std);
     return maybe_adapted(m, name, parameters, x, weight, REMAT_NO_VALUE, true);
 }
 
-void remat_model_loss(struct remat_model *m, remat_value logits, remat_value targets, bool ignores)
+void remat_model_loss(struct model_builder *m, remat_value logits, remat_value targets,
+                      bool ignores)
 {
     struct remat_graph *graph = m->b.graph;
     struct remat_attribute attributes[2];

@@ -8,8 +8,8 @@
 #include "ops.h"
 #include "range.h"
 #include "suggest.h"
-#include "training.h"
 
+#include <fnmatch.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -27,11 +27,11 @@ enum {
 };
 #define COMMON_SIZES (HEADS | CONTEXT | HIDDEN | PADDING)
 
-static const struct family {
+static const struct model_family {
     uint32_t sizes;
     double epsilon;
     const char *activation;
-    void (*build)(struct remat_model *m);
+    void (*build)(struct model_builder *m);
 } families[REMAT_FAMILY_COUNT] = {
     [REMAT_FAMILY_mlp] = {0, 1e-5, "gelu_new", remat_model_mlp},
     [REMAT_FAMILY_gpt2] = {COMMON_SIZES | KV_HEADS | LEARNED, 1e-5, "gelu_new", remat_model_gpt2},
@@ -221,7 +221,7 @@ static remat_status check_heads(remat_context *ctx, const struct remat_model_set
 static remat_status check_sizes(remat_context *ctx, const struct remat_model_settings *s)
 {
     remat_status st = REMAT_OK;
-    const struct family *family = &families[s->family];
+    const struct model_family *family = &families[s->family];
     REMAT_TRY(check_heads(ctx, s));
     for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
         int64_t value;
@@ -273,7 +273,7 @@ static remat_status check_optimizer(remat_context *ctx, const struct remat_optim
 
 void remat_model_complete(struct remat_model_settings *s)
 {
-    const struct family *family = &families[s->family];
+    const struct model_family *family = &families[s->family];
     if (s->seq == 0)
         s->seq = s->context;
     if (s->kv_heads == 0 && (family->sizes & KV_HEADS))
@@ -310,12 +310,12 @@ remat_status remat_model_generate(remat_context *ctx, struct remat_arena *arena,
 {
     remat_status st = REMAT_OK;
     struct remat_model_settings s = *settings;
-    struct remat_model m = {.settings = &s,
-                            .scope = "",
-                            .scale = 1,
-                            .prefix = "",
-                            .rng = REMAT_NO_VALUE,
-                            .positions = REMAT_NO_VALUE};
+    struct model_builder m = {.settings = &s,
+                              .scope = "",
+                              .scale = 1,
+                              .prefix = "",
+                              .rng = REMAT_NO_VALUE,
+                              .positions = REMAT_NO_VALUE};
     remat_model_complete(&s);
     REMAT_TRY(check_sizes(ctx, &s));
     REMAT_TRY(check_optimizer(ctx, &s.optimizer));
@@ -336,6 +336,70 @@ remat_status remat_model_generate(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(remat_graph_verify(ctx, graph));
     *out = graph;
     return REMAT_OK;
+fail:
+    return st;
+}
+
+/* What trains decays if it is only ever the weight of linears. That leaves out norms, biases,
+ * positions and embeddings, also those that are the head's weight too. */
+static void leave_out_decay(struct remat_graph *graph)
+{
+    for (uint32_t n = 0; n < graph->node_count; n++)
+        for (uint32_t k = 0; k < graph->nodes[n].input_count; k++) {
+            remat_value v = graph->nodes[n].inputs[k];
+            bool weight = graph->nodes[n].op == REMAT_OP_linear && k == 1;
+            graph->values[v.i].no_decay |= graph->values[v.i].trainable && !weight;
+        }
+}
+
+enum mark { DECAY, NO_DECAY, FREEZE };
+
+static void set_mark(struct remat_value_info *parameter, enum mark mark)
+{
+    if (mark == FREEZE)
+        parameter->trainable = false;
+    else
+        parameter->no_decay = mark == NO_DECAY;
+}
+
+static remat_status set_marks(remat_context *ctx, struct remat_graph *graph, const char *option,
+                              const struct remat_globs *globs, enum mark mark)
+{
+    for (uint32_t g = 0; g < globs->count; g++) {
+        bool found = false;
+        for (uint32_t v = 0; v < graph->value_count; v++)
+            if (graph->values[v].role == REMAT_ROLE_PARAMETER &&
+                fnmatch(globs->items[g], graph->values[v].name, 0) == 0) {
+                set_mark(&graph->values[v], mark);
+                found = true;
+            }
+        if (!found)
+            return remat_error(ctx, REMAT_ERROR_USAGE, "%s '%.200s' matches no parameter of %s",
+                               option, globs->items[g], graph->name);
+    }
+    return REMAT_OK;
+}
+
+static remat_status check_trained(remat_context *ctx, const struct remat_graph *graph)
+{
+    for (uint32_t v = 0; v < graph->value_count; v++)
+        if (graph->values[v].trainable)
+            return REMAT_OK;
+    return remat_error(ctx, REMAT_ERROR_USAGE,
+                       "--freeze leaves nothing to train (--forward-only makes such a graph)");
+}
+
+remat_status remat_model_train(remat_context *ctx, const struct remat_model_settings *settings,
+                               struct remat_graph *graph)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(set_marks(ctx, graph, "--freeze", &settings->freeze, FREEZE));
+    if (settings->optimizer.weight_decay > 0)
+        leave_out_decay(graph);
+    REMAT_TRY(set_marks(ctx, graph, "--decay", &settings->decay, DECAY));
+    REMAT_TRY(set_marks(ctx, graph, "--no-decay", &settings->no_decay, NO_DECAY));
+    if (!settings->forward_only)
+        REMAT_TRY(check_trained(ctx, graph));
 fail:
     return st;
 }

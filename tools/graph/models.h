@@ -86,13 +86,13 @@ remat_status remat_model_preset(remat_context *ctx, const char *name,
 const char *remat_model_name(uint32_t preset);
 /* NULL: the preset has no other name. */
 const char *remat_model_alias(const char *preset);
-/* What a preset leaves: batch 1, AdamW with PyTorch's defaults, f32. */
+/* Sets what a preset leaves open: batch 1, AdamW with PyTorch's defaults, f32. */
 void remat_model_defaults(struct remat_model_settings *settings);
 
 /* So that seq is at most the context; computed positions go on. */
 bool remat_model_learns_positions(const struct remat_model_settings *settings);
 
-/* What is not given, from what is. */
+/* Derives the settings that are not given from those that are. */
 void remat_model_complete(struct remat_model_settings *settings);
 
 /* Builds and verifies the graph. A bad setting is REMAT_ERROR_USAGE; the message names the setting
@@ -100,5 +100,10 @@ void remat_model_complete(struct remat_model_settings *settings);
 remat_status remat_model_generate(remat_context *ctx, struct remat_arena *arena,
                                   const struct remat_model_settings *settings,
                                   struct remat_graph **out);
+
+/* Marks the parameters of a generated graph. A glob of the settings that matches none is
+ * REMAT_ERROR_USAGE, and so is freezing all. */
+remat_status remat_model_train(remat_context *ctx, const struct remat_model_settings *settings,
+                               struct remat_graph *graph);
 
 #endif

@@ -18,14 +18,15 @@ static int64_t *length_of(struct remat_model_settings *s, const struct symbol *s
     return (int64_t *)(void *)((char *)s + symbol->offset);
 }
 
-struct change {
+struct symbol_change {
     remat_context *ctx;
     const char *name;
     int64_t number; /* REMAT_SYMBOL(k) */
     int64_t amount;
 };
 
-static remat_status mark_number(const struct change *c, int64_t before, int64_t after, int64_t *out)
+static remat_status mark_number(const struct symbol_change *c, int64_t before, int64_t after,
+                                int64_t *out)
 {
     if (before == after)
         return REMAT_OK;
@@ -37,7 +38,7 @@ static remat_status mark_number(const struct change *c, int64_t before, int64_t 
     return REMAT_OK;
 }
 
-static remat_status mark_values(const struct change *c, const struct remat_graph *before,
+static remat_status mark_values(const struct symbol_change *c, const struct remat_graph *before,
                                 const struct remat_graph *after, struct remat_graph *out)
 {
     remat_status st = REMAT_OK;
@@ -50,7 +51,8 @@ fail:
 }
 
 /* The attributes of `out` are its own: it has been generated just now. */
-static remat_status mark_attributes(const struct change *c, const struct remat_node_info *before,
+static remat_status mark_attributes(const struct symbol_change *c,
+                                    const struct remat_node_info *before,
                                     const struct remat_node_info *after,
                                     const struct remat_node_info *out)
 {
@@ -93,8 +95,8 @@ static remat_status mark(remat_context *ctx, struct remat_arena *scratch,
     struct remat_model_settings s = *settings;
     struct remat_graph *after;
     int64_t *length = length_of(&s, symbol);
-    struct change c = {ctx, symbol->name, REMAT_SYMBOL(out->symbol_count - 1),
-                       *length > 1 ? -1 : 1};
+    struct symbol_change c = {ctx, symbol->name, REMAT_SYMBOL(out->symbol_count - 1),
+                              *length > 1 ? -1 : 1};
     *length += c.amount;
     REMAT_TRY(remat_model_generate(ctx, scratch, &s, &after));
     if (!is_parallel(before, after))

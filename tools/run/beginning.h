@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a run needs beside its plan: data, inputs, and parameters from a file or a checkpoint. */
+/* Inputs of a run beside its plan: data, inputs, and parameters from a file or a checkpoint. */
 #ifndef REMAT_TOOLS_RUN_BEGINNING_H
 #define REMAT_TOOLS_RUN_BEGINNING_H
 
@@ -9,11 +9,11 @@
 #include "train.h"
 #include "weights_files.h"
 
-/* What a session begins with; zero-initialise. */
 struct run_data {            /* zero-initialise */
     struct data train, eval; /* eval: where it has files of its own */
 };
 
+/* Contents that a session begins with; zero-initialise. */
 struct beginning {
     struct given_inputs given;
     struct weights_files files;

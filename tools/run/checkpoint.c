@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "checkpoint.h"
 
-#include "lock.h"
+#include "file_part.h"
 #include "restore.h"
 #include "safetensors.h"
 
@@ -25,7 +25,7 @@ static bool lasts(const remat_tensor_info *tensor)
 }
 
 #define SCHEDULE "schedule"
-static const struct number { /* u64, or double; those of options have their ranges */
+static const struct metadata_number { /* u64, or double; those of options have their ranges */
     const char *key;
     size_t offset;
     bool is_real, may_be_missing; /* then 0 */
@@ -50,7 +50,8 @@ static const struct number { /* u64, or double; those of options have their rang
 };
 #define NUMBERS (sizeof numbers / sizeof *numbers)
 
-static json_t *print_number(const struct checkpoint_state *state, const struct number *number)
+static json_t *print_number(const struct checkpoint_state *state,
+                            const struct metadata_number *number)
 {
     uint64_t whole;
     double real;
@@ -60,7 +61,7 @@ static json_t *print_number(const struct checkpoint_state *state, const struct n
 }
 
 /* False: the text is no such number, as print_number writes it, or one out of its range. */
-static bool parse_number(const char *text, const struct number *number,
+static bool parse_number(const char *text, const struct metadata_number *number,
                          struct checkpoint_state *state)
 {
     char *end = NULL;

@@ -13,7 +13,7 @@ static void write_event(struct chrome_trace *trace, const char *before, json_t *
     json_decref(event);
 }
 
-#define THREAD(lane) ((int)(lane) + 1)
+#define THREAD(stream) ((int)(stream) + 1)
 
 /* Its process. */
 static int process_of(const struct chrome_trace *trace)
@@ -31,11 +31,12 @@ static void write_name(struct chrome_trace *trace, const char *before, const cha
 static void write_lanes(struct chrome_trace *trace)
 {
     static const char *const names[] = {
-        [REMAT_LANE_COMPUTATION] = "computation", [REMAT_LANE_TRANSFERS] = "transfers"};
-    for (uint32_t lane = 0; lane < sizeof names / sizeof *names; lane++)
+        [REMAT_STREAM_COMPUTATION] = "computation", [REMAT_STREAM_TRANSFERS] = "transfers"};
+    for (uint32_t stream = 0; stream < sizeof names / sizeof *names; stream++)
         write_event(trace, ",\n",
                     json_pack("{s:s,s:s,s:i,s:i,s:{s:s}}", "ph", "M", "name", "thread_name", "pid",
-                              process_of(trace), "tid", THREAD(lane), "args", "name", names[lane]));
+                              process_of(trace), "tid", THREAD(stream), "args", "name",
+                              names[stream]));
 }
 
 remat_status chrome_trace_open(struct remat_outputs *outputs, const char *path, uint32_t ranks,
@@ -102,7 +103,7 @@ void chrome_trace_add(struct chrome_trace *trace, uint64_t begin_ns, const remat
     write_event(trace, ",\n",
                 json_pack("{s:s,s:s,s:s,s:i,s:i,s:f,s:f,s:{s:I,s:s,s:s,s:I,s:I,s:I,s:I}}", "ph",
                           "X", "name", event->name, "cat", category, "pid", process_of(trace),
-                          "tid", THREAD(event->lane), "ts", start_us, "dur",
+                          "tid", THREAD(event->stream), "ts", start_us, "dur",
                           (double)event->duration_ns / 1000, "args", "command",
                           (json_int_t)event->command, "scope", event->scope, "kernel",
                           event->kernel, "recomputation", (json_int_t)event->instance,

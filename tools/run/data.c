@@ -4,6 +4,7 @@
 #include "file_part.h"
 #include "shuffle.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
@@ -141,8 +142,8 @@ uint64_t rows_tokens_offset(const struct rows *rows)
                                                         : model->batch * model->seq;
 }
 
-/* Ids behind the beginning of a text's row that are read with it. */
-static uint64_t reach(const struct rows *rows)
+/* Ids after the beginning of a text's row that are read with it. */
+static uint64_t window_bytes(const struct rows *rows)
 {
     const struct model *model = rows->data->model;
     return rows_tokens_offset(rows) + model_longest_row(model) + !is_masked(model);
@@ -151,8 +152,9 @@ static uint64_t reach(const struct rows *rows)
 remat_status rows_hold_out(remat_context *ctx, uint64_t count, struct rows *from,
                            struct rows *held_out)
 {
+    assert(count > 0);
     bool is_text = !from->data->file_count;
-    uint64_t held = is_text ? (count - 1) * from->data->model->seq + reach(from) : count;
+    uint64_t held = is_text ? (count - 1) * from->data->model->seq + window_bytes(from) : count;
     if (held >= from->count)
         return cli_error(ctx, REMAT_ERROR_USAGE,
                          "--eval-every: %llu of the %llu %s are to be held out for it: take fewer "
@@ -191,7 +193,7 @@ static uint64_t sequence_of(const struct rows *rows, uint64_t row)
 static remat_status read_sequence(remat_context *ctx, const struct data *data, uint64_t sequence,
                                   uint64_t offset, uint64_t count, int32_t *ids)
 {
-    uint32_t low = 0, high = data->file_count - 1; /* the first file that ends behind it */
+    uint32_t low = 0, high = data->file_count - 1; /* the first file that ends after it */
     while (low < high) {
         uint32_t middle = (low + high) / 2;
         if (data->ends[middle] > sequence)
@@ -224,7 +226,7 @@ static remat_status check_text(remat_context *ctx, const struct rows *rows, uint
     if (!text->file || text->vocabulary > UINT8_MAX)
         return REMAT_OK;
     if (__builtin_mul_overflow(begin, seq, &from) || __builtin_mul_overflow(end - 1, seq, &to) ||
-        __builtin_add_overflow(to, reach(rows), &to) || to > rows->count) {
+        __builtin_add_overflow(to, window_bytes(rows), &to) || to > rows->count) {
         from = 0;
         to = rows->count;
     }
@@ -247,6 +249,7 @@ fail:
 
 remat_status rows_check(remat_context *ctx, const struct rows *rows, uint64_t begin, uint64_t end)
 {
+    assert(begin <= end);
     remat_status st = REMAT_OK;
     struct rows checked = *rows;
     bool needed = false;

@@ -3,13 +3,13 @@
  *
  * Step n, counted from 1, of a plan with a batch of B reads rows (n - 1) B ... n B - 1.
  *
- * Of a text, row r begins at byte r * seq and goes on as far as it has to; behind the end comes the
+ * Of a text, row r begins at byte r * seq and goes on as far as it has to; after the end comes the
  * beginning. A source (of an encoder) begins there, and the tokens for the decoder B rows further
  * on: the window after is predicted from this one.
  *
  * Of token files, each is cut into sequences of source_seq + seq ids, from its beginning, the last
- * of which has an id behind it for the last target; what is left at the end of a file is not read.
- * A masked model has no targets behind its tokens. With S sequences in all files, in the order of
+ * of which has an id after it for the last target; what is left at the end of a file is not read.
+ * A masked model has no targets after its tokens. With S sequences in all files, in the order of
  * the files, row r is sequence shuffle(seed, r / S, S, r mod S), or r mod S where they are not
  * shuffled. So rows depend on seed and step alone, whatever the mesh, and an epoch has every
  * sequence once. */
@@ -45,7 +45,7 @@ remat_status data_open_tokens(remat_context *ctx, const char *const *paths, uint
                               const struct model *model, struct data *out);
 void data_release(struct data *data); /* harmless when released */
 
-/* Of the sizes of all files and of how each begins. */
+/* Hashes the sizes of all files and how each begins. */
 remat_status data_hash(remat_context *ctx, const struct data *data, uint64_t *out);
 
 struct rows data_rows(const struct data *data); /* all, in order */

@@ -12,13 +12,13 @@
 
 #include <math.h>
 
-struct sums {
+struct rate_sums {
     double flops, ns;
 };
 
-static struct sums sum(const struct timings *timings, enum timed_kind kind)
+static struct rate_sums sum(const struct timings *timings, enum timed_kind kind)
 {
-    struct sums sums = {0, 0};
+    struct rate_sums sums = {0, 0};
     for (uint32_t i = 0; i < timings->count; i++)
         if (timings->items[i].kind == kind) {
             sums.flops += timings->items[i].flops;
@@ -29,7 +29,7 @@ static struct sums sum(const struct timings *timings, enum timed_kind kind)
 
 static double rate(const struct timings *timings, enum timed_kind kind)
 {
-    struct sums sums = sum(timings, kind);
+    struct rate_sums sums = sum(timings, kind);
     return sums.flops / sums.ns;
 }
 
@@ -52,12 +52,12 @@ static double half_of(double ratio, double x, double longer)
 static void fit_attention(const struct timings timings[PROBE_MEASURED], struct rates *out)
 {
     double slower[2]; /* a flop with few keys */
-    struct sums usual = {0, 0}, narrow = {0, 0};
+    struct rate_sums usual = {0, 0}, narrow = {0, 0};
     for (int d = 0; d < 2; d++) {
         enum timed_kind kind = (enum timed_kind)d;
-        struct sums u = sum(&timings[PROBE_FP32], kind), n = sum(&timings[PROBE_NARROW], kind);
-        usual = (struct sums){usual.flops + u.flops, usual.ns + u.ns};
-        narrow = (struct sums){narrow.flops + n.flops, narrow.ns + n.ns};
+        struct rate_sums u = sum(&timings[PROBE_FP32], kind), n = sum(&timings[PROBE_NARROW], kind);
+        usual = (struct rate_sums){usual.flops + u.flops, usual.ns + u.ns};
+        narrow = (struct rate_sums){narrow.flops + n.flops, narrow.ns + n.ns};
         slower[d] = rate(&timings[PROBE_FP32], kind) / rate(&timings[PROBE_SHORT], kind);
     }
     double depth = first(&timings[PROBE_FP32], TIMED_ATTENTION)->depth;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tells the families of remat-graph apart for this tool: their checkpoints and how a text
- * feeds them. Parameters of a plan have the names and layouts of Hugging Face's checkpoints, so a
- * table holds only what else is in those. */
+/* The families of remat-graph, as far as they differ for this tool: their checkpoints and how a
+ * text feeds them. Parameters of a plan have the names and layouts of Hugging Face's checkpoints,
+ * so a table holds only what else is in those. */
 #ifndef REMAT_TOOLS_RUN_FAMILIES_H
 #define REMAT_TOOLS_RUN_FAMILIES_H
 

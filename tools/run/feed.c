@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "feed.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 remat_status feed_open(remat_context *ctx, const struct model *model, remat_session *session,
@@ -70,6 +71,7 @@ fail:
 remat_status feed_write(const struct feed *feed, const struct rows *rows,
                         const struct step_inputs *in)
 {
+    assert(in->step > 0);
     remat_status st = REMAT_OK;
     const struct model *model = feed->model;
     remat_session *session = feed->session;

@@ -12,7 +12,7 @@ struct feed { /* zero-initialise */
     int32_t *ids; /* room for an input */
 };
 
-/* What else differs from step to step. */
+/* Inputs that differ from step to step. */
 struct step_inputs {
     uint64_t step; /* counted from 1 */
     uint64_t seed; /* of dropout */

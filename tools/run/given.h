@@ -25,7 +25,7 @@ struct given_inputs { /* zero-initialise */
 remat_status given_open(remat_context *ctx, const char *const *options, uint32_t count,
                         const struct model *model, const char *const *entries,
                         struct remat_outputs *outputs, struct given_inputs *out);
-/* Of everything that is given; 0: nothing is. Reads all of it. */
+/* Hashes everything that is given; 0: nothing is. Reads all of it. */
 remat_status given_hash(remat_context *ctx, const struct given_inputs *given,
                         const remat_plan *plan, uint64_t *out);
 /* Into a rank's session that has run "init". */

@@ -156,15 +156,15 @@ static bool has_body(const struct initial_weights *weights, const struct family 
     return false;
 }
 
-struct advice {
+struct weights_advice {
     char text[256];
 };
 
 /* Where all that is missing is the head. */
-static struct advice advise_head(const struct initial_weights *weights, const struct family *family,
-                                 const char *name)
+static struct weights_advice advise_head(const struct initial_weights *weights,
+                                         const struct family *family, const char *name)
 {
-    struct advice out;
+    struct weights_advice out;
     const struct extra_tensor *tied = family_extra(family, name);
     bool whole = has_body(weights, family);
     if (whole && tied && tied->must_be == EXTRA_EQUAL)
@@ -182,7 +182,7 @@ static remat_status check_given(remat_context *ctx, const char *path, const rema
                                 const bool *given, const struct initial_weights *weights)
 {
     char others[32] = "";
-    struct advice head = {""};
+    struct weights_advice head = {""};
     const struct missing missing = find_missing(plan, given);
     const remat_tensor_info *first = &missing.first;
     if (!missing.count)

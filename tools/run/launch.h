@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who started this process beside others, by what launchers leave in the environment. */
+/* The launcher that started this process beside others, by what it leaves in the environment. */
 #ifndef REMAT_TOOLS_RUN_LAUNCH_H
 #define REMAT_TOOLS_RUN_LAUNCH_H
 

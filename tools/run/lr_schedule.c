@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lr_schedule.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@ bool schedule_find(const char *name, enum schedule_kind *out)
 
 float schedule_lr(const struct schedule *s, uint64_t step)
 {
+    assert(step > 0);
     if (step <= s->warmup)
         return (float)(s->lr * (double)step / (double)s->warmup);
     if (s->kind == SCHEDULE_CONSTANT)

@@ -17,7 +17,7 @@ struct schedule {
 const char *schedule_name(enum schedule_kind kind); /* "cosine" */
 bool schedule_find(const char *name, enum schedule_kind *out);
 
-/* Of step n, counted from 1: lr * n / warmup up to step `warmup`, then, with
+/* Learning rate of step n, counted from 1: lr * n / warmup up to step `warmup`, then, with
  * t = min(1, (n - 1 - warmup) / (steps - warmup)),
  *     constant  lr
  *     linear    min_lr + (lr - min_lr) * (1 - t)

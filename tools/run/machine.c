@@ -41,7 +41,7 @@ static const char *after_next(const char *text, char separator)
     return at ? at + 1 : NULL;
 }
 
-/* The number behind a key at the begin of a line; 0 where there is none. */
+/* The number after a key at the begin of a line; 0 where there is none. */
 static uint64_t number_of(const struct kernel_text *text, const char *key)
 {
     size_t length = strlen(key);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernel still gives. A process that touches more memory is killed, and nobody learns
- * which number was too small; one that shares its cores is slow, and nobody learns why. */
+/* Memory and cores that the kernel still gives. A process that touches more memory is killed, and
+ * nobody learns which number was too small; one that shares its cores is slow, and nobody learns
+ * why. */
 #ifndef REMAT_TOOLS_RUN_MACHINE_H
 #define REMAT_TOOLS_RUN_MACHINE_H
 
@@ -22,7 +23,7 @@ struct free_memory machine_free_memory(const char *root);
  * own name with it. */
 void machine_processor(char *out, size_t bytes);
 
-/* That this process may use, at least one. */
+/* Cores that this process may use, at least one. */
 uint32_t machine_cores(void);
 /* Time that the machine's cores have worked, added up, for whatever process or virtual machine; 0:
  * not known. */

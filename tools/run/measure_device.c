@@ -9,7 +9,6 @@
 #include "json_file.h"
 #include "machine.h"
 #include "options.h"
-#include "probes.h"
 #include "profiler.h"
 #include "progress.h"
 #include "tool.h"

@@ -69,7 +69,7 @@ fail:
     return st;
 }
 
-static const struct number { /* an input of few elements that a plan may have */
+static const struct setting_number { /* an input of few elements that a plan may have */
     const char *name;
     remat_element element;
     uint32_t count;
@@ -77,7 +77,7 @@ static const struct number { /* an input of few elements that a plan may have */
   step = {"step", REMAT_ELEMENT_I32, 1};
 
 static remat_status inspect_number(remat_context *ctx, const remat_plan *plan,
-                                   const struct number *number, bool *has)
+                                   const struct setting_number *number, bool *has)
 {
     remat_tensor_info found;
     *has = find_tensor(plan, number->name, &found);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What remat-run needs of a plan, found by name. */
+/* Tensors of a plan that remat-run needs, found by name. */
 #ifndef REMAT_TOOLS_RUN_MODEL_H
 #define REMAT_TOOLS_RUN_MODEL_H
 

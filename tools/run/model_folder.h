@@ -25,7 +25,7 @@ remat_status model_folder_check(remat_context *ctx, const struct model_folder *f
                                 const remat_plan *plan);
 remat_status model_folder_write_config(remat_context *ctx, struct remat_outputs *outputs,
                                        const struct model_folder *folder, const remat_plan *plan);
-/* What will have no files goes, if it was made here. */
+/* Removes the folder if it was made here: it will have no files. */
 void model_folder_abandon(const struct model_folder *folder);
 
 #endif

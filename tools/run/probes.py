@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plans of probes.h as a C table, each of a graph with everything saved:
+"""The plans of device_rates.h as a C table, each of a graph with everything saved:
 
     probes.py OUTPUT REMAT_GRAPH REMAT_COMPILE NAME ARGUMENT... [-- NAME ARGUMENT...]...
 
@@ -31,7 +31,7 @@ def main():
         bytes_of += f"_Alignas(16) static const unsigned char {name}_plan[] =\n{lines};\n"
         rows += f'    {{"{name}", {name}_plan, sizeof {name}_plan - 1}},\n'
     with open(output, "w", encoding="utf-8") as file:
-        file.write(f'/* Made by tools/run/probes.py. */\n#include "probes.h"\n\n{bytes_of}\n'
+        file.write(f'/* Made by tools/run/probes.py. */\n#include "device_rates.h"\n\n{bytes_of}\n'
                    f"const struct probe probes[PROBE_COUNT] = {{\n{rows}}};\n")
 
 

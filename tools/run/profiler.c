@@ -40,7 +40,7 @@ void profiler_merge(struct profiler *profile, uint32_t command, const struct pro
 }
 
 /* Commands of one kernel and size: their samples together. */
-struct row {
+struct profile_row {
     const char *kernel;
     char *operands;
     uint64_t flops, moved_bytes, count;
@@ -48,8 +48,8 @@ struct row {
     size_t sample_count;
 };
 
-struct rows {
-    struct row *items;
+struct profile_rows {
+    struct profile_row *items;
     uint32_t count;
 };
 
@@ -59,7 +59,7 @@ static int compare_ns(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static uint64_t median(struct row *row)
+static uint64_t median(struct profile_row *row)
 {
     qsort(row->ns, row->sample_count, sizeof *row->ns, compare_ns);
     size_t half = row->sample_count / 2;
@@ -67,34 +67,34 @@ static uint64_t median(struct row *row)
 }
 
 /* The row of a command; NULL when out of memory. */
-static struct row *find_row(struct rows *rows, const struct profiler_command *command,
-                            const char *operands)
+static struct profile_row *find_row(struct profile_rows *rows,
+                                    const struct profiler_command *command, const char *operands)
 {
     for (uint32_t r = 0; r < rows->count; r++) {
-        struct row *row = &rows->items[r];
+        struct profile_row *row = &rows->items[r];
         if (strcmp(row->kernel, command->kernel) == 0 && strcmp(row->operands, operands) == 0 &&
             row->flops == command->flops && row->moved_bytes == command->moved_bytes)
             return row;
     }
-    struct row *row = &rows->items[rows->count];
-    *row = (struct row){.kernel = command->kernel,
-                        .operands = strdup(operands),
-                        .flops = command->flops,
-                        .moved_bytes = command->moved_bytes};
+    struct profile_row *row = &rows->items[rows->count];
+    *row = (struct profile_row){.kernel = command->kernel,
+                                .operands = strdup(operands),
+                                .flops = command->flops,
+                                .moved_bytes = command->moved_bytes};
     if (!row->operands)
         return NULL;
     rows->count++;
     return row;
 }
 
-static bool add_command(struct rows *rows, const struct profiler *profile, uint32_t c)
+static bool add_command(struct profile_rows *rows, const struct profiler *profile, uint32_t c)
 {
     const struct profiler_command *command = &profile->commands[c];
     uint64_t count = command->runs.count;
     size_t samples = count < PROFILER_SAMPLES ? count : PROFILER_SAMPLES;
     size_t bytes = remat_plan_command_operands(profile->plan, c, NULL, 0);
     char *operands = malloc(bytes);
-    struct row *row = NULL;
+    struct profile_row *row = NULL;
     if (operands) {
         remat_plan_command_operands(profile->plan, c, operands, bytes);
         row = find_row(rows, command, operands);
@@ -112,14 +112,14 @@ static bool add_command(struct rows *rows, const struct profiler *profile, uint3
 
 static json_t *make_kernels(const struct profiler *profile)
 {
-    struct rows rows = {.items = calloc(profile->command_count + 1, sizeof *rows.items)};
+    struct profile_rows rows = {.items = calloc(profile->command_count + 1, sizeof *rows.items)};
     json_t *kernels = json_array();
     bool complete = rows.items && kernels;
     for (uint32_t c = 0; c < profile->command_count && complete; c++)
         if (profile->commands[c].kernel)
             complete = add_command(&rows, profile, c);
     for (uint32_t r = 0; r < rows.count; r++) {
-        struct row *row = &rows.items[r];
+        struct profile_row *row = &rows.items[r];
         if (complete)
             complete = json_array_append_new(
                            kernels,

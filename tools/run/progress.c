@@ -13,14 +13,14 @@ uint64_t clock_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-void progress_start(struct progress *progress, uint64_t begin, uint64_t end)
+void progress_start(struct step_progress *progress, uint64_t begin, uint64_t end)
 {
     uint64_t now = clock_ns();
-    *progress = (struct progress){
+    *progress = (struct step_progress){
         .terminal = isatty(STDERR_FILENO) == 1, .start_ns = now, .begin = begin, .end = end};
 }
 
-void progress_update(struct progress *progress, uint64_t done, float loss, double tokens_per_s)
+void progress_update(struct step_progress *progress, uint64_t done, float loss, double tokens_per_s)
 {
     uint64_t now = clock_ns();
     if (!progress->terminal)
@@ -36,7 +36,7 @@ void progress_update(struct progress *progress, uint64_t done, float loss, doubl
     progress->shown = true;
 }
 
-void progress_clear(struct progress *progress)
+void progress_clear(struct step_progress *progress)
 {
     if (progress->shown)
         fputs("\r\033[K", stderr);

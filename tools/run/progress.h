@@ -7,16 +7,17 @@
 
 uint64_t clock_ns(void); /* monotonic */
 
-struct progress {
+struct step_progress {
     bool terminal, shown;
     uint64_t start_ns, begin, end;
 };
 
 /* Steps [begin + 1, end]. */
-void progress_start(struct progress *progress, uint64_t begin, uint64_t end);
+void progress_start(struct step_progress *progress, uint64_t begin, uint64_t end);
 /* After step `done`. */
-void progress_update(struct progress *progress, uint64_t done, float loss, double tokens_per_s);
+void progress_update(struct step_progress *progress, uint64_t done, float loss,
+                     double tokens_per_s);
 /* Takes the rewritten line away, before anything else is printed. */
-void progress_clear(struct progress *progress);
+void progress_clear(struct step_progress *progress);
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "rank_devices.h"
+#include "ranks_state.h"
 
 #include "interrupt.h"
-#include "rank_processes.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -71,7 +70,7 @@ static remat_status open_engines(struct ranks *all, const remat_engine_kind *kin
         .go_on = go_on,
         .ordinal = ranks_ordinal(all, 0),
         .libraries = all->wish.libraries,
-        .meet = all->processes && all->first ? &all->meet : NULL,
+        .meet = all->processes && all->first ? &all->host_engine : NULL,
     };
     RUN_TRY(remat_engines_open(all->ctx, &params, out));
     for (uint32_t r = 0; r < all->here; r++)
@@ -94,7 +93,7 @@ static remat_status choose_engine(struct ranks *all, const remat_engine_kind *ki
         RUN_TRY(launch_meet(all->ctx, &all->launch, &place));
     RUN_TRY(open_engines(all, kind, &all->chosen));
     if (all->processes && !all->first)
-        all->meet = all->ranks[0].engine;
+        all->host_engine = all->ranks[0].engine;
     if (all->processes)
         snprintf(all->place, sizeof all->place, "processes that %s started, which met %s%.200s",
                  all->launch.by, place ? "at " : "by MPI", place ? place : "");

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "rank_processes.h"
+#include "ranks_state.h"
 
 #include "interrupt.h"
 #include "progress.h"
-#include "rank_devices.h"
 
 #include <inttypes.h>
 
@@ -22,7 +21,7 @@ remat_status rank_processes_open(struct ranks *all)
     if (st)
         RUN_FAIL(all->ctx, st, "rank %" PRIu32 ": %s", all->launch.rank,
                  remat_context_message(all->ctx));
-    all->meet = all->ranks[0].engine;
+    all->host_engine = all->ranks[0].engine;
 fail:
     return st;
 }

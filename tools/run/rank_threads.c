@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "rank_threads.h"
+#include "ranks_state.h"
 
 #include "progress.h"
-#include "rank_devices.h"
 #include "train.h"
 
 #include <inttypes.h>

@@ -4,10 +4,8 @@
 #include "exit_watch.h"
 #include "interrupt.h"
 #include "machine.h"
-#include "rank_devices.h"
-#include "rank_processes.h"
-#include "rank_threads.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,7 +15,7 @@
 remat_status ranks_gather(struct ranks *ranks, const char *what, const void *mine, size_t bytes,
                           void *all)
 {
-    const struct peers meet = {&ranks->meet, ranks->wish.timeout_ns};
+    const struct peers meet = {&ranks->host_engine, ranks->wish.timeout_ns};
     return peers_gather(ranks->ctx, &meet, what, ranks->collected++, bytes, mine, all);
 }
 
@@ -54,7 +52,7 @@ fail:
 
 bool ranks_have_met(const struct ranks *ranks)
 {
-    return ranks && ranks->meet.gather;
+    return ranks && ranks->host_engine.gather;
 }
 
 remat_status ranks_connect(struct ranks *ranks, const remat_plan *plan)
@@ -77,7 +75,7 @@ void ranks_leave(struct ranks *ranks, remat_status status)
     if (!ranks || ranks->finished)
         return;
     rank_fail(&ranks->ranks[0].engine, status, remat_context_message(ranks->ctx));
-    rank_fail(&ranks->meet, status, remat_context_message(ranks->ctx));
+    rank_fail(&ranks->host_engine, status, remat_context_message(ranks->ctx));
 }
 
 void ranks_watch_exit(const struct ranks *ranks, remat_status status)
@@ -178,6 +176,7 @@ uint32_t ranks_together(const struct ranks *ranks)
 
 const remat_engine *ranks_engine(const struct ranks *ranks, uint32_t rank)
 {
+    assert(!ranks || rank < ranks->here);
     return ranks ? &ranks->ranks[rank].engine : NULL;
 }
 
@@ -188,6 +187,7 @@ struct peers ranks_peers(const struct ranks *ranks, uint32_t rank)
 
 remat_context *ranks_context(const struct ranks *ranks, uint32_t rank)
 {
+    assert(rank < ranks->here);
     return ranks->ranks[rank].ctx;
 }
 

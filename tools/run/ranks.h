@@ -57,12 +57,12 @@ uint32_t ranks_together(const struct ranks *ranks);
 const char *ranks_engine_name(const struct ranks *ranks);
 /* "threads of this process", or who started the processes and how they met. */
 const char *ranks_place(const struct ranks *ranks);
-/* What the engine took of this process's GPUs, of the one where that is most. */
+/* Bytes that the engine took of this process's GPUs, of the one where that is most. */
 uint64_t ranks_engine_bytes(const struct ranks *ranks);
-/* Of a rank of this process, counted from its first; NULL: ranks is NULL. */
+/* The engine of a rank of this process, counted from its first; NULL: ranks is NULL. */
 const remat_engine *ranks_engine(const struct ranks *ranks, uint32_t rank);
 struct peers ranks_peers(const struct ranks *ranks, uint32_t rank); /* engine NULL: none */
-/* Of a thread other than the caller's: its context, and its session, which the ranks destroy. */
+/* Context of a thread other than the caller's, and its session, which the ranks destroy. */
 remat_context *ranks_context(const struct ranks *ranks, uint32_t rank);
 remat_session **ranks_session(struct ranks *ranks, uint32_t rank);
 /* The same of its records, which are not opened yet. */
@@ -77,7 +77,7 @@ uint64_t ranks_begin_ns(const struct ranks *ranks);
 /* Starts the threads, which train on their sessions (train_follow). */
 remat_status ranks_start(struct ranks *ranks, const struct model *model,
                          const struct train_settings *settings);
-/* What all ranks do next, as rank 0 says: no more steps, a step, an evaluation, a checkpoint. */
+/* Orders of rank 0 to all ranks: no more steps, a step, an evaluation, a checkpoint. */
 enum ranks_order { RANKS_END, RANKS_STEP, RANKS_EVALUATE, RANKS_SAVE };
 remat_status ranks_order(struct ranks *ranks, enum ranks_order order);
 /* Another rank waits for order number `turn`, counted from 1. */

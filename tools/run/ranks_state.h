@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of ranks.h share. Private. */
+/* Shared by the files of ranks.h, private to them. */
 #ifndef REMAT_TOOLS_RUN_RANKS_STATE_H
 #define REMAT_TOOLS_RUN_RANKS_STATE_H
 
@@ -25,8 +25,8 @@ struct ranks {
     remat_context *ctx; /* of the first rank of this process */
     struct ranks_wish wish;
     struct launch launch;
-    bool processes;        /* one rank in this process */
-    remat_engine meet;     /* among processes: of the host's memory */
+    bool processes;           /* one rank in this process */
+    remat_engine host_engine; /* among processes: of the host's memory */
     remat_engines *first;  /* of the host's memory, without a GPU; NULL: none connects processes */
     remat_engines *chosen; /* other ones, which the ranks use instead; NULL: none */
     const char *device;    /* of all ranks */
@@ -53,5 +53,37 @@ static inline void rank_fail(const remat_engine *engine, remat_status status, co
     if (engine->fail)
         engine->fail(engine->user, status, why);
 }
+
+/* --- ranks that are processes of a launcher, one each --- */
+
+/* Opens the first engine, too. */
+remat_status rank_processes_open(struct ranks *ranks);
+/* Gathers a number of each rank into ranks->numbers. All call it. */
+remat_status rank_processes_collect(struct ranks *ranks, const char *what, uint64_t number);
+remat_status rank_processes_order(struct ranks *ranks, enum ranks_order order); /* of rank 0 */
+remat_status rank_processes_wait_for_order(struct ranks *ranks, enum ranks_order *order);
+
+/* --- ranks that are threads of this process: rank 0 is the caller's, the others wait for its
+ * orders
+ * --- */
+
+remat_status rank_threads_open(struct ranks *ranks);  /* contexts and local engines */
+remat_status rank_threads_start(struct ranks *ranks); /* they train */
+void rank_threads_order(struct ranks *ranks, enum ranks_order order);
+enum ranks_order rank_threads_wait_for_order(struct ranks *ranks, uint64_t turn);
+/* No more orders: waits for the threads. Harmless when they have ended. */
+void rank_threads_end(struct ranks *ranks);
+/* `status`, unless a thread has failed by itself. */
+remat_status rank_threads_failure(struct ranks *ranks, remat_status status);
+
+/* --- where ranks run, and the engine between them: as the command line wishes, else as the plan
+ * and this machine allow --- */
+
+/* Whether there is such an engine; REMAT_ERROR_USAGE names them all. */
+remat_status rank_devices_check(remat_context *ctx, const struct ranks_wish *wish);
+/* The engine that connects them in the host's memory, if one does without being chosen. */
+remat_status rank_devices_open(struct ranks *ranks);
+remat_status rank_devices_choose(struct ranks *ranks, const remat_plan_info *plan);
+remat_status rank_devices_connect(struct ranks *ranks, const remat_plan_info *plan);
 
 #endif

@@ -9,7 +9,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-static void add_hash(struct recorder *recorder, const remat_trace_value *value)
+static void add_hash(struct run_recorder *recorder, const remat_trace_value *value)
 {
     if (value->role == REMAT_TENSOR_OUTPUT && strcmp(value->name, "loss") == 0)
         recorder->hashes.loss = XXH64(value->data, value->bytes, 0);
@@ -26,7 +26,7 @@ static void add_hash(struct recorder *recorder, const remat_trace_value *value)
 
 /* Under the name of its parameter, which has its shape; of several ranks it is f32. One that is a
  * tensor of the plan is not complete yet, and there after the step. */
-static remat_status save_gradient(struct recorder *recorder, const remat_trace_value *value)
+static remat_status save_gradient(struct run_recorder *recorder, const remat_trace_value *value)
 {
     static const char suffix[] = ".grad";
     size_t length = strlen(value->name), end = sizeof suffix - 1;
@@ -71,7 +71,7 @@ static void place_parts(const remat_trace_value *value, uint64_t size, const cha
 }
 
 /* A gradient of which each rank has a part, from all ranks. */
-static remat_status join(struct recorder *recorder, remat_trace_value *value)
+static remat_status join_parts(struct run_recorder *recorder, remat_trace_value *value)
 {
     remat_status st = REMAT_OK;
     uint64_t bytes = value->bytes * value->parts.count;
@@ -89,18 +89,18 @@ fail:
     return st;
 }
 
-static bool looks_at_data(const struct recorder *recorder)
+static bool looks_at_data(const struct run_recorder *recorder)
 {
     return recorder->hashing || recorder->gradients || recorder->joining;
 }
 
 /* There is anything to do for the entry point that comes next. */
-static bool is_needed(const struct recorder *recorder)
+static bool is_needed(const struct run_recorder *recorder)
 {
     return looks_at_data(recorder) || recorder->trace || recorder->profiler;
 }
 
-static remat_status record(struct recorder *recorder, const remat_trace_event *event)
+static remat_status record(struct run_recorder *recorder, const remat_trace_event *event)
 {
     remat_status st = REMAT_OK;
     if (recorder->trace)
@@ -110,7 +110,7 @@ static remat_status record(struct recorder *recorder, const remat_trace_event *e
     for (uint32_t i = 0; i < event->value_count; i++) {
         remat_trace_value value = event->values[i];
         if (looks_at_data(recorder) && value.role == REMAT_TENSOR_GRADIENT && value.parts.count > 1)
-            RUN_TRY(join(recorder, &value));
+            RUN_TRY(join_parts(recorder, &value));
         if (recorder->hashing)
             add_hash(recorder, &value);
         if (recorder->gradients && value.role == REMAT_TENSOR_GRADIENT)
@@ -122,7 +122,7 @@ fail:
 
 static int trace(void *user, const remat_trace_event *event)
 {
-    struct recorder *recorder = user;
+    struct run_recorder *recorder = user;
     uint64_t begin = clock_ns();
     recorder->status = record(recorder, event);
     if (recorder->status != REMAT_OK)
@@ -133,21 +133,21 @@ static int trace(void *user, const remat_trace_event *event)
 }
 
 remat_status recorder_open(remat_context *ctx, const remat_plan *plan, struct peers peers,
-                           struct recorder *out)
+                           struct run_recorder *out)
 {
-    *out = (struct recorder){.ctx = ctx, .plan = plan, .peers = peers};
+    *out = (struct run_recorder){.ctx = ctx, .plan = plan, .peers = peers};
     out->earlier = calloc(remat_plan_tensor_count(plan) + 1, sizeof *out->earlier);
     return out->earlier ? REMAT_OK : cli_error(ctx, REMAT_ERROR_MEMORY, "out of memory");
 }
 
-void recorder_release(struct recorder *recorder)
+void recorder_release(struct run_recorder *recorder)
 {
     free(recorder->earlier);
     free(recorder->whole);
-    *recorder = (struct recorder){0};
+    *recorder = (struct run_recorder){0};
 }
 
-remat_status recorder_run(struct recorder *recorder, remat_session *session, const char *entry)
+remat_status recorder_run(struct run_recorder *recorder, remat_session *session, const char *entry)
 {
     recorder->hashes = (struct step_hashes){0};
     memset(recorder->earlier, 0,

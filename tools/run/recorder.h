@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What remat-run does with a trace: hashes, gradients to a file, Chrome trace,
+/* Uses of a trace by remat-run: hashes, gradients to a file, Chrome trace,
  * profile. Gradients of which ranks have parts are joined, for which all ranks record. */
 #ifndef REMAT_TOOLS_RUN_RECORDER_H
 #define REMAT_TOOLS_RUN_RECORDER_H
@@ -20,7 +20,7 @@ struct step_hashes {
     uint64_t loss, grad;
 };
 
-struct recorder { /* zero-initialise */
+struct run_recorder { /* zero-initialise */
     remat_context *ctx;
     const remat_plan *plan;
     struct peers peers; /* with whom gradients are joined of which ranks have parts */
@@ -42,9 +42,9 @@ struct recorder { /* zero-initialise */
 
 /* `peers`: without an engine where there is one rank. */
 remat_status recorder_open(remat_context *ctx, const remat_plan *plan, struct peers peers,
-                           struct recorder *out);
-void recorder_release(struct recorder *recorder); /* harmless when released */
+                           struct run_recorder *out);
+void recorder_release(struct run_recorder *recorder); /* harmless when released */
 /* Runs an entry point under the recorder. */
-remat_status recorder_run(struct recorder *recorder, remat_session *session, const char *entry);
+remat_status recorder_run(struct run_recorder *recorder, remat_session *session, const char *entry);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-struct piece {
+struct record_piece {
     uint64_t bytes; /* 0: there is no more */
     char text[65528];
 };
@@ -60,7 +60,8 @@ fail:
 /* --- processes --- */
 
 static remat_status collect_part(remat_context *ctx, struct ranks *ranks, uint32_t rank,
-                                 struct chrome_trace *trace, struct piece *mine, struct piece *all)
+                                 struct chrome_trace *trace, struct record_piece *mine,
+                                 struct record_piece *all)
 {
     remat_status st = REMAT_OK;
     uint32_t me = ranks_first(ranks);
@@ -80,7 +81,7 @@ static remat_status collect_trace(remat_context *ctx, struct ranks *ranks,
                                   struct chrome_trace *trace)
 {
     remat_status st = REMAT_OK;
-    struct piece *all = calloc(ranks_count(ranks) + 1, sizeof *all);
+    struct record_piece *all = calloc(ranks_count(ranks) + 1, sizeof *all);
     if (!all)
         return cli_error(ctx, REMAT_ERROR_MEMORY, "out of memory");
     for (uint32_t r = 1; r < ranks_count(ranks); r++)

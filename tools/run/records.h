@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What ranks other than 0 record for the trace and the profile, which rank 0 writes. */
+/* Records of ranks other than 0 for the trace and the profile, which rank 0 writes. */
 #ifndef REMAT_TOOLS_RUN_RECORDS_H
 #define REMAT_TOOLS_RUN_RECORDS_H
 

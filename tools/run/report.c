@@ -4,7 +4,6 @@
 #include "json_file.h"
 #include "machine.h"
 #include "size.h"
-#include "throughput.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

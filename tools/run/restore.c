@@ -4,6 +4,8 @@
 #include "parts.h"
 #include "safetensors.h"
 
+#include <assert.h>
+
 /* Elements [begin, until) of this rank's part; padding is 0. */
 static remat_status read_runs(remat_context *ctx, const struct safetensors_file *file,
                               const struct safetensors_tensor *from, const remat_tensor_info *to,
@@ -26,6 +28,7 @@ remat_status restore_tensor(remat_context *ctx, const struct safetensors_file *f
                             const struct safetensors_tensor *from, const remat_tensor_info *to,
                             uint32_t rank, remat_session *session, void *buffer)
 {
+    assert(to->bytes % element_bytes(to->element) == 0);
     remat_status st = REMAT_OK;
     uint64_t size = element_bytes(to->element), most = RESTORE_BYTES / size;
     uint64_t end = to->bytes / size;

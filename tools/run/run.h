@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every file of remat-run uses. The tool sees libremat's public headers and the command-line
+/* Used by every file of remat-run. The tool sees libremat's public headers and the command-line
  * library, no other header of the runtime. */
 #ifndef REMAT_TOOLS_RUN_H
 #define REMAT_TOOLS_RUN_H

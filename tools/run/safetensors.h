@@ -55,7 +55,7 @@ bool safetensors_has_parts(const remat_plan *plan, safetensors_filter *has);
 remat_status safetensors_check_weights(remat_context *ctx, const remat_plan *plan,
                                        remat_session *session, const struct peers *peers,
                                        bool *out_finite);
-/* These tensors of a session, their names behind `prefix` (NULL: none). Both go through a buffer of
+/* These tensors of a session, their names after `prefix` (NULL: none). Both go through a buffer of
  * 1 MiB. Those of which each rank has a part are joined with `peers`: all other ranks call
  * safetensors_join meanwhile. NULL: there are none. */
 remat_status safetensors_save(remat_context *ctx, struct remat_outputs *outputs, const char *path,

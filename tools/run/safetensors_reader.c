@@ -4,6 +4,7 @@
 #include "known_file.h"
 #include "tool.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -140,7 +141,7 @@ static remat_status check_cover(remat_context *ctx, const struct safetensors_fil
     return REMAT_OK;
 }
 
-/* Every value of the JSON but the first stands behind one of these. */
+/* Every value of the JSON but the first stands after one of these. */
 static uint64_t count_values(const char *text, uint64_t length)
 {
     uint64_t count = 1;
@@ -271,6 +272,7 @@ remat_status safetensors_read_part(remat_context *ctx, const struct safetensors_
                                    const struct safetensors_tensor *tensor, uint64_t begin,
                                    void *data, uint64_t bytes)
 {
+    assert(begin + bytes <= tensor->bytes);
     if (fseeko(file->stream, (off_t)(tensor->begin + begin), SEEK_SET) != 0 ||
         fread(data, 1, bytes, file->stream) != bytes)
         return fail_read(ctx, file);

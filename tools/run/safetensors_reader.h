@@ -10,7 +10,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-/* What the reference implementation accepts, and no writer exceeds. */
+/* The longest header that the reference implementation accepts, which no writer exceeds. */
 #define SAFETENSORS_HEADER_BYTES_MAX 100000000u
 /* Values in it, of which a tensor has 7 and one for each axis. */
 #define SAFETENSORS_VALUES_MAX (1u << 21)

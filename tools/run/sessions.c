@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sessions.h"
 
-#include "cache_folder.h"
 #include "machine.h"
 #include "options.h"
 #include "settings.h"
 #include "size.h"
+#include "tool.h"
 
 /* Beside the plan: which algorithms cuBLASLt chose for it. */
 static remat_status name_gemm_table(remat_context *ctx, const char *plan, char *out, size_t bytes)

@@ -10,7 +10,7 @@
 remat_status sessions_check_memory(remat_context *ctx, const struct cli_arguments *args,
                                    const struct train_settings *settings, const remat_plan *plan);
 
-/* Of rank `rank` of this process. */
+/* Creates the session of rank `rank` of this process. */
 remat_status sessions_create(remat_context *ctx, const struct cli_arguments *args,
                              const struct train_settings *settings, const remat_plan *plan,
                              uint32_t rank, remat_session **out);

@@ -13,8 +13,8 @@ remat_status settings_read(remat_context *ctx, const struct cli_arguments *args,
 /* REMAT_ERROR_USAGE: no learning rate could follow it. */
 remat_status settings_check_schedule(remat_context *ctx, const struct cli_arguments *args,
                                      const struct schedule *schedule);
-/* What is not given stays as it was in the run that is resumed; what is given changes it, and the
- * logger is told. */
+/* Keeps of the run that is resumed what is not given now; what is given changes it, and the logger
+ * is told. */
 void settings_resume_schedule(remat_context *ctx, const struct cli_arguments *args,
                               const struct schedule *before, struct schedule *now);
 

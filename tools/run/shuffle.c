@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shuffle.h"
 
-#include "mix.h"
+#include <assert.h>
 
 enum { ROUNDS = 12 };
 
@@ -18,6 +18,7 @@ static uint64_t encipher(uint64_t key, uint32_t half_bits, uint64_t x)
 
 uint64_t shuffle(uint64_t seed, uint64_t epoch, uint64_t count, uint64_t position)
 {
+    assert(position < count);
     uint64_t key = mix(mix(seed) + epoch), x = position;
     uint32_t half_bits = 1;
     while (half_bits < 32 && count > UINT64_C(1) << 2 * half_bits)

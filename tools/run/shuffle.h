@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The order of an epoch, without a list of it: any place is computed from the seed. */
+/* Numbers that look random: bits of a number, and the order of an epoch without a list of it, as
+ * any place is computed from the seed. */
 #ifndef REMAT_TOOLS_RUN_SHUFFLE_H
 #define REMAT_TOOLS_RUN_SHUFFLE_H
 
@@ -11,5 +12,14 @@
  * of them. With key = mix(mix(seed) + epoch), round r = 0 ... 11 takes the upper and lower halves
  * (a, b) of h bits to (b, a ^ mix(mix(key + r) + b) mod 2^h). tests/e2e/tokens.py has it too. */
 uint64_t shuffle(uint64_t seed, uint64_t epoch, uint64_t count, uint64_t position);
+
+/* Mixes bits: a step of splitmix64 from that state. */
+static inline uint64_t mix(uint64_t state)
+{
+    uint64_t z = state + UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "step_log.h"
 
+#include "file_part.h"
 #include "files.h"
-#include "lock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -42,7 +42,7 @@ static bool parse_step(const struct line *line, uint64_t *step)
            strcmp(line->text + line->length - 2, "}\n") == 0;
 }
 
-/* The last one, behind others that are complete. */
+/* The last one, after others that are complete. */
 static bool was_cut_off(const struct line *line)
 {
     size_t length = line->length < sizeof begin - 1 ? line->length : sizeof begin - 1;

@@ -13,7 +13,7 @@ struct step_log {
     const char *path;
 };
 
-/* Begins the file anew, or, for a run that goes on after step `resumed`, behind the line of that
+/* Begins the file anew, or, for a run that goes on after step `resumed`, after the line of that
  * step. REMAT_ERROR_USAGE: another process writes to it, or it has other lines than those of a log;
  * it stays as it is. */
 remat_status step_log_open(remat_context *ctx, const char *path, uint64_t resumed,

@@ -3,9 +3,10 @@
 
 #include "file_part.h"
 #include "known_file.h"
-#include "mix.h"
+#include "shuffle.h"
 #include "tool.h"
 
+#include <assert.h>
 #include <math.h>
 
 #define PART_BYTES 4096u
@@ -75,6 +76,7 @@ static remat_status read_part(remat_context *ctx, const struct text *text, uint6
 remat_status text_read(remat_context *ctx, const struct text *text, uint64_t begin, uint64_t count,
                        int32_t *ids)
 {
+    assert(begin + count <= text->length);
     remat_status st = REMAT_OK;
     if (!text->file)
         text_zipf(begin, count, text->vocabulary, ids);

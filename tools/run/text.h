@@ -18,7 +18,7 @@
 
 /* A regular file, of which only what a window has is read, through a few KiB on the stack: a text
  * of any size takes no memory from the budget, and one that is cut off meanwhile is an error.
- * (Pages of a mapping would be the process's own, and reading behind the new end a SIGBUS.) */
+ * (Pages of a mapping would be the process's own, and reading past the new end a SIGBUS.) */
 struct text {         /* zero-initialise */
     FILE *file;       /* NULL: ids are drawn */
     const char *path; /* borrowed */

@@ -5,6 +5,8 @@
 #include "known_file.h"
 #include "tool.h"
 
+#include <assert.h>
+
 #define PART_BYTES    4096u
 #define HEADER_BYTES  1024u
 #define LEAST_ASCII   128u /* bytes from which a text shows */
@@ -12,7 +14,7 @@
 #define LEAST_LETTERS 8u  /* not a few ids again and again */
 #define LEAST_ROWS    64u /* ids, not 0, from which it shows that they have twice the size */
 
-static const struct format { /* of llm.c */
+static const struct token_format { /* of llm.c */
     uint32_t magic, version, id_bytes;
 } formats[] = {{20240520, 1, 2}, {20240801, 7, 4}};
 /* Its files of other kinds have dates of that year for numbers too. As two ids they are 308 after
@@ -25,7 +27,7 @@ static uint32_t word_at(const unsigned char *bytes)
 }
 
 static remat_status read_header(remat_context *ctx, const unsigned char *begin,
-                                const struct format *format, struct token_file *file)
+                                const struct token_format *format, struct token_file *file)
 {
     uint32_t version = word_at(begin + 4), count = word_at(begin + 8);
     if (version != format->version)
@@ -104,7 +106,7 @@ fail:
 }
 
 /* Rows of two ids each, of which half of the columns are zero, next to each other: ids of twice the
- * size. They may begin in any column, behind a header of any length. */
+ * size. They may begin in any column, after a header of any length. */
 static bool looks_wider(const struct window *window, uint64_t id_bytes)
 {
     unsigned char columns[8] = {0};
@@ -231,6 +233,7 @@ bool token_file_may_exceed(const struct token_file *file, int64_t vocabulary)
 remat_status token_file_read(remat_context *ctx, const struct token_file *file, int64_t vocabulary,
                              uint64_t first, uint64_t count, int32_t *ids)
 {
+    assert(first + count <= file->count);
     remat_status st = REMAT_OK;
     unsigned char part[PART_BYTES];
     uint64_t most = PART_BYTES / file->id_bytes, end = first + count;

@@ -2,7 +2,7 @@
 #include "train.h"
 
 #include "checkpoint.h"
-#include "evaluate.h"
+#include "feed.h"
 #include "interrupt.h"
 #include "progress.h"
 #include "step_log.h"
@@ -11,6 +11,27 @@
 #include <math.h>
 #include <signal.h>
 #include <time.h>
+
+/* Mean of the losses of settings->eval_steps batches, the same each time, without dropout. All
+ * ranks call it, and get the same mean. Nothing is traced. */
+static remat_status evaluate(const struct train_settings *settings, const struct feed *feed,
+                             double *mean)
+{
+    remat_status st = REMAT_OK;
+    double total = 0;
+    float loss;
+    remat_session_set_trace(feed->session, NULL, NULL);
+    for (uint64_t step = 1; step <= settings->eval_steps; step++) {
+        const struct step_inputs in = {step, settings->seed, 0};
+        RUN_TRY(feed_write(feed, &settings->eval_rows, &in));
+        RUN_TRY(remat_session_run(feed->session, "eval"));
+        RUN_TRY(remat_session_read(feed->session, "loss", &loss, sizeof loss));
+        total += (double)loss;
+    }
+    *mean = total / (double)settings->eval_steps;
+fail:
+    return st;
+}
 
 struct step_result {
     uint64_t step, ns; /* step counted from 1 */
@@ -61,7 +82,7 @@ fail:
     return st;
 }
 
-static remat_status run_step(struct recorder *recorder, const struct model *model,
+static remat_status run_step(struct run_recorder *recorder, const struct model *model,
                              const struct train_settings *settings, remat_session *session,
                              struct step_result *result)
 {
@@ -149,7 +170,7 @@ static void print_text(const struct train_settings *settings, const struct step_
     printf("\n");
 }
 
-static void print_step(const struct train_settings *settings, struct progress *progress,
+static void print_step(const struct train_settings *settings, struct step_progress *progress,
                        const struct step_result *result)
 {
     progress_clear(progress);
@@ -259,7 +280,7 @@ static bool must_stop(const struct train_settings *settings)
 }
 
 /* Runs a step, and an evaluation if it is due. */
-static remat_status lead_step(struct recorder *recorder, const struct feed *feed,
+static remat_status lead_step(struct run_recorder *recorder, const struct feed *feed,
                               const struct train_settings *settings, struct step_result *result)
 {
     remat_status st = REMAT_OK;
@@ -285,10 +306,10 @@ remat_status train(remat_context *ctx, const struct model *model,
                    struct measured *measured)
 {
     remat_status st = REMAT_OK;
-    struct recorder recorder = {0};
+    struct run_recorder recorder = {0};
     struct feed feed = {0};
     struct step_log log = {-1, NULL};
-    struct progress progress;
+    struct step_progress progress;
     uint64_t total_ns = 0;
     double total_loss = 0;
     cli_catch_interrupts();
@@ -370,7 +391,7 @@ fail:
     return st;
 }
 
-static remat_status follow_step(struct recorder *recorder, const struct model *model,
+static remat_status follow_step(struct run_recorder *recorder, const struct model *model,
                                 const struct train_settings *settings, remat_session *session,
                                 struct step_result *result)
 {
@@ -395,7 +416,7 @@ remat_status train_follow(remat_context *ctx, const struct model *model,
                           uint64_t *total_ns)
 {
     remat_status st = REMAT_OK;
-    struct recorder recorder = {0};
+    struct run_recorder recorder = {0};
     struct feed feed = {0};
     enum ranks_order order;
     bool finite = true;

@@ -10,7 +10,7 @@
 
 #define INDEX_BYTES_MAX 32000000u /* of models of 10^12 parameters it has a third */
 
-struct search {
+struct weights_search {
     remat_context *ctx;
     struct remat_arena *arena;
     struct remat_outputs *outputs;
@@ -30,14 +30,14 @@ static bool is_json(const char *path)
 }
 
 /* The file `name` in a folder, the first `length` bytes of a path. */
-static remat_status join(const struct search *s, const char *path, size_t length, const char *name,
-                         const char **out)
+static remat_status join_path(const struct weights_search *s, const char *path, size_t length,
+                              const char *name, const char **out)
 {
     *out = cli_join(s->arena, path, length, name);
     return *out ? REMAT_OK : cli_error(s->ctx, REMAT_ERROR_MEMORY, "%s: out of memory", path);
 }
 
-static remat_status add_file(const struct search *s, const char *path)
+static remat_status add_file(const struct weights_search *s, const char *path)
 {
     const char **grown =
         realloc(s->out->paths, (s->out->count + (size_t)1) * sizeof *s->out->paths);
@@ -99,7 +99,7 @@ static remat_status collect_shards(remat_context *ctx, const char *path, const j
     return REMAT_OK;
 }
 
-static remat_status add_shards(const struct search *s, const char *path, json_t *shards)
+static remat_status add_shards(const struct weights_search *s, const char *path, json_t *shards)
 {
     remat_status st = REMAT_OK;
     const char *slash = strrchr(path, '/'), *name, *file, *missing = NULL;
@@ -109,7 +109,7 @@ static remat_status add_shards(const struct search *s, const char *path, json_t 
     json_t *value;
     json_object_foreach(shards, name, value)
     {
-        RUN_TRY(join(s, path, folder, name, &file));
+        RUN_TRY(join_path(s, path, folder, name, &file));
         if (stat(file, &info) != 0) {
             missing = missing ? missing : file;
             missing_count++;
@@ -123,7 +123,7 @@ fail:
     return st;
 }
 
-static remat_status add_index(const struct search *s, const char *path)
+static remat_status add_index(const struct weights_search *s, const char *path)
 {
     remat_status st = REMAT_OK;
     json_t *index = NULL, *shards = json_object();
@@ -147,13 +147,13 @@ static const char *const others[] = {"pytorch_model.bin", "pytorch_model.bin.ind
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* The first of the names that is there; NULL: none is. */
-static remat_status find_name(const struct search *s, const char *folder, const char *const *names,
-                              size_t count, const char **out)
+static remat_status find_name(const struct weights_search *s, const char *folder,
+                              const char *const *names, size_t count, const char **out)
 {
     remat_status st = REMAT_OK;
     for (size_t i = 0; i < count; i++) {
         struct stat info;
-        RUN_TRY(join(s, folder, strlen(folder), names[i], out));
+        RUN_TRY(join_path(s, folder, strlen(folder), names[i], out));
         if (lstat(*out, &info) == 0) /* a link to nothing is told when it is opened */
             return REMAT_OK;
     }
@@ -162,7 +162,7 @@ fail:
     return st;
 }
 
-static remat_status add_folder(const struct search *s, const char *folder)
+static remat_status add_folder(const struct weights_search *s, const char *folder)
 {
     remat_status st = REMAT_OK;
     const char *found;
@@ -188,7 +188,7 @@ remat_status weights_files_find(remat_context *ctx, struct remat_arena *arena,
                                 const char *const *named, uint32_t count,
                                 struct remat_outputs *outputs, struct weights_files *out)
 {
-    const struct search search = {ctx, arena, outputs, out};
+    const struct weights_search search = {ctx, arena, outputs, out};
     remat_status st = REMAT_OK;
     for (uint32_t i = 0; i < count && st == REMAT_OK; i++)
         st = is_folder(named[i]) ? add_folder(&search, named[i])

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What --init names, as the safetensors files that it means:
+/* The safetensors files that --init means:
  *
  *     FILE.safetensors    itself
  *     FILE.json           an index, as transformers writes it beside a model's shards: each file of

@@ -34,7 +34,7 @@ enum { CURVE_POINTS = 20, FLOOR_WORK = 4000000 };
 
 /* --- while the planner works --- */
 
-struct watch {
+struct solve_watch {
     struct cli_watch clock;
     const struct remat_problem *problem;
     uint32_t budget, count;
@@ -44,7 +44,7 @@ struct watch {
 
 static void tell(void *user, double elapsed)
 {
-    const struct watch *w = user;
+    const struct solve_watch *w = user;
     double total = w->problem->total_time > 0 ? w->problem->total_time : 1;
     fprintf(stderr, "remat-solve: %.0f s", elapsed);
     if (w->count > 1)
@@ -62,7 +62,7 @@ static void tell(void *user, double elapsed)
 
 static void on_progress(void *user, uint32_t budget, const struct remat_solution *best)
 {
-    struct watch *w = user;
+    struct solve_watch *w = user;
     w->budget = budget;
     w->fits = best->fits;
     w->time = best->result.time;
@@ -71,12 +71,12 @@ static void on_progress(void *user, uint32_t budget, const struct remat_solution
 
 static bool is_over(void *user)
 {
-    return cli_watch_over(&((struct watch *)user)->clock);
+    return cli_watch_over(&((struct solve_watch *)user)->clock);
 }
 
 /* Budgets in equal steps from the peak of the given order down to the floor. */
 static remat_status make_budgets(remat_context *ctx, struct remat_arena *arena,
-                                 const struct cli_arguments *args, struct report *r)
+                                 const struct cli_arguments *args, struct solve_report *r)
 {
     remat_status st = REMAT_OK;
     uint64_t *budgets, low = r->floor.bytes, high = r->given_peak;
@@ -96,17 +96,17 @@ fail:
 
 static remat_status plan(remat_context *ctx, struct remat_arena *arena,
                          const struct cli_arguments *args, const struct remat_problem *p,
-                         struct report *r)
+                         struct solve_report *r)
 {
     remat_status st = REMAT_OK;
     struct remat_solution given, *solutions;
     const char *limit = cli_text(args, OPTION_time_limit, NULL);
     double effort = 1;
-    struct watch watch = {
+    struct solve_watch watch = {
         .clock = {.tell = tell, .user = &watch}, .problem = p, .lower_bound = p->least_time};
     struct remat_deadline deadline = {.expired = is_over, .user = &watch};
     REMAT_TRY(cli_watch_start(ctx, limit, &watch.clock));
-    *r = (struct report){.problem = p};
+    *r = (struct solve_report){.problem = p};
     REMAT_TRY(remat_solve_given_order(arena, p, &given));
     r->given_peak = given.result.peak;
     r->floor = remat_floor_find(arena, p, FLOOR_WORK / (p->node_count + 100), &deadline);
@@ -128,7 +128,7 @@ fail:
     return st;
 }
 
-static remat_status fail_without_plan(remat_context *ctx, const struct report *r)
+static remat_status fail_without_plan(remat_context *ctx, const struct solve_report *r)
 {
     uint64_t budget = r->budgets[0], floor = r->floor.bytes;
     struct cli_buffer asked = cli_exact(budget), least = cli_exact(floor);
@@ -172,7 +172,7 @@ static remat_status solve(remat_context *ctx, struct remat_arena *arena,
 {
     remat_status st = REMAT_OK;
     struct remat_problem problem;
-    struct report report;
+    struct solve_report report;
     struct remat_text text = {.arena = arena};
     bool curve = cli_has(args, OPTION_curve);
     if (curve == cli_has(args, OPTION_budget))

@@ -17,7 +17,7 @@
 static const char *const types[] = {"an object",     "an array", "a string", "an integer",
                                     "a real number", "true",     "false",    "null"};
 
-struct reader {
+struct problem_reader {
     remat_context *ctx;
     struct remat_arena *arena;
     const char **names;
@@ -30,7 +30,7 @@ struct reader {
 };
 
 /* A node or one of its ways. */
-struct place {
+struct problem_place {
     size_t node;
     const char *prefix; /* of keys in messages */
     json_t *object;
@@ -47,8 +47,8 @@ static const char *describe(struct remat_arena *arena, const json_t *value)
     return value ? types[json_typeof(value)] : "missing";
 }
 
-static remat_status fail_key(struct reader *r, const struct place *at, const char *key,
-                             const char *expected)
+static remat_status fail_key(struct problem_reader *r, const struct problem_place *at,
+                             const char *key, const char *expected)
 {
     return remat_error(r->ctx, REMAT_ERROR_INVALID, "nodes[%zu].%s%s: %s, expected %s", at->node,
                        at->prefix, key, describe(r->arena, json_object_get(at->object, key)),
@@ -68,8 +68,8 @@ static bool is_whole(const json_t *value, uint64_t *out)
     return (double)*out == number;
 }
 
-static remat_status read_number(struct reader *r, const struct place *at, const char *key,
-                                const json_t *value, remat_problem_node *out)
+static remat_status read_number(struct problem_reader *r, const struct problem_place *at,
+                                const char *key, const json_t *value, remat_problem_node *out)
 {
     uint64_t number;
     if (!is_whole(value, &number) || number >= at->node)
@@ -82,8 +82,8 @@ static remat_status read_number(struct reader *r, const struct place *at, const 
 }
 
 /* An array of numbers of earlier nodes; `out` has room for all. */
-static remat_status read_numbers(struct reader *r, const struct place *at, const char *key,
-                                 remat_problem_node *out, uint32_t *count)
+static remat_status read_numbers(struct problem_reader *r, const struct problem_place *at,
+                                 const char *key, remat_problem_node *out, uint32_t *count)
 {
     remat_status st = REMAT_OK;
     const json_t *list = json_object_get(at->object, key);
@@ -97,8 +97,8 @@ fail:
     return st;
 }
 
-static remat_status check_keys(struct reader *r, size_t node, const char *where, json_t *object,
-                               const char *const *accepted)
+static remat_status check_keys(struct problem_reader *r, size_t node, const char *where,
+                               json_t *object, const char *const *accepted)
 {
     const char *key;
     json_t *value;
@@ -120,15 +120,15 @@ static remat_status check_keys(struct reader *r, size_t node, const char *where,
     return REMAT_OK;
 }
 
-static remat_status read_size(struct reader *r, const struct place *at, const char *key,
-                              uint64_t *out)
+static remat_status read_size(struct problem_reader *r, const struct problem_place *at,
+                              const char *key, uint64_t *out)
 {
     return is_whole(json_object_get(at->object, key), out)
                ? REMAT_OK
                : fail_key(r, at, key, "an integer from 0 on");
 }
 
-static remat_status read_time(struct reader *r, const struct place *at, double *out)
+static remat_status read_time(struct problem_reader *r, const struct problem_place *at, double *out)
 {
     const json_t *value = json_object_get(at->object, "time");
     if (!json_is_number(value) || json_number_value(value) < 0)
@@ -137,12 +137,12 @@ static remat_status read_time(struct reader *r, const struct place *at, double *
     return REMAT_OK;
 }
 
-static remat_status read_way(struct reader *r, size_t node, size_t index, json_t *object)
+static remat_status read_way(struct problem_reader *r, size_t node, size_t index, json_t *object)
 {
     static const char *const keys[] = {"time", "workspace", "fused", NULL};
     remat_status st = REMAT_OK;
     struct remat_way way = {.node = {(uint32_t)node}};
-    struct place at = {node, "ways.", object};
+    struct problem_place at = {node, "ways.", object};
     const json_t *fused = json_object_get(object, "fused");
     remat_problem_node *items;
     if (!json_is_object(object))
@@ -163,12 +163,12 @@ fail:
     return st;
 }
 
-static remat_status read_node(struct reader *r, size_t node, json_t *object)
+static remat_status read_node(struct problem_reader *r, size_t node, json_t *object)
 {
     static const char *const keys[] = {"name",    "time", "bytes", "inputs", "workspace",
                                        "lasting", "once", "alias", "ways",   NULL};
     remat_status st = REMAT_OK;
-    struct place at = {node, "", object};
+    struct problem_place at = {node, "", object};
     uint32_t count;
     const json_t *name = json_object_get(object, "name"), *once = json_object_get(object, "once");
     const json_t *alias = json_object_get(object, "alias");
@@ -215,7 +215,7 @@ static remat_status read_root(void *user)
     const struct call *call = user;
     struct remat_arena *arena = call->arena;
     remat_context *ctx = arena->ctx;
-    struct reader r = {.ctx = ctx, .arena = arena};
+    struct problem_reader r = {.ctx = ctx, .arena = arena};
     const json_t *schema = json_object_get(call->root, "schema");
     const json_t *nodes = json_object_get(call->root, "nodes");
     const json_t *constant = json_object_get(call->root, "static_bytes");
@@ -270,14 +270,14 @@ fail:
 }
 
 /* A file, a pipe or standard input; beyond the limit it ends. */
-struct input {
+struct problem_input {
     FILE *file;
     size_t left;
 };
 
 static size_t read_some(void *buffer, size_t bytes, void *user)
 {
-    struct input *in = user;
+    struct problem_input *in = user;
     size_t count = fread(buffer, 1, bytes < in->left ? bytes : in->left, in->file);
     in->left -= count;
     return ferror(in->file) ? (size_t)-1 : count;
@@ -311,7 +311,7 @@ static remat_status open_problem(remat_context *ctx, const char *path, FILE **ou
 
 static remat_status parse(remat_context *ctx, const char *name, FILE *file, json_t **out)
 {
-    struct input in = {file, PROBLEM_JSON_BYTES_MAX};
+    struct problem_input in = {file, PROBLEM_JSON_BYTES_MAX};
     json_error_t error;
     errno = 0;
     *out = json_load_callback(read_some, &in, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);

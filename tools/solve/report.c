@@ -2,7 +2,7 @@
 /* Every number of a solution is the simulator's; ratios are derived here. */
 #include "report.h"
 
-#include "curve_svg.h"
+#include "curve.h"
 
 #include <inttypes.h>
 
@@ -12,7 +12,7 @@ static void append_field(struct remat_text *text, const char *name, double value
     curve_number(text, value);
 }
 
-static void append_common(struct remat_text *text, const struct report *r)
+static void append_common(struct remat_text *text, const struct solve_report *r)
 {
     remat_text_append(text, ",\n  \"floor\": %" PRIu64, r->floor.bytes);
     remat_text_append(text, ",\n  \"floor_node\": %u", r->floor.node.i);
@@ -44,7 +44,7 @@ static void append_sequence(struct remat_text *text, const struct remat_problem 
     remat_text_append(text, "]");
 }
 
-static struct curve_point point_of(const struct report *r, uint32_t i)
+static struct curve_point point_of(const struct solve_report *r, uint32_t i)
 {
     const struct remat_solution *s = &r->solutions[i];
     return (struct curve_point){.budget = r->budgets[i],
@@ -55,12 +55,12 @@ static struct curve_point point_of(const struct report *r, uint32_t i)
 }
 
 /* Nothing fits in budgets[0], and that is proven. */
-static bool is_proven(const struct report *r)
+static bool is_proven(const struct solve_report *r)
 {
     return r->solutions[0].impossible || r->budgets[0] < r->floor.bytes;
 }
 
-void report_decision(struct remat_text *text, const struct report *r)
+void report_decision(struct remat_text *text, const struct solve_report *r)
 {
     const struct remat_solution *s = &r->solutions[0];
     const struct curve_point point = point_of(r, 0);
@@ -84,7 +84,7 @@ void report_decision(struct remat_text *text, const struct report *r)
     remat_text_append(text, "\n}\n");
 }
 
-void report_curve(struct remat_text *text, const struct report *r, enum report_format format)
+void report_curve(struct remat_text *text, const struct solve_report *r, enum report_format format)
 {
     struct curve_point *points;
     REMAT_NEW(text->arena, points, r->count);

@@ -5,7 +5,7 @@
 
 #include "solve.h"
 
-struct report {
+struct solve_report {
     const struct remat_problem *problem;
     uint64_t given_peak;
     struct remat_floor floor;
@@ -16,8 +16,10 @@ struct report {
 };
 
 /* The text lives in the arena of `text`. */
-void report_decision(struct remat_text *text, const struct report *report); /* of solutions[0] */
+void report_decision(struct remat_text *text,
+                     const struct solve_report *report); /* of solutions[0] */
 enum report_format { REPORT_JSON, REPORT_CSV, REPORT_SVG };
-void report_curve(struct remat_text *text, const struct report *report, enum report_format format);
+void report_curve(struct remat_text *text, const struct solve_report *report,
+                  enum report_format format);
 
 #endif

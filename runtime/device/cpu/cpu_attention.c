@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention on small serial sgemms. The unit of work is a score block: 64 queries of one head
- * against the keys [begin,end), whole rows up to 4096 keys, in the scratch behind the sgemm's.
+ * against the keys [begin,end), whole rows up to 4096 keys, in the scratch after the sgemm's.
  *
  * Forward: one item per (head, query block). Backward has two forms with the same bits, because
  * every element sums the same products in the same order: either one item per key/value head does
@@ -10,6 +10,8 @@
 
 #include "cpu_math.h"
 #include "cpu_sgemm.h"
+
+#include <assert.h>
 
 #define QUERY_BLOCK  CPU_ATTENTION_QUERY_BLOCK
 #define KEY_BLOCK    CPU_ATTENTION_KEY_BLOCK
@@ -28,9 +30,9 @@ _Static_assert(2 * QUERY_BLOCK * (BF16_BLOCK + 16) + QUERY_BLOCK * CPU_ATTENTION
                        2 * SCORE_FLOATS,
                "bf16: score blocks and sums fit the scratch");
 
-/* Score blocks have rows of score_stride. Behind two of them lie, where tensors are bf16, the rows
+/* Score blocks have rows of score_stride. After two of them lie, where tensors are bf16, the rows
  * of results that are being summed in f32: of O or dQ, then of dK, then of dV. */
-struct run {
+struct attention_run {
     const struct cpu_functions *functions;
     const struct cpu_attention *attention;
     const struct cpu_attention_gradient *gradient;
@@ -38,11 +40,12 @@ struct run {
     int64_t key_block, score_stride;
 };
 
-static struct run make_run(const struct cpu_functions *functions,
-                           const struct cpu_attention *attention,
-                           const struct cpu_attention_gradient *gradient, float *const *scratch)
+static struct attention_run make_run(const struct cpu_functions *functions,
+                                     const struct cpu_attention *attention,
+                                     const struct cpu_attention_gradient *gradient,
+                                     float *const *scratch)
 {
-    struct run run = {functions, attention, gradient, scratch, KEY_BLOCK, SCORE_STRIDE};
+    struct attention_run run = {functions, attention, gradient, scratch, KEY_BLOCK, SCORE_STRIDE};
     int64_t keys = attention->shape.kv_length;
     if (attention->type != CPU_F32) {
         run.key_block = BF16_BLOCK;
@@ -51,12 +54,12 @@ static struct run make_run(const struct cpu_functions *functions,
     return run;
 }
 
-static float *scores_of(const struct run *run, int worker)
+static float *scores_of(const struct attention_run *run, int worker)
 {
     return run->scratch[worker] + CPU_SGEMM_SCRATCH_BYTES / sizeof(float);
 }
 
-static float *sums_of(const struct run *run, int worker)
+static float *sums_of(const struct attention_run *run, int worker)
 {
     return scores_of(run, worker) + 2 * QUERY_BLOCK * run->score_stride;
 }
@@ -66,29 +69,30 @@ static int64_t clamp64(int64_t x, int64_t low, int64_t high)
     return x < low ? low : remat_min64(x, high);
 }
 
-static void *at(const struct run *run, const struct cpu_heads *x, int64_t batch, int64_t time,
-                int64_t head)
+static void *at(const struct attention_run *run, const struct cpu_heads *x, int64_t batch,
+                int64_t time, int64_t head)
 {
     return cpu_element_at(x->data, run->attention->type,
                           batch * x->batch + time * x->time + head * x->head);
 }
 
 /* Rows of a result while they are summed: the tensor's own, or for bf16 rows of f32 aside. */
-struct rows {
+struct score_rows {
     float *data;
     int64_t stride;
 };
 
-static struct rows rows_of(const struct run *run, const struct cpu_heads *x, int64_t batch,
-                           int64_t time, int64_t head, float *aside)
+static struct score_rows rows_of(const struct attention_run *run, const struct cpu_heads *x,
+                                 int64_t batch, int64_t time, int64_t head, float *aside)
 {
     if (run->attention->type == CPU_F32)
-        return (struct rows){at(run, x, batch, time, head), x->time};
-    return (struct rows){aside, run->attention->shape.head_dim};
+        return (struct score_rows){at(run, x, batch, time, head), x->time};
+    return (struct score_rows){aside, run->attention->shape.head_dim};
 }
 
-static void store_rows(const struct run *run, const struct rows *rows, const struct cpu_heads *x,
-                       int64_t batch, int64_t begin, int64_t end, int64_t head)
+static void store_rows(const struct attention_run *run, const struct score_rows *rows,
+                       const struct cpu_heads *x, int64_t batch, int64_t begin, int64_t end,
+                       int64_t head)
 {
     if (run->attention->type == CPU_F32)
         return;
@@ -134,9 +138,9 @@ static int64_t keys_seen(const struct cpu_attention_shape *shape, int64_t i)
 /* --- the products of a score block --- */
 
 /* scores[i][j] = x_i . y_j over head_dim, for the queries' rows of x and the keys [begin,end) */
-static void score_product(const struct run *run, const struct queries *q, const struct cpu_heads *x,
-                          const struct cpu_heads *y, int64_t begin, int64_t end, float *scores,
-                          float *scratch)
+static void score_product(const struct attention_run *run, const struct queries *q,
+                          const struct cpu_heads *x, const struct cpu_heads *y, int64_t begin,
+                          int64_t end, float *scores, float *scratch)
 {
     struct cpu_matmul mm = {.m = q->end - q->begin,
                             .n = end - begin,
@@ -155,9 +159,9 @@ static void score_product(const struct run *run, const struct queries *q, const 
 }
 
 /* The queries' rows z (+)= scores y, over the keys [begin,end) */
-static void query_product(const struct run *run, const struct queries *q, const float *scores,
-                          const struct cpu_heads *y, int64_t begin, int64_t end,
-                          const struct rows *z, bool accumulate, float *scratch)
+static void query_product(const struct attention_run *run, const struct queries *q,
+                          const float *scores, const struct cpu_heads *y, int64_t begin,
+                          int64_t end, const struct score_rows *z, bool accumulate, float *scratch)
 {
     struct cpu_matmul mm = {.m = q->end - q->begin,
                             .n = run->attention->shape.head_dim,
@@ -176,9 +180,9 @@ static void query_product(const struct run *run, const struct queries *q, const 
 }
 
 /* `keys` rows z, one per key, (+)= scores^T x, over the queries */
-static void key_product(const struct run *run, const struct queries *q, const float *scores,
-                        const struct cpu_heads *x, int64_t keys, const struct rows *z,
-                        bool accumulate, float *scratch)
+static void key_product(const struct attention_run *run, const struct queries *q,
+                        const float *scores, const struct cpu_heads *x, int64_t keys,
+                        const struct score_rows *z, bool accumulate, float *scratch)
 {
     struct cpu_matmul mm = {.m = keys,
                             .n = run->attention->shape.head_dim,
@@ -199,8 +203,8 @@ static void key_product(const struct run *run, const struct queries *q, const fl
 /* --- dropout --- */
 
 /* The random numbers of query number `row` and the keys [begin, begin + count). */
-static void draw(const struct run *run, const struct queries *q, int64_t row, int64_t begin,
-                 int64_t count, float *uniforms)
+static void draw(const struct attention_run *run, const struct queries *q, int64_t row,
+                 int64_t begin, int64_t count, float *uniforms)
 {
     const struct cpu_attention_shape *shape = &run->attention->shape;
     const struct cpu_dropout *dropout = &run->attention->dropout;
@@ -213,7 +217,7 @@ static void draw(const struct run *run, const struct queries *q, int64_t row, in
                              dropout->seed);
 }
 
-static void drop(const struct run *run, float *row, const float *uniforms, int64_t count)
+static void drop(const struct attention_run *run, float *row, const float *uniforms, int64_t count)
 {
     const struct cpu_dropout *dropout = &run->attention->dropout;
     run->functions->dropout_row(row, uniforms, count, dropout->p, dropout->factor);
@@ -228,8 +232,8 @@ static void scale_row(float *row, int64_t count, float factor)
 }
 
 /* Turns the scores of keys [begin,end) into exponentials, and rescales what came before. */
-static void softmax_block(const struct run *run, const struct queries *q, int64_t begin,
-                          int64_t end, float *scores, const struct rows *out, float *maximum,
+static void softmax_block(const struct attention_run *run, const struct queries *q, int64_t begin,
+                          int64_t end, float *scores, const struct score_rows *out, float *maximum,
                           float *sum)
 {
     const struct cpu_attention *attention = run->attention;
@@ -254,8 +258,8 @@ static void softmax_block(const struct run *run, const struct queries *q, int64_
 }
 
 /* Divides by the sums and stores O and LSE. */
-static void finish_rows(const struct run *run, const struct queries *q, const struct rows *out,
-                        const float *maximum, const float *sum)
+static void finish_rows(const struct attention_run *run, const struct queries *q,
+                        const struct score_rows *out, const float *maximum, const float *sum)
 {
     const struct cpu_attention *attention = run->attention;
     const struct cpu_attention_shape *shape = &attention->shape;
@@ -271,11 +275,12 @@ static void finish_rows(const struct run *run, const struct queries *q, const st
 
 static void forward_item(void *arg, int64_t item, int worker)
 {
-    const struct run *run = arg;
+    const struct attention_run *run = arg;
     const struct cpu_attention *attention = run->attention;
     struct queries q = queries_of_item(&attention->shape, item);
     float *scratch = run->scratch[worker], *scores = scores_of(run, worker);
-    struct rows out = rows_of(run, &attention->out, q.batch, q.begin, q.head, sums_of(run, worker));
+    struct score_rows out =
+        rows_of(run, &attention->out, q.batch, q.begin, q.head, sums_of(run, worker));
     float maximum[QUERY_BLOCK], sum[QUERY_BLOCK];
     for (int i = 0; i < QUERY_BLOCK; i++) {
         maximum[i] = -__builtin_inff();
@@ -295,15 +300,16 @@ static void forward_item(void *arg, int64_t item, int worker)
 void cpu_attention_forward(struct cpu_pool *pool, const struct cpu_functions *functions,
                            const struct cpu_attention *attention, float *const *scratch)
 {
+    assert(attention->shape.query_heads % attention->shape.kv_heads == 0);
     const struct cpu_attention_shape *shape = &attention->shape;
-    struct run run = make_run(functions, attention, NULL, scratch);
+    struct attention_run run = make_run(functions, attention, NULL, scratch);
     cpu_pool_run(pool, shape->batch * shape->query_heads * query_blocks(shape), forward_item, &run);
 }
 
 /* --- backward --- */
 
 /* dout . out of query number `row` */
-static float delta_of(const struct run *run, const struct queries *q, int64_t row)
+static float delta_of(const struct attention_run *run, const struct queries *q, int64_t row)
 {
     const struct cpu_attention *attention = run->attention;
     int64_t dim = attention->shape.head_dim;
@@ -319,7 +325,7 @@ static float delta_of(const struct run *run, const struct queries *q, int64_t ro
 
 /* Fills p with the probabilities (after dropout) and ds with the gradients of Q K^T, for keys
  * [begin,end). */
-static void gradient_block(const struct run *run, const struct queries *q, int64_t begin,
+static void gradient_block(const struct attention_run *run, const struct queries *q, int64_t begin,
                            int64_t end, float *p, float *ds, float *scratch)
 {
     const struct cpu_attention *attention = run->attention;
@@ -348,11 +354,11 @@ enum { WRITE_QUERIES = 1, WRITE_KEYS = 2 };
 
 /* Where the gradients of some queries, and of the keys from first_key on, are summed. */
 struct sums {
-    struct rows dq, dk, dv;
+    struct score_rows dq, dk, dv;
     int64_t first_key;
 };
 
-static struct sums sums_of_keys(const struct run *run, int64_t batch, int64_t kv_head,
+static struct sums sums_of_keys(const struct attention_run *run, int64_t batch, int64_t kv_head,
                                 int64_t begin, int64_t end, int worker)
 {
     int64_t dim = run->attention->shape.head_dim;
@@ -364,7 +370,7 @@ static struct sums sums_of_keys(const struct run *run, int64_t batch, int64_t kv
     };
 }
 
-static void store_keys(const struct run *run, const struct sums *sums, int64_t batch,
+static void store_keys(const struct attention_run *run, const struct sums *sums, int64_t batch,
                        int64_t kv_head, int64_t end)
 {
     store_rows(run, &sums->dk, &run->gradient->dk, batch, sums->first_key, end, kv_head);
@@ -372,7 +378,7 @@ static void store_keys(const struct run *run, const struct sums *sums, int64_t b
 }
 
 /* What the queries contribute through the keys [begin,end), which lie in one block of keys. */
-static void backward_block(const struct run *run, const struct queries *q, int64_t begin,
+static void backward_block(const struct attention_run *run, const struct queries *q, int64_t begin,
                            int64_t end, unsigned write, const struct sums *sums,
                            bool accumulate_keys, int worker)
 {
@@ -383,7 +389,7 @@ static void backward_block(const struct run *run, const struct queries *q, int64
     if (write & WRITE_QUERIES)
         query_product(run, q, ds, &attention->k, begin, end, &sums->dq, begin > 0, scratch);
     if (write & WRITE_KEYS) {
-        struct rows dk = sums->dk, dv = sums->dv;
+        struct score_rows dk = sums->dk, dv = sums->dv;
         dk.data += (begin - sums->first_key) * dk.stride;
         dv.data += (begin - sums->first_key) * dv.stride;
         key_product(run, q, p, &run->gradient->dout, end - begin, &dv, accumulate_keys, scratch);
@@ -392,8 +398,8 @@ static void backward_block(const struct run *run, const struct queries *q, int64
 }
 
 /* All of one head's keys, for one block of its queries. */
-static void backward_queries(const struct run *run, const struct queries *q, unsigned write,
-                             struct sums *sums, bool accumulate_keys, int worker)
+static void backward_queries(const struct attention_run *run, const struct queries *q,
+                             unsigned write, struct sums *sums, bool accumulate_keys, int worker)
 {
     const struct cpu_heads *dq = &run->gradient->dq;
     int64_t seen = keys_seen(&run->attention->shape, q->end - 1), begin = 0;
@@ -408,7 +414,7 @@ static void backward_queries(const struct run *run, const struct queries *q, uns
 
 static void dq_item(void *arg, int64_t item, int worker)
 {
-    const struct run *run = arg;
+    const struct attention_run *run = arg;
     struct queries q = queries_of_item(&run->attention->shape, item);
     struct sums sums = {.first_key = 0};
     backward_queries(run, &q, WRITE_QUERIES, &sums, false, worker);
@@ -431,7 +437,7 @@ static int64_t steps_of(const struct cpu_attention_shape *shape)
 
 static void kv_head_item(void *arg, int64_t item, int worker)
 {
-    const struct run *run = arg;
+    const struct attention_run *run = arg;
     const struct cpu_attention_shape *shape = &run->attention->shape;
     int64_t batch = item / shape->kv_heads, kv_head = item % shape->kv_heads;
     struct sums sums = sums_of_keys(run, batch, kv_head, 0, shape->kv_length, worker);
@@ -449,7 +455,7 @@ static int64_t key_slices(const struct cpu_attention_shape *shape)
 
 static void key_slice_item(void *arg, int64_t item, int worker)
 {
-    const struct run *run = arg;
+    const struct attention_run *run = arg;
     const struct cpu_attention_shape *shape = &run->attention->shape;
     int64_t heads = shape->batch * shape->kv_heads, begin = item / heads * KEY_SLICE;
     int64_t batch = item % heads / shape->kv_heads, kv_head = item % shape->kv_heads;
@@ -473,7 +479,7 @@ static bool one_pass_is_faster(const struct cpu_attention_shape *shape, int thre
 }
 
 /* Whether the sums of a whole head lie beside its scores. */
-static bool one_pass_fits(const struct run *run)
+static bool one_pass_fits(const struct attention_run *run)
 {
     const struct cpu_attention_shape *shape = &run->attention->shape;
     return run->attention->type == CPU_F32 ||
@@ -486,8 +492,9 @@ void cpu_attention_backward(struct cpu_pool *pool, const struct cpu_functions *f
                             const struct cpu_attention *attention,
                             const struct cpu_attention_gradient *gradient, float *const *scratch)
 {
+    assert(attention->shape.query_heads % attention->shape.kv_heads == 0);
     const struct cpu_attention_shape *shape = &attention->shape;
-    struct run run = make_run(functions, attention, gradient, scratch);
+    struct attention_run run = make_run(functions, attention, gradient, scratch);
     int64_t kv_heads = shape->batch * shape->kv_heads;
     if (one_pass_is_faster(shape, cpu_pool_threads(pool)) && one_pass_fits(&run)) {
         cpu_pool_run(pool, kv_heads, kv_head_item, &run);

@@ -2,15 +2,19 @@
 /* Built-in kernels: the table, and what their preparations share. */
 #include "cpu_builtin.h"
 
+#include <assert.h>
+
 double cpu_parameter(const struct cpu_device *device, const struct remat_command *command,
                      uint32_t index)
 {
+    assert(command->parameter_begin + index < command->parameter_end);
     return device->base.program->parameters[command->parameter_begin + index];
 }
 
 struct cpu_view cpu_view_of(const struct cpu_device *device, const struct remat_command *command,
                             uint32_t operand)
 {
+    assert(command->operand_begin + operand < command->operand_end);
     const struct remat_program *program = device->base.program;
     const struct remat_operand *o = &program->operands[command->operand_begin + operand];
     const struct remat_buffer *buffer = &program->buffers[program->values[o->value].buffer];
@@ -104,5 +108,6 @@ static const struct cpu_builtin_kernel *const builtin_kernels[REMAT_KERNEL_KIND_
 
 const struct cpu_builtin_kernel *cpu_builtin_kernel(uint32_t kind)
 {
+    assert(kind < REMAT_KERNEL_KIND_COUNT);
     return builtin_kernels[kind];
 }

@@ -6,6 +6,7 @@
 #include "device_base.h"
 #include "host.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <sched.h>
 
@@ -165,12 +166,14 @@ static remat_status end(struct remat_device *device)
 
 static remat_status mark(struct remat_device *device, uint32_t slot)
 {
+    assert(slot < REMAT_DEVICE_MARKS);
     ((struct cpu_device *)device)->marks_ns[slot] = remat_now_ns();
     return REMAT_OK;
 }
 
 static remat_status elapsed(struct remat_device *device, uint32_t from, uint32_t to, uint64_t *ns)
 {
+    assert(from < REMAT_DEVICE_MARKS && to < REMAT_DEVICE_MARKS);
     const struct cpu_device *cpu = (const struct cpu_device *)device;
     *ns = cpu->marks_ns[to] - cpu->marks_ns[from];
     return REMAT_OK;
@@ -178,6 +181,7 @@ static remat_status elapsed(struct remat_device *device, uint32_t from, uint32_t
 
 static remat_status execute(struct remat_device *device, uint32_t index)
 {
+    assert(index < device->program->command_count);
     struct cpu_device *cpu = (struct cpu_device *)device;
     const struct remat_command *command = &cpu->base.program->commands[index];
     uint32_t kind = cpu->base.program->kernels[command->kernel].kind;
@@ -190,6 +194,7 @@ static remat_status execute(struct remat_device *device, uint32_t index)
 static remat_status write_memory(struct remat_device *device, uint64_t offset, const void *data,
                                  uint64_t bytes)
 {
+    assert(offset + bytes <= device->program->arena_bytes);
     memcpy(device->memory + offset, data, bytes);
     return REMAT_OK;
 }
@@ -197,6 +202,7 @@ static remat_status write_memory(struct remat_device *device, uint64_t offset, c
 static remat_status read_memory(struct remat_device *device, uint64_t offset, void *data,
                                 uint64_t bytes)
 {
+    assert(offset + bytes <= device->program->arena_bytes);
     memcpy(data, device->memory + offset, bytes);
     return REMAT_OK;
 }

@@ -14,7 +14,7 @@
 _Static_assert(SCATTER_ROWS *SCATTER_COLUMNS * sizeof(float) + SCATTER_ROWS <= CPU_SCRATCH_BYTES,
                "the sums and their flags fit the scratch");
 
-struct run {
+struct embedding_run {
     const struct cpu_functions *functions;
     const struct cpu_embedding *embedding;
     void *out;
@@ -44,7 +44,7 @@ static int64_t first_bad(const struct cpu_embedding *e)
 static void gather_item(void *arg, int64_t item, int worker)
 {
     (void)worker;
-    const struct run *run = arg;
+    const struct embedding_run *run = arg;
     const struct cpu_embedding *e = run->embedding;
     int64_t end = remat_min64((item + 1) * GATHER_TOKENS, e->count);
     for (int64_t t = item * GATHER_TOKENS; t < end; t++) {
@@ -62,14 +62,14 @@ int64_t cpu_embedding_gather(struct cpu_pool *pool, const struct cpu_embedding *
     int64_t bad = first_bad(embedding);
     if (bad != CPU_IDS_VALID)
         return bad;
-    struct run run = {.embedding = embedding, .out = out};
+    struct embedding_run run = {.embedding = embedding, .out = out};
     cpu_pool_run(pool, remat_divide_up(embedding->count, GATHER_TOKENS), gather_item, &run);
     return CPU_IDS_VALID;
 }
 
 /* --- scatter-add --- */
 
-static void add_row(const struct run *run, float *restrict to, int64_t t, int64_t begin,
+static void add_row(const struct embedding_run *run, float *restrict to, int64_t t, int64_t begin,
                     int64_t columns)
 {
     const void *from =
@@ -88,7 +88,7 @@ static void add_row(const struct run *run, float *restrict to, int64_t t, int64_
 static void scatter_item(void *arg, int64_t item, int worker)
 {
     (void)worker;
-    const struct run *run = arg;
+    const struct embedding_run *run = arg;
     const struct cpu_embedding *e = run->embedding;
     int64_t begin = item * SCATTER_COLUMNS,
             columns = remat_min64(e->width - begin, SCATTER_COLUMNS);
@@ -107,7 +107,7 @@ static int64_t column_items(const struct cpu_embedding *e)
 /* Into a bf16 table: rows that no token has stay untouched. */
 static void scatter_aside_item(void *arg, int64_t item, int worker)
 {
-    const struct run *run = arg;
+    const struct embedding_run *run = arg;
     const struct cpu_embedding *e = run->embedding;
     int64_t first = item / column_items(e) * SCATTER_ROWS,
             rows = remat_min64(e->rows - first, SCATTER_ROWS);
@@ -142,7 +142,7 @@ static int64_t table_bytes(const struct cpu_embedding *e)
 static void zero_item(void *arg, int64_t item, int worker)
 {
     (void)worker;
-    const struct run *run = arg;
+    const struct embedding_run *run = arg;
     int64_t begin = item * ZERO_BYTES,
             end = remat_min64(begin + ZERO_BYTES, table_bytes(run->embedding));
     memset((char *)run->embedding->table + begin, 0, (size_t)(end - begin));
@@ -156,7 +156,8 @@ int64_t cpu_embedding_scatter_add(struct cpu_pool *pool, const struct cpu_functi
     int64_t bad = first_bad(embedding);
     if (bad != CPU_IDS_VALID)
         return bad;
-    struct run run = {functions, embedding, NULL, gradient, gradient_type, accumulate, scratch};
+    struct embedding_run run = {functions,     embedding,  NULL,   gradient,
+                                gradient_type, accumulate, scratch};
     if (!accumulate)
         cpu_pool_run(pool, remat_divide_up(table_bytes(embedding), ZERO_BYTES), zero_item, &run);
     if (embedding->table_type == CPU_F32)

@@ -5,10 +5,12 @@
 
 #include "cpu_bf16.h"
 
+#include <assert.h>
+
 #define CHUNK  (16 << 10) /* elements of an item */
 #define BUFFER 256
 
-struct run {
+struct fill_run {
     const struct cpu_functions *functions;
     const struct cpu_normal *normal;
     void *out;
@@ -25,7 +27,7 @@ static int64_t items_of(int64_t count)
 static void constant_item(void *arg, int64_t item, int worker)
 {
     (void)worker;
-    const struct run *run = arg;
+    const struct fill_run *run = arg;
     int64_t begin = item * CHUNK, count = remat_min64(run->count - begin, CHUNK);
     float *out = cpu_element_at(run->out, run->type, begin);
     for (int64_t j = 0; j < count; j++)
@@ -35,7 +37,7 @@ static void constant_item(void *arg, int64_t item, int worker)
 static void narrow_constant_item(void *arg, int64_t item, int worker)
 {
     (void)worker;
-    const struct run *run = arg;
+    const struct fill_run *run = arg;
     int64_t begin = item * CHUNK, count = remat_min64(run->count - begin, CHUNK);
     uint16_t *out = cpu_element_at(run->out, run->type, begin), value = cpu_narrow_bf16(run->value);
     for (int64_t j = 0; j < count; j++)
@@ -45,7 +47,8 @@ static void narrow_constant_item(void *arg, int64_t item, int worker)
 void cpu_fill_constant(struct cpu_pool *pool, void *out, enum cpu_element type, int64_t count,
                        float value)
 {
-    struct run run = {.out = out, .type = type, .count = count, .value = value};
+    assert(count >= 0);
+    struct fill_run run = {.out = out, .type = type, .count = count, .value = value};
     cpu_pool_run(pool, items_of(count), type == CPU_F32 ? constant_item : narrow_constant_item,
                  &run);
 }
@@ -53,7 +56,7 @@ void cpu_fill_constant(struct cpu_pool *pool, void *out, enum cpu_element type, 
 static void normal_item(void *arg, int64_t item, int worker)
 {
     (void)worker;
-    const struct run *run = arg;
+    const struct fill_run *run = arg;
     const struct cpu_normal *normal = run->normal;
     float buffer[BUFFER];
     int64_t end = remat_min64((item + 1) * CHUNK, run->count);
@@ -74,7 +77,8 @@ static void normal_item(void *arg, int64_t item, int worker)
 void cpu_fill_normal(struct cpu_pool *pool, const struct cpu_functions *functions, void *out,
                      enum cpu_element type, int64_t count, const struct cpu_normal *normal)
 {
-    struct run run = {
+    assert(count >= 0);
+    struct fill_run run = {
         .functions = functions, .normal = normal, .out = out, .type = type, .count = count};
     cpu_pool_run(pool, items_of(count), normal_item, &run);
 }

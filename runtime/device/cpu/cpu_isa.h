@@ -18,7 +18,7 @@ enum cpu_isa {
     CPU_ISA_COUNT
 };
 
-/* What memory operands hold; work is done in f32. To add f16: a value here and its size, its
+/* Element types of memory operands; work is done in f32. To add f16: a value here and its size, its
  * conversions beside cpu_bf16.h, and another inclusion of isa_pack.h. */
 enum cpu_element { CPU_F32, CPU_BF16, CPU_ELEMENT_COUNT };
 

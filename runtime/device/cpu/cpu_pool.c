@@ -5,6 +5,7 @@
  * for a bounded time, then sleeps in a futex. */
 #include "cpu_pool.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -23,7 +24,7 @@
 
 typedef void task_function(void *arg, int64_t item, int worker);
 
-struct worker {
+struct pool_worker {
     struct cpu_pool *pool;
     pthread_t thread;
     int number;
@@ -33,7 +34,7 @@ struct cpu_pool {
     remat_context *ctx;
     int threads;
     int started; /* workers to join */
-    struct worker *workers;
+    struct pool_worker *workers;
     _Atomic(task_function *) task;
     _Atomic(void *) arg;
     atomic_uint items;
@@ -104,7 +105,7 @@ static void wait_for_run(struct cpu_pool *pool, unsigned seen)
 
 static void *work(void *arg)
 {
-    struct worker *worker = arg;
+    struct pool_worker *worker = arg;
     struct cpu_pool *pool = worker->pool;
     cpu_flush_subnormals();
     for (;;) {
@@ -139,6 +140,7 @@ static void wait_for_items(struct cpu_pool *pool, unsigned items)
 
 void cpu_pool_run(struct cpu_pool *pool, int64_t items, task_function *task, void *arg)
 {
+    assert(items <= INT32_MAX || pool->threads == 1);
     if (pool->threads == 1 || items <= 1) {
         for (int64_t item = 0; item < items; item++)
             task(arg, item, 0);
@@ -167,8 +169,8 @@ static remat_status start_workers(struct cpu_pool *pool)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int failure = 0;
     for (int i = 0; i < pool->threads - 1 && !failure; i++) {
-        struct worker *worker = &pool->workers[i];
-        *worker = (struct worker){.pool = pool, .number = i + 1};
+        struct pool_worker *worker = &pool->workers[i];
+        *worker = (struct pool_worker){.pool = pool, .number = i + 1};
         failure = pthread_create(&worker->thread, &attributes, work, worker);
         pool->started += !failure;
     }

@@ -4,6 +4,7 @@
  * arithmetic but for rare ties. */
 #include "cpu_rope.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define LN2_HIGH 6.93147180369123816490e-01 /* 33 bits, so that n times it is exact */
@@ -82,7 +83,7 @@ static double frequency(const struct cpu_rope *rope, int64_t i, int64_t pairs)
     return (1 - mix) * f / rope->factor + mix * f;
 }
 
-struct run {
+struct rope_run {
     const struct cpu_rope *rope;
     float *out;
     int64_t length, pairs;
@@ -91,7 +92,7 @@ struct run {
 static void pair_item(void *arg, int64_t i, int worker)
 {
     (void)worker;
-    const struct run *run = arg;
+    const struct rope_run *run = arg;
     int64_t pairs = run->pairs;
     double f = frequency(run->rope, i, pairs);
     for (int64_t t = 0; t < run->length; t++) {
@@ -107,6 +108,7 @@ static void pair_item(void *arg, int64_t i, int worker)
 void cpu_rope_table(struct cpu_pool *pool, float *out, int64_t length, int64_t pairs,
                     const struct cpu_rope *rope)
 {
-    struct run run = {rope, out, length, pairs};
+    assert(length >= 0 && pairs >= 0);
+    struct rope_run run = {rope, out, length, pairs};
     cpu_pool_run(pool, pairs, pair_item, &run);
 }

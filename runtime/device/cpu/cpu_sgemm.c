@@ -4,6 +4,8 @@
  * loop, so nothing is shared; how C is cut follows from a small model of packing and balance. */
 #include "cpu_sgemm.h"
 
+#include <assert.h>
+
 #define A_BLOCK_FLOATS (784 * CPU_SGEMM_K_BLOCK)
 #define B_BLOCK_FLOATS (576 * CPU_SGEMM_K_BLOCK)
 #define PACK_COST      32             /* of one element, in multiply-adds */
@@ -70,7 +72,7 @@ static void multiply_blocks(const struct cpu_functions *functions, const struct 
     }
 }
 
-/* One tile of a bf16 C, which lies in f32 behind the packed blocks until it is done. */
+/* One tile of a bf16 C, which lies in f32 after the packed blocks until it is done. */
 static void multiply_tile(const struct cpu_functions *functions, const struct cpu_matmul *matmul,
                           float *scratch)
 {
@@ -107,6 +109,7 @@ static void multiply_narrow(const struct cpu_functions *functions, const struct 
 void cpu_sgemm_serial(const struct cpu_functions *functions, const struct cpu_matmul *matmul,
                       float *scratch)
 {
+    assert(matmul->m >= 0 && matmul->n >= 0 && matmul->k >= 0);
     if (matmul->k == 0 && !matmul->accumulate)
         zero(matmul);
     if (matmul->m == 0 || matmul->n == 0 || matmul->k == 0)

@@ -22,7 +22,7 @@ struct cpu_tile_options {
     uint64_t column_sums;  /* of remat_column_block_rows; 0: REMAT_COLUMN_SUMS */
 };
 
-/* What is to be run: a fused kernel over a space, and what its operands are. */
+/* A fused kernel to be run over a space, with its operands. */
 struct cpu_tile_source {
     const char *name; /* of the command, for messages */
     const struct remat_kernel_body *kernel;

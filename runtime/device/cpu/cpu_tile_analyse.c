@@ -3,7 +3,7 @@
 #include "cpu_tile_builder.h"
 
 /* How many arguments each value is, in scratch memory. */
-static remat_status count_uses(struct builder *b, uint32_t **uses)
+static remat_status count_uses(struct cpu_tile_builder *b, uint32_t **uses)
 {
     remat_status st = REMAT_OK;
     REMAT_TRY_NEW(&b->scratch, *uses, b->count);
@@ -14,14 +14,14 @@ fail:
     return st;
 }
 
-static enum variation join(enum variation x, enum variation y)
+static enum variation variation_of_both(enum variation x, enum variation y)
 {
     if (x == y || y == UNIFORM)
         return x;
     return x == UNIFORM ? y : BY_ELEMENT;
 }
 
-static enum variation variation_of(const struct builder *b, const struct node *node)
+static enum variation variation_of(const struct cpu_tile_builder *b, const struct node *node)
 {
     if (is_load(node)) {
         const struct access *access = &b->tile->accesses[node->access];
@@ -38,11 +38,11 @@ static enum variation variation_of(const struct builder *b, const struct node *n
         return remat_opcode_is_column_reduction(node->opcode) ? BY_COLUMN : BY_ROW;
     enum variation result = UNIFORM;
     for (uint32_t k = 0; k < arity_of(node); k++)
-        result = join(result, b->nodes[node->args[k]].variation);
+        result = variation_of_both(result, b->nodes[node->args[k]].variation);
     return result;
 }
 
-bool cpu_tile_aliases_load(const struct builder *b, const struct access *access)
+bool cpu_tile_aliases_load(const struct cpu_tile_builder *b, const struct access *access)
 {
     for (uint32_t i = 0; i < b->count; i++) {
         const struct access *other = &b->tile->accesses[b->nodes[i].access];
@@ -53,7 +53,7 @@ bool cpu_tile_aliases_load(const struct builder *b, const struct access *access)
     return false;
 }
 
-bool cpu_tile_by_element(const struct builder *b, const struct node *node)
+bool cpu_tile_by_element(const struct cpu_tile_builder *b, const struct node *node)
 {
     if (is_store(node)) {
         enum remat_register_class class = b->nodes[node->args[0]].class;
@@ -62,7 +62,7 @@ bool cpu_tile_by_element(const struct builder *b, const struct node *node)
     return node->variation == BY_ELEMENT || is_reduction(node);
 }
 
-static void analyse_variation(struct builder *b)
+static void analyse_variation(struct cpu_tile_builder *b)
 {
     for (uint32_t i = 0; i < b->count; i++) {
         struct node *node = &b->nodes[i];
@@ -87,7 +87,7 @@ static bool is_basic(const struct node *node)
 }
 
 /* Joins an operation with the operation that computes one of its arguments for it alone. */
-static remat_status join_pairs(struct builder *b)
+static remat_status join_pairs(struct cpu_tile_builder *b)
 {
     static const uint8_t outer[2][4] = {
         {CPU_TILE_OUTER_add, CPU_TILE_OUTER_sub, CPU_TILE_OUTER_mul, CPU_TILE_OUTER_div},
@@ -113,7 +113,7 @@ fail:
     return st;
 }
 
-static void analyse_uses(struct builder *b)
+static void analyse_uses(struct cpu_tile_builder *b)
 {
     uint32_t stages = 1;
     for (uint32_t i = b->count; i-- > 0;) {
@@ -142,7 +142,7 @@ static void analyse_uses(struct builder *b)
     b->tile->stage_count = stages;
 }
 
-remat_status cpu_tile_analyse(struct builder *b)
+remat_status cpu_tile_analyse(struct cpu_tile_builder *b)
 {
     remat_status st = REMAT_OK;
     analyse_variation(b);

@@ -26,7 +26,7 @@ struct node { /* an instruction, perhaps of an internal opcode */
     uint32_t last_use, written;
 };
 
-struct builder {
+struct cpu_tile_builder {
     remat_context *ctx;
     struct remat_arena *arena, scratch;
     const struct cpu_tile_options *options;
@@ -70,17 +70,17 @@ static inline uint32_t arity_of(const struct node *node)
 }
 
 /* Finds what changes when, joins pairs of operations, and says what each stage needs. */
-remat_status cpu_tile_analyse(struct builder *b);
+remat_status cpu_tile_analyse(struct cpu_tile_builder *b);
 /* Whether a load reads bytes that `access` writes. */
-bool cpu_tile_aliases_load(const struct builder *b, const struct access *access);
+bool cpu_tile_aliases_load(const struct cpu_tile_builder *b, const struct access *access);
 /* Whether the node has work for each element, or only for rows or columns. */
-bool cpu_tile_by_element(const struct builder *b, const struct node *node);
+bool cpu_tile_by_element(const struct cpu_tile_builder *b, const struct node *node);
 
 /* Writes the steps of all stages. */
-remat_status cpu_tile_emit(struct builder *b);
+remat_status cpu_tile_emit(struct cpu_tile_builder *b);
 
 /* Fills nodes, accesses and the tile's axes from a program and its operands' strides. */
-remat_status cpu_tile_read(struct builder *b, const struct remat_program *program,
+remat_status cpu_tile_read(struct cpu_tile_builder *b, const struct remat_program *program,
                            const struct cpu_tile_source *source);
 
 #endif

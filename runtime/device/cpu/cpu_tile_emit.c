@@ -6,17 +6,17 @@
 
 /* --- refs --- */
 
-static uint16_t new_slot(struct builder *b)
+static uint16_t new_slot(struct cpu_tile_builder *b)
 {
     return (uint16_t)(b->tile->access_count + b->tile->stripe_count + b->slots++);
 }
 
-static uint16_t take_slot(struct builder *b)
+static uint16_t take_slot(struct cpu_tile_builder *b)
 {
     return b->free_count ? b->free_slots[--b->free_count] : new_slot(b);
 }
 
-static void assign_homes(struct builder *b)
+static void assign_homes(struct cpu_tile_builder *b)
 {
     struct cpu_tile *tile = b->tile;
     for (uint32_t i = 0; i < b->count; i++) {
@@ -34,15 +34,16 @@ static void assign_homes(struct builder *b)
     }
 }
 
-static uint16_t ref_of(const struct builder *b, uint16_t reg)
+static uint16_t ref_of(const struct cpu_tile_builder *b, uint16_t reg)
 {
     const struct node *node = &b->nodes[reg];
     return node->variation == BY_ELEMENT ? node->ref : node->home;
 }
 
-static struct step make_step(const struct builder *b, const struct node *node, uint16_t d)
+static struct cpu_tile_step make_step(const struct cpu_tile_builder *b, const struct node *node,
+                                      uint16_t d)
 {
-    struct step step = {.kind = STEP_OP, .d = d, .spread = node->wide};
+    struct cpu_tile_step step = {.kind = STEP_OP, .d = d, .spread = node->wide};
     uint16_t *refs[3] = {&step.a, &step.b, &step.c};
     for (uint32_t k = 0; k < arity_of(node); k++)
         *refs[k] = ref_of(b, node->args[k]);
@@ -70,17 +71,17 @@ static bool contiguous(const struct access *access)
     return access->type == REMAT_F32 && access->column_stride == 1;
 }
 
-static bool streamed(const struct builder *b, const struct access *access)
+static bool streamed(const struct cpu_tile_builder *b, const struct access *access)
 {
     return b->options->stream_bytes && contiguous(access) &&
            access->end_bytes - access->begin_bytes >= b->options->stream_bytes &&
            !cpu_tile_aliases_load(b, access);
 }
 
-static struct step make_store(struct builder *b, const struct node *node)
+static struct cpu_tile_step make_store(struct cpu_tile_builder *b, const struct node *node)
 {
     const struct access *access = &b->tile->accesses[node->access];
-    struct step step = {.kind = STEP_OP, .d = node->access, .a = ref_of(b, node->args[0])};
+    struct cpu_tile_step step = {.kind = STEP_OP, .d = node->access, .a = ref_of(b, node->args[0])};
     if (is_flag(node)) {
         step.u.op = b->tile->table->ops[REMAT_INSTRUCTION_flag];
     } else if (streamed(b, access)) {
@@ -98,7 +99,7 @@ static struct step make_store(struct builder *b, const struct node *node)
 
 /* --- one stage --- */
 
-static void mark_needed(struct builder *b, uint32_t stage)
+static void mark_needed(struct cpu_tile_builder *b, uint32_t stage)
 {
     bool last = stage + 1 == b->tile->stage_count;
     for (uint32_t i = 0; i < b->count; i++) {
@@ -129,7 +130,7 @@ static void mark_needed(struct builder *b, uint32_t stage)
 }
 
 /* Results that can be computed where they are stored. */
-static void place_stores(struct builder *b)
+static void place_stores(struct cpu_tile_builder *b)
 {
     for (uint32_t i = 0; i < b->count; i++) {
         struct node *node = &b->nodes[i];
@@ -149,7 +150,7 @@ static void place_stores(struct builder *b)
 }
 
 /* Loads whose memory is overwritten while they are still used are copied first. */
-static remat_status copy_loads(struct builder *b, struct steps *steps)
+static remat_status copy_loads(struct cpu_tile_builder *b, struct cpu_tile_steps *steps)
 {
     remat_status st = REMAT_OK;
     for (uint32_t i = 0; i < b->count; i++) {
@@ -173,7 +174,7 @@ fail:
 }
 
 /* Returns to the pool the slots of arguments that instruction `index` uses last. */
-static void release_arguments(struct builder *b, uint32_t index)
+static void release_arguments(struct cpu_tile_builder *b, uint32_t index)
 {
     uint32_t first_slot = b->tile->access_count + b->tile->stripe_count;
     for (uint32_t k = 0; k < arity_of(&b->nodes[index]); k++) {
@@ -186,8 +187,8 @@ static void release_arguments(struct builder *b, uint32_t index)
     }
 }
 
-static remat_status emit_reduction(struct builder *b, struct stage *stage, struct node *node,
-                                   uint32_t index)
+static remat_status emit_reduction(struct cpu_tile_builder *b, struct stage *stage,
+                                   struct node *node, uint32_t index)
 {
     remat_status st = REMAT_OK;
     struct reduction reduction = {.total = node->home, .spread = node->wide};
@@ -207,7 +208,7 @@ fail:
     return st;
 }
 
-static remat_status emit_element(struct builder *b, struct stage *stage, uint32_t index)
+static remat_status emit_element(struct cpu_tile_builder *b, struct stage *stage, uint32_t index)
 {
     remat_status st = REMAT_OK;
     struct node *node = &b->nodes[index];
@@ -222,7 +223,7 @@ static remat_status emit_element(struct builder *b, struct stage *stage, uint32_
         node->ref = node->access;
         return REMAT_OK;
     }
-    struct step step = make_step(b, node, 0);
+    struct cpu_tile_step step = make_step(b, node, 0);
     release_arguments(b, index);
     if (node->written == UINT32_MAX)
         node->ref = take_slot(b);
@@ -233,7 +234,7 @@ fail:
 }
 
 /* Values by row and by column, and their stores, which no element waits for in this stage. */
-static remat_status emit_others(struct builder *b, uint32_t number, uint32_t index)
+static remat_status emit_others(struct cpu_tile_builder *b, uint32_t number, uint32_t index)
 {
     remat_status st = REMAT_OK;
     struct node *node = &b->nodes[index];
@@ -257,7 +258,7 @@ fail:
     return st;
 }
 
-static remat_status emit_stage(struct builder *b, uint32_t number)
+static remat_status emit_stage(struct cpu_tile_builder *b, uint32_t number)
 {
     remat_status st = REMAT_OK;
     struct stage *stage = &b->tile->stages[number];
@@ -274,7 +275,7 @@ fail:
     return st;
 }
 
-remat_status cpu_tile_emit(struct builder *b)
+remat_status cpu_tile_emit(struct cpu_tile_builder *b)
 {
     remat_status st = REMAT_OK;
     REMAT_TRY_NEW(b->arena, b->tile->stages, b->tile->stage_count);

@@ -4,6 +4,8 @@
 
 #include "cpu_tile_builder.h"
 
+#include <assert.h>
+
 const struct cpu_tile_table *cpu_tile_table_get(enum cpu_isa isa)
 {
 #if defined(__x86_64__)
@@ -53,8 +55,9 @@ remat_status cpu_tile_prepare(remat_context *ctx, const struct remat_program *pr
                               const struct cpu_tile_options *options, struct remat_arena *arena,
                               struct cpu_tile **out)
 {
+    assert(source->rank <= REMAT_RANK_MAX);
     remat_status st = REMAT_OK;
-    struct builder b = {.ctx = ctx, .arena = arena, .options = options};
+    struct cpu_tile_builder b = {.ctx = ctx, .arena = arena, .options = options};
     remat_arena_init(&b.scratch, ctx);
     REMAT_TRY_NEW(arena, b.tile, 1);
     b.tile->table = cpu_tile_table_get(options->isa);

@@ -39,7 +39,7 @@ static void fill_access(const struct remat_program *program, const struct cpu_ti
 }
 
 /* Whether what runs along the last axis is more than a list of elements. */
-static bool needs_columns(const struct builder *b)
+static bool needs_columns(const struct cpu_tile_builder *b)
 {
     for (uint32_t i = 0; i < b->count; i++) {
         const struct node *node = &b->nodes[i];
@@ -61,7 +61,7 @@ static bool mergeable(uint32_t accesses, int64_t (*strides)[REMAT_RANK_MAX], int
 }
 
 /* Merges axes into as few as the strides allow: long rows without columns to keep, few row axes. */
-static void collapse(struct builder *b, const struct cpu_tile_source *source,
+static void collapse(struct cpu_tile_builder *b, const struct cpu_tile_source *source,
                      int64_t (*strides)[REMAT_RANK_MAX])
 {
     struct cpu_tile *tile = b->tile;
@@ -129,7 +129,7 @@ static remat_status check_operands(remat_context *ctx, const struct cpu_tile_sou
 }
 
 /* A store into bf16 rounds by itself what was to be rounded first. */
-static void drop_roundings(struct builder *b)
+static void drop_roundings(struct cpu_tile_builder *b)
 {
     for (uint32_t i = 0; i < b->count; i++) {
         struct node *node = &b->nodes[i];
@@ -139,7 +139,7 @@ static void drop_roundings(struct builder *b)
     }
 }
 
-remat_status cpu_tile_read(struct builder *b, const struct remat_program *program,
+remat_status cpu_tile_read(struct cpu_tile_builder *b, const struct remat_program *program,
                            const struct cpu_tile_source *source)
 {
     remat_status st = REMAT_OK;

@@ -5,19 +5,20 @@
 #include "cpu_tile_stages.h"
 
 #if defined(__SSE2__)
+#include <assert.h>
 #include <immintrin.h>
 #endif
 
 #define PREFETCH_TILES 4
 #define LINE_BYTES     64
 
-struct run {
+struct tile_run {
     const struct cpu_tile *tile;
     char *memory, *scratch;
     uint64_t scratch_stride;
 };
 
-struct worker {
+struct tile_worker {
     const struct cpu_tile *tile;
     char *memory;
     float **pointers;   /* by ref */
@@ -26,11 +27,12 @@ struct worker {
     int64_t row[REMAT_RANK_MAX], row_number;
 };
 
-static void start_worker(struct worker *worker, const struct run *run, int number)
+static void start_worker(struct tile_worker *worker, const struct tile_run *run, int number)
 {
     const struct cpu_tile *tile = run->tile;
     char *scratch = run->scratch + (uint64_t)number * run->scratch_stride;
-    *worker = (struct worker){.tile = tile, .memory = run->memory, .pointers = (float **)scratch};
+    *worker =
+        (struct tile_worker){.tile = tile, .memory = run->memory, .pointers = (float **)scratch};
     worker->stripes = (float *)(scratch + tile->pointer_bytes);
     float *slots = worker->stripes + (int64_t)tile->stripe_count * CPU_TILE * STRIPE_TILES;
     uint32_t first = tile->access_count + tile->stripe_count;
@@ -40,7 +42,7 @@ static void start_worker(struct worker *worker, const struct run *run, int numbe
 
 /* --- where the pointers point --- */
 
-static void seek(struct worker *worker, int64_t row)
+static void seek(struct tile_worker *worker, int64_t row)
 {
     worker->row_number = row;
     for (uint32_t k = worker->tile->row_axes; k-- > 0;) {
@@ -49,7 +51,7 @@ static void seek(struct worker *worker, int64_t row)
     }
 }
 
-static void next_row(struct worker *worker)
+static void next_row(struct tile_worker *worker)
 {
     worker->row_number++;
     for (uint32_t k = worker->tile->row_axes; k-- > 0;) {
@@ -60,7 +62,7 @@ static void next_row(struct worker *worker)
 }
 
 /* To the first column of the item in the current row. */
-static void rewind_pointers(struct worker *worker)
+static void rewind_pointers(struct tile_worker *worker)
 {
     const struct cpu_tile *tile = worker->tile;
     for (uint32_t a = 0; a < tile->access_count; a++) {
@@ -75,7 +77,7 @@ static void rewind_pointers(struct worker *worker)
             worker->stripes + (int64_t)s * CPU_TILE * STRIPE_TILES;
 }
 
-static void advance(struct worker *worker)
+static void advance(struct tile_worker *worker)
 {
     const struct cpu_tile *tile = worker->tile;
     for (uint32_t m = 0; m < tile->moving_count; m++) {
@@ -86,7 +88,7 @@ static void advance(struct worker *worker)
         worker->pointers[tile->access_count + s] += CPU_TILE;
 }
 
-static void prefetch(const struct worker *worker)
+static void prefetch(const struct tile_worker *worker)
 {
     for (uint32_t a = 0; a < worker->tile->access_count; a++) {
         const struct access *access = &worker->tile->accesses[a];
@@ -100,8 +102,8 @@ static void prefetch(const struct worker *worker)
 
 /* --- steps --- */
 
-static void run_random(const struct worker *worker, const struct step *step, int64_t column,
-                       int64_t count)
+static void run_random(const struct tile_worker *worker, const struct cpu_tile_step *step,
+                       int64_t column, int64_t count)
 {
     const struct cpu_tile *tile = worker->tile;
     uint32_t state[4]; /* seed low, seed high, step, microbatch */
@@ -113,8 +115,8 @@ static void run_random(const struct worker *worker, const struct step *step, int
                           state[0] | (uint64_t)state[1] << 32);
 }
 
-static void run_other_step(const struct worker *worker, const struct step *step, int64_t column,
-                           int64_t count)
+static void run_other_step(const struct tile_worker *worker, const struct cpu_tile_step *step,
+                           int64_t column, int64_t count)
 {
     float **pointers = worker->pointers;
     float *d = pointers[step->d];
@@ -142,8 +144,8 @@ static void run_other_step(const struct worker *worker, const struct step *step,
     }
 }
 
-static inline void run_step(const struct worker *worker, const struct step *step, int64_t column,
-                            int64_t count)
+static inline void run_step(const struct tile_worker *worker, const struct cpu_tile_step *step,
+                            int64_t column, int64_t count)
 {
     float **pointers = worker->pointers;
     if (step->kind == STEP_OP)
@@ -153,19 +155,19 @@ static inline void run_step(const struct worker *worker, const struct step *step
         run_other_step(worker, step, column, count);
 }
 
-static void fill(const struct worker *worker, float *d, const float *value, int64_t count)
+static void fill(const struct tile_worker *worker, float *d, const float *value, int64_t count)
 {
     worker->tile->table->ops[CPU_TILE_fill](d, value, value, value, count);
 }
 
-static void spread(const struct worker *worker, uint16_t ref)
+static void spread(const struct tile_worker *worker, uint16_t ref)
 {
     float *d = worker->pointers[ref];
     fill(worker, d, d, remat_min64(CPU_TILE, worker->end - worker->begin));
 }
 
 /* Values that do not depend on the column. */
-static void run_single_steps(const struct worker *worker, const struct steps *steps)
+static void run_single_steps(const struct tile_worker *worker, const struct cpu_tile_steps *steps)
 {
     for (size_t s = 0; s < steps->count; s++) {
         run_step(worker, &steps->items[s], 0, 1);
@@ -175,7 +177,7 @@ static void run_single_steps(const struct worker *worker, const struct steps *st
 }
 
 /* Moves the pointers past the item's columns. */
-static void run_tiles(struct worker *worker, const struct steps *steps)
+static void run_tiles(struct tile_worker *worker, const struct cpu_tile_steps *steps)
 {
     for (int64_t column = worker->begin; column < worker->end; column += CPU_TILE) {
         if (worker->tile->prefetches)
@@ -189,7 +191,7 @@ static void run_tiles(struct worker *worker, const struct steps *steps)
 
 /* --- rows, with row reductions --- */
 
-static void start_reductions(const struct worker *worker, const struct reductions *reductions)
+static void start_reductions(const struct tile_worker *worker, const struct reductions *reductions)
 {
     for (size_t r = 0; r < reductions->count; r++) {
         const struct reduction *reduction = &reductions->items[r];
@@ -198,7 +200,7 @@ static void start_reductions(const struct worker *worker, const struct reduction
     }
 }
 
-static void finish_reductions(const struct worker *worker, const struct reductions *reductions)
+static void finish_reductions(const struct tile_worker *worker, const struct reductions *reductions)
 {
     for (size_t r = 0; r < reductions->count; r++) {
         const struct reduction *reduction = &reductions->items[r];
@@ -211,7 +213,7 @@ static void finish_reductions(const struct worker *worker, const struct reductio
     }
 }
 
-static void run_row(struct worker *worker)
+static void run_row(struct tile_worker *worker)
 {
     const struct cpu_tile *tile = worker->tile;
     for (uint32_t s = 0; s < tile->stage_count; s++) {
@@ -232,7 +234,7 @@ static void run_row(struct worker *worker)
 
 /* --- stripes, with column reductions --- */
 
-static void start_block(struct worker *worker, const struct reductions *reductions)
+static void start_block(struct tile_worker *worker, const struct reductions *reductions)
 {
     const float zero = 0.0f;
     rewind_pointers(worker);
@@ -241,7 +243,8 @@ static void start_block(struct worker *worker, const struct reductions *reductio
              worker->end - worker->begin);
 }
 
-static void finish_block(struct worker *worker, const struct reductions *reductions, bool first)
+static void finish_block(struct tile_worker *worker, const struct reductions *reductions,
+                         bool first)
 {
     const struct cpu_tile_table *table = worker->tile->table;
     cpu_tile_op *combine = table->ops[REMAT_INSTRUCTION_add];
@@ -256,7 +259,7 @@ static void finish_block(struct worker *worker, const struct reductions *reducti
     }
 }
 
-static void run_stripe_row(struct worker *worker, const struct stage *stage, bool last)
+static void run_stripe_row(struct tile_worker *worker, const struct stage *stage, bool last)
 {
     rewind_pointers(worker);
     run_single_steps(worker, &stage->row);
@@ -267,7 +270,7 @@ static void run_stripe_row(struct worker *worker, const struct stage *stage, boo
     }
 }
 
-static void run_stripe(struct worker *worker)
+static void run_stripe(struct tile_worker *worker)
 {
     const struct cpu_tile *tile = worker->tile;
     for (uint32_t s = 0; s < tile->stage_count; s++) {
@@ -292,9 +295,9 @@ static void run_stripe(struct worker *worker)
 
 static void run_item(void *arg, int64_t item, int number)
 {
-    const struct run *run = arg;
+    const struct tile_run *run = arg;
     const struct cpu_tile *tile = run->tile;
-    struct worker worker;
+    struct tile_worker worker;
     start_worker(&worker, run, number);
     worker.begin = item % tile->column_items * tile->item_columns;
     worker.end = remat_min64(tile->columns, worker.begin + tile->item_columns);
@@ -318,6 +321,7 @@ static void run_item(void *arg, int64_t item, int number)
 void cpu_tile_run(const struct cpu_tile *tile, struct cpu_pool *pool, char *memory, char *scratch,
                   uint64_t scratch_stride)
 {
-    struct run run = {tile, memory, scratch, scratch_stride};
+    assert(cpu_pool_threads(pool) == 1 || scratch_stride >= tile->scratch_bytes);
+    struct tile_run run = {tile, memory, scratch, scratch_stride};
     cpu_pool_run(pool, tile->row_items * tile->column_items, run_item, &run);
 }

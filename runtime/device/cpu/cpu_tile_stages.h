@@ -25,7 +25,7 @@ struct access { /* memory operand of one instruction; its ref is its index */
 
 enum step_kind { STEP_OP, STEP_LOAD, STEP_STORE, STEP_COLUMN, STEP_RANDOM, STEP_CONSTANT };
 
-struct step {
+struct cpu_tile_step {
     uint8_t kind;
     bool spread;         /* of a row or uniform value: also fill the slot with it */
     uint16_t access;     /* STEP_LOAD, STEP_STORE, STEP_RANDOM */
@@ -39,7 +39,7 @@ struct step {
     } u;
 };
 
-struct steps REMAT_LIST(struct step);
+struct cpu_tile_steps REMAT_LIST(struct cpu_tile_step);
 
 struct reduction {
     cpu_tile_op *combine; /* of two lanes; NULL for column sums */
@@ -51,9 +51,9 @@ struct reduction {
 struct reductions REMAT_LIST(struct reduction);
 
 struct stage {
-    struct steps row;     /* once a row, before its tiles */
-    struct steps element; /* each tile */
-    struct steps column;  /* each tile of a stripe, after the rows */
+    struct cpu_tile_steps row;     /* once a row, before its tiles */
+    struct cpu_tile_steps element; /* each tile */
+    struct cpu_tile_steps column;  /* each tile of a stripe, after the rows */
     struct reductions reductions;
 };
 
@@ -73,8 +73,8 @@ struct cpu_tile {
     uint32_t moving_count;
     uint32_t stage_count;
     struct stage *stages;
-    struct steps uniform; /* once an item */
-    struct steps row_end; /* stores of row values, after the last stage */
+    struct cpu_tile_steps uniform; /* once an item */
+    struct cpu_tile_steps row_end; /* stores of row values, after the last stage */
     uint64_t pointer_bytes, scratch_bytes;
 };
 

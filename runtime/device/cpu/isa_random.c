@@ -6,13 +6,14 @@
 
 #define BATCH 64
 
-struct batch {
+struct philox_batch {
     uint32_t word[4][BATCH];
 };
 
 /* The first `blocks` of a batch, a multiple of 16; inlined, so that it is a constant. */
-static inline __attribute__((always_inline)) void
-make_blocks(struct batch *batch, int blocks, uint64_t first_block, uint64_t site, uint64_t seed)
+static inline __attribute__((always_inline)) void make_blocks(struct philox_batch *batch,
+                                                              int blocks, uint64_t first_block,
+                                                              uint64_t site, uint64_t seed)
 {
     uint32_t *c0 = batch->word[0], *c1 = batch->word[1], *c2 = batch->word[2], *c3 = batch->word[3];
     uint32_t key0 = (uint32_t)seed, key1 = (uint32_t)(seed >> 32);
@@ -37,7 +38,8 @@ make_blocks(struct batch *batch, int blocks, uint64_t first_block, uint64_t site
     }
 }
 
-static void make_batch(struct batch *batch, uint64_t first_block, uint64_t site, uint64_t seed)
+static void make_batch(struct philox_batch *batch, uint64_t first_block, uint64_t site,
+                       uint64_t seed)
 {
     make_blocks(batch, BATCH, first_block, site, seed);
 }
@@ -50,7 +52,7 @@ static int batch_blocks(int64_t blocks)
 void CPU_NAME(cpu_philox)(uint32_t *out, uint64_t first_block, int64_t blocks, uint64_t site,
                           uint64_t seed)
 {
-    struct batch batch;
+    struct philox_batch batch;
     for (int count; blocks > 0; blocks -= count, first_block += BATCH, out += 4 * count) {
         make_batch(&batch, first_block, site, seed);
         count = batch_blocks(blocks);
@@ -63,7 +65,7 @@ void CPU_NAME(cpu_philox)(uint32_t *out, uint64_t first_block, int64_t blocks, u
 /* Half a batch serves a tile of the interpreter. */
 void CPU_NAME(cpu_uniforms)(float *out, uint64_t index, int64_t count, uint64_t site, uint64_t seed)
 {
-    struct batch batch;
+    struct philox_batch batch;
     float uniforms[4 * BATCH];
     while (count > 0) {
         int64_t skip = (int64_t)(index % 4);
@@ -93,7 +95,7 @@ static inline float box_muller_radius(uint32_t word)
 void CPU_NAME(cpu_normals)(float *out, uint64_t first_block, int64_t blocks, uint64_t site,
                            uint64_t seed)
 {
-    struct batch batch;
+    struct philox_batch batch;
     float normal[4][BATCH];
     for (int count; blocks > 0; blocks -= count, first_block += BATCH, out += 4 * count) {
         make_batch(&batch, first_block, site, seed);

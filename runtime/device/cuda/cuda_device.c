@@ -108,7 +108,7 @@ static remat_status choose_stream(struct cuda_device *cuda)
     TRY(cuda, cuStreamCreate, &cuda->own_stream, CUDA_STREAM_NON_BLOCKING);
     cuda->stream = cuda->base.params.has_stream && !cuda->is_legacy ? stream : cuda->own_stream;
     if (remat_program_ranks(cuda->base.program) > 1) {
-        TRY(cuda, cuStreamCreate, &cuda->lane, CUDA_STREAM_NON_BLOCKING);
+        TRY(cuda, cuStreamCreate, &cuda->transfer_stream, CUDA_STREAM_NON_BLOCKING);
         for (size_t i = 0; i < 2; i++)
             TRY(cuda, cuEventCreate, &cuda->transferred[i], CUDA_EVENT_DISABLE_TIMING);
     }
@@ -151,7 +151,8 @@ fail:
 static bool is_at_work(const struct cuda_device *cuda)
 {
     return cuda->driver.cuStreamQuery(cuda->stream) == CUDA_NOT_READY ||
-           (cuda->lane && cuda->driver.cuStreamQuery(cuda->lane) == CUDA_NOT_READY);
+           (cuda->transfer_stream &&
+            cuda->driver.cuStreamQuery(cuda->transfer_stream) == CUDA_NOT_READY);
 }
 
 /* What the host has given up waiting for may have ended since then; if not, freeing anything would
@@ -183,8 +184,8 @@ static void release_gpu(struct cuda_device *cuda)
         cuda->driver.cuEventDestroy_v2(cuda->paces[i]);
     for (size_t i = 0; i < 2 && cuda->transferred[i]; i++)
         cuda->driver.cuEventDestroy_v2(cuda->transferred[i]);
-    if (cuda->lane)
-        cuda->driver.cuStreamDestroy_v2(cuda->lane);
+    if (cuda->transfer_stream)
+        cuda->driver.cuStreamDestroy_v2(cuda->transfer_stream);
     if (cuda->host_reached)
         cuda->driver.cuEventDestroy_v2(cuda->host_reached);
     if (cuda->step_reached)

@@ -6,12 +6,13 @@
 
 #include "gemm_table.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #define CHOICES       8 /* that the heuristic is asked for; the first that fits is taken */
 #define ALIGNMENT_MAX REMAT_ALIGNMENT
 
-enum side { SIDE_A, SIDE_B, SIDE_D, SIDES }; /* of cuBLASLt */
+enum gemm_side { SIDE_A, SIDE_B, SIDE_D, SIDES }; /* of cuBLASLt */
 static const uint32_t operand_of[SIDES] = {1, 0, 2};
 
 struct matrix { /* column-major */
@@ -23,7 +24,7 @@ struct matrix { /* column-major */
     uint32_t alignment; /* bytes, of every address that is passed */
 };
 
-struct shape {
+struct gemm_shape {
     struct matrix matrices[SIDES];
     int32_t batch;
 };
@@ -97,7 +98,7 @@ static bool read_matrix(const struct remat_operand *operand, struct matrix *out)
 
 /* Takes axes from the last one on into the batch, as long as one stride covers them. */
 static uint32_t read_batch(const struct cuda_gemms *g, const struct remat_command *command,
-                           struct shape *shape)
+                           struct gemm_shape *shape)
 {
     uint32_t axis = side_operand(g, command, SIDE_D)->rank - 2u;
     shape->batch = 1;
@@ -130,7 +131,7 @@ static void align_to(struct matrix *matrix, uint64_t bytes)
 }
 
 static remat_status read_shape(const struct cuda_gemms *g, const struct remat_command *command,
-                               struct shape *shape, struct product *product)
+                               struct gemm_shape *shape, struct product *product)
 {
     for (uint32_t s = 0; s < SIDES; s++) {
         const struct remat_operand *operand = side_operand(g, command, s);
@@ -164,7 +165,7 @@ static remat_status read_shape(const struct cuda_gemms *g, const struct remat_co
 }
 
 /* "bf16 NT 512x768x64 ...": all that a choice depends on, in cuBLASLt's terms. */
-static const char *key_of(struct cuda_gemms *g, const struct shape *shape)
+static const char *key_of(struct cuda_gemms *g, const struct gemm_shape *shape)
 {
     const struct matrix *a = &shape->matrices[SIDE_A], *b = &shape->matrices[SIDE_B],
                         *d = &shape->matrices[SIDE_D];
@@ -182,7 +183,8 @@ static const char *key_of(struct cuda_gemms *g, const struct shape *shape)
 
 /* --- descriptions and the choice --- */
 
-static remat_status describe(struct cuda_gemms *g, const struct shape *shape, struct gemm *gemm)
+static remat_status describe(struct cuda_gemms *g, const struct gemm_shape *shape,
+                             struct gemm *gemm)
 {
     remat_status st = REMAT_OK;
     const int32_t transpose = CUBLASLT_OP_T;
@@ -209,7 +211,7 @@ fail:
     return st;
 }
 
-static remat_status set_preferences(struct cuda_gemms *g, const struct shape *shape,
+static remat_status set_preferences(struct cuda_gemms *g, const struct gemm_shape *shape,
                                     void *preference)
 {
     /* Sums of split products in f32, in the workspace: rounded to the result's dtype once. */
@@ -240,7 +242,7 @@ static bool is_usable(const struct cuda_gemms *g, const struct cublaslt_choice *
     return choice->state == 0 && choice->workspace_bytes <= g->workspace_bytes;
 }
 
-static remat_status choose(struct cuda_gemms *g, const struct shape *shape, struct gemm *gemm)
+static remat_status choose(struct cuda_gemms *g, const struct gemm_shape *shape, struct gemm *gemm)
 {
     remat_status st = REMAT_OK;
     struct cublaslt_choice choices[CHOICES] = {0};
@@ -290,7 +292,7 @@ fail:
 static remat_status add_product(struct cuda_gemms *g, struct gemm_table *table, uint32_t c)
 {
     remat_status st = REMAT_OK;
-    struct shape shape;
+    struct gemm_shape shape;
     struct gemm gemm = {0};
     bool recalled;
     struct product *product = &g->products[c];
@@ -407,6 +409,7 @@ static uint64_t address_of(const struct cuda_gemms *g, const struct remat_comman
 remat_status cuda_gemms_run(struct cuda_gemms *g, uint32_t c, uint64_t arena, uint64_t workspace,
                             void *stream)
 {
+    assert(c < g->program->command_count);
     remat_status st = REMAT_OK;
     const struct remat_command *command = &g->program->commands[c];
     bool added = side_operand(g, command, SIDE_D)->access == REMAT_ACCESS_UPDATE;

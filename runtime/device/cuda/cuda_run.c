@@ -4,10 +4,12 @@
  * changes from step to step lies in device memory. Captures are the session's own stream's, which
  * blocks no other, whatever the host's is. A plan of several ranks is never captured: between its
  * launches engines move bytes. The host then waits for the GPU by looking, and never enqueues so
- * much behind a transfer that the driver itself would wait. */
+ * much after a transfer that the driver itself would wait. */
 #include "cuda_run.h"
 
 #include "host.h"
+
+#include <assert.h>
 
 #define PACE_COMMANDS            128 /* drivers queue about a thousand launches, and commands have some */
 #define TRY(cuda, function, ...) CUDA_TRY((cuda)->base.ctx, &(cuda)->driver, function, __VA_ARGS__)
@@ -63,7 +65,7 @@ void cuda_leave(struct cuda_device *cuda)
 /* --- waiting for the GPU --- */
 
 /* Until `query` says that the stream or event is done. */
-static remat_status look(struct cuda_device *cuda, int (*query)(void *), void *handle,
+static remat_status poll(struct cuda_device *cuda, int (*query)(void *), void *handle,
                          const char *what)
 {
     const struct remat_device_params *params = &cuda->base.params;
@@ -81,7 +83,7 @@ static remat_status look(struct cuda_device *cuda, int (*query)(void *), void *h
 remat_status cuda_wait(struct cuda_device *cuda, const char *what)
 {
     if (cuda->base.params.go_on)
-        return look(cuda, cuda->driver.cuStreamQuery, cuda->stream, what);
+        return poll(cuda, cuda->driver.cuStreamQuery, cuda->stream, what);
     return cuda_check(cuda->base.ctx, &cuda->driver, cuda->driver.cuStreamSynchronize(cuda->stream),
                       what);
 }
@@ -90,14 +92,14 @@ remat_status cuda_wait_for_all(struct cuda_device *cuda)
 {
     remat_status st = cuda_wait(cuda, "the GPU stopped");
     if (!st && cuda->lent)
-        st = look(cuda, cuda->driver.cuStreamQuery, cuda->lane, "the GPU stopped");
+        st = poll(cuda, cuda->driver.cuStreamQuery, cuda->transfer_stream, "the GPU stopped");
     return st;
 }
 
 static remat_status wait_for_event(struct cuda_device *cuda, void *event, const char *what)
 {
     if (cuda->base.params.go_on)
-        return look(cuda, cuda->driver.cuEventQuery, event, what);
+        return poll(cuda, cuda->driver.cuEventQuery, event, what);
     return cuda_check(cuda->base.ctx, &cuda->driver, cuda->driver.cuEventSynchronize(event), what);
 }
 
@@ -137,12 +139,12 @@ remat_status cuda_lend(struct remat_device *device, uint32_t slot, char **arena,
     struct cuda_device *cuda = (struct cuda_device *)device;
     void *event = cuda->transferred[cuda->lent % 2];
     *arena = (char *)(uintptr_t)cuda->address;
-    *stream = cuda->lane;
+    *stream = cuda->transfer_stream;
     if (cuda->lent >= 2)
         REMAT_TRY(wait_for_event(cuda, event, "the GPU stopped"));
-    REMAT_TRY(order(cuda, cuda->stream, event, cuda->lane));
+    REMAT_TRY(order(cuda, cuda->stream, event, cuda->transfer_stream));
     if (slot)
-        st = mark_on(cuda, slot, cuda->lane);
+        st = mark_on(cuda, slot, cuda->transfer_stream);
 fail:
     return st;
 }
@@ -152,8 +154,8 @@ remat_status cuda_take_back(struct remat_device *device, uint32_t slot, uint64_t
     remat_status st = REMAT_OK;
     struct cuda_device *cuda = (struct cuda_device *)device;
     if (slot)
-        REMAT_TRY(mark_on(cuda, slot, cuda->lane));
-    TRY(cuda, cuEventRecord, cuda->transferred[cuda->lent % 2], cuda->lane);
+        REMAT_TRY(mark_on(cuda, slot, cuda->transfer_stream));
+    TRY(cuda, cuEventRecord, cuda->transferred[cuda->lent % 2], cuda->transfer_stream);
     *number = cuda->lent++;
 fail:
     return st;
@@ -278,6 +280,7 @@ static remat_status launch_command(struct cuda_device *cuda, uint32_t index)
 
 remat_status cuda_execute(struct remat_device *device, uint32_t index)
 {
+    assert(index < device->program->command_count);
     remat_status st = REMAT_OK;
     struct cuda_device *cuda = (struct cuda_device *)device;
     const struct remat_command *command = &cuda->base.program->commands[index];
@@ -387,10 +390,12 @@ static remat_status wait_and_leave(struct cuda_device *cuda, remat_status st)
 
 remat_status cuda_clear(struct remat_device *device, uint64_t offset, uint64_t bytes)
 {
+    assert(offset + bytes <= device->program->arena_bytes);
     struct cuda_device *cuda = (struct cuda_device *)device;
-    return cuda_check(device->ctx, &cuda->driver,
-                      cuda->driver.cuMemsetD8Async(cuda->address + offset, 0, bytes, cuda->lane),
-                      "cuMemsetD8Async");
+    return cuda_check(
+        device->ctx, &cuda->driver,
+        cuda->driver.cuMemsetD8Async(cuda->address + offset, 0, bytes, cuda->transfer_stream),
+        "cuMemsetD8Async");
 }
 
 remat_status cuda_write(struct remat_device *device, uint64_t offset, const void *data,
@@ -410,6 +415,7 @@ fail:
 
 remat_status cuda_read(struct remat_device *device, uint64_t offset, void *data, uint64_t bytes)
 {
+    assert(offset + bytes <= device->program->arena_bytes);
     remat_status st = REMAT_OK;
     struct cuda_device *cuda = (struct cuda_device *)device;
     REMAT_TRY(enter_to_copy(cuda));

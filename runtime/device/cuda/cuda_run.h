@@ -36,15 +36,15 @@ struct cuda_device {
     struct cuda_entry *warming, *capturing; /* since begin; NULL without */
     bool failed;                            /* a command since begin did */
     struct REMAT_LIST(void *) events;       /* by slot */
-    /* Of a plan of several ranks, so that no call blocks in a driver whose queue is full: */
+    /* For plans of several ranks, so that no call blocks in a driver whose queue is full: */
     void *paces[2];   /* events, recorded in turn; NULL before */
     uint32_t pace;    /* the one recorded last */
     uint32_t unpaced; /* commands since then */
     bool stuck;       /* the host gave up waiting: what is on the GPU stays */
-    /* Of transfers by an engine for the GPU's memory: */
-    void *lane;           /* their stream; NULL in a plan of one rank */
-    void *transferred[2]; /* events, recorded behind them in turn */
-    uint64_t lent;        /* transfers so far */
+    /* For transfers by an engine for the GPU's memory: */
+    void *transfer_stream; /* their stream; NULL in a plan of one rank */
+    void *transferred[2];  /* events, recorded after them in turn */
+    uint64_t lent;         /* transfers so far */
 };
 
 /* Makes the context current, for work on the stream that comes after what the host has enqueued.

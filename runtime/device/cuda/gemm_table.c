@@ -8,6 +8,7 @@
 #include "file.h"
 #include "files.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -105,6 +106,7 @@ static bool read_algorithm(const char *text, struct cublaslt_algorithm *out)
 remat_status gemm_table_find(const struct gemm_table *table, const char *key,
                              struct cublaslt_algorithm *out, bool *found)
 {
+    assert(key && *key);
     remat_status st = REMAT_OK;
     *found = false;
     for (size_t r = 0; r < table->rows.count; r++) {

@@ -172,7 +172,7 @@ REMAT_API remat_status remat_nccl_create(remat_context *ctx, const remat_nccl_pa
 /* All processes call it, after their last transfer. After a failure nothing waits for others, and
  * what NCCL and the sessions have on the GPUs stays there until the process ends. */
 REMAT_API void remat_nccl_destroy(remat_nccl **nccl);
-/* What NCCL took of the GPU of a rank of this process, counted from its first. */
+/* Bytes that NCCL took of the GPU of a rank of this process, counted from its first. */
 REMAT_API uint64_t remat_nccl_device_bytes(const remat_nccl *nccl, uint32_t rank);
 /* The engine of a rank of this process, counted from its first; its transfers are enqueued on a
  * stream of the session. `gather` takes memory of the host as well, and then waits. NCCL does not
@@ -219,7 +219,7 @@ REMAT_API remat_status remat_engines_open(remat_context *ctx, const remat_engine
                                           remat_engines **out);
 /* The engine of a rank of this process, counted from its first. */
 REMAT_API void remat_engines_get(remat_engines *engines, uint32_t rank, remat_engine *out);
-/* What they took of the GPU of that rank. */
+/* Bytes that they took of the GPU of that rank. */
 REMAT_API uint64_t remat_engines_device_bytes(const remat_engines *engines, uint32_t rank);
 /* All processes call it, after their last transfer, but not after a failure (remat_mpi_finish). */
 REMAT_API remat_status remat_engines_finish(remat_engines *engines);

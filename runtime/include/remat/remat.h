@@ -15,7 +15,7 @@
  *
  * Every handle is destroyed by its destroy function, which takes the address of the handle, accepts
  * NULL in it and leaves NULL. A context outlives what was made with it, a plan its sessions.
- * Strings and arrays that are handed out live as long as the object they came from. Structs that
+ * Strings and arrays that are returned live as long as the object they came from. Structs that
  * the host passes or receives start with `struct_size`; their init functions set it. */
 #ifndef REMAT_REMAT_H
 #define REMAT_REMAT_H
@@ -32,7 +32,8 @@ REMAT_API uint32_t remat_api_version(void);
 
 /* --- plans --- */
 
-/* What remat-compile wrote, verified. Immutable after loading, so threads may share it. */
+/* A plan file that remat-compile wrote, verified. Immutable after loading, so threads may share it.
+ */
 typedef struct remat_plan remat_plan;
 
 REMAT_API remat_status remat_plan_load_file(remat_context *ctx, const char *path, remat_plan **out);
@@ -67,8 +68,8 @@ typedef struct remat_plan_info {
                               it was given */
 } remat_plan_info;
 REMAT_API void remat_plan_get_info(const remat_plan *plan, remat_plan_info *out);
-/* Of an option of remat-compile, by its long name without "--", as "threads"; NULL: it was not
- * given. Valid as long as the plan. */
+/* Value of an option of remat-compile, by its long name without "--", as "threads"; NULL: it was
+ * not given. Valid as long as the plan. */
 REMAT_API const char *remat_plan_setting(const remat_plan *plan, const char *option);
 
 typedef enum remat_element {
@@ -128,18 +129,18 @@ typedef struct remat_tensor_info {
     uint32_t rank;
     int64_t shape[REMAT_TENSOR_RANK_MAX]; /* row-major and dense */
     uint64_t bytes;
-    /* What is accepted of an i32 input of indices, as ids and targets are: [0, index_bound), and
-     * index_ignored, a target that the loss leaves out, which is below the bound where none is left
-     * out. Bound 0: any element. */
+    /* Range of the elements of an i32 input of indices, as ids and targets are: [0, index_bound),
+     * and index_ignored, a target that the loss leaves out, which is below the bound where none is
+     * left out. Bound 0: any element. */
     uint32_t index_bound;
     int32_t index_ignored;
-    /* Of a tensor that ranks divide this rank has one part, which is what `shape` and `bytes` are
-     * of and what is read and written. */
+    /* How ranks divide the tensor. A rank has one part of it, to which `shape` and `bytes` belong,
+     * and which is read and written. */
     remat_parts parts;
     uint32_t whole_rank;
     int64_t whole_shape[REMAT_TENSOR_RANK_MAX]; /* of all parts together */
-    /* Of the first axis of whole_shape. The rows behind them are padding: 0, and of no meaning to
-     * the model. A host writes zeros there or nothing. All rows: there is no padding. */
+    /* Rows of the first axis of whole_shape that the model has. The rows after them are padding: 0,
+     * without meaning. A host writes zeros there or nothing. All rows: there is no padding. */
     int64_t unpadded_rows;
 } remat_tensor_info;
 REMAT_API uint32_t remat_plan_tensor_count(const remat_plan *plan);
@@ -151,7 +152,7 @@ REMAT_API uint32_t remat_plan_find_tensor(const remat_plan *plan, const char *na
 REMAT_API uint32_t remat_plan_entry_count(const remat_plan *plan);
 REMAT_API const char *remat_plan_entry_name(const remat_plan *plan, uint32_t index); /* or NULL */
 
-/* What commands of an entry point do with a tensor, both by index: 0, one of these or both. A host
+/* Use of a tensor by the commands of an entry point, both by index: 0, one of these or both. A host
  * writes the inputs and constants that an entry point reads and "init" does not write. */
 #define REMAT_ENTRY_READS  1
 #define REMAT_ENTRY_WRITES 2
@@ -196,10 +197,11 @@ typedef struct remat_trace_event {
     uint64_t flops, moved_bytes, predicted_ns;
     uint32_t value_count;
     const remat_trace_value *values; /* what it wrote */
-    uint32_t lane; /* REMAT_LANE_TRANSFERS: it went on beside those of REMAT_LANE_COMPUTATION */
+    uint32_t
+        stream; /* REMAT_STREAM_TRANSFERS: it went on beside those of REMAT_STREAM_COMPUTATION */
 } remat_trace_event;
-#define REMAT_LANE_COMPUTATION 0
-#define REMAT_LANE_TRANSFERS   1
+#define REMAT_STREAM_COMPUTATION 0
+#define REMAT_STREAM_TRANSFERS   1
 
 /* Called after every command by the thread that runs the session, after a transfer as soon as a
  * command needs that it is complete; what it points to is valid during the call only. The callback
@@ -246,9 +248,9 @@ typedef struct remat_session_params {
      * while the host captures the stream, or, with the legacy stream, while it captures any
      * blocking one: the session captures graphs itself (REMAT_ERROR_USAGE). */
     void *stream;
-    /* Of this rank, for a plan of several ranks, which needs one of as many; copied, and its `user`
-     * outlives the session. "init", run by every rank with one seed, makes parameters equal. NULL:
-     * none. */
+    /* The engine of this rank, for a plan of several ranks, which needs one of as many; copied, and
+     * its `user` outlives the session. "init", run by every rank with one seed, makes parameters
+     * equal. NULL: none. */
     const remat_engine *engine;
     uint64_t transfer_timeout_ns; /* for each transfer; 0: 10 minutes */
     int ungrouped; /* 1: transfers are made one by one, to measure each; the same for all ranks */
@@ -263,7 +265,7 @@ REMAT_API void remat_session_params_init(remat_session_params *params);
  * none, and the context's message says why. */
 REMAT_API uint32_t remat_gpu_count(remat_context *ctx, const char *cuda_libraries);
 
-/* What a session of the plan takes: arena and the threads' scratch. The same `params` as for
+/* Bytes that a session of the plan takes: arena and the threads' scratch. The same `params` as for
  * create; its memory is ignored. */
 REMAT_API remat_status remat_session_memory_bytes(remat_context *ctx, const remat_plan *plan,
                                                   const remat_session_params *params,
@@ -281,7 +283,7 @@ REMAT_API const char *remat_session_device(const remat_session *session); /* "cp
  * architecture: "sm_90", "" for a CPU. */
 REMAT_API const char *remat_session_device_name(const remat_session *session);
 REMAT_API const char *remat_session_device_arch(const remat_session *session);
-/* What the driver says is in use on the GPU, by all processes; 0 on "cpu". */
+/* Bytes that the driver says are in use on the GPU, by all processes; 0 on "cpu". */
 REMAT_API uint64_t remat_session_device_bytes(const remat_session *session);
 REMAT_API void remat_session_set_trace(remat_session *session, remat_trace_function *trace,
                                        void *user);

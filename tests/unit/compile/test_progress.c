@@ -44,7 +44,8 @@ static remat_status start(remat_context *ctx, const char *limit, int what,
                           struct remat_compile_settings *settings, struct progress *progress)
 {
     struct cli_given given[3];
-    struct cli_arguments args = {.given = given};
+    static const struct cli_tool tool = {.option_count = OPTION_COUNT};
+    struct cli_arguments args = {.tool = &tool, .given = given};
     if (limit)
         given[args.given_count++] = (struct cli_given){OPTION_time_limit, limit};
     if (what & FOR_CURVE)

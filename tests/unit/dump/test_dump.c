@@ -2,8 +2,8 @@
 /* The views of a plan made by hand: what they say, as text and as JSON. */
 #include "check.h"
 #include "dump.h"
-#include "memory_csv.h"
 #include "plans.h"
+#include "views.h"
 #include "why.h"
 
 #include <stdio.h>

@@ -2,32 +2,32 @@
 /* A thread beside the caller's, which runs tasks one after the other in the order in which they are
  * started. Whatever a task reads was written before it was started, and what it wrote is there
  * after waiting for it. */
-#ifndef REMAT_LANE_H
-#define REMAT_LANE_H
+#ifndef REMAT_STREAM_H
+#define REMAT_STREAM_H
 
 #include "base.h"
 
 #include <remat/engine.h>
 
-/* A task, in the lane's thread. `message` is empty before; what it says of a failure. */
-typedef remat_status remat_lane_task(void *user, uint32_t task,
-                                     char message[REMAT_ENGINE_MESSAGE_BYTES]);
+/* A task, in the stream's thread. `message` is empty before; what it says of a failure. */
+typedef remat_status remat_stream_task(void *user, uint32_t task,
+                                       char message[REMAT_ENGINE_MESSAGE_BYTES]);
 
-struct remat_lane;
+struct remat_stream;
 
 /* For at most `capacity` tasks that were started and not waited for, at least 1. */
-remat_status remat_lane_create(remat_context *ctx, remat_lane_task *run, void *user,
-                               uint32_t capacity, struct remat_lane **out);
+remat_status remat_stream_create(remat_context *ctx, remat_stream_task *run, void *user,
+                                 uint32_t capacity, struct remat_stream **out);
 /* Waits for the task that is running, and drops those that have not begun. */
-void remat_lane_destroy(struct remat_lane **lane);
+void remat_stream_destroy(struct remat_stream **stream);
 
 /* The rest is for one thread at a time. */
-void remat_lane_start(struct remat_lane *lane, uint32_t task);
+void remat_stream_start(struct remat_stream *stream, uint32_t task);
 /* Until the next `count` tasks are done, of those that were started and not waited for. Fails as
  * the first task that failed did, with its message; after that none runs any more. */
-remat_status remat_lane_wait(struct remat_lane *lane, uint32_t count,
-                             char message[REMAT_ENGINE_MESSAGE_BYTES]);
+remat_status remat_stream_wait(struct remat_stream *stream, uint32_t count,
+                               char message[REMAT_ENGINE_MESSAGE_BYTES]);
 /* Drops what has not begun, waits for what has, and forgets a failure: as after creation. */
-void remat_lane_clear(struct remat_lane *lane);
+void remat_stream_clear(struct remat_stream *stream);
 
 #endif

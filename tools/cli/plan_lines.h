@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a plan stands, for reports: how near the optimum it is, and what is next to it. */
-#ifndef REMAT_TOOLS_STANDING_H
-#define REMAT_TOOLS_STANDING_H
+/* Lines of reports on a plan: its certificate, the source of its costs, manual policies next to it.
+ */
+#ifndef REMAT_TOOLS_PLAN_LINES_H
+#define REMAT_TOOLS_PLAN_LINES_H
 
 #include "base.h"
 #include "program.h"

@@ -1,11 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buffers by what they are for. */
-#ifndef REMAT_DUMP_CLASSES_H
-#define REMAT_DUMP_CLASSES_H
+/* Contents of buffers, by name and by purpose. */
+#ifndef REMAT_DUMP_BUFFERS_H
+#define REMAT_DUMP_BUFFERS_H
 
 #include "dump.h"
 
-/* What a buffer is for. */
+/* Names the first value that lies in the buffer. */
+struct dump_label {
+    const char *name; /* "": no value does */
+    int32_t layer;    /* -1: none */
+    const char *op; /* the graph's, "linear", of a value that is decided about; else the kernel that
+                       writes it, "matmul", or its ops, "add.layer_norm"; "": none does in a step */
+};
+/* By buffer; NULL: out of memory. */
+struct dump_label *dump_labels(struct remat_arena *arena, const struct remat_program *program);
+
+/* Purpose of a buffer. */
 enum dump_class {
     DUMP_PARAMETERS,
     DUMP_OPTIMIZER,
