@@ -63,17 +63,24 @@ static void add(struct maker *m, remat_value v, uint8_t action)
     REMAT_PUSH(b->arena, &m->ways, ((struct remat_border_way){bytes, 0, action}));
 }
 
-static void price(struct maker *m, const struct remat_device_description *device,
-                  struct remat_keeps *out)
+/* Values of given nodes that the kernels read lie in memory. */
+static void price(struct maker *m, struct remat_arena *scratch,
+                  const struct remat_device_description *device, struct remat_keeps *out)
 {
     struct remat_arena *arena = m->b.arena;
     const struct remat_graph *g = m->b.graph;
-    struct remat_kernel_writer *writer = remat_kernel_writer_create(arena, NULL, g, NULL);
+    const bool stored = true;
+    remat_kernel_id *kernel_of; /* by node */
+    REMAT_NEW(arena, kernel_of, g->node_count);
+    memcpy(kernel_of + g->node_count - m->kernel_of.count, m->kernel_of.items,
+           m->kernel_of.count * sizeof *kernel_of);
+    struct remat_kernel_writer *writer =
+        remat_kernel_writer_create(arena, scratch, g, &kernel_of->i);
     REMAT_ROOM(arena, out->kernels.kernels, m->kernels.count);
     REMAT_NEW(arena, out->prices, m->kernels.count);
     for (uint32_t k = 0; k < m->kernels.count; k++) {
         struct remat_fused_kernel *kernel = &out->kernels.kernels[out->kernels.count++];
-        *kernel = remat_kernel_write(writer, &m->kernels.items[k], 1, NULL);
+        *kernel = remat_kernel_write(writer, &m->kernels.items[k], 1, &stored);
         out->prices[k] = remat_price_kernel(g, kernel, device);
     }
     for (uint32_t w = 0; w < out->way_count; w++)
@@ -81,8 +88,8 @@ static void price(struct maker *m, const struct remat_device_description *device
                                                        out->prices[out->keeps[w].get.i].ns);
 }
 
-struct remat_keeps remat_keeps_create(struct remat_arena *arena, const struct remat_graph *graph,
-                                      const bool *candidates,
+struct remat_keeps remat_keeps_create(struct remat_arena *arena, struct remat_arena *scratch,
+                                      const struct remat_graph *graph, const bool *candidates,
                                       const struct remat_device_description *device)
 {
     const bool *legal[ROWS];
@@ -106,6 +113,6 @@ struct remat_keeps remat_keeps_create(struct remat_arena *arena, const struct re
     out.ways = m.ways.items;
     out.keeps = m.keeps.items;
     out.kernel_of = m.kernel_of.items;
-    price(&m, device, &out);
+    price(&m, scratch, device, &out);
     return out;
 }

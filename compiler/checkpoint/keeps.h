@@ -25,9 +25,9 @@ struct remat_keeps {
     struct remat_price *prices;
 };
 
-/* For all candidates. In the arena; shares what the graph points to. */
-struct remat_keeps remat_keeps_create(struct remat_arena *arena, const struct remat_graph *graph,
-                                      const bool *candidates,
+/* For all candidates; empties the scratch. In the arena; shares what the graph points to. */
+struct remat_keeps remat_keeps_create(struct remat_arena *arena, struct remat_arena *scratch,
+                                      const struct remat_graph *graph, const bool *candidates,
                                       const struct remat_device_description *device);
 
 /* The candidate's way of that action; NULL: it has none. */

@@ -378,7 +378,7 @@ void remat_settle(struct remat_arena *arena, const struct remat_graph *graph,
         for (uint32_t o = 0; o < graph->nodes[n].output_count; o++)
             if (remat_is_candidate(out, graph->nodes[n].outputs[o]))
                 settle(&s, graph->nodes[n].outputs[o]);
-    out->keeps = remat_keeps_create(arena, graph, candidates, device);
+    out->keeps = remat_keeps_create(arena, s.once, graph, candidates, device);
     remat_scratch_close(s.once);
     remat_scratch_close(s.scratch);
 }
