@@ -2,6 +2,7 @@
 #include "keeps.h"
 
 #include "amounts.h"
+#include "clone_round.h"
 #include "keep.h"
 
 #include <assert.h>
@@ -55,7 +56,7 @@ static void add(struct maker *m, remat_value v, uint8_t action)
     first_node = g->node_count;
     b->name = b->prefix;
     b->phase = REMAT_PHASE_BACKWARD;
-    b->instance = 1;
+    b->instance = remat_clone_instance(1, false);
     keep.whole = row->get(b, v, kept);
     keep.get = finish(m, first_node, v);
     uint64_t bytes = remat_aligned_bytes(remat_storage_bytes(&g->values[kept.i]));
