@@ -70,7 +70,7 @@ static remat_status check(const struct cuda_source *s, const struct attention *a
     return REMAT_OK;
 }
 
-/* Of all rows of heads, at most 16 bytes. */
+/* Common alignment of all rows of heads, at most 16 bytes. */
 static uint32_t row_alignment(const struct attention *a, uint32_t alignment)
 {
     for (uint32_t o = 0; o < a->operand_count; o++)

@@ -74,7 +74,7 @@ struct address {
     char text[128];
 };
 
-/* Of the element at `column`, an expression; NULL: of the row's first. */
+/* The address of the element at `column`, an expression; NULL: of the row's first element. */
 static struct address address_of(const struct cuda_source *s, uint16_t access, const char *column)
 {
     const struct cuda_access *a = &s->accesses[access];
@@ -348,7 +348,7 @@ void cuda_reduce_to_tile(struct cuda_source *s, uint32_t i)
               cuda_tiles_of(s, &s->nodes[i]), s->width, cuda_name(s, s->nodes[i].args[0]).text);
 }
 
-/* Of a value a row, or a column. */
+/* Stores a value by row or by column. */
 static void write_single_store(struct cuda_source *s, const struct cuda_node *node,
                                const char *column)
 {

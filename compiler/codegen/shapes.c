@@ -201,7 +201,7 @@ void cuda_write_team(struct cuda_source *s)
 
 /* --- blocks --- */
 
-/* In shared memory the lanes of every reduction lie behind the tiles. */
+/* In shared memory, the lanes of all reductions follow the tiles. */
 static void write_chains(struct cuda_source *s, uint32_t pass)
 {
     cuda_text(s, "barrier();");

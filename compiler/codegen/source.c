@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a command to nodes: the index space with as few axes as the strides allow, what varies with
- * what, and in which pass over the elements an instruction can run first. */
+/* Reads a command into nodes: merges axes of the index space as far as strides allow, and finds how
+ * each value varies and the first pass in which each instruction can run. */
 #include "source.h"
 
 #include "unwind.h"

@@ -83,7 +83,7 @@ struct remat_rank_part {
     bool tokens;               /* an activation whose tokens are divided */
 };
 
-/* The layout that the graph requests for a value along an axis of the mesh. */
+/* A stated layout: the one that the graph gives for a value along an axis of the mesh. */
 struct remat_stated {
     const char *axis; /* "tp" */
     int64_t blocks;   /* equal blocks of the dimension, each of which is split; 0: whole */

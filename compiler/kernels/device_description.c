@@ -52,7 +52,7 @@ static remat_status fail(const struct reader *r, const char *path, const char *w
                        what);
 }
 
-/* Some key has this path, or one that goes on behind it. */
+/* True if some key has this path, or a path that continues it. */
 static bool is_known(const char *path)
 {
     size_t length = strlen(path);

@@ -142,7 +142,7 @@ static bool rounds_columns(const struct remat_fuser *f, remat_group_id id,
            has(node_of(f, remat_producer(f->graph, node->inputs[0])), REMAT_FACT_COLUMN_REDUCE);
 }
 
-/* So that many nodes more may be in the group. */
+/* True if the group may grow by so many nodes. */
 static bool has_room(const struct remat_fuser *f, const struct remat_fuse_group *group,
                      uint32_t nodes)
 {

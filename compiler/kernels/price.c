@@ -41,7 +41,7 @@ static uint64_t class_extent(enum remat_register_class class, const struct remat
     }
 }
 
-/* Of each instruction as often as it has a value; of a reduction or flag, as its argument has. */
+/* Counts each instruction once per element of its value; a reduction or flag, of its argument. */
 static uint64_t program_flops(const struct remat_fused_kernel *kernel)
 {
     enum remat_register_class classes[REMAT_FUSED_INSTRUCTIONS_MAX];

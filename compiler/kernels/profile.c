@@ -259,7 +259,7 @@ static remat_status read_row(struct reader *r, json_t *object, size_t index,
     return REMAT_OK;
 }
 
-/* Of a GPU the latency that the description's launch lacks is taken off all times. */
+/* Subtracts from a GPU's times the latency that the description's launch does not include. */
 static void take_off_launch(struct remat_profile *p, const struct remat_device_description *device)
 {
     double least_ns = INFINITY;

@@ -55,7 +55,7 @@ static bool is_tried(uint32_t side, uint32_t halvings)
     return halvings == 0 || side >> halvings >= TILE_SIDE_MIN;
 }
 
-/* Of the rate. Kernels of tensor cores load 16 bytes at once, others rows of less alignment
+/* The share of the rate at the product's alignment: kernels of tensor cores load 16 bytes at once
  * (docs/cost_model.md). */
 static double aligned_share(const struct remat_product *p,
                             const struct remat_device_description *device)

@@ -115,17 +115,17 @@ static void erase(struct sweep *s, uint32_t rank)
     }
 }
 
-/* The nearest live rank behind this one, or before it; NONE. */
-static uint32_t neighbour(const struct sweep *s, uint32_t rank, bool behind)
+/* The nearest live rank after this one, or before it; NONE. */
+static uint32_t neighbour(const struct sweep *s, uint32_t rank, bool after)
 {
     for (int level = 0; level < LEVELS; level++, rank /= 64) {
         uint64_t bit = UINT64_C(1) << rank % 64, word = s->live[level][rank / 64];
-        word &= behind ? ~(bit | (bit - 1)) : bit - 1;
+        word &= after ? ~(bit | (bit - 1)) : bit - 1;
         if (!word)
             continue;
         rank = rank / 64 * 64;
         for (;; word = s->live[level][rank], rank *= 64) {
-            rank += (uint32_t)(behind ? __builtin_ctzll(word) : 63 - __builtin_clzll(word));
+            rank += (uint32_t)(after ? __builtin_ctzll(word) : 63 - __builtin_clzll(word));
             if (level-- == 0)
                 return rank;
         }
@@ -135,8 +135,8 @@ static uint32_t neighbour(const struct sweep *s, uint32_t rank, bool behind)
 
 static remat_status begin(remat_context *ctx, struct sweep *s, remat_slot_id slot)
 {
-    for (int behind = 0; behind < 2; behind++) {
-        uint32_t rank = neighbour(s, s->rank[slot.i], behind);
+    for (int after = 0; after < 2; after++) {
+        uint32_t rank = neighbour(s, s->rank[slot.i], after);
         if (rank == NONE)
             continue;
         remat_slot_id other = s->offsets[rank].slot;

@@ -189,7 +189,7 @@ static uint32_t find(const struct slot_node *slots, uint32_t node, uint32_t begi
     return best;
 }
 
-/* From the lowest node on that has all leaves of the search. */
+/* Starts at the lowest node that covers all leaves of the search. */
 static uint32_t find_among(const struct remat_skyline *s, struct slot_search search, uint32_t best)
 {
     uint32_t level = 0;

@@ -6,7 +6,7 @@
 
 #include "builder.h"
 
-/* Of the gradient the queries are input 1. */
+/* The input with the queries: the gradient's is 1. */
 static uint32_t first_of(const struct remat_node_info *node)
 {
     return node->op == REMAT_OP_attention_backward;

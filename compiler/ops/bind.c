@@ -10,7 +10,7 @@
 
 #define BATCH "batch"
 
-/* Where a symbol without a value stands. */
+/* Fails at a use of a symbol without a value. */
 static remat_status fail_unbound(remat_context *ctx, const struct remat_graph *graph,
                                  int64_t number, const char *format, const char *name, uint32_t at,
                                  const char *key)
@@ -79,7 +79,7 @@ static void append_values(remat_context *ctx, const struct remat_graph *graph)
                       (long long)graph->symbols[k].value, k + 1 < graph->symbol_count ? "" : ")");
 }
 
-/* Of all sequences: those that are predicted, and those that an encoder reads. */
+/* The tokens of all sequences: predicted ones, and those that an encoder reads. */
 static uint64_t count_tokens(const struct remat_graph *graph)
 {
     static const char *const lengths[] = {"seq", "source_seq"};

@@ -91,7 +91,7 @@ remat_status remat_build_checked(struct remat_builder *b, uint16_t op, const rem
     return build(b, op, inputs, input_count, attributes, attribute_count, outputs, &large);
 }
 
-/* With dense rows, as concat of one value has it. */
+/* A copy with dense rows: a concat of one value. */
 static remat_value build_copy(struct remat_builder *b, remat_value x)
 {
     const struct remat_attribute axis = remat_attribute_int("axis", 0);

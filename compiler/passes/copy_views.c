@@ -17,10 +17,10 @@ static char layout_of(const struct remat_graph *graph, const struct remat_node_i
         return node->op == REMAT_OP_random ? 'd' : 's';
     if (input < in_place)
         return 's';
-    uint32_t behind = input < remat_op_inputs_before_results(node) ? 0 : node->output_count;
+    uint32_t after_results = input < remat_op_inputs_before_results(node) ? 0 : node->output_count;
     const struct remat_kernel_row *row = remat_kernel_row(remat_op_info(node->op)->executor);
     char layout = row->layouts[remat_kernel_row_letter(
-        row, input - in_place + behind, node->input_count - in_place + node->output_count)];
+        row, input - in_place + after_results, node->input_count - in_place + node->output_count)];
     /* Rows in an exchange are pieces for its ranks. */
     bool pieces = graph->values[node->inputs[input].i].shape.dims[0] ==
                   graph->values[node->outputs[0].i].shape.dims[0];

@@ -33,7 +33,7 @@ static const struct remat_shape *whole_shape(const struct remat_value_info *info
     return info->part ? &info->part->whole : &info->shape;
 }
 
-/* In the order in which they are computed. */
+/* Gradients in the order in which they are computed. */
 static remat_status find_gradients(struct appender *a, const struct remat_graph *graph)
 {
     const remat_value *parameters = remat_gradients_find(a->arena, graph);
@@ -99,7 +99,7 @@ static void add_flag(struct appender *a)
     a->flag = remat_build(&a->b, REMAT_OP_advance, &state, 1, &count, 1, NULL);
 }
 
-/* Of the parameter as far as this rank has its gradient. */
+/* This rank's part of the parameter, as its gradient is divided. */
 static remat_value add_state(struct appender *a, const struct gradient *g, const char *suffix,
                              remat_dtype dtype)
 {

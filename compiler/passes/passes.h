@@ -58,9 +58,9 @@ REMAT_PASS(chunk_loss);
 REMAT_PASS(autodiff);
 
 /* Divides layers among the ranks along "tp" (heads, inner widths, rows of tables, and values with
- * layout annotations), and inserts transfers. Parameters and their gradients become parts. After
- * expand and eliminate_dead. INVALID, naming value and axis: a dimension is not divisible, or an
- * annotation is contradicted; also if the graph has updates. Only drops annotations unless
+ * stated layouts), and inserts transfers. Parameters and their gradients become parts. After
+ * expand and eliminate_dead. INVALID, naming value and axis: a dimension is not divisible, or a
+ * stated layout is contradicted; also if the graph has updates. Only drops stated layouts unless
  * remat_graph_is_undivided along "tp". */
 REMAT_PASS(tensor_parallel);
 

@@ -98,7 +98,7 @@ static void reach(struct descent *d, uint64_t budget)
         anneal(d, budget, best.sequence);
 }
 
-/* From the given order straight to far below the least peak: another way round what stops steps. */
+/* Jumps from the given order far below the least peak, past local minima that stop small steps. */
 static void plunge(struct descent *d, uint64_t low)
 {
     d->pass = plunging;
@@ -108,7 +108,7 @@ static void plunge(struct descent *d, uint64_t low)
     }
 }
 
-/* From the least peak on in steps, half as long after two tries, then from the longest again. */
+/* Steps down from the least peak. Halves the step after two tries, then restarts at the longest. */
 static void close_in(struct descent *d, uint64_t longest)
 {
     uint64_t step = longest;

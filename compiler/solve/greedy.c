@@ -166,7 +166,7 @@ static bool is_over(struct greedy *g)
     return *left == 0 || g->work > (late ? LATE : looks_max(g->problem));
 }
 
-/* For a run of `node`: its value and workspace. */
+/* Makes room for a run of `node`: its value and workspace. */
 static bool make_room(struct greedy *g, remat_problem_node node)
 {
     uint64_t bytes = g->problem->bytes[node.i] + g->problem->workspace[node.i];

@@ -139,8 +139,8 @@ struct remat_simulation {
     uint64_t peak;
 };
 
-/* What fits is better than what does not. The faster of two that fit is better; of two that do not,
- * the one with the lower peak. */
+/* A result that fits is better than one that does not; then the faster, or the one with the lower
+ * peak. */
 static inline bool remat_is_better(const struct remat_simulation *a,
                                    const struct remat_simulation *b, uint64_t budget)
 {

@@ -194,7 +194,7 @@ static void try_branches(struct solver *s)
                                           s->deadline));
 }
 
-/* Where nothing fits the solution becomes that of the least peak, whatever the budget. */
+/* If nothing fits, the solution is the sequence of the least peak, for any budget. */
 static void try_ladder(struct solver *s)
 {
     if (!s->ladder_made && s->st == REMAT_OK)

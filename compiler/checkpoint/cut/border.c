@@ -32,7 +32,7 @@ struct remat_border_network {
     struct REMAT_LIST(struct capacity) capacities; /* by arc of the flow; its reverse has none */
     double price, units; /* that the flow was found for last; price NAN: there is none */
     int64_t value;       /* of that flow */
-    /* That were asked for: searches for several rooms go the same ways. */
+    /* The cuts found so far; searches for several budgets share prices. */
     struct REMAT_LIST(struct remat_border_cut) cuts;
 };
 

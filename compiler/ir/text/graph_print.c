@@ -23,7 +23,7 @@ static void print_quoted(struct remat_text *text, const char *name)
     remat_text_append(text, "\"");
 }
 
-/* As few digits as give the same double again, and a mark that tells it from an integer. */
+/* Prints the shortest digits that read back as the same double, and a mark of a float. */
 static void print_float(struct remat_text *text, double number)
 {
     char digits[32];

@@ -14,7 +14,7 @@ bool remat_divide_is_pooled(const struct divider *d, remat_value gradient, struc
            remat_shape_elements(&info->shape) <= POOL_ELEMENTS;
 }
 
-/* One behind the other. */
+/* Concatenates any number of items. */
 static remat_value line_up(struct divider *d, remat_value *items, size_t count)
 {
     const size_t most = REMAT_LAYOUT_ENTRIES_MAX;

@@ -48,7 +48,7 @@ remat_value remat_divide_first_of(struct divider *d, int64_t count)
 
 /* --- from layout to layout --- */
 
-/* Of one value: a copy. */
+/* A copy of one value. */
 remat_value remat_divide_concat(struct divider *d, const remat_value *items, uint32_t count)
 {
     assert(count > 0);
@@ -145,7 +145,7 @@ static remat_value take(struct divider *d, remat_value x, struct remat_layout la
     return remat_build_reshape(&d->b, x, part.dims, part.rank);
 }
 
-/* This rank's part, flat, of copies behind each other. */
+/* This rank's flat part of consecutive copies. */
 static remat_value take_of_copies(struct divider *d, remat_value x, int64_t run)
 {
     const struct remat_layout layout = {.kind = REMAT_LAYOUT_SPLIT, .run = run};

@@ -144,7 +144,7 @@ static remat_status visit(struct layout_finder *f, remat_node n)
     return REMAT_OK;
 }
 
-/* Those that stayed open are whole, and so is what was left open of them. */
+/* Makes whole what is still open: parameters, and readers' layouts of them. */
 static remat_status close_all(struct layout_finder *f)
 {
     struct remat_place place;

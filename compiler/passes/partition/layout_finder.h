@@ -28,7 +28,7 @@ struct layout_finder {
     bool *bottleneck;        /* by node: its result is a bottleneck between layers */
     uint32_t walk, *walk_of; /* number of the current walk; by value: the last walk that found it */
     struct REMAT_LIST(remat_value) worklist;
-    struct remat_layout *stated; /* by value: the layout that the graph requests; OPEN: none */
+    struct remat_layout *stated; /* by value: the stated layout; OPEN: none */
     bool *read;                  /* by root: a visited node reads it */
 };
 
@@ -135,7 +135,7 @@ void remat_layout_narrow(struct layout_finder *f, remat_node n);
 /* Fills `stated`. INVALID: a dimension is not divisible, or a graph output is a split input. */
 remat_status remat_layout_read_stated(struct layout_finder *f);
 
-/* Returns INVALID: value `by` needs v in another layout than the requested one. */
+/* Returns INVALID: value `by` needs v in another layout than the stated one. */
 remat_status remat_layout_contradict(const struct layout_finder *f, remat_value v,
                                      struct remat_layout found, remat_value by);
 /* The same if both are splits and differ; a split over tokens gives way instead. */

@@ -76,7 +76,7 @@ static bool is_joint(const struct remat_shape *from, const struct remat_shape *t
     return true;
 }
 
-/* The result is as long as a few of this one behind each other. */
+/* True if the result has the elements of a few consecutive copies of the operand. */
 static bool makes_copies(const struct remat_shape *from, const struct remat_shape *to)
 {
     uint32_t lead = to->rank - from->rank, d = 0;

@@ -51,7 +51,7 @@ static void copy_node(struct divider *d, const struct remat_node_info *old, rema
     remat_graph_append_node(d->r.arena, d->r.to, &node);
 }
 
-/* 1 for the rows of other ranks' ids, else 0, in f32 with an axis of 1 behind. */
+/* 1 for the rows of other ranks' ids, else 0, in f32, with a last axis of length 1. */
 static remat_value others(struct divider *d, remat_value ids, int64_t count)
 {
     struct remat_builder *b = &d->b;
