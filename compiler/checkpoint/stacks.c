@@ -78,7 +78,7 @@ static void find_flow(struct finder *f)
     for (uint32_t v = 0; v < g->value_count; v++) {
         data[v] = g->values[v].role == REMAT_ROLE_INPUT && remat_is_none(g->values[v].node.i);
         parameter[v] = g->values[v].role == REMAT_ROLE_PARAMETER;
-        f->flows[v] = data[v] && g->values[v].dtype != REMAT_I32;
+        f->flows[v] = data[v] && remat_dtype_is_float(g->values[v].dtype);
     }
     for (uint32_t n = 0; n < g->node_count; n++) {
         const struct remat_node_info *node = &g->nodes[n];

@@ -144,13 +144,27 @@ static struct float_text text_of(float x)
     return text;
 }
 
+/* The constant `half` of the text, by dtype. */
+enum { HALF_f32, HALF_bf16 = 0, HALF_f16 = 1 };
+static bool is_half(uint8_t dtype)
+{
+    switch (dtype) {
+#define FLOAT_DTYPE(NAME, name, ...)                                                               \
+    case REMAT_##NAME:                                                                             \
+        return HALF_##name;
+#include <remat/dtypes.def>
+    default:
+        return false;
+    }
+}
+
 static void write_constants(struct cuda_source *s, const struct attention *a)
 {
     struct float_text scale = text_of((float)a->scale),
                       factor = text_of((float)(1.0 / (1.0 - a->p)));
     const struct cuda_constant constants[] = {
         {"element_bytes", a->bytes, NULL},
-        {"half", a->operands[a->q].dtype == REMAT_F16, NULL},
+        {"half", is_half(a->operands[a->q].dtype), NULL},
         {"head_size", a->head_size, NULL},
         {"heads", a->heads, NULL},
         {"kv_heads", a->kv_heads, NULL},

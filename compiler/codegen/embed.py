@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CUDA sources as C strings: embed.py OUTPUT NAME INPUT.cu...
+"""CUDA sources as C strings: embed.py OUTPUT NAME DTYPES.def INPUT.cu...
 
 NAME has the definitions of all inputs that have any, cuda_body_KERNEL the lines within
 
@@ -7,12 +7,15 @@ NAME has the definitions of all inputs that have any, cuda_body_KERNEL the lines
     {
         ...
     }
+
+What loads, stores and rounds the floats of DTYPES.def must be among the definitions of the prelude.
 """
 import json
 import pathlib
 import re
 import sys
 
+FLOAT = re.compile(r"^(COMPUTED|ROUNDED|FLOAT)_DTYPE\(\w+, (\w+)", re.M)
 BODY = re.compile(r"^\nBODY\((\w+)\)\n\{\n(.*?)^\}\n", re.M | re.S)
 
 
@@ -20,8 +23,16 @@ def strings(text):
     return "\n    ".join(json.dumps(line, ensure_ascii=True) for line in text.splitlines(keepends=True))
 
 
+def check_dtypes(rows, definitions):
+    words = set(re.findall(r"\w+", definitions))
+    for kind, dtype in FLOAT.findall(pathlib.Path(rows).read_text(encoding="ascii")):
+        for what in ("load", "store", "DTYPE") + (("round",) if kind == "ROUNDED" else ()):
+            if f"{what}_{dtype}" not in words:
+                sys.exit(f"{rows}: no .cu file defines {what}_{dtype}")
+
+
 def main():
-    output, name, *inputs = sys.argv[1:]
+    output, name, rows, *inputs = sys.argv[1:]
     definitions, bodies = "", []
     for path in inputs:
         license_line, text = pathlib.Path(path).read_text(encoding="ascii").split("\n", 1)
@@ -29,6 +40,8 @@ def main():
         bodies += BODY.findall(text)
         text = BODY.sub("", text)
         definitions += text if "#ifndef" in text else ""
+    if name == "cuda_prelude":
+        check_dtypes(rows, definitions)
     # A list of lines, as compilers need not take a string of more than 4095 characters.
     lines = strings(definitions).replace("\n    ", ",\n    ")
     pathlib.Path(output).write_text(

@@ -93,8 +93,7 @@ static remat_status emit_embedding(struct cuda_emitter *e, const struct remat_co
         REMAT_CHECK(emit_sort(e, s, embedding.table_rows, &list));
         write_rows(&s, cuda_body_scatter_add, &embedding);
     } else {
-        embedding.table = embedding.rows =
-            cuda_dtype_bytes(table->dtype) == 2 ? CUDA_WORD16 : REMAT_F32;
+        embedding.table = embedding.rows = cuda_moved_as(table->dtype);
         write_rows(&s, cuda_body_embedding, &embedding);
     }
     REMAT_CHECK(cuda_add_launch(e, &s));

@@ -38,8 +38,7 @@ static remat_status emit_move(struct cuda_emitter *e, const struct remat_command
          .args = {0, REMAT_NO_REGISTER, REMAT_NO_REGISTER}}};
     struct remat_operand operands[2] = {*in, *out};
     for (uint32_t o = 0; o < 2; o++)
-        operands[o].dtype =
-            remat_dtype_bytes((remat_dtype)operands[o].dtype) == 2 ? CUDA_WORD16 : REMAT_F32;
+        operands[o].dtype = cuda_moved_as(operands[o].dtype);
     return emit_program(e, command, &(struct remat_kernel_body){2, instructions, 2}, operands);
 }
 

@@ -16,15 +16,23 @@ const char *cuda_dtype_name(uint8_t dtype)
     return dtype == CUDA_WORD16 ? "word16" : remat_dtype_name((remat_dtype)dtype);
 }
 
+#define DTYPE(NAME, name, number, bytes, ...)                                                      \
+    _Static_assert((bytes) == 2 || (bytes) == 4, "words of so many bytes move " #name);
+#include <remat/dtypes.def>
+
+uint8_t cuda_moved_as(uint8_t dtype)
+{
+    return cuda_dtype_bytes(dtype) == 2 ? CUDA_WORD16 : REMAT_F32;
+}
+
 /* --- memory --- */
 
 static remat_status check_operand(const struct cuda_source *s, const struct remat_operand *operand,
                                   const struct cuda_node *node)
 {
     bool fixed = cuda_is_random(node) || cuda_is_flag(node);
-    bool known = operand->dtype == REMAT_F32 || operand->dtype == REMAT_BF16 ||
-                 operand->dtype == REMAT_F16 || operand->dtype == CUDA_WORD16 ||
-                 (operand->dtype == REMAT_I32 && !cuda_is_store(node));
+    bool known = operand->dtype == CUDA_WORD16 || !cuda_is_store(node) ||
+                 remat_dtype_is_float((remat_dtype)operand->dtype);
     if (fixed ? operand->dtype != REMAT_I32 : !known)
         return CUDA_INVALID(s, "CUDA text does not %s %s", remat_opcode_name(node->opcode),
                             remat_dtype_name((remat_dtype)operand->dtype));

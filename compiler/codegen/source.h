@@ -143,6 +143,7 @@ static inline uint32_t cuda_made_after(const struct cuda_node *node)
 remat_status cuda_source_read(struct cuda_source *out, const struct remat_program *program);
 uint32_t cuda_dtype_bytes(uint8_t dtype);
 const char *cuda_dtype_name(uint8_t dtype);
+uint8_t cuda_moved_as(uint8_t dtype); /* the type of as many bytes, which are moved as they are */
 /* Sets `runs` of the nodes that the pass computes per element; false: there are none. */
 bool cuda_begin_pass(struct cuda_source *s, uint32_t pass);
 bool cuda_reduces_in(const struct cuda_node *node, uint32_t pass);

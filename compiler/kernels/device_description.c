@@ -184,9 +184,12 @@ static remat_status read_description(void *user)
         .launch_ns = number(r, "launch_ns"),
         .memory_bytes_per_ns = rate(r, "memory.peak_bytes_per_s", "memory.efficiency"),
         .pointwise_flops_per_ns = rate(r, "pointwise.peak_flops_per_s", "pointwise.efficiency"),
-        .matmul_flops_per_ns = {[REMAT_F32] = number(r, "matmul.fp32_flops_per_s") / 1e9,
-                                [REMAT_BF16] = number(r, "matmul.bf16_flops_per_s") / 1e9,
-                                [REMAT_F16] = number(r, "matmul.fp16_flops_per_s") / 1e9},
+        .matmul_flops_per_ns =
+            {
+#define FLOAT_DTYPE(NAME, name, number_, bytes, infinity, file, torch, option, ...)                \
+    [REMAT_##NAME] = number(r, "matmul." option "_flops_per_s") / 1e9,
+#include <remat/dtypes.def>
+            },
         .matmul_tf32_flops_per_ns = number(r, "matmul.tf32_flops_per_s") / 1e9,
         .matmul_efficiency = number(r, "matmul.efficiency"),
         .processors = (uint32_t)number(r, "matmul.processors"),

@@ -145,12 +145,13 @@ static bool is_column_sum(const struct body *b, remat_value v)
            remat_op_has(node->op, REMAT_FACT_COLUMN_REDUCE);
 }
 
-/* A new version, the f32 of a bf16 value and a column sum to be rounded are in the register of
+/* A new version, the f32 of a rounded value and a column sum to be rounded are in the register of
  * their input. */
 static void node_instruction(struct body *b, const struct remat_node_info *node)
 {
     remat_value out = node->outputs[0];
-    bool is_f32 = b->graph->values[out.i].dtype == REMAT_F32;
+    remat_dtype dtype = b->graph->values[out.i].dtype;
+    bool rounds = remat_dtype_is_rounded(dtype);
     struct remat_instruction i = instruction(remat_op_info(node->op)->executor);
     switch (node->op) {
     case REMAT_OP_constant:
@@ -172,16 +173,17 @@ static void node_instruction(struct body *b, const struct remat_node_info *node)
         bind(b, out, emit(b, i));
         return;
     case REMAT_OP_cast:
-        if (is_f32 || is_column_sum(b, node->inputs[0])) {
+        if (!rounds || is_column_sum(b, node->inputs[0])) {
             bind(b, out, argument(b, node->inputs[0]));
             return;
         }
+        i.opcode = remat_dtype_rounding(dtype);
     }
     for (uint32_t a = 0; a < node->input_count; a++)
         i.args[a] = argument(b, node->inputs[a]);
     uint16_t reg = emit(b, i);
-    if (node->op != REMAT_OP_cast && !is_f32) {
-        struct remat_instruction round = instruction(REMAT_INSTRUCTION_round_bf16);
+    if (node->op != REMAT_OP_cast && rounds) {
+        struct remat_instruction round = instruction(remat_dtype_rounding(dtype));
         round.args[0] = reg;
         reg = emit(b, round);
     }

@@ -417,7 +417,7 @@ remat_status remat_price_check(remat_context *ctx, const struct remat_graph *gra
 {
     for (uint32_t v = 0; v < graph->value_count; v++) {
         const struct remat_value_info *value = &graph->values[v];
-        if (value->dtype != REMAT_I32 && device->matmul_flops_per_ns[value->dtype] == 0)
+        if (remat_dtype_is_float(value->dtype) && device->matmul_flops_per_ns[value->dtype] == 0)
             return remat_error(ctx, REMAT_ERROR_USAGE, "device \"%s\" has no %s, which \"%s\" is",
                                device->name, remat_dtype_name(value->dtype), value->name);
     }

@@ -161,15 +161,21 @@ static double constant_value(const struct remat_graph *graph, remat_value x)
 bool remat_is_widening(const struct remat_graph *graph, remat_value x)
 {
     const struct remat_node_info *node = remat_producer_info(graph, x);
-    return node && node->op == REMAT_OP_cast && graph->values[x.i].dtype == REMAT_F32;
+    return node && node->op == REMAT_OP_cast && !remat_dtype_is_rounded(graph->values[x.i].dtype);
 }
 
 remat_value remat_build_cast(struct remat_builder *b, remat_value x, remat_dtype dtype)
 {
-    if (b->graph->values[x.i].dtype == dtype)
+    const struct remat_value_info *values = b->graph->values;
+    if (values[x.i].dtype == dtype)
         return x;
-    if (remat_is_widening(b->graph, x))
-        return remat_producer_info(b->graph, x)->inputs[0];
+    if (remat_is_widening(b->graph, x)) {
+        remat_value widened = remat_producer_info(b->graph, x)->inputs[0];
+        if (values[widened.i].dtype == dtype)
+            return widened;
+    }
+    if (remat_dtype_is_rounded(values[x.i].dtype) && remat_dtype_is_rounded(dtype))
+        x = remat_build_cast(b, x, REMAT_F32);
     const struct remat_attribute attribute = remat_attribute_int("dtype", dtype);
     return remat_build(b, REMAT_OP_cast, &x, 1, &attribute, 1, NULL);
 }

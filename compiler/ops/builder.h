@@ -82,11 +82,11 @@ remat_value remat_build_constant(struct remat_builder *b, double value); /* f32,
 remat_value remat_build_reshape(struct remat_builder *b, remat_value x, const int64_t *dims,
                                 uint32_t rank);
 
-/* x in another dtype, f32 or bf16; x itself if it has it, and the operand of a widening cast that
- * this one would undo. */
+/* x in another dtype that ops compute with; x itself if it has it, and the operand of a widening
+ * cast that this one would undo. */
 remat_value remat_build_cast(struct remat_builder *b, remat_value x, remat_dtype dtype);
 remat_value remat_build_like(struct remat_builder *b, remat_value x, remat_value like);
-/* True if x is a cast from bf16 to f32: exact, and done by every load anyway. */
+/* True if x is a cast from a rounded dtype to f32: exact, and done by every load anyway. */
 bool remat_is_widening(const struct remat_graph *graph, remat_value x);
 
 /* x * y; folded if a factor is the constant 1 or both are constants. */

@@ -81,6 +81,9 @@ remat_status remat_check_input(remat_context *ctx, const struct remat_graph *gra
                                const struct remat_node_info *node, uint32_t k, remat_dtype dtype,
                                uint32_t rank_min, uint32_t rank_max);
 
+remat_status remat_check_computed(remat_context *ctx, const struct remat_graph *graph,
+                                  const struct remat_node_info *node, uint32_t k);
+
 remat_status remat_check_shape(remat_context *ctx, const struct remat_graph *graph,
                                const struct remat_node_info *node, uint32_t k,
                                const struct remat_shape *expected);

@@ -100,8 +100,7 @@ static remat_status check_value(struct verifier *v, remat_value x)
         !(fabs(value->init_mean) <= REMAT_FLOAT_MAX && fabs(value->init_std) <= REMAT_FLOAT_MAX))
         fault = "an initial value is beyond 1e30";
     if (!fault && value->trainable &&
-        (value->role != REMAT_ROLE_PARAMETER ||
-         (value->dtype != REMAT_F32 && value->dtype != REMAT_BF16)))
+        (value->role != REMAT_ROLE_PARAMETER || !remat_dtype_is_computed(value->dtype)))
         fault = "trainable, but no f32 or bf16 parameter";
     if (!fault && value->unpadded_rows)
         fault = find_padding_fault(value);

@@ -189,6 +189,15 @@ remat_status remat_check_input(remat_context *ctx, const struct remat_graph *gra
                    rank_min == rank_max ? "" : "at least ", rank_min);
 }
 
+remat_status remat_check_computed(remat_context *ctx, const struct remat_graph *graph,
+                                  const struct remat_node_info *node, uint32_t k)
+{
+    remat_dtype dtype = remat_input(graph, node, k)->dtype;
+    return remat_dtype_is_computed(dtype) ? REMAT_OK
+                                          : INVALID(ctx, "input %u has type %s, expected %s", k,
+                                                    remat_dtype_name(dtype), remat_computed_dtypes);
+}
+
 remat_status remat_check_shape(remat_context *ctx, const struct remat_graph *graph,
                                const struct remat_node_info *node, uint32_t k,
                                const struct remat_shape *expected)
@@ -252,9 +261,8 @@ static remat_status check_operand(remat_context *ctx, struct signature *s,
     char type = s->rest[0];
     bool shaped = s->rest[1] == '[', leads = shaped && s->rest[2] == '*';
     uint32_t axes = shaped ? (uint32_t)strcspn(s->rest + 2, "]") - leads : 0;
-    if (type == 'e' && !s->dtype && value->dtype != REMAT_F32 && value->dtype != REMAT_BF16)
-        return INVALID(ctx, "input %u has type %s, expected f32 or bf16", k,
-                       remat_dtype_name(value->dtype));
+    if (type == 'e' && !s->dtype)
+        REMAT_CHECK(remat_check_computed(ctx, graph, node, k));
     remat_dtype dtype = dtype_of(s, value->dtype);
     if (type == 'e' || type == '=')
         s->dtype = dtype;

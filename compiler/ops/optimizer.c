@@ -64,8 +64,7 @@ static remat_value coefficient(struct remat_builder *b, remat_value coefficients
 OP_SHAPE(adamw)
 {
     remat_dtype dtype = remat_input(graph, node, 1)->dtype;
-    if (dtype != REMAT_F32 && dtype != REMAT_BF16)
-        return INVALID(ctx, "input 1 has type %s, expected f32 or bf16", remat_dtype_name(dtype));
+    REMAT_CHECK(remat_check_computed(ctx, graph, node, 1));
     for (uint32_t k = 0; k < 3; k++)
         outputs[k] =
             remat_typed(remat_input(graph, node, k)->dtype, *remat_input_shape(graph, node, k));

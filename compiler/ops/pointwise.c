@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Elementwise arithmetic with operands that broadcast as in NumPy. A derivative is the formula on
  * the result's shape, then summed over the axes along which its operand was repeated. Arithmetic is
- * f32; add takes two bf16 operands, too, and rounds the sum, so that sums of gradients and
+ * f32; add takes two rounded operands, too, and rounds the sum, so that sums of gradients and
  * residuals are one node in any dtype. */
 #include "builder.h"
 #include "family.h"
@@ -29,8 +29,9 @@ static remat_status broadcast(remat_context *ctx, const struct remat_shape *a,
 OP_SHAPE(pointwise)
 {
     bool compares = node->op == REMAT_OP_equal || node->op == REMAT_OP_less;
-    bool sums = node->op == REMAT_OP_add && remat_input(graph, node, 0)->dtype == REMAT_BF16;
-    outputs[0].dtype = sums ? REMAT_BF16 : REMAT_F32;
+    remat_dtype first = remat_input(graph, node, 0)->dtype;
+    bool sums = node->op == REMAT_OP_add && remat_dtype_is_rounded(first);
+    outputs[0].dtype = sums ? first : REMAT_F32;
     for (uint32_t k = 0; k < node->input_count; k++) {
         remat_dtype dtype = remat_input(graph, node, k)->dtype;
         if (!compares || dtype != REMAT_I32)

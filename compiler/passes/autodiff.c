@@ -43,7 +43,7 @@ static void find_needed(struct autodiff *a)
             needed = needed || a->needed[node->inputs[k].i];
         for (uint32_t k = 0; k < node->output_count; k++)
             a->needed[node->outputs[k].i] =
-                needed && graph->values[node->outputs[k].i].dtype != REMAT_I32;
+                needed && remat_dtype_is_float(graph->values[node->outputs[k].i].dtype);
     }
 }
 

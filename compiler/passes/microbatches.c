@@ -373,7 +373,7 @@ static remat_status find_averaged(struct batch_divider *d)
     for (uint32_t v = 0; v < from->value_count; v++) {
         d->averaged[v] |= from->values[v].role == REMAT_ROLE_GRADIENT;
         count += d->averaged[v];
-        if (d->averaged[v] && from->values[v].dtype == REMAT_I32)
+        if (d->averaged[v] && !remat_dtype_is_float(from->values[v].dtype))
             return remat_error(d->r.arena->ctx, REMAT_ERROR_INVALID,
                                "gradient \"%s\" is i32, which has no average",
                                from->values[v].name);

@@ -49,7 +49,7 @@ static remat_status find_gradients(struct appender *a, const struct remat_graph 
                                    "gradient \"%s\": no parameter has this name without \".grad\"",
                                    info->name);
             const struct remat_value_info *parameter = &graph->values[g.parameter.i];
-            if (info->dtype == REMAT_I32 || parameter->dtype == REMAT_I32 ||
+            if (!remat_dtype_is_float(info->dtype) || !remat_dtype_is_float(parameter->dtype) ||
                 !remat_shape_equal(whole_shape(info), whole_shape(parameter)))
                 return remat_error(a->arena->ctx, REMAT_ERROR_INVALID,
                                    "gradient \"%s\" and its parameter are not floats of one shape",
@@ -155,7 +155,8 @@ static remat_value take_part(struct appender *a, remat_value parameter)
 
 static bool has_master(const struct appender *a, const struct gradient *g)
 {
-    return a->graph->values[g->parameter.i].dtype != REMAT_F32 && !a->graph->optimizer.no_master;
+    return remat_dtype_is_rounded(a->graph->values[g->parameter.i].dtype) &&
+           !a->graph->optimizer.no_master;
 }
 
 /* The value to update: the parameter itself, or its master copy, which starts with the values that

@@ -325,32 +325,30 @@ uint64_t remat_hash(const void *data, size_t bytes, uint64_t seed)
     return XXH64(data, bytes, seed);
 }
 
-static const struct {
-    const char *name;
-    uint32_t bytes;
-} dtypes[REMAT_DTYPE_COUNT] = {
-    [REMAT_F32] = {"f32", 4},
-    [REMAT_F16] = {"f16", 2},
-    [REMAT_BF16] = {"bf16", 2},
-    [REMAT_I32] = {"i32", 4},
+const struct remat_dtype_row remat_dtypes[REMAT_DTYPE_COUNT] = {
+#define DTYPE(NAME, name, number, bytes, ...) [REMAT_##NAME] = {#name, bytes, false, false, false},
+#define FLOAT_DTYPE(NAME, name, number, bytes, ...)                                                \
+    [REMAT_##NAME] = {#name, bytes, true, false, false},
+#define COMPUTED_DTYPE(NAME, name, number, bytes, ...)                                             \
+    [REMAT_##NAME] = {#name, bytes, true, true, false},
+#define ROUNDED_DTYPE(NAME, name, number, bytes, ...)                                              \
+    [REMAT_##NAME] = {#name, bytes, true, true, true},
+#include <remat/dtypes.def>
 };
 
-const char *remat_dtype_name(remat_dtype dtype)
-{
-    return (unsigned)dtype < REMAT_DTYPE_COUNT ? dtypes[dtype].name : NULL;
-}
+const char remat_computed_dtypes[] =
+#define COMPUTED_DTYPE(NAME, name, ...) #name
+#define ROUNDED_DTYPE(NAME, name, ...)  " or " #name
+#include <remat/dtypes.def>
+    ;
 
 bool remat_dtype_parse(const char *name, size_t length, remat_dtype *out)
 {
     for (int d = 1; d < REMAT_DTYPE_COUNT; d++)
-        if (strlen(dtypes[d].name) == length && memcmp(dtypes[d].name, name, length) == 0) {
+        if (strlen(remat_dtypes[d].name) == length &&
+            memcmp(remat_dtypes[d].name, name, length) == 0) {
             *out = (remat_dtype)d;
             return true;
         }
     return false;
-}
-
-uint32_t remat_dtype_bytes(remat_dtype dtype)
-{
-    return (unsigned)dtype < REMAT_DTYPE_COUNT ? dtypes[dtype].bytes : 0;
 }

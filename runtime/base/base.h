@@ -208,15 +208,47 @@ static inline uint64_t remat_hash_string(const char *text, uint64_t seed)
 }
 
 /* --- element types --- */
+/* REMAT_F32, ... from dtypes.def, which explains the kinds. */
 typedef enum remat_dtype {
-    REMAT_F32 = 1,
-    REMAT_F16 = 2,
-    REMAT_BF16 = 3,
-    REMAT_I32 = 4,
-    REMAT_DTYPE_COUNT
+#define DTYPE(NAME, name, number, ...) REMAT_##NAME = (number),
+#include <remat/dtypes.def>
+    REMAT_DTYPE_COUNT = 1
+#define DTYPE(...) +1
+#include <remat/dtypes.def>
 } remat_dtype;
-const char *remat_dtype_name(remat_dtype dtype); /* "f32", ...; NULL when out of range */
+
+struct remat_dtype_row {
+    const char *name; /* "f32", ... */
+    uint32_t bytes;
+    bool is_float, is_computed, is_rounded;
+};
+extern const struct remat_dtype_row remat_dtypes[REMAT_DTYPE_COUNT]; /* row 0 is no dtype */
+extern const char remat_computed_dtypes[];                           /* "f32 or bf16" */
+
 bool remat_dtype_parse(const char *name, size_t length, remat_dtype *out);
-uint32_t remat_dtype_bytes(remat_dtype dtype);
+static inline const struct remat_dtype_row *remat_dtype_row(remat_dtype dtype)
+{
+    return &remat_dtypes[(unsigned)dtype < REMAT_DTYPE_COUNT ? (unsigned)dtype : 0];
+}
+static inline const char *remat_dtype_name(remat_dtype dtype) /* NULL: it is none */
+{
+    return remat_dtype_row(dtype)->name;
+}
+static inline uint32_t remat_dtype_bytes(remat_dtype dtype)
+{
+    return remat_dtype_row(dtype)->bytes;
+}
+static inline bool remat_dtype_is_float(remat_dtype dtype)
+{
+    return remat_dtype_row(dtype)->is_float;
+}
+static inline bool remat_dtype_is_computed(remat_dtype dtype)
+{
+    return remat_dtype_row(dtype)->is_computed;
+}
+static inline bool remat_dtype_is_rounded(remat_dtype dtype)
+{
+    return remat_dtype_row(dtype)->is_rounded;
+}
 
 #endif

@@ -8,9 +8,9 @@
 #include <assert.h>
 #include <stdio.h>
 
-_Static_assert((int)REMAT_ELEMENT_F32 == REMAT_F32 && (int)REMAT_ELEMENT_F16 == REMAT_F16 &&
-                   (int)REMAT_ELEMENT_BF16 == REMAT_BF16 && (int)REMAT_ELEMENT_I32 == REMAT_I32,
-               "public and internal element types have the same numbers");
+#define DTYPE(NAME, ...)                                                                           \
+    _Static_assert((int)REMAT_ELEMENT_##NAME == REMAT_##NAME, "public and internal numbers");
+#include <remat/dtypes.def>
 _Static_assert((int)REMAT_TENSOR_PARAMETER == REMAT_ROLE_PARAMETER &&
                    (int)REMAT_TENSOR_GRADIENT == REMAT_ROLE_GRADIENT &&
                    (int)REMAT_TENSOR_OPTIMIZER_STATE == REMAT_ROLE_OPTIMIZER_STATE &&

@@ -28,6 +28,18 @@ uint32_t remat_opcode_flops(uint16_t opcode)
     return opcode < REMAT_INSTRUCTION_COUNT ? opcodes[opcode].flops : 0;
 }
 
+uint16_t remat_dtype_rounding(remat_dtype dtype)
+{
+    switch (dtype) {
+#define ROUNDED_DTYPE(NAME, name, ...)                                                             \
+    case REMAT_##NAME:                                                                             \
+        return REMAT_INSTRUCTION_round_##name;
+#include <remat/dtypes.def>
+    default:
+        return REMAT_INSTRUCTION_COUNT;
+    }
+}
+
 bool remat_opcode_has_result(uint16_t opcode)
 {
     return opcode != REMAT_INSTRUCTION_store && opcode != REMAT_INSTRUCTION_flag;

@@ -14,7 +14,7 @@
  *
  * Arithmetic on mixed classes is ELEMENT; CONSTANT mixes with any class and yields that class. ROW
  * and COLUMN reductions do not occur in one program. Every register is an f32. A value of the graph
- * that is bf16 and stays in a register is rounded by round_bf16 before it is used
+ * of a narrower dtype that stays in a register is rounded (round_bf16) before it is used
  * (docs/numerics.md, rule 1).
  *
  * Memory operands are views: base + offset + strides in elements over the axes of the space. A
@@ -90,10 +90,11 @@ struct remat_kernel_body {
     uint32_t operand_count; /* operands 0 ... operand_count - 1 are used */
 };
 
-const char *remat_opcode_name(uint16_t opcode); /* NULL when out of range */
-uint32_t remat_opcode_arity(uint16_t opcode);   /* number of register arguments */
-uint32_t remat_opcode_flops(uint16_t opcode);   /* per element, for pricing */
-bool remat_opcode_has_result(uint16_t opcode);  /* it defines a register: no store, no flag */
+const char *remat_opcode_name(uint16_t opcode);   /* NULL when out of range */
+uint32_t remat_opcode_arity(uint16_t opcode);     /* number of register arguments */
+uint32_t remat_opcode_flops(uint16_t opcode);     /* per element, for pricing */
+uint16_t remat_dtype_rounding(remat_dtype dtype); /* round_bf16, ...; of a rounded dtype */
+bool remat_opcode_has_result(uint16_t opcode);    /* it defines a register: no store, no flag */
 bool remat_opcode_is_row_reduction(uint16_t opcode);
 bool remat_opcode_is_column_reduction(uint16_t opcode);
 bool remat_opcode_is_reduction(uint16_t opcode); /* one of the two */

@@ -29,9 +29,9 @@ static bool has_dtype(const struct builtin_call *call, const char *dtypes, const
     case 'F':
         return dtype == REMAT_F32;
     case 'f':
-        return dtype != REMAT_I32;
+        return remat_dtype_is_float(dtype);
     case 'e':
-        return dtype != REMAT_I32 && dtype == first;
+        return remat_dtype_is_float(dtype) && dtype == first;
     case '=':
         return dtype == first;
     default:

@@ -209,7 +209,7 @@ static remat_status verify_access(struct remat_verifier *v, uint32_t index, uint
                                   use->loaded && use->stored ? "loads and stores"
                                   : use->loaded              ? "loads"
                                                              : "stores");
-    if (use->stored && o->dtype == REMAT_I32)
+    if (use->stored && !remat_dtype_is_float(o->dtype))
         return remat_verify_error(v, "commands", index, c->name,
                                   "operand %u: its kernel stores i32", k);
     return REMAT_OK;

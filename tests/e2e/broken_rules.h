@@ -103,7 +103,7 @@ static inline uint64_t index_in_share(uint64_t index, int64_t count, int threads
 }
 
 static inline void fill_shares(struct cpu_pool *pool, const struct cpu_functions *functions,
-                               void *out, enum cpu_element type, int64_t count,
+                               void *out, remat_dtype type, int64_t count,
                                const struct cpu_normal *normal)
 {
     int64_t share = count / cpu_pool_threads(pool) + 1;

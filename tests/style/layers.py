@@ -17,7 +17,7 @@ TREES = ("runtime", "compiler", "tools")
 # The lower runtime: what the compiler may see. The status codes are part of it, the rest of the
 # public API is not.
 LOWER = ["runtime/base", "runtime/files", "runtime/kernel", "runtime/program"]
-OWNER = {"runtime/include/remat/status.h": "runtime/base"}
+OWNER = {f"runtime/include/remat/{name}": "runtime/base" for name in ("status.h", "dtypes.def")}
 
 # folder: the folders it may include, itself aside. A folder takes the longest entry that fits.
 MAY_INCLUDE = {

@@ -85,7 +85,7 @@ static int64_t unaligned_row(const struct remat_program *p, const struct remat_c
 {
     const struct remat_operand *o = &p->operands[command->operand_begin];
     if (p->kernels[command->kernel].kind != REMAT_KERNEL_matmul ||
-        remat_dtype_bytes((remat_dtype)o->dtype) != 2)
+        !remat_dtype_is_rounded((remat_dtype)o->dtype))
         return 0;
     int64_t k = o[0].shape[o[0].rank - 1], n = o[2].shape[o[2].rank - 1];
     return n % ALIGNED_ELEMENTS ? n : k % ALIGNED_ELEMENTS ? k : 0;

@@ -53,7 +53,7 @@ static remat_value primitive(struct model_builder *m, const char *name, uint16_t
     for (uint32_t k = 0; k < count; k++)
         wide[k] = remat_model_cast(m, REMAT_FORMAT(m->b.arena, "%s.wide_%u", name, k), inputs[k],
                                    REMAT_F32);
-    bool narrow = m->settings->dtype != REMAT_F32;
+    bool narrow = remat_dtype_is_rounded(m->settings->dtype);
     const char *result = narrow ? REMAT_FORMAT(m->b.arena, "%s.wide", name) : name;
     remat_value y = remat_model_op(m, result, op, wide, count, NULL, 0);
     return remat_model_cast(m, name, y, m->settings->dtype);

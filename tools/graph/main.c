@@ -191,7 +191,7 @@ static remat_status read_training(remat_context *ctx, struct remat_arena *arena,
         if (!rows[i].globs->items)
             return REMAT_ERROR_MEMORY;
     }
-    if (s->optimizer.no_master && s->dtype == REMAT_F32)
+    if (s->optimizer.no_master && !remat_dtype_is_rounded(s->dtype))
         return remat_error(ctx, REMAT_ERROR_USAGE,
                            "--master none needs --dtype bf16: parameters in fp32 have no master");
     if (s->forward_only && s->freeze.count)
@@ -203,6 +203,11 @@ static remat_status read_settings(remat_context *ctx, struct remat_arena *arena,
                                   const struct cli_arguments *args, struct remat_model_settings *s)
 {
     remat_status st = REMAT_OK;
+    static const remat_dtype dtypes[] = {
+    /* as the option has them */
+#define COMPUTED_DTYPE(NAME, ...) REMAT_##NAME,
+#include <remat/dtypes.def>
+    };
     REMAT_TRY(read_model(ctx, arena, args->operands[0], args, s));
     s->name = cli_text(args, OPTION_name, s->name);
     s->layers = cli_integer(args, OPTION_layers, s->layers);
@@ -219,7 +224,7 @@ static remat_status read_settings(remat_context *ctx, struct remat_arena *arena,
     s->hidden = cli_integer(args, OPTION_hidden, s->hidden);
 
     s->no_bias |= cli_has(args, OPTION_no_bias);
-    s->dtype = cli_choice(args, OPTION_dtype, 0) == 1 ? REMAT_BF16 : REMAT_F32;
+    s->dtype = dtypes[cli_choice(args, OPTION_dtype, 0)];
     s->dropout = cli_number(args, OPTION_dropout, s->dropout);
     s->written_out = cli_choice(args, OPTION_attention, 0) == 1;
     s->forward_only = cli_has(args, OPTION_forward_only);

@@ -4,6 +4,7 @@
 #include "parts.h"
 #include "safetensors.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #define CHUNK_ELEMENTS (1u << 18)
@@ -43,9 +44,43 @@ static uint32_t resolve(const remat_plan *plan, const struct family *family, con
     return UINT32_MAX;
 }
 
-static const char *element_name(remat_element element)
+/* The elements of a file, their bits of infinity and bytes; bytes 0: no floats. */
+struct file_floats {
+    uint32_t infinity, bytes;
+};
+
+static struct file_floats floats_of(const struct safetensors_tensor *tensor)
 {
-    return element == REMAT_ELEMENT_BF16 ? "BF16" : element == REMAT_ELEMENT_F32 ? "F32" : "other";
+#define FLOAT_DTYPE(NAME, name, number, bytes, infinity, file, ...)                                \
+    if (strcmp(tensor->dtype, file) == 0)                                                          \
+        return (struct file_floats){infinity, bytes};
+#include <remat/dtypes.def>
+    return (struct file_floats){0};
+}
+
+static const char read_dtypes[] = /* ", F32, BF16, F16" */
+#define FLOAT_DTYPE(NAME, name, number, bytes, infinity, file, ...) ", " file
+#include <remat/dtypes.def>
+    ;
+
+static uint16_t round_bf16(uint32_t bits)
+{
+    if ((bits & 0x7fffffff) > 0x7f800000)
+        return (uint16_t)(bits >> 16 | 0x40); /* NaN stays one */
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+/* From the bits of f32; NULL: none. */
+static uint16_t (*rounding_to(remat_element element))(uint32_t bits)
+{
+    switch (element) {
+#define ROUNDED_DTYPE(NAME, name, ...)                                                             \
+    case REMAT_ELEMENT_##NAME:                                                                     \
+        return round_##name;
+#include <remat/dtypes.def>
+    default:
+        return NULL;
+    }
 }
 
 static remat_status check_fit(remat_context *ctx, const char *path,
@@ -59,15 +94,15 @@ static remat_status check_fit(remat_context *ctx, const char *path,
                          "%s: tensor \"%s\" has shape %s, in the plan it has %s", path,
                          tensor->name, shape_text(tensor->shape, tensor->rank).text,
                          shape_text(whole.shape, whole.rank).text);
-    if (strcmp(tensor->dtype, "F32") != 0 && strcmp(tensor->dtype, "BF16") != 0 &&
-        strcmp(tensor->dtype, "F16") != 0)
+    if (!floats_of(tensor).bytes)
         return cli_error(ctx, REMAT_ERROR_INVALID,
-                         "%s: tensor \"%s\" is of dtype %s (accepted: F32, BF16, F16)", path,
-                         tensor->name, tensor->dtype);
-    if (parameter->element != REMAT_ELEMENT_F32 && parameter->element != REMAT_ELEMENT_BF16)
+                         "%s: tensor \"%s\" is of dtype %s (accepted: %s)", path, tensor->name,
+                         tensor->dtype, read_dtypes + 2);
+    if (parameter->element != REMAT_ELEMENT_F32 && !rounding_to(parameter->element))
         return cli_error(ctx, REMAT_ERROR_INVALID,
-                         "%s: parameter \"%s\" of the plan is neither f32 nor bf16", path,
-                         parameter->name);
+                         "%s: parameter \"%s\" of the plan is of dtype %s, which no weights are "
+                         "read into",
+                         path, parameter->name, safetensors_dtype(parameter->element));
     return REMAT_OK;
 }
 
@@ -193,7 +228,7 @@ static remat_status check_given(remat_context *ctx, const char *path, const rema
         head = advise_head(weights, family_of(plan), first->name);
     return cli_error(ctx, REMAT_ERROR_INVALID,
                      "%s: tensor \"%s\", %s %s in the plan, is missing%s%s", path, first->name,
-                     element_name(first->element), shape_text(first->shape, first->rank).text,
+                     safetensors_dtype(first->element), shape_text(first->shape, first->rank).text,
                      others, head.text);
 }
 
@@ -232,36 +267,32 @@ struct chunk {
     uint32_t f32[CHUNK_ELEMENTS], other[CHUNK_ELEMENTS];
 };
 
-static uint16_t round_bf16(uint32_t bits)
+/* The bits of f32 of a float of fewer. */
+static uint32_t widen(uint32_t x, struct file_floats from)
 {
-    if ((bits & 0x7fffffff) > 0x7f800000)
-        return (uint16_t)(bits >> 16 | 0x40); /* NaN stays one */
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-static uint32_t widen_f16(uint16_t half)
-{
-    uint32_t sign = (uint32_t)(half & 0x8000) << 16;
-    uint32_t exponent = half >> 10 & 31, fraction = half & 1023, bits;
-    float subnormal = (float)fraction * 0x1p-24f;
-    if (exponent)
-        return sign | (exponent == 31 ? 255 : exponent + 112) << 23 | fraction << 13;
+    uint32_t bits, places = (uint32_t)__builtin_ctz(from.infinity); /* of the fraction */
+    uint32_t most = from.infinity >> places, exponent = x >> places & most;
+    uint32_t sign = (x & (from.infinity + (1u << places))) << (32 - 8 * from.bytes);
+    uint32_t fraction = x & ((1u << places) - 1), bias = 127 - most / 2;
+    float subnormal = ldexpf((float)fraction, (int)bias - 126 - (int)places);
+    if (exponent || !bias)
+        return sign | (exponent == most ? 255 : exponent + bias) << 23 | fraction << (23 - places);
     memcpy(&bits, &subnormal, sizeof bits);
     return sign | bits;
 }
 
-/* Elements [begin, begin + count) of an F32, BF16 or F16 tensor as the bits of f32. */
+/* Elements [begin, begin + count) of a tensor of floats as the bits of f32. */
 static remat_status read_f32(remat_context *ctx, const struct safetensors_file *file,
                              const struct safetensors_tensor *tensor, uint64_t begin,
                              uint64_t count, struct chunk *chunk, uint32_t *out)
 {
     remat_status st = REMAT_OK;
-    if (strcmp(tensor->dtype, "F32") == 0)
+    struct file_floats from = floats_of(tensor);
+    if (from.bytes == 4)
         return safetensors_read_part(ctx, file, tensor, 4 * begin, out, 4 * count);
     RUN_TRY(safetensors_read_part(ctx, file, tensor, 2 * begin, chunk->halves, 2 * count));
-    bool is_bf16 = strcmp(tensor->dtype, "BF16") == 0;
     for (uint64_t i = 0; i < count; i++)
-        out[i] = is_bf16 ? (uint32_t)chunk->halves[i] << 16 : widen_f16(chunk->halves[i]);
+        out[i] = widen(chunk->halves[i], from);
 fail:
     return st;
 }
@@ -273,13 +304,14 @@ static uint64_t element_count(const remat_tensor_info *tensor)
 
 static remat_status write_elements(remat_session *session, const remat_tensor_info *to,
                                    uint64_t begin, uint64_t count, const uint32_t *f32,
-                                   uint16_t *bf16)
+                                   uint16_t *rounded)
 {
-    if (to->element == REMAT_ELEMENT_F32)
+    uint16_t (*rounding)(uint32_t bits) = rounding_to(to->element);
+    if (!rounding)
         return remat_session_write_part(session, to->name, 4 * begin, f32, 4 * count);
     for (uint64_t i = 0; i < count; i++)
-        bf16[i] = round_bf16(f32[i]);
-    return remat_session_write_part(session, to->name, 2 * begin, bf16, 2 * count);
+        rounded[i] = rounding(f32[i]);
+    return remat_session_write_part(session, to->name, 2 * begin, rounded, 2 * count);
 }
 
 /* Of the elements [begin, end) of the whole in `chunk` those that rank `rank` has, from number *at

@@ -80,7 +80,12 @@ static const char *dtype_of(const remat_plan *plan)
     remat_tensor_info tensor = {.struct_size = sizeof tensor};
     for (uint32_t i = 0; remat_plan_get_tensor(plan, i, &tensor); i++)
         if (tensor.role == REMAT_TENSOR_PARAMETER)
-            return tensor.element == REMAT_ELEMENT_BF16 ? "bfloat16" : "float32";
+            switch (tensor.element) {
+#define DTYPE(NAME, name, number, bytes, infinity, file, torch, ...)                               \
+    case REMAT_ELEMENT_##NAME:                                                                     \
+        return torch;
+#include <remat/dtypes.def>
+            }
     return "float32";
 }
 

@@ -7,7 +7,13 @@
 
 static inline uint64_t element_bytes(remat_element element)
 {
-    return element == REMAT_ELEMENT_BF16 || element == REMAT_ELEMENT_F16 ? 2 : 4;
+    switch (element) {
+#define DTYPE(NAME, name, number, bytes, ...)                                                      \
+    case REMAT_ELEMENT_##NAME:                                                                     \
+        return bytes;
+#include <remat/dtypes.def>
+    }
+    return 0;
 }
 
 /* Elements that lie next to each other in a rank's part and in the whole. */

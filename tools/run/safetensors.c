@@ -96,14 +96,10 @@ fail:
 const char *safetensors_dtype(remat_element element)
 {
     switch (element) {
-    case REMAT_ELEMENT_F32:
-        return "F32";
-    case REMAT_ELEMENT_F16:
-        return "F16";
-    case REMAT_ELEMENT_BF16:
-        return "BF16";
-    case REMAT_ELEMENT_I32:
-        return "I32";
+#define DTYPE(NAME, name, number, bytes, infinity, file, ...)                                      \
+    case REMAT_ELEMENT_##NAME:                                                                     \
+        return file;
+#include <remat/dtypes.def>
     }
     return NULL;
 }
@@ -339,16 +335,28 @@ bool safetensors_has_parts(const remat_plan *plan, safetensors_filter *has)
     return false;
 }
 
+static uint32_t infinity_of(remat_element element)
+{
+    switch (element) {
+#define DTYPE(NAME, name, number, bytes, infinity, ...)                                            \
+    case REMAT_ELEMENT_##NAME:                                                                     \
+        return infinity;
+#include <remat/dtypes.def>
+    }
+    return 0;
+}
+
 /* An exponent of ones is an infinity or a NaN. */
 static bool is_finite(remat_element element, const void *data, uint64_t bytes)
 {
     const uint32_t *words = data;
     const uint16_t *halves = data;
-    bool finite = true;
-    for (uint64_t i = 0; element == REMAT_ELEMENT_F32 && i < bytes / 4; i++)
-        finite &= (words[i] & 0x7f800000) != 0x7f800000;
-    for (uint64_t i = 0; element == REMAT_ELEMENT_BF16 && i < bytes / 2; i++)
-        finite &= (halves[i] & 0x7f80) != 0x7f80;
+    uint32_t infinity = infinity_of(element);
+    bool finite = true, wide = element_bytes(element) == 4;
+    for (uint64_t i = 0; wide && infinity && i < bytes / 4; i++)
+        finite &= (words[i] & infinity) != infinity;
+    for (uint64_t i = 0; !wide && infinity && i < bytes / 2; i++)
+        finite &= (halves[i] & infinity) != infinity;
     return finite;
 }
 

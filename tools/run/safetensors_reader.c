@@ -11,9 +11,11 @@
 static const struct dtype {
     const char *name;
     uint32_t bytes;
-} dtypes[] = {{"F32", 4},     {"BF16", 2}, {"F16", 2}, {"F64", 8}, {"F8_E4M3", 1},
-              {"F8_E5M2", 1}, {"I64", 8},  {"I32", 4}, {"I16", 2}, {"I8", 1},
-              {"U64", 8},     {"U32", 4},  {"U16", 2}, {"U8", 1},  {"BOOL", 1}};
+} dtypes[] = {
+#define DTYPE(NAME, name, number, bytes, infinity, file, ...) {file, bytes},
+#include <remat/dtypes.def>
+    {"F64", 8}, {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"I64", 8}, {"I16", 2}, {"I8", 1},
+    {"U64", 8}, {"U32", 4},     {"U16", 2},     {"U8", 1},  {"BOOL", 1}};
 
 struct shape_text shape_text(const int64_t *shape, uint32_t rank)
 {

@@ -31,7 +31,7 @@ static void find_bottlenecks(struct layout_finder *f)
 
 static bool is_open(const struct remat_value_info *info)
 {
-    return remat_is_none(info->node.i) && info->dtype != REMAT_I32 &&
+    return remat_is_none(info->node.i) && remat_dtype_is_float(info->dtype) &&
            (info->role == REMAT_ROLE_PARAMETER || info->role == REMAT_ROLE_OPTIMIZER_STATE ||
             info->role == REMAT_ROLE_GRADIENT);
 }

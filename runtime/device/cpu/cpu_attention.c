@@ -13,25 +13,25 @@
 
 #include <assert.h>
 
-#define QUERY_BLOCK  CPU_ATTENTION_QUERY_BLOCK
-#define KEY_BLOCK    CPU_ATTENTION_KEY_BLOCK
-#define BF16_BLOCK   3840             /* ten blocks of the sgemm, and room for sums in f32 */
-#define KEY_SLICE    256              /* keys of an item of the dK, dV pass */
-#define SCORE_STRIDE (KEY_BLOCK + 16) /* no power of two: rows lie in different cache sets */
-#define SCORE_FLOATS (QUERY_BLOCK * SCORE_STRIDE)
+#define QUERY_BLOCK   CPU_ATTENTION_QUERY_BLOCK
+#define KEY_BLOCK     CPU_ATTENTION_KEY_BLOCK
+#define ROUNDED_BLOCK 3840             /* ten blocks of the sgemm, and room for sums in f32 */
+#define KEY_SLICE     256              /* keys of an item of the dK, dV pass */
+#define SCORE_STRIDE  (KEY_BLOCK + 16) /* no power of two: rows lie in different cache sets */
+#define SCORE_FLOATS  (QUERY_BLOCK * SCORE_STRIDE)
 
 _Static_assert(CPU_SGEMM_SCRATCH_BYTES + 2 * SCORE_FLOATS * sizeof(float) <= CPU_SCRATCH_BYTES,
                "two score blocks fit the scratch");
 _Static_assert(CPU_SGEMM_SCRATCH_BYTES % 64 == 0, "score blocks are aligned");
-_Static_assert(2 * QUERY_BLOCK * (BF16_BLOCK + 16) + QUERY_BLOCK * CPU_ATTENTION_BF16_DIM <=
+_Static_assert(2 * QUERY_BLOCK * (ROUNDED_BLOCK + 16) + QUERY_BLOCK * CPU_ATTENTION_ROUNDED_DIM <=
                        2 * SCORE_FLOATS &&
                    2 * QUERY_BLOCK * (KEY_SLICE + 16) +
-                           (QUERY_BLOCK + 2 * KEY_SLICE) * CPU_ATTENTION_BF16_DIM <=
+                           (QUERY_BLOCK + 2 * KEY_SLICE) * CPU_ATTENTION_ROUNDED_DIM <=
                        2 * SCORE_FLOATS,
-               "bf16: score blocks and sums fit the scratch");
+               "rounded: score blocks and sums fit the scratch");
 
-/* Score blocks have rows of score_stride. After two of them lie, where tensors are bf16, the rows
- * of results that are being summed in f32: of O or dQ, then of dK, then of dV. */
+/* Score blocks have rows of score_stride. After two of them lie, where tensors are rounded, the
+ * rows of results that are being summed in f32: of O or dQ, then of dK, then of dV. */
 struct attention_run {
     const struct cpu_functions *functions;
     const struct cpu_attention *attention;
@@ -47,9 +47,9 @@ static struct attention_run make_run(const struct cpu_functions *functions,
 {
     struct attention_run run = {functions, attention, gradient, scratch, KEY_BLOCK, SCORE_STRIDE};
     int64_t keys = attention->shape.kv_length;
-    if (attention->type != CPU_F32) {
-        run.key_block = BF16_BLOCK;
-        run.score_stride = (keys < BF16_BLOCK ? (keys + 63) / 64 * 64 : BF16_BLOCK) + 16;
+    if (remat_dtype_is_rounded(attention->type)) {
+        run.key_block = ROUNDED_BLOCK;
+        run.score_stride = (keys < ROUNDED_BLOCK ? (keys + 63) / 64 * 64 : ROUNDED_BLOCK) + 16;
     }
     return run;
 }
@@ -76,7 +76,8 @@ static void *at(const struct attention_run *run, const struct cpu_heads *x, int6
                           batch * x->batch + time * x->time + head * x->head);
 }
 
-/* Rows of a result while they are summed: the tensor's own, or for bf16 rows of f32 aside. */
+/* Rows of a result while they are summed: the tensor's own, or where it is rounded rows of f32
+ * aside. */
 struct score_rows {
     float *data;
     int64_t stride;
@@ -85,7 +86,7 @@ struct score_rows {
 static struct score_rows rows_of(const struct attention_run *run, const struct cpu_heads *x,
                                  int64_t batch, int64_t time, int64_t head, float *aside)
 {
-    if (run->attention->type == CPU_F32)
+    if (!remat_dtype_is_rounded(run->attention->type))
         return (struct score_rows){at(run, x, batch, time, head), x->time};
     return (struct score_rows){aside, run->attention->shape.head_dim};
 }
@@ -94,11 +95,12 @@ static void store_rows(const struct attention_run *run, const struct score_rows 
                        const struct cpu_heads *x, int64_t batch, int64_t begin, int64_t end,
                        int64_t head)
 {
-    if (run->attention->type == CPU_F32)
+    if (!remat_dtype_is_rounded(run->attention->type))
         return;
     for (int64_t i = begin; i < end; i++)
-        run->functions->narrow(at(run, x, batch, i, head), rows->data + (i - begin) * rows->stride,
-                               run->attention->shape.head_dim);
+        run->functions->narrow[run->attention->type](at(run, x, batch, i, head),
+                                                     rows->data + (i - begin) * rows->stride,
+                                                     run->attention->shape.head_dim);
 }
 
 /* Queries [begin,end) of one head, and where to find its keys. */
@@ -154,6 +156,7 @@ static void score_product(const struct attention_run *run, const struct queries 
                             .b_column = y->time,
                             .b_type = run->attention->type,
                             .c = scores,
+                            .c_type = REMAT_F32,
                             .ldc = run->score_stride};
     cpu_sgemm_serial(run->functions, &mm, scratch);
 }
@@ -167,6 +170,7 @@ static void query_product(const struct attention_run *run, const struct queries 
                             .n = run->attention->shape.head_dim,
                             .k = end - begin,
                             .a = scores,
+                            .a_type = REMAT_F32,
                             .a_row = run->score_stride,
                             .a_column = 1,
                             .b = at(run, y, q->batch, begin, q->kv_head),
@@ -174,6 +178,7 @@ static void query_product(const struct attention_run *run, const struct queries 
                             .b_column = 1,
                             .b_type = run->attention->type,
                             .c = z->data,
+                            .c_type = REMAT_F32,
                             .ldc = z->stride,
                             .accumulate = accumulate};
     cpu_sgemm_serial(run->functions, &mm, scratch);
@@ -188,6 +193,7 @@ static void key_product(const struct attention_run *run, const struct queries *q
                             .n = run->attention->shape.head_dim,
                             .k = q->end - q->begin,
                             .a = scores,
+                            .a_type = REMAT_F32,
                             .a_row = 1,
                             .a_column = run->score_stride,
                             .b = at(run, x, q->batch, q->begin, q->head),
@@ -195,6 +201,7 @@ static void key_product(const struct attention_run *run, const struct queries *q
                             .b_column = 1,
                             .b_type = run->attention->type,
                             .c = z->data,
+                            .c_type = REMAT_F32,
                             .ldc = z->stride,
                             .accumulate = accumulate};
     cpu_sgemm_serial(run->functions, &mm, scratch);
@@ -315,11 +322,11 @@ static float delta_of(const struct attention_run *run, const struct queries *q, 
     int64_t dim = attention->shape.head_dim;
     const void *x = at(run, &run->gradient->dout, q->batch, q->begin + row, q->head);
     const void *y = at(run, &attention->out, q->batch, q->begin + row, q->head);
-    if (attention->type == CPU_F32)
+    if (!remat_dtype_is_rounded(attention->type))
         return run->functions->dot_row(x, y, dim);
-    float wide[2][CPU_ATTENTION_BF16_DIM];
-    run->functions->widen(wide[0], x, dim);
-    run->functions->widen(wide[1], y, dim);
+    float wide[2][CPU_ATTENTION_ROUNDED_DIM];
+    run->functions->widen[attention->type](wide[0], x, dim);
+    run->functions->widen[attention->type](wide[1], y, dim);
     return run->functions->dot_row(wide[0], wide[1], dim);
 }
 
@@ -482,7 +489,7 @@ static bool one_pass_is_faster(const struct cpu_attention_shape *shape, int thre
 static bool one_pass_fits(const struct attention_run *run)
 {
     const struct cpu_attention_shape *shape = &run->attention->shape;
-    return run->attention->type == CPU_F32 ||
+    return !remat_dtype_is_rounded(run->attention->type) ||
            2 * QUERY_BLOCK * run->score_stride +
                    (QUERY_BLOCK + 2 * shape->kv_length) * shape->head_dim <=
                2 * SCORE_FLOATS;
@@ -501,7 +508,7 @@ void cpu_attention_backward(struct cpu_pool *pool, const struct cpu_functions *f
         return;
     }
     cpu_pool_run(pool, shape->batch * shape->query_heads * query_blocks(shape), dq_item, &run);
-    if (attention->type != CPU_F32)
+    if (remat_dtype_is_rounded(attention->type))
         run.score_stride = KEY_SLICE + 16;
     cpu_pool_run(pool, kv_heads * key_slices(shape), key_slice_item, &run);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fused attention, forward and backward, causal or full, with grouped key/value heads and dropout,
- * in fp32 on f32 or bf16 tensors.
+ * in fp32 on tensors of any dtype that ops compute with.
  *
  *     S = scale Q K^T,  P = softmax(S) by rows,  O = P V,  LSE = log sum exp of the rows of S
  *
@@ -11,13 +11,14 @@
  * (kernel.h says which), LSE as without; backward makes the mask again.
  *
  * Bits. Queries are taken in blocks of 64 with the prefix of keys that the block sees, keys in
- * blocks of 4096 (3840 where tensors are bf16). Products have the bits of cpu_sgemm, exponentials
- * those of cpu_exp, row sums run in 64 lanes (cpu_lanes.h). Within a block of keys a row is
- * exponentiated against its maximum; beyond, the running maximum, sum and O are rescaled at each
- * block of keys (online softmax). O is divided by the sum at the end. Backward recomputes P = exp(S
+ * blocks of 4096 (3840 where tensors are rounded). Products have the bits of cpu_sgemm,
+ * exponentials those of cpu_exp, row sums run in 64 lanes (cpu_lanes.h). Within a block of keys a
+ * row is exponentiated against its maximum; beyond, the running maximum, sum and O are rescaled at
+ * each block of keys (online softmax). O is divided by the sum at the end. Backward recomputes P =
+ * exp(S
  * - LSE); dK and dV are summed over the heads of the group in ascending, within a head over the
- * query blocks in descending order. bf16 operands are converted exactly, all sums and O stay fp32,
- * and a bf16 result is rounded once. Results depend on the operands' values and the shape alone,
+ * query blocks in descending order. Rounded operands are converted exactly, all sums and O stay
+ * fp32, and a result is rounded once. Results depend on the operands' values and the shape alone,
  * not on threads, strides or instruction set.
  */
 #ifndef CPU_ATTENTION_H
@@ -28,7 +29,7 @@
 
 #define CPU_ATTENTION_QUERY_BLOCK 64
 #define CPU_ATTENTION_KEY_BLOCK   4096 /* of f32 */
-#define CPU_ATTENTION_BF16_DIM    512  /* the largest head_dim of bf16 */
+#define CPU_ATTENTION_ROUNDED_DIM 512  /* the largest head_dim of rounded tensors */
 
 /* All sizes are at least 1, and query_heads is a multiple of kv_heads. */
 struct cpu_attention_shape {
@@ -54,7 +55,7 @@ struct cpu_heads {
  * likewise their gradients) may be slices of one [batch, time, 3, head, head_dim] tensor. */
 struct cpu_attention {
     struct cpu_attention_shape shape;
-    enum cpu_element type;    /* of all tensors but lse */
+    remat_dtype type;         /* of all tensors but lse */
     struct cpu_heads q, k, v; /* operands */
     struct cpu_heads out;     /* result of forward, operand of backward */
     float *lse;               /* [batch, query_heads, query_length], as out */

@@ -6,7 +6,9 @@
 
 #include "cpu_math.h"
 
-static inline float cpu_widen_bf16(uint16_t x)
+typedef uint16_t cpu_bf16;
+
+static inline float cpu_widen_bf16(cpu_bf16 x)
 {
     return cpu_float_of_bits((uint32_t)x << 16);
 }
@@ -19,9 +21,9 @@ static inline uint32_t cpu_bf16_bits(float x)
     return (bits & 0x7fffffffu) > 0x7f800000u ? bits | 0x400000u : rounded;
 }
 
-static inline uint16_t cpu_narrow_bf16(float x)
+static inline cpu_bf16 cpu_narrow_bf16(float x)
 {
-    return (uint16_t)(cpu_bf16_bits(x) >> 16);
+    return (cpu_bf16)(cpu_bf16_bits(x) >> 16);
 }
 
 static inline float cpu_round_bf16(float x)

@@ -22,8 +22,7 @@ struct cpu_view cpu_view_of(const struct cpu_device *device, const struct remat_
     if (data)
         data +=
             buffer->offset_bytes + o->offset_elements * remat_dtype_bytes((remat_dtype)o->dtype);
-    enum cpu_element type = o->dtype == REMAT_BF16 ? CPU_BF16 : CPU_F32;
-    return (struct cpu_view){data, type, o, o->shape, o->strides, o->rank};
+    return (struct cpu_view){data, (remat_dtype)o->dtype, o, o->shape, o->strides, o->rank};
 }
 
 int64_t cpu_view_count(const struct cpu_view *view)
@@ -42,12 +41,12 @@ bool cpu_view_same_shape(const struct cpu_view *x, const struct cpu_view *y)
 
 bool cpu_view_is(const struct cpu_view *view, remat_dtype dtype)
 {
-    return view->operand->dtype == dtype;
+    return view->type == dtype;
 }
 
 bool cpu_view_is_float(const struct cpu_view *view)
 {
-    return cpu_view_is(view, REMAT_F32) || cpu_view_is(view, REMAT_BF16);
+    return remat_dtype_is_computed(view->type);
 }
 
 bool cpu_view_same_float(const struct cpu_view *x, const struct cpu_view *y)
@@ -92,12 +91,12 @@ remat_status cpu_expect_form(struct cpu_device *device, const struct remat_comma
 
 int64_t cpu_view_element_bytes(const struct cpu_view *view)
 {
-    return remat_dtype_bytes((remat_dtype)view->operand->dtype);
+    return remat_dtype_bytes(view->type);
 }
 
 bool cpu_view_movable(const struct cpu_view *in, const struct cpu_view *out)
 {
-    return in->operand->dtype == out->operand->dtype && in->rank == out->rank;
+    return in->type == out->type && in->rank == out->rank;
 }
 
 static const struct cpu_builtin_kernel *const builtin_kernels[REMAT_KERNEL_KIND_COUNT] = {

@@ -27,7 +27,7 @@ double cpu_parameter(const struct cpu_device *device, const struct remat_command
 /* An operand of a command, resolved. */
 struct cpu_view {
     void *data;
-    enum cpu_element type; /* of float operands */
+    remat_dtype type;
     const struct remat_operand *operand;
     const int64_t *shape, *strides;
     int rank;
@@ -38,7 +38,7 @@ int64_t cpu_view_count(const struct cpu_view *view); /* of elements */
 int64_t cpu_view_element_bytes(const struct cpu_view *view);
 bool cpu_view_same_shape(const struct cpu_view *x, const struct cpu_view *y);
 bool cpu_view_is(const struct cpu_view *view, remat_dtype dtype);
-bool cpu_view_is_float(const struct cpu_view *view); /* f32 or bf16 */
+bool cpu_view_is_float(const struct cpu_view *view); /* that ops compute with */
 bool cpu_view_same_float(const struct cpu_view *x, const struct cpu_view *y);
 bool cpu_view_movable(const struct cpu_view *in, const struct cpu_view *out); /* dtype and rank */
 

@@ -72,8 +72,9 @@ static remat_status check_attention(struct cpu_device *device, const struct rema
     if (good && first == 1) /* backward */
         good = heads_fit(device, command, 0, &q) && heads_fit(device, command, 6, &q) &&
                heads_fit(device, command, 7, &k) && heads_fit(device, command, 8, &k);
-    if (good && q.type != CPU_F32 && q.shape[3] > CPU_ATTENTION_BF16_DIM)
-        return cpu_expect(device, command, false, "heads of bf16 have at most 512 elements");
+    if (good && remat_dtype_is_rounded(q.type) && q.shape[3] > CPU_ATTENTION_ROUNDED_DIM)
+        return cpu_expect(device, command, false,
+                          "heads of a rounded dtype have at most 512 elements");
     if (good && cpu_parameter(device, command, 2) > 0) {
         bool there = command->operand_end - command->operand_begin > rng;
         struct cpu_view state = cpu_view_of(device, command, there ? rng : 0);

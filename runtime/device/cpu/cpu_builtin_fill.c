@@ -34,7 +34,7 @@ static remat_status run_fill(struct cpu_device *device, const struct remat_comma
             integers[i] = (int32_t)cpu_parameter(device, command, 0);
         return REMAT_OK;
     }
-    cpu_fill_constant(device->pool, out.data, out.type, cpu_view_count(&out),
+    cpu_fill_constant(device->pool, device->functions, out.data, out.type, cpu_view_count(&out),
                       (float)cpu_parameter(device, command, 0));
     return REMAT_OK;
 }
@@ -58,8 +58,9 @@ static void fill_normal(struct cpu_device *device, const struct remat_command *c
     };
     cpu_fill_normal(device->pool, device->functions, cpu_element_at(out.data, out.type, begin),
                     out.type, drawn, &normal);
-    cpu_fill_constant(device->pool, cpu_element_at(out.data, out.type, begin + drawn), out.type,
-                      count - drawn, 0);
+    cpu_fill_constant(device->pool, device->functions,
+                      cpu_element_at(out.data, out.type, begin + drawn), out.type, count - drawn,
+                      0);
 }
 
 static remat_status prepare_fill_normal(struct cpu_device *device,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Embedding rows. Gather splits over tokens; scatter-add gives each item a range of columns (of a
- * bf16 table: and of rows, whose sums lie in the scratch) and walks all tokens in order, so no
+ * rounded table: and of rows, whose sums lie in the scratch) and walks all tokens in order, so no
  * element is shared. */
 #include "cpu_embedding.h"
 
@@ -8,7 +8,7 @@
 
 #define GATHER_TOKENS   16
 #define SCATTER_COLUMNS 64
-#define SCATTER_ROWS    8192 /* of sums of a bf16 table */
+#define SCATTER_ROWS    8192 /* of sums of a rounded table */
 #define ZERO_BYTES      (256 << 10)
 
 _Static_assert(SCATTER_ROWS *SCATTER_COLUMNS * sizeof(float) + SCATTER_ROWS <= CPU_SCRATCH_BYTES,
@@ -19,7 +19,7 @@ struct embedding_run {
     const struct cpu_embedding *embedding;
     void *out;
     const void *gradient;
-    enum cpu_element gradient_type;
+    remat_dtype gradient_type;
     bool accumulate;
     float *const *scratch;
 };
@@ -52,7 +52,7 @@ static void gather_item(void *arg, int64_t item, int worker)
         if (row >= 0)
             memcpy(cpu_element_at(run->out, e->table_type, t * e->width),
                    cpu_element_at(e->table, e->table_type, row * e->width),
-                   (size_t)(e->width * cpu_element_bytes(e->table_type)));
+                   (size_t)(e->width * remat_dtype_bytes(e->table_type)));
     }
 }
 
@@ -76,8 +76,8 @@ static void add_row(const struct embedding_run *run, float *restrict to, int64_t
         cpu_element_at(run->gradient, run->gradient_type, t * run->embedding->width + begin);
     const float *restrict row = from;
     float wide[SCATTER_COLUMNS];
-    if (run->gradient_type != CPU_F32) {
-        run->functions->widen(wide, from, columns);
+    if (remat_dtype_is_rounded(run->gradient_type)) {
+        run->functions->widen[run->gradient_type](wide, from, columns);
         row = wide;
     }
     for (int64_t j = 0; j < columns; j++)
@@ -104,7 +104,7 @@ static int64_t column_items(const struct cpu_embedding *e)
     return remat_divide_up(e->width, SCATTER_COLUMNS);
 }
 
-/* Into a bf16 table: rows that no token has stay untouched. */
+/* Into a rounded table: rows that no token has stay untouched. */
 static void scatter_aside_item(void *arg, int64_t item, int worker)
 {
     const struct embedding_run *run = arg;
@@ -115,7 +115,8 @@ static void scatter_aside_item(void *arg, int64_t item, int worker)
     int64_t columns = remat_min64(e->width - begin, SCATTER_COLUMNS);
     float *sums = run->scratch[worker];
     char *summed = (char *)(sums + SCATTER_ROWS * SCATTER_COLUMNS);
-    uint16_t *table = (uint16_t *)e->table + first * e->width + begin;
+    remat_dtype type = e->table_type;
+    void *table = cpu_element_at(e->table, type, first * e->width + begin);
     memset(summed, 0, (size_t)rows);
     for (int64_t t = 0; t < e->count; t++) {
         int64_t row = row_of(e, t) - first;
@@ -123,7 +124,7 @@ static void scatter_aside_item(void *arg, int64_t item, int worker)
             continue;
         float *sum = sums + row * SCATTER_COLUMNS;
         if (!summed[row] && run->accumulate)
-            run->functions->widen(sum, table + row * e->width, columns);
+            run->functions->widen[type](sum, cpu_element_at(table, type, row * e->width), columns);
         else if (!summed[row])
             memset(sum, 0, SCATTER_COLUMNS * sizeof *sum);
         summed[row] = 1;
@@ -131,12 +132,13 @@ static void scatter_aside_item(void *arg, int64_t item, int worker)
     }
     for (int64_t row = 0; row < rows; row++)
         if (summed[row])
-            run->functions->narrow(table + row * e->width, sums + row * SCATTER_COLUMNS, columns);
+            run->functions->narrow[type](cpu_element_at(table, type, row * e->width),
+                                         sums + row * SCATTER_COLUMNS, columns);
 }
 
 static int64_t table_bytes(const struct cpu_embedding *e)
 {
-    return e->rows * e->width * cpu_element_bytes(e->table_type);
+    return e->rows * e->width * remat_dtype_bytes(e->table_type);
 }
 
 static void zero_item(void *arg, int64_t item, int worker)
@@ -150,8 +152,7 @@ static void zero_item(void *arg, int64_t item, int worker)
 
 int64_t cpu_embedding_scatter_add(struct cpu_pool *pool, const struct cpu_functions *functions,
                                   const struct cpu_embedding *embedding, const void *gradient,
-                                  enum cpu_element gradient_type, bool accumulate,
-                                  float *const *scratch)
+                                  remat_dtype gradient_type, bool accumulate, float *const *scratch)
 {
     int64_t bad = first_bad(embedding);
     if (bad != CPU_IDS_VALID)
@@ -160,10 +161,10 @@ int64_t cpu_embedding_scatter_add(struct cpu_pool *pool, const struct cpu_functi
                                 gradient_type, accumulate, scratch};
     if (!accumulate)
         cpu_pool_run(pool, remat_divide_up(table_bytes(embedding), ZERO_BYTES), zero_item, &run);
-    if (embedding->table_type == CPU_F32)
-        cpu_pool_run(pool, column_items(embedding), scatter_item, &run);
-    else
+    if (remat_dtype_is_rounded(embedding->table_type))
         cpu_pool_run(pool, column_items(embedding) * remat_divide_up(embedding->rows, SCATTER_ROWS),
                      scatter_aside_item, &run);
+    else
+        cpu_pool_run(pool, column_items(embedding), scatter_item, &run);
     return CPU_IDS_VALID;
 }

@@ -13,7 +13,7 @@
 struct cpu_embedding {
     void *table;
     int64_t rows, width;
-    enum cpu_element table_type;
+    remat_dtype table_type;
     const int32_t *ids;
     int64_t count;
 };
@@ -25,12 +25,12 @@ int64_t cpu_embedding_gather(struct cpu_pool *pool, const struct cpu_embedding *
                              void *out);
 
 /* table[ids[t]] += gradient[t] for t = 0, 1, ..., count - 1: every element sums in token order in
- * fp32, for any number of threads, from its old value, or from zero unless `accumulate`. In a bf16
- * table a sum is rounded once, at the end. scratch[worker] is the worker's memory of
- * CPU_SCRATCH_BYTES (cpu_sgemm.h), for a bf16 table alone. Returns as gather. */
+ * fp32, for any number of threads, from its old value, or from zero unless `accumulate`. In a
+ * rounded table a sum is rounded once, at the end. scratch[worker] is the worker's memory of
+ * CPU_SCRATCH_BYTES (cpu_sgemm.h), for a rounded table alone. Returns as gather. */
 int64_t cpu_embedding_scatter_add(struct cpu_pool *pool, const struct cpu_functions *functions,
                                   const struct cpu_embedding *embedding, const void *gradient,
-                                  enum cpu_element gradient_type, bool accumulate,
+                                  remat_dtype gradient_type, bool accumulate,
                                   float *const *scratch);
 
 #endif

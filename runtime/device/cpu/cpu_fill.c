@@ -3,8 +3,6 @@
  * that any first index and length work. */
 #include "cpu_fill.h"
 
-#include "cpu_bf16.h"
-
 #include <assert.h>
 
 #define CHUNK  (16 << 10) /* elements of an item */
@@ -14,7 +12,7 @@ struct fill_run {
     const struct cpu_functions *functions;
     const struct cpu_normal *normal;
     void *out;
-    enum cpu_element type;
+    remat_dtype type;
     int64_t count;
     float value;
 };
@@ -24,33 +22,31 @@ static int64_t items_of(int64_t count)
     return (count + CHUNK - 1) / CHUNK;
 }
 
+/* The first element, then what is filled so far again and again. */
 static void constant_item(void *arg, int64_t item, int worker)
 {
     (void)worker;
     const struct fill_run *run = arg;
-    int64_t begin = item * CHUNK, count = remat_min64(run->count - begin, CHUNK);
-    float *out = cpu_element_at(run->out, run->type, begin);
-    for (int64_t j = 0; j < count; j++)
-        out[j] = run->value;
+    int64_t begin = item * CHUNK, bytes = remat_dtype_bytes(run->type);
+    int64_t end = remat_min64(run->count - begin, CHUNK) * bytes;
+    char *out = cpu_element_at(run->out, run->type, begin);
+    if (remat_dtype_is_rounded(run->type))
+        run->functions->narrow[run->type](out, &run->value, 1);
+    else
+        memcpy(out, &run->value, sizeof run->value);
+    for (int64_t done = bytes, more; done < end; done += more) {
+        more = remat_min64(done, end - done);
+        memcpy(out + done, out, (size_t)more);
+    }
 }
 
-static void narrow_constant_item(void *arg, int64_t item, int worker)
-{
-    (void)worker;
-    const struct fill_run *run = arg;
-    int64_t begin = item * CHUNK, count = remat_min64(run->count - begin, CHUNK);
-    uint16_t *out = cpu_element_at(run->out, run->type, begin), value = cpu_narrow_bf16(run->value);
-    for (int64_t j = 0; j < count; j++)
-        out[j] = value;
-}
-
-void cpu_fill_constant(struct cpu_pool *pool, void *out, enum cpu_element type, int64_t count,
-                       float value)
+void cpu_fill_constant(struct cpu_pool *pool, const struct cpu_functions *functions, void *out,
+                       remat_dtype type, int64_t count, float value)
 {
     assert(count >= 0);
-    struct fill_run run = {.out = out, .type = type, .count = count, .value = value};
-    cpu_pool_run(pool, items_of(count), type == CPU_F32 ? constant_item : narrow_constant_item,
-                 &run);
+    struct fill_run run = {
+        .functions = functions, .out = out, .type = type, .count = count, .value = value};
+    cpu_pool_run(pool, items_of(count), constant_item, &run);
 }
 
 static void normal_item(void *arg, int64_t item, int worker)
@@ -66,16 +62,17 @@ static void normal_item(void *arg, int64_t item, int worker)
         taken = remat_min64(end - j, BUFFER - skip);
         run->functions->normals(buffer, index / 4, (skip + taken + 3) / 4, normal->site,
                                 normal->seed);
-        float *out = run->type == CPU_F32 ? (float *)run->out + j : buffer;
+        bool rounded = remat_dtype_is_rounded(run->type);
+        float *out = rounded ? buffer : (float *)run->out + j;
         for (int64_t i = 0; i < taken; i++)
             out[i] = buffer[skip + i] * normal->stddev + normal->mean;
-        if (run->type != CPU_F32)
-            run->functions->narrow(cpu_element_at(run->out, run->type, j), out, taken);
+        if (rounded)
+            run->functions->narrow[run->type](cpu_element_at(run->out, run->type, j), out, taken);
     }
 }
 
 void cpu_fill_normal(struct cpu_pool *pool, const struct cpu_functions *functions, void *out,
-                     enum cpu_element type, int64_t count, const struct cpu_normal *normal)
+                     remat_dtype type, int64_t count, const struct cpu_normal *normal)
 {
     assert(count >= 0);
     struct fill_run run = {

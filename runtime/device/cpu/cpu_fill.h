@@ -13,9 +13,9 @@
 #include "cpu_isa.h"
 #include "cpu_pool.h"
 
-/* The value is rounded where `type` is bf16, and so is each normal. */
-void cpu_fill_constant(struct cpu_pool *pool, void *out, enum cpu_element type, int64_t count,
-                       float value);
+/* The value is rounded to `type`, and so is each normal. */
+void cpu_fill_constant(struct cpu_pool *pool, const struct cpu_functions *functions, void *out,
+                       remat_dtype type, int64_t count, float value);
 
 /* out[j] = the value at index first + j, for j < count. */
 struct cpu_normal {
@@ -23,6 +23,6 @@ struct cpu_normal {
     float mean, stddev;
 };
 void cpu_fill_normal(struct cpu_pool *pool, const struct cpu_functions *functions, void *out,
-                     enum cpu_element type, int64_t count, const struct cpu_normal *normal);
+                     remat_dtype type, int64_t count, const struct cpu_normal *normal);
 
 #endif

@@ -8,8 +8,7 @@
 #ifndef CPU_ISA_H
 #define CPU_ISA_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "base.h"
 
 enum cpu_isa {
     CPU_ISA_BASELINE, /* what the compiler targets by default; fmaf calls where it lacks FMA */
@@ -18,19 +17,14 @@ enum cpu_isa {
     CPU_ISA_COUNT
 };
 
-/* Element types of memory operands; work is done in f32. To add f16: a value here and its size, its
- * conversions beside cpu_bf16.h, and another inclusion of isa_pack.h. */
-enum cpu_element { CPU_F32, CPU_BF16, CPU_ELEMENT_COUNT };
-
-static inline int64_t cpu_element_bytes(enum cpu_element element)
+static inline void *cpu_element_at(const void *array, remat_dtype element, int64_t index)
 {
-    return element == CPU_BF16 ? 2 : 4;
+    return (char *)(uintptr_t)array + index * remat_dtype_bytes(element);
 }
 
-static inline void *cpu_element_at(const void *array, enum cpu_element element, int64_t index)
-{
-    return (char *)(uintptr_t)array + index * cpu_element_bytes(element);
-}
+/* Work is done in f32: elements of rounded dtypes (dtypes.def) are converted to and from it. */
+typedef void cpu_widen(float *out, const void *in, int64_t count);
+typedef void cpu_narrow(void *out, const float *in, int64_t count);
 
 /* Packs a block of x for the sgemm; strides in elements, of rows and columns of the block. */
 typedef void cpu_pack(const void *x, int64_t row, int64_t column, int64_t rows, int64_t columns,
@@ -46,9 +40,10 @@ struct cpu_functions {
 
     /* --- sgemm on packed blocks (cpu_sgemm.c) --- */
     int tile_rows, tile_columns; /* of the register tile; packing pads to multiples of them */
-    /* By element type. Packs m x k elements a[i * row + p * column] into panels of tile_rows rows,
-     * and k x n elements b[p * row + j * column] into panels of at most tile_columns columns. */
-    cpu_pack *pack_a[CPU_ELEMENT_COUNT], *pack_b[CPU_ELEMENT_COUNT];
+    /* By dtype, NULL of those that ops do not compute with. Packs m x k elements a[i * row + p *
+     * column] into panels of tile_rows rows, and k x n elements b[p * row + j * column] into panels
+     * of at most tile_columns columns. */
+    cpu_pack *pack_a[REMAT_DTYPE_COUNT], *pack_b[REMAT_DTYPE_COUNT];
     /* With s the ascending FMA chain over k: c = s where `store`, c = c + s otherwise. */
     void (*multiply)(int64_t m, int64_t n, int64_t k, const float *packed_a, const float *packed_b,
                      float *c, int64_t ldc, bool store);
@@ -68,9 +63,9 @@ struct cpu_functions {
     /* row[j] = uniforms[j] < p ? 0 : row[j] * factor */
     void (*dropout_row)(float *row, const float *uniforms, int64_t count, float p, float factor);
 
-    /* --- bf16 (cpu_bf16.h) --- */
-    void (*widen)(float *out, const uint16_t *in, int64_t count);
-    void (*narrow)(uint16_t *out, const float *in, int64_t count);
+    /* --- by rounded dtype (cpu_bf16.h); NULL of others --- */
+    cpu_widen *widen[REMAT_DTYPE_COUNT];
+    cpu_narrow *narrow[REMAT_DTYPE_COUNT];
 
     /* --- random numbers (isa_random.c) --- */
     /* The 4 words of each Philox4x32-10 block in [first_block, first_block + blocks), in order:

@@ -11,7 +11,7 @@
 #define PACK_COST      32             /* of one element, in multiply-adds */
 #define SERIAL_WORK    (64 * 64 * 64) /* multiply-adds below which threads do not pay */
 
-#define TILE_M 784 /* of a bf16 C; as large as the scratch allows, to pack seldom */
+#define TILE_M 784 /* of a rounded C; as large as the scratch allows, to pack seldom */
 #define TILE_N 576
 
 _Static_assert((A_BLOCK_FLOATS + B_BLOCK_FLOATS) * sizeof(float) == CPU_SGEMM_SCRATCH_BYTES,
@@ -31,7 +31,7 @@ static void zero(const struct cpu_matmul *mm)
 {
     for (int64_t i = 0; i < mm->m; i++)
         memset(cpu_element_at(mm->c, mm->c_type, i * mm->ldc), 0,
-               (size_t)(mm->n * cpu_element_bytes(mm->c_type)));
+               (size_t)(mm->n * remat_dtype_bytes(mm->c_type)));
 }
 
 static const void *at_a(const struct cpu_matmul *mm, int64_t i, int64_t p)
@@ -72,7 +72,7 @@ static void multiply_blocks(const struct cpu_functions *functions, const struct 
     }
 }
 
-/* One tile of a bf16 C, which lies in f32 after the packed blocks until it is done. */
+/* One tile of a rounded C, which lies in f32 after the packed blocks until it is done. */
 static void multiply_tile(const struct cpu_functions *functions, const struct cpu_matmul *matmul,
                           float *scratch)
 {
@@ -81,12 +81,12 @@ static void multiply_tile(const struct cpu_functions *functions, const struct cp
     mm.c = tile;
     mm.ldc = mm.n;
     for (int64_t i = 0; i < mm.m && mm.accumulate; i++)
-        functions->widen(tile + i * mm.n,
-                         cpu_element_at(matmul->c, matmul->c_type, i * matmul->ldc), mm.n);
+        functions->widen[mm.c_type](tile + i * mm.n,
+                                    cpu_element_at(matmul->c, mm.c_type, i * matmul->ldc), mm.n);
     multiply_blocks(functions, &mm, scratch);
     for (int64_t i = 0; i < mm.m; i++)
-        functions->narrow(cpu_element_at(matmul->c, matmul->c_type, i * matmul->ldc),
-                          tile + i * mm.n, mm.n);
+        functions->narrow[mm.c_type](cpu_element_at(matmul->c, mm.c_type, i * matmul->ldc),
+                                     tile + i * mm.n, mm.n);
 }
 
 static void multiply_narrow(const struct cpu_functions *functions, const struct cpu_matmul *matmul,
@@ -114,10 +114,10 @@ void cpu_sgemm_serial(const struct cpu_functions *functions, const struct cpu_ma
         zero(matmul);
     if (matmul->m == 0 || matmul->n == 0 || matmul->k == 0)
         return;
-    if (matmul->c_type == CPU_F32)
-        multiply_blocks(functions, matmul, scratch);
-    else
+    if (remat_dtype_is_rounded(matmul->c_type))
         multiply_narrow(functions, matmul, scratch);
+    else
+        multiply_blocks(functions, matmul, scratch);
 }
 
 /* A grid over C: items of rows x columns each. */

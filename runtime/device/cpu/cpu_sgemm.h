@@ -5,8 +5,8 @@
  *         s = 0;  for p in [k0, min(k0 + 384, k)):  s = fma(A[i,p], B[p,j], s)
  *         C[i,j] = (k0 == 0 && !accumulate) ? s : C[i,j] + s
  *
- * bf16 elements of A and B are converted while they are packed. A bf16 C is computed in fp32 as
- * above (from its old value when accumulating) and rounded once, at the end.
+ * Rounded elements of A and B are converted while they are packed. A rounded C is computed in fp32
+ * as above (from its old value when accumulating) and rounded once, at the end.
  *
  * The result is a function of the operands' values alone: the same bits for every instruction set,
  * thread count, stride, transpose and split of m or n into several products. */
@@ -32,7 +32,7 @@ struct cpu_matmul {
     void *c;
     int64_t ldc;
     bool accumulate;
-    enum cpu_element a_type, b_type, c_type;
+    remat_dtype a_type, b_type, c_type;
 };
 
 /* scratch[worker] is the worker's memory of CPU_SCRATCH_BYTES. */

@@ -50,9 +50,10 @@ LOOP(rsqrt, 1.0f / __builtin_sqrtf(a[i]))
 LOOP(tanh, cpu_tanh(a[i]))
 LOOP(erf, cpu_erf(a[i]))
 LOOP(sigmoid, cpu_sigmoid(a[i]))
-LOOP(round_bf16, cpu_round_bf16(a[i]))
 LOOP(column_sum, d[i] + a[i])
 LOOP(copy, a[i])
+#define ROUNDED_DTYPE(NAME, name, ...) LOOP(round_##name, cpu_round_##name(a[i]))
+#include <remat/dtypes.def>
 
 #define PAIRS(inner, value)                                                                        \
     LOOP(inner##_add, (value) + c[i])                                                              \
@@ -139,9 +140,12 @@ static void op_stream(float *d, const float *a, const float *b, const float *c, 
     }
 LOAD(f32, float, (float))
 LOAD(i32, int32_t, (float))
-LOAD(bf16, uint16_t, cpu_widen_bf16)
+#define UPPER_HALF(x)      (uint16_t)(cpu_bits_of_float(x) >> 16)
+#define FROM_UPPER_HALF(x) cpu_float_of_bits((uint32_t)(x) << 16)
+LOAD(word16, uint16_t, FROM_UPPER_HALF)
+#define ROUNDED_DTYPE(NAME, name, ...) LOAD(name, cpu_##name, cpu_widen_##name)
+#include <remat/dtypes.def>
 
-#define UPPER_HALF(x) (uint16_t)(cpu_bits_of_float(x) >> 16)
 #define STORE(name, type, value)                                                                   \
     static void store_##name(void *memory, int64_t stride, const float *a, int64_t count)          \
     {                                                                                              \
@@ -156,8 +160,9 @@ LOAD(bf16, uint16_t, cpu_widen_bf16)
             destination[i * stride] = value(a[i]);                                                 \
     }
 STORE(f32, float, (float))
-STORE(bf16, uint16_t, cpu_narrow_bf16)
 STORE(word16, uint16_t, UPPER_HALF)
+#define ROUNDED_DTYPE(NAME, name, ...) STORE(name, cpu_##name, cpu_narrow_##name)
+#include <remat/dtypes.def>
 
 #define ROW(name) [REMAT_INSTRUCTION_##name] = op_##name
 #define PAIR(inner, outer)                                                                         \
@@ -167,17 +172,22 @@ STORE(word16, uint16_t, UPPER_HALF)
         PAIR(inner, rdiv)
 #define OWN(name) [CPU_TILE_##name] = op_##name
 const struct cpu_tile_table CPU_NAME(cpu_tile_table) = {
-    .ops = {ROW(add),        ROW(sub),      ROW(mul),        ROW(div),     ROW(maximum),
-            ROW(minimum),    ROW(equal),    ROW(less),       ROW(select),  ROW(neg),
-            ROW(exp),        ROW(log),      ROW(sqrt),       ROW(rsqrt),   ROW(tanh),
-            ROW(erf),        ROW(sigmoid),  ROW(round_bf16), ROW(row_sum), ROW(row_max),
-            ROW(column_sum), ROW(flag),     OWN(copy),       OWN(fill),    OWN(stream),
-            PAIRS_OF(add),   PAIRS_OF(sub), PAIRS_OF(mul),   PAIRS_OF(div)},
-    .loads = {[REMAT_F32] = load_f32,
-              [REMAT_I32] = load_i32,
-              [REMAT_BF16] = load_bf16,
-              [CPU_TILE_WORD16] = load_bf16},
-    .stores =
-        {[REMAT_F32] = store_f32, [REMAT_BF16] = store_bf16, [CPU_TILE_WORD16] = store_word16},
+    .ops =
+        {
+            ROW(add),      ROW(sub),      ROW(mul),      ROW(div),     ROW(maximum),
+            ROW(minimum),  ROW(equal),    ROW(less),     ROW(select),  ROW(neg),
+            ROW(exp),      ROW(log),      ROW(sqrt),     ROW(rsqrt),   ROW(tanh),
+            ROW(erf),      ROW(sigmoid),  ROW(row_sum),  ROW(row_max), ROW(column_sum),
+            ROW(flag),     OWN(copy),     OWN(fill),     OWN(stream),  PAIRS_OF(add),
+            PAIRS_OF(sub), PAIRS_OF(mul), PAIRS_OF(div),
+#define ROUNDED_DTYPE(NAME, name, ...) ROW(round_##name),
+#include <remat/dtypes.def>
+        },
+    .loads[REMAT_I32] = load_i32,
+    .loads[CPU_TILE_WORD16] = load_word16,
+    .stores[CPU_TILE_WORD16] = store_word16,
+#define COMPUTED_DTYPE(NAME, name, ...)                                                            \
+    .loads[REMAT_##NAME] = load_##name, .stores[REMAT_##NAME] = store_##name,
+#include <remat/dtypes.def>
     .uniforms = CPU_NAME(cpu_uniforms),
 };

@@ -2,9 +2,8 @@
 /* The loops of the tile interpreter, one per instruction, compiled once per instruction set from
  * cpu_tile_isa.c. Every table gives the same bits.
  *
- * To add an instruction: a row in instructions.def and a loop in cpu_tile_isa.c. To add an element
- * type: its cpu_tile_load and cpu_tile_store in the tables below, and an instruction that rounds.
- */
+ * To add an instruction: a row in instructions.def and a loop in cpu_tile_isa.c. Loops of
+ * dtypes are made from dtypes.def and the conversions in cpu_bf16.h. */
 #ifndef CPU_TILE_ISA_H
 #define CPU_TILE_ISA_H
 

@@ -5,6 +5,10 @@
 #define PREFETCH_BYTES                                                                             \
     (32u << 20) /* operands at least this large are prefetched: no cache has them */
 
+#define DTYPE(NAME, name, number, bytes, ...)                                                      \
+    _Static_assert((bytes) == 2 || (bytes) == 4, "words of so many bytes move " #name);
+#include <remat/dtypes.def>
+
 /* Strides of one memory instruction over the axes of the space, as kernel.h defines them. */
 static void fill_access(const struct remat_program *program, const struct cpu_tile_source *source,
                         const struct remat_instruction *instruction, const struct node *arg,
@@ -128,13 +132,14 @@ static remat_status check_operands(remat_context *ctx, const struct cpu_tile_sou
     return REMAT_OK;
 }
 
-/* A store into bf16 rounds by itself what was to be rounded first. */
+/* A store into a rounded dtype rounds by itself what was to be rounded first. */
 static void drop_roundings(struct cpu_tile_builder *b)
 {
     for (uint32_t i = 0; i < b->count; i++) {
         struct node *node = &b->nodes[i];
-        if (is_store(node) && b->tile->accesses[node->access].type == REMAT_BF16 &&
-            b->nodes[node->args[0]].opcode == REMAT_INSTRUCTION_round_bf16)
+        if (is_store(node) &&
+            b->nodes[node->args[0]].opcode ==
+                remat_dtype_rounding((remat_dtype)b->tile->accesses[node->access].type))
             node->args[0] = b->nodes[node->args[0]].args[0];
     }
 }

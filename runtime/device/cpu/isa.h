@@ -38,8 +38,9 @@ extern const struct cpu_functions cpu_functions_baseline, cpu_functions_avx2, cp
 
 #ifdef CPU_ISA
 /* isa_sgemm.c */
-cpu_pack CPU_NAME(cpu_pack_a_f32), CPU_NAME(cpu_pack_b_f32);
-cpu_pack CPU_NAME(cpu_pack_a_bf16), CPU_NAME(cpu_pack_b_bf16);
+#define COMPUTED_DTYPE(NAME, name, ...)                                                            \
+    cpu_pack CPU_NAME(cpu_pack_a_##name), CPU_NAME(cpu_pack_b_##name);
+#include <remat/dtypes.def>
 void CPU_NAME(cpu_multiply)(int64_t m, int64_t n, int64_t k, const float *packed_a,
                             const float *packed_b, float *c, int64_t ldc, bool store);
 /* isa_rows.c */
@@ -51,8 +52,10 @@ float CPU_NAME(cpu_dot_row)(const float *x, const float *y, int64_t count);
 void CPU_NAME(cpu_dropout_row)(float *row, const float *uniforms, int64_t count, float p,
                                float factor);
 /* isa_bf16.c */
-void CPU_NAME(cpu_widen)(float *out, const uint16_t *in, int64_t count);
-void CPU_NAME(cpu_narrow)(uint16_t *out, const float *in, int64_t count);
+#define ROUNDED_DTYPE(NAME, name, ...)                                                             \
+    cpu_widen CPU_NAME(cpu_widen_##name);                                                          \
+    cpu_narrow CPU_NAME(cpu_narrow_##name);
+#include <remat/dtypes.def>
 /* isa_random.c */
 void CPU_NAME(cpu_philox)(uint32_t *out, uint64_t first_block, int64_t blocks, uint64_t site,
                           uint64_t seed);

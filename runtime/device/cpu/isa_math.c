@@ -4,19 +4,22 @@
 #include "cpu_math.h"
 #include "isa.h"
 
-/* Conversion of arrays of bf16. */
-
-void CPU_NAME(cpu_widen)(float *restrict out, const uint16_t *restrict in, int64_t count)
-{
-    for (int64_t i = 0; i < count; i++)
-        out[i] = cpu_widen_bf16(in[i]);
-}
-
-void CPU_NAME(cpu_narrow)(uint16_t *restrict out, const float *restrict in, int64_t count)
-{
-    for (int64_t i = 0; i < count; i++)
-        out[i] = cpu_narrow_bf16(in[i]);
-}
+/* Conversion of arrays of rounded dtypes. */
+#define ROUNDED_DTYPE(NAME, name, ...)                                                             \
+    void CPU_NAME(cpu_widen_##name)(float *restrict out, const void *restrict in, int64_t count)   \
+    {                                                                                              \
+        const cpu_##name *restrict elements = in;                                                  \
+        for (int64_t i = 0; i < count; i++)                                                        \
+            out[i] = cpu_widen_##name(elements[i]);                                                \
+    }                                                                                              \
+                                                                                                   \
+    void CPU_NAME(cpu_narrow_##name)(void *restrict out, const float *restrict in, int64_t count)  \
+    {                                                                                              \
+        cpu_##name *restrict elements = out;                                                       \
+        for (int64_t i = 0; i < count; i++)                                                        \
+            elements[i] = cpu_narrow_##name(in[i]);                                                \
+    }
+#include <remat/dtypes.def>
 
 #define MAP(name)                                                                                  \
     void CPU_NAME(cpu_map_##name)(float *out, const float *in, int64_t count)                      \

@@ -10,15 +10,19 @@ const struct cpu_functions CPU_NAME(cpu_functions) = {
     .isa = CPU_PASTE(ISA_NUMBER, CPU_ISA),
     .tile_rows = TILE_ROWS,
     .tile_columns = TILE_COLUMNS,
-    .pack_a = {CPU_NAME(cpu_pack_a_f32), CPU_NAME(cpu_pack_a_bf16)},
-    .pack_b = {CPU_NAME(cpu_pack_b_f32), CPU_NAME(cpu_pack_b_bf16)},
+#define COMPUTED_DTYPE(NAME, name, ...)                                                            \
+    .pack_a[REMAT_##NAME] = CPU_NAME(cpu_pack_a_##name),                                           \
+    .pack_b[REMAT_##NAME] = CPU_NAME(cpu_pack_b_##name),
+#include <remat/dtypes.def>
     .multiply = CPU_NAME(cpu_multiply),
     .softmax_row = CPU_NAME(cpu_softmax_row),
     .softmax_gradient_row = CPU_NAME(cpu_softmax_gradient_row),
     .dot_row = CPU_NAME(cpu_dot_row),
     .dropout_row = CPU_NAME(cpu_dropout_row),
-    .widen = CPU_NAME(cpu_widen),
-    .narrow = CPU_NAME(cpu_narrow),
+#define ROUNDED_DTYPE(NAME, name, ...)                                                             \
+    .widen[REMAT_##NAME] = CPU_NAME(cpu_widen_##name),                                             \
+    .narrow[REMAT_##NAME] = CPU_NAME(cpu_narrow_##name),
+#include <remat/dtypes.def>
     .philox = CPU_NAME(cpu_philox),
     .uniforms = CPU_NAME(cpu_uniforms),
     .normals = CPU_NAME(cpu_normals),

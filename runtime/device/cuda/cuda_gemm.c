@@ -69,7 +69,14 @@ static remat_status check(remat_context *ctx, int result, const char *what)
 
 static int data_type(uint8_t dtype)
 {
-    return dtype == REMAT_F32 ? CUBLASLT_R_32F : CUBLASLT_R_16BF;
+    switch (dtype) {
+#define COMPUTED_DTYPE(NAME, name, number, bytes, infinity, file, torch, option, cublaslt)         \
+    case REMAT_##NAME:                                                                             \
+        return cublaslt;
+#include <remat/dtypes.def>
+    default:
+        return -1;
+    }
 }
 
 static const struct remat_operand *side_operand(const struct cuda_gemms *g,
@@ -135,10 +142,10 @@ static remat_status read_shape(const struct cuda_gemms *g, const struct remat_co
 {
     for (uint32_t s = 0; s < SIDES; s++) {
         const struct remat_operand *operand = side_operand(g, command, s);
-        if (operand->dtype != REMAT_F32 && operand->dtype != REMAT_BF16)
+        if (data_type(operand->dtype) < 0)
             return remat_error(g->ctx, REMAT_ERROR_INVALID,
-                               "command \"%s\": products are of f32 or bf16, operand %u is %s",
-                               command->name, operand_of[s],
+                               "command \"%s\": products are of %s, operand %u is %s",
+                               command->name, remat_computed_dtypes, operand_of[s],
                                remat_dtype_name((remat_dtype)operand->dtype));
         if (!read_matrix(operand, &shape->matrices[s]) ||
             (s == SIDE_D && shape->matrices[s].transposed))

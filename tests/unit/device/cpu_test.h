@@ -88,23 +88,23 @@ static inline uint16_t test_narrow(float x)
     return toward_zero & 1 ? away : toward_zero;
 }
 
-static inline float test_load(const void *array, enum cpu_element type, int64_t index)
+static inline float test_load(const void *array, remat_dtype type, int64_t index)
 {
-    return type == CPU_F32 ? ((const float *)array)[index]
-                           : test_widen(((const uint16_t *)array)[index]);
+    return type == REMAT_F32 ? ((const float *)array)[index]
+                             : test_widen(((const uint16_t *)array)[index]);
 }
 
-static inline void test_store(void *array, enum cpu_element type, int64_t index, float value)
+static inline void test_store(void *array, remat_dtype type, int64_t index, float value)
 {
-    if (type == CPU_F32)
+    if (type == REMAT_F32)
         ((float *)array)[index] = value;
     else
         ((uint16_t *)array)[index] = test_narrow(value);
 }
 
-static inline void *test_elements(struct test *test, enum cpu_element type, int64_t count)
+static inline void *test_elements(struct test *test, remat_dtype type, int64_t count)
 {
-    void *x = test_memory((size_t)(count * cpu_element_bytes(type)));
+    void *x = test_memory((size_t)(count * remat_dtype_bytes(type)));
     for (int64_t i = 0; i < count; i++)
         test_store(x, type, i, test_uniform(test));
     return x;

@@ -11,7 +11,7 @@
 /* Dense [batch, time, head, dim] operands and results of one problem, as f32 whatever the type. */
 struct problem {
     struct cpu_attention_shape shape;
-    enum cpu_element type;
+    remat_dtype type;
     struct cpu_dropout dropout;
     int64_t q_floats, k_floats, lse_floats;
     float *q, *k, *v, *dout;
@@ -21,11 +21,11 @@ struct results {
     float *out, *lse, *dq, *dk, *dv;
 };
 
-static float *make_operand(struct test *test, enum cpu_element type, int64_t count, float factor)
+static float *make_operand(struct test *test, remat_dtype type, int64_t count, float factor)
 {
     float *x = test_floats(test, count);
     for (int64_t i = 0; i < count; i++)
-        x[i] = type == CPU_F32 ? factor * x[i] : test_widen(test_narrow(factor * x[i]));
+        x[i] = type == REMAT_F32 ? factor * x[i] : test_widen(test_narrow(factor * x[i]));
     return x;
 }
 
@@ -168,9 +168,9 @@ static void check_values(const struct problem *p, const struct results *x)
             for (int64_t h = 0; h < s->query_heads; h++)
                 reference_row(p, &r, b, i, h, row);
     /* bf16: half an ulp of the result; dQ and dK also feel that of O, through dO . O */
-    double rounding = p->type == CPU_F32 ? 0 : 0x1p-8;
-    double bound = p->type == CPU_F32 ? 2e-5 : 2e-4,
-           through = p->type == CPU_F32 ? 2e-5 : 0.1 * fabs((double)s->scale);
+    double rounding = p->type == REMAT_F32 ? 0 : 0x1p-8;
+    double bound = p->type == REMAT_F32 ? 2e-5 : 2e-4,
+           through = p->type == REMAT_F32 ? 2e-5 : 0.1 * fabs((double)s->scale);
     double errors[] = {
         error_of(x->out, r.out, p->q_floats, rounding), error_of(x->lse, r.lse, p->lse_floats, 0),
         error_of(x->dq, r.dq, p->q_floats, rounding), error_of(x->dk, r.dk, p->k_floats, rounding),
@@ -227,13 +227,13 @@ static void run(const struct problem *p, struct test_pools *pools,
 {
     const struct cpu_attention_shape *s = &p->shape;
     int64_t tq = s->query_length, tk = s->kv_length, hq = s->query_heads, hk = s->kv_heads;
-    size_t bytes = (size_t)(4 * (p->q_floats + p->k_floats) * cpu_element_bytes(p->type));
+    size_t bytes = (size_t)(4 * (p->q_floats + p->k_floats) * remat_dtype_bytes(p->type));
     char *memory = test_memory(bytes), *next = memory;
     memset(memory, 0xff, bytes);
     struct cpu_heads x[8]; /* q out dout dq, k v dk dv */
     for (int i = 0; i < 8; i++) {
         x[i] = layout(next, i < 4 ? tq : tk, i < 4 ? hq : hk, s->head_dim);
-        next += (i < 4 ? p->q_floats : p->k_floats) * cpu_element_bytes(p->type);
+        next += (i < 4 ? p->q_floats : p->k_floats) * remat_dtype_bytes(p->type);
     }
     copy(&x[0], p->q, p, tq, hq, false);
     copy(&x[2], p->dout, p, tq, hq, false);
@@ -328,6 +328,7 @@ static void check_mask(struct test *test, struct test_pools *pools)
     float *uniforms = test_memory(MASK * sizeof *uniforms);
     draw_by_program(test, pools, uniforms);
     struct problem p = {.shape = {B, H, H, TQ, TK, TK, 0.125f, false},
+                        .type = REMAT_F32,
                         .dropout = {0.3f, 1 / 0.7f, SITE, random_state[2], random_state[3],
                                     random_state[0] | (uint64_t)random_state[1] << 32}};
     make_problem(test, &p);
@@ -368,12 +369,12 @@ int main(int argc, char **argv)
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i += step)
         for (int kind = 0; kind < 4; kind++) {
-            struct problem p = {.shape = shapes[i], .type = kind & 1 ? CPU_BF16 : CPU_F32};
+            struct problem p = {.shape = shapes[i], .type = kind & 1 ? REMAT_BF16 : REMAT_F32};
             if (kind & 2)
                 p.dropout = (struct cpu_dropout){0.1f, 1 / 0.9f, 77, 3, 2, 0x123456789abcdef0};
             check_problem(&test, &pools, &p);
         }
-    struct problem wide = {.shape = {1, 1, 1, 70, 300, 512, 0.04f, false}, .type = CPU_BF16};
+    struct problem wide = {.shape = {1, 1, 1, 70, 300, 512, 0.04f, false}, .type = REMAT_BF16};
     check_problem(&test, &pools, &wide);
     check_mask(&test, &pools);
     test_pools_destroy(&pools);

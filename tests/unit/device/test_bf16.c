@@ -24,8 +24,8 @@ static void check_widen(const struct cpu_functions *functions)
     float *out = test_memory(VALUES * sizeof *out);
     for (int i = 0; i < VALUES; i++)
         in[i] = (uint16_t)i;
-    functions->widen(out, in, VALUES);
-    functions->narrow(back, out, VALUES);
+    functions->widen[REMAT_BF16](out, in, VALUES);
+    functions->narrow[REMAT_BF16](back, out, VALUES);
     int wrong = 0;
     for (int i = 0; i < VALUES; i++) {
         uint32_t bits;
@@ -58,7 +58,7 @@ static void check_narrow(const struct cpu_functions *functions, const float *in,
     uint16_t *out = test_memory(COUNT * sizeof *out),
              *strided = test_memory(2 * COUNT * sizeof *out);
     float *rounded = test_memory(COUNT * sizeof *rounded);
-    functions->narrow(out, in, COUNT);
+    functions->narrow[REMAT_BF16](out, in, COUNT);
     CHECK(memcmp(out, expected, COUNT * sizeof *out) == 0, "narrow on %s", functions->name);
     memset(out, 0, COUNT * sizeof *out);
     table->stores[REMAT_BF16](out, 1, in, COUNT);

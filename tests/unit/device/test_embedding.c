@@ -7,8 +7,8 @@ enum { ROWS = 500, TOKENS = 1000, MANY_ROWS = 20000 };
 
 static void check_gather(struct test_pools *pools, const struct cpu_embedding *embedding)
 {
-    enum cpu_element type = embedding->table_type;
-    size_t row = (size_t)(embedding->width * cpu_element_bytes(type));
+    remat_dtype type = embedding->table_type;
+    size_t row = (size_t)(embedding->width * remat_dtype_bytes(type));
     void *out = test_memory(TOKENS * row);
     for (int threads = 1; threads <= TEST_THREADS; threads++) {
         memset(out, 0xff, TOKENS * row);
@@ -25,7 +25,7 @@ static void check_gather(struct test_pools *pools, const struct cpu_embedding *e
 }
 
 /* Sums in f32, in order of position, and one rounding at the end. */
-static void reference(const struct cpu_embedding *e, const void *gradient, enum cpu_element type,
+static void reference(const struct cpu_embedding *e, const void *gradient, remat_dtype type,
                       bool accumulate, void *expected)
 {
     float *sums = test_memory((size_t)(e->rows * e->width) * sizeof *sums);
@@ -40,11 +40,11 @@ static void reference(const struct cpu_embedding *e, const void *gradient, enum 
 }
 
 static void check_scatter(struct test *test, struct test_pools *pools,
-                          const struct cpu_embedding *embedding, enum cpu_element type)
+                          const struct cpu_embedding *embedding, remat_dtype type)
 {
     struct cpu_embedding into = *embedding;
     void *gradient = test_elements(test, type, TOKENS * into.width);
-    size_t bytes = (size_t)(into.rows * into.width * cpu_element_bytes(into.table_type));
+    size_t bytes = (size_t)(into.rows * into.width * remat_dtype_bytes(into.table_type));
     void *expected = test_memory(bytes);
     into.table = test_memory(bytes);
     for (int accumulate = 0; accumulate < 2; accumulate++) {
@@ -72,12 +72,12 @@ static void check_range(struct test_pools *pools)
     float table[4] = {1, 2, 3, 4}, rows[3] = {9, 9, 9};
     for (int i = 0; i < 4; i++) {
         int32_t ids[3] = {3, 0, bad_ids[i]};
-        struct cpu_embedding embedding = {table, 4, 1, CPU_F32, ids, 3};
+        struct cpu_embedding embedding = {table, 4, 1, REMAT_F32, ids, 3};
         CHECK(cpu_embedding_gather(pools->pool[2], &embedding, rows) == 2, "gather accepts id %d",
               (int)bad_ids[i]);
         CHECK(rows[0] == 9, "gather wrote before it failed");
         CHECK(cpu_embedding_scatter_add(pools->pool[2], cpu_functions_best(), &embedding, rows,
-                                        CPU_F32, false, pools->scratch) == 2,
+                                        REMAT_F32, false, pools->scratch) == 2,
               "scatter-add accepts id %d", (int)bad_ids[i]);
         CHECK(table[3] == 4, "scatter-add wrote before it failed");
     }
@@ -88,7 +88,7 @@ static void check_changed(struct test_pools *pools)
 {
     float table[8] = {1e30f}, gradient[4] = {1e30f, 1, 1, 1};
     int32_t ids[8] = {0};
-    struct cpu_embedding embedding = {table, 4, 1, CPU_F32, ids, 4};
+    struct cpu_embedding embedding = {table, 4, 1, REMAT_F32, ids, 4};
     (void)cpu_embedding_gather(pools->pool[1], &embedding, ids + 1);
     CHECK(memcmp(ids + 1, table, 4) == 0 && ids[2] == 0, "gather uses an id that is none: %d",
           (int)ids[2]);
@@ -97,7 +97,7 @@ static void check_changed(struct test_pools *pools)
     memcpy(table + 2, into, sizeof into);
     embedding.ids = (const int32_t *)(const void *)(table + 2); /* row 3 is the second id */
     (void)cpu_embedding_scatter_add(pools->pool[1], cpu_functions_best(), &embedding, gradient,
-                                    CPU_F32, true, pools->scratch);
+                                    REMAT_F32, true, pools->scratch);
     CHECK(table[3] == 1e30f && table[1] == 2, "scatter-add uses an id that is none: %g %g",
           (double)table[3], (double)table[1]);
 }
@@ -108,11 +108,11 @@ static void check(struct test *test, struct test_pools *pools, int64_t rows, int
     for (int t = 0; t < TOKENS; t++)
         ids[t] = (int32_t)(test_random(test) % (uint32_t)(t % 3 ? rows : 3)); /* a few ids often */
     for (int types = 0; types < 4; types++) {
-        enum cpu_element table_type = types & 1 ? CPU_BF16 : CPU_F32;
+        remat_dtype table_type = types & 1 ? REMAT_BF16 : REMAT_F32;
         struct cpu_embedding embedding = {
             test_elements(test, table_type, rows * width), rows, width, table_type, ids, TOKENS};
         check_gather(pools, &embedding);
-        check_scatter(test, pools, &embedding, types & 2 ? CPU_BF16 : CPU_F32);
+        check_scatter(test, pools, &embedding, types & 2 ? REMAT_BF16 : REMAT_F32);
         free(embedding.table);
     }
 }

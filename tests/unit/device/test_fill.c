@@ -66,7 +66,7 @@ static void check_moments(struct test_pools *pools)
     enum { COUNT = 1000000 };
     float *x = test_memory(COUNT * sizeof *x);
     struct cpu_normal normal = {.seed = 7, .site = 9, .mean = 0.5f, .stddev = 2.0f};
-    cpu_fill_normal(pools->pool[2], cpu_functions_best(), x, CPU_F32, COUNT, &normal);
+    cpu_fill_normal(pools->pool[2], cpu_functions_best(), x, REMAT_F32, COUNT, &normal);
     double m1 = 0, m2 = 0, m4 = 0, inside = 0, neighbours = 0, previous = 0;
     for (int i = 0; i < COUNT; i++) {
         double z = (x[i] - 0.5) / 2;
@@ -89,17 +89,17 @@ static void check_normal_bits(struct test_pools *pools)
     enum { COUNT = 40000 };
     float *expected = test_memory(COUNT * sizeof *expected), *x = test_memory(COUNT * sizeof *x);
     struct cpu_normal normal = {.seed = 3, .site = 4, .mean = 0.1f, .stddev = 0.02f};
-    cpu_fill_normal(pools->pool[1], cpu_functions_get(CPU_ISA_BASELINE), expected, CPU_F32, COUNT,
+    cpu_fill_normal(pools->pool[1], cpu_functions_get(CPU_ISA_BASELINE), expected, REMAT_F32, COUNT,
                     &normal);
     uint16_t *narrow = test_memory(COUNT * sizeof *narrow);
     FOR_EACH_ISA(functions)
     for (int threads = 1; threads <= TEST_THREADS; threads++)
         for (int begin = 0; begin < 1000; begin = 3 * begin + 1) {
             normal.first = (uint64_t)begin;
-            cpu_fill_normal(pools->pool[threads], functions, x, CPU_F32, COUNT - begin, &normal);
+            cpu_fill_normal(pools->pool[threads], functions, x, REMAT_F32, COUNT - begin, &normal);
             CHECK(memcmp(x, expected + begin, (size_t)(COUNT - begin) * sizeof *x) == 0,
                   "normals from %d on %s, %d threads", begin, functions->name, threads);
-            cpu_fill_normal(pools->pool[threads], functions, narrow, CPU_BF16, COUNT - begin,
+            cpu_fill_normal(pools->pool[threads], functions, narrow, REMAT_BF16, COUNT - begin,
                             &normal);
             int wrong = 0;
             for (int i = 0; i < COUNT - begin; i++)
@@ -116,12 +116,12 @@ static void check_constant(struct test *test, struct test_pools *pools)
     enum { COUNT = 100003 };
     float *x = test_floats(test, COUNT + 1);
     float after = x[COUNT];
-    cpu_fill_constant(pools->pool[3], x, CPU_F32, COUNT, 1.5f);
+    cpu_fill_constant(pools->pool[3], cpu_functions_best(), x, REMAT_F32, COUNT, 1.5f);
     int wrong = 0;
     for (int i = 0; i < COUNT; i++)
         wrong += x[i] != 1.5f;
     uint16_t *narrow = (uint16_t *)x;
-    cpu_fill_constant(pools->pool[2], narrow, CPU_BF16, COUNT, 0.1f);
+    cpu_fill_constant(pools->pool[2], cpu_functions_best(), narrow, REMAT_BF16, COUNT, 0.1f);
     for (int i = 0; i < COUNT; i++)
         wrong += narrow[i] != test_narrow(0.1f);
     CHECK(wrong == 0 && x[COUNT] == after, "constant: %d wrong", wrong);

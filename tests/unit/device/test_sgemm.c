@@ -8,8 +8,8 @@
 struct problem {
     int64_t m, n, k;
     bool transpose_a, transpose_b, accumulate;
-    int64_t pad;                   /* of every leading dimension */
-    enum cpu_element type, c_type; /* of A and B, of C */
+    int64_t pad;              /* of every leading dimension */
+    remat_dtype type, c_type; /* of A and B, of C */
 };
 
 static inline __attribute__((always_inline)) void define(const struct cpu_matmul *mm)
@@ -75,7 +75,7 @@ static void compare(const struct problem *p, const void *c, const void *expected
 static void run(struct test *test, struct test_pools *pools, const struct problem *p)
 {
     struct cpu_matmul mm = matmul_of(p);
-    int64_t c_count = p->m * mm.ldc, c_bytes = c_count * cpu_element_bytes(p->c_type);
+    int64_t c_count = p->m * mm.ldc, c_bytes = c_count * remat_dtype_bytes(p->c_type);
     void *a = test_elements(test, p->type, (p->m + p->pad) * (p->k + p->pad));
     void *b = test_elements(test, p->type, (p->k + p->pad) * (p->n + p->pad));
     void *before = test_elements(test, p->c_type, c_count);
@@ -105,15 +105,15 @@ static void run_layouts(struct test *test, struct test_pools *pools, int step, i
                         int64_t k)
 {
     for (int layout = 0; layout < 8; layout += step) {
-        struct problem p = {m,       n,      k, layout & 1, layout & 2, layout & 4, layout % 3 * 5,
-                            CPU_F32, CPU_F32};
+        struct problem p = {
+            m, n, k, layout & 1, layout & 2, layout & 4, layout % 3 * 5, REMAT_F32, REMAT_F32};
         run(test, pools, &p);
-        p.type = CPU_BF16;
-        p.c_type = (m + n + k) % 3 ? CPU_BF16 : CPU_F32;
+        p.type = REMAT_BF16;
+        p.c_type = (m + n + k) % 3 ? REMAT_BF16 : REMAT_F32;
         run(test, pools, &p);
         if (layout == 5) {
-            p.type = CPU_F32;
-            p.c_type = CPU_BF16;
+            p.type = REMAT_F32;
+            p.c_type = REMAT_BF16;
             run(test, pools, &p);
         }
     }
@@ -124,8 +124,8 @@ static void check_strides(struct test *test, struct test_pools *pools)
 {
     float *a = test_floats(test, 500), *b = test_floats(test, 500 * 140);
     float expected[60 * 70], c[60 * 70];
-    struct cpu_matmul mm = {60, 70,       500, a,     0,       1,       b,      140,
-                            2,  expected, 70,  false, CPU_F32, CPU_F32, CPU_F32};
+    struct cpu_matmul mm = {60, 70,       500, a,     0,         1,         b,        140,
+                            2,  expected, 70,  false, REMAT_F32, REMAT_F32, REMAT_F32};
     reference(&mm);
     mm.c = c;
     FOR_EACH_ISA(functions)
@@ -157,11 +157,14 @@ int main(int argc, char **argv)
     run_layouts(&test, &pools, step, 130, 1000, 63);
     run_layouts(&test, &pools, step, 257, 100, 1000);
     run_layouts(&test, &pools, step, 9, 50, 3001);
-    run(&test, &pools, &(struct problem){1700, 1300, 20, false, true, false, 3, CPU_F32, CPU_F32});
-    run(&test, &pools, &(struct problem){801, 601, 400, true, false, true, 1, CPU_F32, CPU_F32});
     run(&test, &pools,
-        &(struct problem){1700, 1300, 20, false, true, false, 3, CPU_BF16, CPU_BF16});
-    run(&test, &pools, &(struct problem){801, 601, 800, true, false, false, 1, CPU_BF16, CPU_BF16});
+        &(struct problem){1700, 1300, 20, false, true, false, 3, REMAT_F32, REMAT_F32});
+    run(&test, &pools,
+        &(struct problem){801, 601, 400, true, false, true, 1, REMAT_F32, REMAT_F32});
+    run(&test, &pools,
+        &(struct problem){1700, 1300, 20, false, true, false, 3, REMAT_BF16, REMAT_BF16});
+    run(&test, &pools,
+        &(struct problem){801, 601, 800, true, false, false, 1, REMAT_BF16, REMAT_BF16});
     check_strides(&test, &pools);
     test_pools_destroy(&pools);
     return test_end(&test);
