@@ -8,6 +8,7 @@
 
 #include "amounts.h"
 #include "layers.h"
+#include "overlap.h"
 
 #include <assert.h>
 #include <math.h>
@@ -440,7 +441,7 @@ static void add_sites(struct builder *b)
             add_rerun(b, k);
         } else if (is_fused(b, k) && !early && b->s->inlines[k.i].count > 0) {
             add_inlining(b, k);
-        } else if (!remat_runs_beside(b->s->graph, kernel_at(b, k))) {
+        } else if (!remat_may_overlap(b->s->graph, kernel_at(b, k))) {
             b->out->least_ns =
                 remat_ns_add(b->out->least_ns, remat_price_least_ns(&b->prices[k.i]));
         }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "price.h"
 
+#include "overlap.h"
+
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
@@ -257,24 +259,6 @@ static bool crosses_machines(const struct remat_mesh *mesh, uint32_t axis, uint3
     }
     uint32_t span = stride * mesh->axes[axis].size;
     return ranks > machine_ranks && machine_ranks % span != 0;
-}
-
-bool remat_runs_beside(const struct remat_graph *graph, const struct remat_fused_kernel *kernel)
-{
-    if (!remat_kernel_kind_is_transfer(kernel->kind))
-        return false;
-    const struct remat_value_info *from = &graph->values[kernel->operands[0].value.i];
-    bool within = strcmp(graph->mesh.axes[(uint32_t)kernel->parameters[0]].name, "tp") == 0;
-    bool gathers_parameter = kernel->kind == REMAT_KERNEL_gather && remat_is_none(from->node.i) &&
-                             from->role == REMAT_ROLE_PARAMETER;
-    return !within && !gathers_parameter;
-}
-
-bool remat_may_join_group(const struct remat_graph *graph, const struct remat_fused_kernel *kernel)
-{
-    return remat_kernel_kind_is_transfer(kernel->kind) &&
-           (remat_runs_beside(graph, kernel) ||
-            remat_is_none(graph->values[kernel->operands[0].value.i].node.i));
 }
 
 uint64_t remat_price_engine_bytes(const struct remat_mesh *mesh,

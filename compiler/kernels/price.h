@@ -97,14 +97,6 @@ struct remat_model_work remat_price_model_work(const struct remat_graph *graph,
  */
 remat_status remat_price_check(remat_context *ctx, const struct remat_graph *graph,
                                const struct remat_device_description *device);
-/* A transfer that no decision is about, which may run beside computation: of a gradient, an updated
- * parameter or an output, but neither the gather of a parameter that ranks have in parts, nor
- * what layers exchange within, along "tp". */
-bool remat_runs_beside(const struct remat_graph *graph, const struct remat_fused_kernel *kernel);
-/* A transfer beside computation, or of what is there from the start. Of what layers exchange within
- * one waits for the other. */
-bool remat_may_join_group(const struct remat_graph *graph, const struct remat_fused_kernel *kernel);
-
 /* Memory that the engine of a rank takes on the device, on the machine with the most ranks. */
 uint64_t remat_price_engine_bytes(const struct remat_mesh *mesh,
                                   const struct remat_device_description *device);

@@ -3,6 +3,7 @@
 
 #include "amounts.h"
 #include "beside.h"
+#include "overlap.h"
 #include "schedule.h"
 
 /* Of transfers, what runs beside computation takes a step no longer. */
@@ -55,7 +56,7 @@ remat_status remat_arrange(remat_context *ctx, struct remat_arena *arena,
         uint64_t *class_ns = &out->times.ns[remat_cost_class_of(kernel->kind)];
         *class_ns = remat_ns_add(*class_ns, out->prices[k].ns);
         out->step_ns = remat_ns_add(out->step_ns, out->prices[k].ns);
-        if (!remat_runs_beside(graph, kernel))
+        if (!remat_may_overlap(graph, kernel))
             out->least_ns = remat_ns_add(out->least_ns, remat_price_least_ns(&out->prices[k]));
     }
     remat_stopwatch_lap(watch, REMAT_LAP_PRICE);

@@ -16,6 +16,7 @@
 
 #include "amounts.h"
 #include "groups.h"
+#include "overlap.h"
 #include "schedule.h"
 
 #include <assert.h>
@@ -330,7 +331,7 @@ struct remat_beside remat_run_beside(struct remat_arena *arena, const struct rem
     REMAT_NEW(arena, r.unwritten, graph->value_count);
     REMAT_NEW(arena, r.readers, graph->value_count);
     for (remat_kernel_id k = {0}; k.i < kernels->count; k.i++)
-        r.beside[k.i] = remat_runs_beside(graph, remat_kernel_at(kernels, k));
+        r.beside[k.i] = remat_may_overlap(graph, remat_kernel_at(kernels, k));
     r.from = remat_group_gathers(arena, graph, kernels, prices, order, &r.after);
     find_next_in_line(&r);
     for (struct unit unit = {0}; unit.end < kernels->count; unit.begin = unit.end) {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "groups.h"
 
+#include "overlap.h"
+
 uint64_t remat_continued_ns(const struct remat_price *price)
 {
     return price->ns - price->latency_ns;
@@ -32,7 +34,7 @@ bool remat_go_together(const struct remat_graph *graph, const struct remat_fused
 static bool is_early_gather(const struct remat_graph *graph,
                             const struct remat_fused_kernel *kernel)
 {
-    return kernel->kind == REMAT_KERNEL_gather && !remat_runs_beside(graph, kernel) &&
+    return kernel->kind == REMAT_KERNEL_gather && !remat_may_overlap(graph, kernel) &&
            remat_may_join_group(graph, kernel);
 }
 

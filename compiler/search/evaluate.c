@@ -2,6 +2,7 @@
 #include "evaluate.h"
 
 #include "amounts.h"
+#include "overlap.h"
 
 void remat_evaluator_init(struct remat_evaluator *e, struct remat_arena *arena,
                           const struct remat_graph *graph,
@@ -30,7 +31,7 @@ void remat_evaluator_init(struct remat_evaluator *e, struct remat_arena *arena,
         prices[k] = remat_price_kernel(graph, kernel, device);
         e->base_ns = remat_ns_add(e->base_ns, prices[k].ns);
         e->transfers |= remat_may_join_group(graph, kernel);
-        if (remat_runs_beside(graph, kernel))
+        if (remat_may_overlap(graph, kernel))
             e->beside_ns = remat_ns_add(e->beside_ns, prices[k].ns);
     }
     REMAT_NEW(arena, e->sums, 1);

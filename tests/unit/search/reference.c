@@ -4,6 +4,7 @@
 #include "amounts.h"
 #include "check.h"
 #include "ops.h"
+#include "overlap.h"
 #include "view.h"
 
 /* --- from the graph to kernels --- */
