@@ -261,7 +261,8 @@ static remat_status emit_attention(struct cuda_emitter *e, const struct remat_co
     cuda_add_command_words(e, command);
     if (shape != CUDA_FORWARD) {
         cuda_add_word(e, REMAT_CUDA_WORKSPACE, 0);
-        REMAT_CHECK(cuda_use_workspace(e, &s, remat_aligned_bytes(s.columns * 4)));
+        REMAT_CHECK(cuda_use_workspace(
+            e, &s, remat_workspace_list_bytes(REMAT_KERNEL_attention_backward, s.columns)));
     }
     return REMAT_OK;
 }

@@ -51,7 +51,7 @@ static remat_status emit_sort(struct cuda_emitter *e, struct cuda_source s, uint
     uint32_t bits = 64 - (uint32_t)__builtin_clzll(table_rows);
     uint32_t digits = (bits + DIGIT_BITS_MAX - 1) / DIGIT_BITS_MAX;
     uint32_t digit_bits = (bits + digits - 1) / digits;
-    uint64_t list_bytes = remat_aligned_bytes(s.rows * 8);
+    uint64_t list_bytes = remat_workspace_list_bytes(REMAT_KERNEL_embedding_backward, s.rows);
     s.shape = CUDA_SORT;
     s.width = 1;
     s.threads = REMAT_CUDA_THREADS_MAX;

@@ -31,20 +31,20 @@ static void add(struct remat_arena *arena, struct remat_persistent *out,
     out->total_bytes += remat_aligned_bytes(bytes);
 }
 
-/* No less than the deltas of attention and two lists of sorted tokens. */
 static uint64_t workspace_needed(const struct remat_graph *graph)
 {
     uint64_t most = 0;
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const struct remat_node_info *node = &graph->nodes[n];
-        uint64_t bytes = 0;
-        if (node->op == REMAT_OP_attention_backward)
-            bytes = remat_value_bytes(&graph->values[node->inputs[5].i]); /* as lse */
-        if (node->op == REMAT_OP_embedding_backward || node->op == REMAT_OP_embedding_accumulate) {
-            remat_value ids = node->inputs[node->input_count - 1];
-            bytes = 2 * remat_aligned_bytes(2 * remat_value_bytes(&graph->values[ids.i]));
-        }
-        most = bytes > most ? bytes : most;
+        uint32_t kind = remat_op_info(node->op)->executor;
+        if (!remat_op_has(node->op, REMAT_FACT_BUILTIN) || !remat_kernel_workspace(kind).lists)
+            continue;
+        struct remat_workspace workspace = remat_kernel_workspace(kind);
+        uint32_t state = remat_op_has(node->op, REMAT_FACT_IN_PLACE); /* which comes first */
+        remat_value value = node->inputs[workspace.operand + state];
+        int64_t elements = remat_shape_elements(&graph->values[value.i].shape);
+        remat_keep_most(&most,
+                        workspace.lists * remat_workspace_list_bytes(kind, (uint64_t)elements));
     }
     return most;
 }

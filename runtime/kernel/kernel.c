@@ -288,3 +288,21 @@ bool remat_kernel_kind_is_transfer(uint32_t kind)
 {
     return kind < REMAT_KERNEL_KIND_COUNT && rows[kind].dispatch == REMAT_DISPATCH_ENGINE;
 }
+
+struct remat_workspace remat_kernel_workspace(uint32_t kind)
+{
+    switch (kind) {
+    case REMAT_KERNEL_attention_backward: /* a delta for each lse */
+        return (struct remat_workspace){5, 1, sizeof(float)};
+    case REMAT_KERNEL_embedding_backward: /* tokens and their ids, sorted from one list to the other
+                                           */
+        return (struct remat_workspace){1, 2, 2 * sizeof(int32_t)};
+    default:
+        return (struct remat_workspace){0};
+    }
+}
+
+uint64_t remat_workspace_list_bytes(uint32_t kind, uint64_t elements)
+{
+    return remat_aligned_bytes(elements * remat_kernel_workspace(kind).item_bytes);
+}

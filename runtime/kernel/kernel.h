@@ -162,6 +162,14 @@ const struct remat_kernel_row *remat_kernel_row(uint32_t kind);
 /* Which letter of a row's dtypes, access and layouts is that of operand `operand` of `count`. */
 uint32_t remat_kernel_row_letter(const struct remat_kernel_row *row, uint32_t operand,
                                  uint32_t count);
+/* Memory that a built-in kernel needs on a GPU while it runs: lists with an item for each element
+ * of an operand. No lists: none. */
+struct remat_workspace {
+    uint32_t operand, lists, item_bytes;
+};
+struct remat_workspace remat_kernel_workspace(uint32_t kind);
+/* Of so many elements of the operand, and of one list. */
+uint64_t remat_workspace_list_bytes(uint32_t kind, uint64_t elements);
 /* Whether a layout, a letter of a row, has such strides. */
 bool remat_layout_has(char layout, uint32_t rank, const int64_t *shape, const int64_t *strides);
 /* The name number `index` of a row's operands or parameters, to be printed with "%.*s"; NULL after
