@@ -5,7 +5,6 @@
 #include "flight.h"
 #include "host.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -277,7 +276,6 @@ fail:
 
 remat_status remat_session_move(remat_session *session, uint32_t first, char *message)
 {
-    assert(first < session->flight_end);
     return (session->engine.on_device ? move_on_device
             : session->staging        ? move_copies
                                       : move_on_host)(session, first, message);
