@@ -18,6 +18,7 @@ REMAT_INDEX(group_id);
 struct remat_policy_ground {
     const struct remat_graph *graph;
     struct remat_facts facts;
+    const bool *parts; /* by value: a rank may keep a part; NULL: of none */
     struct remat_layer_numbers layers;
     uint32_t forward_count;
     const struct remat_node_info **forward; /* of the forward pass and the loss, no views */
@@ -119,7 +120,7 @@ static void recompute_groups(struct decider *d, struct remat_decision *out)
 static void distribute_inputs(struct decider *d, struct remat_decision *out)
 {
     const struct remat_facts *facts = &d->ground->facts;
-    const bool *may = remat_keep_PART.legal(d->arena, d->graph);
+    const bool *may = d->ground->parts;
     struct readers {   /* of a value: groups other than its own */
         bool any;      /* there is one */
         group_id only; /* none: no group, or several */
@@ -413,6 +414,7 @@ remat_status remat_policy_prepare(remat_context *ctx, struct remat_arena *arena,
     REMAT_NEW(arena, ground, 1);
     ground->graph = graph;
     remat_facts_create(arena, graph, &ground->facts);
+    ground->parts = remat_keep_PART.legal(arena, graph);
     remat_pins_match(arena, graph, &ground->facts, pins, &ground->pins);
     struct remat_rule_case c = {
         .arena = arena, .settings = pins, .graph = graph, .pins = &ground->pins};
