@@ -168,7 +168,7 @@ struct remat_workspace {
     uint32_t operand, lists, item_bytes;
 };
 struct remat_workspace remat_kernel_workspace(uint32_t kind);
-/* Of so many elements of the operand, and of one list. */
+/* Bytes of one list, for so many elements of the operand. */
 uint64_t remat_workspace_list_bytes(uint32_t kind, uint64_t elements);
 /* Whether a layout, a letter of a row, has such strides. */
 bool remat_layout_has(char layout, uint32_t rank, const int64_t *shape, const int64_t *strides);
