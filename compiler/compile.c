@@ -8,13 +8,11 @@
 #include "amounts.h"
 #include "codegen.h"
 #include "decide.h"
-#include "explain.h"
-#include "front.h"
 #include "lower.h"
 #include "ops.h"
 #include "plan_notes.h"
 #include "prepare.h"
-#include "program.h"
+#include "search.h"
 
 struct pipeline {
     remat_context *ctx;
@@ -23,7 +21,7 @@ struct pipeline {
     const struct remat_compile_settings *settings;
     struct remat_program **program; /* the results: one of these three */
     struct remat_bound *bound;
-    struct remat_frontier *frontier;
+    struct remat_front *front;
     struct remat_prepared prepared;
     struct remat_persistent persistent;
     struct remat_stopwatch watch;
@@ -114,7 +112,7 @@ static remat_status describe(struct pipeline *p, const struct remat_chosen *c,
     out->policy = c->name;
     out->graph_hash = remat_graph_hash(p->input);
     out->numerics_hash = remat_hash_string(NUMERICS_VERSION, p->prepared.numerics_hash);
-    out->budget_bytes = s->has_budget ? s->budget_bytes : 0;
+    out->budget_bytes = s->search.has_budget ? s->search.budget_bytes : 0;
     out->reserve_bytes = p->search.reserve_bytes;
     out->arena_bytes = remat_aligned_bytes(c->arena_bytes);
     describe_work(p, out);
@@ -202,7 +200,7 @@ static void begin_search(struct pipeline *p)
                                .arena = p->arena,
                                .planning = remat_scratch_open(p->ctx),
                                .scratch = remat_scratch_open(p->ctx),
-                               .settings = settings,
+                               .settings = &settings->search,
                                .step = &p->prepared.step,
                                .graph = remat_step_decided(&p->prepared.step)->graph,
                                .evaluator = &p->evaluator,
@@ -211,9 +209,9 @@ static void begin_search(struct pipeline *p)
                            ? settings->reserve_bytes
                            : settings->device.reserve_bytes +
                                  remat_price_engine_bytes(&settings->mesh, &settings->device);
-    if (settings->has_budget)
-        s->limit_bytes = settings->budget_bytes > s->reserve_bytes
-                             ? settings->budget_bytes - s->reserve_bytes
+    if (settings->search.has_budget)
+        s->limit_bytes = settings->search.budget_bytes > s->reserve_bytes
+                             ? settings->search.budget_bytes - s->reserve_bytes
                              : 0;
 }
 
@@ -221,17 +219,18 @@ static void begin_search(struct pipeline *p)
 static remat_status start(struct pipeline *p)
 {
     struct remat_search *s = &p->search;
-    enum remat_purpose purpose = p->program    ? REMAT_FOR_PLAN
-                                 : p->frontier ? REMAT_FOR_CURVE
-                                               : REMAT_FOR_BOUND;
+    enum remat_purpose purpose = p->program ? REMAT_FOR_PLAN
+                                 : p->front ? REMAT_FOR_CURVE
+                                            : REMAT_FOR_BOUND;
     REMAT_CHECK(check(p));
     REMAT_CHECK(remat_prepare(p->ctx, p->arena, p->input, p->settings, purpose, &p->prepared));
     begin_search(p);
     REMAT_CHECK(arrange_fixed(p));
     remat_search_raise_floor(s, p->persistent.total_bytes, true);
-    if (s->floor_bytes > s->limit_bytes && p->settings->briefly)
+    if (s->floor_bytes > s->limit_bytes && p->settings->search.briefly)
         return remat_search_refuse_briefly(s);
-    REMAT_CHECK(remat_policy_prepare(p->ctx, p->arena, s->graph, &p->settings->policy, &s->ground));
+    REMAT_CHECK(
+        remat_policy_prepare(p->ctx, p->arena, s->graph, &p->settings->search.policy, &s->ground));
     remat_evaluator_init(&p->evaluator, s->planning, s->graph, &p->persistent, &p->settings->device,
                          remat_policy_pinned(s->ground, p->arena), &p->watch);
     remat_stopwatch_start(&p->watch);
@@ -251,8 +250,8 @@ static bool is_late(void *user)
 {
     const struct pipeline *p = user;
     const struct remat_compile_settings *s = p->settings;
-    bool done = p->refused || (p->frontier && p->search.state.best_ns);
-    return !done && s->is_late && s->is_late(s->is_over_user);
+    bool done = p->refused || (p->front && p->search.state.best_ns);
+    return !done && s->is_late && s->is_late(s->search.is_over_user);
 }
 
 /* --- what is asked for --- */
@@ -335,21 +334,21 @@ remat_status remat_compile_bound(remat_context *ctx, struct remat_arena *arena,
     return remat_guard_until(ctx, find_bound, is_late, &p);
 }
 
-static remat_status find_frontier(void *user)
+static remat_status find_front(void *user)
 {
     struct pipeline *p = user;
     REMAT_CHECK(start(p));
-    REMAT_CHECK(remat_search_front(&p->search, p->frontier));
+    REMAT_CHECK(remat_search_front(&p->search, p->front));
     report_times(p);
     return REMAT_OK;
 }
 
-remat_status remat_compile_frontier(remat_context *ctx, struct remat_arena *arena,
-                                    const struct remat_graph *graph,
-                                    const struct remat_compile_settings *settings,
-                                    struct remat_frontier *frontier)
+remat_status remat_compile_front(remat_context *ctx, struct remat_arena *arena,
+                                 const struct remat_graph *graph,
+                                 const struct remat_compile_settings *settings,
+                                 struct remat_front *front)
 {
     struct pipeline p = begin(ctx, arena, graph, settings);
-    p.frontier = frontier;
-    return remat_guard_until(ctx, find_frontier, is_late, &p);
+    p.front = front;
+    return remat_guard_until(ctx, find_front, is_late, &p);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "explain.h"
-
 #include "border.h"
+#include "search.h"
 
 enum { NODES_EVALUATED = 250000 }; /* for all values together; beyond it costs are estimated */
 

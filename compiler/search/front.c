@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Proposals are taken by time. Each that is priced lowers the limit for those behind it, which are
  * slower: in small graphs to just below its live peak, else to the next of evenly spaced rooms. */
-#include "front.h"
-
 #include "amounts.h"
 #include "queue.h"
-#include "search.h"
 
 #include <stdlib.h>
 
@@ -17,7 +14,7 @@ enum {
 
 struct walk {
     struct remat_queue queue;
-    struct REMAT_LIST(struct remat_frontier_point) points;
+    struct REMAT_LIST(struct remat_front_point) points;
     uint64_t room_bytes;
     bool rough; /* the graph is large */
 };
@@ -25,7 +22,7 @@ struct walk {
 /* Larger first; of equal ones the fastest first. */
 static int compare_points(const void *a, const void *b)
 {
-    const struct remat_frontier_point *x = a, *y = b;
+    const struct remat_front_point *x = a, *y = b;
     if (x->live_peak_bytes != y->live_peak_bytes)
         return x->live_peak_bytes > y->live_peak_bytes ? -1 : 1;
     if (x->step_ns != y->step_ns)
@@ -36,12 +33,12 @@ static int compare_points(const void *a, const void *b)
 /* Sorts, and drops points that another one is as small and as fast as. */
 static void sort_points(struct walk *w)
 {
-    struct remat_frontier_point *items = w->points.items;
+    struct remat_front_point *items = w->points.items;
     size_t kept = 0;
     if (w->points.count > 0)
         qsort(items, w->points.count, sizeof *items, compare_points);
     for (size_t i = 0; i < w->points.count; i++) {
-        const struct remat_frontier_point point = items[i];
+        const struct remat_front_point point = items[i];
         if (kept > 0 && items[kept - 1].live_peak_bytes == point.live_peak_bytes)
             continue;
         while (kept > 0 && items[kept - 1].step_ns >= point.step_ns)
@@ -53,13 +50,13 @@ static void sort_points(struct walk *w)
 
 /* Of a proposal that has been evaluated. Times saturate, and what takes that long is no plan:
  * remat_arrange refuses it. */
-static struct remat_frontier_point add_point(struct walk *w, const struct remat_proposal *proposal)
+static struct remat_front_point add_point(struct walk *w, const struct remat_proposal *proposal)
 {
     struct remat_search *s = w->queue.search;
     uint64_t ns = proposal->cost.step_ns, bytes = proposal->cost.live_peak_bytes;
     remat_keep_most(&bytes, s->fixed_live_bytes);
     uint64_t step_ns = remat_search_step_ns(s, ns < REMAT_SEGMENT_NS_MAX ? ns : 0);
-    struct remat_frontier_point point = {proposal->name, bytes, step_ns, 0};
+    struct remat_front_point point = {proposal->name, bytes, step_ns, 0};
     if (step_ns)
         REMAT_PUSH(s->arena, &w->points, point);
     s->state.seen_count++;
@@ -73,7 +70,7 @@ static remat_status begin(struct walk *w, uint32_t policy_count)
 {
     struct remat_search *s = w->queue.search;
     REMAT_CHECK(remat_search_plan(s, false));
-    struct remat_proposals policies = remat_search_policies(s);
+    struct remat_proposals policies = remat_propose_policies(s);
     remat_proposal_evaluate(s, &policies.items[0], 0);
     add_point(w, &policies.items[0]);
     s->state.to_see_count = (uint32_t)policies.count + policy_count;
@@ -111,14 +108,13 @@ static void walk(struct walk *w)
                          w->queue.taken.count);
 }
 
-static void price(struct walk *w, struct remat_frontier *out)
+static void price(struct walk *w, struct remat_front *out)
 {
     struct remat_search *s = w->queue.search;
     struct remat_proposals all = {0};
     REMAT_NEW(s->arena, out->priced, out->policy_count);
     for (uint32_t i = 0; i < out->policy_count && !remat_search_is_over(s); i++) {
-        const struct remat_policy *policy = &out->policies[i];
-        struct remat_proposal proposal = {policy->name, policy, .path = REMAT_NO_PATH};
+        struct remat_proposal proposal = remat_propose_policy(&out->policies[i], 0);
         remat_proposal_evaluate(s, &proposal, 0);
         out->priced[i] = add_point(w, &proposal);
         REMAT_PUSH(s->arena, &all, proposal);
@@ -126,7 +122,7 @@ static void price(struct walk *w, struct remat_frontier *out)
     remat_proposals_show(s, "settings of other systems", out->policy_count, all.items, all.count);
 }
 
-remat_status remat_search_front(struct remat_search *s, struct remat_frontier *out)
+remat_status remat_search_front(struct remat_search *s, struct remat_front *out)
 {
     const struct remat_program *plan = out->plan;
     struct walk w = {.queue = {s, "the curve, fastest first", REMAT_FASTEST_FIRST, .curve = true}};
@@ -134,13 +130,12 @@ remat_status remat_search_front(struct remat_search *s, struct remat_frontier *o
     walk(&w);
     price(&w, out);
     if (plan)
-        REMAT_PUSH(
-            s->arena, &w.points,
-            ((struct remat_frontier_point){plan->policy, plan->peak_bytes, plan->step_ns, 0}));
+        REMAT_PUSH(s->arena, &w.points,
+                   ((struct remat_front_point){plan->policy, plan->peak_bytes, plan->step_ns, 0}));
     sort_points(&w);
     out->bounded = s->settings->solver == REMAT_SOLVER_PER_OP;
     for (uint32_t i = 0; i < w.points.count && out->bounded; i++) {
-        struct remat_frontier_point *point = &w.points.items[i];
+        struct remat_front_point *point = &w.points.items[i];
         uint64_t bound_ns = remat_planner_bound(s->planner, point->live_peak_bytes);
         point->bound_ns = remat_search_bound_ns(s, bound_ns);
         REMAT_CHECK(remat_search_check_bound(s, point->bound_ns, point->step_ns));

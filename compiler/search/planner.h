@@ -5,10 +5,10 @@
 #define REMAT_PLANNER_H
 
 #include "closure.h"
-#include "compile.h"
 #include "evaluate.h"
 #include "path.h"
 #include "program_point.h"
+#include "search_settings.h"
 
 /* Where decisions come from, and bounds. Thread-compatible; lies in the arena it was made in. */
 struct remat_planner {

@@ -5,9 +5,25 @@
 
 #include <assert.h>
 
-static struct remat_decision decide(struct remat_search *s, struct remat_arena *arena,
-                                    const struct remat_proposal *proposal,
-                                    struct remat_notes *notes)
+struct remat_proposal remat_propose_policy(const struct remat_policy *policy, uint32_t step)
+{
+    return (struct remat_proposal){
+        .name = policy->name, .policy = policy, .path = REMAT_NO_PATH, .step = step};
+}
+
+struct remat_proposals remat_propose_policies(struct remat_search *s)
+{
+    struct remat_policies policies = {0};
+    struct remat_proposals out = {0};
+    remat_manual_policies(s->arena, s->graph, &policies);
+    for (uint32_t i = 0; i < policies.count; i++)
+        REMAT_PUSH(s->arena, &out, remat_propose_policy(&policies.items[i], i));
+    return out;
+}
+
+struct remat_decision remat_proposal_decide(struct remat_search *s, struct remat_arena *arena,
+                                            const struct remat_proposal *proposal,
+                                            struct remat_notes *notes)
 {
     struct remat_decision out;
     remat_stopwatch_start(s->evaluator->watch);
@@ -22,7 +38,7 @@ static struct remat_decision decide(struct remat_search *s, struct remat_arena *
 
 void remat_proposal_find_least(struct remat_search *s, struct remat_proposal *proposal)
 {
-    struct remat_decision decision = decide(s, s->scratch, proposal, NULL);
+    struct remat_decision decision = remat_proposal_decide(s, s->scratch, proposal, NULL);
     proposal->least = remat_planner_least(s->planner, s->scratch, &decision);
     proposal->least.step_ns += proposal->in_line ? s->evaluator->beside_ns : 0;
     remat_arena_reset(s->scratch);
@@ -37,7 +53,7 @@ static void evaluate(struct remat_search *s, const struct remat_decision *decisi
 
 void remat_proposal_price(struct remat_search *s, struct remat_proposal *proposal)
 {
-    struct remat_decision decision = decide(s, s->scratch, proposal, NULL);
+    struct remat_decision decision = remat_proposal_decide(s, s->scratch, proposal, NULL);
     proposal->cost = remat_evaluate_time(s->evaluator, &decision);
     if (!proposal->cost.step_ns)
         evaluate(s, &decision, 0, &proposal->cost);
@@ -51,7 +67,7 @@ void remat_proposal_evaluate(struct remat_search *s, struct remat_proposal *prop
     if (cost->live_peak_bytes > limit_bytes ||
         (cost->live_peak_bytes && cost->arena_bytes != UINT64_MAX))
         return;
-    struct remat_decision decision = decide(s, s->scratch, proposal, NULL);
+    struct remat_decision decision = remat_proposal_decide(s, s->scratch, proposal, NULL);
     evaluate(s, &decision, limit_bytes, &proposal->cost);
     assert(cost->live_peak_bytes >= proposal->least.live_bytes);
     remat_arena_reset(s->scratch);
@@ -92,26 +108,4 @@ void remat_proposals_show(struct remat_search *s, const char *name, uint32_t all
     }
     list.items = tried;
     s->settings->tried(s->settings->search_user, &list);
-}
-
-remat_status remat_proposal_carry(struct remat_search *s, const struct remat_proposal *proposal,
-                                  struct remat_chosen *out)
-{
-    struct remat_evaluator *e = s->evaluator;
-    *out = (struct remat_chosen){.name = proposal->name};
-    out->decision = decide(s, s->arena, proposal, &s->notes);
-    out->decision.reasons = remat_copy(s->arena, out->decision.reasons, s->graph->value_count,
-                                       sizeof *out->decision.reasons); /* outlive the model */
-    struct remat_arrangement *a = &out->arranged;
-    remat_evaluator_forget(e);
-    *a = remat_evaluator_arrange(e, s->planning, &out->decision);
-    REMAT_CHECK(
-        remat_price_check_list(s->ctx, a->graph, &a->kernels, a->prices, &s->settings->device));
-    remat_stopwatch_start(e->watch);
-    REMAT_CHECK(remat_place(s->ctx, s->planning, e->persistent, &a->lifespans, &a->arena_bytes));
-    remat_stopwatch_lap(e->watch, REMAT_LAP_PLACE);
-    out->arena_bytes = a->arena_bytes;
-    remat_keep_most(&out->arena_bytes, s->fixed_arena_bytes);
-    assert(a->step_ns == proposal->cost.step_ns && out->arena_bytes == proposal->cost.arena_bytes);
-    return REMAT_OK;
 }

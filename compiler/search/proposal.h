@@ -4,7 +4,6 @@
 #ifndef REMAT_PROPOSAL_H
 #define REMAT_PROPOSAL_H
 
-#include "decide.h"
 #include "search.h"
 
 struct remat_proposal {
@@ -18,6 +17,16 @@ struct remat_proposal {
 };
 
 struct remat_proposals REMAT_LIST(struct remat_proposal);
+
+struct remat_proposal remat_propose_policy(const struct remat_policy *policy, uint32_t step);
+
+/* All manual policies, in the search's arena. */
+struct remat_proposals remat_propose_policies(struct remat_search *search);
+
+/* The proposal's decision, in `arena`; `notes` may be NULL. */
+struct remat_decision remat_proposal_decide(struct remat_search *search, struct remat_arena *arena,
+                                            const struct remat_proposal *proposal,
+                                            struct remat_notes *notes);
 
 /* Fills proposal->least. */
 void remat_proposal_find_least(struct remat_search *search, struct remat_proposal *proposal);
@@ -37,9 +46,5 @@ bool remat_proposals_have(const struct remat_proposals *proposals,
 /* Shows those that have been evaluated to settings->tried, out of `all` that there were, if any. */
 void remat_proposals_show(struct remat_search *search, const char *name, uint32_t all,
                           const struct remat_proposal *proposals, size_t count);
-
-/* Decides, and packs what was evaluated; adds the policy's notes to those of the search. */
-remat_status remat_proposal_carry(struct remat_search *search,
-                                  const struct remat_proposal *proposal, struct remat_chosen *out);
 
 #endif

@@ -7,8 +7,9 @@
 #define REMAT_SEARCH_H
 
 #include "decide.h"
+#include "lower.h"
 #include "planner.h"
-#include "step.h"
+#include "search_settings.h"
 
 struct remat_search {
     remat_context *ctx;
@@ -16,7 +17,7 @@ struct remat_search {
     struct remat_arena *planning;  /* of the planner */
     struct remat_arena *scratch;   /* of one proposal at a time: empty between two */
     struct remat_planner *planner; /* NULL: not needed, as where there is no budget */
-    const struct remat_compile_settings *settings;
+    const struct remat_search_settings *settings;
     const struct remat_graph *graph;              /* what decisions are made on */
     struct remat_evaluator *evaluator;            /* of that */
     struct remat_model model;                     /* of that; no pins */
@@ -78,8 +79,19 @@ remat_status remat_search_plan(struct remat_search *search, bool bounds_only);
 /* Of a whole step, when the decided segment takes `ns`; 0: not known. */
 uint64_t remat_search_step_ns(const struct remat_search *search, uint64_t ns);
 
-struct remat_proposals;
-/* The manual policies, in the search's arena. */
-struct remat_proposals remat_search_policies(struct remat_search *search);
+/* The other action of each value of the graph, all other values as decided. Costs of single values
+ * are differences of exact step times in small graphs; in large ones they are estimated by the
+ * costs of the planner's problem (closure.h). */
+struct remat_explanation {
+    struct remat_alternative *alternatives; /* by value of the graph */
+    bool exact;                             /* what they cost; else estimated */
+};
+struct remat_explanation remat_explain(struct remat_search *search,
+                                       const struct remat_decision *decision);
+
+/* Fills `out`, the front of --curve: of what the planner and the manual policies offer, what
+ * nothing else is as small and as fast as; in large graphs points lie some way apart. Times are of
+ * a step, bytes are live peaks of all segments; the points lie in the search's arena. */
+remat_status remat_search_front(struct remat_search *search, struct remat_front *out);
 
 #endif

@@ -49,8 +49,8 @@ static remat_status find_budget(remat_context *ctx, const struct remat_graph *gr
     struct remat_program *program;
     remat_arena_init(&arena, ctx);
     REMAT_TRY(remat_compile(ctx, &arena, graph, settings, &program));
-    settings->has_budget = true;
-    settings->budget_bytes =
+    settings->search.has_budget = true;
+    settings->search.budget_bytes =
         program->static_bytes + (program->arena_bytes - program->static_bytes) / 2;
 fail:
     remat_arena_release(&arena);
@@ -62,7 +62,7 @@ static remat_status measure(remat_context *ctx, const char *preset, enum remat_s
 {
     remat_status st = REMAT_OK;
     struct remat_compile_settings settings = {
-        .has_reserve = true, .solver = solver, .passes.microbatches = microbatches};
+        .has_reserve = true, .search.solver = solver, .passes.microbatches = microbatches};
     struct remat_arena arena, devices;
     struct remat_graph *graph;
     struct remat_program *program;
@@ -75,7 +75,7 @@ static remat_status measure(remat_context *ctx, const char *preset, enum remat_s
     REMAT_TRY(find_budget(ctx, graph, &settings));
     printf("%s, solver %s, microbatches %" PRIu32 ", arena %" PRIu64 " B at most\n", preset,
            solver == REMAT_SOLVER_MANUAL ? "manual" : "per-op", microbatches,
-           settings.budget_bytes);
+           settings.search.budget_bytes);
     settings.pass_time = print_stage;
     double begin = cpu_ms();
     REMAT_TRY(generate(ctx, &arena, preset, &graph));

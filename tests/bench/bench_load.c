@@ -65,10 +65,10 @@ static remat_status measure(remat_context *ctx, const char *preset, bool full, u
     remat_arena_init(&arena, ctx);
     remat_arena_init(&loaded, ctx);
     if (full)
-        settings.policy = (struct remat_policy_settings){.recompute_granularity = "full",
-                                                         .recompute_method = "uniform",
-                                                         .has_recompute_num_layers = true,
-                                                         .recompute_num_layers = 1};
+        settings.search.policy = (struct remat_policy_settings){.recompute_granularity = "full",
+                                                                .recompute_method = "uniform",
+                                                                .has_recompute_num_layers = true,
+                                                                .recompute_num_layers = 1};
     REMAT_TRY(remat_device_description_read(ctx, &arena, "cpu", 0, &settings.device));
     REMAT_TRY(remat_model_preset(ctx, preset, &model));
     REMAT_TRY(remat_model_generate(ctx, &arena, &model, &graph));

@@ -56,12 +56,12 @@ remat_status harness_compile(remat_context *ctx, struct remat_arena *arena,
                              const struct remat_policy_settings *policy, uint64_t budget_bytes,
                              struct remat_program **out)
 {
-    struct remat_compile_settings settings = {.policy = *policy};
+    struct remat_compile_settings settings = {.search.policy = *policy};
     MUST_OK(ctx, remat_device_description_read(ctx, arena, "cpu", 0, &settings.device));
-    settings.has_budget = budget_bytes != 0;
+    settings.search.has_budget = budget_bytes != 0;
     settings.mesh = graph->mesh;
     settings.passes = passes ? *passes : (struct remat_pass_settings){0};
-    settings.budget_bytes = budget_bytes;
+    settings.search.budget_bytes = budget_bytes;
     return remat_compile(ctx, arena, graph, &settings, out);
 }
 

@@ -132,7 +132,7 @@ static void test_plan(remat_context *ctx, const struct configuration *c, bool dr
     struct remat_program *program;
     remat_arena_init(&arena, ctx);
     const struct remat_graph *graph = make_graph(ctx, &arena, c, c->layers, dropout);
-    struct remat_compile_settings settings = {.policy = plans[plan].settings};
+    struct remat_compile_settings settings = {.search.policy = plans[plan].settings};
     /* a step of 1T parameters takes a CPU longer than a plan may */
     MUST_OK(ctx, remat_device_description_read(ctx, &arena, "h200", 0, &settings.device));
     MUST_OK(ctx, remat_compile(ctx, &arena, graph, &settings, &program));
@@ -157,7 +157,7 @@ static struct remat_program *compile_divided(remat_context *ctx, struct remat_ar
                                              const struct configuration *c, int64_t layers,
                                              size_t plan, bool sequence)
 {
-    struct remat_compile_settings settings = {.policy = plans[plan].settings,
+    struct remat_compile_settings settings = {.search.policy = plans[plan].settings,
                                               .mesh = {1, {{"tp", RANKS}}},
                                               .passes.sequence_parallel = sequence};
     struct remat_program *program;

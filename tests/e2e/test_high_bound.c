@@ -25,7 +25,7 @@ int main(void)
     remat_context *ctx = remat_context_create(NULL, NULL);
     struct remat_arena arena;
     struct remat_program *program;
-    struct remat_frontier frontier = {0};
+    struct remat_front front = {0};
     struct remat_policy_settings policy = {0};
     remat_arena_init(&arena, ctx);
     struct remat_graph *graph =
@@ -38,7 +38,7 @@ int main(void)
         added_ns = high ? UINT64_C(1) << 44 : 0;
         check(ctx, "plan",
               harness_compile(ctx, &arena, graph, NULL, &policy, budget_bytes, &program));
-        check(ctx, "curve", remat_compile_frontier(ctx, &arena, graph, &settings, &frontier));
+        check(ctx, "curve", remat_compile_front(ctx, &arena, graph, &settings, &front));
     }
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);

@@ -51,10 +51,10 @@ static void find_bounds(remat_context *ctx, const struct setup *setup, uint32_t 
     sizes.batch = batch;
     struct remat_graph *graph = harness_model(ctx, &arena, setup->preset, sizes);
     struct remat_compile_settings settings = settings_of(ctx, &arena, setup);
-    settings.has_budget = true;
+    settings.search.has_budget = true;
     settings.device.monotone = monotone ? batch : 0; /* which is that of a rank's microbatch */
     for (uint32_t k = 0; k < BUDGETS; k++) {
-        settings.budget_bytes = budgets[k];
+        settings.search.budget_bytes = budgets[k];
         struct remat_bound bound;
         MUST_OK(ctx, remat_compile_bound(ctx, &arena, graph, &settings, &bound));
         out_ns[k] = bound.step_ns;

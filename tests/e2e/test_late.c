@@ -51,21 +51,21 @@ static remat_status compile(const struct subject *s, struct watch *watch)
     remat_status st;
     struct remat_arena arena;
     struct remat_program *program;
-    struct remat_frontier curve = {0};
+    struct remat_front curve = {0};
     struct remat_compile_settings settings = s->settings;
     struct remat_bound bound;
     settings.is_late = is_late;
-    settings.is_over = is_over;
-    settings.is_over_user = watch;
-    settings.refused = refused;
-    settings.refused_user = watch;
+    settings.search.is_over = is_over;
+    settings.search.is_over_user = watch;
+    settings.search.refused = refused;
+    settings.search.refused_user = watch;
     remat_arena_init(&arena, s->ctx);
     if (s->what == PLAN)
         st = remat_compile(s->ctx, &arena, s->graph, &settings, &program);
     else if (s->what == BOUND)
         st = remat_compile_bound(s->ctx, &arena, s->graph, &settings, &bound);
     else
-        st = remat_compile_frontier(s->ctx, &arena, s->graph, &settings, &curve);
+        st = remat_compile_front(s->ctx, &arena, s->graph, &settings, &curve);
     remat_arena_release(&arena);
     return st;
 }
@@ -76,7 +76,7 @@ static void test(const struct subject *s, bool over, remat_status whole)
     CHECK_STATUS(s->ctx, compile(s, &watch), whole, "");
     uint32_t calls = watch.calls, proven = UINT32_MAX; /* the first question after the proof */
     bool hopeless = whole == REMAT_ERROR_INFEASIBLE;
-    CHECK((watch.told > 0) == hopeless && watch.named == (hopeless && !s->settings.briefly),
+    CHECK((watch.told > 0) == hopeless && watch.named == (hopeless && !s->settings.search.briefly),
           "told %u times, named %u times", watch.told, watch.named);
     for (uint32_t n = 0; n < calls && !checks_failed(); n += 1 + n / 50) {
         watch = (struct watch){.late_at = n, .over = over};
@@ -89,7 +89,8 @@ static void test(const struct subject *s, bool over, remat_status whole)
     watch = (struct watch){.late_at = UINT32_MAX, .over = over};
     CHECK_STATUS(s->ctx, compile(s, &watch), whole, "");
     CHECK(calls > 10 && watch.calls == calls, "%u questions at first, then %u", calls, watch.calls);
-    CHECK(!hopeless || s->settings.briefly || proven < calls / 2, "told at question %u", proven);
+    CHECK(!hopeless || s->settings.search.briefly || proven < calls / 2, "told at question %u",
+          proven);
     printf("%u questions, told at %u\n", calls, proven);
 }
 
@@ -118,8 +119,8 @@ int main(void)
                             (struct remat_model_settings){.layers = 2, .batch = 4});
     MUST_OK(ctx, remat_device_description_read(ctx, &arena, "cpu", 0, &s.settings.device));
     MUST_OK(ctx, remat_compile(ctx, &arena, s.graph, &s.settings, &most));
-    s.settings.has_budget = true;
-    s.settings.budget_bytes =
+    s.settings.search.has_budget = true;
+    s.settings.search.budget_bytes =
         most->reserve_bytes + most->static_bytes + (most->arena_bytes - most->static_bytes) / 2;
     int64_t before = live;
     test(&s, false, REMAT_OK);
@@ -129,10 +130,10 @@ int main(void)
     s.what = CURVE;
     test(&s, false, REMAT_OK);
     s.what = PLAN;
-    s.settings.budget_bytes = 1;
+    s.settings.search.budget_bytes = 1;
     test(&s, false, REMAT_ERROR_INFEASIBLE);
     test(&s, true, REMAT_ERROR_INFEASIBLE);
-    s.settings.briefly = true;
+    s.settings.search.briefly = true;
     test(&s, false, REMAT_ERROR_INFEASIBLE);
     CHECK(live == before, "%lld blocks leak", (long long)(live - before));
     remat_arena_release(&arena);

@@ -34,7 +34,8 @@ static remat_status compile(void *user)
     struct remat_model_settings sizes;
     struct remat_graph *graph;
     struct remat_program *program;
-    struct remat_compile_settings settings = {.has_budget = true, .budget_bytes = 1000000000};
+    struct remat_compile_settings settings = {.search.has_budget = true,
+                                              .search.budget_bytes = 1000000000};
     REMAT_TRY(remat_model_preset(ctx, "gpt2-tiny", &sizes));
     sizes.layers = 2;
     REMAT_TRY(remat_model_generate(ctx, arena, &sizes, &graph));

@@ -97,7 +97,7 @@ static void add_manual(struct drawn *d, struct remat_policy_settings policy, con
     struct remat_program *program;
     struct remat_compile_settings settings = d->settings;
     struct manual *manual = &d->policies[d->policy_count];
-    settings.policy = policy;
+    settings.search.policy = policy;
     remat_arena_init(&scratch, d->ctx);
     remat_status st = remat_compile(d->ctx, &scratch, d->graph, &settings, &program);
     if (st == REMAT_OK) {
@@ -186,8 +186,8 @@ static struct outcome compile_for(struct drawn *d, uint64_t budget, uint64_t *ne
     struct remat_arena scratch;
     struct remat_program *program;
     struct remat_compile_settings settings = d->settings;
-    settings.has_budget = true;
-    settings.budget_bytes = budget;
+    settings.search.has_budget = true;
+    settings.search.budget_bytes = budget;
     remat_arena_init(&scratch, d->ctx);
     remat_status st = remat_compile(d->ctx, &scratch, d->graph, &settings, &program);
     if (st == REMAT_ERROR_INFEASIBLE) {

@@ -160,9 +160,9 @@ static remat_status compile(struct drawn *d, const struct remat_policy_settings 
     struct remat_arena scratch;
     struct remat_program *program;
     struct remat_compile_settings settings = d->settings;
-    settings.policy = *policy;
-    settings.has_budget = budget_bytes > 0;
-    settings.budget_bytes = budget_bytes;
+    settings.search.policy = *policy;
+    settings.search.has_budget = budget_bytes > 0;
+    settings.search.budget_bytes = budget_bytes;
     remat_arena_init(&scratch, d->ctx);
     remat_status st = remat_compile(d->ctx, &scratch, d->graph, &settings, &program);
     if (st == REMAT_OK)

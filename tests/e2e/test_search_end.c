@@ -45,8 +45,8 @@ static uint32_t check_end(remat_context *ctx, const struct remat_graph *graph,
     struct remat_arena arena;
     struct remat_program *program;
     remat_arena_init(&arena, ctx);
-    settings.is_over = is_over;
-    settings.is_over_user = &watch;
+    settings.search.is_over = is_over;
+    settings.search.is_over_user = &watch;
     remat_status st = remat_compile(ctx, &arena, graph, &settings, &program);
     bool ended = watch.calls > end;
     if (st == REMAT_OK) {
@@ -55,7 +55,7 @@ static uint32_t check_end(remat_context *ctx, const struct remat_graph *graph,
         CHECK(watch.best_ns == 0 || program->step_ns <= watch.best_ns || !ended,
               "ended at %u: %llu ns, but %llu ns had been found", end,
               (unsigned long long)program->step_ns, (unsigned long long)watch.best_ns);
-        CHECK(program->arena_bytes + program->reserve_bytes <= settings.budget_bytes,
+        CHECK(program->arena_bytes + program->reserve_bytes <= settings.search.budget_bytes,
               "ended at %u: too large", end);
         CHECK(program->step_ns >= program->bound_step_ns, "below the bound");
         CHECK(ended || harness_offsets_hash(program) == harness_offsets_hash(whole),
@@ -80,8 +80,8 @@ static uint64_t smallest_budget(remat_context *ctx, const struct remat_graph *gr
     struct remat_arena arena;
     struct remat_program *none;
     remat_arena_init(&arena, ctx);
-    settings.has_budget = true;
-    settings.budget_bytes = 1;
+    settings.search.has_budget = true;
+    settings.search.budget_bytes = 1;
     remat_status st = remat_compile(ctx, &arena, graph, &settings, &none);
     const char *needs = strstr(remat_context_message(ctx), " needs ");
     CHECK(st == REMAT_ERROR_INFEASIBLE && needs, "budget 1: status %d", st);
@@ -96,15 +96,15 @@ static void test_smallest(remat_context *ctx, const struct remat_graph *graph,
     struct remat_arena arena;
     struct remat_program *whole;
     remat_arena_init(&arena, ctx);
-    settings.budget_bytes = smallest_budget(ctx, graph, settings);
+    settings.search.budget_bytes = smallest_budget(ctx, graph, settings);
     MUST_OK(ctx, remat_compile(ctx, &arena, graph, &settings, &whole));
     uint32_t calls = check_end(ctx, graph, settings, UINT32_MAX, whole, REMAT_OK);
     for (uint32_t end = 0; end <= calls; end = next_end(end, calls))
         check_end(ctx, graph, settings, end, whole, REMAT_ERROR_CUT_SHORT);
     struct watch watch = {.end = 0};
-    settings.is_over = is_over;
-    settings.is_over_user = &watch;
-    settings.budget_bytes = 1;
+    settings.search.is_over = is_over;
+    settings.search.is_over_user = &watch;
+    settings.search.budget_bytes = 1;
     CHECK_STATUS(ctx, remat_compile(ctx, &arena, graph, &settings, &whole), REMAT_ERROR_INFEASIBLE,
                  "before the search was ended needs ");
     remat_arena_release(&arena);
@@ -115,13 +115,13 @@ static void test_ends(remat_context *ctx, const struct remat_graph *graph, enum 
 {
     struct remat_arena arena;
     struct remat_program *most, *whole;
-    struct remat_compile_settings settings = {.solver = solver,
+    struct remat_compile_settings settings = {.search.solver = solver,
                                               .passes.microbatches = microbatches};
     remat_arena_init(&arena, ctx);
     MUST_OK(ctx, remat_device_description_read(ctx, &arena, "cpu", 0, &settings.device));
     MUST_OK(ctx, remat_compile(ctx, &arena, graph, &settings, &most));
-    settings.has_budget = true;
-    settings.budget_bytes =
+    settings.search.has_budget = true;
+    settings.search.budget_bytes =
         most->reserve_bytes + most->static_bytes + (most->arena_bytes - most->static_bytes) / 2;
     MUST_OK(ctx, remat_compile(ctx, &arena, graph, &settings, &whole));
     CHECK(!is_noted(whole), "never asked, but cut short");
@@ -139,10 +139,10 @@ static void test_two_level(remat_context *ctx, const struct remat_graph *graph)
 {
     struct remat_arena arena;
     struct remat_program *whole;
-    struct remat_compile_settings settings = {.passes.microbatches = 2, .has_budget = true};
+    struct remat_compile_settings settings = {.passes.microbatches = 2, .search.has_budget = true};
     remat_arena_init(&arena, ctx);
     MUST_OK(ctx, remat_device_description_read(ctx, &arena, "cpu", 0, &settings.device));
-    settings.budget_bytes = smallest_budget(ctx, graph, settings);
+    settings.search.budget_bytes = smallest_budget(ctx, graph, settings);
     MUST_OK(ctx, remat_compile(ctx, &arena, graph, &settings, &whole));
     CHECK(remat_program_twice(whole) > 0, "nothing is two-level");
     uint32_t calls = check_end(ctx, graph, settings, UINT32_MAX, whole, REMAT_OK);
@@ -159,21 +159,21 @@ static void test_groups(remat_context *ctx, const struct remat_graph *graph)
     struct remat_arena arena;
     struct remat_program *single, *groups, *ended;
     struct watch watch = {.end = 0};
-    struct remat_compile_settings settings = {.policy = {.recompute_granularity = "full",
-                                                         .recompute_method = "uniform",
-                                                         .has_recompute_num_layers = true,
-                                                         .recompute_num_layers = 1}};
+    struct remat_compile_settings settings = {.search.policy = {.recompute_granularity = "full",
+                                                                .recompute_method = "uniform",
+                                                                .has_recompute_num_layers = true,
+                                                                .recompute_num_layers = 1}};
     remat_arena_init(&arena, ctx);
     MUST_OK(ctx, remat_device_description_read(ctx, &arena, "cpu", 0, &settings.device));
     MUST_OK(ctx, remat_compile(ctx, &arena, graph, &settings, &single));
-    settings.policy.recompute_num_layers = 7;
+    settings.search.policy.recompute_num_layers = 7;
     MUST_OK(ctx, remat_compile(ctx, &arena, graph, &settings, &groups));
     CHECK(groups->arena_bytes < single->arena_bytes, "groups are no smaller");
-    settings.policy = (struct remat_policy_settings){0};
-    settings.has_budget = true;
-    settings.budget_bytes = groups->reserve_bytes + groups->arena_bytes;
-    settings.is_over = is_over;
-    settings.is_over_user = &watch;
+    settings.search.policy = (struct remat_policy_settings){0};
+    settings.search.has_budget = true;
+    settings.search.budget_bytes = groups->reserve_bytes + groups->arena_bytes;
+    settings.search.is_over = is_over;
+    settings.search.is_over_user = &watch;
     MUST_OK(ctx, remat_compile(ctx, &arena, graph, &settings, &ended));
     CHECK(is_noted(ended) && remat_program_twice(ended) == 0, "%u values are recomputed twice",
           remat_program_twice(ended));
@@ -199,22 +199,23 @@ static void test_long(remat_context *ctx, const struct remat_graph *graph)
     MUST_OK(ctx, remat_device_description_read(ctx, &arena, "cpu", 0, &settings.device));
     MUST_OK(ctx, remat_compile(ctx, &arena, graph, &settings, &most));
     CHECK(most->command_count > 10000, "%u commands", most->command_count);
-    settings.is_over = is_over;
-    settings.is_over_user = &watch;
-    settings.tried = count_scheduled;
-    settings.search_user = &scheduled;
+    settings.search.is_over = is_over;
+    settings.search.is_over_user = &watch;
+    settings.search.tried = count_scheduled;
+    settings.search.search_user = &scheduled;
     uint64_t smallest = smallest_budget(ctx, graph, settings);
     CHECK(scheduled > 0 && scheduled < 16, "%u decisions scheduled", scheduled);
     CHECK(watch.calls < most->command_count / 10, "%u questions", watch.calls);
     printf("long: %u nodes, %u commands, %u questions, %u scheduled\n", graph->node_count,
            most->command_count, watch.calls, scheduled);
     watch = (struct watch){.end = 0};
-    settings.has_budget = true;
-    settings.budget_bytes =
+    settings.search.has_budget = true;
+    settings.search.budget_bytes =
         most->reserve_bytes + most->static_bytes + (most->arena_bytes - most->static_bytes) / 2;
     MUST_OK(ctx, remat_compile(ctx, &arena, graph, &settings, &ended));
-    CHECK(is_noted(ended) && ended->arena_bytes + ended->reserve_bytes <= settings.budget_bytes &&
-              smallest <= settings.budget_bytes,
+    CHECK(is_noted(ended) &&
+              ended->arena_bytes + ended->reserve_bytes <= settings.search.budget_bytes &&
+              smallest <= settings.search.budget_bytes,
           "ended at once: %llu B", (unsigned long long)ended->arena_bytes);
     remat_arena_release(&arena);
 }

@@ -29,6 +29,8 @@ MAY_INCLUDE = {
     "runtime": ["runtime"],
     "compiler/analysis": ["compiler/ir", "compiler/ops", "compiler/support"] + LOWER,
     "compiler/ingest": ["compiler", "schemas"] + LOWER,
+    "compiler/search": ["compiler/" + folder for folder in ("analysis", "checkpoint", "ir", "kernels", "lower",
+                                                            "memory", "ops", "policy", "support")] + LOWER,
     "compiler": ["compiler"] + LOWER,
     "tools/run": ["runtime/include", "runtime/files/files.h", "tools/cli"],
     "tools": ["runtime", "compiler", "tools"],

@@ -45,6 +45,8 @@ RULES = [
     ("style.py license", {"tools/a.c": "int a;\n"}, "tools/a.c", {"tools/a.c": LICENSE + "int a;\n"}),
     ("layers.py", {"runtime/base/a.c": '#include "b.h"\n', "runtime/exec/b.h": ""}, "includes runtime/exec/b.h",
      {"runtime/base/a.c": ""}),
+    ("layers.py", {"compiler/search/a.h": '#include "compile.h"\n', "compiler/compile.h": ""}, "includes compiler/compile.h",
+     {"compiler/search/a.h": ""}),
     ("owners.py ROOT", {"tools/a.h": "int f(void);\n", "tools/a.c": "", "tools/b.c": function("f")}, "f is defined in",
      None),
     ("tidy.py ROOT/build", {"tools/a.c": LICENSE + function("a", "return sizeof(int) == sizeof(int);"), BUILD: build("tools")},

@@ -100,7 +100,7 @@ static bool is_one_group(const struct situation *s)
     for (uint32_t layer = 0; layer < s->policy.layer_count; layer++)
         recomputed += s->policy.recomputed[layer] != 0;
     return s->policy.granularity == REMAT_POLICY_LAYERS && recomputed > 1 &&
-           s->policy.group >= recomputed && s->settings->policy.has_recompute_num_layers;
+           s->policy.group >= recomputed && s->settings->search.policy.has_recompute_num_layers;
 }
 
 static void lower_by_chunks(const struct situation *s, struct advice_demand *d)
@@ -170,7 +170,7 @@ static void lower_by_adapters(const struct situation *s, struct advice_demand *d
 static void use_capacity(struct remat_graph *graph, struct remat_compile_settings *settings)
 {
     (void)graph;
-    settings->budget_bytes = settings->device.capacity_bytes;
+    settings->search.budget_bytes = settings->device.capacity_bytes;
 }
 
 static void use_chunks(struct remat_graph *graph, struct remat_compile_settings *settings)
@@ -212,8 +212,8 @@ static void use_both(struct remat_graph *graph, struct remat_compile_settings *s
 static void use_groups(struct remat_graph *graph, struct remat_compile_settings *settings)
 {
     (void)graph;
-    settings->policy.recompute_num_layers = 1;
-    settings->policy.recompute_num_layers_text = NULL;
+    settings->search.policy.recompute_num_layers = 1;
+    settings->search.policy.recompute_num_layers_text = NULL;
 }
 
 /* Which begin with another graph. */
@@ -330,7 +330,7 @@ static bool may_fit(const struct advising *a, row_set set, uint64_t saved)
     uint64_t needed = begins_adapted(a, set)    ? a->adapted.needed_bytes
                       : has_kind(set, ADAPTERS) ? f->static_bytes
                                                 : f->needed_bytes;
-    return saved > needed || needed - saved <= a->s.settings->budget_bytes;
+    return saved > needed || needed - saved <= a->s.settings->search.budget_bytes;
 }
 
 /* Whether a plan with the options is worth its time. */
@@ -341,7 +341,8 @@ static bool is_promising(const struct advising *a, row_set set)
     uint64_t saved = saved_by(a, set);
     if (s->refused)
         return saved && may_fit(a, set, saved);
-    bool limited = s->settings->has_budget && !remat_policy_given(&s->settings->policy);
+    bool limited =
+        s->settings->search.has_budget && !remat_policy_given(&s->settings->search.policy);
     bool waits = (double)f->step_ns > (1 + GAIN) * (double)f->base_step_ns;
     return saved && f->command_count <= COMMANDS_MAX && (!limited || waits);
 }
@@ -378,13 +379,13 @@ static remat_status compare_group(const struct advising *a, const char **out)
     const struct situation *s = &a->s;
     struct remat_compile_settings settings = *s->settings;
     struct advice_facts all;
-    settings.has_budget = false;
-    settings.policy =
+    settings.search.has_budget = false;
+    settings.search.policy =
         (struct remat_policy_settings){.ac_mode = "none",
-                                       .save = settings.policy.save,
-                                       .save_count = settings.policy.save_count,
-                                       .recompute = settings.policy.recompute,
-                                       .recompute_count = settings.policy.recompute_count};
+                                       .save = settings.search.policy.save,
+                                       .save_count = settings.search.policy.save_count,
+                                       .recompute = settings.search.policy.recompute,
+                                       .recompute_count = settings.search.policy.recompute_count};
     REMAT_TRY(a->planner->plan(a->planner->user, remat_graph_copy(a->arena, s->graph, 1), &settings,
                                &all));
     double saved = 1 - (double)s->facts->needed_bytes / (double)all.needed_bytes;
@@ -495,7 +496,7 @@ static remat_status advise_adapters(struct advising *a)
     remat_status st = REMAT_OK;
     struct situation *s = &a->s;
     const struct static_parts *parts = &s->facts->parts;
-    uint64_t budget = s->settings->budget_bytes, needed = s->facts->static_bytes;
+    uint64_t budget = s->settings->search.budget_bytes, needed = s->facts->static_bytes;
     uint64_t weights = parts->bytes[PART_WEIGHTS];
     const char *why;
     for (int k = PART_WEIGHTS + 1; k < PART_FROZEN; k++)
@@ -592,8 +593,8 @@ fail:
 /* What a budget such as 80GB leaves of a device that has more. */
 static uint64_t unused_bytes(const struct remat_compile_settings *settings)
 {
-    uint64_t capacity = settings->device.capacity_bytes, budget = settings->budget_bytes;
-    bool meant = settings->has_budget && (double)budget >= FULL_SHARE * (double)capacity;
+    uint64_t capacity = settings->device.capacity_bytes, budget = settings->search.budget_bytes;
+    bool meant = settings->search.has_budget && (double)budget >= FULL_SHARE * (double)capacity;
     return meant && budget < capacity ? capacity - budget : 0;
 }
 
@@ -613,7 +614,7 @@ remat_status advise(remat_context *ctx, struct remat_arena *arena, const struct 
         .planner = planner,
         .out = out};
     const struct remat_graph meshed = remat_graph_on_mesh(graph, &settings->mesh);
-    struct remat_policy_settings policy = settings->policy;
+    struct remat_policy_settings policy = settings->search.policy;
     policy.distribute_saved_activations = false; /* asks for lengths, which are not bound yet */
     if (remat_policy_given(&policy))
         REMAT_TRY(remat_policy_resolve(ctx, arena, &meshed, &policy, &a.s.policy));

@@ -8,7 +8,7 @@
 #include <math.h>
 
 static void write_json(struct remat_text *text, const struct curve *curve,
-                       const struct remat_frontier *f)
+                       const struct remat_front *f)
 {
     remat_text_append(text,
                       "{\n  \"schema\": \"remat-curve/1\",\n  \"reserve\": %" PRIu64
@@ -22,14 +22,14 @@ static void write_json(struct remat_text *text, const struct curve *curve,
 }
 
 static void write_csv(struct remat_text *text, const struct curve *curve,
-                      const struct remat_frontier *f)
+                      const struct remat_front *f)
 {
     (void)f;
     curve_csv(text, curve);
 }
 
 static void write_svg(struct remat_text *text, const struct curve *curve,
-                      const struct remat_frontier *f)
+                      const struct remat_front *f)
 {
     (void)f;
     curve_svg(text, curve);
@@ -38,7 +38,7 @@ static void write_svg(struct remat_text *text, const struct curve *curve,
 static const struct {
     const char *ending;
     void (*write)(struct remat_text *text, const struct curve *curve,
-                  const struct remat_frontier *frontier);
+                  const struct remat_front *front);
 } forms[] = {{".csv", write_csv}, {".json", write_json}, {".svg", write_svg}};
 enum { FORMS = sizeof forms / sizeof *forms };
 
@@ -61,7 +61,7 @@ remat_status curve_file_check(remat_context *ctx, const char *path)
 }
 
 remat_status curve_file_write(struct remat_arena *arena, struct remat_outputs *outputs,
-                              const char *path, const struct remat_frontier *f,
+                              const char *path, const struct remat_front *f,
                               const struct curve_picture *picture)
 {
     remat_status st = REMAT_OK;
@@ -69,7 +69,7 @@ remat_status curve_file_write(struct remat_arena *arena, struct remat_outputs *o
     struct curve_point *points;
     REMAT_TRY_NEW(arena, points, f->count);
     for (uint32_t i = 0; i < f->count; i++) {
-        const struct remat_frontier_point *p = &f->points[i];
+        const struct remat_front_point *p = &f->points[i];
         points[i] = (struct curve_point){.budget = p->live_peak_bytes + f->reserve_bytes,
                                          .fits = true,
                                          .peak = p->live_peak_bytes,
@@ -218,23 +218,23 @@ static bool is_beaten(const struct mark_candidate *candidates, uint32_t count, u
     return false;
 }
 
-remat_status curve_picture_mark(struct remat_arena *arena, const struct remat_frontier *frontier,
+remat_status curve_picture_mark(struct remat_arena *arena, const struct remat_front *front,
                                 struct curve_picture *picture)
 {
     remat_status st = REMAT_OK;
-    uint32_t count = frontier->policy_count;
+    uint32_t count = front->policy_count;
     struct mark_candidate *candidates;
     struct curve_mark *marks;
     struct remat_text names = {.arena = arena};
     REMAT_TRY_NEW(arena, candidates, count);
     REMAT_TRY_NEW(arena, marks, count);
     for (uint32_t i = 0; i < count; i++) {
-        const struct remat_frontier_point *point = &frontier->priced[i];
+        const struct remat_front_point *point = &front->priced[i];
         names = (struct remat_text){.arena = arena};
-        uint32_t systems = systems_of(arena, &frontier->policies[i], &names);
-        uint64_t budget = point->live_peak_bytes + frontier->reserve_bytes;
+        uint32_t systems = systems_of(arena, &front->policies[i], &names);
+        uint64_t budget = point->live_peak_bytes + front->reserve_bytes;
         candidates[i] =
-            (struct mark_candidate){{frontier->policies[i].name, kind_of(candidates, i, systems),
+            (struct mark_candidate){{front->policies[i].name, kind_of(candidates, i, systems),
                                      names.items, budget, (double)point->step_ns},
                                     systems};
     }

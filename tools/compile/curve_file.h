@@ -12,7 +12,7 @@ remat_status curve_file_check(remat_context *ctx, const char *path);
 
 /* In the form that the path's ending names; times in nanoseconds. `picture`: of .svg. */
 remat_status curve_file_write(struct remat_arena *arena, struct remat_outputs *outputs,
-                              const char *path, const struct remat_frontier *frontier,
+                              const char *path, const struct remat_front *front,
                               const struct curve_picture *picture);
 
 /* Title and device; `model` has the symbols, with the values that the curve is for. */
@@ -25,9 +25,9 @@ remat_status curve_picture_name(struct remat_arena *arena, const struct remat_gr
 remat_status curve_picture_policies(remat_context *ctx, struct remat_arena *arena,
                                     const struct remat_graph *graph, struct remat_policies *out);
 
-/* Marks: of these policies, which the frontier has priced, those that no other one of the same
+/* Marks: of these policies, which the front has priced, those that no other one of the same
  * system is as small and as fast as. */
-remat_status curve_picture_mark(struct remat_arena *arena, const struct remat_frontier *frontier,
+remat_status curve_picture_mark(struct remat_arena *arena, const struct remat_front *front,
                                 struct curve_picture *picture);
 
 #endif

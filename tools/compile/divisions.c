@@ -64,7 +64,7 @@ static remat_status check_options(remat_context *ctx, const struct cli_arguments
                            "sequences of a step");
     if (!division_asked(args))
         return REMAT_OK;
-    if (!settings->has_budget)
+    if (!settings->search.has_budget)
         return remat_error(ctx, REMAT_ERROR_USAGE, "%s needs --budget", asking);
     if (strstr(cli_text(args, OPTION_bind, ""), "=auto"))
         return remat_error(ctx, REMAT_ERROR_USAGE,
@@ -174,8 +174,8 @@ static void keep_refused(void *user, const struct remat_refusal *refusal)
     if (!refusal->smallest)
         return;
     s->refused_bytes = refusal->smallest_bytes;
-    if (s->settings->refused)
-        s->settings->refused(s->settings->refused_user, refusal);
+    if (s->settings->search.refused)
+        s->settings->search.refused(s->settings->search.refused_user, refusal);
 }
 
 static remat_status start(struct division_search *s, struct remat_arena *scratch,
@@ -187,8 +187,8 @@ static remat_status start(struct division_search *s, struct remat_arena *scratch
     settings->passes.sequence_parallel = d->sequence_parallel;
     settings->passes.zero = d->zero;
     settings->passes.microbatches = d->microbatches;
-    settings->refused = keep_refused;
-    settings->refused_user = s;
+    settings->search.refused = keep_refused;
+    settings->search.refused_user = s;
     s->refused_bytes = 0;
     progress_look_at_division(s->progress, s->divisions, d);
     return model_bind(s->ctx, scratch, s->args->operands[0], s->parsed, s->divisions->bindings,
@@ -224,9 +224,9 @@ static remat_status bound_in_pieces(struct division_search *s, struct remat_aren
     remat_status st = REMAT_OK;
     struct remat_bound bound;
     d->in_pieces = settings_may_cut_gradients(s->args, s->parsed, settings);
-    if (d->in_pieces && d->bound.static_bytes > settings->budget_bytes)
+    if (d->in_pieces && d->bound.static_bytes > settings->search.budget_bytes)
         d->bound.floor_bytes = d->bound.static_bytes;
-    if (!d->in_pieces || d->bound.static_bytes > settings->budget_bytes)
+    if (!d->in_pieces || d->bound.static_bytes > settings->search.budget_bytes)
         return REMAT_OK;
     settings->passes.exchange_bytes = SETTINGS_SMALLEST_PIECE_BYTES;
     REMAT_TRY(remat_compile_bound(s->ctx, scratch, graph, settings, &d->bound));
@@ -251,8 +251,8 @@ static bool keeps_no_more(const struct division *a, const struct division *b)
 static bool is_hopeless(const struct division_search *s, struct division *d)
 {
     for (const struct division *a = s->divisions->items; a < d; a++)
-        if (a->outcome == DIVISION_TOO_LARGE && a->bound.static_bytes > s->settings->budget_bytes &&
-            keeps_no_more(a, d)) {
+        if (a->outcome == DIVISION_TOO_LARGE &&
+            a->bound.static_bytes > s->settings->search.budget_bytes && keeps_no_more(a, d)) {
             d->bound = (struct remat_bound){.floor_bytes = a->bound.static_bytes,
                                             .static_bytes = a->bound.static_bytes};
             d->in_pieces = a->in_pieces;
@@ -322,9 +322,9 @@ static remat_status compile_in_pieces(struct division_search *s, struct remat_ar
     remat_status st;
     struct remat_program *larger;
     settings->passes.exchange_bytes = SETTINGS_SMALLEST_PIECE_BYTES;
-    settings->briefly = false;
+    settings->search.briefly = false;
     st = remat_compile(s->ctx, scratch, graph, settings, out);
-    settings->briefly = true;
+    settings->search.briefly = true;
     settings->passes.exchange_bytes = REMAT_EXCHANGE_BYTES / 4;
     while (st == REMAT_OK && settings->passes.exchange_bytes > SETTINGS_SMALLEST_PIECE_BYTES) {
         remat_status fits = remat_compile(s->ctx, scratch, graph, settings, &larger);
@@ -347,11 +347,11 @@ static remat_status plan(struct division_search *s, struct division *d)
     struct remat_program *program = NULL;
     bool planned = is_planned(s->divisions);
     st = start(s, scratch, d, &settings, &graph);
-    settings.briefly = settings_may_cut_gradients(s->args, s->parsed, &settings);
+    settings.search.briefly = settings_may_cut_gradients(s->args, s->parsed, &settings);
     if (st == REMAT_OK)
         st = d->in_pieces ? REMAT_ERROR_INFEASIBLE
                           : remat_compile(s->ctx, scratch, graph, &settings, &program);
-    if (st == REMAT_ERROR_INFEASIBLE && settings.briefly)
+    if (st == REMAT_ERROR_INFEASIBLE && settings.search.briefly)
         st = compile_in_pieces(s, scratch, graph, &settings, &program);
     s->divisions->cut_short = cli_watch_over(&s->progress->watch);
     if (s->divisions->cut_short && planned)

@@ -108,7 +108,7 @@ static remat_status find_chosen(remat_context *ctx, struct remat_arena *arena,
 {
     remat_status st = REMAT_OK;
     struct remat_policies policies = {0};
-    const struct remat_policy_settings *settings = &all->policy;
+    const struct remat_policy_settings *settings = &all->search.policy;
     const struct remat_graph graph = remat_graph_on_mesh(input, &all->mesh);
     *out = NULL;
     if (!has_pins(input, settings))
@@ -137,16 +137,16 @@ static remat_status deliver(remat_context *ctx, struct remat_arena *arena,
     FILE *stream; /* of a FIFO: opened while a signal still ends the wait for a reader */
     if (report->program)
         REMAT_TRY(remat_outputs_stream(outputs, report->path, &stream));
-    if (report->frontier)
+    if (report->front)
         REMAT_TRY(remat_outputs_stream(outputs, report->curve_path, &stream));
     cli_hold_interrupts();
     if (report->program) {
         REMAT_TRY(remat_program_write(ctx, report->program, arena, &data, &bytes));
         REMAT_TRY(remat_outputs_write(outputs, report->path, data, bytes));
     }
-    if (report->frontier)
-        REMAT_TRY(curve_file_write(arena, outputs, report->curve_path, report->frontier,
-                                   &report->picture));
+    if (report->front)
+        REMAT_TRY(
+            curve_file_write(arena, outputs, report->curve_path, report->front, &report->picture));
     if (report->program && cli_has(args, OPTION_emit_cuda))
         REMAT_TRY(emit_cuda(arena, outputs, report->program, cli_text(args, OPTION_emit_cuda, "")));
     print_report(args, report);
@@ -170,10 +170,10 @@ static remat_status check_curve(remat_context *ctx, const struct cli_arguments *
     const char *path = cli_text(args, OPTION_curve, NULL);
     if (!path)
         return REMAT_OK;
-    if (remat_policy_given(&settings->policy))
+    if (remat_policy_given(&settings->search.policy))
         return remat_error(ctx, REMAT_ERROR_USAGE,
                            "--curve and a policy exclude each other: the curve compares policies");
-    if (!settings->has_budget && (cli_has(args, OPTION_output) || settings->needs_cuda))
+    if (!settings->search.has_budget && (cli_has(args, OPTION_output) || settings->needs_cuda))
         return remat_error(ctx, REMAT_ERROR_USAGE,
                            "%s needs --budget beside --curve: without it no plan is made",
                            cli_has(args, OPTION_output)      ? "--output"
@@ -192,7 +192,7 @@ static remat_status make_plan(remat_context *ctx, struct remat_arena *arena,
     uint8_t *extents;
     struct remat_text manuals = {.arena = arena}, certificate = {.arena = arena};
     struct remat_text costs = {.arena = arena};
-    if (cli_has(args, OPTION_curve) && !settings->has_budget)
+    if (cli_has(args, OPTION_curve) && !settings->search.has_budget)
         return REMAT_OK;
     REMAT_TRY(remat_compile(ctx, arena, graph, settings, &program));
     REMAT_TRY(find_chosen(ctx, arena, graph, settings, program, &report->chosen));
@@ -228,7 +228,7 @@ static remat_status make_curve(remat_context *ctx, struct remat_arena *arena,
 {
     remat_status st = REMAT_OK;
     struct remat_compile_settings unobserved = *settings;
-    struct remat_frontier *frontier;
+    struct remat_front *front;
     struct remat_policies policies = {0};
     if (!cli_has(args, OPTION_curve))
         return REMAT_OK;
@@ -237,15 +237,15 @@ static remat_status make_curve(remat_context *ctx, struct remat_arena *arena,
         unobserved.pass_time = NULL;
         unobserved.is_late = NULL;
     }
-    REMAT_TRY_NEW(arena, frontier, 1);
-    if (!has_pins(graph, &settings->policy))
+    REMAT_TRY_NEW(arena, front, 1);
+    if (!has_pins(graph, &settings->search.policy))
         REMAT_TRY(curve_picture_policies(ctx, arena, graph, &policies));
-    frontier->plan = report->program;
-    frontier->policies = policies.items;
-    frontier->policy_count = (uint32_t)policies.count;
-    REMAT_TRY(remat_compile_frontier(ctx, arena, graph, &unobserved, frontier));
-    REMAT_TRY(curve_picture_mark(arena, frontier, &report->picture));
-    report->frontier = frontier;
+    front->plan = report->program;
+    front->policies = policies.items;
+    front->policy_count = (uint32_t)policies.count;
+    REMAT_TRY(remat_compile_front(ctx, arena, graph, &unobserved, front));
+    REMAT_TRY(curve_picture_mark(arena, front, &report->picture));
+    report->front = front;
     report->curve_path = cli_text(args, OPTION_curve, NULL);
 fail:
     return st;
@@ -272,7 +272,7 @@ static remat_status make_report(remat_context *ctx, struct remat_arena *arena,
     if (sizes->symbol || divisions)
         in_full.is_late = NULL; /* there was such a plan */
     if (cut_short)
-        in_full.is_over = NULL;
+        in_full.search.is_over = NULL;
     REMAT_TRY(make_plan(ctx, arena, args, graph, &in_full, report));
     if (report->program)
         REMAT_TRY(positions_note(arena, report->program));
@@ -289,7 +289,7 @@ static remat_status make_report(remat_context *ctx, struct remat_arena *arena,
             "the search for %s was cut short: what was found by then depends on the machine",
             divisions ? "a division" : sizes->symbol));
     REMAT_TRY(make_curve(ctx, arena, args, graph, settings, report));
-    if (report->frontier) {
+    if (report->front) {
         REMAT_TRY(graph_file_set_symbols(ctx, args->operands[0], bindings, parsed));
         REMAT_TRY(curve_picture_name(arena, parsed, settings, &report->picture));
     }
@@ -310,10 +310,10 @@ static remat_status make_report_in_pieces(remat_context *ctx, struct remat_arena
     struct report smallest;
     uint64_t bytes = REMAT_EXCHANGE_BYTES / 4;
     settings->passes.exchange_bytes = SETTINGS_SMALLEST_PIECE_BYTES;
-    settings->briefly = false;
+    settings->search.briefly = false;
     REMAT_TRY(make_report(ctx, arena, args, parsed, settings, progress, report));
     smallest = *report;
-    settings->briefly = true;
+    settings->search.briefly = true;
     for (st = REMAT_ERROR_INFEASIBLE;
          st == REMAT_ERROR_INFEASIBLE && bytes > SETTINGS_SMALLEST_PIECE_BYTES; bytes /= 4) {
         settings->passes.exchange_bytes = bytes;
@@ -342,9 +342,9 @@ static remat_status make_divided_report(remat_context *ctx, struct remat_arena *
                                         struct remat_compile_settings *settings,
                                         struct progress *progress, struct report *report)
 {
-    settings->briefly = settings_may_cut_gradients(args, parsed, settings);
+    settings->search.briefly = settings_may_cut_gradients(args, parsed, settings);
     remat_status st = make_report(ctx, arena, args, parsed, settings, progress, report);
-    if (st == REMAT_ERROR_INFEASIBLE && settings->briefly)
+    if (st == REMAT_ERROR_INFEASIBLE && settings->search.briefly)
         st = make_report_in_pieces(ctx, arena, args, parsed, settings, progress, report);
     return st;
 }
@@ -382,10 +382,10 @@ static remat_status plan_advised(void *user, struct remat_graph *graph,
     struct smallest smallest = {scratch, out, REMAT_OK};
     settings->after_pass = NULL;
     settings->pass_time = NULL;
-    settings->bounded = NULL;
-    settings->tried = NULL;
-    settings->refused = keep_smallest;
-    settings->refused_user = &smallest;
+    settings->search.bounded = NULL;
+    settings->search.tried = NULL;
+    settings->search.refused = keep_smallest;
+    settings->search.refused_user = &smallest;
     settings->without_cuda = true;
     remat_status st =
         make_divided_report(a->ctx, scratch, a->args, graph, settings, a->progress, &report);

@@ -282,7 +282,7 @@ remat_status model_choose_bindings(remat_context *ctx, struct remat_arena *arena
     sizes->ranks = remat_mesh_ranks(&settings->mesh);
     if (!sizes->symbol)
         return REMAT_OK;
-    if (!settings->has_budget)
+    if (!settings->search.has_budget)
         REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--bind %s=auto needs --budget", sizes->symbol);
     REMAT_TRY(find_growth(&attempts));
     st = sizes_search(ctx, arena, sizes, &calls);

@@ -156,9 +156,9 @@ remat_status observe(remat_context *ctx, struct remat_arena *arena,
         settings->after_pass_user = observer;
     }
     if (cli_has(args, OPTION_print_plan)) {
-        settings->bounded = print_plan_bound;
-        settings->tried = print_plan_tried;
-        settings->search_user = &observer->search_begun;
+        settings->search.bounded = print_plan_bound;
+        settings->search.tried = print_plan_tried;
+        settings->search.search_user = &observer->search_begun;
     }
     if (cli_has(args, OPTION_verbose))
         settings->pass_time = print_time;

@@ -126,7 +126,7 @@ static bool compares(const struct cli_arguments *args)
 static bool searches(const struct cli_arguments *args,
                      const struct remat_compile_settings *settings)
 {
-    return (settings->has_budget && !remat_policy_given(&settings->policy)) ||
+    return (settings->search.has_budget && !remat_policy_given(&settings->search.policy)) ||
            cli_has(args, OPTION_curve) || compares(args);
 }
 
@@ -143,9 +143,9 @@ remat_status progress_start(remat_context *ctx, const struct cli_arguments *args
             "--time-limit needs a search: --budget without a policy, --curve, or auto");
     }
     progress->lowers_after = !cli_has(args, OPTION_curve) && !compares(args);
-    settings->is_over = is_over;
+    settings->search.is_over = is_over;
     settings->is_late = is_late;
-    settings->is_over_user = progress;
+    settings->search.is_over_user = progress;
     remat_status st = cli_watch_start(ctx, limit, &progress->watch);
     progress->late = progress->watch.limit + GRACE_SECONDS;
     return st;

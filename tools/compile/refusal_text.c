@@ -143,8 +143,8 @@ void refusal_watch(struct remat_arena *arena, struct remat_compile_settings *set
                    struct refusal_kept *out)
 {
     *out = (struct refusal_kept){.arena = arena};
-    settings->refused = keep;
-    settings->refused_user = out;
+    settings->search.refused = keep;
+    settings->search.refused_user = out;
 }
 
 remat_status refusal_print(remat_context *ctx, const struct refusal_kept *kept, bool json)

@@ -66,7 +66,7 @@ remat_status replan(remat_context *ctx, struct remat_arena *arena, const char *m
     struct remat_compile_settings settings;
     struct remat_graph *parsed, *graph;
     REMAT_TRY(read_settings(ctx, arena, model, program, &args, &settings));
-    settings.policy =
+    settings.search.policy =
         (struct remat_policy_settings){.ac_mode = "full", .save = saved, .save_count = saved_count};
     REMAT_TRY(model_read(ctx, arena, model, &parsed));
     REMAT_TRY(

@@ -220,7 +220,7 @@ static void print_advice(const struct report *report)
 
 static void print_curve(const struct report *report)
 {
-    const struct remat_frontier *f = report->frontier;
+    const struct remat_front *f = report->front;
     printf("curve        %" PRIu32 " points, from %" PRIu32 " of %" PRIu32 " decisions%s", f->count,
            f->evaluated_count, f->decision_count, f->cut_short ? " (cut short)" : "");
     print_text(": ", report->curve_path);
@@ -348,7 +348,7 @@ void report_print_text(const struct report *report)
         print_sizes(report->sizes);
     if (report->program)
         print_plan(report);
-    if (report->frontier)
+    if (report->front)
         print_curve(report);
 }
 
@@ -408,7 +408,7 @@ static void print_json_shares(const struct remat_program *p)
 
 static void print_json_curve(const struct report *report)
 {
-    const struct remat_frontier *f = report->frontier;
+    const struct remat_front *f = report->front;
     printf("  \"curve\": {\"points\": %" PRIu32 ", \"evaluated\": %" PRIu32
            ", \"decisions\": %" PRIu32 ", \"cut_short\": %s, \"path\": ",
            f->count, f->evaluated_count, f->decision_count, f->cut_short ? "true" : "false");
@@ -573,7 +573,7 @@ void report_print_json(const struct report *report)
         divisions_print_json(report->divisions);
     if (report->sizes)
         print_json_sizes(report->sizes);
-    if (report->frontier)
+    if (report->front)
         print_json_curve(report);
     if (report->program)
         print_json_plan(report);

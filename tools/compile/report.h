@@ -17,10 +17,10 @@ struct report {
     const char *path;              /* of the plan */
     /* plan_lines.h; "": nothing */
     const char *manuals, *costs, *certificate;
-    const char *profile_beside;            /* not used, costs name it; NULL: none */
-    struct advices advices;                /* that make it faster or smaller */
-    const struct remat_policy *chosen;     /* before pins; NULL: there are none */
-    const struct remat_frontier *frontier; /* NULL: no curve */
+    const char *profile_beside;        /* not used, costs name it; NULL: none */
+    struct advices advices;            /* that make it faster or smaller */
+    const struct remat_policy *chosen; /* before pins; NULL: there are none */
+    const struct remat_front *front;   /* NULL: no curve */
     const char *curve_path;
     struct curve_picture picture;      /* of a curve that is drawn */
     const struct sizes *sizes;         /* NULL: none was to be chosen */

@@ -71,8 +71,8 @@ struct remat_compile_settings settings_of_trial(const struct remat_compile_setti
     struct remat_compile_settings out = *settings;
     out.after_pass = NULL;
     out.pass_time = NULL;
-    out.bounded = NULL;
-    out.tried = NULL;
+    out.search.bounded = NULL;
+    out.search.tried = NULL;
     out.without_cuda = !out.needs_cuda;
     return out;
 }
@@ -158,18 +158,18 @@ remat_status settings_read(remat_context *ctx, struct remat_arena *arena,
     out->passes.sequence_parallel = cli_has(args, OPTION_sequence_parallel);
     REMAT_TRY(read_loss_chunk(ctx, args, &out->passes.loss_chunk));
     REMAT_TRY(cli_size(ctx, args, OPTION_exchange_size, capacity, &out->passes.exchange_bytes));
-    out->has_budget = cli_has(args, OPTION_budget);
+    out->search.has_budget = cli_has(args, OPTION_budget);
     out->has_reserve = cli_has(args, OPTION_reserve);
     out->reserve_bytes = out->device.reserve_bytes;
-    REMAT_TRY(cli_size(ctx, args, OPTION_budget, capacity, &out->budget_bytes));
+    REMAT_TRY(cli_size(ctx, args, OPTION_budget, capacity, &out->search.budget_bytes));
     REMAT_TRY(cli_size(ctx, args, OPTION_reserve, capacity, &out->reserve_bytes));
-    REMAT_TRY(read_policy(arena, args, &out->policy));
-    out->solver = (enum remat_solver)cli_choice(args, OPTION_solver, REMAT_SOLVER_PER_OP);
-    if (out->has_budget && capacity && out->budget_bytes > capacity)
+    REMAT_TRY(read_policy(arena, args, &out->search.policy));
+    out->search.solver = (enum remat_solver)cli_choice(args, OPTION_solver, REMAT_SOLVER_PER_OP);
+    if (out->search.has_budget && capacity && out->search.budget_bytes > capacity)
         remat_log(ctx, REMAT_SEVERITY_WARNING,
                   "budget %" PRIu64 " B exceeds the %" PRIu64
                   " B of %s; the plan will not run there",
-                  out->budget_bytes, capacity, out->device.name);
+                  out->search.budget_bytes, capacity, out->device.name);
 fail:
     return st;
 }

@@ -52,8 +52,8 @@ static remat_status start(remat_context *ctx, const char *limit, int what,
         given[args.given_count++] = (struct cli_given){OPTION_curve, "curve.json"};
     if (what & FOR_SIZE)
         given[args.given_count++] = (struct cli_given){OPTION_bind, "batch=auto:1..8"};
-    settings->has_budget = what & FOR_BUDGET;
-    settings->policy.recompute_granularity = what & BY_POLICY ? "full" : NULL;
+    settings->search.has_budget = what & FOR_BUDGET;
+    settings->search.policy.recompute_granularity = what & BY_POLICY ? "full" : NULL;
     now_seconds = 100; /* the clock may begin anywhere */
     return progress_start(ctx, &args, settings, progress);
 }
@@ -65,7 +65,7 @@ static void check_late(const struct remat_compile_settings *settings, size_t row
     for (double after = 0.25; after <= 0.75; after += 0.125) {
         now_seconds = 100 + limit + after - writing;
         CHECK(after == 0.5 ||
-                  settings->is_late(settings->is_over_user) == (limit > 0 && after > 0.5),
+                  settings->is_late(settings->search.is_over_user) == (limit > 0 && after > 0.5),
               "case %zu: late %.2f s after the limit less %.2f s, or not", row, after, writing);
     }
 }
@@ -78,15 +78,17 @@ static void check_case(remat_context *ctx, size_t row)
     MUST_OK(ctx, start(ctx, cases[row].limit, cases[row].what, &settings, &progress), "%zu", row);
     check_late(&settings, row, 0);
     now_seconds = 100 + cases[row].first;
-    bool over = settings.is_over(settings.is_over_user, &state);
+    bool over = settings.search.is_over(settings.search.is_over_user, &state);
     CHECK(over == (cases[row].over == cases[row].first), "case %zu: the first question", row);
     if (cases[row].last >= 0) {
         now_seconds = 100 + cases[row].last;
-        CHECK(!settings.is_over(settings.is_over_user, &state), "case %zu: too early", row);
+        CHECK(!settings.search.is_over(settings.search.is_over_user, &state), "case %zu: too early",
+              row);
     }
     if (cases[row].over >= 0) {
         now_seconds = 100 + cases[row].over;
-        CHECK(settings.is_over(settings.is_over_user, &state), "case %zu: too late", row);
+        CHECK(settings.search.is_over(settings.search.is_over_user, &state), "case %zu: too late",
+              row);
     }
     check_late(&settings, row, cases[row].what == FOR_BUDGET ? 0.4 * cases[row].first : 0);
 }
@@ -111,7 +113,7 @@ static ssize_t count_told(remat_context *ctx, bool terminal)
     dup2(writer, STDERR_FILENO);
     CHECK_OK(ctx, start(ctx, NULL, FOR_BUDGET, &settings, &progress));
     now_seconds = 102;
-    (void)settings.is_over(settings.is_over_user, &state);
+    (void)settings.search.is_over(settings.search.is_over_user, &state);
     fflush(stderr);
     ssize_t told = read(reader, text, sizeof text);
     dup2(kept, STDERR_FILENO);
@@ -133,7 +135,7 @@ int main(void)
     CHECK_STATUS(ctx, start(ctx, "10s", FOR_BUDGET | BY_POLICY, &settings, &progress),
                  REMAT_ERROR_USAGE, "needs a search");
     CHECK_OK(ctx, start(ctx, NULL, FOR_BUDGET | BY_POLICY, &settings, &progress));
-    CHECK(!settings.is_over && !settings.is_late, "no search, but a question");
+    CHECK(!settings.search.is_over && !settings.is_late, "no search, but a question");
     CHECK(count_told(ctx, true) > 0, "no progress on a terminal");
     CHECK(count_told(ctx, false) <= 0, "progress on a pipe");
     remat_context_destroy(&ctx);

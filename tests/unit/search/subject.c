@@ -81,7 +81,7 @@ fail:
 remat_status subject_choose(struct subject *s, struct remat_arena *arena, uint64_t limit_bytes,
                             struct remat_chosen *out)
 {
-    const struct remat_compile_settings settings = {.device = s->device, .has_budget = true};
+    const struct remat_search_settings settings = {.has_budget = true};
     const struct remat_policy_settings no_pins = {0};
     remat_status st = REMAT_OK;
     struct remat_policy_ground *ground;

@@ -9,6 +9,7 @@
 
 #include "amounts.h"
 #include "check.h"
+#include "compile.h"
 #include "graph_text.h"
 #include "random_graph.h"
 #include "subject.h"

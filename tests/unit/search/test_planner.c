@@ -10,9 +10,9 @@
 #include "analysis.h"
 #include "border.h"
 #include "check.h"
-#include "explain.h"
 #include "noisy_profile.h"
 #include "philox.h"
+#include "search.h"
 #include "subject.h"
 
 static const struct {
@@ -240,10 +240,8 @@ static int64_t evaluate_as(struct bench *b, struct remat_decision *decision, uin
 static void check_explained(struct bench *b)
 {
     struct subject *s = &b->subject;
-    struct remat_compile_settings settings = {.device = s->device};
     struct remat_search search = {.ctx = s->ctx,
                                   .arena = &s->arena,
-                                  .settings = &settings,
                                   .graph = s->graph,
                                   .evaluator = &s->evaluator,
                                   .model = b->planner->model};

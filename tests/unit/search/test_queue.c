@@ -11,7 +11,7 @@ enum { LIMITS = 40, STRIDE = 7 }; /* every 7th decision is measured */
 
 struct fixture {
     struct subject_bench bench;
-    struct remat_compile_settings settings;
+    struct remat_search_settings settings;
     struct remat_arena scratch;
     struct remat_search search;
     struct remat_proposals all;
@@ -27,7 +27,7 @@ static remat_status prepare(struct fixture *f)
     model.batch = 4;
     REMAT_TRY(subject_prepare(s, &model, 1, "a100-80"));
     REMAT_TRY(subject_bench_extract(&f->bench));
-    f->settings = (struct remat_compile_settings){.device = s->device, .has_budget = true};
+    f->settings = (struct remat_search_settings){.has_budget = true};
     f->search = (struct remat_search){.ctx = s->ctx,
                                       .arena = &s->arena,
                                       .scratch = &f->scratch,
