@@ -115,8 +115,6 @@ void remat_scratch_close(struct remat_arena *scratch)
 uint32_t *remat_group(struct remat_arena *arena, const uint32_t *keys, uint32_t count,
                       uint32_t key_count, uint32_t **indices)
 {
-    for (uint32_t i = 0; i < count; i++)
-        assert(keys[i] < key_count);
     uint32_t *begin; /* until the end, begin[k + 1] is where the next index with key k goes */
     REMAT_NEW(arena, begin, (size_t)key_count + 2);
     REMAT_ROOM(arena, *indices, count);
