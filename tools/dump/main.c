@@ -4,6 +4,7 @@
 #include "dump_graph.h"
 #include "emit_policy.h"
 #include "file.h"
+#include "formats.h"
 #include "graph_file.h"
 #include "graph_text.h"
 #include "program.h"
@@ -33,7 +34,19 @@ static const struct cli_tool tool = {
     .option_count = OPTION_COUNT,
 };
 
-enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_CSV }; /* as accepted by --format */
+enum { NO_VIEW = OPTION_COUNT };
+
+/* What --format accepts, in that order. */
+enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_CSV, FORMAT_TRACE };
+static const struct {
+    dump_text_view file; /* NULL: a form of every view */
+    uint32_t view;       /* a form of this view alone; NO_VIEW: a file of its own */
+} formats[] = {
+    [FORMAT_TEXT] = {NULL, NO_VIEW},
+    [FORMAT_JSON] = {NULL, NO_VIEW},
+    [FORMAT_CSV] = {dump_memory_csv, OPTION_memory},
+    [FORMAT_TRACE] = {dump_step_trace, NO_VIEW},
+};
 
 static const struct {
     dump_text_view text;
@@ -51,6 +64,7 @@ static const struct {
 struct request {
     uint32_t view; /* OPTION_summary ... OPTION_check */
     enum format format;
+    const char *format_name;
     const char *of;                    /* as of a view in dump.h */
     const char *nvrtc;                 /* of OPTION_check */
     enum policy_framework emit_policy; /* of OPTION_emit_policy */
@@ -64,6 +78,7 @@ static remat_status read_request(remat_context *ctx, const struct cli_arguments 
     *out = (struct request){
         OPTION_summary,
         (enum format)cli_choice(args, OPTION_format, 0),
+        cli_text(args, OPTION_format, "text"),
         cli_text(args, OPTION_why, cli_text(args, OPTION_segment, NULL)),
         cli_text(args, OPTION_nvrtc, NULL),
         (enum policy_framework)cli_choice(args, OPTION_emit_policy, 0),
@@ -77,11 +92,18 @@ static remat_status read_request(remat_context *ctx, const struct cli_arguments 
                                options[out->view].name, options[view].name);
         out->view = view;
     }
-    if (out->format == FORMAT_CSV && out->view != OPTION_memory)
-        return remat_error(ctx, REMAT_ERROR_USAGE, "--format csv needs --memory");
+    if (formats[out->format].file) {
+        uint32_t view = formats[out->format].view;
+        if (view != NO_VIEW && out->view != view)
+            return remat_error(ctx, REMAT_ERROR_USAGE, "--format %s needs --%s", out->format_name,
+                               options[view].name);
+        if (view == NO_VIEW && given)
+            return remat_error(ctx, REMAT_ERROR_USAGE, "--%s and --format %s: one of them",
+                               options[out->view].name, out->format_name);
+    }
     if ((out->view == OPTION_text || out->view == OPTION_emit_policy) && out->format != FORMAT_TEXT)
-        return remat_error(ctx, REMAT_ERROR_USAGE, "--%s and --format json: one of them",
-                           options[out->view].name);
+        return remat_error(ctx, REMAT_ERROR_USAGE, "--%s and --format %s: one of them",
+                           options[out->view].name, out->format_name);
     if (cli_has(args, OPTION_segment) && out->view != OPTION_schedule)
         return remat_error(ctx, REMAT_ERROR_USAGE, "--segment needs --schedule");
     if (out->model && out->view != OPTION_emit_policy)
@@ -136,8 +158,8 @@ static remat_status dump_plan(remat_context *ctx, struct remat_arena *arena, con
         REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--text needs a graph, and %s is a plan", path);
     if (request.view == OPTION_check)
         REMAT_TRY(check_plan(ctx, arena, path, program, request.nvrtc, &check));
-    if (request.format == FORMAT_CSV)
-        REMAT_TRY(dump_memory_csv(arena, program, out));
+    if (formats[request.format].file)
+        REMAT_TRY(formats[request.format].file(ctx, arena, program, request.of, out));
     else if (request.view == OPTION_emit_policy)
         REMAT_TRY(emit_policy(ctx, arena, program, request, out));
     else if (request.format == FORMAT_TEXT && request.view == OPTION_check)
@@ -166,6 +188,9 @@ static remat_status dump_graph(remat_context *ctx, struct remat_arena *arena, co
     remat_status st = REMAT_OK;
     struct remat_graph *bound;
     struct dump_json json = {0};
+    if (formats[request.format].file)
+        REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--format %s needs a plan, and %s is a graph",
+                   request.format_name, path);
     if (request.view != OPTION_text && request.view != OPTION_summary)
         REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--%s needs a plan, and %s is a graph",
                    options[request.view].name, path);

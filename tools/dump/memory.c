@@ -197,9 +197,11 @@ static void append_cell(struct remat_text *out, const char *text)
     remat_text_append(out, "%s", quoted ? "\"" : "");
 }
 
-remat_status dump_memory_csv(struct remat_arena *arena, const struct remat_program *program,
+remat_status dump_memory_csv(remat_context *ctx, struct remat_arena *arena,
+                             const struct remat_program *program, const char *of,
                              struct remat_text *out)
 {
+    (void)ctx, (void)of;
     const struct dump_label *labels = dump_labels(arena, program);
     const uint8_t *classes = dump_classify(arena, program);
     if (!labels || !classes)

@@ -34,7 +34,8 @@ void dump_cuda_summary(const struct remat_program *program, struct remat_text *o
 /* The buffers as MiniMalloc's CSV: id,lower,upper,size,offset; lifespans in commands, [lower,
  * upper). Persistent buffers span all commands. Then its label and its class (buffers.h).
  * REMAT_ERROR_MEMORY. */
-remat_status dump_memory_csv(struct remat_arena *arena, const struct remat_program *program,
+remat_status dump_memory_csv(remat_context *ctx, struct remat_arena *arena,
+                             const struct remat_program *program, const char *of,
                              struct remat_text *out);
 
 #endif

@@ -179,7 +179,7 @@ static void test_memory(struct remat_arena *arena, const struct remat_program *p
     json_decref(json);
 
     struct remat_text csv = {.arena = arena};
-    CHECK_OK(ctx, dump_memory_csv(arena, program, &csv));
+    CHECK_OK(ctx, dump_memory_csv(ctx, arena, program, NULL, &csv));
     check_holds(csv.items, "id,lower,upper,size,offset,name,layer,op,class\n"
                            "0,0,8,256,0,h.0.w,0,,parameters\n");
     check_holds(csv.items, "\n4,2,5,256,1024,h.1.act,1,linear,activations kept\n");

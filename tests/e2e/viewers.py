@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of remat-dump for viewers that others wrote, read here by what their formats say. Of several plans:
+
+- trace: the slices of a thread come one after the other or nest, the last one ends with the step, live bytes reach the
+  plan's peak, every recomputed command has an arrow from its original, and the commands are those that a run records.
+
+    viewers.py TOOLS"""
+import collections
+import json
+import os
+import pathlib
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from harness import TEXT, Tools, check, finish
+
+tool = Tools(sys.argv[1])
+os.chdir(tempfile.mkdtemp())
+PLANS = [  # preset and options, options of remat-compile
+    (["gpt2-tiny", "--layers", 3, "--seq", 64, "--batch", 2], ["--budget", "137.4MB"]),
+    (["gpt2-tiny", "--layers", 10, "--seq", 64, "--batch", 2], ["--microbatches", 2, "--budget", "143.08MB"]),
+    (["encdec-tiny", "--batch", 6], ["--microbatches", 3, "--ac-mode", "full"]),
+    (["gpt2-tiny", "--layers", 4, "--batch", 4], ["--mesh", "dp=2,tp=2", "--zero", 3, "--ac-mode", "full"]),
+    (["mlp-tiny"], []),
+]
+
+
+class Plan:
+    def __init__(self, path):
+        self.path = path
+        self.of = self.view("--summary")
+        self.schedule = self.view("--schedule")["schedule"]
+        self.decisions = self.view("--decisions")["decisions"]
+        self.memory = self.view("--memory")
+        entry = self.of["entries"]["train"]
+        self.runs = [call["segment"] for call in entry for _ in range(call["times"])]
+        self.step = [command for segment in self.runs for command in self.schedule if command["segment"] == segment]
+
+    def view(self, *options):
+        return tool.json("dump", self.path, *options, "--format", "json")
+
+
+# --- trace events ---
+
+def ns(us):
+    return round(us * 1000)
+
+
+def nests(slices):
+    """Each slice of a thread lies in one that is open, or begins when all have ended."""
+    stack = []
+    for begin, end in sorted(slices, key=lambda span: (span[0], -span[1])):
+        while stack and stack[-1] <= begin:
+            stack.pop()
+        if stack and end > stack[-1]:
+            return False
+        stack.append(end)
+    return True
+
+
+def check_trace(plan):
+    tool.must("dump", plan.path, "--format", "trace", "-o", "t.json")
+    events = json.loads(pathlib.Path("t.json").read_text())["traceEvents"]
+    by_kind = collections.defaultdict(list)
+    for event in events:
+        by_kind[event["ph"]].append(event)
+    threads = {e["tid"]: e["args"]["name"] for e in by_kind["M"] if e["name"] == "thread_name"}
+    check(threads == {1: "computation", 2: "transfers"}, threads)
+    lanes = collections.defaultdict(list)
+    for e in by_kind["X"]:
+        lanes[threads[e["tid"]]].append((ns(e["ts"]), ns(e["ts"]) + ns(e["dur"])))
+    for name, spans in lanes.items():
+        check(nests(spans) and spans == sorted(spans), f"{name}: slices overlap")
+    last = max(end for spans in lanes.values() for _, end in spans)
+    exposed = sum(e["args"].get("exposed_ns", 0) for e in by_kind["X"])
+    check(last == plan.of["step_ns"], f"the trace ends at {last}, the step takes {plan.of['step_ns']}")
+    check(sum(end - begin for begin, end in lanes["computation"]) + exposed == last, "computation and waiting")
+    check([e["args"]["command"] for e in by_kind["X"]] == [c["index"] for c in plan.step], "the commands of the script")
+    for event, command in zip(by_kind["X"], plan.step):
+        check((event["name"], event["args"]["scope"], event["args"]["layer"], event["args"]["phase"],
+               event["args"]["segment"], ns(event["dur"]), threads[event["tid"]]) ==
+              (command["name"], command["scope"], command["layer"], command["phase"], command["segment"],
+               command["estimated_ns"], "transfers" if "transfer" in command else "computation"), event)
+        check((event["cat"] == "recompute") == (command["instance"] > 0), event)
+    check(max(e["args"]["live"] for e in by_kind["C"]) == plan.of["peak_bytes"], "the counter reaches the peak")
+    check([e["args"]["live"] for e in by_kind["C"]] == [c["live_bytes"] for c in plan.step], "live bytes")
+    check([e["ts"] for e in by_kind["C"]] == sorted(e["ts"] for e in by_kind["C"]), "the counter goes back in time")
+    check_arrows(plan, by_kind)
+    return by_kind
+
+
+def computed(plan, command, again):
+    """Names of values that it computes, or computes again: those that it writes, and the first one."""
+    command = plan.schedule[command]
+    return {command["name"]} | {o["value"] for o in command["operands"] if o["access"] != "read" and (o["instance"] > 0) == again}
+
+
+def check_arrows(plan, by_kind):
+    """By the format's rule: an end is in the slice of its thread that is open at its time, the innermost one."""
+    def slice_of(event):
+        inside = [e for e in by_kind["X"] if e["tid"] == event["tid"] and ns(e["ts"]) <= ns(event["ts"]) < ns(e["ts"]) + ns(e["dur"])]
+        return inside[-1]["args"] if len(inside) == 1 else None
+    starts = {e["id"]: slice_of(e) for e in by_kind["s"]}
+    ends = {e["id"]: slice_of(e) for e in by_kind["f"]}
+    check(len(starts) == len(by_kind["s"]) == len(by_kind["f"]) and starts.keys() == ends.keys(), "pairs of ends")
+    check(all(starts.values()) and all(ends.values()), "each end is in a slice")
+    again = [(e["args"]["segment"], e["args"]["run"], e["args"]["command"]) for e in by_kind["X"] if e["cat"] == "recompute"]
+    place = lambda a: (a["segment"], a["run"], a["command"])
+    check([place(a) for a in ends.values()] == again, f"{len(ends)} arrows for {len(again)} recomputed commands")
+    for i, end in ends.items():
+        check(starts[i]["recomputation"] == 0 and place(starts[i])[:2] == place(end)[:2] and
+              computed(plan, starts[i]["command"], False) & computed(plan, end["command"], True), (starts[i], end))
+
+
+def check_as_run(plan, predicted):
+    """A run records the same commands under the same names in the same threads."""
+    tool.must("run", plan.path, "--text", TEXT, "--steps", 1, "--trace", "m.json")
+    events = json.loads(pathlib.Path("m.json").read_text())["traceEvents"]
+    slices = [e for e in events if e["ph"] == "X" and e["args"]["command"] in {c["index"] for c in plan.step}]
+    same = lambda e: (e["name"], e["cat"], e["pid"], e["tid"],
+                      [e["args"][k] for k in ("command", "scope", "kernel", "recomputation", "predicted_ns", "flops", "moved_bytes")])
+    check(list(map(same, slices)) == list(map(same, predicted["X"])), "slices differ from those of a run")
+    check({e["name"] for e in events if e["ph"] == "C"} == {e["name"] for e in predicted["C"]}, "names of counters")
+
+
+def check_plan(number, graph, options):
+    tool.must("graph", *graph, "-o", "m.fbs")
+    tool.must("compile", "m.fbs", *options, "-o", "m.plan")
+    plan = Plan("m.plan")
+    trace = check_trace(plan)
+    if number in (0, 1):
+        check_as_run(plan, trace)
+
+
+for number, (graph, options) in enumerate(PLANS):
+    check_plan(number, graph, options)
+finish()
