@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of the report share: plans to report on, and the data in a page as the views' JSON."""
+import json
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from harness import Tools
+
+HOSTILE = "</script><script>alert(1)</script><!-- \" ' & \u2026 <b>"
+PLANS = {  # options of remat-graph, and of remat-compile
+    "tiny": (["gpt2-tiny", "--batch", "4"], ["--budget", "143MB"]),
+    "parts": (["bert-tiny", "--batch", "8"], ["--mesh", "dp=2,tp=2", "--microbatches", "2", "--sequence-parallel", "--ac-mode", "full"]),
+    "large": (["gpt3-175b", "--batch", "128", "--seq", "2048", "--dtype", "bf16"],
+              ["--target", "h100-sxm", "--mesh", "dp=16,tp=8", "--zero", "3", "--sequence-parallel", "--recompute-granularity", "full",
+               "--recompute-method", "block", "--recompute-num-layers", "34"]),
+}
+VIEWS = {"memory": ["--memory"], "schedule": ["--schedule"], "kernels": ["--kernels"], "placement": ["--placement"], "why": ["--why", "*"]}
+LARGEST = 5_000_000
+
+
+def make_plans(tools):
+    """Into the working folder, with a report of each."""
+    call = Tools(tools).text
+    for name, (graph, options) in PLANS.items():
+        call("graph", *graph, "-o", f"{name}.fbs")
+        call("compile", f"{name}.fbs", *options, "-o", f"{name}.plan")
+    quoted = json.dumps(HOSTILE, ensure_ascii=False)
+    text = call("dump", "tiny.fbs", "--text").replace("%h.1.mlp.act ", f"%{quoted} ")
+    with open("hostile.graph", "w", encoding="utf-8") as out:
+        out.write(text.replace('graph "gpt2-tiny"', f"graph {quoted}"))
+    call("compile", "hostile.graph", "-o", "hostile.plan")
+    for name in [*PLANS, "hostile"]:
+        call("dump", f"{name}.plan", "--format", "html", "-o", f"{name}.html")
+    return call
+
+
+def data_of(page):
+    return json.loads(re.search(r'<script type="application/json" id="plan">(.*?)</script>', page, re.S)[1])
+
+
+def column_of(column, texts):
+    form = next(form for form in ("texts", "values", "objects", "lists") if form in column)
+    cells = column[form]
+    if "runs" in column:
+        cells = [cell for cell, run in zip(cells, column["runs"], strict=True) for _ in range(run)]
+    if form == "texts":
+        return [None if cell is None else texts[cell] for cell in cells]
+    if form == "values":
+        return cells
+    inner = iter(table_of(column["of"], texts))
+    if form == "objects":
+        return [None if cell is None else next(inner) for cell in cells]
+    return [None if cell is None else [next(inner) for _ in range(cell)] for cell in cells]
+
+
+def table_of(table, texts):
+    columns = {key: column_of(column, texts) for key, column in table["columns"].items()}
+    assert all(len(cells) == table["rows"] for cells in columns.values())
+    return [dict(zip(columns, row)) for row in zip(*columns.values())] if columns else [{}] * table["rows"]
+
+
+def unpacked(value, texts):
+    if not isinstance(value, dict):
+        return value
+    return table_of(value, texts) if "columns" in value else {key: unpacked(inner, texts) for key, inner in value.items()}
+
+
+def without_nulls(value):
+    """As the page has null for a key that an object lacks."""
+    if isinstance(value, dict):
+        return {key: without_nulls(inner) for key, inner in value.items() if inner is not None}
+    return [without_nulls(inner) for inner in value] if isinstance(value, list) else value

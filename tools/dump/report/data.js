@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The data of a page, in words for people. Names come from others: they become text nodes and text on canvases, never
+ * markup. */
+"use strict";
+
+/* --- the data: tools/dump/report_tables.h --- */
+
+function unpackColumn(column, texts) {
+  const form = ["texts", "values", "objects", "lists"].find((name) => name in column);
+  const cells = !column.runs ? column[form] : column[form].flatMap((cell, i) => Array(column.runs[i]).fill(cell));
+  if (form === "values") return cells;
+  if (form === "texts") return cells.map((place) => (place === null ? null : texts[place]));
+  const inner = unpackTable(column.of, texts);
+  let next = 0;
+  if (form === "objects") return cells.map((one) => (one === null ? null : inner[next++]));
+  return cells.map((length) => (length === null ? null : inner.slice(next, (next += length))));
+}
+
+function unpackTable(table, texts) {
+  const rows = Array.from({ length: table.rows }, () => ({}));
+  for (const [key, column] of Object.entries(table.columns))
+    unpackColumn(column, texts).forEach((cell, i) => { rows[i][key] = cell; });
+  return rows;
+}
+
+function unpack(value, texts) {
+  if (value === null || typeof value !== "object" || Array.isArray(value)) return value;
+  if ("columns" in value) return unpackTable(value, texts);
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, unpack(inner, texts)]));
+}
+
+const packed = JSON.parse(document.getElementById("plan").textContent);
+const summary = packed.summary;
+const part = (name) => unpack(packed.tables[name] ?? {}, packed.tables.texts);
+const { buffers = [], residents_at_peak: residents = [] } = part("memory");
+const { schedule: commands = [] } = part("schedule");
+const { kernels = [] } = part("kernels");
+const { transfers: askedFor = [] } = part("placement");
+const { why: decisions = [], exact = true } = part("why");
+const { points: curve = [] } = part("curve");
+const { events: measured = [] } = part("measured");
+
+const CLASSES = [ /* name, letter and pattern, as in remat-dump --memory */
+  ["parameters", "P", "plain"], ["optimizer state", "O", "dots"], ["gradients", "G", "rows"], ["activations kept", "K", "rising"],
+  ["recomputed", "R", "cross"], ["transients", "t", "falling"], ["inputs and outputs", "i", "columns"],
+];
+const classOf = new Map(CLASSES.map(([name], i) => [name, i]));
+const PHASES = ["forward", "loss", "backward", "optimizer"];
+
+/* --- words for people --- */
+
+const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g;
+const shown = (text) => String(text).replace(HIDDEN, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
+
+function digits(value, units) {
+  let step = 0;
+  for (; Math.abs(value) >= 1000 && step + 1 < units.length; step++) value /= 1000;
+  const size = Math.abs(value);
+  return value.toFixed(step === 0 || size >= 100 ? 0 : size >= 10 ? 1 : 2) + " " + units[step];
+}
+const bytesText = (value) => digits(value, ["B", "kB", "MB", "GB", "TB", "PB"]);
+const timeText = (ns) => digits(ns, ["ns", "us", "ms", "s"]);
+const countText = (value) => value.toLocaleString("en-US");
+const exactText = (value) => `${countText(value)} B`;
+const addedText = (ns) => (ns < 0 ? "-" : "+") + timeText(Math.abs(ns));
+const layerText = (layer) => (layer < 0 ? "-" : String(layer));
+const percent = (value, than) => (than ? `${value >= than ? "+" : ""}${((value / than - 1) * 100).toFixed(2)} %` : "-");
+
+function element(tag, text, properties = {}) {
+  const made = document.createElement(tag);
+  if (text !== undefined) made.textContent = shown(text);
+  return Object.assign(made, properties);
+}
+const byId = (id) => document.getElementById(id);
+
+/* --- the step: each segment once, in the order of a step --- */
+
+/* Positions on the axis, by command: `at`, where computation comes to it; `next`, to what follows it; `stream`,
+ * [begin, end) of what it does itself. `waits`: when computation waits for a transfer. */
+function layOut() {
+  const laid = { at: [], next: [], stream: [], waits: [], segments: [], commands: [], end: 0 };
+  const { segments = [], positions = [] } = part("step");
+  let next = 0;
+  for (const segment of segments) {
+    const inside = positions.slice(next, (next += segment.end - segment.begin)), begin = laid.end;
+    inside.forEach((position, i) => {
+      const command = commands[position.command], after = inside[i + 1]?.reached_ns ?? segment.ns;
+      const done = command.transfer ? position.reached_ns : position.end_ns;
+      laid.at[command.index] = begin + position.reached_ns;
+      laid.next[command.index] = begin + after;
+      laid.stream[command.index] = [begin + position.begin_ns, begin + position.end_ns];
+      if (after > done) laid.waits.push({ begin: begin + done, end: begin + after });
+      if (position.original !== null) original.set(command.index, position.original);
+      laid.commands.push(command);
+    });
+    const ends = measured.filter((e) => e.command >= segment.begin && e.command < segment.end).map((e) => e.start_ns + e.ns);
+    const length = ends.reduce((most, end) => Math.max(most, end), 0);
+    laid.segments.push({ name: segment.name, times: segment.times, first: segment.begin, last: segment.end, begin, measured: length });
+    laid.end = begin + Math.max(segment.ns, length);
+  }
+  return laid;
+}
+
+const original = new Map(); /* by recomputing command: the one that made the same value before */
+const step = layOut();
+const segmentOf = (index) => step.segments.find((s) => index >= s.first && index < s.last);
+const order = new Map(step.commands.map((command, i) => [command.index, i]));
+const byIndex = new Map(commands.map((command) => [command.index, command]));
+const measuredOf = new Map(measured.map((event) => [event.command, event]));
+
+/* --- what is known of a buffer --- */
+
+const decisionOf = new Map();
+for (const decision of decisions) decisionOf.set(decision.name, decision);
+const residentOf = new Map(residents.map((resident) => [resident.buffer, resident]));
+const estimated = exact ? "" : ", estimated";
+buffers.forEach((buffer, index) => { buffer.index = index; });
+const stepBuffers = buffers.filter((b) => b.persistent || step.segments.some((s) => b.born < s.last && b.dies > s.first));
+
+function nameOf(buffer) {
+  return residentOf.get(buffer.index)?.name || buffer.name || "(no value)";
+}
+
+function decisionText(buffer) {
+  const decision = decisionOf.get(nameOf(buffer)) ?? decisionOf.get(buffer.name);
+  return decision ? `${decision.action} (${decision.reason})` : "none";
+}
+
+/* What it takes to have it gone. */
+function removalText(buffer) {
+  const resident = residentOf.get(buffer.index);
+  const decision = decisionOf.get(buffer.name);
+  if (resident) {
+    const why = {
+      persistent: "persistent", needed: "needed", pinned: "pinned", "in use": "in use at the peak",
+    };
+    return why[resident.removal] ?? `${addedText(resident.recompute_extra_ns)} a step${estimated}`;
+  }
+  if (decision?.recomputable !== false && decision?.action === "save" && decision.recompute_extra_ns !== null)
+    return `${addedText(decision.recompute_extra_ns)} a step${estimated}, not live at the peak`;
+  return buffer.persistent ? "persistent" : "not live at the peak";
+}
+
+function lifeText(buffer) {
+  return buffer.persistent ? "all of the step" : `commands ${buffer.born}-${buffer.dies - 1}`;
+}
+
+const isLive = (buffer, command) => buffer.persistent || (buffer.born <= command && command < buffer.dies);
+const liveAt = (command) => stepBuffers.filter((b) => isLive(b, command));

@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory, streams and the curve on canvases. Positions on the axis are times or commands. */
+
+/* --- drawing --- */
+
+const LEFT = 84, RIGHT = 14, TOP = 20, BOTTOM = 22;
+const state = { view: { begin: 0, end: 1 }, byTime: true, above: false, at: 0, buffer: null, hover: null };
+const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const memoryCanvas = byId("memory"), streamsCanvas = byId("streams"), curveCanvas = byId("curve");
+
+function begin(canvas) {
+  const ratio = window.devicePixelRatio || 1, width = canvas.clientWidth, height = canvas.clientHeight;
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(height * ratio);
+  const c = canvas.getContext("2d");
+  c.setTransform(ratio, 0, 0, ratio, 0, 0);
+  c.clearRect(0, 0, width, height);
+  c.font = '12px system-ui, "DejaVu Sans", sans-serif';
+  c.textBaseline = "middle";
+  return { c, width, height };
+}
+
+const TILES = {
+  plain: "", dots: "M3 3h1.2v1.2h-1.2z M7 7h1.2v1.2h-1.2z", rows: "M0 4h8", columns: "M4 0v8", rising: "M-2 10L10 -2",
+  falling: "M-2 -2L10 10", cross: "M-2 -2L10 10M-2 10L10 -2", wait: "M-2 -2L10 10M-2 2L6 10M2 -2L10 6",
+};
+function pattern(c, name, colour) {
+  const tile = document.createElement("canvas");
+  tile.width = tile.height = 8;
+  const t = tile.getContext("2d");
+  t.strokeStyle = colour;
+  t.lineWidth = 1.1;
+  t.stroke(new Path2D(TILES[name]));
+  return c.createPattern(tile, "repeat");
+}
+const hatch = () => css("--ink").replace(/^#(......)$/, "#$166");
+
+function fill(c, path, colour, tile) {
+  c.fillStyle = colour;
+  c.fill(path);
+  if (!TILES[tile]) return;
+  c.fillStyle = pattern(c, tile, hatch());
+  c.fill(path);
+}
+
+/* Where a command begins on the axis, and what follows it. */
+const beginOf = (index) => (state.byTime ? step.at[index] : order.get(index));
+const nextOf = (index) => (state.byTime ? step.next[index] : order.get(index) + 1);
+const axisEnd = () => (state.byTime ? step.end : step.commands.length) || 1;
+
+function xOf(position, width) {
+  const { begin: from, end: to } = state.view;
+  return LEFT + ((position - from) / (to - from)) * (width - LEFT - RIGHT);
+}
+function positionOf(x, width) {
+  const { begin: from, end: to } = state.view;
+  return from + ((x - LEFT) / (width - LEFT - RIGHT)) * (to - from);
+}
+
+/* The command that runs there. */
+function commandAt(position) {
+  let low = 0, high = step.commands.length - 1;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (beginOf(step.commands[middle].index) <= position) low = middle;
+    else high = middle - 1;
+  }
+  return step.commands.length ? step.commands[low].index : 0;
+}
+
+/* [begin, end) of a buffer on the axis; of one that lives in no segment of a step, none. */
+function spanOf(buffer) {
+  if (buffer.persistent) return [0, axisEnd()];
+  const segment = segmentOf(buffer.born);
+  return segment ? [beginOf(buffer.born), nextOf(Math.min(buffer.dies, segment.last) - 1)] : null;
+}
+
+const bytesBegin = () => (state.above ? summary.static_bytes : 0);
+const bytesEnd = () => {
+  const limit = summary.budget_bytes - summary.reserve_bytes;
+  return Math.max(summary.arena_bytes, limit > 0 && limit < 1.25 * summary.arena_bytes ? limit : 0, bytesBegin() + 1) * 1.02;
+};
+function yOf(bytes, height) {
+  const from = bytesBegin();
+  return height - BOTTOM - ((bytes - from) / (bytesEnd() - from)) * (height - TOP - BOTTOM);
+}
+
+/* The rectangle of a buffer in the picture. */
+function boxOf(buffer, width, height) {
+  const span = spanOf(buffer);
+  if (!span) return null;
+  const x = xOf(span[0], width), y = yOf(buffer.offset + buffer.bytes, height);
+  return { x, y, width: xOf(span[1], width) - x, height: yOf(buffer.offset, height) - y };
+}
+
+function niceSteps(from, to, most) {
+  const raw = (to - from) / most, power = 10 ** Math.floor(Math.log10(raw || 1));
+  const size = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw) ?? 1;
+  const steps = [];
+  for (let value = Math.ceil(from / size) * size; value <= to; value += size) steps.push(value);
+  return steps;
+}
+
+function label(c, text, x, y, room) {
+  let said = shown(text);
+  if (c.measureText(said).width > room) {
+    const keep = Math.floor((said.length * room) / c.measureText(said).width) - 1;
+    if (keep < 4) return;
+    said = said.slice(0, Math.floor(keep / 3)) + "\u2026" + said.slice(said.length - (keep - Math.floor(keep / 3)));
+  }
+  c.fillText(said, x, y);
+}
+
+function drawAxes(c, width, height, ticks, text) {
+  c.strokeStyle = css("--line");
+  c.lineWidth = 1;
+  c.fillStyle = css("--soft");
+  c.textAlign = "right";
+  for (const value of ticks) {
+    const y = Math.round(yOf(value, height)) + 0.5;
+    c.beginPath();
+    c.moveTo(LEFT, y);
+    c.lineTo(width - RIGHT, y);
+    c.stroke();
+    c.fillText(text(value), LEFT - 8, y);
+  }
+}
+
+function drawTimes(c, width, y) {
+  c.fillStyle = css("--soft");
+  c.textAlign = "center";
+  for (const value of niceSteps(state.view.begin, state.view.end, Math.max(2, Math.floor(width / 130)))) {
+    const x = xOf(value, width);
+    if (x > LEFT + 12 && x < width - RIGHT - 20) c.fillText(state.byTime ? timeText(value) : countText(value), x, y);
+  }
+}
+
+function clipPicture(c, width, height) {
+  c.beginPath();
+  c.rect(LEFT, 0, width - LEFT - RIGHT, height);
+  c.clip();
+}
+
+function drawMemory() {
+  const { c, width, height } = begin(memoryCanvas);
+  c.fillStyle = css("--free");
+  c.fillRect(LEFT, TOP, width - LEFT - RIGHT, height - TOP - BOTTOM);
+  drawAxes(c, width, height, niceSteps(bytesBegin(), bytesEnd(), 7), bytesText);
+  drawTimes(c, width, height - BOTTOM / 2);
+  c.save();
+  clipPicture(c, width, height - BOTTOM);
+  const paths = CLASSES.map(() => new Path2D()), named = [];
+  for (const buffer of stepBuffers) {
+    const box = boxOf(buffer, width, height);
+    if (!box || box.x > width || box.x + box.width < LEFT || box.y > height - BOTTOM) continue;
+    const gap = box.width > 4 && box.height > 4 ? 0.5 : 0;
+    paths[classOf.get(buffer.class)].rect(box.x, box.y, Math.max(box.width - gap, 0.4), Math.max(box.height - gap, 0.3));
+    if (box.width > 60 && box.height > 13 && named.length < 300) named.push([buffer, box]);
+  }
+  paths.forEach((path, i) => fill(c, path, css(`--class-${i}`), CLASSES[i][2]));
+  c.textAlign = "left";
+  c.fillStyle = css("--ink");
+  for (const [buffer, box] of named) {
+    const x = Math.max(box.x, LEFT), end = Math.min(box.x + box.width, width - RIGHT);
+    label(c, `${CLASSES[classOf.get(buffer.class)][1]} ${nameOf(buffer)}`, x + 4, box.y + box.height / 2, end - x - 8);
+  }
+  drawLive(c, width, height);
+  drawSegments(c, width, height);
+  c.restore();
+  drawLimit(c, width, height);
+  drawPeak(c, width, height);
+}
+
+function drawLive(c, width, height) {
+  c.beginPath();
+  for (const command of step.commands) {
+    const y = yOf(command.live_bytes, height), x = xOf(beginOf(command.index), width);
+    if (segmentOf(command.index).first === command.index) c.moveTo(x, y);
+    else c.lineTo(x, y);
+    c.lineTo(xOf(nextOf(command.index), width), y);
+  }
+  c.strokeStyle = css("--ink");
+  c.lineWidth = 1.2;
+  c.stroke();
+}
+
+function drawSegments(c, width, height) {
+  c.fillStyle = css("--soft");
+  c.strokeStyle = css("--soft");
+  c.textAlign = "left";
+  for (const segment of step.segments) {
+    const x = xOf(beginOf(segment.first), width);
+    c.setLineDash([2, 3]);
+    c.beginPath();
+    c.moveTo(x, 0);
+    c.lineTo(x, height);
+    c.stroke();
+    c.setLineDash([]);
+    if (step.segments.length > 1) c.fillText(shown(segment.name) + (segment.times > 1 ? ` x ${segment.times}` : ""), x + 4, 8);
+  }
+}
+
+function drawLimit(c, width, height) {
+  const limit = summary.budget_bytes - summary.reserve_bytes;
+  if (limit <= 0 || limit > bytesEnd()) return;
+  const y = yOf(limit, height);
+  c.strokeStyle = css("--exposed");
+  c.setLineDash([7, 4]);
+  c.beginPath();
+  c.moveTo(LEFT, y);
+  c.lineTo(width - RIGHT, y);
+  c.stroke();
+  c.setLineDash([]);
+  c.fillStyle = css("--exposed");
+  c.textAlign = "left";
+  c.fillText(`budget - reserve ${bytesText(limit)}`, LEFT + 6, y - 8);
+}
+
+function drawPeak(c, width, height) {
+  const x = xOf((beginOf(summary.peak_command) + nextOf(summary.peak_command)) / 2, width);
+  if (!(x >= LEFT && x <= width - RIGHT)) return;
+  const y = yOf(summary.peak_bytes, height), toLeft = x > width - 170;
+  c.strokeStyle = c.fillStyle = css("--ink");
+  c.setLineDash([4, 3]);
+  c.beginPath();
+  c.moveTo(x, TOP);
+  c.lineTo(x, height - BOTTOM);
+  c.stroke();
+  c.setLineDash([]);
+  c.beginPath();
+  c.moveTo(x, y);
+  c.lineTo(x - 5, y - 8);
+  c.lineTo(x + 5, y - 8);
+  c.fill();
+  c.textAlign = toLeft ? "right" : "left";
+  c.fillText(`peak ${bytesText(summary.peak_bytes)}`, x + (toLeft ? -9 : 9), 9);
+}
+
+const ROWS = [ /* of the streams: title, height, whether there is something to show */
+  { id: "computation", title: "computation", height: 36 },
+  { id: "transfers", title: "transfers", height: 26 },
+  { id: "joins", title: "recomputed", height: 52 },
+  { id: "measured", title: "measured", height: 36 },
+  { id: "measured-transfers", title: "", height: 26 },
+];
+const hasTransfers = step.commands.some((command) => command.transfer);
+const streamRows = ROWS.filter((row) => ({
+  computation: true, transfers: hasTransfers, joins: original.size > 0, measured: measured.length > 0,
+  "measured-transfers": measured.length > 0 && hasTransfers,
+})[row.id]);
+{
+  let top = 6;
+  for (const row of streamRows) {
+    row.top = top;
+    top += row.height + 8;
+  }
+  streamsCanvas.style.height = `${top + BOTTOM - 4}px`;
+}
+
+/* Of a command in a row: [begin, end) on the axis, or none. */
+function streamSpan(row, command) {
+  const index = command.index, event = measuredOf.get(index);
+  const moved = row.id === "transfers" || row.id === "measured-transfers";
+  if (row.id === "joins" || moved !== Boolean(command.transfer)) return null;
+  if (row.id.startsWith("measured")) {
+    if (!event) return null;
+    const from = segmentOf(index).begin + event.start_ns;
+    return state.byTime ? [from, from + event.ns] : [beginOf(index), nextOf(index)];
+  }
+  if (!state.byTime) return [beginOf(index), nextOf(index)];
+  return step.stream[index];
+}
+
+function drawStreams() {
+  const { c, width, height } = begin(streamsCanvas);
+  drawTimes(c, width, height - BOTTOM / 2);
+  c.textAlign = "right";
+  for (const row of streamRows) {
+    c.fillStyle = css("--soft");
+    c.fillText(row.title, LEFT - 8, row.top + row.height / 2);
+    c.fillStyle = css("--free");
+    c.fillRect(LEFT, row.top, width - LEFT - RIGHT, row.height);
+  }
+  c.save();
+  clipPicture(c, width, height - BOTTOM);
+  for (const row of streamRows)
+    if (row.id === "joins") drawJoins(c, row, width);
+    else drawRow(c, row, width);
+  c.restore();
+}
+
+function drawRow(c, row, width) {
+  const kinds = new Map(), named = [];
+  for (const command of step.commands) {
+    const span = streamSpan(row, command);
+    if (!span) continue;
+    const x = xOf(span[0], width), end = xOf(span[1], width);
+    if (end < LEFT || x > width) continue;
+    const kind = command.transfer ? "transfer" : `phase-${Math.max(0, PHASES.indexOf(command.phase))}`;
+    const key = `${kind} ${command.instance ? "cross" : "plain"}`;
+    if (!kinds.has(key)) kinds.set(key, new Path2D());
+    kinds.get(key).rect(x, row.top, Math.max(end - x - (end - x > 4 ? 0.5 : 0), 0.3), row.height);
+    if (end - x > 60 && named.length < 200) named.push([command, Math.max(x, LEFT), Math.min(end, width - RIGHT)]);
+  }
+  for (const [key, path] of kinds) {
+    const [kind, tile] = key.split(" ");
+    fill(c, path, css(`--${kind}`), tile);
+  }
+  if (row.id === "computation" && state.byTime) drawWaits(c, row, width);
+  c.textAlign = "left";
+  c.fillStyle = css("--ink");
+  for (const [command, x, end] of named) label(c, command.name, x + 4, row.top + row.height / 2, end - x - 8);
+}
+
+function drawWaits(c, row, width) {
+  const path = new Path2D();
+  for (const wait of step.waits) {
+    const x = xOf(wait.begin, width);
+    path.rect(x, row.top, Math.max(xOf(wait.end, width) - x, 0.3), row.height);
+  }
+  c.fillStyle = css("--free");
+  c.fill(path);
+  c.fillStyle = pattern(c, "wait", css("--exposed"));
+  c.fill(path);
+}
+
+const middleOf = (index) => (beginOf(index) + nextOf(index)) / 2;
+
+function joinPath(path, index, row, width) {
+  const from = xOf(middleOf(original.get(index)), width), to = xOf(middleOf(index), width);
+  path.moveTo(from, row.top);
+  path.bezierCurveTo(from, row.top + row.height * 1.25, to, row.top + row.height * 1.25, to, row.top);
+}
+
+function drawJoins(c, row, width) {
+  const path = new Path2D();
+  for (const index of original.keys()) joinPath(path, index, row, width);
+  c.strokeStyle = css("--class-4");
+  c.globalAlpha = Math.max(0.08, Math.min(0.8, 40 / original.size));
+  c.lineWidth = 1;
+  c.stroke(path);
+  c.globalAlpha = 1;
+}
+
+/* What is chosen, hovered over and dragged over: on canvases above the pictures. */
+function drawMarks() {
+  const memory = begin(byId("memory-mark")), streams = begin(byId("streams-mark"));
+  for (const { c, width, height } of [memory, streams]) {
+    const x = xOf(beginOf(state.at), width), end = xOf(nextOf(state.at), width);
+    c.save();
+    clipPicture(c, width, height);
+    c.fillStyle = css("--accent");
+    c.globalAlpha = 0.25;
+    c.fillRect(x, 0, Math.max(end - x, 0), height);
+    c.globalAlpha = 1;
+    c.fillRect(Math.round(x) - 0.5, 0, 1.5, height);
+    if (state.drag) {
+      c.globalAlpha = 0.2;
+      c.fillRect(Math.min(state.drag.from, state.drag.to), 0, Math.abs(state.drag.to - state.drag.from), height);
+    }
+    c.restore();
+  }
+  memory.c.save();
+  clipPicture(memory.c, memory.width, memory.height);
+  for (const buffer of new Set([state.buffer, state.hover?.buffer])) outline(memory, buffer);
+  memory.c.restore();
+  const row = streamRows.find((r) => r.id === "joins"), about = state.hover?.command ?? byIndex.get(state.at);
+  if (!row || !about) return;
+  const path = new Path2D();
+  for (const [again, first] of original)
+    if (again === about.index || first === about.index) joinPath(path, again, row, streams.width);
+  streams.c.save();
+  clipPicture(streams.c, streams.width, streams.height);
+  streams.c.strokeStyle = css("--class-4");
+  streams.c.lineWidth = 2.5;
+  streams.c.stroke(path);
+  streams.c.restore();
+}
+
+function outline({ c, width, height }, buffer) {
+  const box = buffer && boxOf(buffer, width, height);
+  if (!box) return;
+  c.strokeStyle = css("--ink");
+  c.lineWidth = 2;
+  c.strokeRect(box.x, box.y, Math.max(box.width, 2), Math.max(box.height, 2));
+}
+
+function drawAll() {
+  drawMemory();
+  drawStreams();
+  drawMarks();
+  if (curve.length) drawCurve();
+}
+
+/* --- the curve --- */
+
+let curvePoint = -1;
+function curveScale(width, height) {
+  const points = curve.filter((p) => p.feasible);
+  const budgets = points.map((p) => p.budget).concat(summary.budget_bytes || []);
+  const times = points.map((p) => p.time).concat(points.map((p) => p.lower_bound ?? p.time), summary.step_ns);
+  const range = (values) => {
+    const low = Math.min(...values), high = Math.max(...values), room = (high - low || high || 1) * 0.05;
+    return [low - room, high + room];
+  };
+  const [b0, b1] = range(budgets), [t0, t1] = range(times);
+  return {
+    points, budgets: [b0, b1], times: [t0, t1],
+    x: (budget) => LEFT + ((budget - b0) / (b1 - b0)) * (width - LEFT - RIGHT),
+    y: (time) => height - BOTTOM - ((time - t0) / (t1 - t0)) * (height - TOP - BOTTOM),
+  };
+}
+
+function drawCurve() {
+  const { c, width, height } = begin(curveCanvas);
+  const scale = curveScale(width, height);
+  c.textAlign = "right";
+  for (const time of niceSteps(...scale.times, 6)) {
+    c.fillStyle = css("--line");
+    c.fillRect(LEFT, Math.round(scale.y(time)), width - LEFT - RIGHT, 1);
+    c.fillStyle = css("--soft");
+    c.fillText(timeText(time), LEFT - 8, scale.y(time));
+  }
+  c.textAlign = "center";
+  for (const budget of niceSteps(...scale.budgets, 6)) c.fillText(bytesText(budget), scale.x(budget), height - BOTTOM / 2);
+  const line = (value, colour, dash) => {
+    c.beginPath();
+    scale.points.forEach((p, i) => {
+      if (value(p) === null) return;
+      if (i) c.lineTo(scale.x(p.budget), scale.y(value(scale.points[i])));
+      else c.moveTo(scale.x(p.budget), scale.y(value(p)));
+    });
+    c.strokeStyle = css(colour);
+    c.setLineDash(dash);
+    c.lineWidth = 1.6;
+    c.stroke();
+    c.setLineDash([]);
+  };
+  line((p) => p.lower_bound ?? null, "--soft", [4, 3]);
+  line((p) => p.time, "--accent", []);
+  c.fillStyle = css("--ink");
+  const budget = summary.budget_bytes || summary.arena_bytes + summary.reserve_bytes;
+  const x = scale.x(budget), y = scale.y(summary.step_ns), toLeft = x > width - 120;
+  c.beginPath();
+  c.arc(x, y, 5, 0, 7);
+  c.fill();
+  c.textAlign = toLeft ? "right" : "left";
+  c.fillText("this plan", x + (toLeft ? -10 : 10), y - 8);
+  const chosen = scale.points[curvePoint];
+  if (!chosen) return;
+  c.strokeStyle = css("--accent");
+  c.lineWidth = 2;
+  c.beginPath();
+  c.arc(scale.x(chosen.budget), scale.y(chosen.time), 6, 0, 7);
+  c.stroke();
+}
+
+function chooseCurvePoint(index) {
+  const points = curve.filter((p) => p.feasible);
+  curvePoint = Math.max(0, Math.min(points.length - 1, index));
+  const point = points[curvePoint];
+  const bound = point.lower_bound ? `; none takes less than ${timeText(point.lower_bound)}` : "";
+  byId("curve-said").textContent = `${bytesText(point.budget)}: ${timeText(point.time)} a step, ${percent(point.time, summary.base_step_ns)} over everything saved${bound}`;
+  drawCurve();
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the pointer and the keys do on the pictures. */
+
+const tip = byId("tip");
+function showTip(lines, x, y) {
+  tip.textContent = lines.map(shown).join("\n");
+  tip.hidden = false;
+  tip.style.left = `${Math.max(4, Math.min(x + 14, window.innerWidth - tip.offsetWidth - 6))}px`;
+  tip.style.top = `${y + 18 + tip.offsetHeight > window.innerHeight ? Math.max(4, y - tip.offsetHeight - 10) : y + 18}px`;
+}
+
+function bufferLines(buffer) {
+  const span = spanOf(buffer);
+  const lasts = buffer.persistent || !state.byTime || !span ? "" : `, ${timeText(span[1] - span[0])}`;
+  return [
+    nameOf(buffer), `layer ${layerText(buffer.layer)}, ${buffer.class}${buffer.op ? `, by ${buffer.op}` : ""}`,
+    `${bytesText(buffer.bytes)} = ${exactText(buffer.bytes)} at ${countText(buffer.offset)}`, `life: ${lifeText(buffer)}${lasts}`,
+    `decision: ${decisionText(buffer)}`, `removal: ${removalText(buffer)}`,
+  ];
+}
+
+function commandLines(command) {
+  const lines = [
+    `${command.index} ${command.name}`, `${command.kind}, ${command.phase}, layer ${layerText(command.layer)}`,
+    `predicted ${timeText(command.estimated_ns)}, live ${bytesText(command.live_bytes)}`,
+  ];
+  const event = measuredOf.get(command.index);
+  if (event) lines.push(`measured ${timeText(event.ns)}, ${percent(event.ns, command.estimated_ns)}`);
+  if (command.transfer)
+    lines.push(`along ${command.transfer.axis}: rank 0 sends ${bytesText(command.transfer.sent_bytes)}, ${timeText(command.transfer.exposed_ns)} exposed`);
+  if (original.has(command.index)) lines.push(`recomputes what command ${original.get(command.index)} made`);
+  return lines;
+}
+
+function bufferAt(x, y, width, height) {
+  const command = commandAt(positionOf(x, width));
+  const byte = bytesBegin() + ((height - BOTTOM - y) / (height - TOP - BOTTOM)) * (bytesEnd() - bytesBegin());
+  return liveAt(command).find((b) => b.offset <= byte && byte < b.offset + b.bytes) ?? null;
+}
+
+function streamCommandAt(x, y, width) {
+  const row = streamRows.find((r) => y >= r.top && y < r.top + r.height);
+  const position = positionOf(x, width);
+  return row && step.commands.find((command) => {
+    const span = streamSpan(row, command);
+    return span && span[0] <= position && position < span[1];
+  });
+}
+
+function hover(canvas, event) {
+  const { offsetX: x, offsetY: y } = event, width = canvas.clientWidth, height = canvas.clientHeight;
+  if (state.drag) {
+    state.drag.to = x;
+    drawMarks();
+    return;
+  }
+  const inside = x >= LEFT && x <= width - RIGHT;
+  const buffer = inside && canvas === memoryCanvas ? bufferAt(x, y, width, height) : null;
+  const command = inside && canvas === streamsCanvas ? streamCommandAt(x, y, width) : null;
+  const wait = inside && canvas === streamsCanvas && !command && state.byTime && y < streamRows[0].top + streamRows[0].height
+    ? step.waits.find((w) => w.begin <= positionOf(x, width) && positionOf(x, width) < w.end) : null;
+  if (state.hover?.buffer !== buffer || state.hover?.command !== command) {
+    state.hover = { buffer, command };
+    drawMarks();
+  }
+  if (buffer) showTip(bufferLines(buffer), event.clientX, event.clientY);
+  else if (command) showTip(commandLines(command), event.clientX, event.clientY);
+  else if (wait) showTip([`exposed ${timeText(wait.end - wait.begin)}`, "computation waits for transfers"], event.clientX, event.clientY);
+  else tip.hidden = true;
+}
+
+function leave() {
+  tip.hidden = true;
+  state.hover = null;
+  drawMarks();
+}
+
+function setView(from, to) {
+  const whole = axisEnd(), length = Math.min(whole, Math.max(to - from, whole / 1e5));
+  const start = Math.max(0, Math.min(from, whole - length));
+  state.view = { begin: start, end: start + length };
+  drawAll();
+}
+
+function zoom(factor, position) {
+  const { begin: from, end: to } = state.view;
+  setView(position - (position - from) * factor, position + (to - position) * factor);
+}
+
+function setCursor(index, buffer = null) {
+  state.at = index;
+  state.buffer = buffer;
+  const { begin: from, end: to } = state.view, position = beginOf(index);
+  if (position < from || position > to) setView(position - (to - from) / 2, position + (to - from) / 2);
+  const command = byIndex.get(index);
+  byId("cursor").textContent = command
+    ? shown(`command ${commandLines(command).join("; ")}${index === summary.peak_command ? "; the peak" : ""}`) : "";
+  if (tabs.shown.id === "live") tabs.refresh();
+  drawMarks();
+}
+
+function showBuffer(buffer) {
+  setCursor(isLive(buffer, state.at) ? state.at : buffer.born, buffer);
+  const box = boxOf(buffer, memoryCanvas.clientWidth, memoryCanvas.clientHeight), place = memoryCanvas.getBoundingClientRect();
+  const x = Math.max(LEFT, Math.min(box.x + box.width / 2, place.width - RIGHT));
+  showTip(bufferLines(buffer), place.left + x, place.top + Math.max(0, box.y + box.height / 2));
+}
+
+function moveCursor(by) {
+  const next = Math.max(0, Math.min(step.commands.length - 1, order.get(state.at) + by));
+  setCursor(step.commands[next].index);
+}
+
+/* Through the buffers that live at the cursor, by address. */
+function moveBuffer(by) {
+  const live = liveAt(state.at).sort((a, b) => a.offset - b.offset);
+  const now = live.indexOf(state.buffer);
+  const next = now < 0 ? (by > 0 ? live.findIndex((b) => !b.persistent) : live.length - 1) : now + by;
+  if (live[Math.max(0, next)] && next < live.length) showBuffer(live[Math.max(0, next)]);
+}
+
+const inView = () => {
+  const first = order.get(commandAt(state.view.begin)), last = order.get(commandAt(state.view.end));
+  return Math.max(1, Math.round((last - first) / 100));
+};
+const KEYS = {
+  ArrowLeft: (shift) => moveCursor(shift ? -inView() : -1),
+  ArrowRight: (shift) => moveCursor(shift ? inView() : 1),
+  ArrowUp: () => moveBuffer(1),
+  ArrowDown: () => moveBuffer(-1),
+  Home: () => moveCursor(-Infinity),
+  End: () => moveCursor(Infinity),
+  p: () => setCursor(summary.peak_command),
+  "+": () => zoom(0.5, beginOf(state.at)),
+  "=": () => zoom(0.5, beginOf(state.at)),
+  "-": () => zoom(2, beginOf(state.at)),
+  0: () => setView(0, axisEnd()),
+};
+
+function listen(canvas) {
+  canvas.addEventListener("pointermove", (event) => hover(canvas, event));
+  canvas.addEventListener("pointerleave", leave);
+  canvas.addEventListener("pointerdown", (event) => {
+    if (event.button) return;
+    canvas.setPointerCapture(event.pointerId);
+    tip.hidden = true;
+    state.drag = { from: event.offsetX, to: event.offsetX };
+  });
+  canvas.addEventListener("pointerup", (event) => {
+    const width = canvas.clientWidth, drag = state.drag;
+    state.drag = null;
+    if (!drag || !step.commands.length) return;
+    const ends = [positionOf(drag.from, width), positionOf(event.offsetX, width)].sort((a, b) => a - b);
+    if (Math.abs(event.offsetX - drag.from) > 5) setView(...ends);
+    else if (event.offsetX >= LEFT) {
+      const buffer = canvas === memoryCanvas ? bufferAt(event.offsetX, event.offsetY, width, canvas.clientHeight) : null;
+      const command = canvas === streamsCanvas ? streamCommandAt(event.offsetX, event.offsetY, width) : null;
+      tabs.show("live");
+      setCursor(command ? command.index : commandAt(ends[0]), buffer);
+    }
+  });
+  canvas.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey && !event.metaKey) return;
+    event.preventDefault();
+    zoom(event.deltaY > 0 ? 1.25 : 0.8, positionOf(event.offsetX, canvas.clientWidth));
+  }, { passive: false });
+  canvas.addEventListener("keydown", (event) => {
+    if (!KEYS[event.key] || event.ctrlKey || event.altKey || event.metaKey || !step.commands.length) return;
+    event.preventDefault();
+    KEYS[event.key](event.shiftKey);
+  });
+}

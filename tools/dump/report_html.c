@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The page is a text, made of the files in report/, and in it, as JSON, what the views say with
+ * --format json: so its numbers are theirs. Names come from others; in the JSON no '<' is left that
+ * could end the element it stands in, and the scripts make no markup. */
+#include "report.h"
+
+#include "plan_lines.h"
+#include "report_page.h"
+#include "report_tables.h"
+
+static const struct {
+    const char *name;
+    dump_json_view json;
+    const char *of;
+} tables[] = {
+    {"memory", dump_memory_json, NULL},   {"schedule", dump_schedule_json, NULL},
+    {"kernels", dump_kernels_json, NULL}, {"placement", dump_placement_json, NULL},
+    {"why", dump_why_json, "*"},          {"step", dump_step_json, NULL},
+};
+
+/* A view as an object of its own. */
+static remat_status add_view(remat_context *ctx, struct remat_arena *arena,
+                             const struct remat_program *program, const char *name,
+                             dump_json_view view, const char *of, struct dump_json *out)
+{
+    struct dump_json json = {json_object(), false};
+    remat_status st = view(ctx, arena, program, of, &json);
+    dump_set(out, name, json.object);
+    out->failed |= json.failed;
+    return st;
+}
+
+/* Those that are mostly tables; no keys of their objects are names. */
+static remat_status add_tables(remat_context *ctx, struct remat_arena *arena,
+                               const struct remat_program *program, struct dump_json *out)
+{
+    remat_status st = REMAT_OK;
+    struct dump_json views = {json_object(), false};
+    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
+        if (!tables[t].of || program->decision_count) /* it is an error if nothing matches */
+            REMAT_TRY(add_view(ctx, arena, program, tables[t].name, tables[t].json, tables[t].of,
+                               &views));
+    out->failed |= views.failed;
+    dump_set(out, "tables", pack_tables(views.object));
+fail:
+    json_decref(views.object);
+    return st;
+}
+
+static remat_status add_standing(struct remat_arena *arena, const struct remat_program *program,
+                                 struct dump_json *out)
+{
+    struct remat_text certificate = {.arena = arena}, costs = {.arena = arena};
+    certificate_print(program, &certificate);
+    costs_print(program, &costs);
+    dump_set(out, "certificate", json_string(certificate.count ? certificate.items : ""));
+    dump_set(out, "costs", json_string(costs.count ? costs.items : ""));
+    return certificate.failed || costs.failed ? REMAT_ERROR_MEMORY : REMAT_OK;
+}
+
+/* `json` as it may stand in an element "script". */
+static void append_data(struct remat_text *out, const char *json)
+{
+    for (const char *end; *json; json = end) {
+        end = json + strcspn(json, "<");
+        remat_text_append(out, "%.*s", (int)(end - json), json);
+        if (*end) {
+            remat_text_append(out, "\\u003c");
+            end++;
+        }
+    }
+}
+
+static remat_status append_page(remat_context *ctx, const struct dump_json *data,
+                                struct remat_text *out)
+{
+    char *json = data->failed ? NULL : json_dumps(data->object, JSON_COMPACT | JSON_ENSURE_ASCII);
+    if (!json)
+        return remat_error(ctx, REMAT_ERROR_OTHER,
+                           "cannot make the page: out of memory, or a name is not UTF-8");
+    for (const char *const *line = report_head; *line; line++)
+        remat_text_append(out, "%s", *line);
+    append_data(out, json);
+    for (const char *const *line = report_tail; *line; line++)
+        remat_text_append(out, "%s", *line);
+    free(json);
+    return REMAT_OK;
+}
+
+remat_status dump_report_html(remat_context *ctx, struct remat_arena *arena,
+                              const struct remat_program *program, const char *of,
+                              struct remat_text *out)
+{
+    (void)of;
+    remat_status st = REMAT_OK;
+    struct dump_json data = {json_object(), false};
+    REMAT_TRY(add_view(ctx, arena, program, "summary", dump_summary_json, NULL, &data));
+    REMAT_TRY(add_standing(arena, program, &data));
+    REMAT_TRY(add_tables(ctx, arena, program, &data));
+    REMAT_TRY(append_page(ctx, &data, out));
+fail:
+    json_decref(data.object);
+    return st;
+}
