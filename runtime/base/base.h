@@ -213,7 +213,7 @@ typedef enum remat_dtype {
 #define DTYPE(NAME, name, number, ...) REMAT_##NAME = (number),
 #include <remat/dtypes.def>
     REMAT_DTYPE_COUNT = 1
-#define DTYPE(...) +1
+#define DTYPE(...) +1 /* NOLINT(bugprone-macro-parentheses) */
 #include <remat/dtypes.def>
 } remat_dtype;
 

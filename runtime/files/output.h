@@ -36,8 +36,8 @@ struct remat_outputs {
  * (negative, with errno) the name is "". */
 int output_make_temporary(const struct output *o, char name[NAME_MAX + 1],
                           int (*make)(const struct output *o, const char *name));
-/* Of what is there, if anything is; setuid and setgid of a file are not passed on to a new owner.
- */
+/* The mode of the file that is there, a file's without setuid and setgid, which a new owner would
+ * get; without one, `otherwise`. */
 mode_t output_mode(const struct output *o, mode_t otherwise);
 bool output_sync(int file);            /* to disk, where there is one */
 void output_release(struct output *o); /* temporary names go, the target stays as it is */

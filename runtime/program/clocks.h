@@ -5,7 +5,7 @@
 
 #include "program.h"
 
-/* Of one run of a segment, counted from its begin. Arrays are by command, of the segment's. */
+/* Times in one run of a segment, from its begin. Arrays are by command of the segment. */
 struct remat_clocks {
     uint64_t *reached_ns;        /* computation has come to it; a transfer may begin later */
     uint64_t *begin_ns, *end_ns; /* transfers one after the other, beside computation */

@@ -6,7 +6,7 @@
 
 #include <assert.h>
 
-struct run {
+struct clock_replay {
     const struct remat_program *p;
     struct remat_clocks *clocks;
     uint64_t stream_ns, now_ns; /* the stream will have come to; computation has come to */
@@ -16,26 +16,27 @@ struct run {
 };
 
 /* Until the last transfer that is complete before the command. */
-static void wait(struct run *run, uint32_t transfer)
+static void wait(struct clock_replay *replay, uint32_t transfer)
 {
-    const struct remat_clocks *clocks = run->clocks;
-    for (; run->first <= transfer; run->first++) {
-        uint32_t command = run->command[run->first];
+    const struct remat_clocks *clocks = replay->clocks;
+    for (; replay->first <= transfer; replay->first++) {
+        uint32_t command = replay->command[replay->first];
         uint64_t begin = clocks->begin_ns[command], end = clocks->end_ns[command];
-        begin = begin > run->now_ns ? begin : run->now_ns;
+        begin = begin > replay->now_ns ? begin : replay->now_ns;
         clocks->exposed_ns[command] += end > begin ? end - begin : 0;
     }
-    uint64_t end = clocks->end_ns[run->command[transfer]];
-    run->now_ns = run->now_ns > end ? run->now_ns : end;
+    uint64_t end = clocks->end_ns[replay->command[transfer]];
+    replay->now_ns = replay->now_ns > end ? replay->now_ns : end;
 }
 
-static void start(struct run *run, uint32_t command)
+static void start(struct clock_replay *replay, uint32_t command)
 {
-    run->stream_ns = run->stream_ns > run->now_ns ? run->stream_ns : run->now_ns;
-    run->command[run->count] = command;
-    run->clocks->begin_ns[command] = run->stream_ns;
-    run->clocks->end_ns[command] = run->stream_ns += run->p->commands[command].estimated_ns;
-    run->last[run->p->commands[command].complete_before] = run->count++;
+    replay->stream_ns = replay->stream_ns > replay->now_ns ? replay->stream_ns : replay->now_ns;
+    replay->command[replay->count] = command;
+    replay->clocks->begin_ns[command] = replay->stream_ns;
+    replay->clocks->end_ns[command] = replay->stream_ns +=
+        replay->p->commands[command].estimated_ns;
+    replay->last[replay->p->commands[command].complete_before] = replay->count++;
 }
 
 remat_status remat_clocks_new(struct remat_arena *arena, const struct remat_program *program,
@@ -56,23 +57,23 @@ remat_status remat_clocks_run(const struct remat_program *program,
 {
     assert(segment->command_end <= program->command_count);
     remat_status st = REMAT_OK;
-    struct run run = {.p = program, .clocks = clocks};
-    REMAT_TRY_NEW(scratch, run.command, program->command_count);
-    REMAT_TRY_NEW(scratch, run.last, program->command_count + (size_t)1);
-    memset(run.last, 0xff, (program->command_count + (size_t)1) * sizeof *run.last);
+    struct clock_replay replay = {.p = program, .clocks = clocks};
+    REMAT_TRY_NEW(scratch, replay.command, program->command_count);
+    REMAT_TRY_NEW(scratch, replay.last, program->command_count + (size_t)1);
+    memset(replay.last, 0xff, (program->command_count + (size_t)1) * sizeof *replay.last);
     for (uint32_t i = segment->command_begin; i <= segment->command_end; i++) {
-        if (run.last[i] != REMAT_NONE)
-            wait(&run, run.last[i]);
+        if (replay.last[i] != REMAT_NONE)
+            wait(&replay, replay.last[i]);
         if (i == segment->command_end)
             break;
         clocks->exposed_ns[i] = 0;
-        clocks->reached_ns[i] = clocks->begin_ns[i] = run.now_ns;
+        clocks->reached_ns[i] = clocks->begin_ns[i] = replay.now_ns;
         if (program->commands[i].complete_before)
-            start(&run, i);
+            start(&replay, i);
         else
-            clocks->end_ns[i] = run.now_ns += program->commands[i].estimated_ns;
+            clocks->end_ns[i] = replay.now_ns += program->commands[i].estimated_ns;
     }
-    clocks->segment_ns = run.now_ns;
+    clocks->segment_ns = replay.now_ns;
 fail:
     return st;
 }

@@ -54,7 +54,7 @@ static inline cpu_tile_op *contracted_loop(const struct cpu_tile_table *table, u
     return opcode == CONTRACTED ? contracted : table->ops[opcode];
 }
 
-static inline bool is_used_once(const struct builder *b, uint16_t reg)
+static inline bool is_used_once(const struct cpu_tile_builder *b, uint16_t reg)
 {
     int uses = 0;
     for (uint32_t i = 0; i < b->count; i++)
@@ -64,7 +64,7 @@ static inline bool is_used_once(const struct builder *b, uint16_t reg)
 }
 
 /* Before the device joins pairs. */
-static inline void contract(struct builder *b)
+static inline void contract(struct cpu_tile_builder *b)
 {
     for (uint32_t i = 0; i < b->count; i++) {
         struct node *node = &b->nodes[i];

@@ -2,13 +2,13 @@
 #include "formats.h"
 
 /* Commands by the names of what they compute, the last one added first. */
-struct names {
+struct name_table {
     struct dump_index index;
     const char **name;
     uint32_t *command, count;
 };
 
-static uint32_t find(const struct names *names, const char *name)
+static uint32_t find(const struct name_table *names, const char *name)
 {
     uint32_t i = dump_index_first(&names->index, remat_hash_string(name, 0));
     while (i != REMAT_NONE && strcmp(names->name[i], name) != 0)
@@ -16,7 +16,7 @@ static uint32_t find(const struct names *names, const char *name)
     return i == REMAT_NONE ? REMAT_NONE : names->command[i];
 }
 
-static void add(struct names *names, const char *name, uint32_t command)
+static void add(struct name_table *names, const char *name, uint32_t command)
 {
     names->name[names->count] = name;
     names->command[names->count] = command;
@@ -25,8 +25,8 @@ static void add(struct names *names, const char *name, uint32_t command)
 
 /* By a value that both write, else by the first that both compute, which one may only have inside
  * its kernel. */
-static uint32_t find_original(const struct remat_program *program, const struct names *written,
-                              const struct names *computed, uint32_t c)
+static uint32_t find_original(const struct remat_program *program, const struct name_table *written,
+                              const struct name_table *computed, uint32_t c)
 {
     const struct remat_command *command = &program->commands[c];
     uint32_t original = REMAT_NONE;
@@ -41,8 +41,8 @@ static uint32_t find_original(const struct remat_program *program, const struct 
                                                            : original;
 }
 
-static void add_command(const struct remat_program *program, uint32_t c, struct names *written,
-                        struct names *computed)
+static void add_command(const struct remat_program *program, uint32_t c, struct name_table *written,
+                        struct name_table *computed)
 {
     const struct remat_command *command = &program->commands[c];
     for (uint32_t o = command->operand_begin; o < command->operand_end; o++) {
@@ -55,7 +55,7 @@ static void add_command(const struct remat_program *program, uint32_t c, struct 
         add(computed, command->name, c);
 }
 
-static remat_status begin(struct remat_arena *arena, size_t most, struct names *out)
+static remat_status begin(struct remat_arena *arena, size_t most, struct name_table *out)
 {
     remat_status st = REMAT_OK;
     REMAT_TRY(dump_index_new(arena, most, &out->index));
@@ -69,7 +69,7 @@ remat_status dump_originals(struct remat_arena *arena, const struct remat_progra
                             const uint32_t **out)
 {
     remat_status st = REMAT_OK;
-    struct names written = {0}, computed = {0};
+    struct name_table written = {0}, computed = {0};
     uint32_t *originals;
     REMAT_TRY(begin(arena, program->operand_count, &written));
     REMAT_TRY(begin(arena, program->command_count, &computed));

@@ -7,13 +7,11 @@
 
 static inline uint64_t element_bytes(remat_element element)
 {
-    switch (element) {
-#define DTYPE(NAME, name, number, bytes, ...)                                                      \
-    case REMAT_ELEMENT_##NAME:                                                                     \
-        return bytes;
+    static const uint8_t bytes_of[] = {
+#define DTYPE(NAME, name, number, bytes, ...) [REMAT_ELEMENT_##NAME] = (bytes),
 #include <remat/dtypes.def>
-    }
-    return 0;
+    };
+    return bytes_of[element];
 }
 
 /* Elements that lie next to each other in a rank's part and in the whole. */
