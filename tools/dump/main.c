@@ -9,7 +9,7 @@
 #include "graph_text.h"
 #include "program.h"
 #include "replan.h"
-#include "report.h"
+#include "report_html.h"
 #include "show.h"
 #include "tool.h"
 #include "views.h"

@@ -2,7 +2,7 @@
 /* The page is a text, made of the files in report/, and in it, as JSON, what the views say with
  * --format json: so its numbers are theirs. Names come from others; in the JSON no '<' is left that
  * could end the element it stands in, and the scripts make no markup. */
-#include "report.h"
+#include "report_html.h"
 
 #include "plan_lines.h"
 #include "report_page.h"

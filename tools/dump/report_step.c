@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "formats.h"
-#include "report.h"
+#include "report_html.h"
 
 /* How often a step runs the segment. */
 static uint64_t times_of(const struct remat_program *program, const struct remat_entry *step,

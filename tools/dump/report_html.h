@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* --format html: a page that shows all of a plan, in a browser, and needs nothing else. */
-#ifndef REMAT_DUMP_REPORT_H
-#define REMAT_DUMP_REPORT_H
+#ifndef REMAT_DUMP_REPORT_HTML_H
+#define REMAT_DUMP_REPORT_HTML_H
 
 #include "dump.h"
 
@@ -9,7 +9,7 @@ remat_status dump_report_html(remat_context *ctx, struct remat_arena *arena,
                               const struct remat_program *program, const char *of,
                               struct remat_text *out);
 
-/* --- parts of it --- */
+/* --- parts of it: report_step.c --- */
 
 /* Positions on the axis of time: the segments of a step, each once, in its order. */
 remat_status dump_step_json(remat_context *ctx, struct remat_arena *arena,
