@@ -9,7 +9,8 @@ cd "$(dirname "$0")/.."
 
 packages=(gcc g++ meson ninja-build pkg-config flatbuffers-compiler libflatbuffers-dev libjansson-dev libxxhash-dev
           dpkg-dev python3 git ca-certificates)
-test_packages=(clang clang-format clang-tidy libclang-rt-14-dev openmpi-bin libopenmpi-dev zsh python3-venv)
+test_packages=(clang clang-format clang-tidy libclang-rt-14-dev openmpi-bin libopenmpi-dev zsh python3-venv
+               chromium chromium-driver python3-selenium)
 
 # Newest releases that were tried together; PyTorch finds the CUDA libraries of the system first.
 torch_always=(torch==2.15.0 nvidia-cufile==1.17.1.22 nvidia-cusparselt-cu13==0.8.1

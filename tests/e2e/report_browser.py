@@ -1,0 +1,361 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report in Chromium: no message in the console, no request, few elements; figures, tables and boxes are those of
+--format json; pointing, clicks, filters and keys do what the page says, in light and dark.
+
+    report_browser.py TOOLS"""
+import json
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+
+from report_page import HOSTILE, PLANS, make_plans
+
+IN_CI = os.environ.get("CI") == "true"
+try:
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+    from selenium.webdriver.common.keys import Keys
+    BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+    assert BROWSER and DRIVER, "no chromium or no chromedriver"
+except (ImportError, AssertionError) as error:
+    print(f"{'FAILED' if IN_CI else 'SKIP'}: {error}: run tools/setup.sh --for-tests")
+    sys.exit(1 if IN_CI else 77)
+
+ELEMENTS_MAX = 2000
+LEFT, RIGHT = 84, 14  # of the pictures, beside the axis
+
+
+def start():
+    options = webdriver.ChromeOptions()
+    options.binary_location = BROWSER
+    for argument in ("--headless=new", "--disable-gpu", "--disable-dev-shm-usage", "--no-sandbox", "--window-size=1400,1300"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    return webdriver.Chrome(service=Service(DRIVER), options=options)
+
+
+def digits(value, units):
+    step, size = 0, abs(value)
+    while size >= 1000 and step + 1 < len(units):
+        size, step = size / 1000, step + 1
+    decimals = 0 if step == 0 or size >= 100 else 1 if size >= 10 else 2
+    return f"{'-' if value < 0 else ''}{size:.{decimals}f} {units[step]}"
+
+
+def size(value):
+    return digits(value, ["B", "kB", "MB", "GB", "TB", "PB"])
+
+
+def time(value):
+    return digits(value, ["ns", "us", "ms", "s"])
+
+
+class Page:
+    def __init__(self, driver, call, name):
+        self.driver, self.name = driver, name
+        view = lambda *options: json.loads(call("dump", f"{name}.plan", *options, "--format", "json"))
+        self.summary = view()
+        self.memory = view("--memory")
+        self.commands = view("--schedule")["schedule"]
+        self.decisions = view("--why", "*")["why"]
+        driver.get(pathlib.Path(f"{name}.html").resolve().as_uri())
+
+    def run(self, script, *arguments):
+        return self.driver.execute_script(script, *arguments)
+
+    def text(self, selector):
+        return self.run("return document.querySelector(arguments[0]).textContent", selector)
+
+    def texts(self, selector):
+        return self.run("return [...document.querySelectorAll(arguments[0])].map(e => e.textContent)", selector)
+
+    def find(self, selector):
+        return self.driver.find_element("css selector", selector)
+
+    def mouse(self, kind, canvas, x, y):
+        """At a place of a canvas, once it is in view."""
+        place = self.run("const c = document.getElementById(arguments[0]); c.scrollIntoView({block: 'center', behavior: 'instant'});"
+                         "const r = c.getBoundingClientRect(); return [r.left, r.top]", canvas)
+        for each in kind:
+            button = {"button": "left", "clickCount": 1} if each != "mouseMoved" else {}
+            self.driver.execute_cdp_cmd("Input.dispatchMouseEvent", {"type": each, "x": place[0] + x, "y": place[1] + y, **button})
+
+    def hover(self, canvas, x, y):
+        self.mouse(["mouseMoved"], canvas, x, y)
+        return self.run("return document.getElementById('tip').hidden ? '' : document.getElementById('tip').textContent")
+
+    def click(self, canvas, x, y):
+        self.mouse(["mouseMoved", "mousePressed", "mouseReleased"], canvas, x, y)
+
+    def rows(self):
+        """What is shown of the table, as cells by title."""
+        titles = [title.rstrip(" \u25b2\u25bc") for title in self.texts("#titles button")]
+        cells = self.run("return [...document.querySelectorAll('#rows tr:not(.space)')].map(r => [...r.cells].map(c => c.textContent))")
+        return [dict(zip(titles, row, strict=True)) for row in cells]
+
+    def count(self):
+        return int(self.text("#tabs [aria-selected=true]").split("(")[1].rstrip(")").replace(",", ""))
+
+    def tab(self, name):
+        self.run("document.querySelector(`[data-tab=${arguments[0]}]`).click()", name)
+
+    def choose(self, name, value):
+        self.run("const f = document.querySelector(`[data-filter=\"${arguments[0]}\"]`); f.value = arguments[1];"
+                 "f.dispatchEvent(new Event(f.tagName === 'SELECT' ? 'change' : 'input'))", name, value)
+
+    def cursor(self):
+        return int(self.text("#cursor").split()[1])
+
+    def check_quiet(self):
+        """Since the page was opened: nothing in the console, and nothing was asked for but the page."""
+        said = self.driver.get_log("browser")
+        assert not said, (self.name, said)
+        events = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
+        asked = {e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"}
+        assert all(url.startswith("file:") and url.endswith(f"/{self.name}.html") for url in asked), asked
+        count = self.run("return document.getElementsByTagName('*').length")
+        assert count <= ELEMENTS_MAX, (self.name, count)
+
+
+def check_figures(page):
+    said = page.run("return [...document.querySelectorAll('#figures dd')].map(d => [d.dataset.key, d.dataset.value, d.firstChild.textContent])")
+    summary, seen = page.summary, set()
+    for key, value, text in said:
+        assert str(summary[key]) == value or float(value) == summary[key], (key, value, summary[key])
+        seen.add(key)
+        if key.endswith("_bytes") and summary[key]:
+            assert text == size(summary[key]), (key, text)
+        elif key.endswith("_ns"):
+            assert text == time(summary[key]), (key, text)
+    assert {"budget_bytes", "arena_bytes", "peak_bytes", "static_bytes", "step_ns", "recomputed"} <= seen, seen
+    assert ("exposed_ns" in seen) == ("mesh" in summary)
+    systems = page.run("return [...document.querySelectorAll('#systems tbody tr')].map(r => [...r.cells].map(c => c.textContent))")
+    assert [row[:3] for row in systems] == [[m["system"], m["flags"] or "no recompute flags", time(m["step_ns"])]
+                                           for m in summary["manuals"]], systems
+
+
+def positions_of(page):
+    """By command of a step, when computation comes to it; by segment, its end: two clocks, as of docs/ranks.md."""
+    start, ends, now = {}, {}, 0
+    for name in dict.fromkeys(call["segment"] for call in page.summary["entries"]["train"]):
+        inside = [c for c in page.commands if c["segment"] == name]
+        last = {c["transfer"]["group"]: c["index"] for c in inside if "transfer" in c}
+        stream, due = now, {}
+        for command in inside:
+            now = max(now, due.get(command["index"], 0))
+            start[command["index"]] = now
+            if "transfer" not in command:
+                now += command["estimated_ns"]
+                continue
+            stream = max(stream, now) + command["estimated_ns"]
+            moved = command["transfer"]
+            due[moved.get("complete_before", last[moved["group"]] + 1)] = stream
+        now = max(now, due.get(inside[-1]["index"] + 1, 0))
+        ends[name] = now
+    return start, ends, now
+
+
+def check_boxes(page):
+    """Each buffer of a step has the rectangle of its lifespan and its place, from one corner of the picture to the other."""
+    start, ends, whole = positions_of(page)
+    boxes, width, height = page.run("const w = memoryCanvas.clientWidth, h = memoryCanvas.clientHeight;"
+                                    "return [buffers.map(b => { const x = boxOf(b, w, h); return x && [x.x, x.y, x.width, x.height]; }), w, h]")
+    assert len(boxes) == len(page.memory["buffers"])
+    first = next(i for i, b in enumerate(page.memory["buffers"]) if b["offset"] == 0)
+    floor = boxes[first][1] + boxes[first][3]
+    top = max((i for i, box in enumerate(boxes) if box), key=lambda i: page.memory["buffers"][i]["offset"])
+    scale = (floor - boxes[top][1] - boxes[top][3]) / page.memory["buffers"][top]["offset"]
+    assert 0.5 * height < scale * page.summary["arena_bytes"] < height, (scale, height)
+    x_of = lambda ns: LEFT + ns / whole * (width - LEFT - RIGHT)
+    compared = 0
+    for buffer, box in zip(page.memory["buffers"], boxes):
+        if buffer["persistent"]:
+            begin, end = 0, whole
+        elif buffer["born"] in start:
+            begin = start[buffer["born"]]
+            end = start[buffer["dies"]] if page.commands[buffer["dies"] - 1]["segment"] == page.commands[min(buffer["dies"], len(page.commands) - 1)]["segment"] \
+                and buffer["dies"] in start else ends[page.commands[buffer["dies"] - 1]["segment"]]
+        else:
+            assert box is None, buffer
+            continue
+        expected = [x_of(begin), floor - (buffer["offset"] + buffer["bytes"]) * scale, x_of(end) - x_of(begin), buffer["bytes"] * scale]
+        assert all(abs(a - b) < 0.01 for a, b in zip(box, expected)), (page.name, buffer, box, expected)
+        compared += 1
+    assert compared > 50
+    assert page.run("return step.end") == whole
+    exposed = sum(c["transfer"]["exposed_ns"] for c in page.commands if c["index"] in start and "transfer" in c)
+    assert page.run("return step.waits.reduce((sum, w) => sum + w.end - w.begin, 0)") == exposed
+    return boxes
+
+
+def lives(buffer):
+    return "all of the step" if buffer["persistent"] else f"commands {buffer['born']}-{buffer['dies'] - 1}"
+
+
+def check_pointing(page, boxes):
+    """The largest buffers at the peak, and commands."""
+    decisions = {d["name"]: d for d in page.decisions}
+    pointed = 0
+    for resident in page.memory["residents_at_peak"]:
+        x, y, width, height = boxes[resident["buffer"]]
+        if width < 3 or height < 0.7 or pointed == 6:
+            continue
+        tip = page.hover("memory", x + width / 2, y + height / 2)
+        lines = tip.split("\n")
+        buffer = page.memory["buffers"][resident["buffer"]]
+        assert lines[0] == resident["name"] and f"layer {buffer['layer'] if buffer['layer'] >= 0 else '-'}, {resident['class']}" in lines[1], tip
+        assert f"= {resident['bytes']:,} B at {resident['offset']:,}" in lines[2] and lives(resident) in lines[3], tip
+        decision = decisions.get(resident["name"]) or decisions.get(buffer["name"])
+        assert lines[4] == ("decision: " + (f"{decision['action']} ({decision['reason']})" if decision else "none")), tip
+        extra = resident["recompute_extra_ns"]
+        assert resident["removal"] in lines[5] if extra is None else \
+            f"{'-' if extra < 0 else '+'}{time(abs(extra))} a step" in lines[5], (tip, resident)
+        pointed += 1
+    assert pointed >= 3, (page.name, pointed)
+    stream = page.run("const w = streamsCanvas.clientWidth, r = streamRows[0]; const c = step.commands.filter(c => !c.transfer)"
+                      ".reduce((a, b) => a.estimated_ns > b.estimated_ns ? a : b); const s = streamSpan(r, c);"
+                      "return [c.index, xOf((s[0] + s[1]) / 2, w), r.top + r.height / 2]")
+    tip = page.hover("streams", *stream[1:])
+    command = page.commands[stream[0]]
+    assert f"{command['index']} {command['name']}\n" in tip and f"predicted {time(command['estimated_ns'])}" in tip, tip
+    page.run("document.activeElement.blur()")
+
+
+def check_clicks(page):
+    """Anywhere: who lives there."""
+    width, height = page.run("return [memoryCanvas.clientWidth, memoryCanvas.clientHeight]")
+    start, _, whole = positions_of(page)
+    for share in (0.07, 0.35, 0.8):
+        at = LEFT + share * (width - LEFT - RIGHT)
+        page.click("memory", at, height - 40)
+        command = page.cursor()
+        assert start[command] <= share * whole + whole / width, (command, share)
+        later = [s for s in start.values() if s > start[command]]
+        assert not later or min(later) >= share * whole - whole / width, (command, share)
+        live = [b for b in page.memory["buffers"] if b["persistent"] or b["born"] <= command < b["dies"]]
+        assert page.count() == len(live) and f"command {command} " in page.text("#tabs [aria-selected=true]"), (page.count(), len(live))
+        largest = sorted(live, key=lambda b: -b["bytes"])[: len(page.rows())]
+        assert [row["bytes"] for row in page.rows()] == [size(b["bytes"]) for b in largest]
+        assert page.rows()[0]["bytes"] == size(largest[0]["bytes"]) and page.commands[command]["name"] in page.text("#cursor")
+
+
+def check_tables(page):
+    page.tab("decisions")
+    assert page.count() == len(page.decisions)
+    for row, d in zip(page.rows(), page.decisions):
+        assert (row["value"], row["scope"], row["action"], row["op"], row["reason"]) == (d["name"], d["scope"], d["action"], d["op"], d["reason"])
+        assert row["bytes"] == size(d["bytes"]) and row["recomputed in"] == (time(d["recompute_ns"]) if d["recompute_ns"] else "-")
+    layers = sorted({d["layer"] for d in page.decisions if d["layer"] >= 0})
+    middle = layers[len(layers) // 2]
+    page.choose("layers", f"{middle}-{middle + 1}, -")
+    assert page.count() == sum(d["layer"] in (-1, middle, middle + 1) for d in page.decisions) > 0
+    page.choose("layers", "")
+    page.choose("scope", "*mlp*")
+    assert page.count() == sum("mlp" in d["scope"] for d in page.decisions) > 0
+    for action in {d["action"] for d in page.decisions} if len({d["action"] for d in page.decisions}) > 1 else []:
+        page.choose("action", action)
+        assert page.count() == sum("mlp" in d["scope"] and d["action"] == action for d in page.decisions)
+    page.tab("commands")
+    assert page.count() == len(page.commands)
+    page.run("[...document.querySelectorAll('#titles button')].find(b => b.textContent === 'predicted').click()")
+    slowest = sorted((c["estimated_ns"] for c in page.commands), reverse=True)
+    assert [row["predicted"] for row in page.rows()] == [time(ns) for ns in slowest[: len(page.rows())]]
+    page.run("document.getElementById('scroller').scrollTop = 1e9")
+    page.run("tabs.draw()")
+    assert page.rows()[-1]["predicted"] == time(slowest[-1])
+    page.tab("kernels")
+    page.run("document.querySelector('#rows tr:not(.space)').click()")
+    assert page.text("#more").startswith(page.rows()[0]["kernel"])
+    transfers = [c for c in page.commands if "transfer" in c]
+    if transfers:
+        page.tab("transfers")
+        assert page.count() == len(transfers)
+        for row, c in zip(page.rows(), transfers):
+            assert (row["command"], row["sent"], row["exposed"]) == (str(c["index"]), size(c["transfer"]["sent_bytes"]), time(c["transfer"]["exposed_ns"]))
+    else:
+        assert not page.run("return document.querySelector('[data-tab=transfers]')")
+
+
+def check_keys(page):
+    memory, peak = page.find("#memory"), page.summary["peak_command"]
+    memory.send_keys("p")
+    assert page.cursor() == peak and "; the peak" in page.text("#cursor")
+    memory.send_keys(Keys.ARROW_RIGHT)
+    assert page.cursor() == peak + 1
+    memory.send_keys(Keys.ARROW_LEFT, Keys.ARROW_LEFT)
+    assert page.cursor() == peak - 1
+    memory.send_keys(Keys.ARROW_UP)
+    first = page.run("return state.buffer")
+    assert not first["persistent"] and page.text("#tip").split("\n")[2].endswith(f" at {first['offset']:,}"), first
+    memory.send_keys(Keys.ARROW_UP)
+    assert page.run("return state.buffer")["offset"] > first["offset"]
+    memory.send_keys("+", "+")
+    assert page.run("return (state.view.end - state.view.begin) / step.end") == 0.25
+    memory.send_keys("0", Keys.HOME)
+    assert page.run("return state.view") == {"begin": 0, "end": page.run("return step.end")}
+    assert page.commands[page.cursor()]["segment"] == page.summary["entries"]["train"][0]["segment"]
+    page.tab("commands")
+    page.find("#scroller").send_keys(Keys.ARROW_DOWN, Keys.ARROW_DOWN)
+    assert page.run("return tabs.chosen") == 1
+    page.choose("phase", "backward")
+    page.find("#scroller").send_keys(Keys.END, Keys.ENTER)
+    assert page.commands[page.cursor()]["phase"] == "backward"
+    page.run("document.getElementById('axis').value = 'commands'; document.getElementById('axis').onchange()")
+    assert page.run("return axisEnd()") == len(positions_of(page)[0])
+    page.run("document.getElementById('axis').value = 'time'; document.getElementById('axis').onchange()")
+
+
+COLOURS = ("const copy = document.createElement('canvas'), [w, h] = [copy.width, copy.height] = [memoryCanvas.width, memoryCanvas.height];"
+           "const c = copy.getContext('2d', {willReadFrequently: true}); c.drawImage(memoryCanvas, 0, 0);"
+           "const d = c.getImageData(0, 0, w, h).data, found = new Set();"
+           "for (let i = 0; i < d.length; i += 4) found.add(d[i] << 16 | d[i + 1] << 8 | d[i + 2]);"
+           "return [found.size, getComputedStyle(document.body).backgroundColor]")
+
+
+def check_looks(page):
+    """Something is drawn in both; classes differ in letter and pattern too."""
+    light = page.run(COLOURS)
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "dark"}]})
+    dark = page.run(COLOURS)
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    assert light[0] > 20 and dark[0] > 20 and light[1] != dark[1], (light, dark)
+    legend = page.texts("#legend li")
+    classes = {b["class"] for b in page.memory["buffers"]}
+    assert classes == {text[2:] for text in legend if text != "live bytes"}, legend
+    assert page.run("return new Set(CLASSES.map(c => c[1])).size * 100 + new Set(CLASSES.map(c => c[2])).size") == 707
+
+
+def check_hostile(page):
+    assert page.text("#title") == HOSTILE and page.driver.title.startswith(HOSTILE[:8])
+    page.tab("decisions")
+    page.choose("find", HOSTILE)
+    assert page.rows()[0]["value"] == HOSTILE
+    assert page.run("return document.scripts.length") == 2
+
+
+def main():
+    tools = os.path.abspath(sys.argv[1])
+    os.chdir(tempfile.mkdtemp())
+    call = make_plans(tools)
+    driver = start()
+    try:
+        for name in PLANS:
+            page = Page(driver, call, name)
+            check_figures(page)
+            boxes = check_boxes(page)
+            check_pointing(page, boxes)
+            check_clicks(page)
+            check_tables(page)
+            check_keys(page)
+            check_looks(page)
+            page.check_quiet()
+        page = Page(driver, call, "hostile")
+        check_hostile(page)
+        page.check_quiet()
+    finally:
+        driver.quit()
+
+
+main()
