@@ -28,10 +28,11 @@ struct remat_packing {
 };
 
 /* Tries a fixed sequence of attempts and keeps the first of the lowest: the skyline packer with the
- * keys OZ, TAW, TWA, L, WAT, AT, TZW, ZAT (letters: instance.h); while that leaves a gap above the
- * live peak, and up to 4,000 slots, perturbations of the winner from a fixed seed, of 500,000
- * slots at most, until those of 100,000 in a row gain nothing. It stops at the first attempt with
- * arena_bytes equal to the live peak. No time limit: the same arguments give the same packing.
+ * keys OZ, TAW, TWA, L, WAT, AT, TZW, ZAT (letters: instance.h). If that leaves a gap above the
+ * live peak and there are at most 4,000 slots, a local search perturbs the winner, from a fixed
+ * seed: it packs at most 500,000 slots, and ends after 100,000 without a gain. The first attempt
+ * with arena_bytes equal to the live peak is the last. There is no time limit: the same arguments
+ * give the same packing.
  *
  * `offsets` is allocated from `arena`; scratch memory is released. In practice O(N log N) per
  * key (1 to 10 us a slot); the whole sequence takes under 1 s at 20,000 slots when the live peak is

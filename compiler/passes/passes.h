@@ -9,13 +9,13 @@
 
 #define REMAT_LOSS_CHUNK_AUTO UINT32_MAX /* chosen from the shapes alone */
 
-/* Takes a link of 400 GB/s thirty times as long as a transfer's latency. */
+/* A link of 400 GB/s takes thirty times a transfer's latency for it. */
 #define REMAT_EXCHANGE_BYTES ((uint64_t)256 << 20)
 
 /* How a step is divided. Zeroed: not at all. */
 struct remat_pass_settings {
     uint32_t microbatches;   /* of a rank's step, each with the batch of the graph; 0 as 1 */
-    uint32_t zero;           /* 1: the ranks along "dp" divide what updates are made of; 3: and
+    uint32_t zero;           /* 1: ranks along "dp" divide gradients and optimizer states; 3: and
                                 parameters */
     bool sequence_parallel;  /* sums along "tp" are finished into parts of the tokens */
     uint64_t exchange_bytes; /* of a gradient that ranks exchange at once, larger ones in pieces; 0:

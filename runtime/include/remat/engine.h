@@ -20,7 +20,7 @@ extern "C" {
  * whole_bytes. What an exchange sends may be a piece of each part of a larger tensor: then parts
  * lie stride_bytes apart in `from`, and all have part_bytes.
  *
- * A group lies along an axis of the mesh, so its ranks are as far apart as the axis has it. All
+ * A group lies along an axis of the mesh: its ranks are apart by the axis's stride. All
  * ranks make the same transfers in the same order, each of them in the group of the rank. */
 typedef struct remat_transfer {
     size_t struct_size;
@@ -85,8 +85,8 @@ typedef struct remat_engine {
     /* 1: it moves memory of a GPU. 0: it moves the host's, and a session on a GPU copies there and
      * back what it transfers. */
     int on_device;
-    /* `from`: a part for each position. `to`: `size` rows of part_bytes; the beginning of row q
-     * becomes this position's part of what position q has, and the rest stays as it is. */
+    /* `from`: a part for each position. `to`: `size` rows of part_bytes; row q receives this
+     * position's part of the tensor of position q; what is left of the row stays as it is. */
     remat_status (*exchange)(void *user, const remat_transfer *transfers, uint32_t count,
                              char message[REMAT_ENGINE_MESSAGE_BYTES]);
     /* `from`: this position's part. `to`: whole_bytes, of which part q becomes what position q has.
