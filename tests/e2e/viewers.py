@@ -3,12 +3,17 @@
 
 - trace: the slices of a thread come one after the other or nest, the last one ends with the step, live bytes reach the
   plan's peak, every recomputed command has an arrow from its original, and the commands are those that a run records.
+- snapshot: Python unpickles it; at every command what is allocated are the buffers that live then, by place, size, name
+  and class, and their sum is its live bytes; frees are of what is allocated, and what is left is the segment's blocks.
 
     viewers.py TOOLS"""
+import bisect
 import collections
 import json
 import os
 import pathlib
+import pickle
+import pickletools
 import sys
 import tempfile
 
@@ -98,9 +103,14 @@ def computed(plan, command, again):
 
 def check_arrows(plan, by_kind):
     """By the format's rule: an end is in the slice of its thread that is open at its time, the innermost one."""
+    lanes = collections.defaultdict(list)
+    for e in by_kind["X"]:
+        lanes[e["tid"]].append((ns(e["ts"]), ns(e["ts"]) + ns(e["dur"]), e["args"]))
+
     def slice_of(event):
-        inside = [e for e in by_kind["X"] if e["tid"] == event["tid"] and ns(e["ts"]) <= ns(event["ts"]) < ns(e["ts"]) + ns(e["dur"])]
-        return inside[-1]["args"] if len(inside) == 1 else None
+        lane, at = lanes[event["tid"]], ns(event["ts"])
+        _, end, args = lane[bisect.bisect_right(lane, at, key=lambda span: span[0]) - 1]
+        return args if at < end else None
     starts = {e["id"]: slice_of(e) for e in by_kind["s"]}
     ends = {e["id"]: slice_of(e) for e in by_kind["f"]}
     check(len(starts) == len(by_kind["s"]) == len(by_kind["f"]) and starts.keys() == ends.keys(), "pairs of ends")
@@ -124,11 +134,68 @@ def check_as_run(plan, predicted):
     check({e["name"] for e in events if e["ph"] == "C"} == {e["name"] for e in predicted["C"]}, "names of counters")
 
 
+# --- snapshots ---
+
+def living(plan):
+    """By command of the step: class and name of each buffer that lives then, by offset."""
+    by_command = {command["index"]: {} for command in plan.step}
+    for b in plan.memory["buffers"]:
+        for command in by_command if b["persistent"] else range(b["born"], b["dies"]):
+            if b["bytes"] and command in by_command:
+                by_command[command][b["offset"]] = (b["class"], b["name"])
+    return [by_command[command["index"]] for command in plan.step]
+
+
+def check_events(plan, trace):
+    """Between the frees and allocations of two commands live those that --memory says."""
+    live, shown, at, now, peak, base, expected = {}, {}, 0, 0, 0, trace[0]["addr"], living(plan)
+    for event in trace[1:]:
+        address = event["addr"]
+        if event["action"] == "alloc":
+            check(address not in live, event)
+            live[address] = event
+            now += event["size"]
+            if event["frames"]:
+                shown[address - base] = (event["category"], event["frames"][0]["name"].split(" #")[0])
+        elif event["action"] == "free_completed":
+            check(live.pop(address, {"size": None})["size"] == event["size"], event)
+            now -= event["size"]
+            shown.pop(address - base)
+        peak = max(peak, now)
+        while at < len(plan.step) and now == plan.step[at]["live_bytes"] and shown == expected[at]:
+            at += 1
+    check(at == len(plan.step), f"the memory of command {at} of {len(plan.step)} does not come")
+    check(peak == plan.of["peak_bytes"], f"the peak is {peak}, not {plan.of['peak_bytes']}")
+    return live
+
+
+def check_snapshot(plan):
+    tool.must("dump", plan.path, "--format", "snapshot", "-o", "s.pickle")
+    data = pathlib.Path("s.pickle").read_bytes()
+    if len(data) < 1 << 18:
+        check(max(opcode.proto for opcode, _, _ in pickletools.genops(data)) == 2, "protocol 2")
+    snapshot = pickle.loads(data)
+    (segment,), (trace,) = snapshot["segments"], snapshot["device_traces"]
+    check(trace[0]["action"] == "segment_alloc" and trace[0]["size"] == segment["total_size"] == plan.of["arena_bytes"] and
+          trace[0]["addr"] == segment["address"], segment["total_size"])
+    live = check_events(plan, trace)
+    address, left = segment["address"], {}
+    for block in segment["blocks"]:
+        if block["state"] == "active_allocated":
+            left[address] = (block["size"], block["frames"])
+        address += block["size"]
+    check(address == segment["address"] + segment["total_size"], "blocks fill the segment")
+    check(left == {a: (e["size"], e["frames"]) for a, e in live.items()}, "blocks are what is left")
+    times = [e["time_us"] for e in trace]
+    check(times == sorted(times) and times[-1] <= plan.of["step_ns"] // 1000, "times")
+
+
 def check_plan(number, graph, options):
     tool.must("graph", *graph, "-o", "m.fbs")
     tool.must("compile", "m.fbs", *options, "-o", "m.plan")
     plan = Plan("m.plan")
     trace = check_trace(plan)
+    check_snapshot(plan)
     if number in (0, 1):
         check_as_run(plan, trace)
 

@@ -13,6 +13,12 @@ remat_status dump_step_trace(remat_context *ctx, struct remat_arena *arena,
                              const struct remat_program *program, const char *of,
                              struct remat_text *out);
 
+/* A snapshot of PyTorch's allocator, for pytorch.org/memory_viz and torch.cuda._memory_viz: every
+ * buffer of the step, named in its frames, in padded bytes. Categories are classes (buffers.h). */
+remat_status dump_snapshot(remat_context *ctx, struct remat_arena *arena,
+                           const struct remat_program *program, const char *of,
+                           struct remat_text *out);
+
 /* --- shared by these --- */
 
 /* One run of a segment. */

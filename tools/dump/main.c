@@ -38,7 +38,7 @@ static const struct cli_tool tool = {
 enum { NO_VIEW = OPTION_COUNT };
 
 /* What --format accepts, in that order. */
-enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_CSV, FORMAT_TRACE, FORMAT_HTML };
+enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_CSV, FORMAT_TRACE, FORMAT_HTML, FORMAT_SNAPSHOT };
 static const struct {
     dump_text_view file; /* NULL: a form of every view */
     uint32_t view;       /* a form of this view alone; NO_VIEW: a file of its own */
@@ -48,6 +48,7 @@ static const struct {
     [FORMAT_CSV] = {dump_memory_csv, OPTION_memory},
     [FORMAT_TRACE] = {dump_step_trace, NO_VIEW},
     [FORMAT_HTML] = {dump_report_html, NO_VIEW},
+    [FORMAT_SNAPSHOT] = {dump_snapshot, NO_VIEW},
 };
 
 static const struct {

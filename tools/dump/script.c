@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-enum { COMMANDS_MAX = 1 << 20 };
+enum { COMMANDS_MAX = 1 << 18 };
 
 static uint64_t count_commands(const struct remat_program *program, const struct remat_entry *step)
 {
