@@ -7,10 +7,10 @@
 
 #include "amounts.h"
 #include "codegen.h"
-#include "decide.h"
 #include "lower.h"
 #include "ops.h"
 #include "plan_notes.h"
+#include "policy.h"
 #include "prepare.h"
 #include "search.h"
 
@@ -37,11 +37,11 @@ static remat_status arrange(struct pipeline *p, struct remat_step_segment *segme
 {
     struct remat_search *s = &p->search;
     struct remat_arrangement *a = &segment->arranged;
-    bool in_line = !segment->overlaps;
+    bool blocking = !segment->overlaps;
     do {
         REMAT_CHECK(remat_arrange(p->ctx, p->arena, segment->graph, &p->persistent,
-                                  &p->settings->device, &p->watch, in_line, a));
-        in_line = true;
+                                  &p->settings->device, &p->watch, blocking, a));
+        blocking = true;
     } while (a->complete_before && a->arena_bytes > s->limit_bytes);
     remat_keep_most(&s->fixed_arena_bytes, a->arena_bytes);
     remat_keep_most(&s->fixed_live_bytes, a->lifespans.live_peak_bytes);
@@ -229,10 +229,10 @@ static remat_status start(struct pipeline *p)
     remat_search_raise_floor(s, p->persistent.total_bytes, true);
     if (s->floor_bytes > s->limit_bytes && p->settings->search.briefly)
         return remat_search_refuse_briefly(s);
-    REMAT_CHECK(
-        remat_policy_prepare(p->ctx, p->arena, s->graph, &p->settings->search.policy, &s->ground));
+    REMAT_CHECK(remat_policy_prepare(p->ctx, p->arena, s->graph, &p->settings->search.policy,
+                                     &s->policy_facts));
     remat_evaluator_init(&p->evaluator, s->planning, s->graph, &p->persistent, &p->settings->device,
-                         remat_policy_pinned(s->ground, p->arena), &p->watch);
+                         remat_policy_pinned(s->policy_facts, p->arena), &p->watch);
     remat_stopwatch_start(&p->watch);
     REMAT_CHECK(remat_model_create(s->planning, p->evaluator.settled, p->evaluator.prices,
                                    &p->settings->device, &s->model));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The given graph is extended once by all clones. A site is a kernel of the backward pass or the
+/* The given graph is extended once by all clones. A run is a kernel of the backward pass or the
  * rerun of a forward one in a round; each clone belongs to one. A decision sets the inputs that may
  * read a clone, in a wiring: the extended graph itself never changes. */
 #include "clones.h"
@@ -8,7 +8,7 @@
 #include "rebuild.h"
 
 struct clone {
-    remat_site site;
+    remat_run run;
     remat_node clone;
 };
 
@@ -16,8 +16,8 @@ struct extension {
     struct remat_arena *arena, *scratch;
     struct remat_graph *g;
     const struct remat_settled *s;
-    uint32_t alone; /* the first site of nodes in no kernel, then one by round */
-    struct REMAT_LIST(remat_site) runs_in, site;         /* by node */
+    uint32_t alone; /* the first run of nodes in no kernel, then one by round */
+    struct REMAT_LIST(remat_run) runs_in, run;           /* by node */
     struct REMAT_LIST(remat_node) original;              /* by node */
     struct REMAT_LIST(uint32_t) first_slot;              /* by node */
     struct clone_list REMAT_LIST(struct clone) * clones; /* by node of the given graph; few */
@@ -36,34 +36,33 @@ static void place_keeps(struct extension *x)
         const struct remat_fused_kernel *writer = remat_kernel_at(x->s->kernels, kernel);
         bool forward = remat_is_early(g->nodes[n.i].phase);
         remat_kernel_id own = x->s->keeps.kernel_of[n.i - given->node_count];
-        REMAT_PUSH(
-            x->scratch, &x->runs_in,
-            (remat_is_none(own.i) ? (remat_site){REMAT_NONE} : remat_site_of_keep(x->s, own)));
-        REMAT_PUSH(x->scratch, &x->site,
-                   (forward ? remat_site_of(x->s, kernel, 0) : (remat_site){x->alone}));
+        REMAT_PUSH(x->scratch, &x->runs_in,
+                   (remat_is_none(own.i) ? (remat_run){REMAT_NONE} : remat_run_of_keep(x->s, own)));
+        REMAT_PUSH(x->scratch, &x->run,
+                   (forward ? remat_run_of(x->s, kernel, 0) : (remat_run){x->alone}));
         REMAT_PUSH(x->scratch, &x->original, writer->nodes[writer->node_count - 1]);
     }
 }
 
-/* The site of a node's rerun. */
-static remat_site rerun_site(const struct extension *x, remat_node n, uint32_t round)
+/* The run of a node's rerun. */
+static remat_run rerun_of(const struct extension *x, remat_node n, uint32_t round)
 {
-    remat_site home = x->site.items[n.i];
-    return home.i == x->alone ? (remat_site){home.i + round}
-                              : remat_site_of(x->s, remat_site_kernel(x->s, home), round);
+    remat_run producer = x->run.items[n.i];
+    return producer.i == x->alone ? (remat_run){producer.i + round}
+                                  : remat_run_of(x->s, remat_run_kernel(x->s, producer), round);
 }
 
-/* The clone of a node in a site, none where there is none. */
-static remat_node find_clone(const struct extension *x, remat_node n, remat_site site)
+/* The clone of a node in a run, none where there is none. */
+static remat_node find_clone(const struct extension *x, remat_node n, remat_run run)
 {
     const struct clone_list *list = &x->clones[n.i];
     for (size_t i = 0; i < list->count; i++)
-        if (list->items[i].site.i == site.i)
+        if (list->items[i].run.i == run.i)
             return list->items[i].clone;
     return REMAT_NO_NODE;
 }
 
-static remat_node add_clone(struct extension *x, remat_node n, remat_site site, uint32_t instance)
+static remat_node add_clone(struct extension *x, remat_node n, remat_run run, uint32_t instance)
 {
     struct remat_graph *g = x->g;
     struct remat_node_info clone = g->nodes[n.i];
@@ -78,10 +77,10 @@ static remat_node add_clone(struct extension *x, remat_node n, remat_site site, 
     clone.instance = instance;
     remat_node out = remat_graph_append_node(x->arena, g, &clone);
     bool absorbed = remat_is_none(x->runs_in.items[n.i].i);
-    REMAT_PUSH(x->scratch, &x->runs_in, (absorbed ? (remat_site){REMAT_NONE} : site));
-    REMAT_PUSH(x->scratch, &x->site, site);
+    REMAT_PUSH(x->scratch, &x->runs_in, (absorbed ? (remat_run){REMAT_NONE} : run));
+    REMAT_PUSH(x->scratch, &x->run, run);
     REMAT_PUSH(x->scratch, &x->original, n);
-    REMAT_PUSH(x->scratch, &x->clones[n.i], ((struct clone){site, out}));
+    REMAT_PUSH(x->scratch, &x->clones[n.i], ((struct clone){run, out}));
     return out;
 }
 
@@ -95,19 +94,19 @@ static bool is_cloned(const struct extension *x, remat_node n)
     if (!view && !remat_is_none(x->s->kernel_of[n.i].i)) {
         bool any = false;
         for (uint32_t o = 0; o < node->output_count; o++)
-            any |= x->s->standing[node->outputs[o].i] != REMAT_STANDING_FIXED;
+            any |= x->s->state[node->outputs[o].i] != REMAT_VALUE_FIXED;
         return any;
     }
     remat_value root = remat_settled_source(x->s, node->outputs[0]).root;
-    return !remat_is_none(root.i) && x->s->standing[root.i] != REMAT_STANDING_FIXED;
+    return !remat_is_none(root.i) && x->s->state[root.i] != REMAT_VALUE_FIXED;
 }
 
 /* A cast that loads do stays with what it casts, if that is in one kernel with its readers. */
-static remat_site home_of(const struct extension *x, remat_node n)
+static remat_run home_of(const struct extension *x, remat_node n)
 {
     const struct remat_graph *g = x->g;
     const struct remat_node_info *node = &g->nodes[n.i];
-    const remat_site alone = {x->alone};
+    const remat_run alone = {x->alone};
     if (!remat_is_none(x->runs_in.items[n.i].i))
         return x->runs_in.items[n.i];
     if (remat_op_has(node->op, REMAT_FACT_VIEW) || node->input_count == 0)
@@ -115,21 +114,21 @@ static remat_site home_of(const struct extension *x, remat_node n)
     remat_node producer = remat_producer(g, node->inputs[0]);
     bool near = !remat_is_none(producer.i) &&
                 remat_is_early(node->phase) == remat_is_early(g->nodes[producer.i].phase);
-    return near ? x->site.items[producer.i] : alone;
+    return near ? x->run.items[producer.i] : alone;
 }
 
 static void add_reruns(struct extension *x)
 {
     for (remat_node n = {0}; n.i < x->s->graph->node_count; n.i++) {
-        REMAT_PUSH(x->scratch, &x->runs_in, (remat_site){x->s->kernel_of[n.i].i});
-        REMAT_PUSH(x->scratch, &x->site, home_of(x, n));
+        REMAT_PUSH(x->scratch, &x->runs_in, (remat_run){x->s->kernel_of[n.i].i});
+        REMAT_PUSH(x->scratch, &x->run, home_of(x, n));
         REMAT_PUSH(x->scratch, &x->original, n);
     }
     place_keeps(x);
     for (uint32_t r = 1; r <= REMAT_ROUNDS_MAX; r++)
         for (remat_node n = {0}; n.i < x->s->graph->node_count; n.i++)
             if (is_cloned(x, n))
-                add_clone(x, n, rerun_site(x, n, r), remat_clone_instance(r, false));
+                add_clone(x, n, rerun_of(x, n, r), remat_clone_instance(r, false));
 }
 
 /* --- who reads what --- */
@@ -144,16 +143,16 @@ static remat_value output_of(const struct extension *x, remat_node clone, remat_
 static remat_value in_round(const struct extension *x, remat_value value, uint32_t round)
 {
     remat_node n = remat_producer(x->g, value);
-    return output_of(x, find_clone(x, n, rerun_site(x, n, round)), value);
+    return output_of(x, find_clone(x, n, rerun_of(x, n, round)), value);
 }
 
-/* Of the clone of a forward node in a site that makes it for itself. */
-static remat_value own_value(struct extension *x, remat_site site, remat_value value)
+/* Of the clone of a forward node in a run that makes it for itself. */
+static remat_value own_value(struct extension *x, remat_run run, remat_value value)
 {
-    remat_node n = remat_producer(x->g, value), clone = find_clone(x, n, site);
-    uint32_t round = remat_site_round(x->s, site);
+    remat_node n = remat_producer(x->g, value), clone = find_clone(x, n, run);
+    uint32_t round = remat_run_round(x->s, run);
     if (remat_is_none(clone.i))
-        clone = add_clone(x, n, site, remat_clone_instance(round ? round : REMAT_ROUNDS_MAX, true));
+        clone = add_clone(x, n, run, remat_clone_instance(round ? round : REMAT_ROUNDS_MAX, true));
     return output_of(x, clone, value);
 }
 
@@ -167,7 +166,7 @@ static remat_value of_kept(const struct extension *x, remat_value root, remat_va
         return value;
     if (value.i == root.i)
         return keep->whole;
-    remat_node clone = find_clone(x, n, rerun_site(x, n, 1));
+    remat_node clone = find_clone(x, n, rerun_of(x, n, 1));
     return remat_is_none(clone.i) ? value : output_of(x, clone, value);
 }
 
@@ -180,38 +179,38 @@ static remat_value recomputed(const struct extension *x, remat_value root, remat
                : of_kept(x, root, v, read - REMAT_CLONE_KEEPS + REMAT_ACTION_KEEPS);
 }
 
-/* What a node of the site reads where `v` is its input, by what the action on the root asks for. */
-static remat_value read_in_site(struct extension *x, remat_site site, remat_value v, uint32_t read)
+/* What a node of the run reads where `v` is its input, by what the action on the root asks for. */
+static remat_value read_in_run(struct extension *x, remat_run run, remat_value v, uint32_t read)
 {
     struct remat_source source = remat_settled_source(x->s, v);
-    uint32_t round = remat_site_round(x->s, site);
-    if (remat_is_none(source.root.i) || x->s->standing[source.root.i] == REMAT_STANDING_FIXED)
+    uint32_t round = remat_run_round(x->s, run);
+    if (remat_is_none(source.root.i) || x->s->state[source.root.i] == REMAT_VALUE_FIXED)
         return v;
     const struct remat_node_info *node = &x->g->nodes[remat_producer(x->g, v).i];
     bool candidate = remat_is_candidate(x->s, source.root), inlined = x->s->inlined[source.root.i];
     bool cast = source.cast && !remat_is_early(node->phase) &&
                 !remat_op_has(node->op, REMAT_FACT_VIEW); /* which reads a clone itself */
     if (!candidate || (inlined && read > 0 && read < REMAT_CLONE_KEEPS))
-        return own_value(x, site, v);
+        return own_value(x, run, v);
     if (read == 0 || (cast && !inlined))
         return v;
     return recomputed(x, source.root, v, read, read == 1 ? 1 : round ? round : REMAT_ROUNDS_MAX);
 }
 
-/* The same for a node of no kernel. A clone reads that of its site or its round; of others casts
+/* The same for a node of no kernel. A clone reads that of its run or its round; of others casts
  * alone read clones, those of the last round. */
 static remat_value read_alone(struct extension *x, remat_node n, remat_value v, uint32_t read)
 {
     const struct remat_node_info *node = &x->g->nodes[n.i];
     bool given = n.i < x->s->graph->node_count; /* with any instance, of an earlier compilation */
     uint32_t round = given ? 0 : remat_clone_round(node->instance);
-    remat_site site = x->site.items[n.i];
+    remat_run run = x->run.items[n.i];
     remat_value root = remat_settled_source(x->s, v).root;
     bool candidate = !remat_is_none(root.i) && remat_is_candidate(x->s, root);
-    if (site.i < x->alone && !(candidate && read >= REMAT_CLONE_KEEPS))
-        return own_value(x, site, v);
+    if (run.i < x->alone && !(candidate && read >= REMAT_CLONE_KEEPS))
+        return own_value(x, run, v);
     if (!candidate ||
-        (site.i >= x->alone && !round && (read == 0 || remat_op_has(node->op, REMAT_FACT_VIEW))))
+        (run.i >= x->alone && !round && (read == 0 || remat_op_has(node->op, REMAT_FACT_VIEW))))
         return v;
     return recomputed(x, root, v, read, round ? round : read == 1 ? 1 : REMAT_ROUNDS_MAX);
 }
@@ -230,13 +229,13 @@ static remat_value shape_source(const struct remat_graph *g, remat_value like)
 static void add_slots(struct extension *x, remat_node n)
 {
     struct remat_node_info *node = &x->g->nodes[n.i];
-    remat_site site = x->site.items[n.i];
+    remat_run run = x->run.items[n.i];
     uint32_t count = remat_op_reads(node);
     bool absorbed = remat_is_none(x->runs_in.items[n.i].i);
     REMAT_PUSH(x->scratch, &x->first_slot, (uint32_t)x->slots.count);
     bool keeps = n.i >= x->s->graph->node_count && n.i < x->s->keeps.graph->node_count;
     if (keeps || remat_is_early(node->phase) ||
-        (absorbed && site.i < x->alone && n.i < x->s->graph->node_count))
+        (absorbed && run.i < x->alone && n.i < x->s->graph->node_count))
         return;
     remat_value *inputs = remat_copy(x->arena, node->inputs, node->input_count, sizeof *inputs);
     node->inputs = inputs;
@@ -248,7 +247,7 @@ static void add_slots(struct extension *x, remat_node n)
         bool varies = false;
         for (uint32_t r = 0; r < REMAT_CLONE_READS; r++) {
             slot.reads[r] =
-                absorbed ? read_alone(x, n, inputs[i], r) : read_in_site(x, site, inputs[i], r);
+                absorbed ? read_alone(x, n, inputs[i], r) : read_in_run(x, run, inputs[i], r);
             varies |= slot.reads[r].i != slot.reads[0].i;
         }
         inputs[i] = slot.reads[0];
@@ -259,21 +258,21 @@ static void add_slots(struct extension *x, remat_node n)
 
 /* --- the whole --- */
 
-/* Of each site its nodes in graph order. */
+/* Of each run its nodes in graph order. */
 static void list_sites(const struct extension *x, struct remat_clones *c)
 {
     uint32_t count = x->g->node_count, *order, *keys, *places;
-    c->site = remat_copy(x->arena, x->site.items, count, sizeof *c->site);
+    c->run = remat_copy(x->arena, x->run.items, count, sizeof *c->run);
     c->runs_in = remat_copy(x->arena, x->runs_in.items, count, sizeof *c->runs_in);
     remat_group(x->scratch, (const uint32_t *)x->original.items, count, x->s->graph->node_count,
                 &order);
     REMAT_NEW(x->scratch, keys, count);
     for (uint32_t i = 0; i < count; i++)
-        keys[i] = c->site[order[i]].i;
-    c->site_begin = remat_group(x->arena, keys, count, x->alone + 1 + REMAT_ROUNDS_MAX, &places);
-    REMAT_NEW(x->arena, c->site_nodes, count);
+        keys[i] = c->run[order[i]].i;
+    c->run_begin = remat_group(x->arena, keys, count, x->alone + 1 + REMAT_ROUNDS_MAX, &places);
+    REMAT_NEW(x->arena, c->run_nodes, count);
     for (uint32_t i = 0; i < count; i++)
-        c->site_nodes[i].i = order[places[i]];
+        c->run_nodes[i].i = order[places[i]];
 }
 
 /* Of the given graph and ways to keep, with room for reruns, and mostly for what is inlined. */
@@ -297,7 +296,7 @@ void remat_clones_create(struct remat_arena *arena, const struct remat_settled *
                           .scratch = remat_scratch_open(arena->ctx),
                           .g = begin_graph(arena, settled),
                           .s = settled,
-                          .alone = remat_site_end(settled).i};
+                          .alone = remat_run_end(settled).i};
     *out = (struct remat_clones){.graph = x.g, .settled = settled};
     REMAT_NEW(x.scratch, x.clones, settled->graph->node_count);
     add_reruns(&x);
@@ -348,13 +347,13 @@ static bool is_absorbed(const struct remat_wiring *w, remat_node n)
     return remat_is_none(w->clones->runs_in[n.i].i);
 }
 
-/* What the site makes for a node of it, also by way of absorbed ones, with their inputs set. */
-static void mark_in_site(struct remat_wiring *w, struct remat_arena *arena,
-                         const struct remat_decision *decision, remat_site site, remat_node n,
-                         struct remat_nodes *marked)
+/* What the run makes for a node of it, also by way of absorbed ones, with their inputs set. */
+static void mark_in_run(struct remat_wiring *w, struct remat_arena *arena,
+                        const struct remat_decision *decision, remat_run run, remat_node n,
+                        struct remat_nodes *marked)
 {
     const struct remat_node_info *node = &w->graph.nodes[n.i];
-    if (w->needed[n.i] || (w->clones->site[n.i].i != site.i && !is_absorbed(w, n)))
+    if (w->needed[n.i] || (w->clones->run[n.i].i != run.i && !is_absorbed(w, n)))
         return;
     w->needed[n.i] = true;
     REMAT_PUSH(arena, marked, n);
@@ -362,41 +361,41 @@ static void mark_in_site(struct remat_wiring *w, struct remat_arena *arena,
     for (uint32_t i = 0; i < node->input_count; i++) {
         remat_node maker = remat_producer(&w->graph, node->inputs[i]);
         if (!remat_is_none(maker.i))
-            mark_in_site(w, arena, decision, site, maker, marked);
+            mark_in_run(w, arena, decision, run, maker, marked);
     }
 }
 
-/* Of what a node of the site reads, itself or by way of absorbed ones. */
-static void list_before(const struct remat_wiring *w, struct remat_arena *arena, remat_site site,
-                        remat_node n, struct remat_sites *out)
+/* Of what a node of the run reads, itself or by way of absorbed ones. */
+static void list_before(const struct remat_wiring *w, struct remat_arena *arena, remat_run run,
+                        remat_node n, struct remat_runs *out)
 {
     const struct remat_node_info *node = &w->graph.nodes[n.i];
     for (uint32_t i = 0; i < node->input_count; i++) {
         remat_node maker = remat_producer(&w->graph, node->inputs[i]);
-        if (remat_is_none(maker.i) || w->clones->site[maker.i].i == site.i)
+        if (remat_is_none(maker.i) || w->clones->run[maker.i].i == run.i)
             continue;
-        if (is_absorbed(w, maker)) /* of a rerun's site too: it may read what is kept */
-            list_before(w, arena, site, maker, out);
+        if (is_absorbed(w, maker)) /* of a rerun's run too: it may read what is kept */
+            list_before(w, arena, run, maker, out);
         else if (w->clones->runs_in[maker.i].i >= w->clones->settled->kernels->count)
             REMAT_PUSH(arena, out, w->clones->runs_in[maker.i]);
     }
 }
 
-struct remat_wired_site remat_wire_site(struct remat_wiring *w, struct remat_arena *arena,
-                                        const struct remat_decision *decision, remat_site site,
-                                        const struct remat_nodes *kept)
+struct remat_wired_run remat_wire_run(struct remat_wiring *w, struct remat_arena *arena,
+                                      const struct remat_decision *decision, remat_run run,
+                                      const struct remat_nodes *kept)
 {
     const struct remat_clones *c = w->clones;
-    struct remat_wired_site out = {0};
+    struct remat_wired_run out = {0};
     struct remat_nodes marked = {0};
     for (size_t k = 0; k < kept->count; k++)
-        mark_in_site(w, arena, decision, site, kept->items[k], &marked);
-    for (uint32_t i = c->site_begin[site.i]; i < c->site_begin[site.i + 1]; i++) {
-        remat_node n = c->site_nodes[i];
-        if (w->needed[n.i] && c->runs_in[n.i].i == site.i)
+        mark_in_run(w, arena, decision, run, kept->items[k], &marked);
+    for (uint32_t i = c->run_begin[run.i]; i < c->run_begin[run.i + 1]; i++) {
+        remat_node n = c->run_nodes[i];
+        if (w->needed[n.i] && c->runs_in[n.i].i == run.i)
             REMAT_PUSH(arena, &out.nodes, n);
         if (w->needed[n.i])
-            list_before(w, arena, site, n, &out.before);
+            list_before(w, arena, run, n, &out.before);
     }
     for (size_t k = 0; k < marked.count; k++)
         w->needed[marked.items[k].i] = false;

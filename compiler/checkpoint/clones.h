@@ -39,7 +39,7 @@ static inline uint32_t remat_clone_read(uint8_t action)
     return (uint32_t)(action - REMAT_ACTION_KEEPS + REMAT_CLONE_KEEPS);
 }
 
-struct remat_sites REMAT_LIST(remat_site);
+struct remat_runs REMAT_LIST(remat_run);
 
 struct remat_clones {
     /* The given graph with the same ids; then the nodes of ways to keep; then the clones (phase
@@ -48,12 +48,12 @@ struct remat_clones {
      * Inputs are those of the decision that saves everything. */
     const struct remat_graph *graph;
     const struct remat_settled *settled;
-    remat_site *runs_in; /* by node: its kernel, or a rerun; none: it is absorbed (fuse.h) */
+    remat_run *runs_in; /* by node: its kernel, or a rerun; none: it is absorbed (fuse.h) */
     /* private */
-    remat_site *site;       /* by node: the same, or for which it is; remat_site_end on: for all */
-    uint32_t *site_begin;   /* by site, and one more: of site_nodes */
-    remat_node *site_nodes; /* of each in graph order */
-    uint32_t *first_slot;   /* by node, and one more */
+    remat_run *run;        /* by node: the same, or for which it is; remat_run_end on: for all */
+    uint32_t *run_begin;   /* by run, and one more: of run_nodes */
+    remat_node *run_nodes; /* of each in graph order */
+    uint32_t *first_slot;  /* by node, and one more */
     struct remat_clone_slot *slots;
 };
 
@@ -66,22 +66,22 @@ struct remat_wiring {
     const struct remat_clones *clones;
     struct remat_graph graph; /* same ids and values */
     remat_value **inputs;     /* by node: those in this graph; NULL: no decision sets any */
-    bool *needed;             /* by node: scratch of remat_wire_site, all false */
+    bool *needed;             /* by node: scratch of remat_wire_run, all false */
 };
 struct remat_wiring remat_wiring_create(struct remat_arena *arena,
                                         const struct remat_clones *clones);
 
-/* One site under a decision: the nodes of its kernel that `kept` need, which are some of them,
+/* One run under a decision: the nodes of its kernel that `kept` need, which are some of them,
  * in graph order, and the reruns and gets of what is kept that it reads, in the order in which they
  * come before it where they have not come before. Sets the inputs of these nodes. The lists lie in
  * the arena. */
-struct remat_wired_site {
+struct remat_wired_run {
     struct remat_nodes nodes;
-    struct remat_sites before;
+    struct remat_runs before;
 };
-struct remat_wired_site remat_wire_site(struct remat_wiring *wiring, struct remat_arena *arena,
-                                        const struct remat_decision *decision, remat_site site,
-                                        const struct remat_nodes *kept);
+struct remat_wired_run remat_wire_run(struct remat_wiring *wiring, struct remat_arena *arena,
+                                      const struct remat_decision *decision, remat_run run,
+                                      const struct remat_nodes *kept);
 
 /* Sets the inputs of all nodes that run in the decision's kernels, and of the views and casts that
  * they read; what kernels of the backward pass inline is then of the decision's last round. Lists

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A kernel whose content a decision changes is a site: a forward kernel that stores less, a kernel
- * of the backward pass that inlines, a rerun. A site's time is launch + the longer of compute and
- * memory, so no less than either side: each site counts by the side that is longer when
+/* A kernel whose content a decision changes is a run: a forward kernel that stores less, a kernel
+ * of the backward pass that inlines, a rerun. A run's time is launch + the longer of compute and
+ * memory, so no less than either side: each run counts by the side that is longer when
  * everything is saved, a rerun when all of it runs. On that side costs add up, each value read once
  * by a node of its own; docs/planning.md has the proof. */
 #include "closure.h"
 
 #include "amounts.h"
-#include "layers.h"
 #include "overlap.h"
 
 #include <assert.h>
 #include <math.h>
 
-struct need { /* a site needs `root` for the slice of `made`, where the task of that runs */
+struct need { /* a run needs `root` for the slice of `made`, where the task of that runs */
     remat_value root, made;
 };
 
@@ -22,13 +21,13 @@ struct builder {
     const struct remat_settled *s;
     const struct remat_price *prices;
     const struct remat_device_description *described;
-    struct remat_device_description device; /* that the site at hand is priced on */
+    struct remat_device_description device; /* that the run at hand is priced on */
     struct remat_model *out;
     struct REMAT_LIST(remat_item) inputs;
     struct REMAT_LIST(int64_t) extras;
     struct REMAT_LIST(struct remat_border_arc) arcs;
-    struct REMAT_LIST(struct need) needs; /* of the site at hand */
-    double constant_ps;                   /* of sites */
+    struct REMAT_LIST(struct need) needs; /* of the run at hand */
+    double constant_ps;                   /* of runs */
 };
 
 static const struct remat_fused_kernel *kernel_at(const struct builder *b, remat_kernel_id kernel)
@@ -181,16 +180,16 @@ static void charge_task(struct builder *b, remat_value root, double ps)
     b->out->border.tasks[task_of(b, root).i].cost_ps += remat_ps(floor(ps));
 }
 
-/* --- what a site reads --- */
+/* --- what a run reads --- */
 
-/* A value that the site may make for itself in place of loading it. */
+/* A value that the run may make for itself in place of loading it. */
 static bool may_make(const struct builder *b, remat_kernel_id kernel, bool rerun, remat_value root)
 {
     bool own = remat_settled_writer(b->s, root).i == kernel.i;
     return b->s->inlined[root.i] || (rerun && own && remat_is_candidate(b->s, root));
 }
 
-/* What the site loads beyond what it does anyway, unless it makes the root itself. */
+/* What the run loads beyond what it does anyway, unless it makes the root itself. */
 static double need_ps(const struct builder *b, remat_kernel_id kernel, bool rerun,
                       const struct need *need)
 {
@@ -199,7 +198,7 @@ static double need_ps(const struct builder *b, remat_kernel_id kernel, bool reru
     return load_ps(b, remat_settled_writer(b->s, need->made), need->root);
 }
 
-/* Loads of the needs that were collected: each root is charged once, where the site may make it
+/* Loads of the needs that were collected: each root is charged once, where the run may make it
  * only if it is not recomputed. */
 static void add_loads(struct builder *b, remat_kernel_id kernel, bool rerun)
 {
@@ -232,7 +231,7 @@ static void need_slice(struct builder *b, remat_value root)
                    ((struct need){.root = slice->reads[r].root, .made = root}));
 }
 
-/* --- sites --- */
+/* --- runs --- */
 
 /* Of a kernel that makes some of its values, as a rerun does. */
 static struct remat_load load_of(struct builder *b, const remat_value *roots, uint32_t count)
@@ -461,7 +460,7 @@ static void decide_rest(struct remat_arena *arena, struct remat_model *model)
     struct remat_decision *rest = &model->rest;
     remat_decision_create(arena, s->graph->value_count, rest);
     for (uint32_t v = 0; v < s->graph->value_count; v++)
-        if (s->standing[v] == REMAT_STANDING_INTERNAL)
+        if (s->state[v] == REMAT_VALUE_INTERNAL)
             rest->actions[v] = REMAT_ACTION_RECOMPUTE;
     for (uint32_t i = 0; i < model->item_count; i++)
         rest->reasons[model->item_value[i].i] = "planner";

@@ -7,14 +7,15 @@
 #define REMAT_CLOSURE_H
 
 #include "border.h"
+#include "live.h"
 #include "settle.h"
 
 /* How the forward pass and the loss read a value. */
-enum remat_crossing {
-    REMAT_CROSSING_NONE,    /* no layer takes part in it, or it is read where it is computed: in
-                               one layer, or outside of all */
-    REMAT_CROSSING_BETWEEN, /* from one layer into others */
-    REMAT_CROSSING_BEYOND,  /* from a layer to outside of all, or the other way */
+enum remat_reach {
+    REMAT_REACH_LOCAL,   /* no layer takes part in it, or it is read where it is computed: in
+                              one layer, or outside of all */
+    REMAT_REACH_LAYERS,  /* from one layer into others */
+    REMAT_REACH_OUTSIDE, /* from a layer to outside of all, or the other way */
 };
 
 #define REMAT_NO_ITEM   ((remat_item){REMAT_NONE})
@@ -27,7 +28,7 @@ struct remat_model {
     remat_item *item_of;          /* by value: none where a root is no item */
     remat_region *item_region;    /* by item: its layer, none outside layers */
     remat_region *region_of_node; /* as item_region; none behind the loss */
-    uint8_t *item_crossing;       /* by item: enum remat_crossing */
+    uint8_t *item_reach;          /* by item: enum remat_reach */
     struct remat_border border;
     struct remat_decision rest; /* what no choice changes, and why all is as it is */
     uint64_t least_ns; /* of the kernels that no decision changes, but for those that may run beside
@@ -45,5 +46,29 @@ remat_status remat_model_create(struct remat_arena *arena, const struct remat_se
  * is recomputed along with those made of it. Its reasons are the model's. */
 void remat_model_decide(struct remat_arena *arena, const struct remat_model *model,
                         const uint8_t *actions, struct remat_decision *out);
+
+/* --- layers.c --- */
+
+/* Layers are the periods of stacks (stacks.h), of all stacks together. Fills region_count,
+ * region_of_node, item_region and item_reach of a model that has everything else. */
+void remat_model_layers(struct remat_arena *arena, struct remat_model *model);
+
+/* --- program_point.c: the program points at which the bound's cuts are made --- */
+
+/* The problem at a program point, the first run of a kernel: only values that are read after it are
+ * wanted; its own operands are live in any case and count in other_bytes. */
+struct remat_program_point {
+    remat_kernel_id kernel;
+    struct remat_border border;
+    uint64_t other_bytes; /* beside persistent tensors and kept items, live during the run in every
+                             plan */
+};
+struct remat_program_points REMAT_LIST(struct remat_program_point);
+
+/* Kernels whose program points are worth a cut: all of the loss, and the built-in ones of the
+ * backward pass up to the end of the last layer's. */
+struct remat_program_points remat_model_points(struct remat_arena *arena,
+                                               const struct remat_model *model,
+                                               const struct remat_live *live);
 
 #endif

@@ -3,7 +3,7 @@
  * these, those from which recomputing the stack costs least. So a layer with its norm behind the
  * sum begins before the norm: the norm needs the sum, and a layer that has it need not recompute
  * the product before it. */
-#include "layers.h"
+#include "closure.h"
 
 #include "border.h"
 #include "stacks.h"
@@ -133,8 +133,8 @@ static bool *find_made(const struct layers *l)
     return out;
 }
 
-/* By root: enum remat_crossing. */
-static uint8_t *find_crossings(const struct layers *l)
+/* By root: enum remat_reach. */
+static uint8_t *find_reach(const struct layers *l)
 {
     uint8_t *out;
     const struct remat_graph *g = l->graph;
@@ -149,9 +149,9 @@ static uint8_t *find_crossings(const struct layers *l)
                 continue;
             remat_region writer = l->of_node[node.i], reader = l->of_node[n];
             bool beyond = remat_is_none(writer.i) || remat_is_none(reader.i);
-            uint8_t crossing = beyond ? REMAT_CROSSING_BEYOND : REMAT_CROSSING_BETWEEN;
-            if (writer.i != reader.i && crossing > out[root.i])
-                out[root.i] = crossing;
+            uint8_t reach = beyond ? REMAT_REACH_OUTSIDE : REMAT_REACH_LAYERS;
+            if (writer.i != reader.i && reach > out[root.i])
+                out[root.i] = reach;
         }
     return out;
 }
@@ -171,13 +171,13 @@ void remat_model_layers(struct remat_arena *arena, struct remat_model *model)
     remat_stacks_find(arena, g, written, &l.stacks);
     number_stacks(&l);
     order(&l);
-    const uint8_t *crossing = find_crossings(&l);
+    const uint8_t *reach = find_reach(&l);
     model->region_of_node = l.of_node;
     REMAT_NEW(arena, model->item_region, model->item_count);
-    REMAT_NEW(arena, model->item_crossing, model->item_count);
+    REMAT_NEW(arena, model->item_reach, model->item_count);
     for (uint32_t i = 0; i < model->item_count; i++) {
         remat_value v = model->item_value[i];
         model->item_region[i] = l.of_node[remat_producer(g, v).i];
-        model->item_crossing[i] = crossing[v.i];
+        model->item_reach[i] = reach[v.i];
     }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "program_point.h"
+#include "closure.h"
 
 /* Only what is read after the kernel is wanted. A value that no plan has made before, as in a
  * forward pass behind a loss, takes no room yet. What pins recompute may be held: where the forward
@@ -83,7 +83,7 @@ static remat_region layer_read(const struct remat_model *model,
     for (uint32_t o = 0; o < kernel->operand_count; o++) {
         remat_value root = remat_operand_read(&kernel->operands[o]);
         remat_item item = remat_is_none(root.i) ? REMAT_NO_ITEM : model->item_of[root.i];
-        if (!remat_is_none(item.i) && model->item_crossing[item.i] == REMAT_CROSSING_NONE &&
+        if (!remat_is_none(item.i) && model->item_reach[item.i] == REMAT_REACH_LOCAL &&
             !remat_is_none(model->item_region[item.i].i))
             return model->item_region[item.i];
     }

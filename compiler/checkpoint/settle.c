@@ -37,7 +37,7 @@ static void find_kernels(struct remat_arena *arena, struct remat_settled *out)
             out->kernel_of[out->kernels->kernels[k.i].nodes[n].i] = k;
 }
 
-/* --- standing --- */
+/* --- state --- */
 
 /* In graph order, so that what a value is made of is known. A value that is made of one which its
  * kernel keeps to itself and which may not run again may not either. */
@@ -58,7 +58,7 @@ static void find_standing(struct settler *s)
         for (uint32_t i = 0; i < remat_op_reads(&g->nodes[n]); i++) {
             remat_value root = remat_settled_source(out, g->nodes[n].inputs[i]).root;
             once |= !remat_is_none(root.i) && !remat_is_none(remat_producer(g, root).i) &&
-                    !out->written[root.i] && out->standing[root.i] == REMAT_STANDING_FIXED;
+                    !out->written[root.i] && out->state[root.i] == REMAT_VALUE_FIXED;
         }
         for (uint32_t o = 0; o < g->nodes[n].output_count && !once; o++) {
             remat_value v = g->nodes[n].outputs[o];
@@ -66,8 +66,8 @@ static void find_standing(struct settler *s)
                 pinned && pinned->reasons[v.i] && pinned->actions[v.i] == REMAT_ACTION_SAVE;
             if (!out->facts.recomputable[v.i])
                 continue;
-            out->standing[v.i] =
-                out->written[v.i] || saved ? REMAT_STANDING_CANDIDATE : REMAT_STANDING_INTERNAL;
+            out->state[v.i] =
+                out->written[v.i] || saved ? REMAT_VALUE_CANDIDATE : REMAT_VALUE_INTERNAL;
             if (!remat_is_candidate(out, v))
                 continue;
             out->place[v.i] = (uint8_t)out->own[kernel.i].count;
@@ -102,7 +102,7 @@ static struct remat_slice find_slice(const struct remat_settled *settled, struct
             struct remat_source source = remat_settled_source(settled, node->inputs[i]);
             if (remat_is_none(source.root.i))
                 continue;
-            bool made = again ? settled->standing[source.root.i] == REMAT_STANDING_INTERNAL
+            bool made = again ? settled->state[source.root.i] == REMAT_VALUE_INTERNAL
                               : remat_settled_writer(settled, source.root).i == writer.i;
             for (uint32_t m = 0; made && m < k; m++)
                 needed[m] |= kernel->nodes[m].i == remat_producer(g, source.root).i;
@@ -353,7 +353,7 @@ void remat_settle(struct remat_arena *arena, const struct remat_graph *graph,
     *out = (struct remat_settled){.graph = graph, .kernels = kernels, .pinned = pinned};
     remat_facts_create(arena, graph, &out->facts);
     remat_find_sources(arena, graph, &out->sources);
-    REMAT_NEW(arena, out->standing, graph->value_count);
+    REMAT_NEW(arena, out->state, graph->value_count);
     REMAT_NEW(arena, out->written, graph->value_count);
     REMAT_NEW(arena, out->reads, graph->value_count);
     REMAT_NEW(arena, out->place, graph->value_count);

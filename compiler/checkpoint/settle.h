@@ -18,10 +18,10 @@
 #include "keeps.h"
 #include "price.h"
 
-enum remat_standing {
-    REMAT_STANDING_FIXED,     /* given, or in memory when it is read: never recomputed */
-    REMAT_STANDING_INTERNAL,  /* its kernel keeps it: recomputed with its results */
-    REMAT_STANDING_CANDIDATE, /* a decision saves or recomputes it */
+enum remat_value_state {
+    REMAT_VALUE_FIXED,     /* given, or in memory when it is read: never recomputed */
+    REMAT_VALUE_INTERNAL,  /* its kernel keeps it: recomputed with its results */
+    REMAT_VALUE_CANDIDATE, /* a decision saves or recomputes it */
 };
 
 /* Nodes of a kernel that make some of its values, and what they read from memory. */
@@ -43,7 +43,7 @@ enum remat_reading {
 
 struct remat_roots REMAT_LIST(remat_value);
 
-REMAT_INDEX(remat_site); /* a kernel, or a rerun of it: below */
+REMAT_INDEX(remat_run); /* a kernel, or a rerun of it: below */
 
 struct remat_settled {
     const struct remat_graph *graph;
@@ -52,7 +52,7 @@ struct remat_settled {
     const struct remat_decision *pinned;     /* of the pins alone; NULL: there are none */
     struct remat_facts facts;
     struct remat_sources sources;
-    uint8_t *standing;          /* by value: enum remat_standing; a view is FIXED */
+    uint8_t *state;             /* by value: enum remat_value_state; a view is FIXED */
     bool *written;              /* by value: its kernel writes it to memory */
     uint8_t *reads;             /* by value: enum remat_reading */
     bool *inlined;              /* by value: by all that read it, so that no rerun writes it */
@@ -88,7 +88,7 @@ static inline struct remat_source remat_settled_source(const struct remat_settle
 
 static inline bool remat_is_candidate(const struct remat_settled *settled, remat_value root)
 {
-    return settled->standing[root.i] == REMAT_STANDING_CANDIDATE;
+    return settled->state[root.i] == REMAT_VALUE_CANDIDATE;
 }
 
 /* The kernel that makes a value when everything is saved; none: no kernel does. */
@@ -100,29 +100,28 @@ static inline remat_kernel_id remat_settled_writer(const struct remat_settled *s
 }
 
 /* Sites: round 0 has the kernels, each later round their reruns. */
-static inline remat_site remat_site_of(const struct remat_settled *settled, remat_kernel_id kernel,
-                                       uint32_t round)
+static inline remat_run remat_run_of(const struct remat_settled *settled, remat_kernel_id kernel,
+                                     uint32_t round)
 {
-    return (remat_site){round * settled->kernels->count + kernel.i};
+    return (remat_run){round * settled->kernels->count + kernel.i};
 }
-static inline remat_kernel_id remat_site_kernel(const struct remat_settled *settled,
-                                                remat_site site)
+static inline remat_kernel_id remat_run_kernel(const struct remat_settled *settled, remat_run run)
 {
-    return (remat_kernel_id){site.i % settled->kernels->count};
+    return (remat_kernel_id){run.i % settled->kernels->count};
 }
-static inline uint32_t remat_site_round(const struct remat_settled *settled, remat_site site)
+static inline uint32_t remat_run_round(const struct remat_settled *settled, remat_run run)
 {
-    return site.i / settled->kernels->count;
+    return run.i / settled->kernels->count;
 }
-static inline remat_site remat_site_end(const struct remat_settled *settled)
+static inline remat_run remat_run_end(const struct remat_settled *settled)
 {
-    return remat_site_of(settled, (remat_kernel_id){0}, 1 + REMAT_ROUNDS_MAX);
+    return remat_run_of(settled, (remat_kernel_id){0}, 1 + REMAT_ROUNDS_MAX);
 }
 /* From there on, those of the kernels that keep values. */
-static inline remat_site remat_site_of_keep(const struct remat_settled *settled,
-                                            remat_kernel_id kernel)
+static inline remat_run remat_run_of_keep(const struct remat_settled *settled,
+                                          remat_kernel_id kernel)
 {
-    return (remat_site){remat_site_end(settled).i + kernel.i};
+    return (remat_run){remat_run_end(settled).i + kernel.i};
 }
 
 #endif

@@ -39,12 +39,12 @@ struct finder {
     /* The way of the source that was followed last. */
     remat_value source;
     uint32_t span_count;
-    struct span *spans;   /* in order; those of all ways in one array */
-    remat_span_id *place; /* by value: the span that it begins */
-    remat_span_id *in;    /* by node: which span it lies in; may be none */
-    remat_span_id *home;  /* by node: where all that reads it is */
-    uint64_t *hash;       /* by node */
-    uint32_t *readers;    /* by node: in its span, of what the last bottleneck is made of */
+    struct span *spans;         /* in order; those of all ways in one array */
+    remat_span_id *place;       /* by value: the span that it begins */
+    remat_span_id *in;          /* by node: which span it lies in; may be none */
+    remat_span_id *reader_span; /* by node: the span that all its readers lie in */
+    uint64_t *hash;             /* by node */
+    uint32_t *readers;          /* by node: in its span, of what the last bottleneck is made of */
     struct REMAT_LIST(struct run) runs;
     struct remat_stacks *out;
     struct REMAT_LIST(struct remat_stack) stacks;
@@ -128,23 +128,23 @@ static void find_bottlenecks(struct finder *f)
     }
 }
 
-/* Nodes that the source does not lead to: each is where all that reads it is. */
+/* Nodes that the source does not lead to: each is the span that all its readers lie in. */
 static void adopt(struct finder *f)
 {
     const struct remat_graph *g = f->graph;
     for (uint32_t n = 0; n < g->node_count; n++)
-        f->home[n].i = UNREAD;
+        f->reader_span[n].i = UNREAD;
     for (uint32_t n = g->node_count; n-- > 0;) {
         const struct remat_node_info *node = &g->nodes[n];
         if (!remat_is_early(node->phase))
             continue;
-        if (remat_is_none(f->in[n].i) && f->home[n].i != UNREAD &&
+        if (remat_is_none(f->in[n].i) && f->reader_span[n].i != UNREAD &&
             remat_is_none(f->place[node->outputs[0].i].i))
-            f->in[n] = f->home[n];
+            f->in[n] = f->reader_span[n];
         for (uint32_t i = 0; i < node->input_count; i++) {
             remat_node from = remat_producer(g, node->inputs[i]);
-            if (!remat_is_none(from.i) && f->home[from.i].i != f->in[n].i)
-                f->home[from.i] = f->home[from.i].i == UNREAD ? f->in[n] : NO_SPAN;
+            if (!remat_is_none(from.i) && f->reader_span[from.i].i != f->in[n].i)
+                f->reader_span[from.i] = f->reader_span[from.i].i == UNREAD ? f->in[n] : NO_SPAN;
         }
     }
 }
@@ -158,10 +158,10 @@ static void divide(struct finder *f)
         f->in[n] = NO_SPAN;
         for (uint32_t i = 0; remat_is_early(node->phase) && i < node->input_count; i++) {
             remat_value from = remat_first_result(g, node->inputs[i]);
-            remat_node producer = remat_producer(g, from);
+            remat_node reader_span = remat_producer(g, from);
             remat_span_id s = f->place[from.i];
-            if (remat_is_none(s.i) && !remat_is_none(producer.i))
-                s = f->in[producer.i];
+            if (remat_is_none(s.i) && !remat_is_none(reader_span.i))
+                s = f->in[reader_span.i];
             if (!remat_is_none(s.i) && (remat_is_none(f->in[n].i) || s.i > f->in[n].i))
                 f->in[n] = s;
         }
@@ -358,7 +358,7 @@ void remat_stacks_find(struct remat_arena *arena, const struct remat_graph *grap
     REMAT_NEW(f.scratch, f.spans, graph->value_count);
     REMAT_NEW(f.scratch, f.place, graph->value_count);
     REMAT_NEW(f.scratch, f.in, graph->node_count);
-    REMAT_NEW(f.scratch, f.home, graph->node_count);
+    REMAT_NEW(f.scratch, f.reader_span, graph->node_count);
     REMAT_NEW(f.scratch, f.hash, graph->node_count);
     REMAT_NEW(f.scratch, f.readers, graph->node_count);
     find_flow(&f);

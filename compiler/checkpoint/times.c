@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A walk over candidates: each input of a kernel of the backward pass is saved, made inside it, or
- * made by a rerun, which has inputs in turn. That says what each site makes, stores and loads.
+ * made by a rerun, which has inputs in turn. That says what each run makes, stores and loads.
  * Forward kernels come last, from the last one back: those behind one say what it stores. */
 #include "times.h"
 
@@ -8,10 +8,10 @@
 
 #include <assert.h>
 
-static uint64_t mix(remat_site site, struct remat_site_content content)
+static uint64_t mix(remat_run run, struct remat_run_content content)
 {
     const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
-    uint64_t h = (site.i ^ content.made * odd) + 1;
+    uint64_t h = (run.i ^ content.made * odd) + 1;
     h = (h ^ h >> 29) * odd + content.stored;
     h = (h ^ h >> 32) * odd;
     return h ^ h >> 29;
@@ -23,23 +23,23 @@ static void add_ns(uint32_t kind, uint64_t ns, struct remat_times_sum *sum)
     *class_ns = remat_ns_add(*class_ns, ns);
 }
 
-static void add(const struct remat_times *t, remat_site site, struct remat_site_content content,
+static void add(const struct remat_times *t, remat_run run, struct remat_run_content content,
                 uint64_t ns, struct remat_times_sum *sum)
 {
-    add_ns(remat_kernel_at(t->kernels, remat_site_kernel(t->settled, site))->kind, ns, sum);
-    sum->effect += mix(site, content);
+    add_ns(remat_kernel_at(t->kernels, remat_run_kernel(t->settled, run))->kind, ns, sum);
+    sum->effect += mix(run, content);
 }
 
 /* --- what no decision changes --- */
 
 static void place_candidates(struct remat_times *t)
 {
-    REMAT_NEW(t->arena, t->home, t->settled->graph->value_count);
+    REMAT_NEW(t->arena, t->producer, t->settled->graph->value_count);
     for (remat_kernel_id k = {0}; k.i < t->kernels->count; k.i++) {
         const struct remat_roots *own = &t->settled->own[k.i];
         for (uint32_t i = 0; i < own->count; i++)
-            t->home[own->items[i].i] = (struct remat_times_home){
-                k, mix((remat_site){own->items[i].i}, (struct remat_site_content){0})};
+            t->producer[own->items[i].i] = (struct remat_times_producer){
+                k, mix((remat_run){own->items[i].i}, (struct remat_run_content){0})};
         assert(own->count + t->settled->inlines[k.i].count <= 64); /* of nodes there are fewer */
     }
 }
@@ -71,11 +71,11 @@ struct remat_times remat_times_create(struct remat_arena *arena,
         .arena = arena, .settled = settled, .kernels = settled->kernels, .prices = prices};
     struct remat_times *t = &out;
     out.live = remat_live_create(arena, settled);
-    REMAT_NEW(arena, t->sites, remat_site_end(settled).i);
+    REMAT_NEW(arena, t->runs, remat_run_end(settled).i);
     REMAT_NEW(arena, t->got, settled->keeps.way_count);
     for (remat_kernel_id k = {0}; k.i < count; k.i++)
         if (!remat_kernel_is_early(t->kernels, k) && settled->inlines[k.i].count == 0)
-            add(t, (remat_site){k.i}, (struct remat_site_content){0}, t->prices[k.i].ns, &t->same);
+            add(t, (remat_run){k.i}, (struct remat_run_content){0}, t->prices[k.i].ns, &t->same);
     place_candidates(t);
     list_reads(t);
     return out;
@@ -87,7 +87,7 @@ struct remat_times remat_times_create(struct remat_arena *arena,
 static uint64_t own_bit(const struct remat_times *t, remat_kernel_id kernel, remat_value v)
 {
     const struct remat_roots *inlines = &t->settled->inlines[kernel.i];
-    if (t->home[v.i].kernel.i == kernel.i)
+    if (t->producer[v.i].kernel.i == kernel.i)
         return (uint64_t)t->settled->inlined[v.i] << t->settled->place[v.i];
     for (size_t i = 0; i < inlines->count; i++)
         if (inlines->items[i].i == v.i)
@@ -99,14 +99,14 @@ static uint64_t own_bit(const struct remat_times *t, remat_kernel_id kernel, rem
 static void need(struct remat_times *t, remat_value v)
 {
     if (remat_is_candidate(t->settled, v))
-        t->sites[t->home[v.i].kernel.i].stored |= UINT64_C(1) << t->settled->place[v.i];
+        t->runs[t->producer[v.i].kernel.i].stored |= UINT64_C(1) << t->settled->place[v.i];
 }
 
 /* The value is read from its rerun of a round, or as a way to keep it says: remat_clone_read. */
 static void read_recomputed(struct remat_times *t, struct remat_times_demand demand, uint32_t read)
 {
-    remat_site reader = remat_site_of(t->settled, demand.kernel, demand.round);
-    t->sites[reader.i].recomputed += t->home[demand.value.i].hash * read;
+    remat_run reader = remat_run_of(t->settled, demand.kernel, demand.round);
+    t->runs[reader.i].recomputed += t->producer[demand.value.i].hash * read;
 }
 
 /* It is got before `kernel`, the first that asks for the value: up to there what is kept is live,
@@ -146,25 +146,25 @@ static void meet(struct remat_times *t, const uint8_t *actions, struct remat_tim
         return;
     }
     remat_kernel_id maker = demand.kernel;
-    remat_site reader = remat_site_of(t->settled, maker, round), site = reader;
+    remat_run reader = remat_run_of(t->settled, maker, round), run = reader;
     const struct remat_slice *slice = &t->settled->slices[v.i];
     uint64_t bit = own_bit(t, maker, v);
     if (!bit) {
-        maker = t->home[v.i].kernel;
+        maker = t->producer[v.i].kernel;
         bit = UINT64_C(1) << t->settled->place[v.i];
         round = round ? round : REMAT_ROUNDS_MAX;
         round = times < round ? times : round;
-        site = remat_site_of(t->settled, maker, round);
+        run = remat_run_of(t->settled, maker, round);
         read_recomputed(t, demand, round);
-        t->sites[site.i].stored |= site.i == reader.i ? 0 : bit;
-        if (!(t->sites[site.i].made & bit) && round == times)
+        t->runs[run.i].stored |= run.i == reader.i ? 0 : bit;
+        if (!(t->runs[run.i].made & bit) && round == times)
             remat_live_make(&t->live, v, kernel);
         if (demand.round == 0)
             remat_live_read(&t->live, v, kernel);
     }
-    if (t->sites[site.i].made & bit)
+    if (t->runs[run.i].made & bit)
         return;
-    t->sites[site.i].made |= bit;
+    t->runs[run.i].made |= bit;
     for (uint32_t r = 0; r < slice->read_count; r++)
         if (remat_is_candidate(t->settled, slice->reads[r].root))
             REMAT_PUSH(t->arena, &t->demands,
@@ -175,7 +175,7 @@ static void meet(struct remat_times *t, const uint8_t *actions, struct remat_tim
 static void meet_all(struct remat_times *t, const uint8_t *actions)
 {
     const struct remat_graph *g = t->settled->graph;
-    memset(t->sites, 0, remat_site_end(t->settled).i * sizeof *t->sites);
+    memset(t->runs, 0, remat_run_end(t->settled).i * sizeof *t->runs);
     memset(t->got, 0, t->settled->keeps.way_count * sizeof *t->got);
     t->gets.count = 0;
     remat_live_begin(&t->live);
@@ -192,26 +192,26 @@ static void meet_all(struct remat_times *t, const uint8_t *actions)
 /* --- the sum --- */
 
 /* It runs, and is not of what no decision changes. */
-static bool may_vary(const struct remat_times *t, remat_site site)
+static bool may_vary(const struct remat_times *t, remat_run run)
 {
-    remat_kernel_id kernel = remat_site_kernel(t->settled, site);
-    if (site.i != kernel.i)
-        return t->sites[site.i].made != 0;
+    remat_kernel_id kernel = remat_run_kernel(t->settled, run);
+    if (run.i != kernel.i)
+        return t->runs[run.i].made != 0;
     return remat_kernel_is_early(t->kernels, kernel) || t->settled->inlines[kernel.i].count > 0;
 }
 
 /* A forward kernel needs what it loads to be stored. */
 static void add_site(struct remat_times *t, struct remat_variants *variants,
-                     const struct remat_decision *decision, remat_site site,
+                     const struct remat_decision *decision, remat_run run,
                      struct remat_times_sum *sum)
 {
-    remat_kernel_id kernel = remat_site_kernel(t->settled, site);
+    remat_kernel_id kernel = remat_run_kernel(t->settled, run);
     const struct remat_fused_kernel *made = remat_kernel_at(t->kernels, kernel);
-    const struct remat_site_content content = t->sites[site.i];
-    bool forward = site.i == kernel.i && remat_kernel_is_early(t->kernels, kernel);
+    const struct remat_run_content content = t->runs[run.i];
+    bool forward = run.i == kernel.i && remat_kernel_is_early(t->kernels, kernel);
     uint64_t ns = t->prices[kernel.i].ns;
     if (made->kind == REMAT_KERNEL_fused) {
-        const struct remat_variant *variant = remat_variant_of(variants, decision, site, &content);
+        const struct remat_variant *variant = remat_variant_of(variants, decision, run, &content);
         ns = variant->price.ns;
         made = &variant->kernel;
     }
@@ -220,7 +220,7 @@ static void add_site(struct remat_times *t, struct remat_variants *variants,
         if (!remat_is_none(read.i))
             need(t, read);
     }
-    add(t, site, content, ns, sum);
+    add(t, run, content, ns, sum);
 }
 
 /* A kernel that keeps a value. */
@@ -228,7 +228,7 @@ static void add_keep(const struct remat_times *t, remat_kernel_id k, struct rema
 {
     const struct remat_keeps *keeps = &t->settled->keeps;
     add_ns(keeps->kernels.kernels[k.i].kind, keeps->prices[k.i].ns, sum);
-    sum->effect += mix(remat_site_of_keep(t->settled, k), (struct remat_site_content){0});
+    sum->effect += mix(remat_run_of_keep(t->settled, k), (struct remat_run_content){0});
 }
 
 struct remat_times_sum remat_times_find(struct remat_times *t, struct remat_variants *variants,
@@ -236,7 +236,7 @@ struct remat_times_sum remat_times_find(struct remat_times *t, struct remat_vari
 {
     struct remat_times_sum sum = t->same;
     meet_all(t, decision->actions);
-    for (remat_site s = remat_site_end(t->settled); s.i-- > 0;)
+    for (remat_run s = remat_run_end(t->settled); s.i-- > 0;)
         if (may_vary(t, s))
             add_site(t, variants, decision, s, &sum);
     for (size_t i = 0; i < t->gets.count; i++) {
@@ -259,38 +259,38 @@ struct lister {
     struct remat_variants *variants;
     struct remat_arena *arena;
     const struct remat_decision *decision;
-    bool *listed; /* by site, those that keep too */
+    bool *listed; /* by run, those that keep too */
     struct REMAT_LIST(struct waiting {
         const struct remat_variant *variant;
-        remat_site site;
+        remat_run run;
         size_t next; /* of what comes before it */
     }) stack;
     struct remat_kernel_list out;
     struct remat_price *prices;
 };
 
-static void enter(struct lister *l, remat_site site)
+static void enter(struct lister *l, remat_run run)
 {
-    static const struct remat_site_content of_keep = {0};
-    bool varies = site.i < remat_site_end(l->times->settled).i;
-    const struct remat_variant *variant = remat_variant_of(
-        l->variants, l->decision, site, varies ? &l->times->sites[site.i] : &of_keep);
-    REMAT_PUSH(l->arena, &l->stack, ((struct waiting){variant, site, 0}));
+    static const struct remat_run_content of_keep = {0};
+    bool varies = run.i < remat_run_end(l->times->settled).i;
+    const struct remat_variant *variant =
+        remat_variant_of(l->variants, l->decision, run, varies ? &l->times->runs[run.i] : &of_keep);
+    REMAT_PUSH(l->arena, &l->stack, ((struct waiting){variant, run, 0}));
 }
 
-static void list(struct lister *l, remat_site site)
+static void list(struct lister *l, remat_run run)
 {
-    enter(l, site);
+    enter(l, run);
     while (l->stack.count > 0) {
         struct waiting *top = &l->stack.items[l->stack.count - 1];
-        const struct remat_sites *before = &top->variant->before;
+        const struct remat_runs *before = &top->variant->before;
         while (top->next < before->count && l->listed[before->items[top->next].i])
             top->next++;
         if (top->next < before->count) {
             enter(l, before->items[top->next]);
             continue;
         }
-        l->listed[top->site.i] = true;
+        l->listed[top->run.i] = true;
         l->prices[l->out.count] = top->variant->price;
         l->out.kernels[l->out.count++] = top->variant->kernel;
         l->stack.count--;
@@ -305,7 +305,7 @@ static void list_puts(struct lister *l, remat_kernel_id kernel)
         remat_value v = s->own[kernel.i].items[i];
         for (uint32_t w = s->keeps.begin[v.i]; w < s->keeps.begin[v.i + 1]; w++)
             if (l->times->got[w])
-                list(l, remat_site_of_keep(s, s->keeps.keeps[w].put));
+                list(l, remat_run_of_keep(s, s->keeps.keeps[w].put));
     }
 }
 
@@ -315,13 +315,13 @@ struct remat_kernel_list remat_times_list(const struct remat_times *t,
                                           const struct remat_decision *decision,
                                           struct remat_price **out_prices)
 {
-    uint32_t count = remat_site_end(t->settled).i + t->settled->keeps.kernels.count;
+    uint32_t count = remat_run_end(t->settled).i + t->settled->keeps.kernels.count;
     struct lister l = {.times = t, .variants = variants, .arena = arena, .decision = decision};
     REMAT_NEW(arena, l.listed, count);
     REMAT_ROOM(arena, l.out.kernels, count);
     REMAT_ROOM(arena, l.prices, count);
     for (remat_kernel_id k = {0}; k.i < t->kernels->count; k.i++) {
-        list(&l, (remat_site){k.i});
+        list(&l, (remat_run){k.i});
         list_puts(&l, k);
     }
     *out_prices = l.prices;

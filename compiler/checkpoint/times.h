@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels of a decision, and its time as a sum over them: the content of each site follows from
+/* The kernels of a decision, and its time as a sum over them: the content of each run follows from
  * the decision value by value, and of each content the variant is known (variants.h). */
 #ifndef REMAT_TIMES_H
 #define REMAT_TIMES_H
@@ -24,17 +24,17 @@ struct remat_times {
     const struct remat_settled *settled;
     const struct remat_kernel_list *kernels; /* settled->kernels */
     const struct remat_price *prices;        /* by kernel: with everything saved */
-    struct remat_times_sum same; /* of kernels of the backward pass that are so in all plans */
-    struct remat_times_home {    /* by candidate: where it is made */
+    struct remat_times_sum same;  /* of kernels of the backward pass that are so in all plans */
+    struct remat_times_producer { /* by candidate: where it is made */
         remat_kernel_id kernel;
         uint64_t hash;
-    } * home;
+    } * producer;
     uint32_t *read_begin; /* by kernel of the backward pass, and one more: of `reads` */
     remat_value *reads;   /* candidates that these read */
     struct remat_live live;
     /* Of the decision that was looked up last. */
-    struct remat_site_content *sites; /* by site */
-    bool *got;                        /* by way to keep: something reads what it gets */
+    struct remat_run_content *runs; /* by run */
+    bool *got;                      /* by way to keep: something reads what it gets */
     struct REMAT_LIST(const struct remat_keep *) gets;    /* all of these */
     struct REMAT_LIST(struct remat_times_demand) demands; /* to be looked at */
 };

@@ -20,7 +20,7 @@ struct remat_variants *remat_variants_create(struct remat_arena *arena, struct r
 {
     struct remat_variants *v;
     const struct remat_settled *s = clones->settled;
-    uint32_t count = s->kernels->count, end = remat_site_end(s).i;
+    uint32_t count = s->kernels->count, end = remat_run_end(s).i;
     struct remat_variant *known;
     REMAT_NEW(arena, v, 1);
     *v = (struct remat_variants){.arena = arena,
@@ -42,44 +42,44 @@ struct remat_variants *remat_variants_create(struct remat_arena *arena, struct r
 
 /* --- forming one --- */
 
-/* Whether the site writes what a node of it makes, which stands for a value of its kernel. */
-static bool is_stored(const struct remat_clones *c, remat_site site, uint64_t stored, remat_node n)
+/* Whether the run writes what a node of it makes, which stands for a value of its kernel. */
+static bool is_stored(const struct remat_clones *c, remat_run run, uint64_t stored, remat_node n)
 {
     remat_value v = c->graph->values[c->graph->nodes[n.i].outputs[0].i].original;
-    if (remat_settled_writer(c->settled, v).i != remat_site_kernel(c->settled, site).i)
+    if (remat_settled_writer(c->settled, v).i != remat_run_kernel(c->settled, run).i)
         return false;
     return remat_is_candidate(c->settled, v) ? stored >> c->settled->place[v.i] & 1
                                              : c->settled->written[v.i];
 }
 
-/* The nodes that make what the site stores, of a built-in kernel all. */
-static struct remat_nodes find_kept(struct remat_variants *v, remat_site site, uint64_t stored)
+/* The nodes that make what the run stores, of a built-in kernel all. */
+static struct remat_nodes find_kept(struct remat_variants *v, remat_run run, uint64_t stored)
 {
     struct remat_nodes out = {0};
     const struct remat_clones *c = v->wiring.clones;
-    for (uint32_t i = c->site_begin[site.i]; i < c->site_begin[site.i + 1]; i++) {
-        remat_node n = c->site_nodes[i];
-        if (c->runs_in[n.i].i == site.i &&
+    for (uint32_t i = c->run_begin[run.i]; i < c->run_begin[run.i + 1]; i++) {
+        remat_node n = c->run_nodes[i];
+        if (c->runs_in[n.i].i == run.i &&
             (remat_op_has(c->graph->nodes[n.i].op, REMAT_FACT_BUILTIN) ||
-             is_stored(c, site, stored, n)))
+             is_stored(c, run, stored, n)))
             REMAT_PUSH(v->arena, &out, n);
     }
     return out;
 }
 
 static struct remat_variant *form(struct remat_variants *v, const struct remat_decision *decision,
-                                  remat_site site, const struct remat_site_content *content)
+                                  remat_run run, const struct remat_run_content *content)
 {
     struct remat_variant *out;
     bool *stored;
-    remat_kernel_id kernel = remat_site_kernel(v->wiring.clones->settled, site);
+    remat_kernel_id kernel = remat_run_kernel(v->wiring.clones->settled, run);
     REMAT_NEW(v->arena, out, 1);
     out->content = *content;
-    struct remat_nodes kept = find_kept(v, site, content->stored);
-    struct remat_wired_site wired = remat_wire_site(&v->wiring, v->arena, decision, site, &kept);
+    struct remat_nodes kept = find_kept(v, run, content->stored);
+    struct remat_wired_run wired = remat_wire_run(&v->wiring, v->arena, decision, run, &kept);
     REMAT_NEW(v->arena, stored, wired.nodes.count);
     for (size_t n = 0; n < wired.nodes.count; n++)
-        stored[n] = is_stored(v->wiring.clones, site, content->stored, wired.nodes.items[n]);
+        stored[n] = is_stored(v->wiring.clones, run, content->stored, wired.nodes.items[n]);
     out->kernel =
         remat_kernel_write(v->writer, wired.nodes.items, (uint32_t)wired.nodes.count, stored);
     out->before = wired.before;
@@ -89,16 +89,16 @@ static struct remat_variant *form(struct remat_variants *v, const struct remat_d
 }
 
 const struct remat_variant *remat_variant_of(struct remat_variants *v,
-                                             const struct remat_decision *decision, remat_site site,
-                                             const struct remat_site_content *content)
+                                             const struct remat_decision *decision, remat_run run,
+                                             const struct remat_run_content *content)
 {
-    struct remat_variant *found = v->first[site.i];
+    struct remat_variant *found = v->first[run.i];
     while (found && memcmp(&found->content, content, sizeof *content) != 0)
         found = found->next;
     if (found)
         return found;
-    found = form(v, decision, site, content);
-    found->next = v->first[site.i];
-    v->first[site.i] = found;
+    found = form(v, decision, run, content);
+    found->next = v->first[run.i];
+    v->first[run.i] = found;
     return found;
 }

@@ -14,7 +14,7 @@
 
 struct remat_price {
     uint64_t flops, moved_bytes, ns;
-    uint64_t latency_ns; /* the part of ns that all but the first transfer of a group (groups.h)
+    uint64_t latency_ns; /* the part of ns that all but the first transfer of a group (schedule.h)
                             save; 0: in no group */
     double roofline_ns;  /* without a profile */
     uint8_t source;      /* enum remat_cost_source, of ns */

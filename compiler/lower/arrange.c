@@ -2,32 +2,31 @@
 #include "arrange.h"
 
 #include "amounts.h"
-#include "beside.h"
 #include "overlap.h"
 #include "schedule.h"
 
-/* Of transfers, what runs beside computation takes a step no longer. */
-static void run_beside(struct remat_arena *arena, struct remat_arrangement *a)
+/* Subtracts from the time of transfers what overlaps with computation. */
+static void overlap_transfers(struct remat_arena *arena, struct remat_arrangement *a)
 {
-    struct remat_beside beside =
-        remat_run_beside(arena, a->graph, &a->kernels, a->prices, a->order);
-    a->order = beside.order;
-    a->complete_before = beside.complete_before;
-    a->continues = beside.continues;
+    struct remat_overlapped overlapped =
+        remat_overlap_transfers(arena, a->graph, &a->kernels, a->prices, a->order);
+    a->order = overlapped.order;
+    a->complete_before = overlapped.complete_before;
+    a->continues = overlapped.continues;
     for (uint32_t at = 0; at < a->kernels.count; at++)
-        if (beside.continues[at])
+        if (overlapped.continues[at])
             a->prices[a->order[at].i].ns -= a->prices[a->order[at].i].latency_ns;
-    a->times.ns[remat_cost_class_of(REMAT_KERNEL_exchange)] -= a->step_ns - beside.ns;
-    a->step_ns = beside.ns;
+    a->times.ns[remat_cost_class_of(REMAT_KERNEL_exchange)] -= a->step_ns - overlapped.ns;
+    a->step_ns = overlapped.ns;
 }
 
 void remat_arrange_kernels(struct remat_arena *arena, const struct remat_persistent *persistent,
-                           const remat_tensor_id *inputs, bool beside,
+                           const remat_tensor_id *inputs, bool overlap,
                            struct remat_stopwatch *watch, struct remat_arrangement *a)
 {
     a->order = remat_schedule(arena, a->graph, &a->kernels);
-    if (beside)
-        run_beside(arena, a);
+    if (overlap)
+        overlap_transfers(arena, a);
     remat_stopwatch_lap(watch, REMAT_LAP_SCHEDULE);
     a->lifespans = remat_lifespans(arena, a->graph, &a->kernels, a->order, a->complete_before,
                                    persistent, inputs);
@@ -38,7 +37,7 @@ remat_status remat_arrange(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_graph *graph,
                            const struct remat_persistent *persistent,
                            const struct remat_device_description *device,
-                           struct remat_stopwatch *watch, bool in_line,
+                           struct remat_stopwatch *watch, bool blocking,
                            struct remat_arrangement *out)
 {
     *out = (struct remat_arrangement){.graph = graph};
@@ -61,7 +60,7 @@ remat_status remat_arrange(remat_context *ctx, struct remat_arena *arena,
     }
     remat_stopwatch_lap(watch, REMAT_LAP_PRICE);
     remat_arrange_kernels(arena, persistent, remat_persistent_inputs(arena, persistent, graph),
-                          !in_line && transfers, watch, out);
+                          !blocking && transfers, watch, out);
     REMAT_CHECK(remat_price_check_list(ctx, graph, &out->kernels, out->prices, device));
     remat_stopwatch_start(watch);
     REMAT_CHECK(remat_place(ctx, arena, persistent, &out->lifespans, &out->arena_bytes));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What became of a value is read off the kernels in the order in which they run: clones say how it
  * is recomputed, and nodes what is read. */
-#include "decisions.h"
+#include "lower.h"
 
 #include "analysis.h"
 #include "clone_round.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "groups.h"
+#include "schedule.h"
 
 #include "overlap.h"
 

@@ -3,7 +3,6 @@
  * values, kernels become commands in schedule order, views become operands. */
 #include "lower.h"
 
-#include "decisions.h"
 #include "kernel_body.h"
 #include "ops.h"
 

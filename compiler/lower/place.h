@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where every byte lies: lifespans, sharing, offsets. */
+/* Lifespans of buffers, their sharing, and their offsets. */
 #ifndef REMAT_PLACE_H
 #define REMAT_PLACE_H
 
@@ -24,10 +24,10 @@ struct remat_lifespans {
     uint64_t *live_bytes; /* by position, persistent ones included */
 };
 
-/* Buffers and lifespans of a scheduled kernel list, without offsets. `complete_before` is that of
- * beside.h, or NULL: all is in line; what a transfer takes and gives lives until then. `inputs`
- * says which of the persistent tensors the graph's inputs are; a new version lies where the old one
- * does; the result of a fused kernel takes the place of an operand that dies there where the kernel
+/* Buffers and lifespans of a scheduled kernel list, without offsets. `complete_before`: of
+ * schedule.h, up to which both operands of a transfer live; NULL: every transfer is blocking.
+ * `inputs`: the persistent tensor of each graph input. A new version lies where the old one does.
+ * The result of a fused kernel takes the place of an operand that dies there, where the kernel
  * allows it. Outputs, and gradients that nobody reads, live to the end. */
 struct remat_lifespans remat_lifespans(struct remat_arena *arena, const struct remat_graph *graph,
                                        const struct remat_kernel_list *kernels,
@@ -36,7 +36,7 @@ struct remat_lifespans remat_lifespans(struct remat_arena *arena, const struct r
                                        const struct remat_persistent *persistent,
                                        const remat_tensor_id *inputs);
 
-/* Packs: persistent buffers lie where their tensors do, the others above them; checks the result
+/* Packs persistent buffers where their tensors lie and the others above them, and checks the result
  * with the independent checker. *out_arena_bytes does not depend on any budget. */
 remat_status remat_place(remat_context *ctx, struct remat_arena *arena,
                          const struct remat_persistent *persistent,

@@ -1,13 +1,55 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Order of execution of a kernel list. */
+/* Order of execution of a kernel list, with blocking and with overlapped transfers. */
 #ifndef REMAT_SCHEDULE_H
 #define REMAT_SCHEDULE_H
 
+#include "price.h"
 #include "turn.h"
 
-/* By position: the kernel, by the rules of turn.h. A kernel depends on producers of what it reads
+/* The kernels by position, in the order of turn.h. A kernel depends on producers of what it reads
  * and, where it replaces a version in place, on every other reader of the old version. */
 remat_kernel_id *remat_schedule(struct remat_arena *arena, const struct remat_graph *graph,
                                 const struct remat_kernel_list *kernels);
+
+/* --- overlap_transfers.c --- */
+
+struct remat_overlapped {
+    remat_kernel_id *order;    /* by position: the kernel */
+    uint32_t *complete_before; /* by position: for a transfer, the first position that may not begin
+                                  before it is complete; otherwise the next position */
+    bool *continues;           /* by position: a transfer in the group of the one before it */
+    uint64_t ns;               /* until both streams are done */
+};
+
+/* Reorders `order`, a result of remat_schedule, so that transfers overlap with computation. Groups
+ * of transfers run one after the other on a stream of their own, at most two of them in flight. All
+ * other kernels keep their order, but a kernel that waits for a transfer is overtaken by those that
+ * do not. Gathers of parameters are blocking, in groups too; a transfer that would delay the next
+ * of them by nearly all its own time starts after it. `prices`: by kernel, each transfer priced as
+ * if it were alone. */
+struct remat_overlapped remat_overlap_transfers(struct remat_arena *arena,
+                                                const struct remat_graph *graph,
+                                                const struct remat_kernel_list *kernels,
+                                                const struct remat_price *prices,
+                                                const remat_kernel_id *order);
+
+/* --- groups.c: transfers that are started at once and pay the link's latency once --- */
+
+/* Time of a transfer that is not the first of its group. */
+uint64_t remat_continued_ns(const struct remat_price *price);
+/* Time that all further transfers of the group together must stay below. */
+uint64_t remat_group_room_ns(const struct remat_price *first);
+/* True for a piece of a tensor: pieces exist so that the tensor is not received at once. */
+bool remat_goes_alone(const struct remat_graph *graph, const struct remat_fused_kernel *transfer);
+/* True if `next` may follow `last` in a group: one kind, one axis, and neither goes alone. */
+bool remat_go_together(const struct remat_graph *graph, const struct remat_fused_kernel *last,
+                       const struct remat_fused_kernel *next);
+
+/* Moves each blocking gather, which waits for nothing, up to the first of its group, all of one
+ * phase. (*out_after)[k]: the kernel that kernel k follows in a group, or none. */
+remat_kernel_id *remat_group_gathers(struct remat_arena *arena, const struct remat_graph *graph,
+                                     const struct remat_kernel_list *kernels,
+                                     const struct remat_price *prices, const remat_kernel_id *order,
+                                     remat_kernel_id **out_after);
 
 #endif

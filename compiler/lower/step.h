@@ -9,19 +9,21 @@ struct remat_step_segment {
     const char *name; /* step; microbatch, update; forward, mean */
     const struct remat_graph *graph;
     bool decided;                      /* the one that a decision is about */
-    bool overlaps;                     /* of any other: its transfers may be overlapped */
+    bool overlaps;                     /* for any other: its transfers may be overlapped */
     struct remat_arrangement arranged; /* once it is scheduled */
 };
 
-/* One segment is decided, and called once in all scripts: its entry point is what step times are
- * of. Scripts follow each other, each with calls in the order in which they run; without "init". */
+/* Exactly one segment is decided, and exactly one call in all scripts calls it: step times are
+ * those of its entry point. Scripts follow each other, each with its calls in the order in which
+ * they run; "init" is not among them. */
 struct remat_step {
     struct REMAT_LIST(struct remat_step_segment) segments;
     struct REMAT_LIST(struct remat_call) calls;
     struct REMAT_LIST(struct remat_entry) entries;
 };
 
-/* Adds a segment, and its call to the end of the script of an entry point: the last one, or new. */
+/* Adds a segment, and a call of it at the end of the script of `entry`, which is the last entry
+ * point or a new one. */
 void remat_step_add(struct remat_arena *arena, struct remat_step *step, const char *entry,
                     uint32_t times, struct remat_step_segment segment);
 

@@ -4,7 +4,6 @@
  * A policy divides the forward nodes into groups that are replayed on their own: k layers, or one
  * module of one layer. The values of a group are recomputed, except those that nodes outside it
  * read. */
-#include "decide.h"
 
 #include "analysis.h"
 #include "keep.h"
@@ -15,7 +14,7 @@
 
 REMAT_INDEX(group_id);
 
-struct remat_policy_ground {
+struct remat_policy_facts {
     const struct remat_graph *graph;
     struct remat_facts facts;
     const bool *parts; /* by value: a rank may keep a part; NULL: of none */
@@ -30,12 +29,12 @@ struct remat_policy_ground {
         remat_scope_id scope;
         bool kept; /* by every policy: an output, or it cannot be recomputed */
     } * made;
-    uint32_t crossing_count;
-    struct crossing { /* one of them reads a root that one of another scope makes */
+    uint32_t edge_count;
+    struct scope_edge { /* one of them reads a root that one of another scope makes */
         remat_value root;
         remat_scope_id from, to;
         bool input; /* of a layer, of what its own stack hands on: Megatron-LM divides no other */
-    } * crossings;
+    } * edges;
     uint32_t leaving_count;
     remat_value *leaving; /* that nodes outside of their composite read */
     struct remat_pins pins;
@@ -44,7 +43,7 @@ struct remat_policy_ground {
 };
 
 struct decider {
-    const struct remat_policy_ground *ground;
+    const struct remat_policy_facts *shared;
     struct remat_arena *arena;
     const struct remat_graph *graph;
     const struct remat_policy *policy;
@@ -58,7 +57,7 @@ struct decider {
 static void find_groups(struct decider *d)
 {
     const struct remat_policy *policy = d->policy;
-    const struct remat_layer_numbers *layers = &d->ground->layers;
+    const struct remat_layer_numbers *layers = &d->shared->layers;
     bool all = policy->stacks == REMAT_STACKS_TOGETHER;
     uint32_t mask = policy->modules ? remat_module_mask(policy->modules) : 0;
     REMAT_NEW(d->arena, d->group, d->graph->scope_count);
@@ -86,10 +85,10 @@ static void find_groups(struct decider *d)
 static void find_outside(struct decider *d)
 {
     REMAT_NEW(d->arena, d->outside, d->graph->value_count);
-    for (uint32_t c = 0; c < d->ground->crossing_count; c++) {
-        const struct crossing *crossing = &d->ground->crossings[c];
-        if (d->group[crossing->from.i].i != d->group[crossing->to.i].i)
-            d->outside[crossing->root.i] = true;
+    for (uint32_t c = 0; c < d->shared->edge_count; c++) {
+        const struct scope_edge *edge = &d->shared->edges[c];
+        if (d->group[edge->from.i].i != d->group[edge->to.i].i)
+            d->outside[edge->root.i] = true;
     }
 }
 
@@ -104,8 +103,8 @@ static void act(struct remat_decision *out, remat_value v, uint8_t action, const
 
 static void recompute_groups(struct decider *d, struct remat_decision *out)
 {
-    for (uint32_t k = 0; k < d->ground->made_count; k++) {
-        const struct made *made = &d->ground->made[k];
+    for (uint32_t k = 0; k < d->shared->made_count; k++) {
+        const struct made *made = &d->shared->made[k];
         uint32_t v = made->value.i, s = made->scope.i;
         if (remat_is_none(d->group[s].i))
             continue;
@@ -119,25 +118,25 @@ static void recompute_groups(struct decider *d, struct remat_decision *out)
 /* Each that one group reads: a value that several read is not divided. */
 static void distribute_inputs(struct decider *d, struct remat_decision *out)
 {
-    const struct remat_facts *facts = &d->ground->facts;
-    const bool *may = d->ground->parts;
+    const struct remat_facts *facts = &d->shared->facts;
+    const bool *may = d->shared->parts;
     struct readers {   /* of a value: groups other than its own */
         bool any;      /* there is one */
         group_id only; /* none: no group, or several */
     } * readers;
     REMAT_NEW(d->arena, readers, d->graph->value_count);
-    for (uint32_t c = 0; c < d->ground->crossing_count; c++) {
-        const struct crossing *crossing = &d->ground->crossings[c];
-        group_id from = d->group[crossing->from.i], to = d->group[crossing->to.i];
-        if (crossing->input && from.i == to.i)
+    for (uint32_t c = 0; c < d->shared->edge_count; c++) {
+        const struct scope_edge *edge = &d->shared->edges[c];
+        group_id from = d->group[edge->from.i], to = d->group[edge->to.i];
+        if (edge->input && from.i == to.i)
             continue;
-        struct readers *r = &readers[crossing->root.i];
-        bool same = crossing->input && (!r->any || r->only.i == to.i);
+        struct readers *r = &readers[edge->root.i];
+        bool same = edge->input && (!r->any || r->only.i == to.i);
         r->only.i = same ? to.i : REMAT_NONE;
         r->any = true;
     }
-    for (uint32_t c = 0; c < d->ground->crossing_count; c++) {
-        remat_value v = d->ground->crossings[c].root;
+    for (uint32_t c = 0; c < d->shared->edge_count; c++) {
+        remat_value v = d->shared->edges[c].root;
         const struct remat_node_info *node = remat_producer_info(d->graph, v);
         bool one = readers[v.i].any && !remat_is_none(readers[v.i].only.i);
         if (!one || out->actions[v.i] != REMAT_ACTION_SAVE || facts->output[v.i])
@@ -184,10 +183,10 @@ static void find_saved_instances(struct decider *d, bool *saved_instance)
     bool saved_op[REMAT_OP_COUNT], *seen;
     uint32_t *matmuls;
     REMAT_NEW(d->arena, seen, d->graph->node_count);
-    REMAT_NEW(d->arena, matmuls, (size_t)d->ground->layers.stack_count * d->policy->layer_count);
+    REMAT_NEW(d->arena, matmuls, (size_t)d->shared->layers.stack_count * d->policy->layer_count);
     mark_listed_ops(d->policy->save_ops, saved_op);
-    for (uint32_t k = 0; k < d->ground->forward_count; k++) {
-        const struct remat_node_info *node = d->ground->forward[k];
+    for (uint32_t k = 0; k < d->shared->forward_count; k++) {
+        const struct remat_node_info *node = d->shared->forward[k];
         group_id layer = d->group[node->scope.i];
         uint32_t instance = instance_of(d->graph, node);
         if (node->phase != REMAT_PHASE_FORWARD || remat_is_none(layer.i) || seen[instance])
@@ -200,12 +199,12 @@ static void find_saved_instances(struct decider *d, bool *saved_instance)
 
 static void save_op_outputs(struct decider *d, struct remat_decision *out)
 {
-    const struct remat_policy_ground *ground = d->ground;
+    const struct remat_policy_facts *shared = d->shared;
     bool *saved_instance;
     REMAT_NEW(d->arena, saved_instance, d->graph->node_count);
     find_saved_instances(d, saved_instance);
-    for (uint32_t k = 0; k < ground->leaving_count; k++) {
-        remat_value v = ground->leaving[k];
+    for (uint32_t k = 0; k < shared->leaving_count; k++) {
+        remat_value v = shared->leaving[k];
         if (saved_instance[instance_of(d->graph, remat_producer_info(d->graph, v))])
             out->actions[v.i] = REMAT_ACTION_SAVE;
     }
@@ -215,8 +214,8 @@ static void save_op_outputs(struct decider *d, struct remat_decision *out)
 
 static void regather(struct decider *d, struct remat_decision *out)
 {
-    for (uint32_t k = 0; k < d->ground->gathered_count; k++)
-        act(out, d->ground->gathered[k], REMAT_ACTION_RECOMPUTE, "policy");
+    for (uint32_t k = 0; k < d->shared->gathered_count; k++)
+        act(out, d->shared->gathered[k], REMAT_ACTION_RECOMPUTE, "policy");
 }
 
 /* --- pins --- */
@@ -233,17 +232,17 @@ static void apply_pin(struct decider *d, const struct remat_pin_match *match, re
 /* Those in the graph first: the command line overrides them. */
 static void apply_pins(struct decider *d, struct remat_decision *out)
 {
-    const struct remat_pins *pins = &d->ground->pins;
-    for (uint32_t k = 0; k < d->ground->pinned_count; k++) {
-        remat_value v = d->ground->pinned[k], root = d->ground->facts.root[v.i];
+    const struct remat_pins *pins = &d->shared->pins;
+    for (uint32_t k = 0; k < d->shared->pinned_count; k++) {
+        remat_value v = d->shared->pinned[k], root = d->shared->facts.root[v.i];
         uint8_t pin = d->graph->values[v.i].pin;
-        if (pin == REMAT_PIN_SAVE && d->ground->facts.forward[root.i])
+        if (pin == REMAT_PIN_SAVE && d->shared->facts.forward[root.i])
             apply_pin(d, NULL, root, REMAT_ACTION_SAVE, out);
-        else if (pin == REMAT_PIN_RECOMPUTE && d->ground->facts.recomputable[root.i])
+        else if (pin == REMAT_PIN_RECOMPUTE && d->shared->facts.recomputable[root.i])
             apply_pin(d, NULL, root, REMAT_ACTION_RECOMPUTE, out);
     }
-    for (uint32_t k = 0; k < d->ground->pinned_count; k++) {
-        remat_value v = d->ground->pinned[k];
+    for (uint32_t k = 0; k < d->shared->pinned_count; k++) {
+        remat_value v = d->shared->pinned[k];
         if (pins->save[v.i])
             apply_pin(d, pins->save[v.i], v, REMAT_ACTION_SAVE, out);
         if (pins->recompute[v.i])
@@ -264,7 +263,7 @@ static struct savings measure_core_attn(const struct decider *d,
 {
     struct savings s = {0};
     for (remat_value v = {0}; v.i < d->graph->value_count; v.i++) {
-        if (!d->ground->facts.forward[v.i] || !d->ground->facts.needed[v.i])
+        if (!d->shared->facts.forward[v.i] || !d->shared->facts.needed[v.i])
             continue;
         const struct remat_node_info *node = remat_producer_info(d->graph, v);
         const struct remat_scope *scope = &d->graph->scopes[node->scope.i];
@@ -299,48 +298,48 @@ static void note_fused_attention(struct decider *d, const struct remat_decision 
     REMAT_PUSH(d->arena, notes, note);
 }
 
-/* --- the ground --- */
+/* --- the shared --- */
 
-static void find_pinned(struct remat_arena *arena, struct remat_policy_ground *ground)
+static void find_pinned(struct remat_arena *arena, struct remat_policy_facts *shared)
 {
-    const struct remat_graph *graph = ground->graph;
-    REMAT_NEW(arena, ground->pinned, graph->value_count);
+    const struct remat_graph *graph = shared->graph;
+    REMAT_NEW(arena, shared->pinned, graph->value_count);
     for (remat_value v = {0}; v.i < graph->value_count; v.i++)
-        if (graph->values[v.i].pin != REMAT_PIN_NONE || ground->pins.save[v.i] ||
-            ground->pins.recompute[v.i])
-            ground->pinned[ground->pinned_count++] = v;
+        if (graph->values[v.i].pin != REMAT_PIN_NONE || shared->pins.save[v.i] ||
+            shared->pins.recompute[v.i])
+            shared->pinned[shared->pinned_count++] = v;
 }
 
-static void find_forward(struct remat_arena *arena, struct remat_policy_ground *ground)
+static void find_forward(struct remat_arena *arena, struct remat_policy_facts *shared)
 {
-    const struct remat_graph *graph = ground->graph;
-    const struct remat_facts *facts = &ground->facts;
-    REMAT_NEW(arena, ground->forward, graph->node_count);
-    REMAT_NEW(arena, ground->made, graph->value_count);
+    const struct remat_graph *graph = shared->graph;
+    const struct remat_facts *facts = &shared->facts;
+    REMAT_NEW(arena, shared->forward, graph->node_count);
+    REMAT_NEW(arena, shared->made, graph->value_count);
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const struct remat_node_info *node = &graph->nodes[n];
         if (!remat_is_early(node->phase) || remat_op_has(node->op, REMAT_FACT_VIEW))
             continue;
-        ground->forward[ground->forward_count++] = node;
+        shared->forward[shared->forward_count++] = node;
         for (uint32_t o = 0; o < node->output_count; o++) {
             remat_value v = node->outputs[o];
             bool kept = facts->output[v.i] || !facts->recomputable[v.i];
             if (facts->forward[v.i])
-                ground->made[ground->made_count++] = (struct made){v, node->scope, kept};
+                shared->made[shared->made_count++] = (struct made){v, node->scope, kept};
         }
     }
 }
 
-static void find_gathered(struct remat_arena *arena, struct remat_policy_ground *ground)
+static void find_gathered(struct remat_arena *arena, struct remat_policy_facts *shared)
 {
-    const struct remat_facts *facts = &ground->facts;
-    REMAT_NEW(arena, ground->gathered, ground->forward_count);
-    for (uint32_t k = 0; k < ground->forward_count; k++) {
-        const struct remat_node_info *node = ground->forward[k];
+    const struct remat_facts *facts = &shared->facts;
+    REMAT_NEW(arena, shared->gathered, shared->forward_count);
+    for (uint32_t k = 0; k < shared->forward_count; k++) {
+        const struct remat_node_info *node = shared->forward[k];
         remat_value v = node->outputs[0];
         if (remat_op_has(node->op, REMAT_FACT_COLLECTIVE) && facts->recomputable[v.i] &&
-            !facts->output[v.i] && ground->graph->scopes[node->scope.i].layer >= 0)
-            ground->gathered[ground->gathered_count++] = v;
+            !facts->output[v.i] && shared->graph->scopes[node->scope.i].layer >= 0)
+            shared->gathered[shared->gathered_count++] = v;
     }
 }
 
@@ -361,46 +360,46 @@ static bool *find_hidden(struct remat_arena *arena, const struct remat_graph *gr
     return out;
 }
 
-static void find_crossings(struct remat_arena *arena, struct remat_policy_ground *ground)
+static void find_crossings(struct remat_arena *arena, struct remat_policy_facts *shared)
 {
-    const struct remat_graph *graph = ground->graph;
-    struct REMAT_LIST(struct crossing) list = {0};
+    const struct remat_graph *graph = shared->graph;
+    struct REMAT_LIST(struct scope_edge) list = {0};
     const bool *hidden = find_hidden(arena, graph);
-    for (uint32_t k = 0; k < ground->forward_count; k++) {
-        const struct remat_node_info *node = ground->forward[k];
+    for (uint32_t k = 0; k < shared->forward_count; k++) {
+        const struct remat_node_info *node = shared->forward[k];
         for (uint32_t i = 0; i < node->input_count; i++) {
-            remat_value root = ground->facts.root[node->inputs[i].i];
+            remat_value root = shared->facts.root[node->inputs[i].i];
             const struct remat_node_info *source = remat_producer_info(graph, root);
             if (!source || source->scope.i == node->scope.i)
                 continue;
             remat_scope_id from = source->scope, to = node->scope;
             bool one_stack = graph->scopes[from.i].layer < 0 ||
-                             ground->layers.stack[from.i].i == ground->layers.stack[to.i].i;
+                             shared->layers.stack[from.i].i == shared->layers.stack[to.i].i;
             REMAT_PUSH(arena, &list,
-                       ((struct crossing){root, from, to, hidden[root.i] && one_stack}));
+                       ((struct scope_edge){root, from, to, hidden[root.i] && one_stack}));
         }
     }
-    ground->crossings = list.items;
-    ground->crossing_count = (uint32_t)list.count;
+    shared->edges = list.items;
+    shared->edge_count = (uint32_t)list.count;
 }
 
-static void find_leaving(struct remat_arena *arena, struct remat_policy_ground *ground)
+static void find_leaving(struct remat_arena *arena, struct remat_policy_facts *shared)
 {
-    const struct remat_graph *graph = ground->graph;
+    const struct remat_graph *graph = shared->graph;
     bool *leaves;
     REMAT_NEW(arena, leaves, graph->value_count);
-    REMAT_NEW(arena, ground->leaving, graph->value_count);
+    REMAT_NEW(arena, shared->leaving, graph->value_count);
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const struct remat_node_info *node = &graph->nodes[n];
         if (remat_op_has(node->op, REMAT_FACT_VIEW))
             continue;
         for (uint32_t i = 0; i < node->input_count; i++) {
-            remat_value root = ground->facts.root[node->inputs[i].i];
-            if (!ground->facts.forward[root.i] || leaves[root.i] ||
+            remat_value root = shared->facts.root[node->inputs[i].i];
+            if (!shared->facts.forward[root.i] || leaves[root.i] ||
                 instance_of(graph, remat_producer_info(graph, root)) == instance_of(graph, node))
                 continue;
             leaves[root.i] = true;
-            ground->leaving[ground->leaving_count++] = root;
+            shared->leaving[shared->leaving_count++] = root;
         }
     }
 }
@@ -408,24 +407,24 @@ static void find_leaving(struct remat_arena *arena, struct remat_policy_ground *
 remat_status remat_policy_prepare(remat_context *ctx, struct remat_arena *arena,
                                   const struct remat_graph *graph,
                                   const struct remat_policy_settings *pins,
-                                  struct remat_policy_ground **out)
+                                  struct remat_policy_facts **out)
 {
-    struct remat_policy_ground *ground;
-    REMAT_NEW(arena, ground, 1);
-    ground->graph = graph;
-    remat_facts_create(arena, graph, &ground->facts);
-    ground->parts = remat_keep_PART.legal(arena, graph);
-    remat_pins_match(arena, graph, &ground->facts, pins, &ground->pins);
+    struct remat_policy_facts *shared;
+    REMAT_NEW(arena, shared, 1);
+    shared->graph = graph;
+    remat_facts_create(arena, graph, &shared->facts);
+    shared->parts = remat_keep_PART.legal(arena, graph);
+    remat_pins_match(arena, graph, &shared->facts, pins, &shared->pins);
     struct remat_rule_case c = {
-        .arena = arena, .settings = pins, .graph = graph, .pins = &ground->pins};
+        .arena = arena, .settings = pins, .graph = graph, .pins = &shared->pins};
     REMAT_CHECK(remat_rules_check(ctx, &c, REMAT_STAGE_PINS));
-    remat_layers_number(arena, graph, &ground->layers);
-    find_forward(arena, ground);
-    find_gathered(arena, ground);
-    find_crossings(arena, ground);
-    find_leaving(arena, ground);
-    find_pinned(arena, ground);
-    *out = ground;
+    remat_layers_number(arena, graph, &shared->layers);
+    find_forward(arena, shared);
+    find_gathered(arena, shared);
+    find_crossings(arena, shared);
+    find_leaving(arena, shared);
+    find_pinned(arena, shared);
+    *out = shared;
     return REMAT_OK;
 }
 
@@ -437,22 +436,22 @@ bool remat_decision_has_pins(const struct remat_decision *decision)
     return false;
 }
 
-const struct remat_decision *remat_policy_pinned(const struct remat_policy_ground *ground,
+const struct remat_decision *remat_policy_pinned(const struct remat_policy_facts *shared,
                                                  struct remat_arena *arena)
 {
-    struct decider d = {.ground = ground, .arena = arena, .graph = ground->graph};
+    struct decider d = {.shared = shared, .arena = arena, .graph = shared->graph};
     struct remat_decision *out;
     REMAT_NEW(arena, out, 1);
-    remat_decision_create(arena, ground->graph->value_count, out);
+    remat_decision_create(arena, shared->graph->value_count, out);
     apply_pins(&d, out);
     return out;
 }
 
-void remat_policy_decide(const struct remat_policy_ground *ground, struct remat_arena *arena,
+void remat_policy_decide(const struct remat_policy_facts *shared, struct remat_arena *arena,
                          const struct remat_policy *policy, struct remat_decision *out,
                          struct remat_notes *notes)
 {
-    struct decider d = {.ground = ground, .arena = arena, .graph = ground->graph, .policy = policy};
+    struct decider d = {.shared = shared, .arena = arena, .graph = shared->graph, .policy = policy};
     *out = (struct remat_decision){.value_count = d.graph->value_count};
     REMAT_NEW(arena, out->actions, out->value_count);
     if (notes)

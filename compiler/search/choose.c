@@ -16,14 +16,14 @@ static void show_bound(struct remat_search *s)
         s->settings->bounded(s->settings->search_user, &binding);
 }
 
-/* In line where there is no room for transfers beside computation. */
+/* Tries blocking transfers where overlapped ones leave no room. */
 static bool fits(struct remat_search *s, struct remat_proposal proposal, struct remat_proposal *out)
 {
     *out = proposal;
     remat_proposal_evaluate(s, out, s->limit_bytes);
-    if (out->cost.arena_bytes <= s->limit_bytes || proposal.in_line || !s->evaluator->transfers)
+    if (out->cost.arena_bytes <= s->limit_bytes || proposal.blocking || !s->evaluator->transfers)
         return out->cost.arena_bytes <= s->limit_bytes;
-    proposal.in_line = true;
+    proposal.blocking = true;
     proposal.cost = (struct remat_evaluation){0};
     return fits(s, proposal, out);
 }
@@ -44,8 +44,9 @@ static bool find_manual(struct remat_search *s, const struct remat_proposals *po
     return remat_queue_best(&queue, s->limit_bytes, false, out);
 }
 
-/* When the search was ended with nothing found, without a look at the clock: everything saved, full
- * recomputation, the end of the first path, that of groups, and the smallest two-level one. */
+/* After a search that was ended with nothing found, and without asking the clock: everything saved,
+ * full recomputation, the ends of the first path and of the smallest grouped one, and the smallest
+ * two-level decision. */
 static remat_status rescue(struct remat_search *s, const struct remat_proposals *policies,
                            struct remat_proposal *out)
 {
@@ -76,7 +77,7 @@ static remat_status rescue(struct remat_search *s, const struct remat_proposals 
     return REMAT_OK;
 }
 
-/* By bytes more decisions are entries than by time: the smallest may fit nevertheless. */
+/* By bytes more decisions are entries of their own than by time, so the smallest may still fit. */
 static remat_status refuse(struct remat_search *s, const struct remat_proposals *policies,
                            struct remat_proposal *smallest)
 {
@@ -91,7 +92,7 @@ static remat_status refuse(struct remat_search *s, const struct remat_proposals 
     return REMAT_OK;
 }
 
-/* Of a whole step, by class. */
+/* Times of a whole step by class. */
 static struct remat_class_times times_of(const struct remat_search *s,
                                          struct remat_class_times decided)
 {
@@ -99,8 +100,8 @@ static struct remat_class_times times_of(const struct remat_search *s,
     return remat_step_sum(s->step, &one).times;
 }
 
-/* The policy fits by its live peak, and costs that are off could put it in front of what takes
- * *chosen. */
+/* True if the policy fits by its live peak, and errors in the costs could make it faster than a
+ * plan that takes *chosen. */
 static bool is_rival(struct remat_search *s, struct remat_proposal *policy,
                      const struct remat_class_times *chosen, struct remat_proposals *priced)
 {
@@ -116,8 +117,8 @@ static bool is_rival(struct remat_search *s, struct remat_proposal *policy,
     return policy->cost.live_peak_bytes <= s->limit_bytes;
 }
 
-/* Adds the note on `chosen` against all policies that fit, the fastest of which is `manual`, also
- * with costs that are off. Evaluates those that could be in front then. */
+/* Adds the note that compares `chosen` with the policies that fit, the fastest of which is
+ * `manual`, also for costs with errors. Evaluates the policies that could then be faster. */
 static void compare_manual(struct remat_search *s, struct remat_proposals *policies,
                            const struct remat_proposal *chosen, const struct remat_proposal *manual)
 {
@@ -150,8 +151,8 @@ static void compare_manual(struct remat_search *s, struct remat_proposals *polic
     REMAT_PUSH(s->arena, &s->notes, note);
 }
 
-/* The fastest of all proposals. manual: by system the fastest policy that fits, if possible of
- * those that it has flags for; policy NULL where none does. */
+/* Finds the fastest proposal. manual: by system the fastest policy that fits, preferably one that
+ * it has flags for; policy NULL where none fits. */
 static remat_status choose_freely(struct remat_search *s, struct remat_proposal *best,
                                   struct remat_proposal *manual)
 {

@@ -32,7 +32,7 @@ void remat_evaluator_init(struct remat_evaluator *e, struct remat_arena *arena,
         e->base_ns = remat_ns_add(e->base_ns, prices[k].ns);
         e->transfers |= remat_may_join_group(graph, kernel);
         if (remat_may_overlap(graph, kernel))
-            e->beside_ns = remat_ns_add(e->beside_ns, prices[k].ns);
+            e->overlapped_ns = remat_ns_add(e->overlapped_ns, prices[k].ns);
     }
     REMAT_NEW(arena, e->sums, 1);
     *e->sums = remat_times_create(arena, settled, prices);
@@ -61,7 +61,7 @@ void remat_evaluator_release(struct remat_evaluator *e)
     remat_scratch_close(e->scratch);
 }
 
-/* The time with all in line. */
+/* Step time with blocking transfers. */
 static struct remat_evaluation add_up(struct remat_evaluator *e,
                                       const struct remat_decision *decision)
 {
@@ -81,12 +81,12 @@ struct remat_evaluation remat_evaluate_time(struct remat_evaluator *e,
                                             const struct remat_decision *decision)
 {
     struct remat_evaluation cost = add_up(e, decision);
-    if (e->transfers && !decision->in_line)
+    if (e->transfers && !decision->blocking)
         cost.step_ns = 0;
     return cost;
 }
 
-/* On the graph that no decision changes: kernels hold what they read. */
+/* On the clones' graph, which no decision changes: kernels name the values that they read. */
 static struct remat_arrangement arrange(struct remat_evaluator *e, struct remat_arena *arena,
                                         const struct remat_decision *decision,
                                         const struct remat_evaluation *cost)
@@ -95,8 +95,8 @@ static struct remat_arrangement arrange(struct remat_evaluator *e, struct remat_
         .graph = e->clones.graph, .step_ns = cost->step_ns, .times = cost->times};
     run.kernels = remat_times_list(e->sums, e->variants, arena, decision, &run.prices);
     remat_stopwatch_lap(e->watch, REMAT_LAP_FUSE);
-    bool beside = e->transfers && !decision->in_line;
-    remat_arrange_kernels(arena, e->persistent, e->inputs, beside, e->watch, &run);
+    bool overlap = e->transfers && !decision->blocking;
+    remat_arrange_kernels(arena, e->persistent, e->inputs, overlap, e->watch, &run);
     return run;
 }
 

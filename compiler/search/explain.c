@@ -29,15 +29,15 @@ static uint8_t again(const struct remat_model *model, const struct choice *choic
     return twice ? REMAT_ACTION_TWICE : REMAT_ACTION_RECOMPUTE;
 }
 
-/* The decision and the values that it keeps. Those that nothing needs count as recomputed, so that
- * no value's alternative keeps another one in its place. */
+/* Finds the values that the decision keeps. Values that nothing needs count as recomputed, so that
+ * no alternative keeps one of them instead. */
 static void find_choice(struct remat_arena *arena, const struct remat_model *model,
                         const struct remat_decision *decision, struct choice *out)
 {
     uint8_t *times;
     remat_decision_create(arena, decision->value_count, &out->decision);
     memcpy(out->decision.actions, decision->actions, decision->value_count);
-    out->decision.in_line = decision->in_line;
+    out->decision.blocking = decision->blocking;
     REMAT_NEW(arena, out->twice, model->region_count);
     REMAT_NEW(arena, times, model->item_count);
     for (remat_item i = {0}; i.i < model->item_count; i.i++) {
@@ -89,7 +89,7 @@ static void estimate_alternatives(struct remat_arena *arena, const struct remat_
             extra_ps[i.i] -= remat_border_way(&model->border, i, *action_of(model, choice, i)).ps;
 }
 
-/* Nodes that decisions are about: the optimizer's are not. */
+/* Nodes that decisions are about: all but the optimizer's. */
 static uint64_t count_decided(const struct remat_graph *graph)
 {
     uint64_t count = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Proposals are taken by time. Each that is priced lowers the limit for those behind it, which are
- * slower: in small graphs to just below its live peak, else to the next of evenly spaced rooms. */
+/* Proposals are popped by time. Each that is priced lowers the limit for those after it, which are
+ * slower: in small graphs to just below its live peak, else to the next of evenly spaced limits. */
 #include "amounts.h"
 #include "queue.h"
 
@@ -98,14 +98,14 @@ static void walk(struct walk *w)
 {
     struct remat_proposal proposal;
     uint64_t limit_bytes = UINT64_MAX;
-    while (remat_queue_take(&w->queue, limit_bytes, &proposal)) {
+    while (remat_queue_pop(&w->queue, limit_bytes, &proposal)) {
         remat_queue_evaluate(&w->queue, &proposal, limit_bytes);
         add_point(w, &proposal);
         if (proposal.cost.live_peak_bytes <= limit_bytes)
             limit_bytes = lower(w, proposal.cost.live_peak_bytes);
     }
-    remat_proposals_show(w->queue.search, w->queue.name, w->queue.added_count, w->queue.taken.items,
-                         w->queue.taken.count);
+    remat_proposals_show(w->queue.search, w->queue.name, w->queue.added_count,
+                         w->queue.popped.items, w->queue.popped.count);
 }
 
 static void price(struct walk *w, struct remat_front *out)

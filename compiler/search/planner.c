@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decisions come from two hulls of the problem (closure.h): one with what crosses from one layer
- * into another kept, so that a layer is recomputed from its input, and one with such values free,
- * of which paths keep those that groups of layers begin with. Bounds come from the same problem at
- * several program points. */
+/* Decisions come from two hulls of the problem (closure.h). One saves every value that one layer
+ * writes and another reads, so that a layer is recomputed from its input. The other leaves such
+ * values free, and its paths save those that are inputs of groups of layers. Bounds come from the
+ * same problem at several program points. */
 #include "planner.h"
 
 #include "border.h"
@@ -11,18 +11,18 @@
 #include <stdlib.h>
 
 enum {
-    HELD_MAX = 1,            /* paths leave so many of the last layers as they are, and none */
-    NODES_NEAR = 1000000,    /* for all decisions near corners together */
-    NODES_GROUPED = 4000000, /* for groups of all sizes up to one; larger ones are a part larger */
+    HELD_MAX = 1,            /* further paths leave so many of the last layers as they are */
+    NODES_NEAR = 1000000,    /* graph nodes times decisions near corners */
+    NODES_GROUPED = 4000000, /* graph nodes times sizes of groups that grow by one layer */
 };
 
 /* The first step of the grouped hull that drops a value between layers. */
-static uint32_t find_fork(const struct remat_planner *p, struct remat_arena *arena,
-                          const bool *between)
+static uint32_t find_first_grouped(const struct remat_planner *p, struct remat_arena *arena,
+                                   const bool *between)
 {
     const struct remat_border_choice *points = p->grouped.hull.points;
     const struct remat_path_step *steps = p->grouped.steps;
-    uint32_t step = 0, *first; /* by region: corner behind which it drops some */
+    uint32_t step = 0, *first; /* by region: the last corner at which it drops none */
     REMAT_NEW(arena, first, p->model.region_count);
     memset(first, 0xff, p->model.region_count * sizeof *first);
     for (uint32_t c = p->grouped.hull.count; c-- > 1;)
@@ -35,8 +35,8 @@ static uint32_t find_fork(const struct remat_planner *p, struct remat_arena *are
     return step;
 }
 
-/* Of the problem with these items kept. What is live at the first kernel of the loss anyway takes
- * no room of its own. */
+/* Steps along the hull of the problem with these items saved. A value that is live at the first
+ * kernel of the loss in any case costs no bytes. */
 static struct remat_path_steps find_steps(const struct remat_planner *p, struct remat_arena *arena,
                                           const bool *kept)
 {
@@ -52,7 +52,7 @@ static struct remat_path_steps find_steps(const struct remat_planner *p, struct 
     return remat_path_find_steps(arena, &border, p->model.item_region, p->model.region_count);
 }
 
-/* By item: more than the next layer needs it. */
+/* By item: layers beyond the next one read it. */
 static bool *find_far(const struct remat_planner *p, struct remat_arena *arena)
 {
     bool *far;
@@ -69,8 +69,8 @@ static bool *find_far(const struct remat_planner *p, struct remat_arena *arena)
     return far;
 }
 
-/* A parameter that ranks have in parts, gathered, which the backward pass reads before it comes to
- * a layer: dropping it frees nothing in a kernel that reads it. */
+/* True for a gathered parameter that the backward pass reads before it reaches a layer: a kernel
+ * that reads it gains no memory from dropping it. */
 static bool is_of_head(const struct remat_planner *p, remat_item item)
 {
     const struct remat_kernel_list *kernels = p->evaluator->settled->kernels;
@@ -90,10 +90,10 @@ static void find_hulls(struct remat_planner *p, struct remat_arena *arena)
     bool *kept, any = false;
     REMAT_NEW(arena, kept, p->model.item_count);
     for (uint32_t i = 0; i < p->model.item_count; i++)
-        kept[i] = p->model.item_crossing[i] >= REMAT_CROSSING_BEYOND;
+        kept[i] = p->model.item_reach[i] >= REMAT_REACH_OUTSIDE;
     p->grouped = find_steps(p, arena, kept);
     for (uint32_t i = 0; i < p->model.item_count; i++)
-        kept[i] |= p->model.item_crossing[i] >= REMAT_CROSSING_BETWEEN;
+        kept[i] |= p->model.item_reach[i] >= REMAT_REACH_LAYERS;
     p->single = find_steps(p, arena, kept);
     for (remat_item i = {0}; i.i < p->model.item_count; i.i++) {
         const struct remat_border_item *item = &p->model.border.items[i.i];
@@ -101,10 +101,10 @@ static void find_hulls(struct remat_planner *p, struct remat_arena *arena)
             any = kept[i.i] = true;
     }
     if (any)
-        p->headed = find_steps(p, arena, kept);
+        p->head_kept = find_steps(p, arena, kept);
 }
 
-/* Of the groups that a path ends with. */
+/* Live peak of the groups that a path ends with. */
 static uint64_t group_bytes(const struct remat_planner *p, remat_path_id path)
 {
     struct remat_decision decision;
@@ -115,9 +115,9 @@ static uint64_t group_bytes(const struct remat_planner *p, remat_path_id path)
     return bytes;
 }
 
-/* The more layers a group has, the more is recomputed at once, and the less is saved between
- * groups. Groups that need no less than those before are the last ones that are tried: on the way
- * to them there may be something smaller yet. */
+/* The larger the groups, the more is recomputed at once, and the less is saved between them. The
+ * first size that ends no smaller than the one before it is the last to be tried: on the way to its
+ * end there may still be smaller decisions. */
 static void find_paths(struct remat_planner *p, struct remat_arena *arena)
 {
     uint64_t least_bytes = UINT64_MAX, bytes = 0;
@@ -132,7 +132,7 @@ static void find_paths(struct remat_planner *p, struct remat_arena *arena)
     uint32_t held_count = 1 + (p->model.region_count > HELD_MAX ? HELD_MAX : 0);
     REMAT_NEW(arena, between, p->model.item_count);
     for (uint32_t i = 0; i < p->model.item_count; i++) {
-        between[i] = p->model.item_crossing[i] == REMAT_CROSSING_BETWEEN;
+        between[i] = p->model.item_reach[i] == REMAT_REACH_LAYERS;
         path.tail = p->model.item_region[i].i + 1 == p->model.region_count ? i + 1 : path.tail;
     }
     path.item_between = between;
@@ -140,12 +140,12 @@ static void find_paths(struct remat_planner *p, struct remat_arena *arena)
     for (; path.held < held_count; path.held++)
         p->paths[p->path_count++] = path;
     path.held = 0;
-    path.steps = &p->headed;
-    if (p->headed.hull.count > 0)
+    path.steps = &p->head_kept;
+    if (p->head_kept.hull.count > 0)
         p->paths[p->path_count++] = path;
     p->single_count = p->path_count;
     path.steps = &p->grouped;
-    path.first = find_fork(p, arena, between);
+    path.first = find_first_grouped(p, arena, between);
     p->tried_count = p->path_count;
     for (path.group = 2; path.first < p->grouped.count && path.group <= p->model.region_count;
          path.group += 1 + path.group / all) {
@@ -211,7 +211,7 @@ static void find_points(struct remat_planner *p, struct remat_arena *arena)
     }
 }
 
-/* What pins save is kept, and its task does not run, unless that may make another value. */
+/* A value that a pin saves is kept, and its task does not run unless another value may need it. */
 static void pin_items(struct remat_planner *p, struct remat_arena *arena)
 {
     const struct remat_decision *pinned = p->model.settled->pinned;
@@ -261,8 +261,8 @@ struct remat_planner *remat_planner_create(struct remat_arena *arena,
     return p;
 }
 
-/* Layers recomputed twice have all their values so, but for those that a group hands on: they stay
- * in memory from the first round on. */
+/* In a layer recomputed twice every value is, except the outputs of groups, which stay in memory
+ * from the first round on. */
 static void recompute_twice(const struct remat_planner *p, const struct remat_path *path,
                             const bool *twice, struct remat_decision *out)
 {
@@ -299,7 +299,7 @@ void remat_planner_decide(const struct remat_planner *p, struct remat_arena *are
         recompute_twice(p, walked, twice, out);
 }
 
-/* Of a step, from the least that choices cost. */
+/* Step time, given the least cost of choices. */
 static uint64_t bound_ns(const struct remat_planner *p, double cost_ps)
 {
     double ns = (double)p->model.least_ns + floor(cost_ps / 1000);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proposal.h"
 
-#include "decide.h"
+#include "policy.h"
 
 #include <assert.h>
 
@@ -28,10 +28,10 @@ struct remat_decision remat_proposal_decide(struct remat_search *s, struct remat
     struct remat_decision out;
     remat_stopwatch_start(s->evaluator->watch);
     if (proposal->policy)
-        remat_policy_decide(s->ground, arena, proposal->policy, &out, notes);
+        remat_policy_decide(s->policy_facts, arena, proposal->policy, &out, notes);
     else
         remat_planner_decide(s->planner, arena, proposal->path, proposal->step, &out);
-    out.in_line = proposal->in_line;
+    out.blocking = proposal->blocking;
     remat_stopwatch_lap(s->evaluator->watch, REMAT_LAP_DECIDE);
     return out;
 }
@@ -40,7 +40,7 @@ void remat_proposal_find_least(struct remat_search *s, struct remat_proposal *pr
 {
     struct remat_decision decision = remat_proposal_decide(s, s->scratch, proposal, NULL);
     proposal->least = remat_planner_least(s->planner, s->scratch, &decision);
-    proposal->least.step_ns += proposal->in_line ? s->evaluator->beside_ns : 0;
+    proposal->least.step_ns += proposal->blocking ? s->evaluator->overlapped_ns : 0;
     remat_arena_reset(s->scratch);
 }
 
@@ -78,7 +78,7 @@ bool remat_proposals_have(const struct remat_proposals *proposals,
 {
     for (size_t i = proposals->count; i-- > 0;)
         if (proposals->items[i].cost.effect == proposal->cost.effect &&
-            proposals->items[i].in_line == proposal->in_line &&
+            proposals->items[i].blocking == proposal->blocking &&
             proposals->items[i].cost.step_ns == proposal->cost.step_ns)
             return true;
     return false;

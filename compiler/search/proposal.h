@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decisions that a search compares, before they are carried out: where each comes from and what is
- * known of its cost. */
+/* Proposals: decisions that a search compares, each with its origin and what is known of its cost.
+ */
 #ifndef REMAT_PROPOSAL_H
 #define REMAT_PROPOSAL_H
 
 #include "search.h"
 
 struct remat_proposal {
-    const char *name;                  /* of the policy, or "per-op" */
+    const char *name;                  /* of the policy; "per-op" */
     const struct remat_policy *policy; /* NULL: the planner's */
-    remat_path_id path;                /* none: step is the number of one near corners */
-    bool in_line;                      /* as of the decision */
-    uint32_t step, index;              /* index decides between equals */
+    remat_path_id path;                /* none: `step` numbers a decision near corners */
+    bool blocking;                     /* as in the decision */
+    uint32_t step, index;              /* lower index first among equals */
     struct remat_least least;
     struct remat_evaluation cost;
 };
@@ -31,19 +31,18 @@ struct remat_decision remat_proposal_decide(struct remat_search *search, struct 
 /* Fills proposal->least. */
 void remat_proposal_find_least(struct remat_search *search, struct remat_proposal *proposal);
 
-/* The exact time, at least, of proposal->cost; with a schedule where transfers run beside
- * computation. */
+/* Finds the exact time of proposal->cost; schedules too where transfers are overlapped. */
 void remat_proposal_price(struct remat_search *search, struct remat_proposal *proposal);
 
 /* Fills proposal->cost, unless it is known; packed where the live peak is at most limit_bytes. */
 void remat_proposal_evaluate(struct remat_search *search, struct remat_proposal *proposal,
                              uint64_t limit_bytes);
 
-/* One that makes the same kernels is among them; times are known. */
+/* True if a proposal with the same kernels is among them. All are priced. */
 bool remat_proposals_have(const struct remat_proposals *proposals,
                           const struct remat_proposal *proposal);
 
-/* Shows those that have been evaluated to settings->tried, out of `all` that there were, if any. */
+/* Passes the evaluated ones, of `all` in the queue, to settings->tried. */
 void remat_proposals_show(struct remat_search *search, const char *name, uint32_t all,
                           const struct remat_proposal *proposals, size_t count);
 

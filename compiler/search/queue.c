@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "queue.h"
 
-/* In the graphs of decisions that are entries of their own, by the queue's order. */
+/* Graph nodes times decisions up to which each is an entry of its own, by the queue's order. */
 static const uint64_t nodes_listed[] = {
     [REMAT_FASTEST_FIRST] = 2000000, [REMAT_SMALLEST_FIRST] = 20000000};
 
-/* In the graphs of decisions that are scheduled in any case to name a small budget. */
+/* Graph nodes times decisions that are scheduled in any case to name a small budget. */
 enum { REFUSAL_NODES = 1000000 };
 
 static void push(struct remat_queue *q, struct remat_queue_entry entry)
@@ -27,8 +27,8 @@ struct remat_proposal remat_queue_end(const struct remat_search *s, remat_path_i
     return planned(path, remat_path_length(&s->planner->paths[path.i]) - 1);
 }
 
-/* Another step of what the proposal is one of. */
-static struct remat_proposal look_at(struct remat_search *s, struct remat_proposal proposal,
+/* Another step of the proposal's path or family of policies. */
+static struct remat_proposal at_step(struct remat_search *s, struct remat_proposal proposal,
                                      uint32_t step)
 {
     remat_unwind_if_late(s->ctx);
@@ -42,17 +42,17 @@ static struct remat_proposal look_at(struct remat_search *s, struct remat_propos
     return proposal;
 }
 
-/* Mostly it is near the end: looks ever further back from there to where bytes fall. */
+/* The smallest is usually near the end: searches backwards from there, in growing steps. */
 struct remat_proposal remat_queue_smallest(struct remat_search *s, struct remat_proposal last,
                                            uint32_t first)
 {
     struct remat_proposal smallest = last;
     for (uint32_t back = 1; first < smallest.step;) {
         uint32_t half = (smallest.step - first + 1) / 2;
-        struct remat_proposal here = look_at(s, last, smallest.step - (back < half ? back : half));
+        struct remat_proposal here = at_step(s, last, smallest.step - (back < half ? back : half));
         struct remat_proposal next = smallest;
         if (here.step + 1 < smallest.step && here.least.live_bytes <= smallest.least.live_bytes)
-            next = look_at(s, last, here.step + 1);
+            next = at_step(s, last, here.step + 1);
         if (here.least.live_bytes > next.least.live_bytes)
             first = here.step + 1;
         else
@@ -71,22 +71,22 @@ static void push_run(struct remat_queue *q, struct remat_proposal of, uint32_t b
     if (begin == end)
         return;
     entry.now = q->order == REMAT_SMALLEST_FIRST
-                    ? remat_queue_smallest(q->search, look_at(q->search, of, end - 1), begin)
-                    : look_at(q->search, of, begin);
+                    ? remat_queue_smallest(q->search, at_step(q->search, of, end - 1), begin)
+                    : at_step(q->search, of, begin);
     entry.corner = entry.now;
     push(q, entry);
 }
 
-/* The steps from `first` to `last`, with transfers beside computation and in line. Times of the
+/* Adds the steps from `first` to `last`, with overlapped and with blocking transfers. Times of the
  * former may fall from step to step, so by time they are no run. */
 static void add_entry(struct remat_queue *q, struct remat_proposal of, uint32_t first,
                       uint32_t last)
 {
-    int ways = q->search->evaluator->transfers ? 2 : 1;
-    for (int way = 0; way < ways; way++) {
-        bool beside = ways == 2 && way == 0;
-        uint32_t length = beside && q->order == REMAT_FASTEST_FIRST ? 1 : last - first + 1;
-        of.in_line = way == 1;
+    bool transfers = q->search->evaluator->transfers;
+    for (int blocking = 0; blocking <= transfers; blocking++) {
+        bool overlapped = transfers && !blocking;
+        uint32_t length = overlapped && q->order == REMAT_FASTEST_FIRST ? 1 : last - first + 1;
+        of.blocking = blocking;
         for (uint32_t at = first; at <= last && !remat_search_is_over(q->search); at += length) {
             of.index = q->added_count;
             q->added_count += length;
@@ -100,7 +100,7 @@ static bool is_listed(const struct remat_queue *q, uint64_t decisions, enum rema
     return decisions * q->search->graph->node_count <= nodes_listed[order];
 }
 
-/* Where layers are unlike, times rise along BLOCK alone. */
+/* Where layers differ, times are sure to rise only along BLOCK. */
 static bool is_run(const struct remat_queue *q, const struct remat_proposals *policies,
                    const struct remat_policy *policy)
 {
@@ -143,10 +143,10 @@ void remat_queue_add_planned(struct remat_queue *q)
     }
 }
 
-/* --- taking --- */
+/* --- popping --- */
 
-/* The first step between `now` and the corner, at the latest the corner, that needs at most
- * `bytes`. Layers are alike, so bytes fall nearly evenly. */
+/* The first step after `now`, the corner at the latest, that needs at most `bytes`. Layers are
+ * alike, so bytes fall nearly evenly. */
 static struct remat_proposal find_step(struct remat_search *s, struct remat_proposal now,
                                        struct remat_proposal corner, uint64_t bytes)
 {
@@ -156,7 +156,7 @@ static struct remat_proposal find_step(struct remat_search *s, struct remat_prop
             ahead = (uint32_t)((double)steps * (double)(now.least.live_bytes - bytes) /
                                (double)(now.least.live_bytes - corner.least.live_bytes));
         ahead = ahead < 1 ? 1 : ahead >= steps ? steps - 1 : ahead;
-        struct remat_proposal middle = look_at(s, now, now.step + ahead);
+        struct remat_proposal middle = at_step(s, now, now.step + ahead);
         *(middle.least.live_bytes > bytes ? &now : &corner) = middle;
     }
     return corner;
@@ -171,7 +171,7 @@ static uint32_t next_corner(const struct remat_queue *q, const struct remat_queu
     return next < remat_path_length(path) ? remat_path_corner(path, next) : e->last;
 }
 
-/* On to the next step that needs at most `bytes`. False: there is none. */
+/* Advances to the next step that needs at most `bytes`. False: there is none. */
 static bool advance(const struct remat_queue *q, struct remat_queue_entry *e, uint64_t bytes)
 {
     struct remat_search *s = q->search;
@@ -181,7 +181,7 @@ static bool advance(const struct remat_queue *q, struct remat_queue_entry *e, ui
         if (end.step > e->now.step && (fits || end.least.live_bytes > bytes))
             end = remat_queue_smallest(s, end, e->now.step + fits);
         if (end.step > e->now.step && end.least.live_bytes <= bytes) {
-            e->now = fits ? look_at(s, e->now, e->now.step + 1) : find_step(s, e->now, end, bytes);
+            e->now = fits ? at_step(s, e->now, e->now.step + 1) : find_step(s, e->now, end, bytes);
             return true;
         }
         if (e->corner.step > e->now.step) {
@@ -191,14 +191,15 @@ static bool advance(const struct remat_queue *q, struct remat_queue_entry *e, ui
         }
         if (e->now.step == e->last)
             return false;
-        e->corner = look_at(s, e->now, next_corner(q, e));
+        e->corner = at_step(s, e->now, next_corner(q, e));
     }
 }
 
-/* On from what was taken, or is too large. Of a run's smallest step both sides remain. */
-static void go_on(struct remat_queue *q, struct remat_queue_entry e, uint64_t bytes)
+/* Pushes the rest of an entry whose step was popped or is too large: by bytes, the runs on either
+ * side of that step. */
+static void push_rest(struct remat_queue *q, struct remat_queue_entry e, uint64_t bytes)
 {
-    e.taken = false;
+    e.popped = false;
     if (q->order == REMAT_FASTEST_FIRST) {
         if (advance(q, &e, bytes))
             push(q, e);
@@ -208,22 +209,22 @@ static void go_on(struct remat_queue *q, struct remat_queue_entry e, uint64_t by
     }
 }
 
-bool remat_queue_take(struct remat_queue *q, uint64_t limit_bytes, struct remat_proposal *out)
+bool remat_queue_pop(struct remat_queue *q, uint64_t limit_bytes, struct remat_proposal *out)
 {
     while (q->heap.count > 0 && (!q->last_key || q->heap.items[0].key <= q->last_key) &&
            !remat_search_is_over(q->search)) {
         struct remat_queue_entry e = remat_queue_heap_take(&q->heap, 0), next = e;
-        if (e.taken || e.now.least.live_bytes > limit_bytes) {
-            go_on(q, e, limit_bytes);
+        if (e.popped || e.now.least.live_bytes > limit_bytes) {
+            push_rest(q, e, limit_bytes);
         } else if (!e.now.cost.step_ns) {
             remat_proposal_price(q->search, &next.now);
             push(q, next);
         } else {
-            next.taken = true;
+            next.popped = true;
             push(q, next);
-            if (remat_proposals_have(&q->taken, &e.now))
+            if (remat_proposals_have(&q->popped, &e.now))
                 continue;
-            REMAT_PUSH(q->search->arena, &q->taken, e.now);
+            REMAT_PUSH(q->search->arena, &q->popped, e.now);
             *out = e.now;
             return true;
         }
@@ -235,7 +236,7 @@ void remat_queue_evaluate(struct remat_queue *q, struct remat_proposal *proposal
                           uint64_t limit_bytes)
 {
     remat_proposal_evaluate(q->search, proposal, q->curve ? 0 : limit_bytes);
-    q->taken.items[q->taken.count - 1].cost = proposal->cost;
+    q->popped.items[q->popped.count - 1].cost = proposal->cost;
 }
 
 /* Faster, or as fast and smaller. */
@@ -245,13 +246,13 @@ static bool is_better(const struct remat_evaluation *a, const struct remat_evalu
                                     : a->live_peak_bytes < b->live_peak_bytes;
 }
 
-/* It is proven that nothing fits, what needs `bytes` is nearly as small as the proof allows, and a
- * search to the end would take long. */
+/* True if nothing fits by proof, `bytes` are nearly as few as the proof allows, and a complete
+ * search would take long. */
 static bool is_near_floor(const struct remat_queue *q, uint64_t bytes)
 {
     const struct remat_search *s = q->search;
     return s->limit_bytes < s->floor_bytes && bytes <= s->floor_bytes + s->floor_bytes / 32 &&
-           (uint64_t)q->taken.count * s->graph->node_count > REFUSAL_NODES;
+           (uint64_t)q->popped.count * s->graph->node_count > REFUSAL_NODES;
 }
 
 bool remat_queue_best(struct remat_queue *q, uint64_t limit_bytes, bool found,
@@ -261,7 +262,7 @@ bool remat_queue_best(struct remat_queue *q, uint64_t limit_bytes, bool found,
     struct remat_proposal proposal;
     q->last_key = by_time && found ? best->cost.step_ns : 0;
     while (limit_bytes >= q->search->floor_bytes && !is_near_floor(q, limit_bytes) &&
-           remat_queue_take(q, limit_bytes, &proposal)) {
+           remat_queue_pop(q, limit_bytes, &proposal)) {
         remat_queue_evaluate(q, &proposal, limit_bytes);
         if (proposal.cost.arena_bytes > limit_bytes ||
             (by_time && found && !is_better(&proposal.cost, &best->cost)))
@@ -275,6 +276,6 @@ bool remat_queue_best(struct remat_queue *q, uint64_t limit_bytes, bool found,
             limit_bytes = proposal.cost.arena_bytes - 1;
         }
     }
-    remat_proposals_show(q->search, q->name, q->added_count, q->taken.items, q->taken.count);
+    remat_proposals_show(q->search, q->name, q->added_count, q->popped.items, q->popped.count);
     return found;
 }

@@ -6,9 +6,9 @@
 #ifndef REMAT_SEARCH_H
 #define REMAT_SEARCH_H
 
-#include "decide.h"
 #include "lower.h"
 #include "planner.h"
+#include "policy.h"
 #include "search_settings.h"
 
 struct remat_search {
@@ -18,65 +18,65 @@ struct remat_search {
     struct remat_arena *scratch;   /* of one proposal at a time: empty between two */
     struct remat_planner *planner; /* NULL: not needed, as where there is no budget */
     const struct remat_search_settings *settings;
-    const struct remat_graph *graph;              /* what decisions are made on */
-    struct remat_evaluator *evaluator;            /* of that */
-    struct remat_model model;                     /* of that; no pins */
+    const struct remat_graph *graph;              /* that decisions are about */
+    struct remat_evaluator *evaluator;            /* of `graph` */
+    struct remat_model model;                     /* of `graph`, without pins */
     const struct remat_step *step;                /* whose other segments are scheduled */
-    uint64_t fixed_arena_bytes, fixed_live_bytes; /* that other segments need */
-    uint64_t floor_bytes;                         /* no arena is smaller, as far as is known yet */
-    uint64_t reserve_bytes, limit_bytes; /* limit: budget - reserve, UINT64_MAX without one */
-    struct remat_notes notes;            /* for the report */
-    struct remat_search_state state;     /* times are of the decided segment */
-    bool over;                           /* settings->is_over has said so */
-    struct remat_policy_ground *ground;  /* of the graph and its pins */
+    uint64_t fixed_arena_bytes, fixed_live_bytes; /* of the other segments */
+    uint64_t floor_bytes;                         /* of any arena, as far as is proven */
+    uint64_t reserve_bytes, limit_bytes;     /* limit: budget - reserve, UINT64_MAX without one */
+    struct remat_notes notes;                /* for the report */
+    struct remat_search_state state;         /* times are of the decided segment */
+    bool over;                               /* settings->is_over has said so */
+    struct remat_policy_facts *policy_facts; /* of `graph` and its pins */
 };
 
-/* A decision carried through; everything lies in the search's arena, but for `arranged`. */
+/* A decision as it is lowered; everything lies in the search's arena, except `arranged`. */
 struct remat_chosen {
     const char *name; /* of the policy, or "per-op" */
     struct remat_decision decision;
     struct remat_arrangement arranged; /* as evaluated; in `planning` and the evaluator's memory */
     uint64_t arena_bytes;
-    bool fits;            /* false: nothing does, and this needs least */
-    uint64_t bound_ns;    /* no decision that fits takes less; 0: not asked */
+    bool fits;            /* false: nothing does, and this is the smallest */
+    uint64_t bound_ns;    /* of every decision that fits; 0: not asked */
     uint64_t floor_bytes; /* of the arena of any decision; 0: not asked */
-    /* By system: its own policy, or the fastest that fits, if possible of those that the system has
-     * flags for, and arranged.step_ns of that; NULL: none does. */
+    /* By system: the policy asked for, or the fastest that fits, preferably one that the system has
+     * flags for, and its arranged.step_ns; NULL: none fits. */
     struct remat_timed_policy {
         const struct remat_policy *policy;
         uint64_t ns;
     } manual[REMAT_SYSTEM_COUNT];
 };
 
-/* REMAT_ERROR_CUT_SHORT: the search was ended with nothing found, and what is likely smallest does
- * not fit either. */
+/* Chooses the plan. REMAT_ERROR_CUT_SHORT: the search was ended with nothing found, and the
+ * decision that is likely the smallest does not fit either. */
 remat_status remat_choose(struct remat_search *search, struct remat_chosen *out);
 
-/* REMAT_ERROR_INTERNAL where a bound says that what has been found cannot be: no such bound is ever
- * shown. Both of the decided segment. */
+/* REMAT_ERROR_INTERNAL if the bound exceeds a time that was found: no such bound is ever shown.
+ * Both are of the decided segment. */
 remat_status remat_search_check_bound(struct remat_search *search, uint64_t bound_ns,
                                       uint64_t step_ns);
 
-/* With a budget, and neither a policy nor the manual solver: the planner's decisions count. */
+/* True with a budget and neither a policy nor the manual solver: planned decisions are tried. */
 bool remat_search_per_op(const struct remat_search *search);
 
-/* Of a step, from one for the decided segment. */
+/* Lower bound of a step, given that of the decided segment. */
 uint64_t remat_search_bound_ns(const struct remat_search *search, uint64_t ns);
 
-/* Whether a search is to end; asks settings->is_over. */
+/* True if the search is to end, as settings->is_over says. */
 bool remat_search_is_over(struct remat_search *search);
 
-/* No arena is smaller; `always`: whatever the pieces of gradients. Tells settings->refused where
- * that is more than there is room for. */
+/* Raises the floor of all arenas; `always`: it holds whatever the pieces of gradients. Calls
+ * settings->refused where it exceeds the limit. */
 void remat_search_raise_floor(struct remat_search *search, uint64_t arena_bytes, bool always);
 
-/* For settings->briefly. */
+/* The error of a search that is not to say what needs least (settings->briefly). */
 remat_status remat_search_refuse_briefly(struct remat_search *search);
 
-/* Makes the planner for the search's graph and pins; finds the bound for its budget. */
+/* Creates the planner for the search's graph and pins, and finds the bound for its budget. */
 remat_status remat_search_plan(struct remat_search *search, bool bounds_only);
 
-/* Of a whole step, when the decided segment takes `ns`; 0: not known. */
+/* Time of a step, given that of the decided segment; 0: not known. */
 uint64_t remat_search_step_ns(const struct remat_search *search, uint64_t ns);
 
 /* The other action of each value of the graph, all other values as decided. Costs of single values

@@ -31,7 +31,7 @@ def plan(options):
     microbatches = report.get("microbatches", 1)
     predicted, name = step_ns(schedule, microbatches), " ".join(map(str, options))
     free = [dict(command, estimated_ns=0) if "transfer" in command else command for command in schedule]
-    in_line = step_ns([{**command, "transfer": {}} if "transfer" in command else command for command in schedule], microbatches)
+    blocking = step_ns([{**command, "transfer": {}} if "transfer" in command else command for command in schedule], microbatches)
     check(report["step_ns"] == predicted, f"{name}: {report['step_ns']} ns, {predicted} by two clocks")
     check(report["exposed_ns"] == predicted - step_ns(free, microbatches), f"{name}: {report['exposed_ns']} ns are exposed")
     waits = 0
@@ -45,8 +45,8 @@ def plan(options):
     for command in schedule:
         if "transfer" in command and command["transfer"]["group"] != command["index"]:
             grouped["complete_before" not in command["transfer"]] += 1
-    check(predicted <= in_line and report.get("bound_step_ns", 0) <= predicted, f"{name}: {predicted} ns, {in_line} in line")
-    report["in_line_ns"] = in_line
+    check(predicted <= blocking and report.get("bound_step_ns", 0) <= predicted, f"{name}: {predicted} ns, {blocking} in line")
+    report["in_line_ns"] = blocking
     return report
 
 

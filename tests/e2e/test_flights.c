@@ -66,18 +66,18 @@ static void test_bits(remat_context *ctx, const struct ranks_model *model, uint3
 {
     static const char *const names[PLANS] = {"as compiled", "stretched", "spread", "deferred",
                                              "grouped"};
-    struct remat_program *plans[PLANS], *in_line;
+    struct remat_program *plans[PLANS], *blocking;
     struct ranks_result expected[RANKS_MAX];
     struct remat_arena arena;
     remat_arena_init(&arena, ctx);
     make_plans(ctx, &arena, model, ranks, microbatches, plans);
-    in_line = flights_copy(ctx, &arena, plans[COMPILED]);
-    for (uint32_t c = 0; c < in_line->command_count; c++) {
-        in_line->commands[c].continues_group = false;
-        if (flights_is_transfer(in_line, c))
-            in_line->commands[c].complete_before = c + 1;
+    blocking = flights_copy(ctx, &arena, plans[COMPILED]);
+    for (uint32_t c = 0; c < blocking->command_count; c++) {
+        blocking->commands[c].continues_group = false;
+        if (flights_is_transfer(blocking, c))
+            blocking->commands[c].complete_before = c + 1;
     }
-    ranks_run(ctx, in_line, &(struct ranks_settings){.steps = STEPS}, expected);
+    ranks_run(ctx, blocking, &(struct ranks_settings){.steps = STEPS}, expected);
     printf("zero %u: %u transfers beside, at most %u at once\n", model->zero,
            flights_count(plans[DEFERRED]), flights_most(plans[DEFERRED]));
     CHECK(flights_most(plans[DEFERRED]) > 2, "at most %u transfers at once",

@@ -17,7 +17,7 @@ struct remat_decision {
                          need, the action has no effect. */
     const char **reasons; /* by value id: "policy", "pin", NULL when nobody said anything; NULL: not
                              asked for */
-    bool in_line; /* transfers that no decision is about do not run beside computation (beside.h) */
+    bool blocking;        /* transfers that could be overlapped are not (lower/schedule.h) */
 };
 
 enum { REMAT_ROUNDS_MAX = 2 };

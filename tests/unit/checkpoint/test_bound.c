@@ -311,7 +311,7 @@ static remat_status check_decision(struct graph *g, const char *what, uint32_t c
     least = remat_planner_least(g->planner, &scratch, &g->decision);
     CHECK(least.step_ns <= cost.step_ns && least.live_bytes <= cost.live_peak_bytes &&
               (remat_evaluate_time(&g->subject.evaluator, &g->decision).step_ns == cost.step_ns ||
-               has_lane(g) > g->decision.in_line),
+               has_lane(g) > g->decision.blocking),
           "%s, %s %u: %" PRIu64 " ns, %" PRIu64 " B, but at least %" PRIu64 " ns, %" PRIu64 " B",
           g->name, what, code, cost.step_ns, cost.live_peak_bytes, least.step_ns, least.live_bytes);
     REMAT_TRY(subject_charged(&scratch, &g->model, &g->decision, &charged_ns));
@@ -371,7 +371,7 @@ static void check_inside(struct graph *g)
                 action = REMAT_ACTION_PART; /* where it may be one */
             g->decision.actions[v] = two_level ? remat_action_twice(action) : action;
         }
-        g->decision.in_line = has_lane(g) && k % 2;
+        g->decision.blocking = has_lane(g) && k % 2;
         CHECK_OK(g->subject.ctx, check_decision(g, "inside", k, &ignored));
     }
 }
@@ -388,7 +388,7 @@ static remat_status check_all(struct graph *g, struct tally *y)
     REMAT_TRY_NEW(&g->subject.arena, costs, count * ways);
     for (uint32_t code = 0; code < count * ways; code++) {
         uint32_t rest = code / ways;
-        g->decision.in_line = code % ways;
+        g->decision.blocking = code % ways;
         for (uint32_t f = 0; f < g->free_count; f++, rest /= each)
             g->decision.actions[g->free_values[f]] = actions[rest % each];
         REMAT_TRY(check_decision(g, "decision", code, &costs[code]));
@@ -402,7 +402,7 @@ static remat_status check_all(struct graph *g, struct tally *y)
         for (uint32_t f = 0; f < g->free_count; f++)
             g->decision.actions[g->free_values[f]] =
                 (uint8_t)random_draw(&g->random, REMAT_ACTION_COUNT);
-        g->decision.in_line = k % ways;
+        g->decision.blocking = k % ways;
         REMAT_TRY(check_decision(g, "two-level", k, &two_level));
     }
     check_inside(g);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What remat_run_beside promises, naively: whether a kernel is ready is asked of all kernels before
- * it, each time. Shares no code with the compiler. */
+/* What remat_overlap_transfers promises, naively: whether a kernel is ready is asked of all kernels
+ * before it, each time. Shares no code with the compiler. */
 #ifndef NAIVE_BESIDE_H
 #define NAIVE_BESIDE_H
 

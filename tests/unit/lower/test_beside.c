@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Transfers beside computation, on random kernels, transfers and prices: order, groups, completions
  * and time are those of the naive run, and what holds of any run holds of it. */
-#include "beside.h"
 #include "check.h"
 #include "naive_beside.h"
+#include "schedule.h"
 
 #include <inttypes.h>
 
@@ -221,7 +221,7 @@ struct totals {
 };
 
 static void compare(const struct naive_problem *p, const struct subject *s,
-                    const struct remat_beside *found, uint64_t seed, struct totals *totals)
+                    const struct remat_overlapped *found, uint64_t seed, struct totals *totals)
 {
     struct naive_run expected, run = {.ns = found->ns};
     uint64_t computed_ns = 0;
@@ -270,8 +270,8 @@ static remat_status try_all(void *user)
                                           .mesh = {2, {{"dp", 2}, {"tp", 2}}}};
         const struct remat_kernel_list kernels = {.count = (uint32_t)problem.count,
                                                   .kernels = subject.kernels};
-        struct remat_beside found =
-            remat_run_beside(arena, &graph, &kernels, subject.prices, subject.order);
+        struct remat_overlapped found =
+            remat_overlap_transfers(arena, &graph, &kernels, subject.prices, subject.order);
         compare(&problem, &subject, &found, seed, &totals);
         remat_arena_reset(arena);
     }

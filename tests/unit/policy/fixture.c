@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fixture.h"
 
-#include "decide.h"
 #include "models.h"
 #include "passes.h"
+#include "policy.h"
 
 static const struct remat_pass_settings undivided;
 
@@ -41,11 +41,11 @@ remat_status fixture_decide(remat_context *ctx, struct remat_arena *arena,
                             struct remat_notes *notes)
 {
     remat_status st = REMAT_OK;
-    struct remat_policy_ground *ground;
+    struct remat_policy_facts *shared;
     *notes = (struct remat_notes){0};
     REMAT_TRY(remat_policy_resolve(ctx, arena, graph, settings, policy));
-    REMAT_TRY(remat_policy_prepare(ctx, arena, graph, settings, &ground));
-    remat_policy_decide(ground, arena, policy, decision, notes);
+    REMAT_TRY(remat_policy_prepare(ctx, arena, graph, settings, &shared));
+    remat_policy_decide(shared, arena, policy, decision, notes);
 fail:
     return st;
 }

@@ -3,7 +3,6 @@
 #ifndef POLICY_FIXTURE_H
 #define POLICY_FIXTURE_H
 
-#include "decide.h"
 #include "graph.h"
 #include "policy.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Decisions of every policy on gpt2-tiny. */
 #include "check.h"
-#include "decide.h"
 #include "fixture.h"
 #include "ops.h"
+#include "policy.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -307,8 +307,8 @@ static void test_manual_policies(void)
     struct remat_policies list;
     const uint32_t by_layer = 1 + 7 + 3 * (LAYERS - 1) + (LAYERS - 2) + 1, lists = (1 << 5) - 2;
     struct remat_policy_settings no_pins = {0};
-    struct remat_policy_ground *ground;
-    CHECK_OK(ctx, remat_policy_prepare(ctx, &arena, graph, &no_pins, &ground));
+    struct remat_policy_facts *shared;
+    CHECK_OK(ctx, remat_policy_prepare(ctx, &arena, graph, &no_pins, &shared));
     remat_manual_policies(&arena, graph, &list);
     struct remat_policy *policies = list.items;
     uint32_t count = (uint32_t)list.count;
@@ -316,7 +316,7 @@ static void test_manual_policies(void)
     struct remat_decision *decisions = remat_arena_array(&arena, count, sizeof *decisions);
     for (uint32_t i = 0; i < count; i++) {
         struct remat_notes ignored = {0};
-        remat_policy_decide(ground, &arena, &policies[i], &decisions[i], &ignored);
+        remat_policy_decide(shared, &arena, &policies[i], &decisions[i], &ignored);
         for (uint32_t j = 0; j < i && i <= by_layer; j++)
             CHECK(!same(&decisions[i], &decisions[j]), "%s equals %s", policies[i].name,
                   policies[j].name);
@@ -358,14 +358,14 @@ static struct remat_policy_settings parse_flags(char *flags)
 static void check_flags(struct remat_policy *of)
 {
     const struct remat_policy_settings no_pins = {0};
-    struct remat_policy_ground *ground;
+    struct remat_policy_facts *shared;
     struct remat_decision meant = {0};
     char flags[256];
     const char *found = remat_policy_flags(&arena, of, REMAT_SYSTEM_MEGATRON);
     CHECK(found, "%s: no flags", of->name);
     snprintf(flags, sizeof flags, "%s", found ? found : "");
-    CHECK_OK(ctx, remat_policy_prepare(ctx, &arena, graph, &no_pins, &ground), "%s", of->name);
-    remat_policy_decide(ground, &arena, of, &meant, &notes);
+    CHECK_OK(ctx, remat_policy_prepare(ctx, &arena, graph, &no_pins, &shared), "%s", of->name);
+    remat_policy_decide(shared, &arena, of, &meant, &notes);
     struct remat_decision said = decide(parse_flags(flags));
     CHECK(same(&meant, &said), "%s is not \"%s\"", of->name, found);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Walks every row of rules.def: each needs a case below that breaks it first. */
 #include "check.h"
-#include "decide.h"
 #include "fixture.h"
+#include "policy.h"
 #include "rules.h"
 
 #define GLOBS(...)                                                                                 \

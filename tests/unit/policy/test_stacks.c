@@ -3,9 +3,9 @@
  * output: each is counted on its own, and N is checked against the longer. Of what is handed on,
  * the shards are what one group of the same stack reads. */
 #include "check.h"
-#include "decide.h"
 #include "fixture.h"
 #include "graph_text.h"
+#include "policy.h"
 
 #include <stdio.h>
 

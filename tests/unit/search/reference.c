@@ -12,7 +12,7 @@
 struct former {
     struct remat_arena *arena;
     const struct remat_graph *graph;
-    remat_site *runs_in;        /* by node */
+    remat_run *runs_in;         /* by node */
     remat_kernel_id *kernel_of; /* by node */
     bool *stored;               /* by value */
     struct remat_arrangement *out;
@@ -51,7 +51,7 @@ static void find_stored(struct former *f)
 /* Nodes of a kernel come in one piece, but for what is absorbed. */
 static void number_kernels(struct former *f)
 {
-    remat_site last = {REMAT_NONE};
+    remat_run last = {REMAT_NONE};
     struct remat_kernel_list *list = &f->out->kernels;
     for (uint32_t n = 0; n < f->graph->node_count; n++) {
         f->kernel_of[n].i = REMAT_NONE;
@@ -78,7 +78,7 @@ static void write_kernels(struct former *f, struct subject *s)
             REMAT_PUSH(f->arena, &nodes[f->kernel_of[n.i].i], n);
     for (uint32_t k = 0; k < list->count; k++) {
         const struct remat_settled *settled = s->evaluator.settled;
-        remat_site site = f->runs_in[nodes[k].items[0].i];
+        remat_run site = f->runs_in[nodes[k].items[0].i];
         struct remat_fused_kernel *kernel = &list->kernels[k];
         bool *stored;
         REMAT_NEW(f->arena, stored, nodes[k].count);
@@ -86,16 +86,16 @@ static void write_kernels(struct former *f, struct subject *s)
             stored[n] = f->stored[f->graph->nodes[nodes[k].items[n].i].outputs[0].i];
         *kernel = remat_kernel_write(w, nodes[k].items, (uint32_t)nodes[k].count, stored);
         f->out->prices[k] =
-            site.i < remat_site_end(settled).i
+            site.i < remat_run_end(settled).i
                 ? remat_price_variant(f->graph, kernel,
-                                      &s->evaluator.prices[remat_site_kernel(settled, site).i],
+                                      &s->evaluator.prices[remat_run_kernel(settled, site).i],
                                       &s->device)
                 : remat_price_kernel(f->graph, kernel, &s->device);
     }
     remat_scratch_close(body);
 }
 
-static remat_status arrange(struct former *f, struct subject *s, bool in_line)
+static remat_status arrange(struct former *f, struct subject *s, bool blocking)
 {
     struct remat_arrangement *out = f->out;
     bool transfers = false;
@@ -107,7 +107,7 @@ static remat_status arrange(struct former *f, struct subject *s, bool in_line)
     }
     remat_arrange_kernels(f->arena, &s->persistent,
                           remat_persistent_inputs(f->arena, &s->persistent, f->graph),
-                          transfers && !in_line, &s->watch, out);
+                          transfers && !blocking, &s->watch, out);
     return remat_place(s->ctx, f->arena, &s->persistent, &out->lifespans, &out->arena_bytes);
 }
 
@@ -130,7 +130,7 @@ remat_status reference_find(struct subject *s, struct remat_arena *arena,
     number_kernels(&f);
     find_stored(&f);
     write_kernels(&f, s);
-    st = arrange(&f, s, decision->in_line);
+    st = arrange(&f, s, decision->blocking);
 fail:
     return st;
 }

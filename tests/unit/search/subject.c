@@ -2,7 +2,7 @@
 #include "subject.h"
 
 #include "border.h"
-#include "decide.h"
+#include "policy.h"
 #include "prepare.h"
 
 enum { LISTS_EACH = 16 };
@@ -47,14 +47,14 @@ remat_status subject_pin(struct subject *s, const bool *saved)
     remat_status st = REMAT_OK;
     struct remat_graph *graph = remat_graph_copy(&s->arena, s->graph, 1);
     const struct remat_policy_settings none = {0};
-    struct remat_policy_ground *ground;
+    struct remat_policy_facts *shared;
     for (uint32_t v = 0; v < graph->value_count; v++)
         graph->values[v].pin = saved[v] ? REMAT_PIN_SAVE : REMAT_PIN_NONE;
-    REMAT_TRY(remat_policy_prepare(s->ctx, &s->arena, graph, &none, &ground));
+    REMAT_TRY(remat_policy_prepare(s->ctx, &s->arena, graph, &none, &shared));
     s->graph = graph;
     remat_evaluator_release(&s->evaluator);
     remat_evaluator_init(&s->evaluator, &s->arena, s->graph, &s->persistent, &s->device,
-                         remat_policy_pinned(ground, &s->arena), &s->watch);
+                         remat_policy_pinned(shared, &s->arena), &s->watch);
 fail:
     return st;
 }
@@ -84,8 +84,8 @@ remat_status subject_choose(struct subject *s, struct remat_arena *arena, uint64
     const struct remat_search_settings settings = {.has_budget = true};
     const struct remat_policy_settings no_pins = {0};
     remat_status st = REMAT_OK;
-    struct remat_policy_ground *ground;
-    REMAT_TRY(remat_policy_prepare(s->ctx, arena, s->graph, &no_pins, &ground));
+    struct remat_policy_facts *shared;
+    REMAT_TRY(remat_policy_prepare(s->ctx, arena, s->graph, &no_pins, &shared));
     struct remat_search search = {.ctx = s->ctx,
                                   .arena = arena,
                                   .planning = arena,
@@ -93,7 +93,7 @@ remat_status subject_choose(struct subject *s, struct remat_arena *arena, uint64
                                   .graph = s->graph,
                                   .evaluator = &s->evaluator,
                                   .step = &s->step,
-                                  .ground = ground,
+                                  .policy_facts = shared,
                                   .limit_bytes = limit_bytes};
     REMAT_TRY(remat_model_create(arena, s->evaluator.settled, s->evaluator.prices, &s->device,
                                  &search.model));
@@ -182,7 +182,7 @@ remat_status subject_manual(struct subject *s, struct subject_manual *out)
 {
     remat_status st = REMAT_OK;
     const struct remat_policy_settings no_pins = {0};
-    REMAT_TRY(remat_policy_prepare(s->ctx, &s->arena, s->graph, &no_pins, &out->ground));
+    REMAT_TRY(remat_policy_prepare(s->ctx, &s->arena, s->graph, &no_pins, &out->facts));
     struct remat_policies policies;
     remat_manual_policies(&s->arena, s->graph, &policies);
     out->policies = policies.items;
@@ -196,6 +196,6 @@ remat_status subject_manual_decide(const struct subject_manual *listed, struct r
                                    uint32_t policy, struct remat_decision *out)
 {
     struct remat_notes notes = {0};
-    remat_policy_decide(listed->ground, arena, &listed->policies[policy], out, &notes);
+    remat_policy_decide(listed->facts, arena, &listed->policies[policy], out, &notes);
     return REMAT_OK;
 }

@@ -75,7 +75,7 @@ remat_status subject_bench_extract(struct subject_bench *bench);
 struct subject_manual {
     uint32_t count;
     struct remat_policy *policies;
-    struct remat_policy_ground *ground;
+    struct remat_policy_facts *facts;
 };
 remat_status subject_manual(struct subject *subject, struct subject_manual *out);
 remat_status subject_manual_decide(const struct subject_manual *listed, struct remat_arena *arena,

@@ -107,7 +107,7 @@ static void check_order(struct fixture *f)
     uint32_t count = 0;
     fill(f, REMAT_FASTEST_FIRST, &queue);
     CHECK(queue.heap.count < queue.added_count / 2, "few ranges");
-    for (; remat_queue_take(&queue, UINT64_MAX, &proposal); count++) {
+    for (; remat_queue_pop(&queue, UINT64_MAX, &proposal); count++) {
         CHECK(proposal.cost.step_ns + 10000 >= before_ns, "%" PRIu64 " ns behind %" PRIu64 " ns",
               proposal.cost.step_ns, before_ns);
         CHECK(proposal.cost.step_ns != before_ns || proposal.cost.effect != before_effect,
@@ -118,7 +118,7 @@ static void check_order(struct fixture *f)
     CHECK(count > LIMITS, "only %u", count);
     for (size_t i = 0; i < f->all.count; i++)
         CHECK(f->all.items[i].path.i >= f->search.planner->tried_count ||
-                  remat_proposals_have(&queue.taken, &f->all.items[i]),
+                  remat_proposals_have(&queue.popped, &f->all.items[i]),
               "step %u of path %u is left out", f->all.items[i].step, f->all.items[i].path.i);
 }
 

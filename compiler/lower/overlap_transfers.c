@@ -1,40 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The order is run once, with two clocks. A group of transfers starts when all before it is
- * computed and the one before it is complete. A kernel that needs a transfer under way, or a kernel
- * that is held, is held too; when the group is complete by the clock of computation, held transfers
- * that are ready start together, then held kernels come in their order. So transfers meet in groups
- * while the lane is busy, and none waits for another that is not ready. One that the
- * next transfer in line would wait for, nearly all its time, is held until after that. At the end
+/* Replays the order once with two clocks, that of computation and that of the transfers' stream. A
+ * group of transfers starts once everything before it is computed and the group before it is
+ * complete. A kernel that needs a transfer in flight is deferred, and so is one that needs a
+ * deferred kernel. When the clock of computation reaches the end of a group, deferred transfers
+ * that are ready start together, then deferred kernels follow in their order. So groups grow while
+ * the stream is busy, and no transfer waits for one that is not ready. A transfer that would delay
+ * the next blocking one by nearly all its own time is deferred until after that. At the end
  * computation waits.
  *
  *     order         dW2  send2  add2  update2  dX1  dW1  send1  add1  update1
  *     computation   dW2  dX1    dW1   add2  update2  ......  add1  update1
- *     lane               send2........      send1...........
+ *     stream               send2........      send1...........
  *
  * There add2 waits for send2, and update2 for add2; dX1 and dW1 do not. */
-#include "beside.h"
 
 #include "amounts.h"
-#include "groups.h"
 #include "overlap.h"
 #include "schedule.h"
 
 #include <assert.h>
 
 enum {
-    FLIGHTS_MAX = 2,  /* so that the lane has a next one, and few buffers are waited with */
-    HIDDEN_SHARE = 8, /* a transfer yields if less than this part of it can be hidden */
+    FLIGHTS_MAX = 2,  /* the stream always has a next group, and few buffers live longer */
+    HIDDEN_SHARE = 8, /* a transfer yields if less than this share of it can be hidden */
 };
 
-struct unit { /* of the given order: a kernel, behind those that take parts of parameters for it */
+struct unit { /* of the given order: a kernel, after those that fetch its parts of parameters */
     uint32_t begin, end;
-    uint32_t passed;     /* transfers in line before it was held */
-    remat_value lacking; /* unwritten when it was looked at last; none: not known */
+    uint32_t passed;     /* blocking transfers before it was deferred */
+    remat_value lacking; /* an input found unwritten last time; none: not known */
 };
 
-struct group { /* of transfers beside computation, at these positions */
+struct group { /* of overlapped transfers, at these positions */
     uint32_t begin, end;
-    uint64_t left_ns; /* that more of them may take */
+    uint64_t left_ns; /* that further transfers may take */
     uint64_t end_ns;
 };
 
@@ -43,19 +42,20 @@ struct runner {
     const struct remat_graph *graph;
     const struct remat_kernel_list *kernels;
     const struct remat_price *prices;
-    remat_kernel_id *from, *after; /* the order, and groups in line: groups.h */
-    struct remat_beside *out;
-    bool *beside;      /* by kernel: it runs beside computation */
+    remat_kernel_id *from, *after; /* the order, and groups of blocking transfers */
+    struct remat_overlapped *out;
+    bool *overlapped;  /* by kernel: it may be overlapped */
     uint32_t count;    /* emitted */
-    bool *unwritten;   /* by value: made by what is held or under way */
-    uint32_t *readers; /* by value: of these, how many read it */
-    struct REMAT_LIST(struct unit) held;
+    bool *unwritten;   /* by value: written by what is deferred or in flight */
+    uint32_t *readers; /* by value: how many of these read it */
+    struct REMAT_LIST(struct unit) deferred;
     struct REMAT_LIST(struct group) open; /* that nothing has needed yet */
-    uint32_t flight_count;                /* of these, the last ones: under way */
-    uint64_t now_ns, lane_ns;             /* computation has come to; the lane will have come to */
-    uint32_t passed;                      /* transfers in line so far */
-    uint64_t *until_in_line_ns;           /* by position of the given order: of computation */
-    uint32_t at;                          /* of that order */
+    uint32_t flight_count;                /* the last ones of `open`, in flight */
+    uint64_t now_ns, stream_ns;           /* clock of computation; end of the stream's work */
+    uint32_t passed;                      /* blocking transfers so far */
+    uint64_t *until_blocking_ns; /* by position of the given order: computation up to the next
+                           blocking transfer */
+    uint32_t at;                 /* position in that order */
 };
 
 static const struct remat_fused_kernel *kernel_of(const struct runner *r, struct unit unit)
@@ -73,8 +73,8 @@ static struct group *first_flight(const struct runner *r)
     return &r->open.items[r->open.count - r->flight_count];
 }
 
-/* A transfer beside computation joins the group of the one before it, if that is under way and no
- * kernel came in between. */
+/* An overlapped transfer joins the group of the one before it if that is in flight and no kernel
+ * came in between. */
 static bool joins(const struct runner *r, remat_kernel_id k)
 {
     const struct group *last = r->flight_count ? &r->open.items[r->open.count - 1] : NULL;
@@ -82,7 +82,7 @@ static bool joins(const struct runner *r, remat_kernel_id k)
            remat_go_together(r->graph, kernel_at(r, r->count - 1), remat_kernel_at(r->kernels, k));
 }
 
-/* No further transfer may start, or join one that has. */
+/* No further transfer may start, nor join a group in flight. */
 static bool is_full(const struct runner *r)
 {
     if (r->flight_count < FLIGHTS_MAX)
@@ -91,7 +91,7 @@ static bool is_full(const struct runner *r)
     return last->end != r->count || last->left_ns == 0;
 }
 
-/* --- what waits for what --- */
+/* --- dependences --- */
 
 static void mark(struct runner *r, const struct remat_fused_kernel *kernel, bool pending)
 {
@@ -113,24 +113,24 @@ static uint32_t own_reads(const struct remat_fused_kernel *kernel, remat_value v
     return count;
 }
 
-/* The next transfer in line would wait for nearly all of it. It yields to one only: a lane that is
- * always busy would hold it to the end. */
-static bool yields(const struct runner *r, struct unit unit, bool held)
+/* The next blocking transfer would wait for nearly all of this one. It yields once: a stream that
+ * is always busy would defer it to the end. */
+static bool yields(const struct runner *r, struct unit unit, bool deferred)
 {
     uint64_t ns = r->prices[r->from[unit.end - 1].i].ns / HIDDEN_SHARE;
-    uint64_t start_ns = r->lane_ns < r->now_ns ? r->now_ns : r->lane_ns;
-    return remat_ns_add(start_ns, ns) > remat_ns_add(r->now_ns, r->until_in_line_ns[r->at]) &&
-           !(held && unit.passed < r->passed);
+    uint64_t start_ns = r->stream_ns < r->now_ns ? r->now_ns : r->stream_ns;
+    return remat_ns_add(start_ns, ns) > remat_ns_add(r->now_ns, r->until_blocking_ns[r->at]) &&
+           !(deferred && unit.passed < r->passed);
 }
 
-/* `held`: the kernel's own reads are marked. */
-static bool waits(const struct runner *r, struct unit *unit, bool held)
+/* `deferred`: the kernel's own reads are marked. */
+static bool waits(const struct runner *r, struct unit *unit, bool deferred)
 {
     const struct remat_fused_kernel *kernel = kernel_of(r, *unit);
     remat_kernel_id k = r->from[unit->end - 1];
-    if ((r->beside[k.i] && is_full(r)) ||
+    if ((r->overlapped[k.i] && is_full(r)) ||
         (!remat_is_none(unit->lacking.i) && r->unwritten[unit->lacking.i]) ||
-        (r->beside[k.i] && r->flight_count == FLIGHTS_MAX && !joins(r, k)))
+        (r->overlapped[k.i] && r->flight_count == FLIGHTS_MAX && !joins(r, k)))
         return true;
     for (uint32_t o = 0; o < kernel->operand_count; o++) {
         const struct remat_kernel_operand *operand = &kernel->operands[o];
@@ -139,14 +139,14 @@ static bool waits(const struct runner *r, struct unit *unit, bool held)
         if (operand->access != REMAT_ACCESS_WRITE && r->unwritten[v.i])
             return true;
         if (operand->access == REMAT_ACCESS_UPDATE &&
-            r->readers[v.i] > (held ? own_reads(kernel, v) : 0))
+            r->readers[v.i] > (deferred ? own_reads(kernel, v) : 0))
             return true;
     }
     unit->lacking = REMAT_NO_VALUE;
-    return r->beside[k.i] && yields(r, *unit, held);
+    return r->overlapped[k.i] && yields(r, *unit, deferred);
 }
 
-/* The kernel reads what the transfer gives, or replaces what it takes. */
+/* The kernel reads the transfer's result, or replaces its operand. */
 static bool needs(const struct remat_fused_kernel *kernel,
                   const struct remat_fused_kernel *transfer)
 {
@@ -191,13 +191,13 @@ static void complete_for(struct runner *r, const struct remat_fused_kernel *kern
     r->open.count = kept;
 }
 
-static void start_beside(struct runner *r, remat_kernel_id k)
+static void start_overlapped(struct runner *r, remat_kernel_id k)
 {
     const struct remat_price *price = &r->prices[k.i];
     bool continues = r->out->continues[r->count] = joins(r, k);
     uint64_t ns = continues ? remat_continued_ns(price) : price->ns;
     mark(r, remat_kernel_at(r->kernels, k), true);
-    r->lane_ns = remat_ns_add(r->lane_ns, ns);
+    r->stream_ns = remat_ns_add(r->stream_ns, ns);
     if (!continues) {
         bool alone = remat_goes_alone(r->graph, remat_kernel_at(r->kernels, k));
         struct group group = {.begin = r->count,
@@ -208,11 +208,11 @@ static void start_beside(struct runner *r, remat_kernel_id k)
     struct group *group = &r->open.items[r->open.count - 1];
     group->left_ns -= ns;
     group->end = r->count + 1;
-    group->end_ns = r->lane_ns;
+    group->end_ns = r->stream_ns;
 }
 
-/* It takes its turn on the lane, too. */
-static void transfer_in_line(struct runner *r, remat_kernel_id k)
+/* A blocking transfer waits for its turn on the stream, too. */
+static void transfer_blocking(struct runner *r, remat_kernel_id k)
 {
     const struct remat_price *price = &r->prices[k.i];
     uint32_t begin = r->count;
@@ -221,8 +221,8 @@ static void transfer_in_line(struct runner *r, remat_kernel_id k)
     while (r->out->continues[begin])
         begin--;
     set_complete(r, begin, r->count, r->count + 1);
-    r->now_ns = r->lane_ns =
-        remat_ns_add(r->lane_ns, continues ? remat_continued_ns(price) : price->ns);
+    r->now_ns = r->stream_ns =
+        remat_ns_add(r->stream_ns, continues ? remat_continued_ns(price) : price->ns);
 }
 
 static void emit_kernel(struct runner *r, remat_kernel_id k)
@@ -232,8 +232,8 @@ static void emit_kernel(struct runner *r, remat_kernel_id k)
     if (!remat_kernel_kind_is_transfer(kernel->kind)) {
         r->now_ns = remat_ns_add(r->now_ns, r->prices[k.i].ns);
     } else {
-        r->lane_ns = r->lane_ns < r->now_ns ? r->now_ns : r->lane_ns;
-        (r->beside[k.i] ? start_beside : transfer_in_line)(r, k);
+        r->stream_ns = r->stream_ns < r->now_ns ? r->now_ns : r->stream_ns;
+        (r->overlapped[k.i] ? start_overlapped : transfer_blocking)(r, k);
     }
     r->out->order[r->count++] = k;
 }
@@ -245,25 +245,25 @@ static void emit(struct runner *r, struct unit unit)
         emit_kernel(r, r->from[i]);
 }
 
-/* Held transfers of which one is ready: it and all that join it. */
+/* Starts a deferred transfer that is ready, and all that can join it. */
 static bool release_group(struct runner *r)
 {
     size_t kept = 0;
     bool any = false;
     if (is_full(r))
         return false;
-    for (size_t i = 0; i < r->held.count; i++) {
-        struct unit unit = r->held.items[i];
+    for (size_t i = 0; i < r->deferred.count; i++) {
+        struct unit unit = r->deferred.items[i];
         remat_kernel_id k = r->from[unit.end - 1];
-        if (!r->beside[k.i] || waits(r, &unit, true) || (any && !joins(r, k))) {
-            r->held.items[kept++] = unit;
+        if (!r->overlapped[k.i] || waits(r, &unit, true) || (any && !joins(r, k))) {
+            r->deferred.items[kept++] = unit;
             continue;
         }
         mark(r, kernel_of(r, unit), false);
         emit(r, unit);
         any = true;
     }
-    r->held.count = kept;
+    r->deferred.count = kept;
     return any;
 }
 
@@ -272,20 +272,20 @@ static void release(struct runner *r)
     size_t kept = 0;
     while (release_group(r))
         ;
-    for (size_t i = 0; i < r->held.count; i++) {
-        struct unit unit = r->held.items[i];
+    for (size_t i = 0; i < r->deferred.count; i++) {
+        struct unit unit = r->deferred.items[i];
         if (waits(r, &unit, true)) {
-            r->held.items[kept++] = unit;
+            r->deferred.items[kept++] = unit;
             continue;
         }
         mark(r, kernel_of(r, unit), false);
         emit(r, unit);
     }
-    r->held.count = kept;
+    r->deferred.count = kept;
 }
 
-/* Transfers that the clock of computation has come to; `to_end`: all. */
-static void land(struct runner *r, bool to_end)
+/* Completes the transfers that the clock of computation has reached; `to_end`: all. */
+static void complete_flights(struct runner *r, bool to_end)
 {
     while (r->flight_count > 0 && (to_end || first_flight(r)->end_ns <= r->now_ns)) {
         const struct group *first = first_flight(r);
@@ -297,43 +297,45 @@ static void land(struct runner *r, bool to_end)
     }
 }
 
-static bool is_in_line(const struct runner *r, remat_kernel_id k)
+static bool is_blocking(const struct runner *r, remat_kernel_id k)
 {
-    return remat_kernel_kind_is_transfer(r->kernels->kernels[k.i].kind) && !r->beside[k.i];
+    return remat_kernel_kind_is_transfer(r->kernels->kernels[k.i].kind) && !r->overlapped[k.i];
 }
 
 /* REMAT_SEGMENT_NS_MAX: there is no other. */
-static void find_next_in_line(struct runner *r)
+static void find_next_blocking(struct runner *r)
 {
     uint32_t count = r->kernels->count;
-    REMAT_NEW(r->arena, r->until_in_line_ns, count + 1);
-    r->until_in_line_ns[count] = REMAT_SEGMENT_NS_MAX;
+    REMAT_NEW(r->arena, r->until_blocking_ns, count + 1);
+    r->until_blocking_ns[count] = REMAT_SEGMENT_NS_MAX;
     for (uint32_t at = count; at-- > 0;) {
         const struct remat_fused_kernel *kernel = remat_kernel_at(r->kernels, r->from[at]);
         bool transfer = remat_kernel_kind_is_transfer(kernel->kind);
         uint64_t ns = transfer ? 0 : r->prices[r->from[at].i].ns;
-        if (!is_in_line(r, r->from[at]))
-            r->until_in_line_ns[at] = remat_ns_add(r->until_in_line_ns[at + 1], ns);
+        if (!is_blocking(r, r->from[at]))
+            r->until_blocking_ns[at] = remat_ns_add(r->until_blocking_ns[at + 1], ns);
     }
 }
 
-struct remat_beside remat_run_beside(struct remat_arena *arena, const struct remat_graph *graph,
-                                     const struct remat_kernel_list *kernels,
-                                     const struct remat_price *prices, const remat_kernel_id *order)
+struct remat_overlapped remat_overlap_transfers(struct remat_arena *arena,
+                                                const struct remat_graph *graph,
+                                                const struct remat_kernel_list *kernels,
+                                                const struct remat_price *prices,
+                                                const remat_kernel_id *order)
 {
-    struct remat_beside out = {0};
+    struct remat_overlapped out = {0};
     struct runner r = {
         .arena = arena, .graph = graph, .kernels = kernels, .prices = prices, .out = &out};
     REMAT_NEW(arena, out.order, kernels->count);
     REMAT_NEW(arena, out.complete_before, kernels->count);
     REMAT_NEW(arena, out.continues, kernels->count);
-    REMAT_NEW(arena, r.beside, kernels->count);
+    REMAT_NEW(arena, r.overlapped, kernels->count);
     REMAT_NEW(arena, r.unwritten, graph->value_count);
     REMAT_NEW(arena, r.readers, graph->value_count);
     for (remat_kernel_id k = {0}; k.i < kernels->count; k.i++)
-        r.beside[k.i] = remat_may_overlap(graph, remat_kernel_at(kernels, k));
+        r.overlapped[k.i] = remat_may_overlap(graph, remat_kernel_at(kernels, k));
     r.from = remat_group_gathers(arena, graph, kernels, prices, order, &r.after);
-    find_next_in_line(&r);
+    find_next_blocking(&r);
     for (struct unit unit = {0}; unit.end < kernels->count; unit.begin = unit.end) {
         while (remat_turn_of(remat_kernel_at(kernels, r.from[unit.end++])) ==
                    REMAT_TURN_BEFORE_READER &&
@@ -344,18 +346,18 @@ struct remat_beside remat_run_beside(struct remat_arena *arena, const struct rem
         unit.lacking = REMAT_NO_VALUE;
         if (waits(&r, &unit, false)) {
             mark(&r, kernel_of(&r, unit), true);
-            REMAT_PUSH(arena, &r.held, unit);
+            REMAT_PUSH(arena, &r.deferred, unit);
         } else {
             emit(&r, unit);
-            land(&r, false);
+            complete_flights(&r, false);
         }
-        if (is_in_line(&r, r.from[unit.end - 1])) {
+        if (is_blocking(&r, r.from[unit.end - 1])) {
             r.passed++;
             release(&r);
         }
     }
-    land(&r, true);
-    assert(r.held.count == 0 && r.count == kernels->count);
+    complete_flights(&r, true);
+    assert(r.deferred.count == 0 && r.count == kernels->count);
     for (size_t i = 0; i < r.open.count; i++)
         set_complete(&r, r.open.items[i].begin, r.open.items[i].end, r.count);
     out.ns = r.now_ns;
