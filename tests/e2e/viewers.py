@@ -5,6 +5,8 @@
   plan's peak, every recomputed command has an arrow from its original, and the commands are those that a run records.
 - snapshot: Python unpickles it; at every command what is allocated are the buffers that live then, by place, size, name
   and class, and their sum is its live bytes; frees are of what is allocated, and what is left is the segment's blocks.
+- dot, of a plan and a layer of it: commands and all values that are decided about, with shape, line and word of their
+  action, and each command's edges; Graphviz reads it where it is installed. Of a graph: its nodes.
 
     viewers.py TOOLS"""
 import bisect
@@ -14,11 +16,13 @@ import os
 import pathlib
 import pickle
 import pickletools
+import re
+import shutil
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from harness import TEXT, Tools, check, finish
+from harness import TEXT, Tools, check, finish, must, run
 
 tool = Tools(sys.argv[1])
 os.chdir(tempfile.mkdtemp())
@@ -190,12 +194,80 @@ def check_snapshot(plan):
     check(times == sorted(times) and times[-1] <= plan.of["step_ns"] // 1000, "times")
 
 
+# --- dot ---
+
+STYLES = {"save": ("box", "solid"), "recompute": ("ellipse", "dashed"), "recompute inline": ("hexagon", "dotted"),
+          "twice": ("doublecircle", "dashed"), "twice inline": ("doubleoctagon", "dotted"),
+          "shard": ("box3d", "solid")}
+NODE = re.compile(r'  ([cdnv]\d+) \[label="((?:[^"\\]|\\.)*)", shape=(\w+)(?:, style="filled,(\w+)", fillcolor="(#\w{6})")?\];')
+EDGE = re.compile(r"  ([cnv]\d+) -> ([cnv]\d+);")
+
+
+def read_dot(*options):
+    first, second, *lines, last = tool.text("dump", *options, "--format", "dot").splitlines()
+    check(first.startswith('digraph "') and first.endswith('" {') and last == "}", (first, last))
+    nodes, edges = {}, set()
+    for line in lines:
+        if node := NODE.fullmatch(line):
+            check(node[1] not in nodes, f"{node[1]} is there twice")
+            nodes[node[1]] = node.groups()[1:]
+        else:
+            edges.add(EDGE.fullmatch(line).groups())
+    check(all(end in nodes for edge in edges for end in edge), "edges are between nodes")
+    if shutil.which("dot"):
+        must(run(["dot", "-Tplain"], input=tool.text("dump", *options, "--format", "dot")))
+    return nodes, edges
+
+
+def check_dot(plan):
+    """Commands of the step, and the values that they use about which something is decided."""
+    actions = {d["name"]: d["action"] for d in plan.decisions}
+    for layer in (None, 1):
+        nodes, edges = read_dot(plan.path, *([] if layer is None else ["--layer", layer]))
+        commands = {c["index"]: c for c in plan.step if layer is None or c["layer"] == layer}
+        check({int(n[1:]) for n in nodes if n[0] == "c"} == set(commands), "commands")
+        labels = collections.Counter(node[0].split("\\n")[0] for name, node in nodes.items() if name[0] != "c")
+        used = {(o["value"], o["instance"]) for c in commands.values() for o in c["operands"] if o["value"] in actions}
+        for value, instance in used:
+            check(labels[value + (f" #{instance}" if instance else "")] == 1, f"{value}, {instance} is not there once")
+        decided = {d["name"] for d in plan.decisions if layer is None or d["layer"] == layer}
+        shown = {label.split(" #")[0] for label in labels}
+        check(decided <= {name.removesuffix(".part") for name in shown} | shown, decided - shown)
+        for name, (label, shape, line, _) in nodes.items():
+            value, words = label.split("\\n")
+            action = words.split(",")[0]
+            if name[0] != "c":
+                value = value.split(" #")[0]
+                check(actions.get(value, actions.get(value.removesuffix(".part"))) == action, label)
+                check(STYLES[action] == (shape, line), (label, shape, line))
+        by_label = {node[0].split("\\n")[0]: name for name, node in nodes.items() if name[0] == "v"}
+        for c in commands.values():
+            for o in c["operands"]:
+                node = by_label.get(o["value"] + (f" #{o['instance']}" if o["instance"] else ""))
+                if node and o["access"] in ("read", "write"):
+                    edge = (node, f"c{c['index']}") if o["access"] == "read" else (f"c{c['index']}", node)
+                    check(edge in edges, f"{edge} is not there: {c['name']}, {o}")
+
+
+def check_graph_dot():
+    text = tool.text("dump", "m.fbs", "--text")
+    of = tool.json("dump", "m.fbs", "--format", "json")
+    nodes, _ = read_dot("m.fbs")
+    check(sum(name[0] == "n" for name in nodes) == of["nodes"], "nodes of the graph")
+    check(all(f'%{label.split(chr(92) + "n")[1]}' in text for label, *_ in nodes.values() if label.count("\\n") == 2), "names")
+    layer, _ = read_dot("m.fbs", "--layer", 1)
+    check({n for n in nodes if n[0] == "n"} > {n for n in layer if n[0] == "n"} > set(), "a layer is a part")
+
+
 def check_plan(number, graph, options):
     tool.must("graph", *graph, "-o", "m.fbs")
     tool.must("compile", "m.fbs", *options, "-o", "m.plan")
     plan = Plan("m.plan")
     trace = check_trace(plan)
     check_snapshot(plan)
+    if plan.of["layers"] > 1:
+        check_dot(plan)
+        check_graph_dot()
     if number in (0, 1):
         check_as_run(plan, trace)
 

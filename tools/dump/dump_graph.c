@@ -2,10 +2,12 @@
 /* A graph in numbers. */
 #include "dump_graph.h"
 
+#include "formats.h"
 #include "ops.h"
 #include "show.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
 struct roles {
     uint64_t values, elements, bytes;
@@ -73,4 +75,70 @@ void dump_graph_json(const struct remat_graph *graph, const struct remat_graph *
     dump_set(out, "parameter_tensors", dump_bytes(roles[REMAT_ROLE_PARAMETER].values));
     dump_set(out, "parameter_bytes", dump_bytes(roles[REMAT_ROLE_PARAMETER].bytes));
     dump_set(out, "optimizer", json_string(remat_optimizer_name(graph->optimizer.kind)));
+}
+
+/* "bf16[4,64]" */
+static void append_type(const struct remat_value_info *value, struct remat_text *out)
+{
+    remat_text_append(out, "%s[", remat_dtype_name(value->dtype));
+    for (uint32_t k = 0; k < value->shape.rank; k++)
+        remat_text_append(out, "%s%" PRIi64, k ? "," : "", value->shape.dims[k]);
+    remat_text_append(out, "]");
+}
+
+static void append_node(const struct remat_graph *graph, const struct remat_node_info *node,
+                        uint32_t index, struct remat_text *out)
+{
+    const struct remat_value_info *first = &graph->values[node->outputs[0].i];
+    remat_text_append(out, "  n%" PRIu32 " [label=\"%s\\n", index, remat_op_info(node->op)->name);
+    dump_append_quoted(out, first->name);
+    remat_text_append(out, "\\n");
+    append_type(first, out);
+    remat_text_append(out, "\", shape=box];\n");
+}
+
+remat_status dump_graph_dot(remat_context *ctx, struct remat_arena *arena,
+                            const struct remat_graph *bound, const char *layer,
+                            struct remat_text *out)
+{
+    remat_status st = REMAT_OK;
+    int64_t only = layer ? strtoll(layer, NULL, 10) : -1;
+    bool *chosen, *read, any = false;
+    REMAT_TRY_NEW(arena, chosen, bound->node_count);
+    REMAT_TRY_NEW(arena, read, bound->value_count);
+    remat_text_append(out, "digraph \"");
+    dump_append_quoted(out, bound->name);
+    remat_text_append(out, "\" {\n  node [fontname=\"Helvetica\"];\n");
+    for (uint32_t n = 0; n < bound->node_count; n++) {
+        const struct remat_node_info *node = &bound->nodes[n];
+        chosen[n] = only < 0 || bound->scopes[node->scope.i].layer == only;
+        any |= chosen[n];
+        if (!chosen[n])
+            continue;
+        append_node(bound, node, n, out);
+        for (uint32_t i = 0; i < node->input_count; i++) {
+            uint32_t producer = remat_producer(bound, node->inputs[i]).i;
+            if (!remat_is_none(producer) && chosen[producer])
+                remat_text_append(out, "  n%" PRIu32 " -> n%" PRIu32 ";\n", producer, n);
+            if (!remat_is_none(producer) ||
+                bound->values[node->inputs[i].i].role == REMAT_ROLE_PARAMETER)
+                continue;
+            remat_text_append(out, "  v%" PRIu32 " -> n%" PRIu32 ";\n", node->inputs[i].i, n);
+            read[node->inputs[i].i] = true;
+        }
+    }
+    for (uint32_t v = 0; v < bound->value_count; v++)
+        if (read[v]) {
+            remat_text_append(out, "  v%" PRIu32 " [label=\"", v);
+            dump_append_quoted(out, bound->values[v].name);
+            remat_text_append(out, "\\n");
+            append_type(&bound->values[v], out);
+            remat_text_append(out, "\", shape=ellipse];\n");
+        }
+    remat_text_append(out, "}\n");
+    if (!any)
+        st = remat_error(ctx, REMAT_ERROR_USAGE, "--layer %" PRIi64 ": the graph has no such layer",
+                         only);
+fail:
+    return st;
 }

@@ -19,6 +19,13 @@ remat_status dump_snapshot(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_program *program, const char *of,
                            struct remat_text *out);
 
+/* A graph for Graphviz. `of`: a layer's number. Values that are decided about have colour, shape
+ * and words of their action. REMAT_ERROR_USAGE: there is no such layer. */
+remat_status dump_dot(remat_context *ctx, struct remat_arena *arena,
+                      const struct remat_program *program, const char *of, struct remat_text *out);
+/* Text between quotes of a dot file. */
+void dump_append_quoted(struct remat_text *out, const char *text);
+
 /* --- shared by these --- */
 
 /* One run of a segment. */

@@ -38,7 +38,15 @@ static const struct cli_tool tool = {
 enum { NO_VIEW = OPTION_COUNT };
 
 /* What --format accepts, in that order. */
-enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_CSV, FORMAT_TRACE, FORMAT_HTML, FORMAT_SNAPSHOT };
+enum format {
+    FORMAT_TEXT,
+    FORMAT_JSON,
+    FORMAT_CSV,
+    FORMAT_TRACE,
+    FORMAT_HTML,
+    FORMAT_SNAPSHOT,
+    FORMAT_DOT
+};
 static const struct {
     dump_text_view file; /* NULL: a form of every view */
     uint32_t view;       /* a form of this view alone; NO_VIEW: a file of its own */
@@ -49,6 +57,7 @@ static const struct {
     [FORMAT_TRACE] = {dump_step_trace, NO_VIEW},
     [FORMAT_HTML] = {dump_report_html, NO_VIEW},
     [FORMAT_SNAPSHOT] = {dump_snapshot, NO_VIEW},
+    [FORMAT_DOT] = {dump_dot, NO_VIEW},
 };
 
 static const struct {
@@ -82,7 +91,8 @@ static remat_status read_request(remat_context *ctx, const struct cli_arguments 
         OPTION_summary,
         (enum format)cli_choice(args, OPTION_format, 0),
         cli_text(args, OPTION_format, "text"),
-        cli_text(args, OPTION_why, cli_text(args, OPTION_segment, NULL)),
+        cli_text(args, OPTION_why,
+                 cli_text(args, OPTION_segment, cli_text(args, OPTION_layer, NULL))),
         cli_text(args, OPTION_nvrtc, NULL),
         (enum policy_framework)cli_choice(args, OPTION_emit_policy, 0),
         cli_text(args, OPTION_model, NULL),
@@ -109,6 +119,8 @@ static remat_status read_request(remat_context *ctx, const struct cli_arguments 
                            options[out->view].name, out->format_name);
     if (cli_has(args, OPTION_segment) && out->view != OPTION_schedule)
         return remat_error(ctx, REMAT_ERROR_USAGE, "--segment needs --schedule");
+    if (cli_has(args, OPTION_layer) && out->format != FORMAT_DOT)
+        return remat_error(ctx, REMAT_ERROR_USAGE, "--layer needs --format dot");
     if (out->model && out->view != OPTION_emit_policy)
         return remat_error(ctx, REMAT_ERROR_USAGE, "--model needs --emit-policy");
     if (out->nvrtc && out->view != OPTION_check)
@@ -191,7 +203,7 @@ static remat_status dump_graph(remat_context *ctx, struct remat_arena *arena, co
     remat_status st = REMAT_OK;
     struct remat_graph *bound;
     struct dump_json json = {0};
-    if (formats[request.format].file)
+    if (formats[request.format].file && request.format != FORMAT_DOT)
         REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--format %s needs a plan, and %s is a graph",
                    request.format_name, path);
     if (request.view != OPTION_text && request.view != OPTION_summary)
@@ -202,7 +214,9 @@ static remat_status dump_graph(remat_context *ctx, struct remat_arena *arena, co
         return REMAT_OK;
     }
     REMAT_TRY(graph_file_bind(ctx, path, arena, graph, &bound));
-    if (request.format == FORMAT_TEXT)
+    if (request.format == FORMAT_DOT)
+        REMAT_TRY(dump_graph_dot(ctx, arena, bound, request.of, out));
+    else if (request.format == FORMAT_TEXT)
         dump_graph_text(graph, bound, out);
     else {
         json.object = json_object();
