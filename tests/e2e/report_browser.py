@@ -24,7 +24,7 @@ except (ImportError, AssertionError) as error:
     sys.exit(1 if IN_CI else 77)
 
 ELEMENTS_MAX = 2000
-LEFT, RIGHT = 84, 14  # of the pictures, beside the axis
+LEFT, RIGHT = 92, 14  # of the pictures, beside the axis
 
 
 def start():
@@ -123,6 +123,8 @@ def check_figures(page):
     said = page.run("return [...document.querySelectorAll('#figures dd')].map(d => [d.dataset.key, d.dataset.value, d.firstChild.textContent])")
     summary, seen = page.summary, set()
     for key, value, text in said:
+        if key == "measured":
+            continue
         assert str(summary[key]) == value or float(value) == summary[key], (key, value, summary[key])
         seen.add(key)
         if key.endswith("_bytes") and summary[key]:
@@ -159,7 +161,8 @@ def positions_of(page):
 
 def check_boxes(page):
     """Each buffer of a step has the rectangle of its lifespan and its place, from one corner of the picture to the other."""
-    start, ends, whole = positions_of(page)
+    start, ends, _ = positions_of(page)
+    whole = page.run("return step.end")
     boxes, width, height = page.run("const w = memoryCanvas.clientWidth, h = memoryCanvas.clientHeight;"
                                     "return [buffers.map(b => { const x = boxOf(b, w, h); return x && [x.x, x.y, x.width, x.height]; }), w, h]")
     assert len(boxes) == len(page.memory["buffers"])
@@ -170,6 +173,8 @@ def check_boxes(page):
     assert 0.5 * height < scale * page.summary["arena_bytes"] < height, (scale, height)
     x_of = lambda ns: LEFT + ns / whole * (width - LEFT - RIGHT)
     compared = 0
+    measured = page.run("return step.segments.reduce((sum, s) => sum + s.measured, 0)")
+    assert whole == positions_of(page)[2] or page.name == "tiny" and whole == max(measured, positions_of(page)[2])
     for buffer, box in zip(page.memory["buffers"], boxes):
         if buffer["persistent"]:
             begin, end = 0, whole
@@ -184,7 +189,6 @@ def check_boxes(page):
         assert all(abs(a - b) < 0.01 for a, b in zip(box, expected)), (page.name, buffer, box, expected)
         compared += 1
     assert compared > 50
-    assert page.run("return step.end") == whole
     exposed = sum(c["transfer"]["exposed_ns"] for c in page.commands if c["index"] in start and "transfer" in c)
     assert page.run("return step.waits.reduce((sum, w) => sum + w.end - w.begin, 0)") == exposed
     return boxes
@@ -226,7 +230,8 @@ def check_pointing(page, boxes):
 def check_clicks(page):
     """Anywhere: who lives there."""
     width, height = page.run("return [memoryCanvas.clientWidth, memoryCanvas.clientHeight]")
-    start, _, whole = positions_of(page)
+    start, _, _ = positions_of(page)
+    whole = page.run("return step.end")
     for share in (0.07, 0.35, 0.8):
         at = LEFT + share * (width - LEFT - RIGHT)
         page.click("memory", at, height - 40)
@@ -294,7 +299,7 @@ def check_keys(page):
     memory.send_keys("+", "+")
     assert page.run("return (state.view.end - state.view.begin) / step.end") == 0.25
     memory.send_keys("0", Keys.HOME)
-    assert page.run("return state.view") == {"begin": 0, "end": page.run("return step.end")}
+    assert page.run("return state.view") == {"begin": 0, "end": page.run("return step.end"), "bytes": None}
     assert page.commands[page.cursor()]["segment"] == page.summary["entries"]["train"][0]["segment"]
     page.tab("commands")
     page.find("#scroller").send_keys(Keys.ARROW_DOWN, Keys.ARROW_DOWN)
@@ -327,6 +332,28 @@ def check_looks(page):
     assert page.run("return new Set(CLASSES.map(c => c[1])).size * 100 + new Set(CLASSES.map(c => c[2])).size") == 707
 
 
+def check_beside(page):
+    """A curve, and measured times beside the predicted ones."""
+    assert page.run("return streamRows.map(r => r.id)").count("measured") == (page.name == "tiny")
+    assert page.run("return document.getElementById('curve-section').hidden") == (page.name == "parts")
+    if page.name == "tiny":
+        with open("trace.json", encoding="utf-8") as file:
+            runs = [e for e in json.load(file)["traceEvents"] if e["ph"] == "X"]
+        page.tab("commands")
+        page.choose("segment", "step")
+        for row in page.rows():
+            took = [e["dur"] * 1000 for e in runs if e["args"]["command"] == int(row["command"])]
+            assert row["measured"] == time(round(sum(took) / len(took))), row
+        last = runs[-len({e["args"]["command"] for e in runs}):]
+        whole = max(e["ts"] + e["dur"] for e in last) - last[0]["ts"]
+        value = float(page.run("return document.querySelector('[data-key=measured]').dataset.value"))
+        assert abs(value - 1000 * whole) <= 2, (value, whole)
+        with open("curve.json", encoding="utf-8") as file:
+            points = json.load(file)["points"]
+        page.find("#curve").send_keys(Keys.ARROW_LEFT, Keys.ARROW_LEFT)
+        assert page.text("#curve-said").startswith(f"{size(points[1]['budget'])}: {time(points[1]['time'])} a step"), page.text("#curve-said")
+
+
 def check_hostile(page):
     assert page.text("#title") == HOSTILE and page.driver.title.startswith(HOSTILE[:8])
     page.tab("decisions")
@@ -349,6 +376,7 @@ def main():
             check_clicks(page)
             check_tables(page)
             check_keys(page)
+            check_beside(page)
             check_looks(page)
             page.check_quiet()
         page = Page(driver, call, "hostile")

@@ -6,7 +6,7 @@ import re
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from harness import Tools
+from harness import TEXT, Tools
 
 HOSTILE = "</script><script>alert(1)</script><!-- \" ' & \u2026 <b>"
 PLANS = {  # options of remat-graph, and of remat-compile
@@ -18,6 +18,7 @@ PLANS = {  # options of remat-graph, and of remat-compile
 }
 VIEWS = {"memory": ["--memory"], "schedule": ["--schedule"], "kernels": ["--kernels"], "placement": ["--placement"], "why": ["--why", "*"]}
 LARGEST = 5_000_000
+BESIDE = {"tiny": ["--curve", "curve.json", "--with", "trace.json"], "large": ["--curve", "curve.csv"]}
 
 
 def make_plans(tools):
@@ -31,8 +32,11 @@ def make_plans(tools):
     with open("hostile.graph", "w", encoding="utf-8") as out:
         out.write(text.replace('graph "gpt2-tiny"', f"graph {quoted}"))
     call("compile", "hostile.graph", "-o", "hostile.plan")
+    call("compile", "tiny.fbs", "--curve", "curve.csv")
+    call("compile", "tiny.fbs", "--curve", "curve.json")
+    call("run", "tiny.plan", "--text", TEXT, "--steps", "3", "--trace", "trace.json")
     for name in [*PLANS, "hostile"]:
-        call("dump", f"{name}.plan", "--format", "html", "-o", f"{name}.html")
+        call("dump", f"{name}.plan", "--format", "html", *BESIDE.get(name, []), "-o", f"{name}.html")
     return call
 
 

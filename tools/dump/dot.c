@@ -152,12 +152,13 @@ fail:
 }
 
 remat_status dump_dot(remat_context *ctx, struct remat_arena *arena,
-                      const struct remat_program *program, const char *of, struct remat_text *out)
+                      const struct remat_program *program, const struct dump_asked *asked,
+                      struct remat_text *out)
 {
     remat_status st = REMAT_OK;
     struct dot d = {.program = program, .out = out};
     const struct remat_entry *step = remat_program_step(program);
-    int64_t layer = of ? strtoll(of, NULL, 10) : -1;
+    int64_t layer = asked->of ? strtoll(asked->of, NULL, 10) : -1;
     bool any = layer < 0;
     REMAT_TRY(find_decisions(arena, &d));
     for (uint32_t k = step ? step->call_begin : 0; step && k < step->call_end; k++) {

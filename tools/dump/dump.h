@@ -47,6 +47,16 @@ DUMP_VIEW(schedule);  /* the commands in order, by segment, those of the step fi
 DUMP_VIEW(kernels);   /* each distinct kernel, the most expensive first, with its instructions */
 DUMP_VIEW(why); /* what saving and recomputing cost; decisions that match a glob (fnmatch(3)) */
 
+/* For a file of a plan: which part, and files that it is shown beside; NULL: all, none. */
+struct dump_asked {
+    const char *of;    /* as of a view */
+    const char *curve; /* as remat-compile --curve writes it */
+    const char *with;  /* as remat-run --trace writes it */
+};
+typedef remat_status (*dump_file)(remat_context *ctx, struct remat_arena *arena,
+                                  const struct remat_program *program,
+                                  const struct dump_asked *asked, struct remat_text *out);
+
 /* --- shared by the views --- */
 
 /* Each is REMAT_NONE. */

@@ -10,19 +10,20 @@
  * remat-run --trace. Besides, slices have their layer and segment, and an arrow leads from a
  * command to each recomputation of what it computes. */
 remat_status dump_step_trace(remat_context *ctx, struct remat_arena *arena,
-                             const struct remat_program *program, const char *of,
+                             const struct remat_program *program, const struct dump_asked *asked,
                              struct remat_text *out);
 
 /* A snapshot of PyTorch's allocator, for pytorch.org/memory_viz and torch.cuda._memory_viz: every
  * buffer of the step, named in its frames, in padded bytes. Categories are classes (buffers.h). */
 remat_status dump_snapshot(remat_context *ctx, struct remat_arena *arena,
-                           const struct remat_program *program, const char *of,
+                           const struct remat_program *program, const struct dump_asked *asked,
                            struct remat_text *out);
 
-/* A graph for Graphviz. `of`: a layer's number. Values that are decided about have colour, shape
- * and words of their action. REMAT_ERROR_USAGE: there is no such layer. */
+/* A graph for Graphviz. asked->of: a layer's number. Values that are decided about have colour,
+ * shape and words of their action. REMAT_ERROR_USAGE: there is no such layer. */
 remat_status dump_dot(remat_context *ctx, struct remat_arena *arena,
-                      const struct remat_program *program, const char *of, struct remat_text *out);
+                      const struct remat_program *program, const struct dump_asked *asked,
+                      struct remat_text *out);
 /* Text between quotes of a dot file. */
 void dump_append_quoted(struct remat_text *out, const char *text);
 

@@ -48,8 +48,8 @@ enum format {
     FORMAT_DOT
 };
 static const struct {
-    dump_text_view file; /* NULL: a form of every view */
-    uint32_t view;       /* a form of this view alone; NO_VIEW: a file of its own */
+    dump_file file; /* NULL: a form of every view */
+    uint32_t view;  /* a form of this view alone; NO_VIEW: a file of its own */
 } formats[] = {
     [FORMAT_TEXT] = {NULL, NO_VIEW},
     [FORMAT_JSON] = {NULL, NO_VIEW},
@@ -77,7 +77,7 @@ struct request {
     uint32_t view; /* OPTION_summary ... OPTION_check */
     enum format format;
     const char *format_name;
-    const char *of;                    /* as of a view in dump.h */
+    struct dump_asked asked;
     const char *nvrtc;                 /* of OPTION_check */
     enum policy_framework emit_policy; /* of OPTION_emit_policy */
     const char *model;                 /* of that */
@@ -91,8 +91,9 @@ static remat_status read_request(remat_context *ctx, const struct cli_arguments 
         OPTION_summary,
         (enum format)cli_choice(args, OPTION_format, 0),
         cli_text(args, OPTION_format, "text"),
-        cli_text(args, OPTION_why,
-                 cli_text(args, OPTION_segment, cli_text(args, OPTION_layer, NULL))),
+        {cli_text(args, OPTION_why,
+                  cli_text(args, OPTION_segment, cli_text(args, OPTION_layer, NULL))),
+         cli_text(args, OPTION_curve, NULL), cli_text(args, OPTION_with, NULL)},
         cli_text(args, OPTION_nvrtc, NULL),
         (enum policy_framework)cli_choice(args, OPTION_emit_policy, 0),
         cli_text(args, OPTION_model, NULL),
@@ -125,6 +126,9 @@ static remat_status read_request(remat_context *ctx, const struct cli_arguments 
         return remat_error(ctx, REMAT_ERROR_USAGE, "--model needs --emit-policy");
     if (out->nvrtc && out->view != OPTION_check)
         return remat_error(ctx, REMAT_ERROR_USAGE, "--nvrtc needs --check");
+    if ((out->asked.curve || out->asked.with) && out->format != FORMAT_HTML)
+        return remat_error(ctx, REMAT_ERROR_USAGE, "--%s needs --format html",
+                           out->asked.curve ? "curve" : "with");
     return REMAT_OK;
 }
 
@@ -174,20 +178,20 @@ static remat_status dump_plan(remat_context *ctx, struct remat_arena *arena, con
     if (request.view == OPTION_check)
         REMAT_TRY(check_plan(ctx, arena, path, program, request.nvrtc, &check));
     if (formats[request.format].file)
-        REMAT_TRY(formats[request.format].file(ctx, arena, program, request.of, out));
+        REMAT_TRY(formats[request.format].file(ctx, arena, program, &request.asked, out));
     else if (request.view == OPTION_emit_policy)
         REMAT_TRY(emit_policy(ctx, arena, program, request, out));
     else if (request.format == FORMAT_TEXT && request.view == OPTION_check)
         check_print(&check, program, out);
     else if (request.format == FORMAT_TEXT)
-        REMAT_TRY(views[request.view].text(ctx, arena, program, request.of, out));
+        REMAT_TRY(views[request.view].text(ctx, arena, program, request.asked.of, out));
     else {
         json.object = json_object();
         dump_set(&json, "schema", json_string("remat-plan/1"));
         if (request.view == OPTION_check)
             check_set(&check, program, &json);
         else
-            REMAT_TRY(views[request.view].json(ctx, arena, program, request.of, &json));
+            REMAT_TRY(views[request.view].json(ctx, arena, program, request.asked.of, &json));
         REMAT_TRY(print_json(ctx, &json, out));
     }
 fail:
@@ -215,7 +219,7 @@ static remat_status dump_graph(remat_context *ctx, struct remat_arena *arena, co
     }
     REMAT_TRY(graph_file_bind(ctx, path, arena, graph, &bound));
     if (request.format == FORMAT_DOT)
-        REMAT_TRY(dump_graph_dot(ctx, arena, bound, request.of, out));
+        REMAT_TRY(dump_graph_dot(ctx, arena, bound, request.asked.of, out));
     else if (request.format == FORMAT_TEXT)
         dump_graph_text(graph, bound, out);
     else {

@@ -198,10 +198,10 @@ static void append_cell(struct remat_text *out, const char *text)
 }
 
 remat_status dump_memory_csv(remat_context *ctx, struct remat_arena *arena,
-                             const struct remat_program *program, const char *of,
+                             const struct remat_program *program, const struct dump_asked *asked,
                              struct remat_text *out)
 {
-    (void)ctx, (void)of;
+    (void)ctx, (void)asked;
     const struct dump_label *labels = dump_labels(arena, program);
     const uint8_t *classes = dump_classify(arena, program);
     if (!labels || !classes)

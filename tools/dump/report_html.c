@@ -30,9 +30,27 @@ static remat_status add_view(remat_context *ctx, struct remat_arena *arena,
     return st;
 }
 
+static remat_status add_files(remat_context *ctx, struct remat_arena *arena,
+                              const struct remat_program *program, const struct dump_asked *asked,
+                              struct dump_json *out)
+{
+    remat_status st = REMAT_OK;
+    struct dump_json curve = {json_object(), false}, measured = {json_object(), false};
+    if (asked->curve)
+        REMAT_TRY(dump_curve_json(ctx, arena, asked->curve, &curve));
+    if (asked->with)
+        REMAT_TRY(dump_measured_json(ctx, arena, program, asked->with, &measured));
+fail:
+    dump_set(out, "curve", curve.object);
+    dump_set(out, "measured", measured.object);
+    out->failed |= curve.failed || measured.failed;
+    return st;
+}
+
 /* Those that are mostly tables; no keys of their objects are names. */
 static remat_status add_tables(remat_context *ctx, struct remat_arena *arena,
-                               const struct remat_program *program, struct dump_json *out)
+                               const struct remat_program *program, const struct dump_asked *asked,
+                               struct dump_json *out)
 {
     remat_status st = REMAT_OK;
     struct dump_json views = {json_object(), false};
@@ -40,6 +58,7 @@ static remat_status add_tables(remat_context *ctx, struct remat_arena *arena,
         if (!tables[t].of || program->decision_count) /* it is an error if nothing matches */
             REMAT_TRY(add_view(ctx, arena, program, tables[t].name, tables[t].json, tables[t].of,
                                &views));
+    REMAT_TRY(add_files(ctx, arena, program, asked, &views));
     out->failed |= views.failed;
     dump_set(out, "tables", pack_tables(views.object));
 fail:
@@ -88,15 +107,14 @@ static remat_status append_page(remat_context *ctx, const struct dump_json *data
 }
 
 remat_status dump_report_html(remat_context *ctx, struct remat_arena *arena,
-                              const struct remat_program *program, const char *of,
+                              const struct remat_program *program, const struct dump_asked *asked,
                               struct remat_text *out)
 {
-    (void)of;
     remat_status st = REMAT_OK;
     struct dump_json data = {json_object(), false};
     REMAT_TRY(add_view(ctx, arena, program, "summary", dump_summary_json, NULL, &data));
     REMAT_TRY(add_standing(arena, program, &data));
-    REMAT_TRY(add_tables(ctx, arena, program, &data));
+    REMAT_TRY(add_tables(ctx, arena, program, asked, &data));
     REMAT_TRY(append_page(ctx, &data, out));
 fail:
     json_decref(data.object);

@@ -259,10 +259,10 @@ fail:
 }
 
 remat_status dump_snapshot(remat_context *ctx, struct remat_arena *arena,
-                           const struct remat_program *program, const char *of,
+                           const struct remat_program *program, const struct dump_asked *asked,
                            struct remat_text *out)
 {
-    (void)of;
+    (void)asked;
     remat_status st = REMAT_OK;
     struct snapshot s = {.program = program,
                          .labels = dump_labels(arena, program),

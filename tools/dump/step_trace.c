@@ -97,10 +97,10 @@ static remat_status append_run(void *user, const struct dump_run *run)
 }
 
 remat_status dump_step_trace(remat_context *ctx, struct remat_arena *arena,
-                             const struct remat_program *program, const char *of,
+                             const struct remat_program *program, const struct dump_asked *asked,
                              struct remat_text *out)
 {
-    (void)of;
+    (void)asked;
     remat_status st = REMAT_OK;
     struct trace trace = {.program = program, .out = out};
     REMAT_TRY(dump_originals(arena, program, &trace.originals));

@@ -35,7 +35,7 @@ void dump_cuda_summary(const struct remat_program *program, struct remat_text *o
  * upper). Persistent buffers span all commands. Then its label and its class (buffers.h).
  * REMAT_ERROR_MEMORY. */
 remat_status dump_memory_csv(remat_context *ctx, struct remat_arena *arena,
-                             const struct remat_program *program, const char *of,
+                             const struct remat_program *program, const struct dump_asked *asked,
                              struct remat_text *out);
 
 #endif

@@ -93,7 +93,7 @@ function layOut() {
       if (position.original !== null) original.set(command.index, position.original);
       laid.commands.push(command);
     });
-    const ends = measured.filter((e) => e.command >= segment.begin && e.command < segment.end).map((e) => e.start_ns + e.ns);
+    const ends = measured.filter((e) => e.command >= segment.begin && e.command < segment.end).map((e) => e.start_ns + e.last_ns);
     const length = ends.reduce((most, end) => Math.max(most, end), 0);
     laid.segments.push({ name: segment.name, times: segment.times, first: segment.begin, last: segment.end, begin, measured: length });
     laid.end = begin + Math.max(segment.ns, length);

@@ -19,7 +19,7 @@ function makeFigures() {
     rows.push(["exposed", "exposed_ns", timeText, `of ${timeText(summary.communication_ns)}; ${summary.mesh.map((a) => `${a.axis}=${a.size}`).join(",")}`]);
   if (measured.length) {
     const runs = step.segments.reduce((sum, s) => sum + s.times * s.measured, 0);
-    rows.push(["step, measured", null, timeText, percent(runs, summary.step_ns) + " of predicted", runs]);
+    rows.push(["step, measured", null, timeText, percent(runs, summary.step_ns) + " over predicted", runs]);
   }
   byId("figures").replaceChildren(...rows.map(([title, key, text, more, value = summary[key]]) => {
     const group = element("div"), said = element("dd", key === "budget_bytes" && !value ? "none" : text(value));
@@ -88,7 +88,7 @@ function makeRecord() {
 document.title = `${shown(summary.graph)}: plan`;
 byId("title").textContent = shown(summary.graph);
 byId("subtitle").textContent = shown(`${summary.layers} layers, for ${summary.target}, by ${summary.producer}`);
-byId("certificate").textContent = shown(packed.certificate ? `Certificate: ${packed.certificate}` : "No certificate: no budget was given, or the decision was.");
+byId("certificate").textContent = shown(packed.certificate ? `Certificate: ${packed.certificate}` : "No certificate: that takes a budget, and decisions that are left to the planner.");
 memoryCanvas.setAttribute("aria-label", "Memory over the step: every buffer a rectangle");
 streamsCanvas.setAttribute("aria-label", "Computation and transfers over the step");
 curveCanvas.setAttribute("aria-label", "Step time against budget");
@@ -116,11 +116,11 @@ byId("axis").onchange = () => {
 };
 byId("above").onchange = () => {
   state.above = byId("above").checked;
-  drawAll();
+  setView(state.view.begin, state.view.end, null);
 };
 byId("to-peak").onclick = () => setCursor(summary.peak_command);
-byId("to-all").onclick = () => setView(0, axisEnd());
-state.view = { begin: 0, end: axisEnd() };
+byId("to-all").onclick = () => setView(0, axisEnd(), null);
+state.view = { begin: 0, end: axisEnd(), bytes: null };
 state.at = order.has(summary.peak_command) ? summary.peak_command : (step.commands[0]?.index ?? 0);
 tabs.show("live");
 setCursor(state.at);

@@ -3,7 +3,7 @@
 
 /* --- drawing --- */
 
-const LEFT = 84, RIGHT = 14, TOP = 20, BOTTOM = 22;
+const LEFT = 92, RIGHT = 14, TOP = 20, BOTTOM = 22;
 const state = { view: { begin: 0, end: 1 }, byTime: true, above: false, at: 0, buffer: null, hover: null };
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const memoryCanvas = byId("memory"), streamsCanvas = byId("streams"), curveCanvas = byId("curve");
@@ -75,8 +75,9 @@ function spanOf(buffer) {
   return segment ? [beginOf(buffer.born), nextOf(Math.min(buffer.dies, segment.last) - 1)] : null;
 }
 
-const bytesBegin = () => (state.above ? summary.static_bytes : 0);
+const bytesBegin = () => state.view.bytes?.[0] ?? (state.above ? summary.static_bytes : 0);
 const bytesEnd = () => {
+  if (state.view.bytes) return state.view.bytes[1];
   const limit = summary.budget_bytes - summary.reserve_bytes;
   return Math.max(summary.arena_bytes, limit > 0 && limit < 1.25 * summary.arena_bytes ? limit : 0, bytesBegin() + 1) * 1.02;
 };
@@ -101,12 +102,12 @@ function niceSteps(from, to, most) {
   return steps;
 }
 
+/* As much of the text as there is room for, from both ends. */
 function label(c, text, x, y, room) {
   let said = shown(text);
-  if (c.measureText(said).width > room) {
-    const keep = Math.floor((said.length * room) / c.measureText(said).width) - 1;
+  for (let keep = said.length; c.measureText(said).width > room; said = said.slice(0, keep / 3) + "\u2026" + shown(text).slice(keep / 3 - keep)) {
+    keep = Math.min(keep - 1, Math.floor((keep * room) / c.measureText(said).width));
     if (keep < 4) return;
-    said = said.slice(0, Math.floor(keep / 3)) + "\u2026" + said.slice(said.length - (keep - Math.floor(keep / 3)));
   }
   c.fillText(said, x, y);
 }
@@ -265,7 +266,7 @@ function streamSpan(row, command) {
   if (row.id.startsWith("measured")) {
     if (!event) return null;
     const from = segmentOf(index).begin + event.start_ns;
-    return state.byTime ? [from, from + event.ns] : [beginOf(index), nextOf(index)];
+    return state.byTime ? [from, from + event.last_ns] : [beginOf(index), nextOf(index)];
   }
   if (!state.byTime) return [beginOf(index), nextOf(index)];
   return step.stream[index];
@@ -356,7 +357,8 @@ function drawMarks() {
     c.fillRect(Math.round(x) - 0.5, 0, 1.5, height);
     if (state.drag) {
       c.globalAlpha = 0.2;
-      c.fillRect(Math.min(state.drag.from, state.drag.to), 0, Math.abs(state.drag.to - state.drag.from), height);
+      const { from, to, top, bottom } = state.drag;
+      c.fillRect(Math.min(from, to), Math.min(top, bottom), Math.abs(to - from), Math.abs(bottom - top));
     }
     c.restore();
   }

@@ -32,9 +32,12 @@ function commandLines(command) {
   return lines;
 }
 
+function bytesAt(y, height) {
+  return bytesBegin() + ((height - BOTTOM - y) / (height - TOP - BOTTOM)) * (bytesEnd() - bytesBegin());
+}
+
 function bufferAt(x, y, width, height) {
-  const command = commandAt(positionOf(x, width));
-  const byte = bytesBegin() + ((height - BOTTOM - y) / (height - TOP - BOTTOM)) * (bytesEnd() - bytesBegin());
+  const command = commandAt(positionOf(x, width)), byte = bytesAt(y, height);
   return liveAt(command).find((b) => b.offset <= byte && byte < b.offset + b.bytes) ?? null;
 }
 
@@ -47,10 +50,20 @@ function streamCommandAt(x, y, width) {
   });
 }
 
+const TALL = 24; /* from here on a drag chooses bytes too */
+
+/* Where the range that is dragged over begins and ends from top to bottom. */
+function dragDown(canvas, y) {
+  const { drag } = state, inside = canvas === memoryCanvas && Math.abs(y - drag.y) > TALL;
+  [drag.top, drag.bottom] = inside ? [drag.y, y] : [0, canvas.clientHeight];
+  drag.tall = inside;
+}
+
 function hover(canvas, event) {
   const { offsetX: x, offsetY: y } = event, width = canvas.clientWidth, height = canvas.clientHeight;
   if (state.drag) {
     state.drag.to = x;
+    dragDown(canvas, y);
     drawMarks();
     return;
   }
@@ -75,10 +88,10 @@ function leave() {
   drawMarks();
 }
 
-function setView(from, to) {
+function setView(from, to, bytes = state.view.bytes) {
   const whole = axisEnd(), length = Math.min(whole, Math.max(to - from, whole / 1e5));
   const start = Math.max(0, Math.min(from, whole - length));
-  state.view = { begin: start, end: start + length };
+  state.view = { begin: start, end: start + length, bytes };
   drawAll();
 }
 
@@ -101,8 +114,8 @@ function setCursor(index, buffer = null) {
 
 function showBuffer(buffer) {
   setCursor(isLive(buffer, state.at) ? state.at : buffer.born, buffer);
-  const box = boxOf(buffer, memoryCanvas.clientWidth, memoryCanvas.clientHeight), place = memoryCanvas.getBoundingClientRect();
-  const x = Math.max(LEFT, Math.min(box.x + box.width / 2, place.width - RIGHT));
+  const place = memoryCanvas.getBoundingClientRect(), box = boxOf(buffer, place.width, place.height);
+  const x = Math.max(LEFT, Math.min(xOf(beginOf(state.at), place.width), place.width - RIGHT));
   showTip(bufferLines(buffer), place.left + x, place.top + Math.max(0, box.y + box.height / 2));
 }
 
@@ -134,7 +147,7 @@ const KEYS = {
   "+": () => zoom(0.5, beginOf(state.at)),
   "=": () => zoom(0.5, beginOf(state.at)),
   "-": () => zoom(2, beginOf(state.at)),
-  0: () => setView(0, axisEnd()),
+  0: () => setView(0, axisEnd(), null),
 };
 
 function listen(canvas) {
@@ -144,14 +157,16 @@ function listen(canvas) {
     if (event.button) return;
     canvas.setPointerCapture(event.pointerId);
     tip.hidden = true;
-    state.drag = { from: event.offsetX, to: event.offsetX };
+    state.drag = { from: event.offsetX, to: event.offsetX, y: event.offsetY };
+    dragDown(canvas, event.offsetY);
   });
   canvas.addEventListener("pointerup", (event) => {
     const width = canvas.clientWidth, drag = state.drag;
     state.drag = null;
     if (!drag || !step.commands.length) return;
     const ends = [positionOf(drag.from, width), positionOf(event.offsetX, width)].sort((a, b) => a - b);
-    if (Math.abs(event.offsetX - drag.from) > 5) setView(...ends);
+    const bytes = [drag.y, event.offsetY].map((y) => bytesAt(y, canvas.clientHeight)).sort((a, b) => a - b);
+    if (Math.abs(event.offsetX - drag.from) > 5) setView(...ends, drag.tall ? bytes : state.view.bytes);
     else if (event.offsetX >= LEFT) {
       const buffer = canvas === memoryCanvas ? bufferAt(event.offsetX, event.offsetY, width, canvas.clientHeight) : null;
       const command = canvas === streamsCanvas ? streamCommandAt(event.offsetX, event.offsetY, width) : null;

@@ -42,9 +42,9 @@ const TABS = [
     columns: [
       words("value", "name", 240), words("scope", "scope", 140), layerColumn, words("action", "action", 120, true), words("op", "op", 100, true),
       { title: "type", width: 140, value: (r) => r.dtype, text: (r) => `${r.dtype}[${r.shape.join(",")}]` },
-      number("bytes", "bytes", bytesText), number("recomputed in", "recompute_ns", (ns) => (ns ? timeText(ns) : "-"), 110),
-      number(`recomputing adds${estimated}`, "recompute_extra_ns", orDash(addedText), 150),
-      number("at peak if saved", "peak_bytes_saved", bytesText, 120), words("reason", "reason", 110, true),
+      number("bytes", "bytes", bytesText), number("recomputed in", "recompute_ns", (ns) => (ns ? timeText(ns) : "-"), 120),
+      number(`recomputing adds${estimated}`, "recompute_extra_ns", orDash(addedText), 225),
+      number("at peak if saved", "peak_bytes_saved", bytesText, 130), words("reason", "reason", 110, true),
     ],
     enter: (row) => {
       const buffer = stepBuffers.find((b) => nameOf(b) === row.name) ?? stepBuffers.find((b) => b.name === row.name);
@@ -165,6 +165,7 @@ const tabs = {
 
   makeTitles() {
     const { columns, sort } = this.shown;
+    byId("table").style.minWidth = `${columns.reduce((sum, column) => sum + column.width, 0)}px`;
     byId("titles").replaceChildren(...columns.map((column, i) => {
       const sorted = sort?.[0] === i, th = element("th", undefined, { className: column.number ? "number" : "" });
       th.style.width = `${column.width}px`;
