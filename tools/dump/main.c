@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* remat-dump: what a plan or a graph says, for people and for programs. */
 #include "check.h"
+#include "diff.h"
 #include "dump_graph.h"
 #include "emit_policy.h"
 #include "file.h"
@@ -79,6 +80,7 @@ struct request {
     const char *format_name;
     struct dump_asked asked;
     const char *nvrtc;                 /* of OPTION_check */
+    const char *other;                 /* of OPTION_diff */
     enum policy_framework emit_policy; /* of OPTION_emit_policy */
     const char *model;                 /* of that */
 };
@@ -95,6 +97,7 @@ static remat_status read_request(remat_context *ctx, const struct cli_arguments 
                   cli_text(args, OPTION_segment, cli_text(args, OPTION_layer, NULL))),
          cli_text(args, OPTION_curve, NULL), cli_text(args, OPTION_with, NULL)},
         cli_text(args, OPTION_nvrtc, NULL),
+        cli_text(args, OPTION_diff, NULL),
         (enum policy_framework)cli_choice(args, OPTION_emit_policy, 0),
         cli_text(args, OPTION_model, NULL),
     };
@@ -166,6 +169,25 @@ fail:
     return st;
 }
 
+static bool is_plan(const char *data, size_t bytes)
+{
+    return bytes >= 8 && memcmp(data + 4, "RMP1", 4) == 0;
+}
+
+static remat_status read_other(remat_context *ctx, struct remat_arena *arena, const char *path,
+                               struct remat_program **out)
+{
+    remat_status st = REMAT_OK;
+    char *data;
+    size_t bytes;
+    REMAT_TRY(remat_file_read(ctx, path, arena, &data, &bytes));
+    if (!is_plan(data, bytes))
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "--diff %s: the file is no plan", path);
+    st = remat_program_read(ctx, path, data, bytes, arena, out);
+fail:
+    return st;
+}
+
 static remat_status dump_plan(remat_context *ctx, struct remat_arena *arena, const char *path,
                               const struct remat_program *program, struct request request,
                               struct remat_text *out)
@@ -173,16 +195,21 @@ static remat_status dump_plan(remat_context *ctx, struct remat_arena *arena, con
     remat_status st = REMAT_OK;
     struct dump_json json = {0};
     struct check check = {0};
+    struct remat_program *other = NULL;
     if (request.view == OPTION_text)
         REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--text needs a graph, and %s is a plan", path);
     if (request.view == OPTION_check)
         REMAT_TRY(check_plan(ctx, arena, path, program, request.nvrtc, &check));
+    if (request.view == OPTION_diff)
+        REMAT_TRY(read_other(ctx, arena, request.other, &other));
     if (formats[request.format].file)
         REMAT_TRY(formats[request.format].file(ctx, arena, program, &request.asked, out));
     else if (request.view == OPTION_emit_policy)
         REMAT_TRY(emit_policy(ctx, arena, program, request, out));
     else if (request.format == FORMAT_TEXT && request.view == OPTION_check)
         check_print(&check, program, out);
+    else if (request.format == FORMAT_TEXT && other)
+        REMAT_TRY(dump_diff_text(arena, program, other, out));
     else if (request.format == FORMAT_TEXT)
         REMAT_TRY(views[request.view].text(ctx, arena, program, request.asked.of, out));
     else {
@@ -190,6 +217,8 @@ static remat_status dump_plan(remat_context *ctx, struct remat_arena *arena, con
         dump_set(&json, "schema", json_string("remat-plan/1"));
         if (request.view == OPTION_check)
             check_set(&check, program, &json);
+        else if (other)
+            REMAT_TRY(dump_diff_json(arena, program, other, &json));
         else
             REMAT_TRY(views[request.view].json(ctx, arena, program, request.asked.of, &json));
         REMAT_TRY(print_json(ctx, &json, out));
@@ -231,11 +260,6 @@ static remat_status dump_graph(remat_context *ctx, struct remat_arena *arena, co
 fail:
     json_decref(json.object);
     return st;
-}
-
-static bool is_plan(const char *data, size_t bytes)
-{
-    return bytes >= 8 && memcmp(data + 4, "RMP1", 4) == 0;
 }
 
 static remat_status dump(remat_context *ctx, struct remat_arena *arena,
