@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* THE pipeline: passes, then the decision (search/), which comes back carried through to a
- * schedule and packed, then lowering. */
+/* THE pipeline: passes, then the choice of a decision (search/), which comes scheduled and packed,
+ * then lowering. */
 #include "compile.h"
 
 #include <inttypes.h>
@@ -9,7 +9,6 @@
 #include "codegen.h"
 #include "lower.h"
 #include "ops.h"
-#include "plan_notes.h"
 #include "policy.h"
 #include "prepare.h"
 #include "search.h"
@@ -48,7 +47,8 @@ static remat_status arrange(struct pipeline *p, struct remat_step_segment *segme
     return REMAT_OK;
 }
 
-/* Where every tensor lies that outlives a segment; and the segments that no decision is about. */
+/* Places the tensors that outlive a segment, and arranges the segments that no decision is about.
+ */
 static remat_status arrange_fixed(struct pipeline *p)
 {
     const struct remat_step *step = &p->prepared.step;
@@ -71,7 +71,8 @@ static remat_status arrange_fixed(struct pipeline *p)
 #define NUMERICS_VERSION                                                                           \
     "2: rows 64 lanes, columns 256 of 1048576 sums, gemm k 384, attention q 64 kv 4096"
 
-/* The manual policies next to the plan, where a system has flags for one; none has for pins. */
+/* Lists the manual policies to compare the plan with, by system: those that it has flags for. No
+ * system has flags for pins. */
 static void describe_manual(struct pipeline *p, const struct remat_chosen *c,
                             struct remat_program *out)
 {
@@ -88,7 +89,7 @@ static void describe_manual(struct pipeline *p, const struct remat_chosen *c,
     }
 }
 
-/* All parts of the batch are alike, and all ranks along an axis. */
+/* All microbatches take the same work, and all ranks along an axis. */
 static void describe_work(struct pipeline *p, struct remat_program *out)
 {
     const struct remat_compile_settings *s = p->settings;
@@ -97,6 +98,37 @@ static void describe_work(struct pipeline *p, struct remat_program *out)
     out->tokens = p->input->tokens * runs * remat_mesh_size(&s->mesh, "dp");
     out->model_flops = remat_mul_saturated(work.flops, runs);
     out->model_ns = (uint64_t)(work.ns * (double)runs + 0.5); /* no more than kernels take */
+}
+
+#define WHOLE "ZeRO: every rank has the whole state of what the ranks do not divide: "
+
+static bool has_axis(const struct remat_program *program, uint32_t axis, const char *name)
+{
+    return axis < program->mesh_count && strcmp(program->mesh[axis].name, name) == 0;
+}
+
+/* Ranks along "dp" divide it, alone or after others. */
+static bool is_divided(const struct remat_program *program, const struct remat_program_value *value)
+{
+    return value->whole_rank && (has_axis(program, value->part_axis, "dp") ||
+                                 has_axis(program, value->block_axis, "dp"));
+}
+
+/* A note on the parameters whose state every rank holds whole although the plan has --zero, because
+ * the ranks do not divide them. NULL: there is none. */
+static const char *note_whole(struct remat_arena *arena, const struct remat_program *program)
+{
+    struct remat_text text = {.arena = arena};
+    for (uint32_t v = 0; v < program->value_count; v++) {
+        const struct remat_program_value *value = &program->values[v];
+        if (value->role != REMAT_ROLE_GRADIENT || is_divided(program, value))
+            continue;
+        int length = (int)strlen(value->name) - (int)strlen(".grad");
+        remat_text_append(&text, "%s%.*s", text.items ? ", " : WHOLE, length, value->name);
+    }
+    if (text.items)
+        remat_text_complete(&text);
+    return text.items;
 }
 
 static remat_status describe(struct pipeline *p, const struct remat_chosen *c,
@@ -126,7 +158,7 @@ static remat_status describe(struct pipeline *p, const struct remat_chosen *c,
         out->numerics_hash =
             remat_hash(&out->workspace_bytes, sizeof out->workspace_bytes, out->numerics_hash);
     describe_manual(p, c, out);
-    const char *notes[2] = {s->passes.zero ? remat_note_whole(p->arena, out) : NULL};
+    const char *notes[2] = {s->passes.zero ? note_whole(p->arena, out) : NULL};
     remat_stopwatch_start(&p->watch);
     if (!s->without_cuda)
         REMAT_CHECK(remat_cuda_emit_plan(p->ctx, p->arena, s->needs_cuda, out, &notes[1]));
@@ -191,7 +223,7 @@ static remat_status check(struct pipeline *p)
     return REMAT_OK;
 }
 
-/* Within what decisions are to be made. */
+/* Sets the limits of the search. */
 static void begin_search(struct pipeline *p)
 {
     const struct remat_compile_settings *settings = p->settings;
@@ -254,7 +286,7 @@ static bool is_late(void *user)
     return !done && s->is_late && s->is_late(s->search.is_over_user);
 }
 
-/* --- what is asked for --- */
+/* --- entry points --- */
 
 static struct pipeline begin(remat_context *ctx, struct remat_arena *arena,
                              const struct remat_graph *graph,
@@ -267,7 +299,7 @@ static struct pipeline begin(remat_context *ctx, struct remat_arena *arena,
                              .watch = {.running = settings->pass_time != NULL}};
 }
 
-/* What is wrong with what was made here is no fault of the graph that it was made of. */
+/* An invalid plan is an error of the compiler, not of its input. */
 static remat_status of_ours(remat_status status)
 {
     return status == REMAT_ERROR_INVALID ? REMAT_ERROR_INTERNAL : status;
@@ -287,7 +319,7 @@ static remat_status make_plan(void *user)
     REMAT_NEW(p->arena, program, 1);
     struct remat_explanation explanation = remat_explain(&p->search, &best.decision);
     lower(p, &best, &explanation, program);
-    remat_evaluator_release(&p->evaluator); /* what follows needs room too */
+    remat_evaluator_release(&p->evaluator); /* makes room for what follows */
     remat_scratch_close(p->search.scratch);
     remat_scratch_close(p->search.planning);
     program->exact_extras = explanation.exact;

@@ -48,7 +48,7 @@ remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_compile_settings *settings,
                            struct remat_program **out);
 
-/* Bounds of every plan, whatever the policy. */
+/* Bounds that hold for every plan, whatever the policy. */
 struct remat_bound {
     uint64_t step_ns; /* no step within the budget takes less; 0: nothing fits */
     /* Budgets, with the reserve: */
@@ -56,7 +56,7 @@ struct remat_bound {
     uint64_t static_bytes; /* the persistent memory of each */
 };
 
-/* The bound of remat_compile, for a part of its time. Pins are looked at. */
+/* The bound of remat_compile, in a fraction of its time. Pins count. */
 remat_status remat_compile_bound(remat_context *ctx, struct remat_arena *arena,
                                  const struct remat_graph *graph,
                                  const struct remat_compile_settings *settings,

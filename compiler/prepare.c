@@ -21,9 +21,9 @@ struct preparation {
 typedef remat_status pass_function(struct remat_arena *, const struct remat_graph *,
                                    const struct remat_pass_settings *, struct remat_graph **);
 
-/* In order. What has a name is handed out; a pass without one is a part of the next. Those without
- * a function are no passes of run_passes: "split" makes two graphs of one, and "rewrite" is carried
- * out when the decision is made. */
+/* In order. The result of a pass with a name is shown; a pass without one is a part of the next.
+ * Those without a function are no passes of run_passes: "split" makes two graphs of one, and
+ * "rewrite" is carried out when the decision is made. */
 static const struct named_pass {
     const char *name;
     pass_function *function;
@@ -99,7 +99,7 @@ static remat_status run(const struct preparation *p, const struct named_pass *pa
 }
 
 /* Each pass of a step or, else, of an evaluation makes *graph anew in *kept, or leaves it as it is.
- * `shown`: times and results are handed out. */
+ * `shown`: times and results are reported. */
 static remat_status run_passes(const struct preparation *p, bool training, bool shown,
                                const struct remat_graph **graph, struct remat_arena **kept)
 {
@@ -239,7 +239,7 @@ static remat_status check_sequence(remat_context *ctx, const struct remat_graph 
     return REMAT_OK;
 }
 
-/* An axis along which nothing is divided would be ranks that all do the same. */
+/* Along an axis that divides nothing all ranks would do the same work. */
 static remat_status check_mesh(remat_context *ctx, const struct remat_graph *graph)
 {
     for (uint32_t k = 0; k < graph->mesh.axis_count; k++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The passes: from the graph as written to those that become segments. */
+/* Passes: from the graph as written to the graphs of segments. */
 #ifndef REMAT_PREPARE_H
 #define REMAT_PREPARE_H
 
@@ -13,9 +13,9 @@ struct remat_prepared {
 
 enum remat_purpose { REMAT_FOR_PLAN, REMAT_FOR_CURVE, REMAT_FOR_BOUND };
 
-/* Hands out graphs and times as `settings` ask for it; the step lies in `arena`, its graphs are
- * verified, and point into `input`. Only a plan needs numerics_hash. For a bound a step needs no
- * evaluation beside it. */
+/* Runs the passes, and reports graphs and times as `settings` ask. The step lies in `arena`; its
+ * graphs are verified and point into `input`. Only a plan has numerics_hash. A bound needs no
+ * evaluation beside the step. */
 remat_status remat_prepare(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_graph *input,
                            const struct remat_compile_settings *settings,

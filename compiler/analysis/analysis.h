@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts of a graph, each found here alone: plain data by value, node or scope, in the arena that is
- * given. */
+/* Facts of a graph, each found in this one place: plain data by value, node or scope, in the given
+ * arena. */
 #ifndef REMAT_ANALYSIS_H
 #define REMAT_ANALYSIS_H
 
@@ -9,7 +9,7 @@
 
 /* --- what nodes read (sources.c) --- */
 
-/* By value: whose bytes it uses, itself unless a view; as remat_storage_root. */
+/* The storage root of each value: the value whose bytes it uses, itself unless it is a view. */
 remat_value *remat_find_roots(struct remat_arena *arena, const struct remat_graph *graph);
 
 /* The value in memory that a kernel loads where it reads a value. */
@@ -45,19 +45,20 @@ uint32_t *remat_count_uses(struct remat_arena *arena, const struct remat_graph *
 
 /* --- bottlenecks (ways.c) --- */
 
-/* Of the results of one node the first stands for all. */
+/* The first result of the node that computes `value`, which stands for all its results. */
 remat_value remat_first_result(const struct remat_graph *graph, remat_value value);
 
-/* Post-dominators: the parent of a value is the next one that everything made of it goes through on
- * the way to `end`. Of graph inputs, which have a parent alone, and first results of the nodes of
- * the forward pass and the loss. Empty if no node computes `end`, a first result. */
+/* The tree of post-dominators towards `end`, a first result: the parent of a value is the next
+ * value through which every path from it to `end` goes. Its members are the first results of the
+ * nodes of the forward pass and the loss; graph inputs have a parent only. Empty if no node
+ * computes `end`. */
 void remat_find_ways(struct remat_arena *arena, const struct remat_graph *graph, remat_value end,
                      struct remat_tree *out);
 
 /* --- layers by scope (layer_numbers.c) --- */
 
-/* Layer 3 of two stacks is two layers. By scope; none outside layers, or where nothing is computed
- * in the layer. */
+/* Numbers of layers and stacks by scope; none outside layers, and where a layer computes nothing.
+ * Layer 3 of two stacks is two layers. */
 REMAT_INDEX(remat_layer_stack_id);
 struct remat_layer_numbers {
     uint32_t stack_count;

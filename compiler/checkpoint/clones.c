@@ -44,7 +44,7 @@ static void place_keeps(struct extension *x)
     }
 }
 
-/* The run of a node's rerun. */
+/* The rerun of a node in a round. */
 static remat_run rerun_of(const struct extension *x, remat_node n, uint32_t round)
 {
     remat_run producer = x->run.items[n.i];
@@ -131,7 +131,7 @@ static void add_reruns(struct extension *x)
                 add_clone(x, n, rerun_of(x, n, r), remat_clone_instance(r, false));
 }
 
-/* --- who reads what --- */
+/* --- slots --- */
 
 /* The output of its node's clone that stands for a value. */
 static remat_value output_of(const struct extension *x, remat_node clone, remat_value value)
@@ -146,7 +146,7 @@ static remat_value in_round(const struct extension *x, remat_value value, uint32
     return output_of(x, find_clone(x, n, rerun_of(x, n, round)), value);
 }
 
-/* Of the clone of a forward node in a run that makes it for itself. */
+/* The value in a run that makes it for itself: its clone's. */
 static remat_value own_value(struct extension *x, remat_run run, remat_value value)
 {
     remat_node n = remat_producer(x->g, value), clone = find_clone(x, n, run);
@@ -256,9 +256,9 @@ static void add_slots(struct extension *x, remat_node n)
     }
 }
 
-/* --- the whole --- */
+/* --- all clones --- */
 
-/* Of each run its nodes in graph order. */
+/* Lists the nodes of each run in graph order. */
 static void list_sites(const struct extension *x, struct remat_clones *c)
 {
     uint32_t count = x->g->node_count, *order, *keys, *places;
@@ -310,7 +310,7 @@ void remat_clones_create(struct remat_arena *arena, const struct remat_settled *
     remat_scratch_close(x.scratch);
 }
 
-/* --- what a decision makes of them --- */
+/* --- wiring --- */
 
 struct remat_wiring remat_wiring_create(struct remat_arena *arena,
                                         const struct remat_clones *clones)
@@ -341,13 +341,13 @@ static void set_inputs(const struct remat_wiring *w, const struct remat_decision
     }
 }
 
-/* It is in no kernel: a view, or a cast that loads do. */
+/* True for a node in no kernel: a view, or a cast that loads do. */
 static bool is_absorbed(const struct remat_wiring *w, remat_node n)
 {
     return remat_is_none(w->clones->runs_in[n.i].i);
 }
 
-/* What the run makes for a node of it, also by way of absorbed ones, with their inputs set. */
+/* Marks what the run makes for one of its nodes, also through absorbed ones, and sets inputs. */
 static void mark_in_run(struct remat_wiring *w, struct remat_arena *arena,
                         const struct remat_decision *decision, remat_run run, remat_node n,
                         struct remat_nodes *marked)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All that a decision may ask to be recomputed, made once: deciding is then choosing which clones
- * run and who reads them. Kernels stay those of the graph that saves everything (settle.h): a clone
- * runs in the kernel that inlines it, or in the rerun of its original's kernel.
+/* Clones of every node that a decision may recompute, made once: a decision then selects the clones
+ * that run and the nodes that read them. Kernels stay those of the graph that saves everything
+ * (settle.h): a clone runs in the kernel that inlines it, or in the rerun of its original's kernel.
  *
  * Every node of the backward pass and of the optimizer that reads a recomputed candidate reads its
  * clone: the one in its own kernel where that inlines the value, else the one of the rerun, which
@@ -19,7 +19,8 @@
 
 #include "settle.h"
 
-/* A slot's reads: the value itself, its clone of a round, what a way to keep it gets. */
+/* Index into a slot's reads: the value itself, its clone of a round, the value that a way to keep
+ * it gets. */
 enum {
     REMAT_CLONE_KEEPS = REMAT_ROUNDS_MAX + 1,
     REMAT_CLONE_READS = REMAT_CLONE_KEEPS + REMAT_ACTION_COUNT - REMAT_ACTION_KEEPS
@@ -31,7 +32,7 @@ struct remat_clone_slot {
     remat_value root;
     remat_value reads[REMAT_CLONE_READS]; /* by remat_clone_read of the action on the root */
 };
-/* How often the root is recomputed, or from REMAT_CLONE_KEEPS on the way to keep it. */
+/* Index of the value that a slot reads under the action on its root. */
 static inline uint32_t remat_clone_read(uint8_t action)
 {
     if (action < REMAT_ACTION_KEEPS)
@@ -50,7 +51,8 @@ struct remat_clones {
     const struct remat_settled *settled;
     remat_run *runs_in; /* by node: its kernel, or a rerun; none: it is absorbed (fuse.h) */
     /* private */
-    remat_run *run;        /* by node: the same, or for which it is; remat_run_end on: for all */
+    remat_run *run;        /* by node: the same; of absorbed nodes the run that they are for, from
+                              remat_run_end on all runs of a round */
     uint32_t *run_begin;   /* by run, and one more: of run_nodes */
     remat_node *run_nodes; /* of each in graph order */
     uint32_t *first_slot;  /* by node, and one more */
@@ -71,10 +73,9 @@ struct remat_wiring {
 struct remat_wiring remat_wiring_create(struct remat_arena *arena,
                                         const struct remat_clones *clones);
 
-/* One run under a decision: the nodes of its kernel that `kept` need, which are some of them,
- * in graph order, and the reruns and gets of what is kept that it reads, in the order in which they
- * come before it where they have not come before. Sets the inputs of these nodes. The lists lie in
- * the arena. */
+/* One run under a decision: the nodes of its kernel that `kept`, some of them, need, in graph
+ * order; and the reruns and gets that it reads, in the order in which they precede it unless they
+ * already have. Sets the inputs of these nodes. The lists lie in the arena. */
 struct remat_wired_run {
     struct remat_nodes nodes;
     struct remat_runs before;

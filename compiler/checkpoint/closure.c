@@ -127,7 +127,7 @@ static void add_tasks(struct builder *b)
 
 /* --- charges --- */
 
-/* The least of what nodes of a kernel load of a root, which it may make itself. */
+/* The smallest load of a root by nodes of a kernel that may make it itself. */
 static double load_ps(const struct builder *b, remat_kernel_id kernel, remat_value root)
 {
     const struct remat_fused_kernel *k = kernel_at(b, kernel);
@@ -162,7 +162,7 @@ static remat_border_node task_node(const struct builder *b, remat_value root)
     return remat_border_task_node(&b->out->border, task_of(b, root));
 }
 
-/* Extras are numbered behind the tasks. */
+/* Extra nodes are numbered after the tasks. */
 static remat_border_node add_extra(struct builder *b, double ps)
 {
     REMAT_PUSH(b->arena, &b->extras, remat_ps(floor(ps)));
@@ -180,7 +180,7 @@ static void charge_task(struct builder *b, remat_value root, double ps)
     b->out->border.tasks[task_of(b, root).i].cost_ps += remat_ps(floor(ps));
 }
 
-/* --- what a run reads --- */
+/* --- loads of a run --- */
 
 /* A value that the run may make for itself in place of loading it. */
 static bool may_make(const struct builder *b, remat_kernel_id kernel, bool rerun, remat_value root)
@@ -198,8 +198,8 @@ static double need_ps(const struct builder *b, remat_kernel_id kernel, bool reru
     return load_ps(b, remat_settled_writer(b->s, need->made), need->root);
 }
 
-/* Loads of the needs that were collected: each root is charged once, where the run may make it
- * only if it is not recomputed. */
+/* Charges the loads of the collected needs: each root once; a root that the run may make, only if
+ * it is not recomputed. */
 static void add_loads(struct builder *b, remat_kernel_id kernel, bool rerun)
 {
     const struct need *needs = b->needs.items;
@@ -243,7 +243,9 @@ static struct remat_load load_of(struct builder *b, const remat_value *roots, ui
     return load;
 }
 
-enum { INLINED_MAX = 6 }; /* of which all sets are looked at, where the longer side changes */
+enum {
+    INLINED_MAX = 6
+}; /* every subset is priced up to this size, where the longer side may change */
 
 struct set {        /* of inlined values that the kernel's own nodes read */
     uint32_t all;   /* how many there are */
@@ -346,7 +348,9 @@ static void add_inlining(struct builder *b, remat_kernel_id k)
     add_loads(b, k, false);
 }
 
-enum { STORES_MAX = 4 }; /* of a kernel that may go: of all sets of them the price is known */
+enum {
+    STORES_MAX = 4
+}; /* stores of a kernel that may go: every subset is priced up to this number */
 
 /* Without the values of a set, by bit, and what makes only these. */
 static double price_without(struct builder *b, remat_kernel_id k, const remat_value *roots,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a graph with its kernels to one problem of choices: the one place where solvers meet the
- * graph. Items are the forward values that the plan without recomputation writes to memory, and
- * what pins save beside them. No decision costs less than the problem says of it, with the fused
- * kernels of settle.h: bounds come from it, and its hull gives the decisions to try. */
+/* The closure problem of a graph and its kernels: the only place that knows both the graph and the
+ * solvers. Items are the forward values that the plan without recomputation writes to memory, and
+ * values that pins save. No decision costs less than the problem charges for it, so bounds come
+ * from it; its hull gives the decisions to try. */
 #ifndef REMAT_CLOSURE_H
 #define REMAT_CLOSURE_H
 
@@ -10,12 +10,11 @@
 #include "live.h"
 #include "settle.h"
 
-/* How the forward pass and the loss read a value. */
+/* The layers that read a value in the forward pass and the loss. */
 enum remat_reach {
-    REMAT_REACH_LOCAL,   /* no layer takes part in it, or it is read where it is computed: in
-                              one layer, or outside of all */
-    REMAT_REACH_LAYERS,  /* from one layer into others */
-    REMAT_REACH_OUTSIDE, /* from a layer to outside of all, or the other way */
+    REMAT_REACH_LOCAL,   /* only the layer that computes it, or nothing in any layer */
+    REMAT_REACH_LAYERS,  /* other layers than the one that computes it */
+    REMAT_REACH_OUTSIDE, /* computed in a layer and read outside all, or the reverse */
 };
 
 #define REMAT_NO_ITEM   ((remat_item){REMAT_NONE})
@@ -27,10 +26,10 @@ struct remat_model {
     remat_value *item_value;      /* by item: the storage root */
     remat_item *item_of;          /* by value: none where a root is no item */
     remat_region *item_region;    /* by item: its layer, none outside layers */
-    remat_region *region_of_node; /* as item_region; none behind the loss */
+    remat_region *region_of_node; /* as item_region; none after the loss */
     uint8_t *item_reach;          /* by item: enum remat_reach */
     struct remat_border border;
-    struct remat_decision rest; /* what no choice changes, and why all is as it is */
+    struct remat_decision rest; /* actions that no choice changes, and the reasons of all */
     uint64_t least_ns; /* of the kernels that no decision changes, but for those that may run beside
                           computation; the problem has the others */
 };
@@ -42,7 +41,7 @@ remat_status remat_model_create(struct remat_arena *arena, const struct remat_se
                                 const struct remat_device_description *device,
                                 struct remat_model *out);
 
-/* The decision with these actions, by item, where no pins decide. A kernel-internal value
+/* The decision with these actions by item, where pins do not decide. A kernel-internal value
  * is recomputed along with those made of it. Its reasons are the model's. */
 void remat_model_decide(struct remat_arena *arena, const struct remat_model *model,
                         const uint8_t *actions, struct remat_decision *out);

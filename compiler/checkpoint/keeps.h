@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ways to keep candidates that are saved, beside in place: a kernel puts a value away after the one
- * that makes it; another gets it before the first kernel of the backward pass, or rerun, that
+/* Ways to keep saved candidates other than in place: one kernel puts a value away after the kernel
+ * that writes it; another gets it back before the first kernel of the backward pass, or rerun, that
  * reads it. Their nodes come after those of the given graph. */
 #ifndef REMAT_KEEPS_H
 #define REMAT_KEEPS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Costs say where in the period of a stack the layers begin: at the smallest bottlenecks and, of
- * these, those from which recomputing the stack costs least. So a layer with its norm behind the
+ * these, those from which recomputing the stack costs least. So a layer with its norm after the
  * sum begins before the norm: the norm needs the sum, and a layer that has it need not recompute
  * the product before it. */
 #include "closure.h"
@@ -8,7 +8,7 @@
 #include "border.h"
 #include "stacks.h"
 
-struct layers {
+struct layer_finder {
     struct remat_arena *arena;
     const struct remat_graph *graph;
     struct remat_model *model;
@@ -24,8 +24,8 @@ static uint32_t layer_at(const struct remat_stack *stack, uint32_t shift, remat_
     return shift == 0 ? span.i / stack->period : (span.i + stack->period - shift) / stack->period;
 }
 
-/* Of the stack, what ends layers is saved and nothing else; elsewhere all is. */
-static bool is_saved(const struct layers *l, remat_stack_id k, uint32_t shift, remat_item i)
+/* In the stack only the values that end layers are saved; elsewhere all are. */
+static bool is_saved(const struct layer_finder *l, remat_stack_id k, uint32_t shift, remat_item i)
 {
     const struct remat_stack *stack = &l->stacks.stacks[k.i];
     remat_value v = l->model->item_value[i.i];
@@ -37,7 +37,7 @@ static bool is_saved(const struct layers *l, remat_stack_id k, uint32_t shift, r
            layer_at(stack, shift, span) != layer_at(stack, shift, next);
 }
 
-static int64_t measure(const struct layers *l, struct remat_arena *scratch, remat_stack_id k,
+static int64_t measure(const struct layer_finder *l, struct remat_arena *scratch, remat_stack_id k,
                        uint32_t shift)
 {
     const struct remat_border *border = &l->model->border;
@@ -51,7 +51,7 @@ static int64_t measure(const struct layers *l, struct remat_arena *scratch, rema
     return choice.cost_ps;
 }
 
-static uint32_t find_shift(const struct layers *l, remat_stack_id k)
+static uint32_t find_shift(const struct layer_finder *l, remat_stack_id k)
 {
     uint32_t out;
     const struct remat_stack *stack = &l->stacks.stacks[k.i];
@@ -76,7 +76,7 @@ static uint32_t find_shift(const struct layers *l, remat_stack_id k)
 
 /* --- which nodes they have --- */
 
-static void number_stacks(struct layers *l)
+static void number_stacks(struct layer_finder *l)
 {
     for (remat_stack_id k = {0}; k.i < l->stacks.count; k.i++) {
         const struct remat_stack *stack = &l->stacks.stacks[k.i];
@@ -89,8 +89,8 @@ static void number_stacks(struct layers *l)
 }
 
 /* In the order of their last nodes, which are bottlenecks. The nodes before the first whole layer,
- * and those behind the last, are a layer only if they have a product. */
-static void order(struct layers *l)
+ * and those after the last, are a layer only if they have a product. */
+static void order(struct layer_finder *l)
 {
     const struct remat_graph *g = l->graph;
     uint32_t all = l->model->region_count, count = 0;
@@ -114,10 +114,10 @@ static void order(struct layers *l)
     l->model->region_count = count;
 }
 
-/* --- what they hand on --- */
+/* --- values that layers pass on --- */
 
 /* By root: a layer computes it, or something that it is made of. */
-static bool *find_made(const struct layers *l)
+static bool *find_made(const struct layer_finder *l)
 {
     bool *out;
     const remat_value *root = l->model->settled->facts.root;
@@ -134,7 +134,7 @@ static bool *find_made(const struct layers *l)
 }
 
 /* By root: enum remat_reach. */
-static uint8_t *find_reach(const struct layers *l)
+static uint8_t *find_reach(const struct layer_finder *l)
 {
     uint8_t *out;
     const struct remat_graph *g = l->graph;
@@ -156,12 +156,12 @@ static uint8_t *find_reach(const struct layers *l)
     return out;
 }
 
-/* --- the whole --- */
+/* --- layers --- */
 
 void remat_model_layers(struct remat_arena *arena, struct remat_model *model)
 {
     const struct remat_graph *g = model->settled->graph;
-    struct layers l = {.arena = arena, .graph = g, .model = model};
+    struct layer_finder l = {.arena = arena, .graph = g, .model = model};
     bool *written;
     REMAT_NEW(arena, written, g->value_count);
     for (uint32_t v = 0; v < g->value_count; v++)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes live when a kernel begins, at least: by kernel of the graph that saves everything.
+/* Lower bounds of the bytes live when a kernel begins, by kernel of the graph that saves
+ * everything.
  *
  * These run in one order in every plan, but for the optimizer's, which run early (turn.h); a
  * decision changes what they inline and store, and inserts reruns. So a value that no decision is
@@ -26,7 +27,7 @@ struct remat_live {
                                them */
     uint64_t floor_bytes;   /* no decision has less at every kernel */
     uint64_t *bytes;        /* by value: of candidates */
-    remat_kernel_id *begin; /* by value: the first kernel that it is live at; of candidates behind
+    remat_kernel_id *begin; /* by value: the first kernel that it is live at; of candidates after
                                the forward pass, if they are saved */
     remat_kernel_id *next; /* by value, of the decision at hand: from which on it has not counted */
     uint64_t *change;      /* by kernel and one more, of the decision: modulo 2^64 */
@@ -34,15 +35,15 @@ struct remat_live {
 
 struct remat_live remat_live_create(struct remat_arena *arena, const struct remat_settled *settled);
 
-/* Of a decision: begins; then the reruns that are made before a kernel at the latest, and what it
- * reads, kernel by kernel; then what that comes to at most, beside persistent tensors. */
+/* Measures one decision: begin; then, kernel by kernel, the reruns that precede it at the latest
+ * and the candidates that it reads; the end gives the peak, without persistent tensors. */
 void remat_live_begin(struct remat_live *live);
 static inline void remat_live_make(struct remat_live *live, remat_value candidate,
                                    remat_kernel_id kernel)
 {
     live->next[candidate.i] = kernel;
 }
-/* A candidate that is not kept in place is got before the kernel. */
+/* A candidate that is not kept in place returns to memory before the kernel. */
 void remat_live_keep(struct remat_live *live, remat_value candidate, uint64_t kept_bytes,
                      remat_kernel_id kernel);
 void remat_live_read(struct remat_live *live, remat_value candidate, remat_kernel_id kernel);

@@ -2,7 +2,7 @@
 #include "closure.h"
 
 /* Only what is read after the kernel is wanted. A value that no plan has made before, as in a
- * forward pass behind a loss, takes no room yet. What pins recompute may be held: where the forward
+ * forward pass after a loss, takes no room yet. What pins recompute may be held: where the forward
  * pass has yet to read it, or after its rerun. */
 static void mark_wanted(const struct remat_model *model, const struct remat_live *live,
                         struct remat_program_point *out)
@@ -34,7 +34,7 @@ static void count_operands(const struct remat_model *model, struct remat_program
     }
 }
 
-/* Behind the loss the loads that recomputation spares may have been spared before: all of them are
+/* After the loss the loads that recomputation spares may have been spared before: all of them are
  * granted, and not offered again. A held value has been stored: by the forward pass, or by its
  * rerun, which takes no less. */
 static void grant_before(struct remat_border *b)

@@ -10,12 +10,12 @@
 
 #include <math.h>
 
-struct reader {
+struct candidate_reader {
     remat_kernel_id kernel;
     bool direct; /* all of its reads are */
     bool own;    /* nodes of the kernel itself read it, not only what it inlines */
 };
-struct readers REMAT_LIST(struct reader);
+struct readers REMAT_LIST(struct candidate_reader);
 
 struct settler {
     struct remat_arena *arena, *scratch, *once; /* of the result; until the end; of one price */
@@ -39,8 +39,8 @@ static void find_kernels(struct remat_arena *arena, struct remat_settled *out)
 
 /* --- state --- */
 
-/* In graph order, so that what a value is made of is known. A value that is made of one which its
- * kernel keeps to itself and which may not run again may not either. */
+/* Visits nodes in graph order, so that inputs are classified first. A value derived from a
+ * kernel-internal value that cannot be recomputed cannot be recomputed either. */
 static void find_standing(struct settler *s)
 {
     const struct remat_decision *pinned = s->out->pinned;
@@ -78,7 +78,7 @@ static void find_standing(struct settler *s)
 
 /* --- slices --- */
 
-/* To make `roots`, see remat_settled_load. A kernel's nodes in reverse meet readers first. */
+/* The slice that makes `roots`. Visits a kernel's nodes in reverse, so that readers come first. */
 static struct remat_slice find_slice(const struct remat_settled *settled, struct remat_arena *arena,
                                      const remat_value *roots, uint32_t count, bool again)
 {
@@ -121,7 +121,7 @@ static struct remat_slice find_slice(const struct remat_settled *settled, struct
                                 .reads = reads.items};
 }
 
-/* By node of the slice: it makes one of `roots`. */
+/* By node of the slice: true if it makes one of `roots`. */
 static bool *find_stored(const struct remat_settled *settled, struct remat_arena *arena,
                          const struct remat_slice *slice, const remat_value *roots, uint32_t count)
 {
@@ -173,7 +173,7 @@ static bool fits_space(const struct settler *s, remat_kernel_id kernel,
     return true;
 }
 
-static bool may_inline(const struct settler *s, const struct reader *reader,
+static bool may_inline(const struct settler *s, const struct candidate_reader *reader,
                        const struct remat_slice *slice)
 {
     const struct remat_fused_kernel *kernel = remat_kernel_at(s->out->kernels, reader->kernel);
@@ -191,9 +191,9 @@ static double bytes_ns(const struct settler *s, remat_value root)
            s->device.memory_bytes_per_ns;
 }
 
-/* The kernel's time beyond that with the value read. */
-static double extra_ns(const struct settler *s, const struct reader *reader, remat_value root,
-                       const struct remat_slice *slice, double compute_ns)
+/* The kernel's additional time when it makes the value instead of loading it. */
+static double extra_ns(const struct settler *s, const struct candidate_reader *reader,
+                       remat_value root, const struct remat_slice *slice, double compute_ns)
 {
     struct remat_load load = s->loads[reader->kernel.i];
     double memory_ns = load.memory_ns - (reader->own ? bytes_ns(s, root) : 0);
@@ -206,7 +206,7 @@ static double extra_ns(const struct settler *s, const struct reader *reader, rem
     return fmax(load.compute_ns + compute_ns, memory_ns) - fmax(load.compute_ns, load.memory_ns);
 }
 
-static void add_reader(struct settler *s, remat_value root, struct reader reader)
+static void add_reader(struct settler *s, remat_value root, struct candidate_reader reader)
 {
     struct readers *list = &s->readers[root.i];
     for (size_t r = 0; r < list->count; r++)
@@ -224,10 +224,11 @@ static void inline_in(struct settler *s, remat_kernel_id kernel, remat_value roo
     REMAT_PUSH(s->arena, &s->out->inlines[kernel.i], root);
     s->node_count[kernel.i] += slice->node_count;
     for (uint32_t r = 0; r < slice->read_count; r++)
-        add_reader(s, slice->reads[r].root, (struct reader){kernel, slice->reads[r].direct, false});
+        add_reader(s, slice->reads[r].root,
+                   (struct candidate_reader){kernel, slice->reads[r].direct, false});
 }
 
-/* Another value of its kernel is made from it. */
+/* True if another value of its kernel is made of it. */
 static bool is_inside(const struct settler *s, remat_kernel_id writer, remat_value root)
 {
     const struct remat_roots *own = &s->out->own[writer.i];
@@ -240,8 +241,8 @@ static bool is_inside(const struct settler *s, remat_kernel_id writer, remat_val
     return false;
 }
 
-/* Groups of layers that are recomputed hold what they pass on; if that were inlined, they would
- * hold what it is made of. */
+/* A value that one layer passes to the next is not inlined: a recomputed group of layers would have
+ * to hold its inputs instead. */
 static bool is_held_for_less(const struct settler *s, remat_value root,
                              const struct remat_slice *slice)
 {
@@ -269,7 +270,7 @@ static void settle(struct settler *s, remat_value root)
     rerun_ns = s->runs_again[writer.i] ? bytes_ns(s, root)
                                        : s->device.launch_ns + fmax(compute_ns, memory_ns);
     for (size_t r = 0; r < list->count; r++) {
-        const struct reader *reader = &list->items[r];
+        const struct candidate_reader *reader = &list->items[r];
         double extra = extra_ns(s, reader, root, slice, compute_ns);
         bool rerun = remat_kernel_is_early(s->out->kernels, reader->kernel); /* of the reader */
         if (reader->kernel.i == writer.i)
@@ -281,7 +282,7 @@ static void settle(struct settler *s, remat_value root)
     s->out->inlined[root.i] = all;
     bool by_reruns = false;
     for (size_t r = 0; r < list->count; r++) {
-        const struct reader *reader = &list->items[r];
+        const struct candidate_reader *reader = &list->items[r];
         bool rerun = remat_kernel_is_early(s->out->kernels, reader->kernel);
         by_reruns |= rerun && reader->own;
         if (all && reader->kernel.i != writer.i) {
@@ -295,7 +296,7 @@ static void settle(struct settler *s, remat_value root)
         s->out->reads[root.i] |= REMAT_READ_LOADED;
 }
 
-/* --- the whole --- */
+/* --- settling --- */
 
 static void find_readers(struct settler *s)
 {
@@ -316,7 +317,7 @@ static void find_readers(struct settler *s)
                 else
                     s->out->reads[root.i] |= REMAT_READ_EARLY;
                 if (remat_is_candidate(s->out, root))
-                    add_reader(s, root, (struct reader){{k}, !source.viewed, true});
+                    add_reader(s, root, (struct candidate_reader){{k}, !source.viewed, true});
             }
         }
     }

@@ -19,26 +19,26 @@
 #include "price.h"
 
 enum remat_value_state {
-    REMAT_VALUE_FIXED,     /* given, or in memory when it is read: never recomputed */
-    REMAT_VALUE_INTERNAL,  /* its kernel keeps it: recomputed with its results */
+    REMAT_VALUE_FIXED,     /* an input, or in memory when it is read: never recomputed */
+    REMAT_VALUE_INTERNAL,  /* kernel-internal: recomputed with the values made of it */
     REMAT_VALUE_CANDIDATE, /* a decision saves or recomputes it */
 };
 
-/* Nodes of a kernel that make some of its values, and what they read from memory. */
+/* The nodes of a kernel that make some of its values, and the roots that they read from memory. */
 struct remat_slice {
     uint32_t node_count, read_count;
     remat_node *nodes; /* in graph order */
     struct remat_slice_read {
         remat_value root; /* each once */
-        bool direct;      /* no read of it is by way of a view */
+        bool direct;      /* every read of it is direct, not through a view */
     } * reads;
 };
 
-/* Who reads a value that another kernel writes. */
+/* Readers of a value in kernels other than its own. */
 enum remat_reading {
     REMAT_READ_EARLY = 1,  /* the forward pass or the loss: all of it leads to an output */
     REMAT_READ_LATE = 2,   /* a kernel of the backward pass or the optimizer */
-    REMAT_READ_LOADED = 4, /* a kernel loads it, a candidate, wherever it is recomputed */
+    REMAT_READ_LOADED = 4, /* for a candidate: some kernel loads it wherever it is recomputed */
 };
 
 struct remat_roots REMAT_LIST(remat_value);
@@ -55,19 +55,19 @@ struct remat_settled {
     uint8_t *state;             /* by value: enum remat_value_state; a view is FIXED */
     bool *written;              /* by value: its kernel writes it to memory */
     uint8_t *reads;             /* by value: enum remat_reading */
-    bool *inlined;              /* by value: by all that read it, so that no rerun writes it */
+    bool *inlined;              /* by value: every reader inlines it, so no rerun writes it */
     struct remat_slice *slices; /* by value: of candidates */
     struct remat_roots *own;    /* by kernel: the candidates that it makes */
     uint8_t *place;             /* by value: of a candidate, its place among these */
-    /* By kernel, the candidates that it inlines: of a kernel of the backward pass, or of the rerun
-     * of a forward one. */
+    /* By kernel: the candidates that a kernel of the backward pass inlines, or the rerun of a
+     * forward kernel. */
     struct remat_roots *inlines;
     struct remat_keeps keeps;
 };
 
-/* Both sides of a kernel that makes and stores some values of a fused one. `again`: as a rerun does
- * when no others are recomputed, so that other candidates are read; else as the forward kernel
- * where no others are stored. */
+/* The load of a fused kernel that makes and stores only `roots`. `again`: of its rerun when no
+ * other value is recomputed, so that other candidates are read; else of the forward kernel when no
+ * other value is stored. */
 struct remat_load remat_settled_load(struct remat_arena *scratch,
                                      const struct remat_settled *settled, const remat_value *roots,
                                      uint32_t count, bool again,
@@ -91,7 +91,7 @@ static inline bool remat_is_candidate(const struct remat_settled *settled, remat
     return settled->state[root.i] == REMAT_VALUE_CANDIDATE;
 }
 
-/* The kernel that makes a value when everything is saved; none: no kernel does. */
+/* The kernel that writes a value when everything is saved; none: no kernel does. */
 static inline remat_kernel_id remat_settled_writer(const struct remat_settled *settled,
                                                    remat_value root)
 {
@@ -117,7 +117,7 @@ static inline remat_run remat_run_end(const struct remat_settled *settled)
 {
     return remat_run_of(settled, (remat_kernel_id){0}, 1 + REMAT_ROUNDS_MAX);
 }
-/* From there on, those of the kernels that keep values. */
+/* The run of a kernel that keeps a value: these follow all others. */
 static inline remat_run remat_run_of_keep(const struct remat_settled *settled,
                                           remat_kernel_id kernel)
 {

@@ -2,7 +2,7 @@
 /* A source is where data enter the network: a graph input of floating point, or the first that is
  * made of data and parameters. Its way to the exit goes through bottlenecks, by the
  * post-dominators; masks, tables and the output of an encoder, which all layers read, lead to some
- * place behind the last of them, so their own ways have no bottlenecks between layers, and they
+ * place after the last of them, so their own ways have no bottlenecks between layers, and they
  * hide none. Runs that repeat with some period are looked for among the hashes of the spans. A
  * node's hash holds those of what it reads in its span; a span's holds those of all that its last
  * bottleneck is made of, with the number of their readers: a node that is read twice is not two
@@ -25,7 +25,7 @@ struct span {
     uint64_t hash;
 };
 
-struct run {
+struct repeat {
     uint32_t begin, period, length, nodes, products;
 };
 
@@ -45,7 +45,7 @@ struct finder {
     remat_span_id *reader_span; /* by node: the span that all its readers lie in */
     uint64_t *hash;             /* by node */
     uint32_t *readers;          /* by node: in its span, of what the last bottleneck is made of */
-    struct REMAT_LIST(struct run) runs;
+    struct REMAT_LIST(struct repeat) runs;
     struct remat_stacks *out;
     struct REMAT_LIST(struct remat_stack) stacks;
 };
@@ -246,10 +246,10 @@ static void hash_spans(struct finder *f)
 /* --- runs --- */
 
 /* The longest run around span `at`, which equals the one a period later. */
-static struct run run_around(const struct finder *f, uint32_t at, uint32_t period)
+static struct repeat run_around(const struct finder *f, uint32_t at, uint32_t period)
 {
     const struct span *s = f->spans;
-    struct run run = {.begin = at, .period = period};
+    struct repeat run = {.begin = at, .period = period};
     uint32_t end = at + period;
     while (run.begin > 0 && s[run.begin - 1].hash == s[run.begin - 1 + period].hash)
         run.begin--;
@@ -266,16 +266,16 @@ static struct run run_around(const struct finder *f, uint32_t at, uint32_t perio
 /* The run with the most nodes, of those that have a product. A run has, at a multiple of its
  * period, a span that equals the one a period later. Where the best one so far has both, with a
  * multiple of its own period, it is that run. */
-static struct run find_run(const struct finder *f)
+static struct repeat find_run(const struct finder *f)
 {
-    struct run best = {.period = 1};
+    struct repeat best = {.period = 1};
     for (uint32_t period = 1; period <= f->span_count / 2; period++)
         for (uint32_t at = 0; at + period < f->span_count; at = at / period * period + period) {
             bool known = period % best.period == 0 && at >= best.begin &&
                          at + period < best.begin + best.length;
             if (f->spans[at].hash != f->spans[at + period].hash)
                 continue;
-            struct run run = known ? best : run_around(f, at, period);
+            struct repeat run = known ? best : run_around(f, at, period);
             if (run.length >= 2 * period && run.products > 0 && run.nodes > best.nodes)
                 best = run;
             at = run.begin + run.length - period;
@@ -297,7 +297,7 @@ static uint32_t follow(struct finder *f, remat_value source)
         if (!remat_is_none(f->in[n].i) && !remat_is_none(f->out->stack_of[n].i))
             f->spans[f->in[n].i].hash = f->in[n].i;
     for (;;) {
-        struct run run = find_run(f);
+        struct repeat run = find_run(f);
         if (run.length == 0)
             return nodes;
         nodes += run.nodes;
@@ -324,7 +324,7 @@ static remat_value find_best(struct finder *f)
     return source;
 }
 
-static void take_run(struct finder *f, const struct run *run)
+static void take_run(struct finder *f, const struct repeat *run)
 {
     struct remat_stack stack = {.period = run->period, .length = run->length};
     REMAT_NEW(f->arena, stack.bottlenecks, run->length);

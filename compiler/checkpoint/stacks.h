@@ -21,7 +21,7 @@ struct remat_stack {
 struct remat_stacks {
     uint32_t count;
     struct remat_stack *stacks;
-    remat_stack_id *stack_of; /* by node: none outside stacks, and behind the loss */
+    remat_stack_id *stack_of; /* by node: none outside stacks, and after the loss */
     remat_span_id *span_of;   /* by node, as stack_of: of that stack */
 };
 

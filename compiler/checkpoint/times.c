@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A walk over candidates: each input of a kernel of the backward pass is saved, made inside it, or
  * made by a rerun, which has inputs in turn. That says what each run makes, stores and loads.
- * Forward kernels come last, from the last one back: those behind one say what it stores. */
+ * Forward kernels come last, from the last one back: those after one say what it stores. */
 #include "times.h"
 
 #include "amounts.h"
@@ -83,7 +83,7 @@ struct remat_times remat_times_create(struct remat_arena *arena,
 
 /* --- contents --- */
 
-/* Of a candidate that the kernel makes for itself; 0: it does not. */
+/* The bit of a candidate that the kernel makes for itself; 0: it does not. */
 static uint64_t own_bit(const struct remat_times *t, remat_kernel_id kernel, remat_value v)
 {
     const struct remat_roots *inlines = &t->settled->inlines[kernel.i];
@@ -189,9 +189,9 @@ static void meet_all(struct remat_times *t, const uint8_t *actions)
         }
 }
 
-/* --- the sum --- */
+/* --- sums --- */
 
-/* It runs, and is not of what no decision changes. */
+/* True for a run of the decision that decisions can change. */
 static bool may_vary(const struct remat_times *t, remat_run run)
 {
     remat_kernel_id kernel = remat_run_kernel(t->settled, run);
@@ -252,7 +252,7 @@ uint64_t remat_times_live(struct remat_times *t, const struct remat_decision *de
     return remat_live_end(&t->live);
 }
 
-/* --- the kernels --- */
+/* --- lists of kernels --- */
 
 struct lister {
     const struct remat_times *times;

@@ -10,7 +10,7 @@
 
 struct remat_times_sum {
     struct remat_class_times times;
-    uint64_t effect; /* the same for decisions that make the same kernels */
+    uint64_t effect; /* equal for decisions with the same kernels */
 };
 
 struct remat_times_demand { /* by the kernel, or its rerun in a round from 1 on */
@@ -24,19 +24,19 @@ struct remat_times {
     const struct remat_settled *settled;
     const struct remat_kernel_list *kernels; /* settled->kernels */
     const struct remat_price *prices;        /* by kernel: with everything saved */
-    struct remat_times_sum same;  /* of kernels of the backward pass that are so in all plans */
-    struct remat_times_producer { /* by candidate: where it is made */
+    struct remat_times_sum same;  /* of kernels of the backward pass that no decision changes */
+    struct remat_times_producer { /* by candidate */
         remat_kernel_id kernel;
         uint64_t hash;
     } * producer;
     uint32_t *read_begin; /* by kernel of the backward pass, and one more: of `reads` */
     remat_value *reads;   /* candidates that these read */
     struct remat_live live;
-    /* Of the decision that was looked up last. */
+    /* State of the decision that was looked up last. */
     struct remat_run_content *runs; /* by run */
     bool *got;                      /* by way to keep: something reads what it gets */
-    struct REMAT_LIST(const struct remat_keep *) gets;    /* all of these */
-    struct REMAT_LIST(struct remat_times_demand) demands; /* to be looked at */
+    struct REMAT_LIST(const struct remat_keep *) gets;    /* those whose `got` is set */
+    struct REMAT_LIST(struct remat_times_demand) demands; /* still to be visited */
 };
 
 /* `prices`: by kernel, everything saved. */
@@ -47,15 +47,15 @@ struct remat_times remat_times_create(struct remat_arena *arena,
 struct remat_times_sum remat_times_find(struct remat_times *times, struct remat_variants *variants,
                                         const struct remat_decision *decision);
 
-/* The kernels of that decision, each with the reruns and gets that it reads before it unless
- * they have come before, and their prices. */
+/* The kernels of that decision and their prices. Each is preceded by the reruns and gets that it
+ * reads, unless they already were. */
 struct remat_kernel_list remat_times_list(const struct remat_times *times,
                                           struct remat_variants *variants,
                                           struct remat_arena *arena,
                                           const struct remat_decision *decision,
                                           struct remat_price **out_prices);
 
-/* The live peak under the decision is no less, beside persistent tensors. */
+/* Lower bound of the decision's live peak, without persistent tensors. */
 uint64_t remat_times_live(struct remat_times *times, const struct remat_decision *decision);
 
 #endif

@@ -42,7 +42,7 @@ struct remat_variants *remat_variants_create(struct remat_arena *arena, struct r
 
 /* --- forming one --- */
 
-/* Whether the run writes what a node of it makes, which stands for a value of its kernel. */
+/* True if the run writes the result of one of its nodes, which stands for a value of its kernel. */
 static bool is_stored(const struct remat_clones *c, remat_run run, uint64_t stored, remat_node n)
 {
     remat_value v = c->graph->values[c->graph->nodes[n.i].outputs[0].i].original;

@@ -39,7 +39,7 @@ struct remat_variants *remat_variants_create(struct remat_arena *arena, struct r
                                              const struct remat_price *prices,
                                              const struct remat_device_description *device);
 
-/* Of a run with this content under the decision; the pointer stays valid. */
+/* The variant of a run with this content under the decision; the pointer stays valid. */
 const struct remat_variant *remat_variant_of(struct remat_variants *variants,
                                              const struct remat_decision *decision, remat_run run,
                                              const struct remat_run_content *content);

@@ -22,21 +22,21 @@ struct remat_policy_facts {
     uint32_t forward_count;
     const struct remat_node_info **forward; /* of the forward pass and the loss, no views */
     uint32_t gathered_count;
-    remat_value *gathered; /* of layers, by what is collective: recomputed by every policy */
+    remat_value *gathered; /* results of collectives in layers: recomputed by every policy */
     uint32_t made_count;
-    struct made { /* by them */
+    struct made { /* a value that forward nodes compute */
         remat_value value;
         remat_scope_id scope;
-        bool kept; /* by every policy: an output, or it cannot be recomputed */
+        bool kept; /* saved by every policy: an output, or not recomputable */
     } * made;
     uint32_t edge_count;
-    struct scope_edge { /* one of them reads a root that one of another scope makes */
+    struct scope_edge { /* a forward node reads a root that a node of another scope writes */
         remat_value root;
         remat_scope_id from, to;
-        bool input; /* of a layer, of what its own stack hands on: Megatron-LM divides no other */
+        bool input; /* a layer's input from its own stack: Megatron-LM divides no other */
     } * edges;
     uint32_t leaving_count;
-    remat_value *leaving; /* that nodes outside of their composite read */
+    remat_value *leaving; /* values that nodes outside their composite read */
     struct remat_pins pins;
     uint32_t pinned_count;
     remat_value *pinned; /* with a pin, in the graph or from the settings */
@@ -47,8 +47,8 @@ struct decider {
     struct remat_arena *arena;
     const struct remat_graph *graph;
     const struct remat_policy *policy;
-    group_id *group; /* by scope: of the policy, none: nothing is recomputed there */
-    bool *discard;   /* by scope: what leaves the group is recomputed as well */
+    group_id *group; /* by scope; none: the policy recomputes nothing there */
+    bool *discard;   /* by scope: the outputs of the group are recomputed as well */
     bool *outside;   /* by root: read by a forward or loss node of another group */
 };
 
@@ -115,7 +115,7 @@ static void recompute_groups(struct decider *d, struct remat_decision *out)
 
 /* --- inputs of groups, kept as parts on ranks --- */
 
-/* Each that one group reads: a value that several read is not divided. */
+/* Divides each input that only one group reads. */
 static void distribute_inputs(struct decider *d, struct remat_decision *out)
 {
     const struct remat_facts *facts = &d->shared->facts;
@@ -142,7 +142,7 @@ static void distribute_inputs(struct decider *d, struct remat_decision *out)
         if (!one || out->actions[v.i] != REMAT_ACTION_SAVE || facts->output[v.i])
             continue;
         bool gathered = node->op == REMAT_OP_gather && facts->recomputable[v.i];
-        if (gathered) /* from what is its part */
+        if (gathered) /* from its part */
             out->actions[facts->root[node->inputs[0].i].i] = REMAT_ACTION_SAVE;
         else if (!may || !may[v.i] || !facts->recomputable[v.i])
             continue;
@@ -298,7 +298,7 @@ static void note_fused_attention(struct decider *d, const struct remat_decision 
     REMAT_PUSH(d->arena, notes, note);
 }
 
-/* --- the shared --- */
+/* --- facts that all policies share --- */
 
 static void find_pinned(struct remat_arena *arena, struct remat_policy_facts *shared)
 {
@@ -343,7 +343,7 @@ static void find_gathered(struct remat_arena *arena, struct remat_policy_facts *
     }
 }
 
-/* By value: something trained is in it, so it is no mask and no table of positions. */
+/* By value: depends on a parameter, so it is no mask and no table of positions. */
 static bool *find_hidden(struct remat_arena *arena, const struct remat_graph *graph)
 {
     bool *out;

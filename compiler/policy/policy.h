@@ -106,7 +106,7 @@ struct remat_policies REMAT_LIST(struct remat_policy);
 void remat_manual_policies(struct remat_arena *arena, const struct remat_graph *graph,
                            struct remat_policies *out);
 
-/* The shared of the decisions of all policies on one graph; in `arena`. `graph` is expanded and
+/* Facts from which every policy on one graph decides; in `arena`. `graph` is expanded and
  * outlives it, like the settings' strings. REMAT_ERROR_USAGE where pins match nothing, cannot be
  * followed or contradict each other. */
 struct remat_policy_facts;

@@ -41,7 +41,7 @@ uint32_t remat_module_mask(const char *list)
     return mask;
 }
 
-/* The rest of a path behind the layer's element: "attn/core" of "h.3/attn/core", "" of "h.3". */
+/* The rest of a path after the layer's element: "attn/core" of "h.3/attn/core", "" of "h.3". */
 static const char *path_in_layer(const struct remat_scope *scope)
 {
     const char *rest = scope->path + strlen(scope->stack);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which part of the network a scope belongs to: a layer of a stack, a module of that layer. */
+/* The module of a layer that a scope belongs to. */
 #ifndef REMAT_POLICY_REGION_H
 #define REMAT_POLICY_REGION_H
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The checks of rules.def. */
+/* Checks of rules.def. */
 #ifndef REMAT_POLICY_RULES_H
 #define REMAT_POLICY_RULES_H
 
 #include "analysis.h"
 #include "policy.h"
 
-/* --- pins: what --save GLOB and --recompute GLOB say of each value --- */
+/* --- pins: the effect of --save GLOB and --recompute GLOB on each value --- */
 
 /* Matches of a glob. */
 struct remat_pin_match {
@@ -48,20 +48,20 @@ remat_status remat_rules_check(remat_context *ctx, struct remat_rule_case *c,
 /* Name of the first rule of `stage` that is broken, NULL when none is. */
 const char *remat_rules_broken(struct remat_rule_case *c, enum remat_rule_stage stage);
 
-/* --- what settings mean, shared by rules and policy --- */
+/* --- meanings of settings, for rules and policies --- */
 bool remat_setting_is(const char *value, const char *word); /* false for NULL */
 bool remat_settings_selective(const struct remat_policy_settings *settings);
-/* Those of transformers, TRL and axolotl. */
+/* True if a checkpointing setting of transformers, TRL or axolotl is given. */
 bool remat_settings_checkpointing(const struct remat_policy_settings *settings);
-/* Outputs of some ops are saved: of these, comma-separated; NULL: of torchtitan's. */
+/* True if the outputs of some ops are saved; these ops, comma-separated, NULL for torchtitan's. */
 bool remat_settings_by_op(const struct remat_policy_settings *settings);
 const char *remat_settings_saved_ops(const struct remat_policy_settings *settings);
-/* Of --gradient-checkpointing-kwargs, beyond 64 bits the nearest; 1 where it is not there. */
+/* every_n_layers of --gradient-checkpointing-kwargs, clamped to 64 bits; 1 where it is absent. */
 int64_t remat_settings_every_n_layers(struct remat_arena *arena,
                                       const struct remat_policy_settings *settings);
-/* --ac-option as a number, beyond 64 bits the nearest; false when it is none. */
+/* Reads --ac-option as a number, clamped to 64 bits; false when it is none. */
 bool remat_ac_option_number(const char *text, int64_t *out);
-/* Of all REMAT_OP_COUNT ops those that people wrote in the layers' forward pass, no views. */
+/* Marks, of all REMAT_OP_COUNT ops, those in the layers' forward pass as written; no views. */
 void remat_layer_ops(const struct remat_graph *graph, bool found[]);
 
 #endif
