@@ -6,34 +6,15 @@
 import json
 import os
 import pathlib
-import shutil
 import sys
 import tempfile
 
+from browser import start
 from report_page import HOSTILE, PLANS, make_plans
-
-IN_CI = os.environ.get("CI") == "true"
-try:
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-    from selenium.webdriver.common.keys import Keys
-    BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-    assert BROWSER and DRIVER, "no chromium or no chromedriver"
-except (ImportError, AssertionError) as error:
-    print(f"{'FAILED' if IN_CI else 'SKIP'}: {error}: run tools/setup.sh --for-tests")
-    sys.exit(1 if IN_CI else 77)
+from selenium.webdriver.common.keys import Keys
 
 ELEMENTS_MAX = 2000
 LEFT, RIGHT = 92, 14  # of the pictures, beside the axis
-
-
-def start():
-    options = webdriver.ChromeOptions()
-    options.binary_location = BROWSER
-    for argument in ("--headless=new", "--disable-gpu", "--disable-dev-shm-usage", "--no-sandbox", "--window-size=1400,1300"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    return webdriver.Chrome(service=Service(DRIVER), options=options)
 
 
 def digits(value, units):
@@ -319,6 +300,24 @@ COLOURS = ("const copy = document.createElement('canvas'), [w, h] = [copy.width,
            "return [found.size, getComputedStyle(document.body).backgroundColor]")
 
 
+def check_marks(page):
+    """What is chosen is outlined where it lies: the only thing drawn there, but for the cursor."""
+    page.run("document.activeElement.blur()")
+    width, height = page.run("return [memoryCanvas.clientWidth, memoryCanvas.clientHeight]")
+    largest = max((b for b in page.memory["buffers"] if not b["persistent"] and b["born"] <= page.summary["peak_command"] < b["dies"]),
+                  key=lambda b: b["bytes"] * (b["dies"] - b["born"]))
+    index = page.memory["buffers"].index(largest)
+    box = page.run("leave(); tabs.show('live'); showBuffer(buffers[arguments[0]]); state.hover = null; drawMarks();"
+                   "const b = boxOf(buffers[arguments[0]], arguments[1], arguments[2]); return [b.x, b.y, b.width, b.height]", index, width, height)
+    rows = page.run("const m = document.getElementById('memory-mark'), copy = document.createElement('canvas');"
+                    "[copy.width, copy.height] = [m.width, m.height]; const c = copy.getContext('2d', {willReadFrequently: true}); c.drawImage(m, 0, 0);"
+                    "const x = Math.round(arguments[0] * m.width / m.clientWidth), d = c.getImageData(x, 0, 1, m.height).data, found = [];"
+                    "for (let y = 0; y < m.height; y++) if (d[4 * y + 3]) found.push(y * m.clientHeight / m.height); return found",
+                    box[0] + box[2] * 0.5 if abs(page.run("return xOf(beginOf(state.at), arguments[0])", width) - box[0] - box[2] * 0.5) > 9
+                    else box[0] + box[2] * 0.25)
+    assert rows and abs(min(rows) - box[1]) <= 2 and abs(max(rows) - box[1] - max(box[3], 2)) <= 2, (page.name, rows, box)
+
+
 def check_looks(page):
     """Something is drawn in both; classes differ in letter and pattern too."""
     light = page.run(COLOURS)
@@ -376,6 +375,7 @@ def main():
             check_clicks(page)
             check_tables(page)
             check_keys(page)
+            check_marks(page)
             check_beside(page)
             check_looks(page)
             page.check_quiet()
