@@ -7,6 +7,8 @@
 #include "clone_round.h"
 #include "rebuild.h"
 
+#include <assert.h>
+
 struct clone {
     remat_run run;
     remat_node clone;
@@ -33,7 +35,7 @@ static void place_keeps(struct extension *x)
     for (remat_node n = {given->node_count}; n.i < x->s->keeps.graph->node_count; n.i++) {
         remat_value original = g->values[g->nodes[n.i].outputs[0].i].original;
         remat_kernel_id kernel = remat_settled_writer(x->s, original);
-        const struct remat_fused_kernel *writer = remat_kernel_at(x->s->kernels, kernel);
+        const struct remat_kernel_info *writer = remat_kernel_at(x->s->kernels, kernel);
         bool forward = remat_is_early(g->nodes[n.i].phase);
         remat_kernel_id own = x->s->keeps.kernel_of[n.i - given->node_count];
         REMAT_PUSH(x->scratch, &x->runs_in,
@@ -292,6 +294,7 @@ static struct remat_graph *begin_graph(struct remat_arena *arena, const struct r
 void remat_clones_create(struct remat_arena *arena, const struct remat_settled *settled,
                          struct remat_clones *out)
 {
+    assert(settled->kernels->count <= settled->graph->node_count);
     struct extension x = {.arena = arena,
                           .scratch = remat_scratch_open(arena->ctx),
                           .g = begin_graph(arena, settled),
@@ -423,6 +426,7 @@ struct remat_nodes remat_wire_kernels(struct remat_wiring *w, struct remat_arena
                                       const struct remat_decision *decision,
                                       const struct remat_kernel_list *kernels)
 {
+    assert(decision->value_count == w->clones->settled->graph->value_count);
     const struct remat_graph *given = w->clones->settled->graph;
     const bool *kept = remat_find_kept(arena, given);
     uint32_t last = remat_clone_instance(remat_decision_rounds(decision), true);
@@ -447,6 +451,7 @@ struct remat_nodes remat_wire_kernels(struct remat_wiring *w, struct remat_arena
 struct remat_graph *remat_rewrite(struct remat_arena *arena, const struct remat_graph *wired,
                                   const struct remat_nodes *nodes)
 {
+    assert(nodes->count <= wired->node_count);
     struct remat_rebuild to = remat_rebuild_begin(arena, wired, 1);
     for (size_t i = 0; i < nodes->count; i++)
         remat_rebuild_copy(&to, nodes->items[i]);

@@ -30,7 +30,7 @@ struct builder {
     double constant_ps;                   /* of runs */
 };
 
-static const struct remat_fused_kernel *kernel_at(const struct builder *b, remat_kernel_id kernel)
+static const struct remat_kernel_info *kernel_at(const struct builder *b, remat_kernel_id kernel)
 {
     return remat_kernel_at(b->s->kernels, kernel);
 }
@@ -130,7 +130,7 @@ static void add_tasks(struct builder *b)
 /* The smallest load of a root by nodes of a kernel that may make it itself. */
 static double load_ps(const struct builder *b, remat_kernel_id kernel, remat_value root)
 {
-    const struct remat_fused_kernel *k = kernel_at(b, kernel);
+    const struct remat_kernel_info *k = kernel_at(b, kernel);
     uint64_t least = UINT64_MAX;
     for (uint32_t o = 0; o < k->operand_count; o++)
         if (k->operands[o].value.i == root.i) {
@@ -356,7 +356,7 @@ enum {
 static double price_without(struct builder *b, remat_kernel_id k, const remat_value *roots,
                             uint32_t count, uint32_t without)
 {
-    const struct remat_fused_kernel *whole = kernel_at(b, k);
+    const struct remat_kernel_info *whole = kernel_at(b, k);
     struct remat_roots stored = {0};
     for (uint32_t o = 0; o < whole->operand_count; o++) {
         bool stays = whole->operands[o].access & REMAT_ACCESS_WRITE;
@@ -478,6 +478,7 @@ static void decide_rest(struct remat_arena *arena, struct remat_model *model)
 void remat_model_decide(struct remat_arena *arena, const struct remat_model *model,
                         const uint8_t *actions, struct remat_decision *out)
 {
+    assert(!model->rest.actions || model->rest.value_count == model->settled->graph->value_count);
     const struct remat_settled *s = model->settled;
     *out = model->rest;
     out->actions = remat_copy(arena, out->actions, out->value_count, sizeof *out->actions);

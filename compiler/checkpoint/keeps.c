@@ -80,7 +80,7 @@ static void price(struct maker *m, struct remat_arena *scratch,
     REMAT_ROOM(arena, out->kernels.kernels, m->kernels.count);
     REMAT_NEW(arena, out->prices, m->kernels.count);
     for (uint32_t k = 0; k < m->kernels.count; k++) {
-        struct remat_fused_kernel *kernel = &out->kernels.kernels[out->kernels.count++];
+        struct remat_kernel_info *kernel = &out->kernels.kernels[out->kernels.count++];
         *kernel = remat_kernel_write(writer, &m->kernels.items[k], 1, &stored);
         out->prices[k] = remat_price_kernel(g, kernel, device);
     }

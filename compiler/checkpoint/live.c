@@ -6,7 +6,7 @@
 /* The result of a fused kernel may lie where something lay that it reads. */
 static void add_kernel(struct remat_live *l, const struct remat_settled *s, remat_kernel_id k)
 {
-    const struct remat_fused_kernel *kernel = remat_kernel_at(s->kernels, k);
+    const struct remat_kernel_info *kernel = remat_kernel_at(s->kernels, k);
     bool in_order = remat_turn_of(kernel) == REMAT_TURN_IN_ORDER;
     remat_kernel_id turn = l->turns.after[k.i];
     for (uint32_t o = 0; o < kernel->operand_count; o++) {
@@ -44,7 +44,7 @@ static void add_value(struct remat_live *l, const struct remat_settled *s, remat
  * and what a built-in kernel writes. `first`: those that a kernel makes that runs first, or all
  * others. */
 static uint64_t own_bytes(const struct remat_live *l, const struct remat_settled *s,
-                          const struct remat_fused_kernel *kernel, bool first)
+                          const struct remat_kernel_info *kernel, bool first)
 {
     uint64_t bytes = 0;
     for (uint32_t o = 0; o < kernel->operand_count; o++) {
@@ -64,14 +64,14 @@ static uint64_t own_bytes(const struct remat_live *l, const struct remat_settled
 /* What is live while a kernel of the optimizer runs, whenever that is. A value of a kernel that
  * runs first is there up to its last reader, so also while what that reader reads is made. */
 static uint64_t optimizer_bytes(const struct remat_live *l, const struct remat_settled *s,
-                                const struct remat_fused_kernel *kernel)
+                                const struct remat_kernel_info *kernel)
 {
     uint64_t first_bytes = own_bytes(l, s, kernel, true);
     uint64_t most = own_bytes(l, s, kernel, false) + first_bytes;
     for (uint32_t o = 0; o < kernel->operand_count; o++) {
         remat_value v = kernel->operands[o].value;
         remat_kernel_id writer = remat_settled_writer(s, v);
-        const struct remat_fused_kernel *made =
+        const struct remat_kernel_info *made =
             remat_is_none(writer.i) ? NULL : remat_kernel_at(s->kernels, writer);
         if (kernel->operands[o].access == REMAT_ACCESS_READ && made &&
             made->phase == REMAT_PHASE_OPTIMIZER && !l->turns.first[writer.i])
@@ -84,7 +84,7 @@ static uint64_t optimizer_bytes(const struct remat_live *l, const struct remat_s
 static uint64_t find_floor(struct remat_live *l, const struct remat_settled *s)
 {
     for (remat_kernel_id k = {0}; k.i < l->kernel_count; k.i++) {
-        const struct remat_fused_kernel *kernel = remat_kernel_at(s->kernels, k);
+        const struct remat_kernel_info *kernel = remat_kernel_at(s->kernels, k);
         for (uint32_t o = 0; o < kernel->operand_count && kernel->kind != REMAT_KERNEL_fused; o++) {
             remat_value v = kernel->operands[o].value;
             if (l->next[v.i].i > k.i || l->last_early[v.i].i >= k.i)

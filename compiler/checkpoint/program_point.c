@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "closure.h"
 
+#include <assert.h>
+
 /* Only what is read after the kernel is wanted. A value that no plan has made before, as in a
  * forward pass after a loss, takes no room yet. What pins recompute may be held: where the forward
  * pass has yet to read it, or after its rerun. */
@@ -22,7 +24,7 @@ static void mark_wanted(const struct remat_model *model, const struct remat_live
  * writes those that are saved; one in place of what the kernel reads takes no room of its own. */
 static void count_operands(const struct remat_model *model, struct remat_program_point *out)
 {
-    const struct remat_fused_kernel *kernel = remat_kernel_at(model->settled->kernels, out->kernel);
+    const struct remat_kernel_info *kernel = remat_kernel_at(model->settled->kernels, out->kernel);
     for (uint32_t o = 0; o < kernel->operand_count; o++) {
         remat_item item = model->item_of[kernel->operands[o].value.i];
         bool always = kernel->kind != REMAT_KERNEL_fused ||
@@ -78,7 +80,7 @@ static bool covers(const struct remat_program_point *a, const struct remat_progr
 
 /* A layer of which the kernel reads a value that no other reads; it may be none. */
 static remat_region layer_read(const struct remat_model *model,
-                               const struct remat_fused_kernel *kernel)
+                               const struct remat_kernel_info *kernel)
 {
     for (uint32_t o = 0; o < kernel->operand_count; o++) {
         remat_value root = remat_operand_read(&kernel->operands[o]);
@@ -94,11 +96,12 @@ struct remat_program_points remat_model_points(struct remat_arena *arena,
                                                const struct remat_model *model,
                                                const struct remat_live *live)
 {
+    assert(live->kernel_count == model->settled->kernels->count);
     const struct remat_kernel_list *kernels = model->settled->kernels;
     struct remat_program_points list = {0};
     remat_region last = REMAT_NO_REGION; /* the layer that the backward pass reaches first */
     for (remat_kernel_id k = {0}; k.i < kernels->count; k.i++) {
-        const struct remat_fused_kernel *kernel = &kernels->kernels[k.i];
+        const struct remat_kernel_info *kernel = &kernels->kernels[k.i];
         bool late = kernel->phase == REMAT_PHASE_BACKWARD;
         remat_region layer = late ? layer_read(model, kernel) : REMAT_NO_REGION;
         if (!remat_is_none(layer.i) && !remat_is_none(last.i) && layer.i != last.i)

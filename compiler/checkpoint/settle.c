@@ -8,6 +8,7 @@
 
 #include "stacks.h"
 
+#include <assert.h>
 #include <math.h>
 
 struct candidate_reader {
@@ -84,7 +85,7 @@ static struct remat_slice find_slice(const struct remat_settled *settled, struct
 {
     const struct remat_graph *g = settled->graph;
     remat_kernel_id writer = remat_settled_writer(settled, roots[0]);
-    const struct remat_fused_kernel *kernel = remat_kernel_at(settled->kernels, writer);
+    const struct remat_kernel_info *kernel = remat_kernel_at(settled->kernels, writer);
     struct REMAT_LIST(struct remat_slice_read) reads = {0};
     bool *needed; /* by node of the kernel */
     remat_node *nodes;
@@ -137,12 +138,13 @@ struct remat_load remat_settled_load(struct remat_arena *scratch, const struct r
                                      const remat_value *roots, uint32_t count, bool again,
                                      const struct remat_device_description *device)
 {
-    const struct remat_fused_kernel *whole =
+    assert(count > 0);
+    const struct remat_kernel_info *whole =
         remat_kernel_at(s->kernels, remat_settled_writer(s, roots[0]));
     struct remat_slice slice = find_slice(s, scratch, roots, count, again);
     const bool *stored = find_stored(s, scratch, &slice, roots, count);
-    struct remat_fused_kernel made = remat_fuse_nodes(scratch, s->graph, &s->kernel_of->i, whole,
-                                                      slice.nodes, slice.node_count, stored);
+    struct remat_kernel_info made = remat_fuse_nodes(scratch, s->graph, &s->kernel_of->i, whole,
+                                                     slice.nodes, slice.node_count, stored);
     made.phase = again ? (uint8_t)REMAT_PHASE_BACKWARD : made.phase;
     return remat_price_load(s->graph, &made, device);
 }
@@ -160,7 +162,7 @@ static bool reduces(const struct settler *s, const remat_node *nodes, uint32_t c
 static bool fits_space(const struct settler *s, remat_kernel_id kernel,
                        const struct remat_slice *slice)
 {
-    const struct remat_fused_kernel *at = remat_kernel_at(s->out->kernels, kernel);
+    const struct remat_kernel_info *at = remat_kernel_at(s->out->kernels, kernel);
     bool columns = reduces(s, at->nodes, at->node_count, REMAT_FACT_COLUMN_REDUCE);
     bool rows = reduces(s, slice->nodes, slice->node_count, REMAT_FACT_ROW_REDUCE) ||
                 reduces(s, at->nodes, at->node_count, REMAT_FACT_ROW_REDUCE);
@@ -176,7 +178,7 @@ static bool fits_space(const struct settler *s, remat_kernel_id kernel,
 static bool may_inline(const struct settler *s, const struct candidate_reader *reader,
                        const struct remat_slice *slice)
 {
-    const struct remat_fused_kernel *kernel = remat_kernel_at(s->out->kernels, reader->kernel);
+    const struct remat_kernel_info *kernel = remat_kernel_at(s->out->kernels, reader->kernel);
     return kernel->kind == REMAT_KERNEL_fused && kernel->phase != REMAT_PHASE_OPTIMIZER &&
            reader->direct &&
            s->node_count[reader->kernel.i] + slice->node_count <= REMAT_FUSED_NODES_MAX &&
@@ -302,7 +304,7 @@ static void find_readers(struct settler *s)
 {
     const struct remat_graph *g = s->out->graph;
     for (uint32_t k = 0; k < s->out->kernels->count; k++) {
-        const struct remat_fused_kernel *kernel = &s->out->kernels->kernels[k];
+        const struct remat_kernel_info *kernel = &s->out->kernels->kernels[k];
         s->node_count[k] = kernel->node_count;
         s->loads[k] = remat_price_load(g, kernel, &s->device);
         for (uint32_t n = 0; n < kernel->node_count; n++) {
@@ -346,6 +348,7 @@ void remat_settle(struct remat_arena *arena, const struct remat_graph *graph,
                   const struct remat_device_description *device,
                   const struct remat_decision *pinned, struct remat_settled *out)
 {
+    assert(!pinned || pinned->value_count == graph->value_count);
     struct settler s = {.arena = arena,
                         .scratch = remat_scratch_open(arena->ctx),
                         .once = remat_scratch_open(arena->ctx),

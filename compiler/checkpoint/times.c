@@ -49,7 +49,7 @@ static void list_reads(struct remat_times *t)
     struct remat_roots list = {0};
     REMAT_NEW(t->arena, t->read_begin, t->kernels->count + 1);
     for (remat_kernel_id k = {0}; k.i < t->kernels->count; k.i++) {
-        const struct remat_fused_kernel *kernel = remat_kernel_at(t->kernels, k);
+        const struct remat_kernel_info *kernel = remat_kernel_at(t->kernels, k);
         for (uint32_t o = 0; o < kernel->operand_count; o++) {
             const struct remat_kernel_operand *operand = &kernel->operands[o];
             bool written = operand->access & REMAT_ACCESS_WRITE;
@@ -206,7 +206,7 @@ static void add_site(struct remat_times *t, struct remat_variants *variants,
                      struct remat_times_sum *sum)
 {
     remat_kernel_id kernel = remat_run_kernel(t->settled, run);
-    const struct remat_fused_kernel *made = remat_kernel_at(t->kernels, kernel);
+    const struct remat_kernel_info *made = remat_kernel_at(t->kernels, kernel);
     const struct remat_run_content content = t->runs[run.i];
     bool forward = run.i == kernel.i && remat_kernel_is_early(t->kernels, kernel);
     uint64_t ns = t->prices[kernel.i].ns;
@@ -234,6 +234,7 @@ static void add_keep(const struct remat_times *t, remat_kernel_id k, struct rema
 struct remat_times_sum remat_times_find(struct remat_times *t, struct remat_variants *variants,
                                         const struct remat_decision *decision)
 {
+    assert(decision->value_count == t->settled->graph->value_count);
     struct remat_times_sum sum = t->same;
     meet_all(t, decision->actions);
     for (remat_run s = remat_run_end(t->settled); s.i-- > 0;)
@@ -248,6 +249,7 @@ struct remat_times_sum remat_times_find(struct remat_times *t, struct remat_vari
 
 uint64_t remat_times_live(struct remat_times *t, const struct remat_decision *decision)
 {
+    assert(decision->value_count == t->settled->graph->value_count);
     meet_all(t, decision->actions);
     return remat_live_end(&t->live);
 }
@@ -315,6 +317,7 @@ struct remat_kernel_list remat_times_list(const struct remat_times *t,
                                           const struct remat_decision *decision,
                                           struct remat_price **out_prices)
 {
+    assert(decision->value_count == t->settled->graph->value_count);
     uint32_t count = remat_run_end(t->settled).i + t->settled->keeps.kernels.count;
     struct lister l = {.times = t, .variants = variants, .arena = arena, .decision = decision};
     REMAT_NEW(arena, l.listed, count);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "variants.h"
 
+#include <assert.h>
+
 /* The kernel as it is when everything is saved. */
 static void add_saved(struct remat_variants *v, remat_kernel_id k, struct remat_variant *out)
 {
@@ -18,6 +20,7 @@ struct remat_variants *remat_variants_create(struct remat_arena *arena, struct r
                                              const struct remat_price *prices,
                                              const struct remat_device_description *device)
 {
+    assert(arena != scratch);
     struct remat_variants *v;
     const struct remat_settled *s = clones->settled;
     uint32_t count = s->kernels->count, end = remat_run_end(s).i;

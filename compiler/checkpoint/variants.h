@@ -18,7 +18,7 @@ struct remat_run_content {
 struct remat_variant {
     struct remat_variant *next; /* of the same run */
     struct remat_run_content content;
-    struct remat_fused_kernel kernel;
+    struct remat_kernel_info kernel;
     struct remat_price price;
     struct remat_runs before; /* as remat_wired_run has it */
 };

@@ -50,13 +50,13 @@ static const struct remat_shape *space_of(const struct remat_graph *g, const rem
     return largest;
 }
 
-struct remat_fused_kernel remat_kernel_write(struct remat_kernel_writer *w, remat_node *nodes,
-                                             uint32_t count, const bool *stored)
+struct remat_kernel_info remat_kernel_write(struct remat_kernel_writer *w, remat_node *nodes,
+                                            uint32_t count, const bool *stored)
 {
     assert(count > 0);
     const struct remat_node_info *first = name_of(w->graph, nodes, count);
     bool builtin = remat_op_has(first->op, REMAT_FACT_BUILTIN);
-    struct remat_fused_kernel kernel = {
+    struct remat_kernel_info kernel = {
         .kind = builtin ? remat_op_info(first->op)->executor : (uint32_t)REMAT_KERNEL_fused,
         .phase = first->phase,
         .instance = first->instance,
@@ -102,15 +102,15 @@ struct remat_kernel_list remat_fuse(struct remat_arena *arena, const struct rema
     return out;
 }
 
-struct remat_fused_kernel remat_fuse_nodes(struct remat_arena *arena,
-                                           const struct remat_graph *graph,
-                                           const uint32_t *kernel_of,
-                                           const struct remat_fused_kernel *whole,
-                                           remat_node *nodes, uint32_t count, const bool *stored)
+struct remat_kernel_info remat_fuse_nodes(struct remat_arena *arena,
+                                          const struct remat_graph *graph,
+                                          const uint32_t *kernel_of,
+                                          const struct remat_kernel_info *whole, remat_node *nodes,
+                                          uint32_t count, const bool *stored)
 {
     struct remat_kernel_writer w = {
         .arena = arena, .scratch = arena, .graph = graph, .kernel_of = kernel_of};
-    struct remat_fused_kernel out = *whole;
+    struct remat_kernel_info out = *whole;
     out.nodes = nodes;
     out.node_count = count;
     remat_fused_body(&w, stored, &out);

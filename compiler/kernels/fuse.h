@@ -36,7 +36,7 @@ struct remat_shared_operands {
     uint16_t read, written;
 };
 
-struct remat_fused_kernel {
+struct remat_kernel_info {
     uint32_t kind; /* enum remat_kernel_kind */
     uint8_t phase;
     uint32_t instance;
@@ -54,11 +54,11 @@ struct remat_fused_kernel {
 
 struct remat_kernel_list {
     uint32_t count;
-    struct remat_fused_kernel *kernels; /* in order of their last node: after what they read */
+    struct remat_kernel_info *kernels; /* in order of their last node: after what they read */
 };
 
-static inline const struct remat_fused_kernel *remat_kernel_at(const struct remat_kernel_list *list,
-                                                               remat_kernel_id kernel)
+static inline const struct remat_kernel_info *remat_kernel_at(const struct remat_kernel_list *list,
+                                                              remat_kernel_id kernel)
 {
     assert(kernel.i < list->count);
     return &list->kernels[kernel.i];
@@ -80,7 +80,7 @@ static inline remat_value remat_operand_read(const struct remat_kernel_operand *
 }
 
 /* True if the kernel itself reads the value from memory. */
-static inline bool remat_kernel_reads(const struct remat_fused_kernel *kernel, remat_value root)
+static inline bool remat_kernel_reads(const struct remat_kernel_info *kernel, remat_value root)
 {
     for (uint32_t o = 0; o < kernel->operand_count; o++)
         if (kernel->operands[o].value.i == root.i &&
@@ -90,7 +90,7 @@ static inline bool remat_kernel_reads(const struct remat_fused_kernel *kernel, r
 }
 
 /* True if the kernel may write this operand in place of one that it reads. */
-static inline bool remat_kernel_may_share(const struct remat_fused_kernel *kernel, uint32_t operand)
+static inline bool remat_kernel_may_share(const struct remat_kernel_info *kernel, uint32_t operand)
 {
     for (uint32_t s = 0; s < kernel->shared_count; s++)
         if (kernel->shared[s].written == operand)
@@ -100,7 +100,7 @@ static inline bool remat_kernel_may_share(const struct remat_fused_kernel *kerne
 
 /* True if one of the kernel's nodes has this phase. */
 static inline bool remat_kernel_has_phase(const struct remat_graph *graph,
-                                          const struct remat_fused_kernel *kernel, uint8_t phase)
+                                          const struct remat_kernel_info *kernel, uint8_t phase)
 {
     for (uint32_t n = 0; n < kernel->node_count; n++)
         if (graph->nodes[kernel->nodes[n].i].phase == phase)
@@ -140,15 +140,15 @@ struct remat_kernel_writer *remat_kernel_writer_create(struct remat_arena *arena
 /* The kernel of nodes in graph order: one built-in node, or several that can be fused. The kernel
  * refers to `nodes`. stored[n]: it writes the result of nodes[n]; NULL for a built-in kernel, which
  * writes all of them. */
-struct remat_fused_kernel remat_kernel_write(struct remat_kernel_writer *writer, remat_node *nodes,
-                                             uint32_t count, const bool *stored);
+struct remat_kernel_info remat_kernel_write(struct remat_kernel_writer *writer, remat_node *nodes,
+                                            uint32_t count, const bool *stored);
 
 /* A kernel of `nodes`, a subset of a fused kernel's in graph order. It stores the results that
  * `stored` selects, and loads its nodes' other inputs. */
-struct remat_fused_kernel remat_fuse_nodes(struct remat_arena *arena,
-                                           const struct remat_graph *graph,
-                                           const uint32_t *kernel_of,
-                                           const struct remat_fused_kernel *whole,
-                                           remat_node *nodes, uint32_t count, const bool *stored);
+struct remat_kernel_info remat_fuse_nodes(struct remat_arena *arena,
+                                          const struct remat_graph *graph,
+                                          const uint32_t *kernel_of,
+                                          const struct remat_kernel_info *whole, remat_node *nodes,
+                                          uint32_t count, const bool *stored);
 
 #endif

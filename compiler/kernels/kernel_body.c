@@ -18,7 +18,7 @@ struct binding { /* value -> register */
 struct body {
     struct remat_kernel_writer *w;
     const struct remat_graph *graph; /* the writer's */
-    const struct remat_fused_kernel *kernel;
+    const struct remat_kernel_info *kernel;
     struct REMAT_LIST(struct remat_instruction) instructions;
     struct REMAT_LIST(struct remat_kernel_operand) operands;
     struct REMAT_LIST(struct binding) bindings; /* few: searched linearly */
@@ -204,7 +204,7 @@ static void store(struct body *b, const struct remat_node_info *node)
 }
 
 void remat_fused_body(struct remat_kernel_writer *w, const bool *stored,
-                      struct remat_fused_kernel *kernel)
+                      struct remat_kernel_info *kernel)
 {
     const struct remat_graph *graph = w->graph;
     struct body b = {.w = w, .graph = graph, .kernel = kernel};
@@ -228,7 +228,7 @@ void remat_fused_body(struct remat_kernel_writer *w, const bool *stored,
 
 /* A built-in kernel's parameters are attributes of its op, by the names of its row. */
 static void find_parameters(struct remat_arena *arena, const struct remat_node_info *node,
-                            struct remat_fused_kernel *kernel)
+                            struct remat_kernel_info *kernel)
 {
     const char *names = remat_kernel_row(kernel->kind)->parameters, *name;
     char key[32];
@@ -263,7 +263,7 @@ static void repeat_leading_axes(struct remat_view *view, const struct remat_shap
         }
 }
 
-void remat_builtin_body(struct remat_kernel_writer *w, struct remat_fused_kernel *kernel)
+void remat_builtin_body(struct remat_kernel_writer *w, struct remat_kernel_info *kernel)
 {
     const struct remat_graph *graph = w->graph;
     struct body b = {.w = w, .graph = graph};
@@ -383,7 +383,7 @@ static bool is_whole(const struct remat_view *view, const struct remat_value_inf
 }
 
 /* Memory may be shared but for when it is read and written. */
-static bool are_alike(const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
+static bool are_alike(const struct remat_graph *graph, const struct remat_kernel_info *kernel,
                       uint32_t read, uint32_t written)
 {
     const struct remat_kernel_operand *in = &kernel->operands[read];
@@ -402,7 +402,7 @@ static bool are_alike(const struct remat_graph *graph, const struct remat_fused_
 }
 
 void remat_kernel_list_shared(struct remat_arena *arena, const struct remat_graph *graph,
-                              struct remat_fused_kernel *kernel)
+                              struct remat_kernel_info *kernel)
 {
     struct REMAT_LIST(struct remat_shared_operands) list = {0};
     struct stages stages;
@@ -437,7 +437,7 @@ uint64_t remat_kernel_hash(uint32_t kind, const struct remat_kernel_body *body)
     return hash;
 }
 
-uint32_t remat_kernel_key_hash(const struct remat_fused_kernel *kernel)
+uint32_t remat_kernel_key_hash(const struct remat_kernel_info *kernel)
 {
     uint64_t hash = remat_kernel_hash(kernel->kind, &kernel->body);
     return (uint32_t)(hash ^ hash >> 32);

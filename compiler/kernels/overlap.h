@@ -9,7 +9,7 @@
  * Blocking are the gather of a parameter that ranks have in parts, and the transfers within layers,
  * along "tp". */
 static inline bool remat_may_overlap(const struct remat_graph *graph,
-                                     const struct remat_fused_kernel *kernel)
+                                     const struct remat_kernel_info *kernel)
 {
     if (!remat_kernel_kind_is_transfer(kernel->kind))
         return false;
@@ -23,7 +23,7 @@ static inline bool remat_may_overlap(const struct remat_graph *graph,
 /* True for an overlapped transfer, and for one of a value that is there from the start. Transfers
  * within layers wait for each other. */
 static inline bool remat_may_join_group(const struct remat_graph *graph,
-                                        const struct remat_fused_kernel *kernel)
+                                        const struct remat_kernel_info *kernel)
 {
     return remat_kernel_kind_is_transfer(kernel->kind) &&
            (remat_may_overlap(graph, kernel) ||

@@ -44,7 +44,7 @@ static uint64_t class_extent(enum remat_register_class class, const struct remat
 }
 
 /* Counts each instruction once per element of its value; a reduction or flag, of its argument. */
-static uint64_t program_flops(const struct remat_fused_kernel *kernel)
+static uint64_t program_flops(const struct remat_kernel_info *kernel)
 {
     enum remat_register_class classes[REMAT_FUSED_INSTRUCTIONS_MAX];
     int64_t columns = kernel->space.rank ? kernel->space.dims[kernel->space.rank - 1] : 1;
@@ -70,7 +70,7 @@ static uint64_t program_flops(const struct remat_fused_kernel *kernel)
 }
 
 static uint64_t kernel_flops(const struct remat_graph *graph,
-                             const struct remat_fused_kernel *kernel)
+                             const struct remat_kernel_info *kernel)
 {
     if (kernel->kind == REMAT_KERNEL_fused)
         return program_flops(kernel);
@@ -93,7 +93,7 @@ static uint64_t view_bytes(const struct remat_graph *graph, const struct remat_k
  * batch where its part is. An update is read and written; a fused kernel reads the old version,
  * if it does, as an operand of its own. */
 uint64_t remat_price_operand_bytes(const struct remat_graph *graph,
-                                   const struct remat_fused_kernel *kernel, uint32_t operand)
+                                   const struct remat_kernel_info *kernel, uint32_t operand)
 {
     assert(operand < kernel->operand_count);
     const struct remat_kernel_operand *o = &kernel->operands[operand];
@@ -108,7 +108,7 @@ uint64_t remat_price_operand_bytes(const struct remat_graph *graph,
 
 /* Values are told apart by where their views begin; of several views the largest counts. */
 uint64_t remat_price_value_bytes(const struct remat_graph *graph,
-                                 const struct remat_fused_kernel *kernel, remat_value value)
+                                 const struct remat_kernel_info *kernel, remat_value value)
 {
     uint64_t total = 0;
     for (uint32_t i = 0; i < kernel->operand_count; i++) {
@@ -137,7 +137,7 @@ struct again {
  * over the row loads and computes what it needs; a reduction ends a pass. Kernels of the backward
  * pass are left out, so that their prices are sub-additive (price.h). */
 static struct again done_again(const struct remat_graph *graph,
-                               const struct remat_fused_kernel *kernel)
+                               const struct remat_kernel_info *kernel)
 {
     const struct remat_kernel_body *body = &kernel->body;
     uint8_t passes[REMAT_FUSED_INSTRUCTIONS_MAX] = {0};
@@ -182,7 +182,7 @@ static struct again done_again(const struct remat_graph *graph,
  * through all tokens; then the rows of each id are added one after the other
  * (compiler/codegen/embedding_backward.cu). Ids by Zipf's law: so long is the longest of these
  * chains. */
-static double scatter_ns(const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
+static double scatter_ns(const struct remat_graph *graph, const struct remat_kernel_info *kernel,
                          double bytes, const struct remat_device_description *device)
 {
     const struct remat_kernel_operand *dout = &kernel->operands[0], *table = &kernel->operands[2];
@@ -205,7 +205,7 @@ static uint64_t counted(uint64_t length, const struct remat_device_description *
     return device->monotone && length % device->monotone == 0 ? 0 : length;
 }
 
-static double matmul_ns(const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
+static double matmul_ns(const struct remat_graph *graph, const struct remat_kernel_info *kernel,
                         const struct remat_device_description *device)
 {
     const struct remat_view *a = kernel->operands[0].view, *c = kernel->operands[2].view;
@@ -229,7 +229,7 @@ static double matmul_ns(const struct remat_graph *graph, const struct remat_fuse
     return remat_price_product_ns(&product, device);
 }
 
-static double attention_ns(const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
+static double attention_ns(const struct remat_graph *graph, const struct remat_kernel_info *kernel,
                            bool backward, uint64_t flops,
                            const struct remat_device_description *device)
 {
@@ -274,7 +274,7 @@ uint64_t remat_price_engine_bytes(const struct remat_mesh *mesh,
 }
 
 static const struct remat_link *link_of(const struct remat_graph *graph,
-                                        const struct remat_fused_kernel *kernel,
+                                        const struct remat_kernel_info *kernel,
                                         const struct remat_device_description *device)
 {
     uint32_t axis = (uint32_t)kernel->parameters[0];
@@ -283,7 +283,7 @@ static const struct remat_link *link_of(const struct remat_graph *graph,
 }
 
 /* No rank sends or receives more than all parts but one. */
-static double transfer_ns(const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
+static double transfer_ns(const struct remat_graph *graph, const struct remat_kernel_info *kernel,
                           const struct remat_device_description *device)
 {
     bool gathers = kernel->kind == REMAT_KERNEL_gather;
@@ -293,7 +293,7 @@ static double transfer_ns(const struct remat_graph *graph, const struct remat_fu
     return link->latency_ns + (ranks - 1) * part / link->bytes_per_ns;
 }
 
-static double compute_ns(const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
+static double compute_ns(const struct remat_graph *graph, const struct remat_kernel_info *kernel,
                          uint64_t flops, uint64_t bytes,
                          const struct remat_device_description *device)
 {
@@ -318,7 +318,7 @@ static double compute_ns(const struct remat_graph *graph, const struct remat_fus
 
 /* Fills flops and moved bytes. */
 static struct remat_load load_of(const struct remat_graph *graph,
-                                 const struct remat_fused_kernel *kernel,
+                                 const struct remat_kernel_info *kernel,
                                  const struct remat_device_description *device,
                                  struct remat_price *out)
 {
@@ -332,7 +332,7 @@ static struct remat_load load_of(const struct remat_graph *graph,
 }
 
 struct remat_load remat_price_load(const struct remat_graph *graph,
-                                   const struct remat_fused_kernel *kernel,
+                                   const struct remat_kernel_info *kernel,
                                    const struct remat_device_description *device)
 {
     struct remat_price price;
@@ -340,7 +340,7 @@ struct remat_load remat_price_load(const struct remat_graph *graph,
 }
 
 struct remat_price remat_price_kernel(const struct remat_graph *graph,
-                                      const struct remat_fused_kernel *kernel,
+                                      const struct remat_kernel_info *kernel,
                                       const struct remat_device_description *device)
 {
     struct remat_price price = {0};
@@ -367,7 +367,7 @@ uint64_t remat_price_least_ns(const struct remat_price *price)
 }
 
 struct remat_price remat_price_variant(const struct remat_graph *graph,
-                                       const struct remat_fused_kernel *kernel,
+                                       const struct remat_kernel_info *kernel,
                                        const struct remat_price *whole,
                                        const struct remat_device_description *device)
 {
@@ -438,7 +438,7 @@ remat_status remat_price_check_values(remat_context *ctx, const struct remat_gra
 }
 
 static const char *kernel_name(const struct remat_graph *graph,
-                               const struct remat_fused_kernel *kernel)
+                               const struct remat_kernel_info *kernel)
 {
     return graph->values[graph->nodes[kernel->nodes[0].i].outputs[0].i].name;
 }

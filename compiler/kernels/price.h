@@ -27,24 +27,24 @@ uint64_t remat_price_least_ns(const struct remat_price *price);
 
 /* The device has all dtypes of the graph, and links for its mesh (remat_price_check). */
 struct remat_price remat_price_kernel(const struct remat_graph *graph,
-                                      const struct remat_fused_kernel *kernel,
+                                      const struct remat_kernel_info *kernel,
                                       const struct remat_device_description *device);
 
 /* Bytes moved for one of the kernel's operands; several that begin at the same element of a value
  * count once, the largest of them. */
 uint64_t remat_price_operand_bytes(const struct remat_graph *graph,
-                                   const struct remat_fused_kernel *kernel, uint32_t operand);
+                                   const struct remat_kernel_info *kernel, uint32_t operand);
 
 /* Bytes moved for all of its reads of a value, or for its writes of it; REMAT_NO_VALUE: for all. */
 uint64_t remat_price_value_bytes(const struct remat_graph *graph,
-                                 const struct remat_fused_kernel *kernel, remat_value value);
+                                 const struct remat_kernel_info *kernel, remat_value value);
 
 /* Both sides of the roofline. */
 struct remat_load {
     double compute_ns, memory_ns;
 };
 struct remat_load remat_price_load(const struct remat_graph *graph,
-                                   const struct remat_fused_kernel *kernel,
+                                   const struct remat_kernel_info *kernel,
                                    const struct remat_device_description *device);
 
 /* --- rates.c: matrix products and attention --- */
@@ -74,7 +74,7 @@ double remat_price_scores_ns(const struct remat_scores *scores,
  * where the variant was measured, so that one ratio prices all variants and the bound knows it.
  * Without a profile, and of other kernels: remat_price_kernel. */
 struct remat_price remat_price_variant(const struct remat_graph *graph,
-                                       const struct remat_fused_kernel *kernel,
+                                       const struct remat_kernel_info *kernel,
                                        const struct remat_price *whole,
                                        const struct remat_device_description *device);
 

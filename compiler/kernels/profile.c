@@ -54,7 +54,7 @@ static void hash_size(uint64_t flops, uint64_t moved_bytes, struct remat_profile
 }
 
 static struct remat_profile_row identify(const struct remat_graph *graph,
-                                         const struct remat_fused_kernel *kernel, uint64_t flops,
+                                         const struct remat_kernel_info *kernel, uint64_t flops,
                                          uint64_t moved_bytes)
 {
     char text[REMAT_OPERAND_TEXT_BYTES];
@@ -137,7 +137,7 @@ static double work_ns(const struct work *w, const struct remat_device_descriptio
     return 1 + fmax(ns, w->moved_bytes / device->memory_bytes_per_ns);
 }
 
-static struct work work_of(const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
+static struct work work_of(const struct remat_graph *graph, const struct remat_kernel_info *kernel,
                            uint64_t flops, uint64_t moved_bytes)
 {
     struct work w = {.kind = kernel->kind,
@@ -456,7 +456,7 @@ static bool is_of_mesh(const struct remat_profile *profile, const struct remat_m
 
 uint8_t remat_profile_time(const struct remat_profile *profile,
                            const struct remat_device_description *device,
-                           const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
+                           const struct remat_graph *graph, const struct remat_kernel_info *kernel,
                            uint64_t flops, uint64_t moved_bytes, double *ns)
 {
     struct remat_profile_row wanted = identify(graph, kernel, flops, moved_bytes);

@@ -30,7 +30,7 @@ struct remat_profile {
  * profile is of the graph's mesh. */
 uint8_t remat_profile_time(const struct remat_profile *profile,
                            const struct remat_device_description *device,
-                           const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
+                           const struct remat_graph *graph, const struct remat_kernel_info *kernel,
                            uint64_t flops, uint64_t moved_bytes, double *ns);
 
 /* The argument for --profile that names the profile next to the description `target`: a built-in

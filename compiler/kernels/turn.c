@@ -11,7 +11,7 @@ struct remat_turns remat_turns_find(struct remat_arena *arena, const struct rema
     REMAT_ROOM(arena, made, graph->value_count);
     memset(made, 0xff, graph->value_count * sizeof *made);
     for (remat_kernel_id k = {0}; k.i < kernels->count; k.i++) {
-        const struct remat_fused_kernel *kernel = remat_kernel_at(kernels, k);
+        const struct remat_kernel_info *kernel = remat_kernel_at(kernels, k);
         enum remat_turn turn = remat_turn_of(kernel);
         remat_kernel_id after = turn == REMAT_TURN_IN_ORDER ? k : (remat_kernel_id){0};
         bool first = turn == REMAT_TURN_EARLY;

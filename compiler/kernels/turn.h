@@ -16,7 +16,7 @@ enum remat_turn {
     REMAT_TURN_BEFORE_READER,
 };
 
-static inline enum remat_turn remat_turn_of(const struct remat_fused_kernel *kernel)
+static inline enum remat_turn remat_turn_of(const struct remat_kernel_info *kernel)
 {
     if (kernel->phase != REMAT_PHASE_OPTIMIZER)
         return REMAT_TURN_IN_ORDER;

@@ -5,6 +5,8 @@
 #include "overlap.h"
 #include "schedule.h"
 
+#include <assert.h>
+
 /* Subtracts from the time of transfers what overlaps with computation. */
 static void overlap_transfers(struct remat_arena *arena, struct remat_arrangement *a)
 {
@@ -24,6 +26,7 @@ void remat_arrange_kernels(struct remat_arena *arena, const struct remat_persist
                            const remat_tensor_id *inputs, bool overlap,
                            struct remat_stopwatch *watch, struct remat_arrangement *a)
 {
+    assert(a->graph && (!overlap || a->prices));
     a->order = remat_schedule(arena, a->graph, &a->kernels);
     if (overlap)
         overlap_transfers(arena, a);
@@ -49,7 +52,7 @@ remat_status remat_arrange(remat_context *ctx, struct remat_arena *arena,
     REMAT_NEW(arena, out->prices, out->kernels.count);
     bool transfers = false;
     for (uint32_t k = 0; k < out->kernels.count; k++) {
-        const struct remat_fused_kernel *kernel = &out->kernels.kernels[k];
+        const struct remat_kernel_info *kernel = &out->kernels.kernels[k];
         out->prices[k] = remat_price_kernel(graph, kernel, device);
         transfers |= remat_may_join_group(graph, kernel);
         uint64_t *class_ns = &out->times.ns[remat_cost_class_of(kernel->kind)];

@@ -31,7 +31,7 @@ static uint32_t later(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-static const struct remat_fused_kernel *kernel_at(const struct recorder *r, uint32_t position)
+static const struct remat_kernel_info *kernel_at(const struct recorder *r, uint32_t position)
 {
     return remat_kernel_at(&r->list->kernels, r->list->order[position]);
 }
@@ -55,7 +55,7 @@ static struct outcome *outcome_of(const struct recorder *r, remat_value v)
 /* A kernel's time is shared among the values that it writes. */
 static void follow_writes(struct recorder *r, uint32_t at)
 {
-    const struct remat_fused_kernel *kernel = kernel_at(r, at);
+    const struct remat_kernel_info *kernel = kernel_at(r, at);
     uint64_t ns = r->list->prices[r->list->order[at].i].ns;
     uint32_t written = 0;
     for (uint32_t o = 0; o < kernel->operand_count; o++)

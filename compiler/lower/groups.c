@@ -3,8 +3,11 @@
 
 #include "overlap.h"
 
+#include <assert.h>
+
 uint64_t remat_continued_ns(const struct remat_price *price)
 {
+    assert(price->latency_ns <= price->ns);
     return price->ns - price->latency_ns;
 }
 
@@ -14,7 +17,7 @@ uint64_t remat_group_room_ns(const struct remat_price *first)
     return most_ns > ns ? most_ns - ns : 0;
 }
 
-bool remat_goes_alone(const struct remat_graph *graph, const struct remat_fused_kernel *transfer)
+bool remat_goes_alone(const struct remat_graph *graph, const struct remat_kernel_info *transfer)
 {
     const struct remat_kernel_operand *from = &transfer->operands[0];
     int64_t elements = 1;
@@ -23,16 +26,16 @@ bool remat_goes_alone(const struct remat_graph *graph, const struct remat_fused_
     return elements < remat_shape_elements(&graph->values[from->value.i].shape);
 }
 
-bool remat_go_together(const struct remat_graph *graph, const struct remat_fused_kernel *last,
-                       const struct remat_fused_kernel *next)
+bool remat_go_together(const struct remat_graph *graph, const struct remat_kernel_info *last,
+                       const struct remat_kernel_info *next)
 {
+    assert(remat_kernel_kind_is_transfer(last->kind) && remat_kernel_kind_is_transfer(next->kind));
     return last->kind == next->kind && last->parameters[0] == next->parameters[0] &&
            !remat_goes_alone(graph, last) && !remat_goes_alone(graph, next);
 }
 
 /* Of a parameter in parts, which is there from the start. */
-static bool is_early_gather(const struct remat_graph *graph,
-                            const struct remat_fused_kernel *kernel)
+static bool is_early_gather(const struct remat_graph *graph, const struct remat_kernel_info *kernel)
 {
     return kernel->kind == REMAT_KERNEL_gather && !remat_may_overlap(graph, kernel) &&
            remat_may_join_group(graph, kernel);
@@ -53,7 +56,7 @@ remat_kernel_id *remat_group_gathers(struct remat_arena *arena, const struct rem
     memset(after, 0xff, kernels->count * sizeof *after);
     for (uint32_t at = 0; at < kernels->count; at++) {
         remat_kernel_id k = order[at];
-        const struct remat_fused_kernel *kernel = remat_kernel_at(kernels, k);
+        const struct remat_kernel_info *kernel = remat_kernel_at(kernels, k);
         uint64_t ns = remat_continued_ns(&prices[k.i]);
         if (!is_early_gather(graph, kernel))
             continue;

@@ -6,6 +6,8 @@
 #include "kernel_body.h"
 #include "ops.h"
 
+#include <assert.h>
+
 /* Of the program. */
 REMAT_INDEX(kernel_id);
 REMAT_INDEX(value_id);
@@ -168,7 +170,7 @@ static void lower_values(struct lowerer *l)
 
 /* The composite ops that the kernel's nodes came from, in order, and the hash of its instructions.
  */
-static const char *kernel_key(struct lowerer *l, const struct remat_fused_kernel *kernel)
+static const char *kernel_key(struct lowerer *l, const struct remat_kernel_info *kernel)
 {
     struct remat_text text = {.arena = l->arena};
     uint16_t previous = UINT16_MAX;
@@ -191,7 +193,7 @@ static const char *kernel_key(struct lowerer *l, const struct remat_fused_kernel
 
 /* Finds or adds the kernel; `source` is NULL for built-in kernels. */
 static kernel_id intern_kernel(struct lowerer *l, uint32_t kind,
-                               const struct remat_fused_kernel *source)
+                               const struct remat_kernel_info *source)
 {
     bool fused = kind == REMAT_KERNEL_fused;
     uint64_t hash = remat_kernel_hash(kind, fused ? &source->body : NULL);
@@ -314,7 +316,7 @@ static struct remat_operand lower_operand(const struct lowerer *l,
 static void lower_kernel(struct lowerer *l, uint32_t position)
 {
     remat_kernel_id k = l->segment->arranged.order[position];
-    const struct remat_fused_kernel *kernel = remat_kernel_at(&l->segment->arranged.kernels, k);
+    const struct remat_kernel_info *kernel = remat_kernel_at(&l->segment->arranged.kernels, k);
     const struct remat_scope *scope = &l->segment->arranged.graph->scopes[kernel->scope.i];
     const struct remat_price *price = &l->segment->arranged.prices[k.i];
     struct remat_command *command = &l->out->commands[l->out->command_count++];
@@ -449,7 +451,7 @@ static void reserve_tables(struct lowerer *l)
         buffers += a->lifespans.buffer_count;
         commands += a->kernels.count;
         for (remat_kernel_id k = {0}; k.i < a->kernels.count; k.i++) {
-            const struct remat_fused_kernel *kernel = remat_kernel_at(&a->kernels, k);
+            const struct remat_kernel_info *kernel = remat_kernel_at(&a->kernels, k);
             operands += kernel->operand_count;
             values += kernel->operand_count;
             parameters += kernel->parameter_count;
@@ -481,6 +483,8 @@ static void lower_mesh(struct lowerer *l)
 void remat_lower(struct remat_arena *arena, const struct remat_lowering *lowering,
                  struct remat_program *out)
 {
+    assert(lowering->decision->value_count ==
+           remat_step_decided(lowering->step)->graph->value_count);
     struct lowerer l = {
         .arena = arena, .in = lowering, .out = out, .scratch = remat_scratch_open(arena->ctx)};
     reserve_tables(&l);

@@ -58,12 +58,12 @@ struct runner {
     uint32_t at;                 /* position in that order */
 };
 
-static const struct remat_fused_kernel *kernel_of(const struct runner *r, struct unit unit)
+static const struct remat_kernel_info *kernel_of(const struct runner *r, struct unit unit)
 {
     return remat_kernel_at(r->kernels, r->from[unit.end - 1]);
 }
 
-static const struct remat_fused_kernel *kernel_at(const struct runner *r, uint32_t position)
+static const struct remat_kernel_info *kernel_at(const struct runner *r, uint32_t position)
 {
     return remat_kernel_at(r->kernels, r->out->order[position]);
 }
@@ -93,7 +93,7 @@ static bool is_full(const struct runner *r)
 
 /* --- dependences --- */
 
-static void mark(struct runner *r, const struct remat_fused_kernel *kernel, bool pending)
+static void mark(struct runner *r, const struct remat_kernel_info *kernel, bool pending)
 {
     for (uint32_t o = 0; o < kernel->operand_count; o++) {
         const struct remat_kernel_operand *operand = &kernel->operands[o];
@@ -104,7 +104,7 @@ static void mark(struct runner *r, const struct remat_fused_kernel *kernel, bool
     }
 }
 
-static uint32_t own_reads(const struct remat_fused_kernel *kernel, remat_value value)
+static uint32_t own_reads(const struct remat_kernel_info *kernel, remat_value value)
 {
     uint32_t count = 0;
     for (uint32_t o = 0; o < kernel->operand_count; o++)
@@ -126,7 +126,7 @@ static bool yields(const struct runner *r, struct unit unit, bool deferred)
 /* `deferred`: the kernel's own reads are marked. */
 static bool waits(const struct runner *r, struct unit *unit, bool deferred)
 {
-    const struct remat_fused_kernel *kernel = kernel_of(r, *unit);
+    const struct remat_kernel_info *kernel = kernel_of(r, *unit);
     remat_kernel_id k = r->from[unit->end - 1];
     if ((r->overlapped[k.i] && is_full(r)) ||
         (!remat_is_none(unit->lacking.i) && r->unwritten[unit->lacking.i]) ||
@@ -147,8 +147,7 @@ static bool waits(const struct runner *r, struct unit *unit, bool deferred)
 }
 
 /* The kernel reads the transfer's result, or replaces its operand. */
-static bool needs(const struct remat_fused_kernel *kernel,
-                  const struct remat_fused_kernel *transfer)
+static bool needs(const struct remat_kernel_info *kernel, const struct remat_kernel_info *transfer)
 {
     remat_value from = transfer->operands[0].value, to = transfer->operands[1].value;
     for (uint32_t o = 0; o < kernel->operand_count; o++) {
@@ -169,7 +168,7 @@ static void set_complete(struct runner *r, uint32_t begin, uint32_t end, uint32_
         r->out->complete_before[position] = before;
 }
 
-static bool needs_any(const struct runner *r, const struct remat_fused_kernel *kernel,
+static bool needs_any(const struct runner *r, const struct remat_kernel_info *kernel,
                       const struct group *group)
 {
     bool any = false;
@@ -178,7 +177,7 @@ static bool needs_any(const struct runner *r, const struct remat_fused_kernel *k
     return any;
 }
 
-static void complete_for(struct runner *r, const struct remat_fused_kernel *kernel)
+static void complete_for(struct runner *r, const struct remat_kernel_info *kernel)
 {
     size_t kept = 0;
     for (size_t i = 0; i < r->open.count; i++) {
@@ -227,7 +226,7 @@ static void transfer_blocking(struct runner *r, remat_kernel_id k)
 
 static void emit_kernel(struct runner *r, remat_kernel_id k)
 {
-    const struct remat_fused_kernel *kernel = remat_kernel_at(r->kernels, k);
+    const struct remat_kernel_info *kernel = remat_kernel_at(r->kernels, k);
     r->out->complete_before[r->count] = r->count + 1;
     if (!remat_kernel_kind_is_transfer(kernel->kind)) {
         r->now_ns = remat_ns_add(r->now_ns, r->prices[k.i].ns);
@@ -309,7 +308,7 @@ static void find_next_blocking(struct runner *r)
     REMAT_NEW(r->arena, r->until_blocking_ns, count + 1);
     r->until_blocking_ns[count] = REMAT_SEGMENT_NS_MAX;
     for (uint32_t at = count; at-- > 0;) {
-        const struct remat_fused_kernel *kernel = remat_kernel_at(r->kernels, r->from[at]);
+        const struct remat_kernel_info *kernel = remat_kernel_at(r->kernels, r->from[at]);
         bool transfer = remat_kernel_kind_is_transfer(kernel->kind);
         uint64_t ns = transfer ? 0 : r->prices[r->from[at].i].ns;
         if (!is_blocking(r, r->from[at]))
@@ -323,6 +322,7 @@ struct remat_overlapped remat_overlap_transfers(struct remat_arena *arena,
                                                 const struct remat_price *prices,
                                                 const remat_kernel_id *order)
 {
+    assert(prices && order);
     struct remat_overlapped out = {0};
     struct runner r = {
         .arena = arena, .graph = graph, .kernels = kernels, .prices = prices, .out = &out};

@@ -53,6 +53,7 @@ struct remat_persistent remat_persistent_collect(struct remat_arena *arena,
                                                  const struct remat_graph *const *graphs,
                                                  uint32_t graph_count, uint64_t workspace_bytes)
 {
+    assert(graph_count > 0);
     struct remat_persistent out = {.workspace_bytes = workspace_bytes};
     for (uint32_t g = 0; g < graph_count; g++) {
         const struct remat_graph *graph = graphs[g];

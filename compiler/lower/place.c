@@ -60,7 +60,7 @@ static void begin_buffers(struct placer *p, const remat_tensor_id *inputs)
 static void find_uses(struct placer *p)
 {
     for (uint32_t at = 0; at < p->kernels->count; at++) {
-        const struct remat_fused_kernel *kernel = remat_kernel_at(p->kernels, p->order[at]);
+        const struct remat_kernel_info *kernel = remat_kernel_at(p->kernels, p->order[at]);
         uint32_t end = p->complete_before ? p->complete_before[at] : at + 1;
         for (uint32_t o = 0; o < kernel->operand_count; o++) {
             const struct remat_kernel_operand *operand = &kernel->operands[o];
@@ -115,7 +115,7 @@ static void share(struct placer *p, uint32_t at, remat_value operand, remat_valu
 static void share_in_place(struct placer *p)
 {
     for (uint32_t at = 0; at < p->kernels->count; at++) {
-        const struct remat_fused_kernel *kernel = remat_kernel_at(p->kernels, p->order[at]);
+        const struct remat_kernel_info *kernel = remat_kernel_at(p->kernels, p->order[at]);
         for (uint32_t s = 0; s < kernel->shared_count; s++)
             share(p, at, kernel->operands[kernel->shared[s].read].value,
                   kernel->operands[kernel->shared[s].written].value);
@@ -171,6 +171,7 @@ struct remat_lifespans remat_lifespans(struct remat_arena *arena, const struct r
                                        const struct remat_persistent *persistent,
                                        const remat_tensor_id *inputs)
 {
+    assert(order);
     struct remat_lifespans lifespans = {0};
     struct placer p = {.arena = arena,
                        .graph = graph,
@@ -215,6 +216,7 @@ remat_status remat_place(remat_context *ctx, struct remat_arena *arena,
                          const struct remat_persistent *persistent,
                          struct remat_lifespans *lifespans, uint64_t *out_arena_bytes)
 {
+    assert(persistent->total_bytes % REMAT_ALIGNMENT == 0);
     uint32_t count;
     const struct remat_slot *slots = list_slots(arena, lifespans, &count);
     struct remat_packing packing = remat_pack(arena, slots, count);

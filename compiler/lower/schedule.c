@@ -111,6 +111,7 @@ static void emit_first(struct scheduler *s, bool exchanges)
 remat_kernel_id *remat_schedule(struct remat_arena *arena, const struct remat_graph *graph,
                                 const struct remat_kernel_list *kernels)
 {
+    assert(kernels->count <= graph->node_count);
     struct scheduler s = {.arena = arena, .graph = graph, .kernels = kernels};
     REMAT_ROOM(arena, s.order, kernels->count);
     collect_edges(&s);

@@ -40,10 +40,10 @@ uint64_t remat_continued_ns(const struct remat_price *price);
 /* Time that all further transfers of the group together must stay below. */
 uint64_t remat_group_room_ns(const struct remat_price *first);
 /* True for a piece of a tensor: pieces exist so that the tensor is not received at once. */
-bool remat_goes_alone(const struct remat_graph *graph, const struct remat_fused_kernel *transfer);
+bool remat_goes_alone(const struct remat_graph *graph, const struct remat_kernel_info *transfer);
 /* True if `next` may follow `last` in a group: one kind, one axis, and neither goes alone. */
-bool remat_go_together(const struct remat_graph *graph, const struct remat_fused_kernel *last,
-                       const struct remat_fused_kernel *next);
+bool remat_go_together(const struct remat_graph *graph, const struct remat_kernel_info *last,
+                       const struct remat_kernel_info *next);
 
 /* Moves each blocking gather, which waits for nothing, up to the first of its group, all of one
  * phase. (*out_after)[k]: the kernel that kernel k follows in a group, or none. */

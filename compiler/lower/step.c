@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "step.h"
 
+#include <assert.h>
+
 void remat_step_add(struct remat_arena *arena, struct remat_step *step, const char *entry,
                     uint32_t times, struct remat_step_segment segment)
 {
+    assert(times > 0 && segment.graph);
     uint32_t calls = (uint32_t)step->calls.count;
     size_t entries = step->entries.count;
     struct remat_call call = {(uint32_t)step->segments.count, times};

@@ -12,6 +12,8 @@
 #include "region.h"
 #include "rules.h"
 
+#include <assert.h>
+
 REMAT_INDEX(group_id);
 
 struct remat_policy_facts {
@@ -451,6 +453,7 @@ void remat_policy_decide(const struct remat_policy_facts *shared, struct remat_a
                          const struct remat_policy *policy, struct remat_decision *out,
                          struct remat_notes *notes)
 {
+    assert(policy->name && shared->graph);
     struct decider d = {.shared = shared, .arena = arena, .graph = shared->graph, .policy = policy};
     *out = (struct remat_decision){.value_count = d.graph->value_count};
     REMAT_NEW(arena, out->actions, out->value_count);

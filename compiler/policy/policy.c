@@ -6,6 +6,8 @@
 #include "region.h"
 #include "rules.h"
 
+#include <assert.h>
+
 bool remat_policy_given(const struct remat_policy_settings *s)
 {
     return s->recompute_granularity || s->recompute_activations || s->recompute_method ||
@@ -274,6 +276,7 @@ const char *remat_system_name(enum remat_system system)
 const char *remat_policy_flags(struct remat_arena *arena, const struct remat_policy *policy,
                                enum remat_system system)
 {
+    assert(system <= REMAT_SYSTEM_COUNT);
     switch (system) {
     case REMAT_SYSTEM_MEGATRON:
         return megatron_flags(arena, policy);

@@ -218,6 +218,7 @@ static remat_status carry_out(struct remat_search *s, const struct remat_proposa
 
 remat_status remat_choose(struct remat_search *s, struct remat_chosen *out)
 {
+    assert(s->evaluator && s->policy_facts);
     struct remat_proposal best, manual[REMAT_SYSTEM_COUNT] = {0};
     if (s->settings->has_budget)
         REMAT_CHECK(remat_search_plan(s, false));

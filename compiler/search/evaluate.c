@@ -4,6 +4,8 @@
 #include "amounts.h"
 #include "overlap.h"
 
+#include <assert.h>
+
 void remat_evaluator_init(struct remat_evaluator *e, struct remat_arena *arena,
                           const struct remat_graph *graph,
                           const struct remat_persistent *persistent,
@@ -27,7 +29,7 @@ void remat_evaluator_init(struct remat_evaluator *e, struct remat_arena *arena,
     REMAT_NEW(arena, prices, kernels->count);
     e->prices = prices;
     for (uint32_t k = 0; k < kernels->count; k++) {
-        const struct remat_fused_kernel *kernel = &kernels->kernels[k];
+        const struct remat_kernel_info *kernel = &kernels->kernels[k];
         prices[k] = remat_price_kernel(graph, kernel, device);
         e->base_ns = remat_ns_add(e->base_ns, prices[k].ns);
         e->transfers |= remat_may_join_group(graph, kernel);
@@ -103,6 +105,7 @@ static struct remat_arrangement arrange(struct remat_evaluator *e, struct remat_
 struct remat_evaluation remat_evaluate(struct remat_evaluator *e,
                                        const struct remat_decision *decision, uint64_t limit_bytes)
 {
+    assert(decision->value_count == e->settled->graph->value_count);
     struct remat_evaluation cost = add_up(e, decision);
     struct remat_arrangement run = arrange(e, e->scratch, decision, &cost);
     cost.step_ns = run.step_ns;
@@ -120,6 +123,7 @@ struct remat_arrangement remat_evaluator_arrange(struct remat_evaluator *e,
                                                  struct remat_arena *arena,
                                                  const struct remat_decision *decision)
 {
+    assert(decision->value_count == e->settled->graph->value_count);
     struct remat_evaluation cost = add_up(e, decision);
     struct remat_arrangement out = arrange(e, arena, decision, &cost);
     struct remat_wiring *wiring;

@@ -2,6 +2,8 @@
 #include "border.h"
 #include "search.h"
 
+#include <assert.h>
+
 enum { NODES_EVALUATED = 250000 }; /* for all values together; beyond it costs are estimated */
 
 static bool is_recomputable(const struct remat_model *model, remat_item item)
@@ -101,6 +103,7 @@ static uint64_t count_decided(const struct remat_graph *graph)
 struct remat_explanation remat_explain(struct remat_search *c,
                                        const struct remat_decision *decision)
 {
+    assert(decision->value_count == c->graph->value_count);
     const struct remat_model *model = &c->model;
     struct remat_explanation out;
     int64_t *extra_ps;

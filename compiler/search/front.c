@@ -4,6 +4,7 @@
 #include "amounts.h"
 #include "queue.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 enum {
@@ -124,6 +125,7 @@ static void price(struct walk *w, struct remat_front *out)
 
 remat_status remat_search_front(struct remat_search *s, struct remat_front *out)
 {
+    assert(out->policies || !out->policy_count);
     const struct remat_program *plan = out->plan;
     struct walk w = {.queue = {s, "the curve, fastest first", REMAT_FASTEST_FIRST, .curve = true}};
     REMAT_CHECK(begin(&w, out->policy_count));

@@ -7,6 +7,7 @@
 
 #include "border.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -242,6 +243,7 @@ struct remat_planner *remat_planner_create(struct remat_arena *arena,
                                            struct remat_evaluator *evaluator,
                                            const struct remat_model *model, bool bounds_only)
 {
+    assert(model->settled == evaluator->settled);
     struct remat_planner *p;
     remat_stopwatch_start(evaluator->watch);
     REMAT_NEW(arena, p, 1);
@@ -282,6 +284,9 @@ static void recompute_twice(const struct remat_planner *p, const struct remat_pa
 void remat_planner_decide(const struct remat_planner *p, struct remat_arena *arena,
                           remat_path_id path, uint32_t index, struct remat_decision *out)
 {
+    assert(remat_is_none(path.i)
+               ? index < p->near.count
+               : path.i < p->path_count && index < remat_path_step_count(&p->paths[path.i]));
     const struct remat_path *walked = remat_is_none(path.i) ? NULL : &p->paths[path.i];
     uint8_t *actions; /* by item: SAVE where it is not free */
     bool *twice;      /* by region */
@@ -338,10 +343,11 @@ static int compare_kept(const void *a, const void *b)
 struct remat_binding remat_planner_binding(const struct remat_planner *p, struct remat_arena *arena,
                                            uint64_t live_bytes)
 {
+    assert(live_bytes >= p->floor_bytes);
     if (p->point_count == 0)
         return (struct remat_binding){0};
     const struct bounded_point *at = &p->points[p->binding];
-    const struct remat_fused_kernel *kernel =
+    const struct remat_kernel_info *kernel =
         remat_kernel_at(p->evaluator->settled->kernels, at->at.kernel);
     uint64_t room_bytes = live_bytes - p->static_bytes - at->at.other_bytes;
     struct remat_border_cut cut = remat_border_binding_cut(at->network, room_bytes);
@@ -367,6 +373,7 @@ struct remat_binding remat_planner_binding(const struct remat_planner *p, struct
 struct remat_least remat_planner_least(const struct remat_planner *p, struct remat_arena *scratch,
                                        const struct remat_decision *decision)
 {
+    assert(decision->value_count == p->graph->value_count);
     uint64_t live_bytes = p->static_bytes + remat_times_live(p->evaluator->sums, decision);
     uint8_t *times, *actions; /* by item */
     REMAT_NEW(scratch, times, p->model.item_count);

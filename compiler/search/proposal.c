@@ -7,6 +7,7 @@
 
 struct remat_proposal remat_propose_policy(const struct remat_policy *policy, uint32_t step)
 {
+    assert(policy);
     return (struct remat_proposal){
         .name = policy->name, .policy = policy, .path = REMAT_NO_PATH, .step = step};
 }
@@ -25,6 +26,7 @@ struct remat_decision remat_proposal_decide(struct remat_search *s, struct remat
                                             const struct remat_proposal *proposal,
                                             struct remat_notes *notes)
 {
+    assert(proposal->policy || s->planner);
     struct remat_decision out;
     remat_stopwatch_start(s->evaluator->watch);
     if (proposal->policy)
@@ -38,6 +40,7 @@ struct remat_decision remat_proposal_decide(struct remat_search *s, struct remat
 
 void remat_proposal_find_least(struct remat_search *s, struct remat_proposal *proposal)
 {
+    assert(s->planner);
     struct remat_decision decision = remat_proposal_decide(s, s->scratch, proposal, NULL);
     proposal->least = remat_planner_least(s->planner, s->scratch, &decision);
     proposal->least.step_ns += proposal->blocking ? s->evaluator->overlapped_ns : 0;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "queue.h"
 
+#include <assert.h>
+
 /* Graph nodes times decisions up to which each is an entry of its own, by the queue's order. */
 static const uint64_t nodes_listed[] = {
     [REMAT_FASTEST_FIRST] = 2000000, [REMAT_SMALLEST_FIRST] = 20000000};
@@ -46,6 +48,7 @@ static struct remat_proposal at_step(struct remat_search *s, struct remat_propos
 struct remat_proposal remat_queue_smallest(struct remat_search *s, struct remat_proposal last,
                                            uint32_t first)
 {
+    assert(first <= last.step);
     struct remat_proposal smallest = last;
     for (uint32_t back = 1; first < smallest.step;) {
         uint32_t half = (smallest.step - first + 1) / 2;
@@ -125,6 +128,7 @@ void remat_queue_add_policies(struct remat_queue *q, const struct remat_proposal
 
 void remat_queue_add_planned(struct remat_queue *q)
 {
+    assert(q->search->planner);
     const struct remat_planner *planner = q->search->planner;
     uint64_t decisions = 0;
     for (uint32_t i = 0; i < planner->near.count; i++)
@@ -235,6 +239,7 @@ bool remat_queue_pop(struct remat_queue *q, uint64_t limit_bytes, struct remat_p
 void remat_queue_evaluate(struct remat_queue *q, struct remat_proposal *proposal,
                           uint64_t limit_bytes)
 {
+    assert(q->popped.count > 0);
     remat_proposal_evaluate(q->search, proposal, q->curve ? 0 : limit_bytes);
     q->popped.items[q->popped.count - 1].cost = proposal->cost;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "search.h"
 
+#include <assert.h>
 #include <inttypes.h>
 
 #include "amounts.h"
@@ -57,6 +58,7 @@ remat_status remat_search_refuse_briefly(struct remat_search *s)
 
 remat_status remat_search_plan(struct remat_search *s, bool bounds_only)
 {
+    assert(!s->planner);
     REMAT_CHECK(remat_price_check_list(s->ctx, s->graph, s->evaluator->settled->kernels,
                                        s->evaluator->prices, s->evaluator->device));
     s->planner = remat_planner_create(s->planning, s->evaluator, &s->model, bounds_only);

@@ -415,7 +415,7 @@ static void count_programs(const struct graph *g, struct tally *y)
 {
     const struct remat_device_description *d = &g->subject.device;
     for (uint32_t k = 0; k < g->base.kernels.count; k++) {
-        const struct remat_fused_kernel *kernel = &g->base.kernels.kernels[k];
+        const struct remat_kernel_info *kernel = &g->base.kernels.kernels[k];
         if (kernel->kind != REMAT_KERNEL_fused || kernel->phase != REMAT_PHASE_BACKWARD)
             continue;
         const struct remat_price *price = &g->base.prices[k];

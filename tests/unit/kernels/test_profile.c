@@ -224,7 +224,7 @@ static void check_variant(void)
     struct remat_device_description device = device_of(&w);
     list = remat_fuse(&w.arena, w.graph);
     CHECK(list.count == 2, "fuse");
-    const struct remat_fused_kernel *variant = &list.kernels[0];
+    const struct remat_kernel_info *variant = &list.kernels[0];
     struct remat_price modelled = remat_price_kernel(w.graph, variant, &device);
     struct remat_price plain = remat_price_kernel(w.graph, &list.kernels[1], &device);
     CHECK(remat_price_variant(w.graph, variant, &plain, &device).ns == modelled.ns, "no profile");

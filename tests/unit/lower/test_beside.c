@@ -153,7 +153,7 @@ static void make(uint64_t seed, struct naive_problem *p, struct maker *m)
 
 struct subject {
     struct remat_value_info values[VALUES_MAX];
-    struct remat_fused_kernel kernels[KERNELS_MAX];
+    struct remat_kernel_info kernels[KERNELS_MAX];
     struct remat_kernel_operand operands[KERNELS_MAX][OPERANDS_MAX];
     struct remat_price prices[KERNELS_MAX];
     remat_kernel_id order[KERNELS_MAX]; /* kernels are numbered otherwise */
@@ -177,7 +177,7 @@ static void describe_kernel(const struct naive_kernel *from, uint32_t k, struct 
                                    piece = {.rank = 1, .shape = {ELEMENTS / 2}, .strides = {1}};
     static const uint8_t access[] = {REMAT_ACCESS_READ, REMAT_ACCESS_WRITE, REMAT_ACCESS_UPDATE};
     s->axes[k] = from->axis;
-    s->kernels[k] = (struct remat_fused_kernel){
+    s->kernels[k] = (struct remat_kernel_info){
         .kind = from->slice ? REMAT_KERNEL_batch_slice : (uint32_t)from->kind,
         .phase = from->slice   ? REMAT_PHASE_OPTIMIZER
                  : from->phase ? REMAT_PHASE_BACKWARD

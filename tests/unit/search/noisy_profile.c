@@ -32,7 +32,7 @@ static double draw(struct recorder *r)
     return bits[0] / 4294967296.0;
 }
 
-static void describe(const struct remat_graph *g, const struct remat_fused_kernel *kernel,
+static void describe(const struct remat_graph *g, const struct remat_kernel_info *kernel,
                      struct remat_text *out)
 {
     if (kernel->kind == REMAT_KERNEL_fused)
@@ -53,7 +53,7 @@ static void describe(const struct remat_graph *g, const struct remat_fused_kerne
 }
 
 static remat_status record_kernel(struct recorder *r, const struct remat_graph *g,
-                                  const struct remat_fused_kernel *kernel, uint32_t plan)
+                                  const struct remat_kernel_info *kernel, uint32_t plan)
 {
     remat_status st = REMAT_OK;
     struct subject *s = r->subject;

@@ -79,7 +79,7 @@ static void write_kernels(struct former *f, struct subject *s)
     for (uint32_t k = 0; k < list->count; k++) {
         const struct remat_settled *settled = s->evaluator.settled;
         remat_run site = f->runs_in[nodes[k].items[0].i];
-        struct remat_fused_kernel *kernel = &list->kernels[k];
+        struct remat_kernel_info *kernel = &list->kernels[k];
         bool *stored;
         REMAT_NEW(f->arena, stored, nodes[k].count);
         for (size_t n = 0; n < nodes[k].count; n++)
@@ -100,7 +100,7 @@ static remat_status arrange(struct former *f, struct subject *s, bool blocking)
     struct remat_arrangement *out = f->out;
     bool transfers = false;
     for (uint32_t k = 0; k < out->kernels.count; k++) {
-        const struct remat_fused_kernel *kernel = &out->kernels.kernels[k];
+        const struct remat_kernel_info *kernel = &out->kernels.kernels[k];
         transfers |= remat_may_join_group(f->graph, kernel);
         out->times.ns[remat_cost_class_of(kernel->kind)] += out->prices[k].ns;
         out->step_ns += out->prices[k].ns;
@@ -162,8 +162,8 @@ static uint32_t mapped(const struct checker *c, remat_value v)
     return remat_is_none(v.i) ? v.i : c->value[v.i];
 }
 
-static bool same_operands(const struct checker *c, const struct remat_fused_kernel *a,
-                          const struct remat_fused_kernel *b)
+static bool same_operands(const struct checker *c, const struct remat_kernel_info *a,
+                          const struct remat_kernel_info *b)
 {
     bool same = a->operand_count == b->operand_count;
     for (uint32_t o = 0; o < b->operand_count && same; o++) {
@@ -175,8 +175,8 @@ static bool same_operands(const struct checker *c, const struct remat_fused_kern
     return same;
 }
 
-static bool same_nodes(const struct checker *c, const struct remat_fused_kernel *a,
-                       const struct remat_fused_kernel *b)
+static bool same_nodes(const struct checker *c, const struct remat_kernel_info *a,
+                       const struct remat_kernel_info *b)
 {
     bool same = a->node_count == b->node_count;
     for (uint32_t n = 0; n < b->node_count && same; n++)
@@ -190,7 +190,7 @@ static bool same_items(const void *a, const void *b, size_t bytes)
     return bytes == 0 || memcmp(a, b, bytes) == 0;
 }
 
-static bool same_body(const struct remat_fused_kernel *a, const struct remat_fused_kernel *b)
+static bool same_body(const struct remat_kernel_info *a, const struct remat_kernel_info *b)
 {
     const struct remat_kernel_body *x = &a->body, *y = &b->body;
     return a->parameter_count == b->parameter_count && a->shared_count == b->shared_count &&
@@ -204,8 +204,8 @@ static bool same_body(const struct remat_fused_kernel *a, const struct remat_fus
 
 static void check_kernel(const struct checker *c, uint32_t k)
 {
-    const struct remat_fused_kernel *a = &c->r->listed.kernels.kernels[k];
-    const struct remat_fused_kernel *b = &c->r->naive.kernels.kernels[k];
+    const struct remat_kernel_info *a = &c->r->listed.kernels.kernels[k];
+    const struct remat_kernel_info *b = &c->r->naive.kernels.kernels[k];
     const struct remat_price *x = &c->r->listed.prices[k], *y = &c->r->naive.prices[k];
     const char *name = c->r->naive.graph->values[b->name.i].name;
     CHECK(a->kind == b->kind && a->phase == b->phase && a->instance == b->instance &&

@@ -105,7 +105,7 @@ static remat_status list_priced(struct bench *b, const struct remat_decision *de
     remat_status st = REMAT_OK;
     REMAT_TRY_NEW(&b->scratch, *out, naive->kernels.count);
     for (uint32_t k = 0; k < naive->kernels.count; k++) {
-        const struct remat_fused_kernel *kernel = &naive->kernels.kernels[k];
+        const struct remat_kernel_info *kernel = &naive->kernels.kernels[k];
         const struct remat_price *price = &naive->prices[k];
         bool program = kernel->kind == REMAT_KERNEL_fused;
         (*out)[k] = (struct cost){

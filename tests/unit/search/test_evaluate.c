@@ -46,7 +46,7 @@ static uint64_t hash_kernels(struct remat_evaluator *evaluator, struct remat_are
     uint64_t sum = 0;
     struct remat_kernel_list list = subject_kernels(evaluator, scratch, decision);
     for (uint32_t k = 0; k < list.count; k++) {
-        const struct remat_fused_kernel *kernel = &list.kernels[k];
+        const struct remat_kernel_info *kernel = &list.kernels[k];
         uint64_t h = remat_hash(kernel->nodes, kernel->node_count * sizeof *kernel->nodes, 0);
         for (uint32_t o = 0; o < kernel->operand_count; o++) {
             const uint32_t words[] = {kernel->operands[o].value.i, kernel->operands[o].access};
@@ -174,7 +174,7 @@ static void check_turns(struct subject *s)
     for (uint32_t at = 0; at < kernels->count; at++)
         position[order[at].i] = at;
     for (remat_kernel_id k = {0}; k.i < kernels->count; k.i++) {
-        const struct remat_fused_kernel *kernel = remat_kernel_at(kernels, k);
+        const struct remat_kernel_info *kernel = remat_kernel_at(kernels, k);
         uint32_t at = position[k.i], after = position[turns.after[k.i].i];
         bool waits = kernel->phase == REMAT_PHASE_OPTIMIZER;
         CHECK(waits ? turns.after[k.i].i == 0 || at > after : at == after && at >= last,

@@ -42,7 +42,7 @@ static remat_status prepare(struct bench *b, size_t row)
     REMAT_TRY_NEW(&b->s.arena, base, 1);
     REMAT_TRY(subject_plan(&b->s, base, &b->none, &b->planner));
     for (uint32_t k = 0; k < base->kernels.count; k++) {
-        const struct remat_fused_kernel *kernel = &base->kernels.kernels[k];
+        const struct remat_kernel_info *kernel = &base->kernels.kernels[k];
         if (kernel->phase == REMAT_PHASE_FORWARD && b->s.graph->scopes[kernel->scope.i].layer == 1)
             b->layer_ns += base->prices[k].ns;
     }
