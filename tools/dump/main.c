@@ -12,6 +12,7 @@
 #include "replan.h"
 #include "report_html.h"
 #include "show.h"
+#include "snapshot_peak.h"
 #include "tool.h"
 #include "views.h"
 
@@ -129,9 +130,11 @@ static remat_status read_request(remat_context *ctx, const struct cli_arguments 
         return remat_error(ctx, REMAT_ERROR_USAGE, "--model needs --emit-policy");
     if (out->nvrtc && out->view != OPTION_check)
         return remat_error(ctx, REMAT_ERROR_USAGE, "--nvrtc needs --check");
-    if ((out->asked.curve || out->asked.with) && out->format != FORMAT_HTML)
-        return remat_error(ctx, REMAT_ERROR_USAGE, "--%s needs --format html",
-                           out->asked.curve ? "curve" : "with");
+    bool beside = out->view == OPTION_memory && !formats[out->format].file;
+    if (out->asked.curve && out->format != FORMAT_HTML)
+        return remat_error(ctx, REMAT_ERROR_USAGE, "--curve needs --format html");
+    if (out->asked.with && out->format != FORMAT_HTML && !beside)
+        return remat_error(ctx, REMAT_ERROR_USAGE, "--with needs --format html or --memory");
     return REMAT_OK;
 }
 
@@ -210,9 +213,11 @@ static remat_status dump_plan(remat_context *ctx, struct remat_arena *arena, con
         check_print(&check, program, out);
     else if (request.format == FORMAT_TEXT && other)
         REMAT_TRY(dump_diff_text(arena, program, other, out));
-    else if (request.format == FORMAT_TEXT)
+    else if (request.format == FORMAT_TEXT) {
         REMAT_TRY(views[request.view].text(ctx, arena, program, request.asked.of, out));
-    else {
+        if (request.asked.with)
+            REMAT_TRY(dump_beside_text(ctx, arena, program, request.asked.with, out));
+    } else {
         json.object = json_object();
         dump_set(&json, "schema", json_string("remat-plan/1"));
         if (request.view == OPTION_check)
@@ -221,6 +226,8 @@ static remat_status dump_plan(remat_context *ctx, struct remat_arena *arena, con
             REMAT_TRY(dump_diff_json(arena, program, other, &json));
         else
             REMAT_TRY(views[request.view].json(ctx, arena, program, request.asked.of, &json));
+        if (request.asked.with)
+            REMAT_TRY(dump_beside_json(ctx, arena, request.asked.with, &json));
         REMAT_TRY(print_json(ctx, &json, out));
     }
 fail:
