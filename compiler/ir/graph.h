@@ -183,6 +183,8 @@ struct remat_optimizer {
 
 /* The state with this rank's coordinate along an axis: "mesh.dp". */
 #define REMAT_COORDINATE_PREFIX "mesh."
+/* And the tensor with the number of the microbatch, where there are several. */
+#define REMAT_NUMBER_NAME "microbatch"
 
 struct remat_graph {
     const char *name;

@@ -366,11 +366,12 @@ static void lower_scripts(struct lowerer *l)
 {
     const struct remat_step *step = l->in->step;
     struct remat_program *out = l->out;
-    out->calls[out->call_count++] = (struct remat_call){0, 1};
+    out->calls[out->call_count++] = (struct remat_call){0, 1, 0};
     out->entries[out->entry_count++] = (struct remat_entry){"init", 0, 1};
     for (size_t c = 0; c < step->calls.count; c++) {
         struct remat_call call = step->calls.items[c];
-        out->calls[out->call_count++] = (struct remat_call){1 + call.segment, call.times};
+        call.segment++;
+        out->calls[out->call_count++] = call;
     }
     for (size_t e = 0; e < step->entries.count; e++) {
         struct remat_entry entry = step->entries.items[e];
@@ -480,6 +481,14 @@ static void lower_mesh(struct lowerer *l)
     }
 }
 
+/* With one microbatch a tensor of that name is the model's. */
+static void lower_number(struct lowerer *l)
+{
+    bool several = remat_step_microbatches(l->in->step) > 1;
+    l->out->number_tensor =
+        several ? remat_persistent_find(l->in->persistent, REMAT_NUMBER_NAME).i : REMAT_NONE;
+}
+
 void remat_lower(struct remat_arena *arena, const struct remat_lowering *lowering,
                  struct remat_program *out)
 {
@@ -490,6 +499,7 @@ void remat_lower(struct remat_arena *arena, const struct remat_lowering *lowerin
     reserve_tables(&l);
     lower_statics(&l);
     lower_mesh(&l);
+    lower_number(&l);
     lower_init(&l);
     for (size_t s = 0; s < lowering->step->segments.count; s++)
         lower_segment(&l, &lowering->step->segments.items[s]);

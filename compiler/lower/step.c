@@ -9,7 +9,7 @@ void remat_step_add(struct remat_arena *arena, struct remat_step *step, const ch
     assert(times > 0 && segment.graph);
     uint32_t calls = (uint32_t)step->calls.count;
     size_t entries = step->entries.count;
-    struct remat_call call = {(uint32_t)step->segments.count, times};
+    struct remat_call call = {(uint32_t)step->segments.count, times, 0};
     if (!entries || strcmp(step->entries.items[entries - 1].name, entry) != 0)
         REMAT_PUSH(arena, &step->entries, ((struct remat_entry){entry, calls, calls}));
     step->entries.items[step->entries.count - 1].call_end++;

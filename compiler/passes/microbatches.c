@@ -3,10 +3,10 @@
  * has the parts r M to r M + M - 1, one for each of its M microbatches. Gradients and outputs are
  * averaged over the parts: added up in a state over the microbatches, then over the ranks.
  *
- * The index of the microbatch is a state that the graph counts itself, the rank's coordinate one
- * that the session writes, so commands never change. Parts of the batch come first and stand for
- * the inputs; each gradient and each output is followed by its average. Microbatch 0 sets an
- * accumulator, so nothing has to clear it.
+ * The session writes the number of the microbatch and the rank's coordinate into tensors, so
+ * commands never change. Parts of the batch come first and stand for the inputs; each gradient and
+ * each output is followed by its average. Microbatch 0 sets an accumulator, so nothing has to clear
+ * it.
  *
  * Over ranks a tensor is exchanged, so that each rank has its part of all ranks' tensors, added by
  * a kernel in rank order, and gathered; an output of one element is gathered first. With ZeRO a
@@ -24,7 +24,7 @@ struct batch_divider {
     struct remat_builder b;
     const struct remat_pass_settings *settings;
     int64_t microbatches, ranks, parts; /* of a rank, and their product */
-    remat_value index, first;           /* of the microbatch; first: 1 in microbatch 0, else 0 */
+    remat_value number, first;          /* of the microbatch; first: 1 in microbatch 0, else 0 */
     remat_value part;                   /* its number */
     bool scaled;        /* what is averaged has been: it is a share of the average */
     bool *averaged;     /* by old value: a gradient or an output */
@@ -43,27 +43,23 @@ static void add_update(struct batch_divider *d, remat_value state, remat_value v
 
 /* --- before the nodes --- */
 
-static remat_value add_number(struct batch_divider *d, const char *name)
-{
-    return remat_add_input(&d->b, name, REMAT_I32, (struct remat_shape){1, {1}},
-                           REMAT_ROLE_STEP_STATE);
-}
-
-static void add_index(struct batch_divider *d)
+static void add_number(struct batch_divider *d)
 {
     struct remat_builder *b = &d->b;
-    d->index = add_number(d, "microbatch");
-    b->prefix = "microbatch";
+    d->number = remat_add_input(b, REMAT_NUMBER_NAME, REMAT_I32, (struct remat_shape){1, {1}},
+                                REMAT_ROLE_STEP_STATE);
+    d->r.to->values[d->number.i].initializer = REMAT_INIT_NONE;
+    b->prefix = REMAT_NUMBER_NAME;
     b->name = "microbatch.first";
-    d->first = remat_build2(b, REMAT_OP_equal, d->index, remat_build_constant(b, 0));
+    d->first = remat_build2(b, REMAT_OP_equal, d->number, remat_build_constant(b, 0));
 }
 
 static void add_part(struct batch_divider *d)
 {
     const struct remat_attribute count = remat_attribute_int("count", d->microbatches);
     if (d->microbatches > 1)
-        add_index(d);
-    d->part = d->index;
+        add_number(d);
+    d->part = d->number;
     if (d->ranks == 1)
         return;
     d->part = remat_build_coordinate(&d->b, "dp");
@@ -71,7 +67,7 @@ static void add_part(struct batch_divider *d)
         d->r.to->values[d->part.i].initializer = REMAT_INIT_NONE;
     if (d->microbatches == 1)
         return;
-    const remat_value inputs[] = {d->part, d->index};
+    const remat_value inputs[] = {d->part, d->number};
     d->b.name = "microbatch.part";
     d->part = remat_build(&d->b, REMAT_OP_part_number, inputs, 2, &count, 1, NULL);
 }
@@ -352,7 +348,7 @@ static void divide_nodes(struct batch_divider *d)
 static remat_status find_averaged(struct batch_divider *d)
 {
     const struct remat_graph *from = d->r.from;
-    uint32_t count = 1; /* the index */
+    uint32_t count = 0;
     REMAT_NEW(d->r.arena, d->means, from->value_count);
     if (from->update_count)
         return remat_error(
@@ -382,18 +378,6 @@ static remat_status find_averaged(struct batch_divider *d)
     return REMAT_OK;
 }
 
-static void advance(struct batch_divider *d)
-{
-    const struct remat_graph *from = d->r.from;
-    const struct remat_attribute count = remat_attribute_int("count", d->microbatches);
-    d->b.scope = REMAT_TOP;
-    d->b.phase = from->nodes[from->node_count - 1].phase;
-    d->b.name = "microbatch.next";
-    remat_value next = remat_build(&d->b, REMAT_OP_advance, &d->index, 1, &count, 1, NULL);
-    d->r.to->values[next.i].role = REMAT_ROLE_STEP_STATE;
-    add_update(d, d->index, next);
-}
-
 /* With one microbatch outputs stay outputs. */
 static void set_outputs(struct batch_divider *d)
 {
@@ -419,9 +403,7 @@ REMAT_PASS(microbatches)
     add_part(&d);
     REMAT_CHECK(divide_inputs(&d));
     divide_nodes(&d);
-    if (d.microbatches > 1)
-        advance(&d);
-    else
+    if (d.microbatches == 1)
         set_outputs(&d);
     *out = d.r.to;
     return REMAT_OK;

@@ -68,6 +68,8 @@ struct remat_device_vtable {
      * false and it is to be executed. NULL: always executed. */
     remat_status (*replay)(struct remat_device *device, uint32_t entry, bool *done);
     remat_status (*execute)(struct remat_device *device, uint32_t command);
+    /* Writes a number there in between, which a replay writes too. NULL: as write does. */
+    remat_status (*set)(struct remat_device *device, uint64_t offset, uint32_t number);
     /* All executed commands have finished, or will on the host's stream. */
     remat_status (*end)(struct remat_device *device);
     /* Notes in a slot when what was executed before is done. Slots are 0 ... REMAT_DEVICE_MARKS -

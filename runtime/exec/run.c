@@ -18,6 +18,7 @@ struct entry_run {
     bool traced, at_end;  /* callbacks come at the end */
     uint32_t slot, after; /* then: the last slot, and that of the end of the last command */
     uint32_t group;       /* and that of the begin of the last group of transfers */
+    uint32_t number;      /* of the segment's run */
 };
 
 /* When a command ran, since the entry point began; stream as in remat_trace_event. */
@@ -305,9 +306,23 @@ fail:
     return st;
 }
 
+static remat_status set_number(const struct entry_run *run)
+{
+    struct remat_device *device = run->session->device;
+    const struct remat_program *p = run->session->program;
+    if (p->number_tensor == REMAT_NONE)
+        return REMAT_OK;
+    uint32_t buffer = p->values[p->tensors[p->number_tensor].value].buffer;
+    uint64_t offset = p->buffers[buffer].offset_bytes;
+    return device->vtable->set
+               ? device->vtable->set(device, offset, run->number)
+               : device->vtable->write(device, offset, &run->number, sizeof run->number);
+}
+
 static remat_status run_segment(struct entry_run *run, const struct remat_segment *segment)
 {
     remat_status st = REMAT_OK;
+    REMAT_TRY(set_number(run));
     for (uint32_t c = segment->command_begin; c <= segment->command_end; c++) {
         REMAT_TRY(complete(run, c));
         if (run->session->checks.free)
@@ -343,8 +358,10 @@ static remat_status walk(struct entry_run *run, visit *each)
     const struct remat_program *program = run->session->program;
     run->slot = run->after = 0;
     for (uint32_t k = run->entry->call_begin; k < run->entry->call_end; k++)
-        for (uint32_t t = 0; t < program->calls[k].times; t++)
+        for (uint32_t t = 0; t < program->calls[k].times; t++) {
+            run->number = program->calls[k].first + t;
             REMAT_TRY(each(run, &program->segments[program->calls[k].segment]));
+        }
 fail:
     return st;
 }

@@ -141,10 +141,13 @@ struct remat_segment {
     uint32_t command_begin, command_end;
 };
 
-/* A line of a script: the segment runs so many times, one after the other. */
+/* A line of a script: the segment runs so many times, one after the other. Where the program has a
+ * number_tensor, the session writes the number of each run there before it: first, first + 1, ...,
+ * below REMAT_CALL_TIMES_MAX. */
 struct remat_call {
     uint32_t segment;
     uint32_t times; /* 1 ... REMAT_CALL_TIMES_MAX */
+    uint32_t first; /* 0 without a number_tensor */
 };
 #define REMAT_CALL_TIMES_MAX 65536
 
@@ -298,6 +301,7 @@ struct remat_program {
     struct remat_setting *settings;
     uint32_t *recomputed_layers;  /* something in them is */
     struct remat_mesh_axis *mesh; /* none: the plan of one rank */
+    uint32_t number_tensor; /* index of the one with the number of the microbatch; REMAT_NONE */
     struct remat_manual *manuals; /* at most one of a system */
     struct remat_keep_record *keeps;
     const char **notes; /* what the report says to the user besides numbers */

@@ -341,6 +341,7 @@ static remat_status read_head(struct remat_reader *reader, const struct remat_fb
                                       .model_ns = root->model_ns,
                                       .workspace_bytes = root->workspace_bytes,
                                       .exact_extras = root->exact_extras,
+                                      .number_tensor = (uint32_t)root->number_tensor,
                                       .layer_count = root->layer_count};
     REMAT_TRY(remat_reader_text(reader, root->producer, "producer", 0, &program->producer));
     REMAT_TRY(remat_reader_text(reader, root->graph_name, "graph_name", 0, &program->graph_name));
@@ -369,7 +370,7 @@ remat_status remat_program_read(remat_context *ctx, const char *name, const void
                                     root.min_reader_version, root.required_features,
                                     REMAT_FEATURE_TENSORS | REMAT_FEATURE_MESH |
                                         REMAT_FEATURE_PARTS | REMAT_FEATURE_BLOCKS |
-                                        REMAT_FEATURE_PLAN_ONLY));
+                                        REMAT_FEATURE_PLAN_ONLY | REMAT_FEATURE_NUMBER));
     REMAT_TRY_NEW(arena, program, 1);
     REMAT_TRY(read_head(&reader, &root, program));
     REMAT_TRY(read_buffers(&reader, &root, program));

@@ -104,6 +104,14 @@ static remat_status verify_scripts(struct remat_verifier *v)
             return remat_verify_error(v, "calls", i, p->segments[c->segment].name,
                                       "%u times, accepted: 1 to %u", c->times,
                                       REMAT_CALL_TIMES_MAX);
+        if (c->first > REMAT_CALL_TIMES_MAX - c->times)
+            return remat_verify_error(v, "calls", i, p->segments[c->segment].name,
+                                      "%u runs from number %u on, accepted: numbers below %u",
+                                      c->times, c->first, REMAT_CALL_TIMES_MAX);
+        if (c->first && p->number_tensor == REMAT_NONE)
+            return remat_verify_error(v, "calls", i, p->segments[c->segment].name,
+                                      "runs from number %u on, and no tensor for the number",
+                                      c->first);
     }
     for (uint32_t i = 0; i < p->entry_count; i++)
         REMAT_TRY(verify_entry(v, i));
@@ -282,7 +290,8 @@ static remat_status verify_tensors(struct remat_verifier *v)
     return REMAT_OK;
 }
 
-static bool is_coordinate(const struct remat_program *p, uint32_t tensor)
+/* That the session writes. */
+static bool is_number(const struct remat_program *p, uint32_t tensor)
 {
     if (tensor >= p->tensor_count || p->tensors[tensor].value >= p->value_count)
         return false;
@@ -304,11 +313,34 @@ static remat_status verify_mesh(struct remat_verifier *v)
         if (axis->size < 2 || axis->size > REMAT_RANKS_MAX)
             return remat_verify_error(v, "mesh", i, axis->name, "%u ranks, accepted: 2 to %d",
                                       axis->size, REMAT_RANKS_MAX);
-        if (!is_coordinate(p, axis->tensor))
+        if (!is_number(p, axis->tensor))
             return remat_verify_error(v, "mesh", i, axis->name,
                                       "tensor %u is no persistent i32 [1] for the coordinate",
                                       axis->tensor);
     }
+    return REMAT_OK;
+}
+
+/* The session alone writes it. */
+static remat_status verify_number(struct remat_verifier *v)
+{
+    const struct remat_program *p = v->program;
+    if (p->number_tensor == REMAT_NONE)
+        return REMAT_OK;
+    if (!is_number(p, p->number_tensor))
+        return remat_error(v->ctx, REMAT_ERROR_INVALID,
+                           "number_tensor: tensor %u is no persistent i32 [1] for the number of "
+                           "the microbatch",
+                           p->number_tensor);
+    const struct remat_tensor *number = &p->tensors[p->number_tensor];
+    for (uint32_t i = 0; i < p->command_count; i++)
+        for (uint32_t o = p->commands[i].operand_begin; o < p->commands[i].operand_end; o++)
+            if ((p->operands[o].access & REMAT_ACCESS_WRITE) &&
+                p->values[p->operands[o].value].buffer == p->values[number->value].buffer)
+                return remat_verify_error(v, "commands", i, p->commands[i].name,
+                                          "it writes \"%s\", the number of the microbatch, which "
+                                          "the session writes",
+                                          number->name);
     return REMAT_OK;
 }
 
@@ -391,6 +423,7 @@ remat_status remat_program_verify(remat_context *ctx, const struct remat_program
     REMAT_TRY(verify_times(&verifier));
     REMAT_TRY(remat_verify_cuda(&verifier));
     REMAT_TRY(verify_tensors(&verifier));
+    REMAT_TRY(verify_number(&verifier));
     REMAT_TRY(remat_verify_names(&verifier));
     REMAT_TRY(verify_report(&verifier));
 fail:

@@ -71,6 +71,7 @@ static uint64_t features(const struct remat_program *program)
             out |=
                 REMAT_FEATURE_PARTS | (value->block_axis != REMAT_NONE ? REMAT_FEATURE_BLOCKS : 0);
     }
+    out |= program->number_tensor != REMAT_NONE ? REMAT_FEATURE_NUMBER : 0;
     return program->mesh_count ? out | REMAT_FEATURE_MESH : out;
 }
 
@@ -100,6 +101,7 @@ static remat_status write_head(struct remat_writer *w, const struct remat_progra
         .model_ns = program->model_ns,
         .workspace_bytes = program->workspace_bytes,
         .exact_extras = program->exact_extras,
+        .number_tensor = (int32_t)program->number_tensor,
         .layer_count = program->layer_count,
         .parameters = {program->parameters, program->parameter_count},
         .recomputed_layers = {program->recomputed_layers, program->recomputed_layer_count},

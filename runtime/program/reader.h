@@ -15,6 +15,7 @@
 #define REMAT_FEATURE_BLOCKS  16u /* of a plan: ranks have blocks of parts of tensors */
 /* Marks a graph or a plan that readers without this feature would train as something else. */
 #define REMAT_FEATURE_PLAN_ONLY 32u
+#define REMAT_FEATURE_NUMBER    64u /* of a plan: the session writes the number of each run */
 #define REMAT_CONTAINER_BYTES   32
 #define REMAT_CONTAINER_MAGIC   "RMT\x89"
 #define REMAT_GRAPH_IDENTIFIER  "RMG1"

@@ -143,6 +143,7 @@ static void make(struct hostile *h, bool chain)
                                 .graph_name = "",
                                 .target = "",
                                 .policy = "",
+                                .number_tensor = REMAT_NONE,
                                 .buffer_count = chain ? 1 : HOSTILE,
                                 .value_count = chain ? HOSTILE + 1 : HOSTILE,
                                 .operand_count = HOSTILE,

@@ -46,7 +46,7 @@ struct place {             /* in a stream: all that was enqueued there before `p
 };
 
 struct operation {
-    enum { LAUNCH, COPY, SET, RECORD, WAIT, HOST, TRANSFER } type;
+    enum { LAUNCH, COPY, SET, SET_WORDS, RECORD, WAIT, HOST, TRANSFER } type;
     union {
         struct {
             struct object *kernel;
@@ -63,6 +63,11 @@ struct operation {
             unsigned char byte;
             size_t bytes;
         } set;
+        struct {
+            uint32_t *to;
+            uint32_t word;
+            size_t count;
+        } words;
         struct object *event;
         struct place wait;
         struct {

@@ -91,6 +91,14 @@ int cuMemsetD8Async(uint64_t address, unsigned char byte, size_t bytes, void *st
     return says("fill", address, bytes) ? SUCCESS : driver_enqueue(stream, &o, __func__);
 }
 
+int cuMemsetD32Async(uint64_t address, unsigned word, size_t count, void *stream)
+{
+    LOCKED
+    struct operation o = {.type = SET_WORDS, .words = {(void *)(uintptr_t)address, word, count}};
+    double_check(o.words.to, count * sizeof word, __func__);
+    return says("set", address, word) ? SUCCESS : driver_enqueue(stream, &o, __func__);
+}
+
 /* Of memory of the host that is not pinned, this and the next wait for what is on the stream. */
 int cuMemcpyHtoDAsync_v2(uint64_t address, const void *from, size_t bytes, void *stream)
 {

@@ -38,6 +38,10 @@ static const char *perform(const struct operation *o)
     case SET:
         memset(o->set.to, o->set.byte, o->set.bytes);
         return NULL;
+    case SET_WORDS:
+        for (size_t i = 0; i < o->words.count; i++)
+            o->words.to[i] = o->words.word;
+        return NULL;
     case RECORD:
         o->event->time_ns = driver.clock_ns;
         return NULL;

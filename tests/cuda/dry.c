@@ -40,6 +40,11 @@ static void check(FILE *log, const char *expected, const char *what)
     CHECK(checks_failed() || same, "%s: %sand should be %s", what, line, expected);
 }
 
+static uint64_t offset_of(const struct remat_program *p, const struct remat_tensor *tensor)
+{
+    return p->buffers[p->values[tensor->value].buffer].offset_bytes;
+}
+
 struct expected {
     const struct remat_program *program;
     uint64_t arena;                         /* its address */
@@ -155,6 +160,17 @@ static void check_command(FILE *log, struct expected *e, uint32_t c)
     }
 }
 
+static void check_number(FILE *log, const struct expected *e, uint32_t number)
+{
+    const struct remat_program *p = e->program;
+    char line[LINE_MAX];
+    if (p->number_tensor == REMAT_NONE)
+        return;
+    snprintf(line, sizeof line, "set %llx %u\n",
+             (unsigned long long)(e->arena + offset_of(p, &p->tensors[p->number_tensor])), number);
+    check(log, line, "number");
+}
+
 static void check_run(FILE *log, struct expected *e, const char *name)
 {
     const struct remat_program *p = e->program;
@@ -163,15 +179,12 @@ static void check_run(FILE *log, struct expected *e, const char *name)
         entry++;
     for (uint32_t k = entry->call_begin; k < entry->call_end; k++) {
         const struct remat_segment *segment = &p->segments[p->calls[k].segment];
-        for (uint32_t t = 0; t < p->calls[k].times; t++)
+        for (uint32_t t = 0; t < p->calls[k].times; t++) {
+            check_number(log, e, p->calls[k].first + t);
             for (uint32_t c = segment->command_begin; c < segment->command_end; c++)
                 check_command(log, e, c);
+        }
     }
-}
-
-static uint64_t offset_of(const struct remat_program *p, const struct remat_tensor *tensor)
-{
-    return p->buffers[p->values[tensor->value].buffer].offset_bytes;
 }
 
 static const struct remat_tensor *last_tensor(const struct remat_program *p)

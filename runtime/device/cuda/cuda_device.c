@@ -332,6 +332,7 @@ const struct remat_device_vtable remat_cuda_device = {
     .begin = cuda_begin,
     .replay = cuda_replay,
     .execute = cuda_execute,
+    .set = cuda_set,
     .end = cuda_end,
     .mark = cuda_mark,
     .elapsed = cuda_elapsed,

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Execution: commands become launches on one stream. An entry point's first untraced run goes
  * launch by launch, the second is captured, and from then on its graph is launched: all that
- * changes from step to step lies in device memory. Captures are the session's own stream's, which
- * blocks no other, whatever the host's is. A plan of several ranks is never captured: between its
- * launches engines move bytes. The host then waits for the GPU by looking, and never enqueues so
- * much after a transfer that the driver itself would wait. */
+ * changes from step to step lies in device memory, and numbers of runs are the graph's constants.
+ * Captures are the session's own stream's, which blocks no other, whatever the host's is. A plan of
+ * several ranks is never captured: between its launches engines move bytes. The host then waits for
+ * the GPU by looking, and never enqueues so much after a transfer that the driver itself would
+ * wait. */
 #include "cuda_run.h"
 
 #include "host.h"
@@ -301,6 +302,18 @@ remat_status cuda_execute(struct remat_device *device, uint32_t index)
         st = launch_command(cuda, index);
     pop_range(cuda);
 fail:
+    cuda->failed |= st != REMAT_OK;
+    return st;
+}
+
+remat_status cuda_set(struct remat_device *device, uint64_t offset, uint32_t number)
+{
+    assert(offset + sizeof number <= device->program->arena_bytes);
+    struct cuda_device *cuda = (struct cuda_device *)device;
+    remat_status st = cuda_check(
+        device->ctx, &cuda->driver,
+        cuda->driver.cuMemsetD32Async(cuda->address + offset, number, 1, stream_of_commands(cuda)),
+        "cuMemsetD32Async");
     cuda->failed |= st != REMAT_OK;
     return st;
 }

@@ -58,6 +58,7 @@ remat_status cuda_wait_for_all(struct cuda_device *cuda); /* and on that of tran
 remat_status cuda_begin(struct remat_device *device);
 remat_status cuda_replay(struct remat_device *device, uint32_t entry, bool *done);
 remat_status cuda_execute(struct remat_device *device, uint32_t command);
+remat_status cuda_set(struct remat_device *device, uint64_t offset, uint32_t number);
 remat_status cuda_end(struct remat_device *device);
 remat_status cuda_mark(struct remat_device *device, uint32_t slot);
 remat_status cuda_elapsed(struct remat_device *device, uint32_t from, uint32_t to, uint64_t *ns);

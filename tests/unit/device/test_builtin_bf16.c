@@ -189,7 +189,7 @@ static void add_command(struct fixture *f, uint32_t index)
 static void make_fixture(struct fixture *f)
 {
     *f = (struct fixture){
-        .segments = {{"step", 0, COMMANDS}}, .entries = {{"train", 0, 1}}, .calls = {{0, 1}}};
+        .segments = {{"step", 0, COMMANDS}}, .entries = {{"train", 0, 1}}, .calls = {{0, 1, 0}}};
     struct remat_program *p = &f->program;
     for (uint32_t t = 0; t < TENSORS; t++) {
         f->buffers[t] = (struct remat_buffer){.offset_bytes = p->arena_bytes,
@@ -209,6 +209,7 @@ static void make_fixture(struct fixture *f)
     p->touched_bytes = f->buffers[TENSORS - 1].offset_bytes + f->buffers[TENSORS - 1].bytes;
     p->target = "cpu";
     p->policy = "none";
+    p->number_tensor = REMAT_NONE;
     p->buffers = f->buffers;
     p->values = f->values;
     p->operands = f->operands;

@@ -83,7 +83,7 @@ static const struct remat_command commands[] = {
 
 static const struct remat_segment segments[] = {{"init", 0, 1}, {"step", 1, 8}};
 static const struct remat_entry entries[] = {{"init", 0, 1}, {"train", 1, 2}};
-static const struct remat_call calls[] = {{0, 1}, {1, 1}};
+static const struct remat_call calls[] = {{0, 1, 0}, {1, 1, 0}};
 /* dtype, rank, shape, leaves_layer */
 #define MATRIX  REMAT_F32, 2, {8, 8}, false
 #define VECTOR  REMAT_BF16, 1, {64}, false
@@ -131,6 +131,7 @@ struct remat_program *make_small_plan(struct remat_arena *arena)
                                       .graph_name = "small",
                                       .target = "cpu",
                                       .policy = "full-block-1",
+                                      .number_tensor = REMAT_NONE,
                                       .graph_hash = 0x123,
                                       .numerics_hash = UINT64_C(0xfedcba9876543210),
                                       .budget_bytes = 4096,

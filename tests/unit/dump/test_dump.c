@@ -273,7 +273,11 @@ static void test_kernels(struct remat_arena *arena, const struct remat_program *
 /* A plan without commands has no peak and no timeline, and nothing to divide by. */
 static void test_empty(struct remat_arena *arena)
 {
-    struct remat_program empty = {.producer = "", .graph_name = "", .target = "", .policy = "none"};
+    struct remat_program empty = {.producer = "",
+                                  .graph_name = "",
+                                  .target = "",
+                                  .policy = "none",
+                                  .number_tensor = REMAT_NONE};
     static const dump_text_view texts[] = {dump_summary_text, dump_decisions_text,
                                            dump_memory_text,  dump_schedule_text,
                                            dump_kernels_text, dump_placement_text};

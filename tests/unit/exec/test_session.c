@@ -123,7 +123,7 @@ static void make_fixture(struct fixture *f)
 {
     *f = (struct fixture){.segments = {{"init", 0, 1}, {"step", 1, 5}},
                           .entries = {{"init", 0, 1}, {"train", 1, 2}},
-                          .calls = {{0, 1}, {1, 1}}};
+                          .calls = {{0, 1, 0}, {1, 1, 0}}};
     struct remat_program *p = &f->program;
     for (uint32_t b = 0; b < BUFFERS; b++) {
         uint64_t bytes = (uint64_t)(tensors[b].rows * tensors[b].columns) * 4;
@@ -145,6 +145,7 @@ static void make_fixture(struct fixture *f)
     p->graph_name = "hand made";
     p->target = "cpu";
     p->policy = "none";
+    p->number_tensor = REMAT_NONE;
     p->buffers = f->buffers;
     p->values = f->values;
     p->operands = f->operands;

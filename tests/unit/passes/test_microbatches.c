@@ -125,9 +125,9 @@ static void check_step(uint32_t microbatches, uint8_t optimizer)
     double **x = workbench_random(&whole, once), **y = workbench_random(&part, microbatch);
     double **z = workbench_random(&part, update);
     carry(microbatch, y, update, z);
-    y[workbench_find(microbatch, "microbatch").i][0] = 0;
+    double *number = y[workbench_find(microbatch, "microbatch").i];
     reference_evaluate(&whole.arena, once, x);
-    for (uint32_t m = 0; m < microbatches; m++)
+    for (*number = 0; *number < microbatches; ++*number)
         run(&part, microbatch, y);
     compare(once, x, microbatch, y, "loss");
     static const char *const parameters[] = {"wte", "w", "b", "s"};
@@ -136,7 +136,6 @@ static void check_step(uint32_t microbatches, uint8_t optimizer)
         snprintf(name, sizeof name, "%s.grad", parameters[p]);
         compare(once, x, microbatch, y, name);
     }
-    CHECK(y[workbench_find(microbatch, "microbatch").i][0] == 0, "the index begins anew");
     run(&part, update, z);
     for (uint32_t u = 0; u < once->update_count; u++)
         memcpy(x[once->updates[u].state.i], x[once->updates[u].value.i],

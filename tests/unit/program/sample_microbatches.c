@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sample_microbatches.h"
 
-enum { BATCH, INDEX, PART, NEXT, ZERO }; /* values */
+enum { BATCH, INDEX, PART }; /* values */
 
 static void add_value(struct sample_microbatches *s, uint32_t v, const char *name, uint8_t role,
                       uint32_t buffer, int64_t rows, int64_t columns)
@@ -18,7 +18,7 @@ static void add_value(struct sample_microbatches *s, uint32_t v, const char *nam
     value->bytes = 4 * (uint64_t)(rows * (columns ? columns : 1));
     s->buffers[buffer] = (struct remat_buffer){.offset_bytes = 256 * (uint64_t)buffer,
                                                .bytes = value->bytes,
-                                               .end = 4,
+                                               .end = 2,
                                                .persistent = true};
 }
 
@@ -57,40 +57,28 @@ static void fill_commands(struct sample_microbatches *s)
 {
     s->kernels[0] = (struct remat_kernel){.kind = REMAT_KERNEL_fill, .key = "fill"};
     s->kernels[1] = (struct remat_kernel){.kind = REMAT_KERNEL_batch_slice, .key = "batch_slice"};
-    s->kernels[2] = (struct remat_kernel){.kind = REMAT_KERNEL_advance, .key = "advance"};
-    s->parameters[1] = SAMPLE_PARTS;
-    begin_command(s, "index", 0, 1);
-    add_operand(s, INDEX, REMAT_ACCESS_WRITE, REMAT_NONE);
+    begin_command(s, "part.zero", 0, 1);
+    add_operand(s, PART, REMAT_ACCESS_WRITE, REMAT_NONE);
     s->program.command_count++;
     begin_command(s, "part", 1, 1);
     add_operand(s, BATCH, REMAT_ACCESS_READ, REMAT_NONE);
     add_operand(s, INDEX, REMAT_ACCESS_READ, REMAT_NONE);
     add_operand(s, PART, REMAT_ACCESS_WRITE, REMAT_NONE);
     s->program.command_count++;
-    begin_command(s, "index.next", 2, 2);
-    add_operand(s, NEXT, REMAT_ACCESS_UPDATE, INDEX);
-    s->program.command_count++;
-    begin_command(s, "index.zero", 2, 3);
-    add_operand(s, ZERO, REMAT_ACCESS_UPDATE, INDEX);
-    s->program.command_count++;
-    s->parameters[2] = 1;
 }
 
 void sample_microbatches(struct sample_microbatches *s)
 {
     memset(s, 0, sizeof *s);
     add_value(s, BATCH, "batch", REMAT_ROLE_INPUT, 0, SAMPLE_PARTS * SAMPLE_ROWS, SAMPLE_COLUMNS);
-    add_value(s, INDEX, "index", REMAT_ROLE_OPTIMIZER_STATE, 1, 1, 0);
+    add_value(s, INDEX, "index", REMAT_ROLE_STEP_STATE, 1, 1, 0);
     add_value(s, PART, "part", REMAT_ROLE_OUTPUT, 2, SAMPLE_ROWS, SAMPLE_COLUMNS);
-    add_value(s, NEXT, "index.next", REMAT_ROLE_OPTIMIZER_STATE, 1, 1, 0);
-    add_value(s, ZERO, "index.zero", REMAT_ROLE_OPTIMIZER_STATE, 1, 1, 0);
     fill_commands(s);
     s->segments[0] = (struct remat_segment){"init", 0, 1};
-    s->segments[1] = (struct remat_segment){"microbatch", 1, 3};
-    s->segments[2] = (struct remat_segment){"reset", 3, 4};
-    s->calls[0] = (struct remat_call){0, 1};
-    s->calls[1] = (struct remat_call){1, SAMPLE_PARTS};
-    s->calls[2] = (struct remat_call){2, 1};
+    s->segments[1] = (struct remat_segment){"microbatch", 1, 2};
+    s->calls[0] = (struct remat_call){0, 1, 0};
+    s->calls[1] = (struct remat_call){1, SAMPLE_PARTS - 1, 1};
+    s->calls[2] = (struct remat_call){1, 1, 0};
     s->entries[0] = (struct remat_entry){"init", 0, 1};
     s->entries[1] = (struct remat_entry){"train", 1, 3};
     for (uint32_t t = 0; t < 3; t++)
@@ -102,10 +90,10 @@ void sample_microbatches(struct sample_microbatches *s)
     p->policy = "none";
     p->arena_bytes = p->peak_bytes = p->static_bytes = 768;
     p->touched_bytes = 512 + s->buffers[2].bytes;
-    p->buffer_count = p->tensor_count = p->segment_count = p->kernel_count = p->call_count = 3;
-    p->value_count = 5;
-    p->entry_count = 2;
-    p->parameter_count = 3;
+    p->buffer_count = p->tensor_count = p->value_count = p->call_count = 3;
+    p->segment_count = p->kernel_count = p->entry_count = 2;
+    p->parameter_count = 1;
+    p->number_tensor = INDEX;
     p->buffers = s->buffers;
     p->values = s->values;
     p->operands = s->operands;

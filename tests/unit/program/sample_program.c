@@ -145,9 +145,9 @@ static void fill_commands(struct sample *s)
     s->segments[1] = (struct remat_segment){"step", 2, 6};
     s->entries[0] = (struct remat_entry){"init", 0, 1};
     s->entries[1] = (struct remat_entry){"train", 1, 3};
-    s->calls[0] = (struct remat_call){0, 1};
-    s->calls[1] = (struct remat_call){1, 3};
-    s->calls[2] = (struct remat_call){1, 1};
+    s->calls[0] = (struct remat_call){0, 1, 0};
+    s->calls[1] = (struct remat_call){1, 3, 0};
+    s->calls[2] = (struct remat_call){1, 1, 0};
 }
 
 static void fill_report(struct sample *s)
@@ -257,6 +257,7 @@ void sample_program(struct sample *s)
                                         .plan_only = "",
                                         .chosen_by = "--ranks 8",
                                         .policy = "layers",
+                                        .number_tensor = REMAT_NONE,
                                         .graph_hash = UINT64_C(0xfedcba9876543210),
                                         .numerics_hash = 42,
                                         .budget_bytes = 4096,

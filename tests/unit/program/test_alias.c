@@ -99,6 +99,7 @@ static void run_case(const struct test_case *t)
                                           .graph_name = "",
                                           .target = "",
                                           .policy = "",
+                                          .number_tensor = REMAT_NONE,
                                           .arena_bytes = BUFFER_BYTES,
                                           .touched_bytes = BUFFER_BYTES,
                                           .buffer_count = 1,

@@ -133,6 +133,7 @@ static void make(struct named *n, const struct sample *sample)
     n->segment = (struct remat_segment){"train", 0, 1};
     struct remat_program *p = &n->program;
     p->producer = p->graph_name = p->target = p->policy = "";
+    p->number_tensor = REMAT_NONE;
     p->arena_bytes = 1024 * OPERANDS;
     p->buffer_count = p->operand_count = count;
     p->value_count += count;

@@ -142,6 +142,7 @@ static void finish(struct flying *f)
     f->tensor = (struct remat_tensor){.name = "rank", .value = RANK};
     f->mesh = (struct remat_mesh_axis){"dp", 2, 0};
     p->producer = p->graph_name = p->target = p->policy = "";
+    p->number_tensor = REMAT_NONE;
     p->arena_bytes = 512 * VALUES;
     p->static_bytes = 256;
     p->buffer_count = p->value_count = VALUES;

@@ -113,6 +113,7 @@ static void compare_report(const struct remat_program *p, const struct remat_pro
         const struct remat_call *a = &p->calls[i], *b = &q->calls[i];
         SAME(segment);
         SAME(times);
+        SAME(first);
     }
     EACH(tensors, tensor_count)
     {
@@ -372,9 +373,12 @@ static void test_mesh(struct remat_arena *arena)
     CHECK(q->mesh_count == 1 && strcmp(q->mesh[0].name, "dp") == 0 && q->mesh[0].size == 4 &&
               q->mesh[0].tensor == 1 && remat_program_ranks(q) == 4,
           "the mesh that was read");
+    CHECK(q->number_tensor == 1 && q->calls[1].first == 1 && q->calls[2].first == 0,
+          "the numbers that were read");
     CHECK(remat_fb_open_program((const char *)data + REMAT_CONTAINER_BYTES,
                                 bytes - REMAT_CONTAINER_BYTES, &root) == REMAT_FB_OK &&
-              root.required_features == (REMAT_FEATURE_MESH | REMAT_FEATURE_PARTS),
+              root.required_features ==
+                  (REMAT_FEATURE_MESH | REMAT_FEATURE_PARTS | REMAT_FEATURE_NUMBER),
           "features");
     value->whole[1] = 8; /* runs of two blocks */
     value->part_run *= 2;
@@ -388,8 +392,8 @@ static void test_mesh(struct remat_arena *arena)
     CHECK(q->values[q->tensors[0].value].block_axis == 1, "the block that was read");
     CHECK(remat_fb_open_program((const char *)data + REMAT_CONTAINER_BYTES,
                                 bytes - REMAT_CONTAINER_BYTES, &root) == REMAT_FB_OK &&
-              root.required_features ==
-                  (REMAT_FEATURE_MESH | REMAT_FEATURE_PARTS | REMAT_FEATURE_BLOCKS),
+              root.required_features == (REMAT_FEATURE_MESH | REMAT_FEATURE_PARTS |
+                                         REMAT_FEATURE_BLOCKS | REMAT_FEATURE_NUMBER),
           "features of blocks");
     for (value->block_axis = 0; value->block_axis <= 2; value->block_axis += 2)
         CHECK_STATUS(ctx, remat_program_verify(ctx, &s.program), REMAT_ERROR_INVALID,
@@ -482,7 +486,7 @@ static struct remat_call *many_calls(void)
 {
     static struct remat_call calls[65537];
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
-        calls[i] = (struct remat_call){1, REMAT_CALL_TIMES_MAX};
+        calls[i] = (struct remat_call){1, REMAT_CALL_TIMES_MAX, 0};
     return calls;
 }
 
@@ -545,6 +549,18 @@ static void test_verify(void)
     }
 }
 
+static void test_number(void)
+{
+    struct sample_microbatches s;
+    sample_microbatches(&s);
+    s.operands[0] = s.operands[2];
+    s.operands[0].access = REMAT_ACCESS_WRITE;
+    CHECK_STATUS(ctx, remat_program_verify(ctx, &s.program), REMAT_ERROR_INVALID,
+                 "commands[0] \"part.zero\": it writes \"index\", the number of the microbatch, "
+                 "which the session writes");
+    list_message();
+}
+
 /* --- simulator --- */
 
 #define WRONG(name, statement, message) FAULT(name, statement)
@@ -589,6 +605,7 @@ int main(int argc, char **argv)
     test_large(&arena);
     test_container(&arena);
     test_verify();
+    test_number();
     test_simulate(&arena);
     CHECK(strcmp(remat_role_name(REMAT_ROLE_OPTIMIZER_STATE), "optimizer state") == 0, "role");
     CHECK(!remat_role_name(REMAT_ROLE_COUNT) && !remat_phase_name(REMAT_PHASE_COUNT), "range");
