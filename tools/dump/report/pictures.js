@@ -35,12 +35,16 @@ function pattern(c, name, colour) {
 }
 const hatch = () => css("--ink").replace(/^#(......)$/, "#$166");
 
-function fill(c, path, colour, tile) {
-  c.fillStyle = colour;
-  c.fill(path);
-  if (!TILES[tile]) return;
-  c.fillStyle = pattern(c, tile, hatch());
-  c.fill(path);
+/* Rectangles [left, top, right, bottom], on whole pixels, so that neighbours neither overlap nor leave gaps. */
+function fill(c, boxes, colour, tile, ink = hatch()) {
+  for (const style of [colour, TILES[tile] && pattern(c, tile, ink)]) {
+    if (!style) continue;
+    c.fillStyle = style;
+    for (const [left, top, right, bottom] of boxes) {
+      const x = Math.round(left), y = Math.round(top);
+      c.fillRect(x, y, Math.round(right) - x, Math.round(bottom) - y);
+    }
+  }
 }
 
 /* Where a command begins on the axis, and what follows it. */
@@ -150,15 +154,15 @@ function drawMemory() {
   drawTimes(c, width, height - BOTTOM / 2);
   c.save();
   clipPicture(c, width, height - BOTTOM);
-  const paths = CLASSES.map(() => new Path2D()), named = [];
+  const boxes = CLASSES.map(() => []), named = [];
   for (const buffer of stepBuffers) {
     const box = boxOf(buffer, width, height);
     if (!box || box.x > width || box.x + box.width < LEFT || box.y > height - BOTTOM) continue;
-    const gap = box.width > 4 && box.height > 4 ? 0.5 : 0;
-    paths[classOf.get(buffer.class)].rect(box.x, box.y, Math.max(box.width - gap, 0.4), Math.max(box.height - gap, 0.3));
+    const gap = box.width > 8 && box.height > 8 ? 1 : 0;
+    boxes[classOf.get(buffer.class)].push([box.x, box.y + gap, box.x + box.width - gap, box.y + box.height]);
     if (box.width > 60 && box.height > 13 && named.length < 300) named.push([buffer, box]);
   }
-  paths.forEach((path, i) => fill(c, path, css(`--class-${i}`), CLASSES[i][2]));
+  boxes.forEach((of, i) => fill(c, of, css(`--class-${i}`), CLASSES[i][2]));
   c.textAlign = "left";
   c.fillStyle = css("--ink");
   for (const [buffer, box] of named) {
@@ -197,7 +201,7 @@ function drawSegments(c, width, height) {
     c.lineTo(x, height);
     c.stroke();
     c.setLineDash([]);
-    if (step.segments.length > 1) c.fillText(shown(segment.name) + (segment.times > 1 ? ` x ${segment.times}` : ""), x + 4, 8);
+    if (step.segments.length > 1) c.fillText(shown(segment.name) + (segment.times > 1 ? ` x ${segment.times}` : ""), x + 4, TOP + 8);
   }
 }
 
@@ -299,13 +303,13 @@ function drawRow(c, row, width) {
     if (end < LEFT || x > width) continue;
     const kind = command.transfer ? "transfer" : `phase-${Math.max(0, PHASES.indexOf(command.phase))}`;
     const key = `${kind} ${command.instance ? "cross" : "plain"}`;
-    if (!kinds.has(key)) kinds.set(key, new Path2D());
-    kinds.get(key).rect(x, row.top, Math.max(end - x - (end - x > 4 ? 0.5 : 0), 0.3), row.height);
+    if (!kinds.has(key)) kinds.set(key, []);
+    kinds.get(key).push([x, row.top, end - (end - x > 8 ? 1 : 0), row.top + row.height]);
     if (end - x > 60 && named.length < 200) named.push([command, Math.max(x, LEFT), Math.min(end, width - RIGHT)]);
   }
-  for (const [key, path] of kinds) {
+  for (const [key, boxes] of kinds) {
     const [kind, tile] = key.split(" ");
-    fill(c, path, css(`--${kind}`), tile);
+    fill(c, boxes, css(`--${kind}`), tile);
   }
   if (row.id === "computation" && state.byTime) drawWaits(c, row, width);
   c.textAlign = "left";
@@ -314,15 +318,8 @@ function drawRow(c, row, width) {
 }
 
 function drawWaits(c, row, width) {
-  const path = new Path2D();
-  for (const wait of step.waits) {
-    const x = xOf(wait.begin, width);
-    path.rect(x, row.top, Math.max(xOf(wait.end, width) - x, 0.3), row.height);
-  }
-  c.fillStyle = css("--free");
-  c.fill(path);
-  c.fillStyle = pattern(c, "wait", css("--exposed"));
-  c.fill(path);
+  const boxes = step.waits.map((wait) => [xOf(wait.begin, width), row.top, xOf(wait.end, width), row.top + row.height]);
+  fill(c, boxes, css("--free"), "wait", css("--exposed"));
 }
 
 const middleOf = (index) => (beginOf(index) + nextOf(index)) / 2;
