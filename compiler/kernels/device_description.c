@@ -36,7 +36,7 @@ static const struct key {
 };
 enum { KEYS = sizeof keys / sizeof *keys, NAME_MOST = 63 /* longer names mean none */ };
 
-struct reader {
+struct description_reader {
     remat_context *ctx;
     struct remat_arena *arena;
     const char *name; /* starts every message: "built-in description" or a path */
@@ -46,7 +46,7 @@ struct reader {
     struct remat_device_description *out;
 };
 
-static remat_status fail(const struct reader *r, const char *path, const char *what)
+static remat_status fail(const struct description_reader *r, const char *path, const char *what)
 {
     return remat_error(r->ctx, REMAT_ERROR_INVALID, "%s: \"%s%s\" %s", r->name, r->prefix, path,
                        what);
@@ -70,7 +70,8 @@ static bool may_be_missing(const char *object)
 }
 
 /* `object` is what is at `prefix`, which is "" or ends in a dot. */
-static remat_status check_known(const struct reader *r, json_t *object, const char *prefix)
+static remat_status check_known(const struct description_reader *r, json_t *object,
+                                const char *prefix)
 {
     const char *key;
     json_t *item;
@@ -103,7 +104,7 @@ static bool fits(const struct key *key, json_t *item)
     }
 }
 
-static remat_status read_items(struct reader *r)
+static remat_status read_items(struct description_reader *r)
 {
     if (!json_is_object(r->root))
         return remat_error(r->ctx, REMAT_ERROR_INVALID, "%s: not an object", r->name);
@@ -130,7 +131,7 @@ static remat_status read_items(struct reader *r)
     return REMAT_OK;
 }
 
-static json_t *item(const struct reader *r, const char *path)
+static json_t *item(const struct description_reader *r, const char *path)
 {
     uint32_t k = 0;
     while (strcmp(keys[k].path, path) != 0)
@@ -138,7 +139,7 @@ static json_t *item(const struct reader *r, const char *path)
     return r->items[k];
 }
 
-static double number(const struct reader *r, const char *path)
+static double number(const struct description_reader *r, const char *path)
 {
     return json_number_value(item(r, path));
 }
@@ -149,19 +150,19 @@ static const char *text(struct remat_arena *arena, json_t *string)
 }
 
 /* Flops or bytes a second, of which a share is reached -> per nanosecond. */
-static double rate(const struct reader *r, const char *peak, const char *efficiency)
+static double rate(const struct description_reader *r, const char *peak, const char *efficiency)
 {
     return number(r, peak) * number(r, efficiency) / 1e9;
 }
 
-static struct remat_link link_of(const struct reader *r, const char *latency, const char *rate,
-                                 const char *peer)
+static struct remat_link link_of(const struct description_reader *r, const char *latency,
+                                 const char *rate, const char *peer)
 {
     return (struct remat_link){number(r, latency), number(r, rate) / 1e9,
                                (uint64_t)number(r, peer)};
 }
 
-static void read_links(const struct reader *r)
+static void read_links(const struct description_reader *r)
 {
     if (!item(r, "links.machine_ranks"))
         return;
@@ -174,7 +175,7 @@ static void read_links(const struct reader *r)
 
 static remat_status read_description(void *user)
 {
-    const struct reader *r = user;
+    const struct description_reader *r = user;
     struct remat_device_description *out = r->out;
     REMAT_CHECK(read_items(user));
     *out = (struct remat_device_description){
@@ -223,8 +224,8 @@ static remat_status read_description(void *user)
 }
 
 /* The description with what `count` threads have instead, once that is checked. */
-static remat_status merge(struct reader *r, json_t *base, const char *count, json_t *changes,
-                          json_t **out)
+static remat_status merge(struct description_reader *r, json_t *base, const char *count,
+                          json_t *changes, json_t **out)
 {
     char *end;
     unsigned long number = strtoul(count, &end, 10);
@@ -246,7 +247,7 @@ static remat_status merge(struct reader *r, json_t *base, const char *count, jso
 }
 
 /* REMAT_ERROR_USAGE: `all` does not have this number of threads. */
-static remat_status fail_threads(const struct reader *r, json_t *all, uint32_t threads)
+static remat_status fail_threads(const struct description_reader *r, json_t *all, uint32_t threads)
 {
     char counts[256] = "";
     const char *count;
@@ -267,7 +268,8 @@ static remat_status fail_threads(const struct reader *r, json_t *all, uint32_t t
 }
 
 /* All that `all` has is checked; that of `threads` is left in r->root, unless it is 0. */
-static remat_status read_threads(struct reader *r, json_t *base, json_t *all, uint32_t threads)
+static remat_status read_threads(struct description_reader *r, json_t *base, json_t *all,
+                                 uint32_t threads)
 {
     remat_status st = read_items(r);
     json_t *chosen = NULL, *changes;
@@ -293,7 +295,7 @@ static remat_status parse(remat_context *ctx, struct remat_arena *arena, const c
                           struct remat_device_description *out)
 {
     json_error_t error;
-    struct reader reader = {.ctx = ctx, .arena = arena, .name = name, .out = out};
+    struct description_reader reader = {.ctx = ctx, .arena = arena, .name = name, .out = out};
     json_t *base = reader.root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
     if (!base)
         return remat_error(ctx, REMAT_ERROR_INVALID, "%s:%d: %s", name, error.line, error.text);

@@ -170,7 +170,7 @@ static struct shape read_shape(const char *text, size_t length)
 
 /* --- the file --- */
 
-struct reader {
+struct profile_reader {
     remat_context *ctx;
     struct remat_arena *arena;
     const char *path, *producer;
@@ -179,7 +179,7 @@ struct reader {
     struct remat_profile *out;
 };
 
-static remat_status fail_key(const struct reader *r, size_t index, const char *key,
+static remat_status fail_key(const struct profile_reader *r, size_t index, const char *key,
                              const char *what)
 {
     return remat_error(r->ctx, REMAT_ERROR_INVALID, "%s: kernels[%zu]: \"%s\" %s", r->path, index,
@@ -196,7 +196,7 @@ static const struct range {
 #undef RANGE
 };
 
-static remat_status read_number(const struct reader *r, json_t *object, size_t index,
+static remat_status read_number(const struct profile_reader *r, json_t *object, size_t index,
                                 const char *key, uint64_t *out)
 {
     json_t *item = json_object_get(object, key);
@@ -210,8 +210,8 @@ static remat_status read_number(const struct reader *r, json_t *object, size_t i
     return REMAT_OK;
 }
 
-static remat_status read_text(const struct reader *r, json_t *object, size_t index, const char *key,
-                              const char **out)
+static remat_status read_text(const struct profile_reader *r, json_t *object, size_t index,
+                              const char *key, const char **out)
 {
     json_t *item = json_object_get(object, key);
     *out = json_string_value(item);
@@ -226,7 +226,7 @@ static uint32_t kind_of(const char *kernel)
     return strchr(kernel, '#') ? REMAT_KERNEL_fused : REMAT_KERNEL_KIND_COUNT;
 }
 
-static remat_status read_row(struct reader *r, json_t *object, size_t index,
+static remat_status read_row(struct profile_reader *r, json_t *object, size_t index,
                              struct remat_profile_row *out)
 {
     const char *kernel, *operands;
@@ -274,8 +274,8 @@ static void take_off_launch(struct remat_profile *p, const struct remat_device_d
             fmax(p->launch_ns + 1, p->rows[i].measured_ns - (least_ns - device->launch_ns));
 }
 
-static remat_status check_text(const struct reader *r, const char *key, const char *expected,
-                               const char *advice)
+static remat_status check_text(const struct profile_reader *r, const char *key,
+                               const char *expected, const char *advice)
 {
     const char *text = json_string_value(json_object_get(r->root, key));
     if (text && strcmp(text, expected) == 0)
@@ -286,7 +286,7 @@ static remat_status check_text(const struct reader *r, const char *key, const ch
 
 /* A GPU goes by the driver's name and its architecture, another device by its description's name.
  */
-static remat_status check_device(const struct reader *r)
+static remat_status check_device(const struct profile_reader *r)
 {
     static const char advice[] = "a profile prices the device that it was recorded on";
     const struct remat_device_description *device = r->device;
@@ -300,7 +300,7 @@ static remat_status check_device(const struct reader *r)
 }
 
 /* Of a profile of one rank it is missing. */
-static remat_status read_mesh(const struct reader *r, const char **out)
+static remat_status read_mesh(const struct profile_reader *r, const char **out)
 {
     json_t *mesh = json_object_get(r->root, "mesh");
     if (mesh && !json_is_string(mesh))
@@ -321,7 +321,7 @@ static int compare_rows(const void *a, const void *b)
 
 static remat_status read_profile(void *user)
 {
-    struct reader *r = user;
+    struct profile_reader *r = user;
     struct remat_profile *out;
     json_t *kernels = json_object_get(r->root, "kernels");
     REMAT_CHECK(check_text(r, "schema", "remat-profile/1", "it is no profile"));
@@ -372,7 +372,7 @@ remat_status remat_profile_read(remat_context *ctx, struct remat_arena *arena, c
                                 const char *producer, const struct remat_device_description *device,
                                 const struct remat_profile **out)
 {
-    struct reader reader = {ctx, arena, path, producer, device, NULL, NULL};
+    struct profile_reader reader = {ctx, arena, path, producer, device, NULL, NULL};
     const char *built_in = built_in_profile(path);
     json_error_t error;
     char *text = (char *)built_in;

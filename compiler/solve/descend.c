@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Several times from the given order down the ladder, each rung from the schedule of the one above,
- * which is a little too large for it; where annealing does not make it fit, from the fastest that
- * fits or from greedy plans. Then straight from the given order to far below, and further down in
- * smaller steps. */
+/* Lowers the budget in steps, several times over from the given order. Each step starts from the
+ * schedule of the one before, which is a little too large for it; where annealing does not make it
+ * fit, from the fastest schedule that fits or from greedy plans. Then goes from the given order far
+ * down at once, and further down in smaller steps. */
 #include "solvers.h"
 
 #include <math.h>
 
-enum { LARGE = 1000 /* nodes */, RUNGS = 24, RUNGS_LARGE = 8, EVENTS_LARGE = 20 };
+enum { LARGE = 1000 /* nodes */, STEPS = 24, STEPS_LARGE = 8, EVENTS_LARGE = 20 };
 enum { CLOSER = 12, CLOSING_MOVES = 3, PLUNGES = 4, PLUNGE_MOVES = 12 };
-#define RUNG       (1 / 78.0) /* of all moves */
-#define RUNG_LARGE (1 / 77.0)
-#define COLD       0.05 /* in times of the mean node, as `hot` */
+#define STEP_SHARE       (1 / 78.0) /* of all moves */
+#define STEP_SHARE_LARGE (1 / 77.0)
+#define COLD             0.05 /* in times of the mean node, as `hot` */
 
 static const struct pass {
     double hot, pressure;
@@ -27,22 +27,23 @@ struct descent {
     struct remat_looks looks; /* of greedy plans */
     uint64_t moves, seed;     /* of one annealing run */
     struct pass pass;
-    size_t last; /* the rung that the pass is at */
+    size_t last; /* the step that the pass is at */
     struct remat_descent *out;
 };
 
 static void keep(struct descent *d, const struct remat_sequence *sequence)
 {
-    struct remat_rung rung = {.sequence = *sequence};
+    struct remat_descent_step added = {.sequence = *sequence};
     if (d->st == REMAT_OK)
         d->st = remat_simulate(d->arena->ctx, d->problem, sequence->items, sequence->count,
-                               &rung.result);
-    REMAT_PUSH(d->arena, d->out, rung);
+                               &added.result);
+    REMAT_PUSH(d->arena, d->out, added);
 }
 
-const struct remat_rung *remat_descent_within(const struct remat_descent *d, uint64_t budget)
+const struct remat_descent_step *remat_descent_within(const struct remat_descent *d,
+                                                      uint64_t budget)
 {
-    const struct remat_rung *best = &d->items[0];
+    const struct remat_descent_step *best = &d->items[0];
     for (size_t i = 1; i < d->count; i++)
         if (remat_is_better(&d->items[i].result, &best->result, budget))
             best = &d->items[i];
@@ -54,7 +55,7 @@ static bool is_over(const struct descent *d)
     return d->st != REMAT_OK || remat_deadline_expired(d->deadline);
 }
 
-/* Whether the result, which becomes the rung that the pass is at, fits. */
+/* Whether the result, which becomes the step that the pass is at, fits. */
 static bool anneal(struct descent *d, uint64_t budget, struct remat_sequence from)
 {
     double node = 1.0 / d->problem->node_count;
@@ -86,14 +87,14 @@ static void try_greedy(struct descent *d, uint64_t budget)
 
 static void reach(struct descent *d, uint64_t budget)
 {
-    const struct remat_rung last = d->out->items[d->last];
+    const struct remat_descent_step last = d->out->items[d->last];
     if (last.result.peak <= budget && last.result.time <= d->problem->least_time)
         return;
     if (anneal(d, budget, last.sequence))
         return;
     if (remat_descent_within(d->out, budget)->result.peak > budget)
         try_greedy(d, budget);
-    const struct remat_rung best = *remat_descent_within(d->out, budget);
+    const struct remat_descent_step best = *remat_descent_within(d->out, budget);
     if (best.result.peak <= budget)
         anneal(d, budget, best.sequence);
 }
@@ -113,7 +114,7 @@ static void close_in(struct descent *d, uint64_t longest)
 {
     uint64_t step = longest;
     for (uint32_t i = 0; i < CLOSER && !is_over(d); i++) {
-        const struct remat_rung *least = remat_descent_within(d->out, 0);
+        const struct remat_descent_step *least = remat_descent_within(d->out, 0);
         uint64_t peak = least->result.peak;
         step = step ? step : longest;
         if (peak < step)
@@ -131,13 +132,14 @@ remat_status remat_descend(struct remat_arena *arena, const struct remat_problem
                            struct remat_deadline *deadline, struct remat_descent *out)
 {
     bool large = p->node_count > LARGE;
-    uint32_t pass_count = large ? 1 : PASSES, rungs = large ? RUNGS_LARGE : RUNGS;
+    uint32_t pass_count = large ? 1 : PASSES, steps = large ? STEPS_LARGE : STEPS;
     struct descent d = {.problem = p,
                         .arena = arena,
                         .deadline = deadline,
                         .large = large,
                         .looks = remat_construct_looks(p),
-                        .moves = (uint64_t)fmin(moves * (large ? RUNG_LARGE : RUNG), 1e15),
+                        .moves =
+                            (uint64_t)fmin(moves * (large ? STEP_SHARE_LARGE : STEP_SHARE), 1e15),
                         .seed = 1,
                         .out = out};
     uint64_t low = 0; /* the largest working set: no schedule takes less */
@@ -147,20 +149,20 @@ remat_status remat_descend(struct remat_arena *arena, const struct remat_problem
     }
     *out = (struct remat_descent){0};
     keep(&d, given);
-    uint64_t step = (out->items[0].result.peak - low) / rungs, budget = UINT64_MAX;
+    uint64_t step = (out->items[0].result.peak - low) / steps, budget = UINT64_MAX;
     for (uint32_t pass = 0; pass < pass_count; pass++, budget = UINT64_MAX) {
         d.pass = passes[pass];
         d.last = 0;
-        for (uint32_t i = rungs; i-- > 0 && !is_over(&d); reach(&d, budget)) {
+        for (uint32_t i = steps; i-- > 0 && !is_over(&d); reach(&d, budget)) {
             if (remat_descent_within(out, 0)->result.peak > budget)
                 break;
             budget = low + step * i;
         }
     }
-    uint64_t moves_of_rung = d.moves;
-    d.moves = moves_of_rung * PLUNGE_MOVES;
+    uint64_t moves_of_step = d.moves;
+    d.moves = moves_of_step * PLUNGE_MOVES;
     plunge(&d, low);
-    d.moves = moves_of_rung * CLOSING_MOVES;
+    d.moves = moves_of_step * CLOSING_MOVES;
     close_in(&d, step ? step : 1);
     return d.st;
 }

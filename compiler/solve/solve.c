@@ -210,22 +210,22 @@ static void try_ladder(struct solver *s)
 /* Annealing runs that differ in where they start, how hot (in times of all nodes), and what
  * exceeding the budget costs. */
 enum start { GIVEN, BEST, LAST }; /* the given order, the best so far, the previous run's result */
-struct run {
+struct annealing {
     double hot, pressure, share; /* share: of all moves */
     enum start start;
 };
 enum { RUNS = 3 };
-static const struct run always[RUNS] = {
+static const struct annealing always[RUNS] = {
     {3e-5, 10, 0.2, BEST}, {3e-3, 10, 0.25, GIVEN}, {1e-4, 100, 0.1, LAST}};
-static const struct run further[RUNS] = {
+static const struct annealing further[RUNS] = {
     {3e-3, 40, 0.25, GIVEN}, {1e-4, 400, 0.1, LAST}, {3e-4, 10, 0.1, BEST}};
 
 /* Improves what fits. */
-static void anneal(struct solver *s, const struct run *runs)
+static void anneal(struct solver *s, const struct annealing *runs)
 {
     struct remat_sequence last = *s->given;
     for (uint32_t i = 0; i < RUNS && s->best->fits; i++) {
-        const struct run *run = &runs[i];
+        const struct annealing *run = &runs[i];
         const struct remat_sequence *from = run->start == BEST   ? &s->best->sequence
                                             : run->start == LAST ? &last
                                                                  : s->given;

@@ -92,13 +92,13 @@ struct remat_sequence remat_search(struct remat_arena *arena, const struct remat
 
 /* Schedules on a fixed ladder of budgets, from the peak of the given order down to the least peak
  * found. They do not depend on the budget asked for, so what is found fits every larger one. */
-struct remat_rung {
+struct remat_descent_step {
     struct remat_sequence sequence;
     struct remat_simulation result;
 };
 
 /* In the order found; the first is the given order. */
-struct remat_descent REMAT_LIST(struct remat_rung);
+struct remat_descent REMAT_LIST(struct remat_descent_step);
 
 /* `moves`: of annealing, in all, about. After the deadline: what was found so far. */
 remat_status remat_descend(struct remat_arena *arena, const struct remat_problem *problem,
@@ -106,7 +106,8 @@ remat_status remat_descend(struct remat_arena *arena, const struct remat_problem
                            struct remat_deadline *deadline, struct remat_descent *out);
 
 /* The fastest within the budget; if there is none, the one of the least peak. */
-const struct remat_rung *remat_descent_within(const struct remat_descent *descent, uint64_t budget);
+const struct remat_descent_step *remat_descent_within(const struct remat_descent *descent,
+                                                      uint64_t budget);
 
 /* --- exact.c: exhaustion in order of cost --- */
 

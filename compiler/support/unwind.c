@@ -7,7 +7,7 @@
 #include <setjmp.h>
 
 struct scratch {
-    struct remat_arena arena; /* first: handed out */
+    struct remat_arena arena; /* first: callers get its address */
     struct remat_guard *guard;
     struct scratch *next, *previous;
 };
