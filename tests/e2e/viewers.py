@@ -22,7 +22,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from harness import TEXT, Tools, check, finish, must, run
+from harness import TEXT, USAGE, Tools, check, finish, must, run
 
 tool = Tools(sys.argv[1])
 os.chdir(tempfile.mkdtemp())
@@ -272,6 +272,17 @@ def check_plan(number, graph, options):
         check_as_run(plan, trace)
 
 
+def check_too_long():
+    """More commands than viewers can take are refused before there is a file."""
+    tool.must("graph", "gpt2-tiny", "--layers", 8, "--seq", 2, "--batch", 2048, "-o", "m.fbs")
+    tool.must("compile", "m.fbs", "--microbatches", 2048, "-o", "m.plan")
+    for form in "trace", "snapshot":
+        done = tool("dump", "m.plan", "--format", form, "-o", "long")
+        check(done.returncode == USAGE and re.search(r"a step runs \d{6,} commands; viewers get at most 262144", done.stderr) and
+              not pathlib.Path("long").exists(), f"{done.returncode}, {done.stderr}")
+
+
 for number, (graph, options) in enumerate(PLANS):
     check_plan(number, graph, options)
+check_too_long()
 finish()
