@@ -33,13 +33,12 @@ fail:
 }
 
 #define FIELD(field) out->field = in.field;
-#define INDEX(field) out->field = (uint32_t)in.field;
 #define TEXT(field)  REMAT_TRY(remat_reader_text(reader, in.field, table, i, &out->field));
 #define RANK(field)  REMAT_TRY(read_dims(reader, in.field, table, i, &out->rank, out->field));
 #define WHOLE(field)                                                                               \
     REMAT_TRY(read_dims(reader, in.field, table, i, &out->field##_rank, out->field));
 #define DIMS(field) REMAT_TRY(read_strides(reader, in.field, table, i, out->rank, out->field));
-#define TABLE(Table, Item, items, item_count, fields)                                              \
+#define RECORDS(Table, Item, items, item_count, fields)                                            \
     static remat_status read_##items(struct remat_reader *reader,                                  \
                                      const struct remat_fb_program_Plan *root,                     \
                                      struct remat_program *program)                                \
@@ -57,7 +56,7 @@ fail:
     fail:                                                                                          \
         return st;                                                                                 \
     }
-#include "program_tables.def"
+#include "records.def"
 
 /* --- CUDA code --- */
 

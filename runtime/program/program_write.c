@@ -6,14 +6,13 @@
 #include "cuda_write.h"
 
 #define FIELD(field) in.field = from->field;
-#define INDEX(field) in.field = (int32_t)from->field;
 #define TEXT(field)  REMAT_TRY(remat_writer_text(w, from->field, &in.field));
 #define DIMS(field)  in.field = (struct remat_fb_array){from->field, from->rank};
 #define RANK(field)  DIMS(field)
 #define WHOLE(field) in.field = (struct remat_fb_array){from->field, from->field##_rank};
-#define TABLE(Table, Item, items, item_count, fields)                                              \
+#define RECORDS(Table, Item, items, item_count, fields)                                            \
     REMAT_WRITE_TABLES(program_##Table, struct remat_program, Item, items, item_count, fields)
-#include "program_tables.def"
+#include "records.def"
 
 /* The file's opcodes are all of ours, in order: an index there is the native number. */
 static remat_status write_opcodes(struct remat_writer *w, struct remat_fb_program_Plan *root)
