@@ -49,11 +49,11 @@ BACKWARD = ("backward", "recomputed")
 def step(device):
     """A made-up step: [action, origin, size] with lives; addresses are taken from a free list, so they come again."""
     events, live, free, top = [], [], [], BASE + device * (1 << 40)
-    for part in [("parameters", 4), ("inputs and outputs", 2), ("forward", 40), ("mixed", 80), ("optimizer state", 8),
+    for part in [("parameters", 4), ("inputs and outputs", 2), ("forward", 40), ("mixed", 80), ("backward", 30), ("optimizer state", 8),
                  ("update", 6), ("forward", 10)]:
         for _ in range(part[1]):
             kind = random.choice(BACKWARD + ("forward",)) if part[0] == "mixed" else part[0]
-            size = random.choice((512, 1024, 3000, 70000))
+            size = random.choice((512, 1024, 3000, 70000)) * (3 if part[0] == "backward" else 1)
             address = free.pop(random.randrange(len(free))) if free and random.random() < 0.5 else top
             top = max(top, address + (1 << 20))
             events.append({"action": "alloc", "addr": address, "size": size, "stream": 0, "frames": STACKS[kind], "kind": kind,
