@@ -48,19 +48,22 @@ BACKWARD = ("backward", "recomputed")
 
 def step(device):
     """A made-up step: [action, origin, size] with lives; addresses are taken from a free list, so they come again."""
+    spike = random.choice(("backward", "forward"))
     events, live, free, top = [], [], [], BASE + device * (1 << 40)
-    for part in [("parameters", 4), ("inputs and outputs", 2), ("forward", 40), ("mixed", 80), ("backward", 30), ("optimizer state", 8),
+    for part in [("parameters", 4), ("inputs and outputs", 2), ("forward", 40), ("mixed", 80), ("spike", 3), ("optimizer state", 8),
                  ("update", 6), ("forward", 10)]:
         for _ in range(part[1]):
-            kind = random.choice(BACKWARD + ("forward",)) if part[0] == "mixed" else part[0]
-            size = random.choice((512, 1024, 3000, 70000)) * (3 if part[0] == "backward" else 1)
+            kind = {"mixed": random.choice(BACKWARD + ("forward",)), "spike": spike}.get(part[0], part[0])
+            size = random.choice((512, 1024, 3000, 70000))
             address = free.pop(random.randrange(len(free))) if free and random.random() < 0.5 else top
             top = max(top, address + (1 << 20))
             events.append({"action": "alloc", "addr": address, "size": size, "stream": 0, "frames": STACKS[kind], "kind": kind,
                            "time_us": 1764432000000000 + len(events)})
             live.append(events[-1])
-            if len(live) > 6 and random.random() < 0.45:
-                gone = live.pop(random.randrange(len(live)))
+            if part[0] == "spike":  # the peak, of what dies at once
+                events[-1]["size"] = 1 << 19
+            if part[0] == "spike" or (len(live) > 6 and random.random() < 0.45):
+                gone = live.pop(-1 if part[0] == "spike" else random.randrange(len(live)))
                 for action in ("free_requested", "free_completed"):
                     events.append({"action": action, "addr": gone["addr"], "size": gone["size"], "stream": 0,
                                    "frames": STACKS["update"], "time_us": 0})
