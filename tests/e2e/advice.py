@@ -13,6 +13,7 @@ from harness import Tools, read_json, scratch, write_json
 
 call, source = Tools(sys.argv[1]).must, os.path.abspath(sys.argv[2])
 WIDE = ("gpt2-tiny", "--batch", "64", "--seq", "64", "--layers", "2", "--vocab", "2048")  # most of it is logits
+MASKED = ("bert-tiny", "--batch", "64", "--seq", "64", "--layers", "2", "--vocab", "2048")  # and the head has a bias
 DEEP = ("gpt2-tiny", "--batch", "8", "--seq", "16", "--width", "256", "--dtype", "bf16")  # most of it is states
 TALL = ("gpt2-tiny", "--batch", "8", "--seq", "64")
 UNIFORM = ("--recompute-granularity", "full", "--recompute-method", "uniform", "--recompute-num-layers")
@@ -136,6 +137,7 @@ def main():
     chunks, reserve = ("--loss-chunk", "auto"), ("--reserve", "1MB")
     # Logits at the peak: of a plan without a budget, of one that waits for its budget, of a refusal; not when in chunks.
     look(WIDE, reserve, "--loss-chunk auto")
+    look(MASKED, reserve, "--loss-chunk auto")
     look(WIDE, (*reserve, *chunks))
     check_frozen(reserve)
     look(WIDE, (*reserve, "--global-batch", "32"), "--loss-chunk auto")

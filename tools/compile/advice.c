@@ -27,14 +27,24 @@ static uint64_t elements_of(const struct remat_program_value *value)
     return elements;
 }
 
+/* Behind a head with a bias it does so in a command of the forward pass. */
+static bool computes_loss(const struct remat_program *p, const struct remat_command *command)
+{
+    for (uint32_t o = command->operand_begin; o < command->operand_end; o++)
+        if ((p->operands[o].access & REMAT_ACCESS_WRITE) &&
+            p->values[p->operands[o].value].phase == REMAT_PHASE_LOSS)
+            return true;
+    return command->phase == REMAT_PHASE_LOSS;
+}
+
 /* The largest value that the loss is computed from. */
 static uint64_t logits_elements(const struct remat_program *p)
 {
     uint64_t most = 0;
     for (uint32_t c = 0; c < p->command_count; c++) {
         const struct remat_command *command = &p->commands[c];
-        for (uint32_t o = command->operand_begin;
-             command->phase == REMAT_PHASE_LOSS && o < command->operand_end; o++) {
+        bool of_loss = computes_loss(p, command);
+        for (uint32_t o = command->operand_begin; of_loss && o < command->operand_end; o++) {
             const struct remat_program_value *value = &p->values[p->operands[o].value];
             if (value->role == REMAT_ROLE_ACTIVATION)
                 remat_keep_most(&most, elements_of(value));
