@@ -176,6 +176,7 @@ def main():
     # One group of all layers.
     _, text = look(TALL, (*reserve, *UNIFORM, "6"), "--recompute-num-layers 1")
     assert re.search("one group of all layers, recomputed together, saves [0-9.]+ % of the [0-9.]+ MB that", text), text
+    look((*TALL, "--layers", "80"), (*reserve, *UNIFORM, "80"), "--recompute-num-layers 1")  # of any number of commands
     look(TALL, (*reserve, *UNIFORM, "3"))
     look(TALL, (*reserve, *UNIFORM, "3", "--mesh", "tp=2", "--distribute-saved-activations"))
     look(TALL, (*reserve, *UNIFORM, "1"))

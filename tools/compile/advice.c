@@ -11,7 +11,7 @@
 #include "policy.h"
 #include "size.h"
 
-#define COMMANDS_MAX 3000 /* of a plan that is planned once more for advice */
+#define COMMANDS_MAX 3000 /* of a plan that is searched once more for advice */
 #define LOGITS_SHARE 0.10 /* of the live peak, from which on it is at the logits */
 #define FULL_SHARE   0.80 /* of the capacity, from which on a budget means all of it */
 #define GAIN         0.01 /* of time or memory, from which on it is said */
@@ -27,7 +27,7 @@ static uint64_t elements_of(const struct remat_program_value *value)
     return elements;
 }
 
-/* Behind a head with a bias it does so in a command of the forward pass. */
+/* After a head with a bias a command of the forward pass does. */
 static bool computes_loss(const struct remat_program *p, const struct remat_command *command)
 {
     for (uint32_t o = command->operand_begin; o < command->operand_end; o++)
@@ -354,7 +354,7 @@ static bool is_promising(const struct advising *a, row_set set)
     bool limited =
         s->settings->search.has_budget && !remat_policy_given(&s->settings->search.policy);
     bool waits = (double)f->step_ns > (1 + GAIN) * (double)f->base_step_ns;
-    return saved && f->command_count <= COMMANDS_MAX && (!limited || waits);
+    return saved && (!limited || (waits && f->command_count <= COMMANDS_MAX));
 }
 
 /* Faster, or smaller where that costs no more than it saves. */
