@@ -11,7 +11,7 @@
 #include "policy.h"
 #include "size.h"
 
-#define COMMANDS_MAX 3000 /* of a plan that is searched once more for advice */
+#define COMMANDS_MAX 8000 /* of a plan that is searched once more for advice */
 #define LOGITS_SHARE 0.10 /* of the live peak, from which on it is at the logits */
 #define FULL_SHARE   0.80 /* of the capacity, from which on a budget means all of it */
 #define GAIN         0.01 /* of time or memory, from which on it is said */
