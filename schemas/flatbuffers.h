@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The official FlatBuffers library behind plain C. Nothing here throws, prints or aborts.
+/* The official FlatBuffers library with a plain C interface. Nothing here throws, prints or aborts.
  *
  * Reading: remat_fb_open_* verifies the structure of the bytes once (pointers in bounds, alignment,
  * strings terminated) and nothing else: numbers, indices and text are as the file has them. After

@@ -43,7 +43,7 @@ struct remat_readers remat_find_readers(struct remat_arena *arena, const struct 
 /* By value: how many nodes' inputs, graph outputs and updates name it. */
 uint32_t *remat_count_uses(struct remat_arena *arena, const struct remat_graph *graph);
 
-/* --- bottlenecks (ways.c) --- */
+/* --- bottlenecks (post_dominators.c) --- */
 
 /* The first result of the node that computes `value`, which stands for all its results. */
 remat_value remat_first_result(const struct remat_graph *graph, remat_value value);
@@ -52,8 +52,8 @@ remat_value remat_first_result(const struct remat_graph *graph, remat_value valu
  * value through which every path from it to `end` goes. Its members are the first results of the
  * nodes of the forward pass and the loss; graph inputs have a parent only. Empty if no node
  * computes `end`. */
-void remat_find_ways(struct remat_arena *arena, const struct remat_graph *graph, remat_value end,
-                     struct remat_tree *out);
+void remat_find_post_dominators(struct remat_arena *arena, const struct remat_graph *graph,
+                                remat_value end, struct remat_tree *out);
 
 /* --- layers by scope (layer_numbers.c) --- */
 

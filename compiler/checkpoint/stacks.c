@@ -354,7 +354,7 @@ void remat_stacks_find(struct remat_arena *arena, const struct remat_graph *grap
     memset(out->stack_of, 0xff, graph->node_count * sizeof *out->stack_of);
     memset(out->span_of, 0xff, graph->node_count * sizeof *out->span_of);
     f.exit = find_exit(graph);
-    remat_find_ways(f.scratch, graph, f.exit, &f.ways);
+    remat_find_post_dominators(f.scratch, graph, f.exit, &f.ways);
     REMAT_NEW(f.scratch, f.spans, graph->value_count);
     REMAT_NEW(f.scratch, f.place, graph->value_count);
     REMAT_NEW(f.scratch, f.in, graph->node_count);

@@ -320,6 +320,19 @@ void remat_text_append(struct remat_text *text, const char *format, ...)
     text->count += (size_t)length;
 }
 
+void remat_text_show(struct remat_text *text, const char *what)
+{
+    char shown[REMAT_SHOWN_BYTES];
+    while (*what) {
+        const char *begin = what;
+        for (uint32_t length; *what && (length = remat_printable(what, strnlen(what, 4)));)
+            what += length;
+        remat_text_append(text, "%.*s", (int)(what - begin), begin);
+        if (remat_show(&what, shown))
+            remat_text_append(text, "%s", shown);
+    }
+}
+
 uint64_t remat_hash(const void *data, size_t bytes, uint64_t seed)
 {
     return XXH64(data, bytes, seed);

@@ -5,7 +5,9 @@
 #include "show.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 /* The code point of the UTF-8 sequence at `text`, which has `left` bytes; *length 0: it is none. */
 static uint32_t decode(const unsigned char *text, size_t left, uint32_t *length)
@@ -72,17 +74,4 @@ void remat_show_text(char *out, size_t bytes, const char *text)
          count += length)
         memcpy(out + count, shown, length);
     out[count] = 0;
-}
-
-void remat_text_show(struct remat_text *text, const char *what)
-{
-    char shown[REMAT_SHOWN_BYTES];
-    while (*what) {
-        const char *begin = what;
-        for (uint32_t length; *what && (length = remat_printable(what, strnlen(what, 4)));)
-            what += length;
-        remat_text_append(text, "%.*s", (int)(what - begin), begin);
-        if (remat_show(&what, shown))
-            remat_text_append(text, "%s", shown);
-    }
 }

@@ -3,7 +3,8 @@
 #ifndef REMAT_SHOW_H
 #define REMAT_SHOW_H
 
-#include "base.h"
+#include <stddef.h>
+#include <stdint.h>
 
 /* Length of the UTF-8 sequence at `text`, which has `left` > 0 bytes; 0: it is none, or a control
  * character: C0, DEL, C1, U+2028 to U+202E (ends of lines, directional overrides), U+2066 to
@@ -14,8 +15,7 @@ uint32_t remat_printable(const char *text, size_t left);
  * UTF-8 as \x9b. Returns its length, 0 at the end. */
 #define REMAT_SHOWN_BYTES 8
 uint32_t remat_show(const char **text, char out[REMAT_SHOWN_BYTES]);
-/* All of it; what fits into `bytes`, never a part of a character. */
-void remat_text_show(struct remat_text *text, const char *what);
+/* As much of `text` as fits into `bytes`, never a part of a character. */
 void remat_show_text(char *out, size_t bytes, const char *text);
 
 #endif

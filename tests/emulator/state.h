@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Private to the emulator: its state, and what threads.c and tiles.c need of each other. */
+/* Private to the emulator: its state, and what emulator.c and tiles.c need of each other. */
 #ifndef EMULATOR_STATE_H
 #define EMULATOR_STATE_H
 

@@ -55,6 +55,8 @@ RULES = [
      {"tools/a.h": "/* Bytes of a tensor. */\n"}),
     ("house.py openings", {"tools/a.h": "struct a {\n    int b; /* What it is. */\n};\n"}, "begins with What",
      {"tools/a.h": "struct a {\n    int b; /* index of a */\n};\n"}),
+    ("house.py names", {"tools/a.c": "/* As in tools/b.c. */\n"}, "no file tools/b.c", {"tools/a.c": "/* As in tools/a.c. */\n"}),
+    ("house.py names", {"docs/a.md": "`docs/b.py`\n"}, "no file docs/b.py", {"docs/a.md": "`policy.py`\n"}),
     ("house.py words", {"tools/a.c": "/* Transfers in line. */\n"}, "write blocking",
      {"tools/a.c": "/* Blocking transfers, recomputed inline. */\n"}),
     ("house.py words", {"docs/a.md": "The norm behind it.\n"}, "write after", {"docs/a.md": "The norm after it.\n"}),

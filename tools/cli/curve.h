@@ -17,7 +17,7 @@ struct curve {
     const struct curve_point *points;
     uint32_t count;
     double base_time;                    /* what overheads are relative to; 0: overheads are 0 */
-    const struct curve_picture *picture; /* for curve_svg.h; NULL: none */
+    const struct curve_picture *picture; /* for curve_svg.c; NULL: none */
 };
 
 double curve_overhead(const struct curve *curve, double time);

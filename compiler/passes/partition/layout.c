@@ -17,7 +17,7 @@ static void find_bottlenecks(struct layout_finder *f)
     struct remat_tree ways;
     remat_value loss =
         graph->output_count ? remat_first_result(graph, graph->outputs[0]) : REMAT_NO_VALUE;
-    remat_find_ways(f->arena, graph, loss, &ways);
+    remat_find_post_dominators(f->arena, graph, loss, &ways);
     REMAT_NEW(f->arena, f->bottleneck, graph->node_count);
     for (uint32_t v = 0; v < graph->value_count; v++) {
         remat_value at = {ways.parent[v]};

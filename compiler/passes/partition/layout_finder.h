@@ -118,12 +118,6 @@ static inline bool passes_on(struct layout_finder *f, remat_value v)
 bool remat_layout_split_along(struct layout_finder *f, const struct layout_rule *r, uint32_t axis,
                               const struct remat_place *place);
 
-/* layout_handed.c */
-
-/* Fills f->bottleneck from the readers. Layers hand on the values that every way from an input to
- * the loss passes. */
-void remat_layout_find_handed(struct layout_finder *f);
-
 /* layout_narrow.c */
 
 /* Lets a node whose readers all read one part compute that part only. Called when all layouts are

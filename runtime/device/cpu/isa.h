@@ -51,11 +51,6 @@ void CPU_NAME(cpu_softmax_gradient_row)(float *p, float *dp, int64_t valid, int6
 float CPU_NAME(cpu_dot_row)(const float *x, const float *y, int64_t count);
 void CPU_NAME(cpu_dropout_row)(float *row, const float *uniforms, int64_t count, float p,
                                float factor);
-/* isa_bf16.c */
-#define ROUNDED_DTYPE(NAME, name, ...)                                                             \
-    cpu_widen CPU_NAME(cpu_widen_##name);                                                          \
-    cpu_narrow CPU_NAME(cpu_narrow_##name);
-#include <remat/dtypes.def>
 /* isa_random.c */
 void CPU_NAME(cpu_philox)(uint32_t *out, uint64_t first_block, int64_t blocks, uint64_t site,
                           uint64_t seed);
@@ -64,6 +59,10 @@ void CPU_NAME(cpu_uniforms)(float *out, uint64_t index, int64_t count, uint64_t 
 void CPU_NAME(cpu_normals)(float *out, uint64_t first_block, int64_t blocks, uint64_t site,
                            uint64_t seed);
 /* isa_math.c */
+#define ROUNDED_DTYPE(NAME, name, ...)                                                             \
+    cpu_widen CPU_NAME(cpu_widen_##name);                                                          \
+    cpu_narrow CPU_NAME(cpu_narrow_##name);
+#include <remat/dtypes.def>
 cpu_map CPU_NAME(cpu_map_exp), CPU_NAME(cpu_map_log), CPU_NAME(cpu_map_tanh), CPU_NAME(cpu_map_erf),
     CPU_NAME(cpu_map_sigmoid);
 #endif

@@ -160,7 +160,7 @@ static uint32_t check_ways(const struct remat_graph *g)
     remat_value end = remat_first_result(g, g->outputs[0]);
     const bool *leads = find_leading(g, end, REMAT_NONE);
     uint32_t pairs = 0;
-    remat_find_ways(&arena, g, end, &ways);
+    remat_find_post_dominators(&arena, g, end, &ways);
     for (remat_node n = {0}; n.i < g->node_count; n.i += 1 + n.i % 3) { /* every other one */
         uint32_t without = g->nodes[n.i].outputs[0].i;
         const bool *others = find_leading(g, end, without);

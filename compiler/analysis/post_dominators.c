@@ -9,8 +9,8 @@ remat_value remat_first_result(const struct remat_graph *graph, remat_value valu
     return remat_is_none(node.i) ? value : graph->nodes[node.i].outputs[0];
 }
 
-void remat_find_ways(struct remat_arena *arena, const struct remat_graph *graph, remat_value end,
-                     struct remat_tree *out)
+void remat_find_post_dominators(struct remat_arena *arena, const struct remat_graph *graph,
+                                remat_value end, struct remat_tree *out)
 {
     remat_tree_create(arena, graph->value_count, out);
     if (remat_is_none(end.i) || remat_is_none(remat_producer(graph, end).i))
