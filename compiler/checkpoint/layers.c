@@ -162,7 +162,7 @@ static uint8_t *find_reach(const struct layer_finder *l)
 
 void remat_model_layers(struct remat_arena *arena, struct remat_model *model)
 {
-    assert(model->item_value && model->item_of);
+    assert(model->item_of && (model->item_value || !model->item_count));
     const struct remat_graph *g = model->settled->graph;
     struct layer_finder l = {.arena = arena, .graph = g, .model = model};
     bool *written;

@@ -125,8 +125,8 @@ struct remat_explanation remat_explain(struct remat_search *c,
         a->recomputable = is_recomputable(model, (remat_item){i});
         a->recompute_extra_ns = a->recomputable ? extra_ps[i] / 1000 : 0;
         const uint32_t *ways = &model->settled->keeps.begin[model->item_value[i].i];
-        a->ways = model->settled->keeps.ways + ways[0];
         a->way_count = ways[1] - ways[0];
+        a->ways = a->way_count ? model->settled->keeps.ways + ways[0] : NULL;
     }
     remat_stopwatch_lap(c->evaluator->watch, REMAT_LAP_EXPLAIN);
     return out;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small plans (device_rates.h) train in sessions as any other. Of each command the shortest time counts,
- * as other processes can only add to it; device_rates.h makes rates of these. A launch is a step of
- * a plan that computes next to nothing, over its commands. */
+/* Small plans (device_rates.h) train in sessions as any other. Of each command the shortest time
+ * counts, as other processes can only add to it; device_rates.h makes rates of these. A launch is a
+ * step of a plan that computes next to nothing, over its commands. */
 #include "measure_device.h"
 
 #include "device_rates.h"
