@@ -73,8 +73,9 @@ static void price(struct maker *m, struct remat_arena *scratch,
     const bool stored = true;
     remat_kernel_id *kernel_of; /* by node */
     REMAT_NEW(arena, kernel_of, g->node_count);
-    memcpy(kernel_of + g->node_count - m->kernel_of.count, m->kernel_of.items,
-           m->kernel_of.count * sizeof *kernel_of);
+    if (m->kernel_of.count)
+        memcpy(kernel_of + g->node_count - m->kernel_of.count, m->kernel_of.items,
+               m->kernel_of.count * sizeof *kernel_of);
     struct remat_kernel_writer *writer =
         remat_kernel_writer_create(arena, scratch, g, &kernel_of->i);
     REMAT_ROOM(arena, out->kernels.kernels, m->kernels.count);
