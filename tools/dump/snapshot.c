@@ -90,7 +90,19 @@ static void append_frames(struct snapshot *s, uint32_t b)
     s->known[b] = true;
 }
 
-/* Of buffer `b`, REMAT_NONE: of none. */
+/* Ends an entry about buffer `b`; REMAT_NONE: about none. */
+static void end_with_frames(struct snapshot *s, uint32_t b)
+{
+    pickle_text(s->out, "frames");
+    if (b == REMAT_NONE)
+        pickle_list(s->out);
+    else
+        append_frames(s, b);
+    pickle_dict_end(s->out);
+    pickle_add(s->out);
+}
+
+/* `b`: as of end_with_frames. */
 static void append_event(struct snapshot *s, const char *action, uint64_t offset_bytes,
                          uint64_t bytes, uint32_t b, uint64_t time_ns)
 {
@@ -101,13 +113,7 @@ static void append_event(struct snapshot *s, const char *action, uint64_t offset
     key_integer(s->out, "stream", 0);
     key_integer(s->out, "time_us", time_ns / 1000);
     key_text(s->out, "category", b == REMAT_NONE ? "unknown" : dump_class_names[s->classes[b]]);
-    pickle_text(s->out, "frames");
-    if (b == REMAT_NONE)
-        pickle_list(s->out);
-    else
-        append_frames(s, b);
-    pickle_dict_end(s->out);
-    pickle_add(s->out);
+    end_with_frames(s, b);
 }
 
 static void append_alloc(struct snapshot *s, uint32_t b, uint64_t time_ns)
@@ -181,13 +187,7 @@ static void append_block(struct snapshot *s, uint64_t bytes, const char *state, 
     key_integer(s->out, "size", bytes);
     key_integer(s->out, "requested_size", bytes);
     key_text(s->out, "state", state);
-    pickle_text(s->out, "frames");
-    if (b == REMAT_NONE)
-        pickle_list(s->out);
-    else
-        append_frames(s, b);
-    pickle_dict_end(s->out);
-    pickle_add(s->out);
+    end_with_frames(s, b);
 }
 
 static void append_segment(struct snapshot *s)
