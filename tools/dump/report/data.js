@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The data of a page, in words for people. Names come from others: they become text nodes and text on canvases, never
- * markup. */
-"use strict";
+/* The data of a page, and what follows from them. */
 
 /* --- the data: tools/dump/report_tables.h --- */
 
@@ -45,33 +43,8 @@ const CLASSES = [ /* name, letter and pattern, as in remat-dump --memory */
   ["recomputed", "R", "cross"], ["transients", "t", "falling"], ["inputs and outputs", "i", "columns"],
 ];
 const classOf = new Map(CLASSES.map(([name], i) => [name, i]));
-const PHASES = ["forward", "loss", "backward", "optimizer"];
-
-/* --- words for people --- */
-
-const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g;
-const shown = (text) => String(text).replace(HIDDEN, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
-
-function digits(value, units) {
-  let step = 0;
-  for (; Math.abs(value) >= 1000 && step + 1 < units.length; step++) value /= 1000;
-  const size = Math.abs(value);
-  return value.toFixed(step === 0 || size >= 100 ? 0 : size >= 10 ? 1 : 2) + " " + units[step];
-}
-const bytesText = (value) => digits(value, ["B", "kB", "MB", "GB", "TB", "PB"]);
-const timeText = (ns) => digits(ns, ["ns", "us", "ms", "s"]);
-const countText = (value) => value.toLocaleString("en-US");
-const exactText = (value) => `${countText(value)} B`;
-const addedText = (ns) => (ns < 0 ? "-" : "+") + timeText(Math.abs(ns));
 const layerText = (layer) => (layer < 0 ? "-" : String(layer));
-const percent = (value, than) => (than ? `${value >= than ? "+" : ""}${((value / than - 1) * 100).toFixed(2)} %` : "-");
-
-function element(tag, text, properties = {}) {
-  const made = document.createElement(tag);
-  if (text !== undefined) made.textContent = shown(text);
-  return Object.assign(made, properties);
-}
-const byId = (id) => document.getElementById(id);
+const PHASES = ["forward", "loss", "backward", "optimizer"];
 
 /* --- the step: each segment once, in the order of a step --- */
 

@@ -1,51 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory, streams and the curve on canvases. Positions on the axis are times or commands. */
-
-/* --- drawing --- */
+/* Memory and streams. Positions on the axis are times or commands. */
 
 const LEFT = 92, RIGHT = 14, TOP = 20, BOTTOM = 22;
 const state = { view: { begin: 0, end: 1 }, byTime: true, above: false, at: 0, buffer: null, hover: null };
-const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const memoryCanvas = byId("memory"), streamsCanvas = byId("streams"), curveCanvas = byId("curve");
-
-function begin(canvas) {
-  const ratio = window.devicePixelRatio || 1, width = canvas.clientWidth, height = canvas.clientHeight;
-  canvas.width = Math.round(width * ratio);
-  canvas.height = Math.round(height * ratio);
-  const c = canvas.getContext("2d");
-  c.setTransform(ratio, 0, 0, ratio, 0, 0);
-  c.clearRect(0, 0, width, height);
-  c.font = '12px system-ui, "DejaVu Sans", sans-serif';
-  c.textBaseline = "middle";
-  return { c, width, height };
-}
-
-const TILES = {
-  plain: "", dots: "M3 3h1.2v1.2h-1.2z M7 7h1.2v1.2h-1.2z", rows: "M0 4h8", columns: "M4 0v8", rising: "M-2 10L10 -2",
-  falling: "M-2 -2L10 10", cross: "M-2 -2L10 10M-2 10L10 -2", wait: "M-2 -2L10 10M-2 2L6 10M2 -2L10 6",
-};
-function pattern(c, name, colour) {
-  const tile = document.createElement("canvas");
-  tile.width = tile.height = 8;
-  const t = tile.getContext("2d");
-  t.strokeStyle = colour;
-  t.lineWidth = 1.1;
-  t.stroke(new Path2D(TILES[name]));
-  return c.createPattern(tile, "repeat");
-}
-const hatch = () => css("--ink").replace(/^#(......)$/, "#$166");
-
-/* Rectangles [left, top, right, bottom], on whole pixels, so that neighbours neither overlap nor leave gaps. */
-function fill(c, boxes, colour, tile, ink = hatch()) {
-  for (const style of [colour, TILES[tile] && pattern(c, tile, ink)]) {
-    if (!style) continue;
-    c.fillStyle = style;
-    for (const [left, top, right, bottom] of boxes) {
-      const x = Math.round(left), y = Math.round(top);
-      c.fillRect(x, y, Math.round(right) - x, Math.round(bottom) - y);
-    }
-  }
-}
 
 /* Where a command begins on the axis, and what follows it. */
 const beginOf = (index) => (state.byTime ? step.at[index] : order.get(index));
@@ -96,24 +54,6 @@ function boxOf(buffer, width, height) {
   if (!span) return null;
   const x = xOf(span[0], width), y = yOf(buffer.offset + buffer.bytes, height);
   return { x, y, width: xOf(span[1], width) - x, height: yOf(buffer.offset, height) - y };
-}
-
-function niceSteps(from, to, most) {
-  const raw = (to - from) / most, power = 10 ** Math.floor(Math.log10(raw || 1));
-  const size = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw) ?? 1;
-  const steps = [];
-  for (let value = Math.ceil(from / size) * size; value <= to; value += size) steps.push(value);
-  return steps;
-}
-
-/* As much of the text as there is room for, from both ends. */
-function label(c, text, x, y, room) {
-  let said = shown(text);
-  for (let keep = said.length; c.measureText(said).width > room; said = said.slice(0, keep / 3) + "\u2026" + shown(text).slice(keep / 3 - keep)) {
-    keep = Math.min(keep - 1, Math.floor((keep * room) / c.measureText(said).width));
-    if (keep < 4) return;
-  }
-  c.fillText(said, x, y);
 }
 
 function drawAxes(c, width, height, ticks, text) {
@@ -389,76 +329,4 @@ function drawAll() {
   drawStreams();
   drawMarks();
   if (curve.length) drawCurve();
-}
-
-/* --- the curve --- */
-
-let curvePoint = -1;
-function curveScale(width, height) {
-  const points = curve.filter((p) => p.feasible);
-  const budgets = points.map((p) => p.budget).concat(summary.budget_bytes || []);
-  const times = points.map((p) => p.time).concat(points.map((p) => p.lower_bound ?? p.time), summary.step_ns);
-  const range = (values) => {
-    const low = Math.min(...values), high = Math.max(...values), room = (high - low || high || 1) * 0.05;
-    return [low - room, high + room];
-  };
-  const [b0, b1] = range(budgets), [t0, t1] = range(times);
-  return {
-    points, budgets: [b0, b1], times: [t0, t1],
-    x: (budget) => LEFT + ((budget - b0) / (b1 - b0)) * (width - LEFT - RIGHT),
-    y: (time) => height - BOTTOM - ((time - t0) / (t1 - t0)) * (height - TOP - BOTTOM),
-  };
-}
-
-function drawCurve() {
-  const { c, width, height } = begin(curveCanvas);
-  const scale = curveScale(width, height);
-  c.textAlign = "right";
-  for (const time of niceSteps(...scale.times, 6)) {
-    c.fillStyle = css("--line");
-    c.fillRect(LEFT, Math.round(scale.y(time)), width - LEFT - RIGHT, 1);
-    c.fillStyle = css("--soft");
-    c.fillText(timeText(time), LEFT - 8, scale.y(time));
-  }
-  c.textAlign = "center";
-  for (const budget of niceSteps(...scale.budgets, 6)) c.fillText(bytesText(budget), scale.x(budget), height - BOTTOM / 2);
-  const line = (value, colour, dash) => {
-    c.beginPath();
-    scale.points.forEach((p, i) => {
-      if (value(p) === null) return;
-      if (i) c.lineTo(scale.x(p.budget), scale.y(value(scale.points[i])));
-      else c.moveTo(scale.x(p.budget), scale.y(value(p)));
-    });
-    c.strokeStyle = css(colour);
-    c.setLineDash(dash);
-    c.lineWidth = 1.6;
-    c.stroke();
-    c.setLineDash([]);
-  };
-  line((p) => p.lower_bound ?? null, "--soft", [4, 3]);
-  line((p) => p.time, "--accent", []);
-  c.fillStyle = css("--ink");
-  const budget = summary.budget_bytes || summary.arena_bytes + summary.reserve_bytes;
-  const x = scale.x(budget), y = scale.y(summary.step_ns), toLeft = x > width - 120;
-  c.beginPath();
-  c.arc(x, y, 5, 0, 7);
-  c.fill();
-  c.textAlign = toLeft ? "right" : "left";
-  c.fillText("this plan", x + (toLeft ? -10 : 10), y - 8);
-  const chosen = scale.points[curvePoint];
-  if (!chosen) return;
-  c.strokeStyle = css("--accent");
-  c.lineWidth = 2;
-  c.beginPath();
-  c.arc(scale.x(chosen.budget), scale.y(chosen.time), 6, 0, 7);
-  c.stroke();
-}
-
-function chooseCurvePoint(index) {
-  const points = curve.filter((p) => p.feasible);
-  curvePoint = Math.max(0, Math.min(points.length - 1, index));
-  const point = points[curvePoint];
-  const bound = point.lower_bound ? `; none takes less than ${timeText(point.lower_bound)}` : "";
-  byId("curve-said").textContent = `${bytesText(point.budget)}: ${timeText(point.time)} a step, ${percent(point.time, summary.base_step_ns)} over everything saved${bound}`;
-  drawCurve();
 }

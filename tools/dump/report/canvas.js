@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Drawing on canvases: colours of the page, patterns, text that fits. */
+
+const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+function begin(canvas) {
+  const ratio = window.devicePixelRatio || 1, width = canvas.clientWidth, height = canvas.clientHeight;
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(height * ratio);
+  const c = canvas.getContext("2d");
+  c.setTransform(ratio, 0, 0, ratio, 0, 0);
+  c.clearRect(0, 0, width, height);
+  c.font = '12px system-ui, "DejaVu Sans", sans-serif';
+  c.textBaseline = "middle";
+  return { c, width, height };
+}
+
+const TILES = {
+  plain: "", dots: "M3 3h1.2v1.2h-1.2z M7 7h1.2v1.2h-1.2z", rows: "M0 4h8", columns: "M4 0v8", rising: "M-2 10L10 -2",
+  falling: "M-2 -2L10 10", cross: "M-2 -2L10 10M-2 10L10 -2", wait: "M-2 -2L10 10M-2 2L6 10M2 -2L10 6",
+};
+function pattern(c, name, colour) {
+  const tile = document.createElement("canvas");
+  tile.width = tile.height = 8;
+  const t = tile.getContext("2d");
+  t.strokeStyle = colour;
+  t.lineWidth = 1.1;
+  t.stroke(new Path2D(TILES[name]));
+  return c.createPattern(tile, "repeat");
+}
+const hatch = () => css("--ink").replace(/^#(......)$/, "#$166");
+
+/* Rectangles [left, top, right, bottom], on whole pixels, so that neighbours neither overlap nor leave gaps. */
+function fill(c, boxes, colour, tile, ink = hatch()) {
+  for (const style of [colour, TILES[tile] && pattern(c, tile, ink)]) {
+    if (!style) continue;
+    c.fillStyle = style;
+    for (const [left, top, right, bottom] of boxes) {
+      const x = Math.round(left), y = Math.round(top);
+      c.fillRect(x, y, Math.round(right) - x, Math.round(bottom) - y);
+    }
+  }
+}
+
+function niceSteps(from, to, most) {
+  const raw = (to - from) / most, power = 10 ** Math.floor(Math.log10(raw || 1));
+  const size = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw) ?? 1;
+  const steps = [];
+  for (let value = Math.ceil(from / size) * size; value <= to; value += size) steps.push(value);
+  return steps;
+}
+
+/* As much of the text as there is room for, from both ends. */
+function label(c, text, x, y, room) {
+  let said = shown(text);
+  for (let keep = said.length; c.measureText(said).width > room; said = said.slice(0, keep / 3) + "\u2026" + shown(text).slice(keep / 3 - keep)) {
+    keep = Math.min(keep - 1, Math.floor((keep * room) / c.measureText(said).width));
+    if (keep < 4) return;
+  }
+  c.fillText(said, x, y);
+}
