@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The page is a text, made of the files in report/, and in it, as JSON, what the views say with
- * --format json: so its numbers are theirs. Names come from others; in the JSON no '<' is left that
- * could end the element it stands in, and the scripts make no markup. */
+/* In the page is, as JSON, what the views say with --format json: so its numbers are theirs. */
 #include "report_html.h"
 
+#include "page.h"
 #include "plan_lines.h"
-#include "report_page.h"
 #include "report_tables.h"
 
 static const struct {
@@ -77,35 +75,6 @@ static remat_status add_standing(struct remat_arena *arena, const struct remat_p
     return certificate.failed || costs.failed ? REMAT_ERROR_MEMORY : REMAT_OK;
 }
 
-/* `json` as it may stand in an element "script". */
-static void append_data(struct remat_text *out, const char *json)
-{
-    for (const char *end; *json; json = end) {
-        end = json + strcspn(json, "<");
-        remat_text_append(out, "%.*s", (int)(end - json), json);
-        if (*end) {
-            remat_text_append(out, "\\u003c");
-            end++;
-        }
-    }
-}
-
-static remat_status append_page(remat_context *ctx, const struct dump_json *data,
-                                struct remat_text *out)
-{
-    char *json = data->failed ? NULL : json_dumps(data->object, JSON_COMPACT | JSON_ENSURE_ASCII);
-    if (!json)
-        return remat_error(ctx, REMAT_ERROR_OTHER,
-                           "cannot make the page: out of memory, or a name is not UTF-8");
-    for (const char *const *line = report_head; *line; line++)
-        remat_text_append(out, "%s", *line);
-    append_data(out, json);
-    for (const char *const *line = report_tail; *line; line++)
-        remat_text_append(out, "%s", *line);
-    free(json);
-    return REMAT_OK;
-}
-
 remat_status dump_report_html(remat_context *ctx, struct remat_arena *arena,
                               const struct remat_program *program, const struct dump_asked *asked,
                               struct remat_text *out)
@@ -115,7 +84,7 @@ remat_status dump_report_html(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(add_view(ctx, arena, program, "summary", dump_summary_json, NULL, &data));
     REMAT_TRY(add_standing(arena, program, &data));
     REMAT_TRY(add_tables(ctx, arena, program, asked, &data));
-    REMAT_TRY(append_page(ctx, &data, out));
+    REMAT_TRY(page_append(ctx, report_head, report_tail, &data, out));
 fail:
     json_decref(data.object);
     return st;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Drawing on canvases: colours of the page, patterns, text that fits. */
 
+const LEFT = 92, RIGHT = 14, TOP = 20, BOTTOM = 22;
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 function begin(canvas) {
@@ -42,6 +43,16 @@ function fill(c, boxes, colour, tile, ink = hatch()) {
   }
 }
 
+/* On an axis that is shown from state.view.begin to state.view.end. */
+function xOf(position, width) {
+  const { begin: from, end: to } = state.view;
+  return LEFT + ((position - from) / (to - from)) * (width - LEFT - RIGHT);
+}
+function positionOf(x, width) {
+  const { begin: from, end: to } = state.view;
+  return from + ((x - LEFT) / (width - LEFT - RIGHT)) * (to - from);
+}
+
 function niceSteps(from, to, most) {
   const raw = (to - from) / most, power = 10 ** Math.floor(Math.log10(raw || 1));
   const size = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw) ?? 1;
@@ -58,4 +69,32 @@ function label(c, text, x, y, room) {
     if (keep < 4) return;
   }
   c.fillText(said, x, y);
+}
+
+function clipPicture(c, width, height) {
+  c.beginPath();
+  c.rect(LEFT, 0, width - LEFT - RIGHT, height);
+  c.clip();
+}
+
+function makeLegend(list, entries) {
+  list.replaceChildren(...entries.map(([text, colour, tile]) => {
+    const item = element("li"), swatch = element("canvas", undefined, { width: 26, height: 14 }), c = swatch.getContext("2d");
+    if (tile === "line" || tile === "curve") {
+      c.strokeStyle = css(colour);
+      c.lineWidth = 1.5;
+      c.stroke(new Path2D(tile === "line" ? "M0 11h9v-6h8v-2h9" : "M3 1C3 16 23 16 23 1"));
+    } else if (tile === "wait") fill(c, [[0, 0, 26, 14]], css("--free"), tile, css(colour));
+    else fill(c, [[0, 0, 26, 14]], css(colour), tile);
+    item.append(swatch, document.createTextNode(text));
+    return item;
+  }));
+}
+
+const tip = byId("tip");
+function showTip(lines, x, y) {
+  tip.textContent = lines.map(shown).join("\n");
+  tip.hidden = false;
+  tip.style.left = `${Math.max(4, Math.min(x + 14, window.innerWidth - tip.offsetWidth - 6))}px`;
+  tip.style.top = `${y + 18 + tip.offsetHeight > window.innerHeight ? Math.max(4, y - tip.offsetHeight - 10) : y + 18}px`;
 }

@@ -1,32 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The data of a page, and what follows from them. */
 
-/* --- the data: tools/dump/report_tables.h --- */
-
-function unpackColumn(column, texts) {
-  const form = ["texts", "values", "objects", "lists"].find((name) => name in column);
-  const cells = !column.runs ? column[form] : column[form].flatMap((cell, i) => Array(column.runs[i]).fill(cell));
-  if (form === "values") return cells;
-  if (form === "texts") return cells.map((place) => (place === null ? null : texts[place]));
-  const inner = unpackTable(column.of, texts);
-  let next = 0;
-  if (form === "objects") return cells.map((one) => (one === null ? null : inner[next++]));
-  return cells.map((length) => (length === null ? null : inner.slice(next, (next += length))));
-}
-
-function unpackTable(table, texts) {
-  const rows = Array.from({ length: table.rows }, () => ({}));
-  for (const [key, column] of Object.entries(table.columns))
-    unpackColumn(column, texts).forEach((cell, i) => { rows[i][key] = cell; });
-  return rows;
-}
-
-function unpack(value, texts) {
-  if (value === null || typeof value !== "object" || Array.isArray(value)) return value;
-  if ("columns" in value) return unpackTable(value, texts);
-  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, unpack(inner, texts)]));
-}
-
 const packed = JSON.parse(document.getElementById("plan").textContent);
 const summary = packed.summary;
 const part = (name) => unpack(packed.tables[name] ?? {}, packed.tables.texts);

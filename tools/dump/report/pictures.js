@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory and streams. Positions on the axis are times or commands. */
 
-const LEFT = 92, RIGHT = 14, TOP = 20, BOTTOM = 22;
 const state = { view: { begin: 0, end: 1 }, byTime: true, above: false, at: 0, buffer: null, hover: null };
 const memoryCanvas = byId("memory"), streamsCanvas = byId("streams"), curveCanvas = byId("curve");
 
@@ -9,15 +8,6 @@ const memoryCanvas = byId("memory"), streamsCanvas = byId("streams"), curveCanva
 const beginOf = (index) => (state.byTime ? step.at[index] : order.get(index));
 const nextOf = (index) => (state.byTime ? step.next[index] : order.get(index) + 1);
 const axisEnd = () => (state.byTime ? step.end : step.commands.length) || 1;
-
-function xOf(position, width) {
-  const { begin: from, end: to } = state.view;
-  return LEFT + ((position - from) / (to - from)) * (width - LEFT - RIGHT);
-}
-function positionOf(x, width) {
-  const { begin: from, end: to } = state.view;
-  return from + ((x - LEFT) / (width - LEFT - RIGHT)) * (to - from);
-}
 
 /* The command that runs there. */
 function commandAt(position) {
@@ -78,12 +68,6 @@ function drawTimes(c, width, y) {
     const x = xOf(value, width);
     if (x > LEFT + 12 && x < width - RIGHT - 20) c.fillText(state.byTime ? timeText(value) : countText(value), x, y);
   }
-}
-
-function clipPicture(c, width, height) {
-  c.beginPath();
-  c.rect(LEFT, 0, width - LEFT - RIGHT, height);
-  c.clip();
 }
 
 function drawMemory() {

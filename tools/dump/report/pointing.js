@@ -1,14 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the pointer and the keys do on the pictures. */
 
-const tip = byId("tip");
-function showTip(lines, x, y) {
-  tip.textContent = lines.map(shown).join("\n");
-  tip.hidden = false;
-  tip.style.left = `${Math.max(4, Math.min(x + 14, window.innerWidth - tip.offsetWidth - 6))}px`;
-  tip.style.top = `${y + 18 + tip.offsetHeight > window.innerHeight ? Math.max(4, y - tip.offsetHeight - 10) : y + 18}px`;
-}
-
 function bufferLines(buffer) {
   const span = spanOf(buffer);
   const lasts = buffer.persistent || !state.byTime || !span ? "" : `, ${timeText(span[1] - span[0])}`;
