@@ -147,10 +147,10 @@ static void print_row(struct remat_text *out, const struct decision_widths *w, c
 }
 
 remat_status dump_decisions_text(remat_context *ctx, struct remat_arena *arena,
-                                 const struct remat_program *program, const char *of,
-                                 struct remat_text *out)
+                                 const struct remat_program *program,
+                                 const struct dump_asked *asked, struct remat_text *out)
 {
-    (void)ctx, (void)of;
+    (void)ctx, (void)asked;
     remat_status st = REMAT_OK;
     struct dump_index index;
     struct groups groups = {0};
@@ -194,10 +194,10 @@ json_t *dump_decision(const struct remat_decision_record *record)
 }
 
 remat_status dump_decisions_json(remat_context *ctx, struct remat_arena *arena,
-                                 const struct remat_program *program, const char *of,
-                                 struct dump_json *out)
+                                 const struct remat_program *program,
+                                 const struct dump_asked *asked, struct dump_json *out)
 {
-    (void)ctx, (void)arena, (void)of;
+    (void)ctx, (void)arena, (void)asked;
     json_t *decisions = json_array();
     for (uint32_t i = 0; i < program->decision_count; i++)
         dump_push(out, decisions, dump_decision(&program->decisions[i]));

@@ -158,7 +158,7 @@ remat_status dump_dot(remat_context *ctx, struct remat_arena *arena,
     remat_status st = REMAT_OK;
     struct dot d = {.program = program, .out = out};
     const struct remat_entry *step = remat_program_step(program);
-    int64_t layer = asked->of ? strtoll(asked->of, NULL, 10) : -1;
+    int64_t layer = asked->layer ? strtoll(asked->layer, NULL, 10) : -1;
     bool any = layer < 0;
     REMAT_TRY(find_decisions(arena, &d));
     for (uint32_t k = step ? step->call_begin : 0; step && k < step->call_end; k++) {

@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 void dump_set(struct dump_json *out, const char *key, json_t *value)
 {
@@ -28,6 +29,22 @@ json_t *dump_hash(uint64_t hash)
     char digits[17];
     snprintf(digits, sizeof digits, "%016" PRIx64, hash);
     return json_string(digits);
+}
+
+remat_status dump_print_json(remat_context *ctx, const struct dump_json *json,
+                             struct remat_text *out)
+{
+    char *text = json->failed ? NULL : json_dumps(json->object, JSON_INDENT(2));
+    if (!text)
+        return remat_error(ctx, REMAT_ERROR_OTHER,
+                           "cannot make the JSON: out of memory, or a name is not UTF-8");
+    char *rest, *line = strtok_r(text, "\n", &rest);
+    for (; line; line = strtok_r(NULL, "\n", &rest)) {
+        remat_text_show(out, line);
+        remat_text_append(out, "\n");
+    }
+    free(text);
+    return REMAT_OK;
 }
 
 remat_status dump_indices(struct remat_arena *arena, size_t count, uint32_t **out)

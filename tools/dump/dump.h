@@ -21,22 +21,36 @@ void dump_set(struct dump_json *out, const char *key, json_t *value); /* takes `
 void dump_push(struct dump_json *out, json_t *array, json_t *value);  /* takes `value` */
 json_t *dump_bytes(uint64_t value); /* an integer, also for times and counts */
 json_t *dump_hash(uint64_t hash);   /* 16 hexadecimal digits */
+/* Appends the finished object, indented. Integers stay integers; control characters that JSON
+ * allows in strings, such as C1, are escaped. REMAT_ERROR_OTHER: something has failed. */
+remat_status dump_print_json(remat_context *ctx, const struct dump_json *json,
+                             struct remat_text *out);
 
-/* `of`: the part to be shown, for a view that has parts; NULL: all. REMAT_ERROR_USAGE: there is no
- * such part. Scratch memory comes from `arena`. */
+/* The part of a plan that a view or a file is asked for, and files to show it beside. NULL, 0: all,
+ * none. */
+struct dump_asked {
+    const char *segment;      /* its name; of the schedule */
+    const char *layer;        /* its number; of dot files */
+    const char *const *globs; /* of values, fnmatch(3): of --why */
+    uint32_t glob_count;
+    const char *curve; /* as remat-compile --curve writes it: of the report */
+    const char *with;  /* as remat-run --trace writes it: of the report; a snapshot: of --memory */
+};
+
+/* REMAT_ERROR_USAGE: there is no such part. Scratch memory comes from `arena`. */
 typedef remat_status (*dump_text_view)(remat_context *ctx, struct remat_arena *arena,
-                                       const struct remat_program *program, const char *of,
-                                       struct remat_text *out);
+                                       const struct remat_program *program,
+                                       const struct dump_asked *asked, struct remat_text *out);
 typedef remat_status (*dump_json_view)(remat_context *ctx, struct remat_arena *arena,
-                                       const struct remat_program *program, const char *of,
-                                       struct dump_json *out);
+                                       const struct remat_program *program,
+                                       const struct dump_asked *asked, struct dump_json *out);
 #define DUMP_VIEW(name)                                                                            \
     remat_status dump_##name##_text(remat_context *ctx, struct remat_arena *arena,                 \
-                                    const struct remat_program *program, const char *of,           \
-                                    struct remat_text *out);                                       \
+                                    const struct remat_program *program,                           \
+                                    const struct dump_asked *asked, struct remat_text *out);       \
     remat_status dump_##name##_json(remat_context *ctx, struct remat_arena *arena,                 \
-                                    const struct remat_program *program, const char *of,           \
-                                    struct dump_json *out)
+                                    const struct remat_program *program,                           \
+                                    const struct dump_asked *asked, struct dump_json *out)
 
 /* Each in a file of its name. */
 DUMP_VIEW(summary);   /* what was asked for and what it costs; at most 60 lines */
@@ -45,14 +59,9 @@ DUMP_VIEW(memory);    /* who lives at the peak, and the arena over the schedule 
 DUMP_VIEW(placement); /* parts of values on ranks, and transfers within layers */
 DUMP_VIEW(schedule);  /* the commands in order, by segment, those of the step first; a segment */
 DUMP_VIEW(kernels);   /* each distinct kernel, the most expensive first, with its instructions */
-DUMP_VIEW(why); /* what saving and recomputing cost; decisions that match a glob (fnmatch(3)) */
+DUMP_VIEW(why);       /* what saving and recomputing cost, of decisions whose names match a glob */
 
-/* For a file of a plan: which part, and files that it is shown beside; NULL: all, none. */
-struct dump_asked {
-    const char *of;    /* as of a view */
-    const char *curve; /* as remat-compile --curve writes it */
-    const char *with;  /* as remat-run --trace writes it */
-};
+/* A file of a plan. */
 typedef remat_status (*dump_file)(remat_context *ctx, struct remat_arena *arena,
                                   const struct remat_program *program,
                                   const struct dump_asked *asked, struct remat_text *out);

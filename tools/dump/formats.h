@@ -19,7 +19,7 @@ remat_status dump_snapshot(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_program *program, const struct dump_asked *asked,
                            struct remat_text *out);
 
-/* A graph for Graphviz. asked->of: a layer's number. Values that are decided about have colour,
+/* A graph for Graphviz. Values that are decided about have colour,
  * shape and words of their action. REMAT_ERROR_USAGE: there is no such layer. */
 remat_status dump_dot(remat_context *ctx, struct remat_arena *arena,
                       const struct remat_program *program, const struct dump_asked *asked,

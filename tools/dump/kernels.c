@@ -45,10 +45,10 @@ static const char *print_program(struct remat_arena *arena, const struct remat_k
 }
 
 remat_status dump_kernels_text(remat_context *ctx, struct remat_arena *arena,
-                               const struct remat_program *program, const char *of,
+                               const struct remat_program *program, const struct dump_asked *asked,
                                struct remat_text *out)
 {
-    (void)ctx, (void)of;
+    (void)ctx, (void)asked;
     const struct usage *usage = sum_usage(arena, program);
     if (!usage)
         return REMAT_ERROR_MEMORY;
@@ -79,10 +79,10 @@ static json_t *make_instructions(struct remat_arena *arena, const struct remat_k
 }
 
 remat_status dump_kernels_json(remat_context *ctx, struct remat_arena *arena,
-                               const struct remat_program *program, const char *of,
+                               const struct remat_program *program, const struct dump_asked *asked,
                                struct dump_json *out)
 {
-    (void)ctx, (void)of;
+    (void)ctx, (void)asked;
     const struct usage *usage = sum_usage(arena, program);
     if (!usage)
         return REMAT_ERROR_MEMORY;

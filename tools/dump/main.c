@@ -11,7 +11,6 @@
 #include "program.h"
 #include "replan.h"
 #include "report_html.h"
-#include "show.h"
 #include "snapshot_peak.h"
 #include "tool.h"
 #include "views.h"
@@ -86,22 +85,26 @@ struct request {
     const char *model;                 /* of that */
 };
 
-static remat_status read_request(remat_context *ctx, const struct cli_arguments *args,
-                                 struct request *out)
+static remat_status read_request(remat_context *ctx, struct remat_arena *arena,
+                                 const struct cli_arguments *args, struct request *out)
 {
     uint32_t given = 0;
     *out = (struct request){
         OPTION_summary,
         (enum format)cli_choice(args, OPTION_format, 0),
         cli_text(args, OPTION_format, "text"),
-        {cli_text(args, OPTION_why,
-                  cli_text(args, OPTION_segment, cli_text(args, OPTION_layer, NULL))),
-         cli_text(args, OPTION_curve, NULL), cli_text(args, OPTION_with, NULL)},
+        {.segment = cli_text(args, OPTION_segment, NULL),
+         .layer = cli_text(args, OPTION_layer, NULL),
+         .curve = cli_text(args, OPTION_curve, NULL),
+         .with = cli_text(args, OPTION_with, NULL)},
         cli_text(args, OPTION_nvrtc, NULL),
         cli_text(args, OPTION_diff, NULL),
         (enum policy_framework)cli_choice(args, OPTION_emit_policy, 0),
         cli_text(args, OPTION_model, NULL),
     };
+    out->asked.globs = cli_texts(arena, args, OPTION_why, &out->asked.glob_count);
+    if (!out->asked.globs)
+        return REMAT_ERROR_MEMORY;
     for (uint32_t view = OPTION_summary; view <= OPTION_check; view++) {
         if (!cli_has(args, view))
             continue;
@@ -135,24 +138,6 @@ static remat_status read_request(remat_context *ctx, const struct cli_arguments 
         return remat_error(ctx, REMAT_ERROR_USAGE, "--curve needs --format html");
     if (out->asked.with && out->format != FORMAT_HTML && !beside)
         return remat_error(ctx, REMAT_ERROR_USAGE, "--with needs --format html or --memory");
-    return REMAT_OK;
-}
-
-/* Appends the finished object, indented. Integers stay integers; control characters that JSON
- * allows in strings, such as C1, are escaped. */
-static remat_status print_json(remat_context *ctx, const struct dump_json *json,
-                               struct remat_text *out)
-{
-    char *text = json->failed ? NULL : json_dumps(json->object, JSON_INDENT(2));
-    if (!text)
-        return remat_error(ctx, REMAT_ERROR_OTHER,
-                           "cannot make the JSON: out of memory, or a name is not UTF-8");
-    char *rest, *line = strtok_r(text, "\n", &rest);
-    for (; line; line = strtok_r(NULL, "\n", &rest)) {
-        remat_text_show(out, line);
-        remat_text_append(out, "\n");
-    }
-    free(text);
     return REMAT_OK;
 }
 
@@ -214,7 +199,7 @@ static remat_status dump_plan(remat_context *ctx, struct remat_arena *arena, con
     else if (request.format == FORMAT_TEXT && other)
         REMAT_TRY(dump_diff_text(arena, program, other, out));
     else if (request.format == FORMAT_TEXT) {
-        REMAT_TRY(views[request.view].text(ctx, arena, program, request.asked.of, out));
+        REMAT_TRY(views[request.view].text(ctx, arena, program, &request.asked, out));
         if (request.asked.with)
             REMAT_TRY(dump_beside_text(ctx, arena, program, request.asked.with, out));
     } else {
@@ -225,10 +210,10 @@ static remat_status dump_plan(remat_context *ctx, struct remat_arena *arena, con
         else if (other)
             REMAT_TRY(dump_diff_json(arena, program, other, &json));
         else
-            REMAT_TRY(views[request.view].json(ctx, arena, program, request.asked.of, &json));
+            REMAT_TRY(views[request.view].json(ctx, arena, program, &request.asked, &json));
         if (request.asked.with)
             REMAT_TRY(dump_beside_json(ctx, arena, request.asked.with, &json));
-        REMAT_TRY(print_json(ctx, &json, out));
+        REMAT_TRY(dump_print_json(ctx, &json, out));
     }
 fail:
     json_decref(json.object);
@@ -255,14 +240,14 @@ static remat_status dump_graph(remat_context *ctx, struct remat_arena *arena, co
     }
     REMAT_TRY(graph_file_bind(ctx, path, arena, graph, &bound));
     if (request.format == FORMAT_DOT)
-        REMAT_TRY(dump_graph_dot(ctx, arena, bound, request.asked.of, out));
+        REMAT_TRY(dump_graph_dot(ctx, arena, bound, request.asked.layer, out));
     else if (request.format == FORMAT_TEXT)
         dump_graph_text(graph, bound, out);
     else {
         json.object = json_object();
         dump_set(&json, "schema", json_string("remat-graph/1"));
         dump_graph_json(graph, bound, &json);
-        REMAT_TRY(print_json(ctx, &json, out));
+        REMAT_TRY(dump_print_json(ctx, &json, out));
     }
 fail:
     json_decref(json.object);
@@ -278,7 +263,7 @@ static remat_status dump(remat_context *ctx, struct remat_arena *arena,
     struct remat_text out = {.arena = arena};
     char *data;
     size_t bytes;
-    REMAT_TRY(read_request(ctx, args, &request));
+    REMAT_TRY(read_request(ctx, arena, args, &request));
     REMAT_TRY(remat_file_read(ctx, path, arena, &data, &bytes));
     if (is_plan(data, bytes)) {
         struct remat_program *program;

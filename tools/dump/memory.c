@@ -101,10 +101,10 @@ static void print_peak(const struct remat_program *program, const struct dump_re
 }
 
 remat_status dump_memory_text(remat_context *ctx, struct remat_arena *arena,
-                              const struct remat_program *program, const char *of,
+                              const struct remat_program *program, const struct dump_asked *asked,
                               struct remat_text *out)
 {
-    (void)ctx, (void)of;
+    (void)ctx, (void)asked;
     remat_status st = REMAT_OK;
     struct dump_residents residents;
     struct dump_resident_groups groups = {0};
@@ -158,10 +158,10 @@ static json_t *make_buffers(const struct remat_program *program, const uint8_t *
 }
 
 remat_status dump_memory_json(remat_context *ctx, struct remat_arena *arena,
-                              const struct remat_program *program, const char *of,
+                              const struct remat_program *program, const struct dump_asked *asked,
                               struct dump_json *out)
 {
-    (void)ctx, (void)of;
+    (void)ctx, (void)asked;
     remat_status st = REMAT_OK;
     struct dump_residents found;
     const uint8_t *classes = dump_classify(arena, program);

@@ -113,10 +113,10 @@ static json_t *make_value(const struct remat_program *program, const struct plac
 /* --- the view --- */
 
 remat_status dump_placement_text(remat_context *ctx, struct remat_arena *arena,
-                                 const struct remat_program *program, const char *of,
-                                 struct remat_text *out)
+                                 const struct remat_program *program,
+                                 const struct dump_asked *asked, struct remat_text *out)
 {
-    (void)ctx, (void)of;
+    (void)ctx, (void)asked;
     remat_status st = REMAT_OK;
     struct placements placements = {0};
     struct dump_decided decided;
@@ -135,10 +135,10 @@ fail:
 }
 
 remat_status dump_placement_json(remat_context *ctx, struct remat_arena *arena,
-                                 const struct remat_program *program, const char *of,
-                                 struct dump_json *out)
+                                 const struct remat_program *program,
+                                 const struct dump_asked *asked, struct dump_json *out)
 {
-    (void)ctx, (void)of;
+    (void)ctx, (void)asked;
     remat_status st = REMAT_OK;
     struct placements placements = {0};
     struct dump_decided decided;

@@ -9,20 +9,19 @@
 static const struct {
     const char *name;
     dump_json_view json;
-    const char *of;
 } tables[] = {
-    {"memory", dump_memory_json, NULL},   {"schedule", dump_schedule_json, NULL},
-    {"kernels", dump_kernels_json, NULL}, {"placement", dump_placement_json, NULL},
-    {"why", dump_why_json, "*"},          {"step", dump_step_json, NULL},
+    {"memory", dump_memory_json},   {"schedule", dump_schedule_json},
+    {"kernels", dump_kernels_json}, {"placement", dump_placement_json},
+    {"why", dump_why_json},         {"step", dump_step_json},
 };
 
 /* A view as an object of its own. */
 static remat_status add_view(remat_context *ctx, struct remat_arena *arena,
                              const struct remat_program *program, const char *name,
-                             dump_json_view view, const char *of, struct dump_json *out)
+                             dump_json_view view, struct dump_json *out)
 {
     struct dump_json json = {json_object(), false};
-    remat_status st = view(ctx, arena, program, of, &json);
+    remat_status st = view(ctx, arena, program, &(struct dump_asked){0}, &json);
     dump_set(out, name, json.object);
     out->failed |= json.failed;
     return st;
@@ -53,9 +52,7 @@ static remat_status add_tables(remat_context *ctx, struct remat_arena *arena,
     remat_status st = REMAT_OK;
     struct dump_json views = {json_object(), false};
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
-        if (!tables[t].of || program->decision_count) /* it is an error if nothing matches */
-            REMAT_TRY(add_view(ctx, arena, program, tables[t].name, tables[t].json, tables[t].of,
-                               &views));
+        REMAT_TRY(add_view(ctx, arena, program, tables[t].name, tables[t].json, &views));
     REMAT_TRY(add_files(ctx, arena, program, asked, &views));
     out->failed |= views.failed;
     dump_set(out, "tables", pack_tables(views.object));
@@ -81,7 +78,7 @@ remat_status dump_report_html(remat_context *ctx, struct remat_arena *arena,
 {
     remat_status st = REMAT_OK;
     struct dump_json data = {json_object(), false};
-    REMAT_TRY(add_view(ctx, arena, program, "summary", dump_summary_json, NULL, &data));
+    REMAT_TRY(add_view(ctx, arena, program, "summary", dump_summary_json, &data));
     REMAT_TRY(add_standing(arena, program, &data));
     REMAT_TRY(add_tables(ctx, arena, program, asked, &data));
     REMAT_TRY(page_append(ctx, report_head, report_tail, &data, out));

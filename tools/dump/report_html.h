@@ -13,7 +13,7 @@ remat_status dump_report_html(remat_context *ctx, struct remat_arena *arena,
 
 /* Positions on the axis of time: the segments of a step, each once, in its order. */
 remat_status dump_step_json(remat_context *ctx, struct remat_arena *arena,
-                            const struct remat_program *program, const char *of,
+                            const struct remat_program *program, const struct dump_asked *asked,
                             struct dump_json *out);
 
 /* "points" of a curve, as remat-compile --curve writes it, .csv or .json. REMAT_ERROR_INVALID,

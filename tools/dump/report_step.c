@@ -24,10 +24,10 @@ static json_t *make_position(const struct remat_clocks *clocks, const uint32_t *
 }
 
 remat_status dump_step_json(remat_context *ctx, struct remat_arena *arena,
-                            const struct remat_program *program, const char *of,
+                            const struct remat_program *program, const struct dump_asked *asked,
                             struct dump_json *out)
 {
-    (void)ctx, (void)of;
+    (void)ctx, (void)asked;
     remat_status st = REMAT_OK;
     const struct remat_entry *step = remat_program_step(program);
     struct remat_clocks clocks;

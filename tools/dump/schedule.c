@@ -78,13 +78,13 @@ fail:
 }
 
 remat_status dump_schedule_text(remat_context *ctx, struct remat_arena *arena,
-                                const struct remat_program *program, const char *of,
+                                const struct remat_program *program, const struct dump_asked *asked,
                                 struct remat_text *out)
 {
     remat_status st = REMAT_OK;
     uint64_t *exposed_ns;
     struct order order = {0};
-    REMAT_TRY(find_order(ctx, arena, program, of, &order));
+    REMAT_TRY(find_order(ctx, arena, program, asked->segment, &order));
     REMAT_TRY_NEW(arena, exposed_ns, program->command_count);
     for (size_t i = 0; i < order.count; i++) {
         const struct remat_segment *segment = &program->segments[order.items[i]];
@@ -159,19 +159,19 @@ static bool is_among(const struct remat_program *program, const struct order *or
 }
 
 remat_status dump_schedule_json(remat_context *ctx, struct remat_arena *arena,
-                                const struct remat_program *program, const char *of,
+                                const struct remat_program *program, const struct dump_asked *asked,
                                 struct dump_json *out)
 {
     remat_status st = REMAT_OK;
     uint64_t *exposed_ns;
     struct order order = {0};
     json_t *commands = json_array();
-    REMAT_TRY(find_order(ctx, arena, program, of, &order));
+    REMAT_TRY(find_order(ctx, arena, program, asked->segment, &order));
     REMAT_TRY_NEW(arena, exposed_ns, program->command_count);
     for (uint32_t s = program->segment_count; s-- > 0;) /* of one in several, that in the first */
         REMAT_TRY(remat_program_exposed(program, &program->segments[s], arena, exposed_ns));
     for (uint32_t c = 0; c < program->command_count; c++)
-        if (!of || is_among(program, &order, c))
+        if (!asked->segment || is_among(program, &order, c))
             dump_push(out, commands, make_command(program, c, exposed_ns[c], out));
 fail:
     dump_set(out, "schedule", commands);

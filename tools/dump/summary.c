@@ -228,10 +228,10 @@ static remat_status print_classes(struct remat_arena *arena, const struct remat_
 }
 
 remat_status dump_summary_text(remat_context *ctx, struct remat_arena *arena,
-                               const struct remat_program *program, const char *of,
+                               const struct remat_program *program, const struct dump_asked *asked,
                                struct remat_text *out)
 {
-    (void)ctx, (void)of;
+    (void)ctx, (void)asked;
     remat_status st = REMAT_OK;
     remat_text_append(out, "plan        %s for %s, by %s\n", program->graph_name, program->target,
                       program->producer);
@@ -373,10 +373,10 @@ fail:
 }
 
 remat_status dump_summary_json(remat_context *ctx, struct remat_arena *arena,
-                               const struct remat_program *program, const char *of,
+                               const struct remat_program *program, const struct dump_asked *asked,
                                struct dump_json *out)
 {
-    (void)ctx, (void)of;
+    (void)ctx, (void)asked;
     remat_status st = REMAT_OK;
     const struct remat_program *p = program;
     dump_set(out, "graph", json_string(p->graph_name));

@@ -41,16 +41,29 @@ static bool matches(const struct remat_decision_record *record, const char *glob
     return dump_names_kept(record, glob) || fnmatch(glob, record->name, 0) == 0;
 }
 
-static remat_status check_glob(remat_context *ctx, const struct remat_program *program,
-                               const char *glob)
+/* Finds by decision whether a glob matches it; each matches some. */
+static remat_status choose(remat_context *ctx, struct remat_arena *arena,
+                           const struct remat_program *program, const struct dump_asked *asked,
+                           bool **out)
 {
+    remat_status st = REMAT_OK;
+    REMAT_TRY_NEW(arena, *out, program->decision_count);
     for (uint32_t d = 0; d < program->decision_count; d++)
-        if (matches(&program->decisions[d], glob))
-            return REMAT_OK;
-    return remat_error(ctx, REMAT_ERROR_USAGE,
-                       "--why \"%s\": no decision about a value of that name; --decisions lists "
-                       "them all",
-                       glob);
+        (*out)[d] = asked->glob_count == 0;
+    for (uint32_t g = 0; g < asked->glob_count; g++) {
+        bool any = false;
+        for (uint32_t d = 0; d < program->decision_count; d++) {
+            bool matched = matches(&program->decisions[d], asked->globs[g]);
+            (*out)[d] |= matched;
+            any |= matched;
+        }
+        if (!any)
+            REMAT_FAIL(ctx, REMAT_ERROR_USAGE,
+                       "no decision about a value \"%s\"; remat-dump --decisions lists them all",
+                       asked->globs[g]);
+    }
+fail:
+    return st;
 }
 
 static void print_transfer(const struct remat_program *program, const struct transfer *transfer,
@@ -118,13 +131,14 @@ static void print_record(const struct remat_program *program, const struct dump_
 }
 
 remat_status dump_why_text(remat_context *ctx, struct remat_arena *arena,
-                           const struct remat_program *program, const char *of,
+                           const struct remat_program *program, const struct dump_asked *asked,
                            struct remat_text *out)
 {
     remat_status st = REMAT_OK;
     struct dump_decided decided;
     struct transfers transfers = {0};
-    REMAT_TRY(check_glob(ctx, program, of));
+    bool *chosen;
+    REMAT_TRY(choose(ctx, arena, program, asked, &chosen));
     REMAT_TRY(dump_decided(arena, program, &decided));
     REMAT_TRY(transfers_find(arena, program, decided.decision, &transfers));
     const struct remat_command *binding = &program->commands[program->peak_command];
@@ -132,7 +146,7 @@ remat_status dump_why_text(remat_context *ctx, struct remat_arena *arena,
                       program->peak_command, binding->name, remat_phase_name(binding->phase),
                       cli_exact(program->peak_bytes).text);
     for (uint32_t d = 0; d < program->decision_count; d++)
-        if (matches(&program->decisions[d], of))
+        if (chosen[d])
             print_record(program, &decided, &transfers, d, out);
 fail:
     return st;
@@ -153,19 +167,20 @@ static void set_keep(const struct remat_program *program, uint32_t k, uint32_t k
 }
 
 remat_status dump_why_json(remat_context *ctx, struct remat_arena *arena,
-                           const struct remat_program *program, const char *of,
+                           const struct remat_program *program, const struct dump_asked *asked,
                            struct dump_json *out)
 {
     remat_status st = REMAT_OK;
     struct dump_decided decided;
     struct transfers transfers = {0};
-    REMAT_TRY(check_glob(ctx, program, of));
+    bool *chosen;
+    REMAT_TRY(choose(ctx, arena, program, asked, &chosen));
     REMAT_TRY(dump_decided(arena, program, &decided));
     REMAT_TRY(transfers_find(arena, program, decided.decision, &transfers));
     json_t *why = json_array();
     for (uint32_t d = 0; d < program->decision_count; d++) {
         const struct remat_decision_record *record = &program->decisions[d];
-        if (!matches(record, of))
+        if (!chosen[d])
             continue;
         json_t *object = dump_decision(record);
         uint32_t t = transfers.about[d];

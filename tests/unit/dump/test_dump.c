@@ -15,7 +15,7 @@ static const char *show(struct remat_arena *arena, const struct remat_program *p
                         dump_text_view view)
 {
     struct remat_text text = {.arena = arena};
-    remat_status st = view(ctx, arena, program, NULL, &text);
+    remat_status st = view(ctx, arena, program, &(struct dump_asked){0}, &text);
     CHECK(st == REMAT_OK && !text.failed, "%s", remat_context_message(ctx));
     return text.items ? text.items : "";
 }
@@ -24,7 +24,7 @@ static json_t *show_json(struct remat_arena *arena, const struct remat_program *
                          dump_json_view view)
 {
     struct dump_json json = {.object = json_object()};
-    remat_status st = view(ctx, arena, program, NULL, &json);
+    remat_status st = view(ctx, arena, program, &(struct dump_asked){0}, &json);
     CHECK(st == REMAT_OK && !json.failed, "%s", remat_context_message(ctx));
     return json.object;
 }
@@ -187,11 +187,19 @@ static void test_memory(struct remat_arena *arena, const struct remat_program *p
     check_holds(csv.items, "\n6,4,7,256,768,h.0.act,0,embedding,recomputed\n");
 }
 
+static const struct dump_asked *value_named(const char *glob)
+{
+    static const char *globs[1];
+    static struct dump_asked asked = {.globs = globs, .glob_count = 1};
+    globs[0] = glob;
+    return &asked;
+}
+
 /* At the peak h.0.act is recomputed for commands 5 and 6, and h.1.act lives no more. */
 static void test_why(struct remat_arena *arena, const struct remat_program *program)
 {
     struct remat_text text = {.arena = arena};
-    CHECK_OK(ctx, dump_why_text(ctx, arena, program, "h.0.*", &text));
+    CHECK_OK(ctx, dump_why_text(ctx, arena, program, value_named("h.0.*"), &text));
     check_holds(text.items, "binding command 4 \"h.0.act\" (backward), live 1,536 B (1.50 KiB)\n");
     check_holds(text.items,
                 "\nh.0.act: 256 B, recompute (policy)\n"
@@ -206,14 +214,16 @@ static void test_why(struct remat_arena *arena, const struct remat_program *prog
     struct remat_program exact = *program;
     exact.exact_extras = true;
     text = (struct remat_text){.arena = arena};
-    CHECK_OK(ctx, dump_why_text(ctx, arena, &exact, "h.0.act", &text));
+    CHECK_OK(ctx, dump_why_text(ctx, arena, &exact, value_named("h.0.act"), &text));
     check_holds(text.items, "  recomputed  256 B at the binding command; +900 ns a step\n");
     text = (struct remat_text){.arena = arena};
-    CHECK_OK(ctx, dump_why_text(ctx, arena, program, "logits", &text));
+    CHECK_OK(ctx, dump_why_text(ctx, arena, program, value_named("logits"), &text));
     check_holds(text.items, "  recomputed  not possible\n");
-    CHECK_STATUS(ctx, dump_why_text(ctx, arena, program, "h.3.act", &text), REMAT_ERROR_USAGE, "");
+    CHECK_STATUS(ctx, dump_why_text(ctx, arena, program, value_named("h.3.act"), &text),
+                 REMAT_ERROR_USAGE, "");
     struct dump_json json = {.object = json_object()};
-    CHECK(dump_why_json(ctx, arena, program, "h.1.mid", &json) == REMAT_OK && !json.failed,
+    CHECK(dump_why_json(ctx, arena, program, value_named("h.1.mid"), &json) == REMAT_OK &&
+              !json.failed,
           "h.1.mid");
     CHECK(json_is_false(json_object_get(json.object, "exact")), "exact");
     const json_t *why = json_object_get(json.object, "why"), *first = json_array_get(why, 0);
@@ -247,15 +257,19 @@ static void test_segment(struct remat_arena *arena, const struct remat_program *
 {
     struct remat_text text = {.arena = arena};
     struct dump_json json = {.object = json_object()};
-    CHECK_OK(ctx, dump_schedule_text(ctx, arena, program, "init", &text));
+    CHECK_OK(ctx, dump_schedule_text(ctx, arena, program, &(struct dump_asked){.segment = "init"},
+                                     &text));
     CHECK(count_lines(text.items) == 3, "%s", text.items);
-    CHECK_OK(ctx, dump_schedule_json(ctx, arena, program, "init", &json));
+    CHECK_OK(ctx, dump_schedule_json(ctx, arena, program, &(struct dump_asked){.segment = "init"},
+                                     &json));
     const json_t *commands = json_object_get(json.object, "schedule");
     CHECK(json_array_size(commands) == 1, "%zu commands", json_array_size(commands));
     CHECK(strcmp(string(json_array_get(commands, 0), "segment"), "init") == 0, "segment");
     json_decref(json.object);
-    CHECK_STATUS(ctx, dump_schedule_text(ctx, arena, program, "forward", &text), REMAT_ERROR_USAGE,
-                 "--segment 'forward': the plan has step, init");
+    CHECK_STATUS(
+        ctx,
+        dump_schedule_text(ctx, arena, program, &(struct dump_asked){.segment = "forward"}, &text),
+        REMAT_ERROR_USAGE, "--segment 'forward': the plan has step, init");
 }
 
 static void test_kernels(struct remat_arena *arena, const struct remat_program *program)
