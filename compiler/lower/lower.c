@@ -487,6 +487,8 @@ static void lower_number(struct lowerer *l)
     bool several = remat_step_microbatches(l->in->step) > 1;
     l->out->number_tensor =
         several ? remat_persistent_find(l->in->persistent, REMAT_NUMBER_NAME).i : REMAT_NONE;
+    for (uint32_t k = 0; several && k < l->out->mesh_count; k++)
+        assert(l->out->mesh[k].tensor != l->out->number_tensor);
 }
 
 void remat_lower(struct remat_arena *arena, const struct remat_lowering *lowering,

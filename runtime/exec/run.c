@@ -306,11 +306,11 @@ fail:
     return st;
 }
 
-static remat_status set_number(const struct entry_run *run)
+static remat_status set_number(const struct entry_run *run, const struct remat_segment *segment)
 {
     struct remat_device *device = run->session->device;
     const struct remat_program *p = run->session->program;
-    if (p->number_tensor == REMAT_NONE)
+    if (!remat_program_reads_number(p, segment))
         return REMAT_OK;
     uint32_t buffer = p->values[p->tensors[p->number_tensor].value].buffer;
     uint64_t offset = p->buffers[buffer].offset_bytes;
@@ -322,7 +322,7 @@ static remat_status set_number(const struct entry_run *run)
 static remat_status run_segment(struct entry_run *run, const struct remat_segment *segment)
 {
     remat_status st = REMAT_OK;
-    REMAT_TRY(set_number(run));
+    REMAT_TRY(set_number(run, segment));
     for (uint32_t c = segment->command_begin; c <= segment->command_end; c++) {
         REMAT_TRY(complete(run, c));
         if (run->session->checks.free)

@@ -73,6 +73,19 @@ uint32_t remat_program_count(const struct remat_program *program, uint32_t actio
     return count;
 }
 
+bool remat_program_reads_number(const struct remat_program *program,
+                                const struct remat_segment *segment)
+{
+    if (program->number_tensor == REMAT_NONE || segment->command_begin == segment->command_end)
+        return false;
+    uint32_t buffer = program->values[program->tensors[program->number_tensor].value].buffer;
+    uint32_t o = program->commands[segment->command_begin].operand_begin;
+    uint32_t end = program->commands[segment->command_end - 1].operand_end;
+    while (o < end && program->values[program->operands[o].value].buffer != buffer)
+        o++;
+    return o < end;
+}
+
 void remat_program_layer_extents(const struct remat_program *program, uint8_t *extents)
 {
     memset(extents, REMAT_LAYER_SAVED, program->layer_count);

@@ -141,7 +141,7 @@ struct remat_segment {
     uint32_t command_begin, command_end;
 };
 
-/* A line of a script: the segment runs so many times, one after the other. Where the program has a
+/* A line of a script: the segment runs so many times, one after the other. If it reads the
  * number_tensor, the session writes the number of each run there before it: first, first + 1, ...,
  * below REMAT_CALL_TIMES_MAX. */
 struct remat_call {
@@ -320,6 +320,10 @@ const struct remat_entry *remat_program_find_entry(const struct remat_program *p
                                                    const char *name);
 /* The entry point that a step is a run of: "train", else "eval", else NULL. */
 const struct remat_entry *remat_program_step(const struct remat_program *program);
+
+/* Whether a command of the segment reads the number of its run, of a verified program. */
+bool remat_program_reads_number(const struct remat_program *program,
+                                const struct remat_segment *segment);
 
 /* shares[source]: of the predicted time of a step. */
 void remat_program_cost_shares(const struct remat_program *program,

@@ -333,10 +333,16 @@ static remat_status verify_number(struct remat_verifier *v)
                            "the microbatch",
                            p->number_tensor);
     const struct remat_tensor *number = &p->tensors[p->number_tensor];
+    uint32_t buffer = p->values[number->value].buffer;
+    for (uint32_t i = 0; i < p->mesh_count; i++)
+        if (p->values[p->tensors[p->mesh[i].tensor].value].buffer == buffer)
+            return remat_verify_error(v, "mesh", i, p->mesh[i].name,
+                                      "its coordinate lies in \"%s\", the number of the microbatch",
+                                      number->name);
     for (uint32_t i = 0; i < p->command_count; i++)
         for (uint32_t o = p->commands[i].operand_begin; o < p->commands[i].operand_end; o++)
             if ((p->operands[o].access & REMAT_ACCESS_WRITE) &&
-                p->values[p->operands[o].value].buffer == p->values[number->value].buffer)
+                p->values[p->operands[o].value].buffer == buffer)
                 return remat_verify_error(v, "commands", i, p->commands[i].name,
                                           "it writes \"%s\", the number of the microbatch, which "
                                           "the session writes",

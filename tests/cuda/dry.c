@@ -160,11 +160,24 @@ static void check_command(FILE *log, struct expected *e, uint32_t c)
     }
 }
 
-static void check_number(FILE *log, const struct expected *e, uint32_t number)
+static bool has_number(const struct remat_program *p, const struct remat_command *command)
+{
+    bool has = false;
+    for (uint32_t o = command->operand_begin; o < command->operand_end; o++)
+        has |= p->operands[o].value == p->tensors[p->number_tensor].value;
+    return has;
+}
+
+/* Only before commands that read it. */
+static void check_number(FILE *log, const struct expected *e, const struct remat_segment *segment,
+                         uint32_t number)
 {
     const struct remat_program *p = e->program;
     char line[LINE_MAX];
-    if (p->number_tensor == REMAT_NONE)
+    uint32_t c = p->number_tensor == REMAT_NONE ? segment->command_end : segment->command_begin;
+    while (c < segment->command_end && !has_number(p, &p->commands[c]))
+        c++;
+    if (c == segment->command_end)
         return;
     snprintf(line, sizeof line, "set %llx %u\n",
              (unsigned long long)(e->arena + offset_of(p, &p->tensors[p->number_tensor])), number);
@@ -180,7 +193,7 @@ static void check_run(FILE *log, struct expected *e, const char *name)
     for (uint32_t k = entry->call_begin; k < entry->call_end; k++) {
         const struct remat_segment *segment = &p->segments[p->calls[k].segment];
         for (uint32_t t = 0; t < p->calls[k].times; t++) {
-            check_number(log, e, p->calls[k].first + t);
+            check_number(log, e, segment, p->calls[k].first + t);
             for (uint32_t c = segment->command_begin; c < segment->command_end; c++)
                 check_command(log, e, c);
         }

@@ -110,7 +110,7 @@ static void read_parameters(remat_context *ctx, remat_session *session, const re
 
 /* The accumulator holds what the last command that wrote the gradient wrote. */
 static void check_accumulators(remat_context *ctx, remat_session *session, const remat_plan *plan,
-                               struct result *result)
+                               struct result *result, int32_t microbatches)
 {
     for (uint32_t g = 0; g < result->gradients.count; g++) {
         struct recorded *r = &result->gradients.values[g];
@@ -121,7 +121,7 @@ static void check_accumulators(remat_context *ctx, remat_session *session, const
     }
     int32_t index = -1;
     MUST_OK(ctx, remat_session_read(session, "microbatch", &index, 4));
-    CHECK(index == 0, "after a step the microbatch is %d", index);
+    CHECK(index == microbatches - 1, "the update reads no number, and the last was %d", index);
     CHECK(plan->program->entry_count == 3, "entry points");
 }
 
@@ -137,7 +137,7 @@ static struct result run(remat_context *ctx, struct remat_program *program, uint
         MUST_OK(ctx, remat_session_run(session, "train"));
         MUST_OK(ctx, remat_session_read(session, "loss", &result.loss[step], 4));
         if (step == 0 && microbatches > 1)
-            check_accumulators(ctx, session, &plan, &result);
+            check_accumulators(ctx, session, &plan, &result, (int32_t)microbatches);
     }
     read_parameters(ctx, session, &plan, &result);
     remat_session_destroy(&session);

@@ -77,6 +77,23 @@ fail:
     return st;
 }
 
+/* "; runs 0 to 3 of train" of a segment that reads the number of its run. */
+static void print_runs(const struct remat_program *p, uint32_t segment, struct remat_text *out)
+{
+    const char *before = ";";
+    if (!remat_program_reads_number(p, &p->segments[segment]))
+        return;
+    for (uint32_t e = 0; e < p->entry_count; e++)
+        for (uint32_t k = p->entries[e].call_begin; k < p->entries[e].call_end; k++) {
+            const struct remat_call *call = &p->calls[k];
+            if (call->segment != segment)
+                continue;
+            remat_text_append(out, "%s runs %" PRIu32 " to %" PRIu32 " of %s", before, call->first,
+                              call->first + call->times - 1, p->entries[e].name);
+            before = ",";
+        }
+}
+
 remat_status dump_schedule_text(remat_context *ctx, struct remat_arena *arena,
                                 const struct remat_program *program, const struct dump_asked *asked,
                                 struct remat_text *out)
@@ -89,8 +106,10 @@ remat_status dump_schedule_text(remat_context *ctx, struct remat_arena *arena,
     for (size_t i = 0; i < order.count; i++) {
         const struct remat_segment *segment = &program->segments[order.items[i]];
         REMAT_TRY(remat_program_exposed(program, segment, arena, exposed_ns));
-        remat_text_append(out, "%ssegment %s, %" PRIu32 " commands\n", i ? "\n" : "", segment->name,
+        remat_text_append(out, "%ssegment %s, %" PRIu32 " commands", i ? "\n" : "", segment->name,
                           segment->command_end - segment->command_begin);
+        print_runs(program, order.items[i], out);
+        remat_text_append(out, "\n");
         remat_text_append(out, "%5s  %-9s %-18s %10s %10s  %s\n", "index", "phase", "kernel",
                           "predicted", "live",
                           "computes (#1, #2: recomputed in round 1; #3, #4: 2)");
@@ -158,6 +177,23 @@ static bool is_among(const struct remat_program *program, const struct order *or
     return among;
 }
 
+/* Of the segments that read the number of their run. */
+static json_t *make_calls(const struct remat_program *p, struct dump_json *out)
+{
+    json_t *calls = json_array();
+    for (uint32_t e = 0; e < p->entry_count; e++)
+        for (uint32_t k = p->entries[e].call_begin; k < p->entries[e].call_end; k++) {
+            const struct remat_call *call = &p->calls[k];
+            const struct remat_segment *segment = &p->segments[call->segment];
+            if (remat_program_reads_number(p, segment))
+                dump_push(out, calls,
+                          json_pack("{s:s,s:s,s:I,s:I}", "entry", p->entries[e].name, "segment",
+                                    segment->name, "first_run", (json_int_t)call->first, "times",
+                                    (json_int_t)call->times));
+        }
+    return calls;
+}
+
 remat_status dump_schedule_json(remat_context *ctx, struct remat_arena *arena,
                                 const struct remat_program *program, const struct dump_asked *asked,
                                 struct dump_json *out)
@@ -175,5 +211,7 @@ remat_status dump_schedule_json(remat_context *ctx, struct remat_arena *arena,
             dump_push(out, commands, make_command(program, c, exposed_ns[c], out));
 fail:
     dump_set(out, "schedule", commands);
+    if (program->number_tensor != REMAT_NONE)
+        dump_set(out, "calls", make_calls(program, out));
     return st;
 }

@@ -272,6 +272,30 @@ static void test_segment(struct remat_arena *arena, const struct remat_program *
         REMAT_ERROR_USAGE, "--segment 'forward': the plan has step, init");
 }
 
+/* Operand 0 of the plan by hand is taken for the number of a run. */
+static void test_numbers(struct remat_arena *arena, const struct remat_program *small)
+{
+    struct remat_program program = *small;
+    struct remat_call calls[] = {small->calls[0], small->calls[1], {1, 4, 3}};
+    struct remat_entry entries[] = {small->entries[0], {"train", 1, 3}};
+    struct remat_tensor number = {.value =
+                                      program.operands[program.commands[1].operand_begin].value};
+    program.calls = calls;
+    program.entries = entries;
+    program.call_count = 3;
+    program.tensors = &number;
+    program.number_tensor = 0;
+    check_holds(show(arena, &program, dump_schedule_text),
+                "segment step, 7 commands; runs 0 to 0 of train, runs 3 to 6 of train\n");
+    json_t *json = show_json(arena, &program, dump_schedule_json);
+    const json_t *listed = json_object_get(json, "calls");
+    const json_t *last = json_array_get(listed, json_array_size(listed) - 1);
+    CHECK(strcmp(string(last, "entry"), "train") == 0, "entry");
+    CHECK(strcmp(string(last, "segment"), "step") == 0, "segment");
+    CHECK(integer(last, "first_run") == 3 && integer(last, "times") == 4, "runs");
+    json_decref(json);
+}
+
 static void test_kernels(struct remat_arena *arena, const struct remat_program *program)
 {
     const char *text = show(arena, program, dump_kernels_text);
@@ -326,6 +350,7 @@ int main(void)
         test_memory(&arena, program);
         test_why(&arena, program);
         test_schedule(&arena, program);
+        test_numbers(&arena, program);
         test_segment(&arena, program);
         test_kernels(&arena, program);
         test_empty(&arena);

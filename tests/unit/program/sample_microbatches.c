@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sample_microbatches.h"
 
-enum { BATCH, INDEX, PART }; /* values */
+enum { BATCH, INDEX, PART, PLACE }; /* values */
 
 static void add_value(struct sample_microbatches *s, uint32_t v, const char *name, uint8_t role,
                       uint32_t buffer, int64_t rows, int64_t columns)
@@ -50,7 +50,7 @@ static void begin_command(struct sample_microbatches *s, const char *name, uint3
                                       .name = name,
                                       .scope = "",
                                       .layer = -1,
-                                      .live_bytes = 768};
+                                      .live_bytes = 1024};
 }
 
 static void fill_commands(struct sample_microbatches *s)
@@ -73,24 +73,26 @@ void sample_microbatches(struct sample_microbatches *s)
     add_value(s, BATCH, "batch", REMAT_ROLE_INPUT, 0, SAMPLE_PARTS * SAMPLE_ROWS, SAMPLE_COLUMNS);
     add_value(s, INDEX, "index", REMAT_ROLE_STEP_STATE, 1, 1, 0);
     add_value(s, PART, "part", REMAT_ROLE_OUTPUT, 2, SAMPLE_ROWS, SAMPLE_COLUMNS);
+    add_value(s, PLACE, "place", REMAT_ROLE_STEP_STATE, 3, 1, 0);
     fill_commands(s);
     s->segments[0] = (struct remat_segment){"init", 0, 1};
     s->segments[1] = (struct remat_segment){"microbatch", 1, 2};
     s->calls[0] = (struct remat_call){0, 1, 0};
     s->calls[1] = (struct remat_call){1, SAMPLE_PARTS - 1, 1};
     s->calls[2] = (struct remat_call){1, 1, 0};
+    s->calls[3] = (struct remat_call){0, 1, 5};
     s->entries[0] = (struct remat_entry){"init", 0, 1};
-    s->entries[1] = (struct remat_entry){"train", 1, 3};
-    for (uint32_t t = 0; t < 3; t++)
+    s->entries[1] = (struct remat_entry){"train", 1, 4};
+    for (uint32_t t = 0; t < 4; t++)
         s->tensors[t] = (struct remat_tensor){.name = s->values[t].name, .value = t};
     struct remat_program *p = &s->program;
     p->producer = "test 1";
     p->graph_name = "microbatches";
     p->target = "cpu";
     p->policy = "none";
-    p->arena_bytes = p->peak_bytes = p->static_bytes = 768;
-    p->touched_bytes = 512 + s->buffers[2].bytes;
-    p->buffer_count = p->tensor_count = p->value_count = p->call_count = 3;
+    p->arena_bytes = p->peak_bytes = p->static_bytes = 1024;
+    p->touched_bytes = 768 + s->buffers[3].bytes;
+    p->buffer_count = p->tensor_count = p->value_count = p->call_count = 4;
     p->segment_count = p->kernel_count = p->entry_count = 2;
     p->parameter_count = 1;
     p->number_tensor = INDEX;

@@ -338,7 +338,7 @@ static void test_features(struct remat_arena *arena)
 static void test_mesh(struct remat_arena *arena)
 {
     struct sample_microbatches s;
-    struct remat_mesh_axis mesh[] = {{"dp", 4, 1}, {"tp", 2, 1}};
+    struct remat_mesh_axis mesh[] = {{"dp", 4, 3}, {"tp", 2, 3}};
     struct remat_program *q = NULL;
     struct remat_fb_program_Plan root;
     const void *data = NULL;
@@ -371,7 +371,7 @@ static void test_mesh(struct remat_arena *arena)
     CHECK_STATUS(ctx, remat_program_verify(ctx, &s.program), REMAT_ERROR_INVALID,
                  "it is no equal part of a tensor for each rank of the mesh");
     CHECK(q->mesh_count == 1 && strcmp(q->mesh[0].name, "dp") == 0 && q->mesh[0].size == 4 &&
-              q->mesh[0].tensor == 1 && remat_program_ranks(q) == 4,
+              q->mesh[0].tensor == 3 && remat_program_ranks(q) == 4,
           "the mesh that was read");
     CHECK(q->number_tensor == 1 && q->calls[1].first == 1 && q->calls[2].first == 0,
           "the numbers that were read");
@@ -395,6 +395,9 @@ static void test_mesh(struct remat_arena *arena)
               root.required_features == (REMAT_FEATURE_MESH | REMAT_FEATURE_PARTS |
                                          REMAT_FEATURE_BLOCKS | REMAT_FEATURE_NUMBER),
           "features of blocks");
+    mesh[1].tensor = s.program.number_tensor;
+    CHECK_STATUS(ctx, remat_program_verify(ctx, &s.program), REMAT_ERROR_INVALID,
+                 "mesh[1] \"tp\": its coordinate lies in \"index\", the number of the microbatch");
     for (value->block_axis = 0; value->block_axis <= 2; value->block_axis += 2)
         CHECK_STATUS(ctx, remat_program_verify(ctx, &s.program), REMAT_ERROR_INVALID,
                      "it is no equal part of a tensor for each rank of the mesh");
