@@ -5,6 +5,7 @@ alone prints and writes; unfit numbers of processes are refused, and a rank that
     run_mpi.py TOOLS_DIRECTORY MPIRUN [all | part]     all: every family, dtype, number of ranks and --zero, ten steps of each;
                                                       part: what runs other code, for builds with sanitizers"""
 import itertools
+import json
 import os
 import pathlib
 import re
@@ -13,7 +14,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from harness import (IO, NOT_FINITE, TEXT, USAGE, Tools, check, faults, finish, graph_of_input, json_lines, must, read_json,
+from harness import (INTERRUPTED, IO, NOT_FINITE, TEXT, USAGE, Tools, check, faults, finish, graph_of_input, json_lines, must, read_json,
                      refused, run, safetensors, scratch)
 
 tool, MPIRUN = Tools(sys.argv[1]), sys.argv[2]
@@ -33,8 +34,12 @@ def make_plan(family, dtype, *options):
     tool.must("compile", "model.fbs", *options, "-o", "model.plan")
 
 
+def bits(line):
+    return {key: value for key, value in line.items() if "hash" in key or key == "loss"}
+
+
 def hashes(done):
-    return [{key: value for key, value in line.items() if "hash" in key or key == "loss"} for line in json_lines(done)]
+    return [*map(bits, json_lines(done))]
 
 
 def same_as_threads(family, dtype, count, *options, steps=3):
@@ -166,6 +171,20 @@ def fails():
     check(not pathlib.Path("never").exists(), "failed: weights were written")
 
 
+def stops():
+    """All ranks end after the same step when the time is over, and go on with the bits of threads that had the time."""
+    make_plan("gpt2", "fp32", "--mesh", "dp=2")
+    say = ["model.plan", "--json", "--checkpoint", "stopped", "--resume", "stopped"]
+    done = ranks(2, *say, "--steps", 1000000, "--stop-after", "700ms")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    check(done.returncode == INTERRUPTED and done.stderr.count("stopped after step") == 1
+          and f"stopped after step {len(lines)} of 1000000 (--stop-after 700ms)" in done.stderr, f"{done.returncode}: {done.stderr}")
+    steps = len(lines) + 2
+    more = ranks(2, *say, "--steps", steps, "--stop-after", "10min")
+    whole = tool.must("run", "model.plan", "--text", TEXT, "--json", "--steps", steps)
+    check([*map(bits, lines), *hashes(more)] == hashes(whole), f"{lines}, then {more.stdout}")
+
+
 @scratch()
 def main():
     if sys.argv[3:] == ["all"]:
@@ -180,6 +199,7 @@ def main():
                     "--recompute-method", "uniform", "--distribute-saved-activations")
     same_as_threads("gpt2", "bf16", 4, "--zero", 1, "--exchange-size", 3000)
     recorded()
+    stops()
     of_other_size()
     differ()
     fails()

@@ -14,8 +14,8 @@ struct cli_watch {
     void *user;
 };
 
-/* Catches interrupts, of which the first ends the search. `time_limit`: "500ms", "10s", "2min",
- * "10" (seconds), NULL: none. REMAT_ERROR_USAGE: it is not a time. */
+/* Catches interrupts, of which the first ends the search. `time_limit`: as in duration.h; NULL:
+ * none. REMAT_ERROR_USAGE: it is not a time. */
 remat_status cli_watch_start(remat_context *ctx, const char *time_limit, struct cli_watch *watch);
 /* Seconds since the start. */
 double cli_watch_elapsed(const struct cli_watch *watch);

@@ -2,7 +2,9 @@
 #include "settings.h"
 
 #include "checkpoint.h"
+#include "duration.h"
 #include "options.h"
+#include "progress.h"
 
 #include <sys/stat.h>
 
@@ -90,6 +92,19 @@ fail:
     return st;
 }
 
+static remat_status read_stop(remat_context *ctx, const struct cli_arguments *args,
+                              struct train_settings *out)
+{
+    double seconds = 0;
+    uint64_t now = clock_ns();
+    out->stop_after = cli_text(args, OPTION_stop_after, NULL);
+    remat_status st = out->stop_after
+                          ? cli_duration_parse(ctx, "--stop-after", out->stop_after, &seconds)
+                          : REMAT_OK;
+    out->stop_ns = out->stop_after ? now + (uint64_t)(seconds * 1e9) : UINT64_MAX;
+    return st;
+}
+
 remat_status settings_read(remat_context *ctx, const struct cli_arguments *args,
                            struct train_settings *out)
 {
@@ -119,6 +134,7 @@ remat_status settings_read(remat_context *ctx, const struct cli_arguments *args,
         .weights_path = cli_text(args, OPTION_save_weights, NULL),
         .outputs = args->outputs};
     out->schedule.steps = (uint64_t)cli_integer(args, OPTION_decay_steps, (int64_t)out->steps);
+    RUN_TRY(read_stop(ctx, args, out));
     RUN_TRY(check_source(ctx, args));
     out->repeatable = out->resume && out->checkpoint && strcmp(out->resume, out->checkpoint) == 0;
     for (size_t i = 0; i < sizeof beginning / sizeof *beginning; i++)

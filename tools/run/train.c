@@ -274,9 +274,25 @@ static bool output_failed(void)
     return ferror(stdout) && !cli_hung_up();
 }
 
-static bool must_stop(const struct train_settings *settings)
+static bool is_interrupted(const struct train_settings *settings)
 {
     return ranks_interrupted(settings->ranks) || output_failed();
+}
+
+static bool must_stop(const struct train_settings *settings)
+{
+    return is_interrupted(settings) || clock_ns() >= settings->stop_ns;
+}
+
+static void tell_of_stop(remat_context *ctx, const struct train_settings *settings, uint64_t step)
+{
+    if (is_interrupted(settings))
+        cli_log(ctx, REMAT_SEVERITY_INFO, "interrupted after step %" PRIu64 " of %" PRIu64, step,
+                settings->steps);
+    else
+        cli_log(ctx, REMAT_SEVERITY_INFO,
+                "stopped after step %" PRIu64 " of %" PRIu64 " (--stop-after %s)", step,
+                settings->steps, settings->stop_after);
 }
 
 /* Runs a step, and an evaluation if it is due. */
@@ -341,8 +357,10 @@ remat_status train(remat_context *ctx, const struct model *model,
         if (measured->steps == 1 && output_failed())
             RUN_FAIL(ctx, REMAT_ERROR_IO, "standard output: nothing can be written to it");
         cli_keep_files();
-        stop = must_stop(settings);
-        if (has_checkpoint(settings, step) || (settings->checkpoint && stop))
+        if (has_checkpoint(settings, step))
+            RUN_TRY(save_checkpoint(ctx, model, settings, session, measured));
+        stop = must_stop(settings); /* a checkpoint takes time too */
+        if (stop && settings->checkpoint && !has_checkpoint(settings, step))
             RUN_TRY(save_checkpoint(ctx, model, settings, session, measured));
     }
     progress_clear(&progress);
@@ -356,8 +374,7 @@ remat_status train(remat_context *ctx, const struct model *model,
                 "with --save-gradients FILE --gradients-step %" PRIu64 " its gradients are in FILE",
                 measured->last_step);
     if (stop && measured->last_step < settings->steps)
-        cli_log(ctx, REMAT_SEVERITY_INFO, "interrupted after step %" PRIu64 " of %" PRIu64,
-                measured->last_step, settings->steps);
+        tell_of_stop(ctx, settings, measured->last_step);
 fail:
     progress_clear(&progress);
     recorder_release(&recorder);

@@ -14,6 +14,8 @@ struct train_settings {
     uint64_t steps, gradients_step; /* counted from 1 */
     uint64_t seed;
     uint64_t resumed;               /* steps of the run that another process did */
+    const char *stop_after;         /* as given; NULL: all steps run */
+    uint64_t stop_ns;               /* by clock_ns: no step begins later */
     uint64_t every;                 /* so many steps have a checkpoint */
     const char *checkpoint;         /* folder; NULL: there are none */
     const char *resume;             /* the folder that the run goes on from; NULL: it begins */
@@ -42,8 +44,8 @@ struct train_settings {
 remat_status train_save_initial(remat_context *ctx, const struct model *model,
                                 const struct train_settings *settings, remat_session *session);
 
-/* Runs the steps on an initialised session; stops early, and says so, when it is interrupted; and
- * after a step with a result that is not finite. */
+/* Runs the steps on an initialised session; stops early, and says so, when it is interrupted or
+ * its time is over; and after a step with a result that is not finite. */
 remat_status train(remat_context *ctx, const struct model *model,
                    const struct train_settings *settings, remat_session *session,
                    struct measured *measured);
