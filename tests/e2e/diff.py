@@ -23,6 +23,7 @@ COSTS = {"step": "step_ns", "step, everything saved": "base_step_ns", "lower bou
          "live peak": "peak_bytes", "persistent": "static_bytes", "budget": "budget_bytes", "reserve": "reserve_bytes",
          "tokens": "tokens", "commands": "commands", "kernels": "kernels", "proven floor": "floor_bytes",
          "workspace": "workspace_bytes"}
+SUMS = ("bytes", "this_recompute_ns", "other_recompute_ns")
 
 
 class Plan:
@@ -51,16 +52,45 @@ def pins():
     return [word for layer, name in chosen for word in (random.choice(("--save", "--recompute")), f"h.{layer}.{name}")]
 
 
-def rows_of(text):
-    """(value, this plan's action, the other's) by its rows: --diff's table of values, columns apart by two spaces."""
-    table = text.partition("with other actions\n")[2].partition("\n\n")[0].splitlines()
+def layers_of(ranges):
+    """Of "0-2,5"; of values outside layers [None]."""
     found = []
-    for row in table[1:]:
-        cells = re.split(r" {2,}", row)
-        for part in cells[1].split(","):
-            first, _, last = part.partition("-") if part != "-" else ("", "", "")
-            for layer in range(int(first), int(last or first) + 1) if first else [None]:
-                found.append((cells[0] if layer is None else cells[0].replace(".*", f".{layer}", 1), cells[2], cells[3]))
+    for part in ranges.split(","):
+        first, _, last = part.partition("-")
+        found += range(int(first), int(last or first) + 1) if first else [None]
+    return found
+
+
+def named(pattern, layer):
+    return pattern if layer is None else pattern.replace(".*", f".{layer}", 1)
+
+
+WORDS = {"saved": "save", "recomputed": "recompute", "recomputed inline": "recompute inline", "recomputed twice": "twice",
+         "recomputed twice, inline": "twice inline"}
+HEADING = re.compile(r"(?:layers? (\S+)|outside layers): (\d+) values?( each)? (.*), [\d.]+ k?M?B")
+
+
+def actions_of(words):
+    for place, of in enumerate((" in this plan alone", " in the other alone")):
+        if words.endswith(of):
+            return [WORDS[words.removesuffix(of)], "-"][::1 - 2 * place]
+    return [WORDS[word] for word in words.split(" instead of ")]
+
+
+def rows_of(text):
+    """(value, this plan's action, the other's) by the values of --diff, under headings of their layers and actions."""
+    found, counted = [], collections.Counter()
+    for line in text.partition("with other actions\n")[2].partition(" kernels with ")[0].splitlines()[1:-1]:
+        heading = HEADING.fullmatch(line)
+        if heading:
+            key = heading[1] or "", heading[4]
+            check(key not in counted, f"two headings {key}")
+            counted[key] = -int(heading[2])
+            check(bool(heading[3]) == (len(layers_of(key[0])) > 1), line)
+        elif line:
+            counted[key] += 1
+            found += [(named(line.split()[0], layer), *actions_of(key[1])) for layer in layers_of(key[0])]
+    check(not any(counted.values()), f"headings count other values: {counted}")
     return found
 
 
@@ -78,6 +108,12 @@ def check_pair(a, b):
                 if a.actions.get(name) != b.actions.get(name)}
     listed = [(d["name"], d["this"], d["other"]) for d in diff["decisions"]]
     check(sorted(listed, key=str) == sorted(expected, key=str), f"{a.path}, {b.path}: {set(listed) ^ expected}")
+    runs = [(named(value["name"], layer), run["this"], run["other"]) for run in diff["by_layers"] for value in run["values"]
+            for layer in run["layers"] or [None]]
+    check(sorted(runs, key=str) == sorted(expected, key=str), f"{a.path}, {b.path}: by layers {set(runs) ^ expected}")
+    for run, value in ((run, value) for run in diff["by_layers"] for value in run["values"]):
+        of = [d for d in diff["decisions"] if d["name"] in {named(value["name"], layer) for layer in run["layers"] or [None]}]
+        check([value["count"], *(value[key] for key in SUMS)] == [len(of), *(sum(d[key] for d in of) for key in SUMS)], value)
     check(all(d["layer"] == {**b.layers, **a.layers}[d["name"]] for d in diff["decisions"]), "layers")
     costs = {c["name"]: (c["this"], c["other"]) for c in diff["costs"]}
     check({n: c for n, c in costs.items() if n in COSTS} ==
@@ -106,5 +142,5 @@ check(sum(count > 3 for count in differing) > len(differing) // 2, f"plans hardl
 for plan in plans[:3]:
     check(tool.text("dump", plan.path, "--diff", plan.path) == "", f"{plan.path} and itself")
     itself = tool.json("dump", plan.path, "--diff", plan.path, "--format", "json")
-    check(all(itself[key] == [] for key in ("costs", "settings", "decisions", "kernels")), itself)
+    check(all(itself[key] == [] for key in ("costs", "settings", "by_layers", "decisions", "kernels")), itself)
 finish()

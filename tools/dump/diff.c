@@ -5,64 +5,42 @@
 
 #include "residents.h"
 #include "size.h"
-#include "table.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { KERNELS_SHOWN = 16 };
-
-/* A number or a setting of both plans, which differs. */
-struct plan_difference {
-    const char *name;
-    uint64_t number[2];
-    const char *text[2]; /* as people read them; of what one plan lacks, "-" */
-};
-struct plan_differences REMAT_LIST(struct plan_difference);
-
-struct decision_pair { /* NULL: the plan decides nothing about the value */
-    const struct remat_decision_record *of[2];
-};
-struct decision_pairs REMAT_LIST(struct decision_pair);
-
-struct kernel_pair {
-    const char *key;
-    uint64_t count[2], ns[2];
-};
-struct kernel_pairs REMAT_LIST(struct kernel_pair);
-
-struct plan_diff {
-    struct plan_differences numbers, settings;
-    struct decision_pairs decisions;
-    struct kernel_pairs kernels; /* those with the most time between them first */
-};
-
 /* --- numbers --- */
 
-static remat_status add_number(struct remat_arena *arena, const char *name,
-                               struct cli_buffer (*print)(uint64_t), uint64_t this_plan,
-                               uint64_t other, struct plan_differences *out)
+enum number_unit { NS, BYTES, COUNT };
+
+static struct cli_buffer print_number(enum number_unit unit, uint64_t number)
 {
+    struct cli_buffer out = {"-"};
+    if (!number)
+        return out;
+    if (unit != COUNT)
+        return unit == NS ? cli_time(number) : cli_short(number);
+    snprintf(out.text, sizeof out.text, "%" PRIu64, number);
+    return out;
+}
+
+static remat_status add_number(struct remat_arena *arena, const char *name, enum number_unit unit,
+                               uint64_t this_plan, uint64_t other, struct plan_differences *out)
+{
+    static const char *const units[] = {[NS] = "ns", [BYTES] = "bytes", [COUNT] = "count"};
     remat_status st = REMAT_OK;
-    struct plan_difference row = {name, {this_plan, other}, {NULL, NULL}};
+    struct plan_difference row = {name, units[unit], {this_plan, other}, {NULL, NULL}};
     if (this_plan == other)
         return REMAT_OK;
     for (uint32_t i = 0; i < 2; i++) {
-        struct cli_buffer text = row.number[i] ? print(row.number[i]) : (struct cli_buffer){"-"};
+        struct cli_buffer text = print_number(unit, row.number[i]);
         if (!(row.text[i] = remat_arena_string(arena, text.text, strlen(text.text))))
             return REMAT_ERROR_MEMORY;
     }
     REMAT_TRY_PUSH(arena, out, row);
 fail:
     return st;
-}
-
-static struct cli_buffer print_count(uint64_t count)
-{
-    struct cli_buffer out;
-    snprintf(out.text, sizeof out.text, "%" PRIu64, count);
-    return out;
 }
 
 static remat_status find_classes(struct remat_arena *arena, const struct remat_program *program,
@@ -81,36 +59,36 @@ static remat_status find_numbers(struct remat_arena *arena, const struct remat_p
                                            remat_program_communication(b)};
     const struct {
         const char *name;
-        struct cli_buffer (*print)(uint64_t);
+        enum number_unit unit;
         uint64_t this_plan, other;
     } rows[] = {
-        {"step", cli_time, a->step_ns, b->step_ns},
-        {"step, everything saved", cli_time, a->base_step_ns, b->base_step_ns},
-        {"lower bound", cli_time, a->bound_step_ns, b->bound_step_ns},
-        {"exposed", cli_time, moved[0].exposed_ns, moved[1].exposed_ns},
-        {"sent", cli_short, moved[0].sent_bytes, moved[1].sent_bytes},
-        {"tokens", print_count, a->tokens, b->tokens},
-        {"budget", cli_short, a->budget_bytes, b->budget_bytes},
-        {"reserve", cli_short, a->reserve_bytes, b->reserve_bytes},
-        {"arena", cli_short, a->arena_bytes, b->arena_bytes},
-        {"live peak", cli_short, a->peak_bytes, b->peak_bytes},
-        {"persistent", cli_short, a->static_bytes, b->static_bytes},
-        {"workspace", cli_short, a->workspace_bytes, b->workspace_bytes},
-        {"proven floor", cli_short, a->floor_bytes, b->floor_bytes},
-        {"commands", print_count, a->command_count, b->command_count},
-        {"kernels", print_count, a->kernel_count, b->kernel_count},
+        {"step", NS, a->step_ns, b->step_ns},
+        {"step, everything saved", NS, a->base_step_ns, b->base_step_ns},
+        {"lower bound", NS, a->bound_step_ns, b->bound_step_ns},
+        {"exposed", NS, moved[0].exposed_ns, moved[1].exposed_ns},
+        {"sent", BYTES, moved[0].sent_bytes, moved[1].sent_bytes},
+        {"tokens", COUNT, a->tokens, b->tokens},
+        {"budget", BYTES, a->budget_bytes, b->budget_bytes},
+        {"reserve", BYTES, a->reserve_bytes, b->reserve_bytes},
+        {"arena", BYTES, a->arena_bytes, b->arena_bytes},
+        {"live peak", BYTES, a->peak_bytes, b->peak_bytes},
+        {"persistent", BYTES, a->static_bytes, b->static_bytes},
+        {"workspace", BYTES, a->workspace_bytes, b->workspace_bytes},
+        {"proven floor", BYTES, a->floor_bytes, b->floor_bytes},
+        {"commands", COUNT, a->command_count, b->command_count},
+        {"kernels", COUNT, a->kernel_count, b->kernel_count},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         REMAT_TRY(
-            add_number(arena, rows[i].name, rows[i].print, rows[i].this_plan, rows[i].other, out));
+            add_number(arena, rows[i].name, rows[i].unit, rows[i].this_plan, rows[i].other, out));
     REMAT_TRY(find_classes(arena, a, &at_peak[0]));
     REMAT_TRY(find_classes(arena, b, &at_peak[1]));
     for (uint32_t class = 0; class < DUMP_CLASS_COUNT; class ++) {
         const char *name = remat_arena_format(arena, "%s at the peak", dump_class_names[class]);
         if (!name)
             return REMAT_ERROR_MEMORY;
-        REMAT_TRY(add_number(arena, name, cli_short, at_peak[0].bytes[class],
-                             at_peak[1].bytes[class], out));
+        REMAT_TRY(
+            add_number(arena, name, BYTES, at_peak[0].bytes[class], at_peak[1].bytes[class], out));
     }
 fail:
     return st;
@@ -147,7 +125,8 @@ static remat_status add_setting(struct remat_arena *arena, const char *name, con
 {
     remat_status st = REMAT_OK;
     if (strcmp(this_plan, other) != 0)
-        REMAT_TRY_PUSH(arena, out, ((struct plan_difference){name, {0, 0}, {this_plan, other}}));
+        REMAT_TRY_PUSH(arena, out,
+                       ((struct plan_difference){name, NULL, {0, 0}, {this_plan, other}}));
 fail:
     return st;
 }
@@ -283,193 +262,15 @@ fail:
     return st;
 }
 
-static remat_status find_diff(struct remat_arena *arena, const struct remat_program *a,
-                              const struct remat_program *b, struct plan_diff *out)
+remat_status dump_diff_find(struct remat_arena *arena, const struct remat_program *program,
+                            const struct remat_program *other, struct plan_diff *out)
 {
     remat_status st = REMAT_OK;
     *out = (struct plan_diff){0};
-    REMAT_TRY(find_numbers(arena, a, b, &out->numbers));
-    REMAT_TRY(find_settings(arena, a, b, &out->settings));
-    REMAT_TRY(find_decisions(arena, a, b, &out->decisions));
-    REMAT_TRY(find_kernels(arena, a, b, &out->kernels));
+    REMAT_TRY(find_numbers(arena, program, other, &out->numbers));
+    REMAT_TRY(find_settings(arena, program, other, &out->settings));
+    REMAT_TRY(find_decisions(arena, program, other, &out->decisions));
+    REMAT_TRY(find_kernels(arena, program, other, &out->kernels));
 fail:
-    return st;
-}
-
-/* --- text --- */
-
-static const char *action_of(const struct remat_decision_record *record)
-{
-    return record ? remat_action_name(record->action) : "-";
-}
-
-static const char *text_of(struct remat_arena *arena, struct cli_buffer text)
-{
-    return remat_arena_string(arena, text.text, strlen(text.text));
-}
-
-/* Those of the same layers next to each other, the first layers first, outside layers last. */
-static int by_layers(const void *a, const void *b)
-{
-    const struct dump_table_row *x = a, *y = b;
-    for (size_t i = 0; i < x->layers.count && i < y->layers.count; i++)
-        if (x->layers.items[i] != y->layers.items[i])
-            return x->layers.items[i] < y->layers.items[i] ? -1 : 1;
-    if (x->layers.count != y->layers.count)
-        return (x->layers.count > y->layers.count ? -1 : 1);
-    return strcmp(x->cells[0], y->cells[0]);
-}
-
-static remat_status print_decisions(struct remat_arena *arena, const struct decision_pairs *pairs,
-                                    struct remat_text *out)
-{
-    remat_status st = REMAT_OK;
-    struct dump_table table = {
-        arena,
-        {"value", "this plan", "other", "bytes", "recomputed in", "other in"},
-        {[3] = true, [4] = true, [5] = true},
-        {0}};
-    for (size_t i = 0; i < pairs->count; i++) {
-        const struct remat_decision_record *const *of = pairs->items[i].of;
-        const struct remat_decision_record *one = of[0] ? of[0] : of[1];
-        const char *cells[DUMP_TABLE_COLUMNS] = {NULL, action_of(of[0]), action_of(of[1]),
-                                                 text_of(arena, cli_short(one->bytes))};
-        REMAT_TRY(dump_pattern(arena, one->name, one->layer, &cells[0]));
-        for (uint32_t k = 0; k < 2; k++)
-            cells[4 + k] =
-                of[k] && of[k]->recompute_ns ? text_of(arena, cli_time(of[k]->recompute_ns)) : "-";
-        if (!cells[3] || !cells[4] || !cells[5])
-            return REMAT_ERROR_MEMORY;
-        REMAT_TRY(dump_table_add(&table, one->layer, cells));
-    }
-    if (table.rows.count)
-        qsort(table.rows.items, table.rows.count, sizeof *table.rows.items, by_layers);
-    remat_text_append(out, "\n%zu values with other actions\n", pairs->count);
-    dump_table_print(&table, out);
-fail:
-    return st;
-}
-
-static remat_status print_numbers(struct remat_arena *arena,
-                                  const struct plan_differences *differences,
-                                  struct remat_text *out)
-{
-    remat_status st = REMAT_OK;
-    struct dump_table table = {
-        arena, {"cost", "this plan", "other"}, {[1] = true, [2] = true}, {0}};
-    for (size_t i = 0; i < differences->count; i++) {
-        const struct plan_difference *row = &differences->items[i];
-        const char *cells[DUMP_TABLE_COLUMNS] = {row->name, row->text[0], row->text[1]};
-        REMAT_TRY(dump_table_add(&table, -1, cells));
-    }
-    dump_table_print(&table, out);
-fail:
-    return st;
-}
-
-/* In lines of their own, as lists of pins are long. */
-static void print_settings(const struct plan_differences *settings, struct remat_text *out)
-{
-    remat_text_append(out, "\n%zu other settings\n", settings->count);
-    for (size_t i = 0; i < settings->count; i++)
-        remat_text_append(out, "%s\n  this plan  %s\n  other      %s\n", settings->items[i].name,
-                          settings->items[i].text[0], settings->items[i].text[1]);
-}
-
-static remat_status print_kernels(struct remat_arena *arena, const struct kernel_pairs *kernels,
-                                  struct remat_text *out)
-{
-    remat_status st = REMAT_OK;
-    struct dump_table table = {arena,
-                               {"kernel", "this plan", "other", "this plan", "other"},
-                               {[1] = true, [2] = true, [3] = true, [4] = true},
-                               {0}};
-    for (size_t k = 0; k < kernels->count && k < KERNELS_SHOWN; k++) {
-        const struct kernel_pair *pair = &kernels->items[k];
-        const char *cells[DUMP_TABLE_COLUMNS] = {pair->key};
-        for (uint32_t i = 0; i < 2; i++) {
-            cells[1 + i] = text_of(arena, print_count(pair->count[i]));
-            cells[3 + i] = pair->ns[i] ? text_of(arena, cli_time(pair->ns[i])) : "-";
-            if (!cells[1 + i] || !cells[3 + i])
-                return REMAT_ERROR_MEMORY;
-        }
-        REMAT_TRY(dump_table_add(&table, -1, cells));
-    }
-    remat_text_append(out, "\n%zu kernels with another number of commands or time in a step\n",
-                      kernels->count);
-    dump_table_print(&table, out);
-    if (kernels->count > KERNELS_SHOWN)
-        remat_text_append(out, "and %zu with less time between them\n",
-                          kernels->count - KERNELS_SHOWN);
-fail:
-    return st;
-}
-
-remat_status dump_diff_text(struct remat_arena *arena, const struct remat_program *program,
-                            const struct remat_program *other, struct remat_text *out)
-{
-    remat_status st = REMAT_OK;
-    struct plan_diff diff;
-    REMAT_TRY(find_diff(arena, program, other, &diff));
-    if (diff.numbers.count)
-        REMAT_TRY(print_numbers(arena, &diff.numbers, out));
-    if (diff.settings.count)
-        print_settings(&diff.settings, out);
-    if (diff.decisions.count)
-        REMAT_TRY(print_decisions(arena, &diff.decisions, out));
-    if (diff.kernels.count)
-        REMAT_TRY(print_kernels(arena, &diff.kernels, out));
-fail:
-    return st;
-}
-
-/* --- JSON --- */
-
-static json_t *make_decision(const struct decision_pair *pair)
-{
-    const struct remat_decision_record *a = pair->of[0], *b = pair->of[1], *one = a ? a : b;
-    return json_pack("{s:s,s:I,s:s?,s:s?,s:I,s:I,s:I}", "name", one->name, "layer",
-                     (json_int_t)one->layer, "this", a ? remat_action_name(a->action) : NULL,
-                     "other", b ? remat_action_name(b->action) : NULL, "bytes",
-                     (json_int_t)one->bytes, "this_recompute_ns",
-                     (json_int_t)(a ? a->recompute_ns : 0), "other_recompute_ns",
-                     (json_int_t)(b ? b->recompute_ns : 0));
-}
-
-remat_status dump_diff_json(struct remat_arena *arena, const struct remat_program *program,
-                            const struct remat_program *other, struct dump_json *out)
-{
-    remat_status st = REMAT_OK;
-    struct plan_diff diff;
-    json_t *costs = json_array(), *settings = json_array(), *decisions = json_array(),
-           *kernels = json_array();
-    REMAT_TRY(find_diff(arena, program, other, &diff));
-    for (size_t i = 0; i < diff.numbers.count; i++) {
-        const struct plan_difference *row = &diff.numbers.items[i];
-        dump_push(out, costs,
-                  json_pack("{s:s,s:I,s:I}", "name", row->name, "this", (json_int_t)row->number[0],
-                            "other", (json_int_t)row->number[1]));
-    }
-    for (size_t i = 0; i < diff.settings.count; i++) {
-        const struct plan_difference *row = &diff.settings.items[i];
-        dump_push(out, settings,
-                  json_pack("{s:s,s:s,s:s}", "name", row->name, "this", row->text[0], "other",
-                            row->text[1]));
-    }
-    for (size_t i = 0; i < diff.decisions.count; i++)
-        dump_push(out, decisions, make_decision(&diff.decisions.items[i]));
-    for (size_t i = 0; i < diff.kernels.count; i++) {
-        const struct kernel_pair *pair = &diff.kernels.items[i];
-        dump_push(out, kernels,
-                  json_pack("{s:s,s:I,s:I,s:I,s:I}", "kernel", pair->key, "this_count",
-                            (json_int_t)pair->count[0], "other_count", (json_int_t)pair->count[1],
-                            "this_ns", (json_int_t)pair->ns[0], "other_ns",
-                            (json_int_t)pair->ns[1]));
-    }
-fail:
-    dump_set(out, "costs", costs);
-    dump_set(out, "settings", settings);
-    dump_set(out, "decisions", decisions);
-    dump_set(out, "kernels", kernels);
     return st;
 }

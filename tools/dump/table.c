@@ -114,7 +114,10 @@ void dump_table_print(const struct dump_table *table, struct remat_text *out)
 {
     const struct widths widths = find_widths(table);
     print_row(table, table->titles, "layers", &widths, out);
-    for (size_t r = 0; r < table->rows.count; r++)
-        print_row(table, table->rows.items[r].cells, layers_of(table, &table->rows.items[r]),
-                  &widths, out);
+    for (size_t r = 0; r < table->rows.count; r++) {
+        const struct dump_table_row *row = &table->rows.items[r];
+        if (row->heading)
+            remat_text_append(out, "\n%s\n", row->heading);
+        print_row(table, row->cells, layers_of(table, row), &widths, out);
+    }
 }

@@ -8,6 +8,7 @@
 enum { DUMP_TABLE_COLUMNS = 7 };
 
 struct dump_table_row {
+    const char *heading;                   /* a line before it, after an empty one; NULL: none */
     const char *cells[DUMP_TABLE_COLUMNS]; /* NULL from the table's last column on */
     struct REMAT_LIST(uint32_t) layers;    /* ascending; none outside layers */
 };
