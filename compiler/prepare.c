@@ -28,7 +28,7 @@ static const struct named_pass {
     const char *name;
     pass_function *function;
     bool training, evaluation; /* of which it is one */
-    bool alone;                /* what passes before it made goes with it */
+    bool own_arena;            /* of its result; what passes before it made is freed */
     const char *axis;          /* only of a graph that is to be divided along it */
 } passes[] = {
     {"indices", remat_pass_indices, true, true, false, NULL},
@@ -86,9 +86,9 @@ static remat_status run(const struct preparation *p, const struct named_pass *pa
                         const struct remat_graph *graph, struct remat_graph **out,
                         struct remat_arena **kept)
 {
-    struct remat_arena *arena = pass->alone ? remat_scratch_open(p->ctx) : *kept;
+    struct remat_arena *arena = pass->own_arena ? remat_scratch_open(p->ctx) : *kept;
     REMAT_CHECK(pass->function(arena, graph, &p->settings->passes, out));
-    if (!pass->alone)
+    if (!pass->own_arena)
         return REMAT_OK;
     bool nothing = *out == graph;
     if (!nothing)

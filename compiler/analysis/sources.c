@@ -7,7 +7,7 @@
 remat_value *remat_find_roots(struct remat_arena *arena, const struct remat_graph *graph)
 {
     remat_value *out;
-    REMAT_ROOM(arena, out, graph->value_count);
+    REMAT_NEW_UNINITIALIZED(arena, out, graph->value_count);
     for (remat_value v = {0}; v.i < graph->value_count; v.i++)
         out[v.i] = v;
     for (uint32_t n = 0; n < graph->node_count; n++)
@@ -65,8 +65,8 @@ void remat_find_sources(struct remat_arena *arena, const struct remat_graph *gra
                         struct remat_sources *out)
 {
     struct remat_arena *scratch = remat_scratch_open(arena->ctx);
-    REMAT_ROOM(arena, out->absorbed, graph->node_count);
-    REMAT_ROOM(arena, out->of, graph->value_count);
+    REMAT_NEW_UNINITIALIZED(arena, out->absorbed, graph->node_count);
+    REMAT_NEW_UNINITIALIZED(arena, out->of, graph->value_count);
     find_absorbed(graph, remat_find_roots(scratch, graph), out->absorbed);
     remat_scratch_close(scratch);
     for (remat_value v = {0}; v.i < graph->value_count; v.i++)
@@ -98,8 +98,8 @@ struct remat_readers remat_find_readers(struct remat_arena *arena, const struct 
     remat_node *nodes;
     for (uint32_t n = 0; n < graph->node_count; n++)
         inputs += graph->nodes[n].input_count;
-    REMAT_ROOM(scratch, keys, inputs);
-    REMAT_ROOM(scratch, nodes, inputs);
+    REMAT_NEW_UNINITIALIZED(scratch, keys, inputs);
+    REMAT_NEW_UNINITIALIZED(scratch, nodes, inputs);
     for (remat_node n = {0}; n.i < graph->node_count; n.i++)
         for (uint32_t i = 0; i < graph->nodes[n.i].input_count; i++) {
             remat_value v = graph->nodes[n.i].inputs[i];
@@ -108,7 +108,7 @@ struct remat_readers remat_find_readers(struct remat_arena *arena, const struct 
             count += !remat_is_none(keys[count]);
         }
     out.begin = remat_group(arena, keys, count, graph->value_count, &order);
-    REMAT_ROOM(arena, out.nodes, count);
+    REMAT_NEW_UNINITIALIZED(arena, out.nodes, count);
     for (uint32_t k = 0; k < count; k++)
         out.nodes[k] = nodes[order[k]];
     remat_scratch_close(scratch);

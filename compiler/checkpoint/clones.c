@@ -18,10 +18,10 @@ struct extension {
     struct remat_arena *arena, *scratch;
     struct remat_graph *g;
     const struct remat_settled *s;
-    uint32_t alone; /* the first run of nodes in no kernel, then one by round */
-    struct REMAT_LIST(remat_run) runs_in, run;           /* by node */
-    struct REMAT_LIST(remat_node) original;              /* by node */
-    struct REMAT_LIST(uint32_t) first_slot;              /* by node */
+    uint32_t absorbed_begin;                   /* the run of absorbed nodes, then one by round */
+    struct REMAT_LIST(remat_run) runs_in, run; /* by node */
+    struct REMAT_LIST(remat_node) original;    /* by node */
+    struct REMAT_LIST(uint32_t) first_slot;    /* by node */
     struct clone_list REMAT_LIST(struct clone) * clones; /* by node of the given graph; few */
     struct REMAT_LIST(struct remat_clone_slot) slots;
 };
@@ -41,7 +41,7 @@ static void place_keeps(struct extension *x)
         REMAT_PUSH(x->scratch, &x->runs_in,
                    (remat_is_none(own.i) ? (remat_run){REMAT_NONE} : remat_run_of_keep(x->s, own)));
         REMAT_PUSH(x->scratch, &x->run,
-                   (forward ? remat_run_of(x->s, kernel, 0) : (remat_run){x->alone}));
+                   (forward ? remat_run_of(x->s, kernel, 0) : (remat_run){x->absorbed_begin}));
         REMAT_PUSH(x->scratch, &x->original, writer->nodes[writer->node_count - 1]);
     }
 }
@@ -50,8 +50,9 @@ static void place_keeps(struct extension *x)
 static remat_run rerun_of(const struct extension *x, remat_node n, uint32_t round)
 {
     remat_run producer = x->run.items[n.i];
-    return producer.i == x->alone ? (remat_run){producer.i + round}
-                                  : remat_run_of(x->s, remat_run_kernel(x->s, producer), round);
+    return producer.i == x->absorbed_begin
+               ? (remat_run){producer.i + round}
+               : remat_run_of(x->s, remat_run_kernel(x->s, producer), round);
 }
 
 /* The clone of a node in a run, none where there is none. */
@@ -104,26 +105,26 @@ static bool is_cloned(const struct extension *x, remat_node n)
 }
 
 /* A cast that loads do stays with what it casts, if that is in one kernel with its readers. */
-static remat_run home_of(const struct extension *x, remat_node n)
+static remat_run run_of(const struct extension *x, remat_node n)
 {
     const struct remat_graph *g = x->g;
     const struct remat_node_info *node = &g->nodes[n.i];
-    const remat_run alone = {x->alone};
+    const remat_run absorbed = {x->absorbed_begin};
     if (!remat_is_none(x->runs_in.items[n.i].i))
         return x->runs_in.items[n.i];
     if (remat_op_has(node->op, REMAT_FACT_VIEW) || node->input_count == 0)
-        return alone;
+        return absorbed;
     remat_node producer = remat_producer(g, node->inputs[0]);
     bool near = !remat_is_none(producer.i) &&
                 remat_is_early(node->phase) == remat_is_early(g->nodes[producer.i].phase);
-    return near ? x->run.items[producer.i] : alone;
+    return near ? x->run.items[producer.i] : absorbed;
 }
 
 static void add_reruns(struct extension *x)
 {
     for (remat_node n = {0}; n.i < x->s->graph->node_count; n.i++) {
         REMAT_PUSH(x->scratch, &x->runs_in, (remat_run){x->s->kernel_of[n.i].i});
-        REMAT_PUSH(x->scratch, &x->run, home_of(x, n));
+        REMAT_PUSH(x->scratch, &x->run, run_of(x, n));
         REMAT_PUSH(x->scratch, &x->original, n);
     }
     place_keeps(x);
@@ -201,7 +202,7 @@ static remat_value read_in_run(struct extension *x, remat_run run, remat_value v
 
 /* The same for a node of no kernel. A clone reads that of its run or its round; of others casts
  * alone read clones, those of the last round. */
-static remat_value read_alone(struct extension *x, remat_node n, remat_value v, uint32_t read)
+static remat_value read_absorbed(struct extension *x, remat_node n, remat_value v, uint32_t read)
 {
     const struct remat_node_info *node = &x->g->nodes[n.i];
     bool given = n.i < x->s->graph->node_count; /* with any instance, of an earlier compilation */
@@ -209,10 +210,10 @@ static remat_value read_alone(struct extension *x, remat_node n, remat_value v, 
     remat_run run = x->run.items[n.i];
     remat_value root = remat_settled_source(x->s, v).root;
     bool candidate = !remat_is_none(root.i) && remat_is_candidate(x->s, root);
-    if (run.i < x->alone && !(candidate && read >= REMAT_CLONE_KEEPS))
+    if (run.i < x->absorbed_begin && !(candidate && read >= REMAT_CLONE_KEEPS))
         return own_value(x, run, v);
-    if (!candidate ||
-        (run.i >= x->alone && !round && (read == 0 || remat_op_has(node->op, REMAT_FACT_VIEW))))
+    if (!candidate || (run.i >= x->absorbed_begin && !round &&
+                       (read == 0 || remat_op_has(node->op, REMAT_FACT_VIEW))))
         return v;
     return recomputed(x, root, v, read, round ? round : read == 1 ? 1 : REMAT_ROUNDS_MAX);
 }
@@ -237,7 +238,7 @@ static void add_slots(struct extension *x, remat_node n)
     REMAT_PUSH(x->scratch, &x->first_slot, (uint32_t)x->slots.count);
     bool keeps = n.i >= x->s->graph->node_count && n.i < x->s->keeps.graph->node_count;
     if (keeps || remat_is_early(node->phase) ||
-        (absorbed && run.i < x->alone && n.i < x->s->graph->node_count))
+        (absorbed && run.i < x->absorbed_begin && n.i < x->s->graph->node_count))
         return;
     remat_value *inputs = remat_copy(x->arena, node->inputs, node->input_count, sizeof *inputs);
     node->inputs = inputs;
@@ -249,7 +250,7 @@ static void add_slots(struct extension *x, remat_node n)
         bool varies = false;
         for (uint32_t r = 0; r < REMAT_CLONE_READS; r++) {
             slot.reads[r] =
-                absorbed ? read_alone(x, n, inputs[i], r) : read_in_run(x, run, inputs[i], r);
+                absorbed ? read_absorbed(x, n, inputs[i], r) : read_in_run(x, run, inputs[i], r);
             varies |= slot.reads[r].i != slot.reads[0].i;
         }
         inputs[i] = slot.reads[0];
@@ -261,7 +262,7 @@ static void add_slots(struct extension *x, remat_node n)
 /* --- all clones --- */
 
 /* Lists the nodes of each run in graph order. */
-static void list_sites(const struct extension *x, struct remat_clones *c)
+static void list_runs(const struct extension *x, struct remat_clones *c)
 {
     uint32_t count = x->g->node_count, *order, *keys, *places;
     c->run = remat_copy(x->arena, x->run.items, count, sizeof *c->run);
@@ -271,7 +272,8 @@ static void list_sites(const struct extension *x, struct remat_clones *c)
     REMAT_NEW(x->scratch, keys, count);
     for (uint32_t i = 0; i < count; i++)
         keys[i] = c->run[order[i]].i;
-    c->run_begin = remat_group(x->arena, keys, count, x->alone + 1 + REMAT_ROUNDS_MAX, &places);
+    c->run_begin =
+        remat_group(x->arena, keys, count, x->absorbed_begin + 1 + REMAT_ROUNDS_MAX, &places);
     REMAT_NEW(x->arena, c->run_nodes, count);
     for (uint32_t i = 0; i < count; i++)
         c->run_nodes[i].i = order[places[i]];
@@ -299,7 +301,7 @@ void remat_clones_create(struct remat_arena *arena, const struct remat_settled *
                           .scratch = remat_scratch_open(arena->ctx),
                           .g = begin_graph(arena, settled),
                           .s = settled,
-                          .alone = remat_run_end(settled).i};
+                          .absorbed_begin = remat_run_end(settled).i};
     *out = (struct remat_clones){.graph = x.g, .settled = settled};
     REMAT_NEW(x.scratch, x.clones, settled->graph->node_count);
     add_reruns(&x);
@@ -309,7 +311,7 @@ void remat_clones_create(struct remat_arena *arena, const struct remat_settled *
     out->first_slot =
         remat_copy(arena, x.first_slot.items, x.g->node_count + 1, sizeof *out->first_slot);
     out->slots = remat_copy(arena, x.slots.items, x.slots.count, sizeof *out->slots);
-    list_sites(&x, out);
+    list_runs(&x, out);
     remat_scratch_close(x.scratch);
 }
 

@@ -24,7 +24,7 @@ struct builder {
     struct remat_device_description device; /* that the run at hand is priced on */
     struct remat_model *out;
     struct REMAT_LIST(remat_item) inputs;
-    struct REMAT_LIST(int64_t) extras;
+    struct REMAT_LIST(int64_t) charges;
     struct REMAT_LIST(struct remat_border_arc) arcs;
     struct REMAT_LIST(struct need) needs; /* of the run at hand */
     double constant_ps;                   /* of runs */
@@ -163,10 +163,10 @@ static remat_border_node task_node(const struct builder *b, remat_value root)
 }
 
 /* Extra nodes are numbered after the tasks. */
-static remat_border_node add_extra(struct builder *b, double ps)
+static remat_border_node add_charge(struct builder *b, double ps)
 {
-    REMAT_PUSH(b->arena, &b->extras, remat_ps(floor(ps)));
-    return remat_border_extra_node(&b->out->border, (uint32_t)b->extras.count - 1);
+    REMAT_PUSH(b->arena, &b->charges, remat_ps(floor(ps)));
+    return remat_border_charge_node(&b->out->border, (uint32_t)b->charges.count - 1);
 }
 
 static void add_arc(struct builder *b, remat_border_node from, remat_border_node to, int64_t ps)
@@ -213,7 +213,7 @@ static void add_loads(struct builder *b, remat_kernel_id kernel, bool rerun)
             }
         if (!first || ps < 1)
             continue;
-        remat_border_node loads = add_extra(b, may ? 0 : ps);
+        remat_border_node loads = add_charge(b, may ? 0 : ps);
         for (size_t m = n; m < b->needs.count; m++)
             if (needs[m].root.i == needs[n].root.i)
                 add_arc(b, task_node(b, needs[m].made), loads, REMAT_BORDER_RULE);
@@ -407,7 +407,7 @@ static void add_stores(struct builder *b, remat_kernel_id k)
 static void add_rerun(struct builder *b, remat_kernel_id k)
 {
     const struct remat_roots *own = &b->s->own[k.i];
-    remat_border_node runs = add_extra(b, 1000 * b->device.launch_ns);
+    remat_border_node runs = add_charge(b, 1000 * b->device.launch_ns);
     remat_value *made;
     uint32_t count = 0;
     REMAT_NEW(b->arena, made, own->count);
@@ -432,7 +432,7 @@ static void add_rerun(struct builder *b, remat_kernel_id k)
     add_loads(b, k, true);
 }
 
-static void add_sites(struct builder *b)
+static void add_kernels(struct builder *b)
 {
     struct remat_border *border = &b->out->border;
     for (remat_kernel_id k = {0}; k.i < b->s->kernels->count; k.i++) {
@@ -449,8 +449,8 @@ static void add_sites(struct builder *b)
                 remat_ns_add(b->out->least_ns, remat_price_least_ns(&b->prices[k.i]));
         }
     }
-    border->extra_ps = b->extras.items;
-    border->extra_count = (uint32_t)b->extras.count;
+    border->charge_ps = b->charges.items;
+    border->charge_count = (uint32_t)b->charges.count;
     border->arcs = b->arcs.items;
     border->arc_count = (uint32_t)b->arcs.count;
     border->constant_ps = remat_ps(floor(b->constant_ps));
@@ -500,7 +500,7 @@ remat_status remat_model_create(struct remat_arena *arena, const struct remat_se
     b.scratch = remat_scratch_open(arena->ctx);
     find_items(&b);
     add_tasks(&b);
-    add_sites(&b);
+    add_kernels(&b);
     remat_scratch_close(b.scratch);
     if (remat_border_most_ps(&out->border) > REMAT_BORDER_PS_MAX) /* 64 bits hold all costs */
         return remat_error(arena->ctx, REMAT_ERROR_USAGE,

@@ -17,17 +17,17 @@ enum remat_reach {
     REMAT_REACH_OUTSIDE, /* computed in a layer and read outside all, or the reverse */
 };
 
-#define REMAT_NO_ITEM   ((remat_item){REMAT_NONE})
-#define REMAT_NO_REGION ((remat_region){REMAT_NONE})
+#define REMAT_NO_ITEM  ((remat_item){REMAT_NONE})
+#define REMAT_NO_LAYER ((remat_layer){REMAT_NONE})
 
 struct remat_model {
-    uint32_t item_count, region_count;
+    uint32_t item_count, layer_count;
     const struct remat_settled *settled;
-    remat_value *item_value;      /* by item: the storage root */
-    remat_item *item_of;          /* by value: none where a root is no item */
-    remat_region *item_region;    /* by item: its layer, none outside layers */
-    remat_region *region_of_node; /* as item_region; none after the loss */
-    uint8_t *item_reach;          /* by item: enum remat_reach */
+    remat_value *item_value;    /* by item: the storage root */
+    remat_item *item_of;        /* by value: none where a root is no item */
+    remat_layer *item_layer;    /* by item: its layer, none outside layers */
+    remat_layer *layer_of_node; /* as item_layer; none after the loss */
+    uint8_t *item_reach;        /* by item: enum remat_reach */
     struct remat_border border;
     struct remat_decision rest; /* actions that no choice changes, and the reasons of all */
     uint64_t least_ns; /* of the kernels that no decision changes, but for those that may run beside
@@ -48,8 +48,8 @@ void remat_model_decide(struct remat_arena *arena, const struct remat_model *mod
 
 /* --- layers.c --- */
 
-/* Layers are the periods of stacks (stacks.h), of all stacks together. Fills region_count,
- * region_of_node, item_region and item_reach of a model that has everything else. */
+/* Layers are the periods of stacks (stacks.h), of all stacks together. Fills layer_count,
+ * layer_of_node, item_layer and item_reach of a model that has everything else. */
 void remat_model_layers(struct remat_arena *arena, struct remat_model *model);
 
 /* --- program_point.c: the program points at which the bound's cuts are made --- */

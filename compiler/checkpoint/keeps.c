@@ -78,7 +78,7 @@ static void price(struct maker *m, struct remat_arena *scratch,
                m->kernel_of.count * sizeof *kernel_of);
     struct remat_kernel_writer *writer =
         remat_kernel_writer_create(arena, scratch, g, &kernel_of->i);
-    REMAT_ROOM(arena, out->kernels.kernels, m->kernels.count);
+    REMAT_NEW_UNINITIALIZED(arena, out->kernels.kernels, m->kernels.count);
     REMAT_NEW(arena, out->prices, m->kernels.count);
     for (uint32_t k = 0; k < m->kernels.count; k++) {
         struct remat_kernel_info *kernel = &out->kernels.kernels[out->kernels.count++];

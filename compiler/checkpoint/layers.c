@@ -15,7 +15,7 @@ struct layer_finder {
     const struct remat_graph *graph;
     struct remat_model *model;
     struct remat_stacks stacks;
-    remat_region *of_node; /* none outside */
+    remat_layer *of_node; /* none outside */
 };
 
 /* --- where layers begin --- */
@@ -82,11 +82,11 @@ static void number_stacks(struct layer_finder *l)
 {
     for (remat_stack_id k = {0}; k.i < l->stacks.count; k.i++) {
         const struct remat_stack *stack = &l->stacks.stacks[k.i];
-        uint32_t shift = find_shift(l, k), before = l->model->region_count;
+        uint32_t shift = find_shift(l, k), before = l->model->layer_count;
         for (uint32_t n = 0; n < l->graph->node_count; n++)
             if (l->stacks.stack_of[n].i == k.i)
                 l->of_node[n].i = before + layer_at(stack, shift, l->stacks.span_of[n]);
-        l->model->region_count += layer_at(stack, shift, (remat_span_id){stack->length - 1}) + 1;
+        l->model->layer_count += layer_at(stack, shift, (remat_span_id){stack->length - 1}) + 1;
     }
 }
 
@@ -95,9 +95,9 @@ static void number_stacks(struct layer_finder *l)
 static void order(struct layer_finder *l)
 {
     const struct remat_graph *g = l->graph;
-    uint32_t all = l->model->region_count, count = 0;
+    uint32_t all = l->model->layer_count, count = 0;
     remat_node *last;
-    remat_region *number;
+    remat_layer *number;
     bool *product;
     REMAT_NEW(l->arena, last, all);
     REMAT_NEW(l->arena, number, all);
@@ -113,7 +113,7 @@ static void order(struct layer_finder *l)
     for (uint32_t n = 0; n < g->node_count; n++)
         if (!remat_is_none(l->of_node[n].i))
             l->of_node[n] = number[l->of_node[n].i];
-    l->model->region_count = count;
+    l->model->layer_count = count;
 }
 
 /* --- values that layers pass on --- */
@@ -149,7 +149,7 @@ static uint8_t *find_reach(const struct layer_finder *l)
             remat_node node = remat_producer(g, root);
             if (!made[root.i] || remat_is_none(node.i))
                 continue;
-            remat_region writer = l->of_node[node.i], reader = l->of_node[n];
+            remat_layer writer = l->of_node[node.i], reader = l->of_node[n];
             bool beyond = remat_is_none(writer.i) || remat_is_none(reader.i);
             uint8_t reach = beyond ? REMAT_REACH_OUTSIDE : REMAT_REACH_LAYERS;
             if (writer.i != reader.i && reach > out[root.i])
@@ -175,12 +175,12 @@ void remat_model_layers(struct remat_arena *arena, struct remat_model *model)
     number_stacks(&l);
     order(&l);
     const uint8_t *reach = find_reach(&l);
-    model->region_of_node = l.of_node;
-    REMAT_NEW(arena, model->item_region, model->item_count);
+    model->layer_of_node = l.of_node;
+    REMAT_NEW(arena, model->item_layer, model->item_count);
     REMAT_NEW(arena, model->item_reach, model->item_count);
     for (uint32_t i = 0; i < model->item_count; i++) {
         remat_value v = model->item_value[i];
-        model->item_region[i] = l.of_node[remat_producer(g, v).i];
+        model->item_layer[i] = l.of_node[remat_producer(g, v).i];
         model->item_reach[i] = reach[v.i];
     }
 }

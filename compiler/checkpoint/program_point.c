@@ -79,17 +79,17 @@ static bool covers(const struct remat_program_point *a, const struct remat_progr
 }
 
 /* A layer of which the kernel reads a value that no other reads; it may be none. */
-static remat_region layer_read(const struct remat_model *model,
-                               const struct remat_kernel_info *kernel)
+static remat_layer layer_read(const struct remat_model *model,
+                              const struct remat_kernel_info *kernel)
 {
     for (uint32_t o = 0; o < kernel->operand_count; o++) {
         remat_value root = remat_operand_read(&kernel->operands[o]);
         remat_item item = remat_is_none(root.i) ? REMAT_NO_ITEM : model->item_of[root.i];
         if (!remat_is_none(item.i) && model->item_reach[item.i] == REMAT_REACH_LOCAL &&
-            !remat_is_none(model->item_region[item.i].i))
-            return model->item_region[item.i];
+            !remat_is_none(model->item_layer[item.i].i))
+            return model->item_layer[item.i];
     }
-    return REMAT_NO_REGION;
+    return REMAT_NO_LAYER;
 }
 
 struct remat_program_points remat_model_points(struct remat_arena *arena,
@@ -99,11 +99,11 @@ struct remat_program_points remat_model_points(struct remat_arena *arena,
     assert(live->kernel_count == model->settled->kernels->count);
     const struct remat_kernel_list *kernels = model->settled->kernels;
     struct remat_program_points list = {0};
-    remat_region last = REMAT_NO_REGION; /* the layer that the backward pass reaches first */
+    remat_layer last = REMAT_NO_LAYER; /* the layer that the backward pass reaches first */
     for (remat_kernel_id k = {0}; k.i < kernels->count; k.i++) {
         const struct remat_kernel_info *kernel = &kernels->kernels[k.i];
         bool late = kernel->phase == REMAT_PHASE_BACKWARD;
-        remat_region layer = late ? layer_read(model, kernel) : REMAT_NO_REGION;
+        remat_layer layer = late ? layer_read(model, kernel) : REMAT_NO_LAYER;
         if (!remat_is_none(layer.i) && !remat_is_none(last.i) && layer.i != last.i)
             break;
         last = remat_is_none(layer.i) ? last : layer;

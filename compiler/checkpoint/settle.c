@@ -31,7 +31,7 @@ struct settler {
 
 static void find_kernels(struct remat_arena *arena, struct remat_settled *out)
 {
-    REMAT_ROOM(arena, out->kernel_of, out->graph->node_count);
+    REMAT_NEW_UNINITIALIZED(arena, out->kernel_of, out->graph->node_count);
     memset(out->kernel_of, 0xff, out->graph->node_count * sizeof *out->kernel_of);
     for (remat_kernel_id k = {0}; k.i < out->kernels->count; k.i++)
         for (uint32_t n = 0; n < out->kernels->kernels[k.i].node_count; n++)

@@ -201,9 +201,9 @@ static bool may_vary(const struct remat_times *t, remat_run run)
 }
 
 /* A forward kernel needs what it loads to be stored. */
-static void add_site(struct remat_times *t, struct remat_variants *variants,
-                     const struct remat_decision *decision, remat_run run,
-                     struct remat_times_sum *sum)
+static void add_run(struct remat_times *t, struct remat_variants *variants,
+                    const struct remat_decision *decision, remat_run run,
+                    struct remat_times_sum *sum)
 {
     remat_kernel_id kernel = remat_run_kernel(t->settled, run);
     const struct remat_kernel_info *made = remat_kernel_at(t->kernels, kernel);
@@ -239,7 +239,7 @@ struct remat_times_sum remat_times_find(struct remat_times *t, struct remat_vari
     meet_all(t, decision->actions);
     for (remat_run s = remat_run_end(t->settled); s.i-- > 0;)
         if (may_vary(t, s))
-            add_site(t, variants, decision, s, &sum);
+            add_run(t, variants, decision, s, &sum);
     for (size_t i = 0; i < t->gets.count; i++) {
         add_keep(t, t->gets.items[i]->put, &sum);
         add_keep(t, t->gets.items[i]->get, &sum);
@@ -321,8 +321,8 @@ struct remat_kernel_list remat_times_list(const struct remat_times *t,
     uint32_t count = remat_run_end(t->settled).i + t->settled->keeps.kernels.count;
     struct lister l = {.times = t, .variants = variants, .arena = arena, .decision = decision};
     REMAT_NEW(arena, l.listed, count);
-    REMAT_ROOM(arena, l.out.kernels, count);
-    REMAT_ROOM(arena, l.prices, count);
+    REMAT_NEW_UNINITIALIZED(arena, l.out.kernels, count);
+    REMAT_NEW_UNINITIALIZED(arena, l.prices, count);
     for (remat_kernel_id k = {0}; k.i < t->kernels->count; k.i++) {
         list(&l, (remat_run){k.i});
         list_puts(&l, k);

@@ -122,7 +122,7 @@ static void run(struct queue *queue)
         worker->ctx = remat_context_create(&queue->ctx->allocator, NULL);
         if (!worker->ctx)
             (void)remat_error(queue->ctx, REMAT_ERROR_MEMORY, "out of memory");
-        remat_arena_init(&worker->arena, remat_have(queue->ctx, worker->ctx));
+        remat_arena_init(&worker->arena, remat_or_unwind(queue->ctx, worker->ctx));
     }
     for (uint32_t w = 1; w < count; w++)
         queue->workers[w].runs =

@@ -19,7 +19,7 @@ static void *reserve(struct remat_arena *arena, void *items, uint32_t count, siz
         remat_unwind(arena->ctx);
     }
     *capacity = wanted > 2 * (size_t)count + 8 ? wanted : 2 * (size_t)count + 8;
-    void *grown = remat_room(arena, *capacity, size);
+    void *grown = remat_uninitialized(arena, *capacity, size);
     if (count)
         memcpy(grown, items, count * size);
     return grown;

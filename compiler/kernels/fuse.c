@@ -84,7 +84,7 @@ struct remat_kernel_list remat_fuse(struct remat_arena *arena, const struct rema
     struct remat_kernel_list out = {0};
     remat_fuse_collect(&f);
     struct remat_kernel_writer *w = remat_kernel_writer_create(arena, body, graph, &f.kernel_of->i);
-    REMAT_ROOM(arena, out.kernels, f.groups.count);
+    REMAT_NEW_UNINITIALIZED(arena, out.kernels, f.groups.count);
     for (size_t g = 0; g < f.groups.count; g++) {
         remat_node *own;
         bool *stored;

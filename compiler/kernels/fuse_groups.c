@@ -427,7 +427,7 @@ static void list_facts(struct remat_fuser *f)
 {
     const struct remat_graph *g = f->graph;
     REMAT_NEW(f->arena, f->facts, g->node_count);
-    REMAT_ROOM(f->arena, f->values, g->value_count);
+    REMAT_NEW_UNINITIALIZED(f->arena, f->values, g->value_count);
     for (uint32_t n = 0; n < g->node_count; n++) {
         const struct remat_node_info *node = &g->nodes[n];
         f->facts[n] = (struct remat_fuse_node){
@@ -465,8 +465,8 @@ void remat_fuse_collect(struct remat_fuser *f)
 {
     const struct remat_graph *graph = f->graph;
     REMAT_NEW(f->arena, f->stored, graph->value_count);
-    REMAT_ROOM(f->arena, f->next, graph->node_count);
-    REMAT_ROOM(f->arena, f->kernel_of, graph->node_count);
+    REMAT_NEW_UNINITIALIZED(f->arena, f->next, graph->node_count);
+    REMAT_NEW_UNINITIALIZED(f->arena, f->kernel_of, graph->node_count);
     memset(f->kernel_of, 0xff, graph->node_count * sizeof *f->kernel_of);
     list_facts(f);
     collect(f);

@@ -272,7 +272,7 @@ void remat_builtin_body(struct remat_kernel_writer *w, struct remat_kernel_info 
     bool multiplies = remat_op_info(node->op)->executor == REMAT_KERNEL_matmul;
     uint32_t count = remat_op_inputs_before_results(node);
     b.operands.capacity = (size_t)node->input_count + node->output_count;
-    REMAT_ROOM(w->arena, b.operands.items, b.operands.capacity); /* all of them */
+    REMAT_NEW_UNINITIALIZED(w->arena, b.operands.items, b.operands.capacity); /* all of them */
     for (uint32_t i = in_place; i < count; i++) {
         struct remat_view view = remat_view_of(graph, node->inputs[i]);
         if (multiplies) {

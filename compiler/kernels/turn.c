@@ -6,9 +6,9 @@ struct remat_turns remat_turns_find(struct remat_arena *arena, const struct rema
 {
     struct remat_turns out;
     remat_kernel_id *made; /* by value: the turn of what makes it */
-    REMAT_ROOM(arena, out.after, kernels->count);
-    REMAT_ROOM(arena, out.first, kernels->count);
-    REMAT_ROOM(arena, made, graph->value_count);
+    REMAT_NEW_UNINITIALIZED(arena, out.after, kernels->count);
+    REMAT_NEW_UNINITIALIZED(arena, out.first, kernels->count);
+    REMAT_NEW_UNINITIALIZED(arena, made, graph->value_count);
     memset(made, 0xff, graph->value_count * sizeof *made);
     for (remat_kernel_id k = {0}; k.i < kernels->count; k.i++) {
         const struct remat_kernel_info *kernel = remat_kernel_at(kernels, k);

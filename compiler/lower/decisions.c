@@ -105,7 +105,7 @@ static void follow_kernels(struct remat_arena *scratch, struct recorder *r)
 {
     uint32_t nodes = r->list->graph->node_count;
     REMAT_NEW(scratch, r->outcomes, r->in->decision->value_count);
-    REMAT_ROOM(scratch, r->position, nodes);
+    REMAT_NEW_UNINITIALIZED(scratch, r->position, nodes);
     memset(r->position, 0xff, nodes * sizeof *r->position);
     for (uint32_t at = 0; at < r->list->kernels.count; at++)
         for (uint32_t n = 0; n < kernel_at(r, at)->node_count; n++)

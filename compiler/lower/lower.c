@@ -100,8 +100,8 @@ static void name_roots(struct lowerer *l)
 {
     const struct remat_graph *g = l->segment->arranged.graph;
     const struct remat_nodes *nodes = &l->segment->arranged.nodes;
-    REMAT_ROOM(l->scratch, l->root_name, g->value_count);
-    REMAT_ROOM(l->scratch, l->root_role, g->value_count);
+    REMAT_NEW_UNINITIALIZED(l->scratch, l->root_name, g->value_count);
+    REMAT_NEW_UNINITIALIZED(l->scratch, l->root_role, g->value_count);
     for (size_t n = 0; n < nodes->count; n++)
         name_outputs(l, &g->nodes[nodes->items[n].i]);
     for (size_t n = 0; n < nodes->count; n++) {
@@ -153,7 +153,7 @@ static void lower_values(struct lowerer *l)
 {
     const struct remat_arrangement *in = &l->segment->arranged;
     const struct remat_graph *g = in->graph;
-    REMAT_ROOM(l->scratch, l->value_of, g->value_count);
+    REMAT_NEW_UNINITIALIZED(l->scratch, l->value_of, g->value_count);
     for (remat_value v = {0}; v.i < g->value_count; v.i++)
         l->value_of[v.i].i = remat_is_none(remat_producer(g, v).i)
                                  ? remat_persistent_find(l->in->persistent, g->values[v.i].name).i
@@ -392,7 +392,7 @@ static void lower_init(struct lowerer *l)
 static void lower_buffers(struct lowerer *l)
 {
     const struct remat_lifespans *from = &l->segment->arranged.lifespans;
-    REMAT_ROOM(l->scratch, l->buffer_of, from->buffer_count);
+    REMAT_NEW_UNINITIALIZED(l->scratch, l->buffer_of, from->buffer_count);
     for (uint32_t b = 0; b < from->buffer_count; b++) {
         const struct remat_placed_buffer *buffer = &from->buffers[b];
         if (!remat_is_none(buffer->persistent.i)) {
@@ -458,12 +458,12 @@ static void reserve_tables(struct lowerer *l)
             parameters += kernel->parameter_count;
         }
     }
-    REMAT_ROOM(l->arena, l->out->values, values);
-    REMAT_ROOM(l->arena, l->out->buffers, buffers);
-    REMAT_ROOM(l->arena, l->out->tensors, tensors);
-    REMAT_ROOM(l->arena, l->out->commands, commands);
-    REMAT_ROOM(l->arena, l->out->operands, operands);
-    REMAT_ROOM(l->arena, l->out->parameters, parameters);
+    REMAT_NEW_UNINITIALIZED(l->arena, l->out->values, values);
+    REMAT_NEW_UNINITIALIZED(l->arena, l->out->buffers, buffers);
+    REMAT_NEW_UNINITIALIZED(l->arena, l->out->tensors, tensors);
+    REMAT_NEW_UNINITIALIZED(l->arena, l->out->commands, commands);
+    REMAT_NEW_UNINITIALIZED(l->arena, l->out->operands, operands);
+    REMAT_NEW_UNINITIALIZED(l->arena, l->out->parameters, parameters);
     REMAT_NEW(l->arena, l->out->segments, step->segments.count + 1);
     REMAT_NEW(l->arena, l->out->entries, step->entries.count + 1);
     REMAT_NEW(l->arena, l->out->calls, step->calls.count + 1);

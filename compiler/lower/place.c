@@ -40,10 +40,10 @@ static void begin_buffers(struct placer *p, const remat_tensor_id *inputs)
     uint32_t count = p->persistent->count;
     for (uint32_t k = 0; k < p->kernels->count; k++)
         count += p->kernels->kernels[k].operand_count;
-    REMAT_ROOM(p->arena, p->out->buffers, count);
+    REMAT_NEW_UNINITIALIZED(p->arena, p->out->buffers, count);
     REMAT_NEW(p->arena, p->pinned, count);
-    REMAT_ROOM(p->arena, p->moved, count);
-    REMAT_ROOM(p->arena, p->out->buffer_of, p->graph->value_count);
+    REMAT_NEW_UNINITIALIZED(p->arena, p->moved, count);
+    REMAT_NEW_UNINITIALIZED(p->arena, p->out->buffer_of, p->graph->value_count);
     memset(p->out->buffer_of, 0xff, p->graph->value_count * sizeof *p->out->buffer_of);
     p->static_of = remat_copy(p->arena, inputs, p->graph->value_count, sizeof *inputs);
     for (remat_value v = {0}; v.i < p->graph->value_count; v.i++)
@@ -126,7 +126,7 @@ static void share_in_place(struct placer *p)
 static void compact(struct placer *p)
 {
     remat_buffer_id *renamed, next = {0};
-    REMAT_ROOM(p->arena, renamed, p->out->buffer_count);
+    REMAT_NEW_UNINITIALIZED(p->arena, renamed, p->out->buffer_count);
     for (uint32_t b = 0; b < p->out->buffer_count; b++) {
         renamed[b] = next;
         if (p->out->buffers[b].bytes)
@@ -145,7 +145,7 @@ static void profile(struct placer *p)
     uint32_t count = p->kernels->count;
     l->live_peak_bytes = p->persistent->total_bytes;
     REMAT_NEW(p->arena, change, count + 1);
-    REMAT_ROOM(p->arena, l->live_bytes, count);
+    REMAT_NEW_UNINITIALIZED(p->arena, l->live_bytes, count);
     for (uint32_t b = 0; b < l->buffer_count; b++) {
         const struct remat_placed_buffer *buffer = &l->buffers[b];
         if (!remat_is_none(buffer->persistent.i))

@@ -36,8 +36,8 @@ static void collect_edges(struct scheduler *s)
 {
     size_t values = s->graph->value_count, operands = 0;
     remat_kernel_id *writer, *replacer;
-    REMAT_ROOM(s->arena, writer, values);
-    REMAT_ROOM(s->arena, replacer, values);
+    REMAT_NEW_UNINITIALIZED(s->arena, writer, values);
+    REMAT_NEW_UNINITIALIZED(s->arena, replacer, values);
     memset(writer, 0xff, values * sizeof *writer);
     memset(replacer, 0xff, values * sizeof *replacer);
     for (remat_kernel_id k = {0}; k.i < s->kernels->count; k.i++)
@@ -48,8 +48,8 @@ static void collect_edges(struct scheduler *s)
             if (operand->access == REMAT_ACCESS_UPDATE)
                 replacer[operand->previous.i] = k;
         }
-    REMAT_ROOM(s->arena, s->from, 2 * operands);
-    REMAT_ROOM(s->arena, s->to, 2 * operands);
+    REMAT_NEW_UNINITIALIZED(s->arena, s->from, 2 * operands);
+    REMAT_NEW_UNINITIALIZED(s->arena, s->to, 2 * operands);
     for (remat_kernel_id k = {0}; k.i < s->kernels->count; k.i++)
         for (uint32_t o = 0; o < s->kernels->kernels[k.i].operand_count; o++) {
             remat_value read = remat_operand_read(&s->kernels->kernels[k.i].operands[o]);
@@ -113,7 +113,7 @@ remat_kernel_id *remat_schedule(struct remat_arena *arena, const struct remat_gr
 {
     assert(kernels->count <= graph->node_count);
     struct scheduler s = {.arena = arena, .graph = graph, .kernels = kernels};
-    REMAT_ROOM(arena, s.order, kernels->count);
+    REMAT_NEW_UNINITIALIZED(arena, s.order, kernels->count);
     collect_edges(&s);
     REMAT_NEW(arena, s.waiting, kernels->count);
     REMAT_NEW(arena, s.state, kernels->count);

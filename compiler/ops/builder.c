@@ -13,7 +13,7 @@
 static const char *numbered_name(struct remat_arena *arena, const char *prefix, const char *op,
                                  uint32_t number)
 {
-    char *name = remat_room(arena, strlen(prefix) + strlen(op) + sizeof "._4294967295", 1);
+    char *name = remat_uninitialized(arena, strlen(prefix) + strlen(op) + sizeof "._4294967295", 1);
     char *end = stpcpy(stpcpy(stpcpy(stpcpy(name, prefix), *prefix ? "." : ""), op), "_");
     uint32_t unit = 1;
     while (number / unit > 9)

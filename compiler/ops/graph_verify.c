@@ -364,9 +364,9 @@ static remat_status verify(struct verifier *v)
         if (graph->nodes[n].output_count > most_outputs)
             most_outputs = graph->nodes[n].output_count;
     REMAT_NEW(v->scratch, v->inferred, most_outputs);
-    REMAT_ROOM(v->scratch, v->producer, graph->value_count);
-    REMAT_ROOM(v->scratch, v->superseded, graph->value_count);
-    REMAT_ROOM(v->scratch, v->reader, graph->value_count);
+    REMAT_NEW_UNINITIALIZED(v->scratch, v->producer, graph->value_count);
+    REMAT_NEW_UNINITIALIZED(v->scratch, v->superseded, graph->value_count);
+    REMAT_NEW_UNINITIALIZED(v->scratch, v->reader, graph->value_count);
     REMAT_NEW(v->scratch, v->uses, graph->value_count);
     for (remat_value x = {0}; x.i < graph->value_count; x.i++) {
         remat_node producer = remat_producer(graph, x);

@@ -20,8 +20,8 @@ struct remat_rebuild remat_rebuild_begin(struct remat_arena *arena, const struct
     to->scope_ids = (struct remat_index){0};
     remat_graph_reserve(arena, to, room * (size_t)from->value_count,
                         room * (size_t)from->node_count);
-    REMAT_ROOM(arena, r.values, from->value_count);
-    REMAT_ROOM(arena, r.groups, from->node_count);
+    REMAT_NEW_UNINITIALIZED(arena, r.values, from->value_count);
+    REMAT_NEW_UNINITIALIZED(arena, r.groups, from->node_count);
     for (uint32_t n = 0; n < from->node_count; n++)
         r.groups[n] = REMAT_NONE;
     for (uint32_t v = 0; v < from->value_count; v++)
@@ -54,7 +54,7 @@ void remat_rebuild_copy(struct remat_rebuild *r, remat_node n)
     struct remat_node_info node = r->from->nodes[n.i];
     const remat_value *old = node.outputs;
     remat_value *inputs = remat_rebuild_inputs(r, &node), *outputs;
-    REMAT_ROOM(r->arena, outputs, node.output_count);
+    REMAT_NEW_UNINITIALIZED(r->arena, outputs, node.output_count);
     for (uint32_t k = 0; k < node.output_count; k++) {
         outputs[k] = remat_graph_add_value(r->arena, r->to, &r->from->values[old[k].i]);
         r->values[old[k].i] = outputs[k];

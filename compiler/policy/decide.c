@@ -7,9 +7,9 @@
 
 #include "analysis.h"
 #include "keep.h"
+#include "module.h"
 #include "ops.h"
 #include "policy.h"
-#include "region.h"
 #include "rules.h"
 
 #include <assert.h>

@@ -2,8 +2,8 @@
 /* Settings -> policy, and the manual policies to choose from. */
 #include "policy.h"
 
+#include "module.h"
 #include "ops.h"
-#include "region.h"
 #include "rules.h"
 
 #include <assert.h>

@@ -3,8 +3,8 @@
  * the rule is broken, with the holes of its message filled. */
 #include "rules.h"
 
+#include "module.h"
 #include "ops.h"
-#include "region.h"
 
 #include <fnmatch.h>
 #include <stdlib.h>

@@ -26,7 +26,7 @@ static uint8_t *action_of(const struct remat_model *model, const struct choice *
 /* The action that recomputes an item: twice where other values of its layer are. */
 static uint8_t again(const struct remat_model *model, const struct choice *choice, remat_item item)
 {
-    remat_region layer = model->item_region[item.i];
+    remat_layer layer = model->item_layer[item.i];
     bool twice = !remat_is_none(layer.i) && choice->twice[layer.i];
     return twice ? REMAT_ACTION_TWICE : REMAT_ACTION_RECOMPUTE;
 }
@@ -40,12 +40,12 @@ static void find_choice(struct remat_arena *arena, const struct remat_model *mod
     remat_decision_create(arena, decision->value_count, &out->decision);
     memcpy(out->decision.actions, decision->actions, decision->value_count);
     out->decision.blocking = decision->blocking;
-    REMAT_NEW(arena, out->twice, model->region_count);
+    REMAT_NEW(arena, out->twice, model->layer_count);
     REMAT_NEW(arena, times, model->item_count);
     for (remat_item i = {0}; i.i < model->item_count; i.i++) {
         times[i.i] = (uint8_t)remat_action_times(*action_of(model, out, i));
-        if (!remat_is_none(model->item_region[i.i].i))
-            out->twice[model->item_region[i.i].i] |= times[i.i] > 1;
+        if (!remat_is_none(model->item_layer[i.i].i))
+            out->twice[model->item_layer[i.i].i] |= times[i.i] > 1;
     }
     struct remat_border_choice choice = remat_border_follow(arena, &model->border, times);
     remat_border_measure(arena, &model->border, &choice);

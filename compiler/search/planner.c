@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 enum {
-    HELD_MAX = 1,            /* further paths leave so many of the last layers as they are */
+    FIXED_MAX = 1,           /* further paths leave so many of the last layers as they are */
     NODES_NEAR = 1000000,    /* graph nodes times decisions near corners */
     NODES_GROUPED = 4000000, /* graph nodes times sizes of groups that grow by one layer */
 };
@@ -23,15 +23,15 @@ static uint32_t find_first_grouped(const struct remat_planner *p, struct remat_a
 {
     const struct remat_border_choice *points = p->grouped.hull.points;
     const struct remat_path_step *steps = p->grouped.steps;
-    uint32_t step = 0, *first; /* by region: the last corner at which it drops none */
-    REMAT_NEW(arena, first, p->model.region_count);
-    memset(first, 0xff, p->model.region_count * sizeof *first);
+    uint32_t step = 0, *first; /* by layer: the last corner at which it drops none */
+    REMAT_NEW(arena, first, p->model.layer_count);
+    memset(first, 0xff, p->model.layer_count * sizeof *first);
     for (uint32_t c = p->grouped.hull.count; c-- > 1;)
         for (uint32_t i = 0; i < p->model.item_count; i++)
             if (between[i] && points[c - 1].keep[i] && !points[c].keep[i])
-                first[p->model.item_region[i].i] = c - 1;
-    while (step < p->grouped.count && (remat_is_none(steps[step].region.i) ||
-                                       first[steps[step].region.i] != steps[step].corner))
+                first[p->model.item_layer[i].i] = c - 1;
+    while (step < p->grouped.count &&
+           (remat_is_none(steps[step].layer.i) || first[steps[step].layer.i] != steps[step].corner))
         step++;
     return step;
 }
@@ -50,7 +50,7 @@ static struct remat_path_steps find_steps(const struct remat_planner *p, struct 
             remat_settled_writer(p->model.settled, p->model.item_value[i]).i <= loss->kernel.i)
             border.items[i].bytes = loss->border.items[i].bytes;
     }
-    return remat_path_find_steps(arena, &border, p->model.item_region, p->model.region_count);
+    return remat_path_find_steps(arena, &border, p->model.item_layer, p->model.layer_count);
 }
 
 /* By item: layers beyond the next one read it. */
@@ -58,13 +58,13 @@ static bool *find_far(const struct remat_planner *p, struct remat_arena *arena)
 {
     bool *far;
     const struct remat_border *b = &p->model.border;
-    const remat_region *region = p->model.item_region;
+    const remat_layer *layer = p->model.item_layer;
     REMAT_NEW(arena, far, b->item_count);
     for (uint32_t i = 0; i < b->item_count; i++) {
         const struct remat_border_task *task = &b->tasks[b->items[i].task.i];
         for (uint32_t e = task->input_begin; e < task->input_end; e++) {
-            uint32_t input = b->inputs[e].i, from = region[input].i;
-            far[input] |= region[i].i != from && region[i].i != from + 1;
+            uint32_t input = b->inputs[e].i, from = layer[input].i;
+            far[input] |= layer[i].i != from && layer[i].i != from + 1;
         }
     }
     return far;
@@ -78,7 +78,7 @@ static bool is_of_head(const struct remat_planner *p, remat_item item)
     remat_value value = p->model.item_value[item.i];
     uint16_t op = p->graph->nodes[remat_producer(p->graph, value).i].op;
     bool read = false;
-    if (!remat_op_has(op, REMAT_FACT_COLLECTIVE) || !remat_is_none(p->model.item_region[item.i].i))
+    if (!remat_op_has(op, REMAT_FACT_COLLECTIVE) || !remat_is_none(p->model.item_layer[item.i].i))
         return false;
     for (uint32_t m = 0; m < p->point_count; m++)
         read |= !remat_kernel_is_early(kernels, p->points[m].at.kernel) &&
@@ -126,21 +126,21 @@ static void find_paths(struct remat_planner *p, struct remat_arena *arena)
     bool *between;
     struct remat_path path = {.steps = &p->single,
                               .item_count = p->model.item_count,
-                              .item_region = p->model.item_region,
-                              .region_count = p->model.region_count,
+                              .item_layer = p->model.item_layer,
+                              .layer_count = p->model.layer_count,
                               .item_far = find_far(p, arena),
                               .group = 1};
-    uint32_t held_count = 1 + (p->model.region_count > HELD_MAX ? HELD_MAX : 0);
+    uint32_t fixed_count = 1 + (p->model.layer_count > FIXED_MAX ? FIXED_MAX : 0);
     REMAT_NEW(arena, between, p->model.item_count);
     for (uint32_t i = 0; i < p->model.item_count; i++) {
         between[i] = p->model.item_reach[i] == REMAT_REACH_LAYERS;
-        path.tail = p->model.item_region[i].i + 1 == p->model.region_count ? i + 1 : path.tail;
+        path.tail = p->model.item_layer[i].i + 1 == p->model.layer_count ? i + 1 : path.tail;
     }
     path.item_between = between;
-    REMAT_NEW(arena, p->paths, held_count + 1 + p->model.region_count);
-    for (; path.held < held_count; path.held++)
+    REMAT_NEW(arena, p->paths, fixed_count + 1 + p->model.layer_count);
+    for (; path.fixed < fixed_count; path.fixed++)
         p->paths[p->path_count++] = path;
-    path.held = 0;
+    path.fixed = 0;
     path.steps = &p->head_kept;
     if (p->head_kept.hull.count > 0)
         p->paths[p->path_count++] = path;
@@ -148,7 +148,7 @@ static void find_paths(struct remat_planner *p, struct remat_arena *arena)
     path.steps = &p->grouped;
     path.first = find_first_grouped(p, arena, between);
     p->tried_count = p->path_count;
-    for (path.group = 2; path.first < p->grouped.count && path.group <= p->model.region_count;
+    for (path.group = 2; path.first < p->grouped.count && path.group <= p->model.layer_count;
          path.group += 1 + path.group / all) {
         p->paths[p->path_count++] = path;
         if (bytes >= least_bytes)
@@ -273,8 +273,8 @@ static void recompute_twice(const struct remat_planner *p, const struct remat_pa
         remat_item item = p->model.item_of[v.i];
         if (remat_is_none(node.i) || remat_action_times(out->actions[v.i]) == 0)
             continue;
-        remat_region region = p->model.region_of_node[node.i];
-        if (!remat_is_none(region.i) && twice[region.i])
+        remat_layer layer = p->model.layer_of_node[node.i];
+        if (!remat_is_none(layer.i) && twice[layer.i])
             out->actions[v.i] = !remat_is_none(item.i) && remat_path_ends_group(path, item)
                                     ? REMAT_ACTION_RECOMPUTE
                                     : REMAT_ACTION_TWICE;
@@ -289,9 +289,9 @@ void remat_planner_decide(const struct remat_planner *p, struct remat_arena *are
                : path.i < p->path_count && index < remat_path_step_count(&p->paths[path.i]));
     const struct remat_path *walked = remat_is_none(path.i) ? NULL : &p->paths[path.i];
     uint8_t *actions; /* by item: SAVE where it is not free */
-    bool *twice;      /* by region */
+    bool *twice;      /* by layer */
     REMAT_NEW(arena, actions, p->model.item_count);
-    REMAT_NEW(arena, twice, p->model.region_count);
+    REMAT_NEW(arena, twice, p->model.layer_count);
     if (walked) {
         remat_path_twice(walked, index, twice);
         remat_path_choice(walked, index, twice, actions);
@@ -364,7 +364,7 @@ struct remat_binding remat_planner_binding(const struct remat_planner *p, struct
         if (cut.choice.keep[i] && at->at.border.items[i].bytes)
             kept[out.kept_count++] =
                 (struct remat_kept){p->graph->values[p->model.item_value[i].i].name,
-                                    p->model.item_region[i], at->at.border.items[i].bytes};
+                                    p->model.item_layer[i], at->at.border.items[i].bytes};
     qsort(kept, out.kept_count, sizeof *kept, compare_kept);
     out.kept = kept;
     return out;

@@ -54,7 +54,7 @@ struct remat_binding {
     uint32_t kept_count;
     const struct remat_kept {
         const char *value;
-        remat_region layer; /* may be none */
+        remat_layer layer; /* may be none */
         uint64_t bytes;
     } * kept; /* largest first */
 };

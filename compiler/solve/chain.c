@@ -39,7 +39,7 @@ struct remat_chain {
     uint32_t *group_begin;                  /* by group: of `group` */
     const remat_problem_node *group;        /* backward nodes, group by group */
     bool *reads_before;                     /* by group: it reads the value before its own */
-    uint64_t *held;                         /* backward bytes live before a group runs */
+    uint64_t *backward_bytes;               /* backward bytes live before a group runs */
     uint64_t *around;                       /* backward bytes and workspace during a run, by node */
     struct frontier *segments;              /* by times_of */
     struct frontier best, merged, combined; /* while computing; room for all */
@@ -188,7 +188,7 @@ static void take_splits(struct remat_chain *c, struct segment s)
 {
     const struct remat_problem *p = c->problem;
     uint64_t extra = base_bytes(c, s.a), ticks = 0, peak = 0;
-    uint64_t beside = extra + c->held[s.b] + (s.top ? p->bytes[s.b] : 0);
+    uint64_t beside = extra + c->backward_bytes[s.b] + (s.top ? p->bytes[s.b] : 0);
     for (uint32_t j = s.a; j < s.b && !is_over(c); j++) {
         uint64_t run = p->bytes[j] + p->workspace[j] + (j > s.a ? p->bytes[j - 1] : 0);
         peak = run > peak ? run : peak;
@@ -215,7 +215,8 @@ static void take_steps(struct remat_chain *c, struct segment s)
         return;
     }
     if (s.b == s.a) {
-        uint64_t run = base_bytes(c, s.a) + p->bytes[s.b] + p->workspace[s.b] + c->held[s.b];
+        uint64_t run =
+            base_bytes(c, s.a) + p->bytes[s.b] + p->workspace[s.b] + c->backward_bytes[s.b];
         uint64_t peak = group_peak(c, s.b, s.base, false);
         const struct step forward = {.end = (uint16_t)(s.b + 1)};
         if (!s.top && run > peak)
@@ -310,7 +311,7 @@ static void weigh_backward(struct remat_chain *c)
     const struct remat_problem *p = c->problem;
     uint64_t live = 0;
     for (uint32_t b = c->count; b-- > 0;) {
-        c->held[b] = live;
+        c->backward_bytes[b] = live;
         for (uint32_t i = c->group_begin[b]; i < c->group_begin[b + 1]; i++) {
             remat_problem_node v = c->group[i];
             c->reads_before[b] |= b > 0 && reads(c, v, b - 1);
@@ -354,7 +355,7 @@ struct remat_chain *remat_chain_find(struct remat_arena *arena, const struct rem
     for (uint32_t i = 0; i < p->node_count - forward; i++)
         grouped[i] += forward;
     c->group = (const remat_problem_node *)grouped;
-    REMAT_NEW(arena, c->held, c->count);
+    REMAT_NEW(arena, c->backward_bytes, c->count);
     REMAT_NEW(arena, c->around, p->node_count);
     REMAT_NEW(arena, c->reads_before, c->count);
     weigh_backward(c);

@@ -41,7 +41,7 @@ struct remat_cut remat_cut_create(struct remat_arena *arena, const struct remat_
     struct remat_cut c = {.problem = p,
                           .border = {.item_count = p->node_count, .task_count = p->node_count}};
     remat_item *inputs;
-    REMAT_ROOM(arena, inputs, p->input_begin[p->node_count]);
+    REMAT_NEW_UNINITIALIZED(arena, inputs, p->input_begin[p->node_count]);
     for (uint32_t e = 0; e < p->input_begin[p->node_count]; e++)
         inputs[e] = (remat_item){p->inputs[e].i};
     c.border.inputs = inputs;

@@ -11,7 +11,7 @@
 /* Belongs to one thread. A value that is fixed as kept takes its bytes out of `room`. */
 struct remat_cut {
     const struct remat_problem *problem;
-    struct remat_border border; /* items and tasks by node, no extras; costs in units */
+    struct remat_border border; /* items and tasks by node, no charges; costs in units */
     uint64_t room;              /* bytes for values that are not surely there */
     int shift;                  /* units per tick, as a power of two */
     uint64_t *charge;           /* by node: units that making it once more costs at least */

@@ -17,22 +17,22 @@ const struct remat_eviction remat_evictions[REMAT_EVICTIONS] = {
     {0.5, 1, 1, NULL, true}, {0, 0, 1, NULL, true}, {1, 0, 1, NULL, true}, {1, 1, 2, NULL, true}};
 
 /* A value, and what it was worth when last looked at. */
-struct held {
+struct resident {
     double worth;
     remat_problem_node value;
     size_t place; /* in the heap, + 1; 0: it is not there */
 };
 
-static bool goes_before(struct held *const *a, struct held *const *b)
+static bool goes_before(struct resident *const *a, struct resident *const *b)
 {
     return (*a)->worth != (*b)->worth ? (*a)->worth < (*b)->worth : (*a)->value.i < (*b)->value.i;
 }
 
-static void placed(struct held **held, size_t place)
+static void placed(struct resident **resident, size_t place)
 {
-    (*held)->place = place + 1;
+    (*resident)->place = place + 1;
 }
-REMAT_HEAP_PLACED(held_heap, struct held *, goes_before, placed);
+REMAT_HEAP_PLACED(resident_heap, struct resident *, goes_before, placed);
 
 struct greedy {
     const struct remat_problem *problem;
@@ -49,8 +49,8 @@ struct greedy {
     uint64_t work, counted; /* looks, in all and when last counted; too many: give up */
     /* Values that may go, least worth first. Worth falls only where `update` is called; elsewhere
      * it grows, so the first is the least once its worth is of now. */
-    struct held_heap heap;
-    struct held *held; /* by value */
+    struct resident_heap heap;
+    struct resident *residents; /* by value */
     remat_problem_node *stack;
     struct remat_sequence out;
 };
@@ -117,16 +117,16 @@ static double worth(struct greedy *g, remat_problem_node v)
 /* After a change of v: whether it may go, and what it is worth. */
 static void update(struct greedy *g, remat_problem_node v)
 {
-    struct held *held = &g->held[v.i];
-    size_t place = held->place;
+    struct resident *resident = &g->residents[v.i];
+    size_t place = resident->place;
     if (g->live[v.i] && g->pins[v.i] == 0 && g->problem->bytes[v.i]) {
-        held->worth = worth(g, v);
+        resident->worth = worth(g, v);
         if (place)
-            held_heap_settle(&g->heap, place - 1, held);
+            resident_heap_settle(&g->heap, place - 1, resident);
         else
-            held_heap_push(g->scratch, &g->heap, held);
+            resident_heap_push(g->scratch, &g->heap, resident);
     } else if (place) {
-        held_heap_take(&g->heap, place - 1)->place = 0;
+        resident_heap_take(&g->heap, place - 1)->place = 0;
     }
 }
 
@@ -174,7 +174,7 @@ static bool make_room(struct greedy *g, remat_problem_node node)
     while (g->used + bytes > g->budget) {
         if (g->heap.count == 0 || is_over(g))
             return false;
-        const struct held *victim = g->heap.items[0];
+        const struct resident *victim = g->heap.items[0];
         update(g, victim->value);
         if (g->heap.items[0] == victim)
             drop(g, victim->value);
@@ -272,10 +272,10 @@ struct remat_sequence remat_construct_greedy(struct remat_arena *arena,
     REMAT_NEW(g.scratch, g.pins, p->node_count);
     REMAT_NEW(g.scratch, g.mark, p->node_count);
     REMAT_NEW(g.scratch, g.stack, p->node_count);
-    REMAT_NEW(g.scratch, g.held, p->node_count);
+    REMAT_NEW(g.scratch, g.residents, p->node_count);
     g.next_use = remat_copy(g.scratch, p->user_begin, p->node_count, sizeof *g.next_use);
     for (remat_problem_node v = {0}; v.i < p->node_count; v.i++)
-        g.held[v.i].value = v;
+        g.residents[v.i].value = v;
     bool ok = true;
     for (remat_problem_node v = {0}; v.i < p->node_count && ok; v.i++) {
         g.position = v.i;

@@ -17,9 +17,9 @@ enum { WORDS_OF_SLOT = 2, WORDS_OF_LEAF = 2 * 25 }; /* overwritten at most, node
 static void reserve(struct remat_timeline *t, size_t words)
 {
     while (t->undo.capacity - t->undo.count < words)
-        t->undo.items =
-            remat_have(t->arena->ctx, remat_arena_grow(t->arena, t->undo.items, t->undo.count,
-                                                       &t->undo.capacity, sizeof *t->undo.items));
+        t->undo.items = remat_or_unwind(t->arena->ctx,
+                                        remat_arena_grow(t->arena, t->undo.items, t->undo.count,
+                                                         &t->undo.capacity, sizeof *t->undo.items));
 }
 
 static inline void set_word(struct remat_timeline *t, int64_t *at, int64_t value)

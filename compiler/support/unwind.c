@@ -86,7 +86,7 @@ void remat_unwind_as(remat_context *ctx, remat_status status)
 
 struct remat_arena *remat_scratch_open(remat_context *ctx)
 {
-    struct scratch *s = remat_have(ctx, remat_reallocate(ctx, NULL, sizeof *s));
+    struct scratch *s = remat_or_unwind(ctx, remat_reallocate(ctx, NULL, sizeof *s));
     *s = (struct scratch){.guard = ctx->guard};
     remat_arena_init(&s->arena, ctx);
     if (s->guard) {
@@ -117,7 +117,7 @@ uint32_t *remat_group(struct remat_arena *arena, const uint32_t *keys, uint32_t 
 {
     uint32_t *begin; /* until the end, begin[k + 1] is where the next index with key k goes */
     REMAT_NEW(arena, begin, (size_t)key_count + 2);
-    REMAT_ROOM(arena, *indices, count);
+    REMAT_NEW_UNINITIALIZED(arena, *indices, count);
     for (uint32_t i = 0; i < count; i++)
         begin[keys[i] + 2]++;
     for (uint32_t k = 0; k < key_count; k++)

@@ -56,7 +56,7 @@ struct remat_arena *remat_scratch_open(remat_context *ctx);
 void remat_scratch_close(struct remat_arena *scratch);
 
 /* `pointer`, or it unwinds where that is NULL: for functions of the runtime that allocate. */
-static inline void *remat_have(remat_context *ctx, void *pointer)
+static inline void *remat_or_unwind(remat_context *ctx, void *pointer)
 {
     if (!pointer)
         remat_unwind(ctx);
@@ -66,18 +66,18 @@ static inline void *remat_have(remat_context *ctx, void *pointer)
 /* As remat_arena_array and its siblings (base.h). */
 static inline void *remat_array(struct remat_arena *arena, size_t count, size_t size)
 {
-    return remat_have(arena->ctx, remat_arena_array(arena, count, size));
+    return remat_or_unwind(arena->ctx, remat_arena_array(arena, count, size));
 }
-static inline void *remat_room(struct remat_arena *arena, size_t count, size_t size)
+static inline void *remat_uninitialized(struct remat_arena *arena, size_t count, size_t size)
 {
-    return remat_have(arena->ctx, remat_arena_room(arena, count, size));
+    return remat_or_unwind(arena->ctx, remat_arena_uninitialized(arena, count, size));
 }
 static inline char *remat_string(struct remat_arena *arena, const char *text, size_t length)
 {
-    return remat_have(arena->ctx, remat_arena_string(arena, text, length));
+    return remat_or_unwind(arena->ctx, remat_arena_string(arena, text, length));
 }
 #define REMAT_FORMAT(arena, ...)                                                                   \
-    ((char *)remat_have((arena)->ctx, remat_arena_format((arena), __VA_ARGS__)))
+    ((char *)remat_or_unwind((arena)->ctx, remat_arena_format((arena), __VA_ARGS__)))
 
 /* Unwinds where a part of the text has been lost for want of memory. */
 static inline void remat_text_complete(const struct remat_text *text)
@@ -89,14 +89,14 @@ static inline void remat_text_complete(const struct remat_text *text)
 #define REMAT_NEW(arena, pointer, count)                                                           \
     ((pointer) = remat_array((arena), (count), sizeof *(pointer)))
 /* The same without zeros: all that is read is written first. */
-#define REMAT_ROOM(arena, pointer, count)                                                          \
-    ((pointer) = remat_room((arena), (count), sizeof *(pointer)))
+#define REMAT_NEW_UNINITIALIZED(arena, pointer, count)                                             \
+    ((pointer) = remat_uninitialized((arena), (count), sizeof *(pointer)))
 
 /* A copy of an array. */
 static inline void *remat_copy(struct remat_arena *arena, const void *items, size_t count,
                                size_t size)
 {
-    void *copy = remat_room(arena, count, size);
+    void *copy = remat_uninitialized(arena, count, size);
     if (count)
         memcpy(copy, items, count * size);
     return copy;
@@ -111,7 +111,7 @@ uint32_t *remat_group(struct remat_arena *arena, const uint32_t *keys, uint32_t 
 #define REMAT_PUSH(arena, list, item)                                                              \
     do {                                                                                           \
         if ((list)->count == (list)->capacity)                                                     \
-            (list)->items = remat_have(                                                            \
+            (list)->items = remat_or_unwind(                                                       \
                 (arena)->ctx, remat_arena_grow((arena), (list)->items, (list)->count,              \
                                                &(list)->capacity, sizeof *(list)->items));         \
         (list)->items[(list)->count++] = (item);                                                   \

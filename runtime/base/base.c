@@ -234,7 +234,7 @@ void *remat_arena_array(struct remat_arena *arena, size_t count, size_t size)
     return result ? memset(result, 0, bytes) : NULL;
 }
 
-void *remat_arena_room(struct remat_arena *arena, size_t count, size_t size)
+void *remat_arena_uninitialized(struct remat_arena *arena, size_t count, size_t size)
 {
     uint64_t bytes;
     return allocate(arena, count, size, &bytes);
@@ -259,8 +259,8 @@ char *remat_arena_format(struct remat_arena *arena, const char *format, ...)
     if (length < 0)
         return NULL;
     if ((uint64_t)length < room_bytes)
-        return remat_arena_room(arena, (size_t)length + 1, 1);
-    if (!(text = remat_arena_room(arena, (size_t)length + 1, 1)))
+        return remat_arena_uninitialized(arena, (size_t)length + 1, 1);
+    if (!(text = remat_arena_uninitialized(arena, (size_t)length + 1, 1)))
         return NULL;
     va_start(arguments, format);
     vsnprintf(text, (size_t)length + 1, format, arguments);

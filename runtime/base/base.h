@@ -86,7 +86,7 @@ void remat_context_keep_blocks(remat_context *ctx, bool keep);
  * count 0 yields a valid pointer. */
 void *remat_arena_array(struct remat_arena *arena, size_t count, size_t size);
 /* The same memory as it is: what nothing writes takes no room of the machine. */
-void *remat_arena_room(struct remat_arena *arena, size_t count, size_t size);
+void *remat_arena_uninitialized(struct remat_arena *arena, size_t count, size_t size);
 /* Copies a string of `length` bytes and terminates it; NULL when out of memory. */
 char *remat_arena_string(struct remat_arena *arena, const char *text, size_t length);
 char *remat_arena_format(struct remat_arena *arena, const char *format, ...) REMAT_PRINTF(2, 3);

@@ -20,7 +20,7 @@ static remat_status pack(const char *identifier, const void *data, size_t bytes,
     unsigned char *file;
     uint64_t total = REMAT_CONTAINER_BYTES + (uint64_t)bytes, hash = remat_hash(data, bytes, 0);
     uint64_t version = REMAT_FORMAT_VERSION;
-    if (!(file = remat_arena_room(arena, total, 1)))
+    if (!(file = remat_arena_uninitialized(arena, total, 1)))
         return REMAT_ERROR_MEMORY;
     memcpy(file, REMAT_CONTAINER_MAGIC, 4);
     memcpy(file + 4, identifier, 4);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Source side of the cut: item "available", task "runs", extra "charged". An arc that leaves it is
+/* Source side of the cut: item "available", task "runs", charge "due". An arc that leaves it is
  * paid, so every rule of the form "if this then that" is an unbounded arc. Capacities are integers,
  * rounded down, so that a cut proves its bound without tolerances; the unit is 1/64 ps, or coarser
  * where a high price would not fit. */
@@ -41,8 +41,8 @@ double remat_border_most_ps(const struct remat_border *b)
     double ps = 1 + fabs((double)b->constant_ps);
     for (remat_task t = {0}; t.i < b->task_count; t.i++)
         ps += fabs((double)b->tasks[t.i].cost_ps) + (double)b->tasks[t.i].again_ps;
-    for (uint32_t e = 0; e < b->extra_count; e++)
-        ps += (double)b->extra_ps[e];
+    for (uint32_t e = 0; e < b->charge_count; e++)
+        ps += (double)b->charge_ps[e];
     for (uint32_t a = 0; a < b->arc_count; a++)
         ps += b->arcs[a].ps > 0 ? (double)b->arcs[a].ps : 0;
     for (uint32_t w = 0; w < b->way_count; w++)
@@ -137,19 +137,19 @@ static void add_task(struct remat_border_network *n, remat_task t)
 static void reserve(struct remat_border_network *n)
 {
     const struct remat_border *b = n->border;
-    size_t count = 3 * (size_t)b->item_count + b->task_count + b->extra_count + b->arc_count;
+    size_t count = 3 * (size_t)b->item_count + b->task_count + b->charge_count + b->arc_count;
     for (remat_task t = {0}; t.i < b->task_count; t.i++)
         count += b->tasks[t.i].input_end - b->tasks[t.i].input_begin;
     remat_flow_reserve(&n->flow, count);
     n->capacities.capacity = count;
-    REMAT_ROOM(n->arena, n->capacities.items, count);
+    REMAT_NEW_UNINITIALIZED(n->arena, n->capacities.items, count);
 }
 
 struct remat_border_network *remat_border_network(struct remat_arena *arena,
                                                   const struct remat_border *b)
 {
     struct remat_border_network *n;
-    uint32_t nodes = b->item_count + b->task_count + b->extra_count;
+    uint32_t nodes = b->item_count + b->task_count + b->charge_count;
     REMAT_NEW(arena, n, 1);
     *n = (struct remat_border_network){.arena = arena,
                                        .border = b,
@@ -163,9 +163,9 @@ struct remat_border_network *remat_border_network(struct remat_arena *arena,
         add_item(n, i);
     for (remat_task t = {0}; t.i < b->task_count; t.i++)
         add_task(n, t);
-    for (uint32_t e = 0; e < b->extra_count; e++)
-        if (b->extra_ps[e])
-            add_arc(n, in_flow(remat_border_extra_node(b, e)), n->sink, (double)b->extra_ps[e]);
+    for (uint32_t e = 0; e < b->charge_count; e++)
+        if (b->charge_ps[e])
+            add_arc(n, in_flow(remat_border_charge_node(b, e)), n->sink, (double)b->charge_ps[e]);
     for (uint32_t a = 0; a < b->arc_count; a++)
         add_arc(n, in_flow(b->arcs[a].from), in_flow(b->arcs[a].to),
                 b->arcs[a].ps == REMAT_BORDER_RULE ? INFINITY : (double)b->arcs[a].ps);
@@ -186,8 +186,8 @@ void remat_border_measure(struct remat_arena *arena, const struct remat_border *
                           struct remat_border_choice *choice)
 {
     bool *holds; /* by node */
-    REMAT_NEW(arena, holds, b->item_count + b->task_count + b->extra_count);
-    REMAT_ROOM(arena, choice->keep, b->item_count);
+    REMAT_NEW(arena, holds, b->item_count + b->task_count + b->charge_count);
+    REMAT_NEW_UNINITIALIZED(arena, choice->keep, b->item_count);
     choice->cost_ps = b->constant_ps;
     choice->bytes = 0;
     for (remat_item i = {0}; i.i < b->item_count; i.i++)
@@ -205,8 +205,8 @@ void remat_border_measure(struct remat_arena *arena, const struct remat_border *
     for (uint32_t a = 0; a < b->arc_count; a++)
         if (b->arcs[a].ps == REMAT_BORDER_RULE)
             holds[b->arcs[a].to.i] |= holds[b->arcs[a].from.i];
-    for (uint32_t e = 0; e < b->extra_count; e++)
-        choice->cost_ps += holds[remat_border_extra_node(b, e).i] ? b->extra_ps[e] : 0;
+    for (uint32_t e = 0; e < b->charge_count; e++)
+        choice->cost_ps += holds[remat_border_charge_node(b, e).i] ? b->charge_ps[e] : 0;
     for (uint32_t a = 0; a < b->arc_count; a++)
         if (b->arcs[a].ps > 0 && holds[b->arcs[a].from.i] && !holds[b->arcs[a].to.i])
             choice->cost_ps += b->arcs[a].ps;

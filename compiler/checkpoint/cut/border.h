@@ -17,7 +17,7 @@
 
 REMAT_INDEX(remat_item); /* of a border problem */
 REMAT_INDEX(remat_task);
-REMAT_INDEX(remat_region); /* of the forward pass, in its order: what items belong to */
+REMAT_INDEX(remat_layer); /* of the forward pass, in its order: what items belong to */
 
 struct remat_border_item {
     uint64_t bytes;              /* kept in place, for no time */
@@ -43,8 +43,8 @@ struct remat_border_task {
 REMAT_INDEX(remat_border_node);
 
 /* Nodes of the problem: items, which are available or not, then tasks, which run or not, then
- * extras, each a charge that holds or not. An arc costs ps where `from` holds and `to` does not;
- * REMAT_BORDER_RULE forbids that. Rules lead to extras alone, and those that lead to one come
+ * charges, each due or not. An arc costs ps where `from` holds and `to` does not;
+ * REMAT_BORDER_RULE forbids that. Rules lead to charges alone, and those that lead to one come
  * before those that start from it. */
 enum { REMAT_BORDER_RULE = -1 };
 struct remat_border_arc {
@@ -53,12 +53,12 @@ struct remat_border_arc {
 };
 
 struct remat_border {
-    uint32_t item_count, task_count, extra_count, arc_count, way_count;
+    uint32_t item_count, task_count, charge_count, arc_count, way_count;
     struct remat_border_item *items;
     const struct remat_border_way *ways;
     struct remat_border_task *tasks;
     const remat_item *inputs;
-    int64_t *extra_ps; /* by extra: not below zero */
+    int64_t *charge_ps; /* by charge: not below zero */
     struct remat_border_arc *arcs;
     int64_t constant_ps; /* of every choice */
 };
@@ -72,10 +72,10 @@ static inline remat_border_node remat_border_task_node(const struct remat_border
 {
     return (remat_border_node){border->item_count + task.i};
 }
-static inline remat_border_node remat_border_extra_node(const struct remat_border *border,
-                                                        uint32_t extra)
+static inline remat_border_node remat_border_charge_node(const struct remat_border *border,
+                                                         uint32_t charge)
 {
-    return (remat_border_node){border->item_count + border->task_count + extra};
+    return (remat_border_node){border->item_count + border->task_count + charge};
 }
 
 /* A choice. `run` says it all: an item is kept when it is available and its task does not run. */

@@ -9,7 +9,7 @@ enum { POLL = 4096 };
 void remat_flow_reserve(struct remat_flow *f, size_t count)
 {
     f->added.capacity = count;
-    REMAT_ROOM(f->arena, f->added.items, count);
+    REMAT_NEW_UNINITIALIZED(f->arena, f->added.items, count);
 }
 
 void remat_flow_index(struct remat_flow *f)
@@ -17,10 +17,10 @@ void remat_flow_index(struct remat_flow *f)
     struct remat_arena *scratch = remat_scratch_open(f->arena->ctx);
     remat_flow_node *tails;
     uint32_t *order, *place, count = 2 * (uint32_t)f->added.count; /* 2 i + 1: reverse */
-    REMAT_ROOM(scratch, tails, count);
-    REMAT_ROOM(scratch, place, count);
-    REMAT_ROOM(f->arena, f->arcs, count);
-    REMAT_ROOM(f->arena, f->place, f->added.count);
+    REMAT_NEW_UNINITIALIZED(scratch, tails, count);
+    REMAT_NEW_UNINITIALIZED(scratch, place, count);
+    REMAT_NEW_UNINITIALIZED(f->arena, f->arcs, count);
+    REMAT_NEW_UNINITIALIZED(f->arena, f->place, f->added.count);
     for (uint32_t i = 0; i < f->added.count; i++) {
         tails[2 * i] = f->added.items[i].from;
         tails[2 * i + 1] = f->added.items[i].to;

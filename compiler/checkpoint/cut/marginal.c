@@ -79,7 +79,7 @@ static void change_holder(struct counts *c, remat_border_node node, bool more)
     if (!turns(&c->holders[node.i], more))
         return;
     if (node.i >= b->item_count + b->task_count)
-        charge(c, b->extra_ps[node.i - b->item_count - b->task_count], more);
+        charge(c, b->charge_ps[node.i - b->item_count - b->task_count], more);
     else if (node.i >= b->item_count)
         charge(c, b->tasks[node.i - b->item_count].cost_ps, more);
     for (uint32_t e = c->end_begin[node.i]; e < c->end_begin[node.i + 1]; e++) {
@@ -150,7 +150,7 @@ static void change_times(struct counts *c, remat_item item, uint8_t times)
 static void count_all(struct remat_arena *arena, const struct remat_border *border,
                       const uint8_t *times, struct counts *c)
 {
-    uint32_t nodes = border->item_count + border->task_count + border->extra_count;
+    uint32_t nodes = border->item_count + border->task_count + border->charge_count;
     uint32_t *node_of;
     *c = (struct counts){.arena = arena, .border = border, .cost_ps = border->constant_ps};
     c->times = remat_copy(arena, times, border->item_count, sizeof *times);

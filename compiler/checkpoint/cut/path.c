@@ -9,8 +9,8 @@ struct path_builder {
     struct remat_arena *arena;
     const struct remat_border *border;
     struct remat_border_hull hull;
-    uint32_t *begin, *items; /* by region, those in none last */
-    uint8_t *part;
+    uint32_t *begin, *items; /* by layer, those in none last */
+    uint8_t *subset;
     struct REMAT_LIST(struct remat_path_step) steps;
 };
 
@@ -27,12 +27,12 @@ static uint64_t held_bytes(const struct path_builder *b, uint32_t corner, remat_
     return choice->keep[i.i] ? remat_border_way(b->border, i, choice->way[i.i]).bytes : 0;
 }
 
-/* Half of the largest drop of an item in the region. No limit if another item grows, which has to
+/* Half of the largest drop of an item in the layer. No limit if another item grows, which has to
  * happen in the same step. */
-static uint64_t large_bytes(const struct path_builder *b, uint32_t corner, remat_region region)
+static uint64_t large_bytes(const struct path_builder *b, uint32_t corner, remat_layer layer)
 {
     uint64_t most = 0;
-    for (uint32_t k = b->begin[region.i]; k < b->begin[region.i + 1]; k++) {
+    for (uint32_t k = b->begin[layer.i]; k < b->begin[layer.i + 1]; k++) {
         remat_item i = {b->items[k]};
         if (!changes(b, corner, i))
             continue;
@@ -44,52 +44,52 @@ static uint64_t large_bytes(const struct path_builder *b, uint32_t corner, remat
     return most / 2;
 }
 
-/* Starts a part at each large item, unless it has the task of the one before; small items join. */
-static void add_region(struct path_builder *b, uint32_t corner, remat_region region,
-                       uint32_t region_count)
+/* Begins a subset at each large item, unless it has the task of the one before; small ones join. */
+static void add_layer(struct path_builder *b, uint32_t corner, remat_layer layer,
+                      uint32_t layer_count)
 {
-    uint64_t large = large_bytes(b, corner, region);
+    uint64_t large = large_bytes(b, corner, layer);
     remat_task task = {REMAT_NONE};
-    uint32_t part = 0;
+    uint32_t subset = 0;
     bool any = false;
-    for (uint32_t k = b->begin[region.i]; k < b->begin[region.i + 1]; k++) {
+    for (uint32_t k = b->begin[layer.i]; k < b->begin[layer.i + 1]; k++) {
         remat_item i = {b->items[k]};
         const struct remat_border_item *item = &b->border->items[i.i];
         if (!changes(b, corner, i))
             continue;
         uint64_t dropped = held_bytes(b, corner, i) - held_bytes(b, corner + 1, i);
-        if (large != UINT64_MAX && dropped > large && item->task.i != task.i && part < UINT8_MAX) {
-            part += task.i != REMAT_NONE;
+        if (large != UINT64_MAX && dropped > large && item->task.i != task.i &&
+            subset < UINT8_MAX) {
+            subset += task.i != REMAT_NONE;
             task = item->task;
         }
-        b->part[(size_t)corner * b->border->item_count + i.i] = (uint8_t)part;
+        b->subset[(size_t)corner * b->border->item_count + i.i] = (uint8_t)subset;
         any = true;
     }
-    if (region.i == region_count)
-        region.i = REMAT_NONE;
-    for (uint32_t p = 0; any && p <= part; p++)
-        REMAT_PUSH(b->arena, &b->steps, ((struct remat_path_step){corner, region, p}));
+    if (layer.i == layer_count)
+        layer.i = REMAT_NONE;
+    for (uint32_t p = 0; any && p <= subset; p++)
+        REMAT_PUSH(b->arena, &b->steps, ((struct remat_path_step){corner, layer, p}));
 }
 
 struct remat_path_steps remat_path_find_steps(struct remat_arena *arena,
                                               const struct remat_border *border,
-                                              const remat_region *item_region,
-                                              uint32_t region_count)
+                                              const remat_layer *item_layer, uint32_t layer_count)
 {
     struct path_builder b = {
         .arena = arena, .border = border, .hull = remat_border_find_hull(arena, border)};
-    uint32_t *region_of; /* by item; region_count: in none */
-    REMAT_NEW(arena, b.part, (size_t)b.hull.count * border->item_count);
-    REMAT_NEW(arena, region_of, border->item_count);
+    uint32_t *layer_of; /* by item; layer_count: in none */
+    REMAT_NEW(arena, b.subset, (size_t)b.hull.count * border->item_count);
+    REMAT_NEW(arena, layer_of, border->item_count);
     for (uint32_t i = 0; i < border->item_count; i++)
-        region_of[i] = item_region[i].i < region_count ? item_region[i].i : region_count;
-    b.begin = remat_group(arena, region_of, border->item_count, region_count + 1, &b.items);
+        layer_of[i] = item_layer[i].i < layer_count ? item_layer[i].i : layer_count;
+    b.begin = remat_group(arena, layer_of, border->item_count, layer_count + 1, &b.items);
     for (uint32_t corner = 0; corner + 1 < b.hull.count; corner++) {
-        add_region(&b, corner, (remat_region){region_count}, region_count);
-        for (remat_region region = {0}; region.i < region_count; region.i++)
-            add_region(&b, corner, region, region_count);
+        add_layer(&b, corner, (remat_layer){layer_count}, layer_count);
+        for (remat_layer layer = {0}; layer.i < layer_count; layer.i++)
+            add_layer(&b, corner, layer, layer_count);
     }
-    return (struct remat_path_steps){b.hull, (uint32_t)b.steps.count, b.steps.items, b.part};
+    return (struct remat_path_steps){b.hull, (uint32_t)b.steps.count, b.steps.items, b.subset};
 }
 
 uint32_t remat_path_length(const struct remat_path *path)
@@ -112,15 +112,15 @@ uint32_t remat_path_corner(const struct remat_path *path, uint32_t index)
 static bool is_changed(const struct remat_path *path, const struct remat_path_step *last,
                        remat_item i)
 {
-    remat_region region = path->item_region[i.i];
-    if (region.i == last->region.i)
-        return path->steps->part[(size_t)last->corner * path->item_count + i.i] <= last->part;
-    return region.i == REMAT_NONE || (last->region.i != REMAT_NONE && region.i < last->region.i);
+    remat_layer layer = path->item_layer[i.i];
+    if (layer.i == last->layer.i)
+        return path->steps->subset[(size_t)last->corner * path->item_count + i.i] <= last->subset;
+    return layer.i == REMAT_NONE || (last->layer.i != REMAT_NONE && layer.i < last->layer.i);
 }
 
 bool remat_path_ends_group(const struct remat_path *path, remat_item i)
 {
-    return path->item_between[i.i] && (path->item_region[i.i].i + 1) % path->group == 0;
+    return path->item_between[i.i] && (path->item_layer[i.i].i + 1) % path->group == 0;
 }
 
 static void choose_plain(const struct remat_path *path, uint32_t index, uint8_t *actions)
@@ -131,22 +131,22 @@ static void choose_plain(const struct remat_path *path, uint32_t index, uint8_t 
     const struct remat_border_choice *first = steps->hull.points;
     const struct remat_border_choice *now = &first[last ? last->corner : 0];
     for (remat_item i = {0}; i.i < path->item_count; i.i++) {
-        remat_region region = path->item_region[i.i];
-        bool is_held = region.i == REMAT_NONE ? path->held > 0 && i.i >= path->tail
-                                              : region.i >= path->region_count - path->held;
+        remat_layer layer = path->item_layer[i.i];
+        bool is_fixed = layer.i == REMAT_NONE ? path->fixed > 0 && i.i >= path->tail
+                                              : layer.i >= path->layer_count - path->fixed;
         bool next = last && is_changed(path, last, i);
-        const struct remat_border_choice *corner = is_held ? first : &now[next];
+        const struct remat_border_choice *corner = is_fixed ? first : &now[next];
         bool kept = corner->keep[i.i] || remat_path_ends_group(path, i);
         actions[i.i] = kept ? corner->way[i.i] : REMAT_ACTION_RECOMPUTE;
     }
 }
 
-/* --- groups of regions that are recomputed twice --- */
+/* --- groups of layers that are recomputed twice --- */
 
 /* When the backward pass reaches group j (from 1) of those whose inputs are saved, the inputs of
  * later groups are freed and its own inner inputs are live: j + size - 1 inputs in all. So the
  * first groups may be the largest. With at most `most` inputs at once, m groups cover the sum of
- * max(1, most - j + 1) regions, as Griewank and Walther's revolve does for two sweeps. */
+ * max(1, most - j + 1) layers, as Griewank and Walther's revolve does for two sweeps. */
 static uint32_t size_of(uint32_t group, uint32_t most)
 {
     return group + 1 < most ? most - group : 1;
@@ -179,28 +179,28 @@ static void choose_twice(uint32_t stage_count, uint32_t dropped, bool *out)
 static uint32_t group_count(const struct remat_path *path)
 {
     assert(path->group > 0);
-    return (path->region_count + path->group - 1) / path->group;
+    return (path->layer_count + path->group - 1) / path->group;
 }
 
 uint32_t remat_path_twice_count(const struct remat_path *path)
 {
-    return path->held || path->region_count == 0 ? 0 : group_count(path) - 1;
+    return path->fixed || path->layer_count == 0 ? 0 : group_count(path) - 1;
 }
 
 void remat_path_twice(const struct remat_path *path, uint32_t index, bool *twice)
 {
     assert(index < remat_path_step_count(path));
     uint32_t last = remat_path_length(path) - 1;
-    memset(twice, 0, path->region_count * sizeof *twice);
+    memset(twice, 0, path->layer_count * sizeof *twice);
     if (index <= last)
         return;
     choose_twice(group_count(path), index - last, twice);
-    for (uint32_t r = path->region_count; r-- > 0;)
+    for (uint32_t r = path->layer_count; r-- > 0;)
         twice[r] = twice[r / path->group];
     for (remat_item i = {0}; i.i < path->item_count; i.i++)
         for (uint32_t r = 0;
              path->item_far[i.i] && remat_path_ends_group(path, i) && r < path->group; r++)
-            twice[path->item_region[i.i].i - r] = false;
+            twice[path->item_layer[i.i].i - r] = false;
 }
 
 void remat_path_choice(const struct remat_path *path, uint32_t index, const bool *twice,
@@ -210,6 +210,6 @@ void remat_path_choice(const struct remat_path *path, uint32_t index, const bool
     uint32_t last = remat_path_length(path) - 1;
     choose_plain(path, index < last ? index : last, actions);
     for (remat_item i = {0}; i.i < path->item_count; i.i++)
-        if (remat_path_ends_group(path, i) && twice[path->item_region[i.i].i])
+        if (remat_path_ends_group(path, i) && twice[path->item_layer[i.i].i])
             actions[i.i] = REMAT_ACTION_RECOMPUTE;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Paths: sequences of choices of what to keep, from the fastest to the smallest, that depend on no
  * budget. A path follows the corners of a border problem's hull. Between two corners it changes one
- * region after the other, beginning with the first of the forward pass, because what the last
- * regions keep is freed soonest. Several large items of one region change one by one.
+ * layer after the other, beginning with the first of the forward pass, because what the last
+ * layers keep is freed soonest. Several large items of one layer change one by one.
  *
- * Two regions are recomputed together, as a group, if the value between them is not kept. Every
+ * Two layers are recomputed together, as a group, if the value between them is not kept. Every
  * group-th of these values is kept, whatever the corners say. */
 #ifndef REMAT_PATH_H
 #define REMAT_PATH_H
@@ -12,26 +12,25 @@
 #include "border.h"
 #include "decision.h"
 
-/* A step changes the items of `region` in part `part` from corner `corner` to the next one. */
+/* A step changes the items of `layer` in subset `subset` from corner `corner` to the next one. */
 struct remat_path_step {
     uint32_t corner;
-    remat_region region; /* none, which comes first: items of no region */
-    uint32_t part;
+    remat_layer layer; /* none, which comes first: items of no layer */
+    uint32_t subset;
 };
 
 struct remat_path_steps {
     struct remat_border_hull hull;
     uint32_t count;
     struct remat_path_step *steps; /* in order */
-    const uint8_t *part;           /* by corner * item_count + item */
+    const uint8_t *subset;         /* by corner * item_count + item */
 };
 
-/* The steps along the hull of `border`, in the arena. `item_region` is by item, of region_count
- * regions. */
+/* The steps along the hull of `border`, in the arena. `item_layer` is by item, of layer_count
+ * layers. */
 struct remat_path_steps remat_path_find_steps(struct remat_arena *arena,
                                               const struct remat_border *border,
-                                              const remat_region *item_region,
-                                              uint32_t region_count);
+                                              const remat_layer *item_layer, uint32_t layer_count);
 
 REMAT_INDEX(remat_path_id); /* of a planner's paths */
 #define REMAT_NO_PATH ((remat_path_id){REMAT_NONE})
@@ -39,15 +38,15 @@ REMAT_INDEX(remat_path_id); /* of a planner's paths */
 struct remat_path {
     const struct remat_path_steps *steps;
     uint32_t item_count;
-    const remat_region *item_region;
-    uint32_t region_count;
-    const bool *item_between; /* computed in one region and read in others */
-    uint32_t held;  /* number of last regions that stay as in the first corner; if not 0, so do the
-                       items from `tail` on */
-    uint32_t tail;  /* the first item after the last region */
-    uint32_t group; /* most regions that are recomputed together, at least 1 */
+    const remat_layer *item_layer;
+    uint32_t layer_count;
+    const bool *item_between; /* computed in one layer and read in others */
+    uint32_t fixed; /* number of last layers that stay as in the first corner; if not 0, so do the
+                      items from `tail` on */
+    uint32_t tail;  /* the first item after the last layer */
+    uint32_t group; /* most layers that are recomputed together, at least 1 */
     uint32_t first; /* the path begins before this step */
-    const bool *item_far; /* read beyond the next region: such an input of a group is kept */
+    const bool *item_far; /* read beyond the next layer: such an input of a group is kept */
 };
 
 /* Number of choices. */
@@ -64,19 +63,19 @@ static inline uint32_t remat_path_step_count(const struct remat_path *path)
     return remat_path_length(path) + remat_path_twice_count(path);
 }
 
-/* By region: whether choice `index` recomputes it twice, but for its outputs: once on the way to an
+/* By layer: whether choice `index` recomputes it twice, but for its outputs: once on the way to an
  * input that was dropped, and once for its own backward pass. */
 void remat_path_twice(const struct remat_path *path, uint32_t index, bool *twice);
 
 /* The first choice from `index` on that is a corner of the hull. */
 uint32_t remat_path_corner(const struct remat_path *path, uint32_t index);
 
-/* Fills actions[item], RECOMPUTE or a way to keep, for choice `index`, which recomputes the regions
+/* Fills actions[item], RECOMPUTE or a way to keep, for choice `index`, which recomputes the layers
  * `twice` twice. */
 void remat_path_choice(const struct remat_path *path, uint32_t index, const bool *twice,
                        uint8_t *actions);
 
-/* Whether the item is an output of a group of regions, which the next group reads. */
+/* Whether the item is an output of a group of layers, which the next group reads. */
 bool remat_path_ends_group(const struct remat_path *path, remat_item item);
 
 /* --- neighbours.c: decisions near given ones, independent of any budget --- */

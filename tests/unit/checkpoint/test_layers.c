@@ -102,7 +102,7 @@ static void check_named(const struct subject_bench *b, const struct family *fami
     uint32_t named = 0;
     for (uint32_t i = 0; i < b->model.item_count; i++) {
         uint32_t v = b->model.item_value[i].i, node = g->values[v].node.i;
-        uint32_t expected = layer_named(g, node, family), found = b->model.item_region[i].i;
+        uint32_t expected = layer_named(g, node, family), found = b->model.item_layer[i].i;
         bool embedded = family->norm && ends_with(g->scopes[g->nodes[node].scope.i].path, "embed");
         CHECK(found == expected || (embedded && found % remat_graph_layers(g) == 0),
               "%s: \"%s\" is in layer %d, by its scope in %d", g->name, g->values[v].name,
@@ -175,27 +175,27 @@ static remat_status keep_inputs(struct subject_bench *b, double *shared_ps)
 {
     remat_status st = REMAT_OK;
     struct remat_border *problem = &b->model.border;
-    const remat_region *region = b->model.item_region;
-    uint32_t *region_of_task, *charged; /* by extra: the last layer that pays, and 2 */
+    const remat_layer *layer = b->model.item_layer;
+    uint32_t *layer_of_task, *charged; /* by charge: the last layer that pays, and 2 */
     *shared_ps = 0;
-    REMAT_TRY_NEW(&b->s.arena, region_of_task, problem->task_count);
-    REMAT_TRY_NEW(&b->s.arena, charged, problem->extra_count);
+    REMAT_TRY_NEW(&b->s.arena, layer_of_task, problem->task_count);
+    REMAT_TRY_NEW(&b->s.arena, charged, problem->charge_count);
     for (uint32_t i = 0; i < problem->item_count; i++) {
         const struct remat_border_task *task = &problem->tasks[problem->items[i].task.i];
-        region_of_task[problem->items[i].task.i] = region[i].i;
+        layer_of_task[problem->items[i].task.i] = layer[i].i;
         for (uint32_t k = task->input_begin; k < task->input_end; k++)
             problem->items[problem->inputs[k].i].kept |=
-                region[problem->inputs[k].i].i != region[i].i;
+                layer[problem->inputs[k].i].i != layer[i].i;
     }
     for (uint32_t a = 0; a < problem->arc_count; a++) {
         const struct remat_border_arc *arc = &problem->arcs[a];
-        uint32_t extra = arc->to.i - remat_border_extra_node(problem, 0).i;
+        uint32_t charge = arc->to.i - remat_border_charge_node(problem, 0).i;
         if (arc->ps != REMAT_BORDER_RULE)
             continue;
-        uint32_t payer = region_of_task[arc->from.i - problem->item_count] + 2;
-        if (charged[extra] && charged[extra] != payer)
-            *shared_ps += (double)problem->extra_ps[extra];
-        charged[extra] = payer;
+        uint32_t payer = layer_of_task[arc->from.i - problem->item_count] + 2;
+        if (charged[charge] && charged[charge] != payer)
+            *shared_ps += (double)problem->charge_ps[charge];
+        charged[charge] = payer;
     }
 fail:
     return st;
@@ -216,7 +216,7 @@ static remat_status find_gain(const struct subject_bench *b, uint32_t layer, boo
     REMAT_TRY_NEW(&scratch, part.items, part.item_count);
     memcpy(part.items, model->border.items, part.item_count * sizeof *part.items);
     for (uint32_t i = 0; i < part.item_count; i++)
-        part.items[i].kept |= !all && model->item_region[i].i != layer;
+        part.items[i].kept |= !all && model->item_layer[i].i != layer;
     network = remat_border_network(&scratch, &part);
     struct remat_border_choice choice = remat_border_cut(network, price).choice;
     REMAT_TRY_NEW(&scratch, all_kept.run, part.task_count);
@@ -239,7 +239,7 @@ static remat_status check_sum(const struct subject_bench *b, double shared_ps)
         double whole_ps, sum_ps, ps;
         REMAT_TRY(find_gain(b, 0, true, price, &whole_ps));
         REMAT_TRY(find_gain(b, REMAT_NONE, false, price, &sum_ps));
-        for (uint32_t layer = 0; layer < b->model.region_count; layer++) {
+        for (uint32_t layer = 0; layer < b->model.layer_count; layer++) {
             REMAT_TRY(find_gain(b, layer, false, price, &ps));
             sum_ps += ps;
         }
@@ -264,9 +264,9 @@ static remat_status check_corners(struct subject_bench *b)
     for (uint32_t c = 0; c < hull.count; c++)
         for (uint32_t layer = 1; layer + 2 < LAYERS; layer++)
             for (uint32_t i = 0, j = 0; i < model->item_count; i++) {
-                if (model->item_region[i].i != layer)
+                if (model->item_layer[i].i != layer)
                     continue;
-                while (j < model->item_count && model->item_region[j].i != layer + 1)
+                while (j < model->item_count && model->item_layer[j].i != layer + 1)
                     j++;
                 CHECK(j < model->item_count && hull.points[c].keep[i] == hull.points[c].keep[j],
                       "%s, corner %u: %s of layer %u", b->s.graph->name, c,
@@ -287,8 +287,8 @@ static void check_family(const struct family *family)
     for (enum scopes scopes = AS_THEY_ARE; scopes <= NONE; scopes++) {
         subject_init(&benches[scopes].s);
         REMAT_TRY(prepare(&benches[scopes], family, scopes));
-        CHECK(benches[scopes].model.region_count == named->model.region_count, "%s: %u layers",
-              family->preset, benches[scopes].model.region_count);
+        CHECK(benches[scopes].model.layer_count == named->model.layer_count, "%s: %u layers",
+              family->preset, benches[scopes].model.layer_count);
     }
     check_named(named, family);
     REMAT_TRY(check_decisions(named, &benches[WITHOUT_LAYERS]));
@@ -297,7 +297,7 @@ static void check_family(const struct family *family)
         check_plans(named, &benches[NONE]);
     REMAT_TRY(keep_inputs(named, &shared_ps));
     REMAT_TRY(check_sum(named, shared_ps));
-    if (named->model.region_count == LAYERS)
+    if (named->model.layer_count == LAYERS)
         REMAT_TRY(check_corners(named));
 fail:
     for (enum scopes scopes = AS_THEY_ARE; scopes <= NONE; scopes++) {
@@ -400,8 +400,8 @@ static void check_own(const struct own *own)
     REMAT_TRY(remat_device_description_read(b.s.ctx, &b.s.arena, "h100-sxm", 0, &b.s.device));
     REMAT_TRY(subject_prepare_graph(&b.s, source, 0));
     REMAT_TRY(subject_bench_extract(&b));
-    CHECK(b.model.region_count == own->expected, "%s: %u layers, not %u", b.s.graph->name,
-          b.model.region_count, own->expected);
+    CHECK(b.model.layer_count == own->expected, "%s: %u layers, not %u", b.s.graph->name,
+          b.model.layer_count, own->expected);
 fail:
     CHECK_OK(b.s.ctx, st, "%u", own->features);
     subject_release(&b.s);

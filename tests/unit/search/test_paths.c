@@ -13,7 +13,7 @@ static uint32_t last_step(const struct remat_planner *planner, uint32_t path)
     return remat_path_length(&planner->paths[path]) - 1;
 }
 
-/* --- the last layer held --- */
+/* --- the last layer fixed --- */
 
 static remat_status prepare(struct subject_bench *b, const char *preset)
 {
@@ -43,23 +43,23 @@ static uint32_t find_last_layer(const struct remat_graph *g)
 }
 
 /* Values of the last layer and behind it that recomputation changes: *inside, *behind. */
-static void check_held(struct subject_bench *b, uint32_t *inside, uint32_t *behind)
+static void check_fixed(struct subject_bench *b, uint32_t *inside, uint32_t *behind)
 {
     const struct remat_graph *g = b->s.graph;
-    struct remat_decision all, free, held;
+    struct remat_decision all, free, fixed;
     uint32_t begin = find_last_layer(g);
     remat_planner_decide(b->planner, &b->s.arena, (remat_path_id){0}, 0, &all);
     remat_planner_decide(b->planner, &b->s.arena, (remat_path_id){0}, last_step(b->planner, 0),
                          &free);
     remat_planner_decide(b->planner, &b->s.arena, (remat_path_id){1}, last_step(b->planner, 1),
-                         &held);
+                         &fixed);
     for (uint32_t v = 0; v < g->value_count; v++) {
         uint32_t node = g->values[v].node.i;
-        bool is_held = !remat_is_none(node) && node >= begin;
-        uint8_t expected = is_held ? all.actions[v] : free.actions[v];
-        CHECK(held.actions[v] == expected, "%s: \"%s\": action %u, not %u", g->name,
-              g->values[v].name, held.actions[v], expected);
-        if (is_held && all.actions[v] != free.actions[v])
+        bool is_fixed = !remat_is_none(node) && node >= begin;
+        uint8_t expected = is_fixed ? all.actions[v] : free.actions[v];
+        CHECK(fixed.actions[v] == expected, "%s: \"%s\": action %u, not %u", g->name,
+              g->values[v].name, fixed.actions[v], expected);
+        if (is_fixed && all.actions[v] != free.actions[v])
             ++*(layer_of(g, node) < 0 ? behind : inside);
     }
 }
@@ -70,7 +70,7 @@ static void check_preset(const char *preset)
     uint32_t inside = 0, behind = 0;
     subject_init(&b.s);
     CHECK_OK(b.s.ctx, prepare(&b, preset), "%s", preset);
-    check_held(&b, &inside, &behind);
+    check_fixed(&b, &inside, &behind);
     CHECK(inside > 0 && behind > 0, "%s: %u and %u values", preset, inside, behind);
     subject_release(&b.s);
 }

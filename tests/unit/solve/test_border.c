@@ -16,7 +16,7 @@ enum {
     TASKS = 9,
     ITEMS = 12,
     EDGES = 48,
-    EXTRAS = 6,
+    CHARGES = 6,
     ARCS = 40,
     WAY_ITEMS = 3,
     UNITS = 9 * ITEMS + 1
@@ -29,18 +29,18 @@ struct sample {
     struct remat_border_way ways[2 * WAY_ITEMS];
     remat_item inputs[EDGES];
     struct remat_border_arc arcs[ARCS];
-    int64_t extra_ps[EXTRAS];
+    int64_t charge_ps[CHARGES];
     double
         cheapest[UNITS]; /* by what is kept, in 256 bytes: the least cost; infinite without one */
 };
 
-/* Rules lead from tasks and earlier extras to extras; other arcs from anything to anything. */
+/* Rules lead from tasks and earlier charges to charges; other arcs from anything to anything. */
 static void make_arcs(struct test *t, struct sample *s)
 {
     struct remat_border *b = &s->border;
     uint32_t nodes = b->item_count + b->task_count;
-    for (uint32_t e = 0; e < b->extra_count; e++, nodes++) {
-        s->extra_ps[e] = draw(t, 0, 20);
+    for (uint32_t e = 0; e < b->charge_count; e++, nodes++) {
+        s->charge_ps[e] = draw(t, 0, 20);
         for (uint32_t k = draw(t, 1, 3); k > 0; k--)
             s->arcs[b->arc_count++] =
                 (struct remat_border_arc){{b->item_count + draw(t, 0, nodes - b->item_count - 1)},
@@ -69,7 +69,7 @@ static void make_ways(struct test *t, struct sample *s, struct remat_border_item
 /* Items of task t come before those of task t + 1, so inputs are earlier items. */
 static void make_sample(struct test *t, struct sample *s)
 {
-    uint32_t input_count = 0, items = 0, tasks = draw(t, 1, TASKS), extras = draw(t, 0, EXTRAS);
+    uint32_t input_count = 0, items = 0, tasks = draw(t, 1, TASKS), charges = draw(t, 0, CHARGES);
     uint32_t way_items = 0;
     memset(s, 0, sizeof *s);
     for (uint32_t k = 0; k < tasks; k++) {
@@ -100,11 +100,11 @@ static void make_sample(struct test *t, struct sample *s)
                                       .way_count = s->border.way_count,
                                       .ways = s->ways,
                                       .task_count = tasks,
-                                      .extra_count = extras,
+                                      .charge_count = charges,
                                       .items = s->items,
                                       .tasks = s->tasks,
                                       .inputs = s->inputs,
-                                      .extra_ps = s->extra_ps,
+                                      .charge_ps = s->charge_ps,
                                       .arcs = s->arcs,
                                       .constant_ps = (int64_t)draw(t, 0, 40) - 20};
     make_arcs(t, s);
@@ -121,7 +121,7 @@ static bool price_choice(const struct sample *s, uint32_t choice, const uint8_t 
                          int64_t *cost, uint64_t *bytes)
 {
     const struct remat_border *b = &s->border;
-    bool holds[ITEMS + TASKS + EXTRAS] = {0};
+    bool holds[ITEMS + TASKS + CHARGES] = {0};
     *cost = b->constant_ps;
     *bytes = 0;
     for (uint32_t t = 0; t < b->task_count; t++) {
@@ -145,12 +145,12 @@ static bool price_choice(const struct sample *s, uint32_t choice, const uint8_t 
         *bytes += way ? way->bytes : s->items[i].bytes;
         *cost += way ? way->ps : 0;
     }
-    for (uint32_t e = 0; e < b->extra_count; e++) {
+    for (uint32_t e = 0; e < b->charge_count; e++) {
         uint32_t node = b->item_count + b->task_count + e;
         for (uint32_t a = 0; a < b->arc_count; a++)
             holds[node] |= s->arcs[a].ps == REMAT_BORDER_RULE && s->arcs[a].to.i == node &&
                            holds[s->arcs[a].from.i];
-        *cost += holds[node] ? s->extra_ps[e] : 0;
+        *cost += holds[node] ? s->charge_ps[e] : 0;
     }
     for (uint32_t a = 0; a < b->arc_count; a++)
         if (s->arcs[a].ps > 0 && holds[s->arcs[a].from.i] && !holds[s->arcs[a].to.i])

@@ -43,7 +43,7 @@ int main(void)
             bool dropped[STAGES] = {false};
             uint32_t mask = 0;
             const struct remat_path_steps steps = {.count = 0};
-            const struct remat_path path = {.steps = &steps, .region_count = stages, .group = 1};
+            const struct remat_path path = {.steps = &steps, .layer_count = stages, .group = 1};
             remat_path_twice(&path, count, dropped);
             CHECK(remat_path_twice_count(&path) == stages - 1, "%u stages", stages);
             for (uint32_t s = 0; s < stages; s++)

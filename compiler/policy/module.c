@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "region.h"
+#include "module.h"
 
 const struct remat_module_info remat_modules[REMAT_MODULE_COUNT] = {
     [REMAT_MODULE_CORE_ATTN] = {"core_attn", "attn/core", "attention", false},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The module of a layer that a scope belongs to. */
-#ifndef REMAT_POLICY_REGION_H
-#define REMAT_POLICY_REGION_H
+#ifndef REMAT_POLICY_MODULE_H
+#define REMAT_POLICY_MODULE_H
 
 #include "graph.h"
 
@@ -23,7 +23,7 @@ enum remat_module {
 struct remat_module_info {
     const char *name;            /* in --recompute-modules */
     const char *patterns, *part; /* for messages: its scopes, and what a model without it lacks */
-    bool discards_output; /* the region's output is recomputed too, from the region's input */
+    bool discards_output; /* the module's output is recomputed too, from the module's input */
 };
 extern const struct remat_module_info remat_modules[REMAT_MODULE_COUNT];
 
