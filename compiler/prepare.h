@@ -3,7 +3,7 @@
 #ifndef REMAT_PREPARE_H
 #define REMAT_PREPARE_H
 
-#include "compile.h"
+#include "compile_settings.h"
 #include "step.h"
 
 struct remat_prepared {

@@ -49,7 +49,7 @@ struct remat_clones {
      * Inputs are those of the decision that saves everything. */
     const struct remat_graph *graph;
     const struct remat_settled *settled;
-    remat_run *runs_in; /* by node: its kernel, or a rerun; none: it is absorbed (fuse.h) */
+    remat_run *runs_in; /* by node: its kernel, or a rerun; none: it is absorbed (analysis.h) */
     /* private */
     remat_run *run;        /* by node: the same; of absorbed nodes the run that they are for, from
                               remat_run_end on all runs of a round */

@@ -4,6 +4,7 @@
 #include "amounts.h"
 #include "clone_round.h"
 #include "keep.h"
+#include "kernel_body.h"
 
 #include <assert.h>
 

@@ -6,6 +6,8 @@
  * takes less than a rerun, but for what layers pass on, else none. */
 #include "settle.h"
 
+#include "fuse_groups.h"
+#include "kernel_body.h"
 #include "stacks.h"
 
 #include <assert.h>
@@ -143,8 +145,8 @@ struct remat_load remat_settled_load(struct remat_arena *scratch, const struct r
         remat_kernel_at(s->kernels, remat_settled_writer(s, roots[0]));
     struct remat_slice slice = find_slice(s, scratch, roots, count, again);
     const bool *stored = find_stored(s, scratch, &slice, roots, count);
-    struct remat_kernel_info made = remat_fuse_nodes(scratch, s->graph, &s->kernel_of->i, whole,
-                                                     slice.nodes, slice.node_count, stored);
+    struct remat_kernel_info made = remat_kernel_part(scratch, s->graph, &s->kernel_of->i, whole,
+                                                      slice.nodes, slice.node_count, stored);
     made.phase = again ? (uint8_t)REMAT_PHASE_BACKWARD : made.phase;
     return remat_price_load(s->graph, &made, device);
 }

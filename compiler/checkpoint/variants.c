@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "variants.h"
 
+#include "kernel_body.h"
+
 #include <assert.h>
 
 /* The kernel as it is when everything is saved. */

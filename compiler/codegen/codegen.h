@@ -12,17 +12,9 @@
 #ifndef REMAT_CODEGEN_H
 #define REMAT_CODEGEN_H
 
+#include "cuda_settings.h"
 #include "nvrtc.h"
 #include "program.h"
-
-/* How elements are assigned to threads. Bits depend on column_sums alone. */
-struct remat_cuda_settings {
-    uint64_t threads_wanted;  /* threads take fewer elements until a command has so many threads */
-    uint32_t registers_kept;  /* floats of a thread that may outlive a pass over a row */
-    uint64_t workspace_bytes; /* limit for a command; 0: none */
-    uint64_t column_sums;     /* of remat_column_block_rows: REMAT_COLUMN_SUMS but in tests */
-};
-#define REMAT_CUDA_DEFAULTS ((struct remat_cuda_settings){65536, 64, 0, REMAT_COLUMN_SUMS})
 
 /* Emits the code of all commands but matmul, which launches nothing here; no cubins. `program` is
  * verified; everything in `out` lies in the arena. Pure: same program, same code.

@@ -8,7 +8,8 @@
 #ifndef REMAT_CODEGEN_SOURCE_H
 #define REMAT_CODEGEN_SOURCE_H
 
-#include "codegen.h"
+#include "cuda_settings.h"
+#include "program.h"
 
 #define CUDA_THREADS  256 /* in every block but those of sort and attention */
 #define CUDA_RUN_ROWS 128 /* in a block that adds rows (embedding_backward.cu) */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Greedy in graph order (rules in fuse.h). A first pass collects groups of any size. If one is too
- * large, a second pass divides within the groups of the first, so that a node that does not fit its
- * group opens no other group to nodes that it was closed to. A group is a list linked by node. */
+/* Greedy in graph order (rules in kernel_list.h). A first pass collects groups of any size. If one
+ * is too large, a second pass divides within the groups of the first, so that a node that does not
+ * fit its group opens no other group to nodes that it was closed to. A group is a list linked by
+ * node. */
 #include "fuse_groups.h"
 
 /* --- facts of a node --- */

@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups of nodes that run in one kernel. Private to fuse*.c. */
+/* Groups of nodes that run in one kernel. */
 #ifndef REMAT_FUSE_GROUPS_H
 #define REMAT_FUSE_GROUPS_H
 
 #include "analysis.h"
-#include "fuse.h"
+#include "kernel_list.h"
+
+/* The index space of a node. */
+const struct remat_shape *remat_fuse_space(const struct remat_graph *graph,
+                                           const struct remat_node_info *node);
+/* True if a node, no built-in kernel, can join a fused kernel over `space`: it runs for each
+ * element, or once per row. `rows`, `columns`: the kernel has such reductions. */
+bool remat_fuse_fits(const struct remat_graph *graph, const struct remat_node_info *node,
+                     const struct remat_shape *space, bool rows, bool columns);
 
 /* Facts in addition to those of enum remat_op_fact, which are the low bits. */
 enum remat_fuse_fact {

@@ -6,9 +6,38 @@
 #include "kernel_body.h"
 
 #include "builder.h"
+#include "clone_round.h"
+#include "fuse_groups.h"
 #include "view.h"
 
 #include <assert.h>
+
+/* The latest views of operands, for reuse: a model has few different ones. */
+#define REMAT_VIEWS_SHARED 8
+struct remat_shared_views {
+    const struct remat_view *items[REMAT_VIEWS_SHARED]; /* in the arena of kernels */
+    uint32_t next;
+};
+
+struct remat_kernel_writer {
+    struct remat_arena *arena;   /* of kernels */
+    struct remat_arena *scratch; /* of one kernel while it is written */
+    const struct remat_graph *graph;
+    const uint32_t *kernel_of;
+    struct remat_shared_views views;
+};
+
+struct remat_kernel_writer *remat_kernel_writer_create(struct remat_arena *arena,
+                                                       struct remat_arena *scratch,
+                                                       const struct remat_graph *graph,
+                                                       const uint32_t *kernel_of)
+{
+    struct remat_kernel_writer *w;
+    REMAT_NEW(arena, w, 1);
+    *w = (struct remat_kernel_writer){
+        .arena = arena, .scratch = scratch, .graph = graph, .kernel_of = kernel_of};
+    return w;
+}
 
 struct binding { /* value -> register */
     remat_value value;
@@ -203,8 +232,8 @@ static void store(struct body *b, const struct remat_node_info *node)
     emit(b, i);
 }
 
-void remat_fused_body(struct remat_kernel_writer *w, const bool *stored,
-                      struct remat_kernel_info *kernel)
+static void write_fused(struct remat_kernel_writer *w, const bool *stored,
+                        struct remat_kernel_info *kernel)
 {
     const struct remat_graph *graph = w->graph;
     struct body b = {.w = w, .graph = graph, .kernel = kernel};
@@ -263,7 +292,7 @@ static void repeat_leading_axes(struct remat_view *view, const struct remat_shap
         }
 }
 
-void remat_builtin_body(struct remat_kernel_writer *w, struct remat_kernel_info *kernel)
+static void write_builtin(struct remat_kernel_writer *w, struct remat_kernel_info *kernel)
 {
     const struct remat_graph *graph = w->graph;
     struct body b = {.w = w, .graph = graph};
@@ -401,8 +430,8 @@ static bool are_alike(const struct remat_graph *graph, const struct remat_kernel
     return true;
 }
 
-void remat_kernel_list_shared(struct remat_arena *arena, const struct remat_graph *graph,
-                              struct remat_kernel_info *kernel)
+static void list_shared(struct remat_arena *arena, const struct remat_graph *graph,
+                        struct remat_kernel_info *kernel)
 {
     struct REMAT_LIST(struct remat_shared_operands) list = {0};
     struct stages stages;
@@ -441,4 +470,76 @@ uint32_t remat_kernel_key_hash(const struct remat_kernel_info *kernel)
 {
     uint64_t hash = remat_kernel_hash(kernel->kind, &kernel->body);
     return (uint32_t)(hash ^ hash >> 32);
+}
+
+/* --- the whole kernel --- */
+
+static bool is_inlined(const struct remat_node_info *node)
+{
+    uint32_t round = remat_clone_round(node->instance);
+    return round && node->instance == remat_clone_instance(round, true);
+}
+
+/* The first node that is not inlined for others in the kernel. */
+static const struct remat_node_info *name_of(const struct remat_graph *g, const remat_node *nodes,
+                                             uint32_t count)
+{
+    uint32_t n = 0;
+    while (n + 1 < count && is_inlined(&g->nodes[nodes[n].i]))
+        n++;
+    return &g->nodes[nodes[n].i];
+}
+
+/* The largest of the nodes' index spaces; the others are over its rows. */
+static const struct remat_shape *space_of(const struct remat_graph *g, const remat_node *nodes,
+                                          uint32_t count)
+{
+    const struct remat_shape *largest = remat_fuse_space(g, &g->nodes[nodes[0].i]);
+    for (uint32_t n = 1; n < count; n++) {
+        const struct remat_shape *space = remat_fuse_space(g, &g->nodes[nodes[n].i]);
+        if (remat_shape_elements(space) > remat_shape_elements(largest))
+            largest = space;
+    }
+    return largest;
+}
+
+struct remat_kernel_info remat_kernel_write(struct remat_kernel_writer *w, remat_node *nodes,
+                                            uint32_t count, const bool *stored)
+{
+    assert(count > 0);
+    const struct remat_node_info *first = name_of(w->graph, nodes, count);
+    bool builtin = remat_op_has(first->op, REMAT_FACT_BUILTIN);
+    struct remat_kernel_info kernel = {
+        .kind = builtin ? remat_op_info(first->op)->executor : (uint32_t)REMAT_KERNEL_fused,
+        .phase = first->phase,
+        .instance = first->instance,
+        .scope = first->scope,
+        .nodes = nodes,
+        .node_count = count,
+        .name = first->outputs[0],
+    };
+    if (builtin) {
+        write_builtin(w, &kernel);
+    } else {
+        kernel.space = *space_of(w->graph, nodes, count);
+        write_fused(w, stored, &kernel);
+        remat_arena_reset(w->scratch);
+        list_shared(w->arena, w->graph, &kernel);
+    }
+    return kernel;
+}
+
+struct remat_kernel_info remat_kernel_part(struct remat_arena *arena,
+                                           const struct remat_graph *graph,
+                                           const uint32_t *kernel_of,
+                                           const struct remat_kernel_info *whole, remat_node *nodes,
+                                           uint32_t count, const bool *stored)
+{
+    struct remat_kernel_writer w = {
+        .arena = arena, .scratch = arena, .graph = graph, .kernel_of = kernel_of};
+    struct remat_kernel_info out = *whole;
+    out.nodes = nodes;
+    out.node_count = count;
+    write_fused(&w, stored, &out);
+    return out;
 }

@@ -1,38 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operands and instructions of one kernel, from its nodes. */
+/* Writes kernels: operands and instructions from nodes. */
 #ifndef REMAT_KERNEL_BODY_H
 #define REMAT_KERNEL_BODY_H
 
-#include "fuse.h"
+#include "kernel_list.h"
 
 /* Hash of the kind and of a fused kernel's instructions; `body` is NULL for a built-in kernel. */
 uint64_t remat_kernel_hash(uint32_t kind, const struct remat_kernel_body *body);
 /* The 32 bits of a fused kernel's hash that its printed key has. */
 uint32_t remat_kernel_key_hash(const struct remat_kernel_info *kernel);
 
-/* The latest views of operands, for reuse: a model has few different ones. */
-#define REMAT_VIEWS_SHARED 8
-struct remat_shared_views {
-    const struct remat_view *items[REMAT_VIEWS_SHARED]; /* in the arena of kernels */
-    uint32_t next;
-};
+/* Writes one kernel at a time into `arena`; `scratch` is emptied after each. kernel_of, by node:
+ * REMAT_NONE if it is absorbed (analysis.h). A writer of built-in kernels alone takes NULL for
+ * both. */
+struct remat_kernel_writer;
+struct remat_kernel_writer *remat_kernel_writer_create(struct remat_arena *arena,
+                                                       struct remat_arena *scratch,
+                                                       const struct remat_graph *graph,
+                                                       const uint32_t *kernel_of);
+/* The kernel of nodes in graph order: one built-in node, or several that can be fused. The kernel
+ * refers to `nodes`. stored[n]: it writes the result of nodes[n]; NULL for a built-in kernel, which
+ * writes all of them. */
+struct remat_kernel_info remat_kernel_write(struct remat_kernel_writer *writer, remat_node *nodes,
+                                            uint32_t count, const bool *stored);
 
-struct remat_kernel_writer {
-    struct remat_arena *arena;   /* of kernels */
-    struct remat_arena *scratch; /* of one kernel while it is written */
-    const struct remat_graph *graph;
-    const uint32_t *kernel_of; /* by node: REMAT_NONE where it is absorbed (fuse.h) */
-    struct remat_shared_views views;
-};
-
-/* `stored` as for remat_kernel_write. Fills operands, body and parameters of a kernel whose nodes,
- * kind and space are set. */
-void remat_fused_body(struct remat_kernel_writer *writer, const bool *stored,
-                      struct remat_kernel_info *kernel);
-void remat_builtin_body(struct remat_kernel_writer *writer, struct remat_kernel_info *kernel);
-
-/* Fills `shared`. */
-void remat_kernel_list_shared(struct remat_arena *arena, const struct remat_graph *graph,
-                              struct remat_kernel_info *kernel);
+/* A kernel of `nodes`, a subset of a fused kernel's in graph order. It stores the results that
+ * `stored` selects, and loads its nodes' other inputs. */
+struct remat_kernel_info remat_kernel_part(struct remat_arena *arena,
+                                           const struct remat_graph *graph,
+                                           const uint32_t *kernel_of,
+                                           const struct remat_kernel_info *whole, remat_node *nodes,
+                                           uint32_t count, const bool *stored);
 
 #endif

@@ -3,7 +3,7 @@
 #ifndef REMAT_OVERLAP_H
 #define REMAT_OVERLAP_H
 
-#include "fuse.h"
+#include "kernel_list.h"
 
 /* True for a transfer that no decision is about: of a gradient, an updated parameter or an output.
  * Blocking are the gather of a parameter that ranks have in parts, and the transfers within layers,

@@ -9,6 +9,7 @@
 
 #include "amounts.h"
 #include "profile.h"
+#include "rates.h"
 #include "view.h"
 
 #define BELOW (1 - 1e-9) /* what rounding in double cannot make up for */

@@ -10,7 +10,7 @@
 #define REMAT_PRICE_H
 
 #include "device_description.h"
-#include "fuse.h"
+#include "kernel_list.h"
 
 struct remat_price {
     uint64_t flops, moved_bytes, ns;
@@ -46,28 +46,6 @@ struct remat_load {
 struct remat_load remat_price_load(const struct remat_graph *graph,
                                    const struct remat_kernel_info *kernel,
                                    const struct remat_device_description *device);
-
-/* --- rates.c: matrix products and attention --- */
-
-/* c [m, n] = a [m, k] b [k, n], `batch` times. */
-struct remat_product {
-    double batch, m, n, k;
-    remat_dtype dtype;
-    uint64_t lengths; /* n, k and strides of rows by bit or: their lowest bit is the alignment */
-};
-double remat_price_product_ns(const struct remat_product *product,
-                              const struct remat_device_description *device);
-
-/* Attention of so many scores; each query sees `seen` keys. */
-struct remat_scores {
-    double flops, count, seen, depth;
-    remat_dtype dtype;
-    bool backward, dropout;
-};
-double remat_price_scores_ns(const struct remat_scores *scores,
-                             const struct remat_device_description *device);
-
-/* --- price.c --- */
 
 /* A variant of a fused kernel with the price `whole`: it stores less, inlines, or is a rerun.
  * Under a profile it takes the share of whole->ns that its roofline time is of the whole's, even

@@ -12,7 +12,7 @@
 #include "file.h"
 #include "kernel_body.h"
 #include "mesh.h"
-#include "price.h"
+#include "rates.h"
 
 #include <inttypes.h>
 #include <jansson.h>

@@ -5,7 +5,7 @@
 #define REMAT_PROFILE_H
 
 #include "device_description.h"
-#include "fuse.h"
+#include "kernel_list.h"
 
 /* Reads an untrusted profile of this device by this `producer` ("remat 0.1.0") into `arena`.
  * `path`: a file, or the name of a built-in description that has one. REMAT_ERROR_INVALID names

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Times of matrix products and of attention from the device's rates (docs/cost_model.md). */
-#include "price.h"
+#include "rates.h"
 
 #include <assert.h>
 #include <math.h>

@@ -4,7 +4,7 @@
 #ifndef REMAT_TURN_H
 #define REMAT_TURN_H
 
-#include "fuse.h"
+#include "kernel_list.h"
 
 enum remat_turn {
     REMAT_TURN_IN_ORDER, /* in graph order */

@@ -3,7 +3,7 @@
 #ifndef REMAT_PLACE_H
 #define REMAT_PLACE_H
 
-#include "fuse.h"
+#include "kernel_list.h"
 #include "persistent.h"
 
 REMAT_INDEX(remat_buffer_id); /* of struct remat_lifespans */

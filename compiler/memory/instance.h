@@ -3,7 +3,7 @@
 #ifndef REMAT_INSTANCE_H
 #define REMAT_INSTANCE_H
 
-#include "pack.h"
+#include "slot.h"
 #include "unwind.h"
 
 /* Slots that need memory, in the order (begin, end descending, index). Time is compressed: position

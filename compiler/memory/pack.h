@@ -6,20 +6,7 @@
 #ifndef REMAT_PACK_H
 #define REMAT_PACK_H
 
-#include "base.h"
-
-REMAT_INDEX(remat_slot_id); /* of an array of slots */
-
-/* Slots to pack: bytes that are needed during a lifespan.
- * The lifespan [begin, end) counts schedule positions. Sizes are rounded up to REMAT_ALIGNMENT.
- * A slot of no bytes or of an empty lifespan (begin == end) needs no memory. Values that share a
- * buffer (views, in-place results) are one slot: the union of their lifespans, the most bytes. */
-struct remat_slot {
-    uint32_t begin, end;
-    uint64_t bytes;
-};
-
-#define REMAT_SLOT_BYTES_MAX ((uint64_t)INT64_MAX) /* of all slots of one packing together */
+#include "slot.h"
 
 struct remat_packing {
     uint64_t *offsets;        /* bytes, one per slot, multiples of REMAT_ALIGNMENT; of the arena */

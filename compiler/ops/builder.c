@@ -2,7 +2,6 @@
 /* Appending nodes so that a rewrite reads like its formula. */
 #include "builder.h"
 
-#include "family.h"
 #include "ops.h"
 #include "view.h"
 
@@ -195,7 +194,10 @@ remat_value remat_build_product(struct remat_builder *b, remat_value x, remat_va
 
 remat_value remat_build_scaled(struct remat_builder *b, remat_value x, remat_value factor)
 {
-    return constant_value(b->graph, factor) == 1 ? x : LIKE(OP2(mul, factor, F32(x)), x);
+    if (constant_value(b->graph, factor) == 1)
+        return x;
+    remat_value wide = remat_build_cast(b, x, REMAT_F32);
+    return remat_build_like(b, remat_build2(b, REMAT_OP_mul, factor, wide), x);
 }
 
 remat_value remat_build_repeat(struct remat_builder *b, remat_value x, remat_value like)
@@ -296,17 +298,17 @@ static remat_value sum_run(struct remat_builder *b, remat_value x, const struct 
             *(k < r ? &before : &after) *= runs->lengths[k];
     if (r == 0 && runs->count > 1) {
         x = remat_build_reshape(b, x, (int64_t[]){runs->lengths[r], after}, 2);
-        return remat_build1(b, REMAT_OP_column_sum, F32(x));
+        return remat_build1(b, REMAT_OP_column_sum, remat_build_cast(b, x, REMAT_F32));
     }
     if (r + 1 == runs->count) {
         x = remat_build_reshape(b, x, (int64_t[]){before, runs->lengths[r]}, 2);
-        return remat_build1(b, REMAT_OP_row_sum, F32(x));
+        return remat_build1(b, REMAT_OP_row_sum, remat_build_cast(b, x, REMAT_F32));
     }
     static const int64_t last[] = {0, 2, 1};
     const struct remat_attribute permutation = remat_attribute_ints("permutation", last, 3);
     x = remat_build_reshape(b, x, (int64_t[]){before, runs->lengths[r], after}, 3);
     x = remat_build(b, REMAT_OP_transpose, &x, 1, &permutation, 1, NULL);
-    return remat_build1(b, REMAT_OP_row_sum, F32(x));
+    return remat_build1(b, REMAT_OP_row_sum, remat_build_cast(b, x, REMAT_F32));
 }
 
 remat_value remat_build_sum_to(struct remat_builder *b, remat_value gradient,

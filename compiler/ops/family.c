@@ -1,6 +1,55 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks of attributes that op families share. */
+/* Checks of operands and attributes that op families share. */
 #include "family.h"
+
+#include <stdio.h>
+
+struct remat_shape_text remat_shape_text(const struct remat_shape *shape)
+{
+    struct remat_shape_text out = {"["};
+    size_t at = 1;
+    for (uint32_t d = 0; d < shape->rank && d < REMAT_RANK_MAX; d++)
+        at += (size_t)snprintf(out.text + at, sizeof out.text - at, "%s%lld", d ? ", " : "",
+                               (long long)shape->dims[d]);
+    snprintf(out.text + at, sizeof out.text - at, "]");
+    return out;
+}
+
+remat_status remat_check_input(remat_context *ctx, const struct remat_graph *graph,
+                               const struct remat_node_info *node, uint32_t k, remat_dtype dtype,
+                               uint32_t rank_min, uint32_t rank_max)
+{
+    const struct remat_value_info *value = remat_input(graph, node, k);
+    if (value->dtype != dtype)
+        return INVALID(ctx, "input %u has type %s, expected %s", k, remat_dtype_name(value->dtype),
+                       remat_dtype_name(dtype));
+    if (value->shape.rank >= rank_min && value->shape.rank <= rank_max)
+        return REMAT_OK;
+    return INVALID(ctx, "input %u has shape %s, expected rank %s%u", k, SHAPE_TEXT(&value->shape),
+                   rank_min == rank_max ? "" : "at least ", rank_min);
+}
+
+remat_status remat_check_computed(remat_context *ctx, const struct remat_graph *graph,
+                                  const struct remat_node_info *node, uint32_t k)
+{
+    remat_dtype dtype = remat_input(graph, node, k)->dtype;
+    return remat_dtype_is_computed(dtype) ? REMAT_OK
+                                          : INVALID(ctx, "input %u has type %s, expected %s", k,
+                                                    remat_dtype_name(dtype), remat_computed_dtypes);
+}
+
+remat_status remat_check_shape(remat_context *ctx, const struct remat_graph *graph,
+                               const struct remat_node_info *node, uint32_t k,
+                               const struct remat_shape *expected)
+{
+    const struct remat_shape *shape = remat_input_shape(graph, node, k);
+    if (remat_shape_equal(shape, expected))
+        return REMAT_OK;
+    return INVALID(ctx, "input %u has shape %s, expected %s", k, SHAPE_TEXT(shape),
+                   SHAPE_TEXT(expected));
+}
+
+/* --- attributes --- */
 
 remat_status remat_check_axis(remat_context *ctx, const struct remat_node_info *node, uint32_t rank)
 {

@@ -27,7 +27,7 @@
                              MAYBE_UNUSED const struct remat_node_info *node,                      \
                              const remat_value *inputs, remat_value *outputs)
 
-/* `none` in a row declares a function without a definition; ops.c reads it as NULL. */
+/* `none` in a row declares a function without a definition; op_table.c reads it as NULL. */
 #define OP(name, facts, inputs_min, inputs_max, outputs, signature, executor, attributes, shape,   \
            flops, derive, expand, layout)                                                          \
     OP_SHAPE(shape);                                                                               \
@@ -67,7 +67,7 @@ remat_input_shape(const struct remat_graph *graph, const struct remat_node_info 
     return &remat_input(graph, node, k)->shape;
 }
 
-/* --- ops.c: types of operands --- */
+/* --- family.c: operands --- */
 
 /* "[2, 3]", valid until the end of the full expression. */
 #define SHAPE_TEXT(shape) remat_shape_text(shape).text

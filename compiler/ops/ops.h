@@ -8,6 +8,8 @@
 #include "graph.h"
 #include "suggest.h"
 
+#include <assert.h>
+
 enum remat_op {
 #define OP(name, facts, inputs_min, inputs_max, outputs, signature, executor, attributes, shape,   \
            flops, derive, expand, layout)                                                          \
@@ -65,15 +67,29 @@ struct remat_op_info {
     enum remat_layout_rule layout;
 };
 
-const struct remat_op_info *remat_op_info(uint16_t op); /* op < REMAT_OP_COUNT */
+extern const struct remat_op_info remat_op_table[REMAT_OP_COUNT]; /* op_table.c */
+
+static inline const struct remat_op_info *remat_op_info(uint16_t op)
+{
+    assert(op < REMAT_OP_COUNT);
+    return &remat_op_table[op];
+}
+
+/* Any of these facts. */
+static inline bool remat_op_has(uint16_t op, uint32_t facts)
+{
+    return (remat_op_info(op)->facts & facts) != 0;
+}
+
 bool remat_op_find(const char *name, size_t length, uint16_t *out);
-struct remat_suggestion remat_op_suggest(const char *name); /* for a misspelt name */
-bool remat_op_has(uint16_t op, uint32_t facts);             /* any of these facts */
+struct remat_suggestion remat_op_suggest(const char *name);             /* for a misspelt name */
+double remat_attribute_number(const struct remat_attribute *attribute); /* no list */
 /* The value of an attribute, or its default; the key is one of the op table's. */
 double remat_node_number(const struct remat_node_info *node, const char *key);
 bool remat_op_recomputable(uint16_t op); /* neither in place nor stateful */
 
-/* Checks arity and attribute keys, then calls shape(). The message does not name the node. */
+/* infer.c: checks arity and attribute keys, then calls shape(). The message does not name the node.
+ */
 remat_status remat_op_infer(remat_context *ctx, const struct remat_graph *graph,
                             const struct remat_node_info *node, struct remat_value_info *outputs);
 

@@ -4,7 +4,7 @@
 #define REMAT_POLICY_RULES_H
 
 #include "analysis.h"
-#include "policy.h"
+#include "policy_settings.h"
 
 /* --- pins: the effect of --save GLOB and --recompute GLOB on each value --- */
 

@@ -2,9 +2,6 @@
 /* The table of devices. */
 #include "device.h"
 
-#include "cpu_device.h"
-#include "cuda_device.h"
-
 #include <assert.h>
 
 static const struct remat_device_vtable *const devices[] = {&remat_cuda_device, &remat_cpu_device};

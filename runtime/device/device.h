@@ -95,6 +95,10 @@ struct remat_device_vtable {
     remat_status (*await)(struct remat_device *device, uint64_t number);
 };
 
+/* The CPU executes fused kernels by the tile interpreter and built-in ones by functions of cpu/, on
+ * a pool of threads; "cuda" is one of NVIDIA's GPUs, through the driver API. */
+extern const struct remat_device_vtable remat_cpu_device, remat_cuda_device;
+
 /* The device of that name, or NULL: "cuda", "cpu". */
 const struct remat_device_vtable *remat_device_find(const char *name);
 

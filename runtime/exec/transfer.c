@@ -2,7 +2,6 @@
 /* Commands that move bytes between ranks: from the plan's words to the engine's. */
 #include "transfer.h"
 
-#include "flight.h"
 #include "host.h"
 
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 #include "item.h"
 
 #include "check.h"
-#include "cpu_device.h"
+#include "device.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 #include "single.h"
 
 #include "check.h"
-#include "cpu_device.h"
 #include "cpu_pool.h"
+#include "device.h"
 #include "half.h"
 
 #include <stdio.h>

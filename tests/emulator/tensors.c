@@ -2,8 +2,8 @@
 #include "tensors.h"
 
 #include "check.h"
-#include "cpu_device.h"
 #include "cpu_pool.h"
+#include "device.h"
 #include "reference64.h"
 
 #include <stdio.h>

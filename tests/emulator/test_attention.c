@@ -6,7 +6,7 @@
  *     test_attention COMPILER [NUMBER] */
 #include "attention.h"
 #include "check.h"
-#include "cpu_device.h"
+#include "device.h"
 
 #include <stdio.h>
 #include <stdlib.h>

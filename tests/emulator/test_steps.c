@@ -6,7 +6,7 @@
  * place of its last command, and losses and all that lasts have the CPU device's bits.
  *
  *     test_steps COMPILER */
-#include "cpu_device.h"
+#include "device.h"
 #include "harness.h"
 #include "kernels.h"
 #include "plans.h"

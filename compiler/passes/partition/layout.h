@@ -48,7 +48,7 @@ bool remat_layout_place(const struct remat_shape *shape, struct remat_layout lay
 struct remat_shape remat_layout_shape(const struct remat_shape *shape, struct remat_layout layout,
                                       int64_t ranks);
 
-/* --- layout.c --- */
+/* --- layout_finder.c --- */
 
 struct remat_layouts {
     struct remat_layout *made; /* by value: as its node computes it, or the host gives it */

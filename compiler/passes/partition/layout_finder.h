@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The search for layouts, as its files and rules see it. Private.
  *
- * layout.c            the pass over the nodes
+ * layout_finder.c     the pass over the nodes
  * layout_place.c      places and shapes, refusals
  * layout_rules.c      rules of elementwise ops, reductions and shapes
  * layout_products.c   rules of matmul, attention and tables

@@ -4,6 +4,20 @@
 
 #include <assert.h>
 
+#define STREAM_BYTES (32u << 20) /* outputs that no cache would hold for their reader */
+
+remat_status cpu_device_prepare_tile(struct cpu_device *device,
+                                     const struct cpu_tile_source *source, struct cpu_tile **out)
+{
+    struct cpu_tile_options options = {
+        .isa = device->functions->isa,
+        .threads = device->base.params.threads,
+        .stream_bytes = STREAM_BYTES,
+    };
+    return cpu_tile_prepare(device->base.ctx, device->base.program, source, &options,
+                            &device->base.arena, out);
+}
+
 double cpu_parameter(const struct cpu_device *device, const struct remat_command *command,
                      uint32_t index)
 {

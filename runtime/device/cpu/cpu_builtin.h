@@ -1,10 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Private to the CPU device: the table of built-in kernels, a file for each family, and what their
- * preparations check. A verified program keeps operands inside their buffers, no more. */
+/* Private to the CPU device: its object, and the table of built-in kernels, a file for each family,
+ * with what their preparations check. A verified program keeps operands inside their buffers, no
+ * more. */
 #ifndef CPU_BUILTIN_H
 #define CPU_BUILTIN_H
 
-#include "cpu_device.h"
+#include "cpu_sgemm.h"
+#include "cpu_tile.h"
+#include "device.h"
+
+#define CPU_THREAD_STACK_BYTES (256u << 10) /* as cpu_pool.h says */
+
+struct cpu_device {
+    struct remat_device base;
+    const struct cpu_functions *functions;
+    struct cpu_tile **tiles; /* by command; NULL where the kernel's own function does all */
+    uint64_t scratch_bytes;  /* of each thread */
+    void *owned;             /* what bind allocated */
+    char *scratch;
+    float **scratch_of; /* by thread */
+    struct cpu_pool *pool;
+    uint32_t float_state;
+    uint64_t marks_ns[REMAT_DEVICE_MARKS];
+};
+
+/* Prepares fused kernels with the device's options. */
+remat_status cpu_device_prepare_tile(struct cpu_device *device,
+                                     const struct cpu_tile_source *source, struct cpu_tile **out);
 
 struct cpu_builtin_kernel {
     /* Verifies shapes and dtypes of a command of the right form, once; prepares *tile when part of

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Creation, memory and execution of the CPU device. */
-#include "cpu_device.h"
 #include "cpu_builtin.h"
 #include "cpu_tile.h"
 #include "device_base.h"
@@ -10,22 +9,9 @@
 #include <inttypes.h>
 #include <sched.h>
 
-#define BASE_BYTES   (48u << 20) /* what the process needs beside arena and threads: code, files */
-#define STREAM_BYTES (32u << 20) /* outputs that no cache would hold for their reader */
+#define BASE_BYTES (48u << 20) /* what the process needs beside arena and threads: code, files */
 
 /* --- preparation --- */
-
-remat_status cpu_device_prepare_tile(struct cpu_device *device,
-                                     const struct cpu_tile_source *source, struct cpu_tile **out)
-{
-    struct cpu_tile_options options = {
-        .isa = device->functions->isa,
-        .threads = device->base.params.threads,
-        .stream_bytes = STREAM_BYTES,
-    };
-    return cpu_tile_prepare(device->base.ctx, device->base.program, source, &options,
-                            &device->base.arena, out);
-}
 
 static remat_status prepare_command(struct cpu_device *device, uint32_t index)
 {

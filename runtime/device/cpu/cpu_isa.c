@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The choice of an instruction set by cpuid. */
-#include "isa.h"
+#include "cpu_isa.h"
 
 #include <stddef.h>
 

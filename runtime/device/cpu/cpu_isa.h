@@ -81,6 +81,9 @@ struct cpu_functions {
     cpu_map *exp, *log, *tanh, *erf, *sigmoid;
 };
 
+/* isa_table.c, once per instruction set; not all are built. */
+extern const struct cpu_functions cpu_functions_baseline, cpu_functions_avx2, cpu_functions_avx512;
+
 /* The table of an instruction set, NULL when this machine cannot run it or it was not built. */
 const struct cpu_functions *cpu_functions_get(enum cpu_isa isa);
 const struct cpu_functions *cpu_functions_best(void); /* never NULL */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Private to the isa_*.c files and cpu_isa.c: names and prototypes of one instruction set, whose
+/* Private to the isa_*.c files: names and prototypes of one instruction set, whose
  * suffix is CPU_ISA (baseline, avx2 or avx512). */
 #ifndef ISA_H
 #define ISA_H
@@ -9,8 +9,6 @@
 #define CPU_PASTE_(name, isa) name##_##isa
 #define CPU_PASTE(name, isa)  CPU_PASTE_(name, isa)
 #define CPU_NAME(name)        CPU_PASTE(name, CPU_ISA)
-
-extern const struct cpu_functions cpu_functions_baseline, cpu_functions_avx2, cpu_functions_avx512;
 
 #define ISA_NUMBER_baseline CPU_ISA_BASELINE
 #define ISA_NUMBER_avx2     CPU_ISA_AVX2

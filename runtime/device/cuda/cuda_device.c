@@ -2,8 +2,6 @@
 /* Creation and memory of the CUDA device. What can be is loaded at creation, so that what the
  * driver then says is in use is, but for what libraries load late, what the arena has to fit
  * beside. */
-#include "cuda_device.h"
-
 #include "cuda_run.h"
 #include "device_base.h"
 #include "host.h"

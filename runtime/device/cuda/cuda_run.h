@@ -4,9 +4,9 @@
 #define REMAT_CUDA_RUN_H
 
 #include "cuda_code_load.h"
-#include "cuda_device.h"
 #include "cuda_gemm.h"
 #include "cuda_groups.h"
+#include "device.h"
 
 struct cuda_entry { /* of the program's entry points */
     bool warm;      /* it has run to its end, launch by launch */

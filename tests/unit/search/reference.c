@@ -3,6 +3,7 @@
 
 #include "amounts.h"
 #include "check.h"
+#include "kernel_body.h"
 #include "ops.h"
 #include "overlap.h"
 #include "view.h"

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fusion: the kernels of an expanded graph, and the nodes that each of them runs.
- *
- * Pure: the kernel list is a function of the graph alone. */
-#ifndef REMAT_FUSE_H
-#define REMAT_FUSE_H
+/* Kernels: the nodes that one runs, its operands and its body; a list of them. */
+#ifndef REMAT_KERNEL_LIST_H
+#define REMAT_KERNEL_LIST_H
 
 #include "ops.h"
 #include "view.h"
@@ -108,19 +106,9 @@ static inline bool remat_kernel_has_phase(const struct remat_graph *graph,
     return false;
 }
 
-/* --- fuse_groups.c: which nodes run in one kernel --- */
-
-/* The index space of a node. */
-const struct remat_shape *remat_fuse_space(const struct remat_graph *graph,
-                                           const struct remat_node_info *node);
-/* True if a node, no built-in kernel, can join a fused kernel over `space`: it runs for each
- * element, or once per row. `rows`, `columns`: the kernel has such reductions. */
-bool remat_fuse_fits(const struct remat_graph *graph, const struct remat_node_info *node,
-                     const struct remat_shape *space, bool rows, bool columns);
-
-/* --- fuse.c --- */
-
-/* Greedy in graph order: a pointwise or reduction node joins the kernel that computes one of its
+/* fuse.c: the kernels of an expanded graph, a function of the graph alone.
+ *
+ * Greedy in graph order: a pointwise or reduction node joins the kernel that computes one of its
  * inputs when both run over the same index space in the same phase, and nothing outside that kernel
  * has read from it yet (so no cycle can arise); kernels that could each take the node are merged.
  * A column reduction is fused only with producers that nobody else reads, and with siblings of the
@@ -128,27 +116,5 @@ bool remat_fuse_fits(const struct remat_graph *graph, const struct remat_node_in
  * that it uses. A kernel with too many nodes is divided into several, which together have the same
  * nodes. O(nodes). */
 struct remat_kernel_list remat_fuse(struct remat_arena *arena, const struct remat_graph *graph);
-
-/* Writes one kernel at a time into `arena`; `scratch` is emptied after each. kernel_of, by node:
- * REMAT_NONE if it is absorbed (analysis.h). A writer of built-in kernels alone takes NULL for
- * both. */
-struct remat_kernel_writer;
-struct remat_kernel_writer *remat_kernel_writer_create(struct remat_arena *arena,
-                                                       struct remat_arena *scratch,
-                                                       const struct remat_graph *graph,
-                                                       const uint32_t *kernel_of);
-/* The kernel of nodes in graph order: one built-in node, or several that can be fused. The kernel
- * refers to `nodes`. stored[n]: it writes the result of nodes[n]; NULL for a built-in kernel, which
- * writes all of them. */
-struct remat_kernel_info remat_kernel_write(struct remat_kernel_writer *writer, remat_node *nodes,
-                                            uint32_t count, const bool *stored);
-
-/* A kernel of `nodes`, a subset of a fused kernel's in graph order. It stores the results that
- * `stored` selects, and loads its nodes' other inputs. */
-struct remat_kernel_info remat_fuse_nodes(struct remat_arena *arena,
-                                          const struct remat_graph *graph,
-                                          const uint32_t *kernel_of,
-                                          const struct remat_kernel_info *whole, remat_node *nodes,
-                                          uint32_t count, const bool *stored);
 
 #endif
