@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "interrupt.h"
 
+#include "line.h"
+
 #include <signal.h>
 
 static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
@@ -10,6 +12,7 @@ static volatile sig_atomic_t caught[NUMBER_COUNT], interrupted; /* by which */
 static void on_interrupt(int number)
 {
     interrupted = number;
+    cli_line_leave(); /* a second one ends the process there */
     cli_release_interrupts();
 }
 

@@ -7,6 +7,7 @@
 #include "file.h"
 #include "files.h"
 #include "interrupt.h"
+#include "line.h"
 #include "unwind.h"
 #include "wrap.h"
 
@@ -107,7 +108,9 @@ static void log_to_stderr(void *user, remat_severity severity, const char *text)
 {
     const struct cli_tool *tool = user;
     static const char *const names[] = {"debug: ", "", "warning: "};
+    cli_line_hide();
     cli_print(stderr, "%s: %s%s\n", tool->name, names[severity], text);
+    cli_line_back();
 }
 
 static const char *explanation = "";
@@ -120,6 +123,7 @@ void cli_explain(const char *lines)
 static void print_error(const struct cli_tool *tool, remat_context *ctx, remat_status status)
 {
     const char *message = remat_context_message(ctx);
+    cli_line_end();
     cli_print(stderr, "%s: error: %s\n", tool->name, *message ? message : "unknown failure");
     cli_print(stderr, "%s", explanation);
     if (status == REMAT_ERROR_USAGE)

@@ -52,11 +52,15 @@ static bool is_elsewhere(const remat_plan_info *plan, const struct measured *mea
 }
 
 /* A utilization is one of the target's peak. */
+uint64_t report_model_ns(const remat_plan_info *plan, const struct measured *measured)
+{
+    return is_elsewhere(plan, measured) ? 0 : plan->model_ns;
+}
+
 static struct cli_throughput measured_throughput(const remat_plan_info *plan,
                                                  const struct measured *measured)
 {
-    return cli_throughput(plan->step_tokens, plan->rank_count,
-                          is_elsewhere(plan, measured) ? 0 : plan->model_ns,
+    return cli_throughput(plan->step_tokens, plan->rank_count, report_model_ns(plan, measured),
                           measured->steps ? measured->step_ns : 0);
 }
 

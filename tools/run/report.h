@@ -32,6 +32,8 @@ struct measured {
 
 /* Reads /proc/self/status. */
 void report_measure_memory(struct measured *measured);
+/* Model flops of a step at the peak of the target, if that is this machine; 0: not known. */
+uint64_t report_model_ns(const remat_plan_info *plan, const struct measured *measured);
 void report_print(FILE *out, const remat_plan_info *plan, const struct measured *measured);
 remat_status report_write(remat_context *ctx, struct remat_outputs *outputs, const char *path,
                           const remat_plan_info *plan, const struct measured *measured);

@@ -4,6 +4,7 @@
 #include "checkpoint.h"
 #include "feed.h"
 #include "interrupt.h"
+#include "line.h"
 #include "progress.h"
 #include "step_log.h"
 #include "tool.h"
@@ -173,14 +174,28 @@ static void print_text(const struct train_settings *settings, const struct step_
 static void print_step(const struct train_settings *settings, struct step_progress *progress,
                        const struct step_result *result)
 {
-    progress_clear(progress);
+    cli_line_hide();
     if (settings->json)
         print_json(result);
     else
         print_text(settings, result);
     fflush(stdout);
     if (result->step < settings->steps)
-        progress_update(progress, result->step, result->loss, result->tokens_per_s);
+        progress_update(progress, result->step, result->loss, result->tokens_per_s, result->ns);
+    else
+        cli_line_end();
+}
+
+static struct step_progress begin_progress(const remat_plan *plan,
+                                           const struct train_settings *settings,
+                                           const struct measured *measured)
+{
+    remat_plan_info info = {.struct_size = sizeof info};
+    remat_plan_get_info(plan, &info);
+    return (struct step_progress){.begin = settings->resumed,
+                                  .end = settings->steps,
+                                  .model_ns = settings->eval ? 0 : report_model_ns(&info, measured),
+                                  .stop_ns = settings->stop_ns};
 }
 
 static bool is_hashed(const struct train_settings *settings)
@@ -325,13 +340,13 @@ remat_status train(remat_context *ctx, const struct model *model,
     struct run_recorder recorder = {0};
     struct feed feed = {0};
     struct step_log log = {-1, NULL};
-    struct step_progress progress;
+    struct step_progress progress = begin_progress(model->plan, settings, measured);
     uint64_t total_ns = 0;
     double total_loss = 0;
     cli_catch_interrupts();
     bool stop = must_stop(settings);
     signal(SIGPIPE, SIG_IGN); /* what was trained is worth more than the lines about it */
-    progress_start(&progress, settings->resumed, settings->steps);
+    progress_start(&progress);
     RUN_TRY(feed_open(ctx, model, session, &feed));
     RUN_TRY(recorder_open(ctx, model->plan, ranks_peers(settings->ranks, 0), &recorder));
     RUN_TRY(step_log_open(ctx, settings->log_path, settings->resumed, &log));
@@ -363,7 +378,7 @@ remat_status train(remat_context *ctx, const struct model *model,
         if (stop && settings->checkpoint && !has_checkpoint(settings, step))
             RUN_TRY(save_checkpoint(ctx, model, settings, session, measured));
     }
-    progress_clear(&progress);
+    cli_line_end();
     if (settings->eval && measured->steps && !measured->not_finite)
         fprintf(settings->json ? stderr : stdout, "mean loss %.6f of %" PRIu64 " steps\n",
                 total_loss / (double)measured->steps, measured->steps);
@@ -376,7 +391,7 @@ remat_status train(remat_context *ctx, const struct model *model,
     if (stop && measured->last_step < settings->steps)
         tell_of_stop(ctx, settings, measured->last_step);
 fail:
-    progress_clear(&progress);
+    cli_line_end();
     recorder_release(&recorder);
     step_log_close(&log);
     feed_close(&feed);
