@@ -453,7 +453,7 @@ int main(int argc, char **argv)
         check_without_exhaustion(&t, all ? PADDED : PADDED / 4, !all);
     check_beside_idle(&t);
     if (!small) {
-        t.random = 1; /* the figures in docs/problems.md are of all these problems */
+        t.random = 1; /* thresholds.txt has the figures of these problems */
         check_kind(&t, "bare", false, all ? BARE : BARE / 4, !all);
         check_kind(&t, "extended", true, all ? EXTENDED : EXTENDED / 4, !all);
     }
