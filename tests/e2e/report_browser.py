@@ -36,11 +36,11 @@ def time(value):
 class Page:
     def __init__(self, driver, call, name):
         self.driver, self.name = driver, name
-        view = lambda *options: json.loads(call("dump", f"{name}.plan", *options, "--format", "json"))
-        self.summary = view()
-        self.memory = view("--memory")
-        self.commands = view("--schedule")["schedule"]
-        self.decisions = view("--why", "*")["why"]
+        self.view = lambda *options: json.loads(call("dump", f"{name}.plan", *options, "--format", "json"))
+        self.summary = self.view()
+        self.memory = self.view("--memory")
+        self.commands = self.view("--schedule")["schedule"]
+        self.decisions = self.view("--why", "*")["why"]
         driver.get(pathlib.Path(f"{name}.html").resolve().as_uri())
 
     def run(self, script, *arguments):
@@ -220,7 +220,7 @@ def check_clicks(page):
         assert start[command] <= share * whole + whole / width, (command, share)
         later = [s for s in start.values() if s > start[command]]
         assert not later or min(later) >= share * whole - whole / width, (command, share)
-        live = [b for b in page.memory["buffers"] if b["persistent"] or b["born"] <= command < b["dies"]]
+        live = page.view("--at", str(command))["residents"]
         assert page.count() == len(live) and f"command {command} " in page.text("#tabs [aria-selected=true]"), (page.count(), len(live))
         largest = sorted(live, key=lambda b: -b["bytes"])[: len(page.rows())]
         assert [row["bytes"] for row in page.rows()] == [size(b["bytes"]) for b in largest]

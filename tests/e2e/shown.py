@@ -24,7 +24,7 @@ PAYLOADS = {"escape": b"\x1b[31mRED", "return": b"\rFORGED!", "newline": b"\nFOR
             "C1": b"\xc2\x9b31mRED", "raw C1": b"\x9b\x9b31mRED", "override": b"\xe2\x80\xaeRIGHT",
             "isolate": b"\xe2\x81\xa6RIGHT", "line separator": b"\xe2\x80\xa8FORGE"}
 CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]|^FORGED", re.M)
-PLAN_VIEWS = [[], ["--decisions"], ["--memory"], ["--schedule"], ["--kernels"], ["--why", "*"],
+PLAN_VIEWS = [[], ["--decisions"], ["--memory"], ["--at", "0"], ["--schedule"], ["--kernels"], ["--why", "*"],
               ["--format", "json"], ["--schedule", "--format", "json"], ["--format", "trace"], ["--format", "dot"],
               ["--diff", "model.plan"], ["--diff", "model.plan", "--format", "json"]]
 GRAPH_VIEWS = [[], ["--text"], ["--format", "json"], ["--format", "dot"]]

@@ -102,7 +102,8 @@ static void keep_residents(struct refusal_kept *kept, const struct remat_program
     struct dump_residents found = {0};
     remat_arena_init(&scratch, kept->arena->ctx);
     const uint8_t *classes = dump_classify(&scratch, program);
-    kept->failed |= !classes || dump_residents(&scratch, program, classes, &found) != REMAT_OK;
+    kept->failed |= !classes || dump_residents(&scratch, program, classes, program->peak_command,
+                                               &found) != REMAT_OK;
     kept->resident_count = 0;
     for (size_t i = 0; i < found.count && i < REFUSAL_RESIDENTS; i++) {
         const struct dump_resident *resident = &found.items[i];

@@ -36,7 +36,8 @@ struct dump_label *dump_labels(struct remat_arena *arena, const struct remat_pro
     struct dump_decided decided;
     struct dump_label *labels = remat_arena_array(arena, program->buffer_count + 1, sizeof *labels);
     const uint32_t *writers = find_writers(arena, program);
-    if (!labels || !writers || dump_decided(arena, program, &decided) != REMAT_OK)
+    if (!labels || !writers ||
+        dump_decided(arena, program, program->peak_command, &decided) != REMAT_OK)
         return NULL;
     for (uint32_t b = 0; b < program->buffer_count; b++)
         labels[b] = (struct dump_label){"", -1, ""};

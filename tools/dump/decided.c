@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "views.h"
 
-/* How commands use a value around the peak. Buffers tell less: others may lie there later. */
+/* How commands use a value around a place. Buffers tell less: others may lie there later. */
 struct use {
-    bool before, after; /* at the peak counts as both */
-    bool early_after;   /* the forward pass, at the peak or after it */
-    bool late_before;   /* the backward pass, at the peak or before it */
+    bool before, after; /* in that place counts as both */
+    bool early_after;   /* the forward pass, there or after it */
+    bool late_before;   /* the backward pass, there or before it */
 };
 
-static void add_uses(const struct remat_program *program, uint32_t c, struct use *uses)
+static void add_uses(const struct remat_program *program, uint32_t c, uint32_t place,
+                     struct use *uses)
 {
     const struct remat_command *command = &program->commands[c];
     bool early = command->phase == REMAT_PHASE_FORWARD || command->phase == REMAT_PHASE_LOSS;
@@ -17,10 +18,10 @@ static void add_uses(const struct remat_program *program, uint32_t c, struct use
         const struct remat_buffer *buffer = &program->buffers[program->values[value].buffer];
         if (c < buffer->begin || c >= buffer->end)
             continue;
-        uses[value].before |= c <= program->peak_command;
-        uses[value].after |= c >= program->peak_command;
-        uses[value].early_after |= early && c >= program->peak_command;
-        uses[value].late_before |= !early && c <= program->peak_command;
+        uses[value].before |= c <= place;
+        uses[value].after |= c >= place;
+        uses[value].early_after |= early && c >= place;
+        uses[value].late_before |= !early && c <= place;
     }
 }
 
@@ -50,6 +51,7 @@ static void add_value(const struct remat_program *program, const struct dump_ind
     uint32_t d = dump_index_first(by_name, remat_hash(value->name, length, 0));
     for (; d != REMAT_NONE; d = by_name->next[d])
         if (names_value(value, &program->decisions[d])) {
+            keep_first(&out->about[v], d);
             if (value->instance == 0)
                 keep_first(&out->decision[v], d);
             out->stays[d] |= use.before && use.after &&
@@ -63,13 +65,14 @@ static void add_value(const struct remat_program *program, const struct dump_ind
         for (; d != REMAT_NONE; d = by_name->next[d])
             if (dump_names_kept(&program->decisions[d], value->name)) {
                 keep_first(&out->decision[v], d);
+                keep_first(&out->about[v], d);
                 keep_first(&out->kept[d], v);
             }
     }
 }
 
 remat_status dump_decided(struct remat_arena *arena, const struct remat_program *program,
-                          struct dump_decided *out)
+                          uint32_t command, struct dump_decided *out)
 {
     remat_status st = REMAT_OK;
     struct dump_index by_name;
@@ -77,10 +80,11 @@ remat_status dump_decided(struct remat_arena *arena, const struct remat_program 
     REMAT_TRY_NEW(arena, uses, program->value_count);
     REMAT_TRY_NEW(arena, out->stays, program->decision_count);
     REMAT_TRY(dump_indices(arena, program->value_count, &out->decision));
+    REMAT_TRY(dump_indices(arena, program->value_count, &out->about));
     REMAT_TRY(dump_indices(arena, program->decision_count, &out->kept));
     REMAT_TRY(dump_index_new(arena, program->decision_count, &by_name));
     for (uint32_t c = 0; c < program->command_count; c++)
-        add_uses(program, c, uses);
+        add_uses(program, c, command, uses);
     for (uint32_t d = 0; d < program->decision_count; d++)
         dump_index_add(&by_name, remat_hash_string(program->decisions[d].name, 0), d);
     for (uint32_t v = 0; v < program->value_count; v++)

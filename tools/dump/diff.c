@@ -47,7 +47,8 @@ static remat_status find_classes(struct remat_arena *arena, const struct remat_p
                                  struct dump_residents *out)
 {
     const uint8_t *classes = dump_classify(arena, program);
-    return classes ? dump_residents(arena, program, classes, out) : REMAT_ERROR_MEMORY;
+    return classes ? dump_residents(arena, program, classes, program->peak_command, out)
+                   : REMAT_ERROR_MEMORY;
 }
 
 static remat_status find_numbers(struct remat_arena *arena, const struct remat_program *a,

@@ -110,7 +110,7 @@ static remat_status find_decisions(struct remat_arena *arena, struct dot *d)
     const struct remat_program *p = d->program;
     struct dump_decided decided;
     struct dump_index by_name;
-    REMAT_TRY(dump_decided(arena, p, &decided));
+    REMAT_TRY(dump_decided(arena, p, p->peak_command, &decided));
     REMAT_TRY(dump_index_new(arena, p->decision_count, &by_name));
     for (uint32_t i = p->decision_count; i-- > 0;)
         dump_index_add(&by_name, remat_hash_string(p->decisions[i].name, 0), i);

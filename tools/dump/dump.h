@@ -29,7 +29,8 @@ remat_status dump_print_json(remat_context *ctx, const struct dump_json *json,
 /* The part of a plan that a view or a file is asked for, and files to show it beside. NULL, 0: all,
  * none. */
 struct dump_asked {
-    const char *segment;      /* its name; of the schedule */
+    const char *segment;      /* its name; of --schedule and --at */
+    const char *command;      /* its number or name; of --at */
     const char *layer;        /* its number; of dot files */
     const char *const *globs; /* of values, fnmatch(3): of --why */
     uint32_t glob_count;
@@ -56,6 +57,7 @@ typedef remat_status (*dump_json_view)(remat_context *ctx, struct remat_arena *a
 DUMP_VIEW(summary);   /* what was asked for and what it costs; at most 60 lines */
 DUMP_VIEW(decisions); /* which values are saved; in text, equal rows of several layers are one */
 DUMP_VIEW(memory);    /* who lives at the peak, and the arena over the schedule */
+DUMP_VIEW(at);        /* who lives while a command runs, and the room left there */
 DUMP_VIEW(placement); /* parts of values on ranks, and transfers within layers */
 DUMP_VIEW(schedule);  /* the commands in order, by segment, those of the step first; a segment */
 DUMP_VIEW(kernels);   /* each distinct kernel, the most expensive first, with its instructions */
@@ -95,6 +97,14 @@ remat_status dump_pattern(struct remat_arena *arena, const char *path, int32_t l
 void dump_append_name(struct remat_text *out, const char *name, size_t width);
 /* The segment that holds the command; REMAT_NONE when no segment does. */
 uint32_t dump_segment_of(const struct remat_program *program, uint32_t command);
+/* Segments by place in the schedule: those that a step runs, in its order, then the others; all, or
+ * that of a name. REMAT_ERROR_USAGE: none has it. */
+struct dump_order REMAT_LIST(uint32_t);
+remat_status dump_order(remat_context *ctx, struct remat_arena *arena,
+                        const struct remat_program *program, const char *of,
+                        struct dump_order *out);
+bool dump_is_among(const struct remat_program *program, const struct dump_order *order,
+                   uint32_t command);
 /* The first segment of a step, else the longest; REMAT_NONE when there are none. */
 uint32_t dump_step_segment(const struct remat_program *program);
 

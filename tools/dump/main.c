@@ -68,6 +68,7 @@ static const struct {
     [OPTION_summary] = {dump_summary_text, dump_summary_json},
     [OPTION_decisions] = {dump_decisions_text, dump_decisions_json},
     [OPTION_memory] = {dump_memory_text, dump_memory_json},
+    [OPTION_at] = {dump_at_text, dump_at_json},
     [OPTION_placement] = {dump_placement_text, dump_placement_json},
     [OPTION_schedule] = {dump_schedule_text, dump_schedule_json},
     [OPTION_kernels] = {dump_kernels_text, dump_kernels_json},
@@ -94,6 +95,7 @@ static remat_status read_request(remat_context *ctx, struct remat_arena *arena,
         (enum format)cli_choice(args, OPTION_format, 0),
         cli_text(args, OPTION_format, "text"),
         {.segment = cli_text(args, OPTION_segment, NULL),
+         .command = cli_text(args, OPTION_at, NULL),
          .layer = cli_text(args, OPTION_layer, NULL),
          .curve = cli_text(args, OPTION_curve, NULL),
          .with = cli_text(args, OPTION_with, NULL)},
@@ -125,8 +127,8 @@ static remat_status read_request(remat_context *ctx, struct remat_arena *arena,
     if ((out->view == OPTION_text || out->view == OPTION_emit_policy) && out->format != FORMAT_TEXT)
         return remat_error(ctx, REMAT_ERROR_USAGE, "--%s and --format %s: one of them",
                            options[out->view].name, out->format_name);
-    if (cli_has(args, OPTION_segment) && out->view != OPTION_schedule)
-        return remat_error(ctx, REMAT_ERROR_USAGE, "--segment needs --schedule");
+    if (cli_has(args, OPTION_segment) && out->view != OPTION_schedule && out->view != OPTION_at)
+        return remat_error(ctx, REMAT_ERROR_USAGE, "--segment needs --schedule or --at");
     if (cli_has(args, OPTION_layer) && out->format != FORMAT_DOT)
         return remat_error(ctx, REMAT_ERROR_USAGE, "--layer needs --format dot");
     if (out->model && out->view != OPTION_emit_policy)

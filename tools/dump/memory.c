@@ -111,33 +111,13 @@ remat_status dump_memory_text(remat_context *ctx, struct remat_arena *arena,
     const uint8_t *classes = dump_classify(arena, program);
     if (!classes)
         return REMAT_ERROR_MEMORY;
-    REMAT_TRY(dump_residents(arena, program, classes, &residents));
+    REMAT_TRY(dump_residents(arena, program, classes, program->peak_command, &residents));
     REMAT_TRY(dump_group_residents(arena, program, &residents, &groups));
     print_peak(program, &residents, out);
     print_groups(arena, program, &groups, out);
     REMAT_TRY(dump_timeline(arena, program, classes, out));
 fail:
     return st;
-}
-
-static json_t *make_resident(const struct remat_program *program,
-                             const struct dump_resident *resident)
-{
-    const struct remat_program_value *value =
-        resident->value == REMAT_NONE ? NULL : &program->values[resident->value];
-    const struct remat_buffer *buffer = resident->buffer;
-    struct dump_removal removal = resident->removal;
-    bool possible = strcmp(removal.how, "recompute") == 0;
-    return json_pack(
-        "{s:s,s:I,s:I,s:s,s:I,s:I,s:I,s:I,s:I,s:b,s:o,s:s,s:o}", "name", value ? value->name : "",
-        "layer", (json_int_t)(value ? value->layer : -1), "instance",
-        (json_int_t)(value ? value->instance : 0), "class", dump_class_names[resident->class],
-        "buffer", (json_int_t)resident->index, "bytes", (json_int_t)buffer->bytes, "offset",
-        (json_int_t)buffer->offset_bytes, "born", (json_int_t)buffer->begin, "dies",
-        (json_int_t)buffer->end, "persistent", buffer->persistent, "next_use",
-        resident->next_use == REMAT_NONE ? json_null() : dump_bytes(resident->next_use), "removal",
-        removal.how, "recompute_extra_ns",
-        possible ? json_integer((json_int_t)removal.extra_ns) : json_null());
 }
 
 static json_t *make_buffers(const struct remat_program *program, const uint8_t *classes,
@@ -168,18 +148,14 @@ remat_status dump_memory_json(remat_context *ctx, struct remat_arena *arena,
     const struct dump_label *labels = dump_labels(arena, program);
     if (!classes || !labels)
         return REMAT_ERROR_MEMORY;
-    REMAT_TRY(dump_residents(arena, program, classes, &found));
-    json_t *by_class = json_object();
-    for (uint32_t i = 0; i < DUMP_CLASS_COUNT; i++)
-        if (json_object_set_new(by_class, dump_class_names[i], dump_bytes(found.bytes[i])) != 0)
-            out->failed = true;
+    REMAT_TRY(dump_residents(arena, program, classes, program->peak_command, &found));
     json_t *residents = json_array();
     for (size_t i = 0; i < found.count; i++)
-        dump_push(out, residents, make_resident(program, &found.items[i]));
+        dump_push(out, residents, dump_resident_json(program, &found.items[i]));
     dump_set(out, "arena_bytes", dump_bytes(program->arena_bytes));
     dump_set(out, "peak_bytes", dump_bytes(program->peak_bytes));
     dump_set(out, "peak_command", dump_bytes(program->peak_command));
-    dump_set(out, "classes_at_peak", by_class);
+    dump_set(out, "classes_at_peak", dump_classes_json(&found, out));
     dump_set(out, "workspace_bytes", dump_bytes(program->workspace_bytes));
     dump_set(out, "residents_at_peak", residents);
     dump_set(out, "buffers", make_buffers(program, classes, labels, out));

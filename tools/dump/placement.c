@@ -122,7 +122,7 @@ remat_status dump_placement_text(remat_context *ctx, struct remat_arena *arena,
     struct dump_decided decided;
     struct transfers transfers = {0};
     REMAT_TRY(placed_find(arena, program, &placements));
-    REMAT_TRY(dump_decided(arena, program, &decided));
+    REMAT_TRY(dump_decided(arena, program, program->peak_command, &decided));
     REMAT_TRY(transfers_find(arena, program, decided.decision, &transfers));
     if (placements.count)
         REMAT_TRY(print_values(arena, program, &placements, out));
@@ -145,7 +145,7 @@ remat_status dump_placement_json(remat_context *ctx, struct remat_arena *arena,
     struct transfers transfers = {0};
     json_t *values = json_array(), *moved = json_array();
     REMAT_TRY(placed_find(arena, program, &placements));
-    REMAT_TRY(dump_decided(arena, program, &decided));
+    REMAT_TRY(dump_decided(arena, program, program->peak_command, &decided));
     REMAT_TRY(transfers_find(arena, program, decided.decision, &transfers));
     for (size_t p = 0; p < placements.count; p++)
         dump_push(out, values, make_value(program, &placements.items[p]));

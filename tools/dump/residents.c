@@ -53,7 +53,7 @@ static void find_used(const struct remat_program *program, uint32_t command, boo
         used[program->values[program->operands[o].value].buffer] = true;
 }
 
-/* `value`: what the buffer holds, or REMAT_NONE; `used`: by the command at the peak. */
+/* `value`: what the buffer holds, or REMAT_NONE; `used`: by the command. */
 static struct dump_removal find_removal(const struct remat_program *program,
                                         const struct dump_decided *decided,
                                         const struct remat_buffer *buffer, uint32_t value,
@@ -73,11 +73,10 @@ static struct dump_removal find_removal(const struct remat_program *program,
 }
 
 remat_status dump_residents(struct remat_arena *arena, const struct remat_program *program,
-                            const uint8_t *classes, struct dump_residents *out)
+                            const uint8_t *classes, uint32_t command, struct dump_residents *out)
 {
     remat_status st = REMAT_OK;
-    uint32_t peak = program->peak_command;
-    uint32_t s = dump_segment_of(program, peak);
+    uint32_t s = dump_segment_of(program, command);
     struct dump_decided decided;
     uint32_t *held, *next;
     bool *used;
@@ -85,27 +84,61 @@ remat_status dump_residents(struct remat_arena *arena, const struct remat_progra
     if (s == REMAT_NONE)
         return REMAT_OK;
     const struct remat_segment *segment = &program->segments[s];
-    REMAT_TRY(dump_decided(arena, program, &decided));
+    REMAT_TRY(dump_decided(arena, program, command, &decided));
     REMAT_TRY(dump_indices(arena, program->buffer_count, &held));
     REMAT_TRY(dump_indices(arena, program->value_count, &next));
     REMAT_TRY_NEW(arena, used, program->buffer_count);
-    find_held(program, segment->command_begin, peak, held);
-    find_next_uses(program, peak + 1, segment->command_end, next);
-    find_used(program, peak, used);
+    find_held(program, segment->command_begin, command, held);
+    find_next_uses(program, command + 1, segment->command_end, next);
+    find_used(program, command, used);
     for (uint32_t b = 0; b < program->buffer_count; b++) {
         const struct remat_buffer *buffer = &program->buffers[b];
-        if (!remat_buffer_is_live(buffer, peak))
+        if (!remat_buffer_is_live(buffer, command))
             continue;
+        bool holds = held[b] != REMAT_NONE;
         struct dump_resident resident = {
-            buffer,     b,
-            held[b],    held[b] == REMAT_NONE ? REMAT_NONE : next[held[b]],
-            classes[b], find_removal(program, &decided, buffer, held[b], used[b])};
+            .buffer = buffer,
+            .index = b,
+            .value = held[b],
+            .next_use = holds ? next[held[b]] : REMAT_NONE,
+            .decision = holds ? decided.about[held[b]] : REMAT_NONE,
+            .class = classes[b],
+            .removal = find_removal(program, &decided, buffer, held[b], used[b])};
         REMAT_TRY_PUSH(arena, out, resident);
         out->bytes[classes[b]] += remat_aligned_bytes(buffer->bytes);
     }
     qsort(out->items, out->count, sizeof *out->items, by_bytes);
 fail:
     return st;
+}
+
+json_t *dump_classes_json(const struct dump_residents *residents, struct dump_json *out)
+{
+    json_t *classes = json_object();
+    for (uint32_t i = 0; i < DUMP_CLASS_COUNT; i++)
+        if (json_object_set_new(classes, dump_class_names[i], dump_bytes(residents->bytes[i])) != 0)
+            out->failed = true;
+    return classes;
+}
+
+json_t *dump_resident_json(const struct remat_program *program,
+                           const struct dump_resident *resident)
+{
+    const struct remat_program_value *value =
+        resident->value == REMAT_NONE ? NULL : &program->values[resident->value];
+    const struct remat_buffer *buffer = resident->buffer;
+    struct dump_removal removal = resident->removal;
+    bool possible = strcmp(removal.how, "recompute") == 0;
+    return json_pack(
+        "{s:s,s:I,s:I,s:s,s:I,s:I,s:I,s:I,s:I,s:b,s:o,s:s,s:o}", "name", value ? value->name : "",
+        "layer", (json_int_t)(value ? value->layer : -1), "instance",
+        (json_int_t)(value ? value->instance : 0), "class", dump_class_names[resident->class],
+        "buffer", (json_int_t)resident->index, "bytes", (json_int_t)buffer->bytes, "offset",
+        (json_int_t)buffer->offset_bytes, "born", (json_int_t)buffer->begin, "dies",
+        (json_int_t)buffer->end, "persistent", buffer->persistent, "next_use",
+        resident->next_use == REMAT_NONE ? json_null() : dump_bytes(resident->next_use), "removal",
+        removal.how, "recompute_extra_ns",
+        possible ? json_integer((json_int_t)removal.extra_ns) : json_null());
 }
 
 /* --- groups --- */

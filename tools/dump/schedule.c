@@ -7,8 +7,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-struct order REMAT_LIST(uint32_t);
-
 /* After a command that is a transfer. */
 static void print_transfer(const struct remat_program *program, uint32_t index, uint64_t exposed_ns,
                            struct remat_text *out)
@@ -48,11 +46,8 @@ static void print_command(const struct remat_program *program, uint32_t index, u
     remat_text_append(out, "\n");
 }
 
-/* Segments by place in the text: those that a step runs, in its order, then the others; all, or
- * that of the name. REMAT_ERROR_USAGE: no segment has it. */
-static remat_status find_order(remat_context *ctx, struct remat_arena *arena,
-                               const struct remat_program *program, const char *of,
-                               struct order *out)
+remat_status dump_order(remat_context *ctx, struct remat_arena *arena,
+                        const struct remat_program *program, const char *of, struct dump_order *out)
 {
     remat_status st = REMAT_OK;
     struct remat_text names = {.arena = arena};
@@ -94,14 +89,25 @@ static void print_runs(const struct remat_program *p, uint32_t segment, struct r
         }
 }
 
+bool dump_is_among(const struct remat_program *program, const struct dump_order *order,
+                   uint32_t command)
+{
+    bool among = false;
+    for (size_t i = 0; i < order->count; i++) {
+        const struct remat_segment *segment = &program->segments[order->items[i]];
+        among |= command >= segment->command_begin && command < segment->command_end;
+    }
+    return among;
+}
+
 remat_status dump_schedule_text(remat_context *ctx, struct remat_arena *arena,
                                 const struct remat_program *program, const struct dump_asked *asked,
                                 struct remat_text *out)
 {
     remat_status st = REMAT_OK;
     uint64_t *exposed_ns;
-    struct order order = {0};
-    REMAT_TRY(find_order(ctx, arena, program, asked->segment, &order));
+    struct dump_order order = {0};
+    REMAT_TRY(dump_order(ctx, arena, program, asked->segment, &order));
     REMAT_TRY_NEW(arena, exposed_ns, program->command_count);
     for (size_t i = 0; i < order.count; i++) {
         const struct remat_segment *segment = &program->segments[order.items[i]];
@@ -166,17 +172,6 @@ static json_t *make_command(const struct remat_program *program, uint32_t index,
     return command;
 }
 
-static bool is_among(const struct remat_program *program, const struct order *order,
-                     uint32_t command)
-{
-    bool among = false;
-    for (size_t i = 0; i < order->count; i++) {
-        const struct remat_segment *segment = &program->segments[order->items[i]];
-        among |= command >= segment->command_begin && command < segment->command_end;
-    }
-    return among;
-}
-
 /* Of the segments that read the number of their run. */
 static json_t *make_calls(const struct remat_program *p, struct dump_json *out)
 {
@@ -200,14 +195,14 @@ remat_status dump_schedule_json(remat_context *ctx, struct remat_arena *arena,
 {
     remat_status st = REMAT_OK;
     uint64_t *exposed_ns;
-    struct order order = {0};
+    struct dump_order order = {0};
     json_t *commands = json_array();
-    REMAT_TRY(find_order(ctx, arena, program, asked->segment, &order));
+    REMAT_TRY(dump_order(ctx, arena, program, asked->segment, &order));
     REMAT_TRY_NEW(arena, exposed_ns, program->command_count);
     for (uint32_t s = program->segment_count; s-- > 0;) /* of one in several, that in the first */
         REMAT_TRY(remat_program_exposed(program, &program->segments[s], arena, exposed_ns));
     for (uint32_t c = 0; c < program->command_count; c++)
-        if (!asked->segment || is_among(program, &order, c))
+        if (!asked->segment || dump_is_among(program, &order, c))
             dump_push(out, commands, make_command(program, c, exposed_ns[c], out));
 fail:
     dump_set(out, "schedule", commands);

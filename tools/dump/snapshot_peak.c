@@ -402,7 +402,7 @@ remat_status dump_beside_text(remat_context *ctx, struct remat_arena *arena,
     if (!classes)
         return REMAT_ERROR_MEMORY;
     REMAT_TRY(read_peak(ctx, arena, path, &peak));
-    REMAT_TRY(dump_residents(arena, program, classes, &residents));
+    REMAT_TRY(dump_residents(arena, program, classes, program->peak_command, &residents));
     remat_text_append(out, "\nbeside PyTorch's snapshot of device %" PRIu32 ", %zu events\n",
                       peak.device, peak.event_count);
     remat_text_append(out, "%-18s  %10s  %10s\n", "", "plan", "snapshot");

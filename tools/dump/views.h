@@ -8,14 +8,21 @@
 /* Indices are REMAT_NONE where there is none. */
 struct dump_decided {
     uint32_t *decision; /* by value: the one about it, of no recomputed one */
+    uint32_t *about;    /* by value: the same, or the one about what it recomputes */
     uint32_t *kept;     /* by decision: what is kept, if not in place */
-    bool *stays;        /* by decision: recomputing its value does not take it from the peak */
+    bool *stays;        /* by decision: at the command its value lives also if it is recomputed */
 };
 /* Whether a value of this name is what is kept of the record's, if not in place. */
 bool dump_names_kept(const struct remat_decision_record *record, const char *name);
 
 remat_status dump_decided(struct remat_arena *arena, const struct remat_program *program,
-                          struct dump_decided *out);
+                          uint32_t command, struct dump_decided *out);
+
+/* The command of asked->command. REMAT_ERROR_USAGE: there is none, or several have that name; the
+ * message lists some that may be meant. */
+remat_status dump_find_command(remat_context *ctx, struct remat_arena *arena,
+                               const struct remat_program *program, const struct dump_asked *asked,
+                               uint32_t *out);
 
 /* A decision as an object. */
 json_t *dump_decision(const struct remat_decision_record *record);

@@ -139,7 +139,7 @@ remat_status dump_why_text(remat_context *ctx, struct remat_arena *arena,
     struct transfers transfers = {0};
     bool *chosen;
     REMAT_TRY(choose(ctx, arena, program, asked, &chosen));
-    REMAT_TRY(dump_decided(arena, program, &decided));
+    REMAT_TRY(dump_decided(arena, program, program->peak_command, &decided));
     REMAT_TRY(transfers_find(arena, program, decided.decision, &transfers));
     const struct remat_command *binding = &program->commands[program->peak_command];
     remat_text_append(out, "binding command %" PRIu32 " \"%s\" (%s), live %s\n",
@@ -175,7 +175,7 @@ remat_status dump_why_json(remat_context *ctx, struct remat_arena *arena,
     struct transfers transfers = {0};
     bool *chosen;
     REMAT_TRY(choose(ctx, arena, program, asked, &chosen));
-    REMAT_TRY(dump_decided(arena, program, &decided));
+    REMAT_TRY(dump_decided(arena, program, program->peak_command, &decided));
     REMAT_TRY(transfers_find(arena, program, decided.decision, &transfers));
     json_t *why = json_array();
     for (uint32_t d = 0; d < program->decision_count; d++) {

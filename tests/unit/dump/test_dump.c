@@ -236,6 +236,44 @@ static void test_why(struct remat_arena *arena, const struct remat_program *prog
     json_decref(json.object);
 }
 
+static const char *at(struct remat_arena *arena, const struct remat_program *program,
+                      const char *command, const char *segment)
+{
+    struct remat_text text = {.arena = arena};
+    const struct dump_asked asked = {.command = command, .segment = segment};
+    return dump_at_text(ctx, arena, program, &asked, &text) == REMAT_OK
+               ? text.items
+               : remat_context_message(ctx);
+}
+
+static void test_at(struct remat_arena *arena, const struct remat_program *program)
+{
+    const char *text = at(arena, program, "h.0.act #1", NULL);
+    check_holds(text, "command 4 \"h.0.act #1\" (backward) of segment step\n"
+                      "live       1,536 B (1.50 KiB)\n"
+                      "to peak    0 B; the peak is at command 4\n"
+                      "to budget  1,536 B (1.50 KiB); budget - reserve is 3,072 B\n");
+    check_holds(text, "\nh.0.act #1  0       R        256     768       4-6  recompute\n");
+    check_holds(text, "\nh.1.act     1       K        256   1,024       2-4  save\n");
+    CHECK(strcmp(text, at(arena, program, "4", NULL)) == 0, "by number: %s",
+          at(arena, program, "4", NULL));
+    check_holds(at(arena, program, "h.0.act", NULL), "command 1 ");
+    check_holds(at(arena, program, "h.0.act #2", NULL), "no command has that name; ");
+    check_holds(at(arena, program, "act", NULL), "near: 1 h.0.act, 2 h.1.act, 4 h.0.act #1");
+    check_holds(at(arena, program, "h.0.act", "init"), "no command has that name; --schedule");
+    check_holds(at(arena, program, "1", "init"), "--at 1: segment init has commands 0 to 0");
+    check_holds(at(arena, program, "8", NULL), "--at 8: the plan has 8 commands");
+
+    struct remat_program twins = *program;
+    struct remat_command commands[8];
+    memcpy(commands, program->commands, sizeof commands);
+    commands[2].name = commands[1].name;
+    twins.commands = commands;
+    check_holds(at(arena, &twins, "h.0.act", NULL),
+                "--at \"h.0.act\": several commands have that name: 1 h.0.act, 2 h.0.act; give a "
+                "number");
+}
+
 static void test_schedule(struct remat_arena *arena, const struct remat_program *program)
 {
     const char *text = show(arena, program, dump_schedule_text);
@@ -349,6 +387,7 @@ int main(void)
         test_decisions(&arena, program);
         test_memory(&arena, program);
         test_why(&arena, program);
+        test_at(&arena, program);
         test_schedule(&arena, program);
         test_numbers(&arena, program);
         test_segment(&arena, program);
