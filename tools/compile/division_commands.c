@@ -99,7 +99,8 @@ static bool is_of_plan(uint32_t option)
 {
     return option != OPTION_output && option != OPTION_format && option != OPTION_verbose &&
            option != OPTION_print_after && option != OPTION_print_plan &&
-           option != OPTION_emit_cuda && option != OPTION_curve && option != OPTION_time_limit;
+           option != OPTION_explain && option != OPTION_emit_cuda && option != OPTION_curve &&
+           option != OPTION_time_limit;
 }
 
 static remat_status write_command(struct remat_arena *arena, const struct divisions *divisions,

@@ -6,6 +6,7 @@
 #include "curve_file.h"
 #include "division.h"
 #include "emit_cuda.h"
+#include "explain.h"
 #include "files.h"
 #include "graph_file.h"
 #include "interrupt.h"
@@ -77,11 +78,13 @@ static remat_status claim_plan(struct remat_arena *arena, const struct cli_argum
 /* Standard output has something else than a report. */
 static bool is_printed(const struct cli_arguments *args)
 {
-    return cli_has(args, OPTION_print_after) || cli_has(args, OPTION_print_plan);
+    return cli_has(args, OPTION_print_after) || cli_has(args, OPTION_print_plan) ||
+           cli_has(args, OPTION_explain);
 }
 
 static void print_report(const struct cli_arguments *args, const struct report *report)
 {
+    explain_print(&report->explanation);
     if (is_printed(args))
         return; /* that is all that was asked for */
     if (cli_choice(args, OPTION_format, 0) == 0)
@@ -173,10 +176,12 @@ static remat_status check_curve(remat_context *ctx, const struct cli_arguments *
     if (remat_policy_given(&settings->search.policy))
         return remat_error(ctx, REMAT_ERROR_USAGE,
                            "--curve and a policy exclude each other: the curve compares policies");
-    if (!settings->search.has_budget && (cli_has(args, OPTION_output) || settings->needs_cuda))
+    if (!settings->search.has_budget &&
+        (cli_has(args, OPTION_output) || settings->needs_cuda || cli_has(args, OPTION_explain)))
         return remat_error(ctx, REMAT_ERROR_USAGE,
                            "%s needs --budget beside --curve: without it no plan is made",
                            cli_has(args, OPTION_output)      ? "--output"
+                           : cli_has(args, OPTION_explain)   ? "--explain"
                            : cli_has(args, OPTION_emit_cuda) ? "--emit-cuda"
                                                              : "--arch");
     return curve_file_check(ctx, path);
@@ -485,7 +490,7 @@ static remat_status compile(remat_context *ctx, struct remat_arena *arena,
 {
     remat_status st = REMAT_OK;
     struct remat_compile_settings settings, asked;
-    struct report report = {0};
+    struct report report = {.explanation = {.arena = arena}};
     struct observer observer;
     struct progress progress;
     struct refusal_kept refusal;
@@ -493,9 +498,10 @@ static remat_status compile(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(claim_plan(arena, args, &report.path));
     REMAT_TRY(settings_read(ctx, arena, args, &settings));
     REMAT_TRY(check_curve(ctx, args, &settings));
+    REMAT_TRY(explain_check(ctx, args));
     REMAT_TRY(observe(ctx, arena, args, &settings, &observer));
     REMAT_TRY(progress_start(ctx, args, &settings, &progress));
-    refusal_watch(arena, &settings, &refusal);
+    refusal_watch(arena, args, &settings, &refusal);
     asked = settings; /* pieces and divisions change them */
     st = make_fitting_report(ctx, arena, args, &settings, &progress, &report, &chosen);
     if (st == REMAT_ERROR_INVALID)
@@ -505,7 +511,11 @@ static remat_status compile(remat_context *ctx, struct remat_arena *arena,
     if (st == REMAT_ERROR_INFEASIBLE || (st == REMAT_ERROR_CUT_SHORT && refusal.proven_bytes))
         st = refusal_print(ctx, &refusal,
                            cli_choice(args, OPTION_format, 0) != 0 && !is_printed(args));
+    else if (st == REMAT_ERROR_CUT_SHORT)
+        explain_nothing(args);
     REMAT_TRY(st);
+    if (report.program && cli_has(args, OPTION_explain))
+        REMAT_TRY(explain(ctx, arena, args, report.program, 0, &report.explanation));
     if (report.program && !division_asked(args))
         REMAT_TRY(advise_planned(ctx, arena, &chosen, &asked, &progress, &report));
     if (report.program)

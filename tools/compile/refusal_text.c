@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "refusal_text.h"
 
+#include "explain.h"
+#include "options.h"
 #include "report.h"
 #include "show.h"
 #include "size.h"
@@ -117,6 +119,20 @@ static void keep_residents(struct refusal_kept *kept, const struct remat_program
     remat_arena_release(&scratch);
 }
 
+static void keep_explanation(struct refusal_kept *kept, const struct remat_program *plan)
+{
+    remat_context *ctx = kept->arena->ctx;
+    kept->explanation = (struct remat_text){.arena = kept->arena};
+    kept->unexplained = NULL;
+    if (!cli_has(kept->args, OPTION_explain))
+        return;
+    remat_status st = explain(ctx, kept->arena, kept->args, plan, kept->refusal.smallest_bytes,
+                              &kept->explanation);
+    if (st != REMAT_OK)
+        kept->unexplained = copy_name(kept, remat_context_message(ctx));
+    kept->failed |= st == REMAT_ERROR_MEMORY;
+}
+
 static void keep(void *user, const struct remat_refusal *refusal)
 {
     struct refusal_kept *kept = user;
@@ -137,13 +153,14 @@ static void keep(void *user, const struct remat_refusal *refusal)
     kept->binding = copy_name(kept, binding->name);
     kept->phase = remat_phase_name(binding->phase);
     keep_residents(kept, plan);
+    keep_explanation(kept, plan);
     kept->facts.needed_bytes = refusal->smallest_bytes;
 }
 
-void refusal_watch(struct remat_arena *arena, struct remat_compile_settings *settings,
-                   struct refusal_kept *out)
+void refusal_watch(struct remat_arena *arena, const struct cli_arguments *args,
+                   struct remat_compile_settings *settings, struct refusal_kept *out)
 {
-    *out = (struct refusal_kept){.arena = arena};
+    *out = (struct refusal_kept){.arena = arena, .args = args, .explanation = {.arena = arena}};
     settings->search.refused = keep;
     settings->search.refused_user = out;
 }
@@ -151,6 +168,8 @@ void refusal_watch(struct remat_arena *arena, struct remat_compile_settings *set
 remat_status refusal_print(remat_context *ctx, const struct refusal_kept *kept, bool json)
 {
     struct remat_text lines = {.arena = kept->arena};
+    if (!kept->refusal.smallest_bytes)
+        explain_nothing(kept->args);
     if (!kept->refusal.smallest_bytes && kept->proven_bytes)
         return remat_error(ctx, REMAT_ERROR_INFEASIBLE,
                            "budget %" PRIu64 " B is too small: no choice of what to recompute "
@@ -162,9 +181,13 @@ remat_status refusal_print(remat_context *ctx, const struct refusal_kept *kept, 
         return REMAT_ERROR_INFEASIBLE;
     write_lines(kept, &lines);
     write_advice(kept, &lines);
+    if (kept->unexplained)
+        remat_text_append(&lines, "  --explain: %s\n", kept->unexplained);
     if (lines.failed || kept->failed)
         return remat_error(ctx, REMAT_ERROR_MEMORY, "out of memory");
     cli_explain(lines.items);
+    if (!kept->unexplained)
+        explain_print(&kept->explanation);
     if (json)
         print_json(kept);
     return remat_error(ctx, REMAT_ERROR_INFEASIBLE, "%s (%s)", remat_context_message(ctx),

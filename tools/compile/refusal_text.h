@@ -4,6 +4,7 @@
 #define REMAT_TOOLS_COMPILE_REFUSAL_TEXT_H
 
 #include "advice.h"
+#include "cli.h"
 #include "compile.h"
 #include "residents.h"
 
@@ -19,6 +20,7 @@ struct refusal_resident {
 /* The attempt that needs least of several, as to find a batch. */
 struct refusal_kept {
     struct remat_arena *arena;
+    const struct cli_arguments *args;
     struct remat_refusal refusal; /* smallest_bytes 0: not known; its plan is gone */
     uint64_t proven_bytes;        /* no budget below fits; 0: that is not known */
     uint64_t live_peak_bytes, static_bytes;
@@ -28,16 +30,18 @@ struct refusal_kept {
     struct refusal_resident residents[REFUSAL_RESIDENTS]; /* the largest ones, largest first */
     struct advice_facts facts;                            /* step_ns 0 */
     struct advices advices;                               /* that make it fit; by who watches */
+    struct remat_text explanation;                        /* for --explain */
+    const char *unexplained; /* why there is none; NULL: there is, or nobody asked */
     bool failed;
 };
 
 /* Has refusals kept; `out` outlives the compilation. */
-void refusal_watch(struct remat_arena *arena, struct remat_compile_settings *settings,
-                   struct refusal_kept *out);
+void refusal_watch(struct remat_arena *arena, const struct cli_arguments *args,
+                   struct remat_compile_settings *settings, struct refusal_kept *out);
 
 /* After REMAT_ERROR_INFEASIBLE, which it returns: the size needed at the end of its message,
- * rounded up, lines after it, and with `json` an object on standard output. Where time was too
- * short for that, the message says what is proven. */
+ * rounded up, lines after it, and on standard output what --explain asks for, with `json` an
+ * object. Where time was too short for that, the message says what is proven. */
 remat_status refusal_print(remat_context *ctx, const struct refusal_kept *kept, bool json);
 
 #endif

@@ -25,6 +25,7 @@ struct report {
     struct curve_picture picture;      /* of a curve that is drawn */
     const struct sizes *sizes;         /* NULL: none was to be chosen */
     const struct divisions *divisions; /* the same */
+    struct remat_text explanation;     /* for --explain */
 };
 
 /* The member "advice", without what follows it. */

@@ -46,8 +46,8 @@ remat_status settings_record(struct remat_arena *arena, const struct cli_argumen
         uint32_t option = args->given[i].option;
         if (option == OPTION_output || option == OPTION_format || option == OPTION_verbose ||
             option == OPTION_print_after || option == OPTION_print_plan ||
-            option == OPTION_emit_cuda || option == OPTION_arch || option == OPTION_nvrtc ||
-            option == OPTION_cache || option == OPTION_curve ||
+            option == OPTION_explain || option == OPTION_emit_cuda || option == OPTION_arch ||
+            option == OPTION_nvrtc || option == OPTION_cache || option == OPTION_curve ||
             (option == OPTION_mesh && out->mesh.axis_count == 0) ||
             (option == OPTION_zero && out->passes.zero == 0))
             continue;
