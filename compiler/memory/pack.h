@@ -14,12 +14,13 @@ struct remat_packing {
     uint64_t live_peak_bytes; /* the largest sum of rounded bytes at any position */
 };
 
-/* Tries a fixed sequence of attempts and keeps the first of the lowest: the skyline packer with the
- * keys OZ, TAW, TWA, L, WAT, AT, TZW, ZAT (letters: instance.h). If that leaves a gap above the
- * live peak and there are at most 4,000 slots, a local search perturbs the winner, from a fixed
- * seed: it packs at most 500,000 slots, and ends after 100,000 without a gain. The first attempt
- * with arena_bytes equal to the live peak is the last. There is no time limit: the same arguments
- * give the same packing.
+/* Slots fall into parts, between moments at which none lives: each part has the offsets that it has
+ * alone. For a part it tries a fixed sequence of attempts and keeps the first of the lowest: the
+ * skyline packer with the keys OZ, TAW, TWA, L, WAT, AT, TZW, ZAT (letters: instance.h). If that
+ * leaves a gap above the live peak and there are at most 4,000 slots, a local search perturbs the
+ * winner, from a fixed seed: it packs at most 500,000 slots, and ends after 100,000 without a gain.
+ * The first attempt with arena_bytes equal to the live peak is the last. There is no time limit:
+ * the same arguments give the same packing.
  *
  * `offsets` is allocated from `arena`; scratch memory is released. In practice O(N log N) per
  * key (1 to 10 us a slot); the whole sequence takes under 1 s at 20,000 slots when the live peak is

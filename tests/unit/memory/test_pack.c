@@ -173,6 +173,40 @@ static void test_random(struct remat_arena *arena)
     }
 }
 
+/* Instances one after the other, of which each has a slot that lives all the while, so that it is
+ * packed as one; their slots are given in turns. */
+static void test_parts(struct remat_arena *arena)
+{
+    enum { PARTS = 3 };
+    uint64_t seed = 6;
+    for (uint32_t k = 0; k < 100; k++) {
+        struct slots alone[PARTS], all = {.arena = arena};
+        uint32_t count = 8 + (uint32_t)draw(&seed, 60);
+        uint64_t most = 0;
+        for (uint32_t part = 0; part < PARTS; part++) {
+            alone[part] = (struct slots){.arena = arena};
+            random_slots(&alone[part], &seed, count, 40, 1000);
+            add_slot(&alone[part], 0, 40, 1);
+        }
+        for (uint32_t i = 0; i <= count; i++)
+            for (uint32_t part = 0; part < PARTS; part++) {
+                struct remat_slot slot = alone[part].items[i];
+                uint32_t begin = part * 40 + (part == 2 ? 7 : 0); /* a gap before the last */
+                add_slot(&all, begin + slot.begin, begin + slot.end, slot.bytes);
+            }
+        struct remat_packing together = pack(&all);
+        for (uint32_t part = 0; part < PARTS; part++) {
+            struct remat_packing one = pack(&alone[part]);
+            most = one.arena_bytes > most ? one.arena_bytes : most;
+            for (uint32_t i = 0; i <= count; i++)
+                CHECK(together.offsets[i * PARTS + part] == one.offsets[i],
+                      "instance %u, part %u, slot %u", k, part, i);
+        }
+        CHECK(together.arena_bytes == most, "instance %u", k);
+        remat_arena_release(arena);
+    }
+}
+
 /* Applies one fault to a correct packing; false when the instance has no place for it. */
 static bool mutate(struct slots *slots, uint64_t *seed, uint32_t kind, struct remat_packing *p)
 {
@@ -242,6 +276,7 @@ int main(int argc, char **argv)
     if (argc == 1)
         test_dissected(&arena);
     test_random(&arena);
+    test_parts(&arena);
     test_checker_finds_faults(&arena);
     test_live(&arena);
     remat_arena_release(&arena);
