@@ -3,6 +3,7 @@
  * then lowering. */
 #include "compile.h"
 
+#include <assert.h>
 #include <inttypes.h>
 
 #include "amounts.h"
@@ -36,13 +37,17 @@ static remat_status arrange(struct pipeline *p, struct remat_step_segment *segme
 {
     struct remat_search *s = &p->search;
     struct remat_arrangement *a = &segment->arranged;
+    uint64_t arena_bytes;
     bool blocking = !segment->overlaps;
     do {
         REMAT_CHECK(remat_arrange(p->ctx, p->arena, segment->graph, &p->persistent,
                                   &p->settings->device, &p->watch, blocking, a));
+        remat_stopwatch_start(&p->watch);
+        arena_bytes = remat_packed_bytes(p->arena, &p->persistent, &a->lifespans);
+        remat_stopwatch_lap(&p->watch, REMAT_LAP_PLACE);
         blocking = true;
-    } while (a->complete_before && a->arena_bytes > s->limit_bytes);
-    remat_keep_most(&s->fixed_arena_bytes, a->arena_bytes);
+    } while (a->complete_before && arena_bytes > s->limit_bytes);
+    remat_keep_most(&s->fixed_arena_bytes, arena_bytes);
     remat_keep_most(&s->fixed_live_bytes, a->lifespans.live_peak_bytes);
     return REMAT_OK;
 }
@@ -171,9 +176,10 @@ static remat_status describe(struct pipeline *p, const struct remat_chosen *c,
     return REMAT_OK;
 }
 
-static void lower(struct pipeline *p, const struct remat_chosen *chosen,
-                  const struct remat_explanation *explanation, struct remat_program *out)
+static remat_status lower(struct pipeline *p, const struct remat_chosen *chosen,
+                          const struct remat_explanation *explanation, struct remat_program *out)
 {
+    uint64_t arena_bytes;
     const struct remat_lowering lowering = {
         .step = &p->prepared.step,
         .persistent = &p->persistent,
@@ -182,8 +188,13 @@ static void lower(struct pipeline *p, const struct remat_chosen *chosen,
     };
     remat_stopwatch_start(&p->watch);
     remat_step_decided(lowering.step)->arranged = chosen->arranged;
+    REMAT_CHECK(
+        remat_step_place(p->ctx, p->arena, lowering.persistent, lowering.step, &arena_bytes));
+    assert(arena_bytes == chosen->arena_bytes);
+    remat_stopwatch_lap(&p->watch, REMAT_LAP_PLACE);
     remat_lower(p->arena, &lowering, out);
     remat_stopwatch_lap(&p->watch, REMAT_LAP_LOWER);
+    return REMAT_OK;
 }
 
 /* `program`: the smallest plan, lowered. */
@@ -318,7 +329,7 @@ static remat_status make_plan(void *user)
                              remat_rewrite(p->arena, best.arranged.graph, &best.arranged.nodes));
     REMAT_NEW(p->arena, program, 1);
     struct remat_explanation explanation = remat_explain(&p->search, &best.decision);
-    lower(p, &best, &explanation, program);
+    REMAT_CHECK(lower(p, &best, &explanation, program));
     remat_evaluator_release(&p->evaluator); /* makes room for what follows */
     remat_scratch_close(p->search.scratch);
     remat_scratch_close(p->search.planning);

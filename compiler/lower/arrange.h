@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A graph as a priced and packed schedule. */
+/* A graph as a priced schedule with lifespans. */
 #ifndef REMAT_ARRANGE_H
 #define REMAT_ARRANGE_H
 
@@ -17,7 +17,6 @@ struct remat_arrangement {
     uint32_t *complete_before;  /* by position; NULL: every transfer is blocking */
     bool *continues; /* by position: a transfer in the group of the one before; NULL: none is */
     struct remat_lifespans lifespans;
-    uint64_t arena_bytes; /* packed */
     uint64_t step_ns;
     uint64_t least_ns; /* without transfers that may be overlapped, gathers as in full groups */
     struct remat_class_times times; /* step_ns by class */
@@ -30,8 +29,7 @@ void remat_arrange_kernels(struct remat_arena *arena, const struct remat_persist
                            const remat_tensor_id *inputs, bool overlap,
                            struct remat_stopwatch *watch, struct remat_arrangement *arrangement);
 
-/* Fuses, prices, schedules, measures and packs a whole graph. `blocking`: no transfer is
- * overlapped. */
+/* Fuses, prices and schedules a whole graph. `blocking`: no transfer is overlapped. */
 remat_status remat_arrange(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_graph *graph,
                            const struct remat_persistent *persistent,

@@ -413,7 +413,8 @@ static void lower_segment(struct lowerer *l, const struct remat_step_segment *se
 {
     const struct remat_arrangement *a = &segment->arranged;
     l->segment = segment;
-    l->first.i = l->out->command_count;
+    l->first.i = l->out->segments[0].command_end + a->lifespans.first_point;
+    assert(l->first.i == l->out->command_count);
     name_roots(l);
     lower_buffers(l);
     lower_values(l);

@@ -172,7 +172,7 @@ struct remat_lifespans remat_lifespans(struct remat_arena *arena, const struct r
                                        const remat_tensor_id *inputs)
 {
     assert(order);
-    struct remat_lifespans lifespans = {0};
+    struct remat_lifespans lifespans = {.points = kernels->count};
     struct placer p = {.arena = arena,
                        .graph = graph,
                        .kernels = kernels,
@@ -189,45 +189,50 @@ struct remat_lifespans remat_lifespans(struct remat_arena *arena, const struct r
     return lifespans;
 }
 
-static struct remat_slot *list_slots(struct remat_arena *arena,
-                                     const struct remat_lifespans *lifespans, uint32_t *out_count)
+struct slots REMAT_LIST(struct remat_slot);
+
+static void add_slots(struct remat_arena *arena, const struct remat_lifespans *call,
+                      struct slots *out)
 {
-    struct remat_slot *slots;
-    *out_count = 0;
-    REMAT_NEW(arena, slots, lifespans->buffer_count);
-    for (uint32_t b = 0; b < lifespans->buffer_count; b++) {
-        const struct remat_placed_buffer *buffer = &lifespans->buffers[b];
+    for (uint32_t b = 0; b < call->buffer_count; b++) {
+        const struct remat_placed_buffer *buffer = &call->buffers[b];
         if (remat_is_none(buffer->persistent.i))
-            slots[(*out_count)++] =
-                (struct remat_slot){buffer->begin, buffer->end, remat_aligned_bytes(buffer->bytes)};
+            REMAT_PUSH(arena, out,
+                       ((struct remat_slot){call->first_point + buffer->begin,
+                                            call->first_point + buffer->end,
+                                            remat_aligned_bytes(buffer->bytes)}));
     }
-    return slots;
 }
 
 uint64_t remat_packed_bytes(struct remat_arena *arena, const struct remat_persistent *persistent,
-                            const struct remat_lifespans *lifespans)
+                            const struct remat_lifespans *call)
 {
-    uint32_t count;
-    const struct remat_slot *slots = list_slots(arena, lifespans, &count);
-    return persistent->total_bytes + remat_pack(arena, slots, count).arena_bytes;
+    struct slots slots = {0};
+    add_slots(arena, call, &slots);
+    return persistent->total_bytes +
+           remat_pack(arena, slots.items, (uint32_t)slots.count).arena_bytes;
 }
 
 remat_status remat_place(remat_context *ctx, struct remat_arena *arena,
                          const struct remat_persistent *persistent,
-                         struct remat_lifespans *lifespans, uint64_t *out_arena_bytes)
+                         struct remat_lifespans *const *calls, uint32_t call_count,
+                         uint64_t *out_arena_bytes)
 {
     assert(persistent->total_bytes % REMAT_ALIGNMENT == 0);
-    uint32_t count;
-    const struct remat_slot *slots = list_slots(arena, lifespans, &count);
-    struct remat_packing packing = remat_pack(arena, slots, count);
-    remat_status st = remat_pack_check(ctx, slots, count, &packing);
-    const uint64_t *offset = packing.offsets;
-    for (uint32_t b = 0; b < lifespans->buffer_count; b++) {
-        struct remat_placed_buffer *buffer = &lifespans->buffers[b];
-        buffer->offset_bytes = remat_is_none(buffer->persistent.i)
-                                   ? persistent->total_bytes + *offset++
-                                   : persistent->items[buffer->persistent.i].offset_bytes;
+    struct slots slots = {0};
+    for (uint32_t c = 0; c < call_count; c++) {
+        calls[c]->first_point = c ? calls[c - 1]->first_point + calls[c - 1]->points : 0;
+        add_slots(arena, calls[c], &slots);
     }
+    struct remat_packing packing = remat_pack(arena, slots.items, (uint32_t)slots.count);
+    const uint64_t *offset = packing.offsets;
+    for (uint32_t c = 0; c < call_count; c++)
+        for (uint32_t b = 0; b < calls[c]->buffer_count; b++) {
+            struct remat_placed_buffer *buffer = &calls[c]->buffers[b];
+            buffer->offset_bytes = remat_is_none(buffer->persistent.i)
+                                       ? persistent->total_bytes + *offset++
+                                       : persistent->items[buffer->persistent.i].offset_bytes;
+        }
     *out_arena_bytes = persistent->total_bytes + packing.arena_bytes;
-    return st;
+    return remat_pack_check(ctx, slots.items, (uint32_t)slots.count, &packing);
 }

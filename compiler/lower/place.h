@@ -10,11 +10,14 @@ REMAT_INDEX(remat_buffer_id); /* of struct remat_lifespans */
 
 struct remat_placed_buffer {
     uint64_t offset_bytes, bytes;
-    uint32_t begin, end;        /* positions in the schedule */
+    uint32_t begin, end;        /* program points, from the first of the call on */
     remat_tensor_id persistent; /* none: lives from begin to end */
 };
 
+/* Buffers of the kernels of a call. */
 struct remat_lifespans {
+    uint32_t points;      /* program points: one by kernel */
+    uint32_t first_point; /* on the line of all calls; remat_place sets it */
     uint32_t buffer_count;
     remat_buffer_id *buffer_of; /* by value: the one buffer of a storage root, none for views and
                                    values that never leave their kernel */
@@ -36,14 +39,18 @@ struct remat_lifespans remat_lifespans(struct remat_arena *arena, const struct r
                                        const struct remat_persistent *persistent,
                                        const remat_tensor_id *inputs);
 
-/* Packs persistent buffers where their tensors lie and the others above them, and checks the result
- * with the independent checker. *out_arena_bytes does not depend on any budget. */
+/* Puts calls one after the other on a line of program points and packs all intervals on it as one
+ * instance: persistent buffers where their tensors lie, the others above them. A buffer whose end
+ * is larger than `points` lives on in the next calls. Checks the result with the independent
+ * checker. *out_arena_bytes does not depend on any budget. */
 remat_status remat_place(remat_context *ctx, struct remat_arena *arena,
                          const struct remat_persistent *persistent,
-                         struct remat_lifespans *lifespans, uint64_t *out_arena_bytes);
+                         struct remat_lifespans *const *calls, uint32_t call_count,
+                         uint64_t *out_arena_bytes);
 
-/* *out_arena_bytes of remat_place, unchecked. */
+/* *out_arena_bytes of remat_place for one call, unchecked. Where nothing lives on from call to call
+ * but what is persistent, that of several is the largest of theirs. */
 uint64_t remat_packed_bytes(struct remat_arena *arena, const struct remat_persistent *persistent,
-                            const struct remat_lifespans *lifespans);
+                            const struct remat_lifespans *call);
 
 #endif

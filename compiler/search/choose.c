@@ -193,7 +193,7 @@ static remat_status choose_given(struct remat_search *s, struct remat_proposal *
     return REMAT_OK;
 }
 
-/* Arranges and packs the decision as it was evaluated. */
+/* Arranges the decision as it was evaluated. */
 static remat_status carry_out(struct remat_search *s, const struct remat_proposal *proposal,
                               struct remat_chosen *out)
 {
@@ -207,12 +207,8 @@ static remat_status carry_out(struct remat_search *s, const struct remat_proposa
     *a = remat_evaluator_arrange(e, s->planning, &out->decision);
     REMAT_CHECK(
         remat_price_check_list(s->ctx, a->graph, &a->kernels, a->prices, s->evaluator->device));
-    remat_stopwatch_start(e->watch);
-    REMAT_CHECK(remat_place(s->ctx, s->planning, e->persistent, &a->lifespans, &a->arena_bytes));
-    remat_stopwatch_lap(e->watch, REMAT_LAP_PLACE);
-    out->arena_bytes = a->arena_bytes;
-    remat_keep_most(&out->arena_bytes, s->fixed_arena_bytes);
-    assert(a->step_ns == proposal->cost.step_ns && out->arena_bytes == proposal->cost.arena_bytes);
+    out->arena_bytes = proposal->cost.arena_bytes;
+    assert(a->step_ns == proposal->cost.step_ns);
     return REMAT_OK;
 }
 

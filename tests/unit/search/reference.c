@@ -96,7 +96,8 @@ static void write_kernels(struct former *f, struct subject *s)
     remat_scratch_close(body);
 }
 
-static remat_status arrange(struct former *f, struct subject *s, bool blocking)
+static remat_status arrange(struct former *f, struct subject *s, bool blocking,
+                            uint64_t *arena_bytes)
 {
     struct remat_arrangement *out = f->out;
     bool transfers = false;
@@ -109,7 +110,8 @@ static remat_status arrange(struct former *f, struct subject *s, bool blocking)
     remat_arrange_kernels(f->arena, &s->persistent,
                           remat_persistent_inputs(f->arena, &s->persistent, f->graph),
                           transfers && !blocking, &s->watch, out);
-    return remat_place(s->ctx, f->arena, &s->persistent, &out->lifespans, &out->arena_bytes);
+    struct remat_lifespans *call = &out->lifespans;
+    return remat_place(s->ctx, f->arena, &s->persistent, &call, 1, arena_bytes);
 }
 
 remat_status reference_find(struct subject *s, struct remat_arena *arena,
@@ -120,7 +122,8 @@ remat_status reference_find(struct subject *s, struct remat_arena *arena,
     struct former f = {.arena = arena, .out = &out->naive};
     *out = (struct reference){.ctx = s->ctx,
                               .listed = remat_evaluator_arrange(&s->evaluator, arena, decision)};
-    REMAT_TRY(remat_place(s->ctx, arena, &s->persistent, &listed->lifespans, &listed->arena_bytes));
+    struct remat_lifespans *call = &listed->lifespans;
+    REMAT_TRY(remat_place(s->ctx, arena, &s->persistent, &call, 1, &out->listed_bytes));
     out->naive.graph = f.graph = remat_rewrite(arena, listed->graph, &listed->nodes);
     REMAT_TRY(remat_graph_verify(s->ctx, f.graph));
     REMAT_TRY_NEW(arena, f.runs_in, f.graph->node_count);
@@ -131,7 +134,7 @@ remat_status reference_find(struct subject *s, struct remat_arena *arena,
     number_kernels(&f);
     find_stored(&f);
     write_kernels(&f, s);
-    st = arrange(&f, s, decision->blocking);
+    st = arrange(&f, s, decision->blocking, &out->naive_bytes);
 fail:
     return st;
 }
@@ -250,6 +253,7 @@ void reference_check(const struct reference *r, const char *name)
     struct checker c = {.r = r, .name = name};
     uint32_t count = r->naive.kernels.count;
     struct remat_arena arena;
+    CHECK(r->listed_bytes == r->naive_bytes, "%s: the arenas", name);
     CHECK(r->listed.kernels.count == count, "%s: %u kernels, not %u", name, r->listed.kernels.count,
           count);
     if (r->listed.kernels.count != count)

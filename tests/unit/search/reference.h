@@ -10,6 +10,7 @@
 struct reference {
     remat_context *ctx;
     struct remat_arrangement listed, naive;
+    uint64_t listed_bytes, naive_bytes; /* of their arenas */
 };
 remat_status reference_find(struct subject *subject, struct remat_arena *arena,
                             const struct remat_decision *decision, struct reference *out);

@@ -34,7 +34,7 @@ static remat_status measure(struct subject *s, const struct remat_planner *plann
     remat_arena_init(&scratch, s->ctx);
     remat_planner_decide(planner, &scratch, (remat_path_id){path}, index, &decision);
     REMAT_TRY(reference_find(s, &scratch, &decision, &reference));
-    out->bytes = reference.naive.arena_bytes;
+    out->bytes = reference.naive_bytes;
     out->ns = reference.naive.step_ns;
 fail:
     remat_arena_release(&scratch);

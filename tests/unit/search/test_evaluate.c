@@ -108,9 +108,9 @@ static remat_status check_decision(struct subject *s, const struct remat_decisio
           " ns, %" PRIu64 " B",
           s->graph->name, name, cost.step_ns, cost.live_peak_bytes, whole->step_ns,
           whole->lifespans.live_peak_bytes);
-    CHECK(packed.arena_bytes == whole->arena_bytes && packed.step_ns == cost.step_ns,
+    CHECK(packed.arena_bytes == reference.naive_bytes && packed.step_ns == cost.step_ns,
           "%s, %s: packed to %" PRIu64 " B, carried through to %" PRIu64 " B", s->graph->name, name,
-          packed.arena_bytes, whole->arena_bytes);
+          packed.arena_bytes, reference.naive_bytes);
     CHECK(not_packed.arena_bytes == UINT64_MAX && not_packed.step_ns == cost.step_ns,
           "%s, %s: packed over the limit", s->graph->name, name);
 fail:

@@ -190,7 +190,7 @@ static remat_status pack(struct oracle *o, struct choice *choice)
     remat_arena_init(&scratch, s->ctx);
     decide(o, choice->code);
     REMAT_TRY(reference_find(s, &scratch, &o->decision, &reference));
-    choice->arena_bytes = reference.naive.arena_bytes;
+    choice->arena_bytes = reference.naive_bytes;
 fail:
     remat_arena_release(&scratch);
     return st;
