@@ -5,8 +5,9 @@ many offences as ceilings.txt says, which is lowered by what a change mends.
     house.py openings    a comment in a header begins with the thing or a verb, not with Of, What, Who, It or That
     house.py words       words that docs/design.md's vocabulary has others for (words.txt)
     house.py types       a type name is defined once in the product
-    house.py circles     no two files each call functions of the other, no longer circle, and no circle of headers
-    house.py names      files that comments and documents name exist
+    house.py circles     no circle of files that call each other's functions, of headers, and of units, each a source with
+                         the header of its name, that include each other's; a type is used by including its header
+    house.py names       files that comments and documents name exist
     house.py spaces BUILD_DIRECTORY   two headers of one name are not in one include space
 
 The test `planted` tries each of them. With -v as the last argument every offence is printed."""
@@ -137,14 +138,15 @@ def check_circles(files):
             owners[match[1]].add(unit_of(path))
         if path.endswith(".h"):
             declared[path] = set(re.findall(r"\b([a-z]\w*)\(", code[path]))
-    calls, headers = collections.defaultdict(set), collections.defaultdict(set)
+    calls, headers, units = (collections.defaultdict(set) for _ in range(3))
     for path in files:
+        units[unit_of(path)] |= {unit_of(header) for header in includes[path]} - {unit_of(path)}
         known = set().union(*(declared[header] for header in layers.reach(path, includes))) - declared.get(path, set())
         for word in known & set(re.findall(r"(?<![.>\w])[a-z]\w*\b", code[path])):
             calls[unit_of(path)] |= owners[word] - {unit_of(path)} if len(owners[word]) == 1 else set()
         if path.endswith(".h"):
             headers[path] |= set(includes[path]) - {path}
-    return faults_of(calls, "calls") + faults_of(headers, "headers")
+    return faults_of(calls, "calls") + faults_of(headers, "headers") + faults_of(units, "includes")
 
 
 NAMED = re.compile(r"(?<![\w/.<-])(?:[\w-]+/)*\w+\.(?:c|h|def|cu|fbs|py)\b")

@@ -72,6 +72,13 @@ RULES = [
      {"runtime/base/h.c": source(header="h", text=function("h"))}),
     ("house.py circles", {"tools/a.h": '#include "b.h"\n', "tools/b.h": '#include "a.h"\n'}, "headers: tools/a.h",
      {"tools/b.h": ""}),
+    # The inner file takes a type from the header of the file that calls it.
+    ("house.py circles", {"tools/a.h": "struct a {\n    int i;\n};\n", "tools/a.c": source("inner", header="a"),
+                          "tools/inner.h": '#include "a.h"\nint inner(struct a a);\n'},
+     "includes: tools/a <-> tools/inner", {"tools/inner.h": "int inner(int i);\n"}),
+    ("house.py circles", {"tools/a.c": source("b", header="a"), "tools/b.c": source("c", header="b"),
+                          "tools/c.h": '#include "a.h"\n', "tools/a.h": "", "tools/b.h": ""},
+     "includes: tools/a <-> tools/b <-> tools/c", {"tools/c.h": ""}),
     ("house.py spaces ROOT/build", {"tools/a.c": "", "compiler/a/s.h": "", "compiler/b/s.h": "",
                                     BUILD: build("tools", "-Icompiler/a", "-Icompiler/b")}, "s.h: in one include space",
      {BUILD: build("tools", "-Icompiler/a")}),

@@ -3,17 +3,17 @@
 #ifndef REMAT_ACTIVATION_H
 #define REMAT_ACTIVATION_H
 
-#include "model_builder.h"
+#include "unwind.h"
+
+struct remat_activation {
+    const char *name;
+    uint16_t op, gated; /* gated: of (gate, x); REMAT_OP_mul: of op(gate) and x */
+    bool tanh_form;     /* of gelu */
+};
 
 /* NULL: there is none. */
 const struct remat_activation *remat_activation_find(const char *name);
-const char *remat_activation_name(const struct remat_activation *activation);
 /* All names, separated by commas. */
 const char *remat_activation_names(struct remat_arena *arena);
-
-/* The settings' activation of x; that of `gate` times x. */
-remat_value remat_model_activate(struct model_builder *m, const char *name, remat_value x);
-remat_value remat_model_gated(struct model_builder *m, const char *name, remat_value gate,
-                              remat_value x);
 
 #endif

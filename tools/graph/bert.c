@@ -2,7 +2,6 @@
 /* BERT with its head for masked tokens, with the parameter names and layouts of Hugging Face's
  * checkpoints and its initial values, N(0, 0.02): norms after the residual sums, learned positions,
  * full attention. All tokens are of type 0. Targets of -100 are tokens that were not masked. */
-#include "activation.h"
 #include "model_builder.h"
 
 #define STD 0.02

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Settings from a Hugging Face config.json of a model type that has a row in config.c. */
+/* Settings from a Hugging Face config.json of a model type that has a row in config_keys.c. */
 #ifndef REMAT_MODEL_CONFIG_H
 #define REMAT_MODEL_CONFIG_H
 
-#include "models.h"
+#include "model_settings.h"
 
 /* Keys are those of config.def: any other, and a value that the family cannot build, is
  * REMAT_ERROR_USAGE; the message names the key, its value and what is accepted. A file that is no

@@ -3,7 +3,6 @@
  * Hugging Face's Marian: norms after the residual sums, sines and cosines as positions, one
  * embedding for source, target and head. The encoder reads "source" [batch, source_seq], the
  * decoder "tokens" [batch, seq]; every decoder layer reads the encoder's output. */
-#include "activation.h"
 #include "model_builder.h"
 
 #include <math.h>

@@ -4,7 +4,6 @@
  * projections of a layer that end in the residual stream. GPT-BigCode has one head of keys and
  * values, or the columns of the product in another order; its weights, and those without biases as
  * nanoGPT has them, are [out, in]. */
-#include "activation.h"
 #include "model_builder.h"
 
 #include <math.h>

@@ -2,7 +2,6 @@
 /* Llama and its relatives with the parameter names and layouts of Hugging Face's checkpoints and
  * their initial values, N(0, 0.02): root-mean-square norms, rotary positions, grouped key heads,
  * gated MLP. Qwen 2 adds biases, Qwen 3 norms of queries and keys; Phi-3 fuses products. */
-#include "activation.h"
 #include "model_builder.h"
 
 #define STD 0.02

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A small MLP over single tokens: embedding, layers of linear and gelu with a residual, a head. */
-#include "activation.h"
 #include "model_builder.h"
 
 #define STD 0.02

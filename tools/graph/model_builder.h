@@ -8,7 +8,7 @@
 #define REMAT_MODEL_BUILDER_H
 
 #include "builder.h"
-#include "models.h"
+#include "model_settings.h"
 #include "ops.h"
 
 struct model_builder {
@@ -106,5 +106,10 @@ REMAT_MODEL(gpt2);
 REMAT_MODEL(llama);
 REMAT_MODEL(bert);
 REMAT_MODEL(encdec);
+
+/* The settings' activation of x; that of `gate` times x. */
+remat_value remat_model_activate(struct model_builder *m, const char *name, remat_value x);
+remat_value remat_model_gated(struct model_builder *m, const char *name, remat_value gate,
+                              remat_value x);
 
 #endif

@@ -111,7 +111,7 @@ static remat_status have_gpus(struct ranks *all, bool *out)
     uint32_t needed = !all->processes ? all->count : all->first ? all->launch.local_size : 1;
     uint64_t have = all->gpus >= needed;
     if (all->processes && all->first)
-        RUN_TRY(rank_processes_collect(all, "devices", have));
+        RUN_TRY(ranks_collect(all, "devices", have));
     for (uint32_t r = 0; r < all->count && all->processes && all->first; r++)
         have &= all->numbers[r];
     *out = have;

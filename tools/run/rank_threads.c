@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ranks_state.h"
 
-#include "progress.h"
 #include "train.h"
 
 #include <inttypes.h>
@@ -53,26 +52,6 @@ remat_status rank_threads_start(struct ranks *ranks)
             return cli_error(ranks->ctx, REMAT_ERROR_MEMORY,
                              "out of memory, or of threads: cannot start rank %" PRIu32, r);
     return REMAT_OK;
-}
-
-void rank_threads_order(struct ranks *ranks, enum ranks_order order)
-{
-    pthread_mutex_lock(&ranks->mutex);
-    ranks->turn++;
-    ranks->order = order;
-    ranks->begin_ns = ranks->begin_ns ? ranks->begin_ns : clock_ns();
-    pthread_cond_broadcast(&ranks->changed);
-    pthread_mutex_unlock(&ranks->mutex);
-}
-
-enum ranks_order rank_threads_wait_for_order(struct ranks *ranks, uint64_t turn)
-{
-    pthread_mutex_lock(&ranks->mutex);
-    while (ranks->turn < turn && !ranks->over)
-        pthread_cond_wait(&ranks->changed, &ranks->mutex);
-    enum ranks_order order = ranks->turn < turn ? RANKS_END : ranks->order;
-    pthread_mutex_unlock(&ranks->mutex);
-    return order;
 }
 
 void rank_threads_end(struct ranks *ranks)

@@ -32,7 +32,7 @@ struct ranks {
     const char *device;    /* of all ranks */
     uint32_t gpus;         /* of this machine, where the device is "cuda" */
     char place[300];       /* where ranks are and how they met */
-    uint64_t *numbers;     /* of all ranks, see collect */
+    uint64_t *numbers;     /* of all ranks, see ranks_collect */
     uint64_t collected;    /* how often */
     bool finished;         /* all ranks have come to the end */
     uint64_t begin_ns;     /* of the first step */
@@ -54,30 +54,21 @@ static inline void rank_fail(const remat_engine *engine, remat_status status, co
         engine->fail(engine->user, status, why);
 }
 
-/* --- ranks that are processes of a launcher, one each --- */
+/* Gathers a number of each rank into ranks->numbers: among processes, all of which call it. */
+remat_status ranks_collect(struct ranks *ranks, const char *what, uint64_t number);
 
-/* Opens the first engine, too. */
-remat_status rank_processes_open(struct ranks *ranks);
-/* Gathers a number of each rank into ranks->numbers. All call it. */
-remat_status rank_processes_collect(struct ranks *ranks, const char *what, uint64_t number);
-remat_status rank_processes_order(struct ranks *ranks, enum ranks_order order); /* of rank 0 */
-remat_status rank_processes_wait_for_order(struct ranks *ranks, enum ranks_order *order);
-
-/* --- ranks that are threads of this process: rank 0 is the caller's, the others wait for its
- * orders
- * --- */
+/* --- rank_threads.c: ranks that are threads of this process: rank 0 is the caller's, the others
+ * wait for its orders --- */
 
 remat_status rank_threads_open(struct ranks *ranks);  /* contexts and local engines */
 remat_status rank_threads_start(struct ranks *ranks); /* they train */
-void rank_threads_order(struct ranks *ranks, enum ranks_order order);
-enum ranks_order rank_threads_wait_for_order(struct ranks *ranks, uint64_t turn);
 /* No more orders: waits for the threads. Harmless when they have ended. */
 void rank_threads_end(struct ranks *ranks);
 /* `status`, unless a thread has failed by itself. */
 remat_status rank_threads_failure(struct ranks *ranks, remat_status status);
 
-/* --- where ranks run, and the engine between them: as the command line wishes, else as the plan
- * and this machine allow --- */
+/* --- rank_devices.c: where ranks run, and the engine between them: as the command line wishes,
+ * else as the plan and this machine allow --- */
 
 /* Whether there is such an engine; REMAT_ERROR_USAGE names them all. */
 remat_status rank_devices_check(remat_context *ctx, const struct ranks_wish *wish);

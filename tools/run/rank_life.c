@@ -1,25 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The ranks from their beginning to their end. */
 #include "ranks_state.h"
 
 #include "exit_watch.h"
 #include "interrupt.h"
-#include "machine.h"
 
-#include <assert.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-/* --- among processes --- */
-
-remat_status ranks_gather(struct ranks *ranks, const char *what, const void *mine, size_t bytes,
-                          void *all)
+static remat_status open_processes(struct ranks *all)
 {
-    const struct peers meet = {&ranks->host_engine, ranks->wish.timeout_ns};
-    return peers_gather(ranks->ctx, &meet, what, ranks->collected++, bytes, mine, all);
+    remat_status st = REMAT_OK;
+    if (all->launch.size != all->count)
+        RUN_FAIL(all->ctx, REMAT_ERROR_USAGE,
+                 "the plan is for %" PRIu32 " ranks, %s started %" PRIu32 " processes", all->count,
+                 all->launch.by, all->launch.size);
+    all->processes = true;
+    all->here = 1;
+    cli_catch_interrupts();
+    snprintf(all->place, sizeof all->place, "processes that %s started", all->launch.by);
+    st = rank_devices_open(all);
+    if (st)
+        RUN_FAIL(all->ctx, st, "rank %" PRIu32 ": %s", all->launch.rank,
+                 remat_context_message(all->ctx));
+    all->host_engine = all->ranks[0].engine;
+fail:
+    return st;
 }
-
-/* --- life --- */
 
 remat_status ranks_open(remat_context *ctx, const remat_plan *plan, const struct ranks_wish *wish,
                         struct ranks **out)
@@ -45,7 +53,7 @@ remat_status ranks_open(remat_context *ctx, const remat_plan *plan, const struct
     all->numbers = calloc(all->count, sizeof *all->numbers);
     if (!all->numbers)
         return cli_error(ctx, REMAT_ERROR_MEMORY, "out of memory");
-    return launch.by ? rank_processes_open(all) : rank_threads_open(all);
+    return launch.by ? open_processes(all) : rank_threads_open(all);
 fail:
     return st;
 }
@@ -108,106 +116,6 @@ void ranks_close(struct ranks **ranks)
     *ranks = NULL;
 }
 
-uint32_t ranks_count(const struct ranks *ranks)
-{
-    return ranks->count;
-}
-
-uint32_t ranks_here(const struct ranks *ranks)
-{
-    return ranks ? ranks->here : 1;
-}
-
-uint32_t ranks_first(const struct ranks *ranks)
-{
-    return ranks ? ranks->launch.rank : 0;
-}
-
-uint32_t ranks_on_machine(const struct ranks *ranks)
-{
-    return ranks_here(ranks) * (ranks ? ranks->launch.local_size : 1);
-}
-
-const char *ranks_engine_name(const struct ranks *ranks)
-{
-    return ranks ? ranks->ranks[0].engine.name : NULL;
-}
-
-/* Without binding each process on a machine has all of its cores. */
-uint32_t ranks_cores(const struct ranks *ranks)
-{
-    uint32_t cores = machine_cores();
-    uint32_t share = ranks->processes && cores == sysconf(_SC_NPROCESSORS_ONLN)
-                         ? ranks->launch.local_size
-                         : ranks->here;
-    return cores > share && share ? cores / share : 1;
-}
-
-const char *ranks_place(const struct ranks *ranks)
-{
-    return ranks->place;
-}
-
-uint64_t ranks_engine_bytes(const struct ranks *ranks)
-{
-    uint64_t most = 0;
-    for (uint32_t r = 0; ranks->chosen && r < ranks->here; r++) {
-        uint64_t bytes = remat_engines_device_bytes(ranks->chosen, r);
-        most = bytes > most ? bytes : most;
-    }
-    return most;
-}
-
-const char *ranks_device(const struct ranks *ranks)
-{
-    return ranks->device;
-}
-
-uint32_t ranks_ordinal(const struct ranks *ranks, uint32_t rank)
-{
-    return ranks->gpus ? (ranks->launch.local + rank) % ranks->gpus : 0;
-}
-
-uint32_t ranks_together(const struct ranks *ranks)
-{
-    uint32_t devices = ranks && ranks->gpus ? ranks->gpus : 1;
-    return (ranks_here(ranks) + devices - 1) / devices;
-}
-
-const remat_engine *ranks_engine(const struct ranks *ranks, uint32_t rank)
-{
-    assert(!ranks || rank < ranks->here);
-    return ranks ? &ranks->ranks[rank].engine : NULL;
-}
-
-struct peers ranks_peers(const struct ranks *ranks, uint32_t rank)
-{
-    return (struct peers){ranks_engine(ranks, rank), ranks ? ranks->wish.timeout_ns : 0};
-}
-
-remat_context *ranks_context(const struct ranks *ranks, uint32_t rank)
-{
-    assert(rank < ranks->here);
-    return ranks->ranks[rank].ctx;
-}
-
-remat_session **ranks_session(struct ranks *ranks, uint32_t rank)
-{
-    return &ranks->ranks[rank].session;
-}
-
-struct records *ranks_records(struct ranks *ranks, uint32_t rank)
-{
-    return &ranks->ranks[rank].records;
-}
-
-uint64_t ranks_begin_ns(const struct ranks *ranks)
-{
-    return ranks->begin_ns;
-}
-
-/* --- steps --- */
-
 remat_status ranks_start(struct ranks *ranks, const struct model *model,
                          const struct train_settings *settings)
 {
@@ -215,27 +123,6 @@ remat_status ranks_start(struct ranks *ranks, const struct model *model,
     ranks->settings = settings;
     remat_status st = rank_threads_start(ranks);
     return st ? ranks_finish(ranks, st) : REMAT_OK; /* those that run read what the caller frees */
-}
-
-remat_status ranks_order(struct ranks *ranks, enum ranks_order order)
-{
-    if (ranks->processes)
-        return rank_processes_order(ranks, order);
-    rank_threads_order(ranks, order);
-    return REMAT_OK;
-}
-
-remat_status ranks_wait_for_order(struct ranks *ranks, uint64_t turn, enum ranks_order *order)
-{
-    if (ranks->processes)
-        return rank_processes_wait_for_order(ranks, order);
-    *order = rank_threads_wait_for_order(ranks, turn);
-    return REMAT_OK;
-}
-
-bool ranks_interrupted(const struct ranks *ranks)
-{
-    return cli_interrupted() || (ranks && ranks->interrupted);
 }
 
 remat_status ranks_finish(struct ranks *ranks, remat_status status)
@@ -273,7 +160,7 @@ remat_status ranks_measure(struct ranks *ranks, struct measured *measured)
     if (!ranks->processes)
         measured->step_ns = most(ranks->numbers, ranks->count);
     for (size_t i = 0; ranks->processes && i < sizeof numbers / sizeof *numbers; i++) {
-        RUN_TRY(rank_processes_collect(ranks, "measurements", *numbers[i]));
+        RUN_TRY(ranks_collect(ranks, "measurements", *numbers[i]));
         *numbers[i] = most(ranks->numbers, ranks->count);
     }
     measured->rank_step_ns = ranks->numbers;
@@ -285,7 +172,7 @@ remat_status ranks_end(struct ranks *ranks)
 {
     remat_status st = REMAT_OK;
     if (ranks->processes)
-        RUN_TRY(rank_processes_collect(ranks, "end", 0));
+        RUN_TRY(ranks_collect(ranks, "end", 0));
     if (ranks->chosen)
         RUN_TRY(remat_engines_finish(ranks->chosen));
     if (ranks->first)
