@@ -3,7 +3,7 @@
 # Installs what remat needs on Debian 12, and nothing when it is there already.
 #   tools/setup.sh                 the tools that build remat
 #   tools/setup.sh --for-tests     also those that its tests need
-#   tools/setup.sh --with-torch    these and .venv with PyTorch (CPU use) and transformers, for the comparisons in tests/peers
+#   tools/setup.sh --with-torch    these and .venv with PyTorch (CPU use), transformers and the package of tools/python
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,7 +19,8 @@ torch_always=(torch==2.15.0 nvidia-cufile==1.17.1.22 nvidia-cusparselt-cu13==0.8
 torch_without_cuda=(nvidia-cublas==13.4.1.3 nvidia-cuda-runtime==13.2.86 nvidia-cuda-nvrtc==13.2.86
                     nvidia-cuda-cupti==13.2.86 nvidia-cufft==12.2.0.57 nvidia-cusparse==12.7.10.12
                     nvidia-cudnn-cu13==9.26.0.51)
-torch_python=(typing_extensions sympy networkx filelock jinja2 fsspec numpy safetensors transformers==5.23.0)
+torch_python=(setuptools==80.9.0 typing_extensions sympy networkx filelock jinja2 fsspec numpy safetensors
+              transformers==5.23.0)
 
 fail() {
     echo "setup.sh: $1" >&2
@@ -65,6 +66,16 @@ install_torch() {
         peers_work && touch .venv/peers_work
 }
 
+package_works() {
+    .venv/bin/python -c 'import importlib.metadata; importlib.metadata.version("remat")' >/dev/null 2>&1
+}
+
+# Editable, so that it is the package of this tree; without isolation it needs no network.
+install_package() {
+    .venv/bin/uv pip install -q --python .venv/bin/python setuptools==80.9.0 &&
+        .venv/bin/uv pip install -q --python .venv/bin/python --no-deps --no-build-isolation -e tools/python
+}
+
 case "${1-}" in
 '') ;;
 --for-tests | --with-torch) packages+=("${test_packages[@]}") ;;
@@ -76,4 +87,8 @@ install_packages
 if [ "${1-}" = --with-torch ] && ! [ -e .venv/peers_work ] && ! peers_work && ! install_torch; then
     [ "${CI-}" != true ] || fail "PyTorch could not be installed into .venv"
     echo "SKIP: PyTorch could not be installed into .venv; comparisons with it will be skipped"
+fi
+if [ "${1-}" = --with-torch ] && peers_work && ! package_works && ! install_package; then
+    [ "${CI-}" != true ] || fail "tools/python could not be installed into .venv"
+    echo "SKIP: tools/python could not be installed into .venv; its tests use it from the tree"
 fi

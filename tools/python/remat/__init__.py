@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.compile under a memory budget in bytes.
+
+    backend = remat.backend(budget="60GB", model=model, optimizer=optimizer, kernels="aot_eager")
+    step = torch.compile(model, backend=backend)
+    print(backend.report())"""
+from . import _torch  # first: it says which versions of PyTorch work
+from ._backend import Backend as backend
+from .costs import Costs
+from .errors import Error, InfeasibleBudget, Refused
+from .named import defaults
+
+__all__ = ["Costs", "Error", "InfeasibleBudget", "Refused", "backend", "defaults"]
+__version__ = "0.1.0"

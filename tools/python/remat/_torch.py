@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every name of PyTorch's that is not public, in one place and checked at import."""
+import torch
+
+WORKS = "2.15 (tested) and 2.14 (tried by hand)"
+
+
+def _unsupported(why):
+    return ImportError(f"remat works with PyTorch {WORKS}; this is {torch.__version__}: {why}")
+
+
+if tuple(torch.__version__.split(".")[:2]) not in (("2", "14"), ("2", "15")):
+    raise _unsupported("another version")
+
+try:
+    from torch._dynamo.backends.common import aot_autograd
+    from torch._dynamo.backends.debugging import boxed_nop
+    from torch._functorch import config as functorch_config
+    from torch._functorch.partitioners import (
+        _extract_fwd_bwd_modules as extract_modules,
+        _is_assert_only_symbool as is_assert_only_symbool,
+        _must_be_in_backward as must_be_in_backward,
+        _must_be_in_forward as must_be_in_forward,
+        default_partition,
+        force_save_effectful_ops,
+        is_opaque_node,
+        is_rng_op,
+        is_sym_node,
+        thread_graphsafe_rng_from_hops,
+    )
+    from torch._higher_order_ops.effects import with_effects
+    from torch._ops import HigherOrderOperator, OpOverload
+    from torch._subclasses.fake_tensor import FakeTensor
+    from torch.fx.experimental.symbolic_shapes import optimization_hint
+    from torch.fx.traceback import _get_memory_budget_annotation as memory_budget_annotation
+    from torch.utils._ordered_set import OrderedSet
+    from torch.utils._pytree import tree_leaves, tree_map
+    from torch.utils.checkpoint import CheckpointPolicy
+    from torch.utils.flop_counter import flop_registry
+except ImportError as missing:
+    raise _unsupported(str(missing)) from missing
+
+__all__ = [
+    "CheckpointPolicy", "FakeTensor", "HigherOrderOperator", "OpOverload", "OrderedSet", "aot_autograd", "boxed_nop",
+    "default_partition", "extract_modules", "flop_registry", "force_save_effectful_ops", "functorch_config",
+    "is_assert_only_symbool", "is_opaque_node", "is_rng_op", "is_sym_node", "memory_budget_annotation",
+    "must_be_in_backward", "must_be_in_forward", "optimization_hint", "thread_graphsafe_rng_from_hops", "tree_leaves",
+    "tree_map", "with_effects",
+]

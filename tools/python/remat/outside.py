@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bytes of a training step that no graph shows: parameters, buffers, gradients of earlier microbatches, optimizer
+states, inputs; and what the update allocates for itself."""
+import dataclasses
+
+import torch
+
+from . import nodes
+from .errors import Error
+
+
+@dataclasses.dataclass(frozen=True)
+class Optimizer:
+    """Bytes of states and of temporaries during an update; `unknown` names a class whose bytes are not known."""
+    name: str = "none"
+    state_bytes: int = 0
+    update_bytes: int = 0
+    foreach: bool = False
+    unknown: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Outside:
+    """All bytes that live through the whole step, by kind. `counted` is false without a model."""
+    counted: bool
+    parameter_bytes: int = 0
+    buffer_bytes: int = 0
+    gradient_bytes: int = 0
+    trained_bytes: int = 0
+    optimizer: Optimizer = Optimizer()
+
+    @property
+    def step_bytes(self):
+        return self.parameter_bytes + self.buffer_bytes + self.gradient_bytes + self.optimizer.state_bytes
+
+    @property
+    def update_peak_bytes(self):
+        """While the optimizer updates: one gradient of each trained parameter lives."""
+        return (self.parameter_bytes + self.buffer_bytes + self.trained_bytes + self.optimizer.state_bytes
+                + self.optimizer.update_bytes)
+
+
+def count(model, optimizer, accumulate):
+    """`accumulate`: whether gradients of earlier microbatches live when the step begins; None: if there are any now."""
+    if model is None:
+        if optimizer is not None:
+            raise Error("optimizer= without model=: the bytes of its states are only part of what lives outside")
+        return Outside(False)
+    if not isinstance(model, torch.nn.Module):
+        raise Error(f"model must be a torch.nn.Module, not {type(model).__name__}")
+    parameters = list(model.parameters())
+    trained = [parameter for parameter in parameters if parameter.requires_grad]
+    present = _bytes(parameter.grad for parameter in trained if parameter.grad is not None)
+    gradients = _bytes(trained) if accumulate else 0 if accumulate is False else present
+    return Outside(True, _bytes(parameters), _bytes(model.buffers()), gradients, _bytes(trained),
+                   of_optimizer(optimizer))
+
+
+def _bytes(values):
+    return sum({nodes.storage(value): value.untyped_storage().nbytes() for value in values}.values())
+
+
+def of_optimizer(optimizer):
+    """States that exist after the first step, from the class and its settings; of another class those of now."""
+    if optimizer is None:
+        return Optimizer()
+    name = type(optimizer).__name__
+    groups = [(group, [one for one in group["params"] if one.requires_grad]) for group in optimizer.param_groups]
+    rule = RULES.get(type(optimizer))
+    known = sum(value.numel() * value.element_size() for state in optimizer.state.values()
+                for value in state.values() if isinstance(value, torch.Tensor) and value.dim())
+    if rule is None:
+        return Optimizer(name, known, 0, unknown=True)
+    states = sum(rule[0](group, one) for group, ones in groups for one in ones)
+    update = max((_update(rule[1], group, ones) for group, ones in groups), default=0)
+    return Optimizer(name, max(states, known), update, any(_foreach(group, ones) for group, ones in groups))
+
+
+def _size(parameter):
+    return parameter.numel() * parameter.element_size()
+
+
+def _adam(group, parameter):
+    return (3 if group.get("amsgrad") else 2) * _size(parameter)
+
+
+def _sgd(group, parameter):
+    return _size(parameter) if group["momentum"] else 0
+
+
+def _adafactor(group, parameter):
+    if parameter.dim() < 2:
+        return _size(parameter)
+    rows = parameter.numel() // parameter.shape[-1]
+    columns = parameter.numel() // parameter.shape[-2]
+    return (rows + columns) * parameter.element_size()
+
+
+def _adam_copies(group):
+    return 1 + bool(group["weight_decay"] and not group.get("decoupled_weight_decay"))
+
+
+def _sgd_copies(group):
+    return int(bool(group["weight_decay"]))
+
+
+# How many bytes of state a parameter has, and how many values of a parameter's size its update holds at once.
+RULES = {
+    torch.optim.AdamW: (_adam, _adam_copies),
+    torch.optim.Adam: (_adam, _adam_copies),
+    torch.optim.SGD: (_sgd, _sgd_copies),
+    torch.optim.Adafactor: (_adafactor, lambda group: 2),
+}
+
+
+def _foreach(group, parameters):
+    """PyTorch's default: all parameters at once where they are on an accelerator."""
+    if group.get("fused"):
+        return False
+    if group.get("foreach") is not None:
+        return group["foreach"]
+    return bool(parameters) and all(one.device.type != "cpu" for one in parameters)
+
+
+def _update(copies, group, parameters):
+    if group.get("fused") or not parameters:
+        return 0
+    sizes = [_size(one) for one in parameters]
+    return copies(group) * (sum(sizes) if _foreach(group, parameters) else max(sizes))
+
+
+def input_bytes(joint_inputs, static_inputs):
+    """Bytes of the inputs of a graph that are neither parameters nor buffers."""
+    static = set(static_inputs)
+    primals = joint_inputs[0] if isinstance(joint_inputs, tuple) else joint_inputs
+    sizes = {}
+    for index, value in enumerate(primals):
+        if isinstance(value, torch.Tensor) and index not in static:
+            sizes[nodes.storage(value)] = nodes.storage_bytes(value)
+    return sum(sizes.values())

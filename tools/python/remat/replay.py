@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a sequence of rows keeps in memory, by the rules of docs/problems.md; shares no code with the planner."""
+import dataclasses
+
+from .problem import BORDER
+
+
+@dataclasses.dataclass
+class Memory:
+    """Bytes: at the peak, and while the border runs. Rows: where the peak is, and whose values are live across the
+    border."""
+    peak_bytes: int
+    peak_row: int
+    border_bytes: int
+    saved: list
+
+
+def replay(rows, sequence):
+    last_read, newest = {}, {}
+    for time, row in enumerate(sequence):
+        for source in rows[row].inputs:
+            if source not in newest:
+                raise AssertionError(f"{rows[row].name} reads {rows[source].name} before it is made")
+            last_read[newest[source]] = time
+        newest[row] = time
+        last_read[time] = time
+    freed = {}
+    for made, read in last_read.items():
+        freed.setdefault(read, []).append(made)
+    live = peak = peak_row = border_bytes = 0
+    begun, alive, saved = set(), set(), []
+    for time, row in enumerate(sequence):
+        if row not in begun:
+            live += rows[row].lasting
+            begun.add(row)
+        live += rows[row].bytes
+        alive.add(time)
+        if live + rows[row].workspace > peak:
+            peak, peak_row = live + rows[row].workspace, row
+        for made in freed.get(time, ()):
+            live -= rows[sequence[made]].bytes
+            alive.discard(made)
+        if rows[row].run is BORDER:
+            border_bytes = live
+            saved = [sequence[made] for made in sorted(alive) if rows[sequence[made]].bytes]
+    return Memory(peak, peak_row, border_bytes, saved)
