@@ -63,7 +63,7 @@ static uint64_t base_bytes(const struct remat_chain *c, uint32_t a)
 
 static bool reads(const struct remat_chain *c, remat_problem_node backward, uint32_t forward)
 {
-    return remat_problem_reads(c->problem, remat_given_way(backward),
+    return remat_problem_reads(c->problem, remat_given_mode(backward),
                                (remat_problem_node){forward});
 }
 
@@ -261,7 +261,7 @@ static void emit(const struct remat_chain *c, struct remat_arena *arena, struct 
     const struct step step = point->step;
     bytes = point->bytes; /* what it was made from, were lists thinned or not */
     for (uint32_t i = s.a; i < step.end; i++)
-        REMAT_PUSH(arena, out, (remat_way_id){i});
+        REMAT_PUSH(arena, out, (remat_mode_id){i});
     if (step.end > s.a && step.end <= s.b) {
         emit(c, arena, (struct segment){step.end, s.b, s.top, step.keep},
              bytes - base_bytes(c, s.a), out);
@@ -269,7 +269,7 @@ static void emit(const struct remat_chain *c, struct remat_arena *arena, struct 
         return;
     }
     for (uint32_t i = c->group_begin[s.b]; i < c->group_begin[s.b + 1]; i++)
-        REMAT_PUSH(arena, out, remat_given_way(c->group[i]));
+        REMAT_PUSH(arena, out, remat_given_mode(c->group[i]));
     if (s.b > s.a)
         emit(c, arena, (struct segment){s.a, s.b - 1, false, s.base}, bytes, out);
 }
@@ -295,7 +295,7 @@ static bool divide(struct remat_chain *c, uint32_t forward, uint32_t *group_of)
     c->work += p->node_count / 16;
     for (remat_problem_node v = {forward}; v.i < p->node_count; v.i++) {
         const remat_problem_node *inputs = &p->inputs[p->input_begin[v.i]];
-        size_t count = remat_problem_input_count(p, remat_given_way(v));
+        size_t count = remat_problem_input_count(p, remat_given_mode(v));
         size_t read = remat_count_below(&inputs->i, count, forward);
         c->work += 1 + count;
         if (read && (inputs[read - 1].i > group || inputs[read - 1].i - inputs[0].i > 1))
@@ -333,7 +333,7 @@ struct remat_chain *remat_chain_find(struct remat_arena *arena, const struct rem
 {
     struct remat_chain *c, *fine;
     uint32_t forward = 1, *group_of, *grouped; /* group_of: by node */
-    if (p->way_count > p->node_count)
+    if (p->mode_count > p->node_count)
         return NULL;
     while (forward < p->node_count && !p->once[forward - 1] && p->lasting[forward - 1] == 0 &&
            p->input_begin[forward + 1] - p->input_begin[forward] == 1 &&

@@ -35,7 +35,7 @@ struct remat_sequence remat_construct_cut(struct remat_arena *arena, const struc
             }
             depth--;
             there[u.i] = true;
-            REMAT_PUSH(arena, &out, remat_given_way(u));
+            REMAT_PUSH(arena, &out, remat_given_mode(u));
         }
         for (remat_problem_node u = {0}; v.i == node.i && u.i < v.i; u.i++)
             there[u.i] = p->once[u.i] || (u.i < border ? less[u.i] : more[u.i]);

@@ -7,7 +7,7 @@
 enum { UNITS_LOG = 56, SHIFT_MAX = 20 };
 enum { ANCESTOR = 1, DESCENDANT }; /* sides */
 
-/* The least cost of a node each time it is made beyond its first run, so that a run in any way
+/* The least cost of a node each time it is made beyond its first run, so that a run in any mode
  * costs no less than its node's least time and the charges of what it fuses. A node that may not
  * run again can cost anything. */
 static void set_charges(struct remat_cut *c)
@@ -17,7 +17,7 @@ static void set_charges(struct remat_cut *c)
     for (remat_problem_node v = {0}; v.i < p->node_count; v.i++)
         c->charge[v.i] =
             p->once[v.i] ? (p->total_ticks < most ? p->total_ticks : most) : p->least_ticks[v.i];
-    for (remat_way_id w = {p->node_count}; w.i < p->way_count; w.i++) {
+    for (remat_mode_id w = {p->node_count}; w.i < p->mode_count; w.i++) {
         uint64_t extra = p->ticks[w.i] - p->least_ticks[p->node_of[w.i].i], together = 0;
         for (uint32_t i = p->fused_begin[w.i]; i < p->fused_begin[w.i + 1]; i++)
             together += c->charge[p->fused[i].i];
@@ -53,12 +53,12 @@ struct remat_cut remat_cut_create(struct remat_arena *arena, const struct remat_
     return c;
 }
 
-/* An input of k in each of its ways. */
+/* An input of k in each of its modes. */
 static bool is_always_read(const struct remat_problem *p, remat_problem_node k,
                            remat_problem_node u)
 {
-    for (uint32_t i = p->way_begin[k.i]; i < p->way_begin[k.i + 1]; i++)
-        if (!remat_problem_reads(p, p->ways[i], u))
+    for (uint32_t i = p->mode_begin[k.i]; i < p->mode_begin[k.i + 1]; i++)
+        if (!remat_problem_reads(p, p->modes[i], u))
             return false;
     return true;
 }
@@ -72,8 +72,8 @@ bool remat_cut_look(struct remat_cut *c, remat_problem_node k, uint64_t budget)
     memset(c->side, 0, p->node_count * sizeof *c->side);
     for (remat_problem_node v = {0}; v.i < p->node_count; v.i++)
         items[v.i] = (struct remat_border_item){.bytes = p->bytes[v.i], .task = {v.i}};
-    for (uint32_t i = p->way_begin[k.i]; i < p->way_begin[k.i + 1]; i++)
-        space = p->workspace[p->ways[i].i] < space ? p->workspace[p->ways[i].i] : space;
+    for (uint32_t i = p->mode_begin[k.i]; i < p->mode_begin[k.i + 1]; i++)
+        space = p->workspace[p->modes[i].i] < space ? p->workspace[p->modes[i].i] : space;
     items[k.i].bytes = 0;
     for (uint32_t e = p->input_begin[k.i]; e < p->input_begin[k.i + 1]; e++)
         if (is_always_read(p, k, p->inputs[e])) {

@@ -20,7 +20,7 @@ struct remat_cut {
 
 struct remat_cut remat_cut_create(struct remat_arena *arena, const struct remat_problem *problem);
 
-/* Takes the first run of k, which no way may fuse. Values that are surely there have no bytes.
+/* Takes the first run of k, which no mode may fuse. Values that are surely there have no bytes.
  * False when that exceeds the budget. */
 bool remat_cut_look(struct remat_cut *cut, remat_problem_node k, uint64_t budget);
 /* Bytes beyond the room if everything wanted were kept; 0: the bound is 0. */

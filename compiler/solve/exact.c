@@ -39,9 +39,9 @@ static bool comes_before(const struct entry *a, const struct entry *b)
 }
 REMAT_HEAP(queue, struct entry, comes_before);
 
-/* A way of a node that is not idle. */
+/* A mode of a node that is not idle. */
 struct run {
-    remat_way_id way;
+    remat_mode_id mode;
     uint64_t bit, inputs;         /* sets */
     uint64_t bytes;               /* value and workspace */
     uint64_t ticks, beyond_least; /* of a repeat; of a first run */
@@ -56,7 +56,7 @@ struct exact {
     uint64_t bytes[REMAT_EXACT_NODES_MAX], lasting[REMAT_EXACT_NODES_MAX]; /* by bit */
     uint32_t by_size[REMAT_EXACT_NODES_MAX];                               /* largest first */
     uint64_t leaves, once; /* sets: nodes without users, nodes that never run again */
-    struct run *runs;      /* the given ways first */
+    struct run *runs;      /* the given modes first */
     struct state *states;
     uint32_t state_count, states_max;
     struct remat_index index; /* of states, by live and done */
@@ -181,17 +181,17 @@ static bool is_idle(const struct remat_problem *p, remat_problem_node v)
 {
     return p->input_begin[v.i] == p->input_begin[v.i + 1] &&
            p->user_begin[v.i] == p->user_begin[v.i + 1] && !p->fusible[v.i] &&
-           p->way_begin[v.i + 1] - p->way_begin[v.i] == 1 && p->time[v.i] == 0 &&
+           p->mode_begin[v.i + 1] - p->mode_begin[v.i] == 1 && p->time[v.i] == 0 &&
            p->bytes[v.i] == 0 && p->lasting[v.i] == 0 && p->workspace[v.i] == p->static_bytes;
 }
 
-/* The nodes that are not idle and their ways; false when they are too many. */
+/* The nodes that are not idle and their modes; false when they are too many. */
 static bool list_nodes(struct exact *x)
 {
     const struct remat_problem *p = x->problem;
     uint64_t *bit; /* by node */
     REMAT_NEW(x->arena, bit, p->node_count);
-    REMAT_NEW(x->arena, x->runs, p->way_count);
+    REMAT_NEW(x->arena, x->runs, p->mode_count);
     for (remat_problem_node v = {0}; v.i < p->node_count; v.i++) {
         uint32_t i = x->node_count, at = i;
         if (is_idle(p, v))
@@ -207,9 +207,9 @@ static bool list_nodes(struct exact *x)
             x->by_size[at] = x->by_size[at - 1];
         x->by_size[at] = i;
     }
-    for (remat_way_id w = {0}; w.i < p->way_count; w.i++) {
+    for (remat_mode_id w = {0}; w.i < p->mode_count; w.i++) {
         remat_problem_node v = p->node_of[w.i];
-        struct run run = {.way = w,
+        struct run run = {.mode = w,
                           .bit = bit[v.i],
                           .bytes = p->bytes[v.i] + p->workspace[w.i],
                           .ticks = p->ticks[w.i],
@@ -232,10 +232,10 @@ static struct remat_sequence trace(struct remat_arena *arena, const struct exact
     REMAT_NEW(arena, out.items, out.capacity);
     for (remat_problem_node v = {0}; v.i < p->node_count; v.i++)
         if (is_idle(p, v))
-            out.items[out.count++] = remat_given_way(v);
+            out.items[out.count++] = remat_given_mode(v);
     out.count = out.capacity;
     for (size_t to = out.count; state.i; state = x->states[state.i].parent)
-        out.items[--to] = x->runs[x->states[state.i].run.i].way;
+        out.items[--to] = x->runs[x->states[state.i].run.i].mode;
     return out;
 }
 

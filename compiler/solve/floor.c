@@ -57,12 +57,12 @@ static bool see(struct set_search *w, const struct live_set *set)
 
 /* --- sets --- */
 
-/* `set` without its item `drop`, with that way's inputs, into scratch; returns the count. */
+/* `set` without its item `drop`, with that mode's inputs, into scratch; returns the count. */
 static uint32_t replace(struct set_search *w, const struct live_set *set, uint32_t drop,
-                        remat_way_id way)
+                        remat_mode_id mode)
 {
     const struct remat_problem *p = w->problem;
-    uint32_t e = p->input_begin[way.i], end = p->input_begin[way.i + 1];
+    uint32_t e = p->input_begin[mode.i], end = p->input_begin[mode.i + 1];
     uint32_t count = 0;
     for (uint32_t i = 0; i < set->count || e < end;) {
         if (i == drop) {
@@ -116,15 +116,15 @@ static bool expand(struct set_search *w, const struct live_set *set)
     const struct remat_problem *p = w->problem;
     for (uint32_t i = 0; i < set->count; i++) {
         remat_problem_node v = set->items[i];
-        for (uint32_t k = p->way_begin[v.i]; k < p->way_begin[v.i + 1]; k++) {
-            remat_way_id way = p->ways[k];
-            uint64_t bytes = set->bytes + p->workspace[way.i], before = w->steps;
-            for (uint32_t e = p->input_begin[way.i]; e < p->input_begin[way.i + 1]; e++)
+        for (uint32_t k = p->mode_begin[v.i]; k < p->mode_begin[v.i + 1]; k++) {
+            remat_mode_id mode = p->modes[k];
+            uint64_t bytes = set->bytes + p->workspace[mode.i], before = w->steps;
+            for (uint32_t e = p->input_begin[mode.i]; e < p->input_begin[mode.i + 1]; e++)
                 if (!remat_contains(set->items, set->count, p->inputs[e]))
                     bytes += p->bytes[p->inputs[e].i];
-            queue_set(w, replace(w, set, i, way),
+            queue_set(w, replace(w, set, i, mode),
                       bytes > set->bottleneck ? bytes : set->bottleneck);
-            w->steps += set->count + remat_problem_input_count(p, way);
+            w->steps += set->count + remat_problem_input_count(p, mode);
             if (remat_deadline_count(w->deadline, w->steps - before) || w->steps >= w->steps_max)
                 return false;
         }
@@ -143,11 +143,11 @@ static void walk_back(struct set_search *w, remat_problem_node v, struct remat_f
     w->index = (struct remat_index){0};
     w->seen.items = NULL;
     w->seen.count = w->seen.capacity = 0;
-    for (uint32_t k = p->way_begin[v.i]; k < p->way_begin[v.i + 1]; k++) {
-        remat_way_id way = p->ways[k];
-        uint32_t count = remat_problem_input_count(p, way);
-        uint64_t working_set = remat_problem_working_set_of_way(p, way);
-        memcpy(w->scratch, p->inputs + p->input_begin[way.i], count * sizeof *w->scratch);
+    for (uint32_t k = p->mode_begin[v.i]; k < p->mode_begin[v.i + 1]; k++) {
+        remat_mode_id mode = p->modes[k];
+        uint32_t count = remat_problem_input_count(p, mode);
+        uint64_t working_set = remat_problem_working_set_of_mode(p, mode);
+        memcpy(w->scratch, p->inputs + p->input_begin[mode.i], count * sizeof *w->scratch);
         queue_set(w, count, working_set > floor->bytes ? working_set : floor->bytes);
         remat_deadline_count(w->deadline, 1 + count);
     }

@@ -227,7 +227,7 @@ static bool run(struct greedy *g, remat_problem_node node)
         if (is_over(g) || !make_room(g, v) ||
             g->out.count >= (size_t)p->node_count * RUNS_PER_NODE || (again && p->once[v.i]))
             return false;
-        REMAT_PUSH(g->arena, &g->out, remat_given_way(v));
+        REMAT_PUSH(g->arena, &g->out, remat_given_mode(v));
         g->used += p->bytes[v.i] + (again ? 0 : p->lasting[v.i]);
         g->live[v.i] = g->ran[v.i] = true;
         pin_inputs(g, v, false);

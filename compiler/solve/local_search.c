@@ -32,7 +32,7 @@ struct search {
     remat_problem_node *used; /* nodes with users */
     uint32_t used_count;
     uint64_t *used_bytes;         /* running sum over `used` */
-    remat_problem_node *choosers; /* nodes with several ways */
+    remat_problem_node *choosers; /* nodes with several modes */
     uint32_t chooser_count;
 
     bool best_fits, best_stale; /* stale: the current state is the best and not stored yet */
@@ -67,11 +67,11 @@ static bool draw_chance(struct search *s, uint32_t percent)
 
 /* --- moves: true when the timeline holds a valid sequence again --- */
 
-static remat_way_id draw_way(struct search *s, remat_problem_node v)
+static remat_mode_id draw_mode(struct search *s, remat_problem_node v)
 {
     const struct remat_problem *p = s->problem;
-    uint32_t first = p->way_begin[v.i], count = p->way_begin[v.i + 1] - first;
-    return count == 1 ? remat_given_way(v) : p->ways[first + draw_below(s, count)];
+    uint32_t first = p->mode_begin[v.i], count = p->mode_begin[v.i + 1] - first;
+    return count == 1 ? remat_given_mode(v) : p->modes[first + draw_below(s, count)];
 }
 
 /* Puts a run of v just before `slot`, where a run reads v, and before it runs of what it reads and
@@ -80,21 +80,21 @@ static bool recompute_before(struct search *s, remat_problem_node v, uint32_t sl
 {
     struct remat_timeline *t = &s->timeline;
     const struct remat_problem *p = s->problem;
-    remat_way_id way = draw_way(s, v);
+    remat_mode_id mode = draw_mode(s, v);
     uint32_t ends[64];
-    uint32_t first = p->input_begin[way.i], count = remat_problem_input_count(p, way);
+    uint32_t first = p->input_begin[mode.i], count = remat_problem_input_count(p, mode);
     if (p->once[v.i] || depth > DEPTH_MAX || t->run_count >= s->runs_max ||
         t->log.count > s->patience)
         return false;
     uint32_t at = remat_timeline_make_room(t, slot);
     s->crowded |= at == REMAT_SLOT_NONE || t->run_count + 8 >= s->runs_max;
-    if (at == REMAT_SLOT_NONE || !remat_timeline_valid_at(t, way, at))
+    if (at == REMAT_SLOT_NONE || !remat_timeline_valid_at(t, mode, at))
         return false;
     for (uint32_t k = 0; k < count && k < 64; k++) {
         remat_problem_node u = p->inputs[first + k];
         ends[k] = remat_timeline_live_end(t, u, remat_events_below(&t->runs[u.i], at) - 1);
     }
-    remat_timeline_insert(t, way, at);
+    remat_timeline_insert(t, mode, at);
     for (uint32_t k = 0; k < count && k < 64; k++) {
         remat_problem_node u = p->inputs[first + k];
         if (ends[k] >= at)
@@ -172,17 +172,17 @@ static bool drop_somewhere(struct search *s)
 
 /* Of each input of a run at `slot` that is gone: removes the run before it if nothing reads that
  * and there is another, and runs before that which served only it. */
-static void remove_unread_inputs(struct search *s, remat_way_id way, uint32_t slot)
+static void remove_unread_inputs(struct search *s, remat_mode_id mode, uint32_t slot)
 {
     struct remat_timeline *t = &s->timeline;
     const struct remat_problem *p = s->problem;
-    for (uint32_t e = p->input_begin[way.i]; e < p->input_begin[way.i + 1]; e++) {
+    for (uint32_t e = p->input_begin[mode.i]; e < p->input_begin[mode.i + 1]; e++) {
         remat_problem_node u = p->inputs[e];
         size_t run = remat_events_below(&t->runs[u.i], slot);
         if (t->runs[u.i].count < 2 || run == 0)
             continue;
         uint32_t begin = t->runs[u.i].items[run - 1];
-        remat_way_id unread = t->at[begin];
+        remat_mode_id unread = t->at[begin];
         if (remat_timeline_live_end(t, u, run - 1) != begin)
             continue;
         remat_timeline_remove(t, begin);
@@ -190,19 +190,19 @@ static void remove_unread_inputs(struct search *s, remat_way_id way, uint32_t sl
     }
 }
 
-/* Another way for one run; the runs that served only the old one go. */
-static bool change_way(struct search *s)
+/* Another mode for one run; the runs that served only the old one go. */
+static bool change_mode(struct search *s)
 {
     struct remat_timeline *t = &s->timeline;
     remat_problem_node v = s->choosers[draw_below(s, s->chooser_count)];
-    remat_way_id way = draw_way(s, v);
+    remat_mode_id mode = draw_mode(s, v);
     const struct remat_events *runs = &t->runs[v.i];
     uint32_t slot = runs->items[draw_below(s, (uint32_t)runs->count)];
-    remat_way_id old = t->at[slot];
-    if (way.i == old.i || !remat_timeline_valid_at(t, way, slot))
+    remat_mode_id old = t->at[slot];
+    if (mode.i == old.i || !remat_timeline_valid_at(t, mode, slot))
         return false;
     remat_timeline_remove(t, slot);
-    remat_timeline_insert(t, way, slot);
+    remat_timeline_insert(t, mode, slot);
     remove_unread_inputs(s, old, slot);
     return true;
 }
@@ -216,10 +216,10 @@ static bool remove_repeat(struct search *s, bool cascade)
     remat_problem_node v = t->repeated[draw_below(s, t->repeated_count)];
     const struct remat_events *runs = &t->runs[v.i];
     uint32_t slot = runs->items[draw_below(s, (uint32_t)runs->count)];
-    remat_way_id way = t->at[slot];
+    remat_mode_id mode = t->at[slot];
     remat_timeline_remove(t, slot);
     if (cascade)
-        remove_unread_inputs(s, way, slot);
+        remove_unread_inputs(s, mode, slot);
     return remat_timeline_valid(t, v);
 }
 
@@ -238,8 +238,8 @@ static bool move_run(struct search *s, remat_problem_node v, size_t run, uint32_
     const struct remat_problem *p = s->problem;
     const struct remat_events *runs = &t->runs[v.i], *uses = &t->uses[v.i];
     uint32_t from = runs->items[run], low = 0, high = t->slot_count - 1, to;
-    remat_way_id way = t->at[from];
-    for (uint32_t e = p->input_begin[way.i]; e < p->input_begin[way.i + 1]; e++) {
+    remat_mode_id mode = t->at[from];
+    for (uint32_t e = p->input_begin[mode.i]; e < p->input_begin[mode.i + 1]; e++) {
         const struct remat_events *r = &t->runs[p->inputs[e].i];
         size_t before = run == 0 ? 1 : remat_events_below(r, from);
         if (r->items[before - 1] > low)
@@ -257,9 +257,9 @@ static bool move_run(struct search *s, remat_problem_node v, size_t run, uint32_
     remat_timeline_remove(t, from);
     if (t->at[to].i != UINT32_MAX)
         to = remat_timeline_make_room(t, to);
-    if (to == REMAT_SLOT_NONE || !remat_timeline_valid_at(t, way, to))
+    if (to == REMAT_SLOT_NONE || !remat_timeline_valid_at(t, mode, to))
         return false;
-    remat_timeline_insert(t, way, to);
+    remat_timeline_insert(t, mode, to);
     return remat_timeline_valid(t, v);
 }
 
@@ -292,19 +292,19 @@ static bool insert_anywhere(struct search *s)
 {
     struct remat_timeline *t = &s->timeline;
     remat_problem_node v = draw_used(s);
-    remat_way_id way = remat_given_way(v);
+    remat_mode_id mode = remat_given_mode(v);
     uint32_t slot = draw_below(s, t->slot_count);
     if (s->problem->once[v.i] || t->run_count >= s->runs_max || t->at[slot].i != UINT32_MAX ||
-        !remat_timeline_valid_at(t, way, slot))
+        !remat_timeline_valid_at(t, mode, slot))
         return false;
-    remat_timeline_insert(t, way, slot);
+    remat_timeline_insert(t, mode, slot);
     return true;
 }
 
 static bool change(struct search *s)
 {
     if (s->chooser_count && draw_chance(s, 15))
-        return change_way(s);
+        return change_mode(s);
     uint32_t kind = draw_below(s, 100);
     s->patience = (size_t)4 << draw_below(s, 5);
     bool over = remat_timeline_peak(&s->timeline) > s->budget;
@@ -427,7 +427,7 @@ static void list_values(struct search *s)
     REMAT_NEW(s->arena, s->used_bytes, p->node_count);
     REMAT_NEW(s->arena, s->choosers, p->node_count);
     for (remat_problem_node v = {0}; v.i < p->node_count; v.i++) {
-        if (p->way_begin[v.i + 1] - p->way_begin[v.i] > 1)
+        if (p->mode_begin[v.i + 1] - p->mode_begin[v.i] > 1)
             s->choosers[s->chooser_count++] = v;
         if (p->user_begin[v.i] == p->user_begin[v.i + 1])
             continue;

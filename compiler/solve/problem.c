@@ -32,10 +32,10 @@ static remat_status refuse(const struct problem_builder *b, remat_problem_node n
 
 #define REFUSE(b, node, ...) refuse((b), (node), REMAT_FORMAT((b)->arena, __VA_ARGS__))
 
-uint64_t remat_problem_working_set_of_way(const struct remat_problem *p, remat_way_id way)
+uint64_t remat_problem_working_set_of_mode(const struct remat_problem *p, remat_mode_id mode)
 {
-    uint64_t bytes = p->bytes[p->node_of[way.i].i] + p->workspace[way.i];
-    for (uint32_t e = p->input_begin[way.i]; e < p->input_begin[way.i + 1]; e++)
+    uint64_t bytes = p->bytes[p->node_of[mode.i].i] + p->workspace[mode.i];
+    for (uint32_t e = p->input_begin[mode.i]; e < p->input_begin[mode.i + 1]; e++)
         bytes += p->bytes[p->inputs[e].i];
     return bytes;
 }
@@ -43,17 +43,17 @@ uint64_t remat_problem_working_set_of_way(const struct remat_problem *p, remat_w
 uint64_t remat_problem_working_set(const struct remat_problem *p, remat_problem_node node)
 {
     uint64_t least = UINT64_MAX;
-    for (uint32_t i = p->way_begin[node.i]; i < p->way_begin[node.i + 1]; i++) {
-        uint64_t bytes = remat_problem_working_set_of_way(p, p->ways[i]);
+    for (uint32_t i = p->mode_begin[node.i]; i < p->mode_begin[node.i + 1]; i++) {
+        uint64_t bytes = remat_problem_working_set_of_mode(p, p->modes[i]);
         least = bytes < least ? bytes : least;
     }
     return least;
 }
 
-bool remat_problem_reads(const struct remat_problem *p, remat_way_id way, remat_problem_node node)
+bool remat_problem_reads(const struct remat_problem *p, remat_mode_id mode, remat_problem_node node)
 {
-    assert(way.i < p->way_count && node.i < p->node_count);
-    return remat_contains(p->inputs + p->input_begin[way.i], remat_problem_input_count(p, way),
+    assert(mode.i < p->mode_count && node.i < p->node_count);
+    return remat_contains(p->inputs + p->input_begin[mode.i], remat_problem_input_count(p, mode),
                           node);
 }
 
@@ -107,13 +107,13 @@ static void push_reads(struct problem_builder *b, remat_problem_node v)
     }
 }
 
-static remat_status push_fused(struct problem_builder *b, const struct remat_way *way)
+static remat_status push_fused(struct problem_builder *b, const struct remat_mode *mode)
 {
     size_t first = b->fused.count;
-    for (uint32_t i = 0; i < way->fused_count; i++) {
-        remat_problem_node u = way->fused[i];
+    for (uint32_t i = 0; i < mode->fused_count; i++) {
+        remat_problem_node u = mode->fused[i];
         const char *wrong = NULL;
-        if (u.i >= way->node.i)
+        if (u.i >= mode->node.i)
             wrong = "is not an earlier node";
         else if (b->fusing[u.i])
             wrong = "is listed twice";
@@ -122,7 +122,7 @@ static remat_status push_fused(struct problem_builder *b, const struct remat_way
         else if (b->parts->once && b->parts->once[u.i])
             wrong = "may not be recomputed";
         if (wrong)
-            return REFUSE(b, way->node, "fused %u %s", u.i, wrong);
+            return REFUSE(b, mode->node, "fused %u %s", u.i, wrong);
         b->fusing[u.i] = true;
         REMAT_PUSH(b->arena, &b->fused, u);
     }
@@ -132,15 +132,15 @@ static remat_status push_fused(struct problem_builder *b, const struct remat_way
 
 /* The inputs of the node and of what is fused, without what is fused. A fused node has a larger
  * number than its inputs, so one pass downwards finds them all. */
-static remat_status push_way(struct problem_builder *b, const struct remat_way *way)
+static remat_status push_mode(struct problem_builder *b, const struct remat_mode *mode)
 {
     size_t first = b->inputs.count, kept = first;
-    REMAT_CHECK(push_fused(b, way));
-    push_reads(b, way->node);
-    for (uint32_t i = way->fused_count; i-- > 0;) {
-        remat_problem_node u = b->fused.items[b->fused.count - way->fused_count + i];
+    REMAT_CHECK(push_fused(b, mode));
+    push_reads(b, mode->node);
+    for (uint32_t i = mode->fused_count; i-- > 0;) {
+        remat_problem_node u = b->fused.items[b->fused.count - mode->fused_count + i];
         if (!b->mark[u.i])
-            return REFUSE(b, way->node, "fused %u is read by nothing in the way", u.i);
+            return REFUSE(b, mode->node, "fused %u is read by nothing in the mode", u.i);
         push_reads(b, u);
     }
     for (size_t i = first; i < b->inputs.count; i++) {
@@ -149,45 +149,45 @@ static remat_status push_way(struct problem_builder *b, const struct remat_way *
         if (!b->fusing[u.i])
             b->inputs.items[kept++] = u;
     }
-    for (uint32_t i = 0; i < way->fused_count; i++)
-        b->fusing[way->fused[i].i] = false;
+    for (uint32_t i = 0; i < mode->fused_count; i++)
+        b->fusing[mode->fused[i].i] = false;
     b->inputs.count = kept;
     sort(b->inputs.items, first, kept);
     if (kept > REMAT_PROBLEM_EDGES_MAX || b->fused.count > REMAT_PROBLEM_EDGES_MAX)
-        return REFUSE(b, way->node, "more than %u inputs up to here", REMAT_PROBLEM_EDGES_MAX);
+        return REFUSE(b, mode->node, "more than %u inputs up to here", REMAT_PROBLEM_EDGES_MAX);
     return REMAT_OK;
 }
 
-/* The ways of each node; what each reads and fuses. */
-static remat_status make_ways(struct problem_builder *b)
+/* The modes of each node; what each reads and fuses. */
+static remat_status make_modes(struct problem_builder *b)
 {
     struct remat_problem *p = b->out;
-    const struct remat_way *given = b->parts->ways;
+    const struct remat_mode *given = b->parts->modes;
     remat_problem_node *node_of;
-    uint32_t *begin, *fused_begin, *ways;
+    uint32_t *begin, *fused_begin, *modes;
     bool *fusible;
-    REMAT_NEW(b->arena, node_of, p->way_count);
-    REMAT_NEW(b->arena, begin, (size_t)p->way_count + 1);
-    REMAT_NEW(b->arena, fused_begin, (size_t)p->way_count + 1);
+    REMAT_NEW(b->arena, node_of, p->mode_count);
+    REMAT_NEW(b->arena, begin, (size_t)p->mode_count + 1);
+    REMAT_NEW(b->arena, fused_begin, (size_t)p->mode_count + 1);
     REMAT_NEW(b->arena, fusible, p->node_count);
-    for (remat_way_id w = {0}; w.i < p->way_count; w.i++) {
-        struct remat_way way = {.node = {w.i}};
+    for (remat_mode_id w = {0}; w.i < p->mode_count; w.i++) {
+        struct remat_mode mode = {.node = {w.i}};
         if (w.i >= p->node_count)
-            way = given[w.i - p->node_count];
-        if (way.node.i >= p->node_count)
+            mode = given[w.i - p->node_count];
+        if (mode.node.i >= p->node_count)
             return remat_error(b->ctx, REMAT_ERROR_INVALID,
-                               "way %u is of node %u, which there is not", w.i - p->node_count,
-                               way.node.i);
-        REMAT_CHECK(push_way(b, &way));
-        node_of[w.i] = way.node;
+                               "mode %u is of node %u, which there is not", w.i - p->node_count,
+                               mode.node.i);
+        REMAT_CHECK(push_mode(b, &mode));
+        node_of[w.i] = mode.node;
         begin[w.i + 1] = (uint32_t)b->inputs.count;
         fused_begin[w.i + 1] = (uint32_t)b->fused.count;
     }
     for (size_t i = 0; i < b->fused.count; i++)
         fusible[b->fused.items[i].i] = true;
     p->node_of = node_of;
-    p->way_begin = remat_group(b->arena, &node_of->i, p->way_count, p->node_count, &ways);
-    p->ways = (const remat_way_id *)ways;
+    p->mode_begin = remat_group(b->arena, &node_of->i, p->mode_count, p->node_count, &modes);
+    p->modes = (const remat_mode_id *)modes;
     p->edge_count = begin[p->node_count];
     p->input_begin = begin;
     p->inputs = b->inputs.items;
@@ -232,22 +232,22 @@ static remat_status copy_costs(struct problem_builder *b)
     double *times;
     uint64_t *sizes, *workspace, *lasting;
     bool *once;
-    REMAT_NEW(b->arena, times, p->way_count);
-    REMAT_NEW(b->arena, workspace, p->way_count);
+    REMAT_NEW(b->arena, times, p->mode_count);
+    REMAT_NEW(b->arena, workspace, p->mode_count);
     REMAT_NEW(b->arena, sizes, p->node_count);
     REMAT_NEW(b->arena, lasting, p->node_count);
     REMAT_NEW(b->arena, once, p->node_count);
     REMAT_CHECK(add_bytes(b, (remat_problem_node){0}, parts->static_bytes));
-    for (remat_way_id w = {0}; w.i < p->way_count; w.i++) {
-        const struct remat_way *way =
-            w.i < p->node_count ? NULL : &parts->ways[w.i - p->node_count];
+    for (remat_mode_id w = {0}; w.i < p->mode_count; w.i++) {
+        const struct remat_mode *mode =
+            w.i < p->node_count ? NULL : &parts->modes[w.i - p->node_count];
         remat_problem_node v = p->node_of[w.i];
-        uint64_t space = way ? way->workspace : parts->workspace ? parts->workspace[v.i] : 0;
-        times[w.i] = way ? way->time : parts->time[v.i];
+        uint64_t space = mode ? mode->workspace : parts->workspace ? parts->workspace[v.i] : 0;
+        times[w.i] = mode ? mode->time : parts->time[v.i];
         workspace[w.i] = space + parts->static_bytes;
         REMAT_CHECK(add_time(b, v, times[w.i]));
         REMAT_CHECK(add_bytes(b, v, space));
-        if (way)
+        if (mode)
             continue;
         p->total_time += times[w.i];
         sizes[v.i] = parts->bytes[v.i];
@@ -273,24 +273,24 @@ static void make_ticks(struct remat_arena *arena, struct remat_problem *p)
     uint64_t *ticks, *least;
     double most = p->total_time;
     bool whole;
-    REMAT_NEW(arena, ticks, p->way_count);
+    REMAT_NEW(arena, ticks, p->mode_count);
     REMAT_NEW(arena, least, p->node_count);
-    for (remat_way_id w = {p->node_count}; w.i < p->way_count; w.i++)
+    for (remat_mode_id w = {p->node_count}; w.i < p->mode_count; w.i++)
         most = p->time[w.i] > most ? p->time[w.i] : most;
     whole = most < 0x1p50;
-    for (remat_way_id w = {0}; w.i < p->way_count; w.i++)
+    for (remat_mode_id w = {0}; w.i < p->mode_count; w.i++)
         whole = whole && p->time[w.i] == floor(p->time[w.i]);
     int exponent = 0;
     frexp(most, &exponent);
     p->tick = whole ? 1 : ldexp(1, exponent - 44 < -1000 ? -1000 : exponent - 44);
-    for (remat_way_id w = {0}; w.i < p->way_count; w.i++)
+    for (remat_mode_id w = {0}; w.i < p->mode_count; w.i++)
         ticks[w.i] = (uint64_t)(p->time[w.i] / p->tick);
     for (remat_problem_node v = {0}; v.i < p->node_count; v.i++) {
         double least_time = p->time[v.i];
         p->total_ticks += ticks[v.i];
         least[v.i] = ticks[v.i];
-        for (uint32_t i = p->way_begin[v.i]; i < p->way_begin[v.i + 1]; i++) {
-            remat_way_id w = p->ways[i];
+        for (uint32_t i = p->mode_begin[v.i]; i < p->mode_begin[v.i + 1]; i++) {
+            remat_mode_id w = p->modes[i];
             least[v.i] = ticks[w.i] < least[v.i] ? ticks[w.i] : least[v.i];
             least_time = p->time[w.i] < least_time ? p->time[w.i] : least_time;
         }
@@ -309,13 +309,13 @@ remat_status remat_problem_create(remat_context *ctx, struct remat_arena *arena,
     *out = (struct remat_problem){.node_count = n};
     if (n == 0)
         return remat_error(ctx, REMAT_ERROR_INVALID, "the problem has no nodes");
-    if (n > REMAT_PROBLEM_NODES_MAX || parts->way_count > REMAT_PROBLEM_NODES_MAX ||
+    if (n > REMAT_PROBLEM_NODES_MAX || parts->mode_count > REMAT_PROBLEM_NODES_MAX ||
         parts->input_begin[n] > REMAT_PROBLEM_EDGES_MAX)
         return remat_error(ctx, REMAT_ERROR_INVALID,
-                           "%u nodes with %u ways and %u inputs are more than %u, %u and %u", n,
-                           parts->way_count, parts->input_begin[n], REMAT_PROBLEM_NODES_MAX,
+                           "%u nodes with %u modes and %u inputs are more than %u, %u and %u", n,
+                           parts->mode_count, parts->input_begin[n], REMAT_PROBLEM_NODES_MAX,
                            REMAT_PROBLEM_NODES_MAX, REMAT_PROBLEM_EDGES_MAX);
-    out->way_count = n + parts->way_count;
+    out->mode_count = n + parts->mode_count;
     REMAT_NEW(arena, b.storage, n);
     REMAT_NEW(arena, b.is_storage, n);
     REMAT_NEW(arena, b.mark, n);
@@ -323,7 +323,7 @@ remat_status remat_problem_create(remat_context *ctx, struct remat_arena *arena,
     REMAT_CHECK(check_nodes(&b));
     REMAT_NEW(arena, b.inputs.items, 0); /* offsets of lists that stay empty are taken, too */
     REMAT_NEW(arena, b.fused.items, 0);
-    REMAT_CHECK(make_ways(&b));
+    REMAT_CHECK(make_modes(&b));
     REMAT_CHECK(copy_costs(&b));
     find_users(arena, out);
     make_ticks(arena, out);

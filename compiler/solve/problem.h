@@ -8,26 +8,26 @@
  * An input that is listed twice is one input. The peak of a sequence is its largest live sum during
  * any run, its time the sum over its runs.
  *
- * A node may have further ways to run it. Each has a time and a workspace of its own, and may make
- * some values inside: these occupy nothing, and their inputs are read instead ("recompute fused").
- * Making a value inside does not count as a run of its node. */
+ * A node may have further modes, as in multi-mode project scheduling. Each has a time and a
+ * workspace of its own, and may make some values inside: these occupy nothing, and their inputs are
+ * read instead ("recompute fused"). Making a value inside does not count as a run of its node. */
 #ifndef REMAT_PROBLEM_H
 #define REMAT_PROBLEM_H
 
 #include "unwind.h"
 
 #define REMAT_PROBLEM_NODES_MAX (1u << 20)
-#define REMAT_PROBLEM_EDGES_MAX (1u << 24)          /* inputs, of ways and what they fuse too */
+#define REMAT_PROBLEM_EDGES_MAX (1u << 24)          /* inputs, of modes and what they fuse too */
 #define REMAT_PROBLEM_BYTES_MAX (UINT64_C(1) << 60) /* of everything together */
 
 REMAT_INDEX(remat_problem_node);
-REMAT_INDEX(remat_way_id); /* of all ways of a problem */
+REMAT_INDEX(remat_mode_id); /* of all modes of a problem */
 
 #define REMAT_NO_PROBLEM_NODE ((remat_problem_node){UINT32_MAX})
-#define REMAT_NO_WAY          ((remat_way_id){UINT32_MAX})
+#define REMAT_NO_MODE         ((remat_mode_id){UINT32_MAX})
 
-/* Another way to run `node`. */
-struct remat_way {
+/* Another mode of `node`. */
+struct remat_mode {
     remat_problem_node node;
     double time;
     uint64_t workspace;              /* bytes during such a run */
@@ -52,37 +52,37 @@ struct remat_problem_parts {
     /* Optional: the value whose storage this one lies in (a view), else none; it has no bytes of
      * its own and keeps that one live. */
     const remat_problem_node *alias;
-    const struct remat_way *ways;
-    uint32_t way_count;
+    const struct remat_mode *modes;
+    uint32_t mode_count;
 };
 
 /* Immutable once made; may be shared between threads. Lies in the arena.
  *
- * Arrays are by node or by way. The ways 0 .. node_count - 1 run the nodes as given
- * (remat_given_way), the others follow; a sequence is a list of ways. */
+ * Arrays are by node or by mode. The modes 0 .. node_count - 1 run the nodes as given
+ * (remat_given_mode), the others follow; a sequence is a list of modes. */
 struct remat_problem {
-    uint32_t node_count, way_count, edge_count; /* edges: of the nodes as given */
-    const double *time;                         /* by way */
-    const uint64_t *bytes;                      /* by node */
-    const uint32_t *input_begin;                /* CSR by way */
-    const remat_problem_node *inputs;           /* ascending, smaller than the way's node */
-    const uint32_t *user_begin;                 /* CSR by node */
-    const remat_problem_node *users;            /* that read it as given; ascending */
-    const remat_problem_node *node_of;          /* by way */
-    const uint32_t *way_begin;                  /* CSR by node */
-    const remat_way_id *ways;                   /* all its ways, the given one first */
-    const uint32_t *fused_begin;                /* CSR by way */
-    const remat_problem_node *fused;            /* ascending */
-    const bool *fusible;                        /* by node: some way makes it inside */
+    uint32_t node_count, mode_count, edge_count; /* edges: of the nodes as given */
+    const double *time;                          /* by mode */
+    const uint64_t *bytes;                       /* by node */
+    const uint32_t *input_begin;                 /* CSR by mode */
+    const remat_problem_node *inputs;            /* ascending, smaller than the mode's node */
+    const uint32_t *user_begin;                  /* CSR by node */
+    const remat_problem_node *users;             /* that read it as given; ascending */
+    const remat_problem_node *node_of;           /* by mode */
+    const uint32_t *mode_begin;                  /* CSR by node */
+    const remat_mode_id *modes;                  /* all its modes, the given one first */
+    const uint32_t *fused_begin;                 /* CSR by mode */
+    const remat_problem_node *fused;             /* ascending */
+    const bool *fusible;                         /* by node: some mode makes it inside */
     uint64_t static_bytes;
-    const uint64_t *workspace; /* by way, static bytes included: they are there in every run */
+    const uint64_t *workspace; /* by mode, static bytes included: they are there in every run */
     const uint64_t *lasting;   /* by node */
     const bool *once;          /* by node */
     bool has_lasting, has_once;
-    double total_time, least_time; /* sums over nodes, as given and in their fastest ways */
+    double total_time, least_time; /* sums over nodes, as given and in their fastest modes */
     /* Times as whole numbers of `tick`, rounded down: what search and bound add up. The tick is 1
      * when all times are whole numbers. */
-    const uint64_t *ticks;       /* by way */
+    const uint64_t *ticks;       /* by mode */
     const uint64_t *least_ticks; /* by node */
     uint64_t total_ticks;        /* of the nodes as given */
     double tick;
@@ -111,25 +111,25 @@ static inline bool remat_contains(const remat_problem_node *nodes, size_t count,
     return at < count && nodes[at].i == v.i;
 }
 
-/* The way that runs the node as given. */
-static inline remat_way_id remat_given_way(remat_problem_node node)
+/* The mode that runs the node as given. */
+static inline remat_mode_id remat_given_mode(remat_problem_node node)
 {
-    return (remat_way_id){node.i};
+    return (remat_mode_id){node.i};
 }
 
-static inline uint32_t remat_problem_input_count(const struct remat_problem *p, remat_way_id way)
+static inline uint32_t remat_problem_input_count(const struct remat_problem *p, remat_mode_id mode)
 {
-    return p->input_begin[way.i + 1] - p->input_begin[way.i];
+    return p->input_begin[mode.i + 1] - p->input_begin[mode.i];
 }
-bool remat_problem_reads(const struct remat_problem *problem, remat_way_id way,
+bool remat_problem_reads(const struct remat_problem *problem, remat_mode_id mode,
                          remat_problem_node node);
-/* Bytes that are live during a run of the node in any schedule, whichever way is taken: inputs,
- * value, workspace. Of one way: the same for it. */
+/* Bytes that are live during a run of the node in any schedule, whichever mode is taken: inputs,
+ * value, workspace. Of one mode: the same for it. */
 uint64_t remat_problem_working_set(const struct remat_problem *problem, remat_problem_node node);
-uint64_t remat_problem_working_set_of_way(const struct remat_problem *problem, remat_way_id way);
+uint64_t remat_problem_working_set_of_mode(const struct remat_problem *problem, remat_mode_id mode);
 
-/* Sequences: ways in the order of execution. */
-struct remat_sequence REMAT_LIST(remat_way_id);
+/* Sequences: modes in the order of execution. */
+struct remat_sequence REMAT_LIST(remat_mode_id);
 
 /* --- simulate.c: the effect of a sequence. The independent judge of all that the solver claims: it
  * shares no code with the search, and plans are accepted and printed with its figures only. --- */
@@ -153,7 +153,7 @@ static inline bool remat_is_better(const struct remat_simulation *a,
 /* REMAT_ERROR_INVALID, naming position and node: an entry is no node, an input is not live at a
  * run, or a node never runs. */
 remat_status remat_simulate(remat_context *ctx, const struct remat_problem *problem,
-                            const remat_way_id *sequence, size_t length,
+                            const remat_mode_id *sequence, size_t length,
                             struct remat_simulation *out);
 
 #endif

@@ -4,7 +4,7 @@
 #include "problem.h"
 
 remat_status remat_simulate(remat_context *ctx, const struct remat_problem *p,
-                            const remat_way_id *sequence, size_t length,
+                            const remat_mode_id *sequence, size_t length,
                             struct remat_simulation *out)
 {
     remat_status st = REMAT_OK;
@@ -18,8 +18,8 @@ remat_status remat_simulate(remat_context *ctx, const struct remat_problem *p,
         REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "a sequence of %zu runs is too long", length);
     REMAT_NEW(arena, offset, length + 1);
     for (size_t i = 0; i < length; i++) {
-        if (sequence[i].i >= p->way_count)
-            REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "position %zu: there is no way %u", i,
+        if (sequence[i].i >= p->mode_count)
+            REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "position %zu: there is no mode %u", i,
                        sequence[i].i);
         offset[i + 1] = offset[i] + remat_problem_input_count(p, sequence[i]);
     }
@@ -29,7 +29,7 @@ remat_status remat_simulate(remat_context *ctx, const struct remat_problem *p,
     REMAT_NEW(arena, drops_input, offset[length]);
     REMAT_NEW(arena, drops, length);
     for (size_t i = length; i-- > 0;) {
-        remat_way_id w = sequence[i];
+        remat_mode_id w = sequence[i];
         remat_problem_node v = p->node_of[w.i];
         drops[i] = !needed[v.i];
         needed[v.i] = false;
@@ -40,7 +40,7 @@ remat_status remat_simulate(remat_context *ctx, const struct remat_problem *p,
         }
     }
     for (size_t i = 0; i < length; i++) {
-        remat_way_id w = sequence[i];
+        remat_mode_id w = sequence[i];
         remat_problem_node v = p->node_of[w.i];
         if (ran[v.i] && p->once[v.i])
             REMAT_FAIL(ctx, REMAT_ERROR_INVALID,

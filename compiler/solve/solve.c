@@ -70,7 +70,7 @@ remat_status remat_solve_given_order(struct remat_arena *arena, const struct rem
     *out = (struct remat_solution){.lower_bound = remat_bound_from_ticks(p, 0)};
     REMAT_NEW(arena, order.items, p->node_count);
     for (remat_problem_node v = {0}; v.i < p->node_count; v.i++)
-        order.items[v.i] = remat_given_way(v);
+        order.items[v.i] = remat_given_mode(v);
     keep_if_better(&s, &order);
     return s.st;
 }

@@ -199,10 +199,10 @@ uint32_t remat_timeline_live_end(const struct remat_timeline *t, remat_problem_n
     return end_of(uses, below, runs->items[index]);
 }
 
-bool remat_timeline_valid_at(const struct remat_timeline *t, remat_way_id way, uint32_t slot)
+bool remat_timeline_valid_at(const struct remat_timeline *t, remat_mode_id mode, uint32_t slot)
 {
     const struct remat_problem *p = t->problem;
-    for (uint32_t e = p->input_begin[way.i]; e < p->input_begin[way.i + 1]; e++) {
+    for (uint32_t e = p->input_begin[mode.i]; e < p->input_begin[mode.i + 1]; e++) {
         const struct remat_events *runs = &t->runs[p->inputs[e].i];
         if (runs->count == 0 || runs->items[0] >= slot)
             return false;
@@ -272,12 +272,12 @@ static void note_repeated(struct remat_timeline *t, remat_problem_node node)
 }
 
 /* Workspace of the run at `slot`, and what lasts from the first run on. */
-static void account_beside(struct remat_timeline *t, remat_way_id way, uint32_t slot, int sign)
+static void account_beside(struct remat_timeline *t, remat_mode_id mode, uint32_t slot, int sign)
 {
     const struct remat_problem *p = t->problem;
-    remat_problem_node node = p->node_of[way.i];
-    if (p->workspace[way.i])
-        range_add(t, slot, slot, sign * (int64_t)p->workspace[way.i]);
+    remat_problem_node node = p->node_of[mode.i];
+    if (p->workspace[mode.i])
+        range_add(t, slot, slot, sign * (int64_t)p->workspace[mode.i]);
     if (p->lasting[node.i] == 0)
         return;
     const struct remat_events *runs = &t->runs[node.i]; /* without the one at `slot` */
@@ -287,22 +287,22 @@ static void account_beside(struct remat_timeline *t, remat_way_id way, uint32_t 
 }
 
 /* Inserts or removes a run. Without `account` live bytes are the caller's business. */
-static void change_run(struct remat_timeline *t, remat_way_id way, uint32_t slot, bool insert,
+static void change_run(struct remat_timeline *t, remat_mode_id mode, uint32_t slot, bool insert,
                        bool account)
 {
     const struct remat_problem *p = t->problem;
-    remat_problem_node node = p->node_of[way.i];
+    remat_problem_node node = p->node_of[mode.i];
     int sign = insert ? 1 : -1;
     size_t at = remat_events_below(&t->runs[node.i], slot);
     if (!insert)
         event_delete(&t->runs[node.i], at);
     if (account) {
         account_run(t, node, slot, at, sign);
-        account_beside(t, way, slot, sign);
+        account_beside(t, mode, slot, sign);
     }
     if (insert)
         event_add(t, &t->runs[node.i], at, slot);
-    for (uint32_t e = p->input_begin[way.i]; e < p->input_begin[way.i + 1]; e++) {
+    for (uint32_t e = p->input_begin[mode.i]; e < p->input_begin[mode.i + 1]; e++) {
         struct remat_events *uses = &t->uses[p->inputs[e].i];
         at = remat_events_below(uses, slot);
         if (!insert)
@@ -313,34 +313,34 @@ static void change_run(struct remat_timeline *t, remat_way_id way, uint32_t slot
             event_add(t, uses, at, slot);
         note_span(t, p->inputs[e]);
     }
-    t->at[slot] = insert ? way : REMAT_NO_WAY;
+    t->at[slot] = insert ? mode : REMAT_NO_MODE;
     t->occupied[slot / 64] ^= UINT64_C(1) << slot % 64;
-    t->ticks += insert ? p->ticks[way.i] : -p->ticks[way.i];
+    t->ticks += insert ? p->ticks[mode.i] : -p->ticks[mode.i];
     t->run_count += insert ? 1 : UINT32_MAX;
     note_repeated(t, node);
     note_span(t, node);
-    t->steps += 1 + remat_problem_input_count(p, way);
+    t->steps += 1 + remat_problem_input_count(p, mode);
 }
 
-static void record(struct remat_timeline *t, remat_way_id way, uint32_t slot, bool inserted)
+static void record(struct remat_timeline *t, remat_mode_id mode, uint32_t slot, bool inserted)
 {
-    struct remat_timeline_change change = {way, slot, inserted};
+    struct remat_timeline_change change = {mode, slot, inserted};
     REMAT_PUSH(t->arena, &t->log, change);
 }
 
-void remat_timeline_insert(struct remat_timeline *t, remat_way_id way, uint32_t slot)
+void remat_timeline_insert(struct remat_timeline *t, remat_mode_id mode, uint32_t slot)
 {
-    assert(slot < t->slot_count && t->at[slot].i == REMAT_NO_WAY.i);
-    record(t, way, slot, true);
-    change_run(t, way, slot, true, true);
+    assert(slot < t->slot_count && t->at[slot].i == REMAT_NO_MODE.i);
+    record(t, mode, slot, true);
+    change_run(t, mode, slot, true, true);
 }
 
 void remat_timeline_remove(struct remat_timeline *t, uint32_t slot)
 {
-    assert(t->at[slot].i != REMAT_NO_WAY.i);
-    remat_way_id way = t->at[slot];
-    record(t, way, slot, false);
-    change_run(t, way, slot, false, true);
+    assert(t->at[slot].i != REMAT_NO_MODE.i);
+    remat_mode_id mode = t->at[slot];
+    record(t, mode, slot, false);
+    change_run(t, mode, slot, false, true);
 }
 
 void remat_timeline_commit(struct remat_timeline *t)
@@ -353,7 +353,7 @@ void remat_timeline_rollback(struct remat_timeline *t)
 {
     while (t->log.count) {
         struct remat_timeline_change c = t->log.items[--t->log.count];
-        change_run(t, c.way, c.slot, !c.inserted, false);
+        change_run(t, c.mode, c.slot, !c.inserted, false);
     }
     while (t->undo.count) {
         struct remat_timeline_word word = t->undo.items[--t->undo.count];
@@ -379,18 +379,18 @@ static uint32_t occupied_before(const struct remat_timeline *t, uint32_t slot)
 }
 
 /* Live bytes of the run at `slot` + 1 as if it were at `slot`, which is empty. */
-static void account_shift(struct remat_timeline *t, remat_way_id way, uint32_t slot)
+static void account_shift(struct remat_timeline *t, remat_mode_id mode, uint32_t slot)
 {
     const struct remat_problem *p = t->problem;
-    remat_problem_node node = p->node_of[way.i];
+    remat_problem_node node = p->node_of[mode.i];
     size_t run = remat_events_below(&t->runs[node.i], slot);
-    int64_t bytes = (int64_t)p->bytes[node.i], beside = (int64_t)p->workspace[way.i];
+    int64_t bytes = (int64_t)p->bytes[node.i], beside = (int64_t)p->workspace[mode.i];
     int64_t lasting = run == 0 ? (int64_t)p->lasting[node.i] : 0;
     bool unread = remat_timeline_live_end(t, node, run) == slot + 1;
     range_add(t, slot, slot, bytes + beside + lasting);
     if (unread || beside)
         range_add(t, slot + 1, slot + 1, -beside - (unread ? bytes : 0));
-    for (uint32_t e = p->input_begin[way.i]; e < p->input_begin[way.i + 1]; e++) {
+    for (uint32_t e = p->input_begin[mode.i]; e < p->input_begin[mode.i + 1]; e++) {
         remat_problem_node u = p->inputs[e];
         run = remat_events_below(&t->runs[u.i], slot);
         if (run && remat_timeline_live_end(t, u, run - 1) == slot + 1)
@@ -401,12 +401,12 @@ static void account_shift(struct remat_timeline *t, remat_way_id way, uint32_t s
 /* The same as remove and insert, in less time. */
 static void shift(struct remat_timeline *t, uint32_t slot)
 {
-    remat_way_id way = t->at[slot + 1];
-    record(t, way, slot + 1, false);
-    record(t, way, slot, true);
-    account_shift(t, way, slot);
-    change_run(t, way, slot + 1, false, false);
-    change_run(t, way, slot, true, false);
+    remat_mode_id mode = t->at[slot + 1];
+    record(t, mode, slot + 1, false);
+    record(t, mode, slot, true);
+    account_shift(t, mode, slot);
+    change_run(t, mode, slot + 1, false, false);
+    change_run(t, mode, slot, true, false);
 }
 
 uint32_t remat_timeline_make_room(struct remat_timeline *t, uint32_t slot)

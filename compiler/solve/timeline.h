@@ -17,7 +17,7 @@
 struct remat_events REMAT_LIST(uint32_t); /* ascending slots */
 
 struct remat_timeline_change {
-    remat_way_id way;
+    remat_mode_id mode;
     uint32_t slot;
     bool inserted;
 };
@@ -32,7 +32,7 @@ struct remat_timeline {
     struct remat_arena *arena;
     uint32_t slot_count; /* a power of two */
     uint32_t run_count;
-    remat_way_id *at;                 /* by slot, REMAT_NO_WAY when empty */
+    remat_mode_id *at;                /* by slot, REMAT_NO_MODE when empty */
     uint64_t *occupied;               /* bit by slot */
     struct remat_events *runs, *uses; /* by node */
     struct remat_timeline_span {
@@ -63,7 +63,7 @@ struct remat_sequence remat_timeline_store(const struct remat_timeline *t,
                                            struct remat_arena *arena);
 
 /* The slot must be empty, or occupied, respectively. Both are logged. */
-void remat_timeline_insert(struct remat_timeline *t, remat_way_id way, uint32_t slot);
+void remat_timeline_insert(struct remat_timeline *t, remat_mode_id mode, uint32_t slot);
 void remat_timeline_remove(struct remat_timeline *t, uint32_t slot);
 /* Makes, or undoes, all changes since the last of either. */
 void remat_timeline_commit(struct remat_timeline *t);
@@ -86,7 +86,7 @@ static inline size_t remat_events_below(const struct remat_events *events, uint3
 uint32_t remat_timeline_live_end(const struct remat_timeline *t, remat_problem_node node,
                                  size_t index);
 /* Such a run at `slot` would find all its inputs produced. */
-bool remat_timeline_valid_at(const struct remat_timeline *t, remat_way_id way, uint32_t slot);
+bool remat_timeline_valid_at(const struct remat_timeline *t, remat_mode_id mode, uint32_t slot);
 /* The node's first run precedes its first use. */
 bool remat_timeline_valid(const struct remat_timeline *t, remat_problem_node node);
 

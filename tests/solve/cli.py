@@ -52,18 +52,18 @@ REFUSED = [
     (problem(node(1, 1), node(1, 0, alias=1)), [], 4, "nodes[1].alias: 1 is not the number of an"),
     (problem(node(1, 1), node(1, 5, alias=0)), [], 4,
      "node 1 (\"n1\"): an alias has no bytes of its own, but these are 5"),
-    (problem(node(1, 1, ways={})), [], 4, "nodes[0].ways: an object, expected an array of objects"),
-    (problem(node(1, 1, ways=[3])), [], 4, "nodes[0].ways[0]: 3, expected an object"),
-    (problem(node(1, 1, ways=[{}])), [], 4, "nodes[0].ways.time: missing, expected a number"),
-    (problem(node(1, 1, ways=[{"time": 1, "bytes": 1}])), [], 4,
-     "nodes[0].ways[0]: unknown key \"bytes\" (accepted: time, workspace, fused)"),
-    (problem(node(1, 1), node(1, 1, 0, ways=[{"time": 1, "fused": [1]}])), [], 4,
-     "nodes[1].ways.fused[0]: 1 is not the number of an earlier node"),
-    (problem(node(1, 1), node(1, 1, 0), node(1, 1, 1, ways=[{"time": 1, "fused": [0]}])), [], 4,
-     "node 2 (\"n1\"): fused 0 is read by nothing in the way"),
-    (problem(node(1, 1, once=True), node(1, 1, 0, ways=[{"time": 1, "fused": [0]}])), [], 4,
+    (problem(node(1, 1, modes={})), [], 4, "nodes[0].modes: an object, expected an array of objects"),
+    (problem(node(1, 1, modes=[3])), [], 4, "nodes[0].modes[0]: 3, expected an object"),
+    (problem(node(1, 1, modes=[{}])), [], 4, "nodes[0].modes.time: missing, expected a number"),
+    (problem(node(1, 1, modes=[{"time": 1, "bytes": 1}])), [], 4,
+     "nodes[0].modes[0]: unknown key \"bytes\" (accepted: time, workspace, fused)"),
+    (problem(node(1, 1), node(1, 1, 0, modes=[{"time": 1, "fused": [1]}])), [], 4,
+     "nodes[1].modes.fused[0]: 1 is not the number of an earlier node"),
+    (problem(node(1, 1), node(1, 1, 0), node(1, 1, 1, modes=[{"time": 1, "fused": [0]}])), [], 4,
+     "node 2 (\"n1\"): fused 0 is read by nothing in the mode"),
+    (problem(node(1, 1, once=True), node(1, 1, 0, modes=[{"time": 1, "fused": [0]}])), [], 4,
      "node 1 (\"n1\"): fused 0 may not be recomputed"),
-    (problem(node(1, 1), node(1, 0, 0, alias=0, ways=[{"time": 1, "fused": [0]}])), [], 4,
+    (problem(node(1, 1), node(1, 0, 0, alias=0, modes=[{"time": 1, "fused": [0]}])), [], 4,
      "node 1 (\"n1\"): fused 0 has aliases"),
     (problem(node(1, 1), node(1, 1, 1)), [], 4,
      "nodes[1].inputs[0]: 1 is not the number of an earlier node (below 1)"),
@@ -74,7 +74,7 @@ REFUSED = [
     (problem(node(1, 1), node(1, 1, 1.0)), [], 4, "nodes[1].inputs[0]: 1 is not the number"),
     (problem(node(1, 2.0**53 + 2)), [], 4, "nodes[0].bytes: 9007199254740994, expected an integer"),
     (problem(node(1, 1), node(1, 1, 2**40)), [], 4, "1099511627776 is not the number"),
-    (problem(node(1, 1), node(1, 1, 0, ways=[{"time": 1, "fused": [0, 0]}])), [], 4,
+    (problem(node(1, 1), node(1, 1, 0, modes=[{"time": 1, "fused": [0, 0]}])), [], 4,
      "node 1 (\"n1\"): fused 0 is listed twice"),
     (problem(node(1, HUGE)), [], 4, "node 0 (\"n1\"): bytes add up to more than 2^60"),
     (problem(*[node(1, 2**59)] * 2, node(1, 1)), [], 4, "node 2 (\"n1\"): bytes add up"),
@@ -157,15 +157,15 @@ def check_extended(tool):
     """By hand: 22 bytes are live during the last run as given. Making its input 1 inside takes 21,
     since node 0 has to stay for that; with less than 21 node 0 runs again. Node 2 may not."""
     value = dict(problem(node(5, 4), node(2, 6, 0), node(1, 8, 1, once=True, lasting=1),
-                         node(1, 2, 1, 2, workspace=3, ways=[{"time": 2, "fused": [1]}])),
+                         node(1, 2, 1, 2, workspace=3, modes=[{"time": 2, "fused": [1]}])),
                  static_bytes=2)
     faults = []
     with Problem(value) as path:
-        for budget, time, ways in (("22", 9, [0, 0, 0, 0]), ("100%", 9, None), ("21", 10, [0, 0, 0, 1]),
+        for budget, time, modes in (("22", 9, [0, 0, 0, 0]), ("100%", 9, None), ("21", 10, [0, 0, 0, 1]),
                                    ("20", 15, [0, 0, 0, 0, 1])):
             code, out, err = solve(tool, path, "--budget", budget)
             decision = json.loads(out) if out else {}
-            if code or decision["time"] != time or (ways and decision["ways"] != ways):
+            if code or decision["time"] != time or (modes and decision["modes"] != modes):
                 faults.append(f"extended, --budget {budget}: code {code} {err}{out}")
             else:
                 faults += check_decision(value["nodes"], decision, value["static_bytes"])

@@ -56,14 +56,14 @@ def reads(nodes, v, fused):
     return found - set(fused)
 
 
-def simulate(nodes, sequence, ways=None, static_bytes=0):
+def simulate(nodes, sequence, modes=None, static_bytes=0):
     """(time, peak) of a sequence by the rules of remat-problem/1; raises ValueError."""
     last_read, expires = {}, [()] * len(sequence)
     runs = []
-    for v, way in zip(sequence, ways or [0] * len(sequence)):
-        how = nodes[v]["ways"][way - 1] if way else nodes[v]
+    for v, mode in zip(sequence, modes or [0] * len(sequence)):
+        how = nodes[v]["modes"][mode - 1] if mode else nodes[v]
         runs.append((how["time"], how.get("workspace", 0),
-                     reads(nodes, v, how.get("fused", []) if way else [])))
+                     reads(nodes, v, how.get("fused", []) if mode else [])))
     for i in reversed(range(len(sequence))):
         v = sequence[i]
         expires[i] = [u for u in runs[i][2] if u not in last_read]
@@ -99,7 +99,7 @@ def simulate(nodes, sequence, ways=None, static_bytes=0):
 def check_decision(nodes, decision, static_bytes=0):
     """Faults of a feasible decision, as a list of messages."""
     faults = []
-    time, peak = simulate(nodes, decision["sequence"], decision.get("ways"), static_bytes)
+    time, peak = simulate(nodes, decision["sequence"], decision.get("modes"), static_bytes)
     total = sum(n["time"] for n in nodes)
     expected = {"time": time, "peak": peak, "overhead": time / total - 1 if total else 0,
                 "gap": time / decision["lower_bound"] - 1 if decision["lower_bound"] else 0}

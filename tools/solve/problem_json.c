@@ -26,10 +26,10 @@ struct problem_reader {
     bool *once;
     uint32_t *begin;
     remat_problem_node *inputs, *alias;
-    struct REMAT_LIST(struct remat_way) ways;
+    struct REMAT_LIST(struct remat_mode) modes;
 };
 
-/* A node or one of its ways. */
+/* A node or one of its modes. */
 struct problem_place {
     size_t node;
     const char *prefix; /* of keys in messages */
@@ -137,28 +137,28 @@ static remat_status read_time(struct problem_reader *r, const struct problem_pla
     return REMAT_OK;
 }
 
-static remat_status read_way(struct problem_reader *r, size_t node, size_t index, json_t *object)
+static remat_status read_mode(struct problem_reader *r, size_t node, size_t index, json_t *object)
 {
     static const char *const keys[] = {"time", "workspace", "fused", NULL};
     remat_status st = REMAT_OK;
-    struct remat_way way = {.node = {(uint32_t)node}};
-    struct problem_place at = {node, "ways.", object};
+    struct remat_mode mode = {.node = {(uint32_t)node}};
+    struct problem_place at = {node, "modes.", object};
     const json_t *fused = json_object_get(object, "fused");
     remat_problem_node *items;
     if (!json_is_object(object))
         return remat_error(r->ctx, REMAT_ERROR_INVALID,
-                           "nodes[%zu].ways[%zu]: %s, expected an object", node, index,
+                           "nodes[%zu].modes[%zu]: %s, expected an object", node, index,
                            describe(r->arena, object));
-    REMAT_TRY(check_keys(r, node, REMAT_FORMAT(r->arena, ".ways[%zu]", index), object, keys));
-    REMAT_TRY(read_time(r, &at, &way.time));
+    REMAT_TRY(check_keys(r, node, REMAT_FORMAT(r->arena, ".modes[%zu]", index), object, keys));
+    REMAT_TRY(read_time(r, &at, &mode.time));
     if (json_object_get(object, "workspace"))
-        REMAT_TRY(read_size(r, &at, "workspace", &way.workspace));
+        REMAT_TRY(read_size(r, &at, "workspace", &mode.workspace));
     if (fused) {
         REMAT_NEW(r->arena, items, json_array_size(fused));
-        REMAT_TRY(read_numbers(r, &at, "fused", items, &way.fused_count));
-        way.fused = items;
+        REMAT_TRY(read_numbers(r, &at, "fused", items, &mode.fused_count));
+        mode.fused = items;
     }
-    REMAT_PUSH(r->arena, &r->ways, way);
+    REMAT_PUSH(r->arena, &r->modes, mode);
 fail:
     return st;
 }
@@ -166,13 +166,13 @@ fail:
 static remat_status read_node(struct problem_reader *r, size_t node, json_t *object)
 {
     static const char *const keys[] = {"name",    "time", "bytes", "inputs", "workspace",
-                                       "lasting", "once", "alias", "ways",   NULL};
+                                       "lasting", "once", "alias", "modes",  NULL};
     remat_status st = REMAT_OK;
     struct problem_place at = {node, "", object};
     uint32_t count;
     const json_t *name = json_object_get(object, "name"), *once = json_object_get(object, "once");
     const json_t *alias = json_object_get(object, "alias");
-    const json_t *ways = json_object_get(object, "ways");
+    const json_t *modes = json_object_get(object, "modes");
     if (!json_is_object(object))
         REMAT_FAIL(r->ctx, REMAT_ERROR_INVALID, "nodes[%zu]: %s, expected an object", node,
                    describe(r->arena, object));
@@ -195,10 +195,10 @@ static remat_status read_node(struct problem_reader *r, size_t node, json_t *obj
     r->alias[node] = REMAT_NO_PROBLEM_NODE;
     if (alias)
         REMAT_TRY(read_number(r, &at, "alias", alias, &r->alias[node]));
-    if (ways && !json_is_array(ways))
-        return fail_key(r, &at, "ways", "an array of objects");
-    for (size_t i = 0; i < json_array_size(ways); i++)
-        REMAT_TRY(read_way(r, node, i, json_array_get(ways, i)));
+    if (modes && !json_is_array(modes))
+        return fail_key(r, &at, "modes", "an array of objects");
+    for (size_t i = 0; i < json_array_size(modes); i++)
+        REMAT_TRY(read_mode(r, node, i, json_array_get(modes, i)));
 fail:
     return st;
 }
@@ -248,8 +248,8 @@ static remat_status read_root(void *user)
     REMAT_NEW(arena, r.alias, count);
     for (size_t i = 0; i < count; i++)
         REMAT_TRY(read_node(&r, i, json_array_get(nodes, i)));
-    if (r.ways.count > REMAT_PROBLEM_NODES_MAX)
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "%zu ways, accepted: up to %u", r.ways.count,
+    if (r.modes.count > REMAT_PROBLEM_NODES_MAX)
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "%zu modes, accepted: up to %u", r.modes.count,
                    REMAT_PROBLEM_NODES_MAX);
     struct remat_problem_parts parts = {.node_count = (uint32_t)count,
                                         .names = r.names,
@@ -262,8 +262,8 @@ static remat_status read_root(void *user)
                                         .lasting = r.lasting,
                                         .once = r.once,
                                         .alias = r.alias,
-                                        .ways = r.ways.items,
-                                        .way_count = (uint32_t)r.ways.count};
+                                        .modes = r.modes.items,
+                                        .mode_count = (uint32_t)r.modes.count};
     REMAT_TRY(remat_problem_create(ctx, arena, &parts, call->out));
 fail:
     return st;

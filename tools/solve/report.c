@@ -22,7 +22,7 @@ static void append_common(struct remat_text *text, const struct solve_report *r)
     remat_text_append(text, ",\n  \"interrupted\": %s", r->interrupted ? "true" : "false");
 }
 
-/* The nodes; beside them, where nodes have several ways, the number of the way: 0 is the node as
+/* The nodes; beside them, where nodes have several modes, the number of the mode: 0 is the node as
  * given. */
 static void append_sequence(struct remat_text *text, const struct remat_problem *p,
                             const struct remat_sequence *sequence)
@@ -31,13 +31,13 @@ static void append_sequence(struct remat_text *text, const struct remat_problem 
     for (size_t i = 0; i < sequence->count; i++)
         remat_text_append(text, "%s%u", i ? ", " : "", p->node_of[sequence->items[i].i].i);
     remat_text_append(text, "]");
-    if (p->way_count == p->node_count)
+    if (p->mode_count == p->node_count)
         return;
-    remat_text_append(text, ",\n  \"ways\": [");
+    remat_text_append(text, ",\n  \"modes\": [");
     for (size_t i = 0; i < sequence->count; i++) {
-        remat_way_id way = sequence->items[i];
-        uint32_t k = p->way_begin[p->node_of[way.i].i], first = k;
-        while (p->ways[k].i != way.i)
+        remat_mode_id mode = sequence->items[i];
+        uint32_t k = p->mode_begin[p->node_of[mode.i].i], first = k;
+        while (p->modes[k].i != mode.i)
             k++;
         remat_text_append(text, "%s%u", i ? ", " : "", k - first);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Dijkstra over pairs of sets, with a bucket for each distance. Free a value: costs nothing. Run a
- * node in some way: what the way reads is live, its value is not, and everything fits. */
+ * node in some mode: what the mode reads is live, its value is not, and everything fits. */
 #include "oracle.h"
 
 #include "check.h"
@@ -10,7 +10,7 @@
 
 enum { DISTANCES = 1 << 15 };
 
-struct way {
+struct mode {
     remat_problem_node node;
     uint32_t reads, time, workspace; /* reads: a set */
 };
@@ -23,8 +23,8 @@ struct oracle {
     const struct remat_problem_parts *parts;
     uint64_t budget;
     bool want_peak; /* distance is the largest live sum, else the time */
-    struct way ways[ORACLE_WAYS_MAX];
-    uint32_t way_count;
+    struct mode modes[ORACLE_MODES_MAX];
+    uint32_t mode_count;
     uint16_t *distance; /* by live set << node_count | done set */
     struct bucket *buckets;
 };
@@ -67,8 +67,8 @@ static void expand(struct oracle *o, uint32_t live, uint32_t done, uint64_t dist
     for (uint32_t v = 0; v < o->parts->node_count; v++)
         if (live >> v & 1)
             push(o, live & ~(1u << v), done, distance);
-    for (uint32_t i = 0; i < o->way_count; i++) {
-        const struct way *w = &o->ways[i];
+    for (uint32_t i = 0; i < o->mode_count; i++) {
+        const struct mode *w = &o->modes[i];
         uint32_t bit = 1u << w->node.i;
         if ((live & bit) || (live & w->reads) != w->reads)
             continue;
@@ -102,19 +102,19 @@ static uint32_t reads(const struct remat_problem_parts *p, remat_problem_node v,
     return set & ~fused;
 }
 
-static void list_ways(struct oracle *o)
+static void list_modes(struct oracle *o)
 {
     const struct remat_problem_parts *p = o->parts;
     for (remat_problem_node v = {0}; v.i < p->node_count; v.i++)
-        o->ways[o->way_count++] = (struct way){v, reads(p, v, 0), (uint32_t)p->time[v.i],
-                                               p->workspace ? (uint32_t)p->workspace[v.i] : 0};
-    for (uint32_t i = 0; i < p->way_count; i++) {
-        const struct remat_way *w = &p->ways[i];
+        o->modes[o->mode_count++] = (struct mode){v, reads(p, v, 0), (uint32_t)p->time[v.i],
+                                                  p->workspace ? (uint32_t)p->workspace[v.i] : 0};
+    for (uint32_t i = 0; i < p->mode_count; i++) {
+        const struct remat_mode *w = &p->modes[i];
         uint32_t fused = 0;
         for (uint32_t k = 0; k < w->fused_count; k++)
             fused |= 1u << w->fused[k].i;
-        o->ways[o->way_count++] = (struct way){w->node, reads(p, w->node, fused), (uint32_t)w->time,
-                                               (uint32_t)w->workspace};
+        o->modes[o->mode_count++] = (struct mode){w->node, reads(p, w->node, fused),
+                                                  (uint32_t)w->time, (uint32_t)w->workspace};
     }
 }
 
@@ -132,7 +132,7 @@ static uint32_t search(struct oracle *o)
 {
     static struct bucket buckets[DISTANCES];
     uint32_t n = o->parts->node_count, all = (1u << n) - 1, result = ORACLE_INFEASIBLE;
-    list_ways(o);
+    list_modes(o);
     o->distance = all_distances();
     o->buckets = buckets;
     push(o, 0, 0, 0);

@@ -7,7 +7,7 @@
 #include "problem.h"
 
 #define ORACLE_NODES_MAX  12
-#define ORACLE_WAYS_MAX   80
+#define ORACLE_MODES_MAX  80
 #define ORACLE_INFEASIBLE UINT32_MAX
 
 /* Times are whole numbers, all of them together below 2^15; so are bytes. */

@@ -87,19 +87,19 @@ struct extras {
     uint64_t *bytes, *workspace, *lasting;
     bool *once, *is_storage;
     remat_problem_node *alias;
-    struct remat_way *ways;
+    struct remat_mode *modes;
     remat_problem_node *fused;
     uint32_t fused_count;
 };
 
-static void add_way(struct test *test, struct remat_problem_parts *p, struct extras *x,
-                    remat_problem_node v, uint32_t first, uint32_t fused_count, double extra)
+static void add_mode(struct test *test, struct remat_problem_parts *p, struct extras *x,
+                     remat_problem_node v, uint32_t first, uint32_t fused_count, double extra)
 {
-    x->ways[p->way_count++] = (struct remat_way){.node = v,
-                                                 .time = p->time[v.i] + extra,
-                                                 .workspace = draw(test, 0, 2),
-                                                 .fused = x->fused + first,
-                                                 .fused_count = fused_count};
+    x->modes[p->mode_count++] = (struct remat_mode){.node = v,
+                                                    .time = p->time[v.i] + extra,
+                                                    .workspace = draw(test, 0, 2),
+                                                    .fused = x->fused + first,
+                                                    .fused_count = fused_count};
 }
 
 /* Ways of v that fuse its inputs: one, or one and an input of that. */
@@ -113,7 +113,7 @@ static void add_groups(struct test *test, struct remat_problem_parts *p, struct 
             continue;
         x->fused[x->fused_count++] = u;
         double extra = draw(test, 0, (uint32_t)p->time[u.i]), rest;
-        add_way(test, p, x, v, first, 1, extra);
+        add_mode(test, p, x, v, first, 1, extra);
         if (more == p->input_begin[u.i + 1])
             continue;
         u = p->inputs[more];
@@ -123,7 +123,7 @@ static void add_groups(struct test *test, struct remat_problem_parts *p, struct 
         x->fused[x->fused_count++] = u;
         x->fused[x->fused_count++] = x->fused[first - 1];
         rest = draw(test, 0, (uint32_t)p->time[u.i]);
-        add_way(test, p, x, v, first, 2, extra + rest > 2 ? extra + rest - 2 : 0);
+        add_mode(test, p, x, v, first, 2, extra + rest > 2 ? extra + rest - 2 : 0);
     }
 }
 
@@ -136,7 +136,7 @@ void add_random_extras(struct test *test, struct remat_problem_parts *p)
                        .once = array(test, n, sizeof *x.once),
                        .is_storage = array(test, n, sizeof *x.is_storage),
                        .alias = array(test, n, sizeof *x.alias),
-                       .ways = array(test, 5 * n, sizeof *x.ways),
+                       .modes = array(test, 5 * n, sizeof *x.modes),
                        .fused = array(test, 6 * n, sizeof *x.fused)};
     p->static_bytes = draw(test, 0, 3);
     for (uint32_t v = 0; v < n; v++) {
@@ -154,7 +154,7 @@ void add_random_extras(struct test *test, struct remat_problem_parts *p)
     }
     for (remat_problem_node v = {0}; v.i < n; v.i++) {
         if (draw(test, 0, 4) == 0)
-            add_way(test, p, &x, v, 0, 0, (double)draw(test, 0, 4) - (p->time[v.i] > 1));
+            add_mode(test, p, &x, v, 0, 0, (double)draw(test, 0, 4) - (p->time[v.i] > 1));
         if (draw(test, 0, 1))
             add_groups(test, p, &x, v);
     }
@@ -163,7 +163,7 @@ void add_random_extras(struct test *test, struct remat_problem_parts *p)
     p->lasting = x.lasting;
     p->once = x.once;
     p->alias = x.alias;
-    p->ways = x.ways;
+    p->modes = x.modes;
 }
 
 struct remat_problem random_problem(struct test *test, uint32_t count)
@@ -172,16 +172,16 @@ struct remat_problem random_problem(struct test *test, uint32_t count)
     return make_from_parts(test, &parts);
 }
 
-static bool reads(const struct remat_problem *p, remat_way_id way, remat_problem_node u)
+static bool reads(const struct remat_problem *p, remat_mode_id mode, remat_problem_node u)
 {
-    for (uint32_t e = p->input_begin[way.i]; e < p->input_begin[way.i + 1]; e++)
+    for (uint32_t e = p->input_begin[mode.i]; e < p->input_begin[mode.i + 1]; e++)
         if (p->inputs[e].i == u.i)
             return true;
     return false;
 }
 
 /* The last position that reads the copy made at `position`, or that position itself. */
-static size_t last_read(const struct remat_problem *p, const remat_way_id *sequence, size_t length,
+static size_t last_read(const struct remat_problem *p, const remat_mode_id *sequence, size_t length,
                         size_t position)
 {
     size_t last = position;
@@ -192,7 +192,7 @@ static size_t last_read(const struct remat_problem *p, const remat_way_id *seque
     return last;
 }
 
-bool plain_simulate(const struct remat_problem *p, const remat_way_id *sequence, size_t length,
+bool plain_simulate(const struct remat_problem *p, const remat_mode_id *sequence, size_t length,
                     double *time, uint64_t *peak)
 {
     *time = 0;

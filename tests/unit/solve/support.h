@@ -30,13 +30,13 @@ struct remat_problem make_problem(struct test *test, uint32_t count, const doubl
  * arena, without names. */
 struct remat_problem_parts random_parts(struct test *test, uint32_t count);
 /* Adds at random what a compiler may say: static bytes, workspace, bytes that last, nodes that run
- * once, aliases, other ways to run a node, groups of fused nodes that cost less than their sum. */
+ * once, aliases, other modes to run a node, groups of fused nodes that cost less than their sum. */
 void add_random_extras(struct test *test, struct remat_problem_parts *parts);
 struct remat_problem make_from_parts(struct test *test, const struct remat_problem_parts *parts);
 struct remat_problem random_problem(struct test *test, uint32_t count); /* the two, no extras */
 
 /* Time and peak straight from the rules, quadratic. False when the sequence is not valid. */
-bool plain_simulate(const struct remat_problem *problem, const remat_way_id *sequence,
+bool plain_simulate(const struct remat_problem *problem, const remat_mode_id *sequence,
                     size_t length, double *time, uint64_t *peak);
 
 #endif

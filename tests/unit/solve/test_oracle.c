@@ -277,7 +277,7 @@ static struct remat_problem make_beside_idle(struct test *t, const struct remat_
     uint32_t n = s->node_count + PADDING, *place = scatter(t, s->node_count);
     uint32_t *begin = remat_arena_array(&t->arena, n + 1, sizeof *begin);
     remat_problem_node *alias = remat_arena_array(&t->arena, n, sizeof *alias);
-    struct remat_way *ways = remat_arena_array(&t->arena, s->way_count, sizeof *ways);
+    struct remat_mode *modes = remat_arena_array(&t->arena, s->mode_count, sizeof *modes);
     uint64_t *bytes = remat_arena_array(&t->arena, n, sizeof *bytes);
     memset(alias, 0xff, n * sizeof *alias);
     for (uint32_t v = 0; v < n; v++)
@@ -290,10 +290,10 @@ static struct remat_problem make_beside_idle(struct test *t, const struct remat_
     }
     for (uint32_t v = 0; v < n; v++)
         begin[v + 1] += begin[v];
-    for (uint32_t w = 0; w < s->way_count; w++) {
-        ways[w] = s->ways[w];
-        ways[w].node.i = place[s->ways[w].node.i];
-        ways[w].fused = renumber(t, s->ways[w].fused, s->ways[w].fused_count, place);
+    for (uint32_t w = 0; w < s->mode_count; w++) {
+        modes[w] = s->modes[w];
+        modes[w].node.i = place[s->modes[w].node.i];
+        modes[w].fused = renumber(t, s->modes[w].fused, s->modes[w].fused_count, place);
     }
     struct remat_problem_parts parts = {
         .node_count = n,
@@ -306,8 +306,8 @@ static struct remat_problem make_beside_idle(struct test *t, const struct remat_
         .lasting = MOVED(s->lasting, n, place),
         .once = MOVED(s->once, n, place),
         .alias = alias,
-        .ways = ways,
-        .way_count = s->way_count};
+        .modes = modes,
+        .mode_count = s->mode_count};
     return make_from_parts(t, &parts);
 }
 
@@ -351,7 +351,7 @@ static void check_beside_idle(struct test *t)
 /* A planner that forgets one rule: its plans must be caught, sooner or later, as not valid, above
  * the budget, or not optimal. */
 static const char *const rules[] = {"an input",     "workspace", "bytes that last", "run once",
-                                    "static bytes", "aliases",   "other ways"};
+                                    "static bytes", "aliases",   "other modes"};
 
 static void forget(struct test *t, uint32_t rule, struct remat_problem_parts *p)
 {
@@ -367,7 +367,7 @@ static void forget(struct test *t, uint32_t rule, struct remat_problem_parts *p)
                 break;
             }
         p->inputs = inputs;
-        p->way_count = 0;
+        p->mode_count = 0;
         break;
     case 1:
         p->workspace = NULL;
@@ -385,7 +385,7 @@ static void forget(struct test *t, uint32_t rule, struct remat_problem_parts *p)
         p->alias = NULL;
         break;
     default:
-        p->way_count = 0;
+        p->mode_count = 0;
     }
 }
 
@@ -431,13 +431,13 @@ static void check_wrong_bounds(struct test *t)
         less += bound.time > s.best;
         bound = remat_bound_time(&t->arena, &s.problem, s.budget, 32, NULL);
         more += remat_bound_from_ticks(&s.problem, bound.ticks + 1) > s.best;
-        s.parts.way_count = 0;
+        s.parts.mode_count = 0;
         s.problem = make_from_parts(t, &s.parts);
         bound = remat_bound_time(&t->arena, &s.problem, s.budget, 32, NULL);
         unfused += bound.time > s.best;
         test_next(t);
     }
-    printf("wrong bounds caught: for a byte less %u, a tick more %u, blind to other ways %u\n",
+    printf("wrong bounds caught: for a byte less %u, a tick more %u, blind to other modes %u\n",
            less, more, unfused);
     CHECK(less && more && unfused, "a wrong bound passes");
 }

@@ -12,7 +12,7 @@ static void check_by_hand(struct test *t)
     struct remat_problem p = make_problem(t, 3, time, bytes, begin, inputs);
     struct remat_simulation s;
     struct {
-        remat_way_id sequence[4];
+        remat_mode_id sequence[4];
         size_t length;
         double time;
         uint64_t peak;
@@ -31,30 +31,31 @@ static void check_by_hand(struct test *t)
         CHECK(plain_simulate(&p, cases[i].sequence, cases[i].length, &unused, &peak), "valid");
         CHECK(peak == cases[i].peak, "plain simulator, case %zu", i);
     }
-    remat_way_id wrong[][3] = {{{1}, {0}, {2}}, {{0}, {1}, {1}}, {{0}, {1}, {3}}};
+    remat_mode_id wrong[][3] = {{{1}, {0}, {2}}, {{0}, {1}, {1}}, {{0}, {1}, {3}}};
     for (size_t i = 0; i < 3; i++)
         CHECK_STATUS(t->ctx, remat_simulate(t->ctx, &p, wrong[i], 3, &s), REMAT_ERROR_INVALID, "",
                      "wrong sequence %zu is accepted", i);
     CHECK_STATUS(t->ctx, remat_simulate(t->ctx, &p, NULL, 0, &s), REMAT_ERROR_INVALID, "", "empty");
 }
 
-static remat_way_id any_way(struct test *t, const struct remat_problem *p, uint32_t v)
+static remat_mode_id any_mode(struct test *t, const struct remat_problem *p, uint32_t v)
 {
-    return p->ways[draw(t, p->way_begin[v], p->way_begin[v + 1] - 1)];
+    return p->modes[draw(t, p->mode_begin[v], p->mode_begin[v + 1] - 1)];
 }
 
 /* The given order with random repeats put in, and every third time two entries swapped. */
-static size_t random_sequence(struct test *t, const struct remat_problem *p, remat_way_id *sequence)
+static size_t random_sequence(struct test *t, const struct remat_problem *p,
+                              remat_mode_id *sequence)
 {
     size_t length = 0;
     for (uint32_t v = 0; v < p->node_count; v++) {
-        sequence[length++] = any_way(t, p, v);
+        sequence[length++] = any_mode(t, p, v);
         if (draw(t, 0, 1) && length + p->node_count < RUNS_MAX)
-            sequence[length++] = any_way(t, p, draw(t, 0, v));
+            sequence[length++] = any_mode(t, p, draw(t, 0, v));
     }
     if (draw(t, 0, 2) == 0) {
         uint32_t a = draw(t, 0, (uint32_t)length - 1), b = draw(t, 0, (uint32_t)length - 1);
-        remat_way_id swap = sequence[a];
+        remat_mode_id swap = sequence[a];
         sequence[a] = sequence[b];
         sequence[b] = swap;
     }
@@ -73,7 +74,7 @@ int main(void)
             add_random_extras(&t, &parts);
         struct remat_problem p = make_from_parts(&t, &parts);
         for (int k = 0; k < 10; k++) {
-            remat_way_id sequence[RUNS_MAX + 1];
+            remat_mode_id sequence[RUNS_MAX + 1];
             size_t length = random_sequence(&t, &p, sequence);
             struct remat_simulation s;
             double time;

@@ -28,8 +28,8 @@ static void compare(struct test *t, struct remat_timeline *line)
 
 static void change(struct test *t, struct remat_timeline *line)
 {
-    remat_way_id way = {draw(t, 0, line->problem->way_count - 1)};
-    remat_problem_node v = line->problem->node_of[way.i];
+    remat_mode_id mode = {draw(t, 0, line->problem->mode_count - 1)};
+    remat_problem_node v = line->problem->node_of[mode.i];
     uint32_t slot = draw(t, 0, line->slot_count - 1);
     if (draw(t, 0, 1)) /* crowded there after a while */
         slot = line->runs[line->problem->node_count / 2].items[0];
@@ -39,8 +39,8 @@ static void change(struct test *t, struct remat_timeline *line)
     } else if (line->run_count < 40 && !line->problem->once[v.i]) {
         if (line->at[slot].i != UINT32_MAX)
             slot = remat_timeline_make_room(line, slot);
-        if (slot != REMAT_SLOT_NONE && remat_timeline_valid_at(line, way, slot))
-            remat_timeline_insert(line, way, slot);
+        if (slot != REMAT_SLOT_NONE && remat_timeline_valid_at(line, mode, slot))
+            remat_timeline_insert(line, mode, slot);
     }
     if (!remat_timeline_valid(line, v))
         remat_timeline_rollback(line);
@@ -56,7 +56,7 @@ int main(void)
             add_random_extras(&t, &parts);
         struct remat_problem p = make_from_parts(&t, &parts);
         struct remat_timeline line;
-        remat_way_id order[12];
+        remat_mode_id order[12];
         for (uint32_t v = 0; v < p.node_count; v++)
             order[v].i = v;
         struct remat_sequence given = {order, p.node_count, p.node_count};
