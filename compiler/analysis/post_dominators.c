@@ -20,7 +20,7 @@ void remat_find_post_dominators(struct remat_arena *arena, const struct remat_gr
         const struct remat_node_info *node = &graph->nodes[n];
         uint32_t v = node->outputs[0].i;
         bool leads = n == last || !remat_is_none(out->parent[v]);
-        if (!remat_is_early(node->phase) || !leads)
+        if (!remat_in_forward_pass(node->phase) || !leads)
             continue;
         remat_tree_add(out, v);
         for (uint32_t i = 0; i < node->input_count; i++) {

@@ -107,7 +107,7 @@ struct remat_readers remat_find_readers(struct remat_arena *arena, const struct 
             nodes[count] = n;
             count += !remat_is_none(keys[count]);
         }
-    out.begin = remat_group(arena, keys, count, graph->value_count, &order);
+    out.begin = remat_group_by_key(arena, keys, count, graph->value_count, &order);
     REMAT_NEW_UNINITIALIZED(arena, out.nodes, count);
     for (uint32_t k = 0; k < count; k++)
         out.nodes[k] = nodes[order[k]];

@@ -36,7 +36,7 @@ static void place_keeps(struct extension *x)
         remat_value original = g->values[g->nodes[n.i].outputs[0].i].original;
         remat_kernel_id kernel = remat_settled_writer(x->s, original);
         const struct remat_kernel_info *writer = remat_kernel_at(x->s->kernels, kernel);
-        bool forward = remat_is_early(g->nodes[n.i].phase);
+        bool forward = remat_in_forward_pass(g->nodes[n.i].phase);
         remat_kernel_id own = x->s->keeps.kernel_of[n.i - given->node_count];
         REMAT_PUSH(x->scratch, &x->runs_in,
                    (remat_is_none(own.i) ? (remat_run){REMAT_NONE} : remat_run_of_keep(x->s, own)));
@@ -92,7 +92,7 @@ static bool is_cloned(const struct extension *x, remat_node n)
 {
     const struct remat_node_info *node = &x->g->nodes[n.i];
     bool view = remat_op_has(node->op, REMAT_FACT_VIEW);
-    if (!view && !remat_is_early(node->phase))
+    if (!view && !remat_in_forward_pass(node->phase))
         return false;
     if (!view && !remat_is_none(x->s->kernel_of[n.i].i)) {
         bool any = false;
@@ -115,8 +115,8 @@ static remat_run run_of(const struct extension *x, remat_node n)
     if (remat_op_has(node->op, REMAT_FACT_VIEW) || node->input_count == 0)
         return absorbed;
     remat_node producer = remat_producer(g, node->inputs[0]);
-    bool near = !remat_is_none(producer.i) &&
-                remat_is_early(node->phase) == remat_is_early(g->nodes[producer.i].phase);
+    bool near = !remat_is_none(producer.i) && remat_in_forward_pass(node->phase) ==
+                                                  remat_in_forward_pass(g->nodes[producer.i].phase);
     return near ? x->run.items[producer.i] : absorbed;
 }
 
@@ -191,7 +191,7 @@ static remat_value read_in_run(struct extension *x, remat_run run, remat_value v
         return v;
     const struct remat_node_info *node = &x->g->nodes[remat_producer(x->g, v).i];
     bool candidate = remat_is_candidate(x->s, source.root), inlined = x->s->inlined[source.root.i];
-    bool cast = source.cast && !remat_is_early(node->phase) &&
+    bool cast = source.cast && !remat_in_forward_pass(node->phase) &&
                 !remat_op_has(node->op, REMAT_FACT_VIEW); /* which reads a clone itself */
     if (!candidate || (inlined && read > 0 && read < REMAT_CLONE_KEEPS))
         return own_value(x, run, v);
@@ -223,7 +223,7 @@ static remat_value read_absorbed(struct extension *x, remat_node n, remat_value 
 static remat_value shape_source(const struct remat_graph *g, remat_value like)
 {
     remat_node node = remat_producer(g, like);
-    if (remat_is_none(node.i) || remat_is_early(g->nodes[node.i].phase) ||
+    if (remat_is_none(node.i) || remat_in_forward_pass(g->nodes[node.i].phase) ||
         g->nodes[node.i].op != REMAT_OP_cast)
         return like;
     return shape_source(g, g->nodes[node.i].inputs[0]);
@@ -237,7 +237,7 @@ static void add_slots(struct extension *x, remat_node n)
     bool absorbed = remat_is_none(x->runs_in.items[n.i].i);
     REMAT_PUSH(x->scratch, &x->first_slot, (uint32_t)x->slots.count);
     bool keeps = n.i >= x->s->graph->node_count && n.i < x->s->keeps.graph->node_count;
-    if (keeps || remat_is_early(node->phase) ||
+    if (keeps || remat_in_forward_pass(node->phase) ||
         (absorbed && run.i < x->absorbed_begin && n.i < x->s->graph->node_count))
         return;
     remat_value *inputs = remat_copy(x->arena, node->inputs, node->input_count, sizeof *inputs);
@@ -267,13 +267,13 @@ static void list_runs(const struct extension *x, struct remat_clones *c)
     uint32_t count = x->g->node_count, *order, *keys, *places;
     c->run = remat_copy(x->arena, x->run.items, count, sizeof *c->run);
     c->runs_in = remat_copy(x->arena, x->runs_in.items, count, sizeof *c->runs_in);
-    remat_group(x->scratch, (const uint32_t *)x->original.items, count, x->s->graph->node_count,
-                &order);
+    remat_group_by_key(x->scratch, (const uint32_t *)x->original.items, count,
+                       x->s->graph->node_count, &order);
     REMAT_NEW(x->scratch, keys, count);
     for (uint32_t i = 0; i < count; i++)
         keys[i] = c->run[order[i]].i;
-    c->run_begin =
-        remat_group(x->arena, keys, count, x->absorbed_begin + 1 + REMAT_ROUNDS_MAX, &places);
+    c->run_begin = remat_group_by_key(x->arena, keys, count,
+                                      x->absorbed_begin + 1 + REMAT_ROUNDS_MAX, &places);
     REMAT_NEW(x->arena, c->run_nodes, count);
     for (uint32_t i = 0; i < count; i++)
         c->run_nodes[i].i = order[places[i]];

@@ -437,12 +437,12 @@ static void add_kernels(struct builder *b)
     struct remat_border *border = &b->out->border;
     for (remat_kernel_id k = {0}; k.i < b->s->kernels->count; k.i++) {
         const struct remat_roots *own = &b->s->own[k.i];
-        bool early = remat_kernel_is_early(b->s->kernels, k);
+        bool forward = remat_kernel_in_forward_pass(b->s->kernels, k);
         b->device = remat_price_variants_on(b->described, &b->prices[k.i]);
-        if (is_fused(b, k) && early && own->count > 0) {
+        if (is_fused(b, k) && forward && own->count > 0) {
             add_stores(b, k);
             add_rerun(b, k);
-        } else if (is_fused(b, k) && !early && b->s->inlines[k.i].count > 0) {
+        } else if (is_fused(b, k) && !forward && b->s->inlines[k.i].count > 0) {
             add_inlining(b, k);
         } else if (!remat_may_overlap(b->s->graph, kernel_at(b, k))) {
             b->out->least_ns =

@@ -143,8 +143,8 @@ static uint8_t *find_reach(const struct layer_finder *l)
     const bool *made = find_made(l);
     REMAT_NEW(l->arena, out, g->value_count);
     for (uint32_t n = 0; n < g->node_count; n++)
-        for (uint32_t i = 0; remat_is_early(g->nodes[n].phase) && i < g->nodes[n].input_count;
-             i++) {
+        for (uint32_t i = 0;
+             remat_in_forward_pass(g->nodes[n].phase) && i < g->nodes[n].input_count; i++) {
             remat_value root = l->model->settled->facts.root[g->nodes[n].inputs[i].i];
             remat_node node = remat_producer(g, root);
             if (!made[root.i] || remat_is_none(node.i))

@@ -13,7 +13,7 @@ static void add_kernel(struct remat_live *l, const struct remat_settled *s, rema
         remat_value read = remat_operand_read(&kernel->operands[o]);
         remat_value v = remat_is_none(read.i) ? kernel->operands[o].value : read;
         l->last[v.i].i = l->last[v.i].i < turn.i ? turn.i : l->last[v.i].i;
-        if (remat_is_early(kernel->phase))
+        if (remat_in_forward_pass(kernel->phase))
             l->last_early[v.i] = turn;
         if (remat_is_none(read.i) && in_order)
             l->begin[v.i].i =

@@ -9,7 +9,7 @@
 static void mark_wanted(const struct remat_model *model, const struct remat_live *live,
                         struct remat_program_point *out)
 {
-    bool late = !remat_kernel_is_early(model->settled->kernels, out->kernel);
+    bool late = !remat_kernel_in_forward_pass(model->settled->kernels, out->kernel);
     for (uint32_t i = 0; i < out->border.item_count; i++) {
         remat_value root = model->item_value[i];
         struct remat_border_item *item = &out->border.items[i];
@@ -59,7 +59,7 @@ static struct remat_program_point describe(struct remat_arena *arena,
     out.border.tasks = remat_copy(arena, border->tasks, border->task_count, sizeof *border->tasks);
     mark_wanted(model, live, &out);
     count_operands(model, &out);
-    if (!remat_kernel_is_early(model->settled->kernels, kernel))
+    if (!remat_kernel_in_forward_pass(model->settled->kernels, kernel))
         grant_before(&out.border);
     return out;
 }

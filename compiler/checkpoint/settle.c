@@ -276,7 +276,8 @@ static void settle(struct settler *s, remat_value root)
     for (size_t r = 0; r < list->count; r++) {
         const struct candidate_reader *reader = &list->items[r];
         double extra = extra_ns(s, reader, root, slice, compute_ns);
-        bool rerun = remat_kernel_is_early(s->out->kernels, reader->kernel); /* of the reader */
+        bool rerun =
+            remat_kernel_in_forward_pass(s->out->kernels, reader->kernel); /* of the reader */
         if (reader->kernel.i == writer.i)
             continue;
         all &= may_inline(s, reader, slice) && (!rerun || extra <= rerun_ns);
@@ -287,7 +288,7 @@ static void settle(struct settler *s, remat_value root)
     bool by_reruns = false;
     for (size_t r = 0; r < list->count; r++) {
         const struct candidate_reader *reader = &list->items[r];
-        bool rerun = remat_kernel_is_early(s->out->kernels, reader->kernel);
+        bool rerun = remat_kernel_in_forward_pass(s->out->kernels, reader->kernel);
         by_reruns |= rerun && reader->own;
         if (all && reader->kernel.i != writer.i) {
             inline_in(s, reader->kernel, root, slice);
@@ -316,7 +317,7 @@ static void find_readers(struct settler *s)
                 remat_value root = source.root;
                 if (remat_is_none(root.i) || remat_settled_writer(s->out, root).i == k)
                     continue;
-                if (!remat_is_early(kernel->phase))
+                if (!remat_in_forward_pass(kernel->phase))
                     s->out->reads[root.i] |= REMAT_READ_LATE;
                 else
                     s->out->reads[root.i] |= REMAT_READ_EARLY;

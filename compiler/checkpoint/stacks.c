@@ -58,10 +58,10 @@ static remat_value find_exit(const struct remat_graph *g)
 {
     remat_node last = REMAT_NO_NODE;
     for (uint32_t n = 0; n < g->node_count; n++)
-        for (uint32_t i = 0; !remat_is_early(g->nodes[n].phase) && i < g->nodes[n].input_count;
-             i++) {
+        for (uint32_t i = 0;
+             !remat_in_forward_pass(g->nodes[n].phase) && i < g->nodes[n].input_count; i++) {
             remat_node from = remat_producer(g, remat_storage_root(g, g->nodes[n].inputs[i]));
-            if (!remat_is_none(from.i) && remat_is_early(g->nodes[from.i].phase) &&
+            if (!remat_is_none(from.i) && remat_in_forward_pass(g->nodes[from.i].phase) &&
                 (remat_is_none(last.i) || from.i > last.i))
                 last = from;
         }
@@ -136,7 +136,7 @@ static void adopt(struct finder *f)
         f->reader_span[n].i = UNREAD;
     for (uint32_t n = g->node_count; n-- > 0;) {
         const struct remat_node_info *node = &g->nodes[n];
-        if (!remat_is_early(node->phase))
+        if (!remat_in_forward_pass(node->phase))
             continue;
         if (remat_is_none(f->in[n].i) && f->reader_span[n].i != UNREAD &&
             remat_is_none(f->place[node->outputs[0].i].i))
@@ -156,7 +156,7 @@ static void divide(struct finder *f)
     for (uint32_t n = 0; n < g->node_count; n++) {
         const struct remat_node_info *node = &g->nodes[n];
         f->in[n] = NO_SPAN;
-        for (uint32_t i = 0; remat_is_early(node->phase) && i < node->input_count; i++) {
+        for (uint32_t i = 0; remat_in_forward_pass(node->phase) && i < node->input_count; i++) {
             remat_value from = remat_first_result(g, node->inputs[i]);
             remat_node reader_span = remat_producer(g, from);
             remat_span_id s = f->place[from.i];

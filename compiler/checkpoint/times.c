@@ -54,7 +54,7 @@ static void list_reads(struct remat_times *t)
             const struct remat_kernel_operand *operand = &kernel->operands[o];
             bool written = operand->access & REMAT_ACCESS_WRITE;
             bool candidate = remat_is_candidate(t->settled, operand->value);
-            if (!written && candidate && !remat_kernel_is_early(t->kernels, k))
+            if (!written && candidate && !remat_kernel_in_forward_pass(t->kernels, k))
                 REMAT_PUSH(t->arena, &list, operand->value);
         }
         t->read_begin[k.i + 1] = (uint32_t)list.count;
@@ -74,7 +74,7 @@ struct remat_times remat_times_create(struct remat_arena *arena,
     REMAT_NEW(arena, t->runs, remat_run_end(settled).i);
     REMAT_NEW(arena, t->got, settled->keeps.way_count);
     for (remat_kernel_id k = {0}; k.i < count; k.i++)
-        if (!remat_kernel_is_early(t->kernels, k) && settled->inlines[k.i].count == 0)
+        if (!remat_kernel_in_forward_pass(t->kernels, k) && settled->inlines[k.i].count == 0)
             add(t, (remat_run){k.i}, (struct remat_run_content){0}, t->prices[k.i].ns, &t->same);
     place_candidates(t);
     list_reads(t);
@@ -111,8 +111,8 @@ static void read_recomputed(struct remat_times *t, struct remat_times_demand dem
 
 /* It is got before `kernel`, the first that asks for the value: up to there what is kept is live,
  * from there on the whole. */
-static void meet_kept(struct remat_times *t, const struct remat_keep *keep, remat_kernel_id kernel,
-                      bool reads)
+static void visit_kept(struct remat_times *t, const struct remat_keep *keep, remat_kernel_id kernel,
+                       bool reads)
 {
     size_t way = (size_t)(keep - t->settled->keeps.keeps);
     need(t, keep->value);
@@ -129,8 +129,8 @@ static void meet_kept(struct remat_times *t, const struct remat_keep *keep, rema
  * reads reruns of its own round, or of round 1 where the value is recomputed once. Example: a
  * gradient reads y, recomputed twice, which is made of x, recomputed once: rerun 2 of y, rerun 1 of
  * x. */
-static void meet(struct remat_times *t, const uint8_t *actions, struct remat_times_demand demand,
-                 remat_kernel_id kernel)
+static void visit(struct remat_times *t, const uint8_t *actions, struct remat_times_demand demand,
+                  remat_kernel_id kernel)
 {
     remat_value v = demand.value;
     uint32_t times = remat_action_times(actions[v.i]), round = demand.round;
@@ -138,7 +138,7 @@ static void meet(struct remat_times *t, const uint8_t *actions, struct remat_tim
         const struct remat_keep *keep = remat_keeps_find(&t->settled->keeps, v, actions[v.i]);
         if (keep) {
             read_recomputed(t, demand, remat_clone_read(actions[v.i]));
-            meet_kept(t, keep, kernel, round == 0);
+            visit_kept(t, keep, kernel, round == 0);
             return;
         }
         need(t, v);
@@ -172,7 +172,7 @@ static void meet(struct remat_times *t, const uint8_t *actions, struct remat_tim
 }
 
 /* All that outputs and the kernels of the backward pass ask for. */
-static void meet_all(struct remat_times *t, const uint8_t *actions)
+static void visit_all(struct remat_times *t, const uint8_t *actions)
 {
     const struct remat_graph *g = t->settled->graph;
     memset(t->runs, 0, remat_run_end(t->settled).i * sizeof *t->runs);
@@ -183,9 +183,9 @@ static void meet_all(struct remat_times *t, const uint8_t *actions)
         need(t, t->settled->facts.root[g->outputs[o].i]);
     for (remat_kernel_id k = {0}; k.i < t->kernels->count; k.i++)
         for (uint32_t r = t->read_begin[k.i]; r < t->read_begin[k.i + 1]; r++) {
-            meet(t, actions, (struct remat_times_demand){k, 0, t->reads[r]}, k);
+            visit(t, actions, (struct remat_times_demand){k, 0, t->reads[r]}, k);
             while (t->demands.count > 0)
-                meet(t, actions, t->demands.items[--t->demands.count], k);
+                visit(t, actions, t->demands.items[--t->demands.count], k);
         }
 }
 
@@ -197,7 +197,8 @@ static bool may_vary(const struct remat_times *t, remat_run run)
     remat_kernel_id kernel = remat_run_kernel(t->settled, run);
     if (run.i != kernel.i)
         return t->runs[run.i].made != 0;
-    return remat_kernel_is_early(t->kernels, kernel) || t->settled->inlines[kernel.i].count > 0;
+    return remat_kernel_in_forward_pass(t->kernels, kernel) ||
+           t->settled->inlines[kernel.i].count > 0;
 }
 
 /* A forward kernel needs what it loads to be stored. */
@@ -208,7 +209,7 @@ static void add_run(struct remat_times *t, struct remat_variants *variants,
     remat_kernel_id kernel = remat_run_kernel(t->settled, run);
     const struct remat_kernel_info *made = remat_kernel_at(t->kernels, kernel);
     const struct remat_run_content content = t->runs[run.i];
-    bool forward = run.i == kernel.i && remat_kernel_is_early(t->kernels, kernel);
+    bool forward = run.i == kernel.i && remat_kernel_in_forward_pass(t->kernels, kernel);
     uint64_t ns = t->prices[kernel.i].ns;
     if (made->kind == REMAT_KERNEL_fused) {
         const struct remat_variant *variant = remat_variant_of(variants, decision, run, &content);
@@ -236,7 +237,7 @@ struct remat_times_sum remat_times_find(struct remat_times *t, struct remat_vari
 {
     assert(decision->value_count == t->settled->graph->value_count);
     struct remat_times_sum sum = t->same;
-    meet_all(t, decision->actions);
+    visit_all(t, decision->actions);
     for (remat_run s = remat_run_end(t->settled); s.i-- > 0;)
         if (may_vary(t, s))
             add_run(t, variants, decision, s, &sum);
@@ -250,7 +251,7 @@ struct remat_times_sum remat_times_find(struct remat_times *t, struct remat_vari
 uint64_t remat_times_live(struct remat_times *t, const struct remat_decision *decision)
 {
     assert(decision->value_count == t->settled->graph->value_count);
-    meet_all(t, decision->actions);
+    visit_all(t, decision->actions);
     return remat_live_end(&t->live);
 }
 

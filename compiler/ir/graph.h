@@ -68,7 +68,7 @@ struct remat_indices {
 };
 
 /* Forward pass or loss. */
-static inline bool remat_is_early(uint8_t phase)
+static inline bool remat_in_forward_pass(uint8_t phase)
 {
     return phase == REMAT_PHASE_FORWARD || phase == REMAT_PHASE_LOSS;
 }

@@ -63,10 +63,10 @@ static inline const struct remat_kernel_info *remat_kernel_at(const struct remat
 }
 
 /* True in the forward pass and the loss. */
-static inline bool remat_kernel_is_early(const struct remat_kernel_list *list,
-                                         remat_kernel_id kernel)
+static inline bool remat_kernel_in_forward_pass(const struct remat_kernel_list *list,
+                                                remat_kernel_id kernel)
 {
-    return remat_is_early(list->kernels[kernel.i].phase);
+    return remat_in_forward_pass(list->kernels[kernel.i].phase);
 }
 
 /* The root that an operand reads; none if it only writes. */

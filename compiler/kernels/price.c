@@ -145,8 +145,8 @@ static struct again done_again(const struct remat_graph *graph,
     uint32_t needed[REMAT_FUSED_INSTRUCTIONS_MAX] = {0}; /* bit p: by pass p */
     enum remat_register_class classes[REMAT_FUSED_INSTRUCTIONS_MAX];
     struct again again = {0, 0};
-    bool early = remat_is_early(kernel->phase);
-    if (kernel->kind != REMAT_KERNEL_fused || !early || kernel->space.rank == 0 ||
+    bool forward = remat_in_forward_pass(kernel->phase);
+    if (kernel->kind != REMAT_KERNEL_fused || !forward || kernel->space.rank == 0 ||
         kernel->space.dims[kernel->space.rank - 1] <= RESIDENT_COLUMNS)
         return again;
     for (uint32_t i = 0; i < body->instruction_count; i++) {

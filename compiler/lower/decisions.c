@@ -87,7 +87,7 @@ static void follow_reads(struct recorder *r, uint32_t at, const struct remat_nod
         remat_node maker = remat_producer(g, root);
         struct outcome *outcome = outcome_of(r, root);
         outcome->read_end = later(outcome->read_end, at + 1);
-        outcome->read_late |= !remat_is_early(node->phase) && !is_made(r, root);
+        outcome->read_late |= !remat_in_forward_pass(node->phase) && !is_made(r, root);
         if (!remat_is_none(maker.i) && remat_is_none(r->position[maker.i]))
             follow_reads(r, at, &g->nodes[maker.i]);
     }
@@ -124,7 +124,7 @@ static void find_leaving(struct remat_arena *scratch, const struct remat_layer_n
     REMAT_NEW(scratch, r->leaves, g->value_count);
     for (size_t n = 0; n < r->list->nodes.count; n++) {
         const struct remat_node_info *reader = &g->nodes[r->list->nodes.items[n].i];
-        for (uint32_t i = 0; i < reader->input_count && remat_is_early(reader->phase); i++) {
+        for (uint32_t i = 0; i < reader->input_count && remat_in_forward_pass(reader->phase); i++) {
             remat_value root = remat_storage_root(g, reader->inputs[i]);
             const struct remat_node_info *writer = remat_producer_info(g, root);
             r->leaves[root.i] |=
@@ -164,7 +164,7 @@ static bool is_decided(const struct recorder *r, remat_value v)
     const struct remat_node_info *node = remat_producer_info(r->list->graph, v);
     const struct outcome *outcome = outcome_of(r, v);
     bool saved = outcome->read_late && has_buffer(r, v);
-    if (node->instance > 0 || !remat_is_early(node->phase) || is_made(r, v))
+    if (node->instance > 0 || !remat_in_forward_pass(node->phase) || is_made(r, v))
         return false;
     return saved || outcome->clones_ns || outcome->rewritten ||
            (outcome->rounds && r->in->alternatives[v.i].written);

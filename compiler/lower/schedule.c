@@ -59,8 +59,8 @@ static void collect_edges(struct scheduler *s)
             add_edge(s, k, replacer[read.i]);
         }
     uint32_t edges = s->edge_count, kernels = s->kernels->count;
-    s->before_begin = remat_group(s->arena, &s->to->i, edges, kernels, &s->before);
-    s->after_begin = remat_group(s->arena, &s->from->i, edges, kernels, &s->after);
+    s->before_begin = remat_group_by_key(s->arena, &s->to->i, edges, kernels, &s->before);
+    s->after_begin = remat_group_by_key(s->arena, &s->from->i, edges, kernels, &s->after);
 }
 
 static void append(struct scheduler *s, remat_kernel_id k)

@@ -6,7 +6,7 @@
 
 struct deferral {
     const struct remat_graph *graph;
-    bool *early;          /* by value: an output, or the forward pass or the loss reads it */
+    bool *stays;          /* by value: an output, or the forward pass or the loss reads it */
     remat_node *used_at;  /* by value: the node that its first user comes before, or is */
     remat_node *replaced; /* by value: the node that replaces it in place */
     remat_node *place;    /* by node: a deferred one comes before this node, others are at it */
@@ -17,7 +17,7 @@ static bool is_deferred(const struct deferral *d, const struct remat_node_info *
     if (node->phase != REMAT_PHASE_FORWARD || !remat_op_recomputable(node->op))
         return false;
     for (uint32_t k = 0; k < node->output_count; k++)
-        if (d->early[node->outputs[k].i])
+        if (d->stays[node->outputs[k].i])
             return false;
     return true;
 }
@@ -45,7 +45,7 @@ static void visit(struct deferral *d, remat_node n)
     bool deferred = is_deferred(d, node);
     d->place[n.i] = deferred ? find_place(d, node) : n;
     for (uint32_t k = 0; k < remat_op_reads(node); k++)
-        d->early[node->inputs[k].i] |= remat_is_early(node->phase) && !deferred;
+        d->stays[node->inputs[k].i] |= remat_in_forward_pass(node->phase) && !deferred;
     for (uint32_t k = 0; k < node->input_count; k++)
         keep_least(&d->used_at[node->inputs[k].i], d->place[n.i]);
     if (remat_op_has(node->op, REMAT_FACT_IN_PLACE) && node->phase != REMAT_PHASE_OPTIMIZER)
@@ -61,7 +61,7 @@ static void copy_deferred(struct remat_rebuild *r, remat_node n)
 
 REMAT_PASS(defer)
 {
-    struct deferral d = {.graph = graph, .early = remat_find_kept(arena, graph)};
+    struct deferral d = {.graph = graph, .stays = remat_find_kept(arena, graph)};
     uint32_t count = graph->node_count;
     remat_node *first, *next; /* lists of deferred nodes, by place */
     bool any = false;

@@ -320,7 +320,7 @@ static void find_forward(struct remat_arena *arena, struct remat_policy_facts *s
     REMAT_NEW(arena, shared->made, graph->value_count);
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const struct remat_node_info *node = &graph->nodes[n];
-        if (!remat_is_early(node->phase) || remat_op_has(node->op, REMAT_FACT_VIEW))
+        if (!remat_in_forward_pass(node->phase) || remat_op_has(node->op, REMAT_FACT_VIEW))
             continue;
         shared->forward[shared->forward_count++] = node;
         for (uint32_t o = 0; o < node->output_count; o++) {

@@ -322,7 +322,7 @@ static bool gathers_parameters(const struct remat_graph *graph)
     bool any = false;
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const struct remat_node_info *node = &graph->nodes[n];
-        any |= node->op == REMAT_OP_gather && remat_is_early(node->phase) &&
+        any |= node->op == REMAT_OP_gather && remat_in_forward_pass(node->phase) &&
                remat_node_int(node, "group", -1) == axis &&
                graph->values[node->inputs[0].i].role == REMAT_ROLE_PARAMETER;
     }

@@ -81,7 +81,7 @@ static bool is_of_head(const struct remat_planner *p, remat_item item)
     if (!remat_op_has(op, REMAT_FACT_COLLECTIVE) || !remat_is_none(p->model.item_layer[item.i].i))
         return false;
     for (uint32_t m = 0; m < p->point_count; m++)
-        read |= !remat_kernel_is_early(kernels, p->points[m].at.kernel) &&
+        read |= !remat_kernel_in_forward_pass(kernels, p->points[m].at.kernel) &&
                 remat_kernel_reads(remat_kernel_at(kernels, p->points[m].at.kernel), value);
     return read;
 }

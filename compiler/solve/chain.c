@@ -21,7 +21,7 @@ struct point {
     uint64_t bytes, ticks;
     struct step step;
 };
-struct frontier { /* bytes ascend, ticks descend */
+struct chain_front { /* bytes ascend, ticks descend */
     struct point *items;
     uint32_t count;
 };
@@ -36,13 +36,13 @@ struct remat_chain {
     bool over;             /* too much work or time: the table stays unfinished */
     uint32_t count;        /* of forward nodes */
     uint32_t points_max;
-    uint32_t *group_begin;                  /* by group: of `group` */
-    const remat_problem_node *group;        /* backward nodes, group by group */
-    bool *reads_before;                     /* by group: it reads the value before its own */
-    uint64_t *backward_bytes;               /* backward bytes live before a group runs */
-    uint64_t *around;                       /* backward bytes and workspace during a run, by node */
-    struct frontier *segments;              /* by times_of */
-    struct frontier best, merged, combined; /* while computing; room for all */
+    uint32_t *group_begin;           /* by group: of `group` */
+    const remat_problem_node *group; /* backward nodes, group by group */
+    bool *reads_before;              /* by group: it reads the value before its own */
+    uint64_t *backward_bytes;        /* backward bytes live before a group runs */
+    uint64_t *around;                /* backward bytes and workspace during a run, by node */
+    struct chain_front *segments;    /* by times_of */
+    struct chain_front best, merged, combined; /* while computing; room for all */
 };
 
 /* Segments begin after a - 1: index 0 stands for the begin of the chain. */
@@ -51,7 +51,7 @@ struct segment {
     bool top, base;
 };
 
-static struct frontier *times_of(const struct remat_chain *c, struct segment s)
+static struct chain_front *times_of(const struct remat_chain *c, struct segment s)
 {
     return &c->segments[((size_t)s.a * c->count + s.b) * 4 + s.top * 2 + s.base];
 }
@@ -87,7 +87,7 @@ static uint64_t group_peak(const struct remat_chain *c, uint32_t b, bool base, b
 /* --- lists of points --- */
 
 /* The fastest point within the bytes; NULL when there is none. */
-static const struct point *point_at(const struct frontier *f, uint64_t bytes)
+static const struct point *point_at(const struct chain_front *f, uint64_t bytes)
 {
     uint32_t low = 0, high = f->count;
     while (low < high) {
@@ -100,16 +100,16 @@ static const struct point *point_at(const struct frontier *f, uint64_t bytes)
     return low ? &f->items[low - 1] : NULL;
 }
 
-static void append(struct frontier *f, struct point point)
+static void append(struct chain_front *f, struct point point)
 {
     if (f->count == 0 || point.ticks < f->items[f->count - 1].ticks)
         f->items[f->count++] = point;
 }
 
 /* Makes `best` the lower envelope of itself and `other`. */
-static void take_better(struct remat_chain *c, const struct frontier *other)
+static void take_better(struct remat_chain *c, const struct chain_front *other)
 {
-    struct frontier *a = &c->best, *out = &c->merged;
+    struct chain_front *a = &c->best, *out = &c->merged;
     uint32_t i = 0, j = 0;
     out->count = 0;
     while (i < a->count || j < other->count) {
@@ -122,14 +122,15 @@ static void take_better(struct remat_chain *c, const struct frontier *other)
         append(out, next);
     }
     c->work += (uint64_t)a->count + other->count + 1;
-    struct frontier swap = *a;
+    struct chain_front swap = *a;
     *a = *out;
     *out = swap;
 }
 
 /* First `right` beside `extra` bytes, then `left`; at least `bytes` and `ticks` in any case. */
-static void take_pair(struct remat_chain *c, struct step step, const struct frontier *right,
-                      uint64_t extra, const struct frontier *left, uint64_t bytes, uint64_t ticks)
+static void take_pair(struct remat_chain *c, struct step step, const struct chain_front *right,
+                      uint64_t extra, const struct chain_front *left, uint64_t bytes,
+                      uint64_t ticks)
 {
     uint32_t r = 0, l = 0;
     if (right->count == 0 || left->count == 0)
@@ -159,9 +160,9 @@ static void take_pair(struct remat_chain *c, struct step step, const struct fron
 }
 
 /* Long lists are thinned: of points that are close in time the one in least bytes stays. */
-static void store(struct remat_chain *c, struct frontier *out)
+static void store(struct remat_chain *c, struct chain_front *out)
 {
-    const struct frontier *f = &c->best;
+    const struct chain_front *f = &c->best;
     uint64_t step = 0;
     c->thinned |= f->count > c->points_max;
     if (f->count > c->points_max)
@@ -170,7 +171,7 @@ static void store(struct remat_chain *c, struct frontier *out)
     for (uint32_t i = 0; i < f->count; i++)
         if (i == 0 || i + 1 == f->count || f->items[kept - 1].ticks - f->items[i].ticks >= step)
             f->items[kept++] = f->items[i];
-    *out = (struct frontier){remat_copy(c->arena, f->items, kept, sizeof *f->items), kept};
+    *out = (struct chain_front){remat_copy(c->arena, f->items, kept, sizeof *f->items), kept};
 }
 
 /* --- segments --- */
@@ -206,8 +207,8 @@ static void take_splits(struct remat_chain *c, struct segment s)
 static void take_steps(struct remat_chain *c, struct segment s)
 {
     const struct remat_problem *p = c->problem;
-    const struct frontier nothing = {&(struct point){0}, 1};
-    const struct frontier *rest =
+    const struct chain_front nothing = {&(struct point){0}, 1};
+    const struct chain_front *rest =
         s.b == s.a ? &nothing : times_of(c, (struct segment){s.a, s.b - 1, false, s.base});
     const struct step direct = {.end = (uint16_t)s.a};
     if (c->group_begin[s.b] == c->group_begin[s.b + 1] && s.b + 1 < c->count) { /* no group */
@@ -351,7 +352,7 @@ struct remat_chain *remat_chain_find(struct remat_arena *arena, const struct rem
         return NULL;
     c->count = forward;
     c->group_begin =
-        remat_group(arena, group_of + forward, p->node_count - forward, forward, &grouped);
+        remat_group_by_key(arena, group_of + forward, p->node_count - forward, forward, &grouped);
     for (uint32_t i = 0; i < p->node_count - forward; i++)
         grouped[i] += forward;
     c->group = (const remat_problem_node *)grouped;

@@ -3,7 +3,8 @@
  * starting from nothing. Backwards from a set of values that are live together: the one produced
  * last, u, was produced while the others and the inputs of u were live. So the least peak for a set
  * is a bottleneck path in the graph of such sets, from {inputs of v} to the empty set; best-first
- * search finds it, and stopped early its frontier is still a proven bound. docs/problems.md.
+ * search finds it, and if stopped early the least one queued is still a proven bound.
+ * docs/problems.md.
  *
  * A value whose inputs are all in the set is undone at once: that costs nothing and leaves a
  * subset, which never needs more. */

@@ -186,7 +186,7 @@ static remat_status make_modes(struct problem_builder *b)
     for (size_t i = 0; i < b->fused.count; i++)
         fusible[b->fused.items[i].i] = true;
     p->node_of = node_of;
-    p->mode_begin = remat_group(b->arena, &node_of->i, p->mode_count, p->node_count, &modes);
+    p->mode_begin = remat_group_by_key(b->arena, &node_of->i, p->mode_count, p->node_count, &modes);
     p->modes = (const remat_mode_id *)modes;
     p->edge_count = begin[p->node_count];
     p->input_begin = begin;
@@ -204,7 +204,7 @@ static void find_users(struct remat_arena *arena, struct remat_problem *p)
     for (uint32_t v = 0; v < p->node_count; v++)
         for (uint32_t e = p->input_begin[v]; e < p->input_begin[v + 1]; e++)
             reader[e] = v;
-    p->user_begin = remat_group(arena, &p->inputs->i, p->edge_count, p->node_count, &users);
+    p->user_begin = remat_group_by_key(arena, &p->inputs->i, p->edge_count, p->node_count, &users);
     for (uint32_t i = 0; i < p->edge_count; i++)
         users[i] = reader[users[i]];
     p->users = (const remat_problem_node *)users;

@@ -112,8 +112,8 @@ void remat_scratch_close(struct remat_arena *scratch)
     remat_reallocate(ctx, s, 0);
 }
 
-uint32_t *remat_group(struct remat_arena *arena, const uint32_t *keys, uint32_t count,
-                      uint32_t key_count, uint32_t **indices)
+uint32_t *remat_group_by_key(struct remat_arena *arena, const uint32_t *keys, uint32_t count,
+                             uint32_t key_count, uint32_t **indices)
 {
     uint32_t *begin; /* until the end, begin[k + 1] is where the next index with key k goes */
     REMAT_NEW(arena, begin, (size_t)key_count + 2);

@@ -104,8 +104,8 @@ static inline void *remat_copy(struct remat_arena *arena, const void *items, siz
 
 /* The indices of `keys`, which are below key_count, in groups of equal keys: those with key k lie
  * in *indices, ascending, from begin[k] to begin[k + 1]. Returns begin. */
-uint32_t *remat_group(struct remat_arena *arena, const uint32_t *keys, uint32_t count,
-                      uint32_t key_count, uint32_t **indices);
+uint32_t *remat_group_by_key(struct remat_arena *arena, const uint32_t *keys, uint32_t count,
+                             uint32_t key_count, uint32_t **indices);
 
 /* Appends to a list (base.h), or any struct with its three members. */
 #define REMAT_PUSH(arena, list, item)                                                              \

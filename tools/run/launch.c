@@ -33,7 +33,7 @@ struct launch launch_find(void)
     return (struct launch){.size = 1, .local_size = 1};
 }
 
-remat_status launch_meet(remat_context *ctx, const struct launch *launch, const char **out)
+remat_status launch_rendezvous(remat_context *ctx, const struct launch *launch, const char **out)
 {
     char place[300];
     const char *host = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");

@@ -17,6 +17,6 @@ struct launch {
 struct launch launch_find(void);
 /* Where NCCL of all processes is to meet, as it takes it from NCCL_COMM_ID: that, else the port
  * after the launcher's own (MASTER_ADDR, MASTER_PORT). REMAT_ERROR_USAGE: neither is set. */
-remat_status launch_meet(remat_context *ctx, const struct launch *launch, const char **out);
+remat_status launch_rendezvous(remat_context *ctx, const struct launch *launch, const char **out);
 
 #endif

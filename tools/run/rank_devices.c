@@ -90,7 +90,7 @@ static remat_status choose_engine(struct ranks *all, const remat_engine_kind *ki
     remat_status st = REMAT_OK;
     const char *place = NULL;
     if (all->processes && !all->first)
-        RUN_TRY(launch_meet(all->ctx, &all->launch, &place));
+        RUN_TRY(launch_rendezvous(all->ctx, &all->launch, &place));
     RUN_TRY(open_engines(all, kind, &all->chosen));
     if (all->processes && !all->first)
         all->host_engine = all->ranks[0].engine;

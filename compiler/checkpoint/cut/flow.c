@@ -25,7 +25,7 @@ void remat_flow_index(struct remat_flow *f)
         tails[2 * i] = f->added.items[i].from;
         tails[2 * i + 1] = f->added.items[i].to;
     }
-    uint32_t *begin = remat_group(scratch, &tails->i, count, f->node_count, &order);
+    uint32_t *begin = remat_group_by_key(scratch, &tails->i, count, f->node_count, &order);
     f->begin = remat_copy(f->arena, begin, f->node_count + 1, sizeof *begin);
     for (uint32_t a = 0; a < count; a++)
         place[order[a]] = a;

@@ -164,7 +164,7 @@ static void count_all(struct remat_arena *arena, const struct remat_border *bord
         node_of[2 * a] = border->arcs[a].from.i;
         node_of[2 * a + 1] = border->arcs[a].to.i;
     }
-    c->end_begin = remat_group(arena, node_of, 2 * border->arc_count, nodes, &c->ends);
+    c->end_begin = remat_group_by_key(arena, node_of, 2 * border->arc_count, nodes, &c->ends);
     for (remat_item i = {0}; i.i < border->item_count; i.i++) {
         if (!border->items[i.i].wanted)
             continue;

@@ -83,7 +83,7 @@ struct remat_path_steps remat_path_find_steps(struct remat_arena *arena,
     REMAT_NEW(arena, layer_of, border->item_count);
     for (uint32_t i = 0; i < border->item_count; i++)
         layer_of[i] = item_layer[i].i < layer_count ? item_layer[i].i : layer_count;
-    b.begin = remat_group(arena, layer_of, border->item_count, layer_count + 1, &b.items);
+    b.begin = remat_group_by_key(arena, layer_of, border->item_count, layer_count + 1, &b.items);
     for (uint32_t corner = 0; corner + 1 < b.hull.count; corner++) {
         add_layer(&b, corner, (remat_layer){layer_count}, layer_count);
         for (remat_layer layer = {0}; layer.i < layer_count; layer.i++)

@@ -31,7 +31,7 @@ static void follow_readers(struct layout_finder *f, remat_value v, struct column
         bool same = to->rank > 0 && to->dims[to->rank - 1] == c->length;
         bool follows = node->op == REMAT_OP_reshape || node->op == REMAT_OP_cast ||
                        (node->op == REMAT_OP_add && remat_shape_equal(from, to));
-        if (same && follows && remat_is_early(node->phase) &&
+        if (same && follows && remat_in_forward_pass(node->phase) &&
             f->walk_of[node->outputs[0].i] != f->walk) {
             f->walk_of[node->outputs[0].i] = f->walk;
             REMAT_PUSH(f->arena, &f->worklist, node->outputs[0]);
@@ -61,7 +61,7 @@ static remat_status begin_columns(struct layout_finder *f, const struct layout_r
     const struct remat_shape *to = shape_of(f, y);
     remat_node n = remat_producer(f->graph, y);
     struct columns c = {to->dims[to->rank - 1], to->dims[to->rank - 1], false};
-    if (!remat_is_early(r->node->phase))
+    if (!remat_in_forward_pass(r->node->phase))
         return REMAT_OK;
     follow_columns(f, y, &c);
     if (!c.are_classes && f->bottleneck[n.i])
@@ -181,7 +181,7 @@ static bool makes_logits(struct layout_finder *f, remat_value table)
     struct columns c = {shape_of(f, table)->dims[0], 1, false};
     for (uint32_t k = f->readers.begin[table.i]; k < f->readers.begin[table.i + 1]; k++) {
         const struct remat_node_info *node = &f->graph->nodes[f->readers.nodes[k].i];
-        if (node->op == REMAT_OP_matmul && remat_is_early(node->phase))
+        if (node->op == REMAT_OP_matmul && remat_in_forward_pass(node->phase))
             follow_columns(f, node->outputs[0], &c);
     }
     return c.are_classes;

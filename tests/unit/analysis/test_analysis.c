@@ -142,7 +142,7 @@ static bool *find_leading(const struct remat_graph *g, remat_value end, uint32_t
     out[end.i] = end.i != without;
     for (uint32_t n = g->node_count; n-- > 0;) {
         const struct remat_node_info *node = &g->nodes[n];
-        if (!remat_is_early(node->phase) || !out[node->outputs[0].i])
+        if (!remat_in_forward_pass(node->phase) || !out[node->outputs[0].i])
             continue;
         for (uint32_t i = 0; i < node->input_count; i++) {
             remat_value from = remat_first_result(g, node->inputs[i]);

@@ -408,7 +408,7 @@ static uint32_t *draw_places(struct random *r, struct remat_arena *arena,
     REMAT_NEW(arena, places, graph->node_count);
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const struct remat_node_info *node = &graph->nodes[n];
-        bool given = remat_is_early(node->phase);
+        bool given = remat_in_forward_pass(node->phase);
         early[n] = given || random_draw(r, 3);
         places[n] = given ? n : 0;
         for (uint32_t k = 0; k < node->input_count; k++) {
