@@ -91,7 +91,8 @@ struct remat_nodes remat_wire_kernels(struct remat_wiring *wiring, struct remat_
                                       const struct remat_decision *decision,
                                       const struct remat_kernel_list *kernels);
 
-/* The rewrite: a graph of the nodes that remat_wire_kernels has listed, in that order. */
+/* The rewrite, for --print-after and, in tests, as the naive reference of what is lowered: a graph
+ * of the nodes that remat_wire_kernels has listed, in that order. */
 struct remat_graph *remat_rewrite(struct remat_arena *arena, const struct remat_graph *wired,
                                   const struct remat_nodes *nodes);
 

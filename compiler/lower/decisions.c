@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What became of a value is read off the kernels in the order in which they run: clones say how it
- * is recomputed, and nodes what is read. */
+/* How a value is kept is the decision's; the rest follows from the evaluated kernels in the order
+ * in which they run: clones say how a value is recomputed, and nodes what is read. The decision
+ * does not say that: a rerun may also make what is saved, and what is no candidate. */
 #include "lower.h"
 
 #include "analysis.h"
@@ -11,7 +12,6 @@ struct outcome {        /* of a value of the decided graph */
     bool read_late;     /* the value itself, by the backward pass or later */
     uint32_t rounds;    /* the last one (checkpoint/clones.h) that makes a clone; 0: none does */
     bool rewritten;     /* a clone of that round owns bytes */
-    uint8_t keep;       /* the action of the way in which it is kept; 0: in place, or not */
     uint64_t clones_ns; /* of the kernels that write clones, or keep it and get it */
     uint32_t read_end;  /* position after the last kernel that reads it or a clone */
 };
@@ -71,8 +71,6 @@ static void follow_made(struct recorder *r, remat_value v)
     struct outcome *outcome = outcome_of(r, v);
     uint32_t round = remat_clone_round(remat_instance(r->list->graph, v));
     bool written = has_buffer(r, v);
-    if (r->list->graph->values[v.i].keep)
-        outcome->keep = r->list->graph->values[v.i].keep;
     if (round >= outcome->rounds)
         outcome->rewritten = written || (round == outcome->rounds && outcome->rewritten);
     outcome->rounds = later(outcome->rounds, round);
@@ -170,10 +168,12 @@ static bool is_decided(const struct recorder *r, remat_value v)
            (outcome->rounds && r->in->alternatives[v.i].written);
 }
 
-static uint8_t action_of(const struct outcome *outcome)
+static uint8_t action_of(const struct outcome *outcome, uint8_t decided)
 {
-    if (outcome->rounds == 0 || outcome->keep)
-        return outcome->keep;
+    if (outcome->rounds == 0)
+        return REMAT_ACTION_SAVE;
+    if (decided >= REMAT_ACTION_KEEPS)
+        return decided;
     uint32_t action = outcome->rewritten ? REMAT_ACTION_RECOMPUTE : REMAT_ACTION_INLINE;
     return (uint8_t)(outcome->rounds > 1 ? remat_action_twice(action) : action);
 }
@@ -192,7 +192,7 @@ static struct remat_decision_record record(const struct recorder *r, remat_value
         .name = name,
         .scope = scope->path,
         .layer = scope->layer,
-        .action = action_of(outcome),
+        .action = action_of(outcome, r->in->decision->actions[v.i]),
         .reason = reason ? reason : "default",
         .recomputable = other->recomputable,
         .recompute_extra_ns = other->recompute_extra_ns * r->runs,
