@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks. One that fails prints file, line, expression and values, is counted, is false, and the
- * test goes on; a test program returns check_exit(). Behind the arguments shown may stand a format
+ * test goes on; a test program returns check_exit(). After the arguments shown may stand a format
  * with what else tells the case. */
 #ifndef CHECK_H
 #define CHECK_H

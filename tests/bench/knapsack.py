@@ -5,7 +5,7 @@ After choose_saved_values_set of torch/_functorch/partitioners.py: values that t
 (matmul, attention, sums over something at least four times as large) are banned from being
 recomputed, and a minimum cut saves as few bytes as it can. Where that is more than the memory
 budget, a share of the bytes that the backward pass reads, a 0/1 knapsack chooses which of them stay
-banned: most time in the budget, each an item by itself. Then the cut is made again.
+banned: most time in the budget, each an item by itself. Then the cut is repeated.
 
 What differs: the nodes are the kernels of the plan that saves everything, with their times; what
 lies outside of the layers is saved."""

@@ -115,7 +115,7 @@ static void write_parts(struct rank *rank, const remat_transfer *t, const unsign
 }
 
 /* What it sends lies `at` bytes into the rank's memory. The receiver's ends where the result does,
- * so nothing may be written behind it. `apart`: bytes between the parts that an exchange sends. */
+ * so nothing may be written after it. `apart`: bytes between the parts that an exchange sends. */
 static remat_transfer prepare(struct rank *rank, uint64_t length, bool exchanges, uint64_t apart,
                               uint64_t at)
 {
@@ -224,7 +224,7 @@ static void check_transfers(struct rank *rank)
 
 /* --- steps --- */
 
-/* Behind a part that is shorter than a row of an exchange, the row is 0. */
+/* After a part that is shorter than a row of an exchange, the row is 0. */
 static int check_rests(void *user, const remat_trace_event *event)
 {
     struct rank *rank = user;

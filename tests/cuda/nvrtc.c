@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libnvrtc.so.MAJOR, which finds its builtins by name: a program's cubin is its text behind one
+/* libnvrtc.so.MAJOR, which finds its builtins by name: a program's cubin is its text after one
  * line. */
 #include "double.h"
 

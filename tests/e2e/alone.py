@@ -75,7 +75,7 @@ def check_life(whole):
 
 def kill(plans, count, whole, longest):
     """At moments of a run's whole life: `longest` follows what this machine makes of it. At least half of the kills are
-    behind a checkpoint, so that a later process goes on from there."""
+    after a checkpoint, so that a later process goes on from there."""
     generator = random.Random(SEED)
     kills = lives = runs = late = 0
     while kills < count or late < count / 2 or os.path.exists("c"):

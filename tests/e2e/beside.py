@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Transfers beside computation: of every plan the predicted time is that of two clocks (clocks.py), what is exposed is
 what the step takes longer for its transfers, and so long computation waits for all of them, more memory gives no slower
-plan, no plan is slower than in line, and none is below its bound. Of two settings every pair of values is tried.
+plan, no plan is slower than with blocking transfers, and none is below its bound. Of two settings every pair of values is tried.
 
     beside.py TOOLS"""
 import itertools
@@ -18,7 +18,7 @@ MODELS = ["gpt2-tiny", "llama-tiny", "bert-tiny", "encdec-tiny"]
 DTYPES = ["fp32", "bf16"]
 RANKS, STAGES, MICROBATCHES, TARGETS = [2, 4, 8], [0, 1, 3], [1, 2], ["cpu", "h100-sxm", "rtx-4090"]
 BUDGETS = [2, 6, 10]  # tenths of the way from full recomputation to everything saved
-grouped = {True: 0, False: 0}  # transfers that continue a group, in line or not
+grouped = {True: 0, False: 0}  # transfers that continue a group, blocking or not
 
 
 def plan(options):
@@ -45,7 +45,7 @@ def plan(options):
     for command in schedule:
         if "transfer" in command and command["transfer"]["group"] != command["index"]:
             grouped["complete_before" not in command["transfer"]] += 1
-    check(predicted <= blocking and report.get("bound_step_ns", 0) <= predicted, f"{name}: {predicted} ns, {blocking} in line")
+    check(predicted <= blocking and report.get("bound_step_ns", 0) <= predicted, f"{name}: {predicted} ns, {blocking} blocking")
     report["in_line_ns"] = blocking
     return report
 
@@ -102,7 +102,7 @@ def main():
         hidden = sum(try_model(*case) > 0 for case in cases)
         try_budgets()
     check(hidden > 4, f"{hidden} of {len(cases)} models hide something")
-    check(min(grouped.values()) > 50, f"transfers that continue a group in line, and beside: {grouped}")
+    check(min(grouped.values()) > 50, f"blocking transfers that continue a group, and others: {grouped}")
     finish()
 
 

@@ -6,7 +6,7 @@ import json
 
 def exposed_ns(commands):
     """By index of the transfer: how much of what is left of it computation waits for, to the nanosecond. Until a command
-    may begin, or the segment ends, the lane does one transfer after the other."""
+    may begin, or the segment ends, the stream does one transfer after the other."""
     computation = lane = 0
     queue = []  # [index, nanoseconds left, complete before]
     exposed = {command["index"]: 0 for command in commands if "transfer" in command}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """remat-compile --ranks N and --microbatches auto: the best divisions of a step are those of a loop over all of them,
 which is written here once more; each command, typed as printed, makes the plan of its row, and each setting of
-Megatron-LM and torchtitan, read back, takes the time that is printed behind it.
+Megatron-LM and torchtitan, read back, takes the time that is printed after it.
 
     divisions.py BUILD_DIRECTORY"""
 import functools

@@ -38,7 +38,7 @@ remat_status harness_compile(remat_context *ctx, struct remat_arena *arena,
                              struct remat_program **out);
 
 /* `program` with its transient buffers apart: twice as far from the begin of their range, so that
- * as many bytes as each has are unused behind it. The rest is shared. */
+ * as many bytes as each has are unused after it. The rest is shared. */
 struct remat_program *harness_spread(remat_context *ctx, struct remat_arena *arena,
                                      const struct remat_program *program);
 

@@ -18,7 +18,7 @@ enum { RANKS_MAX = 4 };
 
 /* h [4, 16] is split by columns, its transpose by rows; sum [4, 8] is unfinished; x [4, 8] is
  * whole. Then comes a case, which makes m, flat with `elements`; at last a number of all elements.
- * x goes on beside the case, so that nothing of it is handed on. */
+ * x goes on beside the case, so that nothing of it is passed on. */
 static const char head[] = "graph \"rule\"\n"
                            "input %%x : f32[4,8]%.*s\n"
                            "input %%ids : i32[4]\n"

@@ -185,7 +185,7 @@ def tensor_parallel():
 
 
 def beside():
-    """Transfers that go on beside commands: the bits of those in line; dump and trace say which they are."""
+    """Transfers that go on beside commands: the bits of blocking ones; dump and trace say which they are."""
     tool.must("graph", "gpt2-tiny", "--batch", 6, "--seq", 16, "--dropout", 0.1, "-o", "b.fbs")
     for zero in (3,) if PART else (0, 1, 3):
         tool.must("compile", "b.fbs", "--mesh", "dp=3", "--zero", zero, "-o", "b.plan")
@@ -232,7 +232,7 @@ def grouped(schedule):
 
 
 def near_bound():
-    """A tied table of 525 MB, gathered, is what the first kernels behind the loss read: no plan gathers it again to fit.
+    """A tied table of 525 MB, gathered, is what the first kernels after the loss read: no plan gathers it again to fit.
     What the step waits for gradients is not in the bound, nor the latency that full groups would spare."""
     tool.must("graph", "llama3.2-1b", "--batch", 8, "--seq", 2048, "--dtype", "bf16", "-o", "t.fbs")
 

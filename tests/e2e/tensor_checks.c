@@ -106,7 +106,7 @@ void tensor_release(struct tensor_gradients *g)
         free(g->items[k].data);
 }
 
-/* The gradient of that name; elements of padding, behind `elements`, must be 0. */
+/* The gradient of that name; elements of padding, after `elements`, must be 0. */
 const float *tensor_find(const struct tensor_gradients *g, const char *name, uint64_t elements)
 {
     uint32_t k = 0;

@@ -43,7 +43,7 @@ struct tensor_gradients {
 void tensor_keep(void *user, const char *name, remat_element element, const void *data,
                  uint64_t bytes);
 void tensor_release(struct tensor_gradients *g);
-/* The gradient of that name; elements of padding, behind `elements`, must be 0. */
+/* The gradient of that name; elements of padding, after `elements`, must be 0. */
 const float *tensor_find(const struct tensor_gradients *g, const char *name, uint64_t elements);
 /* The most by which two elements differ. */
 float tensor_distance(const float *a, const float *b, uint64_t count);

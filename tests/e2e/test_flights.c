@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Transfers beside computation, and groups of them: whenever they are made between the command that
- * starts them and the one that needs them, together or one by one, the bits are those of transfers
- * in line. A plan with one wait too few, with a buffer that is used in flight or with a group of
+ * starts them and the one that needs them, together or one by one, the bits are those of blocking
+ * transfers. A plan with one wait too few, with a buffer that is used in flight or with a group of
  * what does not go together is refused, whichever transfer it is; and so is a rank with another
  * transfer or group. e2e-flights [small] */
 #include "flights.h"

@@ -254,7 +254,7 @@ static void test_model(remat_context *ctx, const char *preset, struct remat_mode
     remat_arena_release(&arena);
 }
 
-/* A step that was broken off leaves the number of a microbatch behind, and a host may write any;
+/* A step that was broken off leaves the number of a microbatch there, and a host may write any;
  * the next step begins anew. */
 static int stop_late(void *user, const remat_trace_event *event)
 {

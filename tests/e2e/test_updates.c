@@ -8,7 +8,7 @@
 
 enum { N = 16, STEPS = 3 };
 
-/* old is read before the update and joins what is read behind it. */
+/* old is read before the update and joins what is read after it. */
 static const char text[] = "graph \"updates\"\n"
                            "input %x : f32[16,16]\n"
                            "parameter %w : f32[16,16] = normal(0.0, 1.0)\n"

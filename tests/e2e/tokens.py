@@ -129,7 +129,7 @@ def orders():
 
 
 def families():
-    """A masked model's sequences have no id behind them; with an encoder a source comes before."""
+    """A masked model's sequences have no id after them; with an encoder a source comes before."""
     sequences = draw(random.Random(2), 7)
     pathlib.Path("masked.bin").write_bytes(plain([i for sequence in sequences for i in sequence]))
     pathlib.Path("text").write_bytes(bytes(of(expected(sequences, 3, 15))))

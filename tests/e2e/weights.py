@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """remat-run --init: what comes back, which names are accepted, and files that must be refused, each with
-its message, exit code 4 and no file left behind. Uses no library that reads safetensors.
+its message, exit code 4 and no file left. Uses no library that reads safetensors.
 
     weights.py TOOLS_DIRECTORY"""
 import copy

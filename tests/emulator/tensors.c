@@ -96,7 +96,7 @@ static uint32_t add_buffer(struct maker *m, remat_dtype dtype, uint64_t elements
     return p->buffer_count++;
 }
 
-/* The flag comes behind all tensors. */
+/* The flag comes after all tensors. */
 static uint32_t value_of(const struct maker *m, const struct place *place, uint32_t tensor)
 {
     static const char states[] = "gmvpb";

@@ -154,7 +154,7 @@ static void test_fills(remat_context *ctx, const char *compiler, int64_t count, 
 }
 
 /* What rank `rank` of `ranks` has of a tensor, or without a rank, for 0 of 1, its beginning: runs
- * of `run` elements, of which those in the last run from number `drawn` on are behind the tensor's
+ * of `run` elements, of which those in the last run from number `drawn` on are after the tensor's
  * end. */
 static void test_fill_part(remat_context *ctx, const char *compiler, uint32_t rank, uint32_t ranks,
                            int64_t runs, int64_t run, int64_t drawn, remat_dtype dtype,
@@ -177,7 +177,7 @@ static void test_fill_part(remat_context *ctx, const char *compiler, uint32_t ra
 
 static uint32_t rank_of_block, number_of_block;
 
-/* The block's number lies behind the rank's. */
+/* The block's number lies after the rank's. */
 static uint32_t id_of_block(uint32_t position)
 {
     return position == 0 ? rank_of_block : number_of_block;

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define BYTES  7168 /* that the emulator knows of, with 1024 behind them */
+#define BYTES  7168 /* that the emulator knows of, with 1024 after them */
 #define ORDERS 6
 
 static const struct wrong {

@@ -217,7 +217,7 @@ static char *skip_zeros(char *text)
     return text;
 }
 
-/* The last value's block: the tokens that have it, which lie at both ends, go behind all others. */
+/* The last value's block: the tokens that have it, which lie at both ends, go after all others. */
 static const char *check_sort(const struct run *run)
 {
     const struct large *c = run->c;

@@ -193,7 +193,7 @@ static void campaign(const struct target *target, const struct bytes *seed,
     double seconds_max = 0;
     clock_t start = clock();
     for (uint64_t i = 0; i < iterations; i++) {
-        /* Memory of exactly the file's size, so that ASan sees a read behind it. */
+        /* Memory of exactly the file's size, so that ASan sees a read after it. */
         file.data = malloc(file.capacity);
         MUST(file.data);
         memcpy(file.data, seed->data, file.count = seed->count);

@@ -177,7 +177,7 @@ class Machine:
         return accepted(subprocess.CompletedProcess(command, process.returncode, out, err), accept)
 
     def call(self, program, *arguments, given="", before=(), alone=False, accept=(0,)):
-        """Runs a program of gpu_worker in the process that keeps the GPU's context; `alone`, or behind the command
+        """Runs a program of gpu_worker in the process that keeps the GPU's context; `alone`, or after the command
         `before`, in a process of its own."""
         worker = self.options.build / "tests/gpu/gpu_worker"
         if before or alone:

@@ -8,7 +8,7 @@
  *                                         PATH.err; prints its exit code
  *
  * LIBRARIES: a folder, or "-" for the system's loader. A program may end the process. One that
- * fails may leave static variables or a broken context behind; the caller then starts another
+ * fails may leave static variables or a broken context; the caller then starts another
  * process. */
 #include "worker.h"
 

@@ -14,7 +14,7 @@ import tempfile
 PROMPT = "ready> "
 COMMANDS = {  # each with the file that it makes
     "remat-graph gpt2-tiny --outp\ttiny.fbs": "tiny.fbs",
-    # A file, choices as words of their own and behind '=', an option given twice
+    # A file, choices as words of their own and after '=', an option given twice
     "remat-compile tin\t--ac-mo\tsel\t--ac-option op --format=js\t-o tiny.plan": "tiny.plan",
     "remat-compile tiny.fbs --recompute '*.ln_1' --recompute '*.ln_2' --save-o\tattention --ac-mo\tsel\t--ac-opt\top "
     "-o pinned.plan": "pinned.plan",

@@ -4,7 +4,7 @@
 The compiler writes into each instruction for how many clocks the next one waits, and numbers of barriers: which one
 is passed when the result is there, which one when the operands are read, and for which ones it waits itself (of the
 upper 64 bits: 4 from bit 41 on, 3 from 46, 3 from 49, 6 from 52, as CuAssembler documents). What this leaves open are
-the latencies behind the barriers: measured ones, of an H100 (arXiv 2402.13499)."""
+the latencies that barriers wait for: measured ones, of an H100 (arXiv 2402.13499)."""
 import sass
 
 MEMORY_CLOCKS = 479  # 263 where the L2 has it

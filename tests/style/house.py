@@ -23,7 +23,9 @@ import layers
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 TREES = ("compiler", "runtime", "tools")
+SUFFIXES = (".c", ".h", ".def", ".cu", ".fbs", ".md")
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
+PYTHON_COMMENT = re.compile(r'""".*?"""|(?<![\'"\w])#[^\n]*', re.S)
 LITERAL = re.compile(r'"(?:\\.|[^"\\\n])*"')
 
 
@@ -33,6 +35,15 @@ def tree_of(path):
 
 def without_comments(text):
     return COMMENT.sub(lambda match: "\n" * match[0].count("\n"), text)
+
+
+def comments_alone(path, text):
+    """The same lines with nothing but the comments."""
+    pattern, out, at = PYTHON_COMMENT if path.endswith(".py") else COMMENT, [], 0
+    for match in pattern.finditer(text):
+        out += ["\n" * text.count("\n", at, match.start()), match[0]]
+        at = match.end()
+    return "".join(out)
 
 
 def line_of(text, position):
@@ -61,6 +72,9 @@ def read_words():
 
 
 def check_words(files):
+    """In tests comments alone, but not those that are about the words."""
+    files = {path: comments_alone(path, text) if path.startswith("tests/") else text
+             for path, text in files.items() if not path.startswith("tests/style/")}
     faults = []
     for pattern, instead, free in read_words():
         for path, text in files.items():
@@ -211,8 +225,11 @@ def main():
     check = globals()["check_" + name]
     if name == "spaces":
         faults = check(read_spaces(sys.argv[2]))
-    elif name in ("words", "names"):
-        faults = check(read_files(TREES + ("schemas", "docs", "README.md", "CONTRIBUTING.md"), (".c", ".h", ".def", ".cu", ".fbs", ".md")))
+    elif name == "words":
+        faults = check({**read_files(TREES + ("schemas", "docs", "README.md", "CONTRIBUTING.md"), SUFFIXES),
+                        **read_files(("tests",), (".c", ".h", ".def", ".py"))})
+    elif name == "names":
+        faults = check(read_files(TREES + ("schemas", "docs", "README.md", "CONTRIBUTING.md"), SUFFIXES))
     else:
         faults = check(read_files(TREES, (".c", ".h", ".def")))
     counts = collections.Counter(tree for tree, _ in faults)

@@ -60,6 +60,8 @@ RULES = [
     ("house.py words", {"tools/a.c": "/* Transfers in line. */\n"}, "write blocking",
      {"tools/a.c": "/* Blocking transfers, recomputed inline. */\n"}),
     ("house.py words", {"docs/a.md": "The norm behind it.\n"}, "write after", {"docs/a.md": "The norm after it.\n"}),
+    ("house.py words", {"tests/a.py": '"""A norm."""\nx = "behind"  # behind it\n'}, "tests/a.py:2: 'behind': write after",
+     {"tests/a.py": 'behind = "behind"  # after it\n'}),
     ("house.py types", {"tools/a.c": "struct a {\n};\n", "runtime/b.c": "struct a {\n};\n"}, "a: defined in runtime/b.c",
      {"tools/a.c": "struct a *a;\n"}),
     ("house.py types", {"tools/a.h": "typedef struct {\n} a;\n", "tools/b.c": "enum a { A };\n"}, "a: defined in",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command lines that must fail: their message, their exit code, and no file left behind. Each rule of
+"""Command lines that must fail: their message, their exit code, and no file left. Each rule of
 compiler/policy/rules.def needs one that breaks it.
 
     errors.py REMAT_GRAPH REMAT_COMPILE

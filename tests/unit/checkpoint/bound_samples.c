@@ -187,7 +187,7 @@ const struct bound_sample bound_samples[] = {
          "%oo : f32[64] = reshape %o { shape = [64] }\n"
          "%z = mul %e %oo\n",
      .launch_ns = 4e6},
-    /* a forward pass that goes on behind a loss, which has no clone */
+    /* a forward pass that goes on after a loss, which has no clone */
     {.text = "parameter %w1 : f32[64,64]\n"
              "%p : f32[2,64,512] = concat %data %data %data %data %data %data %data %data { axis = "
              "2 }\n"

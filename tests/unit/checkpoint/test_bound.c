@@ -278,7 +278,7 @@ struct cost {
     uint64_t ns, live_bytes;
 };
 
-/* Transfers may run beside computation and in groups, or else in line, one by one. */
+/* Transfers may run beside computation and in groups, or else blocking, one by one. */
 static bool has_lane(const struct graph *g)
 {
     return g->subject.evaluator.transfers;

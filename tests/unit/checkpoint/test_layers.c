@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Layers found by structure. For all families they are those that the scopes name, but that a norm
- * behind a residual sum begins the next layer; without any scopes the plans are the same. In graphs
+ * after a residual sum begins the next layer; without any scopes the plans are the same. In graphs
  * of one's own nothing that crosses many layers hides them, and only what is the same is a stack.
  * One cut for all layers is a cut for each of them, and the same for all. */
 #include <inttypes.h>
@@ -21,7 +21,7 @@ static const struct family {
     double dropout;
     bool written_out;
     uint32_t microbatches;
-    const char *norm; /* scope in a layer: the norm behind its last sum */
+    const char *norm; /* scope in a layer: the norm after its last sum */
     bool two_stacks;  /* which have tables that are one without scopes */
 } families[] = {
     {"gpt2-tiny", REMAT_F32, 0, false, 0, NULL, false},

@@ -66,7 +66,7 @@ static uint32_t part_length(const remat_transfer *t, uint32_t q)
     return end > begin ? (uint32_t)(end - begin) : 0;
 }
 
-/* Bytes behind a short part stay as they are. */
+/* Bytes after a short part stay as they are. */
 static void check_exchange(struct rank *rank, uint32_t length, uint64_t sequence)
 {
     unsigned char from[LONGEST], to[RANKS * LONGEST];
@@ -88,7 +88,7 @@ static void check_exchange(struct rank *rank, uint32_t length, uint64_t sequence
     memset(from, 0xff, sizeof from); /* the others have read it */
 }
 
-/* The bytes behind the first third of each part. */
+/* The bytes after the first third of each part. */
 static void check_piece(struct rank *rank, uint32_t length, uint64_t sequence)
 {
     unsigned char from[RANKS * LONGEST], to[RANKS * LONGEST];

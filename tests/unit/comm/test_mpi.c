@@ -54,7 +54,7 @@ static size_t part_length(const remat_transfer *t, uint32_t q)
     return end > begin ? end - begin : 0;
 }
 
-/* Bytes behind a short part stay as they are. */
+/* Bytes after a short part stay as they are. */
 static void check_exchange(size_t length, uint64_t sequence)
 {
     remat_transfer t = describe(length, sequence);
@@ -78,7 +78,7 @@ static void check_exchange(size_t length, uint64_t sequence)
     free(to);
 }
 
-/* The bytes behind the first third of each part. */
+/* The bytes after the first third of each part. */
 static void check_piece(size_t length, uint64_t sequence)
 {
     size_t begin = length / 3, piece = length - begin;

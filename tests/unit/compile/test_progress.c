@@ -58,7 +58,7 @@ static remat_status start(remat_context *ctx, const char *limit, int what,
     return progress_start(ctx, &args, settings, progress);
 }
 
-/* Half a second behind the limit, but for what writing is expected to take. */
+/* Half a second after the limit, but for what writing is expected to take. */
 static void check_late(const struct remat_compile_settings *settings, size_t row, double writing)
 {
     double limit = cases[row].seconds;

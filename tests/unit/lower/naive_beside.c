@@ -9,13 +9,13 @@ enum { WAITING, HELD, UNDER_WAY, DONE }; /* a kernel */
 struct sim {
     const struct naive_problem *p;
     struct naive_run *out;
-    int state[KERNELS_MAX], leader[KERNELS_MAX]; /* leader: of its group in line, or itself */
+    int state[KERNELS_MAX], leader[KERNELS_MAX]; /* leader: of its blocking group, or itself */
     int group[KERNELS_MAX];                      /* of a transfer that has started */
     int order[KERNELS_MAX];                      /* with gathers brought together */
     uint64_t group_end_ns[KERNELS_MAX];
     int group_count, landed_count, emitted;
-    int at;                           /* the place in that order behind the kernel that is tried */
-    int passed, held_at[KERNELS_MAX]; /* transfers in line tried so far, and when it was held */
+    int at;                           /* the place in that order after the kernel that is tried */
+    int passed, held_at[KERNELS_MAX]; /* blocking transfers tried so far, and when it was held */
     uint64_t now_ns, lane_ns;
 };
 
@@ -34,7 +34,7 @@ static bool has_room(const struct naive_problem *p, const int *members, int coun
     return sum_ns < (uint64_t)p->group_latencies * p->kernels[members[0]].latency_ns;
 }
 
-/* --- gathers in line come together --- */
+/* --- blocking gathers come together --- */
 
 static void bring_together(struct sim *s)
 {
@@ -106,7 +106,7 @@ static bool joins(const struct sim *s, int k)
            has_room(s->p, members, count, k);
 }
 
-/* Not an eighth of it would be over when the next transfer in line is needed; one such goes first.
+/* Not an eighth of it would be over when the next blocking transfer is needed; one such goes first.
  */
 static bool yields(const struct sim *s, int k)
 {
@@ -159,7 +159,7 @@ static void emit_one(struct sim *s, int k)
     s->group_end_ns[s->group[k]] = s->lane_ns;
 }
 
-/* A kernel, behind slices for it. */
+/* A kernel, after slices for it. */
 static void emit(struct sim *s, int at)
 {
     int first = at;
@@ -308,7 +308,7 @@ static const char *group_fault(const struct naive_problem *p, const struct naive
     if (!p->kernels[run->order[at]].transfers)
         return run->complete_before[at] == at + 1 ? NULL : "a kernel goes on";
     if (!p->kernels[run->order[at]].beside && run->complete_before[at] != end)
-        return "a gather in line goes on";
+        return "a blocking gather goes on";
     for (int q = at; q < run->complete_before[at]; q++)
         for (int t = at; t < end; t++)
             if (q != t && needs(&p->kernels[run->order[q]], &p->kernels[run->order[t]]))
@@ -367,7 +367,7 @@ const char *naive_fault(const struct naive_problem *p, const struct naive_run *r
     for (int at = 0; at < p->count && !fault; at = group_end(run, p->count, at))
         fault = group_fault(p, run, at);
     if (!fault && run->ns > in_line_ns)
-        return "slower than in line";
+        return "slower than with blocking transfers";
     if (!fault && (clock_ns(p, run, false) != run->ns || clock_ns(p, run, true) != run->ns))
         return "the clocks say another time";
     return fault;

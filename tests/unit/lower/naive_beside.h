@@ -13,8 +13,8 @@ enum naive_access { NAIVE_READ, NAIVE_WRITE, NAIVE_UPDATE }; /* an update reads 
 
 struct naive_kernel {
     bool transfers, beside, piece;
-    bool alone;              /* in line, and in no group */
-    bool slice;              /* it runs with the kernel behind it */
+    bool alone;              /* blocking, and in no group */
+    bool slice;              /* it runs with the kernel after it */
     int kind, axis, phase;   /* of a transfer: what goes together */
     uint64_t ns, latency_ns; /* the latter a part of the former */
     int operand_count;

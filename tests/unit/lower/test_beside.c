@@ -88,7 +88,7 @@ static void add_exchanges(struct maker *m)
         }
 }
 
-/* Of a parameter that is as it was at first, in line; else of what was computed, beside. */
+/* Of a parameter that is as it was at first, blocking; else of what was computed, beside. */
 static void add_gather(struct maker *m)
 {
     int parameter = (int)below(m, STATES / 2);
@@ -99,7 +99,7 @@ static void add_gather(struct maker *m)
             ->beside = true;
 }
 
-/* Behind a slice of a parameter, perhaps. */
+/* After a slice of a parameter, perhaps. */
 static void add_update(struct maker *m)
 {
     int state = (int)below(m, STATES), parameter = (int)below(m, STATES / 2);
@@ -276,8 +276,9 @@ static remat_status try_all(void *user)
         remat_arena_reset(arena);
     }
     remat_scratch_close(arena);
-    printf("%u groups beside, %u kernels overtaken, %u transfers in groups, %u in line, %u waits\n",
-           totals.beside, totals.overtaken, totals.grouped, totals.in_line_groups, totals.waits);
+    printf(
+        "%u groups beside, %u kernels overtaken, %u transfers in groups, %u blocking, %u waits\n",
+        totals.beside, totals.overtaken, totals.grouped, totals.in_line_groups, totals.waits);
     CHECK(totals.beside > 9999 && totals.overtaken > 9999 && totals.grouped > 999 &&
           totals.in_line_groups > 999 && totals.waits > 999);
     return REMAT_OK;

@@ -15,7 +15,7 @@ SPECIFIER = re.compile(r"%(?:\.\d+)?(?:ll|z)?[a-z]")
 
 
 def arguments(text):
-    """The arguments of a call, from behind its opening parenthesis."""
+    """The arguments of a call, from after its opening parenthesis."""
     depth, start, i, found = 0, 0, 0, []
     while depth >= 0:
         if text[i] == '"':

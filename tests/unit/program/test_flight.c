@@ -350,7 +350,7 @@ static void test_groups(void)
                "the buffer 4 of \"x\" is freed before command 4")
 }
 
-/* In a file 0 means in line. */
+/* In a file 0 means blocking. */
 static void test_file(struct remat_arena *arena)
 {
     struct flying flying, *f = &flying;

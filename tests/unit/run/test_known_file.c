@@ -66,7 +66,7 @@ static void test_rows(void)
     }
 }
 
-/* No byte behind the given ones is read. */
+/* No byte after the given ones is read. */
 static void test_short(void)
 {
     for (size_t k = 0; k < known_file_count; k++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rise, the two ways to fall and what comes behind, at places where the value is known by
+/* The rise, the two ways to fall and what comes after, at places where the value is known by
  * itself; names that are found again. */
 #include "check.h"
 #include "lr_schedule.h"

@@ -399,7 +399,7 @@ remat_status random_graph(remat_context *ctx, struct remat_arena *arena, struct 
     return remat_graph_parse(ctx, "random", w.text.items, w.text.count, arena, out);
 }
 
-/* By node: the one that it comes right behind, as soon as there is all that it reads; forward nodes
+/* By node: the one that it comes right after, as soon as there is all that it reads; forward nodes
  * stay where they are. `early`: some of the backward pass become forward ones. */
 static uint32_t *draw_places(struct random *r, struct remat_arena *arena,
                              const struct remat_graph *graph, bool *early)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The second path is the first, but that the last layer by its scopes, and all behind it in the
+/* The second path is the first, but that the last layer by its scopes, and all after it in the
  * graph, stay as in the first decision. A result that all layers of a decoder read is never dropped
  * to recompute the layers before it twice. */
 #include "check.h"
@@ -42,8 +42,8 @@ static uint32_t find_last_layer(const struct remat_graph *g)
     return n;
 }
 
-/* Values of the last layer and behind it that recomputation changes: *inside, *behind. */
-static void check_fixed(struct subject_bench *b, uint32_t *inside, uint32_t *behind)
+/* Values of the last layer and after it that recomputation changes: *inside, *after. */
+static void check_fixed(struct subject_bench *b, uint32_t *inside, uint32_t *after)
 {
     const struct remat_graph *g = b->s.graph;
     struct remat_decision all, free, fixed;
@@ -60,18 +60,18 @@ static void check_fixed(struct subject_bench *b, uint32_t *inside, uint32_t *beh
         CHECK(fixed.actions[v] == expected, "%s: \"%s\": action %u, not %u", g->name,
               g->values[v].name, fixed.actions[v], expected);
         if (is_fixed && all.actions[v] != free.actions[v])
-            ++*(layer_of(g, node) < 0 ? behind : inside);
+            ++*(layer_of(g, node) < 0 ? after : inside);
     }
 }
 
 static void check_preset(const char *preset)
 {
     struct subject_bench b = {0};
-    uint32_t inside = 0, behind = 0;
+    uint32_t inside = 0, after = 0;
     subject_init(&b.s);
     CHECK_OK(b.s.ctx, prepare(&b, preset), "%s", preset);
-    check_fixed(&b, &inside, &behind);
-    CHECK(inside > 0 && behind > 0, "%s: %u and %u values", preset, inside, behind);
+    check_fixed(&b, &inside, &after);
+    CHECK(inside > 0 && after > 0, "%s: %u and %u values", preset, inside, after);
     subject_release(&b.s);
 }
 

@@ -49,7 +49,7 @@ static struct remat_problem make_dense(struct test *t, uint32_t n, uint32_t inpu
     return make_problem(t, n, time, bytes, begin, list);
 }
 
-/* Nodes 0 .. n - 1 in a row; those behind read none in order, so that no length of it is a chain's.
+/* Nodes 0 .. n - 1 in a row; those after read none in order, so that no length of it is a chain's.
  */
 static struct remat_problem make_almost_chain(struct test *t, uint32_t n)
 {

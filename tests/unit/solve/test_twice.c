@@ -7,7 +7,7 @@
 enum { STAGES = 14 };
 
 /* The most inputs that are there at once: the first is given; going back, a group finds those of
- * all groups before it, its own inner ones, and none of what is behind. */
+ * all groups before it, its own inner ones, and none of what is after. */
 static uint32_t most_inputs(uint32_t stages, uint32_t dropped)
 {
     uint32_t most = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Within a guard the blocks of a scratch arena that is closed serve those that are opened next; the
- * spare ones add nothing to the peak, and none is left behind the guard. */
+ * spare ones add nothing to the peak, and none is left after the guard. */
 #include "check.h"
 #include "unwind.h"
 
@@ -8,7 +8,7 @@
 
 enum { ARRAY_BYTES = 3 << 20, ROUNDS = 5 };
 
-struct memory { /* what an allocator has handed out; each block begins with its size */
+struct memory { /* what an allocator has given; each block begins with its size */
     uint64_t bytes, peak_bytes;
     uint32_t calls;
 };
