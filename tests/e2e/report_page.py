@@ -18,6 +18,7 @@ PLANS = {  # options of remat-graph, and of remat-compile
 }
 VIEWS = {"memory": ["--memory"], "schedule": ["--schedule"], "kernels": ["--kernels"], "placement": ["--placement"], "why": ["--why", "*"]}
 LARGEST = 5_000_000
+DATA = r'<script type="application/json" id="(?:plan|run)">(.*?)</script>'
 BESIDE = {"tiny": ["--curve", "curve.json", "--with", "trace.json"], "large": ["--curve", "curve.csv"]}
 
 
@@ -42,7 +43,19 @@ def make_plans(tools, names=(*PLANS, "hostile")):
 
 
 def data_of(page):
-    return json.loads(re.search(r'<script type="application/json" id="plan">(.*?)</script>', page, re.S)[1])
+    return json.loads(re.search(DATA, page, re.S)[1])
+
+
+def check_text(name, page):
+    """Nothing but the data depends on the plan or the log, and nothing is fetched."""
+    assert len(page) < LARGEST, (name, len(page))
+    assert page.isascii(), name
+    assert page.count("<script") == page.count("</script>") == 2, name
+    template = page.replace(re.search(DATA, page, re.S)[1], "")
+    for word in ("://", "src=", "href=", "url(", "@import", "fetch(", "XMLHttpRequest", "innerHTML", "eval("):
+        assert word not in template, (name, word)
+    assert "default-src 'none'" in template
+    return template
 
 
 def column_of(column, texts):

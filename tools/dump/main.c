@@ -11,7 +11,9 @@
 #include "program.h"
 #include "replan.h"
 #include "report_html.h"
+#include "run_html.h"
 #include "snapshot_peak.h"
+#include "step_lines.h"
 #include "tool.h"
 #include "views.h"
 
@@ -23,9 +25,9 @@
 
 static const struct cli_tool tool = {
     .name = "remat-dump",
-    .summary = "Shows a plan (or a graph): decisions, memory, schedule, kernels.",
+    .summary = "Shows a plan (decisions, memory, schedule, kernels), a graph, or the log of a run.",
     .operands = "FILE",
-    .operand_help = "a plan, or a graph (docs/ir.md)",
+    .operand_help = "a plan, a graph (docs/ir.md), or a log of remat-run",
     .operand_kind = CLI_INPUT,
     .operands_min = 1,
     .operands_max = 1,
@@ -256,6 +258,22 @@ fail:
     return st;
 }
 
+/* All that can be asked of a log is a page. */
+static remat_status dump_log(remat_context *ctx, struct remat_arena *arena, const char *path,
+                             const char *data, size_t bytes, const struct cli_arguments *args,
+                             enum format format, struct remat_text *out)
+{
+    for (uint32_t i = 0; i < args->given_count; i++) {
+        uint32_t option = args->given[i].option;
+        if (option != OPTION_format && option != OPTION_output)
+            return remat_error(ctx, REMAT_ERROR_USAGE, "--%s needs a plan, and %s is a log",
+                               options[option].name, path);
+    }
+    if (format != FORMAT_HTML)
+        return remat_error(ctx, REMAT_ERROR_USAGE, "%s is a log: --format html draws it", path);
+    return dump_run_html(ctx, arena, path, data, bytes, out);
+}
+
 static remat_status dump(remat_context *ctx, struct remat_arena *arena,
                          const struct cli_arguments *args)
 {
@@ -273,7 +291,9 @@ static remat_status dump(remat_context *ctx, struct remat_arena *arena,
             REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--bind needs a graph, and %s is a plan", path);
         REMAT_TRY(remat_program_read(ctx, path, data, bytes, arena, &program));
         REMAT_TRY(dump_plan(ctx, arena, path, program, request, &out));
-    } else {
+    } else if (step_lines_begin(data, bytes))
+        REMAT_TRY(dump_log(ctx, arena, path, data, bytes, args, request.format, &out));
+    else {
         struct remat_graph *graph;
         REMAT_TRY(graph_file_parse(ctx, path, data, bytes, arena, &graph));
         REMAT_TRY(graph_file_set_symbols(ctx, path, cli_text(args, OPTION_bind, ""), graph));

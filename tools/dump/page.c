@@ -17,9 +17,11 @@ static void append_data(struct remat_text *out, const char *json)
 }
 
 remat_status page_append(remat_context *ctx, const char *const *head, const char *const *tail,
-                         const struct dump_json *data, struct remat_text *out)
+                         const struct dump_json *data, int digits, struct remat_text *out)
 {
-    char *json = data->failed ? NULL : json_dumps(data->object, JSON_COMPACT | JSON_ENSURE_ASCII);
+    char *json = data->failed ? NULL
+                              : json_dumps(data->object, JSON_COMPACT | JSON_ENSURE_ASCII |
+                                                             JSON_REAL_PRECISION(digits));
     if (!json)
         return remat_error(ctx, REMAT_ERROR_OTHER,
                            "cannot make the page: out of memory, or a name is not UTF-8");

@@ -81,7 +81,7 @@ remat_status dump_report_html(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(add_view(ctx, arena, program, "summary", dump_summary_json, &data));
     REMAT_TRY(add_standing(arena, program, &data));
     REMAT_TRY(add_tables(ctx, arena, program, asked, &data));
-    REMAT_TRY(page_append(ctx, report_head, report_tail, &data, out));
+    REMAT_TRY(page_append(ctx, report_head, report_tail, &data, 0, out));
 fail:
     json_decref(data.object);
     return st;

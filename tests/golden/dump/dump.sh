@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs remat-dump on files of a tiny GPT-2, in a directory of their own so that messages name no
 # other path: dump.sh REMAT_GRAPH REMAT_COMPILE REMAT_DUMP "COMPILE OPTIONS" DUMP ARGUMENTS...
-# The files are tiny.fbs and tiny.plan, and full.plan, where all layers are checkpointed, and tiny.pickle, a snapshot. LAYERS: of the GPT-2, 3 without it.
+# The files are tiny.fbs and tiny.plan, and full.plan, where all layers are checkpointed, and tiny.pickle, a snapshot,
+# and run.jsonl, a log. LAYERS: of the GPT-2, 3 without it.
 set -euo pipefail
 graph=$(realpath "$1") compile=$(realpath "$2") dump=$(realpath "$3")
 read -ra options <<<"$4"
@@ -15,4 +16,5 @@ cd "$directory"
 "$compile" tiny.fbs "${options[@]}" -o tiny.plan >compile.log
 [[ " $* " != *" full.plan "* ]] || "$compile" tiny.fbs --ac-mode full -o full.plan >compile.log
 [[ " $* " != *" tiny.pickle "* ]] || "$dump" tiny.plan --format snapshot -o tiny.pickle
+printf '{"step":1,"loss":5.5}\n{"step":2,"loss":5,"lr":-1}\n' >run.jsonl
 "$dump" "$@"

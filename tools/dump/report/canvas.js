@@ -80,7 +80,8 @@ function clipPicture(c, width, height) {
 function makeLegend(list, entries) {
   list.replaceChildren(...entries.map(([text, colour, tile]) => {
     const item = element("li"), swatch = element("canvas", undefined, { width: 26, height: 14 }), c = swatch.getContext("2d");
-    if (tile === "line" || tile === "curve") {
+    if (typeof tile === "function") tile(c);
+    else if (tile === "line" || tile === "curve") {
       c.strokeStyle = css(colour);
       c.lineWidth = 1.5;
       c.stroke(new Path2D(tile === "line" ? "M0 11h9v-6h8v-2h9" : "M3 1C3 16 23 16 23 1"));
