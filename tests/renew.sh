@@ -10,7 +10,7 @@ build=${1-build}
 
 tools/build.sh "$build"
 REMAT_UPDATE_GOLDEN=1 meson test -C "$build" --suite golden --quiet
-for document in README.md docs/*.md; do
+for document in README.md docs/*.md docs/questions/*.md; do
     python3 tests/docs/commands.py "$build" "$document" --update | grep -A 1 'to renew by hand' || true
 done
 tests/docs/curve.sh "$build" --update

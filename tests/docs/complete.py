@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""README.md and every document in docs is among those whose commands are run, and every relative link
+"""README.md and every document in docs and docs/questions is among those whose commands are run, and every relative link
 in them, in docs/tables, CONTRIBUTING.md and CHANGELOG.md, leads to a file and a heading in it. No table of the README
 is wider than 100 columns.
 
@@ -30,7 +30,7 @@ def wide_rows(text):
 
 def main():
     root, *tested = sys.argv[1:]
-    written = ["README.md"] + documents(root, "docs")
+    written = ["README.md"] + documents(root, "docs") + documents(root, "docs/questions")
     faults = [f"{path}: its commands are not run (tests/docs/meson.build)"
               for path in written if path not in tested]
     for path in written + documents(root, "docs/tables") + ["CONTRIBUTING.md", "CHANGELOG.md"]:
