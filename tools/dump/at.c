@@ -150,8 +150,8 @@ remat_status dump_at_text(remat_context *ctx, struct remat_arena *arena,
         .titles = {"value", "class", "bytes", "offset", "commands", "decision"},
         .right = {false, false, true, true, true}};
     REMAT_TRY(find_moment(ctx, arena, program, asked, &at));
-    for (uint8_t class = 0; class < DUMP_CLASS_COUNT; class ++)
-        REMAT_TRY(add_persistent(&table, program, &at.residents, class));
+    for (uint32_t class = 0; class < DUMP_CLASS_COUNT; class ++)
+        REMAT_TRY(add_persistent(&table, program, &at.residents, (uint8_t) class));
     for (size_t i = 0; i < at.residents.count; i++)
         if (!at.residents.items[i].buffer->persistent)
             REMAT_TRY(add_resident(&table, program, &at.residents.items[i]));
