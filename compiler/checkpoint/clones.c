@@ -159,50 +159,49 @@ static remat_value own_value(struct extension *x, remat_run run, remat_value val
     return output_of(x, clone, value);
 }
 
-/* What stands for a value, the root or made of it by views and casts, where the root is kept. */
-static remat_value of_kept(const struct extension *x, remat_value root, remat_value value,
-                           uint32_t action)
+/* What stands for a value, the root or made of it by views and casts, where the root is saved:
+ * itself in place, where `keep` is NULL. */
+static remat_value of_kept(const struct extension *x, const struct remat_keep *keep,
+                           remat_value value)
 {
-    const struct remat_keep *keep = remat_keeps_find(&x->s->keeps, root, action);
     remat_node n = remat_producer(x->g, value);
     if (!keep)
         return value;
-    if (value.i == root.i)
+    if (value.i == keep->value.i)
         return keep->whole;
     remat_node clone = find_clone(x, n, rerun_of(x, n, 1));
     return remat_is_none(clone.i) ? value : output_of(x, clone, value);
 }
 
-/* What stands for v, of a candidate, in round `round` of its reruns or where it is kept. */
-static remat_value recomputed(const struct extension *x, remat_value root, remat_value v,
-                              uint32_t read, uint32_t round)
+/* The rerun that kernels of the graph read. */
+static uint32_t last_round(uint32_t action)
 {
-    return read < REMAT_CLONE_KEEPS
-               ? in_round(x, v, round)
-               : of_kept(x, root, v, read - REMAT_CLONE_KEEPS + REMAT_ACTION_KEEPS);
+    return remat_action_times(action) == 1 ? 1 : REMAT_ROUNDS_MAX;
 }
 
-/* What a node of the run reads where `v` is its input, by what the action on the root asks for. */
-static remat_value read_in_run(struct extension *x, remat_run run, remat_value v, uint32_t read)
+/* What a node of the run reads where `v` is its input, by the action on the root. */
+static remat_value read_in_run(struct extension *x, remat_run run, remat_value v, uint32_t action)
 {
     struct remat_source source = remat_settled_source(x->s, v);
-    uint32_t round = remat_run_round(x->s, run);
+    uint32_t round = remat_run_round(x->s, run), times = remat_action_times(action);
     if (remat_is_none(source.root.i) || x->s->state[source.root.i] == REMAT_VALUE_FIXED)
         return v;
     const struct remat_node_info *node = &x->g->nodes[remat_producer(x->g, v).i];
     bool candidate = remat_is_candidate(x->s, source.root), inlined = x->s->inlined[source.root.i];
     bool cast = source.cast && !remat_in_forward_pass(node->phase) &&
                 !remat_op_has(node->op, REMAT_FACT_VIEW); /* which reads a clone itself */
-    if (!candidate || (inlined && read > 0 && read < REMAT_CLONE_KEEPS))
+    if (!candidate || (inlined && times > 0))
         return own_value(x, run, v);
-    if (read == 0 || (cast && !inlined))
+    if (cast && !inlined)
         return v;
-    return recomputed(x, source.root, v, read, read == 1 ? 1 : round ? round : REMAT_ROUNDS_MAX);
+    if (times == 0)
+        return of_kept(x, remat_keeps_find(&x->s->keeps, source.root, action), v);
+    return in_round(x, v, times > 1 && round ? round : last_round(action));
 }
 
 /* The same for a node of no kernel. A clone reads that of its run or its round; of others casts
  * alone read clones, those of the last round. */
-static remat_value read_absorbed(struct extension *x, remat_node n, remat_value v, uint32_t read)
+static remat_value read_absorbed(struct extension *x, remat_node n, remat_value v, uint32_t action)
 {
     const struct remat_node_info *node = &x->g->nodes[n.i];
     bool given = n.i < x->s->graph->node_count; /* with any instance, of an earlier compilation */
@@ -210,12 +209,14 @@ static remat_value read_absorbed(struct extension *x, remat_node n, remat_value 
     remat_run run = x->run.items[n.i];
     remat_value root = remat_settled_source(x->s, v).root;
     bool candidate = !remat_is_none(root.i) && remat_is_candidate(x->s, root);
-    if (run.i < x->absorbed_begin && !(candidate && read >= REMAT_CLONE_KEEPS))
-        return own_value(x, run, v);
-    if (!candidate || (run.i >= x->absorbed_begin && !round &&
-                       (read == 0 || remat_op_has(node->op, REMAT_FACT_VIEW))))
+    const struct remat_keep *keep = candidate ? remat_keeps_find(&x->s->keeps, root, action) : NULL;
+    if (run.i < x->absorbed_begin)
+        return keep ? of_kept(x, keep, v) : own_value(x, run, v);
+    if (!candidate || (!round && remat_op_has(node->op, REMAT_FACT_VIEW)))
         return v;
-    return recomputed(x, root, v, read, round ? round : read == 1 ? 1 : REMAT_ROUNDS_MAX);
+    if (keep || (!round && remat_action_times(action) == 0))
+        return of_kept(x, keep, v);
+    return in_round(x, v, round ? round : last_round(action));
 }
 
 /* Of the input of a column index only the shape counts: the value of the forward pass that the
@@ -248,12 +249,12 @@ static void add_slots(struct extension *x, remat_node n)
         struct remat_clone_slot slot = {.input = i,
                                         .root = remat_settled_source(x->s, inputs[i]).root};
         bool varies = false;
-        for (uint32_t r = 0; r < REMAT_CLONE_READS; r++) {
-            slot.reads[r] =
-                absorbed ? read_absorbed(x, n, inputs[i], r) : read_in_run(x, run, inputs[i], r);
-            varies |= slot.reads[r].i != slot.reads[0].i;
+        for (uint32_t a = 0; a < REMAT_ACTION_COUNT; a++) {
+            slot.reads[a] =
+                absorbed ? read_absorbed(x, n, inputs[i], a) : read_in_run(x, run, inputs[i], a);
+            varies |= slot.reads[a].i != slot.reads[REMAT_ACTION_SAVE].i;
         }
-        inputs[i] = slot.reads[0];
+        inputs[i] = slot.reads[REMAT_ACTION_SAVE];
         if (varies)
             REMAT_PUSH(x->scratch, &x->slots, slot);
     }
@@ -341,8 +342,7 @@ static void set_inputs(const struct remat_wiring *w, const struct remat_decision
     const struct remat_clones *c = w->clones;
     for (uint32_t s = c->first_slot[n.i]; s < c->first_slot[n.i + 1]; s++) {
         const struct remat_clone_slot *slot = &c->slots[s];
-        w->inputs[n.i][slot->input] =
-            slot->reads[remat_clone_read(decision->actions[slot->root.i])];
+        w->inputs[n.i][slot->input] = slot->reads[decision->actions[slot->root.i]];
     }
 }
 

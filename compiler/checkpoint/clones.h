@@ -19,26 +19,12 @@
 
 #include "settle.h"
 
-/* Index into a slot's reads: the value itself, its clone of a round, the value that a way to keep
- * it gets. */
-enum {
-    REMAT_CLONE_KEEPS = REMAT_ROUNDS_MAX + 1,
-    REMAT_CLONE_READS = REMAT_CLONE_KEEPS + REMAT_ACTION_COUNT - REMAT_ACTION_KEEPS
-};
-
-/* An input of a node that reads a value or, by the action on its root, a clone. */
+/* An input of a node that reads a value, a clone, or what a way to keep the value gets. */
 struct remat_clone_slot {
     uint32_t input;
     remat_value root;
-    remat_value reads[REMAT_CLONE_READS]; /* by remat_clone_read of the action on the root */
+    remat_value reads[REMAT_ACTION_COUNT]; /* by the action on the root */
 };
-/* Index of the value that a slot reads under the action on its root. */
-static inline uint32_t remat_clone_read(uint8_t action)
-{
-    if (action < REMAT_ACTION_KEEPS)
-        return remat_action_times(action);
-    return (uint32_t)(action - REMAT_ACTION_KEEPS + REMAT_CLONE_KEEPS);
-}
 
 struct remat_runs REMAT_LIST(remat_run);
 

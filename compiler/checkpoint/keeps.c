@@ -8,13 +8,6 @@
 
 #include <assert.h>
 
-enum { ROWS = REMAT_ACTION_COUNT - REMAT_ACTION_KEEPS };
-
-static const struct remat_keep_nodes *const rows[ROWS] = {
-#define KEEP(id, ...) &remat_keep_##id,
-#include "keeps.def"
-};
-
 struct maker {
     struct remat_builder b;
     struct REMAT_LIST(struct remat_border_way) ways;
@@ -43,9 +36,9 @@ static void add(struct maker *m, remat_value v, uint8_t action)
 {
     struct remat_builder *b = &m->b;
     struct remat_graph *g = b->graph;
-    const struct remat_keep_nodes *row = rows[action - REMAT_ACTION_KEEPS];
+    const struct remat_keep_nodes *row = remat_keep_rows[action];
     struct remat_keep keep = {.value = v};
-    const char *suffix = remat_keep_words(action)->suffix;
+    const char *suffix = remat_keep_words[action].suffix;
     uint32_t first_node = g->node_count;
     b->scope = remat_producer_info(g, v)->scope;
     b->prefix = g->values[v.i].name;
@@ -95,20 +88,17 @@ struct remat_keeps remat_keeps_create(struct remat_arena *arena, struct remat_ar
                                       const struct remat_graph *graph, const bool *candidates,
                                       const struct remat_device_description *device)
 {
-    const bool *legal[ROWS];
-    bool any = false;
+    const bool *legal[REMAT_ACTION_COUNT];
     struct remat_keeps out = {.graph = graph};
     struct maker m = {.b = {.arena = arena}};
     REMAT_NEW(arena, out.begin, graph->value_count + 1);
-    for (uint32_t r = 0; r < ROWS; r++)
-        any |= (legal[r] = rows[r]->legal(arena, graph)) != NULL;
-    if (!any)
+    if (!remat_keep_find_legal(arena, graph, legal))
         return out;
     m.b.graph = remat_graph_copy(arena, graph, 1);
     for (remat_value v = {0}; v.i < graph->value_count; v.i++) {
-        for (uint32_t r = 0; r < ROWS && candidates[v.i]; r++)
-            if (legal[r] && legal[r][v.i])
-                add(&m, v, (uint8_t)(REMAT_ACTION_KEEPS + r));
+        for (uint8_t a = 0; a < REMAT_ACTION_COUNT && candidates[v.i]; a++)
+            if (legal[a] && legal[a][v.i])
+                add(&m, v, a);
         out.begin[v.i + 1] = (uint32_t)m.ways.count;
     }
     out.graph = m.b.graph;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ways to keep saved candidates other than in place: one kernel puts a value away after the kernel
- * that writes it; another gets it back before the first kernel of the backward pass, or rerun, that
- * reads it. Their nodes come after those of the given graph. */
+/* Ways to keep saved candidates by kernels: one puts a value away after the kernel that writes it;
+ * another gets it back before the first kernel of the backward pass, or rerun, that reads it. Their
+ * nodes come after those of the given graph. */
 #ifndef REMAT_KEEPS_H
 #define REMAT_KEEPS_H
 
@@ -30,9 +30,9 @@ struct remat_keeps remat_keeps_create(struct remat_arena *arena, struct remat_ar
                                       const struct remat_graph *graph, const bool *candidates,
                                       const struct remat_device_description *device);
 
-/* The candidate's way of that action; NULL: it has none. */
+/* The candidate's way of that action; NULL: it has none, and is in place. */
 static inline const struct remat_keep *remat_keeps_find(const struct remat_keeps *keeps,
-                                                        remat_value v, uint8_t action)
+                                                        remat_value v, uint32_t action)
 {
     for (uint32_t w = keeps->begin[v.i]; w < keeps->begin[v.i + 1]; w++)
         if (keeps->ways[w].action == action)

@@ -102,7 +102,7 @@ static void need(struct remat_times *t, remat_value v)
         t->runs[t->producer[v.i].kernel.i].stored |= UINT64_C(1) << t->settled->place[v.i];
 }
 
-/* The value is read from its rerun of a round, or as a way to keep it says: remat_clone_read. */
+/* The value is read from its rerun of a round, or as a way to keep it says. `read`: which one. */
 static void read_recomputed(struct remat_times *t, struct remat_times_demand demand, uint32_t read)
 {
     remat_run reader = remat_run_of(t->settled, demand.kernel, demand.round);
@@ -137,7 +137,7 @@ static void visit(struct remat_times *t, const uint8_t *actions, struct remat_ti
     if (times == 0) {
         const struct remat_keep *keep = remat_keeps_find(&t->settled->keeps, v, actions[v.i]);
         if (keep) {
-            read_recomputed(t, demand, remat_clone_read(actions[v.i]));
+            read_recomputed(t, demand, REMAT_ROUNDS_MAX + 1 + actions[v.i]);
             visit_kept(t, keep, kernel, round == 0);
             return;
         }

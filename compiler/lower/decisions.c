@@ -172,7 +172,7 @@ static uint8_t action_of(const struct outcome *outcome, uint8_t decided)
 {
     if (outcome->rounds == 0)
         return REMAT_ACTION_SAVE;
-    if (decided >= REMAT_ACTION_KEEPS)
+    if (remat_keep_words[decided].done) /* by kernels */
         return decided;
     uint32_t action = outcome->rewritten ? REMAT_ACTION_RECOMPUTE : REMAT_ACTION_INLINE;
     return (uint8_t)(outcome->rounds > 1 ? remat_action_twice(action) : action);

@@ -19,7 +19,7 @@ REMAT_INDEX(group_id);
 struct remat_policy_facts {
     const struct remat_graph *graph;
     struct remat_facts facts;
-    const bool *parts; /* by value: a rank may keep a part; NULL: of none */
+    const bool *legal[REMAT_ACTION_COUNT]; /* by value: it may be kept so; NULL: none may */
     struct remat_layer_numbers layers;
     uint32_t forward_count;
     const struct remat_node_info **forward; /* of the forward pass and the loss, no views */
@@ -115,13 +115,13 @@ static void recompute_groups(struct decider *d, struct remat_decision *out)
     }
 }
 
-/* --- inputs of groups, kept as parts on ranks --- */
+/* --- inputs of groups, kept by kernels --- */
 
-/* Divides each input that only one group reads. */
-static void distribute_inputs(struct decider *d, struct remat_decision *out)
+/* Each input that only one group reads. */
+static void keep_inputs(struct decider *d, struct remat_decision *out)
 {
     const struct remat_facts *facts = &d->shared->facts;
-    const bool *may = d->shared->parts;
+    const bool *may = d->shared->legal[d->policy->inputs];
     struct readers {   /* of a value: groups other than its own */
         bool any;      /* there is one */
         group_id only; /* none: no group, or several */
@@ -148,7 +148,7 @@ static void distribute_inputs(struct decider *d, struct remat_decision *out)
             out->actions[facts->root[node->inputs[0].i].i] = REMAT_ACTION_SAVE;
         else if (!may || !may[v.i] || !facts->recomputable[v.i])
             continue;
-        act(out, v, gathered ? REMAT_ACTION_RECOMPUTE : REMAT_ACTION_PART, "policy");
+        act(out, v, gathered ? REMAT_ACTION_RECOMPUTE : d->policy->inputs, "policy");
     }
 }
 
@@ -415,7 +415,7 @@ remat_status remat_policy_prepare(remat_context *ctx, struct remat_arena *arena,
     REMAT_NEW(arena, shared, 1);
     shared->graph = graph;
     remat_facts_create(arena, graph, &shared->facts);
-    shared->parts = remat_keep_PART.legal(arena, graph);
+    remat_keep_find_legal(arena, graph, shared->legal);
     remat_pins_match(arena, graph, &shared->facts, pins, &shared->pins);
     struct remat_rule_case c = {
         .arena = arena, .settings = pins, .graph = graph, .pins = &shared->pins};
@@ -466,8 +466,8 @@ void remat_policy_decide(const struct remat_policy_facts *shared, struct remat_a
     }
     if (policy->granularity == REMAT_POLICY_OPS)
         save_op_outputs(&d, out);
-    if (policy->distributed)
-        distribute_inputs(&d, out);
+    if (policy->inputs != REMAT_ACTION_SAVE)
+        keep_inputs(&d, out);
     if (policy->granularity != REMAT_POLICY_NONE)
         regather(&d, out);
     apply_pins(&d, out);

@@ -108,8 +108,8 @@ static struct remat_policy create(struct remat_arena *arena, const struct layers
     } else if (!remat_settings_by_op(s)) {
         return none;
     }
-    policy.distributed = s->distribute_saved_activations;
-    if (policy.distributed)
+    policy.inputs = s->distribute_saved_activations ? REMAT_ACTION_PART : REMAT_ACTION_SAVE;
+    if (s->distribute_saved_activations)
         policy.name = REMAT_FORMAT(arena, "%s distributed", policy.name);
     REMAT_NEW(arena, policy.recomputed, policy.layer_count);
     for (uint32_t l = 0; l < policy.layer_count; l++)
@@ -154,7 +154,7 @@ static const char *layers_flags(struct remat_arena *arena, const struct remat_po
     return REMAT_FORMAT(
         arena, "--recompute-granularity full --recompute-method %s --recompute-num-layers %u%s",
         all ? "uniform" : "block", all ? policy->group : first,
-        policy->distributed ? " --distribute-saved-activations" : "");
+        policy->inputs == REMAT_ACTION_PART ? " --distribute-saved-activations" : "");
 }
 
 /* Megatron takes a list of modules apart by spaces. */
@@ -184,7 +184,8 @@ static const char *megatron_flags(struct remat_arena *arena, const struct remat_
 
 static bool each_alone(const struct remat_policy *policy)
 {
-    return policy->granularity == REMAT_POLICY_LAYERS && policy->group == 1 && !policy->distributed;
+    return policy->granularity == REMAT_POLICY_LAYERS && policy->group == 1 &&
+           policy->inputs == REMAT_ACTION_SAVE;
 }
 
 /* N where layers N, 2N, 3N, ... are recomputed, each on its own; 0 otherwise. */

@@ -43,7 +43,7 @@ struct remat_policy {
     uint32_t layer_count; /* of `recomputed`; 0: none */
     uint8_t *recomputed;  /* by layer: nonzero when the policy recomputes something in it */
     enum remat_stacks_counted stacks;
-    bool distributed;     /* LAYERS: what a group is recomputed from is kept as a part */
+    uint8_t inputs;       /* LAYERS: the action of how what a group is recomputed from is kept */
     const char *modules;  /* SELECTIVE: comma-separated */
     const char *save_ops; /* OPS: NULL for the default rule */
     enum remat_policy_family family;

@@ -120,7 +120,7 @@ void remat_queue_add_policies(struct remat_queue *q, const struct remat_proposal
         for (end = i + 1; is_run(q, policies, first) && end < policies->count &&
                           items[end].policy == items[end - 1].policy + 1 &&
                           items[end].policy->family == first->family &&
-                          items[end].policy->distributed == first->distributed;)
+                          items[end].policy->inputs == first->inputs;)
             end++;
         add_entry(q, items[i], items[i].step, items[end - 1].step);
     }

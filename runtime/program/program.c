@@ -37,25 +37,20 @@ uint32_t remat_program_recomputed(const struct remat_program *program)
 const char *remat_action_name(uint32_t action)
 {
     static const char *const names[REMAT_ACTION_COUNT] = {
-        [REMAT_ACTION_SAVE] = "save",
         [REMAT_ACTION_RECOMPUTE] = "recompute",
         [REMAT_ACTION_INLINE] = "recompute inline",
         [REMAT_ACTION_TWICE] = "twice",
         [REMAT_ACTION_TWICE_INLINE] = "twice inline",
-#define KEEP(id, name, ...) [REMAT_ACTION_##id] = name,
+#define KEEP(id, number, name, ...) [REMAT_ACTION_##id] = name,
 #include "keeps.def"
     };
     return action < REMAT_ACTION_COUNT ? names[action] : NULL;
 }
 
-const struct remat_keep_words *remat_keep_words(uint32_t action)
-{
-    static const struct remat_keep_words rows[] = {
-#define KEEP(id, ...) {__VA_ARGS__},
+const struct remat_keep_words remat_keep_words[REMAT_ACTION_COUNT] = {
+#define KEEP(id, number, ...) [REMAT_ACTION_##id] = {__VA_ARGS__},
 #include "keeps.def"
-    };
-    return &rows[action - REMAT_ACTION_KEEPS];
-}
+};
 
 uint32_t remat_program_twice(const struct remat_program *program)
 {

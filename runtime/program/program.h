@@ -176,18 +176,17 @@ struct remat_tensor {
 /* A decision may hold any; whether a value is recomputed in its readers' kernels alone is known
  * after lowering. Numbers are those of plan files; their order says nothing. */
 enum remat_action {
-    REMAT_ACTION_SAVE = 0,      /* in place */
+#define KEEP(id, number, ...) REMAT_ACTION_##id = (number), /* saved */
+#include "keeps.def"
     REMAT_ACTION_RECOMPUTE = 1, /* recomputed and written */
     REMAT_ACTION_INLINE = 2,    /* recomputed inside the kernels that read it: never written */
     /* Recomputed twice: on the way to a later layer's input, and for the backward pass, then as
      * RECOMPUTE or as INLINE. */
     REMAT_ACTION_TWICE = 3,
     REMAT_ACTION_TWICE_INLINE = 4,
-/* From here on: saved, but not in place. */
-#define KEEP(id, ...) REMAT_ACTION_##id,
+    REMAT_ACTION_COUNT = REMAT_ACTION_TWICE_INLINE
+#define KEEP(...) +1 /* NOLINT(bugprone-macro-parentheses) */
 #include "keeps.def"
-    REMAT_ACTION_COUNT,
-    REMAT_ACTION_KEEPS = REMAT_ACTION_TWICE_INLINE + 1
 };
 /* How often it has a value recomputed. */
 static inline uint32_t remat_action_times(uint32_t action)
@@ -200,10 +199,9 @@ static inline uint32_t remat_action_times(uint32_t action)
 }
 const char *remat_action_name(uint32_t action); /* "recompute inline"; NULL when out of range */
 uint32_t remat_action_twice(uint32_t action);   /* RECOMPUTE and INLINE: the same twice */
-struct remat_keep_words {                       /* a row of keeps.def */
-    const char *name, *key, *words, *suffix, *done;
-};
-const struct remat_keep_words *remat_keep_words(uint32_t action); /* from KEEPS on */
+extern const struct remat_keep_words {          /* a row of keeps.def; all NULL: no way to keep */
+    const char *name, *words, *key, *suffix, *done;
+} remat_keep_words[REMAT_ACTION_COUNT];
 
 /* The decision about a forward value that the backward pass needs. */
 struct remat_decision_record {
@@ -225,7 +223,7 @@ struct remat_decision_record {
     bool leaves_layer; /* the forward pass reads it outside its layer */
 };
 
-/* A way to keep a value that is saved, beside in place, whatever was decided. */
+/* A way to keep a value by kernels, whatever was decided. */
 struct remat_keep_record {
     uint32_t decision; /* about the value; they ascend */
     uint8_t action;

@@ -380,7 +380,7 @@ static remat_status verify_report(struct remat_verifier *v)
     for (uint32_t i = 0; i < p->keep_count; i++) {
         const struct remat_keep_record *k = &p->keeps[i];
         if (k->decision >= p->decision_count || (i && k->decision < k[-1].decision) ||
-            k->action < REMAT_ACTION_KEEPS || k->action >= REMAT_ACTION_COUNT)
+            k->action >= REMAT_ACTION_COUNT || !remat_keep_words[k->action].done)
             return remat_verify_error(v, "keeps", i, NULL,
                                       "decision %u or action %u is out of range or order",
                                       k->decision, k->action);

@@ -251,9 +251,9 @@ static void print_plan(const struct report *report)
         printf(", %" PRIu32 " of them inline", remat_program_count(p, REMAT_ACTION_INLINE));
     if (remat_program_twice(p))
         printf(", %" PRIu32 " of them twice", remat_program_twice(p));
-    for (uint32_t a = REMAT_ACTION_KEEPS; a < REMAT_ACTION_COUNT; a++)
-        if (remat_program_count(p, a))
-            printf("; %" PRIu32 " %s", remat_program_count(p, a), remat_keep_words(a)->words);
+    for (uint32_t a = 0; a < REMAT_ACTION_COUNT; a++)
+        if (remat_keep_words[a].done && remat_program_count(p, a))
+            printf("; %" PRIu32 " %s", remat_program_count(p, a), remat_keep_words[a].words);
     printf("\n");
     printf("step         %s predicted, %+.2f %% over everything saved (%s)",
            cli_time(p->step_ns).text, cli_percent_longer(p->step_ns, p->base_step_ns, 2),
@@ -531,8 +531,9 @@ static void print_json_plan(const struct report *report)
     print_json_number("recomputed", remat_program_recomputed(p));
     print_json_number("recomputed_fused", remat_program_count(p, REMAT_ACTION_INLINE));
     print_json_number("recomputed_nested", remat_program_twice(p));
-    for (uint32_t a = REMAT_ACTION_KEEPS; a < REMAT_ACTION_COUNT; a++)
-        print_json_number(remat_keep_words(a)->key, remat_program_count(p, a));
+    for (uint32_t a = 0; a < REMAT_ACTION_COUNT; a++)
+        if (remat_keep_words[a].key)
+            print_json_number(remat_keep_words[a].key, remat_program_count(p, a));
     print_json_manuals(p);
     print_json_number("microbatches", microbatches_of(p));
     print_json_mesh(p);

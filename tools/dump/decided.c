@@ -34,8 +34,8 @@ static bool names_value(const struct remat_program_value *value,
 bool dump_names_kept(const struct remat_decision_record *record, const char *name)
 {
     size_t length = strlen(record->name);
-    return record->action >= REMAT_ACTION_KEEPS && strncmp(name, record->name, length) == 0 &&
-           strcmp(name + length, remat_keep_words(record->action)->suffix) == 0;
+    const char *suffix = remat_keep_words[record->action].suffix;
+    return suffix && strncmp(name, record->name, length) == 0 && strcmp(name + length, suffix) == 0;
 }
 
 static void keep_first(uint32_t *first, uint32_t index)
@@ -57,11 +57,11 @@ static void add_value(const struct remat_program *program, const struct dump_ind
             out->stays[d] |= use.before && use.after &&
                              (value->instance > 0 || use.early_after || use.late_before);
         }
-    for (uint32_t a = REMAT_ACTION_KEEPS; a < REMAT_ACTION_COUNT && value->instance == 0; a++) {
-        size_t suffix = strlen(remat_keep_words(a)->suffix);
-        if (length < suffix)
+    for (uint32_t a = 0; a < REMAT_ACTION_COUNT && value->instance == 0; a++) {
+        const char *suffix = remat_keep_words[a].suffix;
+        if (!suffix || length < strlen(suffix))
             continue;
-        d = dump_index_first(by_name, remat_hash(value->name, length - suffix, 0));
+        d = dump_index_first(by_name, remat_hash(value->name, length - strlen(suffix), 0));
         for (; d != REMAT_NONE; d = by_name->next[d])
             if (dump_names_kept(&program->decisions[d], value->name)) {
                 keep_first(&out->decision[v], d);

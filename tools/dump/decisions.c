@@ -96,9 +96,9 @@ static void print_totals(const struct remat_program *program, struct remat_text 
             out, "; %" PRIu32 " recomputed twice: %s, in %s", remat_program_twice(program),
             cli_short(bytes[REMAT_ACTION_TWICE] + bytes[REMAT_ACTION_TWICE_INLINE]).text,
             cli_time(ns[REMAT_ACTION_TWICE] + ns[REMAT_ACTION_TWICE_INLINE]).text);
-    for (uint32_t a = REMAT_ACTION_KEEPS; a < REMAT_ACTION_COUNT; a++) {
-        const struct remat_keep_words *row = remat_keep_words(a);
-        if (counts[a])
+    for (uint32_t a = 0; a < REMAT_ACTION_COUNT; a++) {
+        const struct remat_keep_words *row = &remat_keep_words[a];
+        if (row->done && counts[a])
             remat_text_append(out, "; %" PRIu32 " %s: %s whole, %s in %s", counts[a], row->words,
                               cli_short(bytes[a]).text, row->done, cli_time(ns[a]).text);
     }

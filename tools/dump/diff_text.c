@@ -38,14 +38,13 @@ fail:
 /* What becomes of a value, as "12 values saved". */
 static const char *participle(uint32_t action)
 {
-    static const char *const words[REMAT_ACTION_KEEPS] = {
-        [REMAT_ACTION_SAVE] = "saved",
+    static const char *const words[REMAT_ACTION_COUNT] = {
         [REMAT_ACTION_RECOMPUTE] = "recomputed",
         [REMAT_ACTION_INLINE] = "recomputed inline",
         [REMAT_ACTION_TWICE] = "recomputed twice",
         [REMAT_ACTION_TWICE_INLINE] = "recomputed twice, inline",
     };
-    return action < REMAT_ACTION_KEEPS ? words[action] : remat_keep_words(action)->words;
+    return words[action] ? words[action] : remat_keep_words[action].words;
 }
 
 static void append_actions(const uint32_t action[2], struct remat_text *out)

@@ -12,7 +12,7 @@
 /* Shape and line tell as much as the colour. */
 static const struct dot_style {
     const char *shape, *line, *colour;
-} styles[] = {
+} styles[REMAT_ACTION_COUNT] = {
     [REMAT_ACTION_SAVE] = {"box", "solid", "#9ecae1"},
     [REMAT_ACTION_RECOMPUTE] = {"ellipse", "dashed", "#fdae6b"},
     [REMAT_ACTION_INLINE] = {"hexagon", "dotted", "#a1d99b"},
@@ -44,7 +44,7 @@ static void append_decided(const struct dot *d, char kind, uint32_t index,
                            uint32_t instance, uint64_t bytes)
 {
     const struct dot_style *style =
-        record->action < REMAT_ACTION_KEEPS ? &styles[record->action] : &kept_apart;
+        styles[record->action].shape ? &styles[record->action] : &kept_apart;
     remat_text_append(d->out, "  %c%" PRIu32 " [label=\"", kind, index);
     dump_append_quoted(d->out, name);
     if (instance)

@@ -173,8 +173,9 @@ static remat_status append_differences(struct remat_arena *arena, const struct p
                 remat_text_append(out,
                                   saved ? "# Saved here, where the plan does without, recomputes it"
                                         : "# Recomputed here, saved by the plan");
-            for (uint32_t a = REMAT_ACTION_KEEPS; first && saved && a < REMAT_ACTION_COUNT; a++)
-                remat_text_append(out, " or saves a %s", remat_action_name(a));
+            for (uint32_t a = 0; first && saved && a < REMAT_ACTION_COUNT; a++)
+                if (remat_keep_words[a].done)
+                    remat_text_append(out, " or saves a %s", remat_action_name(a));
             remat_text_append(out, first ? ":\n#     " : "#     ");
             first = false;
             append_text(out, d->tag + (*d->tag == '.'));

@@ -99,10 +99,10 @@ static remat_status print_policy(struct remat_arena *arena, const struct remat_p
                           remat_program_count(p, REMAT_ACTION_INLINE));
     if (remat_program_twice(p))
         remat_text_append(out, ", %" PRIu32 " of them twice", remat_program_twice(p));
-    for (uint32_t a = REMAT_ACTION_KEEPS; a < REMAT_ACTION_COUNT; a++)
-        if (remat_program_count(p, a))
+    for (uint32_t a = 0; a < REMAT_ACTION_COUNT; a++)
+        if (remat_keep_words[a].done && remat_program_count(p, a))
             remat_text_append(out, "; %" PRIu32 " %s", remat_program_count(p, a),
-                              remat_keep_words(a)->words);
+                              remat_keep_words[a].words);
     remat_text_append(out, "; layers %s of %" PRIu32, dump_ranges(arena, whole.items, whole.count),
                       p->layer_count);
     if (part.count)
@@ -393,8 +393,9 @@ remat_status dump_summary_json(remat_context *ctx, struct remat_arena *arena,
     dump_set(out, "recomputed", dump_bytes(remat_program_recomputed(p)));
     dump_set(out, "recomputed_fused", dump_bytes(remat_program_count(p, REMAT_ACTION_INLINE)));
     dump_set(out, "recomputed_nested", dump_bytes(remat_program_twice(p)));
-    for (uint32_t a = REMAT_ACTION_KEEPS; a < REMAT_ACTION_COUNT; a++)
-        dump_set(out, remat_keep_words(a)->key, dump_bytes(remat_program_count(p, a)));
+    for (uint32_t a = 0; a < REMAT_ACTION_COUNT; a++)
+        if (remat_keep_words[a].key)
+            dump_set(out, remat_keep_words[a].key, dump_bytes(remat_program_count(p, a)));
     dump_set(out, "manuals", make_manuals(p, out));
     set_bytes_and_times(p, out);
     if (p->mesh_count)

@@ -125,7 +125,7 @@ static void print_record(const struct remat_program *program, const struct dump_
             out, "  %-12s%s at the binding command; %s in %s a step\n",
             remat_action_name(program->keeps[k].action),
             cli_short(kept_bytes_at_peak(program, &program->keeps[k], decided->kept[d])).text,
-            remat_keep_words(program->keeps[k].action)->done, cli_time(program->keeps[k].ns).text);
+            remat_keep_words[program->keeps[k].action].done, cli_time(program->keeps[k].ns).text);
     if (transfers->about[d] != REMAT_NONE)
         print_transfer(program, &transfers->items[transfers->about[d]], out);
 }

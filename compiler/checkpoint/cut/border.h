@@ -21,7 +21,7 @@ REMAT_INDEX(remat_layer); /* of the forward pass, in its order: what items belon
 
 struct remat_border_item {
     uint64_t bytes;              /* kept in place, for no time */
-    uint32_t way_begin, way_end; /* of border.ways: others to keep it */
+    uint32_t way_begin, way_end; /* of border.ways: to keep it otherwise */
     remat_task task;             /* that recomputes it */
     bool wanted;                 /* read after the border */
     bool kept;                   /* must be kept */
