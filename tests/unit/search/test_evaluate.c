@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An evaluation equals what the rewritten graph comes to, kernel by kernel: for every manual policy
  * and for decisions drawn at random, value by value. None changes the graph that all
- * share. Two have one effect if they make the same kernels, and only then. */
+ * share. Two have one effect if they make the same kernels, and only then. The test is linked
+ * twice, with the kernels that keep a shard and with fused ones (keep_fused.c). */
 #include <inttypes.h>
 
 #include "analysis.h"
@@ -138,7 +139,7 @@ static void check_random(struct subject *s, uint32_t seed)
     struct remat_facts facts;
     remat_decision_create(&s->arena, s->graph->value_count, &decision);
     remat_facts_create(&s->arena, s->graph, &facts);
-    const bool *parts = remat_keep_PART.legal(&s->arena, s->graph);
+    const bool *parts = remat_keep_rows[REMAT_ACTION_PART]->legal(&s->arena, s->graph);
     for (uint32_t v = 0; v < s->graph->value_count; v++) {
         uint32_t bits[4];
         philox((const uint32_t[4]){v}, (const uint32_t[2]){seed}, bits);
