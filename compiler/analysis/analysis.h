@@ -19,10 +19,14 @@ struct remat_source {
     bool cast;        /* by way of an absorbed cast */
 };
 
-/* A node is *absorbed* if it is in no kernel: a view; a constant or column, which each fused kernel
- * that reads it makes for itself; an exact cast, which loads do. Built-in kernels and the host read
- * memory alone, a view of a column has to lie there, and a view or a built-in kernel reads a cast
- * as it is: constants, columns and casts that they read are kernels' results. */
+/* True for a constant or column: each fused kernel that reads it makes it for itself, also where it
+ * is in memory for others. */
+bool remat_is_made_by_readers(const struct remat_node_info *node);
+
+/* A node is *absorbed* if it is in no kernel: a view; a constant or column; an exact cast, which
+ * loads do. Built-in kernels and the host read memory alone, a view of a column has to lie there,
+ * and a view or a built-in kernel reads a cast as it is: constants, columns and casts that they
+ * read are kernels' results. */
 struct remat_sources {
     bool *absorbed;          /* by node */
     struct remat_source *of; /* by value */

@@ -18,7 +18,7 @@ remat_value *remat_find_roots(struct remat_arena *arena, const struct remat_grap
 
 /* --- absorbed nodes --- */
 
-static bool is_made(const struct remat_node_info *node)
+bool remat_is_made_by_readers(const struct remat_node_info *node)
 {
     return node->op == REMAT_OP_constant || node->op == REMAT_OP_column;
 }
@@ -50,7 +50,8 @@ static void find_absorbed(const struct remat_graph *graph, const remat_value *ro
 {
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const struct remat_node_info *node = &graph->nodes[n];
-        out[n] = remat_op_has(node->op, REMAT_FACT_VIEW) || is_made(node) || is_load(graph, node);
+        out[n] = remat_op_has(node->op, REMAT_FACT_VIEW) || remat_is_made_by_readers(node) ||
+                 is_load(graph, node);
         for (uint32_t i = 0; i < node->input_count; i++)
             read_input(graph, node, node->inputs[i], root, out);
     }
@@ -77,7 +78,7 @@ void remat_find_sources(struct remat_arena *arena, const struct remat_graph *gra
         bool view = remat_op_has(node->op, REMAT_FACT_VIEW);
         if (!out->absorbed[n])
             continue;
-        if (is_made(node)) {
+        if (remat_is_made_by_readers(node)) {
             source->root = REMAT_NO_VALUE;
             continue;
         }

@@ -5,6 +5,7 @@
  * or column index, or a load of another kernel's value. Stores come last. */
 #include "kernel_body.h"
 
+#include "analysis.h"
 #include "builder.h"
 #include "clone_round.h"
 #include "fuse_groups.h"
@@ -141,27 +142,23 @@ static uint16_t load(struct body *b, remat_value v)
     return emit(b, i);
 }
 
+static void node_instruction(struct body *b, const struct remat_node_info *node);
+
 /* The register that holds `v`, made if need be. A view of a constant is the constant. */
 static uint16_t argument(struct body *b, remat_value v)
 {
     uint16_t reg = bound(b, v);
     if (reg != REMAT_NO_REGISTER)
         return reg;
-    const struct remat_node_info *node = remat_producer_info(b->graph, v);
-    const struct remat_node_info *root =
-        remat_producer_info(b->graph, remat_storage_root(b->graph, v));
-    if (root && root->op == REMAT_OP_constant) {
-        struct remat_instruction i = instruction(REMAT_INSTRUCTION_constant);
-        i.immediate = (float)remat_node_float(root, "value", 0);
-        reg = emit(b, i);
-    } else if (node && node->op == REMAT_OP_column) {
-        reg = emit(b, instruction(REMAT_INSTRUCTION_column));
-    } else if (remat_is_widening(b->graph, v) &&
-               remat_is_none(b->w->kernel_of[remat_producer(b->graph, v).i])) {
-        reg = argument(b, node->inputs[0]);
-    } else {
-        reg = load(b, v);
+    remat_value root = remat_storage_root(b->graph, v);
+    remat_node n = remat_producer(b->graph, root);
+    const struct remat_node_info *maker = remat_producer_info(b->graph, root);
+    bool itself = maker && (remat_is_made_by_readers(maker) || remat_is_none(b->w->kernel_of[n.i]));
+    if (itself && root.i == v.i) {
+        node_instruction(b, maker);
+        return bound(b, v);
     }
+    reg = itself && maker->op == REMAT_OP_constant ? argument(b, root) : load(b, v);
     bind(b, v, reg);
     return reg;
 }
@@ -185,7 +182,8 @@ static void node_instruction(struct body *b, const struct remat_node_info *node)
     switch (node->op) {
     case REMAT_OP_constant:
     case REMAT_OP_column:
-        argument(b, out);
+        i.immediate = (float)remat_node_float(node, "value", 0);
+        bind(b, out, emit(b, i));
         return;
     case REMAT_OP_assign:
         bind(b, out, argument(b, node->inputs[1]));
