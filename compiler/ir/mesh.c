@@ -6,14 +6,17 @@
 #include <stdlib.h>
 
 #define AXES "dp, tp"
-static const char *const axes[] = {"dp", "tp"};
+static const struct axis_row {
+    const char *name;
+    bool divides_layers; /* else the batch */
+} axes[] = {{"dp", false}, {"tp", true}};
 
-/* The name of the axis at the beginning of `text`, NULL: there is none of it. */
-static const char *find_axis(const char *text, size_t length)
+/* The axis named at the beginning of `text`, NULL: there is none. */
+static const struct axis_row *find_axis(const char *text, size_t length)
 {
     for (size_t k = 0; k < sizeof axes / sizeof *axes; k++)
-        if (strlen(axes[k]) == length && memcmp(axes[k], text, length) == 0)
-            return axes[k];
+        if (strlen(axes[k].name) == length && memcmp(axes[k].name, text, length) == 0)
+            return &axes[k];
     return NULL;
 }
 
@@ -32,8 +35,8 @@ static remat_status parse_axis(remat_context *ctx, const char *mesh, const char 
     char *end;
     if ((*text)[length] != '=' || *digits < '0' || *digits > '9')
         return malformed(ctx, mesh);
-    out->name = find_axis(*text, length);
-    if (!out->name)
+    const struct axis_row *axis = find_axis(*text, length);
+    if (!axis)
         return remat_error(ctx, REMAT_ERROR_USAGE,
                            "mesh \"%.100s\": axis \"%.*s\" is unknown (accepted: " AXES ")", mesh,
                            (int)(length < 100 ? length : 100), *text);
@@ -42,9 +45,9 @@ static remat_status parse_axis(remat_context *ctx, const char *mesh, const char 
         return malformed(ctx, mesh);
     if (size < 1 || size > REMAT_RANKS_MAX)
         return remat_error(ctx, REMAT_ERROR_USAGE, "mesh \"%.100s\": %s is %.*s, accepted: 1 to %d",
-                           mesh, out->name, (int)(end - digits < 40 ? end - digits : 40), digits,
+                           mesh, axis->name, (int)(end - digits < 40 ? end - digits : 40), digits,
                            REMAT_RANKS_MAX);
-    out->size = (uint32_t)size;
+    *out = (struct remat_mesh_size){axis->name, (uint32_t)size};
     *text = *end ? end + 1 : end;
     return *end && !**text ? malformed(ctx, mesh) : REMAT_OK;
 }
@@ -59,13 +62,11 @@ remat_status remat_mesh_parse(remat_context *ctx, const char *mesh, struct remat
         remat_status st = parse_axis(ctx, mesh, &text, &axis);
         if (st)
             return st;
-        size_t k = 0;
-        while (axes[k] != axis.name)
-            k++;
-        if (seen[k])
+        bool *before = &seen[find_axis(axis.name, strlen(axis.name)) - axes];
+        if (*before)
             return remat_error(ctx, REMAT_ERROR_USAGE, "mesh \"%.100s\": axis %s is given twice",
                                mesh, axis.name);
-        seen[k] = true;
+        *before = true;
         if (axis.size > 1)
             out->axes[out->axis_count++] = axis;
     } while (*text);
@@ -84,6 +85,12 @@ uint32_t remat_mesh_size(const struct remat_mesh *mesh, const char *axis)
 {
     uint32_t k = remat_mesh_axis(mesh, axis);
     return k < mesh->axis_count ? mesh->axes[k].size : 1;
+}
+
+bool remat_mesh_divides_layers(const struct remat_mesh *mesh, uint32_t axis)
+{
+    const char *name = mesh->axes[axis].name;
+    return find_axis(name, strlen(name))->divides_layers;
 }
 
 uint32_t remat_mesh_ranks(const struct remat_mesh *mesh)

@@ -9,7 +9,7 @@
 struct remat_mesh {
     uint32_t axis_count;
     struct remat_mesh_size {
-        const char *name; /* "dp": divides the batch; "tp": divides the layers */
+        const char *name; /* "dp", "tp" */
         uint32_t size;    /* 2 ... REMAT_RANKS_MAX */
     } axes[REMAT_MESH_AXES_MAX];
 };
@@ -23,6 +23,9 @@ void remat_mesh_print(const struct remat_mesh *mesh, char out[REMAT_MESH_TEXT_BY
 
 /* The number of an axis; axis_count where the mesh lacks it. */
 uint32_t remat_mesh_axis(const struct remat_mesh *mesh, const char *axis);
+
+/* Ranks along the axis of that number divide the layers, else the batch. */
+bool remat_mesh_divides_layers(const struct remat_mesh *mesh, uint32_t axis);
 
 /* The product of all sizes. */
 uint32_t remat_mesh_ranks(const struct remat_mesh *mesh);
