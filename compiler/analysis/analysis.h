@@ -9,7 +9,7 @@
 
 /* --- what nodes read (sources.c) --- */
 
-/* The storage root of each value: the value whose bytes it uses, itself unless it is a view. */
+/* By value: remat_storage_root. */
 remat_value *remat_find_roots(struct remat_arena *arena, const struct remat_graph *graph);
 
 /* The value in memory that a kernel loads where it reads a value. */

@@ -9,10 +9,7 @@ remat_value *remat_find_roots(struct remat_arena *arena, const struct remat_grap
     remat_value *out;
     REMAT_NEW_UNINITIALIZED(arena, out, graph->value_count);
     for (remat_value v = {0}; v.i < graph->value_count; v.i++)
-        out[v.i] = v;
-    for (uint32_t n = 0; n < graph->node_count; n++)
-        if (remat_op_has(graph->nodes[n].op, REMAT_FACT_VIEW))
-            out[graph->nodes[n].outputs[0].i] = out[graph->nodes[n].inputs[0].i];
+        out[v.i] = remat_storage_root(graph, v);
     return out;
 }
 

@@ -103,8 +103,10 @@ static void check_sources(const struct remat_graph *g, uint32_t counts[3])
         CHECK(found.root.i == expected.root.i && found.viewed == expected.viewed &&
                   found.cast == expected.cast,
               "%s: source of \"%s\"", g->name, g->values[v.i].name);
-        CHECK(root[v.i].i == remat_storage_root(g, v).i, "%s: root of \"%s\"", g->name,
-              g->values[v.i].name);
+        const struct remat_node_info *maker = remat_producer_info(g, v);
+        bool view = maker && remat_op_has(maker->op, REMAT_FACT_VIEW);
+        CHECK(root[v.i].i == (view ? root[maker->inputs[0].i].i : v.i), "%s: root of \"%s\"",
+              g->name, g->values[v.i].name);
     }
 }
 
