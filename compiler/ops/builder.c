@@ -173,8 +173,6 @@ remat_value remat_build_cast(struct remat_builder *b, remat_value x, remat_dtype
         if (values[widened.i].dtype == dtype)
             return widened;
     }
-    if (remat_dtype_is_rounded(values[x.i].dtype) && remat_dtype_is_rounded(dtype))
-        x = remat_build_cast(b, x, REMAT_F32);
     const struct remat_attribute attribute = remat_attribute_int("dtype", dtype);
     return remat_build(b, REMAT_OP_cast, &x, 1, &attribute, 1, NULL);
 }
