@@ -35,6 +35,14 @@ THREE = {**TWO, "runtime/base/h.h": LICENSE + "int h(void);\n",
          "runtime/base/g.c": source("h", header="g", text=function("g", "return h();"))}
 COLUMNS = LICENSE + "int  a;\n"
 
+# What repeats rows; a further dtype and a further way to keep a value, which nothing else knows.
+ROWS = {path: (HERE.parent.parent / path).read_text() for path in (
+    "schemas/graph.fbs", "schemas/program.fbs", "runtime/include/remat/dtypes.def", "runtime/program/keeps.def",
+    "runtime/program/program.h", "tools/cli/graph.def", "compiler/kernels/device_ranges.def")}
+DTYPES, KEEPS = "runtime/include/remat/dtypes.def", "runtime/program/keeps.def"
+F8 = {**ROWS, DTYPES: ROWS[DTYPES] + 'ROUNDED_DTYPE(F8, f8, 5, 1, 0x7c, "F8", "float8", "fp8", 0)\n'}
+HOST = {**ROWS, KEEPS: ROWS[KEEPS] + 'KEEP(HOST, 6, "host", "saved in host memory", "hosted", ".host", "copied")\n'}
+
 # The check, the offence, what its message has, and the files that mend it.
 RULES = [
     ("style.py format", {"tools/a.c": COLUMNS}, "tools/a.c", {"tools/a.c": LICENSE + "int a;\n"}),
@@ -84,6 +92,11 @@ RULES = [
     ("house.py spaces ROOT/build", {"tools/a.c": "", "compiler/a/s.h": "", "compiler/b/s.h": "",
                                     BUILD: build("tools", "-Icompiler/a", "-Icompiler/b")}, "s.h: in one include space",
      {BUILD: build("tools", "-Icompiler/a")}),
+    ("rows.py", F8, "schemas/graph.fbs, DType", ROWS),
+    ("rows.py", F8, "schemas/program.fbs, DType", ROWS),
+    ("rows.py", F8, "tools/cli/graph.def, --dtype", ROWS),
+    ("rows.py", F8, "no matmul.fp8_flops_per_s", ROWS),
+    ("rows.py", HOST, "schemas/program.fbs, Action", ROWS),
 ]
 
 
