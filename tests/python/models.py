@@ -28,13 +28,13 @@ def gpt2(layers=2, width=WIDTH):
 
 def llama():
     return language(hf.LlamaForCausalLM(hf.LlamaConfig(
-        num_hidden_layers=2, hidden_size=WIDTH, intermediate_size=80, num_attention_heads=4, num_key_value_heads=2,
+        num_hidden_layers=1, hidden_size=WIDTH, intermediate_size=80, num_attention_heads=4, num_key_value_heads=2,
         vocab_size=VOCABULARY, attention_dropout=DROPOUT)))
 
 
 def bert():
     return language(hf.BertForMaskedLM(hf.BertConfig(
-        num_hidden_layers=2, hidden_size=WIDTH, intermediate_size=64, num_attention_heads=2, vocab_size=VOCABULARY,
+        num_hidden_layers=1, hidden_size=WIDTH, intermediate_size=64, num_attention_heads=2, vocab_size=VOCABULARY,
         max_position_embeddings=SEQUENCE)))
 
 

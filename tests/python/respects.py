@@ -60,16 +60,12 @@ def trained(name, forward, against=None, options=None, **settings):
     """The graphs with everything saved and at the smallest budget, after both have given the bits of eager mode, or of
     the backend `against`."""
     expected = observe(forward, against, **settings)
-    found = []
-    for budget in (budgets.EVERYTHING, None):
-        if budget is None:
-            budget = max(least, 1)
-        graphs = Graphs(budgets.plain(budget, options=options))
-        seen = observe(forward, graphs, **settings)
-        harness.check(budgets.equal(seen, expected), f"{name}: bits differ at {budget}")
-        found.append(graphs)
-        least = graphs.least_bytes
-    return found
+    everything = Graphs(budgets.plain(budgets.EVERYTHING, options=options), look=True)
+    harness.check(budgets.equal(observe(forward, everything, **settings), expected), f"{name}: bits differ")
+    least = Graphs(budgets.plain(everything.least_bytes, options=options))
+    harness.check(budgets.equal(observe(forward, least, **settings), expected),
+                  f"{name}: bits differ at {everything.least_bytes} bytes")
+    return everything, least
 
 
 def refused(name, forward, *words, error="Refused"):
@@ -173,14 +169,14 @@ def custom_operator():
         return net.c(torch.cos(net.b(torch.sin(triple(torch.tanh(net.a(x)))))))
     for graphs in trained("custom operator", forward):
         harness.check(graphs.count("triple", "backward") == 0, "a custom operator runs again")
-    expected = observe(forward, None)
-    graphs = Graphs(budgets.plain(graphs.least_bytes, options={"recomputable": ["rematcheck::triple"]}))
-    seen = observe(forward, graphs)
+    declared = {"recomputable": ["rematcheck::triple"]}
+    everything = Graphs(budgets.plain(budgets.EVERYTHING, options=declared), look=True)
+    expected = observe(forward, everything)
+    least = Graphs(budgets.plain(everything.least_bytes, options=declared))
+    seen = observe(forward, least)
+    # The last is the count of runs.
     harness.check(budgets.equal(seen[:-1], expected[:-1]), "declared recomputable: bits differ")
-    smaller = graphs.least_bytes
-    graphs = Graphs(budgets.plain(smaller, options={"recomputable": ["rematcheck::triple"]}))
-    observe(forward, graphs)
-    harness.check(graphs.count("triple", "backward") == 1, "declared recomputable, but not recomputed")
+    harness.check(least.count("triple", "backward") == 1, "declared recomputable, but not recomputed")
 
 
 @case
@@ -400,7 +396,7 @@ def cached_plans():
     """The same function under two budgets, without a reset between."""
     net = Net(lambda net, x: net.b(torch.sin(torch.tanh(net.a(x)).exp())).cos())
     x = torch.randn(64, WIDTH)
-    first = Graphs(budgets.plain(budgets.EVERYTHING))
+    first = Graphs(budgets.plain(budgets.EVERYTHING), look=True)
     torch.compile(net, backend=first)(x).sum().backward()
     second = Graphs(budgets.plain(first.least_bytes))
     torch.compile(net, backend=second)(x).sum().backward()

@@ -28,14 +28,16 @@ CALLS_WATCHED = 4  # first calls of a graph in which gradients of earlier microb
 class Planned:
     """A graph that was planned, and whether what it saved in its last forward pass still lives."""
 
-    def __init__(self, graph):
-        self.graph, self.calls, self._sentinel = graph, 0, None
+    def __init__(self, graph, result_count):
+        self.graph, self.result_count, self.calls, self._sentinel = graph, result_count, 0, None
 
     def ran_forward(self, results, given):
-        """Keeps an eye on the largest value that was made in the forward pass and saved."""
+        """Keeps an eye on the largest value that only the backward pass holds."""
         self.calls += 1
-        made = [one for one in results if isinstance(one, torch.Tensor) and nodes.storage(one) not in given]
-        largest = max(made, key=lambda one: one.untyped_storage().nbytes(), default=None)
+        others = given | {nodes.storage(one) for one in results[:self.result_count] if isinstance(one, torch.Tensor)}
+        saved = [one for one in results[self.result_count:] if isinstance(one, torch.Tensor)]
+        largest = max((one for one in saved if nodes.storage(one) not in others),
+                      key=lambda one: one.untyped_storage().nbytes(), default=None)
         self._sentinel = StorageWeakRef(largest.untyped_storage()) if largest is not None else None
 
     def holds_memory(self):
@@ -101,7 +103,7 @@ class Backend:
         given = outside.input_bytes(joint_inputs, static) if self.outside.counted else 0
         graph, sequence, rows = self._plan(joint, given, tags)
         forward, backward = split(Unrolled(joint, rows, sequence), num_fwd_outputs, static)
-        planned = Planned(graph)
+        planned = Planned(graph, num_fwd_outputs)
         self.planned.append(planned)
         compiled.append(planned)
         return forward, backward
@@ -214,8 +216,9 @@ def _place(row):
         return "what lives between the forward and the backward pass"
     if row.run is problem.MARK:
         return row.name
-    line = nodes.user_line(row.run)
-    return f"{row.name} ({nodes.operator_name(row.run)}{', ' + line if line else ''})"
+    path = nodes.module_path(row.run)
+    where = nodes.user_line(row.run) or (f"module {path}" if path else "")
+    return f"{row.name} ({nodes.operator_name(row.run)}{', ' + where if where else ''})"
 
 
 def _count(reasons):

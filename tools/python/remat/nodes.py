@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Facts of one node of a joint graph: its tensors, their storages and bytes, and the kind of its operator."""
 import operator
+import re
 
 import torch
 from torch import fx
@@ -143,5 +144,4 @@ def module_path(node):
     path = ""
     for name, _ in stack.values():
         path = name
-    path = path.replace("L['self'].", "").replace("L['self']", "").replace("._modules['", ".").replace("']", "")
-    return path.lstrip(".")
+    return re.sub(r"^[LG]\['\w+'\]\.?", "", path)

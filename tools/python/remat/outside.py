@@ -96,11 +96,12 @@ def _adafactor(group, parameter):
     return (rows + columns) * parameter.element_size()
 
 
-def _adam_copies(group):
-    return 1 + bool(group["weight_decay"] and not group.get("decoupled_weight_decay"))
+def _adam_copies(group, foreach):
+    """Roots of the second moments, which the foreach form divides in place; a decayed gradient."""
+    return (1 if foreach else 2) + bool(group["weight_decay"] and not group.get("decoupled_weight_decay"))
 
 
-def _sgd_copies(group):
+def _sgd_copies(group, _):
     return int(bool(group["weight_decay"]))
 
 
@@ -109,7 +110,7 @@ RULES = {
     torch.optim.AdamW: (_adam, _adam_copies),
     torch.optim.Adam: (_adam, _adam_copies),
     torch.optim.SGD: (_sgd, _sgd_copies),
-    torch.optim.Adafactor: (_adafactor, lambda group: 2),
+    torch.optim.Adafactor: (_adafactor, lambda group, foreach: 2),
 }
 
 
@@ -126,7 +127,8 @@ def _update(copies, group, parameters):
     if group.get("fused") or not parameters:
         return 0
     sizes = [_size(one) for one in parameters]
-    return copies(group) * (sum(sizes) if _foreach(group, parameters) else max(sizes))
+    foreach = _foreach(group, parameters)
+    return copies(group, foreach) * (sum(sizes) if foreach else max(sizes))
 
 
 def input_bytes(joint_inputs, static_inputs):

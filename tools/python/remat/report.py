@@ -119,7 +119,8 @@ class Report:
         if not outside.counted:
             return ["outside          not counted: the budget is of what the graphs allocate; model= counts the rest"]
         optimizer = outside.optimizer
-        states = f"optimizer states {format_bytes(optimizer.state_bytes)} ({optimizer.name})"
+        name = f"{optimizer.name}, whose states are counted once they exist" if optimizer.unknown else optimizer.name
+        states = f"optimizer states {format_bytes(optimizer.state_bytes)} ({name})"
         parts = [f"parameters {format_bytes(outside.parameter_bytes)}", f"buffers {format_bytes(outside.buffer_bytes)}",
                  f"earlier gradients {format_bytes(outside.gradient_bytes)}", states]
         return [f"outside          {format_bytes(outside.step_bytes)}: {', '.join(parts)}",

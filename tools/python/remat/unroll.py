@@ -13,7 +13,7 @@ from .problem import BORDER, MARK
 
 
 class Unrolled:
-    """`module`: the copy; `before`: names of its nodes before the border; `crossing`: those read across it, in order."""
+    """`module`: the copy; `before`: names of its nodes before the border; `crossing`: what is read across it."""
 
     def __init__(self, joint, rows, sequence):
         self.joint = joint

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mistakes planted in the package, each of which must turn a test of this folder red."""
+import contextlib
+import json
+from unittest import mock
+
+import torch
+
+import bits
+import harness
+import remat._backend
+import respects
+from remat import _planner, joint, nodes, prepare, problem, rules
+
+MISTAKES = {}
+
+
+def mistake(*tests):
+    """A function that makes the patches; `tests` must notice."""
+    def register(patches):
+        MISTAKES[patches.__name__] = patches, tests
+        return patches
+    return register
+
+
+def case(name):
+    return lambda: respects.main(name)
+
+
+def not_a_view(node, is_view=nodes.is_view):
+    return is_view(node) and "slice" not in nodes.operator_name(node)
+
+
+def patch_views():
+    return [mock.patch.object(module, "is_view", not_a_view) for module in (nodes, joint)]
+
+
+@mistake(case("saved_view_of_larger_base"))
+def an_alias_freed():
+    """A slice passes for memory of its own, so its base is taken for dead."""
+    return patch_views()
+
+
+@mistake(case("saved_view_of_larger_base"))
+def a_saved_view_counted_small():
+    def visible(tensor, rounding=1):
+        return tensor.numel() * tensor.element_size()
+    return [*patch_views(), mock.patch.object(problem, "storage_bytes", visible)]
+
+
+def without(reason):
+    """Operators that run once for that reason may run again, in any order."""
+    def patched(*arguments, once_reason=rules.once_reason):
+        found = once_reason(*arguments)
+        return None if found == reason else found
+    return [mock.patch.object(rules, "once_reason", patched)]
+
+
+@mistake(lambda: bits.main("encoder"))
+def a_random_operator_recomputed_without_its_state():
+    return without("random")
+
+
+@mistake(case("random_operators"))
+def a_mask_of_another_layout():
+    def contiguous(graph, node, operand, mask, probability, draw=prepare._draw_mask):
+        return draw(graph, node, operand, torch.empty_like(mask, memory_format=torch.contiguous_format), probability)
+    return [mock.patch.object(prepare, "_draw_mask", contiguous)]
+
+
+@mistake(case("buffer_read_then_mutated"), case("input_mutated"))
+def an_input_mutated_between():
+    return [mock.patch.object(joint.Joint, "reads_mutated", lambda self, node: False)]
+
+
+@mistake(case("collectives"))
+def a_collective_recomputed():
+    def patched(graph, node, *arguments, once_reason=rules.once_reason):
+        return None if nodes.is_collective(node) else once_reason(graph, node, *arguments)
+    return [mock.patch.object(rules, "once_reason", patched)]
+
+
+@mistake(case("must_save"))
+def a_tag_ignored():
+    return [mock.patch.object(rules, "tag", lambda node: None)]
+
+
+@mistake(case("must_recompute"))
+def another_tag_ignored():
+    return [mock.patch.object(rules, "tag", lambda node: None)]
+
+
+@mistake(case("cached_plans"))
+def a_cached_plan_of_another_budget_returned():
+    plans = {}
+
+    def solve(rows, budget_bytes, solve=_planner.solve):
+        key = json.dumps(rows)
+        if key not in plans:
+            plans[key] = solve(rows, budget_bytes)
+        return plans[key]
+    return [mock.patch.object(remat._backend._planner, "solve", solve)]
+
+
+def red(patches, test):
+    """Whether `test` notes a failure under the patches."""
+    kept, harness.faults = harness.faults, []
+    try:
+        with contextlib.ExitStack() as stack:
+            for patch in patches:
+                stack.enter_context(patch)
+            test()
+        return bool(harness.faults)
+    except Exception:
+        return True
+    finally:
+        harness.faults = kept
+        if torch.distributed.is_initialized():
+            torch.distributed.destroy_process_group()
+
+
+def main(*names):
+    for name in names or MISTAKES:
+        patches, tests = MISTAKES[name]
+        noticed = [red(patches(), test) for test in tests]
+        harness.check(any(noticed), f"planted and not noticed: {name.replace('_', ' ')}")
+        print(f"  {name}: noticed {noticed}", flush=True)
