@@ -7,6 +7,7 @@
 #include <inttypes.h>
 
 #include "amounts.h"
+#include "clone_round.h"
 #include "codegen.h"
 #include "lower.h"
 #include "ops.h"
@@ -19,9 +20,10 @@ struct pipeline {
     struct remat_arena *arena; /* of the results */
     const struct remat_graph *input;
     const struct remat_compile_settings *settings;
-    struct remat_program **program; /* the results: one of these three */
+    struct remat_program **program; /* the results: one of these four */
     struct remat_bound *bound;
     struct remat_front *front;
+    struct remat_found_order *order;
     struct remat_prepared prepared;
     struct remat_persistent persistent;
     struct remat_stopwatch watch;
@@ -136,6 +138,13 @@ static const char *note_whole(struct remat_arena *arena, const struct remat_prog
     return text.items;
 }
 
+/* Of the first foreign node; NULL: there is none. */
+static const char *foreign_name(const struct remat_graph *graph)
+{
+    remat_node n = remat_find_foreign(graph);
+    return remat_is_none(n.i) ? NULL : graph->values[graph->nodes[n.i].outputs[0].i].name;
+}
+
 static remat_status describe(struct pipeline *p, const struct remat_chosen *c,
                              struct remat_program *out)
 {
@@ -144,6 +153,7 @@ static remat_status describe(struct pipeline *p, const struct remat_chosen *c,
     out->graph_name = p->input->name;
     out->config = p->input->config;
     out->plan_only = p->input->plan_only;
+    out->foreign = foreign_name(p->input);
     out->target = s->device.name;
     out->target_arch = s->device.cuda_arch;
     out->policy = c->name;
@@ -165,7 +175,7 @@ static remat_status describe(struct pipeline *p, const struct remat_chosen *c,
     describe_manual(p, c, out);
     const char *notes[2] = {s->passes.zero ? note_whole(p->arena, out) : NULL};
     remat_stopwatch_start(&p->watch);
-    if (!s->without_cuda)
+    if (!s->without_cuda && !out->foreign)
         REMAT_CHECK(remat_cuda_emit_plan(p->ctx, p->arena, s->needs_cuda, out, &notes[1]));
     remat_stopwatch_lap(&p->watch, REMAT_LAP_EMIT);
     for (size_t i = 0; i < COUNT(notes); i++)
@@ -262,9 +272,9 @@ static void begin_search(struct pipeline *p)
 static remat_status start(struct pipeline *p)
 {
     struct remat_search *s = &p->search;
-    enum remat_purpose purpose = p->program ? REMAT_FOR_PLAN
-                                 : p->front ? REMAT_FOR_CURVE
-                                            : REMAT_FOR_BOUND;
+    enum remat_purpose purpose = p->program || p->order ? REMAT_FOR_PLAN
+                                 : p->front             ? REMAT_FOR_CURVE
+                                                        : REMAT_FOR_BOUND;
     REMAT_CHECK(check(p));
     REMAT_CHECK(remat_prepare(p->ctx, p->arena, p->input, p->settings, purpose, &p->prepared));
     begin_search(p);
@@ -337,7 +347,8 @@ static remat_status make_plan(void *user)
     if (!best.fits)
         return refuse(p, &best, program);
     REMAT_CHECK(describe(p, &best, program));
-    REMAT_CHECK(of_ours(remat_program_verify(p->ctx, program)));
+    if (!program->foreign)
+        REMAT_CHECK(of_ours(remat_program_verify(p->ctx, program)));
     REMAT_CHECK(of_ours(remat_program_simulate(p->ctx, program)));
     *p->program = program;
     report_times(p);
@@ -352,6 +363,78 @@ remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
     struct pipeline p = begin(ctx, arena, graph, settings);
     p.program = out;
     return remat_guard_until(ctx, make_plan, is_late, &p);
+}
+
+/* The node of the given graph that a node is or stands for. */
+static remat_node original_of(const struct remat_graph *graph, remat_node n)
+{
+    remat_value v = graph->nodes[n.i].outputs[0];
+    return graph->nodes[n.i].instance ? remat_producer(graph, graph->values[v.i].original) : n;
+}
+
+static bool is_stored(const struct remat_graph *graph, const struct remat_kernel_info *kernel,
+                      remat_node n)
+{
+    for (uint32_t o = 0; o < kernel->operand_count; o++)
+        if ((kernel->operands[o].access & REMAT_ACCESS_WRITE) &&
+            remat_producer(graph, kernel->operands[o].value).i == n.i)
+            return true;
+    return false;
+}
+
+static void list_runs(struct remat_arena *arena, const struct remat_arrangement *a,
+                      struct remat_found_order *out)
+{
+    struct remat_found_run *runs;
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < a->kernels.count; k++)
+        count += a->kernels.kernels[k].node_count;
+    REMAT_NEW_UNINITIALIZED(arena, runs, count);
+    for (uint32_t position = 0; position < a->kernels.count; position++) {
+        const struct remat_kernel_info *kernel = remat_kernel_at(&a->kernels, a->order[position]);
+        for (uint32_t n = 0; n < kernel->node_count; n++)
+            runs[out->run_count++] = (struct remat_found_run){
+                .node = original_of(a->graph, kernel->nodes[n]),
+                .round = remat_clone_round(a->graph->nodes[kernel->nodes[n].i].instance),
+                .position = position,
+                .stored = is_stored(a->graph, kernel, kernel->nodes[n])};
+    }
+    out->runs = runs;
+}
+
+static remat_status find_order(void *user)
+{
+    struct pipeline *p = user;
+    struct remat_search *s = &p->search;
+    struct remat_chosen best;
+    REMAT_CHECK(start(p));
+    REMAT_CHECK(remat_choose(s, &best));
+    if (!best.fits)
+        return refuse(p, &best, NULL);
+    *p->order = (struct remat_found_order){
+        .policy = best.name,
+        .arena_bytes = best.arena_bytes,
+        .live_peak_bytes = best.arranged.lifespans.live_peak_bytes,
+        .static_bytes = p->persistent.total_bytes,
+        .reserve_bytes = s->reserve_bytes,
+        .floor_bytes = best.floor_bytes ? best.floor_bytes + s->reserve_bytes : 0,
+        .step_ns = remat_search_step_ns(s, best.arranged.step_ns),
+        .base_ns = remat_search_step_ns(s, p->evaluator.base_ns),
+        .bound_ns = remat_search_bound_ns(s, best.bound_ns),
+        .cut_short = s->over};
+    list_runs(p->arena, &best.arranged, p->order);
+    report_times(p);
+    return REMAT_OK;
+}
+
+remat_status remat_compile_order(remat_context *ctx, struct remat_arena *arena,
+                                 const struct remat_graph *graph,
+                                 const struct remat_compile_settings *settings,
+                                 struct remat_found_order *out)
+{
+    struct pipeline p = begin(ctx, arena, graph, settings);
+    p.order = out;
+    return remat_guard_until(ctx, find_order, is_late, &p);
 }
 
 static remat_status find_bound(void *user)

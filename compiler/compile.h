@@ -34,6 +34,30 @@ remat_status remat_compile_bound(remat_context *ctx, struct remat_arena *arena,
                                  const struct remat_compile_settings *settings,
                                  struct remat_bound *out);
 
+/* The order that the plan of remat_compile runs, before it is lowered: for graphs that are planned
+ * alone, those with foreign nodes among them. */
+struct remat_found_order {
+    const char *policy;
+    uint64_t arena_bytes, live_peak_bytes, static_bytes; /* without the reserve */
+    uint64_t reserve_bytes, floor_bytes;                 /* floor: of a budget; 0: not known */
+    uint64_t step_ns, base_ns, bound_ns;                 /* bound 0: not known */
+    bool cut_short;                                      /* by settings->search.is_over */
+    uint32_t run_count;
+    const struct remat_found_run {
+        remat_node node; /* of the given graph, if it has foreign nodes; else of what passes made of
+                            it. No view */
+        uint32_t round;  /* 0: the first run */
+        uint32_t position; /* of the kernel in the order */
+        bool stored;       /* some result is written to memory */
+    } * runs;
+};
+
+/* As remat_compile. */
+remat_status remat_compile_order(remat_context *ctx, struct remat_arena *arena,
+                                 const struct remat_graph *graph,
+                                 const struct remat_compile_settings *settings,
+                                 struct remat_found_order *out);
+
 /* The plans that remat_compile would choose from at any budget, by live peak (search/front.c);
  * budget and policies of `settings` are not looked at, pins are. The points lie in `arena`; there
  * is one at least, however early the search is ended, or REMAT_ERROR_CUT_SHORT. Thread-compatible;

@@ -252,6 +252,21 @@ static remat_status check_mesh(remat_context *ctx, const struct remat_graph *gra
     return REMAT_OK;
 }
 
+/* A graph with foreign nodes is planned as it is: forward and backward pass together. */
+static remat_status add_foreign(const struct preparation *p, const struct remat_graph *source,
+                                remat_node foreign)
+{
+    static const struct script script = {.entry = "train", .training = true};
+    const struct remat_pass_settings *s = &p->settings->passes;
+    if (source->mesh.axis_count || s->zero || remat_microbatches(p->settings) > 1 || s->loss_chunk)
+        return remat_error(
+            p->ctx, REMAT_ERROR_USAGE,
+            "graph \"%.200s\" is planned as it is, with neither ranks nor microbatches: its node "
+            "\"%.200s\" is foreign",
+            source->name, source->values[source->nodes[foreign.i].outputs[0].i].name);
+    return add_segment(p, &script, 1, "step", remat_graph_deep_copy(p->arena, source), true);
+}
+
 remat_status remat_prepare(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_graph *input,
                            const struct remat_compile_settings *settings,
@@ -261,6 +276,9 @@ remat_status remat_prepare(remat_context *ctx, struct remat_arena *arena,
     const struct remat_graph source = remat_graph_on_mesh(input, &settings->mesh);
     bool training = trains(input);
     *out = (struct remat_prepared){0};
+    remat_node foreign = remat_find_foreign(input);
+    if (!remat_is_none(foreign.i))
+        return add_foreign(&p, &source, foreign);
     REMAT_CHECK(check_zero(ctx, &source, settings->passes.zero, training));
     if (settings->passes.sequence_parallel)
         REMAT_CHECK(check_sequence(ctx, &source));

@@ -309,7 +309,7 @@ static remat_status read_node_head(struct ingest *in, struct remat_node_info *ou
     if (out->input_count < op->inputs_min || out->input_count > op->inputs_max)
         return INVALID(in, NODE "%u inputs, expected %u to %u", AT_NODE(in), out->input_count,
                        op->inputs_min, op->inputs_max);
-    if (out->output_count != op->outputs)
+    if (op->outputs && out->output_count != op->outputs)
         return INVALID(in, NODE "%u outputs, expected %u", AT_NODE(in), out->output_count,
                        op->outputs);
     return REMAT_OK;

@@ -171,6 +171,25 @@ static bool is_column_sum(const struct body *b, remat_value v)
            remat_op_has(node->op, REMAT_FACT_COLUMN_REDUCE);
 }
 
+/* Instructions that stand for a foreign node's: they read what it reads. */
+static uint16_t foreign_result(struct body *b, const struct remat_node_info *node)
+{
+    uint16_t reg = node->input_count ? argument(b, node->inputs[0])
+                                     : emit(b, instruction(REMAT_INSTRUCTION_column));
+    if (node->input_count == 1) {
+        struct remat_instruction one = instruction(REMAT_INSTRUCTION_neg);
+        one.args[0] = reg;
+        return emit(b, one);
+    }
+    for (uint32_t k = 1; k < node->input_count; k++) {
+        struct remat_instruction two = instruction(REMAT_INSTRUCTION_add);
+        two.args[0] = reg;
+        two.args[1] = argument(b, node->inputs[k]);
+        reg = emit(b, two);
+    }
+    return reg;
+}
+
 /* A new version, the f32 of a rounded value and a column sum to be rounded are in the register of
  * their input. */
 static void node_instruction(struct body *b, const struct remat_node_info *node)
@@ -184,6 +203,9 @@ static void node_instruction(struct body *b, const struct remat_node_info *node)
     case REMAT_OP_column:
         i.immediate = (float)remat_node_float(node, "value", 0);
         bind(b, out, emit(b, i));
+        return;
+    case REMAT_OP_foreign_pointwise:
+        bind(b, out, foreign_result(b, node));
         return;
     case REMAT_OP_assign:
         bind(b, out, argument(b, node->inputs[1]));
@@ -453,7 +475,7 @@ static void list_shared(struct remat_arena *arena, const struct remat_graph *gra
 /* Opcodes enter by name, so it outlives changes of their table. */
 uint64_t remat_kernel_hash(uint32_t kind, const struct remat_kernel_body *body)
 {
-    uint64_t hash = remat_hash_string(remat_kernel_kind_name(kind), 0);
+    uint64_t hash = remat_hash_string(remat_kernel_row(kind)->name, 0);
     for (uint32_t i = 0; body && i < body->instruction_count; i++) {
         const struct remat_instruction *instruction = &body->instructions[i];
         hash = remat_hash_string(remat_opcode_name(instruction->opcode), hash);

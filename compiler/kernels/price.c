@@ -294,6 +294,21 @@ static double transfer_ns(const struct remat_graph *graph, const struct remat_ke
     return link->latency_ns + (ranks - 1) * part / link->bytes_per_ns;
 }
 
+/* Attributes of a foreign node by their order in the row of its kernel. */
+enum { FOREIGN_FLOPS, FOREIGN_BYTES, FOREIGN_LAUNCHES, FOREIGN_NS };
+
+/* At the rate of matrix products of its first float operand's dtype. */
+static double foreign_ns(const struct remat_graph *graph, const struct remat_kernel_info *kernel,
+                         const struct remat_device_description *device)
+{
+    double rate = device->pointwise_flops_per_ns;
+    for (uint32_t o = kernel->operand_count; o-- > 0;) {
+        remat_dtype dtype = graph->values[kernel->operands[o].value.i].dtype;
+        rate = remat_dtype_is_float(dtype) ? device->matmul_flops_per_ns[dtype] : rate;
+    }
+    return kernel->parameters[FOREIGN_FLOPS] / rate;
+}
+
 static double compute_ns(const struct remat_graph *graph, const struct remat_kernel_info *kernel,
                          uint64_t flops, uint64_t bytes,
                          const struct remat_device_description *device)
@@ -308,6 +323,8 @@ static double compute_ns(const struct remat_graph *graph, const struct remat_ker
     case REMAT_ARITHMETIC_SERIES:
         return ROPE_FLOPS * (double)view_bytes(graph, &kernel->operands[0]) /
                device->pointwise_flops_per_ns;
+    case REMAT_ARITHMETIC_FOREIGN:
+        return foreign_ns(graph, kernel, device);
     case REMAT_ARITHMETIC_TRANSFER:
         return transfer_ns(graph, kernel, device);
     case REMAT_ARITHMETIC_SCATTER:
@@ -315,6 +332,24 @@ static double compute_ns(const struct remat_graph *graph, const struct remat_ker
     default:
         return (double)flops / device->pointwise_flops_per_ns;
     }
+}
+
+static uint64_t moved_bytes(const struct remat_graph *graph, const struct remat_kernel_info *kernel)
+{
+    bool stated = kernel->kind == REMAT_KERNEL_foreign && kernel->parameters[FOREIGN_BYTES] >= 0;
+    return stated ? (uint64_t)kernel->parameters[FOREIGN_BYTES]
+                  : remat_price_value_bytes(graph, kernel, REMAT_NO_VALUE);
+}
+
+static double roofline_ns(const struct remat_kernel_info *kernel, struct remat_load load,
+                          const struct remat_device_description *device)
+{
+    bool foreign = kernel->kind == REMAT_KERNEL_foreign;
+    double launches = foreign ? kernel->parameters[FOREIGN_LAUNCHES] : 1;
+    if (foreign && kernel->parameters[FOREIGN_NS] >= 0)
+        return kernel->parameters[FOREIGN_NS];
+    return launches * device->launch_ns +
+           (launches > 0 ? fmax(load.compute_ns, load.memory_ns) : 0);
 }
 
 /* Fills flops and moved bytes. */
@@ -325,7 +360,7 @@ static struct remat_load load_of(const struct remat_graph *graph,
 {
     struct again again = done_again(graph, kernel);
     out->flops = kernel_flops(graph, kernel);
-    out->moved_bytes = remat_price_value_bytes(graph, kernel, REMAT_NO_VALUE);
+    out->moved_bytes = moved_bytes(graph, kernel);
     return (struct remat_load){compute_ns(graph, kernel, out->flops, out->moved_bytes, device) +
                                    (double)again.flops / device->pointwise_flops_per_ns,
                                ((double)out->moved_bytes + (double)again.bytes) /
@@ -346,7 +381,7 @@ struct remat_price remat_price_kernel(const struct remat_graph *graph,
 {
     struct remat_price price = {0};
     struct remat_load load = load_of(graph, kernel, device, &price);
-    price.roofline_ns = device->launch_ns + fmax(load.compute_ns, load.memory_ns);
+    price.roofline_ns = roofline_ns(kernel, load, device);
     double ns = price.roofline_ns;
     if (device->profile)
         price.source = remat_profile_time(device->profile, device, graph, kernel, price.flops,

@@ -200,7 +200,7 @@ static kernel_id intern_kernel(struct lowerer *l, uint32_t kind,
     for (kernel_id k = {0}; k.i < l->kernels.count; k.i++)
         if (l->kernel_hashes.items[k.i] == hash)
             return k;
-    struct remat_kernel kernel = {.kind = kind, .key = remat_kernel_kind_name(kind)};
+    struct remat_kernel kernel = {.kind = kind, .key = remat_kernel_row(kind)->name};
     if (fused) {
         kernel.body = source->body;
         kernel.body.instructions =

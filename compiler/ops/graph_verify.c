@@ -22,6 +22,7 @@ struct verifier {
     remat_node *reader;                /* of each storage root: the last node that read it so far */
     uint8_t *uses;                     /* of each storage root: READ, FLAGGED */
     struct remat_value_info *inferred; /* of the node in hand: its outputs */
+    bool foreign;                      /* the graph has foreign nodes */
 };
 enum { READ = 1, FLAGGED = 2 };
 
@@ -91,6 +92,8 @@ static remat_status check_value(struct verifier *v, remat_value x)
         fault = "unknown initializer";
     else if (value->shape.rank > REMAT_RANK_MAX)
         fault = "too many axes";
+    else if (remat_dtype_row(value->dtype)->is_foreign && !v->foreign)
+        fault = "its type is one of foreign nodes, and the graph has none";
     for (uint32_t d = 0; !fault && d < value->shape.rank; d++)
         if (value->shape.dims[d] <= 0)
             fault = "an axis is empty";
@@ -279,6 +282,10 @@ static remat_status check_node(struct verifier *v, remat_node n)
         return INVALID(v->ctx, "unknown phase");
     if (node->op >= REMAT_OP_COUNT || node->origin >= REMAT_OP_COUNT)
         return INVALID(v->ctx, "unknown op");
+    if (v->foreign &&
+        remat_op_has(node->op, REMAT_FACT_COMPOSITE | REMAT_FACT_IN_PLACE | REMAT_FACT_COLLECTIVE))
+        return INVALID(v->ctx, "a composite op, an update or a transfer in a graph with foreign "
+                               "nodes");
     REMAT_CHECK(check_inputs(v, node));
     REMAT_CHECK(check_flags(v, node));
     REMAT_CHECK(check_outputs(v, n));
@@ -363,6 +370,7 @@ static remat_status verify(struct verifier *v)
     for (uint32_t n = 0; n < graph->node_count; n++)
         if (graph->nodes[n].output_count > most_outputs)
             most_outputs = graph->nodes[n].output_count;
+    v->foreign = !remat_is_none(remat_find_foreign(graph).i);
     REMAT_NEW(v->scratch, v->inferred, most_outputs);
     REMAT_NEW_UNINITIALIZED(v->scratch, v->producer, graph->value_count);
     REMAT_NEW_UNINITIALIZED(v->scratch, v->superseded, graph->value_count);

@@ -69,8 +69,9 @@ static remat_status check_arity(remat_context *ctx, const struct remat_node_info
         return INVALID(ctx, "%u inputs, expected %u to %u", node->input_count, op->inputs_min,
                        op->inputs_max);
     }
-    if (node->output_count != op->outputs)
-        return INVALID(ctx, "%u outputs, expected %u", node->output_count, op->outputs);
+    if (op->outputs ? node->output_count != op->outputs : node->output_count == 0)
+        return INVALID(ctx, "%u outputs, expected %s%u", node->output_count,
+                       op->outputs ? "" : "at least ", op->outputs ? op->outputs : 1u);
     return REMAT_OK;
 }
 
@@ -165,7 +166,6 @@ static remat_status infer(remat_context *ctx, const struct remat_graph *graph,
 remat_status remat_op_infer(remat_context *ctx, const struct remat_graph *graph,
                             const struct remat_node_info *node, struct remat_value_info *outputs)
 {
-    assert(node->output_count == remat_op_info(node->op)->outputs);
     memset(outputs, 0, node->output_count * sizeof *outputs);
     REMAT_CHECK(check_arity(ctx, node));
     REMAT_CHECK(check_attributes(ctx, node));

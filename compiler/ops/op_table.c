@@ -18,6 +18,7 @@ enum {
     RANDOM = REMAT_FACT_RANDOM,
     STATEFUL = REMAT_FACT_STATEFUL,
     COLLECTIVE = REMAT_FACT_COLLECTIVE,
+    FOREIGN = REMAT_FACT_FOREIGN,
 };
 
 const struct remat_op_info remat_op_table[REMAT_OP_COUNT] = {

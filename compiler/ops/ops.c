@@ -31,6 +31,14 @@ bool remat_op_recomputable(uint16_t op)
     return !remat_op_has(op, REMAT_FACT_IN_PLACE | REMAT_FACT_STATEFUL);
 }
 
+remat_node remat_find_foreign(const struct remat_graph *graph)
+{
+    remat_node n = {0};
+    while (n.i < graph->node_count && !remat_op_has(graph->nodes[n.i].op, REMAT_FACT_FOREIGN))
+        n.i++;
+    return n.i < graph->node_count ? n : REMAT_NO_NODE;
+}
+
 double remat_attribute_number(const struct remat_attribute *a)
 {
     return a->kind == REMAT_ATTRIBUTE_INT ? (double)a->i : a->f;

@@ -31,6 +31,7 @@ enum remat_op_fact {
     REMAT_FACT_RANDOM = 1 << 8,
     REMAT_FACT_STATEFUL = 1 << 9, /* never recomputed */
     REMAT_FACT_COLLECTIVE = 1 << 10,
+    REMAT_FACT_FOREIGN = 1 << 11, /* known by class, types and cost alone: planned, never lowered */
 };
 
 enum remat_layout_rule {
@@ -44,8 +45,8 @@ struct remat_builder;
 struct remat_op_info {
     const char *name;
     uint32_t facts;
-    uint8_t inputs_min, inputs_max, outputs;
-    const char *signature;  /* dtypes and shapes, as ops.def explains them */
+    uint8_t inputs_min, inputs_max, outputs; /* outputs 0: one or more */
+    const char *signature;                   /* dtypes and shapes, as ops.def explains them */
     uint16_t executor;      /* enum remat_opcode or enum remat_kernel_kind, by the facts */
     const char *attributes; /* accepted keys, separated by blanks; "key?": optional */
     /* Checks what the signature cannot express, and fills in dtypes and shapes of outputs that the
@@ -86,7 +87,8 @@ struct remat_suggestion remat_op_suggest(const char *name);             /* for a
 double remat_attribute_number(const struct remat_attribute *attribute); /* no list */
 /* The value of an attribute, or its default; the key is one of the op table's. */
 double remat_node_number(const struct remat_node_info *node, const char *key);
-bool remat_op_recomputable(uint16_t op); /* neither in place nor stateful */
+remat_node remat_find_foreign(const struct remat_graph *graph); /* the first; or none */
+bool remat_op_recomputable(uint16_t op);                        /* neither in place nor stateful */
 
 /* infer.c: checks arity and attribute keys, then calls shape(). The message does not name the node.
  */

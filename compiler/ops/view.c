@@ -65,6 +65,10 @@ static bool apply_view(const struct remat_graph *graph, const struct remat_node_
         const struct remat_attribute *permutation = remat_node_attribute(node, "permutation");
         for (uint32_t d = 0; d < permutation->count; d++)
             view->strides[d] = from.strides[permutation->ints[d]];
+    } else if (node->op == REMAT_OP_foreign_view) {
+        const struct remat_attribute *strides = remat_node_attribute(node, "strides");
+        view->offset_elements = (uint64_t)remat_node_int(node, "offset", 0);
+        memcpy(view->strides, strides->ints, strides->count * sizeof *strides->ints);
     } else {
         found = reshape_strides(&graph->values[node->inputs[0].i].shape, from.strides, to,
                                 view->strides);

@@ -339,13 +339,16 @@ uint64_t remat_hash(const void *data, size_t bytes, uint64_t seed)
 }
 
 const struct remat_dtype_row remat_dtypes[REMAT_DTYPE_COUNT] = {
-#define DTYPE(NAME, name, number, bytes, ...) [REMAT_##NAME] = {#name, bytes, false, false, false},
+#define DTYPE(NAME, name, number, bytes, ...)                                                      \
+    [REMAT_##NAME] = {#name, bytes, false, false, false, false},
 #define FLOAT_DTYPE(NAME, name, number, bytes, ...)                                                \
-    [REMAT_##NAME] = {#name, bytes, true, false, false},
+    [REMAT_##NAME] = {#name, bytes, true, false, false, false},
 #define COMPUTED_DTYPE(NAME, name, number, bytes, ...)                                             \
-    [REMAT_##NAME] = {#name, bytes, true, true, false},
+    [REMAT_##NAME] = {#name, bytes, true, true, false, false},
 #define ROUNDED_DTYPE(NAME, name, number, bytes, ...)                                              \
-    [REMAT_##NAME] = {#name, bytes, true, true, true},
+    [REMAT_##NAME] = {#name, bytes, true, true, true, false},
+#define FOREIGN_DTYPE(NAME, name, number, bytes)                                                   \
+    [REMAT_##NAME] = {#name, bytes, false, false, false, true},
 #include <remat/dtypes.def>
 };
 

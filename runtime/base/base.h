@@ -213,16 +213,18 @@ static inline uint64_t remat_hash_string(const char *text, uint64_t seed)
 /* REMAT_F32, ... from dtypes.def, which explains the kinds. */
 typedef enum remat_dtype {
 #define DTYPE(NAME, name, number, ...) REMAT_##NAME = (number),
+#define FOREIGN_DTYPE                  DTYPE
 #include <remat/dtypes.def>
     REMAT_DTYPE_COUNT = 1
-#define DTYPE(...) +1 /* NOLINT(bugprone-macro-parentheses) */
+#define DTYPE(...)    +1 /* NOLINT(bugprone-macro-parentheses) */
+#define FOREIGN_DTYPE DTYPE
 #include <remat/dtypes.def>
 } remat_dtype;
 
 struct remat_dtype_row {
     const char *name; /* "f32", ... */
     uint32_t bytes;
-    bool is_float, is_computed, is_rounded;
+    bool is_float, is_computed, is_rounded, is_foreign;
 };
 extern const struct remat_dtype_row remat_dtypes[REMAT_DTYPE_COUNT]; /* row 0 is no dtype */
 extern const char remat_computed_dtypes[];                           /* "f32 or bf16" */

@@ -201,7 +201,7 @@ void remat_kernel_body_print(const struct remat_kernel_body *body, struct remat_
     }
 }
 
-static const struct remat_kernel_row rows[REMAT_KERNEL_KIND_COUNT] = {
+static const struct remat_kernel_row rows[REMAT_KERNEL_KIND_COUNT + 1] = {
     [REMAT_KERNEL_fused] = {.name = "program",
                             .operands_max = UINT16_MAX,
                             .operands = "",
@@ -213,11 +213,19 @@ static const struct remat_kernel_row rows[REMAT_KERNEL_KIND_COUNT] = {
     [REMAT_KERNEL_##name] = {#name, REMAT_DISPATCH_##dispatch, __VA_ARGS__},
 #include "builtin_kernels.def"
 #undef BUILTIN_KERNEL
+    [REMAT_KERNEL_foreign] = {.name = "foreign",
+                              .operands_max = UINT16_MAX,
+                              .operands = "",
+                              .dtypes = "",
+                              .access = "",
+                              .layouts = "",
+                              .parameters = "flops bytes launches ns",
+                              .arithmetic = REMAT_ARITHMETIC_FOREIGN},
 };
 
 const struct remat_kernel_row *remat_kernel_row(uint32_t kind)
 {
-    assert(kind < REMAT_KERNEL_KIND_COUNT);
+    assert(kind <= REMAT_KERNEL_foreign);
     return &rows[kind];
 }
 

@@ -123,7 +123,8 @@ enum remat_kernel_kind {
 #define BUILTIN_KERNEL(name, ...) REMAT_KERNEL_##name,
 #include "builtin_kernels.def"
 #undef BUILTIN_KERNEL
-    REMAT_KERNEL_KIND_COUNT
+    REMAT_KERNEL_KIND_COUNT,
+    REMAT_KERNEL_foreign = REMAT_KERNEL_KIND_COUNT /* the compiler's alone, in no program */
 };
 const char *remat_kernel_kind_name(uint32_t kind); /* "program", "matmul", ...; NULL out of range */
 void remat_kernel_kind_arity(uint32_t kind, uint32_t *operands_min, uint32_t *operands_max,
@@ -134,9 +135,10 @@ enum remat_arithmetic {
     REMAT_ARITHMETIC_MATMUL,
     REMAT_ARITHMETIC_ATTENTION,
     REMAT_ARITHMETIC_ATTENTION_BACKWARD,
-    REMAT_ARITHMETIC_SCATTER, /* rows are looked for by their ids */
-    REMAT_ARITHMETIC_SERIES,  /* in double */
-    REMAT_ARITHMETIC_TRANSFER /* none: bytes go from rank to rank */
+    REMAT_ARITHMETIC_SCATTER,  /* rows are looked for by their ids */
+    REMAT_ARITHMETIC_SERIES,   /* in double */
+    REMAT_ARITHMETIC_TRANSFER, /* none: bytes go from rank to rank */
+    REMAT_ARITHMETIC_FOREIGN   /* what the node says */
 };
 
 /* The function that executes a command. */
@@ -157,7 +159,8 @@ struct remat_kernel_row {
     uint32_t touched, touched_like;
     enum remat_arithmetic arithmetic;
 };
-/* `kind` is in range; REMAT_KERNEL_fused has dispatch, arithmetic and no names. */
+/* `kind` is in range, or REMAT_KERNEL_foreign; REMAT_KERNEL_fused has dispatch, arithmetic and no
+ * names. */
 const struct remat_kernel_row *remat_kernel_row(uint32_t kind);
 /* Which letter of a row's dtypes, access and layouts is that of operand `operand` of `count`. */
 uint32_t remat_kernel_row_letter(const struct remat_kernel_row *row, uint32_t operand,

@@ -260,6 +260,8 @@ struct remat_program {
     const char *config; /* Hugging Face's config.json of the model, in a line; NULL or "": none */
     const char *plan_only; /* what of the model it leaves out, so that it must not run; NULL or "":
                               nothing */
+    const char *foreign;   /* a node whose kernel nothing executes, so that the program is looked at
+                              and   never written; NULL: none */
     const char *chosen_by; /* the option, "--ranks 8", that had it chosen how many parts a step's
                               batch has; NULL or "": that was given */
     uint64_t graph_hash, numerics_hash;

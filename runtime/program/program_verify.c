@@ -208,7 +208,8 @@ static remat_status verify_value(struct remat_verifier *v, uint32_t i)
     uint64_t elements, bytes;
     if (!value->name || !value->scope)
         return remat_verify_error(v, "values", i, NULL, "no name or scope");
-    if (!remat_dtype_name((remat_dtype)value->dtype))
+    const struct remat_dtype_row *dtype = remat_dtype_row((remat_dtype)value->dtype);
+    if (!dtype->name || dtype->is_foreign)
         return remat_verify_error(v, "values", i, value->name, "unknown dtype %u", value->dtype);
     if (value->role >= REMAT_ROLE_COUNT || value->phase >= REMAT_PHASE_COUNT || value->layer < -1)
         return remat_verify_error(v, "values", i, value->name,

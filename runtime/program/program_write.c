@@ -151,6 +151,11 @@ remat_status remat_program_write(remat_context *ctx, const struct remat_program 
                                  struct remat_arena *arena, const void **out_data,
                                  size_t *out_bytes)
 {
+    if (program->foreign)
+        return remat_error(ctx, REMAT_ERROR_USAGE,
+                           "no plan can be written: node \"%.200s\" is foreign, known by its cost "
+                           "alone",
+                           program->foreign);
     remat_status st = remat_program_verify(ctx, program); /* what is written can be read */
     if (st != REMAT_OK)
         return st;

@@ -21,18 +21,24 @@ package=$(ls build/remat_*.deb)
 version=$(dpkg-deb -f "$package" Version)
 
 cat >expected <<FILES
+$library/libremat-compiler.so
+$library/libremat-compiler.so.0
+$library/libremat-compiler.so.$version
 $library/libremat.a
 $library/libremat.so
 $library/libremat.so.0
 $library/libremat.so.$version
+$library/pkgconfig/remat-compiler.pc
 $library/pkgconfig/remat.pc
 usr/bin/remat-compile
 usr/bin/remat-dump
 usr/bin/remat-graph
 usr/bin/remat-run
 usr/bin/remat-solve
+usr/include/remat/compile.h
 usr/include/remat/engine.h
 usr/include/remat/remat.h
+usr/include/remat/solve.h
 usr/include/remat/status.h
 usr/share/bash-completion/completions/remat-compile
 usr/share/bash-completion/completions/remat-dump

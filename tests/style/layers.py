@@ -19,6 +19,7 @@ TREES = ("runtime", "compiler", "tools")
 LOWER = ["runtime/base", "runtime/files", "runtime/kernel", "runtime/program"]
 OWNER = {f"runtime/include/remat/{name}": "runtime/base" for name in ("status.h", "dtypes.def")}
 
+PUBLIC = ("runtime/include/", "compiler/include/")  # headers included as <remat/...>
 # folder: the folders it may include, itself aside. A folder takes the longest entry that fits.
 MAY_INCLUDE = {
     "runtime/include": ["runtime/base"],  # status.h alone: header_test compiles them by themselves
@@ -33,6 +34,8 @@ MAY_INCLUDE = {
                                                             "memory", "ops", "policy", "support")] + LOWER,
     "compiler": ["compiler"] + LOWER,
     "tools/run": ["runtime/include", "runtime/files/files.h", "tools/cli"],
+    "compiler/library": ["compiler", "compiler/include"] + LOWER,
+    "compiler/include": ["runtime/base"],
     "tools": ["runtime", "compiler", "tools"],
 }
 # folder: what it must not reach through any chain of headers, and the files that may.
@@ -63,12 +66,11 @@ def resolve(include, path, files):
     if name.startswith("flatbuffers/"):
         return "schemas/" + name
     if include[0] == "<":
-        public = "runtime/include/" + name
-        return public if public in files else None
+        return next((tree + name for tree in PUBLIC if tree + name in files), None)
     beside = os.path.normpath(os.path.join(os.path.dirname(path), name))
     if beside in files:
         return beside
-    found = [file for file in files if file.endswith("/" + name)]
+    found = [file for file in files if file.endswith("/" + name) and not file.startswith(PUBLIC)]
     if len(found) > 1:
         raise ValueError(f"\"{name}\" is ambiguous: {', '.join(found)}")
     return found[0] if found else None

@@ -3,7 +3,7 @@
 
 It is the header of that file's name or of the beginning of that name (verify.h for verify_alias.c), the one of the
 folder's name, one of the folder that has no source of its own name, or one of the folder whose text names the file. Two
-kinds of declarations are free: runtime/include is the API of all, and a name that a macro makes, as CPU_NAME(x) and
+kinds of declarations are free: runtime/include and compiler/include are the APIs, and a name that a macro makes, as CPU_NAME(x) and
 REMAT_PASS(x) do, is an interface with several implementations, such as an instruction set or a pass.
 
     owners.py ROOT"""
@@ -37,7 +37,7 @@ def main():
     files = [path for tree in TREES for path in sorted((root / tree).rglob("*.[ch]"))]
     owners = names(DEFINITION, [path for path in files if path.suffix == ".c"])
     declared = names(DECLARATION, [path for path in files
-                                   if path.suffix == ".h" and root / "runtime/include" not in path.parents])
+                                   if path.suffix == ".h" and not {root / "runtime/include", root / "compiler/include"} & set(path.parents)])
     faults = [f"{path}: {name} is defined in {', '.join(map(str, sorted(owners[name])))}"
               for name in declared if name in owners for path in sorted(declared[name])
               if not any(speaks_for(path, source) for source in owners[name])]

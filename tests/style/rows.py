@@ -8,7 +8,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 ROW = re.compile(r"^(\w+)\((.+)\)$", re.M)
-KINDS = ("DTYPE", "FLOAT_DTYPE", "COMPUTED_DTYPE", "ROUNDED_DTYPE")  # each is one of those before it, too
+KINDS = ("FOREIGN_DTYPE", "DTYPE", "FLOAT_DTYPE", "COMPUTED_DTYPE", "ROUNDED_DTYPE")  # each is one of those before it, too
 
 
 def text_of(path):
@@ -34,12 +34,12 @@ def actions():
 def main():
     dtypes = rows_of("runtime/include/remat/dtypes.def")
     of_kind = lambda kind: [cells for macro, cells in dtypes if KINDS.index(macro) >= KINDS.index(kind)]
-    numbers = {"INVALID": 0} | {cells[0]: int(cells[2]) for cells in of_kind("DTYPE")}
+    numbers = lambda kind: {"INVALID": 0} | {cells[0]: int(cells[2]) for cells in of_kind(kind)}
     choices = re.search(r'^OPTION\(dtype, "dtype", \w+, \w+, "\w+", "([^"]*)"', text_of("tools/cli/graph.def"), re.M)[1]
     ranges = {cells[0] for _, cells in rows_of("compiler/kernels/device_ranges.def")}
     faults = [f"{what}: {found}, where the rows have {rows}" for what, found, rows in (
-        ("schemas/graph.fbs, DType", enum_of("graph", "DType"), numbers),
-        ("schemas/program.fbs, DType", enum_of("program", "DType"), numbers),
+        ("schemas/graph.fbs, DType", enum_of("graph", "DType"), numbers("FOREIGN_DTYPE")),
+        ("schemas/program.fbs, DType", enum_of("program", "DType"), numbers("DTYPE")),
         ("schemas/program.fbs, Action", enum_of("program", "Action"), actions()),
         ("tools/cli/graph.def, --dtype", choices.split("|"), [cells[7] for cells in of_kind("COMPUTED_DTYPE")]),
     ) if found != rows]

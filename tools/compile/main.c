@@ -138,12 +138,13 @@ static remat_status deliver(remat_context *ctx, struct remat_arena *arena,
     const void *data;
     size_t bytes;
     FILE *stream; /* of a FIFO: opened while a signal still ends the wait for a reader */
-    if (report->program)
+    bool written = report->program && (!report->program->foreign || cli_has(args, OPTION_output));
+    if (written)
         REMAT_TRY(remat_outputs_stream(outputs, report->path, &stream));
     if (report->front)
         REMAT_TRY(remat_outputs_stream(outputs, report->curve_path, &stream));
     cli_hold_interrupts();
-    if (report->program) {
+    if (written) {
         REMAT_TRY(remat_program_write(ctx, report->program, arena, &data, &bytes));
         REMAT_TRY(remat_outputs_write(outputs, report->path, data, bytes));
     }

@@ -269,7 +269,10 @@ static void print_plan(const struct report *report)
     for (uint32_t i = 0; i < p->note_count; i++)
         print_text("note: ", p->notes[i]);
     print_advice(report);
-    print_text("plan         ", report->path);
+    if (p->foreign)
+        print_text("plan         none, for it cannot run: a foreign node is ", p->foreign);
+    else
+        print_text("plan         ", report->path);
 }
 
 /* "others are slower: 1-5, 9" */
@@ -562,7 +565,10 @@ static void print_json_plan(const struct report *report)
     printf("],\n");
     report_print_json_advice(&report->advices);
     printf(",\n  \"plan\": ");
-    cli_show_json(stdout, report->path);
+    if (p->foreign)
+        printf("null");
+    else
+        cli_show_json(stdout, report->path);
     printf("\n");
 }
 

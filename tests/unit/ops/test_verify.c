@@ -64,7 +64,11 @@ static void break_size(struct workbench *w)
 }
 static void break_dtype(struct workbench *w)
 {
-    w->graph->values[0].dtype = (remat_dtype)9;
+    w->graph->values[0].dtype = (remat_dtype)77;
+}
+static void break_foreign_dtype(struct workbench *w)
+{
+    w->graph->values[0].dtype = REMAT_B8;
 }
 static void break_role(struct workbench *w)
 {
@@ -230,6 +234,7 @@ static const struct {
     {break_empty, "value \"x0\": an axis is empty"},
     {break_size, "value \"x0\": the shape is too large"},
     {break_dtype, "value \"x0\": unknown type"},
+    {break_foreign_dtype, "value \"x0\": its type is one of foreign nodes, and the graph has none"},
     {break_role, "value \"x0\": unknown role"},
     {break_pin, "value \"t.exp_1\": unknown pin"},
     {break_initializer, "value \"x0\": unknown initializer"},

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Graphs that a host adds to. What is added is checked so far that nothing is out of range; the
+ * verifier of all graphs does the rest at the end. */
+#include "graph_builder.h"
+
+#include "ops.h"
+#include "range.h"
+
+#include <math.h>
+
+struct addition { /* arguments of a guarded call */
+    remat_graph_builder *to;
+    const char *name;
+    const remat_value_spec *value;
+    const remat_node_spec *node;
+    uint32_t id, *out;
+};
+
+static remat_status invalid_node(remat_graph_builder *g, const remat_node_spec *node,
+                                 const char *what, const char *value)
+{
+    const char *name = node->output_count ? node->outputs[0].name : NULL;
+    return remat_error(g->handle.ctx, REMAT_ERROR_INVALID, "node \"%.200s\": %s \"%.200s\"",
+                       name ? name : "", what, value ? value : "");
+}
+
+/* --- a graph --- */
+
+static remat_status begin(void *user)
+{
+    struct addition *a = user;
+    a->to->graph = remat_graph_create(&a->to->handle.arena, a->name);
+    return REMAT_OK;
+}
+
+remat_status remat_graph_builder_create(remat_context *ctx, const char *name,
+                                        remat_graph_builder **out)
+{
+    remat_graph_builder *g = *out = remat_handle_open(ctx, sizeof *g);
+    if (!g)
+        return REMAT_ERROR_MEMORY;
+    struct addition a = {.to = g, .name = name};
+    remat_status st = remat_guard(ctx, begin, &a);
+    if (st != REMAT_OK)
+        remat_graph_builder_destroy(out);
+    return st;
+}
+
+void remat_graph_builder_destroy(remat_graph_builder **graph)
+{
+    remat_handle_close(*graph);
+    *graph = NULL;
+}
+
+static remat_status check_open(const remat_graph_builder *g)
+{
+    return g->finished
+               ? remat_error(g->handle.ctx, REMAT_ERROR_USAGE,
+                             "graph \"%.200s\" is finished and takes nothing more", g->graph->name)
+               : REMAT_OK;
+}
+
+/* --- values --- */
+
+static remat_status check_value(remat_graph_builder *g, const remat_value_spec *v)
+{
+    static const char *const pins[] = {NULL, "save", "recompute"};
+    remat_dtype dtype;
+    const char *fault = NULL;
+    if (!v->name || !*v->name)
+        return remat_error(g->handle.ctx, REMAT_ERROR_INVALID, "value %u has no name",
+                           g->graph->value_count);
+    if (!v->dtype || !remat_dtype_parse(v->dtype, strlen(v->dtype), &dtype))
+        fault = "its dtype is unknown";
+    else if (v->rank > REMAT_VALUE_RANK_MAX)
+        fault = "it has too many axes";
+    else if (v->pin && strcmp(v->pin, pins[REMAT_PIN_SAVE]) != 0 &&
+             strcmp(v->pin, pins[REMAT_PIN_RECOMPUTE]) != 0)
+        fault = "its pin is neither \"save\" nor \"recompute\"";
+    return fault ? remat_error(g->handle.ctx, REMAT_ERROR_INVALID, "value \"%.200s\": %s", v->name,
+                               fault)
+                 : REMAT_OK;
+}
+
+/* Of a checked value. */
+static remat_value add_value(remat_graph_builder *g, const remat_value_spec *v)
+{
+    struct remat_value_info info = {.name =
+                                        remat_string(&g->handle.arena, v->name, strlen(v->name)),
+                                    .role = REMAT_ROLE_ACTIVATION,
+                                    .node = REMAT_NO_NODE};
+    (void)remat_dtype_parse(v->dtype, strlen(v->dtype), &info.dtype);
+    info.shape.rank = v->rank;
+    memcpy(info.shape.dims, v->shape, v->rank * sizeof *v->shape);
+    if (v->pin)
+        info.pin = *v->pin == 's' ? REMAT_PIN_SAVE : REMAT_PIN_RECOMPUTE;
+    return remat_graph_add_value(&g->handle.arena, g->graph, &info);
+}
+
+static remat_status add_input(void *user)
+{
+    struct addition *a = user;
+    remat_value v = add_value(a->to, a->value);
+    a->to->graph->values[v.i].role = REMAT_ROLE_INPUT;
+    *a->out = v.i;
+    return REMAT_OK;
+}
+
+remat_status remat_graph_builder_add_input(remat_graph_builder *graph,
+                                           const remat_value_spec *value, uint32_t *out_value)
+{
+    struct addition a = {.to = graph, .value = value, .out = out_value};
+    REMAT_CHECK(check_open(graph));
+    REMAT_CHECK(check_value(graph, value));
+    return remat_guard(graph->handle.ctx, add_input, &a);
+}
+
+/* --- nodes --- */
+
+static remat_status read_attribute(remat_graph_builder *g, const remat_node_spec *node,
+                                   const remat_attribute_spec *from, struct remat_attribute *to)
+{
+    if (!from->key)
+        return invalid_node(g, node, "no key of attribute", NULL);
+    const char *key = remat_string(&g->handle.arena, from->key, strlen(from->key));
+    *to = (struct remat_attribute){.key = key, .kind = remat_range_of(key).kind, .f = from->number};
+    if (from->integers || to->kind == REMAT_ATTRIBUTE_INTS) {
+        to->kind = REMAT_ATTRIBUTE_INTS;
+        to->ints =
+            remat_copy(&g->handle.arena, from->integers, from->integer_count, sizeof(int64_t));
+        to->count = from->integer_count;
+    } else if (to->kind == REMAT_ATTRIBUTE_INT) {
+        if (!(fabs(from->number) < 0x1p53) || from->number != floor(from->number))
+            return invalid_node(g, node, "no integer is its attribute", from->key);
+        to->i = (int64_t)from->number;
+    }
+    return REMAT_OK;
+}
+
+static remat_status read_phase(remat_graph_builder *g, const remat_node_spec *node, uint8_t *out)
+{
+    for (*out = 0; *out < REMAT_PHASE_INIT; ++*out)
+        if (node->phase && strcmp(node->phase, remat_phase_name(*out)) == 0)
+            return REMAT_OK;
+    return invalid_node(g, node, "unknown phase", node->phase);
+}
+
+static remat_status check_node(remat_graph_builder *g, const remat_node_spec *node)
+{
+    for (uint32_t k = 0; k < node->input_count; k++)
+        if (node->inputs[k] >= g->graph->value_count)
+            return remat_error(
+                g->handle.ctx, REMAT_ERROR_INVALID, "node \"%.200s\": input %u is no value so far",
+                node->output_count && node->outputs[0].name ? node->outputs[0].name : "", k);
+    for (uint32_t k = 0; k < node->output_count; k++)
+        REMAT_CHECK(check_value(g, &node->outputs[k]));
+    return node->output_count ? REMAT_OK : invalid_node(g, node, "no output of op", node->op);
+}
+
+static remat_status add_node(void *user)
+{
+    struct addition *a = user;
+    remat_graph_builder *g = a->to;
+    const remat_node_spec *from = a->node;
+    struct remat_node_info info = {.origin_group = REMAT_NONE,
+                                   .input_count = from->input_count,
+                                   .output_count = from->output_count,
+                                   .attribute_count = from->attribute_count};
+    struct remat_attribute *attributes;
+    remat_value *inputs, *outputs;
+    if (!from->op || !remat_op_find(from->op, strlen(from->op), &info.op))
+        return invalid_node(g, from, "unknown op", from->op);
+    REMAT_CHECK(read_phase(g, from, &info.phase));
+    REMAT_NEW(&g->handle.arena, attributes, from->attribute_count);
+    for (uint32_t k = 0; k < from->attribute_count; k++)
+        REMAT_CHECK(read_attribute(g, from, &from->attributes[k], &attributes[k]));
+    REMAT_NEW(&g->handle.arena, inputs, from->input_count);
+    REMAT_NEW(&g->handle.arena, outputs, from->output_count);
+    info.scope = remat_graph_scope(&g->handle.arena, g->graph, from->scope ? from->scope : "");
+    for (uint32_t k = 0; k < from->input_count; k++)
+        inputs[k].i = from->inputs[k];
+    for (uint32_t k = 0; k < from->output_count; k++)
+        outputs[k] = add_value(g, &from->outputs[k]);
+    info.inputs = inputs;
+    info.outputs = outputs;
+    info.attributes = attributes;
+    *a->out = outputs[0].i;
+    remat_graph_append_node(&g->handle.arena, g->graph, &info);
+    return REMAT_OK;
+}
+
+remat_status remat_graph_builder_add_node(remat_graph_builder *graph, const remat_node_spec *node,
+                                          uint32_t *out_value)
+{
+    struct addition a = {.to = graph, .node = node, .out = out_value};
+    REMAT_CHECK(check_open(graph));
+    REMAT_CHECK(check_node(graph, node));
+    return remat_guard(graph->handle.ctx, add_node, &a);
+}
+
+/* --- the end --- */
+
+static remat_status add_output(void *user)
+{
+    struct addition *a = user;
+    REMAT_PUSH(&a->to->handle.arena, &a->to->outputs, (remat_value){a->id});
+    return REMAT_OK;
+}
+
+remat_status remat_graph_builder_add_output(remat_graph_builder *graph, uint32_t value)
+{
+    struct addition a = {.to = graph, .id = value};
+    REMAT_CHECK(check_open(graph));
+    if (value >= graph->graph->value_count)
+        return remat_error(graph->handle.ctx, REMAT_ERROR_INVALID, "output %u is no value", value);
+    return remat_guard(graph->handle.ctx, add_output, &a);
+}
+
+static remat_status finish(void *user)
+{
+    struct addition *a = user;
+    struct remat_graph *graph = a->to->graph;
+    graph->outputs = a->to->outputs.items;
+    graph->output_count = (uint32_t)a->to->outputs.count;
+    return remat_graph_verify(a->to->handle.ctx, graph);
+}
+
+remat_status remat_graph_builder_finish(remat_graph_builder *graph)
+{
+    struct addition a = {.to = graph};
+    REMAT_CHECK(check_open(graph));
+    REMAT_CHECK(remat_guard(graph->handle.ctx, finish, &a));
+    graph->finished = true;
+    return REMAT_OK;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Private to this folder: what handles hold. */
+#ifndef REMAT_GRAPH_BUILDER_H
+#define REMAT_GRAPH_BUILDER_H
+
+#include "compile.h"
+#include "handle.h"
+
+#include <remat/compile.h>
+
+struct remat_graph_builder {
+    struct remat_handle handle;
+    struct remat_graph *graph;
+    struct REMAT_LIST(remat_value) outputs;
+    bool finished;
+};
+
+struct remat_compile_options {
+    struct remat_handle handle;
+    const char *target;
+    uint32_t threads; /* 0: the target's own */
+    bool has_budget, has_reserve;
+    uint64_t budget_bytes, reserve_bytes;
+    remat_is_cancelled is_cancelled; /* NULL: never */
+    void *user;
+};
+
+#endif
