@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/report.png is the page of the plan that docs/cli.md names: a picture of below 200 kB. It is taken in Chromium.
+"""docs/report.png and docs/diff.png are the pages of the plans that docs/cli.md names: pictures of below 200 kB. They are
+taken in Chromium.
 
     report_picture.py BUILD_DIRECTORY [--update]"""
 import base64
@@ -15,8 +16,8 @@ import tempfile
 import zlib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PICTURE = ROOT / "docs/report.png"
-WIDTH, HEIGHT, LARGEST = 1180, 940, 200_000
+PICTURES = {"report": ("gpt3.html", 940), "diff": ("gpt3-diff.html", 1190)}  # page, height
+WIDTH, LARGEST = 1180, 200_000
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
@@ -72,7 +73,7 @@ def smaller(png):
 
 def commands():
     lines = re.findall(r"^\$ (remat-(?:graph gpt3-175b|compile gpt3|dump gpt3).*)$", (ROOT / "docs/cli.md").read_text(encoding="utf-8"), re.M)
-    assert len(lines) == 3, lines
+    assert len(lines) == 5, lines
     return [shlex.split(line) for line in lines]
 
 
@@ -84,23 +85,25 @@ def take(tools):
         subprocess.run([tools / command[0], *command[1:]], cwd=folder, check=True, stdout=subprocess.DEVNULL)
     driver = start()
     try:
-        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": WIDTH, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": False})
         driver.execute_cdp_cmd("Emulation.setScrollbarsHidden", {"hidden": True})
-        driver.get((folder / "gpt3.html").as_uri())
-        driver.execute_script("drawAll()")
-        png = driver.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})["data"]
+        for picture, (page, height) in PICTURES.items():
+            driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": WIDTH, "height": height, "deviceScaleFactor": 1, "mobile": False})
+            driver.get((folder / page).as_uri())
+            driver.execute_script("drawAll()")
+            png = driver.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})["data"]
+            (ROOT / f"docs/{picture}.png").write_bytes(smaller(base64.b64decode(png)))
     finally:
         driver.quit()
-    PICTURE.write_bytes(smaller(base64.b64decode(png)))
 
 
 def main():
     if "--update" in sys.argv:
         take(pathlib.Path(os.path.abspath(sys.argv[1])) / "tools")
     commands()
-    png = PICTURE.read_bytes()
-    width, height = struct.unpack(">II", next(chunks(png))[1][:8])
-    assert (width, height) == (WIDTH, HEIGHT) and len(png) < LARGEST, (width, height, len(png))
+    for picture, (_, high) in PICTURES.items():
+        png = (ROOT / f"docs/{picture}.png").read_bytes()
+        width, height = struct.unpack(">II", next(chunks(png))[1][:8])
+        assert (width, height) == (WIDTH, high) and len(png) < LARGEST, (picture, width, height, len(png))
 
 
 main()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report, without a browser: its data are those of --format json, view by view; it names no other place, whatever
-the names in a graph, and a plan of 96 layers stays small. Curves and traces beside a plan are shown as they are, or
+"""The report, without a browser: its data are those of --format json, view by view, those of another plan laid over it too;
+it names no other place, whatever the names in a graph, and a plan of 96 layers, or two, stays small. Curves and traces beside a plan are shown as they are, or
 refused by place. In a browser: report_browser.py.
 
     report.py TOOLS [part]: without the large plan"""
@@ -11,8 +11,18 @@ import re
 import sys
 import tempfile
 
-from report_page import BESIDE, HOSTILE, PLANS, VIEWS, check_text, data_of, make_plans, unpacked, without_nulls
+from report_page import BESIDE, HOSTILE, PLANS, UNSEEN, VIEWS, check_text, data_of, make_plans, unpacked, without_nulls
 from harness import INVALID, IO, Tools
+
+
+def check_view(call, name, tables, view):
+    """As the view says it, but for what the page does not show."""
+    said = json.loads(call("dump", f"{name}.plan", *VIEWS[view], "--format", "json"))
+    del said["schema"]
+    for command in said.get("schedule", []):
+        for key in UNSEEN:
+            del command[key]
+    assert without_nulls(unpacked(tables[view], tables["texts"])) == without_nulls(said), (name, view)
 
 
 def check_data(call, name, page):
@@ -20,14 +30,24 @@ def check_data(call, name, page):
     said_by = lambda *options: json.loads(call("dump", f"{name}.plan", *options, "--format", "json"))
     assert {"schema": "remat-plan/1", **data["summary"]} == said_by()
     tables = data["tables"]
-    for view, options in VIEWS.items():
-        said = said_by(*options)
-        del said["schema"]
-        found = unpacked(tables[view], tables["texts"])
-        assert without_nulls(found) == without_nulls(said), (name, view)
+    for view in VIEWS:
+        check_view(call, name, tables, view)
     assert tables.keys() == {*VIEWS, "step", "curve", "measured", "texts"}, tables.keys()
     line = next(iter(re.findall(r"^certificate (.*)", call("dump", f"{name}.plan"), re.M)), "")
     assert data["certificate"] == line, (data["certificate"], line)
+
+
+def check_other(call, name, other, page):
+    """Of a plan that another one is laid over: what differs, and the other's summary, commands and step."""
+    data = data_of(page)
+    tables = data["tables"]
+    view = lambda of, *options: json.loads(call("dump", f"{of}.plan", *options, "--format", "json"))
+    assert {"schema": "remat-plan/1", **data["summary"]} == view(name) and {"schema": "remat-plan/1", **data["other"]} == view(other)
+    difference = unpacked(tables["diff"], tables["texts"])
+    assert {"schema": "remat-plan/1", **difference} == view(name, "--diff", f"{other}.plan"), name
+    check_view(call, other, {**tables["other"], "texts": tables["texts"]}, "schedule")
+    alone = data_of(call("dump", f"{other}.plan", "--format", "html"))["tables"]
+    assert unpacked(tables["other"]["step"], tables["texts"]) == unpacked(alone["step"], alone["texts"]), name
 
 
 def check_curve(names):
@@ -124,6 +144,11 @@ def main():
             page = file.read()
         templates.add(check_text(name, page))
         check_data(call, name, page)
+    for name, other, path in [*((n, f"{n}-other", f"{n}-diff.html") for n in names if n in PLANS), ("tiny", "tiny", "itself.html")]:
+        with open(path, encoding="ascii") as file:
+            overlay = file.read()
+        templates.add(check_text(path, overlay))
+        check_other(call, name, other, overlay)
     assert len(templates) == 1
     assert HOSTILE in data_of(page)["tables"]["texts"]
     assert data_of(page)["summary"]["graph"] == HOSTILE

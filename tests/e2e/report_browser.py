@@ -9,18 +9,29 @@ import sys
 import tempfile
 
 from browser import LEFT, RIGHT, Page, size, start, time
-from report_page import HOSTILE, PLANS, make_plans
+from report_overlay import check_equal, check_overlay
+from report_page import HOSTILE, PLANS, make_plans, positions_of
 from selenium.webdriver.common.keys import Keys
 
 
 class PlanPage(Page):
-    def __init__(self, driver, call, name):
-        super().__init__(driver, name)
-        self.view = lambda *options: json.loads(call("dump", f"{name}.plan", *options, "--format", "json"))
-        self.summary = self.view()
-        self.memory = self.view("--memory")
-        self.commands = self.view("--schedule")["schedule"]
-        self.decisions = self.view("--why", "*")["why"]
+    """Of a plan, and of another one laid over it."""
+
+    def __init__(self, driver, call, plan, other=None, name=None):
+        view = lambda of, *options: json.loads(call("dump", f"{of}.plan", *options, "--format", "json"))
+        self.plan, self.other = plan, other
+        self.summary = view(plan)
+        self.memory = view(plan, "--memory")
+        self.commands = view(plan, "--schedule")["schedule"]
+        self.decisions = view(plan, "--why", "*")["why"]
+        if other:
+            self.other_summary, self.other_commands = view(other), view(other, "--schedule")["schedule"]
+            self.diff = view(plan, "--diff", f"{other}.plan")
+        self.view = lambda *options: view(plan, *options)
+        super().__init__(driver, name or plan)
+
+    def positions(self):
+        return positions_of(self.summary, self.commands)
 
 
 def check_figures(page):
@@ -42,31 +53,10 @@ def check_figures(page):
                                            for m in summary["manuals"]], systems
 
 
-def positions_of(page):
-    """By command of a step, when computation comes to it; by segment, its end: two clocks, as of docs/ranks.md."""
-    start, ends, now = {}, {}, 0
-    for name in dict.fromkeys(call["segment"] for call in page.summary["entries"]["train"]):
-        inside = [c for c in page.commands if c["segment"] == name]
-        last = {c["transfer"]["group"]: c["index"] for c in inside if "transfer" in c}
-        stream, due = now, {}
-        for command in inside:
-            now = max(now, due.get(command["index"], 0))
-            start[command["index"]] = now
-            if "transfer" not in command:
-                now += command["estimated_ns"]
-                continue
-            stream = max(stream, now) + command["estimated_ns"]
-            moved = command["transfer"]
-            due[moved.get("complete_before", last[moved["group"]] + 1)] = stream
-        now = max(now, due.get(inside[-1]["index"] + 1, 0))
-        ends[name] = now
-    return start, ends, now
-
-
 def check_boxes(page):
     """Each buffer of a step has the rectangle of its lifespan and its place, from one corner of the picture to the other."""
-    start, ends, _ = positions_of(page)
-    whole = page.run("return step.end")
+    start, ends, end_of_step = page.positions()
+    whole, own = page.run("return [axisEnd(), step.end]")
     boxes, width, height = page.run("const w = memoryCanvas.clientWidth, h = memoryCanvas.clientHeight;"
                                     "return [buffers.map(b => { const x = boxOf(b, w, h); return x && [x.x, x.y, x.width, x.height]; }), w, h]")
     assert len(boxes) == len(page.memory["buffers"])
@@ -74,14 +64,16 @@ def check_boxes(page):
     floor = boxes[first][1] + boxes[first][3]
     top = max((i for i, box in enumerate(boxes) if box), key=lambda i: page.memory["buffers"][i]["offset"])
     scale = (floor - boxes[top][1] - boxes[top][3]) / page.memory["buffers"][top]["offset"]
-    assert 0.5 * height < scale * page.summary["arena_bytes"] < height, (scale, height)
+    arenas = [page.summary["arena_bytes"], *([page.other_summary["arena_bytes"]] if page.other else [])]
+    assert 0.5 * height < scale * max(arenas) < height, (scale, height)
     x_of = lambda ns: LEFT + ns / whole * (width - LEFT - RIGHT)
     compared = 0
     measured = page.run("return step.segments.reduce((sum, s) => sum + s.measured, 0)")
-    assert whole == positions_of(page)[2] or page.name == "tiny" and whole == max(measured, positions_of(page)[2])
+    assert own == end_of_step or page.name == "tiny" and own == max(measured, end_of_step)
+    assert whole == max(own, positions_of(page.other_summary, page.other_commands)[2] if page.other else 0)
     for buffer, box in zip(page.memory["buffers"], boxes):
         if buffer["persistent"]:
-            begin, end = 0, whole
+            begin, end = 0, own
         elif buffer["born"] in start:
             begin = start[buffer["born"]]
             end = start[buffer["dies"]] if page.commands[buffer["dies"] - 1]["segment"] == page.commands[min(buffer["dies"], len(page.commands) - 1)]["segment"] \
@@ -134,7 +126,7 @@ def check_pointing(page, boxes):
 def check_clicks(page):
     """Anywhere: who lives there."""
     width, height = page.run("return [memoryCanvas.clientWidth, memoryCanvas.clientHeight]")
-    start, _, _ = positions_of(page)
+    start, _, _ = page.positions()
     whole = page.run("return step.end")
     for share in (0.07, 0.35, 0.8):
         at = LEFT + share * (width - LEFT - RIGHT)
@@ -212,7 +204,7 @@ def check_keys(page):
     page.find("#scroller").send_keys(Keys.END, Keys.ENTER)
     assert page.commands[page.cursor()]["phase"] == "backward"
     page.run("document.getElementById('axis').value = 'commands'; document.getElementById('axis').onchange()")
-    assert page.run("return axisEnd()") == len(positions_of(page)[0])
+    assert page.run("return axisEnd()") == len(page.positions()[0])
     page.run("document.getElementById('axis').value = 'time'; document.getElementById('axis').onchange()")
 
 
@@ -252,6 +244,19 @@ def check_looks(page):
     classes = {b["class"] for b in page.memory["buffers"]}
     assert classes == {text[2:] for text in legend if text != "live bytes"}, legend
     assert page.run("return new Set(CLASSES.map(c => c[1])).size * 100 + new Set(CLASSES.map(c => c[2])).size") == 707
+
+
+def check_visible(page):
+    """No box is too thin to be seen: where its middle is, the picture is not free."""
+    hidden, boxes = page.run(
+        "const copy = document.createElement('canvas'), [w, h] = [copy.width, copy.height] = [memoryCanvas.width, memoryCanvas.height];"
+        "const c = copy.getContext('2d', {willReadFrequently: true}); c.drawImage(memoryCanvas, 0, 0);"
+        "const d = c.getImageData(0, 0, w, h).data, ratio = w / memoryCanvas.clientWidth, free = css('--free');"
+        "const at = (x, y) => { const i = 4 * (Math.floor(y * ratio) * w + Math.floor(x * ratio));"
+        "return '#' + [0, 1, 2].map(k => d[i + k].toString(16).padStart(2, '0')).join(''); };"
+        "const boxes = stepBuffers.map(b => boxOf(b, memoryCanvas.clientWidth, memoryCanvas.clientHeight)).filter(Boolean);"
+        "return [boxes.filter(b => at(b.x + b.width / 2, b.y + b.height / 2) === free).length, boxes.length]")
+    assert boxes > 50 and hidden == 0, (page.name, hidden, boxes)
 
 
 def check_beside(page):
@@ -301,7 +306,15 @@ def main():
             check_marks(page)
             check_beside(page)
             check_looks(page)
+            check_visible(page)
             page.check_quiet()
+            page = PlanPage(driver, call, name, f"{name}-other", f"{name}-diff")
+            check_figures(page)
+            check_overlay(page, check_boxes(page))
+            page.check_quiet()
+        page = PlanPage(driver, call, "tiny", "tiny", "itself")
+        check_equal(page)
+        page.check_quiet()
         page = PlanPage(driver, call, "hostile")
         check_hostile(page)
         page.check_quiet()

@@ -16,6 +16,13 @@ PLANS = {  # options of remat-graph, and of remat-compile
               ["--target", "h100-sxm", "--mesh", "dp=16,tp=8", "--zero", "3", "--sequence-parallel", "--recompute-granularity", "full",
                "--recompute-method", "block", "--recompute-num-layers", "34"]),
 }
+OTHERS = {  # options of the plan that --diff compares with
+    "tiny": ["--budget", "141MB"],
+    "parts": ["--mesh", "dp=2,tp=2", "--sequence-parallel", "--budget", "141MB"],
+    "large": ["--target", "h100-sxm", "--mesh", "dp=16,tp=8", "--zero", "3", "--sequence-parallel", "--recompute-granularity", "full",
+              "--recompute-method", "block", "--recompute-num-layers", "60", "--save", "h.3?.mlp.act"],
+}
+UNSEEN = ("operands", "flops", "moved_bytes")  # of commands, what the page does not show
 VIEWS = {"memory": ["--memory"], "schedule": ["--schedule"], "kernels": ["--kernels"], "placement": ["--placement"], "why": ["--why", "*"]}
 LARGEST = 5_000_000
 DATA = r'<script type="application/json" id="(?:plan|run)">(.*?)</script>'
@@ -23,12 +30,13 @@ BESIDE = {"tiny": ["--curve", "curve.json", "--with", "trace.json"], "large": ["
 
 
 def make_plans(tools, names=(*PLANS, "hostile")):
-    """Into the working folder, with a report of each; "tiny" is always among them."""
+    """Into the working folder, with a report of each, and of each laid over by another; "tiny" is always among them."""
     call = Tools(tools).text
     for name in PLANS.keys() & {"tiny", *names}:
         graph, options = PLANS[name]
         call("graph", *graph, "-o", f"{name}.fbs")
         call("compile", f"{name}.fbs", *options, "-o", f"{name}.plan")
+        call("compile", f"{name}.fbs", *OTHERS[name], "-o", f"{name}-other.plan")
     quoted = json.dumps(HOSTILE, ensure_ascii=False)
     text = call("dump", "tiny.fbs", "--text").replace("%h.1.mlp.act ", f"%{quoted} ")
     with open("hostile.graph", "w", encoding="utf-8") as out:
@@ -39,7 +47,31 @@ def make_plans(tools, names=(*PLANS, "hostile")):
     call("run", "tiny.plan", "--text", TEXT, "--steps", "3", "--trace", "trace.json")
     for name in names:
         call("dump", f"{name}.plan", "--format", "html", *BESIDE.get(name, []), "-o", f"{name}.html")
+        if name in PLANS:
+            call("dump", f"{name}.plan", "--diff", f"{name}-other.plan", "--format", "html", "-o", f"{name}-diff.html")
+    call("dump", "tiny.plan", "--diff", "tiny.plan", "--format", "html", "-o", "itself.html")
     return call
+
+
+def positions_of(summary, commands):
+    """By command of a step, when computation comes to it; by segment, its end: two clocks, as of docs/ranks.md."""
+    start, ends, now = {}, {}, 0
+    for name in dict.fromkeys(call["segment"] for call in summary["entries"]["train"]):
+        inside = [c for c in commands if c["segment"] == name]
+        last = {c["transfer"]["group"]: c["index"] for c in inside if "transfer" in c}
+        stream, due = now, {}
+        for command in inside:
+            now = max(now, due.get(command["index"], 0))
+            start[command["index"]] = now
+            if "transfer" not in command:
+                now += command["estimated_ns"]
+                continue
+            stream = max(stream, now) + command["estimated_ns"]
+            moved = command["transfer"]
+            due[moved.get("complete_before", last[moved["group"]] + 1)] = stream
+        now = max(now, due.get(inside[-1]["index"] + 1, 0))
+        ends[name] = now
+    return start, ends, now
 
 
 def data_of(page):

@@ -1,19 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --diff: two plans side by side; only what differs. Of a plan and itself there is nothing. In
- * arrays of two, and as "this" and "other" in JSON, the plan itself comes first. */
+/* Differences between a plan and another one. Of arrays of two, the first is the plan's. */
 #ifndef REMAT_DUMP_DIFF_H
 #define REMAT_DUMP_DIFF_H
 
 #include "dump.h"
-
-/* As lines of text; empty for a plan and itself. REMAT_ERROR_MEMORY. */
-remat_status dump_diff_text(struct remat_arena *arena, const struct remat_program *program,
-                            const struct remat_program *other, struct remat_text *out);
-/* As arrays "costs", "settings", "by_layers", "decisions", "kernels". */
-remat_status dump_diff_json(struct remat_arena *arena, const struct remat_program *program,
-                            const struct remat_program *other, struct dump_json *out);
-
-/* --- shared by these --- */
 
 /* A number or a setting of both plans. */
 struct plan_difference {

@@ -50,14 +50,16 @@ static json_t *make_decision(const struct decision_pair *pair)
                      (json_int_t)(b ? b->recompute_ns : 0));
 }
 
-remat_status dump_diff_json(struct remat_arena *arena, const struct remat_program *program,
-                            const struct remat_program *other, struct dump_json *out)
+remat_status dump_diff_json(remat_context *ctx, struct remat_arena *arena,
+                            const struct remat_program *program, const struct dump_asked *asked,
+                            struct dump_json *out)
 {
+    (void)ctx;
     remat_status st = REMAT_OK;
     struct plan_diff diff;
     json_t *costs = json_array(), *settings = json_array(), *decisions = json_array(),
            *kernels = json_array();
-    REMAT_TRY(dump_diff_find(arena, program, other, &diff));
+    REMAT_TRY(dump_diff_find(arena, program, asked->other, &diff));
     for (size_t i = 0; i < diff.numbers.count; i++) {
         const struct plan_difference *row = &diff.numbers.items[i];
         dump_push(out, costs,

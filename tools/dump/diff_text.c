@@ -147,12 +147,14 @@ fail:
     return st;
 }
 
-remat_status dump_diff_text(struct remat_arena *arena, const struct remat_program *program,
-                            const struct remat_program *other, struct remat_text *out)
+remat_status dump_diff_text(remat_context *ctx, struct remat_arena *arena,
+                            const struct remat_program *program, const struct dump_asked *asked,
+                            struct remat_text *out)
 {
+    (void)ctx;
     remat_status st = REMAT_OK;
     struct plan_diff diff;
-    REMAT_TRY(dump_diff_find(arena, program, other, &diff));
+    REMAT_TRY(dump_diff_find(arena, program, asked->other, &diff));
     if (diff.numbers.count)
         REMAT_TRY(print_numbers(arena, &diff.numbers, out));
     if (diff.settings.count)

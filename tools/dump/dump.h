@@ -36,6 +36,7 @@ struct dump_asked {
     uint32_t glob_count;
     const char *curve; /* as remat-compile --curve writes it: of the report */
     const char *with;  /* as remat-run --trace writes it: of the report; a snapshot: of --memory */
+    const struct remat_program *other; /* of --diff: a second plan */
 };
 
 /* REMAT_ERROR_USAGE: there is no such part. Scratch memory comes from `arena`. */
@@ -53,7 +54,7 @@ typedef remat_status (*dump_json_view)(remat_context *ctx, struct remat_arena *a
                                     const struct remat_program *program,                           \
                                     const struct dump_asked *asked, struct dump_json *out)
 
-/* Each in a file of its name. */
+/* Each in a file of its name; diff in diff_text.c and diff_json.c. */
 DUMP_VIEW(summary);   /* what was asked for and what it costs; at most 60 lines */
 DUMP_VIEW(decisions); /* which values are saved; in text, equal rows of several layers are one */
 DUMP_VIEW(memory);    /* who lives at the peak, and the arena over the schedule */
@@ -61,6 +62,7 @@ DUMP_VIEW(at);        /* who lives while a command runs, and the room left there
 DUMP_VIEW(placement); /* parts of values on ranks, and transfers within layers */
 DUMP_VIEW(schedule);  /* the commands in order, by segment, those of the step first; a segment */
 DUMP_VIEW(kernels);   /* each distinct kernel, the most expensive first, with its instructions */
+DUMP_VIEW(diff);      /* what differs from asked->other; of a plan and itself nothing, no line */
 DUMP_VIEW(why);       /* what saving and recomputing cost, of decisions whose names match a glob */
 
 /* A file of a plan. */

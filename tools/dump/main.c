@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* remat-dump: what a plan or a graph says, for people and for programs. */
 #include "check.h"
-#include "diff.h"
 #include "dump_graph.h"
 #include "emit_policy.h"
 #include "file.h"
@@ -52,15 +51,16 @@ enum format {
 };
 static const struct {
     dump_file file; /* NULL: a form of every view */
-    uint32_t view;  /* a form of this view alone; NO_VIEW: a file of its own */
+    uint32_t view;  /* a form of this view; NO_VIEW: a file of its own */
+    bool own;       /* a file of its own too */
 } formats[] = {
-    [FORMAT_TEXT] = {NULL, NO_VIEW},
-    [FORMAT_JSON] = {NULL, NO_VIEW},
-    [FORMAT_CSV] = {dump_memory_csv, OPTION_memory},
-    [FORMAT_TRACE] = {dump_step_trace, NO_VIEW},
-    [FORMAT_HTML] = {dump_report_html, NO_VIEW},
-    [FORMAT_SNAPSHOT] = {dump_snapshot, NO_VIEW},
-    [FORMAT_DOT] = {dump_dot, NO_VIEW},
+    [FORMAT_TEXT] = {NULL, NO_VIEW, false},
+    [FORMAT_JSON] = {NULL, NO_VIEW, false},
+    [FORMAT_CSV] = {dump_memory_csv, OPTION_memory, false},
+    [FORMAT_TRACE] = {dump_step_trace, NO_VIEW, true},
+    [FORMAT_HTML] = {dump_report_html, OPTION_diff, true},
+    [FORMAT_SNAPSHOT] = {dump_snapshot, NO_VIEW, true},
+    [FORMAT_DOT] = {dump_dot, NO_VIEW, true},
 };
 
 static const struct {
@@ -74,6 +74,7 @@ static const struct {
     [OPTION_placement] = {dump_placement_text, dump_placement_json},
     [OPTION_schedule] = {dump_schedule_text, dump_schedule_json},
     [OPTION_kernels] = {dump_kernels_text, dump_kernels_json},
+    [OPTION_diff] = {dump_diff_text, dump_diff_json},
     [OPTION_why] = {dump_why_text, dump_why_json},
 };
 
@@ -119,10 +120,10 @@ static remat_status read_request(remat_context *ctx, struct remat_arena *arena,
     }
     if (formats[out->format].file) {
         uint32_t view = formats[out->format].view;
-        if (view != NO_VIEW && out->view != view)
+        if (!formats[out->format].own && out->view != view)
             return remat_error(ctx, REMAT_ERROR_USAGE, "--format %s needs --%s", out->format_name,
                                options[view].name);
-        if (view == NO_VIEW && given)
+        if (given && out->view != view)
             return remat_error(ctx, REMAT_ERROR_USAGE, "--%s and --format %s: one of them",
                                options[out->view].name, out->format_name);
     }
@@ -167,15 +168,17 @@ static bool is_plan(const char *data, size_t bytes)
 }
 
 static remat_status read_other(remat_context *ctx, struct remat_arena *arena, const char *path,
-                               struct remat_program **out)
+                               const struct remat_program **out)
 {
     remat_status st = REMAT_OK;
+    struct remat_program *other;
     char *data;
     size_t bytes;
     REMAT_TRY(remat_file_read(ctx, path, arena, &data, &bytes));
     if (!is_plan(data, bytes))
         REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "--diff %s: the file is no plan", path);
-    st = remat_program_read(ctx, path, data, bytes, arena, out);
+    REMAT_TRY(remat_program_read(ctx, path, data, bytes, arena, &other));
+    *out = other;
 fail:
     return st;
 }
@@ -187,21 +190,18 @@ static remat_status dump_plan(remat_context *ctx, struct remat_arena *arena, con
     remat_status st = REMAT_OK;
     struct dump_json json = {0};
     struct check check = {0};
-    struct remat_program *other = NULL;
     if (request.view == OPTION_text)
         REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--text needs a graph, and %s is a plan", path);
     if (request.view == OPTION_check)
         REMAT_TRY(check_plan(ctx, arena, path, program, request.nvrtc, &check));
     if (request.view == OPTION_diff)
-        REMAT_TRY(read_other(ctx, arena, request.other, &other));
+        REMAT_TRY(read_other(ctx, arena, request.other, &request.asked.other));
     if (formats[request.format].file)
         REMAT_TRY(formats[request.format].file(ctx, arena, program, &request.asked, out));
     else if (request.view == OPTION_emit_policy)
         REMAT_TRY(emit_policy(ctx, arena, program, request, out));
     else if (request.format == FORMAT_TEXT && request.view == OPTION_check)
         check_print(&check, program, out);
-    else if (request.format == FORMAT_TEXT && other)
-        REMAT_TRY(dump_diff_text(arena, program, other, out));
     else if (request.format == FORMAT_TEXT) {
         REMAT_TRY(views[request.view].text(ctx, arena, program, &request.asked, out));
         if (request.asked.with)
@@ -211,8 +211,6 @@ static remat_status dump_plan(remat_context *ctx, struct remat_arena *arena, con
         dump_set(&json, "schema", json_string("remat-plan/1"));
         if (request.view == OPTION_check)
             check_set(&check, program, &json);
-        else if (other)
-            REMAT_TRY(dump_diff_json(arena, program, other, &json));
         else
             REMAT_TRY(views[request.view].json(ctx, arena, program, &request.asked, &json));
         if (request.asked.with)

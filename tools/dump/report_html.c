@@ -1,28 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In the page is, as JSON, what the views say with --format json: so its numbers are theirs. */
+/* In the page is, as JSON, what the views say with --format json: so its numbers are theirs. Of
+ * another plan it has what is laid over this one. */
 #include "report_html.h"
 
 #include "page.h"
 #include "plan_lines.h"
 #include "report_tables.h"
 
-static const struct {
+static const struct view {
     const char *name;
     dump_json_view json;
-} tables[] = {
-    {"memory", dump_memory_json},   {"schedule", dump_schedule_json},
-    {"kernels", dump_kernels_json}, {"placement", dump_placement_json},
-    {"why", dump_why_json},         {"step", dump_step_json},
+} tables[] =
+    {
+        {"memory", dump_memory_json},   {"schedule", dump_schedule_json},
+        {"kernels", dump_kernels_json}, {"placement", dump_placement_json},
+        {"why", dump_why_json},         {"step", dump_step_json},
+},
+  of_other[] = {
+      {"schedule", dump_schedule_json},
+      {"step", dump_step_json},
 };
+
+/* Keys of commands that the page does not show; they would be a third of it. */
+static void leave_out(const json_t *commands)
+{
+    static const char *const keys[] = {"operands", "flops", "moved_bytes"};
+    for (size_t i = 0; i < json_array_size(commands); i++)
+        for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
+            json_object_del(json_array_get(commands, i), keys[k]);
+}
 
 /* A view as an object of its own. */
 static remat_status add_view(remat_context *ctx, struct remat_arena *arena,
-                             const struct remat_program *program, const char *name,
-                             dump_json_view view, struct dump_json *out)
+                             const struct remat_program *program, const struct dump_asked *asked,
+                             struct view view, struct dump_json *out)
 {
     struct dump_json json = {json_object(), false};
-    remat_status st = view(ctx, arena, program, &(struct dump_asked){0}, &json);
-    dump_set(out, name, json.object);
+    remat_status st = view.json(ctx, arena, program, asked, &json);
+    leave_out(json_object_get(json.object, "schedule"));
+    dump_set(out, view.name, json.object);
     out->failed |= json.failed;
     return st;
 }
@@ -44,15 +60,34 @@ fail:
     return st;
 }
 
+static remat_status add_other(remat_context *ctx, struct remat_arena *arena,
+                              const struct remat_program *program, const struct dump_asked *asked,
+                              struct dump_json *out)
+{
+    remat_status st = REMAT_OK;
+    const struct dump_asked all = {0};
+    struct dump_json other = {json_object(), false};
+    for (size_t t = 0; t < sizeof of_other / sizeof *of_other; t++)
+        REMAT_TRY(add_view(ctx, arena, asked->other, &all, of_other[t], &other));
+    REMAT_TRY(add_view(ctx, arena, program, asked, (struct view){"diff", dump_diff_json}, out));
+fail:
+    dump_set(out, "other", other.object);
+    out->failed |= other.failed;
+    return st;
+}
+
 /* Those that are mostly tables; no keys of their objects are names. */
 static remat_status add_tables(remat_context *ctx, struct remat_arena *arena,
                                const struct remat_program *program, const struct dump_asked *asked,
                                struct dump_json *out)
 {
     remat_status st = REMAT_OK;
+    const struct dump_asked all = {0};
     struct dump_json views = {json_object(), false};
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
-        REMAT_TRY(add_view(ctx, arena, program, tables[t].name, tables[t].json, &views));
+        REMAT_TRY(add_view(ctx, arena, program, &all, tables[t], &views));
+    if (asked->other)
+        REMAT_TRY(add_other(ctx, arena, program, asked, &views));
     REMAT_TRY(add_files(ctx, arena, program, asked, &views));
     out->failed |= views.failed;
     dump_set(out, "tables", pack_tables(views.object));
@@ -78,7 +113,12 @@ remat_status dump_report_html(remat_context *ctx, struct remat_arena *arena,
 {
     remat_status st = REMAT_OK;
     struct dump_json data = {json_object(), false};
-    REMAT_TRY(add_view(ctx, arena, program, "summary", dump_summary_json, &data));
+    const struct dump_asked all = {0};
+    REMAT_TRY(
+        add_view(ctx, arena, program, &all, (struct view){"summary", dump_summary_json}, &data));
+    if (asked->other)
+        REMAT_TRY(add_view(ctx, arena, asked->other, &all,
+                           (struct view){"other", dump_summary_json}, &data));
     REMAT_TRY(add_standing(arena, program, &data));
     REMAT_TRY(add_tables(ctx, arena, program, asked, &data));
     REMAT_TRY(page_append(ctx, report_head, report_tail, &data, 0, out));

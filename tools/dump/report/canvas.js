@@ -31,14 +31,21 @@ function pattern(c, name, colour) {
 }
 const hatch = () => css("--ink").replace(/^#(......)$/, "#$166");
 
-/* Rectangles [left, top, right, bottom], on whole pixels, so that neighbours neither overlap nor leave gaps. */
+/* The first pixel from one to the other, and how many. */
+function pixels(from, to) {
+  const first = Math.round(from), count = Math.round(to) - first;
+  return count > 0 ? [first, count] : [Math.floor((from + to) / 2), 1];
+}
+
+/* Rectangles [left, top, right, bottom], on whole pixels, so that neighbours neither overlap nor leave gaps; but each has
+ * a pixel at least. */
 function fill(c, boxes, colour, tile, ink = hatch()) {
   for (const style of [colour, TILES[tile] && pattern(c, tile, ink)]) {
     if (!style) continue;
     c.fillStyle = style;
     for (const [left, top, right, bottom] of boxes) {
-      const x = Math.round(left), y = Math.round(top);
-      c.fillRect(x, y, Math.round(right) - x, Math.round(bottom) - y);
+      const [x, width] = pixels(left, right), [y, height] = pixels(top, bottom);
+      c.fillRect(x, y, width, height);
     }
   }
 }
@@ -77,14 +84,16 @@ function clipPicture(c, width, height) {
   c.clip();
 }
 
+const LINES = { line: "M0 11h9v-6h8v-2h9", dashes: "M0 11h9v-6h8v-2h9", curve: "M3 1C3 16 23 16 23 1" }; /* of legends */
 function makeLegend(list, entries) {
   list.replaceChildren(...entries.map(([text, colour, tile]) => {
     const item = element("li"), swatch = element("canvas", undefined, { width: 26, height: 14 }), c = swatch.getContext("2d");
     if (typeof tile === "function") tile(c);
-    else if (tile === "line" || tile === "curve") {
+    else if (LINES[tile]) {
       c.strokeStyle = css(colour);
       c.lineWidth = 1.5;
-      c.stroke(new Path2D(tile === "line" ? "M0 11h9v-6h8v-2h9" : "M3 1C3 16 23 16 23 1"));
+      c.setLineDash(tile === "dashes" ? [4, 2] : []);
+      c.stroke(new Path2D(LINES[tile]));
     } else if (tile === "wait") fill(c, [[0, 0, 26, 14]], css("--free"), tile, css(colour));
     else fill(c, [[0, 0, 26, 14]], css(colour), tile);
     item.append(swatch, document.createTextNode(text));

@@ -23,10 +23,10 @@ const PHASES = ["forward", "loss", "backward", "optimizer"];
 /* --- the step: each segment once, in the order of a step --- */
 
 /* Positions on the axis, by command: `at`, where computation comes to it; `next`, to what follows it; `stream`,
- * [begin, end) of what it does itself. `waits`: when computation waits for a transfer. */
-function layOut() {
-  const laid = { at: [], next: [], stream: [], waits: [], segments: [], commands: [], end: 0 };
-  const { segments = [], positions = [] } = part("step");
+ * [begin, end) of what it does itself; `original`: the one that made before what it recomputes; `order`: its place in
+ * `commands`, those of the step. `waits`: when computation waits for a transfer. */
+function layOut(summary, { segments = [], positions = [] }, commands, measured) {
+  const laid = { summary, at: [], next: [], stream: [], waits: [], segments: [], commands: [], original: new Map(), end: 0 };
   let next = 0;
   for (const segment of segments) {
     const inside = positions.slice(next, (next += segment.end - segment.begin)), begin = laid.end;
@@ -37,7 +37,7 @@ function layOut() {
       laid.next[command.index] = begin + after;
       laid.stream[command.index] = [begin + position.begin_ns, begin + position.end_ns];
       if (after > done) laid.waits.push({ begin: begin + done, end: begin + after });
-      if (position.original !== null) original.set(command.index, position.original);
+      if (position.original !== null) laid.original.set(command.index, position.original);
       laid.commands.push(command);
     });
     const ends = measured.filter((e) => e.command >= segment.begin && e.command < segment.end).map((e) => e.start_ns + e.last_ns);
@@ -45,13 +45,15 @@ function layOut() {
     laid.segments.push({ name: segment.name, times: segment.times, first: segment.begin, last: segment.end, begin, measured: length });
     laid.end = begin + Math.max(segment.ns, length);
   }
+  laid.order = new Map(laid.commands.map((command, i) => [command.index, i]));
   return laid;
 }
 
-const original = new Map(); /* by recomputing command: the one that made the same value before */
-const step = layOut();
-const segmentOf = (index) => step.segments.find((s) => index >= s.first && index < s.last);
-const order = new Map(step.commands.map((command, i) => [command.index, i]));
+const step = layOut(summary, part("step"), commands, measured);
+const { original, order } = step;
+const other = packed.other ? layOut(packed.other, part("other").step, part("other").schedule.schedule, []) : null; /* of --diff */
+const plans = other ? [step, other] : [step];
+const segmentOf = (index, plan = step) => plan.segments.find((s) => index >= s.first && index < s.last);
 const byIndex = new Map(commands.map((command) => [command.index, command]));
 const measuredOf = new Map(measured.map((event) => [event.command, event]));
 

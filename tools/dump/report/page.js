@@ -22,10 +22,16 @@ function makeFigures() {
     rows.push(["step, measured", null, timeText, percent(runs, summary.step_ns) + " over predicted", runs]);
   }
   byId("figures").replaceChildren(...rows.map(([title, key, text, more, value = summary[key]]) => {
-    const group = element("div"), said = element("dd", key === "budget_bytes" && !value ? "none" : text(value));
+    const say = (number) => (key === "budget_bytes" && !number ? "none" : text(number));
+    const group = element("div"), said = element("dd", say(value)), there = key && other?.summary[key];
     said.dataset.key = key ?? "measured";
     said.dataset.value = value;
     said.append(element("small", more));
+    if (other && there !== undefined) {
+      const apart = there && value && there !== value ? `, ${percent(there, value).replace(" ", NO_BREAK)}` : "";
+      said.append(element("small", `other ${say(there).replace(" ", NO_BREAK)}${apart}`, { className: "other" }));
+      said.dataset.other = there;
+    }
     group.append(element("dt", title), said);
     return group;
   }));
@@ -35,13 +41,13 @@ function makeLegends() {
   const used = new Set(stepBuffers.map((b) => b.class));
   makeLegend(byId("legend"), [
     ...CLASSES.map(([name, letter, tile], i) => [`${letter} ${name}`, `--class-${i}`, tile, name]).filter((row) => used.has(row[3])),
-    ["live bytes", "--ink", "line"],
+    ["live bytes", "--ink", "line"], ...(other ? [["of the other plan", "--other", "dashes"]] : []),
   ]);
-  const phases = new Set(step.commands.map((command) => command.phase));
+  const phases = new Set(plans.flatMap((plan) => plan.commands).map((command) => command.phase));
   makeLegend(byId("streams-legend"), [
     ...PHASES.map((phase, i) => [phase, `--phase-${i}`, "plain"]).filter(([phase]) => phases.has(phase)),
     ...(original.size ? [["recomputed", "--phase-2", "cross"], ["to its original", "--class-4", "curve"]] : []),
-    ...(hasTransfers ? [["transfer", "--transfer", "plain"], ["exposed", "--exposed", "wait"]] : []),
+    ...(plans.some(moves) ? [["transfer", "--transfer", "plain"], ["exposed", "--exposed", "wait"]] : []),
   ]);
 }
 
@@ -55,23 +61,30 @@ function makeSystems() {
   }));
 }
 
+function settingsText({ settings, chosen_by: chosenBy }) {
+  const said = settings.map(({ name, value }) => `--${name}${value ? " " + value : ""}`).join(" ") || "defaults";
+  return said + (chosenBy ? `; chosen by ${chosenBy}` : "");
+}
+
 function makeRecord() {
-  const settings = summary.settings.map(({ name, value }) => `--${name}${value ? " " + value : ""}`).join(" ") || "defaults";
   const rows = [
-    ["policy", summary.policy], ["settings", settings + (summary.chosen_by ? `; chosen by ${summary.chosen_by}` : "")], ["costs", packed.costs],
+    ["policy", summary.policy], ["settings", settingsText(summary)], ["costs", packed.costs],
     ...summary.notes.map((note) => ["note", note]), ["hashes", `graph ${summary.graph_hash}, numerics ${summary.numerics_hash}`],
     ...(summary.plan_only ? [["plan only", summary.plan_only]] : []),
+    ...(other ? [["other policy", other.summary.policy], ["other settings", settingsText(other.summary)]] : []),
   ];
   byId("record").replaceChildren(...rows.flatMap(([name, text]) => [element("dt", name), element("dd", text)]));
 }
 
 /* --- all together --- */
 
-document.title = `${shown(summary.graph)}: plan`;
+document.title = `${shown(summary.graph)}: ${other ? "two plans" : "plan"}`;
 byId("title").textContent = shown(summary.graph);
 byId("subtitle").textContent = shown(`${summary.layers} layers, for ${summary.target}, by ${summary.producer}`);
 byId("certificate").textContent = shown(packed.certificate ? `Certificate: ${packed.certificate}` : "No certificate: that takes a budget, and decisions that are left to the planner.");
-memoryCanvas.setAttribute("aria-label", "Memory over the step: every buffer a rectangle");
+byId("difference").hidden = byId("other-keys").hidden = !other;
+if (other) byId("difference").textContent = shown(differenceText());
+memoryCanvas.setAttribute("aria-label", `Memory over the step: every buffer a rectangle${other ? "; live bytes of the other plan as a dashed line" : ""}`);
 streamsCanvas.setAttribute("aria-label", "Computation and transfers over the step");
 curveCanvas.setAttribute("aria-label", "Step time against budget");
 byId("curve-section").hidden = !curve.some((point) => point.feasible);
@@ -104,7 +117,7 @@ byId("to-peak").onclick = () => setCursor(summary.peak_command);
 byId("to-all").onclick = () => setView(0, axisEnd(), null);
 state.view = { begin: 0, end: axisEnd(), bytes: null };
 state.at = order.has(summary.peak_command) ? summary.peak_command : (step.commands[0]?.index ?? 0);
-tabs.show("live");
+tabs.show(TABS[0].id);
 setCursor(state.at);
 drawAll();
 new ResizeObserver(drawAll).observe(memoryCanvas);

@@ -4,34 +4,36 @@
 const state = { view: { begin: 0, end: 1 }, byTime: true, above: false, at: 0, buffer: null, hover: null };
 const memoryCanvas = byId("memory"), streamsCanvas = byId("streams"), curveCanvas = byId("curve");
 
-/* Where a command begins on the axis, and what follows it. */
-const beginOf = (index) => (state.byTime ? step.at[index] : order.get(index));
-const nextOf = (index) => (state.byTime ? step.next[index] : order.get(index) + 1);
-const axisEnd = () => (state.byTime ? step.end : step.commands.length) || 1;
+/* Where a command of a plan begins on the axis, and what follows it. */
+const beginOf = (index, plan = step) => (state.byTime ? plan.at[index] : plan.order.get(index));
+const nextOf = (index, plan = step) => (state.byTime ? plan.next[index] : plan.order.get(index) + 1);
+const endOf = (plan) => (state.byTime ? plan.end : plan.commands.length);
+const axisEnd = () => Math.max(...plans.map(endOf)) || 1;
 
 /* The command that runs there. */
-function commandAt(position) {
-  let low = 0, high = step.commands.length - 1;
+function commandAt(position, plan = step) {
+  let low = 0, high = plan.commands.length - 1;
   while (low < high) {
     const middle = (low + high + 1) >> 1;
-    if (beginOf(step.commands[middle].index) <= position) low = middle;
+    if (beginOf(plan.commands[middle].index, plan) <= position) low = middle;
     else high = middle - 1;
   }
-  return step.commands.length ? step.commands[low].index : 0;
+  return plan.commands.length ? plan.commands[low].index : 0;
 }
 
 /* [begin, end) of a buffer on the axis; of one that lives in no segment of a step, none. */
 function spanOf(buffer) {
-  if (buffer.persistent) return [0, axisEnd()];
+  if (buffer.persistent) return [0, endOf(step)];
   const segment = segmentOf(buffer.born);
   return segment ? [beginOf(buffer.born), nextOf(Math.min(buffer.dies, segment.last) - 1)] : null;
 }
 
+const limitOf = (plan) => Math.max(0, plan.summary.budget_bytes - plan.summary.reserve_bytes); /* of the arena; 0: none */
 const bytesBegin = () => state.view.bytes?.[0] ?? (state.above ? summary.static_bytes : 0);
 const bytesEnd = () => {
   if (state.view.bytes) return state.view.bytes[1];
-  const limit = summary.budget_bytes - summary.reserve_bytes;
-  return Math.max(summary.arena_bytes, limit > 0 && limit < 1.25 * summary.arena_bytes ? limit : 0, bytesBegin() + 1) * 1.02;
+  const arena = Math.max(...plans.map((plan) => plan.summary.arena_bytes));
+  return Math.max(arena, ...plans.map(limitOf).filter((limit) => limit < 1.25 * arena), bytesBegin() + 1) * 1.02;
 };
 function yOf(bytes, height) {
   const from = bytesBegin();
@@ -78,26 +80,29 @@ function drawMemory() {
   drawTimes(c, width, height - BOTTOM / 2);
   c.save();
   clipPicture(c, width, height - BOTTOM);
-  const boxes = CLASSES.map(() => []), named = [];
+  const boxes = CLASSES.map(() => []), thin = CLASSES.map(() => []), named = [];
   for (const buffer of stepBuffers) {
     const box = boxOf(buffer, width, height);
     if (!box || box.x > width || box.x + box.width < LEFT || box.y > height - BOTTOM) continue;
     const gap = box.width > 8 && box.height > 8 ? 1 : 0;
-    boxes[classOf.get(buffer.class)].push([box.x, box.y + gap, box.x + box.width - gap, box.y + box.height]);
+    (Math.min(box.width, box.height) < 1 ? thin : boxes)[classOf.get(buffer.class)].push([box.x, box.y + gap, box.x + box.width - gap, box.y + box.height]);
     if (box.width > 60 && box.height > 13 && named.length < 300) named.push([buffer, box]);
   }
-  boxes.forEach((of, i) => fill(c, of, css(`--class-${i}`), CLASSES[i][2]));
+  for (const each of [boxes, thin]) each.forEach((of, i) => fill(c, of, css(`--class-${i}`), CLASSES[i][2]));
   c.textAlign = "left";
   c.fillStyle = css("--ink");
   for (const [buffer, box] of named) {
     const x = Math.max(box.x, LEFT), end = Math.min(box.x + box.width, width - RIGHT);
     label(c, `${CLASSES[classOf.get(buffer.class)][1]} ${nameOf(buffer)}`, x + 4, box.y + box.height / 2, end - x - 8);
   }
+  if (other) drawOutline(c, width, height);
   drawLive(c, width, height);
   drawSegments(c, width, height);
   c.restore();
-  drawLimit(c, width, height);
-  drawPeak(c, width, height);
+  for (const plan of plans) {
+    drawLimit(c, plan, width, height);
+    drawPeak(c, plan, width, height);
+  }
 }
 
 function drawLive(c, width, height) {
@@ -111,6 +116,35 @@ function drawLive(c, width, height) {
   c.strokeStyle = css("--ink");
   c.lineWidth = 1.2;
   c.stroke();
+}
+
+/* By column of pixels: the most bytes that a plan has live there. */
+function mostLive(plan, width) {
+  const most = [];
+  for (const { index, live_bytes: bytes } of plan.commands) {
+    const from = Math.max(LEFT, Math.floor(xOf(beginOf(index, plan), width)));
+    const to = Math.min(width - RIGHT, Math.ceil(xOf(nextOf(index, plan), width)));
+    for (let x = from; x < Math.max(to, from + 1); x++) most[x] = Math.max(most[x] ?? 0, bytes);
+  }
+  return most;
+}
+
+/* Of the other plan, dashed on a ground that sets it off. */
+function drawOutline(c, width, height) {
+  const path = new Path2D(), most = mostLive(other, width);
+  most.forEach((bytes, x) => {
+    const y = yOf(bytes, height);
+    if (most[x - 1] === undefined) path.moveTo(x, y);
+    else path.lineTo(x, y);
+    path.lineTo(x + 1, y);
+  });
+  for (const [colour, wide, dash] of [["--page", 4, []], ["--other", 2, [7, 3]]]) {
+    c.strokeStyle = css(colour);
+    c.lineWidth = wide;
+    c.setLineDash(dash);
+    c.stroke(path);
+  }
+  c.setLineDash([]);
 }
 
 function drawSegments(c, width, height) {
@@ -129,54 +163,70 @@ function drawSegments(c, width, height) {
   }
 }
 
-function drawLimit(c, width, height) {
-  const limit = summary.budget_bytes - summary.reserve_bytes;
-  if (limit <= 0 || limit > bytesEnd()) return;
+/* On a ground that sets it off. */
+function say(c, text, x, y) {
+  c.strokeStyle = css("--page");
+  c.lineWidth = 4;
+  c.lineJoin = "round";
+  c.strokeText(text, x, y);
+  c.fillText(text, x, y);
+}
+
+function drawLimit(c, plan, width, height) {
+  const limit = limitOf(plan), isOther = plan === other;
+  if (!limit || limit > bytesEnd() || limit < bytesBegin()) return;
   const y = yOf(limit, height);
-  c.strokeStyle = css("--exposed");
-  c.setLineDash([7, 4]);
+  c.strokeStyle = c.fillStyle = css(isOther ? "--other" : "--exposed");
+  c.lineWidth = 1.2;
+  c.setLineDash(isOther ? [2, 3] : [7, 4]);
   c.beginPath();
   c.moveTo(LEFT, y);
   c.lineTo(width - RIGHT, y);
   c.stroke();
   c.setLineDash([]);
-  c.fillStyle = css("--exposed");
-  c.textAlign = "left";
-  c.fillText(`budget - reserve ${bytesText(limit)}`, LEFT + 6, y - 8);
+  c.textAlign = isOther ? "right" : "left";
+  say(c, `${isOther ? "other: " : ""}budget - reserve ${bytesText(limit)}`, isOther ? width - RIGHT - 6 : LEFT + 6, y - 8);
 }
 
-function drawPeak(c, width, height) {
-  const x = xOf((beginOf(summary.peak_command) + nextOf(summary.peak_command)) / 2, width);
+function drawPeak(c, plan, width, height) {
+  const { peak_command: peak, peak_bytes: bytes } = plan.summary, isOther = plan === other;
+  const x = xOf((beginOf(peak, plan) + nextOf(peak, plan)) / 2, width);
   if (!(x >= LEFT && x <= width - RIGHT)) return;
-  const y = yOf(summary.peak_bytes, height), toLeft = x > width - 170;
-  c.strokeStyle = c.fillStyle = css("--ink");
-  c.setLineDash([4, 3]);
-  c.beginPath();
-  c.moveTo(x, TOP);
-  c.lineTo(x, height - BOTTOM);
-  c.stroke();
-  c.setLineDash([]);
+  const y = yOf(bytes, height), toLeft = x > width - 170;
+  c.strokeStyle = c.fillStyle = css(isOther ? "--other" : "--ink");
+  c.lineWidth = 1.2;
+  if (!isOther) {
+    c.setLineDash([4, 3]);
+    c.beginPath();
+    c.moveTo(x, TOP);
+    c.lineTo(x, height - BOTTOM);
+    c.stroke();
+    c.setLineDash([]);
+  }
+  if (y < 0 || y > height - BOTTOM) return;
   c.beginPath();
   c.moveTo(x, y);
   c.lineTo(x - 5, y - 8);
   c.lineTo(x + 5, y - 8);
+  c.closePath();
+  if (isOther) c.fillStyle = css("--page");
   c.fill();
+  if (isOther) c.stroke();
+  c.fillStyle = css(isOther ? "--other" : "--ink");
   c.textAlign = toLeft ? "right" : "left";
-  c.fillText(`peak ${bytesText(summary.peak_bytes)}`, x + (toLeft ? -9 : 9), 9);
+  say(c, `${isOther ? "other: " : ""}peak ${bytesText(bytes)}`, x + (toLeft ? -9 : 9), y - 7);
 }
 
-const ROWS = [ /* of the streams: title, height, whether there is something to show */
-  { id: "computation", title: "computation", height: 36 },
-  { id: "transfers", title: "transfers", height: 26 },
-  { id: "joins", title: "recomputed", height: 52 },
-  { id: "measured", title: "measured", height: 36 },
-  { id: "measured-transfers", title: "", height: 26 },
-];
-const hasTransfers = step.commands.some((command) => command.transfer);
-const streamRows = ROWS.filter((row) => ({
-  computation: true, transfers: hasTransfers, joins: original.size > 0, measured: measured.length > 0,
-  "measured-transfers": measured.length > 0 && hasTransfers,
-})[row.id]);
+const moves = (plan) => Boolean(plan?.commands.some((command) => command.transfer));
+const streamRows = [ /* `moved`: of the plan's transfers, or of its computation */
+  { id: "computation", title: "computation", height: 36, plan: step, moved: false, shown: true },
+  { id: "transfers", title: "transfers", height: 26, plan: step, moved: true, shown: moves(step) },
+  { id: "other", title: "other plan", height: 36, plan: other, moved: false, shown: other },
+  { id: "other-transfers", title: "its transfers", height: 26, plan: other, moved: true, shown: moves(other) },
+  { id: "joins", title: "recomputed", height: 52, plan: step, shown: original.size > 0 },
+  { id: "measured", title: "measured", height: 36, plan: step, moved: false, shown: measured.length > 0 },
+  { id: "measured-transfers", title: "", height: 26, plan: step, moved: true, shown: measured.length > 0 && moves(step) },
+].filter((row) => row.shown);
 {
   let top = 6;
   for (const row of streamRows) {
@@ -186,18 +236,16 @@ const streamRows = ROWS.filter((row) => ({
   streamsCanvas.style.height = `${top + BOTTOM - 4}px`;
 }
 
-/* Of a command in a row: [begin, end) on the axis, or none. */
+/* Of a command of the row's plan: [begin, end) on the axis, or none. */
 function streamSpan(row, command) {
-  const index = command.index, event = measuredOf.get(index);
-  const moved = row.id === "transfers" || row.id === "measured-transfers";
-  if (row.id === "joins" || moved !== Boolean(command.transfer)) return null;
+  const index = command.index, event = measuredOf.get(index), { plan } = row;
+  if (row.moved !== Boolean(command.transfer)) return null;
   if (row.id.startsWith("measured")) {
     if (!event) return null;
     const from = segmentOf(index).begin + event.start_ns;
     return state.byTime ? [from, from + event.last_ns] : [beginOf(index), nextOf(index)];
   }
-  if (!state.byTime) return [beginOf(index), nextOf(index)];
-  return step.stream[index];
+  return state.byTime ? plan.stream[index] : [beginOf(index, plan), nextOf(index, plan)];
 }
 
 function drawStreams() {
@@ -208,7 +256,7 @@ function drawStreams() {
     c.fillStyle = css("--soft");
     c.fillText(row.title, LEFT - 8, row.top + row.height / 2);
     c.fillStyle = css("--free");
-    c.fillRect(LEFT, row.top, width - LEFT - RIGHT, row.height);
+    c.fillRect(LEFT, row.top, Math.min(xOf(endOf(row.plan), width), width - RIGHT) - LEFT, row.height);
   }
   c.save();
   clipPicture(c, width, height - BOTTOM);
@@ -220,7 +268,7 @@ function drawStreams() {
 
 function drawRow(c, row, width) {
   const kinds = new Map(), named = [];
-  for (const command of step.commands) {
+  for (const command of row.plan.commands) {
     const span = streamSpan(row, command);
     if (!span) continue;
     const x = xOf(span[0], width), end = xOf(span[1], width);
@@ -235,14 +283,15 @@ function drawRow(c, row, width) {
     const [kind, tile] = key.split(" ");
     fill(c, boxes, css(`--${kind}`), tile);
   }
-  if (row.id === "computation" && state.byTime) drawWaits(c, row, width);
+  if (hasWaits(row)) drawWaits(c, row, width);
   c.textAlign = "left";
   c.fillStyle = css("--ink");
   for (const [command, x, end] of named) label(c, command.name, x + 4, row.top + row.height / 2, end - x - 8);
 }
 
+const hasWaits = (row) => state.byTime && (row.id === "computation" || row.id === "other");
 function drawWaits(c, row, width) {
-  const boxes = step.waits.map((wait) => [xOf(wait.begin, width), row.top, xOf(wait.end, width), row.top + row.height]);
+  const boxes = row.plan.waits.map((wait) => [xOf(wait.begin, width), row.top, xOf(wait.end, width), row.top + row.height]);
   fill(c, boxes, css("--free"), "wait", css("--exposed"));
 }
 

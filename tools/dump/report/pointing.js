@@ -11,17 +11,25 @@ function bufferLines(buffer) {
   ];
 }
 
-function commandLines(command) {
+function commandLines(command, plan = step) {
   const lines = [
-    `${command.index} ${command.name}`, `${command.kind}, ${command.phase}, layer ${layerText(command.layer)}`,
+    `${plan === other ? "other plan: " : ""}${command.index} ${command.name}`, `${command.kind}, ${command.phase}, layer ${layerText(command.layer)}`,
     `predicted ${timeText(command.estimated_ns)}, live ${bytesText(command.live_bytes)}`,
   ];
-  const event = measuredOf.get(command.index);
+  const event = plan === step && measuredOf.get(command.index);
   if (event) lines.push(`measured ${timeText(event.ns)}, ${percent(event.ns, command.estimated_ns)}`);
   if (command.transfer)
     lines.push(`along ${command.transfer.axis}: rank 0 sends ${bytesText(command.transfer.sent_bytes)}, ${timeText(command.transfer.exposed_ns)} exposed`);
-  if (original.has(command.index)) lines.push(`recomputes what command ${original.get(command.index)} made`);
+  if (plan.original.has(command.index)) lines.push(`recomputes what command ${plan.original.get(command.index)} made`);
   return lines;
+}
+
+/* What the other plan does at a position; none after its end, or without one. */
+function otherLines(position) {
+  if (!other || position >= endOf(other)) return [];
+  const index = commandAt(position, other), live = other.commands[other.order.get(index)].live_bytes;
+  const here = position < endOf(step) ? byIndex.get(commandAt(position)).live_bytes : 0;
+  return [`other plan then: ${bytesText(live)} live, ${signed(live - here, bytesText)}, at command ${index}`];
 }
 
 function bytesAt(y, height) {
@@ -29,17 +37,21 @@ function bytesAt(y, height) {
 }
 
 function bufferAt(x, y, width, height) {
-  const command = commandAt(positionOf(x, width)), byte = bytesAt(y, height);
-  return liveAt(command).find((b) => b.offset <= byte && byte < b.offset + b.bytes) ?? null;
+  const position = positionOf(x, width), byte = bytesAt(y, height);
+  if (position >= endOf(step)) return null;
+  return liveAt(commandAt(position)).find((b) => b.offset <= byte && byte < b.offset + b.bytes) ?? null;
 }
 
-function streamCommandAt(x, y, width) {
-  const row = streamRows.find((r) => y >= r.top && y < r.top + r.height);
-  const position = positionOf(x, width);
-  return row && step.commands.find((command) => {
-    const span = streamSpan(row, command);
+/* What is shown there of the streams: a row, and in it a command or a wait. */
+function streamAt(x, y, width) {
+  const row = streamRows.find((r) => y >= r.top && y < r.top + r.height), position = positionOf(x, width);
+  if (!row) return {};
+  const command = row.plan.commands.find((each) => {
+    const span = streamSpan(row, each);
     return span && span[0] <= position && position < span[1];
   });
+  const wait = !command && hasWaits(row) ? row.plan.waits.find((w) => w.begin <= position && position < w.end) : null;
+  return { row, command, wait };
 }
 
 const TALL = 24; /* from here on a drag chooses bytes too */
@@ -59,18 +71,17 @@ function hover(canvas, event) {
     drawMarks();
     return;
   }
-  const inside = x >= LEFT && x <= width - RIGHT;
-  const buffer = inside && canvas === memoryCanvas ? bufferAt(x, y, width, height) : null;
-  const command = inside && canvas === streamsCanvas ? streamCommandAt(x, y, width) : null;
-  const wait = inside && canvas === streamsCanvas && !command && state.byTime && y < streamRows[0].top + streamRows[0].height
-    ? step.waits.find((w) => w.begin <= positionOf(x, width) && positionOf(x, width) < w.end) : null;
+  const inside = x >= LEFT && x <= width - RIGHT, inMemory = inside && canvas === memoryCanvas;
+  const buffer = inMemory ? bufferAt(x, y, width, height) : null;
+  const { row, command, wait } = inside && canvas === streamsCanvas ? streamAt(x, y, width) : {};
   if (state.hover?.buffer !== buffer || state.hover?.command !== command) {
-    state.hover = { buffer, command };
+    state.hover = { buffer, command: row?.plan === step ? command : null };
     drawMarks();
   }
-  if (buffer) showTip(bufferLines(buffer), event.clientX, event.clientY);
-  else if (command) showTip(commandLines(command), event.clientX, event.clientY);
-  else if (wait) showTip([`exposed ${timeText(wait.end - wait.begin)}`, "computation waits for transfers"], event.clientX, event.clientY);
+  const lines = buffer ? bufferLines(buffer) : command ? commandLines(command, row.plan)
+    : wait ? [`exposed ${timeText(wait.end - wait.begin)}`, "computation waits for transfers"] : [];
+  if (inMemory) lines.push(...otherLines(positionOf(x, width)));
+  if (lines.length) showTip(lines, event.clientX, event.clientY);
   else tip.hidden = true;
 }
 
@@ -100,6 +111,7 @@ function setCursor(index, buffer = null) {
   const command = byIndex.get(index);
   byId("cursor").textContent = command
     ? shown(`command ${commandLines(command).join("; ")}${index === summary.peak_command ? "; the peak" : ""}`) : "";
+  byId("cursor-other").textContent = command ? otherLines(position).map(shown).join("") : "";
   if (tabs.shown.id === "live") tabs.refresh();
   drawMarks();
 }
@@ -136,6 +148,7 @@ const KEYS = {
   Home: () => moveCursor(-Infinity),
   End: () => moveCursor(Infinity),
   p: () => setCursor(summary.peak_command),
+  o: () => other && setCursor(commandAt(beginOf(other.summary.peak_command, other))),
   "+": () => zoom(0.5, beginOf(state.at)),
   "=": () => zoom(0.5, beginOf(state.at)),
   "-": () => zoom(2, beginOf(state.at)),
@@ -161,9 +174,9 @@ function listen(canvas) {
     if (Math.abs(event.offsetX - drag.from) > 5) setView(...ends, drag.tall ? bytes : state.view.bytes);
     else if (event.offsetX >= LEFT) {
       const buffer = canvas === memoryCanvas ? bufferAt(event.offsetX, event.offsetY, width, canvas.clientHeight) : null;
-      const command = canvas === streamsCanvas ? streamCommandAt(event.offsetX, event.offsetY, width) : null;
+      const { row, command } = canvas === streamsCanvas ? streamAt(event.offsetX, event.offsetY, width) : {};
       tabs.show("live");
-      setCursor(command ? command.index : commandAt(ends[0]), buffer);
+      setCursor(command && row.plan === step ? command.index : commandAt(ends[0]), buffer);
     }
   });
   canvas.addEventListener("wheel", (event) => {

@@ -6,7 +6,7 @@ const NAMES = ["value", "name", "kernel"]; /* titles of columns that are found b
 
 function layersOf(text) {
   const parts = text.split(",").map((part) => part.trim()).filter(Boolean).map((part) => (part === "-" ? [-1, -1] : part.split("-").map(Number)));
-  return parts.length ? (layer) => parts.some(([from, to = from]) => layer >= from && layer <= to) : () => true;
+  return parts.length ? (layer) => layer === undefined || parts.some(([from, to = from]) => layer >= from && layer <= to) : () => true;
 }
 
 function matcher(text) {
@@ -16,6 +16,9 @@ function matcher(text) {
   const whole = new RegExp(`^${source}$`);
   return (value) => whole.test(String(value).toLowerCase());
 }
+
+/* Of one that has no layer any is found. */
+const layersIn = (row) => (row.layers ? (row.layers.length ? row.layers : [-1]) : [row.layer]);
 
 const compare = (a, b) => (a === b ? 0 : a === null || a === undefined ? 1 : b === null || b === undefined ? -1 : a < b ? -1 : 1);
 
@@ -41,7 +44,7 @@ const tabs = {
     const named = columns.find((column) => NAMES.includes(column.title)), find = matcher(this.filters.find ?? ""), scope = matcher(this.filters.scope ?? ""), layers = layersOf(this.filters.layers ?? "");
     const choices = columns.filter((column) => column.choice && this.filters[column.title]);
     this.rows = rows().filter((row) => (!named || find(named.text(row)))
-      && scope(row.scope ?? "") && (row.layer === undefined || layers(row.layer)) && choices.every((c) => c.text(row) === this.filters[c.title]));
+      && scope(row.scope ?? "") && layersIn(row).some(layers) && choices.every((c) => c.text(row) === this.filters[c.title]));
     if (sort) {
       const { value } = columns[sort[0]];
       this.rows.sort((a, b) => sort[1] * compare(value(a), value(b)));
@@ -67,7 +70,7 @@ const tabs = {
   makeFilters() {
     const { columns } = this.shown, made = [];
     const input = (title, key, hint, short) => {
-      const box = element("input", undefined, { type: "search", placeholder: hint, className: short ? "short" : "", oninput: () => { this.filters[key] = box.value; this.refresh(); } });
+      const box = element("input", undefined, { type: "search", placeholder: hint, value: this.filters[key] ?? "", className: short ? "short" : "", oninput: () => { this.filters[key] = box.value; this.refresh(); } });
       const around = element("label", `${title} `);
       box.dataset.filter = key;
       around.append(box);
@@ -75,12 +78,13 @@ const tabs = {
     };
     if (columns.some((column) => NAMES.includes(column.title))) input("name", "find", "part or glob*");
     if (columns.some((column) => column.title === "scope")) input("scope", "scope", "part or glob*");
-    if (columns.some((column) => column.title === "layer")) input("layers", "layers", "3, 5-8, -", true);
+    if (columns.some((column) => column.title === "layer" || column.title === "layers")) input("layers", "layers", "3, 5-8, -", true);
     for (const column of columns.filter((c) => c.choice)) {
       const values = [...new Set(this.shown.rows().map(column.text))].sort().slice(0, 40);
       if (values.length < 2) continue;
       const select = element("select", undefined, { onchange: () => { this.filters[column.title] = select.value; this.refresh(); } });
       select.append(element("option", "all", { value: "" }), ...values.map((value) => element("option", value, { value })));
+      select.value = this.filters[column.title] ?? "";
       select.dataset.filter = column.title;
       const around = element("label", `${column.title} `);
       around.append(select);

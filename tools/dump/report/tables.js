@@ -19,7 +19,7 @@ for (const command of step.commands)
   if (measuredOf.has(command.index))
     kernelMeasured.set(command.key, (kernelMeasured.get(command.key) ?? 0) + measuredOf.get(command.index).ns);
 const askedBy = new Map(askedFor.map((transfer) => [transfer.command, transfer]));
-const moves = commands.filter((command) => command.transfer).map((command) => ({ ...command, ...command.transfer, command }));
+const transfers = commands.filter((command) => command.transfer).map((command) => ({ ...command, ...command.transfer, command }));
 
 const TABS = [
   {
@@ -62,7 +62,7 @@ const TABS = [
     },
   },
   {
-    id: "transfers", title: () => "Transfers", rows: () => moves, hidden: !moves.length,
+    id: "transfers", title: () => "Transfers", rows: () => transfers, hidden: !transfers.length,
     columns: [
       ...commandColumns.slice(0, 1), words("kind", "kind", 90, true), words("axis", "axis", 70, true), words("phase", "phase", 80, true), words("name", "name", 240),
       layerColumn, number("sent", "sent_bytes", bytesText), number("predicted", "estimated_ns", timeText), number("exposed", "exposed_ns", timeText),

@@ -5,6 +5,8 @@
 const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g;
 const shown = (text) => String(text).replace(HIDDEN, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
 
+const NO_BREAK = "\u00a0"; /* a space at which no line ends */
+
 function digits(value, units) {
   let step = 0;
   for (; Math.abs(value) >= 1000 && step + 1 < units.length; step++) value /= 1000;
@@ -15,7 +17,8 @@ const bytesText = (value) => digits(value, ["B", "kB", "MB", "GB", "TB", "PB"]);
 const timeText = (ns) => digits(ns, ["ns", "us", "ms", "s"]);
 const countText = (value) => value.toLocaleString("en-US");
 const exactText = (value) => `${countText(value)} B`;
-const addedText = (ns) => (ns < 0 ? "-" : "+") + timeText(Math.abs(ns));
+const signed = (value, text) => (value < 0 ? "-" : "+") + text(Math.abs(value));
+const addedText = (ns) => signed(ns, timeText);
 const percent = (value, than) => (than ? `${value >= than ? "+" : ""}${((value / than - 1) * 100).toFixed(2)} %` : "-");
 
 function element(tag, text, properties = {}) {
