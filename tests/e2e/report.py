@@ -88,6 +88,7 @@ FILES = [  # option, text, what is said of it after the file's name
     ("curve", "{\"points\": [{\"budget\": 1, \"feasible\": true, \"time\": -1}]}", ": points[0].time is no number from 0 to 2^53"),
     ("curve", "{\"points\": [{\"budget\": 1, \"feasible\": true, \"time\": 1, \"lower_bound\": \"\"}]}",
      ": points[0].lower_bound is no number from 0 to 2^53"),
+    ("curve", "{\"points\": [{\"budget\": null}]}", ": points[0].budget is no number from 0 to 2^53"),
     ("curve", "{\"points\": [7]}", ": points[0].budget is no number from 0 to 2^53"),
     ("curve", "{\"points\": [", ":1:12: "),
     ("with", "", ":1:0: "),

@@ -89,7 +89,7 @@ static remat_status read_point(remat_context *ctx, const char *path, size_t inde
         bool needed = k == 0 || (k == 1 && feasible);
         if (json_is_number(value))
             figures[k] = json_number_value(value);
-        if ((needed || value) && !json_is_null(value) && !is_figure(figures[k]))
+        if ((needed || (value && !json_is_null(value))) && !is_figure(figures[k]))
             return remat_error(ctx, REMAT_ERROR_INVALID,
                                "%s: points[%zu].%s is no number from 0 to 2^53", path, index,
                                keys[k]);
