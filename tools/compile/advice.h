@@ -4,21 +4,8 @@
 #ifndef REMAT_TOOLS_COMPILE_ADVICE_H
 #define REMAT_TOOLS_COMPILE_ADVICE_H
 
+#include "advice_facts.h"
 #include "compile.h"
-#include "static_parts.h"
-
-/* Facts that advice depends on, of a plan or of the smallest one that was refused. */
-struct advice_facts {
-    struct static_parts parts;
-    uint64_t static_bytes, live_peak_bytes;
-    uint64_t logits_bytes; /* at the live peak: of values as large as the logits */
-    uint64_t needed_bytes; /* arena and reserve */
-    uint64_t step_ns;      /* 0: refused */
-    uint64_t base_step_ns, command_count;
-};
-/* REMAT_ERROR_MEMORY. */
-remat_status advice_measure(struct remat_arena *arena, const struct remat_program *program,
-                            struct advice_facts *out);
 
 struct advice {
     const char *tool;          /* whose options they are: "remat-compile", "remat-graph" */
@@ -30,7 +17,6 @@ struct advice {
                                        persistent bytes alone */
 };
 struct advices REMAT_LIST(struct advice);
-#define ADVICE_LORA "16" /* the rank of adapters */
 
 /* Callback that plans. */
 struct advice_planner {
@@ -38,8 +24,8 @@ struct advice_planner {
      * fit; *out is then of the smallest plan found, needed_bytes 0: there is none. */
     remat_status (*plan)(void *user, struct remat_graph *graph,
                          struct remat_compile_settings *settings, struct advice_facts *out);
-    /* The graph with adapters of rank ADVICE_LORA, in `arena`; NULL: it cannot be made, and *why
-     * says why. */
+    /* The graph with adapters of rank ADVICE_LORA (advice_options.h), in `arena`; NULL: it cannot
+     * be made, and *why says why. */
     remat_status (*adapt)(void *user, struct remat_arena *arena, const struct remat_graph *graph,
                           const struct remat_graph **out, const char **why);
     void *user;

@@ -2,6 +2,7 @@
 /* remat-compile: a training graph and a memory budget, or a policy, into a plan. */
 #include "adapters.h"
 #include "advice.h"
+#include "advice_options.h"
 #include "cubins_option.h"
 #include "curve_file.h"
 #include "division.h"
