@@ -42,14 +42,14 @@ DEV u32 warp_sum(u32 x)
     return x;
 }
 
-/* A block for each value of the digit: its entries go behind those of lower values, in order. Each warp has a
+/* A block for each value of the digit: its entries go after those of lower values, in order. Each warp has a
  * part of the list, of which it counts both, and then places its own, 32 at a time. */
 DEV void sort(const struct digit *d, u8 *to, const u8 *from, float *counts)
 {
     const u32 lane = thread_index() % 32, warp = thread_index() / 32, value = block_index();
     const u32 step = 32 * SORT_LOADS, steps = (d->tokens + SORT_WARPS * step - 1) / (SORT_WARPS * step);
-    const u32 begin = warp * steps * step, behind = begin + steps * step;
-    const u32 end = behind < d->tokens ? behind : d->tokens;
+    const u32 begin = warp * steps * step, part_end = begin + steps * step;
+    const u32 end = part_end < d->tokens ? part_end : d->tokens;
     struct u32x2 entries[SORT_LOADS];
     u32 values[SORT_LOADS], lower = 0, equal = 0, place = 0;
     for (u32 first = begin; first < end; first += step) {
