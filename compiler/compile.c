@@ -10,8 +10,6 @@
 #include "clone_round.h"
 #include "codegen.h"
 #include "lower.h"
-#include "ops.h"
-#include "policy.h"
 #include "prepare.h"
 #include "search.h"
 

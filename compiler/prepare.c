@@ -5,11 +5,6 @@
 
 #include <inttypes.h>
 
-#include "mesh.h"
-#include "ops.h"
-#include "passes.h"
-#include "stopwatch.h"
-
 struct preparation {
     remat_context *ctx;
     struct remat_arena *arena;

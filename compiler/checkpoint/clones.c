@@ -7,8 +7,6 @@
 #include "clone_round.h"
 #include "rebuild.h"
 
-#include <assert.h>
-
 struct clone {
     remat_run run;
     remat_node clone;

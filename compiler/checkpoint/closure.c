@@ -9,7 +9,6 @@
 #include "amounts.h"
 #include "overlap.h"
 
-#include <assert.h>
 #include <math.h>
 
 struct need { /* a run needs `root` for the slice of `made`, where the task of that runs */

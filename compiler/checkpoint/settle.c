@@ -10,7 +10,6 @@
 #include "kernel_body.h"
 #include "stacks.h"
 
-#include <assert.h>
 #include <math.h>
 
 struct candidate_reader {

@@ -6,8 +6,6 @@
 
 #include "amounts.h"
 
-#include <assert.h>
-
 static uint64_t mix(remat_run run, struct remat_run_content content)
 {
     const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);

@@ -3,8 +3,6 @@
 
 #include "kernel_body.h"
 
-#include <assert.h>
-
 /* The kernel as it is when everything is saved. */
 static void add_saved(struct remat_variants *v, remat_kernel_id k, struct remat_variant *out)
 {

@@ -6,7 +6,6 @@
 #include <assert.h>
 #include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
 
 static const char *const expressions[REMAT_INSTRUCTION_COUNT] = {
 #define INSTRUCTION(name, arity, flops, text) text,

@@ -2,8 +2,6 @@
 /* The bodies of kernels without column sums: pointwise, tensors, team, block (geometry.c). */
 #include "body.h"
 
-#include <stdio.h>
-
 /* --- pointwise --- */
 
 /* Threads side by side along the columns; the others take further rows. */

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph.h"
 
-#include <assert.h>
-
 /* An index beyond this is no layer: side arrays are indexed by layer. */
 #define LAYER_DIGITS_MAX 5
 #define SYMBOL_NAME_MAX  31

@@ -9,9 +9,6 @@
 #include "builder.h"
 #include "clone_round.h"
 #include "fuse_groups.h"
-#include "view.h"
-
-#include <assert.h>
 
 /* The latest views of operands, for reuse: a model has few different ones. */
 #define REMAT_VIEWS_SHARED 8

@@ -3,14 +3,12 @@
 
 #include "overlap.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 
 #include "amounts.h"
 #include "profile.h"
 #include "rates.h"
-#include "view.h"
 
 #define BELOW (1 - 1e-9) /* what rounding in double cannot make up for */
 

@@ -8,16 +8,13 @@
  * description's launch, all were timed by so much too long. */
 #include "profile.h"
 
-#include "device_description.h"
 #include "file.h"
 #include "kernel_body.h"
-#include "mesh.h"
 #include "rates.h"
 
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -5,8 +5,6 @@
 #include "overlap.h"
 #include "schedule.h"
 
-#include <assert.h>
-
 /* Subtracts from the time of transfers what overlaps with computation. */
 static void overlap_transfers(struct remat_arena *arena, struct remat_arrangement *a)
 {

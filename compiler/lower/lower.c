@@ -4,9 +4,6 @@
 #include "lower.h"
 
 #include "kernel_body.h"
-#include "ops.h"
-
-#include <assert.h>
 
 /* Of the program. */
 REMAT_INDEX(kernel_id);

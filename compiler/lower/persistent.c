@@ -4,8 +4,6 @@
 
 #include "ops.h"
 
-#include <assert.h>
-
 remat_tensor_id remat_persistent_find(const struct remat_persistent *persistent, const char *name)
 {
     remat_tensor_id found;

@@ -3,9 +3,6 @@
  * then the packer (memory/pack.h). */
 #include "place.h"
 
-#include <assert.h>
-
-#include "ops.h"
 #include "pack.h"
 
 struct placer {

@@ -3,8 +3,6 @@
  * back from the walk and emitted when the last kernel they wait for is. */
 #include "schedule.h"
 
-#include <assert.h>
-
 struct scheduler {
     struct remat_arena *arena;
     const struct remat_graph *graph;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "step.h"
 
-#include <assert.h>
-
 void remat_step_add(struct remat_arena *arena, struct remat_step *step, const char *entry,
                     uint32_t times, struct remat_step_segment segment)
 {

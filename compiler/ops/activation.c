@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Activations. The tanh form of gelu, x (1 + tanh u) / 2, is x sigmoid(2 u): one exponential and no
  * cancellation where the result is small. */
-#include "builder.h"
 #include "family.h"
 
 #include <math.h>

@@ -4,8 +4,6 @@
  * needs to recompute the probabilities. */
 #include "family.h"
 
-#include "builder.h"
-
 /* The input with the queries: the gradient's is 1. */
 static uint32_t first_of(const struct remat_node_info *node)
 {

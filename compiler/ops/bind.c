@@ -2,11 +2,8 @@
 /* Binding: numbers in place of symbols. Which nodes there are does not change, and what the graph
  * records of its results is bound like all else; that the ops infer the same is then the
  * verifier's business. */
-#include "ops.h"
 
 #include "family.h"
-
-#include <stdio.h>
 
 #define BATCH "batch"
 

@@ -2,10 +2,8 @@
 /* Appending nodes so that a rewrite reads like its formula. */
 #include "builder.h"
 
-#include "ops.h"
 #include "view.h"
 
-#include <assert.h>
 #include <math.h>
 
 /* PREFIX.OP_NUMBER. Nearly all names are made here, and a format takes ten times as long. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Casts between f32 and rounded dtypes. */
-#include "builder.h"
 
 #include "family.h"
 

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Dropout. Its mask is a function of (seed, step, site, index): the backward pass recomputes it,
  * so it is never stored. */
-#include "builder.h"
 #include "family.h"
-#include "view.h"
 
 OP_SHAPE(random)
 {

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of a table by index, and the sum of gradients into the rows that they came from. */
-#include "builder.h"
 #include "family.h"
-#include "ops.h"
 
 OP_SHAPE(embedding)
 {

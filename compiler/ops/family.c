@@ -2,8 +2,6 @@
 /* Checks of operands and attributes that op families share. */
 #include "family.h"
 
-#include <stdio.h>
-
 struct remat_shape_text remat_shape_text(const struct remat_shape *shape)
 {
     struct remat_shape_text out = {"["};

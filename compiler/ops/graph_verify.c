@@ -3,13 +3,11 @@
  * it follows versions: once a node has updated a value in place, nobody may read the old one.
  * Nobody else may read a value that a node accumulates onto, as kernels and recomputation know no
  * order between the two. A flag has no versions, so nobody may read it but those that set it. */
-#include "ops.h"
 
 #include "family.h"
 #include "index.h"
 #include "kernel.h"
 #include "range.h"
-#include "view.h"
 
 #include <math.h>
 

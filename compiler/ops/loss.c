@@ -8,9 +8,7 @@
  *
  * To the loss, padding is -infinity, whose exponential is 0, and its gradient is 0. Zeros at the
  * end of a sum change none of its bits. */
-#include "builder.h"
 #include "family.h"
-#include "ops.h"
 
 #include <math.h>
 

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Matrix products. Transposes are attributes, so that no derivative moves data. A leading axis of
  * length 1 is repeated, so that heads that share keys need no copy of them. */
-#include "builder.h"
 #include "family.h"
-#include "ops.h"
 
 OP_SHAPE(matmul)
 {

@@ -2,7 +2,6 @@
 /* Layer and root-mean-square normalisation. The gradients read the saved statistics, which are f32;
  * they compute the normalised x once for dx and once for gamma, so that each can live in its own
  * kernel. */
-#include "builder.h"
 #include "family.h"
 
 /* Of each row. */

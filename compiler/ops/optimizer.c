@@ -3,9 +3,7 @@
  * when they are written. Factors that depend on the step alone are computed once by
  * adamw_coefficients, and what does not decay is multiplied by a coefficient that is 1, so that all
  * updates are one kernel; `assign` makes each new value the new version of its state. */
-#include "ops.h"
 
-#include "builder.h"
 #include "family.h"
 
 uint32_t remat_op_flag(const struct remat_node_info *node)

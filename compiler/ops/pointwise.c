@@ -3,9 +3,7 @@
  * the result's shape, then summed over the axes along which its operand was repeated. Arithmetic is
  * f32; add takes two rounded operands, too, and rounds the sum, so that sums of gradients and
  * residuals are one node in any dtype. */
-#include "builder.h"
 #include "family.h"
-#include "ops.h"
 
 #include <assert.h>
 #include <math.h>

@@ -2,7 +2,6 @@
 #include "range.h"
 
 #include <math.h>
-#include <stdio.h>
 
 static const struct remat_range ranges[] = {
 #define RANGE(key, kind, absent, least, most, ends)                                                \

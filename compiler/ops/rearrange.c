@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Views (reshape, slice, transpose) and the ops that are their derivatives (pad, concat). */
 #include "family.h"
-#include "view.h"
 
 /* --- shapes --- */
 

@@ -3,9 +3,7 @@
  * of its second are a pair. With the table's rotations W[t, to, from, i] both halves of the result
  * are y[to] = x[0] W[to, 0] + x[1] W[to, 1] over one space [B, T, H, 2, D / 2], which one kernel
  * computes from two broadcast views of x. The inverse rotation is the transpose. */
-#include "builder.h"
 #include "family.h"
-#include "ops.h"
 
 OP_SHAPE(rope_table)
 {

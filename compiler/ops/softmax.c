@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Written-out attention between its two products. The gradient of softmax reads its result
  * alone, so that neither scores nor masked scores are kept. */
-#include "builder.h"
 #include "family.h"
 
 #include <float.h>

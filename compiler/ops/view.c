@@ -6,8 +6,6 @@
  * the graph needs an explicit copy. */
 #include "view.h"
 
-#include <assert.h>
-
 static void dense_strides(const struct remat_shape *shape, int64_t *strides)
 {
     int64_t stride = 1;

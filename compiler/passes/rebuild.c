@@ -3,10 +3,6 @@
  * stay groups; a group's number is the id of its first node in the new graph. */
 #include "rebuild.h"
 
-#include <assert.h>
-
-#include "builder.h"
-
 struct remat_rebuild remat_rebuild_begin(struct remat_arena *arena, const struct remat_graph *from,
                                          uint32_t room)
 {

@@ -6,8 +6,6 @@
 #include "ops.h"
 #include "rules.h"
 
-#include <assert.h>
-
 bool remat_policy_given(const struct remat_policy_settings *s)
 {
     return s->recompute_granularity || s->recompute_activations || s->recompute_method ||

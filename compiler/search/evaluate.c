@@ -4,8 +4,6 @@
 #include "amounts.h"
 #include "overlap.h"
 
-#include <assert.h>
-
 void remat_evaluator_init(struct remat_evaluator *e, struct remat_arena *arena,
                           const struct remat_graph *graph,
                           const struct remat_persistent *persistent,

@@ -5,9 +5,6 @@
  * same problem at several program points. */
 #include "planner.h"
 
-#include "border.h"
-
-#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proposal.h"
 
-#include "policy.h"
-
-#include <assert.h>
-
 struct remat_proposal remat_propose_policy(const struct remat_policy *policy, uint32_t step)
 {
     assert(policy);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "queue.h"
 
-#include <assert.h>
-
 /* Graph nodes times decisions up to which each is an entry of its own, by the queue's order. */
 static const uint64_t nodes_listed[] = {
     [REMAT_FASTEST_FIRST] = 2000000, [REMAT_SMALLEST_FIRST] = 20000000};

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "search.h"
 
-#include <assert.h>
 #include <inttypes.h>
 
 #include "amounts.h"
-#include "planner.h"
 
 uint64_t remat_search_step_ns(const struct remat_search *s, uint64_t ns)
 {

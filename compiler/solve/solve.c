@@ -3,8 +3,6 @@
  * budget is a candidate at all others. The simulator has the last word on each. */
 #include "solve.h"
 
-#include "solvers.h"
-
 #include <assert.h>
 #include <math.h>
 

@@ -6,7 +6,6 @@
 
 #include <assert.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #define XXH_INLINE_ALL

@@ -18,7 +18,6 @@
 
 #include <remat/status.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 

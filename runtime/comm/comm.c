@@ -6,7 +6,6 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <stdio.h>
 
 static void *make_call(void *user)
 {

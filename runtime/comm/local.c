@@ -17,7 +17,6 @@
 
 #include <inttypes.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <time.h>
 
 struct local_rank {

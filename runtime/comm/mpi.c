@@ -11,7 +11,6 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdarg.h>
-#include <stdio.h>
 
 #define LIBRARY     "libmpi.so.40" /* Open MPI 4 and 5 */
 #define PIECE_BYTES (UINT64_C(1) << 30)

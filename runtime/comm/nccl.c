@@ -16,7 +16,6 @@
 
 #include <inttypes.h>
 #include <pthread.h>
-#include <stdio.h>
 
 #define LIBRARY       "libnccl.so.2"
 #define SCRATCH_BYTES (1u << 20) /* of the GPU: for what the host sends, and as much to receive */

@@ -3,10 +3,8 @@
 #include "plan.h"
 
 #include "file.h"
-#include "program.h"
 
 #include <assert.h>
-#include <stdio.h>
 
 #define DTYPE(NAME, ...)                                                                           \
     _Static_assert((int)REMAT_ELEMENT_##NAME == REMAT_##NAME, "public and internal numbers");

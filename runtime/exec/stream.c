@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 
 #define STACK_BYTES (512u << 10) /* an engine's library runs on it */
 

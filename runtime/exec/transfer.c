@@ -5,7 +5,6 @@
 #include "host.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 #define TIMEOUT_NS UINT64_C(600000000000)
 

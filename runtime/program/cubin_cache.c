@@ -6,7 +6,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <stddef.h>
 #include <sys/stat.h>
 
 struct header { /* then the warnings, terminated, then the cubin */

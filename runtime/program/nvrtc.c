@@ -2,7 +2,6 @@
 #include "nvrtc.h"
 
 #include <dlfcn.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #define LINES_SHOWN  2 /* before and after the one at fault */

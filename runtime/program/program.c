@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <inttypes.h>
-#include <stdio.h>
 
 const char *remat_role_name(uint32_t role)
 {

@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <stdarg.h>
-#include <stdio.h>
 
 remat_status remat_verify_error(struct remat_verifier *v, const char *table, uint32_t index,
                                 const char *name, const char *format, ...)

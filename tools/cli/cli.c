@@ -13,7 +13,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #define CLI_NONE UINT32_MAX

@@ -9,7 +9,6 @@
 #include "unwind.h"
 
 #include <math.h>
-#include <stdio.h>
 
 enum {
     WIDTH = 800,

@@ -5,8 +5,6 @@
 #include "base.h"
 #include "wrap.h"
 
-#include <stdio.h>
-
 static const char *const exit_lines[] = {
     "0 done, 1 other, 2 usage, 3 does not fit the budget, 4 invalid file, 5 I/O,",
     "6 out of memory, 7 search ended before it found a plan, 8 a result that is not finite,",

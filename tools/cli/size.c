@@ -6,8 +6,6 @@
 
 #include <assert.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 #include <strings.h>
 
 static const struct size_unit {

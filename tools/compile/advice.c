@@ -8,8 +8,6 @@
 #include "advice.h"
 
 #include "advice_options.h"
-#include "mesh.h"
-#include "policy.h"
 #include "size.h"
 
 #define COMMANDS_MAX 8000 /* of a plan that is searched once more for advice */

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "advice_options.h"
 
-#include "mesh.h"
-
 #define LOGITS_SHARE 0.10 /* of the live peak, from which on it is at the logits */
 
 bool advice_is_one_group(const struct situation *s)

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "curve_file.h"
-#include "mesh.h"
-#include "unwind.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 

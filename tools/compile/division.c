@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "division.h"
 
-#include "mesh.h"
 #include "options.h"
 
 #include <inttypes.h>

@@ -7,7 +7,6 @@
 #include "division_search.h"
 
 #include "graph_file.h"
-#include "mesh.h"
 #include "model.h"
 #include "options.h"
 #include "progress.h"

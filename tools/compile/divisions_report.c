@@ -7,7 +7,6 @@
 #include "wrap.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 static uint32_t shown_count(const struct divisions *s)
 {

@@ -26,7 +26,6 @@
 
 #include <inttypes.h>
 #include <malloc.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 static const struct cli_option options[] = {

@@ -3,8 +3,6 @@
 
 #include "file.h"
 #include "graph_file.h"
-#include "mesh.h"
-#include "ops.h"
 #include "options.h"
 #include "settings.h"
 

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "notes.h"
 
-#include "kernel.h"
 #include "show.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdarg.h>
-#include <stdio.h>
 
 remat_status notes_add(struct remat_arena *arena, struct remat_program *program, const char *format,
                        ...)

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "observe.h"
 
-#include "cli.h"
 #include "graph_text.h"
 #include "options.h"
 #include "prepare.h"
 #include "size.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 enum { KEPT_NAMED = 10 };
 

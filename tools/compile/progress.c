@@ -5,7 +5,6 @@
 #include "size.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 /* A run takes a second more than its limit at most: the other half is to free memory. */
 #define GRACE_SECONDS 0.5

@@ -9,7 +9,6 @@
 #include "tool.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 static bool is_recomputable(const struct refusal_resident *resident)

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report.h"
 
-#include "base.h"
-#include "cli.h"
-#include "divisions.h"
 #include "show.h"
 #include "size.h"
 #include "wrap.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 enum arena_part { PART_STATIC, PART_GRADIENTS, PART_ACTIVATIONS, PART_COUNT };

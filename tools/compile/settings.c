@@ -3,7 +3,6 @@
 
 #include "cubins_option.h"
 #include "emit_cuda.h"
-#include "mesh.h"
 #include "options.h"
 #include "profile.h"
 #include "tool.h"

@@ -5,7 +5,6 @@
 #include "size.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 /* Records that differ in their layer only. */
 struct decision_group {

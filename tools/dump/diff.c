@@ -7,7 +7,6 @@
 #include "size.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 /* --- numbers --- */

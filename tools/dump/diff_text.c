@@ -7,7 +7,6 @@
 #include "table.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 enum { KERNELS_SHOWN = 16, LAYERS_WIDTH = 36 };
 

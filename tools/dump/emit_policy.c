@@ -7,7 +7,6 @@
 #include "size.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 static const char torch_operators[] =
     "# Operators of torch.ops.aten, and the op that each stands for.\n"

@@ -14,7 +14,6 @@
 #include "dump.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 /* Ops that one operator of PyTorch's, of aten, stands for. */
 const char *const policy_ops[POLICY_OPS] = {

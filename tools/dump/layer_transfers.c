@@ -6,7 +6,6 @@
 
 #include <assert.h>
 #include <inttypes.h>
-#include <stdio.h>
 
 remat_status transfers_find(struct remat_arena *arena, const struct remat_program *program,
                             const uint32_t *decision, struct transfers *out)

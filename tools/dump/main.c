@@ -16,7 +16,6 @@
 #include "tool.h"
 #include "views.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #define CLI_OPTIONS "dump.def"

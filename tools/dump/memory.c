@@ -6,7 +6,6 @@
 #include "why.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 enum { GROUPS_SHOWN = 16, NAME_WIDTH = 40, LAYERS_WIDTH = 9 };
 

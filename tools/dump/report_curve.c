@@ -4,7 +4,6 @@
 #include "report_html.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #define LARGEST 0x1p53 /* up to here a double has every whole number */

@@ -5,7 +5,6 @@
 #include "size.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 /* After a command that is a transfer. */
 static void print_transfer(const struct remat_program *program, uint32_t index, uint64_t exposed_ns,

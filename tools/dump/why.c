@@ -3,7 +3,6 @@
 #include "why.h"
 
 #include "layer_transfers.h"
-#include "size.h"
 #include "views.h"
 
 #include <fnmatch.h>

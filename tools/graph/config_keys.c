@@ -3,7 +3,6 @@
 
 #include "config.h"
 
-#include <stddef.h>
 #include <stdlib.h>
 
 const struct config_type config_types[] = {

@@ -11,7 +11,6 @@
 #include "wrap.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #define CLI_OPTIONS "graph.def"

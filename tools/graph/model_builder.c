@@ -2,11 +2,9 @@
 #include "model_builder.h"
 
 #include "activation.h"
-#include "builder.h"
 
 #include <fnmatch.h>
 #include <math.h>
-#include <stdio.h>
 
 /* --- names --- */
 

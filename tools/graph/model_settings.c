@@ -4,9 +4,6 @@
 #include "activation.h"
 #include "range.h"
 
-#include <stddef.h>
-#include <stdio.h>
-
 /* Sizes that not every family has. */
 enum {
     HEADS = 1 << 0,

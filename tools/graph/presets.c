@@ -4,7 +4,6 @@
 #include "models.h"
 #include "suggest.h"
 
-#include <stdio.h>
 #include <unistd.h>
 
 static const struct remat_model_settings presets[] = {

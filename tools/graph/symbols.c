@@ -4,8 +4,6 @@
  * much is the symbol. So families are written with numbers and know nothing of symbols. */
 #include "symbols.h"
 
-#include <stddef.h>
-
 #define OFFSET(member) offsetof(struct remat_model_settings, member)
 static const struct symbol {
     const char *name;

@@ -5,7 +5,6 @@
 #include "tool.h"
 
 #include <dlfcn.h>
-#include <inttypes.h>
 #include <stdlib.h>
 
 #define XXH_INLINE_ALL

@@ -4,8 +4,6 @@
 #include "options.h"
 #include "settings.h"
 
-#include <stdio.h>
-
 static remat_status open_tokens(remat_context *ctx, struct remat_arena *arena,
                                 const struct cli_arguments *args, uint32_t option,
                                 const struct model *model, struct data *out)

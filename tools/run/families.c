@@ -2,7 +2,6 @@
 #include "families.h"
 
 #include <fnmatch.h>
-#include <stdio.h>
 
 /* clang-format off */
 static const struct family families[] = {

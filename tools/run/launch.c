@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launch.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 static const struct {

@@ -3,7 +3,6 @@
 
 #include "safetensors.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 static bool find_tensor(const remat_plan *plan, const char *name, remat_tensor_info *out)

@@ -5,7 +5,6 @@
 #include "size.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <time.h>
 
 enum { STEP, LOSS, RATE, UTILIZATION, LEFT, PARTS };

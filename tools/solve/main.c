@@ -8,8 +8,6 @@
 #include "tool.h"
 #include "watch.h"
 
-#include <stdio.h>
-
 #define CLI_OPTIONS "solve.def"
 #include "option_table.h"
 

@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <poll.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #define PATIENCE_MS    1000

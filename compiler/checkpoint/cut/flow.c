@@ -2,8 +2,6 @@
 /* Dinic's algorithm with an explicit path instead of recursion. */
 #include "flow.h"
 
-#include <assert.h>
-
 enum { POLL = 4096 };
 
 void remat_flow_reserve(struct remat_flow *f, size_t count)

@@ -3,8 +3,6 @@
 
 #include <assert.h>
 
-#include "program.h" /* REMAT_NONE */
-
 struct path_builder {
     struct remat_arena *arena;
     const struct remat_border *border;

@@ -6,7 +6,6 @@
 #include "show.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 static void print_quoted(struct remat_text *text, const char *name)

@@ -2,8 +2,6 @@
 /* The choice of an instruction set by cpuid. */
 #include "cpu_isa.h"
 
-#include <stddef.h>
-
 #if defined(__x86_64__)
 static bool supports(enum cpu_isa isa)
 {

@@ -5,7 +5,6 @@
 #include "cpu_rope.h"
 
 #include <assert.h>
-#include <string.h>
 
 #define LN2_HIGH 6.93147180369123816490e-01 /* 33 bits, so that n times it is exact */
 #define LN2_LOW  1.90821492927058770002e-10

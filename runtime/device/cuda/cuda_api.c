@@ -2,7 +2,6 @@
 #include "cuda_api.h"
 
 #include <dlfcn.h>
-#include <stdio.h>
 
 #define STACK_BYTES 256 /* of a thread */
 

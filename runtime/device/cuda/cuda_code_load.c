@@ -3,8 +3,6 @@
 
 #include "cubin_cache.h"
 
-#include <stdio.h>
-
 struct loader {
     remat_context *ctx;
     const struct cuda_driver *driver;

@@ -7,7 +7,6 @@
 #include "host.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 #define CAPABILITY_MIN    80          /* bf16 in tensor cores */
 #define GEMM_WORKSPACE    (32u << 20) /* of a plan that reserves none */

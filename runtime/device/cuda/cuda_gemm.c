@@ -7,7 +7,6 @@
 #include "gemm_table.h"
 
 #include <assert.h>
-#include <stdio.h>
 
 #define CHOICES       8 /* that the heuristic is asked for; the first that fits is taken */
 #define ALIGNMENT_MAX REMAT_ALIGNMENT

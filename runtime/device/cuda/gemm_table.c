@@ -10,7 +10,6 @@
 
 #include <assert.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #define BEGIN     "{\"schema\": \"remat-gemm/1\", \"rows\": ["
