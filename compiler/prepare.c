@@ -54,7 +54,7 @@ const char *remat_pass_name(size_t index)
     return NULL;
 }
 
-uint32_t remat_microbatches(const struct remat_compile_settings *settings)
+static uint32_t microbatches_of(const struct remat_compile_settings *settings)
 {
     return settings->passes.microbatches > 1 ? settings->passes.microbatches : 1;
 }
@@ -146,7 +146,7 @@ static const struct script {
 static bool is_cut(const struct preparation *p, const struct script *script)
 {
     bool ranks = p->settings->mesh.axis_count > 0;
-    return remat_microbatches(p->settings) > 1 && (script->training || ranks);
+    return microbatches_of(p->settings) > 1 && (script->training || ranks);
 }
 
 /* A graph in the arena of all results, verified if a plan is to be written, as a segment. */
@@ -164,7 +164,7 @@ static remat_status add_segment(const struct preparation *p, const struct script
 static remat_status cut(const struct preparation *p, const struct script *script,
                         const struct remat_graph *whole, bool decided)
 {
-    uint32_t times = remat_microbatches(p->settings);
+    uint32_t times = microbatches_of(p->settings);
     uint64_t start = start_clock(p);
     struct remat_graph *microbatch = remat_split(p->arena, whole, false);
     struct remat_graph *rest = remat_split(p->arena, whole, true);
@@ -194,7 +194,7 @@ static remat_status add_entry(const struct preparation *p, const struct script *
     if (is_cut(p, script))
         REMAT_CHECK(cut(p, script, whole, first));
     else
-        REMAT_CHECK(add_segment(p, script, remat_microbatches(p->settings), script->whole,
+        REMAT_CHECK(add_segment(p, script, microbatches_of(p->settings), script->whole,
                                 remat_graph_deep_copy(p->arena, whole), first));
     remat_scratch_close(kept);
     if (!first)
@@ -253,7 +253,7 @@ static remat_status add_foreign(const struct preparation *p, const struct remat_
 {
     static const struct script script = {.entry = "train", .training = true};
     const struct remat_pass_settings *s = &p->settings->passes;
-    if (source->mesh.axis_count || s->zero || remat_microbatches(p->settings) > 1 || s->loss_chunk)
+    if (source->mesh.axis_count || s->zero || microbatches_of(p->settings) > 1 || s->loss_chunk)
         return remat_error(
             p->ctx, REMAT_ERROR_USAGE,
             "graph \"%.200s\" is planned as it is, with neither ranks nor microbatches: its node "

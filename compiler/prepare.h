@@ -21,9 +21,6 @@ remat_status remat_prepare(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_compile_settings *settings,
                            enum remat_purpose purpose, struct remat_prepared *out);
 
-/* settings->passes.microbatches, at least 1. */
-uint32_t remat_microbatches(const struct remat_compile_settings *settings);
-
 /* The names that after_pass is called with, in order; NULL after the last. */
 const char *remat_pass_name(size_t index);
 

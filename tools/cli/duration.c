@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "duration.h"
+#include "size.h"
 
 #include "cli.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sizes and times for people. */
+/* Sizes and times, as people read and type them. */
 #ifndef REMAT_TOOLS_SIZE_H
 #define REMAT_TOOLS_SIZE_H
 
@@ -12,6 +12,12 @@
  * `zero`: 0 is a size too. */
 remat_status cli_size_parse(remat_context *ctx, const char *setting, const char *text,
                             uint64_t capacity, bool zero, uint64_t *bytes);
+
+/* duration.c: "500ms", "10s", "2min", "1.5h", "3h50m"; a bare "10" is seconds. `setting`
+ * ("--time-limit") starts the message. REMAT_ERROR_USAGE: it is no time from 1 ms to 1,000,000 s.
+ */
+remat_status cli_duration_parse(remat_context *ctx, const char *setting, const char *text,
+                                double *seconds);
 
 #define CLI_TEXT_BYTES 64
 struct cli_buffer {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "watch.h"
 
-#include "duration.h"
 #include "interrupt.h"
+#include "size.h"
 
 #include <math.h>
 #include <time.h>

@@ -14,7 +14,7 @@ struct cli_watch {
     void *user;
 };
 
-/* Catches interrupts, of which the first ends the search. `time_limit`: as in duration.h; NULL:
+/* Catches interrupts, of which the first ends the search. `time_limit`: as in size.h; NULL:
  * none. REMAT_ERROR_USAGE: it is not a time. */
 remat_status cli_watch_start(remat_context *ctx, const char *time_limit, struct cli_watch *watch);
 /* Seconds since the start. */

@@ -2,8 +2,7 @@
 #include "adapters.h"
 
 #include "graph_file.h"
-#include "remake.h"
-#include "symbols.h"
+#include "models.h"
 
 remat_status adapters_make(remat_context *ctx, struct remat_arena *arena, const char *path,
                            const struct remat_graph *graph, const char *bindings, int64_t rank,

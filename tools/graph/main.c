@@ -5,7 +5,6 @@
 #include "graph_text.h"
 #include "ingest.h"
 #include "models.h"
-#include "symbols.h"
 #include "tool.h"
 #include "unwind.h"
 #include "wrap.h"

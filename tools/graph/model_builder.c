@@ -90,9 +90,10 @@ remat_value remat_model_by_token(struct model_builder *m, const char *name, int6
 
 /* --- nodes --- */
 
-remat_value remat_model_op(struct model_builder *m, const char *name, uint16_t op,
-                           const remat_value *inputs, uint32_t input_count,
-                           const struct remat_attribute *attributes, uint32_t attribute_count)
+/* The first result of a node. */
+static remat_value add_node(struct model_builder *m, const char *name, uint16_t op,
+                            const remat_value *inputs, uint32_t input_count,
+                            const struct remat_attribute *attributes, uint32_t attribute_count)
 {
     m->b.name = full_name(m, name);
     return remat_build(&m->b, op, inputs, input_count, attributes, attribute_count, NULL);
@@ -107,20 +108,20 @@ static int64_t width_of(const struct model_builder *m, remat_value x)
 
 remat_value remat_model_add(struct model_builder *m, const char *name, remat_value x, remat_value y)
 {
-    return remat_model_op(m, name, REMAT_OP_add, (remat_value[]){x, y}, 2, NULL, 0);
+    return add_node(m, name, REMAT_OP_add, (remat_value[]){x, y}, 2, NULL, 0);
 }
 
 remat_value remat_model_scale(struct model_builder *m, const char *name, remat_value x,
                               double factor)
 {
     struct remat_attribute scale = remat_attribute_float("scale", factor);
-    return remat_model_op(m, name, REMAT_OP_scale, &x, 1, &scale, 1);
+    return add_node(m, name, REMAT_OP_scale, &x, 1, &scale, 1);
 }
 
 remat_value remat_model_embedding(struct model_builder *m, const char *name, remat_value table,
                                   remat_value ids)
 {
-    return remat_model_op(m, name, REMAT_OP_embedding, (remat_value[]){table, ids}, 2, NULL, 0);
+    return add_node(m, name, REMAT_OP_embedding, (remat_value[]){table, ids}, 2, NULL, 0);
 }
 
 remat_value remat_model_slice(struct model_builder *m, const char *name, remat_value x,
@@ -129,7 +130,7 @@ remat_value remat_model_slice(struct model_builder *m, const char *name, remat_v
     struct remat_attribute attributes[] = {remat_attribute_int("axis", axis),
                                            remat_attribute_int("begin", begin),
                                            remat_attribute_int("end", end)};
-    return remat_model_op(m, name, REMAT_OP_slice, &x, 1, attributes, 3);
+    return add_node(m, name, REMAT_OP_slice, &x, 1, attributes, 3);
 }
 
 remat_value remat_model_reshape(struct model_builder *m, const char *name, remat_value x,
@@ -137,7 +138,7 @@ remat_value remat_model_reshape(struct model_builder *m, const char *name, remat
 {
     struct remat_attribute shape = {
         .key = "shape", .kind = REMAT_ATTRIBUTE_INTS, .count = rank, .ints = dims};
-    return remat_model_op(m, name, REMAT_OP_reshape, &x, 1, &shape, 1);
+    return add_node(m, name, REMAT_OP_reshape, &x, 1, &shape, 1);
 }
 
 remat_value remat_model_cast(struct model_builder *m, const char *name, remat_value x,
@@ -146,7 +147,7 @@ remat_value remat_model_cast(struct model_builder *m, const char *name, remat_va
     struct remat_attribute to = remat_attribute_int("dtype", dtype);
     if (m->b.graph->values[x.i].dtype == dtype)
         return x;
-    return remat_model_op(m, name, REMAT_OP_cast, &x, 1, &to, 1);
+    return add_node(m, name, REMAT_OP_cast, &x, 1, &to, 1);
 }
 
 static remat_value drop(struct model_builder *m, const char *name, remat_value x, double p)
@@ -155,7 +156,7 @@ static remat_value drop(struct model_builder *m, const char *name, remat_value x
         return x;
     struct remat_attribute attributes[] = {remat_attribute_float("p", p),
                                            remat_attribute_int("site", m->sites++)};
-    return remat_model_op(m, name, REMAT_OP_dropout, (remat_value[]){x, rng(m)}, 2, attributes, 2);
+    return add_node(m, name, REMAT_OP_dropout, (remat_value[]){x, rng(m)}, 2, attributes, 2);
 }
 
 remat_value remat_model_dropout(struct model_builder *m, const char *name, remat_value x)
@@ -184,14 +185,13 @@ remat_value remat_model_rope_table(struct model_builder *m, const char *name, in
                                            remat_attribute_float("low", s->rope_low),
                                            remat_attribute_float("high", s->rope_high),
                                            remat_attribute_int("context", s->rope_context)};
-    return remat_model_op(m, name, REMAT_OP_rope_table, NULL, 0, attributes,
-                          s->rope_factor > 0 ? 7 : 3);
+    return add_node(m, name, REMAT_OP_rope_table, NULL, 0, attributes, s->rope_factor > 0 ? 7 : 3);
 }
 
 remat_value remat_model_rope(struct model_builder *m, const char *name, remat_value x,
                              remat_value table)
 {
-    return remat_model_op(m, name, REMAT_OP_rope, (remat_value[]){x, table}, 2, NULL, 0);
+    return add_node(m, name, REMAT_OP_rope, (remat_value[]){x, table}, 2, NULL, 0);
 }
 
 /* --- attention --- */
@@ -201,7 +201,7 @@ static remat_value transpose(struct model_builder *m, const char *name, remat_va
 {
     struct remat_attribute permutation = {
         .key = "permutation", .kind = REMAT_ATTRIBUTE_INTS, .count = rank, .ints = axes};
-    return remat_model_op(m, name, REMAT_OP_transpose, &x, 1, &permutation, 1);
+    return add_node(m, name, REMAT_OP_transpose, &x, 1, &permutation, 1);
 }
 
 /* [B, T, H, D] with heads first and their groups apart: [B, H / group, group, T, D], or
@@ -222,7 +222,7 @@ static remat_value product(struct model_builder *m, const char *name, remat_valu
                            bool transposed)
 {
     struct remat_attribute transpose_b = remat_attribute_int("transpose_b", transposed);
-    return remat_model_op(m, name, REMAT_OP_matmul, (remat_value[]){x, y}, 2, &transpose_b, 1);
+    return add_node(m, name, REMAT_OP_matmul, (remat_value[]){x, y}, 2, &transpose_b, 1);
 }
 
 /* 0, 1, ..., seq - 1, once for all layers. */
@@ -236,7 +236,7 @@ static remat_value positions(struct model_builder *m)
     remat_model_scope(m, "mask");
     remat_value row = remat_model_slice(m, "positions.tokens", m->tokens, 0, 0, 1);
     row = remat_model_reshape(m, "positions.like", row, &m->settings->seq, 1);
-    remat_value column = remat_model_op(m, "positions.column", REMAT_OP_column, &row, 1, NULL, 0);
+    remat_value column = add_node(m, "positions.column", REMAT_OP_column, &row, 1, NULL, 0);
     m->b.name = "positions.zero";
     remat_value zero = remat_build_constant(&m->b, 0);
     m->positions = remat_model_add(m, "positions", column, zero);
@@ -269,13 +269,13 @@ static remat_value written_out(struct model_builder *m, const char *name, remat_
     struct remat_attribute mask[] = {remat_attribute_float("scale", scale),
                                      remat_attribute_int("window", m->settings->window)};
     if (causal)
-        scores = remat_model_op(m, join_names(m, name, ".", "masked"), REMAT_OP_mask_causal,
-                                (remat_value[]){scores, positions(m)}, 2, mask,
-                                1 + (m->settings->window > 0));
+        scores =
+            add_node(m, join_names(m, name, ".", "masked"), REMAT_OP_mask_causal,
+                     (remat_value[]){scores, positions(m)}, 2, mask, 1 + (m->settings->window > 0));
     else
         scores = remat_model_scale(m, join_names(m, name, ".", "scaled"), scores, scale);
-    remat_value weights = remat_model_op(m, join_names(m, name, ".", "softmax"), REMAT_OP_softmax,
-                                         &scores, 1, NULL, 0);
+    remat_value weights =
+        add_node(m, join_names(m, name, ".", "softmax"), REMAT_OP_softmax, &scores, 1, NULL, 0);
     weights = drop(m, join_names(m, name, ".", "dropout"), weights, m->settings->attention_dropout);
     remat_value y = product(m, join_names(m, name, ".", "by_head"), weights, v, false);
     int64_t by_head[] = {shape.dims[0], heads, shape.dims[1], shape.dims[3]};
@@ -283,7 +283,7 @@ static remat_value written_out(struct model_builder *m, const char *name, remat_
         y = remat_model_reshape(m, join_names(m, name, ".", "joined"), y, by_head, 4);
     y = transpose(m, join_names(m, name, ".", "by_token"), y, back, 4);
     struct remat_attribute axis = remat_attribute_int("axis", 0); /* concat of one is a copy */
-    return remat_model_op(m, name, REMAT_OP_concat, &y, 1, &axis, 1);
+    return add_node(m, name, REMAT_OP_concat, &y, 1, &axis, 1);
 }
 
 remat_value remat_model_attention(struct model_builder *m, const char *name, remat_value q,
@@ -304,7 +304,7 @@ remat_value remat_model_attention(struct model_builder *m, const char *name, rem
     if (window > 0)
         attributes[count++] = remat_attribute_int("window", window);
     remat_value inputs[] = {q, k, v, p > 0 ? rng(m) : REMAT_NO_VALUE};
-    return remat_model_op(m, name, REMAT_OP_attention, inputs, p > 0 ? 4 : 3, attributes, count);
+    return add_node(m, name, REMAT_OP_attention, inputs, p > 0 ? 4 : 3, attributes, count);
 }
 
 /* --- layers --- */
@@ -322,8 +322,8 @@ static remat_value linear(struct model_builder *m, const char *name, remat_value
 {
     struct remat_attribute attribute = remat_attribute_int("transpose_weight", 1);
     remat_value inputs[] = {x, weight, bias};
-    return remat_model_op(m, name, REMAT_OP_linear, inputs, remat_is_none(bias.i) ? 2 : 3,
-                          &attribute, transposed);
+    return add_node(m, name, REMAT_OP_linear, inputs, remat_is_none(bias.i) ? 2 : 3, &attribute,
+                    transposed);
 }
 
 /* A name as peft takes it is the module's or the end of it after a dot. */
@@ -447,7 +447,7 @@ remat_value remat_model_layer_norm(struct model_builder *m, const char *name,
     bool bias = !m->settings->no_bias;
     if (bias)
         inputs[2] = module_parameter(m, parameters, "bias", width_of(m, x), 0, 0, 0);
-    return remat_model_op(m, name, REMAT_OP_layer_norm, inputs, 2 + bias, &epsilon, 1);
+    return add_node(m, name, REMAT_OP_layer_norm, inputs, 2 + bias, &epsilon, 1);
 }
 
 remat_value remat_model_rms_norm(struct model_builder *m, const char *name, const char *parameters,
@@ -455,7 +455,7 @@ remat_value remat_model_rms_norm(struct model_builder *m, const char *name, cons
 {
     struct remat_attribute epsilon = remat_attribute_float("epsilon", m->settings->epsilon);
     remat_value weight = module_parameter(m, parameters, "weight", width_of(m, x), 0, 1, 0);
-    return remat_model_op(m, name, REMAT_OP_rms_norm, (remat_value[]){x, weight}, 2, &epsilon, 1);
+    return add_node(m, name, REMAT_OP_rms_norm, (remat_value[]){x, weight}, 2, &epsilon, 1);
 }
 
 remat_value remat_model_tied_head(struct model_builder *m, const char *name, remat_value x,
@@ -485,8 +485,8 @@ void remat_model_loss(struct model_builder *m, remat_value logits, remat_value t
     remat_model_layer(m, NULL, NULL, 0);
     remat_model_scope(m, "loss");
     m->b.phase = REMAT_PHASE_LOSS;
-    remat_value loss = remat_model_op(m, "loss", REMAT_OP_cross_entropy,
-                                      (remat_value[]){logits, targets}, 2, attributes, count);
+    remat_value loss = add_node(m, "loss", REMAT_OP_cross_entropy, (remat_value[]){logits, targets},
+                                2, attributes, count);
     graph->values[loss.i].role = REMAT_ROLE_OUTPUT;
     graph->outputs = remat_copy(m->b.arena, &loss, 1, sizeof loss);
     graph->output_count = 1;
@@ -504,7 +504,7 @@ static remat_value primitive(struct model_builder *m, const char *name, uint16_t
                                    REMAT_F32);
     bool narrow = remat_dtype_is_rounded(m->settings->dtype);
     const char *result = narrow ? REMAT_FORMAT(m->b.arena, "%s.wide", name) : name;
-    remat_value y = remat_model_op(m, result, op, wide, count, NULL, 0);
+    remat_value y = add_node(m, result, op, wide, count, NULL, 0);
     return remat_model_cast(m, name, y, m->settings->dtype);
 }
 
@@ -514,7 +514,7 @@ remat_value remat_model_activate(struct model_builder *m, const char *name, rema
     struct remat_attribute approximate = remat_attribute_int("approximate", a->tanh_form);
     if (!remat_op_has(a->op, REMAT_FACT_COMPOSITE))
         return primitive(m, name, a->op, &x, 1);
-    return remat_model_op(m, name, a->op, &x, 1, &approximate, a->op == REMAT_OP_gelu);
+    return add_node(m, name, a->op, &x, 1, &approximate, a->op == REMAT_OP_gelu);
 }
 
 remat_value remat_model_gated(struct model_builder *m, const char *name, remat_value gate,
@@ -522,7 +522,7 @@ remat_value remat_model_gated(struct model_builder *m, const char *name, remat_v
 {
     uint16_t op = m->settings->activation->gated;
     if (op != REMAT_OP_mul)
-        return remat_model_op(m, name, op, (remat_value[]){gate, x}, 2, NULL, 0);
+        return add_node(m, name, op, (remat_value[]){gate, x}, 2, NULL, 0);
     gate = remat_model_activate(m, REMAT_FORMAT(m->b.arena, "%s.gate", name), gate);
     return primitive(m, name, op, (remat_value[]){gate, x}, 2);
 }

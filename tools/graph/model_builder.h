@@ -42,10 +42,6 @@ remat_value remat_model_add(struct model_builder *m, const char *name, remat_val
                             remat_value y);
 remat_value remat_model_scale(struct model_builder *m, const char *name, remat_value x,
                               double factor);
-/* A node and the first of its results. */
-remat_value remat_model_op(struct model_builder *m, const char *name, uint16_t op,
-                           const remat_value *inputs, uint32_t input_count,
-                           const struct remat_attribute *attributes, uint32_t attribute_count);
 remat_value remat_model_embedding(struct model_builder *m, const char *name, remat_value table,
                                   remat_value ids);
 remat_value remat_model_slice(struct model_builder *m, const char *name, remat_value x,

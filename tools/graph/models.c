@@ -11,41 +11,6 @@ static void (*const builders[REMAT_FAMILY_COUNT])(struct model_builder *m) = {
     [REMAT_FAMILY_encdec] = remat_model_encdec,
 };
 
-remat_status remat_model_generate(remat_context *ctx, struct remat_arena *arena,
-                                  const struct remat_model_settings *settings,
-                                  struct remat_graph **out)
-{
-    remat_status st = REMAT_OK;
-    struct remat_model_settings s = *settings;
-    struct model_builder m = {.settings = &s,
-                              .scope = "",
-                              .scale = 1,
-                              .prefix = "",
-                              .rng = REMAT_NO_VALUE,
-                              .positions = REMAT_NO_VALUE};
-    remat_model_complete(&s);
-    REMAT_TRY(remat_model_check(ctx, &s));
-
-    struct remat_graph *graph = remat_graph_create(arena, s.name);
-    graph->optimizer = s.optimizer;
-    m.b = (struct remat_builder){.arena = arena, .graph = graph};
-    builders[s.family](&m);
-    if (s.lora.targets && !m.adapters)
-        REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--lora '%.200s' matches no weight of a linear of %s",
-                   s.lora.targets, s.name);
-    int length;
-    const char *idle = s.lora.targets ? remat_model_idle_target(&m, &length) : NULL;
-    if (idle)
-        REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--lora: '%.*s' matches no weight of a linear of %s",
-                   length, idle, s.name);
-    REMAT_TRY(remat_model_train(ctx, &s, graph));
-    REMAT_TRY(remat_graph_verify(ctx, graph));
-    *out = graph;
-    return REMAT_OK;
-fail:
-    return st;
-}
-
 /* What trains decays if it is only ever the weight of linears. That leaves out norms, biases,
  * positions and embeddings, also those that are the head's weight too. */
 static void leave_out_decay(struct remat_graph *graph)
@@ -95,8 +60,8 @@ static remat_status check_trained(remat_context *ctx, const struct remat_graph *
                        "--freeze leaves nothing to train (--forward-only makes such a graph)");
 }
 
-remat_status remat_model_train(remat_context *ctx, const struct remat_model_settings *settings,
-                               struct remat_graph *graph)
+static remat_status train(remat_context *ctx, const struct remat_model_settings *settings,
+                          struct remat_graph *graph)
 {
     remat_status st = REMAT_OK;
     REMAT_TRY(set_marks(ctx, graph, "--freeze", &settings->freeze, FREEZE));
@@ -106,6 +71,41 @@ remat_status remat_model_train(remat_context *ctx, const struct remat_model_sett
     REMAT_TRY(set_marks(ctx, graph, "--no-decay", &settings->no_decay, NO_DECAY));
     if (!settings->forward_only)
         REMAT_TRY(check_trained(ctx, graph));
+fail:
+    return st;
+}
+
+remat_status remat_model_generate(remat_context *ctx, struct remat_arena *arena,
+                                  const struct remat_model_settings *settings,
+                                  struct remat_graph **out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_model_settings s = *settings;
+    struct model_builder m = {.settings = &s,
+                              .scope = "",
+                              .scale = 1,
+                              .prefix = "",
+                              .rng = REMAT_NO_VALUE,
+                              .positions = REMAT_NO_VALUE};
+    remat_model_complete(&s);
+    REMAT_TRY(remat_model_check(ctx, &s));
+
+    struct remat_graph *graph = remat_graph_create(arena, s.name);
+    graph->optimizer = s.optimizer;
+    m.b = (struct remat_builder){.arena = arena, .graph = graph};
+    builders[s.family](&m);
+    if (s.lora.targets && !m.adapters)
+        REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--lora '%.200s' matches no weight of a linear of %s",
+                   s.lora.targets, s.name);
+    int length;
+    const char *idle = s.lora.targets ? remat_model_idle_target(&m, &length) : NULL;
+    if (idle)
+        REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--lora: '%.*s' matches no weight of a linear of %s",
+                   length, idle, s.name);
+    REMAT_TRY(train(ctx, &s, graph));
+    REMAT_TRY(remat_graph_verify(ctx, graph));
+    *out = graph;
+    return REMAT_OK;
 fail:
     return st;
 }

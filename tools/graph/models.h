@@ -24,14 +24,23 @@ const char *remat_model_alias(const char *preset);
 /* --- models.c --- */
 
 /* Builds and verifies the graph. A bad setting is REMAT_ERROR_USAGE; the message names the setting
- * as an option (--heads), its value and what is accepted. */
+ * as an option (--heads), its value and what is accepted. A glob of the settings that matches no
+ * parameter is one, and so is freezing all. */
 remat_status remat_model_generate(remat_context *ctx, struct remat_arena *arena,
                                   const struct remat_model_settings *settings,
                                   struct remat_graph **out);
 
-/* Marks the parameters of a generated graph. A glob of the settings that matches none is
- * REMAT_ERROR_USAGE, and so is freezing all. */
-remat_status remat_model_train(remat_context *ctx, const struct remat_model_settings *settings,
-                               struct remat_graph *graph);
+/* symbols.c: as remat_model_generate, with batch, seq and, for families that have it, source_seq as
+ * symbols, which have the lengths that are set as their values. */
+remat_status remat_model_generate_symbolic(remat_context *ctx, struct remat_arena *arena,
+                                           const struct remat_model_settings *settings,
+                                           struct remat_graph **out);
+
+/* remake.c: finds the settings again from which a graph was made, by the graph's config.json and
+ * what it shows itself; its symbols have values. The same graph is made of them, but for names:
+ * else *why says what is missing, and *out is not to be used. */
+remat_status remat_model_remake(remat_context *ctx, struct remat_arena *arena,
+                                const struct remat_graph *graph, struct remat_model_settings *out,
+                                const char **why);
 
 #endif

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The config has the sizes; what it does not have is guessed from the graph, and whether all of it
  * is right is seen by making the graph anew. */
-#include "remake.h"
+#include "models.h"
 
 #include "config.h"
 #include "ops.h"
-#include "symbols.h"
 
 static void read_lengths(const struct remat_graph *graph, struct remat_model_settings *s)
 {

@@ -2,7 +2,7 @@
 /* Which numbers of a model's graph are the lengths of its inputs: those that move with them. The
  * model is made once more for each length, with that length changed; a number that has changed as
  * much is the symbol. So families are written with numbers and know nothing of symbols. */
-#include "symbols.h"
+#include "models.h"
 
 #define OFFSET(member) offsetof(struct remat_model_settings, member)
 static const struct symbol {

@@ -2,9 +2,9 @@
 #include "settings.h"
 
 #include "checkpoint.h"
-#include "duration.h"
 #include "options.h"
 #include "progress.h"
+#include "size.h"
 
 #include <sys/stat.h>
 

@@ -2,7 +2,7 @@
 /* Times as --time-limit and --stop-after take them. */
 #include "check.h"
 #include "cli.h"
-#include "duration.h"
+#include "size.h"
 
 #include <math.h>
 #include <string.h>

@@ -4,7 +4,6 @@
 #include "check.h"
 #include "models.h"
 #include "ops.h"
-#include "symbols.h"
 
 #include <stdlib.h>
 

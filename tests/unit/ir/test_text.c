@@ -5,7 +5,6 @@
 #include "graph_text.h"
 #include "models.h"
 #include "ops.h"
-#include "symbols.h"
 #include "view.h"
 
 #include <stdlib.h>
