@@ -80,7 +80,7 @@ def actions_of(words):
 def rows_of(text):
     """(value, this plan's action, the other's) by the values of --diff, under headings of their layers and actions."""
     found, counted = [], collections.Counter()
-    for line in text.partition("with other actions\n")[2].partition(" kernels with ")[0].splitlines()[1:-1]:
+    for line in re.split(" kernels? with ", text.partition("with other actions\n")[2])[0].splitlines()[1:-1]:
         heading = HEADING.fullmatch(line)
         if heading:
             key = heading[1] or "", heading[4]
@@ -129,6 +129,10 @@ def check_pair(a, b):
           settings)
     text = tool.text("dump", a.path, "--diff", b.path)
     check(sorted(rows_of(text)) == sorted((n, x or "-", y or "-") for n, x, y in expected), f"{a.path}, {b.path}: {text}")
+    for count, noun, rest in ((len(diff["settings"]), "other setting", ""), (len(expected), "value", " with other actions"),
+                              (len(kernels), "kernel", " with another number of commands or time in a step")):
+        line = f"{count} {noun}{'s' * (count > 1)}{rest}"
+        check((line in text.splitlines()) == (count > 0), f"{a.path}, {b.path}: {line}")
     check(all(len(line) <= 100 for line in text.splitlines() if not line.startswith("  ")), "lines of more than 100 columns")
     return len(expected)
 
@@ -139,6 +143,7 @@ plans = [Plan("full", "--recompute-granularity", "full", "--recompute-method", "
          *(Plan(f"pins{i}", *pins()) for i in range(5))]
 differing = [check_pair(a, b) for a, b in itertools.permutations(plans, 2)]
 check(sum(count > 3 for count in differing) > len(differing) // 2, f"plans hardly differ: {differing}")
+check_pair(Plan("all"), Plan("one", "--recompute", "h.1.mlp.act"))
 for plan in plans[:3]:
     check(tool.text("dump", plan.path, "--diff", plan.path) == "", f"{plan.path} and itself")
     itself = tool.json("dump", plan.path, "--diff", plan.path, "--format", "json")

@@ -111,6 +111,8 @@ def check_refusals(tool, commands):
         assert done.returncode == INVALID and done.stderr.startswith(f"remat-dump: error: given{named(said)}"), (option, text, done.stderr)
         assert not os.path.exists("none.html"), text
     assert tool("dump", "tiny.plan", "--format", "html", "--with", "nowhere").returncode == IO
+    assert not tool("dump", "tiny.plan", "--format", "trace", "-o", "given").returncode
+    assert "traceEvents[0]: predicted times" in tool("dump", "tiny.plan", "--format", "html", "--with", "given").stderr
 
 
 def check_mutants(tool):

@@ -100,7 +100,8 @@ static remat_status print_decisions(struct remat_arena *arena, const struct deci
         if (!(table.rows.items[i].heading = heading_of(arena, value, end - i)))
             return REMAT_ERROR_MEMORY;
     }
-    remat_text_append(out, "\n%zu values with other actions\n", pairs->count);
+    remat_text_append(out, "\n%zu value%s with other actions\n", pairs->count,
+                      pairs->count > 1 ? "s" : "");
     dump_table_print(&table, out);
 fail:
     return st;
@@ -111,7 +112,8 @@ fail:
 /* In lines of their own, as lists of pins are long. */
 static void print_settings(const struct plan_differences *settings, struct remat_text *out)
 {
-    remat_text_append(out, "\n%zu other settings\n", settings->count);
+    remat_text_append(out, "\n%zu other setting%s\n", settings->count,
+                      settings->count > 1 ? "s" : "");
     for (size_t i = 0; i < settings->count; i++)
         remat_text_append(out, "%s\n  this plan  %s\n  other      %s\n", settings->items[i].name,
                           settings->items[i].text[0], settings->items[i].text[1]);
@@ -136,8 +138,8 @@ static remat_status print_kernels(struct remat_arena *arena, const struct kernel
         }
         REMAT_TRY(dump_table_add(&table, -1, cells));
     }
-    remat_text_append(out, "\n%zu kernels with another number of commands or time in a step\n",
-                      kernels->count);
+    remat_text_append(out, "\n%zu kernel%s with another number of commands or time in a step\n",
+                      kernels->count, kernels->count > 1 ? "s" : "");
     dump_table_print(&table, out);
     if (kernels->count > KERNELS_SHOWN)
         remat_text_append(out, "and %zu with less time between them\n",

@@ -23,6 +23,14 @@ static bool read_us(const json_t *event, const char *key, double *out)
     return json_is_number(value) && *out >= 0 && *out <= LARGEST_US;
 }
 
+/* As remat-dump --format trace names its only process: its times would lie beside themselves. */
+static bool is_predicted(const json_t *event)
+{
+    const char *name = json_string_value(json_object_get(event, "name"));
+    const char *of = json_string_value(json_object_get(json_object_get(event, "args"), "name"));
+    return name && strcmp(name, "process_name") == 0 && of && strcmp(of, "predicted") == 0;
+}
+
 /* Events that are no command of rank 0 are left out. */
 static remat_status read_event(remat_context *ctx, const char *path, size_t index,
                                const json_t *event, const struct remat_program *program,
@@ -33,6 +41,11 @@ static remat_status read_event(remat_context *ctx, const char *path, size_t inde
     const char *phase = json_string_value(json_object_get(event, "ph"));
     const char *name = json_string_value(json_object_get(event, "name"));
     json_int_t c = json_integer_value(command);
+    if (is_predicted(event))
+        return remat_error(ctx, REMAT_ERROR_INVALID,
+                           "%s: traceEvents[%zu]: predicted times, of remat-dump; measured ones "
+                           "are those of remat-run --trace",
+                           path, index);
     if (!phase || strcmp(phase, "X") != 0 || !command ||
         json_integer_value(json_object_get(event, "pid")) != FIRST_PROCESS)
         return REMAT_OK;
