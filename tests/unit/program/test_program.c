@@ -334,6 +334,14 @@ static void test_features(struct remat_arena *arena)
     }
 }
 
+static bool listing; /* every message, for rules.py */
+
+static void list_message(void)
+{
+    if (listing)
+        printf("%s\n", remat_context_message(ctx));
+}
+
 /* A mesh is read as it was written, and refused by readers that know none. */
 static void test_mesh(struct remat_arena *arena)
 {
@@ -398,6 +406,7 @@ static void test_mesh(struct remat_arena *arena)
     mesh[1].tensor = s.program.number_tensor;
     CHECK_STATUS(ctx, remat_program_verify(ctx, &s.program), REMAT_ERROR_INVALID,
                  "mesh[1] \"tp\": its coordinate lies in \"index\", the number of the microbatch");
+    list_message();
     for (value->block_axis = 0; value->block_axis <= 2; value->block_axis += 2)
         CHECK_STATUS(ctx, remat_program_verify(ctx, &s.program), REMAT_ERROR_INVALID,
                      "it is no equal part of a tensor for each rank of the mesh");
@@ -470,14 +479,6 @@ static void test_container(struct remat_arena *arena)
 }
 
 /* --- verifier --- */
-
-static bool listing; /* every message, for rules.py */
-
-static void list_message(void)
-{
-    if (listing)
-        printf("%s\n", remat_context_message(ctx));
-}
 
 struct fault {
     void (*plant)(struct sample *s);
