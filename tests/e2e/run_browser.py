@@ -170,10 +170,28 @@ def check_looks(page):
     page.run("document.getElementById('logarithmic').click()")
 
 
+def check_extremes(tool, driver):
+    """Of a run whose first loss is not finite the picture has a cross alone; the axes of figures that differ in their last
+    bit end, and zero has no sign."""
+    for name, log in (("first", '{"step":1,"loss":null}'), ("rate", '{"step":1,"loss":null,"lr":1e-4,"tokens_per_s":7}'),
+                      ("equal", '{"step":1,"loss":9007199254740990,"tokens_per_s":0}\n{"step":2,"loss":9007199254740991,"tokens_per_s":9}')):
+        with open(f"{name}.jsonl", "w", encoding="ascii") as file:
+            file.write(log + "\n")
+        tool.must("dump", f"{name}.jsonl", "--format", "html", "-o", f"{name}.html")
+        page = RunPage(driver, name)
+        count = len(page.steps)
+        assert page.text("#subtitle") == f"{count} step{'s' * (count > 1)}"
+        assert "-0" not in page.run("return PICTURES.map(p => p.scale.ticks.map(p.text)).flat()"), name
+        if name != "equal":
+            assert page.texts("#legend li") == ["loss", "not finite"] and page.text("#cursor").startswith("step 1; loss not finite")
+            assert page.rows()[0]["loss"] == "not finite"
+        page.check_quiet()
+
+
 def main():
     tools = os.path.abspath(sys.argv[1])
     with scratch():
-        make_logs(tools, NAMES)
+        tool = make_logs(tools, NAMES)
         driver = start()
         try:
             for name in NAMES:
@@ -185,6 +203,7 @@ def main():
                 check_keys(page)
                 check_looks(page)
                 page.check_quiet()
+            check_extremes(tool, driver)
         finally:
             driver.quit()
 

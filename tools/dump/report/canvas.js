@@ -63,8 +63,8 @@ function positionOf(x, width) {
 function niceSteps(from, to, most) {
   const raw = (to - from) / most, power = 10 ** Math.floor(Math.log10(raw || 1));
   const size = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw) ?? 1;
-  const steps = [];
-  for (let value = Math.ceil(from / size) * size; value <= to; value += size) steps.push(value);
+  const first = Math.ceil(from / size), steps = [];
+  for (let k = 0; k <= Math.floor(to / size) - first; k++) steps.push((first + k) * size); /* a sum may not grow by the size */
   return steps;
 }
 

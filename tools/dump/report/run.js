@@ -38,7 +38,7 @@ const PICTURES = [
   { id: "loss", text: brief, lines: [{ key: "loss", colour: "--accent", dash: [] }, { key: "eval_loss", colour: "--class-4", dash: [6, 4], dots: true }] },
   { id: "lr", text: brief, lines: [{ key: "lr", colour: "--accent", dash: [] }] },
   { id: "rate", text: rateText, lines: [{ key: "tokens_per_s", colour: "--accent", dash: [] }] },
-].filter((picture) => picture.lines.some((line) => has(line.key)));
+].filter((picture) => picture.id === "loss" || picture.lines.some((line) => has(line.key)));
 for (const picture of PICTURES) picture.canvas = byId(picture.id);
 
 /* The first row that is not before the position. */

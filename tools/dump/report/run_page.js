@@ -145,7 +145,7 @@ function makeLegends() {
 document.title = `${shown(summary.name)}: run`;
 byId("title").textContent = shown(summary.name);
 byId("subtitle").textContent = [
-  `${countText(summary.steps)} steps`,
+  `${countText(summary.steps)} step${summary.steps === 1 ? "" : "s"}`,
   ...(steps.length < summary.steps ? [`${countText(steps.length)} of them are shown: in each of some thousand stretches those with the lowest and the highest figures`] : []),
   ...(summary.resumed ? [`resumed ${summary.resumed === 1 ? "once" : `${countText(summary.resumed)} times`} at an earlier step`] : []), ...(summary.cut_off ? ["the last line is not complete"] : []),
 ].join("; ");
