@@ -5,6 +5,7 @@ import json
 from unittest import mock
 
 import torch
+from torch.utils.checkpoint import CheckpointPolicy
 
 import bits
 import harness
@@ -31,21 +32,19 @@ def not_a_view(node, is_view=nodes.is_view):
     return is_view(node) and "slice" not in nodes.operator_name(node)
 
 
-def patch_views():
+@mistake(case("saved_view_of_larger_base"))
+def an_alias_freed():
+    """A slice passes for a value of its own, so its base is taken for dead."""
     return [mock.patch.object(module, "is_view", not_a_view) for module in (nodes, joint)]
 
 
 @mistake(case("saved_view_of_larger_base"))
-def an_alias_freed():
-    """A slice passes for memory of its own, so its base is taken for dead."""
-    return patch_views()
-
-
-@mistake(case("saved_view_of_larger_base"))
 def a_saved_view_counted_small():
-    def visible(tensor, rounding=1):
-        return tensor.numel() * tensor.element_size()
-    return [*patch_views(), mock.patch.object(problem, "storage_bytes", visible)]
+    def visible(graph, node, results=problem._results):
+        views = [tensor for view in graph.derived.get(node, ()) for tensor in nodes.tensors(view)]
+        read, unread = results(graph, node)
+        return min([read, *(tensor.numel() * tensor.element_size() for tensor in views)]), unread
+    return [mock.patch.object(problem, "_results", visible)]
 
 
 def without(reason):
@@ -75,9 +74,9 @@ def an_input_mutated_between():
 
 @mistake(case("collectives"))
 def a_collective_recomputed():
-    def patched(graph, node, *arguments, once_reason=rules.once_reason):
-        return None if nodes.is_collective(node) else once_reason(graph, node, *arguments)
-    return [mock.patch.object(rules, "once_reason", patched)]
+    def told(node, tag=rules.tag):
+        return CheckpointPolicy.MUST_RECOMPUTE if nodes.is_collective(node) else tag(node)
+    return [mock.patch.object(rules, "tag", told), mock.patch.object(rules, "check_graph", lambda module: None)]
 
 
 @mistake(case("must_save"))
