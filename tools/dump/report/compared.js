@@ -94,12 +94,14 @@ function than(key, text, less, more) {
   return here === there ? null : `${text(Math.abs(here - there))} ${here < there ? less : more} (${percent(here, there)})`;
 }
 
+const counted = (list, one, several) => list.length ? [`${countText(list.length)} ${list.length === 1 ? one : several}`] : [];
+
 function differenceText() {
   const time = than("step_ns", timeText, "shorter", "longer"), peak = than("peak_bytes", bytesText, "lower", "higher");
   const parts = [
     time ? `a step is ${time}` : "a step takes the same time", peak ? `the live peak is ${peak}` : "the live peak is the same",
-    ...(differentDecisions.length ? [`${countText(differentDecisions.length)} values have another action`] : []),
-    ...(differentKernels.length ? [`${countText(differentKernels.length)} kernels have another number of commands or time`] : []),
+    ...counted(differentDecisions, "value has another action", "values have another action"),
+    ...counted(differentKernels, "kernel has another number of commands or time", "kernels have another number of commands or time"),
   ];
   const nothing = !costRows.length && !differentDecisions.length && !differentKernels.length;
   return nothing ? "Beside another plan: nothing differs." : `Beside another plan, which is dashed: ${parts.join(", ")}.`;
