@@ -192,7 +192,10 @@ static bool may_make(const struct builder *b, remat_kernel_id kernel, bool rerun
 static double need_ps(const struct builder *b, remat_kernel_id kernel, bool rerun,
                       const struct need *need)
 {
+    const struct remat_kernel_info *host = rerun ? remat_settled_host(b->s, kernel) : NULL;
     if (!rerun && remat_kernel_reads(kernel_at(b, kernel), need->root))
+        return 0;
+    if (host && remat_kernel_reads(host, need->root))
         return 0;
     return load_ps(b, remat_settled_writer(b->s, need->made), need->root);
 }
@@ -406,7 +409,8 @@ static void add_stores(struct builder *b, remat_kernel_id k)
 static void add_rerun(struct builder *b, remat_kernel_id k)
 {
     const struct remat_roots *own = &b->s->own[k.i];
-    remat_border_node runs = add_charge(b, 1000 * b->device.launch_ns);
+    bool hosted = remat_settled_host(b->s, k) != NULL;
+    remat_border_node runs = add_charge(b, hosted ? 0 : 1000 * b->device.launch_ns);
     remat_value *made;
     uint32_t count = 0;
     REMAT_NEW(b->arena, made, own->count);

@@ -38,7 +38,8 @@ static void count_operands(const struct remat_model *model, struct remat_program
 
 /* After the loss the loads that recomputation spares may have been spared before: all of them are
  * granted, and not offered again. A held value has been stored: by the forward pass, or by its
- * rerun, which takes no less. */
+ * rerun, which takes no less: in a host it still stores, and the forward pass, which makes the
+ * value in any case, on the way to an output, is spared the store alone. */
 static void grant_before(struct remat_border *b)
 {
     for (uint32_t t = 0; t < b->task_count; t++)

@@ -66,16 +66,25 @@ static void find_standing(struct settler *s)
             remat_value v = g->nodes[n].outputs[o];
             bool saved =
                 pinned && pinned->reasons[v.i] && pinned->actions[v.i] == REMAT_ACTION_SAVE;
-            if (!out->facts.recomputable[v.i])
-                continue;
-            out->state[v.i] =
-                out->written[v.i] || saved ? REMAT_VALUE_CANDIDATE : REMAT_VALUE_INTERNAL;
-            if (!remat_is_candidate(out, v))
-                continue;
-            out->place[v.i] = (uint8_t)out->own[kernel.i].count;
-            REMAT_PUSH(s->arena, &out->own[kernel.i], v);
+            if (out->facts.recomputable[v.i])
+                out->state[v.i] =
+                    out->written[v.i] || saved ? REMAT_VALUE_CANDIDATE : REMAT_VALUE_INTERNAL;
         }
     }
+}
+
+static void list_own(struct settler *s)
+{
+    struct remat_settled *out = s->out;
+    for (uint32_t n = 0; n < out->graph->node_count; n++)
+        for (uint32_t o = 0; o < out->graph->nodes[n].output_count; o++) {
+            remat_value v = out->graph->nodes[n].outputs[o];
+            if (!remat_is_candidate(out, v))
+                continue;
+            struct remat_roots *own = &out->own[out->kernel_of[n].i];
+            out->place[v.i] = (uint8_t)own->count;
+            REMAT_PUSH(s->arena, own, v);
+        }
 }
 
 /* --- slices --- */
@@ -140,14 +149,53 @@ struct remat_load remat_settled_load(struct remat_arena *scratch, const struct r
                                      const struct remat_device_description *device)
 {
     assert(count > 0);
-    const struct remat_kernel_info *whole =
-        remat_kernel_at(s->kernels, remat_settled_writer(s, roots[0]));
+    remat_kernel_id kernel = remat_settled_writer(s, roots[0]);
+    const struct remat_kernel_info *whole = remat_kernel_at(s->kernels, kernel);
     struct remat_slice slice = find_slice(s, scratch, roots, count, again);
     const bool *stored = find_stored(s, scratch, &slice, roots, count);
     struct remat_kernel_info made = remat_kernel_part(scratch, s->graph, &s->kernel_of->i, whole,
                                                       slice.nodes, slice.node_count, stored);
     made.phase = again ? (uint8_t)REMAT_PHASE_BACKWARD : made.phase;
-    return remat_price_load(s->graph, &made, device);
+    const struct remat_kernel_info *host = again ? remat_settled_host(s, kernel) : NULL;
+    return remat_price_load_beside(s->graph, &made, host, device);
+}
+
+/* --- row statistics --- */
+
+/* One element for each row of a kernel with rows, which reduces them. */
+static bool is_statistic(const struct settler *s, const struct remat_kernel_info *kernel,
+                         remat_value v)
+{
+    const struct remat_shape *space = &kernel->space;
+    const struct remat_shape *shape = &s->out->graph->values[v.i].shape;
+    return s->out->state[v.i] == REMAT_VALUE_INTERNAL && kernel->kind == REMAT_KERNEL_fused &&
+           space->rank == shape->rank && space->dims[space->rank - 1] > 1 &&
+           shape->dims[space->rank - 1] == 1 &&
+           memcmp(shape->dims, space->dims, (space->rank - 1) * sizeof *shape->dims) == 0;
+}
+
+/* To save statistics spares their rows' reductions wherever what is made of them runs again: what
+ * candidates are made of become candidates, too. */
+static void add_statistics(struct settler *s)
+{
+    struct remat_settled *out = s->out;
+    struct remat_roots found = {0};
+    for (remat_value v = {0}; v.i < out->graph->value_count; v.i++) {
+        if (!remat_is_candidate(out, v))
+            continue;
+        struct remat_slice slice = find_slice(out, s->once, &v, 1, true);
+        const struct remat_kernel_info *kernel =
+            remat_kernel_at(out->kernels, remat_settled_writer(out, v));
+        for (uint32_t n = 0; n < slice.node_count; n++) {
+            const struct remat_node_info *node = &out->graph->nodes[slice.nodes[n].i];
+            for (uint32_t o = 0; o < node->output_count; o++)
+                if (is_statistic(s, kernel, node->outputs[o]))
+                    REMAT_PUSH(s->scratch, &found, node->outputs[o]);
+        }
+        remat_arena_reset(s->once);
+    }
+    for (size_t i = 0; i < found.count; i++)
+        out->state[found.items[i].i] = REMAT_VALUE_CANDIDATE;
 }
 
 /* --- whether a kernel can make a value for itself --- */
@@ -257,21 +305,34 @@ static bool is_held_for_less(const struct settler *s, remat_value root,
     return s->passed_on[root.i] && bytes / 2 >= remat_storage_bytes(&g->values[root.i]);
 }
 
+/* A rerun that makes nothing else; in its host what that reads is there. */
+static double alone_ns(const struct settler *s, remat_kernel_id writer, remat_value root,
+                       const struct remat_slice *slice, double compute_ns)
+{
+    const struct remat_kernel_info *host = remat_settled_host(s->out, writer);
+    double memory_ns = bytes_ns(s, root), launch_ns = s->device.launch_ns;
+    for (uint32_t r = 0; r < slice->read_count; r++) {
+        if (host && remat_kernel_reads(host, slice->reads[r].root))
+            launch_ns = 0;
+        else
+            memory_ns += bytes_ns(s, slice->reads[r].root);
+    }
+    return launch_ns + fmax(compute_ns, memory_ns);
+}
+
 static void settle(struct settler *s, remat_value root)
 {
     const struct readers *list = &s->readers[root.i];
     remat_kernel_id writer = remat_settled_writer(s->out, root);
     const struct remat_slice *slice = &s->out->slices[root.i];
-    double memory_ns = bytes_ns(s, root), rerun_ns, all_ns = 0;
+    double rerun_ns, all_ns = 0;
     bool all = true;
     if (remat_kernel_at(s->out->kernels, writer)->kind != REMAT_KERNEL_fused)
         return;
     double compute_ns = remat_settled_load(s->once, s->out, &root, 1, true, &s->device).compute_ns;
     remat_arena_reset(s->once);
-    for (uint32_t r = 0; r < slice->read_count; r++)
-        memory_ns += bytes_ns(s, slice->reads[r].root);
-    rerun_ns = s->runs_again[writer.i] ? bytes_ns(s, root)
-                                       : s->device.launch_ns + fmax(compute_ns, memory_ns);
+    rerun_ns =
+        s->runs_again[writer.i] ? bytes_ns(s, root) : alone_ns(s, writer, root, slice, compute_ns);
     for (size_t r = 0; r < list->count; r++) {
         const struct candidate_reader *reader = &list->items[r];
         double extra = extra_ns(s, reader, root, slice, compute_ns);
@@ -374,6 +435,11 @@ void remat_settle(struct remat_arena *arena, const struct remat_graph *graph,
     REMAT_NEW(s.scratch, s.passed_on, graph->value_count);
     find_kernels(arena, out);
     find_standing(&s);
+    if (!remat_is_none(remat_find_foreign(graph).i)) {
+        add_statistics(&s);
+        out->host = remat_hosts_find(arena, out);
+    }
+    list_own(&s);
     for (remat_value v = {0}; v.i < graph->value_count; v.i++)
         if (remat_is_candidate(out, v))
             out->slices[v.i] = find_slice(out, arena, &v, 1, true);

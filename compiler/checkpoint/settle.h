@@ -5,7 +5,7 @@
  * A candidate is a forward value that a kernel writes to memory when everything is saved, and whose
  * slice may run again: the nodes of that kernel that make it, down to other values in memory. A
  * forward value that its kernel keeps to itself is recomputed with what is made of it; a pin that
- * saves it makes it a candidate.
+ * saves it makes it a candidate, and in a graph with foreign nodes a row statistic is one, too.
  *
  * Example: one forward kernel makes a bias sum p, gelu(p) and writes both. gelu's backward kernel
  * reads p alone: it inlines p, the sum of a product and a bias. A product's backward pass reads
@@ -62,12 +62,13 @@ struct remat_settled {
     /* By kernel: the candidates that a kernel of the backward pass inlines, or the rerun of a
      * forward kernel. */
     struct remat_roots *inlines;
+    remat_kernel_id *host; /* by kernel: hosts.c; NULL: no kernel has one */
     struct remat_keeps keeps;
 };
 
-/* The load of a fused kernel that makes and stores only `roots`. `again`: of its rerun when no
- * other value is recomputed, so that other candidates are read; else of the forward kernel when no
- * other value is stored. */
+/* The load of a fused kernel that makes and stores only `roots`. `again`: of its rerun, in its host
+ * if it has one, when no other value is recomputed, so that other candidates are read; else of the
+ * forward kernel when no other value is stored. */
 struct remat_load remat_settled_load(struct remat_arena *scratch,
                                      const struct remat_settled *settled, const remat_value *roots,
                                      uint32_t count, bool again,
@@ -89,6 +90,14 @@ static inline struct remat_source remat_settled_source(const struct remat_settle
 static inline bool remat_is_candidate(const struct remat_settled *settled, remat_value root)
 {
     return settled->state[root.i] == REMAT_VALUE_CANDIDATE;
+}
+
+/* The kernel that a rerun is priced as a part of; NULL: it is a kernel of its own. */
+static inline const struct remat_kernel_info *remat_settled_host(const struct remat_settled *s,
+                                                                 remat_kernel_id kernel)
+{
+    bool hosted = s->host && !remat_is_none(s->host[kernel.i].i);
+    return hosted ? remat_kernel_at(s->kernels, s->host[kernel.i]) : NULL;
 }
 
 /* The kernel that writes a value when everything is saved; none: no kernel does. */
@@ -122,6 +131,30 @@ static inline remat_run remat_run_of_keep(const struct remat_settled *settled,
                                           remat_kernel_id kernel)
 {
     return (remat_run){remat_run_end(settled).i + kernel.i};
+}
+
+/* --- hosts.c --- */
+
+/* The hosts of reruns. Foreign nodes are compiled by others, who fuse kernels over the same index
+ * space that read the same values. So there a rerun of a fused kernel is priced as a part of such a
+ * kernel of the backward pass, its host: no launch, and no load of what the host loads anyway. In
+ * orders it stays a kernel of its own, before the first kernel that reads it.
+ *
+ * Example: y = gelu(p), and only p is saved. The gradient of a product's weights reads y, and then
+ * that of gelu reads p. Its kernel is the host: it loads p once and stores y, too, which costs a
+ * store. */
+
+/* By kernel: the host of its first rerun; none: it has none. */
+remat_kernel_id *remat_hosts_find(struct remat_arena *arena, const struct remat_settled *settled);
+
+/* The kernel that a run is priced as a part of; NULL: it is a kernel of its own, as are the graph's
+ * own and all second reruns. */
+static inline const struct remat_kernel_info *remat_hosted_in(const struct remat_settled *settled,
+                                                              remat_run run)
+{
+    return remat_run_round(settled, run) == 1
+               ? remat_settled_host(settled, remat_run_kernel(settled, run))
+               : NULL;
 }
 
 #endif

@@ -86,8 +86,9 @@ static struct remat_variant *form(struct remat_variants *v, const struct remat_d
     out->kernel =
         remat_kernel_write(v->writer, wired.nodes.items, (uint32_t)wired.nodes.count, stored);
     out->before = wired.before;
-    out->price =
-        remat_price_variant(&v->wiring.graph, &out->kernel, &v->prices[kernel.i], v->device);
+    out->price = remat_price_variant_beside(&v->wiring.graph, &out->kernel,
+                                            remat_hosted_in(v->wiring.clones->settled, run),
+                                            &v->prices[kernel.i], v->device);
     return out;
 }
 

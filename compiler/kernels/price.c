@@ -105,19 +105,57 @@ uint64_t remat_price_operand_bytes(const struct remat_graph *graph,
     return remat_mul_saturated(touched < bytes ? touched : bytes, update && !fused ? 2 : 1);
 }
 
+static bool same_view(const struct remat_view *a, const struct remat_view *b)
+{
+    bool same = a->rank == b->rank && a->offset_elements == b->offset_elements;
+    for (uint32_t axis = 0; axis < a->rank && same; axis++)
+        same = a->shape[axis] == b->shape[axis] && a->strides[axis] == b->strides[axis];
+    return same;
+}
+
+/* A load of `beside`, too: of the same value, or of the one that it stands for, in the same view.
+ */
+static bool loads_too(const struct remat_graph *graph, const struct remat_kernel_info *beside,
+                      const struct remat_kernel_operand *operand)
+{
+    if (!beside || remat_is_none(remat_operand_read(operand).i))
+        return false;
+    remat_value original = remat_instance(graph, operand->value)
+                               ? graph->values[operand->value.i].original
+                               : operand->value;
+    for (uint32_t o = 0; o < beside->operand_count; o++) {
+        const struct remat_kernel_operand *other = &beside->operands[o];
+        if (other->value.i == original.i && !remat_is_none(remat_operand_read(other).i) &&
+            same_view(other->view, operand->view))
+            return true;
+    }
+    return false;
+}
+
+bool remat_price_shares(const struct remat_graph *graph, const struct remat_kernel_info *kernel,
+                        const struct remat_kernel_info *beside)
+{
+    for (uint32_t o = 0; o < kernel->operand_count; o++)
+        if (loads_too(graph, beside, &kernel->operands[o]))
+            return true;
+    return false;
+}
+
 /* Values are told apart by where their views begin; of several views the largest counts. */
-uint64_t remat_price_value_bytes(const struct remat_graph *graph,
-                                 const struct remat_kernel_info *kernel, remat_value value)
+static uint64_t value_bytes(const struct remat_graph *graph, const struct remat_kernel_info *kernel,
+                            remat_value value, const struct remat_kernel_info *beside)
 {
     uint64_t total = 0;
     for (uint32_t i = 0; i < kernel->operand_count; i++) {
         const struct remat_kernel_operand *o = &kernel->operands[i];
         uint64_t most = 0;
-        bool seen = !remat_is_none(value.i) && o->value.i != value.i;
+        bool seen =
+            (!remat_is_none(value.i) && o->value.i != value.i) || loads_too(graph, beside, o);
         for (uint32_t j = 0; j < kernel->operand_count && !seen; j++) {
             const struct remat_kernel_operand *other = &kernel->operands[j];
             if (other->value.i != o->value.i ||
-                other->view->offset_elements != o->view->offset_elements)
+                other->view->offset_elements != o->view->offset_elements ||
+                loads_too(graph, beside, other))
                 continue;
             uint64_t bytes = remat_price_operand_bytes(graph, kernel, j);
             most = bytes > most ? bytes : most;
@@ -126,6 +164,12 @@ uint64_t remat_price_value_bytes(const struct remat_graph *graph,
         total = seen ? total : remat_add_saturated(total, most);
     }
     return total;
+}
+
+uint64_t remat_price_value_bytes(const struct remat_graph *graph,
+                                 const struct remat_kernel_info *kernel, remat_value value)
+{
+    return value_bytes(graph, kernel, value, NULL);
 }
 
 struct again {
@@ -332,11 +376,12 @@ static double compute_ns(const struct remat_graph *graph, const struct remat_ker
     }
 }
 
-static uint64_t moved_bytes(const struct remat_graph *graph, const struct remat_kernel_info *kernel)
+static uint64_t moved_bytes(const struct remat_graph *graph, const struct remat_kernel_info *kernel,
+                            const struct remat_kernel_info *beside)
 {
     bool stated = kernel->kind == REMAT_KERNEL_foreign && kernel->parameters[FOREIGN_BYTES] >= 0;
     return stated ? (uint64_t)kernel->parameters[FOREIGN_BYTES]
-                  : remat_price_value_bytes(graph, kernel, REMAT_NO_VALUE);
+                  : value_bytes(graph, kernel, REMAT_NO_VALUE, beside);
 }
 
 static double roofline_ns(const struct remat_kernel_info *kernel, struct remat_load load,
@@ -353,12 +398,13 @@ static double roofline_ns(const struct remat_kernel_info *kernel, struct remat_l
 /* Fills flops and moved bytes. */
 static struct remat_load load_of(const struct remat_graph *graph,
                                  const struct remat_kernel_info *kernel,
+                                 const struct remat_kernel_info *beside,
                                  const struct remat_device_description *device,
                                  struct remat_price *out)
 {
     struct again again = done_again(graph, kernel);
     out->flops = kernel_flops(graph, kernel);
-    out->moved_bytes = moved_bytes(graph, kernel);
+    out->moved_bytes = moved_bytes(graph, kernel, beside);
     return (struct remat_load){compute_ns(graph, kernel, out->flops, out->moved_bytes, device) +
                                    (double)again.flops / device->pointwise_flops_per_ns,
                                ((double)out->moved_bytes + (double)again.bytes) /
@@ -369,8 +415,16 @@ struct remat_load remat_price_load(const struct remat_graph *graph,
                                    const struct remat_kernel_info *kernel,
                                    const struct remat_device_description *device)
 {
+    return remat_price_load_beside(graph, kernel, NULL, device);
+}
+
+struct remat_load remat_price_load_beside(const struct remat_graph *graph,
+                                          const struct remat_kernel_info *kernel,
+                                          const struct remat_kernel_info *beside,
+                                          const struct remat_device_description *device)
+{
     struct remat_price price;
-    return load_of(graph, kernel, device, &price);
+    return load_of(graph, kernel, beside, device, &price);
 }
 
 struct remat_price remat_price_kernel(const struct remat_graph *graph,
@@ -378,7 +432,7 @@ struct remat_price remat_price_kernel(const struct remat_graph *graph,
                                       const struct remat_device_description *device)
 {
     struct remat_price price = {0};
-    struct remat_load load = load_of(graph, kernel, device, &price);
+    struct remat_load load = load_of(graph, kernel, NULL, device, &price);
     price.roofline_ns = roofline_ns(kernel, load, device);
     double ns = price.roofline_ns;
     if (device->profile)
@@ -412,6 +466,25 @@ struct remat_price remat_price_variant(const struct remat_graph *graph,
     price.ns = remat_ns_ceil((double)whole->ns * share);
     price.source = whole->source == REMAT_COST_MEASURED && share != 1 ? REMAT_COST_INTERPOLATED
                                                                       : whole->source;
+    return price;
+}
+
+struct remat_price remat_price_variant_beside(const struct remat_graph *graph,
+                                              const struct remat_kernel_info *kernel,
+                                              const struct remat_kernel_info *beside,
+                                              const struct remat_price *whole,
+                                              const struct remat_device_description *device)
+{
+    if (!beside || !remat_price_shares(graph, kernel, beside))
+        return remat_price_variant(graph, kernel, whole, device);
+    struct remat_price price = {.source = whole->source};
+    struct remat_load load = load_of(graph, kernel, beside, device, &price);
+    bool profiled = device->profile && whole->roofline_ns > 0;
+    double ratio = profiled ? (double)whole->ns / whole->roofline_ns : 1;
+    price.roofline_ns = fmax(load.compute_ns, load.memory_ns);
+    price.ns = remat_ns_ceil(price.roofline_ns * ratio);
+    if (price.source == REMAT_COST_MEASURED)
+        price.source = REMAT_COST_INTERPOLATED;
     return price;
 }
 

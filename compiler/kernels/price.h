@@ -47,6 +47,17 @@ struct remat_load remat_price_load(const struct remat_graph *graph,
                                    const struct remat_kernel_info *kernel,
                                    const struct remat_device_description *device);
 
+/* The same of a kernel that is fused into `beside`, which has other nodes over the same index
+ * space: what that loads anyway, in the same view, is not loaded again. NULL: into none. A clone
+ * stands for its original. */
+struct remat_load remat_price_load_beside(const struct remat_graph *graph,
+                                          const struct remat_kernel_info *kernel,
+                                          const struct remat_kernel_info *beside,
+                                          const struct remat_device_description *device);
+/* There is such a load. */
+bool remat_price_shares(const struct remat_graph *graph, const struct remat_kernel_info *kernel,
+                        const struct remat_kernel_info *beside);
+
 /* A variant of a fused kernel with the price `whole`: it stores less, inlines, or is a rerun.
  * Under a profile it takes the share of whole->ns that its roofline time is of the whole's, even
  * where the variant was measured, so that one ratio prices all variants and the bound knows it.
@@ -55,6 +66,14 @@ struct remat_price remat_price_variant(const struct remat_graph *graph,
                                        const struct remat_kernel_info *kernel,
                                        const struct remat_price *whole,
                                        const struct remat_device_description *device);
+
+/* The same where it is fused into `beside`: there is no launch. If the two share no load, or
+ * `beside` is NULL, it stays a kernel of its own: remat_price_variant. */
+struct remat_price remat_price_variant_beside(const struct remat_graph *graph,
+                                              const struct remat_kernel_info *kernel,
+                                              const struct remat_kernel_info *beside,
+                                              const struct remat_price *whole,
+                                              const struct remat_device_description *device);
 
 /* `device` without a profile, of such rates that no variant of the fused kernel costs less on
  * `device` than on this. Without a profile the device itself. */

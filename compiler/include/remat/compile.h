@@ -144,7 +144,9 @@ typedef struct remat_order_run {
     bool stored;     /* its results are written to memory; else only its kernel reads them */
 } remat_order_run;
 /* Every node that the outputs need, at least once; no views, which take no time and have no bytes.
- */
+ * A fused kernel that runs again for the first time has a place of its own in the order, but the
+ * price of a part of a kernel of the backward pass that loads the same values over the same index
+ * space, if there is one: whoever compiles the order is expected to fuse the two. */
 REMAT_API const remat_order_run *remat_order_runs(const remat_order *order, uint32_t *out_count);
 
 /* --- curves --- */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The certified bound against small graphs that are made to break it: fused kernels between
  * bound by arithmetic and bound by memory, values of single rows, broadcasts, views, equal layers,
- * microbatches, ranks and profiles. Every decision over their items is evaluated, of larger graphs
- * those that are not two-level, and some others: none takes less or holds less than its least cost
- * says, nor less than the bound for its live peak. */
+ * microbatches, ranks and profiles, and joint ones of foreign nodes. Every decision over their
+ * items is evaluated, of larger graphs those that are not two-level, and some others: none takes
+ * less or holds less than its least cost says, nor less than the bound for its live peak. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -32,7 +32,8 @@ enum {
     SPREAD = 8,     /* or several ranks and one, */
     TENSOR = 16,    /* or several ranks along "tp" */
     LATENCY = 1000, /* of the links of half of these, so many times longer */
-    LAYERS_MAX = 3
+    LAYERS_MAX = 3,
+    FOREIGN_GRAPHS = 200
 };
 
 struct graph {
@@ -56,13 +57,28 @@ struct graph {
 struct tally {
     uint32_t graphs, spread, sharded, decisions; /* spread: transfers beside computation; sharded:
                                                     values that may be saved as a shard */
-    uint32_t hit;                                /* optima that the bound meets */
+    uint32_t hosted, statistics; /* graphs with a rerun that has a host; row values that are
+                                    candidates and not written else */
+    uint32_t hit;                /* optima that the bound meets */
     uint32_t optima, steps, bound_by_arithmetic, programs;
     double ratio; /* of bound and optimum, summed over optima */
     double floor; /* of floor and least live peak, summed over graphs */
 };
 
 /* --- graphs --- */
+
+static remat_status prepare_foreign(struct graph *g)
+{
+    remat_status st = REMAT_OK;
+    struct subject *s = &g->subject;
+    uint32_t nodes = 2 + random_draw(&g->random, 8);
+    REMAT_TRY(remat_device_description_read(s->ctx, &s->arena, "h100-sxm", 0, &s->device));
+    random_balance(&g->random, &s->device);
+    REMAT_TRY(random_foreign(s->ctx, &s->arena, &g->random, nodes, &g->source));
+    REMAT_TRY(subject_prepare_graph(s, g->source, 1));
+fail:
+    return st;
+}
 
 static remat_status prepare(struct graph *g)
 {
@@ -425,6 +441,17 @@ static void count_programs(const struct graph *g, struct tally *y)
     }
 }
 
+static void count_hosts(const struct graph *g, struct tally *y)
+{
+    const struct remat_settled *s = g->model.settled;
+    bool hosted = false;
+    for (uint32_t k = 0; k < s->kernels->count; k++)
+        hosted |= remat_settled_host(s, (remat_kernel_id){k}) != NULL;
+    for (uint32_t v = 0; v < s->graph->value_count && s->host; v++)
+        y->statistics += remat_is_candidate(s, (remat_value){v}) && !s->written[v];
+    y->hosted += hosted;
+}
+
 /* As a file of tests/corpus. */
 static void print(struct graph *g)
 {
@@ -457,6 +484,7 @@ static void check_graph(struct graph *g, remat_status (*prepare_it)(struct graph
         y->spread += has_lane(g);
         y->sharded += has_shards(g);
         count_programs(g, y);
+        count_hosts(g, y);
         st = check_all(g, y);
     }
     CHECK_OK(g->subject.ctx, st, "%s", g->name);
@@ -469,6 +497,22 @@ static void check_seed(uint32_t seed, bool printed, struct tally *y)
     snprintf(name, sizeof name, "seed %u", seed);
     struct graph g = {.random = {.seed = seed}, .seed = seed, .name = name};
     check_graph(&g, prepare, printed, y);
+}
+
+static void check_foreign(uint32_t first, uint32_t seeds)
+{
+    struct tally y = {0};
+    for (uint32_t seed = first; seed < first + seeds; seed++) {
+        char name[32];
+        snprintf(name, sizeof name, "foreign seed %u", seed);
+        struct graph g = {.random = {.seed = seed}, .seed = seed, .name = name};
+        check_graph(&g, prepare_foreign, false, &y);
+    }
+    printf(
+        "foreign: %u graphs, %u with hosts, %u row values, %u decisions; bound / optimum %.9f on "
+        "average of %u optima, %.1f %% within 0.1 %%; floor / least %.9f\n",
+        y.graphs, y.hosted, y.statistics, y.decisions, y.ratio / y.optima, y.optima,
+        100.0 * y.hit / y.optima, y.floor / y.graphs);
 }
 
 static void check_samples(struct tally *y)
@@ -532,10 +576,16 @@ static const char *const files[] = {
 };
 
 /* Arguments: the first seed, how many, and "print" in place of checks, which writes files of
- * tests/corpus; or "samples", or files of tests/corpus. Without them all of this. */
+ * tests/corpus; or "foreign", the first seed and how many; or "samples", or files of tests/corpus.
+ * Without them all of this. */
 int main(int argc, char **argv)
 {
     struct tally y = {0};
+    if (argc > 1 && strcmp(argv[1], "foreign") == 0) {
+        check_foreign(argc > 2 ? (uint32_t)atoi(argv[2]) : 1,
+                      argc > 3 ? (uint32_t)atoi(argv[3]) : FOREIGN_GRAPHS);
+        return check_exit();
+    }
     bool random = argc < 2 || (argv[1][0] >= '0' && argv[1][0] <= '9');
     uint32_t first = argc > 1 ? (uint32_t)atoi(argv[1]) : 1;
     uint32_t seeds = argc > 2 ? (uint32_t)atoi(argv[2]) : 400;
@@ -550,6 +600,8 @@ int main(int argc, char **argv)
         check_file(files[k], &y);
     if (argc < 2 || strcmp(argv[1], "samples") == 0)
         check_samples(&y);
+    if (argc < 2)
+        check_foreign(1, FOREIGN_GRAPHS);
     printf(
         "%u graphs, %u of several ranks, %u with shards, %u decisions; bound / optimum %.9f on "
         "average of %u optima, %.1f %% within 0.1 %%; floor / least %.9f; %.1f %% of %u programs "

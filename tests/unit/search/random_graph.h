@@ -27,6 +27,12 @@ remat_status random_graph(remat_context *ctx, struct remat_arena *arena, struct 
 remat_status random_joint(struct remat_arena *arena, struct random *r,
                           const struct remat_graph *graph, struct remat_graph **out);
 
+/* A joint graph of foreign nodes: pointwise ones, rows' reductions, what is made of these, vectors,
+ * views and opaque nodes, up to `nodes` or twice as many; then a backward pass that reads some of
+ * it, in reverse, and sums over columns. */
+remat_status random_foreign(remat_context *ctx, struct remat_arena *arena, struct random *r,
+                            uint32_t nodes, struct remat_graph **out);
+
 /* Moves the rates away from those described, so that now this, now that dominates; launches are
  * short, as beside large kernels. */
 void random_rates(struct random *r, struct remat_device_description *device);

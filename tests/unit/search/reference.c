@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reference.h"
 
+#include <math.h>
+
 #include "amounts.h"
 #include "check.h"
 #include "kernel_body.h"
@@ -64,6 +66,47 @@ static void number_kernels(struct former *f)
     }
 }
 
+/* A first rerun costs its host what it adds to it: no launch, and of its operands those that the
+ * host does not load, told apart by name. */
+static struct remat_price price_run(const struct former *f, const struct subject *s,
+                                    const struct remat_kernel_info *kernel, remat_run site)
+{
+    const struct remat_settled *settled = s->evaluator.settled;
+    remat_kernel_id of = remat_run_kernel(settled, site);
+    struct remat_price price =
+        remat_price_variant(f->graph, kernel, &s->evaluator.prices[of.i], &s->device);
+    const struct remat_kernel_info *host = remat_settled_host(settled, of);
+    if (!host || remat_run_round(settled, site) != 1)
+        return price;
+    struct remat_kernel_info rest = *kernel;
+    rest.operands =
+        remat_copy(f->arena, kernel->operands, kernel->operand_count, sizeof *kernel->operands);
+    rest.operand_count = 0;
+    for (uint32_t o = 0; o < kernel->operand_count; o++) {
+        const struct remat_kernel_operand *operand = &kernel->operands[o];
+        bool shared = false;
+        for (uint32_t h = 0; h < host->operand_count && !(operand->access & REMAT_ACCESS_WRITE);
+             h++)
+            shared |= !(host->operands[h].access & REMAT_ACCESS_WRITE) &&
+                      host->operands[h].view->offset_elements == operand->view->offset_elements &&
+                      memcmp(host->operands[h].view->shape, operand->view->shape,
+                             sizeof operand->view->shape) == 0 &&
+                      memcmp(host->operands[h].view->strides, operand->view->strides,
+                             sizeof operand->view->strides) == 0 &&
+                      strcmp(s->graph->values[host->operands[h].value.i].name,
+                             f->graph->values[operand->value.i].name) == 0;
+        if (!shared)
+            rest.operands[rest.operand_count++] = *operand;
+    }
+    if (rest.operand_count == kernel->operand_count)
+        return price;
+    price.moved_bytes = remat_price_value_bytes(f->graph, &rest, REMAT_NO_VALUE);
+    price.roofline_ns = fmax((double)price.flops / s->device.pointwise_flops_per_ns,
+                             (double)price.moved_bytes / s->device.memory_bytes_per_ns);
+    price.ns = remat_ns_ceil(price.roofline_ns);
+    return price;
+}
+
 static void write_kernels(struct former *f, struct subject *s)
 {
     struct remat_arena *body = remat_scratch_open(f->arena->ctx);
@@ -86,12 +129,9 @@ static void write_kernels(struct former *f, struct subject *s)
         for (size_t n = 0; n < nodes[k].count; n++)
             stored[n] = f->stored[f->graph->nodes[nodes[k].items[n].i].outputs[0].i];
         *kernel = remat_kernel_write(w, nodes[k].items, (uint32_t)nodes[k].count, stored);
-        f->out->prices[k] =
-            site.i < remat_run_end(settled).i
-                ? remat_price_variant(f->graph, kernel,
-                                      &s->evaluator.prices[remat_run_kernel(settled, site).i],
-                                      &s->device)
-                : remat_price_kernel(f->graph, kernel, &s->device);
+        f->out->prices[k] = site.i < remat_run_end(settled).i
+                                ? price_run(f, s, kernel, site)
+                                : remat_price_kernel(f->graph, kernel, &s->device);
     }
     remat_scratch_close(body);
 }

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An evaluation equals what the rewritten graph comes to, kernel by kernel: for every manual policy
- * and for decisions drawn at random, value by value. None changes the graph that all
- * share. Two have one effect if they make the same kernels, and only then. The test is linked
- * twice, with the kernels that keep a shard and with fused ones (keep_fused.c). */
+ * and for decisions drawn at random, value by value; and for those of joint graphs of foreign
+ * nodes, whose reruns are priced as parts of other kernels. None changes the graph that all share.
+ * Two have one effect if they make the same kernels, and only then. The test is linked twice, with
+ * the kernels that keep a shard and with fused ones (keep_fused.c). */
 #include <inttypes.h>
 
 #include "analysis.h"
 #include "check.h"
 #include "keep.h"
 #include "philox.h"
+#include "random_graph.h"
 #include "reference.h"
 #include "schedule.h"
 
@@ -33,6 +35,8 @@ static const struct {
     {"encdec-tiny", REMAT_BF16, 0, 1, true, false, REMAT_OPTIMIZER_ADAMW, 1, 0},
     {"encdec-tiny", REMAT_BF16, 0.1, 0, false, false, REMAT_OPTIMIZER_ADAMW, 1, 4},
 };
+
+enum { FOREIGN_GRAPHS = 60, FOREIGN_DECISIONS = 16 };
 
 /* Of the decisions so far. */
 static struct made {
@@ -203,8 +207,30 @@ fail:
     return st;
 }
 
+static remat_status check_foreign(struct subject *s, uint32_t seed)
+{
+    remat_status st = REMAT_OK;
+    struct random random = {.seed = seed};
+    struct remat_graph *source;
+    REMAT_TRY(remat_device_description_read(s->ctx, &s->arena, "h100-sxm", 0, &s->device));
+    random_balance(&random, &s->device);
+    REMAT_TRY(random_foreign(s->ctx, &s->arena, &random, 4 + seed % 9, &source));
+    REMAT_TRY(subject_prepare_graph(s, source, 1));
+    made_count = 0;
+    for (uint32_t k = 0; k < FOREIGN_DECISIONS; k++)
+        check_random(s, FOREIGN_DECISIONS * seed + k);
+fail:
+    return st;
+}
+
 int main(void)
 {
+    for (uint32_t seed = 1; seed <= FOREIGN_GRAPHS; seed++) {
+        struct subject s;
+        subject_init(&s);
+        CHECK_OK(s.ctx, check_foreign(&s, seed), "foreign seed %u", seed);
+        subject_release(&s);
+    }
     for (size_t row = 0; row < sizeof cases / sizeof cases[0]; row++) {
         struct subject s;
         subject_init(&s);
