@@ -15,7 +15,7 @@ from torch import nn
 import harness
 import peaks
 import remat
-from remat import _planner, outside, sizes
+from remat import _library, outside, sizes
 
 CASES = {}
 PACKAGE = harness.ROOT / "tools/python"
@@ -194,14 +194,18 @@ def settings_that_are_wrong():
 def planner_that_is_missing():
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder)
-        for text, word in (None, "not on PATH"), ("#!/bin/sh\necho remat-solve 9.9.9\n", "version 9.9.9"):
-            if text:
-                (path / "remat-solve").write_text(text)
-                (path / "remat-solve").chmod(0o755)
-            _planner.tool.cache_clear()
-            with mock.patch.dict(os.environ, {"PATH": folder + (":/bin:/usr/bin" if text else "")}):
-                wanted(_planner.tool, remat.Error, word, "0.1.0")
-    _planner.tool.cache_clear()
+        (path / "bin").mkdir()
+        (path / "bin/remat-compile").write_text("#!/bin/sh\n")
+        (path / "bin/remat-compile").chmod(0o755)
+        for variable, value, words in (("PATH", folder, ["not on PATH", "0.1.0"]),
+                                       ("PATH", f"{folder}/bin", [_library.NAME, folder, "0.1.0"]),
+                                       ("REMAT_PREFIX", folder, [_library.NAME, folder])):
+            with mock.patch.dict(os.environ, {variable: value}):
+                wanted(_library.find, remat.Error, *words)
+    _library.load.cache_clear()
+    with mock.patch.object(_library, "VERSION", "0.1.0-0"):
+        wanted(_library.load, remat.Error, "0.1.0-0", "of version 0.1.0-")
+    _library.load.cache_clear()
 
 
 @case

@@ -1,17 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The planner, reached through its tool remat-solve."""
+"""The planner of bare problems (docs/problems.md), in libremat-compiler."""
+import ctypes as c
 import dataclasses
-import functools
-import json
-import os
-import pathlib
-import shutil
-import subprocess
-import tempfile
 
-from .errors import Error
+from ._library import VERSION, Handle, Problem, Session, SolvedInfo, SolveSettings, array, sized
 
-VERSION = "0.1.0"  # of the planner that this package belongs to
+__all__ = ["VERSION", "Decision", "solve"]
+EFFORT = 1.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,30 +26,25 @@ class Decision:
 
 def solve(rows, budget_bytes):
     """Plans rows of remat-problem/1. The same rows and budget give the same decision."""
-    problem = {"schema": "remat-problem/1", "nodes": rows}
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "problem.json"
-        path.write_text(json.dumps(problem))
-        done = subprocess.run([tool(), str(path), "--budget", str(budget_bytes)], capture_output=True, text=True,
-                              check=False)
-    if done.returncode not in (0, 3, 7):
-        raise Error(f"remat-solve failed with exit code {done.returncode}: {done.stderr.strip()}")
-    found = json.loads(done.stdout)
-    return Decision(tuple(found.get("sequence", ())), found.get("peak", 0), found.get("time", 0),
-                    found.get("lower_bound", 0), found["total_time"], found["given_peak"], found["floor"],
-                    found["floor_node"], found.get("smallest_peak_found", 0))
+    session = Session()
+    settings = sized(SolveSettings, budget_bytes=budget_bytes, effort=EFFORT)
+    solved = Handle(session, "remat_solved", session.context, c.byref(_problem(rows)), c.byref(settings))
+    info = solved.info(SolvedInfo)
+    sequence = tuple(solved.list("runs", c.c_uint32)) if info.fits else ()
+    return Decision(sequence, info.peak_bytes if info.fits else 0, info.time if info.fits else 0, info.lower_bound,
+                    info.given_time, info.given_peak_bytes, info.floor_bytes, info.floor_node,
+                    0 if info.fits else info.peak_bytes)
 
 
-@functools.lru_cache(maxsize=None)
-def tool():
-    """The path of remat-solve: in REMAT_PREFIX, else on PATH; of the version that this package belongs to."""
-    prefix = os.environ.get("REMAT_PREFIX")
-    found = os.path.join(prefix, "bin", "remat-solve") if prefix else shutil.which("remat-solve")
-    if not found or not os.path.exists(found):
-        raise Error(f"remat-solve is not {f'in {prefix}/bin' if prefix else 'on PATH'}: install remat {VERSION} "
-                    "(docs/install.md), or set REMAT_PREFIX to where it is")
-    version = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout.split()[-1:]
-    if version != [VERSION]:
-        raise Error(f"{found} is of version {' '.join(version) or 'unknown'}, this package needs {VERSION}: "
-                    f"install remat {VERSION}")
-    return found
+def _problem(rows):
+    inputs = [source for row in rows for source in row["inputs"]]
+    begin = [0]
+    for row in rows:
+        begin.append(begin[-1] + len(row["inputs"]))
+    return sized(Problem, node_count=len(rows), names=array(c.c_char_p, (row["name"].encode() for row in rows)),
+                 time=array(c.c_double, (row["time"] for row in rows)),
+                 bytes=array(c.c_uint64, (row["bytes"] for row in rows)), input_begin=array(c.c_uint32, begin),
+                 inputs=array(c.c_uint32, inputs),
+                 workspace_bytes=array(c.c_uint64, (row.get("workspace", 0) for row in rows)),
+                 lasting_bytes=array(c.c_uint64, (row.get("lasting", 0) for row in rows)),
+                 once=array(c.c_bool, (row.get("once", False) for row in rows)))

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""libremat-compiler by ctypes: its structs as in remat/compile.h and remat/solve.h, and how it is found."""
+import ctypes as c
+import functools
+import os
+import pathlib
+import shutil
+
+from .errors import Error
+
+VERSION = "0.1.0-93bbbba6a1fbe421"  # remat_compiler_version() of the headers that this file was written for
+NAME = "libremat-compiler.so.0"
+INFEASIBLE = 3  # a remat_status
+
+
+class Value(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("name", c.c_char_p), ("dtype", c.c_char_p), ("rank", c.c_uint32),
+                ("shape", c.c_int64 * 6), ("pin", c.c_char_p)]
+
+
+class Attribute(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("key", c.c_char_p), ("number", c.c_double),
+                ("integers", c.POINTER(c.c_int64)), ("integer_count", c.c_uint32)]
+
+
+class Node(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("op", c.c_char_p), ("phase", c.c_char_p), ("scope", c.c_char_p),
+                ("input_count", c.c_uint32), ("output_count", c.c_uint32), ("attribute_count", c.c_uint32),
+                ("inputs", c.POINTER(c.c_uint32)), ("outputs", c.POINTER(Value)),
+                ("attributes", c.POINTER(Attribute))]
+
+
+class OrderInfo(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("policy", c.c_char_p)] + [
+        (name, c.c_uint64) for name in ("arena_bytes", "peak_bytes", "static_bytes", "reserve_bytes", "step_ns",
+                                        "base_step_ns", "bound_step_ns", "floor_bytes")] + [("cut_short", c.c_bool)]
+
+
+class Run(c.Structure):
+    _fields_ = [("node", c.c_uint32), ("round", c.c_uint32), ("kernel", c.c_uint32), ("stored", c.c_bool)]
+
+
+class Point(c.Structure):
+    _fields_ = [("peak_bytes", c.c_uint64), ("step_ns", c.c_uint64), ("bound_step_ns", c.c_uint64)]
+
+
+class Problem(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("node_count", c.c_uint32), ("mode_count", c.c_uint32),
+                ("names", c.POINTER(c.c_char_p)), ("time", c.POINTER(c.c_double)), ("bytes", c.POINTER(c.c_uint64)),
+                ("input_begin", c.POINTER(c.c_uint32)), ("inputs", c.POINTER(c.c_uint32)),
+                ("workspace_bytes", c.POINTER(c.c_uint64)), ("lasting_bytes", c.POINTER(c.c_uint64)),
+                ("once", c.POINTER(c.c_bool)), ("alias", c.POINTER(c.c_uint32)), ("modes", c.c_void_p),
+                ("fused", c.POINTER(c.c_uint32)), ("static_bytes", c.c_uint64)]
+
+
+class SolveSettings(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("budget_bytes", c.c_uint64), ("effort", c.c_double),
+                ("is_cancelled", c.c_void_p), ("user", c.c_void_p)]
+
+
+class SolvedInfo(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("fits", c.c_bool), ("impossible", c.c_bool), ("cancelled", c.c_bool),
+                ("peak_bytes", c.c_uint64), ("floor_bytes", c.c_uint64), ("floor_node", c.c_uint32),
+                ("given_peak_bytes", c.c_uint64), ("time", c.c_double), ("given_time", c.c_double),
+                ("lower_bound", c.c_double)]
+
+
+def sized(kind, **fields):
+    return kind(struct_size=c.sizeof(kind), **fields)
+
+
+def array(kind, values):
+    values = list(values)
+    return (kind * len(values))(*values)
+
+
+class Failure(Error):
+    """What a call of the library returned; `status` is a remat_status."""
+
+    def __init__(self, status, message):
+        super().__init__(message)
+        self.status = status
+
+
+class Handle:
+    """An object of the library, destroyed with this one; it keeps the context that it was made with."""
+
+    def __init__(self, session, kind, *arguments):
+        self.session, self.kind, self.pointer = session, kind, c.c_void_p()
+        session.call(f"{kind}_create", *arguments, c.byref(self.pointer))
+
+    def __del__(self):
+        if self.pointer:
+            getattr(self.session.so, f"{self.kind}_destroy")(c.byref(self.pointer))
+
+    def info(self, kind):
+        found = sized(kind)
+        getattr(self.session.so, f"{self.kind}_get_info")(self.pointer, c.byref(found))
+        return found
+
+    def list(self, what, kind):
+        count = c.c_uint32()
+        items = getattr(self.session.so, f"{self.kind}_{what}")(self.pointer, c.byref(count))
+        return list((kind * count.value).from_buffer_copy(c.string_at(items, count.value * c.sizeof(kind))))
+
+
+class Session:
+    """A context of the library, and calls with it."""
+
+    def __init__(self):
+        self.so = load()
+        self.context = c.c_void_p(self.so.remat_context_create(None, None))
+
+    def __del__(self):
+        if getattr(self, "context", None):
+            self.so.remat_context_destroy(c.byref(self.context))
+
+    def call(self, name, *arguments):
+        status = getattr(self.so, name)(*arguments)
+        if status:
+            raise Failure(status, self.so.remat_context_message(self.context).decode())
+
+
+@functools.lru_cache(maxsize=None)
+def load():
+    """The library of the version that this package was written for."""
+    path = find()
+    so = c.CDLL(str(path))
+    so.remat_compiler_version.restype = c.c_char_p
+    version = so.remat_compiler_version().decode()
+    if version != VERSION:
+        raise Error(f"{path} is of version {version}, this package needs {VERSION}: install both from one release")
+    so.remat_context_message.restype = c.c_char_p
+    for name in ("remat_context_create", "remat_order_runs", "remat_trade_points", "remat_solved_runs"):
+        getattr(so, name).restype = c.c_void_p
+    return so
+
+
+def find():
+    """In lib of REMAT_PREFIX, else of the folder that remat-compile on PATH is installed in, or in its build tree."""
+    prefix = os.environ.get("REMAT_PREFIX")
+    tool = shutil.which("remat-compile")
+    if not prefix and not tool:
+        raise Error(f"remat-compile is not on PATH: install remat {VERSION.split('-', maxsplit=1)[0]} "
+                    "(docs/install.md), or set REMAT_PREFIX to where it is")
+    root = pathlib.Path(prefix) if prefix else pathlib.Path(tool).resolve().parents[1]
+    for folder in (*root.glob("lib*"), *root.glob("lib/*-linux-gnu"), root / "compiler/library"):
+        if (folder / NAME).is_file():
+            return folder / NAME
+    raise Error(f"{NAME} is in no lib of {root}: install remat {VERSION.split('-', maxsplit=1)[0]} (docs/install.md)")
