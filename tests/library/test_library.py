@@ -314,7 +314,9 @@ def main():
         test_problems(so, harness.Tools(build), folder)
     test_faults(so)
     test_exports(path, exports)
-    check(re.fullmatch(r"\d+\.\d+\.\d+-[0-9a-f]{16}", so.so.remat_compiler_version().decode()), "version")
+    version = so.so.remat_compiler_version().decode()
+    check(re.fullmatch(r"\d+\.\d+\.\d+-[0-9a-f]{16}", version), "version")
+    check(f'"{version}"' in (harness.ROOT / "tools/python/remat/_library.py").read_text(), "tools/python is written for other headers")
     harness.finish()
 
 
