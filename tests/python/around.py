@@ -29,10 +29,10 @@ def case(check):
 class Network(nn.Module):
     def __init__(self, width=256):
         super().__init__()
-        self.inner, self.outer = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.inner, self.middle, self.outer = nn.Linear(width, 4 * width), nn.Tanh(), nn.Linear(4 * width, width)
 
     def forward(self, x):
-        return self.outer(torch.tanh(self.inner(x)))
+        return self.outer(self.middle(self.inner(x)))
 
 
 def network():
@@ -217,7 +217,7 @@ def report():
     harness.check(fields["planned_peak_bytes"] == backend.report().planned_peak_bytes and
                   fields["graphs"][0]["modules"], f"JSON: {fields}")
     paths = {module["path"] for module in fields["graphs"][0]["modules"]}
-    harness.check({"inner", "outer"} & paths, f"the report's modules: {paths}")
+    harness.check("middle" in paths, f"the report's modules: {paths}")
 
 
 @case
