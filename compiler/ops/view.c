@@ -66,7 +66,8 @@ static bool apply_view(const struct remat_graph *graph, const struct remat_node_
     } else if (node->op == REMAT_OP_foreign_view) {
         const struct remat_attribute *strides = remat_node_attribute(node, "strides");
         view->offset_elements = (uint64_t)remat_node_int(node, "offset", 0);
-        memcpy(view->strides, strides->ints, strides->count * sizeof *strides->ints);
+        for (uint32_t d = 0; d < strides->count; d++)
+            view->strides[d] = strides->ints[d];
     } else {
         found = reshape_strides(&graph->values[node->inputs[0].i].shape, from.strides, to,
                                 view->strides);
