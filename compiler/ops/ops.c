@@ -34,7 +34,8 @@ bool remat_op_recomputable(uint16_t op)
 remat_node remat_find_foreign(const struct remat_graph *graph)
 {
     remat_node n = {0};
-    while (n.i < graph->node_count && !remat_op_has(graph->nodes[n.i].op, REMAT_FACT_FOREIGN))
+    while (n.i < graph->node_count && (graph->nodes[n.i].op >= REMAT_OP_COUNT ||
+                                       !remat_op_has(graph->nodes[n.i].op, REMAT_FACT_FOREIGN)))
         n.i++;
     return n.i < graph->node_count ? n : REMAT_NO_NODE;
 }

@@ -87,8 +87,9 @@ struct remat_suggestion remat_op_suggest(const char *name);             /* for a
 double remat_attribute_number(const struct remat_attribute *attribute); /* no list */
 /* The value of an attribute, or its default; the key is one of the op table's. */
 double remat_node_number(const struct remat_node_info *node, const char *key);
-remat_node remat_find_foreign(const struct remat_graph *graph); /* the first; or none */
-bool remat_op_recomputable(uint16_t op);                        /* neither in place nor stateful */
+/* The first foreign node, or none; the graph need not be verified. */
+remat_node remat_find_foreign(const struct remat_graph *graph);
+bool remat_op_recomputable(uint16_t op); /* neither in place nor stateful */
 
 /* infer.c: checks arity and attribute keys, then calls shape(). The message does not name the node.
  */
