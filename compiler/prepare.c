@@ -247,6 +247,29 @@ static remat_status check_mesh(remat_context *ctx, const struct remat_graph *gra
     return REMAT_OK;
 }
 
+/* A forward node that leads to no output within the forward pass and the loss; or none. Passes move
+ * such nodes into the backward pass (remat_pass_defer), where there are passes. */
+static remat_node find_late(struct remat_arena *scratch, const struct remat_graph *graph)
+{
+    bool *wanted; /* by value */
+    REMAT_NEW(scratch, wanted, graph->value_count);
+    for (uint32_t o = 0; o < graph->output_count; o++)
+        wanted[graph->outputs[o].i] = true;
+    for (uint32_t n = graph->node_count; n-- > 0;) {
+        const struct remat_node_info *node = &graph->nodes[n];
+        bool leads = false;
+        if (!remat_in_forward_pass(node->phase))
+            continue;
+        for (uint32_t k = 0; k < node->output_count; k++)
+            leads |= wanted[node->outputs[k].i];
+        if (!leads)
+            return (remat_node){n};
+        for (uint32_t k = 0; k < node->input_count; k++)
+            wanted[node->inputs[k].i] = true;
+    }
+    return REMAT_NO_NODE;
+}
+
 /* A graph with foreign nodes is planned as it is: forward and backward pass together. */
 static remat_status add_foreign(const struct preparation *p, const struct remat_graph *source,
                                 remat_node foreign)
@@ -259,6 +282,14 @@ static remat_status add_foreign(const struct preparation *p, const struct remat_
             "graph \"%.200s\" is planned as it is, with neither ranks nor microbatches: its node "
             "\"%.200s\" is foreign",
             source->name, source->values[source->nodes[foreign.i].outputs[0].i].name);
+    struct remat_arena *scratch = remat_scratch_open(p->ctx);
+    remat_node late = find_late(scratch, source);
+    remat_scratch_close(scratch);
+    if (!remat_is_none(late.i))
+        return remat_error(p->ctx, REMAT_ERROR_INVALID,
+                           "node \"%.200s\": it leads to no output of the forward pass, so its "
+                           "phase is backward",
+                           source->values[source->nodes[late.i].outputs[0].i].name);
     return add_segment(p, &script, 1, "step", remat_graph_deep_copy(p->arena, source), true);
 }
 

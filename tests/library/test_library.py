@@ -289,6 +289,13 @@ def test_faults(so):
     graph.node("foreign_pointwise", ["x"], [("y", "f32", [4, 8])])
     graph.finish(["y"])
     fails("a node too late", 2, "is finished and takes nothing more", graph.node, "foreign_pointwise", ["x"], [("z", "f32", [4, 8])])
+    late = Graph(so)
+    late.input("x", "f32", [4, 8])
+    for name, phase in (("y", "forward"), ("z", "forward"), ("d", "backward")):
+        late.node("foreign_pointwise", ["y" if name == "d" else "x"], [(name, "f32", [4, 8])], phase=phase)
+    late.finish(["z", "d"])
+    fails("a forward node that the backward pass alone reads", 4, 'node "y": it leads to no output of the forward pass', so.make,
+          "remat_order_create", so.context, late.handle, options)
     so.call("remat_compile_options_set", options, b"target", b"h99")
     fails("a target", 2, "h99", so.make, "remat_order_create", so.context, graph.handle, options)
     so.call("remat_compile_options_set", options, b"target", b"cpu")
