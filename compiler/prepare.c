@@ -277,11 +277,12 @@ static remat_status add_foreign(const struct preparation *p, const struct remat_
     static const struct script script = {.entry = "train", .training = true};
     const struct remat_pass_settings *s = &p->settings->passes;
     if (source->mesh.axis_count || s->zero || microbatches_of(p->settings) > 1 || s->loss_chunk)
-        return remat_error(
-            p->ctx, REMAT_ERROR_USAGE,
-            "graph \"%.200s\" is planned as it is, with neither ranks nor microbatches: its node "
-            "\"%.200s\" is foreign",
-            source->name, source->values[source->nodes[foreign.i].outputs[0].i].name);
+        return remat_error(p->ctx, REMAT_ERROR_USAGE,
+                           "graph \"%.200s\" is planned as it is, without ranks, microbatches and "
+                           "chunks of its loss: "
+                           "its node \"%.200s\" is foreign",
+                           source->name,
+                           source->values[source->nodes[foreign.i].outputs[0].i].name);
     struct remat_arena *scratch = remat_scratch_open(p->ctx);
     remat_node late = find_late(scratch, source);
     remat_scratch_close(scratch);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Graphs that a host adds to. What is added is checked so far that nothing is out of range; the
  * verifier of all graphs does the rest at the end. */
-#include "graph_builder.h"
+#include "library.h"
 
 #include "ops.h"
 #include "range.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Private to this folder: what handles hold. */
-#ifndef REMAT_GRAPH_BUILDER_H
-#define REMAT_GRAPH_BUILDER_H
+#ifndef REMAT_LIBRARY_H
+#define REMAT_LIBRARY_H
 
 #include "compile.h"
 #include "handle.h"
@@ -24,5 +24,9 @@ struct remat_compile_options {
     remat_is_cancelled is_cancelled; /* NULL: never */
     void *user;
 };
+
+/* The settings, which point to `options`; the device lies in the arena. */
+remat_status remat_read_options(struct remat_arena *arena, const remat_compile_options *options,
+                                struct remat_compile_settings *out);
 
 #endif
