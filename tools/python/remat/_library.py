@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""libremat-compiler by ctypes: its structs as in remat/compile.h and remat/solve.h, and how it is found."""
+"""libremat-compiler by ctypes: its structs as in remat/solve.h, and how it is found."""
 import ctypes as c
 import functools
 import os
@@ -10,38 +10,6 @@ from .errors import Error
 
 VERSION = "0.1.0-e46068274b8687b2"  # remat_compiler_version() of the headers that this file was written for
 NAME = "libremat-compiler.so.0"
-INFEASIBLE = 3  # a remat_status
-
-
-class Value(c.Structure):
-    _fields_ = [("struct_size", c.c_size_t), ("name", c.c_char_p), ("dtype", c.c_char_p), ("rank", c.c_uint32),
-                ("shape", c.c_int64 * 6), ("pin", c.c_char_p)]
-
-
-class Attribute(c.Structure):
-    _fields_ = [("struct_size", c.c_size_t), ("key", c.c_char_p), ("number", c.c_double),
-                ("integers", c.POINTER(c.c_int64)), ("integer_count", c.c_uint32)]
-
-
-class Node(c.Structure):
-    _fields_ = [("struct_size", c.c_size_t), ("op", c.c_char_p), ("phase", c.c_char_p), ("scope", c.c_char_p),
-                ("input_count", c.c_uint32), ("output_count", c.c_uint32), ("attribute_count", c.c_uint32),
-                ("inputs", c.POINTER(c.c_uint32)), ("outputs", c.POINTER(Value)),
-                ("attributes", c.POINTER(Attribute))]
-
-
-class OrderInfo(c.Structure):
-    _fields_ = [("struct_size", c.c_size_t), ("policy", c.c_char_p)] + [
-        (name, c.c_uint64) for name in ("arena_bytes", "peak_bytes", "static_bytes", "reserve_bytes", "step_ns",
-                                        "base_step_ns", "bound_step_ns", "floor_bytes")] + [("cut_short", c.c_bool)]
-
-
-class Run(c.Structure):
-    _fields_ = [("node", c.c_uint32), ("round", c.c_uint32), ("kernel", c.c_uint32), ("stored", c.c_bool)]
-
-
-class Point(c.Structure):
-    _fields_ = [("peak_bytes", c.c_uint64), ("step_ns", c.c_uint64), ("bound_step_ns", c.c_uint64)]
 
 
 class Problem(c.Structure):
@@ -131,7 +99,7 @@ def load():
     if version != VERSION:
         raise Error(f"{path} is of version {version}, this package needs {VERSION}: install both from one release")
     so.remat_context_message.restype = c.c_char_p
-    for name in ("remat_context_create", "remat_order_runs", "remat_trade_points", "remat_solved_runs"):
+    for name in ("remat_context_create", "remat_solved_runs"):
         getattr(so, name).restype = c.c_void_p
     return so
 

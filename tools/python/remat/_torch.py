@@ -2,14 +2,14 @@
 """Every name of PyTorch's that is not public, in one place and checked at import."""
 import torch
 
-WORKS = "2.15 (tested) and 2.14 (tried by hand)"
+WORKS = "2.15"
 
 
 def _unsupported(why):
     return ImportError(f"remat works with PyTorch {WORKS}; this is {torch.__version__}: {why}")
 
 
-if tuple(torch.__version__.split(".")[:2]) not in (("2", "14"), ("2", "15")):
+if tuple(torch.__version__.split(".")[:2]) != tuple(WORKS.split(".")):
     raise _unsupported("another version")
 
 try:
