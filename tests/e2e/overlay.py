@@ -172,6 +172,7 @@ def check_refusals():
         pickle.dumps({"segments": [Payload()]}, 2): r"byte \d+: opcode 0x63", pickle.dumps(b"x"): r"byte \d+: opcode 0x43",
         pickle.dumps([1]): "no snapshot", pickle.dumps({"segments": [], "device_traces": 3}): "no snapshot",
         trace(size=-1): 'device 0, event 1: "size"', trace(addr=None): 'device 0, event 1: "addr"',
+        trace(action=5): 'device 0, event 1: "action"', trace(action=None): 'device 0, event 1: "action"',
         trace(size=1 << 60): 'device 0, event 1: "size"', trace(size=1 << 80): r"byte \d+: an integer of more than 64 bits",
         pickle.dumps({"segments": [{"device": 0}], "device_traces": [[]]}): 'device 0, segment 0: "address"',
         pickle.dumps({"segments": [3], "device_traces": [[]]}): 'device 0, segment 0: "device"',

@@ -178,7 +178,10 @@ static remat_status read_event(struct snapshot_replay *r, const struct pickle_va
     if (from->kind != PICKLE_DICT)
         return refuse(r, "event", index, "it is no dict");
     REMAT_TRY(charge(r, from));
-    event->action = (uint8_t)action_of(pickle_get(from, "action"));
+    const struct pickle_value *action = pickle_get(from, "action");
+    if (!action || action->kind != PICKLE_TEXT)
+        return refuse(r, "event", index, "\"action\" is no text");
+    event->action = (uint8_t)action_of(action);
     if (event->action == ACTION_OTHER)
         return REMAT_OK;
     if (!read_size(pickle_get(from, "addr"), INT64_MAX, &event->address))
