@@ -28,7 +28,7 @@ def check_others_figures(page):
         if there and key.endswith(("_bytes", "_ns")):
             shown = (size if key.endswith("_bytes") else time)(there)
             here = page.summary[key]
-            assert text == f"other {shown}" + (f", {percent(there, here)}" if here not in (0, there) else ""), (key, text)
+            assert text == f"other {shown}" + (f", this {percent(here, there)}" if here not in (0, there) else ""), (key, text)
     assert {"step_ns", "peak_bytes", "budget_bytes", "arena_bytes", "recomputed"} <= {key for key, value, _ in said if value is not None}
 
 

@@ -28,7 +28,7 @@ function makeFigures() {
     said.dataset.value = value;
     said.append(element("small", more));
     if (other && there !== undefined) {
-      const apart = there && value && there !== value ? `, ${percent(there, value).replace(" ", NO_BREAK)}` : "";
+      const apart = there && value && there !== value ? `, this ${percent(value, there).replace(" ", NO_BREAK)}` : "";
       said.append(element("small", `other ${say(there).replace(" ", NO_BREAK)}${apart}`, { className: "other" }));
       said.dataset.other = there;
     }

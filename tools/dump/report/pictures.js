@@ -2,6 +2,7 @@
 /* Memory and streams. Positions on the axis are times or commands. */
 
 const state = { view: { begin: 0, end: 1 }, byTime: true, above: false, at: 0, buffer: null, hover: null };
+const PEAK_LABEL_WIDTH = 170;
 const memoryCanvas = byId("memory"), streamsCanvas = byId("streams"), curveCanvas = byId("curve");
 
 /* Where a command of a plan begins on the axis, and what follows it. */
@@ -188,11 +189,15 @@ function drawLimit(c, plan, width, height) {
   say(c, `${isOther ? "other: " : ""}budget - reserve ${bytesText(limit)}`, isOther ? width - RIGHT - 6 : LEFT + 6, y - 8);
 }
 
+function peakAt(plan, width, height) {
+  const { peak_command: peak, peak_bytes: bytes } = plan.summary;
+  return [xOf((beginOf(peak, plan) + nextOf(peak, plan)) / 2, width), yOf(bytes, height)];
+}
+
 function drawPeak(c, plan, width, height) {
-  const { peak_command: peak, peak_bytes: bytes } = plan.summary, isOther = plan === other;
-  const x = xOf((beginOf(peak, plan) + nextOf(peak, plan)) / 2, width);
+  const isOther = plan === other, [x, y] = peakAt(plan, width, height);
   if (!(x >= LEFT && x <= width - RIGHT)) return;
-  const y = yOf(bytes, height), toLeft = x > width - 170;
+  const toLeft = x > width - PEAK_LABEL_WIDTH;
   c.strokeStyle = c.fillStyle = css(isOther ? "--other" : "--ink");
   c.lineWidth = 1.2;
   if (!isOther) {
@@ -214,7 +219,9 @@ function drawPeak(c, plan, width, height) {
   if (isOther) c.stroke();
   c.fillStyle = css(isOther ? "--other" : "--ink");
   c.textAlign = toLeft ? "right" : "left";
-  say(c, `${isOther ? "other: " : ""}peak ${bytesText(bytes)}`, x + (toLeft ? -9 : 9), y - 7);
+  const [otherX, otherY] = isOther ? peakAt(step, width, height) : [];
+  const meet = Math.abs(x - otherX) < PEAK_LABEL_WIDTH && Math.abs(y - otherY) < 14; /* labels of both plans */
+  say(c, `${isOther ? "other: " : ""}peak ${bytesText(plan.summary.peak_bytes)}`, x + (toLeft ? -9 : 9), meet ? Math.max(y, otherY) + 9 : y - 7);
 }
 
 const moves = (plan) => Boolean(plan?.commands.some((command) => command.transfer));

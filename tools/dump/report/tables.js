@@ -26,7 +26,7 @@ const TABS = [
     id: "live", title: () => `Live at command ${state.at}`, rows: () => liveAt(state.at), sort: [4, -1],
     columns: [
       { title: "value", width: 280, value: nameOf, text: nameOf }, layerColumn, words("class", "class", 130, true), words("by", "op", 120),
-      number("bytes", "bytes", bytesText), number("offset", "offset", countText, 120),
+      number("bytes", "bytes", bytesText), number("offset", "offset", countText, 160),
       { title: "life, commands", width: 130, value: (r) => (r.persistent ? -1 : r.born), text: (r) => lifeText(r).replace("commands ", "") },
       { title: "decision", width: 180, value: decisionText, text: decisionText },
       { title: "removal", width: 190, value: (r) => residentOf.get(r.index)?.recompute_extra_ns ?? -Infinity, text: removalText },
