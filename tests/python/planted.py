@@ -9,9 +9,10 @@ from torch.utils.checkpoint import CheckpointPolicy
 
 import bits
 import harness
+import keys
 import remat._backend
 import respects
-from remat import _planner, joint, nodes, prepare, problem, rules
+from remat import _planner, bare_problem, joint, nodes, prepare, rules
 
 MISTAKES = {}
 
@@ -40,11 +41,11 @@ def an_alias_freed():
 
 @mistake(case("saved_view_of_larger_base"))
 def a_saved_view_counted_small():
-    def visible(graph, node, results=problem._results):
+    def visible(graph, node, results=bare_problem._results):
         views = [tensor for view in graph.derived.get(node, ()) for tensor in nodes.tensors(view)]
         read, unread = results(graph, node)
         return min([read, *(tensor.numel() * tensor.element_size() for tensor in views)]), unread
-    return [mock.patch.object(problem, "_results", visible)]
+    return [mock.patch.object(bare_problem, "_results", visible)]
 
 
 def without(reason):
@@ -99,6 +100,10 @@ def a_cached_plan_of_another_budget_returned():
             plans[key] = solve(rows, budget_bytes)
         return plans[key]
     return [mock.patch.object(remat._backend._planner, "solve", solve)]
+
+
+for fact in ("torch", "planner", "left", "counted", "sizes", "costs", "recomputable"):
+    MISTAKES[f"a_key_without_{fact}"] = lambda: [], [lambda fact=fact: keys.main(fact)]
 
 
 def red(patches, test):

@@ -402,9 +402,6 @@ def cached_plans():
     torch.compile(net, backend=second)(x).sum().backward()
     harness.check(second.report().graphs and second.report().graphs[0].given_bytes == first.least_bytes,
                   "the plan of another budget was used")
-    settings = [{}, {"budget": "2GB"}, {"margin": 0.1}, {"costs": "h100-sxm"}, {"options": {"recomputable": ["a::b"]}}]
-    keys = {budgets.remat.backend(**({"budget": "1GB", "kernels": "aot_eager"} | one)).key() for one in settings}
-    harness.check(len(keys) == len(settings), "keys of different settings are equal")
 
 
 def main(*names):

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The backend for torch.compile: each graph with a backward pass is planned within a budget in bytes."""
-import hashlib
-import json
 import logging
 import math
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from . import _planner, costs as costs_of, nodes, outside, problem, rules
+from . import _planner, bare_problem, costs as costs_of, keys, nodes, outside, rules
 from ._torch import aot_autograd, boxed_nop, default_partition, functorch_config
 from .errors import Error, InfeasibleBudget
 from .joint import Joint
@@ -110,9 +108,8 @@ class Backend:
 
     def _plan(self, joint, input_bytes, tags):
         costs = costs_of.resolve(self.costs, joint.module)
-        rows = problem.build(joint, costs)
-        earlier = sum(one.graph.held_at_border_bytes + one.graph.input_bytes
-                      for one in self.planned if one.holds_memory())
+        rows = bare_problem.build(joint, costs)
+        earlier = self._earlier_bytes()
         if earlier:
             self._remark(f"graph {len(self.planned) + 1} was planned for what earlier graphs of the step left, not "
                          f"together with them: {format_bytes(earlier)} are theirs")
@@ -127,7 +124,7 @@ class Backend:
         if memory.peak_bytes != decision.peak_bytes or memory.peak_bytes > left:
             raise Error(f"internal error: the plan's peak is {memory.peak_bytes} bytes, not {decision.peak_bytes}, "
                         f"of {left}")
-        told = sum(rows[index].time_ns for index in problem.twins(rows))
+        told = sum(rows[index].time_ns for index in bare_problem.twins(rows))
         symbolic = any(isinstance(nodes.value(node), torch.SymInt) for node in joint.nodes if node.op == "placeholder")
         if symbolic:
             self._remark(f"graph {len(self.planned) + 1} has sizes that may change: it is planned for those it was "
@@ -142,6 +139,10 @@ class Backend:
                       of_modules(rows, decision.sequence, memory.saved), _count(joint.once.values()), tags, symbolic,
                       earlier)
         return graph, decision.sequence, rows
+
+    def _earlier_bytes(self):
+        """What graphs of the same step hold that ran before."""
+        return sum(one.graph.held_at_border_bytes + one.graph.input_bytes for one in self.planned if one.holds_memory())
 
     def _check_update(self):
         update = self.outside.update_peak_bytes if self.outside.counted else 0
@@ -195,12 +196,11 @@ class Backend:
             self.remarks.append(text)
             LOG.warning("%s", text)
 
-    def key(self):
-        """What a plan is a function of, beside its graph: for caches that outlive the process."""
-        costs = repr(self.costs)
-        facts = [torch.__version__, _planner.VERSION, self.budget_bytes, self.margin_bytes, self.outside.step_bytes,
-                 costs, self.recomputable]
-        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+    def key(self, inputs=()):
+        """What the plan of a graph with these inputs, compiled now, is a function of, beside the graph."""
+        count = outside.count(self.model, self.optimizer, self.accumulate)
+        left = self.budget_bytes - self.margin_bytes - count.step_bytes - self._earlier_bytes()
+        return keys.key(left, count.counted, inputs, self.costs, self.recomputable)
 
 
 def _rounding(module):
@@ -212,9 +212,9 @@ def _rounding(module):
 
 def _place(row):
     """An operator and the user's line, for messages."""
-    if row.run is problem.BORDER:
+    if row.run is bare_problem.BORDER:
         return "what lives between the forward and the backward pass"
-    if row.run is problem.MARK:
+    if row.run is bare_problem.MARK:
         return row.name
     path = nodes.module_path(row.run)
     where = nodes.user_line(row.run) or (f"module {path}" if path else "")

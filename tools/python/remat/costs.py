@@ -76,6 +76,14 @@ def at_hand(device):
     return "h100-sxm"
 
 
+def facts(costs, inputs):
+    """What the costs of a graph with these inputs are a function of, beside its operators."""
+    if isinstance(costs, Costs):
+        return dataclasses.asdict(costs)
+    devices = {one.device for one in inputs if isinstance(one, torch.Tensor)}
+    return [[name, described(name)] for name in ([costs] if costs else sorted(map(at_hand, devices)))]
+
+
 def resolve(costs, module):
     """The costs for a joint graph: what the user gave, or the description of the device at hand."""
     if isinstance(costs, Costs):

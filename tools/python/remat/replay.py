@@ -2,7 +2,7 @@
 """What a sequence of rows keeps in memory, by the rules of docs/problems.md; shares no code with the planner."""
 import dataclasses
 
-from .problem import BORDER
+from .bare_problem import BORDER
 
 
 @dataclasses.dataclass

@@ -4,7 +4,7 @@ import dataclasses
 import json
 
 from . import nodes
-from .problem import BORDER, MARK
+from .bare_problem import BORDER, MARK
 from .sizes import format_bytes
 
 

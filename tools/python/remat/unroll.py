@@ -9,7 +9,7 @@ from torch import fx
 from . import nodes
 from ._torch import (OrderedSet, extract_modules, is_assert_only_symbool, is_opaque_node, is_sym_node,
                      must_be_in_backward, thread_graphsafe_rng_from_hops)
-from .problem import BORDER, MARK
+from .bare_problem import BORDER, MARK
 
 
 class Unrolled:
