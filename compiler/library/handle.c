@@ -21,6 +21,14 @@ void remat_handle_close(void *handle)
     remat_reallocate(h->ctx, h, 0);
 }
 
+void remat_handle_take(const void *given, size_t bytes, void *out)
+{
+    size_t size;
+    memcpy(&size, given, sizeof size);
+    memset(out, 0, bytes);
+    memcpy(out, given, size < bytes ? size : bytes);
+}
+
 void remat_handle_give(const void *info, size_t bytes, void *out)
 {
     size_t given;

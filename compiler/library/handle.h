@@ -15,7 +15,9 @@ void *remat_handle_open(remat_context *ctx, size_t bytes);
 /* NULL: nothing is done. */
 void remat_handle_close(void *handle);
 
-/* Copies as much of a struct as the caller's has room for; both begin with their size. */
+/* Structs of hosts begin with their size, and may lack the end of ours or go on beyond it. Copies
+ * as much as both have; what a given one lacks is 0. */
+void remat_handle_take(const void *given, size_t bytes, void *out);
 void remat_handle_give(const void *info, size_t bytes, void *out);
 
 #endif

@@ -48,16 +48,27 @@ class Problem(c.Structure):
                 ("fused", c.POINTER(c.c_uint32)), ("static_bytes", c.c_uint64)]
 
 
-class SolveSettings(c.Structure):
-    _fields_ = [("struct_size", c.c_size_t), ("budget_bytes", c.c_uint64), ("effort", c.c_double),
-                ("is_cancelled", c.c_void_p), ("user", c.c_void_p)]
-
-
 class SolvedInfo(c.Structure):
     _fields_ = [("struct_size", c.c_size_t), ("fits", c.c_bool), ("impossible", c.c_bool), ("cancelled", c.c_bool),
                 ("peak_bytes", c.c_uint64), ("floor_bytes", c.c_uint64), ("floor_node", c.c_uint32),
                 ("given_peak_bytes", c.c_uint64), ("time", c.c_double), ("given_time", c.c_double),
                 ("lower_bound", c.c_double)]
+
+
+class SolverInfo(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("floor_bytes", c.c_uint64), ("given_peak_bytes", c.c_uint64),
+                ("floor_node", c.c_uint32), ("cancelled", c.c_bool), ("given_time", c.c_double),
+                ("least_time", c.c_double)]
+
+
+IS_CANCELLED = c.CFUNCTYPE(c.c_bool, c.c_void_p)
+PROGRESS = c.CFUNCTYPE(None, c.c_void_p, c.c_uint32, c.POINTER(SolvedInfo))
+
+
+class SolveSettings(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("budget_bytes", c.c_uint64), ("effort", c.c_double),
+                ("is_cancelled", IS_CANCELLED), ("user", c.c_void_p), ("seconds", c.c_double),
+                ("progress", PROGRESS)]
 
 
 def sized(kind, **fields):

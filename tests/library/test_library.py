@@ -2,7 +2,7 @@
 """libremat-compiler through ctypes. Orders of random joint graphs of foreign nodes are replayed: each node reads what is
 there, every output is made, the kernels' roofline, added up here, is the step's time (a first rerun is priced as a part
 of the kernel that shares most of its loads), and what is live fits the arena.
-Solutions of bare problems are those of remat-solve. Faults have a message that names the node and what is wrong. The
+Solutions of bare problems are replayed, too, and are those of remat-solve. Faults have a message that names the node and what is wrong. The
 library exports what exports.map says, and nothing else.
 
     test_library.py BUILD EXPORTS_MAP"""
@@ -19,6 +19,7 @@ from library import *
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import harness
 from harness import check
+from solve import planned
 
 LAUNCH_NS, BYTES_PER_NS, FLOPS_PER_NS = 1000, 1000, 100000
 DEVICE = {"name": "flat", "source": "made up: prices are easy to add up", "capacity_bytes": 1 << 40, "reserve_bytes": 0,
@@ -209,34 +210,147 @@ def test_orders(so, device):
           f"{seen} orders, {again} of them run a node again, {replay.hosted} reruns with a host")
 
 
-def test_problems(so, tools, folder):
-    """A chain with a backward pass, at budgets from all to too few bytes."""
-    count = 12
-    nodes = [{"name": f"n{k}", "time": 1 + k % 3, "bytes": 8 + k, "inputs": [k - 1] if k else []} for k in range(count)]
-    for k in range(count):
-        nodes.append({"name": f"g{k}", "time": 2, "bytes": 9, "inputs": [count - 1 - k, count + k - 1]})
-    harness.write_json(folder / "p.json", {"schema": "remat-problem/1", "nodes": nodes})
-    begin, inputs = [0], []
-    for node in nodes:
-        inputs += sorted(set(node["inputs"]))
-        begin.append(len(inputs))
+def bare_problem(nodes, static_bytes=0):
     array = lambda kind, items: (kind * len(items))(*items)
-    problem = sized(Problem, node_count=len(nodes), time=array(c.c_double, [n["time"] for n in nodes]),
-                    bytes=array(c.c_uint64, [n["bytes"] for n in nodes]), input_begin=array(c.c_uint32, begin),
-                    inputs=array(c.c_uint32, inputs))
-    for budget in (400, 120, 80, 60, 10):
-        said = harness.must(tools("solve", folder / "p.json", "--budget", f"{budget}B"), code=(0, 3))
-        expected = json.loads(said.stdout)
-        solved = so.make("remat_solved_create", so.context, c.byref(problem),
-                         c.byref(sized(SolveSettings, budget_bytes=budget, effort=1.0)))
-        info = sized(SolvedInfo)
-        so.so.remat_solved_get_info(solved, c.byref(info))
-        runs = [int(run) for run in so.list("remat_solved_runs", solved, c.c_uint32)]
-        check(info.fits == expected["feasible"], f"budget {budget}: fits {info.fits}")
-        if info.fits:
-            check(runs == expected["sequence"] and info.peak_bytes == expected["peak"] and info.time == expected["time"],
-                  f"budget {budget}: {runs} and not {expected['sequence']}")
-        so.so.remat_solved_destroy(c.byref(solved))
+    each = lambda kind, key, default=0: array(kind, [node.get(key, default) for node in nodes])
+    begin, inputs, modes, fused = [0], [], [], []
+    for number, node in enumerate(nodes):
+        inputs += node["inputs"]
+        begin.append(len(inputs))
+        for mode in node.get("modes", []):
+            end = len(fused) + len(mode.get("fused", []))
+            modes.append(Mode(number, len(fused), end, mode.get("workspace", 0), mode["time"]))
+            fused += mode.get("fused", [])
+    return sized(Problem, node_count=len(nodes), mode_count=len(modes), static_bytes=static_bytes,
+                 names=array(c.c_char_p, [node["name"].encode() for node in nodes]), time=each(c.c_double, "time"),
+                 bytes=each(c.c_uint64, "bytes"), input_begin=array(c.c_uint32, begin), inputs=array(c.c_uint32, inputs),
+                 workspace_bytes=each(c.c_uint64, "workspace"), lasting_bytes=each(c.c_uint64, "lasting"),
+                 once=each(c.c_bool, "once", False), alias=each(c.c_uint32, "alias", (1 << 32) - 1),
+                 modes=array(Mode, modes), fused=array(c.c_uint32, fused))
+
+
+def random_problem(seed):
+    """A chain with a backward pass; some nodes have a second mode, a view, a workspace, or may not run again."""
+    rng, count = random.Random(seed), 12
+    nodes = []
+    for k in range(2 * count):
+        inputs = [2 * count - 1 - k, k - 1] if k >= count else [k - 1] if k else []
+        node = {"name": f"n{k}", "time": rng.randint(1, 9), "bytes": rng.randint(1, 40), "inputs": sorted(set(inputs))}
+        kind = rng.random()
+        if kind < 0.1 and inputs:
+            node |= {"bytes": 0, "time": 0, "alias": k - 1}
+        elif kind < 0.3:
+            node |= {"workspace": rng.randint(1, 9), "lasting": rng.randint(0, 3)}
+        elif kind < 0.4:
+            node["once"] = True
+        nodes.append(node)
+    storages = {node.get("alias") for node in nodes}
+    for k in range(count, 2 * count):
+        inner = 2 * count - 1 - k
+        if inner not in storages and not nodes[inner].get("once") and "alias" not in nodes[inner]:
+            nodes[k]["modes"] = [{"time": nodes[k]["time"] + nodes[inner]["time"] // 2, "workspace": 2, "fused": [inner]}]
+    return nodes
+
+
+def solution(so, solved, nodes):
+    info = sized(SolvedInfo)
+    so.so.remat_solved_get_info(solved, c.byref(info))
+    runs = [int(run) for run in so.list("remat_solved_runs", solved, c.c_uint32)]
+    of_mode = [(k, m + 1) for k, node in enumerate(nodes) for m in range(len(node.get("modes", [])))]
+    pairs = [(run, 0) if run < len(nodes) else of_mode[run - len(nodes)] for run in runs]
+    so.so.remat_solved_destroy(c.byref(solved))
+    return info, [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+
+
+def check_solution(what, found, nodes, budget, static_bytes):
+    info, sequence, modes = found
+    time, peak = planned.simulate(nodes, sequence, modes, static_bytes)
+    check(peak == info.peak_bytes and time == info.time, f"{what}: replayed {time} in {peak} B, not {info.time} in {info.peak_bytes}")
+    check(info.fits == (peak <= budget), f"{what}: fits {info.fits}")
+    check(not info.fits or info.lower_bound <= time, f"{what}: the bound {info.lower_bound} is above {time}")
+    check(info.floor_bytes <= peak, f"{what}: the floor {info.floor_bytes} is above the peak {peak}")
+
+
+def test_problems(so, tools, folder):
+    modes_used = 0
+    for seed in range(12):
+        nodes, static_bytes = random_problem(seed), seed % 3
+        problem = bare_problem(nodes, static_bytes)
+        told = []
+        progress = PROGRESS(lambda user, budget, best: told.append((budget, best.contents.lower_bound)))
+        settings = sized(SolveSettings, effort=0.05, progress=progress)
+        solver = so.make("remat_problem_solver_create", so.context, c.byref(problem), c.byref(settings))
+        info = sized(SolverInfo)
+        so.so.remat_problem_solver_get_info(solver, c.byref(info))
+        time, peak = planned.simulate(nodes, range(len(nodes)), None, static_bytes)
+        check((info.given_time, info.given_peak_bytes) == (time, peak), f"seed {seed}: the given order")
+        budgets = [peak - (peak - info.floor_bytes) * k // 4 for k in range(5)] + [info.floor_bytes - 1]
+        out = (c.c_void_p * len(budgets))()
+        so.call("remat_problem_solver_solve", solver, so.context, c.byref(settings), (c.c_uint64 * len(budgets))(*budgets), len(budgets), out)
+        found = [solution(so, c.c_void_p(solved), nodes) for solved in out]
+        for budget, one in zip(budgets, found):
+            check_solution(f"seed {seed}, budget {budget}", one, nodes, budget, static_bytes)
+            modes_used += any(one[2])
+        fast = [one[0].time for one in found if one[0].fits]
+        check(fast == sorted(fast) and fast[0] == time and not found[-1][0].fits, f"seed {seed}: {fast}")
+        check({budget for budget, _ in told} == set(range(len(budgets))), f"seed {seed}: told of {told}")
+        fails("budgets that ascend", 4, "budget 1 is larger than the one before", so.call, "remat_problem_solver_solve", solver,
+              so.context, c.byref(settings), (c.c_uint64 * 2)(1, 2), 2, out)
+        so.so.remat_problem_solver_destroy(c.byref(solver))
+        if seed < 3:
+            test_tool(so, tools, folder, nodes, static_bytes, budgets[2])
+    check(modes_used >= 10, f"only {modes_used} solutions use a mode")
+
+
+def test_tool(so, tools, folder, nodes, static_bytes, budget):
+    """The tool prints what the library finds; a caller built before `seconds` was there gets the same."""
+    harness.write_json(folder / "p.json", {"schema": "remat-problem/1", "nodes": nodes, "static_bytes": static_bytes})
+    expected = json.loads(harness.must(tools("solve", folder / "p.json", "--budget", f"{budget}B"), code=(0, 3)).stdout)
+    old = SolveSettings(struct_size=SolveSettings.seconds.offset, budget_bytes=budget, effort=1.0, seconds=1e-9)
+    solved = so.make("remat_solved_create", so.context, c.byref(bare_problem(nodes, static_bytes)), c.byref(old))
+    info, sequence, modes = solution(so, solved, nodes)
+    check(info.fits == expected["feasible"], f"budget {budget}: fits {info.fits}")
+    check(not info.fits or sequence == expected["sequence"] and modes == expected.get("modes", modes),
+          f"budget {budget}: {sequence} and not {expected}")
+
+
+def test_cancelled(so):
+    """Half way through its questions a search is ended: the best so far is valid, and it says so."""
+    nodes = random_problem(1) + [{"name": f"x{k}", "time": 1, "bytes": 5, "inputs": [k % 24, 23]} for k in range(200)]
+    peak = planned.simulate(nodes, range(len(nodes)))[1]
+    asked = []
+    for limit in (0, 20):
+        settings = sized(SolveSettings, budget_bytes=peak * 9 // 10, effort=1e3,
+                         is_cancelled=IS_CANCELLED(lambda user: asked.append(0) or len(asked) > limit))
+        solved = so.make("remat_solved_create", so.context, c.byref(bare_problem(nodes)), c.byref(settings))
+        found = solution(so, solved, nodes)
+        check(found[0].cancelled, f"cancelled at question {limit}, and it does not say so")
+        check_solution(f"cancelled at question {limit}", found, nodes, peak * 9 // 10, 0)
+        asked.clear()
+
+
+def test_hostile_problems(so):
+    nodes = random_problem(2)
+    settings = c.byref(sized(SolveSettings, budget_bytes=100, effort=0.01))
+    array = lambda *items: (c.c_uint32 * len(items))(*items)
+    for what, message, change in (
+            ("no times", 'no array "time"', {"time": None}), ("no bytes", 'no array "bytes"', {"bytes": None}),
+            ("no inputs", 'no array "inputs"', {"inputs": None}), ("no begin", 'no array "input_begin"', {"input_begin": None}),
+            ("no nodes", "no nodes", {"node_count": 0, "mode_count": 0}),
+            ("a begin that falls", "node 1: input_begin does not ascend", {"input_begin": array(0, 4000000000, 3, *[3] * 22)}),
+            ("a begin that is not 0", "node 0: input_begin does not ascend", {"input_begin": array(*[1] * 25)}),
+            ("too many inputs", "are more than", {"input_begin": array(*[0] * 24, 1 << 31)}),
+            ("an input that comes later", r'node 1 \("n1"\): input 7 is not an earlier node', {"inputs": array(*[7] * 60)}),
+            ("a mode of no node", "mode 0 is of no node or list",
+             {"modes": (Mode * 1)(Mode(99, 0, 0, 0, 1.0)), "mode_count": 1}),
+            ("a mode of no list", "mode 0 is of no node or list",
+             {"modes": (Mode * 1)(Mode(1, 5, 2, 0, 1.0)), "mode_count": 1}),
+            ("an alias that comes later", "alias 9 is not an earlier node", {"alias": array(*[9] * 24)}),
+            ("too many bytes", r"bytes add up to more than 2\^60", {"static_bytes": (1 << 64) - 1})):
+        problem = bare_problem(nodes)
+        for name, value in change.items():
+            setattr(problem, name, value)
+        fails(what, 4, message, so.make, "remat_solved_create", so.context, c.byref(problem), settings)
 
 
 def fails(what, status, message, *call):
@@ -319,6 +433,8 @@ def main():
         harness.write_json(folder / "flat.json", DEVICE)
         test_orders(so, folder / "flat.json")
         test_problems(so, harness.Tools(build), folder)
+    test_cancelled(so)
+    test_hostile_problems(so)
     test_faults(so)
     test_exports(path, exports)
     version = so.so.remat_compiler_version().decode()

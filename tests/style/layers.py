@@ -34,6 +34,7 @@ MAY_INCLUDE = {
                                                             "memory", "ops", "policy", "support")] + LOWER,
     "compiler": ["compiler"] + LOWER,
     "tools/run": ["runtime/include", "runtime/files/files.h", "tools/cli"],
+    "tools/solve": ["compiler/include", "compiler/support", "runtime/base", "tools/cli"],
     "compiler/library": ["compiler", "compiler/include"] + LOWER,
     "compiler/include": ["runtime/base"],
     "tools": ["runtime", "compiler", "tools"],

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reader checks the form; remat_problem_create checks the meaning. */
+/* The reader checks the form; the solver checks the meaning. */
 #include "problem_json.h"
 
 #include "file.h"
+#include "unwind.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,9 +24,9 @@ struct problem_reader {
     double *time;
     uint64_t *bytes, *workspace, *lasting;
     bool *once;
-    uint32_t *begin;
-    remat_problem_node *inputs, *alias;
-    struct REMAT_LIST(struct remat_mode) modes;
+    uint32_t *begin, *inputs, *alias;
+    struct REMAT_LIST(remat_problem_mode) modes;
+    struct REMAT_LIST(uint32_t) fused;
 };
 
 /* A node or one of its modes. */
@@ -68,7 +69,7 @@ static bool is_whole(const json_t *value, uint64_t *out)
 }
 
 static remat_status read_number(struct problem_reader *r, const struct problem_place *at,
-                                const char *key, const json_t *value, remat_problem_node *out)
+                                const char *key, const json_t *value, uint32_t *out)
 {
     uint64_t number;
     if (!is_whole(value, &number) || number >= at->node)
@@ -76,13 +77,13 @@ static remat_status read_number(struct problem_reader *r, const struct problem_p
                            "nodes[%zu].%s%s: %s is not the number of an earlier node (below %zu%s)",
                            at->node, at->prefix, key, describe(r->arena, value), at->node,
                            at->node ? "" : ": there is none");
-    out->i = (uint32_t)number;
+    *out = (uint32_t)number;
     return REMAT_OK;
 }
 
 /* An array of numbers of earlier nodes; `out` has room for all. */
 static remat_status read_numbers(struct problem_reader *r, const struct problem_place *at,
-                                 const char *key, remat_problem_node *out, uint32_t *count)
+                                 const char *key, uint32_t *out, uint32_t *count)
 {
     remat_status st = REMAT_OK;
     const json_t *list = json_object_get(at->object, key);
@@ -136,30 +137,36 @@ static remat_status read_time(struct problem_reader *r, const struct problem_pla
     return REMAT_OK;
 }
 
+static remat_status read_fused(struct problem_reader *r, const struct problem_place *at,
+                               remat_problem_mode *mode)
+{
+    uint32_t *items, count;
+    REMAT_NEW(r->arena, items, json_array_size(json_object_get(at->object, "fused")));
+    REMAT_CHECK(read_numbers(r, at, "fused", items, &count));
+    mode->fused_begin = (uint32_t)r->fused.count;
+    mode->fused_end = mode->fused_begin + count;
+    for (uint32_t i = 0; i < count; i++)
+        REMAT_PUSH(r->arena, &r->fused, items[i]);
+    return REMAT_OK;
+}
+
 static remat_status read_mode(struct problem_reader *r, size_t node, size_t index, json_t *object)
 {
     static const char *const keys[] = {"time", "workspace", "fused", NULL};
-    remat_status st = REMAT_OK;
-    struct remat_mode mode = {.node = {(uint32_t)node}};
+    remat_problem_mode mode = {.node = (uint32_t)node};
     struct problem_place at = {node, "modes.", object};
-    const json_t *fused = json_object_get(object, "fused");
-    remat_problem_node *items;
     if (!json_is_object(object))
         return remat_error(r->ctx, REMAT_ERROR_INVALID,
                            "nodes[%zu].modes[%zu]: %s, expected an object", node, index,
                            describe(r->arena, object));
-    REMAT_TRY(check_keys(r, node, REMAT_FORMAT(r->arena, ".modes[%zu]", index), object, keys));
-    REMAT_TRY(read_time(r, &at, &mode.time));
+    REMAT_CHECK(check_keys(r, node, REMAT_FORMAT(r->arena, ".modes[%zu]", index), object, keys));
+    REMAT_CHECK(read_time(r, &at, &mode.time));
     if (json_object_get(object, "workspace"))
-        REMAT_TRY(read_size(r, &at, "workspace", &mode.workspace));
-    if (fused) {
-        REMAT_NEW(r->arena, items, json_array_size(fused));
-        REMAT_TRY(read_numbers(r, &at, "fused", items, &mode.fused_count));
-        mode.fused = items;
-    }
+        REMAT_CHECK(read_size(r, &at, "workspace", &mode.workspace_bytes));
+    if (json_object_get(object, "fused"))
+        REMAT_CHECK(read_fused(r, &at, &mode));
     REMAT_PUSH(r->arena, &r->modes, mode);
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 static remat_status read_node(struct problem_reader *r, size_t node, json_t *object)
@@ -191,7 +198,7 @@ static remat_status read_node(struct problem_reader *r, size_t node, json_t *obj
     if (once && !json_is_boolean(once))
         return fail_key(r, &at, "once", "true or false");
     r->once[node] = json_is_true(once);
-    r->alias[node] = REMAT_NO_PROBLEM_NODE;
+    r->alias[node] = UINT32_MAX;
     if (alias)
         REMAT_TRY(read_number(r, &at, "alias", alias, &r->alias[node]));
     if (modes && !json_is_array(modes))
@@ -205,7 +212,7 @@ fail:
 struct call {
     struct remat_arena *arena;
     const json_t *root;
-    struct remat_problem *out;
+    remat_problem_spec *out;
 };
 
 static remat_status read_root(void *user)
@@ -233,9 +240,6 @@ static remat_status read_root(void *user)
                    describe(arena, constant));
     for (size_t i = 0; i < count; i++)
         inputs += json_array_size(json_object_get(json_array_get(nodes, i), "inputs"));
-    if (count > REMAT_PROBLEM_NODES_MAX || inputs > REMAT_PROBLEM_EDGES_MAX)
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "%zu nodes with %zu inputs, accepted: up to %u and %u",
-                   count, inputs, REMAT_PROBLEM_NODES_MAX, REMAT_PROBLEM_EDGES_MAX);
     REMAT_NEW(arena, r.names, count);
     REMAT_NEW(arena, r.time, count);
     REMAT_NEW(arena, r.bytes, count);
@@ -247,25 +251,28 @@ static remat_status read_root(void *user)
     REMAT_NEW(arena, r.alias, count);
     for (size_t i = 0; i < count; i++)
         REMAT_TRY(read_node(&r, i, json_array_get(nodes, i)));
-    if (r.modes.count > REMAT_PROBLEM_NODES_MAX)
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "%zu modes, accepted: up to %u", r.modes.count,
-                   REMAT_PROBLEM_NODES_MAX);
-    struct remat_problem_parts parts = {.node_count = (uint32_t)count,
-                                        .names = r.names,
-                                        .time = r.time,
-                                        .bytes = r.bytes,
-                                        .input_begin = r.begin,
-                                        .inputs = r.inputs,
-                                        .static_bytes = static_bytes,
-                                        .workspace = r.workspace,
-                                        .lasting = r.lasting,
-                                        .once = r.once,
-                                        .alias = r.alias,
-                                        .modes = r.modes.items,
-                                        .mode_count = (uint32_t)r.modes.count};
-    REMAT_TRY(remat_problem_create(ctx, arena, &parts, call->out));
+    *call->out = (remat_problem_spec){.struct_size = sizeof *call->out,
+                                      .node_count = (uint32_t)count,
+                                      .mode_count = (uint32_t)r.modes.count,
+                                      .names = r.names,
+                                      .time = r.time,
+                                      .bytes = r.bytes,
+                                      .input_begin = r.begin,
+                                      .inputs = r.inputs,
+                                      .workspace_bytes = r.workspace,
+                                      .lasting_bytes = r.lasting,
+                                      .once = r.once,
+                                      .alias = r.alias,
+                                      .modes = r.modes.items,
+                                      .fused = r.fused.items,
+                                      .static_bytes = static_bytes};
 fail:
     return st;
+}
+
+static const char *name_of(const char *path)
+{
+    return strcmp(path, "-") == 0 ? "standard input" : path;
 }
 
 /* A file, a pipe or standard input; beyond the limit it ends. */
@@ -326,12 +333,19 @@ static remat_status parse(remat_context *ctx, const char *name, FILE *file, json
     return REMAT_OK;
 }
 
+remat_status problem_json_fail(remat_context *ctx, struct remat_arena *arena, const char *path)
+{
+    const char *message = remat_arena_format(arena, "%s", remat_context_message(ctx));
+    return remat_error(ctx, REMAT_ERROR_INVALID, "%s: %s", name_of(path),
+                       message ? message : "malformed");
+}
+
 remat_status problem_json_read(remat_context *ctx, struct remat_arena *arena, const char *path,
-                               struct remat_problem *out)
+                               remat_problem_spec *out)
 {
     remat_status st = REMAT_OK;
     bool standard = strcmp(path, "-") == 0;
-    const char *name = standard ? "standard input" : path;
+    const char *name = name_of(path);
     FILE *file = stdin;
     json_t *root = NULL;
     if (standard)
@@ -341,10 +355,8 @@ remat_status problem_json_read(remat_context *ctx, struct remat_arena *arena, co
     REMAT_TRY(parse(ctx, name, file, &root));
     /* The JSON value is held meanwhile. */
     st = remat_guard(ctx, read_root, &(struct call){arena, root, out});
-    if (st == REMAT_ERROR_INVALID) {
-        const char *message = remat_arena_format(arena, "%s", remat_context_message(ctx));
-        REMAT_FAIL(ctx, st, "%s: %s", name, message ? message : "malformed");
-    }
+    if (st == REMAT_ERROR_INVALID)
+        st = problem_json_fail(ctx, arena, path);
 fail:
     json_decref(root);
     if (!standard)

@@ -3,14 +3,21 @@
 #ifndef REMAT_TOOLS_SOLVE_REPORT_H
 #define REMAT_TOOLS_SOLVE_REPORT_H
 
-#include "solve.h"
+#include "base.h"
+
+#include <remat/solve.h>
+
+struct solve_solution {
+    remat_solved_info info;
+    const uint32_t *runs;
+    uint32_t run_count;
+};
 
 struct solve_report {
-    const struct remat_problem *problem;
-    uint64_t given_peak;
-    struct remat_floor floor;
+    const remat_problem_spec *spec;
+    remat_problem_solver_info problem;
     const uint64_t *budgets;
-    const struct remat_solution *solutions;
+    const struct solve_solution *solutions;
     uint32_t count;
     bool time_limit_hit, interrupted;
 };

@@ -45,24 +45,7 @@ typedef struct remat_problem_spec {
     uint64_t static_bytes; /* live all the time */
 } remat_problem_spec;
 
-typedef struct remat_solve_settings {
-    size_t struct_size;
-    uint64_t budget_bytes;
-    double effort; /* 1: about a second for some hundred nodes; work is proportional to it */
-    /* Asked now and then; true ends the search with the best so far. NULL: never. */
-    bool (*is_cancelled)(void *user);
-    void *user;
-} remat_solve_settings;
-
-typedef struct remat_solved remat_solved;
-
-/* REMAT_ERROR_INVALID, naming the node: the problem contradicts itself. That nothing fits is a
- * result. */
-REMAT_API remat_status remat_solved_create(remat_context *ctx, const remat_problem_spec *problem,
-                                           const remat_solve_settings *settings,
-                                           remat_solved **out);
-REMAT_API void remat_solved_destroy(remat_solved **solved);
-
+/* At a budget; while a search goes on, of the best so far. */
 typedef struct remat_solved_info {
     size_t struct_size;
     bool fits;
@@ -75,11 +58,64 @@ typedef struct remat_solved_info {
     double time, given_time;
     double lower_bound; /* of the time of any sequence within the budget */
 } remat_solved_info;
+
+typedef struct remat_solve_settings {
+    size_t struct_size;
+    uint64_t budget_bytes;
+    double effort; /* 1: about a second for some hundred nodes; work is proportional to it */
+    /* Asked now and then; true ends the search with the best so far. NULL: never. */
+    bool (*is_cancelled)(void *user);
+    void *user;
+    double seconds; /* above 0, in place of effort: as much work as takes a slow machine so long */
+    /* Told now and then what is known at a budget, of several the index; NULL: not told. */
+    void (*progress)(void *user, uint32_t budget, const remat_solved_info *best);
+} remat_solve_settings;
+
+/* --- one budget --- */
+
+typedef struct remat_solved remat_solved;
+
+/* REMAT_ERROR_INVALID, naming the node: the problem contradicts itself. That nothing fits is a
+ * result. */
+REMAT_API remat_status remat_solved_create(remat_context *ctx, const remat_problem_spec *problem,
+                                           const remat_solve_settings *settings,
+                                           remat_solved **out);
+REMAT_API void remat_solved_destroy(remat_solved **solved);
 REMAT_API void remat_solved_get_info(const remat_solved *solved, remat_solved_info *out);
 
 /* The sequence: nodes, or node_count + m for mode m. Where nothing fits, the sequence of the
  * smallest peak. */
 REMAT_API const uint32_t *remat_solved_runs(const remat_solved *solved, uint32_t *out_count);
+
+/* --- several budgets --- */
+
+/* A problem, with what holds at every budget: budgets may be chosen by it. Immutable. */
+typedef struct remat_problem_solver remat_problem_solver;
+
+/* As remat_solved_create. Of the settings, cancellation counts: it leaves a lower floor. */
+REMAT_API remat_status remat_problem_solver_create(remat_context *ctx,
+                                                   const remat_problem_spec *problem,
+                                                   const remat_solve_settings *settings,
+                                                   remat_problem_solver **out);
+REMAT_API void remat_problem_solver_destroy(remat_problem_solver **solver);
+
+typedef struct remat_problem_solver_info {
+    size_t struct_size;
+    uint64_t floor_bytes, given_peak_bytes;
+    uint32_t floor_node;
+    bool cancelled;
+    double given_time, least_time; /* least: of each node's fastest mode */
+} remat_problem_solver_info;
+REMAT_API void remat_problem_solver_get_info(const remat_problem_solver *solver,
+                                             remat_problem_solver_info *out);
+
+/* One solution for each budget, into out[0 .. budget_count); they are destroyed one by one. Budgets
+ * descend, and more budget is never slower. The budget of the settings does not count. */
+REMAT_API remat_status remat_problem_solver_solve(const remat_problem_solver *solver,
+                                                  remat_context *ctx,
+                                                  const remat_solve_settings *settings,
+                                                  const uint64_t *budgets, uint32_t budget_count,
+                                                  remat_solved **out);
 
 #ifdef __cplusplus
 }
