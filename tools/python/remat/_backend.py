@@ -6,7 +6,7 @@ import math
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from . import _planner, bare_problem, costs as costs_of, keys, nodes, outside, rules
+from . import _planner, bare_problem, costs as costs_of, keys, nodes, outside, proposals, rules
 from ._torch import aot_autograd, boxed_nop, default_partition, functorch_config
 from .errors import Error, InfeasibleBudget
 from .joint import Joint
@@ -99,14 +99,14 @@ class Backend:
         joint = Joint(joint_module, num_fwd_outputs, _rounding(joint_module), self.recomputable)
         self.outside = outside.count(self.model, self.optimizer, self.accumulate)
         given = outside.input_bytes(joint_inputs, static) if self.outside.counted else 0
-        graph, sequence, rows = self._plan(joint, given, tags)
+        graph, sequence, rows = self._plan(joint, given, tags, num_fwd_outputs)
         forward, backward = split(Unrolled(joint, rows, sequence), num_fwd_outputs, static)
         planned = Planned(graph, num_fwd_outputs)
         self.planned.append(planned)
         compiled.append(planned)
         return forward, backward
 
-    def _plan(self, joint, input_bytes, tags):
+    def _plan(self, joint, input_bytes, tags, forward_count):
         costs = costs_of.resolve(self.costs, joint.module)
         rows = bare_problem.build(joint, costs)
         earlier = self._earlier_bytes()
@@ -117,7 +117,7 @@ class Backend:
         self._check_update()
         left = self.budget_bytes - beside
         plain = [row.plain() for row in rows]
-        decision = _planner.solve(plain, max(left, 1))
+        decision = proposals.better(_planner.solve(plain, max(left, 1)), joint, rows, left, forward_count)
         if not decision.sequence:
             raise self._infeasible(rows, decision, beside, earlier)
         memory = replay(rows, decision.sequence)
@@ -137,7 +137,7 @@ class Backend:
                       input_bytes, decision.time_ns, decision.total_ns - told, decision.lower_bound_ns,
                       decision.floor_bytes, costs.name, len(rows), len(decision.sequence) - len(rows),
                       of_modules(rows, decision.sequence, memory.saved), _count(joint.once.values()), tags, symbolic,
-                      earlier)
+                      earlier, decision.found_by)
         return graph, decision.sequence, rows
 
     def _earlier_bytes(self):

@@ -22,6 +22,7 @@ class Decision:
     floor_bytes: int
     floor_row: int
     smallest_bytes: int
+    found_by: str = "the search"
 
 
 def solve(rows, budget_bytes):

@@ -26,6 +26,7 @@ try:
         is_opaque_node,
         is_rng_op,
         is_sym_node,
+        min_cut_rematerialization_partition as min_cut_partition,
         thread_graphsafe_rng_from_hops,
     )
     from torch._higher_order_ops.effects import with_effects
@@ -44,6 +45,6 @@ __all__ = [
     "CheckpointPolicy", "FakeTensor", "HigherOrderOperator", "OpOverload", "OrderedSet", "aot_autograd", "boxed_nop",
     "default_partition", "extract_modules", "flop_registry", "force_save_effectful_ops", "functorch_config",
     "is_assert_only_symbool", "is_opaque_node", "is_rng_op", "is_sym_node", "memory_budget_annotation",
-    "must_be_in_backward", "must_be_in_forward", "optimization_hint", "thread_graphsafe_rng_from_hops", "tree_leaves",
-    "tree_map", "with_effects",
+    "min_cut_partition", "must_be_in_backward", "must_be_in_forward", "optimization_hint",
+    "thread_graphsafe_rng_from_hops", "tree_leaves", "tree_map", "with_effects",
 ]
