@@ -9,6 +9,7 @@ from ._backend import Backend as backend
 from .costs import Costs
 from .errors import Error, InfeasibleBudget, Refused
 from .named import defaults
+from .traced import problem
 
-__all__ = ["Costs", "Error", "InfeasibleBudget", "Refused", "backend", "defaults"]
+__all__ = ["Costs", "Error", "InfeasibleBudget", "Refused", "backend", "defaults", "problem"]
 __version__ = "0.1.0"

@@ -15,6 +15,7 @@ if tuple(torch.__version__.split(".")[:2]) != tuple(WORKS.split(".")):
 try:
     from torch._dynamo.backends.common import aot_autograd
     from torch._dynamo.backends.debugging import boxed_nop
+    from torch._dynamo.exc import BackendCompilerFailed
     from torch._functorch import config as functorch_config
     from torch._functorch.partitioners import (
         _extract_fwd_bwd_modules as extract_modules,
@@ -31,7 +32,8 @@ try:
     )
     from torch._higher_order_ops.effects import with_effects
     from torch._ops import HigherOrderOperator, OpOverload
-    from torch._subclasses.fake_tensor import FakeTensor
+    from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+    from torch.amp.autocast_mode import _enter_autocast as enter_autocast
     from torch.fx.experimental.symbolic_shapes import optimization_hint
     from torch.fx.traceback import _get_memory_budget_annotation as memory_budget_annotation
     from torch.utils._ordered_set import OrderedSet
@@ -42,9 +44,10 @@ except ImportError as missing:
     raise _unsupported(str(missing)) from missing
 
 __all__ = [
-    "CheckpointPolicy", "FakeTensor", "HigherOrderOperator", "OpOverload", "OrderedSet", "aot_autograd", "boxed_nop",
-    "default_partition", "extract_modules", "flop_registry", "force_save_effectful_ops", "functorch_config",
-    "is_assert_only_symbool", "is_opaque_node", "is_rng_op", "is_sym_node", "memory_budget_annotation",
-    "min_cut_partition", "must_be_in_backward", "must_be_in_forward", "optimization_hint",
-    "thread_graphsafe_rng_from_hops", "tree_leaves", "tree_map", "with_effects",
+    "BackendCompilerFailed", "CheckpointPolicy", "FakeTensor", "FakeTensorMode", "HigherOrderOperator", "OpOverload",
+    "OrderedSet", "aot_autograd", "boxed_nop", "default_partition", "enter_autocast", "extract_modules",
+    "flop_registry", "force_save_effectful_ops", "functorch_config", "is_assert_only_symbool", "is_opaque_node",
+    "is_rng_op", "is_sym_node", "memory_budget_annotation", "min_cut_partition", "must_be_in_backward",
+    "must_be_in_forward", "optimization_hint", "thread_graphsafe_rng_from_hops", "tree_leaves", "tree_map",
+    "with_effects",
 ]
