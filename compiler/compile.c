@@ -327,14 +327,10 @@ static remat_status of_ours(remat_status status)
 static remat_status make_plan(void *user)
 {
     struct pipeline *p = user;
-    const struct remat_compile_settings *settings = p->settings;
     struct remat_chosen best;
     struct remat_program *program;
     REMAT_CHECK(start(p));
     REMAT_CHECK(remat_choose(&p->search, &best));
-    if (settings->after_pass && best.fits)
-        settings->after_pass(settings->after_pass_user, "rewrite",
-                             remat_rewrite(p->arena, best.arranged.graph, &best.arranged.nodes));
     REMAT_NEW(p->arena, program, 1);
     struct remat_explanation explanation = remat_explain(&p->search, &best.decision);
     REMAT_CHECK(lower(p, &best, &explanation, program));

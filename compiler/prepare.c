@@ -17,8 +17,7 @@ typedef remat_status pass_function(struct remat_arena *, const struct remat_grap
                                    const struct remat_pass_settings *, struct remat_graph **);
 
 /* In order. The result of a pass with a name is shown; a pass without one is a part of the next.
- * Those without a function are no passes of run_passes: "split" makes two graphs of one, and
- * "rewrite" is carried out when the decision is made. */
+ * "split", which makes two graphs of one, is no pass of run_passes. */
 static const struct named_pass {
     const char *name;
     pass_function *function;
@@ -43,7 +42,6 @@ static const struct named_pass {
     {"defer", remat_pass_defer, true, false, false, NULL},
     {"copy_views", remat_pass_copy_views, true, true, false, NULL},
     {"split", NULL, false, false, false, NULL},
-    {"rewrite", NULL, false, false, false, NULL},
 };
 
 const char *remat_pass_name(size_t index)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The given graph is extended once by all clones. A run is a kernel of the backward pass or the
- * rerun of a forward one in a round; each clone belongs to one. A decision sets the inputs that may
- * read a clone, in a wiring: the extended graph itself never changes. */
+ * rerun of a forward one in a round; each clone belongs to one. A decision says which clones are
+ * read: the extended graph itself never changes. */
 #include "clones.h"
 
 #include "clone_round.h"
@@ -314,146 +314,185 @@ void remat_clones_create(struct remat_arena *arena, const struct remat_settled *
     remat_scratch_close(x.scratch);
 }
 
-/* --- wiring --- */
+/* --- the clones under a decision --- */
 
-struct remat_wiring remat_wiring_create(struct remat_arena *arena,
-                                        const struct remat_clones *clones)
+/* What the node reads. */
+static const remat_value *inputs_under(struct remat_arena *arena, const struct remat_clones *c,
+                                       const struct remat_decision *decision, remat_node n)
 {
-    struct remat_wiring out = {.clones = clones, .graph = *clones->graph};
-    uint32_t count = out.graph.node_count;
-    out.graph.nodes = remat_copy(arena, out.graph.nodes, count, sizeof *out.graph.nodes);
-    REMAT_NEW(arena, out.inputs, count);
-    REMAT_NEW(arena, out.needed, count);
-    for (uint32_t n = 0; n < count; n++) {
-        struct remat_node_info *node = &out.graph.nodes[n];
-        if (clones->first_slot[n] == clones->first_slot[n + 1])
-            continue;
-        out.inputs[n] = remat_copy(arena, node->inputs, node->input_count, sizeof *node->inputs);
-        node->inputs = out.inputs[n];
-    }
-    return out;
-}
-
-static void set_inputs(const struct remat_wiring *w, const struct remat_decision *decision,
-                       remat_node n)
-{
-    const struct remat_clones *c = w->clones;
-    for (uint32_t s = c->first_slot[n.i]; s < c->first_slot[n.i + 1]; s++) {
-        const struct remat_clone_slot *slot = &c->slots[s];
-        w->inputs[n.i][slot->input] = slot->reads[decision->actions[slot->root.i]];
-    }
+    const struct remat_node_info *node = &c->graph->nodes[n.i];
+    if (c->first_slot[n.i] == c->first_slot[n.i + 1])
+        return node->inputs;
+    remat_value *inputs = remat_copy(arena, node->inputs, node->input_count, sizeof *inputs);
+    for (uint32_t s = c->first_slot[n.i]; s < c->first_slot[n.i + 1]; s++)
+        inputs[c->slots[s].input] = c->slots[s].reads[decision->actions[c->slots[s].root.i]];
+    return inputs;
 }
 
 /* True for a node in no kernel: a view, or a cast that loads do. */
-static bool is_absorbed(const struct remat_wiring *w, remat_node n)
+static bool is_absorbed(const struct remat_clones *c, remat_node n)
 {
-    return remat_is_none(w->clones->runs_in[n.i].i);
+    return remat_is_none(c->runs_in[n.i].i);
 }
 
-/* Marks what the run makes for one of its nodes, also through absorbed ones, and sets inputs. */
-static void mark_in_run(struct remat_wiring *w, struct remat_arena *arena,
-                        const struct remat_decision *decision, remat_run run, remat_node n,
-                        struct remat_nodes *marked)
+struct wirer {
+    struct remat_arena *arena;
+    const struct remat_clones *clones;
+    const struct remat_decision *decision;
+    remat_run run;
+    remat_value *own; /* by value of the clones' graph: that of the run's */
+    struct remat_graph *graph;
+    struct remat_roots values; /* by value of the run's graph: the clones' */
+};
+
+static remat_value add_value(struct wirer *w, remat_value v)
 {
-    const struct remat_node_info *node = &w->graph.nodes[n.i];
-    if (w->needed[n.i] || (w->clones->run[n.i].i != run.i && !is_absorbed(w, n)))
-        return;
-    w->needed[n.i] = true;
-    REMAT_PUSH(arena, marked, n);
-    set_inputs(w, decision, n);
-    for (uint32_t i = 0; i < node->input_count; i++) {
-        remat_node maker = remat_producer(&w->graph, node->inputs[i]);
-        if (!remat_is_none(maker.i))
-            mark_in_run(w, arena, decision, run, maker, marked);
-    }
+    struct remat_value_info value = w->clones->graph->values[v.i];
+    value.node = REMAT_NO_NODE;
+    w->own[v.i] = remat_graph_add_value(w->arena, w->graph, &value);
+    REMAT_PUSH(w->arena, &w->values, v);
+    return w->own[v.i];
 }
 
-/* Of what a node of the run reads, itself or by way of absorbed ones. */
-static void list_before(const struct remat_wiring *w, struct remat_arena *arena, remat_run run,
-                        remat_node n, struct remat_runs *out)
-{
-    const struct remat_node_info *node = &w->graph.nodes[n.i];
-    for (uint32_t i = 0; i < node->input_count; i++) {
-        remat_node maker = remat_producer(&w->graph, node->inputs[i]);
-        if (remat_is_none(maker.i) || w->clones->run[maker.i].i == run.i)
-            continue;
-        if (is_absorbed(w, maker)) /* of a rerun's run too: it may read what is kept */
-            list_before(w, arena, run, maker, out);
-        else if (w->clones->runs_in[maker.i].i >= w->clones->settled->kernels->count)
-            REMAT_PUSH(arena, out, w->clones->runs_in[maker.i]);
-    }
-}
+static void add_node(struct wirer *w, remat_node n);
 
-struct remat_wired_run remat_wire_run(struct remat_wiring *w, struct remat_arena *arena,
-                                      const struct remat_decision *decision, remat_run run,
-                                      const struct remat_nodes *kept)
+static remat_value wire_value(struct wirer *w, remat_value v)
 {
     const struct remat_clones *c = w->clones;
-    struct remat_wired_run out = {0};
-    struct remat_nodes marked = {0};
+    remat_node n = remat_producer(c->graph, v);
+    if (!remat_is_none(w->own[v.i].i))
+        return w->own[v.i];
+    if (remat_is_none(n.i) || (c->run[n.i].i != w->run.i && !is_absorbed(c, n) &&
+                               !remat_is_made_by_readers(&c->graph->nodes[n.i])))
+        return add_value(w, v);
+    add_node(w, n);
+    return w->own[v.i];
+}
+
+/* A constant or column of another run needs no inputs. */
+static void add_node(struct wirer *w, remat_node n)
+{
+    const struct remat_clones *c = w->clones;
+    struct remat_node_info node = c->graph->nodes[n.i];
+    const remat_value *reads = inputs_under(w->arena, c, w->decision, n);
+    remat_value *inputs, *outputs;
+    if (c->run[n.i].i != w->run.i && !is_absorbed(c, n))
+        node.input_count = 0;
+    REMAT_NEW_UNINITIALIZED(w->arena, inputs, node.input_count);
+    REMAT_NEW_UNINITIALIZED(w->arena, outputs, node.output_count);
+    for (uint32_t i = 0; i < node.input_count; i++)
+        inputs[i] = wire_value(w, reads[i]);
+    for (uint32_t o = 0; o < node.output_count; o++)
+        outputs[o] = add_value(w, node.outputs[o]);
+    node.inputs = inputs;
+    node.outputs = outputs;
+    remat_graph_append_node(w->arena, w->graph, &node);
+}
+
+/* Of what a node of the run's graph reads, itself or by way of absorbed ones. */
+static void list_before(const struct wirer *w, struct remat_arena *arena,
+                        const struct remat_node_info *node, struct remat_runs *out)
+{
+    const struct remat_clones *c = w->clones;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        remat_node maker = remat_producer(c->graph, w->values.items[node->inputs[i].i]);
+        if (remat_is_none(maker.i) || c->run[maker.i].i == w->run.i)
+            continue;
+        if (is_absorbed(c, maker)) /* of a rerun's run too: it may read what is kept */
+            list_before(w, arena, remat_producer_info(w->graph, node->inputs[i]), out);
+        else if (c->runs_in[maker.i].i >= c->settled->kernels->count)
+            REMAT_PUSH(arena, out, c->runs_in[maker.i]);
+    }
+}
+
+struct remat_wired_run remat_wire_run(struct remat_arena *arena, struct remat_arena *scratch,
+                                      const struct remat_clones *c,
+                                      const struct remat_decision *decision, remat_run run,
+                                      const struct remat_nodes *kept, remat_value *own)
+{
+    struct remat_wired_run out = {.graph = {.scopes = c->graph->scopes,
+                                            .scope_count = c->graph->scope_count,
+                                            .mesh = c->graph->mesh}};
+    struct wirer w = {.arena = scratch,
+                      .clones = c,
+                      .decision = decision,
+                      .run = run,
+                      .own = own,
+                      .graph = &out.graph};
     for (size_t k = 0; k < kept->count; k++)
-        mark_in_run(w, arena, decision, run, kept->items[k], &marked);
+        wire_value(&w, c->graph->nodes[kept->items[k].i].outputs[0]);
+    REMAT_NEW_UNINITIALIZED(scratch, out.kernel_of, out.graph.node_count);
+    for (uint32_t n = 0; n < out.graph.node_count; n++)
+        out.kernel_of[n] = REMAT_NONE;
     for (uint32_t i = c->run_begin[run.i]; i < c->run_begin[run.i + 1]; i++) {
         remat_node n = c->run_nodes[i];
-        if (w->needed[n.i] && c->runs_in[n.i].i == run.i)
-            REMAT_PUSH(arena, &out.nodes, n);
-        if (w->needed[n.i])
-            list_before(w, arena, run, n, &out.before);
+        remat_value v = own[c->graph->nodes[n.i].outputs[0].i];
+        if (remat_is_none(v.i))
+            continue;
+        remat_node node = remat_producer(&out.graph, v);
+        list_before(&w, arena, &out.graph.nodes[node.i], &out.before);
+        if (is_absorbed(c, n))
+            continue;
+        out.kernel_of[node.i] = run.i;
+        REMAT_PUSH(scratch, &out.nodes, node);
+        REMAT_PUSH(arena, &out.originals, n);
     }
-    for (size_t k = 0; k < marked.count; k++)
-        w->needed[marked.items[k].i] = false;
+    for (size_t v = 0; v < w.values.count; v++)
+        own[w.values.items[v].i] = REMAT_NO_VALUE;
+    out.values = w.values.items;
     return out;
 }
 
+struct node_lister {
+    struct remat_arena *arena;
+    const struct remat_clones *clones;
+    const struct remat_decision *decision;
+    struct remat_graph *graph;
+    bool *listed; /* by node */
+    struct remat_nodes *out;
+};
+
 /* After the absorbed nodes that it reads, if it is not there. */
-static void list_node(struct remat_wiring *w, struct remat_arena *arena,
-                      const struct remat_decision *decision, remat_node n, struct remat_nodes *out)
+static void list_node(struct node_lister *l, remat_node n)
 {
-    const struct remat_node_info *node = &w->graph.nodes[n.i];
-    if (w->needed[n.i])
+    struct remat_node_info *node = &l->graph->nodes[n.i];
+    if (l->listed[n.i])
         return;
-    w->needed[n.i] = true;
-    set_inputs(w, decision, n);
+    l->listed[n.i] = true;
+    node->inputs = inputs_under(l->arena, l->clones, l->decision, n);
     for (uint32_t i = 0; i < node->input_count; i++) {
-        remat_node maker = remat_producer(&w->graph, node->inputs[i]);
-        if (!remat_is_none(maker.i) && is_absorbed(w, maker))
-            list_node(w, arena, decision, maker, out);
+        remat_node maker = remat_producer(l->graph, node->inputs[i]);
+        if (!remat_is_none(maker.i) && is_absorbed(l->clones, maker))
+            list_node(l, maker);
     }
-    REMAT_PUSH(arena, out, n);
+    REMAT_PUSH(l->arena, l->out, n);
 }
 
-struct remat_nodes remat_wire_kernels(struct remat_wiring *w, struct remat_arena *arena,
-                                      const struct remat_decision *decision,
-                                      const struct remat_kernel_list *kernels)
+struct remat_graph *remat_wire(struct remat_arena *arena, const struct remat_clones *clones,
+                               const struct remat_decision *decision,
+                               const struct remat_kernel_list *kernels, struct remat_nodes *out)
 {
-    assert(decision->value_count == w->clones->settled->graph->value_count);
-    const struct remat_graph *given = w->clones->settled->graph;
+    assert(decision->value_count == clones->settled->graph->value_count);
+    const struct remat_graph *given = clones->settled->graph;
+    struct remat_graph *graph = remat_copy(arena, clones->graph, 1, sizeof *graph);
+    graph->nodes = remat_copy(arena, graph->nodes, graph->node_count, sizeof *graph->nodes);
+    struct node_lister l = {arena, clones, decision, graph, NULL, out};
     const bool *kept = remat_find_kept(arena, given);
     uint32_t last = remat_clone_instance(remat_decision_rounds(decision), true);
-    struct remat_nodes out = {0};
+    *out = (struct remat_nodes){0};
+    REMAT_NEW(arena, l.listed, graph->node_count);
     for (uint32_t k = 0; k < kernels->count; k++)
         for (uint32_t n = 0; n < kernels->kernels[k].node_count; n++)
-            list_node(w, arena, decision, kernels->kernels[k].nodes[n], &out);
+            list_node(&l, kernels->kernels[k].nodes[n]);
     for (remat_value v = {0}; v.i < given->value_count; v.i++) {
         remat_node node = remat_producer(given, v);
         if (!remat_is_none(node.i) && (kept[v.i] || given->values[v.i].role == REMAT_ROLE_GRADIENT))
-            list_node(w, arena, decision, node, &out);
+            list_node(&l, node);
     }
-    for (size_t i = 0; i < out.count; i++) {
-        struct remat_node_info *node = &w->graph.nodes[out.items[i].i];
-        w->needed[out.items[i].i] = false;
-        if (out.items[i].i >= given->node_count && node->instance > last)
+    for (size_t i = 0; i < out->count; i++) {
+        struct remat_node_info *node = &graph->nodes[out->items[i].i];
+        if (out->items[i].i >= given->node_count && node->instance > last)
             node->instance = last;
     }
-    return out;
-}
-
-struct remat_graph *remat_rewrite(struct remat_arena *arena, const struct remat_graph *wired,
-                                  const struct remat_nodes *nodes)
-{
-    assert(nodes->count <= wired->node_count);
-    struct remat_rebuild to = remat_rebuild_begin(arena, wired, 1);
-    for (size_t i = 0; i < nodes->count; i++)
-        remat_rebuild_copy(&to, nodes->items[i]);
-    return remat_rebuild_finish(&to);
+    return graph;
 }

@@ -49,37 +49,32 @@ struct remat_clones {
 void remat_clones_create(struct remat_arena *arena, const struct remat_settled *settled,
                          struct remat_clones *out);
 
-/* The clones' graph with inputs that decisions set, node by node. */
-struct remat_wiring {
-    const struct remat_clones *clones;
-    struct remat_graph graph; /* same ids and values */
-    remat_value **inputs;     /* by node: those in this graph; NULL: no decision sets any */
-    bool *needed;             /* by node: scratch of remat_wire_run, all false */
-};
-struct remat_wiring remat_wiring_create(struct remat_arena *arena,
-                                        const struct remat_clones *clones);
-
-/* One run under a decision: the nodes of its kernel that `kept`, some of them, need, in graph
- * order; and the reruns and gets that it reads, in the order in which they precede it unless they
- * already have. Sets the inputs of these nodes. The lists lie in the arena. */
+/* A run under a decision as a graph of its own: the nodes that `kept`, some of the run's, need, and
+ * the absorbed ones, constants and columns that these read; what other runs make are its graph
+ * inputs. */
 struct remat_wired_run {
-    struct remat_nodes nodes;
-    struct remat_runs before;
+    struct remat_graph graph;
+    remat_value *values;          /* by value: that of the clones' graph */
+    uint32_t *kernel_of;          /* by node: none, if it is not of the run's kernel */
+    struct remat_nodes nodes;     /* of the run's kernel, in graph order */
+    struct remat_nodes originals; /* the same in the clones' graph */
+    struct remat_runs before; /* reruns and gets that it reads, in the order in which they precede
+                                 it unless they already have */
 };
-struct remat_wired_run remat_wire_run(struct remat_wiring *wiring, struct remat_arena *arena,
+
+/* originals and `before` lie in the arena, the rest in `scratch`. own: by value of the clones'
+ * graph, none; so it is on return, too. */
+struct remat_wired_run remat_wire_run(struct remat_arena *arena, struct remat_arena *scratch,
+                                      const struct remat_clones *clones,
                                       const struct remat_decision *decision, remat_run run,
-                                      const struct remat_nodes *kept);
+                                      const struct remat_nodes *kept, remat_value *own);
 
-/* Sets the inputs of all nodes that run in the decision's kernels, and of the views and casts that
- * they read; what kernels of the backward pass inline is then of the decision's last round. Lists
- * these nodes: kernel by kernel, views and casts before the first that reads them. */
-struct remat_nodes remat_wire_kernels(struct remat_wiring *wiring, struct remat_arena *arena,
-                                      const struct remat_decision *decision,
-                                      const struct remat_kernel_list *kernels);
-
-/* The rewrite, for --print-after and, in tests, as the naive reference of what is lowered: a graph
- * of the nodes that remat_wire_kernels has listed, in that order. */
-struct remat_graph *remat_rewrite(struct remat_arena *arena, const struct remat_graph *wired,
-                                  const struct remat_nodes *nodes);
+/* The clones' graph with the inputs that nodes have under the decision: those in its kernels, and
+ * the views and casts that they read. What kernels of the backward pass inline is then of the
+ * decision's last round. Lists these nodes: kernel by kernel, views and casts before the first that
+ * reads them. */
+struct remat_graph *remat_wire(struct remat_arena *arena, const struct remat_clones *clones,
+                               const struct remat_decision *decision,
+                               const struct remat_kernel_list *kernels, struct remat_nodes *out);
 
 #endif

@@ -70,13 +70,12 @@ static void price(struct maker *m, struct remat_arena *scratch,
     if (m->kernel_of.count)
         memcpy(kernel_of + g->node_count - m->kernel_of.count, m->kernel_of.items,
                m->kernel_of.count * sizeof *kernel_of);
-    struct remat_kernel_writer *writer =
-        remat_kernel_writer_create(arena, scratch, g, &kernel_of->i);
+    struct remat_kernel_writer *writer = remat_kernel_writer_create(arena, scratch);
     REMAT_NEW_UNINITIALIZED(arena, out->kernels.kernels, m->kernels.count);
     REMAT_NEW(arena, out->prices, m->kernels.count);
     for (uint32_t k = 0; k < m->kernels.count; k++) {
         struct remat_kernel_info *kernel = &out->kernels.kernels[out->kernels.count++];
-        *kernel = remat_kernel_write(writer, &m->kernels.items[k], 1, &stored);
+        *kernel = remat_kernel_write(writer, g, &kernel_of->i, &m->kernels.items[k], 1, &stored);
         out->prices[k] = remat_price_kernel(g, kernel, device);
     }
     for (uint32_t w = 0; w < out->way_count; w++)

@@ -20,15 +20,16 @@ struct remat_variant {
     struct remat_run_content content;
     struct remat_kernel_info kernel;
     struct remat_price price;
-    struct remat_runs before; /* as remat_wired_run has it */
+    struct remat_runs before; /* as remat_wired_run has them */
 };
 
 struct remat_variants {
     struct remat_arena *arena;
-    struct remat_wiring wiring; /* of the run formed last */
+    const struct remat_clones *clones;
     const struct remat_price *prices;
     const struct remat_device_description *device;
     struct remat_kernel_writer *writer;
+    remat_value *own;             /* scratch of remat_wire_run */
     struct remat_variant **first; /* by run, those that keep too: what was last formed */
 };
 

@@ -11,7 +11,7 @@ struct remat_kernel_list remat_fuse(struct remat_arena *arena, const struct rema
     struct remat_fuser f = {.arena = scratch, .graph = graph};
     struct remat_kernel_list out = {0};
     remat_fuse_collect(&f);
-    struct remat_kernel_writer *w = remat_kernel_writer_create(arena, body, graph, &f.kernel_of->i);
+    struct remat_kernel_writer *w = remat_kernel_writer_create(arena, body);
     REMAT_NEW_UNINITIALIZED(arena, out.kernels, f.groups.count);
     for (size_t g = 0; g < f.groups.count; g++) {
         remat_node *own;
@@ -23,7 +23,8 @@ struct remat_kernel_list remat_fuse(struct remat_arena *arena, const struct rema
             stored[own_count] = f.stored[graph->nodes[n.i].outputs[0].i];
             own[own_count++] = n;
         }
-        out.kernels[out.count++] = remat_kernel_write(w, own, own_count, stored);
+        out.kernels[out.count++] =
+            remat_kernel_write(w, graph, &f.kernel_of->i, own, own_count, stored);
     }
     remat_scratch_close(body);
     remat_scratch_close(scratch);

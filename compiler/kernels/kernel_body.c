@@ -19,21 +19,18 @@ struct remat_shared_views {
 
 struct remat_kernel_writer {
     struct remat_arena *arena;   /* of kernels */
-    struct remat_arena *scratch; /* of one kernel while it is written */
+    struct remat_arena *scratch; /* of one kernel while it is written, as the next two */
     const struct remat_graph *graph;
     const uint32_t *kernel_of;
     struct remat_shared_views views;
 };
 
 struct remat_kernel_writer *remat_kernel_writer_create(struct remat_arena *arena,
-                                                       struct remat_arena *scratch,
-                                                       const struct remat_graph *graph,
-                                                       const uint32_t *kernel_of)
+                                                       struct remat_arena *scratch)
 {
     struct remat_kernel_writer *w;
     REMAT_NEW(arena, w, 1);
-    *w = (struct remat_kernel_writer){
-        .arena = arena, .scratch = scratch, .graph = graph, .kernel_of = kernel_of};
+    *w = (struct remat_kernel_writer){.arena = arena, .scratch = scratch};
     return w;
 }
 
@@ -520,11 +517,15 @@ static const struct remat_shape *space_of(const struct remat_graph *g, const rem
     return largest;
 }
 
-struct remat_kernel_info remat_kernel_write(struct remat_kernel_writer *w, remat_node *nodes,
+struct remat_kernel_info remat_kernel_write(struct remat_kernel_writer *w,
+                                            const struct remat_graph *graph,
+                                            const uint32_t *kernel_of, remat_node *nodes,
                                             uint32_t count, const bool *stored)
 {
     assert(count > 0);
-    const struct remat_node_info *first = name_of(w->graph, nodes, count);
+    w->graph = graph;
+    w->kernel_of = kernel_of;
+    const struct remat_node_info *first = name_of(graph, nodes, count);
     bool builtin = remat_op_has(first->op, REMAT_FACT_BUILTIN);
     struct remat_kernel_info kernel = {
         .kind = builtin ? remat_op_info(first->op)->executor : (uint32_t)REMAT_KERNEL_fused,
@@ -538,10 +539,10 @@ struct remat_kernel_info remat_kernel_write(struct remat_kernel_writer *w, remat
     if (builtin) {
         write_builtin(w, &kernel);
     } else {
-        kernel.space = *space_of(w->graph, nodes, count);
+        kernel.space = *space_of(graph, nodes, count);
         write_fused(w, stored, &kernel);
         remat_arena_reset(w->scratch);
-        list_shared(w->arena, w->graph, &kernel);
+        list_shared(w->arena, graph, &kernel);
     }
     return kernel;
 }

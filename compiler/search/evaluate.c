@@ -124,11 +124,7 @@ struct remat_arrangement remat_evaluator_arrange(struct remat_evaluator *e,
     assert(decision->value_count == e->settled->graph->value_count);
     struct remat_evaluation cost = add_up(e, decision);
     struct remat_arrangement out = arrange(e, arena, decision, &cost);
-    struct remat_wiring *wiring;
-    REMAT_NEW(arena, wiring, 1);
-    *wiring = remat_wiring_create(arena, &e->clones);
-    out.nodes = remat_wire_kernels(wiring, arena, decision, &out.kernels);
-    out.graph = &wiring->graph;
+    out.graph = remat_wire(arena, &e->clones, decision, &out.kernels, &out.nodes);
     remat_stopwatch_lap(e->watch, REMAT_LAP_CLONE);
     return out;
 }

@@ -53,7 +53,7 @@ struct remat_evaluation remat_evaluate(struct remat_evaluator *evaluator,
                                        const struct remat_decision *decision, uint64_t limit_bytes);
 
 /* The arrangement that remat_evaluate measures, up to lifespans without offsets, on a graph of its
- * own (remat_wiring). Lies in `arena` and in the evaluator's memory. */
+ * own (remat_wire). Lies in `arena` and in the evaluator's memory. */
 struct remat_arrangement remat_evaluator_arrange(struct remat_evaluator *evaluator,
                                                  struct remat_arena *arena,
                                                  const struct remat_decision *decision);

@@ -280,7 +280,7 @@ def check_mark():
     pathlib.Path("model.txt").write_text(text, encoding="utf-8")
     quoted = reason.replace('"', '\\"')
     check(f'\nplan_only "{quoted}"\n' in text, text)
-    passes = tool.text("compile", "model.txt", "--print-after", "autodiff", "--print-after", "rewrite")
+    passes = tool.text("compile", "model.txt", "--print-after", "autodiff", "--print-after", "fold")
     check(passes.count(f'\nplan_only "{quoted}"\n') == 2, f"--print-after: {passes[-200:]}")
     check(f"\nplan only    {reason}\n" in tool.text("compile", "model.txt", "--bind", "batch=2", "-o", "model.plan"), "the report")
     for file in "model.fbs", "model.plan":

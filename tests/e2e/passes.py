@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each pass that remat-compile names is one that it prints, in that order, and it prints no others. What it says of a
 plan with pins claims no more than the pins leave open. A graph that arrives joint has a plan where its backward pass
-alone reads what a forward kernel makes, fused or built-in, and where it is what another compilation's rewrite made.
+alone reads what a forward kernel makes, fused or built-in.
 
     passes.py TOOLS"""
 import os
@@ -75,10 +75,3 @@ for op, late in (("mul", FUSED), ("matmul", BUILTIN)):
     assert "certificate  optimal" in call("compile", "joint.txt", "--budget", "1GB", "-o", "m.plan").stdout, op
     said = call("compile", "joint.txt", "--print-after", "defer", "-o", "m.plan").stdout
     assert re.search("^%late .* phase backward$", said, re.M), said
-
-call("graph", "gpt2-tiny", "--layers", "1", "--dtype", "bf16", "-o", "m.fbs")
-for method in ("uniform", "block"):
-    with open("again.txt", "w", encoding="utf-8") as file:
-        options = ["--recompute-granularity", "full", "--recompute-method", method]
-        file.write(call("compile", "m.fbs", *options, "--print-after", "rewrite", "-o", "m.plan").stdout)
-    call("compile", "again.txt", "-o", "m.plan")

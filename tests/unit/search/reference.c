@@ -8,7 +8,18 @@
 #include "kernel_body.h"
 #include "ops.h"
 #include "overlap.h"
+#include "rebuild.h"
 #include "view.h"
+
+/* A graph of nodes in that order. */
+static struct remat_graph *rewrite(struct remat_arena *arena, const struct remat_graph *wired,
+                                   const struct remat_nodes *nodes)
+{
+    struct remat_rebuild to = remat_rebuild_begin(arena, wired, 1);
+    for (size_t n = 0; n < nodes->count; n++)
+        remat_rebuild_copy(&to, nodes->items[n]);
+    return remat_rebuild_finish(&to);
+}
 
 /* --- from the graph to kernels --- */
 
@@ -111,8 +122,7 @@ static void write_kernels(struct former *f, struct subject *s)
 {
     struct remat_arena *body = remat_scratch_open(f->arena->ctx);
     struct remat_kernel_list *list = &f->out->kernels;
-    struct remat_kernel_writer *w =
-        remat_kernel_writer_create(f->arena, body, f->graph, &f->kernel_of->i);
+    struct remat_kernel_writer *w = remat_kernel_writer_create(f->arena, body);
     struct remat_nodes *nodes;
     REMAT_NEW(f->arena, nodes, list->count);
     REMAT_NEW(f->arena, list->kernels, list->count);
@@ -128,7 +138,8 @@ static void write_kernels(struct former *f, struct subject *s)
         REMAT_NEW(f->arena, stored, nodes[k].count);
         for (size_t n = 0; n < nodes[k].count; n++)
             stored[n] = f->stored[f->graph->nodes[nodes[k].items[n].i].outputs[0].i];
-        *kernel = remat_kernel_write(w, nodes[k].items, (uint32_t)nodes[k].count, stored);
+        *kernel = remat_kernel_write(w, f->graph, &f->kernel_of->i, nodes[k].items,
+                                     (uint32_t)nodes[k].count, stored);
         f->out->prices[k] = site.i < remat_run_end(settled).i
                                 ? price_run(f, s, kernel, site)
                                 : remat_price_kernel(f->graph, kernel, &s->device);
@@ -164,7 +175,7 @@ remat_status reference_find(struct subject *s, struct remat_arena *arena,
                               .listed = remat_evaluator_arrange(&s->evaluator, arena, decision)};
     struct remat_lifespans *call = &listed->lifespans;
     REMAT_TRY(remat_place(s->ctx, arena, &s->persistent, &call, 1, &out->listed_bytes));
-    out->naive.graph = f.graph = remat_rewrite(arena, listed->graph, &listed->nodes);
+    out->naive.graph = f.graph = rewrite(arena, listed->graph, &listed->nodes);
     REMAT_TRY(remat_graph_verify(s->ctx, f.graph));
     REMAT_TRY_NEW(arena, f.runs_in, f.graph->node_count);
     REMAT_TRY_NEW(arena, f.kernel_of, f.graph->node_count);
