@@ -43,7 +43,7 @@ static remat_status arrange(struct pipeline *p, struct remat_step_segment *segme
         REMAT_CHECK(remat_arrange(p->ctx, p->arena, segment->graph, &p->persistent,
                                   &p->settings->device, &p->watch, blocking, a));
         remat_stopwatch_start(&p->watch);
-        arena_bytes = remat_packed_bytes(p->arena, &p->persistent, &a->lifespans);
+        arena_bytes = remat_packed_bytes(p->ctx, &p->persistent, &a->lifespans);
         remat_stopwatch_lap(&p->watch, REMAT_LAP_PLACE);
         blocking = true;
     } while (a->complete_before && arena_bytes > s->limit_bytes);
@@ -196,8 +196,7 @@ static remat_status lower(struct pipeline *p, const struct remat_chosen *chosen,
     };
     remat_stopwatch_start(&p->watch);
     remat_step_decided(lowering.step)->arranged = chosen->arranged;
-    REMAT_CHECK(
-        remat_step_place(p->ctx, p->arena, lowering.persistent, lowering.step, &arena_bytes));
+    REMAT_CHECK(remat_step_place(p->ctx, lowering.persistent, lowering.step, &arena_bytes));
     assert(arena_bytes == chosen->arena_bytes);
     remat_stopwatch_lap(&p->watch, REMAT_LAP_PLACE);
     remat_lower(p->arena, &lowering, out);

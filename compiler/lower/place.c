@@ -201,27 +201,29 @@ static void add_slots(struct remat_arena *arena, const struct remat_lifespans *c
     }
 }
 
-uint64_t remat_packed_bytes(struct remat_arena *arena, const struct remat_persistent *persistent,
+uint64_t remat_packed_bytes(remat_context *ctx, const struct remat_persistent *persistent,
                             const struct remat_lifespans *call)
 {
+    struct remat_arena *scratch = remat_scratch_open(ctx);
     struct slots slots = {0};
-    add_slots(arena, call, &slots);
-    return persistent->total_bytes +
-           remat_pack(arena, slots.items, (uint32_t)slots.count).arena_bytes;
+    add_slots(scratch, call, &slots);
+    uint64_t bytes = remat_pack(scratch, slots.items, (uint32_t)slots.count).arena_bytes;
+    remat_scratch_close(scratch);
+    return persistent->total_bytes + bytes;
 }
 
-remat_status remat_place(remat_context *ctx, struct remat_arena *arena,
-                         const struct remat_persistent *persistent,
+remat_status remat_place(remat_context *ctx, const struct remat_persistent *persistent,
                          struct remat_lifespans *const *calls, uint32_t call_count,
                          uint64_t *out_arena_bytes)
 {
     assert(persistent->total_bytes % REMAT_ALIGNMENT == 0);
+    struct remat_arena *scratch = remat_scratch_open(ctx);
     struct slots slots = {0};
     for (uint32_t c = 0; c < call_count; c++) {
         calls[c]->first_point = c ? calls[c - 1]->first_point + calls[c - 1]->points : 0;
-        add_slots(arena, calls[c], &slots);
+        add_slots(scratch, calls[c], &slots);
     }
-    struct remat_packing packing = remat_pack(arena, slots.items, (uint32_t)slots.count);
+    struct remat_packing packing = remat_pack(scratch, slots.items, (uint32_t)slots.count);
     const uint64_t *offset = packing.offsets;
     for (uint32_t c = 0; c < call_count; c++)
         for (uint32_t b = 0; b < calls[c]->buffer_count; b++) {
@@ -231,5 +233,7 @@ remat_status remat_place(remat_context *ctx, struct remat_arena *arena,
                                        : persistent->items[buffer->persistent.i].offset_bytes;
         }
     *out_arena_bytes = persistent->total_bytes + packing.arena_bytes;
-    return remat_pack_check(ctx, slots.items, (uint32_t)slots.count, &packing);
+    remat_status st = remat_pack_check(ctx, slots.items, (uint32_t)slots.count, &packing);
+    remat_scratch_close(scratch);
+    return st;
 }

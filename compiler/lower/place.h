@@ -43,14 +43,13 @@ struct remat_lifespans remat_lifespans(struct remat_arena *arena, const struct r
  * instance: persistent buffers where their tensors lie, the others above them. A buffer whose end
  * is larger than `points` lives on in the next calls. Checks the result with the independent
  * checker. *out_arena_bytes does not depend on any budget. */
-remat_status remat_place(remat_context *ctx, struct remat_arena *arena,
-                         const struct remat_persistent *persistent,
+remat_status remat_place(remat_context *ctx, const struct remat_persistent *persistent,
                          struct remat_lifespans *const *calls, uint32_t call_count,
                          uint64_t *out_arena_bytes);
 
 /* *out_arena_bytes of remat_place for one call, unchecked. Where nothing lives on from call to call
  * but what is persistent, that of several is the largest of theirs. */
-uint64_t remat_packed_bytes(struct remat_arena *arena, const struct remat_persistent *persistent,
+uint64_t remat_packed_bytes(remat_context *ctx, const struct remat_persistent *persistent,
                             const struct remat_lifespans *call);
 
 #endif

@@ -39,15 +39,18 @@ uint32_t remat_step_microbatches(const struct remat_step *step)
     return step->calls.items[find_decided(step)].times;
 }
 
-remat_status remat_step_place(remat_context *ctx, struct remat_arena *arena,
-                              const struct remat_persistent *persistent,
+remat_status remat_step_place(remat_context *ctx, const struct remat_persistent *persistent,
                               const struct remat_step *step, uint64_t *out_arena_bytes)
 {
+    struct remat_arena *scratch = remat_scratch_open(ctx);
+    uint32_t count = (uint32_t)step->calls.count;
     struct remat_lifespans **calls;
-    REMAT_NEW(arena, calls, step->calls.count);
-    for (uint32_t c = 0; c < step->calls.count; c++)
+    REMAT_NEW(scratch, calls, count);
+    for (uint32_t c = 0; c < count; c++)
         calls[c] = &called(step, c)->arranged.lifespans;
-    return remat_place(ctx, arena, persistent, calls, (uint32_t)step->calls.count, out_arena_bytes);
+    remat_status st = remat_place(ctx, persistent, calls, count, out_arena_bytes);
+    remat_scratch_close(scratch);
+    return st;
 }
 
 static struct remat_step_time time_of(const struct remat_arrangement *a)

@@ -30,8 +30,7 @@ void remat_step_add(struct remat_arena *arena, struct remat_step *step, const ch
 struct remat_step_segment *remat_step_decided(const struct remat_step *step);
 
 /* Places the buffers of all calls, whose segments are arranged, on one line: remat_place. */
-remat_status remat_step_place(remat_context *ctx, struct remat_arena *arena,
-                              const struct remat_persistent *persistent,
+remat_status remat_step_place(remat_context *ctx, const struct remat_persistent *persistent,
                               const struct remat_step *step, uint64_t *out_arena_bytes);
 
 /* Number of times that the decided segment is called. */

@@ -110,7 +110,7 @@ struct remat_evaluation remat_evaluate(struct remat_evaluator *e,
     cost.times = run.times;
     cost.live_peak_bytes = run.lifespans.live_peak_bytes;
     if (cost.live_peak_bytes <= limit_bytes) {
-        cost.arena_bytes = remat_packed_bytes(e->scratch, e->persistent, &run.lifespans);
+        cost.arena_bytes = remat_packed_bytes(e->scratch->ctx, e->persistent, &run.lifespans);
         remat_stopwatch_lap(e->watch, REMAT_LAP_PLACE);
     }
     remat_arena_reset(e->scratch);

@@ -44,7 +44,7 @@ int main(void)
     struct remat_lifespans b = {.points = 4, .buffers = second, .buffer_count = 2};
     struct remat_lifespans *const calls[] = {&a, &b};
     uint64_t bytes;
-    CHECK_OK(ctx, remat_place(ctx, &arena, &persistent, calls, 2, &bytes));
+    CHECK_OK(ctx, remat_place(ctx, &persistent, calls, 2, &bytes));
     CHECK(a.first_point == 0 && b.first_point == 3, "the line: %u, %u", a.first_point,
           b.first_point);
     CHECK(first[0].offset_bytes == 256, "the persistent one: %" PRIu64, first[0].offset_bytes);
@@ -53,9 +53,9 @@ int main(void)
     check_apart(&a, &b);
     check_apart(&b, &b);
     first[2].end = 3; /* nothing lives between the calls */
-    CHECK_OK(ctx, remat_place(ctx, &arena, &persistent, calls, 2, &bytes));
-    uint64_t one = remat_packed_bytes(&arena, &persistent, &a);
-    uint64_t other = remat_packed_bytes(&arena, &persistent, &b);
+    CHECK_OK(ctx, remat_place(ctx, &persistent, calls, 2, &bytes));
+    uint64_t one = remat_packed_bytes(ctx, &persistent, &a);
+    uint64_t other = remat_packed_bytes(ctx, &persistent, &b);
     for (uint32_t i = 0; i < b.buffer_count; i++)
         CHECK(second[i].offset_bytes + second[i].bytes <= other, "buffer %u, as alone", i);
     CHECK(bytes == one && one > other, "%" PRIu64 " of %" PRIu64 " and %" PRIu64, bytes, one,

@@ -162,7 +162,7 @@ static remat_status arrange(struct former *f, struct subject *s, bool blocking,
                           remat_persistent_inputs(f->arena, &s->persistent, f->graph),
                           transfers && !blocking, &s->watch, out);
     struct remat_lifespans *call = &out->lifespans;
-    return remat_place(s->ctx, f->arena, &s->persistent, &call, 1, arena_bytes);
+    return remat_place(s->ctx, &s->persistent, &call, 1, arena_bytes);
 }
 
 remat_status reference_find(struct subject *s, struct remat_arena *arena,
@@ -174,7 +174,7 @@ remat_status reference_find(struct subject *s, struct remat_arena *arena,
     *out = (struct reference){.ctx = s->ctx,
                               .listed = remat_evaluator_arrange(&s->evaluator, arena, decision)};
     struct remat_lifespans *call = &listed->lifespans;
-    REMAT_TRY(remat_place(s->ctx, arena, &s->persistent, &call, 1, &out->listed_bytes));
+    REMAT_TRY(remat_place(s->ctx, &s->persistent, &call, 1, &out->listed_bytes));
     out->naive.graph = f.graph = rewrite(arena, listed->graph, &listed->nodes);
     REMAT_TRY(remat_graph_verify(s->ctx, f.graph));
     REMAT_TRY_NEW(arena, f.runs_in, f.graph->node_count);
